@@ -4,9 +4,10 @@ BUILD  := build/$(PRESET)
 NIGHTLY ?= OFF
 JOBS   ?= $(shell nproc)
 
-.PHONY: help quick demo test asan tsan check nightly bench format clean
+.PHONY: help lint quick demo test asan tsan check nightly bench format clean
 help:
 	@echo "make demo    install packages, build, train a small Llama on the CPU and check every operation"
+	@echo "make lint    check names, includes, text and generated pages; builds nothing"
 	@echo "make quick   build without the compiler; lint, unit tests, kernel tests of the families that you changed"
 	@echo "make test    install packages, build, run all tests"
 	@echo "make asan    tests without the compiler under the address and undefined-behaviour sanitizers"
@@ -28,6 +29,11 @@ demo:
 	$(BUILD)/bin/train_llama --loss-svg $(BUILD)/loss.svg
 	$(BUILD)/bin/ligerdsl check --all
 
+lint:
+	.ci/install-packages test
+	cmake --preset quick -DLIGERDSL_KERNEL_TEST_FAMILIES=none
+	ctest --preset lint -j $(JOBS)
+
 # BASE: the revision to which the changes are compared.
 BASE ?= origin/main
 quick:
@@ -47,7 +53,7 @@ asan tsan:
 	cmake --build --preset $@ -j $(JOBS)
 	ctest --preset $@ -j $(JOBS)
 
-check: asan tsan test
+check: lint asan tsan test
 
 nightly:
 	$(MAKE) check NIGHTLY=ON

@@ -53,20 +53,34 @@ AFTERWARDS_S = 30  # part of a process's time that jobs leave for the profiler
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", required=True, help="path of libligerdsl.so")
     parser.add_argument("--out", required=True, help="JSON file to write; with --jobs a folder")
-    parser.add_argument("--jobs", nargs="+", metavar="SET[+SET]=SECONDS", help="one file each; 0 seconds: no limit")
-    parser.add_argument("--set", default="issue3-table", help="sets or models, comma separated: " + ", ".join([*sets.SETS, *sets.MODELS]))
-    parser.add_argument("--only", default="", help="kernels of the sets, comma separated; default all")
-    parser.add_argument("--providers", default=",".join(PROVIDERS), help="default %(default)s; includes their variants and the floor, "
-                        "but compile_max and quack_tuned, which search for long, only by name")
-    parser.add_argument("--run", type=int, help="number of this run among those of the day; default: seconds since midnight, UTC")
+    parser.add_argument("--jobs", nargs="+", metavar="SET[+SET]=SECONDS",
+                        help="one file each; 0 seconds: no limit")
+    parser.add_argument(
+        "--set", default="issue3-table",
+        help="sets or models, comma separated: " + ", ".join([*sets.SETS, *sets.MODELS]))
+    parser.add_argument("--only", default="",
+                        help="kernels of the sets, comma separated; default all")
+    parser.add_argument("--providers", default=",".join(PROVIDERS),
+                        help="default %(default)s; includes their variants and the floor, but "
+                             "compile_max and quack_tuned, which search for long, only by name")
+    parser.add_argument(
+        "--run", type=int,
+        help="number of this run among those of the day; default: seconds since midnight, UTC")
     parser.add_argument("--device", default="cuda:0", help="cuda:N or cpu")
-    parser.add_argument("--smoke", action="store_true", help="the set smoke: tiny shapes, which a CPU can check")
-    parser.add_argument("--budget-s", type=float, default=0, help="time limit of the process; starts no contender that would end later; 0 = no limit")
-    parser.add_argument("--contender-s", type=int, default=120, help="give up on a contender after this long")
-    parser.add_argument("--resume", default="", help="a result of the same machine and build, whose missing cases are measured; not with --jobs")
+    parser.add_argument("--smoke", action="store_true",
+                        help="the set smoke: tiny shapes, which a CPU can check")
+    parser.add_argument(
+        "--budget-s", type=float, default=0,
+        help="time limit of the process; starts no contender that would end later; 0 = no limit")
+    parser.add_argument("--contender-s", type=int, default=120,
+                        help="give up on a contender after this long")
+    parser.add_argument("--resume", default="",
+                        help="a result of the same machine and build, whose missing cases are "
+                             "measured; not with --jobs")
     options = parser.parse_args()
     options.set = "smoke" if options.smoke else options.set
     return options
@@ -76,14 +90,22 @@ def about(library, device, run):
     """Returns the fields that describe a run."""
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)
-        asked = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True)
+        asked = subprocess.run(
+            ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
+            capture_output=True, text=True)
         driver = asked.stdout.strip().split("\n")[0] or f"unknown; CUDA {torch.version.cuda}"
     else:
         name, driver = f"cpu {platform.machine()}, {os.cpu_count()} threads", "none"
     now = datetime.datetime.now(datetime.timezone.utc)
     number = run if run is not None else now.hour * 3600 + now.minute * 60 + now.second
-    return {"device": name, "driver": driver, "date": now.date().isoformat(), "run": number, **build_fields(library.build_info()),
-            "torch": torch.__version__, "command": " ".join(["bench/compare.py", *map(without_folder, sys.argv[1:])]), "peers": peers()}
+    return {"device": name,
+            "driver": driver,
+            "date": now.date().isoformat(),
+            "run": number,
+            **build_fields(library.build_info()),
+            "torch": torch.__version__,
+            "command": " ".join(["bench/compare.py", *map(without_folder, sys.argv[1:])]),
+            "peers": peers()}
 
 
 def without_folder(argument):
@@ -103,10 +125,13 @@ def peers():
     return found
 
 
-WHEELS = ("nvidia-cutlass-dsl with its -libs-core, -libs-base and -libs-cu13, apache-tvm-ffi, torch-c-dlpack-ext, einops, in a folder called "
-          "site-packages, and its nvidia_cutlass_dsl/dsl_packages on PYTHONPATH")
-NEEDS = {"liger": ("liger_kernel", "the wheel liger-kernel"), "flash4": ("flash_attn.cute.interface", "the wheels flash-attn-4, quack-kernels, " + WHEELS),
-         "quack": ("quack", "the wheels quack-kernels, " + WHEELS)}
+WHEELS = ("nvidia-cutlass-dsl with its -libs-core, -libs-base and -libs-cu13, apache-tvm-ffi, "
+          "torch-c-dlpack-ext, einops, in a folder called site-packages, and its "
+          "nvidia_cutlass_dsl/dsl_packages on PYTHONPATH")
+NEEDS = {
+    "liger": ("liger_kernel", "the wheel liger-kernel"),
+    "flash4": ("flash_attn.cute.interface", "the wheels flash-attn-4, quack-kernels, " + WHEELS),
+    "quack": ("quack", "the wheels quack-kernels, " + WHEELS)}
 
 
 def installed(providers):
@@ -119,7 +144,8 @@ def installed(providers):
             importlib.import_module(module)
             present.append(provider)
         except Exception as error:  # a peer may raise any exception, not only ImportError
-            missing.append(f"{provider}: cannot be imported ({one_line(str(error))[:200]}); it needs {wheels}")
+            missing.append(f"{provider}: cannot be imported ({one_line(str(error))[:200]}); it "
+                           f"needs {wheels}")
     return present, missing
 
 
@@ -130,25 +156,29 @@ def jobs_of(options, fields):
     found = []
     for job in options.jobs:
         names, _, seconds = job.partition("=")
-        file = pathlib.Path(options.out) / f"compare-{fields['date']}-{fields['run']}-{names.replace('+', '_')}.json"
+        file = (pathlib.Path(options.out)
+                / f"compare-{fields['date']}-{fields['run']}-{names.replace('+', '_')}.json")
         found.append((names.split("+"), float(seconds or 0), file))
     return found
 
 
 def own_stream(device):
     """Returns a new stream for all work: kernels of CUDA's default stream cannot overlap."""
-    return torch.cuda.stream(torch.cuda.Stream(device)) if device.type == "cuda" else contextlib.nullcontext()
+    return (torch.cuda.stream(torch.cuda.Stream(device)) if device.type == "cuda"
+            else contextlib.nullcontext())
 
 
 def summary(file):
     for failure in file.data["failures"]:
-        print(f"FAILED {failure['kernel']} {failure['shape']} {failure['dtype']} {failure['provider']}: {failure['error'][:200]}")
+        print(f"FAILED {failure['kernel']} {failure['shape']} {failure['dtype']} "
+              f"{failure['provider']}: {failure['error'][:200]}")
     for text in file.data["not_measured"]:
         print(f"NOT MEASURED {text}")
     wrong = problems(file.data)
     for text in wrong:
         print(f"INCOMPLETE {text}")
-    print(f"{len(file.rows)} rows, {len(file.data['failures'])} failures, {len(file.data['not_measured'])} not measured: {file.path}")
+    print(f"{len(file.rows)} rows, {len(file.data['failures'])} failures, "
+          f"{len(file.data['not_measured'])} not measured: {file.path}")
     return FAILED if file.data["failures"] or wrong else CUT if file.data["not_measured"] else OK
 
 
@@ -165,8 +195,10 @@ def measure_all(jobs, options, library, device, fields):
             if options.resume:
                 file.resume(options.resume)
             file.data["not_measured"] += missing
-            allowed = min(seconds or float("inf"), max(total.left() - (AFTERWARDS_S if options.jobs else 0), 0.001))
-            run = Run(context, device, timer, copies, file, Budget(allowed if allowed != float("inf") else 0), options.contender_s)
+            allowed = min(seconds or float("inf"),
+                          max(total.left() - (AFTERWARDS_S if options.jobs else 0), 0.001))
+            run = Run(context, device, timer, copies, file,
+                      Budget(allowed if allowed != float("inf") else 0), options.contender_s)
             runs.append((run, sets.select(names, list(filter(None, options.only.split(","))))))
             run.all(runs[-1][1], providers)
         for run, cases in runs:
@@ -174,7 +206,8 @@ def measure_all(jobs, options, library, device, fields):
             run.kernel_times(cases)
     except SystemExit:  # the GPU's context is lost
         lost = True
-        runs[-1][0].file.data["not_measured"].append("everything after the last failure: the GPU's context was lost; go on with --resume")
+        runs[-1][0].file.data["not_measured"].append("everything after the last failure: the GPU's "
+                                                     "context was lost; go on with --resume")
         runs[-1][0].file.write()
     codes = [summary(run.file) for run, _ in runs]
     return [LOST] if lost else codes
@@ -184,7 +217,8 @@ def main():
     options = parse()
     device = torch.device(options.device)
     if device.type == "cuda" and not torch.cuda.is_available():
-        sys.exit("compare.py: torch sees no CUDA device; --device cpu --smoke checks everything but the speed")
+        sys.exit("compare.py: torch sees no CUDA device; --device cpu --smoke checks everything "
+                 "but the speed")
     library = Library(options.library)
     fields = about(library, device, options.run)
     jobs = jobs_of(options, fields)

@@ -1,7 +1,9 @@
 // Time from the builder to a loaded kernel, in bf16 (f32 on the CPU): RMSNorm forward with H =
 // 4096, or matmul NT of many rows with N = K = 4096.
 //
-//   compile_time [cpu | cuda:N] [repetitions] [rms_norm_forward | matmul]      JSON on stdout, milliseconds
+//   compile_time [cpu | cuda:N] [repetitions] [rms_norm_forward | matmul]
+//
+// JSON on stdout; times in milliseconds.
 //
 // cold        no entry in our cache, the driver's cache off, in a process that has compiled another
 // kernel first       the first compile of the process (loads the compiler library), of another
@@ -26,7 +28,7 @@
 #include "kernels/elementwise/vector_add.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/norm/rms_norm.h"
-#include "lib/src/build_info.h"
+#include "lib/abi/build_info.h"
 #include "program/serialize.h"
 #include "runtime/device/device.h"
 
@@ -52,22 +54,27 @@ Sample load(runtime::Device& device, Record record) {
   const std::string bytes = program::serialize(operation.steps[0].program);
   sample.phases["builder"] = milliseconds_since(begin);
   const kernels::Step& step = operation.steps[0];
-  const program::CompileOptions options = kernels::compile_options(
-      device.base_options(), step.program, step.launch, kernels::Variant::aligned, kernels::all_apart(step.program));
+  const program::CompileOptions options =
+      kernels::compile_options(device.base_options(), step.program, step.launch,
+                               kernels::Variant::aligned, kernels::all_apart(step.program));
   runtime::LoadReport report;
   device.load(bytes, options, &report);
   sample.total = milliseconds_since(begin);
-  for (const program::PhaseTime& phase : report.times) sample.phases[phase.name] += phase.milliseconds;
+  for (const program::PhaseTime& phase : report.times)
+    sample.phases[phase.name] += phase.milliseconds;
   return sample;
 }
 
 void print(const char* name, std::vector<Sample> samples, bool last = false) {
-  std::sort(samples.begin(), samples.end(), [](const Sample& a, const Sample& b) { return a.total < b.total; });
+  std::sort(samples.begin(), samples.end(),
+            [](const Sample& a, const Sample& b) { return a.total < b.total; });
   const auto at = [&](double q) {
     return samples[std::min(samples.size() - 1, static_cast<size_t>(q * samples.size()))];
   };
-  std::printf("  \"%s\": {\"median_ms\": %.3f, \"p95_ms\": %.3f, \"samples\": %zu, \"phases_of_median_ms\": {", name,
-              at(0.5).total, at(0.95).total, samples.size());
+  std::printf(
+      "  \"%s\": {\"median_ms\": %.3f, \"p95_ms\": %.3f, \"samples\": %zu, "
+      "\"phases_of_median_ms\": {",
+      name, at(0.5).total, at(0.95).total, samples.size());
   const Sample median = at(0.5);
   const char* separator = "";
   for (const auto& [phase, time] : median.phases) {
@@ -82,26 +89,32 @@ void print(const char* name, std::vector<Sample> samples, bool last = false) {
 int main(int argc, char** argv) try {
   setenv("CUDA_CACHE_DISABLE", "1", 1);
 #ifdef LIGERDSL_COMPILER_FILE
-  if (std::filesystem::exists(LIGERDSL_COMPILER_FILE)) setenv("LIGERDSL_COMPILER", LIGERDSL_COMPILER_FILE, 0);
+  if (std::filesystem::exists(LIGERDSL_COMPILER_FILE))
+    setenv("LIGERDSL_COMPILER", LIGERDSL_COMPILER_FILE, 0);
 #endif
   const std::string where = argc > 1 ? argv[1] : "cpu";
   const int repetitions = argc > 2 ? std::atoi(argv[2]) : 21;
-  const auto folder = std::filesystem::temp_directory_path() / ("ligerdsl-compile-time-" + std::to_string(::getpid()));
+  const auto folder = std::filesystem::temp_directory_path() /
+                      ("ligerdsl-compile-time-" + std::to_string(::getpid()));
   runtime::DeviceConfig config;
   if (where.rfind("cuda:", 0) == 0) {
     config.kind = runtime::DeviceKind::cuda;
     config.ordinal = std::atoi(where.c_str() + 5);
   }
-  const kernels::Machine machine =
-      config.kind == runtime::DeviceKind::cuda ? kernels::gpu("sm_90a", 132, 80) : kernels::Machine{};
+  const kernels::Machine machine = config.kind == runtime::DeviceKind::cuda
+                                       ? kernels::gpu("sm_90a", 132, 80)
+                                       : kernels::Machine{};
   const DType type = machine.is_gpu() ? bf16 : f32;
   const std::string kernel = argc > 3 ? argv[3] : "rms_norm_forward";
   if (kernel != "rms_norm_forward" && kernel != "matmul")
     throw Error("error: \"" + kernel + "\" is neither rms_norm_forward nor matmul");
   const auto record = [&] {
     if (kernel == "matmul")
-      return kernels::matmul(
-          machine, {.factors = kernels::Factors::nt, .cols = 4096, .width = 4096, .type = type, .c_type = type});
+      return kernels::matmul(machine, {.factors = kernels::Factors::nt,
+                                       .cols = 4096,
+                                       .width = 4096,
+                                       .type = type,
+                                       .c_type = type});
     return kernels::rms_norm_forward(machine, {.cols = 4096, .type = type, .weight_type = type});
   };
 

@@ -2,7 +2,7 @@
 """Times a cold compile of a matmul by Triton, from the call to the first launch; compare with
 `cold` of compile_time.cpp.
 
-    compile_time_triton.py [--repetitions 21] > triton.json      needs a GPU; JSON on stdout, milliseconds
+    compile_time_triton.py [--repetitions 21] > triton.json  # needs a GPU; JSON in milliseconds
 
 Each repetition has a new function and an empty disk cache, in a process that has compiled another
 kernel.
@@ -42,8 +42,11 @@ def product_of_descriptors():
 
     def run(a, b, c, tile, stages, warps):
         m, n = c.shape
-        views = [TensorDescriptor.from_tensor(t, block) for t, block in ((a, [tile[0], tile[2]]), (b, [tile[1], tile[2]]), (c, [tile[0], tile[1]]))]
-        kernel[triton.cdiv(n, tile[1]), triton.cdiv(m, tile[0])](*views, a.shape[1], BM=tile[0], BN=tile[1], BK=tile[2], num_stages=stages, num_warps=warps)
+        views = [TensorDescriptor.from_tensor(t, block) for t, block in (
+            (a, [tile[0], tile[2]]), (b, [tile[1], tile[2]]), (c, [tile[0], tile[1]]))]
+        kernel[triton.cdiv(n, tile[1]), triton.cdiv(m, tile[0])](*views, a.shape[1], BM=tile[0],
+                                                                 BN=tile[1], BK=tile[2],
+                                                                 num_stages=stages, num_warps=warps)
 
     return run
 
@@ -62,18 +65,24 @@ def cold(make, *args):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=21)
     options = parser.parse_args()
     a, b, c = (torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16) for _ in range(3))
-    found = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "device": torch.cuda.get_device_name(), "triton": triton.__version__, "torch": torch.__version__}
-    for name, make in (("pointers", lambda: triton_product()[0]), ("descriptors", product_of_descriptors)):
+    found = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+             "device": torch.cuda.get_device_name(),
+             "triton": triton.__version__,
+             "torch": torch.__version__}
+    for name, make in (("pointers", lambda: triton_product()[0]),
+                       ("descriptors", product_of_descriptors)):
         cold(make, a, b, c)  # one-time work of a process
         exact = a.double() @ (b.double() if name == "pointers" else b.double().T)
         if not (c.double() - exact).abs().max() <= 2e-2 * exact.abs().max():
             sys.exit(f"compile_time_triton.py: the product of {name} is wrong")
         times = sorted(cold(make, a, b, c) for _ in range(options.repetitions))
-        found[name] = {"median_ms": times[len(times) // 2], "p95_ms": times[int(0.95 * len(times))], "samples": len(times)}
+        found[name] = {"median_ms": times[len(times) // 2], "p95_ms": times[int(0.95 * len(times))],
+                       "samples": len(times)}
     print(json.dumps(found, indent=1))
 
 

@@ -9,15 +9,22 @@ import sys
 
 from svg import curves, plot, steps
 
-NAMES = {"hf": "transformers", "liger": "Liger-Kernel", "ligerdsl": "ligerdsl", "liger_without_flce": "Liger-Kernel but FLCE",
-         "ligerdsl_without_flce": "ligerdsl but FLCE", "ligerdsl_without_layers": "ligerdsl but layers as one node", "liger_on_ligerdsl": "Liger-Kernel on ligerdsl"}
+NAMES = {"hf": "transformers",
+         "liger": "Liger-Kernel",
+         "ligerdsl": "ligerdsl",
+         "liger_without_flce": "Liger-Kernel but FLCE",
+         "ligerdsl_without_flce": "ligerdsl but FLCE",
+         "ligerdsl_without_layers": "ligerdsl but layers as one node",
+         "liger_on_ligerdsl": "Liger-Kernel on ligerdsl"}
 VALUES = {"tokens_per_s": ("throughput", "tokens/s"), "peak_gb": ("memory", "GB, the step's peak")}
-SWEEPS = {"batch": ("batch", "batch size", "T = {length}"), "length": ("length", "sequence length", "batch {batch}"),
+SWEEPS = {"batch": ("batch", "batch size", "T = {length}"),
+          "length": ("length", "sequence length", "batch {batch}"),
           "workspace": ("workspace_mib", "MiB of workspace", "batch {batch}, T = {length}")}
 
 
 def sweep_plots(result):
-    """Returns {name: SVG} of every sweep with two or more points. A run out of memory has no point."""
+    """Returns {name: SVG} of every sweep with two or more points. A run out of memory has no
+    point."""
     files = {}
     for sweep, (axis, words, at) in SWEEPS.items():
         rows = [row for row in result["rows"] if row.get("sweep") == sweep]
@@ -36,19 +43,26 @@ def sweep_plots(result):
 
 
 def ablation_plots(result):
-    order = [name for name in ("hf", "liger_without_flce", "liger", "ligerdsl_without_flce", "ligerdsl")]
+    order = [
+        name for name in ("hf", "liger_without_flce", "liger", "ligerdsl_without_flce", "ligerdsl")]
     rows = {row["contender"]: row for row in result["rows"] if row.get("sweep") == "ablation"}
     files = {}
     for value, (short, unit) in VALUES.items():
-        measured = {name: rows[name][value] for name in order if rows.get(name, {}).get(value) is not None}
+        measured = {
+            name: rows[name][value] for name in order if rows.get(name, {}).get(value) is not None}
         if len(measured) > 1:
             some = next(iter(rows.values()))
-            parts = {"nothing": ("hf", "hf"), "all but FLCE": ("liger_without_flce", "ligerdsl_without_flce"), "all": ("liger", "ligerdsl")}
-            lines = {family: {part: measured[names[i]] for part, names in parts.items() if names[i] in measured}
+            parts = {"nothing": ("hf", "hf"),
+                     "all but FLCE": ("liger_without_flce", "ligerdsl_without_flce"),
+                     "all": ("liger", "ligerdsl")}
+            lines = {family: {
+                part: measured[names[i]] for part, names in parts.items() if names[i] in measured}
                      for i, family in enumerate(("liger", "ligerdsl"))}
-            lines = {family: points for family, points in lines.items() if set(points) - {"nothing"}}
-            files[f"ablation-{short}"] = plot(f"{result['preset']}, batch {some['batch']}, T = {some['length']}", "kernels that are replaced", unit,
-                                              list(parts), lines, NAMES)
+            lines = {
+                family: points for family, points in lines.items() if set(points) - {"nothing"}}
+            files[f"ablation-{short}"] = plot(
+                f"{result['preset']}, batch {some['batch']}, T = {some['length']}",
+                "kernels that are replaced", unit, list(parts), lines, NAMES)
     return files
 
 
@@ -58,25 +72,31 @@ def timeline_plot(result):
         return {}
     some = next(iter(rows.values()))
     lines = {name: [(ms, mb / 1e3) for ms, mb in row["timeline"]] for name, row in rows.items()}
-    return {"timeline": steps(f"One step of {result['preset']}, batch {some['batch']}, T = {some['length']}", "ms", "GB allocated", lines, NAMES)}
+    return {"timeline": steps(
+        f"One step of {result['preset']}, batch {some['batch']}, T = {some['length']}", "ms",
+        "GB allocated", lines, NAMES)}
 
 
 def convergence_plot(result):
-    runs = {f"{run['contender']}, seed {run['seed']}": run["losses"] for run in result.get("runs", ()) if run.get("losses")}
+    runs = {f"{run['contender']}, seed {run['seed']}": run["losses"]
+            for run in result.get("runs", ()) if run.get("losses")}
     if not runs:
         return {}
     names = {name: ", ".join([NAMES[name.split(",")[0]], name.split(", ")[1]]) for name in runs}
-    return {"convergence": curves(f"Losses of a small Llama that learns text, {result['device']}", "step", "loss",
-                                  {name: list(enumerate(losses)) for name, losses in runs.items()}, names)}
+    return {"convergence": curves(
+        f"Losses of a small Llama that learns text, {result['device']}", "step", "loss",
+        {name: list(enumerate(losses)) for name, losses in runs.items()}, names)}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("result", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path, required=True)
     options = parser.parse_args()
     result = json.loads(options.result.read_text())
-    files = convergence_plot(result) if "runs" in result else sweep_plots(result) | ablation_plots(result) | timeline_plot(result)
+    files = (convergence_plot(result) if "runs" in result
+             else sweep_plots(result) | ablation_plots(result) | timeline_plot(result))
     if not files:
         sys.exit(f"{options.result} has no sweep of two points or more, no timeline and no run")
     options.out.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,8 @@
 // alternate, and the queue is drained after each, so no call waits for space in it. With the tests'
 // fake driver (libfake_cuda.so), nearly all of the time is the library's, and so are the
 // instructions that this counts:
-//   LIGERDSL_LIBCUDA=... LIGERDSL_LIBCUBLASLT=... valgrind --tool=callgrind --toggle-collect='ligerdsl::lib::execute_entry(*)' execute_time 3
+//   LIGERDSL_LIBCUDA=... LIGERDSL_LIBCUBLASLT=... valgrind --tool=callgrind ...
+//     --toggle-collect='ligerdsl::lib::execute_entry(*)' execute_time 3
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -18,9 +19,9 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "lib/abi/entry.h"
+#include "lib/abi/handles.h"
 #include "lib/instance/op_instance.h"
-#include "lib/src/entry.h"
-#include "lib/src/handles.h"
 #include "runtime/cuda/cuda_module.h"
 #include "runtime/cuda/driver.h"
 
@@ -51,7 +52,8 @@ std::vector<std::string> small_sizes(const lib::OpInfo& info) {
   std::vector<std::string> settings;
   for (const char* symbol : info.symbols) {
     const std::string letter = symbol;
-    for (const char* size : {"N=16", "H=64", "F=64", "V=100", "B=1", "S=16", "A=4", "K=2", "D=64"}) {
+    for (const char* size :
+         {"N=16", "H=64", "F=64", "V=100", "B=1", "S=16", "A=4", "K=2", "D=64"}) {
       if (size[0] == letter[0] && letter.size() == 1) settings.push_back(size);
     }
   }
@@ -62,15 +64,19 @@ std::vector<std::string> small_sizes(const lib::OpInfo& info) {
 // An empty kernel with `slots` 8-byte parameters, launched by the driver alone.
 class EmptyKernel {
  public:
-  EmptyKernel(const PrimaryContext& context, int slots) : context_(context), slots_(static_cast<size_t>(slots), 0) {
+  EmptyKernel(const PrimaryContext& context, int slots)
+      : context_(context), slots_(static_cast<size_t>(slots), 0) {
     std::string parameters;
-    for (int i = 0; i < slots; ++i) parameters += (i ? ", .param .u64 p" : ".param .u64 p") + std::to_string(i);
-    const runtime::Cubin cubin =
-        runtime::assemble(context, ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry empty(" +
-                                       parameters + ")\n{\n  ret;\n}\n");
+    for (int i = 0; i < slots; ++i)
+      parameters += (i ? ", .param .u64 p" : ".param .u64 p") + std::to_string(i);
+    const runtime::Cubin cubin = runtime::assemble(
+        context, ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry empty(" +
+                     parameters + ")\n{\n  ret;\n}\n");
     const PrimaryContext::Scope scope(context);
-    context.driver().check(context.api().module_load(&module_, cubin.image.data()), "loading the empty kernel");
-    context.driver().check(context.api().module_function(&function_, module_, "empty"), "finding the empty kernel");
+    context.driver().check(context.api().module_load(&module_, cubin.image.data()),
+                           "loading the empty kernel");
+    context.driver().check(context.api().module_function(&function_, module_, "empty"),
+                           "finding the empty kernel");
   }
   ~EmptyKernel() { context_.api().module_unload(module_); }
   EmptyKernel(const EmptyKernel&) = delete;
@@ -79,9 +85,10 @@ class EmptyKernel {
   void launch(cuda::Stream stream) {
     const cuda::LaunchConfig config{1, 1, 1, 128, 1, 1, 0, stream, nullptr, 0};
     size_t bytes = slots_.size() * sizeof(uint64_t);
-    void* extra[] = {cuda::launch_param_buffer_pointer, slots_.data(), cuda::launch_param_buffer_size, &bytes,
-                     cuda::launch_param_end};
-    context_.driver().check(context_.api().launch(&config, function_, nullptr, extra), "launching the empty kernel");
+    void* extra[] = {cuda::launch_param_buffer_pointer, slots_.data(),
+                     cuda::launch_param_buffer_size, &bytes, cuda::launch_param_end};
+    context_.driver().check(context_.api().launch(&config, function_, nullptr, extra),
+                            "launching the empty kernel");
   }
 
  private:
@@ -136,11 +143,13 @@ std::vector<int> launches_of(const lib::OpInfo& info, const std::vector<std::str
 // An operation that is ready to run through its public handle.
 class Ready {
  public:
-  Ready(ligerdsl_context_t context, const lib::OpInfo& info, const std::vector<std::string>& settings)
+  Ready(ligerdsl_context_t context, const lib::OpInfo& info,
+        const std::vector<std::string>& settings)
       : instance_(info, settings) {
     must(lib::plan_entry(info, context, instance_.desc(), &plan_));
     instance_.allocate(lib::ContextUse(context).ref());
-    instance_.prepare(**static_cast<lib::PlanRef*>(lib::HandleUse(lib::HandleKind::plan, plan_, "plan").object()));
+    instance_.prepare(**static_cast<lib::PlanRef*>(
+        lib::HandleUse(lib::HandleKind::plan, plan_, "plan").object()));
   }
   ~Ready() { ligerdsl_plan_destroy(plan_); }
   Ready(const Ready&) = delete;
@@ -148,7 +157,8 @@ class Ready {
 
   void execute(ligerdsl_stream_t stream) {
     const lib::Call& call = instance_.call();
-    must(lib::execute_entry(instance_.info(), plan_, call.args, call.workspace, call.workspace_bytes, stream));
+    must(lib::execute_entry(instance_.info(), plan_, call.args, call.workspace,
+                            call.workspace_bytes, stream));
   }
 
  private:
@@ -168,7 +178,9 @@ double batch_ns(int calls, const std::function<void()>& call, const std::functio
 Json summary(std::vector<double> times) {
   std::sort(times.begin(), times.end());
   const auto at = [&](double part) {
-    return std::round(times[static_cast<size_t>(part * static_cast<double>(times.size() - 1))] * 10) / 10;
+    return std::round(times[static_cast<size_t>(part * static_cast<double>(times.size() - 1))] *
+                      10) /
+           10;
   };
   return {{"median", at(0.5)}, {"q20", at(0.2)}, {"q80", at(0.8)}, {"min", at(0)}};
 }
@@ -193,19 +205,22 @@ Json measure(ligerdsl_context_t context, const PrimaryContext& driver, ligerdsl_
   const auto launch = [&] {
     for (const auto& kernel : empty) kernel->launch(reinterpret_cast<cuda::Stream>(stream));
   };
-  const int calls = std::max<int>(kLaunchesAtATime / static_cast<int>(std::max<size_t>(launches.size(), 1)), 10);
+  const int calls =
+      std::max<int>(kLaunchesAtATime / static_cast<int>(std::max<size_t>(launches.size(), 1)), 10);
   std::vector<double> ours, theirs, added;
   // The context is current, as in a trainer. Otherwise each launch would take two more driver
   // calls.
   const PrimaryContext::Scope scope(driver);
   for (int i = -kWarmUp; i < batches; ++i) {
-    const double execute_ns = batch_ns(calls, execute, drain), launch_ns = batch_ns(calls, launch, drain);
+    const double execute_ns = batch_ns(calls, execute, drain),
+                 launch_ns = batch_ns(calls, launch, drain);
     if (i < 0) continue;
     ours.push_back(execute_ns);
     theirs.push_back(launch_ns);
     added.push_back(execute_ns - launch_ns);
   }
-  if (cli::OpInstance(info, settings).flops() > 0) row["beside"] = "matmuls of a library, in execute_ns alone";
+  if (cli::OpInstance(info, settings).flops() > 0)
+    row["beside"] = "matmuls of a library, in execute_ns alone";
   row["launches"] = launches.size();
   row["parameters"] = launches;
   row["execute_ns"] = summary(ours);
@@ -243,10 +258,11 @@ Json run(int batches) {
         std::fprintf(stderr, "%-30s not supported here\n", info->name);
         continue;
       }
-      std::fprintf(stderr, "%-30s %zu launches: execute %7.0f ns, driver %7.0f ns, ours %6.0f ns (%s )\n", info->name,
-                   row["launches"].get<size_t>(), row["execute_ns"]["median"].get<double>(),
-                   row["driver_launches_ns"]["median"].get<double>(), row["added_ns"]["median"].get<double>(),
-                   settings_text(row).c_str());
+      std::fprintf(
+          stderr, "%-30s %zu launches: execute %7.0f ns, driver %7.0f ns, ours %6.0f ns (%s )\n",
+          info->name, row["launches"].get<size_t>(), row["execute_ns"]["median"].get<double>(),
+          row["driver_launches_ns"]["median"].get<double>(),
+          row["added_ns"]["median"].get<double>(), settings_text(row).c_str());
     }
   }
   must(ligerdsl_stream_destroy(context, stream));

@@ -2,7 +2,8 @@
 library's kernels.
 
     python bench/fsdp_llama.py --gpus 2 --out fsdp-DATE.json
-    python bench/fsdp_llama.py --gpus 2 --compile --contenders ligerdsl --out fsdp-compiled-DATE.json
+    python bench/fsdp_llama.py --gpus 2 --compile --contenders ligerdsl \\
+        --out fsdp-compiled-DATE.json
 
 Each contender runs on one GPU and on all of them, from the same weights with the same global batch.
 The result has losses, tokens per second of all GPUs, and the largest peak memory of a GPU.
@@ -37,7 +38,8 @@ from e2e_llama import PRESETS, layers_as_one_node, make_model, versions
 
 SHAPES = {name: preset.config for name, preset in PRESETS.items()} | {"small": SIZES["small"]}
 SAMPLE = 4096
-APART = {"bfloat16": 2e-2, "float32": 1e-4}  # relative norm of a step's gradient difference; a tenth of it for a loss
+# relative norm of a step's gradient difference; a tenth of it for a loss
+APART = {"bfloat16": 2e-2, "float32": 1e-4}
 
 
 def make_sharded(options, contender, device, mesh):
@@ -45,7 +47,8 @@ def make_sharded(options, contender, device, mesh):
     if options.compile:
         for layer in model.model.layers:
             layer.compile(backend=options.backend)
-    policy = MixedPrecisionPolicy(param_dtype=getattr(torch, options.dtype), reduce_dtype=torch.float32)
+    policy = MixedPrecisionPolicy(param_dtype=getattr(torch, options.dtype),
+                                  reduce_dtype=torch.float32)
     for layer in model.model.layers:
         fully_shard(layer, mesh=mesh, mp_policy=policy)
     fully_shard(model, mesh=mesh, mp_policy=policy)
@@ -69,7 +72,8 @@ def work(rank, options, contender, world, port, path):
     model = make_sharded(options, contender, device, init_device_mesh(kind, (world,)))
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=kind == "cuda")
     vocabulary = SHAPES[options.preset]["vocab_size"]
-    whole = torch.randint(0, vocabulary, (options.batch, options.length), generator=torch.Generator().manual_seed(1))
+    whole = torch.randint(0, vocabulary, (options.batch, options.length),
+                          generator=torch.Generator().manual_seed(1))
     ids = whole.chunk(world)[rank].to(device)
     wait = torch.cuda.synchronize if kind == "cuda" else lambda: None
     losses, times, first = [], [], None
@@ -91,15 +95,22 @@ def work(rank, options, contender, world, port, path):
         loss = loss.detach().float()
         dist.all_reduce(loss)
         losses.append(float(loss) / world)
-    peak = torch.tensor(torch.cuda.max_memory_allocated() / 1e9 if kind == "cuda" else 0.0, device=device)
+    peak = torch.tensor(torch.cuda.max_memory_allocated() / 1e9 if kind == "cuda" else 0.0,
+                        device=device)
     dist.all_reduce(peak, op=dist.ReduceOp.MAX)
     if rank == 0:
         middle = statistics.median(times[options.warmup:])
         norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
         torch.save(first, f"{path}.gradients")
         pathlib.Path(path).write_text(json.dumps({
-            "contender": contender, "gpus": world, "layers_as_one_node": nodes, "losses": losses, "last_gradient_norm": float(norm), "step_ms": round(middle * 1e3, 3),
-            "tokens_per_s": round(options.batch * options.length / middle, 1), "peak_gb": round(float(peak), 3) if kind == "cuda" else None,
+            "contender": contender,
+            "gpus": world,
+            "layers_as_one_node": nodes,
+            "losses": losses,
+            "last_gradient_norm": float(norm),
+            "step_ms": round(middle * 1e3, 3),
+            "tokens_per_s": round(options.batch * options.length / middle, 1),
+            "peak_gb": round(float(peak), 3) if kind == "cuda" else None,
             "versions": versions("cuda:0" if kind == "cuda" else "cpu")}))
     del model, optimiser, loss, norm  # and everything they still reference
     dist.barrier()
@@ -116,16 +127,21 @@ def run(options, contender, world, folder):
         mp.spawn(work, (options, contender, world, port, str(path)), nprocs=world)
         return json.loads(path.read_text()), torch.load(f"{path}.gradients")
     except Exception as error:
-        return {"contender": contender, "gpus": world, "failed": str(error).strip().splitlines()[-1][:300]}, None
+        return ({"contender": contender,
+                 "gpus": world,
+                 "failed": str(error).strip().splitlines()[-1][:300]}, None)
 
 
 def apart(one, other):
     """Returns relative norms of differences: (of all gradients, parameter with the largest, its
     norm)."""
     if one.keys() != other.keys():
-        raise ValueError(f"gradients of other parameters: expected {sorted(one)}, got {sorted(other)}")
-    squares = {name: (float((one[name] - other[name]).square().sum()), float(one[name].square().sum())) for name in one}
-    part = lambda difference, whole: (difference / whole) ** 0.5 if whole else float(difference > 0)  # noqa: E731
+        raise ValueError(f"gradients of other parameters: expected {sorted(one)}, got "
+                         f"{sorted(other)}")
+    squares = {name: (float((one[name] - other[name]).square().sum()),
+                      float(one[name].square().sum())) for name in one}
+    part = lambda difference, whole: (  # noqa: E731
+        (difference / whole) ** 0.5 if whole else float(difference > 0))
     worst = max(squares, key=lambda name: part(*squares[name]))
     return part(*map(sum, zip(*squares.values()))), worst, part(*squares[worst])
 
@@ -134,13 +150,17 @@ def compared(rows, gradients, world):
     """Returns the difference of each contender between all GPUs and one."""
     found = {}
     for contender in dict.fromkeys(row["contender"] for row in rows):
-        pair = [next((row for row in rows if row["contender"] == contender and row["gpus"] == count and "losses" in row), None) for count in (1, world)]
+        pair = [next((row for row in rows if row["contender"] == contender and row["gpus"] == count
+                                             and "losses" in row), None) for count in (1, world)]
         if None in pair or world == 1:
             continue
         one, other = ([*row["losses"]] for row in pair)
         all_of_them, worst, furthest = apart(*(gradients[contender, count] for count in (1, world)))
-        found[contender] = {"first_loss": abs(one[0] - other[0]) / abs(one[0]), "losses": max(abs(a - b) / abs(a) for a, b in zip(one, other)),
-                            "first_gradients": all_of_them, "furthest_parameter": worst, "of_that_parameter": furthest}
+        found[contender] = {"first_loss": abs(one[0] - other[0]) / abs(one[0]),
+                            "losses": max(abs(a - b) / abs(a) for a, b in zip(one, other)),
+                            "first_gradients": all_of_them,
+                            "furthest_parameter": worst,
+                            "of_that_parameter": furthest}
     return found
 
 
@@ -148,16 +168,20 @@ def too_far(found, dtype):
     """Returns a line for each difference that exceeds rounding."""
     limits = {"first_loss": APART[dtype] / 10, "first_gradients": APART[dtype]}
     return [f"{contender}: {key}: expected at most {limit:.0e} from one GPU's, got {each[key]:.2e}"
-            for contender, each in found.items() for key, limit in limits.items() if not each[key] <= limit]
+            for contender, each in found.items() for key, limit in limits.items()
+            if not each[key] <= limit]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", choices=SHAPES, default="llama-3.2-1b")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--dtype", choices=APART, default="bfloat16", help="dtype of matmuls; accumulation and the optimiser are f32")
+    parser.add_argument("--dtype", choices=APART, default="bfloat16",
+                        help="dtype of matmuls; accumulation and the optimiser are f32")
     parser.add_argument("--gpus", type=int, default=2)
-    parser.add_argument("--contenders", type=lambda text: text.split(","), default=["hf", "ligerdsl"])
+    parser.add_argument("--contenders", type=lambda text: text.split(","),
+                        default=["hf", "ligerdsl"])
     parser.add_argument("--batch", type=int, default=16, help="batch of all GPUs together")
     parser.add_argument("--length", type=int, default=1024)
     parser.add_argument("--steps", type=int, default=5, help="timed steps; the median counts")
@@ -175,9 +199,16 @@ def main():
                 rows.append(row)
                 print(row, flush=True)
                 distances = compared(rows, gradients, options.gpus)
-                result = {"what": "training steps of a Llama under FSDP2, AdamW", "preset": options.preset, "dtype": options.dtype,
-                          "batch": options.batch, "length": options.length, "compiled": options.compile,
-                          "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), **found, "apart": distances, "rows": rows}
+                result = {"what": "training steps of a Llama under FSDP2, AdamW",
+                          "preset": options.preset,
+                          "dtype": options.dtype,
+                          "batch": options.batch,
+                          "length": options.length,
+                          "compiled": options.compile,
+                          "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+                          **found,
+                          "apart": distances,
+                          "rows": rows}
                 options.out.write_text(json.dumps(result, indent=1) + "\n")
     for contender, each in distances.items():
         print(f"{contender}: 1 and {options.gpus} are apart: {each}")

@@ -6,9 +6,10 @@ works.
 
     lib = Library("build/release/lib/libligerdsl.so")
     context = lib.context(torch.device("cuda:0"))
-    forward = context.plan("rms_norm_forward", n_cols=4096, dtype="bf16", weight_dtype="bf16", with_rstd=1)
-    run = forward.bind(rows, x=x, weight=w, y=y, rstd=rstd)   # descriptors are built once
-    run()                                                     # one execute on torch's current stream
+    forward = context.plan("rms_norm_forward", n_cols=4096, dtype="bf16", weight_dtype="bf16",
+                           with_rstd=1)
+    run = forward.bind(rows, x=x, weight=w, y=y, rstd=rstd)  # descriptors are built once
+    run()  # one execute on torch's current stream
 """
 
 import ctypes as c
@@ -20,11 +21,12 @@ from ops import OPS  # noqa: E402
 from emit_header import CONSTANTS  # noqa: E402
 from table import Tensor, TensorList  # noqa: E402
 
-MAGIC, VERSION = 0x4C494752, 100  # LIGERDSL_MAGIC, LIGERDSL_VERSION of 0.1.0
+MAGIC, VERSION = 0x4C494752, 200  # LIGERDSL_MAGIC, LIGERDSL_VERSION of 0.2.0
 WORKSPACE_ALIGN = 256
 INVALID_SHAPE = 2002
 CODES = {"i32": 0x12000, "i64": 0x14000, "f16": 0x11002, "f32": 0x12002, "bf16": 0x11004}
-DLPACK = {"float32": (2, 32), "float16": (2, 16), "bfloat16": (4, 16), "int32": (0, 32), "int64": (0, 64)}  # by torch's names
+DLPACK = {"float32": (2, 32), "float16": (2, 16), "bfloat16": (4, 16), "int32": (0, 32),
+          "int64": (0, 64)}  # by torch's names
 CTYPES = {"int32_t": c.c_int32, "int64_t": c.c_int64, "float": c.c_float}
 
 
@@ -38,7 +40,8 @@ class DeviceId(c.Structure):
 
 class TensorDesc(c.Structure):
     _fields_ = [("data", c.c_void_p), ("device", DeviceId), ("ndim", c.c_int32), ("dtype", DType),
-                ("shape", c.POINTER(c.c_int64)), ("strides", c.POINTER(c.c_int64)), ("byte_offset", c.c_uint64)]
+                ("shape", c.POINTER(c.c_int64)), ("strides", c.POINTER(c.c_int64)),
+                ("byte_offset", c.c_uint64)]
 
 
 HEADER = [("struct_size", c.c_size_t), ("magic", c.c_uint32), ("version", c.c_uint32)]
@@ -51,7 +54,8 @@ class ContextConfig(c.Structure):
 def describe(tensor):
     """Returns a tensor descriptor that keeps its arrays alive."""
     n = len(tensor.shape)
-    shape, strides = (c.c_int64 * max(n, 1))(*tensor.shape), (c.c_int64 * max(n, 1))(*tensor.stride())
+    shape, strides = ((c.c_int64 * max(n, 1))(*tensor.shape),
+                      (c.c_int64 * max(n, 1))(*tensor.stride()))
     kind = DeviceId(2, tensor.device.index or 0) if tensor.is_cuda else DeviceId(1, 0)
     code, bits = DLPACK[str(tensor.dtype).rsplit(".", 1)[-1]]
     desc = TensorDesc(tensor.data_ptr(), kind, n, DType(code, bits, 1), shape, strides, 0)
@@ -104,7 +108,8 @@ class Library:
 
     def check(self, status):
         if status != 0:
-            raise Error(f"{self.c.ligerdsl_status_name(status).decode()}: {self.c.ligerdsl_last_error().decode()}")
+            raise Error(f"{self.c.ligerdsl_status_name(status).decode()}: "
+                        f"{self.c.ligerdsl_last_error().decode()}")
 
     def build_info(self):
         return self.c.ligerdsl_build_info().decode()
@@ -146,7 +151,8 @@ class Context:
         return Plan(self, self.library.ops[name], fields)
 
     def check(self):
-        self.library.check(self.library.c.ligerdsl_context_check(self.handle, c.c_void_p(current_stream(self.device))))
+        self.library.check(self.library.c.ligerdsl_context_check(
+            self.handle, c.c_void_p(current_stream(self.device))))
 
 
 class Plan:
@@ -163,7 +169,8 @@ class Plan:
         if fields:
             raise Error(f"{op.name} has no field {', '.join(fields)}")
         lib = context.library
-        lib.check(getattr(lib.c, f"ligerdsl_{op.name}_plan")(context.handle, c.byref(desc), c.byref(self.handle)))
+        lib.check(getattr(lib.c, f"ligerdsl_{op.name}_plan")(context.handle, c.byref(desc),
+                                                             c.byref(self.handle)))
         self.execute = getattr(lib.c, f"ligerdsl_{op.name}_execute")
 
     def workspace_bytes(self, rows):

@@ -31,12 +31,14 @@ class Copies:
         return self.measured[nbytes]
 
     def row(self, kernel, pass_name, shape, dtype, nbytes):
-        return self.finish({"kernel": kernel, "pass": pass_name, "shape": list(shape), "dtype": dtype, "provider": "copy",
-                            "peak_mb": 0.0, "max_error": 0.0}, self.of(nbytes), nbytes)
+        return self.finish({"kernel": kernel, "pass": pass_name, "shape": list(shape),
+                            "dtype": dtype, "provider": "copy", "peak_mb": 0.0, "max_error": 0.0},
+                           self.of(nbytes), nbytes)
 
     def finish(self, row, times, nbytes):
         """Sets the fields that follow from a time and from the least bytes of the pass."""
-        row.update({name: value if isinstance(value, str) else round(value, 2) for name, value in times.items()})
+        row.update({name: value if isinstance(value, str) else round(value, 2)
+                    for name, value in times.items()})
         row["gbps"] = round(nbytes / times["us"] / 1e3, 6)
         row["frac_copy"] = round(nbytes / times["us"] / 1e3 / self.gbps, 6)
         row["frac_same_copy"] = round(self.of(nbytes)["us"] / times["us"], 6)
@@ -75,15 +77,16 @@ def time_pass(case, timer, one, restore):
     if not case.bursts:
         return timer.measure(one.run, restore)
     us, p20, p80 = timer.bursts(one.run)
-    return {"us": us, "us_p20": p20, "us_p80": p80, "us_sustained": timer.sustained(one.run), "wall_us": us,
-            "host_us": timer.host_us(one.run, calls=1)}
+    return {"us": us, "us_p20": p20, "us_p80": p80, "us_sustained": timer.sustained(one.run),
+            "wall_us": us, "host_us": timer.host_us(one.run, calls=1)}
 
 
 def kernel_times(case, provider, timer):
     """Returns {pass: us of its GPU kernels} by a profiler, for contenders whose host waits within a
     pass."""
     contender = case.make[provider]()
-    return {name: round(timer.kernels_us(one.run, contender.restore), 2) for name, one in contender.passes.items()}
+    return {name: round(timer.kernels_us(one.run, contender.restore), 2)
+            for name, one in contender.passes.items()}
 
 
 def measure(case, wanted, provider, timer, copies):
@@ -92,12 +95,14 @@ def measure(case, wanted, provider, timer, copies):
     contender = case.make[provider]()
     errors = check(case, contender)
     gate = GATES[wanted.dtype]
-    bad = {f"{name} {output}": error for name, of in errors.items() for output, error in of.items() if not error <= gate}
+    bad = {f"{name} {output}": error for name, of in errors.items() for output, error in of.items()
+           if not error <= gate}
     if bad and case.gated and provider.startswith("ligerdsl"):
         raise Wrong(f"{wanted}: relative error {bad}, expected at most {gate}")
     rows = []
     for name, one in contender.passes.items():
-        row = {"kernel": case.kernel, "pass": name, "shape": list(case.shape), "dtype": wanted.dtype, "provider": provider}
+        row = {"kernel": case.kernel, "pass": name, "shape": list(case.shape),
+               "dtype": wanted.dtype, "provider": provider}
         copies.finish(row, time_pass(case, timer, one, contender.restore), case.bytes[name])
         if contender.restore:
             contender.restore()

@@ -3,14 +3,15 @@
  * process, such as PyTorch's CUDA runtime, see the real capability.
  *
  *     cc -shared -fPIC -o older_card.so bench/older_card.c -Wl,--no-as-needed -lcuda -ldl
- *     LIGERDSL_LIBCUDA=./older_card.so python3 bench/tiles.py --kernels-only matmul --dtype float16 ...
+ *     LIGERDSL_LIBCUDA=./older_card.so python3 bench/tiles.py --kernels-only matmul --dtype float16
+ * ...
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 
-typedef int (*attribute_fn)(int *value, int attribute, int device);
+typedef int (*attribute_fn)(int* value, int attribute, int device);
 
-int cuDeviceGetAttribute(int *value, int attribute, int device) {
+int cuDeviceGetAttribute(int* value, int attribute, int device) {
   enum { capability_major = 75, capability_minor = 76 }; /* CUdevice_attribute, cuda.h */
   attribute_fn real = (attribute_fn)dlsym(RTLD_NEXT, "cuDeviceGetAttribute");
   int result = real ? real(value, attribute, device) : 999 /* CUDA_ERROR_UNKNOWN */;

@@ -3,8 +3,8 @@
 
     python3 bench/products.py --out products-DATE.json --budget-s 60
 
-runtime/cuda/cublaslt_choice.cpp relies on these results. The script uses bf16 (or --dtype f16) on one
-GPU. Proposals alternate, with an idle gap before each. The matmuls of M tokens, width H and
+runtime/cuda/cublaslt_choice.cpp relies on these results. The script uses bf16 (or --dtype f16) on
+one GPU. Proposals alternate, with an idle gap before each. The matmuls of M tokens, width H and
 vocabulary V, row-major:
 
 - nt: logits [M, V]
@@ -29,13 +29,16 @@ import torch
 F32, CODES = 0, {"bf16": (14, torch.bfloat16), "f16": (2, torch.float16)}
 COMPUTE_F32, TRANSPOSE_A, TRANSPOSE_B, PREFER_WORKSPACE, CONFIG_TILE = 68, 3, 4, 1, 1
 WORKSPACE, PROPOSALS, ROUNDS, GAP_S = 32 << 20, 16, 5, 0.008
-SHAPES = ((4096, 4096, 128256), (2048, 4096, 128256), (8192, 2048, 128256), (4096, 2048, 128256), (8192, 4096, 128256),
-          (1024, 4096, 128256), (3456, 3584, 152064), (8192, 4096, 32000), (2048, 3584, 256000), (4096, 8192, 128256))
-PRODUCTS = {"nt": (1, 0), "nn": (0, 0), "tn": (0, 1), "tn_f32_sum": (0, 1)}  # transpositions as the column-major library sees them
+SHAPES = ((4096, 4096, 128256), (2048, 4096, 128256), (8192, 2048, 128256), (4096, 2048, 128256),
+          (8192, 4096, 128256), (1024, 4096, 128256), (3456, 3584, 152064), (8192, 4096, 32000),
+          (2048, 3584, 256000), (4096, 8192, 128256))
+# transpositions as the column-major library sees them
+PRODUCTS = {"nt": (1, 0), "nn": (0, 0), "tn": (0, 1), "tn_f32_sum": (0, 1)}
 
 
 class Heuristic(c.Structure):
-    _fields_ = [("algorithm", c.c_uint64 * 8), ("workspace", c.c_size_t), ("state", c.c_int), ("waves", c.c_float), ("reserved", c.c_int * 4)]
+    _fields_ = [("algorithm", c.c_uint64 * 8), ("workspace", c.c_size_t), ("state", c.c_int),
+                ("waves", c.c_float), ("reserved", c.c_int * 4)]
 
 
 def check(status, what):
@@ -57,46 +60,61 @@ class CublasLt:
 
     def layout(self, tensor):
         """Describes a row-major tensor as the column-major matrix in the same memory."""
-        out, code = c.c_void_p(), F32 if tensor.dtype == torch.float32 else next(k for k, t in CODES.values() if t == tensor.dtype)
+        out, code = (c.c_void_p(),
+                     F32 if tensor.dtype == torch.float32
+                     else next(k for k, t in CODES.values() if t == tensor.dtype))
         rows, cols = tensor.shape
-        check(self.c.cublasLtMatrixLayoutCreate(c.byref(out), code, c.c_uint64(cols), c.c_uint64(rows), c.c_int64(cols)), "a layout")
+        check(self.c.cublasLtMatrixLayoutCreate(c.byref(out), code, c.c_uint64(cols),
+                                                c.c_uint64(rows), c.c_int64(cols)),
+              "a layout")
         return out
 
     def description(self, transpositions):
         out = c.c_void_p()
         check(self.c.cublasLtMatmulDescCreate(c.byref(out), COMPUTE_F32, F32), "a description")
         for attribute, value in zip((TRANSPOSE_A, TRANSPOSE_B), transpositions):
-            check(self.c.cublasLtMatmulDescSetAttribute(out, attribute, c.byref(c.c_int(value)), c.c_size_t(4)), "a description")
+            check(self.c.cublasLtMatmulDescSetAttribute(out, attribute, c.byref(c.c_int(value)),
+                                                        c.c_size_t(4)),
+                  "a description")
         return out
 
     def proposals(self, description, a, b, result):
         preference, found, count = c.c_void_p(), (Heuristic * PROPOSALS)(), c.c_int()
         check(self.c.cublasLtMatmulPreferenceCreate(c.byref(preference)), "a preference")
         limit = c.c_size_t(WORKSPACE)
-        check(self.c.cublasLtMatmulPreferenceSetAttribute(preference, PREFER_WORKSPACE, c.byref(limit), c.c_size_t(8)), "a preference")
-        check(self.c.cublasLtMatmulAlgoGetHeuristic(self.handle, description, a, b, result, result, preference, PROPOSALS, found,
-                                                    c.byref(count)), "choosing")
+        check(self.c.cublasLtMatmulPreferenceSetAttribute(preference, PREFER_WORKSPACE,
+                                                          c.byref(limit), c.c_size_t(8)),
+              "a preference")
+        check(self.c.cublasLtMatmulAlgoGetHeuristic(self.handle, description, a, b, result, result,
+                                                    preference, PROPOSALS, found, c.byref(count)),
+              "choosing")
         return [h for h in found[:count.value] if h.state == 0]
 
     def tile(self, proposal):
         value, written = c.c_int(), c.c_size_t()
-        check(self.c.cublasLtMatmulAlgoConfigGetAttribute(c.byref(proposal.algorithm), CONFIG_TILE, c.byref(value), c.c_size_t(4),
-                                                          c.byref(written)), "asking for a tile")
+        check(self.c.cublasLtMatmulAlgoConfigGetAttribute(c.byref(proposal.algorithm), CONFIG_TILE,
+                                                          c.byref(value), c.c_size_t(4),
+                                                          c.byref(written)),
+              "asking for a tile")
         return value.value
 
     def multiply(self, description, proposal, a, b, beta, result, layouts):
         one, add = c.c_float(1), c.c_float(beta)
         address = lambda tensor: c.c_void_p(tensor.data_ptr())
         la, lb, lc = layouts
-        check(self.c.cublasLtMatmul(self.handle, description, c.byref(one), address(a), la, address(b), lb, c.byref(add), address(result), lc,
-                                    address(result), lc, c.byref(proposal.algorithm), address(self.workspace), c.c_size_t(WORKSPACE),
-                                    c.c_void_p(torch.cuda.current_stream().cuda_stream)), "a product")
+        check(self.c.cublasLtMatmul(self.handle, description, c.byref(one), address(a), la,
+                                    address(b), lb, c.byref(add), address(result), lc,
+                                    address(result), lc, c.byref(proposal.algorithm),
+                                    address(self.workspace), c.c_size_t(WORKSPACE),
+                                    c.c_void_p(torch.cuda.current_stream().cuda_stream)),
+              "a product")
 
 
 def measure(library, product, a, b, result):
     """Returns tile, waves and median ms of every proposal. Operands are swapped for a column-major
     library."""
-    description, layouts = library.description(PRODUCTS[product]), [library.layout(t) for t in (b, a, result)]
+    description, layouts = (library.description(PRODUCTS[product]),
+                            [library.layout(t) for t in (b, a, result)])
     proposals = library.proposals(description, *layouts)
     times, beta = [[] for _ in proposals], float(product == "tn_f32_sum")
     for turn in range(ROUNDS + 1):  # the first round warms up
@@ -109,33 +127,48 @@ def measure(library, product, a, b, result):
             end.record()
             torch.cuda.synchronize()
             mine += [begin.elapsed_time(end)] if turn else []
-    return [{"tile": library.tile(p), "waves": round(p.waves, 2), "ms": round(sorted(mine)[ROUNDS // 2], 4)} for p, mine in zip(proposals, times)]
+    return [{"tile": library.tile(p), "waves": round(p.waves, 2),
+             "ms": round(sorted(mine)[ROUNDS // 2], 4)} for p, mine in zip(proposals, times)]
 
 
 def one_shape(library, M, H, V, dtype):
-    x, w = torch.randn(M, H, device="cuda", dtype=dtype), (torch.randn(V, H, device="cuda") * H ** -0.5).to(dtype)
-    z, dx, dw, sums = torch.randn(M, V, device="cuda", dtype=dtype), torch.empty_like(x), torch.empty_like(w), torch.zeros(V, H, device="cuda")
-    for product, a, b, result in (("nt", x, w, z), ("nn", z, w, dx), ("tn", z, x, dw), ("tn_f32_sum", z, x, sums)):
-        yield {"product": product, "M": M, "H": H, "V": V, "proposals": measure(library, product, a, b, result)}
+    x, w = (torch.randn(M, H, device="cuda", dtype=dtype),
+            (torch.randn(V, H, device="cuda") * H ** -0.5).to(dtype))
+    z, dx, dw, sums = (torch.randn(M, V, device="cuda", dtype=dtype), torch.empty_like(x),
+                       torch.empty_like(w), torch.zeros(V, H, device="cuda"))
+    for product, a, b, result in (("nt", x, w, z), ("nn", z, w, dx), ("tn", z, x, dw),
+                                  ("tn_f32_sum", z, x, sums)):
+        yield {
+            "product": product, "M": M, "H": H, "V": V,
+            "proposals": measure(library, product, a, b, result)}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", required=True, type=pathlib.Path)
     parser.add_argument("--dtype", choices=CODES, default="bf16")
-    parser.add_argument("--budget-s", type=float, default=60, help="starts no shape after this many seconds")
+    parser.add_argument("--budget-s", type=float, default=60,
+                        help="starts no shape after this many seconds")
     options = parser.parse_args()
     begin, library = time.monotonic(), CublasLt()
-    driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()
-    result = {"device": torch.cuda.get_device_name(), "driver": driver, "command": " ".join(["bench/products.py", *sys.argv[1:]]),
-              "date": datetime.date.today().isoformat(), "torch": torch.__version__,
-              "cublaslt": library.c.cublasLtGetVersion(), "dtype": options.dtype, "rows": []}
+    driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
+                            capture_output=True, text=True).stdout.strip()
+    result = {"device": torch.cuda.get_device_name(),
+              "driver": driver,
+              "command": " ".join(["bench/products.py", *sys.argv[1:]]),
+              "date": datetime.date.today().isoformat(),
+              "torch": torch.__version__,
+              "cublaslt": library.c.cublasLtGetVersion(),
+              "dtype": options.dtype,
+              "rows": []}
     for shape in SHAPES:
         if time.monotonic() - begin > options.budget_s:
             break
         for row in one_shape(library, *shape, CODES[options.dtype][1]):
             result["rows"].append(row)
-            print(row["product"], shape, " ".join(f"{p['tile']}:{p['ms']:.3f}" for p in row["proposals"]), flush=True)
+            print(row["product"], shape,
+                  " ".join(f"{p['tile']}:{p['ms']:.3f}" for p in row["proposals"]), flush=True)
         torch.cuda.empty_cache()
         options.out.write_text(json.dumps(result, indent=1))
 

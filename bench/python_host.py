@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Times the host's part of a call, on tensors so small that nothing else takes time.
 
-    python_host.py --package build/release/python --library build/release/lib/libligerdsl.so [--device cuda:0]
+    python_host.py --package build/release/python --library build/release/lib/libligerdsl.so \\
+        [--device cuda:0]
 
 It compares the Python package, the ctypes binding of this folder, torch's norms and, on a GPU,
 Liger-Kernel's if installed. It prints the smallest time of several runs, in microseconds per call.
 
-    python_host.py --package build/release/python --beside before/build/release/python --calls 20 --repeats 400
+    python_host.py --package build/release/python --beside before/build/release/python \\
+        --calls 20 --repeats 400
 
 --beside also times another build of the package, in its own process that alternates with the first
 row by row. It then prints the lowest tenth of the repeats, and its ratio to torch's layer_norm
@@ -24,7 +26,8 @@ import subprocess
 import sys
 import time
 
-parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser = argparse.ArgumentParser(description=__doc__,
+                                 formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--package", default="build/release/python")
 parser.add_argument("--beside", help="the package of another build")
 parser.add_argument("--library", default="build/release/lib/libligerdsl.so")
@@ -50,46 +53,58 @@ def rows_of():
     from ligerdsl_ctypes import Library
 
     torch.set_num_threads(1)
-    device, dtype, width = torch.device(options.device), getattr(torch, options.dtype), options.width
+    device, dtype, width = (torch.device(options.device), getattr(torch, options.dtype),
+                            options.width)
     leaf = lambda t: t.to(dtype=dtype, device=device).requires_grad_()
-    x, r, up, w, b = (leaf(t) for t in (torch.randn(4, width), torch.randn(4, width), torch.randn(4, width), torch.ones(width), torch.zeros(width)))
+    x, r, up, w, b = (leaf(t)
+                      for t in (torch.randn(4, width), torch.randn(4, width), torch.randn(4, width),
+                                torch.ones(width), torch.zeros(width)))
     wide = leaf(torch.randn(4, 2 * width))
     labels = torch.randint(0, width, (4,), device=device)
     g, one = torch.randn(4, width, dtype=dtype, device=device), torch.ones((), device=device)
     head = leaf(torch.randn(2 * width, width))
     q, k = (leaf(torch.randn(1, 4, heads, width)) for heads in (4, 2))
     gq, gk = torch.randn_like(q), torch.randn_like(k)
-    cos, sin = (t.to(dtype=dtype, device=device) for t in (torch.ones(4, width), torch.zeros(4, width)))
+    cos, sin = (
+        t.to(dtype=dtype, device=device) for t in (torch.ones(4, width), torch.zeros(4, width)))
     xd, wd, bd = x.detach(), w.detach(), b.detach()
     y, rstd = lt.ops.rms_norm_forward(xd, wd, with_rstd=True)
 
     context = Library(options.library).context(device)
     code = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}[options.dtype]
-    plan = context.plan("rms_norm_forward", n_cols=width, dtype=code, weight_dtype=code, with_rstd=1)
+    plan = context.plan("rms_norm_forward", n_cols=width, dtype=code, weight_dtype=code,
+                        with_rstd=1)
     bound = plan.bind(4, x=xd, weight=wd, y=y, rstd=rstd)
 
     grad = torch.autograd.grad
     rows = {
         "ctypes: execute, descriptors bound before": bound,
-        "ctypes: descriptors made for the call": lambda: plan.bind(4, x=xd, weight=wd, y=y, rstd=rstd)(),
-        "_bind.rms_norm_forward, the results given": lambda: _bind.rms_norm_forward(xd, wd, y, rstd, 0, 1e-6, 0.0),
-        "ligerdsl.torch.ops.rms_norm_forward, two results": lambda: lt.ops.rms_norm_forward(xd, wd, with_rstd=True),
-        "torch.ops.ligerdsl.rms_norm_forward, two results": lambda: torch.ops.ligerdsl.rms_norm_forward(xd, wd, with_rstd=True),
+        "ctypes: descriptors made for the call": lambda: plan.bind(4, x=xd, weight=wd, y=y,
+                                                                   rstd=rstd)(),
+        "_bind.rms_norm_forward, the results given": lambda: _bind.rms_norm_forward(xd, wd, y, rstd,
+                                                                                    0, 1e-6, 0.0),
+        "ligerdsl.torch.ops.rms_norm_forward, two results": lambda: lt.ops.rms_norm_forward(
+            xd, wd, with_rstd=True),
+        "torch.ops.ligerdsl.rms_norm_forward, two results":
+            lambda: torch.ops.ligerdsl.rms_norm_forward(xd, wd, with_rstd=True),
         "rms_norm without gradients": lambda: lt.rms_norm(xd, wd),
         "layer_norm without gradients": lambda: lt.layer_norm(xd, wd, bd),
         "torch's layer_norm without gradients": lambda: F.layer_norm(xd, (width,), wd, bd),
         "rms_norm, forward and grad()": lambda: grad(lt.rms_norm(x, w), (x, w), g),
         "layer_norm, forward and grad()": lambda: grad(lt.layer_norm(x, w, b), (x, w, b), g),
-        "fused_add_rms_norm, forward and grad()": lambda: grad(lt.fused_add_rms_norm(x, r, w), (x, r, w), (g, g)),
+        "fused_add_rms_norm, forward and grad()": lambda: grad(lt.fused_add_rms_norm(x, r, w),
+                                                               (x, r, w), (g, g)),
         "swiglu, forward and grad()": lambda: grad(lt.swiglu(x, up), (x, up), g),
         "swiglu of one tensor, forward and grad()": lambda: grad(lt.swiglu(wide), (wide,), g),
         "geglu, forward and grad()": lambda: grad(lt.geglu(x, up), (x, up), g),
         "cross_entropy, forward and grad()": lambda: grad(lt.cross_entropy(x, labels), (x,), one),
         "rope, forward and grad()": lambda: grad(lt.rope(q, k, cos, sin), (q, k), (gq, gk)),
-        "fused_linear_cross_entropy, forward and grad()": lambda: grad(lt.fused_linear_cross_entropy(x, head, labels), (x, head), one),
+        "fused_linear_cross_entropy, forward and grad()": lambda: grad(
+            lt.fused_linear_cross_entropy(x, head, labels), (x, head), one),
         YARDSTICK: lambda: grad(F.layer_norm(x, (width,), w, b), (x, w, b), g),
         "torch's silu and product, forward and grad()": lambda: grad(F.silu(x) * up, (x, up), g),
-        "torch's linear and cross_entropy, forward and grad()": lambda: grad(F.cross_entropy(F.linear(x, head), labels), (x, head)),
+        "torch's linear and cross_entropy, forward and grad()": lambda: grad(
+            F.cross_entropy(F.linear(x, head), labels), (x, head)),
         "torch's cross_entropy, forward and grad()": lambda: grad(F.cross_entropy(x, labels), (x,)),
     }
     if device.type == "cuda":  # separates the work of autograd's GPU thread
@@ -105,8 +120,10 @@ def rows_of():
         try:
             from liger_kernel.ops import LigerLayerNormFunction, LigerRMSNormFunction
             rows |= {
-                "Liger-Kernel's rms_norm, forward and grad()": lambda: grad(LigerRMSNormFunction.apply(x, w, 1e-6), (x, w), g),
-                "Liger-Kernel's layer_norm, forward and grad()": lambda: grad(LigerLayerNormFunction.apply(x, w, b, 1e-6), (x, w, b), g),
+                "Liger-Kernel's rms_norm, forward and grad()": lambda: grad(
+                    LigerRMSNormFunction.apply(x, w, 1e-6), (x, w), g),
+                "Liger-Kernel's layer_norm, forward and grad()": lambda: grad(
+                    LigerLayerNormFunction.apply(x, w, b, 1e-6), (x, w, b), g),
             }
         except ImportError:
             pass
@@ -120,7 +137,8 @@ def described():
     import ligerdsl
 
     cuda = torch.device(options.device).type == "cuda"
-    return {"device": torch.cuda.get_device_name(options.device) if cuda else "cpu", "torch": torch.__version__,
+    return {"device": torch.cuda.get_device_name(options.device) if cuda else "cpu",
+            "torch": torch.__version__,
             "library": ligerdsl.build_info()}
 
 
@@ -161,9 +179,11 @@ def serve():
 
 
 def worker(package):
-    passed = [f"--{name}={getattr(options, name)}" for name in ("library", "device", "dtype", "width", "calls")]
-    process = subprocess.Popen([sys.executable, __file__, "--worker", f"--package={package}", *passed], stdin=subprocess.PIPE,
-                               stdout=subprocess.PIPE, text=True)
+    passed = [f"--{name}={getattr(options, name)}"
+              for name in ("library", "device", "dtype", "width", "calls")]
+    process = subprocess.Popen(
+        [sys.executable, __file__, "--worker", f"--package={package}", *passed],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     return process, *json.loads(process.stdout.readline())
 
 
@@ -188,9 +208,12 @@ def beside():
         process.wait()
     found = {}
     for which, rows in taken.items():
-        tenths = {name: statistics.quantiles(times, n=10)[0] if len(times) > 1 else times[0] for name, times in rows.items()}
-        found[which] = {**workers[which][1], "microseconds": {name: round(us, 2) for name, us in tenths.items()},
-                        "over_torch_layer_norm": {name: round(us / tenths[YARDSTICK], 3) for name, us in tenths.items()}}
+        tenths = {name: statistics.quantiles(times, n=10)[0] if len(times) > 1 else times[0]
+                  for name, times in rows.items()}
+        found[which] = {**workers[which][1],
+                        "microseconds": {name: round(us, 2) for name, us in tenths.items()},
+                        "over_torch_layer_norm": {
+                            name: round(us / tenths[YARDSTICK], 3) for name, us in tenths.items()}}
     return found
 
 
@@ -198,18 +221,23 @@ sys.path[:0] = [options.package, str(pathlib.Path(__file__).resolve().parent)]
 if options.worker:
     serve()
     sys.exit()
-result = {"what": "microseconds that a call costs the host", "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-          "dtype": options.dtype, "shape": [4, options.width]}
+result = {"what": "microseconds that a call costs the host",
+          "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+          "dtype": options.dtype,
+          "shape": [4, options.width]}
 if options.note:
     result["note"] = options.note
 if options.beside:
     result |= beside()
     one, other = result["package"], result["beside"]
-    print(f"package: {one['library']}\nbeside: {other['library']}\ntorch {one['torch']}, {one['device']}, {options.dtype}, 4 x {options.width}")
-    print("microseconds of the package and of --beside; both over torch's layer_norm; forward and grad()")
+    print(f"package: {one['library']}\nbeside: {other['library']}\ntorch {one['torch']}, "
+          f"{one['device']}, {options.dtype}, 4 x {options.width}")
+    print("microseconds of the package and of --beside; both over torch's layer_norm; forward and "
+          "grad()")
     for name, us in one["microseconds"].items():
         ratios = one["over_torch_layer_norm"][name], other["over_torch_layer_norm"][name]
-        print(f"{us:8.1f} {other['microseconds'][name]:8.1f} {ratios[0]:7.2f} {ratios[1]:7.2f}  {name}")
+        print(f"{us:8.1f} {other['microseconds'][name]:8.1f} {ratios[0]:7.2f} {ratios[1]:7.2f}  "
+              f"{name}")
 else:
     result |= described()
     print(f"torch {result['torch']}, {result['device']}, {options.dtype}, 4 x {options.width}")

@@ -11,17 +11,21 @@ import os
 import pathlib
 import re
 
-RUN = ("device", "driver", "date", "run", "command", "build", "commit", "dirty", "torch", "rows", "failures", "not_measured", "ratios")
-ROW = ("kernel", "pass", "shape", "dtype", "provider", "us", "us_p20", "us_p80", "host_us", "gbps", "frac_copy", "peak_mb", "max_error")
+RUN = ("device", "driver", "date", "run", "command", "build", "commit", "dirty", "torch", "rows",
+       "failures", "not_measured", "ratios")
+ROW = ("kernel", "pass", "shape", "dtype", "provider", "us", "us_p20", "us_p80", "host_us", "gbps",
+       "frac_copy", "peak_mb", "max_error")
 MAY_BE_ZERO = ("host_us", "peak_mb", "max_error")
 PASSES = ("fwd", "bwd", "full", "chain")
-SAME = ("device", "driver", "build", "commit", "dirty", "torch")  # must be equal in two processes that share a file
+# must be equal in two processes that share a file
+SAME = ("device", "driver", "build", "commit", "dirty", "torch")
 
 
 def build_fields(text):
     """Parses ligerdsl_build_info ("ID commit HASH clean", "... dirty" or "... commit unknown")."""
     found = re.search(r" commit ([0-9a-f]{40,64}) (clean|dirty)$", text)
-    return {"build": text, "commit": found and found[1], "dirty": bool(found) and found[2] == "dirty"}
+    return {"build": text, "commit": found and found[1],
+            "dirty": bool(found) and found[2] == "dirty"}
 
 
 def problems(result):
@@ -35,13 +39,17 @@ def problems(result):
             elif name == "pass":
                 good = value in PASSES
             elif name == "shape":
-                good = isinstance(value, list) and value and all(isinstance(n, int) and n > 0 for n in value)
+                good = isinstance(value, list) and value and all(isinstance(n, int) and n > 0
+                                                                 for n in value)
             elif name == "peak_mb" and value is None:
-                good = result.get("device", "").startswith("cpu")  # torch does not count memory there
+                # torch does not count memory there
+                good = result.get("device", "").startswith("cpu")
             else:
-                good = isinstance(value, (int, float)) and math.isfinite(value) and (value > 0 or value == 0 and name in MAY_BE_ZERO)
+                good = isinstance(value, (int, float)) and math.isfinite(value) and (
+                    value > 0 or value == 0 and name in MAY_BE_ZERO)
             if not good:
-                found.append(f"row {i} ({row.get('kernel')} {row.get('pass')} {row.get('provider')}): {name} is {value!r}")
+                found.append(f"row {i} ({row.get('kernel')} {row.get('pass')} "
+                             f"{row.get('provider')}): {name} is {value!r}")
         if not found and not row["us_p20"] <= row["us"] <= row["us_p80"]:
             found.append(f"row {i}: quantiles out of order")
     return found
@@ -58,7 +66,8 @@ def ratios(rows):
     for r in rows:
         key = (case_key(r), r["pass"])
         if r["provider"] != "ligerdsl" and key in ours:
-            out.append({"kernel": r["kernel"], "pass": r["pass"], "shape": r["shape"], "dtype": r["dtype"], "peer": r["provider"],
+            out.append({"kernel": r["kernel"], "pass": r["pass"], "shape": r["shape"],
+                        "dtype": r["dtype"], "peer": r["provider"],
                         "speedup": round(r["us"] / ours[key], 3)})
     return out
 
@@ -86,8 +95,9 @@ class ResultFile:
         old = json.loads(pathlib.Path(path).read_text())
         for name in SAME:
             if old.get(name) != self.data[name]:
-                raise ValueError(f"{path}: its {name} is {old.get(name)!r}, this run's is {self.data[name]!r}: times of different "
-                                 "machines or builds do not belong into one file")
+                raise ValueError(f"{path}: its {name} is {old.get(name)!r}, this run's is "
+                                 f"{self.data[name]!r}: times of different machines or builds do "
+                                 "not belong into one file")
         self.data["rows"] = [r for r in old["rows"] if r["kernel"] != "copy"]
         self.data["failures"] = old.get("failures", [])
         self.data["command"] = old["command"] + "; " + self.data["command"]
@@ -102,13 +112,16 @@ class ResultFile:
         """Returns the providers of a case whose host waits for the GPU and which lack
         us_kernels."""
         key = (case.kernel, case.shape, case.dtype)
-        return list(dict.fromkeys(r["provider"] for r in self.rows if case_key(r) == key and r.get("host_waits") and "us_kernels" not in r))
+        return list(dict.fromkeys(r["provider"] for r in self.rows
+                                  if case_key(r) == key and r.get("host_waits")
+                                     and "us_kernels" not in r))
 
     def note_kernels(self, case, provider, times):
         """Sets us_kernels in a contender's rows, from {pass: us}."""
         key = (case.kernel, case.shape, case.dtype)
         for row in self.rows:
-            if case_key(row) == key and row["provider"] == provider and times.get(row["pass"], 0) > 0:
+            if (case_key(row) == key and row["provider"] == provider
+                and times.get(row["pass"], 0) > 0):
                 row["us_kernels"] = times[row["pass"]]
 
     def drop(self, case):
@@ -121,7 +134,8 @@ class ResultFile:
         self.write()
 
     def fail(self, case, provider, text):
-        self.data["failures"].append({"kernel": case.kernel, "shape": list(case.shape), "dtype": case.dtype, "provider": provider,
+        self.data["failures"].append({"kernel": case.kernel, "shape": list(case.shape),
+                                      "dtype": case.dtype, "provider": provider,
                                       "error": one_line(text)[:600]})
         self.write()
 

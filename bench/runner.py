@@ -58,9 +58,12 @@ def context_is_lost(device):
 
 
 def show(row):
-    print(f"{row['kernel']:26s} {row['pass']:4s} {'x'.join(map(str, row['shape'])):20s} {row['dtype']:4s} {row['provider']:14s} "
-          f"{row['us']:10.1f} us wall {row['wall_us']:10.1f} host {row['host_us']:8.1f} {row['gbps']:7.0f} GB/s copy {row['frac_copy']:.3f} "
-          f"same {row['frac_same_copy']:.3f} peak {row['peak_mb'] or 0:9.1f} MB err {row['max_error']:.1e}", flush=True)
+    print(f"{row['kernel']:26s} {row['pass']:4s} {'x'.join(map(str, row['shape'])):20s} "
+          f"{row['dtype']:4s} {row['provider']:14s} {row['us']:10.1f} us wall "
+          f"{row['wall_us']:10.1f} host {row['host_us']:8.1f} {row['gbps']:7.0f} GB/s copy "
+          f"{row['frac_copy']:.3f} same {row['frac_same_copy']:.3f} peak "
+          f"{row['peak_mb'] or 0:9.1f} MB err {row['max_error']:.1e}",
+          flush=True)
 
 
 class Run:
@@ -70,7 +73,8 @@ class Run:
     def __init__(self, context, device, timer, copies, file, budget, contender_s):
         self.context, self.device, self.timer, self.copies = context, device, timer, copies
         self.file, self.budget, self.contender_s = file, budget, contender_s
-        file.rows.insert(0, copies.row("copy", "fwd", [copies.ceiling_bytes], "u8", 2 * copies.ceiling_bytes))
+        file.rows.insert(
+            0, copies.row("copy", "fwd", [copies.ceiling_bytes], "u8", 2 * copies.ceiling_bytes))
 
     def limited(self, what):
         """Calls what() and gives up after the time limit of a contender."""
@@ -103,7 +107,8 @@ class Run:
             return
         if not slow:
             self.file.drop(wanted)
-            self.file.add([self.copies.row(case.kernel, name, case.shape, wanted.dtype, size) for name, size in case.bytes.items()])
+            self.file.add([self.copies.row(case.kernel, name, case.shape, wanted.dtype, size)
+                           for name, size in case.bytes.items()])
         for provider in contenders:
             if self.file.has(wanted, provider):  # it is known to fail
                 continue
@@ -148,14 +153,18 @@ class Run:
                     self.cut(f"{wanted} {provider}: kernel time")
                     continue
                 try:
-                    self.file.note_kernels(wanted, provider, self.limited(lambda: kernel_times(case, provider, self.timer)))
+                    self.file.note_kernels(
+                        wanted, provider,
+                        self.limited(lambda: kernel_times(case, provider, self.timer)))
                 except Exception as error:
-                    self.file.data["not_measured"].append(f"{wanted} {provider}: kernel time: {type(error).__name__}: {error}"[:300])
+                    self.file.data["not_measured"].append(f"{wanted} {provider}: kernel time: "
+                                                          f"{type(error).__name__}: {error}"[:300])
                 self.after()
         self.file.write()
 
     def cut(self, what):
-        self.file.data["not_measured"].append(f"{what}: the budget of {self.budget.seconds:g} s is spent")
+        self.file.data["not_measured"].append(f"{what}: the budget of {self.budget.seconds:g} s is "
+                                              "spent")
 
     def after(self):
         """Stops after a contender that broke the GPU's context."""

@@ -4,6 +4,8 @@ A set lists its cases from the most to the least important, because a time limit
 ones.
 """
 
+import json
+import pathlib
 import random
 from dataclasses import dataclass
 
@@ -29,45 +31,44 @@ class Model:
     k_heads: int
     head_dim: int  # rotated columns per head
     gate: str = "swiglu"
-    rope: str = "rope"
+    rope: str = "half"  # layout of the pairs that rope rotates
 
 
-# lib/cli/bench/bench_cases.cpp has the same table for `ligerdsl bench --model`; tests/bench compares
-# them.
-MODELS = {
-    "llama-3.2-1b": Model(2048, 8192, 128256, 32, 8, 64),
-    "llama-3-8b": Model(4096, 14336, 128256, 32, 8, 128),
-    "llama-3-70b": Model(8192, 28672, 128256, 64, 8, 128),
-    "qwen2.5-7b": Model(3584, 18944, 152064, 28, 4, 128),
-    "qwen2.5-72b": Model(8192, 29568, 152064, 64, 8, 128),
-    "gemma-2-9b": Model(3584, 14336, 256000, 16, 8, 256, gate="geglu"),
-    "deepseek-v3": Model(7168, 18432, 129280, 128, 1, 64, rope="rope_interleaved"),
-}
-
-WIDTHS = (3584, 5120, 6144, 7168, 11008, 13824, 18944, 29568)
-VOCABULARIES = (32000, 50257, 102400, 151936, 152064, 256000, 262144)
+SHAPES = json.loads(
+    (pathlib.Path(__file__).resolve().parents[1] / "lib/cli/bench/shapes.json").read_text())
+MODELS = {name: Model(**model) for name, model in SHAPES["models"].items()}
+WIDTHS, VOCABULARIES = SHAPES["widths"], SHAPES["vocabularies"]
 ROPES = ((8, 2048, 32, 8, 128), (1, 16384, 64, 8, 128))
 # Batches, tokens, query heads, key heads, columns of a head.
-ATTENTION = ((2, 4095, 16, 4, 128), (2, 4095, 16, 4, 64), (2, 4096, 16, 4, 128), (3, 3001, 12, 4, 96), (4, 4096, 16, 16, 80), (4, 4096, 16, 16, 72),
-             (2, 4096, 8, 8, 192), (2, 4096, 8, 4, 256), (4, 4096, 16, 16, 64), (2, 4096, 16, 4, 120))
+ATTENTION = ((2, 4095, 16, 4, 128), (2, 4095, 16, 4, 64), (2, 4096, 16, 4, 128),
+             (3, 3001, 12, 4, 96), (4, 4096, 16, 16, 80), (4, 4096, 16, 16, 72),
+             (2, 4096, 8, 8, 192), (2, 4096, 8, 4, 256), (4, 4096, 16, 16, 64),
+             (2, 4096, 16, 4, 120))
 CE_TABLE = ((4096, 40960), (8192, 128256), (4096, 163840))
 
 
 def model_cases(name, tokens=8192):
     """The kernels of a model's training step with this number of tokens."""
     m = MODELS[name]
-    return [Wanted("rms_norm", (tokens, m.hidden)), Wanted("fused_add_rms_norm", (tokens, m.hidden)),
-            Wanted(m.gate, (tokens, m.ffn)), Wanted(m.rope, (tokens // 2048, 2048, m.q_heads, m.k_heads, m.head_dim)),
-            Wanted("cross_entropy", (tokens, m.vocab))]
+    return [
+        Wanted("rms_norm", (tokens, m.hidden)),
+        Wanted("fused_add_rms_norm", (tokens, m.hidden)),
+        Wanted(m.gate, (tokens, m.ffn)),
+        Wanted("rope" if m.rope == "half" else f"rope_{m.rope}",
+               (tokens // 2048, 2048, m.q_heads, m.k_heads, m.head_dim)),
+        Wanted("cross_entropy", (tokens, m.vocab))
+    ]
 
 
 def issue2():
     """The kernels of the first release with their peers."""
-    return [Wanted("vector_add", (1 << 26,), "f32"), Wanted("rms_norm", (16384, 8192)), Wanted("swiglu", (16384, 14336)),
-            Wanted("rope", ROPES[0]), Wanted("softmax", (16384, 8192)), Wanted("fused_add_rms_norm", (16384, 8192)),
+    return [Wanted("vector_add", (1 << 26,), "f32"), Wanted("rms_norm", (16384, 8192)),
+            Wanted("swiglu", (16384, 14336)), Wanted("rope", ROPES[0]),
+            Wanted("softmax", (16384, 8192)), Wanted("fused_add_rms_norm", (16384, 8192)),
             Wanted("cross_entropy", (8192, 128256)), Wanted("embedding", (32768, 128256, 2048)),
-            Wanted("rms_norm", (16384, 4096)), Wanted("swiglu", (8192, 11008)), Wanted("softmax", (16384, 4096)),
-            Wanted("adamw", (1 << 26,), "f32"), Wanted("global_norm", (1 << 26,), "f32")]
+            Wanted("rms_norm", (16384, 4096)), Wanted("swiglu", (8192, 11008)),
+            Wanted("softmax", (16384, 4096)), Wanted("adamw", (1 << 26,), "f32"),
+            Wanted("global_norm", (1 << 26,), "f32")]
 
 
 def table():
@@ -75,9 +76,12 @@ def table():
     large = [Wanted("rms_norm", (16384, h)) for h in (4096, 8192, 16384)]
     large += [Wanted("layer_norm", (16384, h)) for h in (4096, 16384)]
     large += [Wanted("swiglu", (16384, 14336)), Wanted("geglu", (16384, 14336))]
-    large += [Wanted("rope", shape) for shape in ROPES] + [Wanted("cross_entropy", shape) for shape in CE_TABLE]
-    rest = [Wanted("rms_norm", shape) for shape in ((2048, 4096), (16384, 2048), (4096, 65536), (2048, 131072))]
-    rest += [Wanted("layer_norm", shape) for shape in ((16384, 8192), (4096, 65536), (2048, 131072))]
+    large += [Wanted("rope", shape) for shape in ROPES] + [
+        Wanted("cross_entropy", shape) for shape in CE_TABLE]
+    rest = [Wanted("rms_norm", shape)
+            for shape in ((2048, 4096), (16384, 2048), (4096, 65536), (2048, 131072))]
+    rest += [
+        Wanted("layer_norm", shape) for shape in ((16384, 8192), (4096, 65536), (2048, 131072))]
     return large + rest
 
 
@@ -90,7 +94,8 @@ def widths():
     """Widths that are not powers of two, and vocabularies of current models."""
     cases = [Wanted("cross_entropy", (4096, v)) for v in VOCABULARIES]
     for width in WIDTHS:
-        cases += [Wanted("rms_norm", (16384, width)), Wanted("layer_norm", (16384, width)), Wanted("swiglu", (8192, width))]
+        cases += [Wanted("rms_norm", (16384, width)), Wanted("layer_norm", (16384, width)),
+                  Wanted("swiglu", (8192, width))]
     return cases
 
 
@@ -98,17 +103,22 @@ def dtypes():
     """The other two dtypes, at a shape of each kernel that another set times in bf16."""
     cases = []
     for dtype in ("f32", "f16"):
-        cases += [Wanted("rms_norm", (16384, 8192), dtype), Wanted("layer_norm", (16384, 4096), dtype),
-                  Wanted("swiglu", (16384, 14336), dtype), Wanted("geglu", (16384, 14336), dtype), Wanted("rope", ROPES[0], dtype),
-                  Wanted("cross_entropy", (4096, 40960), dtype), Wanted("softmax", (16384, 4096), dtype)]
+        cases += [Wanted("rms_norm", (16384, 8192), dtype),
+                  Wanted("layer_norm", (16384, 4096), dtype),
+                  Wanted("swiglu", (16384, 14336), dtype), Wanted("geglu", (16384, 14336), dtype),
+                  Wanted("rope", ROPES[0], dtype), Wanted("cross_entropy", (4096, 40960), dtype),
+                  Wanted("softmax", (16384, 4096), dtype)]
     return cases
 
 
 def options():
     """Options of cross-entropy that cost arithmetic."""
-    return [Wanted("cross_entropy_softcap", (4096, 256000)), Wanted("cross_entropy_smoothing", (8192, 128256)),
-            Wanted("cross_entropy_softcap", (8192, 128256)), Wanted("cross_entropy_smoothing", (4096, 40960)),
-            Wanted("cross_entropy_softcap", (4096, 40960)), Wanted("cross_entropy_smoothing", (4096, 256000))]
+    return [Wanted("cross_entropy_softcap", (4096, 256000)),
+            Wanted("cross_entropy_smoothing", (8192, 128256)),
+            Wanted("cross_entropy_softcap", (8192, 128256)),
+            Wanted("cross_entropy_smoothing", (4096, 40960)),
+            Wanted("cross_entropy_softcap", (4096, 40960)),
+            Wanted("cross_entropy_smoothing", (4096, 256000))]
 
 
 ACTIVATIONS = ("gelu_tanh", "gelu_erf", "silu", "relu", "relu_squared")
@@ -117,11 +127,14 @@ ACTIVATIONS = ("gelu_tanh", "gelu_erf", "silu", "relu", "relu_squared")
 def activations():
     """Activations without a gate, biases, dropout, and residual add with LayerNorm; a large width
     and GPT-2's."""
-    cases = [Wanted(kernel, shape) for shape in ((16384, 14336), (8192, 3072)) for kernel in ACTIVATIONS]
+    cases = [
+        Wanted(kernel, shape) for shape in ((16384, 14336), (8192, 3072)) for kernel in ACTIVATIONS]
     cases += [Wanted("bias_add", shape) for shape in ((16384, 4096), (16384, 14336), (8192, 3072))]
-    cases += [Wanted("dropout", (16384, 14336)), Wanted("dropout", (8192, 768)), Wanted("dropout", (16384, 14336), "f32")]
+    cases += [Wanted("dropout", (16384, 14336)), Wanted("dropout", (8192, 768)),
+              Wanted("dropout", (16384, 14336), "f32")]
     cases += [Wanted("fused_add_layer_norm", shape) for shape in ((16384, 8192), (8192, 768))]
-    return cases + [Wanted(kernel, (16384, 14336), dtype) for dtype in ("f32", "f16") for kernel in ACTIVATIONS]
+    return cases + [
+        Wanted(kernel, (16384, 14336), dtype) for dtype in ("f32", "f16") for kernel in ACTIVATIONS]
 
 
 DIVERGENCES = ("kl_div", "jsd", "tvd")
@@ -129,7 +142,8 @@ DIVERGENCES = ("kl_div", "jsd", "tvd")
 
 def divergences():
     """Divergences of distillation, at the vocabularies of Llama 3 and Llama 2."""
-    cases = [Wanted(kernel, shape) for shape in ((4096, 128256), (8192, 32000)) for kernel in DIVERGENCES]
+    cases = [Wanted(kernel, shape) for shape in ((4096, 128256), (8192, 32000))
+             for kernel in DIVERGENCES]
     return cases + [Wanted(kernel, (4096, 128256), "f32") for kernel in DIVERGENCES]
 
 
@@ -138,72 +152,87 @@ SUBSTITUTES = ("poly_norm", "dyt")
 
 def substitutes():
     """Replacements of norms and activations."""
-    cases = [Wanted(kernel, shape) for shape in ((16384, 4096), (16384, 8192), (4096, 16384), (16384, 14336)) for kernel in SUBSTITUTES]
+    cases = [Wanted(kernel, shape) for shape in ((16384, 4096), (16384, 8192), (4096, 16384),
+                                                 (16384, 14336)) for kernel in SUBSTITUTES]
     return cases + [Wanted(kernel, (16384, 4096), "f32") for kernel in SUBSTITUTES]
 
 
 # Batches, channels, positions, groups: latent images of a diffusion model, an image, many small
 # rows, and test shapes of peers.
-GROUPS = ((8, 320, 4096, 32), (32, 320, 4096, 32), (2, 512, 16384, 32), (8, 1280, 256, 32), (65536, 256, 1, 32), (1, 128, 262144, 32),
-          (16, 48, 8192, 12), (16, 32, 4096, 1), (2, 63, 2163, 21))
+GROUPS = ((8, 320, 4096, 32), (32, 320, 4096, 32), (2, 512, 16384, 32), (8, 1280, 256, 32),
+          (65536, 256, 1, 32), (1, 128, 262144, 32), (16, 48, 8192, 12), (16, 32, 4096, 1),
+          (2, 63, 2163, 21))
 
 
 def groups():
     """GroupNorm of images and of rows."""
-    return [Wanted("group_norm", shape) for shape in GROUPS] + [Wanted("group_norm", GROUPS[1], "f32")]
+    return [Wanted("group_norm", shape) for shape in GROUPS] + [
+        Wanted("group_norm", GROUPS[1], "f32")]
 
 
 def single_precision():
     """f32 for kernels that other sets time only in 16 bits; scaling, and embeddings with
     positions."""
-    f32 = [Wanted("scale", (16384, 4096), "f32"), Wanted("bias_add", (16384, 4096), "f32"), Wanted("fused_add_layer_norm", (16384, 8192), "f32"),
-           Wanted("embedding_positions", (16384, 50257, 768, 1024), "f32"), *(Wanted(kernel, (16384, 4096), "f32") for kernel in SUBSTITUTES),
-           Wanted("group_norm", GROUPS[1], "f32"), Wanted("sparsemax", (16384, 4096), "f32"), Wanted("sparsemax", (2048, 131072), "f32")]
-    return [Wanted("scale", (16384, 4096)), Wanted("embedding_positions", (16384, 50257, 768, 1024)), *f32]
+    f32 = [Wanted("scale", (16384, 4096), "f32"), Wanted("bias_add", (16384, 4096), "f32"),
+           Wanted("fused_add_layer_norm", (16384, 8192), "f32"),
+           Wanted("embedding_positions", (16384, 50257, 768, 1024), "f32"),
+           *(Wanted(kernel, (16384, 4096), "f32") for kernel in SUBSTITUTES),
+           Wanted("group_norm", GROUPS[1], "f32"), Wanted("sparsemax", (16384, 4096), "f32"),
+           Wanted("sparsemax", (2048, 131072), "f32")]
+    return [Wanted("scale", (16384, 4096)),
+            Wanted("embedding_positions", (16384, 50257, 768, 1024)), *f32]
 
 
 def embeddings():
     """Embeddings and their gradients, with Llama 3's vocabulary and with GPT-2's and positions."""
     return [Wanted("embedding", (32768, 128256, 2048)), Wanted("embedding", (16384, 50257, 768)),
-            *(Wanted("embedding_positions", (16384, 50257, 768, 1024), dtype) for dtype in ("bf16", "f32"))]
+            *(Wanted("embedding_positions", (16384, 50257, 768, 1024), dtype)
+              for dtype in ("bf16", "f32"))]
 
 
 def wide_groups():
     """GroupNorm forward: groups of 512 KB to 2 MB, which clusters share, and wider ones."""
-    return [Wanted("group_norm", shape) for shape in ((2, 512, 16384, 32), (2, 512, 32768, 32), (8, 128, 262144, 32))]
+    return [Wanted("group_norm", shape)
+            for shape in ((2, 512, 16384, 32), (2, 512, 32768, 32), (8, 128, 262144, 32))]
 
 
 def modulated():
     """RMSNorm with a scale and a shift per image or prompt."""
-    cases = [Wanted("modulated_rms_norm", shape) for shape in ((16384, 4096, 4), (16384, 3072, 16), (16384, 1152, 64), (4096, 8192, 1))]
+    cases = [Wanted("modulated_rms_norm", shape)
+             for shape in ((16384, 4096, 4), (16384, 3072, 16), (16384, 1152, 64), (4096, 8192, 1))]
     return cases + [Wanted("modulated_rms_norm", (16384, 4096, 4), "f32")]
 
 
 def shards():
     """One of eight shards of the vocabularies of Llama 3 and Gemma."""
-    return [Wanted("vocab_parallel_cross_entropy", shape, dtype) for shape in ((8192, 16032), (16384, 16032), (8192, 32768))
-            for dtype in ("bf16", "f32")]
+    return [Wanted("vocab_parallel_cross_entropy", shape, dtype) for shape in (
+        (8192, 16032), (16384, 16032), (8192, 32768)) for dtype in ("bf16", "f32")]
 
 
 def sparse():
     """Sparsemax of attention rows and of wide rows."""
-    cases = [Wanted("sparsemax", shape) for shape in ((65536, 128), (32768, 512), (4096, 1024), (16384, 4096), (8192, 32768), (2048, 131072))]
-    return cases + [Wanted("sparsemax", shape, "f32") for shape in ((4096, 1024), (16384, 4096), (2048, 131072))]
+    cases = [Wanted("sparsemax", shape) for shape in ((65536, 128), (32768, 512), (4096, 1024),
+                                                      (16384, 4096), (8192, 32768), (2048, 131072))]
+    return cases + [Wanted("sparsemax", shape, "f32")
+                    for shape in ((4096, 1024), (16384, 4096), (2048, 131072))]
 
 
 def sparse_widths():
     """16-bit sparsemax forward, one width per kind of schedule."""
-    return [Wanted("sparsemax", shape) for shape in ((65536, 128), (32768, 256), (32768, 512), (8192, 24576), (8192, 32768), (2048, 131072))]
+    return [Wanted("sparsemax", shape) for shape in ((65536, 128), (32768, 256), (32768, 512),
+                                                     (8192, 24576), (8192, 32768), (2048, 131072))]
 
 
 def head():
     """A quick overview: one case per kernel of the table, and fused linear cross-entropy."""
-    return [Wanted("rms_norm", (16384, 8192)), Wanted("layer_norm", (16384, 4096)), Wanted("cross_entropy", (8192, 128256)),
-            Wanted("swiglu", (16384, 14336)), Wanted("geglu", (16384, 14336)), Wanted("rope", ROPES[0]),
+    return [Wanted("rms_norm", (16384, 8192)), Wanted("layer_norm", (16384, 4096)),
+            Wanted("cross_entropy", (8192, 128256)), Wanted("swiglu", (16384, 14336)),
+            Wanted("geglu", (16384, 14336)), Wanted("rope", ROPES[0]),
             Wanted("fused_linear_cross_entropy", (4096, 4096, 128256))]
 
 
-FLCE_TABLE = ((16384, 4096, 128256), (8192, 2048, 128256), (4096, 4096, 128256), (8192, 4096, 128256), (32768, 4096, 128256))
+FLCE_TABLE = ((16384, 4096, 128256), (8192, 2048, 128256), (4096, 4096, 128256),
+              (8192, 4096, 128256), (32768, 4096, 128256))
 FLCE_ERRORS = ("flce_deviation_1", "flce_deviation_4", "flce_deviation_12", "flce_trained")
 
 
@@ -218,12 +247,14 @@ def flce_losses():
 
 def flce_per_token():
     """Losses of rows whose upstream gradients come later."""
-    return [Wanted("flce_per_token", shape) for shape in ((4096, 4096, 128256), (16384, 4096, 128256))]
+    return [
+        Wanted("flce_per_token", shape) for shape in ((4096, 4096, 128256), (16384, 4096, 128256))]
 
 
 def fused_jsd():
     """Distillation that includes the lm_heads."""
-    return [Wanted("fused_linear_jsd", shape) for shape in ((4096, 4096, 128256), (8192, 2048, 32000), (8192, 4096, 128256))]
+    return [Wanted("fused_linear_jsd", shape)
+            for shape in ((4096, 4096, 128256), (8192, 2048, 32000), (8192, 4096, 128256))]
 
 
 def flce_errors():
@@ -236,44 +267,57 @@ def products():
     """Matmuls: square, the three of an lm_head, a small model's layers, few rows, short k, odd,
     unaligned rows."""
     layouts = ("matmul_nt", "matmul_nn", "matmul_tn")
-    return [*(Wanted(kernel, (8192, 8192, 8192)) for kernel in layouts), *(Wanted(kernel, (4096, 4096, 4096)) for kernel in layouts),
-            *(Wanted(kernel, shape) for rows in (4096, 16384)
-              for kernel, shape in zip(layouts, ((rows, 128256, 4096), (rows, 4096, 128256), (128256, 4096, rows)))),
-            *(Wanted(kernel, (4096, 8192, 2048)) for kernel in layouts), *(Wanted("matmul_nt", (rows, 4096, 4096)) for rows in (256, 512, 1024)),
-            *(Wanted(kernel, (4000, 4024, 4088)) for kernel in layouts), Wanted("matmul_nt", (4096, 4096, 128)),
-            Wanted("matmul_nt", (4001, 4099, 4093)), Wanted("matmul_nn", (4096, 4099, 4096)), Wanted("matmul_tn", (4096, 4093, 4096))]
+    return [*(Wanted(kernel, (8192, 8192, 8192)) for kernel in layouts),
+            *(Wanted(kernel, (4096, 4096, 4096)) for kernel in layouts),
+            *(Wanted(kernel, shape) for rows in (4096, 16384) for kernel, shape in zip(
+                layouts, ((rows, 128256, 4096), (rows, 4096, 128256), (128256, 4096, rows)))),
+            *(Wanted(kernel, (4096, 8192, 2048)) for kernel in layouts),
+            *(Wanted("matmul_nt", (rows, 4096, 4096)) for rows in (256, 512, 1024)),
+            *(Wanted(kernel, (4000, 4024, 4088)) for kernel in layouts),
+            Wanted("matmul_nt", (4096, 4096, 128)), Wanted("matmul_nt", (4001, 4099, 4093)),
+            Wanted("matmul_nn", (4096, 4099, 4096)), Wanted("matmul_tn", (4096, 4093, 4096))]
 
 
 def odd_products():
     """Matmuls with unaligned rows."""
-    return [Wanted(kernel, shape) for shape in ((4000, 4024, 4088), (8192, 3000, 3000)) for kernel in ("matmul_nt", "matmul_nn", "matmul_tn")]
+    return [Wanted(kernel, shape) for shape in ((4000, 4024, 4088), (8192, 3000, 3000))
+            for kernel in ("matmul_nt", "matmul_nn", "matmul_tn")]
 
 
 def few_rows():
     """Matmuls with few rows, as in a linear layer with few tokens."""
-    return [Wanted("matmul_nt", (rows, 4096, 4096)) for rows in (256, 128, 512, 64, 384)] + [Wanted("matmul_nn", (256, 4096, 4096)), Wanted("matmul_nt", (1024, 1024, 4096))]
+    return [Wanted("matmul_nt", (rows, 4096, 4096)) for rows in (256, 128, 512, 64, 384)] + [
+        Wanted("matmul_nn", (256, 4096, 4096)), Wanted("matmul_nt", (1024, 1024, 4096))]
 
 
 def neighbours():
     """Sizes close to those of other sets: ragged sequences, head widths, vocabularies, unaligned
     rows, short k."""
-    return [Wanted("attention", shape) for shape in ATTENTION] + [Wanted("fused_linear_cross_entropy", (4096, 2048, v)) for v in (50257, 32001)] + [
-        Wanted("matmul_nt", (4096, 4096, 64)), Wanted("grouped_matmul_nt", (8, 16384, 4096, 14336)), Wanted("cross_entropy", (1000000, 257)),
-        Wanted("cross_entropy", (4096, 65000)), Wanted("cross_entropy", (4096, 65536)), Wanted("cross_entropy", (262144, 1000)),
-        Wanted("adamw", (1 << 26,)), Wanted("adamw", (1 << 26,), "f32")]
+    return ([Wanted("attention", shape) for shape in ATTENTION]
+            + [Wanted("fused_linear_cross_entropy", (4096, 2048, v)) for v in (50257, 32001)] + [
+        Wanted("matmul_nt", (4096, 4096, 64)), Wanted("grouped_matmul_nt", (8, 16384, 4096, 14336)),
+        Wanted("cross_entropy", (1000000, 257)), Wanted("cross_entropy", (4096, 65000)),
+        Wanted("cross_entropy", (4096, 65536)), Wanted("cross_entropy", (262144, 1000)),
+        Wanted("adamw", (1 << 26,)), Wanted("adamw", (1 << 26,), "f32")])
 
 
 def drawn():
     """Sizes drawn at random from a fixed seed, so that no schedule was tuned for them."""
     source = random.Random(50)
-    pick, draw = source.choice, lambda low, high, multiple=1: multiple * source.randint(low // multiple, high // multiple)
+    pick, draw = (
+        source.choice,
+        lambda low, high, multiple=1: multiple * source.randint(low // multiple, high // multiple))
     cases = []
     for _ in range(4):
         kv = pick((1, 2, 4, 8))
-        cases += [Wanted("attention", (draw(1, 4), draw(500, 5000), kv * pick((1, 2, 4)), kv, draw(40, 256, 8))),
+        cases += [Wanted("attention",
+                         (draw(1, 4), draw(500, 5000), kv * pick((1, 2, 4)), kv, draw(40, 256, 8))),
                   Wanted("matmul_nt", (draw(300, 9000), draw(300, 9000), draw(64, 9000, 8))),
-                  Wanted("cross_entropy", (draw(500, 20000), draw(1000, 60000))), Wanted("rms_norm", (draw(1000, 20000), draw(500, 9000)))]
-    return cases + [Wanted("fused_linear_cross_entropy", (draw(1000, 5000), draw(512, 4096, 8), draw(20000, 130000))) for _ in range(2)]
+                  Wanted("cross_entropy", (draw(500, 20000), draw(1000, 60000))),
+                  Wanted("rms_norm", (draw(1000, 20000), draw(500, 9000)))]
+    return cases + [Wanted("fused_linear_cross_entropy",
+                           (draw(1000, 5000), draw(512, 4096, 8), draw(20000, 130000)))
+                    for _ in range(2)]
 
 
 def chain():
@@ -283,10 +327,13 @@ def chain():
 
 
 def figure():
-    """The sweeps of the published figure: vocabulary, hidden size, sequence length; speed and memory."""
+    """The sweeps of the published figure: vocabulary, hidden size, sequence length; speed and
+    memory."""
     cases = [Wanted("cross_entropy", (4096, v)) for v in (40960, 81920, 122880, 163840)]
-    cases += [Wanted(kernel, (16384, h)) for h in (4096, 8192, 12288, 16384) for kernel in ("rms_norm", "layer_norm")]
-    cases += [Wanted(kernel, (4 * t, 11008)) for t in (1024, 2048, 4096, 8192) for kernel in ("swiglu", "geglu")]
+    cases += [Wanted(kernel, (16384, h)) for h in (4096, 8192, 12288, 16384)
+              for kernel in ("rms_norm", "layer_norm")]
+    cases += [Wanted(kernel, (4 * t, 11008)) for t in (1024, 2048, 4096, 8192)
+              for kernel in ("swiglu", "geglu")]
     cases += [Wanted("rope", (1, t, 32, 8, 128)) for t in (2048, 4096, 8192, 16384)]
     cases += [Wanted("fused_linear_cross_entropy", (t, 4096, 128256)) for t in (4096, 8192, 16384)]
     return cases
@@ -298,32 +345,48 @@ def models():
 
 def smoke():
     """Every kernel at a size that a CPU checks in a second, odd widths among them."""
-    return [Wanted("vector_add", (1000,), "f32"), Wanted("rms_norm", (37, 96), "f32"), Wanted("rms_norm", (19, 257), "bf16"),
-            Wanted("fused_add_rms_norm", (16, 96), "f32"), Wanted("layer_norm", (37, 96), "f32"), Wanted("layer_norm", (8, 33), "f16"),
-            Wanted("fused_add_layer_norm", (16, 96), "f32"),
-            *(Wanted(kernel, (16, 96), dtype) for kernel in ("bias_add", "dropout", *ACTIVATIONS) for dtype in ("f32", "bf16")),
-            Wanted("swiglu", (16, 96), "bf16"), Wanted("geglu", (16, 96), "f32"), Wanted("rope", (2, 8, 4, 2, 16), "f32"),
-            Wanted("rope_interleaved", (2, 8, 4, 2, 16), "f32"), Wanted("softmax", (16, 96), "f32"),
-            Wanted("cross_entropy", (24, 130), "f32"), Wanted("cross_entropy", (24, 97), "bf16"),
-            Wanted("cross_entropy_softcap", (24, 130), "f32"), Wanted("cross_entropy_smoothing", (24, 97), "bf16"),
-            *(Wanted("scale", (16, 97), dtype) for dtype in ("f32", "bf16")), Wanted("embedding_positions", (24, 30, 16, 12), "f32"),
-            *(Wanted(kernel, (24, 97), dtype) for kernel in ("sparsemax", "vocab_parallel_cross_entropy") for dtype in ("f32", "bf16")),
-            *(Wanted(kernel, (24, 97), dtype) for kernel in DIVERGENCES for dtype in ("f32", "bf16")),
-            *(Wanted(kernel, (24, 96), dtype) for kernel in SUBSTITUTES for dtype in ("f32", "bf16")),
-            *(Wanted("group_norm", (3, 8, 10, 2), dtype) for dtype in ("f32", "bf16")),
-            *(Wanted("modulated_rms_norm", (24, 96, 3), dtype) for dtype in ("f32", "bf16")),
-            Wanted("embedding", (40, 30, 16), "f32"), Wanted("adamw", (1000,), "f32"), Wanted("global_norm", (1000,), "f32"),
-            Wanted("fused_linear_cross_entropy", (24, 32, 130), "f32"), Wanted("fused_linear_jsd", (24, 32, 130), "f32"), Wanted("rms_norm_chain", (16, 96), "f32"),
-            *(Wanted(kernel, (24, 40, 32), "bf16") for kernel in ("matmul_nn", "matmul_nt", "matmul_tn")),
-            Wanted("attention", (2, 13, 4, 2, 16), "f32"), Wanted("attention", (1, 33, 2, 2, 24)), Wanted("grouped_matmul_nt", (3, 24, 32, 40)),
-            *(Wanted(kernel, (24, 32, 130), "f32") for kernel in ("flce_losses", "flce_per_token", *FLCE_ERRORS))]
+    return [
+        Wanted("vector_add", (1000,), "f32"), Wanted("rms_norm", (37, 96), "f32"),
+        Wanted("rms_norm", (19, 257), "bf16"), Wanted("fused_add_rms_norm", (16, 96), "f32"),
+        Wanted("layer_norm", (37, 96), "f32"), Wanted("layer_norm", (8, 33), "f16"),
+        Wanted("fused_add_layer_norm", (16, 96), "f32"),
+        *(Wanted(kernel, (16, 96), dtype) for kernel in ("bias_add", "dropout", *ACTIVATIONS)
+          for dtype in ("f32", "bf16")),
+        Wanted("swiglu", (16, 96), "bf16"), Wanted("geglu", (16, 96), "f32"),
+        Wanted("rope", (2, 8, 4, 2, 16), "f32"),
+        Wanted("rope_interleaved", (2, 8, 4, 2, 16), "f32"), Wanted("softmax", (16, 96), "f32"),
+        Wanted("cross_entropy", (24, 130), "f32"), Wanted("cross_entropy", (24, 97), "bf16"),
+        Wanted("cross_entropy_softcap", (24, 130), "f32"),
+        Wanted("cross_entropy_smoothing", (24, 97), "bf16"),
+        *(Wanted("scale", (16, 97), dtype) for dtype in ("f32", "bf16")),
+        Wanted("embedding_positions", (24, 30, 16, 12), "f32"),
+        *(Wanted(kernel, (24, 97), dtype)
+          for kernel in ("sparsemax", "vocab_parallel_cross_entropy") for dtype in ("f32", "bf16")),
+        *(Wanted(kernel, (24, 97), dtype) for kernel in DIVERGENCES for dtype in ("f32", "bf16")),
+        *(Wanted(kernel, (24, 96), dtype) for kernel in SUBSTITUTES for dtype in ("f32", "bf16")),
+        *(Wanted("group_norm", (3, 8, 10, 2), dtype) for dtype in ("f32", "bf16")),
+        *(Wanted("modulated_rms_norm", (24, 96, 3), dtype) for dtype in ("f32", "bf16")),
+        Wanted("embedding", (40, 30, 16), "f32"), Wanted("adamw", (1000,), "f32"),
+        Wanted("global_norm", (1000,), "f32"),
+        Wanted("fused_linear_cross_entropy", (24, 32, 130), "f32"),
+        Wanted("fused_linear_jsd", (24, 32, 130), "f32"), Wanted("rms_norm_chain", (16, 96), "f32"),
+        *(Wanted(kernel, (24, 40, 32), "bf16")
+          for kernel in ("matmul_nn", "matmul_nt", "matmul_tn")),
+        Wanted("attention", (2, 13, 4, 2, 16), "f32"), Wanted("attention", (1, 33, 2, 2, 24)),
+        Wanted("grouped_matmul_nt", (3, 24, 32, 40)),
+        *(Wanted(kernel, (24, 32, 130), "f32")
+          for kernel in ("flce_losses", "flce_per_token", *FLCE_ERRORS))]
 
 
-SETS = {"head": head, "issue2": issue2, "issue3-table": table, "widths": widths, "dtypes": dtypes, "options": options,
-        "activations": activations, "divergences": divergences, "substitutes": substitutes, "groups": groups, "modulated": modulated,
-        "wide_groups": wide_groups, "single_precision": single_precision, "embeddings": embeddings, "shards": shards, "sparse": sparse, "sparse_widths": sparse_widths,
-        "flce": flce, "flce_losses": flce_losses, "flce_per_token": flce_per_token, "fused_jsd": fused_jsd, "flce_errors": flce_errors,
-        "chain": chain, "products": products, "few_rows": few_rows, "neighbours": neighbours, "drawn": drawn, "odd_products": odd_products, "figure": figure, "models": models, "smoke": smoke}
+SETS = {"head": head, "issue2": issue2, "issue3-table": table, "widths": widths, "dtypes": dtypes,
+        "options": options, "activations": activations, "divergences": divergences,
+        "substitutes": substitutes, "groups": groups, "modulated": modulated,
+        "wide_groups": wide_groups, "single_precision": single_precision, "embeddings": embeddings,
+        "shards": shards, "sparse": sparse, "sparse_widths": sparse_widths, "flce": flce,
+        "flce_losses": flce_losses, "flce_per_token": flce_per_token, "fused_jsd": fused_jsd,
+        "flce_errors": flce_errors, "chain": chain, "products": products, "few_rows": few_rows,
+        "neighbours": neighbours, "drawn": drawn, "odd_products": odd_products, "figure": figure,
+        "models": models, "smoke": smoke}
 
 
 def select(names, only=()):

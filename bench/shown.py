@@ -2,15 +2,18 @@
 
 from collections import defaultdict
 
-from baselines import COLUMNS, FULL, MAIN_FORMS, NO_PEER, NUMBERS, OURS, WRONG, counts, family, time_of  # noqa: F401
+from baselines import (COLUMNS, FULL, MAIN_FORMS, NO_PEER, NUMBERS, OURS, WRONG, counts, family,
+                       time_of)  # noqa: F401
 
 
 def typed(row):
     """Returns a row of a table with numbers; fields without a value are left out."""
-    made = {name: float(row[name]) if name in NUMBERS else row[name] for name in COLUMNS if row[name] != ""}
+    made = {name: float(row[name]) if name in NUMBERS else row[name] for name in COLUMNS
+            if row[name] != ""}
     made["shape"] = tuple(int(n) for n in row["shape"].split("x"))
     if "errors" in made:
-        made["errors"] = {name: float(value) for name, value in (each.split("=") for each in made["errors"].split())}
+        made["errors"] = {name: float(value)
+                          for name, value in (each.split("=") for each in made["errors"].split())}
     return made
 
 
@@ -34,7 +37,8 @@ def ratio(row, ours, read=time_of):
 def best_peer(rows, pass_name, read=time_of):
     """Returns (our row, the best peer's row, its time over ours) of a pass, or None."""
     ours = rows.get((pass_name, OURS))
-    theirs = [row for (name, _), row in rows.items() if name == pass_name and counts(row) and (read is time_of or row["run"] == ours["run"])] if ours else []
+    theirs = [row for (name, _), row in rows.items() if name == pass_name and counts(row) and (
+        read is time_of or row["run"] == ours["run"])] if ours else []
     best = min(theirs, key=lambda row: ratio(row, ours, read), default=None)
     return (ours, best, ratio(best, ours, read)) if best else None
 
@@ -47,5 +51,6 @@ def ratios(rows, pass_name, read=time_of):
 
 def span(numbers, form="{:.1f}"):
     """Returns '169.2', or '168.9-170.3' of several numbers."""
-    texts = list(dict.fromkeys(form.format(value) for value in (min(numbers), max(numbers)))) if numbers else [""]
+    texts = (list(dict.fromkeys(form.format(value) for value in (min(numbers), max(numbers))))
+             if numbers else [""])
     return "-".join(texts)

@@ -6,8 +6,11 @@ Needs only Python.
 from html import escape
 
 WIDTH, LEFT, RIGHT, TOP, PLOT = 460, 64, 16, 34, 188  # PLOT: height of the area inside the axes
-COLOURS = {"ligerdsl": "#d62728", "liger": "#1f77b4", "compile": "#2ca02c", "torch": "#7f7f7f", "quack": "#9467bd", "hf": "#7f7f7f",
-           "ligerdsl_without_flce": "#ff7f0e", "hf, seed 0": "#7f7f7f", "hf, seed 1": "#c7c7c7", "liger, seed 0": "#1f77b4", "ligerdsl, seed 0": "#d62728", "liger_without_flce": "#17becf", "liger_on_ligerdsl": "#8c564b", "copy": "#000000", "floor": "#000000"}
+COLOURS = {"ligerdsl": "#d62728", "liger": "#1f77b4", "compile": "#2ca02c", "torch": "#7f7f7f",
+           "quack": "#9467bd", "hf": "#7f7f7f", "ligerdsl_without_flce": "#ff7f0e",
+           "hf, seed 0": "#7f7f7f", "hf, seed 1": "#c7c7c7", "liger, seed 0": "#1f77b4",
+           "ligerdsl, seed 0": "#d62728", "liger_without_flce": "#17becf",
+           "liger_on_ligerdsl": "#8c564b", "copy": "#000000", "floor": "#000000"}
 OTHERS = ("#8c564b", "#e377c2", "#bcbd22", "#17becf", "#ff9896", "#98df8a")
 
 
@@ -30,19 +33,26 @@ class _Figure:
 
     def __init__(self, title, x_label, y_label, lines, names, top):
         self.names, self.top, self.spare = names or {}, top, iter(OTHERS)
-        self.entry = 28 + 6 * max(len(self.names.get(contender, contender)) for contender in lines)  # width of the longest legend entry
+        # width of the longest legend entry
+        self.entry = 28 + 6 * max(len(self.names.get(contender, contender)) for contender in lines)
         self.columns = max(1, (WIDTH - LEFT - RIGHT) // self.entry)
         height = TOP + PLOT + 62 + 16 * -(-len(lines) // self.columns)
-        self.out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
-                    'font-family="sans-serif" font-size="11">', f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
-                    f'<text x="{WIDTH / 2:g}" y="18" text-anchor="middle" font-size="13">{escape(title)}</text>']
+        self.out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+                    f'width="{WIDTH}" height="{height}" font-family="sans-serif" font-size="11">',
+                    f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
+                    f'<text x="{WIDTH / 2:g}" y="18" text-anchor="middle" '
+                    f'font-size="13">{escape(title)}</text>']
         for step in range(6):
             value = top * step / 5
             y = self.y_of(value)
-            self.out.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" stroke="#dddddd"/>')
-            self.out.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{number(value)}</text>')
-        self.labels = [f'<text x="{LEFT + (WIDTH - LEFT - RIGHT) / 2:g}" y="{TOP + PLOT + 32}" text-anchor="middle">{escape(x_label)}</text>',
-                       f'<text transform="translate(14 {TOP + PLOT / 2:g}) rotate(-90)" text-anchor="middle">{escape(y_label)}</text>']
+            self.out.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" '
+                            'stroke="#dddddd"/>')
+            self.out.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" '
+                            f'text-anchor="end">{number(value)}</text>')
+        self.labels = [f'<text x="{LEFT + (WIDTH - LEFT - RIGHT) / 2:g}" y="{TOP + PLOT + 32}" '
+                       f'text-anchor="middle">{escape(x_label)}</text>',
+                       f'<text transform="translate(14 {TOP + PLOT / 2:g}) rotate(-90)" '
+                       f'text-anchor="middle">{escape(y_label)}</text>']
 
     def y_of(self, value):
         return TOP + PLOT * (1 - value / self.top)
@@ -50,7 +60,8 @@ class _Figure:
     def places(self, at, size):
         """Draws labels below the axis, [(x, text)], then the axis titles."""
         for x, text in at:
-            self.out.append(f'<text x="{x:.1f}" y="{TOP + PLOT + 15}" font-size="{size}" text-anchor="middle">{escape(str(text))}</text>')
+            self.out.append(f'<text x="{x:.1f}" y="{TOP + PLOT + 15}" font-size="{size}" '
+                            f'text-anchor="middle">{escape(str(text))}</text>')
         self.out += self.labels
 
     def line(self, k, contender, path, dots=(), width=2):
@@ -58,20 +69,26 @@ class _Figure:
         for x, y in dots:
             self.out.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>')
         dash = ' stroke-dasharray="4 3"' if contender in ("copy", "floor") else ""
-        self.out.append(f'<path d="{" ".join(path)}" fill="none" stroke="{colour}" stroke-width="{width}"{dash}/>')
+        self.out.append(f'<path d="{" ".join(path)}" fill="none" stroke="{colour}" '
+                        f'stroke-width="{width}"{dash}/>')
         x, y = LEFT + k % self.columns * self.entry, TOP + PLOT + 54 + k // self.columns * 16
-        self.out.append(f'<line x1="{x}" y1="{y - 4}" x2="{x + 16}" y2="{y - 4}" stroke="{colour}" stroke-width="2"{dash}/>')
-        self.out.append(f'<text x="{x + 20}" y="{y}">{escape(self.names.get(contender, contender))}</text>')
+        self.out.append(f'<line x1="{x}" y1="{y - 4}" x2="{x + 16}" y2="{y - 4}" stroke="{colour}" '
+                        f'stroke-width="2"{dash}/>')
+        self.out.append(f'<text x="{x + 20}" '
+                        f'y="{y}">{escape(self.names.get(contender, contender))}</text>')
 
     def text(self):
         return "\n".join([*self.out, "</svg>", ""])
 
 
 def plot(title, x_label, y_label, places, lines, names=None):
-    """places: labels along x. lines: {contender: {label: value}}. A missing point interrupts its line."""
-    figure = _Figure(title, x_label, y_label, lines, names, nice_top(max(value for points in lines.values() for value in points.values())))
+    """places: labels along x. lines: {contender: {label: value}}. A missing point interrupts its
+    line."""
+    figure = _Figure(title, x_label, y_label, lines, names,
+                     nice_top(max(value for points in lines.values() for value in points.values())))
     x_of = lambda i: LEFT + (WIDTH - LEFT - RIGHT) * (i + 0.5) / len(places)
-    figure.places([(x_of(i), place) for i, place in enumerate(places)], 11 if len(places) <= 8 else 9)
+    figure.places([(x_of(i), place) for i, place in enumerate(places)],
+                  11 if len(places) <= 8 else 9)
     for k, (contender, points) in enumerate(lines.items()):
         path, dots, pen = [], [], "M"
         for i, place in enumerate(places):
@@ -91,7 +108,8 @@ def steps(title, x_label, y_label, lines, names=None):
     Only the largest and the last of the values in a column of pixels are drawn.
     """
     right = nice_top(max(points[-1][0] for points in lines.values()))
-    figure = _Figure(title, x_label, y_label, lines, names, nice_top(max(value for points in lines.values() for _, value in points)))
+    figure = _Figure(title, x_label, y_label, lines, names,
+                     nice_top(max(value for points in lines.values() for _, value in points)))
     x_of = lambda x: LEFT + (WIDTH - LEFT - RIGHT) * x / right
     figure.places([(x_of(right * i / 5), number(right * i / 5)) for i in range(6)], 11)
     for k, (contender, points) in enumerate(lines.items()):
@@ -101,7 +119,8 @@ def steps(title, x_label, y_label, lines, names=None):
             columns[round(x_of(x))] = (max(largest, value), value)
         path = []
         for x, (largest, last) in columns.items():
-            path += [f"{'H' if path else f'M{x} {figure.y_of(largest):.1f} H'}{x}", f"V{figure.y_of(largest):.1f}", f"V{figure.y_of(last):.1f}"]
+            path += [f"{'H' if path else f'M{x} {figure.y_of(largest):.1f} H'}{x}",
+                     f"V{figure.y_of(largest):.1f}", f"V{figure.y_of(last):.1f}"]
         figure.line(k, contender, path, width=1)
     return figure.text()
 
@@ -109,9 +128,12 @@ def steps(title, x_label, y_label, lines, names=None):
 def curves(title, x_label, y_label, lines, names=None):
     """lines: {contender: [(x, value)]} with x from 0 on, joined by straight lines."""
     right = nice_top(max(points[-1][0] for points in lines.values()))
-    figure = _Figure(title, x_label, y_label, lines, names, nice_top(max(value for points in lines.values() for _, value in points)))
+    figure = _Figure(title, x_label, y_label, lines, names,
+                     nice_top(max(value for points in lines.values() for _, value in points)))
     x_of = lambda x: LEFT + (WIDTH - LEFT - RIGHT) * x / right
     figure.places([(x_of(right * i / 5), number(right * i / 5)) for i in range(6)], 11)
     for k, (contender, points) in enumerate(lines.items()):
-        figure.line(k, contender, [f"{'L' if i else 'M'}{x_of(x):.1f} {figure.y_of(value):.1f}" for i, (x, value) in enumerate(points)], width=1.2)
+        figure.line(k, contender,
+                    [f"{'L' if i else 'M'}{x_of(x):.1f} {figure.y_of(value):.1f}"
+                     for i, (x, value) in enumerate(points)], width=1.2)
     return figure.text()

@@ -19,7 +19,8 @@ from results import one_line
 FLUSH_BYTES = 256 << 20  # several times the L2 of every supported card
 FLUSH_US = 55  # about the least time to overwrite them
 MOST_FLUSHES = 64
-WAKING_US = 500  # extra time of a host's first call after a pause: 100 to 130 for a bare cuBLAS matmul
+# extra time of a host's first call after a pause: 100 to 130 for a bare cuBLAS matmul
+WAKING_US = 500
 ROUNDS = 12  # runs of a chain between two events: enough to hide its ends
 
 
@@ -69,7 +70,8 @@ class GpuTimer:
         host = self.host_us(run, before)
         flushes = min(MOST_FLUSHES, 1 + math.ceil(1.5 * host / FLUSH_US))
         slow = self._times(run, before, 1, 3)
-        repetitions = max(11, min(self.repetitions, int(2e6 / max(*slow, 1.0))))  # at most about two seconds
+        # at most about two seconds
+        repetitions = max(11, min(self.repetitions, int(2e6 / max(*slow, 1.0))))
         us, p20, p80 = quantiles(self._times(run, before, flushes, repetitions))
         wall = quantiles(self._times(run, before, 1, 11))[0]
         return {"us": us, "us_p20": p20, "us_p80": p80, "wall_us": wall, "host_us": host}
@@ -89,7 +91,8 @@ class GpuTimer:
             return (queued - begin) * 1e6 / count, (time.perf_counter() - begin) * 1e6 / count
 
         whole = batch(1)[1]
-        count = 1 if before else max(1, min(calls, int(5e4 / whole)))  # about 50 ms of GPU time per batch
+        # about 50 ms of GPU time per batch
+        count = 1 if before else max(1, min(calls, int(5e4 / whole)))
         return quantiles([batch(count)[0] for _ in range(5)])[0]
 
     def bursts(self, run, gap_s=0.25, most=7):
@@ -99,7 +102,8 @@ class GpuTimer:
         The overwrites before a repetition last until the host has enqueued it, as in measure(), and
         WAKING_US longer, because the host was idle, too.
         """
-        samples, flushes = [], min(MOST_FLUSHES, 1 + math.ceil((WAKING_US + 1.5 * self.host_us(run, calls=1)) / FLUSH_US))
+        samples, flushes = [], min(
+            MOST_FLUSHES, 1 + math.ceil((WAKING_US + 1.5 * self.host_us(run, calls=1)) / FLUSH_US))
         for _ in range(most):
             torch.cuda.synchronize()
             time.sleep(gap_s)
@@ -120,7 +124,10 @@ class GpuTimer:
         """
         if not runs:
             return []
-        flushes = min(MOST_FLUSHES, 1 + math.ceil((WAKING_US + 1.5 * max(self.host_us(run, calls=1) for run in runs)) / FLUSH_US))
+        flushes = min(
+            MOST_FLUSHES,
+            1 + math.ceil(
+                (WAKING_US + 1.5 * max(self.host_us(run, calls=1) for run in runs)) / FLUSH_US))
         bursts, blocks = [[] for _ in runs], [[] for _ in runs]
         order = lambda round: [(round + i) % len(runs) for i in range(len(runs))]
         for round in range(rounds):
@@ -131,7 +138,8 @@ class GpuTimer:
         count = max(4, int(block_s * 1e6 / quantiles(bursts[0])[0]))
         for round in range(max(2, rounds // 2)):
             for i in order(round):
-                begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+                begin, end = (torch.cuda.Event(enable_timing=True),
+                              torch.cuda.Event(enable_timing=True))
                 begin.record()
                 for _ in range(count):
                     runs[i]()
@@ -154,7 +162,8 @@ class GpuTimer:
         rounds()
         per_link = lambda work: [us / (ROUNDS * links) for us in self._times(work, None, 1, 15)]
         us, p20, p80 = quantiles(per_link(rounds))
-        found = {"us": us, "us_p20": p20, "us_p80": p80, "wall_us": us, "host_us": self.host_us(run) / links}
+        found = {"us": us, "us_p20": p20, "us_p80": p80, "wall_us": us,
+                 "host_us": self.host_us(run) / links}
         try:
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
@@ -188,7 +197,8 @@ class GpuTimer:
             with profile(activities=[ProfilerActivity.CUDA]) as profiler:
                 run()
                 torch.cuda.synchronize()
-            samples.append(sum(event.time_range.elapsed_us() for event in profiler.events() if event.device_type == DeviceType.CUDA))
+            samples.append(sum(event.time_range.elapsed_us() for event in profiler.events()
+                               if event.device_type == DeviceType.CUDA))
         return quantiles(samples)[0]
 
     def peak_bytes(self, run):

@@ -1,7 +1,8 @@
 """Triton's side of tuners.py, on one GPU; each call is a process.
 
     tuners_triton.py search MODE OPERATION ROWS COLUMNS --configurations 48 --samples 30
-    tuners_triton.py time OPERATION ROWS COLUMNS --library libligerdsl.so --configs '{"triton": "ROWS=1 num_warps=8 num_stages=1"}'
+    tuners_triton.py time OPERATION ROWS COLUMNS --library libligerdsl.so \\
+        --configs '{"triton": "ROWS=1 num_warps=8 num_stages=1"}'
     tuners_triton.py versions
 
 Prints one JSON object.
@@ -39,7 +40,8 @@ def config_numbers(text):
 
 def tensors(n, h):
     import torch
-    return [torch.randn(*shape, device="cuda", dtype=torch.bfloat16) for shape in ((n, h), (h,), (n, h))]  # x, weight, y
+    return [torch.randn(*shape, device="cuda", dtype=torch.bfloat16)
+            for shape in ((n, h), (h,), (n, h))]  # x, weight, y
 
 
 def fixed_samples(count):
@@ -70,7 +72,8 @@ def compile_all(jit, arguments, columns, configs):
     has one."""
     def warm(config):
         try:
-            jit.warmup(*arguments, H=columns, ROWS=config.kwargs["ROWS"], grid=(1,), num_warps=config.num_warps, num_stages=config.num_stages)
+            jit.warmup(*arguments, H=columns, ROWS=config.kwargs["ROWS"], grid=(1,),
+                       num_warps=config.num_warps, num_stages=config.num_stages)
         except Exception as error:  # the autotuner hits it again and skips such configurations
             print(f"{config}: {error}", file=sys.stderr)
 
@@ -95,22 +98,30 @@ def search(options):
     from tuners_kernels import KERNELS, first
     x, weight, y = tensors(options.rows, options.columns)
     triton.jit(first)[(1,)](y)  # starts the compiler, the launcher and the context
-    configs = [triton.Config({"ROWS": rows}, num_warps=warps, num_stages=stages) for rows, warps, stages in chosen(options.configurations)]
+    configs = [triton.Config({"ROWS": rows}, num_warps=warps, num_stages=stages)
+               for rows, warps, stages in chosen(options.configurations)]
     jit = triton.jit(KERNELS[options.operation])
     own = options.mode != "triton"
-    tuned = triton.autotune(configs, key=["H"], **({} if own else {"do_bench": fixed_samples(options.samples)}))(jit)
+    tuned = triton.autotune(configs, key=["H"],
+                            **({} if own else {"do_bench": fixed_samples(options.samples)}))(jit)
     arguments = (x, weight, y, options.rows)
-    launch = lambda: tuned[lambda meta: (triton.cdiv(options.rows, meta["ROWS"]),)](*arguments, H=options.columns)  # noqa: E731
+    grid = lambda meta: (triton.cdiv(options.rows, meta["ROWS"]),)  # noqa: E731
+    launch = lambda: tuned[grid](*arguments, H=options.columns)  # noqa: E731
     torch.cuda.synchronize()
     began = time.perf_counter()
-    compiled = "one after the other" if options.mode == "triton_as_it_is" else compile_all(jit, arguments, options.columns, configs)
+    compiled = "one after the other" if options.mode == "triton_as_it_is" else compile_all(
+        jit, arguments, options.columns, configs)
     launch()
     torch.cuda.synchronize()
     seconds = time.perf_counter() - began
     best = tuned.best_config
     timings = getattr(tuned, "configs_timings", {})
-    failed = sum(1 for times in timings.values() if not (times[0] if isinstance(times, (list, tuple)) else times) < float("inf"))
-    return {"search_seconds": seconds, "configurations": len(configs), "failed": failed, "compiled": compiled,
+    failed = sum(1 for times in timings.values()
+                 if not (times[0] if isinstance(times, (list, tuple)) else times) < float("inf"))
+    return {"search_seconds": seconds,
+            "configurations": len(configs),
+            "failed": failed,
+            "compiled": compiled,
             "samples_per_configuration": "Triton's own" if own else options.samples,
             "timed_launches": None if own else options.samples * (len(configs) - failed),
             "config": config_text(best.kwargs["ROWS"], best.num_warps, best.num_stages)}
@@ -134,7 +145,8 @@ def winners(options):
     for name, text in json.loads(options.configs).items():
         rows, warps, stages = config_numbers(text)
         grid = (triton.cdiv(options.rows, rows),)
-        us[name] = timer.measure(lambda: jit[grid](x, weight, y, options.rows, H=options.columns, ROWS=rows, num_warps=warps,
+        us[name] = timer.measure(lambda: jit[grid](x, weight, y, options.rows, H=options.columns,
+                                                   ROWS=rows, num_warps=warps,
                                                    num_stages=stages))["us"]
     return us
 
@@ -142,7 +154,8 @@ def winners(options):
 def versions(_):
     import torch
     import triton
-    return {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "triton": triton.__version__}
+    return {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__,
+            "triton": triton.__version__}
 
 
 def main():

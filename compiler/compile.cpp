@@ -30,7 +30,9 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 
 double CompileTrace::now() {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration<double, std::milli>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 void CompileTrace::mark(const char* phase) {
@@ -44,8 +46,8 @@ std::vector<program::Span> CompileTrace::spans() const {
   double begin = first * 1e3;
   for (const program::PhaseTime& phase : times) {
     const double end = begin + phase.milliseconds * 1e3;
-    spans.push_back(
-        {phase.name, "", static_cast<int64_t>(begin), static_cast<int64_t>(end) - static_cast<int64_t>(begin)});
+    spans.push_back({phase.name, "", static_cast<int64_t>(begin),
+                     static_cast<int64_t>(end) - static_cast<int64_t>(begin)});
     begin = end;
   }
   return spans;
@@ -59,8 +61,8 @@ std::string printModule(ModuleOp module) {
 }
 
 void registerDialects(DialectRegistry& registry) {
-  registry.insert<tile::TileDialect, tgpu::TgpuDialect, arith::ArithDialect, math::MathDialect, scf::SCFDialect,
-                  func::FuncDialect, LLVM::LLVMDialect, vector::VectorDialect>();
+  registry.insert<tile::TileDialect, tgpu::TgpuDialect, arith::ArithDialect, math::MathDialect,
+                  scf::SCFDialect, func::FuncDialect, LLVM::LLVMDialect, vector::VectorDialect>();
   registerNvptxDialects(registry);
   registerCpuDialects(registry);
   registerBuiltinDialectTranslation(registry);
@@ -76,7 +78,8 @@ class DiagnosticText {
  public:
   explicit DiagnosticText(MLIRContext& context)
       : handler(&context, [this](Diagnostic& diagnostic) {
-          diagnostic.getSeverity() == DiagnosticSeverity::Error ? addError(diagnostic) : addRemark(diagnostic);
+          diagnostic.getSeverity() == DiagnosticSeverity::Error ? addError(diagnostic)
+                                                                : addRemark(diagnostic);
           return success();
         }) {}
 
@@ -115,7 +118,8 @@ bool addsToMemory(const program::CompileOptions& options) {
 LogicalResult expandAdds(ModuleOp module, const program::CompileOptions& options) {
   PassManager passes(module.getContext());
   timePasses(passes);
-  passes.addNestedPass<func::FuncOp>(createTileExpandAddsPass({.memoryAdds = addsToMemory(options)}));
+  passes.addNestedPass<func::FuncOp>(
+      createTileExpandAddsPass({.memoryAdds = addsToMemory(options)}));
   return passes.run(module);
 }
 
@@ -129,7 +133,8 @@ LogicalResult unrollLoops(ModuleOp module) {
 LogicalResult simplify(ModuleOp module, const program::CompileOptions& options) {
   if (failed(unrollLoops(module))) return failure();
   std::optional<KeptLoops> kept;
-  if (options.target == program::Target::nvptx) kept.emplace(module);  // a CPU has no loads in flight
+  if (options.target == program::Target::nvptx)
+    kept.emplace(module);  // a CPU has no loads in flight
   PassManager passes(module.getContext());
   timePasses(passes);
   passes.addPass(createCanonicalizerPass());
@@ -174,12 +179,14 @@ program::Artifact compile(const program::Program& program, const program::Compil
   if (succeeded(done) && trace.emits("tile")) {
     trace.keep(printModule(*module));
   } else if (succeeded(done)) {
-    done = options.target == program::Target::nvptx ? compileForNvptx(*module, options, artifact, trace)
-                                                    : compileForCpu(*module, options, artifact, trace);
+    done = options.target == program::Target::nvptx
+               ? compileForNvptx(*module, options, artifact, trace)
+               : compileForCpu(*module, options, artifact, trace);
   }
   if (failed(done))
-    throw CompileError(diagnostics.text.empty() ? "the pipeline failed without a diagnostic" : diagnostics.text,
-                       !edited && !(*module)->hasAttr(kRefusedAttr));
+    throw CompileError(
+        diagnostics.text.empty() ? "the pipeline failed without a diagnostic" : diagnostics.text,
+        !edited && !(*module)->hasAttr(kRefusedAttr));
   if (!options.emit.empty()) artifact.code = trace.emitted;
   artifact.times = trace.times;
   if (options.spans) artifact.spans = trace.spans();

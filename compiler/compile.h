@@ -14,7 +14,8 @@ namespace ligerdsl::compiler {
 /// Thrown by compile. `internal` marks a bug of the compiler; otherwise the program or the options
 /// are wrong.
 struct CompileError : std::runtime_error {
-  CompileError(const std::string& message, bool internal) : std::runtime_error(message), internal(internal) {}
+  CompileError(const std::string& message, bool internal)
+      : std::runtime_error(message), internal(internal) {}
   bool internal;
 };
 
@@ -27,7 +28,8 @@ void registerDialects(mlir::DialectRegistry& registry);
 /// the text of the stage that CompileOptions::emit names.
 class CompileTrace {
  public:
-  explicit CompileTrace(const program::CompileOptions& options) : options(options), passes(options.spans) {}
+  explicit CompileTrace(const program::CompileOptions& options)
+      : options(options), passes(options.spans) {}
   /// Ends the phase that ran since the last mark.
   void mark(const char* phase);
   /// Returns true if the compile returns this stage's text. Then keep() it; the pipeline may stop.

@@ -28,7 +28,12 @@ std::string_view view(const uint8_t* data, size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-enum : int32_t { kOk = 0, kCallerError = 1, kInternalError = 2, kNoMemory = LIGERDSL_COMPILER_NO_MEMORY };
+enum : int32_t {
+  kOk = 0,
+  kCallerError = 1,
+  kInternalError = 2,
+  kNoMemory = LIGERDSL_COMPILER_NO_MEMORY
+};
 
 // Runs `work` and converts its exceptions to a status and a text. LLVM's fatal errors do not throw:
 // see fatal_error.h.
@@ -49,17 +54,18 @@ int32_t guarded(ligerdsl_bytes* error, Work work) {
   }
 }
 
-int32_t compileBytes(const uint8_t* program, size_t programSize, const uint8_t* options, size_t optionsSize,
-                     ligerdsl_bytes* artifact, ligerdsl_bytes* error) {
+int32_t compileBytes(const uint8_t* program, size_t programSize, const uint8_t* options,
+                     size_t optionsSize, ligerdsl_bytes* artifact, ligerdsl_bytes* error) {
   return guarded(error, [&] {
-    *artifact = toBytes(program::serialize(
-        compile(program::parseProgram(view(program, programSize)), program::parseOptions(view(options, optionsSize)))));
+    *artifact =
+        toBytes(program::serialize(compile(program::parseProgram(view(program, programSize)),
+                                           program::parseOptions(view(options, optionsSize)))));
     if (!artifact->data) throw std::bad_alloc();
   });
 }
 
-int32_t cpuLoad(const uint8_t* object, size_t size, const char* entryName, ligerdsl_cpu_module** module, void** entry,
-                ligerdsl_bytes* error) {
+int32_t cpuLoad(const uint8_t* object, size_t size, const char* entryName,
+                ligerdsl_cpu_module** module, void** entry, ligerdsl_bytes* error) {
   return guarded(error, [&] { *module = loadCpuObject(view(object, size), entryName, entry); });
 }
 
@@ -79,6 +85,7 @@ const ligerdsl_compiler_table table = {
 }  // namespace
 }  // namespace ligerdsl::compiler
 
-extern "C" __attribute__((visibility("default"))) const ligerdsl_compiler_table* ligerdsl_compiler_entry(void) {
+extern "C" __attribute__((visibility("default"))) const ligerdsl_compiler_table*
+ligerdsl_compiler_entry(void) {
   return &ligerdsl::compiler::table;
 }

@@ -6,6 +6,7 @@
 // That is safe because the library is never unloaded (-z nodelete), and these objects hold only
 // memory. The linker resolves every call in this library, including LLVM's archives, to this
 // definition. It is hidden from other libraries.
-extern "C" __attribute__((visibility("hidden"))) int __cxa_atexit(void (*)(void*), void*, void*) noexcept {
+extern "C" __attribute__((visibility("hidden"))) int __cxa_atexit(void (*)(void*), void*,
+                                                                  void*) noexcept {
   return 0;
 }

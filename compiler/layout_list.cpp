@@ -51,8 +51,8 @@ std::string listLayouts(ModuleOp module) {
     const LinearLayout layout = layoutOf(cast<RankedTensorType>(type));
     llvm::json::Array made;
     for (const Tile& tile : makers)
-      made.push_back(
-          llvm::json::Object{{"op", tile.op}, {"type", tile.type}, {"file", tile.file}, {"line", tile.line}});
+      made.push_back(llvm::json::Object{
+          {"op", tile.op}, {"type", tile.type}, {"file", tile.file}, {"line", tile.line}});
     list.push_back(llvm::json::Object{{"shape", llvm::json::Array(layout.shape())},
                                       {"register", json(layout.bases(Axis::reg))},
                                       {"lane", json(layout.bases(Axis::lane))},

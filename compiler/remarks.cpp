@@ -17,7 +17,8 @@ MissedRemark::~MissedRemark() {
 
 std::string placeOf(Location at) {
   auto place = at->findInstanceOf<FileLineColLoc>();
-  return place ? place.getFilename().str() + ":" + std::to_string(place.getLine()) : "an unknown place";
+  return place ? place.getFilename().str() + ":" + std::to_string(place.getLine())
+               : "an unknown place";
 }
 
 program::Remark toRemark(Diagnostic& diagnostic) {

@@ -28,7 +28,8 @@ class TimePasses final : public mlir::PassInstrumentation {
 std::optional<program::Span> toSpan(const llvm::json::Object& event) {
   const auto name = event.getString("name");
   const auto begin = event.getInteger("ts"), duration = event.getInteger("dur");
-  if (event.getString("ph") != "X" || !name || !begin || !duration || name->starts_with("Total ")) return std::nullopt;
+  if (event.getString("ph") != "X" || !name || !begin || !duration || name->starts_with("Total "))
+    return std::nullopt;
   const llvm::json::Object* args = event.getObject("args");
   const auto detail = args ? args->getString("detail") : std::nullopt;
   return program::Span{name->str(), detail ? detail->str() : "", *begin, *duration};

@@ -17,7 +17,8 @@ std::vector<DeclaredArgument> arguments_of(const std::string& bytes) {
                                                             : Kind::scalar;
     arguments.push_back({argument.name, kind, type.dtype, static_cast<int>(type.shape.size())});
   }
-  for (size_t i = 0; program::isDynamicPersistent(program) && i < 2; ++i) arguments[i].hidden = true;
+  for (size_t i = 0; program::isDynamicPersistent(program) && i < 2; ++i)
+    arguments[i].hidden = true;
   return arguments;
 }
 

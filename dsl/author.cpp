@@ -32,7 +32,8 @@ MetaValues parse_settings(const std::string& text) {
   MetaValues values;
   for (const std::string& pair : split(text, ',')) {
     const size_t equal = pair.find('=');
-    if (equal == std::string::npos) throw Error("error: meta-parameters are name=value, got '" + pair + "'");
+    if (equal == std::string::npos)
+      throw Error("error: meta-parameters are name=value, got '" + pair + "'");
     values[pair.substr(0, equal)] = pair.substr(equal + 1);
   }
   return values;
@@ -97,8 +98,9 @@ std::optional<Target> maybe_target(const ligerdsl_target_t* target, size_t targe
   return target ? std::optional(target_from(target, target_bytes)) : std::nullopt;
 }
 
-int32_t record_for(size_t index, const char* settings, const ligerdsl_target_t* target, size_t target_bytes,
-                   ligerdsl_author_bytes* program, ligerdsl_author_bytes* error) {
+int32_t record_for(size_t index, const char* settings, const ligerdsl_target_t* target,
+                   size_t target_bytes, ligerdsl_author_bytes* program,
+                   ligerdsl_author_bytes* error) {
   return guarded(error, [&] {
     const std::optional<Target> known = maybe_target(target, target_bytes);
     *program = copy_bytes(kernel_at(index).program_bytes(parse_settings(settings), known));
@@ -126,9 +128,11 @@ template <class T>
 void give(const T& value, T* out) {
   const auto* bytes = reinterpret_cast<const char*>(&value);
   const size_t size = out->struct_size;
-  if (std::any_of(bytes + std::min(size, sizeof(T)), bytes + sizeof(T), [](char byte) { return byte != 0; }))
+  if (std::any_of(bytes + std::min(size, sizeof(T)), bytes + sizeof(T),
+                  [](char byte) { return byte != 0; }))
     throw Error(
-        "error: the launch rule asks for what this program does not know yet; use a later one, or build the "
+        "error: the launch rule asks for what this program does not know yet; use a later one, or "
+        "build the "
         "kernels against its headers");
   std::memcpy(out, bytes, std::min(size, sizeof(T)));
   out->struct_size = size;
@@ -157,14 +161,16 @@ Launch crossed(const ligerdsl_author_launch& launch) {
           .no_alias = launch.no_alias != 0};
 }
 
-int32_t launch_for(size_t index, const char* settings, const ligerdsl_target_t* target, size_t target_bytes,
-                   const ligerdsl_author_argument* arguments, size_t n_arguments, ligerdsl_author_launch* launch,
+int32_t launch_for(size_t index, const char* settings, const ligerdsl_target_t* target,
+                   size_t target_bytes, const ligerdsl_author_argument* arguments,
+                   size_t n_arguments, ligerdsl_author_launch* launch,
                    ligerdsl_author_bytes* error) {
   return guarded(error, [&] {
     std::vector<LaunchArguments::Argument> list;
     for (size_t i = 0; i < n_arguments; ++i) {
       const ligerdsl_author_argument a = sized<ligerdsl_author_argument>(arguments, i);
-      LaunchArguments::Argument argument{.name = a.name, .number = a.number, .pointer = a.is_pointer != 0};
+      LaunchArguments::Argument argument{
+          .name = a.name, .number = a.number, .pointer = a.is_pointer != 0};
       if (a.is_integer) argument.integer = a.integer;
       if (a.rank > 0) {
         argument.dims.assign(a.dims, a.dims + a.rank);
@@ -177,8 +183,9 @@ int32_t launch_for(size_t index, const char* settings, const ligerdsl_target_t* 
   });
 }
 
-int32_t launch_kernel(size_t index, const char* settings, const ligerdsl_author_argument* arguments, size_t n_arguments,
-                      ligerdsl_author_launch* launch, ligerdsl_author_bytes* error) {
+int32_t launch_kernel(size_t index, const char* settings, const ligerdsl_author_argument* arguments,
+                      size_t n_arguments, ligerdsl_author_launch* launch,
+                      ligerdsl_author_bytes* error) {
   return launch_for(index, settings, nullptr, 0, arguments, n_arguments, launch, error);
 }
 
@@ -193,7 +200,8 @@ class LoadedKernel : public AnyKernel {
     for (const std::string& line : split(take(fields), '\n')) {
       std::vector<std::string> columns = split(line, '\t');
       columns.resize(5);
-      fields_.push_back({columns[0], columns[1], columns[2], split(columns[3], ','), parse_bits(columns[4])});
+      fields_.push_back(
+          {columns[0], columns[1], columns[2], split(columns[3], ','), parse_bits(columns[4])});
     }
     detail::require_names_apart(name_, fields_, {});
   }
@@ -202,13 +210,14 @@ class LoadedKernel : public AnyKernel {
   std::string description() const override { return description_; }
   std::vector<MetaField> fields() const override { return fields_; }
 
-  std::string program_bytes(const MetaValues& meta, const std::optional<Target>& target) const override {
+  std::string program_bytes(const MetaValues& meta,
+                            const std::optional<Target>& target) const override {
     ligerdsl_author_bytes program{}, error{};
     const std::string settings = settings_text(meta);
     const bool with_target = target && takes_targets();
-    check(with_target
-              ? table_->record_for(index_, settings.c_str(), &*target, sizeof(ligerdsl_target_t), &program, &error)
-              : table_->record(index_, settings.c_str(), &program, &error),
+    check(with_target ? table_->record_for(index_, settings.c_str(), &*target,
+                                           sizeof(ligerdsl_target_t), &program, &error)
+                      : table_->record(index_, settings.c_str(), &program, &error),
           error);
     std::string bytes = take(program);
     std::vector<std::string> arguments;
@@ -223,18 +232,20 @@ class LoadedKernel : public AnyKernel {
     std::vector<ligerdsl_author_argument> list;
     for (const LaunchArguments::Argument& a : arguments.all()) {
       const double number = a.integer ? static_cast<double>(*a.integer) : a.number;
-      list.push_back({sizeof(ligerdsl_author_argument), a.name.c_str(), static_cast<int32_t>(a.dims.size()),
-                      a.dims.data(), a.strides.data(), number, a.integer.has_value(), a.pointer,
-                      a.integer.value_or(0)});
+      list.push_back({sizeof(ligerdsl_author_argument), a.name.c_str(),
+                      static_cast<int32_t>(a.dims.size()), a.dims.data(), a.strides.data(), number,
+                      a.integer.has_value(), a.pointer, a.integer.value_or(0)});
     }
     ligerdsl_author_launch launch{};
     launch.struct_size = sizeof launch;
     ligerdsl_author_bytes error{};
     const std::string settings = settings_text(meta);
     const bool with_target = arguments.has_target() && takes_targets();
-    check(with_target ? table_->launch_for(index_, settings.c_str(), &arguments.target(), sizeof(ligerdsl_target_t),
-                                           list.data(), list.size(), &launch, &error)
-                      : table_->launch(index_, settings.c_str(), list.data(), list.size(), &launch, &error),
+    check(with_target
+              ? table_->launch_for(index_, settings.c_str(), &arguments.target(),
+                                   sizeof(ligerdsl_target_t), list.data(), list.size(), &launch,
+                                   &error)
+              : table_->launch(index_, settings.c_str(), list.data(), list.size(), &launch, &error),
           error);
     Launch rule = crossed(launch);
     detail::require_possible(name_, rule);
@@ -262,7 +273,8 @@ class LoadedKernel : public AnyKernel {
     const std::string word = "error: ";
     const size_t at = text.find(word);
     const size_t head = at == std::string::npos ? 0 : at + word.size();
-    return (head > 0 ? text.substr(0, head) : word) + "kernel '" + name_ + "': " + text.substr(head);
+    return (head > 0 ? text.substr(0, head) : word) + "kernel '" + name_ +
+           "': " + text.substr(head);
   }
 
   const ligerdsl_author_table* table_;
@@ -279,7 +291,10 @@ const ligerdsl_author_table* author_table() {
       sizeof(ligerdsl_author_table),
       // A failed registration counts as one kernel. Asking for it throws the error of the
       // registration.
-      [] { return std::max(Registry::global().all().size(), size_t{!Registry::global().problems().empty()}); },
+      [] {
+        return std::max(Registry::global().all().size(),
+                        size_t{!Registry::global().problems().empty()});
+      },
       describe,
       record_kernel,
       launch_kernel,
@@ -292,19 +307,23 @@ const ligerdsl_author_table* author_table() {
 
 std::vector<std::unique_ptr<AnyKernel>> kernels_of(const ligerdsl_author_table* table) {
   if (!table || table->version != LIGERDSL_AUTHOR_VERSION) {
-    throw Error("error: the kernels were built for version " + std::to_string(table ? table->version : 0) +
-                " of the author interface, this program reads version " + std::to_string(LIGERDSL_AUTHOR_VERSION) +
-                "; rebuild them against the installed headers");
+    throw Error(
+        "error: the kernels were built for version " + std::to_string(table ? table->version : 0) +
+        " of the author interface, this program reads version " +
+        std::to_string(LIGERDSL_AUTHOR_VERSION) + "; rebuild them against the installed headers");
   }
-  constexpr size_t kFirst = offsetof(ligerdsl_author_table, record_for);  // size of the first table of this version
-  if (table->struct_size < kFirst || !table->count || !table->describe || !table->record || !table->launch ||
-      !table->free_bytes)
-    throw Error("error: the table of the kernels lacks functions; export them with LIGERDSL_EXPORT_KERNELS()");
+  constexpr size_t kFirst =
+      offsetof(ligerdsl_author_table, record_for);  // size of the first table of this version
+  if (table->struct_size < kFirst || !table->count || !table->describe || !table->record ||
+      !table->launch || !table->free_bytes)
+    throw Error(
+        "error: the table of the kernels lacks functions; export them with "
+        "LIGERDSL_EXPORT_KERNELS()");
   constexpr size_t kMostKernels = 65536;  // ligerdsl/kernels.py has the same limit
   const size_t count = table->count();
   if (count > kMostKernels)
-    throw Error("error: the table says that it has " + std::to_string(count) + " kernels, expected at most " +
-                std::to_string(kMostKernels));
+    throw Error("error: the table says that it has " + std::to_string(count) +
+                " kernels, expected at most " + std::to_string(kMostKernels));
   std::vector<std::unique_ptr<AnyKernel>> kernels;
   for (size_t i = 0; i < count; ++i) kernels.push_back(std::make_unique<LoadedKernel>(table, i));
   return kernels;

@@ -27,7 +27,8 @@ KernelBuilder::KernelBuilder(const std::string& name, const std::optional<Target
 const Target& KernelBuilder::target(Loc loc) const {
   if (!target_) {
     fail(loc, "target",
-         "the kernel is recorded for no device; give KernelBuilder, record() or program_bytes() a Target, "
+         "the kernel is recorded for no device; give KernelBuilder, record() or program_bytes() a "
+         "Target, "
          "or run it with a program that is built against these headers");
   }
   return *target_;
@@ -44,14 +45,17 @@ Shape default_strides(size_t rank) {
 void require_extents(const Shape& extents, const std::string& what, int64_t least, Loc loc) {
   for (int64_t extent : extents) {
     if (extent != dyn && extent < least) {
-      fail(loc, "view", what + " are dyn or at least " + std::to_string(least) + ", got " + detail::to_string(extents));
+      fail(loc, "view",
+           what + " are dyn or at least " + std::to_string(least) + ", got " +
+               detail::to_string(extents));
     }
   }
 }
 
 }  // namespace
 
-View KernelBuilder::view(const std::string& name, DType dtype, const Shape& dims, const ViewOptions& options, Loc loc) {
+View KernelBuilder::view(const std::string& name, DType dtype, const Shape& dims,
+                         const ViewOptions& options, Loc loc) {
   if (dims.empty() || dims.size() > 8) {
     fail(loc, "view", "'" + name + "' needs 1 to 8 dimensions, got " + std::to_string(dims.size()));
   }
@@ -63,7 +67,8 @@ View KernelBuilder::view(const std::string& name, DType dtype, const Shape& dims
   }
   require_extents(dims, "dimensions of '" + name + "'", 1, loc);
   require_extents(strides, "strides of '" + name + "'", 0, loc);
-  return View(recorder_->argument(name, {TypeKind::view, dtype, dims, strides}, loc, options.read_only));
+  return View(
+      recorder_->argument(name, {TypeKind::view, dtype, dims, strides}, loc, options.read_only));
 }
 
 Scalar KernelBuilder::scalar(const std::string& name, DType dtype, Loc loc) {
@@ -80,7 +85,8 @@ Handle grid_value(Recorder& recorder, OpCode code, int axis, Loc loc) {
   const char* op = program::opName(code);
   if (axis < 0 || axis > 2) fail(loc, op, "the axis is 0, 1 or 2, got " + std::to_string(axis));
   if (const auto& loop = recorder.program_loop) {
-    if (axis > 0) fail(loc, op, "a dynamic persistent schedule has one axis, 0; got " + std::to_string(axis));
+    if (axis > 0)
+      fail(loc, op, "a dynamic persistent schedule has one axis, 0; got " + std::to_string(axis));
     return code == OpCode::program_id ? loop->program : loop->programs;
   }
   return recorder.emit_one(code, {}, scalar_type(i32), {{AttrKey::axis, int64_t{axis}}}, loc);
@@ -116,7 +122,8 @@ Tile KernelBuilder::arange(int64_t n, Loc loc) {
   return Tile(recorder_->emit_one(OpCode::arange, {}, tile_type(i32, {n}), {}, loc));
 }
 
-KernelBuilder::ExactGuard::ExactGuard(std::shared_ptr<Recorder> recorder) : recorder_(std::move(recorder)) {
+KernelBuilder::ExactGuard::ExactGuard(std::shared_ptr<Recorder> recorder)
+    : recorder_(std::move(recorder)) {
   ++recorder_->exact_depth;
 }
 KernelBuilder::ExactGuard::~ExactGuard() {
@@ -125,7 +132,8 @@ KernelBuilder::ExactGuard::~ExactGuard() {
 
 program::Program KernelBuilder::finish(Loc loc) {
   program::Program program = recorder_->finish(loc);
-  recorder_ = std::make_shared<Recorder>(program.name);  // handles of the finished program keep the old recorder
+  recorder_ = std::make_shared<Recorder>(
+      program.name);  // handles of the finished program keep the old recorder
   return program;
 }
 std::string KernelBuilder::finish_bytes(Loc loc) {

@@ -6,31 +6,35 @@ namespace ligerdsl {
 
 using detail::fail;
 
-Tile dot(const Tile& a, const Tile& b, const Tile& sums, const DotOptions& options, Loc loc) {
-  for (const Tile* tile : {&a, &b}) detail::require_operand(tile->handle(), program::Dtypes::dot_operands, "dot", loc);
+Tile dot(const Tile& a, const Tile& b, const Tile& acc, const DotOptions& options, Loc loc) {
+  for (const Tile* tile : {&a, &b})
+    detail::require_operand(tile->handle(), program::Dtypes::dot_operands, "dot", loc);
   if (a.dtype() != b.dtype() && !(is_fp8(a.dtype()) && is_fp8(b.dtype())))
-    fail(
-        loc, "dot",
-        std::string("the operands are ") + name(a.dtype()) + " and " + name(b.dtype()) + "; convert one with .to(...)");
+    fail(loc, "dot",
+         std::string("the operands are ") + name(a.dtype()) + " and " + name(b.dtype()) +
+             "; convert one with .to(...)");
   const DType type = a.dtype() == i8 ? i32 : f32;
-  detail::Recorder& recorder =
-      detail::require_operand(sums.handle(), type == i32 ? program::Dtypes::i32 : program::Dtypes::f32, "dot", loc);
+  detail::Recorder& recorder = detail::require_operand(
+      acc.handle(), type == i32 ? program::Dtypes::i32 : program::Dtypes::f32, "dot", loc);
   if (a.rank() != 2 || b.rank() != 2 || a.shape()[1] != b.shape()[0])
     fail(loc, "dot",
-         "expected [m, k] and [k, n], got " + detail::to_string(a.shape()) + " and " + detail::to_string(b.shape()) +
-             "; transpose with .permute({1, 0})");
+         "expected [m, k] and [k, n], got " + detail::to_string(a.shape()) + " and " +
+             detail::to_string(b.shape()) + "; transpose with .permute({1, 0})");
   const Shape shape{a.shape()[0], b.shape()[1]};
-  if (sums.shape() != shape)
+  if (acc.shape() != shape)
     fail(loc, "dot",
-         "expected an accumulator of shape " + detail::to_string(shape) + ", got " + detail::to_string(sums.shape()));
+         "expected an accumulator of shape " + detail::to_string(shape) + ", got " +
+             detail::to_string(acc.shape()));
   detail::Attrs attributes;
   if (options.input_precision == InputPrecision::tf32) {
     if (a.dtype() != f32)
       fail(loc, "dot",
-           std::string("InputPrecision::tf32: expected f32 operands, got ") + name(a.dtype()) + "; leave it out");
-    attributes.push_back({program::AttrKey::input_precision, static_cast<int64_t>(program::InputPrecision::tf32)});
+           std::string("InputPrecision::tf32: expected f32 operands, got ") + name(a.dtype()) +
+               "; leave it out");
+    attributes.push_back(
+        {program::AttrKey::input_precision, static_cast<int64_t>(program::InputPrecision::tf32)});
   }
-  return Tile(recorder.emit_one(detail::OpCode::dot, {a.handle(), b.handle(), sums.handle()},
+  return Tile(recorder.emit_one(detail::OpCode::dot, {a.handle(), b.handle(), acc.handle()},
                                 detail::tile_type(type, shape), attributes, loc));
 }
 

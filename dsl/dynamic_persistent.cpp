@@ -10,7 +10,9 @@ using detail::Recorder;
 void KernelBuilder::record_dynamic_persistent(const std::function<void()>& body, Loc loc) {
   const std::string op = "dynamic_persistent";
   if (!recorder_->at_top())
-    detail::fail(loc, op, "it encloses the whole kernel: call it outside loops, branches and dynamic_persistent");
+    detail::fail(
+        loc, op,
+        "it encloses the whole kernel: call it outside loops, branches and dynamic_persistent");
   if (recorder_->has_arguments())
     detail::fail(loc, op, "arguments were declared before it; declare the views inside the body");
   View next_program = view("next_program", i32, {1}, {}, loc);
@@ -25,11 +27,13 @@ void KernelBuilder::record_dynamic_persistent(const std::function<void()>& body,
   };
   const auto run = [&](const std::vector<Handle>& in) {
     Scalar drawn = atomic_add(next_program.ptr(), 1);
-    const Recorder::LoopScope scope(*recorder_, {Scalar(in[0]).to(i32).handle(), programs.handle()});
+    const Recorder::LoopScope scope(*recorder_,
+                                    {Scalar(in[0]).to(i32).handle(), programs.handle()});
     body();
     return std::vector<Handle>{in[1], (first_drawn + drawn).handle()};
   };
-  detail::record_while(*recorder_, {mine.handle(), following.handle()}, is_program, run, /*independent=*/true, loc);
+  detail::record_while(*recorder_, {mine.handle(), following.handle()}, is_program, run,
+                       /*independent=*/true, loc);
 }
 
 }  // namespace ligerdsl

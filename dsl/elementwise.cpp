@@ -36,22 +36,25 @@ void require_shift(const Operand& by, DType dtype, const std::string& op, Loc lo
   const int64_t width = 8 * size_of(dtype);
   if (bits >= 0 && bits < width) return;
   fail(loc, op,
-       "a shift by " + std::to_string(bits) + ", expected 0 to " + std::to_string(width - 1) + ": the left side is " +
-           name(dtype));
+       "a shift by " + std::to_string(bits) + ", expected 0 to " + std::to_string(width - 1) +
+           ": the left side is " + name(dtype));
 }
 
-Handle binary(OpCode code, Dtypes rule, const Operand& a, const Operand& b, const std::string& op, Loc loc,
-              Attrs attrs = {}) {
+Handle binary(OpCode code, Dtypes rule, const Operand& a, const Operand& b, const std::string& op,
+              Loc loc, Attrs attrs = {}) {
   for (const Operand* operand : {&a, &b}) {
-    if (!operand->is_number && operand->handle.recorder) require_dtype(operand->handle, rule, op, loc);
+    if (!operand->is_number && operand->handle.recorder)
+      require_dtype(operand->handle, rule, op, loc);
   }
   const Pair pair = match(a, b, op, loc);
   Recorder& recorder = *pair.a.recorder;
-  if (code == OpCode::shl || code == OpCode::shr || code == OpCode::lshr) require_shift(b, pair.a.dtype, op, loc);
+  if (code == OpCode::shl || code == OpCode::shr || code == OpCode::lshr)
+    require_shift(b, pair.a.dtype, op, loc);
   return recorder.emit_one(code, {pair.a, pair.b}, recorder.type(pair.a), std::move(attrs), loc);
 }
 
-Handle compare(Predicate predicate, const Operand& a, const Operand& b, const std::string& op, Loc loc) {
+Handle compare(Predicate predicate, const Operand& a, const Operand& b, const std::string& op,
+               Loc loc) {
   const Pair pair = match(a, b, op, loc);
   const bool ordering = predicate != Predicate::eq && predicate != Predicate::ne;
   require_dtype(pair.a, ordering || is_fp8(pair.a.dtype) ? Dtypes::numbers : Dtypes::any, op, loc);
@@ -84,7 +87,8 @@ Handle invert(const Operand& a, Dtypes rule, const std::string& op) {
   recorder.require_live(a.handle, op, a.loc);
   require_dtype(a.handle, rule, op, a.loc);
   const detail::Type& type = recorder.type(a.handle);
-  const Handle ones = constant(recorder, detail::Number(type.dtype == i1 ? 1 : -1), type, op, a.loc);
+  const Handle ones =
+      constant(recorder, detail::Number(type.dtype == i1 ? 1 : -1), type, op, a.loc);
   return recorder.emit_one(OpCode::bit_xor, {a.handle, ones}, recorder.type(a.handle), {}, a.loc);
 }
 
@@ -93,7 +97,8 @@ Handle same_bits(const Value& x, DType dtype, Loc loc) {
   recorder.require_live(x.handle(), "bitcast", loc);
   if (!program::canBitcast(x.dtype(), dtype)) {
     fail(loc, "bitcast",
-         std::string(name(x.dtype())) + " to " + name(dtype) + ": both must have the same width, and i1 has no bits");
+         std::string(name(x.dtype())) + " to " + name(dtype) +
+             ": both must have the same width, and i1 has no bits");
   }
   if (x.dtype() == dtype) return x.handle();
   detail::Type type = recorder.type(x.handle());
@@ -118,7 +123,8 @@ Handle choose(const Value& condition, const Operand& a, const Operand& b, Loc lo
   require_dtype(condition.handle(), Dtypes::i1, "where", loc);
   if (a.is_number && b.is_number) {
     fail(loc, "where",
-         "both values are numbers, so the result has no type; make one with KernelBuilder::constant or full");
+         "both values are numbers, so the result has no type; make one with "
+         "KernelBuilder::constant or full");
   }
   Pair values = match(a, b, "where", loc);
   const bool condition_tile = recorder.type(condition.handle()).kind == detail::TypeKind::tile;
@@ -134,8 +140,8 @@ Handle choose(const Value& condition, const Operand& a, const Operand& b, Loc lo
     const Shape before = values.a.shape;
     if (test.shape.size() != before.size()) {
       fail(loc, "where",
-           "ranks differ, condition " + detail::to_string(test.shape) + " and values " + detail::to_string(before) +
-               "; raise the lower one with .expand_dims(axis)");
+           "ranks differ, condition " + detail::to_string(test.shape) + " and values " +
+               detail::to_string(before) + "; raise the lower one with .expand_dims(axis)");
     }
     Shape shape = before;
     for (size_t i = 0; i < shape.size(); ++i) shape[i] = shape[i] == 1 ? test.shape[i] : shape[i];
@@ -143,7 +149,8 @@ Handle choose(const Value& condition, const Operand& a, const Operand& b, Loc lo
     values.a = broadcast(values.a, shape, "where", loc);
     values.b = broadcast(values.b, shape, "where", loc);
   }
-  return recorder.emit_one(OpCode::select, {test, values.a, values.b}, recorder.type(values.a), {}, loc);
+  return recorder.emit_one(OpCode::select, {test, values.a, values.b}, recorder.type(values.a), {},
+                           loc);
 }
 
 // Implementations of the operators. The source location is that of the right operand.
@@ -162,8 +169,9 @@ T& assign(T& a, const Operand& b, const char* op) {
   if (result.dtype() != a.dtype() || result.shape() != a.shape()) {
     const Recorder& recorder = *result.handle().recorder;
     fail(b.loc, op,
-         "the result is " + detail::to_string(recorder.type(result.handle())) + ", but the left side " +
-             detail::to_string(recorder.type(a.handle())) + "; convert the right side, or write a = a op b");
+         "the result is " + detail::to_string(recorder.type(result.handle())) +
+             ", but the left side " + detail::to_string(recorder.type(a.handle())) +
+             "; convert the right side, or write a = a op b");
   }
   return a = result;
 }
@@ -271,7 +279,8 @@ Scalar operator!(At<Scalar> a) {
 
 LIGERDSL_UNARY(abs, abs, false)
 #define LIGERDSL_MATH(name, ...) LIGERDSL_UNARY(name, name, false)
-#define LIGERDSL_FAST_MATH(name, ...) LIGERDSL_UNARY(name, name, false) LIGERDSL_UNARY(fast_##name, name, true)
+#define LIGERDSL_FAST_MATH(name, ...) \
+  LIGERDSL_UNARY(name, name, false) LIGERDSL_UNARY(fast_##name, name, true)
 #include "ligerdsl/dsl/ops.def"
 
 #define LIGERDSL_BINARY(fn, ...)                                            \
@@ -305,7 +314,8 @@ LIGERDSL_BINARY(urem, function<OpCode::urem>)
 namespace {
 
 Handle clamp_handle(const Value& x, const Operand& lo, const Operand& hi, Loc loc) {
-  const Handle low = binary(OpCode::max, info(OpCode::max).dtypes, Operand(x, loc), lo, "clamp", loc);
+  const Handle low =
+      binary(OpCode::max, info(OpCode::max).dtypes, Operand(x, loc), lo, "clamp", loc);
   return binary(OpCode::min, info(OpCode::min).dtypes, Operand(Value(low), loc), hi, "clamp", loc);
 }
 

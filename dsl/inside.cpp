@@ -10,7 +10,8 @@ template <class T>
 T between(const T& position, const Scalar& size, Loc loc) {
   using Number = std::conditional_t<std::is_same_v<T, Tile>, ScalarArg, NumberArg>;
   using Limit = std::conditional_t<std::is_same_v<T, Tile>, ScalarArg, At<Scalar>>;
-  const T above = At<T>(position, loc) >= Number(0, loc), below = At<T>(position, loc) < Limit(size, loc);
+  const T above = At<T>(position, loc) >= Number(0, loc),
+          below = At<T>(position, loc) < Limit(size, loc);
   return At<T>(above, loc) & At<T>(below, loc);
 }
 
@@ -31,20 +32,24 @@ Tile Partition::inside(const Indices& index, const Scalar& alignment_offset, Loc
   const auto rank = static_cast<int>(shape.size()), last = static_cast<int>(index.size()) - 1;
   Tile result(constant(recorder, detail::Number(1), detail::tile_type(i1, shape), "inside", loc));
   for (int axis = 0, dim = 0; axis <= last; ++axis) {
-    Scalar first = Scalar(index_operand(recorder, index[axis], "inside", index[axis].loc)).to(i64, loc);
+    Scalar first =
+        Scalar(index_operand(recorder, index[axis], "inside", index[axis].loc)).to(i64, loc);
     const int64_t block = tile_shape_[axis];
     const Scalar size = view_.dim(axis, loc);
     if (block != squeeze) first = At<Scalar>(first, loc) * NumberArg(block, loc);
-    if (axis == last && !alignment_offset.empty()) first = At<Scalar>(first, loc) - At<Scalar>(alignment_offset, loc);
+    if (axis == last && !alignment_offset.empty())
+      first = At<Scalar>(first, loc) - At<Scalar>(alignment_offset, loc);
     if (block == squeeze) {
       result = At<Tile>(result, loc) & ScalarArg(between(first, size, loc), loc);
       continue;
     }
-    const Tile counted(recorder.emit_one(detail::OpCode::arange, {}, detail::tile_type(i32, {block}), {}, loc));
+    const Tile counted(
+        recorder.emit_one(detail::OpCode::arange, {}, detail::tile_type(i32, {block}), {}, loc));
     const Tile position = At<Tile>(counted.to(i64, loc), loc) + ScalarArg(first, loc);
     Shape beside(rank, 1);
     beside[dim++] = block;
-    result = At<Tile>(result, loc) & At<Tile>(between(position, size, loc).reshape(beside, loc), loc);
+    result =
+        At<Tile>(result, loc) & At<Tile>(between(position, size, loc).reshape(beside, loc), loc);
   }
   return result;
 }

@@ -18,12 +18,13 @@ void require_complete(const std::string& name, bool has_build, bool has_launch) 
 void require_names_apart(const std::string& kernel, const std::vector<MetaField>& fields,
                          const std::vector<std::string>& arguments) {
   std::map<std::string, std::string> taken;  // name -> its owner
-  for (const std::string& name : launch_setting_names()) taken[name] = "a launch setting of every kernel";
+  for (const std::string& name : launch_setting_names())
+    taken[name] = "a launch setting of every kernel";
   const auto take = [&](const std::string& name, const std::string& what) {
     const auto [other, free] = taken.try_emplace(name, what);
     if (!free)
-      throw Error("error: kernel '" + kernel + "': " + what + " is named '" + name + "', and so is " + other->second +
-                  "; name it otherwise");
+      throw Error("error: kernel '" + kernel + "': " + what + " is named '" + name +
+                  "', and so is " + other->second + "; name it otherwise");
   };
   for (const MetaField& field : fields) take(field.name, "a meta-parameter");
   for (const std::string& name : arguments) take(name, "an argument");
@@ -31,11 +32,12 @@ void require_names_apart(const std::string& kernel, const std::vector<MetaField>
 
 void require_possible(const std::string& kernel, const Launch& launch) {
   const auto refuse = [&](const std::string& what, int64_t got, const std::string& expected) {
-    throw Error("error: kernel '" + kernel + "': its launch rule gives " + what + " = " + std::to_string(got) +
-                ", expected " + expected);
+    throw Error("error: kernel '" + kernel + "': its launch rule gives " + what + " = " +
+                std::to_string(got) + ", expected " + expected);
   };
   const auto range = [&](const char* what, int got, int least, int most) {
-    if (got < least || got > most) refuse(what, got, std::to_string(least) + " to " + std::to_string(most));
+    if (got < least || got > most)
+      refuse(what, got, std::to_string(least) + " to " + std::to_string(most));
   };
   const auto power = [&](const char* what, int got, int most) {
     if (got < 1 || got > most || (got & (got - 1)) != 0)
@@ -47,17 +49,19 @@ void require_possible(const std::string& kernel, const Launch& launch) {
   for (const Size& axis : launch.grid) {
     const auto is_rows = [](const Size::Node& node) { return node.kind == Size::Kind::rows; };
     if (std::any_of(axis.nodes().begin(), axis.nodes().end(), is_rows))
-      throw Error("error: kernel '" + kernel + "': its launch rule gives a grid of " + axis.text() +
-                  "; only the library's own kernels have grids of rows: use the sizes in LaunchArguments");
+      throw Error(
+          "error: kernel '" + kernel + "': its launch rule gives a grid of " + axis.text() +
+          "; only the library's own kernels have grids of rows: use the sizes in LaunchArguments");
   }
   for (const int64_t programs : launch.programs()) {
-    if (programs < 0 || programs > INT32_MAX) refuse("a grid with programs", programs, "0 to 2147483647");
+    if (programs < 0 || programs > INT32_MAX)
+      refuse("a grid with programs", programs, "0 to 2147483647");
   }
   power("num_warps", launch.num_warps, program::kMaxWarps);
   power("num_ctas", launch.num_ctas, program::kMaxCluster);
   range("num_stages", launch.num_stages, 1, program::kMaxStages);
-  if (launch.max_registers != 0 &&
-      (launch.max_registers < program::kMinRegisters || launch.max_registers > program::kMaxRegisters))
+  if (launch.max_registers != 0 && (launch.max_registers < program::kMinRegisters ||
+                                    launch.max_registers > program::kMaxRegisters))
     refuse("max_registers", launch.max_registers, "24 to 255, or 0 for no cap");
   range("min_ctas_per_sm", launch.min_ctas_per_sm, 0, program::kMaxCtasPerSm);
 }
@@ -79,11 +83,12 @@ const LaunchArguments::Argument& LaunchArguments::find(const std::string& name) 
 
 const LaunchArguments::Argument& LaunchArguments::find_scalar(const std::string& name) const {
   const Argument& argument = find(name);
-  if (argument.pointer) throw Error("error: launch rule: argument '" + name + "' is a pointer, expected a scalar");
+  if (argument.pointer)
+    throw Error("error: launch rule: argument '" + name + "' is a pointer, expected a scalar");
   if (!argument.dims.empty())
     throw Error("error: launch rule: argument '" + name + "' is a view of rank " +
-                std::to_string(argument.dims.size()) + ", expected a scalar; its sizes are dim(\"" + name +
-                "\", axis)");
+                std::to_string(argument.dims.size()) + ", expected a scalar; its sizes are dim(\"" +
+                name + "\", axis)");
   return argument;
 }
 
@@ -93,8 +98,8 @@ int64_t at_axis(const std::string& name, const std::vector<int64_t>& values, int
   const int rank = static_cast<int>(values.size());
   const int at = axis < 0 ? axis + rank : axis;
   if (at < 0 || at >= rank) {
-    throw Error("error: launch rule: axis " + std::to_string(axis) + " is outside argument '" + name + "' of rank " +
-                std::to_string(rank));
+    throw Error("error: launch rule: axis " + std::to_string(axis) + " is outside argument '" +
+                name + "' of rank " + std::to_string(rank));
   }
   return values[at];
 }
@@ -112,7 +117,8 @@ int64_t LaunchArguments::integer(const std::string& scalar) const {
   if (argument.integer) return *argument.integer;
   constexpr double kLimit = 9223372036854775808.0;  // 2^63
   const double value = argument.number;
-  if (value >= -kLimit && value < kLimit && value == std::trunc(value)) return static_cast<int64_t>(value);
+  if (value >= -kLimit && value < kLimit && value == std::trunc(value))
+    return static_cast<int64_t>(value);
   throw Error("error: launch rule: argument '" + scalar + "' is " + detail::number_text(value) +
               ", which is no integer of 64 bits; ask for its number()");
 }
@@ -124,7 +130,8 @@ double LaunchArguments::number(const std::string& scalar) const {
 const Target& LaunchArguments::target() const {
   if (target_) return *target_;
   throw Error(
-      "error: launch rule: the launch is for no device; give LaunchArguments a Target, or run the kernel with a "
+      "error: launch rule: the launch is for no device; give LaunchArguments a Target, or run the "
+      "kernel with a "
       "program "
       "that is built against these headers");
 }
@@ -135,7 +142,8 @@ Registry& Registry::global() {
 }
 
 void Registry::add(std::unique_ptr<AnyKernel> kernel) {
-  if (find(kernel->name())) throw Error("error: a kernel named '" + kernel->name() + "' is registered already");
+  if (find(kernel->name()))
+    throw Error("error: a kernel named '" + kernel->name() + "' is registered already");
   kernels_.push_back(std::move(kernel));
 }
 

@@ -46,7 +46,8 @@ Tile BlockLanes::sum(const Tile& t, Loc loc) const {
 }
 
 Tile BlockLanes::reduce_max(const Tile& t, Loc loc) const {
-  return ligerdsl::reduce_max(run == 1 ? t : ligerdsl::reduce_max(t, run_axis(), loc), fold_axis(), loc);
+  return ligerdsl::reduce_max(run == 1 ? t : ligerdsl::reduce_max(t, run_axis(), loc), fold_axis(),
+                              loc);
 }
 
 Tile BlockLanes::expand(const Tile& t, Loc loc) const {
@@ -61,7 +62,9 @@ Carry<Tile, Tile> BlockLanes::max_with_index(const Tile& t, Loc loc) const {
     const Tile begin = times(times(arange(t, ctas, loc), fold, loc), lanes, loc);
     lane = at(begin.expand_dims(1, loc), loc) + at(lane.expand_dims(0, loc), loc);
   }
-  const auto first_of = [&](const Tile& f) -> Tile { return at(times(f, lanes, loc), loc) + at(lane, loc); };
+  const auto first_of = [&](const Tile& f) -> Tile {
+    return at(times(f, lanes, loc), loc) + at(lane, loc);
+  };
   if (run == 1) {
     const auto [value, f] = ligerdsl::max_with_index(t, fold_axis(), loc);
     return carry(value, first_of(f));
@@ -78,7 +81,8 @@ Carry<Tile, Tile> BlockLanes::max_with_index(const Tile& t, Loc loc) const {
 
 // A CPU has few vector registers to combine at the same time. With up to 64 lanes they traverse a
 // block in memory order.
-BlockLanes block_lanes(const Target& target, DType type, int64_t block, int num_warps, int num_ctas, bool aligned) {
+BlockLanes block_lanes(const Target& target, DType type, int64_t block, int num_warps, int num_ctas,
+                       bool aligned) {
   if (!target.is_gpu()) {
     const int64_t lanes = std::min<int64_t>(block & -block, 64);
     return {.fold = block / lanes, .lanes = lanes};

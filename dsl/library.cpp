@@ -47,27 +47,32 @@ Scalar cdiv(const Scalar& a, ScalarArg b, Loc loc) {
   if (!detail::is_plain_integer(pair.a.dtype)) {
     detail::fail(loc, "cdiv", std::string("expected integers, got ") + name(pair.a.dtype));
   }
-  if (b.is_number && b.number.integer <= 0) detail::fail(loc, "cdiv", "the divisor must be positive");
+  if (b.is_number && b.number.integer <= 0)
+    detail::fail(loc, "cdiv", "the divisor must be positive");
   const Scalar x(pair.a), y(pair.b);
   const Scalar less_one = at(y, loc) - NumberArg(1, loc);
   const Scalar raised = at(x, loc) + at(less_one, loc);
   return at(raised, loc) / at(y, loc);
 }
 
-TilePlace grouped_tiles(const Scalar& program, const Scalar& tile_rows, const Scalar& tile_columns, int64_t group,
-                        Loc loc) {
+TilePlace grouped_tiles(const Scalar& program, const Scalar& tile_rows, const Scalar& tile_columns,
+                        int64_t group, Loc loc) {
   if (group < 1 || group > std::numeric_limits<int32_t>::max())
-    detail::fail(loc, "grouped_tiles", "expected a group of 1 row of tiles or more, got " + std::to_string(group));
+    detail::fail(loc, "grouped_tiles",
+                 "expected a group of 1 row of tiles or more, got " + std::to_string(group));
   const DType wide = program.dtype() == i64 ? i64 : i32;
-  const Scalar number = program.to(wide, loc), rows = tile_rows.to(wide, loc), columns = tile_columns.to(i32, loc);
+  const Scalar number = program.to(wide, loc), rows = tile_rows.to(wide, loc),
+               columns = tile_columns.to(i32, loc);
   const NumberArg together(group, loc);
   const Scalar of_group = Scalar(at(columns, loc) * together).to(wide, loc);
   const Scalar before = at(Scalar(at(number, loc) / at(of_group, loc)), loc) * together;
   // At least 1: a loop that looks one tile ahead also asks for the tile after the last one.
-  const Scalar left = max(min(Scalar(at(rows, loc) - at(before, loc)), together, loc), NumberArg(1, loc), loc);
+  const Scalar left =
+      max(min(Scalar(at(rows, loc) - at(before, loc)), together, loc), NumberArg(1, loc), loc);
   // A group has fewer than 2^31 tiles, so its divisors are i32 in any case: a 64-bit division takes
   // a GPU ten times as long.
-  const Scalar here = left.to(i32, loc), within = Scalar(at(number, loc) % at(of_group, loc)).to(i32, loc);
+  const Scalar here = left.to(i32, loc),
+               within = Scalar(at(number, loc) % at(of_group, loc)).to(i32, loc);
   const Scalar down = Scalar(at(within, loc) % at(here, loc)).to(wide, loc);
   return {at(before, loc) + at(down, loc), at(within, loc) / at(here, loc)};
 }
@@ -87,7 +92,9 @@ std::pair<T, T> unsigned_pair(const T& a, const detail::Operand& b, const char* 
                               program::Dtypes dtypes = program::Dtypes::integers) {
   const detail::Pair pair = detail::match(At<T>(a, loc), b, op, loc);
   if (!program::accepts(dtypes, pair.a.dtype))
-    detail::fail(loc, op, std::string("expected ") + program::wanted(dtypes) + ", got " + name(pair.a.dtype));
+    detail::fail(
+        loc, op,
+        std::string("expected ") + program::wanted(dtypes) + ", got " + name(pair.a.dtype));
   return {T(pair.a), T(pair.b)};
 }
 
@@ -111,7 +118,9 @@ T high_product(const T& a, const T& b, Loc loc) {
   const auto plus = [&](const T& x, const T& y) -> T { return at(x, loc) + at(y, loc); };
   if (a.dtype() != i64) {
     const int width = static_cast<int>(8 * size_of(a.dtype()));
-    const auto wide = [&](const T& x) -> T { return at(x.to(i64, loc), loc) & Number((int64_t{1} << width) - 1, loc); };
+    const auto wide = [&](const T& x) -> T {
+      return at(x.to(i64, loc), loc) & Number((int64_t{1} << width) - 1, loc);
+    };
     return lshr(times(wide(a), wide(b)), Number(width, loc), loc).to(a.dtype(), loc);
   }
   const T a0 = low(a), a1 = high(a), b0 = low(b), b1 = high(b);
@@ -174,13 +183,15 @@ Tile mean(const Tile& x, int axis, Loc loc) {
 
 Scalar sum_products(const Tile& a, const Tile& b, Loc loc) {
   for (const Tile* x : {&a, &b}) require(*x, Dtypes::numbers, "sum_products", loc);
-  return sum(product_for_sum(detail::widened_to_add(a, loc), detail::widened_to_add(b, loc), loc), loc)
+  return sum(product_for_sum(detail::widened_to_add(a, loc), detail::widened_to_add(b, loc), loc),
+             loc)
       .to(a.dtype(), loc);
 }
 
 Tile sum_products(const Tile& a, const Tile& b, int axis, Loc loc) {
   for (const Tile* x : {&a, &b}) require(*x, Dtypes::numbers, "sum_products", loc);
-  return sum(product_for_sum(detail::widened_to_add(a, loc), detail::widened_to_add(b, loc), loc), axis, loc)
+  return sum(product_for_sum(detail::widened_to_add(a, loc), detail::widened_to_add(b, loc), loc),
+             axis, loc)
       .to(a.dtype(), loc);
 }
 

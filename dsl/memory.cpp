@@ -26,15 +26,16 @@ using program::AtomicKind;
 
 namespace detail {
 
-void require_alignment_offset(Recorder& recorder, const Scalar& alignment_offset, const Shape& tile_shape,
-                              const std::string& op, Loc loc) {
+void require_alignment_offset(Recorder& recorder, const Scalar& alignment_offset,
+                              const Shape& tile_shape, const std::string& op, Loc loc) {
   recorder.require_live(alignment_offset.handle(), op, loc);
   if (alignment_offset.dtype() != i32)
     fail(loc, op, std::string("an alignment offset is i32, got ") + name(alignment_offset.dtype()));
   if (tile_shape.back() == squeeze)
     fail(loc, op, "the last dimension is squeezed; only tiles along it have an alignment offset");
   if (!recorder.alignment_offsets.count(alignment_offset.handle().id))
-    fail(loc, op, "an alignment offset is what View::alignment_offset gave, not a number computed from it");
+    fail(loc, op,
+         "an alignment offset is what View::alignment_offset gave, not a number computed from it");
 }
 
 }  // namespace detail
@@ -55,8 +56,9 @@ std::vector<Handle> tile_operands(const View& view, const Shape& tile_shape, con
   recorder.require_live(view.handle(), op, loc);
   if (index.size() != tile_shape.size()) {
     fail(loc, op,
-         std::to_string(index.size()) + (index.size() == 1 ? " index" : " indices") + " for a view of rank " +
-             std::to_string(tile_shape.size()) + "; give one per dimension, squeezed ones included");
+         std::to_string(index.size()) + (index.size() == 1 ? " index" : " indices") +
+             " for a view of rank " + std::to_string(tile_shape.size()) +
+             "; give one per dimension, squeezed ones included");
   }
   std::vector<Handle> operands{view.handle()};
   for (const ScalarArg& i : index) operands.push_back(index_operand(recorder, i, op, i.loc));
@@ -64,16 +66,17 @@ std::vector<Handle> tile_operands(const View& view, const Shape& tile_shape, con
 }
 
 // Appends the alignment offset, if there is one.
-void add_alignment_offset(const Scalar& alignment_offset, const Shape& tile_shape, std::vector<Handle>& operands,
-                          Attrs& attrs, const std::string& op, Loc loc) {
+void add_alignment_offset(const Scalar& alignment_offset, const Shape& tile_shape,
+                          std::vector<Handle>& operands, Attrs& attrs, const std::string& op,
+                          Loc loc) {
   if (alignment_offset.empty()) return;
   detail::require_alignment_offset(*operands[0].recorder, alignment_offset, tile_shape, op, loc);
   operands.push_back(alignment_offset.handle());
   attrs.push_back({AttrKey::has_alignment_offset, int64_t{1}});
 }
 
-Handle load_view(const View& view, const Shape& tile_shape, const Indices& index, const LoadOptions& options, Loc loc,
-                 int64_t resident = 0) {
+Handle load_view(const View& view, const Shape& tile_shape, const Indices& index,
+                 const LoadOptions& options, Loc loc, int64_t resident = 0) {
   std::vector<Handle> operands = tile_operands(view, tile_shape, index, "load", loc);
   Recorder& recorder = *operands[0].recorder;
   require_pad(options.pad, view.dtype(), loc);
@@ -88,8 +91,8 @@ Handle load_view(const View& view, const Shape& tile_shape, const Indices& index
 }
 
 // Records store_tile or add_tile.
-void write_view(OpCode code, const View& view, const Shape& tile_shape, const Indices& index, const Operand& value,
-                const StoreOptions& options, Loc loc) {
+void write_view(OpCode code, const View& view, const Shape& tile_shape, const Indices& index,
+                const Operand& value, const StoreOptions& options, Loc loc) {
   const char* op = code == OpCode::store_tile ? "store" : "add";
   std::vector<Handle> operands = tile_operands(view, tile_shape, index, op, loc);
   Recorder& recorder = *operands[0].recorder;
@@ -97,8 +100,9 @@ void write_view(OpCode code, const View& view, const Shape& tile_shape, const In
     recorder.require_live(value.handle, op, loc);
     if (value.handle.dtype != view.dtype()) {
       fail(loc, op,
-           std::string(value.handle.shape.empty() ? "the scalar" : "the tile") + " is " + name(value.handle.dtype) +
-               " but the view holds " + name(view.dtype()) + "; convert with .to(" + name(view.dtype()) + ")");
+           std::string(value.handle.shape.empty() ? "the scalar" : "the tile") + " is " +
+               name(value.handle.dtype) + " but the view holds " + name(view.dtype()) +
+               "; convert with .to(" + name(view.dtype()) + ")");
     }
   }
   if (code == OpCode::add_tile && !program::accepts(program::Dtypes::numbers, view.dtype()))
@@ -109,14 +113,15 @@ void write_view(OpCode code, const View& view, const Shape& tile_shape, const In
   add_alignment_offset(options.alignment_offset, tile_shape, operands, attrs, op, loc);
   const Shape shape = program::partitionShape(tile_shape);
   if (shape.empty()) {
-    operands.push_back(value.is_number ? constant(recorder, value.number, scalar_type(view.dtype()), op, loc)
-                                       : value.handle);
+    operands.push_back(value.is_number
+                           ? constant(recorder, value.number, scalar_type(view.dtype()), op, loc)
+                           : value.handle);
   } else {
     const bool is_tile = !value.is_number && recorder.type(value.handle).kind == TypeKind::tile;
     if (is_tile && value.handle.shape != shape) {
       fail(loc, op,
-           "the tile has shape " + detail::to_string(value.handle.shape) + " but the partition cuts tiles of " +
-               detail::to_string(shape));
+           "the tile has shape " + detail::to_string(value.handle.shape) +
+               " but the partition cuts tiles of " + detail::to_string(shape));
     }
     operands.push_back(tile_operand(recorder, value, tile_type(view.dtype(), shape), op, loc));
   }
@@ -127,7 +132,8 @@ Scalar view_number(const View& view, OpCode code, int axis, Loc loc) {
   const char* op = program::opName(code);
   Recorder& recorder = recorder_of(view.handle(), op, loc);
   const int at = detail::normal_axis(axis, view.rank(), op, loc);
-  return Scalar(recorder.emit_one(code, {view.handle()}, scalar_type(i64), {{AttrKey::axis, int64_t{at}}}, loc));
+  return Scalar(recorder.emit_one(code, {view.handle()}, scalar_type(i64),
+                                  {{AttrKey::axis, int64_t{at}}}, loc));
 }
 
 }  // namespace
@@ -144,24 +150,29 @@ Scalar View::alignment_offset(const Indices& index, Loc loc) const {
   recorder.require_live(handle_, "alignment_offset", loc);
   if (static_cast<int>(index.size()) + 1 != rank()) {
     fail(loc, "alignment_offset",
-         std::to_string(index.size()) + (index.size() == 1 ? " index" : " indices") + " for a view of rank " +
-             std::to_string(rank()) + "; give one for every dimension but the last");
+         std::to_string(index.size()) + (index.size() == 1 ? " index" : " indices") +
+             " for a view of rank " + std::to_string(rank()) +
+             "; give one for every dimension but the last");
   }
   std::vector<Handle> operands{handle_};
-  for (const ScalarArg& i : index) operands.push_back(index_operand(recorder, i, "alignment_offset", i.loc));
-  Handle alignment_offset = recorder.emit_one(OpCode::alignment_offset, operands, scalar_type(i32), {}, loc);
+  for (const ScalarArg& i : index)
+    operands.push_back(index_operand(recorder, i, "alignment_offset", i.loc));
+  Handle alignment_offset =
+      recorder.emit_one(OpCode::alignment_offset, operands, scalar_type(i32), {}, loc);
   recorder.alignment_offsets.insert(alignment_offset.id);
   return Scalar(alignment_offset);
 }
 Scalar View::max_alignment_offset(Loc loc) const {
   Recorder& recorder = recorder_of(handle_, "max_alignment_offset", loc);
   recorder.require_live(handle_, "max_alignment_offset", loc);
-  return Scalar(recorder.emit_one(OpCode::max_alignment_offset, {handle_}, scalar_type(i32), {}, loc));
+  return Scalar(
+      recorder.emit_one(OpCode::max_alignment_offset, {handle_}, scalar_type(i32), {}, loc));
 }
 
 Ptr View::ptr(Loc loc) const {
   Recorder& recorder = recorder_of(handle_, "ptr", loc);
-  return Ptr(recorder.emit_one(OpCode::view_ptr, {handle_}, {TypeKind::ptr, dtype(), {}, {}}, {}, loc));
+  return Ptr(
+      recorder.emit_one(OpCode::view_ptr, {handle_}, {TypeKind::ptr, dtype(), {}, {}}, {}, loc));
 }
 
 View View::slice(int axis, const ScalarArg& begin, const ScalarArg& end, Loc loc) const {
@@ -173,20 +184,21 @@ View View::slice(int axis, const ScalarArg& begin, const ScalarArg& end, Loc loc
   };
   Type type = recorder.type(handle_);
   type.shape[static_cast<size_t>(at)] = dyn;
-  return View(
-      recorder.emit_one(OpCode::slice, {handle_, bound(begin), bound(end)}, type, {{AttrKey::axis, int64_t{at}}}, loc));
+  return View(recorder.emit_one(OpCode::slice, {handle_, bound(begin), bound(end)}, type,
+                                {{AttrKey::axis, int64_t{at}}}, loc));
 }
 
 Partition View::partition(const Shape& tile_shape, Loc loc) const {
   recorder_of(handle_, "partition", loc).require_live(handle_, "partition", loc);
   if (static_cast<int>(tile_shape.size()) != rank()) {
     fail(loc, "partition",
-         "tile shape " + detail::to_string(tile_shape) + " for a view of rank " + std::to_string(rank()) +
-             "; give one entry per dimension, `squeeze` for one element");
+         "tile shape " + detail::to_string(tile_shape) + " for a view of rank " +
+             std::to_string(rank()) + "; give one entry per dimension, `squeeze` for one element");
   }
   const Shape shape = program::partitionShape(tile_shape);
   if (shape.empty())
-    fail(loc, "partition", "every dimension is squeezed; use view.load({...}) and view.store({...}, value)");
+    fail(loc, "partition",
+         "every dimension is squeezed; use view.load({...}) and view.store({...}, value)");
   detail::require_tile_shape(shape, "partition", loc);
   return Partition(*this, tile_shape);
 }
@@ -195,11 +207,13 @@ Scalar View::load(const Indices& index, const LoadOptions& options, Loc loc) con
   return Scalar(load_view(*this, Shape(rank(), squeeze), index, options, loc));
 }
 
-void View::store(const Indices& index, const ScalarArg& value, const StoreOptions& options, Loc loc) const {
+void View::store(const Indices& index, const ScalarArg& value, const StoreOptions& options,
+                 Loc loc) const {
   write_view(OpCode::store_tile, *this, Shape(rank(), squeeze), index, value, options, loc);
 }
 
-void View::add(const Indices& index, const ScalarArg& value, const StoreOptions& options, Loc loc) const {
+void View::add(const Indices& index, const ScalarArg& value, const StoreOptions& options,
+               Loc loc) const {
   write_view(OpCode::add_tile, *this, Shape(rank(), squeeze), index, value, options, loc);
 }
 
@@ -211,11 +225,13 @@ Tile Partition::load(const Indices& index, const LoadOptions& options, Loc loc) 
   return Tile(load_view(view_, tile_shape_, index, options, loc));
 }
 
-void Partition::store(const Indices& index, const TileArg& value, const StoreOptions& options, Loc loc) const {
+void Partition::store(const Indices& index, const TileArg& value, const StoreOptions& options,
+                      Loc loc) const {
   write_view(OpCode::store_tile, view_, tile_shape_, index, value, options, loc);
 }
 
-void Partition::add(const Indices& index, const TileArg& value, const StoreOptions& options, Loc loc) const {
+void Partition::add(const Indices& index, const TileArg& value, const StoreOptions& options,
+                    Loc loc) const {
   write_view(OpCode::add_tile, view_, tile_shape_, index, value, options, loc);
 }
 
@@ -227,7 +243,8 @@ Resident Partition::resident(const Indices& index, const LoadOptions& options, L
              " for a view of rank " + std::to_string(tile_shape_.size()) +
              "; give one for every dimension but the last");
   }
-  if (tile_shape_.back() == squeeze) fail(loc, "resident", "the last dimension is squeezed; its tiles are the blocks");
+  if (tile_shape_.back() == squeeze)
+    fail(loc, "resident", "the last dimension is squeezed; its tiles are the blocks");
   for (size_t axis = 0; axis + 1 < tile_shape_.size(); ++axis) {
     if (tile_shape_[axis] > 1) {
       fail(loc, "resident",
@@ -238,7 +255,8 @@ Resident Partition::resident(const Indices& index, const LoadOptions& options, L
   }
   Resident row;
   row.partition_ = *this;
-  for (const ScalarArg& i : index) row.others_.push_back(Scalar(index_operand(recorder, i, "resident", i.loc)));
+  for (const ScalarArg& i : index)
+    row.others_.push_back(Scalar(index_operand(recorder, i, "resident", i.loc)));
   row.options_ = options;
   row.id_ = ++recorder.num_residents;
   return row;
@@ -267,7 +285,9 @@ Handle add_pointer(const Operand& pointer, const Operand& offset) {
   Handle base = pointer.handle;
   Handle count = scalar_operand(recorder, offset, i32, op, loc);
   if (count.dtype != i32 && count.dtype != i64) {
-    fail(loc, op, std::string("an offset must be i32 or i64, got ") + name(count.dtype) + "; convert it with .to(i64)");
+    fail(loc, op,
+         std::string("an offset must be i32 or i64, got ") + name(count.dtype) +
+             "; convert it with .to(i64)");
   }
   Type type = recorder.type(base);
   const bool count_tile = recorder.type(count).kind == TypeKind::tile;
@@ -282,7 +302,8 @@ Handle add_pointer(const Operand& pointer, const Operand& offset) {
                detail::to_string(count.shape) + "; raise the lower one with expand_dims");
     } else {
       Shape shape = type.shape;
-      for (size_t i = 0; i < shape.size(); ++i) shape[i] = shape[i] == 1 ? count.shape[i] : shape[i];
+      for (size_t i = 0; i < shape.size(); ++i)
+        shape[i] = shape[i] == 1 ? count.shape[i] : shape[i];
       base = broadcast(base, shape, op, loc);
       count = broadcast(count, shape, op, loc);
     }
@@ -297,13 +318,14 @@ Type pointee(const Recorder& recorder, const Handle& pointer) {
 }
 
 // Brings an operand to `type`, scalar or tile.
-Handle conform(Recorder& recorder, const Operand& operand, const Type& type, const std::string& op, Loc loc) {
+Handle conform(Recorder& recorder, const Operand& operand, const Type& type, const std::string& op,
+               Loc loc) {
   if (type.kind == TypeKind::tile) return tile_operand(recorder, operand, type, op, loc);
   Handle scalar = scalar_operand(recorder, operand, type.dtype, op, loc);
   if (scalar.dtype != type.dtype) {
     fail(loc, op,
-         std::string("expected ") + name(type.dtype) + ", got " + name(scalar.dtype) + "; convert it with .to(" +
-             name(type.dtype) + ")");
+         std::string("expected ") + name(type.dtype) + ", got " + name(scalar.dtype) +
+             "; convert it with .to(" + name(type.dtype) + ")");
   }
   return scalar;
 }
@@ -316,12 +338,14 @@ struct Access {
 };
 
 // Returns pointer [, values] [, mask] [, other], each brought to the pointers' shape.
-std::vector<Handle> access_operands(const Value& pointer, const Access& access, Attrs& attrs, Loc loc) {
+std::vector<Handle> access_operands(const Value& pointer, const Access& access, Attrs& attrs,
+                                    Loc loc) {
   Recorder& recorder = recorder_of(pointer.handle(), access.op, loc);
   recorder.require_live(pointer.handle(), access.op, loc);
   const Type type = pointee(recorder, pointer.handle());
   std::vector<Handle> operands{pointer.handle()};
-  for (const Operand* value : access.values) operands.push_back(conform(recorder, *value, type, access.op, loc));
+  for (const Operand* value : access.values)
+    operands.push_back(conform(recorder, *value, type, access.op, loc));
   if (access.mask) {
     Type mask = type;
     mask.dtype = i1;
@@ -339,7 +363,8 @@ Handle load_pointer(const Value& p, const Operand* mask, const Operand* other, L
   Attrs attrs;
   const auto operands = access_operands(p, {"load", {}, mask, other}, attrs, loc);
   Recorder& recorder = *operands[0].recorder;
-  return recorder.emit_one(OpCode::load, operands, pointee(recorder, operands[0]), std::move(attrs), loc);
+  return recorder.emit_one(OpCode::load, operands, pointee(recorder, operands[0]), std::move(attrs),
+                           loc);
 }
 
 void store_pointer(const Value& p, const Operand& value, const Operand* mask, Loc loc) {
@@ -374,18 +399,22 @@ Handle atomic(const Value& p, const Operand& value, const Operand* mask, AtomicK
   Attrs attrs{{AttrKey::atomic, static_cast<int64_t>(kind)}};
   const auto operands = access_operands(p, {op, {&value}, mask}, attrs, loc);
   Recorder& recorder = *operands[0].recorder;
-  return recorder.emit_one(OpCode::atomic_rmw, operands, pointee(recorder, operands[0]), std::move(attrs), loc);
+  return recorder.emit_one(OpCode::atomic_rmw, operands, pointee(recorder, operands[0]),
+                           std::move(attrs), loc);
 }
 
-Handle compare_and_swap(const Value& p, const Operand& expected, const Operand& desired, const Operand* mask, Loc loc) {
+Handle compare_and_swap(const Value& p, const Operand& expected, const Operand& desired,
+                        const Operand* mask, Loc loc) {
   const std::string op = "atomic_cas";
   const program::Dtypes dtypes = program::info(OpCode::atomic_cas).dtypes;
   if (!accepts(dtypes, p.dtype()))
-    fail(loc, op, std::string("there is no such atomic on ") + name(p.dtype()) + "; use " + wanted(dtypes));
+    fail(loc, op,
+         std::string("there is no such atomic on ") + name(p.dtype()) + "; use " + wanted(dtypes));
   Attrs attrs;
   const auto operands = access_operands(p, {op, {&expected, &desired}, mask}, attrs, loc);
   Recorder& recorder = *operands[0].recorder;
-  return recorder.emit_one(OpCode::atomic_cas, operands, pointee(recorder, operands[0]), std::move(attrs), loc);
+  return recorder.emit_one(OpCode::atomic_cas, operands, pointee(recorder, operands[0]),
+                           std::move(attrs), loc);
 }
 
 }  // namespace
@@ -477,9 +506,11 @@ void assume(const Scalar& condition, Loc loc) {
 Scalar assume_divisible(const Scalar& x, int64_t divisor, Loc loc) {
   Recorder& recorder = recorder_of(x.handle(), "assume_divisible", loc);
   if (x.dtype() != i32 && x.dtype() != i64) {
-    fail(loc, "assume_divisible", std::string("expected an i32 or i64 scalar, got ") + name(x.dtype()));
+    fail(loc, "assume_divisible",
+         std::string("expected an i32 or i64 scalar, got ") + name(x.dtype()));
   }
-  if (divisor < 1) fail(loc, "assume_divisible", "the divisor must be positive, got " + std::to_string(divisor));
+  if (divisor < 1)
+    fail(loc, "assume_divisible", "the divisor must be positive, got " + std::to_string(divisor));
   return Scalar(recorder.emit_one(OpCode::assume_divisible, {x.handle()}, scalar_type(x.dtype()),
                                   {{AttrKey::divisor, divisor}}, loc));
 }
@@ -492,7 +523,8 @@ void device_print(const std::string& text, const std::vector<Value>& values, Loc
     recorder.require_live(value.handle(), "device_print", loc);
     const Type& type = recorder.type(value.handle());
     if (type.kind != TypeKind::scalar && type.kind != TypeKind::tile) {
-      fail(loc, "device_print", "only scalars and tiles can be printed, got " + detail::to_string(type));
+      fail(loc, "device_print",
+           "only scalars and tiles can be printed, got " + detail::to_string(type));
     }
     operands.push_back(value.handle());
   }

@@ -33,12 +33,13 @@ std::string number_text(double value) {
   return {buffer, end};
 }
 
-int64_t parse_integer(const std::string& field, const std::string& text, int64_t least, int64_t most) {
+int64_t parse_integer(const std::string& field, const std::string& text, int64_t least,
+                      int64_t most) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {
-    throw Error("error: meta-parameter '" + field + "': expected an integer in [" + std::to_string(least) + ", " +
-                std::to_string(most) + "], got '" + text + "'");
+    throw Error("error: meta-parameter '" + field + "': expected an integer in [" +
+                std::to_string(least) + ", " + std::to_string(most) + "], got '" + text + "'");
   }
   return value;
 }
@@ -52,14 +53,17 @@ double parse_number(const std::string& field, const std::string& text) {
   return value;
 }
 
-size_t parse_choice(const std::string& field, const std::string& text, const std::vector<std::string>& choices) {
+size_t parse_choice(const std::string& field, const std::string& text,
+                    const std::vector<std::string>& choices) {
   for (size_t i = 0; i < choices.size(); ++i) {
     if (choices[i] == text) return i;
   }
-  throw Error("error: meta-parameter '" + field + "': expected one of " + join(choices) + ", got '" + text + "'");
+  throw Error("error: meta-parameter '" + field + "': expected one of " + join(choices) +
+              ", got '" + text + "'");
 }
 
-void require_known_fields(const std::string& kernel, const MetaValues& values, const std::vector<MetaField>& fields) {
+void require_known_fields(const std::string& kernel, const MetaValues& values,
+                          const std::vector<MetaField>& fields) {
   std::vector<std::string> names;
   for (const MetaField& field : fields) names.push_back(field.name);
   for (const auto& [name, text] : values) {
@@ -110,10 +114,12 @@ std::vector<std::string> words_of(const std::string& text) {
 
 std::string tuned_options(const std::vector<MetaField>& fields, const std::string& settings) {
   std::vector<std::string> words = words_of(settings);
-  std::erase_if(words, [&](const std::string& word) {  // the fields themselves provide these settings
-    return std::any_of(fields.begin(), fields.end(),
-                       [&](const MetaField& field) { return word.starts_with(field.name + "="); });
-  });
+  std::erase_if(words,
+                [&](const std::string& word) {  // the fields themselves provide these settings
+                  return std::any_of(fields.begin(), fields.end(), [&](const MetaField& field) {
+                    return word.starts_with(field.name + "=");
+                  });
+                });
   std::sort(words.begin(), words.end());
   for (const MetaField& field : fields) {
     if (field.bits == Bits::fixed) words.push_back(field.name + "=" + canonical(field));
@@ -129,8 +135,10 @@ MetaValues tuned_values(const std::string& config) {
     const size_t equal = word.find('=');
     if (equal == std::string::npos || equal == 0 ||
         !values.emplace(word.substr(0, equal), word.substr(equal + 1)).second)
-      throw Error("error: a tuned configuration: expected \"name=value name=value\", each name once, got '" + config +
-                  "'");
+      throw Error(
+          "error: a tuned configuration: expected \"name=value name=value\", each name once, got "
+          "'" +
+          config + "'");
   }
   return values;
 }

@@ -34,14 +34,17 @@ struct Block {
   Tile where_counted(const Tile& t, double otherwise) const {
     return counts.empty() ? t : where(counts, TileArg(t, loc), TileArg(otherwise, loc), loc);
   }
-  bool scale_is_positive() const { return options.scale_log2.is_number && options.scale_log2.number.real > 0; }
+  bool scale_is_positive() const {
+    return options.scale_log2.is_number && options.scale_log2.number.real > 0;
+  }
   // Returns the largest c x, where `reduce` computes the maximum of a tile.
   template <class Reduce>
   auto largest(Reduce reduce) const {
     const ScalarArg& c = options.scale_log2;
     if (!scale_is_positive()) return reduce(where_counted(at(x, loc) * c, -INFINITY));
     const auto top = reduce(where_counted(x, -INFINITY));
-    using Number = std::conditional_t<std::is_same_v<decltype(reduce(x)), Tile>, ScalarArg, NumberArg>;
+    using Number =
+        std::conditional_t<std::is_same_v<decltype(reduce(x)), Tile>, ScalarArg, NumberArg>;
     return decltype(reduce(x))(at(top, loc) * Number(c.number.real, loc));
   }
   // Returns 2^(c x - base).
@@ -54,26 +57,30 @@ struct Block {
 
 // Checks the options of a block.
 void require_options(const OnlineOptions& options, const Tile& x, Loc loc) {
-  if (!options.scale_log2.is_number) detail::require_operand(options.scale_log2.handle, Dtypes::f32, "accumulate", loc);
+  if (!options.scale_log2.is_number)
+    detail::require_operand(options.scale_log2.handle, Dtypes::f32, "accumulate", loc);
   if (options.counts.empty()) return;
   detail::require_operand(options.counts.handle(), Dtypes::i1, "accumulate", loc);
   if (options.counts.size() != x.size())
     detail::fail(loc, "accumulate",
-                 "counts of shape " + detail::to_string(options.counts.shape()) + " for a tile of " +
-                     detail::to_string(x.shape()) + "; expected the same");
+                 "counts of shape " + detail::to_string(options.counts.shape()) +
+                     " for a tile of " + detail::to_string(x.shape()) + "; expected the same");
 }
 
 void require_state(const OnlineSum& state, const char* op, Loc loc) {
-  for (const Scalar* scalar : {&state.m, &state.s}) detail::require_operand(scalar->handle(), Dtypes::f32, op, loc);
+  for (const Scalar* scalar : {&state.m, &state.s})
+    detail::require_operand(scalar->handle(), Dtypes::f32, op, loc);
 }
 // Checks the dtypes of m and s and their shape.
 void require_state(const OnlineSums& state, const BlockLanes& lanes, const char* op, Loc loc) {
-  for (const Tile* tile : {&state.m, &state.s}) detail::require_operand(tile->handle(), Dtypes::f32, op, loc);
+  for (const Tile* tile : {&state.m, &state.s})
+    detail::require_operand(tile->handle(), Dtypes::f32, op, loc);
   const Shape carried = lanes.carried();
   if (state.m.shape() == carried && state.s.shape() == carried) return;
   detail::fail(loc, op,
                "m and s of shapes " + detail::to_string(state.m.shape()) + " and " +
-                   detail::to_string(state.s.shape()) + "; expected what lanes carry, " + detail::to_string(carried));
+                   detail::to_string(state.s.shape()) + "; expected what lanes carry, " +
+                   detail::to_string(carried));
 }
 
 }  // namespace
@@ -100,7 +107,8 @@ OnlineSum accumulate(const OnlineSum& state, const Tile& x, const OnlineOptions&
   require_options(options, x, loc);
   const Tile counts = options.counts.empty() ? Tile() : options.counts.reshape(x.shape(), loc);
   const Block block{x, options, counts, loc};
-  const Scalar m = max(state.m, block.largest([&](const Tile& t) { return reduce_max(t, loc); }), loc);
+  const Scalar m =
+      max(state.m, block.largest([&](const Tile& t) { return reduce_max(t, loc); }), loc);
   const Scalar base = finite_maximum(m, loc);
   const Scalar part = sum(block.terms(TileArg(Scalar(-at(base, loc)), loc)), loc);
   return {m, fma(state.s, ScalarArg(rescaled(state.m, base, loc), loc), ScalarArg(part, loc), loc)};
@@ -120,21 +128,24 @@ OnlineSums accumulate_terms(const OnlineSums& state, const BlockLanes& lanes, co
   return {m, fma(state.s, TileArg(rescaled(state.m, base, loc), loc), TileArg(part, loc), loc)};
 }
 
-OnlineSums accumulate(const OnlineSums& state, const BlockLanes& lanes, const Tile& x, const OnlineOptions& options,
-                      Loc loc) {
+OnlineSums accumulate(const OnlineSums& state, const BlockLanes& lanes, const Tile& x,
+                      const OnlineOptions& options, Loc loc) {
   require_state(state, lanes, "accumulate", loc);
   detail::require_operand(x.handle(), Dtypes::f32, "accumulate", loc);
   require_options(options, x, loc);
   const Tile dealt = detail::deal(lanes, x, "accumulate", loc);
-  const Tile counts = options.counts.empty() ? Tile() : detail::deal(lanes, options.counts, "accumulate", loc);
+  const Tile counts =
+      options.counts.empty() ? Tile() : detail::deal(lanes, options.counts, "accumulate", loc);
   const Block block{dealt, options, counts, loc};
   const Tile largest = block.largest([&](const Tile& t) { return lanes.reduce_max(t, loc); });
   return accumulate_terms(
-      state, lanes, largest, [&](const Tile& base) { return block.terms(TileArg(Tile(-at(base, loc)), loc)); }, loc);
+      state, lanes, largest,
+      [&](const Tile& base) { return block.terms(TileArg(Tile(-at(base, loc)), loc)); }, loc);
 }
 
 OnlineSum combine(const OnlineSums& state, Loc loc) {
-  for (const Tile* tile : {&state.m, &state.s}) detail::require_operand(tile->handle(), Dtypes::f32, "combine", loc);
+  for (const Tile* tile : {&state.m, &state.s})
+    detail::require_operand(tile->handle(), Dtypes::f32, "combine", loc);
   auto [m, s] = reduce(
       {state.m, state.s},
       [loc](Scalar am, Scalar as, Scalar bm, Scalar bs) {

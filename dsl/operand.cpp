@@ -29,8 +29,10 @@ bool reads_unsigned(const std::string& op) {
   return std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
 }
 std::string unsigned_advice(int64_t number, DType dtype) {
-  const int64_t half = most_of(dtype) + 1, most = 2 * half - 1;  // not for i64, which has every number
-  const std::string widen = "convert the operand with " + widened(dtype) + " & " + std::to_string(most);
+  const int64_t half = most_of(dtype) + 1,
+                most = 2 * half - 1;  // not for i64, which has every number
+  const std::string widen =
+      "convert the operand with " + widened(dtype) + " & " + std::to_string(most);
   if (number < 0 || number > most) return widen + ", its unsigned value";
   return "write " + std::to_string(number - 2 * half) + ", which has the same bits, or " + widen +
          ", its unsigned value";
@@ -40,33 +42,36 @@ std::string unsigned_advice(int64_t number, DType dtype) {
 std::string overflow(double number, DType dtype) {
   const bool infinite = std::isinf(number) && dtype != f8e4m3;
   if (infinite || std::isnan(number) || std::fabs(number) <= largest_of(dtype)) return "";
-  return std::string("overflows ") + name(dtype) + ", which ends at " + number_string(Number(largest_of(dtype))) +
+  return std::string("overflows ") + name(dtype) + ", which ends at " +
+         number_string(Number(largest_of(dtype))) +
          (dtype == f8e4m3 ? " and has no infinities" : "; write an infinity if you mean one");
 }
 
 // Widens a scalar to a wider integer type. Other types must agree.
 Handle widen(const Handle& scalar, DType dtype, Loc loc) {
-  const bool wider =
-      is_plain_integer(scalar.dtype) && is_plain_integer(dtype) && size_of(dtype) > size_of(scalar.dtype);
+  const bool wider = is_plain_integer(scalar.dtype) && is_plain_integer(dtype) &&
+                     size_of(dtype) > size_of(scalar.dtype);
   return wider ? cast(scalar, dtype, loc) : scalar;
 }
 
 [[noreturn]] void fail_dtypes(const Handle& a, const Handle& b, const std::string& op, Loc loc) {
   fail(loc, op,
-       std::string("operand types differ (") + name(a.dtype) + " and " + name(b.dtype) + "); convert one with .to(" +
-           name(a.dtype) + ") or .to(" + name(b.dtype) + ")");
+       std::string("operand types differ (") + name(a.dtype) + " and " + name(b.dtype) +
+           "); convert one with .to(" + name(a.dtype) + ") or .to(" + name(b.dtype) + ")");
 }
 
 Shape broadcast_shape(const Shape& a, const Shape& b, const std::string& op, Loc loc) {
   if (a.size() != b.size()) {
     fail(loc, op,
-         "ranks differ, " + to_string(a) + " and " + to_string(b) + "; raise the lower one with .expand_dims(axis)");
+         "ranks differ, " + to_string(a) + " and " + to_string(b) +
+             "; raise the lower one with .expand_dims(axis)");
   }
   Shape out;
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i] != b[i] && a[i] != 1 && b[i] != 1) {
       fail(loc, op,
-           "shapes " + to_string(a) + " and " + to_string(b) + " do not broadcast in dim " + std::to_string(i));
+           "shapes " + to_string(a) + " and " + to_string(b) + " do not broadcast in dim " +
+               std::to_string(i));
     }
     out.push_back(a[i] == 1 ? b[i] : a[i]);
   }
@@ -77,9 +82,11 @@ TypeKind kind(const Operand& operand) {
   return operand.handle.recorder->type(operand.handle).kind;
 }
 
-Pair match_scalars(Recorder& recorder, const Operand& a, const Operand& b, const std::string& op, Loc loc) {
+Pair match_scalars(Recorder& recorder, const Operand& a, const Operand& b, const std::string& op,
+                   Loc loc) {
   const DType dtype = a.is_number ? b.handle.dtype : a.handle.dtype;
-  Pair pair{scalar_operand(recorder, a, dtype, op, loc), scalar_operand(recorder, b, dtype, op, loc)};
+  Pair pair{scalar_operand(recorder, a, dtype, op, loc),
+            scalar_operand(recorder, b, dtype, op, loc)};
   pair.a = widen(pair.a, pair.b.dtype, loc);
   pair.b = widen(pair.b, pair.a.dtype, loc);
   if (pair.a.dtype != pair.b.dtype) fail_dtypes(pair.a, pair.b, op, loc);
@@ -90,9 +97,10 @@ Pair match_scalars(Recorder& recorder, const Operand& a, const Operand& b, const
 
 void require_dtype(const Handle& x, program::Dtypes rule, const std::string& op, Loc loc) {
   if (program::accepts(rule, x.dtype)) return;
-  const char* expected = !is_fp8(x.dtype)              ? program::wanted(rule)
-                         : rule == program::Dtypes::i1 ? "i1; convert fp8 and compare, as in x.to(f32) != 0"
-                                                       : "a type to compute with: convert fp8 with .to(f32)";
+  const char* expected = !is_fp8(x.dtype) ? program::wanted(rule)
+                         : rule == program::Dtypes::i1
+                             ? "i1; convert fp8 and compare, as in x.to(f32) != 0"
+                             : "a type to compute with: convert fp8 with .to(f32)";
   const std::string kind = x.shape.empty() ? " scalar" : " tile " + to_string(x.shape);
   fail(loc, op, std::string("got ") + name(x.dtype) + kind + ", expected " + expected);
 }
@@ -116,7 +124,8 @@ void require_pad(double pad, DType type, Loc loc) {
     fail(loc, "load", what + "is " + number_string(Number(pad)) + ", which does not fit");
 }
 
-Handle constant(Recorder& recorder, const Number& number, const Type& type, const std::string& op, Loc loc) {
+Handle constant(Recorder& recorder, const Number& number, const Type& type, const std::string& op,
+                Loc loc) {
   const DType dtype = type.dtype;
   if (is_integer(dtype)) {
     if (number.is_float) {
@@ -130,7 +139,8 @@ Handle constant(Recorder& recorder, const Number& number, const Type& type, cons
                (reads_unsigned(op) ? unsigned_advice(number.integer, dtype)
                                    : "convert the operand with " + widened(dtype)));
     }
-    const Handle made = recorder.emit_one(OpCode::constant, {}, type, {{AttrKey::value_int, number.integer}}, loc);
+    const Handle made =
+        recorder.emit_one(OpCode::constant, {}, type, {{AttrKey::value_int, number.integer}}, loc);
     recorder.integers[made.id] = number.integer;
     return made;
   }
@@ -139,7 +149,8 @@ Handle constant(Recorder& recorder, const Number& number, const Type& type, cons
   return recorder.emit_one(OpCode::constant, {}, type, {{AttrKey::value_float, number.real}}, loc);
 }
 
-Handle scalar_operand(Recorder& recorder, const Operand& operand, DType dtype, const std::string& op, Loc loc) {
+Handle scalar_operand(Recorder& recorder, const Operand& operand, DType dtype,
+                      const std::string& op, Loc loc) {
   if (!operand.is_number) {
     recorder.require_live(operand.handle, op, loc);
     return operand.handle;
@@ -151,12 +162,15 @@ Handle scalar_operand(Recorder& recorder, const Operand& operand, DType dtype, c
 Handle index_operand(Recorder& recorder, const Operand& operand, const std::string& op, Loc loc) {
   Handle index = scalar_operand(recorder, operand, i32, op, loc);
   if (index.dtype != i32 && index.dtype != i64) {
-    fail(loc, op, std::string("an index must be i32 or i64, got ") + name(index.dtype) + "; convert it with .to(i32)");
+    fail(loc, op,
+         std::string("an index must be i32 or i64, got ") + name(index.dtype) +
+             "; convert it with .to(i32)");
   }
   return index;
 }
 
-Handle tile_operand(Recorder& recorder, const Operand& operand, const Type& type, const std::string& op, Loc loc) {
+Handle tile_operand(Recorder& recorder, const Operand& operand, const Type& type,
+                    const std::string& op, Loc loc) {
   if (operand.is_number) return constant(recorder, operand.number, type, op, loc);
   recorder.require_live(operand.handle, op, loc);
   Handle value = operand.handle;
@@ -169,7 +183,9 @@ Handle tile_operand(Recorder& recorder, const Operand& operand, const Type& type
   if (kind(operand) == TypeKind::scalar) return splat(value, type.shape, op, loc);
   const Shape shape = broadcast_shape(value.shape, type.shape, op, loc);
   if (shape != type.shape) {
-    fail(loc, op, "a tile of shape " + to_string(value.shape) + " does not broadcast to " + to_string(type.shape));
+    fail(loc, op,
+         "a tile of shape " + to_string(value.shape) + " does not broadcast to " +
+             to_string(type.shape));
   }
   return broadcast(value, type.shape, op, loc);
 }

@@ -40,16 +40,20 @@ void require(bool holds, const char* what, DType got, Loc loc) {
 
 }  // namespace
 
-std::array<Tile, 4> philox(const std::array<Tile, 4>& counter, const std::array<Scalar, 2>& key, Loc loc) {
-  for (const Tile& tile : counter) require(tile.dtype() == i32, "a counter of i32 tiles", tile.dtype(), loc);
-  for (const Scalar& scalar : key) require(scalar.dtype() == i32, "a key of i32 scalars", scalar.dtype(), loc);
+std::array<Tile, 4> philox(const std::array<Tile, 4>& counter, const std::array<Scalar, 2>& key,
+                           Loc loc) {
+  for (const Tile& tile : counter)
+    require(tile.dtype() == i32, "a counter of i32 tiles", tile.dtype(), loc);
+  for (const Scalar& scalar : key)
+    require(scalar.dtype() == i32, "a key of i32 scalars", scalar.dtype(), loc);
   std::array<Tile, 4> c = counter;
   std::array<Scalar, 2> k = key;
   for (int round = 0; round < kRounds; ++round) {
     if (round > 0) {
       for (int i : {0, 1}) k[i] = At<Scalar>(k[i], loc) + NumberArg(word(kWeyl[i]), loc);
     }
-    const Product first = multiply(c[0], kMultipliers[0], loc), second = multiply(c[2], kMultipliers[1], loc);
+    const Product first = multiply(c[0], kMultipliers[0], loc),
+                  second = multiply(c[2], kMultipliers[1], loc);
     const auto mixed = [&](const Product& product, const Tile& other, const Scalar& own) -> Tile {
       const Tile both = exclusive_or(product.high, other, loc);
       return At<Tile>(both, loc) ^ ScalarArg(own, loc);
@@ -61,17 +65,20 @@ std::array<Tile, 4> philox(const std::array<Tile, 4>& counter, const std::array<
 
 std::array<Tile, 4> philox(const Scalar& seed, const Tile& position, Loc loc) {
   require(seed.dtype() == i64, "a seed of i64", seed.dtype(), loc);
-  require(position.dtype() == i32 || position.dtype() == i64, "positions of i32 or i64", position.dtype(), loc);
+  require(position.dtype() == i32 || position.dtype() == i64, "positions of i32 or i64",
+          position.dtype(), loc);
   const Tile low = position.to(i32, loc), zero = exclusive_or(low, low, loc);
   Tile high = zero;
-  if (position.dtype() == i64) high = Tile(At<Tile>(position, loc) >> ScalarArg(32, loc)).to(i32, loc);
+  if (position.dtype() == i64)
+    high = Tile(At<Tile>(position, loc) >> ScalarArg(32, loc)).to(i32, loc);
   const Scalar upper = At<Scalar>(seed, loc) >> NumberArg(32, loc);
   return philox({low, high, zero, zero}, {seed.to(i32, loc), upper.to(i32, loc)}, loc);
 }
 
 Tile uniform(const Tile& bits, Loc loc) {
   if (bits.dtype() != i32)
-    detail::fail(loc, "uniform", std::string("expected random bits of i32, got ") + name(bits.dtype()));
+    detail::fail(loc, "uniform",
+                 std::string("expected random bits of i32, got ") + name(bits.dtype()));
   const Tile shifted = At<Tile>(bits, loc) >> ScalarArg(8, loc);
   const Tile high = At<Tile>(shifted, loc) & ScalarArg(0xffffff, loc);
   return At<Tile>(high.to(f32, loc), loc) * ScalarArg(0x1p-24, loc);

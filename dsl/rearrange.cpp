@@ -44,13 +44,15 @@ Tile has_bits(const Tile& x, int axis, int64_t bits, Loc loc) {
 int power_of_two_axis(const Tile& x, int axis, const char* op, Loc loc) {
   require_operand(x, op, loc);
   if (is_fp8(x.dtype()))
-    fail(loc, op, std::string("fp8 has no order; convert it with .to(f32), got ") + name(x.dtype()));
+    fail(loc, op,
+         std::string("fp8 has no order; convert it with .to(f32), got ") + name(x.dtype()));
   const int along = detail::normal_axis(axis, x.rank(), op, loc);
   const int64_t size = x.shape()[along];
   if (!std::has_single_bit(static_cast<uint64_t>(size)))
-    fail(loc, op,
-         "dimension " + std::to_string(along) + " has " + std::to_string(size) +
-             " elements; expected a power of two: load a larger block, padded with what sorts last");
+    fail(
+        loc, op,
+        "dimension " + std::to_string(along) + " has " + std::to_string(size) +
+            " elements; expected a power of two: load a larger block, padded with what sorts last");
   return along;
 }
 
@@ -86,7 +88,8 @@ Tile merge(Tile x, int axis, int64_t size, int64_t backwards, Loc loc) {
 // Sorts blocks of `size`. If there are several, every other one is in reverse order.
 Tile sort_blocks(Tile x, int axis, int64_t size, Loc loc) {
   const int64_t whole = x.shape()[axis];
-  for (int64_t block = 2; block <= size; block *= 2) x = merge(x, axis, block, block < whole ? block : 0, loc);
+  for (int64_t block = 2; block <= size; block *= 2)
+    x = merge(x, axis, block, block < whole ? block : 0, loc);
   return x;
 }
 
@@ -105,7 +108,8 @@ Sorted without_indices(const Tile& x, DType dtype, bool descending, Loc loc) {
 }
 
 void require_key(const Tile& x, const char* op, Loc loc) {
-  if (x.dtype() == i64) fail(loc, op, "i64 and an index are no number of 64 bits; sort() orders i64, .to(i32) fits");
+  if (x.dtype() == i64)
+    fail(loc, op, "i64 and an index are no number of 64 bits; sort() orders i64, .to(i32) fits");
 }
 
 // Moves an axis of the tile from one position to another.
@@ -130,10 +134,12 @@ Tile gather(const Tile& x, const Tile& index, int axis, Loc loc) {
   if (index.rank() == x.rank()) wanted[along] = x.shape()[along];
   if (wanted != x.shape())
     fail(loc, "gather",
-         "indices of shape " + detail::to_string(index.shape()) + " into " + detail::to_string(x.shape()) +
-             ": all dimensions but " + std::to_string(along) + " must be the same; use .broadcast_to(shape)");
+         "indices of shape " + detail::to_string(index.shape()) + " into " +
+             detail::to_string(x.shape()) + ": all dimensions but " + std::to_string(along) +
+             " must be the same; use .broadcast_to(shape)");
   return Tile(recorder.emit_one(OpCode::gather, {x.handle(), index.handle()},
-                                detail::tile_type(x.dtype(), index.shape()), {{AttrKey::axis, int64_t{along}}}, loc));
+                                detail::tile_type(x.dtype(), index.shape()),
+                                {{AttrKey::axis, int64_t{along}}}, loc));
 }
 
 Tile shuffle_xor(const Tile& x, int64_t mask, int axis, Loc loc) {
@@ -142,8 +148,8 @@ Tile shuffle_xor(const Tile& x, int64_t mask, int axis, Loc loc) {
   const int64_t size = x.shape()[along], most = (size & -size) - 1;
   if (mask < 0 || mask > most)
     fail(loc, "shuffle_xor",
-         "the mask is " + std::to_string(mask) + "; expected 0 to " + std::to_string(most) + " along a dimension of " +
-             std::to_string(size));
+         "the mask is " + std::to_string(mask) + "; expected 0 to " + std::to_string(most) +
+             " along a dimension of " + std::to_string(size));
   if (mask == 0) return x;
   return Tile(recorder.emit_one(OpCode::shuffle_xor, {x.handle()}, recorder.type(x.handle()),
                                 {{AttrKey::axis, int64_t{along}}, {AttrKey::xor_mask, mask}}, loc));
@@ -164,8 +170,9 @@ Tile joined(const Tile& a, const Tile& b, const char* op, Loc loc) {
   for (const Tile* x : {&a, &b}) require_operand(*x, op, loc);
   if (a.dtype() != b.dtype() || a.shape() != b.shape())
     fail(loc, op,
-         "expected two tiles of one type, got " + std::string(name(a.dtype())) + " " + detail::to_string(a.shape()) +
-             " and " + name(b.dtype()) + " " + detail::to_string(b.shape()));
+         "expected two tiles of one type, got " + std::string(name(a.dtype())) + " " +
+             detail::to_string(a.shape()) + " and " + name(b.dtype()) + " " +
+             detail::to_string(b.shape()));
   const Tile x = a.expand_dims(-1, loc), y = b.expand_dims(-1, loc);
   Shape both = a.shape();
   both.push_back(2);
@@ -183,7 +190,8 @@ std::pair<Tile, Tile> split(const Tile& x, Loc loc) {
   require_operand(x, "split", loc);
   if (x.rank() < 2 || x.shape().back() != 2)
     fail(loc, "split",
-         "expected a tile of rank 2 or more whose last dimension is 2, got " + detail::to_string(x.shape()));
+         "expected a tile of rank 2 or more whose last dimension is 2, got " +
+             detail::to_string(x.shape()));
   const int axis = x.rank() - 1;
   const Tile place = positions(x, axis, loc);
   // Returns one of the two elements with its bits unchanged, by its index.
@@ -216,7 +224,8 @@ Sorted stable_sort(const Tile& x, int axis, bool descending, Loc loc) {
   const int along = power_of_two_axis(x, axis, "stable_sort", loc);
   require_key(x, "stable_sort", loc);
   const Tile records = with_indices(to_keys(x, loc), along, descending, loc);
-  return without_indices(sort_blocks(records, along, x.shape()[along], loc), x.dtype(), descending, loc);
+  return without_indices(sort_blocks(records, along, x.shape()[along], loc), x.dtype(), descending,
+                         loc);
 }
 
 // Sorts blocks of k, every other one in reverse. The minima of the pairs of two adjacent blocks are
@@ -227,8 +236,8 @@ Sorted topk(const Tile& x, int64_t k, int axis, Loc loc) {
   int64_t size = x.shape()[along];
   if (k < 1 || k > size || !std::has_single_bit(static_cast<uint64_t>(k)))
     fail(loc, "topk",
-         "k is " + std::to_string(k) + "; expected a power of two of at most " + std::to_string(size) +
-             ", the size of dimension " + std::to_string(along));
+         "k is " + std::to_string(k) + "; expected a power of two of at most " +
+             std::to_string(size) + ", the size of dimension " + std::to_string(along));
   Tile best = move_axis(with_indices(to_keys(x, loc), along, true, loc), along, last, loc);
   best = sort_blocks(best, last, k, loc);
   for (Shape shape = best.shape(); size > k;) {

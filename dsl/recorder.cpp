@@ -8,8 +8,8 @@
 namespace ligerdsl::detail {
 
 void fail(Loc loc, const std::string& op, const std::string& message) {
-  throw Error(std::string(loc.file_name()) + ":" + std::to_string(loc.line()) + ":" + std::to_string(loc.column()) +
-              ": error: " + op + ": " + message);
+  throw Error(std::string(loc.file_name()) + ":" + std::to_string(loc.line()) + ":" +
+              std::to_string(loc.column()) + ": error: " + op + ": " + message);
 }
 
 std::string to_string(const Shape& shape) {
@@ -52,16 +52,20 @@ Type tile_type(DType dtype, Shape shape) {
 void require_tile_shape(const Shape& shape, const std::string& op, Loc loc) {
   if (shape.empty()) fail(loc, op, "a tile needs at least one dimension, got []");
   const auto too_many = [&] {
-    fail(loc, op, "tile " + to_string(shape) + " has more than 2^20 elements; use a smaller tile and a loop");
+    fail(
+        loc, op,
+        "tile " + to_string(shape) + " has more than 2^20 elements; use a smaller tile and a loop");
   };
   for (size_t i = 0; i < shape.size(); ++i) {
-    const std::string which = "dimension " + std::to_string(i) + " of tile shape " + to_string(shape);
+    const std::string which =
+        "dimension " + std::to_string(i) + " of tile shape " + to_string(shape);
     if (shape[i] < 1) fail(loc, op, which + " must be at least 1");
     if (shape[i] > program::kMaxTileElements) too_many();
     if (!program::isTileExtent(shape[i])) {
       fail(loc, op,
            which +
-               " must be c * 2^n with odd c <= 31; round up to such a size and let the view's bounds or a mask cut the "
+               " must be c * 2^n with odd c <= 31; round up to such a size and let the view's "
+               "bounds or a mask cut the "
                "rest");
     }
   }
@@ -73,14 +77,17 @@ void require_tile_shape(const Shape& shape, const std::string& op, Loc loc) {
 int normal_axis(int axis, int rank, const std::string& op, Loc loc) {
   const int normal = axis < 0 ? axis + rank : axis;
   if (normal < 0 || normal >= rank) {
-    fail(loc, op, "axis " + std::to_string(axis) + " is outside a value of rank " + std::to_string(rank));
+    fail(loc, op,
+         "axis " + std::to_string(axis) + " is outside a value of rank " + std::to_string(rank));
   }
   return normal;
 }
 
 Recorder& recorder_of(const Handle& handle, const std::string& op, Loc loc) {
-  if (!handle.recorder) fail(loc, op, "the operand is an empty handle; assign it a value before use");
-  if (!handle.recorder->knows(handle)) fail(loc, op, "the operand belongs to a program that was already finished");
+  if (!handle.recorder)
+    fail(loc, op, "the operand is an empty handle; assign it a value before use");
+  if (!handle.recorder->knows(handle))
+    fail(loc, op, "the operand belongs to a program that was already finished");
   return *handle.recorder;
 }
 
@@ -97,7 +104,8 @@ Handle Recorder::new_value(const Type& type) {
 }
 
 program::Location Recorder::location(Loc loc) {
-  const auto [entry, inserted] = file_index_.try_emplace(loc.file_name(), static_cast<uint32_t>(program_.files.size()));
+  const auto [entry, inserted] =
+      file_index_.try_emplace(loc.file_name(), static_cast<uint32_t>(program_.files.size()));
   if (inserted) program_.files.emplace_back(loc.file_name());
   return {entry->second, loc.line(), loc.column()};
 }
@@ -108,7 +116,8 @@ Handle Recorder::argument(const std::string& name, Type type, Loc loc, bool read
     fail(loc, op, "arguments are declared outside loops and branches; move it up");
   if (!program::isIdentifier(name)) fail(loc, op, "a name is [a-zA-Z_][a-zA-Z0-9_]*");
   for (const program::Argument& other : program_.arguments) {
-    if (other.name == name) fail(loc, op, "there is an argument of this name already; names are unique in a kernel");
+    if (other.name == name)
+      fail(loc, op, "there is an argument of this name already; names are unique in a kernel");
   }
   Handle handle = new_value(type);
   scope_of_value_[handle.id] = open_.front().scope;
@@ -118,25 +127,30 @@ Handle Recorder::argument(const std::string& name, Type type, Loc loc, bool read
 }
 
 void Recorder::require_live(const Handle& handle, const std::string& op, Loc loc) const {
-  if (&recorder_of(handle, op, loc) != this) fail(loc, op, "the operands were made by different KernelBuilders");
+  if (&recorder_of(handle, op, loc) != this)
+    fail(loc, op, "the operands were made by different KernelBuilders");
   const uint32_t scope = scope_of_value_[handle.id];
   for (const OpenRegion& region : open_) {
     if (region.scope == scope) return;
   }
-  fail(loc, op, "the operand was made inside a loop, branch or combiner that has ended; return it through carry(...)");
+  fail(loc, op,
+       "the operand was made inside a loop, branch or combiner that has ended; return it through "
+       "carry(...)");
 }
 
 void Recorder::require_combinable(OpCode code, const std::vector<Type>& results, Loc loc) const {
-  const bool scalars =
-      std::all_of(results.begin(), results.end(), [](const Type& type) { return type.kind == TypeKind::scalar; });
+  const bool scalars = std::all_of(results.begin(), results.end(),
+                                   [](const Type& type) { return type.kind == TypeKind::scalar; });
   if (scalars && program::fitsCombiner(code)) return;
   fail(loc, program::opName(code),
-       "a combiner is arithmetic on scalars: no memory, tiles, loops or branches; take the value before the reduction "
+       "a combiner is arithmetic on scalars: no memory, tiles, loops or branches; take the value "
+       "before the reduction "
        "and use it here, or choose with where(...)");
 }
 
-std::vector<Handle> Recorder::emit(OpCode code, const std::vector<Handle>& operands, const std::vector<Type>& results,
-                                   Attrs attrs, Loc loc, std::vector<program::Region> regions) {
+std::vector<Handle> Recorder::emit(OpCode code, const std::vector<Handle>& operands,
+                                   const std::vector<Type>& results, Attrs attrs, Loc loc,
+                                   std::vector<program::Region> regions) {
   program::Op op;
   op.code = code;
   for (const Handle& operand : operands) {
@@ -159,7 +173,8 @@ std::vector<Handle> Recorder::emit(OpCode code, const std::vector<Handle>& opera
     op.results.push_back(handles.back().id);
     if (keeps) read_only[handles.back().id] = argument;
   }
-  if (exact_depth > 0 && !results.empty() && is_float(results[0].dtype) && program::isElementwise(code)) {
+  if (exact_depth > 0 && !results.empty() && is_float(results[0].dtype) &&
+      program::isElementwise(code)) {
     attrs.push_back({AttrKey::no_contract, int64_t{1}});
   }
   std::sort(attrs.begin(), attrs.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
@@ -170,16 +185,18 @@ std::vector<Handle> Recorder::emit(OpCode code, const std::vector<Handle>& opera
   return handles;
 }
 
-Handle Recorder::emit_one(OpCode code, const std::vector<Handle>& operands, const Type& result, Attrs attrs, Loc loc) {
+Handle Recorder::emit_one(OpCode code, const std::vector<Handle>& operands, const Type& result,
+                          Attrs attrs, Loc loc) {
   return emit(code, operands, {result}, std::move(attrs), loc)[0];
 }
 
-program::Region Recorder::region(const std::vector<Type>& arguments, const RegionBody& body, const Check& check,
-                                 Loc loc) {
+program::Region Recorder::region(const std::vector<Type>& arguments, const RegionBody& body,
+                                 const Check& check, Loc loc) {
   const size_t depth = open_.size();
   if (depth > program::kMaxRegionDepth) {
     fail(loc, "control flow",
-         "loops, branches and combiners nest deeper than " + std::to_string(program::kMaxRegionDepth) +
+         "loops, branches and combiners nest deeper than " +
+             std::to_string(program::kMaxRegionDepth) +
              "; split the kernel, or compute the inner part with tile operations");
   }
   open_.push_back({{}, next_scope_++});
@@ -203,7 +220,8 @@ program::Region Recorder::region(const std::vector<Type>& arguments, const Regio
 }
 
 program::Program Recorder::finish(Loc loc) {
-  if (open_.size() != 1) fail(loc, "finish", "a loop, branch or combiner is still being recorded; finish after it");
+  if (open_.size() != 1)
+    fail(loc, "finish", "a loop, branch or combiner is still being recorded; finish after it");
   program_.body = std::move(open_[0].region);
   program::Program program = std::move(program_);
   program_ = {};

@@ -42,14 +42,17 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   Handle argument(const std::string& name, Type type, Loc loc, bool read_only = false);
 
   // Appends an op to the innermost open region. Operands must be live handles of this recorder.
-  std::vector<Handle> emit(OpCode code, const std::vector<Handle>& operands, const std::vector<Type>& results,
-                           Attrs attrs, Loc loc, std::vector<program::Region> regions = {});
-  Handle emit_one(OpCode code, const std::vector<Handle>& operands, const Type& result, Attrs attrs, Loc loc);
+  std::vector<Handle> emit(OpCode code, const std::vector<Handle>& operands,
+                           const std::vector<Type>& results, Attrs attrs, Loc loc,
+                           std::vector<program::Region> regions = {});
+  Handle emit_one(OpCode code, const std::vector<Handle>& operands, const Type& result, Attrs attrs,
+                  Loc loc);
 
   // Records a region. Opens it with arguments of these types, runs the body, calls `check` on its
   // results, and closes the region with a yield of them. Values of the body end with the region.
   using Check = std::function<void(const std::vector<Handle>&)>;
-  program::Region region(const std::vector<Type>& arguments, const RegionBody& body, const Check& check, Loc loc);
+  program::Region region(const std::vector<Type>& arguments, const RegionBody& body,
+                         const Check& check, Loc loc);
 
   // Fails unless the handle is usable here: recorded by this builder, in a region that is still
   // open.
@@ -64,7 +67,9 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   // Sets program_loop for the outermost region of a kernel until the scope ends.
   class LoopScope {
    public:
-    LoopScope(Recorder& recorder, ProgramLoop loop) : recorder_(recorder) { recorder_.program_loop = std::move(loop); }
+    LoopScope(Recorder& recorder, ProgramLoop loop) : recorder_(recorder) {
+      recorder_.program_loop = std::move(loop);
+    }
     LoopScope(const LoopScope&) = delete;
     LoopScope& operator=(const LoopScope&) = delete;
     ~LoopScope() { recorder_.program_loop.reset(); }
@@ -76,9 +81,9 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   bool at_top() const { return open_.size() == 1; }
   bool has_arguments() const { return !program_.arguments.empty(); }
 
-  int exact_depth = 0;                            // > 0: float ops carry no_contract
-  bool in_combiner = false;                       // a combiner is being recorded
-  int64_t num_residents = 0;                      // resident rows so far; the next one gets the next number
+  int exact_depth = 0;        // > 0: float ops carry no_contract
+  bool in_combiner = false;   // a combiner is being recorded
+  int64_t num_residents = 0;  // resident rows so far; the next one gets the next number
   std::unordered_set<ValueId> alignment_offsets;  // results of View::alignment_offset
   std::unordered_map<ValueId, int64_t> integers;  // constants
   // Read-only views and pointers into them -> number of the argument.
@@ -138,11 +143,14 @@ void require_dtype(const Handle& x, program::Dtypes rule, const std::string& op,
 Recorder& require_operand(const Handle& x, program::Dtypes rule, const std::string& op, Loc loc);
 // Fails unless the view's type represents the pad value.
 void require_pad(double pad, DType type, Loc loc);
-Handle constant(Recorder& recorder, const Number& number, const Type& type, const std::string& op, Loc loc);
+Handle constant(Recorder& recorder, const Number& number, const Type& type, const std::string& op,
+                Loc loc);
 // Returns a scalar handle. A number takes `dtype`, or i64 if dtype is i32 and it does not fit.
-Handle scalar_operand(Recorder& recorder, const Operand& operand, DType dtype, const std::string& op, Loc loc);
+Handle scalar_operand(Recorder& recorder, const Operand& operand, DType dtype,
+                      const std::string& op, Loc loc);
 // Returns a tile of exactly this type: numbers and scalars fill it, dimensions of 1 grow.
-Handle tile_operand(Recorder& recorder, const Operand& operand, const Type& type, const std::string& op, Loc loc);
+Handle tile_operand(Recorder& recorder, const Operand& operand, const Type& type,
+                    const std::string& op, Loc loc);
 // Both operands in one type.
 struct Pair {
   Handle a, b;
@@ -152,8 +160,8 @@ Pair match(const Operand& a, const Operand& b, const std::string& op, Loc loc);
 Handle index_operand(Recorder& recorder, const Operand& operand, const std::string& op, Loc loc);
 // Fails unless the offset is a result of View::alignment_offset and tiles are along the last
 // dimension.
-void require_alignment_offset(Recorder& recorder, const Scalar& alignment_offset, const Shape& tile_shape,
-                              const std::string& op, Loc loc);
+void require_alignment_offset(Recorder& recorder, const Scalar& alignment_offset,
+                              const Shape& tile_shape, const std::string& op, Loc loc);
 
 // Elementwise ops by code (elementwise.cpp).
 Handle cast(const Handle& x, DType dtype, Loc loc);

@@ -25,7 +25,8 @@ Operands prepare(std::vector<Handle> tiles, int axis, const std::string& op, Loc
     recorder.require_live(tile, op, loc);
     if (tile.shape != tiles[0].shape) {
       fail(loc, op,
-           "the tiles must have one shape, got " + to_string(tiles[0].shape) + " and " + to_string(tile.shape));
+           "the tiles must have one shape, got " + to_string(tiles[0].shape) + " and " +
+               to_string(tile.shape));
     }
   }
   if (axis != kAllAxes) {
@@ -55,7 +56,8 @@ std::vector<Type> reduced_types(const Operands& in, const std::string& op, Loc l
   return types;
 }
 
-program::Region combiner_region(const Operands& in, const RegionBody& combiner, const std::string& op, Loc loc) {
+program::Region combiner_region(const Operands& in, const RegionBody& combiner,
+                                const std::string& op, Loc loc) {
   std::vector<Type> scalars;
   for (int copy = 0; copy < 2; ++copy) {
     for (const Handle& tile : in.tiles) scalars.push_back(scalar_type(tile.dtype));
@@ -65,12 +67,13 @@ program::Region combiner_region(const Operands& in, const RegionBody& combiner, 
       const Type& got = in.recorder->type(yielded[i]);
       if (got != scalars[i]) {
         fail(loc, op,
-             "the combiner's value " + std::to_string(i) + " must be " + to_string(scalars[i]) + ", got " +
-                 to_string(got));
+             "the combiner's value " + std::to_string(i) + " must be " + to_string(scalars[i]) +
+                 ", got " + to_string(got));
       }
     }
   };
-  if (in.recorder->in_combiner) fail(loc, op, "a combiner holds no reduction; make it before this one");
+  if (in.recorder->in_combiner)
+    fail(loc, op, "a combiner holds no reduction; make it before this one");
   in.recorder->in_combiner = true;
   const struct End {
     Recorder& recorder;
@@ -111,8 +114,8 @@ Tile positions(Recorder& recorder, const Shape& shape, int axis, const std::stri
 namespace {
 
 Tile positions(const Tile& x, int axis, const std::string& op, Loc loc) {
-  return positions(*x.handle().recorder, x.shape(), axis == kAllAxes ? axis : normal_axis(axis, x.rank(), op, loc), op,
-                   loc);
+  return positions(*x.handle().recorder, x.shape(),
+                   axis == kAllAxes ? axis : normal_axis(axis, x.rank(), op, loc), op, loc);
 }
 
 // Returns (value, index) of the extreme element; the lowest index wins ties.
@@ -146,17 +149,20 @@ Tile widened_to_add(const Tile& x, Loc loc) {
   return x.dtype() == f16 || x.dtype() == bf16 ? x.to(f32, loc) : x;
 }
 
-std::vector<Handle> custom_reduce(std::vector<Handle> tiles, int axis, const RegionBody& combiner, Loc loc) {
+std::vector<Handle> custom_reduce(std::vector<Handle> tiles, int axis, const RegionBody& combiner,
+                                  Loc loc) {
   const Operands in = prepare(std::move(tiles), axis, "reduce", loc);
   const auto types = reduced_types(in, "reduce", loc);
   std::vector<program::Region> regions;
   regions.push_back(combiner_region(in, combiner, "reduce", loc));
-  Attrs attrs{{AttrKey::axis, int64_t{in.axis}}, {AttrKey::reduction, static_cast<int64_t>(ReductionKind::custom)}};
-  return in.recorder->emit(OpCode::reduce, in.tiles, types, std::move(attrs), loc, std::move(regions));
+  Attrs attrs{{AttrKey::axis, int64_t{in.axis}},
+              {AttrKey::reduction, static_cast<int64_t>(ReductionKind::custom)}};
+  return in.recorder->emit(OpCode::reduce, in.tiles, types, std::move(attrs), loc,
+                           std::move(regions));
 }
 
-std::vector<Handle> custom_scan(std::vector<Handle> tiles, int axis, bool reverse, const RegionBody& combiner,
-                                Loc loc) {
+std::vector<Handle> custom_scan(std::vector<Handle> tiles, int axis, bool reverse,
+                                const RegionBody& combiner, Loc loc) {
   const Operands in = prepare(std::move(tiles), axis, "scan", loc);
   std::vector<Type> types;
   for (const Handle& tile : in.tiles) types.push_back(in.recorder->type(tile));
@@ -165,7 +171,8 @@ std::vector<Handle> custom_scan(std::vector<Handle> tiles, int axis, bool revers
   Attrs attrs{{AttrKey::axis, int64_t{in.axis}},
               {AttrKey::reduction, static_cast<int64_t>(ReductionKind::custom)},
               {AttrKey::reverse, int64_t{reverse}}};
-  return in.recorder->emit(OpCode::scan, in.tiles, types, std::move(attrs), loc, std::move(regions));
+  return in.recorder->emit(OpCode::scan, in.tiles, types, std::move(attrs), loc,
+                           std::move(regions));
 }
 
 }  // namespace detail
@@ -175,7 +182,8 @@ using program::ReductionKind;
 
 Scalar sum(const Tile& x, Loc loc) {
   const Tile wide = detail::widened_to_add(x, loc);
-  return Scalar(detail::simple_reduce(wide, kAllAxes, ReductionKind::sum, "sum", loc)).to(x.dtype(), loc);
+  return Scalar(detail::simple_reduce(wide, kAllAxes, ReductionKind::sum, "sum", loc))
+      .to(x.dtype(), loc);
 }
 Tile sum(const Tile& x, int axis, Loc loc) {
   const Tile wide = detail::widened_to_add(x, loc);
@@ -229,7 +237,8 @@ Tile cumsum(const Tile& x, int axis, bool reverse, Loc loc) {
                       {detail::AttrKey::reverse, int64_t{reverse}}};
   const Tile wide = detail::widened_to_add(x, loc);
   const detail::Type type = recorder.type(wide.handle());
-  return Tile(recorder.emit_one(detail::OpCode::scan, {wide.handle()}, type, std::move(attrs), loc)).to(x.dtype(), loc);
+  return Tile(recorder.emit_one(detail::OpCode::scan, {wide.handle()}, type, std::move(attrs), loc))
+      .to(x.dtype(), loc);
 }
 
 }  // namespace ligerdsl

@@ -13,7 +13,8 @@ Handle cast(const Handle& x, DType dtype, Loc loc) {
   if (!program::canCast(x.dtype, dtype)) {
     fail(loc, "to",
          std::string(name(x.dtype)) + " to " + name(dtype) +
-             ": fp8 comes from f16, bf16 or f32 and becomes one of these; write .to(f32).to(" + name(dtype) + ")");
+             ": fp8 comes from f16, bf16 or f32 and becomes one of these; write .to(f32).to(" +
+             name(dtype) + ")");
   }
   Type type = recorder.type(x);
   type.dtype = dtype;
@@ -34,13 +35,14 @@ Handle broadcast(const Handle& x, const Shape& shape, const std::string& op, Loc
   if (x.shape == shape) return x;
   if (x.shape.size() != shape.size()) {
     fail(loc, op,
-         "rank of " + to_string(x.shape) + " and " + to_string(shape) + " differ; use .expand_dims(axis) first");
+         "rank of " + to_string(x.shape) + " and " + to_string(shape) +
+             " differ; use .expand_dims(axis) first");
   }
   for (size_t i = 0; i < shape.size(); ++i) {
     if (x.shape[i] != shape[i] && x.shape[i] != 1) {
       fail(loc, op,
-           "dim " + std::to_string(i) + " of " + to_string(x.shape) + " is not 1 and cannot grow to " +
-               to_string(shape));
+           "dim " + std::to_string(i) + " of " + to_string(x.shape) +
+               " is not 1 and cannot grow to " + to_string(shape));
     }
   }
   require_tile_shape(shape, op, loc);
@@ -54,7 +56,9 @@ Handle reshape(const Handle& x, const Shape& shape, const std::string& op, Loc l
   if (x.shape == shape) return x;
   require_tile_shape(shape, op, loc);
   if (program::tileElements(shape) != program::tileElements(x.shape)) {
-    fail(loc, op, "shapes " + to_string(x.shape) + " and " + to_string(shape) + " hold different numbers of elements");
+    fail(loc, op,
+         "shapes " + to_string(x.shape) + " and " + to_string(shape) +
+             " hold different numbers of elements");
   }
   Type type = recorder.type(x);
   type.shape = shape;
@@ -90,7 +94,8 @@ Tile Tile::expand_dims(int axis, Loc loc) const {
   const int at = detail::normal_axis(axis, rank() + 1, "expand_dims", loc);
   detail::Type type = recorder.type(handle_);
   type.shape.insert(type.shape.begin() + at, 1);
-  return Tile(recorder.emit_one(OpCode::expand_dims, {handle_}, type, {{detail::AttrKey::axis, int64_t{at}}}, loc));
+  return Tile(recorder.emit_one(OpCode::expand_dims, {handle_}, type,
+                                {{detail::AttrKey::axis, int64_t{at}}}, loc));
 }
 
 Tile Tile::permute(const std::vector<int>& order, Loc loc) const {
@@ -102,11 +107,13 @@ Tile Tile::permute(const std::vector<int>& order, Loc loc) const {
   const std::vector<int64_t> wide(order.begin(), order.end());
   if (!valid) {
     fail(loc, "permute",
-         "expected every dimension 0 ... " + std::to_string(rank() - 1) + " once, got " + detail::to_string(wide));
+         "expected every dimension 0 ... " + std::to_string(rank() - 1) + " once, got " +
+             detail::to_string(wide));
   }
   detail::Type type = recorder.type(handle_);
   for (size_t i = 0; i < order.size(); ++i) type.shape[i] = handle_.shape[order[i]];
-  return Tile(recorder.emit_one(OpCode::permute, {handle_}, type, {{detail::AttrKey::permutation, wide}}, loc));
+  return Tile(recorder.emit_one(OpCode::permute, {handle_}, type,
+                                {{detail::AttrKey::permutation, wide}}, loc));
 }
 
 int64_t Tile::size() const {

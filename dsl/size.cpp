@@ -15,8 +15,10 @@ constexpr int kDepth = 16;  // largest depth of the evaluation stack
 // Simplifies now, because sizes are evaluated at every launch.
 Size::Size(Kind kind, const Size& a, const Size& b) : nodes_(a.nodes_) {
   const Node& divisor = b.nodes_.front();
-  if (kind == Kind::ceil_div && b.nodes_.size() == 1 && divisor.kind == Kind::number && divisor.number < 1)
-    throw Error("error: ceil_div: expected a divisor of 1 or more, got " + std::to_string(divisor.number));
+  if (kind == Kind::ceil_div && b.nodes_.size() == 1 && divisor.kind == Kind::number &&
+      divisor.number < 1)
+    throw Error("error: ceil_div: expected a divisor of 1 or more, got " +
+                std::to_string(divisor.number));
   const auto is_one = [](const Size& size) { return size == Size(1); };
   if ((kind == Kind::multiply || kind == Kind::ceil_div) && is_one(b)) return;
   if (kind == Kind::multiply && is_one(a)) {
@@ -55,7 +57,8 @@ int64_t Size::at(int64_t rows) const {
 int64_t Size::number() const {
   const auto is_rows = [](const Node& node) { return node.kind == Kind::rows; };
   if (std::any_of(nodes_.begin(), nodes_.end(), is_rows))
-    throw Error("error: expected a number, got " + text() + ", which depends on the rows of a call");
+    throw Error("error: expected a number, got " + text() +
+                ", which depends on the rows of a call");
   return at(0);
 }
 
@@ -65,7 +68,9 @@ std::string Size::text() const {
     bool is_sum;
   };
   std::vector<Part> stack;
-  const auto factor = [](const Part& part) { return part.is_sum ? "(" + part.text + ")" : part.text; };
+  const auto factor = [](const Part& part) {
+    return part.is_sum ? "(" + part.text + ")" : part.text;
+  };
   for (const Node& node : nodes_) {
     if (node.kind == Kind::number || node.kind == Kind::rows) {
       stack.push_back({node.kind == Kind::rows ? "rows" : std::to_string(node.number), false});

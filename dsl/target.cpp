@@ -22,7 +22,8 @@ struct Level {
   const char* name;
   int32_t vector_bytes;
 };
-constexpr Level kLevels[] = {{"x86-64", 16}, {"x86-64-v2", 16}, {"x86-64-v3", 32}, {"x86-64-v4", 64}};
+constexpr Level kLevels[] = {
+    {"x86-64", 16}, {"x86-64-v2", 16}, {"x86-64-v3", 32}, {"x86-64-v4", 64}};
 
 }  // namespace
 
@@ -39,7 +40,8 @@ Target target_named(const std::string& name) {
     names += std::string(", ") + level.name;
   }
   if (const program::GpuArch* arch = program::find_gpu_arch(name)) return *arch;
-  throw Error("error: there is no target '" + name + "'; expected one of " + names + ", " + program::gpu_arch_names());
+  throw Error("error: there is no target '" + name + "'; expected one of " + names + ", " +
+              program::gpu_arch_names());
 }
 
 Target target_from(const ligerdsl_target_t* target, size_t target_bytes) {

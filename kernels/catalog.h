@@ -22,9 +22,11 @@ struct CatalogEntry {
   // Functions of a ConfiguredKernel (config.h); empty for a FixedKernel.
   std::function<std::vector<MetaField>(const Machine&, const MetaValues& options)> heuristic;
   // Returns the reason why the heuristic's Config with these fields changed is not valid, or "".
-  std::function<std::string(const Machine&, const MetaValues& options, const MetaValues& config)> valid;
+  std::function<std::string(const Machine&, const MetaValues& options, const MetaValues& config)>
+      valid;
   // Returns the operation of that Config; throws the reason if it is not valid.
-  std::function<Operation(const Machine&, const MetaValues& options, const MetaValues& config)> make_with;
+  std::function<Operation(const Machine&, const MetaValues& options, const MetaValues& config)>
+      make_with;
   std::function<Cost(const MetaValues& options, int64_t rows)> cost;
   int version = 0;
 

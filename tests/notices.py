@@ -18,13 +18,16 @@ table = notice.split("\n---", 1)[0]
 failures = []
 files = [file for part in SHIPPED for file in ([root / part] if part.endswith(".txt") else
          [*(root / part).rglob("CMakeLists.txt"), *(root / part).rglob("*.cmake")])]
-asked = {name: file for file in files for name in re.findall(r"find_package\((\w+)", file.read_text())}
+asked = {
+    name: file for file in files for name in re.findall(r"find_package\((\w+)", file.read_text())}
 for name, file in sorted(asked.items()):
     if name not in HELD and name not in OF_THE_SYSTEM:
-        failures.append(f"{file.relative_to(root)} asks for {name}: say in NOTICE and in tests/notices.py what holds it")
+        failures.append(f"{file.relative_to(root)} asks for {name}: say in NOTICE and in "
+                        "tests/notices.py what holds it")
 for name, words in HELD.items():
     if name not in asked:
-        failures.append(f"nothing asks for {name} any more: take it out of NOTICE and tests/notices.py")
+        failures.append(f"nothing asks for {name} any more: take it out of NOTICE and "
+                        "tests/notices.py")
     if words not in table:
         failures.append(f"NOTICE does not name {words}")
 static = any("-static-libstdc++" in file.read_text() for file in files)

@@ -23,10 +23,11 @@ for op in OPS:
     lines = wrapped(op.doc, WIDTH)
     expect(" ".join(lines).split() == op.doc.split(), f"{op.name}: other words than the table's")
     expect(max(map(len, lines)) <= WIDTH, f"{op.name}: a line is too long")
-for text, lines, why in [("a bb cc\ndd ee", ["a bb", "cc dd", "ee"], "what is left over begins the next line"),
-                         ("a bb c.\ndd", ["a bb", "c.", "dd"], "the end of a sentence keeps its line"),
-                         ("a bb cc\n  dd", ["a bb", "cc", "  dd"], "nothing moves into an indented line"),
-                         ("a\n\nb c", ["a", "", "b c"], "lines that fit stay")]:
+for text, lines, why in [
+        ("a bb cc\ndd ee", ["a bb", "cc dd", "ee"], "what is left over begins the next line"),
+        ("a bb c.\ndd", ["a bb", "c.", "dd"], "the end of a sentence keeps its line"),
+        ("a bb cc\n  dd", ["a bb", "cc", "  dd"], "nothing moves into an indented line"),
+        ("a\n\nb c", ["a", "", "b c"], "lines that fit stay")]:
     expect(wrapped(text, 5) == lines, f"{why}: {wrapped(text, 5)}")
 
 print("\n".join(failures))

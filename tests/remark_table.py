@@ -1,8 +1,12 @@
-"""remark_table.py: the table of remarks (dsl/program/remarks.def) agrees with the sources, the tests and the pages.
+"""remark_table.py: the table of remarks (dsl/program/remarks.def) agrees with the sources, the
+tests and the pages.
 
-1. Each id is in kebab case and unique; each source file that emits remarks names only ids of the table, and each id is emitted.
-2. No remark is made without an id: only compiler/remarks.cpp calls MLIR, and only dsl/program/remarks.cpp writes the fields.
-3. Each expectation of a test and each line of tests/golden/remarks.txt ends with an id, and fits the pass and text of this id.
+1. Each id is in kebab case and unique; each source file that emits remarks names only ids of the
+   table, and each id is emitted.
+2. No remark is made without an id: only compiler/remarks.cpp calls MLIR, and only
+   dsl/program/remarks.cpp writes the fields.
+3. Each expectation of a test and each line of tests/golden/remarks.txt ends with an id, and fits
+   the pass and text of this id.
 4. Each id is expected by a test or a golden line, except those of UNTESTED.
 5. Each link to an id of docs/reference/remarks.md leads to one.
 """
@@ -48,16 +52,19 @@ WHOLE = {remark.id: whole(remark) for remark in remarks}
 def texts_of(remark):
     """Returns the patterns of a remark's text, one per reason."""
     inside = re.search(r"\{R ([^{}]+)\}", remark.text)
-    wanted = [reason.text for reason in reasons if inside and reason.group in inside.group(1).split()]
-    texts = [remark.text[:inside.start()] + text + remark.text[inside.end():] for text in wanted] if inside else [remark.text]
+    wanted = [
+        reason.text for reason in reasons if inside and reason.group in inside.group(1).split()]
+    texts = ([remark.text[:inside.start()] + text + remark.text[inside.end():] for text in wanted]
+             if inside else [remark.text])
     return [f"[{remark.source}] {text}" for text in texts]
 
 
 def fits(remark, text):
-    """Whether a text with holes for regular expressions can be part of the remark's: its words, without names of files, follow
-    each other there in this order."""
+    """Whether a text with holes for regular expressions can be part of the remark's: its words,
+    without names of files, follow each other there in this order."""
     words = WORD.findall(re.sub(r"\S*\.mlir\S*", " ", HOLE.sub(" ", text)))
-    return any(all(word in known for word in words) for known in map(iter, map(WORD.findall, texts_of(remark))))
+    return any(all(word in known for word in words)
+               for known in map(iter, map(WORD.findall, texts_of(remark))))
 
 
 def files(folder, *suffixes):
@@ -65,11 +72,14 @@ def files(folder, *suffixes):
 
 
 def table_is_well_formed():
-    expect(len(by_id) == len(remarks), f"an id is twice in the table: {[each.id for each in remarks]}")
+    expect(len(by_id) == len(remarks),
+           f"an id is twice in the table: {[each.id for each in remarks]}")
     for remark in remarks:
-        expect(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", remark.id), f"{remark.id}: an id is in kebab case")
+        expect(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", remark.id),
+               f"{remark.id}: an id is in kebab case")
         for group in remark_table.groups_of(remark.text):
-            expect(any(reason.group == group for reason in reasons), f"{remark.id}: no reason is of the group {group}")
+            expect(any(reason.group == group for reason in reasons),
+                   f"{remark.id}: no reason is of the group {group}")
 
 
 def sources_emit_the_table():
@@ -80,9 +90,11 @@ def sources_emit_the_table():
             continue
         code = re.sub(r"//[^\n]*", "", text)
         emitted.update(re.findall(r"RemarkId::(\w+)", code))
-        expect(name == "compiler/remarks.cpp" or "emitRemark" not in code, f"{name}: call missed() (compiler/remarks.h)")
+        expect(name == "compiler/remarks.cpp" or "emitRemark" not in code,
+               f"{name}: call missed() (compiler/remarks.h)")
         made = re.search(r"\.pass = \"|\"[^\"\n]*remark: \[", code)
-        expect(name == "dsl/program/artifact.h" or not made, f"{name}: call make_remark() (program/remarks.h)")
+        expect(name == "dsl/program/artifact.h" or not made,
+               f"{name}: call make_remark() (program/remarks.h)")
     names = {remark.name for remark in remarks}
     expect(emitted <= names, f"not in the table: {sorted(emitted - names)}")
     expect(names <= emitted, f"emitted nowhere: {sorted(names - emitted)}")
@@ -107,12 +119,16 @@ def tests_expect_ids():
             where, line = f"{path.relative_to(ROOT)}:{number}", line.strip()
             if match := EXPECTED.match(line):
                 read_expectation(where, match.group(1))
-            elif (match := CHECKED.match(line)) and (" remark: " in line or ENDING.search(line) and ENDING.search(line).group(1) in by_id):
+            elif (match := CHECKED.match(line)) and (
+                    " remark: " in line
+                    or ENDING.search(line) and ENDING.search(line).group(1) in by_id):
                 read_expectation(where, match.group(1))
     for path in files("tests", ".cpp", ".py"):
         if path.name != pathlib.Path(__file__).name:
-            found = re.findall(r"RemarkId::(\w+)|[\"'\[]([a-z0-9]+(?:-[a-z0-9]+)*)[\"'\]]", path.read_text(encoding="utf-8"))
-            expected.update(id for name, id in ((name.replace("_", "-"), id) for name, id in found) for id in (name, id) if id in by_id)
+            found = re.findall(r"RemarkId::(\w+)|[\"'\[]([a-z0-9]+(?:-[a-z0-9]+)*)[\"'\]]",
+                               path.read_text(encoding="utf-8"))
+            expected.update(id for name, id in ((name.replace("_", "-"), id) for name, id in found)
+                            for id in (name, id) if id in by_id)
 
 
 def golden_lines_fit():
@@ -122,10 +138,13 @@ def golden_lines_fit():
 
 
 def links_lead_to_ids():
-    anchors = set(re.findall(r'<a id="([\w-]+)"', (ROOT / "docs/reference/remarks.md").read_text(encoding="utf-8")))
+    anchors = set(re.findall(r'<a id="([\w-]+)"',
+                             (ROOT / "docs/reference/remarks.md").read_text(encoding="utf-8")))
     for path in files("docs", ".md"):
-        for anchor in re.findall(r"\]\([^)\s]*\bremarks\.md#([\w-]+)\)", path.read_text(encoding="utf-8")):
-            expect(anchor in anchors, f"{path.relative_to(ROOT)}: docs/reference/remarks.md has no #{anchor}")
+        for anchor in re.findall(r"\]\([^)\s]*\bremarks\.md#([\w-]+)\)",
+                                 path.read_text(encoding="utf-8")):
+            expect(anchor in anchors,
+                   f"{path.relative_to(ROOT)}: docs/reference/remarks.md has no #{anchor}")
 
 
 table_is_well_formed()
@@ -134,7 +153,12 @@ tests_expect_ids()
 golden_lines_fit()
 links_lead_to_ids()
 untested = set(by_id) - set(expected)
-expect(untested <= UNTESTED, f"no test expects {sorted(untested - UNTESTED)}: add one, or add the id to UNTESTED of {pathlib.Path(__file__).name}")
-expect(UNTESTED <= untested, f"a test expects {sorted(UNTESTED - untested)}: remove it from UNTESTED of {pathlib.Path(__file__).name}")
-print("\n".join(failures) if failures else f"remarks: {len(remarks)} ids, {sum(expected.values())} expectations")
+expect(untested <= UNTESTED,
+       f"no test expects {sorted(untested - UNTESTED)}: add one, or add the id to UNTESTED of "
+       f"{pathlib.Path(__file__).name}")
+expect(UNTESTED <= untested,
+       f"a test expects {sorted(UNTESTED - untested)}: remove it from UNTESTED of "
+       f"{pathlib.Path(__file__).name}")
+print("\n".join(failures) if failures
+      else f"remarks: {len(remarks)} ids, {sum(expected.values())} expectations")
 sys.exit(bool(failures))

@@ -51,10 +51,12 @@ def attention(context, B, T, A, K, D, dtype):
         return lambda found: compare(found[at, :, part])
 
     def ligerdsl():
-        fields = dict(q_heads=A, k_heads=K, head_dim=D, n_queries=T, n_keys=T, causal=1, dtype=CODES[dtype])
+        fields = dict(q_heads=A, k_heads=K, head_dim=D, n_queries=T, n_keys=T, causal=1,
+                      dtype=CODES[dtype])
         o, lse = torch.empty_like(d_o), make.empty(B, A, T)
         grads = [torch.empty_like(t.detach()) for t in (q, k, v)]
-        forward = context.plan("attention_forward", with_lse=1, **fields).bind(B, q=q, k=k, v=v, o=o, lse=lse)
+        forward = context.plan("attention_forward", with_lse=1,
+                               **fields).bind(B, q=q, k=k, v=v, o=o, lse=lse)
         backward = context.plan("attention_backward", **fields).bind(
             B, d_o=d_o, q=q, k=k, v=v, o=o, lse=lse, d_q=grads[0], d_k=grads[1], d_v=grads[2])
         forward()
@@ -67,7 +69,8 @@ def attention(context, B, T, A, K, D, dtype):
         def run():
             with sdpa_kernel(backend):
                 heads_first = (t.transpose(1, 2) for t in (q, k, v))
-                return F.scaled_dot_product_attention(*heads_first, is_causal=True, enable_gqa=A != K).transpose(1, 2)
+                return F.scaled_dot_product_attention(*heads_first, is_causal=True,
+                                                      enable_gqa=A != K).transpose(1, 2)
         return by(run)
 
     def flash4():
@@ -78,8 +81,12 @@ def attention(context, B, T, A, K, D, dtype):
             return out[0] if isinstance(out, tuple) else out
         return by(run)()
 
-    on_gpu = {"flash4": flash4, "torch_cudnn": sdpa(SDPBackend.CUDNN_ATTENTION), "torch_flash": sdpa(SDPBackend.FLASH_ATTENTION)}
+    on_gpu = {"flash4": flash4,
+              "torch_cudnn": sdpa(SDPBackend.CUDNN_ATTENTION),
+              "torch_flash": sdpa(SDPBackend.FLASH_ATTENTION)}
     one, flops = B * T * (A + K) * D * q.element_size() * 2, B * A * T * T * D
     return Case("attention", (B, T, A, K, D), dtype, {"fwd": one, "bwd": 2 * one, "full": 3 * one},
-                {"ligerdsl": ligerdsl, **(on_gpu if context.device.type == "cuda" else {"torch": sdpa(SDPBackend.MATH)})},
-                {name: check(name) for name in ("o", "d_q", "d_k", "d_v")}, {"fwd": 2 * flops, "bwd": 5 * flops, "full": 7 * flops})
+                {"ligerdsl": ligerdsl,
+                 **(on_gpu if context.device.type == "cuda" else {"torch": sdpa(SDPBackend.MATH)})},
+                {name: check(name) for name in ("o", "d_q", "d_k", "d_v")},
+                {"fwd": 2 * flops, "bwd": 5 * flops, "full": 7 * flops})

@@ -9,7 +9,8 @@ from .common import Case, Contender, Pass
 from .norms import rms_norm
 
 LINKS = 8
-NOT_IN_CHAINS = ("liger_inplace", "liger_cute", "compile_max", "quack_tuned")  # contenders that overwrite inputs or take long to tune
+# contenders that overwrite inputs or take long to tune
+NOT_IN_CHAINS = ("liger_inplace", "liger_cute", "compile_max", "quack_tuned")
 
 
 def chain(kernel, build, *arguments, **more):
@@ -29,12 +30,15 @@ def chain(kernel, build, *arguments, **more):
 
         if not one[0].wrote:
             return Contender({"chain": Pass(run)})
-        return Contender({"chain": Pass(queue, lambda: numbered([link.wrote() for link in one]), sum(link.own_bytes for link in one),
+        return Contender({"chain": Pass(queue, lambda: numbered([link.wrote() for link in one]),
+                                        sum(link.own_bytes for link in one),
                                         sum(link.workspace_bytes for link in one))})
 
-    make = {provider: lambda provider=provider: contender(provider) for provider in links[0].make if provider not in NOT_IN_CHAINS}
+    make = {provider: lambda provider=provider: contender(provider) for provider in links[0].make
+            if provider not in NOT_IN_CHAINS}
     exact = numbered([case.exact for case in links])
-    return Case(kernel, links[0].shape, links[0].dtype, {"chain": links[0].bytes["full"]}, make, exact, links=LINKS)
+    return Case(kernel, links[0].shape, links[0].dtype, {"chain": links[0].bytes["full"]}, make,
+                exact, links=LINKS)
 
 
 def numbered(links):

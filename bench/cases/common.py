@@ -20,8 +20,10 @@ GATES = {"f32": 2e-5, "f16": 4e-3, "bf16": 1.6e-2}
 @dataclass
 class Pass:
     run: Callable
-    wrote: Optional[Callable] = None  # {name: tensor} that `run` wrote; None: `run` returns its outputs
-    own_bytes: Optional[int] = None  # bytes of preallocated outputs and workspace; None: `run` allocates
+    # {name: tensor} that `run` wrote; None: `run` returns its outputs
+    wrote: Optional[Callable] = None
+    # bytes of preallocated outputs and workspace; None: `run` allocates
+    own_bytes: Optional[int] = None
     workspace_bytes: int = 0
 
     def outputs(self):
@@ -42,15 +44,18 @@ class Case:
     dtype: torch.dtype
     bytes: dict  # pass -> least bytes read and written
     make: dict = field(default_factory=dict)  # provider -> function that returns a Contender
-    exact: dict = field(default_factory=dict)  # output -> function of the output that returns its relative error
-    flops: dict = field(default_factory=dict)  # pass -> floating-point operations, if they bound the time
+    # output -> function of the output that returns its relative error
+    exact: dict = field(default_factory=dict)
+    # pass -> floating-point operations, if they bound the time
+    flops: dict = field(default_factory=dict)
     bursts: bool = False  # long and hot: time it in bursts and sustained
     links: int = 0  # links per run of a chain: time one of many in a row
     gated: bool = True  # False: the case measures the error itself
 
     def errors(self, outputs):
         """Returns {output: error} of the case's outputs. Raises KeyError if there are none."""
-        known = {name: self.exact[name](tensor) for name, tensor in outputs.items() if name in self.exact}
+        known = {name: self.exact[name](tensor) for name, tensor in outputs.items()
+                 if name in self.exact}
         if not known:
             raise KeyError(f"{self.kernel}: nothing to check among {', '.join(outputs)}")
         return known
@@ -105,7 +110,8 @@ def ours(forward, backward, made, saved=(), restore=None):
     return Contender({
         "fwd": Pass(forward, lambda: first, kept + space[0], space[0]),
         "bwd": Pass(backward, lambda: second, allocated(second) + space[1], space[1]),
-        "full": Pass(full, lambda: {**first, **second}, kept + allocated(second) + max(space), max(space))}, restore)
+        "full": Pass(full, lambda: {**first, **second}, kept + allocated(second) + max(space),
+                     max(space))}, restore)
 
 
 def autograd(function, inputs, grads, names, restore=None):
@@ -128,7 +134,8 @@ def autograd(function, inputs, grads, names, restore=None):
 
     def full():
         made = function()
-        return {**dict(zip(names[0], as_tuple(made))), **dict(zip(names[1], torch.autograd.grad(made, inputs, grads)))}
+        return {**dict(zip(names[0], as_tuple(made))),
+                **dict(zip(names[1], torch.autograd.grad(made, inputs, grads)))}
 
     return Contender({"fwd": Pass(forward), "bwd": Pass(backward), "full": Pass(full)}, restore)
 
@@ -142,7 +149,8 @@ def direct(forward, backward, restore=None):
         made, kept = forward()
         return {**made, **backward(kept)}
 
-    return Contender({"fwd": Pass(lambda: forward()[0]), "bwd": Pass(lambda: backward(state)), "full": Pass(full)}, restore)
+    return Contender({"fwd": Pass(lambda: forward()[0]), "bwd": Pass(lambda: backward(state)),
+                      "full": Pass(full)}, restore)
 
 
 # CUDA graphs would copy every input that is not a parameter, within the measured time.
@@ -224,7 +232,8 @@ class kept(worst):
 
     def error(self, a, r):
         stays = a != 0
-        if abs(stays.double().mean().item() - (1 - self.p)) > 5 * (self.p * (1 - self.p) / a.numel()) ** 0.5:
+        if abs(stays.double().mean().item() - (1 - self.p)) > 5 * (
+                self.p * (1 - self.p) / a.numel()) ** 0.5:
             return float("inf")
         return super().error(a, r * stays)
 

@@ -32,7 +32,8 @@ def divergence(context, kernel, M, V, dtype, logarithms, reference, liger, cute=
 
     def mean_loss():
         parts = chunks(M, V)
-        return sum(reference(x.detach()[p].double(), y[p].double()) * (min(p.stop, M) - p.start) for p in parts) / M
+        return sum(reference(x.detach()[p].double(), y[p].double()) * (min(p.stop, M) - p.start)
+                   for p in parts) / M
 
     def ligerdsl():
         loss, dx, d = make.empty(1), torch.empty_like(y), CODES[dtype]
@@ -40,8 +41,10 @@ def divergence(context, kernel, M, V, dtype, logarithms, reference, liger, cute=
         forward = plan().bind(M, input=x, target=y, loss=loss)
         full = plan(with_d_input=1).bind(M, input=x, target=y, loss=loss, d_input=dx)
         return Contender({
-            "fwd": Pass(forward, lambda: {"loss": loss}, forward.workspace_bytes + nbytes(loss), forward.workspace_bytes),
-            "full": Pass(full, lambda: {"loss": loss, "dx": dx}, full.workspace_bytes + nbytes(loss, dx), full.workspace_bytes)})
+            "fwd": Pass(forward, lambda: {"loss": loss}, forward.workspace_bytes + nbytes(loss),
+                        forward.workspace_bytes),
+            "full": Pass(full, lambda: {"loss": loss, "dx": dx},
+                         full.workspace_bytes + nbytes(loss, dx), full.workspace_bytes)})
 
     by = lambda function: loss_passes(lambda x: function(x, y), x)
     in_f32 = lambda x, y: reference(x.float(), y.float())
@@ -50,7 +53,8 @@ def divergence(context, kernel, M, V, dtype, logarithms, reference, liger, cute=
     if cute:
         peers["liger_cute"] = lambda: by(liger_cute(cute, x.detach(), y))
     return Case(kernel, (M, V), dtype, {"fwd": 2 * one, "full": 3 * one},
-                {"ligerdsl": ligerdsl, **peers, **by_compiler(in_f32, by, repeated=False), "torch": lambda: by(in_f32)},
+                {"ligerdsl": ligerdsl, **peers, **by_compiler(in_f32, by, repeated=False),
+                 "torch": lambda: by(in_f32)},
                 {"loss": lambda found: check_loss(found.reshape(1)), "dx": worst(gradient, rows)})
 
 
@@ -59,7 +63,8 @@ def kl_div(context, M, V, dtype):
         from liger_kernel.ops.kl_div import LigerKLDivLossFunction
         return lambda x, y: LigerKLDivLossFunction.apply(x, y, "batchmean", False, 1e-10)
 
-    return divergence(context, "kl_div", M, V, dtype, (True, False), lambda x, y: F.kl_div(x, y, reduction="batchmean"), liger, "kl_div")
+    return divergence(context, "kl_div", M, V, dtype, (True, False),
+                      lambda x, y: F.kl_div(x, y, reduction="batchmean"), liger, "kl_div")
 
 
 def jsd(context, M, V, dtype):
@@ -81,4 +86,5 @@ def tvd(context, M, V, dtype):
         from liger_kernel.ops.tvd import LigerTVDLossFunction
         return lambda x, y: LigerTVDLossFunction.apply(x, y, None, "batchmean")
 
-    return divergence(context, "tvd", M, V, dtype, (False, False), lambda x, y: 0.5 * (x - y).abs().sum() / x.shape[0], liger)
+    return divergence(context, "tvd", M, V, dtype, (False, False),
+                      lambda x, y: 0.5 * (x - y).abs().sum() / x.shape[0], liger)

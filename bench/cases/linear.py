@@ -9,7 +9,8 @@ import math
 import torch
 import torch.nn.functional as F
 
-from .common import CODES, Case, Contender, Maker, Pass, autograd, by_compiler, chunks, nbytes, normwise, ours, worst
+from .common import (CODES, Case, Contender, Maker, Pass, autograd, by_compiler, chunks, nbytes,
+                     normwise, ours, worst)
 from .peers import liger_cute
 
 
@@ -23,7 +24,8 @@ def sampled_checks(x, w, labels):
     def sums():
         """Returns the mean loss and the column from one computation of the logits."""
         if not held:
-            wf, total, column = w.detach().float(), 0.0, torch.zeros(V, device=x.device, dtype=torch.float64)
+            wf, total, column = (w.detach().float(), 0.0,
+                                 torch.zeros(V, device=x.device, dtype=torch.float64))
             for part in chunks(M, V, 1 << 26):
                 logits = (x.detach()[part].float() @ wf.t()).double()
                 total = total + F.cross_entropy(logits, labels[part], reduction="sum")
@@ -40,7 +42,8 @@ def sampled_checks(x, w, labels):
         return d @ wd / M
 
     loss, gradient, column = worst(lambda: sums()[0]), normwise(dx), normwise(lambda: sums()[1])
-    return {"loss": lambda found: loss(found.reshape(1)), "dx": lambda found: gradient(found[rows]), "dw": lambda found: column(found[:, 0])}
+    return {"loss": lambda found: loss(found.reshape(1)), "dx": lambda found: gradient(found[rows]),
+            "dw": lambda found: column(found[:, 0])}
 
 
 def whole_checks(x, w, labels):
@@ -49,7 +52,8 @@ def whole_checks(x, w, labels):
     loss = F.cross_entropy(xd @ wd.t(), labels)
     dx, dw = torch.autograd.grad(loss, (xd, wd))
     check = worst(lambda: loss.detach().reshape(1))
-    return {"loss": lambda found: check(found.reshape(1)), "dx": normwise(lambda: dx), "dw": normwise(lambda: dw)}
+    return {"loss": lambda found: check(found.reshape(1)), "dx": normwise(lambda: dx),
+            "dw": normwise(lambda: dw)}
 
 
 def linear_case(context, kernel, x, w, labels, exact, extras):
@@ -59,13 +63,17 @@ def linear_case(context, kernel, x, w, labels, exact, extras):
 
     def ligerdsl(d_weight_dtype=dtype, **limits):
         def contender():
-            loss, dx, dw = make.empty(1), torch.empty_like(x.detach()), make.empty(V, H, dtype=d_weight_dtype)
+            loss, dx, dw = (make.empty(1), torch.empty_like(x.detach()),
+                            make.empty(V, H, dtype=d_weight_dtype))
             upstream = make.empty(1).fill_(1)  # peers multiply by the gradient of the loss, too
-            full = context.plan("fused_linear_cross_entropy", n_classes=V, n_cols=H, dtype=CODES[dtype], label_dtype="i64", with_d_x=1,
-                                with_d_loss=1, d_weight_dtype=CODES[d_weight_dtype], **limits).bind(
+            full = context.plan("fused_linear_cross_entropy", n_classes=V, n_cols=H,
+                                dtype=CODES[dtype], label_dtype="i64", with_d_x=1, with_d_loss=1,
+                                d_weight_dtype=CODES[d_weight_dtype], **limits).bind(
                 M, x=x, weight=w, labels=labels, d_loss=upstream, loss=loss, d_x=dx, d_weight=dw)
             made = {"loss": loss, "dx": dx, "dw": dw}
-            return Contender({"full": Pass(full, lambda: made, nbytes(*made.values()) + full.workspace_bytes, full.workspace_bytes)})
+            return Contender({"full": Pass(full, lambda: made,
+                                           nbytes(*made.values()) + full.workspace_bytes,
+                                           full.workspace_bytes)})
         return contender
 
     def through(loss_of):
@@ -75,7 +83,8 @@ def linear_case(context, kernel, x, w, labels, exact, extras):
         return Contender({"full": Pass(full)})
 
     def floor():
-        logits, dx, dw = make.randn(M, V, dtype=dtype), make.empty(M, H, dtype=dtype), make.empty(V, H, dtype=dtype)
+        logits, dx, dw = (make.randn(M, V, dtype=dtype), make.empty(M, H, dtype=dtype),
+                          make.empty(V, H, dtype=dtype))
         xd, wd = x.detach(), w.detach()
 
         def products():
@@ -83,17 +92,22 @@ def linear_case(context, kernel, x, w, labels, exact, extras):
             torch.mm(logits, wd, out=dx)
             torch.mm(logits.t(), xd, out=dw)
 
-        return Contender({"full": Pass(products, lambda: {"logits": logits}, nbytes(logits, dx, dw))})
+        return Contender({
+            "full": Pass(products, lambda: {"logits": logits}, nbytes(logits, dx, dw))})
 
     def liger(accumulate=None, chunks=1):
-        from liger_kernel.ops.fused_linear_cross_entropy import LigerFusedLinearCrossEntropyFunction as fused
-        unasked = (None, False, accumulate, False, False, False, None, None)  # defaults of softcap to ce_mode
-        return through(lambda: fused.apply(x, w, labels, None, None, -100, 0.0, 0.0, "mean", *unasked, chunks)[0])
+        from liger_kernel.ops.fused_linear_cross_entropy import LigerFusedLinearCrossEntropyFunction
+        fused = LigerFusedLinearCrossEntropyFunction
+        # defaults of softcap to ce_mode
+        unasked = (None, False, accumulate, False, False, False, None, None)
+        return through(lambda: fused.apply(x, w, labels, None, None, -100, 0.0, 0.0, "mean",
+                                           *unasked, chunks)[0])
 
     def cute():
         if M * V >= 1 << 31:
             raise ValueError("not tried: 2^31 logits or more, which it keeps in one tensor")
-        from liger_kernel.ops.cutedsl.ops.fused_linear_cross_entropy_sm90 import LigerFusedLinearCrossEntropySM90Function as fused
+        from liger_kernel.ops.cutedsl.ops import fused_linear_cross_entropy_sm90
+        fused = fused_linear_cross_entropy_sm90.LigerFusedLinearCrossEntropySM90Function
         return through(lambda: fused.apply(x, w, labels))
 
     def dispatched():
@@ -106,31 +120,44 @@ def linear_case(context, kernel, x, w, labels, exact, extras):
 
     def quack(scaled=None, chunk=4096, tuned=False):
         from quack.linear_cross_entropy import chunked_linear_cross_entropy as fused
-        return through(lambda: fused(x, w, labels, chunk_size=chunk, tuned=tuned, use_scaled_exp=scaled))
+        return through(lambda: fused(x, w, labels, chunk_size=chunk, tuned=tuned,
+                                     use_scaled_exp=scaled))
 
     reference = lambda x, w, t: F.cross_entropy((x @ w.t()).float(), t)
     check_logits = normwise(lambda: x.detach()[:64].double() @ w.detach().double().t())
     exact["logits"] = lambda found: check_logits(found[:64])
     contenders = {
-        "ligerdsl": ligerdsl(), "ligerdsl_kernels": ligerdsl(products=2), "floor": floor, "liger_cute": cute, "quack": lambda: quack(chunk=2048 if H == 4096 else 4096),
-        "quack_logits": lambda: quack(False), "liger_chunks": lambda: liger(chunks=-(-V * CHUNK_ROWS // (M * H))),
-        "quack_8192": lambda: quack(chunk=8192), "quack_logits_8192": lambda: quack(False, 8192),
+        "ligerdsl": ligerdsl(),
+        "ligerdsl_kernels": ligerdsl(products=2),
+        "floor": floor,
+        "liger_cute": cute,
+        "quack": lambda: quack(chunk=2048 if H == 4096 else 4096),
+        "quack_logits": lambda: quack(False),
+        "liger_chunks": lambda: liger(chunks=-(-V * CHUNK_ROWS // (M * H))),
+        "quack_8192": lambda: quack(chunk=8192),
+        "quack_logits_8192": lambda: quack(False, 8192),
         **by_compiler(reference, lambda f: through(lambda: f(x, w, labels)), repeated=False),
-        "liger": liger, "liger_cute_registry": dispatched, "liger_cute_scaled": cute_scaled, "ligerdsl_f32": ligerdsl(torch.float32),
+        "liger": liger,
+        "liger_cute_registry": dispatched,
+        "liger_cute_scaled": cute_scaled,
+        "ligerdsl_f32": ligerdsl(torch.float32),
         "ligerdsl_300mb": ligerdsl(torch.float32, max_workspace_bytes=300_000_000),
         "ligerdsl_300mb_dw16": ligerdsl(dtype, max_workspace_bytes=300_000_000),
         "ligerdsl_64mb": ligerdsl(torch.float32, max_workspace_bytes=64_000_000),
         "ligerdsl_64mb_dw16": ligerdsl(dtype, max_workspace_bytes=64_000_000),
-        "liger32": lambda: liger(torch.float32), "torch": lambda: through(lambda: reference(x, w, labels)),
+        "liger32": lambda: liger(torch.float32),
+        "torch": lambda: through(lambda: reference(x, w, labels)),
         "quack_tuned": lambda: quack(False, tuned=True)}
     for name in VARIANTS if not extras else LARGE if M < 8192 else ():
         del contenders[name]
-    return Case(kernel, (M, H, V), dtype, {"full": 2 * (M * H + V * H) * x.element_size()}, contenders, exact, {"full": 6 * M * H * V}, True)
+    return Case(kernel, (M, H, V), dtype, {"full": 2 * (M * H + V * H) * x.element_size()},
+                contenders, exact, {"full": 6 * M * H * V}, True)
 
 
 NONE = 0  # LIGERDSL_REDUCTION_NONE
 CHUNK_ROWS = 4096  # rows per chunk of liger_chunks, as in QuACK
-LARGE = ("liger_chunks", "quack_8192", "quack_logits_8192")  # differ from others only with several chunks
+# differ from others only with several chunks
+LARGE = ("liger_chunks", "quack_8192", "quack_logits_8192")
 VARIANTS = ("liger_cute_scaled", "ligerdsl_f32", "liger32", "torch", "compile_max")
 
 
@@ -154,9 +181,11 @@ def fused_linear_cross_entropy(context, M, H, V, dtype):
     device, like the gradient that autograd passes to peers.
     """
     make = Maker(context.device)
-    x, w = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(V, H, dtype=dtype, scale=H ** -0.5).requires_grad_()
+    x, w = (make.randn(M, H, dtype=dtype).requires_grad_(),
+            make.randn(V, H, dtype=dtype, scale=H ** -0.5).requires_grad_())
     labels = make.labels(M, V)
-    return linear_case(context, "fused_linear_cross_entropy", x, w, labels, sampled_checks(x, w, labels), M <= 4096)
+    return linear_case(context, "fused_linear_cross_entropy", x, w, labels,
+                       sampled_checks(x, w, labels), M <= 4096)
 
 
 def error_case(context, kernel, M, H, V, dtype, deviation=1.0, probability=None):
@@ -170,7 +199,8 @@ def error_case(context, kernel, M, H, V, dtype, deviation=1.0, probability=None)
     if probability:
         own = w[labels].double()
         length = own.pow(2).sum(-1, keepdim=True)
-        other = x.double() - (x.double() * own).sum(-1, keepdim=True) / length * own  # gives the label a logit of 0
+        # gives the label a logit of 0
+        other = x.double() - (x.double() * own).sum(-1, keepdim=True) / length * own
         margin = math.log(probability / (1 - probability)) + math.log(V) + 0.5
         margin += margin ** 2 / H / 2  # the label's row adds some of its logit to others
         x = (other + margin / length * own).to(dtype)
@@ -178,7 +208,8 @@ def error_case(context, kernel, M, H, V, dtype, deviation=1.0, probability=None)
     w.requires_grad_()
     case = linear_case(context, kernel, x, w, labels, whole_checks(x, w, labels), True)
     case.gated, case.bursts = False, False
-    for name in ("floor", "compile_max", "quack_tuned", "ligerdsl_300mb", "ligerdsl_64mb", "ligerdsl_64mb_dw16"):
+    for name in ("floor", "compile_max", "quack_tuned", "ligerdsl_300mb", "ligerdsl_64mb",
+                 "ligerdsl_64mb_dw16"):
         del case.make[name]
     return case
 
@@ -214,9 +245,12 @@ def flce_losses(context, M, H, V, dtype):
     def ligerdsl(**limits):
         def contender():
             loss = make.empty(1)
-            forward = context.plan("fused_linear_cross_entropy", n_classes=V, n_cols=H, dtype=CODES[dtype], label_dtype="i64", **limits).bind(
-                M, x=x, weight=w, labels=labels, loss=loss)
-            return Contender({"fwd": Pass(forward, lambda: {"loss": loss}, nbytes(loss) + forward.workspace_bytes, forward.workspace_bytes)})
+            forward = context.plan("fused_linear_cross_entropy", n_classes=V, n_cols=H,
+                                   dtype=CODES[dtype], label_dtype="i64",
+                                   **limits).bind(M, x=x, weight=w, labels=labels, loss=loss)
+            return Contender({"fwd": Pass(forward, lambda: {"loss": loss},
+                                          nbytes(loss) + forward.workspace_bytes,
+                                          forward.workspace_bytes)})
         return contender
 
     def without_gradients(loss_of):
@@ -227,24 +261,33 @@ def flce_losses(context, M, H, V, dtype):
 
     def floor():
         logits = make.empty(M, V, dtype=dtype)
-        return Contender({"fwd": Pass(lambda: torch.mm(x, w.t(), out=logits), lambda: {"logits": logits}, nbytes(logits))})
+        return Contender({"fwd": Pass(lambda: torch.mm(x, w.t(), out=logits),
+                                      lambda: {"logits": logits}, nbytes(logits))})
 
     def liger():
-        from liger_kernel.ops.fused_linear_cross_entropy import LigerFusedLinearCrossEntropyFunction as fused
+        from liger_kernel.ops.fused_linear_cross_entropy import LigerFusedLinearCrossEntropyFunction
+        fused = LigerFusedLinearCrossEntropyFunction
         return without_gradients(lambda: fused.apply(x, w, labels)[0])
 
     def quack(scaled):
         from quack.linear_cross_entropy import chunked_linear_cross_entropy as fused
-        return without_gradients(lambda: fused(x, w, labels, chunk_size=4096, tuned=False, use_scaled_exp=scaled))
+        return without_gradients(lambda: fused(x, w, labels, chunk_size=4096, tuned=False,
+                                               use_scaled_exp=scaled))
 
     reference = lambda x, w, t: F.cross_entropy((x @ w.t()).float(), t)
     check_logits = normwise(lambda: x[:64].double() @ w.double().t())
     exact["logits"] = lambda found: check_logits(found[:64])
-    contenders = {"ligerdsl": ligerdsl(), "ligerdsl_kernels": ligerdsl(products=2), "floor": floor, "liger": liger,
-                  "quack": lambda: quack(None), "quack_logits": lambda: quack(False),
-                  **by_compiler(reference, lambda f: without_gradients(lambda: f(x, w, labels)), repeated=False),
+    contenders = {"ligerdsl": ligerdsl(),
+                  "ligerdsl_kernels": ligerdsl(products=2),
+                  "floor": floor,
+                  "liger": liger,
+                  "quack": lambda: quack(None),
+                  "quack_logits": lambda: quack(False),
+                  **by_compiler(reference, lambda f: without_gradients(lambda: f(x, w, labels)),
+                                repeated=False),
                   "torch": lambda: without_gradients(lambda: reference(x, w, labels))}
-    return Case("flce_losses", (M, H, V), dtype, {"fwd": (M * H + V * H) * x.element_size()}, contenders, exact, {"fwd": 2 * M * H * V}, True)
+    return Case("flce_losses", (M, H, V), dtype, {"fwd": (M * H + V * H) * x.element_size()},
+                contenders, exact, {"fwd": 2 * M * H * V}, True)
 
 
 def flce_per_token(context, M, H, V, dtype):
@@ -261,7 +304,8 @@ def flce_per_token(context, M, H, V, dtype):
     Liger's Triton kernel has no gradient for this.
     """
     make = Maker(context.device)
-    x, w = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(V, H, dtype=dtype, scale=H ** -0.5).requires_grad_()
+    x, w = (make.randn(M, H, dtype=dtype).requires_grad_(),
+            make.randn(V, H, dtype=dtype, scale=H ** -0.5).requires_grad_())
     labels, g = make.labels(M, V), make.randn(M, dtype=torch.float32)
     rows, held = torch.arange(0, M, max(1, M // 32), device=x.device), []
 
@@ -270,7 +314,8 @@ def flce_per_token(context, M, H, V, dtype):
         logits = (x.detach()[part].to(precision) @ w.detach().to(precision).t()).double()
         d = torch.softmax(logits, -1)
         d[torch.arange(d.shape[0], device=x.device), labels[part]] -= 1
-        return F.cross_entropy(logits, labels[part], reduction="none"), d * g[part].double()[:, None]
+        return (F.cross_entropy(logits, labels[part], reduction="none"),
+                d * g[part].double()[:, None])
 
     def sums():
         if not held:
@@ -284,21 +329,27 @@ def flce_per_token(context, M, H, V, dtype):
 
     loss, column = worst(lambda: sums()[0]), normwise(lambda: sums()[1])
     gradient = normwise(lambda: slopes(rows, torch.float64)[1] @ w.detach().double())
-    exact = {"loss": loss, "dx": lambda found: gradient(found[rows]), "dw": lambda found: column(found[:, 0])}
+    exact = {"loss": loss, "dx": lambda found: gradient(found[rows]),
+             "dw": lambda found: column(found[:, 0])}
     names = (("loss",), ("dx", "dw"))
 
     def ligerdsl(**limits):
         def contender():
-            losses, lse, dx, dw = make.empty(M), make.empty(M), torch.empty_like(x.detach()), torch.empty_like(w.detach())
-            head = dict(n_classes=V, n_cols=H, dtype=CODES[dtype], label_dtype="i64", reduction=NONE, **limits)
-            forward = context.plan("fused_linear_cross_entropy", with_lse=1, **head).bind(M, x=x, weight=w, labels=labels, loss=losses, lse=lse)
-            backward = context.plan("fused_linear_cross_entropy_backward", with_d_x=1, d_weight_dtype=CODES[dtype], **head).bind(
+            losses, lse, dx, dw = (make.empty(M), make.empty(M), torch.empty_like(x.detach()),
+                                   torch.empty_like(w.detach()))
+            head = dict(n_classes=V, n_cols=H, dtype=CODES[dtype], label_dtype="i64",
+                        reduction=NONE, **limits)
+            forward = context.plan("fused_linear_cross_entropy", with_lse=1, **head).bind(
+                M, x=x, weight=w, labels=labels, loss=losses, lse=lse)
+            backward = context.plan("fused_linear_cross_entropy_backward", with_d_x=1,
+                                    d_weight_dtype=CODES[dtype], **head).bind(
                 M, x=x, weight=w, labels=labels, lse=lse, d_loss=g, d_x=dx, d_weight=dw)
             return ours(forward, backward, ({"loss": losses}, {"dx": dx, "dw": dw}), (lse,))
         return contender
 
     def floor():
-        logits, dx, dw = make.randn(M, V, dtype=dtype), make.empty(M, H, dtype=dtype), make.empty(V, H, dtype=dtype)
+        logits, dx, dw = (make.randn(M, V, dtype=dtype), make.empty(M, H, dtype=dtype),
+                          make.empty(V, H, dtype=dtype))
         xd, wd = x.detach(), w.detach()
 
         def products():
@@ -307,7 +358,8 @@ def flce_per_token(context, M, H, V, dtype):
             torch.mm(logits, wd, out=dx)
             torch.mm(logits.t(), xd, out=dw)
 
-        return Contender({"full": Pass(products, lambda: {"logits": logits}, nbytes(logits, dx, dw))})
+        return Contender({
+            "full": Pass(products, lambda: {"logits": logits}, nbytes(logits, dx, dw))})
 
     def cute_scaled():
         from liger_kernel.ops.cutedsl.ops import LigerFusedScaledCrossEntropySM90Function as fused
@@ -316,12 +368,16 @@ def flce_per_token(context, M, H, V, dtype):
     reference = lambda x, w, t: F.cross_entropy((x @ w.t()).float(), t, reduction="none")
     check_logits = normwise(lambda: x.detach()[:64].double() @ w.detach().double().t())
     exact["logits"] = lambda found: check_logits(found[:64])
-    contenders = {"ligerdsl": ligerdsl(), "floor": floor, "liger_cute_scaled": cute_scaled,
-                  **by_compiler(reference, lambda f: autograd(lambda: f(x, w, labels), (x, w), g, names)),
-                  "torch": lambda: autograd(lambda: reference(x, w, labels), (x, w), g, names),
-                  "ligerdsl_300mb": ligerdsl(max_workspace_bytes=300_000_000)}
+    contenders = {
+        "ligerdsl": ligerdsl(),
+        "floor": floor,
+        "liger_cute_scaled": cute_scaled,
+        **by_compiler(reference, lambda f: autograd(lambda: f(x, w, labels), (x, w), g, names)),
+        "torch": lambda: autograd(lambda: reference(x, w, labels), (x, w), g, names),
+        "ligerdsl_300mb": ligerdsl(max_workspace_bytes=300_000_000)}
     one = (M * H + V * H) * x.element_size()
-    return Case("flce_per_token", (M, H, V), dtype, {"fwd": one, "bwd": 2 * one, "full": 2 * one}, contenders, exact,
+    return Case("flce_per_token", (M, H, V), dtype, {"fwd": one, "bwd": 2 * one, "full": 2 * one},
+                contenders, exact,
                 {"fwd": 2 * M * H * V, "bwd": 6 * M * H * V, "full": 8 * M * H * V}, True)
 
 
@@ -341,7 +397,9 @@ def jsd_checks(x, w, y, u):
     held = []
 
     def terms(part, precision):
-        q, p = (F.log_softmax((a.detach()[part].to(precision) @ b.detach().to(precision).t()).double(), -1) for a, b in ((x, w), (y, u)))
+        q, p = (F.log_softmax(
+            (a.detach()[part].to(precision) @ b.detach().to(precision).t()).double(),
+            -1) for a, b in ((x, w), (y, u)))
         loss, slope = log_mixture(q, p)
         return loss.sum(), (slope - q.exp() * slope.sum(-1, keepdim=True)) / M
 
@@ -357,7 +415,8 @@ def jsd_checks(x, w, y, u):
 
     loss, column = worst(lambda: sums()[0]), normwise(lambda: sums()[1])
     gradient = normwise(lambda: terms(rows, torch.float64)[1] @ w.detach().double())
-    return {"loss": lambda found: loss(found.reshape(1)), "dx": lambda found: gradient(found[rows]), "dw": lambda found: column(found[:, 0])}
+    return {"loss": lambda found: loss(found.reshape(1)), "dx": lambda found: gradient(found[rows]),
+            "dw": lambda found: column(found[:, 0])}
 
 
 def fused_linear_jsd(context, M, H, V, dtype):
@@ -367,18 +426,24 @@ def fused_linear_jsd(context, M, H, V, dtype):
     library. ligerdsl_300mb: d_weight in f32 and that workspace limit, up to 4096 rows.
     """
     make = Maker(context.device)
-    x, w = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(V, H, dtype=dtype, scale=H ** -0.5).requires_grad_()
+    x, w = (make.randn(M, H, dtype=dtype).requires_grad_(),
+            make.randn(V, H, dtype=dtype, scale=H ** -0.5).requires_grad_())
     y, u = make.randn(M, H, dtype=dtype), make.randn(V, H, dtype=dtype, scale=H ** -0.5)
 
     def ligerdsl(d_weight_dtype=dtype, **limits):
         def contender():
-            loss, dx, dw = make.empty(1), torch.empty_like(x.detach()), make.empty(V, H, dtype=d_weight_dtype)
+            loss, dx, dw = (make.empty(1), torch.empty_like(x.detach()),
+                            make.empty(V, H, dtype=d_weight_dtype))
             upstream = make.empty(1).fill_(1)  # peers multiply by the gradient of the loss, too
-            full = context.plan("fused_linear_jsd", n_classes=V, n_cols=H, n_target_cols=H, dtype=CODES[dtype], with_d_x=1, with_d_loss=1,
+            full = context.plan("fused_linear_jsd", n_classes=V, n_cols=H, n_target_cols=H,
+                                dtype=CODES[dtype], with_d_x=1, with_d_loss=1,
                                 d_weight_dtype=CODES[d_weight_dtype], **limits).bind(
-                M, x=x, weight=w, target_x=y, target_weight=u, d_loss=upstream, loss=loss, d_x=dx, d_weight=dw)
+                M, x=x, weight=w, target_x=y, target_weight=u, d_loss=upstream, loss=loss, d_x=dx,
+                d_weight=dw)
             made = {"loss": loss, "dx": dx, "dw": dw}
-            return Contender({"full": Pass(full, lambda: made, nbytes(*made.values()) + full.workspace_bytes, full.workspace_bytes)})
+            return Contender({"full": Pass(full, lambda: made,
+                                           nbytes(*made.values()) + full.workspace_bytes,
+                                           full.workspace_bytes)})
         return contender
 
     def through(loss_of):
@@ -388,7 +453,8 @@ def fused_linear_jsd(context, M, H, V, dtype):
         return Contender({"full": Pass(full)})
 
     def floor():
-        logits, target, dx, dw = make.randn(M, V, dtype=dtype), make.randn(M, V, dtype=dtype), torch.empty_like(y), torch.empty_like(u)
+        logits, target, dx, dw = (make.randn(M, V, dtype=dtype), make.randn(M, V, dtype=dtype),
+                                  torch.empty_like(y), torch.empty_like(u))
         xd, wd = x.detach(), w.detach()
 
         def products():
@@ -397,7 +463,8 @@ def fused_linear_jsd(context, M, H, V, dtype):
             torch.mm(logits, wd, out=dx)
             torch.mm(logits.t(), xd, out=dw)
 
-        return Contender({"full": Pass(products, lambda: {"logits": logits}, nbytes(logits, target, dx, dw))})
+        return Contender({
+            "full": Pass(products, lambda: {"logits": logits}, nbytes(logits, target, dx, dw))})
 
     def liger(sums=None):
         from liger_kernel.transformers.functional import liger_fused_linear_jsd
@@ -407,13 +474,19 @@ def fused_linear_jsd(context, M, H, V, dtype):
         q, p = (F.log_softmax((a @ b.t()).float(), -1) for a, b in ((x, w), (y, u)))
         return log_mixture(q, p)[0].sum() / x.shape[0]
 
-    exact, check_logits = jsd_checks(x, w, y, u), normwise(lambda: x.detach()[:64].double() @ w.detach().double().t())
+    exact, check_logits = (jsd_checks(x, w, y, u),
+                           normwise(lambda: x.detach()[:64].double() @ w.detach().double().t()))
     exact["logits"] = lambda found: check_logits(found[:64])
-    contenders = {"ligerdsl": ligerdsl(), "floor": floor, "liger": liger, "liger32": lambda: liger(torch.float32),
-                  **by_compiler(reference, lambda f: through(lambda: f(x, w, y, u)), repeated=False),
-                  "ligerdsl_300mb": ligerdsl(torch.float32, max_workspace_bytes=300_000_000),
-                  "torch": lambda: through(lambda: reference(x, w, y, u))}
+    contenders = {
+        "ligerdsl": ligerdsl(),
+        "floor": floor,
+        "liger": liger,
+        "liger32": lambda: liger(torch.float32),
+        **by_compiler(reference, lambda f: through(lambda: f(x, w, y, u)), repeated=False),
+        "ligerdsl_300mb": ligerdsl(torch.float32, max_workspace_bytes=300_000_000),
+        "torch": lambda: through(lambda: reference(x, w, y, u))}
     for name in ("ligerdsl_300mb", "compile_max") if M > 4096 else ():
         del contenders[name]
-    return Case("fused_linear_jsd", (M, H, V), dtype, {"full": 3 * (M * H + V * H) * x.element_size()},
-                contenders, exact, {"full": 8 * M * H * V}, True)
+    return Case("fused_linear_jsd", (M, H, V), dtype,
+                {"full": 3 * (M * H + V * H) * x.element_size()}, contenders, exact,
+                {"full": 8 * M * H * V}, True)

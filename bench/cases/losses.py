@@ -3,7 +3,8 @@
 import torch
 import torch.nn.functional as F
 
-from .common import CODES, Case, Contender, Maker, Pass, autograd, by_compiler, chunks, direct, nbytes, ours, put_back, worst
+from .common import (CODES, Case, Contender, Maker, Pass, autograd, by_compiler, chunks, direct,
+                     nbytes, ours, put_back, worst)
 from .peers import liger_cute
 
 
@@ -16,7 +17,9 @@ def softmax(context, M, N, dtype):
         y, dx, d = torch.empty_like(g), torch.empty_like(g), CODES[dtype]
         forward = context.plan("softmax_forward", n_cols=N, dtype=d).bind(M, x=x, y=y)
         forward()  # the backward pass reads y
-        return ours(forward, context.plan("softmax_backward", n_cols=N, dtype=d).bind(M, y=y, d_y=g, d_x=dx), ({"y": y}, {"dx": dx}))
+        return ours(forward,
+                    context.plan("softmax_backward", n_cols=N, dtype=d).bind(M, y=y, d_y=g, d_x=dx),
+                    ({"y": y}, {"dx": dx}))
 
     def liger():
         from liger_kernel.ops.softmax import LigerSoftmaxFunction
@@ -41,10 +44,14 @@ def softmax(context, M, N, dtype):
 
     reference = lambda x: torch.softmax(x, -1)
     return Case("softmax", (M, N), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
-                {"ligerdsl": ligerdsl, "liger": liger, "liger_cute": cute, "quack": quack,
+                {"ligerdsl": ligerdsl,
+                 "liger": liger,
+                 "liger_cute": cute,
+                 "quack": quack,
                  **by_compiler(reference, lambda f: autograd(lambda: f(x), (x,), g, names)),
                  "torch": lambda: autograd(lambda: reference(x), (x,), g, names)},
-                {"y": worst(lambda: torch.softmax(x.detach()[rows].double(), -1), rows), "dx": worst(dx, rows)})
+                {"y": worst(lambda: torch.softmax(x.detach()[rows].double(), -1), rows),
+                 "dx": worst(dx, rows)})
 
 
 def sparsemax(context, M, N, dtype):
@@ -65,7 +72,10 @@ def sparsemax(context, M, N, dtype):
         y, dx, d = torch.empty_like(g), torch.empty_like(g), CODES[dtype]
         forward = context.plan("sparsemax_forward", n_cols=N, dtype=d).bind(M, x=x, y=y)
         forward()  # the backward pass reads y
-        return ours(forward, context.plan("sparsemax_backward", n_cols=N, dtype=d).bind(M, y=y, d_y=g, d_x=dx), ({"y": y}, {"dx": dx}))
+        return ours(
+            forward,
+            context.plan("sparsemax_backward", n_cols=N, dtype=d).bind(M, y=y, d_y=g, d_x=dx),
+            ({"y": y}, {"dx": dx}))
 
     def liger():
         from liger_kernel.ops.sparsemax import LigerSparsemaxFunction
@@ -73,12 +83,16 @@ def sparsemax(context, M, N, dtype):
 
     def dx():
         support, q = reference(x.detach()[rows].double()).to(dtype) > 0, g[rows].double()
-        return torch.where(support, q - (q * support).sum(-1, keepdim=True) / support.sum(-1, keepdim=True), 0.0)
+        return torch.where(
+            support, q - (q * support).sum(-1, keepdim=True) / support.sum(-1, keepdim=True), 0.0)
 
-    return Case("sparsemax", (M, N), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
-                {"ligerdsl": ligerdsl, "liger": liger, **by_compiler(reference, lambda f: autograd(lambda: f(x), (x,), g, names)),
-                 "torch": lambda: autograd(lambda: reference(x), (x,), g, names)},
-                {"y": worst(lambda: reference(x.detach()[rows].double()), rows), "dx": worst(dx, rows)})
+    return Case(
+        "sparsemax", (M, N), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
+        {"ligerdsl": ligerdsl,
+         "liger": liger,
+         **by_compiler(reference, lambda f: autograd(lambda: f(x), (x,), g, names)),
+         "torch": lambda: autograd(lambda: reference(x), (x,), g, names)},
+        {"y": worst(lambda: reference(x.detach()[rows].double()), rows), "dx": worst(dx, rows)})
 
 
 def loss_passes(loss_of, x, restore=None):
@@ -87,7 +101,8 @@ def loss_passes(loss_of, x, restore=None):
         loss = loss_of(x)
         return {"loss": loss, "dx": torch.autograd.grad(loss, (x,))[0]}
 
-    return Contender({"fwd": Pass(lambda: {"loss": loss_of(x.detach())}), "full": Pass(full)}, restore)
+    return Contender({"fwd": Pass(lambda: {"loss": loss_of(x.detach())}), "full": Pass(full)},
+                     restore)
 
 
 def cross_entropy(context, M, V, dtype, softcap=0.0, smoothing=0.0, scale=2.0):
@@ -96,41 +111,55 @@ def cross_entropy(context, M, V, dtype, softcap=0.0, smoothing=0.0, scale=2.0):
     Contenders that can overwrite the logits do; the logits are restored before every repetition.
     """
     make = Maker(context.device)
-    x, labels = make.randn(M, V, dtype=dtype, scale=scale).requires_grad_(), make.labels(M, V, ignored=16)
-    one, valid, rows = M * V * x.element_size(), (labels != -100).sum(), torch.arange(1, M, max(1, M // 32), device=context.device)
+    x, labels = (make.randn(M, V, dtype=dtype, scale=scale).requires_grad_(),
+                 make.labels(M, V, ignored=16))
+    one, valid, rows = (M * V * x.element_size(), (labels != -100).sum(),
+                        torch.arange(1, M, max(1, M // 32), device=context.device))
     kernel = "cross_entropy" + ("_softcap" if softcap else "") + ("_smoothing" if smoothing else "")
     capped = lambda x: softcap * torch.tanh(x / softcap) if softcap else x
     reference = lambda x, t: F.cross_entropy(capped(x.float()), t, label_smoothing=smoothing)
 
     def gradient():
         part = x.detach()[rows].double().requires_grad_()
-        loss = F.cross_entropy(capped(part), labels[rows], reduction="sum", ignore_index=-100, label_smoothing=smoothing)
+        loss = F.cross_entropy(capped(part), labels[rows], reduction="sum", ignore_index=-100,
+                               label_smoothing=smoothing)
         return torch.autograd.grad(loss, part)[0] / valid
 
     def mean_loss():
-        return sum(F.cross_entropy(capped(x.detach()[part].double()), labels[part], reduction="sum", ignore_index=-100,
+        return sum(F.cross_entropy(capped(x.detach()[part].double()), labels[part], reduction="sum",
+                                   ignore_index=-100,
                                    label_smoothing=smoothing) for part in chunks(M, V)) / valid
 
-    exact_loss, exact_gradient = mean_loss(), gradient()  # computed before a contender overwrites the logits
+    # computed before a contender overwrites the logits
+    exact_loss, exact_gradient = mean_loss(), gradient()
 
     def ligerdsl():
         loss, d = make.empty(1), CODES[dtype]
-        plan = lambda **more: context.plan("cross_entropy", n_classes=V, dtype=d, label_dtype="i64", softcap=softcap,
-                                            label_smoothing=smoothing, **more)
+        plan = lambda **more: context.plan("cross_entropy", n_classes=V, dtype=d, label_dtype="i64",
+                                           softcap=softcap, label_smoothing=smoothing, **more)
         forward = plan().bind(M, logits=x, labels=labels, loss=loss)
-        full = plan(with_d_logits=1, in_place=1).bind(M, logits=x, labels=labels, loss=loss, d_logits=x)
+        full = plan(with_d_logits=1, in_place=1).bind(M, logits=x, labels=labels, loss=loss,
+                                                      d_logits=x)
         return Contender({
-            "fwd": Pass(forward, lambda: {"loss": loss}, forward.workspace_bytes + nbytes(loss), forward.workspace_bytes),
-            "full": Pass(full, lambda: {"loss": loss, "dx": x}, full.workspace_bytes + nbytes(loss), full.workspace_bytes)}, put_back(x))
+            "fwd": Pass(forward, lambda: {"loss": loss}, forward.workspace_bytes + nbytes(loss),
+                        forward.workspace_bytes),
+            "full": Pass(full, lambda: {"loss": loss, "dx": x}, full.workspace_bytes + nbytes(loss),
+                         full.workspace_bytes)}, put_back(x))
 
     def apart():  # the gradient has its own memory
         loss, dx = make.empty(1), torch.empty_like(x.detach())
-        full = context.plan("cross_entropy", n_classes=V, dtype=CODES[dtype], label_dtype="i64", softcap=softcap, label_smoothing=smoothing,
-                            with_d_logits=1).bind(M, logits=x, labels=labels, loss=loss, d_logits=dx)
-        return Contender({"full": Pass(full, lambda: {"loss": loss, "dx": dx}, full.workspace_bytes + nbytes(loss, dx), full.workspace_bytes)})
+        full = context.plan(
+            "cross_entropy", n_classes=V, dtype=CODES[dtype], label_dtype="i64", softcap=softcap,
+            label_smoothing=smoothing,
+            with_d_logits=1).bind(M, logits=x, labels=labels, loss=loss, d_logits=dx)
+        return Contender({"full": Pass(full, lambda: {"loss": loss, "dx": dx},
+                                       full.workspace_bytes + nbytes(loss, dx),
+                                       full.workspace_bytes)})
 
     def by_liger(function):
-        return loss_passes(lambda x: function.apply(x, labels, None, -100, 0.0, smoothing, "mean", softcap or None, False)[0], x, put_back(x))
+        return loss_passes(lambda x: function.apply(x, labels, None, -100, 0.0, smoothing, "mean",
+                                                    softcap or None, False)[0],
+                           x, put_back(x))
 
     def liger():
         from liger_kernel.ops.cross_entropy import LigerCrossEntropyFunction
@@ -140,7 +169,8 @@ def cross_entropy(context, M, V, dtype, softcap=0.0, smoothing=0.0, scale=2.0):
         from liger_kernel.ops.cutedsl.ops import LigerCrossEntropyFunction
         return by_liger(LigerCrossEntropyFunction)
 
-    def quack():  # overwrites the logits by the gradient of the sum; its time lacks the factor of the mean
+    # overwrites the logits by the gradient of the sum; its time lacks the factor of the mean
+    def quack():
         from quack.cross_entropy import cross_entropy_fwd
         xd = x.detach()
 
@@ -148,17 +178,23 @@ def cross_entropy(context, M, V, dtype, softcap=0.0, smoothing=0.0, scale=2.0):
             loss, dx = cross_entropy_fwd(xd, labels, return_dx=True, inplace_backward=True)
             return {"sum": loss, "dx_of_sum": dx}
 
-        return Contender({"fwd": Pass(lambda: {"sum": cross_entropy_fwd(xd, labels)}), "full": Pass(full)}, put_back(x))
+        return Contender({"fwd": Pass(lambda: {"sum": cross_entropy_fwd(xd, labels)}),
+                          "full": Pass(full)}, put_back(x))
 
     check_loss, check_gradient = worst(lambda: exact_loss.reshape(1)), worst(lambda: exact_gradient)
-    exact = {"loss": lambda found: check_loss(found.reshape(1)), "dx": lambda found: check_gradient(found[rows]),
+    exact = {"loss": lambda found: check_loss(found.reshape(1)),
+             "dx": lambda found: check_gradient(found[rows]),
              "sum": lambda found: check_loss((found.double().sum() / valid).reshape(1)),
              "dx_of_sum": lambda found: check_gradient(found[rows].double() / valid)}
-    peers = {"liger": liger, "liger_cute": cute, **({} if softcap or smoothing else {"quack": quack})}
-    return Case(kernel, (M, V), dtype, {"fwd": one, "full": 2 * one},
-                {"ligerdsl": ligerdsl, "ligerdsl_apart": apart, **peers,
-                 **by_compiler(reference, lambda f: loss_passes(lambda x: f(x, labels), x), repeated=False),
-                 "torch": lambda: loss_passes(lambda x: reference(x, labels), x)}, exact)
+    peers = {"liger": liger, "liger_cute": cute,
+             **({} if softcap or smoothing else {"quack": quack})}
+    return Case(
+        kernel, (M, V), dtype, {"fwd": one, "full": 2 * one},
+        {"ligerdsl": ligerdsl,
+         "ligerdsl_apart": apart,
+         **peers,
+         **by_compiler(reference, lambda f: loss_passes(lambda x: f(x, labels), x), repeated=False),
+         "torch": lambda: loss_passes(lambda x: reference(x, labels), x)}, exact)
 
 
 def cross_entropy_softcap(context, M, V, dtype):

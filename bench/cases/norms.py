@@ -4,7 +4,8 @@ DyT."""
 import torch
 import torch.nn.functional as F
 
-from .common import CODES, Case, Maker, autograd, by_compiler, chunks, direct, normwise, ours, worst, written_over
+from .common import (CODES, Case, Maker, autograd, by_compiler, chunks, direct, normwise, ours,
+                     worst, written_over)
 from .peers import liger_cute, quack_tuned_rms_norm
 
 
@@ -35,7 +36,8 @@ def rms_exact(x, w, g, rows, eps, extra=None):
 
 def rms_norm(context, M, H, dtype):
     make = Maker(context.device)
-    x, w, g = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(H, dtype=dtype).requires_grad_(), make.randn(M, H, dtype=dtype)
+    x, w, g = (make.randn(M, H, dtype=dtype).requires_grad_(),
+               make.randn(H, dtype=dtype).requires_grad_(), make.randn(M, H, dtype=dtype))
     one, names = M * H * x.element_size(), (("y",), ("dx", "dw"))
 
     def reference(x, w):
@@ -43,18 +45,20 @@ def rms_norm(context, M, H, dtype):
         return w * (h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype)
 
     def ligerdsl():
-        y, dx, dw, rstd, d = torch.empty_like(g), torch.empty_like(g), torch.empty_like(w), make.empty(M), CODES[dtype]
-        forward = context.plan("rms_norm_forward", n_cols=H, dtype=d, weight_dtype=d, eps=1e-6, with_rstd=1).bind(
-            M, x=x, weight=w, y=y, rstd=rstd)
-        backward = context.plan("rms_norm_backward", n_cols=H, dtype=d, weight_dtype=d, d_weight_dtype=d).bind(
-            M, d_y=g, x=x, weight=w, rstd=rstd, d_x=dx, d_weight=dw)
+        y, dx, dw, rstd, d = (torch.empty_like(g), torch.empty_like(g), torch.empty_like(w),
+                              make.empty(M), CODES[dtype])
+        forward = context.plan("rms_norm_forward", n_cols=H, dtype=d, weight_dtype=d, eps=1e-6,
+                               with_rstd=1).bind(M, x=x, weight=w, y=y, rstd=rstd)
+        backward = context.plan(
+            "rms_norm_backward", n_cols=H, dtype=d, weight_dtype=d,
+            d_weight_dtype=d).bind(M, d_y=g, x=x, weight=w, rstd=rstd, d_x=dx, d_weight=dw)
         return ours(forward, backward, ({"y": y}, {"dx": dx, "dw": dw}), (rstd,))
 
     exact = rms_exact(x, w, g, make.rows(M), 1e-6)
 
     def by_liger(function, in_place):  # in place, its default: dx overwrites the upstream gradient
-        return autograd(lambda: function.apply(x, w, 1e-6, 0.0, "llama", in_place), (x, w), g, names,
-                        written_over(exact, g) if in_place else None)
+        return autograd(lambda: function.apply(x, w, 1e-6, 0.0, "llama", in_place), (x, w), g,
+                        names, written_over(exact, g) if in_place else None)
 
     def liger(in_place):
         from liger_kernel.ops.rms_norm import LigerRMSNormFunction
@@ -84,16 +88,23 @@ def rms_norm(context, M, H, dtype):
         return direct(outputs, lambda rstd: dict(zip(("dx", "dw"), backward(g, rstd))))
 
     return Case("rms_norm", (M, H), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
-                {"ligerdsl": ligerdsl, "liger": lambda: liger(False), "liger_inplace": lambda: liger(True),
-                 "liger_cute": lambda: cute(True), "liger_cute_new": lambda: cute(False), "quack": quack,
+                {"ligerdsl": ligerdsl,
+                 "liger": lambda: liger(False),
+                 "liger_inplace": lambda: liger(True),
+                 "liger_cute": lambda: cute(True),
+                 "liger_cute_new": lambda: cute(False),
+                 "quack": quack,
                  **by_compiler(reference, lambda f: autograd(lambda: f(x, w), (x, w), g, names)),
-                 "torch": lambda: autograd(lambda: reference(x, w), (x, w), g, names), "quack_tuned": quack_tuned}, exact)
+                 "torch": lambda: autograd(lambda: reference(x, w), (x, w), g, names),
+                 "quack_tuned": quack_tuned}, exact)
 
 
 def fused_add_rms_norm(context, M, H, dtype):
     make = Maker(context.device)
-    x, r = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(M, H, dtype=dtype).requires_grad_()
-    w, gy, gs = make.randn(H, dtype=dtype).requires_grad_(), make.randn(M, H, dtype=dtype), make.randn(M, H, dtype=dtype)
+    x, r = (make.randn(M, H, dtype=dtype).requires_grad_(),
+            make.randn(M, H, dtype=dtype).requires_grad_())
+    w, gy, gs = (make.randn(H, dtype=dtype).requires_grad_(), make.randn(M, H, dtype=dtype),
+                 make.randn(M, H, dtype=dtype))
     one, names, rows = M * H * x.element_size(), (("y", "s"), ("dx", "dr", "dw")), make.rows(M)
     rounded = x.detach() + r.detach()
 
@@ -103,16 +114,21 @@ def fused_add_rms_norm(context, M, H, dtype):
         return w * (h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype), s
 
     def ligerdsl():
-        y, s, dx, rstd, dw, d = *(torch.empty_like(gy) for _ in range(3)), make.empty(M), torch.empty_like(w), CODES[dtype]
-        forward = context.plan("fused_add_rms_norm_forward", n_cols=H, dtype=d, weight_dtype=d, eps=1e-6, with_rstd=1).bind(
-            M, x=x, residual=r, weight=w, y=y, sum=s, rstd=rstd)
-        backward = context.plan("fused_add_rms_norm_backward", n_cols=H, dtype=d, weight_dtype=d, d_weight_dtype=d,
-                                with_d_sum=1).bind(M, d_y=gy, d_sum=gs, sum=s, weight=w, rstd=rstd, d_x=dx, d_weight=dw)
+        y, s, dx, rstd, dw, d = (*(torch.empty_like(gy) for _ in range(3)), make.empty(M),
+                                 torch.empty_like(w), CODES[dtype])
+        forward = context.plan(
+            "fused_add_rms_norm_forward", n_cols=H, dtype=d, weight_dtype=d, eps=1e-6,
+            with_rstd=1).bind(M, x=x, residual=r, weight=w, y=y, sum=s, rstd=rstd)
+        backward = context.plan(
+            "fused_add_rms_norm_backward", n_cols=H, dtype=d, weight_dtype=d, d_weight_dtype=d,
+            with_d_sum=1).bind(M, d_y=gy, d_sum=gs, sum=s, weight=w, rstd=rstd, d_x=dx, d_weight=dw)
         return ours(forward, backward, ({"y": y, "s": s}, {"dx": dx, "dw": dw}), (rstd,))
 
     def liger():
         from liger_kernel.ops.fused_add_rms_norm import LigerFusedAddRMSNormFunction
-        return autograd(lambda: LigerFusedAddRMSNormFunction.apply(x, r, w, 1e-6, 0.0, "llama", False), (x, r, w), (gy, gs), names)
+        return autograd(
+            lambda: LigerFusedAddRMSNormFunction.apply(x, r, w, 1e-6, 0.0, "llama", False),
+            (x, r, w), (gy, gs), names)
 
     def cute():
         f = liger_cute("fused_add_rms_norm", x, r, w)
@@ -126,14 +142,22 @@ def fused_add_rms_norm(context, M, H, dtype):
             y, s, rstd = rmsnorm_fwd(xd, wd, residual=rd, eps=1e-6, store_rstd=True)
             return {"y": y, "s": s}, (s, rstd)
 
-        return direct(forward, lambda kept: dict(zip(("dx", "dw"), rmsnorm_bwd(kept[0], wd, gy, kept[1], gs, has_residual=True))))
+        return direct(forward,
+                      lambda kept: dict(zip(
+                          ("dx", "dw"),
+                          rmsnorm_bwd(kept[0], wd, gy, kept[1], gs, has_residual=True))))
 
     exact = rms_exact(rounded, w, gy, rows, 1e-6, gs)
     exact["s"] = worst(lambda: x.detach()[rows].double() + r.detach()[rows].double(), rows)
-    return Case("fused_add_rms_norm", (M, H), dtype, {"fwd": 4 * one, "bwd": 4 * one, "full": 8 * one},
-                {"ligerdsl": ligerdsl, "liger": liger, "liger_cute": cute, "quack": quack,
-                 **by_compiler(reference, lambda f: autograd(lambda: f(x, r, w), (x, r, w), (gy, gs), names)),
-                 "torch": lambda: autograd(lambda: reference(x, r, w), (x, r, w), (gy, gs), names)}, exact)
+    return Case(
+        "fused_add_rms_norm", (M, H), dtype, {"fwd": 4 * one, "bwd": 4 * one, "full": 8 * one},
+        {"ligerdsl": ligerdsl,
+         "liger": liger,
+         "liger_cute": cute,
+         "quack": quack,
+         **by_compiler(reference,
+                       lambda f: autograd(lambda: f(x, r, w), (x, r, w), (gy, gs), names)),
+         "torch": lambda: autograd(lambda: reference(x, r, w), (x, r, w), (gy, gs), names)}, exact)
 
 
 def layer_exact(x, w, b, g, rows, extra=None):
@@ -149,17 +173,23 @@ def layer_exact(x, w, b, g, rows, extra=None):
         exact = r * (q - n * (n * q).mean(-1, keepdim=True) - q.mean(-1, keepdim=True))
         return exact if extra is None else exact + extra[rows].double()
 
-    return {"y": worst(lambda: normalised(x.detach()[rows])[0] * w.detach().double() + b.detach().double(), rows), "dx": worst(dx, rows),
-            "dw": normwise(lambda: sum((g[p].double() * normalised(x.detach()[p])[0]).sum(0) for p in chunks(*x.shape))),
+    return {"y": worst(
+                lambda: normalised(x.detach()[rows])[0] * w.detach().double() + b.detach().double(),
+                rows),
+            "dx": worst(dx, rows),
+            "dw": normwise(lambda: sum((g[p].double() * normalised(x.detach()[p])[0]).sum(0)
+                                       for p in chunks(*x.shape))),
             "db": normwise(lambda: sum(g[p].double().sum(0) for p in chunks(*x.shape)))}
 
 
 def fused_add_layer_norm(context, M, H, dtype):
     make = Maker(context.device)
-    x, r = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(M, H, dtype=dtype).requires_grad_()
+    x, r = (make.randn(M, H, dtype=dtype).requires_grad_(),
+            make.randn(M, H, dtype=dtype).requires_grad_())
     w, b = (make.randn(H, dtype=dtype).requires_grad_() for _ in range(2))
     gy, gs = make.randn(M, H, dtype=dtype), make.randn(M, H, dtype=dtype)
-    one, names, rows = M * H * x.element_size(), (("y", "s"), ("dx", "dr", "dw", "db")), make.rows(M)
+    one, names, rows = (M * H * x.element_size(), (("y", "s"), ("dx", "dr", "dw", "db")),
+                        make.rows(M))
     rounded = x.detach() + r.detach()
 
     def reference(x, r, w, b):
@@ -169,17 +199,25 @@ def fused_add_layer_norm(context, M, H, dtype):
     def ligerdsl():
         y, s, dx, d = *(torch.empty_like(gy) for _ in range(3)), CODES[dtype]
         mean, rstd, dw, db = make.empty(M), make.empty(M), torch.empty_like(w), torch.empty_like(b)
-        forward = context.plan("fused_add_layer_norm_forward", n_cols=H, dtype=d, weight_dtype=d, bias_dtype=d, eps=1e-5, with_mean=1,
-                               with_rstd=1).bind(M, x=x, residual=r, weight=w, bias=b, y=y, sum=s, mean=mean, rstd=rstd)
-        backward = context.plan("fused_add_layer_norm_backward", n_cols=H, dtype=d, weight_dtype=d, d_weight_dtype=d, d_bias_dtype=d,
-                                with_d_sum=1).bind(M, d_y=gy, d_sum=gs, sum=s, weight=w, mean=mean, rstd=rstd, d_x=dx, d_weight=dw, d_bias=db)
-        return ours(forward, backward, ({"y": y, "s": s}, {"dx": dx, "dw": dw, "db": db}), (mean, rstd))
+        forward = context.plan("fused_add_layer_norm_forward", n_cols=H, dtype=d, weight_dtype=d,
+                               bias_dtype=d, eps=1e-5, with_mean=1, with_rstd=1).bind(
+            M, x=x, residual=r, weight=w, bias=b, y=y, sum=s, mean=mean, rstd=rstd)
+        backward = context.plan("fused_add_layer_norm_backward", n_cols=H, dtype=d, weight_dtype=d,
+                                d_weight_dtype=d, d_bias_dtype=d,
+                                with_d_sum=1).bind(M, d_y=gy, d_sum=gs, sum=s, weight=w, mean=mean,
+                                                   rstd=rstd, d_x=dx, d_weight=dw, d_bias=db)
+        return ours(forward, backward, ({"y": y, "s": s}, {"dx": dx, "dw": dw, "db": db}),
+                    (mean, rstd))
 
     exact = layer_exact(rounded, w, b, gy, rows, gs)
     exact["s"] = worst(lambda: x.detach()[rows].double() + r.detach()[rows].double(), rows)
-    return Case("fused_add_layer_norm", (M, H), dtype, {"fwd": 4 * one, "bwd": 4 * one, "full": 8 * one},
-                {"ligerdsl": ligerdsl, **by_compiler(reference, lambda f: autograd(lambda: f(x, r, w, b), (x, r, w, b), (gy, gs), names)),
-                 "torch": lambda: autograd(lambda: reference(x, r, w, b), (x, r, w, b), (gy, gs), names)}, exact)
+    return Case(
+        "fused_add_layer_norm", (M, H), dtype, {"fwd": 4 * one, "bwd": 4 * one, "full": 8 * one},
+        {"ligerdsl": ligerdsl,
+         **by_compiler(reference,
+                       lambda f: autograd(lambda: f(x, r, w, b), (x, r, w, b), (gy, gs), names)),
+         "torch": lambda: autograd(lambda: reference(x, r, w, b), (x, r, w, b), (gy, gs), names)},
+        exact)
 
 
 def layer_norm(context, M, H, dtype):
@@ -190,11 +228,14 @@ def layer_norm(context, M, H, dtype):
     reference = lambda x, w, b: F.layer_norm(x, (H,), w, b, 1e-5)
 
     def ligerdsl():
-        y, dx, dw, db = torch.empty_like(g), torch.empty_like(g), torch.empty_like(w), torch.empty_like(b)
+        y, dx, dw, db = (torch.empty_like(g), torch.empty_like(g), torch.empty_like(w),
+                         torch.empty_like(b))
         mean, rstd, d = make.empty(M), make.empty(M), CODES[dtype]
-        forward = context.plan("layer_norm_forward", n_cols=H, dtype=d, weight_dtype=d, bias_dtype=d, eps=1e-5, with_mean=1, with_rstd=1).bind(
-            M, x=x, weight=w, bias=b, y=y, mean=mean, rstd=rstd)
-        backward = context.plan("layer_norm_backward", n_cols=H, dtype=d, weight_dtype=d, d_weight_dtype=d, d_bias_dtype=d).bind(
+        forward = context.plan(
+            "layer_norm_forward", n_cols=H, dtype=d, weight_dtype=d, bias_dtype=d, eps=1e-5,
+            with_mean=1, with_rstd=1).bind(M, x=x, weight=w, bias=b, y=y, mean=mean, rstd=rstd)
+        backward = context.plan("layer_norm_backward", n_cols=H, dtype=d, weight_dtype=d,
+                                d_weight_dtype=d, d_bias_dtype=d).bind(
             M, d_y=g, x=x, weight=w, mean=mean, rstd=rstd, d_x=dx, d_weight=dw, d_bias=db)
         return ours(forward, backward, ({"y": y}, {"dx": dx, "dw": dw, "db": db}), (mean, rstd))
 
@@ -214,19 +255,25 @@ def layer_norm(context, M, H, dtype):
             y, rstd, mean = layernorm_fwd(xd, wd, bd, 1e-5, return_rstd=True, return_mean=True)
             return {"y": y}, (rstd, mean)
 
-        return direct(forward, lambda kept: dict(zip(("dx", "dw", "db"), layernorm_bwd(xd, wd, g, *kept))))
+        return direct(forward,
+                      lambda kept: dict(zip(("dx", "dw", "db"), layernorm_bwd(xd, wd, g, *kept))))
 
     exact = layer_exact(x, w, b, g, rows)
-    return Case("layer_norm", (M, H), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
-                {"ligerdsl": ligerdsl, "liger": liger, "liger_cute": cute, "quack": quack,
-                 **by_compiler(reference, lambda f: autograd(lambda: f(x, w, b), (x, w, b), g, names)),
-                 "torch": lambda: autograd(lambda: reference(x, w, b), (x, w, b), g, names)}, exact)
+    return Case(
+        "layer_norm", (M, H), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
+        {"ligerdsl": ligerdsl,
+         "liger": liger,
+         "liger_cute": cute,
+         "quack": quack,
+         **by_compiler(reference, lambda f: autograd(lambda: f(x, w, b), (x, w, b), g, names)),
+         "torch": lambda: autograd(lambda: reference(x, w, b), (x, w, b), g, names)}, exact)
 
 
 def modulated_rms_norm(context, M, H, K, dtype):
     make = Maker(context.device)
     x, g = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(M, H, dtype=dtype)
-    w, s, t = make.randn(H, dtype=dtype).requires_grad_(), *(make.randn(K, H, dtype=dtype).requires_grad_() for _ in range(2))
+    w, s, t = (make.randn(H, dtype=dtype).requires_grad_(),
+               *(make.randn(K, H, dtype=dtype).requires_grad_() for _ in range(2)))
     one, names, each = M * H * x.element_size(), (("y",), ("dx", "dw", "ds", "dt")), M // K
 
     def norm(x, w):
@@ -248,26 +295,39 @@ def modulated_rms_norm(context, M, H, K, dtype):
 
     def ligerdsl():
         y, dx, dw, ds, dt, d = *(torch.empty_like(u) for u in (g, g, w, s, t)), CODES[dtype]
-        rstd, sizes = make.empty(M), {"n_cols": H, "n_modulations": K, "dtype": d, "weight_dtype": d, "scale_dtype": d}
-        forward = context.plan("modulated_rms_norm_forward", **sizes, eps=1e-6, with_shift=1, with_rstd=1).bind(
-            M, x=x, weight=w, scale=s, shift=t, y=y, rstd=rstd)
-        backward = context.plan("modulated_rms_norm_backward", **sizes, d_weight_dtype=d, d_scale_dtype=d, d_shift_dtype=d).bind(
-            M, d_y=g, x=x, weight=w, scale=s, rstd=rstd, d_x=dx, d_weight=dw, d_scale=ds, d_shift=dt)
-        return ours(forward, backward, ({"y": y}, {"dx": dx, "dw": dw, "ds": ds, "dt": dt}), (rstd,))
+        rstd, sizes = make.empty(M), {"n_cols": H, "n_modulations": K, "dtype": d,
+                                      "weight_dtype": d, "scale_dtype": d}
+        forward = context.plan("modulated_rms_norm_forward", **sizes, eps=1e-6, with_shift=1,
+                               with_rstd=1).bind(M, x=x, weight=w, scale=s, shift=t, y=y, rstd=rstd)
+        backward = context.plan("modulated_rms_norm_backward", **sizes, d_weight_dtype=d,
+                                d_scale_dtype=d, d_shift_dtype=d).bind(
+            M, d_y=g, x=x, weight=w, scale=s, rstd=rstd, d_x=dx, d_weight=dw, d_scale=ds,
+            d_shift=dt)
+        return ours(forward, backward, ({"y": y}, {"dx": dx, "dw": dw, "ds": ds, "dt": dt}),
+                    (rstd,))
 
     def liger(in_place):
         from liger_kernel.ops.modulated_rms_norm import LigerModulatedRMSNormFunction
-        return autograd(lambda: LigerModulatedRMSNormFunction.apply(x, w, s, t, 1e-6, 0.0, "llama", in_place), inputs, g, names,
-                        written_over(exact, g) if in_place else None)
+        return autograd(
+            lambda: LigerModulatedRMSNormFunction.apply(x, w, s, t, 1e-6, 0.0, "llama", in_place),
+            inputs, g, names, written_over(exact, g) if in_place else None)
 
     inputs, rows = (x, w, s, t), slice(0, min(64, each))  # rows of the first modulation
-    exact = {"y": worst(lambda: exact_y(*(u.detach().double() for u in (x.detach()[rows], w, s[0], t[0]))), rows),
+    exact = {"y": worst(
+                 lambda: exact_y(*(u.detach().double() for u in (x.detach()[rows], w, s[0], t[0]))),
+                 rows),
              "dx": worst(lambda: gradients(0, rows)[0], rows),
-             "dw": normwise(lambda: sum(gradients(k, p)[1] for k in range(K) for p in modulation_rows(k))),
-             "ds": normwise(lambda: torch.stack([sum(gradients(k, p)[2] for p in modulation_rows(k)) for k in range(K)])),
-             "dt": normwise(lambda: torch.stack([sum(gradients(k, p)[3] for p in modulation_rows(k)) for k in range(K)]))}
-    return Case("modulated_rms_norm", (M, H, K), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
-                {"ligerdsl": ligerdsl, "liger": lambda: liger(False), "liger_inplace": lambda: liger(True),
+             "dw": normwise(
+                 lambda: sum(gradients(k, p)[1] for k in range(K) for p in modulation_rows(k))),
+             "ds": normwise(lambda: torch.stack([
+                 sum(gradients(k, p)[2] for p in modulation_rows(k)) for k in range(K)])),
+             "dt": normwise(lambda: torch.stack([
+                 sum(gradients(k, p)[3] for p in modulation_rows(k)) for k in range(K)]))}
+    return Case("modulated_rms_norm", (M, H, K), dtype,
+                {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
+                {"ligerdsl": ligerdsl,
+                 "liger": lambda: liger(False),
+                 "liger_inplace": lambda: liger(True),
                  **by_compiler(reference, lambda f: autograd(lambda: f(*inputs), inputs, g, names)),
                  "torch": lambda: autograd(lambda: reference(*inputs), inputs, g, names)}, exact)
 
@@ -284,29 +344,37 @@ def group_norm(context, N, C, S, G, dtype):
         return torch.autograd.grad(reference(*inputs), inputs, g[part].double())
 
     def ligerdsl():
-        y, dx, dw, db = torch.empty_like(g), torch.empty_like(g), torch.empty_like(w), torch.empty_like(b)
+        y, dx, dw, db = (torch.empty_like(g), torch.empty_like(g), torch.empty_like(w),
+                         torch.empty_like(b))
         mean, rstd, d = make.empty(N, G), make.empty(N, G), CODES[dtype]
         sizes = {"n_channels": C, "n_positions": S, "n_groups": G, "dtype": d, "weight_dtype": d}
-        forward = context.plan("group_norm_forward", **sizes, bias_dtype=d, eps=1e-6, with_mean=1, with_rstd=1).bind(
-            N, x=x, weight=w, bias=b, y=y, mean=mean, rstd=rstd)
-        backward = context.plan("group_norm_backward", **sizes, d_weight_dtype=d, d_bias_dtype=d).bind(
-            N, d_y=g, x=x, weight=w, mean=mean, rstd=rstd, d_x=dx, d_weight=dw, d_bias=db)
+        forward = context.plan(
+            "group_norm_forward", **sizes, bias_dtype=d, eps=1e-6, with_mean=1,
+            with_rstd=1).bind(N, x=x, weight=w, bias=b, y=y, mean=mean, rstd=rstd)
+        backward = context.plan("group_norm_backward", **sizes, d_weight_dtype=d,
+                                d_bias_dtype=d).bind(N, d_y=g, x=x, weight=w, mean=mean, rstd=rstd,
+                                                     d_x=dx, d_weight=dw, d_bias=db)
         return ours(forward, backward, ({"y": y}, {"dx": dx, "dw": dw, "db": db}), (mean, rstd))
 
     def liger():
         from liger_kernel.ops.group_norm import LigerGroupNormFunction
-        return autograd(lambda: LigerGroupNormFunction.apply(x, w, b, C, G, 1e-6), (x, w, b), g, names)
+        return autograd(lambda: LigerGroupNormFunction.apply(x, w, b, C, G, 1e-6), (x, w, b), g,
+                        names)
 
-    exact = {"y": worst(lambda: reference(*(t.detach().double() for t in (x.detach()[rows], w, b))), rows),
+    exact = {"y": worst(lambda: reference(*(t.detach().double() for t in (x.detach()[rows], w, b))),
+                        rows),
              "dx": worst(lambda: gradients(rows)[0], rows),
              "dw": normwise(lambda: sum(gradients(p)[1] for p in chunks(N, C * S))),
              "db": normwise(lambda: sum(gradients(p)[2] for p in chunks(N, C * S)))}
     statistics = 8 * N * G  # mean and rstd: considerable for small groups
-    return Case("group_norm", (N, C, S, G), dtype,
-                {"fwd": 2 * one + statistics, "bwd": 3 * one + statistics, "full": 5 * one + 2 * statistics},
-                {"ligerdsl": ligerdsl, "liger": liger,
-                 **by_compiler(reference, lambda f: autograd(lambda: f(x, w, b), (x, w, b), g, names)),
-                 "torch": lambda: autograd(lambda: reference(x, w, b), (x, w, b), g, names)}, exact)
+    return Case(
+        "group_norm", (N, C, S, G), dtype,
+        {"fwd": 2 * one + statistics, "bwd": 3 * one + statistics,
+         "full": 5 * one + 2 * statistics},
+        {"ligerdsl": ligerdsl,
+         "liger": liger,
+         **by_compiler(reference, lambda f: autograd(lambda: f(x, w, b), (x, w, b), g, names)),
+         "torch": lambda: autograd(lambda: reference(x, w, b), (x, w, b), g, names)}, exact)
 
 
 def poly_norm(context, M, H, dtype):
@@ -327,27 +395,34 @@ def poly_norm(context, M, H, dtype):
         return exact_y(x.float(), w.float(), b.float()).to(x.dtype)
 
     def ligerdsl():
-        y, dx, dw, db = torch.empty_like(g), torch.empty_like(g), torch.empty_like(w), torch.empty_like(b)
+        y, dx, dw, db = (torch.empty_like(g), torch.empty_like(g), torch.empty_like(w),
+                         torch.empty_like(b))
         rstd, d = make.empty(M, 3), CODES[dtype]
-        forward = context.plan("poly_norm_forward", n_cols=H, dtype=d, weight_dtype=d, eps=1e-6, with_rstd=1).bind(
-            M, x=x, weight=w, bias=b, y=y, rstd=rstd)
-        backward = context.plan("poly_norm_backward", n_cols=H, dtype=d, weight_dtype=d, d_weight_dtype=d, d_bias_dtype=d).bind(
-            M, d_y=g, x=x, weight=w, rstd=rstd, d_x=dx, d_weight=dw, d_bias=db)
+        forward = context.plan("poly_norm_forward", n_cols=H, dtype=d, weight_dtype=d, eps=1e-6,
+                               with_rstd=1).bind(M, x=x, weight=w, bias=b, y=y, rstd=rstd)
+        backward = context.plan(
+            "poly_norm_backward", n_cols=H, dtype=d, weight_dtype=d, d_weight_dtype=d,
+            d_bias_dtype=d).bind(M, d_y=g, x=x, weight=w, rstd=rstd, d_x=dx, d_weight=dw, d_bias=db)
         return ours(forward, backward, ({"y": y}, {"dx": dx, "dw": dw, "db": db}), (rstd,))
 
     def liger():
         from liger_kernel.ops.poly_norm import LigerPolyNormFunction
         scalar = b.detach().reshape(()).requires_grad_()  # as in its module
-        return autograd(lambda: LigerPolyNormFunction.apply(x, w, scalar, 1e-6, False), (x, w, scalar), g, names)
+        return autograd(lambda: LigerPolyNormFunction.apply(x, w, scalar, 1e-6, False),
+                        (x, w, scalar), g, names)
 
-    exact = {"y": worst(lambda: exact_y(x.detach()[rows].double(), w.detach().double(), b.detach().double()), rows),
+    exact = {"y": worst(lambda: exact_y(x.detach()[rows].double(), w.detach().double(),
+                                        b.detach().double()),
+                        rows),
              "dx": worst(lambda: gradients(rows)[0], rows),
              "dw": normwise(lambda: sum(gradients(p)[1] for p in chunks(M, H))),
              "db": normwise(lambda: sum(gradients(p)[2] for p in chunks(M, H)))}
-    return Case("poly_norm", (M, H), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
-                {"ligerdsl": ligerdsl, "liger": liger,
-                 **by_compiler(reference, lambda f: autograd(lambda: f(x, w, b), (x, w, b), g, names)),
-                 "torch": lambda: autograd(lambda: reference(x, w, b), (x, w, b), g, names)}, exact)
+    return Case(
+        "poly_norm", (M, H), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
+        {"ligerdsl": ligerdsl,
+         "liger": liger,
+         **by_compiler(reference, lambda f: autograd(lambda: f(x, w, b), (x, w, b), g, names)),
+         "torch": lambda: autograd(lambda: reference(x, w, b), (x, w, b), g, names)}, exact)
 
 
 def dyt(context, M, H, dtype):
@@ -372,8 +447,9 @@ def dyt(context, M, H, dtype):
         da, dw, db = torch.empty_like(alpha), torch.empty_like(w), torch.empty_like(b)
         forward = context.plan("dyt_forward", n_cols=H, dtype=d, weight_dtype=d, bias_dtype=d).bind(
             M, x=x, alpha=alpha, weight=w, bias=b, y=y)
-        backward = context.plan("dyt_backward", n_cols=H, dtype=d, weight_dtype=d, d_alpha_dtype=d, d_weight_dtype=d,
-                                d_bias_dtype=d).bind(M, d_y=g, x=x, alpha=alpha, weight=w, d_x=dx, d_alpha=da, d_weight=dw, d_bias=db)
+        backward = context.plan("dyt_backward", n_cols=H, dtype=d, weight_dtype=d, d_alpha_dtype=d,
+                                d_weight_dtype=d, d_bias_dtype=d).bind(
+            M, d_y=g, x=x, alpha=alpha, weight=w, d_x=dx, d_alpha=da, d_weight=dw, d_bias=db)
         return ours(forward, backward, ({"y": y}, {"dx": dx, "da": da, "dw": dw, "db": db}))
 
     def liger():
@@ -381,10 +457,14 @@ def dyt(context, M, H, dtype):
         return autograd(lambda: LigerDyTFunction.apply(x, alpha, w, b), (x, alpha, w, b), g, names)
 
     inputs = (x, alpha, w, b)
-    exact = {"y": worst(lambda: exact_y(*(t.detach().double() for t in (x.detach()[rows], alpha, w, b))), rows),
-             "dx": worst(lambda: gradients(rows)[0], rows)}
+    exact = {
+        "y": worst(lambda: exact_y(*(t.detach().double() for t in (x.detach()[rows], alpha, w, b))),
+                   rows),
+        "dx": worst(lambda: gradients(rows)[0], rows)}
     for i, name in enumerate(("da", "dw", "db"), 1):
         exact[name] = normwise(lambda i=i: sum(gradients(p)[i] for p in chunks(M, H)))
     return Case("dyt", (M, H), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
-                {"ligerdsl": ligerdsl, "liger": liger, **by_compiler(reference, lambda f: autograd(lambda: f(*inputs), inputs, g, names)),
+                {"ligerdsl": ligerdsl,
+                 "liger": liger,
+                 **by_compiler(reference, lambda f: autograd(lambda: f(*inputs), inputs, g, names)),
                  "torch": lambda: autograd(lambda: reference(*inputs), inputs, g, names)}, exact)

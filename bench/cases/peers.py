@@ -40,7 +40,8 @@ def quack_tuned_rms_norm(x, w, eps):
         return y, rstd
 
     def backward(g, rstd):
-        dx, dw = torch.empty_like(x), torch.empty(partials, x.shape[-1], device=x.device, dtype=torch.float32)
+        dx, dw = (torch.empty_like(x),
+                  torch.empty(partials, x.shape[-1], device=x.device, dtype=torch.float32))
         rmsnorm_bwd_tuned(x, w, g, rstd, dx, dw, has_dw_partial=True)
         return dx, dw.sum(dim=0).to(w.dtype)
 

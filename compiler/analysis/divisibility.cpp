@@ -18,7 +18,8 @@ constexpr int kMostSteps = 8;  // ops to follow back from a value
 int64_t product(int64_t a, int64_t b) {
   const int64_t most = powerOfTwoPart(0);
   int64_t result = 0;
-  return llvm::MulOverflow(powerOfTwoPart(a), powerOfTwoPart(b), result) ? most : std::min(result, most);
+  return llvm::MulOverflow(powerOfTwoPart(a), powerOfTwoPart(b), result) ? most
+                                                                         : std::min(result, most);
 }
 
 int64_t sizeOf(bool isDynamic, int64_t number, int64_t divisor) {
@@ -47,7 +48,8 @@ int64_t divisor(Value value, int steps) {
   if (auto argument = dyn_cast<BlockArgument>(value)) return ofArgument(argument, steps);
   Operation* op = value.getDefiningOp();
   if (auto assumed = dyn_cast<tile::AssumeDivisibleOp>(op)) {
-    const int64_t before = divisor(assumed->getOperand(0), steps), said = static_cast<int64_t>(assumed.getDivisor());
+    const int64_t before = divisor(assumed->getOperand(0), steps),
+                  said = static_cast<int64_t>(assumed.getDivisor());
     return before % said == 0 ? before : said;
   }
   if (auto dim = dyn_cast<tile::DimOp>(op)) {
@@ -63,7 +65,8 @@ int64_t divisor(Value value, int steps) {
   if (isa<arith::ExtSIOp>(op)) return divisor(op->getOperand(0), steps);
   if (isa<arith::TruncIOp>(op)) return powerOfTwoPart(divisor(op->getOperand(0), steps));
   if (isa<arith::AddIOp, arith::SubIOp>(op)) return powerOfTwoPart(ofBoth(op, 0, steps));
-  if (isa<arith::MulIOp>(op)) return product(divisor(op->getOperand(0), steps), divisor(op->getOperand(1), steps));
+  if (isa<arith::MulIOp>(op))
+    return product(divisor(op->getOperand(0), steps), divisor(op->getOperand(1), steps));
   if (isa<arith::MinSIOp, arith::MaxSIOp>(op)) return ofBoth(op, 0, steps);
   if (isa<arith::SelectOp>(op)) return ofBoth(op, 1, steps);
   return 1;

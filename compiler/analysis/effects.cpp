@@ -11,7 +11,8 @@ namespace ligerdsl::compiler {
 namespace {
 
 bool isAddress(Value value) {
-  return isa<tile::ViewType, tile::PtrType, tgpu::MemDescType, tgpu::RingType>(getElementTypeOrSelf(value.getType()));
+  return isa<tile::ViewType, tile::PtrType, tgpu::MemDescType, tgpu::RingType>(
+      getElementTypeOrSelf(value.getType()));
 }
 
 bool isFilledByBulkCopies(Operation* op) {
@@ -21,7 +22,8 @@ bool isFilledByBulkCopies(Operation* op) {
 
 // Returns true for ops that have effects only so that they are not reordered.
 bool ordersGlobal(Operation* op) {
-  return isa<tile::AssumeOp, tile::PrintOp, tile::PrefetchTileOp, tgpu::GridWaitOp, tgpu::LaunchDependentsOp,
+  return isa<tile::AssumeOp, tile::PrintOp, tile::PrefetchTileOp, tgpu::GridWaitOp,
+             tgpu::LaunchDependentsOp,
              tgpu::OpaqueOp>(op) ||
          isFilledByBulkCopies(op);  // its own mbarriers order its reads and writes
 }
@@ -32,11 +34,12 @@ bool isOwnAwait(Operation* op) {
 bool ordersShared(Operation* op) {
   if (isOwnAwait(op)) return false;
   return isa<tgpu::BarrierOp, tgpu::ClusterReceiveOp, tgpu::ClusterBarrierOp, tgpu::ClusterArriveOp,
-             tgpu::ClusterWaitOp, tgpu::LocalAllocOp, tgpu::RingOp, tgpu::RingAwaitOp, tgpu::RingReleaseOp,
-             tgpu::WgmmaWaitOp>(op);
+             tgpu::ClusterWaitOp, tgpu::LocalAllocOp, tgpu::RingOp, tgpu::RingAwaitOp,
+             tgpu::RingReleaseOp, tgpu::WgmmaWaitOp>(op);
 }
 
-// Returns the effects of ops that read some operands and write others. Returns nothing for other ops.
+// Returns the effects of ops that read some operands and write others. Returns nothing for other
+// ops.
 std::optional<OperandEffects> ownEffects(Operation* op) {
   if (auto fill = dyn_cast<tgpu::RingFillOp>(op)) {
     OperandEffects effects;
@@ -46,7 +49,8 @@ std::optional<OperandEffects> ownEffects(Operation* op) {
   }
   if (auto store = dyn_cast<tgpu::TensorStoreOp>(op))
     return OperandEffects{{store.getBuffer(), true, false}, {store.getView(), false, true}};
-  if (auto wait = dyn_cast<tgpu::TensorWaitOp>(op)) return OperandEffects{{wait.getBuffer(), true, false}};
+  if (auto wait = dyn_cast<tgpu::TensorWaitOp>(op))
+    return OperandEffects{{wait.getBuffer(), true, false}};
   // The copies of a thread into its own slots may arrive until it has waited.
   if (isOwnAwait(op)) return OperandEffects{{cast<tgpu::RingAwaitOp>(op).getRing(), false, true}};
   if (auto send = dyn_cast<tgpu::ClusterSendOp>(op)) {
@@ -71,7 +75,8 @@ FailureOr<OperandEffects> effectsOf(Operation* op) {
     if (op->hasTrait<OpTrait::HasRecursiveMemoryEffects>()) return OperandEffects{};
     return failure();
   }
-  const bool reads = declared.hasEffect<MemoryEffects::Read>(), writes = declared.hasEffect<MemoryEffects::Write>();
+  const bool reads = declared.hasEffect<MemoryEffects::Read>(),
+             writes = declared.hasEffect<MemoryEffects::Write>();
   OperandEffects effects;
   if (declared.hasNoEffect()) return effects;
   for (Value operand : op->getOperands())
@@ -82,7 +87,8 @@ FailureOr<OperandEffects> effectsOf(Operation* op) {
 
 bool meetsThreads(Operation* op) {
   if (auto ring = dyn_cast<tgpu::RingOp>(op)) return ring.getType().hasBarriers();
-  if (auto await = dyn_cast<tgpu::RingAwaitOp>(op)) return await.getRing().getType().getFill() == tgpu::RingFill::async;
+  if (auto await = dyn_cast<tgpu::RingAwaitOp>(op))
+    return await.getRing().getType().getFill() == tgpu::RingFill::async;
   return isa<tgpu::BarrierOp, tgpu::RingReleaseOp>(op);
 }
 
@@ -95,12 +101,14 @@ bool fencesProxies(Operation* op) {
 
 bool readsMemory(Operation* op) {
   FailureOr<OperandEffects> effects = effectsOf(op);
-  return failed(effects) || llvm::any_of(*effects, [](const OperandEffect& effect) { return effect.reads; });
+  return failed(effects) ||
+         llvm::any_of(*effects, [](const OperandEffect& effect) { return effect.reads; });
 }
 
 bool writesMemory(Operation* op) {
   FailureOr<OperandEffects> effects = effectsOf(op);
-  return failed(effects) || llvm::any_of(*effects, [](const OperandEffect& effect) { return effect.writes; });
+  return failed(effects) ||
+         llvm::any_of(*effects, [](const OperandEffect& effect) { return effect.writes; });
 }
 
 bool touchesOnlyShared(Operation* op) {
@@ -115,7 +123,8 @@ LogicalResult verifyEffects(Operation* root) {
   WalkResult walk = root->walk([&](Operation* op) {
     if (op == root || succeeded(effectsOf(op))) return WalkResult::advance();
     op->emitOpError(
-        "has unknown effects on memory; declare in its .td that it is Pure, or what it does through its "
+        "has unknown effects on memory; declare in its .td that it is Pure, or what it does "
+        "through its "
         "operands (compiler/analysis/effects.h)");
     return WalkResult::interrupt();
   });

@@ -11,7 +11,8 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-constexpr int64_t kAlignment = 16;  // alignment of a buffer in bytes; also the bytes of a pair of mbarriers
+constexpr int64_t kAlignment =
+    16;  // alignment of a buffer in bytes; also the bytes of a pair of mbarriers
 
 // Returns the number of padding elements after each row of the last dimension.
 int64_t rowPad(RankedTensorType type, const LinearLayout& from, const LinearLayout& to) {
@@ -38,12 +39,15 @@ int64_t swizzle(RankedTensorType type, const LinearLayout& from, const LinearLay
       (type.getElementTypeBitWidth() != 16 && type.getElementTypeBitWidth() != 32))
     return 0;
   const int64_t bytes = sharedElementBytes(type.getElementType());
-  const auto isOfVectors = [&](const LinearLayout& layout) { return layout.contiguous(1) * bytes >= Swizzle::kUnit; };
+  const auto isOfVectors = [&](const LinearLayout& layout) {
+    return layout.contiguous(1) * bytes >= Swizzle::kUnit;
+  };
   const auto isOfFragments = [](const LinearLayout& layout) {
     const std::optional<MatrixRead> read = matrixRead(layout);
     return read && !read->transposed;
   };
-  if (!(isOfFragments(from) && isOfVectors(to)) && !(isOfVectors(from) && isOfFragments(to))) return 0;
+  if (!(isOfFragments(from) && isOfVectors(to)) && !(isOfVectors(from) && isOfFragments(to)))
+    return 0;
   if (type.getNumElements() * bytes <= kMostAlternatingBytes) return 0;
   return Swizzle::widest(type.getDimSize(0), type.getDimSize(1) * bytes);
 }
@@ -60,7 +64,8 @@ int64_t withAlternation(int64_t buffer, int64_t wholeTile, bool amongCtas) {
 }
 
 int64_t bytesOf(tgpu::ConvertLayoutOp op) {
-  auto source = cast<RankedTensorType>(op.getSource().getType()), result = cast<RankedTensorType>(op.getType());
+  auto source = cast<RankedTensorType>(op.getSource().getType()),
+       result = cast<RankedTensorType>(op.getType());
   if (!passesMemory(op)) return 0;
   const tgpu::MemDescType buffer = exchangeBuffer(source, result);
   return withAlternation(bufferBytes(buffer), tileBytes(source),
@@ -79,7 +84,8 @@ int64_t bytesOf(tile::ReduceOp op) {
     if (along.warp == 0 && along.cta == 0) return 0;
     const int64_t values = int64_t{1} << (llvm::popcount(along.warp) + llvm::popcount(along.cta));
     const int64_t partials = tileBytes(type) / type.getDimSize(op.getAxis()) * values;
-    bytes += withAlternation(type.getRank() == 1 ? partials : 2 * partials, partials, along.cta != 0);
+    bytes +=
+        withAlternation(type.getRank() == 1 ? partials : 2 * partials, partials, along.cta != 0);
   }
   return bytes;
 }
@@ -90,8 +96,8 @@ int64_t bytesOf(tile::ScanOp op) {
   int64_t bytes = 0;
   for (Value source : op.getSources()) {
     auto type = cast<RankedTensorType>(source.getType());
-    bytes += 2 * withAlternation(type.getRank() == 1 ? tileBytes(type) : 2 * tileBytes(type), tileBytes(type),
-                                 layoutOf(type).ctas() > 1);
+    bytes += 2 * withAlternation(type.getRank() == 1 ? tileBytes(type) : 2 * tileBytes(type),
+                                 tileBytes(type), layoutOf(type).ctas() > 1);
   }
   return bytes;
 }
@@ -116,7 +122,8 @@ tgpu::MemDescType exchangeBuffer(RankedTensorType source, RankedTensorType resul
   const bool sameCut = layoutOf(source).bases(Axis::cta) == layoutOf(result).bases(Axis::cta);
   if (sameCut && from && to) type = *from;
   if (const int64_t bytes = swizzle(type, layoutOf(source), layoutOf(result)))
-    return tgpu::MemDescType::get(source.getContext(), type.getShape(), type.getElementType(), 0, bytes);
+    return tgpu::MemDescType::get(source.getContext(), type.getShape(), type.getElementType(), 0,
+                                  bytes);
   return tgpu::MemDescType::get(source.getContext(), type.getShape(), type.getElementType(),
                                 rowPad(type, layoutOf(source), layoutOf(result)));
 }
@@ -136,7 +143,8 @@ int64_t exchangeBytes(Operation* scope) {
     int64_t together = 0;
     for (Operation& op : *block) {
       if (auto alloc = dyn_cast<tgpu::LocalAllocOp>(op);
-          alloc && llvm::any_of(op.getUsers(), [&](Operation* user) { return user->getBlock() != block; }))
+          alloc &&
+          llvm::any_of(op.getUsers(), [&](Operation* user) { return user->getBlock() != block; }))
         lasting += llvm::alignTo(bufferBytes(alloc.getType()), kLeastAlignment);
       if (op.getNumOperands() == 0 || !hasLayout(op.getOperand(0).getType())) continue;
       int64_t bytes = 0;
@@ -153,11 +161,13 @@ int64_t exchangeBytes(Operation* scope) {
       }
       // If a store follows the conversion at once, the buffer is free before the next exchange.
       if (isa<tgpu::ConvertLayoutOp>(op) && isa_and_nonnull<tile::StoreTileOp>(op.getNextNode()) &&
-          !isa_and_nonnull<tgpu::ConvertLayoutOp>(op.getPrevNode()) && bytes > 2 * kMostAlternatingBytes + kAlignment) {
+          !isa_and_nonnull<tgpu::ConvertLayoutOp>(op.getPrevNode()) &&
+          bytes > 2 * kMostAlternatingBytes + kAlignment) {
         if (inScope) most = std::max(most, bytes);
         continue;
       }
-      const bool lasts = bytes <= 2 * kMostAlternatingBytes + kAlignment || layoutOf(op.getOperand(0)).ctas() > 1;
+      const bool lasts =
+          bytes <= 2 * kMostAlternatingBytes + kAlignment || layoutOf(op.getOperand(0)).ctas() > 1;
       (lasts ? lasting : together) += bytes;
     }
     if (inScope) most = std::max(most, together);

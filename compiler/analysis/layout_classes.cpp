@@ -60,7 +60,9 @@ LogicalResult LayoutClasses::visit(Operation* op) {
     for (BlockArgument argument : region.getArguments())
       if (isTile(argument.getType())) idOf(argument);
 
-  if (isa<tile::LoadTileOp, tile::StoreTileOp, tile::LoadOp, tile::StoreOp, tgpu::LocalLoadOp>(op) || isAtomic(op)) {
+  if (isa<tile::LoadTileOp, tile::StoreTileOp, tile::LoadOp, tile::StoreOp, tgpu::LocalLoadOp>(
+          op) ||
+      isAtomic(op)) {
     accesses.push_back(op);
     uniteTiles(op);
   } else if (isa<tile::ReduceOp>(op)) {
@@ -68,7 +70,8 @@ LogicalResult LayoutClasses::visit(Operation* op) {
     for (Value result : op->getResults()) unite(op->getResult(0), result);
     related.push_back(op);
   } else if (auto gather = dyn_cast<tile::GatherOp>(op)) {
-    unite(gather.getIndex(), gather.getResult());  // the source goes through shared memory, so it can have any layout
+    unite(gather.getIndex(),
+          gather.getResult());  // the source goes through shared memory, so it can have any layout
   } else if (auto dot = dyn_cast<tile::DotOp>(op)) {
     unite(dot.getSums(), dot.getResult());  // the operands have layouts of their own
     dots.push_back(dot);
@@ -82,7 +85,8 @@ LogicalResult LayoutClasses::visit(Operation* op) {
     uniteAll(loop.getResults(), loop.getYieldedValues());
   } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
     for (Region* region : {&branch.getThenRegion(), &branch.getElseRegion()})
-      if (!region->empty()) uniteAll(branch.getResults(), region->front().getTerminator()->getOperands());
+      if (!region->empty())
+        uniteAll(branch.getResults(), region->front().getTerminator()->getOperands());
   } else if (auto loop = dyn_cast<scf::WhileOp>(op)) {
     uniteAll(loop.getBeforeArguments(), loop.getInits());
     uniteAll(loop.getBeforeArguments(), loop.getYieldOp().getOperands());
@@ -90,12 +94,13 @@ LogicalResult LayoutClasses::visit(Operation* op) {
     uniteAll(loop.getResults(), loop.getConditionOp().getArgs());
   } else if (isa<scf::YieldOp, scf::ConditionOp, tile::PrintOp>(op)) {
     // The parent op unites yielded values. A print accepts any layout.
-  } else if (isa<tile::SplatOp, tile::MakeRangeOp, tile::AddPtrOp, tile::AssumeDivisibleOp, tile::ScanOp,
-                 tile::ShuffleXorOp>(op) ||
+  } else if (isa<tile::SplatOp, tile::MakeRangeOp, tile::AddPtrOp, tile::AssumeDivisibleOp,
+                 tile::ScanOp, tile::ShuffleXorOp>(op) ||
              op->hasTrait<OpTrait::Elementwise>() || isa<arith::ConstantOp>(op)) {
     uniteTiles(op);
     if (isa<tile::ScanOp>(op)) scans.push_back(op);
-  } else if (llvm::any_of(op->getOperandTypes(), isTile) || llvm::any_of(op->getResultTypes(), isTile)) {
+  } else if (llvm::any_of(op->getOperandTypes(), isTile) ||
+             llvm::any_of(op->getResultTypes(), isTile)) {
     return op->emitOpError("has tiles but no layout rule on a GPU");
   }
   return success();
@@ -109,7 +114,8 @@ void LayoutClasses::number() {
     auto [entry, added] = classOfRoot.try_emplace(root, static_cast<int>(classes.size()));
     if (added) {
       classes.emplace_back();
-      classes.back().shape = LinearLayout::Shape(cast<RankedTensorType>(value.getType()).getShape());
+      classes.back().shape =
+          LinearLayout::Shape(cast<RankedTensorType>(value.getType()).getShape());
     }
     classes[entry->second].values.push_back(value);
     index[value] = entry->second;
@@ -130,7 +136,8 @@ void LayoutClasses::number() {
       if (rank > 1 && reduce.getAxis() == rank - 1) classes[source].reducedAlongRows = true;
       classes[source].reducedDims |= uint64_t{1} << reduce.getAxis();
     }
-    if (isTile(op->getResult(0).getType())) relations.push_back({op, source, classOf(op->getResult(0))});
+    if (isTile(op->getResult(0).getType()))
+      relations.push_back({op, source, classOf(op->getResult(0))});
   }
 }
 
@@ -151,7 +158,8 @@ std::optional<LinearLayout> resultLayout(Operation* op, const LinearLayout& sour
   if (auto permute = dyn_cast<tile::PermuteOp>(op))
     return source.permute({permute.getPermutation().begin(), permute.getPermutation().end()});
   if (isa<tile::ReshapeOp>(op))
-    return source.reshape(LinearLayout::Shape(cast<RankedTensorType>(op->getResult(0).getType()).getShape()));
+    return source.reshape(
+        LinearLayout::Shape(cast<RankedTensorType>(op->getResult(0).getType()).getShape()));
   return std::nullopt;
 }
 

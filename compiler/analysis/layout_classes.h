@@ -20,8 +20,9 @@ struct LayoutClass {
   LinearLayout::Shape shape;
   std::vector<mlir::Value> values;         // in program order
   std::vector<mlir::Operation*> accesses;  // loads, stores and atomics
-  bool reducedAlongRows = false;           // true if a reduction over the last of several dimensions reads it
-  uint64_t reducedDims = 0;                // bit mask of the dimensions over which reductions read it
+  bool reducedAlongRows =
+      false;                 // true if a reduction over the last of several dimensions reads it
+  uint64_t reducedDims = 0;  // bit mask of the dimensions over which reductions read it
   bool scanned = false;
   std::optional<LinearLayout> layout;
 

@@ -28,12 +28,15 @@ static int unitStrideDim(tile::ViewType view, ArrayRef<int64_t> tileShape) {
 
 // Returns the known power-of-two divisor of what a dimension adds to the offset, in elements from
 // the base of the view, of the first element of every vector.
-static int64_t offsetDivisor(tile::ViewType view, ValueRange indices, ArrayRef<int64_t> tileShape, int fast, int dim) {
+static int64_t offsetDivisor(tile::ViewType view, ValueRange indices, ArrayRef<int64_t> tileShape,
+                             int fast, int dim) {
   const int64_t size = std::max<int64_t>(tileShape[dim], 1);
-  const int64_t stride = view.isDynamicStride(dim) ? view.getStrideDivisors()[dim] : view.getStrides()[dim];
+  const int64_t stride =
+      view.isDynamicStride(dim) ? view.getStrideDivisors()[dim] : view.getStrides()[dim];
   if (dim != fast && size > 1) return powerOfTwoPart(stride);
   if (isZero(indices[dim])) return powerOfTwoPart(0);
-  const int64_t step = powerOfTwoPart(dim == fast ? size : stride), index = powerOfTwoPart(divisorOf(indices[dim]));
+  const int64_t step = powerOfTwoPart(dim == fast ? size : stride),
+                index = powerOfTwoPart(divisorOf(indices[dim]));
   return step > powerOfTwoPart(0) / index ? powerOfTwoPart(0) : step * index;
 }
 
@@ -42,25 +45,28 @@ static int64_t offsetDivisor(tile::ViewType view, ValueRange indices, ArrayRef<i
 static std::optional<AccessShape> offsetAccess(Operation* access) {
   auto shape = [](tile::ViewType view, ArrayRef<int64_t> tileShape, bool whole) {
     int64_t vector = whole ? tile::kVectorBytes / elementBytes(view.getElementType()) : 1;
-    return AccessShape{
-        .vector = std::min(vector, powerOfTwoPart(tileShape.back())),
-        .fastDim = static_cast<int>(llvm::count_if(tileShape.drop_back(), [](int64_t size) { return size != 0; }))};
+    return AccessShape{.vector = std::min(vector, powerOfTwoPart(tileShape.back())),
+                       .fastDim = static_cast<int>(llvm::count_if(
+                           tileShape.drop_back(), [](int64_t size) { return size != 0; }))};
   };
   if (auto load = dyn_cast<tile::LoadTileOp>(access); load && load.getAlignmentOffset())
-    return shape(
-        load.getView().getType(), load.getTileShape(),
-        tile::alignmentOffsetAligns(load.getAlignmentOffset(), load.getView(), load.getIndices(), load.getTileShape()));
+    return shape(load.getView().getType(), load.getTileShape(),
+                 tile::alignmentOffsetAligns(load.getAlignmentOffset(), load.getView(),
+                                             load.getIndices(), load.getTileShape()));
   if (auto store = dyn_cast<tile::StoreTileOp>(access); store && store.getAlignmentOffset())
-    return shape(store.getView().getType(), store.getTileShape(),
-                 llvm::all_of(store.getTileShape().drop_back(), [](int64_t size) { return size <= 1; }));
+    return shape(
+        store.getView().getType(), store.getTileShape(),
+        llvm::all_of(store.getTileShape().drop_back(), [](int64_t size) { return size <= 1; }));
   return std::nullopt;
 }
 
-static AccessShape viewAccess(tile::ViewType view, ValueRange indices, ArrayRef<int64_t> tileShape) {
+static AccessShape viewAccess(tile::ViewType view, ValueRange indices,
+                              ArrayRef<int64_t> tileShape) {
   int fast = unitStrideDim(view, tileShape);
   if (fast < 0) return {};
   AccessShape access;
-  access.fastDim = static_cast<int>(llvm::count_if(tileShape.take_front(fast), [](int64_t size) { return size != 0; }));
+  access.fastDim = static_cast<int>(
+      llvm::count_if(tileShape.take_front(fast), [](int64_t size) { return size != 0; }));
   int64_t bytes = elementBytes(view.getElementType());
   int64_t aligned = std::max<int64_t>(1, powerOfTwoPart(view.getAlignment()) / bytes);
   access.vector = std::min(tile::kVectorBytes / bytes, aligned);
@@ -83,20 +89,25 @@ AccessShape accessShape(Operation* access) {
   return {};
 }
 
-static std::string whyNarrowView(tile::ViewType view, ValueRange indices, ArrayRef<int64_t> tileShape) {
+static std::string whyNarrowView(tile::ViewType view, ValueRange indices,
+                                 ArrayRef<int64_t> tileShape) {
   const int fast = unitStrideDim(view, tileShape);
   if (fast < 0)
-    return "no dimension of the tile is known to have stride 1; declare the view's strides, or take tiles along the "
+    return "no dimension of the tile is known to have stride 1; declare the view's strides, or "
+           "take tiles along the "
            "contiguous dimension";
   const int64_t bytes = elementBytes(view.getElementType()), vector = tile::kVectorBytes / bytes;
   if (view.getAlignment() % tile::kVectorBytes != 0)
-    return "the address is known to be a multiple of " + std::to_string(view.getAlignment()) + " bytes only";
+    return "the address is known to be a multiple of " + std::to_string(view.getAlignment()) +
+           " bytes only";
   for (int dim = 0; dim < static_cast<int>(tileShape.size()); ++dim) {
     const int64_t known = offsetDivisor(view, indices, tileShape, fast, dim);
     if (dim != fast && known < vector)
-      return "rows along dimension " + std::to_string(dim) + " are known to begin at a multiple of " +
-             std::to_string(known) + " elements only, not of " + std::to_string(vector) +
-             "; pad them, take an alignment offset (View::alignment_offset), or say what divides the index "
+      return "rows along dimension " + std::to_string(dim) +
+             " are known to begin at a multiple of " + std::to_string(known) +
+             " elements only, not of " + std::to_string(vector) +
+             "; pad them, take an alignment offset (View::alignment_offset), or say what divides "
+             "the index "
              "(assume_divisible)";
   }
   return "tiles have " + std::to_string(tileShape[fast]) +
@@ -104,7 +115,8 @@ static std::string whyNarrowView(tile::ViewType view, ValueRange indices, ArrayR
 }
 
 std::string whyNarrow(Operation* access) {
-  if (offsetAccess(access)) return "the alignment offset is not that of the tile's only row; use tiles of one row";
+  if (offsetAccess(access))
+    return "the alignment offset is not that of the tile's only row; use tiles of one row";
   if (auto load = dyn_cast<tile::LoadTileOp>(access))
     return whyNarrowView(load.getView().getType(), load.getIndices(), load.getTileShape());
   auto store = cast<tile::StoreTileOp>(access);
@@ -151,7 +163,8 @@ LinearLayout blockedLayout(const LayoutClass& tiles, const Threads& threads, int
     if (int dim = accessShape(access).fastDim; dim >= 0 && fast != rank - 1) fast = dim;
   ClusterCut cut = cutOf(tiles, threads);
   auto build = tiles.reducedAlongRows ? &LinearLayout::rowsPerWarp : &LinearLayout::blocked;
-  if (fast < 0 || fast == rank - 1) return build(tiles.shape, vector, program::kWarpThreads, threads.warps, cut);
+  if (fast < 0 || fast == rank - 1)
+    return build(tiles.shape, vector, program::kWarpThreads, threads.warps, cut);
 
   // Builds the layout as if the contiguous dimension were the last, then moves it back.
   std::vector<int64_t> order, inverse(rank);
@@ -164,7 +177,8 @@ LinearLayout blockedLayout(const LayoutClass& tiles, const Threads& threads, int
     inverse[order[dim]] = dim;
   }
   for (int& dim : cut.dims) dim = static_cast<int>(inverse[dim]);
-  return LinearLayout::blocked(shape, vector, program::kWarpThreads, threads.warps, cut).permute(inverse);
+  return LinearLayout::blocked(shape, vector, program::kWarpThreads, threads.warps, cut)
+      .permute(inverse);
 }
 
 }  // namespace ligerdsl::compiler

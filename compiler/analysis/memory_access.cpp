@@ -19,8 +19,8 @@ namespace {
 // Returns the view or pointer argument that an address is computed from; null if unknown.
 Value rootOf(Value address) {
   while (Operation* op = address.getDefiningOp()) {
-    if (!isa<tile::SliceOp, tile::ViewPtrOp, tile::AddPtrOp, tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp,
-             tile::ReshapeOp, tile::PermuteOp, tgpu::ConvertLayoutOp>(op))
+    if (!isa<tile::SliceOp, tile::ViewPtrOp, tile::AddPtrOp, tile::SplatOp, tile::ExpandDimsOp,
+             tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp, tgpu::ConvertLayoutOp>(op))
       return Value();
     address = op->getOperand(0);
   }
@@ -35,10 +35,13 @@ MemoryAccess globalAccess(Operation* op, Value address, bool reads, bool writes)
   if (!access.root) return access;
   auto argument = cast<BlockArgument>(access.root);
   auto func = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  if (auto number = func.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), tile::kAliasClassAttr))
+  if (auto number =
+          func.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), tile::kAliasClassAttr))
     access.aliasClass = number.getInt();
-  access.readOnly = static_cast<bool>(func.getArgAttr(argument.getArgNumber(), tile::kReadOnlyAttr));
-  access.alone = static_cast<bool>(func.getArgAttr(argument.getArgNumber(), tile::kNextProgramAttr));
+  access.readOnly =
+      static_cast<bool>(func.getArgAttr(argument.getArgNumber(), tile::kReadOnlyAttr));
+  access.alone =
+      static_cast<bool>(func.getArgAttr(argument.getArgNumber(), tile::kNextProgramAttr));
   return access;
 }
 
@@ -48,7 +51,8 @@ BlockArgument flippedIndex(Value index) {
   auto loop = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()) : scf::ForOp();
   if (!loop || argument == loop.getInductionVar()) return nullptr;
   auto flip = loop.getTiedLoopYieldedValue(argument)->get().getDefiningOp<arith::XOrIOp>();
-  return flip && flip.getLhs() == argument && matchPattern(flip.getRhs(), m_One()) ? argument : nullptr;
+  return flip && flip.getLhs() == argument && matchPattern(flip.getRhs(), m_One()) ? argument
+                                                                                   : nullptr;
 }
 
 MemoryAccess sharedAccess(Operation* op, Value buffer, bool writes) {
@@ -87,7 +91,8 @@ void addRingAccesses(Operation* op, Value address, bool writes, MemoryAccesses& 
     access.begin = ring.getOffsets() ? ring.getOffsetsAttr()[part] : 0;
     access.end = access.begin + bufferBytes(ring.getType())[part];
     access.ring = address;
-    access.async = isa<tgpu::WgmmaOp>(op) || (writes && ring.getType().getFill() == tgpu::RingFill::tensor);
+    access.async =
+        isa<tgpu::WgmmaOp>(op) || (writes && ring.getType().getFill() == tgpu::RingFill::tensor);
     accesses.push_back(access);
   }
 }
@@ -145,7 +150,8 @@ bool isInjective(Value value) {
   Operation* op = value.getDefiningOp();
   if (!op) return false;
   if (isa<tile::MakeRangeOp>(op)) return true;
-  if (isa<arith::ExtSIOp, arith::ExtUIOp, tgpu::ConvertLayoutOp>(op)) return isInjective(op->getOperand(0));
+  if (isa<arith::ExtSIOp, arith::ExtUIOp, tgpu::ConvertLayoutOp>(op))
+    return isInjective(op->getOperand(0));
   if (!isa<arith::AddIOp, arith::SubIOp, tile::AddPtrOp>(op)) return false;
   Value a = op->getOperand(0), b = op->getOperand(1);
   return (isUniform(a) && isInjective(b)) || (isInjective(a) && isUniform(b));
@@ -161,7 +167,8 @@ bool isLoopInvariant(Value value) {
 // Returns true if equal tiles of the two are the same elements. Slices of one view begin at
 // different elements; a slice that a loop creates begins at a different one in each iteration.
 bool isOneGrid(const MemoryAccess& a, const MemoryAccess& b) {
-  if (a.view.getDefiningOp() || b.view.getDefiningOp()) return a.view == b.view && isLoopInvariant(a.view);
+  if (a.view.getDefiningOp() || b.view.getDefiningOp())
+    return a.view == b.view && isLoopInvariant(a.view);
   return a.root == b.root || (a.aliasClass != 0 && a.aliasClass == b.aliasClass);
 }
 
@@ -173,14 +180,17 @@ bool assignThreadsAlike(const MemoryAccess& a, const MemoryAccess& b) {
   const RankedTensorType left = movedTile(a), right = movedTile(b);
   bool bothStore = !a.reads && !b.reads;
   if (!left || !right) return !left && !right && bothStore;  // thread 0 stores all scalars
-  if (left.getShape() != right.getShape() || left.getEncoding() != right.getEncoding()) return false;
+  if (left.getShape() != right.getShape() || left.getEncoding() != right.getEncoding())
+    return false;
   if (!bothStore && layoutOf(left).isReplicated()) return false;
-  if (a.shared) return bothStore && a.remote == b.remote && !a.phase && !b.phase && a.begin == b.begin && left == right;
+  if (a.shared)
+    return bothStore && a.remote == b.remote && !a.phase && !b.phase && a.begin == b.begin &&
+           left == right;
   if (Value pointers = pointerTile(a.op))
     return pointers == pointerTile(b.op) && isInjective(pointers) && isLoopInvariant(pointers);
   ArrayRef<int64_t> shape = partitionShape(a);
-  return !shape.empty() && shape == partitionShape(b) && alignmentOffsetOf(a.op) == alignmentOffsetOf(b.op) &&
-         isOneGrid(a, b);
+  return !shape.empty() && shape == partitionShape(b) &&
+         alignmentOffsetOf(a.op) == alignmentOffsetOf(b.op) && isOneGrid(a, b);
 }
 
 }  // namespace
@@ -196,8 +206,9 @@ FailureOr<MemoryAccesses> memoryAccesses(Operation* op) {
       addRingAccesses(op, effect.address, effect.writes, accesses);
       continue;
     }
-    accesses.push_back(effect.isShared() ? sharedAccess(op, effect.address, effect.writes)
-                                         : globalAccess(op, effect.address, effect.reads, effect.writes));
+    accesses.push_back(effect.isShared()
+                           ? sharedAccess(op, effect.address, effect.writes)
+                           : globalAccess(op, effect.address, effect.reads, effect.writes));
     accesses.back().remote = isa<tgpu::RemoteStoreOp>(op);
   }
   for (auto [part, access] : llvm::enumerate(accesses)) access.part = part;
@@ -229,7 +240,8 @@ bool isOfExchange(Value buffer) {
 bool mayOverlap(const MemoryAccess& a, const MemoryAccess& b) {
   if (a.shared != b.shared) return false;
   if (a.shared) {
-    bool alternate = a.phase && a.phase == b.phase && a.buffer == b.buffer && std::abs(a.turns - b.turns) == 1;
+    bool alternate = a.phase && a.phase == b.phase && a.buffer == b.buffer &&
+                     std::abs(a.iterations - b.iterations) == 1;
     return !alternate && a.begin < b.end && b.begin < a.end;
   }
   if (a.readOnly || b.readOnly) return false;  // the other access writes, so it is in other memory
@@ -239,7 +251,9 @@ bool mayOverlap(const MemoryAccess& a, const MemoryAccess& b) {
 }
 
 bool needsProxyFence(const MemoryAccess& earlier, const MemoryAccess& later) {
-  if (!later.shared || !later.async || !earlier.shared || earlier.async || !mayOverlap(earlier, later)) return false;
+  if (!later.shared || !later.async || !earlier.shared || earlier.async ||
+      !mayOverlap(earlier, later))
+    return false;
   return later.writes || (earlier.writes && isa<tgpu::TensorStoreOp>(later.op));
 }
 

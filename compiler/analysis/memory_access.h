@@ -19,10 +19,11 @@ struct MemoryAccess {
   // flips (tgpu.local_stage), and the iterations since this access.
   mlir::Value buffer = nullptr;
   mlir::BlockArgument phase = nullptr;
-  int turns = 0;
-  bool exchange = false;       // part of a cluster exchange: a wait separates iterations, and two alternate
+  int iterations = 0;
+  bool exchange =
+      false;  // part of a cluster exchange: a wait separates iterations, and two alternate
   mlir::Value ring = nullptr;  // the ring of these slots, which orders accesses to them
-  bool async = false;          // uses the async proxy (copies and wgmma), not that of thread accesses
+  bool async = false;  // uses the async proxy (copies and wgmma), not that of thread accesses
 
   // Global memory: the argument if it is known, and its facts about overlap. `part` is the number
   // of the view if the op reads several.

@@ -37,7 +37,8 @@ inline int64_t sharedElementBytes(mlir::Type element) {
 inline int64_t bufferBytes(tgpu::MemDescType type) {
   int64_t rows = 1;
   for (int64_t size : type.getShape().drop_back()) rows *= size;
-  return rows * (type.getShape().back() + type.getRowPad()) * sharedElementBytes(type.getElementType());
+  return rows * (type.getShape().back() + type.getRowPad()) *
+         sharedElementBytes(type.getElementType());
 }
 
 /// Bytes of an mbarrier.

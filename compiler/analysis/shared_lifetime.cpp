@@ -8,7 +8,8 @@ namespace {
 // Returns the innermost block that contains all users.
 Block* blockOfAll(ArrayRef<Operation*> users) {
   Block* block = users.front()->getBlock();
-  while (!llvm::all_of(users, [&](Operation* user) { return block->findAncestorOpInBlock(*user) != nullptr; }))
+  while (!llvm::all_of(
+      users, [&](Operation* user) { return block->findAncestorOpInBlock(*user) != nullptr; }))
     block = block->getParentOp()->getBlock();
   return block;
 }

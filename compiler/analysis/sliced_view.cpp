@@ -25,13 +25,15 @@ std::string whyNoTensorTiles(Value view, ArrayRef<int64_t> tileShape, int64_t ro
   const SlicedView sliced = slicedView(view);
   if (!sliced.argument || sliced.dim + 1 == static_cast<int32_t>(tileShape.size()))
     return "a slice must be along one dimension, other than the last";
-  if (tileShape.size() > program::TensorMap::kMostDims || tileShape.back() == 0 || type.getStrides().back() != 1)
+  if (tileShape.size() > program::TensorMap::kMostDims || tileShape.back() == 0 ||
+      type.getStrides().back() != 1)
     return "the view must have at most five dimensions, the last of stride 1";
-  if (sliced.dim >= 0 && tileShape.size() + program::TensorMap::kSliceDims > program::TensorMap::kMostDims)
+  if (sliced.dim >= 0 &&
+      tileShape.size() + program::TensorMap::kSliceDims > program::TensorMap::kMostDims)
     return "a sliced view must have at most three dimensions";
   if (rows > kMostRows)
-    return "a copy has at most " + std::to_string(kMostRows) + " rows, the tile has " + std::to_string(rows) +
-           "; use smaller tiles";
+    return "a copy has at most " + std::to_string(kMostRows) + " rows, the tile has " +
+           std::to_string(rows) + "; use smaller tiles";
   return "";
 }
 

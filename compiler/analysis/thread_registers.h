@@ -13,7 +13,9 @@ namespace ligerdsl::compiler {
 /// unknown.
 inline const program::GpuArch* archNamed(mlir::Operation* op, llvm::StringRef name) {
   const program::GpuArch* arch = program::find_gpu_arch(std::string_view(name));
-  if (!arch) op->emitError("unknown GPU architecture '") << name << "'; expected one of " << program::gpu_arch_names();
+  if (!arch)
+    op->emitError("unknown GPU architecture '")
+        << name << "'; expected one of " << program::gpu_arch_names();
   return arch;
 }
 

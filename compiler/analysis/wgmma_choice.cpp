@@ -13,12 +13,15 @@ namespace ligerdsl::compiler {
 namespace {
 
 DotShape shapeOf(tile::DotOp dot, const Threads& threads, WarpPart part) {
-  auto a = cast<RankedTensorType>(dot.getA().getType()), b = cast<RankedTensorType>(dot.getB().getType());
-  return {a.getDimSize(0), b.getDimSize(1), a.getDimSize(1), threads.warps, threads.ctas, part, dot.getFactorBytes()};
+  auto a = cast<RankedTensorType>(dot.getA().getType()),
+       b = cast<RankedTensorType>(dot.getB().getType());
+  return {a.getDimSize(0),     b.getDimSize(1), a.getDimSize(1), threads.warps, threads.ctas, part,
+          dot.getFactorBytes()};
 }
 
 Value unconverted(Value value) {
-  while (auto conversion = value.getDefiningOp<tgpu::ConvertLayoutOp>()) value = conversion.getSource();
+  while (auto conversion = value.getDefiningOp<tgpu::ConvertLayoutOp>())
+    value = conversion.getSource();
   return value;
 }
 
@@ -32,7 +35,8 @@ bool isLoadedAhead(tile::DotOp dot, Value source, std::optional<bool> permuted =
   auto load = source.getDefiningOp<tile::LoadTileOp>();
   if (!load || load->getParentOp() != dot->getParentOp()) return false;
   const auto type = cast<RankedTensorType>(load.getType());
-  if (Swizzle::widest(type.getDimSize(0), type.getDimSize(1) * sharedElementBytes(type.getElementType())) == 0)
+  if (Swizzle::widest(type.getDimSize(0),
+                      type.getDimSize(1) * sharedElementBytes(type.getElementType())) == 0)
     return false;
   auto loop = dyn_cast<scf::ForOp>(load->getParentOp());
   auto stages = loop ? loop->getAttrOfType<IntegerAttr>(tile::kNumStagesAttr) : IntegerAttr();
@@ -44,15 +48,18 @@ std::string reasonNoRowWgmma(tile::DotOp dot) {
   const char* type = dot.isFp8() ? "fp8" : dot.isInt8() ? "i8" : "tf32";
   const int64_t depth = cast<RankedTensorType>(dot.getA().getType()).getDimSize(1);
   const int64_t step = kMmaBytes * 8 / dot.getFactorType().getIntOrFloatBitWidth();
-  if (depth % step != 0) return llvm::formatv("k = {0}; {1} needs a multiple of {2}", depth, type, step).str();
+  if (depth % step != 0)
+    return llvm::formatv("k = {0}; {1} needs a multiple of {2}", depth, type, step).str();
   if (!isLoadedAhead(dot, dot.getA(), false) || !isLoadedAhead(dot, dot.getB(), true))
     return llvm::formatv(
-               "its {0} operands are not both tiles that a pipelined loop loads with k along their rows, of a multiple "
+               "its {0} operands are not both tiles that a pipelined loop loads with k along their "
+               "rows, of a multiple "
                "of 32 bytes: A as [m, k], B as [n, k], permuted{1}",
                type, dot.isFp8() ? "; they are converted to f16" : "")
         .str();
   if (dot.getTf32() && !dot->getParentOp()->hasAttr(tile::kTensorCopiesAttr))
-    return "neither wgmma nor the loop's copies to shared memory round f32 to tf32; use tensor_copies = true, which "
+    return "neither wgmma nor the loop's copies to shared memory round f32 to tf32; use "
+           "tensor_copies = true, which "
            "does";
   return "";
 }
@@ -60,27 +67,33 @@ std::string reasonNoRowWgmma(tile::DotOp dot) {
 // Returns true if the tile differs between iterations of the loop that loads it.
 bool variesInLoop(Value source) {
   source = unconverted(source);
-  if (auto permute = source.getDefiningOp<tile::PermuteOp>()) source = unconverted(permute.getSource());
+  if (auto permute = source.getDefiningOp<tile::PermuteOp>())
+    source = unconverted(permute.getSource());
   auto load = source.getDefiningOp<tile::LoadTileOp>();
   auto loop = load ? dyn_cast<scf::ForOp>(load->getParentOp()) : scf::ForOp();
-  return loop && !llvm::all_of(load.getIndices(), [&](Value index) { return loop.isDefinedOutsideOfLoop(index); });
+  return loop && !llvm::all_of(load.getIndices(),
+                               [&](Value index) { return loop.isDefinedOutsideOfLoop(index); });
 }
 
 // Returns true if the CTAs of a cluster can share the dot's operands: TMA copies bring both in each
 // iteration.
 bool canBeShared(tile::DotOp dot) {
   if (!dot->getParentOp()->hasAttr(tile::kTensorCopiesAttr)) return false;
-  return llvm::all_of(ValueRange{dot.getA(), dot.getB()},
-                      [&](Value operand) { return isLoadedAhead(dot, operand) && variesInLoop(operand); });
+  return llvm::all_of(ValueRange{dot.getA(), dot.getB()}, [&](Value operand) {
+    return isLoadedAhead(dot, operand) && variesInLoop(operand);
+  });
 }
 
 // Returns true if wgmma can read 8-bit and 32-bit operands: both are in slots, with k along the
 // rows.
 bool readsRows(tile::DotOp dot, llvm::function_ref<bool(Value)> inSlot) {
-  const auto permuted = [](Value operand) { return static_cast<bool>(operand.getDefiningOp<tile::PermuteOp>()); };
+  const auto permuted = [](Value operand) {
+    return static_cast<bool>(operand.getDefiningOp<tile::PermuteOp>());
+  };
   const auto a = cast<RankedTensorType>(dot.getA().getType());
   const int64_t bytes = a.getDimSize(1) * a.getElementTypeBitWidth() / 8;
-  return bytes % kMmaBytes == 0 && inSlot(dot.getA()) && !permuted(dot.getA()) && permuted(dot.getB());
+  return bytes % kMmaBytes == 0 && inSlot(dot.getA()) && !permuted(dot.getA()) &&
+         permuted(dot.getB());
 }
 
 }  // namespace
@@ -96,8 +109,8 @@ std::string reasonNoTensorCores(tile::DotOp dot, const Threads& threads) {
   if (dot.isIeeeF32()) return "they multiply f16, bf16, fp8, i8 and tf32, not IEEE f32";
   const DotShape shape = shapeOf(dot, threads, WarpPart::square);
   if (mmaLayouts(shape)) return "";
-  return llvm::formatv("m = {0}, n = {1} and k = {2} must be multiples of {3}, {4} and {5}", shape.m, shape.n, shape.k,
-                       kMmaM, kMmaN, mmaK(shape.bytes))
+  return llvm::formatv("m = {0}, n = {1} and k = {2} must be multiples of {3}, {4} and {5}",
+                       shape.m, shape.n, shape.k, kMmaM, kMmaN, mmaK(shape.bytes))
       .str();
 }
 
@@ -115,12 +128,14 @@ std::string reasonNoWgmma(tile::DotOp dot, const Threads& threads) {
   const DotShape shape = shapeOf(dot, threads, WarpPart::group);
   if (threads.ctas > 1 && !canBeShared(dot))
     return "num_ctas = " + std::to_string(threads.ctas) +
-           ", and a cluster needs both operands by TMA copies, in each iteration of a loop with tensor_copies";
+           ", and a cluster needs both operands by TMA copies, in each iteration of a loop with "
+           "tensor_copies";
   if (dot.isInt8() && shape.n <= kMostWgmmaN && !fitsWgmmaColumns(shape))
     return "n = " + std::to_string(shape.n) + "; i8 needs a multiple of 16 above 32";
   if (!fitsWgmma(shape))
     return llvm::formatv(
-               "m = {0} and n = {1} with {2} warps{6}; it needs a multiple of 4 warps, m a multiple of {3} per warp, "
+               "m = {0} and n = {1} with {2} warps{6}; it needs a multiple of 4 warps, m a "
+               "multiple of {3} per warp, "
                "n of at most {4} and at most {5} accumulator elements per thread",
                shape.m, shape.n, threads.warps * threads.ctas, kMmaM, kMostWgmmaN, kMostWgmmaSums,
                threads.ctas > 1 ? " of a cluster, in which m is a power of two" : "")
@@ -136,13 +151,16 @@ bool hasWgmmaLayouts(tile::DotOp dot) {
   const LinearLayout sums = layoutOf(dot.getResult());
   const DotShape shape{sums.shape()[0], sums.shape()[1], a.getDimSize(1),     sums.warps(),
                        sums.ctas(),     WarpPart::group, dot.getFactorBytes()};
-  return !dot.isIeeeF32() && fitsWgmma(shape) && mmaLayouts(shape)->sums == sums && mmaLayouts(shape)->a == layoutOf(a);
+  return !dot.isIeeeF32() && fitsWgmma(shape) && mmaLayouts(shape)->sums == sums &&
+         mmaLayouts(shape)->a == layoutOf(a);
 }
 
-std::string reasonNotInSlots(tile::DotOp dot, llvm::function_ref<bool(Value)> inSlot, bool roundsF32) {
+std::string reasonNotInSlots(tile::DotOp dot, llvm::function_ref<bool(Value)> inSlot,
+                             bool roundsF32) {
   if (!inSlot(dot.getB())) return "B is not in shared memory";
   if (dot.getTf32() && !roundsF32)
-    return "only TMA copies to shared memory round its f32 operands to tf32; use tensor_copies = true";
+    return "only TMA copies to shared memory round its f32 operands to tf32; use tensor_copies = "
+           "true";
   if (dot.takesRowsOnly() && !readsRows(dot, inSlot))
     return "its operands are not both in shared memory, with k along their rows";
   return "";

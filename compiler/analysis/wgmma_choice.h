@@ -36,6 +36,7 @@ bool hasWgmmaLayouts(tile::DotOp dot);
 /// Returns why wgmma does not compute a dot with these layouts; empty if it does. Operands for
 /// which `inSlot` is true are read from swizzled slots. Copies to the slots round f32 to tf32 if
 /// `roundsF32` is true. TMA copies do; wgmma itself does not round.
-std::string reasonNotInSlots(tile::DotOp dot, llvm::function_ref<bool(mlir::Value)> inSlot, bool roundsF32);
+std::string reasonNotInSlots(tile::DotOp dot, llvm::function_ref<bool(mlir::Value)> inSlot,
+                             bool roundsF32);
 
 }  // namespace ligerdsl::compiler

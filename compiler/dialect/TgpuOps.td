@@ -373,13 +373,13 @@ def Tgpu_ClusterSendOp : Tgpu_Op<"cluster_send", [AttrSizedOperandSegments, Memo
 
     Example:
     ```
-    %turn, %parity = tgpu.cluster_send %m, %s to %a, %b signal %barriers
+    %stage, %parity = tgpu.cluster_send %m, %s to %a, %b signal %barriers
         : tensor<16xf32, #w>, tensor<16xf32, #w>, !tgpu.memdesc<2x16xf32>, !tgpu.memdesc<2x16xf32>, !tgpu.memdesc<2xi64>
     ```
   }];
   let arguments = (ins Variadic<AnyRankedTensor>:$values, Variadic<Tgpu_MemDescType>:$stages,
                    Tgpu_MemDescType:$barriers, UnitAttr:$from_first);
-  let results = (outs I32:$turn, I32:$parity);
+  let results = (outs I32:$stage, I32:$parity);
   let assemblyFormat = [{
     $values `to` $stages `signal` $barriers attr-dict `:` type($values) `,` type($stages) `,` type($barriers)
   }];
@@ -387,9 +387,9 @@ def Tgpu_ClusterSendOp : Tgpu_Op<"cluster_send", [AttrSizedOperandSegments, Memo
 
 def Tgpu_ClusterReceiveOp : Tgpu_Op<"cluster_receive", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Waits until the tiles that all CTAs of the cluster sent have arrived";
-  let description = "Example: `tgpu.cluster_receive %barriers[%turn] parity %parity : !tgpu.memdesc<2xi64>`.";
-  let arguments = (ins Tgpu_MemDescType:$barriers, I32:$turn, I32:$parity);
-  let assemblyFormat = "$barriers `[` $turn `]` `parity` $parity attr-dict `:` type($barriers)";
+  let description = "Example: `tgpu.cluster_receive %barriers[%stage] parity %parity : !tgpu.memdesc<2xi64>`.";
+  let arguments = (ins Tgpu_MemDescType:$barriers, I32:$stage, I32:$parity);
+  let assemblyFormat = "$barriers `[` $stage `]` `parity` $parity attr-dict `:` type($barriers)";
 }
 
 def Tgpu_ClusterArriveOp : Tgpu_Op<"cluster_arrive", [MemoryEffects<[MemRead, MemWrite]>]> {

@@ -36,25 +36,30 @@ Operation* cloneAtomic(OpBuilder& builder, Operation* atomic, const AtomicOperan
 static LLVM::AtomicBinOp binaryOp(tile::AtomicKind kind, Type element) {
   const bool isFloat = isa<FloatType>(element);
   switch (kind) {
-    case tile::AtomicKind::add: return isFloat ? LLVM::AtomicBinOp::fadd : LLVM::AtomicBinOp::add;
-    case tile::AtomicKind::max: return isFloat ? LLVM::AtomicBinOp::fmaximum : LLVM::AtomicBinOp::max;
-    case tile::AtomicKind::min: return isFloat ? LLVM::AtomicBinOp::fminimum : LLVM::AtomicBinOp::min;
-    case tile::AtomicKind::xchg: return LLVM::AtomicBinOp::xchg;
+    case tile::AtomicKind::add:
+      return isFloat ? LLVM::AtomicBinOp::fadd : LLVM::AtomicBinOp::add;
+    case tile::AtomicKind::max:
+      return isFloat ? LLVM::AtomicBinOp::fmaximum : LLVM::AtomicBinOp::max;
+    case tile::AtomicKind::min:
+      return isFloat ? LLVM::AtomicBinOp::fminimum : LLVM::AtomicBinOp::min;
+    case tile::AtomicKind::xchg:
+      return LLVM::AtomicBinOp::xchg;
   }
   llvm_unreachable("every AtomicKind has a case");
 }
 
-Value updateElement(OpBuilder& builder, Operation* atomic, Value pointer, ArrayRef<Value> values, StringRef scope) {
+Value updateElement(OpBuilder& builder, Operation* atomic, Value pointer, ArrayRef<Value> values,
+                    StringRef scope) {
   constexpr auto kRelaxed = LLVM::AtomicOrdering::monotonic;
   Location loc = atomic->getLoc();
   if (isa<tile::AtomicCASOp>(atomic)) {
-    Value exchange =
-        LLVM::AtomicCmpXchgOp::create(builder, loc, pointer, values[0], values[1], kRelaxed, kRelaxed, scope);
+    Value exchange = LLVM::AtomicCmpXchgOp::create(builder, loc, pointer, values[0], values[1],
+                                                   kRelaxed, kRelaxed, scope);
     return LLVM::ExtractValueOp::create(builder, loc, exchange, ArrayRef<int64_t>{0});
   }
   tile::AtomicKind kind = cast<tile::AtomicRMWOp>(atomic).getKind();
-  return LLVM::AtomicRMWOp::create(builder, loc, binaryOp(kind, values[0].getType()), pointer, values[0], kRelaxed,
-                                   scope);
+  return LLVM::AtomicRMWOp::create(builder, loc, binaryOp(kind, values[0].getType()), pointer,
+                                   values[0], kRelaxed, scope);
 }
 
 }  // namespace ligerdsl::compiler

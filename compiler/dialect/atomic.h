@@ -27,7 +27,8 @@ struct AtomicOperands {
 AtomicOperands atomicOperands(mlir::Operation* atomic);
 
 /// Clones an atomic with other operands, which may have another shape.
-mlir::Operation* cloneAtomic(mlir::OpBuilder& builder, mlir::Operation* atomic, const AtomicOperands& operands);
+mlir::Operation* cloneAtomic(mlir::OpBuilder& builder, mlir::Operation* atomic,
+                             const AtomicOperands& operands);
 
 /// Emits the update of one element in the LLVM dialect and returns the old value. `scope` is the
 /// name in LLVM: "device", or "" for the host.

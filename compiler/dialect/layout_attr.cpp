@@ -8,7 +8,8 @@ namespace ligerdsl::compiler {
 
 static LinearLayout::Bases unflatten(ArrayRef<int64_t> flat, int64_t rank) {
   LinearLayout::Bases bases;
-  for (size_t i = 0; i < flat.size(); i += rank) bases.emplace_back(flat.begin() + i, flat.begin() + i + rank);
+  for (size_t i = 0; i < flat.size(); i += rank)
+    bases.emplace_back(flat.begin() + i, flat.begin() + i + rank);
   return bases;
 }
 
@@ -25,9 +26,10 @@ bool hasLayout(Type type) {
 
 LinearLayout layoutOf(RankedTensorType type) {
   auto attr = cast<tgpu::LayoutAttr>(type.getEncoding());
-  return LinearLayout(LinearLayout::Shape(type.getShape()), unflatten(attr.getRegisters(), attr.getRank()),
-                      unflatten(attr.getLanes(), attr.getRank()), unflatten(attr.getWarps(), attr.getRank()),
-                      unflatten(attr.getCtas(), attr.getRank()));
+  return LinearLayout(
+      LinearLayout::Shape(type.getShape()), unflatten(attr.getRegisters(), attr.getRank()),
+      unflatten(attr.getLanes(), attr.getRank()), unflatten(attr.getWarps(), attr.getRank()),
+      unflatten(attr.getCtas(), attr.getRank()));
 }
 
 tgpu::LayoutAttr layoutAttr(MLIRContext* context, const LinearLayout& layout) {
@@ -37,18 +39,21 @@ tgpu::LayoutAttr layoutAttr(MLIRContext* context, const LinearLayout& layout) {
 }
 
 RankedTensorType withLayout(RankedTensorType type, const LinearLayout& layout) {
-  return RankedTensorType::get(type.getShape(), type.getElementType(), layoutAttr(type.getContext(), layout));
+  return RankedTensorType::get(type.getShape(), type.getElementType(),
+                               layoutAttr(type.getContext(), layout));
 }
 
 std::optional<RankedTensorType> partOfCta(RankedTensorType type) {
   std::optional<LinearLayout> part = layoutOf(type).partOfCta();
   if (!part) return std::nullopt;
-  return RankedTensorType::get(part->shape(), type.getElementType(), layoutAttr(type.getContext(), *part));
+  return RankedTensorType::get(part->shape(), type.getElementType(),
+                               layoutAttr(type.getContext(), *part));
 }
 
 // Returns the element of the source that a shape op puts at `at` of its result.
 static LinearLayout::Coordinates sourceElement(Operation* op, ArrayRef<int64_t> sourceShape,
-                                               ArrayRef<int64_t> resultShape, LinearLayout::Coordinates at) {
+                                               ArrayRef<int64_t> resultShape,
+                                               LinearLayout::Coordinates at) {
   if (auto expand = dyn_cast<tile::ExpandDimsOp>(op)) {
     at.erase(at.begin() + expand.getAxis());
   } else if (isa<tile::BroadcastOp>(op)) {
@@ -80,7 +85,8 @@ std::optional<SmallVector<int32_t>> shapeOpSources(Operation* op) {
   // The renaming is the same in all threads, so it is computed for thread 0. The loops over single
   // bits check that the offsets of other threads agree.
   auto registerOf = [&](const Place& place) -> std::optional<int64_t> {
-    auto wanted = sourceElement(op, sourceType.getShape(), resultType.getShape(), result.coordinates(place));
+    auto wanted =
+        sourceElement(op, sourceType.getShape(), resultType.getShape(), result.coordinates(place));
     if (place.lane == 0 && place.warp == 0 && place.cta == 0) return source.registerAt(wanted);
     for (int64_t reg = 0; reg < source.registers(); ++reg)
       if (source.coordinates({reg, place.lane, place.warp, place.cta}) == wanted) return reg;

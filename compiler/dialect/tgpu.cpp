@@ -73,13 +73,15 @@ Attribute LayoutAttr::parse(AsmParser& parser, Type) {
   int64_t rank = 0;
   auto location = parser.getCurrentLocation();
   if (parser.parseLess() || parseBases(parser, "register", registers) || parser.parseComma() ||
-      parseBases(parser, "lane", lanes) || parser.parseComma() || parseBases(parser, "warp", warps) ||
-      parser.parseComma() || parseBases(parser, "cta", ctas) || parser.parseComma() || parser.parseKeyword("rank") ||
-      parser.parseEqual() || parser.parseInteger(rank) || parser.parseGreater())
+      parseBases(parser, "lane", lanes) || parser.parseComma() ||
+      parseBases(parser, "warp", warps) || parser.parseComma() || parseBases(parser, "cta", ctas) ||
+      parser.parseComma() || parser.parseKeyword("rank") || parser.parseEqual() ||
+      parser.parseInteger(rank) || parser.parseGreater())
     return {};
   for (const auto* bases : {&registers, &lanes, &warps, &ctas})
     if (rank <= 0 || bases->size() % rank) {
-      parser.emitError(location, "every basis vector needs one offset per tile dimension (rank = ") << rank << ")";
+      parser.emitError(location, "every basis vector needs one offset per tile dimension (rank = ")
+          << rank << ")";
       return {};
     }
   return get(parser.getContext(), rank, registers, lanes, warps, ctas);
@@ -87,7 +89,8 @@ Attribute LayoutAttr::parse(AsmParser& parser, Type) {
 
 static LinearLayout::Bases toBases(ArrayRef<int64_t> flat, int64_t rank) {
   LinearLayout::Bases bases;
-  for (size_t i = 0; i < flat.size(); i += rank) bases.emplace_back(flat.begin() + i, flat.begin() + i + rank);
+  for (size_t i = 0; i < flat.size(); i += rank)
+    bases.emplace_back(flat.begin() + i, flat.begin() + i + rank);
   return bases;
 }
 
@@ -95,9 +98,10 @@ LogicalResult LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementTy
                                          function_ref<InFlightDiagnostic()> emitError) const {
   if (int64_t(shape.size()) != getRank())
     return emitError() << "a layout of rank " << getRank() << " on a tile of rank " << shape.size();
-  std::string wrong = LinearLayout::check(LinearLayout::Shape(shape), toBases(getRegisters(), getRank()),
-                                          toBases(getLanes(), getRank()), toBases(getWarps(), getRank()),
-                                          toBases(getCtas(), getRank()));
+  std::string wrong =
+      LinearLayout::check(LinearLayout::Shape(shape), toBases(getRegisters(), getRank()),
+                          toBases(getLanes(), getRank()), toBases(getWarps(), getRank()),
+                          toBases(getCtas(), getRank()));
   if (!wrong.empty()) return emitError() << "layout: " << wrong;
   return success();
 }
@@ -116,7 +120,8 @@ Type MemDescType::parse(AsmParser& parser) {
   SmallVector<int64_t> shape;
   Type element;
   int64_t pad = 0, swizzle = 0;
-  if (parser.parseLess() || parser.parseDimensionList(shape, /*allowDynamic=*/false) || parser.parseType(element))
+  if (parser.parseLess() || parser.parseDimensionList(shape, /*allowDynamic=*/false) ||
+      parser.parseType(element))
     return {};
   while (succeeded(parser.parseOptionalComma())) {
     StringRef name;
@@ -135,14 +140,16 @@ Type MemDescType::parse(AsmParser& parser) {
 // !tgpu.ring<3 bulk of <512xf32>, <64xf32>>
 void RingType::print(AsmPrinter& printer) const {
   printer << "<" << getSlots() << " " << stringifyRingFill(getFill()) << " of ";
-  llvm::interleaveComma(getParts(), printer, [&](Type part) { cast<MemDescType>(part).print(printer); });
+  llvm::interleaveComma(getParts(), printer,
+                        [&](Type part) { cast<MemDescType>(part).print(printer); });
   printer << ">";
 }
 
 Type RingType::parse(AsmParser& parser) {
   int64_t slots = 0;
   StringRef fill;
-  if (parser.parseLess() || parser.parseInteger(slots) || parser.parseKeyword(&fill) || parser.parseKeyword("of"))
+  if (parser.parseLess() || parser.parseInteger(slots) || parser.parseKeyword(&fill) ||
+      parser.parseKeyword("of"))
     return {};
   const std::optional<RingFill> by = symbolizeRingFill(fill);
   if (!by || slots < 1) {
@@ -161,12 +168,14 @@ Type RingType::parse(AsmParser& parser) {
 
 int64_t RingFillOp::firstDim(unsigned part) {
   int64_t first = 0;
-  for (Value view : getViews().take_front(part)) first += cast<tile::ViewType>(view.getType()).getRank();
+  for (Value view : getViews().take_front(part))
+    first += cast<tile::ViewType>(view.getType()).getRank();
   return first;
 }
 
 ArrayRef<int64_t> RingFillOp::shapeOf(unsigned part) {
-  return getTileShape().slice(firstDim(part), cast<tile::ViewType>(getViews()[part].getType()).getRank());
+  return getTileShape().slice(firstDim(part),
+                              cast<tile::ViewType>(getViews()[part].getType()).getRank());
 }
 
 RankedTensorType RingFillOp::tileOf(unsigned part) {
@@ -178,14 +187,20 @@ RankedTensorType RingFillOp::tileOf(unsigned part) {
 LogicalResult RingFillOp::verify() {
   const size_t parts = getRing().getType().getParts().size(), dims = firstDim(getViews().size());
   if (getViews().size() != parts || getTileShape().size() != dims)
-    return emitOpError("expected ") << parts << " views, one per part, and a tile shape of " << dims << " numbers";
+    return emitOpError("expected ")
+           << parts << " views, one per part, and a tile shape of " << dims << " numbers";
   const RingType ring = getRing().getType();
-  if (ring.hasBarriers() != static_cast<bool>(getCount()) || (ring.getFill() == RingFill::bulk && parts != 1))
+  if (ring.hasBarriers() != static_cast<bool>(getCount()) ||
+      (ring.getFill() == RingFill::bulk && parts != 1))
     return emitOpError(
-        "expected one part and a count for bulk copies, a count for TMA copies, and no count for cp.async");
-  const bool swizzled = llvm::all_of(ring.getParts(), [](Type part) { return cast<MemDescType>(part).getSwizzle(); });
-  if (ring.getFill() == RingFill::tensor && !swizzled) return emitOpError("expected swizzled parts for TMA copies");
-  if (getLayouts() && getLayouts()->size() != parts) return emitOpError("expected a layout for each part, or none");
+        "expected one part and a count for bulk copies, a count for TMA copies, and no count for "
+        "cp.async");
+  const bool swizzled =
+      llvm::all_of(ring.getParts(), [](Type part) { return cast<MemDescType>(part).getSwizzle(); });
+  if (ring.getFill() == RingFill::tensor && !swizzled)
+    return emitOpError("expected swizzled parts for TMA copies");
+  if (getLayouts() && getLayouts()->size() != parts)
+    return emitOpError("expected a layout for each part, or none");
   return success();
 }
 
@@ -193,7 +208,8 @@ LogicalResult RingAwaitOp::verify() {
   const bool bulk = getRing().getType().hasBarriers();
   if (bulk ? !getSlot() || !getParity() || getPending() : getSlot() || getParity() || !getPending())
     return emitOpError(
-        "expected a slot and its parity for bulk and TMA copies, and a number of pending fills for cp.async");
+        "expected a slot and its parity for bulk and TMA copies, and a number of pending fills for "
+        "cp.async");
   return success();
 }
 
@@ -203,7 +219,8 @@ LogicalResult WgmmaOp::verify() {
   const RingType ring = getRing().getType();
   auto sums = cast<RankedTensorType>(getSums().getType());
   if (hasLayout(sums)) sums = partOfCta(sums).value_or(sums);
-  const auto read = [&](uint32_t part, bool permuted) -> std::optional<std::pair<int64_t, int64_t>> {
+  const auto read = [&](uint32_t part,
+                        bool permuted) -> std::optional<std::pair<int64_t, int64_t>> {
     if (part >= ring.getParts().size()) return std::nullopt;
     const MemDescType type = ring.part(part);
     if (type.getShape().size() != 2 || !type.getSwizzle()) return std::nullopt;
@@ -218,9 +235,11 @@ LogicalResult WgmmaOp::verify() {
     const ArrayRef<int64_t> shape = cast<RankedTensorType>(getA().getType()).getShape();
     if (shape.size() == 2) a = {shape[0], shape[1]};
   }
-  if (!a || !b || sums.getShape() != ArrayRef<int64_t>{a->first, b->second} || a->second != b->first)
+  if (!a || !b || sums.getShape() != ArrayRef<int64_t>{a->first, b->second} ||
+      a->second != b->first)
     return emitOpError(
-        "expected swizzled parts, or a tile and a part, of [m, k] by [k, n], and an accumulator of [m, n]");
+        "expected swizzled parts, or a tile and a part, of [m, k] by [k, n], and an accumulator of "
+        "[m, n]");
   const Type element = ring.part(getPartB()).getElementType();
   if (element.getIntOrFloatBitWidth() != 16 && (getPermutedA() || !getPermutedB()))
     return emitOpError("expected k along the rows of both parts for elements of 8 and 32 bits");

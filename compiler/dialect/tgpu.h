@@ -1,11 +1,10 @@
 // The tgpu dialect's C++ interface; TgpuOps.td describes every op.
 #pragma once
 
-#include "compiler/dialect/tile.h"
-#include "mlir/IR/TensorEncoding.h"
-
 #include "compiler/dialect/RingEnums.h.inc"
 #include "compiler/dialect/TgpuDialect.h.inc"
+#include "compiler/dialect/tile.h"
+#include "mlir/IR/TensorEncoding.h"
 #define GET_ATTRDEF_CLASSES
 #include "compiler/dialect/TgpuAttrs.h.inc"
 #define GET_TYPEDEF_CLASSES

@@ -2,16 +2,14 @@
 
 #include <numeric>
 
-#include "compiler/dialect/atomic.h"
-
-#include "llvm/ADT/TypeSwitch.h"
-#include "mlir/IR/Builders.h"
-#include "mlir/Dialect/Utils/IndexingUtils.h"
-#include "mlir/IR/DialectImplementation.h"
-#include "mlir/Transforms/InliningUtils.h"
-
 #include "compiler/dialect/TileDialect.cpp.inc"
 #include "compiler/dialect/TileEnums.cpp.inc"
+#include "compiler/dialect/atomic.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "mlir/Transforms/InliningUtils.h"
 
 using namespace mlir;
 
@@ -45,9 +43,11 @@ SmallVector<int64_t> resultShape(ArrayRef<int64_t> tileShape) {
   return shape;
 }
 
-//===-- !tile.view ----------------------------------------------------------------------------------------------===//
+//===-- !tile.view ------------------------------------------------------------===//
 
-int64_t ViewType::getElementBytes() const { return (getElementType().getIntOrFloatBitWidth() + 7) / 8; }
+int64_t ViewType::getElementBytes() const {
+  return (getElementType().getIntOrFloatBitWidth() + 7) / 8;
+}
 
 static void printSizes(AsmPrinter& printer, ArrayRef<int64_t> sizes) {
   printer << "[";
@@ -89,8 +89,9 @@ Type ViewType::parse(AsmParser& parser) {
   SmallVector<int64_t> shape, strides, dimDivisors, strideDivisors;
   Type element;
   int64_t align = 0;
-  if (parser.parseLess() || parser.parseDimensionList(shape) || parser.parseType(element) || parser.parseComma() ||
-      parser.parseKeyword("strides") || parser.parseEqual() || parseSizes(parser, strides))
+  if (parser.parseLess() || parser.parseDimensionList(shape) || parser.parseType(element) ||
+      parser.parseComma() || parser.parseKeyword("strides") || parser.parseEqual() ||
+      parseSizes(parser, strides))
     return {};
   while (succeeded(parser.parseOptionalComma())) {
     StringRef key;
@@ -112,26 +113,34 @@ Type ViewType::parse(AsmParser& parser) {
   if (align == 0) align = (element.getIntOrFloatBitWidth() + 7) / 8;
   if (dimDivisors.empty()) dimDivisors.assign(shape.size(), 1);
   if (strideDivisors.empty()) strideDivisors.assign(shape.size(), 1);
-  return getChecked([&] { return parser.emitError(parser.getNameLoc()); }, parser.getContext(), shape, element, strides, align,
-                    dimDivisors, strideDivisors);
+  return getChecked([&] { return parser.emitError(parser.getNameLoc()); }, parser.getContext(),
+                    shape, element, strides, align, dimDivisors, strideDivisors);
 }
 
-LogicalResult ViewType::verify(llvm::function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> shape, Type element,
-                               ArrayRef<int64_t> strides, int64_t alignment, ArrayRef<int64_t> dimDivisors,
+LogicalResult ViewType::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
+                               ArrayRef<int64_t> shape, Type element, ArrayRef<int64_t> strides,
+                               int64_t alignment, ArrayRef<int64_t> dimDivisors,
                                ArrayRef<int64_t> strideDivisors) {
-  if (!element.isIntOrFloat()) return emitError() << "a view holds integers or floats, got " << element;
-  if (strides.size() != shape.size() || dimDivisors.size() != shape.size() || strideDivisors.size() != shape.size())
-    return emitError() << "a rank-" << shape.size() << " view needs one stride and one divisor per dimension";
+  if (!element.isIntOrFloat())
+    return emitError() << "a view holds integers or floats, got " << element;
+  if (strides.size() != shape.size() || dimDivisors.size() != shape.size() ||
+      strideDivisors.size() != shape.size())
+    return emitError() << "a rank-" << shape.size()
+                       << " view needs one stride and one divisor per dimension";
   if (alignment <= 0) return emitError() << "a view's alignment is positive, got " << alignment;
   return success();
 }
 
 bool rowsMayBeginInsideVectors(ViewType view) {
   const size_t last = view.getRank() - 1;
-  auto whole = [&](int64_t elements) { return elements * view.getElementBytes() % kVectorBytes == 0; };
+  auto whole = [&](int64_t elements) {
+    return elements * view.getElementBytes() % kVectorBytes == 0;
+  };
   if (view.isDynamicStride(last) || view.getStrides()[last] != 1) return false;
   for (size_t axis = 0; axis < last; ++axis)
-    if (!whole(view.isDynamicStride(axis) ? view.getStrideDivisors()[axis] : view.getStrides()[axis])) return true;
+    if (!whole(view.isDynamicStride(axis) ? view.getStrideDivisors()[axis]
+                                          : view.getStrides()[axis]))
+      return true;
   return view.getAlignment() % kVectorBytes != 0;
 }
 
@@ -139,23 +148,30 @@ ViewType sliceType(ViewType view, size_t axis) {
   SmallVector<int64_t> shape(view.getShape()), divisors(view.getDimDivisors());
   shape[axis] = ShapedType::kDynamic;
   divisors[axis] = 1;
-  const int64_t step = view.isDynamicStride(axis) ? view.getStrideDivisors()[axis] : view.getStrides()[axis];
+  const int64_t step =
+      view.isDynamicStride(axis) ? view.getStrideDivisors()[axis] : view.getStrides()[axis];
   const int64_t alignment = std::gcd(view.getAlignment(), step * view.getElementBytes());
-  return ViewType::get(view.getContext(), shape, view.getElementType(), view.getStrides(), alignment, divisors,
-                       view.getStrideDivisors());
+  return ViewType::get(view.getContext(), shape, view.getElementType(), view.getStrides(),
+                       alignment, divisors, view.getStrideDivisors());
 }
 
 int64_t maxAlignmentOffset(Value alignmentOffset) {
-  return kVectorBytes / alignmentOffset.getDefiningOp<AlignmentOffsetOp>().getView().getType().getElementBytes() - 1;
+  return kVectorBytes / alignmentOffset.getDefiningOp<AlignmentOffsetOp>()
+                            .getView()
+                            .getType()
+                            .getElementBytes() -
+         1;
 }
 
-bool alignmentOffsetAligns(Value alignmentOffset, Value view, ValueRange indices, ArrayRef<int64_t> tileShape) {
-  auto of = alignmentOffset ? alignmentOffset.getDefiningOp<AlignmentOffsetOp>() : AlignmentOffsetOp();
+bool alignmentOffsetAligns(Value alignmentOffset, Value view, ValueRange indices,
+                           ArrayRef<int64_t> tileShape) {
+  auto of =
+      alignmentOffset ? alignmentOffset.getDefiningOp<AlignmentOffsetOp>() : AlignmentOffsetOp();
   return of && of.getView() == view && llvm::equal(of.getIndices(), indices.drop_back()) &&
          llvm::all_of(tileShape.drop_back(), [](int64_t size) { return size <= 1; });
 }
 
-//===-- Verifiers and folders -----------------------------------------------------------------------------------===//
+//===-- Verifiers and folders -------------------------------------------------===//
 
 LogicalResult MakeRangeOp::verify() {
   auto type = cast<RankedTensorType>(getType());
@@ -169,17 +185,23 @@ static OpFoldResult foldSize(MLIRContext* context, int64_t size) {
   return IntegerAttr::get(IntegerType::get(context, 64), size);
 }
 
-Operation* TileDialect::materializeConstant(OpBuilder& builder, Attribute value, Type type, Location loc) {
+Operation* TileDialect::materializeConstant(OpBuilder& builder, Attribute value, Type type,
+                                            Location loc) {
   return arith::ConstantOp::materialize(builder, value, type, loc);
 }
 
-OpFoldResult DimOp::fold(FoldAdaptor) { return foldSize(getContext(), getView().getType().getShape()[getAxis()]); }
-OpFoldResult StrideOp::fold(FoldAdaptor) { return foldSize(getContext(), getView().getType().getStrides()[getAxis()]); }
+OpFoldResult DimOp::fold(FoldAdaptor) {
+  return foldSize(getContext(), getView().getType().getShape()[getAxis()]);
+}
+OpFoldResult StrideOp::fold(FoldAdaptor) {
+  return foldSize(getContext(), getView().getType().getStrides()[getAxis()]);
+}
 
 LogicalResult SplatOp::verify() {
   auto type = cast<RankedTensorType>(getType());
   if (type.getElementType() != getSource().getType())
-    return emitOpError("repeats a scalar: expected a tile of ") << getSource().getType() << ", got " << type;
+    return emitOpError("repeats a scalar: expected a tile of ")
+           << getSource().getType() << ", got " << type;
   return success();
 }
 
@@ -190,40 +212,50 @@ OpFoldResult SplatOp::fold(FoldAdaptor adaptor) {
 }
 
 LogicalResult ExpandDimsOp::verify() {
-  auto source = cast<RankedTensorType>(getSource().getType()), result = cast<RankedTensorType>(getType());
+  auto source = cast<RankedTensorType>(getSource().getType()),
+       result = cast<RankedTensorType>(getType());
   SmallVector<int64_t> expected(source.getShape());
-  if (getAxis() > size_t(source.getRank())) return emitOpError("axis ") << getAxis() << " is outside the tile";
+  if (getAxis() > size_t(source.getRank()))
+    return emitOpError("axis ") << getAxis() << " is outside the tile";
   expected.insert(expected.begin() + getAxis(), 1);
-  if (result.getShape() != ArrayRef(expected)) return emitOpError("result shape does not match the axis");
+  if (result.getShape() != ArrayRef(expected))
+    return emitOpError("result shape does not match the axis");
   return success();
 }
 
 LogicalResult BroadcastOp::verify() {
-  auto source = cast<RankedTensorType>(getSource().getType()), result = cast<RankedTensorType>(getType());
+  auto source = cast<RankedTensorType>(getSource().getType()),
+       result = cast<RankedTensorType>(getType());
   if (source.getRank() != result.getRank()) return emitOpError("keeps the rank");
   for (auto [from, to] : llvm::zip(source.getShape(), result.getShape()))
-    if (from != to && from != 1) return emitOpError("repeats dimensions of 1 only, got ") << source << " -> " << result;
+    if (from != to && from != 1)
+      return emitOpError("repeats dimensions of 1 only, got ") << source << " -> " << result;
   return success();
 }
 
 LogicalResult ReshapeOp::verify() {
-  auto source = cast<RankedTensorType>(getSource().getType()), result = cast<RankedTensorType>(getType());
-  if (source.getNumElements() != result.getNumElements()) return emitOpError("keeps the number of elements");
+  auto source = cast<RankedTensorType>(getSource().getType()),
+       result = cast<RankedTensorType>(getType());
+  if (source.getNumElements() != result.getNumElements())
+    return emitOpError("keeps the number of elements");
   return success();
 }
 
 LogicalResult PermuteOp::verify() {
-  auto source = cast<RankedTensorType>(getSource().getType()), result = cast<RankedTensorType>(getType());
+  auto source = cast<RankedTensorType>(getSource().getType()),
+       result = cast<RankedTensorType>(getType());
   if (getPermutation().size() != size_t(source.getRank()) || !isPermutationVector(getPermutation()))
     return emitOpError("needs a permutation of the tile's dimensions");
   for (auto [i, from] : llvm::enumerate(getPermutation()))
-    if (result.getDimSize(i) != source.getDimSize(from)) return emitOpError("result shape does not match the permutation");
+    if (result.getDimSize(i) != source.getDimSize(from))
+      return emitOpError("result shape does not match the permutation");
   return success();
 }
 
 LogicalResult ShuffleXorOp::verify() {
   auto type = cast<RankedTensorType>(getType());
-  if (getAxis() >= size_t(type.getRank())) return emitOpError("axis ") << getAxis() << " is outside the tile";
+  if (getAxis() >= size_t(type.getRank()))
+    return emitOpError("axis ") << getAxis() << " is outside the tile";
   const int64_t size = type.getDimSize(getAxis());
   if (getMask() == 0 || getMask() >= (size & -size))
     return emitOpError("mask ") << getMask() << " is not in [1, " << (size & -size) << ")";
@@ -231,9 +263,11 @@ LogicalResult ShuffleXorOp::verify() {
 }
 
 LogicalResult GatherOp::verify() {
-  auto source = cast<RankedTensorType>(getSource().getType()), index = cast<RankedTensorType>(getIndex().getType()),
+  auto source = cast<RankedTensorType>(getSource().getType()),
+       index = cast<RankedTensorType>(getIndex().getType()),
        result = cast<RankedTensorType>(getType());
-  if (getAxis() >= size_t(source.getRank())) return emitOpError("axis ") << getAxis() << " is outside the tile";
+  if (getAxis() >= size_t(source.getRank()))
+    return emitOpError("axis ") << getAxis() << " is outside the tile";
   if (!index.getElementType().isInteger(32) && !index.getElementType().isInteger(64))
     return emitOpError("takes i32 or i64 indices, got ") << index;
   SmallVector<int64_t> expected(source.getShape());
@@ -241,7 +275,10 @@ LogicalResult GatherOp::verify() {
   if (index.getShape() != ArrayRef(expected))
     return emitOpError("index shape does not match the source outside the axis");
   if (result.getShape() != index.getShape() || result.getElementType() != source.getElementType())
-    return emitOpError("expected a result with the shape of the index and the element type of the source, got ") << result;
+    return emitOpError(
+               "expected a result with the shape of the index and the element type of the source, "
+               "got ")
+           << result;
   return success();
 }
 
@@ -249,10 +286,15 @@ LogicalResult DotOp::verify() {
   auto a = cast<RankedTensorType>(getA().getType()), b = cast<RankedTensorType>(getB().getType()),
        result = cast<RankedTensorType>(getType());
   Type element = a.getElementType();
-  const bool fp8 = getFormatA() && getFormatB(), whole = !fp8 && (element.isInteger(8) || element.isInteger(32));
-  const bool known = fp8 ? element.isInteger(8) : whole || element.isF16() || element.isBF16() || element.isF32();
-  if (element != b.getElementType() || !known || getFormatA().has_value() != getFormatB().has_value())
-    return emitOpError("expected two tiles of f16, bf16, f32, i8 or i32, or two of i8 with an fp8 format each; got ")
+  const bool fp8 = getFormatA() && getFormatB(),
+             whole = !fp8 && (element.isInteger(8) || element.isInteger(32));
+  const bool known =
+      fp8 ? element.isInteger(8) : whole || element.isF16() || element.isBF16() || element.isF32();
+  if (element != b.getElementType() || !known ||
+      getFormatA().has_value() != getFormatB().has_value())
+    return emitOpError(
+               "expected two tiles of f16, bf16, f32, i8 or i32, or two of i8 with an fp8 format "
+               "each; got ")
            << a << " and " << b;
   if (getTf32() && !element.isF32()) return emitOpError("rounds f32 to tf32, got ") << a;
   if (a.getRank() != 2 || b.getRank() != 2 || a.getDimSize(1) != b.getDimSize(0))
@@ -263,19 +305,23 @@ LogicalResult DotOp::verify() {
   return success();
 }
 
-static LogicalResult verifyPartition(Operation* op, ViewType view, ArrayRef<int64_t> tileShape, size_t indices, Type value) {
+static LogicalResult verifyPartition(Operation* op, ViewType view, ArrayRef<int64_t> tileShape,
+                                     size_t indices, Type value) {
   if (tileShape.size() != view.getRank() || indices != view.getRank())
-    return op->emitOpError("needs one tile size and one index per view dimension (") << view.getRank() << ")";
+    return op->emitOpError("needs one tile size and one index per view dimension (")
+           << view.getRank() << ")";
   for (int64_t dim : tileShape)
     if (dim != 0 && !isTileDim(dim))
       return op->emitOpError("tile dimension ") << dim << " is not c * 2^n with odd c <= 31";
   SmallVector<int64_t> shape = resultShape(tileShape);
   if (shape.empty()) {
-    if (value != view.getElementType()) return op->emitOpError("expected a scalar ") << view.getElementType() << ", got " << value;
+    if (value != view.getElementType())
+      return op->emitOpError("expected a scalar ") << view.getElementType() << ", got " << value;
     return success();
   }
   auto tensor = dyn_cast<RankedTensorType>(value);
-  if (!tensor || tensor.getShape() != ArrayRef(shape) || tensor.getElementType() != view.getElementType())
+  if (!tensor || tensor.getShape() != ArrayRef(shape) ||
+      tensor.getElementType() != view.getElementType())
     return op->emitOpError("tile type ") << value << " does not match the partition";
   return success();
 }
@@ -293,28 +339,34 @@ LogicalResult AlignmentOffsetOp::verify() {
   return success();
 }
 
-static LogicalResult verifyAlignmentOffset(Operation* op, Value alignmentOffset, ArrayRef<int64_t> tileShape) {
+static LogicalResult verifyAlignmentOffset(Operation* op, Value alignmentOffset,
+                                           ArrayRef<int64_t> tileShape) {
   if (alignmentOffset && tileShape.back() == 0)
     return op->emitOpError("has an alignment offset, but no tile dimension for it");
   if (alignmentOffset && !alignmentOffset.getDefiningOp<AlignmentOffsetOp>())
-    return op->emitOpError("expected the result of tile.alignment_offset as alignment offset, got a number computed from it");
+    return op->emitOpError(
+        "expected the result of tile.alignment_offset as alignment offset, got a number computed "
+        "from it");
   return success();
 }
 
 LogicalResult LoadTileOp::verify() {
   if (failed(verifyAlignmentOffset(*this, getAlignmentOffset(), getTileShape()))) return failure();
-  return verifyPartition(*this, getView().getType(), getTileShape(), getIndices().size(), getType());
+  return verifyPartition(*this, getView().getType(), getTileShape(), getIndices().size(),
+                         getType());
 }
 
 LogicalResult StoreTileOp::verify() {
   if (failed(verifyAlignmentOffset(*this, getAlignmentOffset(), getTileShape()))) return failure();
-  return verifyPartition(*this, getView().getType(), getTileShape(), getIndices().size(), getValue().getType());
+  return verifyPartition(*this, getView().getType(), getTileShape(), getIndices().size(),
+                         getValue().getType());
 }
 
 static LogicalResult verifyCombiner(Operation* op, OperandRange sources, Region& combiner) {
   size_t n = sources.size();
   if (n == 0) return op->emitOpError("needs at least one tile");
-  if (combiner.getNumArguments() != 2 * n) return op->emitOpError("combiner takes ") << 2 * n << " scalars";
+  if (combiner.getNumArguments() != 2 * n)
+    return op->emitOpError("combiner takes ") << 2 * n << " scalars";
   auto first = cast<RankedTensorType>(sources[0].getType());
   for (auto [i, source] : llvm::enumerate(sources)) {
     auto type = cast<RankedTensorType>(source.getType());
@@ -331,7 +383,8 @@ static LogicalResult verifyCombiner(Operation* op, OperandRange sources, Region&
 LogicalResult ReduceOp::verify() {
   if (failed(verifyCombiner(*this, getSources(), getCombiner()))) return failure();
   auto source = cast<RankedTensorType>(getSources()[0].getType());
-  if (getAxis() >= size_t(source.getRank())) return emitOpError("axis ") << getAxis() << " is outside the tile";
+  if (getAxis() >= size_t(source.getRank()))
+    return emitOpError("axis ") << getAxis() << " is outside the tile";
   SmallVector<int64_t> shape(source.getShape());
   shape.erase(shape.begin() + getAxis());
   for (Type type : getResultTypes()) {
@@ -342,7 +395,9 @@ LogicalResult ReduceOp::verify() {
   return success();
 }
 
-LogicalResult ScanOp::verify() { return verifyCombiner(*this, getSources(), getCombiner()); }
+LogicalResult ScanOp::verify() {
+  return verifyCombiner(*this, getSources(), getCombiner());
+}
 
 }  // namespace ligerdsl::compiler::tile
 

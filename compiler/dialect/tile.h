@@ -1,6 +1,8 @@
 // The tile dialect's C++ interface; TileOps.td describes every op.
 #pragma once
 
+#include "compiler/dialect/TileDialect.h.inc"
+#include "compiler/dialect/TileEnums.h.inc"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -12,9 +14,6 @@
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-
-#include "compiler/dialect/TileDialect.h.inc"
-#include "compiler/dialect/TileEnums.h.inc"
 #define GET_TYPEDEF_CLASSES
 #include "compiler/dialect/TileTypes.h.inc"
 #define GET_OP_CLASSES
@@ -27,7 +26,8 @@ inline constexpr llvm::StringLiteral kKernelAttr = "tile.kernel";
 inline constexpr llvm::StringLiteral kAliasClassAttr = "tile.alias_class";
 inline constexpr llvm::StringLiteral kReadOnlyAttr = "tile.read_only";
 inline constexpr llvm::StringLiteral kNextProgramAttr =
-    "tile.next_program";  // memory that no other argument overlaps (KernelBuilder::dynamic_persistent)
+    "tile.next_program";  // memory that no other argument overlaps
+                          // (KernelBuilder::dynamic_persistent)
 /// Loop attributes on scf.for.
 inline constexpr llvm::StringLiteral kNumStagesAttr = "tile.num_stages";
 inline constexpr llvm::StringLiteral kTensorCopiesAttr = "tile.tensor_copies";

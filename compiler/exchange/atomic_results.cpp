@@ -27,7 +27,8 @@ static Operation* firstUse(Operation* of) {
 // Returns the only element of a tile as a scalar.
 static Value onlyElement(OpBuilder& builder, Location loc, Value tile) {
   Type element = cast<RankedTensorType>(tile.getType()).getElementType();
-  auto reduce = tile::ReduceOp::create(builder, loc, TypeRange{element}, tile::ReductionKind::custom, tile, 0);
+  auto reduce = tile::ReduceOp::create(builder, loc, TypeRange{element},
+                                       tile::ReductionKind::custom, tile, 0);
   OpBuilder::InsertionGuard guard(builder);
   Block* block = builder.createBlock(&reduce.getCombiner());
   Value first = block->addArgument(element, loc);
@@ -38,10 +39,12 @@ static Value onlyElement(OpBuilder& builder, Location loc, Value tile) {
 
 void tileScalarAtomics(func::FuncOp func) {
   func.walk([&](Operation* op) {
-    if (!isAtomic(op) || isa<RankedTensorType>(op->getResult(0).getType()) || op->use_empty()) return;
+    if (!isAtomic(op) || isa<RankedTensorType>(op->getResult(0).getType()) || op->use_empty())
+      return;
     OpBuilder builder(op);
     auto splat = [&](Value scalar) -> Value {
-      return tile::SplatOp::create(builder, op->getLoc(), RankedTensorType::get({1}, scalar.getType()), scalar);
+      return tile::SplatOp::create(builder, op->getLoc(),
+                                   RankedTensorType::get({1}, scalar.getType()), scalar);
     };
     AtomicOperands operands = atomicOperands(op);
     operands.ptr = splat(operands.ptr);
@@ -67,7 +70,8 @@ static bool containsLoop(Operation* op) {
 // Returns the op to send the result before: the last loop before its use, so that it arrives during
 // the loop.
 static Operation* sendingPlace(Operation* op, Operation* use) {
-  for (Operation* before = use->getPrevNode(); before && before != op; before = before->getPrevNode())
+  for (Operation* before = use->getPrevNode(); before && before != op;
+       before = before->getPrevNode())
     if (containsLoop(before)) return before;
   return use;
 }
@@ -90,11 +94,14 @@ void shareAtomicResults(func::FuncOp func) {
     OpBuilder builder(firstUse(op));
     const bool remote = layoutOf(type).redundant().cta != 0;
     std::optional<RankedTensorType> part = remote ? std::nullopt : partOfCta(type);
-    auto memory = tgpu::MemDescType::get(op->getContext(), (part ? *part : type).getShape(), type.getElementType(), 0);
+    auto memory = tgpu::MemDescType::get(op->getContext(), (part ? *part : type).getShape(),
+                                         type.getElementType(), 0);
     Value buffer = tgpu::LocalAllocOp::create(builder, op->getLoc(), memory, IntegerAttr());
     Operation* store =
-        remote ? tgpu::RemoteStoreOp::create(builder, op->getLoc(), old, buffer, /*owners_only=*/true).getOperation()
-               : tgpu::LocalStoreOp::create(builder, op->getLoc(), old, buffer).getOperation();
+        remote
+            ? tgpu::RemoteStoreOp::create(builder, op->getLoc(), old, buffer, /*owners_only=*/true)
+                  .getOperation()
+            : tgpu::LocalStoreOp::create(builder, op->getLoc(), old, buffer).getOperation();
     Value shared = tgpu::LocalLoadOp::create(builder, op->getLoc(), type, buffer);
     old.replaceAllUsesExcept(shared, store);
   });

@@ -14,7 +14,8 @@ namespace {
 constexpr int64_t kMostBytes = 4096;
 constexpr int64_t kTurns = 2;
 
-Value alloc(OpBuilder& builder, Location loc, int64_t stages, ArrayRef<int64_t> shape, Type element) {
+Value alloc(OpBuilder& builder, Location loc, int64_t stages, ArrayRef<int64_t> shape,
+            Type element) {
   SmallVector<int64_t> all{stages};
   llvm::append_range(all, shape);
   auto type = tgpu::MemDescType::get(builder.getContext(), all, element, 0);
@@ -32,7 +33,8 @@ bool fitsExchange(RankedTensorType type, int64_t senders) {
   return (bytes == 4 || bytes == 8) && senders * type.getNumElements() * bytes <= kMostBytes;
 }
 
-ClusterExchange::ClusterExchange(OpBuilder& builder, Location loc, ValueRange values, bool fromFirst) {
+ClusterExchange::ClusterExchange(OpBuilder& builder, Location loc, ValueRange values,
+                                 bool fromFirst) {
   auto kernel = builder.getBlock()->getParent()->getParentOfType<func::FuncOp>();
   if (!kernel) kernel = cast<func::FuncOp>(builder.getBlock()->getParentOp());
   OpBuilder begin = OpBuilder::atBlockBegin(&kernel.getBody().front());
@@ -44,22 +46,24 @@ ClusterExchange::ClusterExchange(OpBuilder& builder, Location loc, ValueRange va
   }
   Value barriers = alloc(begin, loc, kTurns, {}, begin.getI64Type());
   tgpu::InitMbarriersOp::create(begin, loc, barriers);
-  send = tgpu::ClusterSendOp::create(builder, loc, builder.getI32Type(), builder.getI32Type(), values, stages, barriers,
-                                     fromFirst);
+  send = tgpu::ClusterSendOp::create(builder, loc, builder.getI32Type(), builder.getI32Type(),
+                                     values, stages, barriers, fromFirst);
 }
 
 SmallVector<Value> ClusterExchange::receive(OpBuilder& builder, TypeRange types) {
   Location loc = send.getLoc();
-  tgpu::ClusterReceiveOp::create(builder, loc, send.getBarriers(), send.getTurn(), send.getParity());
+  tgpu::ClusterReceiveOp::create(builder, loc, send.getBarriers(), send.getStage(),
+                                 send.getParity());
   SmallVector<Value> tiles;
   for (auto [buffer, type] : llvm::zip_equal(send.getStages(), types)) {
     auto all = cast<tgpu::MemDescType>(buffer.getType());
-    Value index = send.getTurn();
+    Value index = send.getStage();
     if (const int64_t senders = all.getShape()[0] / kTurns; senders > 1) {
       Value count = arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(senders));
       index = arith::MulIOp::create(builder, loc, index, count);
     }
-    auto one = tgpu::MemDescType::get(builder.getContext(), all.getShape().drop_front(), all.getElementType(), 0);
+    auto one = tgpu::MemDescType::get(builder.getContext(), all.getShape().drop_front(),
+                                      all.getElementType(), 0);
     Value stage = tgpu::LocalStageOp::create(builder, loc, one, buffer, index);
     tiles.push_back(tgpu::LocalLoadOp::create(builder, loc, type, stage));
   }

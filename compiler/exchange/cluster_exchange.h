@@ -15,7 +15,8 @@ bool fitsExchange(mlir::RankedTensorType type, int64_t senders = 1);
 class ClusterExchange {
  public:
   /// Sends tiles to all CTAs. With `fromFirst` the receivers use the first CTA's values.
-  ClusterExchange(mlir::OpBuilder& builder, mlir::Location loc, mlir::ValueRange values, bool fromFirst);
+  ClusterExchange(mlir::OpBuilder& builder, mlir::Location loc, mlir::ValueRange values,
+                  bool fromFirst);
 
   /// Waits for the tiles and returns them in these types.
   llvm::SmallVector<mlir::Value> receive(mlir::OpBuilder& builder, mlir::TypeRange types);

@@ -31,7 +31,8 @@ std::optional<SmallVector<Operation*>> movableSlice(Operation* first, Operation*
     op->walk([&](Operation* inner) {
       for (Value operand : inner->getOperands())
         if (Operation* definition = operand.getDefiningOp())
-          if (Operation* outer = second->getBlock()->findAncestorOpInBlock(*definition)) needed.insert(outer);
+          if (Operation* outer = second->getBlock()->findAncestorOpInBlock(*definition))
+            needed.insert(outer);
     });
     if (op != second) slice.insert(slice.begin(), op);
   }
@@ -42,7 +43,8 @@ std::optional<SmallVector<Operation*>> movableSlice(Operation* first, Operation*
 Operation* obstacle(Operation* first, ArrayRef<Operation*> slice) {
   llvm::SmallPtrSet<Operation*, 16> moving(slice.begin(), slice.end());
   Operation* written = nullptr;
-  for (Operation* op = first; !slice.empty() && op != slice.back()->getNextNode(); op = op->getNextNode()) {
+  for (Operation* op = first; !slice.empty() && op != slice.back()->getNextNode();
+       op = op->getNextNode()) {
     bool pure = isMemoryEffectFree(op);
     bool onlyReads = !pure && hasSingleEffect<MemoryEffects::Read>(op);
     if (moving.contains(op) && !pure && (!onlyReads || written)) return onlyReads ? written : op;
@@ -54,7 +56,8 @@ Operation* obstacle(Operation* first, ArrayRef<Operation*> slice) {
 bool alike(tile::ReduceOp a, tile::ReduceOp b) {
   auto left = cast<RankedTensorType>(a.getSources()[0].getType()),
        right = cast<RankedTensorType>(b.getSources()[0].getType());
-  return a.getAxis() == b.getAxis() && left.getShape() == right.getShape() && left.getEncoding() == right.getEncoding();
+  return a.getAxis() == b.getAxis() && left.getShape() == right.getShape() &&
+         left.getEncoding() == right.getEncoding();
 }
 
 // Builds the combiner of both reductions. Its arguments are the accumulators of a and b, then the
@@ -82,7 +85,8 @@ void mergeCombiners(tile::ReduceOp a, tile::ReduceOp b, tile::ReduceOp merged) {
       mapping.map(body.getArgument(count + i), block->getArgument(total + begin + i));
     }
     for (Operation& inner : body.without_terminator()) builder.clone(inner, mapping);
-    for (Value value : body.getTerminator()->getOperands()) yielded.push_back(mapping.lookupOrDefault(value));
+    for (Value value : body.getTerminator()->getOperands())
+      yielded.push_back(mapping.lookupOrDefault(value));
     begin += count;
   }
   tile::YieldOp::create(builder, merged.getLoc(), yielded);
@@ -96,12 +100,15 @@ tile::ReduceOp merge(tile::ReduceOp a, tile::ReduceOp b, ArrayRef<Operation*> sl
   SmallVector<Type> types(a.getResultTypes());
   llvm::append_range(types, b.getResultTypes());
   // A named kind promises a commutative combiner. Two of them together are commutative too.
-  bool named = a.getKind() != tile::ReductionKind::custom && b.getKind() != tile::ReductionKind::custom;
+  bool named =
+      a.getKind() != tile::ReductionKind::custom && b.getKind() != tile::ReductionKind::custom;
   auto kind = named ? a.getKind() : tile::ReductionKind::custom;
-  auto merged = tile::ReduceOp::create(builder, FusedLoc::get({a.getLoc(), b.getLoc()}, {}, a.getContext()), types,
-                                       kind, sources, a.getAxis());
+  auto merged =
+      tile::ReduceOp::create(builder, FusedLoc::get({a.getLoc(), b.getLoc()}, {}, a.getContext()),
+                             types, kind, sources, a.getAxis());
   mergeCombiners(a, b, merged);
-  for (auto [old, result] : llvm::enumerate(a.getResults())) result.replaceAllUsesWith(merged.getResult(old));
+  for (auto [old, result] : llvm::enumerate(a.getResults()))
+    result.replaceAllUsesWith(merged.getResult(old));
   for (auto [old, result] : llvm::enumerate(b.getResults()))
     result.replaceAllUsesWith(merged.getResult(a.getNumResults() + old));
   a.erase();
@@ -118,8 +125,10 @@ void mergeInBlock(Block& block) {
       if (!slice) continue;
       if (Operation* between = obstacle(reductions[i], *slice)) {
         missed(reductions[j], RemarkId::reductions_not_merged)
-            << "two reductions need an exchange each: this one's input is loaded after the write at "
-            << placeOf(between) << ", the first is at " << placeOf(reductions[i]) << "; load it before that write";
+            << "two reductions need an exchange each: this one's input is loaded after the write "
+               "at "
+            << placeOf(between) << ", the first is at " << placeOf(reductions[i])
+            << "; load it before that write";
         continue;
       }
       reductions[i] = merge(reductions[i], reductions[j], *slice);

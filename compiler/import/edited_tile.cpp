@@ -10,22 +10,24 @@ namespace ligerdsl::compiler {
 
 OwningOpRef<ModuleOp> parseEditedTile(const program::CompileOptions& options, ModuleOp imported) {
   MLIRContext* context = imported.getContext();
-  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(options.tile, ParserConfig(context), options.tile_file);
+  OwningOpRef<ModuleOp> module =
+      parseSourceString<ModuleOp>(options.tile, ParserConfig(context), options.tile_file);
   if (!module) return {};
   func::FuncOp wanted = *imported.getOps<func::FuncOp>().begin();
   const auto functions = module->getOps<func::FuncOp>();
-  const Location at =
-      functions.empty() ? FileLineColLoc::get(context, options.tile_file, 1, 1) : (*functions.begin()).getLoc();
+  const Location at = functions.empty() ? FileLineColLoc::get(context, options.tile_file, 1, 1)
+                                        : (*functions.begin()).getLoc();
   if (llvm::range_size(module->getOps()) != 1 || functions.empty()) {
     emitError(at) << "expected one function, the kernel @" << wanted.getName();
     return {};
   }
   func::FuncOp kernel = *functions.begin();
-  if (kernel.getName() != wanted.getName() || kernel.getFunctionType() != wanted.getFunctionType() ||
-      !kernel->hasAttr(tile::kKernelAttr)) {
-    emitError(at) << "expected the kernel @" << wanted.getName() << " of type " << wanted.getFunctionType()
-                  << " with the attribute " << tile::kKernelAttr << ", got @" << kernel.getName() << " of type "
-                  << kernel.getFunctionType() << ": the program decides how a kernel is called";
+  if (kernel.getName() != wanted.getName() ||
+      kernel.getFunctionType() != wanted.getFunctionType() || !kernel->hasAttr(tile::kKernelAttr)) {
+    emitError(at) << "expected the kernel @" << wanted.getName() << " of type "
+                  << wanted.getFunctionType() << " with the attribute " << tile::kKernelAttr
+                  << ", got @" << kernel.getName() << " of type " << kernel.getFunctionType()
+                  << ": the program decides how a kernel is called";
     return {};
   }
   return module;

@@ -10,6 +10,7 @@ namespace ligerdsl::compiler {
 /// Parses CompileOptions::tile. It must have the kernel of `imported` with equal name and
 /// arguments, because launches pack these. Locations are lines of the text. Reports errors there
 /// and then returns a null module.
-mlir::OwningOpRef<mlir::ModuleOp> parseEditedTile(const program::CompileOptions& options, mlir::ModuleOp imported);
+mlir::OwningOpRef<mlir::ModuleOp> parseEditedTile(const program::CompileOptions& options,
+                                                  mlir::ModuleOp imported);
 
 }  // namespace ligerdsl::compiler

@@ -12,7 +12,8 @@ namespace ligerdsl::compiler {
 /// program. Facts of the options become view types (exact sizes, divisors, alignment) and argument
 /// attributes. Locations are the author's. Reports errors to the context's diagnostic handler and
 /// then returns a null module.
-mlir::OwningOpRef<mlir::ModuleOp> importProgram(const program::Program& program, const program::CompileOptions& options,
+mlir::OwningOpRef<mlir::ModuleOp> importProgram(const program::Program& program,
+                                                const program::CompileOptions& options,
                                                 mlir::MLIRContext& context);
 
 }  // namespace ligerdsl::compiler

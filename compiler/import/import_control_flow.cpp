@@ -12,7 +12,8 @@ using program::OpCode;
 // Fills `block`, which has its arguments, with the region's ops. The region's yield becomes the
 // terminator of the block's parent.
 void Importer::importBlock(const program::Region& region, Block* block) {
-  for (auto [id, argument] : llvm::zip_equal(region.arguments, block->getArguments())) values[id] = argument;
+  for (auto [id, argument] : llvm::zip_equal(region.arguments, block->getArguments()))
+    values[id] = argument;
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToEnd(block);
   for (const program::Op& op : region.ops) {
@@ -34,7 +35,8 @@ void Importer::importBlock(const program::Region& region, Block* block) {
 
 void Importer::controlFlow(const program::Op& op, Location loc) {
   SmallVector<Value> operands = lookup(op.operands);
-  SmallVector<Type> types = llvm::map_to_vector(op.results, [&](program::ValueId id) { return typeOf(id); });
+  SmallVector<Type> types =
+      llvm::map_to_vector(op.results, [&](program::ValueId id) { return typeOf(id); });
   auto addBlock = [&](Region& region, const program::Region& source) {
     OpBuilder::InsertionGuard guard(builder);
     Block* block = builder.createBlock(&region);
@@ -44,29 +46,38 @@ void Importer::controlFlow(const program::Op& op, Location loc) {
   };
   switch (static_cast<ControlOp>(op.code)) {
     case ControlOp::for_range: {
-      auto loop = scf::ForOp::create(builder, loc, operands[0], operands[1], operands[2], ValueRange(operands).drop_front(3));
-      for (auto [key, name] : {std::pair(AttrKey::num_stages, tile::kNumStagesAttr), std::pair(AttrKey::unroll, tile::kUnrollAttr)})
+      auto loop = scf::ForOp::create(builder, loc, operands[0], operands[1], operands[2],
+                                     ValueRange(operands).drop_front(3));
+      for (auto [key, name] : {std::pair(AttrKey::num_stages, tile::kNumStagesAttr),
+                               std::pair(AttrKey::unroll, tile::kUnrollAttr)})
         if (op.find(key)) loop->setAttr(name, builder.getI64IntegerAttr(op.integer(key)));
-      if (op.find(AttrKey::tensor_copies)) loop->setAttr(tile::kTensorCopiesAttr, builder.getUnitAttr());
-      if (types.empty()) loop.getBody()->getTerminator()->erase();  // the builder adds a yield when nothing is carried
+      if (op.find(AttrKey::tensor_copies))
+        loop->setAttr(tile::kTensorCopiesAttr, builder.getUnitAttr());
+      if (types.empty())
+        loop.getBody()
+            ->getTerminator()
+            ->erase();  // the builder adds a yield when nothing is carried
       importBlock(op.regions[0], loop.getBody());
       return bind(op, loop.getResults());
     }
     case ControlOp::if_else: {
       bool hasElse = !op.regions[1].ops.empty();
-      auto branch = scf::IfOp::create(builder, loc, types, operands[0], /*addThenBlock=*/false, /*addElseBlock=*/false);
+      auto branch = scf::IfOp::create(builder, loc, types, operands[0], /*addThenBlock=*/false,
+                                      /*addElseBlock=*/false);
       addBlock(branch.getThenRegion(), op.regions[0]);
       if (hasElse) addBlock(branch.getElseRegion(), op.regions[1]);
       return bind(op, branch.getResults());
     }
     case ControlOp::while_loop: {
       auto loop = scf::WhileOp::create(builder, loc, types, operands);
-      if (op.find(AttrKey::independent)) loop->setAttr(tile::kIndependentAttr, builder.getUnitAttr());
+      if (op.find(AttrKey::independent))
+        loop->setAttr(tile::kIndependentAttr, builder.getUnitAttr());
       addBlock(loop.getBefore(), op.regions[0]);
       addBlock(loop.getAfter(), op.regions[1]);
       return bind(op, loop.getResults());
     }
-    case ControlOp::yield: break;  // importBlock makes the terminator
+    case ControlOp::yield:
+      break;  // importBlock makes the terminator
   }
   unknown(op);
 }

@@ -29,8 +29,10 @@ Value Importer::castFp8(Location loc, Value source, DType from, DType to) {
   Type direct = like(other == DType::f16 ? Type(builder.getF16Type()) : builder.getF32Type());
   auto format = formatOf(is_fp8(from) ? from : to);
   if (is_fp8(from))
-    return cast(loc, tile::Fp8DecodeOp::create(builder, loc, direct, source, format), like(elementType(to)));
-  return tile::Fp8EncodeOp::create(builder, loc, like(builder.getI8Type()), cast(loc, source, direct), format);
+    return cast(loc, tile::Fp8DecodeOp::create(builder, loc, direct, source, format),
+                like(elementType(to)));
+  return tile::Fp8EncodeOp::create(builder, loc, like(builder.getI8Type()),
+                                   cast(loc, source, direct), format);
 }
 
 Value Importer::printable(Location loc, program::ValueId id) {

@@ -31,21 +31,29 @@ Value Importer::alignmentOffset(const program::Op& op, Location loc, Type type) 
   };
   if (options.target != program::Target::nvptx || !tile::rowsMayBeginInsideVectors(viewType))
     return number(0);
-  if (op.code == OpCode::max_alignment_offset) return number(tile::kVectorBytes / viewType.getElementBytes() - 1);
-  SmallVector<Value> indices = llvm::map_to_vector(ArrayRef(op.operands).drop_front(),
-                                                   [&](program::ValueId id) { return toI64(loc, values[id]); });
+  if (op.code == OpCode::max_alignment_offset)
+    return number(tile::kVectorBytes / viewType.getElementBytes() - 1);
+  SmallVector<Value> indices =
+      llvm::map_to_vector(ArrayRef(op.operands).drop_front(),
+                          [&](program::ValueId id) { return toI64(loc, values[id]); });
   return tile::AlignmentOffsetOp::create(builder, loc, type, view, indices);
 }
 
 Value Importer::creation(const program::Op& op, Location loc, Type type) {
   auto axis = static_cast<uint32_t>(op.integer(AttrKey::axis));
   switch (static_cast<CreationOp>(op.code)) {
-    case CreationOp::program_id: return tile::ProgramIdOp::create(builder, loc, type, axis);
-    case CreationOp::num_programs: return tile::NumProgramsOp::create(builder, loc, type, axis);
-    case CreationOp::constant: return constant(op, loc, type);
-    case CreationOp::arange: return tile::MakeRangeOp::create(builder, loc, type);
-    case CreationOp::dim: return tile::DimOp::create(builder, loc, values[op.operands[0]], axis);
-    case CreationOp::stride: return tile::StrideOp::create(builder, loc, values[op.operands[0]], axis);
+    case CreationOp::program_id:
+      return tile::ProgramIdOp::create(builder, loc, type, axis);
+    case CreationOp::num_programs:
+      return tile::NumProgramsOp::create(builder, loc, type, axis);
+    case CreationOp::constant:
+      return constant(op, loc, type);
+    case CreationOp::arange:
+      return tile::MakeRangeOp::create(builder, loc, type);
+    case CreationOp::dim:
+      return tile::DimOp::create(builder, loc, values[op.operands[0]], axis);
+    case CreationOp::stride:
+      return tile::StrideOp::create(builder, loc, values[op.operands[0]], axis);
     case CreationOp::alignment_offset:
     case CreationOp::max_alignment_offset:
       return alignmentOffset(op, loc, type);
@@ -59,23 +67,30 @@ Value Importer::constant(const program::Op& op, Location loc, Type type) {
     scalar = floatAttr(dtype, op.number(AttrKey::value_float));
   else
     scalar = builder.getIntegerAttr(getElementTypeOrSelf(type), op.integer(AttrKey::value_int));
-  if (auto tensor = dyn_cast<RankedTensorType>(type)) scalar = SplatElementsAttr::get(tensor, Attribute(scalar));
+  if (auto tensor = dyn_cast<RankedTensorType>(type))
+    scalar = SplatElementsAttr::get(tensor, Attribute(scalar));
   return arith::ConstantOp::create(builder, loc, scalar);
 }
 
 Value Importer::shape(const program::Op& op, Location loc, Type type) {
   Value source = values[op.operands[0]];
   switch (static_cast<ShapeOp>(op.code)) {
-    case ShapeOp::splat: return tile::SplatOp::create(builder, loc, type, source);
+    case ShapeOp::splat:
+      return tile::SplatOp::create(builder, loc, type, source);
     case ShapeOp::expand_dims:
-      return tile::ExpandDimsOp::create(builder, loc, type, source, static_cast<uint32_t>(op.integer(AttrKey::axis)));
-    case ShapeOp::broadcast: return tile::BroadcastOp::create(builder, loc, type, source);
-    case ShapeOp::reshape: return tile::ReshapeOp::create(builder, loc, type, source);
+      return tile::ExpandDimsOp::create(builder, loc, type, source,
+                                        static_cast<uint32_t>(op.integer(AttrKey::axis)));
+    case ShapeOp::broadcast:
+      return tile::BroadcastOp::create(builder, loc, type, source);
+    case ShapeOp::reshape:
+      return tile::ReshapeOp::create(builder, loc, type, source);
     case ShapeOp::permute:
-      return tile::PermuteOp::create(builder, loc, type, source,
-                                     std::get<std::vector<int64_t>>(*op.find(AttrKey::permutation)));
+      return tile::PermuteOp::create(
+          builder, loc, type, source,
+          std::get<std::vector<int64_t>>(*op.find(AttrKey::permutation)));
     case ShapeOp::shuffle_xor:
-      return tile::ShuffleXorOp::create(builder, loc, type, source, static_cast<uint32_t>(op.integer(AttrKey::axis)),
+      return tile::ShuffleXorOp::create(builder, loc, type, source,
+                                        static_cast<uint32_t>(op.integer(AttrKey::axis)),
                                         static_cast<uint32_t>(op.integer(AttrKey::xor_mask)));
     case ShapeOp::gather:
       return tile::GatherOp::create(builder, loc, type, source, values[op.operands[1]],
@@ -94,11 +109,11 @@ static Value roundedToTf32(OpBuilder& builder, Location loc, Value number) {
   };
   constexpr int32_t kHalf = 1 << 12, kKept = ~(2 * kHalf - 1), kExponent = 0x7f800000;
   Value bits = arith::BitcastOp::create(builder, loc, words, number);
-  Value nearest = arith::AndIOp::create(builder, loc, arith::AddIOp::create(builder, loc, bits, constant(kHalf)),
-                                        constant(kKept));
-  Value isFinite =
-      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne,
-                            arith::AndIOp::create(builder, loc, bits, constant(kExponent)), constant(kExponent));
+  Value nearest = arith::AndIOp::create(
+      builder, loc, arith::AddIOp::create(builder, loc, bits, constant(kHalf)), constant(kKept));
+  Value isFinite = arith::CmpIOp::create(
+      builder, loc, arith::CmpIPredicate::ne,
+      arith::AndIOp::create(builder, loc, bits, constant(kExponent)), constant(kExponent));
   return arith::BitcastOp::create(builder, loc, tile,
                                   arith::SelectOp::create(builder, loc, isFinite, nearest, bits));
 }
@@ -126,8 +141,8 @@ Value Importer::contraction(const program::Op& op, Location loc, Type type) {
   switch (static_cast<program::ContractionOp>(op.code)) {
     case program::ContractionOp::dot: {
       const bool tf32 = program::roundsToTf32(op) && options.target == program::Target::nvptx;
-      return tile::DotOp::create(builder, loc, type, factor(0), factor(1), values[op.operands[2]], format(0), format(1),
-                                 tf32 ? builder.getUnitAttr() : UnitAttr());
+      return tile::DotOp::create(builder, loc, type, factor(0), factor(1), values[op.operands[2]],
+                                 format(0), format(1), tf32 ? builder.getUnitAttr() : UnitAttr());
     }
   }
   return unknown(op);
@@ -154,43 +169,52 @@ void Importer::memory(const program::Op& op, Location loc) {
       TypedAttr pad;
       if (double value = op.number(AttrKey::pad); value != 0 || std::signbit(value)) {
         DType dtype = program.values[op.results[0]].dtype;
-        pad = is_float(dtype) ? floatAttr(dtype, value)
-                              : builder.getIntegerAttr(elementType(dtype), static_cast<int64_t>(value));
+        pad = is_float(dtype)
+                  ? floatAttr(dtype, value)
+                  : builder.getIntegerAttr(elementType(dtype), static_cast<int64_t>(value));
       }
       int64_t resident = op.integer(AttrKey::resident);
-      bind(op, tile::LoadTileOp::create(builder, loc, result, operands[0], indices(ArrayRef(operands).drop_front()),
-                                        alignmentOffset, tileShape(), pad, cache, evict,
-                                        resident ? builder.getI64IntegerAttr(resident) : IntegerAttr())
+      bind(op, tile::LoadTileOp::create(
+                   builder, loc, result, operands[0], indices(ArrayRef(operands).drop_front()),
+                   alignmentOffset, tileShape(), pad, cache, evict,
+                   resident ? builder.getI64IntegerAttr(resident) : IntegerAttr())
                    ->getResults());
       return;
     }
     case MemoryOp::store_tile:
     case MemoryOp::add_tile:
-      tile::StoreTileOp::create(builder, loc, operands.back(), operands[0],
-                                indices(ArrayRef(operands).drop_front().drop_back()), alignmentOffset, tileShape(),
-                                cache, evict, op.code == OpCode::add_tile, op.integer(AttrKey::tensor_copies) != 0);
+      tile::StoreTileOp::create(
+          builder, loc, operands.back(), operands[0],
+          indices(ArrayRef(operands).drop_front().drop_back()), alignmentOffset, tileShape(), cache,
+          evict, op.code == OpCode::add_tile, op.integer(AttrKey::tensor_copies) != 0);
       return;
     case MemoryOp::view_ptr:
-      bind(op, tile::ViewPtrOp::create(builder, loc, typeOf(op.results[0]), operands[0])->getResults());
+      bind(op,
+           tile::ViewPtrOp::create(builder, loc, typeOf(op.results[0]), operands[0])->getResults());
       return;
     case MemoryOp::slice: {
       const auto axis = static_cast<uint32_t>(op.integer(AttrKey::axis));
       const Type sliced = tile::sliceType(mlir::cast<tile::ViewType>(operands[0].getType()), axis);
-      bind(op, tile::SliceOp::create(builder, loc, sliced, operands[0], axis, operands[1], operands[2])->getResults());
+      bind(op,
+           tile::SliceOp::create(builder, loc, sliced, operands[0], axis, operands[1], operands[2])
+               ->getResults());
       return;
     }
     case MemoryOp::addptr:
-      bind(op, tile::AddPtrOp::create(builder, loc, typeOf(op.results[0]), operands[0], operands[1])->getResults());
+      bind(op, tile::AddPtrOp::create(builder, loc, typeOf(op.results[0]), operands[0], operands[1])
+                   ->getResults());
       return;
     case MemoryOp::load: {
       bool hasOther = op.integer(AttrKey::has_other);
-      bind(op, tile::LoadOp::create(builder, loc, typeOf(op.results[0]), operands[0], hasMask ? operands[1] : Value(),
+      bind(op, tile::LoadOp::create(builder, loc, typeOf(op.results[0]), operands[0],
+                                    hasMask ? operands[1] : Value(),
                                     hasOther ? operands.back() : Value())
                    ->getResults());
       return;
     }
     case MemoryOp::store:
-      tile::StoreOp::create(builder, loc, operands[1], operands[0], hasMask ? operands[2] : Value());
+      tile::StoreOp::create(builder, loc, operands[1], operands[0],
+                            hasMask ? operands[2] : Value());
       return;
   }
   unknown(op);
@@ -214,12 +238,15 @@ void Importer::atomic(const program::Op& op, Location loc) {
 // Emits the combiner of a named reduction. With `contract` an addition may fuse with the
 // multiplication that it adds. CPUs do not contract: in-place kernels fuse other loops than kernels
 // with a separate output, so the results of the two would differ.
-static Value namedCombiner(OpBuilder& builder, Location loc, tile::ReductionKind kind, Value a, Value b, bool contract) {
+static Value namedCombiner(OpBuilder& builder, Location loc, tile::ReductionKind kind, Value a,
+                           Value b, bool contract) {
   bool isFloat = isa<FloatType>(a.getType());
   switch (kind) {
     case tile::ReductionKind::sum:
       if (isFloat)
-        return arith::AddFOp::create(builder, loc, a, b, contract ? arith::FastMathFlags::contract : arith::FastMathFlags::none);
+        return arith::AddFOp::create(
+            builder, loc, a, b,
+            contract ? arith::FastMathFlags::contract : arith::FastMathFlags::none);
       return arith::AddIOp::create(builder, loc, a, b);
     case tile::ReductionKind::max:
       if (isFloat) return arith::MaximumFOp::create(builder, loc, a, b);
@@ -234,12 +261,15 @@ void Importer::reduction(const program::Op& op, Location loc) {
   SmallVector<Value> sources = lookup(op.operands);
   auto kind = static_cast<tile::ReductionKind>(op.integer(AttrKey::reduction));
   auto axis = static_cast<uint32_t>(op.integer(AttrKey::axis));
-  SmallVector<Type> types = llvm::map_to_vector(op.results, [&](program::ValueId id) { return typeOf(id); });
+  SmallVector<Type> types =
+      llvm::map_to_vector(op.results, [&](program::ValueId id) { return typeOf(id); });
   auto create = [&]() -> Operation* {
     switch (static_cast<program::ReductionOp>(op.code)) {
-      case program::ReductionOp::reduce: return tile::ReduceOp::create(builder, loc, types, kind, sources, axis);
+      case program::ReductionOp::reduce:
+        return tile::ReduceOp::create(builder, loc, types, kind, sources, axis);
       case program::ReductionOp::scan:
-        return tile::ScanOp::create(builder, loc, types, kind, sources, axis, op.integer(AttrKey::reverse) != 0);
+        return tile::ScanOp::create(builder, loc, types, kind, sources, axis,
+                                    op.integer(AttrKey::reverse) != 0);
     }
     unknown(op);
   };
@@ -253,7 +283,8 @@ void Importer::reduction(const program::Op& op, Location loc) {
     importBlock(op.regions[0], block);
   } else {
     bool contract = options.contract && options.target == program::Target::nvptx;
-    Value combined = namedCombiner(builder, loc, kind, block->getArgument(0), block->getArgument(1), contract);
+    Value combined =
+        namedCombiner(builder, loc, kind, block->getArgument(0), block->getArgument(1), contract);
     tile::YieldOp::create(builder, loc, combined);
   }
   bind(op, created->getResults());
@@ -261,15 +292,20 @@ void Importer::reduction(const program::Op& op, Location loc) {
 
 void Importer::hint(const program::Op& op, Location loc) {
   switch (static_cast<program::HintOp>(op.code)) {
-    case program::HintOp::assume: tile::AssumeOp::create(builder, loc, values[op.operands[0]]); return;
+    case program::HintOp::assume:
+      tile::AssumeOp::create(builder, loc, values[op.operands[0]]);
+      return;
     case program::HintOp::assume_divisible:
-      bind(op, tile::AssumeDivisibleOp::create(builder, loc, typeOf(op.results[0]), values[op.operands[0]],
-                                               op.integer(AttrKey::divisor, 1))
-                   ->getResults());
+      bind(op,
+           tile::AssumeDivisibleOp::create(builder, loc, typeOf(op.results[0]),
+                                           values[op.operands[0]], op.integer(AttrKey::divisor, 1))
+               ->getResults());
       return;
     case program::HintOp::device_print:
       tile::PrintOp::create(builder, loc, std::get<std::string>(*op.find(AttrKey::text)),
-                            llvm::map_to_vector(op.operands, [&](program::ValueId id) { return printable(loc, id); }));
+                            llvm::map_to_vector(op.operands, [&](program::ValueId id) {
+                              return printable(loc, id);
+                            }));
       return;
   }
   unknown(op);
@@ -284,19 +320,32 @@ void Importer::importOp(const program::Op& op) {
   Location loc = location(op.loc);
   auto resultType = [&] { return typeOf(op.results[0]); };
   switch (program::info(op.code).family) {
-    case Family::creation: return bind(op, creation(op, loc, resultType()));
-    case Family::shape: return bind(op, shape(op, loc, resultType()));
-    case Family::elementwise: return bind(op, elementwise(op, loc, resultType()));
-    case Family::arithmetic: return bind(op, arithmetic(op, loc));
-    case Family::integer: return bind(op, integer(op, loc));
-    case Family::sign: return bind(op, sign(op, loc, resultType()));
-    case Family::math: return bind(op, math(op, loc));
-    case Family::reduction: return reduction(op, loc);
-    case Family::contraction: return bind(op, contraction(op, loc, resultType()));
-    case Family::memory: return memory(op, loc);
-    case Family::atomic: return atomic(op, loc);
-    case Family::control: return controlFlow(op, loc);
-    case Family::hint: return hint(op, loc);
+    case Family::creation:
+      return bind(op, creation(op, loc, resultType()));
+    case Family::shape:
+      return bind(op, shape(op, loc, resultType()));
+    case Family::elementwise:
+      return bind(op, elementwise(op, loc, resultType()));
+    case Family::arithmetic:
+      return bind(op, arithmetic(op, loc));
+    case Family::integer:
+      return bind(op, integer(op, loc));
+    case Family::sign:
+      return bind(op, sign(op, loc, resultType()));
+    case Family::math:
+      return bind(op, math(op, loc));
+    case Family::reduction:
+      return reduction(op, loc);
+    case Family::contraction:
+      return bind(op, contraction(op, loc, resultType()));
+    case Family::memory:
+      return memory(op, loc);
+    case Family::atomic:
+      return atomic(op, loc);
+    case Family::control:
+      return controlFlow(op, loc);
+    case Family::hint:
+      return hint(op, loc);
   }
   unknown(op);
 }

@@ -15,7 +15,8 @@ namespace ligerdsl::compiler {
 
 class Importer {
  public:
-  Importer(const program::Program& program, const program::CompileOptions& options, mlir::MLIRContext& context);
+  Importer(const program::Program& program, const program::CompileOptions& options,
+           mlir::MLIRContext& context);
   mlir::OwningOpRef<mlir::ModuleOp> run();
 
  private:

@@ -47,11 +47,11 @@ Travel travel(const LinearLayout& from, const LinearLayout& to) {
   if (covered(to, Axis::reg, inThread) && agree(from, to, Axis::lane, nothing) &&
       agree(from, to, Axis::warp, nothing) && agree(from, to, Axis::cta, nothing))
     return Travel::registers;
-  if (covered(to, Axis::reg, inWarp) && covered(to, Axis::lane, inWarp) && agree(from, to, Axis::warp, inWarp) &&
-      agree(from, to, Axis::cta, inWarp))
+  if (covered(to, Axis::reg, inWarp) && covered(to, Axis::lane, inWarp) &&
+      agree(from, to, Axis::warp, inWarp) && agree(from, to, Axis::cta, inWarp))
     return Travel::warp;
-  if (covered(to, Axis::reg, inCta) && covered(to, Axis::lane, inCta) && covered(to, Axis::warp, inCta) &&
-      agree(from, to, Axis::cta, inCta))
+  if (covered(to, Axis::reg, inCta) && covered(to, Axis::lane, inCta) &&
+      covered(to, Axis::warp, inCta) && agree(from, to, Axis::cta, inCta))
     return Travel::cta;
   return Travel::cluster;
 }
@@ -59,7 +59,8 @@ Travel travel(const LinearLayout& from, const LinearLayout& to) {
 LinearLayout swapped(const LinearLayout& layout, BitSwap bits) {
   Bases reg = layout.bases(Axis::reg), lane = layout.bases(Axis::lane);
   std::swap(reg[bits.reg], lane[bits.lane]);
-  return {layout.shape(), std::move(reg), std::move(lane), layout.bases(Axis::warp), layout.bases(Axis::cta)};
+  return {layout.shape(), std::move(reg), std::move(lane), layout.bases(Axis::warp),
+          layout.bases(Axis::cta)};
 }
 
 std::optional<BitSwap> bitSwap(const LinearLayout& from, const LinearLayout& to) {
@@ -93,7 +94,8 @@ std::vector<int32_t> registerSources(const LinearLayout& from, const LinearLayou
         if (reg >> bit & 1) offset ^= to.flatten(to.bases(Axis::reg)[bit]);
       auto source = inThread.solve(offset);
       assert(source && "registerSources needs layouts whose travel is within registers");
-      sources.push_back(static_cast<int32_t>(copy * from.linearRegisters() + static_cast<int64_t>(*source)));
+      sources.push_back(
+          static_cast<int32_t>(copy * from.linearRegisters() + static_cast<int64_t>(*source)));
     }
   }
   return sources;

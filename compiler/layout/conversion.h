@@ -13,7 +13,8 @@ namespace ligerdsl::compiler {
 // Distance that values travel when a tile changes from one layout to another.
 enum class Travel : uint8_t {
   none,       // the layouts are equal
-  registers,  // every thread already holds what it needs; a renaming of registers, the same in all threads
+  registers,  // every thread already holds what it needs; a renaming of registers, the same in all
+              // threads
   warp,       // every warp already holds what it needs: shuffles suffice
   cta,        // through shared memory
   cluster,    // between CTAs

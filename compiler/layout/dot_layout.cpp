@@ -68,7 +68,8 @@ void idle(Bases* bases, int bits) {
 
 // Appends the row bits above those of a fragment that a warp holds in registers.
 void ownRows(Bases* bases, const WarpSplit& split) {
-  along(bases, 0, split.rowsOfGroup(), split.m.total - split.m.warps + (split.groups ? WarpSplit::kGroupBits : 0));
+  along(bases, 0, split.rowsOfGroup(),
+        split.m.total - split.m.warps + (split.groups ? WarpSplit::kGroupBits : 0));
 }
 
 // Returns the bases of the bits of the warp's number: rows, columns, idle bits. `rows` and
@@ -79,7 +80,8 @@ Bases warpBases(const WarpSplit& split, int rows, int columns) {
     idle(&bases, split.m.warps);
   } else {
     if (split.groups) along(&bases, rows, split.m.whole, split.rowsOfGroup());
-    along(&bases, rows, split.m.total - split.m.warps + static_cast<int>(bases.size()), split.m.total);
+    along(&bases, rows, split.m.total - split.m.warps + static_cast<int>(bases.size()),
+          split.m.total);
   }
   columns < 0 ? idle(&bases, split.n.warps) : along(&bases, columns, split.n.own(), split.n.total);
   idle(&bases, split.idle);
@@ -87,7 +89,8 @@ Bases warpBases(const WarpSplit& split, int rows, int columns) {
 }
 
 // Returns the layout of a tile. `rows` is true if its rows are those of the accumulator.
-LinearLayout layout(LinearLayout::Shape shape, Bases reg, Bases lane, Bases warp, const DotShape& of, bool rows) {
+LinearLayout layout(LinearLayout::Shape shape, Bases reg, Bases lane, Bases warp,
+                    const DotShape& of, bool rows) {
   Bases ctas(bitsOf(of.ctas), Basis(2, 0));
   if (const int bits = rows ? ctaRowBits(of) : 0; bits > 0) {
     ctas.clear();
@@ -109,7 +112,8 @@ Bases lanesOfRows(int64_t each) {
 
 LinearLayout sumsLayout(const DotShape& shape) {
   if (!fitsFragments(shape))
-    return LinearLayout::blocked({shape.m, shape.n}, 1, kWarpThreads, shape.warps, {shape.ctas, {}});
+    return LinearLayout::blocked({shape.m, shape.n}, 1, kWarpThreads, shape.warps,
+                                 {shape.ctas, {}});
   const WarpSplit split = splitWarps(shape);
   Bases reg{{0, 1}, {8, 0}};
   along(&reg, 1, split.n.whole, split.n.own());
@@ -144,8 +148,10 @@ std::optional<DotLayouts> mmaLayouts(const DotShape& shape) {
   along(&b, 0, bitsOf(depth), bitsOf(shape.k));
   along(&b, 1, split.n.whole, split.n.own());
   const Bases lanesOfB{{each, 0}, {2 * each, 0}, {0, 1}, {0, 2}, {0, 4}};
-  return DotLayouts{layout({shape.m, shape.k}, a, lanesOfRows(each), warpBases(split, 0, -1), shape, true),
-                    layout({shape.k, shape.n}, b, lanesOfB, warpBases(split, -1, 1), shape, false), sumsLayout(shape)};
+  return DotLayouts{
+      layout({shape.m, shape.k}, a, lanesOfRows(each), warpBases(split, 0, -1), shape, true),
+      layout({shape.k, shape.n}, b, lanesOfB, warpBases(split, -1, 1), shape, false),
+      sumsLayout(shape)};
 }
 
 bool fitsWgmmaColumns(const DotShape& shape) {
@@ -155,9 +161,11 @@ bool fitsWgmmaColumns(const DotShape& shape) {
 }
 
 bool fitsWgmma(const DotShape& shape) {
-  const bool groups = shape.warps % kGroupWarps == 0 && (shape.m & -shape.m) >= kMmaM * shape.warps * shape.ctas;
+  const bool groups =
+      shape.warps % kGroupWarps == 0 && (shape.m & -shape.m) >= kMmaM * shape.warps * shape.ctas;
   if (shape.m * shape.n > kMostWgmmaSums * kWarpThreads * shape.warps * shape.ctas) return false;
-  if (shape.ctas > 1 && (shape.m & (shape.m - 1)) != 0) return false;  // the rows of a CTA must be contiguous
+  if (shape.ctas > 1 && (shape.m & (shape.m - 1)) != 0)
+    return false;  // the rows of a CTA must be contiguous
   return groups && fitsWgmmaColumns(shape) && shape.k % mmaK(shape.bytes) == 0;
 }
 

@@ -32,7 +32,8 @@ enum class WarpPart { square, rows, group };
 
 struct DotShape {
   int64_t m, n, k;
-  int64_t warps, ctas = 1;  // CTAs of a cluster split the rows of WarpPart::group; otherwise each holds the whole tile
+  int64_t warps, ctas = 1;  // CTAs of a cluster split the rows of WarpPart::group; otherwise each
+                            // holds the whole tile
   WarpPart part = WarpPart::square;
   int64_t bytes = 2;  // bytes per element of an operand: 1 for i8, 4 for tf32
 };

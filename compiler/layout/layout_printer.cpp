@@ -16,7 +16,8 @@ std::string cellText(const LinearLayout& layout, const LinearLayout::Coordinates
   Place place = layout.owner(coordinates);
   std::string text;
   if (layout.ctas() > 1) text += "c" + std::to_string(place.cta) + " ";
-  return text + "w" + std::to_string(place.warp) + " l" + std::to_string(place.lane) + " r" + std::to_string(place.reg);
+  return text + "w" + std::to_string(place.warp) + " l" + std::to_string(place.lane) + " r" +
+         std::to_string(place.reg);
 }
 
 // Advances all but the last coordinate in row-major order. Returns false after the last row.
@@ -46,13 +47,16 @@ std::string LinearLayout::table() const {
   std::string text = str() + "\n";
   if (isReplicated()) {
     BitMasks masks = redundant();
-    text += "replicated over lanes & " + std::to_string(masks.lane) + ", warps & " + std::to_string(masks.warp) +
-            (ctas() > 1 ? ", CTAs & " + std::to_string(masks.cta) : "") + "; owners are those with these bits 0\n";
+    text += "replicated over lanes & " + std::to_string(masks.lane) + ", warps & " +
+            std::to_string(masks.warp) +
+            (ctas() > 1 ? ", CTAs & " + std::to_string(masks.cta) : "") +
+            "; owners are those with these bits 0\n";
   }
   Coordinates coordinates(shape_.size(), 0);
   const int64_t columns = shape_.empty() ? 1 : shape_.back();
   do {
-    text += vectorText(Basis(coordinates.begin(), coordinates.end() - (shape_.empty() ? 0 : 1))) + ":";
+    text +=
+        vectorText(Basis(coordinates.begin(), coordinates.end() - (shape_.empty() ? 0 : 1))) + ":";
     for (int64_t column = 0; column < columns; ++column) {
       if (!shape_.empty()) coordinates.back() = column;
       text += "  " + cellText(*this, coordinates);

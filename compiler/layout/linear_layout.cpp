@@ -50,7 +50,8 @@ class BitAllocator {
     Bases bases(log2Exact(cut.ctas), zero());
     auto basis = bases.rbegin();
     for (int dim : cut.dims)
-      for (; basis != bases.rend() && next_[dim] < end_[dim]; ++basis) (*basis)[dim] = int64_t{1} << --end_[dim];
+      for (; basis != bases.rend() && next_[dim] < end_[dim]; ++basis)
+        (*basis)[dim] = int64_t{1} << --end_[dim];
     return bases;
   }
 
@@ -127,21 +128,25 @@ std::pair<int64_t, int> splitOdd(int64_t value) {
 }
 
 LinearLayout::LinearLayout(Shape shape, Bases reg, Bases lane, Bases warp, Bases cta)
-    : shape_(std::move(shape)), bases_{std::move(reg), std::move(lane), std::move(warp), std::move(cta)} {
+    : shape_(std::move(shape)),
+      bases_{std::move(reg), std::move(lane), std::move(warp), std::move(cta)} {
   assert(check(shape_, bases_[0], bases_[1], bases_[2], bases_[3]).empty());
 }
 
 LinearLayout::LinearLayout(Shape shape, Bases reg, Bases lane, Bases warp, Bases cta, Unchecked)
-    : shape_(std::move(shape)), bases_{std::move(reg), std::move(lane), std::move(warp), std::move(cta)} {}
+    : shape_(std::move(shape)),
+      bases_{std::move(reg), std::move(lane), std::move(warp), std::move(cta)} {}
 
-std::string LinearLayout::check(const Shape& shape, const Bases& reg, const Bases& lane, const Bases& warp,
-                                const Bases& cta) {
+std::string LinearLayout::check(const Shape& shape, const Bases& reg, const Bases& lane,
+                                const Bases& warp, const Bases& cta) {
   int bitsInTile = 0;
   for (int64_t size : shape) {
-    if (size < 1) return "a dimension of " + std::to_string(size) + " elements; expected at least 1";
+    if (size < 1)
+      return "a dimension of " + std::to_string(size) + " elements; expected at least 1";
     auto [odd, bits] = splitOdd(size);
     if (odd > kMaxOddFactor)
-      return "a dimension of " + std::to_string(size) + " elements has the odd factor " + std::to_string(odd) +
+      return "a dimension of " + std::to_string(size) + " elements has the odd factor " +
+             std::to_string(odd) +
              "; expected c * 2^n with odd c <= " + std::to_string(kMaxOddFactor);
     bitsInTile += bits;
   }
@@ -155,21 +160,25 @@ std::string LinearLayout::check(const Shape& shape, const Bases& reg, const Base
   for (int axis = 0; axis < kAxes; ++axis) {
     for (const Basis& basis : *axes[axis]) {
       if (basis.size() != shape.size())
-        return std::string("a ") + kNames[axis] + " basis vector of " + std::to_string(basis.size()) +
-               " offsets; expected one per dimension, " + std::to_string(shape.size());
+        return std::string("a ") + kNames[axis] + " basis vector of " +
+               std::to_string(basis.size()) + " offsets; expected one per dimension, " +
+               std::to_string(shape.size());
       for (size_t dim = 0; dim < shape.size(); ++dim) {
         int64_t limit = int64_t{1} << splitOdd(shape[dim]).second;
         if (basis[dim] < 0 || basis[dim] >= limit)
-          return std::string("a ") + kNames[axis] + " basis vector moves by " + std::to_string(basis[dim]) +
-                 " in dimension " + std::to_string(dim) + "; expected 0 <= offset < " + std::to_string(limit);
+          return std::string("a ") + kNames[axis] + " basis vector moves by " +
+                 std::to_string(basis[dim]) + " in dimension " + std::to_string(dim) +
+                 "; expected 0 <= offset < " + std::to_string(limit);
       }
       bool independent = span.insert(probe.flatten(basis));
-      if (axis == 0 && !independent) return "the register basis vectors are dependent: a thread holds an element twice";
+      if (axis == 0 && !independent)
+        return "the register basis vectors are dependent: a thread holds an element twice";
     }
   }
   if (span.rank() != bitsInTile)
-    return "the basis vectors reach 2^" + std::to_string(span.rank()) + " elements of the tile's 2^" +
-           std::to_string(bitsInTile) + ": some element would be nowhere";
+    return "the basis vectors reach 2^" + std::to_string(span.rank()) +
+           " elements of the tile's 2^" + std::to_string(bitsInTile) +
+           ": some element would be nowhere";
   return "";
 }
 
@@ -184,8 +193,8 @@ LinearLayout LinearLayout::blocked(const Shape& shape, int64_t vector, int64_t l
   return LinearLayout(shape, std::move(reg), std::move(lane), std::move(warp), std::move(cta));
 }
 
-LinearLayout LinearLayout::rowsPerWarp(const Shape& shape, int64_t vector, int64_t lanes, int64_t warps,
-                                       const ClusterCut& cut) {
+LinearLayout LinearLayout::rowsPerWarp(const Shape& shape, int64_t vector, int64_t lanes,
+                                       int64_t warps, const ClusterCut& cut) {
   BitAllocator allocator(shape);
   Bases cta = allocator.takeCtas(cut);
   Bases reg = takeVector(allocator, shape, vector);
@@ -193,7 +202,8 @@ LinearLayout LinearLayout::rowsPerWarp(const Shape& shape, int64_t vector, int64
   Bases warp;
   for (int i = 0; i < log2Exact(warps); ++i) {
     std::optional<Basis> basis;
-    for (int dim = static_cast<int>(shape.size()) - 2; dim >= 0 && !basis; --dim) basis = allocator.take(dim);
+    for (int dim = static_cast<int>(shape.size()) - 2; dim >= 0 && !basis; --dim)
+      basis = allocator.take(dim);
     if (!basis) basis = allocator.takeInner();
     warp.push_back(basis.value_or(allocator.zero()));
   }
@@ -201,12 +211,14 @@ LinearLayout LinearLayout::rowsPerWarp(const Shape& shape, int64_t vector, int64
   return LinearLayout(shape, std::move(reg), std::move(lane), std::move(warp), std::move(cta));
 }
 
-LinearLayout LinearLayout::replicated(const Shape& shape, int64_t lanes, int64_t warps, int64_t ctas) {
+LinearLayout LinearLayout::replicated(const Shape& shape, int64_t lanes, int64_t warps,
+                                      int64_t ctas) {
   BitAllocator allocator(shape);
   Bases reg;
   allocator.takeRest(reg);
   return LinearLayout(shape, std::move(reg), allocator.takeThreads(log2Exact(lanes)),
-                      allocator.takeThreads(log2Exact(warps)), allocator.takeThreads(log2Exact(ctas)));
+                      allocator.takeThreads(log2Exact(warps)),
+                      allocator.takeThreads(log2Exact(ctas)));
 }
 
 int64_t LinearLayout::copies() const {
@@ -240,7 +252,8 @@ LinearLayout::Coordinates LinearLayout::coordinates(const Place& place) const {
       if (numbers[axis] >> bit & 1)
         for (size_t dim = 0; dim < shape_.size(); ++dim) result[dim] ^= bases_[axis][bit][dim];
   std::vector<int64_t> copy = decodeCopies(shape_, place.reg / linearRegisters());
-  for (size_t dim = 0; dim < shape_.size(); ++dim) result[dim] += copy[dim] << splitOdd(shape_[dim]).second;
+  for (size_t dim = 0; dim < shape_.size(); ++dim)
+    result[dim] += copy[dim] << splitOdd(shape_[dim]).second;
   return result;
 }
 
@@ -316,7 +329,8 @@ int64_t LinearLayout::contiguous(int dim) const {
   // Every other bit must keep the vector's start aligned.
   for (int axis = 0; axis < kAxes; ++axis)
     for (size_t bit = axis == 0 ? bits : 0; bit < bases_[axis].size(); ++bit)
-      if (int64_t step = bases_[axis][bit][dim]) bits = std::min<size_t>(bits, splitOdd(step).second);
+      if (int64_t step = bases_[axis][bit][dim])
+        bits = std::min<size_t>(bits, splitOdd(step).second);
   return int64_t{1} << bits;
 }
 
@@ -422,7 +436,8 @@ std::optional<LinearLayout> LinearLayout::reshape(const Shape& shape) const {
   if (!reshapeIsLinear(shape_, shape)) return std::nullopt;
   LinearLayout result(shape, {}, {}, {}, {}, Unchecked{});
   for (int axis = 0; axis < kAxes; ++axis)
-    for (const Basis& basis : bases_[axis]) result.bases_[axis].push_back(result.unflatten(flatten(basis)));
+    for (const Basis& basis : bases_[axis])
+      result.bases_[axis].push_back(result.unflatten(flatten(basis)));
   return result;
 }
 

@@ -57,7 +57,8 @@
 // covers the 2^n part; the c copies are registers outside of it, outermost: blocked({96}, 4, 4, 2)
 // = blocked({32}, 4, 4, 2) with 3 copies,
 //
-//   register: 1, 2   lane: 4, 8   warp: 16   copies: 3   -> 12 registers: register 4 is element 32 + 0 of w0 l0
+//   register: 1, 2   lane: 4, 8   warp: 16   copies: 3
+//   12 registers: register 4 is element 32 + 0 of w0 l0
 //
 // Register numbers: bits of the map lowest, then the copies in row-major order (last dimension
 // fastest). Copy k of dimension d adds k * 2^n_d to the coordinate.
@@ -117,8 +118,8 @@ class LinearLayout {
   LinearLayout(Shape shape, Bases reg, Bases lane, Bases warp, Bases cta = {});
 
   // Returns why these vectors form no layout of a tile of this shape; empty if they form one.
-  static std::string check(const Shape& shape, const Bases& reg, const Bases& lane, const Bases& warp,
-                           const Bases& cta = {});
+  static std::string check(const Shape& shape, const Bases& reg, const Bases& lane,
+                           const Bases& warp, const Bases& cta = {});
 
   // Distributes vector registers along the last dimension, then lanes, then warps, then registers.
   // If a dimension is full, they continue in the dimension before it. Bits without room are
@@ -133,7 +134,8 @@ class LinearLayout {
                                   const ClusterCut& cut = {});
 
   // Every thread holds the whole tile, with registers in row-major order.
-  static LinearLayout replicated(const Shape& shape, int64_t lanes, int64_t warps, int64_t ctas = 1);
+  static LinearLayout replicated(const Shape& shape, int64_t lanes, int64_t warps,
+                                 int64_t ctas = 1);
 
   const Shape& shape() const { return shape_; }
   int rank() const { return static_cast<int>(shape_.size()); }
@@ -169,11 +171,14 @@ class LinearLayout {
 
   // Layouts after tile operations. Elements stay in their threads. Registers that would hold an
   // element twice are removed.
-  LinearLayout slice(int dim) const;                   // without dimension `dim`
-  LinearLayout shrink(const Shape& shape) const;       // dimensions that are 1 in `shape` shrink to 1; others stay
-  LinearLayout expandDims(int dim) const;              // a dimension of 1 inserted at `dim`
-  LinearLayout broadcastTo(const Shape& shape) const;  // dimensions of 1 grow; new elements are outermost registers
-  LinearLayout permute(const std::vector<int64_t>& permutation) const;  // result dim i = dim permutation[i]
+  LinearLayout slice(int dim) const;  // without dimension `dim`
+  LinearLayout shrink(
+      const Shape& shape) const;  // dimensions that are 1 in `shape` shrink to 1; others stay
+  LinearLayout expandDims(int dim) const;  // a dimension of 1 inserted at `dim`
+  LinearLayout broadcastTo(
+      const Shape& shape) const;  // dimensions of 1 grow; new elements are outermost registers
+  LinearLayout permute(
+      const std::vector<int64_t>& permutation) const;  // result dim i = dim permutation[i]
   // Returns the part of one CTA as a tile, without CTA bits, if CTAs only take the highest bits of
   // dimensions, or none.
   std::optional<LinearLayout> partOfCta() const;

@@ -21,19 +21,24 @@ bool holdsRows(const LinearLayout& tile, int along, int across, int64_t each) {
   };
   size_t reg = 0;
   for (int64_t by = 1; by < each; by *= 2, ++reg)
-    if (tile.bases(Axis::reg).size() <= reg || tile.bases(Axis::reg)[reg] != step(along, by)) return false;
-  const Bases lanes{step(along, each), step(along, 2 * each), step(across, 1), step(across, 2), step(across, 4)};
+    if (tile.bases(Axis::reg).size() <= reg || tile.bases(Axis::reg)[reg] != step(along, by))
+      return false;
+  const Bases lanes{step(along, each), step(along, 2 * each), step(across, 1), step(across, 2),
+                    step(across, 4)};
   return tile.bases(Axis::lane) == lanes;
 }
 
 }  // namespace
 
 std::optional<MatrixRead> matrixRead(const LinearLayout& tile, int64_t bytes) {
-  const int64_t columns = kRowBytes / bytes, each = 4 / bytes;  // columns per matrix, elements per register
+  const int64_t columns = kRowBytes / bytes,
+                each = 4 / bytes;  // columns per matrix, elements per register
   if (tile.rank() != 2 || tile.shape()[1] % columns != 0) return std::nullopt;
   const bool transposed = !holdsRows(tile, 1, 0, each);
   if (transposed && (bytes != 2 || !holdsRows(tile, 0, 1, each))) return std::nullopt;
-  const auto isWhole = [&](const Basis& basis) { return basis[0] % kRows == 0 && basis[1] % columns == 0; };
+  const auto isWhole = [&](const Basis& basis) {
+    return basis[0] % kRows == 0 && basis[1] % columns == 0;
+  };
   const auto inUnits = [&](Basis basis) {
     basis[1] /= columns;
     return basis;

@@ -20,10 +20,14 @@ class Swizzle {
   static int64_t widest(int64_t rows, int64_t row_bytes);
 
   /// Returns the offset of a byte without the swizzle.
-  int64_t plain(int64_t row, int64_t byte) const { return byte / bytes * rows * bytes + row * bytes + byte % bytes; }
+  int64_t plain(int64_t row, int64_t byte) const {
+    return byte / bytes * rows * bytes + row * bytes + byte % bytes;
+  }
   /// Returns the bits of an offset that the swizzle flips. Linear over F2.
   int64_t flips(int64_t plain) const { return (plain >> 7 & (bytes / kUnit - 1)) * kUnit; }
-  int64_t offset(int64_t row, int64_t byte) const { return plain(row, byte) ^ flips(plain(row, byte)); }
+  int64_t offset(int64_t row, int64_t byte) const {
+    return plain(row, byte) ^ flips(plain(row, byte));
+  }
   /// Returns all bits that may be flipped.
   int64_t unitBits() const { return bytes - kUnit; }
 

@@ -5,7 +5,8 @@
 //          two, which is 0 or infinity at the ends of the range
 //   log    x = 2^e m, m in [sqrt(1/2), sqrt(2)), with AVX-512 in [3/4, 3/2);
 //          log(1 + f) = f - f^2/2 + f^3 P(f)
-//          approximate with AVX-512: f + f^2 P(f) with a shorter P, relative error 4e-7, also near 1
+//          approximate with AVX-512: f + f^2 P(f) with a shorter P, relative error 4e-7, near 1
+//          too
 //   log2   like log, with log2(1 + f) = f log2(e) + f^2 Q(f)
 //   tanh   |x| < 0.6: x + x^3 P(x^2); else 1 - 2 / (1 + e^2|x|). nvptx omits the latter in threads
 //          in which all elements have |x| < 0.6
@@ -48,8 +49,8 @@ constexpr float kRounder = 12582912.0f;
 // 2^r = 1 + r P(r) for |r| <= 1/2.
 constexpr float kExp2[] = {6.931471881e-01f, 2.402265076e-01f, 5.550356899e-02f,
                            9.618082371e-03f, 1.339097825e-03f, 1.545326241e-04f};
-constexpr float kFastExp2[] = {6.931470037e-01f, 2.402224243e-01f, 5.550733581e-02f, 9.671512991e-03f,
-                               1.326472731e-03f};
+constexpr float kFastExp2[] = {6.931470037e-01f, 2.402224243e-01f, 5.550733581e-02f,
+                               9.671512991e-03f, 1.326472731e-03f};
 
 // Builds the expansion of one op on one type (f32 or a vector of it).
 class Expander {
@@ -62,7 +63,8 @@ class Expander {
         avx512(flavor == MathFlavor::avx512) {
     if (auto vector = dyn_cast<VectorType>(type)) integer = vector.clone(integer);
     if (auto flags = dyn_cast<arith::ArithFastMathInterface>(op))
-      fast = arith::bitEnumContainsAny(flags.getFastMathFlagsAttr().getValue(), arith::FastMathFlags::afn);
+      fast = arith::bitEnumContainsAny(flags.getFastMathFlagsAttr().getValue(),
+                                       arith::FastMathFlags::afn);
   }
 
   Value exp(Value x);
@@ -95,16 +97,19 @@ class Expander {
   // Emits `small` for GPU threads whose elements of x are all below the limit, and `any` for the
   // others. The branch pays off because the threads of a warp mostly agree. On a CPU emits `any`
   // alone.
-  Value whereAll(Value x, float limit, llvm::function_ref<Value()> small, llvm::function_ref<Value()> any) {
+  Value whereAll(Value x, float limit, llvm::function_ref<Value()> small,
+                 llvm::function_ref<Value()> any) {
     auto vector = dyn_cast<VectorType>(type);
     if (!gpu || !vector) return any();
     Value largest;
     for (int64_t lane = 0; lane < vector.getNumElements(); ++lane) {
-      Value element = LLVM::ExtractElementOp::create(b, x, arith::ConstantOp::create(b, b.getI32IntegerAttr(lane)));
+      Value element = LLVM::ExtractElementOp::create(
+          b, x, arith::ConstantOp::create(b, b.getI32IntegerAttr(lane)));
       largest = largest ? Value(arith::MaxNumFOp::create(b, largest, element)) : element;
     }
-    Value below = arith::CmpFOp::create(b, Predicate::OLT, largest,
-                                        arith::ConstantOp::create(b, b.getF32FloatAttr(limit)).getResult());
+    Value below =
+        arith::CmpFOp::create(b, Predicate::OLT, largest,
+                              arith::ConstantOp::create(b, b.getF32FloatAttr(limit)).getResult());
     auto branch = scf::IfOp::create(b, TypeRange(type), below, /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(branch.thenBlock());
@@ -118,13 +123,19 @@ class Expander {
     auto shaped = dyn_cast<ShapedType>(of);
     return shaped ? TypedAttr(SplatElementsAttr::get(shaped, Attribute(scalar))) : scalar;
   }
-  Value f(float value) { return arith::ConstantOp::create(b, splat(b.getF32FloatAttr(value), type)); }
-  Value i(int32_t value) { return arith::ConstantOp::create(b, splat(b.getI32IntegerAttr(value), integer)); }
+  Value f(float value) {
+    return arith::ConstantOp::create(b, splat(b.getF32FloatAttr(value), type));
+  }
+  Value i(int32_t value) {
+    return arith::ConstantOp::create(b, splat(b.getI32IntegerAttr(value), integer));
+  }
   Value add(Value x, Value y) { return arith::AddFOp::create(b, x, y); }
   Value sub(Value x, Value y) { return arith::SubFOp::create(b, x, y); }
   Value mul(Value x, Value y) { return arith::MulFOp::create(b, x, y); }
   Value fma(Value x, Value y, Value z) { return math::FmaOp::create(b, x, y, z); }
-  Value compare(Predicate predicate, Value x, float y) { return arith::CmpFOp::create(b, predicate, x, f(y)); }
+  Value compare(Predicate predicate, Value x, float y) {
+    return arith::CmpFOp::create(b, predicate, x, f(y));
+  }
   Value select(Value c, Value x, Value y) { return arith::SelectOp::create(b, c, x, y); }
   Value bits(Value x) { return arith::BitcastOp::create(b, integer, x); }
   Value fromBits(Value x) { return arith::BitcastOp::create(b, type, x); }
@@ -145,7 +156,9 @@ class Expander {
   // Calls a scalar nvvm intrinsic for each element of a vector.
   Value intrinsic(StringRef name, Value x) {
     auto call = [&](Value scalar) -> Value {
-      return LLVM::CallIntrinsicOp::create(b, b.getF32Type(), b.getStringAttr(name), ValueRange(scalar)).getResult(0);
+      return LLVM::CallIntrinsicOp::create(b, b.getF32Type(), b.getStringAttr(name),
+                                           ValueRange(scalar))
+          .getResult(0);
     };
     auto vector = dyn_cast<VectorType>(type);
     if (!vector) return call(x);
@@ -161,11 +174,14 @@ class Expander {
   // Calls an AVX-512 instruction on the operands `xs`. `counts` masks the lanes (null: all lanes),
   // and masked-off lanes become 0. Vectors with fewer than 8 lanes are padded to 8. Vectors with
   // more than 16 are split in halves.
-  Value onVectors(StringRef name, ArrayRef<Value> xs, std::optional<int32_t> immediate, Value counts = {});
+  Value onVectors(StringRef name, ArrayRef<Value> xs, std::optional<int32_t> immediate,
+                  Value counts = {});
 
   // Returns 2^n for an integer n in [-126, 127], passed as n + kRounder. Returns 0 for -127 and
   // infinity for 128.
-  Value powerOfTwo(Value rounded) { return fromBits(addInt(shiftLeft(bits(rounded), 23), i(0x3f800000))); }
+  Value powerOfTwo(Value rounded) {
+    return fromBits(addInt(shiftLeft(bits(rounded), 23), i(0x3f800000)));
+  }
   // Returns x minus the nearest integer (ties to even), and 0 for infinities.
   Value fractionOf(Value x) { return onVectors("llvm.x86.avx512.mask.reduce.ps", {x}, 8); }
   // Returns x * 2^floor(n), and 0 in lanes masked off by `counts`. An infinite n gives 0 or
@@ -230,7 +246,8 @@ class Expander {
   bool gpu, avx512, fast = false;
 };
 
-Value Expander::onVectors(StringRef name, ArrayRef<Value> xs, std::optional<int32_t> immediate, Value counts) {
+Value Expander::onVectors(StringRef name, ArrayRef<Value> xs, std::optional<int32_t> immediate,
+                          Value counts) {
   auto vector = dyn_cast<VectorType>(xs.front().getType());
   const int64_t lanes = vector ? vector.getNumElements() : 1, width = std::max<int64_t>(lanes, 8);
   if (lanes > 16) {
@@ -238,8 +255,11 @@ Value Expander::onVectors(StringRef name, ArrayRef<Value> xs, std::optional<int3
     for (int64_t first : {int64_t{0}, lanes / 2}) {
       SmallVector<int32_t> picked(lanes / 2);
       std::iota(picked.begin(), picked.end(), static_cast<int32_t>(first));
-      auto halfOf = [&](Value x) -> Value { return LLVM::ShuffleVectorOp::create(b, x, x, picked); };
-      halves.push_back(onVectors(name, llvm::map_to_vector(xs, halfOf), immediate, counts ? halfOf(counts) : Value()));
+      auto halfOf = [&](Value x) -> Value {
+        return LLVM::ShuffleVectorOp::create(b, x, x, picked);
+      };
+      halves.push_back(onVectors(name, llvm::map_to_vector(xs, halfOf), immediate,
+                                 counts ? halfOf(counts) : Value()));
     }
     SmallVector<int32_t> all(lanes);
     std::iota(all.begin(), all.end(), 0);
@@ -252,7 +272,8 @@ Value Expander::onVectors(StringRef name, ArrayRef<Value> xs, std::optional<int3
     const Type padded = VectorType::get({width}, element);
     if (!vector) {
       Value zero = LLVM::ZeroOp::create(b, padded);
-      return LLVM::InsertElementOp::create(b, zero, x, arith::ConstantOp::create(b, b.getI32IntegerAttr(0)));
+      return LLVM::InsertElementOp::create(b, zero, x,
+                                           arith::ConstantOp::create(b, b.getI32IntegerAttr(0)));
     }
     SmallVector<int32_t> picked(width, lanes);  // 0 after the elements of x
     std::iota(picked.begin(), picked.begin() + lanes, 0);
@@ -264,11 +285,15 @@ Value Expander::onVectors(StringRef name, ArrayRef<Value> xs, std::optional<int3
   operands.push_back(counts ? Value(LLVM::BitcastOp::create(b, mask, widen(counts)))
                             : Value(LLVM::ConstantOp::create(b, b.getIntegerAttr(mask, -1))));
   constexpr int32_t kCurrentRounding = 4;
-  if (width == 16) operands.push_back(LLVM::ConstantOp::create(b, b.getI32IntegerAttr(kCurrentRounding)));
+  if (width == 16)
+    operands.push_back(LLVM::ConstantOp::create(b, b.getI32IntegerAttr(kCurrentRounding)));
   const std::string full = (name + (width == 16 ? ".512" : ".256")).str();
-  Value result = LLVM::CallIntrinsicOp::create(b, wide, b.getStringAttr(full), operands).getResult(0);
+  Value result =
+      LLVM::CallIntrinsicOp::create(b, wide, b.getStringAttr(full), operands).getResult(0);
   if (lanes == width) return result;
-  if (!vector) return LLVM::ExtractElementOp::create(b, result, arith::ConstantOp::create(b, b.getI32IntegerAttr(0)));
+  if (!vector)
+    return LLVM::ExtractElementOp::create(b, result,
+                                          arith::ConstantOp::create(b, b.getI32IntegerAttr(0)));
   SmallVector<int32_t> picked(lanes);
   std::iota(picked.begin(), picked.end(), 0);
   return LLVM::ShuffleVectorOp::create(b, result, result, picked);
@@ -279,8 +304,8 @@ Value Expander::exp(Value x) {
   if (gpu) {
     // Clamps the integer part so that its power of two is a normal number. At the ends of the range
     // the fraction holds the rest, and ex2 overflows or underflows by itself.
-    Value limited =
-        arith::MinNumFOp::create(b, arith::MaxNumFOp::create(b, mul(x, f(kLog2eHigh)), f(-126.0f)), f(127.0f));
+    Value limited = arith::MinNumFOp::create(
+        b, arith::MaxNumFOp::create(b, mul(x, f(kLog2eHigh)), f(-126.0f)), f(127.0f));
     Value rounded = add(limited, f(kRounder));
     Value fraction = fma(x, f(kLog2eHigh), arith::NegFOp::create(b, sub(rounded, f(kRounder))));
     fraction = fma(x, f(kLog2eLow), fraction);
@@ -296,7 +321,8 @@ Expander::Power Expander::powerOf(Value x) {
   Value n = sub(rounded, f(kRounder));
   Value r = fma(n, f(-kLn2High), x);
   r = fma(n, f(-kLn2Low), r);
-  Value p = polynomial(r, {5.000000000e-01f, 1.666657606e-01f, 4.166655346e-02f, 8.363333082e-03f, 1.392637600e-03f});
+  Value p = polynomial(r, {5.000000000e-01f, 1.666657606e-01f, 4.166655346e-02f, 8.363333082e-03f,
+                           1.392637600e-03f});
   return {rounded, n, fma(mul(r, r), p, r)};
 }
 
@@ -330,7 +356,9 @@ Value Expander::exp2(Value x) {
 Expander::Split Expander::splitAvx512(Value x) {
   constexpr int32_t kFromThreeQuarters = 3, kNegativeIsNan = 8;
   Value m = onVectors("llvm.x86.avx512.mask.getmant.ps", {x}, kFromThreeQuarters | kNegativeIsNan);
-  auto exponentOf = [&](Value v) { return onVectors("llvm.x86.avx512.mask.getexp.ps", {v}, std::nullopt); };
+  auto exponentOf = [&](Value v) {
+    return onVectors("llvm.x86.avx512.mask.getexp.ps", {v}, std::nullopt);
+  };
   return {sub(exponentOf(x), exponentOf(m)), sub(m, f(1.0f)), x};
 }
 
@@ -340,7 +368,8 @@ Expander::Split Expander::split(Value x) {
   constexpr int32_t kRootOfHalf = 0x3f3504f3, kExponent = static_cast<int32_t>(0xff800000);
   Value shifted = and_(subInt(bits(normal), i(kRootOfHalf)), i(kExponent));  // exponent << 23
   Value mantissa = fromBits(subInt(bits(normal), shifted));
-  Value exponent = fma(arith::SIToFPOp::create(b, type, shifted), f(0x1p-23f), select(tiny, f(-23.0f), f(0.0f)));
+  Value exponent =
+      fma(arith::SIToFPOp::create(b, type, shifted), f(0x1p-23f), select(tiny, f(-23.0f), f(0.0f)));
   return {exponent, sub(mantissa, f(1.0f)), normal};
 }
 
@@ -350,12 +379,13 @@ Value Expander::logLimits(Value normal, Value result) {
     // valid, and else gives the limits. It treats subnormal inputs as 0, but `normal` is never
     // subnormal.
     Value approximate = intrinsic("llvm.nvvm.lg2.approx.ftz.f", normal);
-    return select(compare(Predicate::OLT, math::AbsFOp::create(b, approximate), kInfinity), result, approximate);
+    return select(compare(Predicate::OLT, math::AbsFOp::create(b, approximate), kInfinity), result,
+                  approximate);
   }
   Value special = select(compare(Predicate::OLT, normal, 0.0f), f(kNan),
                          select(compare(Predicate::OEQ, normal, 0.0f), f(-kInfinity), normal));
-  Value ordinary =
-      arith::AndIOp::create(b, compare(Predicate::OGT, normal, 0.0f), compare(Predicate::OLT, normal, kInfinity));
+  Value ordinary = arith::AndIOp::create(b, compare(Predicate::OGT, normal, 0.0f),
+                                         compare(Predicate::OLT, normal, kInfinity));
   return select(ordinary, result, special);
 }
 
@@ -363,8 +393,9 @@ Value Expander::log(Value x) {
   if (gpu && fast) return mul(intrinsic("llvm.nvvm.lg2.approx.ftz.f", x), f(kLn2High + kLn2Low));
   if (avx512 && fast) {
     auto [exponent, r, normal] = splitAvx512(x);
-    Value p = polynomial(r, {-5.000020862e-01f, 3.333100677e-01f, -2.497680634e-01f, 2.008122057e-01f,
-                             -1.735570431e-01f, 1.431383342e-01f, -6.900248677e-02f});
+    Value p =
+        polynomial(r, {-5.000020862e-01f, 3.333100677e-01f, -2.497680634e-01f, 2.008122057e-01f,
+                       -1.735570431e-01f, 1.431383342e-01f, -6.900248677e-02f});
     return fma(exponent, f(kLn2High + kLn2Low), fma(mul(r, r), p, r));
   }
   return logWith(x, Value());
@@ -395,8 +426,9 @@ Value Expander::logWith(Value x, Value correction) {
 
 Value Expander::log2(Value x) {
   if (gpu && fast) return intrinsic("llvm.nvvm.lg2.approx.ftz.f", x);
-  constexpr float kQ[] = {-7.213474865e-01f, 4.808982992e-01f,  -3.606850327e-01f, 2.885568231e-01f, -2.398717397e-01f,
-                          2.049325710e-01f,  -1.893909603e-01f, 1.835509873e-01f,  -1.107083373e-01f};
+  constexpr float kQ[] = {-7.213474865e-01f, 4.808982992e-01f,  -3.606850327e-01f,
+                          2.885568231e-01f,  -2.398717397e-01f, 2.049325710e-01f,
+                          -1.893909603e-01f, 1.835509873e-01f,  -1.107083373e-01f};
   constexpr float kAvx512Q[] = {-7.213475175e-01f, 4.808992431e-01f,  -3.606759803e-01f,
                                 2.884465676e-01f,  -2.401747357e-01f, 2.083028995e-01f,
                                 -1.893230943e-01f, 1.532954256e-01f,  -6.835838935e-02f};
@@ -413,8 +445,8 @@ Value Expander::tanh(Value x) {
   Value magnitude = math::AbsFOp::create(b, x);
   const auto small = [&] {
     Value square = mul(x, x);
-    Value p = polynomial(square,
-                         {-3.333332843e-01f, 1.333271885e-01f, -5.384326318e-02f, 2.096132911e-02f, -6.045165097e-03f});
+    Value p = polynomial(square, {-3.333332843e-01f, 1.333271885e-01f, -5.384326318e-02f,
+                                  2.096132911e-02f, -6.045165097e-03f});
     return fma(mul(x, square), p, x);
   };
   const auto any = [&] {
@@ -427,12 +459,12 @@ Value Expander::tanh(Value x) {
 
 Value Expander::erf(Value x) {
   Value magnitude = math::AbsFOp::create(b, x), square = mul(x, x);
-  Value p = polynomial(square, {1.283791497e-01f, -3.761249299e-01f, 1.128179653e-01f, -2.676556065e-02f,
-                                4.991231234e-03f, -5.979258060e-04f});
+  Value p = polynomial(square, {1.283791497e-01f, -3.761249299e-01f, 1.128179653e-01f,
+                                -2.676556065e-02f, 4.991231234e-03f, -5.979258060e-04f});
   Value small = fma(x, p, x);
-  Value q =
-      polynomial(atMost(magnitude, 4.05f), {-8.802577812e-04f, -1.625025411e+00f, -9.211847700e-01f, -1.496145076e-01f,
-                                            3.284972742e-02f, -5.005056539e-03f, 4.635861239e-04f, -1.945878182e-05f});
+  Value q = polynomial(atMost(magnitude, 4.05f),
+                       {-8.802577812e-04f, -1.625025411e+00f, -9.211847700e-01f, -1.496145076e-01f,
+                        3.284972742e-02f, -5.005056539e-03f, 4.635861239e-04f, -1.945878182e-05f});
   fast = true;  // approximate exp2 suffices: at most 0.2 is subtracted from 1
   Value large = math::CopySignOp::create(b, sub(f(1.0f), exp2(q)), x);
   return select(compare(Predicate::OLT, magnitude, 0.92f), small, large);
@@ -461,7 +493,8 @@ Expander::Turn Expander::smallTurn(Value x) {
 // from the bit worth 2^(33 - e) down. These bits are in four words, beginning with the word of bit
 // e - 1.
 Expander::Turn Expander::largeTurn(Value x) {
-  constexpr uint32_t kTwoOverPi[] = {0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041};
+  constexpr uint32_t kTwoOverPi[] = {0,          0xa2f9836e, 0x4e441529, 0xfc2757d1,
+                                     0xf534ddc0, 0xdb629599, 0x3c439041};
   auto word = [&](uint32_t value) { return i(static_cast<int32_t>(value)); };
   Value at = subInt(shiftRight(bits(x), 23), i(128));  // e - 1, 14 to 127 (x is not negative)
   Value m = arith::OrIOp::create(b, shiftLeft(bits(x), 8), word(0x80000000u));
@@ -477,13 +510,14 @@ Expander::Turn Expander::largeTurn(Value x) {
   }
   auto window = [&](int k) -> Value {
     Value high = arith::ShLIOp::create(b, words[k], by);
-    return arith::OrIOp::create(b, high, shiftRightUnsigned(shiftRightUnsigned(words[k + 1], i(1)), rest));
+    return arith::OrIOp::create(b, high,
+                                shiftRightUnsigned(shiftRightUnsigned(words[k + 1], i(1)), rest));
   };
   auto product = [&](Value y) { return arith::MulUIExtendedOp::create(b, m, y); };
   auto middle = product(window(1));
   Value low = addInt(middle.getLow(), product(window(2)).getHigh());
-  Value carry =
-      arith::ExtUIOp::create(b, integer, arith::CmpIOp::create(b, arith::CmpIPredicate::ult, low, middle.getLow()));
+  Value carry = arith::ExtUIOp::create(
+      b, integer, arith::CmpIOp::create(b, arith::CmpIPredicate::ult, low, middle.getLow()));
   Value high = addInt(addInt(middle.getHigh(), arith::MulIOp::create(b, m, window(0))), carry);
   // The nearest quarter, and the signed rest in units of 2^-32. The rest is added from three parts
   // that floats represent: its first 24 bits, 8 more, and the 32 bits of `low`.
@@ -499,7 +533,8 @@ Expander::Turn Expander::largeTurn(Value x) {
 Value Expander::sinOf(Turn turn) {
   auto [quarters, r] = turn;
   Value square = mul(r, r);
-  Value s = polynomial(square, {-1.666666716e-01f, 8.333331905e-03f, -1.984008268e-04f, 2.724931392e-06f});
+  Value s = polynomial(square,
+                       {-1.666666716e-01f, 8.333331905e-03f, -1.984008268e-04f, 2.724931392e-06f});
   Value c = polynomial(square, {4.166666418e-02f, -1.388830016e-03f, 2.454743662e-05f});
   Value sine = fma(mul(r, square), s, r);
   Value cosine = fma(mul(square, square), c, fma(square, f(-0.5f), f(1.0f)));
@@ -514,8 +549,8 @@ Value Expander::sinOfMagnitude(Value magnitude, int quarters) {
   const auto any = [&] {
     Value isLarge = arith::CmpFOp::create(b, Predicate::OGE, magnitude, f(kLargeAngle));
     const Turn near = smallTurn(magnitude), far = largeTurn(magnitude);
-    const Value sine =
-        sinOf(more({select(isLarge, far.quarters, near.quarters), select(isLarge, far.rest, near.rest)}));
+    const Value sine = sinOf(
+        more({select(isLarge, far.quarters, near.quarters), select(isLarge, far.rest, near.rest)}));
     return select(compare(Predicate::OLT, magnitude, kInfinity), sine, f(kNan));
   };
   return whereAll(
@@ -553,7 +588,8 @@ Expander::Pair Expander::log2Pair(Value x) {
   Value quotient = mul(r, inverse), minus = negative(quotient);
   Value rest = fma(minus, denominator.low, fma(minus, denominator.high, r));
   const Pair s{quotient, mul(rest, inverse)}, square = productOf(s, s);
-  Value tail = mul(square.high, polynomial(square.high, {1.0f / 5, 1.0f / 7, 1.0f / 9, 1.0f / 11, 1.0f / 13}));
+  Value tail = mul(square.high,
+                   polynomial(square.high, {1.0f / 5, 1.0f / 7, 1.0f / 9, 1.0f / 11, 1.0f / 13}));
   const Pair w = productOf(square, sumOf(f(kThird), tail, f(kThirdLow)));
   const Pair scaled = productOf(s, {f(2 * kLog2eHigh), f(2 * kLog2eLow)});
   const Pair log = productOf(scaled, sumOf(one, w.high, w.low));
@@ -604,7 +640,8 @@ Value Expander::pow(Value x, Value y) {
   Value refused = both(both(compare(Predicate::OLT, x, 0.0f), isFinite), fractional);
   Value isNan = arith::CmpFOp::create(b, Predicate::UNO, y, y);
   result = select(either(refused, isNan), f(kNan), result);
-  return select(either(compare(Predicate::OEQ, y, 0.0f), compare(Predicate::OEQ, x, 1.0f)), f(1.0f), result);
+  return select(either(compare(Predicate::OEQ, y, 0.0f), compare(Predicate::OEQ, x, 1.0f)), f(1.0f),
+                result);
 }
 
 using Expansion = Value (Expander::*)(Value);
@@ -642,7 +679,8 @@ void saturate(arith::FPToSIOp cast) {
   Type wide = b.getF32Type();
   if (auto vector = dyn_cast<VectorType>(x.getType())) wide = vector.clone(wide);
   if (x.getType() != wide) x = arith::ExtFOp::create(b, wide, x);
-  auto call = LLVM::CallIntrinsicOp::create(b, cast.getType(), b.getStringAttr("llvm.fptosi.sat"), ValueRange(x));
+  auto call = LLVM::CallIntrinsicOp::create(b, cast.getType(), b.getStringAttr("llvm.fptosi.sat"),
+                                            ValueRange(x));
   cast.replaceAllUsesWith(call.getResult(0));
   cast.erase();
 }
@@ -654,7 +692,8 @@ bool isNotNegative(Value x) {
   if (matchPattern(x, m_ConstantFloat(&constant))) return !constant.isNegative();
   Operation* op = x.getDefiningOp();
   if (isa_and_present<math::ExpOp, math::Exp2Op, math::AbsFOp>(op)) return true;
-  return isa_and_present<arith::MulFOp, arith::MinimumFOp>(op) && llvm::all_of(op->getOperands(), isNotNegative);
+  return isa_and_present<arith::MulFOp, arith::MinimumFOp>(op) &&
+         llvm::all_of(op->getOperands(), isNotNegative);
 }
 
 // Returns true for an approximate division by 1 plus a value that is not negative. The constant is
@@ -662,7 +701,8 @@ bool isNotNegative(Value x) {
 bool isByOneOrMore(arith::DivFOp division) {
   if (!arith::bitEnumContainsAny(division.getFastmath(), arith::FastMathFlags::afn)) return false;
   if (auto fma = division.getRhs().getDefiningOp<math::FmaOp>())
-    return isNotNegative(fma.getA()) && isNotNegative(fma.getB()) && matchPattern(fma.getC(), m_OneFloat());
+    return isNotNegative(fma.getA()) && isNotNegative(fma.getB()) &&
+           matchPattern(fma.getC(), m_OneFloat());
   auto sum = division.getRhs().getDefiningOp<arith::AddFOp>();
   return sum && isNotNegative(sum.getLhs()) && matchPattern(sum.getRhs(), m_OneFloat());
 }
@@ -677,11 +717,13 @@ LogicalResult expandMath(Operation* root, MathFlavor flavor) {
     if (auto cast = dyn_cast<arith::FPToSIOp>(op)) casts.push_back(cast);
     if (isExpanded(op)) found.push_back(op);
     auto division = dyn_cast<arith::DivFOp>(op);
-    if (flavor == MathFlavor::nvptx && division && isByOneOrMore(division)) quotients.push_back(division);
+    if (flavor == MathFlavor::nvptx && division && isByOneOrMore(division))
+      quotients.push_back(division);
   });
   llvm::for_each(casts, saturate);
   for (arith::DivFOp division : quotients) {
-    division.replaceAllUsesWith(Expander(division, flavor).quotient(division.getLhs(), division.getRhs()));
+    division.replaceAllUsesWith(
+        Expander(division, flavor).quotient(division.getLhs(), division.getRhs()));
     division.erase();
   }
   for (Operation* op : found) {

@@ -20,8 +20,8 @@ enum class MathFlavor : uint8_t {
 ///  - tanh and erf: 1e-6 + 1e-5 relative
 ///  - exp2: 2.5 ulp
 ///  - nvptx with fastmath<afn>: the errors of the approximate instructions
-///  - other flavors with fastmath<afn>: exponentials have 3 ulp between 2^-126 and 2^127 and are 0 or
-///    infinite outside; exp also has the rounding error of its argument to base 2
+///  - other flavors with fastmath<afn>: exponentials have 3 ulp between 2^-126 and 2^127, and are
+///    0 or infinite outside; exp also has the rounding error of its argument to base 2
 ///
 /// generic and avx512 give the same bits for normal results up to 2^127. arith.fptosi saturates,
 /// and gives 0 for NaN.

@@ -27,7 +27,8 @@ struct Format {
 };
 
 Format formatOf(Type type) {
-  if (isa<Float8E5M2Type>(type)) return {.fraction = 2, .bias = 15, .special = 0x7c, .largest = 57344};
+  if (isa<Float8E5M2Type>(type))
+    return {.fraction = 2, .bias = 15, .special = 0x7c, .largest = 57344};
   return {.fraction = 3, .bias = 7, .special = 0x7f, .largest = 448};
 }
 
@@ -48,7 +49,8 @@ class Converter {
   }
   Value constant(Type type, TypedAttr scalar) {
     auto vector = dyn_cast<VectorType>(type);
-    return arith::ConstantOp::create(b, vector ? SplatElementsAttr::get(vector, Attribute(scalar)) : scalar);
+    return arith::ConstantOp::create(
+        b, vector ? SplatElementsAttr::get(vector, Attribute(scalar)) : scalar);
   }
   Value i(int32_t value) { return constant(i32, b.getI32IntegerAttr(value)); }
   Value f(float value) { return constant(f32, b.getF32FloatAttr(value)); }
@@ -56,7 +58,9 @@ class Converter {
   Value add(Value x, Value y) { return arith::AddIOp::create(b, x, y); }
   Value shiftLeft(Value x, int n) { return arith::ShLIOp::create(b, x, i(n)); }
   Value shiftRight(Value x, int n) { return arith::ShRUIOp::create(b, x, i(n)); }
-  Value less(Value x, int32_t limit) { return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, x, i(limit)); }
+  Value less(Value x, int32_t limit) {
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, x, i(limit));
+  }
   Value select(Value c, Value x, Value y) { return arith::SelectOp::create(b, c, x, y); }
   Value bits(Value x) { return arith::BitcastOp::create(b, i32, x); }
   Value fromBits(Value x) { return arith::BitcastOp::create(b, f32, x); }

@@ -7,9 +7,11 @@
 namespace ligerdsl::compiler {
 
 /// Emits tile.fp8_decode to f32. `codes` is an i8 or a vector of i8.
-mlir::Value decodeFp8(mlir::OpBuilder& builder, mlir::Location loc, mlir::Value codes, mlir::Type format);
+mlir::Value decodeFp8(mlir::OpBuilder& builder, mlir::Location loc, mlir::Value codes,
+                      mlir::Type format);
 
 /// Emits tile.fp8_encode of an f32 scalar or vector. A NaN becomes 0x7f with its sign.
-mlir::Value encodeFp8(mlir::OpBuilder& builder, mlir::Location loc, mlir::Value numbers, mlir::Type format);
+mlir::Value encodeFp8(mlir::OpBuilder& builder, mlir::Location loc, mlir::Value numbers,
+                      mlir::Type format);
 
 }  // namespace ligerdsl::compiler

@@ -118,22 +118,26 @@ class TgpuAllocateSharedPass : public impl::TgpuAllocateSharedPassBase<TgpuAlloc
   std::vector<Buffer> collect() {
     std::vector<Buffer> buffers;
     getOperation().walk([&](Operation* op) {
-      const auto add = [&](int64_t bytes, int64_t alignment, bool alone, bool byTensor, Interval used) {
+      const auto add = [&](int64_t bytes, int64_t alignment, bool alone, bool byTensor,
+                           Interval used) {
         const int64_t all = llvm::alignTo(bytes, kLeastAlignment);
-        buffers.push_back({op, all, alignment, alone || all <= kUnsharedBytes, byTensor, wholeLife(op), used});
+        buffers.push_back(
+            {op, all, alignment, alone || all <= kUnsharedBytes, byTensor, wholeLife(op), used});
       };
       if (auto alloc = dyn_cast<tgpu::LocalAllocOp>(op))
         add(bufferBytes(alloc.getType()), bufferAlignment(alloc.getType()),
-            llvm::any_of(op->getUsers(), llvm::IsaPred<tgpu::ClusterSendOp>), /*byTensor=*/false, wholeLife(op));
+            llvm::any_of(op->getUsers(), llvm::IsaPred<tgpu::ClusterSendOp>), /*byTensor=*/false,
+            wholeLife(op));
       auto ring = dyn_cast<tgpu::RingOp>(op);
       if (!ring) return;
       const bool byTensor = ring.getType().getFill() == tgpu::RingFill::tensor;
       for (auto [part, bytes] : llvm::enumerate(bufferBytes(ring.getType()))) {
         if (part < ring.getType().getParts().size())
-          add(bytes, bufferAlignment(ring.getType().part(part)), ring.getType().hasBarriers() && !byTensor, byTensor,
-              shortestLife(ring));
+          add(bytes, bufferAlignment(ring.getType().part(part)),
+              ring.getType().hasBarriers() && !byTensor, byTensor, shortestLife(ring));
         else  // mbarriers of filled slots; in clusters, mbarriers of free slots after them
-          add(byTensor && getOperation()->hasAttr(kNumCtasAttr) ? 2 * bytes : bytes, kLeastAlignment, /*alone=*/true,
+          add(byTensor && getOperation()->hasAttr(kNumCtasAttr) ? 2 * bytes : bytes,
+              kLeastAlignment, /*alone=*/true,
               /*byTensor=*/false, wholeLife(op));
       }
     });
@@ -144,8 +148,10 @@ class TgpuAllocateSharedPass : public impl::TgpuAllocateSharedPassBase<TgpuAlloc
     int64_t total = 0;
     for (const Buffer& buffer : buffers) total += buffer.bytes;
     bool separate = total <= kSeparateBytes;
-    SmallVector<Buffer*> order = llvm::map_to_vector(buffers, [](Buffer& buffer) { return &buffer; });
-    if (!separate) llvm::stable_sort(order, [](Buffer* a, Buffer* b) { return a->bytes > b->bytes; });
+    SmallVector<Buffer*> order =
+        llvm::map_to_vector(buffers, [](Buffer& buffer) { return &buffer; });
+    if (!separate)
+      llvm::stable_sort(order, [](Buffer* a, Buffer* b) { return a->bytes > b->bytes; });
     SmallVector<Buffer*> placed;
     int64_t end = 0;
     for (Buffer* buffer : order) {

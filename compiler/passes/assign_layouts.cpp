@@ -68,7 +68,8 @@ void rematerializeCreators(func::FuncOp func) {
 // Returns true if an operand is loaded with k across its rows: B unless it is permuted, and A if it
 // is permuted.
 bool hasKAcrossRows(Value operand, bool second) {
-  if (auto conversion = operand.getDefiningOp<tgpu::ConvertLayoutOp>()) operand = conversion.getSource();
+  if (auto conversion = operand.getDefiningOp<tgpu::ConvertLayoutOp>())
+    operand = conversion.getSource();
   auto permute = operand.getDefiningOp<tile::PermuteOp>();
   if (permute) operand = permute.getSource();
   return operand.getDefiningOp<tile::LoadTileOp>() && second != static_cast<bool>(permute);
@@ -78,7 +79,8 @@ void separateOperands(func::FuncOp func) {
   func.walk([](tile::DotOp dot) {
     OpBuilder builder(dot);
     for (OpOperand* operand : {&dot.getAMutable(), &dot.getBMutable()})
-      operand->set(tgpu::ConvertLayoutOp::create(builder, dot.getLoc(), operand->get().getType(), operand->get()));
+      operand->set(tgpu::ConvertLayoutOp::create(builder, dot.getLoc(), operand->get().getType(),
+                                                 operand->get()));
   });
 }
 
@@ -100,21 +102,24 @@ bool separateStores(const LayoutClasses& classes, const Threads& threads) {
     const LayoutClass& accs = classes.classes[classes.classOf(dot.getResult())];
     for (Operation* access : accs.accesses) {
       auto store = dyn_cast<tile::StoreTileOp>(access);
-      auto type = store ? dyn_cast<RankedTensorType>(store.getValue().getType()) : RankedTensorType();
+      auto type =
+          store ? dyn_cast<RankedTensorType>(store.getValue().getType()) : RankedTensorType();
       if (!type || !type.getElementType().isIntOrFloat() || repeatsWith(dot, store)) continue;
       const int64_t bytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
       const int64_t vector = tile::kVectorBytes / bytes, elements = type.getNumElements();
       const bool adds = store.getAdds() && reasonNoTensorCores(dot, threads).empty();
-      const bool gains = adds || (bytes <= kNarrowBytes && elements * bytes <= kMostBytes * threads.ctas);
-      if (gains && accessShape(store).vector >= vector && elements % (threads.count() * vector) == 0)
+      const bool gains =
+          adds || (bytes <= kNarrowBytes && elements * bytes <= kMostBytes * threads.ctas);
+      if (gains && accessShape(store).vector >= vector &&
+          elements % (threads.count() * vector) == 0)
         stores.insert(store);
     }
   }
   for (Operation* op : stores) {
     auto store = cast<tile::StoreTileOp>(op);
     OpBuilder builder(store);
-    store.getValueMutable().assign(
-        tgpu::ConvertLayoutOp::create(builder, store.getLoc(), store.getValue().getType(), store.getValue()));
+    store.getValueMutable().assign(tgpu::ConvertLayoutOp::create(
+        builder, store.getLoc(), store.getValue().getType(), store.getValue()));
   }
   return !stores.empty();
 }
@@ -128,12 +133,14 @@ void pairLanesOfStores(func::FuncOp func) {
   constexpr int64_t kWordBytes = 4, kVector = tile::kVectorBytes / kWordBytes;
   func.walk([](tile::StoreTileOp store) {
     auto type = dyn_cast<RankedTensorType>(store.getValue().getType());
-    if (!type || !type.getElementType().isIntOrFloat() || type.getElementTypeBitWidth() != 8 * kWordBytes ||
-        store.getAdds())
+    if (!type || !type.getElementType().isIntOrFloat() ||
+        type.getElementTypeBitWidth() != 8 * kWordBytes || store.getAdds())
       return;
     const LinearLayout layout = layoutOf(type);
     const AccessShape access = accessShape(store);
-    if (access.fastDim < 0 || access.vector != kVector || layout.contiguous(access.fastDim) != 2 * kVector) return;
+    if (access.fastDim < 0 || access.vector != kVector ||
+        layout.contiguous(access.fastDim) != 2 * kVector)
+      return;
     LinearLayout::Basis next(type.getRank(), 0);  // start of the next lane's vectors
     next[access.fastDim] = 2 * kVector;
     const BitSwap bits{static_cast<int>(llvm::Log2_64(kVector)), 0};
@@ -151,9 +158,9 @@ void hoistOperands(func::FuncOp func) {
   func.walk([](tile::DotOp dot) {
     for (Value operand : {dot.getA(), dot.getB()}) {
       auto conversion = operand.getDefiningOp<tgpu::ConvertLayoutOp>();
-      if (!conversion ||
-          layoutOf(operand).registers() * getElementTypeOrSelf(operand.getType()).getIntOrFloatBitWidth() >
-              8 * kMostBytes)
+      if (!conversion || layoutOf(operand).registers() *
+                                 getElementTypeOrSelf(operand.getType()).getIntOrFloatBitWidth() >
+                             8 * kMostBytes)
         continue;
       Operation* at = conversion;
       for (auto loop = dot->getParentOfType<LoopLikeOpInterface>();
@@ -167,14 +174,16 @@ void hoistOperands(func::FuncOp func) {
 
 class Assigner {
  public:
-  Assigner(LayoutClasses& classes, const Threads& threads, bool wgmma) : all(classes), threads(threads), wgmma(wgmma) {}
+  Assigner(LayoutClasses& classes, const Threads& threads, bool wgmma)
+      : all(classes), threads(threads), wgmma(wgmma) {}
 
   void run() {
     std::vector<int> order(all.classes.size());
     std::iota(order.begin(), order.end(), 0);
     auto weight = [&](int number) {
       const LayoutClass& tiles = all.classes[number];
-      return std::tuple(tiles.accesses.empty() ? 0 : tiles.elements(), tiles.elements(), widestVector(tiles));
+      return std::tuple(tiles.accesses.empty() ? 0 : tiles.elements(), tiles.elements(),
+                        widestVector(tiles));
     };
     llvm::stable_sort(order, [&](int a, int b) { return weight(a) > weight(b); });
     anchorDots();
@@ -205,7 +214,8 @@ class Assigner {
     llvm::SmallDenseSet<int> fit, others;
     for (tile::DotOp dot : all.dots) {
       const bool possible = wgmma && couldUseWgmma(dot, threads);
-      if (!possible || readsSlots(dot, threads)) (possible ? fit : others).insert(all.classOf(dot.getResult()));
+      if (!possible || readsSlots(dot, threads))
+        (possible ? fit : others).insert(all.classOf(dot.getResult()));
     }
     for (int number : others) fit.erase(number);
     return fit;
@@ -213,7 +223,8 @@ class Assigner {
 
   // Accumulators of equal shapes have equal layouts, so that a class has one layout.
   void anchorDots() {
-    const llvm::SmallDenseSet<int> rows = accumulatorsOfWholeRows(), groups = accumulatorsForWgmma();
+    const llvm::SmallDenseSet<int> rows = accumulatorsOfWholeRows(),
+                                   groups = accumulatorsForWgmma();
     for (tile::DotOp dot : all.dots) {
       const int number = all.classOf(dot.getResult());
       const DotLayouts layouts = layoutsOf(dot, threads,
@@ -232,11 +243,13 @@ class Assigner {
   LinearLayout choose(int number) const {
     const LayoutClass& tiles = all.classes[number];
     LinearLayout preferred = preferredLayout(tiles, threads);
-    for (int64_t vector = preferredVector(tiles, threads.count()); vector <= widestVector(tiles); vector *= 2) {
+    for (int64_t vector = preferredVector(tiles, threads.count()); vector <= widestVector(tiles);
+         vector *= 2) {
       LinearLayout candidate = blockedLayout(tiles, threads, vector);
       bool fits = llvm::all_of(all.relations, [&](const LayoutRelation& relation) {
         const std::optional<LinearLayout>& source = all.classes[relation.source].layout;
-        return relation.result != number || !source || sourceLayout(relation.op, candidate) == source;
+        return relation.result != number || !source ||
+               sourceLayout(relation.op, candidate) == source;
       });
       if (fits) return candidate;
     }
@@ -252,7 +265,8 @@ class Assigner {
         if (relation.source == number && !keepsWarpsBusy(relation, layout) &&
             offer(relation.result, start, resultLayout(relation.op, layout)))
           pending.push_back(relation.result);
-        if (relation.result == number && offer(relation.source, start, sourceLayout(relation.op, layout)))
+        if (relation.result == number &&
+            offer(relation.source, start, sourceLayout(relation.op, layout)))
           pending.push_back(relation.source);
       }
     }
@@ -265,7 +279,8 @@ class Assigner {
     const LayoutClass& result = all.classes[relation.result];
     if (!reduce) return false;
     const BitMasks moving = source.along(reduce.getAxis());
-    return (moving.warp != 0 || moving.cta != 0) && !result.accesses.empty() && result.elements() >= threads.count();
+    return (moving.warp != 0 || moving.cta != 0) && !result.accesses.empty() &&
+           result.elements() >= threads.count();
   }
 
   // Assigns a layout that follows from the layout of class `start`. Tiles that are accessed in
@@ -283,7 +298,8 @@ class Assigner {
   bool isWideEnough(const LayoutClass& tiles, const LinearLayout& layout) const {
     LinearLayout preferred = preferredLayout(tiles, threads);
     for (int dim = 0; dim < layout.rank(); ++dim)
-      if (layout.contiguous(dim) < std::min(preferred.contiguous(dim), preferredVector(tiles, threads.count())))
+      if (layout.contiguous(dim) <
+          std::min(preferred.contiguous(dim), preferredVector(tiles, threads.count())))
         return false;
     return true;
   }
@@ -297,17 +313,21 @@ void setType(Value value, const LinearLayout& layout) {
   RankedTensorType type = withLayout(cast<RankedTensorType>(value.getType()), layout);
   value.setType(type);
   if (auto constant = value.getDefiningOp<arith::ConstantOp>())
-    constant.setValueAttr(cast<TypedAttr>(cast<DenseElementsAttr>(constant.getValue()).reshape(type)));
+    constant.setValueAttr(
+        cast<TypedAttr>(cast<DenseElementsAttr>(constant.getValue()).reshape(type)));
 }
 
 Value convert(OpBuilder& builder, Location loc, Value value, const LinearLayout& layout) {
   auto type = withLayout(cast<RankedTensorType>(value.getType()), layout);
-  return type == value.getType() ? value : tgpu::ConvertLayoutOp::create(builder, loc, type, value).getResult();
+  return type == value.getType()
+             ? value
+             : tgpu::ConvertLayoutOp::create(builder, loc, type, value).getResult();
 }
 
 // Gives a result the layout that its op produces, and converts it to the layout that its users
 // expect.
-void convertResult(Operation* op, unsigned number, const LinearLayout& produced, const LinearLayout& expected) {
+void convertResult(Operation* op, unsigned number, const LinearLayout& produced,
+                   const LinearLayout& expected) {
   Value result = op->getResult(number);
   setType(result, produced);
   OpBuilder builder(op->getContext());
@@ -332,8 +352,9 @@ void matchShapeOp(Operation* op) {
   }
   // A reshape whose map is not linear: correct in every thread, because each has all elements.
   auto whole = [&](Value value) {
-    return LinearLayout::replicated(LinearLayout::Shape(cast<RankedTensorType>(value.getType()).getShape()),
-                                    result.lanes(), result.warps(), result.ctas());
+    return LinearLayout::replicated(
+        LinearLayout::Shape(cast<RankedTensorType>(value.getType()).getShape()), result.lanes(),
+        result.warps(), result.ctas());
   };
   op->setOperand(0, convert(builder, op->getLoc(), source, whole(source)));
   convertResult(op, 0, whole(op->getResult(0)), result);
@@ -347,37 +368,42 @@ void remarkNarrowAccess(Operation* op) {
   const int64_t bytes = std::max<int64_t>(1, type.getElementTypeBitWidth() / 8);
   const LinearLayout layout = layoutOf(type);
   const int64_t threads = layout.lanes() * layout.warps() * layout.ctas();
-  const int64_t wanted =
-      llvm::bit_floor<uint64_t>(std::min(tile::kVectorBytes / bytes, type.getNumElements() / threads));
+  const int64_t wanted = llvm::bit_floor<uint64_t>(
+      std::min(tile::kVectorBytes / bytes, type.getNumElements() / threads));
   if (wanted <= 1) return;
   const AccessShape proved = accessShape(op);
   if (proved.vector < wanted) {
-    missed(op, RemarkId::narrow_access) << "accesses of " << proved.vector * bytes << " bytes, not " << wanted * bytes
-                                        << ": " << whyNarrow(op);
+    missed(op, RemarkId::narrow_access) << "accesses of " << proved.vector * bytes << " bytes, not "
+                                        << wanted * bytes << ": " << whyNarrow(op);
   } else if (int64_t held = layout.contiguous(proved.fastDim); held < wanted) {
-    missed(op, RemarkId::narrow_layout) << "accesses of " << held * bytes << " bytes, not " << wanted * bytes
-                                        << ": the layout of its uses gives each thread " << held
-                                        << " contiguous elements; use tiles along the same dimension";
+    missed(op, RemarkId::narrow_layout)
+        << "accesses of " << held * bytes << " bytes, not " << wanted * bytes
+        << ": the layout of its uses gives each thread " << held
+        << " contiguous elements; use tiles along the same dimension";
   }
 }
 
 // Returns true for conversions by separateStores and pairLanesOfStores.
 bool isForStore(tgpu::ConvertLayoutOp op) {
   auto store = dyn_cast_or_null<tile::StoreTileOp>(op->getNextNode());
-  return store && store.getValue() == op.getResult() && op->hasOneUse() && op->getLoc() == store->getLoc();
+  return store && store.getValue() == op.getResult() && op->hasOneUse() &&
+         op->getLoc() == store->getLoc();
 }
 
 // Reductions exchange their results anyway, so their conversions get no remark.
 void remarkConversion(tgpu::ConvertLayoutOp op) {
   const bool inLoop = op->getParentOfType<scf::ForOp>() != nullptr;
   if (!inLoop || op.getSource().getDefiningOp<tile::ReduceOp>() ||
-      llvm::all_of(op->getUsers(), llvm::IsaPred<tile::DotOp>) || isForStore(op) || !passesMemory(op))
+      llvm::all_of(op->getUsers(), llvm::IsaPred<tile::DotOp>) || isForStore(op) ||
+      !passesMemory(op))
     return;
   auto type = cast<RankedTensorType>(op.getResult().getType());
-  const int64_t bytes = type.getNumElements() * std::max<int64_t>(1, type.getElementTypeBitWidth() / 8);
+  const int64_t bytes =
+      type.getNumElements() * std::max<int64_t>(1, type.getElementTypeBitWidth() / 8);
   missed(op, RemarkId::layout_change_in_loop)
       << "change of layout in a loop: each iteration moves " << bytes
-      << " bytes through shared memory; do it outside of the loop, or load the tile in the shape in which it is "
+      << " bytes through shared memory; do it outside of the loop, or load the tile in the shape "
+         "in which it is "
          "used";
 }
 
@@ -396,7 +422,8 @@ class TileAssignLayoutsPass : public impl::TileAssignLayoutsPassBase<TileAssignL
     const program::GpuArch* arch = archNamed(getOperation(), archName);
     if (!arch) return signalPassFailure();
     if (numWarps < 1 || !llvm::isPowerOf2_64(numWarps) || numWarps > program::kMaxWarps) {
-      getOperation().emitError("num_warps is ") << int(numWarps) << "; expected a power of two from 1 to 32";
+      getOperation().emitError("num_warps is ")
+          << int(numWarps) << "; expected a power of two from 1 to 32";
       return signalPassFailure();
     }
     if (numCtas < 1 || !llvm::isPowerOf2_64(numCtas) || numCtas > program::kMaxCluster) {
@@ -407,7 +434,8 @@ class TileAssignLayoutsPass : public impl::TileAssignLayoutsPassBase<TileAssignL
     tileScalarAtomics(getOperation());
     rematerializeCreators(getOperation());
     separateOperands(getOperation());
-    if (numCtas > 1) getOperation()->setAttr(kNumCtasAttr, Builder(&getContext()).getI64IntegerAttr(numCtas));
+    if (numCtas > 1)
+      getOperation()->setAttr(kNumCtasAttr, Builder(&getContext()).getI64IntegerAttr(numCtas));
     LayoutClasses found, separated;
     if (failed(found.build(getOperation()))) return signalPassFailure();
     const bool stores = separateStores(found, {numWarps, numCtas});
@@ -436,7 +464,8 @@ class TileAssignLayoutsPass : public impl::TileAssignLayoutsPassBase<TileAssignL
         if (auto tensor = dyn_cast<RankedTensorType>(type))
           for (int64_t size : tensor.getShape())
             if (!tile::isTileDim(size)) {
-              op->emitOpError("has a tile dimension of ") << size << "; expected c * 2^n with odd c <= 31";
+              op->emitOpError("has a tile dimension of ")
+                  << size << "; expected c * 2^n with odd c <= 31";
               return WalkResult::interrupt();
             }
       return WalkResult::advance();
@@ -447,9 +476,11 @@ class TileAssignLayoutsPass : public impl::TileAssignLayoutsPassBase<TileAssignL
   void remarkDot(tile::DotOp dot) {
     if (const std::string why = reasonNoTensorCores(dot, {numWarps, numCtas}); !why.empty())
       missed(dot, RemarkId::tensor_cores_not_used) << "tensor cores: not used: " << why;
-    else if (dot.isInt8() && (hasKAcrossRows(dot.getA(), false) || hasKAcrossRows(dot.getB(), true)))
+    else if (dot.isInt8() &&
+             (hasKAcrossRows(dot.getA(), false) || hasKAcrossRows(dot.getB(), true)))
       missed(dot, RemarkId::i8_read_by_bytes)
-          << "an i8 operand is read byte by byte: it is not contiguous along k; store it with k along its rows";
+          << "an i8 operand is read byte by byte: it is not contiguous along k; store it with k "
+             "along its rows";
   }
 };
 

@@ -38,8 +38,8 @@ std::optional<LinearLayout> stretchOf(const LinearLayout& sums, int64_t columns)
   if (sumsLayout(shape) != sums || shape.part == WarpPart::square) return std::nullopt;
   shape.n = columns;
   const LinearLayout part = sumsLayout(shape);
-  const bool same =
-      part.bases(Axis::lane) == sums.bases(Axis::lane) && part.bases(Axis::warp) == sums.bases(Axis::warp);
+  const bool same = part.bases(Axis::lane) == sums.bases(Axis::lane) &&
+                    part.bases(Axis::warp) == sums.bases(Axis::warp);
   return same && shapeOf(part, mmaK(2)).part == shape.part ? std::optional(part) : std::nullopt;
 }
 
@@ -49,7 +49,8 @@ tgpu::ConvertLayoutOp conversionOf(tile::StoreTileOp store) {
 }
 
 int64_t partsOf(RankedTensorType whole) {
-  const int64_t bytes = whole.getNumElements() * whole.getElementTypeBitWidth() / 8 / layoutOf(whole).ctas();
+  const int64_t bytes =
+      whole.getNumElements() * whole.getElementTypeBitWidth() / 8 / layoutOf(whole).ctas();
   int64_t parts = 1;
   while (bytes / parts > kMostBytes && whole.getDimSize(1) % (2 * parts) == 0) parts *= 2;
   return parts;
@@ -59,12 +60,14 @@ int64_t partsOf(RankedTensorType whole) {
 bool madeByTensorCopies(tile::StoreTileOp store, bool hasThem) {
   tgpu::ConvertLayoutOp conversion = conversionOf(store);
   Value source = conversion ? conversion.getSource() : store.getValue();
-  std::string why = hasThem ? reasonNoTensorStore(store, source) : "the target has none (sm_90 and later have)";
+  std::string why =
+      hasThem ? reasonNoTensorStore(store, source) : "the target has none (sm_90 and later have)";
   if (why.empty()) {
     const LinearLayout sums = layoutOf(source);
     const auto whole = cast<RankedTensorType>(source.getType());
     const int64_t parts = partsOf(whole);
-    if (const auto stretch = parts == 1 ? std::optional(sums) : stretchOf(sums, whole.getDimSize(1) / parts)) {
+    if (const auto stretch =
+            parts == 1 ? std::optional(sums) : stretchOf(sums, whole.getDimSize(1) / parts)) {
       if (store.getCache() == tile::CacheHint::streaming)
         missed(store, RemarkId::store_hint_ignored)
             << "cache = streaming: not done: TMA copies have no such hint; use evict = first";
@@ -81,7 +84,8 @@ bool madeByTensorCopies(tile::StoreTileOp store, bool hasThem) {
 
 bool cut(tile::StoreTileOp store, tgpu::ConvertLayoutOp conversion) {
   auto whole = cast<RankedTensorType>(conversion.getType());
-  if (store.getAlignmentOffset() || whole.getRank() != 2 || store.getTileShape().back() != whole.getDimSize(1))
+  if (store.getAlignmentOffset() || whole.getRank() != 2 ||
+      store.getTileShape().back() != whole.getDimSize(1))
     return false;
   const int64_t bytes = whole.getElementTypeBitWidth() / 8;
   const int64_t parts = partsOf(whole);
@@ -90,21 +94,28 @@ bool cut(tile::StoreTileOp store, tgpu::ConvertLayoutOp conversion) {
   const int64_t columns = whole.getDimSize(1) / parts, vector = kVectorBytes / bytes;
   const std::optional<LinearLayout> stretch = stretchOf(from, columns);
   const int64_t threads = to.lanes() * to.warps() * to.ctas();
-  if (!stretch || whole.getDimSize(0) * columns % (threads * vector) != 0 || to.contiguous(1) < vector) return false;
-  const RankedTensorType type = RankedTensorType::get({whole.getDimSize(0), columns}, whole.getElementType());
-  const LinearLayout stored = LinearLayout::blocked(stretch->shape(), vector, to.lanes(), to.warps(), {to.ctas(), {0}});
+  if (!stretch || whole.getDimSize(0) * columns % (threads * vector) != 0 ||
+      to.contiguous(1) < vector)
+    return false;
+  const RankedTensorType type =
+      RankedTensorType::get({whole.getDimSize(0), columns}, whole.getElementType());
+  const LinearLayout stored =
+      LinearLayout::blocked(stretch->shape(), vector, to.lanes(), to.warps(), {to.ctas(), {0}});
   OpBuilder builder(store);
   const Location loc = store.getLoc();
   SmallVector<int64_t> shape(store.getTileShape());
   shape.back() = columns;
   for (int64_t part = 0; part < parts; ++part) {
     SmallVector<Value> indices(store.getIndices());
-    Value times = arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(indices.back().getType(), parts));
-    Value plus = arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(indices.back().getType(), part));
+    Value times = arith::ConstantOp::create(
+        builder, loc, builder.getIntegerAttr(indices.back().getType(), parts));
+    Value plus = arith::ConstantOp::create(builder, loc,
+                                           builder.getIntegerAttr(indices.back().getType(), part));
     indices.back() = arith::MulIOp::create(builder, loc, indices.back(), times);
     indices.back() = arith::AddIOp::create(builder, loc, indices.back(), plus);
-    Value tile = tgpu::StretchOp::create(builder, loc, withLayout(type, *stretch), conversion.getSource(),
-                                         ArrayRef<int64_t>{0, part * columns});
+    Value tile =
+        tgpu::StretchOp::create(builder, loc, withLayout(type, *stretch), conversion.getSource(),
+                                ArrayRef<int64_t>{0, part * columns});
     tile = tgpu::ConvertLayoutOp::create(builder, loc, withLayout(type, stored), tile);
     auto one = cast<tile::StoreTileOp>(builder.clone(*store));
     one.getValueMutable().assign(tile);

@@ -66,7 +66,8 @@ Shape insertSize(Shape shape, int axis, int64_t size) {
 // that moves along the axis becomes bit i of the axis.
 LinearLayout perWarpLayout(const LinearLayout& source, int axis) {
   LinearLayout slice = source.slice(axis);
-  Bases warp = insertAxis(slice.bases(Axis::warp), axis), cta = insertAxis(slice.bases(Axis::cta), axis);
+  Bases warp = insertAxis(slice.bases(Axis::warp), axis),
+        cta = insertAxis(slice.bases(Axis::cta), axis);
   int64_t position = 1;
   auto number = [&](Bases& bases, uint64_t moving) {
     for (size_t bit = 0; bit < bases.size(); ++bit) {
@@ -77,7 +78,8 @@ LinearLayout perWarpLayout(const LinearLayout& source, int axis) {
   };
   number(warp, source.along(axis).warp);
   number(cta, source.along(axis).cta);
-  return LinearLayout(insertSize(slice.shape(), axis, position), insertAxis(slice.bases(Axis::reg), axis),
+  return LinearLayout(insertSize(slice.shape(), axis, position),
+                      insertAxis(slice.bases(Axis::reg), axis),
                       insertAxis(slice.bases(Axis::lane), axis), std::move(warp), std::move(cta));
 }
 
@@ -85,7 +87,8 @@ LinearLayout perWarpLayout(const LinearLayout& source, int axis) {
 // hold copies, few to registers.
 LinearLayout gatherLayout(const LinearLayout& target, int axis, int64_t size) {
   const int rank = target.rank() + 1;
-  Bases reg = insertAxis(target.bases(Axis::reg), axis), lane = insertAxis(target.bases(Axis::lane), axis);
+  Bases reg = insertAxis(target.bases(Axis::reg), axis),
+        lane = insertAxis(target.bases(Axis::lane), axis);
   Bases values;
   for (int64_t offset = 1; offset < size; offset *= 2) values.push_back(along(rank, axis, offset));
 
@@ -94,13 +97,15 @@ LinearLayout gatherLayout(const LinearLayout& target, int axis, int64_t size) {
     if (lane[bit] == Basis(rank, 0)) freeLanes.push_back(bit);
   // Values that do not go to lanes are lowest along the last dimension, so that a thread reads them
   // as vectors.
-  const bool share = size > program::kWarpThreads || (size > kMaxInThread && freeLanes.size() >= values.size());
+  const bool share =
+      size > program::kWarpThreads || (size > kMaxInThread && freeLanes.size() >= values.size());
   const size_t dealt = share ? std::min(values.size(), freeLanes.size()) : 0;
   const size_t kept = values.size() - dealt;
   for (size_t i = 0; i < dealt; ++i) lane[freeLanes[i]] = values[kept + i];
   reg.insert(axis == rank - 1 ? reg.begin() : reg.end(), values.begin(), values.begin() + kept);
   return LinearLayout(insertSize(target.shape(), axis, size), std::move(reg), std::move(lane),
-                      insertAxis(target.bases(Axis::warp), axis), insertAxis(target.bases(Axis::cta), axis));
+                      insertAxis(target.bases(Axis::warp), axis),
+                      insertAxis(target.bases(Axis::cta), axis));
 }
 
 // Moves or copies a combiner region; its terminator becomes tgpu.yield.
@@ -114,18 +119,22 @@ void takeCombiner(Region& from, Region& to) {
   yield->erase();
 }
 
-SmallVector<Value> reduceInWarp(OpBuilder& builder, tile::ReduceOp reduce, ValueRange sources, TypeRange types) {
-  auto op = tgpu::ReduceInWarpOp::create(builder, reduce.getLoc(), types, reduce.getKind(), sources, reduce.getAxis());
+SmallVector<Value> reduceInWarp(OpBuilder& builder, tile::ReduceOp reduce, ValueRange sources,
+                                TypeRange types) {
+  auto op = tgpu::ReduceInWarpOp::create(builder, reduce.getLoc(), types, reduce.getKind(), sources,
+                                         reduce.getAxis());
   takeCombiner(reduce.getCombiner(), op.getCombiner());
   return op.getResults();
 }
 
-SmallVector<Value> convertAll(OpBuilder& builder, Location loc, ValueRange values, const LinearLayout& layout) {
+SmallVector<Value> convertAll(OpBuilder& builder, Location loc, ValueRange values,
+                              const LinearLayout& layout) {
   SmallVector<Value> results;
   for (Value value : values) {
     auto type = withLayout(cast<RankedTensorType>(value.getType()), layout);
-    results.push_back(type == value.getType() ? value
-                                              : tgpu::ConvertLayoutOp::create(builder, loc, type, value).getResult());
+    results.push_back(type == value.getType()
+                          ? value
+                          : tgpu::ConvertLayoutOp::create(builder, loc, type, value).getResult());
   }
   return results;
 }
@@ -175,12 +184,14 @@ void decompose(tile::ReduceOp reduce) {
   for (Value value : sources) {
     Type element = cast<RankedTensorType>(value.getType()).getElementType();
     partialTypes.push_back(withLayout(RankedTensorType::get(perWarp.shape(), element), perWarp));
-    resultTypes.push_back(scalar ? element : withLayout(RankedTensorType::get(target.shape(), element), target));
+    resultTypes.push_back(
+        scalar ? element : withLayout(RankedTensorType::get(target.shape(), element), target));
   }
   SmallVector<Value> partials = reduceInWarp(builder, reduce, sources, partialTypes);
   LinearLayout gathered = gatherLayout(target, axis, perWarp.shape()[axis]);
   SmallVector<Value> values = convertAll(builder, reduce.getLoc(), partials, gathered);
-  replaceResults(reduce, reduceInWarp(builder, reduce, values, resultTypes), conversion.has_value());
+  replaceResults(reduce, reduceInWarp(builder, reduce, values, resultTypes),
+                 conversion.has_value());
 }
 
 // Along the axis: contiguous elements of a lane, then lanes. Warps and remaining lanes go to the
@@ -197,8 +208,8 @@ LinearLayout scanLayout(const LinearLayout& source, int axis) {
     inverse[order[dim]] = dim;
   }
   int64_t linear = int64_t{1} << splitOdd(shape.back()).second;
-  return LinearLayout::blocked(shape, std::max<int64_t>(1, linear / source.lanes()), source.lanes(), source.warps(),
-                               ClusterCut{source.ctas()})
+  return LinearLayout::blocked(shape, std::max<int64_t>(1, linear / source.lanes()), source.lanes(),
+                               source.warps(), ClusterCut{source.ctas()})
       .permute(inverse);
 }
 
@@ -207,9 +218,10 @@ void decompose(tile::ScanOp scan) {
   LinearLayout source = layoutOf(scan.getSources()[0]);
   LinearLayout inWarp = scanLayout(source, scan.getAxis());
   SmallVector<Value> sources = convertAll(builder, scan.getLoc(), scan.getSources(), inWarp);
-  SmallVector<Type> types = llvm::map_to_vector(sources, [](Value value) { return value.getType(); });
-  auto op = tgpu::ScanInWarpOp::create(builder, scan.getLoc(), types, scan.getKind(), sources, scan.getAxis(),
-                                       scan.getReverse());
+  SmallVector<Type> types =
+      llvm::map_to_vector(sources, [](Value value) { return value.getType(); });
+  auto op = tgpu::ScanInWarpOp::create(builder, scan.getLoc(), types, scan.getKind(), sources,
+                                       scan.getAxis(), scan.getReverse());
   takeCombiner(scan.getCombiner(), op.getCombiner());
   SmallVector<Value> results = convertAll(builder, scan.getLoc(), op.getResults(), source);
   scan.replaceAllUsesWith(results);

@@ -11,7 +11,7 @@
 //   2. After the loop one tile.reduce combines the parts, and `combine` adds the value that entered
 //      the loop.
 //
-// The compiler may choose the order of a sum (docs/reference/dsl-overview.md), so this needs no
+// The compiler may choose the order of a sum (docs/reference/dsl-reductions.md), so this needs no
 // permission. Reductions within threads, and those of pairs by an author's combiner, stay in the
 // loop. A reduction that stays, crosses warps and feeds a carried value is a remark if the loop
 // could carry a value per lane instead.
@@ -52,8 +52,8 @@ LinearLayout perThreadLayout(const LinearLayout& source, int axis) {
     }
     return bases;
   };
-  Bases reg = inserted(Axis::reg, 0), lane = inserted(Axis::lane, along.lane), warp = inserted(Axis::warp, along.warp),
-        cta = inserted(Axis::cta, along.cta);
+  Bases reg = inserted(Axis::reg, 0), lane = inserted(Axis::lane, along.lane),
+        warp = inserted(Axis::warp, along.warp), cta = inserted(Axis::cta, along.cta);
   shape.insert(shape.begin() + axis, threads);
   return LinearLayout(shape, std::move(reg), std::move(lane), std::move(warp), std::move(cta));
 }
@@ -80,12 +80,16 @@ bool crossesWarps(tile::ReduceOp reduce) {
 // Returns true if the combiner is this one operation on its two arguments.
 bool combinesBy(tile::ReduceOp reduce, Operation* combine) {
   Block& body = reduce.getCombiner().front();
-  if (body.getNumArguments() != 2 || !llvm::hasSingleElement(body.without_terminator())) return false;
+  if (body.getNumArguments() != 2 || !llvm::hasSingleElement(body.without_terminator()))
+    return false;
   Operation& only = body.front();
   return only.getName() == combine->getName() && only.getNumOperands() == 2 &&
          llvm::all_of(only.getOperands(),
-                      [&](Value value) { return value == body.getArgument(0) || value == body.getArgument(1); }) &&
-         only.getOperand(0) != only.getOperand(1) && body.getTerminator()->getOperand(0) == only.getResult(0);
+                      [&](Value value) {
+                        return value == body.getArgument(0) || value == body.getArgument(1);
+                      }) &&
+         only.getOperand(0) != only.getOperand(1) &&
+         body.getTerminator()->getOperand(0) == only.getResult(0);
 }
 
 // Returns the neutral element. For a sum of floats it is -0, because 0 would change -0.
@@ -99,15 +103,18 @@ std::optional<TypedAttr> neutralOf(Operation* combine) {
 std::optional<CarriedReduction> match(scf::ForOp loop, unsigned index) {
   const Value carried = loop.getRegionIterArg(index);
   Operation* combine = loop.getYieldedValues()[index].getDefiningOp();
-  if (!combine || combine->getBlock() != loop.getBody() || combine->getNumOperands() != 2) return std::nullopt;
-  if (!combine->hasOneUse() || !carried.hasOneUse() || !llvm::is_contained(combine->getOperands(), carried))
+  if (!combine || combine->getBlock() != loop.getBody() || combine->getNumOperands() != 2)
+    return std::nullopt;
+  if (!combine->hasOneUse() || !carried.hasOneUse() ||
+      !llvm::is_contained(combine->getOperands(), carried))
     return std::nullopt;
   const Value other = combine->getOperand(combine->getOperand(0) == carried ? 1 : 0);
   if (other == carried || !other.hasOneUse()) return std::nullopt;
   auto conversion = other.getDefiningOp<tgpu::ConvertLayoutOp>();
   const Value reduced = conversion ? conversion.getSource() : other;
   auto reduce = reduced.getDefiningOp<tile::ReduceOp>();
-  if (!reduce || reduce->getBlock() != loop.getBody() || reduce->getNumResults() != 1 || !reduced.hasOneUse())
+  if (!reduce || reduce->getBlock() != loop.getBody() || reduce->getNumResults() != 1 ||
+      !reduced.hasOneUse())
     return std::nullopt;
   if (!crossesThreads(reduce) || !combinesBy(reduce, combine)) return std::nullopt;
   std::optional<TypedAttr> neutral = neutralOf(&reduce.getCombiner().front().front());
@@ -117,7 +124,8 @@ std::optional<CarriedReduction> match(scf::ForOp loop, unsigned index) {
 
 // Builds the operation on other operands; it works on tiles as on scalars.
 Value combined(OpBuilder& builder, Operation* like, Value a, Value b) {
-  OperationState state(like->getLoc(), like->getName(), ValueRange{a, b}, a.getType(), like->getAttrs());
+  OperationState state(like->getLoc(), like->getName(), ValueRange{a, b}, a.getType(),
+                       like->getAttrs());
   return builder.create(state)->getResult(0);
 }
 
@@ -137,22 +145,24 @@ scf::ForOp defer(IRRewriter& rewriter, scf::ForOp loop, CarriedReduction found) 
   const int axis = static_cast<int>(reduce.getAxis());
   auto source = cast<RankedTensorType>(reduce.getSources()[0].getType());
   const LinearLayout layout = perThreadLayout(layoutOf(source), axis);
-  const RankedTensorType type = withLayout(RankedTensorType::get(layout.shape(), source.getElementType()), layout);
+  const RankedTensorType type =
+      withLayout(RankedTensorType::get(layout.shape(), source.getElementType()), layout);
   const Location at = reduce.getLoc();
 
   rewriter.setInsertionPoint(loop);
-  const Value neutral =
-      arith::ConstantOp::create(rewriter, at, DenseElementsAttr::get(cast<ShapedType>(type), Attribute(found.neutral)));
+  const Value neutral = arith::ConstantOp::create(
+      rewriter, at, DenseElementsAttr::get(cast<ShapedType>(type), Attribute(found.neutral)));
   const auto yields = [&](OpBuilder& builder, Location, ArrayRef<BlockArgument> added) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPoint(found.combine);
-    auto own =
-        tgpu::ReduceInThreadOp::create(builder, at, TypeRange{type}, reduce.getKind(), reduce.getSources(), axis);
+    auto own = tgpu::ReduceInThreadOp::create(builder, at, TypeRange{type}, reduce.getKind(),
+                                              reduce.getSources(), axis);
     takeCombiner(builder, reduce.getCombiner(), own.getCombiner());
     return SmallVector<Value>{combined(builder, found.combine, added[0], own.getResults()[0])};
   };
-  auto longer = cast<scf::ForOp>(
-      *cast<LoopLikeOpInterface>(loop.getOperation()).replaceWithAdditionalYields(rewriter, neutral, false, yields));
+  auto longer =
+      cast<scf::ForOp>(*cast<LoopLikeOpInterface>(loop.getOperation())
+                            .replaceWithAdditionalYields(rewriter, neutral, false, yields));
 
   rewriter.setInsertionPointAfter(longer);
   IRMapping mapping;
@@ -196,8 +206,10 @@ void remarkMeetings(scf::ForOp loop) {
   }
   for (Operation* reduce : meetings)
     missed(reduce, RemarkId::barrier_in_each_iteration)
-        << "the threads of a CTA synchronise in each iteration: the loop combines this reduction with a carried value "
-           "by another operation than the reduction's; carry a tile of one value per lane and reduce it after the loop "
+        << "the threads of a CTA synchronise in each iteration: the loop combines this reduction "
+           "with a carried value "
+           "by another operation than the reduction's; carry a tile of one value per lane and "
+           "reduce it after the loop "
            "(OnlineSums, for exponentials)";
 }
 

@@ -20,9 +20,9 @@ void expand(tile::StoreTileOp store) {
   OpBuilder b(store);
   const Location loc = store.getLoc();
   const Type type = store.getValue().getType();
-  Value before =
-      tile::LoadTileOp::create(b, loc, type, store.getView(), store.getIndices(), store.getAlignmentOffset(),
-                               store.getTileShape(), TypedAttr(), store.getCache(), store.getEvict(), IntegerAttr());
+  Value before = tile::LoadTileOp::create(
+      b, loc, type, store.getView(), store.getIndices(), store.getAlignmentOffset(),
+      store.getTileShape(), TypedAttr(), store.getCache(), store.getEvict(), IntegerAttr());
   Value sum = isa<FloatType>(getElementTypeOrSelf(type))
                   ? Value(arith::AddFOp::create(b, loc, before, store.getValue()))
                   : Value(arith::AddIOp::create(b, loc, before, store.getValue()));
@@ -37,7 +37,8 @@ class TileExpandAddsPass : public impl::TileExpandAddsPassBase<TileExpandAddsPas
   void runOnOperation() override {
     getOperation().walk([&](tile::StoreTileOp store) {
       auto tensor = dyn_cast<RankedTensorType>(store.getValue().getType());
-      const bool kept = memoryAdds && tensor && tensor.getElementType().isF32() && !store.getAlignmentOffset();
+      const bool kept =
+          memoryAdds && tensor && tensor.getElementType().isF32() && !store.getAlignmentOffset();
       if (store.getAdds() && !kept) expand(store);
     });
   }

@@ -50,8 +50,8 @@ class BarrierSite {
       bool ready = isPure(op) && op->getNumRegions() == 0 && !op->hasTrait<OpTrait::IsTerminator>();
       for (Value operand : op->getOperands()) {
         Operation* definition = operand.getDefiningOp();
-        ready &= !definition || definition->getBlock() != block || definition->isBeforeInBlock(barrier) ||
-                 independent.contains(definition);
+        ready &= !definition || definition->getBlock() != block ||
+                 definition->isBeforeInBlock(barrier) || independent.contains(definition);
       }
       if (ready) independent.insert(op);
     }
@@ -62,7 +62,8 @@ class BarrierSite {
     const auto independent = independentOps();
     for (Operation* op = barrier->getNextNode(); op; op = op->getNextNode()) {
       if (!independent.contains(op)) continue;
-      bool leaves = llvm::any_of(op->getUsers(), [&](Operation* user) { return !independent.contains(user); });
+      bool leaves = llvm::any_of(op->getUsers(),
+                                 [&](Operation* user) { return !independent.contains(user); });
       if (!leaves) continue;
       llvm::SetVector<Operation*> slice;
       collect(op, independent, slice);
@@ -78,7 +79,8 @@ class BarrierSite {
                       llvm::SetVector<Operation*>& slice) {
     if (slice.contains(op)) return;
     for (Value operand : op->getOperands())
-      if (Operation* definition = operand.getDefiningOp(); definition && independent.contains(definition))
+      if (Operation* definition = operand.getDefiningOp();
+          definition && independent.contains(definition))
         collect(definition, independent, slice);
     slice.insert(op);
   }
@@ -95,7 +97,8 @@ class BarrierSite {
     llvm::SmallDenseSet<Value> ended, left;
     for (Operation* op : slice) {
       for (Value operand : op->getOperands())
-        if (operand.getParentBlock() == block && !slice.contains(operand.getDefiningOp()) && onlyHere(operand))
+        if (operand.getParentBlock() == block && !slice.contains(operand.getDefiningOp()) &&
+            onlyHere(operand))
           ended.insert(registersOf(operand));
       for (Value result : op->getResults())
         if (!onlyHere(result)) left.insert(registersOf(result));
@@ -113,7 +116,8 @@ class BarrierSite {
       Operation* last = nullptr;
       for (Value operand : op->getOperands()) {
         Operation* definition = operand.getDefiningOp();
-        if (definition && definition->getBlock() == block && (!last || last->isBeforeInBlock(definition)))
+        if (definition && definition->getBlock() == block &&
+            (!last || last->isBeforeInBlock(definition)))
           last = definition;
       }
       if (last)
@@ -127,7 +131,8 @@ class BarrierSite {
   Block* block;
 };
 
-class TgpuHoistBeforeBarriersPass : public impl::TgpuHoistBeforeBarriersPassBase<TgpuHoistBeforeBarriersPass> {
+class TgpuHoistBeforeBarriersPass
+    : public impl::TgpuHoistBeforeBarriersPassBase<TgpuHoistBeforeBarriersPass> {
  public:
   using TgpuHoistBeforeBarriersPassBase::TgpuHoistBeforeBarriersPassBase;
 

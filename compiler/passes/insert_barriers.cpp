@@ -58,13 +58,15 @@ struct Since {
   bool ordered = false;  // a barrier of all threads that may access the memory followed
   bool shown = false;    // a proxy fence followed
 
-  int key() const { return 32 * access.part + 8 * access.turns + 4 * met + 2 * ordered + shown; }
+  int key() const {
+    return 32 * access.part + 8 * access.iterations + 4 * met + 2 * ordered + shown;
+  }
 };
 
 // Accesses on some path to this op. The key is the op and the state that distinguishes entries.
 using Pending = llvm::MapVector<std::pair<Operation*, int>, Since>;
 
-constexpr int kManyTurns = 2;
+constexpr int kManyIterations = 2;
 
 void insert(Pending& into, const Since& since) {
   into.insert({{since.access.op, since.key()}, since});
@@ -86,7 +88,8 @@ struct Cause {
     const bool inPlace =
         // Promised to be the same memory, or disjoint.
         a.aliasClass != 0 && a.aliasClass == b.aliasClass;
-    const bool promisable = !a.shared && !b.shared && a.root && b.root && a.root != b.root && !inPlace;
+    const bool promisable =
+        !a.shared && !b.shared && a.root && b.root && a.root != b.root && !inPlace;
     certain = certain || !promisable;
     if (!earlier) earlier = a.op, later = b.op;
   }
@@ -97,8 +100,10 @@ struct Cause {
   void remark() const {
     if (certain || !earlier || earlier == later) return;
     missed(later, RemarkId::barrier_between_arguments)
-        << "a barrier of the CTA is needed before this: it may use the same memory as the access at "
-        << placeOf(earlier) << ", through another argument; promise that the arguments do not overlap (no_alias)";
+        << "a barrier of the CTA is needed before this: it may use the same memory as the access "
+           "at "
+        << placeOf(earlier)
+        << ", through another argument; promise that the arguments do not overlap (no_alias)";
   }
 };
 
@@ -120,13 +125,13 @@ struct Wanted {
   Cause cause;
 };
 
-// Returns the same accesses, `turns` iterations of the loop later.
-Pending afterTurns(const Pending& pending, scf::ForOp loop, int turns) {
+// Returns the same accesses, `iterations` iterations of the loop later.
+Pending afterIterations(const Pending& pending, scf::ForOp loop, int iterations) {
   Pending result;
   for (auto [key, since] : pending) {
     MemoryAccess& access = since.access;
     if (access.phase && access.phase.getOwner() == loop.getBody())
-      access.turns = std::min(access.turns + turns, kManyTurns);
+      access.iterations = std::min(access.iterations + iterations, kManyIterations);
     insert(result, since);
   }
   return result;
@@ -145,8 +150,8 @@ class Inserter {
       else if (auto loop = dyn_cast<scf::ForOp>(op))
         walkLoop(loop, pending, [&](Pending& state) {
           walk(*loop.getBody(), state);
-          Pending exit = afterTurns(state, loop, kManyTurns);
-          state = afterTurns(state, loop, 1);
+          Pending exit = afterIterations(state, loop, kManyIterations);
+          state = afterIterations(state, loop, 1);
           return exit;
         });
       else if (auto loop = dyn_cast<scf::WhileOp>(op))
@@ -198,7 +203,8 @@ class Inserter {
       since.shown = since.shown || by.fence;
       since.ordered = since.ordered || !cluster || by.barrier == Barrier::cluster;
       since.met = !since.ordered;
-      const bool mayMeetCopies = copies && since.access.shared && !since.access.async && !since.shown;
+      const bool mayMeetCopies =
+          copies && since.access.shared && !since.access.async && !since.shown;
       if (!since.ordered || mayMeetCopies) insert(left, since);
     }
     pending = std::move(left);
@@ -227,8 +233,9 @@ class Inserter {
     for (bool stable = false; !stable;) {
       Pending state = carried;
       iterate(state);
-      stable = state.size() == carried.size() &&
-               llvm::all_of(state, [&](const auto& entry) { return carried.count(entry.first) > 0; });
+      stable = state.size() == carried.size() && llvm::all_of(state, [&](const auto& entry) {
+                 return carried.count(entry.first) > 0;
+               });
       carried = std::move(state);
     }
     insertBefore(loop, conflicts(pending, iterate), pending);
@@ -286,7 +293,8 @@ void announceCtas(func::FuncOp func) {
   // Every CTA synchronises at a ring that all CTAs fill by TMA copies. An arrive and its wait must
   // not enclose that.
   bool meets = false;
-  func.walk([&](tgpu::RingOp ring) { meets |= ring.getType().getFill() == tgpu::RingFill::tensor; });
+  func.walk(
+      [&](tgpu::RingOp ring) { meets |= ring.getType().getFill() == tgpu::RingFill::tensor; });
   tgpu::ClusterArriveOp::create(meets ? atFirst : ready, func.getLoc());
   tgpu::ClusterWaitOp::create(atFirst, first->getLoc());
 }
@@ -302,7 +310,8 @@ class TgpuInsertBarriersPass : public impl::TgpuInsertBarriersPassBase<TgpuInser
     const bool copies = getOperation()
                             .walk([](Operation* op) {
                               auto ring = dyn_cast<tgpu::RingOp>(op);
-                              const bool byTensor = ring && ring.getType().getFill() == tgpu::RingFill::tensor;
+                              const bool byTensor =
+                                  ring && ring.getType().getFill() == tgpu::RingFill::tensor;
                               const bool found = byTensor || isa<tgpu::TensorStoreOp>(op);
                               return found ? WalkResult::interrupt() : WalkResult::advance();
                             })

@@ -67,10 +67,15 @@ class RowKeeper {
   // `share` and `exchanges` are bytes of shared memory per CTA, `threads` is per CTA, `ctas` per
   // cluster.
   RowKeeper(const ResidentRow& row, int64_t share, int64_t exchanges, int64_t threads, int64_t ctas)
-      : row(row), loc(this->row.firstLoad.getLoc()), ctas(ctas), share(share), exchanges(exchanges) {
+      : row(row),
+        loc(this->row.firstLoad.getLoc()),
+        ctas(ctas),
+        share(share),
+        exchanges(exchanges) {
     programs = ProgramLoop::around(this->row.first);
     const int64_t positions = row.positions, most = programs ? 2 * positions : positions;
-    slots = std::min({row.isStationary() ? positions : most, (share - kAlignment) / slotBytes(), threads});
+    slots = std::min(
+        {row.isStationary() ? positions : most, (share - kAlignment) / slotBytes(), threads});
   }
 
   bool fits() { return isDivisible() && holdsSegments() && slots >= leastSlots(); }
@@ -83,14 +88,16 @@ class RowKeeper {
       return;
     }
     if (!holdsSegments()) {
-      notCached(row.firstLoad) << "the layouts of its uses do not give each CTA of the cluster "
-                                  "one segment of a block; use it with tiles of its own shape, or without a "
-                                  "cluster";
+      notCached(row.firstLoad)
+          << "the layouts of its uses do not give each CTA of the cluster "
+             "one segment of a block; use it with tiles of its own shape, or without a "
+             "cluster";
       return;
     }
-    notCached(row.firstLoad) << leastSlots() << " blocks of " << row.blockBytes() / ctas
-                             << " bytes must fit, and it has " << room()
-                             << "; use smaller blocks, more CTAs per cluster or a smaller min_ctas_per_sm";
+    notCached(row.firstLoad)
+        << leastSlots() << " blocks of " << row.blockBytes() / ctas
+        << " bytes must fit, and it has " << room()
+        << "; use smaller blocks, more CTAs per cluster or a smaller min_ctas_per_sm";
   }
 
   // Bytes of shared memory per CTA.
@@ -99,15 +106,16 @@ class RowKeeper {
   void keep() {
     if (slots < row.positions)
       missed(row.firstLoad, RemarkId::resident_row_cached_in_part)
-          << "resident row: cached in part: " << slots << " of " << row.positions << " blocks fit in " << room()
-          << "; the others are read again";
+          << "resident row: cached in part: " << slots << " of " << row.positions
+          << " blocks fit in " << room() << "; the others are read again";
     Operation* begin = earliest();
     if (row.firstLoad.getCache() != tile::CacheHint::normal)
       missed(row.firstLoad, RemarkId::resident_hint_ignored)
           << "the cache hint of a resident row is ignored: bulk copies bypass L1; omit it, or load "
              "the row without resident()";
     OpBuilder outside(programs ? programs->getOperation() : begin);
-    auto type = tgpu::RingType::get(outside.getContext(), slots, tgpu::RingFill::bulk, Type(slotType()));
+    auto type =
+        tgpu::RingType::get(outside.getContext(), slots, tgpu::RingFill::bulk, Type(slotType()));
     ring = tgpu::RingOp::create(outside, loc, type, DenseI64ArrayAttr());
     if (row.isStationary()) return keepForAllPrograms(outside);
     if (programs)
@@ -124,7 +132,8 @@ class RowKeeper {
   // Bytes per CTA, with the mbarrier of the slot.
   int64_t slotBytes() { return row.blockBytes() / ctas + kBarrierBytes; }
   bool holdsSegments() {
-    return isSplitLikeSlots(row.firstLoad) && (row.isStationary() || isSplitLikeSlots(row.secondLoad));
+    return isSplitLikeSlots(row.firstLoad) &&
+           (row.isStationary() || isSplitLikeSlots(row.secondLoad));
   }
 
   // Returns true if each CTA needs the segment of a block that is copied to it.
@@ -144,8 +153,10 @@ class RowKeeper {
   }
 
   std::string room() const {
-    std::string text = std::to_string(std::max<int64_t>(share, 0)) + " bytes of shared memory in each CTA";
-    if (exchanges > 0) text += ", in addition to " + std::to_string(exchanges) + " for exchanges between threads";
+    std::string text =
+        std::to_string(std::max<int64_t>(share, 0)) + " bytes of shared memory in each CTA";
+    if (exchanges > 0)
+      text += ", in addition to " + std::to_string(exchanges) + " for exchanges between threads";
     return text;
   }
 
@@ -188,7 +199,8 @@ class RowKeeper {
     awaitAndRead(builder, load, place);
     if (slots == row.positions) return;
     Value next = arith::AddIOp::create(builder, loc, position, number(builder, distance));
-    Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, next, number(builder, row.positions));
+    Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, next,
+                                         number(builder, row.positions));
     OpBuilder reuse = onlyIf(builder, exists);
     release(reuse);
     fill(reuse, {}, number(reuse, 0), next, 1);
@@ -218,8 +230,8 @@ class RowKeeper {
     // All threads have finished with the previous row before any copy starts here.
     OpBuilder begin(at);
     release(begin);
-    Value missing =
-        arith::XOrIOp::create(begin, loc, copied, arith::ConstantOp::create(begin, loc, begin.getBoolAttr(true)));
+    Value missing = arith::XOrIOp::create(
+        begin, loc, copied, arith::ConstantOp::create(begin, loc, begin.getBoolAttr(true)));
     OpBuilder late = onlyIf(begin, missing);
     fill(late, {}, base, number(late, 0), row.positions);
 
@@ -242,16 +254,20 @@ class RowKeeper {
       again ? read(builder, load, place.slot) : awaitAndRead(builder, load, place);
       if (!next || count <= 0) return;
       Value shifted = arith::SubIOp::create(builder, loc, position, number(builder, from));
-      Value wanted = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, shifted, number(builder, count));
+      Value wanted = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, shifted,
+                                           number(builder, count));
       wanted = arith::AndIOp::create(builder, loc, wanted, next->reached);
       OpBuilder reuse = onlyIf(builder, wanted);
       if (again) release(reuse);
-      Value of = again ? arith::AddIOp::create(reuse, loc, position, number(reuse, slots - row.positions)) : position;
+      Value of =
+          again ? arith::AddIOp::create(reuse, loc, position, number(reuse, slots - row.positions))
+                : position;
       fill(reuse, ofNext, following.slot, of, 1);
     };
     replace(row.firstLoad, firstPosition(), 0, slots - row.positions);
     replace(row.secondLoad, secondPosition(), 0, 2 * row.positions - slots);
-    programs->leave({following.slot, following.parity, next ? next->reached : none}, {base, parity, none});
+    programs->leave({following.slot, following.parity, next ? next->reached : none},
+                    {base, parity, none});
   }
 
   // Returns the place `distance` positions after `from`, for a distance of at most the number of
@@ -261,9 +277,9 @@ class RowKeeper {
     Value sum = arith::AddIOp::create(builder, loc, from.slot, distance);
     Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::uge, sum, n);
     Value less = arith::SubIOp::create(builder, loc, sum, n);
-    Value turn = arith::ExtUIOp::create(builder, loc, builder.getI32Type(), wraps);
+    Value flip = arith::ExtUIOp::create(builder, loc, builder.getI32Type(), wraps);
     return {arith::SelectOp::create(builder, loc, wraps, less, sum),
-            arith::XOrIOp::create(builder, loc, from.parity, turn)};
+            arith::XOrIOp::create(builder, loc, from.parity, flip)};
   }
 
   //===-- Both --===//
@@ -278,8 +294,9 @@ class RowKeeper {
       if (Operation* op = value.getDefiningOp()) needed.insert(op);
     Operation* at = row.first;
     for (Operation* before = at->getPrevNode(); before; before = at->getPrevNode()) {
-      if (needed.contains(before) || !(isMemoryEffectFree(before) || hasSingleEffect<MemoryEffects::Read>(before) ||
-                                       isa<tgpu::RingOp, tgpu::RingFillOp, tile::AssumeOp>(before)))
+      if (needed.contains(before) ||
+          !(isMemoryEffectFree(before) || hasSingleEffect<MemoryEffects::Read>(before) ||
+            isa<tgpu::RingOp, tgpu::RingFillOp, tile::AssumeOp>(before)))
         break;
       at = before;
     }
@@ -332,16 +349,20 @@ class RowKeeper {
       exists = exists ? arith::AndIOp::create(builder, loc, exists, condition) : condition;
     };
     if (!row.fillsBlocks()) {
-      Value origin = arith::MulIOp::create(builder, loc, indices.back(), left), size = wide(view.getShape().back());
+      Value origin = arith::MulIOp::create(builder, loc, indices.back(), left),
+            size = wide(view.getShape().back());
       if (alignmentOffset)
-        size = arith::AddIOp::create(builder, loc, size,
-                                     arith::ExtUIOp::create(builder, loc, builder.getI64Type(), alignmentOffset));
+        size = arith::AddIOp::create(
+            builder, loc, size,
+            arith::ExtUIOp::create(builder, loc, builder.getI64Type(), alignmentOffset));
       require(below(origin, size));
-      left = arith::MinUIOp::create(builder, loc, arith::SubIOp::create(builder, loc, size, origin), left);
+      left = arith::MinUIOp::create(builder, loc, arith::SubIOp::create(builder, loc, size, origin),
+                                    left);
     }
     for (auto [axis, index] : llvm::enumerate(indices.drop_back())) {
       if (row.isPromised(axis)) continue;
-      Value dim = tile::DimOp::create(builder, loc, row.firstLoad.getView(), static_cast<uint32_t>(axis));
+      Value dim =
+          tile::DimOp::create(builder, loc, row.firstLoad.getView(), static_cast<uint32_t>(axis));
       require(below(index, dim));
     }
     if (exists) left = arith::SelectOp::create(builder, loc, exists, left, wide(0));
@@ -362,10 +383,12 @@ class RowKeeper {
 
   // Copies positions from .. from + count - 1 of the row whose outer values `mapping` gives.
   void fill(OpBuilder& builder, IRMapping mapping, Value base, Value from, int64_t count) {
-    auto op = tgpu::RingFillOp::create(builder, loc, ring, base, from, number(builder, count),
-                                       ValueRange(row.firstLoad.getView()), row.firstLoad.getTileShape(), ArrayAttr(),
-                                       row.firstLoad.getPadAttr(), row.firstLoad.getEvict(), /*open=*/false);
-    Block* body = op.getPosition().empty() ? &op.getPosition().emplaceBlock() : &op.getPosition().front();
+    auto op = tgpu::RingFillOp::create(
+        builder, loc, ring, base, from, number(builder, count), ValueRange(row.firstLoad.getView()),
+        row.firstLoad.getTileShape(), ArrayAttr(), row.firstLoad.getPadAttr(),
+        row.firstLoad.getEvict(), /*open=*/false);
+    Block* body =
+        op.getPosition().empty() ? &op.getPosition().emplaceBlock() : &op.getPosition().front();
     Value position = body->addArgument(builder.getI32Type(), loc);
     OpBuilder inside = OpBuilder::atBlockEnd(body);
     Value counter = row.first.getInductionVar();
@@ -373,10 +396,11 @@ class RowKeeper {
       position = arith::ExtSIOp::create(inside, loc, counter.getType(), position);
     mapping.map(counter, position);
     for (Operation* op : row.slice) inside.clone(*op, mapping);
-    SmallVector<Value> yielded =
-        llvm::map_to_vector(row.firstLoad.getIndices(), [&](Value index) { return mapping.lookupOrDefault(index); });
-    Value alignmentOffset =
-        row.firstLoad.getAlignmentOffset() ? mapping.lookupOrDefault(row.firstLoad.getAlignmentOffset()) : Value();
+    SmallVector<Value> yielded = llvm::map_to_vector(
+        row.firstLoad.getIndices(), [&](Value index) { return mapping.lookupOrDefault(index); });
+    Value alignmentOffset = row.firstLoad.getAlignmentOffset()
+                                ? mapping.lookupOrDefault(row.firstLoad.getAlignmentOffset())
+                                : Value();
     Value elements = this->inside(inside, yielded, alignmentOffset);
     if (alignmentOffset) yielded.push_back(alignmentOffset);
     yielded.push_back(elements);
@@ -385,7 +409,8 @@ class RowKeeper {
 
   void read(OpBuilder& builder, tile::LoadTileOp load, Value place) {
     Value tile = tgpu::RingReadOp::create(builder, loc, load.getType(), ring, place, /*part=*/0,
-                                          groupsInside(builder, load), load.getPadAttr(), DenseI64ArrayAttr());
+                                          groupsInside(builder, load), load.getPadAttr(),
+                                          DenseI64ArrayAttr());
     load.getResult().replaceAllUsesWith(tile);
   }
 
@@ -417,9 +442,11 @@ class TileKeepResidentsPass : public impl::TileKeepResidentsPassBase<TileKeepRes
     const int64_t exchanges = std::max(exchangeBytes(getOperation()), int64_t{leastForExchanges}),
                   budget = sharedBytes - exchanges;
     // Stationary rows come first, if the others still fit with them.
-    int64_t others = llvm::count_if(rows, [](const ResidentRow& row) { return !row.isStationary(); });
+    int64_t others =
+        llvm::count_if(rows, [](const ResidentRow& row) { return !row.isStationary(); });
     int64_t needed = 0, left = budget;
-    for (ResidentRow& row : rows) needed += row.bytes() / numCtas + row.positions * kBarrierBytes + kAlignment;
+    for (ResidentRow& row : rows)
+      needed += row.bytes() / numCtas + row.positions * kBarrierBytes + kAlignment;
     for (ResidentRow& row : rows) {
       if (!row.isStationary()) continue;
       if (needed > budget) {

@@ -61,7 +61,8 @@ Value allocate(OpBuilder& builder, tgpu::ConvertLayoutOp op, BlockArgument phase
   SmallVector<int64_t> shape{2};
   llvm::append_range(shape, type.getShape());
   OpBuilder before(phase.getOwner()->getParentOp());
-  auto both = tgpu::MemDescType::get(op.getContext(), shape, type.getElementType(), type.getRowPad());
+  auto both =
+      tgpu::MemDescType::get(op.getContext(), shape, type.getElementType(), type.getRowPad());
   Value buffer = tgpu::LocalAllocOp::create(before, op.getLoc(), both, IntegerAttr());
   return tgpu::LocalStageOp::create(builder, op.getLoc(), type, buffer, phase);
 }
@@ -85,7 +86,8 @@ void lowerTogether(ArrayRef<tgpu::ConvertLayoutOp> conversions, BlockArgument ph
   for (tgpu::ConvertLayoutOp op : stored) {
     buffers.push_back(allocate(builder, op, phase));
     if (leavesCta(op))
-      tgpu::RemoteStoreOp::create(builder, op.getLoc(), op.getSource(), buffers.back(), /*owners_only=*/false);
+      tgpu::RemoteStoreOp::create(builder, op.getLoc(), op.getSource(), buffers.back(),
+                                  /*owners_only=*/false);
     else
       tgpu::LocalStoreOp::create(builder, op.getLoc(), op.getSource(), buffers.back());
   }
@@ -93,10 +95,12 @@ void lowerTogether(ArrayRef<tgpu::ConvertLayoutOp> conversions, BlockArgument ph
     replace(op, tgpu::LocalLoadOp::create(builder, op.getLoc(), op.getResult().getType(), buffer));
   if (!exchange) return;
   auto types = llvm::map_to_vector(sent, [](auto op) -> Type { return op.getResult().getType(); });
-  for (auto [op, tile] : llvm::zip_equal(sent, exchange->receive(builder, types))) replace(op, tile);
+  for (auto [op, tile] : llvm::zip_equal(sent, exchange->receive(builder, types)))
+    replace(op, tile);
 }
 
-class TgpuLowerConversionsPass : public impl::TgpuLowerConversionsPassBase<TgpuLowerConversionsPass> {
+class TgpuLowerConversionsPass
+    : public impl::TgpuLowerConversionsPassBase<TgpuLowerConversionsPass> {
  public:
   using TgpuLowerConversionsPassBase::TgpuLowerConversionsPassBase;
 
@@ -130,8 +134,9 @@ class TgpuLowerConversionsPass : public impl::TgpuLowerConversionsPassBase<TgpuL
       if (!conversion) {
         open = false;
       } else if (passesMemory(conversion)) {
-        open =
-            open && llvm::none_of(runs.back(), [&](auto other) { return conversion.getSource() == other.getResult(); });
+        open = open && llvm::none_of(runs.back(), [&](auto other) {
+                 return conversion.getSource() == other.getResult();
+               });
         if (!open) runs.emplace_back();
         runs.back().push_back(conversion);
         open = true;
@@ -153,7 +158,8 @@ class TgpuLowerConversionsPass : public impl::TgpuLowerConversionsPassBase<TgpuL
   BlockArgument addPhase(scf::ForOp loop) {
     IRRewriter rewriter(loop);
     auto number = [&](int64_t value) {
-      return arith::ConstantOp::create(rewriter, loop.getLoc(), rewriter.getI32IntegerAttr(value)).getResult();
+      return arith::ConstantOp::create(rewriter, loop.getLoc(), rewriter.getI32IntegerAttr(value))
+          .getResult();
     };
     Value zero = number(0), one = number(1);
     SmallVector<NamedAttribute> attributes(loop->getDiscardableAttrs());
@@ -162,7 +168,8 @@ class TgpuLowerConversionsPass : public impl::TgpuLowerConversionsPassBase<TgpuL
       phase = arguments[0];
       return SmallVector<Value>{arith::XOrIOp::create(builder, loc, phase, one)};
     };
-    auto replaced = loop.replaceWithAdditionalYields(rewriter, zero, /*replaceInitOperandUsesInLoop=*/false, flip);
+    auto replaced = loop.replaceWithAdditionalYields(rewriter, zero,
+                                                     /*replaceInitOperandUsesInLoop=*/false, flip);
     (*replaced)->setDiscardableAttrs(attributes);
     return phase;
   }

@@ -26,7 +26,8 @@ bool isSharedByCtas(const LinearLayout& layout) {
 
 Value store(OpBuilder& builder, Location loc, Value source) {
   auto type = cast<RankedTensorType>(source.getType());
-  auto memory = tgpu::MemDescType::get(builder.getContext(), type.getShape(), type.getElementType(), /*rowPad=*/0);
+  auto memory = tgpu::MemDescType::get(builder.getContext(), type.getShape(), type.getElementType(),
+                                       /*rowPad=*/0);
   Value buffer = tgpu::LocalAllocOp::create(builder, loc, memory, IntegerAttr());
   if (isSharedByCtas(layoutOf(type)))
     tgpu::RemoteStoreOp::create(builder, loc, source, buffer, /*owners_only=*/false);
@@ -38,8 +39,8 @@ Value store(OpBuilder& builder, Location loc, Value source) {
 void lower(Operation* op, Value index, uint32_t axis, uint32_t mask) {
   OpBuilder builder(op);
   Value buffer = store(builder, op->getLoc(), op->getOperand(0));
-  Value read =
-      tgpu::LocalGatherOp::create(builder, op->getLoc(), op->getResult(0).getType(), buffer, index, axis, mask);
+  Value read = tgpu::LocalGatherOp::create(builder, op->getLoc(), op->getResult(0).getType(),
+                                           buffer, index, axis, mask);
   op->getResult(0).replaceAllUsesWith(read);
   op->erase();
 }

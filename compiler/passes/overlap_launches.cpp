@@ -17,7 +17,8 @@
 //      update the prefetched lines in L2. A kernel with more large CTAs than run at a time
 //      prefetches nothing: see beginsOften.
 //
-// docs/design/architecture.md says why this is right whatever runs before or after.
+// docs/design/decisions/005-overlap-launches.md says why this is right whatever runs before or
+// after.
 #include "compiler/analysis/effects.h"
 #include "compiler/analysis/thread_registers.h"
 #include "compiler/dialect/tgpu.h"
@@ -47,7 +48,9 @@ bool mayTouchGlobal(Operation* op) {
 
 bool needsGridWait(Operation& op) {
   return op
-      .walk([](Operation* inner) { return mayTouchGlobal(inner) ? WalkResult::interrupt() : WalkResult::advance(); })
+      .walk([](Operation* inner) {
+        return mayTouchGlobal(inner) ? WalkResult::interrupt() : WalkResult::advance();
+      })
       .wasInterrupted();
 }
 
@@ -65,7 +68,8 @@ bool isWorthPrefetching(tile::LoadTileOp load, int64_t leastBytes) {
 // test for it would delay them (LayerNorm of 16384 columns with 512 threads, measured: 274 us
 // instead of 264).
 bool beginsOften(func::FuncOp kernel, int64_t threads, const program::GpuArch& arch) {
-  const bool persistent = kernel.walk([](tile::NumProgramsOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  const bool persistent =
+      kernel.walk([](tile::NumProgramsOp) { return WalkResult::interrupt(); }).wasInterrupted();
   return threads > arch.tuning.most_prefetch_threads && !persistent;
 }
 
@@ -96,8 +100,9 @@ class BeforeWait {
     Operation* op = value.getDefiningOp();
     if (!isAfterWait(op)) return true;
     if (auto found = decided.find(op); found != decided.end()) return found->second;
-    const bool known = isPure(op) && op->getNumRegions() == 0 &&
-                       llvm::all_of(op->getOperands(), [&](Value operand) { return knows(operand); });
+    const bool known =
+        isPure(op) && op->getNumRegions() == 0 &&
+        llvm::all_of(op->getOperands(), [&](Value operand) { return knows(operand); });
     return decided[op] = known;
   }
   Value compute(Value value) {
@@ -120,10 +125,13 @@ void prefetchWhileWaiting(tgpu::GridWaitOp wait, int64_t leastBytes) {
   BeforeWait front(wait);
   OpBuilder builder(wait);
   scf::IfOp waiting;
-  for (Operation* op = wait->getNextNode(); op && op->getNumRegions() == 0; op = op->getNextNode()) {
+  for (Operation* op = wait->getNextNode(); op && op->getNumRegions() == 0;
+       op = op->getNextNode()) {
     auto load = dyn_cast<tile::LoadTileOp>(op);
-    if (!load || !isWorthPrefetching(load, leastBytes) || !isTheProgramsOwn(load.getIndices())) continue;
-    const std::optional<SmallVector<Value>> operands = front.values(load->getOperands());  // view and indices
+    if (!load || !isWorthPrefetching(load, leastBytes) || !isTheProgramsOwn(load.getIndices()))
+      continue;
+    const std::optional<SmallVector<Value>> operands =
+        front.values(load->getOperands());  // view and indices
     if (!operands) {
       missed(load, RemarkId::not_prefetched_before_launch)
           << "not prefetched while the previous kernel ends: its index comes from "
@@ -135,8 +143,8 @@ void prefetchWhileWaiting(tgpu::GridWaitOp wait, int64_t leastBytes) {
       waiting = scf::IfOp::create(builder, wait.getLoc(), mayWait, /*withElseRegion=*/false);
     }
     OpBuilder inside = waiting.getThenBodyBuilder();
-    tile::PrefetchTileOp::create(inside, load.getLoc(), operands->front(), ArrayRef(*operands).drop_front(),
-                                 load.getTileShape());
+    tile::PrefetchTileOp::create(inside, load.getLoc(), operands->front(),
+                                 ArrayRef(*operands).drop_front(), load.getTileShape());
   }
   if (waiting) waiting->moveBefore(wait);  // after the indices
 }

@@ -51,8 +51,8 @@
 // they share an index that differs between iterations. Then the store is at iv, the load at iv + n
 // step.
 //
-// A load that does not qualify, and a loop that gets fewer stages than it asked for, is a remark. So
-// is each dot of tensor cores that wgmma does not compute (analysis/wgmma_choice.h).
+// A load that does not qualify, and a loop that gets fewer stages than it asked for, is a remark.
+// So is each dot of tensor cores that wgmma does not compute (analysis/wgmma_choice.h).
 #include "compiler/analysis/exchange_bytes.h"
 #include "compiler/analysis/memory_access.h"
 #include "compiler/analysis/shared_buffer.h"
@@ -90,7 +90,8 @@ class LoopPrefetcher {
   // `threads` per CTA, `ctas` per cluster, `registers` in bytes per thread. `sharedBytes` per CTA,
   // of which exchanges get at least `leastForExchanges`. Dots of `reported` have a remark already.
   LoopPrefetcher(scf::ForOp loop, int64_t stages, int64_t threads, int64_t ctas, int64_t registers,
-                 const program::GpuArch& arch, int64_t sharedBytes, int64_t leastForExchanges, const Dots& reported)
+                 const program::GpuArch& arch, int64_t sharedBytes, int64_t leastForExchanges,
+                 const Dots& reported)
       : at{loop, stages, ""},
         loop(loop),
         stages(stages),
@@ -147,8 +148,9 @@ class LoopPrefetcher {
     if (depth > 0 && (ample || !fits)) {
       if (depth < stages - 1)
         remark(loop, RemarkId::fewer_stages_in_registers)
-            << "loads are issued " << depth << " iterations ahead, not " << stages - 1 << ": more would take more than "
-            << carriedBudget << " bytes of registers per thread; use smaller tiles, more warps or fewer stages";
+            << "loads are issued " << depth << " iterations ahead, not " << stages - 1
+            << ": more would take more than " << carriedBudget
+            << " bytes of registers per thread; use smaller tiles, more warps or fewer stages";
       remarkMmaSync(loop);
       remarkNoTensorCopies("its tiles are in registers");
       carryLoads();
@@ -163,8 +165,8 @@ class LoopPrefetcher {
       const bool byTensor = comeByTensorCopies(pipeline ? &*pipeline : nullptr);
       if (ctas > 1 && !operands.empty() && !byTensor) {
         loop.emitError() << "num_ctas is " << ctas
-                         << ": a cluster needs its operands by TMA copies, which are not possible: " << reasonNoCopies
-                         << "; use num_ctas = 1";
+                         << ": a cluster needs its operands by TMA copies, which are not possible: "
+                         << reasonNoCopies << "; use num_ctas = 1";
         hasFailed = true;
         return;
       }
@@ -188,7 +190,8 @@ class LoopPrefetcher {
     Operation* atomic = nullptr;
     loop.getBody()->walk([&](Operation* op) {
       FailureOr<MemoryAccesses> accesses = memoryAccesses(op);
-      if (failed(accesses) || llvm::any_of(*accesses, [](const MemoryAccess& access) { return access.atomic; })) {
+      if (failed(accesses) ||
+          llvm::any_of(*accesses, [](const MemoryAccess& access) { return access.atomic; })) {
         atomic = op;
         return WalkResult::interrupt();
       }
@@ -207,24 +210,28 @@ class LoopPrefetcher {
 
   void remarkAtomic(Operation* atomic) {
     if (isAskedByAuthor() || !loop.getBody()->getOps<tile::LoadTileOp>().empty())
-      remark(loop, RemarkId::atomic_in_loop) << "no load is issued ahead: the atomic at " << placeOf(atomic)
-                                             << " may announce what a later iteration reads; take it out of the loop";
+      remark(loop, RemarkId::atomic_in_loop)
+          << "no load is issued ahead: the atomic at " << placeOf(atomic)
+          << " may announce what a later iteration reads; take it out of the loop";
   }
 
   // Each load that did not qualify has its own remark. Blocks of resident rows are copied ahead
   // already.
   void remarkNothingToLoad() {
     Block& body = *loop.getBody();
-    if (isAskedByAuthor() && body.getOps<tile::LoadTileOp>().empty() && body.getOps<tgpu::RingReadOp>().empty())
+    if (isAskedByAuthor() && body.getOps<tile::LoadTileOp>().empty() &&
+        body.getOps<tgpu::RingReadOp>().empty())
       remark(loop, RemarkId::nothing_to_load_ahead)
-          << "without effect: the loop's body loads no tile of a partition; loads in inner loops and "
+          << "without effect: the loop's body loads no tile of a partition; loads in inner loops "
+             "and "
              "branches, and gathers, are not issued ahead";
   }
 
   bool asksForTensorCopies() { return loop->hasAttr(tile::kTensorCopiesAttr); }
 
   void remarkNoTensorCopies(const std::string& why) {
-    if (asksForTensorCopies()) remark(loop, RemarkId::no_tensor_copies) << "tensor_copies = true: not done: " << why;
+    if (asksForTensorCopies())
+      remark(loop, RemarkId::no_tensor_copies) << "tensor_copies = true: not done: " << why;
   }
 
   void remarkNoRoom(int64_t bytes, int64_t carried) {
@@ -235,8 +242,8 @@ class LoopPrefetcher {
     for (tile::LoadTileOp load : loads) {
       std::string why = operands.reasonNotStaged(load);
       if (why.empty())
-        why = "two iterations take " + std::to_string(2 * tileBytes(load)) + " bytes of shared memory or more, and " +
-              std::to_string(sharedRoom) + " are left";
+        why = "two iterations take " + std::to_string(2 * tileBytes(load)) +
+              " bytes of shared memory or more, and " + std::to_string(sharedRoom) + " are left";
       remark(load, RemarkId::load_not_staged) << "not staged in shared memory: " << why;
     }
   }
@@ -244,7 +251,8 @@ class LoopPrefetcher {
   int64_t bytesPerThread(Type type) const {
     auto tensor = dyn_cast<RankedTensorType>(type);
     Type element = getElementTypeOrSelf(type);
-    int64_t bytes = element.isIntOrFloat() ? llvm::divideCeil(element.getIntOrFloatBitWidth(), 8) : 8;
+    int64_t bytes =
+        element.isIntOrFloat() ? llvm::divideCeil(element.getIntOrFloatBitWidth(), 8) : 8;
     return bytes * (tensor ? llvm::divideCeil(tensor.getNumElements(), threads * ctas) : 1);
   }
 
@@ -256,7 +264,8 @@ class LoopPrefetcher {
     SetVector<Operation*> slice;
     bool follows = false;
     if (!loop.isDefinedOutsideOfLoop(load.getView())) {
-      at.reasonNotAhead = "it reads a slice of a view that the loop makes; take the slice before the loop";
+      at.reasonNotAhead =
+          "it reads a slice of a view that the loop makes; take the slice before the loop";
       return Reach::none;
     }
     for (Value index : PipelinedLoop::positionOf(load))
@@ -265,7 +274,8 @@ class LoopPrefetcher {
     for (const MemoryAccess& write : writes) {
       if (follows ? staysBehind(write, access, load) : !mayOverlap(write, access)) continue;
       at.reasonNotAhead = "the store at " + placeOf(write.op) +
-                          " may write what it reads; promise that the arguments do not overlap (no_alias), or store "
+                          " may write what it reads; promise that the arguments do not overlap "
+                          "(no_alias), or store "
                           "after the load, at its indices";
       return Reach::none;
     }
@@ -276,11 +286,14 @@ class LoopPrefetcher {
   bool staysBehind(const MemoryAccess& write, const MemoryAccess& read, tile::LoadTileOp load) {
     if (!mayOverlap(write, read)) return true;
     auto store = dyn_cast<tile::StoreTileOp>(write.op);
-    bool exact = write.root == read.root || (write.aliasClass != 0 && write.aliasClass == read.aliasClass);
-    if (!store || !write.root || !read.root || !exact || store.getTileShape() != load.getTileShape() ||
+    bool exact =
+        write.root == read.root || (write.aliasClass != 0 && write.aliasClass == read.aliasClass);
+    if (!store || !write.root || !read.root || !exact ||
+        store.getTileShape() != load.getTileShape() ||
         store.getAlignmentOffset() != load.getAlignmentOffset())
       return false;
-    if (store.getView() != load.getView() && (store.getView().getDefiningOp() || load.getView().getDefiningOp()))
+    if (store.getView() != load.getView() &&
+        (store.getView().getDefiningOp() || load.getView().getDefiningOp()))
       return false;
     // A load after the store reads what is stored.
     if (!load->isBeforeInBlock(loop.getBody()->findAncestorOpInBlock(*store))) return false;
@@ -298,7 +311,8 @@ class LoopPrefetcher {
     if (isa<arith::ExtSIOp, arith::ExtUIOp>(op)) return isInjective(op->getOperand(0));
     if (!isa<arith::AddIOp, arith::SubIOp>(op)) return false;
     Value a = op->getOperand(0), b = op->getOperand(1);
-    return loop.isDefinedOutsideOfLoop(a) ? isInjective(b) : loop.isDefinedOutsideOfLoop(b) && isInjective(a);
+    return loop.isDefinedOutsideOfLoop(a) ? isInjective(b)
+                                          : loop.isDefinedOutsideOfLoop(b) && isInjective(a);
   }
 
   void askForNext() {
@@ -306,9 +320,10 @@ class LoopPrefetcher {
     IRMapping mapping = at.indicesAt(builder, loads, at.ahead(builder, loop.getInductionVar()));
     for (tile::LoadTileOp load : loads) {
       if (!isa<RankedTensorType>(load.getType())) continue;
-      SmallVector<Value> indices =
-          llvm::map_to_vector(load.getIndices(), [&](Value v) { return mapping.lookupOrDefault(v); });
-      tile::PrefetchTileOp::create(builder, load.getLoc(), load.getView(), indices, load.getTileShape());
+      SmallVector<Value> indices = llvm::map_to_vector(
+          load.getIndices(), [&](Value v) { return mapping.lookupOrDefault(v); });
+      tile::PrefetchTileOp::create(builder, load.getLoc(), load.getView(), indices,
+                                   load.getTileShape());
     }
   }
 
@@ -317,11 +332,14 @@ class LoopPrefetcher {
   void remarkMmaSync(scf::ForOp loop) {
     if (!wgmma) return;
     const auto source = [](Value operand) -> Operation* {
-      if (auto conversion = operand.getDefiningOp<tgpu::ConvertLayoutOp>()) operand = conversion.getSource();
+      if (auto conversion = operand.getDefiningOp<tgpu::ConvertLayoutOp>())
+        operand = conversion.getSource();
       if (auto permute = operand.getDefiningOp<tile::PermuteOp>()) operand = permute.getSource();
       return operand.getDefiningOp();
     };
-    const auto inSlot = [&](Value operand) { return isa_and_nonnull<tgpu::RingReadOp>(source(operand)); };
+    const auto inSlot = [&](Value operand) {
+      return isa_and_nonnull<tgpu::RingReadOp>(source(operand));
+    };
     for (tile::DotOp dot : loop.getBody()->getOps<tile::DotOp>())
       if (!reported.contains(dot) && hasWgmmaLayouts(dot) &&
           isa_and_nonnull<tile::LoadTileOp, tgpu::RingReadOp>(source(dot.getB())))
@@ -399,7 +417,8 @@ class LoopPrefetcher {
   int64_t slotBytes() {
     int64_t bytes = 0;
     const LoopRing ring(at, operands, {ctas, wgmma, false});
-    for (tile::LoadTileOp load : ring.partsOf(loads)) bytes += bufferBytes(ring.slotOf(load)) * ctas;
+    for (tile::LoadTileOp load : ring.partsOf(loads))
+      bytes += bufferBytes(ring.slotOf(load)) * ctas;
     return bytes;
   }
 
@@ -407,23 +426,29 @@ class LoopPrefetcher {
   std::string reasonNotShared() {
     auto outer = dyn_cast<scf::ForOp>(loop->getParentOp());
     Operation* scope = outer ? outer.getOperation() : loop.getOperation();
-    if (!isa<func::FuncOp>(scope->getParentOp())) return "the loop is in a branch or in more than one other loop";
+    if (!isa<func::FuncOp>(scope->getParentOp()))
+      return "the loop is in a branch or in more than one other loop";
     const int64_t asked = fittingStages;
     const bool fits = findRoom();
     const int64_t stagesThen = std::exchange(fittingStages, asked);
     if (!fits || stagesThen * slotBytes() + 2 * barrierBytes(stagesThen) * ctas > roomBeside(scope))
       return "shared memory does not hold the tiles of two iterations";
-    return LoopRing(at, operands, {ctas, wgmma, false}).reasonNoTensorCopies(loads, stagesThen, nullptr);
+    return LoopRing(at, operands, {ctas, wgmma, false})
+        .reasonNoTensorCopies(loads, stagesThen, nullptr);
   }
 
   // The ring is allocated before the outermost loop. It is empty after this loop, unless its copies
   // continue across the outer loop.
   std::string reasonNoTensorCopies(const OuterLoopPipeline* pipeline) {
-    std::string why = LoopRing(at, operands, {ctas, wgmma, false}).reasonNoTensorCopies(loads, fittingStages, pipeline);
+    std::string why = LoopRing(at, operands, {ctas, wgmma, false})
+                          .reasonNoTensorCopies(loads, fittingStages, pipeline);
     Operation* scope = pipeline ? pipeline->outer : loop;
-    const int64_t barriers = ctas > 1 ? 2 * barrierBytes(fittingStages) * ctas : barrierBytes(fittingStages);
+    const int64_t barriers =
+        ctas > 1 ? 2 * barrierBytes(fittingStages) * ctas : barrierBytes(fittingStages);
     if (why.empty() && fittingStages * slotBytes() + barriers > roomBeside(scope))
-      why = "shared memory does not hold their mbarriers and the tiles; use smaller tiles or fewer stages";
+      why =
+          "shared memory does not hold their mbarriers and the tiles; use smaller tiles or fewer "
+          "stages";
     return why;
   }
 
@@ -479,7 +504,8 @@ class LoopPrefetcher {
 
   // Returns the pipeline over the outer loop if dots repeat in its body, as in a persistent kernel.
   std::optional<OuterLoopPipeline> outerPipeline() {
-    if (operands.empty() || !stationary.empty() || !isa<scf::ForOp>(loop->getParentOp())) return std::nullopt;
+    if (operands.empty() || !stationary.empty() || !isa<scf::ForOp>(loop->getParentOp()))
+      return std::nullopt;
     std::string why;
     std::optional<OuterLoopPipeline> pipeline;
     if (!llvm::all_of(loads, [&](tile::LoadTileOp load) { return operands.canBeStaged(load); }))
@@ -488,18 +514,22 @@ class LoopPrefetcher {
              fittingStages * slotBytes() > roomBeside(pipeline->outer)) {
       pipeline.reset();
       why =
-          "shared memory does not hold them and the buffers of the outer loop's body; use smaller tiles or fewer "
+          "shared memory does not hold them and the buffers of the outer loop's body; use smaller "
+          "tiles or fewer "
           "stages";
     } else if (pipeline) {
       const int64_t behind = bytesBehind(pipeline->outer);
       if (behind > 0 && fittingStages * slotBytes() + behind > roomBeside(pipeline->outer)) {
         pipeline.reset();
-        why = "shared memory does not hold them and those of a later loop; use smaller tiles or fewer stages";
+        why =
+            "shared memory does not hold them and those of a later loop; use smaller tiles or "
+            "fewer stages";
       }
     }
     if (!pipeline)
       remark(loop, RemarkId::not_ahead_across_outer_loop)
-          << "loads are not issued ahead from one iteration of the loop around it to the next: " << why;
+          << "loads are not issued ahead from one iteration of the loop around it to the next: "
+          << why;
     return pipeline;
   }
 
@@ -538,14 +568,16 @@ class LoopPrefetcher {
       llvm::append_range(next, fetched);
       return next;
     };
-    auto replaced = loop.replaceWithAdditionalYields(rewriter, inits, /*replaceInitOperandUsesInLoop=*/false, yields);
+    auto replaced = loop.replaceWithAdditionalYields(
+        rewriter, inits, /*replaceInitOperandUsesInLoop=*/false, yields);
     (*replaced)->setDiscardableAttrs(attributes);
     for (auto [load, value] : llvm::zip_first(loads, carried)) rewriter.replaceOp(load, value);
   }
 
   PipelinedLoop at;
   scf::ForOp loop;
-  int64_t stages, depth, fittingStages, threads, ctas, registers, carriedBudget, sharedBytes, leastForExchanges;
+  int64_t stages, depth, fittingStages, threads, ctas, registers, carriedBudget, sharedBytes,
+      leastForExchanges;
   // Reason against TMA copies; empty if they bring the operands, or if the loop does not ask.
   std::string reasonNoCopies;
   bool hasFailed = false;
@@ -575,13 +607,14 @@ class TilePrefetchLoadsPass : public impl::TilePrefetchLoadsPassBase<TilePrefetc
     for (size_t i = 0; i < loops.size(); ++i) {
       scf::ForOp loop = loops[i];
       auto own = loop->getAttrOfType<IntegerAttr>(tile::kNumStagesAttr);
-      LoopPrefetcher prefetcher(loop, own ? own.getInt() : int64_t{numStages}, threads, numCtas, registers, *arch,
-                                sharedBytes, leastForExchanges, reported);
+      LoopPrefetcher prefetcher(loop, own ? own.getInt() : int64_t{numStages}, threads, numCtas,
+                                registers, *arch, sharedBytes, leastForExchanges, reported);
       prefetcher.run();
       if (prefetcher.hasError()) return signalPassFailure();
       for (const LoopCarriedState::Replaced& around : prefetcher.replacedAround())
         std::replace_if(
-            loops.begin() + i, loops.end(), [&](scf::ForOp other) { return other.getOperation() == around.before; },
+            loops.begin() + i, loops.end(),
+            [&](scf::ForOp other) { return other.getOperation() == around.before; },
             dyn_cast<scf::ForOp>(around.now));
     }
   }

@@ -25,9 +25,11 @@ void print(raw_ostream& stream, RankedTensorType type) {
   stream << "tile ";
   llvm::interleave(type.getShape(), stream, "x");
   stream << ": " << layout.registers() << " registers, vectors of " << layout.contiguous();
-  const int bits = llvm::popcount(redundant.lane) + llvm::popcount(redundant.warp) + llvm::popcount(redundant.cta);
+  const int bits = llvm::popcount(redundant.lane) + llvm::popcount(redundant.warp) +
+                   llvm::popcount(redundant.cta);
   if (bits > 0) stream << ", replicated " << (1 << bits) << " times";
-  stream << "\n" << (type.getNumElements() <= kTableElements ? layout.table() : layout.str() + "\n");
+  stream << "\n"
+         << (type.getNumElements() <= kTableElements ? layout.table() : layout.str() + "\n");
 }
 
 class TgpuPrintLayoutsPass : public impl::TgpuPrintLayoutsPassBase<TgpuPrintLayoutsPass> {

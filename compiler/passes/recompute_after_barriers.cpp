@@ -43,8 +43,9 @@ namespace {
 constexpr size_t kMostOps = 8;
 
 bool isCheap(Operation* op) {
-  return isa<arith::ExtFOp, tile::Fp8DecodeOp, arith::MulFOp, arith::AddFOp, arith::SubFOp, arith::NegFOp, math::FmaOp,
-             tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, arith::ConstantOp>(op);
+  return isa<arith::ExtFOp, tile::Fp8DecodeOp, arith::MulFOp, arith::AddFOp, arith::SubFOp,
+             arith::NegFOp, math::FmaOp, tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp,
+             tile::ReshapeOp, arith::ConstantOp>(op);
 }
 
 // Returns true if memory holds the value until the end of the iteration. That is a slot that each
@@ -57,7 +58,8 @@ bool staysInMemory(Value value) {
   auto loop = load ? dyn_cast<scf::ForOp>(load->getParentOp()) : scf::ForOp();
   return loop && memoryAccess(load).readOnly &&
          (!load.getAlignmentOffset() || loop.isDefinedOutsideOfLoop(load.getAlignmentOffset())) &&
-         llvm::all_of(load.getIndices(), [&](Value index) { return loop.isDefinedOutsideOfLoop(index); });
+         llvm::all_of(load.getIndices(),
+                      [&](Value index) { return loop.isDefinedOutsideOfLoop(index); });
 }
 
 // A tile that could be computed again, by `ops` from `leaves`.
@@ -83,7 +85,8 @@ int64_t makeRoom(Site& site, int64_t room) {
   while (excess > 0) {
     std::optional<Candidate> best;
     for (Value value : site.waiting())
-      if (std::optional<Candidate> other = site.candidateFor(value); other && (!best || other->price() < best->price()))
+      if (std::optional<Candidate> other = site.candidateFor(value);
+          other && (!best || other->price() < best->price()))
         best = std::move(other);
     if (!best) return excess;
     excess -= best->freed;
@@ -95,13 +98,15 @@ int64_t makeRoom(Site& site, int64_t room) {
 class BarrierSite {
  public:
   // `room`: register bytes per thread that tiles may use.
-  BarrierSite(Operation* barrier, int64_t room) : barrier(barrier), block(barrier->getBlock()), room(room) {}
+  BarrierSite(Operation* barrier, int64_t room)
+      : barrier(barrier), block(barrier->getBlock()), room(room) {}
 
   void run() {
     const int64_t excess = makeRoom(*this, room);
     if (excess > 0)
       missed(barrier, RemarkId::spills_likely)
-          << "spills are likely: " << excess + room << " bytes of tiles per thread wait in registers across this "
+          << "spills are likely: " << excess + room
+          << " bytes of tiles per thread wait in registers across this "
           << "exchange, and there is room for " << room
           << "; use more warps, smaller tiles or a smaller min_ctas_per_sm";
   }
@@ -119,7 +124,8 @@ class BarrierSite {
   SetVector<Value> waiting() {
     SetVector<Value> alive;
     auto add = [&](Value value) {
-      if (llvm::any_of(value.getUsers(), [&](Operation* user) { return userBehind(user) != nullptr; }))
+      if (llvm::any_of(value.getUsers(),
+                       [&](Operation* user) { return userBehind(user) != nullptr; }))
         alive.insert(value);
     };
     for (BlockArgument argument : block->getArguments()) add(argument);
@@ -154,7 +160,9 @@ class BarrierSite {
 
   std::optional<Candidate> candidateFor(Value value) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
-    if (value.getParentBlock() != block || !value.getDefiningOp() || !type || !type.getElementType().isF32()) return {};
+    if (value.getParentBlock() != block || !value.getDefiningOp() || !type ||
+        !type.getElementType().isF32())
+      return {};
     Candidate result{.value = value, .freed = bytesPerThread(value)};
     if (result.freed <= kFewBytes || !collect(value, result.ops, result.leaves)) return {};
     if (result.ops.empty() || result.leaves.empty()) return {};
@@ -164,7 +172,8 @@ class BarrierSite {
       result.work += bytesPerThread(leaf);
     }
     for (Operation* op : result.ops)
-      if (Value made = op->getResult(0); registersOf(made) == made) result.work += bytesPerThread(made);
+      if (Value made = op->getResult(0); registersOf(made) == made)
+        result.work += bytesPerThread(made);
     if (result.freed <= 0) return {};
     return result;
   }
@@ -173,7 +182,8 @@ class BarrierSite {
     Value value = candidate.value;
     Operation* first = nullptr;
     for (Operation* user : value.getUsers())
-      if (Operation* here = userBehind(user); here && (!first || here->isBeforeInBlock(first))) first = here;
+      if (Operation* here = userBehind(user); here && (!first || here->isBeforeInBlock(first)))
+        first = here;
     OpBuilder builder(first);
     IRMapping mapping;
     for (Value leaf : candidate.leaves) mapping.map(leaf, hidden(leaf));
@@ -181,7 +191,8 @@ class BarrierSite {
     Value again = mapping.lookup(value);
     value.replaceUsesWithIf(again, [&](OpOperand& use) {
       Operation* here = userBehind(use.getOwner());
-      return here && !again.getDefiningOp()->isAncestor(use.getOwner()) && !here->isBeforeInBlock(first);
+      return here && !again.getDefiningOp()->isAncestor(use.getOwner()) &&
+             !here->isBeforeInBlock(first);
     });
   }
 
@@ -223,8 +234,9 @@ class LoopSite {
     for (Operation& op : *block) {
       if (&op == loop) break;
       for (Value result : op.getResults())
-        if (llvm::any_of(result.getUsers(),
-                         [&](Operation* user) { return loop->isProperAncestor(user) || userBehind(user); }))
+        if (llvm::any_of(result.getUsers(), [&](Operation* user) {
+              return loop->isProperAncestor(user) || userBehind(user);
+            }))
           all.insert(result);
     }
     return all;
@@ -256,7 +268,8 @@ class LoopSite {
       result.work += bytesPerThread(leaf);
     }
     for (Operation* op : result.ops)
-      if (Value made = op->getResult(0); registersOf(made) == made) result.work += bytesPerThread(made);
+      if (Value made = op->getResult(0); registersOf(made) == made)
+        result.work += bytesPerThread(made);
     if (result.freed <= 0) return {};
     return result;
   }
@@ -265,7 +278,8 @@ class LoopSite {
     for (Region& region : loop->getRegions())
       for (Block& inside : region)
         recompute(candidate, inside.begin(), [&](Operation* user) { return userIn(inside, user); });
-    recompute(candidate, std::next(Block::iterator(loop)), [&](Operation* user) { return userBehind(user); });
+    recompute(candidate, std::next(Block::iterator(loop)),
+              [&](Operation* user) { return userBehind(user); });
     for (Value leaf : candidate.leaves) kept.insert(leaf);
   }
 
@@ -275,7 +289,8 @@ class LoopSite {
     Value value = candidate.value;
     Operation* first = nullptr;
     for (Operation* user : value.getUsers())
-      if (Operation* here = userHere(user); here && (!first || here->isBeforeInBlock(first))) first = here;
+      if (Operation* here = userHere(user); here && (!first || here->isBeforeInBlock(first)))
+        first = here;
     if (!first) return;
     IRMapping mapping;
     OpBuilder builder(first->getBlock(), start);
@@ -288,7 +303,8 @@ class LoopSite {
     }
     builder.setInsertionPoint(first);
     for (Operation* op : candidate.ops) builder.clone(*op, mapping);
-    value.replaceUsesWithIf(mapping.lookup(value), [&](OpOperand& use) { return userHere(use.getOwner()) != nullptr; });
+    value.replaceUsesWithIf(mapping.lookup(value),
+                            [&](OpOperand& use) { return userHere(use.getOwner()) != nullptr; });
   }
 
   Operation* loop;
@@ -297,14 +313,16 @@ class LoopSite {
   llvm::DenseSet<Value> kept;
 };
 
-class TgpuRecomputeAfterBarriersPass : public impl::TgpuRecomputeAfterBarriersPassBase<TgpuRecomputeAfterBarriersPass> {
+class TgpuRecomputeAfterBarriersPass
+    : public impl::TgpuRecomputeAfterBarriersPassBase<TgpuRecomputeAfterBarriersPass> {
  public:
   using TgpuRecomputeAfterBarriersPassBase::TgpuRecomputeAfterBarriersPassBase;
 
   void runOnOperation() override {
     const program::GpuArch* arch = archNamed(getOperation(), archName);
     if (!arch) return signalPassFailure();
-    const int64_t registerBytes = arch->register_bytes(program::kWarpThreads * int64_t{numWarps} * ctasPerSm);
+    const int64_t registerBytes =
+        arch->register_bytes(program::kWarpThreads * int64_t{numWarps} * ctasPerSm);
     const int64_t room = registerBytes * arch->tuning.waiting_quarters / 4;
     SetVector<Operation*> barriers, loops;
     getOperation().walk([&](Operation* op) {

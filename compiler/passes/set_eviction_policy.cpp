@@ -2,8 +2,8 @@
 //
 // In kernels that write about as much as they read, loads leave L2 last (evict = large). L2 then
 // evicts written lines early and in the order of the writes. Measured on an H200: kernels one after
-// the other gain 1 to 4 %, and kernels between them lose nothing (docs/design/decisions/004). A load
-// takes part if all of this holds for its tile.
+// the other gain 1 to 4 %, and kernels between them lose nothing (docs/design/decisions/004). A
+// load takes part if all of this holds for its tile.
 //   * It is the program's own, at an index that does not come from memory. Tiles that all programs
 //     read stay in L2 anyway, and rows at loaded indices lost 2 %.
 //   * It is at most as large as one that the kernel stores, and at least a quarter of it.
@@ -38,22 +38,25 @@ bool isHinted(tile::LoadTileOp load) {
   return load.getEvict() != tile::EvictHint::normal || load.getCache() != tile::CacheHint::normal;
 }
 
-class TileSetEvictionPolicyPass : public impl::TileSetEvictionPolicyPassBase<TileSetEvictionPolicyPass> {
+class TileSetEvictionPolicyPass
+    : public impl::TileSetEvictionPolicyPassBase<TileSetEvictionPolicyPass> {
  public:
   using TileSetEvictionPolicyPassBase::TileSetEvictionPolicyPassBase;
 
   void runOnOperation() override {
     SmallVector<int64_t> stored;
-    getOperation().walk(
-        [&](tile::StoreTileOp store) { stored.push_back(bytesOf(store.getView().getType(), store.getTileShape())); });
+    getOperation().walk([&](tile::StoreTileOp store) {
+      stored.push_back(bytesOf(store.getView().getType(), store.getTileShape()));
+    });
     getOperation().walk([&](tile::LoadTileOp load) {
       const int64_t bytes = bytesOf(load.getView().getType(), load.getTileShape());
-      const bool isWritten =
-          llvm::any_of(stored, [&](int64_t size) { return size >= bytes && size <= kMostTimesSmaller * bytes; });
+      const bool isWritten = llvm::any_of(
+          stored, [&](int64_t size) { return size >= bytes && size <= kMostTimesSmaller * bytes; });
       const IndexOrigin origin = originOf(load.getIndices());
       if (!isWritten || !origin.program || isHinted(load)) return;
       if (origin.memory)
-        missed(load, RemarkId::no_eviction_policy) << "no eviction policy for L2: its index comes from memory";
+        missed(load, RemarkId::no_eviction_policy)
+            << "no eviction policy for L2: its index comes from memory";
       else
         load.setEvict(tile::EvictHint::large);
     });

@@ -37,7 +37,8 @@ struct DotOperand {
   // Returns the segment that begins at k of the operand's dimension `along`.
   Value segment(OpBuilder& builder, int along, int64_t k, const LinearLayout& layout) {
     auto whole = cast<RankedTensorType>(tile.getType());
-    const auto result = withLayout(RankedTensorType::get(layout.shape(), whole.getElementType()), layout);
+    const auto result =
+        withLayout(RankedTensorType::get(layout.shape(), whole.getElementType()), layout);
     SmallVector<int64_t> begin(2, 0);
     if (!read) {
       begin[along] = k;
@@ -47,12 +48,17 @@ struct DotOperand {
     RankedTensorType type = result;
     if (permute) {
       SmallVector<int64_t> shape(2);
-      for (auto [dim, from] : llvm::enumerate(permute.getPermutation())) shape[from] = layout.shape()[dim];
-      type = withLayout(RankedTensorType::get(shape, whole.getElementType()), *sourceLayout(permute, layout));
+      for (auto [dim, from] : llvm::enumerate(permute.getPermutation()))
+        shape[from] = layout.shape()[dim];
+      type = withLayout(RankedTensorType::get(shape, whole.getElementType()),
+                        *sourceLayout(permute, layout));
     }
-    Value tile = tgpu::RingReadOp::create(builder, read.getLoc(), type, read.getRing(), read.getSlot(), read.getPart(),
-                                          Value(), TypedAttr(), builder.getDenseI64ArrayAttr(begin));
-    if (permute) tile = tile::PermuteOp::create(builder, permute.getLoc(), result, tile, permute.getPermutationAttr());
+    Value tile = tgpu::RingReadOp::create(builder, read.getLoc(), type, read.getRing(),
+                                          read.getSlot(), read.getPart(), Value(), TypedAttr(),
+                                          builder.getDenseI64ArrayAttr(begin));
+    if (permute)
+      tile = tile::PermuteOp::create(builder, permute.getLoc(), result, tile,
+                                     permute.getPermutationAttr());
     return tile;
   }
 };
@@ -72,8 +78,8 @@ void split(tile::DotOp dot) {
   Value acc = dot.getSums();
   for (int64_t k = 0; k < depth; k += shape.k) {
     Value rows = a.segment(builder, 1, k, layouts.a), columns = b.segment(builder, 0, k, layouts.b);
-    acc = tile::DotOp::create(builder, dot.getLoc(), dot.getType(), rows, columns, acc, dot.getFormatAAttr(),
-                              dot.getFormatBAttr(), dot.getTf32Attr());
+    acc = tile::DotOp::create(builder, dot.getLoc(), dot.getType(), rows, columns, acc,
+                              dot.getFormatAAttr(), dot.getFormatBAttr(), dot.getTf32Attr());
   }
   dot.replaceAllUsesWith(acc);
   dot.erase();

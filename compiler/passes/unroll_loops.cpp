@@ -43,7 +43,8 @@ std::optional<int64_t> constantOf(Value value) {
 }
 
 std::optional<uint64_t> iterationsOf(scf::ForOp loop) {
-  auto lo = constantOf(loop.getLowerBound()), hi = constantOf(loop.getUpperBound()), step = constantOf(loop.getStep());
+  auto lo = constantOf(loop.getLowerBound()), hi = constantOf(loop.getUpperBound()),
+       step = constantOf(loop.getStep());
   if (!lo || !hi || !step || *step <= 0) return std::nullopt;
   const uint64_t span = static_cast<uint64_t>(*hi) - static_cast<uint64_t>(*lo);
   return *hi > *lo ? (span - 1) / static_cast<uint64_t>(*step) + 1 : 0;
@@ -52,7 +53,11 @@ std::optional<uint64_t> iterationsOf(scf::ForOp loop) {
 class Unroller {
  public:
   Unroller(scf::ForOp loop, int64_t copies)
-      : loop(loop), copies(copies), builder(loop), loc(loop.getLoc()), type(loop.getInductionVar().getType()) {}
+      : loop(loop),
+        copies(copies),
+        builder(loop),
+        loc(loop.getLoc()),
+        type(loop.getInductionVar().getType()) {}
 
   void run() {
     if (std::optional<uint64_t> iterations = iterationsOf(loop))
@@ -61,13 +66,15 @@ class Unroller {
     loop.getBody()->walk([&](Operation*) { ++ops; });
     if (ops > kMostOps / copies) {
       missed(loop, RemarkId::unrolled_body_too_long)
-          << "not unrolled by " << copies << ": the body has " << ops << " operations, and all copies may have "
-          << kMostOps << "; unroll less, or use a shorter body";
+          << "not unrolled by " << copies << ": the body has " << ops
+          << " operations, and all copies may have " << kMostOps
+          << "; unroll less, or use a shorter body";
       return;
     }
     if (auto step = constantOf(loop.getStep()); step && *step > most() / copies) {
-      missed(loop, RemarkId::unrolled_step_too_large) << "not unrolled by " << copies << ": a step of " << copies
-                                                      << " times " << *step << " does not fit the counter";
+      missed(loop, RemarkId::unrolled_step_too_large)
+          << "not unrolled by " << copies << ": a step of " << copies << " times " << *step
+          << " does not fit the counter";
       return;
     }
     const Bounds bounds = findBounds();
@@ -89,8 +96,12 @@ class Unroller {
     bool isWhole = false;
   };
 
-  int64_t most() const { return APInt::getSignedMaxValue(type.getIntOrFloatBitWidth()).getSExtValue(); }
-  Value number(int64_t value) { return arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(type, value)); }
+  int64_t most() const {
+    return APInt::getSignedMaxValue(type.getIntOrFloatBitWidth()).getSExtValue();
+  }
+  Value number(int64_t value) {
+    return arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(type, value));
+  }
   Value both(Value a, Value b) { return builder.createOrFold<arith::AndIOp>(loc, a, b); }
   Value add(Value a, Value b) { return builder.createOrFold<arith::AddIOp>(loc, a, b); }
   Value sub(Value a, Value b) { return builder.createOrFold<arith::SubIOp>(loc, a, b); }
@@ -120,7 +131,8 @@ class Unroller {
       fits = both(fits, isShort);
     }
     Value rest = sub(sub(span, last), number(1));
-    Value iterations = add(builder.createOrFold<arith::DivUIOp>(loc, rest, bounds.unrolledStep), number(1));
+    Value iterations =
+        add(builder.createOrFold<arith::DivUIOp>(loc, rest, bounds.unrolledStep), number(1));
     bounds.mid = select(fits, add(lo, mul(iterations, bounds.unrolledStep)), lo);
     return bounds;
   }
@@ -128,8 +140,8 @@ class Unroller {
   scf::ForOp makeUnrolledLoop(const Bounds& bounds) {
     SmallVector<Value> distances;  // offset of each copy from the counter
     for (int64_t i = 1; i < copies; ++i) distances.push_back(mul(loop.getStep(), number(i)));
-    auto unrolled =
-        scf::ForOp::create(builder, loc, loop.getLowerBound(), bounds.mid, bounds.unrolledStep, loop.getInitArgs());
+    auto unrolled = scf::ForOp::create(builder, loc, loop.getLowerBound(), bounds.mid,
+                                       bounds.unrolledStep, loop.getInitArgs());
     unrolled->setDiscardableAttrs(llvm::to_vector(loop->getDiscardableAttrs()));
     unrolled->setAttr(tile::kUnrollAttr, builder.getI64IntegerAttr(1));
     if (unrolled.getBody()->mightHaveTerminator()) unrolled.getBody()->getTerminator()->erase();
@@ -138,8 +150,9 @@ class Unroller {
     for (int64_t i = 0; i < copies; ++i) {
       IRMapping mapping;
       Value counter = unrolled.getInductionVar();
-      mapping.map(loop.getInductionVar(),
-                  i ? Value(arith::AddIOp::create(inside, loc, counter, distances[i - 1])) : counter);
+      mapping.map(
+          loop.getInductionVar(),
+          i ? Value(arith::AddIOp::create(inside, loc, counter, distances[i - 1])) : counter);
       mapping.map(loop.getRegionIterArgs(), carried);
       for (Operation& op : loop.getBody()->without_terminator()) inside.clone(op, mapping);
       carried = llvm::map_to_vector(loop.getBody()->getTerminator()->getOperands(),

@@ -28,7 +28,8 @@ std::optional<DotOperandStaging::DotOperand> DotOperandStaging::operandOf(tile::
   auto permute = dyn_cast_or_null<tile::PermuteOp>(user);
   if (permute) user = onlyUser(permute.getResult());
   auto conversion = dyn_cast_or_null<tgpu::ConvertLayoutOp>(user);
-  if (!conversion || !isa_and_nonnull<tile::DotOp>(onlyUser(conversion.getResult()))) return std::nullopt;
+  if (!conversion || !isa_and_nonnull<tile::DotOp>(onlyUser(conversion.getResult())))
+    return std::nullopt;
   return DotOperand{permute, conversion, cast<RankedTensorType>(load.getType()),
                     permute ? cast<RankedTensorType>(permute.getType()) : RankedTensorType()};
 }
@@ -60,7 +61,8 @@ void DotOperandStaging::separateLoads() {
       auto copy = cast<tile::LoadTileOp>(builder.clone(*load, mapping));
       mapping.map(load.getResult(), copy.getResult());
       auto permute = conversion.getSource().getDefiningOp<tile::PermuteOp>();
-      conversion.getSourceMutable().assign(permute ? builder.clone(*permute, mapping)->getResult(0) : copy.getResult());
+      conversion.getSourceMutable().assign(permute ? builder.clone(*permute, mapping)->getResult(0)
+                                                   : copy.getResult());
       if (permute && permute.use_empty()) permute.erase();
       copies[copy] = load;
       loads.push_back(copy);
@@ -93,7 +95,8 @@ void DotOperandStaging::take(tile::LoadTileOp load, DotOperand operand) {
   operand.conversion.getResult().replaceAllUsesWith(source);
   source.setType(wanted);
   if (operand.permute)
-    load.getResult().setType(withLayout(operand.loaded, *sourceLayout(operand.permute, layoutOf(wanted))));
+    load.getResult().setType(
+        withLayout(operand.loaded, *sourceLayout(operand.permute, layoutOf(wanted))));
   operands[load] = operand;
 }
 
@@ -101,7 +104,8 @@ void DotOperandStaging::takeOnce(ArrayRef<tile::LoadTileOp> once) {
   for (tile::LoadTileOp load : once) {
     std::optional<DotOperand> operand = operandOf(load);
     // Threads copy the tiles that are copied once.
-    if (!operand || operand->permute || ctas > 1 || !reasonNotStaged(load, Copies::threads).empty()) continue;
+    if (!operand || operand->permute || ctas > 1 || !reasonNotStaged(load, Copies::threads).empty())
+      continue;
     auto dot = cast<tile::DotOp>(onlyUser(operand->conversion.getResult()));
     // These copies do not round to tf32, which wgmma would need.
     if (dot.getA() == operand->conversion.getResult() && !dot.getTf32()) take(load, *operand);
@@ -122,29 +126,35 @@ void DotOperandStaging::take() {
 }
 
 bool DotOperandStaging::needTensorCopies() const {
-  return llvm::any_of(all(), [&](tile::LoadTileOp load) { return !reasonNotStaged(load, Copies::threads).empty(); });
+  return llvm::any_of(all(), [&](tile::LoadTileOp load) {
+    return !reasonNotStaged(load, Copies::threads).empty();
+  });
 }
 
 void DotOperandStaging::remarkOthers() {
   for (tile::DotOp dot : at.loop.getBody()->getOps<tile::DotOp>())
-    for (Value operand : {dot.getA(), dot.getB()}) remark(operand.getDefiningOp<tgpu::ConvertLayoutOp>());
+    for (Value operand : {dot.getA(), dot.getB()})
+      remark(operand.getDefiningOp<tgpu::ConvertLayoutOp>());
 }
 
 void DotOperandStaging::remark(tgpu::ConvertLayoutOp conversion) {
-  if (!conversion || conversion->getBlock() != at.loop.getBody() || !passesMemory(conversion)) return;
+  if (!conversion || conversion->getBlock() != at.loop.getBody() || !passesMemory(conversion))
+    return;
   Value source = conversion.getSource();
   if (auto permute = source.getDefiningOp<tile::PermuteOp>()) source = permute.getSource();
   auto load = source.getDefiningOp<tile::LoadTileOp>();
   std::string why = "it is computed in the loop";
   if (load) why = ctas > 1 ? "every CTA of the cluster needs all of it" : reasonNotStaged(load);
   if (load && why.empty()) why = "it is not loaded ahead";
-  at.remark(conversion, RemarkId::dot_operand_in_registers) << "a dot operand passes through registers: " << why;
+  at.remark(conversion, RemarkId::dot_operand_in_registers)
+      << "a dot operand passes through registers: " << why;
 }
 
 void DotOperandStaging::giveBack() {
   if (operands.empty()) return;
   at.remark(at.loop, RemarkId::no_room_for_dot_operands)
-      << "dot operands pass through registers: shared memory does not hold the tiles of two iterations; use smaller "
+      << "dot operands pass through registers: shared memory does not hold the tiles of two "
+         "iterations; use smaller "
          "tiles";
   giveAllBack();
 }
@@ -164,12 +174,14 @@ void DotOperandStaging::giveBack(tile::LoadTileOp load) {
 }
 
 SmallVector<tile::LoadTileOp> DotOperandStaging::all() const {
-  return llvm::map_to_vector(operands, [](const auto& operand) { return cast<tile::LoadTileOp>(operand.first); });
+  return llvm::map_to_vector(
+      operands, [](const auto& operand) { return cast<tile::LoadTileOp>(operand.first); });
 }
 
 RankedTensorType DotOperandStaging::loadedType(tile::LoadTileOp load) const {
   auto found = operands.find(load);
-  return found == operands.end() ? cast<RankedTensorType>(load->getResult(0).getType()) : found->second.loaded;
+  return found == operands.end() ? cast<RankedTensorType>(load->getResult(0).getType())
+                                 : found->second.loaded;
 }
 
 // Returns true if all bits of the pad are 0. The pad of an fp8 tile is an integer: the fp8 code.
@@ -193,7 +205,8 @@ std::string DotOperandStaging::reasonNotStaged(tile::LoadTileOp load, Copies by)
     return "copies are of 16 bytes, and facts prove accesses of " + std::to_string(vector * bytes);
   if (load.getPadAttr() && !isZero(load.getPadAttr())) return "copies pad with zeros only";
   if (by == Copies::tensor) return "";
-  if (linearPart(type) < threads * ctas * vector) return "it has fewer vectors than there are threads";
+  if (linearPart(type) < threads * ctas * vector)
+    return "it has fewer vectors than there are threads";
   if (hasLayout(type) && layoutOf(type).contiguous(access.fastDim) < vector)
     return "the layouts of its uses split its 16-byte vectors";
   return "";

@@ -13,7 +13,8 @@ class DotOperandStaging {
  public:
   /// `loads` are the loads that the loop issues ahead; dots may get loads of their own there.
   /// `threads` is per CTA, `ctas` per cluster.
-  DotOperandStaging(PipelinedLoop& at, llvm::SmallVector<tile::LoadTileOp>& loads, int64_t threads, int64_t ctas)
+  DotOperandStaging(PipelinedLoop& at, llvm::SmallVector<tile::LoadTileOp>& loads, int64_t threads,
+                    int64_t ctas)
       : at(at), loads(loads), threads(threads), ctas(ctas) {}
 
   /// The kind of copy that brings operands: all threads copy at least one 16-byte vector each, or
@@ -46,7 +47,9 @@ class DotOperandStaging {
   /// Layout in which the tile is copied.
   mlir::RankedTensorType loadedType(tile::LoadTileOp load) const;
   /// Reason why the load cannot become copies to shared memory; empty if it can.
-  std::string reasonNotStaged(tile::LoadTileOp load) const { return reasonNotStaged(load, copiesBy); }
+  std::string reasonNotStaged(tile::LoadTileOp load) const {
+    return reasonNotStaged(load, copiesBy);
+  }
   bool canBeStaged(tile::LoadTileOp load) const { return reasonNotStaged(load).empty(); }
 
  private:

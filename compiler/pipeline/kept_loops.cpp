@@ -25,7 +25,8 @@ KeptLoops::KeptLoops(ModuleOp module) : module(module) {
     if (!pipelinesMatmuls(loop)) return;
     OpBuilder builder(loop);
     Value end = loop.getUpperBound();
-    auto bound = tile::AssumeDivisibleOp::create(builder, loop.getLoc(), end.getType(), end, /*divisor=*/1);
+    auto bound =
+        tile::AssumeDivisibleOp::create(builder, loop.getLoc(), end.getType(), end, /*divisor=*/1);
     bound->setAttr(kBoundAttr, builder.getUnitAttr());
     loop.setUpperBound(bound);
   });

@@ -16,7 +16,8 @@ SmallVector<Operation*> LoopCarriedState::around(scf::ForOp inner) {
   return all;
 }
 
-LoopCarriedState::LoopCarriedState(IRRewriter& rewriter, scf::ForOp inner, ValueRange inits) : held(inits) {
+LoopCarriedState::LoopCarriedState(IRRewriter& rewriter, scf::ForOp inner, ValueRange inits)
+    : held(inits) {
   for (Operation* op : around(inner)) {
     auto loop = dyn_cast<scf::ForOp>(op);
     all.push_back({op, loop ? replace(rewriter, loop) : replace(rewriter, cast<scf::IfOp>(op))});
@@ -32,7 +33,8 @@ Operation* LoopCarriedState::replace(IRRewriter& rewriter, scf::ForOp loop) {
     return carried;
   };
   rewriter.setInsertionPoint(loop);
-  Operation* now = *loop.replaceWithAdditionalYields(rewriter, held, /*replaceInitOperandUsesInLoop=*/false, keep);
+  Operation* now = *loop.replaceWithAdditionalYields(rewriter, held,
+                                                     /*replaceInitOperandUsesInLoop=*/false, keep);
   now->setDiscardableAttrs(attributes);
   held = carried;
   return now;
@@ -43,7 +45,8 @@ Operation* LoopCarriedState::replace(IRRewriter& rewriter, scf::IfOp branch) {
   rewriter.setInsertionPoint(branch);
   SmallVector<Type> types(branch.getResultTypes());
   for (Value value : held) types.push_back(value.getType());
-  auto now = scf::IfOp::create(rewriter, branch.getLoc(), types, branch.getCondition(), /*addThenBlock=*/true,
+  auto now = scf::IfOp::create(rewriter, branch.getLoc(), types, branch.getCondition(),
+                               /*addThenBlock=*/true,
                                /*addElseBlock=*/true);
   now->setDiscardableAttrs(SmallVector<NamedAttribute>(branch->getDiscardableAttrs()));
   for (unsigned side = 0; side < 2; ++side) {

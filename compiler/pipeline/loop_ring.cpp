@@ -18,8 +18,8 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 
 bool LoopRing::isSameTile(tile::LoadTileOp a, tile::LoadTileOp b) const {
-  return a.getView() == b.getView() && a.getIndices() == b.getIndices() && a.getTileShape() == b.getTileShape() &&
-         operands.loadedType(a) == operands.loadedType(b);
+  return a.getView() == b.getView() && a.getIndices() == b.getIndices() &&
+         a.getTileShape() == b.getTileShape() && operands.loadedType(a) == operands.loadedType(b);
 }
 
 SmallVector<tile::LoadTileOp> LoopRing::partsOf(ArrayRef<tile::LoadTileOp> all) const {
@@ -34,14 +34,16 @@ SmallVector<tile::LoadTileOp> LoopRing::partsOf(ArrayRef<tile::LoadTileOp> all) 
 tgpu::MemDescType LoopRing::slotOf(tile::LoadTileOp load) const {
   RankedTensorType type = operands.loadedType(load);
   int64_t swizzle = 0;
-  const bool multiplied =
-      llvm::any_of(operands.all(), [&](tile::LoadTileOp operand) { return isSameTile(operand, load); });
+  const bool multiplied = llvm::any_of(
+      operands.all(), [&](tile::LoadTileOp operand) { return isSameTile(operand, load); });
   if (multiplied && type.getRank() == 2)
-    swizzle = Swizzle::widest(type.getDimSize(0), type.getDimSize(1) * sharedElementBytes(type.getElementType()));
+    swizzle = Swizzle::widest(type.getDimSize(0),
+                              type.getDimSize(1) * sharedElementBytes(type.getElementType()));
   // Copies of an operand use the dot's layout. Other tiles are read in the layout of the load.
   const auto dealt = cast<RankedTensorType>(load.getType());
   if (hasLayout(dealt)) type = partOfCta(dealt).value_or(dealt);
-  return tgpu::MemDescType::get(type.getContext(), type.getShape(), type.getElementType(), 0, swizzle);
+  return tgpu::MemDescType::get(type.getContext(), type.getShape(), type.getElementType(), 0,
+                                swizzle);
 }
 
 Value LoopRing::number(OpBuilder& builder, int64_t value) {
@@ -50,48 +52,58 @@ Value LoopRing::number(OpBuilder& builder, int64_t value) {
 
 // Copies to shared memory take no eviction policy; set_eviction_policy.cpp says why.
 void LoopRing::remarkHints(tile::LoadTileOp load) {
-  const bool policy = load.getEvict() == tile::EvictHint::first || load.getEvict() == tile::EvictHint::last;
+  const bool policy =
+      load.getEvict() == tile::EvictHint::first || load.getEvict() == tile::EvictHint::last;
   if (!policy && load.getCache() == tile::CacheHint::normal) return;
   at.remark(load, RemarkId::load_hint_ignored)
       << "its " << (policy ? "eviction policy" : "cache hint")
-      << " is ignored: asynchronous copies to shared memory have none; omit it, or use smaller tiles or "
+      << " is ignored: asynchronous copies to shared memory have none; omit it, or use smaller "
+         "tiles or "
          "fewer stages, which stay in registers";
 }
 
-Value LoopRing::ringOf(OpBuilder& builder, ArrayRef<tile::LoadTileOp> parts, int64_t slots, bool tensor) {
+Value LoopRing::ringOf(OpBuilder& builder, ArrayRef<tile::LoadTileOp> parts, int64_t slots,
+                       bool tensor) {
   for (tile::LoadTileOp load : parts) remarkHints(load);
-  SmallVector<Type> types = llvm::map_to_vector(parts, [&](tile::LoadTileOp load) { return Type(slotOf(load)); });
-  const auto by = tensor ? tgpu::RingFill::tensor : operands.empty() ? tgpu::RingFill::asyncOwn : tgpu::RingFill::async;
+  SmallVector<Type> types =
+      llvm::map_to_vector(parts, [&](tile::LoadTileOp load) { return Type(slotOf(load)); });
+  const auto by = tensor             ? tgpu::RingFill::tensor
+                  : operands.empty() ? tgpu::RingFill::asyncOwn
+                                     : tgpu::RingFill::async;
   auto type = tgpu::RingType::get(builder.getContext(), slots, by, types);
   return tgpu::RingOp::create(builder, at.loop.getLoc(), type, DenseI64ArrayAttr());
 }
 
 // Starts the copies of `iteration`. TMA copies start only if the loop has this iteration, because
 // they must be awaited.
-void LoopRing::fill(OpBuilder& builder, Value ring, ArrayRef<tile::LoadTileOp> parts, Value iteration, Value slot,
-                    bool open) {
+void LoopRing::fill(OpBuilder& builder, Value ring, ArrayRef<tile::LoadTileOp> parts,
+                    Value iteration, Value slot, bool open) {
   Value wanted;
   if (cast<tgpu::RingType>(ring.getType()).hasBarriers())
-    wanted =
-        arith::CmpIOp::create(builder, at.loop.getLoc(), arith::CmpIPredicate::slt, iteration, at.loop.getUpperBound());
-  const auto views = llvm::map_to_vector(parts, [](tile::LoadTileOp load) -> Value { return load.getView(); });
+    wanted = arith::CmpIOp::create(builder, at.loop.getLoc(), arith::CmpIPredicate::slt, iteration,
+                                   at.loop.getUpperBound());
+  const auto views =
+      llvm::map_to_vector(parts, [](tile::LoadTileOp load) -> Value { return load.getView(); });
   fill(builder, ring, parts, views, iteration, slot, open, {}, wanted);
 }
 
 // Starts the copies of an iteration of the combined pipeline of both loops.
-void LoopRing::fill(OpBuilder& builder, Value slot, OuterLoopPipeline& pipeline, ValueRange iteration) {
+void LoopRing::fill(OpBuilder& builder, Value slot, OuterLoopPipeline& pipeline,
+                    ValueRange iteration) {
   const IRMapping values = pipeline.values(iteration);
   const SmallVector<tile::LoadTileOp> parts = partsOf(staged);
-  const auto views = llvm::map_to_vector(
-      parts, [&](tile::LoadTileOp load) { return pipeline.viewAt(builder, load.getView(), values); });
-  fill(builder, ring, parts, views, OuterLoopPipeline::counter(iteration), slot, /*open=*/false, values,
-       options.tensor ? pipeline.isIteration(builder, iteration) : Value());
+  const auto views = llvm::map_to_vector(parts, [&](tile::LoadTileOp load) {
+    return pipeline.viewAt(builder, load.getView(), values);
+  });
+  fill(builder, ring, parts, views, OuterLoopPipeline::counter(iteration), slot, /*open=*/false,
+       values, options.tensor ? pipeline.isIteration(builder, iteration) : Value());
 }
 
 // `wanted` is null or an i1: nothing is copied where it is false. An open fill shares the commit
 // group of the next fill; TMA copies have no such groups.
-void LoopRing::fill(OpBuilder& builder, Value ring, ArrayRef<tile::LoadTileOp> parts, ArrayRef<Value> views,
-                    Value iteration, Value slot, bool open, const IRMapping& values, Value wanted) {
+void LoopRing::fill(OpBuilder& builder, Value ring, ArrayRef<tile::LoadTileOp> parts,
+                    ArrayRef<Value> views, Value iteration, Value slot, bool open,
+                    const IRMapping& values, Value wanted) {
   SmallVector<int64_t> shapes;
   SmallVector<Attribute> layouts;
   for (tile::LoadTileOp load : parts) {
@@ -100,11 +112,14 @@ void LoopRing::fill(OpBuilder& builder, Value ring, ArrayRef<tile::LoadTileOp> p
     if (hasLayout(type) && !wanted) layouts.push_back(type.getEncoding());
   }
   Value count;
-  if (wanted) count = arith::ExtUIOp::create(builder, at.loop.getLoc(), builder.getI32Type(), wanted);
-  auto op = tgpu::RingFillOp::create(builder, at.loop.getLoc(), ring, slot, iteration, count, views, shapes,
-                                     layouts.empty() ? ArrayAttr() : builder.getArrayAttr(layouts), TypedAttr(),
-                                     tile::EvictHint::normal, open && !options.tensor);
-  Block& body = op.getPosition().empty() ? op.getPosition().emplaceBlock() : op.getPosition().front();
+  if (wanted)
+    count = arith::ExtUIOp::create(builder, at.loop.getLoc(), builder.getI32Type(), wanted);
+  auto op = tgpu::RingFillOp::create(builder, at.loop.getLoc(), ring, slot, iteration, count, views,
+                                     shapes,
+                                     layouts.empty() ? ArrayAttr() : builder.getArrayAttr(layouts),
+                                     TypedAttr(), tile::EvictHint::normal, open && !options.tensor);
+  Block& body =
+      op.getPosition().empty() ? op.getPosition().emplaceBlock() : op.getPosition().front();
   Value position = body.addArgument(iteration.getType(), at.loop.getLoc());
   OpBuilder inside = OpBuilder::atBlockEnd(&body);
   IRMapping mapping = at.indicesAt(inside, parts, position, values);
@@ -118,7 +133,8 @@ void LoopRing::fill(OpBuilder& builder, Value ring, ArrayRef<tile::LoadTileOp> p
 Value LoopRing::nextSlot(OpBuilder& builder, Value slot, int64_t step) {
   Location loc = at.loop.getLoc();
   if (slots == 2) return arith::XOrIOp::create(builder, loc, slot, number(builder, 1));
-  Value last = number(builder, step > 0 ? slots - 1 : 0), first = number(builder, step > 0 ? 0 : slots - 1);
+  Value last = number(builder, step > 0 ? slots - 1 : 0),
+        first = number(builder, step > 0 ? 0 : slots - 1);
   Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, slot, last);
   Value moved = arith::AddIOp::create(builder, loc, slot, number(builder, step));
   return arith::SelectOp::create(builder, loc, wraps, first, moved);
@@ -133,7 +149,8 @@ SmallVector<Value> LoopRing::nextPlace(OpBuilder& builder, ValueRange place) {
   SmallVector<Value> next{nextSlot(builder, place[0], 1)};
   if (!options.tensor) return next;
   const Location loc = at.loop.getLoc();
-  Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, place[0], number(builder, slots - 1));
+  Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, place[0],
+                                      number(builder, slots - 1));
   Value flip = arith::ExtUIOp::create(builder, loc, builder.getI32Type(), wraps);
   next.push_back(arith::XOrIOp::create(builder, loc, place[1], flip));
   return next;
@@ -149,8 +166,10 @@ bool LoopRing::isInSlot(Value operand) const {
 std::string LoopRing::reasonNoTensorCopy(tile::LoadTileOp load) const {
   auto kernel = load->getParentOfType<func::FuncOp>();
   if (!operands.contains(load) || !slotOf(load).getSwizzle())
-    return "the tile loaded at " + placeOf(load) + " is not only an operand of dots, or has no swizzled rows";
-  std::string why = whyNoTensorTiles(load.getView(), load.getTileShape(), slotOf(load).getShape()[0]);
+    return "the tile loaded at " + placeOf(load) +
+           " is not only an operand of dots, or has no swizzled rows";
+  std::string why =
+      whyNoTensorTiles(load.getView(), load.getTileShape(), slotOf(load).getShape()[0]);
   if (!why.empty()) return why;
   if (options.ctas > 1 && slotOf(load).getShape()[0] % (options.ctas * Swizzle::kPeriod) != 0)
     return "the CTAs of the cluster cannot share the rows of the tile loaded at " + placeOf(load);
@@ -180,7 +199,8 @@ std::string LoopRing::reasonNoTensorCopies(ArrayRef<tile::LoadTileOp> loads, int
   const SmallVector<Operation*> around = LoopCarriedState::around(at.loop);
   if (pipeline && around.size() > 1)
     return "the loop and the outer loop that its copies continue across are in a third loop";
-  if (!llvm::all_of(around, llvm::IsaPred<scf::ForOp, scf::IfOp>)) return "a loop around it is not a counted loop";
+  if (!llvm::all_of(around, llvm::IsaPred<scf::ForOp, scf::IfOp>))
+    return "a loop around it is not a counted loop";
   for (tile::LoadTileOp load : loads)
     if (std::string why = reasonNoTensorCopy(load); !why.empty()) return why;
   return "";
@@ -197,18 +217,22 @@ void LoopRing::prepare(ArrayRef<tile::LoadTileOp> loads, int64_t count) {
   operands.dropOriginals();
 }
 
-scf::ForOp LoopRing::replaceLoop(IRRewriter& rewriter, ValueRange inits,
-                                 llvm::function_ref<SmallVector<Value>(ArrayRef<BlockArgument>)> addYields) {
+scf::ForOp LoopRing::replaceLoop(
+    IRRewriter& rewriter, ValueRange inits,
+    llvm::function_ref<SmallVector<Value>(ArrayRef<BlockArgument>)> addYields) {
   SmallVector<NamedAttribute> attributes(at.loop->getDiscardableAttrs());
-  auto yields = [&](OpBuilder&, Location, ArrayRef<BlockArgument> carried) { return addYields(carried); };
-  auto replaced = cast<scf::ForOp>(
-      *at.loop.replaceWithAdditionalYields(rewriter, inits, /*replaceInitOperandUsesInLoop=*/false, yields));
+  auto yields = [&](OpBuilder&, Location, ArrayRef<BlockArgument> carried) {
+    return addYields(carried);
+  };
+  auto replaced = cast<scf::ForOp>(*at.loop.replaceWithAdditionalYields(
+      rewriter, inits, /*replaceInitOperandUsesInLoop=*/false, yields));
   replaced->setDiscardableAttrs(attributes);
   return at.loop = replaced;
 }
 
 // The loop carries the slot number and the values of loads that are not staged.
-scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, ArrayRef<tile::LoadTileOp> once, int64_t count) {
+scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, ArrayRef<tile::LoadTileOp> once,
+                           int64_t count) {
   IRRewriter rewriter(at.loop);
   llvm::append_range(stationary, once);
   prepare(loads, count);
@@ -237,8 +261,8 @@ scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, ArrayRef<tile::Load
                               rewriter.getI32IntegerAttr(0), /*for_wgmma=*/true);
 
   const unsigned own = at.loop.getNumResults();
-  scf::ForOp replaced =
-      replaceLoop(rewriter, inits, [&](ArrayRef<BlockArgument> carried) { return fetchNext(carried); });
+  scf::ForOp replaced = replaceLoop(
+      rewriter, inits, [&](ArrayRef<BlockArgument> carried) { return fetchNext(carried); });
   if (goesOn) around->leave(replaced, replaced.getResults().slice(own, placeValues()));
   rewriter.setInsertionPointAfter(replaced);
   empty(rewriter, replaced->getLoc());
@@ -247,7 +271,8 @@ scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, ArrayRef<tile::Load
 }
 
 // Both loops carry the slot number and the state of the iteration that is filled next.
-scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, OuterLoopPipeline& pipeline, int64_t count) {
+scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, OuterLoopPipeline& pipeline,
+                           int64_t count) {
   prepare(loads, count);
   IRRewriter rewriter(pipeline.outer);
   const Location loc = at.loop.getLoc();
@@ -268,15 +293,17 @@ scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, OuterLoopPipeline& 
     carried.assign(arguments.begin(), arguments.end());
     return carried;
   };
-  pipeline.outer = cast<scf::ForOp>(
-      *pipeline.outer.replaceWithAdditionalYields(rewriter, inits, /*replaceInitOperandUsesInLoop=*/false, keep));
+  pipeline.outer = cast<scf::ForOp>(*pipeline.outer.replaceWithAdditionalYields(
+      rewriter, inits, /*replaceInitOperandUsesInLoop=*/false, keep));
   pipeline.outer->setDiscardableAttrs(attributes);
 
   rewriter.setInsertionPoint(at.loop);
-  scf::ForOp replaced =
-      replaceLoop(rewriter, carried, [&](ArrayRef<BlockArgument> arguments) { return fetchNext(arguments, pipeline); });
+  scf::ForOp replaced = replaceLoop(rewriter, carried, [&](ArrayRef<BlockArgument> arguments) {
+    return fetchNext(arguments, pipeline);
+  });
   auto yield = cast<scf::YieldOp>(pipeline.outer.getBody()->getTerminator());
-  for (auto [held, left] : llvm::zip_equal(carried, replaced.getResults().take_back(carried.size())))
+  for (auto [held, left] :
+       llvm::zip_equal(carried, replaced.getResults().take_back(carried.size())))
     yield->replaceUsesOfWith(held, left);
   rewriter.setInsertionPointAfter(pipeline.outer);
   empty(rewriter, loc);
@@ -290,8 +317,8 @@ scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, OuterLoopPipeline& 
 // awaited per slot, at the read.
 Operation* LoopRing::await(OpBuilder& builder, Location loc, int64_t pending) {
   if (options.tensor) return tgpu::RingReleaseOp::create(builder, loc, ring);
-  return tgpu::RingAwaitOp::create(builder, loc, ring, Value(), Value(), builder.getI32IntegerAttr(pending),
-                                   dots && !dots->empty());
+  return tgpu::RingAwaitOp::create(builder, loc, ring, Value(), Value(),
+                                   builder.getI32IntegerAttr(pending), dots && !dots->empty());
 }
 
 // Nobody reads the slots after the loop, so other buffers may use their memory.
@@ -300,14 +327,16 @@ void LoopRing::empty(OpBuilder& builder, Location loc) {
 }
 
 void LoopRing::awaitSlot(OpBuilder& builder, ValueRange place) {
-  tgpu::RingAwaitOp::create(builder, at.loop.getLoc(), ring, place[0], place[1], IntegerAttr(), /*for_wgmma=*/false);
+  tgpu::RingAwaitOp::create(builder, at.loop.getLoc(), ring, place[0], place[1], IntegerAttr(),
+                            /*for_wgmma=*/false);
 }
 
 // Null if there is no reduction, or if the copies start at the top of the body.
 tile::ReduceOp LoopRing::firstReduction() {
   auto reductions = at.loop.getBody()->getOps<tile::ReduceOp>();
-  return options.early || options.ctas > 1 || !operands.empty() || reductions.empty() ? tile::ReduceOp()
-                                                                                      : *reductions.begin();
+  return options.early || options.ctas > 1 || !operands.empty() || reductions.empty()
+             ? tile::ReduceOp()
+             : *reductions.begin();
 }
 
 // Returns the slot to fill, which the previous iteration has read. `slot` is the current one.
@@ -335,8 +364,10 @@ SmallVector<Value> LoopRing::fetchNext(ArrayRef<BlockArgument> carried) {
     rewriter.setInsertionPointAfter(dots->last());
     await(rewriter, loop.getLoc(), slots - 3);
   }
-  fill(rewriter, ring, partsOf(staged), iteration, slots == 2 ? next : toBeFilled(rewriter, slot), /*open=*/false);
-  for (auto [load, value] : llvm::zip_equal(small, carried.drop_front(placeValues()))) rewriter.replaceOp(load, value);
+  fill(rewriter, ring, partsOf(staged), iteration, slots == 2 ? next : toBeFilled(rewriter, slot),
+       /*open=*/false);
+  for (auto [load, value] : llvm::zip_equal(small, carried.drop_front(placeValues())))
+    rewriter.replaceOp(load, value);
   readParts(rewriter, ring, staged, slot);
   if (!stationary.empty()) {
     rewriter.setInsertionPointToStart(loop.getBody());
@@ -346,11 +377,13 @@ SmallVector<Value> LoopRing::fetchNext(ArrayRef<BlockArgument> carried) {
 }
 
 // The same for a pipeline over both loops.
-SmallVector<Value> LoopRing::fetchNext(ArrayRef<BlockArgument> carried, OuterLoopPipeline& pipeline) {
+SmallVector<Value> LoopRing::fetchNext(ArrayRef<BlockArgument> carried,
+                                       OuterLoopPipeline& pipeline) {
   scf::ForOp loop = at.loop;
   IRRewriter rewriter(loop.getContext());
   rewriter.setInsertionPointToStart(loop.getBody());
-  const SmallVector<Value> place(carried.take_front(placeValues())), iteration(carried.drop_front(placeValues()));
+  const SmallVector<Value> place(carried.take_front(placeValues())),
+      iteration(carried.drop_front(placeValues()));
   SmallVector<Value> yielded = nextPlace(rewriter, place);
   Value slot = place[0];
   if (options.tensor) awaitSlot(rewriter, place);
@@ -362,16 +395,18 @@ SmallVector<Value> LoopRing::fetchNext(ArrayRef<BlockArgument> carried, OuterLoo
   return yielded;
 }
 
-void LoopRing::readParts(IRRewriter& rewriter, Value ring, ArrayRef<tile::LoadTileOp> all, Value slot) {
+void LoopRing::readParts(IRRewriter& rewriter, Value ring, ArrayRef<tile::LoadTileOp> all,
+                         Value slot) {
   const SmallVector<tile::LoadTileOp> parts = partsOf(all);
   SmallVector<unsigned> numbers;
   for (tile::LoadTileOp load : all)
-    numbers.push_back(llvm::find_if(parts, [&](tile::LoadTileOp part) { return isSameTile(part, load); }) -
-                      parts.begin());
+    numbers.push_back(
+        llvm::find_if(parts, [&](tile::LoadTileOp part) { return isSameTile(part, load); }) -
+        parts.begin());
   for (auto [load, part] : llvm::zip_equal(SmallVector<tile::LoadTileOp>(all), numbers)) {
     rewriter.setInsertionPoint(load);
-    rewriter.replaceOpWithNewOp<tgpu::RingReadOp>(load, load.getType(), ring, slot, part, Value(), TypedAttr(),
-                                                  DenseI64ArrayAttr());
+    rewriter.replaceOpWithNewOp<tgpu::RingReadOp>(load, load.getType(), ring, slot, part, Value(),
+                                                  TypedAttr(), DenseI64ArrayAttr());
   }
 }
 

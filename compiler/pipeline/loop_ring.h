@@ -33,11 +33,12 @@ class LoopRing {
 
   /// Replaces the loads that can be staged by reads of slots. The loop carries the others in
   /// registers, one iteration ahead. Tiles of `stationary` are copied once. Returns the new loop.
-  mlir::scf::ForOp stage(llvm::ArrayRef<tile::LoadTileOp> loads, llvm::ArrayRef<tile::LoadTileOp> stationary,
-                         int64_t slots);
+  mlir::scf::ForOp stage(llvm::ArrayRef<tile::LoadTileOp> loads,
+                         llvm::ArrayRef<tile::LoadTileOp> stationary, int64_t slots);
   /// The same for loads that can all be staged, with copies that continue across iterations of the
   /// outer loop.
-  mlir::scf::ForOp stage(llvm::ArrayRef<tile::LoadTileOp> loads, OuterLoopPipeline& pipeline, int64_t slots);
+  mlir::scf::ForOp stage(llvm::ArrayRef<tile::LoadTileOp> loads, OuterLoopPipeline& pipeline,
+                         int64_t slots);
 
   /// Outer loops and branches that were replaced in order to carry the slot and parity. mbarriers
   /// count phases from 0 only once, so these must outlive the inner loop.
@@ -48,7 +49,8 @@ class LoopRing {
  private:
   bool isSameTile(tile::LoadTileOp a, tile::LoadTileOp b) const;
   mlir::Value number(mlir::OpBuilder& builder, int64_t value);
-  mlir::Value ringOf(mlir::OpBuilder& builder, llvm::ArrayRef<tile::LoadTileOp> parts, int64_t slots, bool tensor);
+  mlir::Value ringOf(mlir::OpBuilder& builder, llvm::ArrayRef<tile::LoadTileOp> parts,
+                     int64_t slots, bool tensor);
   mlir::Value nextSlot(mlir::OpBuilder& builder, mlir::Value slot, int64_t step);
   bool isInSlot(mlir::Value operand) const;
   std::string reasonNoTensorCopy(tile::LoadTileOp load) const;
@@ -57,23 +59,27 @@ class LoopRing {
   llvm::SmallVector<mlir::Value> nextPlace(mlir::OpBuilder& builder, mlir::ValueRange place);
   void remarkHints(tile::LoadTileOp load);
   void prepare(llvm::ArrayRef<tile::LoadTileOp> loads, int64_t count);
-  void fill(mlir::OpBuilder& builder, mlir::Value ring, llvm::ArrayRef<tile::LoadTileOp> parts, mlir::Value position,
-            mlir::Value slot, bool open);
-  void fill(mlir::OpBuilder& builder, mlir::Value slot, OuterLoopPipeline& pipeline, mlir::ValueRange iteration);
+  void fill(mlir::OpBuilder& builder, mlir::Value ring, llvm::ArrayRef<tile::LoadTileOp> parts,
+            mlir::Value position, mlir::Value slot, bool open);
+  void fill(mlir::OpBuilder& builder, mlir::Value slot, OuterLoopPipeline& pipeline,
+            mlir::ValueRange iteration);
   void fill(mlir::OpBuilder& builder, mlir::Value ring, llvm::ArrayRef<tile::LoadTileOp> parts,
             llvm::ArrayRef<mlir::Value> views, mlir::Value position, mlir::Value slot, bool open,
             const mlir::IRMapping& values, mlir::Value wanted);
   mlir::scf::ForOp replaceLoop(
       mlir::IRRewriter& rewriter, mlir::ValueRange inits,
-      llvm::function_ref<llvm::SmallVector<mlir::Value>(llvm::ArrayRef<mlir::BlockArgument>)> addYields);
+      llvm::function_ref<llvm::SmallVector<mlir::Value>(llvm::ArrayRef<mlir::BlockArgument>)>
+          addYields);
   mlir::Operation* await(mlir::OpBuilder& builder, mlir::Location loc, int64_t pending);
   void empty(mlir::OpBuilder& builder, mlir::Location loc);
   void awaitSlot(mlir::OpBuilder& builder, mlir::ValueRange place);
-  void readParts(mlir::IRRewriter& rewriter, mlir::Value ring, llvm::ArrayRef<tile::LoadTileOp> all, mlir::Value slot);
+  void readParts(mlir::IRRewriter& rewriter, mlir::Value ring, llvm::ArrayRef<tile::LoadTileOp> all,
+                 mlir::Value slot);
   tile::ReduceOp firstReduction();
   mlir::Value toBeFilled(mlir::OpBuilder& builder, mlir::Value slot);
   llvm::SmallVector<mlir::Value> fetchNext(llvm::ArrayRef<mlir::BlockArgument> carried);
-  llvm::SmallVector<mlir::Value> fetchNext(llvm::ArrayRef<mlir::BlockArgument> carried, OuterLoopPipeline& pipeline);
+  llvm::SmallVector<mlir::Value> fetchNext(llvm::ArrayRef<mlir::BlockArgument> carried,
+                                           OuterLoopPipeline& pipeline);
 
   PipelinedLoop& at;
   DotOperandStaging& operands;

@@ -19,9 +19,10 @@ Operation* writerOf(scf::ForOp outer, const MemoryAccess& read) {
   Operation* found = nullptr;
   outer.getBody()->walk([&](Operation* op) {
     const FailureOr<MemoryAccesses> accesses = memoryAccesses(op);
-    const bool conflicts = failed(accesses) || llvm::any_of(*accesses, [&](const MemoryAccess& access) {
-                             return access.atomic || (access.writes && mayOverlap(access, read));
-                           });
+    const bool conflicts =
+        failed(accesses) || llvm::any_of(*accesses, [&](const MemoryAccess& access) {
+          return access.atomic || (access.writes && mayOverlap(access, read));
+        });
     if (!conflicts) return WalkResult::advance();
     found = op;
     return WalkResult::interrupt();
@@ -31,7 +32,8 @@ Operation* writerOf(scf::ForOp outer, const MemoryAccess& read) {
 
 }  // namespace
 
-std::optional<OuterLoopPipeline> OuterLoopPipeline::around(PipelinedLoop& at, ArrayRef<tile::LoadTileOp> loads,
+std::optional<OuterLoopPipeline> OuterLoopPipeline::around(PipelinedLoop& at,
+                                                           ArrayRef<tile::LoadTileOp> loads,
                                                            std::string& why) {
   OuterLoopPipeline pipeline(at);
   pipeline.outer = dyn_cast<scf::ForOp>(at.loop->getParentOp());
@@ -43,7 +45,9 @@ std::optional<OuterLoopPipeline> OuterLoopPipeline::around(PipelinedLoop& at, Ar
       return std::nullopt;
     }
   if (!pipeline.collectBounds()) {
-    why = "the loop's bounds depend on more than the counter of the loop around it and values from outside";
+    why =
+        "the loop's bounds depend on more than the counter of the loop around it and values from "
+        "outside";
     return std::nullopt;
   }
   if (!pipeline.collectPlaces(loads)) {
@@ -129,7 +133,9 @@ bool OuterLoopPipeline::collectPlaces(ArrayRef<tile::LoadTileOp> loads) {
   }
   for (Operation* op : inner) llvm::append_range(used, op->getOperands());
   for (Value value : used) {
-    if (value == at->loop.getInductionVar() || isOutside(value) || !at->loop.isDefinedOutsideOfLoop(value)) continue;
+    if (value == at->loop.getInductionVar() || isOutside(value) ||
+        !at->loop.isDefinedOutsideOfLoop(value))
+      continue;
     SetVector<Operation*> slice;
     bool follows = false;
     if (!collect(value, slice, follows)) return false;
@@ -166,7 +172,8 @@ Value OuterLoopPipeline::nextNonEmpty(OpBuilder& builder, Value counter) {
   const auto seek = [&](OpBuilder& b, Location, ValueRange here) {
     Value end = endsAtCounter ? here[0] : valuesAt(b, here[0])[0];
     Value empty = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, lower, end);
-    Value more = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, here[0], outer.getUpperBound());
+    Value more =
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, here[0], outer.getUpperBound());
     scf::ConditionOp::create(b, loc, arith::AndIOp::create(b, loc, empty, more), here);
   };
   const auto goOn = [&](OpBuilder& b, Location, ValueRange here) {
@@ -188,7 +195,8 @@ SmallVector<Value> OuterLoopPipeline::first(OpBuilder& builder) {
 SmallVector<Value> OuterLoopPipeline::next(OpBuilder& builder, ValueRange iteration) {
   Location loc = at->loop.getLoc();
   Value counter = arith::AddIOp::create(builder, loc, iteration[1], step);
-  Value over = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, counter, upperIn(iteration));
+  Value over =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, counter, upperIn(iteration));
   SmallVector<Value> result;
   if (!countsDiffer) {
     Value later = arith::AddIOp::create(builder, loc, iteration[0], outer.getStep());
@@ -199,11 +207,15 @@ SmallVector<Value> OuterLoopPipeline::next(OpBuilder& builder, ValueRange iterat
   if (following.empty() && !countsDiffer) return result;
   SmallVector<Value> held(iteration.drop_front(2));
   if (countsDiffer) held.insert(held.begin(), iteration[0]);
-  auto branch = scf::IfOp::create(builder, loc, ValueRange(held).getTypes(), over, /*addThenBlock=*/true,
-                                  /*addElseBlock=*/true);
-  OpBuilder moved = OpBuilder::atBlockEnd(branch.thenBlock()), stays = OpBuilder::atBlockEnd(branch.elseBlock());
+  auto branch =
+      scf::IfOp::create(builder, loc, ValueRange(held).getTypes(), over, /*addThenBlock=*/true,
+                        /*addElseBlock=*/true);
+  OpBuilder moved = OpBuilder::atBlockEnd(branch.thenBlock()),
+            stays = OpBuilder::atBlockEnd(branch.elseBlock());
   Value now =
-      countsDiffer ? nextNonEmpty(moved, arith::AddIOp::create(moved, loc, iteration[0], outer.getStep())) : result[0];
+      countsDiffer
+          ? nextNonEmpty(moved, arith::AddIOp::create(moved, loc, iteration[0], outer.getStep()))
+          : result[0];
   SmallVector<Value> next = valuesAt(moved, now);
   if (countsDiffer) next.insert(next.begin(), now);
   scf::YieldOp::create(moved, loc, next);
@@ -217,7 +229,8 @@ Value OuterLoopPipeline::isIteration(OpBuilder& builder, ValueRange iteration) {
   const auto less = [&](Value a, Value b) -> Value {
     return arith::CmpIOp::create(builder, at->loop.getLoc(), arith::CmpIPredicate::slt, a, b);
   };
-  Value ofOuter = less(iteration[0], outer.getUpperBound()), ofInner = less(iteration[1], upperIn(iteration));
+  Value ofOuter = less(iteration[0], outer.getUpperBound()),
+        ofInner = less(iteration[1], upperIn(iteration));
   return arith::AndIOp::create(builder, at->loop.getLoc(), ofOuter, ofInner);
 }
 
@@ -225,7 +238,8 @@ IRMapping OuterLoopPipeline::values(ValueRange iteration) {
   IRMapping mapping;
   mapping.map(outer.getInductionVar(), iteration[0]);
   for (Value value : fixed) mapping.map(value, hoistedValues.lookupOrDefault(value));
-  for (auto [value, held] : llvm::zip_equal(following, iteration.drop_front(2))) mapping.map(value, held);
+  for (auto [value, held] : llvm::zip_equal(following, iteration.drop_front(2)))
+    mapping.map(value, held);
   return mapping;
 }
 
@@ -238,7 +252,8 @@ void OuterLoopPipeline::separateOwnIterations(scf::ForOp loop, int64_t ahead) {
   const unsigned carried = loop.getNumRegionIterArgs(), state = carried - 2 - following.size();
   OpBuilder builder(loop);
   const auto number = [&](OpBuilder& at) -> Value {
-    return arith::ConstantOp::create(at, loc, at.getIntegerAttr(loop.getUpperBound().getType(), ahead));
+    return arith::ConstantOp::create(at, loc,
+                                     at.getIntegerAttr(loop.getUpperBound().getType(), ahead));
   };
   Value last = loop.getUpperBound();
   // An upper bound from memory may be any number.
@@ -248,8 +263,9 @@ void OuterLoopPipeline::separateOwnIterations(scf::ForOp loop, int64_t ahead) {
   auto own = cast<scf::ForOp>(builder.clone(*loop));
   own.setUpperBound(end);
   OpBuilder inside = OpBuilder::atBlockBegin(own.getBody());
-  SmallVector<Value> iteration{outer.getInductionVar(),
-                               arith::AddIOp::create(inside, loc, own.getInductionVar(), number(inside))};
+  SmallVector<Value> iteration{
+      outer.getInductionVar(),
+      arith::AddIOp::create(inside, loc, own.getInductionVar(), number(inside))};
   llvm::append_range(iteration, following);
   for (auto [index, value] : llvm::enumerate(iteration)) {
     BlockArgument argument = own.getRegionIterArg(state + index);
@@ -257,13 +273,18 @@ void OuterLoopPipeline::separateOwnIterations(scf::ForOp loop, int64_t ahead) {
     own.getBody()->getTerminator()->setOperand(state + index, argument);
   }
 
-  Value any = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, end, loop.getLowerBound());
+  Value any =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, end, loop.getLowerBound());
   SmallVector<Value> begin(loop.getInitArgs().drop_front(state));
   SmallVector<Type> types = llvm::map_to_vector(begin, [](Value value) { return value.getType(); });
-  auto branch = scf::IfOp::create(builder, loc, types, any, /*addThenBlock=*/true, /*addElseBlock=*/true);
-  OpBuilder over = OpBuilder::atBlockEnd(branch.thenBlock()), same = OpBuilder::atBlockEnd(branch.elseBlock());
+  auto branch =
+      scf::IfOp::create(builder, loc, types, any, /*addThenBlock=*/true, /*addElseBlock=*/true);
+  OpBuilder over = OpBuilder::atBlockEnd(branch.thenBlock()),
+            same = OpBuilder::atBlockEnd(branch.elseBlock());
   SmallVector<Value> next{
-      nextNonEmpty(over, arith::AddIOp::create(over, loc, outer.getInductionVar(), outer.getStep())), lower};
+      nextNonEmpty(over,
+                   arith::AddIOp::create(over, loc, outer.getInductionVar(), outer.getStep())),
+      lower};
   llvm::append_range(next, valuesAt(over, next[0]));
   scf::YieldOp::create(over, loc, next);
   scf::YieldOp::create(same, loc, begin);

@@ -15,7 +15,8 @@ class OuterLoopPipeline {
   /// iteration of it; they may read memory that the outer loop does not write. No op of the outer
   /// loop may write what the loads read. Otherwise returns nothing: `why` has the reason, or "" if
   /// there is no outer loop.
-  static std::optional<OuterLoopPipeline> around(PipelinedLoop& at, llvm::ArrayRef<tile::LoadTileOp> loads,
+  static std::optional<OuterLoopPipeline> around(PipelinedLoop& at,
+                                                 llvm::ArrayRef<tile::LoadTileOp> loads,
                                                  std::string& why);
 
   mlir::scf::ForOp outer;

@@ -16,8 +16,9 @@ bool PipelinedLoop::addSlice(Value value, SetVector<Operation*>& slice, bool& fo
   if (loop.isDefinedOutsideOfLoop(value)) return true;
   Operation* op = value.getDefiningOp();
   if (!op || op->getNumRegions() || !isPure(op)) {
-    reasonNotAhead = op ? "its index is known at " + placeOf(op) + " only, which reads memory or branches"
-                        : std::string("its index depends on a value that the loop carries");
+    reasonNotAhead =
+        op ? "its index is known at " + placeOf(op) + " only, which reads memory or branches"
+           : std::string("its index depends on a value that the loop carries");
     reasonNotAhead += "; compute it from the loop's counter and from values from outside";
     return false;
   }
@@ -33,7 +34,8 @@ SmallVector<Value> PipelinedLoop::positionOf(tile::LoadTileOp load) {
   return values;
 }
 
-IRMapping PipelinedLoop::indicesAt(OpBuilder& builder, ArrayRef<tile::LoadTileOp> loads, Value at, IRMapping mapping) {
+IRMapping PipelinedLoop::indicesAt(OpBuilder& builder, ArrayRef<tile::LoadTileOp> loads, Value at,
+                                   IRMapping mapping) {
   mapping.map(loop.getInductionVar(), at);
   SetVector<Operation*> slice;
   bool follows = false;
@@ -43,10 +45,12 @@ IRMapping PipelinedLoop::indicesAt(OpBuilder& builder, ArrayRef<tile::LoadTileOp
   return mapping;
 }
 
-SmallVector<Value> PipelinedLoop::loadAt(OpBuilder& builder, ArrayRef<tile::LoadTileOp> loads, Value at) {
+SmallVector<Value> PipelinedLoop::loadAt(OpBuilder& builder, ArrayRef<tile::LoadTileOp> loads,
+                                         Value at) {
   IRMapping mapping = indicesAt(builder, loads, at);
-  return llvm::map_to_vector(loads,
-                             [&](tile::LoadTileOp load) { return Value(builder.clone(*load, mapping)->getResult(0)); });
+  return llvm::map_to_vector(loads, [&](tile::LoadTileOp load) {
+    return Value(builder.clone(*load, mapping)->getResult(0));
+  });
 }
 
 Value PipelinedLoop::ahead(OpBuilder& builder, Value from) const {

@@ -26,10 +26,10 @@ struct PipelinedLoop {
 
   /// Repeats the computation of the loads' indices for induction value `at`. Other values follow
   /// `mapping`.
-  mlir::IRMapping indicesAt(mlir::OpBuilder& builder, llvm::ArrayRef<tile::LoadTileOp> loads, mlir::Value at,
-                            mlir::IRMapping mapping = {});
-  llvm::SmallVector<mlir::Value> loadAt(mlir::OpBuilder& builder, llvm::ArrayRef<tile::LoadTileOp> loads,
-                                        mlir::Value at);
+  mlir::IRMapping indicesAt(mlir::OpBuilder& builder, llvm::ArrayRef<tile::LoadTileOp> loads,
+                            mlir::Value at, mlir::IRMapping mapping = {});
+  llvm::SmallVector<mlir::Value> loadAt(mlir::OpBuilder& builder,
+                                        llvm::ArrayRef<tile::LoadTileOp> loads, mlir::Value at);
   /// Returns the induction value one iteration after `from`.
   mlir::Value ahead(mlir::OpBuilder& builder, mlir::Value from) const;
 };

@@ -42,7 +42,8 @@ Operation* rivalOf(tile::StoreTileOp store) {
 tgpu::LocalAllocOp bufferBefore(tile::StoreTileOp store, tgpu::MemDescType type) {
   if (!store->getParentOfType<scf::ForOp>()) return {};
   for (Operation* op = store->getPrevNode(); op; op = op->getPrevNode())
-    if (auto other = dyn_cast<tgpu::TensorStoreOp>(op); other && other.getBuffer().getType() == type)
+    if (auto other = dyn_cast<tgpu::TensorStoreOp>(op);
+        other && other.getBuffer().getType() == type)
       return other.getBuffer().getDefiningOp<tgpu::LocalAllocOp>();
   return {};
 }
@@ -72,7 +73,8 @@ Operation* outermost(Operation* op) {
 std::string reasonNoTensorStore(tile::StoreTileOp store, Value source) {
   auto type = dyn_cast<RankedTensorType>(store.getValue().getType());
   if (!type || type.getRank() != 2) return "it does not have two dimensions";
-  if (!type.getElementType().isF16() && !type.getElementType().isBF16() && !type.getElementType().isF32())
+  if (!type.getElementType().isF16() && !type.getElementType().isBF16() &&
+      !type.getElementType().isF32())
     return "its elements are not f16, bf16 or f32";
   if (!llvm::all_of(type.getShape(), [](int64_t size) { return llvm::isPowerOf2_64(size); }))
     return "its sizes are not powers of two";
@@ -82,29 +84,35 @@ std::string reasonNoTensorStore(tile::StoreTileOp store, Value source) {
   const int64_t vector = tile::kVectorBytes / elementBytes(type);
   const AccessShape access = accessShape(store);
   if (access.fastDim != 1 || access.vector < vector) return whyNarrow(store);
-  if (std::string why = whyNoTensorTiles(store.getView(), store.getTileShape(), *rows); !why.empty()) return why;
+  if (std::string why = whyNoTensorTiles(store.getView(), store.getTileShape(), *rows);
+      !why.empty())
+    return why;
   if (*rows < Swizzle::kPeriod)
-    return "it has " + std::to_string(*rows) + " rows, and TMA copies need " + std::to_string(Swizzle::kPeriod) +
-           " or more";
+    return "it has " + std::to_string(*rows) + " rows, and TMA copies need " +
+           std::to_string(Swizzle::kPeriod) + " or more";
   if (store.getTileShape().back() != type.getDimSize(1) ||
       !Swizzle::widest(*rows, type.getDimSize(1) * elementBytes(type)))
     return "its rows are too short for a swizzle";
   if (Operation* rival = rivalOf(store))
-    return "it may use the same memory as the access at " + placeOf(rival) + ", which would not wait for it";
+    return "it may use the same memory as the access at " + placeOf(rival) +
+           ", which would not wait for it";
   return "";
 }
 
 void storeByTensorCopies(tile::StoreTileOp store, Value source, const Stretches& stretches) {
   auto whole = cast<RankedTensorType>(source.getType());
   const Location loc = store.getLoc();
-  const int64_t columns = whole.getDimSize(1) / stretches.parts, rows = *rowsOfCta(stretches.layout),
+  const int64_t columns = whole.getDimSize(1) / stretches.parts,
+                rows = *rowsOfCta(stretches.layout),
                 swizzle = Swizzle::widest(rows, columns * elementBytes(whole));
   const RankedTensorType type =
-      withLayout(RankedTensorType::get({whole.getDimSize(0), columns}, whole.getElementType()), stretches.layout);
+      withLayout(RankedTensorType::get({whole.getDimSize(0), columns}, whole.getElementType()),
+                 stretches.layout);
   Operation* around = outermost(store);
-  OpBuilder before(around), here(store), behind(around->getBlock(), std::next(around->getIterator()));
-  const auto bufferType =
-      tgpu::MemDescType::get(store.getContext(), {rows, columns}, type.getElementType(), 0, swizzle);
+  OpBuilder before(around), here(store),
+      behind(around->getBlock(), std::next(around->getIterator()));
+  const auto bufferType = tgpu::MemDescType::get(store.getContext(), {rows, columns},
+                                                 type.getElementType(), 0, swizzle);
   tgpu::LocalAllocOp buffer = bufferBefore(store, bufferType);
   const bool isFirst = !buffer;
   if (isFirst) buffer = tgpu::LocalAllocOp::create(before, loc, bufferType, IntegerAttr());
@@ -113,7 +121,8 @@ void storeByTensorCopies(tile::StoreTileOp store, Value source, const Stretches&
   for (int64_t part = 0; part < stretches.parts; ++part) {
     SmallVector<Value> indices(store.getIndices());
     const auto number = [&](int64_t value) -> Value {
-      return arith::ConstantOp::create(here, loc, here.getIntegerAttr(indices.back().getType(), value));
+      return arith::ConstantOp::create(here, loc,
+                                       here.getIntegerAttr(indices.back().getType(), value));
     };
     Value tile = source;
     if (stretches.parts > 1) {
@@ -124,7 +133,8 @@ void storeByTensorCopies(tile::StoreTileOp store, Value source, const Stretches&
     // Tiles of consecutive iterations may be the same memory.
     tgpu::TensorWaitOp::create(here, loc, buffer, /*written=*/isFirst && part == 0);
     tgpu::LocalStoreOp::create(here, loc, tile, buffer);
-    tgpu::TensorStoreOp::create(here, loc, buffer, store.getView(), indices, shape, store.getEvict(), store.getAdds());
+    tgpu::TensorStoreOp::create(here, loc, buffer, store.getView(), indices, shape,
+                                store.getEvict(), store.getAdds());
   }
   if (isFirst) tgpu::TensorWaitOp::create(behind, loc, buffer, /*written=*/false);
   store.erase();

@@ -30,14 +30,16 @@ Value startWgmma(OpBuilder& builder, tile::DotOp dot) {
   OperandRead a(dot.getA()), b(dot.getB());
   if (a.read && a.read.getRing() != b.read.getRing()) a.read = {};
   const auto flag = [&](bool set) { return set ? builder.getUnitAttr() : UnitAttr(); };
-  return tgpu::WgmmaOp::create(builder, dot.getLoc(), dot.getType(), dot.getSums(), a.read ? Value() : dot.getA(),
-                               b.read.getRing(), b.read.getSlot(), a.read ? a.read.getPartAttr() : IntegerAttr(),
-                               flag(a.read && a.permute), b.read.getPartAttr(), flag(static_cast<bool>(b.permute)),
-                               dot.getFormatAAttr(), dot.getFormatBAttr());
+  return tgpu::WgmmaOp::create(
+      builder, dot.getLoc(), dot.getType(), dot.getSums(), a.read ? Value() : dot.getA(),
+      b.read.getRing(), b.read.getSlot(), a.read ? a.read.getPartAttr() : IntegerAttr(),
+      flag(a.read && a.permute), b.read.getPartAttr(), flag(static_cast<bool>(b.permute)),
+      dot.getFormatAAttr(), dot.getFormatBAttr());
 }
 
 Value waited(OpBuilder& builder, Location loc, Value acc, int64_t pending) {
-  return tgpu::WgmmaWaitOp::create(builder, loc, acc.getType(), acc, builder.getI32IntegerAttr(pending));
+  return tgpu::WgmmaWaitOp::create(builder, loc, acc.getType(), acc,
+                                   builder.getI32IntegerAttr(pending));
 }
 
 }  // namespace
@@ -72,7 +74,8 @@ bool WgmmaDots::onlyAddsUp(tile::DotOp dot) const {
 }
 
 bool WgmmaDots::mayOverlap() const {
-  return !dots.empty() && !readsRegisters && llvm::all_of(dots, [&](tile::DotOp dot) { return onlyAddsUp(dot); });
+  return !dots.empty() && !readsRegisters &&
+         llvm::all_of(dots, [&](tile::DotOp dot) { return onlyAddsUp(dot); });
 }
 
 // Returns the first op of the body that the wgmma must complete before. This op, or an op in its
@@ -94,7 +97,8 @@ Operation* WgmmaDots::firstReader(tgpu::WgmmaOp wgmma) const {
   auto rows = dyn_cast_or_null<BlockArgument>(unconverted(wgmma.getA()));
   if (!rows || rows.getOwner() != body) return first;
   const size_t carried = rows.getArgNumber() - 1;  // after the induction variable
-  if (Operation* next = unconverted(body->getTerminator()->getOperand(carried)).getDefiningOp()) consider(next);
+  if (Operation* next = unconverted(body->getTerminator()->getOperand(carried)).getDefiningOp())
+    consider(next);
   return first;
 }
 
@@ -105,8 +109,9 @@ void WgmmaDots::awaitReaders(ArrayRef<tgpu::WgmmaOp> started) const {
   for (size_t number = 0; number < started.size(); ++number) {
     tgpu::WgmmaOp wgmma = started[number];
     Operation* reader = firstReader(wgmma);
-    const auto since = llvm::count_if(started.drop_front(number + 1),
-                                      [&](tgpu::WgmmaOp later) { return later->isBeforeInBlock(reader); });
+    const auto since = llvm::count_if(started.drop_front(number + 1), [&](tgpu::WgmmaOp later) {
+      return later->isBeforeInBlock(reader);
+    });
     builder.setInsertionPoint(reader);
     Value acc = waited(builder, wgmma.getLoc(), wgmma.getResult(), since);
     wgmma.getResult().replaceAllUsesExcept(acc, acc.getDefiningOp());

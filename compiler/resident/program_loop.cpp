@@ -38,12 +38,19 @@ bool comesFromOutside(Value value, scf::WhileOp loop) {
 class Repeater {
  public:
   Repeater(scf::WhileOp loop, ArrayRef<BranchSide> branches, ValueRange wanted, Operation* at)
-      : loop(loop), branches(branches), wanted(wanted), at(at), dominance(loop->getParentOfType<func::FuncOp>()) {}
+      : loop(loop),
+        branches(branches),
+        wanted(wanted),
+        at(at),
+        dominance(loop->getParentOfType<func::FuncOp>()) {}
 
   bool possible() {
     return isKnown(loop.getConditionOp().getCondition()) &&
-           llvm::all_of(branches, [&](BranchSide side) { return isKnown(side.branch.getCondition()); }) &&
-           llvm::all_of(wanted, [&](Value value) { return !isa<ShapedType>(value.getType()) && isKnown(value); });
+           llvm::all_of(branches,
+                        [&](BranchSide side) { return isKnown(side.branch.getCondition()); }) &&
+           llvm::all_of(wanted, [&](Value value) {
+             return !isa<ShapedType>(value.getType()) && isKnown(value);
+           });
   }
 
   // Returns an i1 that is true if the op is reached, then the values.
@@ -58,14 +65,16 @@ class Repeater {
   // Returns the value that the next iteration gets for an argument of the loop's before region, or
   // null.
   Value successor(BlockArgument argument) {
-    if (argument.getOwner() == loop.getBeforeBody()) return loop.getYieldOp().getOperand(argument.getArgNumber());
+    if (argument.getOwner() == loop.getBeforeBody())
+      return loop.getYieldOp().getOperand(argument.getArgNumber());
     return Value();
   }
   // Returns the value in the before region that an argument of the after region stands for, or
   // null.
   Value tested(BlockArgument argument) {
-    return argument.getOwner() == loop.getAfterBody() ? loop.getConditionOp().getArgs()[argument.getArgNumber()]
-                                                      : Value();
+    return argument.getOwner() == loop.getAfterBody()
+               ? loop.getConditionOp().getArgs()[argument.getArgNumber()]
+               : Value();
   }
 
   bool isKnown(Value value) {
@@ -92,8 +101,9 @@ class Repeater {
     auto load = dyn_cast<tile::LoadTileOp>(op);
     if (!load || isa<ShapedType>(load.getType())) return false;
     MemoryAccess read = memoryAccess(load);
-    auto written = loop->getParentOfType<func::FuncOp>().walk(
-        [&](Operation* other) { return mayWriteTo(other, read) ? WalkResult::interrupt() : WalkResult::advance(); });
+    auto written = loop->getParentOfType<func::FuncOp>().walk([&](Operation* other) {
+      return mayWriteTo(other, read) ? WalkResult::interrupt() : WalkResult::advance();
+    });
     return !written.wasInterrupted();
   }
 
@@ -112,18 +122,20 @@ class Repeater {
 
   // Further conditions and values are computed only where this condition holds, as in the program
   // itself.
-  SmallVector<Value> emitUnder(OpBuilder& builder, Value condition, bool then, size_t depth, IRMapping mapping) {
+  SmallVector<Value> emitUnder(OpBuilder& builder, Value condition, bool then, size_t depth,
+                               IRMapping mapping) {
     Location loc = at->getLoc();
     SmallVector<Type> types{builder.getI1Type()};
     llvm::append_range(types, wanted.getTypes());
-    auto branch = scf::IfOp::create(builder, loc, types, emit(builder, condition, mapping), /*addThenBlock=*/true,
+    auto branch = scf::IfOp::create(builder, loc, types, emit(builder, condition, mapping),
+                                    /*addThenBlock=*/true,
                                     /*addElseBlock=*/true);
     OpBuilder onWay = OpBuilder::atBlockEnd(then ? branch.thenBlock() : branch.elseBlock());
     OpBuilder offWay = OpBuilder::atBlockEnd(then ? branch.elseBlock() : branch.thenBlock());
     SmallVector<Value> found;
     if (depth < branches.size()) {
-      found =
-          emitUnder(onWay, scf::IfOp(branches[depth].branch).getCondition(), branches[depth].then, depth + 1, mapping);
+      found = emitUnder(onWay, scf::IfOp(branches[depth].branch).getCondition(),
+                        branches[depth].then, depth + 1, mapping);
     } else {
       found.push_back(arith::ConstantOp::create(onWay, loc, onWay.getBoolAttr(true)));
       for (Value value : wanted) found.push_back(emit(onWay, value, mapping));
@@ -131,7 +143,8 @@ class Repeater {
     scf::YieldOp::create(onWay, loc, found);
     SmallVector<Value> none;
     for (Type type : types)
-      none.push_back(arith::ConstantOp::create(offWay, loc, cast<TypedAttr>(offWay.getZeroAttr(type))));
+      none.push_back(
+          arith::ConstantOp::create(offWay, loc, cast<TypedAttr>(offWay.getZeroAttr(type))));
     scf::YieldOp::create(offWay, loc, none);
     return llvm::to_vector_of<Value>(branch.getResults());
   }
@@ -149,16 +162,19 @@ scf::IfOp withResults(scf::IfOp branch, ValueRange then, ValueRange otherwise) {
   OpBuilder builder(branch);
   SmallVector<Type> types(branch.getResultTypes());
   llvm::append_range(types, then.getTypes());
-  auto wider = scf::IfOp::create(builder, branch.getLoc(), types, branch.getCondition(), /*addThenBlock=*/false,
+  auto wider = scf::IfOp::create(builder, branch.getLoc(), types, branch.getCondition(),
+                                 /*addThenBlock=*/false,
                                  /*addElseBlock=*/false);
-  for (auto [to, from, values] : {std::tuple(&wider.getThenRegion(), &branch.getThenRegion(), then),
-                                  std::tuple(&wider.getElseRegion(), &branch.getElseRegion(), otherwise)}) {
+  for (auto [to, from, values] :
+       {std::tuple(&wider.getThenRegion(), &branch.getThenRegion(), then),
+        std::tuple(&wider.getElseRegion(), &branch.getElseRegion(), otherwise)}) {
     to->takeBody(*from);
     if (to->empty()) {
       OpBuilder inside = OpBuilder::atBlockEnd(&to->emplaceBlock());
       scf::YieldOp::create(inside, branch.getLoc(), values);
     } else {
-      to->front().getTerminator()->insertOperands(to->front().getTerminator()->getNumOperands(), values);
+      to->front().getTerminator()->insertOperands(to->front().getTerminator()->getNumOperands(),
+                                                  values);
     }
   }
   branch.replaceAllUsesWith(wider.getResults().take_front(branch.getNumResults()));

@@ -41,7 +41,8 @@ bool isProgramNumber(Value value) {
   }
   if (value.getDefiningOp<tile::ProgramIdOp>()) return true;
   auto argument = dyn_cast<BlockArgument>(value);
-  auto loop = argument ? dyn_cast<scf::WhileOp>(argument.getOwner()->getParentOp()) : scf::WhileOp();
+  auto loop =
+      argument ? dyn_cast<scf::WhileOp>(argument.getOwner()->getParentOp()) : scf::WhileOp();
   return loop && loop->hasAttr(tile::kIndependentAttr) && argument.getArgNumber() == 0;
 }
 
@@ -50,21 +51,27 @@ std::string reasonNotAligned(tile::LoadTileOp load) {
   tile::ViewType view = load.getView().getType();
   ArrayRef<int64_t> shape = load.getTileShape();
   const int64_t group = ResidentRow::kGroupBytes;
-  if (load.getView().getDefiningOp()) return "it is part of a slice; take the row from the view itself";
-  if (view.isDynamicDim(shape.size() - 1)) return "its width is not known; give the view's last dimension as a number";
-  if (view.getStrides().back() != 1) return "its elements are not contiguous; the last stride of the view must be 1";
+  if (load.getView().getDefiningOp())
+    return "it is part of a slice; take the row from the view itself";
+  if (view.isDynamicDim(shape.size() - 1))
+    return "its width is not known; give the view's last dimension as a number";
+  if (view.getStrides().back() != 1)
+    return "its elements are not contiguous; the last stride of the view must be 1";
   if (shape.back() * view.getElementBytes() % group != 0)
-    return "a block of " + std::to_string(shape.back() * view.getElementBytes()) + " bytes is no multiple of " +
-           std::to_string(group);
+    return "a block of " + std::to_string(shape.back() * view.getElementBytes()) +
+           " bytes is no multiple of " + std::to_string(group);
   if (load.getAlignmentOffset()) {
-    if (tile::alignmentOffsetAligns(load.getAlignmentOffset(), load.getView(), load.getIndices(), shape)) return "";
+    if (tile::alignmentOffsetAligns(load.getAlignmentOffset(), load.getView(), load.getIndices(),
+                                    shape))
+      return "";
     return "the alignment offset is another row's";
   }
   if (!llvm::all_of(shape.drop_back(), [](int64_t size) { return size <= 1; }))
     return "a block has elements of several rows";
   if (tile::rowsMayBeginInsideVectors(view))
     return "rows may be unaligned: the address (aligned to " + std::to_string(view.getAlignment()) +
-           " bytes) or a stride is no multiple of 16 bytes; load with an alignment offset (View::alignment_offset)";
+           " bytes) or a stride is no multiple of 16 bytes; load with an alignment offset "
+           "(View::alignment_offset)";
   return "";
 }
 
@@ -76,7 +83,8 @@ std::optional<ResidentRow> ResidentRow::of(ArrayRef<tile::LoadTileOp> all, std::
     if (isa<scf::ForOp>(load->getParentOp())) loads.push_back(load);
   if (loads.empty() || loads.size() > 2) {
     why = std::to_string(loads.size()) +
-          " loops load its blocks; a resident row needs two, or one if it is the same for all programs";
+          " loops load its blocks; a resident row needs two, or one if it is the same for all "
+          "programs";
     return std::nullopt;
   }
   if (why = reasonNotAligned(loads[0]); !why.empty()) return std::nullopt;
@@ -100,8 +108,10 @@ bool ResidentRow::isTheSameForAllPrograms() {
   std::optional<ProgramLoop> programs = ProgramLoop::around(first);
   std::optional<int64_t> count = positionsOf(first);
   reason =
-      "one loop reads it, so it would have to be the same row for all programs of a loop over programs "
-      "(dynamic_persistent), in a loop from 0 to a constant; read it in a second loop, or load it without resident()";
+      "one loop reads it, so it would have to be the same row for all programs of a loop over "
+      "programs "
+      "(dynamic_persistent), in a loop from 0 to a constant; read it in a second loop, or load it "
+      "without resident()";
   if (!programs || !count || *count < 1) return false;
   positions = *count;
   // A program's promise does not cover copies that start before the first program.
@@ -114,15 +124,18 @@ bool ResidentRow::isTheSameForAllPrograms() {
 bool ResidentRow::loopsMatch() {
   second = cast<scf::ForOp>(secondLoad->getParentOp());
   reason = "its two loops do not follow each other in one block";
-  if (first == second || first->getBlock() != second->getBlock() || !first->isBeforeInBlock(second)) return false;
-  reason = "a loop encloses the two that read it; only a loop over programs (dynamic_persistent) may";
+  if (first == second || first->getBlock() != second->getBlock() || !first->isBeforeInBlock(second))
+    return false;
+  reason =
+      "a loop encloses the two that read it; only a loop over programs (dynamic_persistent) may";
   if (first->getParentOfType<LoopLikeOpInterface>() && !ProgramLoop::around(first)) return false;
   reason = "its loops do not both run from 0 to one constant number of blocks, 2 at least, by 1";
   std::optional<int64_t> count = positionsOf(first);
   if (!count || *count < 2 || positionsOf(second) != count) return false;
   positions = *count;
   reason = "the two loops load it by different tiles, pads or alignment offsets";
-  return firstLoad.getView() == secondLoad.getView() && firstLoad.getTileShape() == secondLoad.getTileShape() &&
+  return firstLoad.getView() == secondLoad.getView() &&
+         firstLoad.getTileShape() == secondLoad.getTileShape() &&
          firstLoad.getPadAttr() == secondLoad.getPadAttr() &&
          firstLoad.getAlignmentOffset() == secondLoad.getAlignmentOffset();
 }
@@ -131,11 +144,14 @@ bool ResidentRow::loopsMatch() {
 bool ResidentRow::sameBlocks() {
   auto indices = firstLoad.getIndices(), mirrored = secondLoad.getIndices();
   reason = "its row or alignment offset is computed inside of the loops";
-  if (firstLoad.getAlignmentOffset() && !first.isDefinedOutsideOfLoop(firstLoad.getAlignmentOffset())) return false;
+  if (firstLoad.getAlignmentOffset() &&
+      !first.isDefinedOutsideOfLoop(firstLoad.getAlignmentOffset()))
+    return false;
   for (auto [a, b] : llvm::zip_equal(indices.drop_back(), mirrored.drop_back()))
     if (!mirrors(a, b) || !first.isDefinedOutsideOfLoop(a)) return false;
   reason =
-      "the second loop does not read the blocks in the opposite order of the first; where that has i, take "
+      "the second loop does not read the blocks in the opposite order of the first; where that has "
+      "i, take "
       "blocks - 1 - i";
   return mirrors(indices.back(), mirrored.back()) && collect(indices.back());
 }
@@ -143,7 +159,8 @@ bool ResidentRow::sameBlocks() {
 bool ResidentRow::fillsBlocks() {
   ArrayRef<int64_t> size = firstLoad.getView().getType().getShape();
   Value index = withoutExtension(firstLoad.getIndices().back());
-  return !firstLoad.getAlignmentOffset() && (index == first.getInductionVar() || isReversedCounter(index, first)) &&
+  return !firstLoad.getAlignmentOffset() &&
+         (index == first.getInductionVar() || isReversedCounter(index, first)) &&
          positions * firstLoad.getTileShape().back() <= size.back();
 }
 
@@ -161,8 +178,9 @@ void ResidentRow::findPromises() {
       auto compare = dyn_cast<arith::CmpIOp>(user);
       if (!compare || compare.getLhs() != index || !isAssumed(compare)) return false;
       auto dim = compare.getRhs().getDefiningOp<tile::DimOp>();
-      const bool least = compare.getPredicate() == arith::CmpIPredicate::ult ||
-                         (compare.getPredicate() == arith::CmpIPredicate::slt && isProgramNumber(index));
+      const bool least =
+          compare.getPredicate() == arith::CmpIPredicate::ult ||
+          (compare.getPredicate() == arith::CmpIPredicate::slt && isProgramNumber(index));
       return least && dim && dim.getView() == firstLoad.getView() && dim.getAxis() == axis;
     };
     promised[axis] = llvm::any_of(index.getUsers(), says);
@@ -175,9 +193,9 @@ bool ResidentRow::mirrors(Value a, Value b) {
   // have returned false.
   if (a == b || !compared.insert({a, b}).second) return true;
   Operation *left = a.getDefiningOp(), *right = b.getDefiningOp();
-  if (!left || !right || left->getName() != right->getName() || left->getNumRegions() || !isPure(left) ||
-      left->getAttrDictionary() != right->getAttrDictionary() || a.getType() != b.getType() ||
-      left->getNumOperands() != right->getNumOperands() ||
+  if (!left || !right || left->getName() != right->getName() || left->getNumRegions() ||
+      !isPure(left) || left->getAttrDictionary() != right->getAttrDictionary() ||
+      a.getType() != b.getType() || left->getNumOperands() != right->getNumOperands() ||
       cast<OpResult>(a).getResultNumber() != cast<OpResult>(b).getResultNumber())
     return false;
   return llvm::all_of(llvm::zip_equal(left->getOperands(), right->getOperands()),
@@ -202,7 +220,8 @@ Operation* ResidentRow::writer(bool before) {
     return WalkResult::advance();
   });
   if (found)
-    reason = "the store at " + placeOf(found) + " may write it" + (before ? " before the second loop" : "") +
+    reason = "the store at " + placeOf(found) + " may write it" +
+             (before ? " before the second loop" : "") +
              "; promise that the arguments do not overlap (no_alias)";
   return found;
 }
@@ -213,7 +232,8 @@ bool ResidentRow::collect(Value value) {
   Operation* op = value.getDefiningOp();
   if (!op || op->getNumRegions() || !isPure(op)) return false;
   if (slice.contains(op)) return true;
-  if (!llvm::all_of(op->getOperands(), [&](Value operand) { return collect(operand); })) return false;
+  if (!llvm::all_of(op->getOperands(), [&](Value operand) { return collect(operand); }))
+    return false;
   slice.insert(op);
   return true;
 }

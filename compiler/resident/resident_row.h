@@ -47,7 +47,9 @@ class ResidentRow {
   /// Ops of the first loop that compute the block's index from its counter, in order.
   llvm::SetVector<mlir::Operation*> slice;
 
-  int64_t blockBytes() { return firstLoad.getTileShape().back() * firstLoad.getView().getType().getElementBytes(); }
+  int64_t blockBytes() {
+    return firstLoad.getTileShape().back() * firstLoad.getView().getType().getElementBytes();
+  }
   /// Returns true if every block ends inside of the view along the last dimension.
   bool fillsBlocks();
   /// Returns true if the author promised (tile.assume), before the program's loops, that the index

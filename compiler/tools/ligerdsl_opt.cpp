@@ -9,5 +9,6 @@ int main(int argc, char** argv) {
   ligerdsl::compiler::registerDialects(registry);
   ligerdsl::compiler::registerLigerdslPasses();
   mlir::registerTransformsPasses();
-  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "ligerdsl-opt: runs libligerdsl's passes\n", registry));
+  return mlir::asMainReturnCode(
+      mlir::MlirOptMain(argc, argv, "ligerdsl-opt: runs libligerdsl's passes\n", registry));
 }

@@ -7,35 +7,41 @@
 namespace ligerdsl::interpreter {
 
 AccessLog::AccessLog(const program::Program& program, const Arguments& arguments) {
-  for (const Arguments::Range& range : arguments.ranges()) memory_.push_back({range.begin, range.end, {}});
+  for (const Arguments::Range& range : arguments.ranges())
+    memory_.push_back({range.begin, range.end, {}});
   for (const program::Argument& argument : program.arguments) {
     const program::Type& type = program.values[argument.value];
-    if (type.kind == program::TypeKind::scalar || arguments.memory() == Arguments::Memory::wide) continue;
+    if (type.kind == program::TypeKind::scalar || arguments.memory() == Arguments::Memory::wide)
+      continue;
     granule_ = std::min<int64_t>(granule_, size_of(type.dtype));
   }
 }
 
 // Ranges may overlap. An address always belongs to the first range that contains it.
 AccessLog::Element& AccessLog::at(uintptr_t address) {
-  const auto memory = std::find_if(memory_.begin(), memory_.end(),
-                                   [&](const Memory& one) { return address >= one.begin && address < one.end; });
-  if (memory->elements.empty()) memory->elements.resize((memory->end - memory->begin + granule_ - 1) / granule_);
+  const auto memory = std::find_if(memory_.begin(), memory_.end(), [&](const Memory& one) {
+    return address >= one.begin && address < one.end;
+  });
+  if (memory->elements.empty())
+    memory->elements.resize((memory->end - memory->begin + granule_ - 1) / granule_);
   return memory->elements[(address - memory->begin) / granule_];
 }
 
 const AccessLog::Element* AccessLog::find(uintptr_t address) const {
   for (const Memory& memory : memory_) {
     if (address < memory.begin || address >= memory.end) continue;
-    return memory.elements.empty() ? nullptr : &memory.elements[(address - memory.begin) / granule_];
+    return memory.elements.empty() ? nullptr
+                                   : &memory.elements[(address - memory.begin) / granule_];
   }
   return nullptr;
 }
 
 std::string AccessLog::conflict(const Element& who, Access access, bool changes) const {
   const auto other = [&](uint32_t program, const char* does, const char* mine) {
-    const std::string name = program == kSeveral ? "another program" : "program " + std::to_string(program - 1);
-    return name + " " + does + " this element and program " + std::to_string(current_ - 1) + " " + mine +
-           " it: the result depends on which comes first";
+    const std::string name =
+        program == kSeveral ? "another program" : "program " + std::to_string(program - 1);
+    return name + " " + does + " this element and program " + std::to_string(current_ - 1) + " " +
+           mine + " it: the result depends on which comes first";
   };
   switch (access) {
     case Access::read:
@@ -45,7 +51,8 @@ std::string AccessLog::conflict(const Element& who, Access access, bool changes)
     case Access::write:
       if (by_another(who.updater)) return other(who.updater, "updates", "writes");
       if (changes && by_another(who.reader)) return other(who.reader, "reads", "writes");
-      if (changes && by_another(who.writer)) return other(who.writer, "writes", "writes another value to");
+      if (changes && by_another(who.writer))
+        return other(who.writer, "writes", "writes another value to");
       break;
     case Access::update:
       if (by_another(who.writer)) return other(who.writer, "writes", "updates");
@@ -58,7 +65,8 @@ std::string AccessLog::conflict(const Element& who, Access access, bool changes)
 std::string AccessLog::note(const void* element, int64_t bytes, Access access, bool changes) {
   std::string found;
   const auto begin = reinterpret_cast<uintptr_t>(element);
-  for (uintptr_t address = begin; address < begin + static_cast<uintptr_t>(bytes); address += granule_) {
+  for (uintptr_t address = begin; address < begin + static_cast<uintptr_t>(bytes);
+       address += granule_) {
     Element& who = at(address);
     if (found.empty()) found = conflict(who, access, changes);
     if (access == Access::read) join(&who.reader);
@@ -78,7 +86,8 @@ bool AccessLog::read(const void* data, int64_t elements, int64_t element_bytes) 
   return false;
 }
 
-AccessLog::Extent AccessLog::unwritten(const void* data, int64_t elements, int64_t element_bytes) const {
+AccessLog::Extent AccessLog::unwritten(const void* data, int64_t elements,
+                                       int64_t element_bytes) const {
   Extent found;
   if (read(data, elements, element_bytes)) return found;
   const auto begin = reinterpret_cast<uintptr_t>(data);

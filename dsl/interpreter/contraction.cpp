@@ -12,14 +12,15 @@ namespace {
 double to_tf32(double number) {
   constexpr uint32_t kDropped = 13;  // bits
   if (!std::isfinite(number)) return number;
-  const uint32_t bits = std::bit_cast<uint32_t>(static_cast<float>(number)) + (1u << (kDropped - 1));
+  const uint32_t bits =
+      std::bit_cast<uint32_t>(static_cast<float>(number)) + (1u << (kDropped - 1));
   return std::bit_cast<float>(bits >> kDropped << kDropped);
 }
 
 // Calls put(index, total) for each element of acc + left right.
 template <class Number, class Put>
-void multiply(const std::vector<Number>& left, const std::vector<Number>& right, const std::vector<Number>& acc,
-              int64_t m, int64_t n, int64_t k, const Put& put) {
+void multiply(const std::vector<Number>& left, const std::vector<Number>& right,
+              const std::vector<Number>& acc, int64_t m, int64_t n, int64_t k, const Put& put) {
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
       Number total = acc[i * n + j];

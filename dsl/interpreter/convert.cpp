@@ -25,7 +25,8 @@ uint16_t f16_bits(double value) {
   if (std::isnan(value)) return 0x7e00;
   const double magnitude = std::fabs(round_to(f16, value));
   if (std::isinf(magnitude)) return sign | 0x7c00;
-  if (magnitude < 0x1p-14) return sign | static_cast<uint16_t>(magnitude * 0x1p24);  // zero and subnormal
+  if (magnitude < 0x1p-14)
+    return sign | static_cast<uint16_t>(magnitude * 0x1p24);  // zero and subnormal
   int exponent = 0;
   const double significand = std::frexp(magnitude, &exponent);  // [0.5, 1)
   const auto mantissa = static_cast<uint16_t>((significand * 2 - 1) * 1024);
@@ -35,21 +36,24 @@ uint16_t f16_bits(double value) {
 double f16_value(uint16_t bits) {
   const int exponent = bits >> 10 & 31;
   const int mantissa = bits & 1023;
-  double magnitude = exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
+  double magnitude =
+      exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
   if (exponent == 31) magnitude = mantissa ? NAN : INFINITY;
   return bits & 0x8000 ? -magnitude : magnitude;
 }
 
 // Parameters of an fp8 format.
 struct Fp8 {
-  explicit Fp8(DType dtype) : fraction_bits(dtype == f8e4m3 ? 3 : 2), bias(dtype == f8e4m3 ? 7 : 15) {}
+  explicit Fp8(DType dtype)
+      : fraction_bits(dtype == f8e4m3 ? 3 : 2), bias(dtype == f8e4m3 ? 7 : 15) {}
   int least_exponent() const { return 1 - bias; }  // exponent of the smallest normal number
   int fraction_bits, bias;
 };
 
 double fp8_value(DType dtype, int code) {
   const Fp8 format(dtype);
-  const int size = code & 0x7f, exponent = size >> format.fraction_bits, one = 1 << format.fraction_bits;
+  const int size = code & 0x7f, exponent = size >> format.fraction_bits,
+            one = 1 << format.fraction_bits;
   const int fraction = size & (one - 1),
             unit = std::max(exponent - 1, 0) + format.least_exponent() - format.fraction_bits;
   double magnitude = std::ldexp(exponent == 0 ? fraction : one + fraction, unit);
@@ -65,12 +69,13 @@ uint8_t fp8_code(DType dtype, double value) {
   const double magnitude = std::fabs(round_to(dtype, value));
   if (std::isinf(magnitude)) return static_cast<uint8_t>(sign | 0x7c);
   const Fp8 format(dtype);
-  const int exponent =
-      magnitude == 0 ? format.least_exponent() : std::max(std::ilogb(magnitude), format.least_exponent());
+  const int exponent = magnitude == 0 ? format.least_exponent()
+                                      : std::max(std::ilogb(magnitude), format.least_exponent());
   const auto steps = static_cast<int>(std::ldexp(magnitude, format.fraction_bits - exponent));
   // For a normal number `steps` has one bit more than the fraction, which adds one to the
   // exponent's field.
-  return static_cast<uint8_t>(sign | (((exponent - format.least_exponent()) << format.fraction_bits) + steps));
+  return static_cast<uint8_t>(
+      sign | (((exponent - format.least_exponent()) << format.fraction_bits) + steps));
 }
 
 template <class T>
@@ -115,7 +120,8 @@ double odd_double(int64_t value) {
   if (nearest == 0x1p63) return inward;
   const auto back = static_cast<int64_t>(nearest);
   if (back == value || (std::bit_cast<uint64_t>(nearest) & 1) != 0) return nearest;
-  return (back < value) == (value > 0) ? std::nextafter(nearest, value > 0 ? INFINITY : -INFINITY) : inward;
+  return (back < value) == (value > 0) ? std::nextafter(nearest, value > 0 ? INFINITY : -INFINITY)
+                                       : inward;
 }
 
 int64_t wrap_to(DType dtype, int64_t value) {

@@ -221,13 +221,15 @@ void Machine::elementwise(const Op& op, ElementwiseOp code) {
       const std::vector<double>&a = data(op.operands[0]).real, &b = data(op.operands[1]).real;
       const std::vector<double>& c = data(op.operands[2]).real;
       std::vector<double>& out = result(op).real;
-      for (size_t i = 0; i < out.size(); ++i) out[i] = rounded(type(op.results[0]).dtype, std::fma(a[i], b[i], c[i]));
+      for (size_t i = 0; i < out.size(); ++i)
+        out[i] = rounded(type(op.results[0]).dtype, std::fma(a[i], b[i], c[i]));
       return;
     }
     case ElementwiseOp::pow: {
       const std::vector<double>&a = data(op.operands[0]).real, &b = data(op.operands[1]).real;
       std::vector<double>& out = result(op).real;
-      for (size_t i = 0; i < out.size(); ++i) out[i] = rounded(type(op.results[0]).dtype, std::pow(a[i], b[i]));
+      for (size_t i = 0; i < out.size(); ++i)
+        out[i] = rounded(type(op.results[0]).dtype, std::pow(a[i], b[i]));
     }
   }
 }
@@ -238,28 +240,33 @@ void Machine::select(const Op& op) {
   const Data& b = data(op.operands[2]);
   Data& out = result(op);
   for (size_t i = 0; i < out.real.size(); ++i) out.real[i] = test[i] ? a.real[i] : b.real[i];
-  for (size_t i = 0; i < out.integer.size(); ++i) out.integer[i] = test[i] ? a.integer[i] : b.integer[i];
+  for (size_t i = 0; i < out.integer.size(); ++i)
+    out.integer[i] = test[i] ? a.integer[i] : b.integer[i];
 }
 
 void Machine::math(const Op& op, MathOp code) {
   const std::vector<double>& x = data(op.operands[0]).real;
   std::vector<double>& out = result(op).real;
-  for (size_t i = 0; i < out.size(); ++i) out[i] = rounded(type(op.results[0]).dtype, evaluate(code, x[i]));
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i] = rounded(type(op.results[0]).dtype, evaluate(code, x[i]));
 }
 
 void Machine::sign(const Op& op, SignOp code) {
   const DType dtype = type(op.results[0]).dtype;
   const Data& x = data(op.operands[0]);
   Data& out = result(op);
-  for (size_t i = 0; i < out.real.size(); ++i) out.real[i] = rounded(dtype, evaluate(code, x.real[i]));
-  for (size_t i = 0; i < out.integer.size(); ++i) out.integer[i] = wrap_to(dtype, evaluate(code, x.integer[i]));
+  for (size_t i = 0; i < out.real.size(); ++i)
+    out.real[i] = rounded(dtype, evaluate(code, x.real[i]));
+  for (size_t i = 0; i < out.integer.size(); ++i)
+    out.integer[i] = wrap_to(dtype, evaluate(code, x.integer[i]));
 }
 
 void Machine::arithmetic(const Op& op, ArithmeticOp code) {
   const DType dtype = type(op.results[0]).dtype;
   const Data &a = data(op.operands[0]), &b = data(op.operands[1]);
   Data& out = result(op);
-  for (size_t i = 0; i < out.real.size(); ++i) out.real[i] = rounded(dtype, evaluate(code, a.real[i], b.real[i]));
+  for (size_t i = 0; i < out.real.size(); ++i)
+    out.real[i] = rounded(dtype, evaluate(code, a.real[i], b.real[i]));
   for (size_t i = 0; i < out.integer.size(); ++i) {
     if (code == ArithmeticOp::div && b.integer[i] == 0) fail(op, divided_by_zero(i));
     out.integer[i] = wrap_to(dtype, evaluate(code, a.integer[i], b.integer[i]));
@@ -271,7 +278,8 @@ void Machine::integer(const Op& op, IntegerOp code) {
   const std::vector<int64_t>&a = data(op.operands[0]).integer, &b = data(op.operands[1]).integer;
   std::vector<int64_t>& out = result(op).integer;
   for (size_t i = 0; i < out.size(); ++i) {
-    if (shifts(code) && (b[i] < 0 || b[i] >= bits(dtype))) fail(op, "shift by " + std::to_string(b[i]));
+    if (shifts(code) && (b[i] < 0 || b[i] >= bits(dtype)))
+      fail(op, "shift by " + std::to_string(b[i]));
     if (divides(code) && b[i] == 0) fail(op, divided_by_zero(i));
     out[i] = wrap_to(dtype, evaluate(code, dtype, a[i], b[i]));
   }
@@ -284,7 +292,8 @@ void Machine::compare(const Op& op) {
   const bool real = is_float(type(op.operands[0]).dtype);
   std::vector<int64_t>& out = result(op).integer;
   for (size_t i = 0; i < out.size(); ++i) {
-    out[i] = real ? holds(predicate, a.real[i], b.real[i]) : holds(predicate, a.integer[i], b.integer[i]);
+    out[i] = real ? holds(predicate, a.real[i], b.real[i])
+                  : holds(predicate, a.integer[i], b.integer[i]);
   }
 }
 

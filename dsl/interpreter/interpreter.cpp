@@ -15,13 +15,15 @@ void Arguments::range(const void* data, size_t bytes) {
   if (bytes > 0) ranges_.push_back({begin, begin + bytes});
 }
 
-void Arguments::view(void* data, DType dtype, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides) {
+void Arguments::view(void* data, DType dtype, const std::vector<int64_t>& dims,
+                     const std::vector<int64_t>& strides) {
   if (dims.size() != strides.size()) throw Error("error: a view has one stride per dimension");
   slots_.push_back(reinterpret_cast<uintptr_t>(data));
   int64_t last = 0;
   bool empty = false;
   for (size_t i = 0; i < dims.size(); ++i) {
-    if (dims[i] < 0 || strides[i] < 0) throw Error("error: dimensions and strides of a view are not negative");
+    if (dims[i] < 0 || strides[i] < 0)
+      throw Error("error: dimensions and strides of a view are not negative");
     empty = empty || dims[i] == 0;
     last += (dims[i] - 1) * strides[i];
   }
@@ -54,8 +56,8 @@ void Arguments::scalar(DType dtype, int64_t value) {
   }
 }
 
-void run(const program::Program& program, const Arguments& arguments, Grid grid, const Options& options,
-         AccessLog* log) {
+void run(const program::Program& program, const Arguments& arguments, Grid grid,
+         const Options& options, AccessLog* log) {
   std::optional<AccessLog> own;
   if (options.find_races && !log) log = &own.emplace(program, arguments);
   Machine machine(program, arguments, options, grid, log);
@@ -66,7 +68,8 @@ void run(const program::Program& program, const Arguments& arguments, Grid grid,
   }
 }
 
-void run(const std::string& program, const Arguments& arguments, Grid grid, const Options& options) {
+void run(const std::string& program, const Arguments& arguments, Grid grid,
+         const Options& options) {
   run(program::parseProgram(program), arguments, grid, options);
 }
 

@@ -10,7 +10,7 @@ class AccessLog;
 
 // `log` is an AccessLog for these arguments. With a log, races are errors as with
 // Options::find_races.
-void run(const program::Program& program, const Arguments& arguments, Grid grid, const Options& options = {},
-         AccessLog* log = nullptr);
+void run(const program::Program& program, const Arguments& arguments, Grid grid,
+         const Options& options = {}, AccessLog* log = nullptr);
 
 }  // namespace ligerdsl::interpreter

@@ -20,8 +20,8 @@ Shape row_major(const Shape& shape) {
   return strides;
 }
 
-Machine::Machine(const program::Program& program, const Arguments& arguments, const Options& options, Grid grid,
-                 AccessLog* log)
+Machine::Machine(const program::Program& program, const Arguments& arguments,
+                 const Options& options, Grid grid, AccessLog* log)
     : program_(program),
       options_(options),
       log_(log),
@@ -55,10 +55,11 @@ void Machine::require_disjoint() const {
 void Machine::bind_arguments(const Arguments& arguments) {
   const std::vector<uint64_t>& slots = arguments.slots();
   size_t needed = 0;
-  for (const program::Argument& argument : program_.arguments) needed += program::slotCount(type(argument.value));
+  for (const program::Argument& argument : program_.arguments)
+    needed += program::slotCount(type(argument.value));
   if (needed != slots.size()) {
-    throw Error("error: program " + program_.name + " takes " + std::to_string(needed) + " argument slots, got " +
-                std::to_string(slots.size()));
+    throw Error("error: program " + program_.name + " takes " + std::to_string(needed) +
+                " argument slots, got " + std::to_string(slots.size()));
   }
   size_t at = 0;
   for (const program::Argument& argument : program_.arguments) {
@@ -74,8 +75,8 @@ void Machine::bind_arguments(const Arguments& arguments) {
         const bool dim_ok = t.shape[i] == program::kDynamic || t.shape[i] == view.dims[i];
         const bool stride_ok = t.strides[i] == program::kDynamic || t.strides[i] == view.strides[i];
         if (!dim_ok || !stride_ok) {
-          throw Error("error: argument " + argument.name + ": dimension or stride " + std::to_string(i) +
-                      " differs from what the program declares");
+          throw Error("error: argument " + argument.name + ": dimension or stride " +
+                      std::to_string(i) + " differs from what the program declares");
         }
       }
     } else if (t.kind == TypeKind::ptr) {
@@ -96,8 +97,9 @@ void Machine::run_program(std::array<int64_t, 3> id) {
 }
 
 void Machine::fail(const Op& op, const std::string& message) const {
-  throw Error(program_.files.at(op.loc.file) + ":" + std::to_string(op.loc.line) + ":" + std::to_string(op.loc.column) +
-              ": error: " + program::opName(op.code) + ": " + message);
+  throw Error(program_.files.at(op.loc.file) + ":" + std::to_string(op.loc.line) + ":" +
+              std::to_string(op.loc.column) + ": error: " + program::opName(op.code) + ": " +
+              message);
 }
 
 int64_t Machine::size(const Type& t) const {
@@ -189,8 +191,8 @@ void Machine::hint(const Op& op, program::HintOp code) {
   }
 }
 
-void Machine::copy_values(const std::vector<ValueId>& from, const std::vector<ValueId>& to, size_t first_from,
-                          size_t first_to) {
+void Machine::copy_values(const std::vector<ValueId>& from, const std::vector<ValueId>& to,
+                          size_t first_from, size_t first_to) {
   // Copies all values first: a loop may yield its own arguments in another order.
   std::vector<Data> moved;
   for (size_t i = first_from; i < from.size(); ++i) moved.push_back(data(from[i]));
@@ -210,8 +212,8 @@ void Machine::for_range(const Op& op) {
     data(body.arguments[0]).integer = {i};
     copy_values(run_ops(body), body.arguments, 0, 1);
     if (i > last)
-      fail(op, "the counter " + std::to_string(i) + " plus the step " + std::to_string(step) + " passes the end of " +
-                   (wide ? "i64" : "i32: give a bound or the step as i64"));
+      fail(op, "the counter " + std::to_string(i) + " plus the step " + std::to_string(step) +
+                   " passes the end of " + (wide ? "i64" : "i32: give a bound or the step as i64"));
   }
   copy_values(body.arguments, op.results, 1, 0);
 }

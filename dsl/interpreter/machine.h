@@ -27,8 +27,8 @@ struct Data {
 
 class Machine {
  public:
-  Machine(const program::Program& program, const Arguments& arguments, const Options& options, Grid grid,
-          AccessLog* log);
+  Machine(const program::Program& program, const Arguments& arguments, const Options& options,
+          Grid grid, AccessLog* log);
 
   void run_program(std::array<int64_t, 3> id);
 
@@ -41,8 +41,8 @@ class Machine {
   void for_range(const Op& op);
   void if_else(const Op& op);
   void while_loop(const Op& op);
-  void copy_values(const std::vector<ValueId>& from, const std::vector<ValueId>& to, size_t first_from = 0,
-                   size_t first_to = 0);
+  void copy_values(const std::vector<ValueId>& from, const std::vector<ValueId>& to,
+                   size_t first_from = 0, size_t first_to = 0);
   void print(const Op& op);
 
   // One function per family.

@@ -20,7 +20,8 @@ namespace {
 
 // Returns a * b + c with wrap-around. The check of the address follows.
 int64_t wrapping_multiply_add(int64_t a, int64_t b, int64_t c) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b) + static_cast<uint64_t>(c));
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b) +
+                              static_cast<uint64_t>(c));
 }
 
 }  // namespace
@@ -29,7 +30,8 @@ void* Machine::checked(const Op& op, int64_t address, DType dtype) const {
   const auto begin = static_cast<uintptr_t>(address);
   const auto bytes = static_cast<uintptr_t>(element_bytes(dtype));
   for (const Arguments::Range& range : ranges_) {
-    if (begin >= range.begin && begin < range.end && range.end - begin >= bytes) return reinterpret_cast<void*>(begin);
+    if (begin >= range.begin && begin < range.end && range.end - begin >= bytes)
+      return reinterpret_cast<void*>(begin);
   }
   fail(op, "an access outside the memory of the arguments");
 }
@@ -42,7 +44,8 @@ void Machine::read_element(DType dtype, const void* address, Data& out, int64_t 
       out.real[at] = read_float(dtype, address);
     }
   } else {
-    out.integer[at] = wide_ ? wrap_to(dtype, read_integer(i64, address)) : read_integer(dtype, address);
+    out.integer[at] =
+        wide_ ? wrap_to(dtype, read_integer(i64, address)) : read_integer(dtype, address);
   }
 }
 
@@ -58,19 +61,23 @@ void Machine::write_element(DType dtype, void* address, const Data& in, int64_t 
   }
 }
 
-void Machine::note(const Op& op, const void* element, DType dtype, Access access, bool changes) const {
+void Machine::note(const Op& op, const void* element, DType dtype, Access access,
+                   bool changes) const {
   if (!log_) return;
-  const std::string conflict = log_->note(element, static_cast<int64_t>(element_bytes(dtype)), access, changes);
+  const std::string conflict =
+      log_->note(element, static_cast<int64_t>(element_bytes(dtype)), access, changes);
   if (!conflict.empty()) fail(op, conflict);
 }
 
-void Machine::load_element(const Op& op, int64_t address, DType dtype, Data& out, int64_t at) const {
+void Machine::load_element(const Op& op, int64_t address, DType dtype, Data& out,
+                           int64_t at) const {
   const void* element = checked(op, address, dtype);
   note(op, element, dtype, Access::read, false);
   read_element(dtype, element, out, at);
 }
 
-void Machine::store_element(const Op& op, int64_t address, DType dtype, const Data& in, int64_t at) const {
+void Machine::store_element(const Op& op, int64_t address, DType dtype, const Data& in,
+                            int64_t at) const {
   void* element = checked(op, address, dtype);
   uint64_t before = 0, after = 0;
   std::memcpy(&before, element, element_bytes(dtype));
@@ -98,7 +105,8 @@ void Machine::memory(const Op& op, MemoryOp code) {
       const std::vector<int64_t>& offset = data(op.operands[1]).integer;
       const int64_t bytes = element_bytes(type(op.operands[0]).dtype);
       std::vector<int64_t>& out = result(op).integer;
-      for (size_t i = 0; i < out.size(); ++i) out[i] = wrapping_multiply_add(offset[i], bytes, base[i]);
+      for (size_t i = 0; i < out.size(); ++i)
+        out[i] = wrapping_multiply_add(offset[i], bytes, base[i]);
     }
   }
 }
@@ -110,7 +118,8 @@ void Machine::slice(const Op& op) {
   const int64_t begin = std::clamp<int64_t>(data(op.operands[1]).integer[0], 0, size);
   const int64_t end = std::clamp<int64_t>(data(op.operands[2]).integer[0], begin, size);
   const int64_t bytes = element_bytes(type(op.operands[0]).dtype);
-  view.base = wrapping_multiply_add(wrapping_multiply_add(begin, view.strides[axis], 0), bytes, view.base);
+  view.base =
+      wrapping_multiply_add(wrapping_multiply_add(begin, view.strides[axis], 0), bytes, view.base);
   view.dims[axis] = end - begin;
   views_[op.results[0]] = std::move(view);
 }
@@ -140,11 +149,13 @@ void Machine::tile_access(const Op& op) {
     start[d] = wrapping_multiply_add(data(op.operands[1 + d]).integer[0], extents[d], 0);
   }
   if (op.integer(AttrKey::has_alignment_offset))
-    start[rank - 1] = wrapping_multiply_add(data(op.operands[1 + rank]).integer[0], -1, start[rank - 1]);
+    start[rank - 1] =
+        wrapping_multiply_add(data(op.operands[1 + rank]).integer[0], -1, start[rank - 1]);
   const bool is_load = op.code == OpCode::load_tile, adds = op.code == OpCode::add_tile;
   Data& value = is_load ? result(op) : data(op.operands.back());
   Data sum = adds ? value : Data{};
-  const double pad = is_float(dtype) ? round_to(dtype, op.number(AttrKey::pad)) : op.number(AttrKey::pad);
+  const double pad =
+      is_float(dtype) ? round_to(dtype, op.number(AttrKey::pad)) : op.number(AttrKey::pad);
   const int64_t elements = program::tileElements(extents);
   Shape index(rank, 0);
   for (int64_t i = 0; i < elements; ++i) {
@@ -161,8 +172,9 @@ void Machine::tile_access(const Op& op) {
         load_element(op, address, dtype, value, i);
       } else if (adds) {
         load_element(op, address, dtype, sum, i);
-        is_float(dtype) ? sum.real[i] += value.real[i]
-                        : sum.integer[i] = wrapping_multiply_add(sum.integer[i], 1, value.integer[i]);
+        is_float(dtype)
+            ? sum.real[i] += value.real[i]
+            : sum.integer[i] = wrapping_multiply_add(sum.integer[i], 1, value.integer[i]);
         store_element(op, address, dtype, sum, i);
       } else {
         store_element(op, address, dtype, value, i);
@@ -184,13 +196,18 @@ void Machine::tile_access(const Op& op) {
 
 // Fails if a resident block has changed since its first load, because targets may reuse that load.
 void Machine::require_unchanged(const Op& op, const Shape& start, const Data& block) {
-  const auto [before, first] = residents_.try_emplace({op.integer(AttrKey::resident), start}, block);
-  const auto same_bits = [](double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); };
-  if (first || (before->second.integer == block.integer &&
-                std::equal(block.real.begin(), block.real.end(), before->second.real.begin(), same_bits)))
+  const auto [before, first] =
+      residents_.try_emplace({op.integer(AttrKey::resident), start}, block);
+  const auto same_bits = [](double a, double b) {
+    return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+  };
+  if (first ||
+      (before->second.integer == block.integer &&
+       std::equal(block.real.begin(), block.real.end(), before->second.real.begin(), same_bits)))
     return;
   fail(op,
-       "this block of a resident row was written after its first load; write it after its last load, or load it "
+       "this block of a resident row was written after its first load; write it after its last "
+       "load, or load it "
        "without resident()");
 }
 
@@ -200,12 +217,14 @@ void Machine::pointer_access(const Op& op) {
   const bool has_other = op.integer(AttrKey::has_other) != 0;
   const DType dtype = type(op.operands[0]).dtype;
   const std::vector<int64_t>& address = data(op.operands[0]).integer;
-  const std::vector<int64_t>* mask = has_mask ? &data(op.operands[is_load ? 1 : 2]).integer : nullptr;
+  const std::vector<int64_t>* mask =
+      has_mask ? &data(op.operands[is_load ? 1 : 2]).integer : nullptr;
   Data& value = is_load ? result(op) : data(op.operands[1]);
   const Data* other = has_other ? &data(op.operands[2]) : nullptr;
   for (size_t i = 0; i < address.size(); ++i) {
     if (!mask || (*mask)[i]) {
-      is_load ? load_element(op, address[i], dtype, value, i) : store_element(op, address[i], dtype, value, i);
+      is_load ? load_element(op, address[i], dtype, value, i)
+              : store_element(op, address[i], dtype, value, i);
     } else if (is_load && is_float(dtype)) {
       value.real[i] = other ? other->real[i] : 0.0;
     } else if (is_load) {

@@ -17,7 +17,9 @@ struct Slices {
   int64_t outer = 1, extent = 1, inner = 1;
   Slices(const Shape& shape, int64_t axis) {
     for (size_t d = 0; d < shape.size(); ++d) {
-      int64_t& part = static_cast<int64_t>(d) < axis ? outer : static_cast<int64_t>(d) == axis ? extent : inner;
+      int64_t& part = static_cast<int64_t>(d) < axis    ? outer
+                      : static_cast<int64_t>(d) == axis ? extent
+                                                        : inner;
       part *= shape[d];
     }
   }
@@ -95,7 +97,8 @@ void Machine::reduce(const Op& op) {
   for (int64_t o = 0; o < slices.outer; ++o) {
     for (int64_t i = 0; i < slices.inner; ++i) {
       std::vector<Data> total = element(in, slices.at(o, 0, i));
-      for (int64_t e = 1; e < slices.extent; ++e) combine(op, total, element(in, slices.at(o, e, i)));
+      for (int64_t e = 1; e < slices.extent; ++e)
+        combine(op, total, element(in, slices.at(o, e, i)));
       for (size_t n = 0; n < out.size(); ++n) put(*out[n], o * slices.inner + i, total[n]);
     }
   }

@@ -85,7 +85,8 @@ void Machine::shape(const Op& op, ShapeOp code) {
       strides.assign(t.shape.size(), 0);
       break;
     case ShapeOp::broadcast:
-      for (size_t d = 0; d < t.shape.size(); ++d) strides[d] = in.shape[d] == t.shape[d] ? strides[d] : 0;
+      for (size_t d = 0; d < t.shape.size(); ++d)
+        strides[d] = in.shape[d] == t.shape[d] ? strides[d] : 0;
       break;
     case ShapeOp::permute: {
       const auto& order = std::get<std::vector<int64_t>>(*op.find(AttrKey::permutation));
@@ -107,7 +108,8 @@ void Machine::shape(const Op& op, ShapeOp code) {
       break;
     }
   }
-  const std::vector<int64_t> from = moved.empty() ? gather_indices(t.shape, strides) : std::move(moved);
+  const std::vector<int64_t> from =
+      moved.empty() ? gather_indices(t.shape, strides) : std::move(moved);
   Data& out = result(op);
   const Data& source = data(op.operands[0]);
   for (size_t i = 0; i < out.real.size(); ++i) out.real[i] = source.real[from[i]];

@@ -40,7 +40,8 @@ std::vector<bool> written_arguments(const Program& program) {
     found.exposed[i] = program.values[program.arguments[i].value].kind == TypeKind::ptr;
   }
   found.collect(program.body);
-  for (size_t i = 0; i < n && found.anywhere; ++i) found.written[i] = found.written[i] || found.exposed[i];
+  for (size_t i = 0; i < n && found.anywhere; ++i)
+    found.written[i] = found.written[i] || found.exposed[i];
   return found.written;
 }
 
@@ -57,25 +58,31 @@ std::string Aliasing::contradiction() const {
   for (size_t i = 0; i < names_.size(); ++i) {
     if (read_only_[i] && written_[i])
       return "view " + names_[i] +
-             " is read_only, but a store may reach it through a pointer that comes out of a loop or branch; declare it "
+             " is read_only, but a store may reach it through a pointer that comes out of a loop "
+             "or branch; declare it "
              "without read_only, or take no pointer to it";
   }
   return "";
 }
 
-std::string Aliasing::fault(std::span<const Strided> views, std::span<const size_t> arguments) const {
+std::string Aliasing::fault(std::span<const Strided> views,
+                            std::span<const size_t> arguments) const {
   for (size_t a = 0; a < views.size(); ++a) {
     const std::string& name = names_[arguments[a]];
     // The compiler assumes that different tiles of a view are different memory.
     if (written_[arguments[a]] && !injective(views[a]))
-      return "`" + name + "`: the kernel writes it, but it reaches one element through two indices; check its strides";
+      return "`" + name +
+             "`: the kernel writes it, but it reaches one element through two indices; check its "
+             "strides";
     for (size_t b = 0; b < views.size() && some_must_be_disjoint_; ++b) {
-      if (a == b || !must_be_disjoint(arguments[a], arguments[b]) || overlap(views[a], views[b]) == Overlap::none)
+      if (a == b || !must_be_disjoint(arguments[a], arguments[b]) ||
+          overlap(views[a], views[b]) == Overlap::none)
         continue;
       return "`" + name + "` shares memory with `" + names_[arguments[b]] + "`, but " +
-             (read_only_[arguments[b]]
-                  ? "the kernel declares that view read_only; pass separate memory, or declare it without"
-                  : "the kernel was created with no_alias; pass separate memory, or create it without");
+             (read_only_[arguments[b]] ? "the kernel declares that view read_only; pass separate "
+                                         "memory, or declare it without"
+                                       : "the kernel was created with no_alias; pass separate "
+                                         "memory, or create it without");
     }
   }
   return "";

@@ -33,10 +33,10 @@ struct Remark {
 // "file:line:column: remark: [pass] text [id]"
 inline std::string to_string(const Remark& remark) {
   const std::string place = remark.file.empty() ? std::string()
-                                                : remark.file + ":" + std::to_string(remark.line) + ":" +
-                                                      std::to_string(remark.column) + ": ";
-  return place + "remark: " + (remark.pass.empty() ? std::string() : "[" + remark.pass + "] ") + remark.text +
-         (remark.id.empty() ? std::string() : " [" + remark.id + "]");
+                                                : remark.file + ":" + std::to_string(remark.line) +
+                                                      ":" + std::to_string(remark.column) + ": ";
+  return place + "remark: " + (remark.pass.empty() ? std::string() : "[" + remark.pass + "] ") +
+         remark.text + (remark.id.empty() ? std::string() : " [" + remark.id + "]");
 }
 
 // Tensor map of a view, for TMA copies. The kernel takes it after its slots, as 128 bytes
@@ -55,7 +55,7 @@ struct TensorMap {
   static constexpr size_t kMostDims = 5, kSliceDims = 2;
   static constexpr int64_t kSliceRows = int64_t{1} << 30, kSliceStep = int64_t{1} << 34;
 
-  uint32_t slot = 0;         // slot of the view's pointer; a size, then a stride per dimension follow
+  uint32_t slot = 0;  // slot of the view's pointer; a size, then a stride per dimension follow
   DType type = DType::f32;   // type of its elements; loads to shared memory round f32 to tf32
   std::vector<int64_t> box;  // elements of a copy per dimension; the last dimension is contiguous
   int32_t swizzle = 0;       // bytes of a line whose 16-byte units are permuted
@@ -69,20 +69,22 @@ struct TensorMap {
 struct Artifact {
   Target target = Target::cpu;
   std::string arch;
-  std::string entry;            // symbol of the kernel
-  std::string code;             // nvptx: PTX; cpu: a relocatable object; with CompileOptions::emit: text of the stage
+  std::string entry;  // symbol of the kernel
+  std::string
+      code;  // nvptx: PTX; cpu: a relocatable object; with CompileOptions::emit: text of the stage
   uint32_t slots = 0;           // 8-byte argument slots
   int32_t threads = 0;          // nvptx: threads per CTA
   int32_t cluster = 1;          // nvptx: CTAs per cluster
   int64_t shared_bytes = 0;     // nvptx: dynamic shared memory per CTA
   bool launch_overlap = false;  // nvptx: the kernel waits for earlier grids itself (griddepcontrol)
-  bool persistent = false;      // nvptx: reads num_programs, so the grid decides the work of a program
-  bool dynamic_persistent = false;  // nvptx: any grid runs all programs; CTAs that cannot run at once are of no use
-  int64_t arena_bytes = 0;          // cpu: bytes of scratch per worker, 64-byte aligned
-  int32_t ptx_version = 0;          // nvptx: emitted PTX version, times ten
-  std::vector<TensorMap> maps;      // nvptx: tensor maps that the kernel takes after its slots
-  std::vector<ArgFacts> facts;      // facts that the code assumes about the arguments
-  std::vector<Remark> remarks;      // each text once, in pass order
+  bool persistent = false;  // nvptx: reads num_programs, so the grid decides the work of a program
+  bool dynamic_persistent =
+      false;  // nvptx: any grid runs all programs; CTAs that cannot run at once are of no use
+  int64_t arena_bytes = 0;      // cpu: bytes of scratch per worker, 64-byte aligned
+  int32_t ptx_version = 0;      // nvptx: emitted PTX version, times ten
+  std::vector<TensorMap> maps;  // nvptx: tensor maps that the kernel takes after its slots
+  std::vector<ArgFacts> facts;  // facts that the code assumes about the arguments
+  std::vector<Remark> remarks;  // each text once, in pass order
   std::vector<PhaseTime> times;
   std::vector<Span> spans;  // with CompileOptions::spans
 };
@@ -92,6 +94,7 @@ struct Artifact {
 //   slots: argument slots
 //   grid: programs per axis x, y, z
 //   arena: arena_bytes of scratch that the calling worker owns
-using CpuEntry = void (*)(const uint64_t* slots, const int32_t* grid, int64_t begin, int64_t end, void* arena);
+using CpuEntry = void (*)(const uint64_t* slots, const int32_t* grid, int64_t begin, int64_t end,
+                          void* arena);
 
 }  // namespace ligerdsl::program

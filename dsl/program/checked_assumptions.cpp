@@ -53,15 +53,17 @@ class Rewriter {
   }
 
   void report_unless(Region& region, ValueId condition, Location loc, const std::string& text) {
-    const std::string place = result_.program.files[loc.file] + ":" + std::to_string(loc.line) + ":" +
-                              std::to_string(loc.column) + ": error: ";
+    const std::string place = result_.program.files[loc.file] + ":" + std::to_string(loc.line) +
+                              ":" + std::to_string(loc.column) + ": error: ";
     result_.reports.push_back(place + text);
     Region holds, broken;
     holds.ops.push_back({OpCode::yield, {}, {}, {}, {}, loc});
-    const ValueId number = constant(broken, DType::i64, -static_cast<int64_t>(result_.reports.size()), loc);
+    const ValueId number =
+        constant(broken, DType::i64, -static_cast<int64_t>(result_.reports.size()), loc);
     broken.ops.push_back({OpCode::store, {report_, number}, {}, {}, {}, loc});
     broken.ops.push_back({OpCode::yield, {}, {}, {}, {}, loc});
-    region.ops.push_back({OpCode::if_else, {condition}, {}, {}, {std::move(holds), std::move(broken)}, loc});
+    region.ops.push_back(
+        {OpCode::if_else, {condition}, {}, {}, {std::move(holds), std::move(broken)}, loc});
   }
 
   // Replaces the op by a check and a value without known divisor.
@@ -81,7 +83,8 @@ class Rewriter {
                           {{AttrKey::predicate, static_cast<int64_t>(Predicate::eq)}},
                           {},
                           op.loc});
-    report_unless(region, whole, op.loc, "assume_divisible: not a multiple of " + std::to_string(divisor));
+    report_unless(region, whole, op.loc,
+                  "assume_divisible: not a multiple of " + std::to_string(divisor));
     region.ops.push_back({OpCode::add, {op.operands[0], zero}, op.results, {}, {}, op.loc});
   }
 

@@ -48,7 +48,8 @@ constexpr ligerdsl::Target chip(ligerdsl_target_t target) {
 // * SMs and L2: published device properties of H200, B200 and RTX PRO 6000. For the others, and for
 //   clusters of 12.0, only secondary sources were found.
 //
-// GpuTest.AttributesMatchTheTableOfArchitectures compares a row with its device: sm_90a with an H200 so far.
+// GpuTest.AttributesMatchTheTableOfArchitectures compares a row with its device: sm_90a with an
+// H200 so far.
 constexpr GpuArch kSm80{chip({.name = "sm_80",
                               .capability = 80,
                               .sms = 108,
@@ -179,14 +180,16 @@ std::span<const GpuArch> gpu_archs() {
 }
 
 const GpuArch* find_gpu_arch(std::string_view name) {
-  const auto found = std::find_if(kArchs.begin(), kArchs.end(), [&](const GpuArch& arch) { return arch.name == name; });
+  const auto found = std::find_if(kArchs.begin(), kArchs.end(),
+                                  [&](const GpuArch& arch) { return arch.name == name; });
   return found == kArchs.end() ? nullptr : &*found;
 }
 
 const GpuArch* arch_of_capability(int major, int minor) {
   const GpuArch* best = nullptr;
   for (const GpuArch& arch : kArchs) {
-    if (arch.of_devices && arch.capability / 10 == major && arch.capability % 10 <= minor) best = &arch;
+    if (arch.of_devices && arch.capability / 10 == major && arch.capability % 10 <= minor)
+      best = &arch;
   }
   return best;
 }
@@ -203,11 +206,13 @@ int lowest_ptx(const GpuArch& arch, const CompileOptions& options) {
 
 std::string refused(const CompileOptions& options) {
   const GpuArch* arch = find_gpu_arch(options.arch);
-  if (!arch) return "unknown GPU architecture '" + options.arch + "'; expected one of " + gpu_arch_names();
+  if (!arch)
+    return "unknown GPU architecture '" + options.arch + "'; expected one of " + gpu_arch_names();
   const std::string name(arch->name);
   if (const int ptx = lowest_ptx(*arch, options); ptx > options.ptx_version)
     return name + (ptx > arch->first_ptx ? " with clusters" : "") + " needs " + ptx_text(ptx) +
-           ", but the driver accepts up to " + ptx_text(options.ptx_version) + "; update the NVIDIA driver";
+           ", but the driver accepts up to " + ptx_text(options.ptx_version) +
+           "; update the NVIDIA driver";
   if (!is_power_of_two(options.num_warps) || options.num_warps > kMaxWarps)
     return "num_warps is a power of two from 1 to 32" + got(options.num_warps);
   if (!is_power_of_two(options.num_ctas) || options.num_ctas > kMaxCluster)

@@ -18,11 +18,12 @@ struct CompileOptions;
 
 // Limits of all architectures.
 inline constexpr int kWarpThreads = ligerdsl::Target::warp_threads;
-inline constexpr int kMaxWarps = 32;                           // warps per CTA
-inline constexpr int kMaxStages = 16;                          // stages of a software pipeline
-inline constexpr int kMaxCluster = 16;                         // CTAs per cluster; GpuArch::max_cluster may be less
-inline constexpr int kMaxCtasPerSm = 32;                       // CTAs per SM; GpuArch::max_ctas_per_sm may be less
-inline constexpr int kMinRegisters = 24, kMaxRegisters = 255;  // 32-bit registers per thread; caps that ptxas honours
+inline constexpr int kMaxWarps = 32;      // warps per CTA
+inline constexpr int kMaxStages = 16;     // stages of a software pipeline
+inline constexpr int kMaxCluster = 16;    // CTAs per cluster; GpuArch::max_cluster may be less
+inline constexpr int kMaxCtasPerSm = 32;  // CTAs per SM; GpuArch::max_ctas_per_sm may be less
+inline constexpr int kMinRegisters = 24,
+                     kMaxRegisters = 255;  // 32-bit registers per thread; caps that ptxas honours
 inline constexpr int kCacheLineBytes = 128;
 
 // Measured on an H200. Other architectures use the same values until they are measured.

@@ -8,7 +8,8 @@ namespace {
 
 // The words of the table are parsed at compile time: an unknown word does not compile.
 constexpr AttrInfo kAttributes[] = {
-#define LIGERDSL_ATTRIBUTE(name, number, kind, most, names) {AttrKey::name, #name, AttrKind::kind, most, names},
+#define LIGERDSL_ATTRIBUTE(name, number, kind, most, names) \
+  {AttrKey::name, #name, AttrKind::kind, most, names},
 #include "ligerdsl/dsl/ops.def"
 };
 
@@ -82,13 +83,15 @@ consteval Terms terms(std::string_view text) {
   return terms;
 }
 
-consteval OpInfo row(OpCode code, const char* name, Family family, Dtypes dtypes, std::string_view signature,
-                     Effect effect, std::string_view words) {
+consteval OpInfo row(OpCode code, const char* name, Family family, Dtypes dtypes,
+                     std::string_view signature, Effect effect, std::string_view words) {
   const size_t arrow = signature.find("->");
   const Terms operands = terms(signature.substr(0, arrow));
   const Terms results = arrow == signature.npos ? Terms{} : terms(signature.substr(arrow + 2));
-  const bool reaches = operands.count > 0 && (operands.terms[0] == Term::view || operands.terms[0] == Term::ptr);
-  if ((reads(effect) || writes(effect)) && !reaches) throw "memory is reached through the first operand";
+  const bool reaches =
+      operands.count > 0 && (operands.terms[0] == Term::view || operands.terms[0] == Term::ptr);
+  if ((reads(effect) || writes(effect)) && !reaches)
+    throw "memory is reached through the first operand";
   const Attributes attrs = attributes(words);
   return {code, name, family, dtypes, operands, results, effect, attrs.needs, attrs.takes};
 }
@@ -124,7 +127,8 @@ const OpInfo* find(OpCode code) {
 
 const OpInfo& info(OpCode code) {
   if (const OpInfo* found = find(code)) return *found;
-  throw std::runtime_error("there is no operation of number " + std::to_string(static_cast<int>(code)) +
+  throw std::runtime_error("there is no operation of number " +
+                           std::to_string(static_cast<int>(code)) +
                            "; the program comes from another version");
 }
 
@@ -145,7 +149,8 @@ const char* opName(OpCode code) {
 }
 
 const char* attrName(AttrKey key) {
-  if (key == AttrKey::value_int || key == AttrKey::value_float) return "value";  // distinguished by type
+  if (key == AttrKey::value_int || key == AttrKey::value_float)
+    return "value";  // distinguished by type
   const AttrInfo* found = find(key);
   return found ? found->name : nullptr;
 }
@@ -211,7 +216,9 @@ bool fitsCombiner(OpCode code) {
 }
 
 bool canCast(DType from, DType to) {
-  const auto fits = [](DType fp8, DType other) { return !is_fp8(fp8) || accepts(Dtypes::floats, other); };
+  const auto fits = [](DType fp8, DType other) {
+    return !is_fp8(fp8) || accepts(Dtypes::floats, other);
+  };
   return from == to || (fits(from, to) && fits(to, from));
 }
 
@@ -250,7 +257,9 @@ bool isDynamicPersistent(const Program& program) {
 }
 
 bool isIdentifier(std::string_view text) {
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  const auto letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
   if (text.empty() || !letter(text[0])) return false;
   for (char c : text) {
     if (!letter(c) && !(c >= '0' && c <= '9')) return false;

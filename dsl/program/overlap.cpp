@@ -80,9 +80,10 @@ Overlap overlap(const Strided& a, const Strided& b) {
   if (same(a, b)) return Overlap::exact;
   const Rows ra = rows_of(a), rb = rows_of(b);
   const int64_t size_a = size_of(a.dtype), size_b = size_of(b.dtype);
-  const int64_t stride = std::max(ra.count > 1 ? ra.stride * size_a : 0, rb.count > 1 ? rb.stride * size_b : 0);
-  const bool common =
-      (ra.count == 1 || ra.stride * size_a == stride) && (rb.count == 1 || rb.stride * size_b == stride);
+  const int64_t stride =
+      std::max(ra.count > 1 ? ra.stride * size_a : 0, rb.count > 1 ? rb.stride * size_b : 0);
+  const bool common = (ra.count == 1 || ra.stride * size_a == stride) &&
+                      (rb.count == 1 || rb.stride * size_b == stride);
   if (!ra.regular || !rb.regular || !common || stride == 0) return Overlap::other;
   int64_t offset = (b.data - a.data) % stride;
   if (offset < 0) offset += stride;

@@ -64,13 +64,14 @@ std::string attrText(const Attr& attr) {
 
 class Printer {
  public:
-  Printer(const Program& program, const PrintOptions& options) : program_(program), options_(options) {}
+  Printer(const Program& program, const PrintOptions& options)
+      : program_(program), options_(options) {}
 
   std::string run() {
     std::vector<std::string> arguments;
     for (const Argument& argument : program_.arguments) {
-      arguments.push_back("\n    " + value(argument.value) + " " + argument.name + ": " + type(argument.value) +
-                          (argument.read_only ? " read_only" : ""));
+      arguments.push_back("\n    " + value(argument.value) + " " + argument.name + ": " +
+                          type(argument.value) + (argument.read_only ? " read_only" : ""));
     }
     text_ = "program " + program_.name + "(" + join(arguments) + ") {\n";
     ops(program_.body, 1);
@@ -79,7 +80,9 @@ class Printer {
 
  private:
   static std::string value(ValueId id) { return "%" + std::to_string(id); }
-  std::string type(ValueId id) const { return id < program_.values.size() ? print(program_.values[id]) : "?"; }
+  std::string type(ValueId id) const {
+    return id < program_.values.size() ? print(program_.values[id]) : "?";
+  }
 
   static std::string values(const std::vector<ValueId>& ids) {
     std::vector<std::string> parts;
@@ -109,7 +112,8 @@ class Printer {
       return;
     }
     for (size_t i = 0; i < op.regions.size(); ++i) {
-      text_ += (i ? indent + "} {" : " {") + regionArguments(op.regions[i]) + (i ? "" : location(op)) + "\n";
+      text_ += (i ? indent + "} {" : " {") + regionArguments(op.regions[i]) +
+               (i ? "" : location(op)) + "\n";
       ops(op.regions[i], depth + 1);
     }
     text_ += indent + "}\n";

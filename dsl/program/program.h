@@ -54,8 +54,16 @@ enum class OpCode : uint16_t {
 enum class Predicate : int64_t { eq = 0, ne = 1, lt = 2, le = 3, gt = 4, ge = 5 };
 enum class ReductionKind : int64_t { sum = 0, max = 1, min = 2, custom = 3 };
 enum class AtomicKind : int64_t { add = 0, max = 1, min = 2, xchg = 3 };
-enum class CacheHint : int64_t { normal = 0, global = 1, streaming = 2 };  // global: L2 only; streaming: used once
-enum class EvictHint : int64_t { normal = 0, first = 1, last = 2 };        // first or last to leave the cache
+enum class CacheHint : int64_t {
+  normal = 0,
+  global = 1,
+  streaming = 2
+};  // global: L2 only; streaming: used once
+enum class EvictHint : int64_t {
+  normal = 0,
+  first = 1,
+  last = 2
+};  // first or last to leave the cache
 enum class InputPrecision : int64_t { ieee = 0, tf32 = 1 };
 
 enum class AttrKey : uint16_t {

@@ -1,4 +1,5 @@
-// The table of remarks (program/remarks.def) as C++, for the compiler, the runtime and the launcher.
+// The table of remarks (program/remarks.def) as C++, for the compiler, the runtime and the
+// launcher.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,9 @@ class Writer {
   void u32(uint32_t value) { little(value, 4); }
   void i32(int32_t value) { u32(static_cast<uint32_t>(value)); }
   void i64(int64_t value) { little(static_cast<uint64_t>(value), 8); }
-  void f64(double value) { little(std::isnan(value) ? kCanonicalNan : std::bit_cast<uint64_t>(value), 8); }
+  void f64(double value) {
+    little(std::isnan(value) ? kCanonicalNan : std::bit_cast<uint64_t>(value), 8);
+  }
   void text(std::string_view value) {
     u32(static_cast<uint32_t>(value.size()));
     bytes_.append(value);
@@ -56,16 +58,19 @@ class Writer {
 class Reader {
  public:
   Reader(std::string_view bytes, const char* magic, const char* what) : bytes_(bytes), what_(what) {
-    if (bytes.size() < 8 || bytes.substr(0, 4) != std::string_view(magic, 4)) fail("not such bytes (wrong magic)");
+    if (bytes.size() < 8 || bytes.substr(0, 4) != std::string_view(magic, 4))
+      fail("not such bytes (wrong magic)");
     at_ = 4;
     const uint32_t version = u32();
     if (version != kVersion) {
-      fail("version " + std::to_string(version) + ", this library reads version " + std::to_string(kVersion));
+      fail("version " + std::to_string(version) + ", this library reads version " +
+           std::to_string(kVersion));
     }
   }
 
   [[noreturn]] void fail(const std::string& reason) const {
-    throw std::runtime_error(std::string("bad ") + what_ + " bytes at offset " + std::to_string(at_) + ": " + reason);
+    throw std::runtime_error(std::string("bad ") + what_ + " bytes at offset " +
+                             std::to_string(at_) + ": " + reason);
   }
   uint8_t u8() { return static_cast<uint8_t>(little(1)); }
   uint16_t u16() { return static_cast<uint16_t>(little(2)); }
@@ -99,7 +104,8 @@ class Reader {
   // input.
   size_t count(size_t least) {
     const size_t n = u32();
-    if (n > (bytes_.size() - at_) / least) fail("truncated: a count of " + std::to_string(n) + " exceeds what is left");
+    if (n > (bytes_.size() - at_) / least)
+      fail("truncated: a count of " + std::to_string(n) + " exceeds what is left");
     return n;
   }
   template <class Each>
@@ -124,7 +130,8 @@ class Reader {
   uint64_t little(size_t width) {
     if (bytes_.size() - at_ < width) fail("truncated");
     uint64_t value = 0;
-    for (size_t i = 0; i < width; ++i) value |= uint64_t{static_cast<unsigned char>(bytes_[at_ + i])} << (8 * i);
+    for (size_t i = 0; i < width; ++i)
+      value |= uint64_t{static_cast<unsigned char>(bytes_[at_ + i])} << (8 * i);
     at_ += width;
     return value;
   }
@@ -163,7 +170,8 @@ void write(Writer& out, const Attr& attr) {
 
 Attr readAttr(Reader& in) {
   Attr attr{static_cast<AttrKey>(in.u16()), {}};
-  if (!find(attr.key)) in.fail("there is no attribute of number " + std::to_string(static_cast<int>(attr.key)));
+  if (!find(attr.key))
+    in.fail("there is no attribute of number " + std::to_string(static_cast<int>(attr.key)));
   switch (in.enumerator<int>(3)) {
     case 0:
       attr.value = in.i64();
@@ -204,7 +212,8 @@ Region readRegion(Reader& in, int depth);
 Op readOp(Reader& in, int depth) {
   Op op;
   op.code = static_cast<OpCode>(in.u16());
-  if (!find(op.code)) in.fail("there is no operation of number " + std::to_string(static_cast<int>(op.code)));
+  if (!find(op.code))
+    in.fail("there is no operation of number " + std::to_string(static_cast<int>(op.code)));
   op.operands = in.ids();
   op.results = in.ids();
   op.attrs = in.list(3, [&] { return readAttr(in); });
@@ -214,7 +223,8 @@ Op readOp(Reader& in, int depth) {
 }
 
 Region readRegion(Reader& in, int depth) {
-  if (depth > kMaxRegionDepth) in.fail("regions nest deeper than " + std::to_string(kMaxRegionDepth));
+  if (depth > kMaxRegionDepth)
+    in.fail("regions nest deeper than " + std::to_string(kMaxRegionDepth));
   Region region;
   region.arguments = in.ids();
   region.ops = in.list(30, [&] { return readOp(in, depth); });
@@ -235,7 +245,8 @@ std::vector<SizeFact> readSizes(Reader& in) {
     SizeFact size;
     size.exact = in.i64();
     size.divisor = in.i64();
-    if (size.exact < -1 || size.divisor < 1) in.fail("a size fact needs exact >= -1 and divisor >= 1");
+    if (size.exact < -1 || size.divisor < 1)
+      in.fail("a size fact needs exact >= -1 and divisor >= 1");
     return size;
   });
 }
@@ -270,7 +281,8 @@ std::vector<TensorMap> readMaps(Reader& in) {
     map.swizzle = in.i32();
     map.sliced = in.i32();
     map.stores = in.boolean();
-    if (map.box.empty() || map.dims() > TensorMap::kMostDims) in.fail("a tensor map has 1 to 5 dimensions");
+    if (map.box.empty() || map.dims() > TensorMap::kMostDims)
+      in.fail("a tensor map has 1 to 5 dimensions");
     if (map.sliced >= static_cast<int32_t>(map.box.size()) - 1 && map.sliced >= 0)
       in.fail("a tensor map is of slices along any dimension but the last");
     return map;
@@ -338,8 +350,8 @@ std::string serialize(const CompileOptions& options) {
   out.u8(static_cast<uint8_t>(options.target));
   out.text(options.arch);
   out.text(options.features);
-  for (int32_t value : {options.ptx_version, options.num_warps, options.num_ctas, options.num_stages,
-                        options.max_registers, options.min_ctas_per_sm}) {
+  for (int32_t value : {options.ptx_version, options.num_warps, options.num_ctas,
+                        options.num_stages, options.max_registers, options.min_ctas_per_sm}) {
     out.i32(value);
   }
   out.u8(options.launch_overlap);
@@ -358,8 +370,8 @@ CompileOptions parseOptions(std::string_view bytes) {
   options.target = in.enumerator<Target>(1);
   options.arch = in.text();
   options.features = in.text();
-  for (int32_t* value : {&options.ptx_version, &options.num_warps, &options.num_ctas, &options.num_stages,
-                         &options.max_registers, &options.min_ctas_per_sm}) {
+  for (int32_t* value : {&options.ptx_version, &options.num_warps, &options.num_ctas,
+                         &options.num_stages, &options.max_registers, &options.min_ctas_per_sm}) {
     *value = in.i32();
   }
   options.launch_overlap = in.boolean();
@@ -454,7 +466,8 @@ Artifact parseArtifact(std::string_view bytes) {
     return span;
   });
   in.end();
-  if (artifact.shared_bytes < 0 || artifact.arena_bytes < 0 || artifact.threads < 0 || artifact.cluster < 1) {
+  if (artifact.shared_bytes < 0 || artifact.arena_bytes < 0 || artifact.threads < 0 ||
+      artifact.cluster < 1) {
     in.fail("a size is negative");
   }
   return artifact;

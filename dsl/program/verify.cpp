@@ -16,7 +16,8 @@ namespace {
 std::string checkType(const Type& type) {
   const bool tile = type.kind == TypeKind::tile || type.kind == TypeKind::ptr_tile;
   if (type.kind == TypeKind::view) {
-    if (type.shape.empty() || type.shape.size() > size_t{kMaxViewRank}) return "a view has 1 to 8 dimensions";
+    if (type.shape.empty() || type.shape.size() > size_t{kMaxViewRank})
+      return "a view has 1 to 8 dimensions";
     if (type.strides.size() != type.shape.size()) return "a view has one stride per dimension";
     for (int64_t extent : type.shape) {
       if (extent != kDynamic && extent < 1) return "a view dimension is dynamic or positive";
@@ -37,10 +38,12 @@ std::string checkType(const Type& type) {
 
 class Verifier {
  public:
-  explicit Verifier(const Program& program) : program_(program), state_(program.values.size(), State::undefined) {}
+  explicit Verifier(const Program& program)
+      : program_(program), state_(program.values.size(), State::undefined) {}
 
   void run() {
-    if (!isIdentifier(program_.name)) fail("the name '" + program_.name + "' is not [a-zA-Z_][a-zA-Z0-9_]*");
+    if (!isIdentifier(program_.name))
+      fail("the name '" + program_.name + "' is not [a-zA-Z_][a-zA-Z0-9_]*");
     for (const Type& type : program_.values) {
       const std::string problem = checkType(type);
       if (!problem.empty()) fail(problem);
@@ -68,8 +71,10 @@ class Verifier {
   void arguments() {
     std::set<std::string> names;
     for (const Argument& argument : program_.arguments) {
-      if (!isIdentifier(argument.name)) fail("the argument name '" + argument.name + "' is not an identifier");
-      if (!names.insert(argument.name).second) fail("two arguments are named '" + argument.name + "'");
+      if (!isIdentifier(argument.name))
+        fail("the argument name '" + argument.name + "' is not an identifier");
+      if (!names.insert(argument.name).second)
+        fail("two arguments are named '" + argument.name + "'");
       define(argument.value, nullptr);
       const Type& type = program_.values[argument.value];
       if (type.kind == TypeKind::tile || type.kind == TypeKind::ptr_tile)
@@ -79,16 +84,20 @@ class Verifier {
 
   void define(ValueId id, const Op* op) {
     if (id >= state_.size()) fail("value " + std::to_string(id) + " is not in the value table", op);
-    if (state_[id] != State::undefined) fail("value " + std::to_string(id) + " is defined twice", op);
+    if (state_[id] != State::undefined)
+      fail("value " + std::to_string(id) + " is defined twice", op);
     state_[id] = State::visible;
     if (op && program_.values[id].kind == TypeKind::view && op->code != OpCode::slice)
       fail("a view is an argument of the kernel, or a slice of one", op);
   }
 
   void use(ValueId id, const Op& op) const {
-    if (id >= state_.size()) fail("value " + std::to_string(id) + " is not in the value table", &op);
-    if (state_[id] == State::undefined) fail("value " + std::to_string(id) + " is used before its definition", &op);
-    if (state_[id] == State::ended) fail("value " + std::to_string(id) + " is used outside its region", &op);
+    if (id >= state_.size())
+      fail("value " + std::to_string(id) + " is not in the value table", &op);
+    if (state_[id] == State::undefined)
+      fail("value " + std::to_string(id) + " is used before its definition", &op);
+    if (state_[id] == State::ended)
+      fail("value " + std::to_string(id) + " is used outside its region", &op);
   }
 
   // `owner` is null for the body, which ends without a yield.
@@ -98,7 +107,8 @@ class Verifier {
       const Op& op = region.ops[i];
       const bool last = i + 1 == region.ops.size();
       info(op.code);  // throws for an unknown op
-      if ((op.code == OpCode::yield) != (owner && last)) fail("a region ends in one yield, the body has none", &op);
+      if ((op.code == OpCode::yield) != (owner && last))
+        fail("a region ends in one yield, the body has none", &op);
       check(op);
     }
     for (ValueId id : region.arguments) state_[id] = State::ended;
@@ -125,7 +135,8 @@ class Verifier {
     }
     const std::string problem = checkOp(program_, op);
     if (!problem.empty()) fail(problem, &op);
-    if (in_combiner_ && !(fitsCombiner(op.code) && givesScalars(op))) fail("a combiner is arithmetic on scalars", &op);
+    if (in_combiner_ && !(fitsCombiner(op.code) && givesScalars(op)))
+      fail("a combiner is arithmetic on scalars", &op);
     const bool combines = info(op.code).family == Family::reduction;
     for (const Region& inner : op.regions) {
       // Only the missing else branch of an if without results may be empty.

@@ -22,7 +22,8 @@ constexpr char kNoSuchAtomic[] = "there is no such atomic on this dtype";
 // Checks one op: first the row of the table, then the rules of this op alone.
 class Checker {
  public:
-  Checker(const Program& program, const Op& op) : program_(program), op_(op), info_(info(op.code)) {}
+  Checker(const Program& program, const Op& op)
+      : program_(program), op_(op), info_(info(op.code)) {}
 
   void run() {
     attributes();
@@ -52,7 +53,8 @@ class Checker {
         return hintRules(static_cast<HintOp>(op_.code));
       case Family::atomic: {
         const bool half = operand(0).dtype == DType::f16 || operand(0).dtype == DType::bf16;
-        require(!half || op_.integer(AttrKey::atomic) == static_cast<int64_t>(AtomicKind::add), kNoSuchAtomic);
+        require(!half || op_.integer(AttrKey::atomic) == static_cast<int64_t>(AtomicKind::add),
+                kNoSuchAtomic);
         return;
       }
       case Family::arithmetic:
@@ -64,8 +66,12 @@ class Checker {
   }
 
   static Type scalar(DType dtype) { return {TypeKind::scalar, dtype, {}, {}}; }
-  static bool isValue(const Type& type) { return type.kind == TypeKind::scalar || type.kind == TypeKind::tile; }
-  static bool isPointer(const Type& type) { return type.kind == TypeKind::ptr || type.kind == TypeKind::ptr_tile; }
+  static bool isValue(const Type& type) {
+    return type.kind == TypeKind::scalar || type.kind == TypeKind::tile;
+  }
+  static bool isPointer(const Type& type) {
+    return type.kind == TypeKind::ptr || type.kind == TypeKind::ptr_tile;
+  }
   static bool isIndex(const Type& type) {
     return type.kind == TypeKind::scalar && (type.dtype == DType::i32 || type.dtype == DType::i64);
   }
@@ -75,12 +81,16 @@ class Checker {
   const Type& regionArgument(size_t region, size_t i) const {
     return program_.values[op_.regions[region].arguments[i]];
   }
-  static std::string takes(size_t operands) { return "takes " + std::to_string(operands) + " operands"; }
+  static std::string takes(size_t operands) {
+    return "takes " + std::to_string(operands) + " operands";
+  }
   void results(size_t expected) const {
-    if (op_.results.size() != expected) throw Problem{"has " + std::to_string(expected) + " results"};
+    if (op_.results.size() != expected)
+      throw Problem{"has " + std::to_string(expected) + " results"};
   }
   void regions(size_t expected) const {
-    if (op_.regions.size() != expected) throw Problem{"has " + std::to_string(expected) + " regions"};
+    if (op_.regions.size() != expected)
+      throw Problem{"has " + std::to_string(expected) + " regions"};
   }
   // Returns a required attribute after a check of its range.
   int64_t range(AttrKey key, int64_t least, int64_t most) const {
@@ -89,7 +99,9 @@ class Checker {
       throw Problem{std::string("the attribute ") + attrName(key) + " is out of range"};
     return number;
   }
-  const std::vector<int64_t>& list(AttrKey key) const { return std::get<std::vector<int64_t>>(*op_.find(key)); }
+  const std::vector<int64_t>& list(AttrKey key) const {
+    return std::get<std::vector<int64_t>>(*op_.find(key));
+  }
 
   // Checks that every attribute is accepted by the operation, has the right kind of value and
   // appears once, and that no required attribute is missing.
@@ -101,11 +113,13 @@ class Checker {
       const uint64_t bit = uint64_t{1} << static_cast<int>(attr.key);
       require((seen & bit) == 0, "has an attribute twice");
       seen |= bit;
-      if ((info_.takes & bit) == 0) throw Problem{std::string("does not take the attribute ") + attrName(attr.key)};
+      if ((info_.takes & bit) == 0)
+        throw Problem{std::string("does not take the attribute ") + attrName(attr.key)};
       attribute(attr, *known);
     }
     if (const uint64_t missing = info_.needs & ~seen)
-      throw Problem{std::string("needs the attribute ") + attrName(static_cast<AttrKey>(std::countr_zero(missing)))};
+      throw Problem{std::string("needs the attribute ") +
+                    attrName(static_cast<AttrKey>(std::countr_zero(missing)))};
     require(flag(AttrKey::has_mask) || !flag(AttrKey::has_other), "other needs a mask");
   }
   static void attribute(const Attr& attr, const AttrInfo& known) {
@@ -118,9 +132,11 @@ class Checker {
     require(attr.value.index() == kind, "has an attribute of the wrong kind");
     if (kind != kInteger || known.kind == AttrKind::integer) return;
     int64_t most = known.most;
-    if (known.kind == AttrKind::choice) most = std::count(known.values.begin(), known.values.end(), ' ');
+    if (known.kind == AttrKind::choice)
+      most = std::count(known.values.begin(), known.values.end(), ' ');
     const int64_t number = std::get<int64_t>(attr.value);
-    if (number < 0 || number > most) throw Problem{std::string("the attribute ") + known.name + " is out of range"};
+    if (number < 0 || number > most)
+      throw Problem{std::string("the attribute ") + known.name + " is out of range"};
   }
   bool flag(AttrKey key) const { return op_.integer(key) != 0; }
 
@@ -148,7 +164,8 @@ class Checker {
     if (info_.family != Family::control && info_.family != Family::reduction) regions(0);
     if (variable) return;
     const Term first = info_.operands.count > 0 ? info_.operands.terms[0] : Term::any;
-    if (first == Term::view || first == Term::ptr)  // it determines the number and types of the other operands
+    if (first == Term::view ||
+        first == Term::ptr)  // it determines the number and types of the other operands
       require(!op_.operands.empty() && fits(first, operand(0)), problem(first));
     size_t at = 0, expected = 0;
     for (Term term : info_.operands.all()) expected += times(term);
@@ -223,7 +240,8 @@ class Checker {
       case Term::mask:
         return type == ofDtype(pointee(), DType::i1);
       case Term::offset:
-        return (type.dtype == DType::i32 || type.dtype == DType::i64) && type == ofDtype(pointee(), type.dtype);
+        return (type.dtype == DType::i32 || type.dtype == DType::i64) &&
+               type == ofDtype(pointee(), type.dtype);
       case Term::any:
       case Term::any_number_of:
         return true;
@@ -298,7 +316,8 @@ class Checker {
         return require(op_.find(kind) != nullptr, "needs a value of its dtype's kind");
       }
       case CreationOp::arange:
-        return require(result().kind == TypeKind::tile && result().dtype == DType::i32 && result().shape.size() == 1,
+        return require(result().kind == TypeKind::tile && result().dtype == DType::i32 &&
+                           result().shape.size() == 1,
                        "gives an i32 tile of rank 1");
       case CreationOp::alignment_offset:
       case CreationOp::max_alignment_offset:
@@ -314,23 +333,26 @@ class Checker {
   }
   void dotRules() const {
     const Type &a = operand(0), &b = operand(1), &acc = operand(2);
-    require(a.kind == TypeKind::tile && b.kind == TypeKind::tile && accepts(Dtypes::dot_operands, a.dtype) &&
+    require(a.kind == TypeKind::tile && b.kind == TypeKind::tile &&
+                accepts(Dtypes::dot_operands, a.dtype) &&
                 (a.dtype == b.dtype || (is_fp8(a.dtype) && is_fp8(b.dtype))),
             "multiplies tiles of one dtype, f16, bf16, f32 or i8, or two of fp8");
-    require(a.shape.size() == 2 && b.shape.size() == 2 && a.shape[1] == b.shape[0], "multiplies [m, k] by [k, n]");
+    require(a.shape.size() == 2 && b.shape.size() == 2 && a.shape[1] == b.shape[0],
+            "multiplies [m, k] by [k, n]");
     const bool whole = a.dtype == DType::i8;
     require(acc.kind == TypeKind::tile && acc.dtype == (whole ? DType::i32 : DType::f32) &&
                 acc.shape == Shape{a.shape[0], b.shape[1]},
             whole ? "accumulates i8 in i32 [m, n]" : "accumulates in f32 [m, n]");
     require(result() == acc, whole ? "gives i32 [m, n]" : "gives f32 [m, n]");
-    require(!op_.find(AttrKey::input_precision) || a.dtype == DType::f32, "takes an input precision for f32 only");
+    require(!op_.find(AttrKey::input_precision) || a.dtype == DType::f32,
+            "takes an input precision for f32 only");
   }
   void shapeRules(ShapeOp op) const {
     if (op == ShapeOp::splat) {
       const bool pointer = operand(0).kind == TypeKind::ptr;
-      return require(
-          result().kind == (pointer ? TypeKind::ptr_tile : TypeKind::tile) && operand(0).dtype == result().dtype,
-          "fills a tile with a scalar or pointer of its dtype");
+      return require(result().kind == (pointer ? TypeKind::ptr_tile : TypeKind::tile) &&
+                         operand(0).dtype == result().dtype,
+                     "fills a tile with a scalar or pointer of its dtype");
     }
     require(operand(0).kind == result().kind && operand(0).dtype == result().dtype,
             "takes a tile and gives a tile of the same dtype");
@@ -342,7 +364,8 @@ class Checker {
       case ShapeOp::broadcast:
         return broadcastRules();
       case ShapeOp::reshape:
-        return require(tileElements(operand(0).shape) == tileElements(result().shape), "keeps the number of elements");
+        return require(tileElements(operand(0).shape) == tileElements(result().shape),
+                       "keeps the number of elements");
       case ShapeOp::permute:
         return permuteRules();
       case ShapeOp::shuffle_xor:
@@ -354,7 +377,8 @@ class Checker {
   // Returns the size of the axis of a tile of values.
   int64_t movedAxis() const {
     require(operand(0).kind == TypeKind::tile, "moves values, not pointers");
-    return operand(0).shape[range(AttrKey::axis, 0, static_cast<int64_t>(operand(0).shape.size()) - 1)];
+    return operand(0)
+        .shape[range(AttrKey::axis, 0, static_cast<int64_t>(operand(0).shape.size()) - 1)];
   }
   void shuffleXorRules() const {
     require(result().shape == operand(0).shape, "keeps the shape");
@@ -363,7 +387,8 @@ class Checker {
   }
   void gatherRules() const {
     movedAxis();
-    require(operand(1).kind == TypeKind::tile && (operand(1).dtype == DType::i32 || operand(1).dtype == DType::i64),
+    require(operand(1).kind == TypeKind::tile &&
+                (operand(1).dtype == DType::i32 || operand(1).dtype == DType::i64),
             "takes a tile of i32 or i64 indices");
     require(result().shape == operand(1).shape, "gives an element for each index");
     Shape other = operand(1).shape;
@@ -381,7 +406,8 @@ class Checker {
   void broadcastRules() const {
     require(operand(0).shape.size() == result().shape.size(), "keeps the rank");
     for (size_t i = 0; i < result().shape.size(); ++i) {
-      require(operand(0).shape[i] == result().shape[i] || operand(0).shape[i] == 1, "only dimensions of 1 grow");
+      require(operand(0).shape[i] == result().shape[i] || operand(0).shape[i] == 1,
+              "only dimensions of 1 grow");
     }
   }
   void permuteRules() const {
@@ -390,27 +416,32 @@ class Checker {
     require(order.size() == from.size() && result().shape.size() == from.size(), "keeps the rank");
     std::vector<bool> seen(order.size());
     for (size_t i = 0; i < order.size(); ++i) {
-      require(order[i] >= 0 && order[i] < static_cast<int64_t>(order.size()) && !seen[order[i]], "needs a permutation");
+      require(order[i] >= 0 && order[i] < static_cast<int64_t>(order.size()) && !seen[order[i]],
+              "needs a permutation");
       seen[order[i]] = true;
-      require(result().shape[i] == from[order[i]], "result dimension i is operand dimension permutation[i]");
+      require(result().shape[i] == from[order[i]],
+              "result dimension i is operand dimension permutation[i]");
     }
   }
 
   void elementwiseRules(ElementwiseOp op) const {
     switch (op) {
       case ElementwiseOp::cast:
-        return require(isValue(operand(0)) && operand(0).kind == result().kind && operand(0).shape == result().shape &&
-                           canCast(operand(0).dtype, result().dtype),
-                       "changes only the dtype; fp8 comes from f16, bf16 or f32 and becomes one of these");
+        return require(
+            isValue(operand(0)) && operand(0).kind == result().kind &&
+                operand(0).shape == result().shape && canCast(operand(0).dtype, result().dtype),
+            "changes only the dtype; fp8 comes from f16, bf16 or f32 and becomes one of these");
       case ElementwiseOp::bitcast:
-        return require(isValue(operand(0)) && operand(0).kind == result().kind && operand(0).shape == result().shape &&
+        return require(isValue(operand(0)) && operand(0).kind == result().kind &&
+                           operand(0).shape == result().shape &&
                            canBitcast(operand(0).dtype, result().dtype),
                        "changes only the dtype, to one of the same width; i1 has no bits");
       case ElementwiseOp::compare:
         require(!is_fp8(operand(0).dtype), "does not work on fp8");
-        return require(range(AttrKey::predicate, 0, INT64_MAX) <= static_cast<int64_t>(Predicate::ne) ||
-                           operand(0).dtype != DType::i1,
-                       "i1 has no order");
+        return require(
+            range(AttrKey::predicate, 0, INT64_MAX) <= static_cast<int64_t>(Predicate::ne) ||
+                operand(0).dtype != DType::i1,
+            "i1 has no order");
       case ElementwiseOp::select:
       case ElementwiseOp::fma:
       case ElementwiseOp::pow:
@@ -435,11 +466,13 @@ class Checker {
         if (expected.shape.empty()) expected.kind = TypeKind::scalar;
         break;
       case ReductionOp::scan:
-        require(custom || kind == static_cast<int64_t>(ReductionKind::sum), "a scan is a sum or custom");
+        require(custom || kind == static_cast<int64_t>(ReductionKind::sum),
+                "a scan is a sum or custom");
         break;
     }
     for (size_t i = 0; i < n; ++i) {
-      require(operand(i).kind == TypeKind::tile && operand(i).shape == operand(0).shape, "the tiles have one shape");
+      require(operand(i).kind == TypeKind::tile && operand(i).shape == operand(0).shape,
+              "the tiles have one shape");
       require(custom || accepts(Dtypes::numbers, operand(i).dtype), "does not work on i1 and fp8");
       expected.dtype = operand(i).dtype;
       require(result(i) == expected, "a result has the wrong type");
@@ -447,18 +480,21 @@ class Checker {
     if (!custom) return;
     require(op_.regions[0].arguments.size() == 2 * n, "the combiner takes two values per tile");
     for (size_t i = 0; i < 2 * n; ++i) {
-      require(regionArgument(0, i) == scalar(operand(i % n).dtype), "the combiner takes scalars of the tiles' dtypes");
+      require(regionArgument(0, i) == scalar(operand(i % n).dtype),
+              "the combiner takes scalars of the tiles' dtypes");
     }
   }
 
   // Returns the type of a tile of tile_shape.
   Type block() const {
     const auto& tile_shape = list(AttrKey::tile_shape);
-    require(tile_shape.size() == operand(0).shape.size(), "tile_shape has one entry per dimension of the view");
+    require(tile_shape.size() == operand(0).shape.size(),
+            "tile_shape has one entry per dimension of the view");
     require(!flag(AttrKey::has_alignment_offset) || tile_shape.back() != 0,
             "only tiles along the last dimension have an alignment offset");
     Type type{TypeKind::tile, operand(0).dtype, partitionShape(tile_shape), {}};
-    for (int64_t extent : type.shape) require(isTileExtent(extent), "a tile dimension is c * 2^n with odd c <= 31");
+    for (int64_t extent : type.shape)
+      require(isTileExtent(extent), "a tile dimension is c * 2^n with odd c <= 31");
     if (type.shape.empty()) type.kind = TypeKind::scalar;
     return type;
   }
@@ -502,26 +538,32 @@ class Checker {
   void carried(size_t region, size_t first, size_t from) const {
     const size_t n = op_.operands.size() - from;
     require(op_.results.size() == n, "has one result per carried value");
-    require(op_.regions[region].arguments.size() == first + n, "the region has one argument per carried value");
+    require(op_.regions[region].arguments.size() == first + n,
+            "the region has one argument per carried value");
     for (size_t i = 0; i < n; ++i) {
       const Type& type = operand(from + i);
       require(type.kind != TypeKind::view, "views are not carried");
-      require(type == result(i) && type == regionArgument(region, first + i), "a carried value keeps its type");
+      require(type == result(i) && type == regionArgument(region, first + i),
+              "a carried value keeps its type");
     }
   }
   void forRules() const {
-    require(op_.operands.size() >= 3 && op_.regions.size() == 1, "takes lo, hi, step and has one region");
+    require(op_.operands.size() >= 3 && op_.regions.size() == 1,
+            "takes lo, hi, step and has one region");
     for (size_t i = 0; i < 3; ++i) {
-      require(isIndex(operand(i)) && operand(i) == operand(0), "lo, hi and step are scalars of one index type");
+      require(isIndex(operand(i)) && operand(i) == operand(0),
+              "lo, hi and step are scalars of one index type");
     }
-    require(!op_.regions[0].arguments.empty() && regionArgument(0, 0) == operand(0), "the index has the bounds' type");
+    require(!op_.regions[0].arguments.empty() && regionArgument(0, 0) == operand(0),
+            "the index has the bounds' type");
     carried(0, 1, 3);
   }
   void ifRules() const {
     if (op_.operands.size() != 1) throw Problem{takes(1)};
     regions(2);
     require(operand(0) == scalar(DType::i1), "the condition is an i1 scalar");
-    for (const Region& region : op_.regions) require(region.arguments.empty(), "branches have no arguments");
+    for (const Region& region : op_.regions)
+      require(region.arguments.empty(), "branches have no arguments");
     require(!op_.regions[0].ops.empty(), "the first branch ends in a yield");
     require(op_.results.empty() || !op_.regions[1].ops.empty(), "results need both branches");
   }
@@ -530,7 +572,8 @@ class Checker {
     carried(0, 0, 0);
     carried(1, 0, 0);
     if (op_.find(AttrKey::independent))
-      require(takesNextProgram(), "runs dynamic persistent programs; the first argument is no counter");
+      require(takesNextProgram(),
+              "runs dynamic persistent programs; the first argument is no counter");
   }
   bool takesNextProgram() const {
     const Type counter{TypeKind::view, DType::i32, {1}, {1}};
@@ -545,7 +588,8 @@ class Checker {
         return;
       case HintOp::device_print:
         require(!op_.operands.empty(), "prints a text and at least one value");
-        for (size_t i = 0; i < op_.operands.size(); ++i) require(isValue(operand(i)), "prints scalars and tiles");
+        for (size_t i = 0; i < op_.operands.size(); ++i)
+          require(isValue(operand(i)), "prints scalars and tiles");
     }
   }
 
@@ -583,7 +627,8 @@ std::string checkYield(const Program& program, const Op& op, const Region& regio
   const std::vector<Type> expected = yieldTypes(program, op, region);
   if (yielded.size() != expected.size()) return "a region yields the wrong number of values";
   for (size_t i = 0; i < expected.size(); ++i) {
-    if (program.values[yielded[i]] != expected[i]) return "a region yields a value of the wrong type";
+    if (program.values[yielded[i]] != expected[i])
+      return "a region yields a value of the wrong type";
   }
   return "";
 }

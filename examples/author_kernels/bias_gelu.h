@@ -5,9 +5,9 @@
 //   backward  d_x = d_y (s + v s (1 - s) 2 u');  d_bias = sum over rows of d_x (not rounded)
 //
 // x, y, d_y, d_x [n, cols]; bias, d_bias [cols]. Rows may have any width. The backward kernel also
-// computes column sums. A program processes a band of columns in every `parts`-th block of rows, and writes
-// one row of parts [parts, cols] f32. bias_gelu_d_bias adds these rows in a fixed order. Choose
-// `parts` to fill a GPU: there are parts * cols / block programs. Memory traffic: forward 2,
+// computes column sums. A program processes a band of columns in every `parts`-th block of rows,
+// and writes one row of parts [parts, cols] f32. bias_gelu_d_bias adds these rows in a fixed order.
+// Choose `parts` to fill a GPU: there are parts * cols / block programs. Memory traffic: forward 2,
 // backward 3 n cols sizeof(type) bytes.
 #pragma once
 
@@ -74,15 +74,16 @@ inline void bias_gelu_backward(KernelBuilder& k, const BiasGeluMeta& m) {
   Scalar column = k.program_id(0), part = k.program_id(1);
   const Shape tile{m.rows, m.block};
   Tile added = detail::bias_of(bias, m, column);
-  auto [total] = k.for_range(part, cdiv(x.dim(0), m.rows), parts.dim(0), pipelined(2), carry(k.zeros(tile, f32)),
-                             [&](Scalar row, Tile total) {
-                               Tile dy = d_y.partition(tile).load({row, column}).to(f32);  // 0 outside of the view
-                               Tile v = x.partition(tile).load({row, column}).to(f32) + added;
-                               const detail::Gelu gelu(v);
-                               Tile dx = dy * fma(v * gelu.inner, fma(-gelu.s, gelu.s, gelu.s), gelu.s);
-                               d_x.partition(tile).store({row, column}, dx.to(m.type));
-                               return carry(total + dx);
-                             });
+  auto [total] = k.for_range(
+      part, cdiv(x.dim(0), m.rows), parts.dim(0), pipelined(2), carry(k.zeros(tile, f32)),
+      [&](Scalar row, Tile total) {
+        Tile dy = d_y.partition(tile).load({row, column}).to(f32);  // 0 outside of the view
+        Tile v = x.partition(tile).load({row, column}).to(f32) + added;
+        const detail::Gelu gelu(v);
+        Tile dx = dy * fma(v * gelu.inner, fma(-gelu.s, gelu.s, gelu.s), gelu.s);
+        d_x.partition(tile).store({row, column}, dx.to(m.type));
+        return carry(total + dx);
+      });
   parts.partition({squeeze, m.block}).store({part, column}, sum(total, 0));
 }
 
@@ -91,9 +92,10 @@ inline void bias_gelu_d_bias(KernelBuilder& k, const BiasGeluMeta& m) {
   View parts = k.view("parts", f32, {dyn, m.cols});
   Scalar column = k.program_id(0);
   const Shape tile{m.rows, m.block};
-  auto [total] = k.for_range(0, cdiv(parts.dim(0), m.rows), 1, carry(k.zeros(tile, f32)), [&](Scalar i, Tile total) {
-    return carry(total + parts.partition(tile).load({i, column}));
-  });
+  auto [total] = k.for_range(0, cdiv(parts.dim(0), m.rows), 1, carry(k.zeros(tile, f32)),
+                             [&](Scalar i, Tile total) {
+                               return carry(total + parts.partition(tile).load({i, column}));
+                             });
   d_bias.partition({m.block}).store({column}, sum(total, 0).to(m.bias_type));
 }
 
@@ -112,8 +114,9 @@ inline const Kernel<BiasGeluMeta> bias_gelu_backward_kernel{
     .description = "d_x of y = gelu_tanh(x + bias), and parts of the bias's gradient",
     .build = bias_gelu_backward,
     .launch = [](const BiasGeluMeta& m, const LaunchArguments& a) {
-      return Launch{
-          .grid = {ceil_div(m.cols, m.block), a.dim("parts", 0)}, .num_warps = m.num_warps(), .no_alias = true};
+      return Launch{.grid = {ceil_div(m.cols, m.block), a.dim("parts", 0)},
+                    .num_warps = m.num_warps(),
+                    .no_alias = true};
     }};
 
 inline const Kernel<BiasGeluMeta> bias_gelu_d_bias_kernel{
@@ -121,7 +124,8 @@ inline const Kernel<BiasGeluMeta> bias_gelu_d_bias_kernel{
     .description = "d_bias = the sum of the parts that bias_gelu_backward wrote",
     .build = bias_gelu_d_bias,
     .launch = [](const BiasGeluMeta& m, const LaunchArguments&) {
-      return Launch{.grid = {ceil_div(m.cols, m.block)}, .num_warps = m.num_warps(), .no_alias = true};
+      return Launch{
+          .grid = {ceil_div(m.cols, m.block)}, .num_warps = m.num_warps(), .no_alias = true};
     }};
 
 }  // namespace author_kernels

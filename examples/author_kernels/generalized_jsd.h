@@ -40,11 +40,12 @@ inline void generalized_jsd(KernelBuilder& k, const GeneralizedJsdMeta& m) {
   // e^-87 is about the smallest normal number. Smaller values, such as log 0 and the padding of a
   // row, are clamped to it: they do not change a sum visibly, and log m stays finite.
   auto load = [&](const View& view, const Scalar& b) {
-    return max(view.partition({squeeze, m.block}).load({row, b}, {.pad = -INFINITY}).to(f32), -87.0f);
+    return max(view.partition({squeeze, m.block}).load({row, b}, {.pad = -INFINITY}).to(f32),
+               -87.0f);
   };
   const bool fast = m.type != f32;  // its error is at most one rounding of a 16-bit input
-  auto [total] =
-      k.for_range(0, ceil_div(m.cols, m.block), 1, carry(k.zeros({m.block}, f32)), [&](Scalar b, Tile total) {
+  auto [total] = k.for_range(
+      0, ceil_div(m.cols, m.block), 1, carry(k.zeros({m.block}, f32)), [&](Scalar b, Tile total) {
         Tile log_q = load(x, b), log_p = load(y, b);
         Tile q = (fast ? fast_exp(log_q) : exp(log_q)) * (1.0f - beta);
         Tile p = (fast ? fast_exp(log_p) : exp(log_p)) * beta;
@@ -61,7 +62,9 @@ inline const Kernel<GeneralizedJsdMeta> generalized_jsd_kernel{
     .description = "generalised Jensen-Shannon divergence and its gradient",
     .build = generalized_jsd,
     .launch = [](const GeneralizedJsdMeta& m, const LaunchArguments& a) {
-      return Launch{.grid = {a.dim("x", 0)}, .num_warps = warps_for(m.block, m.type, m.vectors), .no_alias = true};
+      return Launch{.grid = {a.dim("x", 0)},
+                    .num_warps = warps_for(m.block, m.type, m.vectors),
+                    .no_alias = true};
     }};
 
 }  // namespace author_kernels

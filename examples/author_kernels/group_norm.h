@@ -2,7 +2,8 @@
 // positions] has its channels in `groups` groups. A group of an image is a row of cols = C / groups
 // * positions contiguous elements:
 //
-//   mean, var over the row;  rstd = 1 / sqrt(var + eps);  y = (x - mean) rstd weight[channel] + bias[channel]
+//   mean, var over the row;  rstd = 1 / sqrt(var + eps)
+//   y = (x - mean) rstd weight[channel] + bias[channel]
 //
 // x, y [N groups, cols] (the same memory as [N, C, positions]); weight, bias [C]; mean, rstd [N
 // groups] f32. Rows may have any width. They are read twice, but from memory only once if they fit
@@ -40,22 +41,23 @@ struct GroupNormMeta {
 
 namespace detail {
 
-// Returns mean and variance of a row by Welford's method (Technometrics 4(3), 1962). Each position of a
-// block has its own moments, which are combined at the end.
+// Returns mean and variance of a row by Welford's method (Technometrics 4(3), 1962). Each position
+// of a block has its own moments, which are combined at the end.
 struct Moments {
   Scalar mean, variance;
 };
 
-inline Moments moments(KernelBuilder& k, const GroupNormMeta& m, const Partition& tiles, const Scalar& row,
-                       const Resident& kept) {
+inline Moments moments(KernelBuilder& k, const GroupNormMeta& m, const Partition& tiles,
+                       const Scalar& row, const Resident& kept) {
   const int64_t blocks = ceil_div(m.cols(), m.block), tail = m.cols() % m.block;
   Tile zeros = k.zeros({m.block}, f32);
-  auto [mean, m2] = k.for_range(0, kept.blocks(), 1, carry(zeros, zeros), [&](Scalar b, Tile mean, Tile m2) {
-    Tile x = kept.load(b).to(f32), delta = x - mean;
-    if (tail != 0) delta = where(tiles.inside({row, b}), delta, 0.0f);
-    Tile next = fma(delta, 1.0f / (b + 1).to(f32), mean);
-    return carry(next, fma(delta, x - next, m2));
-  });
+  auto [mean, m2] =
+      k.for_range(0, kept.blocks(), 1, carry(zeros, zeros), [&](Scalar b, Tile mean, Tile m2) {
+        Tile x = kept.load(b).to(f32), delta = x - mean;
+        if (tail != 0) delta = where(tiles.inside({row, b}), delta, 0.0f);
+        Tile next = fma(delta, 1.0f / (b + 1).to(f32), mean);
+        return carry(next, fma(delta, x - next, m2));
+      });
   // Number of elements that each position has seen.
   Tile count = k.full({m.block}, blocks, f32);
   if (tail != 0) count = where(k.arange(m.block) < tail, count, count - 1.0f);
@@ -72,7 +74,8 @@ inline void group_norm(KernelBuilder& k, const GroupNormMeta& m) {
   View y = k.view("y", m.type, {dyn, m.cols()});
   View mean = k.view("mean", f32, {dyn}), rstd = k.view("rstd", f32, {dyn});
   View x = k.view("x", m.type, {dyn, m.cols()});
-  View weight = k.view("weight", m.weight_type, {m.channels}), bias = k.view("bias", m.weight_type, {m.channels});
+  View weight = k.view("weight", m.weight_type, {m.channels}),
+       bias = k.view("bias", m.weight_type, {m.channels});
   Scalar eps = k.scalar("eps", f32);
 
   Scalar row = k.program_id(0);
@@ -95,7 +98,8 @@ inline void group_norm(KernelBuilder& k, const GroupNormMeta& m) {
       Scalar channel = first + b / (m.positions / m.block);
       finish(b, weight.load({channel}).to(f32), bias.load({channel}).to(f32));
     } else {
-      Tile column = min(b * m.block + k.arange(m.block), m.cols() - 1), channel = first + column / m.positions;
+      Tile column = min(b * m.block + k.arange(m.block), m.cols() - 1),
+           channel = first + column / m.positions;
       finish(b, load(weight.ptr() + channel).to(f32), load(bias.ptr() + channel).to(f32));
     }
   });
@@ -106,7 +110,9 @@ inline const Kernel<GroupNormMeta> group_norm_kernel{
     .description = "y = (x - mean) rstd weight + bias over groups of channels",
     .build = group_norm,
     .launch = [](const GroupNormMeta& m, const LaunchArguments& a) {
-      return Launch{.grid = {a.dim("x", 0)}, .num_warps = warps_for(m.block, m.type, m.vectors), .no_alias = true};
+      return Launch{.grid = {a.dim("x", 0)},
+                    .num_warps = warps_for(m.block, m.type, m.vectors),
+                    .no_alias = true};
     }};
 
 }  // namespace author_kernels

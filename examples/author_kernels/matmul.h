@@ -19,7 +19,8 @@ struct MatmulMeta {
   int64_t warps = 8;
   int64_t group = 16;  // rows of tiles that run together
   bool transposed_a = false, transposed_b = false;
-  bool persistent = false;     // runs one program per SM, which loads the next tile while it stores the current one
+  bool persistent =
+      false;  // runs one program per SM, which loads the next tile while it stores the current one
   bool tensor_copies = false;  // sm_90a: one thread copies whole tiles (TMA)
   bool tf32 = false;           // rounds f32 operands to 11 significand bits
   template <class V>
@@ -47,20 +48,23 @@ inline void matmul(KernelBuilder& k, const MatmulMeta& m) {
   View b = k.view("b", m.type, {dyn, dyn});
   const Scalar rows = cdiv(c.dim(0), m.block_m), columns = cdiv(c.dim(1), m.block_n);
   const Scalar depth = cdiv(a.dim(m.transposed_a ? 0 : 1), m.block_k);
-  const Partition of_a = m.transposed_a ? a.partition({m.block_k, m.block_m}) : a.partition({m.block_m, m.block_k});
-  const Partition of_b = m.transposed_b ? b.partition({m.block_n, m.block_k}) : b.partition({m.block_k, m.block_n});
+  const Partition of_a =
+      m.transposed_a ? a.partition({m.block_k, m.block_m}) : a.partition({m.block_m, m.block_k});
+  const Partition of_b =
+      m.transposed_b ? b.partition({m.block_n, m.block_k}) : b.partition({m.block_k, m.block_n});
   const auto make = [&](const Scalar& number) {
     const TilePlace tile = grouped_tiles(number, rows, columns, m.group);
     const auto load_a = [&](Scalar i) {
       return m.transposed_a ? of_a.load({i, tile.row}).permute({1, 0}) : of_a.load({tile.row, i});
     };
     const auto load_b = [&](Scalar i) {
-      return m.transposed_b ? of_b.load({tile.column, i}).permute({1, 0}) : of_b.load({i, tile.column});
+      return m.transposed_b ? of_b.load({tile.column, i}).permute({1, 0})
+                            : of_b.load({i, tile.column});
     };
-    auto [total] =
-        k.for_range(0, depth, 1, {.num_stages = static_cast<int>(m.stages), .tensor_copies = m.tensor_copies},
-                    carry(k.zeros({m.block_m, m.block_n}, sums)),
-                    [&](Scalar i, Tile total) { return carry(dot(load_a(i), load_b(i), total, options)); });
+    auto [total] = k.for_range(
+        0, depth, 1, {.num_stages = static_cast<int>(m.stages), .tensor_copies = m.tensor_copies},
+        carry(k.zeros({m.block_m, m.block_n}, sums)),
+        [&](Scalar i, Tile total) { return carry(dot(load_a(i), load_b(i), total, options)); });
     c.partition({m.block_m, m.block_n}).store({tile.row, tile.column}, total.to(result));
   };
   if (m.persistent)

@@ -36,8 +36,9 @@ inline void quantize_int8(KernelBuilder& k, const QuantizeInt8Meta& m) {
   Scalar row = k.program_id(0);
   assume(row < x.dim(0));
   Resident kept = x.partition({squeeze, m.block}).resident({row});
-  auto [largest] = k.for_range(0, kept.blocks(), 1, carry(k.zeros({m.block}, f32)),
-                               [&](Scalar b, Tile largest) { return carry(max(largest, abs(kept.load(b).to(f32)))); });
+  auto [largest] = k.for_range(
+      0, kept.blocks(), 1, carry(k.zeros({m.block}, f32)),
+      [&](Scalar b, Tile largest) { return carry(max(largest, abs(kept.load(b).to(f32)))); });
   Scalar absmax = max(max(largest), 1e-30f);  // keeps 127 / absmax finite
   scale.store({row}, absmax * (1.0f / 127.0f));
   Scalar steps = 127.0f / absmax;
@@ -52,7 +53,9 @@ inline const Kernel<QuantizeInt8Meta> quantize_int8_kernel{
     .description = "rows to int8 and a scale each",
     .build = quantize_int8,
     .launch = [](const QuantizeInt8Meta& m, const LaunchArguments& a) {
-      return Launch{.grid = {a.dim("x", 0)}, .num_warps = warps_for(m.block, m.type, m.vectors), .no_alias = true};
+      return Launch{.grid = {a.dim("x", 0)},
+                    .num_warps = warps_for(m.block, m.type, m.vectors),
+                    .no_alias = true};
     }};
 
 }  // namespace author_kernels

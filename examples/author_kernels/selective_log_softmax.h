@@ -35,17 +35,20 @@ inline void selective_log_softmax(KernelBuilder& k, const SelectiveLogSoftmaxMet
   View index = k.view("index", i64, {dyn});
 
   Scalar row = k.program_id(0);
-  Scalar chosen = x.load({row, index.load({row})}, {.pad = -INFINITY}).to(f32);  // overlaps with the loop
+  Scalar chosen =
+      x.load({row, index.load({row})}, {.pad = -INFINITY}).to(f32);  // overlaps with the loop
   // The threads synchronise once, after the loop.
   const bool aligned = m.cols % vector_width(m.type) == 0;
-  const BlockLanes lanes = block_lanes(k.target(), m.type, m.block, m.num_warps(), /*num_ctas=*/1, aligned);
-  auto [top, total] = k.for_range(0, ceil_div(m.cols, m.block), 1,
-                                  carry(k.full(lanes.carried(), -INFINITY, f32), k.zeros(lanes.carried(), f32)),
-                                  [&](Scalar b, Tile top, Tile total) {
-                                    Tile v = x.partition({squeeze, m.block}).load({row, b}, {.pad = -INFINITY}).to(f32);
-                                    OnlineSums next = accumulate({top, total}, lanes, v);
-                                    return carry(next.m, next.s);
-                                  });
+  const BlockLanes lanes =
+      block_lanes(k.target(), m.type, m.block, m.num_warps(), /*num_ctas=*/1, aligned);
+  auto [top, total] = k.for_range(
+      0, ceil_div(m.cols, m.block), 1,
+      carry(k.full(lanes.carried(), -INFINITY, f32), k.zeros(lanes.carried(), f32)),
+      [&](Scalar b, Tile top, Tile total) {
+        Tile v = x.partition({squeeze, m.block}).load({row, b}, {.pad = -INFINITY}).to(f32);
+        OnlineSums next = accumulate({top, total}, lanes, v);
+        return carry(next.m, next.s);
+      });
   out.store({row}, chosen - log_sum_exp(combine(OnlineSums{top, total})));
 }
 

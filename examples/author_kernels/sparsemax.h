@@ -42,7 +42,10 @@ namespace detail {
 class SparsemaxRow {
  public:
   SparsemaxRow(KernelBuilder& k, const SparsemaxMeta& m, const View& x, const Scalar& row)
-      : k_(k), row_(row), tiles_(x.partition({squeeze, m.block})), blocks_(ceil_div(m.cols, m.block)) {
+      : k_(k),
+        row_(row),
+        tiles_(x.partition({squeeze, m.block})),
+        blocks_(ceil_div(m.cols, m.block)) {
     if (blocks_ == 1) top_ = max(whole_ = load(0));
     if (blocks_ == 1) return;
     auto [lanes] = k.for_range(0, blocks_, 1, carry(k.full({m.block}, -INFINITY, f32)),
@@ -57,9 +60,10 @@ class SparsemaxRow {
       Tile more = over(x, tau);
       return carry(excess + more, count + where(more > 0.0f, 1.0f, zeros));
     };
-    auto [excess, count] = blocks_ == 1 ? add(whole_, zeros, zeros)
-                                        : k_.for_range(0, blocks_, 1, carry(zeros, zeros),
-                                                       [&](Scalar b, Tile e, Tile c) { return add(load(b), e, c); });
+    auto [excess, count] =
+        blocks_ == 1 ? add(whole_, zeros, zeros)
+                     : k_.for_range(0, blocks_, 1, carry(zeros, zeros),
+                                    [&](Scalar b, Tile e, Tile c) { return add(load(b), e, c); });
     return carry(sum(excess), sum(count));
   }
 
@@ -100,15 +104,15 @@ inline void sparsemax(KernelBuilder& k, const SparsemaxMeta& m) {
   row.store_over(y, tau);
 }
 
-inline const Kernel<SparsemaxMeta> sparsemax_kernel{.name = "sparsemax",
-                                                    .description = "the point of the simplex that is nearest to a row",
-                                                    .build = sparsemax,
-                                                    .launch = [](const SparsemaxMeta& m, const LaunchArguments& a) {
-                                                      return Launch{
-                                                          .grid = {a.dim("x", 0)},
-                                                          .num_warps = warps_for(m.block / m.ctas, m.type, m.vectors),
-                                                          .num_ctas = static_cast<int>(m.ctas),
-                                                          .no_alias = true};
-                                                    }};
+inline const Kernel<SparsemaxMeta> sparsemax_kernel{
+    .name = "sparsemax",
+    .description = "the point of the simplex that is nearest to a row",
+    .build = sparsemax,
+    .launch = [](const SparsemaxMeta& m, const LaunchArguments& a) {
+      return Launch{.grid = {a.dim("x", 0)},
+                    .num_warps = warps_for(m.block / m.ctas, m.type, m.vectors),
+                    .num_ctas = static_cast<int>(m.ctas),
+                    .no_alias = true};
+    }};
 
 }  // namespace author_kernels

@@ -35,18 +35,22 @@ inline void top2(KernelBuilder& k, const Top2Meta& m) {
 
   Scalar row = k.program_id(0);
   const Shape tile{m.rows, m.block};
-  auto load = [&](const ScalarArg& b) { return x.partition(tile).load({row, b}, {.pad = -INFINITY}).to(f32); };
+  auto load = [&](const ScalarArg& b) {
+    return x.partition(tile).load({row, b}, {.pad = -INFINITY}).to(f32);
+  };
   // Every position of the block keeps the two largest elements it saw. A later element must be
   // larger to come first. The loop starts with the first two columns, so that -infinity has a
   // column, too.
   Tile column = k.arange(m.block).expand_dims(0).broadcast_to(tile);
-  auto [v1, i1, v2, i2] = k.for_range(
-      1, ceil_div(m.cols, m.block), 1, carry(load(0), column, k.full(tile, -INFINITY, f32), column + m.block),
-      [&](Scalar b, Tile v1, Tile i1, Tile v2, Tile i2) {
-        Tile v = load(b), i = column + b * m.block, first = v > v1, second = v > v2;
-        return carry(where(first, v, v1), where(first, i, i1),  //
-                     where(first, v1, where(second, v, v2)), where(first, i1, where(second, i, i2)));
-      });
+  auto [v1, i1, v2, i2] =
+      k.for_range(1, ceil_div(m.cols, m.block), 1,
+                  carry(load(0), column, k.full(tile, -INFINITY, f32), column + m.block),
+                  [&](Scalar b, Tile v1, Tile i1, Tile v2, Tile i2) {
+                    Tile v = load(b), i = column + b * m.block, first = v > v1, second = v > v2;
+                    return carry(where(first, v, v1), where(first, i, i1),  //
+                                 where(first, v1, where(second, v, v2)),
+                                 where(first, i1, where(second, i, i2)));
+                  });
   auto before = [](Scalar v, Scalar i, Scalar w, Scalar j) { return v > w || (v == w && i < j); };
   auto [w1, j1, w2, j2] = reduce({v1, i1, v2, i2}, 1,
                                  [&](Scalar a1, Scalar p1, Scalar a2, Scalar p2,  //
@@ -57,20 +61,21 @@ inline void top2(KernelBuilder& k, const Top2Meta& m) {
                                    Scalar l = where(a_first, b1, a1), pl = where(a_first, q1, p1);
                                    Scalar s = where(a_first, a2, b2), ps = where(a_first, p2, q2);
                                    Scalar l_second = before(l, pl, s, ps);
-                                   return carry(where(a_first, a1, b1), where(a_first, p1, q1), where(l_second, l, s),
-                                                where(l_second, pl, ps));
+                                   return carry(where(a_first, a1, b1), where(a_first, p1, q1),
+                                                where(l_second, l, s), where(l_second, pl, ps));
                                  });
   values.partition({m.rows, 2}).store({row, 0}, join(w1, w2).to(m.type));
   indices.partition({m.rows, 2}).store({row, 0}, join(j1, j2));
 }
 
-inline const Kernel<Top2Meta> top2_kernel{.name = "top2",
-                                          .description = "the two largest elements of each row and their columns",
-                                          .build = top2,
-                                          .launch = [](const Top2Meta& m, const LaunchArguments& a) {
-                                            return Launch{.grid = {ceil_div(a.dim("x", 0), m.rows)},
-                                                          .num_warps = warps_for(m.rows * m.block, m.type, m.vectors),
-                                                          .no_alias = true};
-                                          }};
+inline const Kernel<Top2Meta> top2_kernel{
+    .name = "top2",
+    .description = "the two largest elements of each row and their columns",
+    .build = top2,
+    .launch = [](const Top2Meta& m, const LaunchArguments& a) {
+      return Launch{.grid = {ceil_div(a.dim("x", 0), m.rows)},
+                    .num_warps = warps_for(m.rows * m.block, m.type, m.vectors),
+                    .no_alias = true};
+    }};
 
 }  // namespace author_kernels

@@ -3,7 +3,8 @@
 #include "layers.h"
 #include "tensors.h"
 
-void residual_sum(ligerdsl_context_t context, float* out, const float* x, const float* residual, int64_t count) {
+void residual_sum(ligerdsl_context_t context, float* out, const float* x, const float* residual,
+                  int64_t count) {
   ligerdsl_vector_add_desc_t desc = LIGERDSL_VECTOR_ADD_DESC_INIT;
   ligerdsl_vector_add_args_t args = LIGERDSL_VECTOR_ADD_ARGS_INIT;
   args.a = VECTOR(x, count);
@@ -20,7 +21,8 @@ void softmax(ligerdsl_context_t context, float* y, const float* x, int64_t n, in
   check(ligerdsl_softmax_forward(context, &desc, &args, NULL));
 }
 
-void softmax_gradient(ligerdsl_context_t context, float* d_x, const float* d_y, const float* y, int64_t n, int64_t h) {
+void softmax_gradient(ligerdsl_context_t context, float* d_x, const float* d_y, const float* y,
+                      int64_t n, int64_t h) {
   ligerdsl_softmax_backward_desc_t desc = LIGERDSL_SOFTMAX_BACKWARD_DESC_INIT;
   ligerdsl_softmax_backward_args_t args = LIGERDSL_SOFTMAX_BACKWARD_ARGS_INIT;
   args.y = ROWS(y, n, h);
@@ -29,8 +31,8 @@ void softmax_gradient(ligerdsl_context_t context, float* d_x, const float* d_y, 
   check(ligerdsl_softmax_backward(context, &desc, &args, NULL));
 }
 
-float cross_entropy(ligerdsl_context_t context, float* d_logits, const float* logits, const int32_t* labels, int64_t n,
-                    int64_t h) {
+float cross_entropy(ligerdsl_context_t context, float* d_logits, const float* logits,
+                    const int32_t* labels, int64_t n, int64_t h) {
   ligerdsl_cross_entropy_desc_t desc = LIGERDSL_CROSS_ENTROPY_DESC_INIT;
   ligerdsl_cross_entropy_args_t args = LIGERDSL_CROSS_ENTROPY_ARGS_INIT;
   float loss;

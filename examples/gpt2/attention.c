@@ -12,7 +12,8 @@ static int64_t row_of(attention_shape_t s, int64_t b, int64_t t, int64_t head) {
   return (b * s.length + t) * s.h + head * (s.h / s.heads);
 }
 
-static void query(float* out, float* p, const float* qkv, attention_shape_t s, int64_t b, int64_t head, int64_t t) {
+static void query(float* out, float* p, const float* qkv, attention_shape_t s, int64_t b,
+                  int64_t head, int64_t t) {
   const int64_t d = s.h / s.heads;
   const float scale = 1 / sqrtf((float)d);
   const float* q = qkv + at(s, b, t, head, 0);
@@ -38,12 +39,12 @@ void attention(float* out, float* probabilities, const float* qkv, attention_sha
   for (int64_t b = 0; b < s.batch; ++b)
     for (int64_t head = 0; head < s.heads; ++head)
       for (int64_t t = 0; t < s.length; ++t)
-        query(out + row_of(s, b, t, head), probabilities + ((b * s.heads + head) * s.length + t) * s.length, qkv, s, b,
-              head, t);
+        query(out + row_of(s, b, t, head),
+              probabilities + ((b * s.heads + head) * s.length + t) * s.length, qkv, s, b, head, t);
 }
 
-static void query_gradient(float* d_qkv, const float* d_out, const float* p, const float* qkv, attention_shape_t s,
-                           int64_t b, int64_t head, int64_t t) {
+static void query_gradient(float* d_qkv, const float* d_out, const float* p, const float* qkv,
+                           attention_shape_t s, int64_t b, int64_t head, int64_t t) {
   const int64_t d = s.h / s.heads;
   const float scale = 1 / sqrtf((float)d);
   const float* q = qkv + at(s, b, t, head, 0);
@@ -66,12 +67,13 @@ static void query_gradient(float* d_qkv, const float* d_out, const float* p, con
   }
 }
 
-void attention_gradient(float* d_qkv, const float* d_out, const float* probabilities, const float* qkv,
-                        attention_shape_t s) {
+void attention_gradient(float* d_qkv, const float* d_out, const float* probabilities,
+                        const float* qkv, attention_shape_t s) {
   for (int64_t i = 0; i < s.batch * s.length * 3 * s.h; ++i) d_qkv[i] = 0;
   for (int64_t b = 0; b < s.batch; ++b)
     for (int64_t head = 0; head < s.heads; ++head)
       for (int64_t t = 0; t < s.length; ++t)
         query_gradient(d_qkv, d_out + row_of(s, b, t, head),
-                       probabilities + ((b * s.heads + head) * s.length + t) * s.length, qkv, s, b, head, t);
+                       probabilities + ((b * s.heads + head) * s.length + t) * s.length, qkv, s, b,
+                       head, t);
 }

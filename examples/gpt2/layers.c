@@ -31,8 +31,9 @@ void bias_gradient(ligerdsl_context_t context, float* d_b, const float* d_y, int
   check(ligerdsl_bias_add_backward(context, &desc, &args, NULL));
 }
 
-void embedding_gradient(ligerdsl_context_t context, float* d_weight, float* d_positions, const int32_t* tokens,
-                        const float* d_out, int64_t n, int64_t h, int64_t vocabulary, int64_t length) {
+void embedding_gradient(ligerdsl_context_t context, float* d_weight, float* d_positions,
+                        const int32_t* tokens, const float* d_out, int64_t n, int64_t h,
+                        int64_t vocabulary, int64_t length) {
   ligerdsl_embedding_backward_desc_t desc = LIGERDSL_EMBEDDING_BACKWARD_DESC_INIT;
   ligerdsl_embedding_backward_args_t args = LIGERDSL_EMBEDDING_BACKWARD_ARGS_INIT;
   desc.accumulate = 1;
@@ -45,8 +46,8 @@ void embedding_gradient(ligerdsl_context_t context, float* d_weight, float* d_po
 
 static const float kEps = 1e-5f;
 
-void norm(ligerdsl_context_t context, norm_t y, const float* x, const float* residual, const float* weight,
-          const float* bias, int64_t n, int64_t h) {
+void norm(ligerdsl_context_t context, norm_t y, const float* x, const float* residual,
+          const float* weight, const float* bias, int64_t n, int64_t h) {
   if (!x) {
     ligerdsl_layer_norm_forward_desc_t desc = LIGERDSL_LAYER_NORM_FORWARD_DESC_INIT;
     ligerdsl_layer_norm_forward_args_t args = LIGERDSL_LAYER_NORM_FORWARD_ARGS_INIT;
@@ -60,8 +61,10 @@ void norm(ligerdsl_context_t context, norm_t y, const float* x, const float* res
     check(ligerdsl_layer_norm_forward(context, &desc, &args, NULL));
     return;
   }
-  ligerdsl_fused_add_layer_norm_forward_desc_t desc = LIGERDSL_FUSED_ADD_LAYER_NORM_FORWARD_DESC_INIT;
-  ligerdsl_fused_add_layer_norm_forward_args_t args = LIGERDSL_FUSED_ADD_LAYER_NORM_FORWARD_ARGS_INIT;
+  ligerdsl_fused_add_layer_norm_forward_desc_t desc =
+      LIGERDSL_FUSED_ADD_LAYER_NORM_FORWARD_DESC_INIT;
+  ligerdsl_fused_add_layer_norm_forward_args_t args =
+      LIGERDSL_FUSED_ADD_LAYER_NORM_FORWARD_ARGS_INIT;
   desc.eps = kEps;
   args.x = ROWS(x, n, h);
   args.residual = ROWS(residual, n, h);
@@ -74,10 +77,12 @@ void norm(ligerdsl_context_t context, norm_t y, const float* x, const float* res
   check(ligerdsl_fused_add_layer_norm_forward(context, &desc, &args, NULL));
 }
 
-void norm_gradient(ligerdsl_context_t context, float* d_sum, float* d_out, float* d_weight, float* d_bias, norm_t y,
-                   const float* weight, int64_t n, int64_t h) {
-  ligerdsl_fused_add_layer_norm_backward_desc_t desc = LIGERDSL_FUSED_ADD_LAYER_NORM_BACKWARD_DESC_INIT;
-  ligerdsl_fused_add_layer_norm_backward_args_t args = LIGERDSL_FUSED_ADD_LAYER_NORM_BACKWARD_ARGS_INIT;
+void norm_gradient(ligerdsl_context_t context, float* d_sum, float* d_out, float* d_weight,
+                   float* d_bias, norm_t y, const float* weight, int64_t n, int64_t h) {
+  ligerdsl_fused_add_layer_norm_backward_desc_t desc =
+      LIGERDSL_FUSED_ADD_LAYER_NORM_BACKWARD_DESC_INIT;
+  ligerdsl_fused_add_layer_norm_backward_args_t args =
+      LIGERDSL_FUSED_ADD_LAYER_NORM_BACKWARD_ARGS_INIT;
   args.d_y = ROWS(d_out, n, h);
   args.d_sum = d_sum ? ROWS(d_sum, n, h) : NULL;
   args.sum = ROWS(y.sum, n, h);
@@ -98,20 +103,21 @@ void bias(ligerdsl_context_t context, float* y, const float* b, int64_t n, int64
   check(ligerdsl_bias_add_forward(context, &desc, &args, NULL));
 }
 
-void linear(ligerdsl_context_t context, float* y, const float* x, const float* weight, const float* b, int64_t n,
-            int64_t in, int64_t out) {
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)n, (int)out, (int)in, 1, x, (int)in, weight, (int)in, 0, y,
-              (int)out);
+void linear(ligerdsl_context_t context, float* y, const float* x, const float* weight,
+            const float* b, int64_t n, int64_t in, int64_t out) {
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)n, (int)out, (int)in, 1, x, (int)in,
+              weight, (int)in, 0, y, (int)out);
   bias(context, y, b, n, out);
 }
 
-void linear_gradient(ligerdsl_context_t context, float* d_x, float* d_weight, float* d_bias, const float* d_y,
-                     const float* x, const float* weight, int64_t n, int64_t in, int64_t out) {
+void linear_gradient(ligerdsl_context_t context, float* d_x, float* d_weight, float* d_bias,
+                     const float* d_y, const float* x, const float* weight, int64_t n, int64_t in,
+                     int64_t out) {
   bias_gradient(context, d_bias, d_y, n, out);
-  cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)out, (int)in, (int)n, 1, d_y, (int)out, x, (int)in, 0,
-              d_weight, (int)in);
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)n, (int)in, (int)out, 1, d_y, (int)out, weight, (int)in,
-              0, d_x, (int)in);
+  cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)out, (int)in, (int)n, 1, d_y, (int)out,
+              x, (int)in, 0, d_weight, (int)in);
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)n, (int)in, (int)out, 1, d_y,
+              (int)out, weight, (int)in, 0, d_x, (int)in);
 }
 
 void gelu(ligerdsl_context_t context, float* y, const float* x, int64_t n, int64_t h) {
@@ -123,7 +129,8 @@ void gelu(ligerdsl_context_t context, float* y, const float* x, int64_t n, int64
   check(ligerdsl_activation_forward(context, &desc, &args, NULL));
 }
 
-void gelu_gradient(ligerdsl_context_t context, float* d_x, const float* d_y, const float* x, int64_t n, int64_t h) {
+void gelu_gradient(ligerdsl_context_t context, float* d_x, const float* d_y, const float* x,
+                   int64_t n, int64_t h) {
   ligerdsl_activation_backward_desc_t desc = LIGERDSL_ACTIVATION_BACKWARD_DESC_INIT;
   ligerdsl_activation_backward_args_t args = LIGERDSL_ACTIVATION_BACKWARD_ARGS_INIT;
   desc.kind = LIGERDSL_ACTIVATION_GELU_TANH;
@@ -133,8 +140,8 @@ void gelu_gradient(ligerdsl_context_t context, float* d_x, const float* d_y, con
   check(ligerdsl_activation_backward(context, &desc, &args, NULL));
 }
 
-float head(ligerdsl_context_t context, float* d_x, float* d_weight, const float* x, const float* weight,
-           const int32_t* labels, int64_t n, int64_t h, int64_t vocabulary) {
+float head(ligerdsl_context_t context, float* d_x, float* d_weight, const float* x,
+           const float* weight, const int32_t* labels, int64_t n, int64_t h, int64_t vocabulary) {
   ligerdsl_fused_linear_cross_entropy_desc_t desc = LIGERDSL_FUSED_LINEAR_CROSS_ENTROPY_DESC_INIT;
   ligerdsl_fused_linear_cross_entropy_args_t args = LIGERDSL_FUSED_LINEAR_CROSS_ENTROPY_ARGS_INIT;
   float loss;
@@ -148,7 +155,8 @@ float head(ligerdsl_context_t context, float* d_x, float* d_weight, const float*
   return loss;
 }
 
-void clip(ligerdsl_context_t context, float* norm, float* factor, const float* gradients, int64_t n, float most) {
+void clip(ligerdsl_context_t context, float* norm, float* factor, const float* gradients, int64_t n,
+          float most) {
   ligerdsl_global_norm_desc_t desc = LIGERDSL_GLOBAL_NORM_DESC_INIT;
   ligerdsl_global_norm_args_t args = LIGERDSL_GLOBAL_NORM_ARGS_INIT;
   args.tensors = VECTOR(gradients, n);
@@ -159,8 +167,8 @@ void clip(ligerdsl_context_t context, float* norm, float* factor, const float* g
   check(ligerdsl_global_norm(context, &desc, &args, NULL));
 }
 
-void adamw_step(ligerdsl_context_t context, float* parameters, float* m, float* v, const float* gradients,
-                const float* factor, int64_t n, adamw_t adamw) {
+void adamw_step(ligerdsl_context_t context, float* parameters, float* m, float* v,
+                const float* gradients, const float* factor, int64_t n, adamw_t adamw) {
   ligerdsl_adamw_step_desc_t desc = LIGERDSL_ADAMW_STEP_DESC_INIT;
   ligerdsl_adamw_step_args_t args = LIGERDSL_ADAMW_STEP_ARGS_INIT;
   args.lr = adamw.lr;

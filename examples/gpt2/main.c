@@ -1,6 +1,7 @@
-/* gpt2 train TEXT [STEPS [MOST]]   trains a model of bytes; exits with 1 if the losses end above MOST
- * gpt2 check                       compares one model with the library and in float64, step by step
- * gpt2 time [ROWS WIDTH]           times layers against plain loops; default: 256 rows of 768 */
+/* gpt2 train TEXT [STEPS [MOST]]   trains a model of bytes; exits with 1 if the losses end above
+ * MOST gpt2 check                       compares one model with the library and in float64, step by
+ * step gpt2 time [ROWS WIDTH]           times layers against plain loops; default: 256 rows of 768
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,8 +27,8 @@ static void out_of_memory(void) {
 }
 
 /* Draws a batch of windows of the text. */
-static void sample(const gpt2_config_t* c, const unsigned char* text, size_t size, uint64_t* seed, int32_t* tokens,
-                   int32_t* labels) {
+static void sample(const gpt2_config_t* c, const unsigned char* text, size_t size, uint64_t* seed,
+                   int32_t* tokens, int32_t* labels) {
   for (int64_t b = 0; b < c->batch; ++b) {
     const size_t begin = (size_t)(random_bits(seed) % (size - (size_t)c->context));
     for (int64_t t = 0; t < c->context; ++t) {
@@ -58,12 +59,14 @@ static unsigned char* read_file(const char* path, size_t* size) {
 }
 
 static int train(const char* path, int64_t steps, double most) {
-  const gpt2_config_t config = {.vocabulary = 256, .layers = 2, .heads = 4, .width = 64, .batch = 8, .context = 64};
+  const gpt2_config_t config = {
+      .vocabulary = 256, .layers = 2, .heads = 4, .width = 64, .batch = 8, .context = 64};
   const size_t n = (size_t)(config.batch * config.context);
   size_t size;
   unsigned char* text = read_file(path, &size);
   if (size <= (size_t)config.context) {
-    fprintf(stderr, "gpt2: %s has %zu bytes, more than %lld are needed\n", path, size, (long long)config.context);
+    fprintf(stderr, "gpt2: %s has %zu bytes, more than %lld are needed\n", path, size,
+            (long long)config.context);
     return 1;
   }
   int32_t* ids = malloc(2 * n * sizeof *ids);
@@ -75,10 +78,12 @@ static int train(const char* path, int64_t steps, double most) {
   for (int64_t step = 1; step <= steps; ++step) {
     const double began = seconds();
     sample(&config, text, size, &seed, ids, ids + n);
-    const double loss = gpt2_loss(model, ids, ids + n), norm = gpt2_update(model, &kOptimiser, step);
+    const double loss = gpt2_loss(model, ids, ids + n),
+                 norm = gpt2_update(model, &kOptimiser, step);
     mean = step == 1 ? loss : mean + (loss - mean) / (double)(step < 10 ? step : 10);
     if (step == 1 || step % 10 == 0 || step == steps)
-      printf("step %4lld  loss %.4f  gradient %.3f  %.1f ms\n", (long long)step, loss, norm, 1e3 * (seconds() - began));
+      printf("step %4lld  loss %.4f  gradient %.3f  %.1f ms\n", (long long)step, loss, norm,
+             1e3 * (seconds() - began));
   }
   gpt2_destroy(model);
   free(ids);
@@ -91,7 +96,8 @@ static int train(const char* path, int64_t steps, double most) {
 }
 
 static int check_against_float64(void) {
-  const gpt2_config_t config = {.vocabulary = 61, .layers = 2, .heads = 3, .width = 24, .batch = 2, .context = 10};
+  const gpt2_config_t config = {
+      .vocabulary = 61, .layers = 2, .heads = 3, .width = 24, .batch = 2, .context = 10};
   enum { TOKENS = 2 * 10, STEPS = 8 };
   int32_t tokens[TOKENS], labels[TOKENS];
   uint64_t seed = 3;
@@ -104,14 +110,17 @@ static int check_against_float64(void) {
   }
   const double slope = reference_slope_error(reference, tokens, labels);
   int right = slope < 1e-6; /* false for NaN */
-  printf("float64: slope of the loss against differences, error %.1e: %s\n", slope, right ? "ok" : "WRONG");
+  printf("float64: slope of the loss against differences, error %.1e: %s\n", slope,
+         right ? "ok" : "WRONG");
   for (int64_t step = 1; step <= STEPS; ++step) {
-    const double loss = gpt2_loss(model, tokens, labels), expected = reference_loss(reference, tokens, labels);
-    const double norm = gpt2_update(model, &kOptimiser, step), of = reference_update(reference, &kOptimiser, step);
+    const double loss = gpt2_loss(model, tokens, labels),
+                 expected = reference_loss(reference, tokens, labels);
+    const double norm = gpt2_update(model, &kOptimiser, step),
+                 of = reference_update(reference, &kOptimiser, step);
     const double error = fmax(fabs(loss - expected) / expected, fabs(norm - of) / of / 10);
     const int same = error < 1e-5;
-    printf("step %lld  loss %.6f, float64 %.6f  gradient %.6f, %.6f: %s\n", (long long)step, loss, expected, norm, of,
-           same ? "ok" : "WRONG");
+    printf("step %lld  loss %.6f, float64 %.6f  gradient %.6f, %.6f: %s\n", (long long)step, loss,
+           expected, norm, of, same ? "ok" : "WRONG");
     right = right && same;
   }
   gpt2_destroy(model);
@@ -130,12 +139,18 @@ int main(int argc, char** argv) {
   if (argc == 2 && !strcmp(argv[1], "time")) return time_layers(256, 768, 16);
   if ((argc == 4 || argc == 5) && !strcmp(argv[1], "time")) {
     const long long rows = strtoll(argv[2], NULL, 10), width = strtoll(argv[3], NULL, 10);
-    const long long behind = argc == 5 ? strtoll(argv[4], NULL, 10) : 16; /* as malloc places large arrays */
-    if (rows > 0 && rows <= 1 << 20 && width > 0 && width <= 1 << 20 && behind >= 0 && behind < 64 && behind % 4 == 0)
+    const long long behind =
+        argc == 5 ? strtoll(argv[4], NULL, 10) : 16; /* as malloc places large arrays */
+    if (rows > 0 && rows <= 1 << 20 && width > 0 && width <= 1 << 20 && behind >= 0 &&
+        behind < 64 && behind % 4 == 0)
       return time_layers(rows, width, behind);
-    fprintf(stderr, "gpt2: expected ROWS and WIDTH of 1 to 1048576, and BEHIND, a multiple of 4 below 64\n");
+    fprintf(
+        stderr,
+        "gpt2: expected ROWS and WIDTH of 1 to 1048576, and BEHIND, a multiple of 4 below 64\n");
     return 2;
   }
-  fprintf(stderr, "usage: gpt2 train TEXT [STEPS [MOST]]\n       gpt2 check\n       gpt2 time [ROWS WIDTH [BEHIND]]\n");
+  fprintf(stderr,
+          "usage: gpt2 train TEXT [STEPS [MOST]]\n       gpt2 check\n       gpt2 time [ROWS WIDTH "
+          "[BEHIND]]\n");
   return 2;
 }

@@ -35,10 +35,12 @@ void gpt2_initialise(const gpt2_config_t* config, float* parameters, uint64_t se
   gpt2_kind_t kinds[GPT2_KINDS];
   gpt2_kinds(config, kinds);
   for (int kind = 0; kind < GPT2_KINDS; ++kind) {
-    const int is_norm = kind == GPT2_NORM1_WEIGHT || kind == GPT2_NORM2_WEIGHT || kind == GPT2_NORM_WEIGHT;
+    const int is_norm =
+        kind == GPT2_NORM1_WEIGHT || kind == GPT2_NORM2_WEIGHT || kind == GPT2_NORM_WEIGHT;
     const int is_added = kind == GPT2_OUT_WEIGHT || kind == GPT2_DOWN_WEIGHT;
     const double deviation = is_added ? 0.02 / sqrt(2.0 * (double)config->layers) : 0.02;
     for (size_t i = kinds[kind].begin; i < gpt2_at(kinds, kind, kinds[kind].layers); ++i)
-      parameters[i] = kinds[kind].rows > 1 ? (float)(deviation * random_normal(&seed)) : (float)is_norm;
+      parameters[i] =
+          kinds[kind].rows > 1 ? (float)(deviation * random_normal(&seed)) : (float)is_norm;
   }
 }

@@ -2,16 +2,16 @@
 
 #include <math.h>
 
-void plain_embedding(float* out, const int32_t* tokens, const float* weight, const float* positions, int64_t n,
-                     int64_t h, int64_t length) {
+void plain_embedding(float* out, const int32_t* tokens, const float* weight, const float* positions,
+                     int64_t n, int64_t h, int64_t length) {
   for (int64_t i = 0; i < n; ++i) {
     const float *token = weight + tokens[i] * h, *position = positions + i % length * h;
     for (int64_t j = 0; j < h; ++j) out[i * h + j] = token[j] + position[j];
   }
 }
 
-void plain_embedding_gradient(float* d_weight, float* d_positions, const int32_t* tokens, const float* d_out, int64_t n,
-                              int64_t h, int64_t length) {
+void plain_embedding_gradient(float* d_weight, float* d_positions, const int32_t* tokens,
+                              const float* d_out, int64_t n, int64_t h, int64_t length) {
   for (int64_t i = 0; i < n; ++i) {
     float *token = d_weight + tokens[i] * h, *position = d_positions + i % length * h;
     for (int64_t j = 0; j < h; ++j) {
@@ -22,8 +22,8 @@ void plain_embedding_gradient(float* d_weight, float* d_positions, const int32_t
   }
 }
 
-void plain_norm(norm_t y, const float* x, const float* residual, const float* weight, const float* bias, int64_t n,
-                int64_t h) {
+void plain_norm(norm_t y, const float* x, const float* residual, const float* weight,
+                const float* bias, int64_t n, int64_t h) {
   for (int64_t i = 0; i < n; ++i) {
     float *sum = y.sum + i * h, *out = y.out + i * h, mean = 0, variance = 0;
     if (x)
@@ -82,7 +82,8 @@ void plain_gelu(float* y, const float* x, int64_t n, int64_t h) {
 void plain_gelu_gradient(float* d_x, const float* d_y, const float* x, int64_t n, int64_t h) {
   for (int64_t i = 0; i < n * h; ++i) {
     const float u = x[i], t = tanhf(kRoot * (u + 0.044715f * u * u * u));
-    d_x[i] = d_y[i] * (0.5f * (1 + t) + 0.5f * u * (1 - t * t) * kRoot * (1 + 3 * 0.044715f * u * u));
+    d_x[i] =
+        d_y[i] * (0.5f * (1 + t) + 0.5f * u * (1 - t * t) * kRoot * (1 + 3 * 0.044715f * u * u));
   }
 }
 
@@ -93,14 +94,16 @@ void plain_clip(float* norm, float* factor, const float* gradients, int64_t n, f
   *factor = fminf(1, most / (*norm + 1e-6f));
 }
 
-void plain_adamw_step(float* parameters, float* m, float* v, const float* gradients, float factor, int64_t n,
-                      adamw_t a) {
-  const float first = 1 / (1 - powf(a.beta1, (float)a.step)), second = 1 / (1 - powf(a.beta2, (float)a.step));
+void plain_adamw_step(float* parameters, float* m, float* v, const float* gradients, float factor,
+                      int64_t n, adamw_t a) {
+  const float first = 1 / (1 - powf(a.beta1, (float)a.step)),
+              second = 1 / (1 - powf(a.beta2, (float)a.step));
   for (int64_t i = 0; i < n; ++i) {
     const float g = gradients[i] * factor;
     m[i] = a.beta1 * m[i] + (1 - a.beta1) * g;
     v[i] = a.beta2 * v[i] + (1 - a.beta2) * g * g;
-    parameters[i] -= a.lr * (m[i] * first / (sqrtf(v[i] * second) + a.eps) + a.weight_decay * parameters[i]);
+    parameters[i] -=
+        a.lr * (m[i] * first / (sqrtf(v[i] * second) + a.eps) + a.weight_decay * parameters[i]);
   }
 }
 
@@ -134,7 +137,8 @@ void plain_softmax_gradient(float* d_x, const float* d_y, const float* y, int64_
   }
 }
 
-float plain_cross_entropy(float* d_logits, const float* logits, const int32_t* labels, int64_t n, int64_t h) {
+float plain_cross_entropy(float* d_logits, const float* logits, const int32_t* labels, int64_t n,
+                          int64_t h) {
   float loss = 0;
   for (int64_t i = 0; i < n; ++i) {
     float* d = d_logits + i * h;

@@ -48,10 +48,12 @@ reference_t* reference_create(const gpt2_config_t* config, const float* paramete
   r->v = doubles(r->count);
   r->layers = layers;
   for (int64_t i = 0; i < config->layers; ++i)
-    layers[i] = (layer_t){
-        doubles(n * h),    doubles(n * h), doubles(n * 3 * h), doubles(n * (size_t)(config->heads * config->context)),
-        doubles(n * h),    doubles(n * h), doubles(n * h),     doubles(n * 4 * h),
-        doubles(n * 4 * h)};
+    layers[i] =
+        (layer_t){doubles(n * h),     doubles(n * h),
+                  doubles(n * 3 * h), doubles(n * (size_t)(config->heads * config->context)),
+                  doubles(n * h),     doubles(n * h),
+                  doubles(n * h),     doubles(n * 4 * h),
+                  doubles(n * 4 * h)};
   r->last = doubles(n * h);
   r->norm = doubles(n * h);
   r->d_x = doubles(n * h);
@@ -64,10 +66,12 @@ void reference_destroy(reference_t* r) {
   if (!r) return;
   for (int64_t i = 0; i < r->config.layers; ++i) {
     layer_t* l = &r->layers[i];
-    double* values[] = {l->x, l->norm1, l->qkv, l->probabilities, l->attention, l->middle, l->norm2, l->up, l->gelu};
+    double* values[] = {l->x,      l->norm1, l->qkv, l->probabilities, l->attention,
+                        l->middle, l->norm2, l->up,  l->gelu};
     for (size_t j = 0; j < sizeof values / sizeof *values; ++j) free(values[j]);
   }
-  double* rest[] = {r->parameters, r->gradients, r->m, r->v, r->last, r->norm, r->d_x, r->d_row, r->d_wide};
+  double* rest[] = {r->parameters, r->gradients, r->m,     r->v,     r->last,
+                    r->norm,       r->d_x,       r->d_row, r->d_wide};
   for (size_t i = 0; i < sizeof rest / sizeof *rest; ++i) free(rest[i]);
   free(r->layers);
   free(r);
@@ -90,7 +94,8 @@ static void statistics(const double* x, int64_t h, double* mean, double* rstd) {
   *rstd = 1 / sqrt(squares / (double)h + kEps);
 }
 
-static void norm(double* y, const double* x, const double* w, const double* b, int64_t n, int64_t h) {
+static void norm(double* y, const double* x, const double* w, const double* b, int64_t n,
+                 int64_t h) {
   for (int64_t i = 0; i < n; ++i) {
     double mean, rstd;
     statistics(x + i * h, h, &mean, &rstd);
@@ -99,8 +104,8 @@ static void norm(double* y, const double* x, const double* w, const double* b, i
 }
 
 /* Adds to d_x. */
-static void norm_gradient(double* d_x, double* d_w, double* d_b, const double* d_y, const double* x, const double* w,
-                          int64_t n, int64_t h) {
+static void norm_gradient(double* d_x, double* d_w, double* d_b, const double* d_y, const double* x,
+                          const double* w, int64_t n, int64_t h) {
   for (int64_t i = 0; i < n; ++i) {
     const double *row = x + i * h, *d = d_y + i * h;
     double mean, rstd, along = 0, level = 0;
@@ -112,11 +117,13 @@ static void norm_gradient(double* d_x, double* d_w, double* d_b, const double* d
       d_w[j] += d[j] * unit;
       d_b[j] += d[j];
     }
-    for (int64_t j = 0; j < h; ++j) d_x[i * h + j] += rstd * (d[j] * w[j] - (row[j] - mean) * rstd * along - level);
+    for (int64_t j = 0; j < h; ++j)
+      d_x[i * h + j] += rstd * (d[j] * w[j] - (row[j] - mean) * rstd * along - level);
   }
 }
 
-static void linear(double* y, const double* x, const double* w, const double* b, int64_t n, int64_t in, int64_t out) {
+static void linear(double* y, const double* x, const double* w, const double* b, int64_t n,
+                   int64_t in, int64_t out) {
   for (int64_t i = 0; i < n; ++i)
     for (int64_t o = 0; o < out; ++o) {
       double total = b ? b[o] : 0;
@@ -126,8 +133,8 @@ static void linear(double* y, const double* x, const double* w, const double* b,
 }
 
 /* Adds to d_w and d_b; overwrites d_x. */
-static void linear_gradient(double* d_x, double* d_w, double* d_b, const double* d_y, const double* x, const double* w,
-                            int64_t n, int64_t in, int64_t out) {
+static void linear_gradient(double* d_x, double* d_w, double* d_b, const double* d_y,
+                            const double* x, const double* w, int64_t n, int64_t in, int64_t out) {
   memset(d_x, 0, (size_t)(n * in) * sizeof(double));
   for (int64_t i = 0; i < n; ++i)
     for (int64_t o = 0; o < out; ++o) {
@@ -151,7 +158,8 @@ static double gelu_slope(double u) {
 }
 
 /* Returns the offset of element i in a head's row t of q (part 0), k (1) or v (2). */
-static int64_t place(const reference_t* r, int64_t b, int64_t t, int64_t head, int64_t part, int64_t i) {
+static int64_t place(const reference_t* r, int64_t b, int64_t t, int64_t head, int64_t part,
+                     int64_t i) {
   const int64_t h = r->config.width;
   return (b * r->config.context + t) * 3 * h + part * h + head * (h / r->config.heads) + i;
 }
@@ -162,7 +170,8 @@ static void attention_row(const reference_t* r, layer_t* l, int64_t b, int64_t h
   double* out = l->attention + (b * length + t) * r->config.width + head * d;
   for (int64_t u = 0; u <= t; ++u) {
     double score = 0;
-    for (int64_t i = 0; i < d; ++i) score += l->qkv[place(r, b, t, head, 0, i)] * l->qkv[place(r, b, u, head, 1, i)];
+    for (int64_t i = 0; i < d; ++i)
+      score += l->qkv[place(r, b, t, head, 0, i)] * l->qkv[place(r, b, u, head, 1, i)];
     total += p[u] = exp(score / sqrt((double)d));
   }
   memset(out, 0, (size_t)d * sizeof(double));
@@ -172,8 +181,8 @@ static void attention_row(const reference_t* r, layer_t* l, int64_t b, int64_t h
   }
 }
 
-static void attention_row_gradient(const reference_t* r, const layer_t* l, double* d_qkv, const double* d_out,
-                                   int64_t b, int64_t head, int64_t t) {
+static void attention_row_gradient(const reference_t* r, const layer_t* l, double* d_qkv,
+                                   const double* d_out, int64_t b, int64_t head, int64_t t) {
   const int64_t d = r->config.width / r->config.heads, length = r->config.context;
   const double* p = l->probabilities + ((b * r->config.heads + head) * length + t) * length;
   const double* d_row = d_out + (b * length + t) * r->config.width + head * d;
@@ -204,15 +213,18 @@ static void forward(reference_t* r, const int32_t* tokens) {
   const int64_t length = r->config.context, n = r->config.batch * length, h = r->config.width;
   double* x = r->layers[0].x;
   for (int64_t i = 0; i < n; ++i)
-    add(x + i * h, weight(r, GPT2_TOKENS, 0) + tokens[i] * h, weight(r, GPT2_POSITIONS, 0) + i % length * h, h);
+    add(x + i * h, weight(r, GPT2_TOKENS, 0) + tokens[i] * h,
+        weight(r, GPT2_POSITIONS, 0) + i % length * h, h);
   for (int64_t k = 0; k < r->config.layers; ++k) {
     layer_t* l = &r->layers[k];
     norm(l->norm1, l->x, weight(r, GPT2_NORM1_WEIGHT, k), weight(r, GPT2_NORM1_BIAS, k), n, h);
-    linear(l->qkv, l->norm1, weight(r, GPT2_QKV_WEIGHT, k), weight(r, GPT2_QKV_BIAS, k), n, h, 3 * h);
+    linear(l->qkv, l->norm1, weight(r, GPT2_QKV_WEIGHT, k), weight(r, GPT2_QKV_BIAS, k), n, h,
+           3 * h);
     for (int64_t b = 0; b < r->config.batch; ++b)
       for (int64_t head = 0; head < r->config.heads; ++head)
         for (int64_t t = 0; t < length; ++t) attention_row(r, l, b, head, t);
-    linear(l->middle, l->attention, weight(r, GPT2_OUT_WEIGHT, k), weight(r, GPT2_OUT_BIAS, k), n, h, h);
+    linear(l->middle, l->attention, weight(r, GPT2_OUT_WEIGHT, k), weight(r, GPT2_OUT_BIAS, k), n,
+           h, h);
     add(l->middle, l->middle, l->x, n * h);
     norm(l->norm2, l->middle, weight(r, GPT2_NORM2_WEIGHT, k), weight(r, GPT2_NORM2_BIAS, k), n, h);
     linear(l->up, l->norm2, weight(r, GPT2_UP_WEIGHT, k), weight(r, GPT2_UP_BIAS, k), n, h, 4 * h);
@@ -227,7 +239,8 @@ static void forward(reference_t* r, const int32_t* tokens) {
 /* Returns the loss. Writes d_row, its gradient by the last norm's result; adds to the embedding's
  * gradient. */
 static double head(reference_t* r, const int32_t* labels) {
-  const int64_t n = r->config.batch * r->config.context, h = r->config.width, classes = r->config.vocabulary;
+  const int64_t n = r->config.batch * r->config.context, h = r->config.width,
+                classes = r->config.vocabulary;
   double *logits = doubles((size_t)(n * classes)), loss = 0;
   linear(logits, r->norm, weight(r, GPT2_TOKENS, 0), NULL, n, h, classes);
   for (int64_t i = 0; i < n; ++i) {
@@ -235,10 +248,11 @@ static double head(reference_t* r, const int32_t* labels) {
     for (int64_t c = 0; c < classes; ++c) most = fmax(most, z[c]);
     for (int64_t c = 0; c < classes; ++c) total += exp(z[c] - most);
     loss += (most + log(total) - z[labels[i]]) / (double)n;
-    for (int64_t c = 0; c < classes; ++c) z[c] = (exp(z[c] - most) / total - (c == labels[i])) / (double)n;
+    for (int64_t c = 0; c < classes; ++c)
+      z[c] = (exp(z[c] - most) / total - (c == labels[i])) / (double)n;
   }
-  linear_gradient(r->d_row, gradient(r, GPT2_TOKENS, 0), NULL, logits, r->norm, weight(r, GPT2_TOKENS, 0), n, h,
-                  classes);
+  linear_gradient(r->d_row, gradient(r, GPT2_TOKENS, 0), NULL, logits, r->norm,
+                  weight(r, GPT2_TOKENS, 0), n, h, classes);
   free(logits);
   return loss;
 }
@@ -246,23 +260,24 @@ static double head(reference_t* r, const int32_t* labels) {
 static void layer_gradient(reference_t* r, int64_t k) {
   const int64_t n = r->config.batch * r->config.context, h = r->config.width;
   layer_t* l = &r->layers[k];
-  linear_gradient(r->d_wide, gradient(r, GPT2_DOWN_WEIGHT, k), gradient(r, GPT2_DOWN_BIAS, k), r->d_x, l->gelu,
-                  weight(r, GPT2_DOWN_WEIGHT, k), n, 4 * h, h);
+  linear_gradient(r->d_wide, gradient(r, GPT2_DOWN_WEIGHT, k), gradient(r, GPT2_DOWN_BIAS, k),
+                  r->d_x, l->gelu, weight(r, GPT2_DOWN_WEIGHT, k), n, 4 * h, h);
   for (int64_t i = 0; i < n * 4 * h; ++i) r->d_wide[i] *= gelu_slope(l->up[i]);
-  linear_gradient(r->d_row, gradient(r, GPT2_UP_WEIGHT, k), gradient(r, GPT2_UP_BIAS, k), r->d_wide, l->norm2,
-                  weight(r, GPT2_UP_WEIGHT, k), n, h, 4 * h);
-  norm_gradient(r->d_x, gradient(r, GPT2_NORM2_WEIGHT, k), gradient(r, GPT2_NORM2_BIAS, k), r->d_row, l->middle,
-                weight(r, GPT2_NORM2_WEIGHT, k), n, h);
-  linear_gradient(r->d_row, gradient(r, GPT2_OUT_WEIGHT, k), gradient(r, GPT2_OUT_BIAS, k), r->d_x, l->attention,
-                  weight(r, GPT2_OUT_WEIGHT, k), n, h, h);
+  linear_gradient(r->d_row, gradient(r, GPT2_UP_WEIGHT, k), gradient(r, GPT2_UP_BIAS, k), r->d_wide,
+                  l->norm2, weight(r, GPT2_UP_WEIGHT, k), n, h, 4 * h);
+  norm_gradient(r->d_x, gradient(r, GPT2_NORM2_WEIGHT, k), gradient(r, GPT2_NORM2_BIAS, k),
+                r->d_row, l->middle, weight(r, GPT2_NORM2_WEIGHT, k), n, h);
+  linear_gradient(r->d_row, gradient(r, GPT2_OUT_WEIGHT, k), gradient(r, GPT2_OUT_BIAS, k), r->d_x,
+                  l->attention, weight(r, GPT2_OUT_WEIGHT, k), n, h, h);
   memset(r->d_wide, 0, (size_t)(n * 3 * h) * sizeof(double));
   for (int64_t b = 0; b < r->config.batch; ++b)
     for (int64_t head = 0; head < r->config.heads; ++head)
-      for (int64_t t = 0; t < r->config.context; ++t) attention_row_gradient(r, l, r->d_wide, r->d_row, b, head, t);
-  linear_gradient(r->d_row, gradient(r, GPT2_QKV_WEIGHT, k), gradient(r, GPT2_QKV_BIAS, k), r->d_wide, l->norm1,
-                  weight(r, GPT2_QKV_WEIGHT, k), n, h, 3 * h);
-  norm_gradient(r->d_x, gradient(r, GPT2_NORM1_WEIGHT, k), gradient(r, GPT2_NORM1_BIAS, k), r->d_row, l->x,
-                weight(r, GPT2_NORM1_WEIGHT, k), n, h);
+      for (int64_t t = 0; t < r->config.context; ++t)
+        attention_row_gradient(r, l, r->d_wide, r->d_row, b, head, t);
+  linear_gradient(r->d_row, gradient(r, GPT2_QKV_WEIGHT, k), gradient(r, GPT2_QKV_BIAS, k),
+                  r->d_wide, l->norm1, weight(r, GPT2_QKV_WEIGHT, k), n, h, 3 * h);
+  norm_gradient(r->d_x, gradient(r, GPT2_NORM1_WEIGHT, k), gradient(r, GPT2_NORM1_BIAS, k),
+                r->d_row, l->x, weight(r, GPT2_NORM1_WEIGHT, k), n, h);
 }
 
 double reference_loss(reference_t* r, const int32_t* tokens, const int32_t* labels) {
@@ -271,8 +286,8 @@ double reference_loss(reference_t* r, const int32_t* tokens, const int32_t* labe
   forward(r, tokens);
   const double loss = head(r, labels);
   memset(r->d_x, 0, (size_t)(n * h) * sizeof(double));
-  norm_gradient(r->d_x, gradient(r, GPT2_NORM_WEIGHT, 0), gradient(r, GPT2_NORM_BIAS, 0), r->d_row, r->last,
-                weight(r, GPT2_NORM_WEIGHT, 0), n, h);
+  norm_gradient(r->d_x, gradient(r, GPT2_NORM_WEIGHT, 0), gradient(r, GPT2_NORM_BIAS, 0), r->d_row,
+                r->last, weight(r, GPT2_NORM_WEIGHT, 0), n, h);
   for (int64_t k = r->config.layers - 1; k >= 0; --k) layer_gradient(r, k);
   for (int64_t i = 0; i < n; ++i) {
     double *d_token = gradient(r, GPT2_TOKENS, 0) + tokens[i] * h,
@@ -293,7 +308,8 @@ double reference_update(reference_t* r, const gpt2_optimiser_t* o, int64_t step)
       const double g = factor * r->gradients[i];
       r->m[i] = o->beta1 * r->m[i] + (1 - (double)o->beta1) * g;
       r->v[i] = o->beta2 * r->v[i] + (1 - (double)o->beta2) * g * g;
-      const double m = r->m[i] / (1 - pow(o->beta1, (double)step)), v = r->v[i] / (1 - pow(o->beta2, (double)step));
+      const double m = r->m[i] / (1 - pow(o->beta1, (double)step)),
+                   v = r->v[i] / (1 - pow(o->beta2, (double)step));
       r->parameters[i] -= o->lr * (m / (sqrt(v) + o->eps) + decay * r->parameters[i]);
     }
   }

@@ -35,17 +35,19 @@ typedef struct {
 static const adamw_t kAdamw = {1e-3f, 0.9f, 0.95f, 1e-8f, 0.1f, 7};
 
 static void embedding_ours(data_t* d) {
-  embedding(d->context, d->x, d->tokens, d->weight, d->positions, d->n, d->h, VOCABULARY, d->length);
+  embedding(d->context, d->x, d->tokens, d->weight, d->positions, d->n, d->h, VOCABULARY,
+            d->length);
 }
 static void embedding_plain(data_t* d) {
   plain_embedding(d->x, d->tokens, d->weight, d->positions, d->n, d->h, d->length);
 }
 static void embedding_gradient_ours(data_t* d) {
-  embedding_gradient(d->context, d->d_weight, d->d_positions, d->tokens, d->gradient, d->n, d->h, VOCABULARY,
-                     d->length);
+  embedding_gradient(d->context, d->d_weight, d->d_positions, d->tokens, d->gradient, d->n, d->h,
+                     VOCABULARY, d->length);
 }
 static void embedding_gradient_plain(data_t* d) {
-  plain_embedding_gradient(d->d_weight, d->d_positions, d->tokens, d->gradient, d->n, d->h, d->length);
+  plain_embedding_gradient(d->d_weight, d->d_positions, d->tokens, d->gradient, d->n, d->h,
+                           d->length);
 }
 static void norm_ours(data_t* d) {
   norm(d->context, d->norm, NULL, NULL, d->scale, d->shift, d->n, d->h);
@@ -60,7 +62,8 @@ static void residual_norm_plain(data_t* d) {
   plain_norm(d->norm, d->x, d->residual, d->scale, d->shift, d->n, d->h);
 }
 static void norm_gradient_ours(data_t* d) {
-  norm_gradient(d->context, d->d_sum, d->gradient, d->d_scale, d->d_shift, d->norm, d->scale, d->n, d->h);
+  norm_gradient(d->context, d->d_sum, d->gradient, d->d_scale, d->d_shift, d->norm, d->scale, d->n,
+                d->h);
 }
 static void norm_gradient_plain(data_t* d) {
   plain_norm_gradient(d->d_sum, d->gradient, d->d_scale, d->d_shift, d->norm, d->scale, d->n, d->h);
@@ -131,21 +134,22 @@ static void cross_entropy_plain(data_t* d) {
   d->norm.rstd[0] = plain_cross_entropy(d->d_sum, d->residual, d->labels, d->n, d->h);
 }
 
-static const pair_t kPairs[] = {{"embedding and positions", embedding_ours, embedding_plain},
-                                {"  gradient", embedding_gradient_ours, embedding_gradient_plain},
-                                {"residual sum", residual_sum_ours, residual_sum_plain},
-                                {"LayerNorm", norm_ours, norm_plain},
-                                {"residual sum and LayerNorm", residual_norm_ours, residual_norm_plain},
-                                {"  gradient", norm_gradient_ours, norm_gradient_plain},
-                                {"bias", bias_ours, bias_plain},
-                                {"  gradient", bias_gradient_ours, bias_gradient_plain},
-                                {"GELU", gelu_ours, gelu_plain},
-                                {"  gradient", gelu_gradient_ours, gelu_gradient_plain},
-                                {"softmax", softmax_ours, softmax_plain},
-                                {"  gradient", softmax_gradient_ours, softmax_gradient_plain},
-                                {"cross-entropy and gradient", cross_entropy_ours, cross_entropy_plain},
-                                {"norm of gradients", clip_ours, clip_plain},
-                                {"AdamW", adamw_ours, adamw_plain}};
+static const pair_t kPairs[] = {
+    {"embedding and positions", embedding_ours, embedding_plain},
+    {"  gradient", embedding_gradient_ours, embedding_gradient_plain},
+    {"residual sum", residual_sum_ours, residual_sum_plain},
+    {"LayerNorm", norm_ours, norm_plain},
+    {"residual sum and LayerNorm", residual_norm_ours, residual_norm_plain},
+    {"  gradient", norm_gradient_ours, norm_gradient_plain},
+    {"bias", bias_ours, bias_plain},
+    {"  gradient", bias_gradient_ours, bias_gradient_plain},
+    {"GELU", gelu_ours, gelu_plain},
+    {"  gradient", gelu_gradient_ours, gelu_gradient_plain},
+    {"softmax", softmax_ours, softmax_plain},
+    {"  gradient", softmax_gradient_ours, softmax_gradient_plain},
+    {"cross-entropy and gradient", cross_entropy_ours, cross_entropy_plain},
+    {"norm of gradients", clip_ours, clip_plain},
+    {"AdamW", adamw_ours, adamw_plain}};
 
 static double microseconds(void) {
   struct timespec now;
@@ -178,7 +182,8 @@ static void compare(const pair_t* pair, data_t* data) {
   qsort(ours, ROUNDS, sizeof *ours, ascending);
   qsort(plain, ROUNDS, sizeof *plain, ascending);
   qsort(ratio, ROUNDS, sizeof *ratio, ascending);
-  printf("%-28s %9.2f us %9.2f us %6.2f\n", pair->name, ours[ROUNDS / 2], plain[ROUNDS / 2], ratio[ROUNDS / 2]);
+  printf("%-28s %9.2f us %9.2f us %6.2f\n", pair->name, ours[ROUNDS / 2], plain[ROUNDS / 2],
+         ratio[ROUNDS / 2]);
 }
 
 /* Returns an array of `count` 4-byte elements. */
@@ -228,8 +233,11 @@ int time_layers(int64_t rows, int64_t width, int64_t behind) {
   config.num_threads = 1;
   check(ligerdsl_context_create(&config, &context));
   data_t data = make(context, rows, width, behind);
-  printf("%lld rows of %lld, %lld bytes past a multiple of 64, one thread, medians of %d rounds\n%-28s %12s %12s %6s\n",
-         (long long)rows, (long long)width, (long long)behind, ROUNDS, "", "libligerdsl", "plain loops", "ratio");
+  printf(
+      "%lld rows of %lld, %lld bytes past a multiple of 64, one thread, medians of %d "
+      "rounds\n%-28s %12s %12s %6s\n",
+      (long long)rows, (long long)width, (long long)behind, ROUNDS, "", "libligerdsl",
+      "plain loops", "ratio");
   for (size_t i = 0; i < sizeof kPairs / sizeof *kPairs; ++i) compare(&kPairs[i], &data);
   while (data.allocated) free(data.memory[--data.allocated]);
   ligerdsl_context_destroy(context);

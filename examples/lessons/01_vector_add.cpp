@@ -10,8 +10,8 @@
 
 using namespace ligerdsl;
 
-// Meta-parameters are known when the kernel is compiled. Ordinary C++ decides what to record: an `if` on a
-// meta-parameter costs nothing at run time.
+// Meta-parameters are known when the kernel is compiled. Ordinary C++ decides what to record: an
+// `if` on a meta-parameter costs nothing at run time.
 struct VectorAddMeta {
   DType type = f32;
   int64_t block = 1024;  // elements per tile
@@ -41,12 +41,13 @@ void add_vectors(KernelBuilder& k, const VectorAddMeta& m) {
 
 // A kernel is its program and its launch rule: the number of programs for the sizes of a call, and
 // their warps.
-const Kernel<VectorAddMeta> add_vectors_kernel{.name = "add_vectors",
-                                               .description = "out = a + b",
-                                               .build = add_vectors,
-                                               .launch = [](const VectorAddMeta& m, const LaunchArguments& a) {
-                                                 return Launch{.grid = {ceil_div(a.dim("out", 0), m.block)}};
-                                               }};
+const Kernel<VectorAddMeta> add_vectors_kernel{
+    .name = "add_vectors",
+    .description = "out = a + b",
+    .build = add_vectors,
+    .launch = [](const VectorAddMeta& m, const LaunchArguments& a) {
+      return Launch{.grid = {ceil_div(a.dim("out", 0), m.block)}};
+    }};
 
 int main(int argc, char** argv) try {
   const Context context = lesson::open(argc, argv);
@@ -56,7 +57,8 @@ int main(int argc, char** argv) try {
   std::vector<float> a = lesson::some_values(n, 1), b = lesson::some_values(n, 2);
   lesson::Array da(context, {n}, a), db(context, {n}, b), dout(context, {n});
 
-  // The first call records the program, compiles it (or finds it in the cache on disk) and launches; later ones launch.
+  // The first call records the program, compiles it (or finds it in the cache on disk) and
+  // launches; later ones launch.
   KernelLauncher add(context, add_vectors_kernel);
   add({.block = 1024}, {{"out", dout.tensor()}, {"a", da.tensor()}, {"b", db.tensor()}});
 

@@ -24,8 +24,8 @@ void row_softmax(KernelBuilder& k, const SoftmaxMeta& m) {
   View y = k.view("y", m.type, {dyn, dyn});
   View x = k.view("x", m.type, {dyn, dyn});
 
-  // One program per row. `squeeze` takes one element of the first dimension and drops it: the tile is [block], not [1,
-  // block].
+  // One program per row. `squeeze` takes one element of the first dimension and drops it: the tile
+  // is [block], not [1, block].
   Scalar row = k.program_id(0);
   auto rows = x.partition({squeeze, m.block});
 
@@ -40,18 +40,20 @@ void row_softmax(KernelBuilder& k, const SoftmaxMeta& m) {
   // The three lines above are what the library function softmax(v) of dsl.h records.
 }
 
-const Kernel<SoftmaxMeta> row_softmax_kernel{.name = "row_softmax",
-                                             .description = "softmax of every row",
-                                             .build = row_softmax,
-                                             .launch = [](const SoftmaxMeta&, const LaunchArguments& a) {
-                                               return Launch{.grid = {a.dim("x", 0)}};  // a program per row
-                                             }};
+const Kernel<SoftmaxMeta> row_softmax_kernel{
+    .name = "row_softmax",
+    .description = "softmax of every row",
+    .build = row_softmax,
+    .launch = [](const SoftmaxMeta&, const LaunchArguments& a) {
+      return Launch{.grid = {a.dim("x", 0)}};  // a program per row
+    }};
 
 int main(int argc, char** argv) try {
   const Context context = lesson::open(argc, argv);
   const int64_t n_rows = 64, n_cols = 1000;
   std::vector<float> x = lesson::some_values(n_rows * n_cols, 3);
-  for (int64_t j = 0; j < n_cols; ++j) x[j] += 1000.0f;  // would overflow without subtracting the maximum
+  for (int64_t j = 0; j < n_cols; ++j)
+    x[j] += 1000.0f;  // would overflow without subtracting the maximum
   lesson::Array dx(context, {n_rows, n_cols}, x), dy(context, {n_rows, n_cols});
   KernelLauncher launcher(context, row_softmax_kernel);
   launcher({.block = 1024}, {{"y", dy.tensor()}, {"x", dx.tensor()}});
@@ -59,7 +61,8 @@ int main(int argc, char** argv) try {
   std::vector<double> expected(x.size());
   for (int64_t r = 0; r < n_rows; ++r) {
     double total = 0;
-    for (int64_t j = 0; j < n_cols; ++j) total += std::exp(x[r * n_cols + j] - (r == 0 ? 1000.0 : 0.0));
+    for (int64_t j = 0; j < n_cols; ++j)
+      total += std::exp(x[r * n_cols + j] - (r == 0 ? 1000.0 : 0.0));
     for (int64_t j = 0; j < n_cols; ++j) {
       expected[r * n_cols + j] = std::exp(x[r * n_cols + j] - (r == 0 ? 1000.0 : 0.0)) / total;
     }

@@ -8,8 +8,8 @@
 // The forward pass saves r, one number per row, so that the backward pass need not reduce x again.
 // dx is computed row by row like the forward pass. dw is a sum *over* rows, the topic of this
 // lesson. Adding to one dw from all programs needs atomics, whose order differs from run to run.
-// Instead each program adds up the rows of its own group and writes one partial row. A second, small
-// kernel adds the partial rows in order, which gives the same bits every time.
+// Instead each program adds up the rows of its own group and writes one partial row. A second,
+// small kernel adds the partial rows in order, which gives the same bits every time.
 #include <ligerdsl/launch.hpp>
 
 #include "lesson.h"
@@ -57,14 +57,16 @@ void backward_program(KernelBuilder& k, const RmsNormMeta& m) {
   // A loop on the device. Values that change between iterations are *carried*: the body receives
   // them and returns the next ones, and for_range returns the last. Nothing is assigned, so nothing
   // can be read before it is written.
-  auto [dw] = k.for_range(first, last, 1, carry(k.zeros({m.block}, f32)), [&](Scalar row, Tile sum_so_far) {
-    Tile xt = x.partition({squeeze, m.block}).load({row, 0});
-    Tile g = dy.partition({squeeze, m.block}).load({row, 0});
-    Scalar r = rstd.load({row});
-    Tile mt = g * wt;
-    dx.partition({squeeze, m.block}).store({row, 0}, (mt - xt * (r * r * sum(mt * xt) / width)) * r);
-    return carry(sum_so_far + g * xt * r);
-  });
+  auto [dw] =
+      k.for_range(first, last, 1, carry(k.zeros({m.block}, f32)), [&](Scalar row, Tile sum_so_far) {
+        Tile xt = x.partition({squeeze, m.block}).load({row, 0});
+        Tile g = dy.partition({squeeze, m.block}).load({row, 0});
+        Scalar r = rstd.load({row});
+        Tile mt = g * wt;
+        dx.partition({squeeze, m.block})
+            .store({row, 0}, (mt - xt * (r * r * sum(mt * xt) / width)) * r);
+        return carry(sum_so_far + g * xt * r);
+      });
   partial.partition({squeeze, m.block}).store({program, 0}, dw);
 }
 
@@ -72,8 +74,8 @@ void sum_rows_program(KernelBuilder& k, const RmsNormMeta& m) {
   View out = k.view("out", f32, {dyn});
   View partial = k.view("partial", f32, {dyn, dyn});
   Scalar column_block = k.program_id(0);
-  auto [total] =
-      k.for_range(0, partial.dim(0).to(i32), 1, carry(k.zeros({m.block}, f32)), [&](Scalar row, Tile so_far) {
+  auto [total] = k.for_range(
+      0, partial.dim(0).to(i32), 1, carry(k.zeros({m.block}, f32)), [&](Scalar row, Tile so_far) {
         return carry(so_far + partial.partition({squeeze, m.block}).load({row, column_block}));
       });
   out.partition({m.block}).store({column_block}, total);
@@ -83,18 +85,23 @@ const Kernel<RmsNormMeta> forward_kernel{
     .name = "rms_norm_forward",
     .description = "y = x / rms(x) * w",
     .build = forward_program,
-    .launch = [](const RmsNormMeta&, const LaunchArguments& a) { return Launch{.grid = {a.dim("x", 0)}}; }};
+    .launch = [](const RmsNormMeta&, const LaunchArguments& a) {
+      return Launch{.grid = {a.dim("x", 0)}};
+    }};
 const Kernel<RmsNormMeta> backward_kernel{
     .name = "rms_norm_backward",
     .description = "dx, and a partial dw of every program",
     .build = backward_program,
-    .launch = [](const RmsNormMeta&, const LaunchArguments& a) { return Launch{.grid = {a.dim("partial", 0)}}; }};
-const Kernel<RmsNormMeta> sum_rows_kernel{.name = "sum_rows",
-                                          .description = "out = sum of the rows of partial",
-                                          .build = sum_rows_program,
-                                          .launch = [](const RmsNormMeta& m, const LaunchArguments& a) {
-                                            return Launch{.grid = {ceil_div(a.dim("out", 0), m.block)}};
-                                          }};
+    .launch = [](const RmsNormMeta&, const LaunchArguments& a) {
+      return Launch{.grid = {a.dim("partial", 0)}};
+    }};
+const Kernel<RmsNormMeta> sum_rows_kernel{
+    .name = "sum_rows",
+    .description = "out = sum of the rows of partial",
+    .build = sum_rows_program,
+    .launch = [](const RmsNormMeta& m, const LaunchArguments& a) {
+      return Launch{.grid = {ceil_div(a.dim("out", 0), m.block)}};
+    }};
 
 int main(int argc, char** argv) try {
   const Context context = lesson::open(argc, argv);
@@ -104,12 +111,17 @@ int main(int argc, char** argv) try {
 
   std::vector<float> x = lesson::some_values(n * h, 4), w = lesson::some_values(h, 5),
                      g = lesson::some_values(n * h, 6);
-  lesson::Array dx_(context, {n, h}), y_(context, {n, h}), rstd_(context, {n}), partial_(context, {programs, h}),
-      dw_(context, {h});
+  lesson::Array dx_(context, {n, h}), y_(context, {n, h}), rstd_(context, {n}),
+      partial_(context, {programs, h}), dw_(context, {h});
   lesson::Array x_(context, {n, h}, x), w_(context, {h}, w), g_(context, {n, h}, g);
   // A real program keeps its launchers, because they hold the compiled kernels.
-  KernelLauncher forward(context, forward_kernel), backward(context, backward_kernel), sum(context, sum_rows_kernel);
-  forward(meta, {{"y", y_.tensor()}, {"rstd", rstd_.tensor()}, {"x", x_.tensor()}, {"w", w_.tensor()}, {"eps", eps}});
+  KernelLauncher forward(context, forward_kernel), backward(context, backward_kernel),
+      sum(context, sum_rows_kernel);
+  forward(meta, {{"y", y_.tensor()},
+                 {"rstd", rstd_.tensor()},
+                 {"x", x_.tensor()},
+                 {"w", w_.tensor()},
+                 {"eps", eps}});
   backward(meta, {{"dx", dx_.tensor()},
                   {"partial", partial_.tensor()},
                   {"dy", g_.tensor()},

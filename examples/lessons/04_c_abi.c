@@ -66,9 +66,12 @@ static int rms_norm(void) {
   /* A tensor is a pointer with a shape: DLPack's layout, filled by hand or by
    * ligerdsl_tensor_make. */
   int64_t shape[2] = {ROWS, WIDTH};
-  ligerdsl_tensor_t xt = ligerdsl_tensor_make(to_device(x, sizeof x), device, LIGERDSL_F32, 2, shape);
-  ligerdsl_tensor_t wt = ligerdsl_tensor_make(to_device(w, sizeof w), device, LIGERDSL_F32, 1, &shape[1]);
-  ligerdsl_tensor_t yt = ligerdsl_tensor_make(to_device(NULL, sizeof y), device, LIGERDSL_F32, 2, shape);
+  ligerdsl_tensor_t xt =
+      ligerdsl_tensor_make(to_device(x, sizeof x), device, LIGERDSL_F32, 2, shape);
+  ligerdsl_tensor_t wt =
+      ligerdsl_tensor_make(to_device(w, sizeof w), device, LIGERDSL_F32, 1, &shape[1]);
+  ligerdsl_tensor_t yt =
+      ligerdsl_tensor_make(to_device(NULL, sizeof y), device, LIGERDSL_F32, 2, shape);
   ligerdsl_rms_norm_forward_args_t args = LIGERDSL_RMS_NORM_FORWARD_ARGS_INIT;
   args.x = &xt;
   args.weight = &wt;
@@ -102,9 +105,12 @@ static int cross_entropy(void) {
     for (int j = 0; j < WIDTH; ++j) logits[i][j] = 3.0f * cosf((float)(i * WIDTH + j));
   }
   int64_t shape[2] = {ROWS, WIDTH}, one = 1;
-  ligerdsl_tensor_t lt = ligerdsl_tensor_make(to_device(logits, sizeof logits), device, LIGERDSL_F32, 2, shape);
-  ligerdsl_tensor_t yt = ligerdsl_tensor_make(to_device(labels, sizeof labels), device, LIGERDSL_I64, 1, shape);
-  ligerdsl_tensor_t st = ligerdsl_tensor_make(to_device(NULL, sizeof loss), device, LIGERDSL_F32, 1, &one);
+  ligerdsl_tensor_t lt =
+      ligerdsl_tensor_make(to_device(logits, sizeof logits), device, LIGERDSL_F32, 2, shape);
+  ligerdsl_tensor_t yt =
+      ligerdsl_tensor_make(to_device(labels, sizeof labels), device, LIGERDSL_I64, 1, shape);
+  ligerdsl_tensor_t st =
+      ligerdsl_tensor_make(to_device(NULL, sizeof loss), device, LIGERDSL_F32, 1, &one);
 
   /* The one-call form reads widths and dtypes from the tensors: only options are set. */
   ligerdsl_cross_entropy_desc_t desc = LIGERDSL_CROSS_ENTROPY_DESC_INIT;

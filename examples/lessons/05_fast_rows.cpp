@@ -3,7 +3,8 @@
 //
 //   ligerdsl compile --load liblesson_05_fast_rows.so log_softmax --target sm_90a --emit resources
 //
-// y = x - log sum e^x over rows of `cols` elements. It must read x once and write y once: 2 rows cols sizeof(type).
+// y = x - log sum e^x over rows of `cols` elements. It must read x once and write y once: 2 rows
+// cols sizeof(type).
 #include <ligerdsl/dsl.h>
 #include <ligerdsl/dsl/kernel.h>
 
@@ -58,7 +59,8 @@ void fast(KernelBuilder& k, const FastMeta& m) {
   View x = k.view("x", m.type, {dyn, m.cols});
   Scalar row = k.program_id(0);
   Tile v = x.partition({m.rows, m.cols}).load({row, 0}).to(f32);
-  // e^(v - top) = 2^(v log2 e - top log2 e): one multiply-add and one special-function instruction per element.
+  // e^(v - top) = 2^(v log2 e - top log2 e): one multiply-add and one special-function instruction
+  // per element.
   Tile base = (reduce_max(v, 1) * kLog2E).expand_dims(1);
   Tile total = sum(fast_exp2(fma(v, kLog2E, -base)), 1).expand_dims(1);
   Tile lse = (base + log2(total)) * kLn2;
@@ -68,7 +70,8 @@ void fast(KernelBuilder& k, const FastMeta& m) {
 // The number of warps must be a power of two.
 int warps_of(DType type, int64_t elements, int64_t vectors) {
   const int64_t threads = elements / (vector_width(type) * vectors);
-  return static_cast<int>(std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(threads / 32, 1, 32))));
+  return static_cast<int>(
+      std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(threads / 32, 1, 32))));
 }
 
 // Rows too wide for the registers of a program: two passes in opposite order over a row that stays
@@ -77,7 +80,8 @@ int warps_of(DType type, int64_t elements, int64_t vectors) {
 struct WideMeta {
   DType type = bf16;
   int64_t cols = 131072;
-  int64_t ctas = 1;      // CTAs that share a row on a GPU with clusters: 4 keep 64 KB each of the default row
+  int64_t ctas =
+      1;  // CTAs that share a row on a GPU with clusters: 4 keep 64 KB each of the default row
   int64_t block = 4096;  // columns per iteration: one vector per thread
   int warps() const { return warps_of(type, block / ctas, 1); }
   template <class V>
@@ -97,9 +101,11 @@ void wide(KernelBuilder& k, const WideMeta& m) {
   Resident kept = x.partition({squeeze, m.block}).resident({row}, {.pad = -kInfinity});
   // Each thread carries a maximum and a sum of 2^(v log2 e - maximum), and rescales the sum when
   // the maximum grows. The threads synchronise once, after the loop.
-  const BlockLanes lanes = block_lanes(k.target(), m.type, m.block, m.warps(), static_cast<int>(m.ctas));
+  const BlockLanes lanes =
+      block_lanes(k.target(), m.type, m.block, m.warps(), static_cast<int>(m.ctas));
   auto [top, total] =
-      k.for_range(0, kept.blocks(), 1, carry(k.full(lanes.carried(), -kInfinity, f32), k.zeros(lanes.carried(), f32)),
+      k.for_range(0, kept.blocks(), 1,
+                  carry(k.full(lanes.carried(), -kInfinity, f32), k.zeros(lanes.carried(), f32)),
                   [&](Scalar b, Tile top, Tile total) {
                     const OnlineSums next = accumulate({top, total}, lanes, kept.load(b).to(f32));
                     return carry(next.m, next.s);
@@ -117,7 +123,9 @@ const Kernel<PlainMeta> log_softmax_plain{
     .name = "log_softmax_plain",
     .description = "y = x - log sum e^x over rows, as one writes it first",
     .build = plain,
-    .launch = [](const PlainMeta&, const LaunchArguments& a) { return Launch{.grid = {a.dim("x", 0)}}; }};
+    .launch = [](const PlainMeta&, const LaunchArguments& a) {
+      return Launch{.grid = {a.dim("x", 0)}};
+    }};
 const Kernel<FastMeta> log_softmax{
     .name = "log_softmax",
     .description = "y = x - log sum e^x over rows; cols must be c * 2^n, c odd and at most 31",

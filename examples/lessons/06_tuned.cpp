@@ -4,8 +4,9 @@
 // it computes. This file is built twice. As a shared object, `ligerdsl tune` tries its kernel in
 // every configuration and checks it in float64. As a program, it takes the winner out of the table:
 //
-// ligerdsl --load liblesson_06_kernels.so tune normalize y=x x=4096x1000 --check-with "x=7x1000 y=x" --export t.json
-// LIGERDSL_TABLE=t.json lesson_06_tuned
+//   ligerdsl --load liblesson_06_kernels.so tune normalize y=x x=4096x1000 ...
+//     --check-with "x=7x1000 y=x" --export t.json
+//   LIGERDSL_TABLE=t.json lesson_06_tuned
 //
 // If nothing is faster than the values below, as on most CPUs, the table has no entry and these
 // values are shown.
@@ -46,13 +47,14 @@ void normalize(KernelBuilder& k, const NormalizeMeta& m) {
   y.partition({m.rows, width}).store({i, 0}, (v / largest).to(m.type));
 }
 
-const Kernel<NormalizeMeta> normalize_kernel{.name = "normalize",
-                                             .description = "y = x / max |x|, by rows",
-                                             .build = normalize,
-                                             .launch = [](const NormalizeMeta& m, const LaunchArguments& a) {
-                                               return Launch{.grid = {ceil_div(a.dim("y", 0), m.rows)},
-                                                             .num_warps = static_cast<int>(m.warps)};
-                                             }};
+const Kernel<NormalizeMeta> normalize_kernel{
+    .name = "normalize",
+    .description = "y = x / max |x|, by rows",
+    .build = normalize,
+    .launch = [](const NormalizeMeta& m, const LaunchArguments& a) {
+      return Launch{.grid = {ceil_div(a.dim("y", 0), m.rows)},
+                    .num_warps = static_cast<int>(m.warps)};
+    }};
 LIGERDSL_REGISTER_KERNEL(normalize_kernel);
 LIGERDSL_EXPORT_KERNELS();
 
@@ -64,7 +66,8 @@ int main(int argc, char** argv) try {
 
   // Once, before the first launch. Without an entry for this kernel, shape and device, the meta
   // struct stays unchanged.
-  const NormalizeMeta meta = tuned(context, normalize_kernel, NormalizeMeta{.cols = cols}, "x=4096x1000 y=x");
+  const NormalizeMeta meta =
+      tuned(context, normalize_kernel, NormalizeMeta{.cols = cols}, "x=4096x1000 y=x");
   std::printf("rows=%d warps=%d\n", static_cast<int>(meta.rows), static_cast<int>(meta.warps));
   KernelLauncher launch(context, normalize_kernel);
   launch(meta, {{"y", dy.tensor()}, {"x", dx.tensor()}});

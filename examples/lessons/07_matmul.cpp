@@ -1,8 +1,9 @@
-// Lesson 7: a matmul in six steps: multiply and add, tiles by `dot`, pipelined loads, tiles in an order that reuses L2,
-// persistent programs, an epilogue. It is a shared object for the `ligerdsl` command.
-// docs/tutorial/07-matmul.md explains each step. Time one with
+// Lesson 7: a matmul in six steps: multiply and add, tiles by `dot`, pipelined loads, tiles in an
+// order that reuses L2, persistent programs, an epilogue. It is a shared object for the `ligerdsl`
+// command. docs/tutorial/07-matmul.md explains each step. Time one with
 //
-//   ligerdsl bench --load liblesson_07_matmul.so matmul_grouped c=4096x4096 a=4096x4096 b=4096x4096 --device cuda:0
+//   ligerdsl bench --load liblesson_07_matmul.so --device cuda:0 ...
+//     matmul_grouped c=4096x4096 a=4096x4096 b=4096x4096
 //
 // c = a b; a [m, k], b [k, n], c [m, n] of one type, any sizes; f32 accumulation. 2 m n k flop.
 #include <ligerdsl/dsl.h>
@@ -41,11 +42,13 @@ struct Matrices {
 };
 
 // Returns the accumulator of one tile of c. `loads`: options that pipeline the loads.
-Tile sums_of(KernelBuilder& k, const Meta& m, const Matrices& x, const TilePlace& tile, const LoopOptions& loads) {
-  auto [sums] = k.for_range(0, cdiv(x.a.dim(1), m.block_k), 1, loads, carry(k.zeros({m.block_m, m.block_n}, f32)),
-                            [&](Scalar i, Tile sums) {
-                              return carry(dot(x.of_a.load({tile.row, i}), x.of_b.load({i, tile.column}), sums));
-                            });
+Tile sums_of(KernelBuilder& k, const Meta& m, const Matrices& x, const TilePlace& tile,
+             const LoopOptions& loads) {
+  auto [sums] = k.for_range(
+      0, cdiv(x.a.dim(1), m.block_k), 1, loads, carry(k.zeros({m.block_m, m.block_n}, f32)),
+      [&](Scalar i, Tile sums) {
+        return carry(dot(x.of_a.load({tile.row, i}), x.of_b.load({i, tile.column}), sums));
+      });
   return sums;
 }
 
@@ -60,8 +63,8 @@ TilePlace in_rows(KernelBuilder& k, const Meta& m, const Matrices& x) {
 void plain(KernelBuilder& k, const Meta& m) {
   const Matrices x(k, m);
   const TilePlace tile = in_rows(k, m, x);
-  auto [sums] = k.for_range(0, cdiv(x.a.dim(1), m.block_k), 1, carry(k.zeros({m.block_m, m.block_n}, f32)),
-                            [&](Scalar i, Tile sums) {
+  auto [sums] = k.for_range(0, cdiv(x.a.dim(1), m.block_k), 1,
+                            carry(k.zeros({m.block_m, m.block_n}, f32)), [&](Scalar i, Tile sums) {
                               const Tile a = x.of_a.load({tile.row, i}).to(f32).expand_dims(2);
                               const Tile b = x.of_b.load({i, tile.column}).to(f32).expand_dims(0);
                               return carry(sums + sum(a * b, 1));
@@ -87,7 +90,8 @@ void loads_in_flight(KernelBuilder& k, const Meta& m) {
 // inputs.
 void grouped(KernelBuilder& k, const Meta& m) {
   const Matrices x(k, m);
-  const TilePlace tile = grouped_tiles(k.program_id(0), cdiv(x.c.dim(0), m.block_m), cdiv(x.c.dim(1), m.block_n), 16);
+  const TilePlace tile =
+      grouped_tiles(k.program_id(0), cdiv(x.c.dim(0), m.block_m), cdiv(x.c.dim(1), m.block_n), 16);
   x.of_c.store({tile.row, tile.column}, sums_of(k, m, x, tile, pipelined(4)).to(m.type));
 }
 
@@ -107,9 +111,11 @@ void persistent(KernelBuilder& k, const Meta& m) {
 void linear(KernelBuilder& k, const Meta& m) {
   const Matrices x(k, m);
   View bias = k.view("bias", m.type, {dyn});
-  const TilePlace tile = grouped_tiles(k.program_id(0), cdiv(x.c.dim(0), m.block_m), cdiv(x.c.dim(1), m.block_n), 16);
+  const TilePlace tile =
+      grouped_tiles(k.program_id(0), cdiv(x.c.dim(0), m.block_m), cdiv(x.c.dim(1), m.block_n), 16);
   const Tile shift = bias.partition({m.block_n}).load({tile.column}).to(f32).expand_dims(0);
-  x.of_c.store({tile.row, tile.column}, gelu_tanh(sums_of(k, m, x, tile, pipelined(4)) + shift).to(m.type));
+  x.of_c.store({tile.row, tile.column},
+               gelu_tanh(sums_of(k, m, x, tile, pipelined(4)) + shift).to(m.type));
 }
 
 int64_t number_of_tiles(const Meta& m, const LaunchArguments& a) {
@@ -117,33 +123,43 @@ int64_t number_of_tiles(const Meta& m, const LaunchArguments& a) {
 }
 
 Launch launch(const Meta& m, const LaunchArguments& a) {
-  return {.grid = {number_of_tiles(m, a)}, .num_warps = static_cast<int>(m.warps), .no_alias = true};
+  return {
+      .grid = {number_of_tiles(m, a)}, .num_warps = static_cast<int>(m.warps), .no_alias = true};
 }
 
 // Launches one program per SM of a GPU.
 Launch launch_persistent(const Meta& m, const LaunchArguments& a) {
-  const int64_t most = a.has_target() && a.target().is_gpu() ? a.target().sms : number_of_tiles(m, a);
-  return {.grid = {std::min(number_of_tiles(m, a), most)}, .num_warps = static_cast<int>(m.warps), .no_alias = true};
+  const int64_t most =
+      a.has_target() && a.target().is_gpu() ? a.target().sms : number_of_tiles(m, a);
+  return {.grid = {std::min(number_of_tiles(m, a), most)},
+          .num_warps = static_cast<int>(m.warps),
+          .no_alias = true};
 }
 
 }  // namespace
 
-const Kernel<Meta> matmul_plain{
-    .name = "matmul_plain", .description = "c = a b, as one writes it first", .build = plain, .launch = launch};
+const Kernel<Meta> matmul_plain{.name = "matmul_plain",
+                                .description = "c = a b, as one writes it first",
+                                .build = plain,
+                                .launch = launch};
 const Kernel<Meta> matmul_tiles{
     .name = "matmul_tiles", .description = "c = a b by dot", .build = tiles, .launch = launch};
 const Kernel<Meta> matmul_in_flight{.name = "matmul_in_flight",
                                     .description = "c = a b, the next tiles in flight",
                                     .build = loads_in_flight,
                                     .launch = launch};
-const Kernel<Meta> matmul_grouped{
-    .name = "matmul_grouped", .description = "c = a b, tiles in groups of rows", .build = grouped, .launch = launch};
+const Kernel<Meta> matmul_grouped{.name = "matmul_grouped",
+                                  .description = "c = a b, tiles in groups of rows",
+                                  .build = grouped,
+                                  .launch = launch};
 const Kernel<Meta> matmul_persistent{.name = "matmul_persistent",
                                      .description = "c = a b, persistent with TMA copies",
                                      .build = persistent,
                                      .launch = launch_persistent};
-const Kernel<Meta> matmul_linear{
-    .name = "matmul_linear", .description = "c = gelu(a b + bias)", .build = linear, .launch = launch};
+const Kernel<Meta> matmul_linear{.name = "matmul_linear",
+                                 .description = "c = gelu(a b + bias)",
+                                 .build = linear,
+                                 .launch = launch};
 
 LIGERDSL_REGISTER_KERNEL(matmul_plain);
 LIGERDSL_REGISTER_KERNEL(matmul_tiles);

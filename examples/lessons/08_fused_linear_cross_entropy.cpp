@@ -1,7 +1,8 @@
 // Lesson 8: an lm_head fused with its loss: logits z = x w^T are never stored. n rows, h columns, v
 // classes.
 //
-//   loss = mean over rows of log sum_c e^z_c - z_y,   d_z = (p - [c = y]) / n,   d_x = d_z w,   d_w = d_z^T x
+//   loss = mean over rows of log sum_c e^z_c - z_y
+//   d_z = (p - [c = y]) / n,   d_x = d_z w,   d_w = d_z^T x
 //
 // A softmax needs a row's maximum before its first exponential, but a matmul computes a row in many
 // programs. So each row has an anchor r that is known beforehand: the logit of its label plus 40.
@@ -43,13 +44,15 @@ struct HeadMeta {
 };
 
 void anchors(KernelBuilder& k, const HeadMeta& m) {
-  View anchor = k.view("anchor", f32, {dyn}), x = k.view("x", f32, {dyn, dyn}), w = k.view("w", f32, {dyn, dyn});
+  View anchor = k.view("anchor", f32, {dyn}), x = k.view("x", f32, {dyn, dyn}),
+       w = k.view("w", f32, {dyn, dyn});
   View label = k.view("label", i64, {dyn});
   Scalar row = k.program_id(0), y = label.load({row});
   const Partition of_x = x.partition({squeeze, m.block}), of_w = w.partition({squeeze, m.block});
-  auto [total] = k.for_range(0, cdiv(x.dim(1), m.block), 1, carry(k.constant(0.0f, f32)), [&](Scalar j, Scalar total) {
-    return carry(total + sum(of_x.load({row, j}) * of_w.load({y, j})));
-  });
+  auto [total] = k.for_range(0, cdiv(x.dim(1), m.block), 1, carry(k.constant(0.0f, f32)),
+                             [&](Scalar j, Scalar total) {
+                               return carry(total + sum(of_x.load({row, j}) * of_w.load({y, j})));
+                             });
   anchor.store({row}, total + kAbove);
 }
 
@@ -66,11 +69,14 @@ Tile multiply(KernelBuilder& k, const HeadMeta& m, const Scalar& terms, Load loa
 }
 
 void exponentials(KernelBuilder& k, const HeadMeta& m) {
-  View e = k.view("e", f32, {dyn, dyn}), sums = k.view("sums", f32, {dyn, dyn});  // [tiles along v, n]
+  View e = k.view("e", f32, {dyn, dyn}),
+       sums = k.view("sums", f32, {dyn, dyn});  // [tiles along v, n]
   View x = k.view("x", f32, {dyn, dyn}), w = k.view("w", f32, {dyn, dyn});
   View anchor = k.view("anchor", f32, {dyn}), label = k.view("label", i64, {dyn});
-  const TilePlace at = grouped_tiles(k.program_id(0), cdiv(e.dim(0), m.block_m), cdiv(e.dim(1), m.block_n), 8);
-  const Partition of_x = x.partition({m.block_m, m.block_k}), of_w = w.partition({m.block_n, m.block_k});
+  const TilePlace at =
+      grouped_tiles(k.program_id(0), cdiv(e.dim(0), m.block_m), cdiv(e.dim(1), m.block_n), 8);
+  const Partition of_x = x.partition({m.block_m, m.block_k}),
+                  of_w = w.partition({m.block_n, m.block_k});
   const Tile z = multiply(k, m, x.dim(1), [&](Scalar i) {
     return std::pair(of_x.load({at.row, i}), of_w.load({at.column, i}).permute({1, 0}));
   });
@@ -86,25 +92,33 @@ void exponentials(KernelBuilder& k, const HeadMeta& m) {
 void rows(KernelBuilder& k, const HeadMeta& m) {
   View loss = k.view("loss", f32, {dyn}), factor = k.view("factor", f32, {dyn}),
        scaled = k.view("scaled", f32, {dyn, dyn});
-  View e = k.view("e", f32, {dyn, dyn}), sums = k.view("sums", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn});
+  View e = k.view("e", f32, {dyn, dyn}), sums = k.view("sums", f32, {dyn, dyn}),
+       x = k.view("x", f32, {dyn, dyn});
   View label = k.view("label", i64, {dyn});
   Scalar row = k.program_id(0);
-  auto [s] = k.for_range(0, sums.dim(0), 1, carry(k.constant(0.0f, f32)), [&](Scalar tile, Scalar s) {
-    return carry(s + sums.load({tile, row}));
-  });
+  auto [s] =
+      k.for_range(0, sums.dim(0), 1, carry(k.constant(0.0f, f32)), [&](Scalar tile, Scalar s) {
+        return carry(s + sums.load({tile, row}));
+      });
   const Scalar e_y = k.constant(std::exp(-kAbove), f32), f = 1.0f / ((s + e_y) * x.dim(0).to(f32));
   loss.store({row}, log(s / e_y + 1.0f));
   factor.store({row}, f);
   e.store({row, label.load({row})}, -s);
-  const Partition of_x = x.partition({squeeze, m.block}), of_scaled = scaled.partition({squeeze, m.block});
-  k.for_range(0, cdiv(x.dim(1), m.block), 1, [&](Scalar j) { of_scaled.store({row, j}, of_x.load({row, j}) * f); });
+  const Partition of_x = x.partition({squeeze, m.block}),
+                  of_scaled = scaled.partition({squeeze, m.block});
+  k.for_range(0, cdiv(x.dim(1), m.block), 1, [&](Scalar j) {
+    of_scaled.store({row, j}, of_x.load({row, j}) * f);
+  });
 }
 
 void gradient_of_x(KernelBuilder& k, const HeadMeta& m) {
-  View d_x = k.view("d_x", f32, {dyn, dyn}), e = k.view("e", f32, {dyn, dyn}), w = k.view("w", f32, {dyn, dyn});
+  View d_x = k.view("d_x", f32, {dyn, dyn}), e = k.view("e", f32, {dyn, dyn}),
+       w = k.view("w", f32, {dyn, dyn});
   View factor = k.view("factor", f32, {dyn});
-  const TilePlace at = grouped_tiles(k.program_id(0), cdiv(d_x.dim(0), m.block_m), cdiv(d_x.dim(1), m.block_n), 8);
-  const Partition of_e = e.partition({m.block_m, m.block_k}), of_w = w.partition({m.block_k, m.block_n});
+  const TilePlace at =
+      grouped_tiles(k.program_id(0), cdiv(d_x.dim(0), m.block_m), cdiv(d_x.dim(1), m.block_n), 8);
+  const Partition of_e = e.partition({m.block_m, m.block_k}),
+                  of_w = w.partition({m.block_k, m.block_n});
   const Tile sums = multiply(k, m, e.dim(1), [&](Scalar i) {
     return std::pair(of_e.load({at.row, i}), of_w.load({i, at.column}));
   });
@@ -115,8 +129,10 @@ void gradient_of_x(KernelBuilder& k, const HeadMeta& m) {
 void gradient_of_w(KernelBuilder& k, const HeadMeta& m) {
   View d_w = k.view("d_w", f32, {dyn, dyn}), e = k.view("e", f32, {dyn, dyn}),
        scaled = k.view("scaled", f32, {dyn, dyn});
-  const TilePlace at = grouped_tiles(k.program_id(0), cdiv(d_w.dim(0), m.block_m), cdiv(d_w.dim(1), m.block_n), 8);
-  const Partition of_e = e.partition({m.block_k, m.block_m}), of_x = scaled.partition({m.block_k, m.block_n});
+  const TilePlace at =
+      grouped_tiles(k.program_id(0), cdiv(d_w.dim(0), m.block_m), cdiv(d_w.dim(1), m.block_n), 8);
+  const Partition of_e = e.partition({m.block_k, m.block_m}),
+                  of_x = scaled.partition({m.block_k, m.block_n});
   d_w.partition({m.block_m, m.block_n})
       .store({at.row, at.column}, multiply(k, m, e.dim(0), [&](Scalar i) {
                return std::pair(of_e.load({i, at.row}).permute({1, 0}), of_x.load({i, at.column}));
@@ -135,22 +151,29 @@ Launch by_tiles(const HeadMeta& m, const LaunchArguments& a, const char* of) {
 using Meta = const HeadMeta&;
 using Sizes = const LaunchArguments&;
 
-const Kernel<HeadMeta> anchors_kernel{
-    .name = "anchors", .description = "the label's logit and 40", .build = anchors, .launch = by_rows};
-const Kernel<HeadMeta> exponentials_kernel{.name = "exponentials",
-                                           .description = "e^(x w^T - anchor) and row sums of tiles",
-                                           .build = exponentials,
-                                           .launch = [](Meta m, Sizes a) { return by_tiles(m, a, "e"); }};
-const Kernel<HeadMeta> rows_kernel{
-    .name = "rows", .description = "losses, row scales, the label's exponential", .build = rows, .launch = by_rows};
-const Kernel<HeadMeta> gradient_of_x_kernel{.name = "gradient_of_x",
-                                            .description = "d_x = factor (e w)",
-                                            .build = gradient_of_x,
-                                            .launch = [](Meta m, Sizes a) { return by_tiles(m, a, "d_x"); }};
+const Kernel<HeadMeta> anchors_kernel{.name = "anchors",
+                                      .description = "the label's logit and 40",
+                                      .build = anchors,
+                                      .launch = by_rows};
+const Kernel<HeadMeta> exponentials_kernel{
+    .name = "exponentials",
+    .description = "e^(x w^T - anchor) and row sums of tiles",
+    .build = exponentials,
+    .launch = [](Meta m, Sizes a) { return by_tiles(m, a, "e"); }};
+const Kernel<HeadMeta> rows_kernel{.name = "rows",
+                                   .description = "losses, row scales, the label's exponential",
+                                   .build = rows,
+                                   .launch = by_rows};
+const Kernel<HeadMeta> gradient_of_x_kernel{
+    .name = "gradient_of_x",
+    .description = "d_x = factor (e w)",
+    .build = gradient_of_x,
+    .launch = [](Meta m, Sizes a) { return by_tiles(m, a, "d_x"); }};
 const Kernel<HeadMeta> gradient_of_w_kernel{
-    .name = "gradient_of_w", .description = "d_w = e^T scaled", .build = gradient_of_w, .launch = [](Meta m, Sizes a) {
-      return by_tiles(m, a, "d_w");
-    }};
+    .name = "gradient_of_w",
+    .description = "d_w = e^T scaled",
+    .build = gradient_of_w,
+    .launch = [](Meta m, Sizes a) { return by_tiles(m, a, "d_w"); }};
 
 int main(int argc, char** argv) try {
   const Context context = lesson::open(argc, argv);
@@ -162,20 +185,25 @@ int main(int argc, char** argv) try {
   Buffer labels(context, n * sizeof(int64_t));
   context.copy(labels.data(), y.data(), n * sizeof(int64_t));
   const Tensor label(labels.data(), context.device(), LIGERDSL_I64, {n});
-  lesson::Array x_(context, {n, h}, x), w_(context, {v, h}, w), e_(context, {n, v}), anchor_(context, {n});
-  lesson::Array sums_(context, {ceil_div(v, meta.block_n), n}), loss_(context, {n}), factor_(context, {n});
+  lesson::Array x_(context, {n, h}, x), w_(context, {v, h}, w), e_(context, {n, v}),
+      anchor_(context, {n});
+  lesson::Array sums_(context, {ceil_div(v, meta.block_n), n}), loss_(context, {n}),
+      factor_(context, {n});
   lesson::Array scaled_(context, {n, h}), d_x_(context, {n, h}), d_w_(context, {v, h});
 
-  const NamedArg arg_x{"x", x_.tensor()}, arg_w{"w", w_.tensor()}, arg_e{"e", e_.tensor()}, arg_label{"label", label};
+  const NamedArg arg_x{"x", x_.tensor()}, arg_w{"w", w_.tensor()}, arg_e{"e", e_.tensor()},
+      arg_label{"label", label};
   const NamedArg arg_anchor{"anchor", anchor_.tensor()}, arg_sums{"sums", sums_.tensor()},
       arg_factor{"factor", factor_.tensor()};
   const NamedArg arg_scaled{"scaled", scaled_.tensor()};
-  KernelLauncher make_anchors(context, anchors_kernel), make_exponentials(context, exponentials_kernel);
+  KernelLauncher make_anchors(context, anchors_kernel),
+      make_exponentials(context, exponentials_kernel);
   KernelLauncher finish_rows(context, rows_kernel), make_d_x(context, gradient_of_x_kernel),
       make_d_w(context, gradient_of_w_kernel);
   make_anchors(meta, {arg_anchor, arg_x, arg_w, arg_label});
   make_exponentials(meta, {arg_e, arg_sums, arg_x, arg_w, arg_anchor, arg_label});
-  finish_rows(meta, {{"loss", loss_.tensor()}, arg_factor, arg_scaled, arg_e, arg_sums, arg_x, arg_label});
+  finish_rows(
+      meta, {{"loss", loss_.tensor()}, arg_factor, arg_scaled, arg_e, arg_sums, arg_x, arg_label});
   make_d_x(meta, {{"d_x", d_x_.tensor()}, arg_e, arg_w, arg_factor});
   make_d_w(meta, {{"d_w", d_w_.tensor()}, arg_e, arg_scaled});
 

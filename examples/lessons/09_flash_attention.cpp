@@ -3,7 +3,8 @@
 // the current softmax, masks only at the edges. It is a shared object for the `ligerdsl` command.
 // docs/tutorial/09-flash-attention.md explains each step. Time one with
 //
-//   ligerdsl bench --load liblesson_09_flash_attention.so attention_edges o=32x4096x128 q=32x4096x128 k=32x4096x128 v=32x4096x128
+//   ligerdsl bench --load liblesson_09_flash_attention.so attention_edges ...
+//     o=32x4096x128 q=32x4096x128 k=32x4096x128 v=32x4096x128
 //       scale=0.088 --device cuda:0
 //
 // o[h, i] = sum_j p_ij v[h, j], p_ij = e^(scale q[h, i] . k[h, j] - lse_i), over the keys j <= i
@@ -48,14 +49,19 @@ struct Block {
         value(heads("v")),
         scale(k.scalar("scale", f32) * 1.4426950408889634f),
         head(k.program_id(1)) {
-    number = cdiv(q.dim(1), m.queries).to(i32) - 1 - k.program_id(0);  // blocks that see most keys first
+    number =
+        cdiv(q.dim(1), m.queries).to(i32) - 1 - k.program_id(0);  // blocks that see most keys first
   }
   View heads(const char* name) const { return k.view(name, m.type, {dyn, dyn, m.dim}); }
-  Partition rows(const View& view, int64_t count) const { return view.partition({squeeze, count, m.dim}); }
+  Partition rows(const View& view, int64_t count) const {
+    return view.partition({squeeze, count, m.dim});
+  }
 
   Tile queries() const { return rows(q, m.queries).load({head, number, 0}); }
   Tile values(const Scalar& j) const { return rows(value, m.keys).load({head, j, 0}); }
-  Scalar blocks_seen() const { return cdiv(min(q.dim(1), (number.to(i64) + 1) * m.queries), m.keys); }
+  Scalar blocks_seen() const {
+    return cdiv(min(q.dim(1), (number.to(i64) + 1) * m.queries), m.keys);
+  }
   Tile scores(const Scalar& j, const Tile& queries) const {
     const Tile keys = rows(key, m.keys).load({head, j, 0});
     return dot(queries, keys.permute({1, 0}), k.zeros({m.queries, m.keys}, f32)) * scale;
@@ -69,7 +75,8 @@ struct Block {
   }
   // The same, but only for blocks that may contain such keys.
   Tile seen_at_edge(const Scalar& j, const Tile& s) const {
-    return k.if_((j + 1) * m.keys > number.to(i64) * m.queries, [&] { return seen(j, s); }, [&] { return s; });
+    return k.if_((j + 1) * m.keys > number.to(i64) * m.queries, [&] { return seen(j, s); },
+                 [&] { return s; });
   }
   Tile nothing() const { return k.full({m.queries}, -INFINITY, f32); }
   Tile zeros() const { return k.zeros({m.queries}, f32); }
@@ -97,15 +104,16 @@ void two_passes(KernelBuilder& k, const Meta& m) {
   const Block b(k, m);
   const Tile queries = b.queries();
   const Scalar zero = k.constant(0, i64), one = k.constant(1, i64);
-  auto [top] = k.for_range(zero, b.blocks_seen(), one, pipelined(1), carry(b.nothing()), [&](Scalar j, Tile top) {
-    return carry(max(top, reduce_max(b.seen(j, b.scores(j, queries)), 1)));
-  });
-  auto [sum, weighted] =
-      k.for_range(zero, b.blocks_seen(), one, pipelined(1), carry(b.zeros(), b.no_values()),
-                  [&](Scalar j, Tile sum, Tile weighted) {
-                    const Tile p = fast_exp2(b.seen(j, b.scores(j, queries)) - top.expand_dims(1));
-                    return carry(sum + ligerdsl::sum(p, 1), dot(p.to(m.type), b.values(j), weighted));
-                  });
+  auto [top] = k.for_range(zero, b.blocks_seen(), one, pipelined(1), carry(b.nothing()),
+                           [&](Scalar j, Tile top) {
+                             return carry(max(top, reduce_max(b.seen(j, b.scores(j, queries)), 1)));
+                           });
+  auto [sum, weighted] = k.for_range(
+      zero, b.blocks_seen(), one, pipelined(1), carry(b.zeros(), b.no_values()),
+      [&](Scalar j, Tile sum, Tile weighted) {
+        const Tile p = fast_exp2(b.seen(j, b.scores(j, queries)) - top.expand_dims(1));
+        return carry(sum + ligerdsl::sum(p, 1), dot(p.to(m.type), b.values(j), weighted));
+      });
   b.store(weighted, sum);
 }
 
@@ -114,13 +122,15 @@ void two_passes(KernelBuilder& k, const Meta& m) {
 void online(KernelBuilder& k, const Meta& m, int stages) {
   const Block b(k, m);
   const Tile queries = b.queries();
-  auto [top, sum, weighted] =
-      k.for_range(k.constant(0, i64), b.blocks_seen(), k.constant(1, i64), pipelined(stages),
-                  carry(b.nothing(), b.zeros(), b.no_values()), [&](Scalar j, Tile top, Tile sum, Tile weighted) {
-                    const Step step(b.seen(j, b.scores(j, queries)), top, sum);
-                    return carry(step.top, step.sum,
-                                 dot(step.weights.to(m.type), b.values(j), weighted * step.faded.expand_dims(1)));
-                  });
+  auto [top, sum, weighted] = k.for_range(
+      k.constant(0, i64), b.blocks_seen(), k.constant(1, i64), pipelined(stages),
+      carry(b.nothing(), b.zeros(), b.no_values()),
+      [&](Scalar j, Tile top, Tile sum, Tile weighted) {
+        const Step step(b.seen(j, b.scores(j, queries)), top, sum);
+        return carry(
+            step.top, step.sum,
+            dot(step.weights.to(m.type), b.values(j), weighted * step.faded.expand_dims(1)));
+      });
   b.store(weighted, sum);
 }
 
@@ -132,7 +142,8 @@ void ahead(KernelBuilder& k, const Meta& m, bool branch) {
   const Block b(k, m);
   const Scalar zero = k.constant(0, i64);
   auto [top, sum, weighted, last] = k.for_range(
-      zero, b.blocks_seen() + 1, k.constant(1, i64), {.num_stages = static_cast<int>(m.stages), .tensor_copies = true},
+      zero, b.blocks_seen() + 1, k.constant(1, i64),
+      {.num_stages = static_cast<int>(m.stages), .tensor_copies = true},
       carry(b.nothing(), b.zeros(), b.no_values(), k.zeros({m.queries, m.keys}, m.type)),
       [&](Scalar j, Tile top, Tile sum, Tile weighted, Tile before) {
         // The load of the queries is in the loop, so the compiler copies them once to shared
@@ -151,22 +162,27 @@ Launch launch(const Meta& m, const LaunchArguments& a) {
           .no_alias = true};
 }
 
-Kernel<Meta> rung(const char* name, const char* description, void (*build)(KernelBuilder&, const Meta&)) {
+Kernel<Meta> rung(const char* name, const char* description,
+                  void (*build)(KernelBuilder&, const Meta&)) {
   return {.name = name, .description = description, .build = build, .launch = launch};
 }
 
 }  // namespace
 
-const Kernel<Meta> attention_two_passes = rung("attention_two_passes", "attention, scores made twice", two_passes);
+const Kernel<Meta> attention_two_passes =
+    rung("attention_two_passes", "attention, scores made twice", two_passes);
 const Kernel<Meta> attention_online =
-    rung("attention_online", "attention in one pass", [](KernelBuilder& k, const Meta& m) { online(k, m, 1); });
+    rung("attention_online", "attention in one pass",
+         [](KernelBuilder& k, const Meta& m) { online(k, m, 1); });
 const Kernel<Meta> attention_in_flight =
     rung("attention_in_flight", "attention, the next keys in flight",
          [](KernelBuilder& k, const Meta& m) { online(k, m, static_cast<int>(m.stages)); });
-const Kernel<Meta> attention_ahead = rung("attention_ahead", "attention, next scores during the softmax",
-                                          [](KernelBuilder& k, const Meta& m) { ahead(k, m, false); });
-const Kernel<Meta> attention_edges = rung("attention_edges", "attention, masks only where they count",
-                                          [](KernelBuilder& k, const Meta& m) { ahead(k, m, true); });
+const Kernel<Meta> attention_ahead =
+    rung("attention_ahead", "attention, next scores during the softmax",
+         [](KernelBuilder& k, const Meta& m) { ahead(k, m, false); });
+const Kernel<Meta> attention_edges =
+    rung("attention_edges", "attention, masks only where they count",
+         [](KernelBuilder& k, const Meta& m) { ahead(k, m, true); });
 
 LIGERDSL_REGISTER_KERNEL(attention_two_passes);
 LIGERDSL_REGISTER_KERNEL(attention_online);

@@ -13,7 +13,8 @@ namespace lesson {
 // Opens a context: a device and everything compiled for it. "--device cuda:N" on the command line
 // selects a GPU; the default is the CPU.
 inline ligerdsl::Context open(int argc, char** argv) {
-  if (argc == 3 && std::string(argv[1]) == "--device" && std::string(argv[2]).starts_with("cuda:")) {
+  if (argc == 3 && std::string(argv[1]) == "--device" &&
+      std::string(argv[2]).starts_with("cuda:")) {
     return ligerdsl::Context::cuda(std::stoi(argv[2] + 5));
   }
   return ligerdsl::Context::cpu();
@@ -27,7 +28,8 @@ class Array {
     memory_ = ligerdsl::Buffer(context, size_ * sizeof(float));
     tensor_ = ligerdsl::Tensor(memory_.data(), context.device(), LIGERDSL_F32, std::move(shape));
   }
-  Array(const ligerdsl::Context& context, std::vector<int64_t> shape, const std::vector<float>& values)
+  Array(const ligerdsl::Context& context, std::vector<int64_t> shape,
+        const std::vector<float>& values)
       : Array(context, std::move(shape)) {
     context.copy(memory_.data(), values.data(), values.size() * sizeof(float));
   }
@@ -51,13 +53,15 @@ class Array {
 // Reproducible values between -2 and 2.
 inline std::vector<float> some_values(size_t count, unsigned seed) {
   std::vector<float> out(count);
-  for (float& v : out) v = static_cast<float>((seed = seed * 1664525u + 1013904223u) >> 8) / (1 << 22) - 2.0f;
+  for (float& v : out)
+    v = static_cast<float>((seed = seed * 1664525u + 1013904223u) >> 8) / (1 << 22) - 2.0f;
   return out;
 }
 
 // Prints the largest error relative to the largest expected value; returns true if it is within the
 // limit.
-inline bool report(const char* what, const std::vector<float>& got, const std::vector<double>& expected, double limit) {
+inline bool report(const char* what, const std::vector<float>& got,
+                   const std::vector<double>& expected, double limit) {
   double worst = 0, largest = 0;
   for (double e : expected) largest = std::fmax(largest, std::fabs(e));
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -65,8 +69,8 @@ inline bool report(const char* what, const std::vector<float>& got, const std::v
     if (!(error <= worst)) worst = error;  // also takes a NaN
   }
   bool right = worst <= limit * largest;
-  std::printf("%-10s error %.1e of the largest value, allowed %.0e: %s\n", what, worst / largest, limit,
-              right ? "ok" : "WRONG");
+  std::printf("%-10s error %.1e of the largest value, allowed %.0e: %s\n", what, worst / largest,
+              limit, right ? "ok" : "WRONG");
   return right;
 }
 

@@ -37,7 +37,8 @@ Attention::Attention(const ModelConfig& c, Ops& ops)
 Ops::Heads Attention::heads(int64_t batch, const Tensor& qkv) const {
   const int64_t width = config_.head_dim(), row = config_.qkv_width();
   auto part = [&](int64_t first, int64_t count) {
-    return qkv.strided({batch, config_.context, count, width}, {config_.context * row, row, width, 1}, first * width);
+    return qkv.strided({batch, config_.context, count, width},
+                       {config_.context * row, row, width, 1}, first * width);
   };
   const int64_t keys = config_.heads, values = keys + config_.kv_heads;
   return {part(0, config_.heads), part(keys, config_.kv_heads), part(values, config_.kv_heads)};
@@ -48,13 +49,14 @@ void Attention::rope(int64_t batch, const Tensor& qkv, bool inverse) {
   ops_.rope(turned.q, turned.k, cos_, sin_, inverse);
 }
 
-void Attention::forward(int64_t batch, const Tensor& attended, const Tensor& qkv, const Tensor& kept) {
+void Attention::forward(int64_t batch, const Tensor& attended, const Tensor& qkv,
+                        const Tensor& kept) {
   rope(batch, qkv, false);
   attend(batch, attended, qkv, kept);
 }
 
-void Attention::backward(int64_t batch, const Tensor& d_qkv, const Tensor& d_attended, const Tensor& attended,
-                         const Tensor& qkv, const Tensor& kept) {
+void Attention::backward(int64_t batch, const Tensor& d_qkv, const Tensor& d_attended,
+                         const Tensor& attended, const Tensor& qkv, const Tensor& kept) {
   attend_backward(batch, d_qkv, d_attended, attended, qkv, kept);
   rope(batch, d_qkv, true);
 }
@@ -66,17 +68,20 @@ class FusedAttention : public Attention {
   FusedAttention(const ModelConfig& config, int64_t largest_batch, Ops& ops)
       : Attention(config, ops), largest_batch_(largest_batch) {}
 
-  Tensor make_kept() override { return ops_.allocate(Type::f32, {largest_batch_, config_.heads, config_.context}); }
+  Tensor make_kept() override {
+    return ops_.allocate(Type::f32, {largest_batch_, config_.heads, config_.context});
+  }
 
  private:
-  void attend(int64_t batch, const Tensor& attended, const Tensor& qkv, const Tensor& kept) override {
+  void attend(int64_t batch, const Tensor& attended, const Tensor& qkv,
+              const Tensor& kept) override {
     ops_.attention(outputs(batch, attended), kept.rows(batch), heads(batch, qkv), scale_);
   }
 
-  void attend_backward(int64_t batch, const Tensor& d_qkv, const Tensor& d_attended, const Tensor& attended,
-                       const Tensor& qkv, const Tensor& kept) override {
-    ops_.attention_backward(heads(batch, d_qkv), outputs(batch, d_attended), outputs(batch, attended), kept.rows(batch),
-                            heads(batch, qkv), scale_);
+  void attend_backward(int64_t batch, const Tensor& d_qkv, const Tensor& d_attended,
+                       const Tensor& attended, const Tensor& qkv, const Tensor& kept) override {
+    ops_.attention_backward(heads(batch, d_qkv), outputs(batch, d_attended),
+                            outputs(batch, attended), kept.rows(batch), heads(batch, qkv), scale_);
   }
 
   Tensor outputs(int64_t batch, const Tensor& attended) const {
@@ -88,7 +93,8 @@ class FusedAttention : public Attention {
 
 }  // namespace
 
-std::unique_ptr<Attention> make_fused_attention(const ModelConfig& config, int64_t largest_batch, Ops& ops) {
+std::unique_ptr<Attention> make_fused_attention(const ModelConfig& config, int64_t largest_batch,
+                                                Ops& ops) {
   return std::make_unique<FusedAttention>(config, largest_batch, ops);
 }
 

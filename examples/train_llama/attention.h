@@ -1,4 +1,5 @@
-// Causal attention with rotary positions. Each key and value head serves heads / kv_heads query heads.
+// Causal attention with rotary positions. Each key and value head serves heads / kv_heads query
+// heads.
 #pragma once
 
 #include <memory>
@@ -27,15 +28,16 @@ class Attention {
   // context, width].
   void forward(int64_t batch, const Tensor& attended, const Tensor& qkv, const Tensor& kept);
   // attended, qkv and kept must be unchanged since the forward pass.
-  void backward(int64_t batch, const Tensor& d_qkv, const Tensor& d_attended, const Tensor& attended, const Tensor& qkv,
-                const Tensor& kept);
+  void backward(int64_t batch, const Tensor& d_qkv, const Tensor& d_attended,
+                const Tensor& attended, const Tensor& qkv, const Tensor& kept);
 
  protected:
   Attention(const ModelConfig& config, Ops& ops);
   // Applies attention to rotated queries and keys.
-  virtual void attend(int64_t batch, const Tensor& attended, const Tensor& qkv, const Tensor& kept) = 0;
-  virtual void attend_backward(int64_t batch, const Tensor& d_qkv, const Tensor& d_attended, const Tensor& attended,
-                               const Tensor& qkv, const Tensor& kept) = 0;
+  virtual void attend(int64_t batch, const Tensor& attended, const Tensor& qkv,
+                      const Tensor& kept) = 0;
+  virtual void attend_backward(int64_t batch, const Tensor& d_qkv, const Tensor& d_attended,
+                               const Tensor& attended, const Tensor& qkv, const Tensor& kept) = 0;
   // Returns queries, keys and values of qkv as [batch, context, heads, head_dim].
   Ops::Heads heads(int64_t batch, const Tensor& qkv) const;
 
@@ -50,12 +52,14 @@ class Attention {
 };
 
 // Uses the library's operation: a layer saves the lse of each query, and stores no scores.
-std::unique_ptr<Attention> make_fused_attention(const ModelConfig& config, int64_t largest_batch, Ops& ops);
+std::unique_ptr<Attention> make_fused_attention(const ModelConfig& config, int64_t largest_batch,
+                                                Ops& ops);
 
 // Uses matmuls: scores, softmax, weighted values. score_bytes limits the scores in memory; a
 // backward pass recomputes them and needs less than twice the limit. 0: no limit, and layers save
 // their probabilities.
-std::unique_ptr<Attention> make_product_attention(const ModelConfig& config, int64_t largest_batch, int64_t score_bytes,
-                                                  Type type, Ops& ops, Matmul& matmul);
+std::unique_ptr<Attention> make_product_attention(const ModelConfig& config, int64_t largest_batch,
+                                                  int64_t score_bytes, Type type, Ops& ops,
+                                                  Matmul& matmul);
 
 }  // namespace train

@@ -8,19 +8,21 @@
 namespace train {
 namespace {
 
-constexpr int64_t kAlign = 64;  // queries per block are a multiple of this, so that rows of scores are aligned
+constexpr int64_t kAlign =
+    64;  // queries per block are a multiple of this, so that rows of scores are aligned
 
 // Returns the number of queries of one sequence whose scores fit in `bytes`. A long sequence has at
 // least two blocks, because the first one has half the keys.
 int64_t queries_of(int64_t context, int64_t bytes_of_query, int64_t bytes) {
   const int64_t half = (context / 2 + kAlign - 1) / kAlign * kAlign, room = bytes / bytes_of_query;
-  return std::clamp<int64_t>(room >= kAlign ? room / kAlign * kAlign : room, 1, std::min(half, context));
+  return std::clamp<int64_t>(room >= kAlign ? room / kAlign * kAlign : room, 1,
+                             std::min(half, context));
 }
 
 class ProductAttention : public Attention {
  public:
-  ProductAttention(const ModelConfig& config, int64_t largest_batch, int64_t score_bytes, Type type, Ops& ops,
-                   Matmul& matmul);
+  ProductAttention(const ModelConfig& config, int64_t largest_batch, int64_t score_bytes, Type type,
+                   Ops& ops, Matmul& matmul);
   Tensor make_kept() override;
 
  private:
@@ -28,14 +30,16 @@ class ProductAttention : public Attention {
     int64_t sequence, sequences, query, queries;  // first sequence and query, and their numbers
     int64_t keys() const { return query + queries; }
   };
-  void attend(int64_t batch, const Tensor& attended, const Tensor& qkv, const Tensor& kept) override;
-  void attend_backward(int64_t batch, const Tensor& d_qkv, const Tensor& d_attended, const Tensor& attended,
-                       const Tensor& qkv, const Tensor& kept) override;
+  void attend(int64_t batch, const Tensor& attended, const Tensor& qkv,
+              const Tensor& kept) override;
+  void attend_backward(int64_t batch, const Tensor& d_qkv, const Tensor& d_attended,
+                       const Tensor& attended, const Tensor& qkv, const Tensor& kept) override;
   template <class Body>
   void for_each_block(int64_t batch, Body body) const;
   Matrix of_heads(const Tensor& x, const Block& block, int64_t position, int64_t head, int64_t step,
                   bool transposed = false) const;
-  Matrix of_scores(const Tensor& scores, const Block& block, int64_t group, bool transposed = false) const;
+  Matrix of_scores(const Tensor& scores, const Block& block, int64_t group,
+                   bool transposed = false) const;
   Tensor scores(const Tensor& memory, const Block& block) const;
   void make_probabilities(const Block& block, const Tensor& qkv, const Tensor& probabilities);
 
@@ -48,8 +52,8 @@ class ProductAttention : public Attention {
   Tensor scores_, d_scores_;
 };
 
-ProductAttention::ProductAttention(const ModelConfig& c, int64_t largest_batch, int64_t score_bytes, Type type,
-                                   Ops& ops, Matmul& matmul)
+ProductAttention::ProductAttention(const ModelConfig& c, int64_t largest_batch, int64_t score_bytes,
+                                   Type type, Ops& ops, Matmul& matmul)
     : Attention(c, ops),
       batch_(largest_batch),
       type_(type),
@@ -68,7 +72,8 @@ ProductAttention::ProductAttention(const ModelConfig& c, int64_t largest_batch, 
 }
 
 Tensor ProductAttention::make_kept() {
-  return keep_ ? ops_.allocate(type_, {batch_ * config_.heads, config_.context, config_.context}) : Tensor();
+  return keep_ ? ops_.allocate(type_, {batch_ * config_.heads, config_.context, config_.context})
+               : Tensor();
 }
 
 // Starts with the last queries of a sequence: they set the gradient of keys and values, and earlier
@@ -84,8 +89,8 @@ void ProductAttention::for_each_block(int64_t batch, Body body) const {
 
 // Returns matrices of head_dim columns, one for each sequence of the block and every `step`-th head
 // of x from `head` on. Row 0 is that of `position`.
-Matrix ProductAttention::of_heads(const Tensor& x, const Block& b, int64_t position, int64_t head, int64_t step,
-                                  bool transposed) const {
+Matrix ProductAttention::of_heads(const Tensor& x, const Block& b, int64_t position, int64_t head,
+                                  int64_t step, bool transposed) const {
   const int64_t row = x.shape[1], width = config_.head_dim();
   return {x.view({1}, (b.sequence * config_.context + position) * row + head * width).data,
           type_,
@@ -97,38 +102,48 @@ Matrix ProductAttention::of_heads(const Tensor& x, const Block& b, int64_t posit
 
 // Pairs query heads g, g + group, ... with key heads 0, 1, ... in one batch: [queries, keys] for
 // each.
-Matrix ProductAttention::of_scores(const Tensor& scores, const Block& b, int64_t g, bool transposed) const {
+Matrix ProductAttention::of_scores(const Tensor& scores, const Block& b, int64_t g,
+                                   bool transposed) const {
   const int64_t size = b.queries * b.keys();
-  return {scores.view({1}, g * size).data, type_, b.keys(), transposed, config_.heads * size, group_ * size};
+  return {scores.view({1}, g * size).data,
+          type_,
+          b.keys(),
+          transposed,
+          config_.heads * size,
+          group_ * size};
 }
 
 Tensor ProductAttention::scores(const Tensor& memory, const Block& b) const {
   return memory.view({b.sequences * config_.heads, b.queries, b.keys()});
 }
 
-void ProductAttention::make_probabilities(const Block& b, const Tensor& qkv, const Tensor& probabilities) {
+void ProductAttention::make_probabilities(const Block& b, const Tensor& qkv,
+                                          const Tensor& probabilities) {
   const Matrix keys = of_heads(qkv, b, 0, config_.heads, 1, true);
   for (int64_t g = 0; g < group_; ++g) {
-    matmul_.multiply_batch(b.sequences, config_.kv_heads, b.queries, b.keys(), config_.head_dim(), 1,
-                           of_heads(qkv, b, b.query, g, group_), keys, 0, of_scores(probabilities, b, g));
+    matmul_.multiply_batch(b.sequences, config_.kv_heads, b.queries, b.keys(), config_.head_dim(),
+                           1, of_heads(qkv, b, b.query, g, group_), keys, 0,
+                           of_scores(probabilities, b, g));
   }
   ops_.causal_softmax(scores(probabilities, b), scale_);
 }
 
-void ProductAttention::attend(int64_t batch, const Tensor& attended, const Tensor& qkv, const Tensor& kept) {
+void ProductAttention::attend(int64_t batch, const Tensor& attended, const Tensor& qkv,
+                              const Tensor& kept) {
   const Tensor& p = keep_ ? kept : scores_;
   for_each_block(batch, [&](const Block& b) {
     make_probabilities(b, qkv, p);
     const Matrix values = of_heads(qkv, b, 0, config_.heads + config_.kv_heads, 1);
     for (int64_t g = 0; g < group_; ++g) {
-      matmul_.multiply_batch(b.sequences, config_.kv_heads, b.queries, config_.head_dim(), b.keys(), 1,
-                             of_scores(p, b, g), values, 0, of_heads(attended, b, b.query, g, group_));
+      matmul_.multiply_batch(b.sequences, config_.kv_heads, b.queries, config_.head_dim(), b.keys(),
+                             1, of_scores(p, b, g), values, 0,
+                             of_heads(attended, b, b.query, g, group_));
     }
   });
 }
 
-void ProductAttention::attend_backward(int64_t batch, const Tensor& d_qkv, const Tensor& d_attended, const Tensor&,
-                                       const Tensor& qkv, const Tensor& kept) {
+void ProductAttention::attend_backward(int64_t batch, const Tensor& d_qkv, const Tensor& d_attended,
+                                       const Tensor&, const Tensor& qkv, const Tensor& kept) {
   const Tensor &p = keep_ ? kept : scores_, &dp = d_scores_;
   const int64_t d = config_.head_dim(), nq = config_.heads, nk = config_.kv_heads;
   for_each_block(batch, [&](const Block& b) {
@@ -137,25 +152,27 @@ void ProductAttention::attend_backward(int64_t batch, const Tensor& d_qkv, const
     auto added = [&](int64_t g) { return g > 0 || keys < config_.context ? 1.0f : 0.0f; };
     for (int64_t g = 0; g < group_; ++g) {
       const Matrix d_out = of_heads(d_attended, b, b.query, g, group_);
-      matmul_.multiply_batch(b.sequences, nk, queries, keys, d, 1, d_out, of_heads(qkv, b, 0, nq + nk, 1, true), 0,
-                             of_scores(dp, b, g));
-      matmul_.multiply_batch(b.sequences, nk, keys, d, queries, 1, of_scores(p, b, g, true), d_out, added(g),
-                             of_heads(d_qkv, b, 0, nq + nk, 1));
+      matmul_.multiply_batch(b.sequences, nk, queries, keys, d, 1, d_out,
+                             of_heads(qkv, b, 0, nq + nk, 1, true), 0, of_scores(dp, b, g));
+      matmul_.multiply_batch(b.sequences, nk, keys, d, queries, 1, of_scores(p, b, g, true), d_out,
+                             added(g), of_heads(d_qkv, b, 0, nq + nk, 1));
     }
     ops_.causal_softmax_backward(scores(dp, b), scores(p, b), scale_);
     for (int64_t g = 0; g < group_; ++g) {
-      matmul_.multiply_batch(b.sequences, nk, queries, d, keys, 1, of_scores(dp, b, g), of_heads(qkv, b, 0, nq, 1), 0,
-                             of_heads(d_qkv, b, b.query, g, group_));
+      matmul_.multiply_batch(b.sequences, nk, queries, d, keys, 1, of_scores(dp, b, g),
+                             of_heads(qkv, b, 0, nq, 1), 0, of_heads(d_qkv, b, b.query, g, group_));
       matmul_.multiply_batch(b.sequences, nk, keys, d, queries, 1, of_scores(dp, b, g, true),
-                             of_heads(qkv, b, b.query, g, group_), added(g), of_heads(d_qkv, b, 0, nq, 1));
+                             of_heads(qkv, b, b.query, g, group_), added(g),
+                             of_heads(d_qkv, b, 0, nq, 1));
     }
   });
 }
 
 }  // namespace
 
-std::unique_ptr<Attention> make_product_attention(const ModelConfig& config, int64_t largest_batch, int64_t score_bytes,
-                                                  Type type, Ops& ops, Matmul& matmul) {
+std::unique_ptr<Attention> make_product_attention(const ModelConfig& config, int64_t largest_batch,
+                                                  int64_t score_bytes, Type type, Ops& ops,
+                                                  Matmul& matmul) {
   return std::make_unique<ProductAttention>(config, largest_batch, score_bytes, type, ops, matmul);
 }
 

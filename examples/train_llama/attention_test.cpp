@@ -19,7 +19,8 @@ struct Step {
 };
 
 // Takes one step of `batch` sequences, in a model made for two.
-Step step_of(AttentionKind kind, const ModelConfig& config, int64_t batch, const MemoryPlan& memory) {
+Step step_of(AttentionKind kind, const ModelConfig& config, int64_t batch,
+             const MemoryPlan& memory) {
   Ops ops("cpu", 2);
   const std::unique_ptr<Matmul> matmul = make_matmul(ops, Products::library, 2);
   Model model(config, 2, ops, *matmul, kind, memory);
@@ -38,7 +39,8 @@ void expect_equal_steps(ModelConfig config, int64_t batch, const MemoryPlan& mem
   const Step fused = step_of(AttentionKind::fused, config, batch, memory),
              products = step_of(AttentionKind::products, config, batch, memory);
   EXPECT_NEAR(fused.loss, products.loss, 1e-6 * std::abs(products.loss));
-  const Comparison c = compare("", "", "", fused.gradients, products.gradients, Gate{1e-5, 0, true});
+  const Comparison c =
+      compare("", "", "", fused.gradients, products.gradients, Gate{1e-5, 0, true});
   EXPECT_TRUE(c.passed()) << c.error;
   EXPECT_LT(fused.bytes, products.bytes);
 }

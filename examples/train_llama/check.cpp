@@ -22,8 +22,9 @@ double finite_or_worst(double x) {
 
 }  // namespace
 
-Comparison compare(std::string name, std::string output, std::string shape, const std::vector<double>& got,
-                   const std::vector<double>& expected, Gate gate, int64_t row) {
+Comparison compare(std::string name, std::string output, std::string shape,
+                   const std::vector<double>& got, const std::vector<double>& expected, Gate gate,
+                   int64_t row) {
   Comparison c{std::move(name), std::move(output), std::move(shape)};
   if (gate.normwise) {
     oracle::Array difference(got.size());
@@ -43,7 +44,9 @@ Comparison compare(std::string name, std::string output, std::string shape, cons
       double error = finite_or_worst(std::abs(got[start + j] - expected[start + j]));
       c.error = std::max(c.error, error / scale);
       const double allowed = gate.atol * scale + gate.rtol * std::abs(expected[start + j]);
-      if (error > 0) c.of_gate = std::max(c.of_gate, finite_or_worst(error / allowed));  // an exact gate allows 0
+      if (error > 0)
+        c.of_gate =
+            std::max(c.of_gate, finite_or_worst(error / allowed));  // an exact gate allows 0
     }
   }
   const bool exact = gate.rtol == 0 && gate.atol == 0;
@@ -112,12 +115,13 @@ std::vector<Comparison> missing_checks(std::span<const Ops::Operation> operation
 }
 
 bool print_comparisons(const std::vector<Comparison>& comparisons) {
-  say("{:<40} {:<12} {:<20} {:>10}  {:<15} {:>8}\n", "", "output", "shape", "error", "gate", "of gate");
+  say("{:<40} {:<12} {:<20} {:>10}  {:<15} {:>8}\n", "", "output", "shape", "error", "gate",
+      "of gate");
   bool all = true;
   for (const Comparison& c : comparisons) {
     std::string name = c.variant.empty() ? c.name : c.name + ", " + c.variant;
-    say("{:<40} {:<12} {:<20} {:>10.2e}  {:<15} {:>7.1f}% {}\n", name, c.output, c.shape, c.error, c.gate,
-        100 * c.of_gate, c.passed() ? "ok" : "FAILED");
+    say("{:<40} {:<12} {:<20} {:>10.2e}  {:<15} {:>7.1f}% {}\n", name, c.output, c.shape, c.error,
+        c.gate, 100 * c.of_gate, c.passed() ? "ok" : "FAILED");
     all = all && c.passed();
   }
   return all;

@@ -24,8 +24,8 @@ int64_t position_in(int64_t plane, int64_t position) {
 
 // Rotates queries and keys of the model's qkv rows forward and back; values must stay unchanged.
 void rope(CheckTable& t, const RopeCase& rope) {
-  const int64_t d = t.c.head_dim(), row = t.c.qkv_width(), heads = t.c.heads, kv_heads = t.c.kv_heads,
-                positions = t.c.context;
+  const int64_t d = t.c.head_dim(), row = t.c.qkv_width(), heads = t.c.heads,
+                kv_heads = t.c.kv_heads, positions = t.c.context;
   const bool planes = rope.layout.kind == RopeLayout::multimodal;
   const auto& sections = rope.layout.sections;
   const int64_t rotated = rope.layout.rotated ? rope.layout.rotated : d, half = rotated / 2;
@@ -51,16 +51,20 @@ void rope(CheckTable& t, const RopeCase& rope) {
 
   auto qkv = t.random({t.rows, row});
   auto part = [&](int64_t first, int64_t count) {
-    return qkv.tensor.strided({t.batch, positions, count, d}, {positions * row, row, d, 1}, first * d);
+    return qkv.tensor.strided({t.batch, positions, count, d}, {positions * row, row, d, 1},
+                              first * d);
   };
-  oracle::Rotation turn{heads + kv_heads, d, rotated, rope.layout.kind == RopeLayout::interleaved,
-                        [&](int64_t position, int64_t pair) {
-                          int64_t plane = !planes || pair < sections[0] ? 0 : pair < sections[0] + sections[1] ? 1 : 2;
-                          return angle(plane, position, pair);
-                        }};
+  oracle::Rotation rotation{heads + kv_heads, d, rotated,
+                            rope.layout.kind == RopeLayout::interleaved,
+                            [&](int64_t position, int64_t pair) {
+                              int64_t plane = !planes || pair < sections[0]      ? 0
+                                              : pair < sections[0] + sections[1] ? 1
+                                                                                 : 2;
+                              return angle(plane, position, pair);
+                            }};
   for (bool inverse : {false, true}) {
     Array expected = fetch(t.ops, qkv.tensor);
-    oracle::rotate(expected, t.batch, positions, row, turn, inverse ? -1 : 1);
+    oracle::rotate(expected, t.batch, positions, row, rotation, inverse ? -1 : 1);
     t.ops.rope(part(0, heads), part(heads, kv_heads), cos, sin, inverse, rope.layout);
     t.variant(fmt::format("{}{}", rope.name, inverse ? ", inverse" : ""));
     t.add("q_out k_out", qkv.tensor, expected, t.elementwise);
@@ -80,20 +84,23 @@ void ropes(CheckTable& t) {
 void softmax(CheckTable& t) {
   const int64_t width = t.c.context, matrices = t.batch * t.c.heads;
   const double scale = 1 / std::sqrt(static_cast<double>(t.c.head_dim()));
-  auto x = t.random({matrices, width, width}, t.type, 0, 3), dy = t.random({matrices, width, width});
+  auto x = t.random({matrices, width, width}, t.type, 0, 3),
+       dy = t.random({matrices, width, width});
   t.ops.causal_softmax(x.tensor, scale);
   t.add("y", x.tensor, oracle::causal_softmax(x.values, width, scale), t.elementwise);
-  const Array expected = oracle::causal_softmax_backward(dy.values, fetch(t.ops, x.tensor), width, scale);
+  const Array expected =
+      oracle::causal_softmax_backward(dy.values, fetch(t.ops, x.tensor), width, scale);
   t.ops.causal_softmax_backward(dy.tensor, x.tensor, scale);
   t.add("d_x", dy.tensor, expected, t.probability);
 }
 
 // The model's heads, in rows that hold queries, keys and values.
 void attention(CheckTable& t) {
-  const int64_t d = t.c.head_dim(), row = t.c.qkv_width(), heads = t.c.heads, kv_heads = t.c.kv_heads,
-                tokens = t.c.context;
+  const int64_t d = t.c.head_dim(), row = t.c.qkv_width(), heads = t.c.heads,
+                kv_heads = t.c.kv_heads, tokens = t.c.context;
   const double scale = 1 / std::sqrt(static_cast<double>(d));
-  const Gate products{t.type == Type::bf16 ? 1e-2 : 1e-5, 0, true};  // weights are rounded before the matmul
+  const Gate products{t.type == Type::bf16 ? 1e-2 : 1e-5, 0,
+                      true};  // weights are rounded before the matmul
   const auto parts = [&](const Tensor& all) {
     const auto part = [&](int64_t first, int64_t count) {
       return all.strided({t.batch, tokens, count, d}, {tokens * row, row, d, 1}, first * d);
@@ -104,17 +111,19 @@ void attention(CheckTable& t) {
   const auto columns = [&](const Array& all, int64_t first, int64_t count) {
     Array out;
     for (int64_t r = 0; r < t.rows; ++r)
-      out.insert(out.end(), all.begin() + r * row + first * d, all.begin() + r * row + (first + count) * d);
+      out.insert(out.end(), all.begin() + r * row + first * d,
+                 all.begin() + r * row + (first + count) * d);
     return out;
   };
   const auto each = [&](const Array& all) {
-    return std::array{columns(all, 0, heads), columns(all, heads, kv_heads), columns(all, heads + kv_heads, kv_heads)};
+    return std::array{columns(all, 0, heads), columns(all, heads, kv_heads),
+                      columns(all, heads + kv_heads, kv_heads)};
   };
   const oracle::Heads shape{t.batch, tokens, heads, kv_heads, d, scale};
   const auto [q, k, v] = each(qkv.values);
   const oracle::Attention expected = oracle::attention(q, k, v, shape);
-  Tensor o = t.ops.allocate(t.type, {t.batch, tokens, heads, d}), lse = t.f32({t.batch, heads, tokens}),
-         d_qkv = t.like(qkv.tensor);
+  Tensor o = t.ops.allocate(t.type, {t.batch, tokens, heads, d}),
+         lse = t.f32({t.batch, heads, tokens}), d_qkv = t.like(qkv.tensor);
   t.ops.attention(o, lse, parts(qkv.tensor), scale);
   t.add("o", o, expected.o, products);
   t.add("lse", lse, expected.lse, t.f32_elementwise);

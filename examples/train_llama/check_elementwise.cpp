@@ -19,9 +19,10 @@ void embedding(CheckTable& t) {
   for (int64_t i = 0; i < t.rows; ++i) places.push_back(i % positions);
   Tensor dpositions = t.f32({positions, width});
   t.ops.embedding_backward(dtable, dout.tensor, ids.tensor, dpositions);
-  t.add("d_weight", dtable, oracle::embedding_backward(dout.values, ids.values, vocab, width), t.reduction);
-  t.add("d_position_weight", dpositions, oracle::embedding_backward(dout.values, places, positions, width),
+  t.add("d_weight", dtable, oracle::embedding_backward(dout.values, ids.values, vocab, width),
         t.reduction);
+  t.add("d_position_weight", dpositions,
+        oracle::embedding_backward(dout.values, places, positions, width), t.reduction);
 }
 
 // Operands in both orders; results are added to old values.
@@ -30,13 +31,14 @@ void products(CheckTable& t) {
   auto c = t.random({m, n}, Type::f32);
   for (const bool ta : {false, true})
     for (const bool tb : {false, true}) {
-      const auto a = ta ? t.random({k, m}) : t.random({m, k}), b = tb ? t.random({n, k}) : t.random({k, n});
+      const auto a = ta ? t.random({k, m}) : t.random({m, k}),
+                 b = tb ? t.random({n, k}) : t.random({k, n});
       Array expected = c.values;
       for (int64_t i = 0; i < m; ++i)
         for (int64_t at = 0; at < k; ++at)
           for (int64_t j = 0; j < n; ++j)
-            expected[i * n + j] +=
-                0.5 * a.values[ta ? at * m + i : i * k + at] * b.values[tb ? j * k + at : at * n + j];
+            expected[i * n + j] += 0.5 * a.values[ta ? at * m + i : i * k + at] *
+                                   b.values[tb ? j * k + at : at * n + j];
       Tensor out = t.f32({m, n});
       t.ops.upload(out, std::vector<float>(c.values.begin(), c.values.end()).data());
       t.ops.matmul(out, {a.tensor, ta}, {b.tensor, tb}, 0.5f, 1);
@@ -56,8 +58,9 @@ void batched_products(CheckTable& t) {
         for (int64_t i = 0; i < m; ++i)
           for (int64_t at = 0; at < k; ++at)
             for (int64_t j = 0; j < n; ++j)
-              expected[(e * m + i) * n + j] += a.values[e * m * k + (ta ? at * m + i : i * k + at)] *
-                                               b.values[e * k * n + (tb ? j * k + at : at * n + j)];
+              expected[(e * m + i) * n + j] +=
+                  a.values[e * m * k + (ta ? at * m + i : i * k + at)] *
+                  b.values[e * k * n + (tb ? j * k + at : at * n + j)];
       Tensor out = t.f32({matrices, m, n});
       t.ops.batched_matmul(out, {a.tensor, ta}, {b.tensor, tb});
       t.add("c", out, expected, t.reduction);
@@ -88,8 +91,8 @@ void gated_products(CheckTable& t) {
 // Both in one tensor and in place, as in the model; then in separate tensors.
 void swiglu(CheckTable& t) {
   const int64_t rows = t.rows, ffn = t.c.ffn;
-  auto gate_up = t.random({rows, 2 * ffn}), dout = t.random({rows, ffn}), gate = t.random({rows, ffn}),
-       up = t.random({rows, ffn});
+  auto gate_up = t.random({rows, 2 * ffn}), dout = t.random({rows, ffn}),
+       gate = t.random({rows, ffn}), up = t.random({rows, ffn});
   Tensor out = t.like(dout.tensor), dgate = t.like(dout.tensor), dup = t.like(dout.tensor);
 
   t.variant("one tensor");
@@ -97,14 +100,17 @@ void swiglu(CheckTable& t) {
   t.ops.swiglu(out, fused);
   t.add("out", out, oracle::swiglu(gate_up.values, ffn), t.twice_rounded);
   t.ops.swiglu_backward(fused, dout.tensor, fused);
-  t.add("d_gate_up", gate_up.tensor, oracle::swiglu_backward(dout.values, gate_up.values, ffn), t.twice_rounded);
+  t.add("d_gate_up", gate_up.tensor, oracle::swiglu_backward(dout.values, gate_up.values, ffn),
+        t.twice_rounded);
 
   t.variant("two tensors");
   Array both = joined(gate.values, up.values, ffn);
   t.ops.swiglu(out, {.gate = gate.tensor, .up = up.tensor});
   t.add("out", out, oracle::swiglu(both, ffn), t.twice_rounded);
-  t.ops.swiglu_backward({.gate = dgate, .up = dup}, dout.tensor, {.gate = gate.tensor, .up = up.tensor});
-  t.add("d_gate d_up", fmt::format("2x {}x{}", rows, ffn), joined(fetch(t.ops, dgate), fetch(t.ops, dup), ffn),
+  t.ops.swiglu_backward({.gate = dgate, .up = dup}, dout.tensor,
+                        {.gate = gate.tensor, .up = up.tensor});
+  t.add("d_gate d_up", fmt::format("2x {}x{}", rows, ffn),
+        joined(fetch(t.ops, dgate), fetch(t.ops, dup), ffn),
         oracle::swiglu_backward(dout.values, both, ffn), t.twice_rounded);
   t.variant("");
 }

@@ -8,7 +8,11 @@
 namespace train {
 
 CheckTable::CheckTable(const ModelConfig& config, int64_t batch, Ops& ops)
-    : c(config), batch(batch), rows(batch * config.context), ops(ops), type(ops.on_gpu() ? Type::bf16 : Type::f32) {
+    : c(config),
+      batch(batch),
+      rows(batch * config.context),
+      ops(ops),
+      type(ops.on_gpu() ? Type::bf16 : Type::f32) {
   const bool bf16 = type == Type::bf16;
   elementwise = bf16 ? bf16_elementwise : f32_elementwise;
   twice_rounded = bf16 ? Gate{1.6e-2, 1e-4} : f32_elementwise;
@@ -34,14 +38,16 @@ Tensor CheckTable::like(const Tensor& t) {
   return ops.allocate(t.type, {t.size()}).view({t.shape[0], t.size() / t.shape[0]});
 }
 
-void CheckTable::add(const char* outputs, const Tensor& got, const oracle::Array& expected, Gate gate, int64_t row) {
-  std::string shape = fmt::format("{}", fmt::join(got.shape.begin(), got.shape.begin() + got.rank, "x"));
+void CheckTable::add(const char* outputs, const Tensor& got, const oracle::Array& expected,
+                     Gate gate, int64_t row) {
+  std::string shape =
+      fmt::format("{}", fmt::join(got.shape.begin(), got.shape.begin() + got.rank, "x"));
   out_.push_back(compare(ops.latest(), outputs, shape, fetch(ops, got), expected, gate, row));
   out_.back().variant = variant_;
 }
 
-void CheckTable::add(const char* outputs, std::string shape, const oracle::Array& got, const oracle::Array& expected,
-                     Gate gate) {
+void CheckTable::add(const char* outputs, std::string shape, const oracle::Array& got,
+                     const oracle::Array& expected, Gate gate) {
   out_.push_back(compare(ops.latest(), outputs, std::move(shape), got, expected, gate));
   out_.back().variant = variant_;
 }
@@ -62,7 +68,8 @@ std::vector<Comparison> CheckTable::finish() {
 
 std::vector<Comparison> compare_kernels(const ModelConfig& config, int64_t batch, Ops& ops) {
   CheckTable table(config, batch, ops);
-  for (auto check : {check_norms, check_elementwise, check_attention, check_losses, check_optimiser}) {
+  for (auto check :
+       {check_norms, check_elementwise, check_attention, check_losses, check_optimiser}) {
     try {
       check(table);
     } catch (const std::exception& e) {

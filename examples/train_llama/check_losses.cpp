@@ -23,8 +23,8 @@ struct Results {
 
   // A predicted class must have the highest logit within the logits' errors. The accuracy must
   // match the predictions.
-  void add(CheckTable& t, const oracle::Loss& expected, const Array& logits, Gate scalar, Gate logit,
-           Gate entropies) const {
+  void add(CheckTable& t, const oracle::Loss& expected, const Array& logits, Gate scalar,
+           Gate logit, Gate entropies) const {
     t.add("loss", loss, {expected.loss}, scalar);
     t.add("z_loss", z_loss, {expected.z_loss}, scalar);
     t.add("entropy", entropy, expected.entropy, entropies);
@@ -32,7 +32,9 @@ struct Results {
     double hits = 0, counted = 0;
     const Array predicted = fetch(t.ops, predictions);
     for (size_t r = 0; r < predicted.size(); ++r) {
-      auto of = [&](double label) { return label < 0 ? 0 : logits.at(r * t.c.vocab + static_cast<int64_t>(label)); };
+      auto of = [&](double label) {
+        return label < 0 ? 0 : logits.at(r * t.c.vocab + static_cast<int64_t>(label));
+      };
       found.push_back(of(predicted[r]));
       highest.push_back(of(expected.predictions[r]));
       counted += expected.predictions[r] >= 0;
@@ -66,7 +68,8 @@ void hit_some(CheckTable& t, CheckTable::Ids& labels, const Array& predictions) 
 
 void cross_entropy(CheckTable& t) {
   const int64_t rows = t.rows, vocab = t.c.vocab;
-  auto logits = t.random({rows, vocab}, t.type, 0, 3), weights = t.random({vocab}, Type::f32, 1, 0.1),
+  auto logits = t.random({rows, vocab}, t.type, 0, 3),
+       weights = t.random({vocab}, Type::f32, 1, 0.1),
        d_entropy = t.random({rows}, Type::f32, 0, 1.0 / static_cast<double>(rows));
   auto labels = t.random_ids(rows, vocab);
   hit_some(t, labels, oracle::cross_entropy(logits.values, labels.values, vocab).predictions);
@@ -96,8 +99,10 @@ void cross_entropy(CheckTable& t) {
   t.variant("");
 
   t.variant("the model's");
-  t.ops.cross_entropy(
-      {.logits = logits.tensor, .labels = labels.tensor, .loss = results.loss, .d_logits = logits.tensor});
+  t.ops.cross_entropy({.logits = logits.tensor,
+                       .labels = labels.tensor,
+                       .loss = results.loss,
+                       .d_logits = logits.tensor});
   expected = oracle::cross_entropy(logits.values, labels.values, vocab);
   t.add("loss", results.loss, {expected.loss}, t.f32_scalar);
   t.add("d_logits", logits.tensor, expected.dlogits, t.elementwise, vocab);
@@ -112,7 +117,9 @@ void fused_linear_cross_entropy(CheckTable& t) {
        d_entropy = t.random({rows}, Type::f32, 0, 1.0 / static_cast<double>(rows));
   auto labels = t.random_ids(rows, vocab);
   const oracle::LossSettings settings = every_option(weights.values, d_entropy.values);
-  auto expect = [&] { return oracle::linear_cross_entropy(x.values, w.values, b.values, labels.values, settings); };
+  auto expect = [&] {
+    return oracle::linear_cross_entropy(x.values, w.values, b.values, labels.values, settings);
+  };
   hit_some(t, labels, expect().loss.predictions);
   Tensor dx = t.like(x.tensor), dw = t.f32({vocab, width}), db = t.f32({vocab});
   Results results(t, labels);
@@ -136,7 +143,8 @@ void fused_linear_cross_entropy(CheckTable& t) {
   const oracle::LinearLoss expected = expect();
   const bool bf16 = t.type == Type::bf16;
   const Gate gradient = bf16 ? Gate{6e-3, 0, true} : Gate{1e-5, 0, true};
-  const Gate scalar = bf16 ? Gate{2e-3, 0} : t.f32_scalar, entropies = bf16 ? Gate{2e-3, 0} : t.f32_elementwise;
+  const Gate scalar = bf16 ? Gate{2e-3, 0} : t.f32_scalar,
+             entropies = bf16 ? Gate{2e-3, 0} : t.f32_elementwise;
   results.add(t, expected.loss, expected.logits, scalar, t.elementwise, entropies);
   t.add("lse", call.lse, expected.loss.lse, entropies);
   t.add("d_x", dx, expected.dx, gradient);

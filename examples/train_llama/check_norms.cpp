@@ -6,9 +6,11 @@ namespace {
 void rms_norm(CheckTable& t) {
   const double eps = t.c.norm_eps;
   const int64_t rows = t.rows, width = t.c.width;
-  auto x = t.random({rows, width}), residual = t.random({rows, width}), dy = t.random({rows, width}),
-       dsum = t.random({rows, width}), w = t.random({width}, t.type, 1, 0.2);
-  Tensor y = t.like(x.tensor), sum = t.like(x.tensor), dx = t.like(x.tensor), rstd = t.f32({rows}), dw = t.f32({width});
+  auto x = t.random({rows, width}), residual = t.random({rows, width}),
+       dy = t.random({rows, width}), dsum = t.random({rows, width}),
+       w = t.random({width}, t.type, 1, 0.2);
+  Tensor y = t.like(x.tensor), sum = t.like(x.tensor), dx = t.like(x.tensor), rstd = t.f32({rows}),
+         dw = t.f32({width});
 
   t.ops.rms_norm(y, rstd, x.tensor, w.tensor, eps);
   oracle::Norm norm = oracle::rms_norm(x.values, w.values, eps);

@@ -7,8 +7,8 @@ namespace train {
 
 void check_optimiser(CheckTable& t) {
   const int64_t n = ParameterLayout(t.c).total;
-  auto p = t.random({n}, Type::f32), g = t.random({n}, Type::f32, 0, 1e-2), m = t.random({n}, Type::f32, 0, 1e-2),
-       v = t.random({n}, Type::f32, 1e-4, 1e-5);
+  auto p = t.random({n}, Type::f32), g = t.random({n}, Type::f32, 0, 1e-2),
+       m = t.random({n}, Type::f32, 0, 1e-2), v = t.random({n}, Type::f32, 1e-4, 1e-5);
   Tensor norm = t.f32({1}), factor = t.f32({1}), nonfinite = t.ops.allocate(Type::i32, {1}),
          steps = t.ops.allocate(Type::i64, {1}), skipped = t.ops.allocate(Type::i64, {1}),
          copy = t.ops.allocate(Type::bf16, {n});
@@ -39,8 +39,8 @@ void check_optimiser(CheckTable& t) {
   t.add("nonfinite", nonfinite, {1}, t.exact);
   t.add("steps", steps, {6}, t.exact);
   t.add("skipped", skipped, {4}, t.exact);
-  const oracle::Array before[] = {fetch(t.ops, p.tensor), fetch(t.ops, m.tensor), fetch(t.ops, v.tensor),
-                                  fetch(t.ops, copy)};
+  const oracle::Array before[] = {fetch(t.ops, p.tensor), fetch(t.ops, m.tensor),
+                                  fetch(t.ops, v.tensor), fetch(t.ops, copy)};
   t.ops.adamw(p.tensor, copy, g.tensor, m.tensor, v.tensor, factor, nonfinite, settings);
   t.add("param", p.tensor, before[0], t.exact);
   t.add("m", m.tensor, before[1], t.exact);

@@ -20,14 +20,15 @@ std::vector<Comparison> compare_step(Model& model, Ops& ops, std::span<const int
   ops.check();
 
   std::vector<float> seen = model.seen_weights();
-  ReferenceResult reference =
-      reference_step(model.config(), layout, oracle::Array(seen.begin(), seen.end()), tokens, labels);
+  ReferenceResult reference = reference_step(
+      model.config(), layout, oracle::Array(seen.begin(), seen.end()), tokens, labels);
   // Errors of single kernels (2e-6 and below in f32) add up over the model's depth. In bf16 every
   // activation is rounded.
   const bool bf16 = model.weight_copy().data != nullptr;
   const Gate loss_gate = bf16 ? Gate{5e-3, 0} : Gate{5e-6, 0};
   const Gate gradient_gate = bf16 ? Gate{5e-2, 0, true} : Gate{2e-5, 0, true};
-  std::vector<Comparison> out = {compare("loss", "", "1", fetch(ops, loss), {reference.loss}, loss_gate)};
+  std::vector<Comparison> out = {
+      compare("loss", "", "1", fetch(ops, loss), {reference.loss}, loss_gate)};
   std::vector<double> gradients = fetch(ops, model.gradients());
   for (const Parameter& p : layout.all) {
     auto part = [&](const std::vector<double>& all) {

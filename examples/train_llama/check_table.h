@@ -31,10 +31,12 @@ class CheckTable {
   Tensor like(const Tensor& t);
 
   // Compares `got`, written by the latest operation, with its expected values.
-  void add(const char* outputs, const Tensor& got, const oracle::Array& expected, Gate gate, int64_t row = 0);
-  void add(const char* outputs, std::string shape, const oracle::Array& got, const oracle::Array& expected, Gate gate);
+  void add(const char* outputs, const Tensor& got, const oracle::Array& expected, Gate gate,
+           int64_t row = 0);
+  void add(const char* outputs, std::string shape, const oracle::Array& got,
+           const oracle::Array& expected, Gate gate);
   void variant(std::string name) { variant_ = std::move(name); }  // for the comparisons that follow
-  void failed(const std::string& reason);                         // records a failure of the latest operation
+  void failed(const std::string& reason);  // records a failure of the latest operation
   std::vector<Comparison> finish();
 
   const ModelConfig& c;
@@ -42,7 +44,8 @@ class CheckTable {
   Ops& ops;
   const Type type;  // dtype of activations
   Gate elementwise, twice_rounded, probability, reduction;
-  const Gate f32_elementwise{1e-5, 1e-6}, f32_scalar{2e-6, 0}, bf16_elementwise{8e-3, 1e-4}, exact{0, 0};
+  const Gate f32_elementwise{1e-5, 1e-6}, f32_scalar{2e-6, 0}, bf16_elementwise{8e-3, 1e-4},
+      exact{0, 0};
 
  private:
   std::string variant_;

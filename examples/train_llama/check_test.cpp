@@ -12,8 +12,9 @@ namespace {
 using namespace std::string_literals;
 
 TEST(Check, UncheckedOutputFails) {
-  const Ops::Operation operations[] = {{"norm", "y rstd"}, {"add", "out"}, {"turn", "q k"}};
-  const std::vector<Comparison> made = {{"norm", "y", ""}, {"turn", "k q", ""}, {"other", "out", ""}};
+  const Ops::Operation operations[] = {{"norm", "y rstd"}, {"add", "out"}, {"rope", "q k"}};
+  const std::vector<Comparison> made = {
+      {"norm", "y", ""}, {"rope", "k q", ""}, {"other", "out", ""}};
   std::vector<Comparison> missing = missing_checks(operations, made);
   ASSERT_EQ(missing.size(), 2u);
   EXPECT_EQ(std::pair(missing[0].name, missing[0].output), std::pair("norm"s, "rstd"s));
@@ -27,7 +28,8 @@ TEST(Check, UncheckedOutputFails) {
 TEST(Check, OperationsMatchTheLibrary) {
   std::vector<std::string> names;
   for (const Ops::Operation& operation : Ops::operations()) names.push_back(operation.name);
-  for (const char* name : {"layer_norm_forward", "geglu_backward", "fused_linear_cross_entropy", "target_counts"}) {
+  for (const char* name :
+       {"layer_norm_forward", "geglu_backward", "fused_linear_cross_entropy", "target_counts"}) {
     EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
   }
 }

@@ -16,10 +16,10 @@
 namespace train {
 static_assert(std::endian::native == std::endian::little, "checkpoints are little-endian");
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelConfig, layers, heads, kv_heads, width, ffn, context, vocab, rope_base,
-                                   norm_eps)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainConfig, batch, steps, warmup, lr, final_lr, beta1, beta2, adam_eps,
-                                   weight_decay, clip, seed)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelConfig, layers, heads, kv_heads, width, ffn, context, vocab,
+                                   rope_base, norm_eps)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainConfig, batch, steps, warmup, lr, final_lr, beta1, beta2,
+                                   adam_eps, weight_decay, clip, seed)
 
 namespace {
 
@@ -50,11 +50,12 @@ void for_each_difference(const json& a, const json& b, Body body) {
 
 std::string other_model(const ModelConfig& found, const ModelConfig& expected) {
   std::string text, options;
-  for_each_difference(found, expected,
-                      [&](const std::string& key, const std::string& of_file, const std::string& ours) {
-                        text += fmt::format("{}{} {} (this run: {})", text.empty() ? "" : ", ", key, of_file, ours);
-                        options += fmt::format(" {} {}", option(key), of_file);
-                      });
+  for_each_difference(
+      found, expected,
+      [&](const std::string& key, const std::string& of_file, const std::string& ours) {
+        text += fmt::format("{}{} {} (this run: {})", text.empty() ? "" : ", ", key, of_file, ours);
+        options += fmt::format(" {} {}", option(key), of_file);
+      });
   return "it is of another model: " + text + "; to go on from it, pass" + options;
 }
 
@@ -74,10 +75,12 @@ class Reader {
  public:
   explicit Reader(const std::filesystem::path& path) : path_(path) {
     std::error_code error;
-    if (std::filesystem::is_other(path, error)) reject("is no regular file");  // opening a pipe would block
+    if (std::filesystem::is_other(path, error))
+      reject("is no regular file");  // opening a pipe would block
     in_.open(path, std::ios::binary);
     left_ = std::filesystem::file_size(path, error);
-    if (!in_ || error) reject("cannot be opened" + (error ? ": " + error.message() : std::string()));
+    if (!in_ || error)
+      reject("cannot be opened" + (error ? ": " + error.message() : std::string()));
   }
 
   [[noreturn]] void reject(const std::string& why) const {
@@ -92,11 +95,13 @@ class Reader {
     uint32_t numbers[2];
     read(numbers, sizeof(numbers));
     if (numbers[0] != kVersion) {
-      reject(fmt::format(
-          "it has format version {}, this program reads {}; go on with the program that wrote it, or train anew",
-          numbers[0], kVersion));
+      reject(
+          fmt::format("it has format version {}, this program reads {}; go on with the program "
+                      "that wrote it, or train anew",
+                      numbers[0], kVersion));
     }
-    if (numbers[1] > kLongestDescription) reject("damaged: its description has an impossible length");
+    if (numbers[1] > kLongestDescription)
+      reject("damaged: its description has an impossible length");
     std::string text(std::min<uint64_t>(numbers[1], left_), ' ');
     read(text.data(), numbers[1]);
     json description = json::parse(text, nullptr, false);
@@ -123,7 +128,8 @@ class Reader {
   [[noreturn]] void cut_off() const { reject("damaged: the file is cut off"); }
 
   void read(void* to, uint64_t bytes) {
-    if (bytes > left_ || !in_.read(static_cast<char*>(to), static_cast<std::streamsize>(bytes))) cut_off();
+    if (bytes > left_ || !in_.read(static_cast<char*>(to), static_cast<std::streamsize>(bytes)))
+      cut_off();
     hash_ = fnv1a(to, bytes, hash_);
     left_ -= bytes;
   }
@@ -199,9 +205,11 @@ Checkpoint load_checkpoint(const std::filesystem::path& path, const ModelConfig&
   });
   if (c.model != expected) reader.reject(other_model(c.model, expected));
   if (c.step < 0 || static_cast<uint64_t>(c.step) != c.history.losses.size()) {
-    reader.reject(fmt::format("damaged: it has {} losses of {} steps", c.history.losses.size(), c.step));
+    reader.reject(
+        fmt::format("damaged: it has {} losses of {} steps", c.history.losses.size(), c.step));
   }
-  if (const char* what = not_finite(c)) reader.reject(fmt::format("some of its {} are infinite or not a number", what));
+  if (const char* what = not_finite(c))
+    reader.reject(fmt::format("some of its {} are infinite or not a number", what));
   return c;
 }
 
@@ -218,9 +226,10 @@ Summary read_summary(const std::filesystem::path& path) {
 
 std::string differences(const Checkpoint& c, const TrainConfig& train, uint64_t text) {
   std::string out = c.text == text ? "" : "another text";
-  for_each_difference(c.train, train, [&](const std::string& key, const std::string& then, const std::string& now) {
-    out += fmt::format("{}{} {} (was {})", out.empty() ? "" : ", ", option(key), now, then);
-  });
+  for_each_difference(
+      c.train, train, [&](const std::string& key, const std::string& then, const std::string& now) {
+        out += fmt::format("{}{} {} (was {})", out.empty() ? "" : ", ", option(key), now, then);
+      });
   return out;
 }
 

@@ -2,8 +2,10 @@
 //
 //   8 bytes   "LDSLCKPT"
 //   4 bytes   format version, 4 bytes length of the description
-//   ...       description, JSON: the model's sizes, the settings of the training, the step, the length of each array
-//   ...       weights, first and second moments, the loss of each step: f32; held-out evaluations: step i64, bits f64
+//   ...       description, JSON: the model's sizes, the settings of the training, the step, the
+//             length of each array
+//   ...       weights, first and second moments, the loss of each step: f32
+//   ...       held-out evaluations: step i64, bits f64
 //   8 bytes   FNV-1a digest of all bytes before
 // Numbers are little-endian. The digest finds damage, not malice.
 #pragma once

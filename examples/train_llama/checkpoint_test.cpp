@@ -40,7 +40,8 @@ class CheckpointTest : public testing::Test {
     return {std::istreambuf_iterator<char>(in), {}};
   }
   void write(const std::vector<char>& bytes) const {
-    std::ofstream(path_, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    std::ofstream(path_, std::ios::binary)
+        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
   // Returns the reason of a refusal, or "".
   std::string refusal() const { return refusal(saved_.model); }
@@ -81,7 +82,8 @@ TEST_F(CheckpointTest, OtherModelIsRefusedWithMatchingOptions) {
 TEST_F(CheckpointTest, EveryTruncationIsRefused) {
   for (size_t length = 0; length < bytes_.size(); ++length) {
     write({bytes_.begin(), bytes_.begin() + static_cast<int64_t>(length)});
-    EXPECT_THAT(refusal(), HasSubstr(length < 8 ? "not a checkpoint" : "the file is cut off")) << length << " bytes";
+    EXPECT_THAT(refusal(), HasSubstr(length < 8 ? "not a checkpoint" : "the file is cut off"))
+        << length << " bytes";
   }
 }
 
@@ -119,8 +121,10 @@ TEST_F(CheckpointTest, OlderFormatsAreRefusedByName) {
 }
 
 TEST_F(CheckpointTest, NonfiniteNumbersAreNeverSaved) {
-  for (std::vector<float> Checkpoint::*array : {&Checkpoint::weights, &Checkpoint::m, &Checkpoint::v}) {
-    for (float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+  for (std::vector<float> Checkpoint::*array :
+       {&Checkpoint::weights, &Checkpoint::m, &Checkpoint::v}) {
+    for (float bad :
+         {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
       Checkpoint spoiled = saved_;
       (spoiled.*array)[7] = bad;
       EXPECT_THROW(save_checkpoint(path_, spoiled), Diverged);

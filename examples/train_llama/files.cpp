@@ -88,7 +88,8 @@ class Part {
     done_ = true;
     const fs::path folder = target_.has_parent_path() ? target_.parent_path() : ".";
     File there(folder, O_RDONLY | O_DIRECTORY);
-    if (there.fd() >= 0 && fsync(there.fd()) && errno != EINVAL) fail(folder);  // EINVAL: not supported here
+    if (there.fd() >= 0 && fsync(there.fd()) && errno != EINVAL)
+      fail(folder);  // EINVAL: not supported here
   }
 
  private:
@@ -97,7 +98,8 @@ class Part {
     }, there{};
     if (fstat(file_->fd(), &ours)) fail(path_);
     if (!S_ISREG(ours.st_mode)) fail(path_, "it is no regular file");
-    return lstat(path_.c_str(), &there) == 0 && ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+    return lstat(path_.c_str(), &there) == 0 && ours.st_dev == there.st_dev &&
+           ours.st_ino == there.st_ino;
   }
 
   const fs::path target_, path_;

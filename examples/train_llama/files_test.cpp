@@ -81,7 +81,8 @@ TEST_F(FilesTest, FailureKeepsTheOldFile) {
 }
 
 TEST_F(FilesTest, LeftoverPartIsReused) {
-  std::ofstream(temporary_of(folder_ / "file")) << "half a checkpoint that is longer than the new one";
+  std::ofstream(temporary_of(folder_ / "file"))
+      << "half a checkpoint that is longer than the new one";
   write_whole(path_, "whole");
   EXPECT_EQ(read(path_), "whole");
   EXPECT_EQ(files(), 1u);
@@ -100,7 +101,8 @@ TEST_F(FilesTest, SecondWriterIsRefused) {
   write_whole(path_, "first");
   const int other = open(temporary_of(folder_ / "file").c_str(), O_WRONLY | O_CREAT, 0600);
   ASSERT_EQ(flock(other, LOCK_EX), 0);
-  EXPECT_THAT(refusal([&] { write_whole(path_, "second"); }), HasSubstr("another process is writing it"));
+  EXPECT_THAT(refusal([&] { write_whole(path_, "second"); }),
+              HasSubstr("another process is writing it"));
   close(other);
   EXPECT_EQ(read(path_), "first");
   write_whole(path_, "second");
@@ -118,7 +120,8 @@ TEST_F(FilesTest, LinkedPartIsRefused) {
 TEST_F(FilesTest, SpecialFilesAreWrittenDirectly) {
   write_whole("/dev/null", "nothing");
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
-  EXPECT_THAT(refusal([] { write_whole("/dev/full", "x"); }), HasSubstr("/dev/full: No space left on device"));
+  EXPECT_THAT(refusal([] { write_whole("/dev/full", "x"); }),
+              HasSubstr("/dev/full: No space left on device"));
 }
 
 TEST_F(FilesTest, RequireWritableTouchesNothing) {
@@ -128,7 +131,8 @@ TEST_F(FilesTest, RequireWritableTouchesNothing) {
   require_writable(path_);
   EXPECT_EQ(read(path_), "first");
   EXPECT_EQ(files(), 1u);
-  EXPECT_THAT(refusal([&] { require_writable(folder_ / "none" / "file"); }), HasSubstr("No such file or directory"));
+  EXPECT_THAT(refusal([&] { require_writable(folder_ / "none" / "file"); }),
+              HasSubstr("No such file or directory"));
   EXPECT_THAT(refusal([&] { require_writable(path_ / "file"); }), HasSubstr("Not a directory"));
   EXPECT_THAT(refusal([&] { require_writable(folder_); }), HasSubstr("it is a folder"));
 }

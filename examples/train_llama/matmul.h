@@ -7,13 +7,15 @@
 
 namespace train {
 
-// One matrix, or the first of a batch: `data` is row-major with `ld` elements from one row to the next.
+// One matrix, or the first of a batch: `data` is row-major with `ld` elements from one row to the
+// next.
 struct Matrix {
   void* data;
   Type type;
   int64_t ld;
   bool transposed = false;
-  int64_t outer = 0, inner = 0;  // strides in elements between matrices, in the two dimensions of a batch
+  int64_t outer = 0,
+          inner = 0;  // strides in elements between matrices, in the two dimensions of a batch
 
   Matrix at(int64_t o, int64_t i) const {
     Matrix m = *this;
@@ -32,14 +34,16 @@ class Matmul {
   virtual ~Matmul() = default;
   // c[m,n] = alpha op(a)[m,k] op(b)[k,n] + beta c, with f32 accumulation. c may be f32 if a and b
   // are bf16.
-  virtual void multiply(int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a, const Matrix& b, float beta,
-                        const Matrix& c) = 0;
+  virtual void multiply(int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a,
+                        const Matrix& b, float beta, const Matrix& c) = 0;
   // The same for every matrix of a batch of outer x inner.
-  virtual void multiply_batch(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha,
-                              const Matrix& a, const Matrix& b, float beta, const Matrix& c) = 0;
+  virtual void multiply_batch(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k,
+                              float alpha, const Matrix& a, const Matrix& b, float beta,
+                              const Matrix& c) = 0;
   // One kernel: gate_up = x weight^T, out = SiLU(gate) up. Returns false, without any effect, if
   // there is none.
-  virtual bool swiglu(const Tensor& /*out*/, const Tensor& /*gate_up*/, const Tensor& /*x*/, const Tensor& /*weight*/) {
+  virtual bool swiglu(const Tensor& /*out*/, const Tensor& /*gate_up*/, const Tensor& /*x*/,
+                      const Tensor& /*weight*/) {
     return false;
   }
   // Returns the GPU memory in use by all processes; 0 on a CPU.

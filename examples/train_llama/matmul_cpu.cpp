@@ -73,11 +73,12 @@ class Team {
   std::vector<std::thread> workers_;
 };
 
-void sgemm(int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a, const Matrix& b, float beta,
-           const Matrix& c) {
-  cblas_sgemm(CblasRowMajor, a.transposed ? CblasTrans : CblasNoTrans, b.transposed ? CblasTrans : CblasNoTrans, m, n,
-              k, alpha, static_cast<const float*>(a.data), a.ld, static_cast<const float*>(b.data), b.ld, beta,
-              static_cast<float*>(c.data), c.ld);
+void sgemm(int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a, const Matrix& b,
+           float beta, const Matrix& c) {
+  cblas_sgemm(CblasRowMajor, a.transposed ? CblasTrans : CblasNoTrans,
+              b.transposed ? CblasTrans : CblasNoTrans, m, n, k, alpha,
+              static_cast<const float*>(a.data), a.ld, static_cast<const float*>(b.data), b.ld,
+              beta, static_cast<float*>(c.data), c.ld);
 }
 
 // Returns rows or columns [from, ...) of op(x).
@@ -93,13 +94,14 @@ class CpuMatmul : public Matmul {
   }
 
   // Each thread computes a slice of c along its longer side.
-  void multiply(int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a, const Matrix& b, float beta,
-                const Matrix& c) override {
+  void multiply(int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a, const Matrix& b,
+                float beta, const Matrix& c) override {
     bool by_rows = m >= n;
     int64_t length = by_rows ? m : n, slice = (length / team_.size() + 63) / 64 * 64;
     if (slice >= length) return sgemm(m, n, k, alpha, a, b, beta, c);
     team_.run([&](int index) {
-      int64_t from = index * slice, to = index + 1 == team_.size() ? length : std::min(length, from + slice);
+      int64_t from = index * slice,
+              to = index + 1 == team_.size() ? length : std::min(length, from + slice);
       if (from >= to) return;
       if (by_rows) {
         sgemm(to - from, n, k, alpha, part(a, true, from), b, beta, part(c, true, from));
@@ -109,8 +111,8 @@ class CpuMatmul : public Matmul {
     });
   }
 
-  void multiply_batch(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a,
-                      const Matrix& b, float beta, const Matrix& c) override {
+  void multiply_batch(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha,
+                      const Matrix& a, const Matrix& b, float beta, const Matrix& c) override {
     team_.run([&](int index) {
       for (int64_t i = index; i < outer * inner; i += team_.size()) {
         int64_t o = i / inner, e = i % inner;
@@ -131,8 +133,10 @@ std::unique_ptr<Matmul> make_cpu_matmul(int threads) {
 }
 
 std::unique_ptr<Matmul> make_matmul(Ops& ops, Products products, int threads) {
-  auto library = ops.on_gpu() ? make_cuda_matmul(ops.device_index(), ops.stream()) : make_cpu_matmul(threads);
-  return products == Products::kernels ? make_kernel_matmul(ops, std::move(library)) : std::move(library);
+  auto library =
+      ops.on_gpu() ? make_cuda_matmul(ops.device_index(), ops.stream()) : make_cpu_matmul(threads);
+  return products == Products::kernels ? make_kernel_matmul(ops, std::move(library))
+                                       : std::move(library);
 }
 
 }  // namespace train

@@ -11,8 +11,8 @@ namespace train {
 namespace {
 
 // Values of the CUDA headers.
-constexpr int kCudaR32F = 0, kCudaR16BF = 14, kComputeF32 = 68, kDefaultAlgorithm = -1, kNoTranspose = 0,
-              kTranspose = 1;
+constexpr int kCudaR32F = 0, kCudaR16BF = 14, kComputeF32 = 68, kDefaultAlgorithm = -1,
+              kNoTranspose = 0, kTranspose = 1;
 
 void* load(std::initializer_list<const char*> names, const char* advice) {
   std::string tried;
@@ -30,7 +30,8 @@ void find(void* library, const char* name, Function& function) {
 }
 
 void expect_zero(int status, const char* what) {
-  if (status) throw std::runtime_error(std::string(what) + " failed with status " + std::to_string(status));
+  if (status)
+    throw std::runtime_error(std::string(what) + " failed with status " + std::to_string(status));
 }
 
 // Makes the device's primary context current on this thread; the kernels use it, too.
@@ -73,20 +74,22 @@ class CudaMatmul : public Matmul {
   }
   ~CudaMatmul() override { destroy_(handle_); }
 
-  void multiply(int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a, const Matrix& b, float beta,
-                const Matrix& c) override {
+  void multiply(int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a, const Matrix& b,
+                float beta, const Matrix& c) override {
     gemm(m, n, k, alpha, a, b, beta, c, 1);
   }
 
-  void multiply_batch(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a,
-                      const Matrix& b, float beta, const Matrix& c) override {
+  void multiply_batch(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha,
+                      const Matrix& a, const Matrix& b, float beta, const Matrix& c) override {
     // A call accepts a batch with one stride, so each step of the shorter dimension is one call.
     auto swapped = [](Matrix x) {
       std::swap(x.outer, x.inner);
       return x;
     };
-    if (outer > inner) return multiply_batch(inner, outer, m, n, k, alpha, swapped(a), swapped(b), beta, swapped(c));
-    for (int64_t o = 0; o < outer; ++o) gemm(m, n, k, alpha, a.at(o, 0), b.at(o, 0), beta, c.at(o, 0), inner);
+    if (outer > inner)
+      return multiply_batch(inner, outer, m, n, k, alpha, swapped(a), swapped(b), beta, swapped(c));
+    for (int64_t o = 0; o < outer; ++o)
+      gemm(m, n, k, alpha, a.at(o, 0), b.at(o, 0), beta, c.at(o, 0), inner);
   }
 
   int64_t device_bytes_used() const override {
@@ -97,19 +100,20 @@ class CudaMatmul : public Matmul {
 
  private:
   // cuBLAS is column-major: it computes the transposed matmul, with swapped operands.
-  void gemm(int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a, const Matrix& b, float beta, const Matrix& c,
-            int64_t count) {
-    expect_zero(gemm_(handle_, operation(b), operation(a), n, m, k, &alpha, b.data, cuda_type(b), b.ld, b.inner, a.data,
-                      cuda_type(a), a.ld, a.inner, &beta, c.data, cuda_type(c), c.ld, c.inner, count, kComputeF32,
-                      kDefaultAlgorithm),
+  void gemm(int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a, const Matrix& b,
+            float beta, const Matrix& c, int64_t count) {
+    expect_zero(gemm_(handle_, operation(b), operation(a), n, m, k, &alpha, b.data, cuda_type(b),
+                      b.ld, b.inner, a.data, cuda_type(a), a.ld, a.inner, &beta, c.data,
+                      cuda_type(c), c.ld, c.inner, count, kComputeF32, kDefaultAlgorithm),
                 "cublasGemmStridedBatchedEx");
   }
 
   void* handle_ = nullptr;
   int (*destroy_)(void*) = nullptr;
   int (*memory_info_)(size_t*, size_t*) = nullptr;
-  int (*gemm_)(void*, int, int, int, int, int, const void*, const void*, int, int, long long, const void*, int, int,
-               long long, const void*, void*, int, int, long long, int, int, int) = nullptr;
+  int (*gemm_)(void*, int, int, int, int, int, const void*, const void*, int, int, long long,
+               const void*, int, int, long long, const void*, void*, int, int, long long, int, int,
+               int) = nullptr;
 };
 
 }  // namespace

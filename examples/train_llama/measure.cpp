@@ -73,13 +73,16 @@ int measure(const Settings& s, Model& model, Ops& ops, const Matmul& matmul) {
   const int64_t untimed = std::min<int64_t>(kUntimed, static_cast<int64_t>(seconds.size()) - 1);
   std::vector<double> sorted(seconds.begin() + untimed, seconds.end());
   std::sort(sorted.begin(), sorted.end());
-  const double middle = sorted[sorted.size() / 2], tokens = static_cast<double>(s.train.batch * s.model.context);
-  const int64_t tensors = ops.allocated_bytes(), used = matmul.device_bytes_used();  // the peak: no memory was freed
-  say("\n{:.0f} tokens/s: {:.1f} ms a step, the middle of {} ({:.1f} to {:.1f}), {}\n", tokens / middle, 1e3 * middle,
-      sorted.size(), 1e3 * sorted.front(), 1e3 * sorted.back(),
+  const double middle = sorted[sorted.size() / 2],
+               tokens = static_cast<double>(s.train.batch * s.model.context);
+  const int64_t tensors = ops.allocated_bytes(),
+                used = matmul.device_bytes_used();  // the peak: no memory was freed
+  say("\n{:.0f} tokens/s: {:.1f} ms a step, the middle of {} ({:.1f} to {:.1f}), {}\n",
+      tokens / middle, 1e3 * middle, sorted.size(), 1e3 * sorted.front(), 1e3 * sorted.back(),
       s.update ? "forward, backward and AdamW" : "forward and backward");
   say("memory: {:.2f} GB of tensors{}\n", static_cast<double>(tensors) / 1e9,
-      used ? fmt::format(", {:.2f} GB in use on {}", static_cast<double>(used) / 1e9, s.device) : "");
+      used ? fmt::format(", {:.2f} GB in use on {}", static_cast<double>(used) / 1e9, s.device)
+           : "");
   write_json(s, {{"preset", s.preset},
                  {"device", s.device},
                  {"batch", s.train.batch},
@@ -102,9 +105,11 @@ int run_preset(const Settings& s) {
   Ops ops(s.device, s.threads);
   const std::unique_ptr<Matmul> matmul = make_matmul(ops, s.products, s.threads);
   Model model(s.model, s.train.batch, ops, *matmul, s.chosen_attention(), s.memory);
-  say("{}: {} parameters, {} layers, width {}, vocabulary {}, {} sequences of {} tokens, attention {}, on {} in {}\n",
-      s.preset, model.layout().total, s.model.layers, s.model.width, s.model.vocab, s.train.batch, s.model.context,
-      name_of(s.chosen_attention()), s.device, ops.on_gpu() ? "bf16 with f32 masters" : "f32");
+  say("{}: {} parameters, {} layers, width {}, vocabulary {}, {} sequences of {} tokens, attention "
+      "{}, on {} in {}\n",
+      s.preset, model.layout().total, s.model.layers, s.model.width, s.model.vocab, s.train.batch,
+      s.model.context, name_of(s.chosen_attention()), s.device,
+      ops.on_gpu() ? "bf16 with f32 masters" : "f32");
   std::fflush(stdout);
   return s.check ? check(s, model, ops) : measure(s, model, ops, *matmul);
 }

@@ -12,20 +12,22 @@ void require(bool holds, const std::string& message) {
 }
 
 ModelConfig checked(const ModelConfig& c) {
-  require(c.layers > 0 && c.heads > 0 && c.kv_heads > 0 && c.width > 0 && c.ffn > 0 && c.context > 1,
-          "the model needs positive sizes and a context of at least 2");
-  require(c.width % c.heads == 0,
-          "width " + std::to_string(c.width) + " is not a multiple of " + std::to_string(c.heads) + " heads");
-  require(c.head_dim() % 2 == 0, "head width " + std::to_string(c.head_dim()) + " is odd; RoPE rotates pairs");
-  require(c.heads % c.kv_heads == 0,
-          std::to_string(c.heads) + " heads are not a multiple of " + std::to_string(c.kv_heads) + " kv heads");
+  require(
+      c.layers > 0 && c.heads > 0 && c.kv_heads > 0 && c.width > 0 && c.ffn > 0 && c.context > 1,
+      "the model needs positive sizes and a context of at least 2");
+  require(c.width % c.heads == 0, "width " + std::to_string(c.width) + " is not a multiple of " +
+                                      std::to_string(c.heads) + " heads");
+  require(c.head_dim() % 2 == 0,
+          "head width " + std::to_string(c.head_dim()) + " is odd; RoPE rotates pairs");
+  require(c.heads % c.kv_heads == 0, std::to_string(c.heads) + " heads are not a multiple of " +
+                                         std::to_string(c.kv_heads) + " kv heads");
   return c;
 }
 
 }  // namespace
 
-Model::Model(const ModelConfig& config, int64_t largest_batch, Ops& ops, Matmul& matmul, AttentionKind attention,
-             const MemoryPlan& memory)
+Model::Model(const ModelConfig& config, int64_t largest_batch, Ops& ops, Matmul& matmul,
+             AttentionKind attention, const MemoryPlan& memory)
     : config_(checked(config)),
       layout_(config),
       ops_(ops),
@@ -34,7 +36,8 @@ Model::Model(const ModelConfig& config, int64_t largest_batch, Ops& ops, Matmul&
       memory_(memory),
       attention_(attention == AttentionKind::fused
                      ? make_fused_attention(config, largest_batch, ops)
-                     : make_product_attention(config, largest_batch, memory.score_bytes, type_, ops, matmul)) {
+                     : make_product_attention(config, largest_batch, memory.score_bytes, type_, ops,
+                                              matmul)) {
   weights_ = ops.allocate(Type::f32, {layout_.total});
   gradients_ = ops.allocate(Type::f32, {layout_.total});
   if (type_ == Type::bf16) copy_ = ops.allocate(Type::bf16, {layout_.total});
@@ -45,7 +48,9 @@ void Model::allocate(int64_t batch) {
   const ModelConfig& c = config_;
   const int64_t rows = batch * c.context;
   auto matrix = [&](int64_t cols) { return ops_.allocate(type_, {rows, cols}); };
-  auto norm = [&] { return Norm{matrix(c.width), matrix(c.width), ops_.allocate(Type::f32, {rows})}; };
+  auto norm = [&] {
+    return Norm{matrix(c.width), matrix(c.width), ops_.allocate(Type::f32, {rows})};
+  };
   auto layer = [&] {
     return Layer{.attention_norm = norm(),
                  .ffn_norm = norm(),
@@ -100,14 +105,16 @@ void Model::linear(const Tensor& y, const Tensor& x, int index) {
 // dx may be x.
 void Model::linear_backward(const Tensor& dy, const Tensor& x, int index, const Tensor& dx) {
   const Parameter& p = layout_.all[index];
-  matmul_.multiply(p.rows, p.cols, rows_, 1, matrix(dy, true), matrix(x), 0, matrix(gradient(index)));
+  matmul_.multiply(p.rows, p.cols, rows_, 1, matrix(dy, true), matrix(x), 0,
+                   matrix(gradient(index)));
   matmul_.multiply(rows_, p.cols, p.rows, 1, matrix(dy), matrix(weight(index)), 0, matrix(dx));
 }
 
 // Normalises the stream plus branch_.
 void Model::norm(const Norm& n, const Tensor& stream, int index) {
   auto r = [&](const Tensor& t) { return t.rows(rows_); };
-  ops_.add_rms_norm(r(n.y), r(n.sum), r(n.rstd), r(branch_), r(stream), weight(index), config_.norm_eps);
+  ops_.add_rms_norm(r(n.y), r(n.sum), r(n.rstd), r(branch_), r(stream), weight(index),
+                    config_.norm_eps);
 }
 
 // Computes a layer from branch_ and the previous stream up to its activated feed-forward. again:
@@ -119,7 +126,8 @@ void Model::forward_layer(size_t i, bool again) {
   const ParameterLayout::Layer& index = layout_.layers[i];
   const Norm& first = layer.attention_norm;
   if (again || i == 0) {
-    ops_.rms_norm(r(first.y), r(first.rstd), r(first.sum), weight(index.attention_norm), config_.norm_eps);
+    ops_.rms_norm(r(first.y), r(first.rstd), r(first.sum), weight(index.attention_norm),
+                  config_.norm_eps);
   } else {
     norm(first, layers_[i - 1].ffn_norm.sum, index.attention_norm);
   }
@@ -139,9 +147,11 @@ void Model::forward(std::span<const int64_t> tokens) {
   rows_ = static_cast<int64_t>(tokens.size());
   batch_ = rows_ / config_.context;
   require(rows_ > 0 && rows_ % config_.context == 0 && rows_ <= tokens_.shape[0],
-          "a step takes 1 to " + std::to_string(tokens_.shape[0] / config_.context) + " whole sequences");
+          "a step takes 1 to " + std::to_string(tokens_.shape[0] / config_.context) +
+              " whole sequences");
   ops_.upload(tokens_.rows(rows_), tokens.data());
-  ops_.embedding(layers_[0].attention_norm.sum.rows(rows_), weight(layout_.embedding), tokens_.rows(rows_));
+  ops_.embedding(layers_[0].attention_norm.sum.rows(rows_), weight(layout_.embedding),
+                 tokens_.rows(rows_));
   for (size_t i = 0; i < layers_.size(); ++i) {
     forward_layer(i, false);
     linear(branch_, layers_[i].activated, layout_.layers[i].down);
@@ -154,36 +164,40 @@ void Model::head(std::span<const int64_t> labels, const Tensor& loss, bool with_
   ops_.upload(labels_.rows(rows_), labels.data());
   const Tensor x = final_norm_.y.rows(rows_), none;
   if (memory_.recompute) {
-    return ops_.fused_linear_cross_entropy({.x = x,
-                                            .weight = weight(layout_.head),
-                                            .labels = labels_.rows(rows_),
-                                            .loss = loss,
-                                            .d_x = with_gradient ? x : none,
-                                            .d_weight = with_gradient ? gradient(layout_.head) : none});
+    return ops_.fused_linear_cross_entropy(
+        {.x = x,
+         .weight = weight(layout_.head),
+         .labels = labels_.rows(rows_),
+         .loss = loss,
+         .d_x = with_gradient ? x : none,
+         .d_weight = with_gradient ? gradient(layout_.head) : none});
   }
   const Tensor logits = logits_.rows(rows_);
   linear(logits, x, layout_.head);
-  ops_.cross_entropy(
-      {.logits = logits, .labels = labels_.rows(rows_), .loss = loss, .d_logits = with_gradient ? logits : none});
+  ops_.cross_entropy({.logits = logits,
+                      .labels = labels_.rows(rows_),
+                      .loss = loss,
+                      .d_logits = with_gradient ? logits : none});
   if (with_gradient) linear_backward(logits, x, layout_.head);
 }
 
 // Replaces d_stream_, the gradient after this norm's branch, by the gradient before the norm.
 void Model::norm_backward(const Tensor& dy, const Norm& norm, int index) {
   auto r = [&](const Tensor& t) { return t.rows(rows_); };
-  ops_.add_rms_norm_backward(r(d_stream_), gradient(index), r(dy), r(d_stream_), r(norm.sum), weight(index),
-                             r(norm.rstd));
+  ops_.add_rms_norm_backward(r(d_stream_), gradient(index), r(dy), r(d_stream_), r(norm.sum),
+                             weight(index), r(norm.rstd));
 }
 
 // Starts from the gradient of final_norm_.y, stored in its memory.
 void Model::backward() {
   auto r = [&](const Tensor& t) { return t.rows(rows_); };
-  ops_.rms_norm_backward(r(d_stream_), gradient(layout_.final_norm), r(final_norm_.y), r(final_norm_.sum),
-                         weight(layout_.final_norm), r(final_norm_.rstd));
+  ops_.rms_norm_backward(r(d_stream_), gradient(layout_.final_norm), r(final_norm_.y),
+                         r(final_norm_.sum), weight(layout_.final_norm), r(final_norm_.rstd));
   for (size_t i = layers_.size(); i-- > 0;) {
     const Layer& layer = layers_[i];
     const ParameterLayout::Layer& index = layout_.layers[i];
-    if (memory_.recompute && i + 1 < layers_.size()) forward_layer(i, true);  // the last layer is still there
+    if (memory_.recompute && i + 1 < layers_.size())
+      forward_layer(i, true);  // the last layer is still there
     linear_backward(d_stream_, layer.activated, index.down);
     const Ops::Gated gated{.gate_up = r(layer.gate_up)};
     ops_.swiglu_backward(gated, r(layer.activated), gated);
@@ -198,7 +212,8 @@ void Model::backward() {
   ops_.embedding_backward(gradient(layout_.embedding), r(d_stream_), r(tokens_), {}, config_.tied);
 }
 
-void Model::gradient_step(std::span<const int64_t> tokens, std::span<const int64_t> labels, const Tensor& loss) {
+void Model::gradient_step(std::span<const int64_t> tokens, std::span<const int64_t> labels,
+                          const Tensor& loss) {
   forward(tokens);
   head(labels, loss, true);
   backward();

@@ -1,7 +1,8 @@
 // A Llama-style language model: weights, activations, forward and backward on the training device.
 //
 //   stream = embedding[tokens]
-//   per layer:  stream += out(attention(rope(qkv(norm(stream)))));  stream += down(swiglu(gate_up(norm(stream))))
+//   per layer:  stream += out(attention(rope(qkv(norm(stream)))))
+//               stream += down(swiglu(gate_up(norm(stream))))
 //   loss = mean cross-entropy of head(norm(stream))
 //
 // Every residual sum is fused with the norm that follows it (add_rms_norm), and its backward with
@@ -21,8 +22,8 @@ class Model {
  public:
   // On a GPU, activations and weights of matmuls are bf16. Master weights and gradients are always
   // f32.
-  Model(const ModelConfig& config, int64_t largest_batch, Ops& ops, Matmul& matmul, AttentionKind attention,
-        const MemoryPlan& memory = {});
+  Model(const ModelConfig& config, int64_t largest_batch, Ops& ops, Matmul& matmul,
+        AttentionKind attention, const MemoryPlan& memory = {});
 
   const ModelConfig& config() const { return config_; }
   const ParameterLayout& layout() const { return layout_; }
@@ -35,7 +36,8 @@ class Model {
 
   // Computes gradients of the mean loss of tokens.size() / context sequences; writes the loss to
   // one f32 on the device.
-  void gradient_step(std::span<const int64_t> tokens, std::span<const int64_t> labels, const Tensor& loss);
+  void gradient_step(std::span<const int64_t> tokens, std::span<const int64_t> labels,
+                     const Tensor& loss);
   double loss(std::span<const int64_t> tokens, std::span<const int64_t> labels);
   // Returns the logits after `position` of one sequence of config.context tokens.
   std::vector<float> next_logits(std::span<const int64_t> tokens, int64_t position);
@@ -56,7 +58,9 @@ class Model {
   void allocate(int64_t batch);
   void linear(const Tensor& y, const Tensor& x, int index);
   void linear_backward(const Tensor& dy, const Tensor& x, int index, const Tensor& dx);
-  void linear_backward(const Tensor& dy, const Tensor& x, int index) { linear_backward(dy, x, index, x); }
+  void linear_backward(const Tensor& dy, const Tensor& x, int index) {
+    linear_backward(dy, x, index, x);
+  }
   void norm(const Norm& norm, const Tensor& stream, int index);
   void norm_backward(const Tensor& dy, const Norm& norm, int index);
   void forward_layer(size_t i, bool again);

@@ -8,12 +8,14 @@
 namespace train {
 
 Ops::Ops(const std::string& device, int threads) : impl_(std::make_unique<Impl>()) {
-  if (device != "cpu") impl_->device = {LIGERDSL_CUDA, std::stoi(device.substr(device.find(':') + 1))};
+  if (device != "cpu")
+    impl_->device = {LIGERDSL_CUDA, std::stoi(device.substr(device.find(':') + 1))};
   ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
   config.device = impl_->device;
   config.num_threads = threads;
   if (ligerdsl_status_t status = ligerdsl_context_create(&config, &impl_->context)) {
-    throw std::runtime_error("--device " + device + ": " + ligerdsl_status_name(status) + ": " + ligerdsl_last_error() +
+    throw std::runtime_error("--device " + device + ": " + ligerdsl_status_name(status) + ": " +
+                             ligerdsl_last_error() +
                              (on_gpu() ? "; --device cpu trains on the CPU" : ""));
   }
   if (on_gpu()) require_success(ligerdsl_stream_create(impl_->context, &impl_->stream));
@@ -67,14 +69,17 @@ Tensor Ops::allocate(Type type, std::initializer_list<int64_t> shape) {
   const char* advice = "; lower --batch, --context, --width, --ffn or --layers";
   double bytes = size_of(type);  // may exceed 64 bits
   for (int64_t dim : shape) bytes *= static_cast<double>(dim);
-  const double all = bytes + static_cast<double>(impl_->bytes), limit = on_gpu() ? 0x1p62 : physical_bytes();
+  const double all = bytes + static_cast<double>(impl_->bytes),
+               limit = on_gpu() ? 0x1p62 : physical_bytes();
   if (all > limit) {
-    throw std::runtime_error("the model needs more than " + std::to_string(static_cast<int64_t>(all / 0x1p30)) +
-                             " GiB, this machine has " + std::to_string(physical_bytes() >> 30) + " GiB" + advice);
+    throw std::runtime_error(
+        "the model needs more than " + std::to_string(static_cast<int64_t>(all / 0x1p30)) +
+        " GiB, this machine has " + std::to_string(physical_bytes() >> 30) + " GiB" + advice);
   }
   Tensor t(nullptr, type, shape);
   if (ligerdsl_status_t status = ligerdsl_buffer_alloc(impl_->context, t.bytes(), &t.data)) {
-    throw std::runtime_error(std::string(ligerdsl_status_name(status)) + ": " + ligerdsl_last_error() + advice);
+    throw std::runtime_error(std::string(ligerdsl_status_name(status)) + ": " +
+                             ligerdsl_last_error() + advice);
   }
   impl_->memory.push_back(t.data);
   impl_->bytes += t.bytes();
@@ -108,8 +113,8 @@ void Ops::embedding(const Tensor& out, const Tensor& table, const Tensor& ids) {
   impl_->run(desc, args);
 }
 
-void Ops::embedding_backward(const Tensor& d_table, const Tensor& d_out, const Tensor& ids, const Tensor& d_positions,
-                             bool accumulate) {
+void Ops::embedding_backward(const Tensor& d_table, const Tensor& d_out, const Tensor& ids,
+                             const Tensor& d_positions, bool accumulate) {
   Arguments tensor(impl_->device);
   ligerdsl_embedding_backward_desc_t desc = LIGERDSL_EMBEDDING_BACKWARD_DESC_INIT;
   desc.accumulate = accumulate;
@@ -121,7 +126,8 @@ void Ops::embedding_backward(const Tensor& d_table, const Tensor& d_out, const T
   impl_->run(desc, args);
 }
 
-void Ops::rms_norm(const Tensor& y, const Tensor& rstd, const Tensor& x, const Tensor& weight, double eps) {
+void Ops::rms_norm(const Tensor& y, const Tensor& rstd, const Tensor& x, const Tensor& weight,
+                   double eps) {
   Arguments tensor(impl_->device);
   ligerdsl_rms_norm_forward_desc_t desc = LIGERDSL_RMS_NORM_FORWARD_DESC_INIT;
   desc.casting = LIGERDSL_CASTING_NONE;
@@ -134,8 +140,8 @@ void Ops::rms_norm(const Tensor& y, const Tensor& rstd, const Tensor& x, const T
   impl_->run(desc, args);
 }
 
-void Ops::rms_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Tensor& d_y, const Tensor& x,
-                            const Tensor& weight, const Tensor& rstd) {
+void Ops::rms_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Tensor& d_y,
+                            const Tensor& x, const Tensor& weight, const Tensor& rstd) {
   Arguments tensor(impl_->device);
   ligerdsl_rms_norm_backward_desc_t desc = LIGERDSL_RMS_NORM_BACKWARD_DESC_INIT;
   desc.casting = LIGERDSL_CASTING_NONE;
@@ -149,8 +155,8 @@ void Ops::rms_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Ten
   impl_->run(desc, args);
 }
 
-void Ops::add_rms_norm(const Tensor& y, const Tensor& sum, const Tensor& rstd, const Tensor& x, const Tensor& residual,
-                       const Tensor& weight, double eps) {
+void Ops::add_rms_norm(const Tensor& y, const Tensor& sum, const Tensor& rstd, const Tensor& x,
+                       const Tensor& residual, const Tensor& weight, double eps) {
   Arguments tensor(impl_->device);
   ligerdsl_fused_add_rms_norm_forward_desc_t desc = LIGERDSL_FUSED_ADD_RMS_NORM_FORWARD_DESC_INIT;
   desc.casting = LIGERDSL_CASTING_NONE;
@@ -165,8 +171,9 @@ void Ops::add_rms_norm(const Tensor& y, const Tensor& sum, const Tensor& rstd, c
   impl_->run(desc, args);
 }
 
-void Ops::add_rms_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Tensor& d_y, const Tensor& d_sum,
-                                const Tensor& sum, const Tensor& weight, const Tensor& rstd) {
+void Ops::add_rms_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Tensor& d_y,
+                                const Tensor& d_sum, const Tensor& sum, const Tensor& weight,
+                                const Tensor& rstd) {
   Arguments tensor(impl_->device);
   ligerdsl_fused_add_rms_norm_backward_desc_t desc = LIGERDSL_FUSED_ADD_RMS_NORM_BACKWARD_DESC_INIT;
   desc.casting = LIGERDSL_CASTING_NONE;
@@ -221,7 +228,8 @@ void Ops::causal_softmax_backward(const Tensor& d_y, const Tensor& y, double sca
   impl_->run(desc, args);
 }
 
-void Ops::gated_matmul(const Tensor& out, const Tensor& gate_up, const Tensor& x, const Tensor& weight) {
+void Ops::gated_matmul(const Tensor& out, const Tensor& gate_up, const Tensor& x,
+                       const Tensor& weight) {
   Arguments tensor(impl_->device);
   ligerdsl_gated_matmul_nt_desc_t desc = LIGERDSL_GATED_MATMUL_NT_DESC_INIT;
   ligerdsl_gated_matmul_nt_args_t args = LIGERDSL_GATED_MATMUL_NT_ARGS_INIT;
@@ -282,8 +290,9 @@ void Ops::cross_entropy(const CrossEntropy& c) {
   impl_->run(desc, args);
 }
 
-void Ops::global_norm(const Tensor& norm, const Tensor& clip_factor, const Tensor& gradients, double max_norm,
-                      const Tensor& nonfinite, const Tensor& steps, const Tensor& skipped) {
+void Ops::global_norm(const Tensor& norm, const Tensor& clip_factor, const Tensor& gradients,
+                      double max_norm, const Tensor& nonfinite, const Tensor& steps,
+                      const Tensor& skipped) {
   Arguments tensor(impl_->device);
   ligerdsl_global_norm_desc_t desc = LIGERDSL_GLOBAL_NORM_DESC_INIT;
   ligerdsl_global_norm_args_t args = LIGERDSL_GLOBAL_NORM_ARGS_INIT;
@@ -298,8 +307,9 @@ void Ops::global_norm(const Tensor& norm, const Tensor& clip_factor, const Tenso
   impl_->run(desc, args);
 }
 
-void Ops::adamw(const Tensor& parameters, const Tensor& copy, const Tensor& gradients, const Tensor& m, const Tensor& v,
-                const Tensor& clip_factor, const Tensor& skip, const AdamW& settings) {
+void Ops::adamw(const Tensor& parameters, const Tensor& copy, const Tensor& gradients,
+                const Tensor& m, const Tensor& v, const Tensor& clip_factor, const Tensor& skip,
+                const AdamW& settings) {
   Arguments tensor(impl_->device);
   ligerdsl_adamw_step_desc_t desc = LIGERDSL_ADAMW_STEP_DESC_INIT;
   ligerdsl_adamw_step_args_t args = LIGERDSL_ADAMW_STEP_ARGS_INIT;

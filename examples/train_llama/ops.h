@@ -1,7 +1,7 @@
 // The trainer's interface to libligerdsl: only ops*.cpp include ligerdsl.h.
 //
-// Every operation of the model is one of these calls, except matmuls of CBLAS or cuBLAS. Tensors are
-// on the device of the Ops, and calls are ordered on one stream. A failing call throws
+// Every operation of the model is one of these calls, except matmuls of CBLAS or cuBLAS. Tensors
+// are on the device of the Ops, and calls are ordered on one stream. A failing call throws
 // std::runtime_error with the library's message.
 #pragma once
 
@@ -50,18 +50,20 @@ class Ops {
 
   void embedding(const Tensor& out, const Tensor& table, const Tensor& ids);
   // accumulate: adds to the f32 gradient in d_table.
-  void embedding_backward(const Tensor& d_table, const Tensor& d_out, const Tensor& ids, const Tensor& d_positions = {},
-                          bool accumulate = false);
+  void embedding_backward(const Tensor& d_table, const Tensor& d_out, const Tensor& ids,
+                          const Tensor& d_positions = {}, bool accumulate = false);
 
-  void rms_norm(const Tensor& y, const Tensor& rstd, const Tensor& x, const Tensor& weight, double eps);
-  void rms_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Tensor& d_y, const Tensor& x,
-                         const Tensor& weight, const Tensor& rstd);
+  void rms_norm(const Tensor& y, const Tensor& rstd, const Tensor& x, const Tensor& weight,
+                double eps);
+  void rms_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Tensor& d_y,
+                         const Tensor& x, const Tensor& weight, const Tensor& rstd);
   // sum = x + residual, y = norm(sum); sum may be residual.
-  void add_rms_norm(const Tensor& y, const Tensor& sum, const Tensor& rstd, const Tensor& x, const Tensor& residual,
-                    const Tensor& weight, double eps);
+  void add_rms_norm(const Tensor& y, const Tensor& sum, const Tensor& rstd, const Tensor& x,
+                    const Tensor& residual, const Tensor& weight, double eps);
   // d_x = gradient through the norm + d_sum; d_x may be d_sum.
-  void add_rms_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Tensor& d_y, const Tensor& d_sum,
-                             const Tensor& sum, const Tensor& weight, const Tensor& rstd);
+  void add_rms_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Tensor& d_y,
+                             const Tensor& d_sum, const Tensor& sum, const Tensor& weight,
+                             const Tensor& rstd);
 
   // In place; q and k are [batch, positions, heads, head_dim]. inverse: the backward pass. If sin
   // is empty, cos holds complex numbers.
@@ -79,15 +81,16 @@ class Ops {
     Tensor q, k, v;
   };
   void attention(const Tensor& o, const Tensor& lse, const Heads& in, double scale);
-  void attention_backward(const Heads& d_in, const Tensor& d_o, const Tensor& o, const Tensor& lse, const Heads& in,
-                          double scale);
+  void attention_backward(const Heads& d_in, const Tensor& d_o, const Tensor& o, const Tensor& lse,
+                          const Heads& in, double scale);
 
   // Either gate and up, or gate_up, which holds both. Gradients may overwrite their inputs.
   struct Gated {
     Tensor gate, up, gate_up;
   };
   // gate_up = x weight^T; out = swiglu of it.
-  void gated_matmul(const Tensor& out, const Tensor& gate_up, const Tensor& x, const Tensor& weight);
+  void gated_matmul(const Tensor& out, const Tensor& gate_up, const Tensor& x,
+                    const Tensor& weight);
   void swiglu(const Tensor& out, const Gated& in);
   void swiglu_backward(const Gated& d_in, const Tensor& d_out, const Gated& in);
 
@@ -107,8 +110,9 @@ class Ops {
 
   // norm and clip_factor have one element and stay on the device. nonfinite: one i32, or empty.
   // steps, skipped: counters of finite and of other norms, one i64 each, or empty.
-  void global_norm(const Tensor& norm, const Tensor& clip_factor, const Tensor& gradients, double max_norm,
-                   const Tensor& nonfinite = {}, const Tensor& steps = {}, const Tensor& skipped = {});
+  void global_norm(const Tensor& norm, const Tensor& clip_factor, const Tensor& gradients,
+                   double max_norm, const Tensor& nonfinite = {}, const Tensor& steps = {},
+                   const Tensor& skipped = {});
 
   struct AdamW {
     double lr, beta1, beta2, eps, weight_decay;
@@ -116,8 +120,8 @@ class Ops {
   };
   // copy: bf16 copy of the parameters, or empty. skip: one i32 on the device, or empty; the step is
   // skipped unless it is 0.
-  void adamw(const Tensor& parameters, const Tensor& copy, const Tensor& gradients, const Tensor& m, const Tensor& v,
-             const Tensor& clip_factor, const Tensor& skip, const AdamW& settings);
+  void adamw(const Tensor& parameters, const Tensor& copy, const Tensor& gradients, const Tensor& m,
+             const Tensor& v, const Tensor& clip_factor, const Tensor& skip, const AdamW& settings);
 
   // c = alpha a b + beta c; a transposed operand is stored by columns.
   struct Factor {
@@ -126,7 +130,8 @@ class Ops {
   };
   void matmul(const Tensor& c, const Factor& a, const Factor& b, float alpha = 1, float beta = 0);
   // The same for every matrix of a batch, [batch, rows, columns].
-  void batched_matmul(const Tensor& c, const Factor& a, const Factor& b, float alpha = 1, float beta = 0);
+  void batched_matmul(const Tensor& c, const Factor& a, const Factor& b, float alpha = 1,
+                      float beta = 0);
   struct FusedLinearCrossEntropy {
     Tensor x, weight, bias, labels, loss, d_x, d_weight, d_bias;
     Tensor class_weight, z_loss, accuracy, predictions, entropy, d_entropy, lse;

@@ -6,8 +6,8 @@ namespace {
 
 // Sets the arguments that the dense operations and those over sequences share.
 template <class Desc, class Args>
-void set_attention(Arguments& tensor, Desc& desc, Args& args, const Ops::Heads& in, const Tensor& o, const Tensor& lse,
-                   double scale) {
+void set_attention(Arguments& tensor, Desc& desc, Args& args, const Ops::Heads& in, const Tensor& o,
+                   const Tensor& lse, double scale) {
   desc.causal = 1;
   desc.scale = static_cast<float>(scale);
   args.q = tensor(in.q);
@@ -35,8 +35,8 @@ void Ops::attention(const Tensor& o, const Tensor& lse, const Heads& in, double 
   impl_->run(desc, args);
 }
 
-void Ops::attention_backward(const Heads& d_in, const Tensor& d_o, const Tensor& o, const Tensor& lse, const Heads& in,
-                             double scale) {
+void Ops::attention_backward(const Heads& d_in, const Tensor& d_o, const Tensor& o,
+                             const Tensor& lse, const Heads& in, double scale) {
   Arguments tensor(impl_->device);
   ligerdsl_attention_backward_desc_t desc = LIGERDSL_ATTENTION_BACKWARD_DESC_INIT;
   ligerdsl_attention_backward_args_t args = LIGERDSL_ATTENTION_BACKWARD_ARGS_INIT;

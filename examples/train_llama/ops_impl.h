@@ -16,7 +16,8 @@ namespace train {
 
 inline void require_success(ligerdsl_status_t status) {
   if (status == LIGERDSL_SUCCESS) return;
-  throw std::runtime_error(std::string(ligerdsl_status_name(status)) + ": " + ligerdsl_last_error());
+  throw std::runtime_error(std::string(ligerdsl_status_name(status)) + ": " +
+                           ligerdsl_last_error());
 }
 
 inline int32_t dtype(Type type) {
@@ -56,7 +57,8 @@ class Arguments {
     if (!t.data) return nullptr;
     Slot& slot = slots_.at(used_++);
     slot.tensor = t;
-    slot.described = ligerdsl_tensor_make(t.data, device_, dtype(t.type), t.rank, slot.tensor.shape.data());
+    slot.described =
+        ligerdsl_tensor_make(t.data, device_, dtype(t.type), t.rank, slot.tensor.shape.data());
     slot.described.strides = slot.tensor.stride.data();
     return &slot.described;
   }

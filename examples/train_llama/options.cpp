@@ -19,14 +19,17 @@ namespace {
 auto between(double low, double high) {
   return [low, high](const std::string& text) {
     double value = 0;
-    if (CLI::detail::lexical_cast(text, value) && value >= low && value <= high) return std::string();
+    if (CLI::detail::lexical_cast(text, value) && value >= low && value <= high)
+      return std::string();
     return fmt::format("expected a number from {:.3g} to {:.3g}, got {}", low, high, text);
   };
 }
-constexpr double kTiny = std::numeric_limits<float>::min(), kHuge = std::numeric_limits<float>::max();
+constexpr double kTiny = std::numeric_limits<float>::min(),
+                 kHuge = std::numeric_limits<float>::max();
 
 std::string check_device(const std::string& d) {
-  bool cuda = d.starts_with("cuda:") && d.size() > 5 && d.size() < 9 && d.find_first_not_of("0123456789", 5) == d.npos;
+  bool cuda = d.starts_with("cuda:") && d.size() > 5 && d.size() < 9 &&
+              d.find_first_not_of("0123456789", 5) == d.npos;
   return d == "cpu" || cuda ? std::string() : "expected cpu or cuda:N, got " + d;
 }
 
@@ -47,7 +50,9 @@ std::string quoted(const std::string& word) {
 bool is_same_file(const fs::path& a, const fs::path& b) {
   std::error_code error;
   if (fs::equivalent(a, b, error)) return true;
-  auto resolved = [&](const fs::path& path) { return fs::weakly_canonical(fs::absolute(path, error), error); };
+  auto resolved = [&](const fs::path& path) {
+    return fs::weakly_canonical(fs::absolute(path, error), error);
+  };
   return resolved(a) == resolved(b);
 }
 
@@ -59,11 +64,14 @@ void check_replaced(const fs::path& checkpoint, const fs::path& resume) {
   try {
     old = read_summary(checkpoint);
   } catch (const std::exception& e) {
-    throw std::runtime_error(fmt::format("--checkpoint would replace {}: name another file, or remove it ({})",
-                                         checkpoint.string(), e.what()));
+    throw std::runtime_error(
+        fmt::format("--checkpoint would replace {}: name another file, or remove it ({})",
+                    checkpoint.string(), e.what()));
   }
   if (!resume.empty() && is_same_file(checkpoint, resume)) return;
-  fmt::print(stderr, "note: {0} holds step {1} of another run and will be replaced; --resume {0} would go on from it\n",
+  fmt::print(stderr,
+             "note: {0} holds step {1} of another run and will be replaced; --resume {0} would go "
+             "on from it\n",
              checkpoint.string(), old.step);
 }
 
@@ -86,16 +94,17 @@ void add_preset(CLI::App& app, Settings& s) {
       s.draw = false;
     }
   };
-  app.add_option_function<std::string>("--preset", take,
-                                       "time training steps of this shape on random tokens: nothing is saved")
+  app.add_option_function<std::string>(
+         "--preset", take, "time training steps of this shape on random tokens: nothing is saved")
       ->check(CLI::IsMember(names));
   app.add_flag("!--no-update", s.update, "of a preset: forward and backward alone, without AdamW");
 }
 
 // Excludes options of real training from presets.
 void exclude_preset(CLI::App& app) {
-  for (const char* name : {"--text", "--source-dir", "--checkpoint", "--resume", "--stop-after", "--eval-every",
-                           "--eval-batches", "--loss-svg", "--sample", "--prompt", "--temperature"}) {
+  for (const char* name :
+       {"--text", "--source-dir", "--checkpoint", "--resume", "--stop-after", "--eval-every",
+        "--eval-batches", "--loss-svg", "--sample", "--prompt", "--temperature"}) {
     app.get_option(name)->excludes(app.get_option("--preset"));
   }
 }
@@ -112,61 +121,74 @@ void add_options(CLI::App& app, Settings& s) {
   app.option_defaults()->group("Model");
   number("--layers", s.model.layers, "transformer layers")->check(CLI::Range(1, 1000));
   number("--heads", s.model.heads, "query heads")->check(CLI::Range(1, 1000));
-  number("--kv-heads", s.model.kv_heads, "key and value heads; divides the query heads")->check(CLI::Range(1, 1000));
+  number("--kv-heads", s.model.kv_heads, "key and value heads; divides the query heads")
+      ->check(CLI::Range(1, 1000));
   number("--width", s.model.width, "width of the residual stream")->check(CLI::Range(2, 65536));
   number("--ffn", s.model.ffn, "width of the feed-forward")->check(CLI::Range(1, 1 << 20));
   number("--context,--tokens", s.model.context, "tokens per sequence: bytes, or those of a preset")
       ->check(CLI::Range(2, 1 << 20));
   app.option_defaults()->group("Training");
   app.add_option("--text", s.text,
-                 "plain text files, each byte a token (default: the sources and documents under --source-dir)")
+                 "plain text files, each byte a token (default: the sources and documents under "
+                 "--source-dir)")
       ->check(CLI::ExistingFile)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--source-dir", s.source_dir, "folder whose sources are the default text")->check(check_named);
+  app.add_option("--source-dir", s.source_dir, "folder whose sources are the default text")
+      ->check(check_named);
   number("--batch", s.train.batch, "sequences per step")->check(CLI::Range(1, 1 << 20));
-  number("--steps", s.train.steps, "steps of the learning-rate schedule")->check(CLI::Range(1, 1 << 30));
+  number("--steps", s.train.steps, "steps of the learning-rate schedule")
+      ->check(CLI::Range(1, 1 << 30));
   number("--warmup", s.train.warmup, "steps of linear warm-up")->check(CLI::NonNegativeNumber);
   number("--lr", s.train.lr, "highest learning rate")->check(between(kTiny, kHuge));
-  number("--final-lr", s.train.final_lr, "last learning rate as a fraction of the highest")->check(between(0, 1));
+  number("--final-lr", s.train.final_lr, "last learning rate as a fraction of the highest")
+      ->check(between(0, 1));
   number("--weight-decay", s.train.weight_decay, "of matrices")->check(between(0, kHuge));
   number("--clip", s.train.clip, "largest global gradient norm")->check(between(kTiny, kHuge));
   number("--seed", s.train.seed, "of weights, batches and the sample");
   app.option_defaults()->group("Run");
   number("--device", s.device, "cpu or cuda:N")->check(check_device);
   number("--threads", s.threads, "CPU threads; 0 = all cores")->check(CLI::Range(0, 1024));
-  app.add_option("--products", s.products,
-                 "who multiplies layers' matrices: library (cuBLAS, CBLAS) or kernels (libligerdsl's own)")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Products>{{"library", Products::library}, {"kernels", Products::kernels}}))
-      ->default_str("library");
   app.add_option(
-         "--attention", s.attention,
-         "fused (libligerdsl's kernel without scores in memory; heads of up to 256 columns) or products (matmul for "
-         "scores, softmax, matmul with the values)")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, AttentionKind>{{"fused", AttentionKind::fused}, {"products", AttentionKind::products}}))
+         "--products", s.products,
+         "who multiplies layers' matrices: library (cuBLAS, CBLAS) or kernels (libligerdsl's own)")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Products>{
+          {"library", Products::library}, {"kernels", Products::kernels}}))
+      ->default_str("library");
+  app.add_option("--attention", s.attention,
+                 "fused (libligerdsl's kernel without scores in memory; heads of up to 256 "
+                 "columns) or products (matmul for "
+                 "scores, softmax, matmul with the values)")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, AttentionKind>{
+          {"fused", AttentionKind::fused}, {"products", AttentionKind::products}}))
       ->default_str("fused where possible");
   app.add_option("--checkpoint", s.checkpoint,
-                 "file to save the run in: at every evaluation, at the end, and when a signal stops the run")
+                 "file to save the run in: at every evaluation, at the end, and when a signal "
+                 "stops the run")
       ->check(check_named);
   app.add_option("--resume", s.resume, "checkpoint to go on from")->check(CLI::ExistingFile);
-  number("--stop-after", s.stop_after, "stop (and save) after this number of steps in total; 0 = --steps")
+  number("--stop-after", s.stop_after,
+         "stop (and save) after this number of steps in total; 0 = --steps")
       ->check(CLI::NonNegativeNumber);
-  number("--eval-every", s.eval_every, "steps between evaluations; 0 = ten in a run")->check(CLI::NonNegativeNumber);
-  number("--eval-batches", s.eval_batches, "batches of held-out text per evaluation")->check(CLI::Range(1, 1 << 20));
+  number("--eval-every", s.eval_every, "steps between evaluations; 0 = ten in a run")
+      ->check(CLI::NonNegativeNumber);
+  number("--eval-batches", s.eval_batches, "batches of held-out text per evaluation")
+      ->check(CLI::Range(1, 1 << 20));
   app.add_flag("--check", s.check, "compare one step's gradients with float64 and stop");
   app.option_defaults()->group("Report");
   number("--loss-svg", s.loss_svg, "SVG of the loss curve")->check(check_named);
   app.add_flag("!--no-loss-svg", s.draw, "draw no loss curve");
   app.add_option("--json", s.json, "file for all results")->check(check_named);
-  number("--sample", s.sample_length, "bytes of generated text at the end")->check(CLI::NonNegativeNumber);
+  number("--sample", s.sample_length, "bytes of generated text at the end")
+      ->check(CLI::NonNegativeNumber);
   number("--prompt", s.prompt, "what the sample continues");
   number("--temperature", s.temperature, "of the sample")->check(between(kTiny, kHuge));
   app.add_flag("!--no-table", s.table, "leave out the table of kernel errors");
   exclude_preset(app);
   app.footer(
-      "Exit status: 0 done, 1 failed (a check, a file, a loss that is not finite), 2 wrong arguments,\n"
-      "129, 130, 143 stopped by SIGHUP, SIGINT (Ctrl-C), SIGTERM after the step at work; a second signal ends at "
+      "Exit status: 0 done, 1 failed (a check, a file, a loss that is not finite), 2 wrong "
+      "arguments,\n"
+      "129, 130, 143 stopped by SIGHUP, SIGINT (Ctrl-C), SIGTERM after the step at work; a second "
+      "signal ends at "
       "once.");
 }
 
@@ -204,23 +226,28 @@ void check_outputs(const Settings& s) {
     const fs::path temporary = temporary_of(path);
     for (const fs::path& text : s.text) {
       if (is_same_file(path, text) || is_same_file(temporary, text))
-        throw std::runtime_error(fmt::format("{} would replace the text {}", option, text.string()));
+        throw std::runtime_error(
+            fmt::format("{} would replace the text {}", option, text.string()));
     }
     if (!s.resume.empty() && is_same_file(temporary, s.resume))
-      throw std::runtime_error(fmt::format("{} would replace the checkpoint {}", option, s.resume.string()));
+      throw std::runtime_error(
+          fmt::format("{} would replace the checkpoint {}", option, s.resume.string()));
     for (size_t j = 0; j < outputs.size(); ++j) {
       std::error_code error;
       if (i == j || fs::is_other(path, error)) continue;  // /dev/null accepts everything
-      if (!is_same_file(path, outputs[j].path) && !is_same_file(temporary, outputs[j].path)) continue;
-      throw std::runtime_error(fmt::format("{} and {} name the same file, {}", outputs[std::min(i, j)].option,
-                                           outputs[std::max(i, j)].option, outputs[j].path.string()));
+      if (!is_same_file(path, outputs[j].path) && !is_same_file(temporary, outputs[j].path))
+        continue;
+      throw std::runtime_error(
+          fmt::format("{} and {} name the same file, {}", outputs[std::min(i, j)].option,
+                      outputs[std::max(i, j)].option, outputs[j].path.string()));
     }
   }
   for (const auto& [option, path] : outputs) {
     try {
       require_writable(path);
     } catch (const std::exception& e) {
-      const char* advice = std::string(option) == "--loss-svg" ? " (--no-loss-svg leaves the picture out)" : "";
+      const char* advice =
+          std::string(option) == "--loss-svg" ? " (--no-loss-svg leaves the picture out)" : "";
       throw std::runtime_error(fmt::format("{}: {}{}", option, e.what(), advice));
     }
   }
@@ -233,8 +260,10 @@ void check_outputs(const Settings& s) {
   }
   if (!s.resume.empty()) {
     for (const Output& output : outputs) {
-      if (std::string(output.option) == "--checkpoint" || !is_same_file(output.path, s.resume)) continue;
-      throw std::runtime_error(fmt::format("{} would replace the checkpoint {}", output.option, s.resume.string()));
+      if (std::string(output.option) == "--checkpoint" || !is_same_file(output.path, s.resume))
+        continue;
+      throw std::runtime_error(
+          fmt::format("{} would replace the checkpoint {}", output.option, s.resume.string()));
     }
   }
 }

@@ -11,16 +11,20 @@ namespace train {
 namespace {
 
 TEST(Options, CommandsAreQuotedForAShell) {
-  const std::vector<std::string> given = {
-      "bin/train_llama", "--prompt", "it's a \"$HOME\"", "--resume=old", "--lr", "0.1", "--text", "a b"};
-  EXPECT_EQ(command_with(given, {{"--resume", "new file"}, {"--lr", "0.05"}, {"--stop-after", ""}}),
-            "bin/train_llama --prompt 'it'\\''s a \"$HOME\"' --text 'a b' --resume 'new file' --lr 0.05");
-  EXPECT_EQ(command_with({"t", "--stop-after", "20", "--check"}, {{"--stop-after", ""}}), "t --check");
+  const std::vector<std::string> given = {"bin/train_llama", "--prompt", "it's a \"$HOME\"",
+                                          "--resume=old",    "--lr",     "0.1",
+                                          "--text",          "a b"};
+  EXPECT_EQ(
+      command_with(given, {{"--resume", "new file"}, {"--lr", "0.05"}, {"--stop-after", ""}}),
+      "bin/train_llama --prompt 'it'\\''s a \"$HOME\"' --text 'a b' --resume 'new file' --lr 0.05");
+  EXPECT_EQ(command_with({"t", "--stop-after", "20", "--check"}, {{"--stop-after", ""}}),
+            "t --check");
 }
 
 // A real shell parses the same words.
 TEST(Options, ShellParsesTheSameWords) {
-  const std::vector<std::string> words = {"printf", "%s\\n", "a b", "it's", "$(false)", "*", "", "\\", "--x=;y"};
+  const std::vector<std::string> words = {"printf", "%s\\n", "a b", "it's",  "$(false)",
+                                          "*",      "",      "\\",  "--x=;y"};
   FILE* shell = popen(command_with(words, {}).c_str(), "r");
   std::string out;
   std::array<char, 256> buffer;
@@ -39,7 +43,8 @@ Settings parsed(std::vector<std::string> arguments) {
 }
 
 TEST(Options, OptionsOverrideThePreset) {
-  const Settings s = parsed({"--batch", "7", "--tokens", "40", "--preset", "llama-3.2-1b", "--no-update"});
+  const Settings s =
+      parsed({"--batch", "7", "--tokens", "40", "--preset", "llama-3.2-1b", "--no-update"});
   EXPECT_EQ(s.train.batch, 7);
   EXPECT_EQ(s.model.context, 40);
   EXPECT_EQ(s.model.width, 2048);
@@ -49,8 +54,10 @@ TEST(Options, OptionsOverrideThePreset) {
 
 TEST(Options, AttentionIsFusedWherePossible) {
   EXPECT_EQ(parsed({}).chosen_attention(), AttentionKind::fused);
-  EXPECT_EQ(parsed({"--width", "1028", "--heads", "4"}).chosen_attention(), AttentionKind::products);
-  EXPECT_EQ(parsed({"--attention", "products", "--preset", "tiny"}).chosen_attention(), AttentionKind::products);
+  EXPECT_EQ(parsed({"--width", "1028", "--heads", "4"}).chosen_attention(),
+            AttentionKind::products);
+  EXPECT_EQ(parsed({"--attention", "products", "--preset", "tiny"}).chosen_attention(),
+            AttentionKind::products);
   EXPECT_THROW(parsed({"--attention", "flash"}), CLI::ValidationError);
 }
 

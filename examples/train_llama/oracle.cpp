@@ -11,7 +11,8 @@ Array matmul(View a, View b, int64_t m, int64_t n, int64_t k, bool transpose_a, 
     for (int64_t l = 0; l < k; ++l) {
       double x = transpose_a ? a[l * m + i] : a[i * k + l];
       if (x == 0) continue;
-      for (int64_t j = 0; j < n; ++j) c[i * n + j] += x * (transpose_b ? b[j * k + l] : b[l * n + j]);
+      for (int64_t j = 0; j < n; ++j)
+        c[i * n + j] += x * (transpose_b ? b[j * k + l] : b[l * n + j]);
     }
   }
   return c;
@@ -25,7 +26,8 @@ Array add(View a, View b) {
 
 Array embedding(View table, std::span<const int64_t> ids, int64_t width) {
   Array out;
-  for (int64_t id : ids) out.insert(out.end(), table.begin() + id * width, table.begin() + (id + 1) * width);
+  for (int64_t id : ids)
+    out.insert(out.end(), table.begin() + id * width, table.begin() + (id + 1) * width);
   return out;
 }
 
@@ -65,15 +67,17 @@ NormGradients rms_norm_backward(View dy, View x, View w, View rstd) {
   return out;
 }
 
-void rotate(std::span<double> x, int64_t batch, int64_t positions, int64_t row, const Rotation& turn,
-            double direction) {
-  int64_t half = turn.rotated / 2;
+void rotate(std::span<double> x, int64_t batch, int64_t positions, int64_t row,
+            const Rotation& rotation, double direction) {
+  int64_t half = rotation.rotated / 2;
   for (int64_t r = 0; r < batch * positions; ++r) {
     for (int64_t i = 0; i < half; ++i) {
-      double angle = turn.angle(r % positions, i), c = std::cos(angle), s = direction * std::sin(angle);
-      int64_t first = turn.interleaved ? 2 * i : i, second = turn.interleaved ? first + 1 : first + half;
-      for (int64_t h = 0; h < turn.heads; ++h) {
-        double* head = &x[r * row + h * turn.head_dim];
+      double angle = rotation.angle(r % positions, i), c = std::cos(angle),
+             s = direction * std::sin(angle);
+      int64_t first = rotation.interleaved ? 2 * i : i,
+              second = rotation.interleaved ? first + 1 : first + half;
+      for (int64_t h = 0; h < rotation.heads; ++h) {
+        double* head = &x[r * row + h * rotation.head_dim];
         double a = head[first], b = head[second];
         head[first] = a * c - b * s;
         head[second] = b * c + a * s;
@@ -82,9 +86,11 @@ void rotate(std::span<double> x, int64_t batch, int64_t positions, int64_t row, 
   }
 }
 
-void rope(std::span<double> x, int64_t batch, int64_t positions, int64_t heads, int64_t head_dim, int64_t row,
-          double base, double direction) {
-  auto angle = [&](int64_t position, int64_t i) { return position * std::pow(base, -2.0 * i / head_dim); };
+void rope(std::span<double> x, int64_t batch, int64_t positions, int64_t heads, int64_t head_dim,
+          int64_t row, double base, double direction) {
+  auto angle = [&](int64_t position, int64_t i) {
+    return position * std::pow(base, -2.0 * i / head_dim);
+  };
   rotate(x, batch, positions, row, {heads, head_dim, head_dim, false, angle}, direction);
 }
 
@@ -98,7 +104,8 @@ Array softmax_of(View x, int64_t width, double scale, Columns columns) {
     int64_t n = columns(r);
     View row = x.subspan(r * width, n);
     double highest = *std::max_element(row.begin(), row.end()), total = 0;
-    for (int64_t j = 0; j < n; ++j) total += y[r * width + j] = std::exp(scale * (row[j] - highest));
+    for (int64_t j = 0; j < n; ++j)
+      total += y[r * width + j] = std::exp(scale * (row[j] - highest));
     for (int64_t j = 0; j < n; ++j) y[r * width + j] /= total;
   }
   return y;
@@ -111,7 +118,8 @@ Array softmax_gradient(View dy, View y, int64_t width, double scale, Columns col
     double dot = 0;
     int64_t n = columns(r);
     for (int64_t j = 0; j < n; ++j) dot += dy[r * width + j] * y[r * width + j];
-    for (int64_t j = 0; j < n; ++j) dx[r * width + j] = scale * y[r * width + j] * (dy[r * width + j] - dot);
+    for (int64_t j = 0; j < n; ++j)
+      dx[r * width + j] = scale * y[r * width + j] * (dy[r * width + j] - dot);
   }
   return dx;
 }
@@ -167,12 +175,14 @@ Array swiglu_backward(View dout, View gate_up, int64_t ffn) {
   return gated_gradient(dout, gate_up, ffn, silu);
 }
 
-void adamw(std::span<double> p, View g, std::span<double> m, std::span<double> v, const AdamSettings& s) {
+void adamw(std::span<double> p, View g, std::span<double> m, std::span<double> v,
+           const AdamSettings& s) {
   for (size_t i = 0; i < p.size(); ++i) {
     double grad = g[i] * s.grad_scale;
     m[i] = s.beta1 * m[i] + (1 - s.beta1) * grad;
     v[i] = s.beta2 * v[i] + (1 - s.beta2) * grad * grad;
-    double mean = m[i] / (1 - std::pow(s.beta1, s.step)), variance = v[i] / (1 - std::pow(s.beta2, s.step));
+    double mean = m[i] / (1 - std::pow(s.beta1, s.step)),
+           variance = v[i] / (1 - std::pow(s.beta2, s.step));
     p[i] -= s.lr * (mean / (std::sqrt(variance) + s.eps) + s.weight_decay * p[i]);
   }
 }

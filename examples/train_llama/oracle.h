@@ -30,10 +30,11 @@ struct NormGradients {
 };
 NormGradients rms_norm_backward(View dy, View x, View w, View rstd);
 
-// Half rotation by position over x[batch, positions, heads, head_dim], `row` elements from one position to the next;
-// angle of pair i at position t: t * base^(-2i / head_dim). direction -1 is the backward.
-void rope(std::span<double> x, int64_t batch, int64_t positions, int64_t heads, int64_t head_dim, int64_t row,
-          double base, double direction);
+// Half rotation by position over x[batch, positions, heads, head_dim], `row` elements from one
+// position to the next; angle of pair i at position t: t * base^(-2i / head_dim). direction -1 is
+// the backward.
+void rope(std::span<double> x, int64_t batch, int64_t positions, int64_t heads, int64_t head_dim,
+          int64_t row, double base, double direction);
 // The same for any choice of pairs. The first `rotated` columns of a head rotate, pair i by
 // angle(position, i). Its columns are 2i and 2i + 1 if interleaved, else i and i + rotated / 2.
 struct Rotation {
@@ -41,7 +42,8 @@ struct Rotation {
   bool interleaved;
   std::function<double(int64_t position, int64_t pair)> angle;
 };
-void rotate(std::span<double> x, int64_t batch, int64_t positions, int64_t row, const Rotation& r, double direction);
+void rotate(std::span<double> x, int64_t batch, int64_t positions, int64_t row, const Rotation& r,
+            double direction);
 
 // Row r of a [rows, width] matrix is query r % width; later columns are masked. y = softmax(scale *
 // x).
@@ -89,20 +91,23 @@ struct Loss {
   double loss = 0, z_loss = 0, accuracy = 0;
   Array dlogits, lse, predictions, entropy;  // 0, 0, -1 and 0 at ignored rows
 };
-Loss cross_entropy(View logits, std::span<const int64_t> labels, int64_t vocab, const LossSettings& s = {});
+Loss cross_entropy(View logits, std::span<const int64_t> labels, int64_t vocab,
+                   const LossSettings& s = {});
 
 // Cross-entropy of x w^T + b, with gradients of its arguments.
 struct LinearLoss {
   Loss loss;
   Array logits, dx, dw, db;
 };
-LinearLoss linear_cross_entropy(View x, View w, View b, std::span<const int64_t> labels, const LossSettings& s);
+LinearLoss linear_cross_entropy(View x, View w, View b, std::span<const int64_t> labels,
+                                const LossSettings& s);
 
 struct AdamSettings {
   double lr, beta1, beta2, eps, weight_decay, grad_scale;
   int64_t step;  // from 1
 };
-void adamw(std::span<double> p, View g, std::span<double> m, std::span<double> v, const AdamSettings& s);
+void adamw(std::span<double> p, View g, std::span<double> m, std::span<double> v,
+           const AdamSettings& s);
 
 double norm(View x);
 

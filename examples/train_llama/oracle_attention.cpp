@@ -35,19 +35,22 @@ void each_token(View q, View k, const Heads& h, Body body) {
 
 Attention attention(View q, View k, View v, const Heads& h) {
   Attention out{Array(q.size(), 0.0), Array(h.batch * h.heads * h.tokens)};
-  each_token(q, k, h, [&](int64_t query, int64_t first, int64_t row, const Array& weights, double lse) {
-    out.lse[row] = lse;
-    for (size_t j = 0; j < weights.size(); ++j)
-      for (int64_t c = 0; c < h.head_dim; ++c)
-        out.o[query + c] += weights[j] * v[first + j * h.kv_heads * h.head_dim + c];
-  });
+  each_token(q, k, h,
+             [&](int64_t query, int64_t first, int64_t row, const Array& weights, double lse) {
+               out.lse[row] = lse;
+               for (size_t j = 0; j < weights.size(); ++j)
+                 for (int64_t c = 0; c < h.head_dim; ++c)
+                   out.o[query + c] += weights[j] * v[first + j * h.kv_heads * h.head_dim + c];
+             });
   return out;
 }
 
 AttentionGradients attention_backward(View d_o, View q, View k, View v, const Heads& h) {
   AttentionGradients out{Array(q.size(), 0.0), Array(k.size(), 0.0), Array(v.size(), 0.0)};
   each_token(q, k, h, [&](int64_t query, int64_t first, int64_t, const Array& weights, double) {
-    const auto key = [&](size_t j) { return first + static_cast<int64_t>(j) * h.kv_heads * h.head_dim; };
+    const auto key = [&](size_t j) {
+      return first + static_cast<int64_t>(j) * h.kv_heads * h.head_dim;
+    };
     Array slopes(weights.size(), 0.0);
     double mean = 0;
     for (size_t j = 0; j < weights.size(); ++j) {

@@ -31,14 +31,17 @@ double capped(double logit, const LossSettings& s) {
 
 }  // namespace
 
-Loss cross_entropy(View logits, std::span<const int64_t> labels, int64_t vocab, const LossSettings& s) {
+Loss cross_entropy(View logits, std::span<const int64_t> labels, int64_t vocab,
+                   const LossSettings& s) {
   const int64_t rows = labels.size();
   const Totals totals = count(labels, s);
-  Loss out{0, 0, 0, Array(logits.size(), 0.0), Array(rows, 0.0), Array(rows, -1.0), Array(rows, 0.0)};
+  Loss out{
+      0, 0, 0, Array(logits.size(), 0.0), Array(rows, 0.0), Array(rows, -1.0), Array(rows, 0.0)};
   for (int64_t r = 0; r < rows; ++r) {
     if (labels[r] == s.ignored) continue;
     Array z;
-    for (double logit : logits.subspan(r * vocab, vocab)) z.push_back(capped(logit, s) / s.temperature);
+    for (double logit : logits.subspan(r * vocab, vocab))
+      z.push_back(capped(logit, s) / s.temperature);
     const auto best = std::max_element(z.begin(), z.end());
     double total = 0;
     for (double v : z) total += std::exp(v - *best);
@@ -58,8 +61,10 @@ Loss cross_entropy(View logits, std::span<const int64_t> labels, int64_t vocab, 
       targets += target(j);
     }
     for (int64_t j = 0; j < vocab; ++j) {
-      const double p = std::exp(z[j] - *best) / total, of_cap = s.softcap > 0 ? s.temperature * z[j] / s.softcap : 0;
-      double d = (targets * p - target(j)) / totals.weights + 2 * s.lse_square_scale * out.lse[r] * p / totals.rows;
+      const double p = std::exp(z[j] - *best) / total,
+                   of_cap = s.softcap > 0 ? s.temperature * z[j] / s.softcap : 0;
+      double d = (targets * p - target(j)) / totals.weights +
+                 2 * s.lse_square_scale * out.lse[r] * p / totals.rows;
       d -= d_entropy * p * (z[j] - out.lse[r] + out.entropy[r]);
       out.dlogits[r * vocab + j] = d * (1 - of_cap * of_cap) / s.temperature;
     }
@@ -68,7 +73,8 @@ Loss cross_entropy(View logits, std::span<const int64_t> labels, int64_t vocab, 
   return out;
 }
 
-LinearLoss linear_cross_entropy(View x, View w, View b, std::span<const int64_t> labels, const LossSettings& s) {
+LinearLoss linear_cross_entropy(View x, View w, View b, std::span<const int64_t> labels,
+                                const LossSettings& s) {
   const int64_t rows = labels.size(), vocab = b.size(), width = w.size() / vocab;
   Array logits = matmul(x, w, rows, vocab, width, false, true);
   for (size_t i = 0; i < logits.size(); ++i) logits[i] += b[i % vocab];

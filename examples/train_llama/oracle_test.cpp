@@ -44,21 +44,24 @@ void expect_slope(Array& x, View gradient, Function f, const char* what) {
 TEST(Oracle, Silu) {
   for (double u : {-2.5, -0.3, 0.4, 3.0}) {
     constexpr double h = 1e-5;
-    EXPECT_NEAR(oracle::silu(u).slope, (oracle::silu(u + h).value - oracle::silu(u - h).value) / (2 * h), 1e-8) << u;
+    EXPECT_NEAR(oracle::silu(u).slope,
+                (oracle::silu(u + h).value - oracle::silu(u - h).value) / (2 * h), 1e-8)
+        << u;
   }
 }
 
 TEST(Oracle, Swiglu) {
   Array gate_up = draw(16, 5), dout = draw(8, 6);
   expect_slope(
-      gate_up, oracle::swiglu_backward(dout, gate_up, 4), [&] { return dot(dout, oracle::swiglu(gate_up, 4)); },
-      "swiglu");
+      gate_up, oracle::swiglu_backward(dout, gate_up, 4),
+      [&] { return dot(dout, oracle::swiglu(gate_up, 4)); }, "swiglu");
   // silu(1) = 0.7310586.
   EXPECT_NEAR(oracle::swiglu(Array{1, 2}, 1)[0], 2 * 0.7310585786300049, 1e-12);
 }
 
 TEST(Oracle, Attention) {
-  const oracle::Heads heads{.batch = 2, .tokens = 4, .heads = 4, .kv_heads = 2, .head_dim = 3, .scale = 0.6};
+  const oracle::Heads heads{
+      .batch = 2, .tokens = 4, .heads = 4, .kv_heads = 2, .head_dim = 3, .scale = 0.6};
   Array q = draw(96, 51), k = draw(48, 52), v = draw(48, 53), dy = draw(96, 54);
   const oracle::AttentionGradients g = oracle::attention_backward(dy, q, k, v, heads);
   auto f = [&] { return dot(dy, oracle::attention(q, k, v, heads).o); };
@@ -67,7 +70,8 @@ TEST(Oracle, Attention) {
   expect_slope(v, g.dv, f, "v");
   // The first token sees only itself.
   EXPECT_NEAR(oracle::attention(q, k, v, heads).o[1], v[1], 1e-12);
-  EXPECT_NEAR(oracle::attention(q, k, v, heads).lse[0], 0.6 * dot(View(q).first(3), View(k).first(3)), 1e-12);
+  EXPECT_NEAR(oracle::attention(q, k, v, heads).lse[0],
+              0.6 * dot(View(q).first(3), View(k).first(3)), 1e-12);
 }
 
 TEST(Oracle, CausalSoftmax) {
@@ -84,15 +88,18 @@ TEST(Oracle, RotationsMatchEveryLayout) {
   for (bool interleaved : {false, true}) {
     // Two positions of one head of six columns, of which four rotate: pair 0 by 90 degrees, pair 1
     // not.
-    oracle::Rotation r{1, 6, 4, interleaved,
-                       [](int64_t position, int64_t pair) { return pair == 0 ? position * std::acos(-1.0) / 2 : 0.0; }};
+    oracle::Rotation r{1, 6, 4, interleaved, [](int64_t position, int64_t pair) {
+                         return pair == 0 ? position * std::acos(-1.0) / 2 : 0.0;
+                       }};
     Array x = {1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6}, y = x;
     oracle::rotate(y, 1, 2, 6, r, 1);
-    Array expected =
-        interleaved ? Array{1, 2, 3, 4, 5, 6, -2, 1, 3, 4, 5, 6} : Array{1, 2, 3, 4, 5, 6, -3, 2, 1, 4, 5, 6};
-    for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], expected[i], 1e-12) << interleaved << " " << i;
+    Array expected = interleaved ? Array{1, 2, 3, 4, 5, 6, -2, 1, 3, 4, 5, 6}
+                                 : Array{1, 2, 3, 4, 5, 6, -3, 2, 1, 4, 5, 6};
+    for (size_t i = 0; i < y.size(); ++i)
+      EXPECT_NEAR(y[i], expected[i], 1e-12) << interleaved << " " << i;
     oracle::rotate(y, 1, 2, 6, r, -1);
-    for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], x[i], 1e-12) << interleaved << " back " << i;
+    for (size_t i = 0; i < y.size(); ++i)
+      EXPECT_NEAR(y[i], x[i], 1e-12) << interleaved << " back " << i;
   }
 }
 
@@ -101,7 +108,9 @@ TEST(Oracle, CrossEntropyMatchesWithEveryOption) {
   const std::vector<int64_t> labels = {4, 0, 2, 4};
   oracle::LossSettings s{0.1, 0.05, 2, 2, {0.5, 1, 2, 0.25, 3}, 1.5, {0.5, -1, 3, 2}};
   oracle::LinearLoss all = oracle::linear_cross_entropy(x, w, b, labels, s);
-  const auto total = [&](const oracle::Loss& loss) { return loss.loss + dot(s.d_entropy, loss.entropy); };
+  const auto total = [&](const oracle::Loss& loss) {
+    return loss.loss + dot(s.d_entropy, loss.entropy);
+  };
   auto f = [&] { return total(oracle::linear_cross_entropy(x, w, b, labels, s).loss); };
   expect_slope(x, all.dx, f, "x");
   expect_slope(w, all.dw, f, "weight");
@@ -110,7 +119,8 @@ TEST(Oracle, CrossEntropyMatchesWithEveryOption) {
   Array logits = draw(20, 12);
   oracle::Loss loss = oracle::cross_entropy(logits, labels, 5, s);
   expect_slope(
-      logits, loss.dlogits, [&] { return total(oracle::cross_entropy(logits, labels, 5, s)); }, "logits");
+      logits, loss.dlogits, [&] { return total(oracle::cross_entropy(logits, labels, 5, s)); },
+      "logits");
   EXPECT_EQ(loss.predictions[2], -1) << "the third label is ignored";
   EXPECT_EQ(loss.lse[2], 0);
 }

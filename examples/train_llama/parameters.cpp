@@ -10,7 +10,8 @@
 namespace train {
 namespace {
 
-// Parameters start at multiples of this many elements, so that every one is aligned for wide memory operations.
+// Parameters start at multiples of this many elements, so that every one is aligned for wide memory
+// operations.
 constexpr int64_t kAlign = 64;
 constexpr int64_t kLeastOfThread = 1 << 20;  // fewest initial weights per thread
 
@@ -33,7 +34,8 @@ ParameterLayout::ParameterLayout(const ModelConfig& c) {
     std::string prefix = "layer" + std::to_string(i) + ".";
     Layer l{};
     l.qkv = add(*this, prefix + "qkv", c.qkv_width(), c.width, scale(c.width));
-    l.out = add(*this, prefix + "out", c.width, c.heads * c.head_dim(), residual * scale(c.heads * c.head_dim()));
+    l.out = add(*this, prefix + "out", c.width, c.heads * c.head_dim(),
+                residual * scale(c.heads * c.head_dim()));
     l.gate_up = add(*this, prefix + "gate_up", 2 * c.ffn, c.width, scale(c.width));
     l.down = add(*this, prefix + "down", c.width, c.ffn, residual * scale(c.ffn));
     layers.push_back(l);
@@ -54,7 +56,8 @@ std::vector<float> initial_weights(const ParameterLayout& layout, uint64_t seed)
   auto fill = [&](int64_t from, int64_t to) {
     for (const Parameter& p : layout.all) {
       for (int64_t i = std::max(from, p.offset); i < std::min(to, p.offset + p.size()); ++i) {
-        weights[i] = p.init_std == 0 ? 1.0f : static_cast<float>(p.init_std * random_normal(seed, i));
+        weights[i] =
+            p.init_std == 0 ? 1.0f : static_cast<float>(p.init_std * random_normal(seed, i));
       }
     }
   };
@@ -62,7 +65,8 @@ std::vector<float> initial_weights(const ParameterLayout& layout, uint64_t seed)
   const int64_t each = std::max((layout.total + threads - 1) / threads, kLeastOfThread);
   std::vector<std::future<void>> parts;
   for (int64_t from = each; from < layout.total; from += each) {
-    parts.push_back(std::async(std::launch::async, fill, from, std::min(from + each, layout.total)));
+    parts.push_back(
+        std::async(std::launch::async, fill, from, std::min(from + each, layout.total)));
   }
   fill(0, std::min(each, layout.total));
   for (auto& part : parts) part.get();

@@ -38,8 +38,8 @@ class MemoryFile {
   const int fd_;
 };
 
-std::string commands(const std::string& output, const std::vector<Point>& training, const std::vector<Point>& held_out,
-                     double byte_frequency_bits) {
+std::string commands(const std::string& output, const std::vector<Point>& training,
+                     const std::vector<Point>& held_out, double byte_frequency_bits) {
   std::string text = fmt::format(
       "set terminal svg size 800,480 font 'sans,14' background 'white'\nset output '{}'\n"
       "set xlabel 'step'\nset ylabel 'bits per byte'\nset grid\nset yrange [0:*]\n"
@@ -48,7 +48,8 @@ std::string commands(const std::string& output, const std::vector<Point>& traini
       "{} with lines dt 2 lc rgb '#969696' title 'byte frequencies alone'\n",
       output, byte_frequency_bits);
   for (const auto* points : {&training, &held_out}) {
-    for (const Point& p : *points) fmt::format_to(std::back_inserter(text), "{} {}\n", p.step, p.bits);
+    for (const Point& p : *points)
+      fmt::format_to(std::back_inserter(text), "{} {}\n", p.step, p.bits);
     text += "e\n";
   }
   return text;
@@ -59,7 +60,8 @@ int run_gnuplot(const std::string& script) {
   std::string name = "gnuplot", path = script;
   char* const arguments[] = {name.data(), path.data(), nullptr};
   pid_t child = 0;
-  if (const int error = posix_spawnp(&child, name.c_str(), nullptr, nullptr, arguments, environ)) return error;
+  if (const int error = posix_spawnp(&child, name.c_str(), nullptr, nullptr, arguments, environ))
+    return error;
   int status = 0;
   while (waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) return errno;
@@ -72,10 +74,12 @@ int run_gnuplot(const std::string& script) {
 Plot plot_losses(const std::filesystem::path& svg, const std::vector<Point>& training,
                  const std::vector<Point>& held_out, double byte_frequency_bits) {
   MemoryFile script("commands"), picture("picture");
-  const bool written = script.write(commands(picture.path(), training, held_out, byte_frequency_bits));
+  const bool written =
+      script.write(commands(picture.path(), training, held_out, byte_frequency_bits));
   const int error = written ? run_gnuplot(script.path()) : EIO;
   if (error == ENOENT) {
-    fmt::print(stderr, "no loss curve: gnuplot was not found (Debian: apt-get install gnuplot-nox)\n");
+    fmt::print(stderr,
+               "no loss curve: gnuplot was not found (Debian: apt-get install gnuplot-nox)\n");
     return Plot::no_gnuplot;
   }
   if (error != 0) {

@@ -18,7 +18,11 @@ struct LayerState {
 class Reference {
  public:
   Reference(const ModelConfig& config, const ParameterLayout& layout, View weights, int64_t rows)
-      : c_(config), layout_(layout), weights_(weights), rows_(rows), gradients_(layout.total, 0.0) {}
+      : c_(config),
+        layout_(layout),
+        weights_(weights),
+        rows_(rows),
+        gradients_(layout.total, 0.0) {}
 
   ReferenceResult run(std::span<const int64_t> tokens, std::span<const int64_t> labels) {
     Array stream = oracle::embedding(weight(layout_.embedding), tokens, c_.width);
@@ -27,15 +31,18 @@ class Reference {
     oracle::Norm last = oracle::rms_norm(stream, weight(layout_.final_norm), c_.norm_eps);
     oracle::Loss loss = oracle::cross_entropy(linear(last.y, layout_.head), labels, c_.vocab);
 
-    Array dstream =
-        norm_backward(linear_backward(loss.dlogits, last.y, layout_.head), stream, last, layout_.final_norm);
-    for (size_t i = states.size(); i-- > 0;) dstream = backward(layout_.layers[i], states[i], dstream);
+    Array dstream = norm_backward(linear_backward(loss.dlogits, last.y, layout_.head), stream, last,
+                                  layout_.final_norm);
+    for (size_t i = states.size(); i-- > 0;)
+      dstream = backward(layout_.layers[i], states[i], dstream);
     add(layout_.embedding, oracle::embedding_backward(dstream, tokens, c_.vocab, c_.width));
     return {loss.loss, std::move(gradients_)};
   }
 
  private:
-  View weight(int index) const { return weights_.subspan(layout_.all[index].offset, layout_.all[index].size()); }
+  View weight(int index) const {
+    return weights_.subspan(layout_.all[index].offset, layout_.all[index].size());
+  }
 
   // Adds, because a tied embedding has two gradients.
   void add(int index, const Array& gradient) {
@@ -74,8 +81,8 @@ class Reference {
   }
 
   void rope(Array& qkv, double direction) const {
-    oracle::rope(qkv, rows_ / c_.context, c_.context, c_.heads + c_.kv_heads, c_.head_dim(), c_.qkv_width(),
-                 c_.rope_base, direction);
+    oracle::rope(qkv, rows_ / c_.context, c_.context, c_.heads + c_.kv_heads, c_.head_dim(),
+                 c_.qkv_width(), c_.rope_base, direction);
   }
 
   void attention(LayerState& s) const {
@@ -84,7 +91,8 @@ class Reference {
     for_each_head([&](int64_t, int64_t, int64_t q, int64_t k, int64_t, int64_t at) {
       for (int64_t i = 0; i < t; ++i)
         for (int64_t j = 0; j <= i; ++j)
-          for (int64_t e = 0; e < d; ++e) scores[at + i * t + j] += s.qkv[q + i * w + e] * s.qkv[k + j * w + e];
+          for (int64_t e = 0; e < d; ++e)
+            scores[at + i * t + j] += s.qkv[q + i * w + e] * s.qkv[k + j * w + e];
     });
     s.probabilities = oracle::causal_softmax(scores, t, 1 / std::sqrt(static_cast<double>(d)));
     s.attended.assign(rows_ * out, 0.0);
@@ -92,7 +100,8 @@ class Reference {
       for (int64_t i = 0; i < t; ++i)
         for (int64_t j = 0; j <= i; ++j)
           for (int64_t e = 0; e < d; ++e)
-            s.attended[(b * t + i) * out + h * d + e] += s.probabilities[at + i * t + j] * s.qkv[v + j * w + e];
+            s.attended[(b * t + i) * out + h * d + e] +=
+                s.probabilities[at + i * t + j] * s.qkv[v + j * w + e];
     });
   }
 
@@ -108,8 +117,8 @@ class Reference {
             dqkv[v + j * w + e] += g * s.probabilities[at + i * t + j];
           }
     });
-    Array dscores =
-        oracle::causal_softmax_backward(dprobabilities, s.probabilities, t, 1 / std::sqrt(static_cast<double>(d)));
+    Array dscores = oracle::causal_softmax_backward(dprobabilities, s.probabilities, t,
+                                                    1 / std::sqrt(static_cast<double>(d)));
     for_each_head([&](int64_t, int64_t, int64_t q, int64_t k, int64_t, int64_t at) {
       for (int64_t i = 0; i < t; ++i)
         for (int64_t j = 0; j <= i; ++j)
@@ -137,14 +146,17 @@ class Reference {
   }
 
   Array backward(const ParameterLayout::Layer& layer, const LayerState& s, View dstream) {
-    Array dgate_up = oracle::swiglu_backward(linear_backward(dstream, s.activated, layer.down), s.gate_up, c_.ffn);
+    Array dgate_up = oracle::swiglu_backward(linear_backward(dstream, s.activated, layer.down),
+                                             s.gate_up, c_.ffn);
     Array dnorm = linear_backward(dgate_up, s.ffn_norm.y, layer.gate_up);
-    Array dffn_in = oracle::add(dstream, norm_backward(dnorm, s.ffn_in, s.ffn_norm, layer.ffn_norm));
+    Array dffn_in =
+        oracle::add(dstream, norm_backward(dnorm, s.ffn_in, s.ffn_norm, layer.ffn_norm));
 
     Array dqkv = attention_backward(s, linear_backward(dffn_in, s.attended, layer.out));
     rope(dqkv, -1);
     dnorm = linear_backward(dqkv, s.attention_norm.y, layer.qkv);
-    return oracle::add(dffn_in, norm_backward(dnorm, s.attention_in, s.attention_norm, layer.attention_norm));
+    return oracle::add(
+        dffn_in, norm_backward(dnorm, s.attention_in, s.attention_norm, layer.attention_norm));
   }
 
   const ModelConfig& c_;
@@ -156,9 +168,11 @@ class Reference {
 
 }  // namespace
 
-ReferenceResult reference_step(const ModelConfig& config, const ParameterLayout& layout, oracle::View weights,
-                               std::span<const int64_t> tokens, std::span<const int64_t> labels) {
-  return Reference(config, layout, weights, static_cast<int64_t>(tokens.size())).run(tokens, labels);
+ReferenceResult reference_step(const ModelConfig& config, const ParameterLayout& layout,
+                               oracle::View weights, std::span<const int64_t> tokens,
+                               std::span<const int64_t> labels) {
+  return Reference(config, layout, weights, static_cast<int64_t>(tokens.size()))
+      .run(tokens, labels);
 }
 
 }  // namespace train

@@ -12,7 +12,8 @@ struct ReferenceResult {
 };
 
 // tokens and labels: whole sequences of config.context tokens.
-ReferenceResult reference_step(const ModelConfig& config, const ParameterLayout& layout, oracle::View weights,
-                               std::span<const int64_t> tokens, std::span<const int64_t> labels);
+ReferenceResult reference_step(const ModelConfig& config, const ParameterLayout& layout,
+                               oracle::View weights, std::span<const int64_t> tokens,
+                               std::span<const int64_t> labels);
 
 }  // namespace train

@@ -11,11 +11,13 @@ namespace train {
 namespace {
 
 TEST(Reference, GradientsAreTheSlopeOfTheLoss) {
-  ModelConfig config{.layers = 2, .heads = 4, .kv_heads = 2, .width = 16, .ffn = 12, .context = 5, .vocab = 11};
+  ModelConfig config{
+      .layers = 2, .heads = 4, .kv_heads = 2, .width = 16, .ffn = 12, .context = 5, .vocab = 11};
   ParameterLayout layout(config);
   std::vector<float> initial = initial_weights(layout, 7);
   oracle::Array weights(initial.begin(), initial.end());
-  for (size_t i = 0; i < weights.size(); ++i) weights[i] += 0.1 * random_normal(8, i);  // norms away from one
+  for (size_t i = 0; i < weights.size(); ++i)
+    weights[i] += 0.1 * random_normal(8, i);  // norms away from one
   std::vector<int64_t> tokens, labels;
   for (int64_t i = 0; i < 2 * config.context; ++i) {
     tokens.push_back(random_bits(9, i) % config.vocab);
@@ -34,7 +36,8 @@ TEST(Reference, GradientsAreTheSlopeOfTheLoss) {
       double below = loss();
       weights[i] = kept;
       double slope = (above - below) / (2 * h);
-      EXPECT_NEAR(gradients[i], slope, 1e-8 + 1e-6 * std::abs(slope)) << p.name << " element " << i - p.offset;
+      EXPECT_NEAR(gradients[i], slope, 1e-8 + 1e-6 * std::abs(slope))
+          << p.name << " element " << i - p.offset;
     }
   }
 }

@@ -57,18 +57,19 @@ void Progress::bar(int64_t done, double bits) {
   drawn_ = Clock::now();
   constexpr int kWidth = 30;
   int filled = static_cast<int>(kWidth * done / steps_);
-  double left =
-      static_cast<double>(steps_ - done) * seconds() / static_cast<double>(std::max<int64_t>(done - first_, 1));
-  say("\r\033[K[{:=<{}}{:-<{}}] {}/{}  {:.3f} bits/byte  {:.0f} tokens/s  {} left", "", filled, "", kWidth - filled,
-      done, steps_, bits, tokens_per_second(done), duration(left));
+  double left = static_cast<double>(steps_ - done) * seconds() /
+                static_cast<double>(std::max<int64_t>(done - first_, 1));
+  say("\r\033[K[{:=<{}}{:-<{}}] {}/{}  {:.3f} bits/byte  {:.0f} tokens/s  {} left", "", filled, "",
+      kWidth - filled, done, steps_, bits, tokens_per_second(done), duration(left));
   std::fflush(stdout);
 }
 
 void Progress::line(int64_t done, double bits, double held_out) {
   clear();
   std::string held = std::isnan(held_out) ? "" : fmt::format("   held-out {:.3f}", held_out);
-  say("step {:>6}/{}   training {:.3f}{} bits/byte   {:>7.0f} tokens/s   {:>4.0f} s   {:.0f} MiB\n", done, steps_, bits,
-      held, tokens_per_second(done), seconds(), peak_resident_bytes() / 1048576.0);
+  say("step {:>6}/{}   training {:.3f}{} bits/byte   {:>7.0f} tokens/s   {:>4.0f} s   {:.0f} MiB\n",
+      done, steps_, bits, held, tokens_per_second(done), seconds(),
+      peak_resident_bytes() / 1048576.0);
   std::fflush(stdout);
 }
 

@@ -37,7 +37,12 @@ std::string printable(std::string text) {
 class Run {
  public:
   Run(const Settings& s, Model& model, Ops& ops, const Matmul& matmul, const Text& text)
-      : s_(s), model_(model), ops_(ops), matmul_(matmul), text_(text), trainer_(model, ops, s.train, text) {
+      : s_(s),
+        model_(model),
+        ops_(ops),
+        matmul_(matmul),
+        text_(text),
+        trainer_(model, ops, s.train, text) {
     if (!s.resume.empty()) resume();
     first_ = trainer_.done();
     last_ = s.stop_after ? std::min(s.stop_after, s.train.steps) : s.train.steps;
@@ -46,10 +51,12 @@ class Run {
   }
 
   int run() {
-    say("model: {} parameters, {} layers, width {}, {} heads, {} kv heads, ffn {}, context {}, attention {}, on {} in "
+    say("model: {} parameters, {} layers, width {}, {} heads, {} kv heads, ffn {}, context {}, "
+        "attention {}, on {} in "
         "{}\n",
-        model_.layout().total, s_.model.layers, s_.model.width, s_.model.heads, s_.model.kv_heads, s_.model.ffn,
-        s_.model.context, name_of(s_.chosen_attention()), s_.device, ops_.on_gpu() ? "bf16 with f32 masters" : "f32");
+        model_.layout().total, s_.model.layers, s_.model.width, s_.model.heads, s_.model.kv_heads,
+        s_.model.ffn, s_.model.context, name_of(s_.chosen_attention()), s_.device,
+        ops_.on_gpu() ? "bf16 with f32 masters" : "f32");
     const auto started = Clock::now();
     trainer_.warm_up();
     say("kernels ready after {:.1f} s\n", seconds_since(started));
@@ -70,7 +77,8 @@ class Run {
     trainer_.resume(checkpoint);
     const std::string other = differences(checkpoint, s_.train, text_.digest());
     if (!other.empty()) {
-      fmt::print(stderr, "note: this run goes on with {}: not what an uninterrupted run would do\n", other);
+      fmt::print(stderr, "note: this run goes on with {}: not what an uninterrupted run would do\n",
+                 other);
     }
   }
 
@@ -109,11 +117,14 @@ class Run {
     const int64_t done = trainer_.done();
     const bool saved = saver_->good() == s_.checkpoint && saver_->good_step() == done;
     if (done > first_ && !saved) save();
-    std::string text = fmt::format("\nstopped by {} after step {} of {}\n", stop_signal_name(), done, last_);
-    if (!saver_->failure().empty()) text += "this state could not be saved: " + saver_->failure() + "\n";
+    std::string text =
+        fmt::format("\nstopped by {} after step {} of {}\n", stop_signal_name(), done, last_);
+    if (!saver_->failure().empty())
+      text += "this state could not be saved: " + saver_->failure() + "\n";
     if (!saver_->wanted() && done > first_) {
       text += fmt::format(
-          "the {} steps of this run were not saved: pass --checkpoint FILE to have them saved, at every "
+          "the {} steps of this run were not saved: pass --checkpoint FILE to have them saved, at "
+          "every "
           "evaluation and when a signal stops the run\n",
           done - first_);
     }
@@ -133,12 +144,16 @@ class Run {
     const std::string lower = fmt::format("{:.3g}", s_.train.lr / 3);
     std::string text = fmt::format("train_llama: {}. Nothing was saved.\n", e.what());
     if (!saver_->good().empty()) {
-      text += fmt::format("The last good state, step {}, is in {}. Go on from it with a lower learning rate:\n  {}\n",
-                          saver_->good_step(), saver_->good().string(), resume_command({{"--lr", lower}}));
+      text += fmt::format(
+          "The last good state, step {}, is in {}. Go on from it with a lower learning rate:\n  "
+          "{}\n",
+          saver_->good_step(), saver_->good().string(), resume_command({{"--lr", lower}}));
     } else {
       text += fmt::format(
-          "No earlier state of this run was saved{}{}. Start again with a lower learning rate, such as --lr {}.\n",
-          saver_->wanted() ? "" : "; --checkpoint FILE would have it saved at every evaluation", untouched(), lower);
+          "No earlier state of this run was saved{}{}. Start again with a lower learning rate, "
+          "such as --lr {}.\n",
+          saver_->wanted() ? "" : "; --checkpoint FILE would have it saved at every evaluation",
+          untouched(), lower);
     }
     fmt::print(stderr, "{}", text);
     return 1;
@@ -147,7 +162,8 @@ class Run {
   // Describes an existing file at the checkpoint's place.
   std::string untouched() const {
     std::error_code none;
-    if (!saver_->wanted() || !(std::filesystem::file_size(s_.checkpoint, none) > 0) || none) return "";
+    if (!saver_->wanted() || !(std::filesystem::file_size(s_.checkpoint, none) > 0) || none)
+      return "";
     return fmt::format("; {} still holds step {} of another run", s_.checkpoint.string(),
                        read_summary(s_.checkpoint).step);
   }
@@ -165,7 +181,8 @@ class Run {
     results["saved"] = print_saved();
     passed = results["saved"] && passed;
     if (s_.sample_length && !stop_signal()) {
-      std::string sample = printable(generate(model_, s_.prompt, s_.sample_length, s_.temperature, s_.train.seed));
+      std::string sample =
+          printable(generate(model_, s_.prompt, s_.sample_length, s_.temperature, s_.train.seed));
       say("\n--- sample ---\n{}{}\n--------------\n", s_.prompt, sample);
       results["sample"] = s_.prompt + sample;
     }
@@ -182,11 +199,15 @@ class Run {
   }
 
   json summary(double held_out) const {
-    const double speed = progress_->tokens_per_second(trainer_.done()), baseline = byte_frequency_bits(text_);
+    const double speed = progress_->tokens_per_second(trainer_.done()),
+                 baseline = byte_frequency_bits(text_);
     const int64_t resident = peak_resident_bytes(), allocated = ops_.allocated_bytes();
-    const int64_t device_used = matmul_.device_bytes_used();  // the peak: nothing is freed before the end
-    say("\nheld-out loss {:.3f} bits per byte (byte frequencies alone: {:.3f})\n", held_out, baseline);
-    say("{:.0f} tokens/s, {:.1f} s of training, peak memory {:.0f} MiB resident, {:.0f} MiB of tensors on {}{}\n",
+    const int64_t device_used =
+        matmul_.device_bytes_used();  // the peak: nothing is freed before the end
+    say("\nheld-out loss {:.3f} bits per byte (byte frequencies alone: {:.3f})\n", held_out,
+        baseline);
+    say("{:.0f} tokens/s, {:.1f} s of training, peak memory {:.0f} MiB resident, {:.0f} MiB of "
+        "tensors on {}{}\n",
         speed, progress_->seconds(), resident / 1048576.0, allocated / 1048576.0, s_.device,
         device_used ? fmt::format(", {:.0f} MiB of it in use", device_used / 1048576.0) : "");
     const History& history = trainer_.history();
@@ -216,10 +237,11 @@ class Run {
   // Returns true if the last state is saved, or need not be.
   bool print_saved() const {
     if (!saver_->failure().empty()) {
-      fmt::print(stderr, "train_llama: the last state, step {}, could not be saved: {}\n", trainer_.done(),
-                 saver_->failure());
+      fmt::print(stderr, "train_llama: the last state, step {}, could not be saved: {}\n",
+                 trainer_.done(), saver_->failure());
     }
-    if (!saver_->good().empty()) say("checkpoint: {}, step {}\n", saver_->good().string(), saver_->good_step());
+    if (!saver_->good().empty())
+      say("checkpoint: {}, step {}\n", saver_->good().string(), saver_->good_step());
     if (trainer_.done() < s_.train.steps && !saver_->good().empty()) {
       say("to go on from it:\n  {}\n", resume_command({{"--stop-after", ""}}));
     }
@@ -239,13 +261,15 @@ class Run {
 
 }  // namespace
 
-int run_training(const Settings& s, Model& model, Ops& ops, const Matmul& matmul, const Text& text) {
+int run_training(const Settings& s, Model& model, Ops& ops, const Matmul& matmul,
+                 const Text& text) {
   return Run(s, model, ops, matmul, text).run();
 }
 
 int run_check(const Settings& s, Model& model, Ops& ops, const Batch& batch) {
   say("one step of {} sequences against float64\n", batch.tokens.size() / s.model.context);
-  std::vector<Comparison> comparisons = compare_step(model, ops, batch.tokens, batch.labels, s.train.seed);
+  std::vector<Comparison> comparisons =
+      compare_step(model, ops, batch.tokens, batch.labels, s.train.seed);
   bool passed = print_comparisons(comparisons);
   write_json(s, {{"check", to_json(comparisons)}, {"passed", passed}});
   return passed ? 0 : 1;

@@ -8,7 +8,8 @@
 namespace train {
 
 // Both return the exit status.
-int run_training(const Settings& settings, Model& model, Ops& ops, const Matmul& matmul, const Text& text);
+int run_training(const Settings& settings, Model& model, Ops& ops, const Matmul& matmul,
+                 const Text& text);
 // Compares one step with float64.
 int run_check(const Settings& settings, Model& model, Ops& ops, const Batch& batch);
 

@@ -12,17 +12,20 @@ int64_t draw(const std::vector<float>& logits, double temperature, double unifor
   float highest = *std::max_element(logits.begin(), logits.end());
   std::vector<double> weight;
   double total = 0;
-  for (float logit : logits) total += weight.emplace_back(std::exp((logit - highest) / temperature));
+  for (float logit : logits)
+    total += weight.emplace_back(std::exp((logit - highest) / temperature));
   double rest = uniform * total;
   for (size_t i = 0; i < weight.size(); ++i) {
     if ((rest -= weight[i]) < 0) return i;
   }
-  return std::max_element(logits.begin(), logits.end()) - logits.begin();  // only reached by rounding of the sum
+  return std::max_element(logits.begin(), logits.end()) -
+         logits.begin();  // only reached by rounding of the sum
 }
 
 }  // namespace
 
-std::string generate(Model& model, const std::string& prompt, int64_t count, double temperature, uint64_t seed) {
+std::string generate(Model& model, const std::string& prompt, int64_t count, double temperature,
+                     uint64_t seed) {
   std::vector<int64_t> tokens;
   for (unsigned char byte : prompt.empty() ? std::string("\n") : prompt) tokens.push_back(byte);
   std::string text;
@@ -33,7 +36,8 @@ std::string generate(Model& model, const std::string& prompt, int64_t count, dou
     int64_t length = std::min<int64_t>(tokens.size(), context);
     std::vector<int64_t> window(tokens.end() - length, tokens.end());
     window.resize(context, 0);
-    tokens.push_back(draw(model.next_logits(window, length - 1), temperature, random_uniform(seed ^ 0x73616d706cu, i)));
+    tokens.push_back(draw(model.next_logits(window, length - 1), temperature,
+                          random_uniform(seed ^ 0x73616d706cu, i)));
     text += static_cast<char>(tokens.back());
   }
   return text;

@@ -16,9 +16,11 @@ void Saver::save(const Checkpoint& checkpoint) {
     failure = e.what();
   }
   if (failure != failure_ && !failure.empty()) {
-    const std::string kept =
-        good_.empty() ? "no state is saved yet" : fmt::format("{} keeps step {}", good_.string(), good_step_);
-    fmt::print(stderr, "warning: step {} could not be saved: {}; {}\n", checkpoint.step, failure, kept);
+    const std::string kept = good_.empty()
+                                 ? "no state is saved yet"
+                                 : fmt::format("{} keeps step {}", good_.string(), good_step_);
+    fmt::print(stderr, "warning: step {} could not be saved: {}; {}\n", checkpoint.step, failure,
+               kept);
   }
   failure_ = failure;
 }

@@ -11,7 +11,8 @@ struct Stop {
   int number;
   const char* name;
 };
-constexpr std::array<Stop, 3> kStops{{{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}}};
+constexpr std::array<Stop, 3> kStops{
+    {{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}}};
 
 std::atomic<int> noted{0};
 static_assert(std::atomic<int>::is_always_lock_free, "it is set by a signal handler");

@@ -16,8 +16,9 @@ import unittest
 
 program, folder = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2]).absolute()
 here = pathlib.Path(__file__).parent
-SMALL = ["--layers", "1", "--width", "32", "--heads", "4", "--kv-heads", "2", "--ffn", "48", "--context", "32", "--batch", "4",
-         "--eval-batches", "2", "--warmup", "2", "--sample", "0", "--no-table"]
+SMALL = ["--layers", "1", "--width", "32", "--heads", "4", "--kv-heads", "2", "--ffn", "48",
+         "--context", "32", "--batch", "4", "--eval-batches", "2", "--warmup", "2", "--sample", "0",
+         "--no-table"]
 TEXT = ["--text", str(here / "model.cpp"), str(here / "ops.cpp")]
 NO_PICTURE = ["--no-loss-svg"]
 FOREVER = ["--steps", "1000000", "--eval-every", "5"]
@@ -33,8 +34,9 @@ class Survives(unittest.TestCase):
 
     def start(self, *arguments, stdout=subprocess.PIPE, **options):
         text = [] if {"--text", "--source-dir"} & set(arguments) else TEXT
-        return subprocess.Popen([program, *SMALL, *text, *map(str, arguments)], cwd=self.work, env=self.environment, stdout=stdout,
-                                stderr=subprocess.PIPE, text=True, **options)
+        return subprocess.Popen([program, *SMALL, *text, *map(str, arguments)], cwd=self.work,
+                                env=self.environment, stdout=stdout, stderr=subprocess.PIPE,
+                                text=True, **options)
 
     def finish(self, process, status):
         output, errors = process.communicate(timeout=240)
@@ -56,8 +58,9 @@ class Survives(unittest.TestCase):
     def test_a_diverging_run_keeps_the_good_checkpoint(self):
         self.train("--steps", 40, "--stop-after", 10, "--checkpoint", "run.ckpt", *NO_PICTURE)
         good = self.checkpoint.read_bytes()
-        _, errors = self.train("--steps", 40, "--eval-every", 1, "--lr", 1e30, "--resume", "run.ckpt", "--checkpoint", "run.ckpt",
-                               "--json", "out.json", *NO_PICTURE, status=1)
+        _, errors = self.train("--steps", 40, "--eval-every", 1, "--lr", 1e30, "--resume",
+                               "run.ckpt", "--checkpoint", "run.ckpt", "--json", "out.json",
+                               *NO_PICTURE, status=1)
         self.assertRegex(errors, r"step 1\d.* is (infinite|not a number)")
         self.assertIn("Nothing was saved.\nThe last good state, step 10, is in run.ckpt.", errors)
         self.assertIn("--lr 3.33e+29", errors)
@@ -66,16 +69,19 @@ class Survives(unittest.TestCase):
 
     def test_weights_that_overflow_are_never_saved(self):
         # The first gradient is finite, but the learning rate makes the weights overflow.
-        _, errors = self.train("--steps", 5, "--warmup", 0, "--eval-every", 1, "--lr", 3e38, "--checkpoint", "run.ckpt", *NO_PICTURE,
-                               status=1)
+        _, errors = self.train("--steps", 5, "--warmup", 0, "--eval-every", 1, "--lr", 3e38,
+                               "--checkpoint", "run.ckpt", *NO_PICTURE, status=1)
         self.assertIn("Nothing was saved", errors)
-        self.assertIn("No earlier state of this run was saved. Start again with a lower learning rate", errors)
+        self.assertIn(
+            "No earlier state of this run was saved. Start again with a lower learning rate",
+            errors)
         self.assertEqual(self.files(), [])
 
     def test_a_diverging_run_keeps_another_runs_checkpoint(self):
         self.train("--steps", 3, "--checkpoint", "run.ckpt", *NO_PICTURE)
         good = self.checkpoint.read_bytes()
-        _, errors = self.train("--steps", 5, "--warmup", 0, "--lr", 3e38, "--checkpoint", "run.ckpt", *NO_PICTURE, status=1)
+        _, errors = self.train("--steps", 5, "--warmup", 0, "--lr", 3e38, "--checkpoint",
+                               "run.ckpt", *NO_PICTURE, status=1)
         self.assertIn("run.ckpt still holds step 3 of another run", errors)
         self.assertEqual(self.checkpoint.read_bytes(), good)
 
@@ -88,22 +94,27 @@ class Survives(unittest.TestCase):
         self.train("--steps", 40, "--stop-after", 4, "--checkpoint", "run.ckpt", *NO_PICTURE)
         good = self.checkpoint.read_bytes()
         self.assertGreater(len(good), LIMIT)
-        output, errors = self.train("--steps", 40, "--resume", "run.ckpt", "--checkpoint", "run.ckpt", "--json", "out.json", *NO_PICTURE,
-                                    status=1, preexec_fn=self.limited)
+        output, errors = self.train("--steps", 40, "--resume", "run.ckpt", "--checkpoint",
+                                    "run.ckpt", "--json", "out.json", *NO_PICTURE, status=1,
+                                    preexec_fn=self.limited)
         self.assertIn("step     40/40", output)
         self.assertIn("run.ckpt, step 4\n", output)
         self.assertEqual(errors.count("warning:"), 1, errors)
-        self.assertRegex(errors, "warning: step 8 could not be saved: .*run.ckpt: File too large; run.ckpt keeps step 4")
+        self.assertRegex(
+            errors,
+            "warning: step 8 could not be saved: .*run.ckpt: File too large; run.ckpt keeps step 4")
         self.assertRegex(errors, "the last state, step 40, could not be saved: .*File too large")
         self.assertEqual(self.checkpoint.read_bytes(), good)
         self.assertEqual(self.files(), ["out.json", "run.ckpt"])
         self.assertFalse(self.results("out.json")["saved"])
 
     def test_saving_is_tried_again(self):
-        process = self.start("--steps", 60, "--eval-every", 1, "--checkpoint", "run.ckpt", *NO_PICTURE, preexec_fn=self.limited)
+        process = self.start("--steps", 60, "--eval-every", 1, "--checkpoint", "run.ckpt",
+                             *NO_PICTURE, preexec_fn=self.limited)
         self.assertIn("warning: step 1 could not be saved", process.stderr.readline())
         process.send_signal(signal.SIGSTOP)
-        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE,
+                         (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         process.send_signal(signal.SIGCONT)
         output, _ = self.finish(process, 0)
         self.assertIn("checkpoint: run.ckpt, step 60\n", output)
@@ -111,7 +122,8 @@ class Survives(unittest.TestCase):
 
     def test_full_standard_output_does_not_end_the_training(self):
         with open("/dev/full", "w") as full:
-            _, errors = self.train("--steps", 20, "--json", "out.json", *NO_PICTURE, status=1, stdout=full)
+            _, errors = self.train("--steps", 20, "--json", "out.json", *NO_PICTURE, status=1,
+                                   stdout=full)
         self.assertIn("standard output could not be written", errors)
         self.assertEqual(self.results("out.json")["steps"], 20)
 
@@ -129,7 +141,8 @@ class Survives(unittest.TestCase):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             name = f"{number.name}.ckpt"
             output = self.stop(number, "--checkpoint", name)
-            step = int(re.search(rf"stopped by {number.name} after step (\d+) of 1000000\n", output)[1])
+            step = int(re.search(rf"stopped by {number.name} after step (\d+) of 1000000\n",
+                                 output)[1])
             self.assertIn(f"step {step} is saved in {name}; to go on from it:\n", output)
         self.assertEqual(len(self.files()), 3)
 
@@ -137,8 +150,8 @@ class Survives(unittest.TestCase):
         command = output.split("to go on from it:\n")[1].splitlines()[0].strip()
         self.assertIn("--resume", shlex.split(command))
         last = step + 7
-        subprocess.run(f"{command} --stop-after {last} --json resumed.json", shell=True, check=True, cwd=self.work,
-                       env=self.environment, stdout=subprocess.DEVNULL)
+        subprocess.run(f"{command} --stop-after {last} --json resumed.json", shell=True, check=True,
+                       cwd=self.work, env=self.environment, stdout=subprocess.DEVNULL)
         self.train(*FOREVER, "--stop-after", last, "--json", "whole.json", *NO_PICTURE)
         whole, resumed = self.results("whole.json"), self.results("resumed.json")
         self.assertEqual([point[0] for point in resumed["training"]], list(range(1, last + 1)))
@@ -149,7 +162,8 @@ class Survives(unittest.TestCase):
     def test_signal_without_a_checkpoint(self):
         output = self.stop(signal.SIGINT)
         self.assertRegex(output, r"stopped by SIGINT after step \d+")
-        self.assertRegex(output, r"the \d+ steps of this run were not saved: pass --checkpoint FILE")
+        self.assertRegex(output,
+                         r"the \d+ steps of this run were not saved: pass --checkpoint FILE")
         self.assertEqual(self.files(), [])
 
     def test_a_signal_before_the_first_step(self):
@@ -161,7 +175,8 @@ class Survives(unittest.TestCase):
 
     def test_a_second_signal_ends_at_once(self):
         slow = ["--batch", "1024", "--context", "64", "--steps", "3"]
-        self.environment["LIGERDSL_CACHE_DIR"] = str(self.work / "cache")  # empty, so kernels compile for seconds before the first step
+        # empty, so kernels compile for seconds before the first step
+        self.environment["LIGERDSL_CACHE_DIR"] = str(self.work / "cache")
         process = self.start(*slow, *NO_PICTURE)
         self.assertIn("text:", process.stdout.readline())
         process.send_signal(signal.SIGINT)
@@ -170,7 +185,8 @@ class Survives(unittest.TestCase):
         self.finish(process, -signal.SIGTERM)
 
     def test_nohup_is_respected(self):
-        process = self.start("--steps", 60, *NO_PICTURE, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        process = self.start("--steps", 60, *NO_PICTURE,
+                             preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
         self.assertIn("text:", process.stdout.readline())
         process.send_signal(signal.SIGHUP)
         self.finish(process, 0)
@@ -178,10 +194,12 @@ class Survives(unittest.TestCase):
     # ---- A run in two parts
 
     def test_two_halves_equal_one_run(self):
-        self.train("--steps", 20, "--checkpoint", "whole", "--json", "whole.json", "--loss-svg", "whole.svg")
-        self.train("--steps", 20, "--checkpoint", "half", "--stop-after", 10, "--loss-svg", "half.svg")
-        output, errors = self.train("--steps", 20, "--checkpoint", "half", "--resume", "half", "--json", "resumed.json",
-                                    "--loss-svg", "resumed.svg")
+        self.train("--steps", 20, "--checkpoint", "whole", "--json", "whole.json", "--loss-svg",
+                   "whole.svg")
+        self.train("--steps", 20, "--checkpoint", "half", "--stop-after", 10, "--loss-svg",
+                   "half.svg")
+        output, errors = self.train("--steps", 20, "--checkpoint", "half", "--resume", "half",
+                                    "--json", "resumed.json", "--loss-svg", "resumed.svg")
         self.assertEqual(errors, "")
         whole, resumed = self.results("whole.json"), self.results("resumed.json")
         for key in ("training", "held_out", "held_out_bits", "steps"):
@@ -193,16 +211,21 @@ class Survives(unittest.TestCase):
         self.assertEqual((self.work / "resumed.svg").read_text(), picture)
         self.assertNotEqual((self.work / "half.svg").read_text(), picture)
         # A finished run trains no more, but still reports.
-        output, _ = self.train("--steps", 20, "--resume", "half", "--json", "again.json", *NO_PICTURE)
+        output, _ = self.train("--steps", 20, "--resume", "half", "--json", "again.json",
+                               *NO_PICTURE)
         self.assertIn("nothing to train: 20 of 20 steps are done", output)
         self.assertEqual(self.results("again.json")["training"], whole["training"])
 
     def test_changed_settings_are_named(self):
         self.train("--steps", 20, "--stop-after", 2, "--checkpoint", "run.ckpt", *NO_PICTURE)
-        _, errors = self.train("--steps", 20, "--stop-after", 3, "--batch", 2, "--lr", 1e-3, "--resume", "run.ckpt", *NO_PICTURE)
-        self.assertIn("note: this run goes on with --batch 2 (was 4), --lr 0.001 (was 0.003)", errors)
-        _, errors = self.train("--steps", 20, "--layers", 2, "--resume", "run.ckpt", *NO_PICTURE, status=1)
-        self.assertIn("another model: layers 1 (this run: 2); to go on from it, pass --layers 1\n", errors)
+        _, errors = self.train("--steps", 20, "--stop-after", 3, "--batch", 2, "--lr", 1e-3,
+                               "--resume", "run.ckpt", *NO_PICTURE)
+        self.assertIn("note: this run goes on with --batch 2 (was 4), --lr 0.001 (was 0.003)",
+                      errors)
+        _, errors = self.train("--steps", 20, "--layers", 2, "--resume", "run.ckpt", *NO_PICTURE,
+                               status=1)
+        self.assertIn("another model: layers 1 (this run: 2); to go on from it, pass --layers 1\n",
+                      errors)
 
     # ---- The command line
 
@@ -214,9 +237,11 @@ class Survives(unittest.TestCase):
     def test_unwritable_results_are_found_at_the_start(self):
         (self.work / "file").write_text("good")
         for option in ("--checkpoint", "--json", "--loss-svg"):
-            for path, reason in (("none/x", "No such file or directory"), ("file/x", "Not a directory"), (".", "it is a folder")):
+            for path, reason in (("none/x", "No such file or directory"),
+                                 ("file/x", "Not a directory"), (".", "it is a folder")):
                 errors = self.refuse(option, path)
-                self.assertRegex(errors, rf"train_llama: {option}: cannot write {re.escape(path)}.*: {reason}")
+                self.assertRegex(
+                    errors, rf"train_llama: {option}: cannot write {re.escape(path)}.*: {reason}")
             if os.geteuid() != 0:
                 (self.work / "closed").mkdir(0o555, exist_ok=True)
                 self.assertIn("Permission denied", self.refuse(option, "closed/x"))
@@ -228,7 +253,8 @@ class Survives(unittest.TestCase):
         text.write_text("It was a dark and stormy night. " * 400)
         for option in ("--checkpoint", "--json", "--loss-svg"):
             self.assertIn(option, self.refuse("--text", text, option, "./book.txt"))
-        self.assertIn("--checkpoint would replace book.txt", self.refuse("--checkpoint", "book.txt"))
+        self.assertIn("--checkpoint would replace book.txt",
+                      self.refuse("--checkpoint", "book.txt"))
         self.assertIn("name the same file", self.refuse("--json", "new", "--checkpoint", "./new"))
         self.assertIn("no regular file", self.refuse("--checkpoint", "/dev/null", *NO_PICTURE))
         self.assertEqual(self.files(), ["book.txt"])
@@ -236,22 +262,27 @@ class Survives(unittest.TestCase):
         part = text.rename(self.work / "book.train_llama-part")
         for option in ("--checkpoint", "--json", "--loss-svg"):
             self.assertIn("would replace the text", self.refuse("--text", part, option, "book"))
-        self.assertIn("name the same file", self.refuse("--json", "book.train_llama-part", "--checkpoint", "book", *NO_PICTURE))
+        self.assertIn(
+            "name the same file",
+            self.refuse("--json", "book.train_llama-part", "--checkpoint", "book", *NO_PICTURE))
         self.assertTrue(part.read_text().startswith("It was"))
         part.rename(text)
         self.assertTrue(os.path.exists("/dev/null") and not os.path.isfile("/dev/null"))
 
         self.train("--steps", 2, "--checkpoint", "run.ckpt", *NO_PICTURE)
-        self.assertIn("would replace the checkpoint", self.refuse("--resume", "run.ckpt", "--json", "run.ckpt", *NO_PICTURE))
+        self.assertIn("would replace the checkpoint",
+                      self.refuse("--resume", "run.ckpt", "--json", "run.ckpt", *NO_PICTURE))
         _, errors = self.train("--steps", 2, "--checkpoint", "run.ckpt", *NO_PICTURE)
         self.assertIn("note: run.ckpt holds step 2 of another run", errors)
 
     def test_unreadable_checkpoints_are_refused(self):
         os.mkfifo(self.work / "pipe")
-        self.assertIn("is no regular file", self.train("--resume", "pipe", *NO_PICTURE, status=1)[1])
+        self.assertIn("is no regular file",
+                      self.train("--resume", "pipe", *NO_PICTURE, status=1)[1])
         self.train("--steps", 2, "--checkpoint", "run.ckpt", *NO_PICTURE)
         good = self.checkpoint.read_bytes()
-        damages = {"not a checkpoint of train_llama": b"some text", "the file is cut off": good[:-1000],
+        damages = {"not a checkpoint of train_llama": b"some text",
+                   "the file is cut off": good[:-1000],
                    "its digest does not fit": good[:-1000] + b"\1" + good[-999:],
                    "format version 1, this program reads 2": good[:8] + b"\1\0\0\0" + good[12:]}
         for reason, content in damages.items():
@@ -263,31 +294,36 @@ class Survives(unittest.TestCase):
         (self.work / "one.txt").write_text("x")
         (self.work / "empty").mkdir()
         for arguments, status, words in [
-            ("--source-dir empty", 1, "no sources or documents"),
-            ("--source-dir none", 1, "--source-dir none is not a folder"),
-            ("--text one.txt", 1, "the text is too short: the last tenth of each file is held out, here 0 of 1 bytes"),
-            ("--text none.txt", 2, "none.txt"),
-            ("--text empty", 2, "empty"),
-            ("--device cuda:99", 1, "--device cpu"),
-            ("--device tpu", 2, "expected cpu or cuda:N"),
-            ("--lr nan", 2, "expected a number from"),
-            ("--lr 1e300", 2, "expected a number from"),
-            ("--clip 0", 2, "expected a number from"),
-            ("--steps 0", 2, "--steps"),
-            ("--threads 100000", 2, "--threads"),
-            ("--width 33", 1, "width 33 is not a multiple of 4 heads"),
-            ("--width 65536 --ffn 1048576 --layers 1000", 1, "GiB; lower --batch, --context, --width, --ffn or --layers"),
-            ("--batch 1048576", 1, "GiB; lower --batch"),
-            ("--resume none", 2, "none"),
-            *((f"{option} ''", 2, "expected the name of a file or folder, got ''")
-              for option in ("--checkpoint", "--json", "--loss-svg", "--source-dir")),
-            ("--frob", 2, "--frob"),
+                ("--source-dir empty", 1, "no sources or documents"),
+                ("--source-dir none", 1, "--source-dir none is not a folder"),
+                ("--text one.txt", 1,
+                 "the text is too short: the last tenth of each file is held out, here 0 of 1 "
+                 "bytes"),
+                ("--text none.txt", 2, "none.txt"),
+                ("--text empty", 2, "empty"),
+                ("--device cuda:99", 1, "--device cpu"),
+                ("--device tpu", 2, "expected cpu or cuda:N"),
+                ("--lr nan", 2, "expected a number from"),
+                ("--lr 1e300", 2, "expected a number from"),
+                ("--clip 0", 2, "expected a number from"),
+                ("--steps 0", 2, "--steps"),
+                ("--threads 100000", 2, "--threads"),
+                ("--width 33", 1, "width 33 is not a multiple of 4 heads"),
+                ("--width 65536 --ffn 1048576 --layers 1000", 1,
+                 "GiB; lower --batch, --context, --width, --ffn or --layers"),
+                ("--batch 1048576", 1, "GiB; lower --batch"),
+                ("--resume none", 2, "none"),
+                *((f"{option} ''", 2, "expected the name of a file or folder, got ''")
+                  for option in ("--checkpoint", "--json", "--loss-svg", "--source-dir")),
+                ("--frob", 2, "--frob"),
         ]:
             with self.subTest(arguments):
-                self.assertIn(words, self.refuse(*shlex.split(arguments), *NO_PICTURE, status=status))
+                self.assertIn(words,
+                              self.refuse(*shlex.split(arguments), *NO_PICTURE, status=status))
     def test_prompt_may_have_any_bytes(self):
         with open(os.devnull, "w") as nowhere:
-            self.train("--steps", 2, "--sample", 3, "--prompt", os.fsdecode(b"\xff\xfe"), "--json", "out.json", *NO_PICTURE, stdout=nowhere)
+            self.train("--steps", 2, "--sample", 3, "--prompt", os.fsdecode(b"\xff\xfe"), "--json",
+                       "out.json", *NO_PICTURE, stdout=nowhere)
         self.assertIn("sample", self.results("out.json"))
 
 

@@ -41,7 +41,8 @@ struct Tensor {
     return Tensor(static_cast<std::byte*>(data) + offset * size_of(type), type, dims);
   }
   // The same with explicit strides.
-  Tensor strided(std::initializer_list<int64_t> dims, std::initializer_list<int64_t> strides, int64_t offset) const {
+  Tensor strided(std::initializer_list<int64_t> dims, std::initializer_list<int64_t> strides,
+                 int64_t offset) const {
     Tensor t = view(dims, offset);
     int i = 0;
     for (int64_t s : strides) t.stride[i++] = s;

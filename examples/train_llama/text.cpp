@@ -22,7 +22,8 @@ namespace {
 constexpr uintmax_t kLargestFile = 256 * 1024;  // larger files are data rather than sources
 
 bool is_source(const fs::path& path) {
-  static const std::set<std::string> extensions = {".cpp", ".h", ".hpp", ".c", ".td", ".py", ".md", ".cmake", ".mlir"};
+  static const std::set<std::string> extensions = {".cpp", ".h",  ".hpp",   ".c",   ".td",
+                                                   ".py",  ".md", ".cmake", ".mlir"};
   return extensions.count(path.extension().string()) || path.filename() == "CMakeLists.txt";
 }
 
@@ -33,7 +34,9 @@ bool is_skipped_folder(const fs::path& path) {
 
 std::vector<uint8_t> read_bytes(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw std::runtime_error("cannot read text file " + path.string() + ": " + std::strerror(errno));
+  if (!in)
+    throw std::runtime_error("cannot read text file " + path.string() + ": " +
+                             std::strerror(errno));
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
@@ -41,13 +44,14 @@ void require_text(const fs::path& path, const std::vector<uint8_t>& bytes) {
   const std::optional<NotText> found = not_text(bytes);
   if (!found) return;
   throw std::runtime_error(path.string() + " is no text: it looks like " + found->what +
-                           ". train_llama reads plain text, " + "each byte a token; " + found->advice +
-                           ". Text files are named with --text");
+                           ". train_llama reads plain text, " + "each byte a token; " +
+                           found->advice + ". Text files are named with --text");
 }
 
 void append_window(Batch& batch, const std::vector<uint8_t>& bytes, size_t start, int64_t context) {
   batch.tokens.insert(batch.tokens.end(), bytes.begin() + start, bytes.begin() + start + context);
-  batch.labels.insert(batch.labels.end(), bytes.begin() + start + 1, bytes.begin() + start + context + 1);
+  batch.labels.insert(batch.labels.end(), bytes.begin() + start + 1,
+                      bytes.begin() + start + context + 1);
 }
 
 }  // namespace
@@ -58,16 +62,20 @@ uint64_t Text::digest() const {
 
 std::vector<fs::path> find_sources(const fs::path& root) {
   if (!fs::is_directory(root)) {
-    throw std::runtime_error("--source-dir " + root.string() + " is not a folder; pass one, or text files with --text");
+    throw std::runtime_error("--source-dir " + root.string() +
+                             " is not a folder; pass one, or text files with --text");
   }
   std::vector<fs::path> files;
   const auto skip = fs::directory_options::skip_permission_denied;
-  for (auto it = fs::recursive_directory_iterator(root, skip); it != fs::recursive_directory_iterator(); ++it) {
+  for (auto it = fs::recursive_directory_iterator(root, skip);
+       it != fs::recursive_directory_iterator(); ++it) {
     if (it->is_directory() && is_skipped_folder(it->path())) it.disable_recursion_pending();
-    if (it->is_regular_file() && is_source(it->path()) && it->file_size() <= kLargestFile) files.push_back(it->path());
+    if (it->is_regular_file() && is_source(it->path()) && it->file_size() <= kLargestFile)
+      files.push_back(it->path());
   }
   if (files.empty()) {
-    throw std::runtime_error("no sources or documents (.cpp, .h, .py, .md ...) under " + root.string() +
+    throw std::runtime_error("no sources or documents (.cpp, .h, .py, .md ...) under " +
+                             root.string() +
                              "; pass another --source-dir, or text files with --text");
   }
   std::sort(files.begin(), files.end());
@@ -86,29 +94,34 @@ Text load_text(const std::vector<fs::path>& files, int64_t context) {
   }
   size_t least = 4 * (context + 1);
   if (text.held_out.size() < least) {
-    throw std::runtime_error("the text is too short: the last tenth of each file is held out, here " +
-                             std::to_string(text.held_out.size()) + " of " +
-                             std::to_string(text.held_out.size() + text.training.size()) + " bytes, and a context of " +
-                             std::to_string(context) + " needs at least " + std::to_string(least) +
-                             "; pass more or larger files with --text, or a smaller --context");
+    throw std::runtime_error(
+        "the text is too short: the last tenth of each file is held out, here " +
+        std::to_string(text.held_out.size()) + " of " +
+        std::to_string(text.held_out.size() + text.training.size()) + " bytes, and a context of " +
+        std::to_string(context) + " needs at least " + std::to_string(least) +
+        "; pass more or larger files with --text, or a smaller --context");
   }
   return text;
 }
 
-Batch training_batch(const Text& text, int64_t count, int64_t context, uint64_t seed, int64_t step) {
+Batch training_batch(const Text& text, int64_t count, int64_t context, uint64_t seed,
+                     int64_t step) {
   Batch batch;
   size_t starts = text.training.size() - context;
   for (int64_t i = 0; i < count; ++i) {
-    append_window(batch, text.training, random_bits(seed ^ 0x7465787473u, step * count + i) % starts, context);
+    append_window(batch, text.training,
+                  random_bits(seed ^ 0x7465787473u, step * count + i) % starts, context);
   }
   return batch;
 }
 
-Batch held_out_batch(const Text& text, int64_t count, int64_t context, int64_t index, int64_t batches) {
+Batch held_out_batch(const Text& text, int64_t count, int64_t context, int64_t index,
+                     int64_t batches) {
   Batch batch;
   size_t last = text.held_out.size() - context - 1, windows = count * batches;
   for (int64_t i = 0; i < count; ++i) {
-    append_window(batch, text.held_out, last * (index * count + i) / std::max<size_t>(windows - 1, 1), context);
+    append_window(batch, text.held_out,
+                  last * (index * count + i) / std::max<size_t>(windows - 1, 1), context);
   }
   return batch;
 }

@@ -30,7 +30,8 @@ struct Batch {
 Batch training_batch(const Text& text, int64_t count, int64_t context, uint64_t seed, int64_t step);
 // Returns batch `index` of `batches` of windows spread evenly over the held-out text; the same at
 // every call.
-Batch held_out_batch(const Text& text, int64_t count, int64_t context, int64_t index, int64_t batches);
+Batch held_out_batch(const Text& text, int64_t count, int64_t context, int64_t index,
+                     int64_t batches);
 
 // Returns bits per byte on the held-out text for a model of byte frequencies in the training text.
 double byte_frequency_bits(const Text& text);

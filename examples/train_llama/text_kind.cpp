@@ -12,7 +12,8 @@ using Bytes = std::span<const uint8_t>;
 
 constexpr const char* kTokens = "pass the text that the tokens were made from";
 constexpr const char* kWeights =
-    "weights are not read; train_llama starts from random ones, or from its own checkpoint with --resume";
+    "weights are not read; train_llama starts from random ones, or from its own checkpoint with "
+    "--resume";
 constexpr const char* kTable = "write its column of text into a file, one document after another";
 constexpr const char* kNoText = "pass plain text, such as .txt, .md or sources";
 
@@ -42,8 +43,10 @@ constexpr std::array kSignatures = {
               "ELF",
               "a program or library", kNoText},
     Signature{"%PDF-", "a PDF document", "convert it first: pdftotext FILE TEXT"},
-    Signature{"\xff\xfe", "text in UTF-16", "convert it first: iconv -f UTF-16 -t UTF-8 FILE > TEXT"},
-    Signature{"\xfe\xff", "text in UTF-16", "convert it first: iconv -f UTF-16 -t UTF-8 FILE > TEXT"},
+    Signature{"\xff\xfe", "text in UTF-16",
+              "convert it first: iconv -f UTF-16 -t UTF-8 FILE > TEXT"},
+    Signature{"\xfe\xff", "text in UTF-16",
+              "convert it first: iconv -f UTF-16 -t UTF-8 FILE > TEXT"},
 };
 
 uint64_t little_endian(Bytes bytes, size_t at, size_t size) {
@@ -58,7 +61,8 @@ std::optional<NotText> llm_c(Bytes bytes) {
   constexpr size_t kHeader = 1024;
   if (bytes.size() < kHeader) return std::nullopt;
   const uint64_t date = little_endian(bytes, 0, 4), month = date / 100 % 100, day = date % 100;
-  const bool is_date = date >= 20230101 && date < 20400101 && month >= 1 && month <= 12 && day >= 1 && day <= 31;
+  const bool is_date =
+      date >= 20230101 && date < 20400101 && month >= 1 && month <= 12 && day >= 1 && day <= 31;
   if (!is_date || little_endian(bytes, 4, 4) > 100) return std::nullopt;
   const std::string magic = " of llm.c (magic " + std::to_string(date) + ")";
   const bool tokens = date == 20240520 || date == 20240801;
@@ -84,7 +88,8 @@ size_t not_utf8(Bytes bytes) {
                           : first < 0xf5 ? 4
                                          : 0;
     size_t got = length == 0 ? 0 : 1;
-    while (got > 0 && got < length && i + got < bytes.size() && (bytes[i + got] & 0xc0) == 0x80) ++got;
+    while (got > 0 && got < length && i + got < bytes.size() && (bytes[i + got] & 0xc0) == 0x80)
+      ++got;
     if (length > 0 && got == length) {
       i += length;
       continue;
@@ -101,7 +106,8 @@ std::optional<NotText> binary(Bytes bytes) {
     return std::to_string(100 * count / bytes.size()) + " % of its bytes are ";
   };
   if (zeros > bytes.size() / 100)
-    return NotText{"binary data: " + percent(zeros) + "zero", std::string(kTokens) + ", or other plain text"};
+    return NotText{"binary data: " + percent(zeros) + "zero",
+                   std::string(kTokens) + ", or other plain text"};
   const size_t wrong = not_utf8(bytes);
   if (wrong > bytes.size() / 10)
     return NotText{"binary data, or text in another encoding: " + percent(wrong) + "no UTF-8",
@@ -112,7 +118,8 @@ std::optional<NotText> binary(Bytes bytes) {
 }  // namespace
 
 std::optional<NotText> not_text(std::span<const uint8_t> bytes) {
-  const std::string_view begin(reinterpret_cast<const char*>(bytes.data()), std::min<size_t>(bytes.size(), 16));
+  const std::string_view begin(reinterpret_cast<const char*>(bytes.data()),
+                               std::min<size_t>(bytes.size(), 16));
   for (const Signature& known : kSignatures) {
     if (begin.starts_with(known.begin)) return NotText{known.what, known.advice};
   }

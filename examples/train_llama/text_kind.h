@@ -9,7 +9,7 @@
 namespace train {
 
 struct NotText {
-  std::string what;  // "a gzip archive"
+  std::string what;    // "a gzip archive"
   std::string advice;  // "unpack it first: gzip -dc FILE > TEXT"
 };
 

@@ -41,8 +41,8 @@ class TextFiles : public ::testing::Test {
   }
   void expect_refused(const std::string& name, const std::string& bytes, const std::string& what,
                       const std::string& advice) const {
-    EXPECT_THAT(refusal(name, bytes),
-                AllOf(HasSubstr((folder_ / name).string()), HasSubstr(what), HasSubstr(advice), HasSubstr("--text")));
+    EXPECT_THAT(refusal(name, bytes), AllOf(HasSubstr((folder_ / name).string()), HasSubstr(what),
+                                            HasSubstr(advice), HasSubstr("--text")));
   }
 
  private:
@@ -69,7 +69,8 @@ std::string tokens(int count, int bytes, uint32_t vocabulary) {
 
 std::string prose(size_t bytes) {
   std::string text;
-  while (text.size() < bytes) text += "Die Größe der Datei ist größer als 4 KiB.\n\tif (x < 1) return y;\n";
+  while (text.size() < bytes)
+    text += "Die Größe der Datei ist größer als 4 KiB.\n\tif (x < 1) return y;\n";
   return text;
 }
 
@@ -81,13 +82,17 @@ std::string header_of_llm_c(uint32_t magic) {
 
 TEST_F(TextFiles, TokenFilesOfLlmCAreRefused) {
   expect_refused("gpt2.bin", header_of_llm_c(20240520) + tokens(5000, 2, 50257),
-                 "a file of tokens of llm.c (magic 20240520)", "the text that the tokens were made from");
-  expect_refused("llama3.bin", header_of_llm_c(20240801) + tokens(5000, 4, 128256), "magic 20240801", "tokens");
-  expect_refused("model.bin", header_of_llm_c(20240326) + tokens(5000, 4, 1u << 31), "magic 20240326", "tokens");
+                 "a file of tokens of llm.c (magic 20240520)",
+                 "the text that the tokens were made from");
+  expect_refused("llama3.bin", header_of_llm_c(20240801) + tokens(5000, 4, 128256),
+                 "magic 20240801", "tokens");
+  expect_refused("model.bin", header_of_llm_c(20240326) + tokens(5000, 4, 1u << 31),
+                 "magic 20240326", "tokens");
 }
 
 TEST_F(TextFiles, TokensWithoutAHeaderAreRefused) {
-  expect_refused("train.bin", tokens(5000, 2, 50257), "binary data", "the text that the tokens were made from");
+  expect_refused("train.bin", tokens(5000, 2, 50257), "binary data",
+                 "the text that the tokens were made from");
   expect_refused("train32.bin", tokens(5000, 4, 128256), "binary data", "tokens");
 }
 
@@ -95,7 +100,8 @@ TEST_F(TextFiles, WeightsAreRefused) {
   const std::string header = R"({"x":{"dtype":"F32","shape":[1024],"data_offsets":[0,4096]}})";
   expect_refused("model.safetensors", number(header.size(), 8) + header + std::string(4096, 'w'),
                  "model weights (safetensors)", "--resume");
-  expect_refused("model.gguf", "GGUF" + number(3, 4) + std::string(4096, 'w'), "model weights (GGUF)", "--resume");
+  expect_refused("model.gguf", "GGUF" + number(3, 4) + std::string(4096, 'w'),
+                 "model weights (GGUF)", "--resume");
 }
 
 TEST_F(TextFiles, ArraysTablesAndArchivesAreRefused) {
@@ -118,7 +124,8 @@ TEST_F(TextFiles, ArraysTablesAndArchivesAreRefused) {
        "a program or library", "plain text"},
       {"a.txt", "\xff\xfe", "text in UTF-16", "iconv"},
   };
-  for (const auto& file : files) expect_refused(file.name, file.begin + rest, file.what, file.advice);
+  for (const auto& file : files)
+    expect_refused(file.name, file.begin + rest, file.what, file.advice);
   expect_refused("a.xz",
                  std::string("\xfd"
                              "7zXZ\0",

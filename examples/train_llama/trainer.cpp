@@ -40,9 +40,10 @@ float Trainer::loss_of_step() {
   float now[2];
   ops_.download(now, loss_and_norm_);
   if (!std::isfinite(now[1]))
-    throw Diverged(
-        fmt::format("step {}: the norm of the gradients {}; the step was not applied", done_ + 1, describe(now[1])));
-  if (!std::isfinite(now[0])) throw Diverged(fmt::format("step {}: the loss {}", done_ + 1, describe(now[0])));
+    throw Diverged(fmt::format("step {}: the norm of the gradients {}; the step was not applied",
+                               done_ + 1, describe(now[1])));
+  if (!std::isfinite(now[0]))
+    throw Diverged(fmt::format("step {}: the loss {}", done_ + 1, describe(now[0])));
   return now[0];
 }
 
@@ -68,7 +69,8 @@ double Trainer::held_out_bits(int64_t batches) {
     Batch batch = held_out_batch(text_, config_.batch, model_.config().context, i, batches);
     nats += model_.loss(batch.tokens, batch.labels) / batches;
   }
-  if (!std::isfinite(nats)) throw Diverged(fmt::format("after step {} the held-out loss {}", done_, describe(nats)));
+  if (!std::isfinite(nats))
+    throw Diverged(fmt::format("after step {} the held-out loss {}", done_, describe(nats)));
   return nats / std::numbers::ln2;
 }
 
@@ -80,8 +82,9 @@ double Trainer::evaluate(int64_t batches) {
 
 Checkpoint Trainer::checkpoint() {
   Checkpoint c{model_.config(), config_, text_.digest(), done_, {}, {}, {}, history_};
-  for (auto [array, tensor] :
-       {std::pair{&c.weights, &model_.weights()}, {&c.m, &optimiser_.m()}, {&c.v, &optimiser_.v()}}) {
+  for (auto [array, tensor] : {std::pair{&c.weights, &model_.weights()},
+                               {&c.m, &optimiser_.m()},
+                               {&c.v, &optimiser_.v()}}) {
     array->resize(tensor->size());
     ops_.download(array->data(), *tensor);
   }
@@ -90,8 +93,9 @@ Checkpoint Trainer::checkpoint() {
 
 void Trainer::resume(const Checkpoint& c) {
   if (static_cast<int64_t>(c.weights.size()) != model_.layout().total) {
-    throw std::runtime_error(fmt::format("the checkpoint has {} parameters, this program's layout of the model has {}",
-                                         c.weights.size(), model_.layout().total));
+    throw std::runtime_error(
+        fmt::format("the checkpoint has {} parameters, this program's layout of the model has {}",
+                    c.weights.size(), model_.layout().total));
   }
   model_.set_weights(c.weights);
   ops_.upload(optimiser_.m(), c.m.data());

@@ -41,12 +41,14 @@ class HeadRows {
  public:
   HeadRows(const View& view, const AttentionMeta& m, int64_t rows)
       : of_batch_(m.sequences == 0),
-        rows_(view.partition(of_batch_ ? Shape{squeeze, rows, squeeze, m.width} : Shape{rows, squeeze, m.width})) {}
+        rows_(view.partition(of_batch_ ? Shape{squeeze, rows, squeeze, m.width}
+                                       : Shape{rows, squeeze, m.width})) {}
 
   Tile load(const Scalar& batch, const Scalar& block, const Scalar& head) const {
     return rows_.load(index(batch, block, head));
   }
-  void store(const Scalar& batch, const Scalar& block, const Scalar& head, const Tile& values) const {
+  void store(const Scalar& batch, const Scalar& block, const Scalar& head,
+             const Tile& values) const {
     rows_.store(index(batch, block, head), values.to(rows_.view().dtype()));
   }
 
@@ -64,12 +66,14 @@ class HeadScalars {
  public:
   HeadScalars(const View& view, const AttentionMeta& m)
       : of_batch_(m.sequences == 0),
-        numbers_(view.partition(of_batch_ ? Shape{squeeze, squeeze, m.tile_q} : Shape{squeeze, m.tile_q})) {}
+        numbers_(view.partition(of_batch_ ? Shape{squeeze, squeeze, m.tile_q}
+                                          : Shape{squeeze, m.tile_q})) {}
 
   Tile load(const Scalar& batch, const Scalar& block, const Scalar& head) const {
     return numbers_.load(index(batch, block, head));
   }
-  void store(const Scalar& batch, const Scalar& block, const Scalar& head, const Tile& values) const {
+  void store(const Scalar& batch, const Scalar& block, const Scalar& head,
+             const Tile& values) const {
     numbers_.store(index(batch, block, head), values);
   }
 
@@ -86,7 +90,8 @@ class HeadScalars {
 // a call, and wgmma waits for calls.
 class Scores {
  public:
-  Scores(KernelBuilder& k, const AttentionMeta& m, const Scalar& scale) : scale_(scale), to_log2_(scale * kLog2E) {
+  Scores(KernelBuilder& k, const AttentionMeta& m, const Scalar& scale)
+      : scale_(scale), to_log2_(scale * kLog2E) {
     if (!m.softcap) return;
     cap_ = k.scalar("cap", f32);
     inverse_cap_ = k.scalar("inverse_cap", f32);
@@ -105,7 +110,9 @@ class Scores {
   }
   // log2 returns log2(e) z; power returns 2^(log2(e) z - base).
   Tile log2(const Tile& capped) const { return capped * to_log2_; }
-  Tile power(const Tile& capped, const Tile& base) const { return fast_exp2(fma(capped, to_log2_, -base)); }
+  Tile power(const Tile& capped, const Tile& base) const {
+    return fast_exp2(fma(capped, to_log2_, -base));
+  }
 
  private:
   Scalar scale_, to_log2_;
@@ -121,11 +128,13 @@ struct Place {
 
   // Each head of a batch has `blocks` blocks; a sequence may have fewer. The programs of `together`
   // heads read the same `read` rows of two arrays.
-  Place(KernelBuilder& k, const AttentionMeta& m, const Scalar& batches, const Scalar& blocks, int64_t heads,
-        int64_t together, const Scalar& read) {
+  Place(KernelBuilder& k, const AttentionMeta& m, const Scalar& batches, const Scalar& blocks,
+        int64_t heads, int64_t together, const Scalar& read) {
     const Scalar program = k.program_id(0), bytes = read.to(i64) * (2 * m.width * size_of(m.type));
     const Scalar count = blocks.to(i32), all = batches.to(i32) * static_cast<int32_t>(heads);
-    const Scalar at_once = min(max(k.constant(m.cached_bytes, i64) / max(bytes, 1), 1) * together, all.to(i64)).to(i32);
+    const Scalar at_once =
+        min(max(k.constant(m.cached_bytes, i64) / max(bytes, 1), 1) * together, all.to(i64))
+            .to(i32);
     const Scalar first = program / (at_once * count) * at_once, rest = program - first * count;
     const Scalar now = min(at_once, all - first);
     block = rest / now;
@@ -143,7 +152,8 @@ Scalar group_of(const AttentionMeta& m, const Scalar& head) {
 // slice ends the views where the program's sequence ends.
 class Tokens {
  public:
-  Tokens(KernelBuilder& k, const AttentionMeta& m, const View& q, const View& keys) : k_(k), q_(q), all_keys_(keys) {
+  Tokens(KernelBuilder& k, const AttentionMeta& m, const View& q, const View& keys)
+      : k_(k), q_(q), all_keys_(keys) {
     if (m.sequences) sequences_.emplace(k, m);
   }
   Scalar batches() const { return sequences_ ? sequences_->count() : q_.dim(0); }
@@ -153,8 +163,10 @@ class Tokens {
   void check(const Scalar& batch) const {
     if (sequences_) sequences_->check(k_, batch, q_.dim(0), all_keys_.dim(0));
   }
-  void slice_to_sequence(const Scalar& batch, AttentionBand* band, std::initializer_list<View*> of_queries,
-                         std::initializer_list<View*> of_keys, std::initializer_list<View*> numbers) const {
+  void slice_to_sequence(const Scalar& batch, AttentionBand* band,
+                         std::initializer_list<View*> of_queries,
+                         std::initializer_list<View*> of_keys,
+                         std::initializer_list<View*> numbers) const {
     if (!sequences_) return;
     for (View* view : of_queries) *view = sequences_->queries_of(batch, *view);
     for (View* view : of_keys)
@@ -173,7 +185,9 @@ class Tokens {
  private:
   // Returns the bound that the host uses for grids. It is at least 1, so that one program checks
   // the sequence bounds of empty tensors.
-  Scalar longest(const Scalar& promised) const { return max(min(promised, max(q_.dim(0), all_keys_.dim(0))), 1); }
+  Scalar longest(const Scalar& promised) const {
+    return max(min(promised, max(q_.dim(0), all_keys_.dim(0))), 1);
+  }
 
   KernelBuilder& k_;
   View q_, all_keys_;
@@ -198,16 +212,18 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
   tokens.slice_to_sequence(at.batch, &band, {&o, &q}, {&keys, &values}, {&lse});
   tokens.if_block_exists(at.block.to(i64) * m.tile_q, band.queries(), [&] {
     const Scalar shared = group_of(m, at.head);
-    const HeadRows rows(q, m, m.tile_q), key_rows(keys, m, m.tile_k), value_rows(values, m, m.tile_k);
+    const HeadRows rows(q, m, m.tile_q), key_rows(keys, m, m.tile_k),
+        value_rows(values, m, m.tile_k);
     std::optional<Tile> held;
     if (!m.reload) held = rows.load(at.batch, at.block, at.head);
 
     const auto queries = [&] { return held ? *held : rows.load(at.batch, at.block, at.head); };
     const auto block_scores = [&](const Scalar& block) {
-      return scores.capped(
-          dot(queries(), key_rows.load(at.batch, block, shared).permute({1, 0}), k.zeros({m.tile_q, m.tile_k}, f32)));
+      return scores.capped(dot(queries(), key_rows.load(at.batch, block, shared).permute({1, 0}),
+                               k.zeros({m.tile_q, m.tile_k}, f32)));
     };
-    const auto hidden = [&](const AttentionBand::Masked& masked, const Tile& s, const Scalar& block) {
+    const auto hidden = [&](const AttentionBand::Masked& masked, const Tile& s,
+                            const Scalar& block) {
       return band.hidden(
           masked, s, [&] { return band.seen(at.block, block); }, -INFINITY);
     };
@@ -231,35 +247,41 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
       // previous block's weights by V. That matmul runs while the scores become weights. The first
       // iteration has no previous block and the last one has no scores; both use zeros.
       const auto [most, total, values_of_all, last] = k.for_range(
-          keys_seen.begin, keys_seen.end + 1, 1, LoopOptions{.num_stages = m.stages, .tensor_copies = m.tensor_copies},
+          keys_seen.begin, keys_seen.end + 1, 1,
+          LoopOptions{.num_stages = m.stages, .tensor_copies = m.tensor_copies},
           carry(nothing, zeros, no_values, k.zeros({m.tile_q, m.tile_k}, m.type)),
-          [&](const Scalar& block, const Tile& top, const Tile& sum, const Tile& weighted, const Tile& before) {
+          [&](const Scalar& block, const Tile& top, const Tile& sum, const Tile& weighted,
+              const Tile& before) {
             Tile s = block_scores(block);
             const Tile more = add_values(before, max(block - 1, keys_seen.begin), weighted);
-            s = hidden({.may = true, .here = AttentionBand::at_edge(keys_seen, m.left, true, block)}, s, block);
+            s = hidden(
+                {.may = true, .here = AttentionBand::at_edge(keys_seen, m.left, true, block)}, s,
+                block);
             const auto [highest, all, p, rescale] = weights(s, true, top, sum);
             return carry(highest, all, more * rescale, p.to(m.type));
           });
       top = most, sum = total, weighted = values_of_all;
     } else {
-      const auto [most, total, values_of_all] =
-          band.each(keys_seen, m.left, true, carry(nothing, zeros, no_values),
-                    [&](const Scalar& block, const AttentionBand::Masked& masked, const Tile& top, const Tile& sum,
-                        const Tile& weighted) {
-                      Tile s = block_scores(block);
-                      s = hidden(masked, s, block);
-                      const auto [highest, all, p, rescale] = weights(s, masked.may, top, sum);
-                      return carry(highest, all, add_values(p.to(m.type), block, weighted * rescale));
-                    });
+      const auto [most, total, values_of_all] = band.each(
+          keys_seen, m.left, true, carry(nothing, zeros, no_values),
+          [&](const Scalar& block, const AttentionBand::Masked& masked, const Tile& top,
+              const Tile& sum, const Tile& weighted) {
+            Tile s = block_scores(block);
+            s = hidden(masked, s, block);
+            const auto [highest, all, p, rescale] = weights(s, masked.may, top, sum);
+            return carry(highest, all, add_values(p.to(m.type), block, weighted * rescale));
+          });
       top = most, sum = total, weighted = values_of_all;
     }
     const Tile none = *sum == 0.0f;
     const Tile inverse = where(none, 0.0f, fast_div(1.0f, *sum));
     // A row that saw no key is 0, whatever values it was multiplied by.
     HeadRows(o, m, m.tile_q)
-        .store(at.batch, at.block, at.head, where(none.expand_dims(1), 0.0f, *weighted * inverse.expand_dims(1)));
+        .store(at.batch, at.block, at.head,
+               where(none.expand_dims(1), 0.0f, *weighted * inverse.expand_dims(1)));
     if (m.with_lse)
-      HeadScalars(lse, m).store(at.batch, at.block, at.head, where(none, -INFINITY, (*top + log2(*sum)) * kLn2));
+      HeadScalars(lse, m).store(at.batch, at.block, at.head,
+                                where(none, -INFINITY, (*top + log2(*sum)) * kLn2));
   });
 }
 
@@ -267,7 +289,8 @@ void attention_delta(KernelBuilder& k, const AttentionMeta& m) {
   const View delta = numbers_of(k, m, "delta");
   const View o = heads_of(k, m, "o", m.heads), d_o = heads_of(k, m, "d_o", m.heads);
   // The workspace may have more tokens than o. Loads past the end of o return zeros.
-  const Scalar batches = m.sequences ? k.constant(1, i64) : o.dim(0), rows = delta.dim(m.tokens_axis() + 1);
+  const Scalar batches = m.sequences ? k.constant(1, i64) : o.dim(0),
+               rows = delta.dim(m.tokens_axis() + 1);
   const Place at(k, m, batches, cdiv(rows, m.tile_q), m.heads, 1, rows);
   const Tile value = HeadRows(o, m, m.tile_q).load(at.batch, at.block, at.head).to(f32);
   const Tile gradient = HeadRows(d_o, m, m.tile_q).load(at.batch, at.block, at.head).to(f32);
@@ -288,10 +311,13 @@ void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m) {
   AttentionBand band(k, m, q, keys);
   const Tokens tokens(k, m, q, keys);
 
-  const Place at(k, m, tokens.batches(), cdiv(tokens.keys(), m.tile_k), m.kv_heads, 1, tokens.queries() * m.group());
-  tokens.slice_to_sequence(at.batch, &band, {&q, &d_o}, {&keys, &values, &d_k, &d_v}, {&lse, &delta});
+  const Place at(k, m, tokens.batches(), cdiv(tokens.keys(), m.tile_k), m.kv_heads, 1,
+                 tokens.queries() * m.group());
+  tokens.slice_to_sequence(at.batch, &band, {&q, &d_o}, {&keys, &values, &d_k, &d_v},
+                           {&lse, &delta});
   tokens.if_block_exists(at.block.to(i64) * m.tile_k, band.keys(), [&] {
-    const HeadRows rows(q, m, m.tile_q), gradient_rows(d_o, m, m.tile_q), key_rows(keys, m, m.tile_k);
+    const HeadRows rows(q, m, m.tile_q), gradient_rows(d_o, m, m.tile_q),
+        key_rows(keys, m, m.tile_k);
     const HeadRows value_rows(m.d_k ? values : keys, m, m.tile_k);
     // These loads use pointers. Loads of a partition would be issued one iteration ahead, into
     // registers that the accumulators need. Offsets within a block are 32-bit, so that each thread
@@ -299,11 +325,13 @@ void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m) {
     const Tile query = k.arange(m.tile_q);
     const auto numbers = [&](const View& view, const Scalar& head, const Scalar& block) {
       const Scalar first = block.to(i64) * m.tile_q;
-      const Scalar row = m.sequences ? head.to(i64) * view.stride(0)
-                                     : at.batch.to(i64) * view.stride(0) + head.to(i64) * view.stride(1);
+      const Scalar row = m.sequences
+                             ? head.to(i64) * view.stride(0)
+                             : at.batch.to(i64) * view.stride(0) + head.to(i64) * view.stride(1);
       // All views of a sequence have the same number of queries. Keeping it in one register leaves
       // more registers for TMA coordinates.
-      const Scalar count = m.sequences ? m.tensor_copies ? band.queries() : view.dim(1) : view.dim(2);
+      const Scalar count =
+          m.sequences ? m.tensor_copies ? band.queries() : view.dim(1) : view.dim(2);
       const Scalar left = min(count - first, m.tile_q).to(i32);
       return ligerdsl::load(view.ptr() + (first + row) + query, query < left, 0.0f).expand_dims(0);
     };
@@ -312,18 +340,21 @@ void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m) {
     if (!m.reload && m.d_k) held_values = value_rows.load(at.batch, at.block, at.head);
 
     const Shape block_shape{m.tile_k, m.tile_q};
-    const auto step = [&](const Scalar& block, const Scalar& member, const AttentionBand::Masked& masked,
-                          std::optional<Tile> acc_k, std::optional<Tile> acc_v) {
+    const auto step = [&](const Scalar& block, const Scalar& member,
+                          const AttentionBand::Masked& masked, std::optional<Tile> acc_k,
+                          std::optional<Tile> acc_v) {
       const Scalar head = at.head * static_cast<int32_t>(m.group()) + member;
       const Tile key = held_keys ? *held_keys : key_rows.load(at.batch, at.block, at.head);
-      const Tile queries = rows.load(at.batch, block, head), gradients = gradient_rows.load(at.batch, block, head);
+      const Tile queries = rows.load(at.batch, block, head),
+                 gradients = gradient_rows.load(at.batch, block, head);
       const Tile base = numbers(lse, head, block) * kLog2E;
       Tile mean;
       if (acc_k) mean = numbers(delta, head, block);
       Tile raw_scores = dot(key, queries.permute({1, 0}), k.zeros(block_shape, f32)), d_p;
       // This matmul runs while the scores become weights.
       if (acc_k) {
-        const Tile value = held_values ? *held_values : value_rows.load(at.batch, at.block, at.head);
+        const Tile value =
+            held_values ? *held_values : value_rows.load(at.batch, at.block, at.head);
         d_p = dot(value, gradients.permute({1, 0}), k.zeros(block_shape, f32));
       }
       const Tile s = scores.capped(raw_scores);
@@ -343,20 +374,21 @@ void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m) {
       HeadRows(view, m, m.tile_k).store(at.batch, at.block, at.head, acc);
     };
     if (m.d_k && m.d_v) {
-      auto [acc_k, acc_v] =
-          band.each_of_heads(m.group(), blocks, m.right, m.left, carry(zeros, zeros),
-                             [&](const Scalar& block, const Scalar& member, const AttentionBand::Masked& masked,
-                                 const Tile& acc_k, const Tile& acc_v) {
-                               const auto [next_k, next_v] = step(block, member, masked, acc_k, acc_v);
-                               return carry(*next_k, *next_v);
-                             });
+      auto [acc_k, acc_v] = band.each_of_heads(
+          m.group(), blocks, m.right, m.left, carry(zeros, zeros),
+          [&](const Scalar& block, const Scalar& member, const AttentionBand::Masked& masked,
+              const Tile& acc_k, const Tile& acc_v) {
+            const auto [next_k, next_v] = step(block, member, masked, acc_k, acc_v);
+            return carry(*next_k, *next_v);
+          });
       store(d_k, acc_k * scale);
       store(d_v, acc_v);
       return;
     }
     auto [acc] = band.each_of_heads(
         m.group(), blocks, m.right, m.left, carry(zeros),
-        [&](const Scalar& block, const Scalar& member, const AttentionBand::Masked& masked, const Tile& acc) {
+        [&](const Scalar& block, const Scalar& member, const AttentionBand::Masked& masked,
+            const Tile& acc) {
           const auto one = [&](bool wanted) { return wanted ? std::optional(acc) : std::nullopt; };
           const auto [next_k, next_v] = step(block, member, masked, one(m.d_k), one(m.d_v));
           return carry(m.d_k ? *next_k : *next_v);
@@ -382,8 +414,8 @@ void attention_backward_queries(KernelBuilder& k, const AttentionMeta& m) {
   tokens.slice_to_sequence(at.batch, &band, {&d_q, &q, &d_o}, {&keys, &values}, {&lse, &delta});
   tokens.if_block_exists(at.block.to(i64) * m.tile_q, band.queries(), [&] {
     const Scalar shared = group_of(m, at.head);
-    const HeadRows rows(q, m, m.tile_q), gradient_rows(d_o, m, m.tile_q), key_rows(keys, m, m.tile_k),
-        value_rows(values, m, m.tile_k);
+    const HeadRows rows(q, m, m.tile_q), gradient_rows(d_o, m, m.tile_q),
+        key_rows(keys, m, m.tile_k), value_rows(values, m, m.tile_k);
     const auto numbers = [&](const View& view) {
       return HeadScalars(view, m).load(at.batch, at.block, at.head).expand_dims(1);
     };
@@ -393,22 +425,24 @@ void attention_backward_queries(KernelBuilder& k, const AttentionMeta& m) {
     if (!m.reload) held_gradients = gradient_rows.load(at.batch, at.block, at.head);
 
     const Shape block_shape{m.tile_q, m.tile_k};
-    auto [acc] = band.each(band.keys_of(at.block), m.left, true, carry(k.zeros({m.tile_q, m.width}, f32)),
-                           [&](const Scalar& block, const AttentionBand::Masked& masked, const Tile& acc) {
-                             const Tile queries = held_queries ? *held_queries : rows.load(at.batch, at.block, at.head);
-                             const Tile key = key_rows.load(at.batch, block, shared);
-                             const Tile raw_scores = dot(queries, key.permute({1, 0}), k.zeros(block_shape, f32));
-                             const Tile gradients =
-                                 held_gradients ? *held_gradients : gradient_rows.load(at.batch, at.block, at.head);
-                             const Tile value = value_rows.load(at.batch, block, shared);
-                             const Tile d_p = dot(gradients, value.permute({1, 0}), k.zeros(block_shape, f32));
-                             const Tile s = scores.capped(raw_scores);
-                             Tile p = scores.power(s, base);
-                             p = band.hidden(
-                                 masked, p, [&] { return band.seen(at.block, block); }, 0.0f);
-                             const Tile d_s = p * (d_p - mean);
-                             return carry(dot(scores.cap_gradient(d_s, s).to(m.type), key, acc));
-                           });
+    auto [acc] = band.each(
+        band.keys_of(at.block), m.left, true, carry(k.zeros({m.tile_q, m.width}, f32)),
+        [&](const Scalar& block, const AttentionBand::Masked& masked, const Tile& acc) {
+          const Tile queries =
+              held_queries ? *held_queries : rows.load(at.batch, at.block, at.head);
+          const Tile key = key_rows.load(at.batch, block, shared);
+          const Tile raw_scores = dot(queries, key.permute({1, 0}), k.zeros(block_shape, f32));
+          const Tile gradients =
+              held_gradients ? *held_gradients : gradient_rows.load(at.batch, at.block, at.head);
+          const Tile value = value_rows.load(at.batch, block, shared);
+          const Tile d_p = dot(gradients, value.permute({1, 0}), k.zeros(block_shape, f32));
+          const Tile s = scores.capped(raw_scores);
+          Tile p = scores.power(s, base);
+          p = band.hidden(
+              masked, p, [&] { return band.seen(at.block, block); }, 0.0f);
+          const Tile d_s = p * (d_p - mean);
+          return carry(dot(scores.cap_gradient(d_s, s).to(m.type), key, acc));
+        });
     HeadRows(d_q, m, m.tile_q).store(at.batch, at.block, at.head, acc * scale);
   });
 }

@@ -47,10 +47,10 @@ struct AttentionMeta : AttentionOptions {
   int64_t width = 128;               // columns of a head's tile, at least dim
   int stages = 1;                    // loads in flight
   bool reload = false;               // load loop-invariant operands in each iteration
-  bool ahead = false;                // forward: overlap a block's scores with the previous block's values
-  bool tensor_copies = false;        // loads in loops are TMA copies; forward needs `ahead`
-  int64_t cached_bytes = 1;          // L2 bytes for the keys and values of concurrent heads
-  bool d_k = true, d_v = true;       // gradients that attention_backward_keys computes
+  bool ahead = false;          // forward: overlap a block's scores with the previous block's values
+  bool tensor_copies = false;  // loads in loops are TMA copies; forward needs `ahead`
+  int64_t cached_bytes = 1;    // L2 bytes for the keys and values of concurrent heads
+  bool d_k = true, d_v = true;  // gradients that attention_backward_keys computes
 
   int tokens_axis() const { return sequences ? 0 : 1; }
 };

@@ -16,14 +16,19 @@ namespace ligerdsl::kernels {
 class AttentionBand {
  public:
   AttentionBand(KernelBuilder& k, const AttentionMeta& m, const View& q, const View& keys)
-      : k_(k), m_(m), queries_(q.dim(m.tokens_axis())), keys_(keys.dim(m.tokens_axis())), shift_(keys_ - queries_) {
+      : k_(k),
+        m_(m),
+        queries_(q.dim(m.tokens_axis())),
+        keys_(keys.dim(m.tokens_axis())),
+        shift_(keys_ - queries_) {
     if (m.left) left_ = k.scalar("window_left", i64);
     if (m.right) right_ = k.scalar("window_right", i64);
   }
 
   // Restricts the band to the tokens of one sequence, given its slices of q and k.
   void measure(const View& q, const View& keys) {
-    queries_ = q.dim(m_.tokens_axis()), keys_ = keys.dim(m_.tokens_axis()), shift_ = keys_ - queries_;
+    queries_ = q.dim(m_.tokens_axis()), keys_ = keys.dim(m_.tokens_axis()),
+    shift_ = keys_ - queries_;
   }
   const Scalar& queries() const { return queries_; }
   const Scalar& keys() const { return keys_; }
@@ -38,15 +43,17 @@ class AttentionBand {
   // rows; their results are not stored.
   Blocks keys_of(const Scalar& block) const {
     const Scalar first = block.to(i64) * m_.tile_q + shift_, last = first + (m_.tile_q - 1);
-    return blocks(m_.tile_k, keys_, m_.left ? first - left_ : none(), m_.left ? last - left_ : none(),
-                  m_.right ? first + right_ : keys_, m_.right ? last + right_ : keys_, /*ragged=*/true);
+    return blocks(m_.tile_k, keys_, m_.left ? first - left_ : none(),
+                  m_.left ? last - left_ : none(), m_.right ? first + right_ : keys_,
+                  m_.right ? last + right_ : keys_, /*ragged=*/true);
   }
   // Returns the blocks of queries for a block of keys. A padded query is loaded as zeros, so that
   // it contributes to no gradient. Gradients of padded keys are not stored.
   Blocks queries_of(const Scalar& block) const {
     const Scalar first = block.to(i64) * m_.tile_k - shift_, last = first + (m_.tile_k - 1);
-    return blocks(m_.tile_q, queries_, m_.right ? first - right_ : none(), m_.right ? last - right_ : none(),
-                  m_.left ? first + left_ : queries_, m_.left ? last + left_ : queries_, /*ragged=*/false);
+    return blocks(m_.tile_q, queries_, m_.right ? first - right_ : none(),
+                  m_.right ? last - right_ : none(), m_.left ? first + left_ : queries_,
+                  m_.left ? last + left_ : queries_, /*ragged=*/false);
   }
 
   // Returns i1 [tile_q, tile_k], true for visible scores. Each row has a first and a last key, so
@@ -91,28 +98,29 @@ class AttentionBand {
   // their own. TMA loops do not pass their slots on to the next loop, so with tensor_copies there
   // is one loop.
   template <class... T, class Body>
-  Carry<T...> each(const Blocks& blocks, bool mask_before, bool mask_after, Carry<T...> state, Body body) const {
+  Carry<T...> each(const Blocks& blocks, bool mask_before, bool mask_after, Carry<T...> state,
+                   Body body) const {
     return each_of_heads(1, blocks, mask_before, mask_after, state,
-                         [&](const Scalar& block, const Scalar&, const Masked& masked, const T&... now) {
-                           return body(block, masked, now...);
-                         });
+                         [&](const Scalar& block, const Scalar&, const Masked& masked,
+                             const T&... now) { return body(block, masked, now...); });
   }
   // Runs body(block, head, masked, state) for each block and head; the heads of a block are
   // consecutive.
   template <class... T, class Body>
-  Carry<T...> each_of_heads(int64_t heads, const Blocks& blocks, bool mask_before, bool mask_after, Carry<T...> state,
-                            Body body) const {
+  Carry<T...> each_of_heads(int64_t heads, const Blocks& blocks, bool mask_before, bool mask_after,
+                            Carry<T...> state, Body body) const {
     const auto loop = [&](const Scalar& from, const Scalar& to, bool masked) {
       // One loop over blocks and heads, so that loads continue ahead from one block to the next.
       const auto each_head = static_cast<int32_t>(heads);
       const LoopOptions options{.num_stages = m_.stages, .tensor_copies = m_.tensor_copies};
-      state =
-          k_.for_range(0, (to - from) * each_head, 1, options, state, [&](const Scalar& iteration, const T&... now) {
-            const Scalar block = from + iteration / each_head;
-            Masked wanted{.may = masked};
-            if (masked && m_.tensor_copies) wanted.here = at_edge(blocks, mask_before, mask_after, block);
-            return body(block, iteration % each_head, wanted, now...);
-          });
+      state = k_.for_range(0, (to - from) * each_head, 1, options, state,
+                           [&](const Scalar& iteration, const T&... now) {
+                             const Scalar block = from + iteration / each_head;
+                             Masked wanted{.may = masked};
+                             if (masked && m_.tensor_copies)
+                               wanted.here = at_edge(blocks, mask_before, mask_after, block);
+                             return body(block, iteration % each_head, wanted, now...);
+                           });
     };
     if (m_.tensor_copies) {
       loop(blocks.begin, blocks.end, mask_before || mask_after);

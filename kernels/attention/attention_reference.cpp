@@ -27,8 +27,9 @@ AttentionCase attention_case(const ReferenceCall& call) {
 }
 
 AttentionSequences attention_sequences(const ReferenceCall& call) {
-  return {
-      .of_all = attention_heads(call), .queries = call.integers("cu_seqlens_q"), .keys = call.integers("cu_seqlens_k")};
+  return {.of_all = attention_heads(call),
+          .queries = call.integers("cu_seqlens_q"),
+          .keys = call.integers("cu_seqlens_k")};
 }
 
 // Errors of o are measured in the norm of all elements, because the kernel rounds p before it
@@ -41,8 +42,8 @@ Expected forward(const ReferenceCall& call, const Which& which) {
 
 template <class Which>
 Expected backward(const ReferenceCall& call, const Which& which) {
-  const auto g =
-      attention_gradient_reference(which, call["q"], call["k"], call["v"], call["o"], call["d_o"], call["lse"]);
+  const auto g = attention_gradient_reference(which, call["q"], call["k"], call["v"], call["o"],
+                                              call["d_o"], call["lse"]);
   const DType own = call.type("q");
   return {{"d_q", {g.dq, true, own}}, {"d_k", {g.dk, true, own}}, {"d_v", {g.dv, true, own}}};
 }

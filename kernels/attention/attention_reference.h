@@ -61,7 +61,8 @@ void each_row(const AttentionCase& p, const Body& body) {
 
 }  // namespace attention_detail
 
-inline AttentionResult attention_reference(const AttentionCase& p, const Values& q, const Values& k, const Values& v) {
+inline AttentionResult attention_reference(const AttentionCase& p, const Values& q, const Values& k,
+                                           const Values& v) {
   AttentionResult r{Values(q.size(), 0.0), Values(p.batch * p.heads * p.queries)};
   attention_detail::each_row(p, [&](const attention_detail::Row& row) {
     Values z(p.keys, -std::numeric_limits<double>::infinity());
@@ -83,8 +84,9 @@ inline AttentionResult attention_reference(const AttentionCase& p, const Values&
 }
 
 // Returns the gradients from the forward's lse. `o` is the forward's rounded result.
-inline AttentionGradients attention_gradient_reference(const AttentionCase& p, const Values& q, const Values& k,
-                                                       const Values& v, const Values& o, const Values& d_o,
+inline AttentionGradients attention_gradient_reference(const AttentionCase& p, const Values& q,
+                                                       const Values& k, const Values& v,
+                                                       const Values& o, const Values& d_o,
                                                        const Values& lse) {
   AttentionGradients g{Values(q.size(), 0.0), Values(k.size(), 0.0), Values(v.size(), 0.0)};
   attention_detail::each_row(p, [&](const attention_detail::Row& row) {
@@ -132,34 +134,41 @@ struct AttentionSequences {
     Values cut;
     const int64_t tokens = queries.back();
     for (int64_t h = 0; h < of_all.heads; ++h)
-      cut.insert(cut.end(), all.begin() + h * tokens + first, all.begin() + h * tokens + first + count);
+      cut.insert(cut.end(), all.begin() + h * tokens + first,
+                 all.begin() + h * tokens + first + count);
     return cut;
   }
 };
 
-inline AttentionResult attention_reference(const AttentionSequences& p, const Values& q, const Values& k,
-                                           const Values& v) {
-  AttentionResult all{Values(q.size(), 0.0), Values(static_cast<size_t>(p.of_all.heads * p.queries.back()))};
+inline AttentionResult attention_reference(const AttentionSequences& p, const Values& q,
+                                           const Values& k, const Values& v) {
+  AttentionResult all{Values(q.size(), 0.0),
+                      Values(static_cast<size_t>(p.of_all.heads * p.queries.back()))};
   p.each([&](const AttentionCase& one, int64_t query, int64_t key) {
-    const AttentionResult r =
-        attention_reference(one, p.rows(q, query, one.queries, one.heads), p.rows(k, key, one.keys, one.kv_heads),
-                            p.rows(v, key, one.keys, one.kv_heads));
+    const AttentionResult r = attention_reference(one, p.rows(q, query, one.queries, one.heads),
+                                                  p.rows(k, key, one.keys, one.kv_heads),
+                                                  p.rows(v, key, one.keys, one.kv_heads));
     std::copy(r.o.begin(), r.o.end(), all.o.begin() + query * one.heads * one.dim);
     for (int64_t h = 0; h < one.heads; ++h)
-      std::copy_n(r.lse.begin() + h * one.queries, one.queries, all.lse.begin() + h * p.queries.back() + query);
+      std::copy_n(r.lse.begin() + h * one.queries, one.queries,
+                  all.lse.begin() + h * p.queries.back() + query);
   });
   return all;
 }
 
-inline AttentionGradients attention_gradient_reference(const AttentionSequences& p, const Values& q, const Values& k,
-                                                       const Values& v, const Values& o, const Values& d_o,
+inline AttentionGradients attention_gradient_reference(const AttentionSequences& p, const Values& q,
+                                                       const Values& k, const Values& v,
+                                                       const Values& o, const Values& d_o,
                                                        const Values& lse) {
   AttentionGradients all{Values(q.size(), 0.0), Values(k.size(), 0.0), Values(v.size(), 0.0)};
   p.each([&](const AttentionCase& one, int64_t query, int64_t key) {
-    const auto of_queries = [&](const Values& x) { return p.rows(x, query, one.queries, one.heads); };
+    const auto of_queries = [&](const Values& x) {
+      return p.rows(x, query, one.queries, one.heads);
+    };
     const auto of_keys = [&](const Values& x) { return p.rows(x, key, one.keys, one.kv_heads); };
-    const AttentionGradients g = attention_gradient_reference(one, of_queries(q), of_keys(k), of_keys(v), of_queries(o),
-                                                              of_queries(d_o), p.numbers(lse, query, one.queries));
+    const AttentionGradients g =
+        attention_gradient_reference(one, of_queries(q), of_keys(k), of_keys(v), of_queries(o),
+                                     of_queries(d_o), p.numbers(lse, query, one.queries));
     std::copy(g.dq.begin(), g.dq.end(), all.dq.begin() + query * one.heads * one.dim);
     std::copy(g.dk.begin(), g.dk.end(), all.dk.begin() + key * one.kv_heads * one.dim);
     std::copy(g.dv.begin(), g.dv.end(), all.dv.begin() + key * one.kv_heads * one.dim);

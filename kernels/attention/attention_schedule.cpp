@@ -41,7 +41,8 @@ int64_t shared_bytes(const AttentionOptions& o, const Blocks& b) {
 
 constexpr int64_t kMaxRegisters = 192;  // accumulator and score registers per thread
 
-std::string refused(const Machine& machine, const AttentionOptions& o, const Blocks& b, const char* prefix) {
+std::string refused(const Machine& machine, const AttentionOptions& o, const Blocks& b,
+                    const char* prefix) {
   const auto name = [&](const char* field) { return std::string(prefix) + field; };
   if (!machine.is_gpu())
     return b.stages > 1 ? "a CPU has no pipelined loads; use " + name("stages") + "=1"
@@ -50,17 +51,18 @@ std::string refused(const Machine& machine, const AttentionOptions& o, const Blo
   const int64_t threads = int64_t{program::kWarpThreads} * b.warps;
   const int64_t accs = int64_t{b.own} * (b.accs * width_of(o) + b.scores * b.streamed) / threads;
   if (accs > kMaxRegisters)
-    return "accumulators and scores take " + std::to_string(accs) + " registers per thread, at most " +
-           std::to_string(kMaxRegisters) + " fit; use more " + name("warps") + " or smaller tiles";
+    return "accumulators and scores take " + std::to_string(accs) +
+           " registers per thread, at most " + std::to_string(kMaxRegisters) + " fit; use more " +
+           name("warps") + " or smaller tiles";
   if (int64_t{b.own} * b.streamed < 2 * threads)
     return "each thread needs at least two scores; use fewer " + name("warps") + " or larger tiles";
   if (b.reload && b.stages < 2)
-    return "reload stages its operands in shared memory, which needs two stages or more; use " + name("stages") +
-           "=2 or " + name("reload") + "=false";
+    return "reload stages its operands in shared memory, which needs two stages or more; use " +
+           name("stages") + "=2 or " + name("reload") + "=false";
   if (shared_bytes(o, b) > machine.shared_per_cta)
     return std::to_string(shared_bytes(o, b)) + " bytes of tiles do not fit in the " +
-           std::to_string(machine.shared_per_cta) + " bytes of shared memory of a CTA; use fewer " + name("stages") +
-           " or smaller tiles";
+           std::to_string(machine.shared_per_cta) + " bytes of shared memory of a CTA; use fewer " +
+           name("stages") + " or smaller tiles";
   return "";
 }
 
@@ -129,9 +131,11 @@ int64_t registers_of(const AttentionOptions& o, const Blocks& b) {
 
 // Uses all score columns that registers and shared memory allow, because each iteration has a
 // fixed cost of waits.
-Blocks with_tensor_copies(const Machine& machine, const AttentionOptions& o, Blocks b, int64_t most_registers) {
+Blocks with_tensor_copies(const Machine& machine, const AttentionOptions& o, Blocks b,
+                          int64_t most_registers) {
   b.own = 128, b.warps = 8, b.reload = b.copies = true;
-  while (b.streamed > 16 && (registers_of(o, b) > most_registers || shared_bytes(o, b) > machine.shared_per_cta))
+  while (b.streamed > 16 &&
+         (registers_of(o, b) > most_registers || shared_bytes(o, b) > machine.shared_per_cta))
     b.streamed /= 2;
   return b;
 }
@@ -143,7 +147,11 @@ const Tiles& tiles_of(const AttentionOptions& o) {
 
 // Tile shapes of the launches that a config describes.
 Blocks forward_blocks(const AttentionConfig& c) {
-  return {.own = c.queries, .streamed = c.keys, .stages = c.stages, .warps = c.num_warps, .reload = c.reload};
+  return {.own = c.queries,
+          .streamed = c.keys,
+          .stages = c.stages,
+          .warps = c.num_warps,
+          .reload = c.reload};
 }
 Blocks key_blocks(const AttentionBackwardConfig& c) {
   return {.own = c.k_keys,
@@ -170,7 +178,8 @@ std::string unsupported(const AttentionOptions& o) {
     return "dim: expected 1 to " + std::to_string(kMostAttentionDim) + " columns per head, got " +
            std::to_string(o.dim);
   if (o.kv_heads < 1 || o.heads % o.kv_heads != 0)
-    return "kv_heads: expected a divisor of " + std::to_string(o.heads) + " heads, got " + std::to_string(o.kv_heads);
+    return "kv_heads: expected a divisor of " + std::to_string(o.heads) + " heads, got " +
+           std::to_string(o.kv_heads);
   return "";
 }
 
@@ -179,7 +188,8 @@ int64_t cached_bytes(const Machine& machine) {
   return machine.is_gpu() ? machine.l2_bytes / 2 : 256 << 10;
 }
 
-AttentionMeta meta_of(const Machine& machine, const AttentionOptions& o, const Blocks& b, bool own_queries) {
+AttentionMeta meta_of(const Machine& machine, const AttentionOptions& o, const Blocks& b,
+                      bool own_queries) {
   AttentionMeta meta{o};
   meta.cached_bytes = cached_bytes(machine);
   meta.width = width_of(o);
@@ -209,9 +219,10 @@ std::string reason_no_tensor_copies(const Machine& machine, int stages, const st
 // ---- forward ----
 
 AttentionConfig forward_heuristic(const Machine& machine, const AttentionOptions& o) {
-  const Blocks b = has_copies(machine, o)
-                       ? with_tensor_copies(machine, o, {.streamed = 128, .ahead = true}, kMostForward)
-                       : with_plain_loads(machine, o, tiles_of(o).forward);
+  const Blocks b =
+      has_copies(machine, o)
+          ? with_tensor_copies(machine, o, {.streamed = 128, .ahead = true}, kMostForward)
+          : with_plain_loads(machine, o, tiles_of(o).forward);
   return {.queries = b.own,
           .keys = b.streamed,
           .stages = b.stages,
@@ -221,27 +232,32 @@ AttentionConfig forward_heuristic(const Machine& machine, const AttentionOptions
           .tensor_copies = b.copies};
 }
 
-std::string forward_valid(const Machine& machine, const AttentionOptions& o, const AttentionConfig& config) {
+std::string forward_valid(const Machine& machine, const AttentionOptions& o,
+                          const AttentionConfig& config) {
   std::string reason = unsupported(o);
-  if (reason.empty() && config.tensor_copies) reason = reason_no_tensor_copies(machine, config.stages, "");
+  if (reason.empty() && config.tensor_copies)
+    reason = reason_no_tensor_copies(machine, config.stages, "");
   if (reason.empty() && config.tensor_copies && !config.ahead)
     reason = "TMA copies need the single loop of ahead=true; use ahead=true or tensor_copies=false";
   return reason.empty() ? refused(machine, o, forward_blocks(config), "") : reason;
 }
 
-Operation forward(const Machine& machine, const AttentionOptions& o, const AttentionConfig& config) {
+Operation forward(const Machine& machine, const AttentionOptions& o,
+                  const AttentionConfig& config) {
   AttentionMeta meta = meta_of(machine, o, forward_blocks(config), true);
   meta.ahead = config.ahead, meta.tensor_copies = config.tensor_copies;
   Launch launch = library_launch(programs(o, o.heads, o.queries, meta.tile_q), config.num_warps);
-  Operation op{.steps = {record_step("attention_forward", o.type, &attention_forward, meta, std::move(launch))}};
+  Operation op{.steps = {record_step("attention_forward", o.type, &attention_forward, meta,
+                                     std::move(launch))}};
   // No grid depends on the total number of queries. If it exceeds what a tensor can hold, this
   // workspace is larger than any memory, so that the call fails before it allocates; otherwise it
   // is empty.
   constexpr int64_t kMostElements = int64_t{1} << 56, kTooMuch = int64_t{1} << 61;
   if (o.sequences)
-    op.workspace = {{.name = "beyond",
-                     .dtype = DType::f32,
-                     .shape = {where_at_least(Size::rows(), kMostElements / (o.heads * o.dim) + 1, kTooMuch)}}};
+    op.workspace = {
+        {.name = "beyond",
+         .dtype = DType::f32,
+         .shape = {where_at_least(Size::rows(), kMostElements / (o.heads * o.dim) + 1, kTooMuch)}}};
   return op;
 }
 
@@ -258,7 +274,8 @@ double pairs_of(const AttentionOptions& o, int64_t rows) {
 double bytes_of(const AttentionOptions& o, int64_t rows, int queries, int keys) {
   const double of_keys = o.sequences ? 1 : static_cast<double>(o.keys);
   return static_cast<double>(rows) * static_cast<double>(o.dim * size_of(o.type)) *
-         (queries * static_cast<double>(o.heads) * queries_of(o) + keys * static_cast<double>(o.kv_heads) * of_keys);
+         (queries * static_cast<double>(o.heads) * queries_of(o) +
+          keys * static_cast<double>(o.kv_heads) * of_keys);
 }
 
 Cost forward_cost(const AttentionOptions& o, int64_t rows) {
@@ -278,44 +295,54 @@ AttentionBackwardConfig backward_heuristic(const Machine& machine, const Attenti
   k.scores = q.scores = copies && o.softcap ? 3 : 2;  // a softcap keeps both raw and capped scores
   k = copies ? with_tensor_copies(machine, o, k, kMostKeys) : with_plain_loads(machine, o, k);
   q = copies ? with_tensor_copies(machine, o, q, kMostQueries) : with_plain_loads(machine, o, q);
-  config.k_queries = k.streamed, config.k_keys = k.own, config.k_stages = k.stages, config.k_warps = k.warps;
-  config.q_queries = q.own, config.q_keys = q.streamed, config.q_stages = q.stages, config.q_warps = q.warps;
+  config.k_queries = k.streamed, config.k_keys = k.own, config.k_stages = k.stages,
+  config.k_warps = k.warps;
+  config.q_queries = q.own, config.q_keys = q.streamed, config.q_stages = q.stages,
+  config.q_warps = q.warps;
   config.k_reload = k.reload, config.q_reload = q.reload;
   config.k_tensor_copies = k.copies, config.q_tensor_copies = q.copies;
   return config;
 }
 
-std::string backward_valid(const Machine& machine, const AttentionOptions& o, const AttentionBackwardConfig& config) {
+std::string backward_valid(const Machine& machine, const AttentionOptions& o,
+                           const AttentionBackwardConfig& config) {
   std::string reason = unsupported(o);
-  if (reason.empty() && config.k_tensor_copies) reason = reason_no_tensor_copies(machine, config.k_stages, "k_");
-  if (reason.empty() && config.q_tensor_copies) reason = reason_no_tensor_copies(machine, config.q_stages, "q_");
+  if (reason.empty() && config.k_tensor_copies)
+    reason = reason_no_tensor_copies(machine, config.k_stages, "k_");
+  if (reason.empty() && config.q_tensor_copies)
+    reason = reason_no_tensor_copies(machine, config.q_stages, "q_");
   if (reason.empty()) reason = refused(machine, o, key_blocks(config), "k_");
   return reason.empty() ? refused(machine, o, query_blocks(config), "q_") : reason;
 }
 
-Operation backward(const Machine& machine, const AttentionOptions& o, const AttentionBackwardConfig& config) {
+Operation backward(const Machine& machine, const AttentionOptions& o,
+                   const AttentionBackwardConfig& config) {
   AttentionMeta meta = meta_of(machine, o, Blocks{}, true);
   const TileShape tile = row_tile(machine, o.type, meta.width, 2);
   meta.tile_q = tile.rows;
   Operation op;
-  const Size batches = o.sequences ? Size(1) : Size::rows(), tokens = o.sequences ? Size::rows() : Size(o.queries);
+  const Size batches = o.sequences ? Size(1) : Size::rows(),
+             tokens = o.sequences ? Size::rows() : Size(o.queries);
   const Size of_delta = batches * o.heads * ceil_div(tokens, tile.rows);
   op.workspace = {{.name = "delta", .dtype = DType::f32, .shape = {o.heads, tokens}}};
   if (!o.sequences) op.workspace[0].shape.insert(op.workspace[0].shape.begin(), batches);
-  op.steps = {record_step("attention_delta", o.type, &attention_delta, meta, library_launch(of_delta, tile.num_warps))};
+  op.steps = {record_step("attention_delta", o.type, &attention_delta, meta,
+                          library_launch(of_delta, tile.num_warps))};
   const auto of_keys = [&](bool d_k, bool d_v) {
     meta = meta_of(machine, o, key_blocks(config), false);
     meta.d_k = d_k, meta.d_v = d_v, meta.tensor_copies = config.k_tensor_copies;
     const char* name = d_k && d_v ? "attention_d_k_d_v" : d_k ? "attention_d_k" : "attention_d_v";
-    op.steps.push_back(record_step(name, o.type, &attention_backward_keys, meta,
-                                   library_launch(programs(o, o.kv_heads, o.keys, meta.tile_k), config.k_warps)));
+    op.steps.push_back(
+        record_step(name, o.type, &attention_backward_keys, meta,
+                    library_launch(programs(o, o.kv_heads, o.keys, meta.tile_k), config.k_warps)));
   };
   if (!config.apart) of_keys(true, true);
   if (config.apart) of_keys(true, false), of_keys(false, true);
   meta = meta_of(machine, o, query_blocks(config), true);
   meta.tensor_copies = config.q_tensor_copies;
-  op.steps.push_back(record_step("attention_d_q", o.type, &attention_backward_queries, meta,
-                                 library_launch(programs(o, o.heads, o.queries, meta.tile_q), config.q_warps)));
+  op.steps.push_back(
+      record_step("attention_d_q", o.type, &attention_backward_queries, meta,
+                  library_launch(programs(o, o.heads, o.queries, meta.tile_q), config.q_warps)));
   return op;
 }
 
@@ -325,15 +352,19 @@ Cost backward_cost(const AttentionOptions& o, int64_t rows) {
 
 }  // namespace
 
-const AttentionForward attention_forward_kernel{"attention_forward",
-                                                "softmax(scale q k^T) v of each head, without storing the scores",
-                                                &forward_valid,
-                                                &forward_heuristic,
-                                                &forward,
-                                                &forward_cost};
-const AttentionBackward attention_backward_kernel{
-    "attention_backward", "gradients of attention, from its lse", &backward_valid, &backward_heuristic, &backward,
-    &backward_cost};
+const AttentionForward attention_forward_kernel{
+    "attention_forward",
+    "softmax(scale q k^T) v of each head, without storing the scores",
+    &forward_valid,
+    &forward_heuristic,
+    &forward,
+    &forward_cost};
+const AttentionBackward attention_backward_kernel{"attention_backward",
+                                                  "gradients of attention, from its lse",
+                                                  &backward_valid,
+                                                  &backward_heuristic,
+                                                  &backward,
+                                                  &backward_cost};
 
 Operation attention_forward(const Machine& machine, const AttentionOptions& options) {
   return attention_forward_kernel(machine, options);

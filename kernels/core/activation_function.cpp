@@ -39,8 +39,9 @@ Tile bell(const Tile& v) {
 // in [0, 13], which is 8e-7.
 Tile normal_tail(const Tile& v, const Tile& bell) {
   constexpr double kScale = 0.36;
-  constexpr double kPolynomial[] = {0.143717423081398,   0.14171086251735687, 0.14005638659000397, 0.02562667801976204,
-                                    0.18229344487190247, -0.1807485967874527, 0.047343675047159195};
+  constexpr double kPolynomial[] = {0.143717423081398,   0.14171086251735687, 0.14005638659000397,
+                                    0.02562667801976204, 0.18229344487190247, -0.1807485967874527,
+                                    0.047343675047159195};
   Tile t = fast_div(1.0f, fma(v, kScale, 1.0f));
   Tile p = fma(t, kPolynomial[6], kPolynomial[5]);
   for (int i = 4; i >= 0; --i) p = fma(p, t, kPolynomial[i]);

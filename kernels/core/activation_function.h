@@ -14,7 +14,7 @@ class ActivationAt {
 
   const Tile& value() const { return value_; }  // f(u)
   Tile slope() const;                           // f'(u)
-  Tile gradient(const Tile& d) const;           // d f'(u); 0 where ReLU is 0, even if d is infinite or NaN
+  Tile gradient(const Tile& d) const;  // d f'(u); 0 where ReLU is 0, even if d is infinite or NaN
 
  private:
   Activation activation_;

@@ -21,18 +21,22 @@ class LargestTiles {
         elements_(program.arguments.size(), 1),
         bytes_(program.arguments.size()),
         escapes_(program.arguments.size()) {
-    for (size_t i = 0; i < elements_.size(); ++i) argument_of_[program.arguments[i].value] = static_cast<int>(i);
+    for (size_t i = 0; i < elements_.size(); ++i)
+      argument_of_[program.arguments[i].value] = static_cast<int>(i);
     collect(program.body);
   }
   // Elements of the argument's largest tile. A column counts as one element, because its elements
   // are not contiguous. An argument whose address is taken counts two or more.
   int64_t of(size_t argument) const { return elements_[argument]; }
-  int64_t of_all() const { return elements_.empty() ? 1 : *std::max_element(elements_.begin(), elements_.end()); }
+  int64_t of_all() const {
+    return elements_.empty() ? 1 : *std::max_element(elements_.begin(), elements_.end());
+  }
   // Returns true if the argument's tiles are so small that vector accesses to them save little
   // time.
   bool is_small(size_t argument) const {
     constexpr int64_t kShare = 8;
-    return !escapes_[argument] && bytes_[argument] * kShare < *std::max_element(bytes_.begin(), bytes_.end());
+    return !escapes_[argument] &&
+           bytes_[argument] * kShare < *std::max_element(bytes_.begin(), bytes_.end());
   }
 
  private:
@@ -92,13 +96,15 @@ class LargestTiles {
     if (const auto* shape = op.find(program::AttrKey::tile_shape))
       return count_bytes(op.operands[0], std::get<program::Shape>(*shape));
     for (program::ValueId operand : op.operands)
-      if (argument_of_[operand] != kNone) escapes_[static_cast<size_t>(argument_of_[operand])] = true;
+      if (argument_of_[operand] != kNone)
+        escapes_[static_cast<size_t>(argument_of_[operand])] = true;
   }
   void count_bytes(program::ValueId moved, const program::Shape& shape) {
     const int argument = argument_of_[moved];
     if (argument == kNone) return;
     int64_t& most = bytes_[static_cast<size_t>(argument)];
-    const DType type = program_.values[program_.arguments[static_cast<size_t>(argument)].value].dtype;
+    const DType type =
+        program_.values[program_.arguments[static_cast<size_t>(argument)].value].dtype;
     most = std::max(most, elements_of(shape) * size_of(type));
   }
 
@@ -117,7 +123,8 @@ class Factors {
     collect(program.body);
     for (const Op* dot : dots_)
       for (size_t factor : {0, 1}) trace(dot->operands[factor]);
-    for (const program::Argument& argument : program.arguments) of_argument_.push_back(is_factor_[argument.value]);
+    for (const program::Argument& argument : program.arguments)
+      of_argument_.push_back(is_factor_[argument.value]);
   }
   bool of(size_t argument) const { return of_argument_[argument]; }
 
@@ -137,9 +144,11 @@ class Factors {
     if (!op || !op->regions.empty() || op->code == OpCode::dot) return;
     if (op->code == OpCode::broadcast || op->code == OpCode::expand_dims) return;
     // The other operands of a load are indices, and those of a slice are bounds.
-    const bool reads = op->find(program::AttrKey::tile_shape) != nullptr || op->code == OpCode::slice;
+    const bool reads =
+        op->find(program::AttrKey::tile_shape) != nullptr || op->code == OpCode::slice;
     for (size_t i = 0; i < (reads ? 1 : op->operands.size()); ++i)
-      if (reads || program_.values[op->operands[i]].kind == program::TypeKind::tile) trace(op->operands[i]);
+      if (reads || program_.values[op->operands[i]].kind == program::TypeKind::tile)
+        trace(op->operands[i]);
   }
 
   const program::Program& program_;
@@ -196,7 +205,9 @@ bool has_variant_of_factors(const program::Program& program) {
 std::vector<program::ArgFacts> argument_facts(const program::Program& program, Variant variant) {
   const Asked asked(program);
   const Factors factors(program);
-  const auto counted = [&](size_t argument) { return variant == Variant::aligned || factors.of(argument); };
+  const auto counted = [&](size_t argument) {
+    return variant == Variant::aligned || factors.of(argument);
+  };
   std::vector<program::ArgFacts> all(program.arguments.size());
   for (size_t i = 0; i < all.size(); ++i) {
     const program::Type& type = program.values[program.arguments[i].value];
@@ -207,14 +218,14 @@ std::vector<program::ArgFacts> argument_facts(const program::Program& program, V
     facts.strides.resize(rank);
     // Any other last stride that the program leaves open need not be 1.
     const bool listed = variant == Variant::aligned && is_list_of_integers(type);
-    const bool neighbours = rank > 0 && (type.strides[rank - 1] == 1 || listed);
-    if (neighbours) facts.strides[rank - 1].exact = 1;
+    const bool contiguous = rank > 0 && (type.strides[rank - 1] == 1 || listed);
+    if (contiguous) facts.strides[rank - 1].exact = 1;
     if (variant == Variant::any || !asked.of(i) || !counted(i)) continue;
     const int64_t vector = kVector / size_of(type.dtype);
     facts.pointer_align = kVector;
     for (size_t dim = 0; dim + 1 < rank; ++dim)
       if (type.strides[dim] == program::kDynamic) facts.strides[dim].divisor = vector;
-    if (neighbours && type.shape[rank - 1] == program::kDynamic && asked.is_largest(i))
+    if (contiguous && type.shape[rank - 1] == program::kDynamic && asked.is_largest(i))
       facts.dims[rank - 1].divisor = vector;
   }
   return all;
@@ -226,10 +237,13 @@ std::vector<Variant> variants_of(const program::Program& program) {
 }
 
 const char* name_of(Variant variant) {
-  return variant == Variant::aligned ? "aligned" : variant == Variant::factors ? "factors" : "generic";
+  return variant == Variant::aligned   ? "aligned"
+         : variant == Variant::factors ? "factors"
+                                       : "generic";
 }
 
-bool is_aligned(const program::ArgFacts& facts, const void* data, const int64_t* dims, const int64_t* strides) {
+bool is_aligned(const program::ArgFacts& facts, const void* data, const int64_t* dims,
+                const int64_t* strides) {
   bool aligned = is_multiple(reinterpret_cast<uintptr_t>(data), facts.pointer_align);
   for (size_t i = 0; i < facts.dims.size(); ++i)
     if (facts.dims[i].exact < 0)
@@ -245,15 +259,17 @@ std::string why_not_aligned(const program::ArgFacts& facts, const void* data, co
   if (!is_multiple(reinterpret_cast<uintptr_t>(data), facts.pointer_align))
     return "its address is no multiple of " + std::to_string(facts.pointer_align) + " bytes";
   const auto differs = [](const char* what, size_t axis, int64_t is, int64_t divisor) {
-    return std::string("its ") + what + " " + std::to_string(axis) + " is " + std::to_string(is) + ", no multiple of " +
-           std::to_string(divisor);
+    return std::string("its ") + what + " " + std::to_string(axis) + " is " + std::to_string(is) +
+           ", no multiple of " + std::to_string(divisor);
   };
   for (size_t i = 0; i < facts.dims.size(); ++i)
-    if (facts.dims[i].exact < 0 && !is_multiple(static_cast<uint64_t>(dims[i]), facts.dims[i].divisor))
+    if (facts.dims[i].exact < 0 &&
+        !is_multiple(static_cast<uint64_t>(dims[i]), facts.dims[i].divisor))
       return differs("size", i, dims[i], facts.dims[i].divisor);
   for (size_t i = 0; i < facts.strides.size(); ++i) {
     if (!has_stride(facts.strides[i], strides[i], dims[i]))
-      return "its stride is " + std::to_string(strides[i]) + ", not " + std::to_string(facts.strides[i].exact);
+      return "its stride is " + std::to_string(strides[i]) + ", not " +
+             std::to_string(facts.strides[i].exact);
     if (!is_multiple(static_cast<uint64_t>(strides[i]), facts.strides[i].divisor))
       return differs("stride", i, strides[i], facts.strides[i].divisor);
   }

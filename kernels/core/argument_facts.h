@@ -48,7 +48,8 @@ const char* name_of(Variant variant);
 
 // Returns true if a tensor satisfies the facts: its address, and its sizes and strides in elements.
 // The divisors of facts are powers of two.
-bool is_aligned(const program::ArgFacts& facts, const void* data, const int64_t* dims, const int64_t* strides);
+bool is_aligned(const program::ArgFacts& facts, const void* data, const int64_t* dims,
+                const int64_t* strides);
 
 // Returns the first fact that the tensor violates, with the required value; empty if there is none.
 std::string why_not_aligned(const program::ArgFacts& facts, const void* data, const int64_t* dims,

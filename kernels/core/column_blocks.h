@@ -16,7 +16,8 @@ class ColumnBlocks {
 
   // Returns the indices, in a view of blocks, of tile (row, column) with `columns` columns.
   Indices at(const Scalar& row, const Scalar& column, int64_t columns = 1) const {
-    const Scalar number = column.to(i64), shift = shift_ - std::countr_zero(static_cast<uint64_t>(columns));
+    const Scalar number = column.to(i64),
+                 shift = shift_ - std::countr_zero(static_cast<uint64_t>(columns));
     return {number >> shift, row, number & ((k_.constant(1, i64) << shift) - 1)};
   }
   Scalar width() const { return k_.constant(1, i64) << shift_; }

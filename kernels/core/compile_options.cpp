@@ -9,7 +9,8 @@ namespace {
 
 // Returns true if no store of this launch reaches the argument's memory, neither through the
 // argument nor through one that may overlap it.
-bool read_only(size_t arg, const std::vector<ArgPromise>& promises, const std::vector<bool>& written) {
+bool read_only(size_t arg, const std::vector<ArgPromise>& promises,
+               const std::vector<bool>& written) {
   if (written[arg]) return false;
   for (size_t i = 0; i < promises.size(); ++i) {
     const bool apart = promises[i].alias_class != 0 && promises[arg].alias_class != 0 &&
@@ -23,12 +24,14 @@ bool read_only(size_t arg, const std::vector<ArgPromise>& promises, const std::v
 
 std::vector<ArgPromise> all_apart(const program::Program& program) {
   std::vector<ArgPromise> promises(program.arguments.size());
-  for (size_t i = 0; i < promises.size(); ++i) promises[i].alias_class = static_cast<uint32_t>(i + 1);
+  for (size_t i = 0; i < promises.size(); ++i)
+    promises[i].alias_class = static_cast<uint32_t>(i + 1);
   return promises;
 }
 
-program::CompileOptions compile_options(program::CompileOptions base, const program::Program& program,
-                                        const Launch& launch, Variant variant, std::vector<ArgPromise> promises) {
+program::CompileOptions compile_options(program::CompileOptions base,
+                                        const program::Program& program, const Launch& launch,
+                                        Variant variant, std::vector<ArgPromise> promises) {
   promises.resize(program.arguments.size());
   for (size_t i = 0; i < promises.size() && launch.no_alias; ++i)
     promises[i].alias_class = static_cast<uint32_t>(i + 1);

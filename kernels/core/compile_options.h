@@ -25,7 +25,8 @@ std::vector<ArgPromise> all_apart(const program::Program& program);
 
 // `base`: the device, and all options that a launch does not decide. `promises`: one per argument
 // of the program, or none.
-program::CompileOptions compile_options(program::CompileOptions base, const program::Program& program,
-                                        const Launch& launch, Variant variant, std::vector<ArgPromise> promises = {});
+program::CompileOptions compile_options(program::CompileOptions base,
+                                        const program::Program& program, const Launch& launch,
+                                        Variant variant, std::vector<ArgPromise> promises = {});
 
 }  // namespace ligerdsl::kernels

@@ -61,9 +61,8 @@ struct MetaTextWriter {
       add(name, std::to_string(value));
   }
   template <class T, class... Rest>
-  requires std::is_enum_v<T> &&(!std::is_same_v<T, DType>)void operator()(const char* name, T& value,
-                                                                          std::initializer_list<const char*> names,
-                                                                          Rest&&...) {
+  requires std::is_enum_v<T> &&(!std::is_same_v<T, DType>)void operator()(
+      const char* name, T& value, std::initializer_list<const char*> names, Rest&&...) {
     if (value != T{}) add(name, std::data(names)[static_cast<size_t>(value)]);
   }
 };
@@ -85,7 +84,9 @@ struct FixedKernel {
   const char* description;
   Operation (*make)(const Machine&, const Options&);
 
-  Operation operator()(const Machine& machine, const Options& options) const { return make(machine, options); }
+  Operation operator()(const Machine& machine, const Options& options) const {
+    return make(machine, options);
+  }
 };
 
 template <class Options, class Config>
@@ -109,8 +110,8 @@ struct ConfiguredKernel {
   Config chosen(const Machine& machine, const Options& options, const MetaValues& changed) const {
     const Config config = meta_from<Config>(name, changed, heuristic(machine, options));
     if (const std::string reason = valid(machine, options, config); !reason.empty())
-      throw Error("error: kernel '" + std::string(name) + "' cannot run with " + config_text(meta_fields(config)) +
-                  ": " + reason);
+      throw Error("error: kernel '" + std::string(name) + "' cannot run with " +
+                  config_text(meta_fields(config)) + ": " + reason);
     return config;
   }
 };

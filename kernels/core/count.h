@@ -13,7 +13,8 @@ namespace ligerdsl::kernels {
 
 class Count {
  public:
-  constexpr Count(int64_t value) : value_(value) {}  // NOLINT(google-explicit-constructor): numbers are counts
+  constexpr Count(int64_t value)
+      : value_(value) {}  // NOLINT(google-explicit-constructor): numbers are counts
 
   constexpr int64_t value() const { return value_; }
   // Returns true if the value is the largest one, which stands for all larger values too.
@@ -22,11 +23,14 @@ class Count {
   // Both counts are non-negative.
   friend constexpr Count operator+(Count a, Count b) {
     int64_t sum = 0;
-    return __builtin_add_overflow(a.value_, b.value_, &sum) ? std::numeric_limits<int64_t>::max() : sum;
+    return __builtin_add_overflow(a.value_, b.value_, &sum) ? std::numeric_limits<int64_t>::max()
+                                                            : sum;
   }
   friend constexpr Count operator*(Count a, Count b) {
     int64_t product = 0;
-    return __builtin_mul_overflow(a.value_, b.value_, &product) ? std::numeric_limits<int64_t>::max() : product;
+    return __builtin_mul_overflow(a.value_, b.value_, &product)
+               ? std::numeric_limits<int64_t>::max()
+               : product;
   }
   constexpr Count& operator+=(Count other) { return *this = *this + other; }
   friend constexpr auto operator<=>(Count, Count) = default;

@@ -7,16 +7,20 @@ constexpr int64_t kMostHeld = 16;  // vectors per thread and array
 
 }  // namespace
 
-ElementwiseConfig elementwise_config(const Machine& machine, DType type, int64_t cols, ElementwiseWork work) {
+ElementwiseConfig elementwise_config(const Machine& machine, DType type, int64_t cols,
+                                     ElementwiseWork work) {
   const TileShape tile = elementwise_tile(machine, type, cols, work);
   const bool whole = tile.cols == tile_width(cols);
-  const int64_t held = tile.rows * tile.cols / (program::kWarpThreads * tile.num_warps * vector_width(type));
-  return {
-      .rows = static_cast<int>(tile.rows), .num_warps = tile.num_warps, .vectors = whole ? 0 : static_cast<int>(held)};
+  const int64_t held =
+      tile.rows * tile.cols / (program::kWarpThreads * tile.num_warps * vector_width(type));
+  return {.rows = static_cast<int>(tile.rows),
+          .num_warps = tile.num_warps,
+          .vectors = whole ? 0 : static_cast<int>(held)};
 }
 
 std::string refused(DType type, int64_t cols, const ElementwiseConfig& config) {
-  const int64_t width = config.columns(type, cols), threads = program::kWarpThreads * config.num_warps;
+  const int64_t width = config.columns(type, cols),
+                threads = program::kWarpThreads * config.num_warps;
   if (config.vectors > 0 && width < vector_width(type))
     return "a block has less than one vector; use fewer rows, more vectors or warps, or vectors=0";
   if (config.vectors > 0 && width >= tile_width(cols))
@@ -24,11 +28,12 @@ std::string refused(DType type, int64_t cols, const ElementwiseConfig& config) {
            " columns holds whole rows; use fewer vectors or warps, or vectors=0";
   const int64_t vectors = config.rows * width / vector_width(type);
   if (config.num_warps > 1 && vectors < threads)
-    return "vectors per tile: expected at least " + std::to_string(threads) + ", got " + std::to_string(vectors) +
-           "; use fewer warps or more rows";
+    return "vectors per tile: expected at least " + std::to_string(threads) + ", got " +
+           std::to_string(vectors) + "; use fewer warps or more rows";
   if (vectors > kMostHeld * threads)
-    return "vectors per thread and array: expected at most " + std::to_string(kMostHeld) + ", got " +
-           std::to_string(vectors / threads) + "; use more warps, fewer rows, or blocks (vectors of 1 or more)";
+    return "vectors per thread and array: expected at most " + std::to_string(kMostHeld) +
+           ", got " + std::to_string(vectors / threads) +
+           "; use more warps, fewer rows, or blocks (vectors of 1 or more)";
   return "";
 }
 
@@ -39,7 +44,8 @@ int work_vectors(const Machine& machine, DType type) {
 }
 
 std::string refused_flat(DType type, const ElementwiseConfig& config) {
-  if (config.rows != 1 || config.vectors == 0) return "a flat array has no rows; use rows=1 and vectors of 1 or more";
+  if (config.rows != 1 || config.vectors == 0)
+    return "a flat array has no rows; use rows=1 and vectors of 1 or more";
   return refused(type, kFlat, config);
 }
 

@@ -13,10 +13,12 @@ namespace ligerdsl::kernels {
 struct ElementwiseConfig {
   int rows = 1;  // rows per tile
   int num_warps = 4;
-  int vectors = 1;  // 16-byte vectors per thread of a tile of column blocks; 0: a tile has whole rows
+  int vectors =
+      1;  // 16-byte vectors per thread of a tile of column blocks; 0: a tile has whole rows
 
   int64_t columns(DType type, int64_t cols) const {
-    return vectors == 0 ? tile_width(cols) : program::kWarpThreads * num_warps * vector_width(type) * vectors / rows;
+    return vectors == 0 ? tile_width(cols)
+                        : program::kWarpThreads * num_warps * vector_width(type) * vectors / rows;
   }
   TileShape tile(DType type, int64_t cols) const {
     return {.rows = rows, .cols = columns(type, cols), .num_warps = num_warps};
@@ -32,7 +34,8 @@ struct ElementwiseConfig {
 
 // Returns the default schedule. Wide rows are split into blocks that divide them, if possible
 // (tile_shape.h).
-ElementwiseConfig elementwise_config(const Machine& machine, DType type, int64_t cols, ElementwiseWork work = {});
+ElementwiseConfig elementwise_config(const Machine& machine, DType type, int64_t cols,
+                                     ElementwiseWork work = {});
 // Returns the reason why rows of `cols` elements cannot have this schedule; empty if they can.
 std::string refused(DType type, int64_t cols, const ElementwiseConfig& config);
 
@@ -72,12 +75,13 @@ Operation by_tile(const std::string& name, void (*program)(KernelBuilder&, const
                   const TileShape& tile) {
   meta.rows = tile.rows;
   meta.block = tile.cols;
-  return {.steps = {record_step(name, meta.type, program, meta, elementwise_launch(tile, meta.cols))}};
+  return {
+      .steps = {record_step(name, meta.type, program, meta, elementwise_launch(tile, meta.cols))}};
 }
 
 template <class Meta>
-Operation by_tiles(const std::string& name, void (*program)(KernelBuilder&, const Meta&), const Meta& meta,
-                   const ElementwiseConfig& config) {
+Operation by_tiles(const std::string& name, void (*program)(KernelBuilder&, const Meta&),
+                   const Meta& meta, const ElementwiseConfig& config) {
   return by_tile(name, program, meta, config.tile(meta.type, meta.cols));
 }
 

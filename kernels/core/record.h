@@ -24,8 +24,8 @@ inline Schedule schedule_of(const RowConfig& config) {
 // in-place and the out-of-place compile of a kernel could differ, and their results must have the
 // same bits.
 template <class Meta>
-Step record_step(const std::string& name, DType type, void (*build)(KernelBuilder&, const Meta&), const Meta& meta,
-                 Launch launch, Schedule schedule = Schedule::grid) {
+Step record_step(const std::string& name, DType type, void (*build)(KernelBuilder&, const Meta&),
+                 const Meta& meta, Launch launch, Schedule schedule = Schedule::grid) {
   const auto exact = [=](KernelBuilder& k, const Meta& m) {
     const auto rounding = k.exact_rounding();
     if (schedule == Schedule::dynamic_persistent)
@@ -33,7 +33,8 @@ Step record_step(const std::string& name, DType type, void (*build)(KernelBuilde
     else
       build(k, m);
   };
-  return {.program = record(Kernel<Meta>{.name = name + "_" + ligerdsl::name(type), .build = exact}, meta),
+  return {.program =
+              record(Kernel<Meta>{.name = name + "_" + ligerdsl::name(type), .build = exact}, meta),
           .launch = std::move(launch)};
 }
 

@@ -4,7 +4,8 @@
 
 namespace ligerdsl::reference {
 
-// kernels/references.inc has one LIGERDSL_REFERENCE_ENTRY(operation) for each LIGERDSL_REFERENCE(operation) in kernels/.
+// kernels/references.inc has one LIGERDSL_REFERENCE_ENTRY(operation) for each
+// LIGERDSL_REFERENCE(operation) in kernels/.
 #define LIGERDSL_REFERENCE_ENTRY(operation) Reference reference_of_##operation;
 #include "kernels/references.inc"
 #undef LIGERDSL_REFERENCE_ENTRY

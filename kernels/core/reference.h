@@ -64,7 +64,9 @@ class ReferenceCall {
 
   double number(const std::string& name) const { return number(name, 0); }
   int64_t integer(const std::string& name) const { return integer(name, 0); }
-  int option(const std::string& name, int missing = 0) const { return static_cast<int>(integer(name, missing)); }
+  int option(const std::string& name, int missing = 0) const {
+    return static_cast<int>(integer(name, missing));
+  }
   bool flag(const std::string& name) const { return number(name, 0) != 0; }
   std::vector<int64_t> integers(const std::string& tensor) const;
   // Returns the expectation of a sum over rows. The previous values are added if the flag
@@ -87,4 +89,5 @@ Values scaled_rows(Values rows, const Values& factors, int64_t cols);
 }  // namespace ligerdsl::reference
 
 // Begins the reference of an operation, in namespace ligerdsl::reference: a function of `call`.
-#define LIGERDSL_REFERENCE(operation) Expected reference_of_##operation([[maybe_unused]] const ReferenceCall& call)
+#define LIGERDSL_REFERENCE(operation) \
+  Expected reference_of_##operation([[maybe_unused]] const ReferenceCall& call)

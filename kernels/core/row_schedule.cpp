@@ -7,26 +7,29 @@ namespace {
 
 constexpr int64_t kMostHeld = 16;  // vectors per thread; more would spill
 
-std::string refused_cluster(const Machine& machine, DType type, int64_t cols, const RowConfig& config) {
+std::string refused_cluster(const Machine& machine, DType type, int64_t cols,
+                            const RowConfig& config) {
   if (!machine.is_gpu()) return "a CPU has no clusters; use keep=shared";
   if (machine.max_cluster == 1)
     return std::string(machine.name) + " has no clusters of CTAs with this driver; use keep=shared";
   if (config.num_ctas == 1) return "keep=cluster requires num_ctas of 2 or more; set num_ctas";
   if (config.num_ctas > machine.max_cluster)
-    return std::string(machine.name) + " has clusters of at most " + std::to_string(machine.max_cluster) +
-           " CTAs; use a smaller num_ctas";
+    return std::string(machine.name) + " has clusters of at most " +
+           std::to_string(machine.max_cluster) + " CTAs; use a smaller num_ctas";
   if (cols % vector_width(type) != 0)
-    return "rows of " + std::to_string(cols) + " elements are not all aligned to 16 bytes; use keep=shared";
+    return "rows of " + std::to_string(cols) +
+           " elements are not all aligned to 16 bytes; use keep=shared";
   return "";
 }
 
 std::string refused_tile(DType type, int64_t cols, const RowConfig& config) {
-  if (config.vectors != 0) return "keep=registers requires vectors=0; use vectors=0, or another keep";
+  if (config.vectors != 0)
+    return "keep=registers requires vectors=0; use vectors=0, or another keep";
   const int64_t threads = program::kWarpThreads * config.num_warps;
   const int64_t vectors = config.rows * tile_width(cols) / vector_width(type);
   if (config.num_warps > 1 && vectors < threads)
-    return "vectors per tile: expected at least " + std::to_string(threads) + ", got " + std::to_string(vectors) +
-           "; use fewer warps or more rows";
+    return "vectors per tile: expected at least " + std::to_string(threads) + ", got " +
+           std::to_string(vectors) + "; use fewer warps or more rows";
   if (vectors > kMostHeld * threads)
     return "vectors per thread: expected at most " + std::to_string(kMostHeld) + ", got " +
            std::to_string(vectors / threads) + "; use more warps, fewer rows or keep=shared";
@@ -34,8 +37,10 @@ std::string refused_tile(DType type, int64_t cols, const RowConfig& config) {
 }
 
 std::string refused_block(DType type, int64_t cols, const RowConfig& config) {
-  if (config.rows != 1) return "several rows per tile require keep=registers; use rows=1, or keep=registers";
-  if (config.vectors == 0) return "a block needs 1 vector per thread or more; set vectors, or use keep=registers";
+  if (config.rows != 1)
+    return "several rows per tile require keep=registers; use rows=1, or keep=registers";
+  if (config.vectors == 0)
+    return "a block needs 1 vector per thread or more; set vectors, or use keep=registers";
   if (const int64_t block = config.columns(type, cols); block >= cols)
     return "a block of " + std::to_string(block) +
            " columns holds the whole row; use fewer vectors, warps or CTAs, or " + "keep=registers";
@@ -69,13 +74,17 @@ bool kept_by_cluster(const Machine& machine, int num_ctas, int64_t bytes, int ct
 // A cluster has eight small CTAs, several per SM, so that loads continue while one CTA waits for
 // its cluster. Rows below kSharedByEight bytes take four CTAs. On Hopper, 8192 rows of 57344 bf16
 // columns take 441 us with four CTAs and 447 us with eight.
-std::optional<RowConfig> rows_in_cluster(const Machine& machine, DType type, int64_t cols, RowConfig of,
-                                         int64_t streams) {
+std::optional<RowConfig> rows_in_cluster(const Machine& machine, DType type, int64_t cols,
+                                         RowConfig of, int64_t streams) {
   const int64_t bytes = cols * size_of(type) * streams;
   if (machine.max_cluster < 8 || cols % vector_width(type) != 0) return {};
-  const auto kept_by = [&](int n) { return kept_by_cluster(machine, n, bytes, of.min_ctas_per_sm); };
+  const auto kept_by = [&](int n) {
+    return kept_by_cluster(machine, n, bytes, of.min_ctas_per_sm);
+  };
   of.keep = Keep::cluster;
-  of.num_ctas = bytes < kSharedByEight && kept_by(4) ? 4 : kept_by(8) ? 8 : std::min(16, machine.max_cluster);
+  of.num_ctas = bytes < kSharedByEight && kept_by(4) ? 4
+                : kept_by(8)                         ? 8
+                                                     : std::min(16, machine.max_cluster);
   // Use fewer vectors if the last block would be mostly empty.
   const int64_t vector = program::kWarpThreads * of.num_warps * vector_width(type) * of.num_ctas;
   const auto covered = [&](int64_t vectors) { return ceil_div(cols, vector * vectors) * vectors; };
@@ -86,7 +95,8 @@ std::optional<RowConfig> rows_in_cluster(const Machine& machine, DType type, int
 
 std::string refused(const Machine& machine, DType type, int64_t cols, const RowConfig& config) {
   if (config.keep == Keep::cluster) {
-    if (const std::string reason = refused_cluster(machine, type, cols, config); !reason.empty()) return reason;
+    if (const std::string reason = refused_cluster(machine, type, cols, config); !reason.empty())
+      return reason;
   } else if (config.num_ctas != 1) {
     return "num_ctas above 1 requires keep=cluster; use num_ctas=1, or keep=cluster";
   }
@@ -100,7 +110,8 @@ std::string refused_lanes(const RowConfig& config) {
 
 std::string config_text(const std::vector<MetaField>& fields) {
   std::string text;
-  for (const MetaField& field : fields) text += (text.empty() ? "" : " ") + field.name + "=" + field.value;
+  for (const MetaField& field : fields)
+    text += (text.empty() ? "" : " ") + field.name + "=" + field.value;
   return text;
 }
 

@@ -16,7 +16,8 @@ namespace ligerdsl::kernels {
 // the result.
 enum class Keep {
   registers,  // a CTA holds whole rows in one tile
-  shared,     // a CTA reads blocks of a row twice; shared memory caches what fits (docs/architecture.md)
+  shared,     // a CTA reads blocks of a row twice; shared memory caches what fits
+              // (docs/design/architecture.md)
   cluster,    // like shared, but each CTA of a cluster has a part of every block
 };
 
@@ -33,11 +34,13 @@ struct RowConfig {
   // Columns per tile, or per block of all CTAs of a cluster.
   int64_t columns(DType type, int64_t cols) const {
     return whole() ? tile_width(cols)
-                   : int64_t{num_ctas} * program::kWarpThreads * num_warps * vector_width(type) * vectors;
+                   : int64_t{num_ctas} * program::kWarpThreads * num_warps * vector_width(type) *
+                         vectors;
   }
   // Vectors per thread of a tile.
   int64_t held(DType type, int64_t cols) const {
-    return rows * columns(type, cols) / (int64_t{num_ctas} * program::kWarpThreads * num_warps * vector_width(type));
+    return rows * columns(type, cols) /
+           (int64_t{num_ctas} * program::kWarpThreads * num_warps * vector_width(type));
   }
   // Returns a launch with one program per tile of rows.
   Launch launch() const;
@@ -69,8 +72,8 @@ inline constexpr int64_t kSharedRow = kSharedByEight;
 // allow it. `of` gives num_warps and the largest number of vectors. Its min_ctas_per_sm is the
 // number of these CTAs that must fit on an SM. `streams`: number of arrays whose rows are read
 // twice.
-std::optional<RowConfig> rows_in_cluster(const Machine& machine, DType type, int64_t cols, RowConfig of,
-                                         int64_t streams = 1);
+std::optional<RowConfig> rows_in_cluster(const Machine& machine, DType type, int64_t cols,
+                                         RowConfig of, int64_t streams = 1);
 // Returns true if an SM has shared memory for the parts of `ctas_per_sm` CTAs. Each CTA has one of
 // `num_ctas` parts of a row of `bytes` bytes. The limit leaves room for loads of the next rows and
 // for data that all rows share.

@@ -45,7 +45,8 @@ struct ElementwiseWork {
 
 // Returns a tile of an elementwise kernel over rows of n elements. Wide rows are split into blocks
 // that divide them, if possible, so that no mask is needed.
-inline TileShape elementwise_tile(const Machine& machine, DType type, int64_t n, ElementwiseWork work = {}) {
+inline TileShape elementwise_tile(const Machine& machine, DType type, int64_t n,
+                                  ElementwiseWork work = {}) {
   const int64_t most = machine.is_gpu() ? 256 * vector_width(type) : 4096;
   TileShape tile;
   tile.cols = n < most ? tile_width(n) : n % most != 0 && n % (most / 2) == 0 ? most / 2 : most;
@@ -61,7 +62,8 @@ inline TileShape elementwise_tile(const Machine& machine, DType type, int64_t n,
 
 // Returns a launch with one program per tile.
 inline Launch elementwise_launch(const TileShape& tile, int64_t cols) {
-  return library_launch(ceil_div(Size::rows(), tile.rows) * ceil_div(cols, tile.cols), tile.num_warps);
+  return library_launch(ceil_div(Size::rows(), tile.rows) * ceil_div(cols, tile.cols),
+                        tile.num_warps);
 }
 
 }  // namespace ligerdsl::kernels

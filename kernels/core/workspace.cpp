@@ -12,7 +12,8 @@ int64_t row_pitch(DType type, int64_t size) {
 
 // Overload for any size. A row whose length depends on the call is padded to whole cache lines.
 Size row_pitch(DType type, const Size& size) {
-  if (size.nodes().size() == 1 && size.nodes()[0].kind == Size::Kind::number) return row_pitch(type, size.number());
+  if (size.nodes().size() == 1 && size.nodes()[0].kind == Size::Kind::number)
+    return row_pitch(type, size.number());
   const int64_t unit = kLine / size_of(type);
   return ceil_div(size, unit) * unit;
 }

@@ -36,8 +36,8 @@ using Coefficients = CrossEntropyResults::Coefficients;
 // A row whose label is a class and not ignore_index.
 class CountedRow {
  public:
-  CountedRow(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args, const Row& row, const Scalar& index,
-             const Scalar& label)
+  CountedRow(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args, const Row& row,
+             const Scalar& index, const Scalar& label)
       : k_(k), m_(m), args_(args), row_(row), index_(index), label_(label) {}
 
   void run() {
@@ -50,8 +50,8 @@ class CountedRow {
     if (!m_.looped) z = row_.load(first);
     sums_ = m_.looped ? row_.looped_sums(label_, reference_) : row_.sums(z, label_, reference_);
     if (row_.finds_label()) z_label_ = sums_.label;
-    const CrossEntropyResults results(k_, m_, args_,
-                                      {index_, label_, row_.classes(), z_label_, reference_, row_.rate()}, sums_);
+    const CrossEntropyResults results(
+        k_, m_, args_, {index_, label_, row_.classes(), z_label_, reference_, row_.rate()}, sums_);
     results.store();
     if (!m_.with_gradient) return;
     const Coefficients c = results.coefficients();
@@ -69,7 +69,8 @@ class CountedRow {
     Tile d = fast_exp2(u);
     const auto scaled = [&](const auto& power) {
       if (!m_.smoothing) return d * power;
-      return m_.has_weight ? fma(d, power, -(row_.weights(b) * c.smooth)) : fma(d, power, -c.smooth);
+      return m_.has_weight ? fma(d, power, -(row_.weights(b) * c.smooth))
+                           : fma(d, power, -c.smooth);
     };
     d = m_.with_d_entropy ? scaled(fma(finite_exponent(u), c.entropy, c.power)) : scaled(c.power);
     d = row_.at_label(b, label_, c.label, d);
@@ -94,8 +95,8 @@ bool needs_counts(const CrossEntropyOptions& m) {
 
 namespace {
 
-void one_row(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args, const Scalar& index,
-             const Scalar& label) {
+void one_row(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args,
+             const Scalar& index, const Scalar& label) {
   const Row row(k, m, args, index);
   const Scalar ignored = label == args.ignore_index;
   const Scalar is_class = label >= 0 && label < args.logits.dim(1);
@@ -108,7 +109,9 @@ void one_row(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args,
 
 void cross_entropy_rows(KernelBuilder& k, const CrossEntropyMeta& m) {
   const Arguments args(k, m);
-  for_each_row(k, m, args.labels, [&](const Scalar& index, const Scalar& label) { one_row(k, m, args, index, label); });
+  for_each_row(k, m, args.labels, [&](const Scalar& index, const Scalar& label) {
+    one_row(k, m, args, index, label);
+  });
 }
 
 }  // namespace ligerdsl::kernels

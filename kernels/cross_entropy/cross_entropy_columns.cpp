@@ -28,8 +28,10 @@ namespace ligerdsl::kernels {
 namespace {
 
 struct ColumnArguments {
-  View logits, labels, lse, label_logit, bias, weight, column_weight, d_loss, entropy, d_entropy, counts, error;
-  Scalar first_row, ignore_index, first_column, label_smoothing, lse_square_scale, softcap, temperature;
+  View logits, labels, lse, label_logit, bias, weight, column_weight, d_loss, entropy, d_entropy,
+      counts, error;
+  Scalar first_row, ignore_index, first_column, label_smoothing, lse_square_scale, softcap,
+      temperature;
 
   ColumnArguments(KernelBuilder& k, const CrossEntropyColumnsMeta& m) {
     logits = k.view("logits", m.type, {dyn, dyn});
@@ -42,7 +44,8 @@ struct ColumnArguments {
     if (m.with_d_loss) d_loss = k.view("d_loss", m.d_loss_type, {dyn});
     if (m.with_d_entropy) entropy = k.view("entropy", f32, {dyn});
     if (m.with_d_entropy) d_entropy = k.view("d_entropy", f32, {dyn});
-    if (m.reduction == Reduction::mean || (m.has_weight && m.smoothing)) counts = k.view("counts", f32, {4});
+    if (m.reduction == Reduction::mean || (m.has_weight && m.smoothing))
+      counts = k.view("counts", f32, {4});
     if (m.reports) error = k.view("error", i64, {1});
     if (m.reports) first_row = k.scalar("first_row", i64);
     ignore_index = k.scalar("ignore_index", i64);
@@ -62,13 +65,15 @@ struct Coefficients {
   Scalar power, smooth, target;
 };
 
-Coefficients coefficients_of(KernelBuilder& k, const CrossEntropyColumnsMeta& m, const ColumnArguments& args,
-                             const Scalar& row, const Scalar& label, const Scalar& lse) {
+Coefficients coefficients_of(KernelBuilder& k, const CrossEntropyColumnsMeta& m,
+                             const ColumnArguments& args, const Scalar& row, const Scalar& label,
+                             const Scalar& lse) {
   const bool mean = m.reduction == Reduction::mean;
   Scalar loss_scale = mean ? args.counts.load({1}) : k.constant(1.0f, f32);
   Scalar zeta_scale = mean ? args.counts.load({0}) : k.constant(1.0f, f32);
   if (m.with_d_loss) {
-    Scalar d_loss = (m.reduction == Reduction::none ? args.d_loss.load({row}) : args.d_loss.load({0})).to(f32);
+    Scalar d_loss =
+        (m.reduction == Reduction::none ? args.d_loss.load({row}) : args.d_loss.load({0})).to(f32);
     loss_scale = loss_scale * d_loss;
     zeta_scale = zeta_scale * d_loss;
   }
@@ -84,7 +89,8 @@ Coefficients coefficients_of(KernelBuilder& k, const CrossEntropyColumnsMeta& m,
   if (m.lse_square) f.power = f.power + 2.0f * args.lse_square_scale * lse * zeta_scale;
   if (m.smoothing) {
     f.smooth = args.label_smoothing / static_cast<float>(m.classes) * loss_scale;
-    f.power = f.power + (m.has_weight ? f.smooth * args.counts.load({2}) : args.label_smoothing * loss_scale);
+    f.power = f.power +
+              (m.has_weight ? f.smooth * args.counts.load({2}) : args.label_smoothing * loss_scale);
   }
   return f;
 }
@@ -105,7 +111,8 @@ void cross_entropy_columns(KernelBuilder& k, const CrossEntropyColumnsMeta& m) {
     atomic_max(args.error.ptr(), kErrorBase - row_of_batch, !ignored && !is_class && b == 0);
   }
   Scalar lse = args.lse.load({row});
-  const Coefficients f = coefficients_of(k, m, args, row, where(counted, label, k.constant(0, i64)), lse);
+  const Coefficients f =
+      coefficients_of(k, m, args, row, where(counted, label, k.constant(0, i64)), lse);
 
   auto tiles = args.logits.partition({squeeze, m.block});
   Tile z = tiles.load({row, b}).to(f32);
@@ -160,15 +167,17 @@ void cross_entropy_label_logit(KernelBuilder& k, const CrossEntropyOptions& m) {
   label_logit.store({row}, where(is_class, z, 0.0f));
 }
 
-CrossEntropyColumns cross_entropy_columns(const Machine& machine, const CrossEntropyOptions& options, bool reports) {
+CrossEntropyColumns cross_entropy_columns(const Machine& machine,
+                                          const CrossEntropyOptions& options, bool reports) {
   CrossEntropyColumnsMeta meta{options};
   meta.reports = reports;
   const bool gpu = machine.is_gpu();
   meta.block = gpu ? 256 * vector_width(options.type) : 1024;
   CrossEntropyColumns columns;
   columns.block = meta.block;
-  columns.step = record_step("cross_entropy_columns", options.type, &cross_entropy_columns, meta,
-                             library_launch(Size::rows(), warps_for(meta.block, options.type, 1, 8)));
+  columns.step =
+      record_step("cross_entropy_columns", options.type, &cross_entropy_columns, meta,
+                  library_launch(Size::rows(), warps_for(meta.block, options.type, 1, 8)));
   return columns;
 }
 

@@ -34,8 +34,8 @@ struct CrossEntropyColumns {
   int64_t block = 0;
   int64_t column_blocks(int64_t columns) const { return ceil_div(columns, block); }
 };
-CrossEntropyColumns cross_entropy_columns(const Machine& machine, const CrossEntropyOptions& options,
-                                          bool reports = false);
+CrossEntropyColumns cross_entropy_columns(const Machine& machine,
+                                          const CrossEntropyOptions& options, bool reports = false);
 
 // Rows: rows of logits.
 Step cross_entropy_label_logit(const Machine& machine, const CrossEntropyOptions& options);

@@ -35,13 +35,15 @@ struct RowResult {
   Values d_loss, d_zeta, d_entropy;  // gradients of loss, zeta and entropy
 };
 
-RowResult row_reference(const double* x, int64_t row, int64_t label, const CrossEntropyCase& c, const Totals& t) {
+RowResult row_reference(const double* x, int64_t row, int64_t label, const CrossEntropyCase& c,
+                        const Totals& t) {
   const int64_t v = c.classes;
   const double a = c.smoothing, e = a / static_cast<double>(v);
   Values z(v), p(v);
   RowResult r;
   const double temperature = c.temperature > 0 ? c.temperature : 1;
-  for (int64_t j = 0; j < v; ++j) z[j] = (c.softcap > 0 ? c.softcap * std::tanh(x[j] / c.softcap) : x[j]) / temperature;
+  for (int64_t j = 0; j < v; ++j)
+    z[j] = (c.softcap > 0 ? c.softcap * std::tanh(x[j] / c.softcap) : x[j]) / temperature;
   for (int64_t j = 1; j < v; ++j) {
     if (z[j] > z[r.best]) r.best = j;
   }
@@ -64,7 +66,8 @@ RowResult row_reference(const double* x, int64_t row, int64_t label, const Cross
   const double w_label = weighted ? c.weight[label] : 1.0;
   r.loss = (1 - a) * w_label * (top - z[label] + std::log(total));
   if (a > 0) {
-    for (int64_t j = 0; j < v; ++j) r.loss += e * (weighted ? c.weight[j] : 1.0) * (top - z[j] + std::log(total));
+    for (int64_t j = 0; j < v; ++j)
+      r.loss += e * (weighted ? c.weight[j] : 1.0) * (top - z[j] + std::log(total));
   }
   r.zeta = c.lse_square * r.lse * r.lse;
   r.d_loss.resize(v);
@@ -74,8 +77,9 @@ RowResult row_reference(const double* x, int64_t row, int64_t label, const Cross
     const double of_cap = c.softcap > 0 ? z[j] * temperature / c.softcap : 0;
     const double slope = (1 - of_cap * of_cap) / temperature;
     const double hit = j == label ? 1.0 : 0.0;
-    r.d_loss[j] = weighted ? w_label * (1 - a) * (p[j] - hit) + e * (t.all_weights * p[j] - c.weight[j])
-                           : p[j] - e - (1 - a) * hit;
+    r.d_loss[j] = weighted
+                      ? w_label * (1 - a) * (p[j] - hit) + e * (t.all_weights * p[j] - c.weight[j])
+                      : p[j] - e - (1 - a) * hit;
     r.d_loss[j] *= slope;
     r.d_zeta[j] = 2 * c.lse_square * r.lse * p[j] * slope;
     if (p[j] > 0) r.d_entropy[j] = -p[j] * (std::log(p[j]) + r.entropy) * slope;
@@ -151,7 +155,8 @@ CrossEntropyCase cross_entropy_case(const ReferenceCall& call) {
 }
 
 LIGERDSL_REFERENCE(cross_entropy) {
-  const auto r = cross_entropy_reference(call["logits"], call.integers("labels"), cross_entropy_case(call));
+  const auto r =
+      cross_entropy_reference(call["logits"], call.integers("labels"), cross_entropy_case(call));
   return {{"loss", {r.loss}},      {"z_loss", {r.z_loss}},           {"accuracy", {r.accuracy}},
           {"lse", {r.lse}},        {"predictions", {r.predictions}}, {"d_logits", {r.d_logits}},
           {"entropy", {r.entropy}}};

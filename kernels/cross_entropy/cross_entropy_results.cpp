@@ -4,8 +4,10 @@
 
 namespace ligerdsl::kernels {
 
-CrossEntropyResults::CrossEntropyResults(KernelBuilder& k, const CrossEntropyMeta& m, const CrossEntropyArguments& args,
-                                         const CrossEntropyPlace& place, const CrossEntropyRowSums& sums)
+CrossEntropyResults::CrossEntropyResults(KernelBuilder& k, const CrossEntropyMeta& m,
+                                         const CrossEntropyArguments& args,
+                                         const CrossEntropyPlace& place,
+                                         const CrossEntropyRowSums& sums)
     : k_(k), m_(m), args_(args), place_(place), sums_(sums) {
   const Scalar label_exponent = fma(place_.z_label, std::numbers::log2e, -sums_.base);
   label_power_ = fast_exp2(label_exponent);
@@ -64,28 +66,33 @@ void CrossEntropyResults::store() const {
   }
   if (m_.with_loss) args_.loss.store({place_.index}, total.to(args_.loss.dtype()));
   if (m_.with_lse) args_.lse.store({place_.index}, lse_);
-  if (m_.with_entropy) args_.entropy.store({place_.index}, (log_total_ - mean_exponent_) * std::numbers::ln2);
+  if (m_.with_entropy)
+    args_.entropy.store({place_.index}, (log_total_ - mean_exponent_) * std::numbers::ln2);
   if (m_.with_accuracy) {
     Scalar right = sums_.best.to(i64) == place_.label;
     args_.accuracy.store({place_.index}, where(right, k_.constant(1.0f, f32), 0.0f));
   }
   // In a row with NaN there may be no maximum. min() makes the stored prediction a class anyway.
-  if (m_.with_predictions) args_.predictions.store({place_.index}, min(sums_.best, place_.classes - 1).to(i64));
+  if (m_.with_predictions)
+    args_.predictions.store({place_.index}, min(sums_.best, place_.classes - 1).to(i64));
 }
 
 CrossEntropyResults::Coefficients CrossEntropyResults::coefficients() const {
   Scalar loss_scale = loss_scale_, zeta_scale = zeta_scale_;
   if (m_.with_d_loss) {
-    Scalar d_loss = m_.reduction == Reduction::none ? args_.d_loss.load({place_.index}) : args_.d_loss.load({0});
+    Scalar d_loss = m_.reduction == Reduction::none ? args_.d_loss.load({place_.index})
+                                                    : args_.d_loss.load({0});
     loss_scale = loss_scale * d_loss.to(f32);
     zeta_scale = zeta_scale * d_loss.to(f32);
   }
   Scalar target = target_weight() * loss_scale;
-  Scalar rest = m_.lse_square ? 2.0f * args_.lse_square_scale * lse_ * zeta_scale : k_.constant(0.0f, f32);
+  Scalar rest =
+      m_.lse_square ? 2.0f * args_.lse_square_scale * lse_ * zeta_scale : k_.constant(0.0f, f32);
   Coefficients c;
   if (m_.smoothing) {
     c.smooth = per_class_ * loss_scale;
-    rest = rest + (m_.has_weight ? c.smooth * args_.counts.load({2}) : args_.label_smoothing * loss_scale);
+    rest = rest +
+           (m_.has_weight ? c.smooth * args_.counts.load({2}) : args_.label_smoothing * loss_scale);
   }
   Scalar inverse = 1.0f / total_;
   c.power = (target + rest) * inverse;

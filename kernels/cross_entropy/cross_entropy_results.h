@@ -23,8 +23,9 @@ class CrossEntropyResults {
     Scalar power, entropy, smooth, label;
   };
 
-  CrossEntropyResults(KernelBuilder& k, const CrossEntropyMeta& m, const CrossEntropyArguments& args,
-                      const CrossEntropyPlace& place, const CrossEntropyRowSums& sums);
+  CrossEntropyResults(KernelBuilder& k, const CrossEntropyMeta& m,
+                      const CrossEntropyArguments& args, const CrossEntropyPlace& place,
+                      const CrossEntropyRowSums& sums);
 
   void store() const;
   Coefficients coefficients() const;

@@ -36,11 +36,13 @@ T rescaled_moment(const T& from, const T& to, const T& total, const T& moment) {
 
 // Combines all lanes, as combine(OnlineSums) does, with the moments.
 Moments combine(const Tile& top, const Tile& total, const Tile& moment) {
-  auto [m, s, t] = reduce({top, total, moment}, [](Scalar am, Scalar as, Scalar at, Scalar bm, Scalar bs, Scalar bt) {
-    const OnlineSum both = ligerdsl::combine(OnlineSum{am, as}, OnlineSum{bm, bs});
-    const Scalar base = finite_maximum(both.m);
-    return carry(both.m, both.s, rescaled_moment(am, base, as, at) + rescaled_moment(bm, base, bs, bt));
-  });
+  auto [m, s, t] = reduce(
+      {top, total, moment}, [](Scalar am, Scalar as, Scalar at, Scalar bm, Scalar bs, Scalar bt) {
+        const OnlineSum both = ligerdsl::combine(OnlineSum{am, as}, OnlineSum{bm, bs});
+        const Scalar base = finite_maximum(both.m);
+        return carry(both.m, both.s,
+                     rescaled_moment(am, base, as, at) + rescaled_moment(bm, base, bs, bt));
+      });
   return {m, s, t};
 }
 
@@ -53,7 +55,8 @@ CrossEntropyArguments::CrossEntropyArguments(KernelBuilder& k, const CrossEntrop
   if (m.with_entropy) entropy = k.view("entropy", f32, {dyn});
   if (m.with_lse) lse = k.view("lse", f32, {dyn});
   if (m.with_predictions) predictions = k.view("predictions", i64, {dyn});
-  if (m.with_gradient && !m.without_d_logits) d_logits = k.view("d_logits", m.type, {dyn, m.classes});
+  if (m.with_gradient && !m.without_d_logits)
+    d_logits = k.view("d_logits", m.type, {dyn, m.classes});
   if (!m.without_logits) logits = k.view("logits", m.type, {dyn, m.classes});
   labels = index_view(k, "labels", m.label_type);
   if (m.has_bias) bias = k.view("bias", m.bias_type, {m.classes});
@@ -83,13 +86,15 @@ Scalar finite_exponent(const Scalar& u) {
   return max(u, kLeastExponent);
 }
 
-CrossEntropyRow::CrossEntropyRow(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args, const Scalar& row)
+CrossEntropyRow::CrossEntropyRow(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args,
+                                 const Scalar& row)
     : k_(k), m_(m), args_(args), row_(row), shape_(m.lanes.shape()) {
   classes_ = args.logits.dim(1).to(i32);
   if (m.aligned_blocks) offset_ = args.logits.alignment_offset({row});
   offset_number_ = m.aligned_blocks ? offset_ : k.constant(0, i32);
   assume(row < args.logits.dim(0));  // one program per row
-  logits_ = args.logits.partition({squeeze, m.block}).resident({row}, {.pad = -INFINITY, .alignment_offset = offset_});
+  logits_ = args.logits.partition({squeeze, m.block})
+                .resident({row}, {.pad = -INFINITY, .alignment_offset = offset_});
   if (m.softcap) softcap_ = Softcap(args.softcap, m.quick_softcap, m.type);
   if (m.tempered) rate_ = 1.0f / args.temperature;
 }
@@ -109,7 +114,8 @@ Scalar CrossEntropyRow::load_one(const Scalar& column) const {
   return m_.tempered ? x * rate_ : x;
 }
 
-Tile CrossEntropyRow::at_label(const Scalar& b, const Scalar& label, const TileArg& other, const Tile& t) const {
+Tile CrossEntropyRow::at_label(const Scalar& b, const Scalar& label, const TileArg& other,
+                               const Tile& t) const {
   const auto look = [&] { return where(columns(b) == label.to(i32), other, t); };
   if (!m_.looped) return look();
   return k_.if_(b == block_of(label), look, [&] { return t; });
@@ -129,7 +135,8 @@ Tile CrossEntropyRow::where_inside(const Scalar& b, const Tile& t, double otherw
   };
   if (!m_.looped) return look();
   Scalar early = offset_number_ > 0, ends = first_column(b) + m_.block > classes_;
-  Scalar outside = m_.classes % m_.block == 0 ? early && (b == 0 || ends) : (early && b == 0) || ends;
+  Scalar outside =
+      m_.classes % m_.block == 0 ? early && (b == 0 || ends) : (early && b == 0) || ends;
   return k_.if_(outside, look, [&] { return t; });
 }
 
@@ -149,37 +156,43 @@ Sums CrossEntropyRow::sums(const Tile& z, const Scalar& label, const Scalar& ref
 Sums CrossEntropyRow::looped_sums(const Scalar& label, const Scalar& reference) const {
   // Carried values that no option asks for stay constant, so that the compiler removes them.
   const Shape lanes = m_.lanes.carried();
-  auto [lane_max, lane_sum, lane_label, lane_deviation, lane_moment, lane_best, lane_index] = k_.for_range(
-      0, blocks(), 1, pipelined(m_.prefetched ? 2 : 1),
-      carry(k_.full(lanes, -INFINITY, f32), k_.zeros(lanes, f32), k_.zeros(lanes, f32), k_.zeros(lanes, f32),
-            k_.zeros(lanes, f32), k_.full(lanes, -INFINITY, f32), k_.full(lanes, INT32_MAX, i32)),
-      [&](Scalar b, Tile top, Tile total, Tile found, Tile deviation, Tile moment, Tile best, Tile index) {
-        Tile z = load(b);
-        // Before the powers, so that z need not stay in registers after them.
-        if (finds_label()) {
-          const auto look = [&] { return m_.lanes.sum(where(columns(b) == label.to(i32), z, 0.0f)); };
-          found = k_.if_(b == block_of(label), look, [&] { return found; });
-        }
-        if (m_.smoothing) deviation = deviation + m_.lanes.sum(deviations(z, reference, b));
-        Tile added;  // part of the moment in this block
-        const auto terms = [&](const Tile& base) {
-          const Tile u = base_2(z, -base);
-          const Tile powers = at_label(b, label, 0.0f, fast_exp2(u));
-          if (m_.entropies()) added = m_.lanes.sum(powers * finite_exponent(u));
-          return powers;
-        };
-        const Tile largest = m_.lanes.reduce_max(z) * std::numbers::log2e;
-        const OnlineSums next = accumulate_terms({top, total}, m_.lanes, largest, terms);
-        if (m_.entropies()) moment = rescaled_moment(top, finite_maximum(next.m), total, moment) + added;
-        if (wants_best()) {
-          auto [value, position] = m_.lanes.max_with_index(z);
-          Tile column = first_column(b) + position;
-          Tile better = value > best || (value == best && column < index);
-          best = where(better, value, best);
-          index = where(better, column, index);
-        }
-        return carry(next.m, next.s, found, deviation, moment, best, index);
-      });
+  auto [lane_max, lane_sum, lane_label, lane_deviation, lane_moment, lane_best, lane_index] =
+      k_.for_range(
+          0, blocks(), 1, pipelined(m_.prefetched ? 2 : 1),
+          carry(k_.full(lanes, -INFINITY, f32), k_.zeros(lanes, f32), k_.zeros(lanes, f32),
+                k_.zeros(lanes, f32), k_.zeros(lanes, f32), k_.full(lanes, -INFINITY, f32),
+                k_.full(lanes, INT32_MAX, i32)),
+          [&](Scalar b, Tile top, Tile total, Tile found, Tile deviation, Tile moment, Tile best,
+              Tile index) {
+            Tile z = load(b);
+            // Before the powers, so that z need not stay in registers after them.
+            if (finds_label()) {
+              const auto look = [&] {
+                return m_.lanes.sum(where(columns(b) == label.to(i32), z, 0.0f));
+              };
+              found = k_.if_(b == block_of(label), look, [&] { return found; });
+            }
+            if (m_.smoothing) deviation = deviation + m_.lanes.sum(deviations(z, reference, b));
+            Tile added;  // part of the moment in this block
+            const auto terms = [&](const Tile& base) {
+              const Tile u = base_2(z, -base);
+              const Tile powers = at_label(b, label, 0.0f, fast_exp2(u));
+              if (m_.entropies()) added = m_.lanes.sum(powers * finite_exponent(u));
+              return powers;
+            };
+            const Tile largest = m_.lanes.reduce_max(z) * std::numbers::log2e;
+            const OnlineSums next = accumulate_terms({top, total}, m_.lanes, largest, terms);
+            if (m_.entropies())
+              moment = rescaled_moment(top, finite_maximum(next.m), total, moment) + added;
+            if (wants_best()) {
+              auto [value, position] = m_.lanes.max_with_index(z);
+              Tile column = first_column(b) + position;
+              Tile better = value > best || (value == best && column < index);
+              best = where(better, value, best);
+              index = where(better, column, index);
+            }
+            return carry(next.m, next.s, found, deviation, moment, best, index);
+          });
   Sums out;
   Scalar top;
   if (m_.entropies()) {
@@ -194,7 +207,8 @@ Sums CrossEntropyRow::looped_sums(const Scalar& label, const Scalar& reference) 
   if (m_.smoothing) out.deviation = sum(lane_deviation);
   // Columns before the row hold -inf and can tie with columns that are -inf; max() clamps their
   // index to 0.
-  if (wants_best()) out.best = max(reduce_min(where(lane_best == reduce_max(lane_best), lane_index, INT32_MAX)), 0);
+  if (wants_best())
+    out.best = max(reduce_min(where(lane_best == reduce_max(lane_best), lane_index, INT32_MAX)), 0);
   return out;
 }
 

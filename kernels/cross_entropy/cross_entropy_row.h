@@ -11,8 +11,8 @@ namespace ligerdsl::kernels {
 
 // Tensors and scalars that the options ask for.
 struct CrossEntropyArguments {
-  View loss, z_loss, accuracy, entropy, lse, predictions, d_logits, logits, labels, bias, weight, d_loss, d_entropy,
-      counts, error;
+  View loss, z_loss, accuracy, entropy, lse, predictions, d_logits, logits, labels, bias, weight,
+      d_loss, d_entropy, counts, error;
   Scalar ignore_index, first_row, label_smoothing, lse_square_scale, softcap, temperature;
 
   CrossEntropyArguments() = default;
@@ -22,17 +22,19 @@ struct CrossEntropyArguments {
 // Runs body(row, label) for each row of a program: one row, or several one after the other with
 // several_rows. Labels are i64.
 template <class Body>
-void for_each_row(KernelBuilder& k, const CrossEntropyMeta& m, const View& labels, const Body& body) {
+void for_each_row(KernelBuilder& k, const CrossEntropyMeta& m, const View& labels,
+                  const Body& body) {
   const Scalar first = k.program_id(0);
   const auto label_of = [&](const Scalar& row) { return labels.load({row}).to(i64); };
   if (!m.several_rows) return body(first, label_of(first));
   // Loads the next row's label while this row is computed.
   const Scalar programs = k.num_programs(0).to(i64);
-  k.for_range(first.to(i64), labels.dim(0), programs, carry(label_of(first)), [&](Scalar row, Scalar label) {
-    const Scalar next = label_of(row + programs);
-    body(row, label);
-    return carry(next);
-  });
+  k.for_range(first.to(i64), labels.dim(0), programs, carry(label_of(first)),
+              [&](Scalar row, Scalar label) {
+                const Scalar next = label_of(row + programs);
+                body(row, label);
+                return carry(next);
+              });
 }
 
 // Sums over a row. An element is the power 2^u with u = z log2(e) - base.
@@ -60,23 +62,31 @@ class CrossEntropyRow {
   using Arguments = CrossEntropyArguments;
   using Sums = CrossEntropyRowSums;
 
-  CrossEntropyRow(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args, const Scalar& row);
+  CrossEntropyRow(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args,
+                  const Scalar& row);
 
   const Scalar& classes() const { return classes_; }
   Scalar blocks() const { return logits_.blocks(); }
   Scalar first_column(const Scalar& b) const { return b * m_.block - offset_number_; }
-  Scalar block_of(const Scalar& column) const { return (column.to(i32) + offset_number_) / m_.block; }
-  Tile columns(const Scalar& b) const { return (first_column(b) + k_.arange(m_.block)).reshape(shape_); }
+  Scalar block_of(const Scalar& column) const {
+    return (column.to(i32) + offset_number_) / m_.block;
+  }
+  Tile columns(const Scalar& b) const {
+    return (first_column(b) + k_.arange(m_.block)).reshape(shape_);
+  }
 
   // Returns z of a block; -inf outside the row.
   Tile load(const Scalar& b) const;
   Scalar load_one(const Scalar& column) const;
   Tile weights(const Scalar& b) const { return along_row(args_.weight, b); }
   // Returns the derivative of the softcap, given its z.
-  Tile cap_slope(const Tile& z) const { return softcap_.slope(m_.tempered ? z * args_.temperature : z); }
+  Tile cap_slope(const Tile& z) const {
+    return softcap_.slope(m_.tempered ? z * args_.temperature : z);
+  }
   const Scalar& rate() const { return rate_; }  // dz/dx without softcap; empty without temperature
   void store_gradient(const Scalar& b, TileArg d) const {
-    args_.d_logits.partition({squeeze, m_.block}).store({row_, b}, d, {.alignment_offset = offset_});
+    args_.d_logits.partition({squeeze, m_.block})
+        .store({row_, b}, d, {.alignment_offset = offset_});
   }
   void store_gradient(const Scalar& b, const Tile& d) const {
     store_gradient(b, TileArg(d.to(m_.type).reshape({m_.block})));
@@ -100,7 +110,10 @@ class CrossEntropyRow {
   // Returns the terms of `deviation` in a block.
   Tile deviations(const Tile& z, const Scalar& reference, const Scalar& b) const;
   Tile along_row(const View& view, const Scalar& b) const {
-    return view.partition({m_.block}).load({b}, {.alignment_offset = offset_}).to(f32).reshape(shape_);
+    return view.partition({m_.block})
+        .load({b}, {.alignment_offset = offset_})
+        .to(f32)
+        .reshape(shape_);
   }
   // Returns `t` with `otherwise` outside the row. Only the last block has such columns, and the
   // first block if there is an alignment offset.

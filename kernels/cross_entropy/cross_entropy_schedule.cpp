@@ -19,8 +19,11 @@ int sharing_ctas(const Machine& machine, const CrossEntropyOptions& o) {
   const auto keep = [&](int ctas, int cluster) {
     return ceil_div(bytes, cluster * part) <= machine.resident_budget(ctas) / part;
   };
-  const auto eight_keep = [&](int ctas) { return kept_by_cluster(machine, 8, bytes, ctas) && keep(ctas, 8); };
-  if (o.softcap || o.smoothing || o.entropies()) return eight_keep(4) || (!eight_keep(3) && keep(4, 16)) ? 4 : 3;
+  const auto eight_keep = [&](int ctas) {
+    return kept_by_cluster(machine, 8, bytes, ctas) && keep(ctas, 8);
+  };
+  if (o.softcap || o.smoothing || o.entropies())
+    return eight_keep(4) || (!eight_keep(3) && keep(4, 16)) ? 4 : 3;
   return eight_keep(6) || (!eight_keep(5) && keep(6, 16)) ? 6 : 5;
 }
 
@@ -59,7 +62,8 @@ int64_t covered(const CrossEntropyOptions& o) {
 // Rows that are read once: 128 threads with four vectors each. Six such CTAs per SM hide latency
 // without prefetching, even if an alignment offset takes registers. Rows that are read twice: 512
 // threads keep the row in shared memory; a cluster shares longer rows.
-constexpr RowConfig kReadOnce{.keep = Keep::shared, .num_warps = 4, .vectors = 4, .min_ctas_per_sm = 6};
+constexpr RowConfig kReadOnce{
+    .keep = Keep::shared, .num_warps = 4, .vectors = 4, .min_ctas_per_sm = 6};
 constexpr RowConfig kReadTwice{.keep = Keep::shared, .num_warps = 16, .vectors = 2};
 constexpr int64_t kWidestOnGpu = 1024;  // vectors per whole row
 constexpr int64_t kBlockOnCpu = 8192;   // columns of a block, and of the widest whole row
@@ -69,7 +73,8 @@ RowConfig in_blocks(const Machine& machine, const CrossEntropyOptions& o) {
   if (!o.with_gradient && o.entropies()) config.min_ctas_per_sm = 5;  // six would spill
   if (machine.is_gpu()) return config;
   config.min_ctas_per_sm = 0;
-  config.vectors = static_cast<int>(kBlockOnCpu / (program::kWarpThreads * config.num_warps * vector_width(o.type)));
+  config.vectors = static_cast<int>(
+      kBlockOnCpu / (program::kWarpThreads * config.num_warps * vector_width(o.type)));
   return config;
 }
 
@@ -85,29 +90,36 @@ CrossEntropyConfig heuristic(const Machine& machine, const CrossEntropyOptions& 
   if (const auto shared = shared_rows(machine, o)) return {*shared, true};
   const int64_t widest = machine.is_gpu() ? kWidestOnGpu * vector_width(o.type) : kBlockOnCpu;
   if (covered(o) > widest) return {in_blocks(machine, o), o.with_gradient};
-  CrossEntropyConfig config{RowConfig{.num_warps = warps_for(tile_width(covered(o)), o.type, 2, 16)}};
+  CrossEntropyConfig config{
+      RowConfig{.num_warps = warps_for(tile_width(covered(o)), o.type, 2, 16)}};
   if (columns_by_element(machine, o) > 0) config.num_warps = 1;
   config.programs_per_sm = programs_per_sm(machine, o);
   return config;
 }
 
-std::string valid(const Machine& machine, const CrossEntropyOptions& o, const CrossEntropyConfig& config) {
+std::string valid(const Machine& machine, const CrossEntropyOptions& o,
+                  const CrossEntropyConfig& config) {
   if (config.rows != 1) return "a tile has one row; use rows=1";
-  if (config.prefetched && config.whole()) return "prefetched needs rows in blocks; use prefetched=false";
+  if (config.prefetched && config.whole())
+    return "prefetched needs rows in blocks; use prefetched=false";
   if (config.programs_per_sm > 0 && !config.whole())
     return "programs_per_sm needs tiles of whole rows; use programs_per_sm=0, or keep=registers";
-  if (config.programs_per_sm > 0 && !machine.is_gpu()) return "a CPU has no SMs; use programs_per_sm=0";
+  if (config.programs_per_sm > 0 && !machine.is_gpu())
+    return "a CPU has no SMs; use programs_per_sm=0";
   if (config.keep == Keep::cluster && !o.with_gradient)
     return "keep=cluster needs a gradient, for which rows are read twice; use keep=shared";
-  if (config.keep == Keep::cluster && o.part) return "clusters do not share rows of a part of a batch; use keep=shared";
+  if (config.keep == Keep::cluster && o.part)
+    return "clusters do not share rows of a part of a batch; use keep=shared";
   if (config.keep == Keep::cluster && o.classes % vector_width(o.type) != 0)
-    return "keep=cluster needs aligned rows, and rows have " + std::to_string(o.classes) + " elements; use keep=shared";
+    return "keep=cluster needs aligned rows, and rows have " + std::to_string(o.classes) +
+           " elements; use keep=shared";
   if (const std::string reason = refused_lanes(config); !reason.empty()) return reason;
   const int64_t columns = config.keep == Keep::cluster ? o.classes : covered(o);
   return refused(machine, o.type, columns, config);
 }
 
-Operation build(const Machine& machine, const CrossEntropyOptions& o, const CrossEntropyConfig& config) {
+Operation build(const Machine& machine, const CrossEntropyOptions& o,
+                const CrossEntropyConfig& config) {
   const CrossEntropyMeta meta = cross_entropy_meta(machine, o, config);
   return with_totals(meta, record_step(cross_entropy_kernel.name, o.type, &cross_entropy_rows, meta,
                                        config.launch(machine), schedule_of(config)));
@@ -115,14 +127,16 @@ Operation build(const Machine& machine, const CrossEntropyOptions& o, const Cros
 
 // Counts each byte of a row once. Values per row are neglected.
 Cost cost(const CrossEntropyOptions& o, int64_t rows) {
-  return {static_cast<double>((o.with_gradient ? 2 : 1) * o.classes * size_of(o.type)) * static_cast<double>(rows)};
+  return {static_cast<double>((o.with_gradient ? 2 : 1) * o.classes * size_of(o.type)) *
+          static_cast<double>(rows)};
 }
 
 }  // namespace
 
 Launch CrossEntropyConfig::launch(const Machine& machine) const {
   Launch launch = RowConfig::launch();
-  if (programs_per_sm > 0) launch.grid[0] = min(launch.grid[0], int64_t{machine.sms} * programs_per_sm);
+  if (programs_per_sm > 0)
+    launch.grid[0] = min(launch.grid[0], int64_t{machine.sms} * programs_per_sm);
   return launch;
 }
 
@@ -136,8 +150,9 @@ CrossEntropyMeta cross_entropy_meta(const Machine& machine, const CrossEntropyOp
   const int64_t by_element = meta.looped ? 0 : columns_by_element(machine, o);
   if (by_element > 0) meta.block = by_element;
   meta.aligned_blocks = meta.looped || (by_element == 0 && meta.block >= columns_with_offset(o));
-  meta.lanes = meta.looped ? block_lanes(machine, o.type, meta.block, config.num_warps, config.num_ctas)
-                           : BlockLanes{.lanes = meta.block};
+  meta.lanes = meta.looped
+                   ? block_lanes(machine, o.type, meta.block, config.num_warps, config.num_ctas)
+                   : BlockLanes{.lanes = meta.block};
   return meta;
 }
 

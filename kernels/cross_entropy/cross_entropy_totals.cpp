@@ -17,7 +17,8 @@ namespace {
 
 // Number of programs of the first launch. It is 0 for few rows, which skips the launch.
 Size partial_programs(const Size& rows) {
-  return where_at_least(rows, kRowsOfOneProgram, min(kMostTotalPrograms, ceil_div(rows, kRowsOfTotalProgram)));
+  return where_at_least(rows, kRowsOfOneProgram,
+                        min(kMostTotalPrograms, ceil_div(rows, kRowsOfTotalProgram)));
 }
 
 // Tiles that a program adds: all of them, or every step-th.
@@ -37,7 +38,8 @@ struct Labels {
   View labels, weight;
   Scalar ignore_index;
 
-  Labels(KernelBuilder& k, const CrossEntropyMeta& m) : labels(index_view(k, "labels", m.label_type)) {
+  Labels(KernelBuilder& k, const CrossEntropyMeta& m)
+      : labels(index_view(k, "labels", m.label_type)) {
     if (m.has_weight) weight = k.view("weight", m.weight_type, {m.classes});
     ignore_index = k.scalar("ignore_index", i64);
   }
@@ -52,10 +54,12 @@ struct Labels {
 
 // Returns per lane the number of counted labels (i32) and the sum of their weights (0 without class
 // weights).
-Carry<Tile, Tile> count_labels(KernelBuilder& k, const CrossEntropyMeta& m, const Labels& of, const Tiles& tiles) {
+Carry<Tile, Tile> count_labels(KernelBuilder& k, const CrossEntropyMeta& m, const Labels& of,
+                               const Tiles& tiles) {
   const Shape shape{m.block};
   return k.for_range(tiles.first, cdiv(of.labels.dim(0), m.block), tiles.step, pipelined(4),
-                     carry(k.zeros(shape, i32), k.zeros(shape, f32)), [&](Scalar b, Tile rows, Tile weights) {
+                     carry(k.zeros(shape, i32), k.zeros(shape, f32)),
+                     [&](Scalar b, Tile rows, Tile weights) {
                        Tile label = of.labels.partition(shape).load({b}).to(i64);
                        Tile counted = of.counted(k, b, label);
                        if (m.has_weight) {
@@ -84,20 +88,21 @@ using Sums = Carry<Tile, Tile, Tile, Tile>;  // counted labels (i32), losses, z 
 
 // Adds all results in one loop, so that their loads wait for memory together. Counts `labels` if
 // the last launch divides.
-Sums add_rows(KernelBuilder& k, const CrossEntropyMeta& m, const RowResults& rows, const std::optional<Labels>& labels,
-              const Tiles& tiles) {
+Sums add_rows(KernelBuilder& k, const CrossEntropyMeta& m, const RowResults& rows,
+              const std::optional<Labels>& labels, const Tiles& tiles) {
   const Shape shape{m.block};
   const Tile zeros = k.zeros(shape, f32);
-  return k.for_range(tiles.first, cdiv(rows.any().dim(0), m.block), tiles.step, pipelined(4),
-                     carry(k.zeros(shape, i32), zeros, zeros, zeros),
-                     [&](Scalar b, Tile counts, Tile losses, Tile z_losses, Tile accuracies) {
-                       auto more = [&](const View& view) { return view.partition(shape).load({b}); };
-                       if (labels) counts = counts + labels->counted(k, b, more(labels->labels).to(i64)).to(i32);
-                       if (m.with_loss) losses = losses + more(rows.loss);
-                       if (m.with_z_loss) z_losses = z_losses + more(rows.z_loss);
-                       if (m.with_accuracy) accuracies = accuracies + more(rows.accuracy);
-                       return carry(counts, losses, z_losses, accuracies);
-                     });
+  return k.for_range(
+      tiles.first, cdiv(rows.any().dim(0), m.block), tiles.step, pipelined(4),
+      carry(k.zeros(shape, i32), zeros, zeros, zeros),
+      [&](Scalar b, Tile counts, Tile losses, Tile z_losses, Tile accuracies) {
+        auto more = [&](const View& view) { return view.partition(shape).load({b}); };
+        if (labels) counts = counts + labels->counted(k, b, more(labels->labels).to(i64)).to(i32);
+        if (m.with_loss) losses = losses + more(rows.loss);
+        if (m.with_z_loss) z_losses = z_losses + more(rows.z_loss);
+        if (m.with_accuracy) accuracies = accuracies + more(rows.accuracy);
+        return carry(counts, losses, z_losses, accuracies);
+      });
 }
 
 std::optional<Labels> divided_labels(KernelBuilder& k, const CrossEntropyMeta& m) {
@@ -120,7 +125,8 @@ void finish_parts(KernelBuilder& k, const CrossEntropyMeta& m) {
   const RowResults partials(k, m, "partial_"), rows(k, m, "row_");
   View partial_rows;
   if (divides_at_the_end(m)) partial_rows = k.view("partial_rows", i64, {dyn});
-  const auto [counts, losses, z_losses, accuracies] = add_rows(k, m, rows, divided_labels(k, m), tiles_of_program(k));
+  const auto [counts, losses, z_losses, accuracies] =
+      add_rows(k, m, rows, divided_labels(k, m), tiles_of_program(k));
   const Scalar program = k.program_id(0);
   if (!partial_rows.empty()) partial_rows.store({program}, sum(counts.to(i64)));
   if (m.with_loss) partials.loss.store({program}, sum(losses));
@@ -144,10 +150,12 @@ void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m) {
   };
   const auto add_partials = [&] {
     const Scalar rows = sum(partial_rows.partition(shape).load({0}));
-    return carry(rows, m.has_weight ? sum(partial_weights.partition(shape).load({0})) : k.constant(0.0f, f32));
+    return carry(rows, m.has_weight ? sum(partial_weights.partition(shape).load({0}))
+                                    : k.constant(0.0f, f32));
   };
   const auto [rows, weights] =
-      m.totals_in_parts ? k.if_(labels.labels.dim(0) >= kRowsOfOneProgram, add_partials, add_labels) : add_labels();
+      m.totals_in_parts ? k.if_(labels.labels.dim(0) >= kRowsOfOneProgram, add_partials, add_labels)
+                        : add_labels();
   const Scalar n = rows.to(f32), total = m.has_weight ? weights : n;
   counts.store({0}, where(n > 0.0f, 1.0f / n, 0.0f));
   counts.store({1}, where(n > 0.0f, 1.0f / total, 0.0f));
@@ -156,9 +164,10 @@ void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m) {
     counts.store({2}, 0.0f);
     return;
   }
-  auto [all] =
-      k.for_range(0, cdiv(labels.weight.dim(0), m.block), 1, carry(k.zeros(shape, f32)),
-                  [&](Scalar b, Tile acc) { return carry(acc + labels.weight.partition(shape).load({b}).to(f32)); });
+  auto [all] = k.for_range(0, cdiv(labels.weight.dim(0), m.block), 1, carry(k.zeros(shape, f32)),
+                           [&](Scalar b, Tile acc) {
+                             return carry(acc + labels.weight.partition(shape).load({b}).to(f32));
+                           });
   counts.store({2}, sum(all));
 }
 
@@ -172,18 +181,22 @@ void cross_entropy_finish(KernelBuilder& k, const CrossEntropyMeta& m) {
   const auto totals = [&](const Sums& lanes) {
     const auto& [counts, losses, z_losses, accuracies] = lanes;
     const Scalar none = k.constant(0.0f, f32);
-    return carry(labels ? sum(counts.to(i64)) : k.constant(0, i64), m.with_loss ? sum(losses) : none,
-                 m.with_z_loss ? sum(z_losses) : none, m.with_accuracy ? sum(accuracies) : none);
+    return carry(labels ? sum(counts.to(i64)) : k.constant(0, i64),
+                 m.with_loss ? sum(losses) : none, m.with_z_loss ? sum(z_losses) : none,
+                 m.with_accuracy ? sum(accuracies) : none);
   };
   const auto add_all_rows = [&] { return totals(add_rows(k, m, rows, labels, all_tiles(k))); };
   const auto add_partials = [&] {
     const auto total = [&](const View& view) { return sum(view.partition({m.block}).load({0})); };
     const Scalar none = k.constant(0.0f, f32);
-    return carry(labels ? total(partial_rows) : k.constant(0, i64), m.with_loss ? total(partials->loss) : none,
-                 m.with_z_loss ? total(partials->z_loss) : none, m.with_accuracy ? total(partials->accuracy) : none);
+    return carry(labels ? total(partial_rows) : k.constant(0, i64),
+                 m.with_loss ? total(partials->loss) : none,
+                 m.with_z_loss ? total(partials->z_loss) : none,
+                 m.with_accuracy ? total(partials->accuracy) : none);
   };
   const auto [n, loss, z_loss, accuracy] =
-      m.totals_in_parts ? k.if_(rows.any().dim(0) >= kRowsOfOneProgram, add_partials, add_all_rows) : add_all_rows();
+      m.totals_in_parts ? k.if_(rows.any().dim(0) >= kRowsOfOneProgram, add_partials, add_all_rows)
+                        : add_all_rows();
   Scalar share;  // 1 / number of rows, if this launch divides
   if (labels) share = where(n > 0, 1.0f / n.to(f32), 0.0f);
   auto store = [&](const char* name, DType type, const Scalar& total, const Scalar& factor) {
@@ -198,11 +211,12 @@ void cross_entropy_finish(KernelBuilder& k, const CrossEntropyMeta& m) {
 namespace {
 
 // Adds `last`, and before it the launch that computes partial results of many rows.
-void add_in_parts(Operation& op, const std::string& name, DType type, const CrossEntropyMeta& meta, const Size& rows,
-                  void (*parts)(KernelBuilder&, const CrossEntropyMeta&),
+void add_in_parts(Operation& op, const std::string& name, DType type, const CrossEntropyMeta& meta,
+                  const Size& rows, void (*parts)(KernelBuilder&, const CrossEntropyMeta&),
                   void (*last)(KernelBuilder&, const CrossEntropyMeta&)) {
   if (meta.totals_in_parts)
-    op.steps.push_back(record_step(name + "_parts", type, parts, meta, library_launch(partial_programs(rows), 8)));
+    op.steps.push_back(
+        record_step(name + "_parts", type, parts, meta, library_launch(partial_programs(rows), 8)));
   op.steps.push_back(record_step(name, type, last, meta, library_launch(1, 8)));
 }
 
@@ -223,7 +237,8 @@ void add_count(Operation& op, const std::string& name, DType type, const CrossEn
   add_in_parts(op, name, type, meta, Size::rows(), &count_parts, &cross_entropy_count);
 }
 
-void add_finish(Operation& op, const std::string& name, DType type, const CrossEntropyMeta& meta, const Size& results) {
+void add_finish(Operation& op, const std::string& name, DType type, const CrossEntropyMeta& meta,
+                const Size& results) {
   const Size programs = partial_programs(results);
   if (meta.totals_in_parts) {
     if (divides_at_the_end(meta)) add_scratch(op, "partial_rows", i64, programs);

@@ -22,6 +22,7 @@ void add_count(Operation& op, const std::string& name, DType type, const CrossEn
 
 // Appends the steps of cross_entropy_finish and their scratch, except row_loss and similar, which
 // have `results` elements.
-void add_finish(Operation& op, const std::string& name, DType type, const CrossEntropyMeta& meta, const Size& results);
+void add_finish(Operation& op, const std::string& name, DType type, const CrossEntropyMeta& meta,
+                const Size& results);
 
 }  // namespace ligerdsl::kernels

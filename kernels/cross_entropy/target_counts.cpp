@@ -27,8 +27,8 @@ Operation target_counts(const Machine&, const TargetCountsOptions& options) {
   return op;
 }
 
-const FixedKernel<TargetCountsOptions> target_counts_kernel{"target_counts", "divisors of a mean over targets",
-                                                            &target_counts};
+const FixedKernel<TargetCountsOptions> target_counts_kernel{
+    "target_counts", "divisors of a mean over targets", &target_counts};
 
 Step target_counts_step(const TargetCountsOptions& options) {
   return record_step("target_counts", options.weight_type, &cross_entropy_count, meta_of(options),

@@ -5,7 +5,9 @@
 namespace ligerdsl::reference {
 
 LIGERDSL_REFERENCE(target_counts) {
-  return {{"counts", {counts_reference(call.integers("labels"), call.integer("ignore_index"), call["class_weight"])}}};
+  return {{"counts",
+           {counts_reference(call.integers("labels"), call.integer("ignore_index"),
+                             call["class_weight"])}}};
 }
 
 }  // namespace ligerdsl::reference

@@ -49,8 +49,8 @@ struct ShardLabel {
   Scalar owned;            // i1: true if this shard has the class
   Scalar local;            // column in the shard, or -1
 
-  ShardLabel(KernelBuilder& k, const VocabParallelMeta& m, const Scalar& label, const Scalar& ignore_index,
-             const Vocabulary& vocabulary) {
+  ShardLabel(KernelBuilder& k, const VocabParallelMeta& m, const Scalar& label,
+             const Scalar& ignore_index, const Vocabulary& vocabulary) {
     ignored = label == ignore_index;
     counts = !ignored && label >= 0 && label < vocabulary.classes;
     const Scalar column = label - vocabulary.first;
@@ -75,7 +75,8 @@ struct Partials {
   View view;
   Scalar shards, shard;  // number of shards; this program's shard, with shard_smoothing
 
-  Partials(KernelBuilder& k, const VocabParallelMeta& m) : view(k.view("partials", f32, {dyn, dyn})) {
+  Partials(KernelBuilder& k, const VocabParallelMeta& m)
+      : view(k.view("partials", f32, {dyn, dyn})) {
     shards = k.scalar("shards", i64);
     if (m.shard_smoothing) shard = k.scalar("shard", i64);
   }
@@ -84,23 +85,25 @@ struct Partials {
 // Statistics of a row over all shards.
 class MergedRow {
  public:
-  MergedRow(KernelBuilder& k, const VocabParallelMeta& m, const Partials& partials, const Scalar& rows,
-            const Scalar& index)
+  MergedRow(KernelBuilder& k, const VocabParallelMeta& m, const Partials& partials,
+            const Scalar& rows, const Scalar& index)
       : m_(m), partials_(partials.view), rows_(rows), index_(index.to(i64)) {
     const Scalar zero = k.constant(0.0f, f32);
-    auto [top, label] =
-        k.for_range(0, partials.shards, 1, unrolled(4), carry(k.constant(-INFINITY, f32), zero),
-                    [&](Scalar shard, Scalar top, Scalar label) {
-                      return carry(max(top, load(shard, kPartialMaximum)), label + load(shard, kPartialLabel));
-                    });
-    maximum_ = finite_maximum(max(top, label));
-    auto [sum, below] =
-        k.for_range(0, partials.shards, 1, unrolled(4), carry(zero, zero), [&](Scalar shard, Scalar sum, Scalar below) {
-          const Scalar least = load(shard, kPartialMaximum) - maximum_;
-          sum = fma(load(shard, kPartialOthers), power_of_e(least), sum);
-          if (m_.smoothing && !m_.shard_smoothing) below = below + below_maximum(shard);
-          return carry(sum, below);
+    auto [top, label] = k.for_range(
+        0, partials.shards, 1, unrolled(4), carry(k.constant(-INFINITY, f32), zero),
+        [&](Scalar shard, Scalar top, Scalar label) {
+          return carry(max(top, load(shard, kPartialMaximum)), label + load(shard, kPartialLabel));
         });
+    maximum_ = finite_maximum(max(top, label));
+    auto [sum, below] = k.for_range(0, partials.shards, 1, unrolled(4), carry(zero, zero),
+                                    [&](Scalar shard, Scalar sum, Scalar below) {
+                                      const Scalar least = load(shard, kPartialMaximum) - maximum_;
+                                      sum =
+                                          fma(load(shard, kPartialOthers), power_of_e(least), sum);
+                                      if (m_.smoothing && !m_.shard_smoothing)
+                                        below = below + below_maximum(shard);
+                                      return carry(sum, below);
+                                    });
     others = sum;
     label_below_ = maximum_ - label;
     label_power = power_of_e(-label_below_);
@@ -122,7 +125,9 @@ class MergedRow {
   }
 
  private:
-  Scalar load(const Scalar& shard, int column) const { return partials_.load({shard * rows_ + index_, column}); }
+  Scalar load(const Scalar& shard, int column) const {
+    return partials_.load({shard * rows_ + index_, column});
+  }
   // Returns the sum over a shard's classes of (M - x_c).
   Scalar below_maximum(const Scalar& shard) const {
     const Scalar distance = maximum_ - finite_maximum(load(shard, kPartialMaximum));
@@ -135,10 +140,12 @@ class MergedRow {
   Scalar maximum_, label_below_, log_total_, below_;
 };
 
-void partials_of_row(KernelBuilder& k, const VocabParallelMeta& m, const Arguments& args, const View& partials,
-                     const Scalar& index, const ShardLabel& label) {
+void partials_of_row(KernelBuilder& k, const VocabParallelMeta& m, const Arguments& args,
+                     const View& partials, const Scalar& index, const ShardLabel& label) {
   const Row row(k, m, args, index);
-  const auto store = [&](int column, const ScalarArg& value) { partials.store({index, column}, value); };
+  const auto store = [&](int column, const ScalarArg& value) {
+    partials.store({index, column}, value);
+  };
   k.if_(
       label.counts,
       [&] {
@@ -148,8 +155,8 @@ void partials_of_row(KernelBuilder& k, const VocabParallelMeta& m, const Argumen
         if (!m.looped || m.smoothing) z = row.load(first);
         // A reference near the row's other logits, so that the sum of deviations cancels little.
         const Scalar reference = m.smoothing ? finite_maximum(reduce_max(z)) : zero;
-        const CrossEntropyRowSums sums =
-            m.looped ? row.looped_sums(label.local, reference) : row.sums(z, label.local, reference);
+        const CrossEntropyRowSums sums = m.looped ? row.looped_sums(label.local, reference)
+                                                  : row.sums(z, label.local, reference);
         const Scalar maximum = sums.base * std::numbers::ln2;
         const Scalar empty = sums.others == 0.0f && !(label.owned && logit > -INFINITY);
         store(kPartialMaximum, where(empty, -INFINITY, maximum));
@@ -184,8 +191,9 @@ void vocab_parallel_partials(KernelBuilder& k, const VocabParallelMeta& m) {
 namespace {
 
 // Stores loss and gradient of a row. `of_class` is the smoothing per class, a / K.
-void loss_of_row(KernelBuilder& k, const VocabParallelMeta& m, const Arguments& args, const Partials& partials,
-                 const Scalar& of_class, const Scalar& index, const ShardLabel& label) {
+void loss_of_row(KernelBuilder& k, const VocabParallelMeta& m, const Arguments& args,
+                 const Partials& partials, const Scalar& of_class, const Scalar& index,
+                 const ShardLabel& label) {
   std::optional<Row> row;
   if (m.with_gradient) row.emplace(k, m, args, index);
   const Scalar& smoothing = args.label_smoothing;
@@ -193,7 +201,8 @@ void loss_of_row(KernelBuilder& k, const VocabParallelMeta& m, const Arguments& 
     const MergedRow merged(k, m, partials, args.labels.dim(0), index);
     const bool mean = m.reduction == Reduction::mean && !divides_at_the_end(m);
     Scalar scale = mean ? args.counts.load({0}) : k.constant(1.0f, f32);
-    if (m.with_loss) args.loss.store({index}, (merged.loss(smoothing, of_class) * scale).to(args.loss.dtype()));
+    if (m.with_loss)
+      args.loss.store({index}, (merged.loss(smoothing, of_class) * scale).to(args.loss.dtype()));
     if (!m.with_gradient) return;
     if (m.with_d_loss) {
       const Scalar each = m.reduction == Reduction::none ? index : k.constant(0, i32);
@@ -201,19 +210,23 @@ void loss_of_row(KernelBuilder& k, const VocabParallelMeta& m, const Arguments& 
     }
     const Scalar power = scale * merged.inverse_total(), base = merged.base();
     Scalar of_label = -merged.others;
-    if (m.smoothing) of_label = fma(smoothing, merged.label_power, (smoothing - 1.0f) * merged.others);
+    if (m.smoothing)
+      of_label = fma(smoothing, merged.label_power, (smoothing - 1.0f) * merged.others);
     of_label = scale * (of_label / merged.total);
     Scalar lower;  // smoothing term of each class
     if (m.smoothing) lower = scale * of_class, of_label = of_label - lower;
     const auto gradient = [&](const Tile& z, const Scalar& b) {
       const Tile p = fast_exp2(base_2(z, -base));
-      return row->at_label(b, label.local, of_label, m.smoothing ? fma(p, power, -lower) : p * power);
+      return row->at_label(b, label.local, of_label,
+                           m.smoothing ? fma(p, power, -lower) : p * power);
     };
     const Scalar first = k.constant(0, i32);
     if (!m.looped) return row->store_gradient(first, gradient(row->load(first), first));
-    k.for_range(0, row->blocks(), 1, [&](Scalar b) { row->store_gradient(b, gradient(row->load(b), b)); });
+    k.for_range(0, row->blocks(), 1,
+                [&](Scalar b) { row->store_gradient(b, gradient(row->load(b), b)); });
   };
-  k.if_(label.counts, counted, [&] { fill_row(k, m, args, row ? &*row : nullptr, index, label.ignored); });
+  k.if_(label.counts, counted,
+        [&] { fill_row(k, m, args, row ? &*row : nullptr, index, label.ignored); });
 }
 
 }  // namespace
@@ -225,7 +238,8 @@ void vocab_parallel_cross_entropy(KernelBuilder& k, const VocabParallelMeta& m) 
   Scalar of_class;
   if (m.smoothing) of_class = k.scalar("smoothing_of_class", f32);
   for_each_row(k, m, args.labels, [&](const Scalar& index, const Scalar& label) {
-    loss_of_row(k, m, args, partials, of_class, index, {k, m, label, args.ignore_index, vocabulary});
+    loss_of_row(k, m, args, partials, of_class, index,
+                {k, m, label, args.ignore_index, vocabulary});
   });
 }
 

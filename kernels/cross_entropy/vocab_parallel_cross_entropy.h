@@ -90,13 +90,16 @@ void vocab_parallel_partials(KernelBuilder& k, const VocabParallelMeta& m);
 void vocab_parallel_cross_entropy(KernelBuilder& k, const VocabParallelMeta& m);
 
 // Rows: rows of logits. Scratch of the second operation: counts, row_loss, as needed.
-Operation vocab_parallel_partials(const Machine& machine, const VocabParallelPartialsOptions& options);
-Operation vocab_parallel_cross_entropy(const Machine& machine, const VocabParallelCrossEntropyOptions& options);
+Operation vocab_parallel_partials(const Machine& machine,
+                                  const VocabParallelPartialsOptions& options);
+Operation vocab_parallel_cross_entropy(const Machine& machine,
+                                       const VocabParallelCrossEntropyOptions& options);
 
 using VocabParallelPartials = ConfiguredKernel<VocabParallelPartialsOptions, CrossEntropyConfig>;
 extern const VocabParallelPartials vocab_parallel_partials_kernel;
 
-using VocabParallelCrossEntropy = ConfiguredKernel<VocabParallelCrossEntropyOptions, CrossEntropyConfig>;
+using VocabParallelCrossEntropy =
+    ConfiguredKernel<VocabParallelCrossEntropyOptions, CrossEntropyConfig>;
 extern const VocabParallelCrossEntropy vocab_parallel_cross_entropy_kernel;
 
 }  // namespace ligerdsl::kernels

@@ -9,7 +9,8 @@ namespace ligerdsl::reference {
 namespace {
 
 VocabParallelCase vocab_parallel_case(const ReferenceCall& call) {
-  const int64_t end = call.integer("first_class") + call.size("V"), total = call.integer("total_classes");
+  const int64_t end = call.integer("first_class") + call.size("V"),
+                total = call.integer("total_classes");
   return {.n = call.size("N"),
           .classes = call.size("V"),
           .first_class = call.integer("first_class"),
@@ -27,12 +28,13 @@ VocabParallelCase vocab_parallel_case(const ReferenceCall& call) {
 
 LIGERDSL_REFERENCE(vocab_parallel_cross_entropy_partials) {
   return {{"partials",
-           {vocab_parallel_partials_reference(call["logits"], call.integers("labels"), vocab_parallel_case(call))}}};
+           {vocab_parallel_partials_reference(call["logits"], call.integers("labels"),
+                                              vocab_parallel_case(call))}}};
 }
 
 LIGERDSL_REFERENCE(vocab_parallel_cross_entropy) {
-  auto r =
-      vocab_parallel_reference(call["partials"], call["logits"], call.integers("labels"), vocab_parallel_case(call));
+  auto r = vocab_parallel_reference(call["partials"], call["logits"], call.integers("labels"),
+                                    vocab_parallel_case(call));
   return {{"loss", {std::move(r.loss)}}, {"d_logits", {std::move(r.d_logits)}}};
 }
 

@@ -31,7 +31,9 @@ struct VocabParallelCase {
   // Number of classes that smoothing covers.
   double smoothed() const { return static_cast<double>(shard_smoothing ? classes : total_classes); }
   // Weight of the mean over these classes in the loss.
-  double share() const { return smooth_others ? smoothing * smoothed() / (smoothed() - 1) : smoothing; }
+  double share() const {
+    return smooth_others ? smoothing * smoothed() / (smoothed() - 1) : smoothing;
+  }
 };
 
 // Returns for each row:
@@ -40,7 +42,8 @@ struct VocabParallelCase {
 //   2: the label's logit, or 0 if another shard has it
 //   3: sum of x - maximum (only with smoothing)
 //   4: number of classes (only with smoothing)
-inline Values vocab_parallel_partials_reference(const Values& logits, const std::vector<int64_t>& labels,
+inline Values vocab_parallel_partials_reference(const Values& logits,
+                                                const std::vector<int64_t>& labels,
                                                 const VocabParallelCase& c) {
   Values out(c.n * c.columns(), 0.0);
   for (int64_t i = 0; i < c.n; ++i) {
@@ -71,15 +74,19 @@ struct VocabParallelResult {
 
 // `partials` are those of all shards, one shard after the other. `logits` are those of this shard.
 inline VocabParallelResult vocab_parallel_reference(const Values& partials, const Values& logits,
-                                                    const std::vector<int64_t>& labels, const VocabParallelCase& c) {
+                                                    const std::vector<int64_t>& labels,
+                                                    const VocabParallelCase& c) {
   const double nan = std::numeric_limits<double>::quiet_NaN(), a = c.share(), k = c.smoothed();
   const int64_t shards = c.n == 0 ? 0 : static_cast<int64_t>(partials.size()) / (c.n * c.columns());
-  const double mean = c.reduction == Reduce::mean ? counts_reference(labels, c.ignore_index, {})[0] : 1;
+  const double mean =
+      c.reduction == Reduce::mean ? counts_reference(labels, c.ignore_index, {})[0] : 1;
   const bool each = c.reduction == Reduce::none;
   VocabParallelResult out{.loss = Values(each ? c.n : 1), .d_logits = Values(logits.size())};
   for (int64_t i = 0; i < c.n; ++i) {
     if (labels[i] == c.ignore_index) continue;
-    const auto part = [&](int64_t shard, int column) { return partials[(shard * c.n + i) * c.columns() + column]; };
+    const auto part = [&](int64_t shard, int column) {
+      return partials[(shard * c.n + i) * c.columns() + column];
+    };
     double top = -std::numeric_limits<double>::infinity(), label = 0, total = 0, below = 0;
     for (int64_t s = 0; s < shards; ++s) label += part(s, 2), top = std::max(top, part(s, 0));
     top = std::max(top, label);

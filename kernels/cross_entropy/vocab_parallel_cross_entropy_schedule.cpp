@@ -38,27 +38,32 @@ CrossEntropyConfig heuristic(const Machine& machine, const VocabParallelPartials
 // 8192: 74 us, or 78 us in registers. 8192 x 16032: 139 us in registers, or 158 us in blocks.
 CrossEntropyConfig heuristic(const Machine& machine, const VocabParallelCrossEntropyOptions& o) {
   if (machine.is_gpu() && size_of(o.type) == 2 && o.classes % vector_width(o.type) == 0) {
-    if (o.classes > 8192 && o.classes <= 16384) return {RowConfig{.num_warps = 4, .min_ctas_per_sm = 5}};
-    if (o.classes > 4096 && o.classes <= 8192) return {RowConfig{.keep = Keep::shared, .num_warps = 2, .vectors = 4}};
+    if (o.classes > 8192 && o.classes <= 16384)
+      return {RowConfig{.num_warps = 4, .min_ctas_per_sm = 5}};
+    if (o.classes > 4096 && o.classes <= 8192)
+      return {RowConfig{.keep = Keep::shared, .num_warps = 2, .vectors = 4}};
   }
   return cross_entropy_kernel.heuristic(machine, one_pass(o));
 }
 
 template <class Options>
 std::string valid(const Machine& machine, const Options& o, const CrossEntropyConfig& config) {
-  if (config.keep == Keep::cluster) return "keep=cluster needs rows that are read twice; use keep=shared";
+  if (config.keep == Keep::cluster)
+    return "keep=cluster needs rows that are read twice; use keep=shared";
   return cross_entropy_kernel.valid(machine, one_pass(o), config);
 }
 
 template <class Options>
-VocabParallelMeta meta_of(const Machine& machine, const Options& o, const CrossEntropyConfig& config) {
+VocabParallelMeta meta_of(const Machine& machine, const Options& o,
+                          const CrossEntropyConfig& config) {
   return {cross_entropy_meta(machine, one_pass(o), config)};
 }
 
 Operation build_partials(const Machine& machine, const VocabParallelPartialsOptions& o,
                          const CrossEntropyConfig& config) {
-  return operation_of(record_step(vocab_parallel_partials_kernel.name, o.type, &vocab_parallel_partials,
-                                  meta_of(machine, o, config), config.launch(machine)));
+  return operation_of(record_step(vocab_parallel_partials_kernel.name, o.type,
+                                  &vocab_parallel_partials, meta_of(machine, o, config),
+                                  config.launch(machine)));
 }
 
 Cost cost_of_partials(const VocabParallelPartialsOptions& o, int64_t rows) {
@@ -73,7 +78,8 @@ CrossEntropyConfig loss_alone(const Machine& machine) {
   return config;
 }
 
-CrossEntropyConfig heuristic_of_loss(const Machine& machine, const VocabParallelCrossEntropyOptions& o) {
+CrossEntropyConfig heuristic_of_loss(const Machine& machine,
+                                     const VocabParallelCrossEntropyOptions& o) {
   return o.with_gradient ? heuristic(machine, o) : loss_alone(machine);
 }
 
@@ -91,22 +97,25 @@ Operation build_loss(const Machine& machine, const VocabParallelCrossEntropyOpti
   meta.with_gradient = o.with_gradient;
   meta.without_logits = !o.with_gradient;
   meta.shard_smoothing = o.smoothing && o.shard_smoothing;
-  return with_totals(meta, record_step(vocab_parallel_cross_entropy_kernel.name, o.type, &vocab_parallel_cross_entropy,
-                                       meta, config.launch(machine)));
+  return with_totals(meta,
+                     record_step(vocab_parallel_cross_entropy_kernel.name, o.type,
+                                 &vocab_parallel_cross_entropy, meta, config.launch(machine)));
 }
 
 Cost cost_of_loss(const VocabParallelCrossEntropyOptions& o, int64_t rows) {
-  return {static_cast<double>((o.with_gradient ? 2 : 0) * o.classes * size_of(o.type)) * static_cast<double>(rows)};
+  return {static_cast<double>((o.with_gradient ? 2 : 0) * o.classes * size_of(o.type)) *
+          static_cast<double>(rows)};
 }
 
 }  // namespace
 
-const VocabParallelPartials vocab_parallel_partials_kernel{"vocab_parallel_cross_entropy_partials",
-                                                           "statistics of rows of a shard of logits",
-                                                           &valid,
-                                                           &heuristic,
-                                                           &build_partials,
-                                                           &cost_of_partials};
+const VocabParallelPartials vocab_parallel_partials_kernel{
+    "vocab_parallel_cross_entropy_partials",
+    "statistics of rows of a shard of logits",
+    &valid,
+    &heuristic,
+    &build_partials,
+    &cost_of_partials};
 const VocabParallelCrossEntropy vocab_parallel_cross_entropy_kernel{
     "vocab_parallel_cross_entropy",
     "cross-entropy of rows from the statistics of all shards, and the gradient of one shard",
@@ -115,11 +124,13 @@ const VocabParallelCrossEntropy vocab_parallel_cross_entropy_kernel{
     &build_loss,
     &cost_of_loss};
 
-Operation vocab_parallel_partials(const Machine& machine, const VocabParallelPartialsOptions& options) {
+Operation vocab_parallel_partials(const Machine& machine,
+                                  const VocabParallelPartialsOptions& options) {
   return vocab_parallel_partials_kernel(machine, options);
 }
 
-Operation vocab_parallel_cross_entropy(const Machine& machine, const VocabParallelCrossEntropyOptions& options) {
+Operation vocab_parallel_cross_entropy(const Machine& machine,
+                                       const VocabParallelCrossEntropyOptions& options) {
   return vocab_parallel_cross_entropy_kernel(machine, options);
 }
 

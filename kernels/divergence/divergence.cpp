@@ -29,7 +29,8 @@ void divergence(KernelBuilder& k, const DivergenceMeta& m) {
   const bool each = m.reduction == Reduction::none;
   View loss, d_input, labels, d_loss, counts;
   Scalar ignore_index;
-  if (m.with_loss) loss = each ? k.view("loss", m.loss_type, {dyn, m.cols}) : k.view("row_loss", f32, {dyn});
+  if (m.with_loss)
+    loss = each ? k.view("loss", m.loss_type, {dyn, m.cols}) : k.view("row_loss", f32, {dyn});
   if (m.with_gradient) d_input = k.view("d_input", m.type, {dyn, m.cols});
   View input = k.view("input", m.type, {dyn, m.cols});
   View target = k.view("target", m.target_type, {dyn, m.cols});
@@ -38,7 +39,8 @@ void divergence(KernelBuilder& k, const DivergenceMeta& m) {
     ignore_index = k.scalar("ignore_index", i64);
   }
   if (m.with_d_loss)
-    d_loss = each ? k.view("d_loss", m.d_loss_type, {dyn, m.cols}) : k.view("d_loss", m.d_loss_type, {1});
+    d_loss = each ? k.view("d_loss", m.d_loss_type, {dyn, m.cols})
+                  : k.view("d_loss", m.d_loss_type, {1});
   if (needs_counts(m)) counts = k.view("counts", f32, {4});
   const DivergenceTerms terms(k, m, m.relative_log);
   const Scalar factor = share(k, m, input, counts);
@@ -58,13 +60,16 @@ void divergence(KernelBuilder& k, const DivergenceMeta& m) {
   // Stores a tile's gradient and, with reduction none, its loss. Returns the tile's terms of the
   // reduced loss, added to `losses` if given.
   const auto one = [&](const Scalar& column, const std::optional<Tile>& losses) {
-    const auto load = [&](const View& v) { return v.partition({m.rows, m.block}).load({row, column}).to(f32); };
+    const auto load = [&](const View& v) {
+      return v.partition({m.rows, m.block}).load({row, column}).to(f32);
+    };
     const auto store = [&](const View& v, const Tile& t) {
       v.partition({m.rows, m.block}).store({row, column}, t.to(v.dtype()));
     };
     const DivergenceTerm term = terms(load(input), load(target));
     if (m.with_gradient) {
-      const Tile d = m.with_d_loss && each ? term.gradient * load(d_loss) : term.gradient * d_factor;
+      const Tile d =
+          m.with_d_loss && each ? term.gradient * load(d_loss) : term.gradient * d_factor;
       store(d_input, if_counted(d, 0.0f));
     }
     const Tile loss_of_tile = if_counted(term.loss, 0.0f);
@@ -77,8 +82,11 @@ void divergence(KernelBuilder& k, const DivergenceMeta& m) {
     total = one(first, {});
   } else {
     const Scalar end = min(first + m.tiles, blocks);
-    const auto add = [&](const Scalar& column, const Tile& losses) { return carry(one(column, losses)); };
-    total = std::get<0>(k.for_range(first, end, 1, pipelined(m.stages), carry(k.zeros({m.rows, m.block}, f32)), add));
+    const auto add = [&](const Scalar& column, const Tile& losses) {
+      return carry(one(column, losses));
+    };
+    total = std::get<0>(k.for_range(first, end, 1, pipelined(m.stages),
+                                    carry(k.zeros({m.rows, m.block}, f32)), add));
   }
   if (summed) loss.store({k.program_id(0)}, sum(total) * factor);
 }

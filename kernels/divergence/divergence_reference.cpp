@@ -21,10 +21,11 @@ DivergenceCase divergence_case(const ReferenceCall& call, DivergenceKind kind) {
   DivergenceCase which{.kind = kind,
                        .n = call.size("N"),
                        .cols = call.size("V"),
-                       .reduction = reduction == LIGERDSL_REDUCTION_NONE   ? DivergenceReduce::none
-                                    : reduction == LIGERDSL_REDUCTION_SUM  ? DivergenceReduce::sum
-                                    : reduction == LIGERDSL_REDUCTION_MEAN ? DivergenceReduce::mean
-                                                                           : DivergenceReduce::batchmean,
+                       .reduction = reduction == LIGERDSL_REDUCTION_NONE  ? DivergenceReduce::none
+                                    : reduction == LIGERDSL_REDUCTION_SUM ? DivergenceReduce::sum
+                                    : reduction == LIGERDSL_REDUCTION_MEAN
+                                        ? DivergenceReduce::mean
+                                        : DivergenceReduce::batchmean,
                        .beta = call.number("beta"),
                        .eps = call.number("eps"),
                        .ignore_index = call.integer("ignore_index")};
@@ -34,7 +35,8 @@ DivergenceCase divergence_case(const ReferenceCall& call, DivergenceKind kind) {
 }
 
 LIGERDSL_REFERENCE(kl_div) {
-  return divergence(call, call.flag("log_target") ? DivergenceKind::kl_log_target : DivergenceKind::kl);
+  return divergence(call,
+                    call.flag("log_target") ? DivergenceKind::kl_log_target : DivergenceKind::kl);
 }
 
 LIGERDSL_REFERENCE(jsd) {

@@ -54,14 +54,17 @@ inline std::pair<double, double> divergence_term(const DivergenceCase& c, double
   if (b == 1) return {weighed_log(q, x - y), weighed_log(q, x - y + 1)};
   const double m = b * p + (1 - b) * q;
   const double log_m = m > 0 ? std::log(m) : 0;
-  return {b * weighed_log(p, y - log_m) + (1 - b) * weighed_log(q, x - log_m), (1 - b) * weighed_log(q, x - log_m)};
+  return {b * weighed_log(p, y - log_m) + (1 - b) * weighed_log(q, x - log_m),
+          (1 - b) * weighed_log(q, x - log_m)};
 }
 
-inline DivergenceResult divergence_reference(const Values& input, const Values& target, const DivergenceCase& c) {
+inline DivergenceResult divergence_reference(const Values& input, const Values& target,
+                                             const DivergenceCase& c) {
   double rows = static_cast<double>(c.n);
   if (!c.labels.empty()) rows = counts_reference(c.labels, c.ignore_index, {})[3];
   double share = 1;
-  if (c.reduction == DivergenceReduce::mean) share = rows > 0 ? 1 / (rows * static_cast<double>(c.cols)) : 0;
+  if (c.reduction == DivergenceReduce::mean)
+    share = rows > 0 ? 1 / (rows * static_cast<double>(c.cols)) : 0;
   if (c.reduction == DivergenceReduce::batchmean) share = rows > 0 ? 1 / rows : 0;
   const bool each = c.reduction == DivergenceReduce::none;
   DivergenceResult out{.loss = Values(each ? input.size() : 1), .d_input = Values(input.size())};

@@ -28,7 +28,8 @@ DivergenceConfig blocks(const Machine& machine, const DivergenceOptions& o) {
   if (!machine.is_gpu() || size_of(o.type) != 4 || size_of(o.target_type) != 4) return config;
   const bool reads_alone = !o.with_gradient && o.reduction != Reduction::none;
   if (o.kind == Divergence::jsd) config.vectors = 2, config.tiles = 8;
-  if (o.kind == Divergence::kl && reads_alone) config.num_warps = 4, config.vectors = 4, config.tiles = 2;
+  if (o.kind == Divergence::kl && reads_alone)
+    config.num_warps = 4, config.vectors = 4, config.tiles = 2;
   return config;
 }
 
@@ -37,7 +38,8 @@ DivergenceConfig heuristic(const Machine& machine, const DivergenceOptions& o) {
   DivergenceConfig config;
   config.vectors = 0;
   while (config.rows * 2 * tile_width(o.cols) <= kColumnsOfProgram / 4) config.rows *= 2;
-  config.num_warps = warps_for(config.rows * tile_width(o.cols), o.type, vectors_of(machine, o), 16);
+  config.num_warps =
+      warps_for(config.rows * tile_width(o.cols), o.type, vectors_of(machine, o), 16);
   return config;
 }
 
@@ -47,11 +49,13 @@ std::string valid(const Machine&, const DivergenceOptions& o, const DivergenceCo
   if (config.tiles == 1 && config.stages > 1)
     return "stages need several tiles per program; use stages=1, or more tiles";
   if (config.rows > 1 && (config.vectors & (config.vectors - 1)) != 0)
-    return "several rows per tile need a power of two of vectors per thread; use vectors=1, 2, 4 or 8, or rows=1";
+    return "several rows per tile need a power of two of vectors per thread; use vectors=1, 2, 4 "
+           "or 8, or rows=1";
   return refused(o.type, o.cols, config);
 }
 
-Operation build(const Machine& machine, const DivergenceOptions& o, const DivergenceConfig& config) {
+Operation build(const Machine& machine, const DivergenceOptions& o,
+                const DivergenceConfig& config) {
   DivergenceMeta meta{o};
   const TileShape tile = config.tile(o.type, o.cols);
   meta.rows = tile.rows;
@@ -59,7 +63,8 @@ Operation build(const Machine& machine, const DivergenceOptions& o, const Diverg
   meta.tiles = config.tiles;
   meta.stages = config.stages;
   meta.relative_log = !machine.is_gpu();
-  const Size programs = ceil_div(Size::rows(), tile.rows) * ceil_div(o.cols, tile.cols * config.tiles);
+  const Size programs =
+      ceil_div(Size::rows(), tile.rows) * ceil_div(o.cols, tile.cols * config.tiles);
   const Launch launch = library_launch(programs, config.num_warps);
   // Cross-entropy's kernels count the rows and sum the results.
   CrossEntropyMeta rows;
@@ -95,7 +100,9 @@ bool needs_counts(const DivergenceOptions& o) {
 }
 
 const DivergenceKernel divergence_kernel{
-    "divergence", "KL, Jensen-Shannon or total variation of two tensors of rows", &valid, &heuristic, &build, &cost};
+    "divergence", "KL, Jensen-Shannon or total variation of two tensors of rows",
+    &valid,       &heuristic,
+    &build,       &cost};
 
 Operation divergence(const Machine& machine, const DivergenceOptions& options) {
   return divergence_kernel(machine, options);

@@ -36,8 +36,9 @@ constexpr float kLogTiny = -85.0f;
 // Returns e^d - 1 with a relative error below 2e-6. Near 0, where the subtraction would cancel, it
 // uses a polynomial fitted to (e^d - 1) / d.
 Tile less_one(const Tile& power, const Tile& d) {
-  const Tile p =
-      fma(fma(fma(fma(d, 8.348847739e-3f, 4.177529365e-2f), d, 1.666664183e-1f), d, 4.999983013e-1f), d, 1.0f);
+  const Tile p = fma(
+      fma(fma(fma(d, 8.348847739e-3f, 4.177529365e-2f), d, 1.666664183e-1f), d, 4.999983013e-1f), d,
+      1.0f);
   return where(abs(d) < 0.25f, p * d, power - 1.0f);
 }
 
@@ -56,7 +57,8 @@ DivergenceTerms::DivergenceTerms(KernelBuilder& k, const DivergenceOptions& o, b
 }
 
 // Returns a term that is 0 if its weight is 0, so that 0 * infinity is 0.
-DivergenceTerm DivergenceTerms::weighed(const Tile& weight, const Tile& t, const Tile& gradient, const Tile& q) const {
+DivergenceTerm DivergenceTerms::weighed(const Tile& weight, const Tile& t, const Tile& gradient,
+                                        const Tile& q) const {
   DivergenceTerm term{where(weight == 0.0f, 0.0f, weight * t), gradient, q, {}, {}};
   if (at_once_) term.weight = weight, term.of_weight = where(weight == 0.0f, 0.0f, t);
   return term;
@@ -108,10 +110,12 @@ DivergenceTerm DivergenceTerms::jensen_shannon(const Tile& x, const Tile& y) con
   const Tile bounded = max(x, kLogTiny), d = max(y, kLogTiny) - bounded;
   const Tile q = fast_exp(bounded), ratio = fast_exp(d);
   if (quick_) {
-    const Tile log_w = fast_log(fma(ratio, beta_, 1.0f - beta_)), gradient = (q * (beta_ - 1.0f)) * log_w;
+    const Tile log_w = fast_log(fma(ratio, beta_, 1.0f - beta_)),
+               gradient = (q * (beta_ - 1.0f)) * log_w;
     return {fma(q * ratio * beta_, d - log_w, gradient), where(x < kLogTiny, 0.0f, gradient), q};
   }
-  const Tile share = beta_ * ratio, log_w = log_of_one_plus(beta_ * less_one(ratio, d)), own = (beta_ - 1.0f) * log_w;
+  const Tile share = beta_ * ratio, log_w = log_of_one_plus(beta_ * less_one(ratio, d)),
+             own = (beta_ - 1.0f) * log_w;
   const Tile of_q = fma(share, d - log_w, own);
   return {q * of_q, where(x < kLogTiny, 0.0f, q * own), q, q, of_q};
 }
@@ -119,10 +123,13 @@ DivergenceTerm DivergenceTerms::jensen_shannon(const Tile& x, const Tile& y) con
 // Same as jensen_shannon, but with base-2 logarithms. The weight contains their factor ln 2.
 DivergenceTerm DivergenceTerms::quick_jensen_shannon(const Tile& x, const Tile& y) const {
   constexpr float kLog2Ln2 = -0.528766373f;
-  const Tile bounded = max(x, kLogTiny), d = (max(y, kLogTiny) - bounded) * std::numbers::log2e_v<float>;
-  const Tile weight = fast_exp2(fma(bounded, std::numbers::log2e_v<float>, kLog2Ln2)), share = beta_ * fast_exp2(d);
+  const Tile bounded = max(x, kLogTiny),
+             d = (max(y, kLogTiny) - bounded) * std::numbers::log2e_v<float>;
+  const Tile weight = fast_exp2(fma(bounded, std::numbers::log2e_v<float>, kLog2Ln2)),
+             share = beta_ * fast_exp2(d);
   const Tile log_w = fast_log2(share + (1.0f - beta_)), own = (beta_ - 1.0f) * log_w;
-  const Tile gradient = where(x < kLogTiny, 0.0f, weight * own), of_weight = fma(share, d - log_w, own);
+  const Tile gradient = where(x < kLogTiny, 0.0f, weight * own),
+             of_weight = fma(share, d - log_w, own);
   return {weight * of_weight, gradient, weight * std::numbers::log2e_v<float>, weight, of_weight};
 }
 

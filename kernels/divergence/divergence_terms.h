@@ -12,7 +12,9 @@ struct DivergenceTerm {
   Tile q;                                 // e^x, for divergences that compute it
   std::optional<Tile> weight, of_weight;  // loss = their product, so that an fma accumulates it
 
-  Tile added_to(const Tile& losses) const { return weight ? fma(*weight, *of_weight, losses) : losses + loss; }
+  Tile added_to(const Tile& losses) const {
+    return weight ? fma(*weight, *of_weight, losses) : losses + loss;
+  }
 };
 
 // Also declares the kernel arguments of the formulas: beta for jsd, eps for kl.
@@ -28,7 +30,8 @@ class DivergenceTerms {
  private:
   Tile logarithm(const Tile& x) const;
   Tile log_of_one_plus(const Tile& t) const;
-  DivergenceTerm weighed(const Tile& weight, const Tile& t, const Tile& gradient, const Tile& q = {}) const;
+  DivergenceTerm weighed(const Tile& weight, const Tile& t, const Tile& gradient,
+                         const Tile& q = {}) const;
   DivergenceTerm jensen_shannon(const Tile& x, const Tile& y) const;
   DivergenceTerm quick_jensen_shannon(const Tile& x, const Tile& y) const;
 

@@ -48,7 +48,8 @@ inline double activation_slope_reference(ActivationKind kind, double u) {
   const double k = std::sqrt(2 / 3.14159265358979323846);
   switch (kind) {
     case ActivationKind::gelu_tanh: {
-      const double share = gelu_share_reference(u), square = 4 * share * (1 - share);  // 1 - tanh(z)^2
+      const double share = gelu_share_reference(u),
+                   square = 4 * share * (1 - share);  // 1 - tanh(z)^2
       return share + 0.5 * u * square * k * (1 + 3 * 0.044715 * u * u);
     }
     case ActivationKind::gelu_erf:
@@ -72,7 +73,8 @@ inline Values activation_reference(ActivationKind kind, const Values& x) {
 }
 
 // Returns d_y f'(x), and 0 where ReLU is flat, even if d_y is not finite.
-inline Values activation_gradient_reference(ActivationKind kind, const Values& d_y, const Values& x) {
+inline Values activation_gradient_reference(ActivationKind kind, const Values& d_y,
+                                            const Values& x) {
   const bool flat = kind == ActivationKind::relu || kind == ActivationKind::relu_squared;
   Values d_x(x.size());
   for (size_t i = 0; i < x.size(); ++i)

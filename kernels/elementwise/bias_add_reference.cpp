@@ -1,8 +1,26 @@
-#include "kernels/elementwise/bias_add_reference.h"
+// float64 sum of rows and a bias, and the bias's gradient.
+#include <cstdint>
 
 #include "kernels/core/reference.h"
 
 namespace ligerdsl::reference {
+
+namespace {
+
+// Returns x [n, cols] + bias [cols].
+Values bias_reference(Values x, const Values& bias) {
+  for (size_t i = 0; i < x.size(); ++i) x[i] += bias[i % bias.size()];
+  return x;
+}
+
+// Returns the column sums [cols] of x [n, cols].
+Values column_sums_reference(const Values& x, int64_t cols) {
+  Values sums(cols, 0.0);
+  for (size_t i = 0; i < x.size(); ++i) sums[i % sums.size()] += x[i];
+  return sums;
+}
+
+}  // namespace
 
 LIGERDSL_REFERENCE(bias_add_forward) {
   return {{"y", {bias_reference(call["x"], call["bias"])}}};

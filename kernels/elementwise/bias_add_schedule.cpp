@@ -11,9 +11,12 @@ Operation bias_add(const Machine&, const BiasAddOptions& o, const ElementwiseCon
 
 }  // namespace
 
-const BiasAddForward bias_add_forward_kernel{
-    "bias_add_forward", "rows plus a bias",      &valid<BiasAddOptions>, &heuristic<2, BiasAddOptions>,
-    &bias_add,          &cost<2, BiasAddOptions>};
+const BiasAddForward bias_add_forward_kernel{"bias_add_forward",
+                                             "rows plus a bias",
+                                             &valid<BiasAddOptions>,
+                                             &heuristic<2, BiasAddOptions>,
+                                             &bias_add,
+                                             &cost<2, BiasAddOptions>};
 
 Operation bias_add_forward(const Machine& machine, const BiasAddOptions& options) {
   return bias_add_forward_kernel(machine, options);

@@ -29,8 +29,8 @@ Tile by_column(const Words& words) {
 }
 
 // Shifts the words of each row left by first mod 4, because a row may begin inside a counter's four
-// words. Element `first` [R, 1] is the first one of each row. The words after `words` are `more`. If
-// `even`, all rows begin at an even element.
+// words. Element `first` [R, 1] is the first one of each row. The words after `words` are `more`.
+// If `even`, all rows begin at an even element.
 Tile shifted(const Words& words, const Words& more, const Tile& first, bool even) {
   std::array<Tile, 7> w = {words[0], words[1], words[2], words[3], more[0], more[1], more[2]};
   Tile two = (first & int64_t{2}) != 0;
@@ -56,7 +56,9 @@ class Dropout {
       seed_ = k.scalar("seed", i64);
     }
   }
-  Tile operator()(const ProgramTile& at, const Tile& x) const { return where(kept(at), x * scale_, 0.0f); }
+  Tile operator()(const ProgramTile& at, const Tile& x) const {
+    return where(kept(at), x * scale_, 0.0f);
+  }
   Tile operator()(const ProgramTile& at, const Tile& x, const Tile& addend) const {
     return where(kept(at), fma(x, scale_, addend), addend);
   }
@@ -72,7 +74,8 @@ class Dropout {
     Tile columns = k_.arange(groups).to(i64).expand_dims(0);
     Tile rows = k_.arange(m_.rows).to(i64).expand_dims(1);
     Scalar row = at.row().to(i64) * m_.rows;
-    if (m_.cols % group == 0) return by_column(philox(seed, (rows + row) * (m_.cols / group) + offset + columns));
+    if (m_.cols % group == 0)
+      return by_column(philox(seed, (rows + row) * (m_.cols / group) + offset + columns));
     Tile before = (rows + row) * m_.cols;  // number of elements of the rows before
     Tile position = (before >> 2) + offset + columns;
     return shifted(philox(seed, position), philox(seed, position + 1), before, m_.cols % 2 == 0);

@@ -11,9 +11,9 @@ namespace ligerdsl::kernels {
 struct DropoutOptions {
   int64_t cols = 4096;  // row width F
   DType type = f32;
-  bool add = false;  // forward: residual + ...; backward: d_x += ...
-  bool device_seed =
-      false;  // seed and a part of the offset are device scalars, so that a captured graph can be replayed
+  bool add = false;          // forward: residual + ...; backward: d_x += ...
+  bool device_seed = false;  // seed and a part of the offset are device scalars, so that a captured
+                             // graph can be replayed
 
   template <class V>
   void visit(V&& v) {

@@ -12,7 +12,8 @@ ElementwiseConfig heuristic_dropout(const Machine& machine, const DropoutOptions
                             {.arrays = o.add ? 3 : 2, .vectors = work_vectors(machine, o.type)});
 }
 
-std::string valid_dropout(const Machine&, const DropoutOptions& o, const ElementwiseConfig& config) {
+std::string valid_dropout(const Machine&, const DropoutOptions& o,
+                          const ElementwiseConfig& config) {
   const int64_t width = config.columns(o.type, o.cols);
   if (config.vectors > 0 && width % 4 != 0)
     return "columns per block: expected a multiple of 4, got " + std::to_string(width) +

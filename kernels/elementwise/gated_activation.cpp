@@ -83,9 +83,12 @@ void gated_backward(KernelBuilder& k, const GatedMeta& m) {
       [&](const Tile& d) { at.store(d_gate, d); });
 }
 
-void gated_gradients(Activation activation, DType type, const Tile& u, const Tile& up, const Tile& d_out,
-                     const std::optional<Scalar>& gate_multiplier, const StoreTile& d_up, const StoreTile& d_gate) {
-  const auto rounded = [&](const Tile& x) { return activation == Activation::gelu_tanh ? x.to(type).to(f32) : x; };
+void gated_gradients(Activation activation, DType type, const Tile& u, const Tile& up,
+                     const Tile& d_out, const std::optional<Scalar>& gate_multiplier,
+                     const StoreTile& d_up, const StoreTile& d_gate) {
+  const auto rounded = [&](const Tile& x) {
+    return activation == Activation::gelu_tanh ? x.to(type).to(f32) : x;
+  };
   const auto of = [&](const auto& f) {
     d_up(d_out * rounded(f.value()));
     d_gate(rounded(times(d_out, gate_multiplier) * up) * f.slope());

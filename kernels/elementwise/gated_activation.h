@@ -41,8 +41,9 @@ void gated_backward(KernelBuilder& k, const GatedMeta& m);
 // Computes the gradients of f(u) up with u = gate_multiplier gate, given the upstream gradient
 // d_out; all f32. Calls d_up and d_gate with each gradient as soon as it is computed.
 using StoreTile = std::function<void(const Tile&)>;
-void gated_gradients(Activation activation, DType type, const Tile& u, const Tile& up, const Tile& d_out,
-                     const std::optional<Scalar>& gate_multiplier, const StoreTile& d_up, const StoreTile& d_gate);
+void gated_gradients(Activation activation, DType type, const Tile& u, const Tile& up,
+                     const Tile& d_out, const std::optional<Scalar>& gate_multiplier,
+                     const StoreTile& d_up, const StoreTile& d_gate);
 
 // Rows: rows of out.
 Operation swiglu_forward(const Machine& machine, const GatedOptions& options);
@@ -51,6 +52,7 @@ Operation geglu_forward(const Machine& machine, const GatedOptions& options);
 Operation geglu_backward(const Machine& machine, const GatedOptions& options);
 
 using GatedKernel = ConfiguredKernel<GatedOptions, ElementwiseConfig>;
-extern const GatedKernel swiglu_forward_kernel, swiglu_backward_kernel, geglu_forward_kernel, geglu_backward_kernel;
+extern const GatedKernel swiglu_forward_kernel, swiglu_backward_kernel, geglu_forward_kernel,
+    geglu_backward_kernel;
 
 }  // namespace ligerdsl::kernels

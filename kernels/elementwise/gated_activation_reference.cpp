@@ -31,10 +31,13 @@ Expected gated(const ReferenceCall& call, bool silu, bool backward) {
   const Values gate = fused ? half_of(call["gate_up"], f, 0) : call["gate"];
   const Values up = fused ? half_of(call["gate_up"], f, 1) : call["up"];
   const double gamma = call.number("gate_multiplier", 1), delta = call.number("down_multiplier", 1);
-  if (!backward) return {{"out", {silu ? swiglu_reference(gate, up, gamma, delta) : geglu_reference(gate, up)}}};
+  if (!backward)
+    return {{"out", {silu ? swiglu_reference(gate, up, gamma, delta) : geglu_reference(gate, up)}}};
   const auto g = silu ? swiglu_gradient_reference(call["d_out"], gate, up, gamma, delta)
                       : geglu_gradient_reference(call["d_out"], gate, up);
-  return {{"d_gate", {g.d_gate}}, {"d_up", {g.d_up}}, {"d_gate_up", {fused ? joined(g.d_gate, g.d_up, f) : Values()}}};
+  return {{"d_gate", {g.d_gate}},
+          {"d_up", {g.d_up}},
+          {"d_gate_up", {fused ? joined(g.d_gate, g.d_up, f) : Values()}}};
 }
 
 }  // namespace

@@ -13,8 +13,8 @@ void scale_rows(KernelBuilder& k, const ScaleRowsMeta& m) {
 
   const ProgramTile at(k, in, m);
   Tile x = at.load(in);
-  Tile scaled =
-      m.per_row ? x * factor.partition({m.rows}).load({at.row()}).to(f32).expand_dims(1) : x * factor.load({0}).to(f32);
+  Tile scaled = m.per_row ? x * factor.partition({m.rows}).load({at.row()}).to(f32).expand_dims(1)
+                          : x * factor.load({0}).to(f32);
   at.store(out, scaled);
 }
 

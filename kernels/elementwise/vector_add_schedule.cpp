@@ -16,8 +16,9 @@ ElementwiseConfig heuristic_add(const Machine& machine, const VectorAddOptions& 
 
 Operation add(const Machine&, const VectorAddOptions& o, const ElementwiseConfig& config) {
   const VectorAddMeta meta{.type = o.type, .block = config.columns(o.type, kFlat)};
-  return {.steps = {record_step(vector_add_kernel.name, o.type, &vector_add, meta,
-                                library_launch(ceil_div(Size::rows(), meta.block), config.num_warps))}};
+  return {
+      .steps = {record_step(vector_add_kernel.name, o.type, &vector_add, meta,
+                            library_launch(ceil_div(Size::rows(), meta.block), config.num_warps))}};
 }
 
 Cost cost_of_add(const VectorAddOptions& o, int64_t elements) {
@@ -26,7 +27,8 @@ Cost cost_of_add(const VectorAddOptions& o, int64_t elements) {
 
 }  // namespace
 
-const VectorAdd vector_add_kernel{"vector_add", "out = a + b", &valid_add, &heuristic_add, &add, &cost_of_add};
+const VectorAdd vector_add_kernel{"vector_add",   "out = a + b", &valid_add,
+                                  &heuristic_add, &add,          &cost_of_add};
 
 Operation vector_add(const Machine& machine, DType type) {
   return vector_add_kernel(machine, {type});

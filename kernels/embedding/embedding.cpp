@@ -21,11 +21,14 @@ void embedding_forward(KernelBuilder& k, const EmbeddingMeta& m) {
   if (m.shard) first_row = k.scalar("first_row", i64), total_rows = k.scalar("total_rows", i64);
 
   const bool positions = m.positions > 0;
-  const View position_table = positions ? k.view("position_table", m.type, {m.positions, m.cols}) : View{};
-  const Partition named = table.partition({squeeze, m.block}), results = out.partition({squeeze, m.block});
+  const View position_table =
+      positions ? k.view("position_table", m.type, {m.positions, m.cols}) : View{};
+  const Partition named = table.partition({squeeze, m.block}),
+                  results = out.partition({squeeze, m.block});
 
   Scalar blocks = cdiv(table.dim(1), m.block).to(i32);
-  const Scalar first = (k.program_id(0) / blocks).to(i64) * m.rows, column = k.program_id(0) % blocks;
+  const Scalar first = (k.program_id(0) / blocks).to(i64) * m.rows,
+               column = k.program_id(0) % blocks;
   struct Row {
     Scalar number, valid;  // valid: the index is a row of the whole table
     Tile values;
@@ -41,13 +44,15 @@ void embedding_forward(KernelBuilder& k, const EmbeddingMeta& m) {
     Tile values = named.load({where(inside, local, 0), column});
     if (m.shard) values = where(inside, values, k.zeros({m.block}, m.type));
     if (positions) {
-      const Tile position = position_table.partition({squeeze, m.block}).load({row % m.positions, column});
+      const Tile position =
+          position_table.partition({squeeze, m.block}).load({row % m.positions, column});
       values = values.to(f32) + position.to(f32);
     }
     rows.push_back({row, valid, values});
   }
   for (const auto& [row, valid, values] : rows) {
-    const Tile nan = k.full({m.block}, std::numeric_limits<float>::quiet_NaN(), f32).to(values.dtype());
+    const Tile nan =
+        k.full({m.block}, std::numeric_limits<float>::quiet_NaN(), f32).to(values.dtype());
     results.store({row, column}, where(valid, values, nan).to(m.type));
   }
   for (const auto& row : rows) atomic_max(error.ptr(), kErrorBase - row.number, !row.valid);

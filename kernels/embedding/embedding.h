@@ -41,11 +41,11 @@ struct EmbeddingMeta : EmbeddingOptions {
 };
 
 struct EmbeddingBackwardMeta : EmbeddingOptions {
-  int64_t block = 1024;                 // columns per program
-  int64_t rows = 1;                     // rows of the table per program, one after the other
-  int64_t chunk = 128;                  // gradients per program of a frequently used row
-  int64_t scan = 1024;                  // indices that a program counts together
-  int64_t rows_to_place = 256;          // rows of the table whose list entries one program allocates
+  int64_t block = 1024;         // columns per program
+  int64_t rows = 1;             // rows of the table per program, one after the other
+  int64_t chunk = 128;          // gradients per program of a frequently used row
+  int64_t scan = 1024;          // indices that a program counts together
+  int64_t rows_to_place = 256;  // rows of the table whose list entries one program allocates
   int64_t ranked = 16, compared = 256;  // indices per program; indices compared per step
 };
 
@@ -96,10 +96,13 @@ using EmbeddingBackward = ConfiguredKernel<EmbeddingOptions, EmbeddingBackwardCo
 extern const EmbeddingBackward embedding_backward_kernel;
 
 // Returns the steps of a config without in_order (embedding_backward.cpp).
-Operation embedding_backward_steps(const EmbeddingOptions& options, const EmbeddingBackwardConfig& config);
+Operation embedding_backward_steps(const EmbeddingOptions& options,
+                                   const EmbeddingBackwardConfig& config);
 // Returns the step that computes the gradient of the position table.
-Step embedding_positions_step(const EmbeddingOptions& options, const EmbeddingBackwardConfig& config);
+Step embedding_positions_step(const EmbeddingOptions& options,
+                              const EmbeddingBackwardConfig& config);
 // Returns the steps of a config with in_order (embedding_in_order.cpp).
-Operation embedding_backward_in_order(const EmbeddingOptions& options, const EmbeddingBackwardConfig& config);
+Operation embedding_backward_in_order(const EmbeddingOptions& options,
+                                      const EmbeddingBackwardConfig& config);
 
 }  // namespace ligerdsl::kernels

@@ -99,8 +99,9 @@ struct Columns {
 // flight at a time. It finds all of them before it reads the first, so that no row waits for
 // another. Row -1 is zeros.
 template <class Find>
-Tile add_rows(KernelBuilder& k, const Tile& total, const Scalar& first, const Scalar& end, int64_t together,
-              const LoopOptions& options, const Find& find, const Partition& rows, const Scalar& column) {
+Tile add_rows(KernelBuilder& k, const Tile& total, const Scalar& first, const Scalar& end,
+              int64_t together, const LoopOptions& options, const Find& find, const Partition& rows,
+              const Scalar& column) {
   auto [sum] = k.for_range(first, end, together, options, carry(total), [&](Scalar at, Tile sum) {
     std::vector<Scalar> found;
     for (int64_t i = 0; i < together; ++i) found.push_back(find(where(at + i < end, at + i, -1)));
@@ -136,8 +137,8 @@ void place_rows(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   View listed = k.view("listed", i32, {1});
   auto rows = sorted.starts.partition({squeeze, m.rows_to_place});
   Scalar block = k.program_id(0).to(i64);
-  auto [total] = k.for_range(0, sorted.parts, 1, pipelined(2), carry(k.zeros({m.rows_to_place}, i32)),
-                             [&](Scalar part, Tile total) {
+  auto [total] = k.for_range(0, sorted.parts, 1, pipelined(2),
+                             carry(k.zeros({m.rows_to_place}, i32)), [&](Scalar part, Tile total) {
                                return carry(total + rows.load({part, block}));
                              });
   Tile begin = cumsum(total) - total + atomic_add(listed.ptr(), sum(total));
@@ -156,12 +157,15 @@ void place_positions(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   Scalar first = tile * m.ranked;
   Tile index = cut.load(tile, m.ranked);
   Tile position = first + k.arange(m.ranked).to(i64);
-  auto equal = [&](const Scalar& block) { return cut.load(block, m.compared).expand_dims(0) == index.expand_dims(1); };
+  auto equal = [&](const Scalar& block) {
+    return cut.load(block, m.compared).expand_dims(0) == index.expand_dims(1);
+  };
   Scalar own = first / m.compared;
-  auto [before] =
-      k.for_range(first / cut.part * cut.part / m.compared, own, 1, carry(k.zeros({m.ranked, m.compared}, i32)),
-                  [&](Scalar block, Tile before) { return carry(before + equal(block).to(i32)); });
-  Tile earlier = (own * m.compared + k.arange(m.compared).to(i64)).expand_dims(0) < position.expand_dims(1);
+  auto [before] = k.for_range(
+      first / cut.part * cut.part / m.compared, own, 1, carry(k.zeros({m.ranked, m.compared}, i32)),
+      [&](Scalar block, Tile before) { return carry(before + equal(block).to(i32)); });
+  Tile earlier =
+      (own * m.compared + k.arange(m.compared).to(i64)).expand_dims(0) < position.expand_dims(1);
   before = before + (equal(own) && earlier).to(i32);
   Tile named = cut.names_row(index);
   Tile place = load(cut.start(sorted.starts, first, index), named) + sum(before, 1);
@@ -193,7 +197,8 @@ void add_chunks(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
     Scalar first = begin + (number - first_chunk(begin, m)) * m.chunk;
     Scalar end = first + m.chunk;
     k.if_(end <= sorted.end(v), [&] {
-      Tile sum = add_rows(k, k.zeros({m.block}, f32), first, end, 8, pipelined(2), sorted, gradients, at.column);
+      Tile sum = add_rows(k, k.zeros({m.block}, f32), first, end, 8, pipelined(2), sorted,
+                          gradients, at.column);
       sums.partition({squeeze, m.block}).store({number, at.column}, sum);
     });
   });
@@ -212,7 +217,8 @@ void add_rows_of_table(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
     Scalar full = (end - begin) / m.chunk, first = first_chunk(begin, m);
     Tile total = k.zeros({m.block}, f32);
     total = add_rows(k, total, first, first + full, 2, {}, std::identity(), chunks, at.column);
-    total = add_rows(k, total, begin + full * m.chunk, end, 4, pipelined(2), sorted, gradients, at.column);
+    total = add_rows(k, total, begin + full * m.chunk, end, 4, pipelined(2), sorted, gradients,
+                     at.column);
     if (m.accumulate) total = total + target.load({v, at.column});
     target.store({v, at.column}, total.to(m.d_table_type));
   };
@@ -237,22 +243,25 @@ void add_positions(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
     return where(sequence >= 0, sequence * m.positions + position, -1);
   };
   auto target = d_position_table.partition({squeeze, m.block});
-  Tile total = add_rows(k, k.zeros({m.block}, f32), k.constant(0, i64), sequences, 4, pipelined(2), row_of,
-                        d_out.partition({squeeze, m.block}), at.column);
+  Tile total = add_rows(k, k.zeros({m.block}, f32), k.constant(0, i64), sequences, 4, pipelined(2),
+                        row_of, d_out.partition({squeeze, m.block}), at.column);
   if (m.accumulate_positions) total = total + target.load({position, at.column});
   target.store({position, at.column}, total.to(m.d_position_type));
 }
 
 }  // namespace
 
-Step embedding_positions_step(const EmbeddingOptions& options, const EmbeddingBackwardConfig& config) {
+Step embedding_positions_step(const EmbeddingOptions& options,
+                              const EmbeddingBackwardConfig& config) {
   EmbeddingBackwardMeta meta{options};
   meta.block = config.block;
-  return record_step("embedding_add_positions", options.type, &add_positions, meta,
-                     library_launch(options.positions * ceil_div(options.cols, meta.block), config.num_warps));
+  return record_step(
+      "embedding_add_positions", options.type, &add_positions, meta,
+      library_launch(options.positions * ceil_div(options.cols, meta.block), config.num_warps));
 }
 
-Operation embedding_backward_steps(const EmbeddingOptions& options, const EmbeddingBackwardConfig& config) {
+Operation embedding_backward_steps(const EmbeddingOptions& options,
+                                   const EmbeddingBackwardConfig& config) {
   EmbeddingBackwardMeta meta{options};
   meta.block = config.block;
   meta.rows = config.rows;
@@ -274,10 +283,12 @@ Operation embedding_backward_steps(const EmbeddingOptions& options, const Embedd
   };
   // Places in the list are 32-bit. For more indices the grid is one that every device refuses.
   const Size too_many = where_at_least(rows, int64_t{INT32_MAX} + 1, rows);
-  add("embedding_reset_counts", &reset_counts, library_launch(max(vocabulary / meta.scan * parts, too_many), 8));
+  add("embedding_reset_counts", &reset_counts,
+      library_launch(max(vocabulary / meta.scan * parts, too_many), 8));
   add("embedding_count_indices", &count_indices, library_launch(ceil_div(rows, meta.scan), 8));
   add("embedding_place_rows", &place_rows, library_launch(vocabulary / meta.rows_to_place, 4));
-  add("embedding_place_positions", &place_positions, library_launch(ceil_div(rows, meta.ranked), 8));
+  add("embedding_place_positions", &place_positions,
+      library_launch(ceil_div(rows, meta.ranked), 8));
   add("embedding_add_chunks", &add_chunks,
       with_floor(where_at_least(rows, meta.chunk, chunks * blocks), config.chunk_threads));
   add(embedding_backward_kernel.name, &add_rows_of_table,

@@ -32,7 +32,8 @@ void add_in_order(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   View d_table = k.view("d_table", f32, {m.vocabulary, m.cols});
   View d_out = k.view("d_out", m.type, {dyn, m.cols});
   View indices = index_view(k, "indices", m.index_type);
-  auto table = d_table.partition({squeeze, m.block}), gradients = d_out.partition({squeeze, m.block});
+  auto table = d_table.partition({squeeze, m.block}),
+       gradients = d_out.partition({squeeze, m.block});
   Scalar first_row;
   if (m.shard) first_row = k.scalar("first_row", i64);
   Scalar column = k.program_id(0).to(i64);
@@ -61,8 +62,12 @@ void add_in_order(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   // The first row of each position overwrites instead of adding, so that it reads no old value.
   Scalar begun = m.accumulate_positions ? k.constant(0, i64) : min(n.to(i64), m.positions);
   if (!m.accumulate_positions) {
-    k.for_range(0, begun, 1, [&](Scalar i) { add(i, [&](const Tile& d) { positions.store({i, column}, d); }); });
-    k.for_range(begun, m.positions, 1, [&](Scalar p) { positions.store({p, column}, k.zeros({m.block}, f32)); });
+    k.for_range(0, begun, 1, [&](Scalar i) {
+      add(i, [&](const Tile& d) { positions.store({i, column}, d); });
+    });
+    k.for_range(begun, m.positions, 1, [&](Scalar p) {
+      positions.store({p, column}, k.zeros({m.block}, f32));
+    });
   }
   k.for_range(begun, n.to(i64), 1, [&](Scalar i) {
     Scalar p = i % m.positions;
@@ -72,18 +77,22 @@ void add_in_order(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
 
 }  // namespace
 
-Operation embedding_backward_in_order(const EmbeddingOptions& options, const EmbeddingBackwardConfig& config) {
+Operation embedding_backward_in_order(const EmbeddingOptions& options,
+                                      const EmbeddingBackwardConfig& config) {
   EmbeddingBackwardMeta meta{options};
   meta.block = config.block;
   meta.rows = config.rows;
   const int64_t blocks = ceil_div(options.cols, meta.block);
   Operation op;
   const auto add = [&](const char* name, auto build, const Size& programs) {
-    op.steps.push_back(record_step(name, options.type, build, meta, library_launch(programs, config.num_warps)));
+    op.steps.push_back(
+        record_step(name, options.type, build, meta, library_launch(programs, config.num_warps)));
   };
-  if (!options.accumulate) add("embedding_clear_table", &clear_table, ceil_div(options.vocabulary, meta.rows) * blocks);
+  if (!options.accumulate)
+    add("embedding_clear_table", &clear_table, ceil_div(options.vocabulary, meta.rows) * blocks);
   add("embedding_add_in_order", &add_in_order, blocks);
-  if (options.positions > 0 && !adds_positions(options)) op.steps.push_back(embedding_positions_step(options, config));
+  if (options.positions > 0 && !adds_positions(options))
+    op.steps.push_back(embedding_positions_step(options, config));
   return op;
 }
 

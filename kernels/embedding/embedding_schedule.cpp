@@ -8,12 +8,15 @@ namespace {
 
 constexpr int kMostRows = 8;  // per program
 
-std::string valid_forward(const Machine&, const EmbeddingOptions& o, const ElementwiseConfig& config) {
+std::string valid_forward(const Machine&, const EmbeddingOptions& o,
+                          const ElementwiseConfig& config) {
   if (config.rows > kMostRows)
-    return "rows: expected at most " + std::to_string(kMostRows) + "; use rows=" + std::to_string(kMostRows);
+    return "rows: expected at most " + std::to_string(kMostRows) +
+           "; use rows=" + std::to_string(kMostRows);
   const int64_t vectors = config.columns(o.type, o.cols) / vector_width(o.type);
   if (config.num_warps > 1 && vectors < program::kWarpThreads * config.num_warps)
-    return "each thread needs a vector, and a row has " + std::to_string(vectors) + "; use fewer warps";
+    return "each thread needs a vector, and a row has " + std::to_string(vectors) +
+           "; use fewer warps";
   return refused(o.type, o.cols, config);
 }
 
@@ -22,11 +25,14 @@ std::string valid_forward(const Machine&, const EmbeddingOptions& o, const Eleme
 // with one row per program, 17.9 us with two).
 ElementwiseConfig heuristic_forward(const Machine& machine, const EmbeddingOptions& o) {
   constexpr int64_t kVectors = 4, kLeastBytes = 3072;
-  const int64_t most = machine.is_gpu() ? 1024 * vector_width(o.type) : 4096, width = tile_width(o.cols);
+  const int64_t most = machine.is_gpu() ? 1024 * vector_width(o.type) : 4096,
+                width = tile_width(o.cols);
   ElementwiseConfig config{.vectors = width <= most ? 0 : static_cast<int>(kVectors)};
-  while (machine.is_gpu() && config.rows < kMostRows && config.rows * width * size_of(o.type) < kLeastBytes)
+  while (machine.is_gpu() && config.rows < kMostRows &&
+         config.rows * width * size_of(o.type) < kLeastBytes)
     config.rows *= 2;
-  config.num_warps = warps_for(std::min(width, most), o.type, std::max<int64_t>(kVectors / config.rows, 1), 8);
+  config.num_warps =
+      warps_for(std::min(width, most), o.type, std::max<int64_t>(kVectors / config.rows, 1), 8);
   return config;
 }
 
@@ -41,7 +47,8 @@ Operation forward(const Machine&, const EmbeddingOptions& o, const ElementwiseCo
 
 Cost forward_cost(const EmbeddingOptions& o, int64_t rows) {
   const double row = static_cast<double>(o.cols * size_of(o.type)), index = size_of(o.index_type);
-  return {(2 * row + index) * static_cast<double>(rows) + row * static_cast<double>(std::min(o.positions, rows))};
+  return {(2 * row + index) * static_cast<double>(rows) +
+          row * static_cast<double>(std::min(o.positions, rows))};
 }
 
 int64_t widest_block(const EmbeddingOptions& o) {
@@ -77,31 +84,41 @@ EmbeddingBackwardConfig heuristic_backward(const Machine& machine, const Embeddi
   return config;
 }
 
-std::string valid_backward(const Machine&, const EmbeddingOptions& o, const EmbeddingBackwardConfig& config) {
-  if (config.in_order && o.d_table_type != f32) return "in_order needs d_table_type=f32; use in_order=false";
+std::string valid_backward(const Machine&, const EmbeddingOptions& o,
+                           const EmbeddingBackwardConfig& config) {
+  if (config.in_order && o.d_table_type != f32)
+    return "in_order needs d_table_type=f32; use in_order=false";
   constexpr int64_t kMostHeld = 4;  // vectors per thread of each of the eight rows in flight
   if (config.block > widest_block(o))
     return "a block of " + std::to_string(config.block) +
-           " columns is wider than a row; use block=" + std::to_string(widest_block(o)) + " or less";
-  const int64_t threads = program::kWarpThreads * config.num_warps, vectors = config.block / vector_width(o.type);
+           " columns is wider than a row; use block=" + std::to_string(widest_block(o)) +
+           " or less";
+  const int64_t threads = program::kWarpThreads * config.num_warps,
+                vectors = config.block / vector_width(o.type);
   if (config.num_warps > 1 && vectors < threads)
-    return "each thread needs a vector, and a block has " + std::to_string(vectors) + "; use fewer warps";
+    return "each thread needs a vector, and a block has " + std::to_string(vectors) +
+           "; use fewer warps";
   if (vectors > kMostHeld * threads)
-    return "a thread would hold " + std::to_string(vectors / threads) + " vectors of each row, at most " +
-           std::to_string(kMostHeld) + " are possible; use more warps or a smaller block";
+    return "a thread would hold " + std::to_string(vectors / threads) +
+           " vectors of each row, at most " + std::to_string(kMostHeld) +
+           " are possible; use more warps or a smaller block";
   if (config.part < config.scan)
-    return "part: expected at least scan; use part=" + std::to_string(config.scan) + " or more, or a smaller scan";
+    return "part: expected at least scan; use part=" + std::to_string(config.scan) +
+           " or more, or a smaller scan";
   return "";
 }
 
-Operation backward(const Machine&, const EmbeddingOptions& o, const EmbeddingBackwardConfig& config) {
-  return config.in_order ? embedding_backward_in_order(o, config) : embedding_backward_steps(o, config);
+Operation backward(const Machine&, const EmbeddingOptions& o,
+                   const EmbeddingBackwardConfig& config) {
+  return config.in_order ? embedding_backward_in_order(o, config)
+                         : embedding_backward_steps(o, config);
 }
 
 // Counts the gradients of the output rows, of the table and of the position table.
 Cost backward_cost(const EmbeddingOptions& o, int64_t rows) {
   const double row = static_cast<double>(o.cols * size_of(o.type) + size_of(o.index_type)),
-               row_of_table = static_cast<double>(o.cols * size_of(o.d_table_type)) * (o.accumulate ? 2 : 1);
+               row_of_table =
+                   static_cast<double>(o.cols * size_of(o.d_table_type)) * (o.accumulate ? 2 : 1);
   const double row_of_positions =
       static_cast<double>(o.cols * size_of(o.d_position_type)) * (o.accumulate_positions ? 2 : 1);
   return {row * static_cast<double>(rows) + row_of_table * static_cast<double>(o.vocabulary) +
@@ -111,9 +128,11 @@ Cost backward_cost(const EmbeddingOptions& o, int64_t rows) {
 }  // namespace
 
 const EmbeddingForward embedding_forward_kernel{
-    "embedding_forward", "rows of a table by index", &valid_forward, &heuristic_forward, &forward, &forward_cost};
+    "embedding_forward", "rows of a table by index", &valid_forward, &heuristic_forward, &forward,
+    &forward_cost};
 const EmbeddingBackward embedding_backward_kernel{
-    "embedding_backward", "gradient of the table", &valid_backward, &heuristic_backward, &backward, &backward_cost};
+    "embedding_backward", "gradient of the table", &valid_backward, &heuristic_backward, &backward,
+    &backward_cost};
 
 Operation embedding_forward(const Machine& machine, const EmbeddingOptions& options) {
   return embedding_forward_kernel(machine, options);

@@ -69,7 +69,8 @@ void label_logits(KernelBuilder& k, const Meta& m) {
   const View label_logit = k.view("label_logit", f32, {dyn});
   View base;
   if (m.anchors) base = k.view("base", f32, {dyn});
-  const View x = k.view("x", m.type, {dyn, m.cols}), weight = k.view("weight", m.given, {m.classes, m.cols});
+  const View x = k.view("x", m.type, {dyn, m.cols}),
+             weight = k.view("weight", m.given, {m.classes, m.cols});
   const View labels = index_view(k, "labels", m.label_type);
   View bias;
   if (m.has_bias) bias = k.view("bias", m.bias_type, {m.classes});
@@ -79,11 +80,14 @@ void label_logits(KernelBuilder& k, const Meta& m) {
   const Scalar row = k.program_id(0), label = labels.load({row}).to(i64);
   const Scalar counted = label != ignore_index && label >= 0 && label < m.classes;
   const Scalar column = where(counted, label, k.constant(0, i64));
-  const Partition of_x = x.partition({squeeze, m.block}), of_weight = weight.partition({squeeze, m.block});
-  const auto [lanes] = k.for_range(
-      0, cdiv(x.dim(1), m.block), 1, carry(k.zeros({m.block}, f32)), [&](const Scalar& b, const Tile& lanes) {
-        return carry(fma(of_x.load({row, b}).to(f32), of_weight.load({column, b}).to(m.type).to(f32), lanes));
-      });
+  const Partition of_x = x.partition({squeeze, m.block}),
+                  of_weight = weight.partition({squeeze, m.block});
+  const auto [lanes] =
+      k.for_range(0, cdiv(x.dim(1), m.block), 1, carry(k.zeros({m.block}, f32)),
+                  [&](const Scalar& b, const Tile& lanes) {
+                    return carry(fma(of_x.load({row, b}).to(f32),
+                                     of_weight.load({column, b}).to(m.type).to(f32), lanes));
+                  });
   Scalar total = sum(lanes);
   if (m.has_bias) total = total + bias.load({column}).to(f32);
   const Scalar z = logits.z(total);
@@ -97,7 +101,8 @@ void exponentials(KernelBuilder& k, const Meta& m) {
   const MatmulMeta& p = m.lm_head;
   View e;
   std::optional<ColumnBlocks> blocks;
-  if (m.with_gradient) e = k.view("e", m.type, m.in_blocks ? Shape{dyn, dyn, dyn} : Shape{dyn, dyn});
+  if (m.with_gradient)
+    e = k.view("e", m.type, m.in_blocks ? Shape{dyn, dyn, dyn} : Shape{dyn, dyn});
   if (m.with_gradient && m.in_blocks) blocks.emplace(k);
   const TileStatistics numbers(k, m);
   const View x = k.view("x", m.type, {dyn, dyn}), weight = k.view("weight", m.type, {dyn, dyn});
@@ -118,7 +123,9 @@ void exponentials(KernelBuilder& k, const Meta& m) {
   const MatmulTiles tiles(k, p, x, weight, counted.rows(), columns);
   // Epilogue of `tile`, whose exponentials are stored at row tile `place`.
   const auto finish = [&](const MatmulTiles::Place& tile, const Scalar& place, Tile acc) {
-    const auto along_rows = [&](const View& view) { return view.partition({p.tile_m}).load({tile.row}); };
+    const auto along_rows = [&](const View& view) {
+      return view.partition({p.tile_m}).load({tile.row});
+    };
     const auto along_columns = [&](const View& view) {
       return view.partition({p.tile_n}).load({tile.column}).to(f32).expand_dims(0);
     };
@@ -149,11 +156,14 @@ void exponentials(KernelBuilder& k, const Meta& m) {
       const Tile stored = gradient.to(m.type);
       if (m.in_blocks)
         e.partition({squeeze, p.tile_m, p.tile_n})
-            .store(blocks->at(place, tile.column, p.tile_n), stored, {.tensor_copies = p.tensor_stores});
+            .store(blocks->at(place, tile.column, p.tile_n), stored,
+                   {.tensor_copies = p.tensor_stores});
       else
-        e.partition({p.tile_m, p.tile_n}).store({place, tile.column}, stored, {.tensor_copies = p.tensor_stores});
+        e.partition({p.tile_m, p.tile_n})
+            .store({place, tile.column}, stored, {.tensor_copies = p.tensor_stores});
     }
-    const Tile is_label = column == (along_rows(labels).to(i64) - first_column).to(i32).expand_dims(1),
+    const Tile is_label =
+                   column == (along_rows(labels).to(i64) - first_column).to(i32).expand_dims(1),
                others = where(is_label, 0.0f, made);
     store(numbers.sums, sum(others, 1));
     // Recomputes the exponents: keeping them together with their powers would spill.
@@ -172,8 +182,9 @@ void exponentials(KernelBuilder& k, const Meta& m) {
   }
   // Usually no row needs it, and a few programs find this out at once.
   const Partition flags = again.partition({kFlags});
-  const auto [any] = k.for_range(0, cdiv(again.dim(0), kFlags), 1, carry(k.zeros({kFlags}, i32)),
-                                 [&](const Scalar& b, const Tile& any) { return carry(max(any, flags.load({b}))); });
+  const auto [any] = k.for_range(
+      0, cdiv(again.dim(0), kFlags), 1, carry(k.zeros({kFlags}, i32)),
+      [&](const Scalar& b, const Tile& any) { return carry(max(any, flags.load({b}))); });
   const auto recompute = [&](const MatmulTiles::Place& at) {
     k.if_(reduce_max(again.partition({p.tile_m}).load({tile_of(at).row})) > 0, [&] { make(at); });
   };
@@ -185,11 +196,13 @@ void overflows(KernelBuilder& k, const Meta& m) {
              tops = k.view("tops", f32, {dyn, dyn}), places = k.view("places", i32, {dyn});
   const Scalar row = k.program_id(0);
   const Partition tiles = tops.partition({squeeze, m.block});
-  const auto [lanes] = k.for_range(0, RowOfTile(places, row, m.lm_head.tile_m).blocks(k, tops, m.block), 1,
-                                   carry(k.full({m.block}, -INFINITY, f32)), [&](const Scalar& b, const Tile& lanes) {
-                                     return carry(max(lanes, tiles.load({row, b}, {.pad = -INFINITY})));
-                                   });
-  const Scalar top = reduce_max(lanes), old = base.load({row}), u = fma(top, std::numbers::log2e, -old);
+  const auto [lanes] = k.for_range(
+      0, RowOfTile(places, row, m.lm_head.tile_m).blocks(k, tops, m.block), 1,
+      carry(k.full({m.block}, -INFINITY, f32)), [&](const Scalar& b, const Tile& lanes) {
+        return carry(max(lanes, tiles.load({row, b}, {.pad = -INFINITY})));
+      });
+  const Scalar top = reduce_max(lanes), old = base.load({row}),
+               u = fma(top, std::numbers::log2e, -old);
   // Powers can all be too small only in a row whose label's logit is -inf, which has base 0.
   const Scalar missed = u > kMostExponent || (old == 0.0f && u < -kMostExponent && top > -INFINITY);
   base.store({row}, where(missed, top * std::numbers::log2e, old));
@@ -197,20 +210,26 @@ void overflows(KernelBuilder& k, const Meta& m) {
 }
 
 // Combines `blocks` blocks of a row's tile statistics. The caller sets the base.
-CrossEntropyRowSums row_sums(KernelBuilder& k, const Meta& m, const TileStatistics& numbers, const Scalar& row,
-                             const Scalar& blocks) {
+CrossEntropyRowSums row_sums(KernelBuilder& k, const Meta& m, const TileStatistics& numbers,
+                             const Scalar& row, const Scalar& blocks) {
   const Tile zeros = k.zeros({m.block}, f32);
   // Carried values that no option asks for stay constant, so that the compiler removes them.
   const auto [others, deviations, moments, tops, bests] = k.for_range(
-      0, blocks, 1, carry(zeros, zeros, zeros, k.full({m.block}, -INFINITY, f32), k.full({m.block}, INT32_MAX, i32)),
+      0, blocks, 1,
+      carry(zeros, zeros, zeros, k.full({m.block}, -INFINITY, f32),
+            k.full({m.block}, INT32_MAX, i32)),
       [&](const Scalar& b, Tile others, Tile deviations, Tile moments, Tile tops, Tile bests) {
-        const auto more = [&](const View& view) { return view.partition({squeeze, m.block}).load({row, b}); };
+        const auto more = [&](const View& view) {
+          return view.partition({squeeze, m.block}).load({row, b});
+        };
         others = others + more(numbers.sums);
         if (m.smoothing) deviations = deviations + more(numbers.deviations);
         if (m.entropies()) moments = moments + more(numbers.moments);
         if (m.bests()) {
-          const Tile top = numbers.tops.partition({squeeze, m.block}).load({row, b}, {.pad = -INFINITY}),
-                     best = more(numbers.bests), better = top > tops || (top == tops && best < bests);
+          const Tile top = numbers.tops.partition({squeeze, m.block})
+                               .load({row, b}, {.pad = -INFINITY}),
+                     best = more(numbers.bests),
+                     better = top > tops || (top == tops && best < bests);
           tops = where(better, top, tops);
           bests = where(better, best, bests);
         }
@@ -248,7 +267,9 @@ class StoredRows {
   void clear(const Scalar& row) const {
     const Tile zeros = k_.zeros({m_.block}, m_.type);
     const Partition first = first_.partition({squeeze, m_.block});
-    k_.for_range(0, cdiv(first_.dim(1), m_.block), 1, [&](const Scalar& b) { first.store({row, b}, zeros); });
+    k_.for_range(0, cdiv(first_.dim(1), m_.block), 1, [&](const Scalar& b) {
+      first.store({row, b}, zeros);
+    });
     if (!blocks_) return;
     const Partition others = others_.partition({squeeze, squeeze, m_.block});
     k_.for_range(0, others_.dim(0), 1, [&](const Scalar& other) {
@@ -278,10 +299,12 @@ void rows(KernelBuilder& k, const Meta& m) {
   if (m.with_gradient) stored.emplace(k, m, args.d_logits);
 
   const Scalar row = k.program_id(0), label = args.labels.load({row}).to(i64);
-  const Scalar ignored = label == args.ignore_index, counted = !ignored && label >= 0 && label < m.classes;
+  const Scalar ignored = label == args.ignore_index,
+               counted = !ignored && label >= 0 && label < m.classes;
   const RowOfTile of_tile(places, row, m.lm_head.tile_m);
   const Scalar place = of_tile.place;
-  const CrossEntropyRowSums found = row_sums(k, m, numbers, row, of_tile.blocks(k, numbers.sums, m.block));
+  const CrossEntropyRowSums found =
+      row_sums(k, m, numbers, row, of_tile.blocks(k, numbers.sums, m.block));
   const Scalar others = found.others;
 
   const auto store_gradient = [&](const Scalar& f, const Scalar& of_all) {
@@ -300,7 +323,8 @@ void rows(KernelBuilder& k, const Meta& m) {
     sums.others = others * scale;
     if (m.entropies()) sums.moment = fma(others, shift, found.moment) * scale;
     const Scalar z = label_logit.load({row});
-    const CrossEntropyResults results(k, m, args, {row, label, k.constant(m.classes, i32), z, z, rate}, sums);
+    const CrossEntropyResults results(k, m, args,
+                                      {row, label, k.constant(m.classes, i32), z, z, rate}, sums);
     results.store();
     if (!m.with_gradient) return;
     const CrossEntropyResults::Coefficients c = results.coefficients();
@@ -309,9 +333,10 @@ void rows(KernelBuilder& k, const Meta& m) {
     // smoothing term that all classes share, so it is left out here.
     Scalar label_gradient = c.label;
     if (m.smoothing)
-      label_gradient = label_gradient + (m.has_weight ? args.weight.load({label}).to(f32) * c.smooth : c.smooth);
-    const Scalar least = abs(label_gradient) * 0x1p-110f, of_sums = where(abs(c.power) < least, least, c.power),
-                 power = of_sums * scale;
+      label_gradient =
+          label_gradient + (m.has_weight ? args.weight.load({label}).to(f32) * c.smooth : c.smooth);
+    const Scalar least = abs(label_gradient) * 0x1p-110f,
+                 of_sums = where(abs(c.power) < least, least, c.power), power = of_sums * scale;
     Scalar label_power = where(power == 0.0f, 0.0f, label_gradient / power);
     if (m.softcap) {
       const Scalar t = (m.tempered ? z * args.temperature : z) / args.softcap;
@@ -329,7 +354,8 @@ void rows(KernelBuilder& k, const Meta& m) {
     // A factor of 0 does not make NaN or infinity 0, so such elements are cleared. `others` does
     // not include the column that ignore_index may name.
     k.if_(ignored && of_tile.tile.counts, [&] {
-      k.if_(label >= 0 && label < m.classes, [&] { stored->store(place, label, k.constant(0, m.type)); });
+      k.if_(label >= 0 && label < m.classes,
+            [&] { stored->store(place, label, k.constant(0, m.type)); });
       k.if_(!(others < INFINITY), [&] { stored->clear(place); });
     });
   };
@@ -338,14 +364,16 @@ void rows(KernelBuilder& k, const Meta& m) {
 
 // A factor of 0 gives 0 even if x is not finite.
 void scaled_x(KernelBuilder& k, const Meta& m) {
-  const View scaled = k.view("scaled", m.type, {dyn, m.cols}), x = k.view("x", m.type, {dyn, m.cols});
+  const View scaled = k.view("scaled", m.type, {dyn, m.cols}),
+             x = k.view("x", m.type, {dyn, m.cols});
   const View factor = k.view("factor", f32, {dyn}), places = k.view("places", i32, {dyn});
   const Scalar row = k.program_id(0);
   const RowOfTile of_tile(places, row, m.lm_head.tile_m);
   const Scalar f = factor.load({of_tile.place});
   const Partition from = x.partition({squeeze, m.block}), to = scaled.partition({squeeze, m.block});
   k.for_range(0, of_tile.blocks(k, x, m.block), 1, [&](const Scalar& b) {
-    to.store({of_tile.place, b}, where(f == 0.0f, 0.0f, from.load({row, b}).to(f32) * f).to(m.type));
+    to.store({of_tile.place, b},
+             where(f == 0.0f, 0.0f, from.load({row, b}).to(f32) * f).to(m.type));
   });
 }
 
@@ -357,8 +385,12 @@ bool has_exponentials(const CrossEntropyOptions& o) {
 }
 
 LinearMatmul linear_matmul(const Machine& machine, const LinearCrossEntropyOptions& o) {
-  const MatmulOptions lm_head{
-      .factors = Factors::nt, .cols = o.classes, .width = o.cols, .type = o.type, .c_type = o.type, .any_size = true};
+  const MatmulOptions lm_head{.factors = Factors::nt,
+                              .cols = o.classes,
+                              .width = o.cols,
+                              .type = o.type,
+                              .c_type = o.type,
+                              .any_size = true};
   LinearMatmul made{.config = one_cta_product(machine, lm_head)};
   made.config.splits = 1;
   made.meta = matmul_meta(lm_head, made.config);
@@ -388,7 +420,8 @@ Step linear_label_logits(const Machine& machine, const LinearCrossEntropyOptions
   return row_step("linear_label_logits", &label_logits, meta);
 }
 
-LinearCrossEntropy linear_cross_entropy(const Machine& machine, const LinearCrossEntropyOptions& o) {
+LinearCrossEntropy linear_cross_entropy(const Machine& machine,
+                                        const LinearCrossEntropyOptions& o) {
   const LinearMatmul lm_head = linear_matmul(machine, o);
   LinearCrossEntropy made{.config = lm_head.config};
   Meta meta = row_meta(machine, o);
@@ -397,8 +430,9 @@ LinearCrossEntropy linear_cross_entropy(const Machine& machine, const LinearCros
   const Size each = Size::rows();
   made.row_tiles = row_tiles(o.label_type, made.config.tile_m);
   const Size few = min(each, Size(machine.sms));
-  made.exponentials = record_step("linear_exponentials", o.type, &exponentials, meta,
-                                  library_launch(made.config.persistent ? few : each, made.config.num_warps));
+  made.exponentials =
+      record_step("linear_exponentials", o.type, &exponentials, meta,
+                  library_launch(made.config.persistent ? few : each, made.config.num_warps));
   Meta again = meta;
   again.recomputes = true;
   // Few rows are computed again.

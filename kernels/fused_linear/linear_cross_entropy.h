@@ -81,8 +81,10 @@ struct LinearMatmul {
 LinearMatmul linear_matmul(const Machine& machine, const LinearCrossEntropyOptions& options);
 
 // Returns the step that computes each row's label logit. `anchors`: it also writes `base`.
-Step linear_label_logits(const Machine& machine, const LinearCrossEntropyOptions& options, bool anchors);
+Step linear_label_logits(const Machine& machine, const LinearCrossEntropyOptions& options,
+                         bool anchors);
 
-LinearCrossEntropy linear_cross_entropy(const Machine& machine, const LinearCrossEntropyOptions& options);
+LinearCrossEntropy linear_cross_entropy(const Machine& machine,
+                                        const LinearCrossEntropyOptions& options);
 
 }  // namespace ligerdsl::kernels

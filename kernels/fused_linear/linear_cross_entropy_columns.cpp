@@ -31,7 +31,8 @@ struct Arguments {
     if (m.with_d_loss) d_loss = k.view("d_loss", m.d_loss_type, {dyn});
     if (m.with_d_entropy) entropy = k.view("entropy", f32, {dyn});
     if (m.with_d_entropy) d_entropy = k.view("d_entropy", f32, {dyn});
-    if (m.reduction == Reduction::mean || (m.has_weight && m.smoothing)) counts = k.view("counts", f32, {4});
+    if (m.reduction == Reduction::mean || (m.has_weight && m.smoothing))
+      counts = k.view("counts", f32, {4});
     if (m.smoothing) label_smoothing = k.scalar("label_smoothing", f32);
     if (m.lse_square) lse_square_scale = k.scalar("lse_square_scale", f32);
   }
@@ -44,9 +45,11 @@ struct Rows {
   Tile power, smooth, target;
 };
 
-Rows rows_of(KernelBuilder& k, const Meta& m, const Arguments& args, const MatmulTiles::Place& tile, const Tile& label,
-             const Scalar& ignore_index) {
-  const auto along = [&](const View& view) { return view.partition({m.lm_head.tile_m}).load({tile.row}).to(f32); };
+Rows rows_of(KernelBuilder& k, const Meta& m, const Arguments& args, const MatmulTiles::Place& tile,
+             const Tile& label, const Scalar& ignore_index) {
+  const auto along = [&](const View& view) {
+    return view.partition({m.lm_head.tile_m}).load({tile.row}).to(f32);
+  };
   const auto all = [&](const auto& value) { return k.full({m.lm_head.tile_m}, value, f32); };
   Rows rows{.label = label, .ignored = label == ignore_index, .lse = along(args.lse)};
   const Tile is_class = label >= 0 && label < m.classes;
@@ -55,7 +58,8 @@ Rows rows_of(KernelBuilder& k, const Meta& m, const Arguments& args, const Matmu
   Tile loss_scale = mean ? all(args.counts.load({1})) : all(1.0f),
        zeta_scale = mean ? all(args.counts.load({0})) : all(1.0f);
   if (m.with_d_loss) {
-    const Tile d_loss = m.reduction == Reduction::none ? along(args.d_loss) : all(args.d_loss.load({0}).to(f32));
+    const Tile d_loss =
+        m.reduction == Reduction::none ? along(args.d_loss) : all(args.d_loss.load({0}).to(f32));
     loss_scale = loss_scale * d_loss;
     zeta_scale = zeta_scale * d_loss;
   }
@@ -65,12 +69,15 @@ Rows rows_of(KernelBuilder& k, const Meta& m, const Arguments& args, const Matmu
     zeta_scale = zeta_scale * p;
   }
   rows.target = m.smoothing ? loss_scale * (1.0f - args.label_smoothing) : loss_scale;
-  if (m.has_weight) rows.target = rows.target * load(args.class_weight.ptr() + label, rows.counted, 0.0f).to(f32);
+  if (m.has_weight)
+    rows.target = rows.target * load(args.class_weight.ptr() + label, rows.counted, 0.0f).to(f32);
   rows.power = rows.target;
-  if (m.lse_square) rows.power = rows.power + rows.lse * zeta_scale * (2.0f * args.lse_square_scale);
+  if (m.lse_square)
+    rows.power = rows.power + rows.lse * zeta_scale * (2.0f * args.lse_square_scale);
   if (m.smoothing) {
     rows.smooth = loss_scale * (args.label_smoothing / static_cast<float>(m.classes));
-    rows.power = rows.power + (m.has_weight ? rows.smooth * args.counts.load({2}) : loss_scale * args.label_smoothing);
+    rows.power = rows.power + (m.has_weight ? rows.smooth * args.counts.load({2})
+                                            : loss_scale * args.label_smoothing);
   }
   return rows;
 }
@@ -80,7 +87,8 @@ void report(KernelBuilder& k, const Rows& rows, const MatmulTiles::Place& tile, 
             const Scalar& first_row) {
   const int64_t count = rows.label.shape()[0];
   const Tile row = k.arange(count).to(i64) + (tile.row.to(i64) * count + first_row);
-  const Scalar word = reduce_max(where(rows.counted || rows.ignored, k.constant(0, i64), kErrorBase - row));
+  const Scalar word =
+      reduce_max(where(rows.counted || rows.ignored, k.constant(0, i64), kErrorBase - row));
   atomic_max(error.ptr(), word, word > 0);
 }
 
@@ -95,7 +103,8 @@ void gradient(KernelBuilder& k, const Meta& m) {
   if (m.has_weight && m.smoothing) column_weight = k.view("column_weight", m.weight_type, {dyn});
   if (m.reports) error = k.view("error", i64, {1});
   if (m.reports) first_row = k.scalar("first_row", i64);
-  const Scalar ignore_index = k.scalar("ignore_index", i64), first_column = k.scalar("first_column", i64);
+  const Scalar ignore_index = k.scalar("ignore_index", i64),
+               first_column = k.scalar("first_column", i64);
   const Arguments args(k, m);
   const LinearLogits logits(k, m);
 
@@ -108,35 +117,44 @@ void gradient(KernelBuilder& k, const Meta& m) {
   Tile z = tiles.accumulate(tile, k.constant(0, i64), tiles.k_steps());
   if (m.has_bias) z = z + along_columns(bias);
   z = logits.z(z);
-  const Rows rows = rows_of(k, m, args, tile, labels.partition({p.tile_m}).load({tile.row}).to(i64), ignore_index);
-  if (m.reports) k.if_(tile.column.to(i64) + first_column == 0, [&] { report(k, rows, tile, error, first_row); });
+  const Rows rows = rows_of(k, m, args, tile, labels.partition({p.tile_m}).load({tile.row}).to(i64),
+                            ignore_index);
+  if (m.reports)
+    k.if_(tile.column.to(i64) + first_column == 0,
+          [&] { report(k, rows, tile, error, first_row); });
 
   const Tile log_p = z - column_of_rows(rows.lse);
   Tile made = fast_exp2(log_p * std::numbers::log2e);
   if (m.with_d_entropy) {
     // Below the logarithm of any f32 probability, so that 0 * log 0 is 0.
     constexpr double kLeastLogarithm = -104;
-    const auto along = [&](const View& view) { return view.partition({p.tile_m}).load({tile.row}); };
+    const auto along = [&](const View& view) {
+      return view.partition({p.tile_m}).load({tile.row});
+    };
     const Tile h = along(args.d_entropy), rest = rows.power - h * along(args.entropy);
     made = made * fma(max(log_p, kLeastLogarithm), -column_of_rows(h), column_of_rows(rest));
   } else {
     made = made * column_of_rows(rows.power);
   }
   if (m.smoothing)
-    made = made -
-           (m.has_weight ? along_columns(column_weight) * column_of_rows(rows.smooth) : column_of_rows(rows.smooth));
+    made = made - (m.has_weight ? along_columns(column_weight) * column_of_rows(rows.smooth)
+                                : column_of_rows(rows.smooth));
   const Tile column = (k.arange(p.tile_n) + tile.column.to(i32) * p.tile_n).expand_dims(0);
-  made = where(column == column_of_rows((rows.label - first_column).to(i32)), made - column_of_rows(rows.target), made);
+  made = where(column == column_of_rows((rows.label - first_column).to(i32)),
+               made - column_of_rows(rows.target), made);
   if (m.softcap) made = made * logits.slope(z);
   if (m.tempered) made = made * logits.rate();
-  const Tile fill = where(rows.ignored, 0.0f, k.full({p.tile_m}, std::numeric_limits<float>::quiet_NaN(), f32));
+  const Tile fill =
+      where(rows.ignored, 0.0f, k.full({p.tile_m}, std::numeric_limits<float>::quiet_NaN(), f32));
   d.partition({p.tile_m, p.tile_n})
-      .store({tile.row, tile.column}, where(column_of_rows(rows.counted), made, column_of_rows(fill)).to(m.type));
+      .store({tile.row, tile.column},
+             where(column_of_rows(rows.counted), made, column_of_rows(fill)).to(m.type));
 }
 
 }  // namespace
 
-LinearCrossEntropyColumns linear_cross_entropy_columns(const Machine& machine, const LinearCrossEntropyOptions& o,
+LinearCrossEntropyColumns linear_cross_entropy_columns(const Machine& machine,
+                                                       const LinearCrossEntropyOptions& o,
                                                        bool reports) {
   const LinearMatmul lm_head = linear_matmul(machine, o);
   LinearCrossEntropyColumns made{.config = lm_head.config};

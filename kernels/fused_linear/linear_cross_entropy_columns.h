@@ -25,7 +25,8 @@ struct LinearCrossEntropyColumns {
   MatmulConfig config;  // schedule of the tiles
 };
 // `reports`: report labels that are not a class.
-LinearCrossEntropyColumns linear_cross_entropy_columns(const Machine& machine, const LinearCrossEntropyOptions& options,
+LinearCrossEntropyColumns linear_cross_entropy_columns(const Machine& machine,
+                                                       const LinearCrossEntropyOptions& options,
                                                        bool reports);
 
 }  // namespace ligerdsl::kernels

@@ -13,8 +13,8 @@ namespace {
 
 // Multiplies losses of rows by the probability of their label. Gradients take the probability as a
 // constant.
-void scale_by_tokens(const CrossEntropyCase& which, const Values& logits, const std::vector<int64_t>& labels,
-                     CrossEntropyResult* result) {
+void scale_by_tokens(const CrossEntropyCase& which, const Values& logits,
+                     const std::vector<int64_t>& labels, CrossEntropyResult* result) {
   CrossEntropyCase each = which;
   each.reduction = Reduce::none;
   const auto rows = cross_entropy_reference(logits, labels, each);
@@ -30,7 +30,8 @@ void scale_by_tokens(const CrossEntropyCase& which, const Values& logits, const 
   for (size_t i = 0; i < labels.size(); ++i) {
     double p = 0;
     if (labels[i] != which.ignore_index && labels[i] >= 0 && labels[i] < which.classes) {
-      const double x = logits[i * static_cast<size_t>(which.classes) + static_cast<size_t>(labels[i])];
+      const double x =
+          logits[i * static_cast<size_t>(which.classes) + static_cast<size_t>(labels[i])];
       const double z = which.softcap > 0 ? which.softcap * std::tanh(x / which.softcap) : x;
       p = std::exp(z / (which.temperature > 0 ? which.temperature : 1) - rows.lse[i]);
     } else if (labels[i] != which.ignore_index) {
@@ -49,7 +50,8 @@ void scale_by_tokens(const CrossEntropyCase& which, const Values& logits, const 
 
 // Returns the expected outputs of the forward or the backward. The backward passes the forward's
 // lse and entropy; the forward passes empty values.
-Expected fused_linear_cross_entropy(const ReferenceCall& call, const Values& lse, const Values& entropy) {
+Expected fused_linear_cross_entropy(const ReferenceCall& call, const Values& lse,
+                                    const Values& entropy) {
   const int64_t n = call.size("N"), v = call.size("V");
   Values logits = logits_of(call["x"], call["weight"], n, v, call.size("H"));
   for (int64_t i = 0; call.has("bias") && i < n * v; ++i) logits[i] += call["bias"][i % v];

@@ -16,7 +16,8 @@ Values logits_of(const Values& x, const Values& w, int64_t n, int64_t v, int64_t
   return logits;
 }
 
-FactorGradients factor_gradients(const ReferenceCall& call, const Values& d, const Values& x, const Values& weight) {
+FactorGradients factor_gradients(const ReferenceCall& call, const Values& d, const Values& x,
+                                 const Values& weight) {
   const int64_t n = call.size("N"), v = call.size("V"), h = call.size("H");
   FactorGradients out{Values(n * h, 0.0), Values(v * h, 0.0)};
   for (int64_t i = 0; i < n; ++i)
@@ -32,7 +33,8 @@ void add_gradients(const ReferenceCall& call, const Values& d, Expected* expecte
   FactorGradients g = factor_gradients(call, d, call["x"], call["weight"]);
   const DType type = call.type("x");  // on a GPU the logits and their gradient have it too
   (*expected)["d_x"] = {std::move(g.d_x), true, type};
-  if (call.has("d_weight")) (*expected)["d_weight"] = call.over_rows("d_weight", std::move(g.d_weight), type);
+  if (call.has("d_weight"))
+    (*expected)["d_weight"] = call.over_rows("d_weight", std::move(g.d_weight), type);
 }
 
 }  // namespace ligerdsl::reference

@@ -15,7 +15,8 @@ struct FactorGradients {
 };
 
 // Returns d w and d^T x: the gradients of x and w, from the gradient d [n, v] of x w^T.
-FactorGradients factor_gradients(const ReferenceCall& call, const Values& d, const Values& x, const Values& weight);
+FactorGradients factor_gradients(const ReferenceCall& call, const Values& d, const Values& x,
+                                 const Values& weight);
 
 // Adds the gradients of the call's x and weight to its expected outputs.
 void add_gradients(const ReferenceCall& call, const Values& d, Expected* expected);

@@ -31,7 +31,8 @@ struct Arguments {
     if (m.with_loss) row_loss = k.view("row_loss", f32, {dyn});
     logits = k.view("logits", m.logits_type(), {dyn, m.classes});
     target_logits = k.view("target_logits", m.logits_type(), {dyn, m.classes});
-    if (m.with_gradient) d_logits = m.in_place() ? logits : k.view("d_logits", m.type, {dyn, m.classes});
+    if (m.with_gradient)
+      d_logits = m.in_place() ? logits : k.view("d_logits", m.type, {dyn, m.classes});
     if (m.has_labels) labels = index_view(k, "labels", m.label_type);
     if (m.with_d_loss) d_loss = k.view("d_loss", m.d_loss_type, {1});
     if (needs_counts(m)) counts = k.view("counts", f32, {4});
@@ -50,7 +51,10 @@ DivergenceOptions terms_of(const LogitDivergenceOptions& o) {
 class Logits {
  public:
   Logits(const LogitDivergenceMeta& m, const View& view, const Scalar& row)
-      : m_(m), row_(row), tiles_(view.partition({squeeze, m.block})), kept_(tiles_.resident({row}, options())) {}
+      : m_(m),
+        row_(row),
+        tiles_(view.partition({squeeze, m.block})),
+        kept_(tiles_.resident({row}, options())) {}
 
   Scalar blocks() const { return kept_.blocks(); }
   Tile load(const Scalar& b) const { return as_lanes(tiles_.load({row_, b}, options())); }
@@ -69,7 +73,8 @@ class Logits {
 // Gradient of a row of logits, in the same blocks.
 class Gradient {
  public:
-  Gradient(const LogitDivergenceMeta& m, const Arguments& args, const Scalar& row) : m_(m), row_(row) {
+  Gradient(const LogitDivergenceMeta& m, const Arguments& args, const Scalar& row)
+      : m_(m), row_(row) {
     if (m.with_gradient) tiles_ = args.d_logits.partition({squeeze, m.block});
   }
   void store(const Scalar& b, const Tile& d) const {
@@ -84,8 +89,9 @@ class Gradient {
 
 class CountedRow {
  public:
-  CountedRow(KernelBuilder& k, const LogitDivergenceMeta& m, const Arguments& args, const Logits& student,
-             const Logits& teacher, const Gradient& result, const Scalar& row)
+  CountedRow(KernelBuilder& k, const LogitDivergenceMeta& m, const Arguments& args,
+             const Logits& student, const Logits& teacher, const Gradient& result,
+             const Scalar& row)
       : k_(k),
         m_(m),
         args_(args),
@@ -108,21 +114,23 @@ class CountedRow {
     const Shape lanes = m_.lanes.carried();
     const Tile zeros = k_.zeros(lanes, f32), lowest = k_.full(lanes, -INFINITY, f32);
     auto [sm, ss, tm, ts] =
-        k_.for_range(0, n, 1, carry(lowest, zeros, lowest, zeros), [&](Scalar i, Tile sm, Tile ss, Tile tm, Tile ts) {
-          const Scalar b = twice ? i : n - 1 - i;
-          const Tile z = twice ? student_.load_kept(b) : student_.load(b);
-          const Tile t = twice ? teacher_.load_kept(b) : teacher_.load(b);
-          const OnlineOptions options{.scale_log2 = scale_ * std::numbers::log2e};
-          const OnlineSums s = accumulate({sm, ss}, m_.lanes, z, options);
-          const OnlineSums u = accumulate({tm, ts}, m_.lanes, t, options);
-          return carry(s.m, s.s, u.m, u.s);
-        });
+        k_.for_range(0, n, 1, carry(lowest, zeros, lowest, zeros),
+                     [&](Scalar i, Tile sm, Tile ss, Tile tm, Tile ts) {
+                       const Scalar b = twice ? i : n - 1 - i;
+                       const Tile z = twice ? student_.load_kept(b) : student_.load(b);
+                       const Tile t = twice ? teacher_.load_kept(b) : teacher_.load(b);
+                       const OnlineOptions options{.scale_log2 = scale_ * std::numbers::log2e};
+                       const OnlineSums s = accumulate({sm, ss}, m_.lanes, z, options);
+                       const OnlineSums u = accumulate({tm, ts}, m_.lanes, t, options);
+                       return carry(s.m, s.s, u.m, u.s);
+                     });
     lse_ = log_sum_exp(combine(OnlineSums{sm, ss}));
     target_lse_ = log_sum_exp(combine(OnlineSums{tm, ts}));
 
     if (!early) {
-      auto [losses, slopes, powers] =
-          k_.for_range(0, n, 1, carry(zeros, zeros, zeros), [&](Scalar i, Tile losses, Tile slopes, Tile powers) {
+      auto [losses, slopes, powers] = k_.for_range(
+          0, n, 1, carry(zeros, zeros, zeros),
+          [&](Scalar i, Tile losses, Tile slopes, Tile powers) {
             const DivergenceTerm term = term_of(twice ? n - 1 - i : i);
             return carry(losses + m_.lanes.sum(term.loss), slopes + m_.lanes.sum(term.gradient),
                          m_.with_gradient ? powers + m_.lanes.sum(term.q) : powers);
@@ -144,7 +152,8 @@ class CountedRow {
   // Sets the scales of a row's loss and of its gradient.
   void set_share() {
     share_ = k_.constant(1.0f, f32);
-    if (m_.reduction != Reduction::sum) share_ = m_.has_labels ? args_.counts.load({0}) : 1.0f / args_.rows.to(f32);
+    if (m_.reduction != Reduction::sum)
+      share_ = m_.has_labels ? args_.counts.load({0}) : 1.0f / args_.rows.to(f32);
     if (m_.reduction == Reduction::mean) share_ = share_ * (1.0 / static_cast<double>(m_.classes));
     factor_ = share_ * scale_;
     if (m_.with_d_loss) factor_ = factor_ * args_.d_loss.load({0}).to(f32);
@@ -171,7 +180,9 @@ class CountedRow {
     x_ = logarithm(z, lse_);
     return terms_(x_, logarithm(t, target_lse_));
   }
-  DivergenceTerm term_of(const Scalar& b) { return term_of(student_.load_kept(b), teacher_.load_kept(b)); }
+  DivergenceTerm term_of(const Scalar& b) {
+    return term_of(student_.load_kept(b), teacher_.load_kept(b));
+  }
 
   Tile gradient(const DivergenceTerm& term) const {
     if (m_.kind == Divergence::forward_kl) return (terms_.power(x_) + term.gradient) * factor_;
@@ -216,7 +227,8 @@ void logit_divergence(KernelBuilder& k, const LogitDivergenceMeta& m) {
       [&] {
         if (m.with_loss) args.row_loss.store({row}, 0.0f);
         if (!m.with_gradient) return;
-        k.for_range(0, student.blocks(), 1, [&](Scalar b) { result.store(b, k.zeros({m.block}, f32)); });
+        k.for_range(0, student.blocks(), 1,
+                    [&](Scalar b) { result.store(b, k.zeros({m.block}, f32)); });
       });
 }
 

@@ -25,13 +25,14 @@ double norm_of(const Values& values) {
 LIGERDSL_REFERENCE(fused_linear_jsd) {
   const int64_t n = call.size("N"), v = call.size("V");
   const double temperature = call.number("temperature");
-  const auto r =
-      logit_divergence_reference(logits_of(call["x"], call["weight"], n, v, call.size("H")),
-                                 logits_of(call["target_x"], call["target_weight"], n, v, call.size("T")),
-                                 divergence_case(call, DivergenceKind::jsd), temperature == 0 ? 1 : temperature);
+  const auto r = logit_divergence_reference(
+      logits_of(call["x"], call["weight"], n, v, call.size("H")),
+      logits_of(call["target_x"], call["target_weight"], n, v, call.size("T")),
+      divergence_case(call, DivergenceKind::jsd), temperature == 0 ? 1 : temperature);
   Expected expected = {{"loss", {Values{r.loss}, false, call.type("x")}}};
   add_gradients(call, r.d_logits, &expected);
-  const FactorGradients terms = factor_gradients(call, r.d_logits_terms, absolute(call["x"]), absolute(call["weight"]));
+  const FactorGradients terms =
+      factor_gradients(call, r.d_logits_terms, absolute(call["x"]), absolute(call["weight"]));
   expected["d_x"].norm = norm_of(terms.d_x);
   if (call.has("d_weight")) expected["d_weight"].norm = norm_of(terms.d_weight);
   return expected;

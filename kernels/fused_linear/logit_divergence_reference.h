@@ -25,18 +25,23 @@ inline Values log_softmax(const Values& logits, int64_t n, int64_t cols, double 
     const double top = *std::max_element(row, row + cols);
     double sum = 0;
     for (int64_t j = 0; j < cols; ++j) sum += std::exp((row[j] - top) / temperature);
-    for (int64_t j = 0; j < cols; ++j) out[i * cols + j] = (row[j] - top) / temperature - std::log(sum);
+    for (int64_t j = 0; j < cols; ++j)
+      out[i * cols + j] = (row[j] - top) / temperature - std::log(sum);
   }
   return out;
 }
 
 // Returns the divergence `c` of the logarithms of both softmaxes.
-inline LogitDivergenceResult logit_divergence_reference(const Values& logits, const Values& target_logits,
-                                                        const DivergenceCase& c, double temperature) {
+inline LogitDivergenceResult logit_divergence_reference(const Values& logits,
+                                                        const Values& target_logits,
+                                                        const DivergenceCase& c,
+                                                        double temperature) {
   const Values x = log_softmax(logits, c.n, c.cols, temperature);
-  const DivergenceResult by_x = divergence_reference(x, log_softmax(target_logits, c.n, c.cols, temperature), c);
-  LogitDivergenceResult out{
-      .loss = by_x.loss[0], .d_logits = Values(logits.size()), .d_logits_terms = Values(logits.size())};
+  const DivergenceResult by_x =
+      divergence_reference(x, log_softmax(target_logits, c.n, c.cols, temperature), c);
+  LogitDivergenceResult out{.loss = by_x.loss[0],
+                            .d_logits = Values(logits.size()),
+                            .d_logits_terms = Values(logits.size())};
   for (int64_t i = 0; i < c.n; ++i) {
     double sum = 0;
     for (int64_t j = 0; j < c.cols; ++j) sum += by_x.d_input[i * c.cols + j];

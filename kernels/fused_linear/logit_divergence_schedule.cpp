@@ -10,14 +10,17 @@ constexpr int64_t kWidest = 8192;  // columns of the widest row that is one tile
 // A thread has two vectors per row.
 RowConfig heuristic(const Machine& machine, const LogitDivergenceOptions& o) {
   const DType type = o.logits_type();
-  if (tile_width(o.classes) <= kWidest) return {.num_warps = warps_for(tile_width(o.classes), type, 2, 16)};
+  if (tile_width(o.classes) <= kWidest)
+    return {.num_warps = warps_for(tile_width(o.classes), type, 2, 16)};
   RowConfig config = rows_in_blocks(type, kRowBlock, machine.is_gpu() ? 2 : 4);
   config.num_warps = std::min(config.num_warps, 16);
   return config;
 }
 
-std::string valid(const Machine& machine, const LogitDivergenceOptions& o, const RowConfig& config) {
-  if (o.kind != Divergence::forward_kl && o.kind != Divergence::reverse_kl && o.kind != Divergence::jsd)
+std::string valid(const Machine& machine, const LogitDivergenceOptions& o,
+                  const RowConfig& config) {
+  if (o.kind != Divergence::forward_kl && o.kind != Divergence::reverse_kl &&
+      o.kind != Divergence::jsd)
     return "kind: expected forward_kl, reverse_kl or jsd";
   if (o.reduction == Reduction::none) return "reduction: expected sum, mean or batchmean, got none";
   if (config.rows != 1) return "a tile has one row; use rows=1";
@@ -43,7 +46,8 @@ Operation build(const Machine& machine, const LogitDivergenceOptions& o, const R
     op.workspace.push_back({.name = "counts", .dtype = f32, .shape = {4}});
     add_count(op, "logit_divergence_count", o.type, rows);
   }
-  op.steps.push_back(record_step(logit_divergence_kernel.name, o.type, &logit_divergence, meta, config.launch()));
+  op.steps.push_back(
+      record_step(logit_divergence_kernel.name, o.type, &logit_divergence, meta, config.launch()));
   if (!o.with_loss) return op;
   op.workspace.push_back({.name = "row_loss", .dtype = f32, .shape = {Size::rows()}});
   add_finish(op, "logit_divergence_finish", o.type, rows, Size::rows());
@@ -57,12 +61,13 @@ Cost cost(const LogitDivergenceOptions& o, int64_t rows) {
 
 }  // namespace
 
-const LogitDivergence logit_divergence_kernel{"logit_divergence",
-                                              "divergence of the softmaxes of two tensors of logits, with its gradient",
-                                              &valid,
-                                              &heuristic,
-                                              &build,
-                                              &cost};
+const LogitDivergence logit_divergence_kernel{
+    "logit_divergence",
+    "divergence of the softmaxes of two tensors of logits, with its gradient",
+    &valid,
+    &heuristic,
+    &build,
+    &cost};
 
 Operation logit_divergence(const Machine& machine, const LogitDivergenceOptions& options) {
   return logit_divergence_kernel(machine, options);

@@ -29,8 +29,8 @@ void gated_matmul_backward(KernelBuilder& k, const GatedMatmulBackwardMeta& m) {
     const Tile gate = gate_acc.to(m.type).to(f32), up = up_acc.to(m.type).to(f32);
     if (out) store(*out, ActivationAt(m.activation, gate).value().to(m.type).to(f32) * up);
     gated_gradients(
-        m.activation, m.type, gate, up, upstream.to(f32), {}, [&](const Tile& d) { store(d_up, d); },
-        [&](const Tile& d) { store(d_gate, d); });
+        m.activation, m.type, gate, up, upstream.to(f32), {},
+        [&](const Tile& d) { store(d_up, d); }, [&](const Tile& d) { store(d_gate, d); });
   });
 }
 

@@ -13,8 +13,8 @@ ActivationKind activation_of(const ReferenceCall& call) {
 }
 
 GatedProduct gated_product(const ReferenceCall& call) {
-  return gated_matmul_reference(activation_of(call), call["x"], call["weight"], call.size("M"), call.size("F"),
-                                call.size("K"));
+  return gated_matmul_reference(activation_of(call), call["x"], call["weight"], call.size("M"),
+                                call.size("F"), call.size("K"));
 }
 
 }  // namespace
@@ -23,8 +23,8 @@ LIGERDSL_REFERENCE(gated_matmul_nt_backward) {
   auto made = gated_product(call);
   const DType own = call.type("d_gate_up");
   return {{"d_gate_up",
-           {gated_matmul_gradient_reference(activation_of(call), call["d_out"], made.gate_up, call.size("M"),
-                                            call.size("F")),
+           {gated_matmul_gradient_reference(activation_of(call), call["d_out"], made.gate_up,
+                                            call.size("M"), call.size("F")),
             true, own}},
           {"out", {std::move(made.out), true, own}}};
 }
@@ -32,7 +32,8 @@ LIGERDSL_REFERENCE(gated_matmul_nt_backward) {
 LIGERDSL_REFERENCE(gated_matmul_nt) {
   auto made = gated_product(call);
   const DType own = call.type("out");
-  return {{"gate_up", {std::move(made.gate_up), true, own}}, {"out", {std::move(made.out), true, own}}};
+  return {{"gate_up", {std::move(made.gate_up), true, own}},
+          {"out", {std::move(made.out), true, own}}};
 }
 
 }  // namespace ligerdsl::reference

@@ -45,7 +45,8 @@ int most_cols(const Machine&, const GatedMatmulOptions&) {
   return 128;
 }
 int most_cols(const Machine& machine, const GatedMatmulBackwardOptions& o) {
-  return machine.is_gpu() && o.activation == Activation::gelu_tanh && o.type != DType::f32 ? 64 : 128;
+  return machine.is_gpu() && o.activation == Activation::gelu_tanh && o.type != DType::f32 ? 64
+                                                                                           : 128;
 }
 
 // Returns a configuration without splits, because the epilogue needs complete accumulators. Results
@@ -68,21 +69,28 @@ GatedMatmulConfig heuristic(const Machine& machine, const Options& o) {
 template <class Options>
 std::string valid(const Machine& machine, const Options& o, const GatedMatmulConfig& config) {
   std::string reason = matmul_kernel.valid(machine, both_of(o), matmul_config(config, 2));
-  return reason.empty() ? matmul_kernel.valid(machine, each_of(o), matmul_config(config, 1)) : reason;
+  return reason.empty() ? matmul_kernel.valid(machine, each_of(o), matmul_config(config, 1))
+                        : reason;
 }
 
 Launch launch_of(const Machine& machine, const GatedMatmulConfig& config, int64_t cols) {
   const Size tiles = ceil_div(Size::rows(), config.tile_m) * ceil_div(cols, config.tile_n);
-  return library_launch(config.persistent ? min(tiles, Size(machine.sms)) : tiles, config.num_warps);
+  return library_launch(config.persistent ? min(tiles, Size(machine.sms)) : tiles,
+                        config.num_warps);
 }
 
-Operation build(const Machine& machine, const GatedMatmulOptions& o, const GatedMatmulConfig& config) {
-  const GatedMatmulMeta meta{matmul_meta(each_of(o), matmul_config(config, 1)), o.activation, o.stores_products};
-  return {.steps = {record_step("gated_matmul", o.type, &gated_matmul, meta, launch_of(machine, config, o.cols))}};
+Operation build(const Machine& machine, const GatedMatmulOptions& o,
+                const GatedMatmulConfig& config) {
+  const GatedMatmulMeta meta{matmul_meta(each_of(o), matmul_config(config, 1)), o.activation,
+                             o.stores_products};
+  return {.steps = {record_step("gated_matmul", o.type, &gated_matmul, meta,
+                                launch_of(machine, config, o.cols))}};
 }
 
-Operation build_backward(const Machine& machine, const GatedMatmulBackwardOptions& o, const GatedMatmulConfig& config) {
-  const GatedMatmulBackwardMeta meta{matmul_meta(each_of(o), matmul_config(config, 1)), o.activation, o.stores_out};
+Operation build_backward(const Machine& machine, const GatedMatmulBackwardOptions& o,
+                         const GatedMatmulConfig& config) {
+  const GatedMatmulBackwardMeta meta{matmul_meta(each_of(o), matmul_config(config, 1)),
+                                     o.activation, o.stores_out};
   return {.steps = {record_step("gated_matmul_backward", o.type, &gated_matmul_backward, meta,
                                 launch_of(machine, config, o.cols))}};
 }
@@ -90,7 +98,8 @@ Operation build_backward(const Machine& machine, const GatedMatmulBackwardOption
 // Counts x, the weights, and `matrices` matrices [M, F].
 template <class Options>
 Cost cost_of(const Options& o, int64_t rows, int matrices) {
-  const auto m = static_cast<double>(rows), k = static_cast<double>(o.width), f = static_cast<double>(o.cols);
+  const auto m = static_cast<double>(rows), k = static_cast<double>(o.width),
+             f = static_cast<double>(o.cols);
   return {(m * k + 2 * f * k + m * f * matrices) * size_of(o.type)};
 }
 Cost cost(const GatedMatmulOptions& o, int64_t rows) {
@@ -110,9 +119,14 @@ std::vector<int64_t> few_rows(const Machine& machine, const GatedMatmulBackwardO
 }
 
 const GatedMatmul gated_matmul_kernel{
-    "gated_matmul", "gate and up projections with their activation", &valid, &heuristic, &build, &cost};
+    "gated_matmul", "gate and up projections with their activation", &valid, &heuristic, &build,
+    &cost};
 const GatedMatmulBackward gated_matmul_backward_kernel{
-    "gated_matmul_backward", "gate and up made again, and their gradients", &valid, &heuristic, &build_backward,
+    "gated_matmul_backward",
+    "gate and up made again, and their gradients",
+    &valid,
+    &heuristic,
+    &build_backward,
     &backward_cost};
 
 Operation gated_matmul(const Machine& machine, const GatedMatmulOptions& options) {

@@ -28,9 +28,11 @@ class GatedMatmulTiles {
     const Tile zeros = k_.zeros({m_.tile_m, m_.tile_n}, f32);
     const auto one_k_step = [&](const Scalar& k_step, const Tile& gate, const Tile& up) {
       const Tile left = gate_.left(tile, k_step);
-      return carry(dot(left, gate_.right(tile, k_step), gate), dot(left, up_.right(tile, k_step), up));
+      return carry(dot(left, gate_.right(tile, k_step), gate),
+                   dot(left, up_.right(tile, k_step), up));
     };
-    const auto [gate, up] = k_.for_range(0, gate_.k_steps(), 1, k_loop_options(m_), carry(zeros, zeros), one_k_step);
+    const auto [gate, up] =
+        k_.for_range(0, gate_.k_steps(), 1, k_loop_options(m_), carry(zeros, zeros), one_k_step);
     return {gate, up};
   }
 

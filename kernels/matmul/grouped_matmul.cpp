@@ -27,7 +27,8 @@ class Offsets {
   Offsets(KernelBuilder& k, const GroupedMatmulMeta& m)
       : experts_(m.experts),
         persistent_(m.persistent),
-        offsets_(k.view("offsets", m.index_type, {m.experts + 1}, {.strides = {dyn}, .read_only = true})),
+        offsets_(k.view("offsets", m.index_type, {m.experts + 1},
+                        {.strides = {dyn}, .read_only = true})),
         error_(k.view("error", i64, {1})) {}
 
   // Returns offset `number`, or 0 before the first and after the last one.
@@ -38,13 +39,16 @@ class Offsets {
   template <class Of>
   Scalar sum_over_groups(KernelBuilder& k, DType type, Of of) const {
     const int64_t there = experts_ + 1;
-    const Shape block{std::min<int64_t>(1024, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(there))))};
-    const Partition begins = offsets_.partition(block), ends = offsets_.slice(0, 1, there).partition(block);
-    auto [found] = k.for_range(0, ceil_div(there, block[0]), 1, carry(k.zeros(block, type)), [&](Scalar b, Tile found) {
-      const Tile group = b.to(i64) * block[0] + k.arange(block[0]).to(i64);
-      const Tile summand = of(begins.load({b}).to(i64), ends.load({b}).to(i64), group);
-      return carry(found + where(group < there, summand, 0));
-    });
+    const Shape block{
+        std::min<int64_t>(1024, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(there))))};
+    const Partition begins = offsets_.partition(block),
+                    ends = offsets_.slice(0, 1, there).partition(block);
+    auto [found] = k.for_range(
+        0, ceil_div(there, block[0]), 1, carry(k.zeros(block, type)), [&](Scalar b, Tile found) {
+          const Tile group = b.to(i64) * block[0] + k.arange(block[0]).to(i64);
+          const Tile summand = of(begins.load({b}).to(i64), ends.load({b}).to(i64), group);
+          return carry(found + where(group < there, summand, 0));
+        });
     return sum(found);
   }
 
@@ -88,10 +92,11 @@ class Sections {
   Place at(const Scalar& number) const {
     const Scalar section =
         offsets_
-            .sum_over_groups(k_, i32,
-                             [&](const Tile& offset, const Tile&, const Tile& group) {
-                               return (clamp(offset, 0, rows_) / tile_m_ + (group + 1) <= number).to(i32);
-                             })
+            .sum_over_groups(
+                k_, i32,
+                [&](const Tile& offset, const Tile&, const Tile& group) {
+                  return (clamp(offset, 0, rows_) / tile_m_ + (group + 1) <= number).to(i32);
+                })
             .to(i64);
     const Scalar first = begin(section), tile = number - (first / tile_m_ + section);
     return {section - 1, first + tile * tile_m_, begin(section + 1)};
@@ -100,8 +105,8 @@ class Sections {
   // Returns the number of tiles of the sections before one. It is i64, because groups that overlap
   // may have more than 2^31 tiles.
   Scalar tiles_before(const Scalar& section) const {
-    const Scalar groups =
-        offsets_.sum_over_groups(k_, i64, [&](const Tile& offset, const Tile& next, const Tile& group) {
+    const Scalar groups = offsets_.sum_over_groups(
+        k_, i64, [&](const Tile& offset, const Tile& next, const Tile& group) {
           const Tile rows = clamp(next, 0, rows_) - clamp(offset, 0, rows_);
           return where(group + 1 < section, (max(rows, 0) + (tile_m_ - 1)) / tile_m_, 0);
         });
@@ -128,7 +133,8 @@ class ListedTiles {
 
   // Capacity of the list. Groups that overlap can have more tiles.
   Scalar room() const { return list_.dim(0); }
-  void store(const Tile& number, const Scalar& expert, const Tile& begin, const Scalar& end, const Tile& mask) const {
+  void store(const Tile& number, const Scalar& expert, const Tile& begin, const Scalar& end,
+             const Tile& mask) const {
     const auto column = [&](int64_t which) { return list_.ptr() + (number * 4 + which); };
     const Tile zeros = begin * 0;
     ligerdsl::store(column(0), zeros + expert, mask);
@@ -150,7 +156,8 @@ void grouped_matmul_tiles(KernelBuilder& k, const GroupedMatmulMeta& m) {
   const Sections sections(k, m, offsets, rows);
 
   offsets.check(k, rows);
-  const Scalar section = k.program_id(0).to(i64), begin = sections.begin(section), end = sections.begin(section + 1);
+  const Scalar section = k.program_id(0).to(i64), begin = sections.begin(section),
+               end = sections.begin(section + 1);
   const Scalar before = sections.tiles_before(section), tiles = cdiv(max(end - begin, 0), m.tile_m);
   const Scalar listed = min(tiles, list.room() - before);
   constexpr int64_t together = 128;
@@ -165,18 +172,20 @@ void grouped_matmul(KernelBuilder& k, const GroupedMatmulMeta& m) {
   const bool transposed = m.transposed_b();
   const View a = k.view("a", m.type, {dyn, m.width});
   const View b =
-      k.view("b", m.type, transposed ? Shape{m.experts, m.cols, m.width} : Shape{m.experts, m.width, m.cols});
+      k.view("b", m.type,
+             transposed ? Shape{m.experts, m.cols, m.width} : Shape{m.experts, m.width, m.cols});
   const View c = k.view("c", m.c_type, {dyn, m.cols});
 
   const int64_t k_steps = ceil_div(m.width, m.tile_k);
   const Scalar columns = k.constant(ceil_div(m.cols, m.tile_n), i64);
-  const Partition b_tiles =
-      b.partition(transposed ? Shape{squeeze, m.tile_n, m.tile_k} : Shape{squeeze, m.tile_k, m.tile_n});
+  const Partition b_tiles = b.partition(transposed ? Shape{squeeze, m.tile_n, m.tile_k}
+                                                   : Shape{squeeze, m.tile_k, m.tile_n});
   const auto make = [&](const Place& place, const Scalar& column) {
     const Scalar expert = place.expert, none = k.constant(0, i64);
     const Scalar exists = place.begin < place.end;
     const Partition a_tiles = a.slice(0, place.begin, place.end).partition({m.tile_m, m.tile_k});
-    const Scalar k_steps_of_expert = where(exists && expert >= 0 && expert < m.experts, k.constant(k_steps, i64), 0);
+    const Scalar k_steps_of_expert =
+        where(exists && expert >= 0 && expert < m.experts, k.constant(k_steps, i64), 0);
     const Tile acc = accumulate_k_steps(
         k, m, none, k_steps_of_expert,
         [&](const Scalar& k_step) {
@@ -206,8 +215,8 @@ void grouped_matmul(KernelBuilder& k, const GroupedMatmulMeta& m) {
   const Scalar rows = c.dim(0);
   const Sections sections(k, m, offsets, rows);
   offsets.check(k, rows);
-  const TilePlace tile =
-      grouped_tiles(k.program_id(0).to(i64), cdiv(rows, m.tile_m) + sections.count(), columns, m.group);
+  const TilePlace tile = grouped_tiles(k.program_id(0).to(i64),
+                                       cdiv(rows, m.tile_m) + sections.count(), columns, m.group);
   make(sections.at(tile.row), tile.column);
 }
 
@@ -237,7 +246,8 @@ void grouped_matmul_tn(KernelBuilder& k, const GroupedMatmulMeta& m) {
           return right.load({k_step, tile.column});
         });
     if (m.adds) acc = acc + results.load({expert, tile.row, tile.column}).to(f32);
-    results.store({expert, tile.row, tile.column}, acc.to(m.c_type), {.tensor_copies = m.tensor_stores});
+    results.store({expert, tile.row, tile.column}, acc.to(m.c_type),
+                  {.tensor_copies = m.tensor_stores});
   });
 }
 

@@ -21,9 +21,11 @@ Expected grouped_matmul(const ReferenceCall& call) {
   Values expected(static_cast<size_t>(call.size("M") * n), 0.0);
   for (size_t group = 0; group + 1 < offsets.size(); ++group) {
     const auto e = static_cast<int64_t>(group);
-    const MatmulCase which{.m = offsets[group + 1] - offsets[group], .n = n, .k = k, .transposed_b = transposed_b};
-    const Values rows = matmul_reference(which, rows_between(call["a"], offsets[group], offsets[group + 1], k),
-                                         rows_between(call["b"], e, e + 1, n * k), {}, {});
+    const MatmulCase which{
+        .m = offsets[group + 1] - offsets[group], .n = n, .k = k, .transposed_b = transposed_b};
+    const Values rows =
+        matmul_reference(which, rows_between(call["a"], offsets[group], offsets[group + 1], k),
+                         rows_between(call["b"], e, e + 1, n * k), {}, {});
     std::copy(rows.begin(), rows.end(), expected.begin() + offsets[group] * n);
   }
   return {{"c", {std::move(expected), true, call.type("c")}}};
@@ -46,8 +48,8 @@ LIGERDSL_REFERENCE(grouped_matmul_tn) {
   for (size_t group = 0; group + 1 < offsets.size(); ++group) {
     const int64_t begin = offsets[group], end = offsets[group + 1];
     const MatmulCase which{.m = m, .n = n, .k = end - begin, .transposed_a = true};
-    const Values one =
-        matmul_reference(which, rows_between(call["a"], begin, end, m), rows_between(call["b"], begin, end, n), {}, {});
+    const Values one = matmul_reference(which, rows_between(call["a"], begin, end, m),
+                                        rows_between(call["b"], begin, end, n), {}, {});
     expected.insert(expected.end(), one.begin(), one.end());
   }
   return {{"c", call.over_rows("c", std::move(expected), call.type("c"))}};

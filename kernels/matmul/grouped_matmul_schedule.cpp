@@ -21,8 +21,12 @@ Factors factors_of(const GroupedMatmulOptions& o) {
 
 // Options of one group's matmul.
 MatmulOptions matmul_options(const GroupedMatmulOptions& o) {
-  return {
-      .factors = factors_of(o), .cols = o.cols, .width = o.width, .type = o.type, .c_type = o.c_type, .adds = o.adds};
+  return {.factors = factors_of(o),
+          .cols = o.cols,
+          .width = o.width,
+          .type = o.type,
+          .c_type = o.c_type,
+          .adds = o.adds};
 }
 
 MatmulConfig config_of(const GroupedMatmulConfig& config) {
@@ -53,48 +57,56 @@ GroupedMatmulConfig heuristic(const Machine& machine, const GroupedMatmulOptions
   if (!machine.is_gpu() && o.factors != GroupedFactors::tn) config.tile_m = 64;
   config.tensor_copies = one.tensor_copies && config.stages >= 3;
   const bool of_weights = o.factors == GroupedFactors::tn;
-  config.persistent =
-      machine.is_gpu() && config.stages > 1 && (of_weights ? !(config.tensor_copies && o.adds) : config.tensor_copies);
+  config.persistent = machine.is_gpu() && config.stages > 1 &&
+                      (of_weights ? !(config.tensor_copies && o.adds) : config.tensor_copies);
   // TMA stores take 0.94 to 0.99 of the time of 16-byte stores (H100).
   config.tensor_stores = config.persistent && config.tensor_copies && !o.adds;
   return config;
 }
 
-std::string valid(const Machine& machine, const GroupedMatmulOptions& o, const GroupedMatmulConfig& config) {
-  if (std::string reason = matmul_kernel.valid(machine, matmul_options(o), config_of(config)); !reason.empty())
+std::string valid(const Machine& machine, const GroupedMatmulOptions& o,
+                  const GroupedMatmulConfig& config) {
+  if (std::string reason = matmul_kernel.valid(machine, matmul_options(o), config_of(config));
+      !reason.empty())
     return reason;
-  if (machine.is_gpu() && config.min_ctas_per_sm * config.num_warps * program::kWarpThreads > machine.threads_per_sm)
-    return "min_ctas_per_sm: an SM does not hold " + std::to_string(config.min_ctas_per_sm) + " CTAs of " +
-           std::to_string(config.num_warps) + " warps; use fewer of either";
+  if (machine.is_gpu() &&
+      config.min_ctas_per_sm * config.num_warps * program::kWarpThreads > machine.threads_per_sm)
+    return "min_ctas_per_sm: an SM does not hold " + std::to_string(config.min_ctas_per_sm) +
+           " CTAs of " + std::to_string(config.num_warps) + " warps; use fewer of either";
   return "";
 }
 
-Operation build(const Machine& machine, const GroupedMatmulOptions& o, const GroupedMatmulConfig& config) {
-  GroupedMatmulMeta meta{matmul_meta(matmul_options(o), config_of(config)), o.experts, o.index_type};
+Operation build(const Machine& machine, const GroupedMatmulOptions& o,
+                const GroupedMatmulConfig& config) {
+  GroupedMatmulMeta meta{matmul_meta(matmul_options(o), config_of(config)), o.experts,
+                         o.index_type};
   const Size columns = ceil_div(o.cols, config.tile_n);
-  const auto step = [&](const char* name, void (*kernel)(KernelBuilder&, const GroupedMatmulMeta&), Size programs) {
-    if (config.persistent) programs = min(programs, Size(machine.sms) * std::max(config.min_ctas_per_sm, 1));
+  const auto step = [&](const char* name, void (*kernel)(KernelBuilder&, const GroupedMatmulMeta&),
+                        Size programs) {
+    if (config.persistent)
+      programs = min(programs, Size(machine.sms) * std::max(config.min_ctas_per_sm, 1));
     Launch launch = library_launch(programs, config.num_warps);
     launch.min_ctas_per_sm = config.min_ctas_per_sm;
     return record_step(name, o.type, kernel, meta, launch);
   };
   if (o.factors == GroupedFactors::tn)
-    return {.steps = {
-                step("grouped_matmul_tn", &grouped_matmul_tn, columns * ceil_div(o.width, config.tile_m) * o.experts)}};
+    return {.steps = {step("grouped_matmul_tn", &grouped_matmul_tn,
+                           columns * ceil_div(o.width, config.tile_m) * o.experts)}};
   // Upper bound of the row tiles: each section may end with a partial tile.
   const Size numbers = ceil_div(Size::rows(), config.tile_m) + o.experts + 2;
   Operation operation{.steps = {step("grouped_matmul", &grouped_matmul, numbers * columns)}};
   if (!config.persistent) return operation;
   meta.persistent = false;  // one program per section
-  operation.steps.insert(operation.steps.begin(), record_step("grouped_matmul_tiles", o.type, &grouped_matmul_tiles,
-                                                              meta, library_launch(o.experts + 2, 4)));
+  operation.steps.insert(operation.steps.begin(),
+                         record_step("grouped_matmul_tiles", o.type, &grouped_matmul_tiles, meta,
+                                     library_launch(o.experts + 2, 4)));
   operation.workspace = {{.name = "tiles", .dtype = DType::i64, .shape = {numbers, 4}}};
   return operation;
 }
 
 Cost cost(const GroupedMatmulOptions& o, int64_t rows) {
-  const auto t = static_cast<double>(rows), k = static_cast<double>(o.width), n = static_cast<double>(o.cols),
-             weights = static_cast<double>(o.experts) * k * n;
+  const auto t = static_cast<double>(rows), k = static_cast<double>(o.width),
+             n = static_cast<double>(o.cols), weights = static_cast<double>(o.experts) * k * n;
   const double c = o.factors == GroupedFactors::tn ? weights : t * n;
   const double b = o.factors == GroupedFactors::tn ? t * n : weights;
   return {(t * k + b) * size_of(o.type) + c * size_of(o.c_type) * (o.adds ? 2 : 1)};
@@ -103,7 +115,9 @@ Cost cost(const GroupedMatmulOptions& o, int64_t rows) {
 }  // namespace
 
 const GroupedMatmul grouped_matmul_kernel{
-    "grouped_matmul", "matmuls of groups of rows with one matrix per group", &valid, &heuristic, &build, &cost};
+    "grouped_matmul", "matmuls of groups of rows with one matrix per group",
+    &valid,           &heuristic,
+    &build,           &cost};
 
 Operation grouped_matmul(const Machine& machine, const GroupedMatmulOptions& options) {
   return grouped_matmul_kernel(machine, options);

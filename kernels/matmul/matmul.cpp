@@ -22,7 +22,8 @@ Shape shape_of(const MatmulMeta& m, int64_t rows, int64_t cols) {
 class Finish {
  public:
   Finish(KernelBuilder& k, const MatmulMeta& m) : m_(m) {
-    c_ = k.view("c", m.c_type, shape_of(m, m.transposed_a() ? m.known(m.width) : dyn, m.known(m.cols)));
+    c_ = k.view("c", m.c_type,
+                shape_of(m, m.transposed_a() ? m.known(m.width) : dyn, m.known(m.cols)));
     if (m.has_bias) bias_ = k.view("bias", m.bias_type, {m.known(m.cols)});
     const ViewOptions any_stride{.strides = {dyn}, .read_only = true};
     if (m.scaled_rows) a_scale_ = k.view("a_scale", f32, {dyn}, any_stride);
@@ -36,7 +37,8 @@ class Finish {
 
   const View& c() const { return *c_; }
   // row_place: the tile's place in row_scale.
-  void store(Tile acc, int64_t rows, int64_t cols, const MatmulTiles::Place& at, const Scalar& row_place) const {
+  void store(Tile acc, int64_t rows, int64_t cols, const MatmulTiles::Place& at,
+             const Scalar& row_place) const {
     const Scalar &row = at.row, &column = at.column;
     if (alpha_) acc = acc * *alpha_;
     if (a_scale_) acc = acc * a_scale_->partition({rows}).load({row}).expand_dims(1);
@@ -51,7 +53,8 @@ class Finish {
     if (bias_) acc = acc + bias_->partition({cols}).load({column}).to(f32).expand_dims(0);
     if (m_.epilogue != Epilogue::none)
       acc = ActivationAt(static_cast<Activation>(static_cast<int>(m_.epilogue) - 1), acc).value();
-    const Partition tiles = m_.batch ? c_->partition({squeeze, rows, cols}) : c_->partition({rows, cols});
+    const Partition tiles =
+        m_.batch ? c_->partition({squeeze, rows, cols}) : c_->partition({rows, cols});
     const Indices place = at.itself();
     if (m_.adds_in_memory) return tiles.add(place, acc, {.tensor_copies = m_.tensor_stores});
     if (m_.adds) {
@@ -68,45 +71,52 @@ class Finish {
 };
 
 View partials_of(KernelBuilder& k, const MatmulMeta& m) {
-  return k.view("partials", f32, {m.splits, m.transposed_a() ? m.known(m.width) : dyn, m.known(m.cols)});
+  return k.view("partials", f32,
+                {m.splits, m.transposed_a() ? m.known(m.width) : dyn, m.known(m.cols)});
 }
 
 // Computes the tiles of c if values on the device restrict the k-steps (some_depth) or the rows
 // (row_tiles). A tile without counted rows has no k-steps; its epilogue then stores the value for
 // an accumulator of 0.
-void matmul_of_some(KernelBuilder& k, const MatmulMeta& m, const MatmulTiles& tiles, const Finish& finish) {
+void matmul_of_some(KernelBuilder& k, const MatmulMeta& m, const MatmulTiles& tiles,
+                    const Finish& finish) {
   const Scalar none = k.constant(0, i64);
   Scalar first = none, end = tiles.k_steps();
   if (m.some_depth) {
     const View depth = k.view("depth", i32, {2});
-    const auto turn = [&](const Scalar& at) { return at.to(i64) / m.tile_k; };
-    first = min(turn(depth.load({0})), end);
+    const auto k_step = [&](const Scalar& at) { return at.to(i64) / m.tile_k; };
+    first = min(k_step(depth.load({0})), end);
     end = min(cdiv(depth.load({1}).to(i64), m.tile_k), end);
   }
   std::optional<View> places;
   if (m.row_tiles) places = k.view("places", i32, {dyn});
   tiles.each_place([&](const MatmulTiles::Place& tile) {
-    if (!places) return finish.store(tiles.accumulate(tile, first, end), m.tile_m, m.tile_n, tile, tile.row);
+    if (!places)
+      return finish.store(tiles.accumulate(tile, first, end), m.tile_m, m.tile_n, tile, tile.row);
     const RowTile rows(*places, tile.row);
     MatmulTiles::Place of_a = tile;
     of_a.row = rows.place;
-    finish.store(tiles.accumulate(of_a, first, where(rows.counts, end, none)), m.tile_m, m.tile_n, tile, of_a.row);
+    finish.store(tiles.accumulate(of_a, first, where(rows.counts, end, none)), m.tile_m, m.tile_n,
+                 tile, of_a.row);
   });
 }
 
 // Loads zeros in place of the ignored rows of b, because 0 times NaN or infinity is NaN. Usually no
 // row needs it, and every program ends at once.
-void matmul_of_counted_rows(KernelBuilder& k, const MatmulMeta& m, const MatmulTiles& tiles, const Finish& finish) {
+void matmul_of_counted_rows(KernelBuilder& k, const MatmulMeta& m, const MatmulTiles& tiles,
+                            const Finish& finish) {
   const View depth = k.view("depth", i32, {2});
   const Partition labels = index_view(k, "labels", m.label_type).partition({m.tile_k});
   const Scalar ignore_index = k.scalar("ignore_index", i64);
   const Shape shape{m.tile_k, m.tile_n};
   const auto make = [&](const MatmulTiles::Place& tile) {
     const Tile acc = accumulate_k_steps(
-        k, m, k.constant(0, i64), tiles.k_steps(), [&](const Scalar& k_step) { return tiles.left(tile, k_step); },
+        k, m, k.constant(0, i64), tiles.k_steps(),
+        [&](const Scalar& k_step) { return tiles.left(tile, k_step); },
         [&](const Scalar& k_step) {
           const Tile counts = labels.load({k_step}).to(i64) != ignore_index;
-          return where(counts.expand_dims(1).broadcast_to(shape), tiles.right(tile, k_step), k.zeros(shape, m.type));
+          return where(counts.expand_dims(1).broadcast_to(shape), tiles.right(tile, k_step),
+                       k.zeros(shape, m.type));
         });
     finish.store(acc, m.tile_m, m.tile_n, tile, tile.row);
   };
@@ -117,10 +127,12 @@ void matmul_of_counted_rows(KernelBuilder& k, const MatmulMeta& m, const MatmulT
 
 void matmul(KernelBuilder& k, const MatmulMeta& m) {
   const bool split = m.splits > 1;
-  const int64_t width = m.known(m.width), cols_of_c = m.known(m.cols), depth = m.transposed_a() ? dyn : width;
+  const int64_t width = m.known(m.width), cols_of_c = m.known(m.cols),
+                depth = m.transposed_a() ? dyn : width;
   const View a = k.view("a", m.type, m.in_blocks ? Shape{dyn, dyn, dyn} : shape_of(m, dyn, width));
   const View b =
-      k.view("b", m.b_type(), m.transposed_b() ? shape_of(m, cols_of_c, depth) : shape_of(m, depth, cols_of_c));
+      k.view("b", m.b_type(),
+             m.transposed_b() ? shape_of(m, cols_of_c, depth) : shape_of(m, depth, cols_of_c));
   std::optional<Finish> finish;
   std::optional<View> partials;
   if (split)
@@ -142,7 +154,8 @@ void matmul(KernelBuilder& k, const MatmulMeta& m) {
                first = part.to(i64) * of_part;
   const MatmulTiles::Place tile = tiles.at(k.program_id(0) % tiles.count());
   partials->partition({squeeze, m.tile_m, m.tile_n})
-      .store({part, tile.row, tile.column}, tiles.accumulate(tile, first, min(first + of_part, tiles.k_steps())));
+      .store({part, tile.row, tile.column},
+             tiles.accumulate(tile, first, min(first + of_part, tiles.k_steps())));
 }
 
 void matmul_finish(KernelBuilder& k, const MatmulMeta& m) {

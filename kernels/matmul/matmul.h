@@ -19,10 +19,10 @@ enum class Epilogue { none, gelu_tanh, gelu_erf, silu, relu, relu_squared };
 
 struct MatmulOptions {
   Factors factors = Factors::nn;
-  int64_t cols = 4096;                            // N: columns of c
-  int64_t width = 4096;                           // columns of a in memory: K, or M if a is transposed
-  DType type = bf16;                              // dtype of a and b
-  bool mixed = false;                             // fp8: b has the other fp8 dtype
+  int64_t cols = 4096;   // N: columns of c
+  int64_t width = 4096;  // columns of a in memory: K, or M if a is transposed
+  DType type = bf16;     // dtype of a and b
+  bool mixed = false;    // fp8: b has the other fp8 dtype
   bool scaled_rows = false, scaled_cols = false;  // a_scale per row, b_scale per column
   // Each k-step accumulates from 0, and its result is added outside of the tensor cores, whose fp8
   // accumulators have only about 14 bits.

@@ -39,8 +39,9 @@ Expected batched_matmul(const ReferenceCall& call) {
   };
   Values made;
   for (int64_t i = 0; i < call.size("B"); ++i) {
-    const Values one = matmul_reference(which, matrix("a", i, which.m * which.k), matrix("b", i, which.k * which.n),
-                                        call["bias"], which.beta != 0 ? matrix("c", i, which.m * which.n) : Values{});
+    const Values one = matmul_reference(
+        which, matrix("a", i, which.m * which.k), matrix("b", i, which.k * which.n), call["bias"],
+        which.beta != 0 ? matrix("c", i, which.m * which.n) : Values{});
     made.insert(made.end(), one.begin(), one.end());
   }
   return {{"c", {made, true, call.type("c")}}};
@@ -81,7 +82,8 @@ LIGERDSL_REFERENCE(batched_matmul_tt) {
 }
 
 LIGERDSL_REFERENCE(scaled_matmul_nt) {
-  const MatmulCase which{.m = call.size("M"), .n = call.size("N"), .k = call.size("K"), .transposed_b = true};
+  const MatmulCase which{
+      .m = call.size("M"), .n = call.size("N"), .k = call.size("K"), .transposed_b = true};
   const Values a = scaled_rows(call["a"], call["a_scale"], which.k),
                b = scaled_rows(call["b"], call["b_scale"], which.k);
   return {{"c", {matmul_reference(which, a, b, call["bias"], {}), true, call.type("c")}}};

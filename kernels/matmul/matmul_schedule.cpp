@@ -25,7 +25,8 @@ int64_t height_of(const MatmulOptions& o) {  // M, or 0 if not known
 
 // Returns the power of two that holds n, clamped to [least, most].
 int fitting(int64_t n, int64_t least, int64_t most) {
-  return static_cast<int>(std::clamp<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::min(n, most))), least, most));
+  return static_cast<int>(
+      std::clamp<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::min(n, most))), least, most));
 }
 
 int64_t slot_bytes(const MatmulOptions& o, const MatmulConfig& config) {
@@ -34,7 +35,8 @@ int64_t slot_bytes(const MatmulOptions& o, const MatmulConfig& config) {
 
 bool fits_shared(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
   constexpr int64_t kAlignment = 1024;  // slots are aligned to the period of the swizzle
-  return config.stages == 1 || config.stages * slot_bytes(o, config) + kAlignment <= machine.shared_per_cta;
+  return config.stages == 1 ||
+         config.stages * slot_bytes(o, config) + kAlignment <= machine.shared_per_cta;
 }
 
 int64_t tiles_of(int64_t rows, int64_t cols, const MatmulConfig& config) {
@@ -53,10 +55,12 @@ MatmulConfig config_for_cpu(const MatmulOptions& o) {
 // Configuration for many rows. bf16 4096^3 on an H200: 194 to 203 us with 128x256x64 in four
 // stages, 260 us in three; 349 us by mma.sync.
 MatmulConfig config_for_many_rows(const Machine& machine, const MatmulOptions& o) {
-  if (size_of(o.type) == 4) return {.tile_m = 64, .tile_n = 64, .tile_k = 16, .stages = 2, .num_warps = 4};
+  if (size_of(o.type) == 4)
+    return {.tile_m = 64, .tile_n = 64, .tile_k = 16, .stages = 2, .num_warps = 4};
   // With turns_apart a thread has a second accumulator.
   const int most_cols = o.turns_apart ? 128 : 256, line = 128 / static_cast<int>(size_of(o.type));
-  MatmulConfig config{.tile_m = 128, .tile_n = fitting(o.cols, 16, most_cols), .tile_k = line, .stages = 4};
+  MatmulConfig config{
+      .tile_m = 128, .tile_n = fitting(o.cols, 16, most_cols), .tile_k = line, .stages = 4};
   if (!fits_shared(machine, o, config)) config.stages = 3;
   if (!fits_shared(machine, o, config))
     config = {.tile_m = 128, .tile_n = fitting(o.cols, 16, 128), .tile_k = line / 2};
@@ -81,9 +85,9 @@ bool has_small_tiles(const Machine& machine, const MatmulOptions& o) {
   return !o.batch && size_of(o.type) == 2 && has_wgmma(machine);
 }
 
-// Returns the largest number of rows for which tiles have 64 rows. Then each SM has at most one tile
-// of 128 columns. On an H200, NT of 256 x 4096 x 4096 takes 24.7 us, with tiles of 128 x 128 27.4 us.
-// The result is less than max_few_rows, which the fused lm_heads use.
+// Returns the largest number of rows for which tiles have 64 rows. Then each SM has at most one
+// tile of 128 columns. On an H200, NT of 256 x 4096 x 4096 takes 24.7 us, with tiles of 128 x
+// 128 27.4 us. The result is less than max_few_rows, which the fused lm_heads use.
 int64_t max_rows_of_small_tiles(const Machine& machine, const MatmulOptions& o) {
   if (!has_small_tiles(machine, o)) return kSmallRows;
   const int64_t rows = machine.sms / ceil_div(o.cols, 128) * kSmallRows;
@@ -105,8 +109,10 @@ MatmulConfig config_for_few_rows(const Machine& machine, const MatmulOptions& o,
     if (config.tile_k * size_of(o.type) == 128 && fits_shared(machine, o, deep)) config = deep;
   }
   constexpr int64_t kMinKSteps = 4;  // per program
-  const int64_t depth = depth_of(o), k_steps = depth ? ceil_div(depth, config.tile_k) : 16 * kMinKSteps;
-  while (!o.batch && config.splits < 16 && tiles_of(rows, o.cols, config) * config.splits * 2 <= machine.sms &&
+  const int64_t depth = depth_of(o),
+                k_steps = depth ? ceil_div(depth, config.tile_k) : 16 * kMinKSteps;
+  while (!o.batch && config.splits < 16 &&
+         tiles_of(rows, o.cols, config) * config.splits * 2 <= machine.sms &&
          k_steps >= config.splits * 2 * kMinKSteps)
     config.splits *= 2;
   return config;
@@ -114,7 +120,8 @@ MatmulConfig config_for_few_rows(const Machine& machine, const MatmulOptions& o,
 
 // Returns true if matmuls are by wgmma, for which TMA copies are 1.02 to 1.03 times as fast (H200).
 bool multiplies_from_shared(const Machine& machine, const MatmulOptions& o) {
-  return has_wgmma(machine) && (size_of(o.type) == 2 || (is_fp8(o.type) && o.factors == Factors::nt));
+  return has_wgmma(machine) &&
+         (size_of(o.type) == 2 || (is_fp8(o.type) && o.factors == Factors::nt));
 }
 
 // Returns true if reductions in memory are faster than loading c: one instruction must add several
@@ -135,7 +142,8 @@ std::array<int64_t, 2> row_lengths(const MatmulOptions& o) {
 }
 
 bool are_vectors(const MatmulOptions& o) {
-  return std::ranges::all_of(row_lengths(o), [&](int64_t length) { return length % vector_width(o.type) == 0; });
+  return std::ranges::all_of(row_lengths(o),
+                             [&](int64_t length) { return length % vector_width(o.type) == 0; });
 }
 
 // Returns true if rows of b begin inside a cache line of L2, but at 16-byte boundaries, so that TMA
@@ -158,7 +166,8 @@ void make_cluster_of_two(const MatmulOptions& o, MatmulConfig& config) {
 // latency. 4001 x 4099 x 4093 NT took 1647 us, and 1847 us with 128x128x64 by eight warps (H200,
 // bf16).
 MatmulConfig config_for_unaligned_rows(const MatmulOptions& o) {
-  return {.tile_m = 128, .tile_n = fitting(o.cols, 16, 64), .tile_k = 32, .stages = 1, .num_warps = 4};
+  return {
+      .tile_m = 128, .tile_n = fitting(o.cols, 16, 64), .tile_k = 32, .stages = 1, .num_warps = 4};
 }
 
 // Returns true if a tile of 256 rows is not mostly empty, because fewer rows have schedules of
@@ -179,13 +188,15 @@ bool gains_by_cluster(const Machine& machine, const MatmulOptions& o, const Matm
 
 // Doubles tile_k with the same bytes in flight: 0.97 of the time for 128 x 4096 x 4096, 0.96 for
 // 1024 x 1024 x 4096 NT (H200).
-MatmulConfig with_wide_k_steps(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
+MatmulConfig with_wide_k_steps(const Machine& machine, const MatmulOptions& o,
+                               const MatmulConfig& config) {
   constexpr int64_t kMinKSteps = 8;  // per program, as timed
   MatmulConfig wide = config;
   wide.tile_k *= 2, wide.stages = 4;
-  const bool timed = o.most_rows && config.tile_m == kSmallRows && has_small_tiles(machine, o) && are_vectors(o);
-  const bool whole =
-      depth_of(o) % (wide.tile_k * wide.splits) == 0 && depth_of(o) >= wide.tile_k * wide.splits * kMinKSteps;
+  const bool timed =
+      o.most_rows && config.tile_m == kSmallRows && has_small_tiles(machine, o) && are_vectors(o);
+  const bool whole = depth_of(o) % (wide.tile_k * wide.splits) == 0 &&
+                     depth_of(o) >= wide.tile_k * wide.splits * kMinKSteps;
   return timed && whole && fits_shared(machine, o, wide) ? wide : config;
 }
 
@@ -216,20 +227,25 @@ std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulCo
   if (accumulators > kMaxAccumulators)
     return "accumulators take " + std::to_string(accumulators) + " registers per thread, at most " +
            std::to_string(kMaxAccumulators) + " fit; use more warps or a smaller tile";
-  if (accumulators < 1) return "each thread needs an element of c; use fewer warps or a larger tile";
+  if (accumulators < 1)
+    return "each thread needs an element of c; use fewer warps or a larger tile";
   if (config.persistent && config.splits > 1)
     return "splits and persistent exclude each other; use splits=1 or persistent=false";
   if (config.num_ctas > machine.max_cluster)
-    return machine.max_cluster == 1 ? "the target has no clusters; use num_ctas=1"
-                                    : "num_ctas: expected at most " + std::to_string(machine.max_cluster);
+    return machine.max_cluster == 1
+               ? "the target has no clusters; use num_ctas=1"
+               : "num_ctas: expected at most " + std::to_string(machine.max_cluster);
   if (config.num_ctas > 1 && !(config.tensor_copies && multiplies_from_shared(machine, o)))
-    return "a cluster needs TMA copies and wgmma, with 16-bit operands or fp8 in the order nt; use num_ctas=1";
+    return "a cluster needs TMA copies and wgmma, with 16-bit operands or fp8 in the order nt; use "
+           "num_ctas=1";
   // Minimum of rows of wgmma per warp, of warps per wgmma, and of rows of a TMA copy.
   constexpr int kWarpRows = 16, kGroupWarps = 4, kSlotRows = 8;
   const int slot_rows = o.transposed_b() ? config.tile_n : config.tile_k;
-  if (config.num_ctas > 1 && (config.num_warps % kGroupWarps || slot_rows % (kSlotRows * config.num_ctas) ||
-                              config.tile_m < kWarpRows * config.num_warps * config.num_ctas))
-    return "each CTA of a cluster needs a multiple of 4 warps, 16 rows of c per warp and 8 rows of B's tile; use a "
+  if (config.num_ctas > 1 &&
+      (config.num_warps % kGroupWarps || slot_rows % (kSlotRows * config.num_ctas) ||
+       config.tile_m < kWarpRows * config.num_warps * config.num_ctas))
+    return "each CTA of a cluster needs a multiple of 4 warps, 16 rows of c per warp and 8 rows of "
+           "B's tile; use a "
            "taller tile, other num_warps or num_ctas=1";
   if (config.tensor_copies && config.stages < 3)
     return "TMA copies need three stages or more; use more stages or tensor_copies=false";
@@ -240,7 +256,8 @@ std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulCo
   return "";
 }
 
-Step matmul_step(const Machine& machine, const MatmulMeta& meta, const MatmulConfig& config, const Size& tiles) {
+Step matmul_step(const Machine& machine, const MatmulMeta& meta, const MatmulConfig& config,
+                 const Size& tiles) {
   const Size at_once(std::max(machine.sms / config.num_ctas, 1));
   const Size programs = config.persistent ? min(tiles, at_once) : tiles * config.splits;
   Launch launch = library_launch(programs, config.num_warps);
@@ -251,23 +268,27 @@ Step matmul_step(const Machine& machine, const MatmulMeta& meta, const MatmulCon
 Operation build(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
   MatmulMeta meta = matmul_meta(o, config);
   const Size rows = o.transposed_a() ? Size(o.width) : Size::rows();
-  const Size tiles = ceil_div(rows, config.tile_m) * ceil_div(o.cols, config.tile_n) * std::max<int64_t>(o.batch, 1);
+  const Size tiles = ceil_div(rows, config.tile_m) * ceil_div(o.cols, config.tile_n) *
+                     std::max<int64_t>(o.batch, 1);
   Operation op{.steps = {matmul_step(machine, meta, config, tiles)}};
   if (config.splits == 1) return op;
   const TileShape tile = elementwise_tile(machine, f32, o.cols);
   meta.rows = tile.rows, meta.block = tile.cols;
-  op.steps.push_back(
-      record_step("matmul_finish", o.c_type, &matmul_finish, meta,
-                  library_launch(ceil_div(rows, tile.rows) * ceil_div(o.cols, tile.cols), tile.num_warps)));
-  op.workspace = {{.name = "partials", .dtype = DType::f32, .shape = {config.splits, rows, o.cols}}};
+  op.steps.push_back(record_step(
+      "matmul_finish", o.c_type, &matmul_finish, meta,
+      library_launch(ceil_div(rows, tile.rows) * ceil_div(o.cols, tile.cols), tile.num_warps)));
+  op.workspace = {
+      {.name = "partials", .dtype = DType::f32, .shape = {config.splits, rows, o.cols}}};
   return op;
 }
 
 Cost cost(const MatmulOptions& o, int64_t rows) {
   const auto m = static_cast<double>(o.transposed_a() ? o.width : rows),
-             k = static_cast<double>(o.transposed_a() ? rows : o.width), n = static_cast<double>(o.cols);
+             k = static_cast<double>(o.transposed_a() ? rows : o.width),
+             n = static_cast<double>(o.cols);
   const auto products = static_cast<double>(std::max<int64_t>(o.batch, 1));
-  return {products * ((m * k + k * n) * size_of(o.type) + m * n * size_of(o.c_type) * (o.adds ? 2 : 1))};
+  return {products *
+          ((m * k + k * n) * size_of(o.type) + m * n * size_of(o.c_type) * (o.adds ? 2 : 1))};
 }
 
 }  // namespace
@@ -276,7 +297,8 @@ MatmulConfig one_cta_product(const Machine& machine, const MatmulOptions& o) {
   if (!machine.is_gpu()) return config_for_cpu(o);
   MatmulConfig config = config_for_many_rows(machine, o);
   const int64_t rows = height_of(o);
-  const bool few = rows && tiles_of(rows, o.cols, config) * std::max<int64_t>(o.batch, 1) * 2 <= machine.sms;
+  const bool few =
+      rows && tiles_of(rows, o.cols, config) * std::max<int64_t>(o.batch, 1) * 2 <= machine.sms;
   if (few || (o.batch && o.most_rows)) config = config_for_few_rows(machine, o, rows);
   config.tensor_copies = multiplies_from_shared(machine, o) && config.stages >= 3;
   config.persistent = config.tensor_copies && !few && depth_of(o) <= kDeep;
@@ -331,7 +353,8 @@ bool keeps_few_bits_of_fp8(const Machine& machine) {
   return machine.is_gpu() && has_wgmma(machine);
 }
 
-const Matmul matmul_kernel{"matmul", "a matmul with an epilogue", &valid, &heuristic, &build, &cost};
+const Matmul matmul_kernel{"matmul", "a matmul with an epilogue", &valid, &heuristic, &build,
+                           &cost};
 
 Operation matmul(const Machine& machine, const MatmulOptions& options) {
   return matmul_kernel(machine, options);

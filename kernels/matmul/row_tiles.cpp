@@ -32,16 +32,16 @@ void row_tiles(KernelBuilder& k, const Meta& m) {
   const Tile none = k.zeros({together}, i32);
   // Whole tiles: the counted ones before this tile, and all counted ones. Then: is this tile
   // counted, and is the last, partial one.
-  const auto [before, all, own, last] =
-      k.for_range(0, cdiv(labels.dim(0), kLabels), 1, carry(none, none, none, none),
-                  [&](const Scalar& b, const Tile& before, const Tile& all, const Tile& own, const Tile& last) {
-                    const Tile count = some.load({b}).to(i64) != ignore_index && some.inside({b});
-                    const Tile any = reduce_max(count.to(i32).reshape({together, m.rows}), 1);
-                    const Tile number = k.arange(together) + b.to(i32) * static_cast<int32_t>(together);
-                    const auto of = [&](const Tile& which) { return where(which, any, 0); };
-                    return carry(before + of(number < tile && number < whole), all + of(number < whole),
-                                 own + of(number == tile), last + of(number == whole));
-                  });
+  const auto [before, all, own, last] = k.for_range(
+      0, cdiv(labels.dim(0), kLabels), 1, carry(none, none, none, none),
+      [&](const Scalar& b, const Tile& before, const Tile& all, const Tile& own, const Tile& last) {
+        const Tile count = some.load({b}).to(i64) != ignore_index && some.inside({b});
+        const Tile any = reduce_max(count.to(i32).reshape({together, m.rows}), 1);
+        const Tile number = k.arange(together) + b.to(i32) * static_cast<int32_t>(together);
+        const auto of = [&](const Tile& which) { return where(which, any, 0); };
+        return carry(before + of(number < tile && number < whole), all + of(number < whole),
+                     own + of(number == tile), last + of(number == whole));
+      });
   const Scalar counts = sum(own) > 0, others = whole - sum(all), earlier = sum(before);
   const Scalar place = where(tile == whole, tile, where(counts, others + earlier, tile - earlier));
   places.store({tile}, where(counts, place, -1 - place));
@@ -66,11 +66,12 @@ void check_ignored_rows(KernelBuilder& k, const CheckMeta& m) {
   const Scalar ignore_index = k.scalar("ignore_index", i64), row = k.program_id(0);
   const Partition blocks = x.partition({squeeze, m.block});
   k.if_(labels.load({row}).to(i64) == ignore_index, [&] {
-    const auto [found] = k.for_range(0, cdiv(x.dim(1), m.block), 1, carry(k.zeros({m.block}, i32)),
-                                     [&](const Scalar& b, const Tile& found) {
-                                       const Tile is_finite = abs(blocks.load({row, b}).to(f32)) < INFINITY;
-                                       return carry(where(is_finite, found, 1));
-                                     });
+    const auto [found] =
+        k.for_range(0, cdiv(x.dim(1), m.block), 1, carry(k.zeros({m.block}, i32)),
+                    [&](const Scalar& b, const Tile& found) {
+                      const Tile is_finite = abs(blocks.load({row, b}).to(f32)) < INFINITY;
+                      return carry(where(is_finite, found, 1));
+                    });
     atomic_max(depth.ptr(), kAfterAll, reduce_max(found) > 0);
   });
 }
@@ -85,7 +86,8 @@ Step check_ignored_rows(const Machine& machine, DType type, int64_t cols, DType 
 }
 
 Step row_tiles(DType label_type, int64_t rows) {
-  return record_step("row_tiles", label_type, &row_tiles, Meta{label_type, rows}, library_launch(Size::rows(), 8));
+  return record_step("row_tiles", label_type, &row_tiles, Meta{label_type, rows},
+                     library_launch(Size::rows(), 8));
 }
 
 }  // namespace ligerdsl::kernels

@@ -52,7 +52,8 @@ struct ParameterGradients {
     return more;
   }
   // Returns `sums` plus contributions that are already added up.
-  std::vector<Tile> plus_sums(const std::vector<Tile>& sums, const Tile& sum_dy, const Tile& sum_dy_n) const {
+  std::vector<Tile> plus_sums(const std::vector<Tile>& sums, const Tile& sum_dy,
+                              const Tile& sum_dy_n) const {
     std::vector<Tile> more = sums;
     if (bias) more.back() = sums.back() + sum_dy;
     if (weight) more.front() = sums.front() + sum_dy_n;
@@ -63,16 +64,19 @@ struct ParameterGradients {
 // Runs a loop that carries one or two accumulators, and returns them.
 template <class Body>
 std::vector<Tile> sums_over(KernelBuilder& k, ScalarArg first, ScalarArg end, ScalarArg step,
-                            const LoopOptions& options, const Tile& zeros, size_t count, const Body& body) {
+                            const LoopOptions& options, const Tile& zeros, size_t count,
+                            const Body& body) {
   if (count == 1) {
-    auto [sum] = k.for_range(first, end, step, options, carry(zeros),
-                             [&](Scalar i, Tile sum) { return carry(body(i, std::vector{sum})[0]); });
+    auto [sum] = k.for_range(first, end, step, options, carry(zeros), [&](Scalar i, Tile sum) {
+      return carry(body(i, std::vector{sum})[0]);
+    });
     return {sum};
   }
-  auto [a, b] = k.for_range(first, end, step, options, carry(zeros, zeros), [&](Scalar i, Tile a, Tile b) {
-    const std::vector<Tile> sums = body(i, std::vector{a, b});
-    return carry(sums[0], sums[1]);
-  });
+  auto [a, b] =
+      k.for_range(first, end, step, options, carry(zeros, zeros), [&](Scalar i, Tile a, Tile b) {
+        const std::vector<Tile> sums = body(i, std::vector{a, b});
+        return carry(sums[0], sums[1]);
+      });
   return {a, b};
 }
 
@@ -108,7 +112,9 @@ class CentredRows {
           from_(c.shift.expand_dims(1)),
           scale_(c.rstd.expand_dims(1)),
           offset_((-((shifted_ ? c.low : c.mean) * c.rstd)).expand_dims(1)) {}
-    Tile operator()(const Tile& block) const { return fma(shifted_ ? block - from_ : block, scale_, offset_); }
+    Tile operator()(const Tile& block) const {
+      return fma(shifted_ ? block - from_ : block, scale_, offset_);
+    }
 
    private:
     bool shifted_;
@@ -122,7 +128,8 @@ class CentredRows {
   };
   Moments moments() const {
     const std::vector<Tile> samples = this->samples();
-    const auto [lanes, shift] = m_.type == f32 ? sums_from(shift_of(samples)) : sums_of_short(samples);
+    const auto [lanes, shift] =
+        m_.type == f32 ? sums_from(shift_of(samples)) : sums_of_short(samples);
     Tile total = sum(lanes.total, 1), away = sum(lanes.first, 1), squares = sum(lanes.second, 1);
     Tile low = away * (1.0 / m_.cols), m2 = max(fma(-low, away, squares), 0.0f);
     return {total, shift, low, m2};
@@ -135,7 +142,8 @@ class CentredRows {
  private:
   LaneBlock lane_block(const Scalar& b) const {
     Tile inside;
-    if (m_.cols % m_.block != 0) inside = (k_.arange(m_.block) < (cols_ - b * m_.block).to(i32)).expand_dims(0);
+    if (m_.cols % m_.block != 0)
+      inside = (k_.arange(m_.block) < (cols_ - b * m_.block).to(i32)).expand_dims(0);
     return LaneBlock(k_, block(b), inside, m_.lanes);
   }
   Tile zeros() const { return k_.zeros({m_.rows, m_.lanes.lanes * m_.lanes.ctas}, f32); }
@@ -144,9 +152,11 @@ class CentredRows {
   // evenly over the row.
   std::vector<Tile> samples() const {
     if (m_.rows > 1) return {};
-    const int64_t width = shift_width(m_.cols), part = std::min<int64_t>(width, 32), parts = width / part;
+    const int64_t width = shift_width(m_.cols), part = std::min<int64_t>(width, 32),
+                  parts = width / part;
     std::vector<Tile> samples;
-    for (int64_t i = 0; i < parts; ++i) samples.push_back(input_.sample(row_, i * (m_.cols / part) / parts, part));
+    for (int64_t i = 0; i < parts; ++i)
+      samples.push_back(input_.sample(row_, i * (m_.cols / part) / parts, part));
     return samples;
   }
   // Returns the mean of the samples, [1]. With several short rows per tile, returns the mean of
@@ -166,17 +176,19 @@ class CentredRows {
   Sums sums_from(const Tile& shift) const {
     const Tile from = shift.expand_dims(1);
     if (!m_.looped) return {lane_sums(lane_block(k_.constant(0, i64)), from), shift};
-    auto [total, first, second] = k_.for_range(
-        0, blocks(), 1, carry(zeros(), zeros(), zeros()), [&](Scalar b, Tile total, Tile first, Tile second) {
-          const ShiftedSums more = lane_sums(lane_block(b), from);
-          return carry(total + more.total, first + more.first, second + more.second);
-        });
+    auto [total, first, second] =
+        k_.for_range(0, blocks(), 1, carry(zeros(), zeros(), zeros()),
+                     [&](Scalar b, Tile total, Tile first, Tile second) {
+                       const ShiftedSums more = lane_sums(lane_block(b), from);
+                       return carry(total + more.total, first + more.first, second + more.second);
+                     });
     return {{total, first, second}, shift};
   }
   // Returns the partial sums of 16-bit elements. The samples are used last, so that nothing waits
   // for their loads.
   Sums sums_of_short(const std::vector<Tile>& samples) const {
-    const LaneSums lanes = m_.looped ? looped_sums() : LaneSums::of(lane_block(k_.constant(0, i64)));
+    const LaneSums lanes =
+        m_.looped ? looped_sums() : LaneSums::of(lane_block(k_.constant(0, i64)));
     const Tile shift = shift_of(samples);
     return {lanes.relative_to(shift.expand_dims(1)), shift};
   }
@@ -185,7 +197,9 @@ class CentredRows {
         0, blocks(), 1, carry(zeros(), zeros(), zeros(), zeros(), zeros()),
         [&](Scalar b, Tile count, Tile shift, Tile total, Tile first, Tile second) {
           const LaneSums block = LaneSums::of(lane_block(b));
-          const LaneSums all = LaneSums{count, where(b == 0, block.shift, shift), {total, first, second}}.plus(block);
+          const LaneSums all =
+              LaneSums{count, where(b == 0, block.shift, shift), {total, first, second}}.plus(
+                  block);
           return carry(all.count, all.shift, all.sums.total, all.sums.first, all.sums.second);
         });
     return {count, shift, {total, first, second}};

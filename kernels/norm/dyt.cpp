@@ -65,35 +65,41 @@ void dyt_backward(KernelBuilder& k, const DytMeta& m) {
   if (m.want_d_alpha) alpha_partials = k.view("alpha_partials", f32, {dyn, 1});
   if (m.want_d_weight) weight_partials = k.view("weight_partials", f32, {dyn, m.cols});
   if (m.want_d_bias) bias_partials = k.view("bias_partials", f32, {dyn, m.cols});
-  const NormRows d_y(k.view("d_y", m.type, {dyn, m.cols}), m), x_rows(k.view("x", m.type, {dyn, m.cols}), m);
+  const NormRows d_y(k.view("d_y", m.type, {dyn, m.cols}), m),
+      x_rows(k.view("x", m.type, {dyn, m.cols}), m);
   const Scalar alpha = k.view("alpha", m.weight_type, {1}).load({0}).to(f32);
   View weight = k.view("weight", m.weight_type, {m.cols});
 
   const View rows = x_rows.tiles.view();
   Scalar blocks = cdiv(rows.dim(1), m.block).to(i32);
   Scalar column = k.program_id(0) % blocks, part = k.program_id(0) / blocks;
-  const Tile w = columns_of(weight, m, column) * 4.0f, slope = w * alpha;  // 4, because g has the quarter slope
-  const auto added = [&](const Tile& sums, const Tile& more) { return m.lanes ? sums + more : sums + sum(more, 0); };
+  const Tile w = columns_of(weight, m, column) * 4.0f,
+             slope = w * alpha;  // 4, because g has the quarter slope
+  const auto added = [&](const Tile& sums, const Tile& more) {
+    return m.lanes ? sums + more : sums + sum(more, 0);
+  };
   const auto product = [&](const Tile& sums, const Tile& a, const Tile& b) {
     return m.lanes ? fma(a, b, sums) : sums + sum_products(a, b, 0);
   };
   const Tile zeros = m.lanes ? k.zeros({m.rows, m.block}, f32) : k.zeros({m.block}, f32);
   // Column sums of dy t, dy and g x. Those that are not wanted stay 0.
   auto [d_weight, d_bias, d_alpha] = k.for_range(
-      part, cdiv(rows.dim(0), m.rows), k.num_programs(0) / blocks, pipelined(m.stages), carry(zeros, zeros, zeros),
-      [&](Scalar row, Tile d_weight, Tile d_bias, Tile d_alpha) {
+      part, cdiv(rows.dim(0), m.rows), k.num_programs(0) / blocks, pipelined(m.stages),
+      carry(zeros, zeros, zeros), [&](Scalar row, Tile d_weight, Tile d_bias, Tile d_alpha) {
         const Tile x = x_rows.load(row, column), dy = d_y.load(row, column);
         const TanhAt tanh(alpha, x);
         const Tile g = dy * tanh.quarter_slope();
         if (d_x) d_x->store(row, column, g * slope);
         return carry(m.want_d_weight ? product(d_weight, dy, tanh.value()) : d_weight,
-                     m.want_d_bias ? added(d_bias, dy) : d_bias, m.want_d_alpha ? product(d_alpha, g, x) : d_alpha);
+                     m.want_d_bias ? added(d_bias, dy) : d_bias,
+                     m.want_d_alpha ? product(d_alpha, g, x) : d_alpha);
       });
   // All reductions come before the first store, so that one exchange serves all of them.
   const auto of_columns = [&](const Tile& sums) { return m.lanes ? sum(sums, 0) : sums; };
   const Tile of_weight = of_columns(d_weight), of_bias = of_columns(d_bias);
   const Scalar of_alpha = sum((m.lanes ? d_alpha : d_alpha.expand_dims(0)) * w);
-  if (m.want_d_weight) weight_partials.partition({squeeze, m.block}).store({part, column}, of_weight);
+  if (m.want_d_weight)
+    weight_partials.partition({squeeze, m.block}).store({part, column}, of_weight);
   if (m.want_d_bias) bias_partials.partition({squeeze, m.block}).store({part, column}, of_bias);
   if (m.want_d_alpha) alpha_partials.store({k.program_id(0), 0}, of_alpha);
 }

@@ -17,9 +17,9 @@ struct DytOptions {
   bool without_bias = false;  // forward
 
   bool want_d_alpha = true, want_d_weight = true, want_d_bias = true;  // backward
-  DType d_weight_type = f32;                                           // dtype of all three: f32 or weight_type
-  bool accumulate = false;   // d_alpha += ..., d_weight += ..., d_bias += ...; f32 only
-  bool without_d_x = false;  // compute only the parameter gradients
+  DType d_weight_type = f32;  // dtype of all three: f32 or weight_type
+  bool accumulate = false;    // d_alpha += ..., d_weight += ..., d_bias += ...; f32 only
+  bool without_d_x = false;   // compute only the parameter gradients
 
   int sums() const { return int{want_d_alpha} + int{want_d_weight} + int{want_d_bias}; }
 

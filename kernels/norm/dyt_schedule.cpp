@@ -12,8 +12,10 @@ using namespace elementwise_rule;
 // once for all their rows. On an H200, 16384x4096 in bf16 takes 67 us, and 70 us with tiles of one
 // row.
 ElementwiseConfig heuristic_forward(const Machine& machine, const DytOptions& o) {
-  if (machine.is_gpu() && size_of(o.type) == 2 && o.cols >= 256) return {.rows = 16, .num_warps = 2, .vectors = 4};
-  return elementwise_config(machine, o.type, o.cols, {.arrays = 2, .vectors = work_vectors(machine, o.type)});
+  if (machine.is_gpu() && size_of(o.type) == 2 && o.cols >= 256)
+    return {.rows = 16, .num_warps = 2, .vectors = 4};
+  return elementwise_config(machine, o.type, o.cols,
+                            {.arrays = 2, .vectors = work_vectors(machine, o.type)});
 }
 
 Operation forward(const Machine&, const DytOptions& o, const ElementwiseConfig& config) {
@@ -24,8 +26,10 @@ ColumnSumsConfig heuristic_backward(const Machine& machine, const DytOptions& o)
   return column_sums_config(machine, o.type, o.cols, {.arrays = 2, .sums = 3});
 }
 
-std::string valid_backward(const Machine& machine, const DytOptions& o, const ColumnSumsConfig& config) {
-  return refused_column_tile(machine, o.type, o.cols, config.rows, config.columns(o.type), o.sums());
+std::string valid_backward(const Machine& machine, const DytOptions& o,
+                           const ColumnSumsConfig& config) {
+  return refused_column_tile(machine, o.type, o.cols, config.rows, config.columns(o.type),
+                             o.sums());
 }
 
 Operation backward(const Machine& machine, const DytOptions& o, const ColumnSumsConfig& config) {
@@ -34,15 +38,20 @@ Operation backward(const Machine& machine, const DytOptions& o, const ColumnSums
   meta.block = config.columns(o.type);
   meta.stages = config.stages;
   meta.lanes = machine.is_gpu();  // a CPU adds a tile's rows in registers
-  const PartialCount parts = column_partials(machine, o.cols, meta.rows, meta.block, config.programs_per_sm);
+  const PartialCount parts =
+      column_partials(machine, o.cols, meta.rows, meta.block, config.programs_per_sm);
   const int64_t blocks = ceil_div(o.cols, meta.block);
-  Operation op = operation_of(record_step(dyt_backward_kernel.name, o.type, &dyt_backward, meta,
-                                          library_launch(parts.of_rows * blocks, config.num_warps)));
+  Operation op =
+      operation_of(record_step(dyt_backward_kernel.name, o.type, &dyt_backward, meta,
+                               library_launch(parts.of_rows * blocks, config.num_warps)));
   if (o.sums() == 0) return op;
   std::vector<PartialSums> sums;
   const auto add = [&](const char* out, const char* partials, int64_t cols, int64_t programs) {
-    sums.push_back(
-        {.out = out, .partials = partials, .type = o.d_weight_type, .cols = cols, .accumulate = o.accumulate});
+    sums.push_back({.out = out,
+                    .partials = partials,
+                    .type = o.d_weight_type,
+                    .cols = cols,
+                    .accumulate = o.accumulate});
     op.workspace.push_back({.name = partials,
                             .dtype = f32,
                             .shape = {parts.of_rows * programs, cols},
@@ -62,8 +71,9 @@ Cost cost_backward(const DytOptions& o, int64_t rows) {
 
 }  // namespace
 
-const DytForward dyt_forward_kernel{"dyt_forward", "DyT: dynamic tanh of rows", &valid<DytOptions>, &heuristic_forward,
-                                    &forward,      &cost<2, DytOptions>};
+const DytForward dyt_forward_kernel{"dyt_forward",      "DyT: dynamic tanh of rows",
+                                    &valid<DytOptions>, &heuristic_forward,
+                                    &forward,           &cost<2, DytOptions>};
 
 const DytBackward dyt_backward_kernel{"dyt_backward",      "gradient of DyT", &valid_backward,
                                       &heuristic_backward, &backward,         &cost_backward};

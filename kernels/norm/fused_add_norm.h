@@ -20,7 +20,9 @@ constexpr ConfiguredKernel<Options, Config> fused_add(const char* name, const ch
       [](const Machine& machine, const Options& options, const Config& config) {
         return norm.valid(machine, with_residual(options), config);
       },
-      [](const Machine& machine, const Options& options) { return norm.heuristic(machine, with_residual(options)); },
+      [](const Machine& machine, const Options& options) {
+        return norm.heuristic(machine, with_residual(options));
+      },
       [](const Machine& machine, const Options& options, const Config& config) {
         return norm.build(machine, with_residual(options), config);
       },

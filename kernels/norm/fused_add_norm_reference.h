@@ -8,7 +8,8 @@ namespace ligerdsl::reference {
 // Returns x + residual, rounded as the call stores it.
 inline Values fused_sum(const ReferenceCall& call) {
   Values sum = call["x"];
-  for (size_t i = 0; i < sum.size(); ++i) sum[i] = call.round_to(call.type("sum"), sum[i] + call["residual"][i]);
+  for (size_t i = 0; i < sum.size(); ++i)
+    sum[i] = call.round_to(call.type("sum"), sum[i] + call["residual"][i]);
   return sum;
 }
 

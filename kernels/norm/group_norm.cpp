@@ -40,7 +40,8 @@ struct Place {
 class GroupRows {
  public:
   GroupRows(KernelBuilder& k, const char* name, const GroupNormMeta& m)
-      : m_(m), view_(k.view(name, m.type, {dyn, m.groups, m.row()}, {.strides = {dyn, m.row(), 1}})) {}
+      : m_(m),
+        view_(k.view(name, m.type, {dyn, m.groups, m.row()}, {.strides = {dyn, m.row(), 1}})) {}
 
   Scalar cols() const { return view_.dim(2); }
   Tile load(const Scalar& row, ScalarArg column) const {
@@ -76,11 +77,15 @@ class GroupRows {
   }
   // Returns one channel of a program's group, in blocks of m.channel_width.
   Partition channel(const Scalar& c) const {
-    return view_.slice(2, c * m_.positions, (c + 1) * m_.positions).partition({squeeze, squeeze, m_.channel_width});
+    return view_.slice(2, c * m_.positions, (c + 1) * m_.positions)
+        .partition({squeeze, squeeze, m_.channel_width});
   }
   Tile sample(const Scalar& row, ScalarArg first, int64_t part) const {
     const Place at(m_, row);
-    return view_.partition({1, 1, part}).load({at.batch, at.group, first}).to(f32).reshape({1, part});
+    return view_.partition({1, 1, part})
+        .load({at.batch, at.group, first})
+        .to(f32)
+        .reshape({1, part});
   }
 
  private:
@@ -95,7 +100,8 @@ class GroupRows {
 // have one position and a tile has whole groups, the tile is [1, groups, 1, channels].
 class OfChannels {
  public:
-  OfChannels(KernelBuilder& k, const GroupNormMeta& m, const View& view) : k_(k), m_(m), view_(view) {
+  OfChannels(KernelBuilder& k, const GroupNormMeta& m, const View& view)
+      : k_(k), m_(m), view_(view) {
     const int64_t all = m.group_block() * m.channels_of_group();
     plain_ = m.positions == 1 && !m.looped && m.block == m.cols && is_tile_size(all);
     const bool one = m.channels_of_group() == 1 || m.positions % m.block == 0;
@@ -106,15 +112,19 @@ class OfChannels {
 
   Scalar load(const Scalar& channel) const { return view_.load({channel}).to(f32); }
   Tile load(const Scalar& group, const Scalar& block) const {
-    const int64_t groups = m_.group_block(), channels = m_.channels_of_group(), runs = m_.block / run_;
+    const int64_t groups = m_.group_block(), channels = m_.channels_of_group(),
+                  runs = m_.block / run_;
     if (plain_) {
       const Tile all = view_.partition({groups * channels}).load({group});
       return all.to(f32).reshape({1, groups, 1, channels});
     }
-    Tile element = k_.arange(runs) * static_cast<int32_t>(run_) + block.to(i32) * static_cast<int32_t>(m_.block);
-    if (runs > 1 && m_.cols % m_.block != 0) element = min(element, static_cast<int32_t>(m_.cols - 1));
+    Tile element = k_.arange(runs) * static_cast<int32_t>(run_) +
+                   block.to(i32) * static_cast<int32_t>(m_.block);
+    if (runs > 1 && m_.cols % m_.block != 0)
+      element = min(element, static_cast<int32_t>(m_.cols - 1));
     const Tile within = udiv(element, static_cast<int32_t>(m_.positions)).expand_dims(0);
-    const Tile first = (k_.arange(groups) + group.to(i32) * static_cast<int32_t>(groups)).expand_dims(1);
+    const Tile first =
+        (k_.arange(groups) + group.to(i32) * static_cast<int32_t>(groups)).expand_dims(1);
     const Tile channel = first * static_cast<int32_t>(channels) + within;
     return ligerdsl::load(view_.ptr() + channel).to(f32).reshape({1, groups, runs, 1});
   }
@@ -151,21 +161,25 @@ class Results {
     return {w, bias_ ? bias_->load(group, b) : Tile()};
   }
   // Stores y of a block, given n.
-  void store(const Scalar& row, const Scalar& b, const Tile& normalised, const Parameters& p) const {
+  void store(const Scalar& row, const Scalar& b, const Tile& normalised,
+             const Parameters& p) const {
     const Tile n = normalised.reshape(weight_->shape());
     y_.store(row, b,
-             (bias_ ? fma(n, p.weight, p.bias) : n * p.weight).reshape({m_.batches, m_.group_block(), m_.block}));
+             (bias_ ? fma(n, p.weight, p.bias) : n * p.weight)
+                 .reshape({m_.batches, m_.group_block(), m_.block}));
   }
   // Stores y of a channel of the program's group; `normalise` computes n.
   template <class Normalise>
-  void store_channel(const GroupRows& x, const Scalar& row, const Scalar& c, const Normalise& normalise) const {
+  void store_channel(const GroupRows& x, const Scalar& row, const Scalar& c,
+                     const Normalise& normalise) const {
     const Place at = x.place_of(row);
     const Scalar channel = at.group * m_.channels_of_group() + c, weight = weight_->load(channel);
     Scalar bias;
     if (bias_) bias = bias_->load(channel);
     const Partition from = x.channel(c), to = y_.channel(c);
     k_.for_range(0, ceil_div(m_.positions, m_.channel_width), 1, [&](const Scalar& b) {
-      const Tile n = normalise(from.load({at.batch, at.group, b}).to(f32).expand_dims(0)).reshape({m_.channel_width});
+      const Tile n = normalise(from.load({at.batch, at.group, b}).to(f32).expand_dims(0))
+                         .reshape({m_.channel_width});
       to.store({at.batch, at.group, b}, (bias_ ? fma(n, weight, bias) : n * weight).to(m_.type));
     });
   }
@@ -279,7 +293,9 @@ void group_norm_normalise(KernelBuilder& k, const GroupNormMeta& m) {
   y.place_of(row);
   const Tile block = x.load(row, b);
   const auto parameters = results.parameters(row, b);
-  const auto parts = [&](const View& view) { return view.partition({m.parts}).load({row}).expand_dims(0); };
+  const auto parts = [&](const View& view) {
+    return view.partition({m.parts}).load({row}).expand_dims(0);
+  };
   const Tile shift = moments.shift.partition({1}).load({row * m.parts});
   const Tile away = (parts(moments.shift) - shift.expand_dims(1)) + parts(moments.low);
   const Tile low = sum(away, 1) * (1.0 / m.parts), apart = away - low.expand_dims(1);

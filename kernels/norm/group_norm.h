@@ -61,12 +61,13 @@ struct GroupNormMeta : GroupNormOptions {
 
   int64_t parts = 1;  // two launches: parts of a group, each a block of the first launch
 
-  int64_t channel_width = 0;  // elements per block of a channel; 0: results are not stored channel by channel
+  int64_t channel_width =
+      0;  // elements per block of a channel; 0: results are not stored channel by channel
 
   // Backward: channels of each group and positions of each channel per tile. If channels have one
   // position, position_block counts channels.
   int64_t channel_block = 1, position_block = 1;
-  bool late_sums = false;      // add up each element over batches in the loop, and positions after it
+  bool late_sums = false;  // add up each element over batches in the loop, and positions after it
   int64_t position_parts = 1;  // parts of a channel's positions; a program adds up one part
   bool own_means = false;      // the kernel of d_x computes the means itself
   int stages = 1;              // stages of loads; 2 loads the next batches during this iteration
@@ -150,7 +151,8 @@ struct GroupNormBackwardConfig {
   int programs_per_sm = 1;  // programs per SM, each with its own partial sums
   bool late_sums = false;   // add up each element over batches first, and positions last
   int min_ctas_per_sm = 0;  // 0: no minimum
-  int turns = 0;            // by=channels: tiles of positions per program; 0: all tiles of a channel
+  int tiles_per_program =
+      0;  // by=channels: tiles of positions per program; 0: all tiles of a channel
 
   template <class V>
   void visit(V&& v) {
@@ -163,7 +165,7 @@ struct GroupNormBackwardConfig {
     v("programs_per_sm", programs_per_sm, choices({1, 2, 3, 4, 5, 6, 7, 8}), Bits::batch);
     v("late_sums", late_sums, Bits::batch);
     v("min_ctas_per_sm", min_ctas_per_sm, choices({0, 1, 2, 3, 4}), Bits::same);
-    v("turns", turns, choices({0, 1, 2, 4, 8, 16, 32}), Bits::batch);
+    v("tiles_per_program", tiles_per_program, choices({0, 1, 2, 4, 8, 16, 32}), Bits::batch);
   }
 };
 

@@ -31,12 +31,14 @@ struct GroupTiles {
                   .partition({m.batches, m.group_block(), m.channel_block, m.position_block})) {}
   static Shape dims(const GroupNormMeta& m) {
     const int64_t channels = m.channels_of_group();
-    return m.positions == 1 ? Shape{dyn, m.groups, 1, channels} : Shape{dyn, m.groups, channels, m.positions};
+    return m.positions == 1 ? Shape{dyn, m.groups, 1, channels}
+                            : Shape{dyn, m.groups, channels, m.positions};
   }
   Scalar batches(const GroupNormMeta& m) const { return cdiv(tiles.view().dim(0), m.batches); }
-  static Indices at(const GroupNormMeta& m, const Scalar& batch, const Scalar& group, const Scalar& channel,
-                    const Scalar& position) {
-    return m.positions == 1 ? Indices{batch, group, 0, channel} : Indices{batch, group, channel, position};
+  static Indices at(const GroupNormMeta& m, const Scalar& batch, const Scalar& group,
+                    const Scalar& channel, const Scalar& position) {
+    return m.positions == 1 ? Indices{batch, group, 0, channel}
+                            : Indices{batch, group, channel, position};
   }
 };
 
@@ -49,8 +51,10 @@ class ChannelTile {
     const int64_t channels = m.channels_of_group(), width = channel_width(m);
     whole_ = width == channels && is_tile_size(m.group_block() * channels);
     if (whole_) return;
-    const Tile within = (k.arange(width) + block.to(i32) * static_cast<int32_t>(width)).expand_dims(0);
-    const Tile groups = k.arange(m.group_block()) + group.to(i32) * static_cast<int32_t>(m.group_block());
+    const Tile within =
+        (k.arange(width) + block.to(i32) * static_cast<int32_t>(width)).expand_dims(0);
+    const Tile groups =
+        k.arange(m.group_block()) + group.to(i32) * static_cast<int32_t>(m.group_block());
     const Shape shape{m.group_block(), width};
     at_ = (groups.expand_dims(1) * static_cast<int32_t>(channels) + within).broadcast_to(shape);
     counts_ = (within < static_cast<int32_t>(channels)).broadcast_to(shape);
@@ -59,11 +63,13 @@ class ChannelTile {
   Tile load(const View& view) const {
     if (!whole_) return ligerdsl::load(view.ptr() + at_, counts_, 0.0f).to(f32);
     const int64_t all = m_.group_block() * channel_width(m_);
-    return view.partition({all}).load({group_}).to(f32).reshape({m_.group_block(), channel_width(m_)});
+    return view.partition({all}).load({group_}).to(f32).reshape(
+        {m_.group_block(), channel_width(m_)});
   }
   // Stores to row `part` of a view [parts, C].
   void store(const View& view, const Scalar& part, const Tile& value) const {
-    if (!whole_) return ligerdsl::store(view.ptr() + part.to(i64) * view.stride(0) + at_, value, counts_);
+    if (!whole_)
+      return ligerdsl::store(view.ptr() + part.to(i64) * view.stride(0) + at_, value, counts_);
     const int64_t all = m_.group_block() * channel_width(m_);
     view.partition({squeeze, all}).store({part, group_}, value.reshape({all}));
   }
@@ -111,7 +117,8 @@ void group_norm_backward(KernelBuilder& k, const GroupNormMeta& m) {
   const View mean = k.view("mean", f32, {dyn}), rstd = k.view("rstd", f32, {dyn});
 
   const int64_t tiles = m.groups / m.group_block();  // tiles of a batch
-  Scalar group = k.program_id(0) % static_cast<int32_t>(tiles), first = k.program_id(0) / static_cast<int32_t>(tiles);
+  Scalar group = k.program_id(0) % static_cast<int32_t>(tiles),
+         first = k.program_id(0) / static_cast<int32_t>(tiles);
   const bool own = m.positions == 1;  // each element has a channel of its own
   const Scalar zero = k.constant(0, i64);
   const ChannelTile channels(k, m, group, zero);
@@ -123,7 +130,8 @@ void group_norm_backward(KernelBuilder& k, const GroupNormMeta& m) {
   // vector: its thread adds it up, and the runs of a channel are added after the loop. Otherwise a
   // run is the whole channel, and the threads synchronise for each channel of each batch.
   const int64_t vector = std::min(vector_width(m.type), m.position_block);
-  const bool across_threads = !std::has_single_bit(static_cast<uint64_t>(m.position_block / vector));
+  const bool across_threads =
+      !std::has_single_bit(static_cast<uint64_t>(m.position_block / vector));
   const int64_t run = m.late_sums ? 1 : across_threads ? m.position_block : vector;
   const Shape runs{m.batches, m.group_block(), m.channel_block, m.position_block / run};
   struct Read {
@@ -147,7 +155,8 @@ void group_norm_backward(KernelBuilder& k, const GroupNormMeta& m) {
     return all.reshape(shape);
   };
   const auto backward_rows = [&](const Scalar& batch) {
-    const NormalisedRows normalised(m.type, of_groups.load(mean, batch), of_groups.load(rstd, batch));
+    const NormalisedRows normalised(m.type, of_groups.load(mean, batch),
+                                    of_groups.load(rstd, batch));
     const Indices at = GroupTiles::at(m, batch, group, zero, zero);
     Read read;
     const Tile x = x_tiles.tiles.load(at).to(f32);
@@ -172,8 +181,9 @@ void group_norm_backward(KernelBuilder& k, const GroupNormMeta& m) {
     return;
   }
   const std::vector<Tile> sums =
-      sums_over(k, first, d_y.batches(m), k.num_programs(0) / static_cast<int32_t>(tiles), pipelined(m.stages),
-                k.zeros(runs, f32), partials.size(), [&](const Scalar& batch, const std::vector<Tile>& sums) {
+      sums_over(k, first, d_y.batches(m), k.num_programs(0) / static_cast<int32_t>(tiles),
+                pipelined(m.stages), k.zeros(runs, f32), partials.size(),
+                [&](const Scalar& batch, const std::vector<Tile>& sums) {
                   const Read read = backward_rows(batch);
                   return m.late_sums ? gradients.plus(sums, read.d_y, read.n)
                                      : gradients.plus_sums(sums, read.sum_d_y, read.sum_n);
@@ -197,9 +207,11 @@ void group_norm_sums(KernelBuilder& k, const GroupNormMeta& m) {
   }
 
   const auto of_group = static_cast<int32_t>(channel_tiles(m));
-  const auto tiles = static_cast<int32_t>(m.groups / m.group_block()) * of_group;  // tiles of a batch
+  const auto tiles =
+      static_cast<int32_t>(m.groups / m.group_block()) * of_group;  // tiles of a batch
   const auto runs = static_cast<int32_t>(m.position_parts);
-  const Scalar programs = k.num_programs(0) / tiles, at = k.program_id(0) / tiles, tile = k.program_id(0) % tiles;
+  const Scalar programs = k.num_programs(0) / tiles, at = k.program_id(0) / tiles,
+               tile = k.program_id(0) % tiles;
   const Scalar part = at / runs, run = at % runs, parts = programs / runs;
   Scalar group = tile / of_group, channel = tile % of_group;
   const OfGroups of_groups(k, m, group);
@@ -207,20 +219,21 @@ void group_norm_sums(KernelBuilder& k, const GroupNormMeta& m) {
   const int64_t iterations = ceil_div(position_tiles(m), m.position_parts);
   const Scalar batches = cdiv(d_y.batches(m) - part.to(i64), parts.to(i64));
   const Tile zeros = k.zeros({m.batches, m.group_block(), m.channel_block, m.position_block}, f32);
-  const std::vector<Tile> sums =
-      sums_over(k, k.constant(0, i64), batches * iterations, 1, pipelined(m.stages), zeros, partials.size(),
-                [&](const Scalar& i, const std::vector<Tile>& sums) {
-                  const Scalar batch = part.to(i64) + (iterations == 1 ? i : i / iterations) * parts.to(i64);
-                  const Scalar iteration = iterations == 1 ? k.constant(0, i64) : Scalar(i % iterations);
-                  const Scalar position = runs == 1 ? iteration : run.to(i64) * iterations + iteration;
-                  const Indices at = GroupTiles::at(m, batch, group, channel, position);
-                  Tile n;
-                  if (x) {
-                    const NormalisedRows normalised(m.type, of_groups.load(mean, batch), of_groups.load(rstd, batch));
-                    n = normalised(x->tiles.load(at).to(f32));
-                  }
-                  return gradients.plus(sums, d_y.tiles.load(at).to(f32), n);
-                });
+  const std::vector<Tile> sums = sums_over(
+      k, k.constant(0, i64), batches * iterations, 1, pipelined(m.stages), zeros, partials.size(),
+      [&](const Scalar& i, const std::vector<Tile>& sums) {
+        const Scalar batch = part.to(i64) + (iterations == 1 ? i : i / iterations) * parts.to(i64);
+        const Scalar iteration = iterations == 1 ? k.constant(0, i64) : Scalar(i % iterations);
+        const Scalar position = runs == 1 ? iteration : run.to(i64) * iterations + iteration;
+        const Indices at = GroupTiles::at(m, batch, group, channel, position);
+        Tile n;
+        if (x) {
+          const NormalisedRows normalised(m.type, of_groups.load(mean, batch),
+                                          of_groups.load(rstd, batch));
+          n = normalised(x->tiles.load(at).to(f32));
+        }
+        return gradients.plus(sums, d_y.tiles.load(at).to(f32), n);
+      });
   const ChannelTile channels(k, m, group, channel);
   for (size_t i = 0; i < sums.size(); ++i) {
     const Tile total = sum(m.positions == 1 ? sums[i] : sum(sums[i], 3), 0);
@@ -242,23 +255,27 @@ class GroupMeans {
   std::pair<Scalar, Scalar> of(const Scalar& row, const View& weight) const {
     const int64_t channels = m_.channels_of_group(), numbers = channels * m_.position_parts;
     const Scalar pitch = of_n_.stride(0);  // of_d_y_ has the same
-    const Scalar from = row % m_.groups * channels, at = row / m_.groups * m_.position_parts * pitch + from;
+    const Scalar from = row % m_.groups * channels,
+                 at = row / m_.groups * m_.position_parts * pitch + from;
     const auto add = [&](const Tile& number, const Tile& nq, const Tile& q) {
       const Tile counts = number < static_cast<int32_t>(numbers);
       const Tile channel = numbers == channels ? number : number % static_cast<int32_t>(channels);
       Tile partial = channel.to(i64);
-      if (numbers != channels) partial = partial + udiv(number, static_cast<int32_t>(channels)).to(i64) * pitch;
+      if (numbers != channels)
+        partial = partial + udiv(number, static_cast<int32_t>(channels)).to(i64) * pitch;
       const Tile w = load(weight.ptr() + from + channel, counts, 0.0f).to(f32);
       return carry(fma(load(of_n_.ptr() + at + partial, counts, 0.0f), w, nq),
                    fma(load(of_d_y_.ptr() + at + partial, counts, 0.0f), w, q));
     };
     const Tile zeros = k_.zeros({m_.block}, f32);
-    auto [nq, q] = numbers <= m_.block ? add(k_.arange(m_.block), zeros, zeros)
-                                       : k_.for_range(0, ceil_div(numbers, m_.block), 1, carry(zeros, zeros),
-                                                      [&](Scalar i, Tile nq, Tile q) {
-                                                        const auto first = i.to(i32) * static_cast<int32_t>(m_.block);
-                                                        return add(k_.arange(m_.block) + first, nq, q);
-                                                      });
+    auto [nq, q] = numbers <= m_.block
+                       ? add(k_.arange(m_.block), zeros, zeros)
+                       : k_.for_range(0, ceil_div(numbers, m_.block), 1, carry(zeros, zeros),
+                                      [&](Scalar i, Tile nq, Tile q) {
+                                        const auto first =
+                                            i.to(i32) * static_cast<int32_t>(m_.block);
+                                        return add(k_.arange(m_.block) + first, nq, q);
+                                      });
     return {sum(nq) * (1.0 / m_.row()), sum(q) * (1.0 / m_.row())};
   }
 
@@ -296,14 +313,18 @@ void group_norm_d_x(KernelBuilder& k, const GroupNormMeta& m) {
 
   // The last tile comes first: the caches still hold it.
   const auto groups = static_cast<int32_t>(m.groups / m.group_block());
-  const auto channels = static_cast<int32_t>(channel_tiles(m)), positions = static_cast<int32_t>(position_tiles(m));
+  const auto channels = static_cast<int32_t>(channel_tiles(m)),
+             positions = static_cast<int32_t>(position_tiles(m));
   const Scalar number = k.num_programs(0) - 1 - k.program_id(0);
   const Scalar tile = number / positions, row = tile / channels;
   const Scalar batch = row / groups, group = row % groups, channel = tile % channels;
   const Indices at = GroupTiles::at(m, batch, group, channel, number % positions);
   const OfGroups of_groups(k, m, group);
   const NormalisedRows normalised(m.type, of_groups.load(mean, batch), of_groups.load(rstd, batch));
-  const Tile w = ChannelTile(k, m, group, channel).load(weight).expand_dims(0).expand_dims(m.positions == 1 ? 2 : 3);
+  const Tile w = ChannelTile(k, m, group, channel)
+                     .load(weight)
+                     .expand_dims(0)
+                     .expand_dims(m.positions == 1 ? 2 : 3);
   const Tile of_x = x.tiles.load(at).to(f32), q = d_y.tiles.load(at).to(f32) * w;
   const auto store = [&](const Tile& of_nq, const Tile& of_q) {
     d_x.tiles.store(at, normalised.gradient(of_x, q, of_nq, of_q).to(m.type));

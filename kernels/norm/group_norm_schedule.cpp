@@ -16,7 +16,8 @@ struct Side {
   int64_t rows() const { return batches * groups; }
 };
 
-constexpr int64_t kMostOdd = 7;  // largest odd factor of a tile's size; it multiplies the elements per thread
+constexpr int64_t kMostOdd =
+    7;  // largest odd factor of a tile's size; it multiplies the elements per thread
 
 int64_t odd_of(int64_t n) {
   return n / (n & -n);
@@ -31,7 +32,8 @@ Side side_of(const GroupNormOptions& o, int64_t rows) {
 // Returns the largest set of at most `most` groups that a tile can have.
 Side side_of_most(const GroupNormOptions& o, int64_t most) {
   const int64_t power = o.groups & -o.groups, odd = o.groups / power;
-  if (odd > kMostOdd || most < (odd == 1 ? 1 : 2) * o.groups) return {1, std::min(power, floor_power_of_two(most))};
+  if (odd > kMostOdd || most < (odd == 1 ? 1 : 2) * o.groups)
+    return {1, std::min(power, floor_power_of_two(most))};
   return {floor_power_of_two(most / o.groups), o.groups};
 }
 
@@ -44,14 +46,16 @@ int rows_of(const GroupNormOptions& o, const Side& side) {
 std::string refused_side(const GroupNormOptions& o, int64_t rows) {
   const int64_t power = o.groups & -o.groups, odd = o.groups / power;
   if (rows <= power || odd <= kMostOdd) return "";
-  return "rows: expected at most " + std::to_string(power) + " for batches of " + std::to_string(o.groups) +
-         " groups, got " + std::to_string(rows) + "; use fewer";
+  return "rows: expected at most " + std::to_string(power) + " for batches of " +
+         std::to_string(o.groups) + " groups, got " + std::to_string(rows) + "; use fewer";
 }
 
 constexpr int64_t kMostHeld = 16;  // vectors per thread of a GPU
 
-std::string refused_held(int64_t elements, DType type, int num_warps, int64_t num_ctas, int64_t most) {
-  const int64_t threads = program::kWarpThreads * num_warps * num_ctas, vectors = elements / vector_width(type);
+std::string refused_held(int64_t elements, DType type, int num_warps, int64_t num_ctas,
+                         int64_t most) {
+  const int64_t threads = program::kWarpThreads * num_warps * num_ctas,
+                vectors = elements / vector_width(type);
   if (vectors <= most * threads) return "";
   return "vectors per thread: expected at most " + std::to_string(most) + ", got " +
          std::to_string(ceil_div(vectors, threads)) + "; use more warps or fewer rows";
@@ -74,14 +78,18 @@ int warps_of_part(const GroupNormOptions& o, int64_t part) {
 
 std::string refused_parts(const GroupNormOptions& o, const GroupNormForwardConfig& config) {
   if (config.parts == 1)
-    return config.part_vectors == 0 ? "" : "parts=1 requires part_vectors=0; use part_vectors=0, or more parts";
-  if (config.part_vectors == 0) return "parts above 1 require part_vectors of 1 or more; set it, or use parts=1";
+    return config.part_vectors == 0
+               ? ""
+               : "parts=1 requires part_vectors=0; use part_vectors=0, or more parts";
+  if (config.part_vectors == 0)
+    return "parts above 1 require part_vectors of 1 or more; set it, or use parts=1";
   if (o.row() % config.parts != 0)
-    return "a group of " + std::to_string(o.row()) + " elements cannot be split into " + std::to_string(config.parts) +
-           " equal parts; use fewer parts";
+    return "a group of " + std::to_string(o.row()) + " elements cannot be split into " +
+           std::to_string(config.parts) + " equal parts; use fewer parts";
   const int64_t part = o.row() / config.parts;
   if (part % program::kWarpThreads != 0 || !is_tile_size(part))
-    return "a part of " + std::to_string(part) + " elements is no tile size; use another number of parts";
+    return "a part of " + std::to_string(part) +
+           " elements is no tile size; use another number of parts";
   return refused_held(part, o.type, warps_of_part(o, part), 1, kMostHeld);
 }
 
@@ -93,8 +101,9 @@ void split(const GroupNormOptions& o, GroupNormForwardConfig* config) {
   constexpr int64_t kPart = 16 * 1024;
   GroupNormForwardConfig in_parts = *config;
   in_parts.part_vectors = 2;
-  for (int64_t parts = std::min<int64_t>(floor_power_of_two(o.row() * size_of(o.type) / kPart), 1024); parts > 1;
-       parts /= 2) {
+  for (int64_t parts =
+           std::min<int64_t>(floor_power_of_two(o.row() * size_of(o.type) / kPart), 1024);
+       parts > 1; parts /= 2) {
     in_parts.parts = static_cast<int>(parts);
     if (!refused_parts(o, in_parts).empty()) continue;
     *config = in_parts;
@@ -144,16 +153,20 @@ GroupNormForwardConfig heuristic_forward(const Machine& machine, const GroupNorm
   return config;
 }
 
-std::string valid_forward(const Machine& machine, const GroupNormOptions& o, const GroupNormForwardConfig& config) {
-  if (const std::string reason = refused(machine, o.type, o.row(), config); !reason.empty()) return reason;
+std::string valid_forward(const Machine& machine, const GroupNormOptions& o,
+                          const GroupNormForwardConfig& config) {
+  if (const std::string reason = refused(machine, o.type, o.row(), config); !reason.empty())
+    return reason;
   if (const std::string reason = refused_side(o, config.rows); !reason.empty()) return reason;
   if (const std::string reason = refused_parts(o, config); !reason.empty()) return reason;
   if (config.whole())
-    return refused_held(side_of(o, config.rows).rows() * tile_width(o.row()), o.type, config.num_warps, 1, kMostHeld);
+    return refused_held(side_of(o, config.rows).rows() * tile_width(o.row()), o.type,
+                        config.num_warps, 1, kMostHeld);
   return config.keep == Keep::cluster ? refused_lanes(config) : "";
 }
 
-Operation whole_groups(const Machine& machine, const GroupNormOptions& o, const GroupNormForwardConfig& config) {
+Operation whole_groups(const Machine& machine, const GroupNormOptions& o,
+                       const GroupNormForwardConfig& config) {
   GroupNormMeta meta{o};
   const Side side = side_of(o, config.rows);
   meta.cols = o.row();
@@ -165,11 +178,12 @@ Operation whole_groups(const Machine& machine, const GroupNormOptions& o, const 
   if (!machine.is_gpu() && meta.rows == 1) meta.channel_width = channel_width(o);
   Launch launch = config.launch();
   launch.grid = {ceil_div(Size::rows(), side.batches) * (o.groups / side.groups)};
-  return operation_of(
-      record_step(group_norm_forward_kernel.name, o.type, &group_norm_forward, meta, launch, schedule_of(config)));
+  return operation_of(record_step(group_norm_forward_kernel.name, o.type, &group_norm_forward, meta,
+                                  launch, schedule_of(config)));
 }
 
-Operation groups_in_parts(const Machine& machine, const GroupNormOptions& o, const GroupNormForwardConfig& config) {
+Operation groups_in_parts(const Machine& machine, const GroupNormOptions& o,
+                          const GroupNormForwardConfig& config) {
   GroupNormMeta meta{o};
   meta.parts = config.parts;
   meta.block = o.row() / config.parts;
@@ -192,23 +206,27 @@ Operation groups_in_parts(const Machine& machine, const GroupNormOptions& o, con
   return op;
 }
 
-Operation build_forward(const Machine& machine, const GroupNormOptions& o, const GroupNormForwardConfig& config) {
+Operation build_forward(const Machine& machine, const GroupNormOptions& o,
+                        const GroupNormForwardConfig& config) {
   return config.parts == 1 ? whole_groups(machine, o, config) : groups_in_parts(machine, o, config);
 }
 
 Cost cost_forward(const GroupNormOptions& o, int64_t batches) {
-  const double batch = static_cast<double>(2 * o.row() * size_of(o.type) + 4 * (int{o.with_mean} + int{o.with_rstd})) *
+  const double batch = static_cast<double>(2 * o.row() * size_of(o.type) +
+                                           4 * (int{o.with_mean} + int{o.with_rstd})) *
                        static_cast<double>(o.groups);
   const int parameters = o.without_bias ? 1 : 2;
-  return {batch * static_cast<double>(batches) + static_cast<double>(parameters * o.channels * size_of(o.weight_type))};
+  return {batch * static_cast<double>(batches) +
+          static_cast<double>(parameters * o.channels * size_of(o.weight_type))};
 }
 
-constexpr int kRegisters = 128;                   // registers per thread
-constexpr int64_t kVectors = 2;                   // vectors per thread of x and of d_y
-constexpr int64_t kMostVectors = 4;               // the same for large groups
-constexpr int64_t kLatePositions = 64;            // late_sums for channels with fewer positions
-constexpr int64_t kFewOnCpu = 16384;              // most elements of a group that stay in a core's caches
-constexpr int64_t kMostOnCpu = int64_t{1} << 19;  // most elements of a group per program if there are many groups
+constexpr int kRegisters = 128;         // registers per thread
+constexpr int64_t kVectors = 2;         // vectors per thread of x and of d_y
+constexpr int64_t kMostVectors = 4;     // the same for large groups
+constexpr int64_t kLatePositions = 64;  // late_sums for channels with fewer positions
+constexpr int64_t kFewOnCpu = 16384;    // most elements of a group that stay in a core's caches
+constexpr int64_t kMostOnCpu =
+    int64_t{1} << 19;  // most elements of a group per program if there are many groups
 
 // Part of a tile for one group.
 struct GroupTile {
@@ -224,7 +242,8 @@ GroupTile tile_of(const GroupNormOptions& o) {
     return odd * static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(n, odd))));
   };
   const bool own = o.positions == 1;
-  const int64_t channels = own ? 1 : o.channels_of_group(), positions = own ? o.channels_of_group() : o.positions;
+  const int64_t channels = own ? 1 : o.channels_of_group(),
+                positions = own ? o.channels_of_group() : o.positions;
   const int64_t vector = std::min<int64_t>(vector_width(o.type), least(positions, 1));
   GroupTile best{least(channels, 1), least(positions, 1)};
   for (int64_t a = 1; a <= odds; a += 2) {
@@ -247,8 +266,9 @@ int sums_of(const GroupNormOptions& o) {
 GroupNormBackwardConfig by_channels(const Machine& machine, const GroupNormOptions& o) {
   GroupNormBackwardConfig config{.by = GroupNormBackwardBy::channels};
   const int arrays = o.without_d_x && o.gradients == LayerNormGradients::bias ? 1 : 2;
-  const ColumnSumsConfig sums = column_sums_config(machine, o.type, o.channels * o.positions,
-                                                   {.arrays = arrays, .sums = o.without_d_x ? sums_of(o) : 2});
+  const ColumnSumsConfig sums =
+      column_sums_config(machine, o.type, o.channels * o.positions,
+                         {.arrays = arrays, .sums = o.without_d_x ? sums_of(o) : 2});
   config.num_warps = sums.num_warps;
   config.vectors = sums.vectors;
   config.stages = sums.stages;
@@ -261,11 +281,13 @@ GroupNormBackwardConfig by_channels(const Machine& machine, const GroupNormOptio
   config.stages = machine.is_gpu() ? 2 : 1;
   config.rows = 1;
   const int64_t all = std::bit_ceil(static_cast<uint64_t>(o.channels * o.positions));
-  while (config.num_warps > 1 && program::kWarpThreads * config.num_warps * vector_width(o.type) > all)
+  while (config.num_warps > 1 &&
+         program::kWarpThreads * config.num_warps * vector_width(o.type) > all)
     config.num_warps /= 2;
-  while (config.vectors > 1 && program::kWarpThreads * config.num_warps * vector_width(o.type) * config.vectors > all)
+  while (config.vectors > 1 &&
+         program::kWarpThreads * config.num_warps * vector_width(o.type) * config.vectors > all)
     config.vectors /= 2;
-  if (machine.is_gpu() && !o.without_d_x) config.turns = 4;
+  if (machine.is_gpu() && !o.without_d_x) config.tiles_per_program = 4;
   return config;
 }
 
@@ -287,12 +309,14 @@ GroupNormBackwardConfig heuristic_backward(const Machine& machine, const GroupNo
   // With one sum per element, half the elements per tile avoid spills.
   const int64_t together = step * kVectors / (o.positions < kLatePositions && !many ? 2 : 1);
   Side side = side_of_most(o, std::max<int64_t>(together / group, 1));
-  if (odd_of(side.rows() * group) > kMostOdd) side = {1, std::min(side.groups, o.groups & -o.groups)};
+  if (odd_of(side.rows() * group) > kMostOdd)
+    side = {1, std::min(side.groups, o.groups & -o.groups)};
   config.rows = rows_of(o, side);
   const int64_t elements = side.rows() * group;
   if (machine.is_gpu())
     while (elements > step * kMostVectors * config.num_ctas) config.num_ctas *= 2;
-  config.num_warps = warps_for(elements / config.num_ctas, o.type, many ? 2 * kMostVectors : kVectors, 16);
+  config.num_warps =
+      warps_for(elements / config.num_ctas, o.type, many ? 2 * kMostVectors : kVectors, 16);
   if (machine.is_gpu()) {  // all programs that fit with kRegisters registers per thread
     config.programs_per_sm = std::clamp((many ? 8 : 16) / config.num_warps, 1, 8);
     config.min_ctas_per_sm = config.num_warps < 16 ? std::min(config.programs_per_sm, 4) : 0;
@@ -305,24 +329,32 @@ GroupNormBackwardConfig heuristic_backward(const Machine& machine, const GroupNo
   return config;
 }
 
-std::string valid_backward(const Machine& machine, const GroupNormOptions& o, const GroupNormBackwardConfig& config) {
+std::string valid_backward(const Machine& machine, const GroupNormOptions& o,
+                           const GroupNormBackwardConfig& config) {
   if (config.by == GroupNormBackwardBy::channels) {
     if (config.vectors == 0) return "by=channels requires vectors of 1 or more; set vectors";
     if (config.num_ctas != 1 || config.late_sums)
       return "by=channels requires num_ctas=1 and late_sums=false; set both";
-    if (!o.without_d_x && config.rows != 1) return "by=channels requires rows=1 if d_x is wanted; use rows=1";
-    if (o.without_d_x && config.turns != 0) return "without_d_x requires turns=0; use turns=0";
-    const int64_t tile = program::kWarpThreads * config.num_warps * vector_width(o.type) * config.vectors;
-    return refused_column_tile(machine, o.type, o.channels * o.positions, config.rows, tile / config.rows, sums_of(o));
+    if (!o.without_d_x && config.rows != 1)
+      return "by=channels requires rows=1 if d_x is wanted; use rows=1";
+    if (o.without_d_x && config.tiles_per_program != 0)
+      return "without_d_x requires tiles_per_program=0; use tiles_per_program=0";
+    const int64_t tile =
+        program::kWarpThreads * config.num_warps * vector_width(o.type) * config.vectors;
+    return refused_column_tile(machine, o.type, o.channels * o.positions, config.rows,
+                               tile / config.rows, sums_of(o));
   }
   if (o.without_d_x) return "without_d_x requires by=channels; use by=channels";
-  if (config.vectors != 0 || config.turns != 0) return "by=groups requires vectors=0 and turns=0; set both";
+  if (config.vectors != 0 || config.tiles_per_program != 0)
+    return "by=groups requires vectors=0 and tiles_per_program=0; set both";
   if (const std::string reason = refused_side(o, config.rows); !reason.empty()) return reason;
   if (config.num_ctas > machine.max_cluster)
-    return "num_ctas: expected at most " + std::to_string(machine.max_cluster) + " on this machine, got " +
-           std::to_string(config.num_ctas) + "; use fewer";
-  if (config.num_ctas > 1 && config.rows != 1) return "num_ctas above 1 requires rows=1; use rows=1, or num_ctas=1";
-  if (o.positions == 1 && !config.late_sums) return "channels of one position require late_sums; use late_sums=true";
+    return "num_ctas: expected at most " + std::to_string(machine.max_cluster) +
+           " on this machine, got " + std::to_string(config.num_ctas) + "; use fewer";
+  if (config.num_ctas > 1 && config.rows != 1)
+    return "num_ctas above 1 requires rows=1; use rows=1, or num_ctas=1";
+  if (o.positions == 1 && !config.late_sums)
+    return "channels of one position require late_sums; use late_sums=true";
   const Side side = side_of(o, config.rows);
   const int64_t elements = side.rows() * tile_of(o).size();
   if (elements > int64_t{1} << 20)
@@ -333,29 +365,36 @@ std::string valid_backward(const Machine& machine, const GroupNormOptions& o, co
     return "a tile of " + std::to_string(elements) +
            " elements has less than one vector per thread; use fewer warps, or more rows";
   if (machine.is_gpu()) {
-    if (const std::string reason = refused_held(elements, o.type, config.num_warps, config.num_ctas, 2 * kMostVectors);
+    if (const std::string reason =
+            refused_held(elements, o.type, config.num_warps, config.num_ctas, 2 * kMostVectors);
         !reason.empty())
       return reason;
   }
-  return side.batches > 1 && config.late_sums ? refused_sum_in_shared_memory(machine, elements * sums_of(o)) : "";
+  return side.batches > 1 && config.late_sums
+             ? refused_sum_in_shared_memory(machine, elements * sums_of(o))
+             : "";
 }
 
 // Returns the last launch, which adds up the partial sums.
 Step reduce_step(const Machine& machine, const GroupNormOptions& o) {
-  return reduce_partials(machine, layer_norm_sums(o.gradients, o.d_weight_type, o.channels, o.accumulate));
+  return reduce_partials(machine,
+                         layer_norm_sums(o.gradients, o.d_weight_type, o.channels, o.accumulate));
 }
 
-void add_partials(Operation* op, const GroupNormOptions& o, LayerNormGradients which, const PartialCount& parts) {
+void add_partials(Operation* op, const GroupNormOptions& o, LayerNormGradients which,
+                  const PartialCount& parts) {
   const auto add = [&](const char* name) {
-    op->workspace.push_back(
-        {.name = name, .dtype = f32, .shape = {parts.of_rows, o.channels}, .room = {parts.most, o.channels}});
+    op->workspace.push_back({.name = name,
+                             .dtype = f32,
+                             .shape = {parts.of_rows, o.channels},
+                             .room = {parts.most, o.channels}});
   };
   if (which != LayerNormGradients::bias) add("weight_partials");
   if (which != LayerNormGradients::weight) add("bias_partials");
 }
 
-Step by_groups(const Machine& machine, const GroupNormOptions& o, const GroupNormBackwardConfig& config,
-               PartialCount* parts) {
+Step by_groups(const Machine& machine, const GroupNormOptions& o,
+               const GroupNormBackwardConfig& config, PartialCount* parts) {
   GroupNormMeta meta{o};
   const Side side = side_of(o, config.rows);
   const GroupTile tile = tile_of(o);
@@ -367,19 +406,24 @@ Step by_groups(const Machine& machine, const GroupNormOptions& o, const GroupNor
   meta.stages = config.stages;
   const Size batches = ceil_div(Size::rows(), side.batches);
   const int64_t tiles = o.groups / side.groups;  // tiles of a batch
-  const int64_t programs = machine.is_gpu() ? machine.sms * config.programs_per_sm / config.num_ctas : 64;
+  const int64_t programs =
+      machine.is_gpu() ? machine.sms * config.programs_per_sm / config.num_ctas : 64;
   *parts = partial_count(batches, std::max<int64_t>(programs / tiles, 1));
-  Launch launch = library_launch((o.want_d_weight ? parts->of_rows : batches) * tiles, config.num_warps);
+  Launch launch =
+      library_launch((o.want_d_weight ? parts->of_rows : batches) * tiles, config.num_warps);
   launch.num_ctas = config.num_ctas;
   launch.min_ctas_per_sm = config.min_ctas_per_sm;
-  return record_step(group_norm_backward_kernel.name, o.type, &group_norm_backward, meta, std::move(launch));
+  return record_step(group_norm_backward_kernel.name, o.type, &group_norm_backward, meta,
+                     std::move(launch));
 }
 
 // Sets a tile of `elements` elements per batch. The width of a channel's block is the largest one
 // that adds at most an eighth of padding to the channel, or else the one with the least padding.
 // The rest of the tile holds several channels, and several groups if they fit.
 void set_tile(GroupNormMeta* meta, int64_t elements) {
-  const auto power_over = [](int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); };
+  const auto power_over = [](int64_t n) {
+    return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n)));
+  };
   const int64_t channels = power_over(meta->channels_of_group());
   int64_t width = std::min(power_over(meta->positions), elements);
   const auto covered = [&](int64_t block) { return round_up(meta->positions, block); };
@@ -406,20 +450,23 @@ int64_t position_tiles_of(const GroupNormMeta& m) {
 // Returns the steps of d_x by channels, which needs the partial sums of each batch. The kernel of
 // d_x comes last, because d_x may overwrite d_y. Appends scratch other than the partials to
 // `scratch`.
-std::vector<Step> d_x_by_channels(const GroupNormOptions& o, const GroupNormBackwardConfig& config, PartialCount* parts,
-                                  std::vector<Scratch>* scratch) {
-  constexpr int64_t kOwnMeans = 512;  // most partial sums from which each program computes its group's means
+std::vector<Step> d_x_by_channels(const GroupNormOptions& o, const GroupNormBackwardConfig& config,
+                                  PartialCount* parts, std::vector<Scratch>* scratch) {
+  constexpr int64_t kOwnMeans =
+      512;  // most partial sums from which each program computes its group's means
   GroupNormMeta meta{o};
   const int64_t threads = program::kWarpThreads * config.num_warps, vector = vector_width(o.type);
   meta.stages = config.stages;
   meta.gradients = LayerNormGradients::both;
   set_tile(&meta, threads * vector * config.vectors);
-  const int64_t turns = position_tiles_of(meta);
-  meta.position_parts = config.turns == 0 ? 1 : ceil_div(turns, config.turns);
+  const int64_t tiles = position_tiles_of(meta);
+  meta.position_parts =
+      config.tiles_per_program == 0 ? 1 : ceil_div(tiles, config.tiles_per_program);
   const Size batches = Size::rows();
   *parts = {.of_rows = batches * meta.position_parts, .most = batches * meta.position_parts};
-  std::vector<Step> steps{record_step("group_norm_sums", o.type, &group_norm_sums, meta,
-                                      library_launch(parts->of_rows * channel_programs(meta), config.num_warps))};
+  std::vector<Step> steps{
+      record_step("group_norm_sums", o.type, &group_norm_sums, meta,
+                  library_launch(parts->of_rows * channel_programs(meta), config.num_warps))};
   const int64_t numbers = o.channels_of_group() * meta.position_parts;
   GroupNormMeta of_d_x = meta;
   of_d_x.block = std::clamp<int64_t>(std::bit_ceil(static_cast<uint64_t>(numbers)), 32, 1024);
@@ -433,19 +480,22 @@ std::vector<Step> d_x_by_channels(const GroupNormOptions& o, const GroupNormBack
   }
   steps.push_back(
       record_step("group_norm_d_x", o.type, &group_norm_d_x, of_d_x,
-                  library_launch(batches * (channel_programs(of_d_x) * position_tiles_of(of_d_x)), config.num_warps)));
+                  library_launch(batches * (channel_programs(of_d_x) * position_tiles_of(of_d_x)),
+                                 config.num_warps)));
   return steps;
 }
 
 // Returns the operation of the parameter gradients alone.
-Operation sums_by_channels(const Machine& machine, const GroupNormOptions& o, const GroupNormBackwardConfig& config) {
+Operation sums_by_channels(const Machine& machine, const GroupNormOptions& o,
+                           const GroupNormBackwardConfig& config) {
   GroupNormMeta meta{o};
   meta.batches = config.rows;
   meta.stages = config.stages;
-  set_tile(&meta, program::kWarpThreads * config.num_warps * vector_width(o.type) * config.vectors / config.rows);
+  set_tile(&meta, program::kWarpThreads * config.num_warps * vector_width(o.type) * config.vectors /
+                      config.rows);
   const int64_t programs = machine.is_gpu() ? machine.sms * config.programs_per_sm : 64;
-  const PartialCount parts =
-      partial_count(ceil_div(Size::rows(), config.rows), std::max<int64_t>(programs / channel_programs(meta), 1));
+  const PartialCount parts = partial_count(ceil_div(Size::rows(), config.rows),
+                                           std::max<int64_t>(programs / channel_programs(meta), 1));
   Operation op;
   op.steps = {record_step("group_norm_sums", o.type, &group_norm_sums, meta,
                           library_launch(parts.of_rows * channel_programs(meta), config.num_warps)),
@@ -454,7 +504,8 @@ Operation sums_by_channels(const Machine& machine, const GroupNormOptions& o, co
   return op;
 }
 
-Operation build_backward(const Machine& machine, const GroupNormOptions& o, const GroupNormBackwardConfig& config) {
+Operation build_backward(const Machine& machine, const GroupNormOptions& o,
+                         const GroupNormBackwardConfig& config) {
   if (o.without_d_x) return sums_by_channels(machine, o, config);
   const bool channels = config.by == GroupNormBackwardBy::channels;
   Operation op;
@@ -464,24 +515,27 @@ Operation build_backward(const Machine& machine, const GroupNormOptions& o, cons
   else
     op.steps.push_back(by_groups(machine, o, config, &parts));
   if (o.want_d_weight) op.steps.push_back(reduce_step(machine, o));
-  if (channels || o.want_d_weight) add_partials(&op, o, channels ? LayerNormGradients::both : o.gradients, parts);
+  if (channels || o.want_d_weight)
+    add_partials(&op, o, channels ? LayerNormGradients::both : o.gradients, parts);
   return op;
 }
 
 Cost cost_backward(const GroupNormOptions& o, int64_t batches) {
   const int inputs = o.without_d_x && o.gradients == LayerNormGradients::bias ? 1 : 2;
   const int arrays = inputs + int{!o.without_d_x};
-  return {static_cast<double>(arrays * o.row() * size_of(o.type) + 8) * static_cast<double>(o.groups) *
-          static_cast<double>(batches)};
+  return {static_cast<double>(arrays * o.row() * size_of(o.type) + 8) *
+          static_cast<double>(o.groups) * static_cast<double>(batches)};
 }
 
 }  // namespace
 
-const GroupNormForward group_norm_forward_kernel{"group_norm_forward", "LayerNorm of groups of channels",
-                                                 &valid_forward,       &heuristic_forward,
-                                                 &build_forward,       &cost_forward};
-const GroupNormBackward group_norm_backward_kernel{"group_norm_backward", "gradient of GroupNorm", &valid_backward,
-                                                   &heuristic_backward,   &build_backward,         &cost_backward};
+const GroupNormForward group_norm_forward_kernel{
+    "group_norm_forward", "LayerNorm of groups of channels",
+    &valid_forward,       &heuristic_forward,
+    &build_forward,       &cost_forward};
+const GroupNormBackward group_norm_backward_kernel{"group_norm_backward", "gradient of GroupNorm",
+                                                   &valid_backward,       &heuristic_backward,
+                                                   &build_backward,       &cost_backward};
 
 Operation group_norm_forward(const Machine& machine, const GroupNormOptions& options) {
   return group_norm_forward_kernel(machine, options);

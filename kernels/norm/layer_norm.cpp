@@ -32,7 +32,8 @@ Tile columns_of(const Resident& kept, const Scalar& column) {
 // Statistics of the forward that the backward reads, as [rows, 1].
 struct Statistics {
   View mean, rstd;
-  Statistics(KernelBuilder& k) : mean(k.view("mean", f32, {dyn})), rstd(k.view("rstd", f32, {dyn})) {}
+  Statistics(KernelBuilder& k)
+      : mean(k.view("mean", f32, {dyn})), rstd(k.view("rstd", f32, {dyn})) {}
   Tile mean_of(const LayerNormMeta& m, const Scalar& row) const { return load(mean, m, row); }
   Tile rstd_of(const LayerNormMeta& m, const Scalar& row) const { return load(rstd, m, row); }
 
@@ -72,7 +73,8 @@ void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
     y.store(row, b, m.without_bias ? n * w : fma(n, w, added));
   };
   if (!m.looped) {
-    const Tile added = m.without_bias ? Tile() : columns_of(bias, m, 0), w = columns_of(weight, m, 0);
+    const Tile added = m.without_bias ? Tile() : columns_of(bias, m, 0),
+               w = columns_of(weight, m, 0);
     finish(x.block(k.constant(0, i64)), 0, w, added);
     return;
   }
@@ -108,12 +110,15 @@ void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m) {
     Scalar blocks = cdiv(cols, m.block);
     const Resident kept_x = x.keep(row), kept_d_y = d_y.keep(row);
     auto x_of = [&](const Scalar& b) { return kept_x.load(b).to(f32); };
-    auto weighted = [&](const Scalar& b) { return kept_d_y.load(b).to(f32) * columns_of(weight, m, b); };
+    auto weighted = [&](const Scalar& b) {
+      return kept_d_y.load(b).to(f32) * columns_of(weight, m, b);
+    };
     Tile zeros = k.zeros({m.rows, m.block}, f32);
-    auto [sum_nq, sum_q] = k.for_range(0, blocks, 1, carry(zeros, zeros), [&](Scalar b, Tile sum_nq, Tile sum_q) {
-      Tile q = weighted(b);
-      return carry(fma(normalised(x_of(b)), q, sum_nq), sum_q + q);
-    });
+    auto [sum_nq, sum_q] =
+        k.for_range(0, blocks, 1, carry(zeros, zeros), [&](Scalar b, Tile sum_nq, Tile sum_q) {
+          Tile q = weighted(b);
+          return carry(fma(normalised(x_of(b)), q, sum_nq), sum_q + q);
+        });
     Tile mean_nq = mean_of(sum(sum_nq, 1)), mean_q = mean_of(sum(sum_q, 1));
     k.for_range(0, blocks, 1, [&](Scalar i) {
       Scalar b = blocks - 1 - i;
@@ -133,7 +138,8 @@ void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m) {
     Tile x_rows = x.load(row, 0), n = normalised(x_rows);
     Tile dy = d_y.load(row, 0);
     Tile q = dy * (m.reload_weight ? columns_of(weight, m, 0) : kept);
-    d_x.store(row, 0, normalised.gradient(x_rows, q, mean_of(sum_products(n, q, 1)), mean_of(sum(q, 1))));
+    d_x.store(row, 0,
+              normalised.gradient(x_rows, q, mean_of(sum_products(n, q, 1)), mean_of(sum(q, 1))));
     return Read{dy, n};
   };
   if (!partial_sums) {
@@ -143,12 +149,13 @@ void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m) {
   Scalar first = k.program_id(0);
   Tile zeros = k.zeros({m.rows, m.block}, f32);
   const std::vector<Tile> sums =
-      sums_over(k, first, cdiv(x_view.dim(0), m.rows), k.num_programs(0), pipelined(m.stages), zeros, partials.size(),
-                [&](const Scalar& row, const std::vector<Tile>& sums) {
+      sums_over(k, first, cdiv(x_view.dim(0), m.rows), k.num_programs(0), pipelined(m.stages),
+                zeros, partials.size(), [&](const Scalar& row, const std::vector<Tile>& sums) {
                   const Read read = backward_rows(row);
                   return gradients.plus(sums, read.d_y, read.n);
                 });
-  for (size_t i = 0; i < sums.size(); ++i) partials[i].partition({squeeze, m.block}).store({first, 0}, sum(sums[i], 0));
+  for (size_t i = 0; i < sums.size(); ++i)
+    partials[i].partition({squeeze, m.block}).store({first, 0}, sum(sums[i], 0));
 }
 
 void layer_norm_d_weight(KernelBuilder& k, const LayerNormMeta& m) {
@@ -167,11 +174,12 @@ void layer_norm_d_weight(KernelBuilder& k, const LayerNormMeta& m) {
   Scalar column = k.program_id(0) % blocks, part = k.program_id(0) / blocks;
   Tile zeros = k.zeros({m.rows, m.block}, f32);
   const std::vector<Tile> sums =
-      sums_over(k, part, cdiv(rows.dim(0), m.rows), partials[0].dim(0), pipelined(m.stages), zeros, partials.size(),
-                [&](const Scalar& row, const std::vector<Tile>& sums) {
+      sums_over(k, part, cdiv(rows.dim(0), m.rows), partials[0].dim(0), pipelined(m.stages), zeros,
+                partials.size(), [&](const Scalar& row, const std::vector<Tile>& sums) {
                   Tile n;
                   if (x) {
-                    const NormalisedRows normalised(m.type, statistics->mean_of(m, row), statistics->rstd_of(m, row));
+                    const NormalisedRows normalised(m.type, statistics->mean_of(m, row),
+                                                    statistics->rstd_of(m, row));
                     n = normalised(x->load(row, column));
                   }
                   Tile dy = d_y.load(row, column);

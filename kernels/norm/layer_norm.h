@@ -28,8 +28,8 @@ struct LayerNormOptions {
   LayerNormGradients gradients = LayerNormGradients::both;
   DType d_weight_type = f32;  // dtype of d_weight and d_bias: f32 or weight_type
   bool accumulate = false;    // d_weight += ..., d_bias += ...; f32 only
-  bool with_d_sum = false;    // backward with residual: add d_sum, the gradient of other uses of sum
-  bool without_d_x = false;   // backward: compute only the parameter gradients
+  bool with_d_sum = false;   // backward with residual: add d_sum, the gradient of other uses of sum
+  bool without_d_x = false;  // backward: compute only the parameter gradients
 
   int sums() const { return gradients == LayerNormGradients::both ? 2 : 1; }
 
@@ -88,10 +88,12 @@ extern const LayerNormForward fused_add_layer_norm_forward_kernel;  // normalise
 // Returns the distribution of a tile's rows over lanes. With one row per tile, a thread is a lane.
 // With several rows, a vector is a lane. On a CPU a lane adds up eight elements that are not
 // contiguous, if the number of columns allows it.
-BlockLanes lanes_of_rows(const Machine& machine, DType type, int64_t rows, int64_t block, const RowConfig& config);
+BlockLanes lanes_of_rows(const Machine& machine, DType type, int64_t rows, int64_t block,
+                         const RowConfig& config);
 
 // Returns the reductions of weight_partials and bias_partials to the wanted gradients.
-std::vector<PartialSums> layer_norm_sums(LayerNormGradients gradients, DType type, int64_t cols, bool accumulate);
+std::vector<PartialSums> layer_norm_sums(LayerNormGradients gradients, DType type, int64_t cols,
+                                         bool accumulate);
 
 using LayerNormBackward = ConfiguredKernel<LayerNormOptions, NormBackwardConfig>;
 extern const LayerNormBackward layer_norm_backward_kernel, fused_add_layer_norm_backward_kernel;

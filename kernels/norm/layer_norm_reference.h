@@ -12,8 +12,8 @@ struct LayerNormResult {
   Values y, mean, rstd;
 };
 
-inline LayerNormResult layer_norm_reference(const Values& x, const Values& w, const Values& b, int64_t n, int64_t h,
-                                            double eps) {
+inline LayerNormResult layer_norm_reference(const Values& x, const Values& w, const Values& b,
+                                            int64_t n, int64_t h, double eps) {
   LayerNormResult out{Values(n * h), Values(n), Values(n)};
   for (int64_t i = 0; i < n; ++i) {
     double total = 0, squares = 0;
@@ -22,7 +22,8 @@ inline LayerNormResult layer_norm_reference(const Values& x, const Values& w, co
     for (int64_t j = 0; j < h; ++j) squares += (x[i * h + j] - mean) * (x[i * h + j] - mean);
     out.mean[i] = mean;
     out.rstd[i] = 1.0 / std::sqrt(squares / static_cast<double>(h) + eps);
-    for (int64_t j = 0; j < h; ++j) out.y[i * h + j] = (x[i * h + j] - mean) * out.rstd[i] * w[j] + b[j];
+    for (int64_t j = 0; j < h; ++j)
+      out.y[i * h + j] = (x[i * h + j] - mean) * out.rstd[i] * w[j] + b[j];
   }
   return out;
 }
@@ -32,8 +33,9 @@ struct LayerNormGradient {
 };
 
 // Returns the gradients from the forward's mean and rstd. `ds` is added to dx unless it is empty.
-inline LayerNormGradient layer_norm_gradient_reference(const Values& dy, const Values& x, const Values& w,
-                                                       const Values& ds, const Values& mean, const Values& rstd,
+inline LayerNormGradient layer_norm_gradient_reference(const Values& dy, const Values& x,
+                                                       const Values& w, const Values& ds,
+                                                       const Values& mean, const Values& rstd,
                                                        int64_t n, int64_t h) {
   LayerNormGradient out{Values(n * h), Values(h, 0.0), Values(h, 0.0)};
   for (int64_t i = 0; i < n; ++i) {
@@ -47,15 +49,17 @@ inline LayerNormGradient layer_norm_gradient_reference(const Values& dy, const V
       out.db[j] += dy[i * h + j];
     }
     for (int64_t j = 0; j < h; ++j) {
-      out.dx[i * h + j] = rstd[i] * (dy[i * h + j] * w[j] - (normalised(j) * inner + total) / static_cast<double>(h)) +
+      out.dx[i * h + j] = rstd[i] * (dy[i * h + j] * w[j] -
+                                     (normalised(j) * inner + total) / static_cast<double>(h)) +
                           (ds.empty() ? 0.0 : ds[i * h + j]);
     }
   }
   return out;
 }
 
-inline LayerNormGradient layer_norm_gradient_reference(const Values& dy, const Values& x, const Values& w,
-                                                       const Values& ds, int64_t n, int64_t h, double eps) {
+inline LayerNormGradient layer_norm_gradient_reference(const Values& dy, const Values& x,
+                                                       const Values& w, const Values& ds, int64_t n,
+                                                       int64_t h, double eps) {
   const LayerNormResult forward = layer_norm_reference(x, w, Values(h, 0.0), n, h, eps);
   return layer_norm_gradient_reference(dy, x, w, ds, forward.mean, forward.rstd, n, h);
 }

@@ -32,7 +32,8 @@ int64_t block_of(int64_t cols) {
 // instead of five, unmeasured, for the registers of two rows.
 int sharing_ctas(const Machine& machine, const LayerNormOptions& o) {
   constexpr int64_t kCtas = 3, kSharers = 8;
-  const int64_t kept = 2 * o.cols * (streams_of(o) * size_of(o.type) + size_of(o.weight_type)) / kSharers;
+  const int64_t kept =
+      2 * o.cols * (streams_of(o) * size_of(o.type) + size_of(o.weight_type)) / kSharers;
   return kCtas * kept <= machine.shared_for_rows() ? kCtas : o.residual ? 4 : 5;
 }
 
@@ -45,7 +46,7 @@ struct FloorRule {
 };
 constexpr FloorRule kFloors[] = {
     {.least_warps = 32, .min_ctas_per_sm = 1},
-    {.least_warps = 16, .min_ctas_per_sm = 2},                  // 64 registers are enough for four vectors
+    {.least_warps = 16, .min_ctas_per_sm = 2},  // 64 registers are enough for four vectors
     {.least_warps = 8, .least_held = 5, .min_ctas_per_sm = 3},  // 80 registers are enough for seven
     {.least_warps = 8, .min_ctas_per_sm = 4},
     {.min_ctas_per_sm = 0},
@@ -64,15 +65,19 @@ constexpr FloorRule kFloorsBesideResidual[] = {
 
 int floor_of(std::span<const FloorRule> rules, int warps, int64_t held) {
   return std::find_if(rules.begin(), rules.end(),
-                      [&](const FloorRule& rule) { return rule.least_warps <= warps && rule.least_held <= held; })
+                      [&](const FloorRule& rule) {
+                        return rule.least_warps <= warps && rule.least_held <= held;
+                      })
       ->min_ctas_per_sm;
 }
 
 RowConfig heuristic(const Machine& machine, const LayerNormOptions& o) {
   if (o.cols > widest_whole(machine, o.type)) {
     if (machine.is_gpu() && streams_of(o) * o.cols * size_of(o.type) >= kSharedRow) {
-      const RowConfig sharers{.num_warps = 4, .vectors = 4, .min_ctas_per_sm = sharing_ctas(machine, o)};
-      if (const auto shared = rows_in_cluster(machine, o.type, o.cols, sharers, streams_of(o))) return *shared;
+      const RowConfig sharers{
+          .num_warps = 4, .vectors = 4, .min_ctas_per_sm = sharing_ctas(machine, o)};
+      if (const auto shared = rows_in_cluster(machine, o.type, o.cols, sharers, streams_of(o)))
+        return *shared;
     }
     return rows_in_blocks(o.type, block_of(o.cols), o.type == f32 ? 2 : 4);
   }
@@ -80,13 +85,15 @@ RowConfig heuristic(const Machine& machine, const LayerNormOptions& o) {
   RowConfig config = whole_rows(machine, o.type, o.cols, o.residual ? 4 / widened : 4);
   if (config.rows > 1) return config;
   const int64_t held = config.held(o.type, o.cols);
-  config.min_ctas_per_sm = o.residual ? floor_of(kFloorsBesideResidual, config.num_warps, held * widened)
-                                      : floor_of(kFloors, config.num_warps, held);
+  config.min_ctas_per_sm = o.residual
+                               ? floor_of(kFloorsBesideResidual, config.num_warps, held * widened)
+                               : floor_of(kFloors, config.num_warps, held);
   return config;
 }
 
 std::string valid(const Machine& machine, const LayerNormOptions& o, const RowConfig& config) {
-  if (const std::string reason = refused(machine, o.type, o.cols, config); !reason.empty()) return reason;
+  if (const std::string reason = refused(machine, o.type, o.cols, config); !reason.empty())
+    return reason;
   return config.keep == Keep::cluster ? refused_lanes(config) : "";
 }
 
@@ -100,19 +107,22 @@ Operation build(const Machine& machine, const LayerNormOptions& o, const RowConf
   meta.rows = config.rows;
   meta.block = config.columns(o.type, o.cols);
   meta.lanes = lanes_of_rows(machine, o.type, meta.rows, meta.block, config);
-  return operation_of(record_step(name_of(o), o.type, &layer_norm_forward, meta, config.launch(), schedule_of(config)));
+  return operation_of(record_step(name_of(o), o.type, &layer_norm_forward, meta, config.launch(),
+                                  schedule_of(config)));
 }
 
 Cost cost(const LayerNormOptions& o, int64_t rows) {
-  const double row =
-      static_cast<double>(2 * streams_of(o) * o.cols * size_of(o.type)) + 4 * (int{o.with_mean} + int{o.with_rstd});
+  const double row = static_cast<double>(2 * streams_of(o) * o.cols * size_of(o.type)) +
+                     4 * (int{o.with_mean} + int{o.with_rstd});
   const int parameters = o.without_bias ? 1 : 2;
-  return {row * static_cast<double>(rows) + static_cast<double>(parameters * o.cols * size_of(o.weight_type))};
+  return {row * static_cast<double>(rows) +
+          static_cast<double>(parameters * o.cols * size_of(o.weight_type))};
 }
 
 }  // namespace
 
-BlockLanes lanes_of_rows(const Machine& machine, DType type, int64_t rows, int64_t block, const RowConfig& config) {
+BlockLanes lanes_of_rows(const Machine& machine, DType type, int64_t rows, int64_t block,
+                         const RowConfig& config) {
   if (!machine.is_gpu()) {
     const int64_t fold = rows == 1 && block % 1024 == 0 ? 8 : 1;
     return {.fold = fold, .lanes = block / fold};
@@ -126,8 +136,8 @@ const LayerNormForward layer_norm_forward_kernel{
     "layer_norm_forward", "LayerNorm of rows", &valid, &heuristic, &build, &cost};
 
 const LayerNormForward fused_add_layer_norm_forward_kernel =
-    fused_add<LayerNormOptions, RowConfig, layer_norm_forward_kernel>("fused_add_layer_norm_forward",
-                                                                      "residual sum and its LayerNorm");
+    fused_add<LayerNormOptions, RowConfig, layer_norm_forward_kernel>(
+        "fused_add_layer_norm_forward", "residual sum and its LayerNorm");
 
 Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& options) {
   return options.residual ? fused_add_layer_norm_forward_kernel(machine, options)

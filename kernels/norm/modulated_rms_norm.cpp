@@ -38,7 +38,8 @@ void modulated_rms_norm_backward(KernelBuilder& k, const ModulatedRmsNormMeta& m
   if (m.want_d_weight) weight_partials = k.view("weight_partials", f32, {dyn, m.cols});
   if (m.want_d_scale) scale_partials = k.view("scale_partials", f32, {dyn, dyn, m.cols});
   if (m.want_d_shift) shift_partials = k.view("shift_partials", f32, {dyn, dyn, m.cols});
-  const NormRows d_y(k.view("d_y", m.type, {dyn, m.cols}), tiling), x_rows(k.view("x", m.type, {dyn, m.cols}), tiling);
+  const NormRows d_y(k.view("d_y", m.type, {dyn, m.cols}), tiling),
+      x_rows(k.view("x", m.type, {dyn, m.cols}), tiling);
   NormWeight weight{.block = m.block};
   if (m.has_weight) weight.view = k.view("weight", m.weight_type, {m.cols});
   const NormRows scale(k.view("scale", m.scale_type, {dyn, m.cols}), tiling);
@@ -61,33 +62,34 @@ void modulated_rms_norm_backward(KernelBuilder& k, const ModulatedRmsNormMeta& m
     const Scalar modulation = part / parts, begin = modulation * rows_each;
     const Tile scaled = scale.load(modulation, column) + 1.0f;
     const Tile factor = m.has_weight ? scaled * weight.load(column) : scaled;
-    const Scalar end = begin + rows_each, step = parts * m.turn;
-    auto [products, sum_d_y] =
-        k.for_range(begin + part % parts, end, step, pipelined(m.stages), carry(zeros, zeros),
-                    [&](Scalar first, Tile products, Tile sum_d_y) {
-                      // The rows of one iteration share the waits for memory and for reductions. A
-                      // row outside of the part loads 0 and stores nothing.
-                      std::vector<ModulatedRow> rows;
-                      for (int64_t i = 0; i < m.turn; ++i) {
-                        Scalar row = first;
-                        if (i > 0) row = where(first + parts * i < end, first + parts * i, x_rows.tiles.view().dim(0));
-                        rows.push_back({row, x_rows.load(row, column), d_y.load(row, column),
-                                        rstd_view.partition({1}).load({row}).expand_dims(1)});
-                      }
-                      if (d_x) {
-                        for (ModulatedRow& r : rows) r.gradient_y = r.d_y * factor;
-                        for (ModulatedRow& r : rows)
-                          r.along = (sum_products(r.gradient_y, r.x, 1) * (-1.0 / m.cols)).expand_dims(1) * r.rstd *
-                                    r.rstd * r.rstd;
-                        for (const ModulatedRow& r : rows)
-                          d_x->store(r.row, 0, fma(r.x, r.along, r.gradient_y * r.rstd));
-                      }
-                      for (const ModulatedRow& r : rows) {
-                        if (m.want_products()) products = fma(r.d_y, normalised(m, r.x, r.rstd), products);
-                        if (m.want_d_shift) sum_d_y = sum_d_y + r.d_y;
-                      }
-                      return carry(products, sum_d_y);
-                    });
+    const Scalar end = begin + rows_each, step = parts * m.rows_per_iteration;
+    auto [products, sum_d_y] = k.for_range(
+        begin + part % parts, end, step, pipelined(m.stages), carry(zeros, zeros),
+        [&](Scalar first, Tile products, Tile sum_d_y) {
+          // The rows of one iteration share the waits for memory and for reductions. A
+          // row outside of the part loads 0 and stores nothing.
+          std::vector<ModulatedRow> rows;
+          for (int64_t i = 0; i < m.rows_per_iteration; ++i) {
+            Scalar row = first;
+            if (i > 0)
+              row = where(first + parts * i < end, first + parts * i, x_rows.tiles.view().dim(0));
+            rows.push_back({row, x_rows.load(row, column), d_y.load(row, column),
+                            rstd_view.partition({1}).load({row}).expand_dims(1)});
+          }
+          if (d_x) {
+            for (ModulatedRow& r : rows) r.gradient_y = r.d_y * factor;
+            for (ModulatedRow& r : rows)
+              r.along = (sum_products(r.gradient_y, r.x, 1) * (-1.0 / m.cols)).expand_dims(1) *
+                        r.rstd * r.rstd * r.rstd;
+            for (const ModulatedRow& r : rows)
+              d_x->store(r.row, 0, fma(r.x, r.along, r.gradient_y * r.rstd));
+          }
+          for (const ModulatedRow& r : rows) {
+            if (m.want_products()) products = fma(r.d_y, normalised(m, r.x, r.rstd), products);
+            if (m.want_d_shift) sum_d_y = sum_d_y + r.d_y;
+          }
+          return carry(products, sum_d_y);
+        });
     const auto keep_part = [&](const View& of, const Tile& sums) {
       of.partition({squeeze, 1, m.block}).store({modulation, part % parts, column}, sums);
     };
@@ -99,11 +101,11 @@ void modulated_rms_norm_backward(KernelBuilder& k, const ModulatedRmsNormMeta& m
     if (m.want_d_weight) weight_partials.partition({1, m.block}).store({first, column}, d_weight);
   };
   if (m.shared) return keep(of_part(first));
-  auto [d_weight] =
-      k.for_range(first, k.constant(m.modulations, i64), programs, carry(zeros), [&](Scalar part, Tile sum) {
-        const Tile more = of_part(part);
-        return carry(m.want_d_weight ? sum + more : sum);
-      });
+  auto [d_weight] = k.for_range(first, k.constant(m.modulations, i64), programs, carry(zeros),
+                                [&](Scalar part, Tile sum) {
+                                  const Tile more = of_part(part);
+                                  return carry(m.want_d_weight ? sum + more : sum);
+                                });
   keep(d_weight);
 }
 

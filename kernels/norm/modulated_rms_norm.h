@@ -42,10 +42,11 @@ struct ModulatedRmsNormOptions : RmsNormOptions {
 };
 
 struct ModulatedRmsNormMeta : ModulatedRmsNormOptions {
-  int64_t block = 4096;  // columns of a tile: the whole row, or a part of it without d_x
-  int stages = 1;        // stages of loads; 2 loads the next row during this iteration
-  int64_t turn = 1;      // rows per iteration
-  bool shared = true;    // several programs share a modulation; else a program has several modulations
+  int64_t block = 4096;            // columns of a tile: the whole row, or a part of it without d_x
+  int stages = 1;                  // stages of loads; 2 loads the next row during this iteration
+  int64_t rows_per_iteration = 1;  // rows per iteration
+  bool shared =
+      true;  // several programs share a modulation; else a program has several modulations
 };
 
 // Arguments: d_x, [weight_partials], [scale_partials], [shift_partials], d_y, x, [weight], scale,
@@ -59,8 +60,10 @@ void modulated_rms_norm_backward(KernelBuilder& k, const ModulatedRmsNormMeta& m
 
 // Rows: rows of x. The parameter gradients are arguments of the backward's last launch. The
 // partials are its scratch.
-Operation modulated_rms_norm_forward(const Machine& machine, const ModulatedRmsNormOptions& options);
-Operation modulated_rms_norm_backward(const Machine& machine, const ModulatedRmsNormOptions& options);
+Operation modulated_rms_norm_forward(const Machine& machine,
+                                     const ModulatedRmsNormOptions& options);
+Operation modulated_rms_norm_backward(const Machine& machine,
+                                      const ModulatedRmsNormOptions& options);
 
 // Like RMSNorm's, but a tile has one row, because the next row may have another modulation.
 using ModulatedRmsNormForward = ConfiguredKernel<ModulatedRmsNormOptions, RmsNormForwardConfig>;
@@ -71,11 +74,11 @@ extern const ModulatedRmsNormForward modulated_rms_norm_forward_kernel;
 struct ModulatedRmsNormBackwardConfig {
   BackwardBy by = BackwardBy::rows;
   int num_warps = 16;
-  int vectors = 0;          // by=columns: 16-byte vectors per thread and block
-  int num_ctas = 1;         // CTAs of a cluster, which share the rows
-  int stages = 2;           // rows in use or in flight
-  int turn = 1;             // rows per iteration
-  int programs_per_sm = 1;  // programs per SM, each with its own partial sums
+  int vectors = 0;             // by=columns: 16-byte vectors per thread and block
+  int num_ctas = 1;            // CTAs of a cluster, which share the rows
+  int stages = 2;              // rows in use or in flight
+  int rows_per_iteration = 1;  // rows per iteration
+  int programs_per_sm = 1;     // programs per SM, each with its own partial sums
   bool padded = false;      // by=rows: pad tiles to 2^n columns, so that threads have whole vectors
   int min_ctas_per_sm = 0;  // by=rows; 0: no minimum
 
@@ -86,14 +89,15 @@ struct ModulatedRmsNormBackwardConfig {
     v("vectors", vectors, choices({0, 1, 2, 4}), Bits::batch);
     v("num_ctas", num_ctas, powers_of_two(1, 16), Bits::batch);
     v("stages", stages, choices({1, 2, 3, 4}), Bits::same);
-    v("turn", turn, choices({1, 2, 4}), Bits::same);
+    v("rows_per_iteration", rows_per_iteration, choices({1, 2, 4}), Bits::same);
     v("programs_per_sm", programs_per_sm, choices({1, 2, 3, 4, 5, 6, 7, 8}), Bits::batch);
     v("padded", padded, Bits::batch);
     v("min_ctas_per_sm", min_ctas_per_sm, choices({0, 1, 2, 3, 4, 5, 6, 7, 8}), Bits::same);
   }
 };
 
-using ModulatedRmsNormBackward = ConfiguredKernel<ModulatedRmsNormOptions, ModulatedRmsNormBackwardConfig>;
+using ModulatedRmsNormBackward =
+    ConfiguredKernel<ModulatedRmsNormOptions, ModulatedRmsNormBackwardConfig>;
 extern const ModulatedRmsNormBackward modulated_rms_norm_backward_kernel;
 
 }  // namespace ligerdsl::kernels

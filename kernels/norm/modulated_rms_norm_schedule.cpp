@@ -24,22 +24,26 @@ RmsNormForwardConfig heuristic_forward(const Machine& machine, const ModulatedRm
   // On an H200, 16384x4096 in bf16 takes 72.6 us with 80 registers per thread, and 76.6 us with the
   // 90 that the assembler chooses.
   if (machine.is_gpu() && config.whole() && config.num_warps >= 4)
-    config.min_ctas_per_sm = machine.threads_with(kForwardRegisters) / (program::kWarpThreads * config.num_warps);
+    config.min_ctas_per_sm =
+        machine.threads_with(kForwardRegisters) / (program::kWarpThreads * config.num_warps);
   // With 80 registers, only one CTA with such a row fits on an SM. A search on an H200 found better
   // schedules. In f32, 16384x4096 takes 130.5 us instead of 174 us with the most CTAs per SM. In
   // bf16, 4096x8192 takes 39.3 us instead of 52 us with eight vectors per thread.
   if (machine.is_gpu() && config.whole() && tile_width(o.cols) * size_of(o.type) == kLongBytes) {
-    config.early_weight = size_of(o.type) == 4;  // 4096x8192 in bf16 on an H100: 50.8 us without, 51.5 us with it
+    config.early_weight =
+        size_of(o.type) == 4;  // 4096x8192 in bf16 on an H100: 50.8 us without, 51.5 us with it
     if (size_of(o.type) == 2) config.num_warps = warps_for(tile_width(o.cols), o.type, 8);
-    config.min_ctas_per_sm =
-        machine.threads_with(size_of(o.type) == 2 ? 128 : 32) / (program::kWarpThreads * config.num_warps);
+    config.min_ctas_per_sm = machine.threads_with(size_of(o.type) == 2 ? 128 : 32) /
+                             (program::kWarpThreads * config.num_warps);
   }
   // On an H100, 16384 rows in bf16: 3072 columns take 73.0 us with 64 registers per thread, and
   // 82.4 us with 80. 1152 columns take 35.0 us with two warps, and 37.0 us with one.
   if (machine.is_gpu() && config.whole() && size_of(o.type) == 2 && config.rows == 1) {
-    const bool narrow = size_of(o.scale_type) == 2 && (!o.has_weight || size_of(o.weight_type) == 2);  // f32: spills
+    const bool narrow = size_of(o.scale_type) == 2 &&
+                        (!o.has_weight || size_of(o.weight_type) == 2);  // f32: spills
     if (config.num_warps == 4 && tile_width(o.cols) <= kLooseColumns && narrow)
-      config.min_ctas_per_sm = machine.threads_with(64) / (program::kWarpThreads * config.num_warps);
+      config.min_ctas_per_sm =
+          machine.threads_with(64) / (program::kWarpThreads * config.num_warps);
     if (config.num_warps == 1 && tile_width(o.cols) > kWarpColumns) config.num_warps = 2;
   }
   if (config.rows == 1) return config;
@@ -55,14 +59,15 @@ std::string valid_forward(const Machine& machine, const ModulatedRmsNormOptions&
   return rms_norm_forward_kernel.valid(machine, o, config);
 }
 
-Operation build_forward(const Machine&, const ModulatedRmsNormOptions& o, const RmsNormForwardConfig& config) {
+Operation build_forward(const Machine&, const ModulatedRmsNormOptions& o,
+                        const RmsNormForwardConfig& config) {
   RmsNormMeta meta{o};
   meta.looped = !config.whole();
   meta.rows = config.rows;
   meta.block = config.columns(o.type, o.cols);
   meta.early_weight = config.early_weight;
-  return operation_of(record_step(modulated_rms_norm_forward_kernel.name, o.type, &rms_norm_forward, meta,
-                                  config.launch(), schedule_of(config)));
+  return operation_of(record_step(modulated_rms_norm_forward_kernel.name, o.type, &rms_norm_forward,
+                                  meta, config.launch(), schedule_of(config)));
 }
 
 double modulation_bytes(const ModulatedRmsNormOptions& o, int arrays, DType type) {
@@ -70,25 +75,30 @@ double modulation_bytes(const ModulatedRmsNormOptions& o, int arrays, DType type
 }
 
 Cost cost_forward(const ModulatedRmsNormOptions& o, int64_t rows) {
-  return {rms_norm_forward_kernel.cost(o, rows).bytes + modulation_bytes(o, o.has_shift ? 2 : 1, o.scale_type)};
+  return {rms_norm_forward_kernel.cost(o, rows).bytes +
+          modulation_bytes(o, o.has_shift ? 2 : 1, o.scale_type)};
 }
 
-constexpr int kRegisters = 128;      // registers per thread, with partial sums
-constexpr int64_t kVectors = 2;      // vectors of a row per thread
-constexpr int64_t kMostVectors = 4;  // the same in the largest cluster, and for short rows of 16-bit elements
+constexpr int kRegisters = 128;  // registers per thread, with partial sums
+constexpr int64_t kVectors = 2;  // vectors of a row per thread
+constexpr int64_t kMostVectors =
+    4;  // the same in the largest cluster, and for short rows of 16-bit elements
 constexpr int64_t kNarrow = 512, kShort = 4096;  // columns
-constexpr int64_t kMostOnCpu = 16384;            // most columns whose partial sums stay in a core's caches
+constexpr int64_t kMostOnCpu = 16384;  // most columns whose partial sums stay in a core's caches
 constexpr int64_t kColumnsOnCpu = 1024;
 
 // Returns the schedule with blocks that are shorter than the row.
-ModulatedRmsNormBackwardConfig by_columns(const Machine& machine, const ModulatedRmsNormOptions& o) {
-  ModulatedRmsNormBackwardConfig config{.by = BackwardBy::columns, .vectors = 2, .programs_per_sm = 4};
+ModulatedRmsNormBackwardConfig by_columns(const Machine& machine,
+                                          const ModulatedRmsNormOptions& o) {
+  ModulatedRmsNormBackwardConfig config{
+      .by = BackwardBy::columns, .vectors = 2, .programs_per_sm = 4};
   config.num_warps = machine.is_gpu() ? 4 : warps_for(kColumnsOnCpu, o.type, config.vectors);
   if (!machine.is_gpu()) config.stages = 1;
   return config;
 }
 
-ModulatedRmsNormBackwardConfig heuristic_backward(const Machine& machine, const ModulatedRmsNormOptions& o) {
+ModulatedRmsNormBackwardConfig heuristic_backward(const Machine& machine,
+                                                  const ModulatedRmsNormOptions& o) {
   const int64_t width = tile_width(o.cols);
   if (!machine.is_gpu()) {
     if (width > kMostOnCpu) return by_columns(machine, o);
@@ -127,11 +137,12 @@ ModulatedRmsNormBackwardConfig heuristic_backward(const Machine& machine, const 
   // On an H100, 4096x8192 in bf16 takes 82.8 us with clusters of two CTAs and two rows per
   // iteration, and 86.4 us with one row per CTA.
   if (width == 2 * kShort && size_of(o.type) == 2 && machine.max_cluster >= 2) {
-    config.num_ctas = config.turn = config.stages = 2;
+    config.num_ctas = config.rows_per_iteration = config.stages = 2;
     config.num_warps = 16;
     return config;
   }
-  while (width > part * kVectors * config.num_ctas && config.num_ctas < machine.max_cluster) config.num_ctas *= 2;
+  while (width > part * kVectors * config.num_ctas && config.num_ctas < machine.max_cluster)
+    config.num_ctas *= 2;
   config.num_warps = warps_for(width / config.num_ctas, o.type, kVectors, 16);
   // With short rows, more programs keep the same number of loads in flight.
   config.programs_per_sm = std::clamp(16 / config.num_warps, 1, 8);
@@ -140,14 +151,16 @@ ModulatedRmsNormBackwardConfig heuristic_backward(const Machine& machine, const 
 
 int64_t block_of(const ModulatedRmsNormOptions& o, const ModulatedRmsNormBackwardConfig& config) {
   if (config.by == BackwardBy::rows)
-    return config.padded ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(o.cols))) : tile_width(o.cols);
+    return config.padded ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(o.cols)))
+                         : tile_width(o.cols);
   return program::kWarpThreads * config.num_warps * vector_width(o.type) * config.vectors;
 }
 
 std::string valid_backward(const Machine& machine, const ModulatedRmsNormOptions& o,
                            const ModulatedRmsNormBackwardConfig& config) {
   if (config.by == BackwardBy::columns) {
-    if (config.vectors == 0) return "by=columns requires vectors of 1 or more; set vectors, or use by=rows";
+    if (config.vectors == 0)
+      return "by=columns requires vectors of 1 or more; set vectors, or use by=rows";
     if (config.num_ctas != 1) return "by=columns requires num_ctas=1; use num_ctas=1, or by=rows";
     if (config.padded) return "by=columns requires padded=false; use padded=false, or by=rows";
     const int64_t block = block_of(o, config);
@@ -158,16 +171,18 @@ std::string valid_backward(const Machine& machine, const ModulatedRmsNormOptions
   }
   if (config.vectors != 0) return "by=rows requires vectors=0; use vectors=0, or by=columns";
   if (config.num_ctas > machine.max_cluster)
-    return "num_ctas: expected at most " + std::to_string(machine.max_cluster) + " on this machine, got " +
-           std::to_string(config.num_ctas) + "; use fewer";
+    return "num_ctas: expected at most " + std::to_string(machine.max_cluster) +
+           " on this machine, got " + std::to_string(config.num_ctas) + "; use fewer";
   if (config.padded && block_of(o, config) == tile_width(o.cols))
-    return "a tile of " + std::to_string(tile_width(o.cols)) + " columns needs no padding; use padded=false";
+    return "a tile of " + std::to_string(tile_width(o.cols)) +
+           " columns needs no padding; use padded=false";
   const int64_t threads = program::kWarpThreads * config.num_warps * config.num_ctas;
   const int64_t vectors = block_of(o, config) / vector_width(o.type);
   if (threads > program::kWarpThreads && vectors < threads)
-    return "vectors per row: expected at least " + std::to_string(threads) + ", got " + std::to_string(vectors) +
-           "; use fewer warps or CTAs";
-  if (vectors > 2 * kMostVectors * threads && (machine.is_gpu() || block_of(o, config) > kMostOnCpu))
+    return "vectors per row: expected at least " + std::to_string(threads) + ", got " +
+           std::to_string(vectors) + "; use fewer warps or CTAs";
+  if (vectors > 2 * kMostVectors * threads &&
+      (machine.is_gpu() || block_of(o, config) > kMostOnCpu))
     return "vectors per thread: expected at most " + std::to_string(2 * kMostVectors) + ", got " +
            std::to_string(ceil_div(vectors, threads)) + "; use more warps or CTAs, or by=columns";
   return "";
@@ -186,7 +201,8 @@ Step d_x_step(const ModulatedRmsNormOptions& o) {
 // Returns the reductions to the parameter gradients, with at most `parts` partial sums per
 // modulation. The partial sums of a modulation are contiguous. If programs share modulations,
 // d_weight and d_scale come from the same partial sums.
-std::vector<PartialSums> sums_of(const ModulatedRmsNormOptions& o, bool weight_of_products, int64_t parts) {
+std::vector<PartialSums> sums_of(const ModulatedRmsNormOptions& o, bool weight_of_products,
+                                 int64_t parts) {
   std::vector<PartialSums> sums;
   if (o.want_d_weight) {
     sums.push_back({.out = "d_weight",
@@ -228,17 +244,20 @@ Operation build_backward(const Machine& machine, const ModulatedRmsNormOptions& 
   ModulatedRmsNormMeta meta{o};
   meta.block = block_of(o, config);
   meta.stages = config.stages;
-  meta.turn = config.turn;
+  meta.rows_per_iteration = config.rows_per_iteration;
   meta.without_d_x = o.without_d_x || !by_rows;
   const int64_t blocks = by_rows ? 1 : ceil_div(o.cols, meta.block);
-  const int64_t together = machine.is_gpu() ? machine.sms / config.num_ctas * config.programs_per_sm : 64;
-  const int64_t programs = std::max<int64_t>(together / blocks, 1);  // programs of a block of columns
+  const int64_t together =
+      machine.is_gpu() ? machine.sms / config.num_ctas * config.programs_per_sm : 64;
+  const int64_t programs =
+      std::max<int64_t>(together / blocks, 1);  // programs of a block of columns
   meta.shared = o.modulations < programs;
   const bool weight_of_products = meta.shared && o.want_d_weight && o.want_d_scale;
   if (weight_of_products) meta.want_d_weight = false;
   // Parts of a modulation's rows: at least one, whose partial sums are 0 if there are no rows.
   PartialCount parts;
-  if (meta.shared) parts = partial_count(ceil_div(Size::rows(), o.modulations), programs / o.modulations);
+  if (meta.shared)
+    parts = partial_count(ceil_div(Size::rows(), o.modulations), programs / o.modulations);
   const Size each = max(parts.of_rows, 1), most = max(parts.most, 1);
   const Size all = meta.shared ? each * o.modulations : Size(programs);
 
@@ -247,8 +266,10 @@ Operation build_backward(const Machine& machine, const ModulatedRmsNormOptions& 
     Launch launch = library_launch(all * blocks, config.num_warps);
     launch.num_ctas = config.num_ctas;
     launch.min_ctas_per_sm = config.min_ctas_per_sm;
-    const char* name = by_rows ? modulated_rms_norm_backward_kernel.name : "modulated_rms_norm_sums";
-    op.steps.push_back(record_step(name, o.type, &modulated_rms_norm_backward, meta, std::move(launch)));
+    const char* name =
+        by_rows ? modulated_rms_norm_backward_kernel.name : "modulated_rms_norm_sums";
+    op.steps.push_back(
+        record_step(name, o.type, &modulated_rms_norm_backward, meta, std::move(launch)));
   }
   if (!by_rows && !o.without_d_x) op.steps.push_back(d_x_step(o));
   const std::vector<PartialSums> sums = sums_of(o, weight_of_products, parts.limit);
@@ -256,11 +277,14 @@ Operation build_backward(const Machine& machine, const ModulatedRmsNormOptions& 
   op.steps.push_back(reduce_partials(machine, sums));
   if (meta.want_d_weight) {
     const Size room = meta.shared ? most * o.modulations : Size(programs);
-    op.workspace.push_back({.name = "weight_partials", .dtype = f32, .shape = {all, o.cols}, .room = {room, o.cols}});
+    op.workspace.push_back(
+        {.name = "weight_partials", .dtype = f32, .shape = {all, o.cols}, .room = {room, o.cols}});
   }
   const auto add_parts = [&](const char* name) {
-    op.workspace.push_back(
-        {.name = name, .dtype = f32, .shape = {o.modulations, each, o.cols}, .room = {o.modulations, most, o.cols}});
+    op.workspace.push_back({.name = name,
+                            .dtype = f32,
+                            .shape = {o.modulations, each, o.cols},
+                            .room = {o.modulations, most, o.cols}});
   };
   if (o.want_d_scale) add_parts("scale_partials");
   if (o.want_d_shift) add_parts("shift_partials");
@@ -276,12 +300,13 @@ Cost cost_backward(const ModulatedRmsNormOptions& o, int64_t rows) {
 
 }  // namespace
 
-const ModulatedRmsNormForward modulated_rms_norm_forward_kernel{"modulated_rms_norm_forward",
-                                                                "RMSNorm with a scale and a shift per segment of rows",
-                                                                &valid_forward,
-                                                                &heuristic_forward,
-                                                                &build_forward,
-                                                                &cost_forward};
+const ModulatedRmsNormForward modulated_rms_norm_forward_kernel{
+    "modulated_rms_norm_forward",
+    "RMSNorm with a scale and a shift per segment of rows",
+    &valid_forward,
+    &heuristic_forward,
+    &build_forward,
+    &cost_forward};
 const ModulatedRmsNormBackward modulated_rms_norm_backward_kernel{"modulated_rms_norm_backward",
                                                                   "gradient of modulated_rms_norm",
                                                                   &valid_backward,
@@ -289,11 +314,13 @@ const ModulatedRmsNormBackward modulated_rms_norm_backward_kernel{"modulated_rms
                                                                   &build_backward,
                                                                   &cost_backward};
 
-Operation modulated_rms_norm_forward(const Machine& machine, const ModulatedRmsNormOptions& options) {
+Operation modulated_rms_norm_forward(const Machine& machine,
+                                     const ModulatedRmsNormOptions& options) {
   return modulated_rms_norm_forward_kernel(machine, options);
 }
 
-Operation modulated_rms_norm_backward(const Machine& machine, const ModulatedRmsNormOptions& options) {
+Operation modulated_rms_norm_backward(const Machine& machine,
+                                      const ModulatedRmsNormOptions& options) {
   return modulated_rms_norm_backward_kernel(machine, options);
 }
 

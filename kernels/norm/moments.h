@@ -24,12 +24,17 @@ namespace ligerdsl::kernels {
 class LaneBlock {
  public:
   LaneBlock(KernelBuilder& k, const Tile& x, const Tile& inside, const BlockLanes& lanes)
-      : x_(x), inside_(inside), split_(lanes), rows_(x.shape()[0]), lanes_(lanes.lanes * lanes.ctas) {
+      : x_(x),
+        inside_(inside),
+        split_(lanes),
+        rows_(x.shape()[0]),
+        lanes_(lanes.lanes * lanes.ctas) {
     const int64_t owned = lanes.fold * lanes.run;
     inverse_ = 1.0 / owned;
     zeros_ = k.zeros({rows_, lanes_}, f32);
-    count_ = inside.empty() ? k.full({rows_, lanes_}, static_cast<double>(owned), f32)
-                            : over_lane(sum(folded(inside.to(f32)), 1)).broadcast_to({rows_, lanes_});
+    count_ = inside.empty()
+                 ? k.full({rows_, lanes_}, static_cast<double>(owned), f32)
+                 : over_lane(sum(folded(inside.to(f32)), 1)).broadcast_to({rows_, lanes_});
   }
 
   // Number of elements of each lane that count, [rows, lanes].
@@ -37,14 +42,22 @@ class LaneBlock {
   Tile elements() const { return folded(x_); }
   Tile zeros() const { return zeros_; }  // [rows, lanes]
   // Returns the values of the elements, 0 where they do not count.
-  Tile counted(const Tile& value) const { return inside_.empty() ? value : where(folded(inside_), value, 0.0f); }
+  Tile counted(const Tile& value) const {
+    return inside_.empty() ? value : where(folded(inside_), value, 0.0f);
+  }
   // Return the totals of each lane, [rows, lanes], of values and of their squares.
   Tile total(const Tile& value) const { return over_lane(sum(value, 1)); }
-  Tile total_of_squares(const Tile& value) const { return over_lane(sum_products(value, value, 1)); }
+  Tile total_of_squares(const Tile& value) const {
+    return over_lane(sum_products(value, value, 1));
+  }
   // Returns the mean of each lane, given its total.
-  Tile mean(const Tile& total) const { return inside_.empty() ? total * inverse_ : fast_div(total, max(count_, 1.0f)); }
+  Tile mean(const Tile& total) const {
+    return inside_.empty() ? total * inverse_ : fast_div(total, max(count_, 1.0f));
+  }
   // Returns the value of each lane in a shape that broadcasts to the lane's elements.
-  Tile spread(const Tile& value) const { return value.reshape({rows_ * split_.ctas, 1, split_.lanes, 1}); }
+  Tile spread(const Tile& value) const {
+    return value.reshape({rows_ * split_.ctas, 1, split_.lanes, 1});
+  }
 
  private:
   Tile folded(const Tile& tile) const {
@@ -96,8 +109,9 @@ struct LaneSums {
   // Returns the partial sums of this block and another one together.
   LaneSums plus(const LaneSums& more) const {
     const ShiftedSums moved = more.relative_to(shift);
-    return {
-        count + more.count, shift, {sums.total + moved.total, sums.first + moved.first, sums.second + moved.second}};
+    return {count + more.count,
+            shift,
+            {sums.total + moved.total, sums.first + moved.first, sums.second + moved.second}};
   }
 
   ShiftedSums relative_to(const Tile& other) const {

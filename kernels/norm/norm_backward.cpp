@@ -17,8 +17,9 @@ struct ShapeFilter {
   int most_sums = 2, inputs = 0, least_sums = 0;
 
   bool fits(const NormBackwardShape& shape) const {
-    return (element_bytes == 0 || element_bytes == size_of(shape.type)) && least_sums <= shape.sums &&
-           shape.sums <= most_sums && (inputs == 0 || inputs == shape.inputs);
+    return (element_bytes == 0 || element_bytes == size_of(shape.type)) &&
+           least_sums <= shape.sums && shape.sums <= most_sums &&
+           (inputs == 0 || inputs == shape.inputs);
   }
 };
 // At most one partial sum and no gradient of a residual; two partial sums and the gradient of a
@@ -48,15 +49,22 @@ constexpr RoomRule kRoom[] = {
 // These rules replace a factor by a larger one.
 struct OddRule {
   int64_t odd;
-  bool fills_cta = false;  // only rows whose power of two is one vector for each thread of the largest CTA
+  bool fills_cta =
+      false;  // only rows whose power of two is one vector for each thread of the largest CTA
   int64_t least_room = 0;  // least RoomRule::vectors
   int64_t taken;
   const char* why;
 };
 constexpr OddRule kOdd[] = {
     {.odd = 7, .taken = 8, .why = "registers do not hold 7 vectors per thread and partial sums"},
-    {.odd = 5, .fills_cta = true, .least_room = 5, .taken = 5, .why = "registers hold 5 vectors and one sum"},
-    {.odd = 5, .taken = 6, .why = "registers do not hold 5 vectors and two partial sums, or 5 vectors of f32"},
+    {.odd = 5,
+     .fills_cta = true,
+     .least_room = 5,
+     .taken = 5,
+     .why = "registers hold 5 vectors and one sum"},
+    {.odd = 5,
+     .taken = 6,
+     .why = "registers do not hold 5 vectors and two partial sums, or 5 vectors of f32"},
 };
 
 // Distribution of a tile of whole rows over threads.
@@ -124,18 +132,21 @@ int held(const NormBackwardConfig& config, const NormBackwardShape& shape) {
 // Returns the schedule in which a cluster shares each row; none for rows that one CTA can hold.
 // Without partial sums there is no loop over rows, and a cluster would not run long enough to pay
 // for its start.
-std::optional<NormBackwardConfig> shared_rows(const Machine& machine, const NormBackwardShape& shape) {
+std::optional<NormBackwardConfig> shared_rows(const Machine& machine,
+                                              const NormBackwardShape& shape) {
   if (machine.max_cluster == 1) return {};
-  const int64_t step = threads_of(machine) * vector_width(shape.type);  // columns that a CTA reads at once
+  const int64_t step =
+      threads_of(machine) * vector_width(shape.type);  // columns that a CTA reads at once
   if (shape.sums == 0 || backward_width(machine, shape) <= step * most_vectors(shape)) return {};
   const int64_t vectors = std::min(kSharedVectors, most_vectors(shape));
   int ctas = 2;
   while (ctas <= machine.max_cluster && shape.cols > ctas * step * vectors) ctas *= 2;
   if (ctas > machine.max_cluster) return {};
-  NormBackwardConfig config{.num_warps = static_cast<int>(threads_of(machine) / program::kWarpThreads),
-                            .vectors = static_cast<int>(ceil_div(shape.cols, ctas * step)),
-                            .num_ctas = ctas,
-                            .stages = kSharedStages};
+  NormBackwardConfig config{
+      .num_warps = static_cast<int>(threads_of(machine) / program::kWarpThreads),
+      .vectors = static_cast<int>(ceil_div(shape.cols, ctas * step)),
+      .num_ctas = ctas,
+      .stages = kSharedStages};
   config.reload_weight = held(config, shape) > kMostHeld;
   return config;
 }
@@ -143,7 +154,8 @@ std::optional<NormBackwardConfig> shared_rows(const Machine& machine, const Norm
 // Returns true if one CTA can hold the partial sums of every column.
 bool fits(const Machine& machine, const NormBackwardShape& shape) {
   if (!machine.is_gpu()) return shape.cols <= kMostColumnsOnCpu;
-  return backward_width(machine, shape) <= threads_of(machine) * vector_width(shape.type) * most_vectors(shape);
+  return backward_width(machine, shape) <=
+         threads_of(machine) * vector_width(shape.type) * most_vectors(shape);
 }
 
 NormBackwardConfig config_of(const TileShape& tile, DType type) {
@@ -156,21 +168,26 @@ NormBackwardConfig config_of(const TileShape& tile, DType type) {
 NormBackwardConfig whole_rows(const Machine& machine, const NormBackwardShape& shape) {
   TileShape tile = row_tile(machine, shape.type, shape.cols);
   if (!machine.is_gpu()) return config_of(tile, shape.type);
-  const int64_t vector = vector_width(shape.type), bytes = size_of(shape.type), threads = threads_of(machine);
+  const int64_t vector = vector_width(shape.type), bytes = size_of(shape.type),
+                threads = threads_of(machine);
   tile.cols = backward_width(machine, shape);
   tile.rows = 1;
-  const int64_t whole = std::max<int64_t>(1, (tile.cols & -tile.cols) / vector);  // threads that share a row
+  const int64_t whole =
+      std::max<int64_t>(1, (tile.cols & -tile.cols) / vector);  // threads that share a row
   // Two partial sums need registers that become free at a barrier, and a row within one warp has no
   // barrier.
   const bool crowded = shape.sums == 2 && whole <= 32;
-  const int64_t side_by_side = first_of(kShortRows, [&](const ShortRowRule& r) { return r.of.fits(shape); }).bytes;
+  const int64_t side_by_side =
+      first_of(kShortRows, [&](const ShortRowRule& r) { return r.of.fits(shape); }).bytes;
   const auto roomy = [&](int64_t rows) {
     return rows * tile.cols <= threads * side_by_side / bytes ||
-           (!crowded && rows * whole <= threads && rows * tile.cols <= threads * vector * most_vectors(shape));
+           (!crowded && rows * whole <= threads &&
+            rows * tile.cols <= threads * vector * most_vectors(shape));
   };
   while (roomy(tile.rows * 2)) tile.rows *= 2;
-  const TileRule& rule =
-      first_of(kTiles, [&](const TileRule& r) { return r.of.fits(shape) && (r.cols == 0 || r.cols == tile.cols); });
+  const TileRule& rule = first_of(kTiles, [&](const TileRule& r) {
+    return r.of.fits(shape) && (r.cols == 0 || r.cols == tile.cols);
+  });
   tile.num_warps = warps_for(tile.rows * tile.cols, shape.type, rule.vectors, rule.most_warps);
   NormBackwardConfig config = config_of(tile, shape.type);
   config.reload_weight = held(config, shape) > kMostHeld;
@@ -179,7 +196,8 @@ NormBackwardConfig whole_rows(const Machine& machine, const NormBackwardShape& s
 
 std::string refused_columns(const NormBackwardShape& shape, const NormBackwardConfig& config) {
   if (config.rows != 1 || config.num_ctas != 1 || config.stages != 1 || config.reload_weight)
-    return "by=columns requires rows=1, num_ctas=1, stages=1 and reload_weight=false; use these, or by=rows";
+    return "by=columns requires rows=1, num_ctas=1, stages=1 and reload_weight=false; use these, "
+           "or by=rows";
   if (const int64_t block = config.columns(shape.type); block >= shape.cols)
     return "a block of " + std::to_string(block) +
            " columns holds the whole row; use fewer vectors or warps, or by=rows";
@@ -187,17 +205,20 @@ std::string refused_columns(const NormBackwardShape& shape, const NormBackwardCo
 }
 
 // Returns the reason against a schedule without d_x. Only d_x needs whole rows.
-std::string refused_sums(const Machine& machine, const NormBackwardShape& shape, const NormBackwardConfig& config) {
+std::string refused_sums(const Machine& machine, const NormBackwardShape& shape,
+                         const NormBackwardConfig& config) {
   if (config.by != BackwardBy::columns) return "without_d_x requires by=columns; use by=columns";
   if (config.num_ctas != 1 || config.reload_weight)
     return "without_d_x requires num_ctas=1 and reload_weight=false; set both";
-  return refused_column_tile(machine, shape.type, shape.cols, config.rows, config.columns(shape.type), shape.sums);
+  return refused_column_tile(machine, shape.type, shape.cols, config.rows,
+                             config.columns(shape.type), shape.sums);
 }
 
-std::string refused_cluster(const Machine& machine, const NormBackwardShape& shape, const NormBackwardConfig& config) {
+std::string refused_cluster(const Machine& machine, const NormBackwardShape& shape,
+                            const NormBackwardConfig& config) {
   if (config.num_ctas > machine.max_cluster)
-    return "num_ctas: expected at most " + std::to_string(machine.max_cluster) + " on this machine, got " +
-           std::to_string(config.num_ctas) + "; use fewer";
+    return "num_ctas: expected at most " + std::to_string(machine.max_cluster) +
+           " on this machine, got " + std::to_string(config.num_ctas) + "; use fewer";
   if (config.rows != 1) return "num_ctas above 1 requires rows=1; use rows=1, or num_ctas=1";
   if (shape.sums == 0) return "num_ctas above 1 requires a parameter gradient; use num_ctas=1";
   return "";
@@ -207,8 +228,8 @@ std::string refused_cluster(const Machine& machine, const NormBackwardShape& sha
 
 NormBackwardConfig norm_backward_heuristic(const Machine& machine, const NormBackwardShape& shape) {
   if (!shape.d_x) {
-    const ColumnSumsConfig sums =
-        column_sums_config(machine, shape.type, shape.cols, {.arrays = shape.inputs, .sums = shape.sums});
+    const ColumnSumsConfig sums = column_sums_config(machine, shape.type, shape.cols,
+                                                     {.arrays = shape.inputs, .sums = shape.sums});
     return {.by = BackwardBy::columns,
             .rows = sums.rows,
             .num_warps = sums.num_warps,
@@ -219,7 +240,8 @@ NormBackwardConfig norm_backward_heuristic(const Machine& machine, const NormBac
   if (const auto shared = shared_rows(machine, shape)) return *shared;
   if (fits(machine, shape)) return whole_rows(machine, shape);
   NormBackwardConfig config =
-      config_of({.cols = kRowBlock, .num_warps = warps_for(kRowBlock, shape.type, kColumnsVectors, kColumnsMostWarps)},
+      config_of({.cols = kRowBlock,
+                 .num_warps = warps_for(kRowBlock, shape.type, kColumnsVectors, kColumnsMostWarps)},
                 shape.type);
   config.by = BackwardBy::columns;
   config.stages = 1;
@@ -232,7 +254,8 @@ std::string norm_backward_refused(const Machine& machine, const NormBackwardShap
   if (!shape.d_x) return refused_sums(machine, shape, config);
   if (config.by == BackwardBy::columns) return refused_columns(shape, config);
   if (config.num_ctas > 1) {
-    if (const std::string reason = refused_cluster(machine, shape, config); !reason.empty()) return reason;
+    if (const std::string reason = refused_cluster(machine, shape, config); !reason.empty())
+      return reason;
   }
   const int64_t columns = config.columns(shape.type);
   const std::string got = ", got " + std::to_string(columns) + "; ";
@@ -241,11 +264,12 @@ std::string norm_backward_refused(const Machine& machine, const NormBackwardShap
            "use more vectors, warps or CTAs, fewer rows, or by=columns";
   if (shape.sums > 0 && config.rows > 1) {
     const int64_t elements = config.rows * columns * shape.sums;
-    if (const std::string reason = refused_sum_in_shared_memory(machine, elements); !reason.empty()) return reason;
+    if (const std::string reason = refused_sum_in_shared_memory(machine, elements); !reason.empty())
+      return reason;
   }
   if (columns >= 2 * tile_width(shape.cols))
-    return "columns per tile: expected less than " + std::to_string(2 * tile_width(shape.cols)) + got +
-           "use fewer vectors or warps, or more rows";
+    return "columns per tile: expected less than " + std::to_string(2 * tile_width(shape.cols)) +
+           got + "use fewer vectors or warps, or more rows";
   return "";
 }
 

@@ -39,7 +39,8 @@ struct NormBackwardConfig {
 
   // Columns per tile, of all CTAs of a cluster together.
   int64_t columns(DType type) const {
-    return int64_t{num_ctas} * program::kWarpThreads * num_warps * vector_width(type) * vectors / rows;
+    return int64_t{num_ctas} * program::kWarpThreads * num_warps * vector_width(type) * vectors /
+           rows;
   }
 
   template <class V>
@@ -90,21 +91,24 @@ inline constexpr int64_t kColumns = 1024, kRows = 4;  // tile of `by_columns` if
 
 // Returns one kernel, whose tiles have whole rows.
 template <class Meta>
-std::vector<Step> whole_rows(Meta meta, const NormBackwardConfig& config, const NormBackwardKernels<Meta>& kernels,
+std::vector<Step> whole_rows(Meta meta, const NormBackwardConfig& config,
+                             const NormBackwardKernels<Meta>& kernels,
                              const PartialCount& partials) {
   meta.rows = config.rows;
   meta.block = config.columns(meta.type);
   meta.reload_weight = config.reload_weight;
   meta.stages = config.stages;
   Launch launch =
-      library_launch(meta.want_d_weight ? partials.of_rows : ceil_div(Size::rows(), config.rows), config.num_warps);
+      library_launch(meta.want_d_weight ? partials.of_rows : ceil_div(Size::rows(), config.rows),
+                     config.num_warps);
   launch.num_ctas = config.num_ctas;
   return {kernels.by_rows.step(meta, std::move(launch))};
 }
 
 // Returns two kernels. by_columns runs first: it reads d_y, which by_rows may overwrite.
 template <class Meta>
-std::vector<Step> blocks_of_rows(Meta meta, const NormBackwardConfig& config, const NormBackwardKernels<Meta>& kernels,
+std::vector<Step> blocks_of_rows(Meta meta, const NormBackwardConfig& config,
+                                 const NormBackwardKernels<Meta>& kernels,
                                  const PartialCount& partials) {
   meta.looped = true;
   meta.block = config.columns(meta.type);
@@ -115,14 +119,15 @@ std::vector<Step> blocks_of_rows(Meta meta, const NormBackwardConfig& config, co
   meta.rows = kRows;
   meta.stages = 2;
   const Size programs = partials.of_rows * ceil_div(meta.cols, kColumns);
-  Step by_columns =
-      kernels.by_columns.step(meta, library_launch(programs, warps_for(kRows * kColumns, meta.type, 2, 16)));
+  Step by_columns = kernels.by_columns.step(
+      meta, library_launch(programs, warps_for(kRows * kColumns, meta.type, 2, 16)));
   return {std::move(by_columns), std::move(by_rows)};
 }
 
 // Returns the kernel of the partial sums, without d_x.
 template <class Meta>
-std::vector<Step> sums_alone(Meta meta, const NormBackwardConfig& config, const NormBackwardKernels<Meta>& kernels,
+std::vector<Step> sums_alone(Meta meta, const NormBackwardConfig& config,
+                             const NormBackwardKernels<Meta>& kernels,
                              const PartialCount& partials) {
   meta.rows = config.rows;
   meta.block = config.columns(meta.type);
@@ -135,16 +140,18 @@ std::vector<Step> sums_alone(Meta meta, const NormBackwardConfig& config, const 
 
 // Returns the backward of a family with these options.
 template <class Meta>
-Operation norm_backward(const Machine& machine, const Meta& options, const NormBackwardConfig& config,
+Operation norm_backward(const Machine& machine, const Meta& options,
+                        const NormBackwardConfig& config,
                         const NormBackwardKernels<Meta>& kernels) {
   namespace rule = norm_backward_rule;
   Operation op;
   const bool by_rows = config.by == BackwardBy::rows;
   // If both kernels run, each partial sum has at least 16 tiles of rows.
   const PartialCount partials =
-      options.without_d_x
-          ? column_partials(machine, options.cols, config.rows, config.columns(options.type), config.programs_per_sm)
-          : norm_partials(machine, by_rows ? config.rows : 16 * rule::kRows, config.programs_per_sm, config.num_ctas);
+      options.without_d_x ? column_partials(machine, options.cols, config.rows,
+                                            config.columns(options.type), config.programs_per_sm)
+                          : norm_partials(machine, by_rows ? config.rows : 16 * rule::kRows,
+                                          config.programs_per_sm, config.num_ctas);
   op.steps = options.without_d_x ? rule::sums_alone(options, config, kernels, partials)
              : by_rows           ? rule::whole_rows(options, config, kernels, partials)
                                  : rule::blocks_of_rows(options, config, kernels, partials);

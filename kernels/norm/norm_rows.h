@@ -24,7 +24,8 @@ struct NormRows {
     assume(row < tiles.view().dim(0), loc);  // a program for each row
     return tiles.resident({row}, {}, loc);
   }
-  void store(const Scalar& row, ScalarArg column, const Tile& value, Loc loc = Here::current()) const {
+  void store(const Scalar& row, ScalarArg column, const Tile& value,
+             Loc loc = Here::current()) const {
     tiles.store({row, column}, value.to(tiles.view().dtype(), loc), {}, loc);
   }
 };
@@ -32,7 +33,8 @@ struct NormRows {
 // Input of a norm: rows of x, or round(x + residual).
 class NormInput {
  public:
-  NormInput(NormRows x, std::optional<NormRows> residual) : x_(std::move(x)), residual_(std::move(residual)) {}
+  NormInput(NormRows x, std::optional<NormRows> residual)
+      : x_(std::move(x)), residual_(std::move(residual)) {}
 
   View view() const { return x_.tiles.view(); }
   Scalar cols() const { return view().dim(1); }
@@ -88,8 +90,10 @@ struct NormGradient {
   NormRows d_x;
   std::optional<NormRows> d_sum;
 
-  void store(const Scalar& row, ScalarArg column, const Tile& value, Loc loc = Here::current()) const {
-    d_x.store(row, column, d_sum ? At<Tile>(value, loc) + d_sum->load(row, column, loc) : value, loc);
+  void store(const Scalar& row, ScalarArg column, const Tile& value,
+             Loc loc = Here::current()) const {
+    d_x.store(row, column, d_sum ? At<Tile>(value, loc) + d_sum->load(row, column, loc) : value,
+              loc);
   }
 };
 

@@ -59,8 +59,10 @@ struct Sums {
 }  // namespace
 
 void poly_norm_forward(KernelBuilder& k, const PolyNormMeta& m) {
-  const NormRows y(k.view("y", m.type, {dyn, m.cols}), m), x_rows(k.view("x", m.type, {dyn, m.cols}), m);
-  const View weight = k.view("weight", m.weight_type, {kPowers}), bias_view = k.view("bias", m.weight_type, {1});
+  const NormRows y(k.view("y", m.type, {dyn, m.cols}), m),
+      x_rows(k.view("x", m.type, {dyn, m.cols}), m);
+  const View weight = k.view("weight", m.weight_type, {kPowers}),
+             bias_view = k.view("bias", m.weight_type, {1});
   View rstd_view;
   if (m.with_rstd) rstd_view = k.view("rstd", f32, {dyn, kPowers});
   Scalar eps = k.scalar("eps", f32);
@@ -85,14 +87,17 @@ void poly_norm_forward(KernelBuilder& k, const PolyNormMeta& m) {
 
   if (!m.looped) {
     const Tile x = x_rows.load(row, 0), square = x * x, cube = square * x;
-    finish(x, coefficients({sum_products(x, x, 1), sum_products(square, square, 1), sum_products(cube, cube, 1)}), 0);
+    finish(x,
+           coefficients({sum_products(x, x, 1), sum_products(square, square, 1),
+                         sum_products(cube, cube, 1)}),
+           0);
     return;
   }
   const Scalar blocks = cdiv(x_rows.tiles.view().dim(1), m.block);
   const Resident kept = x_rows.keep(row);
   const Tile zeros = k.zeros({m.rows, m.block}, f32);
-  auto [first, second, third] =
-      k.for_range(0, blocks, 1, carry(zeros, zeros, zeros), [&](Scalar b, Tile first, Tile second, Tile third) {
+  auto [first, second, third] = k.for_range(
+      0, blocks, 1, carry(zeros, zeros, zeros), [&](Scalar b, Tile first, Tile second, Tile third) {
         const Tile x = kept.load(b).to(f32), square = x * x, cube = square * x;
         return carry(fma(x, x, first), fma(square, square, second), fma(cube, cube, third));
       });
@@ -108,13 +113,16 @@ void poly_norm_backward(KernelBuilder& k, const PolyNormMeta& m) {
   const NormRows d_x(k.view("d_x", m.type, {dyn, m.cols}), m);
   View partials;
   if (m.want_sums()) partials = k.view("partials", f32, {dyn, kPowers + 1});
-  const NormRows d_y(k.view("d_y", m.type, {dyn, m.cols}), m), x_rows(k.view("x", m.type, {dyn, m.cols}), m);
-  const View weight = k.view("weight", m.weight_type, {kPowers}), rstd_view = k.view("rstd", f32, {dyn, kPowers});
+  const NormRows d_y(k.view("d_y", m.type, {dyn, m.cols}), m),
+      x_rows(k.view("x", m.type, {dyn, m.cols}), m);
+  const View weight = k.view("weight", m.weight_type, {kPowers}),
+             rstd_view = k.view("rstd", f32, {dyn, kPowers});
 
   Scalar row = k.program_id(0).to(i64);
   const Weights weights(weight);
   OfPowers rstd;
-  for (int p = 0; p < kPowers; ++p) rstd[p] = rstd_view.partition({m.rows, 1}).load({row, place_of(p)});
+  for (int p = 0; p < kPowers; ++p)
+    rstd[p] = rstd_view.partition({m.rows, 1}).load({row, place_of(p)});
   // dx = dy slope(x) + x pull(x^2)
   struct Coefficients {
     OfPowers slope, pull;
@@ -125,12 +133,14 @@ void poly_norm_backward(KernelBuilder& k, const PolyNormMeta& m) {
     for (int p = 0; p < kPowers; ++p) {
       scaled[p] = rstd[p] * scaled[p];
       c.slope[p] = rstd[p] * (weights.of[p] * static_cast<float>(p + 1));
-      c.pull[p] = (c.slope[p] * rstd[p]) * (scaled[p] * (-1.0 / m.cols));  // in this order nothing underflows
+      c.pull[p] = (c.slope[p] * rstd[p]) *
+                  (scaled[p] * (-1.0 / m.cols));  // in this order nothing underflows
     }
     std::vector<Scalar> totals;  // stored after all are computed, so that one exchange serves all
     for (int p = 0; p < kPowers; ++p) totals.push_back(sum(scaled[p]));
     if (m.want_d_bias) totals.push_back(sum(sums.d_y));
-    for (int p = 0; m.want_d_weight && p < kPowers; ++p) partials.store({row, place_of(p)}, totals[p]);
+    for (int p = 0; m.want_d_weight && p < kPowers; ++p)
+      partials.store({row, place_of(p)}, totals[p]);
     if (m.want_d_bias) partials.store({row, kPowers}, totals.back());
     return c;
   };
@@ -140,8 +150,9 @@ void poly_norm_backward(KernelBuilder& k, const PolyNormMeta& m) {
 
   if (!m.looped) {
     const Tile x = x_rows.load(row, 0), dy = d_y.load(row, 0), square = x * x;
-    const Sums sums{{sum_products(dy, x, 1), sum_products(dy, square, 1), sum_products(dy * x, square, 1)},
-                    m.want_d_bias ? sum(dy, 1) : Tile()};
+    const Sums sums{
+        {sum_products(dy, x, 1), sum_products(dy, square, 1), sum_products(dy * x, square, 1)},
+        m.want_d_bias ? sum(dy, 1) : Tile()};
     d_x.store(row, 0, gradient(x, dy, coefficients(sums)));
     return;
   }
@@ -149,13 +160,14 @@ void poly_norm_backward(KernelBuilder& k, const PolyNormMeta& m) {
   const Resident kept_d_y = d_y.keep(row), kept_x = x_rows.keep(row);
   const Tile zeros = k.zeros({m.rows, m.block}, f32);
   auto [first, second, third, plain] = k.for_range(
-      0, blocks, 1, carry(zeros, zeros, zeros, zeros), [&](Scalar b, Tile first, Tile second, Tile third, Tile plain) {
+      0, blocks, 1, carry(zeros, zeros, zeros, zeros),
+      [&](Scalar b, Tile first, Tile second, Tile third, Tile plain) {
         const Tile x = kept_x.load(b).to(f32), dy = kept_d_y.load(b).to(f32), product = dy * x;
         return carry(first + product, fma(product, x, second), fma(product * x, x, third),
                      m.want_d_bias ? plain + dy : plain);
       });
-  const Coefficients c =
-      coefficients({{sum(first, 1), sum(second, 1), sum(third, 1)}, m.want_d_bias ? sum(plain, 1) : Tile()});
+  const Coefficients c = coefficients(
+      {{sum(first, 1), sum(second, 1), sum(third, 1)}, m.want_d_bias ? sum(plain, 1) : Tile()});
   k.for_range(0, blocks, 1, [&](Scalar i) {
     Scalar b = blocks - 1 - i;
     d_x.store(row, b, gradient(kept_x.load(b).to(f32), kept_d_y.load(b).to(f32), c));

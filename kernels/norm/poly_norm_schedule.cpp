@@ -15,7 +15,8 @@ namespace {
 constexpr int64_t kWidestOf256 = 28 * 1024;  // bytes
 RowConfig heuristic_forward(const Machine& machine, const PolyNormOptions& o) {
   if (!machine.is_gpu() || size_of(o.type) != 2 || o.cols * size_of(o.type) > kWidestOf256)
-    return rms_norm_forward_kernel.heuristic(machine, {.cols = o.cols, .type = o.type, .has_weight = false});
+    return rms_norm_forward_kernel.heuristic(machine,
+                                             {.cols = o.cols, .type = o.type, .has_weight = false});
   RowConfig config = whole_rows(machine, o.type, o.cols, 4);
   if (config.num_warps == 8) config.min_ctas_per_sm = config.held(o.type, o.cols) <= 4 ? 4 : 3;
   return config;
@@ -40,7 +41,8 @@ int floor_of(const RowConfig& config, int64_t held) {
 //   16384x8192    197 us instead of 205 us, in blocks of one vector, both rows in shared memory
 //   16384x14336   339 us instead of 405 us, likewise
 //   4096x16384    106 us instead of 127 us, in blocks of two vectors
-std::optional<RowConfig> backward_of_short_elements(const Machine& machine, const PolyNormOptions& o) {
+std::optional<RowConfig> backward_of_short_elements(const Machine& machine,
+                                                    const PolyNormOptions& o) {
   constexpr int64_t kHeld = 4096, kByFourWarps = 8192, kByVector = 14336, kCtas = 3;
   const int64_t width = tile_width(o.cols), rows = 2 * width * size_of(o.type);
   const program::GpuArch* arch = program::find_gpu_arch(machine.name);
@@ -52,7 +54,8 @@ std::optional<RowConfig> backward_of_short_elements(const Machine& machine, cons
     return config;
   }
   const bool four = width <= kByFourWarps || width > kByVector;
-  return RowConfig{.keep = Keep::shared, .num_warps = four ? 4 : 8, .vectors = width > kByVector ? 2 : 1};
+  return RowConfig{
+      .keep = Keep::shared, .num_warps = four ? 4 : 8, .vectors = width > kByVector ? 2 : 1};
 }
 
 PolyNormBackwardConfig heuristic_backward(const Machine& machine, const PolyNormOptions& o) {
@@ -65,16 +68,19 @@ PolyNormBackwardConfig heuristic_backward(const Machine& machine, const PolyNorm
   // The loop carries four column sums. One vector of 16-bit elements takes the same number of
   // registers for them as two vectors of f32.
   const int64_t vectors = machine.is_gpu() && size_of(o.type) == 2 ? 1 : 2;
-  const RowConfig sharers{.num_warps = 8, .vectors = static_cast<int>(vectors), .min_ctas_per_sm = 2};
+  const RowConfig sharers{
+      .num_warps = 8, .vectors = static_cast<int>(vectors), .min_ctas_per_sm = 2};
   if (const auto shared = rows_in_cluster(machine, o.type, o.cols, sharers, 2)) return {*shared};
   return {rows_in_blocks(o.type, kRowBlock, vectors)};
 }
 
-std::string valid_forward(const Machine& machine, const PolyNormOptions& o, const RowConfig& config) {
+std::string valid_forward(const Machine& machine, const PolyNormOptions& o,
+                          const RowConfig& config) {
   return refused(machine, o.type, o.cols, config);
 }
 
-std::string valid_backward(const Machine& machine, const PolyNormOptions& o, const PolyNormBackwardConfig& config) {
+std::string valid_backward(const Machine& machine, const PolyNormOptions& o,
+                           const PolyNormBackwardConfig& config) {
   return refused(machine, o.type, o.cols, config);
 }
 
@@ -87,23 +93,27 @@ PolyNormMeta meta_of(const PolyNormOptions& o, const RowConfig& config) {
 }
 
 Operation build_forward(const Machine&, const PolyNormOptions& o, const RowConfig& config) {
-  return operation_of(record_step(poly_norm_forward_kernel.name, o.type, &poly_norm_forward, meta_of(o, config),
-                                  config.launch(), schedule_of(config)));
+  return operation_of(record_step(poly_norm_forward_kernel.name, o.type, &poly_norm_forward,
+                                  meta_of(o, config), config.launch(), schedule_of(config)));
 }
 
 // One program adds up all partials. On a GPU it is the largest CTA, with four partials per thread.
 Step reduce_step(const Machine& machine, const PolyNormOptions& o) {
   PolyNormMeta meta{o};
   meta.rows = machine.is_gpu() ? 4096 : 256;
-  return record_step("poly_norm_reduce", o.d_weight_type, &poly_norm_reduce, meta, library_launch(1, 32));
+  return record_step("poly_norm_reduce", o.d_weight_type, &poly_norm_reduce, meta,
+                     library_launch(1, 32));
 }
 
-Operation build_backward(const Machine& machine, const PolyNormOptions& o, const PolyNormBackwardConfig& config) {
-  Operation op = operation_of(record_step(poly_norm_backward_kernel.name, o.type, &poly_norm_backward,
-                                          meta_of(o, config), config.launch(), schedule_of(config)));
+Operation build_backward(const Machine& machine, const PolyNormOptions& o,
+                         const PolyNormBackwardConfig& config) {
+  Operation op =
+      operation_of(record_step(poly_norm_backward_kernel.name, o.type, &poly_norm_backward,
+                               meta_of(o, config), config.launch(), schedule_of(config)));
   if (!o.want_sums()) return op;
   op.steps.push_back(reduce_step(machine, o));
-  op.workspace.push_back({.name = "partials", .dtype = f32, .shape = {ceil_div(Size::rows(), config.rows), 4}});
+  op.workspace.push_back(
+      {.name = "partials", .dtype = f32, .shape = {ceil_div(Size::rows(), config.rows), 4}});
   return op;
 }
 
@@ -111,15 +121,18 @@ Operation build_backward(const Machine& machine, const PolyNormOptions& o, const
 template <int arrays>
 Cost cost(const PolyNormOptions& o, int64_t rows) {
   const int64_t statistics = arrays == 2 && !o.with_rstd ? 0 : 3 * size_of(f32);
-  return {static_cast<double>(arrays * o.cols * size_of(o.type) + statistics) * static_cast<double>(rows)};
+  return {static_cast<double>(arrays * o.cols * size_of(o.type) + statistics) *
+          static_cast<double>(rows)};
 }
 
 }  // namespace
 
-const PolyNormForward poly_norm_forward_kernel{"poly_norm_forward", "PolyNorm of rows", &valid_forward,
-                                               &heuristic_forward,  &build_forward,     &cost<2>};
-const PolyNormBackward poly_norm_backward_kernel{"poly_norm_backward", "gradient of PolyNorm", &valid_backward,
-                                                 &heuristic_backward,  &build_backward,        &cost<3>};
+const PolyNormForward poly_norm_forward_kernel{"poly_norm_forward", "PolyNorm of rows",
+                                               &valid_forward,      &heuristic_forward,
+                                               &build_forward,      &cost<2>};
+const PolyNormBackward poly_norm_backward_kernel{"poly_norm_backward", "gradient of PolyNorm",
+                                                 &valid_backward,      &heuristic_backward,
+                                                 &build_backward,      &cost<3>};
 
 Operation poly_norm_forward(const Machine& machine, const PolyNormOptions& options) {
   return poly_norm_forward_kernel(machine, options);

@@ -68,10 +68,11 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
   }
   Scalar blocks = cdiv(cols, m.block);
   const NormInput::Kept kept = input.keep(row);
-  auto [squares] = k.for_range(0, blocks, 1, carry(k.zeros({m.rows, m.block}, f32)), [&](Scalar b, Tile acc) {
-    Tile x = kept.load(b);
-    return carry(fma(x, x, acc));
-  });
+  auto [squares] =
+      k.for_range(0, blocks, 1, carry(k.zeros({m.rows, m.block}, f32)), [&](Scalar b, Tile acc) {
+        Tile x = kept.load(b);
+        return carry(fma(x, x, acc));
+      });
   Tile rstd = rstd_of(sum(squares, 1));
   // The last block comes first: the caches still hold it.
   const Resident kept_weight = m.has_weight ? weight.keep() : Resident();
@@ -100,11 +101,14 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
   const NormGradient d_x{NormRows(d_x_view, m), d_sum};
   const NormRows d_y(d_y_view, m), x_rows(x_view, m);
   Scalar cols = x_view.dim(1);
-  auto load_rstd = [&](const Scalar& row) { return rstd_view.partition({m.rows}).load({row}).expand_dims(1); };
+  auto load_rstd = [&](const Scalar& row) {
+    return rstd_view.partition({m.rows}).load({row}).expand_dims(1);
+  };
   auto gradient = [&](const Tile& x, const Tile& m_tile, const Tile& rstd, const Tile& correction) {
     return fma(x, correction, m_tile * rstd);  // correction = -r^3 mean(m x)
   };
-  auto correction_of = [&](const Tile& products, const Tile& rstd) {  // from row sums of m x [rows] to [rows, 1]
+  auto correction_of = [&](const Tile& products,
+                           const Tile& rstd) {  // from row sums of m x [rows] to [rows, 1]
     return (products * (-1.0 / m.cols)).expand_dims(1) * rstd * rstd * rstd;
   };
 
@@ -121,8 +125,9 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
       if (m.modulated) dy = dy * (scale->load(modulation, b) + 1.0f);
       return m.has_weight ? dy * weight.load(b) : dy;
     };
-    auto [products] = k.for_range(0, blocks, 1, carry(k.zeros({m.rows, m.block}, f32)),
-                                  [&](Scalar b, Tile acc) { return carry(fma(weighted(b), x_of(b), acc)); });
+    auto [products] =
+        k.for_range(0, blocks, 1, carry(k.zeros({m.rows, m.block}, f32)),
+                    [&](Scalar b, Tile acc) { return carry(fma(weighted(b), x_of(b), acc)); });
     Tile correction = correction_of(sum(products, 1), rstd);
     k.for_range(0, blocks, 1, [&](Scalar i) {
       Scalar b = blocks - 1 - i;
@@ -135,7 +140,8 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
   // registers.
   Tile kept_weight;
   if (m.has_weight && !m.reload_weight) kept_weight = weight.load(0);
-  auto backward_rows = [&](const Scalar& row, const Tile& acc) {  // returns acc plus this block's part of d_weight
+  auto backward_rows = [&](const Scalar& row,
+                           const Tile& acc) {  // returns acc plus this block's part of d_weight
     Tile x = x_rows.load(row, 0);
     Tile dy = d_y.load(row, 0);
     Tile rstd = load_rstd(row);
@@ -148,9 +154,10 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
     return;
   }
   Scalar first = k.program_id(0);
-  auto [d_weight] = k.for_range(first, cdiv(x_view.dim(0), m.rows), k.num_programs(0), pipelined(m.stages),
-                                carry(k.zeros({m.rows, m.block}, f32)),
-                                [&](Scalar row, Tile acc) { return carry(backward_rows(row, acc)); });
+  auto [d_weight] =
+      k.for_range(first, cdiv(x_view.dim(0), m.rows), k.num_programs(0), pipelined(m.stages),
+                  carry(k.zeros({m.rows, m.block}, f32)),
+                  [&](Scalar row, Tile acc) { return carry(backward_rows(row, acc)); });
   partials.partition({squeeze, m.block}).store({first, 0}, sum(d_weight, 0));
 }
 
@@ -163,12 +170,13 @@ void rms_norm_d_weight(KernelBuilder& k, const RmsNormMeta& m) {
   const NormRows x_rows(x_view, m);
   Scalar blocks = cdiv(x_view.dim(1), m.block).to(i32);
   Scalar column = k.program_id(0) % blocks, part = k.program_id(0) / blocks;
-  auto [d_weight] = k.for_range(part, cdiv(x_view.dim(0), m.rows), partials.dim(0), pipelined(m.stages),
-                                carry(k.zeros({m.rows, m.block}, f32)), [&](Scalar row, Tile acc) {
-                                  Tile rstd = rstd_view.partition({m.rows}).load({row}).expand_dims(1);
-                                  Tile n = normalised(m, x_rows.load(row, column), rstd);
-                                  return carry(fma(d_y.load(row, column), n, acc));
-                                });
+  auto [d_weight] =
+      k.for_range(part, cdiv(x_view.dim(0), m.rows), partials.dim(0), pipelined(m.stages),
+                  carry(k.zeros({m.rows, m.block}, f32)), [&](Scalar row, Tile acc) {
+                    Tile rstd = rstd_view.partition({m.rows}).load({row}).expand_dims(1);
+                    Tile n = normalised(m, x_rows.load(row, column), rstd);
+                    return carry(fma(d_y.load(row, column), n, acc));
+                  });
   partials.partition({squeeze, m.block}).store({part, column}, sum(d_weight, 0));
 }
 

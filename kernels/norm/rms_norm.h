@@ -32,8 +32,8 @@ struct RmsNormOptions {
   bool want_d_weight = true;  // backward
   DType d_weight_type = f32;  // f32 or weight_type
   bool accumulate = false;    // d_weight += ...; f32 only
-  bool with_d_sum = false;    // backward with residual: add d_sum, the gradient of other uses of sum
-  bool without_d_x = false;   // backward: compute only d_weight
+  bool with_d_sum = false;   // backward with residual: add d_sum, the gradient of other uses of sum
+  bool without_d_x = false;  // backward: compute only d_weight
 
   template <class V>
   void visit(V&& v) {

@@ -15,7 +15,9 @@ struct NormWeight {
   Tile read(ScalarArg column) const { return view.partition({block}).load({column}); }
   // Returns the weight as a resident row, which all rows of a CTA share.
   Resident keep() const { return view.partition({block}).resident({}); }
-  Tile widen(const Tile& raw) const { return (offset.empty() ? raw.to(f32) : raw.to(f32) + offset).expand_dims(0); }
+  Tile widen(const Tile& raw) const {
+    return (offset.empty() ? raw.to(f32) : raw.to(f32) + offset).expand_dims(0);
+  }
   Tile load(ScalarArg column) const { return widen(read(column)); }
 };
 

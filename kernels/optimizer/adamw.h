@@ -13,10 +13,12 @@ struct AdamwOptions {
   DType gradient_type = f32;
   bool with_copy = false;  // also write round(parameter) to `copy`
   DType copy_type = bf16;
-  bool with_clip = false;    // multiply gradients by the device scalar `clip`
-  bool device_step = false;  // lr and step are device scalars, so that a captured graph can be replayed
-  bool with_skip = false;    // skip this step if the device scalar `skip` is not 0
-  DType skip_type = i32;     // i32 like `nonfinite` of the global norm, or f32 like a gradient scaler's `found_inf`
+  bool with_clip = false;  // multiply gradients by the device scalar `clip`
+  bool device_step =
+      false;  // lr and step are device scalars, so that a captured graph can be replayed
+  bool with_skip = false;  // skip this step if the device scalar `skip` is not 0
+  DType skip_type =
+      i32;  // i32 like `nonfinite` of the global norm, or f32 like a gradient scaler's `found_inf`
 
   template <class V>
   void visit(V&& v) {

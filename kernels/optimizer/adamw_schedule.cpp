@@ -13,28 +13,30 @@ std::string valid_step(const Machine&, const AdamwOptions&, const ElementwiseCon
 // Vectors are those of the moments, four f32 each. Two of them have eight elements, like one vector
 // of a 16-bit parameter, gradient or copy.
 ElementwiseConfig heuristic_step(const Machine& machine, const AdamwOptions& o) {
-  const bool narrow =
-      size_of(o.type) == 2 || size_of(o.gradient_type) == 2 || (o.with_copy && size_of(o.copy_type) == 2);
+  const bool narrow = size_of(o.type) == 2 || size_of(o.gradient_type) == 2 ||
+                      (o.with_copy && size_of(o.copy_type) == 2);
   return {.rows = 1, .num_warps = 8, .vectors = !machine.is_gpu() ? 4 : narrow ? 2 : 1};
 }
 
 Operation step(const Machine&, const AdamwOptions& o, const ElementwiseConfig& config) {
   AdamwMeta meta{o};
   meta.block = config.columns(f32, kFlat);
-  return {.steps = {record_step(adamw_kernel.name, o.type, &adamw, meta,
-                                library_launch(ceil_div(Size::rows(), meta.block), config.num_warps))}};
+  return {
+      .steps = {record_step(adamw_kernel.name, o.type, &adamw, meta,
+                            library_launch(ceil_div(Size::rows(), meta.block), config.num_warps))}};
 }
 
 // Counts the gradient, the copy, and the parameter and two moments twice (read and written).
 Cost cost_of_step(const AdamwOptions& o, int64_t elements) {
-  const int each =
-      size_of(o.gradient_type) + 2 * (size_of(o.type) + 2 * size_of(f32)) + (o.with_copy ? size_of(o.copy_type) : 0);
+  const int each = size_of(o.gradient_type) + 2 * (size_of(o.type) + 2 * size_of(f32)) +
+                   (o.with_copy ? size_of(o.copy_type) : 0);
   return {static_cast<double>(elements) * each};
 }
 
 }  // namespace
 
-const Adamw adamw_kernel{"adamw", "one AdamW step on a tensor", &valid_step, &heuristic_step, &step, &cost_of_step};
+const Adamw adamw_kernel{
+    "adamw", "one AdamW step on a tensor", &valid_step, &heuristic_step, &step, &cost_of_step};
 
 Operation adamw(const Machine& machine, const AdamwOptions& options) {
   return adamw_kernel(machine, options);

@@ -39,21 +39,22 @@ void sum_of_squares(KernelBuilder& k, const SquaresMeta& m) {
   const Scalar first = program.to(i64) * m.per_program;
   const Scalar last = min(first + m.per_program, cdiv(x.dim(0), m.block));
   const Tile zeros = k.zeros({m.block}, f32);
-  const auto [squares, most] =
-      k.for_range(first, last, 1, pipelined(2), carry(zeros, zeros), [&](Scalar i, Tile sums, Tile most) {
+  const auto [squares, most] = k.for_range(
+      first, last, 1, pipelined(2), carry(zeros, zeros), [&](Scalar i, Tile sums, Tile most) {
         const Tile g = x.partition({m.block}).load({i}).to(f32);
         return carry(fma(g, g, sums), max(most, abs(g)));
       });
   const Scalar largest = reduce_max(most), is_small = largest < kLeast;
   const Scalar fits = largest == 0.0f || (largest >= kLeast && largest <= kMost);  // not NaN
   const Scalar scale = where(is_small, kUp, k.constant(kDown, f32));
-  const auto [scaled] =
-      k.for_range(first, where(fits, first, last), 1, pipelined(2), carry(zeros), [&](Scalar i, Tile sums) {
+  const auto [scaled] = k.for_range(
+      first, where(fits, first, last), 1, pipelined(2), carry(zeros), [&](Scalar i, Tile sums) {
         const Tile g = x.partition({m.block}).load({i}).to(f32) * scale;
         return carry(fma(g, g, sums));
       });
   partials.store({program, 0}, where(fits, sum(squares), sum(scaled)));
-  partials.store({program, 1}, where(fits, 0.0f, where(is_small, -kUpExponent, k.constant(-kDownExponent, f32))));
+  partials.store({program, 1},
+                 where(fits, 0.0f, where(is_small, -kUpExponent, k.constant(-kDownExponent, f32))));
 }
 
 void finish_norm(KernelBuilder& k, const NormMeta& m) {
@@ -68,17 +69,19 @@ void finish_norm(KernelBuilder& k, const NormMeta& m) {
 
   const Partition blocks = partials.partition({m.block, squeeze});
   const Tile zeros = k.zeros({m.block}, f32);
-  const auto [up, as_is, down] = k.for_range(0, cdiv(partials.dim(0), m.block), 1, pipelined(4),
-                                             carry(zeros, zeros, zeros), [&](Scalar i, Tile up, Tile as_is, Tile down) {
-                                               const Tile squares = blocks.load({i, 0}), exponent = blocks.load({i, 1});
-                                               return carry(up + where(exponent < 0.0f, squares, 0.0f),
-                                                            as_is + where(exponent == 0.0f, squares, 0.0f),
-                                                            down + where(exponent > 0.0f, squares, 0.0f));
-                                             });
+  const auto [up, as_is, down] =
+      k.for_range(0, cdiv(partials.dim(0), m.block), 1, pipelined(4), carry(zeros, zeros, zeros),
+                  [&](Scalar i, Tile up, Tile as_is, Tile down) {
+                    const Tile squares = blocks.load({i, 0}), exponent = blocks.load({i, 1});
+                    return carry(up + where(exponent < 0.0f, squares, 0.0f),
+                                 as_is + where(exponent == 0.0f, squares, 0.0f),
+                                 down + where(exponent > 0.0f, squares, 0.0f));
+                  });
   const Scalar small = sum(up), middle = sum(as_is), large = sum(down);
   // The comparisons with 0 are true for NaN.
-  const Scalar norm = where(large != 0.0f, sqrt(large + middle * kDown * kDown) / kDown,
-                            where(middle != 0.0f, sqrt(middle + small / kUp / kUp), sqrt(small) / kUp));
+  const Scalar norm =
+      where(large != 0.0f, sqrt(large + middle * kDown * kDown) / kDown,
+            where(middle != 0.0f, sqrt(middle + small / kUp / kUp), sqrt(small) / kUp));
   norm_view.store({0}, norm);
   factor.store({0}, min(max_norm / (norm + 1e-6f), 1.0f));
   const Scalar finite = abs(norm) < std::numeric_limits<float>::infinity();  // false for NaN
@@ -92,17 +95,19 @@ Size sum_of_squares_programs() {
 }
 
 Operation sum_of_squares(const Machine&, const SquaresOptions& options) {
-  return {.steps = {record_step("sum_of_squares", options.type, &sum_of_squares, SquaresMeta{options},
-                                library_launch(sum_of_squares_programs(), 8))}};
+  return {
+      .steps = {record_step("sum_of_squares", options.type, &sum_of_squares, SquaresMeta{options},
+                            library_launch(sum_of_squares_programs(), 8))}};
 }
 
 Operation finish_norm(const Machine&, const NormOptions& options) {
-  return {.steps = {record_step("finish_norm", f32, &finish_norm, NormMeta{options}, library_launch(1, 8))}};
+  return {.steps = {record_step("finish_norm", f32, &finish_norm, NormMeta{options},
+                                library_launch(1, 8))}};
 }
 
-const FixedKernel<SquaresOptions> sum_of_squares_kernel{"sum_of_squares", "partial sums of squares of a tensor",
-                                                        &sum_of_squares};
-const FixedKernel<NormOptions> finish_norm_kernel{"finish_norm", "norm and clip factor from partial sums of squares",
-                                                  &finish_norm};
+const FixedKernel<SquaresOptions> sum_of_squares_kernel{
+    "sum_of_squares", "partial sums of squares of a tensor", &sum_of_squares};
+const FixedKernel<NormOptions> finish_norm_kernel{
+    "finish_norm", "norm and clip factor from partial sums of squares", &finish_norm};
 
 }  // namespace ligerdsl::kernels

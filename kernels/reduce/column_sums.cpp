@@ -11,7 +11,8 @@ namespace ligerdsl::kernels {
 // part in order, and these lanes are added up after the loop. Otherwise the rows of each tile are
 // added first. The last rows, which do not fill a tile, are then added one by one after the others.
 void column_sums(KernelBuilder& k, const ColumnSumsMeta& m) {
-  View out = m.partial ? k.view("partials", f32, {dyn, m.cols}) : k.view("d_bias", m.out_type, {m.cols});
+  View out =
+      m.partial ? k.view("partials", f32, {dyn, m.cols}) : k.view("d_bias", m.out_type, {m.cols});
   View d_y = k.view("d_y", m.type, {dyn, m.cols});
 
   Scalar blocks = cdiv(d_y.dim(1), m.block).to(i32);
@@ -19,9 +20,10 @@ void column_sums(KernelBuilder& k, const ColumnSumsMeta& m) {
   Scalar parts = m.partial ? out.dim(0) : k.constant(1, i64);
   auto tiles = d_y.partition({m.rows, m.block});
   const auto added = [&](const Scalar& end, const Tile& zeros, const auto& of_tile) {
-    auto [sums] = k.for_range(part, end, parts, pipelined(m.stages), carry(zeros), [&](Scalar row, Tile acc) {
-      return carry(acc + of_tile(tiles.load({row, column}).to(f32)));
-    });
+    auto [sums] =
+        k.for_range(part, end, parts, pipelined(m.stages), carry(zeros), [&](Scalar row, Tile acc) {
+          return carry(acc + of_tile(tiles.load({row, column}).to(f32)));
+        });
     return sums;
   };
   Tile sums;

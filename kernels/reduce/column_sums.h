@@ -65,11 +65,12 @@ struct ColumnSumsConfig {
 struct ColumnSumsWork {
   int arrays = 1, sums = 1;
 };
-ColumnSumsConfig column_sums_config(const Machine& machine, DType type, int64_t cols, ColumnSumsWork work = {});
+ColumnSumsConfig column_sums_config(const Machine& machine, DType type, int64_t cols,
+                                    ColumnSumsWork work = {});
 // Returns the reason why a kernel with `sums` results per column cannot have this tile; empty if it
 // can.
-std::string refused_column_tile(const Machine& machine, DType type, int64_t cols, int64_t tile_rows, int64_t tile_cols,
-                                int sums = 1);
+std::string refused_column_tile(const Machine& machine, DType type, int64_t cols, int64_t tile_rows,
+                                int64_t tile_cols, int sums = 1);
 
 using BiasAddBackward = ConfiguredKernel<ColumnSumsOptions, ColumnSumsConfig>;
 extern const BiasAddBackward bias_add_backward_kernel;

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "kernels/reduce/column_sums.h"
 #include "kernels/core/record.h"
+#include "kernels/reduce/column_sums.h"
 #include "kernels/reduce/partial_count.h"
 #include "kernels/reduce/reduce_partials.h"
 
@@ -25,7 +25,8 @@ constexpr Rule kRules[] = {
     {.sums = 3,
      .least_columns = 4096,
      .config = {.rows = 1, .num_warps = 1, .vectors = 4, .stages = 4, .programs_per_sm = 4},
-     .measured = "DyT, 4096 and 14336 columns: 106 and 351 us; tiles of four rows, one vector per thread: 126 and 427",
+     .measured = "DyT, 4096 and 14336 columns: 106 and 351 us; tiles of four rows, one vector per "
+                 "thread: 126 and 427",
      .divides = true},
     {.sums = 3,
      .least_columns = 4096,
@@ -34,18 +35,20 @@ constexpr Rule kRules[] = {
     {.sums = 3,
      .least_columns = 256,
      .config = {.rows = 16, .num_warps = 2, .vectors = 4, .stages = 3, .programs_per_sm = 4},
-     .measured = "DyT, 768 columns: 27 us; tiles of four rows, one vector per thread: 33; tiles of one row: 30"},
+     .measured = "DyT, 768 columns: 27 us; tiles of four rows, one vector per thread: 33; tiles of "
+                 "one row: 30"},
     {.sums = 2,
      .least_columns = 2048,
      .config = {.rows = 1, .num_warps = 2, .vectors = 4, .stages = 3, .programs_per_sm = 4},
-     .measured =
-         "LayerNorm without d_x, 4096 and 8192 columns: 77 and 137 us; tiles of eight rows, two vectors: 104 and 195"},
+     .measured = "LayerNorm without d_x, 4096 and 8192 columns: 77 and 137 us; tiles of eight "
+                 "rows, two vectors: 104 and 195"},
 };
 // On a CPU, a tile of narrow rows stays in L1 and its accumulator in registers. Wide rows come from
 // memory. The CPU prefetches pages that are read completely, so tiles are wider: the tile is in L2
 // and its accumulator in L1. With 256 and 1024 columns per tile, 16384x4096 in f32 on two threads
 // takes 15.3 and 12.9 ms for a bias, and 47 and 38 ms for DyT.
-constexpr int64_t kColumnsOnCpu = 256, kWideColumnsOnCpu = 1024, kManyColumnsOnCpu = 2048, kRowsOnCpu = 16;
+constexpr int64_t kColumnsOnCpu = 256, kWideColumnsOnCpu = 1024, kManyColumnsOnCpu = 2048,
+                  kRowsOnCpu = 16;
 constexpr int64_t kFewRowsOnCpu = 256;  // 768 columns take 10 us, too short for a second thread
 // Bytes between elements that map to the same set of an L1 cache, which has eight lines or more.
 constexpr int64_t kPage = 4096;
@@ -58,22 +61,25 @@ ColumnSumsConfig heuristic(const Machine& machine, const ColumnSumsOptions& o) {
   return column_sums_config(machine, o.type, o.cols);
 }
 
-std::string valid(const Machine& machine, const ColumnSumsOptions& o, const ColumnSumsConfig& config) {
+std::string valid(const Machine& machine, const ColumnSumsOptions& o,
+                  const ColumnSumsConfig& config) {
   return refused_column_tile(machine, o.type, o.cols, config.rows, config.columns(o.type));
 }
 
-Operation backward(const Machine& machine, const ColumnSumsOptions& o, const ColumnSumsConfig& config) {
+Operation backward(const Machine& machine, const ColumnSumsOptions& o,
+                   const ColumnSumsConfig& config) {
   ColumnSumsMeta meta{o};
   meta.rows = config.rows;
   meta.block = config.columns(o.type);
   meta.stages = config.stages;
   meta.lanes = machine.is_gpu();  // a CPU adds a tile's rows in registers
-  const PartialCount partials = column_partials(machine, o.cols, meta.rows, meta.block, config.programs_per_sm);
+  const PartialCount partials =
+      column_partials(machine, o.cols, meta.rows, meta.block, config.programs_per_sm);
   const Size blocks = ceil_div(o.cols, meta.block);
   Operation op;
   const auto add_up = [&](const Size& programs) {
-    op.steps.push_back(
-        record_step("column_sums", o.type, &column_sums, meta, library_launch(programs, config.num_warps)));
+    op.steps.push_back(record_step("column_sums", o.type, &column_sums, meta,
+                                   library_launch(programs, config.num_warps)));
   };
   meta.partial = false;
   if (partials.limit <= 1) {
@@ -82,15 +88,20 @@ Operation backward(const Machine& machine, const ColumnSumsOptions& o, const Col
   }
   // On a CPU, a second launch takes as long as adding up 10 rows of 768 columns. So few rows are
   // one part.
-  const Size few = machine.is_gpu() ? 0 : kFewRowsOnCpu, many = where_at_least(Size::rows(), few + 1, 1);
+  const Size few = machine.is_gpu() ? 0 : kFewRowsOnCpu,
+             many = where_at_least(Size::rows(), few + 1, 1);
   if (!machine.is_gpu()) add_up(blocks * where_at_least(few, Size::rows(), 1));
   const Size parts = machine.is_gpu() ? partials.of_rows : partials.of_rows * many;
   meta.partial = true;
   add_up(parts * blocks);
-  op.steps.push_back(
-      reduce_partials(machine, {{.out = "d_bias", .type = o.out_type, .cols = o.cols, .accumulate = o.accumulate}}));
+  op.steps.push_back(reduce_partials(
+      machine,
+      {{.out = "d_bias", .type = o.out_type, .cols = o.cols, .accumulate = o.accumulate}}));
   if (!machine.is_gpu()) op.steps.back().launch.grid[0] = op.steps.back().launch.grid[0] * many;
-  op.workspace = {{.name = "partials", .dtype = DType::f32, .shape = {parts, o.cols}, .room = {partials.most, o.cols}}};
+  op.workspace = {{.name = "partials",
+                   .dtype = DType::f32,
+                   .shape = {parts, o.cols},
+                   .room = {partials.most, o.cols}}};
   return op;
 }
 
@@ -100,7 +111,8 @@ Cost cost(const ColumnSumsOptions& o, int64_t rows) {
 
 }  // namespace
 
-ColumnSumsConfig column_sums_config(const Machine& machine, DType type, int64_t cols, ColumnSumsWork work) {
+ColumnSumsConfig column_sums_config(const Machine& machine, DType type, int64_t cols,
+                                    ColumnSumsWork work) {
   if (machine.is_gpu() && size_of(type) == 2) {
     for (const Rule& rule : kRules) {
       const bool fits = !rule.divides || cols % rule.config.columns(type) == 0;
@@ -118,16 +130,19 @@ ColumnSumsConfig column_sums_config(const Machine& machine, DType type, int64_t 
   // stages.
   if (work.arrays > 1 && work.sums == 1) config.stages = 1;
   if (!machine.is_gpu()) {
-    config = {.vectors = static_cast<int>(ceil_div(columns, kColumnsOnCpu)), .stages = 1, .programs_per_sm = 1};
+    config = {.vectors = static_cast<int>(ceil_div(columns, kColumnsOnCpu)),
+              .stages = 1,
+              .programs_per_sm = 1};
     const int64_t rows = cols * size_of(type) % kPage == 0 ? kRowsOnCpu / 2 : kRowsOnCpu;
-    config.num_warps = static_cast<int>(std::max<int64_t>(rows * columns / lanes_of(type) / config.vectors, 1));
+    config.num_warps =
+        static_cast<int>(std::max<int64_t>(rows * columns / lanes_of(type) / config.vectors, 1));
   }
   config.rows = static_cast<int>(lanes_of(type) * config.num_warps * config.vectors / columns);
   return config;
 }
 
-std::string refused_column_tile(const Machine& machine, DType type, int64_t cols, int64_t tile_rows, int64_t tile_cols,
-                                int sums) {
+std::string refused_column_tile(const Machine& machine, DType type, int64_t cols, int64_t tile_rows,
+                                int64_t tile_cols, int sums) {
   const int64_t vector = vector_width(type);
   const std::string got = ", got " + std::to_string(tile_cols) + "; use ";
   if (tile_cols < vector)

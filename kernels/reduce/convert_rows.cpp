@@ -67,27 +67,30 @@ void clear_ignored_rows(KernelBuilder& k, const ConvertRowsMeta& m) {
   const Partition tiles = out.partition({m.rows, m.block});
   // Most tiles have no ignored row and are neither read nor written.
   k.if_(reduce_max(ignored.to(i32)) > 0, [&] {
-    const Tile all = ignored.expand_dims(1).broadcast_to({m.rows, m.block}), x = tiles.load({at.row, at.column});
+    const Tile all = ignored.expand_dims(1).broadcast_to({m.rows, m.block}),
+               x = tiles.load({at.row, at.column});
     tiles.store({at.row, at.column}, where(all, k.zeros({m.rows, m.block}, m.to), x));
   });
 }
 
 Operation convert_rows(const Machine& machine, DType from, DType to, int64_t cols) {
-  return operation(machine, std::string("convert_rows_") + name(from), {.from = from, .to = to, .cols = cols},
-                   &convert_rows);
+  return operation(machine, std::string("convert_rows_") + name(from),
+                   {.from = from, .to = to, .cols = cols}, &convert_rows);
 }
 
 Operation zero_rows(const Machine& machine, DType type, int64_t cols) {
   return operation(machine, "zero_rows", {.from = type, .to = type, .cols = cols}, &zero_rows);
 }
 
-Operation counted_rows(const Machine& machine, DType from, DType to, int64_t cols, DType label_type) {
+Operation counted_rows(const Machine& machine, DType from, DType to, int64_t cols,
+                       DType label_type) {
   return operation(machine, std::string("counted_rows_") + name(from),
                    {.from = from, .to = to, .label_type = label_type, .cols = cols}, &counted_rows);
 }
 
 Operation clear_ignored_rows(const Machine& machine, DType type, int64_t cols, DType label_type) {
-  return operation(machine, "clear_ignored_rows", {.from = type, .to = type, .label_type = label_type, .cols = cols},
+  return operation(machine, "clear_ignored_rows",
+                   {.from = type, .to = type, .label_type = label_type, .cols = cols},
                    &clear_ignored_rows);
 }
 

@@ -34,7 +34,8 @@ void clear_ignored_rows(KernelBuilder& k, const ConvertRowsMeta& m);
 // Rows: rows of out.
 Operation convert_rows(const Machine& machine, DType from, DType to, int64_t cols);
 Operation zero_rows(const Machine& machine, DType type, int64_t cols);
-Operation counted_rows(const Machine& machine, DType from, DType to, int64_t cols, DType label_type);
+Operation counted_rows(const Machine& machine, DType from, DType to, int64_t cols,
+                       DType label_type);
 Operation clear_ignored_rows(const Machine& machine, DType type, int64_t cols, DType label_type);
 
 }  // namespace ligerdsl::kernels

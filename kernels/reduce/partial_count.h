@@ -22,7 +22,8 @@ PartialCount partial_count(const Size& tiles, int64_t most);
 PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_sm, int num_ctas);
 // Returns the count of a kernel that splits the columns into blocks. The programs of all blocks
 // together fill the machine.
-PartialCount column_partials(const Machine& machine, int64_t cols, int64_t tile_rows, int64_t tile_cols, int per_sm);
+PartialCount column_partials(const Machine& machine, int64_t cols, int64_t tile_rows,
+                             int64_t tile_cols, int per_sm);
 
 // Returns the reason why a GPU cannot add up the rows of a tile of `elements` elements in shared
 // memory; empty if it can. Shared memory is needed if different warps hold the rows.

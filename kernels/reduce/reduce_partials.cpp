@@ -35,7 +35,8 @@ class Arguments {
   SumViews of(const PartialSums& m) {
     SumViews v;
     v.out = view(m.out, m.type, is_of_groups(m) ? Shape{dyn, m.cols} : Shape{m.cols});
-    v.partials = view(m.partials, m.from, m.groups > 0 ? Shape{dyn, dyn, m.cols} : Shape{dyn, m.cols});
+    v.partials =
+        view(m.partials, m.from, m.groups > 0 ? Shape{dyn, dyn, m.cols} : Shape{dyn, m.cols});
     if (!m.scale.empty()) v.scale = view(m.scale, f32, {dyn});
     if (!m.modulation.empty()) v.modulation = view(m.modulation, m.modulation_type, {dyn, m.cols});
     if (!m.weight.empty()) v.weight = view(m.weight, m.weight_type, {m.cols});
@@ -55,13 +56,17 @@ class Arguments {
 };
 
 // Returns the sum of all partials, or of the partials of one group.
-Tile total_of(KernelBuilder& k, const PartialSums& m, const SumViews& v, const Scalar& group, const Scalar& column) {
-  const Partition tiles = is_of_groups(m) ? v.partials.partition({squeeze, m.tile_rows, m.tile_cols})
-                                          : v.partials.partition({m.tile_rows, m.tile_cols});
+Tile total_of(KernelBuilder& k, const PartialSums& m, const SumViews& v, const Scalar& group,
+              const Scalar& column) {
+  const Partition tiles = is_of_groups(m)
+                              ? v.partials.partition({squeeze, m.tile_rows, m.tile_cols})
+                              : v.partials.partition({m.tile_rows, m.tile_cols});
   const Scalar iterations = cdiv(v.partials.dim(is_of_groups(m) ? 1 : 0), m.tile_rows);
   const auto [lanes] = k.for_range(
-      0, iterations, 1, carry(k.zeros({m.tile_rows, m.tile_cols}, f32)), [&](const Scalar& i, const Tile& lanes) {
-        Tile added = (is_of_groups(m) ? tiles.load({group, i, column}) : tiles.load({i, column})).to(f32);
+      0, iterations, 1, carry(k.zeros({m.tile_rows, m.tile_cols}, f32)),
+      [&](const Scalar& i, const Tile& lanes) {
+        Tile added =
+            (is_of_groups(m) ? tiles.load({group, i, column}) : tiles.load({i, column})).to(f32);
         if (!m.scale.empty()) {
           const Tile scale = v.scale.partition({m.tile_rows}).load({i}).expand_dims(1);
           added = where(scale == 0.0f, 0.0f, added * scale);
@@ -72,17 +77,20 @@ Tile total_of(KernelBuilder& k, const PartialSums& m, const SumViews& v, const S
 }
 
 // Returns the sum over all groups of the group's partials times 1 + its modulation.
-Tile modulated_total(KernelBuilder& k, const PartialSums& m, const SumViews& v, const Scalar& column) {
+Tile modulated_total(KernelBuilder& k, const PartialSums& m, const SumViews& v,
+                     const Scalar& column) {
   const Partition tiles = v.partials.partition({m.tile_groups, m.tile_rows, m.tile_cols});
   const Partition modulations = v.modulation.partition({m.tile_groups, m.tile_cols});
   const Scalar iterations = cdiv(v.partials.dim(1), m.tile_rows);
-  const auto [lanes] = k.for_range(
-      0, iterations * ceil_div(m.groups, m.tile_groups), 1,
-      carry(k.zeros({m.tile_groups, m.tile_rows, m.tile_cols}, f32)), [&](const Scalar& i, const Tile& lanes) {
-        const Scalar groups = i / iterations;
-        const Tile factor = modulations.load({groups, column}).to(f32) + 1.0f;
-        return carry(fma(tiles.load({groups, i % iterations, column}), factor.expand_dims(1), lanes));
-      });
+  const auto [lanes] =
+      k.for_range(0, iterations * ceil_div(m.groups, m.tile_groups), 1,
+                  carry(k.zeros({m.tile_groups, m.tile_rows, m.tile_cols}, f32)),
+                  [&](const Scalar& i, const Tile& lanes) {
+                    const Scalar groups = i / iterations;
+                    const Tile factor = modulations.load({groups, column}).to(f32) + 1.0f;
+                    return carry(fma(tiles.load({groups, i % iterations, column}),
+                                     factor.expand_dims(1), lanes));
+                  });
   return sum(sum(lanes, 1), 0);
 }
 
@@ -90,7 +98,8 @@ void sum_of(KernelBuilder& k, const PartialSums& m, const SumViews& v, const Sca
   const auto tiles = static_cast<int32_t>(tiles_of_row(m));
   const Scalar group = is_of_groups(m) ? program / tiles : Scalar();
   const Scalar column = is_of_groups(m) ? program % tiles : program;
-  Tile total = m.modulation.empty() ? total_of(k, m, v, group, column) : modulated_total(k, m, v, column);
+  Tile total =
+      m.modulation.empty() ? total_of(k, m, v, group, column) : modulated_total(k, m, v, column);
   if (!m.weight.empty()) {
     const Tile weight = v.weight.partition({m.tile_cols}).load({column}).to(f32);
     total = total * (m.weight_offset.empty() ? weight : weight + v.weight_offset);
@@ -111,7 +120,7 @@ int64_t power_over(int64_t n) {
 // the loop runs once: for 132 SMs a thread has 9 rows, because 9 * 16 = 144. If groups have few
 // partials, tiles have fewer rows and more columns, so that all threads have elements.
 void set_tile(const Machine& machine, PartialSums* m) {
-  constexpr int64_t kHeld = 2048;                   // elements of a tile of few rows, eight per thread
+  constexpr int64_t kHeld = 2048;  // elements of a tile of few rows, eight per thread
   constexpr int64_t kTogether = 256, kGroups = 16;  // most rows and most groups of a tile
   if (m->cols == 1) {
     m->tile_rows = 512;
@@ -132,7 +141,8 @@ void set_tile(const Machine& machine, PartialSums* m) {
     if (machine.is_gpu()) m->tile_cols = 16;
   } else if (machine.is_gpu() && m->most > 0 && m->most < m->tile_rows) {
     m->tile_rows = power_over(m->most);
-    m->tile_cols = std::clamp<int64_t>(kHeld / m->tile_rows, 64, std::max<int64_t>(power_over(m->cols), 64));
+    m->tile_cols =
+        std::clamp<int64_t>(kHeld / m->tile_rows, 64, std::max<int64_t>(power_over(m->cols), 64));
   }
 }
 
@@ -159,7 +169,8 @@ Step reduce_partials(const Machine& machine, std::vector<PartialSums> sums) {
     set_tile(machine, &of);
     programs += programs_of(of);
   }
-  return record_step("reduce_partials", meta.sums.front().type, &reduce_partials, meta, library_launch(programs, 8));
+  return record_step("reduce_partials", meta.sums.front().type, &reduce_partials, meta,
+                     library_launch(programs, 8));
 }
 
 }  // namespace ligerdsl::kernels

@@ -14,17 +14,19 @@ namespace ligerdsl::kernels {
 // out[j] = sum over p of partials[p, j], in a fixed order. The strings are names of arguments; an
 // empty name means that there is no such argument.
 struct PartialSums {
-  std::string out = "out";            // [cols] `type`
-  std::string partials = "partials";  // [p, cols] `from`; several PartialSums of a launch may share them
+  std::string out = "out";  // [cols] `type`
+  std::string partials =
+      "partials";  // [p, cols] `from`; several PartialSums of a launch may share them
   DType type = f32, from = f32;
   int64_t cols = 4096;
   bool accumulate = false;  // out += the sum; f32 only
-  std::string scale;        // [p] f32, multiplies the partials; 0 skips a partial, even if it is NaN
+  std::string scale;  // [p] f32, multiplies the partials; 0 skips a partial, even if it is NaN
 
   // If not 0: partials are [groups, p, cols], and out is [groups, cols] with one sum per group.
   int64_t groups = 0;
-  int64_t most = 0;        // most partials per group; 0: any number
-  std::string modulation;  // [groups, cols]: out [cols] is the sum over groups, each times 1 + modulation
+  int64_t most = 0;  // most partials per group; 0: any number
+  std::string
+      modulation;  // [groups, cols]: out [cols] is the sum over groups, each times 1 + modulation
   DType modulation_type = f32;
   std::string weight;  // [cols], factor of the sum
   DType weight_type = f32;

@@ -23,7 +23,8 @@ struct Pairs {
     return carry(sum(where(is_odd, 0.0f, pairs), 2), sum(where(is_odd, pairs, 0.0f), 2));
   }
   Tile join(const Tile& even, const Tile& odd) const {
-    return where(is_odd, odd.expand_dims(2), even.expand_dims(2)).reshape({even.shape()[0], 2 * even.shape()[1]});
+    return where(is_odd, odd.expand_dims(2), even.expand_dims(2))
+        .reshape({even.shape()[0], 2 * even.shape()[1]});
   }
 };
 
@@ -43,7 +44,8 @@ class AngleTables {
 
   Angles load(const Scalar& batch, const Scalar& position, const Scalar& sign) const {
     Scalar b = m_.batched_angles ? batch : k_.constant(0, i32);
-    if (!m_.complex_angles) return {columns(cos_, b, position, m_.half), columns(sin_, b, position, m_.half) * sign};
+    if (!m_.complex_angles)
+      return {columns(cos_, b, position, m_.half), columns(sin_, b, position, m_.half) * sign};
     auto [cos, sin] = Pairs(k_).split(columns(cos_, b, position, 2 * m_.half));
     return {cos, sin * sign};
   }
@@ -52,17 +54,21 @@ class AngleTables {
   // Returns the row of one token, [1, width].
   Tile columns(const View& view, const Scalar& batch, const Scalar& position, int64_t width) const {
     if (m_.layout == RopeLayout::multimodal) return sections(view, batch, position, width);
-    return view.partition({squeeze, squeeze, width}).load({batch, position, 0}).to(f32).expand_dims(0);
+    return view.partition({squeeze, squeeze, width})
+        .load({batch, position, 0})
+        .to(f32)
+        .expand_dims(0);
   }
   // Returns the row of one token, with each column from the plane (time, height or width) of its
   // section.
-  Tile sections(const View& view, const Scalar& batch, const Scalar& position, int64_t width) const {
+  Tile sections(const View& view, const Scalar& batch, const Scalar& position,
+                int64_t width) const {
     const int64_t per_angle = m_.complex_angles ? 2 : 1;
     Tile column = k_.arange(width).to(i64);
     Tile plane = (column >= m_.time_section * per_angle).to(i64) +
                  (column >= (m_.time_section + m_.height_section) * per_angle).to(i64);
-    Tile offset =
-        plane * view.stride(0) + (batch.to(i64) * view.stride(1) + position.to(i64) * view.stride(2)) + column;
+    Tile offset = plane * view.stride(0) +
+                  (batch.to(i64) * view.stride(1) + position.to(i64) * view.stride(2)) + column;
     return ligerdsl::load(view.ptr() + offset, column < view.dim(3)).to(f32).expand_dims(0);
   }
 
@@ -77,7 +83,8 @@ class Heads {
   Heads(KernelBuilder& k, const RopeMeta& m, const std::string& name, int64_t count, int64_t block)
       : k_(k), m_(m), count_(count), block_(block) {
     const bool pairs = m.layout == RopeLayout::interleaved;
-    const Shape dims = pairs ? Shape{dyn, dyn, count, 2 * m.angles()} : Shape{dyn, dyn, count, 2, m.angles()};
+    const Shape dims =
+        pairs ? Shape{dyn, dyn, count, 2 * m.angles()} : Shape{dyn, dyn, count, 2, m.angles()};
     Shape strides(dims.size(), dyn);
     strides.back() = 1;
     out_ = k.view(name + "_out", m.type, dims, {.strides = strides});
@@ -94,14 +101,16 @@ class Heads {
     constexpr int64_t kMostUnrolled = 32;  // real models have one to four blocks
     const int64_t blocks = ceil_div(count_, block_);
     if (blocks > kMostUnrolled) {
-      k_.for_range(0, blocks, 1, [&](Scalar first) { rotate_block(batch, position, first, angles); });
+      k_.for_range(0, blocks, 1,
+                   [&](Scalar first) { rotate_block(batch, position, first, angles); });
       return;
     }
     for (int64_t first = 0; first < blocks; ++first) rotate_block(batch, position, first, angles);
   }
 
  private:
-  void rotate_block(const Scalar& batch, const Scalar& position, const ScalarArg& first, const Angles& angles) const {
+  void rotate_block(const Scalar& batch, const Scalar& position, const ScalarArg& first,
+                    const Angles& angles) const {
     if (m_.layout == RopeLayout::interleaved) {
       rotate_pairs(batch, position, first, angles);
     } else {
@@ -111,9 +120,11 @@ class Heads {
   }
   // Returns (a', b') of (a, b).
   Carry<Tile, Tile> rotated(const Tile& a, const Tile& b, const Angles& angle) const {
-    return carry(fma(a, angle.cos, -(b * angle.sin)).to(m_.type), fma(b, angle.cos, a * angle.sin).to(m_.type));
+    return carry(fma(a, angle.cos, -(b * angle.sin)).to(m_.type),
+                 fma(b, angle.cos, a * angle.sin).to(m_.type));
   }
-  void rotate_halves(const Scalar& batch, const Scalar& position, const ScalarArg& first, const Angles& angles) const {
+  void rotate_halves(const Scalar& batch, const Scalar& position, const ScalarArg& first,
+                     const Angles& angles) const {
     const Shape tile{squeeze, squeeze, block_, squeeze, m_.half};
     auto source = in_.partition(tile), target = out_.partition(tile);
     Tile lower = source.load({batch, position, first, 0, 0}).to(f32);
@@ -122,7 +133,8 @@ class Heads {
     target.store({batch, position, first, 0, 0}, new_lower);
     target.store({batch, position, first, 1, 0}, new_upper);
   }
-  void rotate_pairs(const Scalar& batch, const Scalar& position, const ScalarArg& first, const Angles& angles) const {
+  void rotate_pairs(const Scalar& batch, const Scalar& position, const ScalarArg& first,
+                    const Angles& angles) const {
     const Shape tile{squeeze, squeeze, block_, 2 * m_.half};
     const Pairs pairs(k_);
     auto [even, odd] = pairs.split(in_.partition(tile).load({batch, position, first, 0}).to(f32));

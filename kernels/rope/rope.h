@@ -11,7 +11,8 @@ namespace ligerdsl::kernels {
 enum class RopeLayout {
   half,         // i and i + h (NeoX, Hugging Face)
   interleaved,  // 2 i and 2 i + 1 (GPT-J, Llama 4)
-  multimodal,   // like half, with three tables of angles (time, height, width), one per section of i (Qwen2-VL)
+  multimodal,  // like half, with three tables of angles (time, height, width), one per section of i
+               // (Qwen2-VL)
 };
 
 struct RopeOptions {
@@ -23,11 +24,12 @@ struct RopeOptions {
   int64_t rotary_dim = 0;       // R <= D: columns that are rotated, 0: all; the others are copied
   bool batched_angles = false;  // cos and sin differ per batch; else all batches share them
   RopeLayout layout = RopeLayout::half;
-  int64_t time_section = 0, height_section = 0;  // multimodal: number of angles of the first two sections
-  bool complex_angles = false;                   // cos holds the pairs (cos, sin); there is no sin
+  int64_t time_section = 0,
+          height_section = 0;   // multimodal: number of angles of the first two sections
+  bool complex_angles = false;  // cos holds the pairs (cos, sin); there is no sin
 
   int64_t angles() const { return (rotary_dim == 0 ? head_dim : rotary_dim) / 2; }  // h
-  int64_t tail() const { return head_dim - 2 * angles(); }                          // columns that are copied
+  int64_t tail() const { return head_dim - 2 * angles(); }  // columns that are copied
 
   template <class V>
   void visit(V&& v) {

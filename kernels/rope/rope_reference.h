@@ -20,18 +20,21 @@ struct RopeCase {
 };
 
 // x [batch, seq, heads, d]; cos, sin [planes, angle_batch, seq, angles].
-inline Values rope_reference(const Values& x, const Values& cos, const Values& sin, const RopeCase& r) {
+inline Values rope_reference(const Values& x, const Values& cos, const Values& sin,
+                             const RopeCase& r) {
   Values out = x;
   const int64_t h = r.angles();
   for (int64_t token = 0; token < r.batch * r.seq; ++token) {
     const int64_t b = token / r.seq, s = token % r.seq;
     for (int64_t i = 0; i < h; ++i) {
       const int64_t plane = r.planes() == 1 || i < r.time ? 0 : i < r.time + r.height ? 1 : 2;
-      const int64_t angle = ((plane * r.angle_batch + (r.angle_batch == 1 ? 0 : b)) * r.seq + s) * h + i;
+      const int64_t angle =
+          ((plane * r.angle_batch + (r.angle_batch == 1 ? 0 : b)) * r.seq + s) * h + i;
       const double c = cos[angle], t = r.sign * sin[angle];
       for (int64_t head = 0; head < r.heads; ++head) {
         const int64_t row = (token * r.heads + head) * r.d;
-        const int64_t first = row + (r.interleaved ? 2 * i : i), second = r.interleaved ? first + 1 : first + h;
+        const int64_t first = row + (r.interleaved ? 2 * i : i),
+                      second = r.interleaved ? first + 1 : first + h;
         out[first] = x[first] * c - x[second] * t;
         out[second] = x[second] * c + x[first] * t;
       }

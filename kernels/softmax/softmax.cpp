@@ -71,11 +71,15 @@ struct LoopedRow {
     assume(row < view.dim(0));  // a program for each row
     return view.partition({squeeze, m.block}).resident({row});
   }
-  Tile load(const Resident& kept, const Scalar& b) const { return kept.load(b).to(f32).reshape(shape); }
+  Tile load(const Resident& kept, const Scalar& b) const {
+    return kept.load(b).to(f32).reshape(shape);
+  }
   void store(const View& view, const Scalar& b, const Tile& value) const {
     view.partition({squeeze, m.block}).store({row, b}, value.to(m.type).reshape({m.block}));
   }
-  Tile counts(const Scalar& b) const { return (b * m.block + k.arange(m.block)).reshape(shape) < limit; }
+  Tile counts(const Scalar& b) const {
+    return (b * m.block + k.arange(m.block)).reshape(shape) < limit;
+  }
   // Calls `body` for each block. The last block comes first: the caches still hold it.
   template <class Body>
   void reversed(Body body) const {
@@ -94,23 +98,25 @@ void softmax_forward(KernelBuilder& k, const SoftmaxMeta& m) {
   if (!m.looped) {
     const ResidentRows at(k, m, mask);
     Tile xt = x.partition({m.rows, m.block}).load({at.row, 0}).to(f32);
-    Tile base = finite_maximum(reduce_max(mask.where_counted(at.counts, xt * c, -INFINITY), 1)).expand_dims(1);
+    Tile base = finite_maximum(reduce_max(mask.where_counted(at.counts, xt * c, -INFINITY), 1))
+                    .expand_dims(1);
     Tile e = mask.where_counted(at.counts, fast_exp2(fma(xt, c, -base)), 0.0f);
     Tile inverse = (1.0f / sum(e, 1)).expand_dims(1);
-    y.partition({m.rows, m.block}).store({at.row, 0}, mask.where_counted(at.counts, e * inverse, 0.0f).to(m.type));
+    y.partition({m.rows, m.block})
+        .store({at.row, 0}, mask.where_counted(at.counts, e * inverse, 0.0f).to(m.type));
     return;
   }
   const LoopedRow at(k, m, mask);
   const Resident kept = at.keep(x);
   const Shape lanes = m.lanes.carried();
-  auto [lane_max, lane_sum] =
-      k.for_range(0, at.used_blocks, 1, carry(k.full(lanes, -INFINITY, f32), k.zeros(lanes, f32)),
-                  [&](Scalar b, Tile top, Tile total) {
-                    Tile xt = at.load(kept, b);
-                    const OnlineOptions options{.scale_log2 = c, .counts = mask.all ? Tile() : at.counts(b)};
-                    const OnlineSums next = accumulate({top, total}, m.lanes, xt, options);
-                    return carry(next.m, next.s);
-                  });
+  auto [lane_max, lane_sum] = k.for_range(
+      0, at.used_blocks, 1, carry(k.full(lanes, -INFINITY, f32), k.zeros(lanes, f32)),
+      [&](Scalar b, Tile top, Tile total) {
+        Tile xt = at.load(kept, b);
+        const OnlineOptions options{.scale_log2 = c, .counts = mask.all ? Tile() : at.counts(b)};
+        const OnlineSums next = accumulate({top, total}, m.lanes, xt, options);
+        return carry(next.m, next.s);
+      });
   const auto [top, total] = combine(OnlineSums{lane_max, lane_sum});
   Scalar base = finite_maximum(top), inverse = 1.0f / total;
   at.reversed([&](const Scalar& b) {
@@ -143,11 +149,13 @@ void softmax_backward(KernelBuilder& k, const SoftmaxMeta& m) {
     Tile t = at.load(kept, b);
     return m.causal ? where(at.counts(b), t, 0.0f) : t;
   };
-  auto [products] = k.for_range(0, at.used_blocks, 1, carry(k.zeros(at.shape, f32)), [&](Scalar b, Tile acc) {
-    return carry(fma(load(kept_d_y, b), load(kept_y, b), acc));
-  });
+  auto [products] = k.for_range(
+      0, at.used_blocks, 1, carry(k.zeros(at.shape, f32)),
+      [&](Scalar b, Tile acc) { return carry(fma(load(kept_d_y, b), load(kept_y, b), acc)); });
   Scalar inner = sum(products);
-  at.reversed([&](const Scalar& b) { at.store(d_x, b, scale * load(kept_y, b) * (load(kept_d_y, b) - inner)); });
+  at.reversed([&](const Scalar& b) {
+    at.store(d_x, b, scale * load(kept_y, b) * (load(kept_d_y, b) - inner));
+  });
 }
 
 }  // namespace ligerdsl::kernels

@@ -10,24 +10,26 @@ constexpr int64_t kWidest = kResidentWidth / 2;
 // `vectors` per thread of each row: 4 in the forward, and 2 in the backward, which reads two rows.
 template <int vectors>
 RowConfig heuristic(const Machine& machine, const SoftmaxOptions& o) {
-  return o.cols > kWidest ? rows_in_blocks(o.type, kRowBlock, vectors) : whole_rows(machine, o.type, o.cols, vectors);
+  return o.cols > kWidest ? rows_in_blocks(o.type, kRowBlock, vectors)
+                          : whole_rows(machine, o.type, o.cols, vectors);
 }
 
 std::string valid(const Machine& machine, const SoftmaxOptions& o, const RowConfig& config) {
-  if (config.keep == Keep::cluster) return "softmax does not share rows among CTAs; use keep=shared";
+  if (config.keep == Keep::cluster)
+    return "softmax does not share rows among CTAs; use keep=shared";
   if (const std::string reason = refused_lanes(config); !reason.empty()) return reason;
   return refused(machine, o.type, o.cols, config);
 }
 
-Operation operation(const Machine& machine, const SoftmaxOptions& o, const RowConfig& config, const char* name,
-                    void (*program)(KernelBuilder&, const SoftmaxMeta&)) {
+Operation operation(const Machine& machine, const SoftmaxOptions& o, const RowConfig& config,
+                    const char* name, void (*program)(KernelBuilder&, const SoftmaxMeta&)) {
   SoftmaxMeta meta{o};
   meta.looped = !config.whole();
   meta.rows = config.rows;
   meta.block = config.columns(o.type, o.cols);
   if (meta.looped)
-    meta.lanes =
-        block_lanes(machine, o.type, meta.block, config.num_warps, config.num_ctas, o.cols % vector_width(o.type) == 0);
+    meta.lanes = block_lanes(machine, o.type, meta.block, config.num_warps, config.num_ctas,
+                             o.cols % vector_width(o.type) == 0);
   return {.steps = {record_step(name, o.type, program, meta, config.launch())}};
 }
 
@@ -47,8 +49,12 @@ Cost cost(const SoftmaxOptions& o, int64_t rows) {
 
 }  // namespace
 
-const SoftmaxKernel softmax_forward_kernel{
-    "softmax_forward", "softmax of rows, with a scale and a causal mask", &valid, &heuristic<4>, &forward, &cost<2>};
+const SoftmaxKernel softmax_forward_kernel{"softmax_forward",
+                                           "softmax of rows, with a scale and a causal mask",
+                                           &valid,
+                                           &heuristic<4>,
+                                           &forward,
+                                           &cost<2>};
 const SoftmaxKernel softmax_backward_kernel{
     "softmax_backward", "gradient of softmax", &valid, &heuristic<2>, &backward, &cost<3>};
 

@@ -76,7 +76,8 @@ Number quotient(const SparsemaxMeta& m, const Number& sum, const Number& count) 
 // rounding may even increase it. A row is also done if the first step finds no more elements than
 // start.count.
 template <class Number, class Above>
-Threshold<Number> newton(KernelBuilder& k, const SparsemaxMeta& m, const Start<Number>& start, const Above& above) {
+Threshold<Number> newton(KernelBuilder& k, const SparsemaxMeta& m, const Start<Number>& start,
+                         const Above& above) {
   const auto cols = static_cast<double>(m.cols);
   const Number zero = start.tau * 0.0f, many = zero + 2 * cols, first = zero + 3 * cols;
   auto [tau, rest, count, before] = k.while_(
@@ -88,7 +89,8 @@ Threshold<Number> newton(KernelBuilder& k, const SparsemaxMeta& m, const Start<N
         const Number next = where(active, min(tau + rest, -1 / cols), tau);
         auto [excess, support] = above(next);
         const Number known = where(before > many && support > count, many, count);
-        return carry(next, quotient(m, excess - 1.0f, support), support, where(active, known, zero));
+        return carry(next, quotient(m, excess - 1.0f, support), support,
+                     where(active, known, zero));
       });
   return {tau, rest, count};
 }
@@ -108,7 +110,8 @@ class LaneRow {
 
   void store(const View& y) const {
     const auto store = [&](const Scalar& b, const Tile& x) {
-      y.partition({squeeze, m_.block}).store({row_, b}, threshold_.over(x).to(m_.type).reshape({m_.block}));
+      y.partition({squeeze, m_.block})
+          .store({row_, b}, threshold_.over(x).to(m_.type).reshape({m_.block}));
     };
     if (!m_.looped) return store(k_.constant(0, i32), whole_);
     k_.for_range(0, blocks_, 1, [&](Scalar b) { store(b, load(b) - top_); });
@@ -123,8 +126,9 @@ class LaneRow {
   Tile largest_of_parts() const {
     const BlockLanes& lanes = m_.lanes;
     if (m_.looped) {
-      auto [largest] = k_.for_range(0, blocks_, 1, carry(k_.full(lanes.carried(), -INFINITY, f32)),
-                                    [&](Scalar b, Tile most) { return carry(max(most, lanes.reduce_max(load(b)))); });
+      auto [largest] = k_.for_range(
+          0, blocks_, 1, carry(k_.full(lanes.carried(), -INFINITY, f32)),
+          [&](Scalar b, Tile most) { return carry(max(most, lanes.reduce_max(load(b)))); });
       return largest.reshape({lanes.ctas, lanes.lanes});
     }
     if (lanes.run == 1 || lanes.fold < kRunsOfThread)
@@ -147,11 +151,12 @@ class LaneRow {
       last = count(more);
       tau = tau + quotient(m_, sum(more, 1) - 1.0f, last);
     }
-    auto [all, nearest] = reduce({top, tau}, [](Scalar top, Scalar tau, Scalar other_top, Scalar other_tau) {
-      const Scalar all = max(top, other_top);
-      const auto from_all = [&](const Scalar& t) { return where(t == all, 0.0f, t - all); };
-      return carry(all, max(from_all(top) + tau, from_all(other_top) + other_tau));
-    });
+    auto [all, nearest] =
+        reduce({top, tau}, [](Scalar top, Scalar tau, Scalar other_top, Scalar other_tau) {
+          const Scalar all = max(top, other_top);
+          const auto from_all = [&](const Scalar& t) { return where(t == all, 0.0f, t - all); };
+          return carry(all, max(from_all(top) + tau, from_all(other_top) + other_tau));
+        });
     top_ = all;
     start_.tau = nearest;
     start_.count = k_.constant(0.0f, f32);
@@ -174,9 +179,11 @@ class LaneRow {
       return carry(excess + m_.lanes.sum(over), count + m_.lanes.sum(ones_where(k_, over)));
     };
     const Tile zeros = k_.zeros(m_.lanes.carried(), f32);
-    auto [excess, count] = m_.looped ? k_.for_range(0, blocks_, 1, carry(zeros, zeros),
-                                                    [&](Scalar b, Tile e, Tile c) { return add(load(b) - top_, e, c); })
-                                     : add(whole_, zeros, zeros);
+    auto [excess, count] =
+        m_.looped
+            ? k_.for_range(0, blocks_, 1, carry(zeros, zeros),
+                           [&](Scalar b, Tile e, Tile c) { return add(load(b) - top_, e, c); })
+            : add(whole_, zeros, zeros);
     return carry(sum(excess), sum(count));
   }
 
@@ -213,8 +220,10 @@ struct GradientRows {
 // thread adds up its elements of all pieces, so that few lanes share a row.
 class TileOfRows {
  public:
-  TileOfRows(KernelBuilder& k, const SparsemaxMeta& m, const View& x) : k_(k), m_(m), row_(k.program_id(0)) {
-    for (int64_t i = 0; i < m.pieces; ++i) pieces_.push_back(tiles(x).load({row_, i}, {.pad = -INFINITY}).to(f32));
+  TileOfRows(KernelBuilder& k, const SparsemaxMeta& m, const View& x)
+      : k_(k), m_(m), row_(k.program_id(0)) {
+    for (int64_t i = 0; i < m.pieces; ++i)
+      pieces_.push_back(tiles(x).load({row_, i}, {.pad = -INFINITY}).to(f32));
     const Tile largest = largest_of_runs(), top = reduce_max(largest, 1).expand_dims(1);
     for (Tile& piece : pieces_) piece = piece - top;
     threshold_ = newton(k, m, start(largest - top), [&](const Tile& tau) {
@@ -229,7 +238,8 @@ class TileOfRows {
   }
 
   void store(const View& y) const {
-    for (int64_t i = 0; i < m_.pieces; ++i) tiles(y).store({row_, i}, threshold_.over(pieces_[i]).to(m_.type));
+    for (int64_t i = 0; i < m_.pieces; ++i)
+      tiles(y).store({row_, i}, threshold_.over(pieces_[i]).to(m_.type));
   }
 
  private:
@@ -247,12 +257,15 @@ class TileOfRows {
   // maximum.
   Start<Tile> start(const Tile& largest) const {
     const auto over = [&](const Tile& tau) { return max(largest - tau, 0.0f); };
-    const auto count = [&](const Tile& over) { return sum(ones_where(k_, over), 1).expand_dims(1); };
+    const auto count = [&](const Tile& over) {
+      return sum(ones_where(k_, over), 1).expand_dims(1);
+    };
     Tile tau = k_.full({m_.rows, 1}, -1.0f, f32), last;
     for (int i = 0; i < kEarlyStepsOfShort; ++i) {
       const Tile more = over(tau);
       last = count(more);
-      tau = min(tau + quotient(m_, sum(more, 1).expand_dims(1) - 1.0f, last), -1.0 / static_cast<double>(m_.cols));
+      tau = min(tau + quotient(m_, sum(more, 1).expand_dims(1) - 1.0f, last),
+                -1.0 / static_cast<double>(m_.cols));
     }
     const Tile now = count(over(tau));
     return {tau, where(now == last, now, 0.0f)};
@@ -285,19 +298,23 @@ void sparsemax_backward(KernelBuilder& k, const SparsemaxMeta& m) {
   const auto store = [&](const Scalar& b, const Tile& d) {
     tiles(d_x).store({rows.row, b}, m.rows == 1 ? d.to(m.type).reshape({m.block}) : d.to(m.type));
   };
-  const auto in_support = [&](const Tile& dy, const Tile& yt) { return where(yt > 0.0f, dy, 0.0f); };
+  const auto in_support = [&](const Tile& dy, const Tile& yt) {
+    return where(yt > 0.0f, dy, 0.0f);
+  };
   if (!m.looped) {
-    const Tile dy = rows.load(rows.d_y, first), yt = rows.load(rows.y, first), part = in_support(dy, yt),
-               ones = ones_where(k, yt);
+    const Tile dy = rows.load(rows.d_y, first), yt = rows.load(rows.y, first),
+               part = in_support(dy, yt), ones = ones_where(k, yt);
     if (m.rows == 1) return store(first, rows.gradient(dy, yt, sum(part) / sum(ones)));
     return store(first, rows.gradient(dy, yt, (sum(part, 1) / sum(ones, 1)).expand_dims(1)));
   }
   const Tile zeros = k.zeros(m.lanes.carried(), f32);
   const int64_t blocks = ceil_div(m.cols, m.block);
-  auto [total, count] = k.for_range(0, blocks, 1, carry(zeros, zeros), [&](Scalar b, Tile total, Tile count) {
-    const Tile dy = rows.load(rows.d_y, b), yt = rows.load(rows.y, b);
-    return carry(total + m.lanes.sum(in_support(dy, yt)), count + m.lanes.sum(ones_where(k, yt)));
-  });
+  auto [total, count] =
+      k.for_range(0, blocks, 1, carry(zeros, zeros), [&](Scalar b, Tile total, Tile count) {
+        const Tile dy = rows.load(rows.d_y, b), yt = rows.load(rows.y, b);
+        return carry(total + m.lanes.sum(in_support(dy, yt)),
+                     count + m.lanes.sum(ones_where(k, yt)));
+      });
   const Scalar mean = sum(total) / sum(count);
   // The last block comes first: the caches still hold it.
   k.for_range(0, blocks, 1, [&](Scalar i) {

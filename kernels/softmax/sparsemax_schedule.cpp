@@ -11,12 +11,14 @@ namespace {
 // Returns the elements of a row's tile. In a cluster it is a power of two, which CTAs can divide.
 int64_t tile_of(const SparsemaxOptions& o, const RowConfig& config) {
   const auto cols = static_cast<uint64_t>(o.cols);
-  return config.num_ctas > 1 ? static_cast<int64_t>(std::bit_ceil(cols)) : config.columns(o.type, o.cols);
+  return config.num_ctas > 1 ? static_cast<int64_t>(std::bit_ceil(cols))
+                             : config.columns(o.type, o.cols);
 }
 
 constexpr int64_t kExactFrom = 48;  // elements per thread from which on divisions are exact
-constexpr int kMostWarps = 16;      // most warps per CTA; more would leave too few registers per thread
-constexpr int kWarpsPerSm = 32;     // least warps per SM: 64 registers per thread, 64 KB of 16-bit rows in flight
+constexpr int kMostWarps = 16;  // most warps per CTA; more would leave too few registers per thread
+constexpr int kWarpsPerSm =
+    32;  // least warps per SM: 64 registers per thread, 64 KB of 16-bit rows in flight
 
 // Returns true if rows end inside a vector. Their masks take registers.
 bool masked(const SparsemaxOptions& o) {
@@ -31,7 +33,7 @@ struct Held {
   bool one_each;     // a CTA has several rows even if a warp has only one
   // Longer rows, which one CTA holds:
   int64_t elements;  // elements per thread
-  int64_t most;      // elements per thread up to which CTAs of kMostWarps hold even wide rows; 0: never
+  int64_t most;  // elements per thread up to which CTAs of kMostWarps hold even wide rows; 0: never
   // Wide rows, with more than `wide` columns, which a cluster holds:
   int64_t wide;
   int wide_warps;         // warps per CTA
@@ -40,9 +42,9 @@ struct Held {
 };
 
 // Times in bf16:
-//   65536x128, H100     16.7 us with eight rows in one warp; 19.0 us with sixteen rows in four warps
-//   32768x512, H200     24.3 us with two rows in one warp; 31.8 us with two warps of one row, which
-//                       have half the bytes in flight
+//   65536x128, H100     16.7 us with eight rows in one warp; 19.0 us with sixteen in four warps
+//   32768x512, H200     24.3 us with two rows in one warp; 31.8 us with two warps of one row,
+//                       which have half the bytes in flight
 //   8192x32768, H200    339 us with 128 KB of rows per SM, although 64 registers spill 92 bytes; at
 //                       least 382 us with clusters
 //   2048x131072, H200   488 us with 128 KB of rows per SM, although 176 bytes spill; 550 us with
@@ -91,9 +93,11 @@ RowConfig side_by_side(const Held& held, int64_t rows_of_warp) {
 // Returns a schedule that holds rows in registers; none if a cluster cannot hold them. Rows within
 // a warp need no barrier, and CTAs of one warp wait for no other row. A cluster holds the rows that
 // a CTA cannot.
-std::optional<RowConfig> in_registers(const Machine& machine, const SparsemaxOptions& o, const Held& held) {
+std::optional<RowConfig> in_registers(const Machine& machine, const SparsemaxOptions& o,
+                                      const Held& held) {
   const int64_t rows_of_warp = program::kWarpThreads * held.of_rows / tile_width(o.cols);
-  if (rows_of_warp > 1 || (rows_of_warp == 1 && held.one_each)) return side_by_side(held, rows_of_warp);
+  if (rows_of_warp > 1 || (rows_of_warp == 1 && held.one_each))
+    return side_by_side(held, rows_of_warp);
   const bool wide = o.cols > held.wide;
   if (wide && !masked(o) && o.cols <= kMostWarps * program::kWarpThreads * held.most)
     return RowConfig{.num_warps = kMostWarps, .min_ctas_per_sm = kWarpsPerSm / kMostWarps};
@@ -121,12 +125,13 @@ RowConfig heuristic(const Machine& machine, const SparsemaxOptions& o) {
 
 std::string valid(const Machine& machine, const SparsemaxOptions& o, const RowConfig& config) {
   if (config.keep == Keep::cluster)
-    return "sparsemax does not support keep=cluster; use keep=registers, with num_ctas above 1 for a cluster";
+    return "sparsemax does not support keep=cluster; use keep=registers, with num_ctas above 1 for "
+           "a cluster";
   if (const std::string reason = refused_lanes(config); !reason.empty()) return reason;
   if (!config.whole() || config.num_ctas == 1) return refused(machine, o.type, o.cols, config);
   if (machine.max_cluster < config.num_ctas)
-    return std::string(machine.name) + " has clusters of at most " + std::to_string(machine.max_cluster) +
-           " CTAs; use a smaller num_ctas";
+    return std::string(machine.name) + " has clusters of at most " +
+           std::to_string(machine.max_cluster) + " CTAs; use a smaller num_ctas";
   if (config.rows != 1) return "num_ctas above 1 requires rows=1; use rows=1, or num_ctas=1";
   RowConfig one = config;  // a CTA with the threads of the whole cluster
   one.num_warps *= config.num_ctas;
@@ -139,25 +144,27 @@ int64_t pieces_of(const Machine& machine, const SparsemaxOptions& o, const RowCo
   if (!machine.is_gpu() || o.cols % vector_width(o.type) != 0) return 1;
   const int64_t columns = config.columns(o.type, o.cols);
   int64_t pieces = 1;
-  while (pieces * 2 <= config.held(o.type, o.cols) && columns % (pieces * 2 * vector_width(o.type)) == 0) pieces *= 2;
+  while (pieces * 2 <= config.held(o.type, o.cols) &&
+         columns % (pieces * 2 * vector_width(o.type)) == 0)
+    pieces *= 2;
   return pieces;
 }
 
-Operation operation(const Machine& machine, const SparsemaxOptions& o, const RowConfig& config, const char* name,
-                    void (*program)(KernelBuilder&, const SparsemaxMeta&)) {
+Operation operation(const Machine& machine, const SparsemaxOptions& o, const RowConfig& config,
+                    const char* name, void (*program)(KernelBuilder&, const SparsemaxMeta&)) {
   SparsemaxMeta meta{o};
   meta.looped = !config.whole();
   meta.rows = config.rows;
   meta.block = tile_of(o, config);
   if (config.rows > 1) meta.pieces = pieces_of(machine, o, config);
   if (config.rows == 1)
-    meta.lanes =
-        block_lanes(machine, o.type, meta.block, config.num_warps, config.num_ctas, o.cols % vector_width(o.type) == 0);
+    meta.lanes = block_lanes(machine, o.type, meta.block, config.num_warps, config.num_ctas,
+                             o.cols % vector_width(o.type) == 0);
   // With this many elements per thread, approximate divisions spill. 8192x32768 in bf16 took 753 us
   // on an H100 with approximate divisions, and 339 us on an H200 with exact ones.
   const int64_t threads = int64_t{program::kWarpThreads} * config.num_warps;
-  meta.exact_division = machine.is_gpu() && config.rows == 1 && config.num_ctas == 1 && !meta.looped &&
-                        meta.block >= kExactFrom * threads;
+  meta.exact_division = machine.is_gpu() && config.rows == 1 && config.num_ctas == 1 &&
+                        !meta.looped && meta.block >= kExactFrom * threads;
   return operation_of(record_step(name, o.type, program, meta, config.launch()));
 }
 
@@ -179,8 +186,12 @@ Cost cost(const SparsemaxOptions& o, int64_t rows) {
 
 const SparsemaxKernel sparsemax_forward_kernel{
     "sparsemax_forward", "sparsemax of rows", &valid, &heuristic<held_forward>, &forward, &cost<2>};
-const SparsemaxKernel sparsemax_backward_kernel{
-    "sparsemax_backward", "gradient of sparsemax", &valid, &heuristic<held_backward>, &backward, &cost<3>};
+const SparsemaxKernel sparsemax_backward_kernel{"sparsemax_backward",
+                                                "gradient of sparsemax",
+                                                &valid,
+                                                &heuristic<held_backward>,
+                                                &backward,
+                                                &cost<3>};
 
 Operation sparsemax_forward(const Machine& machine, const SparsemaxOptions& options) {
   return sparsemax_forward_kernel(machine, options);

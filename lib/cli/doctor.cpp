@@ -7,12 +7,12 @@
 #include <memory>
 #include <vector>
 
+#include "lib/abi/build_info.h"
+#include "lib/abi/structs.h"
 #include "lib/cli/support/commands.h"
 #include "lib/cli/support/environment.h"
 #include "lib/cli/support/examine.h"
 #include "lib/instance/op_instance.h"
-#include "lib/src/build_info.h"
-#include "lib/src/structs.h"
 #include "lib/text/printable.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/environment/log.h"
@@ -31,21 +31,26 @@ std::string run_vector_add(const Globals& globals) {
   instance.prepare(plan);
   plan.execute(&instance.call());
   context->device().synchronize(nullptr);
-  const auto values = [&](const char* name) { return to_doubles(instance.read(*instance.find(name)), DType::f32); };
+  const auto values = [&](const char* name) {
+    return to_doubles(instance.read(*instance.find(name)), DType::f32);
+  };
   const auto a = values("a"), b = values("b"), out = values("out");
   for (size_t i = 0; i < out.size(); ++i) {
     const auto expected = static_cast<float>(a[i] + b[i]);
     if (static_cast<float>(out[i]) != expected) {
-      throw Failure(kCheckFailed, fmt::format("vector_add[{}]: expected {}, got {}", i, expected, out[i]));
+      throw Failure(kCheckFailed,
+                    fmt::format("vector_add[{}]: expected {}, got {}", i, expected, out[i]));
     }
   }
-  return fmt::format("vector_add compiled, ran and is right on {}", context->device().description().name);
+  return fmt::format("vector_add compiled, ran and is right on {}",
+                     context->device().description().name);
 }
 
 std::string describe_driver() {
   const auto driver = runtime::Driver::shared();
-  std::string text = fmt::format("{}, version {}.{}, accepts PTX {}.{}", driver->path(), driver->version() / 1000,
-                                 driver->version() % 1000 / 10, driver->ptx_version() / 10, driver->ptx_version() % 10);
+  std::string text = fmt::format("{}, version {}.{}, accepts PTX {}.{}", driver->path(),
+                                 driver->version() / 1000, driver->version() % 1000 / 10,
+                                 driver->ptx_version() / 10, driver->ptx_version() % 10);
   for (int32_t i = 0; i < driver->device_count(); ++i) {
     const runtime::GpuInfo gpu = driver->device(i);
     text += fmt::format("; cuda:{} {} ({}, {})", i, gpu.name, gpu.arch,
@@ -57,13 +62,15 @@ std::string describe_driver() {
 // A machine without a GPU is healthy. If there is a driver, kernels must run on it.
 std::vector<Finding> examine(const Globals& globals) {
   std::vector<Finding> findings;
-  findings.push_back({"library", Finding::State::works,
-                      fmt::format("version {}.{}.{}, build {}", LIGERDSL_VERSION_MAJOR, LIGERDSL_VERSION_MINOR,
-                                  LIGERDSL_VERSION_PATCH, lib::build_info())});
+  findings.push_back(
+      {"library", Finding::State::works,
+       fmt::format("version {}.{}.{}, build {}", LIGERDSL_VERSION_MAJOR, LIGERDSL_VERSION_MINOR,
+                   LIGERDSL_VERSION_PATCH, lib::build_info())});
   std::shared_ptr<runtime::CompilerLibrary> compiler;
   findings.push_back(try_out("compiler", true, [&] {
     compiler = open_compiler();
-    return fmt::format("{}, LLVM {}, host {}", compiler->path(), compiler->llvm_version(), compiler->host_cpu());
+    return fmt::format("{}, LLVM {}, host {}", compiler->path(), compiler->llvm_version(),
+                       compiler->host_cpu());
   }));
   if (compiler) findings.push_back(examine_compile_worker(*compiler));
   findings.push_back(try_out("cpu", true, [&] {
@@ -101,8 +108,9 @@ const char* word_of(const Finding& finding) {
 void print(const Globals& globals, const Finding& finding) {
   const std::string word = fmt::format("{:<6}", word_of(finding));
   const bool works = finding.state == Finding::State::works;
-  print_text(fmt::format("{:<12} {}  {}{}\n", finding.subject, works ? good(globals, word) : bad(globals, word),
-                         printable(finding.text), finding.remedy.empty() ? "" : "; " + printable(finding.remedy)));
+  print_text(fmt::format("{:<12} {}  {}{}\n", finding.subject,
+                         works ? good(globals, word) : bad(globals, word), printable(finding.text),
+                         finding.remedy.empty() ? "" : "; " + printable(finding.remedy)));
 }
 
 // Shortens a long path, which would move the next column out of the window. --verbose and --json

@@ -38,7 +38,8 @@ int guarded(const std::function<int()>& body) {
     return report(failure.code, failure.what());
   } catch (const runtime::Error& error) {
     return report(exit_code_of(error.status()),
-                  fmt::format("{}: {}", runtime::status_name(static_cast<int32_t>(error.status())), error.what()));
+                  fmt::format("{}: {}", runtime::status_name(static_cast<int32_t>(error.status())),
+                              error.what()));
   } catch (const Error& error) {
     return report(kUsage, error.what());
   } catch (const std::bad_alloc&) {

@@ -17,11 +17,10 @@ def main():
     arguments.add_argument("tables", nargs="*", type=pathlib.Path)
     options = arguments.parse_args()
     entries = [
-        f'      std::make_shared<const TunedTable>({literal(path.read_text(encoding="ascii"))}, "shipped {path.name}"),\n'
-        for path in sorted(options.tables)
-    ]
+        f'      std::make_shared<const TunedTable>({literal(path.read_text(encoding="ascii"))}, '
+        f'"shipped {path.name}"),\n' for path in sorted(options.tables)]
     options.out.write_text(
-        '#include "lib/src/tuned_configs.h"\n\n'
+        '#include "lib/abi/tuned_configs.h"\n\n'
         "namespace ligerdsl::lib {\n\n"
         "const std::vector<std::shared_ptr<const TunedTable>>& shipped_tables() {\n"
         "  static const auto* const tables = new std::vector<std::shared_ptr<const TunedTable>>{\n"

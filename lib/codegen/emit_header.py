@@ -1,35 +1,48 @@
-"""Writes ligerdsl/ops.h: enumerations, desc and args structs, their initialisers, and the functions of every operation."""
+"""Writes ligerdsl/ops.h: enumerations, desc and args structs, their initialisers, and the functions
+of every operation."""
 
 import textwrap
 
 from table import DTYPES, Tensor, TensorList, Value, range_text
 
 CONSTANTS = [
-    ("Rounding of RMSNorm: LLAMA rounds x * rstd before the weight and the result; GEMMA and NONE round only the result",
+    ("Rounding of RMSNorm: LLAMA rounds x * rstd before the weight and the result; GEMMA and NONE "
+     "round only the result",
      [("LIGERDSL_CASTING_LLAMA", 0), ("LIGERDSL_CASTING_GEMMA", 1), ("LIGERDSL_CASTING_NONE", 2)]),
     ("Activation function of activation_*, gated_matmul_nt and gated_matmul_nt_backward",
-     [("LIGERDSL_ACTIVATION_GELU_TANH", 0), ("LIGERDSL_ACTIVATION_GELU_ERF", 1), ("LIGERDSL_ACTIVATION_SILU", 2),
-      ("LIGERDSL_ACTIVATION_RELU", 3), ("LIGERDSL_ACTIVATION_RELU_SQUARED", 4)]),
-    ("Function that a matmul's epilogue applies to its accumulator, one of those of activation_forward",
-     [("LIGERDSL_EPILOGUE_NONE", 0), ("LIGERDSL_EPILOGUE_GELU_TANH", 1), ("LIGERDSL_EPILOGUE_GELU_ERF", 2), ("LIGERDSL_EPILOGUE_SILU", 3),
+     [("LIGERDSL_ACTIVATION_GELU_TANH", 0), ("LIGERDSL_ACTIVATION_GELU_ERF", 1),
+      ("LIGERDSL_ACTIVATION_SILU", 2), ("LIGERDSL_ACTIVATION_RELU", 3),
+      ("LIGERDSL_ACTIVATION_RELU_SQUARED", 4)]),
+    ("Function that a matmul's epilogue applies to its accumulator, one of those of "
+     "activation_forward",
+     [("LIGERDSL_EPILOGUE_NONE", 0), ("LIGERDSL_EPILOGUE_GELU_TANH", 1),
+      ("LIGERDSL_EPILOGUE_GELU_ERF", 2), ("LIGERDSL_EPILOGUE_SILU", 3),
       ("LIGERDSL_EPILOGUE_RELU", 4), ("LIGERDSL_EPILOGUE_RELU_SQUARED", 5)]),
-    ("Implementation of the matmuls of fused linear operations. AUTO: as the operation describes, mostly cuBLASLt or CBLAS if it is found. LIBRARY: cuBLASLt or CBLAS. KERNELS: the library's own kernels",
-     [("LIGERDSL_PRODUCTS_AUTO", 0), ("LIGERDSL_PRODUCTS_LIBRARY", 1), ("LIGERDSL_PRODUCTS_KERNELS", 2)]),
+    ("Implementation of the matmuls of fused linear operations. AUTO: as the operation describes, "
+     "mostly cuBLASLt or CBLAS if it is found. LIBRARY: cuBLASLt or CBLAS. KERNELS: the library's "
+     "own kernels",
+     [("LIGERDSL_PRODUCTS_AUTO", 0), ("LIGERDSL_PRODUCTS_LIBRARY", 1),
+      ("LIGERDSL_PRODUCTS_KERNELS", 2)]),
     ("Pairs of columns of a head that rope rotates",
-     [("LIGERDSL_ROPE_HALF", 0), ("LIGERDSL_ROPE_INTERLEAVED", 1), ("LIGERDSL_ROPE_MULTIMODAL", 2)]),
-    ("Reduction of a loss over its rows. BATCHMEAN, the sum divided by the number of rows that count, is for divergences alone; their MEAN divides by the number of elements",
-     [("LIGERDSL_REDUCTION_NONE", 0), ("LIGERDSL_REDUCTION_SUM", 1), ("LIGERDSL_REDUCTION_MEAN", 2), ("LIGERDSL_REDUCTION_BATCHMEAN", 3)]),
-    ("Rule for the chunks of fused_linear_cross_entropy: by the memory that they may take, or the rule published with the method",
+     [("LIGERDSL_ROPE_HALF", 0), ("LIGERDSL_ROPE_INTERLEAVED", 1),
+      ("LIGERDSL_ROPE_MULTIMODAL", 2)]),
+    ("Reduction of a loss over its rows. BATCHMEAN, the sum divided by the number of rows that "
+     "count, is for divergences alone; their MEAN divides by the number of elements",
+     [("LIGERDSL_REDUCTION_NONE", 0), ("LIGERDSL_REDUCTION_SUM", 1), ("LIGERDSL_REDUCTION_MEAN", 2),
+      ("LIGERDSL_REDUCTION_BATCHMEAN", 3)]),
+    ("Rule for the chunks of fused_linear_cross_entropy: by the memory that they may take, or the "
+     "rule published with the method",
      [("LIGERDSL_CHUNKING_WORKSPACE", 0), ("LIGERDSL_CHUNKING_PUBLISHED", 1)]),
 ]
 
 CONVENTIONS = """\
-Letters are sizes. A star as in N* stands for any number of leading dimensions with one common stride. A number before a
-letter multiplies it. The last dimension has stride 1, but labels and indices may have any stride. Strides of rows are free.
-Rows may be 0. Then nothing is launched, unless the operation describes results without rows. The one-call form derives a
-field that is 0 from the tensors if they determine it: shapes, dtypes, in_place, and which tensors are NULL. The plan form
-needs these fields. A number outside the range at the end of a comment is INVALID_ARGUMENT. So are NaN and infinity, unless
-the comment allows infinity."""
+Letters are sizes. A star as in N* stands for any number of leading dimensions with one common
+stride. A number before a letter multiplies it. The last dimension has stride 1, but labels and
+indices may have any stride. Strides of rows are free. Rows may be 0. Then nothing is launched,
+unless the operation describes results without rows. The one-call form derives a field that
+is 0 from the tensors if they determine it: shapes, dtypes, in_place, and which tensors are NULL.
+The plan form needs these fields. A number outside the range at the end of a comment is
+INVALID_ARGUMENT. So are NaN and infinity, unless the comment allows infinity."""
 
 PREAMBLE = """\
 /* The operations of libligerdsl. Included by ligerdsl.h; generated from lib/codegen/ops.py. */
@@ -46,21 +59,23 @@ extern "C" {
 
 
 def wrapped(text, width):
-    """Returns the lines of the text. The overflow of a longer line begins the next one, unless that is indented or a sentence ended."""
+    """Returns the lines of the text. The overflow of a longer line begins the next one, unless that
+    is indented or a sentence ended."""
     lines, left = [], ""
     for line in text.split("\n"):
         if left and (left.endswith(".") or not line or line[0] == " "):
             lines.append(left)
             left = ""
         lead = len(line) - len(line.lstrip())
-        pieces = textwrap.wrap(f"{left} {line}" if left else line, width, subsequent_indent=" " * lead) or [""]
+        pieces = textwrap.wrap(f"{left} {line}" if left else line, width,
+                               subsequent_indent=" " * lead) or [""]
         left = pieces.pop() if len(pieces) > 1 else ""
         lines += pieces
     return [*lines, left] if left else lines
 
 
 def comment(text, indent=""):
-    lines = wrapped(text, 116 - len(indent))
+    lines = wrapped(text, 94 - len(indent))
     if len(lines) == 1:
         return f"{indent}/* {lines[0]} */"
     return f"{indent}/* " + f"\n{indent}   ".join(lines) + " */"
@@ -69,7 +84,8 @@ def comment(text, indent=""):
 def field_note(f):
     note = f.doc
     if f.role == "dtype":
-        allowed = ", ".join(DTYPES[d] for d in f.dtypes) + (f", or 0 = {f.zero}" if f.optional else "")
+        allowed = (
+            ", ".join(DTYPES[d] for d in f.dtypes) + (f", or 0 = {f.zero}" if f.optional else ""))
         note = f"{note + ': ' if note else ''}{allowed}"
     elif f.role == "dim":
         note = f"{f.symbol}: {f.doc}"
@@ -84,7 +100,8 @@ def with_range(note, f):
 
 
 def tensor_note(t):
-    shape = "any shape described above" if t.shape == "?" else "[" + ", ".join(t.shape.split()) + "]"
+    shape = (
+        "any shape described above" if t.shape == "?" else "[" + ", ".join(t.shape.split()) + "]")
     return f"{t.direction}, {shape} {t.dtype}: {t.doc}"
 
 
@@ -93,7 +110,8 @@ def desc_struct(op):
     out += [f"  {f.ctype} {f.name}; /* {field_note(f)} */" for f in op.fields]
     out.append(f"}} ligerdsl_{op.name}_desc_t;")
     defaults = ", ".join(str(f.default) for f in op.fields)
-    out.append(f"#define LIGERDSL_{op.name.upper()}_DESC_INIT {{LIGERDSL_HEADER_OF(ligerdsl_{op.name}_desc_t), {defaults}}}")
+    out.append(f"#define LIGERDSL_{op.name.upper()}_DESC_INIT "
+               f"{{LIGERDSL_HEADER_OF(ligerdsl_{op.name}_desc_t), {defaults}}}")
     return out
 
 
@@ -119,27 +137,34 @@ def args_struct(op):
 def functions(op):
     d, a = f"const ligerdsl_{op.name}_desc_t *desc", f"const ligerdsl_{op.name}_args_t *args"
     status = "LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t"
-    return [f"{status} ligerdsl_{op.name}_plan(ligerdsl_context_t context, {d}, ligerdsl_plan_t *plan);",
-            f"{status} ligerdsl_{op.name}_execute(ligerdsl_plan_t plan, {a}, void *workspace, size_t workspace_bytes,"
-            f" ligerdsl_stream_t stream);",
-            f"{status} ligerdsl_{op.name}(ligerdsl_context_t context, {d}, {a}, ligerdsl_stream_t stream);"]
+    return [f"{status} ligerdsl_{op.name}_plan(ligerdsl_context_t context, {d}, ligerdsl_plan_t "
+            "*plan);",
+            f"{status} ligerdsl_{op.name}_execute(ligerdsl_plan_t plan, {a}, void *workspace, "
+            "size_t workspace_bytes, ligerdsl_stream_t stream);",
+            f"{status} ligerdsl_{op.name}(ligerdsl_context_t context, {d}, {a}, ligerdsl_stream_t "
+            "stream);"]
 
 
 def for_each(ops):
     """Returns an X-macro over the table."""
-    rows = [f'  X({op.name}, "{" ".join(t.name for t in op.tensors if t.direction != "in")}")' for op in ops]
-    return ["/* Every operation and the tensors that it writes, for bindings and for tests that must cover all. */",
-            "#define LIGERDSL_FOR_EACH_OPERATION(X) \\"] + [row + " \\" for row in rows[:-1]] + [rows[-1], ""]
+    rows = [f'  X({op.name}, "{" ".join(t.name for t in op.tensors if t.direction != "in")}")'
+            for op in ops]
+    return ["/* Every operation and the tensors that it writes, for bindings and for tests that "
+            "must cover all. */",
+            "#define LIGERDSL_FOR_EACH_OPERATION(X) \\"] + [row + " \\" for row in rows[:-1]] + [
+        rows[-1], ""]
 
 
 def emit(ops):
     out = [PREAMBLE]
     for text, names in CONSTANTS:
-        out += [comment(text + "."), "enum { " + ", ".join(f"{name} = {value}" for name, value in names) + " };"]
+        out += [comment(text + "."),
+                "enum { " + ", ".join(f"{name} = {value}" for name, value in names) + " };"]
     out += ["", comment("Conventions of all comments. " + CONVENTIONS.replace("\n", " ")), ""]
     out += for_each(ops)
     for op in ops:
-        out.append(f"/* ---- {op.name}: {op.brief} " + "-" * max(3, 100 - len(op.name + op.brief)) + " */")
+        out.append(
+            f"/* ---- {op.name}: {op.brief} " + "-" * max(3, 100 - len(op.name + op.brief)) + " */")
         out.append(comment(op.doc + f"\nRows of the workspace: {op.rows}."))
         out += desc_struct(op) + args_struct(op) + functions(op) + [""]
     out += ["#ifdef __cplusplus", "}", "#endif", "", "#endif /* LIGERDSL_OPS_H_ */", ""]

@@ -1,4 +1,5 @@
-"""Writes ligerdsl/ops.hpp: for each operation a plan class and a one-call function that take the C structs."""
+"""Writes ligerdsl/ops.hpp: for each operation a plan class and a one-call function that take
+the C structs."""
 
 PREAMBLE = """\
 // Operations of libligerdsl in C++. Included by ligerdsl.hpp; generated from lib/codegen/ops.py.
@@ -32,4 +33,5 @@ inline void {name}(const Context& context, const {c}Desc& desc, const {c}Args& a
 
 
 def emit(ops):
-    return PREAMBLE + "\n".join(wrapper(op) for op in ops) + "\n\n}  // namespace ligerdsl\n\n#endif  // LIGERDSL_OPS_HPP_\n"
+    return (PREAMBLE + "\n".join(wrapper(op) for op in ops)
+            + "\n\n}  // namespace ligerdsl\n\n#endif  // LIGERDSL_OPS_HPP_\n")

@@ -1,4 +1,5 @@
-"""Writes ligerdsl/ops.json: the table and the enumerators for generators of bindings. It is one object:
+"""Writes ligerdsl/ops.json: the table and the enumerators for generators of bindings. It is one
+object:
 
 format         1; a reader refuses other numbers
 version        of the headers to which the file belongs
@@ -7,23 +8,23 @@ constants      every enumerator of ligerdsl.h and ops.h
 operations     name, brief, doc, rows (unit of the workspace), desc, args, and aliases:
                [output, input] pairs that may be the same memory if in_place is set
 
-desc and args have the struct's C name, its size in bytes, and its fields in order. A field has a C type,
-a byte offset (64-bit systems), a default and a doc. minimum, maximum, exclusive_maximum and infinite give
-the range of a number.
+desc and args have the struct's C name, its size in bytes, and its fields in order. A field has
+a C type, a byte offset (64-bit systems), a default and a doc. minimum, maximum, exclusive_maximum
+and infinite give the range of a number.
 
 role of a field of desc:
   option             `enumerators` lists its values if it has names for them
   dim                `symbol` is the letter of the size
-  dtype              `dtypes` lists the allowed ones. `zero` is the meaning of 0 in a plan: "none" for no
-                     tensor, "f32" or a dtype field for its dtype, null if 0 is not allowed
+  dtype              `dtypes` lists the allowed ones. `zero` is the meaning of 0 in a plan: "none"
+                     for no tensor, "f32" or a dtype field for its dtype, null if 0 is not allowed
   present, absent    the flag is set if a tensor is passed, or not passed
   in_place, queries
 `tensor` is the tensor from which the one-call form reads a field that is 0.
 
 kind of a field of args:
-  tensor             direction, shape, dtype (a name or a field of desc), any_stride (also along the last
-                     dimension), given: the field of desc that decides whether it is passed, and whether
-                     when that is zero or nonzero; null means always
+  tensor             direction, shape, dtype (a name or a field of desc), any_stride
+                     (also along the last dimension), given: the field of desc that decides whether
+                     it is passed, and whether when that is zero or nonzero; null means always
   list, length       a list of tensors and its length
   value              a number
 """
@@ -36,8 +37,11 @@ from emit_header import CONSTANTS
 from table import DTYPES, Tensor, TensorList
 
 TENSOR = "const ligerdsl_tensor_t *"
-CTYPES = {"int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "float": ctypes.c_float, "size_t": ctypes.c_size_t,
-          "uint32_t": ctypes.c_uint32, TENSOR: ctypes.c_void_p}
+CTYPES = {
+    "int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "float": ctypes.c_float,
+    "size_t": ctypes.c_size_t, "uint32_t": ctypes.c_uint32, TENSOR: ctypes.c_void_p
+}
+ENUMERATION = re.compile(r"LIGERDSL_\w+_(?=\*)")  # in the comment of an option
 HEADER = [("struct_size", "size_t"), ("magic", "uint32_t"), ("version", "uint32_t")]
 
 
@@ -62,15 +66,16 @@ def number(value, constants):
 
 def bounds(f):
     known = {"minimum": f.low, "exclusive_maximum" if f.below_high else "maximum": f.high}
-    return {name: value for name, value in known.items() if value is not None} | ({"infinite": True} if f.infinite else {}) | (
-        {"or_zero": True} if f.or_zero else {})
+    return ({name: value for name, value in known.items() if value is not None}
+            | ({"infinite": True} if f.infinite else {}) | ({"or_zero": True} if f.or_zero else {}))
 
 
 def desc_field(f, constants):
-    row = {"name": f.name, "type": f.ctype, "default": number(f.default, constants), "role": f.role, "doc": f.doc}
+    row = {"name": f.name, "type": f.ctype, "default": number(f.default, constants), "role": f.role,
+           "doc": f.doc}
     if f.source:
         row["tensor"] = f.source
-    if prefix := re.search(r"LIGERDSL_\w+_(?=\*)", f.doc):
+    if prefix := ENUMERATION.search(f.doc):
         row["enumerators"] = [name for name in constants if name.startswith(prefix[0])]
     if f.role == "dim":
         row["symbol"] = f.symbol
@@ -84,20 +89,27 @@ def desc_field(f, constants):
 
 def arg_fields(a, constants):
     if isinstance(a, Tensor):
-        given = {"field": a.given.lstrip("!"), "when": "zero" if a.given.startswith("!") else "nonzero"} if a.given else None
-        return [{"name": a.name, "type": TENSOR, "default": None, "kind": "tensor", "direction": a.direction,
-                 "shape": a.shape.split(), "dtype": a.dtype, "given": given, "any_stride": a.any_stride, "doc": a.doc}]
+        given = {"field": a.given.lstrip("!"),
+                 "when": "zero" if a.given.startswith("!") else "nonzero"} if a.given else None
+        return [{"name": a.name, "type": TENSOR, "default": None, "kind": "tensor",
+                 "direction": a.direction, "shape": a.shape.split(), "dtype": a.dtype,
+                 "given": given, "any_stride": a.any_stride, "doc": a.doc}]
     if isinstance(a, TensorList):
-        return [{"name": a.name, "type": TENSOR, "default": None, "kind": "list", "length": f"n_{a.name}", "doc": a.doc},
-                {"name": f"n_{a.name}", "type": "int64_t", "default": 0, "kind": "length", "doc": f"length of {a.name}"}]
-    row = {"name": a.name, "type": a.ctype, "default": number(a.default, constants), "kind": "value", "doc": a.doc} | bounds(a)
+        return [{"name": a.name, "type": TENSOR, "default": None, "kind": "list",
+                 "length": f"n_{a.name}", "doc": a.doc},
+                {"name": f"n_{a.name}", "type": "int64_t", "default": 0, "kind": "length",
+                 "doc": f"length of {a.name}"}]
+    row = {"name": a.name, "type": a.ctype, "default": number(a.default, constants),
+           "kind": "value", "doc": a.doc} | bounds(a)
     return [row | ({"unless": a.unless} if a.unless else {})]
 
 
 def struct(name, fields):
     """Returns the struct with the offsets that a C compiler gives its fields."""
-    layout = type(name, (ctypes.Structure,), {"_fields_": HEADER_TYPES + [(f["name"], CTYPES[f["type"]]) for f in fields]})
-    placed = [{"name": f["name"], "type": f["type"], "offset": getattr(layout, f["name"]).offset} | f for f in fields]
+    layout = type(name, (ctypes.Structure,),
+                  {"_fields_": HEADER_TYPES + [(f["name"], CTYPES[f["type"]]) for f in fields]})
+    placed = [{"name": f["name"], "type": f["type"], "offset": getattr(layout, f["name"]).offset}
+              | f for f in fields]
     return {"struct": name, "size": ctypes.sizeof(layout), "fields": placed}
 
 
@@ -105,9 +117,15 @@ HEADER_TYPES = [(name, CTYPES[ctype]) for name, ctype in HEADER]
 
 
 def operation(op, constants):
-    return {"name": op.name, "brief": op.brief, "doc": op.doc, "rows": op.rows, "aliases": [list(pair) for pair in op.aliases],
-            "desc": struct(f"ligerdsl_{op.name}_desc_t", [desc_field(f, constants) for f in op.fields]),
-            "args": struct(f"ligerdsl_{op.name}_args_t", [row for a in op.args for row in arg_fields(a, constants)])}
+    return {
+        "name": op.name,
+        "brief": op.brief,
+        "doc": op.doc,
+        "rows": op.rows,
+        "aliases": [list(pair) for pair in op.aliases],
+        "desc": struct(f"ligerdsl_{op.name}_desc_t", [desc_field(f, constants) for f in op.fields]),
+        "args": struct(f"ligerdsl_{op.name}_args_t",
+                       [row for a in op.args for row in arg_fields(a, constants)])}
 
 
 def emit(ops, header):
@@ -115,7 +133,10 @@ def emit(ops, header):
     version = [defined(header, f"LIGERDSL_VERSION_{part}") for part in ("MAJOR", "MINOR", "PATCH")]
     values = {"struct_size": "the struct's size", "magic": defined(header, "LIGERDSL_MAGIC"),
               "version": version[0] * 10000 + version[1] * 100 + version[2]}
-    table = {"format": 1, "version": ".".join(map(str, version)),
-             "struct_header": [{"name": name, "type": ctype, "value": values[name]} for name, ctype in HEADER],
-             "constants": constants, "operations": [operation(op, constants) for op in ops]}
+    table = {"format": 1,
+             "version": ".".join(map(str, version)),
+             "struct_header": [
+                 {"name": name, "type": ctype, "value": values[name]} for name, ctype in HEADER],
+             "constants": constants,
+             "operations": [operation(op, constants) for op in ops]}
     return json.dumps(table, indent=1) + "\n"

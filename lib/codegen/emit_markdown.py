@@ -1,4 +1,7 @@
-"""Writes docs/operations.md, the text of ops.h for readers who have not built it."""
+"""Writes docs/operations.md, the text of ops.h for readers who have not built it.
+
+Also writes the README's table of operations.
+"""
 
 import textwrap
 
@@ -29,7 +32,8 @@ def cell(text):
 
 
 def table(header, rows):
-    return ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)] + ["| " + " | ".join(row) + " |" for row in rows] + [""]
+    return ["| " + " | ".join(header) + " |",
+            "|" + "---|" * len(header)] + ["| " + " | ".join(row) + " |" for row in rows] + [""]
 
 
 def number(value):
@@ -44,36 +48,56 @@ def default(field):
 
 
 def field_row(field):
-    return [f"`{field.name}`", field.ctype.removesuffix("_t"), default(field), cell(field_note(field))]
+    return [f"`{field.name}`", field.ctype.removesuffix("_t"), default(field),
+            cell(field_note(field))]
 
 
 def argument_rows(argument):
     name = f"`{argument.name}`"
     if isinstance(argument, Tensor):
-        shape = "any shape described above" if argument.shape == "?" else "`[" + ", ".join(argument.shape.split()) + "]`"
-        given = {"": "always", "!": f"unless `{argument.given[1:]}`"}.get(argument.given[:1], f"with `{argument.given}`")
+        shape = ("any shape described above" if argument.shape == "?"
+                 else "`[" + ", ".join(argument.shape.split()) + "]`")
+        given = {"": "always", "!": f"unless `{argument.given[1:]}`"}.get(
+            argument.given[:1], f"with `{argument.given}`")
         return [[name, argument.direction, shape, argument.dtype, given, cell(argument.doc)]]
     if isinstance(argument, TensorList):
-        return [[name, "in", "list", "", "always", cell(argument.doc)], [f"`n_{argument.name}`", "in", "", "int64", "`0`", "length of the list"]]
+        return [[name, "in", "list", "", "always", cell(argument.doc)],
+                [f"`n_{argument.name}`", "in", "", "int64", "`0`", "length of the list"]]
     assert isinstance(argument, Value)
-    return [[name, "in", "number", argument.ctype.removesuffix("_t"), f"`{number(argument.default)}`", cell(with_range(argument.doc, argument))]]
+    return [[name, "in", "number", argument.ctype.removesuffix("_t"),
+             f"`{number(argument.default)}`", cell(with_range(argument.doc, argument))]]
 
 
 def section(op):
-    out = [f"## {op.name}", "", cell(op.brief) + ".", "", "```text", *wrapped(op.doc, 110), "```", ""]
+    out = [f"## {op.name}", "", cell(op.brief) + ".", "", "```text", *wrapped(op.doc, 110), "```",
+           ""]
     out += table(["descriptor", "type", "default", "meaning"], [field_row(f) for f in op.fields])
-    out += table(["argument", "", "shape", "dtype", "passed, or default", "meaning"], [row for a in op.args for row in argument_rows(a)])
+    out += table(["argument", "", "shape", "dtype", "passed, or default", "meaning"],
+                 [row for a in op.args for row in argument_rows(a)])
     if op.aliases:
         pairs = ", ".join(f"`{output}` = `{input}`" for output, input in op.aliases)
-        out += [f"May be the same memory when `in_place` is set: {pairs}. Other outputs overlap no argument.", ""]
+        out += [f"May be the same memory when `in_place` is set: {pairs}. Other outputs overlap no "
+                "argument.",
+                ""]
     else:
         out += ["Outputs overlap no argument.", ""]
     return out + [f"Rows, for the workspace: {op.rows}.", ""]
 
 
+def kinds(ops):
+    """Returns the README's table: the titles of the operations of each kind."""
+    titles = {}
+    for op in ops:
+        titles.setdefault(op.kind, {})[op.title] = op
+    return "\n".join(table(["kind", "operations"],
+                           [[kind, ", ".join(found)] for kind, found in titles.items()]))
+
+
 def emit(ops):
-    out = [INTRODUCTION, *textwrap.wrap(CONVENTIONS.replace("N*", "`N*`").replace("\n", " "), 100), "", "Values of options:", ""]
-    out += [f"* {cell(text)}: " + ", ".join(f"`{name}` = {value}" for name, value in names) for text, names in CONSTANTS]
+    out = [INTRODUCTION, *textwrap.wrap(CONVENTIONS.replace("N*", "`N*`").replace("\n", " "), 100),
+           "", "Values of options:", ""]
+    out += [f"* {cell(text)}: " + ", ".join(f"`{name}` = {value}" for name, value in names)
+            for text, names in CONSTANTS]
     out += ["", " · ".join(f"[{op.name}](#{op.name})" for op in ops), ""]
     for op in ops:
         out += section(op)

@@ -1,4 +1,5 @@
-"""Writes plans.cpp: `make_plan` of every operation whose row has a Plan. It calls functions of lib/src/ops/support.h."""
+"""Writes plans.cpp: `make_plan` of every operation whose row has a Plan. It calls functions of
+lib/abi/ops/support.h."""
 
 from table import Value, pairs
 
@@ -16,7 +17,7 @@ def rows_symbol(op):
     raise ValueError(f"{op.name}: no tensor has rows")
 
 
-# ---- Checks that follow from the row --------------------------------------------------------------------------------
+# ---- Checks that follow from the row -------------------------------------------------------------
 
 def checks_of_sizes(op):
     """Returns checks that a size of an optional tensor is at least 1 if the tensor is passed."""
@@ -35,7 +36,8 @@ def check_of_accumulate(op):
     for output, input in op.aliases:
         inputs.setdefault(output, []).append(input)
     added = [t.name for t in op.tensors if t.direction == "inout" and t.name in inputs]
-    return [f'  check_accumulate_alone(d.accumulate, d.in_place, "{name}", "{" or ".join(inputs[name])}");' for name in added]
+    return [f'  check_accumulate_alone(d.accumulate, d.in_place, "{name}", '
+            f'"{" or ".join(inputs[name])}");' for name in added]
 
 
 def gradients_of(op, parameter):
@@ -47,10 +49,12 @@ def checks_of_parameters(op):
     out = []
     for f in op.fields:
         if f.same_as:
-            out.append(f'  check_same_dtype("{f.name}", d.{f.name}, d.{f.same_as}, "{op.field_named(f.same_as).source}");')
+            out.append(f'  check_same_dtype("{f.name}", d.{f.name}, d.{f.same_as}, '
+                       f'"{op.field_named(f.same_as).source}");')
         parameter = op.field_named(f.gradient_of)
         if parameter and parameter.optional:
-            out.append(f'  check_has_parameter("{f.name}", d.{f.name}, d.{parameter.name}, "{parameter.source}");')
+            out.append(f'  check_has_parameter("{f.name}", d.{f.name}, d.{parameter.name}, '
+                       f'"{parameter.source}");')
     return out
 
 
@@ -63,13 +67,15 @@ def check_of_d_x(op):
 
 
 def checks(op):
-    return check_of_queries(op) + check_of_accumulate(op) + check_of_d_x(op) + checks_of_parameters(op)
+    return check_of_queries(op) + check_of_accumulate(op) + check_of_d_x(op) + checks_of_parameters(
+        op)
 
 
-# ---- Options and bindings -------------------------------------------------------------------------------------------
+# ---- Options and bindings ------------------------------------------------------------------------
 
 def gradients_dtype(op, parameter):
-    """Returns the expression for the common dtype of all gradients of parameters with one dtype field."""
+    """Returns the expression for the common dtype of all gradients of parameters with one dtype
+    field."""
     fields = ", ".join(quoted(f.name, f"d.{f.name}") for f in gradients_of(op, parameter))
     accumulate = "d.accumulate" if op.field_named("accumulate") else "0"
     return f"gradients_dtype({{{fields}}}, d.{parameter}, {accumulate})"
@@ -99,7 +105,8 @@ def list_of(name, items):
 
 def values(op, is_float):
     args = {a.name: a for a in op.args if isinstance(a, Value)}
-    return [quoted(argument, f"value_of(&ligerdsl_{op.name}_args_t::{name})") for argument, name in pairs(op.plan.values)
+    return [quoted(argument, f"value_of(&ligerdsl_{op.name}_args_t::{name})")
+            for argument, name in pairs(op.plan.values)
             if (args[name].ctype == "float") == is_float]
 
 
@@ -107,7 +114,8 @@ def rows(op):
     symbol = rows_symbol(op)
     if op.plan.reduced:
         shapes = {t.name: t.shape for t in op.tensors}
-        reduced = ", ".join(f'{{op::dim_{shapes[name].rstrip("*")}, "{name}"}}' for name in op.plan.reduced.split())
+        reduced = ", ".join(f'{{op::dim_{shapes[name].rstrip("*")}, "{name}"}}'
+                            for name in op.plan.reduced.split())
         return f"rows_with_reduced({symbol}, d.per_row != 0, {{{reduced}}})"
     if op.field_named("n_queries"):
         return f"rows_of_queries({symbol}, d.causal != 0, d.n_queries)"
@@ -116,9 +124,12 @@ def rows(op):
 
 def bindings(op):
     fields = lambda text: [quoted(argument, f"d.{name}") for argument, name in pairs(text)]
-    out = list_of("numbers", fields(op.plan.numbers)) + list_of("integers", fields(op.plan.integers))
-    out += list_of("integers_of_call", values(op, False)) + list_of("numbers_of_call", values(op, True))
-    out += list_of("renamed", [quoted(argument, f'"{name}"') for argument, name in pairs(op.plan.tensors)])
+    out = list_of("numbers", fields(op.plan.numbers)) + list_of("integers",
+                                                                fields(op.plan.integers))
+    out += list_of("integers_of_call", values(op, False)) + list_of("numbers_of_call",
+                                                                    values(op, True))
+    out += list_of("renamed",
+                   [quoted(argument, f'"{name}"') for argument, name in pairs(op.plan.tensors)])
     if not out:
         return [f"  OperationPlan::Bindings bindings{{.rows = {rows(op)}}};"]
     return ["  OperationPlan::Bindings bindings{", *out, f"      .rows = {rows(op)}}};"]
@@ -127,14 +138,19 @@ def bindings(op):
 def plan(op):
     out = []
     if op.plan.hook:
-        out += [f"void adjust(const ligerdsl_{op.name}_desc_t& d, OptionsOf<kernels::{op.kernel}>& options,",
+        out += [f"void adjust(const ligerdsl_{op.name}_desc_t& d, OptionsOf<kernels::{op.kernel}>& "
+                "options,",
                 "            OperationPlan::Bindings& bindings);", ""]
-    out += [f"std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_{op.name}_desc_t& d) {{",
-            f"  namespace op = {op.name};", *checks(op), f"  OptionsOf<kernels::{op.kernel}> options;"]
+    out += ["std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const "
+            f"ligerdsl_{op.name}_desc_t& d) {{",
+            f"  namespace op = {op.name};", *checks(op),
+            f"  OptionsOf<kernels::{op.kernel}> options;"]
     out += [setting(op, option, name) for option, name in pairs(op.plan.options)] + bindings(op)
     out += ["  adjust(d, options, bindings);"] if op.plan.hook else []
     out += checks_of_sizes(op)  # errors of dtypes, which a hook may find, come first
-    return out + [f"  return plan_of(context, op::info(), d, configured(context, kernels::{op.kernel}, options), std::move(bindings));", "}", ""]
+    return out + ["  return plan_of(context, op::info(), d, configured(context, "
+                  f"kernels::{op.kernel}, options), std::move(bindings));",
+                  "}", ""]
 
 
 def emit(ops):
@@ -142,7 +158,8 @@ def emit(ops):
     headers = sorted({op.header for op in planned})
     out = ["// Generated from kernels/*/*.op.py: the plans of operations that are one kernel."]
     out += [f'#include "{header}"' for header in headers]
-    out += ['#include "kernels/core/elementwise_schedule.h"', '#include "lib/src/ops/support.h"', "", "namespace ligerdsl::lib {", ""]
+    out += ['#include "kernels/core/elementwise_schedule.h"', '#include "lib/abi/ops/support.h"',
+            "", "namespace ligerdsl::lib {", ""]
     for op in planned:
         out += plan(op)
     return "\n".join(out + ["}  // namespace ligerdsl::lib", ""])

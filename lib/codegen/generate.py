@@ -3,11 +3,12 @@
 
     generate.py --out DIR [--header ligerdsl.h]
 
-writes the files that README.md lists under DIR. DIR/exports.map is the linker's version script, with exactly the functions
-that the two headers declare. Files that do not change are not touched.
+writes the files that README.md lists under DIR. DIR/exports.map is the linker's version script,
+with exactly the functions that the two headers declare. Files that do not change are not touched.
 """
 
 import argparse
+import json
 import pathlib
 import re
 
@@ -43,7 +44,8 @@ def write(path, text):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--header", type=pathlib.Path, default=ROOT / "lib/include/ligerdsl/ligerdsl.h")
+    parser.add_argument("--header", type=pathlib.Path,
+                        default=ROOT / "lib/include/ligerdsl/ligerdsl.h")
     options = parser.parse_args()
     for op in OPS:
         op.check()
@@ -56,7 +58,11 @@ def main():
     write(options.out / "op_table.cpp", emit_table.emit_source(OPS))
     write(options.out / "plans.cpp", emit_plans.emit(OPS))
     write(options.out / "op_defaults.inc", emit_defaults.emit(OPS))
+    write(options.out / "option_words.inc", emit_defaults.emit_words(OPS))
+    write(options.out / "op_default_sizes.inc", emit_defaults.emit_expected(OPS))
     write(options.out / "bench_standard.inc", emit_cases.emit_bench(OPS))
+    shapes = json.loads((ROOT / "lib/cli/bench/shapes.json").read_text())
+    write(options.out / "bench_shapes.inc", emit_cases.emit_shapes(shapes))
     write(options.out / "every_op_cases.inc", emit_cases.emit(OPS))
     write(options.out / "every_op_large.inc", emit_cases.emit_large(OPS))
     write(options.out / "every_op_not_large.inc", emit_cases.emit_not_large(OPS))

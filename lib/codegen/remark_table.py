@@ -11,7 +11,8 @@ ENTRY = re.compile(r'^LIGERDSL_(REMARK|REASON)\((\w+),\s*((?:"(?:\\.|[^"\\])*"[\
 STRING = re.compile(r'"((?:\\.|[^"\\])*)"(\s*,)?')
 PLACEHOLDER = re.compile(r"\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}")
 # A path may have a drive or a colon only before the line.
-KINDS = {"N": r"-?\d+", "M": r"-?\d+", "B": r"\d+", "PLACE": r"(?:[^\s;,]+|an unknown place)", "NAME": r"\w+"}
+KINDS = {"N": r"-?\d+", "M": r"-?\d+", "B": r"\d+", "PLACE": r"(?:[^\s;,]+|an unknown place)",
+         "NAME": r"\w+"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,17 +57,20 @@ def read(text=None):
         values = [name.replace("_", "-"), *fields(arguments)]
         to, entry = (remarks, Remark) if kind == "REMARK" else (reasons, Reason)
         if len(values) != len(dataclasses.fields(entry)):
-            raise SystemExit(f"{TABLE.name}: {name} has {len(values) - 1} strings, expected {len(dataclasses.fields(entry)) - 1}")
+            raise SystemExit(f"{TABLE.name}: {name} has {len(values) - 1} strings, expected "
+                             f"{len(dataclasses.fields(entry)) - 1}")
         to.append(entry(*values))
     lines = len(re.findall(r"^LIGERDSL_RE(?:MARK|ASON)\(", text, re.M))
     if lines != len(remarks) + len(reasons):
-        raise SystemExit(f"{TABLE.name}: {lines} entries, but {len(remarks) + len(reasons)} have the form of one")
+        raise SystemExit(f"{TABLE.name}: {lines} entries, but {len(remarks) + len(reasons)} have "
+                         "the form of one")
     return remarks, reasons
 
 
 def groups_of(text):
     """The groups of reasons that a text names."""
-    return [group for inside in PLACEHOLDER.findall(text) if inside.startswith("R ") for group in inside[2:].split()]
+    return [group for inside in PLACEHOLDER.findall(text) if inside.startswith("R ")
+            for group in inside[2:].split()]
 
 
 def shown(text):
@@ -89,7 +93,8 @@ def pattern(text, reasons):
         inside, last = match.group(1), match.end()
         if inside.startswith("R "):
             wanted = inside[2:].split()
-            parts.append("(?:" + "|".join(pattern(reason.text, ()) for reason in reasons if reason.group in wanted) + ")")
+            parts.append("(?:" + "|".join(pattern(reason.text, ()) for reason in reasons
+                                          if reason.group in wanted) + ")")
         elif inside.startswith("?"):
             parts.append(f"(?:{pattern(inside[1:], reasons)})?")
         elif "|" in inside:

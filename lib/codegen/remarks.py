@@ -20,7 +20,8 @@ def row(*cells):
 
 def change_of(remark):
     """The advice of a remark, with links in place of `R`."""
-    links = [f"[{group.replace('-', ' ')}](#reasons-{group})" for group in remark_table.groups_of(remark.text)]
+    links = [f"[{group.replace('-', ' ')}](#reasons-{group})"
+             for group in remark_table.groups_of(remark.text)]
     return re.sub(r"\bR$", ", ".join(links), remark.change) if links else remark.change
 
 
@@ -29,19 +30,22 @@ def remark_rows(remarks, sources, with_pass):
     rows = [row(*columns), "|" + "---|" * len(columns)]
     for remark in remarks:
         if remark.source in sources:
-            rows.append(row(*[f"`{remark.source}`"] * with_pass, f'<a id="{remark.id}"></a>`{remark.id}`',
-                            f"`{remark_table.shown(remark.text)}`", remark.cause, change_of(remark)))
+            rows.append(row(
+                *[f"`{remark.source}`"] * with_pass, f'<a id="{remark.id}"></a>`{remark.id}`',
+                f"`{remark_table.shown(remark.text)}`", remark.cause, change_of(remark)))
     return rows
 
 
 def reason_rows(reasons, groups):
     anchors = [f'<a id="reasons-{group}"></a>' for group in groups]
     return [*anchors, "", "| R | what to change |", "|---|---|",
-            *(row(f"`{remark_table.shown(reason.text)}`", reason.change) for reason in reasons if reason.group in groups)]
+            *(row(f"`{remark_table.shown(reason.text)}`", reason.change) for reason in reasons
+              if reason.group in groups)]
 
 
 def page():
-    """The template, with a table in place of each line {{remarks SOURCE}}, {{passes SOURCE...}} or {{reasons GROUP...}}."""
+    """The template, with a table in place of each line {{remarks SOURCE}}, {{passes SOURCE...}} or
+    {{reasons GROUP...}}."""
     remarks, reasons = remark_table.read()
     sources, groups = {remark.source for remark in remarks}, {reason.group for reason in reasons}
     lines = []
@@ -52,23 +56,27 @@ def page():
         kind, *names = line.strip("{}").split()
         left = groups if kind == "reasons" else sources
         if unknown := [name for name in names if name not in left]:
-            sys.exit(f"{TEMPLATE.name}: {line}: the table has no {' or '.join(unknown)}, or an earlier table shows it")
+            sys.exit(f"{TEMPLATE.name}: {line}: the table has no {' or '.join(unknown)}, or an "
+                     "earlier table shows it")
         left.difference_update(names)
-        lines += reason_rows(reasons, names) if kind == "reasons" else remark_rows(remarks, names, kind == "passes")
+        lines += reason_rows(reasons, names) if kind == "reasons" else remark_rows(remarks, names,
+                                                                                   kind == "passes")
     if missing := sorted(sources | groups):
         sys.exit(f"{TEMPLATE.name}: no table shows {', '.join(missing)}")
     return "\n".join(lines) + "\n"
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
     text = page()
     if not check:
         PAGE.write_text(text, encoding="utf-8")
     elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != text:
-        sys.exit(f"{PAGE.name} is not what {remark_table.TABLE.name} gives: run lib/codegen/remarks.py")
+        sys.exit(f"{PAGE.name} is not what {remark_table.TABLE.name} gives: run "
+                 "lib/codegen/remarks.py")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,34 @@
-"""Classes for the rows of the operation table (ops.py), which describe the operations of the C ABI."""
+"""Classes for the rows of the operation table (ops.py), which describe the operations of
+the C ABI."""
 
 from dataclasses import dataclass, field
 
-DTYPES = {"i32": "LIGERDSL_I32", "i64": "LIGERDSL_I64", "f16": "LIGERDSL_F16", "bf16": "LIGERDSL_BF16", "f32": "LIGERDSL_F32",
-          "f8e4m3": "LIGERDSL_F8E4M3", "f8e5m2": "LIGERDSL_F8E5M2"}
+import formulas
+
+DTYPES = {
+    "i32": "LIGERDSL_I32", "i64": "LIGERDSL_I64", "f16": "LIGERDSL_F16", "bf16": "LIGERDSL_BF16",
+    "f32": "LIGERDSL_F32", "f8e4m3": "LIGERDSL_F8E4M3", "f8e5m2": "LIGERDSL_F8E5M2"
+}
 FLOATS = ("f32", "f16", "bf16")
 INDEX = ("i64", "i32")
 FP8 = ("f8e4m3", "f8e5m2")
-DEFAULT_SIZES = {"N": 4096, "H": 4096, "F": 8192, "V": 32000, "B": 4, "S": 1024, "A": 32, "K": 8, "D": 128, "P": 1024, "T": 4096, "E": 8}
-FOLLOW_DTYPE = ("weight_dtype", "target_dtype", "scale_dtype")  # dtype fields that the command sets as `dtype`, unless they are set
-CASE_SIZES = {"N": "rows", "H": 520, "F": 700, "V": 1003}  # sizes of a row without case_sizes, for the letters that it has
+# Sizes of the command by letter. A text is a formula of other sizes, fields and values.
+DEFAULT_SIZES = {
+    "N": 4096, "H": 4096, "F": 8192, "V": 32000, "B": 4, "S": 1024, "A": 32, "K": 8, "D": 128,
+    "P": 1024, "T": 4096, "E": 8, "M": "N", "O": "E + 1"
+}
+# Sizes of `ligerdsl check` by letter, where they differ.
+SMALL_SIZES = {
+    "N": 60, "H": 100, "F": 40, "V": 77, "B": 2, "S": 50, "A": 4, "K": 2, "D": 24, "P": 4, "T": 70,
+    "E": 3
+}
+LOSSES = "LZRG"  # letters of losses and their gradients: one element, or all with reduction = NONE
+FOLLOW_DTYPE = ("weight_dtype", "target_dtype", "scale_dtype"
+                )  # dtype fields that the command sets as `dtype`, unless they are set
+CASE_SIZES = {"N": "rows", "H": 520, "F": 700,
+              "V": 1003}  # sizes of a row without case_sizes, for the letters that it has
 LARGE_KINDS = ("row", "flat", "narrow")
+POSITIVE = ("v", "rstd", "class_weight", "partials")  # tensors of positive random numbers
 REPORTS = ("label", "shard_label", "index", "group", "sequence", "step")
 
 
@@ -22,7 +40,8 @@ class Field:
     default: object
     doc: str
     role: str = "option"  # option, dim, dtype, present, absent, in_place, queries
-    source: str = ""      # dim, dtype, present, absent, queries: the tensor from which the one-call form reads it
+    # dim, dtype, present, absent, queries: the tensor from which the one-call form reads it
+    source: str = ""
     symbol: str = ""      # dim: its letter in tensor shapes
     low: float = None     # smallest allowed value; None: any finite number
     high: float = None
@@ -31,31 +50,38 @@ class Field:
     or_zero: bool = False     # float: 0 is allowed in addition to the range from low to high
     dtypes: tuple = ()    # dtype: the allowed dtypes
     optional: bool = False  # dtype: 0 is allowed; dim: 0 means not used
-    zero: str = ""        # optional dtype, meaning of 0: "none" = the tensor is absent, "f32", or a dtype field to copy
+    # optional dtype, meaning of 0: "none" = the tensor is absent, "f32", or a dtype field to copy
+    zero: str = ""
     same_as: str = ""     # dtype of a parameter: the dtype field that it must equal unless it is 0
-    usual: bool = False   # present, optional dtype: the command and tests pass the tensor by default
+    usual: bool = False  # present, optional dtype: the command and tests pass the tensor by default
     follows: str = ""     # dtype: the dtype field whose setting is its default in the command
-    gradient_of: str = ""  # dtype of a gradient: the parameter's dtype field. All its gradients have one dtype
+    # dtype of a gradient: the parameter's dtype field. All its gradients have one dtype
+    gradient_of: str = ""
+    command: str = ""  # option: formula of the number that the command passes without a setting
 
 
 def dim(name, symbol, source, doc, optional=False, high=2**31 - 1):
-    return Field(name, "int64_t", 0, doc, "dim", source, symbol, 0 if optional else 1, high, optional=optional)
+    return Field(name, "int64_t", 0, doc, "dim", source, symbol, 0 if optional else 1, high,
+                 optional=optional)
 
 
 def dtype(name, source, doc="", dtypes=FLOATS, optional=False, zero="none", **rules):
-    """Returns a dtype field. rules: same_as or gradient_of, which a generated plan checks; usual and follows, the
-    command's defaults."""
-    return Field(name, "int32_t", 0, doc, "dtype", source, dtypes=dtypes, optional=optional, zero=zero if optional else "", **rules)
+    """Returns a dtype field. rules: same_as or gradient_of, which a generated plan checks; usual
+    and follows, the command's defaults."""
+    return Field(name, "int32_t", 0, doc, "dtype", source, dtypes=dtypes, optional=optional,
+                 zero=zero if optional else "", **rules)
 
 
 def present(arg, doc="", usual=False):
     """Returns a flag that is set if the optional tensor `arg` is passed to execute."""
-    return Field(f"with_{arg}", "int32_t", 0, doc or f"1: `{arg}` is passed", "present", arg, low=0, high=1, usual=usual)
+    return Field(f"with_{arg}", "int32_t", 0, doc or f"1: `{arg}` is passed", "present", arg, low=0,
+                 high=1, usual=usual)
 
 
 def absent(arg):
     """Returns a flag that is set if the output `arg` is not wanted."""
-    return Field(f"without_{arg}", "int32_t", 0, f"1: `{arg}` is not passed, and not computed", "absent", arg, low=0, high=1)
+    return Field(f"without_{arg}", "int32_t", 0, f"1: `{arg}` is not passed, and not computed",
+                 "absent", arg, low=0, high=1)
 
 
 def in_place(doc):
@@ -63,9 +89,10 @@ def in_place(doc):
 
 
 def queries(source):
-    """Returns the field for the rows of one causal matrix, the last dimension but one of `source`. It is read
-    only if the field `causal` is set."""
-    return Field("n_queries", "int64_t", 0, f"causal: rows of one matrix; 0: the one-call form reads it from {source}",
+    """Returns the field for the rows of one causal matrix, the last dimension but one of `source`.
+    It is read only if the field `causal` is set."""
+    return Field("n_queries", "int64_t", 0,
+                 f"causal: rows of one matrix; 0: the one-call form reads it from {source}",
                  "queries", source, low=0, high=2**31 - 1)
 
 
@@ -74,7 +101,8 @@ def flag(name, doc, default=0):
 
 
 def option(name, ctype, default, doc, low=None, high=None, **range_):
-    """Returns a field for a number or an enumerator. Without bounds every finite number is allowed."""
+    """Returns a field for a number or an enumerator. Without bounds every finite number is
+    allowed."""
     return Field(name, ctype, default, doc, low=low, high=high, **range_)
 
 
@@ -83,7 +111,8 @@ def range_text(f):
     if f.or_zero:
         return f"0, or {f.low:g} <= {f.name} <= {f.high:g}"
     if f.high is not None:
-        return f"{f.low} <= {f.name} {'<' if f.below_high else '<='} {f.high}" if f.ctype == "float" else f"{f.low} to {f.high}"
+        return (f"{f.low} <= {f.name} {'<' if f.below_high else '<='} {f.high}"
+                if f.ctype == "float" else f"{f.low} to {f.high}")
     if f.low is not None:
         return f">= {f.low}" + (" or infinite" if f.infinite else "")
     return "any finite number" if f.ctype == "float" else ""
@@ -93,11 +122,17 @@ def range_text(f):
 class Tensor:
     """One tensor of an operation's arguments.
 
-    shape: letters and numbers. A first letter with a star stands for any number of leading dimensions with
-    one common stride ("N* H"). A number before a letter multiplies it ("N* 2H"). "1" is a tensor of one
-    element. "?" leaves the shape to handwritten code. The last dimension has stride 1 unless any_stride.
+    shape: letters and numbers. A first letter with a star stands for any number of leading
+    dimensions with one common stride ("N* H"). A number before a letter multiplies it ("N* 2H").
+    "1" is a tensor of one element. "?" leaves the shape to handwritten code. The last dimension has
+    stride 1 unless any_stride.
+
     dtype: a dtype's name, or the name of a dtype field.
-    given: the field that is set if the tensor is passed; !field: it is set if the tensor is not; "" = always.
+
+    given: the field that is set if the tensor is passed; !field: it is set if the tensor is not; ""
+    = always.
+
+    The fields after `hint` are for the command and for tests.
     """
     name: str
     direction: str  # in, out, inout
@@ -106,12 +141,19 @@ class Tensor:
     doc: str
     given: str = ""
     any_stride: bool = False  # also along the last dimension
-    hint: str = ""  # end of the error for a wrong shape: a common mistake, and the shape to pass instead
+    # end of the error for a wrong shape: a common mistake, and the shape to pass instead
+    hint: str = ""
+    bounds: str = ""  # letter of the size that these bounds divide into groups or sequences
+    mean: str = ""  # formula of the mean of random numbers; "" = 0
+    deviation: str = ""  # formula of their standard deviation; "" = 1
+    moved: str = ""  # formula of the elements that a call moves; "" = all
+    accumulate: str = "accumulate"  # inout: the flag with which a call reads it; always without it
+    contiguous: bool = False  # rows have no stride of their own
 
 
-def indices(name, shape, dtype, doc, given=""):
-    """Returns a tensor of labels or indices, which may be a column of a larger tensor."""
-    return Tensor(name, "in", shape, dtype, doc, given, any_stride=True)
+def indices(name, shape, dtype, doc, given="", bounds=""):
+    """Returns a tensor of labels, indices or bounds, which may be a column of a larger tensor."""
+    return Tensor(name, "in", shape, dtype, doc, given, any_stride=True, bounds=bounds)
 
 
 @dataclass
@@ -123,7 +165,8 @@ class TensorList:
 
 @dataclass
 class Value:
-    """A number passed at every call. low, high, below_high, infinite, or_zero are those of Field."""
+    """A number passed at every call. low, high, below_high, infinite, or_zero are those of
+    Field."""
     name: str
     ctype: str
     default: object
@@ -143,36 +186,42 @@ def pairs(text):
 
 @dataclass
 class Plan:
-    """The kernel of an operation and the sources of its options and arguments, for `make_plan` (emit_plans.py).
+    """The kernel of an operation and the sources of its options and arguments, for `make_plan`
+    (emit_plans.py).
 
-    options, numbers, integers, values and tensors are texts for pairs(). `tensors` need not list a tensor or
-    a number with the same name in the row and in the kernel.
+    options, numbers, integers, values and tensors are texts for pairs(). `tensors` need not list a
+    tensor or a number with the same name in the row and in the kernel.
     """
-    options: str          # kernel options from fields of the descriptor. !field: true if the field is 0
+    options: str  # kernel options from fields of the descriptor. !field: true if the field is 0
     kernel: str = ""      # name of the kernel; "" = the operation's name with _kernel
     header: str = ""      # header that declares it; "" = header with the name of the row's file
     numbers: str = ""     # f32 arguments of the kernel from fields
     integers: str = ""    # integer arguments of the kernel from fields
     values: str = ""      # arguments of the kernel from numbers of a call
     tensors: str = ""     # arguments of the kernel from tensors with another name
-    reduced: str = ""     # tensors with one element per row if the field `per_row` is set, else with one element
-    hook: bool = False    # lib/src/ops/ defines `adjust` for checks and options that need more than fields
+    # tensors with one element per row if the field `per_row` is set, else with one element
+    reduced: str = ""
+    # lib/abi/ops/ defines `adjust` for checks and options that need more than fields
+    hook: bool = False
 
 
 class Large:
-    """Configurations with rules of their own on more than 2^31 elements, for tests/every_op/large_test.cpp.
+    """Configurations with rules of their own on more than 2^31 elements, for
+    tests/every_op/large_test.cpp.
 
-    Each case is a kind, then settings. The test chooses the number of rows. "H={4096|64}" is H=4096 on a GPU, and H=64 on a CPU and
-    on the fake GPU. Inputs repeat: after 61 rows for the kind `row`, after 65521 for `flat` and `narrow`. `narrow` has more than
-    2^31 rows, not only elements.
+    Each case is a kind, then settings. The test chooses the number of rows. "H={4096|64}" is H=4096
+    on a GPU, and H=64 on a CPU and on the fake GPU. Inputs repeat: after 61 rows for the kind
+    `row`, after 65521 for `flat` and `narrow`. `narrow` has more than 2^31 rows, not only elements.
     """
 
     def __init__(self, *cases, tolerance=None, sum_tolerance=None, weight_scale="", combine=None):
         self.cases = cases
         self.tolerance = tolerance          # relative and absolute, of results with one row per row
         self.sum_tolerance = sum_tolerance  # normwise, of results summed over all rows
-        self.weight_scale = weight_scale    # scale of the tensor `weight`; it may have the form of a size
-        self.combine = combine or {}        # functions of large_test.cpp by tensor, for results that are not simply added
+        # scale of the tensor `weight`; it may have the form of a size
+        self.weight_scale = weight_scale
+        # functions of large_test.cpp by tensor, for results that are not simply added
+        self.combine = combine or {}
 
 
 @dataclass
@@ -183,18 +232,37 @@ class Op:
     fields: list
     args: list
     rows: str                                    # rows that workspace_bytes_for counts
-    reports: str = "label"                        # kind of out-of-bounds number that its kernels report: one of REPORTS
-    aliases: list = field(default_factory=list)  # pairs (output, input) that may be the same memory when in_place is set
-    plan: Plan = None                            # None: lib/src/ops/ defines make_plan
-    sizes: dict = field(default_factory=dict)    # default sizes of the command by letter, where DEFAULT_SIZES do not fit
-    unreduced: str = "N"                         # letters whose product is the number of losses without a reduction
-    cases: list = field(default_factory=list)    # configurations of tests/every_op, as settings of the command: "dtype=bf16 in_place=1"
-    case_sizes: dict = field(default_factory=dict)  # sizes of these configurations by letter, as C++ expressions of `rows`; {} = CASE_SIZES
-    large: list = field(default_factory=list)    # cases on more than 2^31 elements: each one a Large, or its text alone
+    reports: str = "label"  # kind of out-of-bounds number that its kernels report: one of REPORTS
+    aliases: list = field(
+        default_factory=list
+    )  # pairs (output, input) that may be the same memory when in_place is set
+    # Rule of lib/python/ligerdsl/torch/sharding.py for DTensors: its name and arguments. "" = none.
+    sharding: str = ""
+    plan: Plan = None                            # None: lib/abi/ops/ defines make_plan
+    # Default sizes of the command by letter, where DEFAULT_SIZES do not fit. They may be formulas.
+    sizes: dict = field(default_factory=dict)
+    small: dict = field(default_factory=dict)  # sizes of `ligerdsl check`, like SMALL_SIZES
+    # Formula of the floating-point operations of a call, if arithmetic bounds its time. If bounds
+    # divide a size, it counts one group or sequence.
+    flops: str = ""
+    unreduced: str = "N"  # letters whose product is the number of losses without a reduction
+    cases: list = field(
+        default_factory=list
+    )  # configurations of tests/every_op, as settings of the command: "dtype=bf16 in_place=1"
+    # Settings with which tests/cli compares the operation with its reference; [] = small cases
+    checks: list = field(default_factory=list)
+    case_sizes: dict = field(
+        default_factory=dict
+    )  # sizes of these configurations by letter, as C++ expressions of `rows`; {} = CASE_SIZES
+    large: list = field(default_factory=list
+                        )  # cases on more than 2^31 elements: each one a Large, or its text alone
     not_large: str = ""                          # why there are none
-    # Configurations of `ligerdsl bench standard`. {bf16|f32} is the value for a GPU, and for a CPU. --rows replaces n in rows(n).
+    # Configurations of `ligerdsl bench standard`. {bf16|f32} is the value for a GPU, and for a CPU.
+    # --rows replaces n in rows(n).
     bench: list = field(default_factory=list)
-    place: str = ""                              # the row's file without .op.py: "kernels/norm/rms_norm"; ops.py sets it
+    place: str = ""  # the row's file without .op.py: "kernels/norm/rms_norm"; ops.py sets it
+    kind: str = ""   # row of the README's table: "norms", as ops.py sets it from KIND of the file
+    title: str = ""  # name in that table: "RMSNorm", as ops.py sets it from TITLE of the file
 
     @property
     def kernel(self):
@@ -230,31 +298,71 @@ class Op:
     def check_plan(self):
         """Rejects a plan that has an unknown name or leaves a field out."""
         names, plan = [f.name for f in self.fields], self.plan
-        used = [name.lstrip("!") for text in (plan.options, plan.numbers, plan.integers) for _, name in pairs(text)]
-        for known, given in ((names, used), ([a.name for a in self.args if isinstance(a, Value)], [v for _, v in pairs(plan.values)]),
-                             ([t.name for t in self.tensors], [t for _, t in pairs(plan.tensors)] + plan.reduced.split())):
-            assert set(given) <= set(known), f"{self.name}: the plan names {set(given) - set(known)}"
+        used = [name.lstrip("!") for text in (plan.options, plan.numbers, plan.integers)
+                for _, name in pairs(text)]
+        for known, given in ((names, used),
+                             ([a.name for a in self.args if isinstance(a, Value)],
+                              [v for _, v in pairs(plan.values)]),
+                             ([t.name for t in self.tensors],
+                              [t for _, t in pairs(plan.tensors)] + plan.reduced.split())):
+            assert set(given) <= set(known), (
+                f"{self.name}: the plan names {set(given) - set(known)}")
         left = [f.name for f in self.fields if f.role != "in_place" and f.name not in used]
-        assert plan.hook or not left, f"{self.name}: the plan leaves out {left}; without a hook it must use every field"
-        dtypes = [self.field_named(name).gradient_of for option, name in pairs(plan.options) if option.endswith("type") and name in names]
+        assert plan.hook or not left, (
+            f"{self.name}: the plan leaves out {left}; without a hook it must use every field")
+        dtypes = [self.field_named(name).gradient_of for option, name in pairs(plan.options)
+                  if option.endswith("type") and name in names]
         unchecked = [f.name for f in self.fields if f.gradient_of and f.gradient_of not in dtypes]
         assert not unchecked, f"{self.name}: no option takes the dtype of {unchecked}"
-        assert not plan.reduced or "per_row" in names, f"{self.name}: reduced tensors need a field per_row"
+        assert not plan.reduced or "per_row" in names, (
+            f"{self.name}: reduced tensors need a field per_row")
 
     def size(self, letter):
-        """The size of a letter that no setting of the command gives."""
-        return self.sizes.get(letter, DEFAULT_SIZES.get(letter, 1))
+        """Returns the size of a letter without a setting of the command: a number or a formula."""
+        if letter in LOSSES and letter not in self.sizes:
+            return self.losses()
+        size = self.sizes.get(letter, DEFAULT_SIZES.get(letter, 1))
+        is_known = not isinstance(size, str) or formulas.names(size) <= self.numbers
+        return size if is_known or letter in self.sizes else 1
+
+    def losses(self):
+        """Returns the number of losses."""
+        names = [f.name for f in self.fields]
+        test = "reduction == 0" if "reduction" in names else "per_row" if "per_row" in names else ""
+        return f"{' * '.join(self.unreduced.split())} if {test} else 1" if test else 1
+
+    def small_size(self, letter):
+        """Returns the size of a letter for `ligerdsl check`; 0: that of size()."""
+        return self.small.get(letter, SMALL_SIZES.get(letter, 0))
+
+    @property
+    def numbers(self):
+        """Returns the names that a formula may have."""
+        values = [a.name for a in self.args if isinstance(a, Value)]
+        return {*self.symbols, *(f.name for f in self.fields), *values}
+
+    @property
+    def derived(self):
+        """Returns pairs of a letter or field and the formula of its default."""
+        letters = [(letter, self.size(letter)) for letter in self.symbols]
+        queries = [(f.name, "N if causal else 0") for f in self.fields if f.role == "queries"]
+        return [pair for pair in letters if isinstance(pair[1], str)
+                ] + queries + [(f.name, f.command) for f in self.fields if f.command]
 
     def usual(self, f):
-        """True if the command and tests pass an optional tensor unless a setting says otherwise: if the field says so, and for gradients."""
-        gradients = [t.name for t in self.tensors if t.direction == "out" and t.name.startswith("d_")]
-        return f.usual or f.role == "present" and f.source in gradients or f.optional and bool(f.same_as or f.gradient_of)
+        """True if the command and tests pass an optional tensor unless a setting says otherwise: if
+        the field says so, and for gradients."""
+        gradients = [
+            t.name for t in self.tensors if t.direction == "out" and t.name.startswith("d_")]
+        return (f.usual or f.role == "present" and f.source in gradients
+                or f.optional and bool(f.same_as or f.gradient_of))
 
     def leader(self, f):
         """The dtype field whose setting of the command is that of `f` too, or ""."""
         if f.role != "dtype":
             return ""
-        first = "d_weight_dtype" if f.gradient_of and f.name != "d_weight_dtype" else "dtype" if f.name in FOLLOW_DTYPE else ""
+        first = ("d_weight_dtype" if f.gradient_of and f.name != "d_weight_dtype" else "dtype"
+                 if f.name in FOLLOW_DTYPE else "")
         leader = f.follows or f.same_as or first
         return leader if self.field_named(leader) else ""
 
@@ -265,26 +373,72 @@ class Op:
         return [(case, one) for one in rules for case in one.cases]
 
     @property
-    def large_rows(self):
-        """The letter that counts rows: N, or the first of the first tensor."""
+    def row_letter(self):
+        """Returns the letter that counts rows: N, or the first of the first tensor."""
         first = self.tensors[0].shape.split()[0].rstrip("*")
-        return first if first.isalpha() and not any("N*" in t.shape.split() for t in self.tensors) else "N"
+        return (first if first.isalpha() and not any("N*" in t.shape.split() for t in self.tensors)
+                else "N")
+
+    @property
+    def checked(self):
+        """Returns the settings with which tests compare the operation with its reference."""
+        if self.checks:
+            return self.checks
+        lists = any(isinstance(a, TensorList) for a in self.args)
+        sizes = {letter: self.small_size(letter) for letter in self.symbols}
+        sizes |= {"N": 1000, "T": 3} if lists else {}
+        small = [(letter, size) for letter, size in sizes.items() if size]
+        given = lambda case: {word.split("=")[0] for word in case.split()}
+        return [
+            " ".join([f"{letter}={size}"
+                      for letter, size in small if letter not in given(case)] + case.split())
+            for case in self.cases
+        ]
 
     @property
     def settings(self):
-        """Names that a setting of the command may have. A list of tensors has the letters N and T."""
-        lists = ["N", "T"] if len(self.tensors) < len([a for a in self.args if not isinstance(a, Value)]) else []
-        return [f.name for f in self.fields] + [v.name for v in self.args if isinstance(v, Value)] + self.symbols + lists
+        """Names that a setting of the command may have. A list of tensors has the letters N and
+        T."""
+        lists = (
+            ["N", "T"]
+            if len(self.tensors) < len([a for a in self.args if not isinstance(a, Value)]) else [])
+        return ([f.name for f in self.fields] + [v.name for v in self.args if isinstance(v, Value)]
+                + self.symbols + lists)
+
+    def check_formulas(self):
+        """Rejects a formula with an unknown name, and one of a size that another formula gives."""
+        derived = dict(self.derived)
+        texts = [*derived.values(), self.flops]
+        for t in self.tensors:
+            texts += [t.mean, t.deviation, t.moved]
+            known = not t.bounds or t.bounds in self.symbols
+            assert known, f"{self.name}.{t.name}: no shape uses {t.bounds}"
+            reported = not t.bounds or self.reports in ("group", "sequence")
+            assert reported, f"{self.name}.{t.name}: bounds, but faults are of a {self.reports}"
+        for text in filter(None, texts):
+            formulas.cpp(text)
+            unknown = formulas.names(text) - self.numbers
+            assert not unknown, f"{self.name}: the formula {text} names {unknown}"
+        for letter, text in derived.items():
+            again = formulas.names(text) & {name for name in derived if name in self.symbols}
+            assert not again, f"{self.name}: the size {letter} is a formula of {again}"
 
     def check_cases(self):
         """Rejects a configuration with a setting that the row lacks."""
         large = [case.split() for case, _ in self.large_cases]
-        words = [word for case in self.cases + self.bench for word in case.split()] + [word for case in large for word in case[1:]]
+        words = [word for case in self.cases + self.checks + self.bench
+                 for word in case.split()] + [word for case in large for word in case[1:]]
         given = [*self.case_sizes, *(word.split("=")[0] for word in words)]
-        assert set(given) <= set(self.settings), f"{self.name}: cases name {set(given) - set(self.settings)}"
-        assert set(self.sizes) | set(self.unreduced.split()) <= {*self.symbols, "N"}, f"{self.name}: sizes of letters that no shape has"
-        assert all(case[0] in LARGE_KINDS for case in large), f"{self.name}: a large case begins with none of {LARGE_KINDS}"
-        assert not (self.large and self.not_large), f"{self.name}: it has large cases, and a reason why not"
+        assert set(given) <= set(
+            self.settings), f"{self.name}: cases name {set(given) - set(self.settings)}"
+        assert {*self.sizes, *self.small, *self.unreduced.split()} <= {
+            *self.symbols, "N"
+        }, f"{self.name}: sizes of letters that no shape has"
+        assert all(
+            case[0] in LARGE_KINDS
+            for case in large), f"{self.name}: a large case begins with none of {LARGE_KINDS}"
+        assert not (self.large
+                    and self.not_large), f"{self.name}: it has large cases, and a reason why not"
         assert len(set(self.cases)) == len(self.cases), f"{self.name}: a case appears twice"
 
     def check(self):
@@ -295,26 +449,37 @@ class Op:
         for list_ in (names, [a.name for a in self.args]):
             assert len(set(list_)) == len(list_), f"{self.name}: a name appears twice in {list_}"
         for f in self.fields:
-            assert not f.source or f.source in tensors, f"{self.name}.{f.name}: no tensor {f.source}"
+            assert not f.source or f.source in tensors, (
+                f"{self.name}.{f.name}: no tensor {f.source}")
             decides = any(t.given.lstrip("!") == f.name for t in self.tensors)
-            assert f.role != "dtype" or decides == (f.zero == "none"), f"{self.name}.{f.name}: 0 is not {f.zero or 'a value'}"
-            assert f.zero in ("", "none", "f32") or f.zero in names, f"{self.name}.{f.name}: 0 is the dtype of no field"
-            assert not f.usual or f.role == "present" or f.role == "dtype" and f.optional, f"{self.name}.{f.name}: only optional tensors are usual"
-            assert not f.follows or f.follows in names, f"{self.name}.{f.name}: no field {f.follows}"
-            assert f.role != "dim" or f.symbol in self.symbols, f"{self.name}.{f.name}: no shape uses {f.symbol}"
+            assert f.role != "dtype" or decides == (f.zero == "none"), (
+                f"{self.name}.{f.name}: 0 is not {f.zero or 'a value'}")
+            assert f.zero in ("", "none", "f32") or f.zero in names, (
+                f"{self.name}.{f.name}: 0 is the dtype of no field")
+            assert not f.usual or f.role == "present" or f.role == "dtype" and f.optional, (
+                f"{self.name}.{f.name}: only optional tensors are usual")
+            assert not f.follows or f.follows in names, (
+                f"{self.name}.{f.name}: no field {f.follows}")
+            assert f.role != "dim" or f.symbol in self.symbols, (
+                f"{self.name}.{f.name}: no shape uses {f.symbol}")
         for t in self.tensors:
-            assert t.dtype in DTYPES or t.dtype in names, f"{self.name}.{t.name}: unknown dtype {t.dtype}"
-            assert not t.given or t.given.lstrip("!") in names, f"{self.name}.{t.name}: no field {t.given}"
+            assert t.dtype in DTYPES or t.dtype in names, (
+                f"{self.name}.{t.name}: unknown dtype {t.dtype}")
+            assert not t.given or t.given.lstrip("!") in names, (
+                f"{self.name}.{t.name}: no field {t.given}")
             assert len(t.shape.split()) <= 4, f"{self.name}.{t.name}: at most four dimensions"
         for v in self.args:
             if isinstance(v, Value):
-                assert not v.unless or v.unless in names, f"{self.name}.{v.name}: no field {v.unless}"
+                assert not v.unless or v.unless in names, (
+                    f"{self.name}.{v.name}: no field {v.unless}")
         for a, b in self.aliases:
             assert a in tensors and b in tensors, f"{self.name}: alias of unknown tensors {a}, {b}"
-        assert not self.aliases or "in_place" in names, f"{self.name}: aliases need an in_place field"
+        assert not self.aliases or "in_place" in names, (
+            f"{self.name}: aliases need an in_place field")
         for f in self.fields:
             for other in filter(None, (f.same_as, f.gradient_of)):
                 assert other in names, f"{self.name}.{f.name}: no field {other}"
         if self.plan:
             self.check_plan()
+        self.check_formulas()
         self.check_cases()

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/abi/kernel_configs.h"
 #include "lib/instance/settings.h"
-#include "lib/src/kernel_configs.h"
 
 namespace ligerdsl::cli {
 

@@ -25,7 +25,8 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kMaxHeader = size_t{1} << 20;  // write_npy() writes 118 bytes
-constexpr size_t kChunk = size_t{1} << 24;      // bytes per read, so that a wrong shape cannot allocate much
+constexpr size_t kChunk = size_t{1}
+                          << 24;  // bytes per read, so that a wrong shape cannot allocate much
 
 // An element type of a file.
 struct Item {
@@ -71,7 +72,8 @@ uint16_t float_to_half(float value) {
   const float magnitude = std::fabs(value);
   if (std::isnan(value)) return sign | 0x7e00;
   if (magnitude >= 65520.0f) return sign | 0x7c00;
-  if (magnitude < std::ldexp(1.0f, -14)) return sign | static_cast<uint16_t>(std::nearbyint(std::ldexp(magnitude, 24)));
+  if (magnitude < std::ldexp(1.0f, -14))
+    return sign | static_cast<uint16_t>(std::nearbyint(std::ldexp(magnitude, 24)));
   const int exponent = std::ilogb(magnitude);
   const auto fraction = static_cast<uint32_t>(std::nearbyint(std::ldexp(magnitude, 10 - exponent)));
   return sign | static_cast<uint16_t>(((exponent + 14) << 10) + fraction);
@@ -103,29 +105,35 @@ void put(std::string* bytes, T value) {
 const Item& item_of(const std::string& descr) {
   std::string known;
   for (const Item& item : kItems) {
-    const bool same =
-        item.bytes == 1 ? descr.size() == 3 && descr.substr(1) == item.descr.substr(1) : descr == item.descr;
+    const bool same = item.bytes == 1 ? descr.size() == 3 && descr.substr(1) == item.descr.substr(1)
+                                      : descr == item.descr;
     if (same) return item;
     known += (known.empty() ? "" : ", ") + std::string(item.descr);
   }
-  throw NpyError(fmt::format("unsupported type '{}'{}; expected one of {} (<u2 for bf16, |u1 for fp8)",
-                             tune::clipped(descr), descr.starts_with('>') ? ", big-endian" : "", known));
+  throw NpyError(
+      fmt::format("unsupported type '{}'{}; expected one of {} (<u2 for bf16, |u1 for fp8)",
+                  tune::clipped(descr), descr.starts_with('>') ? ", big-endian" : "", known));
 }
 
 void read_exactly(std::istream& in, char* to, size_t bytes, const char* what) {
-  if (!in.read(to, static_cast<std::streamsize>(bytes))) throw NpyError(fmt::format("{} is cut off", what));
+  if (!in.read(to, static_cast<std::streamsize>(bytes)))
+    throw NpyError(fmt::format("{} is cut off", what));
 }
 
 std::string read_header(std::istream& in) {
   char head[8];
-  if (!in.read(head, sizeof head) || std::string_view(head, kMagic.size()) != kMagic) throw NpyError("not a .npy file");
-  const int major = static_cast<unsigned char>(head[6]), minor = static_cast<unsigned char>(head[7]);
+  if (!in.read(head, sizeof head) || std::string_view(head, kMagic.size()) != kMagic)
+    throw NpyError("not a .npy file");
+  const int major = static_cast<unsigned char>(head[6]),
+            minor = static_cast<unsigned char>(head[7]);
   if (major < 1 || major > 3 || minor != 0)
-    throw NpyError(fmt::format("a .npy file of version {}.{}; expected 1.0, 2.0 or 3.0", major, minor));
+    throw NpyError(
+        fmt::format("a .npy file of version {}.{}; expected 1.0, 2.0 or 3.0", major, minor));
   char length[4] = {};
   read_exactly(in, length, major == 1 ? 2 : 4, "the header");
   const size_t bytes = read<uint32_t>(length);
-  if (bytes > kMaxHeader) throw NpyError(fmt::format("a header of {} bytes; expected at most {}", bytes, kMaxHeader));
+  if (bytes > kMaxHeader)
+    throw NpyError(fmt::format("a header of {} bytes; expected at most {}", bytes, kMaxHeader));
   std::string header(bytes, '\0');
   read_exactly(in, header.data(), bytes, "the header");
   return header;
@@ -138,7 +146,9 @@ std::string read_data(std::istream& in, size_t bytes) {
     data.resize(before + piece);
     in.read(data.data() + before, static_cast<std::streamsize>(piece));
     const auto got = static_cast<size_t>(in.gcount());
-    if (got < piece) throw NpyError(fmt::format("the shape needs {} bytes of data, there are {}", bytes, before + got));
+    if (got < piece)
+      throw NpyError(
+          fmt::format("the shape needs {} bytes of data, there are {}", bytes, before + got));
   }
   if (in.peek() != std::istream::traits_type::eof())
     throw NpyError(fmt::format("the shape needs {} bytes of data, there are more", bytes));
@@ -163,7 +173,9 @@ std::optional<int64_t> product(const std::vector<int64_t>& shape) {
 
 int64_t elements(const std::vector<int64_t>& shape) {
   const std::optional<int64_t> n = product(shape);
-  if (!n) throw Failure(kUsage, fmt::format("a tensor of [{}] is larger than any memory", fmt::join(shape, ", ")));
+  if (!n)
+    throw Failure(
+        kUsage, fmt::format("a tensor of [{}] is larger than any memory", fmt::join(shape, ", ")));
   return *n;
 }
 
@@ -172,7 +184,9 @@ Array parse_npy(std::istream& in) {
   Array array{.descr = header.descr, .shape = header.shape};
   const Item& item = item_of(header.descr);
   const std::optional<int64_t> n = product(header.shape);
-  if (!n) throw NpyError(fmt::format("a shape of ({}) is larger than any memory", fmt::join(header.shape, ", ")));
+  if (!n)
+    throw NpyError(
+        fmt::format("a shape of ({}) is larger than any memory", fmt::join(header.shape, ", ")));
   if (header.fortran_order && header.shape.size() > 1)
     throw NpyError("the array is in Fortran order; save numpy.ascontiguousarray(x)");
   array.bytes = read_data(in, static_cast<size_t>(*n * item.bytes));
@@ -182,7 +196,8 @@ Array parse_npy(std::istream& in) {
 Array read_npy(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw Failure(kUsage, fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+  if (!file)
+    throw Failure(kUsage, fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
   try {
     Array array = parse_npy(file);
     array.source = path;
@@ -196,7 +211,8 @@ void write_npy(const std::string& path, const Array& array) {
   std::string shape;
   for (const int64_t d : array.shape) shape += fmt::format("{}, ", d);
   if (array.shape.size() > 1) shape.resize(shape.size() - 2);
-  std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", array.descr, shape);
+  std::string header =
+      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", array.descr, shape);
   header.append(63 - (10 + header.size()) % 64, ' ').push_back('\n');
   std::string file(kMagic);
   file.append("\x01\x00", 2);
@@ -222,7 +238,8 @@ void append(std::string* bytes, DType type, double value) {
       break;
     default:
       bytes->resize(bytes->size() + static_cast<size_t>(size_of(type)));
-      interpreter::write_integer(type, bytes->data() + bytes->size() - size_of(type), static_cast<int64_t>(value));
+      interpreter::write_integer(type, bytes->data() + bytes->size() - size_of(type),
+                                 static_cast<int64_t>(value));
       break;
   }
 }
@@ -250,22 +267,27 @@ bool fits(DType to, double value) {
 
 std::string convert(const Array& array, DType to) {
   const Item& item = item_of(array.descr);
-  if (item.bytes == size_of(to) && item.type == to) return array.bytes;  // exact for i64 beyond 2^53
+  if (item.bytes == size_of(to) && item.type == to)
+    return array.bytes;  // exact for i64 beyond 2^53
   if (is_fp8(item.type)) {
     if (is_fp8(to)) return array.bytes;
-    throw Failure(kUsage, fmt::format("{}: |u1 holds codes of fp8, but {} is needed", array.source, name(to)));
+    throw Failure(kUsage, fmt::format("{}: |u1 holds codes of fp8, but {} is needed", array.source,
+                                      name(to)));
   }
   if (item.type == DType::bf16)
-    throw Failure(kUsage, fmt::format("{}: <u2 holds bf16, but {} is needed", array.source, name(to)));
+    throw Failure(kUsage,
+                  fmt::format("{}: <u2 holds bf16, but {} is needed", array.source, name(to)));
   if (is_integer(to) && !is_integer(item.type))
-    throw Failure(kUsage, fmt::format("{}: expected integers for {}, got {}", array.source, name(to), array.descr));
+    throw Failure(kUsage, fmt::format("{}: expected integers for {}, got {}", array.source,
+                                      name(to), array.descr));
   const auto n = static_cast<size_t>(elements(array.shape));
   std::string bytes;
   bytes.reserve(n * static_cast<size_t>(size_of(to)));
   for (size_t i = 0; i < n; ++i) {
     const double value = number_at(array, item, i);
     if (!fits(to, value))
-      throw Failure(kUsage, fmt::format("{}: element {} is {}, more than {} holds", array.source, i, value, name(to)));
+      throw Failure(kUsage, fmt::format("{}: element {} is {}, more than {} holds", array.source, i,
+                                        value, name(to)));
     append(&bytes, to, value);
   }
   return bytes;

@@ -47,7 +47,8 @@ class Parser {
     throw NpyError(fmt::format("header, byte {}: {}", at_, what));
   }
   void space() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\n')) ++at_;
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\n'))
+      ++at_;
   }
   bool next_is(char c) {
     space();
@@ -67,7 +68,8 @@ class Parser {
   // Reads a string; keys and types have no escapes.
   std::string string() {
     space();
-    if (at_ == text_.size() || (text_[at_] != '\'' && text_[at_] != '"')) fail("expected a string in quotes");
+    if (at_ == text_.size() || (text_[at_] != '\'' && text_[at_] != '"'))
+      fail("expected a string in quotes");
     const size_t begin = at_ + 1, end = text_.find(text_[at_], begin);
     if (end == std::string_view::npos) fail("a string without its end");
     at_ = end + 1;

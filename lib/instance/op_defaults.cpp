@@ -1,11 +1,20 @@
 #include "lib/instance/op_defaults.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace ligerdsl::cli {
 
 bool OpDefaults::is_usual(std::string_view field) const {
   return std::find(usual.begin(), usual.end(), field) != usual.end();
+}
+
+const TensorDefaults& OpDefaults::of(std::string_view tensor) const {
+  static const TensorDefaults other;
+  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const TensorDefaults& each) {
+    return each.tensor == tensor;
+  });
+  return found == tensors.end() ? other : *found;
 }
 
 const OpDefaults& defaults_of(const lib::OpInfo& info) {

@@ -14,12 +14,13 @@
 #include <string>
 #include <vector>
 
+#include "lib/abi/context.h"
+#include "lib/abi/op_info.h"
+#include "lib/abi/plan.h"
 #include "lib/instance/kernel_config.h"
 #include "lib/instance/npy.h"
+#include "lib/instance/op_defaults.h"
 #include "lib/instance/settings.h"
-#include "lib/src/context.h"
-#include "lib/src/op_info.h"
-#include "lib/src/plan.h"
 
 namespace ligerdsl::cli {
 
@@ -29,10 +30,6 @@ const lib::OpInfo& find_op(const std::string& name, const std::vector<std::strin
 
 // Returns the names of the operation's settings, except config.NAME.
 std::vector<std::string> setting_names(const lib::OpInfo& info);
-
-// Returns true for a tensor of bounds of groups or sequences: sorted numbers from 0 to the number
-// of rows.
-bool is_bounds(const std::string& tensor);
 
 class OpInstance {
  public:
@@ -50,11 +47,14 @@ class OpInstance {
   };
 
   const lib::OpInfo& info() const { return info_; }
+  const OpDefaults& defaults() const { return defaults_; }
   const void* desc() const { return desc_; }
   std::vector<Slot>& slots() { return slots_; }
   const std::vector<Slot>& slots() const { return slots_; }
   Slot* find(const std::string& name);
-  const Slot* find(const std::string& name) const { return const_cast<OpInstance*>(this)->find(name); }
+  const Slot* find(const std::string& name) const {
+    return const_cast<OpInstance*>(this)->find(name);
+  }
   // Return a field of the descriptor or a numeric argument, or `missing` if the operation has none
   // of this name.
   double number(const std::string& name, double missing) const;
@@ -78,7 +78,9 @@ class OpInstance {
   // Returns the index of the plan's schedule that such a call uses (OpPlan::schedule). Call it
   // before allocate().
   size_t schedule(const lib::Plan& plan);
-  static std::byte* address_of_workspace() { return reinterpret_cast<std::byte*>(uintptr_t{1} << 60); }
+  static std::byte* address_of_workspace() {
+    return reinterpret_cast<std::byte*>(uintptr_t{1} << 60);
+  }
 
   // Returns the bytes of device memory that allocate() and `workspaces` workspaces of the plan
   // would take. Call it before allocate().
@@ -121,17 +123,18 @@ class OpInstance {
   bool set_value(const Setting& setting);
   void choose_size(int symbol, int64_t size, const std::string& from);
   void finish_sizes();
+  // Returns the number of a formula, or `missing` without one.
+  double value(Formula formula, double missing) const;
   void make_slots();
   void describe_tensors(const lib::ContextRef& context);
   bool reads(const Slot& slot) const;
   bool writes(const Slot& slot) const;
   std::vector<int64_t> shape_of(const lib::TensorInfo& tensor) const;
-  // Returns the letter of the size that `tensor` divides into groups or sequences.
-  const char* rows_of_bounds(const std::string& tensor) const;
   std::string random_bytes(const Slot& slot) const;  // first period of the slot's bytes
   void fill_random(const Slot& slot, size_t bytes) const;
 
   const lib::OpInfo& info_;
+  const OpDefaults& defaults_;
   alignas(8) std::byte desc_[lib::kMaxStruct];
   alignas(8) std::byte args_[lib::kMaxStruct];
   // A size that a setting or an array gives, and which one; -1: none does.
@@ -139,10 +142,9 @@ class OpInstance {
     int64_t size = -1;
     std::string from;
   };
-  std::vector<Chosen> chosen_;  // indexed by symbol
-  std::vector<int64_t> sizes_;  // indexed by symbol: chosen, derived or default
-  bool queries_chosen_ = false;
-  std::set<std::string> longest_chosen_;          // max_seqlen_* fields that settings give
+  std::vector<Chosen> chosen_;                    // indexed by symbol
+  std::vector<int64_t> sizes_;                    // indexed by symbol: chosen, derived or default
+  std::set<std::string> chosen_fields_;           // fields that settings give
   int64_t list_length_ = 1, list_elements_ = -1;  // -1: default
   std::vector<Slot> slots_;
   std::vector<ligerdsl_tensor_t> list_;

@@ -22,49 +22,23 @@ using lib::FieldRole;
 using lib::FieldType;
 using Words = std::map<std::string, int64_t>;
 
-const Words kDtypes = {
-    {"f32", LIGERDSL_F32}, {"f16", LIGERDSL_F16},       {"bf16", LIGERDSL_BF16},     {"i32", LIGERDSL_I32},
-    {"i64", LIGERDSL_I64}, {"f8e4m3", LIGERDSL_F8E4M3}, {"f8e5m2", LIGERDSL_F8E5M2}, {"none", 0}};
+const Words kDtypes = {{"f32", LIGERDSL_F32},       {"f16", LIGERDSL_F16},
+                       {"bf16", LIGERDSL_BF16},     {"i32", LIGERDSL_I32},
+                       {"i64", LIGERDSL_I64},       {"f8e4m3", LIGERDSL_F8E4M3},
+                       {"f8e5m2", LIGERDSL_F8E5M2}, {"none", 0}};
 const Words kFlags = {{"true", 1}, {"false", 0}};
-const Words kActivations = {{"gelu_tanh", LIGERDSL_ACTIVATION_GELU_TANH},
-                            {"gelu_erf", LIGERDSL_ACTIVATION_GELU_ERF},
-                            {"silu", LIGERDSL_ACTIVATION_SILU},
-                            {"relu", LIGERDSL_ACTIVATION_RELU},
-                            {"relu_squared", LIGERDSL_ACTIVATION_RELU_SQUARED}};
 // Words of options, by the option's name.
 const std::map<std::string, Words> kWords = {
-    {"casting",
-     {{"llama", LIGERDSL_CASTING_LLAMA}, {"gemma", LIGERDSL_CASTING_GEMMA}, {"none", LIGERDSL_CASTING_NONE}}},
-    {"kind", kActivations},
-    {"activation", kActivations},
-    {"epilogue",
-     {{"none", LIGERDSL_EPILOGUE_NONE},
-      {"gelu_tanh", LIGERDSL_EPILOGUE_GELU_TANH},
-      {"gelu_erf", LIGERDSL_EPILOGUE_GELU_ERF},
-      {"silu", LIGERDSL_EPILOGUE_SILU},
-      {"relu", LIGERDSL_EPILOGUE_RELU},
-      {"relu_squared", LIGERDSL_EPILOGUE_RELU_SQUARED}}},
-    {"products",
-     {{"auto", LIGERDSL_PRODUCTS_AUTO},
-      {"library", LIGERDSL_PRODUCTS_LIBRARY},
-      {"kernels", LIGERDSL_PRODUCTS_KERNELS}}},
-    {"layout",
-     {{"half", LIGERDSL_ROPE_HALF},
-      {"interleaved", LIGERDSL_ROPE_INTERLEAVED},
-      {"multimodal", LIGERDSL_ROPE_MULTIMODAL}}},
-    {"reduction",
-     {{"none", LIGERDSL_REDUCTION_NONE},
-      {"sum", LIGERDSL_REDUCTION_SUM},
-      {"mean", LIGERDSL_REDUCTION_MEAN},
-      {"batchmean", LIGERDSL_REDUCTION_BATCHMEAN}}},
-    {"chunking", {{"workspace", LIGERDSL_CHUNKING_WORKSPACE}, {"published", LIGERDSL_CHUNKING_PUBLISHED}}}};
+#include "option_words.inc"
+};
 
 const Words& words_of(const FieldInfo& field) {
   static const Words none;
   if (field.role == FieldRole::dtype) return kDtypes;
   const auto found = kWords.find(field.name);
   if (found != kWords.end()) return found->second;
-  return field.type == FieldType::i32 && field.range.low == 0 && field.range.high == 1 ? kFlags : none;
+  return field.type == FieldType::i32 && field.range.low == 0 && field.range.high == 1 ? kFlags
+                                                                                       : none;
 }
 
 template <class T>
@@ -74,16 +48,19 @@ void store(std::byte* base, size_t offset, T value) {
 
 template <class T>
 int64_t integer(const Setting& setting) {
-  return parse_integer(setting.name, setting.value, std::numeric_limits<T>::min(), std::numeric_limits<T>::max());
+  return parse_integer(setting.name, setting.value, std::numeric_limits<T>::min(),
+                       std::numeric_limits<T>::max());
 }
 
 void put(std::byte* base, size_t offset, FieldType type, const Setting& setting) {
-  if (type == FieldType::i32) return store(base, offset, static_cast<int32_t>(integer<int32_t>(setting)));
+  if (type == FieldType::i32)
+    return store(base, offset, static_cast<int32_t>(integer<int32_t>(setting)));
   if (type == FieldType::i64) return store(base, offset, integer<int64_t>(setting));
   const double value = parse_real(setting.name, setting.value);
   const auto rounded = static_cast<float>(value);
   if (std::isinf(rounded) && std::isfinite(value))
-    throw Failure(kUsage, fmt::format("{}: expected a number that f32 holds, got '{}'", setting.name, setting.value));
+    throw Failure(kUsage, fmt::format("{}: expected a number that f32 holds, got '{}'",
+                                      setting.name, setting.value));
   store(base, offset, rounded);
 }
 
@@ -94,10 +71,12 @@ std::vector<Setting> parse_settings(const std::vector<std::string>& texts) {
   std::set<std::string> given;
   for (const std::string& text : texts) {
     const size_t equal = text.find('=');
-    if (equal == std::string::npos || equal == 0) throw Failure(kUsage, fmt::format("'{}': expected name=value", text));
+    if (equal == std::string::npos || equal == 0)
+      throw Failure(kUsage, fmt::format("'{}': expected name=value", text));
     settings.push_back({text.substr(0, equal), text.substr(equal + 1)});
     if (!given.insert(settings.back().name).second)
-      throw Failure(kUsage, fmt::format("{}: given twice; the second time as '{}'", settings.back().name, text));
+      throw Failure(kUsage, fmt::format("{}: given twice; the second time as '{}'",
+                                        settings.back().name, text));
   }
   return settings;
 }
@@ -109,12 +88,14 @@ int64_t parse_size(const Setting& setting) {
 void put_field(std::byte* desc, const FieldInfo& field, const Setting& setting) {
   const Words& words = words_of(field);
   const auto word = words.find(setting.value);
-  if (word != words.end()) return put_number(desc, field.offset, field.type, static_cast<double>(word->second));
+  if (word != words.end())
+    return put_number(desc, field.offset, field.type, static_cast<double>(word->second));
   if (words.empty() || setting.value.find_first_not_of("+-0123456789.") == std::string::npos)
     return put(desc, field.offset, field.type, setting);
   const std::vector<std::string> names = words_for(field);
-  throw Failure(kUsage, fmt::format("{}: expected one of {} or its number, got '{}'{}", setting.name,
-                                    fmt::join(names, ", "), setting.value, did_you_mean(setting.value, names)));
+  throw Failure(kUsage, fmt::format("{}: expected one of {} or its number, got '{}'{}",
+                                    setting.name, fmt::join(names, ", "), setting.value,
+                                    did_you_mean(setting.value, names)));
 }
 
 std::vector<std::string> words_for(const FieldInfo& field) {

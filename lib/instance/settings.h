@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/src/op_info.h"
+#include "lib/abi/op_info.h"
 
 namespace ligerdsl::cli {
 

@@ -9,7 +9,8 @@ namespace ligerdsl::cli {
 
 namespace {
 
-constexpr size_t kLongest = 64;  // characters of a name that is compared; the work is the product of two lengths
+constexpr size_t kLongest =
+    64;  // characters of a name that is compared; the work is the product of two lengths
 
 bool alike(char a, char b) {
   return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
@@ -22,7 +23,8 @@ size_t distance(std::string_view a, std::string_view b) {
   for (size_t i = 1; i <= a.size(); ++i) {
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (alike(a[i - 1], b[j - 1]) ? 0 : 1)});
+      row[j] = std::min(
+          {last[j] + 1, row[j - 1] + 1, last[j - 1] + (alike(a[i - 1], b[j - 1]) ? 0 : 1)});
       if (i > 1 && j > 1 && alike(a[i - 1], b[j - 2]) && alike(a[i - 2], b[j - 1]))
         row[j] = std::min(row[j], before_last[j - 2] + 1);
     }

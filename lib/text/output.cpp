@@ -29,7 +29,9 @@ std::string paint(const Globals& globals, const char* code, const std::string& t
 // with a number.
 bool numeric(const std::string& cell) {
   const size_t unit = cell.find_first_not_of("+-.0123456789eE");
-  if (unit == 0 || cell.empty() || (!std::isdigit(static_cast<unsigned char>(cell[0])) && cell[0] != '-')) return false;
+  if (unit == 0 || cell.empty() ||
+      (!std::isdigit(static_cast<unsigned char>(cell[0])) && cell[0] != '-'))
+    return false;
   return unit == std::string::npos || cell.find_first_of(" :", unit + 1) == std::string::npos;
 }
 
@@ -38,7 +40,8 @@ bool numeric(const std::string& cell) {
 bool use_color(const Globals& globals) {
   if (globals.color != "auto") return globals.color == "always";
   const char *no_color = std::getenv("NO_COLOR"), *terminal = std::getenv("TERM");
-  if ((no_color && *no_color) || !terminal || !*terminal || std::strcmp(terminal, "dumb") == 0) return false;
+  if ((no_color && *no_color) || !terminal || !*terminal || std::strcmp(terminal, "dumb") == 0)
+    return false;
   return isatty(STDOUT_FILENO);
 }
 
@@ -94,7 +97,8 @@ void print_text(std::string_view text) {
 void print_error(const std::string& message) {
   flush_stdout();                        // keeps the order of stdout and stderr
   constexpr size_t kLongestLine = 4000;  // twice the list of all operations
-  const std::string line = fmt::format("ligerdsl: {}\n", printable(with_short_lines(message, kLongestLine)));
+  const std::string line =
+      fmt::format("ligerdsl: {}\n", printable(with_short_lines(message, kLongestLine)));
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 

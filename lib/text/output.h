@@ -13,11 +13,19 @@ namespace ligerdsl::cli {
 
 using Json = nlohmann::ordered_json;
 
-enum ExitCode { kOk = 0, kCheckFailed = 1, kUsage = 2, kNoDevice = 3, kNothingFound = 4, kInterrupted = 130 };
+enum ExitCode {
+  kOk = 0,
+  kCheckFailed = 1,
+  kUsage = 2,
+  kNoDevice = 3,
+  kNothingFound = 4,
+  kInterrupted = 130
+};
 
 // Ends the command with this code and message.
 struct Failure : std::runtime_error {
-  Failure(int exit_code, const std::string& message) : std::runtime_error(message), code(exit_code) {}
+  Failure(int exit_code, const std::string& message)
+      : std::runtime_error(message), code(exit_code) {}
   int code;
 };
 
@@ -66,8 +74,9 @@ void check_writable(const std::string& path);
 // Writes the result to --json, if given. Text that is not UTF-8 becomes U+FFFD.
 void write_json(const Globals& globals, const Json& result);
 
-std::string counted(int64_t n, std::string_view one, std::string_view many);  // "1 entry", "0 entries"
-std::string format_bytes(double bytes);                                       // "1.50 GiB"
-std::string format_time(double ms);                                           // "12.3 us", "4.56 ms"
+std::string counted(int64_t n, std::string_view one,
+                    std::string_view many);  // "1 entry", "0 entries"
+std::string format_bytes(double bytes);      // "1.50 GiB"
+std::string format_time(double ms);          // "12.3 us", "4.56 ms"
 
 }  // namespace ligerdsl::cli

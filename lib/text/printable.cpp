@@ -31,7 +31,8 @@ size_t sequence(std::string_view text) {
 // Returns true for C0, DEL, and C1 in UTF-8.
 bool control(std::string_view sequence) {
   const auto first = static_cast<unsigned char>(sequence[0]);
-  if (sequence.size() == 1) return (first < 0x20 && first != '\n' && first != '\t') || first == 0x7f;
+  if (sequence.size() == 1)
+    return (first < 0x20 && first != '\n' && first != '\t') || first == 0x7f;
   return first == 0xc2 && static_cast<unsigned char>(sequence[1]) < 0xa0;
 }
 

@@ -16,7 +16,9 @@ class Deadline {
     return Deadline(Clock::now() + std::chrono::duration_cast<Clock::duration>(wait));
   }
 
-  double left() const { return std::max(0.0, std::chrono::duration<double>(at_ - Clock::now()).count()); }
+  double left() const {
+    return std::max(0.0, std::chrono::duration<double>(at_ - Clock::now()).count());
+  }
   bool passed() const { return Clock::now() >= at_; }
   Clock::time_point at() const { return at_; }
 

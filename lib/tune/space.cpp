@@ -53,7 +53,8 @@ bool Space::valid(const Config& config) const {
 
 size_t Space::choice_of(const Config& config, size_t field) const {
   const auto& choices = choices_[field];
-  return static_cast<size_t>(std::find(choices.begin(), choices.end(), config.values[field]) - choices.begin());
+  return static_cast<size_t>(std::find(choices.begin(), choices.end(), config.values[field]) -
+                             choices.begin());
 }
 
 std::vector<Config> Space::neighbours(const Config& config) const {
@@ -103,7 +104,8 @@ int64_t Space::combinations() const {
   int64_t product = 1;
   for (const auto& choices : choices_) {
     const int64_t count = std::ssize(choices);
-    if (product > std::numeric_limits<int64_t>::max() / count) return std::numeric_limits<int64_t>::max();
+    if (product > std::numeric_limits<int64_t>::max() / count)
+      return std::numeric_limits<int64_t>::max();
     product *= count;
   }
   return product;

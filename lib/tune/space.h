@@ -23,7 +23,8 @@ struct Config {
 
 class Space {
  public:
-  using Refusal = std::function<std::string(const MetaValues&)>;  // why a configuration is invalid; "" if it is valid
+  using Refusal = std::function<std::string(const MetaValues&)>;  // why a configuration is invalid;
+                                                                  // "" if it is valid
 
   // `fields` hold the heuristic's values. Fields of Bits::fixed, and fields that change results
   // more than `most`, keep them.
@@ -52,7 +53,8 @@ class Space {
   size_t choice_of(const Config& config, size_t field) const;
 
   std::vector<MetaField> fields_;
-  std::vector<std::vector<std::string>> choices_;  // indexed by field: the choices that are searched
+  std::vector<std::vector<std::string>>
+      choices_;  // indexed by field: the choices that are searched
   Refusal refusal_;
   Config heuristic_;
   mutable std::map<Config, bool> known_;

@@ -22,17 +22,21 @@ namespace {
 int open_store(const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path();
   std::string problem;
-  if (!folder.empty() && !runtime::File(runtime::open_folder(folder, 0777, &problem)).good()) refuse(path, problem);
+  if (!folder.empty() && !runtime::File(runtime::open_folder(folder, 0777, &problem)).good())
+    refuse(path, problem);
   // O_NONBLOCK: opening a pipe without a reader must not block the search.
-  const int fd = runtime::open_to_write(path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK, 0666, &problem);
+  const int fd =
+      runtime::open_to_write(path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK, 0666, &problem);
   if (fd < 0) refuse(path, problem);
   return fd;
 }
 
 std::string locked_text(int fd, const runtime::FileLock& lock, std::chrono::milliseconds patience) {
   const std::string holder = runtime::lock_holder(fd);
-  if (lock.was_stopped()) return "a trial was not written: " + holder + " holds the file's lock (flock)";
-  return holder + " has held the file's lock (flock) for more than " + std::to_string(patience.count() / 1000) +
+  if (lock.was_stopped())
+    return "a trial was not written: " + holder + " holds the file's lock (flock)";
+  return holder + " has held the file's lock (flock) for more than " +
+         std::to_string(patience.count() / 1000) +
          " s; end that process, or name another file with --store";
 }
 
@@ -60,8 +64,10 @@ void Store::append(const Trial& trial, int stop, std::chrono::milliseconds patie
   const off_t before = lseek(file_.get(), 0, SEEK_END);
   if (runtime::write_all(file_.get(), line) && fdatasync(file_.get()) == 0) return;
   const int error = errno;
-  if (ftruncate(file_.get(), before) != 0) refuse(path_, "a trial was written in part: " + runtime::error_text(error));
-  refuse(path_, "a trial could not be written: " + runtime::error_text(error) + "; those before it are there");
+  if (ftruncate(file_.get(), before) != 0)
+    refuse(path_, "a trial was written in part: " + runtime::error_text(error));
+  refuse(path_, "a trial could not be written: " + runtime::error_text(error) +
+                    "; those before it are there");
 }
 
 namespace {
@@ -77,7 +83,8 @@ bool was_torn(std::string_view line, const std::exception& error) {
 }  // namespace
 
 std::vector<Trial> read_trials(const std::string& path) {
-  constexpr size_t kMostBytes = size_t{1} << 30, kPart = size_t{1} << 20, kLongestLine = size_t{16} << 20;
+  constexpr size_t kMostBytes = size_t{1} << 30, kPart = size_t{1} << 20,
+                   kLongestLine = size_t{16} << 20;
   const runtime::File file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.good()) refuse(path, runtime::locate_failure(path, errno).text());
   std::string text;
@@ -92,7 +99,8 @@ std::vector<Trial> read_trials(const std::string& path) {
     const size_t ended = text.rfind('\n');
     if (text.size() - (ended == std::string::npos ? 0 : ended) > kLongestLine)
       refuse(path, "a line of more than 16 MiB is no trial as `ligerdsl tune` writes them");
-    if (text.size() > kMostBytes) refuse(path, "expected at most 1 GiB; split it, or keep the last lines");
+    if (text.size() > kMostBytes)
+      refuse(path, "expected at most 1 GiB; split it, or keep the last lines");
   }
   std::vector<Trial> trials;
   size_t number = 0;
@@ -106,7 +114,8 @@ std::vector<Trial> read_trials(const std::string& path) {
       trials.push_back(Trial::from_json(parse_strict(line)));
     } catch (const std::exception& error) {
       if (!was_torn(line, error))
-        refuse(path, "line " + std::to_string(number) + " is no trial as `ligerdsl tune` writes them: " + error.what());
+        refuse(path, "line " + std::to_string(number) +
+                         " is no trial as `ligerdsl tune` writes them: " + error.what());
     }
   }
   return trials;

@@ -53,10 +53,12 @@ class Random {
 
 class RandomStrategy final : public Strategy {
  public:
-  RandomStrategy(const Space& space, uint64_t seed) : random_(space, seed), proposed_({space.heuristic()}) {}
+  RandomStrategy(const Space& space, uint64_t seed)
+      : random_(space, seed), proposed_({space.heuristic()}) {}
   std::vector<Config> next(size_t room) override {
     std::vector<Config> taken;
-    for (Config config; taken.size() < room && random_.take(&proposed_, &config);) taken.push_back(config);
+    for (Config config; taken.size() < room && random_.take(&proposed_, &config);)
+      taken.push_back(config);
     return taken;
   }
   void learn(const Config&, double) override {}
@@ -69,7 +71,10 @@ class RandomStrategy final : public Strategy {
 class Guided final : public Strategy {
  public:
   Guided(const Space& space, uint64_t seed, std::function<double(const Config&)> predicted)
-      : space_(space), predicted_(std::move(predicted)), random_(space, seed), proposed_({space.heuristic()}) {
+      : space_(space),
+        predicted_(std::move(predicted)),
+        random_(space, seed),
+        proposed_({space.heuristic()}) {
     add_neighbours(space.heuristic());
   }
 
@@ -82,7 +87,8 @@ class Guided final : public Strategy {
         taken.push_back(config);
         continue;
       }
-      while (!near_.empty() && !proposed_.insert(near_.begin()->second).second) near_.erase(near_.begin());
+      while (!near_.empty() && !proposed_.insert(near_.begin()->second).second)
+        near_.erase(near_.begin());
       if (near_.empty()) break;
       taken.push_back(near_.begin()->second);
       near_.erase(near_.begin());

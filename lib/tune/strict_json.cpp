@@ -12,10 +12,12 @@ namespace {
 // Returns "at column 7", or "at line 3, column 7" in a text of several lines.
 std::string place_text(std::string_view text, size_t byte) {
   const std::string_view before = text.substr(0, std::min(byte > 0 ? byte - 1 : 0, text.size()));
-  const size_t line_begin = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
+  const size_t line_begin =
+      before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
   const std::string column = "column " + std::to_string(before.size() - line_begin + 1);
   if (text.find('\n') == std::string_view::npos) return "at " + column;
-  return "at line " + std::to_string(1 + std::count(before.begin(), before.end(), '\n')) + ", " + column;
+  return "at line " + std::to_string(1 + std::count(before.begin(), before.end(), '\n')) + ", " +
+         column;
 }
 
 // Shortens the parser's message, which is "[...] parse error at line 1, column 5: syntax error
@@ -26,10 +28,12 @@ std::string syntax_text(std::string_view text, const Json::parse_error& error) {
   if (const size_t at = what.find(" - "); at != std::string::npos) what.erase(0, at + 3);
   if (const size_t read = what.find("; last read: '"); read != std::string::npos) {
     const size_t expected = what.rfind("'; expected ");
-    what.erase(read, expected == std::string::npos || expected < read ? std::string::npos : expected + 1 - read);
+    what.erase(read, expected == std::string::npos || expected < read ? std::string::npos
+                                                                      : expected + 1 - read);
   }
   constexpr std::string_view kUnexpected = "unexpected ", kExpected = "; expected ";
-  if (const size_t at = what.find(kExpected); what.starts_with(kUnexpected) && at != std::string::npos)
+  if (const size_t at = what.find(kExpected);
+      what.starts_with(kUnexpected) && at != std::string::npos)
     what = "expected " + what.substr(at + kExpected.size()) + ", got " +
            what.substr(kUnexpected.size(), at - kUnexpected.size());
   return "expected JSON, got a fault " + place_text(text, error.byte) + ": " + clipped(what, 120);
@@ -50,7 +54,8 @@ std::string Members::text(const char* name) const {
 }
 
 double Members::number(const char* name) const {
-  return get(name, "a number that is not negative", [](const Json& is) { return is == 0 || is_positive(is); });
+  return get(name, "a number that is not negative",
+             [](const Json& is) { return is == 0 || is_positive(is); });
 }
 
 double Members::positive(const char* name) const {
@@ -69,7 +74,8 @@ Json parse_strict(std::string_view text) {
   const auto look = [&](int depth, Json::parse_event_t event, Json& parsed) {
     using Event = Json::parse_event_t;
     if (depth > kDeepest)
-      throw JsonError("expected lists and objects at most " + std::to_string(kDeepest) + " levels deep, got more");
+      throw JsonError("expected lists and objects at most " + std::to_string(kDeepest) +
+                      " levels deep, got more");
     if (event == Event::object_start) names.emplace_back();
     if (event == Event::object_end) names.pop_back();
     if (event == Event::key && !names.back().insert(parsed.get<std::string>()).second)
@@ -94,7 +100,8 @@ bool are_positive(const Json& value) {
 }
 
 bool are_strings(const Json& value) {
-  return value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& one) { return one.is_string(); });
+  return value.is_array() &&
+         std::all_of(value.begin(), value.end(), [](const Json& one) { return one.is_string(); });
 }
 
 }  // namespace ligerdsl::tune

@@ -15,7 +15,8 @@ using Json = nlohmann::ordered_json;
 // Error for JSON that is not what a reader expects. what() is one short line: what was expected,
 // what came, and where.
 struct JsonError : std::runtime_error {
-  explicit JsonError(const std::string& text, bool ends_early = false) : std::runtime_error(text), at_end(ends_early) {}
+  explicit JsonError(const std::string& text, bool ends_early = false)
+      : std::runtime_error(text), at_end(ends_early) {}
   bool at_end;  // the text is a valid beginning that ends too early
 };
 

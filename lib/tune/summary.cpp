@@ -8,7 +8,7 @@
 #include <map>
 #include <tuple>
 
-#include "lib/src/tuned_table.h"
+#include "lib/abi/tuned_table.h"
 
 namespace ligerdsl::tune {
 
@@ -18,8 +18,8 @@ std::string group_of(const Trial& trial) {
   const auto about = [&](const char* name) {
     return trial.device.is_object() ? trial.device.value(name, Json()).dump() : std::string();
   };
-  return Json({trial.operation, trial.kernel, trial.version, trial.options, trial.problems, trial.build, trial.loaded,
-               about("arch"), about("units"), about("model")})
+  return Json({trial.operation, trial.kernel, trial.version, trial.options, trial.problems,
+               trial.build, trial.loaded, about("arch"), about("units"), about("model")})
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -73,7 +73,8 @@ class Task {
     last_elapsed_ = trial.elapsed;
     if (trial.elapsed > 0) summary_.noted_seconds = seconds_before_ + trial.elapsed;
     if (trial.heuristic) {
-      if (summary_.heuristic.config.empty() || trial.samples >= summary_.heuristic.samples) summary_.heuristic = trial;
+      if (summary_.heuristic.config.empty() || trial.samples >= summary_.heuristic.samples)
+        summary_.heuristic = trial;
       return;
     }
     const auto [at, is_new] = by_config_.try_emplace(trial.config, summary_.candidates.size());
@@ -83,7 +84,8 @@ class Task {
       return;
     }
     if (trial.fate == Fate::ok) best_ = std::min(best_, trial.ratio);
-    summary_.candidates.push_back({trial, trial, trial.elapsed > 0 ? summary_.noted_seconds : 0, best_});
+    summary_.candidates.push_back(
+        {trial, trial, trial.elapsed > 0 ? summary_.noted_seconds : 0, best_});
   }
 
   TaskSummary finished() {
@@ -103,7 +105,9 @@ class Task {
       if (trial.fate != Fate::ok) continue;
       const bool final = finals && trial.samples >= heuristic.samples;
       if (best && summary_.confirmed && !final) continue;
-      if (!best || (final && !summary_.confirmed) || cost(trial, kNoSlower) < cost(*best, kNoSlower)) best = &trial;
+      if (!best || (final && !summary_.confirmed) ||
+          cost(trial, kNoSlower) < cost(*best, kNoSlower))
+        best = &trial;
       summary_.confirmed |= final;
     }
     if (best) summary_.winner = *best;
@@ -179,18 +183,21 @@ std::string no_gain(const Trial& trial, double heuristic_ratio) {
   const double noise = std::exp(-kTimesNoise * std::fabs(std::log(heuristic_ratio)));
   const auto text = [](double number) {  // equal in every locale
     char buffer[64];
-    const auto end = std::to_chars(buffer, buffer + sizeof buffer, std::min(number, 1e9), std::chars_format::fixed, 3);
+    const auto end = std::to_chars(buffer, buffer + sizeof buffer, std::min(number, 1e9),
+                                   std::chars_format::fixed, 3);
     return std::string(buffer, end.ptr);
   };
   if (!(trial.ratio < std::min(1 - kLeast, noise)))
     return "its time is " + text(trial.ratio) +
-           " of the heuristic's, no gain beyond the noise: the heuristic against itself took " + text(heuristic_ratio);
+           " of the heuristic's, no gain beyond the noise: the heuristic against itself took " +
+           text(heuristic_ratio);
   for (size_t i = 0; i < std::min(trial.us.size(), trial.heuristic_us.size()); ++i) {
     const double ratio = trial.us[i] / trial.heuristic_us[i];
     if (ratio <= kNoSlower) continue;
-    const std::string problem = i < trial.problems.size() ? trial.problems[i] : "problem " + std::to_string(i + 1);
-    return "its time is " + text(trial.ratio) + " of the heuristic's over all problems, but " + text(ratio) +
-           " of it on \"" + problem + '"';
+    const std::string problem =
+        i < trial.problems.size() ? trial.problems[i] : "problem " + std::to_string(i + 1);
+    return "its time is " + text(trial.ratio) + " of the heuristic's over all problems, but " +
+           text(ratio) + " of it on \"" + problem + '"';
   }
   return "";
 }

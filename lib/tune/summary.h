@@ -72,11 +72,12 @@ struct TaskSummary {
   std::vector<FieldEffect> effects;   // fields with more than one value
   std::vector<FateCount> failures;    // counts per fate and reason, most frequent first
   Trial heuristic;                    // trial with the most samples; empty config: not measured
-  Trial winner;                       // winner of the finals, or the best so far; empty config: no right result
-  bool confirmed = false;             // the finals measured the winner with no fewer samples than the heuristic
-  bool gained = false;                // confirmed, and no_gain() returns ""
-  double noted_seconds = 0;           // seconds of searching; 0: not recorded
-  std::string began, ended;           // dates
+  Trial winner;  // winner of the finals, or the best so far; empty config: no right result
+  bool confirmed =
+      false;            // the finals measured the winner with no fewer samples than the heuristic
+  bool gained = false;  // confirmed, and no_gain() returns ""
+  double noted_seconds = 0;  // seconds of searching; 0: not recorded
+  std::string began, ended;  // dates
 
   int64_t count(Fate fate) const;
 };

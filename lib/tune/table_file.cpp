@@ -35,7 +35,8 @@ std::pair<std::string, Json> table_entry(const Trial& winner) {
                 {"driver", winner.device.value("driver", 0)},
                 {"build", winner.build},
                 {"date", winner.date}};
-  return {lib::tuned_key(winner.kernel, winner.version, winner.options, device_of(winner.device)), std::move(entry)};
+  return {lib::tuned_key(winner.kernel, winner.version, winner.options, device_of(winner.device)),
+          std::move(entry)};
 }
 
 namespace {
@@ -44,14 +45,20 @@ namespace {
 // from it.
 std::string fault_of(const Json& entry, std::string_view config) {
   const auto expected = [&](const char* name, const char* what, const Json* got) {
-    return std::string("expected \"") + name + "\" to be " + what + ", got " + (got ? shown(*got) : "none");
+    return std::string("expected \"") + name + "\" to be " + what + ", got " +
+           (got ? shown(*got) : "none");
   };
   if (!entry.is_object()) return "expected a JSON object";
-  const auto is = [](bool (Json::*type)() const noexcept) { return [type](const Json& it) { return (it.*type)(); }; };
+  const auto is = [](bool (Json::*type)() const noexcept) {
+    return [type](const Json& it) { return (it.*type)(); };
+  };
   const std::tuple<const char*, const char*, std::function<bool(const Json&)>> members[] = {
-      {"ratio", "a number above 0", is_positive},        {"problems", "a list of texts", are_strings},
-      {"us", "a list of numbers above 0", are_positive}, {"heuristic_us", "a list of numbers above 0", are_positive},
-      {"operation", "a text", is(&Json::is_string)},     {"imported_from", "a text", is(&Json::is_string)}};
+      {"ratio", "a number above 0", is_positive},
+      {"problems", "a list of texts", are_strings},
+      {"us", "a list of numbers above 0", are_positive},
+      {"heuristic_us", "a list of numbers above 0", are_positive},
+      {"operation", "a text", is(&Json::is_string)},
+      {"imported_from", "a text", is(&Json::is_string)}};
   for (const auto& [name, what, holds] : members) {
     const auto found = entry.find(name);
     if (found != entry.end() && !holds(*found)) return expected(name, what, &*found);
@@ -115,7 +122,8 @@ std::unique_ptr<runtime::Place> place_of(const std::string& path) {
   std::string problem;
   auto place = runtime::find_place(path, &problem);
   if (!place) cannot_write(problem);
-  if (const std::string why = place->foreign_file(); !why.empty()) cannot_write('"' + path + "\": " + why);
+  if (const std::string why = place->foreign_file(); !why.empty())
+    cannot_write('"' + path + "\": " + why);
   return place;
 }
 
@@ -126,10 +134,12 @@ class Part {
       : folder_(target.folder.get()),
         target_(target.name),
         name_(target_ + "." + std::to_string(std::random_device()())),
-        file_(openat(folder_, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666)),
+        file_(openat(folder_, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                     0666)),
         error_(file_.good() ? 0 : errno) {}
   ~Part() {
-    if (file_.good()) unlinkat(folder_, name_.c_str(), 0);  // fails if it was renamed, or removes an unused file
+    if (file_.good())
+      unlinkat(folder_, name_.c_str(), 0);  // fails if it was renamed, or removes an unused file
   }
   Part(const Part&) = delete;
 
@@ -164,7 +174,8 @@ class LockedTable {
     while (!try_to_lock(path, stop)) {
       if (lock_ && (lock_->was_stopped() || std::chrono::steady_clock::now() > until))
         runtime::fail(runtime::Status::invalid_argument,
-                      "table \"" + path + "\": " + runtime::lock_holder(file_->get()) + " holds its lock (flock)" +
+                      "table \"" + path + "\": " + runtime::lock_holder(file_->get()) +
+                          " holds its lock (flock)" +
                           (lock_->was_stopped() ? "" : " for more than 30 s; end that process"));
     }
   }
@@ -174,8 +185,8 @@ class LockedTable {
 
   bool try_to_lock(const std::string& path, int stop) {
     lock_.reset();
-    file_ = std::make_unique<runtime::File>(
-        openat(place_->folder.get(), place_->name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+    file_ = std::make_unique<runtime::File>(openat(place_->folder.get(), place_->name.c_str(),
+                                                   O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
     if (!file_->good() && errno == ENOENT) {
       const Part part(*place_);
       if (part.error() != 0) cannot_write(path, part.error());
@@ -209,7 +220,8 @@ bool is_special(const std::string& target) {
 TableEntries entries_there(const std::string& path) {
   std::error_code error;
   if (is_special(path)) return {};
-  if (std::filesystem::file_size(path, error) == 0 || error == std::errc::no_such_file_or_directory) return {};
+  if (std::filesystem::file_size(path, error) == 0 || error == std::errc::no_such_file_or_directory)
+    return {};
   return entries_of(lib::TunedTable::read(path));
 }
 
@@ -226,18 +238,21 @@ void write_table(const std::string& path, const TableEntries& entries) {
   }
   const std::unique_ptr<runtime::Place> place = place_of(path);
   struct stat before {};
-  const bool exists = fstatat(place->folder.get(), place->name.c_str(), &before, AT_SYMLINK_NOFOLLOW) == 0;
+  const bool exists =
+      fstatat(place->folder.get(), place->name.c_str(), &before, AT_SYMLINK_NOFOLLOW) == 0;
   const Part part(*place);
   if (part.error() != 0) cannot_write(path, part.error());
   if (!part.write(text, exists ? &before : nullptr) || !part.replace()) cannot_write(path, errno);
 }
 
 TableEntries entries_to_update(const std::string& path) {
-  const std::unique_ptr<runtime::Place> place = place_of(path);  // checks the owner before the table is read
+  const std::unique_ptr<runtime::Place> place =
+      place_of(path);  // checks the owner before the table is read
   TableEntries entries = entries_there(path);
   if (is_special(path)) {
     const runtime::File file(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
-    if (!file.good() && errno != ENXIO) cannot_write(path, errno);  // ENXIO: a pipe without a reader yet
+    if (!file.good() && errno != ENXIO)
+      cannot_write(path, errno);  // ENXIO: a pipe without a reader yet
     return entries;
   }
   const Part part(*place);
@@ -245,7 +260,8 @@ TableEntries entries_to_update(const std::string& path) {
   return entries;
 }
 
-void update_table(const std::string& path, const std::function<bool(TableEntries*)>& change, int stop) {
+void update_table(const std::string& path, const std::function<bool(TableEntries*)>& change,
+                  int stop) {
   if (is_special(path)) {
     TableEntries entries;
     if (change(&entries)) write_table(path, entries);

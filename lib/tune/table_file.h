@@ -1,11 +1,11 @@
-// Writing tables of tuned kernels (lib/src/tuned_table.h).
+// Writing tables of tuned kernels (lib/abi/tuned_table.h).
 #pragma once
 
 #include <functional>
 #include <map>
 #include <string>
 
-#include "lib/src/tuned_table.h"
+#include "lib/abi/tuned_table.h"
 #include "lib/tune/trial.h"
 
 namespace ligerdsl::tune {
@@ -33,6 +33,7 @@ TableEntries entries_to_update(const std::string& path);
 // nothing. Other updates of the table wait meanwhile, so that no entry is lost. Throws what
 // write_table() and entries_of() throw. Also throws runtime::Error if the table stays locked, or if
 // the descriptor `stop` (-1: none) becomes readable while it waits.
-void update_table(const std::string& path, const std::function<bool(TableEntries*)>& change, int stop = -1);
+void update_table(const std::string& path, const std::function<bool(TableEntries*)>& change,
+                  int stop = -1);
 
 }  // namespace ligerdsl::tune

@@ -17,8 +17,9 @@ Fate fate_named(const std::string& name) {
   for (size_t i = 0; i < std::size(kFates); ++i) {
     if (name == kFates[i]) return static_cast<Fate>(i);
   }
-  throw JsonError("expected \"fate\" to be ok, slow, compile, wrong, guard, timeout or crash, got \"" + clipped(name) +
-                  '"');
+  throw JsonError(
+      "expected \"fate\" to be ok, slow, compile, wrong, guard, timeout or crash, got \"" +
+      clipped(name) + '"');
 }
 
 namespace {
@@ -27,13 +28,14 @@ bool is_device(const Json& device) {
   const auto is = [&](const char* name, bool (Json::*type)() const noexcept) {
     return !device.contains(name) || (device[name].*type)();
   };
-  return device.is_null() || (device.is_object() && is("arch", &Json::is_string) && is("model", &Json::is_string) &&
-                              is("units", &Json::is_number_integer) && is("driver", &Json::is_number_integer));
+  return device.is_null() ||
+         (device.is_object() && is("arch", &Json::is_string) && is("model", &Json::is_string) &&
+          is("units", &Json::is_number_integer) && is("driver", &Json::is_number_integer));
 }
 
 bool is_ceiling(const Json& ceiling) {
-  return ceiling.is_null() ||
-         (ceiling.is_object() && (!ceiling.contains("copy_gb_per_s") || is_positive(ceiling["copy_gb_per_s"])));
+  return ceiling.is_null() || (ceiling.is_object() && (!ceiling.contains("copy_gb_per_s") ||
+                                                       is_positive(ceiling["copy_gb_per_s"])));
 }
 
 }  // namespace
@@ -72,8 +74,10 @@ Trial Trial::from_json(const Json& json) {
   trial.version = members.count("version");
   trial.options = members.text("options");
   trial.config = members.text("config");
-  trial.heuristic = members.get("heuristic", "true or false", [](const Json& is) { return is.is_boolean(); });
-  trial.device = members.get("device", "an object whose \"arch\" and \"model\" are texts", is_device);
+  trial.heuristic =
+      members.get("heuristic", "true or false", [](const Json& is) { return is.is_boolean(); });
+  trial.device =
+      members.get("device", "an object whose \"arch\" and \"model\" are texts", is_device);
   trial.build = members.text("build");
   members.get("problems", "a list of texts", are_strings).get_to(trial.problems);
   trial.fate = fate_named(members.text("fate"));
@@ -84,16 +88,19 @@ Trial Trial::from_json(const Json& json) {
   trial.samples = members.count("samples");
   if (trial.fate == Fate::ok && (trial.ratio == 0 || trial.us.size() != trial.heuristic_us.size()))
     throw JsonError(
-        "expected \"ratio\" above 0 and \"us\" of the length of \"heuristic_us\" in a trial whose \"fate\" is \"ok\"");
+        "expected \"ratio\" above 0 and \"us\" of the length of \"heuristic_us\" in a trial whose "
+        "\"fate\" is \"ok\"");
   const auto is_object = [](const Json& is) { return is.is_object() || is.is_null(); };
   if (members.has("seconds")) trial.seconds = members.get("seconds", "an object", is_object);
   trial.resources = members.get("resources", "a list of objects, or null", [](const Json& is) {
-    return is.is_null() ||
-           (is.is_array() && std::all_of(is.begin(), is.end(), [](const Json& one) { return one.is_object(); }));
+    return is.is_null() || (is.is_array() && std::all_of(is.begin(), is.end(), [](const Json& one) {
+                              return one.is_object();
+                            }));
   });
   trial.date = members.text("date");
   if (members.has("elapsed")) trial.elapsed = members.number("elapsed");
-  if (members.has("ceiling")) trial.ceiling = members.get("ceiling", "an object of numbers, or null", is_ceiling);
+  if (members.has("ceiling"))
+    trial.ceiling = members.get("ceiling", "an object of numbers, or null", is_ceiling);
   if (members.has("loaded")) trial.loaded = members.text("loaded");
   return trial;
 }

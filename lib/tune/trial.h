@@ -42,7 +42,8 @@ struct Trial {
   Json resources;                    // registers, shared memory, spills, CTAs per SM
   std::string date;
   double elapsed = 0;  // seconds from the search's begin to this trial's end; 0: not recorded
-  Json ceiling;        // copies: copy_gb_per_s of a large one; bytes and copy_us of one of the problem's size
+  Json ceiling;  // copies: copy_gb_per_s of a large one; bytes and copy_us of one of the problem's
+                 // size
   std::string loaded;  // digest of the files of --load
 
   Json to_json() const;

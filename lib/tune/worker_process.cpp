@@ -44,7 +44,8 @@ std::string end_text(int status) {
 WorkerProcess::WorkerProcess(const std::vector<std::string>& arguments) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    runtime::fail(runtime::Status::execution_failed, "no pipe to a worker: " + runtime::error_text(errno));
+    runtime::fail(runtime::Status::execution_failed,
+                  "no pipe to a worker: " + runtime::error_text(errno));
   // Above the standard streams, so that dup2 in the child always copies.
   const int ours = fcntl(ends[0], F_DUPFD_CLOEXEC, 3), theirs = fcntl(ends[1], F_DUPFD_CLOEXEC, 3);
   close(ends[0]);
@@ -102,7 +103,8 @@ WorkerProcess::Answer WorkerProcess::gone(Outcome outcome, std::string end) {
 bool WorkerProcess::running() {
   if (pid_ < 0) return false;
   siginfo_t info{};
-  return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
+  return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid == 0;
 }
 
 WorkerProcess::Wait WorkerProcess::wait_for(short events, Deadline until, int stop) const {
@@ -124,8 +126,9 @@ WorkerProcess::Wait WorkerProcess::wait_for(short events, Deadline until, int st
 WorkerProcess::Answer WorkerProcess::gave_up(Wait wait) {
   if (wait == Wait::stopped) return gone(Outcome::stopped);
   siginfo_t info{};
-  const bool was_stopped = waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
-                           info.si_pid == pid_ && info.si_code == CLD_STOPPED;
+  const bool was_stopped =
+      waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+      info.si_pid == pid_ && info.si_code == CLD_STOPPED;
   if (was_stopped) return gone(Outcome::ended, "stopped by " + signal_text(info.si_status));
   return gone(Outcome::timed_out);
 }

@@ -38,14 +38,15 @@ void limit(int what, rlim_t soft, rlim_t hard) {
 void limit_resources(long seconds, long megabytes) {
   limit(RLIMIT_CORE, 0, 0);
   limit(RLIMIT_CPU, static_cast<rlim_t>(seconds), static_cast<rlim_t>(seconds + kSpareSeconds));
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their shadow memory is address space
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)  // their shadow memory is address space
   const rlim_t bytes = static_cast<rlim_t>(megabytes) << 20;
   if (megabytes > 0) limit(RLIMIT_AS, bytes, bytes);
   address_space = address_space_limit();
 #endif
-  no_memory = pack_message(
-      kAnswerMagic, static_cast<uint64_t>(CompileOutcome::out_of_memory),
-      {"", std::to_string(address_space >> 20) + " MiB are its limit (LIGERDSL_COMPILE_MEGABYTES, ulimit -v)"});
+  no_memory = pack_message(kAnswerMagic, static_cast<uint64_t>(CompileOutcome::out_of_memory),
+                           {"", std::to_string(address_space >> 20) +
+                                    " MiB are its limit (LIGERDSL_COMPILE_MEGABYTES, ulimit -v)"});
 }
 
 // Returns true if most of the limit is used: a failure is then taken for lack of memory.
@@ -62,8 +63,10 @@ bool memory_is_short() {
   _exit(0);
 }
 
-[[noreturn]] void answer(CompileOutcome outcome, std::string_view artifact, std::string_view error) {
-  if (outcome == CompileOutcome::out_of_memory || (outcome != CompileOutcome::done && memory_is_short()))
+[[noreturn]] void answer(CompileOutcome outcome, std::string_view artifact,
+                         std::string_view error) {
+  if (outcome == CompileOutcome::out_of_memory ||
+      (outcome != CompileOutcome::done && memory_is_short()))
     send(no_memory);
   send(pack_message(kAnswerMagic, static_cast<uint64_t>(outcome), {artifact, error}));
 }
@@ -82,7 +85,8 @@ void watch_crashes() {
   struct sigaction action {};
   action.sa_handler = on_crash;
   action.sa_flags = SA_ONSTACK | SA_RESETHAND;
-  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGTRAP}) sigaction(signal, &action, nullptr);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGTRAP})
+    sigaction(signal, &action, nullptr);
 }
 
 // Called by LLVM's fatal-error and out-of-memory handlers.
@@ -103,18 +107,23 @@ const uint8_t* bytes_of(std::string_view text) {
 // Returns true if the loader's message means that a library, or one that it needs, does not fit
 // below the limit. After that failure there is free memory again.
 bool is_lack_of_memory(std::string_view why) {
-  const auto says = [&](std::string_view words) { return why.find(words) != std::string_view::npos; };
+  const auto says = [&](std::string_view words) {
+    return why.find(words) != std::string_view::npos;
+  };
   return address_space != 0 &&
-         (says("failed to map segment") || says("cannot map zero-fill pages") || says("annot allocate memory"));
+         (says("failed to map segment") || says("cannot map zero-fill pages") ||
+          says("annot allocate memory"));
 }
 
 const ligerdsl_compiler_table* load_compiler(const std::string& path, std::string_view build_id) {
-  if (!address_space_left(bytes_to_load(path.c_str()))) send(no_memory);  // constructors do not survive lack of memory
+  if (!address_space_left(bytes_to_load(path.c_str())))
+    send(no_memory);  // constructors do not survive lack of memory
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   const char* why = library ? nullptr : dlerror();
   if (why && is_lack_of_memory(why)) send(no_memory);
   if (!library) answer(CompileOutcome::no_compiler, "", why ? why : path);
-  const auto entry = reinterpret_cast<ligerdsl_compiler_entry_fn>(dlsym(library, LIGERDSL_COMPILER_ENTRY));
+  const auto entry =
+      reinterpret_cast<ligerdsl_compiler_entry_fn>(dlsym(library, LIGERDSL_COMPILER_ENTRY));
   if (!entry) answer(CompileOutcome::no_compiler, "", path + " is not a ligerdsl compiler");
   const ligerdsl_compiler_table* table = entry();
   if (table->api_version != LIGERDSL_COMPILER_API_VERSION || build_id != table->build_id)
@@ -127,17 +136,21 @@ void* work(void*) {
   watch_crashes();
   std::string request;
   char buffer[65536];
-  for (ssize_t got; (got = read(STDIN_FILENO, buffer, sizeof buffer)) > 0;) request.append(buffer, got);
+  for (ssize_t got; (got = read(STDIN_FILENO, buffer, sizeof buffer)) > 0;)
+    request.append(buffer, got);
   uint64_t parent = 0;
   std::string_view build_id, path, program, options;
-  if (!unpack_message(request, kRequestMagic, &parent, {&build_id, &path, &program, &options})) _exit(3);
-  if (getppid() != static_cast<pid_t>(parent)) _exit(4);  // the parent ended before PR_SET_PDEATHSIG was set
+  if (!unpack_message(request, kRequestMagic, &parent, {&build_id, &path, &program, &options}))
+    _exit(3);
+  if (getppid() != static_cast<pid_t>(parent))
+    _exit(4);  // the parent ended before PR_SET_PDEATHSIG was set
   const ligerdsl_compiler_table* table = load_compiler(std::string(path), build_id);
   table->set_fatal_hook(on_fatal_error);
   ligerdsl_bytes artifact{}, error{};
-  const int32_t result =
-      table->compile(bytes_of(program), program.size(), bytes_of(options), options.size(), &artifact, &error);
-  answer(result == LIGERDSL_COMPILER_NO_MEMORY ? CompileOutcome::out_of_memory : static_cast<CompileOutcome>(result),
+  const int32_t result = table->compile(bytes_of(program), program.size(), bytes_of(options),
+                                        options.size(), &artifact, &error);
+  answer(result == LIGERDSL_COMPILER_NO_MEMORY ? CompileOutcome::out_of_memory
+                                               : static_cast<CompileOutcome>(result),
          view(artifact), view(error));
 }
 

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::string_view kMagic = "LGDSLKRN";
 constexpr uint32_t kSchema = 2;
-constexpr size_t kSchemaAt = 8, kKeyAt = 12, kSizesAt = 44, kPayloadSizeAt = 48, kDigestAt = 56, kHeaderBytes = 88;
+constexpr size_t kSchemaAt = 8, kKeyAt = 12, kSizesAt = 44, kPayloadSizeAt = 48, kDigestAt = 56,
+                 kHeaderBytes = 88;
 constexpr size_t kMaxLabelBytes = 4096;
 
 std::string_view view(const Digest& digest) {
@@ -26,7 +27,8 @@ void append_number(std::string& to, uint64_t value, int bytes) {
 
 uint64_t number(std::string_view from, size_t at, int bytes) {
   uint64_t value = 0;
-  for (int i = 0; i < bytes; ++i) value |= uint64_t{static_cast<uint8_t>(from[at + static_cast<size_t>(i)])} << (8 * i);
+  for (int i = 0; i < bytes; ++i)
+    value |= uint64_t{static_cast<uint8_t>(from[at + static_cast<size_t>(i)])} << (8 * i);
   return value;
 }
 
@@ -84,7 +86,8 @@ std::optional<EntryName> parse_entry_name(std::string_view name) {
   return result;
 }
 
-std::string encode_entry_head(const EntryName& name, const CacheLabel& label, std::string_view payload) {
+std::string encode_entry_head(const EntryName& name, const CacheLabel& label,
+                              std::string_view payload) {
   const std::string text = line(label.kernel) + line(label.target) + line(label.build);
   std::string sizes;
   append_number(sizes, text.size(), 4);
@@ -105,7 +108,8 @@ EntryHead read_entry_head(int fd, int64_t file_bytes, const EntryName& name) {
     head.why = why;
     return head;
   };
-  if (file_bytes > kMaxEntryBytes) return refuse(EntryState::foreign, "it is larger than any entry");
+  if (file_bytes > kMaxEntryBytes)
+    return refuse(EntryState::foreign, "it is larger than any entry");
   if (file_bytes < static_cast<int64_t>(kSizesAt) || !read_at(fd, 0, bytes.data(), kSizesAt))
     return refuse(EntryState::foreign, "it is too short for an entry");
   const std::string_view text(bytes.data(), bytes.size());
@@ -113,19 +117,22 @@ EntryHead read_entry_head(int fd, int64_t file_bytes, const EntryName& name) {
     return refuse(EntryState::foreign, "it does not begin as the entry of this name does");
   if (number(text, kSchemaAt, 4) != kSchema)
     return refuse(EntryState::other_schema, "it was stored by a release with another format");
-  if (!read_at(fd, 0, bytes.data(), kHeaderBytes)) return refuse(EntryState::damaged, "its header is cut off");
-  const uint64_t label_bytes = number(text, kSizesAt, 4), payload_bytes = number(text, kPayloadSizeAt, 8);
+  if (!read_at(fd, 0, bytes.data(), kHeaderBytes))
+    return refuse(EntryState::damaged, "its header is cut off");
+  const uint64_t label_bytes = number(text, kSizesAt, 4),
+                 payload_bytes = number(text, kPayloadSizeAt, 8);
   if (label_bytes > kMaxLabelBytes || payload_bytes > static_cast<uint64_t>(kMaxEntryBytes) ||
       kHeaderBytes + label_bytes + payload_bytes != static_cast<uint64_t>(file_bytes))
-    return refuse(EntryState::damaged, "its header is not that of a file of " + std::to_string(file_bytes) + " bytes");
+    return refuse(EntryState::damaged,
+                  "its header is not that of a file of " + std::to_string(file_bytes) + " bytes");
   if (!read_at(fd, kHeaderBytes, bytes.data() + kHeaderBytes, label_bytes))
     return refuse(EntryState::damaged, "it cannot be read: " + error_text(errno));
   head.state = EntryState::good;
   head.label = parse_label(text.substr(kHeaderBytes, label_bytes));
   head.payload_offset = static_cast<int64_t>(kHeaderBytes + label_bytes);
   head.payload_bytes = static_cast<int64_t>(payload_bytes);
-  head.digested =
-      std::string(text.substr(kSizesAt, kDigestAt - kSizesAt)) + std::string(text.substr(kHeaderBytes, label_bytes));
+  head.digested = std::string(text.substr(kSizesAt, kDigestAt - kSizesAt)) +
+                  std::string(text.substr(kHeaderBytes, label_bytes));
   std::copy_n(bytes.begin() + kDigestAt, head.digest.size(), head.digest.begin());
   return head;
 }
@@ -135,7 +142,8 @@ bool entry_digest_is_right(int fd, const EntryHead& head) {
   digest.update(head.digested);
   std::array<char, 16384> buffer;
   for (int64_t done = 0; done < head.payload_bytes;) {
-    const auto size = static_cast<size_t>(std::min<int64_t>(head.payload_bytes - done, buffer.size()));
+    const auto size =
+        static_cast<size_t>(std::min<int64_t>(head.payload_bytes - done, buffer.size()));
     if (!read_at(fd, head.payload_offset + done, buffer.data(), size)) return false;
     digest.update({buffer.data(), size});
     done += static_cast<int64_t>(size);

@@ -40,7 +40,8 @@ std::string entry_name(const Digest& key, std::string_view suffix);
 std::optional<EntryName> parse_entry_name(std::string_view name);
 
 // Returns the bytes before the payload: header and label.
-std::string encode_entry_head(const EntryName& name, const CacheLabel& label, std::string_view payload);
+std::string encode_entry_head(const EntryName& name, const CacheLabel& label,
+                              std::string_view payload);
 
 enum class EntryState : uint8_t {
   good,

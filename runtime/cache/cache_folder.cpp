@@ -16,7 +16,8 @@
 namespace ligerdsl::runtime {
 namespace {
 
-constexpr std::string_view kTemporaryPrefix = ".ligerdsl-", kTemporarySuffix = ".tmp", kLockSuffix = ".lock";
+constexpr std::string_view kTemporaryPrefix = ".ligerdsl-", kTemporarySuffix = ".tmp",
+                           kLockSuffix = ".lock";
 constexpr std::string_view kAnyMagic = "LGDSL";  // prefix of every file of the cache
 constexpr int kNotOurs = -1;                     // distinct from all numbers of errno
 constexpr size_t kProbeBytes = size_t{256} << 10;
@@ -25,14 +26,15 @@ std::string temporary_name() {
   static std::atomic<uint64_t> counter{0};
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
-  return std::string(kTemporaryPrefix) + std::to_string(getpid()) + "-" + std::to_string(now.tv_nsec) + "-" +
-         std::to_string(counter++) + std::string(kTemporarySuffix);
+  return std::string(kTemporaryPrefix) + std::to_string(getpid()) + "-" +
+         std::to_string(now.tv_nsec) + "-" + std::to_string(counter++) +
+         std::string(kTemporarySuffix);
 }
 
 // Returns true for an entry's name between prefix and suffix.
 bool is_lock_name(std::string_view name) {
-  if (name.size() < kTemporaryPrefix.size() + kLockSuffix.size() || !name.starts_with(kTemporaryPrefix) ||
-      !name.ends_with(kLockSuffix))
+  if (name.size() < kTemporaryPrefix.size() + kLockSuffix.size() ||
+      !name.starts_with(kTemporaryPrefix) || !name.ends_with(kLockSuffix))
     return false;
   name.remove_prefix(kTemporaryPrefix.size());
   name.remove_suffix(kLockSuffix.size());
@@ -42,8 +44,8 @@ bool is_lock_name(std::string_view name) {
 // Returns true for three numbers between prefix and suffix, or for the name of a lock.
 bool is_temporary_name(std::string_view name) {
   if (is_lock_name(name)) return true;
-  if (name.size() < kTemporaryPrefix.size() + kTemporarySuffix.size() || !name.starts_with(kTemporaryPrefix) ||
-      !name.ends_with(kTemporarySuffix))
+  if (name.size() < kTemporaryPrefix.size() + kTemporarySuffix.size() ||
+      !name.starts_with(kTemporaryPrefix) || !name.ends_with(kTemporarySuffix))
     return false;
   name.remove_prefix(kTemporaryPrefix.size());
   name.remove_suffix(kTemporarySuffix.size());
@@ -99,7 +101,8 @@ std::string CacheFolder::open(bool create) {
     return why;
   };
   if (path_.empty())
-    return refuse(CacheFault::unnamed, "no cache folder is named: set LIGERDSL_CACHE_DIR, XDG_CACHE_HOME or HOME");
+    return refuse(CacheFault::unnamed,
+                  "no cache folder is named: set LIGERDSL_CACHE_DIR, XDG_CACHE_HOME or HOME");
   if (create) {
     if (const PathFailure failure = make_directories(path_, 0700))
       return refuse(CacheFault::not_created, "it cannot be created: " + failure.text());
@@ -107,7 +110,8 @@ std::string CacheFolder::open(bool create) {
   const int fd = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) {
     const int error = errno;
-    if (error == ELOOP || error == ENOTDIR) return refuse(CacheFault::not_a_folder, "it is a symlink or no folder");
+    if (error == ELOOP || error == ENOTDIR)
+      return refuse(CacheFault::not_a_folder, "it is a symlink or no folder");
     return refuse(error == ENOENT ? CacheFault::missing : CacheFault::not_opened,
                   "it cannot be opened: " + locate_failure(path_, error).text());
   }
@@ -118,10 +122,11 @@ std::string CacheFolder::open(bool create) {
     return "";
   }
   close(fd);
-  if (error != 0) return refuse(CacheFault::not_opened, "it cannot be opened: " + error_text(error));
-  return info.st_uid != geteuid()
-             ? refuse(CacheFault::foreign_owner, "it belongs to another user")
-             : refuse(CacheFault::others_may_write, "it is writable by group or world (chmod 700 it)");
+  if (error != 0)
+    return refuse(CacheFault::not_opened, "it cannot be opened: " + error_text(error));
+  return info.st_uid != geteuid() ? refuse(CacheFault::foreign_owner, "it belongs to another user")
+                                  : refuse(CacheFault::others_may_write,
+                                           "it is writable by group or world (chmod 700 it)");
 }
 
 std::vector<CacheFile> CacheFolder::list(std::vector<std::string>* others) const {
@@ -139,8 +144,8 @@ std::vector<CacheFile> CacheFolder::list(std::vector<std::string>* others) const
     const bool temporary = is_temporary_name(name);
     struct stat info {};
     const bool ours = (temporary || parse_entry_name(name)) &&
-                      fstatat(fd_, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 && is_own_regular_file(info) &&
-                      (temporary || info.st_size <= kMaxEntryBytes);
+                      fstatat(fd_, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+                      is_own_regular_file(info) && (temporary || info.st_size <= kMaxEntryBytes);
     if (ours) files.push_back({name, temporary, info.st_size, info.st_mtime});
     if (!ours && others != nullptr) others->push_back(name);
   }
@@ -193,8 +198,9 @@ int CacheFolder::remove(const CacheFile& file, bool dry_run) const {
   }, named{};
   if (fstat(opened.get(), &info) != 0 || !is_own_regular_file(info)) return kNotOurs;
   const std::optional<EntryName> name = parse_entry_name(file.name);
-  const bool ours = name ? read_entry_head(opened.get(), info.st_size, *name).state != EntryState::foreign
-                         : is_temporary_name(file.name) && begins_as_ours(opened.get(), info.st_size);
+  const bool ours =
+      name ? read_entry_head(opened.get(), info.st_size, *name).state != EntryState::foreign
+           : is_temporary_name(file.name) && begins_as_ours(opened.get(), info.st_size);
   if (!ours) return kNotOurs;
   // The name must still refer to the file that was opened and checked.
   if (fstatat(fd_, file.name.c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0) return errno;
@@ -221,7 +227,8 @@ TrimResult CacheFolder::trim(const TrimRequest& request) const {
   }
   // The names suffice to see that the limit holds. Before a removal, the content decides which
   // files count.
-  if (bytes_of(entries) > request.max_bytes) std::erase_if(entries, [&](const CacheFile& file) { return !owns(file); });
+  if (bytes_of(entries) > request.max_bytes)
+    std::erase_if(entries, [&](const CacheFile& file) { return !owns(file); });
   result.left = {static_cast<int64_t>(entries.size()), bytes_of(entries)};
   if (result.left.bytes <= request.max_bytes) return result;
   std::sort(entries.begin(), entries.end(), [](const CacheFile& a, const CacheFile& b) {
@@ -255,14 +262,17 @@ void CacheFolder::trim_unless_busy(const TrimRequest& request) const {
   trim(request);
 }
 
-int CacheFolder::store(const std::string& name, std::string_view head, std::string_view payload) const {
+int CacheFolder::store(const std::string& name, std::string_view head,
+                       std::string_view payload) const {
   const std::string temporary = temporary_name();
   int error = 0;
   {
-    const File file(openat(fd_, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    const File file(
+        openat(fd_, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!file.good()) return errno;
     errno = EIO;
-    if (!write_all(file.get(), head) || !write_all(file.get(), payload) || fsync(file.get()) != 0) error = errno;
+    if (!write_all(file.get(), head) || !write_all(file.get(), payload) || fsync(file.get()) != 0)
+      error = errno;
   }
   if (error == 0 && renameat(fd_, temporary.c_str(), fd_, name.c_str()) != 0) error = errno;
   if (error != 0) unlinkat(fd_, temporary.c_str(), 0);
@@ -270,7 +280,8 @@ int CacheFolder::store(const std::string& name, std::string_view head, std::stri
 }
 
 int CacheFolder::probe() const {
-  const std::string name = temporary_name(), content = std::string(kAnyMagic) + std::string(kProbeBytes, 'p');
+  const std::string name = temporary_name(),
+                    content = std::string(kAnyMagic) + std::string(kProbeBytes, 'p');
   if (const int error = store(name, content, "")) return error;
   std::string got(content.size(), '\0');
   const File file(open_file(fd_, name));

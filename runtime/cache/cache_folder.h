@@ -88,7 +88,9 @@ class CacheFolder {
   int fd() const { return fd_; }
   const std::string& path() const { return path_; }
   CacheFault fault() const { return fault_; }
-  const std::string& why() const { return why_; }  // reason in words; empty while the folder is open
+  const std::string& why() const {
+    return why_;
+  }  // reason in words; empty while the folder is open
 
   // Returns the files that are entries or temporary files by name and kind. `others` receives the
   // names of all other files.

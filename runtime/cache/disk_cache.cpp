@@ -14,12 +14,14 @@
 namespace ligerdsl::runtime {
 namespace {
 
-constexpr time_t kUseResolution = 60;                   // s
-constexpr int64_t kLookFraction = 64;                   // the reciprocal fraction of the limit; see the header
-constexpr int64_t kCheckFirstBytes = int64_t{1} << 20;  // smallest payload that is checked before it is loaded
+constexpr time_t kUseResolution = 60;  // s
+constexpr int64_t kLookFraction = 64;  // the reciprocal fraction of the limit; see the header
+constexpr int64_t kCheckFirstBytes = int64_t{1}
+                                     << 20;  // smallest payload that is checked before it is loaded
 
 std::string text_of_limit(int64_t bytes) {
-  return "the limit of " + std::to_string(bytes) + " bytes (LIGERDSL_CACHE_SIZE, or cache_limit_bytes of the context)";
+  return "the limit of " + std::to_string(bytes) +
+         " bytes (LIGERDSL_CACHE_SIZE, or cache_limit_bytes of the context)";
 }
 
 }  // namespace
@@ -35,7 +37,8 @@ std::string default_cache_directory(const Options& options) {
 DiskCache::DiskCache(const std::string& directory, CacheMode mode, int64_t limit_bytes)
     : mode_(mode),
       limit_bytes_(limit_bytes > 0 ? limit_bytes : kDefaultCacheLimit),
-      folder_(mode == CacheMode::off ? CacheFolder(directory) : CacheFolder(directory, mode != CacheMode::read_only)) {
+      folder_(mode == CacheMode::off ? CacheFolder(directory)
+                                     : CacheFolder(directory, mode != CacheMode::read_only)) {
   if (mode == CacheMode::off) {
     why_off_ = "LIGERDSL_CACHE is off";
   } else if (!folder_.is_open()) {
@@ -44,21 +47,25 @@ DiskCache::DiskCache(const std::string& directory, CacheMode mode, int64_t limit
 }
 
 void DiskCache::refuse(const std::string& reason) {
-  why_off_ = directory().empty() ? reason : "\"" + directory() + "\" is not used as cache: " + reason;
+  why_off_ =
+      directory().empty() ? reason : "\"" + directory() + "\" is not used as cache: " + reason;
   if (mode_ == CacheMode::required) fail(Status::cache_error, why_off_);
-  log_once(LogLevel::warning, "cache:" + directory(), why_off_ + "; kernels are kept in memory only");
+  log_once(LogLevel::warning, "cache:" + directory(),
+           why_off_ + "; kernels are kept in memory only");
 }
 
 std::optional<std::string> DiskCache::read(const Digest& key, const char* suffix) const {
   if (!readable()) return std::nullopt;
   const EntryName name{key, suffix};
-  const File file(
-      openat(folder_.fd(), entry_name(key, suffix).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const File file(openat(folder_.fd(), entry_name(key, suffix).c_str(),
+                         O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat info {};
-  if (!file.good() || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid())
+  if (!file.good() || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) ||
+      info.st_uid != geteuid())
     return std::nullopt;
   const auto reject = [&](const std::string& why) {
-    log(LogLevel::info, "cache entry " + entry_name(key, suffix) + " is not used, and made again: " + why);
+    log(LogLevel::info,
+        "cache entry " + entry_name(key, suffix) + " is not used, and made again: " + why);
     return std::nullopt;
   };
   const EntryHead head = read_entry_head(file.get(), info.st_size, name);
@@ -67,32 +74,37 @@ std::optional<std::string> DiskCache::read(const Digest& key, const char* suffix
   if (head.payload_bytes >= kCheckFirstBytes && !entry_digest_is_right(file.get(), head))
     return reject("its content does not have its digest");
   std::string payload(static_cast<size_t>(head.payload_bytes), '\0');
-  if (lseek(file.get(), head.payload_offset, SEEK_SET) < 0 || !read_all(file.get(), payload.data(), payload.size()) ||
+  if (lseek(file.get(), head.payload_offset, SEEK_SET) < 0 ||
+      !read_all(file.get(), payload.data(), payload.size()) ||
       !entry_digest_is_right(payload, head))
     return reject("its content does not have its digest");
   if (writable() && info.st_mtime + kUseResolution < time(nullptr)) futimens(file.get(), nullptr);
   return payload;
 }
 
-void DiskCache::write(const Digest& key, const char* suffix, std::string_view payload, CacheLabel label) const {
+void DiskCache::write(const Digest& key, const char* suffix, std::string_view payload,
+                      CacheLabel label) const {
   if (!writable()) return;
   label.build = build_id();
   const EntryName name{key, suffix};
   const std::string head = encode_entry_head(name, label, payload), file = entry_name(key, suffix);
   const auto bytes = static_cast<int64_t>(head.size() + payload.size());
   if (bytes > kMaxEntryBytes)
-    return report_unwritten("an entry of " + std::to_string(bytes) + " bytes is larger than entries may be");
+    return report_unwritten("an entry of " + std::to_string(bytes) +
+                            " bytes is larger than entries may be");
   if (bytes > limit_bytes_)
     return report_unwritten("an entry of " + std::to_string(bytes) + " bytes is larger than " +
                             text_of_limit(limit_bytes_));
-  if (const int error = folder_.store(file, head, payload)) return report_unwritten(error_text(error));
+  if (const int error = folder_.store(file, head, payload))
+    return report_unwritten(error_text(error));
   keep_limit(file, bytes);
 }
 
 void DiskCache::report_unwritten(const std::string& reason) const {
   const std::string message = "cannot write to the cache \"" + directory() + "\": " + reason;
   if (mode_ == CacheMode::required) fail(Status::cache_error, message);
-  log_once(LogLevel::warning, "cache write:" + directory(), message + "; kernels are kept in memory only");
+  log_once(LogLevel::warning, "cache write:" + directory(),
+           message + "; kernels are kept in memory only");
 }
 
 void DiskCache::keep_limit(const std::string& stored, int64_t bytes) const {

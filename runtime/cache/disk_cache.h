@@ -49,10 +49,13 @@ class DiskCache {
   // Any number of threads and processes may call these. The suffix is one of cache_entry.h. The
   // label is for people; write() sets its build.
   std::optional<std::string> read(const Digest& key, const char* suffix) const;
-  void write(const Digest& key, const char* suffix, std::string_view payload, CacheLabel label = {}) const;
+  void write(const Digest& key, const char* suffix, std::string_view payload,
+             CacheLabel label = {}) const;
 
   // Identifies the present entry; see single_flight.h.
-  FileStamp stamp(const Digest& key, const char* suffix) const { return folder_.stamp(entry_name(key, suffix)); }
+  FileStamp stamp(const Digest& key, const char* suffix) const {
+    return folder_.stamp(entry_name(key, suffix));
+  }
 
   CacheUsage usage() const { return folder_.usage(); }
 

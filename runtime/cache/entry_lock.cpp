@@ -21,7 +21,11 @@ constexpr std::chrono::milliseconds kFirstPause{1}, kLongestPause{20};
 
 EntryLock::EntryLock(const CacheFolder& folder, const std::string& entry, const FileStamp& seen,
                      std::chrono::milliseconds longest)
-    : folder_(folder), entry_(entry), file_(lock_name(entry)), seen_(seen), deadline_(Clock::now() + longest) {
+    : folder_(folder),
+      entry_(entry),
+      file_(lock_name(entry)),
+      seen_(seen),
+      deadline_(Clock::now() + longest) {
   while (attempt() == Attempt::again) {
   }
 }
@@ -45,17 +49,20 @@ bool EntryLock::removed_by_its_owner() const {
 }
 
 EntryLock::Attempt EntryLock::attempt() {
-  fd_ = openat(folder_.fd(), file_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+  fd_ = openat(folder_.fd(), file_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+               0600);
   if (!held()) return Attempt::done;
   std::chrono::milliseconds pause = kFirstPause;
   while (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
     const bool busy = errno == EWOULDBLOCK;
     if (errno == EINTR) continue;
-    if (busy && !waited_) log(LogLevel::debug, "another process makes " + entry_ + ": waiting for it");
+    if (busy && !waited_)
+      log(LogLevel::debug, "another process makes " + entry_ + ": waiting for it");
     waited_ |= busy;
     const bool late = Clock::now() >= deadline_;
     if (busy && late)
-      log(LogLevel::info, "another process has not finished " + entry_ + " in time; this one makes it too");
+      log(LogLevel::info,
+          "another process has not finished " + entry_ + " in time; this one makes it too");
     if (!busy || late || entry_changed()) {
       close(fd_);
       fd_ = -1;

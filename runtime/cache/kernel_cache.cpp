@@ -12,18 +12,23 @@
 namespace ligerdsl::runtime {
 namespace {
 
-void log_origin(const char* what, const std::string& kernel, const std::string& target, const Digest& key) {
-  if (log_enabled(LogLevel::debug)) log(LogLevel::debug, what + kernel + " for " + target + ", key " + hex(key));
+void log_origin(const char* what, const std::string& kernel, const std::string& target,
+                const Digest& key) {
+  if (log_enabled(LogLevel::debug))
+    log(LogLevel::debug, what + kernel + " for " + target + ", key " + hex(key));
 }
 
-void log_compiled(const std::string& kernel, const std::string& target, const Digest& key, int64_t begin_ns) {
+void log_compiled(const std::string& kernel, const std::string& target, const Digest& key,
+                  int64_t begin_ns) {
   char text[40];
-  snprintf(text, sizeof text, " in %lld ms", static_cast<long long>((now_ns() - begin_ns + 500000) / 1000000));
+  snprintf(text, sizeof text, " in %lld ms",
+           static_cast<long long>((now_ns() - begin_ns + 500000) / 1000000));
   log(LogLevel::debug, "compiled " + kernel + " for " + target + text + ", key " + hex(key));
 }
 
 void report_unusable(const std::exception& error) {
-  log(LogLevel::warning, std::string("a cached kernel could not be used and is compiled again: ") + error.what());
+  log(LogLevel::warning,
+      std::string("a cached kernel could not be used and is compiled again: ") + error.what());
 }
 
 }  // namespace
@@ -48,7 +53,8 @@ void PhaseClock::lap(const char* phase) {
   last_ns_ = now;
 }
 
-KernelCache::KernelCache(const DiskCache& disk, Steps steps) : disk_(disk), steps_(std::move(steps)) {}
+KernelCache::KernelCache(const DiskCache& disk, Steps steps)
+    : disk_(disk), steps_(std::move(steps)) {}
 
 Digest KernelCache::key(std::string_view program, std::string_view options) {
   return Sha256().field(build_id()).field(options).field(program).finish();
@@ -90,10 +96,13 @@ std::shared_ptr<LoadedKernel> KernelCache::find_or_begin(const Digest& digest) {
   }
 }
 
-std::shared_ptr<LoadedKernel> KernelCache::load(std::string_view program, const program::CompileOptions& options,
+std::shared_ptr<LoadedKernel> KernelCache::load(std::string_view program,
+                                                const program::CompileOptions& options,
                                                 bool may_compile, LoadReport& report) {
-  Request request{
-      .program = program, .wanted = options, .options = program::serialize(options), .target = target_text(options)};
+  Request request{.program = program,
+                  .wanted = options,
+                  .options = program::serialize(options),
+                  .target = target_text(options)};
   request.key = key(program, request.options);
   if (std::shared_ptr<LoadedKernel> known = find_or_begin(request.key)) {
     report.origin = Origin::memory;
@@ -121,7 +130,8 @@ std::shared_ptr<LoadedKernel> KernelCache::load(std::string_view program, const 
 
 // Returns the kernel, or null for a miss. Bytes with a right digest that do not parse or link are a
 // miss, too: their writer used a format that this build does not know.
-std::shared_ptr<LoadedKernel> KernelCache::from_disk(const Request& request, PhaseClock& clock, LoadReport& report) {
+std::shared_ptr<LoadedKernel> KernelCache::from_disk(const Request& request, PhaseClock& clock,
+                                                     LoadReport& report) {
   const std::optional<std::string> bytes = disk_.read(request.key, kArtifactSuffix);
   if (!bytes) return nullptr;
   try {
@@ -150,14 +160,16 @@ std::string KernelCache::compile(const Request& request, const EditedStages& edi
   return steps_.compile(request.program, program::serialize(options));
 }
 
-std::shared_ptr<LoadedKernel> KernelCache::instantiate(program::Artifact artifact, const EditedStages& edited,
+std::shared_ptr<LoadedKernel> KernelCache::instantiate(program::Artifact artifact,
+                                                       const EditedStages& edited,
                                                        LoadReport& report) const {
   const Range range(RangeKind::load, artifact.entry);
   return with_launch_ranges(steps_.instantiate(std::move(artifact), edited, report));
 }
 
 // Reads edited stages once, so that the kernel that runs is the one that is dumped.
-std::shared_ptr<LoadedKernel> KernelCache::build(const Request& request, bool may_compile, LoadReport& report) {
+std::shared_ptr<LoadedKernel> KernelCache::build(const Request& request, bool may_compile,
+                                                 LoadReport& report) {
   const EditedStages edited = EditedStages::find(request.program, request.wanted);
   std::shared_ptr<LoadedKernel> kernel;
   try {
@@ -173,7 +185,8 @@ std::shared_ptr<LoadedKernel> KernelCache::build(const Request& request, bool ma
 }
 
 // Returns the kernel if another thread or process has made it meanwhile, else null.
-std::shared_ptr<LoadedKernel> KernelCache::from_others(const Request& request, const SingleFlight& flight,
+std::shared_ptr<LoadedKernel> KernelCache::from_others(const Request& request,
+                                                       const SingleFlight& flight,
                                                        PhaseClock& clock, LoadReport& report) {
   if (flight.waited()) clock.lap("wait");
   if (!flight.made()) return flight.entry_changed() ? from_disk(request, clock, report) : nullptr;
@@ -184,7 +197,8 @@ std::shared_ptr<LoadedKernel> KernelCache::from_others(const Request& request, c
   return instantiate(std::move(artifact), {}, report);
 }
 
-std::shared_ptr<LoadedKernel> KernelCache::find_or_compile(const Request& request, const EditedStages& edited,
+std::shared_ptr<LoadedKernel> KernelCache::find_or_compile(const Request& request,
+                                                           const EditedStages& edited,
                                                            bool may_compile, LoadReport& report) {
   PhaseClock clock(report);
   const FileStamp seen = disk_.stamp(request.key, kArtifactSuffix);
@@ -194,14 +208,17 @@ std::shared_ptr<LoadedKernel> KernelCache::find_or_compile(const Request& reques
       log_origin("cache miss: ", entry_of(request.program), request.target, request.key);
   }
   if (!may_compile && edited.any())
-    throw NotCached(Status::not_supported,
-                    "a kernel for " + request.target + " is overridden from \"" + edited.folder +
-                        "\", and what was edited is compiled anew in each process, which this context must not do "
-                        "(NO_JIT): unset LIGERDSL_OVERRIDE_DIR, or create the context without NO_JIT");
+    throw NotCached(
+        Status::not_supported,
+        "a kernel for " + request.target + " is overridden from \"" + edited.folder +
+            "\", and what was edited is compiled anew in each process, which this context must not "
+            "do "
+            "(NO_JIT): unset LIGERDSL_OVERRIDE_DIR, or create the context without NO_JIT");
   if (!may_compile)
     throw NotCached(Status::not_supported,
                     "a kernel for " + request.target +
-                        " is in no cache and this context must not compile (NO_JIT): compile it into the cache before, "
+                        " is in no cache and this context must not compile (NO_JIT): compile it "
+                        "into the cache before, "
                         "with `ligerdsl cache warm FILE`, or create the context without NO_JIT");
   clock.lap("lookup");
   if (edited.any()) return compile_and_store(request, edited, nullptr, report);
@@ -211,8 +228,10 @@ std::shared_ptr<LoadedKernel> KernelCache::find_or_compile(const Request& reques
 }
 
 // Stores the artifact only with a flight, which lands as soon as the bytes exist.
-std::shared_ptr<LoadedKernel> KernelCache::compile_and_store(const Request& request, const EditedStages& edited,
-                                                             SingleFlight* flight, LoadReport& report) {
+std::shared_ptr<LoadedKernel> KernelCache::compile_and_store(const Request& request,
+                                                             const EditedStages& edited,
+                                                             SingleFlight* flight,
+                                                             LoadReport& report) {
   const int64_t begin = now_ns();
   const std::string bytes = compile(request, edited);
   program::Artifact artifact = program::parseArtifact(bytes);

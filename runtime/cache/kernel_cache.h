@@ -42,16 +42,19 @@ class PhaseClock {
 
 class KernelCache {
  public:
-  using Compile = std::function<std::string(std::string_view program, std::string_view options)>;  // artifact bytes
+  using Compile = std::function<std::string(std::string_view program,
+                                            std::string_view options)>;  // artifact bytes
 
   // The steps that the device implements.
   struct Steps {
     Compile compile;
-    std::function<std::shared_ptr<LoadedKernel>(program::Artifact, const EditedStages&, LoadReport&)> instantiate;
+    std::function<std::shared_ptr<LoadedKernel>(program::Artifact, const EditedStages&,
+                                                LoadReport&)>
+        instantiate;
     // Called for each kernel that was not in memory, with null if it could not be compiled or
     // loaded.
-    std::function<void(std::string_view program, const program::CompileOptions& options, const LoadedKernel*,
-                       const EditedStages&)>
+    std::function<void(std::string_view program, const program::CompileOptions& options,
+                       const LoadedKernel*, const EditedStages&)>
         loaded;
   };
 
@@ -60,7 +63,8 @@ class KernelCache {
   // Compiles each key once at a time, among contexts and among processes that share a cache folder
   // (single_flight.h): a second caller of a key waits for the first. Failures are not cached. Each
   // context compiles edited stages (LIGERDSL_OVERRIDE_DIR) anew and never stores them on disk.
-  std::shared_ptr<LoadedKernel> load(std::string_view program, const program::CompileOptions& options, bool may_compile,
+  std::shared_ptr<LoadedKernel> load(std::string_view program,
+                                     const program::CompileOptions& options, bool may_compile,
                                      LoadReport& report);
 
   static Digest key(std::string_view program, std::string_view options);
@@ -72,8 +76,9 @@ class KernelCache {
 
  private:
   struct Entry {
-    std::shared_ptr<LoadedKernel> kernel;         // null while a thread builds it
-    uint32_t building_since = fork_generation();  // a forked child does not wait for a thread of its parent
+    std::shared_ptr<LoadedKernel> kernel;  // null while a thread builds it
+    uint32_t building_since =
+        fork_generation();  // a forked child does not wait for a thread of its parent
   };
 
   struct Request {
@@ -85,13 +90,15 @@ class KernelCache {
   };
 
   std::shared_ptr<LoadedKernel> build(const Request& request, bool may_compile, LoadReport& report);
-  std::shared_ptr<LoadedKernel> find_or_compile(const Request& request, const EditedStages& edited, bool may_compile,
-                                                LoadReport& report);
-  std::shared_ptr<LoadedKernel> from_disk(const Request& request, PhaseClock& clock, LoadReport& report);
-  std::shared_ptr<LoadedKernel> from_others(const Request& request, const SingleFlight& flight, PhaseClock& clock,
-                                            LoadReport& report);
-  std::shared_ptr<LoadedKernel> compile_and_store(const Request& request, const EditedStages& edited,
-                                                  SingleFlight* flight, LoadReport& report);
+  std::shared_ptr<LoadedKernel> find_or_compile(const Request& request, const EditedStages& edited,
+                                                bool may_compile, LoadReport& report);
+  std::shared_ptr<LoadedKernel> from_disk(const Request& request, PhaseClock& clock,
+                                          LoadReport& report);
+  std::shared_ptr<LoadedKernel> from_others(const Request& request, const SingleFlight& flight,
+                                            PhaseClock& clock, LoadReport& report);
+  std::shared_ptr<LoadedKernel> compile_and_store(const Request& request,
+                                                  const EditedStages& edited, SingleFlight* flight,
+                                                  LoadReport& report);
   std::string compile(const Request& request, const EditedStages& edited) const;
   std::shared_ptr<LoadedKernel> instantiate(program::Artifact artifact, const EditedStages& edited,
                                             LoadReport& report) const;

@@ -28,8 +28,8 @@ SingleFlight::Flights& SingleFlight::flights() {
 
 // Contexts that store in the same folder, or in none, share flights, because they look for results
 // in the same place.
-SingleFlight::SingleFlight(const DiskCache& disk, const Digest& key, const char* suffix, const FileStamp& seen,
-                           std::chrono::milliseconds longest)
+SingleFlight::SingleFlight(const DiskCache& disk, const Digest& key, const char* suffix,
+                           const FileStamp& seen, std::chrono::milliseconds longest)
     : name_((disk.writable() ? disk.directory() : "") + "/" + entry_name(key, suffix)) {
   join();
   if (made_ || !disk.writable()) return;

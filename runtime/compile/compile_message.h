@@ -35,11 +35,15 @@ inline constexpr uint64_t kAnswerMagic = 0x31534e4152444c47;   // "GLDRANS1"
 // The worker reads the request from standard input and writes the answer to this descriptor. LLVM
 // prints to standard error.
 inline constexpr int kAnswerDescriptor = 3;
-inline constexpr int kAnswerNotWritten = 2;  // exit status of a worker that could not write its answer
+inline constexpr int kAnswerNotWritten =
+    2;  // exit status of a worker that could not write its answer
 
-inline std::string pack_message(uint64_t magic, uint64_t number, const std::vector<std::string_view>& fields) {
+inline std::string pack_message(uint64_t magic, uint64_t number,
+                                const std::vector<std::string_view>& fields) {
   std::string message;
-  const auto append = [&](uint64_t value) { message.append(reinterpret_cast<const char*>(&value), sizeof value); };
+  const auto append = [&](uint64_t value) {
+    message.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
   append(magic);
   append(number);
   for (const std::string_view field : fields) {

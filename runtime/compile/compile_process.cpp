@@ -28,8 +28,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kLeastMegabytes = 256;  // a worker that crashes under a lower limit is out of memory
-constexpr size_t kMaxPrinted = 2000;     // bytes of the worker's standard error in a message
+constexpr size_t kLeastMegabytes =
+    256;                              // a worker that crashes under a lower limit is out of memory
+constexpr size_t kMaxPrinted = 2000;  // bytes of the worker's standard error in a message
 constexpr int kFirstFreeDescriptor = kAnswerDescriptor + 1;
 constexpr auto kPollInterval = std::chrono::milliseconds(5);
 
@@ -37,7 +38,8 @@ constexpr auto kPollInterval = std::chrono::milliseconds(5);
 std::string file_limit_text() {
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";
-  return " (ulimit -f allows files, also those in memory, " + std::to_string(limit.rlim_cur) + " bytes)";
+  return " (ulimit -f allows files, also those in memory, " + std::to_string(limit.rlim_cur) +
+         " bytes)";
 }
 
 // A file in memory. Its descriptor is above those of the worker, so that giving the worker one of
@@ -56,14 +58,17 @@ class MemoryFile {
   int get() const { return fd_; }
 
   // Leaves the position at the beginning, where the worker starts to read.
-  bool write(std::string_view bytes) const { return write_all(fd_, bytes) && lseek(fd_, 0, SEEK_SET) == 0; }
+  bool write(std::string_view bytes) const {
+    return write_all(fd_, bytes) && lseek(fd_, 0, SEEK_SET) == 0;
+  }
 
   std::string read() const {
     struct stat info {};
     if (fstat(fd_, &info) != 0 || info.st_size < 0) return "";
     std::string bytes(static_cast<size_t>(info.st_size), '\0');
     for (size_t done = 0; done < bytes.size();) {
-      const ssize_t got = pread(fd_, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
+      const ssize_t got =
+          pread(fd_, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
       if (got < 0 && errno == EINTR) continue;
       if (got <= 0) return "";
       done += static_cast<size_t>(got);
@@ -104,8 +109,10 @@ int spawn(const std::string& worker, const Files& files, char* const arguments[]
   also(posix_spawnattr_setsigmask(&attributes, &none));
   also(posix_spawnattr_setsigdefault(&attributes, &all));
   also(posix_spawnattr_setpgroup(&attributes, 0));
-  also(posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP));
-  if (error == 0) error = posix_spawn(child, worker.c_str(), &actions, &attributes, arguments, environ);
+  also(posix_spawnattr_setflags(
+      &attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP));
+  if (error == 0)
+    error = posix_spawn(child, worker.c_str(), &actions, &attributes, arguments, environ);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return error;
@@ -166,7 +173,8 @@ std::string printed_by(const Files& files) {
 // Returns the worker's memory limit in MiB, or 0. A worker keeps a limit of this process that is
 // lower than its own.
 size_t limit_of_worker(const CompileIsolation& isolation) {
-  const size_t own = static_cast<size_t>(isolation.megabytes), inherited = address_space_limit() >> 20;
+  const size_t own = static_cast<size_t>(isolation.megabytes),
+               inherited = address_space_limit() >> 20;
   return own && inherited ? std::min(own, inherited) : std::max(own, inherited);
 }
 
@@ -186,19 +194,23 @@ CompileAnswer read_answer(const CompileIsolation& isolation, const Files& files,
   if (unpack_message(bytes, kAnswerMagic, &outcome, {&artifact, &error}))
     return {static_cast<CompileOutcome>(outcome), std::string(artifact), std::string(error)};
   if (end.how == Ended::exited && end.number == kAnswerNotWritten)
-    return {CompileOutcome::not_started, "", "the compiler's process could not write its answer" + file_limit_text()};
+    return {CompileOutcome::not_started, "",
+            "the compiler's process could not write its answer" + file_limit_text()};
   std::string how = "ended without an answer";
   if (end.how == Ended::exited) how += ", with exit status " + std::to_string(end.number);
   if (end.how == Ended::killed) {
     const char* name = sigabbrev_np(end.number);
-    how = "was ended by " + (name ? std::string("SIG") + name : "signal " + std::to_string(end.number));
+    how = "was ended by " +
+          (name ? std::string("SIG") + name : "signal " + std::to_string(end.number));
   }
   // Short of memory, a process may crash without a report.
   const size_t megabytes = limit_of_worker(isolation);
   if (megabytes)
-    how += " (it may take " + std::to_string(megabytes) + " MiB of memory: LIGERDSL_COMPILE_MEGABYTES, ulimit -v)";
-  return {megabytes && megabytes < kLeastMegabytes ? CompileOutcome::out_of_memory : CompileOutcome::crashed, "",
-          "the compiler's process " + how + printed_by(files)};
+    how += " (it may take " + std::to_string(megabytes) +
+           " MiB of memory: LIGERDSL_COMPILE_MEGABYTES, ulimit -v)";
+  return {megabytes && megabytes < kLeastMegabytes ? CompileOutcome::out_of_memory
+                                                   : CompileOutcome::crashed,
+          "", "the compiler's process " + how + printed_by(files)};
 }
 
 }  // namespace
@@ -208,22 +220,28 @@ std::string worker_path(const CompileIsolation& isolation, const std::string& co
   return compiler_path.substr(0, compiler_path.rfind('/') + 1) + "ligerdsl/compile-worker";
 }
 
-CompileAnswer compile_in_process(const CompileIsolation& isolation, const std::string& compiler_path,
-                                 std::string_view program, std::string_view options) {
+CompileAnswer compile_in_process(const CompileIsolation& isolation,
+                                 const std::string& compiler_path, std::string_view program,
+                                 std::string_view options) {
   const Files files;
-  if (!files.good() || !files.request.write(pack_message(kRequestMagic, static_cast<uint64_t>(getpid()),
-                                                         {LIGERDSL_BUILD_ID, compiler_path, program, options})))
-    return {CompileOutcome::not_started, "",
-            "memory for a message to the compiler's process: " + error_text(errno) + file_limit_text()};
+  if (!files.good() ||
+      !files.request.write(pack_message(kRequestMagic, static_cast<uint64_t>(getpid()),
+                                        {LIGERDSL_BUILD_ID, compiler_path, program, options})))
+    return {
+        CompileOutcome::not_started, "",
+        "memory for a message to the compiler's process: " + error_text(errno) + file_limit_text()};
   const std::string worker = worker_path(isolation, compiler_path);
-  std::string arguments[] = {worker, std::to_string(isolation.seconds), std::to_string(isolation.megabytes)};
+  std::string arguments[] = {worker, std::to_string(isolation.seconds),
+                             std::to_string(isolation.megabytes)};
   char* const raw[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(), nullptr};
   pid_t child = 0;
   if (const int error = spawn(worker, files, raw, &child))
     return {CompileOutcome::not_started, "",
             "\"" + worker + "\" cannot be started: " + error_text(error) +
-                ". Install it with the library, name it in LIGERDSL_COMPILE_WORKER, or set LIGERDSL_COMPILE=thread"};
-  const End end = wait_until(child, Clock::now() + std::chrono::seconds(isolation.seconds), isolation.stop);
+                ". Install it with the library, name it in LIGERDSL_COMPILE_WORKER, or set "
+                "LIGERDSL_COMPILE=thread"};
+  const End end =
+      wait_until(child, Clock::now() + std::chrono::seconds(isolation.seconds), isolation.stop);
   if (end.how == Ended::overdue || end.how == Ended::stopped) {
     kill(child, SIGKILL);
     while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {

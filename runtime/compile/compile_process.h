@@ -18,7 +18,8 @@ namespace ligerdsl::runtime {
 // Place and limits of compiles.
 struct CompileIsolation {
   CompileMode mode = CompileMode::thread;
-  std::string worker;        // path of the worker; empty: ligerdsl/compile-worker next to the compiler library
+  std::string
+      worker;  // path of the worker; empty: ligerdsl/compile-worker next to the compiler library
   int32_t seconds = 120;     // limit of wall time and of processor time
   int32_t megabytes = 4096;  // limit of address space; 0: no limit
   int stop = -1;             // descriptor that kills the worker when it becomes readable; -1: none
@@ -35,7 +36,8 @@ std::string worker_path(const CompileIsolation& isolation, const std::string& co
 
 // Runs one compile in a worker and waits for it. A failure of the worker is an answer, never an
 // exception.
-CompileAnswer compile_in_process(const CompileIsolation& isolation, const std::string& compiler_path,
-                                 std::string_view program, std::string_view options);
+CompileAnswer compile_in_process(const CompileIsolation& isolation,
+                                 const std::string& compiler_path, std::string_view program,
+                                 std::string_view options);
 
 }  // namespace ligerdsl::runtime

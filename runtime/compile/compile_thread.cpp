@@ -30,7 +30,8 @@ struct Task {
   std::mutex mutex;
   std::condition_variable changed;
   bool finished = false;
-  char fatal[kLongestReason] = {};  // LLVM's reason; an array, because there may be no memory for a string
+  char fatal[kLongestReason] =
+      {};  // LLVM's reason; an array, because there may be no memory for a string
 };
 
 // Damage that parked threads have left in the compiler.
@@ -83,19 +84,23 @@ bool start_thread(const std::shared_ptr<Task>& task) {
 void refuse_what_is_lost(CompilerCall call) {
   if (memory_ran_out)
     fail(Status::out_of_host_memory,
-         "memory ran out inside the compiler earlier in this process, and what it held then is lost: restart the "
-         "process with more memory, or compile in processes of their own (LIGERDSL_COMPILE=process)");
+         "memory ran out inside the compiler earlier in this process, and what it held then is "
+         "lost: restart the "
+         "process with more memory, or compile in processes of their own "
+         "(LIGERDSL_COMPILE=process)");
   if (linking_is_lost && call != CompilerCall::compile)
     fail(Status::compile_failed,
-         "LLVM gave up earlier in this process while it linked a kernel, and what it held then is lost: restart the "
+         "LLVM gave up earlier in this process while it linked a kernel, and what it held then is "
+         "lost: restart the "
          "process");
 }
 
 void require_memory(CompilerCall call) {
   const size_t needed = kStack + (call == CompilerCall::unload ? 0 : kBytesToCompile);
   if (!address_space_left(needed))
-    fail(Status::out_of_host_memory, "a compile takes up to " + std::to_string(needed >> 20) +
-                                         " MiB of address space, which this process cannot get (ulimit -v)");
+    fail(Status::out_of_host_memory,
+         "a compile takes up to " + std::to_string(needed >> 20) +
+             " MiB of address space, which this process cannot get (ulimit -v)");
 }
 
 // Address space that is freed when a call into the compiler ends. A thread that is parked for lack
@@ -124,7 +129,8 @@ void print(std::string_view text) noexcept {
 InsideCompiler::InsideCompiler() {
   if (inside.abandoned())
     fail(Status::forked_process,
-         "this process was forked while another thread of its parent was inside the compiler, which is lost here: make "
+         "this process was forked while another thread of its parent was inside the compiler, "
+         "which is lost here: make "
          "plans and kernels before the fork, or fork when no other thread makes any");
   entered_ = inside.enter();
 }
@@ -142,7 +148,8 @@ std::string run_in_compiler(CompilerCall call, std::function<void()> work) {
   task->work = std::move(work);
   {
     const Reserve until_it_ends;
-    if (!start_thread(task)) fail(Status::out_of_host_memory, "cannot start a compile thread with a stack of 8 MiB");
+    if (!start_thread(task))
+      fail(Status::out_of_host_memory, "cannot start a compile thread with a stack of 8 MiB");
     std::unique_lock lock(task->mutex);
     task->changed.wait(lock, [&] { return task->finished; });
   }

@@ -23,20 +23,23 @@ constexpr const char* kLibraryName = "libligerdsl-compiler.so";
 [[noreturn]] void fail_at_compiler(Status status, const std::string& what, std::string_view program,
                                    std::string_view options) {
   const std::string path = write_reproducer(program, options);
-  fail(status,
-       what + ". " +
-           (path.empty() ? "The program could not be kept for a report: set LIGERDSL_REPRODUCER_DIR to a folder "
-                           "that can be written"
-                         : "Please report this with \"" + path + "\"; `ligerdsl compile` takes that file"));
+  fail(status, what + ". " +
+                   (path.empty() ? "The program could not be kept for a report: set "
+                                   "LIGERDSL_REPRODUCER_DIR to a folder "
+                                   "that can be written"
+                                 : "Please report this with \"" + path +
+                                       "\"; `ligerdsl compile` takes that file"));
 }
 
 // Throws the error for an answer without an artifact.
-[[noreturn]] void fail_as(const CompileAnswer& answer, std::string_view program, std::string_view options) {
+[[noreturn]] void fail_as(const CompileAnswer& answer, std::string_view program,
+                          std::string_view options) {
   switch (answer.outcome) {
     case CompileOutcome::program_wrong:
       fail(Status::compile_failed, answer.error);
     case CompileOutcome::out_of_memory:
-      fail(Status::out_of_host_memory, "the compiler needs more memory than it may have: " + answer.error);
+      fail(Status::out_of_host_memory,
+           "the compiler needs more memory than it may have: " + answer.error);
     case CompileOutcome::no_compiler:
     case CompileOutcome::not_started:
       fail(Status::not_supported, answer.error);
@@ -45,14 +48,16 @@ constexpr const char* kLibraryName = "libligerdsl-compiler.so";
     case CompileOutcome::other_build:
       fail(Status::abi_mismatch, answer.error);
     case CompileOutcome::gave_up:
-      fail_at_compiler(Status::compile_failed, "LLVM gave up: " + answer.error + ". This process is unharmed", program,
+      fail_at_compiler(Status::compile_failed,
+                       "LLVM gave up: " + answer.error + ". This process is unharmed", program,
                        options);
     case CompileOutcome::crashed:
     case CompileOutcome::too_slow:
       fail_at_compiler(Status::compile_failed, answer.error, program, options);
     default:
       fail_at_compiler(Status::internal_error,
-                       "the compiler failed on a program that it should accept: " + answer.error, program, options);
+                       "the compiler failed on a program that it should accept: " + answer.error,
+                       program, options);
   }
 }
 
@@ -72,7 +77,8 @@ struct Call {
 };
 
 std::string take(const ligerdsl_compiler_table& table, ligerdsl_bytes bytes) {
-  std::string text(reinterpret_cast<const char*>(bytes.data), bytes.data != nullptr ? bytes.size : 0);
+  std::string text(reinterpret_cast<const char*>(bytes.data),
+                   bytes.data != nullptr ? bytes.size : 0);
   if (bytes.data != nullptr) table.free_bytes(bytes);
   return text;
 }
@@ -107,25 +113,32 @@ std::shared_ptr<CompilerLibrary> CompilerLibrary::open(const std::string& path) 
   const InsideCompiler loading;
   const size_t needed = bytes_to_load(path.c_str());
   // Checked first, because the constructors of a shared object do not survive a failed allocation.
-  void* library = address_space_left(needed) ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+  void* library =
+      address_space_left(needed) ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
   if (library == nullptr) {
     const char* why = dlerror();
     if (!address_space_left(needed))
-      fail(Status::out_of_host_memory, "loading the compiler \"" + path + "\" takes " + std::to_string(needed >> 20) +
-                                           " MiB of address space, which this process cannot get (ulimit -v)");
-    fail(Status::not_supported, "the compiler cannot be loaded: " + std::string(why ? why : path) + ". Install " +
-                                    kLibraryName + " next to libligerdsl, or name it in LIGERDSL_COMPILER");
+      fail(Status::out_of_host_memory,
+           "loading the compiler \"" + path + "\" takes " + std::to_string(needed >> 20) +
+               " MiB of address space, which this process cannot get (ulimit -v)");
+    fail(Status::not_supported, "the compiler cannot be loaded: " + std::string(why ? why : path) +
+                                    ". Install " + kLibraryName +
+                                    " next to libligerdsl, or name it in LIGERDSL_COMPILER");
   }
-  auto entry = reinterpret_cast<ligerdsl_compiler_entry_fn>(dlsym(library, LIGERDSL_COMPILER_ENTRY));
+  auto entry =
+      reinterpret_cast<ligerdsl_compiler_entry_fn>(dlsym(library, LIGERDSL_COMPILER_ENTRY));
   if (entry == nullptr)
-    fail(Status::abi_mismatch, "\"" + path + "\" is not a ligerdsl compiler: it lacks " LIGERDSL_COMPILER_ENTRY);
+    fail(Status::abi_mismatch,
+         "\"" + path + "\" is not a ligerdsl compiler: it lacks " LIGERDSL_COMPILER_ENTRY);
   const ligerdsl_compiler_table* table = entry();
   if (table->api_version != LIGERDSL_COMPILER_API_VERSION)
-    fail(Status::abi_mismatch, "\"" + path + "\" has compiler interface " + std::to_string(table->api_version) +
-                                   ", expected " + std::to_string(LIGERDSL_COMPILER_API_VERSION) +
+    fail(Status::abi_mismatch, "\"" + path + "\" has compiler interface " +
+                                   std::to_string(table->api_version) + ", expected " +
+                                   std::to_string(LIGERDSL_COMPILER_API_VERSION) +
                                    ": install both libraries from one build");
   if (std::string_view(table->build_id) != build_id())
-    fail(Status::abi_mismatch, "\"" + path + "\" is of build " + table->build_id + ", this library of " + build_id() +
+    fail(Status::abi_mismatch, "\"" + path + "\" is of build " + table->build_id +
+                                   ", this library of " + build_id() +
                                    ": install both libraries from one build");
   table->set_fatal_hook(on_fatal_error);
   std::shared_ptr<CompilerLibrary> result(new CompilerLibrary);
@@ -157,7 +170,9 @@ std::shared_ptr<CompilerLibrary> CompilerLibrary::shared() {
   static auto* const instance = new std::shared_ptr<CompilerLibrary>;
   const InsideCompiler loading;  // before the lock, which may stay locked forever in a forked child
   std::lock_guard lock(*mutex);
-  if (!*instance) *instance = open(options().compiler.empty() ? own_folder() + "/" + kLibraryName : options().compiler);
+  if (!*instance)
+    *instance =
+        open(options().compiler.empty() ? own_folder() + "/" + kLibraryName : options().compiler);
   return *instance;
 }
 
@@ -165,7 +180,8 @@ const char* CompilerLibrary::llvm_version() const {
   return table_->llvm_version;
 }
 
-CompileAnswer CompilerLibrary::compile_in_thread(std::string_view program, std::string_view options) {
+CompileAnswer CompilerLibrary::compile_in_thread(std::string_view program,
+                                                 std::string_view options) {
   auto call = std::make_shared<Call>();
   call->first = program;
   call->second = options;
@@ -174,9 +190,11 @@ CompileAnswer CompilerLibrary::compile_in_thread(std::string_view program, std::
                                   call->second.size(), &call->output, &call->error);
   });
   if (!fatal.empty())
-    return {is_out_of_memory(fatal) ? CompileOutcome::out_of_memory : CompileOutcome::gave_up, "", fatal};
-  const auto outcome = call->result == LIGERDSL_COMPILER_NO_MEMORY ? CompileOutcome::out_of_memory
-                                                                   : static_cast<CompileOutcome>(call->result);
+    return {is_out_of_memory(fatal) ? CompileOutcome::out_of_memory : CompileOutcome::gave_up, "",
+            fatal};
+  const auto outcome = call->result == LIGERDSL_COMPILER_NO_MEMORY
+                           ? CompileOutcome::out_of_memory
+                           : static_cast<CompileOutcome>(call->result);
   std::string error = take(*table_, call->error);
   return {outcome, take(*table_, call->output), std::move(error)};
 }
@@ -188,10 +206,12 @@ std::string CompilerLibrary::compile(std::string_view program, std::string_view 
 }
 
 // Compiles, and reports the compiler's own time spans; they are not part of the result.
-std::string CompilerLibrary::compile_with_spans(std::string_view program, std::string_view options) {
+std::string CompilerLibrary::compile_with_spans(std::string_view program,
+                                                std::string_view options) {
   program::CompileOptions with_spans = program::parseOptions(options);
   with_spans.spans = true;
-  program::Artifact artifact = program::parseArtifact(compile_now(program, program::serialize(with_spans)));
+  program::Artifact artifact =
+      program::parseArtifact(compile_now(program, program::serialize(with_spans)));
   report_spans(artifact.spans);
   artifact.spans.clear();
   return program::serialize(artifact);
@@ -205,19 +225,20 @@ std::string CompilerLibrary::compile_now(std::string_view program, std::string_v
   return std::move(answer.artifact);
 }
 
-std::shared_ptr<CompilerLibrary::CpuModule> CompilerLibrary::load_cpu_object(std::string_view object,
-                                                                             const std::string& entry_name) {
+std::shared_ptr<CompilerLibrary::CpuModule> CompilerLibrary::load_cpu_object(
+    std::string_view object, const std::string& entry_name) {
   auto call = std::make_shared<Call>();
   call->first = object;
   call->second = entry_name;
   const std::string fatal = run_in_compiler(CompilerCall::link, [call, table = table_] {
-    call->result = table->cpu_load(bytes_of(call->first), call->first.size(), call->second.c_str(), &call->module,
-                                   &call->entry, &call->error);
+    call->result = table->cpu_load(bytes_of(call->first), call->first.size(), call->second.c_str(),
+                                   &call->module, &call->entry, &call->error);
   });
   if (!fatal.empty()) fail_for(fatal, "on linking a compiled kernel");
   const std::string error = take(*table_, call->error);
   if (call->result != 0)
-    fail(call->result == LIGERDSL_COMPILER_NO_MEMORY ? Status::out_of_host_memory : Status::internal_error,
+    fail(call->result == LIGERDSL_COMPILER_NO_MEMORY ? Status::out_of_host_memory
+                                                     : Status::internal_error,
          "a compiled CPU kernel cannot be linked into this process: " + error);
   auto module = std::make_shared<CpuModule>();
   module->library_ = shared_from_this();
@@ -231,7 +252,8 @@ std::shared_ptr<CompilerLibrary::CpuModule> CompilerLibrary::load_cpu_object(std
 CompilerLibrary::CpuModule::~CpuModule() {
   if (handle_ == nullptr || linked_in_ != fork_generation()) return;
   try {
-    run_in_compiler(CompilerCall::unload, [table = library_->table_, handle = handle_] { table->cpu_unload(handle); });
+    run_in_compiler(CompilerCall::unload,
+                    [table = library_->table_, handle = handle_] { table->cpu_unload(handle); });
   } catch (const std::exception& error) {
     log_quietly(LogLevel::debug, "a kernel stays linked", error);
   }

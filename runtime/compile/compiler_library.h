@@ -51,7 +51,8 @@ class CompilerLibrary : public std::enable_shared_from_this<CompilerLibrary> {
     ligerdsl_cpu_module* handle_ = nullptr;
     uint32_t linked_in_ = fork_generation();
   };
-  std::shared_ptr<CpuModule> load_cpu_object(std::string_view object, const std::string& entry_name);
+  std::shared_ptr<CpuModule> load_cpu_object(std::string_view object,
+                                             const std::string& entry_name);
 
   const std::string& path() const { return path_; }
   const char* llvm_version() const;

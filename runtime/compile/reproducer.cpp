@@ -48,7 +48,8 @@ bool write_new(const std::string& path, std::string_view bytes) {
 
 std::string write_reproducer(std::string_view program, std::string_view options) {
   const std::string bytes = pack_message(kMagic, kVersion, {program, options, build_id()});
-  const std::string path = folder() + "/ligerdsl-" + hex(sha256(bytes)).substr(0, 16) + std::string(kReproducerSuffix);
+  const std::string path =
+      folder() + "/ligerdsl-" + hex(sha256(bytes)).substr(0, 16) + std::string(kReproducerSuffix);
   return write_new(path, bytes) ? path : "";
 }
 
@@ -59,7 +60,8 @@ Reproducer read_reproducer(const std::string& path) {
   uint64_t version = 0;
   std::string_view program, options, build;
   if (!unpack_message(bytes, kMagic, &version, {&program, &options, &build}) || version != kVersion)
-    fail(Status::invalid_program, "\"" + path + "\" is no reproducer of this version of the library, or is damaged");
+    fail(Status::invalid_program,
+         "\"" + path + "\" is no reproducer of this version of the library, or is damaged");
   return {std::string(program), std::string(options), std::string(build)};
 }
 

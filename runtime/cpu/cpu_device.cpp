@@ -32,11 +32,13 @@ constexpr double kSmall = 1.0 / 16;  // fraction of kInlineNanoseconds
 
 int64_t programs_in(const Grid& grid) {
   int64_t total = 0;
-  const bool axes_fit = std::min({grid.x, grid.y, grid.z}) >= 0 && std::max({grid.x, grid.y, grid.z}) <= INT32_MAX;
+  const bool axes_fit =
+      std::min({grid.x, grid.y, grid.z}) >= 0 && std::max({grid.x, grid.y, grid.z}) <= INT32_MAX;
   if (!axes_fit || __builtin_mul_overflow(grid.x * grid.y, grid.z, &total))
-    fail(Status::invalid_shape, "a grid of " + std::to_string(grid.x) + " x " + std::to_string(grid.y) + " x " +
-                                    std::to_string(grid.z) +
-                                    " programs: every axis must be in 0..2^31-1 and their number below 2^63");
+    fail(Status::invalid_shape,
+         "a grid of " + std::to_string(grid.x) + " x " + std::to_string(grid.y) + " x " +
+             std::to_string(grid.z) +
+             " programs: every axis must be in 0..2^31-1 and their number below 2^63");
   return total;
 }
 
@@ -52,14 +54,17 @@ class CpuKernel final : public LoadedKernel {
   void launch(const uint64_t* slots, const Grid& grid, Stream) override {
     const int64_t total = programs_in(grid);
     if (total == 0) return;
-    Call call{module_->entry,
-              slots,
-              {static_cast<int32_t>(grid.x), static_cast<int32_t>(grid.y), static_cast<int32_t>(grid.z)}};
-    const double expected = static_cast<double>(total) * nanoseconds_per_program_.load(std::memory_order_relaxed);
+    Call call{
+        module_->entry,
+        slots,
+        {static_cast<int32_t>(grid.x), static_cast<int32_t>(grid.y), static_cast<int32_t>(grid.z)}};
+    const double expected =
+        static_cast<double>(total) * nanoseconds_per_program_.load(std::memory_order_relaxed);
     if (expected < kInlineNanoseconds) {
       const uint32_t number = inline_launches_.load(std::memory_order_relaxed);
       inline_launches_.store(number + 1, std::memory_order_relaxed);
-      call.timed = number % (expected < kSmall * kInlineNanoseconds ? kTimedOfSmall : kTimedOf) == 0;
+      call.timed =
+          number % (expected < kSmall * kInlineNanoseconds ? kTimedOfSmall : kTimedOf) == 0;
       pool_->run_inline(total, artifact_.arena_bytes > 0, &run, &call);
       if (!call.timed) return;
     } else {
@@ -115,7 +120,8 @@ DeviceDescription describe(const DeviceConfig& config) {
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(const DeviceConfig& config)
-      : Device(config, describe(config)), pool_(std::make_shared<ThreadPool>(description_.threads, config.allocator)) {}
+      : Device(config, describe(config)),
+        pool_(std::make_shared<ThreadPool>(description_.threads, config.allocator)) {}
 
   program::CompileOptions base_options() override {
     program::CompileOptions result;
@@ -132,11 +138,13 @@ class CpuDevice final : public Device {
 
   void* alloc(size_t bytes) override {
     const size_t size = (std::max<size_t>(bytes, 1) + kAlign - 1) / kAlign * kAlign;
-    void* memory = size < bytes                         ? nullptr
-                   : config_.allocator.alloc != nullptr ? config_.allocator.alloc(config_.allocator.user, size, kAlign)
-                                                        : std::aligned_alloc(kAlign, size);
+    void* memory = size < bytes ? nullptr
+                   : config_.allocator.alloc != nullptr
+                       ? config_.allocator.alloc(config_.allocator.user, size, kAlign)
+                       : std::aligned_alloc(kAlign, size);
     if (memory == nullptr)
-      fail(Status::out_of_host_memory, "cannot get " + std::to_string(bytes) + " bytes of host memory");
+      fail(Status::out_of_host_memory,
+           "cannot get " + std::to_string(bytes) + " bytes of host memory");
     return memory;
   }
 
@@ -181,7 +189,8 @@ class CpuDevice final : public Device {
     std::ifstream file("/proc/meminfo");
     for (std::string line; std::getline(file, line);) {
       constexpr std::string_view kAvailable = "MemAvailable:";
-      if (line.starts_with(kAvailable)) return std::strtoll(line.c_str() + kAvailable.size(), nullptr, 10) * 1024;
+      if (line.starts_with(kAvailable))
+        return std::strtoll(line.c_str() + kAvailable.size(), nullptr, 10) * 1024;
     }
     return static_cast<int64_t>(sysconf(_SC_AVPHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   }
@@ -207,7 +216,8 @@ class CpuDevice final : public Device {
                                             LoadReport& report) override {
     PhaseClock clock(report);
     if (edited.code) artifact.code = edited.code.content;
-    auto module = naming(edited.code, [&] { return compiler()->load_cpu_object(artifact.code, artifact.entry); });
+    auto module = naming(
+        edited.code, [&] { return compiler()->load_cpu_object(artifact.code, artifact.entry); });
     pool_->reserve_arenas(static_cast<size_t>(std::max<int64_t>(artifact.arena_bytes, 0)));
     auto kernel = std::make_shared<CpuKernel>(std::move(artifact), std::move(module), pool_);
     clock.lap("link");
@@ -218,7 +228,9 @@ class CpuDevice final : public Device {
   using Clock = std::chrono::steady_clock;
   static constexpr size_t kParallelCopy = size_t{4} << 20;
 
-  static Clock::time_point* point(Event event) { return reinterpret_cast<Clock::time_point*>(event); }
+  static Clock::time_point* point(Event event) {
+    return reinterpret_cast<Clock::time_point*>(event);
+  }
   static bool overlap(const void* a, const void* b, size_t bytes) {
     const auto x = reinterpret_cast<uintptr_t>(a), y = reinterpret_cast<uintptr_t>(b);
     return x < y + bytes && y < x + bytes;
@@ -231,9 +243,11 @@ class CpuDevice final : public Device {
 
 std::shared_ptr<Device> make_cpu_device(const DeviceConfig& config) {
   if (config.ordinal != 0)
-    fail(Status::invalid_device, "cpu:" + std::to_string(config.ordinal) + " does not exist: expected cpu:0");
+    fail(Status::invalid_device,
+         "cpu:" + std::to_string(config.ordinal) + " does not exist: expected cpu:0");
   if (config.num_threads < 0 || config.num_threads > 4096)
-    fail(Status::invalid_argument, "num_threads: expected 0..4096, got " + std::to_string(config.num_threads));
+    fail(Status::invalid_argument,
+         "num_threads: expected 0..4096, got " + std::to_string(config.num_threads));
   return std::make_shared<CpuDevice>(config);
 }
 

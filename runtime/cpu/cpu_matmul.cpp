@@ -26,8 +26,9 @@ namespace ligerdsl::runtime {
 namespace {
 
 constexpr int kRowMajor = 101, kNoTranspose = 111, kTranspose = 112;
-using Sgemm = void (*)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float* a,
-                       int stride_a, const float* b, int stride_b, float beta, float* c, int stride_c);
+using Sgemm = void (*)(int order, int transpose_a, int transpose_b, int m, int n, int k,
+                       float alpha, const float* a, int stride_a, const float* b, int stride_b,
+                       float beta, float* c, int stride_c);
 
 struct Cblas {
   void* library;
@@ -63,7 +64,8 @@ bool can_start_threads(int count) {
     return nullptr;
   };
   size_t started = 0;
-  while (started < threads.size() && pthread_create(&threads[started], nullptr, pass, &gate) == 0) ++started;
+  while (started < threads.size() && pthread_create(&threads[started], nullptr, pass, &gate) == 0)
+    ++started;
   pthread_mutex_unlock(&gate);
   for (size_t i = 0; i < started; ++i) pthread_join(threads[i], nullptr);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -81,7 +83,8 @@ std::string reason_not_to_load_cblas() {
   const int threads = openblas_threads();
   const size_t bytes = kLibrary + kBuffer + static_cast<size_t>(threads - 1) * kThread;
   if (address_space_limit() != 0 && !address_space_left_to_reserve(bytes))
-    return "with " + std::to_string(threads) + " threads it takes up to " + std::to_string(bytes / kMiB) +
+    return "with " + std::to_string(threads) + " threads it takes up to " +
+           std::to_string(bytes / kMiB) +
            " MiB of address space, which this process cannot get (ulimit -v): allow more, or set "
            "OPENBLAS_NUM_THREADS=1";
   if (!can_start_threads(threads - 1))
@@ -100,8 +103,9 @@ class Caller {
     if (inside <= known) return;
     if (!address_space_left(kBuffer)) {
       inside_.fetch_sub(1);
-      fail(Status::out_of_host_memory, "a matmul by CBLAS takes a buffer of " + std::to_string(kBuffer / kMiB) +
-                                           " MiB of address space, which this process cannot get (ulimit -v)");
+      fail(Status::out_of_host_memory,
+           "a matmul by CBLAS takes a buffer of " + std::to_string(kBuffer / kMiB) +
+               " MiB of address space, which this process cannot get (ulimit -v)");
     }
     while (known < inside && !buffers_.compare_exchange_weak(known, inside)) {
     }
@@ -126,13 +130,14 @@ Cblas find_cblas(const std::string& path) {
   std::string tried;
   void* library = open_library(names, &tried);
   if (library) {
-    if (auto sgemm = reinterpret_cast<Sgemm>(find_symbol(library, "cblas_sgemm"))) return {library, sgemm};
+    if (auto sgemm = reinterpret_cast<Sgemm>(find_symbol(library, "cblas_sgemm")))
+      return {library, sgemm};
     tried = "the library that was found has no function cblas_sgemm";
   }
-  fail(Status::not_supported,
-       "matmul on a CPU needs a CBLAS library: " + tried +
-           "; install OpenBLAS (Debian and Ubuntu: libopenblas0), or set LIGERDSL_LIBCBLAS to the path of a library "
-           "with cblas_sgemm");
+  fail(Status::not_supported, "matmul on a CPU needs a CBLAS library: " + tried +
+                                  "; install OpenBLAS (Debian and Ubuntu: libopenblas0), or set "
+                                  "LIGERDSL_LIBCBLAS to the path of a library "
+                                  "with cblas_sgemm");
 }
 
 class CpuMatmul final : public Matmul {
@@ -142,23 +147,26 @@ class CpuMatmul final : public Matmul {
   size_t workspace_bytes() const override { return 0; }
 
  protected:
-  void run(Product product, const Sizes& sizes, const Matrix& a, const Matrix& b, float beta, const Matrix& c, void*,
-           Stream) override {
+  void run(Product product, const Sizes& sizes, const Matrix& a, const Matrix& b, float beta,
+           const Matrix& c, void*, Stream) override {
     for (const Matrix* m : {&a, &b, &c}) {
       if (m->type != f32)
-        fail(Status::not_supported, std::string("matmul by CBLAS: expected f32, got a matrix of ") + name(m->type));
+        fail(Status::not_supported,
+             std::string("matmul by CBLAS: expected f32, got a matrix of ") + name(m->type));
     }
     for (int64_t size : {sizes.m, sizes.n, sizes.k, a.stride, b.stride, c.stride}) {
       if (size > INT_MAX)
         fail(Status::not_supported,
-             "CBLAS takes sizes and strides of at most 2147483647 elements, got " + std::to_string(size));
+             "CBLAS takes sizes and strides of at most 2147483647 elements, got " +
+                 std::to_string(size));
     }
     const Caller with_a_buffer;
     sgemm_(kRowMajor, product == Product::tn ? kTranspose : kNoTranspose,
-           product == Product::nt ? kTranspose : kNoTranspose, static_cast<int>(sizes.m), static_cast<int>(sizes.n),
-           static_cast<int>(sizes.k), 1.0f, static_cast<const float*>(a.data), static_cast<int>(a.stride),
-           static_cast<const float*>(b.data), static_cast<int>(b.stride), beta, static_cast<float*>(c.data),
-           static_cast<int>(c.stride));
+           product == Product::nt ? kTranspose : kNoTranspose, static_cast<int>(sizes.m),
+           static_cast<int>(sizes.n), static_cast<int>(sizes.k), 1.0f,
+           static_cast<const float*>(a.data), static_cast<int>(a.stride),
+           static_cast<const float*>(b.data), static_cast<int>(b.stride), beta,
+           static_cast<float*>(c.data), static_cast<int>(c.stride));
   }
 
  private:

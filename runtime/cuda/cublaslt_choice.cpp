@@ -11,13 +11,16 @@ enum Tile : int { k128x256 = 23, k256x128 = 24, k128x160 = 29, k168x128 = 197, k
 using Preferences = std::array<Tile, 3>;
 
 // The fastest first, by timing all proposals of cuBLAS 13.1 on an H200 (docs/design/decisions/011).
-constexpr Preferences kWideResult = {k176x128, k168x128, k128x256};   // a b^T: logits
-constexpr Preferences kF32Result = {k128x160, k256x128, k128x256};    // a^T b into f32: accumulation of a gradient
-constexpr Preferences kShortResult = {k256x128, k128x160, k128x256};  // a^T b into the type of the operands
+constexpr Preferences kWideResult = {k176x128, k168x128, k128x256};  // a b^T: logits
+constexpr Preferences kF32Result = {k128x160, k256x128,
+                                    k128x256};  // a^T b into f32: accumulation of a gradient
+constexpr Preferences kShortResult = {k256x128, k128x160,
+                                      k128x256};  // a^T b into the type of the operands
 
 constexpr float kManyWaves = 24;
 
-const Preferences* preferences(std::string_view arch, Product product, DType operands, DType result) {
+const Preferences* preferences(std::string_view arch, Product product, DType operands,
+                               DType result) {
   if (arch != "sm_90a" || operands == f32 || product == Product::nn) return nullptr;
   if (product == Product::nt) return result == f32 ? nullptr : &kWideResult;
   return result == f32 ? &kF32Result : &kShortResult;

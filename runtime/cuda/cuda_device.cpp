@@ -67,8 +67,9 @@ class CudaDevice final : public Device {
   void* alloc_mapped(size_t bytes) override {
     const PrimaryContext::RelaxedScope scope(*context_);
     void* pointer = nullptr;
-    check(api().host_alloc(&pointer, bytes, cuda::host_alloc_portable | cuda::host_alloc_device_map),
-          "allocating memory of the host");
+    check(
+        api().host_alloc(&pointer, bytes, cuda::host_alloc_portable | cuda::host_alloc_device_map),
+        "allocating memory of the host");
     return pointer;
   }
 
@@ -173,38 +174,48 @@ class CudaDevice final : public Device {
   std::shared_ptr<LoadedKernel> instantiate(program::Artifact artifact, const EditedStages& edited,
                                             LoadReport& report) override {
     if (edited.any()) return instantiate_edited(std::move(artifact), edited, report);
-    constexpr const char *kOnDisk = "cubin hit on disk: ", *kOfThread = "cubin assembled by another thread: ";
+    constexpr const char *kOnDisk = "cubin hit on disk: ",
+                         *kOfThread = "cubin assembled by another thread: ";
     PhaseClock clock(report);
     const Digest key = cubin_key(artifact.code);
     const FileStamp seen = disk_->stamp(key, kCubinSuffix);
-    if (auto kernel = from_cubin(artifact, key, disk_->read(key, kCubinSuffix), kOnDisk, report, clock)) return kernel;
+    if (auto kernel =
+            from_cubin(artifact, key, disk_->read(key, kCubinSuffix), kOnDisk, report, clock))
+      return kernel;
     SingleFlight flight(*disk_, key, kCubinSuffix, seen);
     if (flight.waited()) clock.lap("wait");
     if (flight.made()) {
-      if (auto kernel = from_cubin(artifact, key, *flight.made(), kOfThread, report, clock)) return kernel;
+      if (auto kernel = from_cubin(artifact, key, *flight.made(), kOfThread, report, clock))
+        return kernel;
     } else if (flight.entry_changed()) {
-      if (auto kernel = from_cubin(artifact, key, disk_->read(key, kCubinSuffix), kOnDisk, report, clock))
+      if (auto kernel =
+              from_cubin(artifact, key, disk_->read(key, kCubinSuffix), kOnDisk, report, clock))
         return kernel;
     }
     Cubin cubin = assemble(*context_, artifact.code);
-    auto kernel = std::make_shared<CudaKernel>(context_, std::move(artifact), cubin.image, std::move(cubin.log));
+    auto kernel = std::make_shared<CudaKernel>(context_, std::move(artifact), cubin.image,
+                                               std::move(cubin.log));
     clock.lap("driver");
     log_cubin("cubin assembled by the driver: ", kernel->artifact().entry, key);
     if (!flight.made()) flight.land(cubin.image);
-    disk_->write(key, kCubinSuffix, cubin.image,
-                 {.kernel = kernel->artifact().entry, .target = description_.arch + ", " + driver_text()});
+    disk_->write(
+        key, kCubinSuffix, cubin.image,
+        {.kernel = kernel->artifact().entry, .target = description_.arch + ", " + driver_text()});
     clock.lap("store");
     return kernel;
   }
 
  private:
   const cuda::Api& api() const { return context_->api(); }
-  void check(cuda::Result result, const char* what) const { context_->driver().check(result, what); }
+  void check(cuda::Result result, const char* what) const {
+    context_->driver().check(result, what);
+  }
 
   // Returns the kernel in cached machine code, or null if there is none or the driver rejects it.
   std::shared_ptr<LoadedKernel> from_cubin(const program::Artifact& artifact, const Digest& key,
-                                           const std::optional<std::string>& image, const char* origin,
-                                           LoadReport& report, PhaseClock& clock) {
+                                           const std::optional<std::string>& image,
+                                           const char* origin, LoadReport& report,
+                                           PhaseClock& clock) {
     if (!image) return nullptr;
     try {
       auto kernel = std::make_shared<CudaKernel>(context_, artifact, *image, "");
@@ -213,8 +224,11 @@ class CudaDevice final : public Device {
       log_cubin(origin, artifact.entry, key);
       return kernel;
     } catch (const Error& error) {
-      if (error.status() != Status::compile_failed && error.status() != Status::arch_not_supported) throw;
-      log(LogLevel::warning, std::string("cached machine code could not be loaded and is made again: ") + error.what());
+      if (error.status() != Status::compile_failed && error.status() != Status::arch_not_supported)
+        throw;
+      log(LogLevel::warning,
+          std::string("cached machine code could not be loaded and is made again: ") +
+              error.what());
     }
     return nullptr;
   }
@@ -229,18 +243,22 @@ class CudaDevice final : public Device {
     }
   }
 
-  std::shared_ptr<LoadedKernel> instantiate_edited(program::Artifact artifact, const EditedStages& edited,
-                                                   LoadReport& report) {
+  std::shared_ptr<LoadedKernel> instantiate_edited(program::Artifact artifact,
+                                                   const EditedStages& edited, LoadReport& report) {
     PhaseClock clock(report);
     if (edited.ptx) artifact.code = edited.ptx.content;
     // An edited stage may lack the wait for earlier kernels, and machine code does not show it.
-    if (edited.code || artifact.code.find("griddepcontrol.wait") == std::string::npos) artifact.launch_overlap = false;
+    if (edited.code || artifact.code.find("griddepcontrol.wait") == std::string::npos)
+      artifact.launch_overlap = false;
     const EditedStages::File& last = edited.code ? edited.code : edited.ptx;
     return naming(last, [&] {
       if (edited.code && is_cut_short_elf(edited.code.content))
-        fail(Status::compile_failed, "loading a kernel: it is cut short: its headers name more bytes than there are");
-      const Cubin cubin = edited.code ? Cubin{edited.code.content, ""} : assemble(*context_, artifact.code);
-      auto kernel = std::make_shared<CudaKernel>(context_, std::move(artifact), cubin.image, cubin.log);
+        fail(Status::compile_failed,
+             "loading a kernel: it is cut short: its headers name more bytes than there are");
+      const Cubin cubin =
+          edited.code ? Cubin{edited.code.content, ""} : assemble(*context_, artifact.code);
+      auto kernel =
+          std::make_shared<CudaKernel>(context_, std::move(artifact), cubin.image, cubin.log);
       clock.lap("driver");
       return kernel;
     });
@@ -253,7 +271,8 @@ class CudaDevice final : public Device {
 
   void log_cubin(const char* what, const std::string& kernel, const Digest& key) const {
     if (log_enabled(LogLevel::debug))
-      log(LogLevel::debug, what + kernel + " for " + description_.arch + ", " + driver_text() + ", key " + hex(key));
+      log(LogLevel::debug,
+          what + kernel + " for " + description_.arch + ", " + driver_text() + ", key " + hex(key));
   }
 
   Digest cubin_key(const std::string& ptx) const {
@@ -272,8 +291,8 @@ class CudaDevice final : public Device {
 
 std::shared_ptr<Device> make_cuda_device(const DeviceConfig& config) {
   std::shared_ptr<const Driver> driver = config.driver ? config.driver : Driver::shared();
-  return std::make_shared<CudaDevice>(config,
-                                      std::make_shared<const PrimaryContext>(std::move(driver), config.ordinal));
+  return std::make_shared<CudaDevice>(
+      config, std::make_shared<const PrimaryContext>(std::move(driver), config.ordinal));
 }
 
 }  // namespace ligerdsl::runtime

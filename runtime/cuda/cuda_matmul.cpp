@@ -18,9 +18,10 @@ namespace ligerdsl::runtime {
 namespace {
 
 constexpr int kCompute32F = 68, kReal32F = 0, kReal16F = 2, kReal16BF = 14;
-constexpr int kTransposeA = 3, kTransposeB = 4;                      // attributes of a descriptor
-constexpr int kPrefWorkspace = 1, kPrefAlignA = 5, kPrefAlignD = 8;  // attributes of a preference; B and C are 6 and 7
-constexpr int kConfigTile = 1;                                       // attribute of an algorithm
+constexpr int kTransposeA = 3, kTransposeB = 4;  // attributes of a descriptor
+constexpr int kPrefWorkspace = 1, kPrefAlignA = 5,
+              kPrefAlignD = 8;  // attributes of a preference; B and C are 6 and 7
+constexpr int kConfigTile = 1;  // attribute of an algorithm
 constexpr int kProposals = 16;
 constexpr uint32_t kBestAlignment = 256, kWidestAccess = 16;
 
@@ -40,22 +41,24 @@ struct Layout {
 using Opaque = void*;
 
 // X(member, symbol, parameters). Every function returns a status, 0 for success.
-#define LIGERDSL_CUBLASLT_FUNCTIONS(X)                                                                               \
-  X(create, "cublasLtCreate", (Opaque*))                                                                             \
-  X(destroy, "cublasLtDestroy", (Opaque))                                                                            \
-  X(desc_create, "cublasLtMatmulDescCreate", (Opaque*, int compute, int scale))                                      \
-  X(desc_destroy, "cublasLtMatmulDescDestroy", (Opaque))                                                             \
-  X(desc_set, "cublasLtMatmulDescSetAttribute", (Opaque, int, const void*, size_t))                                  \
-  X(layout_init, "cublasLtMatrixLayoutInit_internal", (Layout*, size_t, int, uint64_t rows, uint64_t cols, int64_t)) \
-  X(pref_create, "cublasLtMatmulPreferenceCreate", (Opaque*))                                                        \
-  X(pref_destroy, "cublasLtMatmulPreferenceDestroy", (Opaque))                                                       \
-  X(pref_set, "cublasLtMatmulPreferenceSetAttribute", (Opaque, int, const void*, size_t))                            \
-  X(choose, "cublasLtMatmulAlgoGetHeuristic",                                                                        \
-    (Opaque, Opaque, Layout*, Layout*, Layout*, Layout*, Opaque, int, Heuristic*, int*))                             \
-  X(config_get, "cublasLtMatmulAlgoConfigGetAttribute", (const Algorithm*, int, void*, size_t, size_t*))             \
-  X(matmul, "cublasLtMatmul",                                                                                        \
-    (Opaque, Opaque, const void*, const void*, Layout*, const void*, Layout*, const void*, const void*, Layout*,     \
-     void*, Layout*, const Algorithm*, void*, size_t, Stream))
+#define LIGERDSL_CUBLASLT_FUNCTIONS(X)                                                     \
+  X(create, "cublasLtCreate", (Opaque*))                                                   \
+  X(destroy, "cublasLtDestroy", (Opaque))                                                  \
+  X(desc_create, "cublasLtMatmulDescCreate", (Opaque*, int compute, int scale))            \
+  X(desc_destroy, "cublasLtMatmulDescDestroy", (Opaque))                                   \
+  X(desc_set, "cublasLtMatmulDescSetAttribute", (Opaque, int, const void*, size_t))        \
+  X(layout_init, "cublasLtMatrixLayoutInit_internal",                                      \
+    (Layout*, size_t, int, uint64_t rows, uint64_t cols, int64_t))                         \
+  X(pref_create, "cublasLtMatmulPreferenceCreate", (Opaque*))                              \
+  X(pref_destroy, "cublasLtMatmulPreferenceDestroy", (Opaque))                             \
+  X(pref_set, "cublasLtMatmulPreferenceSetAttribute", (Opaque, int, const void*, size_t))  \
+  X(choose, "cublasLtMatmulAlgoGetHeuristic",                                              \
+    (Opaque, Opaque, Layout*, Layout*, Layout*, Layout*, Opaque, int, Heuristic*, int*))   \
+  X(config_get, "cublasLtMatmulAlgoConfigGetAttribute",                                    \
+    (const Algorithm*, int, void*, size_t, size_t*))                                       \
+  X(matmul, "cublasLtMatmul",                                                              \
+    (Opaque, Opaque, const void*, const void*, Layout*, const void*, Layout*, const void*, \
+     const void*, Layout*, void*, Layout*, const Algorithm*, void*, size_t, Stream))
 
 struct Api {
 #define LIGERDSL_DECLARE(member, symbol, parameters) int(*member) parameters = nullptr;
@@ -64,17 +67,17 @@ struct Api {
 };
 
 [[noreturn]] void fail_missing(const std::string& why) {
-  fail(Status::not_supported,
-       "matmul on a GPU needs cuBLASLt: " + why +
-           "; install cuBLAS of CUDA 12 or 13, name its folder in LD_LIBRARY_PATH, or set LIGERDSL_LIBCUBLASLT to the "
-           "path of libcublasLt.so");
+  fail(Status::not_supported, "matmul on a GPU needs cuBLASLt: " + why +
+                                  "; install cuBLAS of CUDA 12 or 13, name its folder in "
+                                  "LD_LIBRARY_PATH, or set LIGERDSL_LIBCUBLASLT to the "
+                                  "path of libcublasLt.so");
 }
 
 void* open_cublaslt(const std::string& path) {
   const std::string& named = path.empty() ? options().libcublaslt : path;
   std::string tried;
-  void* library =
-      named.empty() ? open_library({"libcublasLt.so.13", "libcublasLt.so.12"}, &tried) : open_library({named}, &tried);
+  void* library = named.empty() ? open_library({"libcublasLt.so.13", "libcublasLt.so.12"}, &tried)
+                                : open_library({named}, &tried);
   if (!library) fail_missing(tried);
   return library;
 }
@@ -84,7 +87,8 @@ Api load_api(const std::string& path) {
   Api api;
 #define LIGERDSL_FIND(member, symbol, parameters)                                    \
   api.member = reinterpret_cast<decltype(api.member)>(find_symbol(library, symbol)); \
-  if (!api.member) fail_missing(std::string("the library that was found has no function ") + symbol);
+  if (!api.member)                                                                   \
+    fail_missing(std::string("the library that was found has no function ") + symbol);
   LIGERDSL_CUBLASLT_FUNCTIONS(LIGERDSL_FIND)
 #undef LIGERDSL_FIND
   return api;
@@ -107,7 +111,8 @@ int type_code(DType type) {
     case bf16:
       return kReal16BF;
     default:
-      fail(Status::not_supported, std::string("matmul by cuBLASLt: expected f32, f16 or bf16, got ") + name(type));
+      fail(Status::not_supported,
+           std::string("matmul by cuBLASLt: expected f32, f16 or bf16, got ") + name(type));
   }
 }
 
@@ -143,7 +148,8 @@ class CudaMatmul final : public Matmul {
       const PrimaryContext::RelaxedScope scope(*context_);
       for (Opaque desc : descriptions_) api_.desc_destroy(desc);
       api_.destroy(handle_);
-    } catch (const std::exception&) {  // after the driver's shutdown or in a forked child there is nothing to release
+    } catch (const std::exception&) {  // after the driver's shutdown or in a forked child there is
+                                       // nothing to release
     }
   }
 
@@ -157,18 +163,20 @@ class CudaMatmul final : public Matmul {
   }
 
  protected:
-  void run(Product product, const Sizes& sizes, const Matrix& a, const Matrix& b, float beta, const Matrix& c,
-           void* workspace, Stream stream) override {
+  void run(Product product, const Sizes& sizes, const Matrix& a, const Matrix& b, float beta,
+           const Matrix& c, void* workspace, Stream stream) override {
     if (a.type != b.type || (c.type != a.type && c.type != f32)) {
-      fail(Status::not_supported, std::string("a product of ") + name(a.type) + " and " + name(b.type) + " into " +
-                                      name(c.type) + "; expected equal types, and that type or f32 for the result");
+      fail(Status::not_supported,
+           std::string("a product of ") + name(a.type) + " and " + name(b.type) + " into " +
+               name(c.type) + "; expected equal types, and that type or f32 for the result");
     }
     const PrimaryContext::Scope scope(*context_);
     Layout first = layout(b), second = layout(a), result = layout(c);
     const Algorithm algorithm = choose(key_of(product, sizes, a, b, c), first, second, result);
     const float one = 1.0f;
-    check(api_.matmul(handle_, description(product), &one, b.data, &first, a.data, &second, &beta, c.data, &result,
-                      c.data, &result, &algorithm, workspace, kCublasLtWorkspaceBytes, stream),
+    check(api_.matmul(handle_, description(product), &one, b.data, &first, a.data, &second, &beta,
+                      c.data, &result, c.data, &result, &algorithm, workspace,
+                      kCublasLtWorkspaceBytes, stream),
           "a matmul");
   }
 
@@ -182,7 +190,8 @@ class CudaMatmul final : public Matmul {
   }
   Opaque description(Product product) const { return descriptions_[static_cast<int>(product)]; }
 
-  static Key key_of(Product product, const Sizes& sizes, const Matrix& a, const Matrix& b, const Matrix& c) {
+  static Key key_of(Product product, const Sizes& sizes, const Matrix& a, const Matrix& b,
+                    const Matrix& c) {
     return {sizes.m,           sizes.n,           sizes.k,           a.stride, b.stride, c.stride,
             alignment(a.data), alignment(b.data), alignment(c.data), product,  a.type,   c.type};
   }
@@ -210,20 +219,23 @@ class CudaMatmul final : public Matmul {
   Algorithm ask(const Key& key, Layout& first, Layout& second, Layout& result) const {
     Opaque preference = nullptr;
     check(api_.pref_create(&preference), "creating a preference");
-    api_.pref_set(preference, kPrefWorkspace, &kCublasLtWorkspaceBytes, sizeof kCublasLtWorkspaceBytes);
-    const uint32_t alignments[] = {key.align_b, key.align_a, key.align_c, key.align_c};  // cuBLASLt's A, B, C and D
+    api_.pref_set(preference, kPrefWorkspace, &kCublasLtWorkspaceBytes,
+                  sizeof kCublasLtWorkspaceBytes);
+    const uint32_t alignments[] = {key.align_b, key.align_a, key.align_c,
+                                   key.align_c};  // cuBLASLt's A, B, C and D
     for (int i = 0; i <= kPrefAlignD - kPrefAlignA; ++i)
       api_.pref_set(preference, kPrefAlignA + i, &alignments[i], sizeof alignments[i]);
     std::array<Heuristic, kProposals> found{};
     int count = 0;
-    const int status = api_.choose(handle_, description(key.product), &first, &second, &result, &result, preference,
-                                   kProposals, found.data(), &count);
+    const int status = api_.choose(handle_, description(key.product), &first, &second, &result,
+                                   &result, preference, kProposals, found.data(), &count);
     api_.pref_destroy(preference);
     const auto end = std::remove_if(found.begin(), found.begin() + std::clamp(count, 0, kProposals),
                                     [](const Heuristic& h) { return h.state != 0; });
     if (status != 0 || end == found.begin()) {
-      fail(Status::not_supported, "cuBLASLt has no kernel for a product of " + std::to_string(key.m) + " x " +
-                                      std::to_string(key.n) + " x " + std::to_string(key.k) + " in " + name(key.type) +
+      fail(Status::not_supported, "cuBLASLt has no kernel for a product of " +
+                                      std::to_string(key.m) + " x " + std::to_string(key.n) +
+                                      " x " + std::to_string(key.k) + " in " + name(key.type) +
                                       " (status " + std::to_string(status) + ")");
     }
     const auto usable = static_cast<size_t>(end - found.begin());
@@ -231,7 +243,8 @@ class CudaMatmul final : public Matmul {
     std::transform(found.begin(), end, proposed.begin(), [this](const Heuristic& h) {
       return ProposedKernel{tile_of(h.algorithm), h.waves};
     });
-    return found[choose_kernel(context_->info().arch, key.product, key.type, key.result, {proposed.data(), usable})]
+    return found[choose_kernel(context_->info().arch, key.product, key.type, key.result,
+                               {proposed.data(), usable})]
         .algorithm;
   }
 
@@ -261,15 +274,17 @@ std::string describe_cublaslt(const std::string& path) {
   const Api api = load_api(path);
   std::string text = file_of(reinterpret_cast<const void*>(api.matmul));
   using Version = size_t (*)();
-  if (auto version = reinterpret_cast<Version>(find_symbol(open_cublaslt(path), "cublasLtGetVersion"))) {
+  if (auto version =
+          reinterpret_cast<Version>(find_symbol(open_cublaslt(path), "cublasLtGetVersion"))) {
     const size_t number = version();  // 130101: 13.1.1
-    text += ", version " + std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." +
-            std::to_string(number % 100);
+    text += ", version " + std::to_string(number / 10000) + "." +
+            std::to_string(number / 100 % 100) + "." + std::to_string(number % 100);
   }
   return text;
 }
 
-std::shared_ptr<Matmul> make_cuda_matmul(std::shared_ptr<const PrimaryContext> context, const std::string& path) {
+std::shared_ptr<Matmul> make_cuda_matmul(std::shared_ptr<const PrimaryContext> context,
+                                         const std::string& path) {
   return std::make_shared<CudaMatmul>(std::move(context), path);
 }
 

@@ -11,8 +11,10 @@ namespace {
 constexpr size_t kLogSize = 16384;
 constexpr int64_t kDefaultShared = 48 << 10;  // more requires an attribute
 constexpr int32_t kPortableCluster = 8;
-constexpr int32_t kOverlapDriver = 12030;           // first whose captures keep the overlap, as a programmatic edge
-constexpr size_t kMostMaps = 16, kMostSlots = 256;  // limits of a kernel with tensor maps: 4 KB of parameters
+constexpr int32_t kOverlapDriver =
+    12030;  // first whose captures keep the overlap, as a programmatic edge
+constexpr size_t kMostMaps = 16,
+                 kMostSlots = 256;  // limits of a kernel with tensor maps: 4 KB of parameters
 constexpr int64_t kMaxGridX = INT32_MAX, kMaxGridYZ = 65535;
 
 class LinkScope {
@@ -58,16 +60,18 @@ Cubin assemble(const PrimaryContext& context, const std::string& ptx) {
   void* values[] = {info.data(),          as_pointer(kLogSize), errors.data(),
                     as_pointer(kLogSize), as_pointer(1),        as_pointer(lines)};
   cuda::LinkState state = nullptr;
-  context.driver().check(api.link_create(6, options, values, &state), "preparing the driver's assembler");
+  context.driver().check(api.link_create(6, options, values, &state),
+                         "preparing the driver's assembler");
   const LinkScope link(api, state);
   // The driver takes a terminated string and counts the terminator.
-  cuda::Result result = api.link_add(state, cuda::jit_input_ptx, const_cast<char*>(ptx.c_str()), ptx.size() + 1,
-                                     "kernel.ptx", 0, nullptr, nullptr);
+  cuda::Result result = api.link_add(state, cuda::jit_input_ptx, const_cast<char*>(ptx.c_str()),
+                                     ptx.size() + 1, "kernel.ptx", 0, nullptr, nullptr);
   void* image = nullptr;
   size_t size = 0;
   if (result == cuda::success) result = api.link_complete(state, &image, &size);
   if (result != cuda::success)
-    context.driver().raise(result, ("assembling a kernel of PTX version " + version_of(ptx)).c_str(),
+    context.driver().raise(result,
+                           ("assembling a kernel of PTX version " + version_of(ptx)).c_str(),
                            joined(errors, info));
   return {std::string(static_cast<const char*>(image), size), info.c_str()};
 }
@@ -97,16 +101,18 @@ void CudaKernel::refuse_parameters() const {
       fail(Status::internal_error,
            artifact_.entry + ": a tensor map of other than an argument of two to five dimensions");
   if (maps == 0 || (maps <= kMostMaps && artifact_.slots <= kMostSlots)) return;
-  fail(Status::not_supported, artifact_.entry + " takes " + std::to_string(artifact_.slots) + " argument slots and " +
-                                  std::to_string(maps) + " tensor maps; at most " + std::to_string(kMostSlots) +
-                                  " and " + std::to_string(kMostMaps) + " are supported: leave tensor_copies out");
+  fail(Status::not_supported,
+       artifact_.entry + " takes " + std::to_string(artifact_.slots) + " argument slots and " +
+           std::to_string(maps) + " tensor maps; at most " + std::to_string(kMostSlots) + " and " +
+           std::to_string(kMostMaps) + " are supported: leave tensor_copies out");
 }
 
 void CudaKernel::prepare() {
   refuse_parameters();
   const Driver& driver = context_->driver();
   const cuda::Api& api = driver.api();
-  driver.check(api.module_function(&function_, module_, artifact_.entry.c_str()), "finding the kernel in its module");
+  driver.check(api.module_function(&function_, module_, artifact_.entry.c_str()),
+               "finding the kernel in its module");
   int static_shared = 0;
   auto attribute = [&](cuda::FunctionAttribute which, int32_t& to) {
     driver.check(api.function_attribute(&to, which, function_), "reading the kernel's attributes");
@@ -118,7 +124,8 @@ void CudaKernel::prepare() {
   resources_.threads = artifact_.threads;
   resources_.cluster = artifact_.cluster;
   if (resources_.shared_bytes > context_->info().max_shared_per_block)
-    fail(Status::not_supported, artifact_.entry + " needs " + std::to_string(resources_.shared_bytes) +
+    fail(Status::not_supported, artifact_.entry + " needs " +
+                                    std::to_string(resources_.shared_bytes) +
                                     " bytes of shared memory " + "per CTA; this GPU has " +
                                     std::to_string(context_->info().max_shared_per_block));
   if (resources_.shared_bytes > kDefaultShared)
@@ -128,9 +135,9 @@ void CudaKernel::prepare() {
   if (artifact_.cluster > kPortableCluster)
     driver.check(api.function_set_attribute(function_, cuda::function_non_portable_cluster, 1),
                  "allowing a large cluster");
-  driver.check(
-      api.occupancy(&resources_.ctas_per_sm, function_, artifact_.threads, static_cast<size_t>(artifact_.shared_bytes)),
-      "reading the kernel's occupancy");
+  driver.check(api.occupancy(&resources_.ctas_per_sm, function_, artifact_.threads,
+                             static_cast<size_t>(artifact_.shared_bytes)),
+               "reading the kernel's occupancy");
   if (artifact_.cluster > 1) {
     cuda::LaunchAttribute& cluster = attributes_[attribute_count_++];
     cluster.id = cuda::launch_cluster_dimension;
@@ -188,21 +195,23 @@ CudaKernel::~CudaKernel() {
 }
 
 void CudaKernel::refuse_grid(const Grid& grid) const {
-  fail(Status::invalid_shape, artifact_.entry + ": a grid of " + std::to_string(grid.x) + " x " +
-                                  std::to_string(grid.y) + " x " + std::to_string(grid.z) + " programs of " +
-                                  std::to_string(artifact_.cluster) +
-                                  " CTAs; a GPU runs at most 2^31-1 x 65535 x 65535 CTAs: split the call");
+  fail(Status::invalid_shape,
+       artifact_.entry + ": a grid of " + std::to_string(grid.x) + " x " + std::to_string(grid.y) +
+           " x " + std::to_string(grid.z) + " programs of " + std::to_string(artifact_.cluster) +
+           " CTAs; a GPU runs at most 2^31-1 x 65535 x 65535 CTAs: split the call");
 }
 
 // A dynamic persistent kernel counts its programs in 32 bits, and they need not all have their own
 // CTAs.
 Grid CudaKernel::largest_grid() const {
-  return {artifact_.dynamic_persistent ? INT32_MAX : kMaxGridX / artifact_.cluster, kMaxGridYZ, kMaxGridYZ};
+  return {artifact_.dynamic_persistent ? INT32_MAX : kMaxGridX / artifact_.cluster, kMaxGridYZ,
+          kMaxGridYZ};
 }
 
 // Passes parameters one by one, because the assembler decides the place of maps in a parameter
 // buffer.
-cuda::Result CudaKernel::launch_with_maps(const cuda::LaunchConfig& config, const uint64_t* slots) const {
+cuda::Result CudaKernel::launch_with_maps(const cuda::LaunchConfig& config,
+                                          const uint64_t* slots) const {
   cuda::TensorMap maps[kMostMaps];
   void* parameters[kMostSlots + kMostMaps];
   size_t count = 0;
@@ -210,7 +219,8 @@ cuda::Result CudaKernel::launch_with_maps(const cuda::LaunchConfig& config, cons
   cuda::TensorMap* to = maps;
   for (const program::TensorMap& map : artifact_.maps) {
     if (const char* why = reason_not_mapped(map, slots))
-      fail(Status::invalid_argument, artifact_.entry + ": TMA copies cannot read the view at argument slot " +
+      fail(Status::invalid_argument, artifact_.entry +
+                                         ": TMA copies cannot read the view at argument slot " +
                                          std::to_string(map.slot) + ": " + why);
     const cuda::Result result = encode_map(context_->api(), map, slots, to);
     if (result != cuda::success) return result;
@@ -221,8 +231,8 @@ cuda::Result CudaKernel::launch_with_maps(const cuda::LaunchConfig& config, cons
 
 void CudaKernel::launch(const uint64_t* slots, const Grid& programs, Stream stream) {
   const Grid most = largest_grid();
-  if (std::min({programs.x, programs.y, programs.z}) < 0 || programs.x > most.x || programs.y > most.y ||
-      programs.z > most.z)
+  if (std::min({programs.x, programs.y, programs.z}) < 0 || programs.x > most.x ||
+      programs.y > most.y || programs.z > most.z)
     refuse_grid(programs);
   const Grid grid{std::min(programs.x, most_programs_), programs.y, programs.z};
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
@@ -234,14 +244,16 @@ void CudaKernel::launch(const uint64_t* slots, const Grid& programs, Stream stre
                             grid.x * artifact_.cluster * grid.y * grid.z >= overlap_from_;
   if (!artifact_.maps.empty()) {
     const cuda::Result result = launch_with_maps(config, slots);
-    if (result != cuda::success) context_->driver().raise(result, ("launching " + artifact_.entry).c_str());
+    if (result != cuda::success)
+      context_->driver().raise(result, ("launching " + artifact_.entry).c_str());
     return;
   }
   size_t bytes = artifact_.slots * sizeof(uint64_t);
-  void* extra[] = {cuda::launch_param_buffer_pointer, const_cast<uint64_t*>(slots), cuda::launch_param_buffer_size,
-                   &bytes, cuda::launch_param_end};
+  void* extra[] = {cuda::launch_param_buffer_pointer, const_cast<uint64_t*>(slots),
+                   cuda::launch_param_buffer_size, &bytes, cuda::launch_param_end};
   const cuda::Result result = context_->api().launch(&config, function_, nullptr, extra);
-  if (result != cuda::success) context_->driver().raise(result, ("launching " + artifact_.entry).c_str());
+  if (result != cuda::success)
+    context_->driver().raise(result, ("launching " + artifact_.entry).c_str());
 }
 
 }  // namespace ligerdsl::runtime

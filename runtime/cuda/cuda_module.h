@@ -24,8 +24,8 @@ class CudaKernel final : public LoadedKernel {
  public:
   // Loads `image` and prepares the kernel that `artifact` describes: reads its attributes and
   // allows its dynamic shared memory.
-  CudaKernel(std::shared_ptr<const PrimaryContext> context, program::Artifact artifact, std::string_view image,
-             std::string log);
+  CudaKernel(std::shared_ptr<const PrimaryContext> context, program::Artifact artifact,
+             std::string_view image, std::string log);
   ~CudaKernel() override;
 
   void launch(const uint64_t* slots, const Grid& programs, Stream stream) override;
@@ -43,10 +43,12 @@ class CudaKernel final : public LoadedKernel {
   std::shared_ptr<const PrimaryContext> context_;
   cuda::Module module_ = nullptr;
   cuda::Function function_ = nullptr;
-  cuda::LaunchAttribute attributes_[2] = {};  // attributes of every launch, then that of an overlapping one
-  unsigned attribute_count_ = 0;              // attributes of every launch
-  int64_t overlap_from_ = 0;                  // smallest number of CTAs of an overlapping launch
-  int64_t most_programs_ = INT64_MAX;         // upper bound of a dynamic persistent kernel's programs along x: those that fit at once
+  cuda::LaunchAttribute attributes_[2] =
+      {};                         // attributes of every launch, then that of an overlapping one
+  unsigned attribute_count_ = 0;  // attributes of every launch
+  int64_t overlap_from_ = 0;      // smallest number of CTAs of an overlapping launch
+  int64_t most_programs_ = INT64_MAX;  // upper bound of a dynamic persistent kernel's programs
+                                       // along x: those that fit at once
 };
 
 }  // namespace ligerdsl::runtime

@@ -30,7 +30,8 @@ class Opening {
 };
 
 constexpr const char* kForkedText =
-    "CUDA was in use before this process was forked, and a forked child cannot use it: create the context in the child "
+    "CUDA was in use before this process was forked, and a forked child cannot use it: create the "
+    "context in the child "
     "before the parent touches CUDA, or start workers with spawn/exec instead of fork";
 
 std::string version_text(int32_t version) {
@@ -48,24 +49,28 @@ std::string result_text(const cuda::Api& api, cuda::Result result) {
 
 // Throws the error for a result of cuInit.
 [[noreturn]] void init_failed(const cuda::Api& api, const std::string& path, cuda::Result result) {
-  const std::string found = "\"" + path + "\" was loaded, but cuInit failed with " + result_text(api, result) + ". ";
+  const std::string found =
+      "\"" + path + "\" was loaded, but cuInit failed with " + result_text(api, result) + ". ";
   switch (result) {
     case cuda::error_stub_library:
       fail(Status::no_device,
            found +
-               "It is the toolkit's stub driver, for linking only: remove its folder (lib64/stubs) from "
+               "It is the toolkit's stub driver, for linking only: remove its folder (lib64/stubs) "
+               "from "
                "LD_LIBRARY_PATH, or set LIGERDSL_LIBCUDA to the real driver's libcuda.so.1");
     case cuda::error_no_device:
-      fail(Status::no_device, found + "No GPU is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES");
+      fail(Status::no_device,
+           found + "No GPU is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES");
     case cuda::error_not_initialized:
       fail(Status::forked_process, found + kForkedText);
     case cuda::error_system_driver_mismatch:
-      fail(Status::no_device,
-           found +
-               "The kernel module and the user library are of different versions: reboot, or reinstall "
-               "the driver");
+      fail(Status::no_device, found +
+                                  "The kernel module and the user library are of different "
+                                  "versions: reboot, or reinstall "
+                                  "the driver");
     default:
-      fail(Status::no_device, found + "Check that the NVIDIA kernel module is loaded and /dev/nvidia* can be opened");
+      fail(Status::no_device,
+           found + "Check that the NVIDIA kernel module is loaded and /dev/nvidia* can be opened");
   }
 }
 
@@ -97,16 +102,19 @@ bool is_sticky(cuda::Result result) {
 std::string advice(Status status) {
   switch (status) {
     case Status::sticky_device_error:
-      return ". A kernel that ran earlier on this GPU, of this library or of other code in the process, failed, and "
+      return ". A kernel that ran earlier on this GPU, of this library or of other code in the "
+             "process, failed, and "
              "the "
-             "context cannot be used any more: find it with compute-sanitizer or CUDA_LAUNCH_BLOCKING=1 and restart "
+             "context cannot be used any more: find it with compute-sanitizer or "
+             "CUDA_LAUNCH_BLOCKING=1 and restart "
              "the process";
     case Status::out_of_device_memory:
       return ". The context is still usable: free device memory and try again";
     case Status::forked_process:
       return std::string(". ") + kForkedText;
     case Status::capture_unsafe:
-      return ". This call is not allowed while a stream is being captured: make it before the capture";
+      return ". This call is not allowed while a stream is being captured: make it before the "
+             "capture";
     default:
       return "";
   }
@@ -173,8 +181,9 @@ std::shared_ptr<const Driver> Driver::open(const std::string& path) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* why = dlerror();
-    fail(Status::no_device, "no CUDA driver: " + std::string(why ? why : path) +
-                                ". Install the NVIDIA driver, or use a CPU context (device type CPU)");
+    fail(Status::no_device,
+         "no CUDA driver: " + std::string(why ? why : path) +
+             ". Install the NVIDIA driver, or use a CPU context (device type CPU)");
   }
   std::shared_ptr<Driver> driver(new Driver);
   driver->path_ = path;
@@ -185,13 +194,14 @@ std::shared_ptr<const Driver> Driver::open(const std::string& path) {
   live_since.compare_exchange_strong(never, fork_generation());
   driver->check(api.driver_version(&driver->version_), "reading the driver's version");
   if (driver->version_ < kOldestDriver)
-    fail(Status::driver_too_old, "the CUDA driver is of version " + version_text(driver->version_) + "; " +
-                                     version_text(kOldestDriver) +
+    fail(Status::driver_too_old, "the CUDA driver is of version " + version_text(driver->version_) +
+                                     "; " + version_text(kOldestDriver) +
                                      " or later (525.60 or later) is needed: update the driver");
   driver->ptx_version_ = ptx_version_of_driver(driver->version_);
   driver->check(api.device_count(&driver->device_count_), "counting devices");
   if (driver->device_count_ == 0)
-    fail(Status::no_device, "\"" + path + "\" works but sees no GPU: check nvidia-smi and CUDA_VISIBLE_DEVICES");
+    fail(Status::no_device,
+         "\"" + path + "\" works but sees no GPU: check nvidia-smi and CUDA_VISIBLE_DEVICES");
   return driver;
 }
 
@@ -206,7 +216,8 @@ std::shared_ptr<const Driver> Driver::shared() {
 
 GpuInfo Driver::device(int32_t ordinal) const {
   if (ordinal < 0 || ordinal >= device_count_)
-    fail(Status::invalid_device, "cuda:" + std::to_string(ordinal) + " does not exist: the driver sees " +
+    fail(Status::invalid_device, "cuda:" + std::to_string(ordinal) +
+                                     " does not exist: the driver sees " +
                                      std::to_string(device_count_) + " device(s)");
   cuda::Device device = 0;
   check(api_.device_get(&device, ordinal), "opening the device");
@@ -226,11 +237,13 @@ GpuInfo Driver::device(int32_t ordinal) const {
   attribute(cuda::multiprocessor_count, info.multiprocessors);
   attribute(cuda::l2_cache_size, info.l2_bytes);
   attribute(cuda::max_shared_per_block_optin, info.max_shared_per_block);
-  if (const program::GpuArch* arch = program::arch_of_capability(info.major, info.minor)) info.arch = arch->name;
+  if (const program::GpuArch* arch = program::arch_of_capability(info.major, info.minor))
+    info.arch = arch->name;
   if (info.arch.empty())
     fail(Status::arch_not_supported, "cuda:" + std::to_string(ordinal) + " (" + info.name +
-                                         ") has compute capability " + std::to_string(info.major) + "." +
-                                         std::to_string(info.minor) + "; 8.0 (Ampere) or later is needed");
+                                         ") has compute capability " + std::to_string(info.major) +
+                                         "." + std::to_string(info.minor) +
+                                         "; 8.0 (Ampere) or later is needed");
   return info;
 }
 
@@ -239,7 +252,8 @@ void Driver::raise(cuda::Result result, const char* what, const std::string& det
   std::string message = std::string(what) + ": " + result_text(api_, result) + advice(status);
   if (status == Status::driver_too_old)
     message += ". The driver (CUDA " + version_text(version_) + ") accepts PTX up to " +
-               std::to_string(ptx_version_ / 10) + "." + std::to_string(ptx_version_ % 10) + ": update the driver";
+               std::to_string(ptx_version_ / 10) + "." + std::to_string(ptx_version_ % 10) +
+               ": update the driver";
   if (!detail.empty()) message += "\n" + detail;
   fail(status, message);
 }
@@ -247,7 +261,8 @@ void Driver::raise(cuda::Result result, const char* what, const std::string& det
 PrimaryContext::PrimaryContext(std::shared_ptr<const Driver> driver, int32_t ordinal)
     : driver_(std::move(driver)), info_(driver_->device(ordinal)) {
   driver_->check(api().device_get(&device_, ordinal), "opening the device");
-  driver_->check(api().primary_retain(&context_, device_), "retaining the device's primary context");
+  driver_->check(api().primary_retain(&context_, device_),
+                 "retaining the device's primary context");
 }
 
 PrimaryContext::~PrimaryContext() {
@@ -259,7 +274,8 @@ PrimaryContext::Scope::Scope(const PrimaryContext& context) : api_(context.api()
   cuda::Context current = nullptr;
   context.driver().check(api_.context_current(&current), "reading the current context");
   if (current == context.context_) return;
-  context.driver().check(api_.context_push(context.context_), "making the device's context current");
+  context.driver().check(api_.context_push(context.context_),
+                         "making the device's context current");
   pushed_ = true;
 }
 

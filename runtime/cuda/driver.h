@@ -53,7 +53,8 @@ class Driver {
     if (result != cuda::success) raise(result, what);
   }
   // Appends `detail`, such as the JIT's log, to the message.
-  [[noreturn]] void raise(cuda::Result result, const char* what, const std::string& detail = "") const;
+  [[noreturn]] void raise(cuda::Result result, const char* what,
+                          const std::string& detail = "") const;
 
  private:
   Driver() = default;

@@ -23,7 +23,8 @@ const char* reason_not_mapped(const program::TensorMap& map, const uint64_t* slo
     const int64_t stride = view.stride(dim);
     if (stride > kMostStride / size_of(map.type) - 1 || stride < view.cols())
       return "its rows overlap, or their stride is 2^40 bytes or more";
-    if (stride * size_of(map.type) % kVector != 0) return "the stride of its rows is no multiple of 16 bytes";
+    if (stride * size_of(map.type) % kVector != 0)
+      return "the stride of its rows is no multiple of 16 bytes";
   }
   if (map.sliced >= 0 && view.stride(map.sliced) >= program::TensorMap::kSliceStep)
     return "the row stride of its slices is 2^34 elements or more";
@@ -35,9 +36,12 @@ cuda::Result encode_map(const cuda::Api& api, const program::TensorMap& map, con
                         cuda::TensorMap* to) {
   constexpr size_t kMost = program::TensorMap::kMostDims;
   const MappedView view(map, slots);
-  uint64_t sizes[kMost], strides[kMost];  // sizes in elements; strides in bytes, of all dimensions but the first
+  uint64_t sizes[kMost],
+      strides[kMost];  // sizes in elements; strides in bytes, of all dimensions but the first
   unsigned box[kMost], each[kMost];
-  const auto bytes = [&](int64_t stride) { return static_cast<uint64_t>(stride * size_of(map.type)); };
+  const auto bytes = [&](int64_t stride) {
+    return static_cast<uint64_t>(stride * size_of(map.type));
+  };
   for (size_t i = 0; i < view.rank; ++i) {
     const size_t dim = view.rank - 1 - i;
     sizes[i] = static_cast<uint64_t>(view.size(dim));
@@ -49,7 +53,8 @@ cuda::Result encode_map(const cuda::Api& api, const program::TensorMap& map, con
     const int64_t row = view.stride(map.sliced);
     sizes[view.rank - 1 - map.sliced] = program::TensorMap::kSliceRows;
     sizes[view.rank] = sizes[view.rank + 1] = kAll;
-    strides[view.rank - 1] = bytes(row), strides[view.rank] = bytes(program::TensorMap::kSliceStep - row);
+    strides[view.rank - 1] = bytes(row),
+                        strides[view.rank] = bytes(program::TensorMap::kSliceStep - row);
     box[view.rank] = box[view.rank + 1] = 1;
   }
   std::fill(std::begin(each), std::end(each), 1);
@@ -60,8 +65,9 @@ cuda::Result encode_map(const cuda::Api& api, const program::TensorMap& map, con
                    : map.type == DType::bf16 ? cuda::map_bfloat16
                    : map.type == DType::f32  ? (map.stores ? cuda::map_float32 : cuda::map_tfloat32)
                                              : cuda::map_uint8;
-  return api.encode_map(to, type, static_cast<unsigned>(map.dims()), reinterpret_cast<void*>(view.address()), sizes,
-                        strides, box, each, cuda::map_no_interleave, swizzle, cuda::map_promote_256_bytes,
+  return api.encode_map(to, type, static_cast<unsigned>(map.dims()),
+                        reinterpret_cast<void*>(view.address()), sizes, strides, box, each,
+                        cuda::map_no_interleave, swizzle, cuda::map_promote_256_bytes,
                         cuda::map_outside_is_zero);
 }
 

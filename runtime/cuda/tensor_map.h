@@ -13,7 +13,8 @@ namespace ligerdsl::runtime {
 // columns, the others have rows.
 class MappedView {
  public:
-  MappedView(const program::TensorMap& map, const uint64_t* slots) : rank(map.box.size()), slots_(slots + map.slot) {}
+  MappedView(const program::TensorMap& map, const uint64_t* slots)
+      : rank(map.box.size()), slots_(slots + map.slot) {}
 
   const size_t rank;
   uint64_t address() const { return slots_[0]; }

@@ -13,10 +13,12 @@ namespace ligerdsl::runtime {
 namespace {
 
 void report_options() {
-  if (options().ignored) log_once(LogLevel::info, "setuid", "this process is setuid: the environment is ignored");
+  if (options().ignored)
+    log_once(LogLevel::info, "setuid", "this process is setuid: the environment is ignored");
   if (const std::string& problem = log_file_problem(); !problem.empty())
     log_once(LogLevel::warning, "log file", problem);
-  for (const std::string& problem : options().problems) log_once(LogLevel::warning, problem, problem);
+  for (const std::string& problem : options().problems)
+    log_once(LogLevel::warning, problem, problem);
 }
 
 }  // namespace
@@ -36,18 +38,23 @@ std::shared_ptr<Device> Device::create(const DeviceConfig& config) {
 
 Device::Device(const DeviceConfig& config, DeviceDescription description)
     : config_(config), description_(std::move(description)) {
-  disk_ = std::make_unique<DiskCache>(config.cache_dir ? *config.cache_dir : default_cache_directory(options()),
-                                      config.cache_mode.value_or(options().cache),
-                                      config.cache_limit_bytes > 0 ? config.cache_limit_bytes : options().cache_bytes);
+  disk_ = std::make_unique<DiskCache>(
+      config.cache_dir ? *config.cache_dir : default_cache_directory(options()),
+      config.cache_mode.value_or(options().cache),
+      config.cache_limit_bytes > 0 ? config.cache_limit_bytes : options().cache_bytes);
   cache_ = std::make_unique<KernelCache>(
       *disk_,
       KernelCache::Steps{
-          [this](std::string_view program, std::string_view options) { return compiler()->compile(program, options); },
+          [this](std::string_view program, std::string_view options) {
+            return compiler()->compile(program, options);
+          },
           [this](program::Artifact artifact, const EditedStages& edited, LoadReport& report) {
             return instantiate(std::move(artifact), edited, report);
           },
-          [this](std::string_view program, const program::CompileOptions& options, const LoadedKernel* kernel,
-                 const EditedStages& edited) { dump_stages_of(*this, program, options, kernel, edited); }});
+          [this](std::string_view program, const program::CompileOptions& options,
+                 const LoadedKernel* kernel, const EditedStages& edited) {
+            dump_stages_of(*this, program, options, kernel, edited);
+          }});
 }
 
 Device::~Device() = default;
@@ -76,8 +83,9 @@ const DiskCache& Device::disk_cache() const {
 program::CompileOptions Device::complete(program::CompileOptions options) {
   const bool for_cpu = options.target == program::Target::cpu;
   if (for_cpu != is_cpu())
-    fail(Status::invalid_argument, std::string("the options are for the ") + (for_cpu ? "CPU" : "GPU") +
-                                       " and the device is a " + (is_cpu() ? "CPU" : "GPU") +
+    fail(Status::invalid_argument, std::string("the options are for the ") +
+                                       (for_cpu ? "CPU" : "GPU") + " and the device is a " +
+                                       (is_cpu() ? "CPU" : "GPU") +
                                        ": start from Device::base_options()");
   if (!options.arch.empty()) return options;
   const program::CompileOptions base = base_options();
@@ -86,10 +94,12 @@ program::CompileOptions Device::complete(program::CompileOptions options) {
   return options;
 }
 
-std::shared_ptr<LoadedKernel> Device::load(std::string_view program_bytes, const program::CompileOptions& options,
+std::shared_ptr<LoadedKernel> Device::load(std::string_view program_bytes,
+                                           const program::CompileOptions& options,
                                            LoadReport* report) {
   if (!options.emit.empty())
-    fail(Status::invalid_argument, "load() makes runnable code; the text of a stage comes from emit()");
+    fail(Status::invalid_argument,
+         "load() makes runnable code; the text of a stage comes from emit()");
   const program::CompileOptions complete_options = complete(options);
   LoadReport own;
   LoadReport& to = report != nullptr ? *report : own;
@@ -102,7 +112,8 @@ std::string Device::emit(std::string_view program_bytes, const program::CompileO
                          const std::string& stage) {
   program::CompileOptions with_stage = complete(options);
   with_stage.emit = stage;
-  return program::parseArtifact(compiler()->compile(program_bytes, program::serialize(with_stage))).code;
+  return program::parseArtifact(compiler()->compile(program_bytes, program::serialize(with_stage)))
+      .code;
 }
 
 }  // namespace ligerdsl::runtime

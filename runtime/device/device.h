@@ -32,7 +32,7 @@ struct DeviceConfig {
   std::optional<std::string> cache_dir;  // unset: the rules of disk_cache.h
   int64_t cache_limit_bytes = 0;         // 0: LIGERDSL_CACHE_SIZE, else 1 GiB
   std::optional<CacheMode> cache_mode;   // unset: LIGERDSL_CACHE
-  bool no_jit = false;                   // never compile: a kernel in no cache is an error; or LIGERDSL_NO_JIT
+  bool no_jit = false;  // never compile: a kernel in no cache is an error; or LIGERDSL_NO_JIT
   HostAllocator allocator;
   std::shared_ptr<const Driver> driver;       // null: that of the process
   std::shared_ptr<CompilerLibrary> compiler;  // null: that of the process, loaded when needed
@@ -68,12 +68,14 @@ class Device {
   // Returns the kernel of these program bytes (program::serialize) compiled with `options`, from
   // memory, from disk or by a compile. `options` are base_options() with meta choices set; `emit`
   // must be empty. Thread-safe: each key is compiled once at a time.
-  std::shared_ptr<LoadedKernel> load(std::string_view program_bytes, const program::CompileOptions& options,
+  std::shared_ptr<LoadedKernel> load(std::string_view program_bytes,
+                                     const program::CompileOptions& options,
                                      LoadReport* report = nullptr);
 
   // Returns the text of one stage (CompileOptions::emit) for dumps. Machine code is not such a
   // stage.
-  std::string emit(std::string_view program_bytes, const program::CompileOptions& options, const std::string& stage);
+  std::string emit(std::string_view program_bytes, const program::CompileOptions& options,
+                   const std::string& stage);
 
   // Returns the machine code of an artifact: a cubin for this device, or the CPU's object.
   virtual std::string machine_code(const program::Artifact& artifact) = 0;
@@ -116,7 +118,8 @@ class Device {
   Device(const DeviceConfig& config, DeviceDescription description);
 
   // Loads an artifact, or its edited stages, as a kernel. Adds its phases to the report.
-  virtual std::shared_ptr<LoadedKernel> instantiate(program::Artifact artifact, const EditedStages& edited,
+  virtual std::shared_ptr<LoadedKernel> instantiate(program::Artifact artifact,
+                                                    const EditedStages& edited,
                                                     LoadReport& report) = 0;
   virtual std::shared_ptr<Matmul> make_matmul() = 0;
   std::shared_ptr<CompilerLibrary> compiler();

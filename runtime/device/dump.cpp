@@ -34,9 +34,11 @@ std::string resources_text(const LoadedKernel& kernel) {
   std::string text = line("code", used.code_bytes, " bytes");
   if (kernel.artifact().target == program::Target::cpu)
     return text + line("arena", kernel.artifact().arena_bytes, " bytes per thread");
-  text += line("registers", used.registers, " per thread") + line("local", used.spill_bytes, " bytes per thread") +
-          line("shared", used.shared_bytes, " bytes per CTA") + line("threads", used.threads, " per CTA") +
-          line("cluster", used.cluster, " CTAs") + line("ctas_per_sm", used.ctas_per_sm, " at most");
+  text += line("registers", used.registers, " per thread") +
+          line("local", used.spill_bytes, " bytes per thread") +
+          line("shared", used.shared_bytes, " bytes per CTA") +
+          line("threads", used.threads, " per CTA") + line("cluster", used.cluster, " CTAs") +
+          line("ctas_per_sm", used.ctas_per_sm, " at most");
   return text + used.log;
 }
 
@@ -44,7 +46,8 @@ std::string remarks_text(const LoadedKernel& kernel, int32_t min_ctas_per_sm) {
   std::string text;
   for (const program::Remark& remark : kernel.artifact().remarks) text += to_string(remark) + "\n";
   if (kernel.artifact().target == program::Target::nvptx) {
-    for (const program::Remark& remark : resource_remarks(kernel.artifact(), kernel.resources(), min_ctas_per_sm))
+    for (const program::Remark& remark :
+         resource_remarks(kernel.artifact(), kernel.resources(), min_ctas_per_sm))
       text += to_string(remark) + "\n";
   }
   return text;
@@ -70,7 +73,8 @@ std::string content_of(const Subject& of, std::string_view stage) {
 bool same_folder(const std::string& a, const std::string& b) {
   struct stat x {
   }, y{};
-  return stat(a.c_str(), &x) == 0 && stat(b.c_str(), &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+  return stat(a.c_str(), &x) == 0 && stat(b.c_str(), &y) == 0 && x.st_dev == y.st_dev &&
+         x.st_ino == y.st_ino;
 }
 
 // Writes the stages to the opened folder `at`. Stops at the first failure, because later stages
@@ -90,7 +94,8 @@ void dump_to(const std::string& folder, int at, const Subject& of) {
       }
       log(LogLevel::warning, "LIGERDSL_DUMP: cannot write " + locate_failure(path, errno).text());
     } catch (const std::exception& error) {
-      log(LogLevel::warning, "LIGERDSL_DUMP: stage " + name + " for \"" + folder + "\": " + error.what());
+      log(LogLevel::warning,
+          "LIGERDSL_DUMP: stage " + name + " for \"" + folder + "\": " + error.what());
     }
     return;
   }
@@ -102,8 +107,9 @@ std::string name_of(const Subject& of) {
 
 }  // namespace
 
-void dump_stages_of(Device& device, std::string_view program, const program::CompileOptions& options,
-                    const LoadedKernel* kernel, const EditedStages& edited) try {
+void dump_stages_of(Device& device, std::string_view program,
+                    const program::CompileOptions& options, const LoadedKernel* kernel,
+                    const EditedStages& edited) try {
   const Options& wanted = runtime::options();
   if (wanted.dump.empty()) return;
   const Subject of{device, program, options, kernel, edited};
@@ -114,7 +120,8 @@ void dump_stages_of(Device& device, std::string_view program, const program::Com
   const File at(open_folder(folder, 0777, &problem));
   if (!at.good()) {
     return log_once(LogLevel::warning, "dump dir",
-                    "LIGERDSL_DUMP_DIR \"" + wanted.dump_dir + "\" cannot be used, so nothing is dumped: " + problem);
+                    "LIGERDSL_DUMP_DIR \"" + wanted.dump_dir +
+                        "\" cannot be used, so nothing is dumped: " + problem);
   }
   if (!wanted.override_dir.empty() && same_folder(wanted.dump_dir, wanted.override_dir)) {
     return log_once(LogLevel::warning, "dump dir",

@@ -15,7 +15,8 @@ struct EditedStages;
 // creates the folders. Each file is replaced atomically, so threads and processes may write the
 // same one. `kernel` is the loaded kernel. It is null after a failed compile; the stages before the
 // failure are then written. A failure to write is a warning.
-void dump_stages_of(Device& device, std::string_view program, const program::CompileOptions& options,
-                    const LoadedKernel* kernel, const EditedStages& edited);
+void dump_stages_of(Device& device, std::string_view program,
+                    const program::CompileOptions& options, const LoadedKernel* kernel,
+                    const EditedStages& edited);
 
 }  // namespace ligerdsl::runtime

@@ -31,7 +31,8 @@ class Scratch {
 
 class Timer {
  public:
-  explicit Timer(Device& device) : device_(device), begin_(device.create_event()), end_(device.create_event()) {}
+  explicit Timer(Device& device)
+      : device_(device), begin_(device.create_event()), end_(device.create_event()) {}
   ~Timer() {
     device_.destroy_event(begin_);
     device_.destroy_event(end_);
@@ -63,9 +64,11 @@ class OwnStream {
 // Returns the bytes to overwrite before a sample: more than the last-level cache holds, or
 // LIGERDSL_COLD_MEGABYTES.
 size_t flush_bytes(const Device& device) {
-  if (const int64_t megabytes = options().cold_megabytes; megabytes > 0) return static_cast<size_t>(megabytes) << 20;
+  if (const int64_t megabytes = options().cold_megabytes; megabytes > 0)
+    return static_cast<size_t>(megabytes) << 20;
   constexpr int64_t least = int64_t{64} << 20, most = int64_t{512} << 20;
-  const int64_t cache = device.is_cpu() ? sysconf(_SC_LEVEL3_CACHE_SIZE) : device.description().l2_bytes;
+  const int64_t cache =
+      device.is_cpu() ? sysconf(_SC_LEVEL3_CACHE_SIZE) : device.description().l2_bytes;
   return static_cast<size_t>(std::clamp(cache * 2, least, most));
 }
 
@@ -79,7 +82,8 @@ double quantile(const std::vector<double>& sorted, double q) {
 Measurement summarize(std::vector<double> samples) {
   std::vector<double> sorted = samples;
   std::sort(sorted.begin(), sorted.end());
-  return {quantile(sorted, 0.5), quantile(sorted, 0.2), quantile(sorted, 0.8), sorted.front(), std::move(samples)};
+  return {quantile(sorted, 0.5), quantile(sorted, 0.2), quantile(sorted, 0.8), sorted.front(),
+          std::move(samples)};
 }
 
 }  // namespace
@@ -99,7 +103,8 @@ std::vector<Measurement> measure_in_turns(Device& device, const std::vector<Work
   constexpr double kMostOverhead = 10;
   const auto began = std::chrono::steady_clock::now();
   const auto over = [&] {
-    const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - began;
+    const std::chrono::duration<double, std::milli> elapsed =
+        std::chrono::steady_clock::now() - began;
     return spent >= options.budget_ms || elapsed.count() >= kMostOverhead * options.budget_ms;
   };
   const auto least = static_cast<size_t>(std::max(options.min_samples, 1));
@@ -124,18 +129,22 @@ Measurement measure(Device& device, const Work& work, const MeasureOptions& opti
 
 Work copy_work(Device& device, int64_t bytes) {
   const auto size = static_cast<size_t>(bytes);
-  const auto from = std::make_shared<Scratch>(device, size), to = std::make_shared<Scratch>(device, size);
+  const auto from = std::make_shared<Scratch>(device, size),
+             to = std::make_shared<Scratch>(device, size);
   from->overwrite(1, nullptr);
   to->overwrite(2, nullptr);
   device.synchronize_all();
-  return [&device, from, to, size](Stream stream) { device.copy(to->get(), from->get(), size, stream); };
+  return [&device, from, to, size](Stream stream) {
+    device.copy(to->get(), from->get(), size, stream);
+  };
 }
 
 double copy_bandwidth_gbps(Device& device, int64_t bytes) {
   return copy_gbps(bytes, measure(device, copy_work(device, bytes)));
 }
 
-double host_time_us(Device& device, Stream stream, int32_t calls, const std::function<void()>& work) {
+double host_time_us(Device& device, Stream stream, int32_t calls,
+                    const std::function<void()>& work) {
   constexpr int batches = 11;
   std::vector<double> times;
   work();

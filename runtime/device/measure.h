@@ -13,8 +13,10 @@ struct MeasureOptions {
   int32_t warmup = 3;  // runs before the first sample
   int32_t min_samples = 11;
   int32_t max_samples = 201;
-  double budget_ms = 300;  // sampling stops after min_samples if this time was measured, or ten times as much passed
-  bool cold = true;        // GPU: overwrite more than the L2 before every sample; CPU: more than the last-level cache
+  double budget_ms = 300;  // sampling stops after min_samples if this time was measured, or ten
+                           // times as much passed
+  bool cold = true;  // GPU: overwrite more than the L2 before every sample; CPU: more than the
+                     // last-level cache
 };
 
 struct Measurement {
@@ -43,6 +45,7 @@ double copy_bandwidth_gbps(Device& device, int64_t bytes);
 
 // Returns the host time of `work` per call in microseconds: the median over batches. The stream is
 // drained between batches.
-double host_time_us(Device& device, Stream stream, int32_t calls, const std::function<void()>& work);
+double host_time_us(Device& device, Stream stream, int32_t calls,
+                    const std::function<void()>& work);
 
 }  // namespace ligerdsl::runtime

@@ -107,7 +107,8 @@ ThreadPool::ThreadTeam::ThreadTeam(int32_t threads, HostAllocator allocator)
     for (int32_t i = 0; i < workers; ++i) workers_.emplace_back([this, i] { worker(i); });
   } catch (const std::exception& error) {
     stop();
-    fail(Status::out_of_host_memory, "cannot start " + std::to_string(workers) + " worker threads: " + error.what());
+    fail(Status::out_of_host_memory,
+         "cannot start " + std::to_string(workers) + " worker threads: " + error.what());
   }
 }
 
@@ -130,7 +131,8 @@ void* ThreadPool::ThreadTeam::acquire(size_t bytes) {
   void* memory = allocator_.alloc != nullptr ? allocator_.alloc(allocator_.user, bytes, kArenaAlign)
                                              : std::aligned_alloc(kArenaAlign, bytes);
   if (memory == nullptr)
-    fail(Status::out_of_host_memory, "cannot get " + std::to_string(bytes) + " bytes for kernel scratch");
+    fail(Status::out_of_host_memory,
+         "cannot get " + std::to_string(bytes) + " bytes for kernel scratch");
   return memory;
 }
 

@@ -10,11 +10,13 @@ constexpr std::string_view kLevels[] = {"x86-64", "x86-64-v2", "x86-64-v3", "x86
 // Instruction sets that a level adds to the previous one.
 constexpr struct {
   std::string_view level, feature;
-} kAdded[] = {{"x86-64-v2", "cx16"},     {"x86-64-v2", "popcnt"},   {"x86-64-v2", "sse3"},    {"x86-64-v2", "ssse3"},
-              {"x86-64-v2", "sse4.1"},   {"x86-64-v2", "sse4.2"},   {"x86-64-v3", "avx"},     {"x86-64-v3", "avx2"},
-              {"x86-64-v3", "bmi"},      {"x86-64-v3", "bmi2"},     {"x86-64-v3", "f16c"},    {"x86-64-v3", "fma"},
-              {"x86-64-v3", "lzcnt"},    {"x86-64-v3", "movbe"},    {"x86-64-v4", "avx512f"}, {"x86-64-v4", "avx512bw"},
-              {"x86-64-v4", "avx512cd"}, {"x86-64-v4", "avx512dq"}, {"x86-64-v4", "avx512vl"}};
+} kAdded[] = {{"x86-64-v2", "cx16"},     {"x86-64-v2", "popcnt"},   {"x86-64-v2", "sse3"},
+              {"x86-64-v2", "ssse3"},    {"x86-64-v2", "sse4.1"},   {"x86-64-v2", "sse4.2"},
+              {"x86-64-v3", "avx"},      {"x86-64-v3", "avx2"},     {"x86-64-v3", "bmi"},
+              {"x86-64-v3", "bmi2"},     {"x86-64-v3", "f16c"},     {"x86-64-v3", "fma"},
+              {"x86-64-v3", "lzcnt"},    {"x86-64-v3", "movbe"},    {"x86-64-v4", "avx512f"},
+              {"x86-64-v4", "avx512bw"}, {"x86-64-v4", "avx512cd"}, {"x86-64-v4", "avx512dq"},
+              {"x86-64-v4", "avx512vl"}};
 
 }  // namespace
 
@@ -27,8 +29,9 @@ void require_cpu_level(std::string_view level, const std::string& features) {
   for (const auto& added : kAdded) {
     if (added.level > level) return;  // levels sort by name
     if (all.find(",+" + std::string(added.feature) + ",") != std::string::npos) continue;
-    fail(Status::not_supported, "LIGERDSL_CPU: expected a level of this processor, got " + std::string(level) +
-                                    ", which has " + std::string(added.feature) +
+    fail(Status::not_supported, "LIGERDSL_CPU: expected a level of this processor, got " +
+                                    std::string(level) + ", which has " +
+                                    std::string(added.feature) +
                                     "; choose a lower level, or leave the variable unset");
   }
 }

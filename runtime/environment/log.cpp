@@ -40,10 +40,13 @@ struct Logger {
     if (path.empty()) return;
     // A pipe without a reader must not block the process: opening it fails, and a full pipe drops
     // lines.
-    file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+    file =
+        open(path.c_str(),
+             O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
     if (file >= 0) return;
     const int error = errno;
-    file_problem = "LIGERDSL_LOG_FILE \"" + path + "\" cannot be written, so log lines go to stderr: " +
+    file_problem = "LIGERDSL_LOG_FILE \"" + path +
+                   "\" cannot be written, so log lines go to stderr: " +
                    (error == ELOOP ? "it is a symbolic link" : locate_failure(path, error).text());
   }
 };
@@ -55,7 +58,8 @@ Logger& logger() {
 }
 
 std::recursive_mutex& delivery() {
-  return logger().delivery.get([](const std::recursive_mutex&) { return std::make_shared<std::recursive_mutex>(); });
+  return logger().delivery.get(
+      [](const std::recursive_mutex&) { return std::make_shared<std::recursive_mutex>(); });
 }
 
 const char* level_name(LogLevel level) {
@@ -114,7 +118,8 @@ void log(LogLevel level, const std::string& line) {
   Logger& to = logger();
   const std::lock_guard one_at_a_time(delivery());
   const std::vector<Sink> sinks = current_sinks();
-  for (const Sink& sink : sinks) sink.callback(sink.user, static_cast<int32_t>(level), line.c_str());
+  for (const Sink& sink : sinks)
+    sink.callback(sink.user, static_cast<int32_t>(level), line.c_str());
   if (to.file >= 0) write_line(to.file, formatted(level, line));
   if (to.file < 0 && sinks.empty()) write_line(STDERR_FILENO, formatted(level, line));
 }

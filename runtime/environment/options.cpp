@@ -16,7 +16,7 @@
 namespace ligerdsl::runtime {
 namespace {
 
-// A row of the table: the text that `doctor` prints, and the parser of the value. `parse` returns
+// A row of options.def: the text that `doctor` prints, and the parser of the value. `parse` returns
 // false for an invalid value.
 struct Row {
   OptionInfo info;
@@ -64,7 +64,8 @@ template <int32_t Options::*Member, int32_t Low, int32_t High>
 bool parse_number(std::string_view text, Options& to) {
   int32_t value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < Low || value > High) return false;
+  if (error != std::errc{} || end != text.data() + text.size() || value < Low || value > High)
+    return false;
   to.*Member = value;
   return true;
 }
@@ -114,76 +115,20 @@ bool parse_text(std::string_view text, Options& to) {
 }
 
 constexpr Row kRows[] = {
-    {{"LIGERDSL_LOG", "off|error|warning|info|debug", "warning", "how much is logged"}, parse_log},
-    {{"LIGERDSL_LOG_FILE", "path", "stderr", "where log lines go; appended"}, parse_text<&Options::log_file>},
-    {{"LIGERDSL_CACHE", "off|ro|rw|required", "rw",
-      "use of the disk cache; required: a cache that does not work is an error"},
-     parse_cache},
-    {{"LIGERDSL_CACHE_DIR", "path", "$XDG_CACHE_HOME/ligerdsl or $HOME/.cache/ligerdsl", "folder of the disk cache"},
-     parse_text<&Options::cache_dir>},
-    {{"LIGERDSL_CACHE_SIZE", "1 or more bytes, or a number with K, M, G or T", "1G",
-      "limit of the disk cache; the least recently used entries are removed first (no cache: LIGERDSL_CACHE=off)"},
-     parse_size<&Options::cache_bytes>},
-    {{"LIGERDSL_NO_JIT", "0|1", "0",
-      "1: a kernel that is in no cache is an error, not a compile; ligerdsl cache warm fills the cache"},
-     parse_switch<&Options::no_jit>},
-    {{"LIGERDSL_NUM_THREADS", "integer 0..4096", "0", "threads of a CPU context; 0: one per CPU of this process"},
-     parse_number<&Options::num_threads, 0, 4096>},
-    {{"LIGERDSL_CPU", "host|x86-64|x86-64-v2|x86-64-v3|x86-64-v4", "host",
-      "instructions of CPU kernels: those of this processor, or of a level that several machines share"},
-     parse_cpu},
-    {{"LIGERDSL_COMPILER", "path", "next to libligerdsl", "libligerdsl-compiler.so to load"},
-     parse_text<&Options::compiler>},
-    {{"LIGERDSL_COMPILE", "thread|process", "thread; process in the ligerdsl command",
-      "where compiles run; in a separate process, a crash, a hang or lack of memory becomes an error"},
-     parse_compile},
-    {{"LIGERDSL_COMPILE_WORKER", "path", "ligerdsl/compile-worker next to the compiler", "program of that process"},
-     parse_text<&Options::compile_worker>},
-    {{"LIGERDSL_COMPILE_SECONDS", "integer 1..86400", "120", "time limit of one compile in a process, in s"},
-     parse_number<&Options::compile_seconds, 1, 86400>},
-    {{"LIGERDSL_COMPILE_MEGABYTES", "integer 0..1048576", "4096",
-      "memory limit (address space) of one compile in a process, in MiB; 0: none"},
-     parse_number<&Options::compile_megabytes, 0, 1 << 20>},
-    {{"LIGERDSL_COLD_MEGABYTES", "integer 0..1048576", "0",
-      "memory that bench, tune and explain overwrite before each measured run, in MiB; 0: twice the last cache, 64 to "
-      "512"},
-     parse_number<&Options::cold_megabytes, 0, 1 << 20>},
-    {{"LIGERDSL_REPRODUCER_DIR", "path", "$TMPDIR or /tmp",
-      "folder for programs that failed in the compiler (ligerdsl compile FILE.reproducer)"},
-     parse_text<&Options::reproducer_dir>},
-    {{"LIGERDSL_LIBCUDA", "path", "libcuda.so.1", "CUDA driver library to load"}, parse_text<&Options::libcuda>},
-    {{"LIGERDSL_LIBCBLAS", "path", "OpenBLAS, CBLAS or BLIS", "library with cblas_sgemm for matmul on a CPU"},
-     parse_text<&Options::libcblas>},
-    {{"LIGERDSL_LIBCUBLASLT", "path", "libcublasLt.so.13 or .12", "cuBLASLt library for matmul on a GPU"},
-     parse_text<&Options::libcublaslt>},
-    {{"LIGERDSL_LAUNCH_OVERLAP", "on|off", "on",
-      "a kernel may start while its predecessor on the stream still runs (sm_90 and later)"},
-     parse_launch_overlap},
-    {{"LIGERDSL_TABLE", "path", "none",
-      "tuned table (ligerdsl tune --export) with precedence over the one in the library"},
-     parse_text<&Options::table>},
-    {{"LIGERDSL_TUNING", "off|same|any", "any",
-      "entries of tuned tables in use: none; those that change no bit of a result; all"},
-     parse_tuning},
-    {{"LIGERDSL_VALIDATE", "0|1", "0",
-      "1: wait for every call; labels out of bounds and NaNs from finite inputs are errors of that call"},
-     parse_switch<&Options::validate>},
-    {{"LIGERDSL_DETERMINISTIC", "0|1", "0",
-      "1: reject kernels of your own that add floats atomically; those of the library are deterministic"},
-     parse_switch<&Options::deterministic>},
-    {{"LIGERDSL_DUMP", "list of program,tile,tgpu,loops,llvm,ptx,asm,cubin,object,resources,remarks or all", "none",
-      "stages to write for every loaded kernel: <LIGERDSL_DUMP_DIR>/<kernel>-<key>/02-tile.mlir and so on"},
-     parse_dump},
-    {{"LIGERDSL_DUMP_DIR", "path", ".", "folder of the dumps"}, parse_text<&Options::dump_dir>},
-    {{"LIGERDSL_DUMP_FILTER", "text", "every kernel", "dump only kernels whose name contains this"},
-     parse_text<&Options::dump_filter>},
-    {{"LIGERDSL_TRACE", "path", "none",
-      "trace of the library's work and the compiler's passes, for ui.perfetto.dev; appended"},
-     parse_text<&Options::trace>},
-    {{"LIGERDSL_OVERRIDE_DIR", "path", "none",
-      "<path>/<kernel>-<key>/02-tile.mlir (or 05-kernel.ptx, 06-kernel.cubin, 06-kernel.o), where present, is run in "
-      "place of what the compiler makes; files and folders are named as LIGERDSL_DUMP names them"},
-     parse_text<&Options::override_dir>},
+#define LIGERDSL_OPTION(name, section, values, default_value, help, meaning, ...) \
+  {{name, values, default_value, help}, __VA_ARGS__},
+#include "runtime/environment/options.def"
+};
+
+// A variable that another program defines, and the member that gets its text.
+struct ForeignRow {
+  const char* name;
+  std::string Options::*member;
+};
+
+constexpr ForeignRow kForeignRows[] = {
+#define LIGERDSL_FOREIGN(name, section, reader, meaning, member) {name, &Options::member},
+#include "runtime/environment/options.def"
 };
 
 std::vector<OptionInfo> infos() {
@@ -198,7 +143,8 @@ std::optional<int64_t> parse_bytes(std::string_view text) {
   constexpr std::string_view letters = "KMGT";
   int shift = 0;
   if (!text.empty()) {
-    const size_t letter = letters.find(static_cast<char>(std::toupper(static_cast<unsigned char>(text.back()))));
+    const size_t letter =
+        letters.find(static_cast<char>(std::toupper(static_cast<unsigned char>(text.back()))));
     if (letter != std::string_view::npos) {
       shift = 10 * static_cast<int>(letter + 1);
       text.remove_suffix(1);
@@ -206,7 +152,8 @@ std::optional<int64_t> parse_bytes(std::string_view text) {
   }
   int64_t value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < 0 || value > (INT64_MAX >> shift))
+  if (error != std::errc{} || end != text.data() + text.size() || value < 0 ||
+      value > (INT64_MAX >> shift))
     return std::nullopt;
   return value << shift;
 }
@@ -221,22 +168,18 @@ Options parse_options(const std::function<const char*(const char*)>& get, bool p
     const char* text = get(row.info.name);
     if (text == nullptr || *text == '\0') continue;
     if (row.parse(text, result)) continue;
-    result.problems.push_back(std::string(row.info.name) + ": expected " + row.info.values + ", got \"" + text +
-                              "\"; the default (" + row.info.default_value + ") is used");
+    result.problems.push_back(std::string(row.info.name) + ": expected " + row.info.values +
+                              ", got \"" + text + "\"; the default (" + row.info.default_value +
+                              ") is used");
   }
-  for (auto [name, to] : {std::pair{"XDG_CACHE_HOME", &result.xdg_cache_home},
-                          {"HOME", &result.home},
-                          {"TMPDIR", &result.tmpdir},
-                          {"NVTX_INJECTION64_PATH", &result.nvtx_tool},
-                          {"OPENBLAS_NUM_THREADS", &result.openblas_threads},
-                          {"OMP_NUM_THREADS", &result.openmp_threads}})
-    if (const char* text = get(name)) *to = text;
+  for (const ForeignRow& row : kForeignRows)
+    if (const char* text = get(row.name)) result.*row.member = text;
   return result;
 }
 
 const Options& options() {
-  static const Options* const parsed = new Options(
-      parse_options([](const char* name) -> const char* { return getenv(name); }, getauxval(AT_SECURE) != 0));
+  static const Options* const parsed = new Options(parse_options(
+      [](const char* name) -> const char* { return getenv(name); }, getauxval(AT_SECURE) != 0));
   return *parsed;
 }
 

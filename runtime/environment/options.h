@@ -1,4 +1,5 @@
-// The environment variables of the library, each declared, typed, documented and parsed once.
+// The environment variables of the library, each declared, documented and parsed by one row of
+// options.def.
 //
 // Calls of the API override the environment. In a setuid or setgid process (AT_SECURE) the
 // environment is ignored. For an invalid value a warning is logged and the default is used.
@@ -28,31 +29,34 @@ struct Options {
   CacheMode cache = CacheMode::read_write;
   int64_t cache_bytes = 0;  // limit of the disk cache; 0: kDefaultCacheLimit (disk_cache.h)
   bool no_jit = false;      // never compile: a kernel that is in no cache is an error
-  std::string table;        // path of a tuned table with precedence over the built-in one; empty: none
+  std::string table;  // path of a tuned table with precedence over the built-in one; empty: none
   Tuning tuning = Tuning::any;
-  bool validate = false;               // wait for every call and check its outputs
-  bool deterministic = false;          // reject authors' kernels that add floats atomically
-  int32_t num_threads = 0;             // 0: one per CPU that the process may run on
-  std::string cpu;                     // target of CPU kernels, as LLVM names it; empty: this CPU
-  std::string compiler;                // path of libligerdsl-compiler.so; empty: next to the library
+  bool validate = false;       // wait for every call and check its outputs
+  bool deterministic = false;  // reject authors' kernels that add floats atomically
+  int32_t num_threads = 0;     // 0: one per CPU that the process may run on
+  std::string cpu;             // target of CPU kernels, as LLVM names it; empty: this CPU
+  std::string compiler;        // path of libligerdsl-compiler.so; empty: next to the library
   std::optional<CompileMode> compile;  // unset: a thread in the library, a process in the tools
-  std::string compile_worker;          // path of the worker; empty: next to the compiler (compile_process.h)
-  int32_t compile_seconds = 120;       // time limit of one compile in a process
-  int32_t compile_megabytes = 4096;    // address space of one compile in a process; 0: no limit
-  int32_t cold_megabytes = 0;          // memory to overwrite before each measured run; 0: twice the last cache
-  std::string reproducer_dir;          // folder for programs that failed in the compiler; empty: TMPDIR or /tmp
-  std::string libcuda;                 // path of the CUDA driver; empty: libcuda.so.1
-  std::string libcblas;                // path of a CBLAS library; empty: those of runtime/kernel/matmul.h
-  std::string libcublaslt;             // path of cuBLASLt; empty: those of runtime/kernel/matmul.h
-  bool launch_overlap = true;          // GPU: compile kernels for programmatic dependent launch
-  std::vector<std::string> dump;       // stages to dump, in their order
+  std::string
+      compile_worker;  // path of the worker; empty: next to the compiler (compile_process.h)
+  int32_t compile_seconds = 120;     // time limit of one compile in a process
+  int32_t compile_megabytes = 4096;  // address space of one compile in a process; 0: no limit
+  int32_t cold_megabytes =
+      0;  // memory to overwrite before each measured run; 0: twice the last cache
+  std::string
+      reproducer_dir;    // folder for programs that failed in the compiler; empty: TMPDIR or /tmp
+  std::string libcuda;   // path of the CUDA driver; empty: libcuda.so.1
+  std::string libcblas;  // path of a CBLAS library; empty: those of runtime/kernel/matmul.h
+  std::string libcublaslt;        // path of cuBLASLt; empty: those of runtime/kernel/matmul.h
+  bool launch_overlap = true;     // GPU: compile kernels for programmatic dependent launch
+  std::vector<std::string> dump;  // stages to dump, in their order
   std::string dump_dir = ".";
   std::string dump_filter;   // dump only kernels whose name contains this
   std::string trace;         // file of Chrome trace events; empty: none
   std::string override_dir;  // folder of edited stages (stage_files.h)
 
-  // Folders for files, and the path of a profiler's library (nvtx.h). The table has no rows for these
-  // variables, because other programs define them.
+  // Folders for files, and the path of a profiler's library (nvtx.h). Other programs define these
+  // variables, so option_table() has no rows for them.
   std::string xdg_cache_home, home, tmpdir, nvtx_tool;
   // Variables that set the number of OpenBLAS's threads; also defined elsewhere.
   std::string openblas_threads, openmp_threads;

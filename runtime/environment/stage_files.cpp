@@ -33,7 +33,7 @@ constexpr Stage kStages[] = {
     {"remarks", "08-remarks.txt", "08-remarks.txt"},
 };
 constexpr size_t kKeyDigits = 8;
-constexpr size_t kMostOfEntry = 200;             // characters of the entry; file names have at most 255 bytes
+constexpr size_t kMostOfEntry = 200;  // characters of the entry; file names have at most 255 bytes
 constexpr size_t kMostBytes = size_t{64} << 20;  // size limit of an edited stage
 
 [[noreturn]] void refuse(const std::string& what) {
@@ -59,8 +59,8 @@ std::string folder_of(const std::string& key) {
     const std::string path = entry->path().string();
     if (!path.ends_with("-" + key)) continue;
     if (!found.empty())
-      refuse("expected one folder for a kernel, got \"" + std::min(found, path) + "\" and \"" + std::max(found, path) +
-             "\", which are of the same: remove one");
+      refuse("expected one folder for a kernel, got \"" + std::min(found, path) + "\" and \"" +
+             std::max(found, path) + "\", which are of the same: remove one");
     found = path;
   }
   if (error)
@@ -75,28 +75,34 @@ EditedStages::File read(const std::string& path, const Stage& stage) {
   std::optional<std::string> content = read_file(path, kMostBytes, &problem);
   if (content && content->empty()) problem = '"' + path + "\": it is empty";
   if (!problem.empty())
-    refuse("expected " + std::string(stage.name) + " in place of what the compiler makes, got " + problem);
+    refuse("expected " + std::string(stage.name) + " in place of what the compiler makes, got " +
+           problem);
   return {path, *std::move(content)};
 }
 
 // Returns the other stages with files in the folder: "02-tile.mlir, 05-kernel.ptx".
 std::string others_in(const std::string& folder, program::Target target, const std::string& path) {
   std::string names;
-  const char* last = nullptr;  // stages of one target have distinct files; a stage for both targets may repeat
+  const char* last =
+      nullptr;  // stages of one target have distinct files; a stage for both targets may repeat
   for (const Stage& stage : stages()) {
     const char* name = stage.file(target);
-    if (name == nullptr || name == last || folder + "/" + name == path || !is_there(folder + "/" + name)) continue;
+    if (name == nullptr || name == last || folder + "/" + name == path ||
+        !is_there(folder + "/" + name))
+      continue;
     names += (names.empty() ? "" : ", ") + std::string(name);
     last = name;
   }
   return names;
 }
 
-void log_overridden(const std::string& folder, program::Target target, const EditedStages::File& taken) {
+void log_overridden(const std::string& folder, program::Target target,
+                    const EditedStages::File& taken) {
   const std::string others = others_in(folder, target, taken.path);
   log_once(LogLevel::warning, "override:" + taken.path,
-           "LIGERDSL_OVERRIDE_DIR: " + std::filesystem::path(folder).filename().string() + " is made from \"" +
-               taken.path + "\" and kept out of the disk cache" + (others.empty() ? "" : "; ignored files: " + others));
+           "LIGERDSL_OVERRIDE_DIR: " + std::filesystem::path(folder).filename().string() +
+               " is made from \"" + taken.path + "\" and kept out of the disk cache" +
+               (others.empty() ? "" : "; ignored files: " + others));
 }
 
 }  // namespace
@@ -107,14 +113,17 @@ std::span<const Stage> stages() {
 
 // The name is valid: the parser of LIGERDSL_DUMP has checked it.
 const Stage& stage(std::string_view name) {
-  return *std::find_if(std::begin(kStages), std::end(kStages) - 1, [&](const Stage& it) { return it.name == name; });
+  return *std::find_if(std::begin(kStages), std::end(kStages) - 1,
+                       [&](const Stage& it) { return it.name == name; });
 }
 
 std::string variant_key(std::string_view program, const program::CompileOptions& options) {
-  return hex(Sha256().field(program::serialize(options)).field(program).finish()).substr(0, kKeyDigits);
+  return hex(Sha256().field(program::serialize(options)).field(program).finish())
+      .substr(0, kKeyDigits);
 }
 
-std::string variant_folder(const std::string& entry, std::string_view program, const program::CompileOptions& options) {
+std::string variant_folder(const std::string& entry, std::string_view program,
+                           const program::CompileOptions& options) {
   return entry.substr(0, kMostOfEntry) + "-" + variant_key(program, options);
 }
 
@@ -126,8 +135,9 @@ EditedStages EditedStages::find(std::string_view program, const program::Compile
   const program::Target target = options.target;
   const bool gpu = target == program::Target::nvptx;
   std::string names;
-  for (const auto& [name, file] :
-       {std::pair(gpu ? "cubin" : "object", &edited.code), {"ptx", &edited.ptx}, {"tile", &edited.tile}}) {
+  for (const auto& [name, file] : {std::pair(gpu ? "cubin" : "object", &edited.code),
+                                   {"ptx", &edited.ptx},
+                                   {"tile", &edited.tile}}) {
     const char* const of_target = stage(name).file(target);
     if (of_target == nullptr) continue;
     const std::string path = edited.folder + "/" + of_target;
@@ -138,9 +148,9 @@ EditedStages EditedStages::find(std::string_view program, const program::Compile
     }
     names = of_target + (names.empty() ? "" : ", " + names);
   }
-  log_once(
-      LogLevel::warning, "override:" + edited.folder,
-      "LIGERDSL_OVERRIDE_DIR: \"" + edited.folder + "\" holds none of " + names + ", so this kernel is not overridden");
+  log_once(LogLevel::warning, "override:" + edited.folder,
+           "LIGERDSL_OVERRIDE_DIR: \"" + edited.folder + "\" holds none of " + names +
+               ", so this kernel is not overridden");
   return edited;
 }
 

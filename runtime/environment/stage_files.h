@@ -19,7 +19,9 @@ struct Stage {
   const char* gpu_file;  // null: GPUs have no such stage
   const char* cpu_file;  // null: CPUs have no such stage
 
-  const char* file(program::Target target) const { return target == program::Target::nvptx ? gpu_file : cpu_file; }
+  const char* file(program::Target target) const {
+    return target == program::Target::nvptx ? gpu_file : cpu_file;
+  }
 };
 
 // Returns the stages in the order of their numbers.
@@ -31,7 +33,8 @@ const Stage& stage(std::string_view name);  // `name` must be one of them
 std::string variant_key(std::string_view program, const program::CompileOptions& options);
 
 // Returns the name of a variant's folder.
-std::string variant_folder(const std::string& entry, std::string_view program, const program::CompileOptions& options);
+std::string variant_folder(const std::string& entry, std::string_view program,
+                           const program::CompileOptions& options);
 
 // Edited stages of one variant in LIGERDSL_OVERRIDE_DIR. Of several files only the latest stage
 // counts. The folder is searched once per loaded kernel.
@@ -61,7 +64,8 @@ auto naming(const EditedStages::File& file, Use use) {
     return use();
   } catch (const Error& error) {
     const bool blamed = error.status() == Status::internal_error;
-    fail(blamed ? Status::compile_failed : error.status(), "\"" + file.path + "\" (edited): " + error.what());
+    fail(blamed ? Status::compile_failed : error.status(),
+         "\"" + file.path + "\" (edited): " + error.what());
   }
 }
 

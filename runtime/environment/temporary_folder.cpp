@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 [[noreturn]] void fail_with(int error, const std::string& what) {
   fail(Status::execution_failed,
        what + ": " + (strerrordesc_np(error) ? strerrordesc_np(error) : "unknown error") +
-           "; temporary files go to $TMPDIR, or /tmp without it: set it to a folder that can be written");
+           "; temporary files go to $TMPDIR, or /tmp without it: set it to a folder that can be "
+           "written");
 }
 
 // Returns an absolute path, so that no program takes it for an option.
@@ -30,7 +31,8 @@ std::string parent() {
   std::error_code error;
   const fs::path path = fs::absolute(wanted.empty() ? "/tmp" : wanted, error);
   if (error) fail_with(error.value(), "\"" + wanted + "\"");
-  if (!fs::is_directory(path, error)) fail_with(error ? error.value() : ENOTDIR, "\"" + path.string() + "\"");
+  if (!fs::is_directory(path, error))
+    fail_with(error ? error.value() : ENOTDIR, "\"" + path.string() + "\"");
   return path.string();
 }
 

@@ -56,7 +56,8 @@ enum : Result {
   error_launch_failed = 719,
   error_system_not_ready = 802,
   error_system_driver_mismatch = 803,
-  error_stream_capture_first = 900,  // 900..908: call not allowed in a stream capture, or it broke one
+  error_stream_capture_first =
+      900,  // 900..908: call not allowed in a stream capture, or it broke one
   error_stream_capture_implicit = 906,
   error_stream_capture_last = 908,
 };
@@ -106,7 +107,10 @@ inline void* const launch_param_end = nullptr;
 inline void* const launch_param_buffer_pointer = reinterpret_cast<void*>(1);
 inline void* const launch_param_buffer_size = reinterpret_cast<void*>(2);
 
-enum LaunchAttributeId : int { launch_cluster_dimension = 4, launch_programmatic_serialization = 6 };
+enum LaunchAttributeId : int {
+  launch_cluster_dimension = 4,
+  launch_programmatic_serialization = 6
+};
 
 struct LaunchAttribute {
   int id;
@@ -126,7 +130,13 @@ struct alignas(64) TensorMap {
   uint64_t opaque[16];
 };
 
-enum TensorMapType : int { map_uint8 = 0, map_float16 = 6, map_float32 = 7, map_bfloat16 = 9, map_tfloat32 = 11 };
+enum TensorMapType : int {
+  map_uint8 = 0,
+  map_float16 = 6,
+  map_float32 = 7,
+  map_bfloat16 = 9,
+  map_tfloat32 = 11
+};
 enum TensorMapSwizzle : int { map_swizzle_32 = 1, map_swizzle_64 = 2, map_swizzle_128 = 3 };
 inline constexpr int map_no_interleave = 0;
 inline constexpr int map_promote_256_bytes = 3;  // to L2
@@ -148,50 +158,52 @@ static_assert(sizeof(LaunchConfig) == 56 && offsetof(LaunchConfig, stream) == 32
 }  // namespace ligerdsl::runtime::cuda
 
 // Every driver function in use: X(member name, exported symbol, parameters).
-#define LIGERDSL_DRIVER_FUNCTIONS(X)                                                                    \
-  X(init, "cuInit", (unsigned))                                                                         \
-  X(driver_version, "cuDriverGetVersion", (int*))                                                       \
-  X(error_name, "cuGetErrorName", (Result, const char**))                                               \
-  X(error_string, "cuGetErrorString", (Result, const char**))                                           \
-  X(device_count, "cuDeviceGetCount", (int*))                                                           \
-  X(device_get, "cuDeviceGet", (Device*, int))                                                          \
-  X(device_name, "cuDeviceGetName", (char*, int, Device))                                               \
-  X(device_memory, "cuDeviceTotalMem_v2", (size_t*, Device))                                            \
-  X(device_attribute, "cuDeviceGetAttribute", (int*, int, Device))                                      \
-  X(primary_retain, "cuDevicePrimaryCtxRetain", (Context*, Device))                                     \
-  X(primary_release, "cuDevicePrimaryCtxRelease_v2", (Device))                                          \
-  X(context_current, "cuCtxGetCurrent", (Context*))                                                     \
-  X(context_push, "cuCtxPushCurrent_v2", (Context))                                                     \
-  X(context_pop, "cuCtxPopCurrent_v2", (Context*))                                                      \
-  X(context_synchronize, "cuCtxSynchronize", ())                                                        \
-  X(link_create, "cuLinkCreate_v2", (unsigned, int*, void**, LinkState*))                               \
-  X(link_add, "cuLinkAddData_v2", (LinkState, int, void*, size_t, const char*, unsigned, int*, void**)) \
-  X(link_complete, "cuLinkComplete", (LinkState, void**, size_t*))                                      \
-  X(link_destroy, "cuLinkDestroy", (LinkState))                                                         \
-  X(module_load, "cuModuleLoadData", (Module*, const void*))                                            \
-  X(module_unload, "cuModuleUnload", (Module))                                                          \
-  X(module_function, "cuModuleGetFunction", (Function*, Module, const char*))                           \
-  X(function_attribute, "cuFuncGetAttribute", (int*, int, Function))                                    \
-  X(function_set_attribute, "cuFuncSetAttribute", (Function, int, int))                                 \
-  X(occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor", (int*, Function, int, size_t))            \
-  X(occupancy_of_clusters, "cuOccupancyMaxActiveClusters", (int*, Function, const LaunchConfig*))       \
-  X(launch, "cuLaunchKernelEx", (const LaunchConfig*, Function, void**, void**))                        \
-  X(encode_map, "cuTensorMapEncodeTiled",                                                               \
-    (TensorMap*, int, unsigned, void*, MapSizes, MapSizes, MapCounts, MapCounts, int, int, int, int))   \
-  X(memory_info, "cuMemGetInfo_v2", (size_t*, size_t*))                                                 \
-  X(memory_alloc, "cuMemAlloc_v2", (DevicePtr*, size_t))                                                \
-  X(memory_free, "cuMemFree_v2", (DevicePtr))                                                           \
-  X(host_alloc, "cuMemHostAlloc", (void**, size_t, unsigned))                                           \
-  X(host_free, "cuMemFreeHost", (void*))                                                                \
-  X(copy_async, "cuMemcpyAsync", (DevicePtr, DevicePtr, size_t, Stream))                                \
-  X(fill_bytes_async, "cuMemsetD8Async", (DevicePtr, unsigned char, size_t, Stream))                    \
-  X(stream_create, "cuStreamCreate", (Stream*, unsigned))                                               \
-  X(stream_destroy, "cuStreamDestroy_v2", (Stream))                                                     \
-  X(stream_synchronize, "cuStreamSynchronize", (Stream))                                                \
-  X(stream_capturing, "cuStreamIsCapturing", (Stream, int*))                                            \
-  X(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode", (int*))                                 \
-  X(event_create, "cuEventCreate", (Event*, unsigned))                                                  \
-  X(event_destroy, "cuEventDestroy_v2", (Event))                                                        \
-  X(event_record, "cuEventRecord", (Event, Stream))                                                     \
-  X(event_synchronize, "cuEventSynchronize", (Event))                                                   \
+#define LIGERDSL_DRIVER_FUNCTIONS(X)                                                              \
+  X(init, "cuInit", (unsigned))                                                                   \
+  X(driver_version, "cuDriverGetVersion", (int*))                                                 \
+  X(error_name, "cuGetErrorName", (Result, const char**))                                         \
+  X(error_string, "cuGetErrorString", (Result, const char**))                                     \
+  X(device_count, "cuDeviceGetCount", (int*))                                                     \
+  X(device_get, "cuDeviceGet", (Device*, int))                                                    \
+  X(device_name, "cuDeviceGetName", (char*, int, Device))                                         \
+  X(device_memory, "cuDeviceTotalMem_v2", (size_t*, Device))                                      \
+  X(device_attribute, "cuDeviceGetAttribute", (int*, int, Device))                                \
+  X(primary_retain, "cuDevicePrimaryCtxRetain", (Context*, Device))                               \
+  X(primary_release, "cuDevicePrimaryCtxRelease_v2", (Device))                                    \
+  X(context_current, "cuCtxGetCurrent", (Context*))                                               \
+  X(context_push, "cuCtxPushCurrent_v2", (Context))                                               \
+  X(context_pop, "cuCtxPopCurrent_v2", (Context*))                                                \
+  X(context_synchronize, "cuCtxSynchronize", ())                                                  \
+  X(link_create, "cuLinkCreate_v2", (unsigned, int*, void**, LinkState*))                         \
+  X(link_add, "cuLinkAddData_v2",                                                                 \
+    (LinkState, int, void*, size_t, const char*, unsigned, int*, void**))                         \
+  X(link_complete, "cuLinkComplete", (LinkState, void**, size_t*))                                \
+  X(link_destroy, "cuLinkDestroy", (LinkState))                                                   \
+  X(module_load, "cuModuleLoadData", (Module*, const void*))                                      \
+  X(module_unload, "cuModuleUnload", (Module))                                                    \
+  X(module_function, "cuModuleGetFunction", (Function*, Module, const char*))                     \
+  X(function_attribute, "cuFuncGetAttribute", (int*, int, Function))                              \
+  X(function_set_attribute, "cuFuncSetAttribute", (Function, int, int))                           \
+  X(occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor", (int*, Function, int, size_t))      \
+  X(occupancy_of_clusters, "cuOccupancyMaxActiveClusters", (int*, Function, const LaunchConfig*)) \
+  X(launch, "cuLaunchKernelEx", (const LaunchConfig*, Function, void**, void**))                  \
+  X(encode_map, "cuTensorMapEncodeTiled",                                                         \
+    (TensorMap*, int, unsigned, void*, MapSizes, MapSizes, MapCounts, MapCounts, int, int, int,   \
+     int))                                                                                        \
+  X(memory_info, "cuMemGetInfo_v2", (size_t*, size_t*))                                           \
+  X(memory_alloc, "cuMemAlloc_v2", (DevicePtr*, size_t))                                          \
+  X(memory_free, "cuMemFree_v2", (DevicePtr))                                                     \
+  X(host_alloc, "cuMemHostAlloc", (void**, size_t, unsigned))                                     \
+  X(host_free, "cuMemFreeHost", (void*))                                                          \
+  X(copy_async, "cuMemcpyAsync", (DevicePtr, DevicePtr, size_t, Stream))                          \
+  X(fill_bytes_async, "cuMemsetD8Async", (DevicePtr, unsigned char, size_t, Stream))              \
+  X(stream_create, "cuStreamCreate", (Stream*, unsigned))                                         \
+  X(stream_destroy, "cuStreamDestroy_v2", (Stream))                                               \
+  X(stream_synchronize, "cuStreamSynchronize", (Stream))                                          \
+  X(stream_capturing, "cuStreamIsCapturing", (Stream, int*))                                      \
+  X(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode", (int*))                           \
+  X(event_create, "cuEventCreate", (Event*, unsigned))                                            \
+  X(event_destroy, "cuEventDestroy_v2", (Event))                                                  \
+  X(event_record, "cuEventRecord", (Event, Stream))                                               \
+  X(event_synchronize, "cuEventSynchronize", (Event))                                             \
   X(event_elapsed, "cuEventElapsedTime", (float*, Event, Event))

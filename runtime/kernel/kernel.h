@@ -14,7 +14,8 @@ using Stream = cuda::Stream;  // == cudaStream_t; ignored on the CPU
 
 struct Grid {
   int64_t x = 1, y = 1,
-          z = 1;  // programs per axis; of a dynamic persistent kernel, a GPU starts only the CTAs that run at a time
+          z = 1;  // programs per axis; of a dynamic persistent kernel, a GPU starts only the CTAs
+                  // that run at a time
 };
 
 // Resources of the machine code; 0 where they do not apply (CPU).

@@ -38,8 +38,8 @@ class Matmul {
   // workspace_bytes(), is aligned to 256 bytes, and belongs to this stream alone. On a GPU the work
   // is queued on `stream`, on a CPU it is finished on return. Throws NOT_SUPPORTED for types and
   // sizes that the library does not support, and INTERNAL_ERROR for shapes that do not match.
-  void multiply(Product product, const Matrix& a, const Matrix& b, float beta, const Matrix& c, void* workspace,
-                Stream stream);
+  void multiply(Product product, const Matrix& a, const Matrix& b, float beta, const Matrix& c,
+                void* workspace, Stream stream);
 
   virtual size_t workspace_bytes() const = 0;
 
@@ -52,8 +52,8 @@ class Matmul {
   struct Sizes {
     int64_t m, n, k;
   };
-  virtual void run(Product product, const Sizes& sizes, const Matrix& a, const Matrix& b, float beta, const Matrix& c,
-                   void* workspace, Stream stream) = 0;
+  virtual void run(Product product, const Sizes& sizes, const Matrix& a, const Matrix& b,
+                   float beta, const Matrix& c, void* workspace, Stream stream) = 0;
 };
 
 // Returns CBLAS for f32 matrices from the shared library at `path`. If it is empty:
@@ -72,7 +72,8 @@ inline constexpr size_t kCublasLtWorkspaceBytes = size_t{32} << 20;
 // `path` is empty: LIGERDSL_LIBCUBLASLT, else libcublasLt.so.13 or .12. The first matmul of a kind
 // and size that was not prepared asks cuBLASLt for a kernel, which allocates host memory; later
 // ones do not.
-std::shared_ptr<Matmul> make_cuda_matmul(std::shared_ptr<const PrimaryContext> context, const std::string& path = "");
+std::shared_ptr<Matmul> make_cuda_matmul(std::shared_ptr<const PrimaryContext> context,
+                                         const std::string& path = "");
 
 // Returns its path and version; needs no GPU. Throws NOT_SUPPORTED with the libraries that were
 // tried and what to install.

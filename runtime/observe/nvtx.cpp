@@ -100,7 +100,8 @@ Nvtx* Nvtx::attach(const std::string& path, std::string* problem) {
   const auto initialize = reinterpret_cast<Initialize>(dlsym(library, kInitialize));
   fill_tables();
   if (initialize != nullptr && initialize(export_table) != 0) return new Nvtx;
-  *problem = '"' + path + "\" " + (initialize == nullptr ? "has no " + std::string(kInitialize) : "declines");
+  *problem = '"' + path + "\" " +
+             (initialize == nullptr ? "has no " + std::string(kInitialize) : "declines");
   dlclose(library);
   return nullptr;
 }

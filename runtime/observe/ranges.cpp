@@ -85,7 +85,8 @@ void find_range_listeners() {
   found.store(true, std::memory_order_release);
   end_search(Looked::yes);
   // After the search: the host's log callback may create a context.
-  if (!problem.empty()) log(LogLevel::warning, "NVTX_INJECTION64_PATH: no ranges are reported: " + problem);
+  if (!problem.empty())
+    log(LogLevel::warning, "NVTX_INJECTION64_PATH: no ranges are reported: " + problem);
 }
 
 bool spans_wanted() {
@@ -106,7 +107,9 @@ Range::Range(RangeKind kind, std::string_view name, std::optional<int64_t> paylo
   char* at = std::copy(what.begin(), what.end(), message_);
   *at++ = ' ';
   *std::copy(name.begin(), name.end(), at) = '\0';
-  if (tool != nullptr) pushed_ = tool->push(static_cast<uint32_t>(kind) + 1, message_, payload_ ? &*payload_ : nullptr);
+  if (tool != nullptr)
+    pushed_ =
+        tool->push(static_cast<uint32_t>(kind) + 1, message_, payload_ ? &*payload_ : nullptr);
   begin_ns_ = now_ns();
 }
 
@@ -115,8 +118,9 @@ Range::~Range() {
   const int64_t end_ns = now_ns();
   if (pushed_) tool->pop();
   if (trace == nullptr) return;
-  const TraceEvent event{message_, kRangeKinds[static_cast<size_t>(kind_)], "", begin_ns_, end_ns - begin_ns_,
-                         payload_};
+  const TraceEvent event{
+      message_, kRangeKinds[static_cast<size_t>(kind_)], "", begin_ns_, end_ns - begin_ns_,
+      payload_};
   trace->add({&event, 1});
 }
 
@@ -125,8 +129,8 @@ void report_spans(const std::vector<program::Span>& spans) noexcept {
   try {
     std::vector<TraceEvent> events;
     for (const program::Span& span : spans)
-      events.push_back(
-          {span.name, "compiler", span.detail, span.begin_us * 1000, span.duration_us * 1000, std::nullopt});
+      events.push_back({span.name, "compiler", span.detail, span.begin_us * 1000,
+                        span.duration_us * 1000, std::nullopt});
     trace->add(events);
   } catch (...) {
     trace->lose(spans.size(), "there is no memory for them");

@@ -16,7 +16,8 @@
 namespace ligerdsl::runtime {
 
 enum class RangeKind : uint8_t { plan, record, compile, load, execute, launch };
-inline constexpr const char* kRangeKinds[] = {"plan", "record", "compile", "load", "execute", "launch"};
+inline constexpr const char* kRangeKinds[] = {"plan", "record",  "compile",
+                                              "load", "execute", "launch"};
 
 // Searches for listeners once per process. After it returns they are known, whichever thread
 // searched.

@@ -44,7 +44,8 @@ void append_string(std::string* to, std::string_view text) {
 // Returns microseconds with three decimals in any locale.
 std::string microseconds(int64_t ns) {
   char text[32];
-  snprintf(text, sizeof text, "%lld.%03lld", static_cast<long long>(ns / 1000), static_cast<long long>(ns % 1000));
+  snprintf(text, sizeof text, "%lld.%03lld", static_cast<long long>(ns / 1000),
+           static_cast<long long>(ns % 1000));
   return text;
 }
 
@@ -59,7 +60,8 @@ std::string text_of(const TraceEvent& event, const std::string& whose) {
   append_member(&text, "name", event.name);
   text += ',';
   append_member(&text, "cat", event.category);
-  text += R"(,"ph":"X","ts":)" + microseconds(event.begin_ns) + R"(,"dur":)" + microseconds(event.duration_ns) + whose;
+  text += R"(,"ph":"X","ts":)" + microseconds(event.begin_ns) + R"(,"dur":)" +
+          microseconds(event.duration_ns) + whose;
   text += R"(,"args":{)";
   if (!event.detail.empty()) append_member(&text, "detail", event.detail);
   if (!event.detail.empty() && event.payload) text += ',';
@@ -68,7 +70,8 @@ std::string text_of(const TraceEvent& event, const std::string& whose) {
 }
 
 std::string whose_text() {
-  return R"(,"pid":)" + std::to_string(getpid()) + R"(,"tid":)" + std::to_string(syscall(SYS_gettid));
+  return R"(,"pid":)" + std::to_string(getpid()) + R"(,"tid":)" +
+         std::to_string(syscall(SYS_gettid));
 }
 
 // Returns a trace mark with the number of lost events, on the track of the calling thread.
@@ -76,8 +79,8 @@ std::string lost_text(int64_t events) {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return R"({"name":"events were lost","cat":"trace","ph":"i","s":"p","ts":)" +
-         microseconds(int64_t{now.tv_sec} * 1000000000 + now.tv_nsec) + whose_text() + R"(,"args":{"events":)" +
-         std::to_string(events) + "}}";
+         microseconds(int64_t{now.tv_sec} * 1000000000 + now.tv_nsec) + whose_text() +
+         R"(,"args":{"events":)" + std::to_string(events) + "}}";
 }
 
 // Returns an absolute path, so that a later chdir() does not change the file.
@@ -121,12 +124,15 @@ const char* TraceFile::write(const std::string& text) {
   if (!file.good()) return stop(problem);
   struct stat info {};
   if (fstat(file.get(), &info) == 0 && !S_ISREG(info.st_mode)) return stop("it is no regular file");
-  const FileLock lock(file.get(), patient_.load(std::memory_order_relaxed) ? kPatience : std::chrono::milliseconds(0));
+  const FileLock lock(file.get(), patient_.load(std::memory_order_relaxed)
+                                      ? kPatience
+                                      : std::chrono::milliseconds(0));
   patient_.store(lock.locked(), std::memory_order_relaxed);
   if (lock.is_anothers()) return "another process keeps it locked";
   if (!lock.locked()) return stop(error_text(lock.error()));
   const int64_t lost = lost_.load();
-  const std::string why = append(file.get(), lost > 0 ? lost_text(lost) + std::string(kBetween) + text : text);
+  const std::string why =
+      append(file.get(), lost > 0 ? lost_text(lost) + std::string(kBetween) + text : text);
   if (!why.empty()) return stop(why);
   lost_ -= lost;
   return nullptr;
@@ -134,7 +140,8 @@ const char* TraceFile::write(const std::string& text) {
 
 const char* TraceFile::stop(const std::string& why) {
   if (!stopped_.exchange(true))
-    log(LogLevel::warning, "LIGERDSL_TRACE \"" + path_ + "\" cannot be written, so nothing more is traced: " + why);
+    log(LogLevel::warning,
+        "LIGERDSL_TRACE \"" + path_ + "\" cannot be written, so nothing more is traced: " + why);
   return nullptr;
 }
 

@@ -21,7 +21,8 @@ Header header_at(std::string_view image, uint64_t begin) {
 // Returns true if all `count` headers at `begin`, and what they describe (`ends_inside`), are
 // inside the image.
 template <class Header, class Inside>
-bool all_inside(std::string_view image, uint64_t begin, uint16_t count, uint16_t bytes, Inside ends_inside) {
+bool all_inside(std::string_view image, uint64_t begin, uint16_t count, uint16_t bytes,
+                Inside ends_inside) {
   if (count == 0) return true;
   if (bytes < sizeof(Header) || !is_inside(image, begin, uint64_t{count} * bytes)) return false;
   for (uint16_t i = 0; i < count; ++i) {
@@ -37,12 +38,16 @@ bool is_cut_short_elf(std::string_view image) {
   if (image.size() < sizeof(Elf64_Ehdr)) return true;
   const auto file = header_at<Elf64_Ehdr>(image, 0);
   if (file.e_ident[EI_CLASS] != ELFCLASS64) return false;
-  return !all_inside<Elf64_Shdr>(image, file.e_shoff, file.e_shnum, file.e_shentsize, [&](const Elf64_Shdr& section) {
-    return section.sh_type == SHT_NOBITS || section.sh_type == SHT_NULL ||
-           is_inside(image, section.sh_offset, section.sh_size);
-  }) || !all_inside<Elf64_Phdr>(image, file.e_phoff, file.e_phnum, file.e_phentsize, [&](const Elf64_Phdr& segment) {
-    return is_inside(image, segment.p_offset, segment.p_filesz);
-  });
+  return !all_inside<Elf64_Shdr>(image, file.e_shoff, file.e_shnum, file.e_shentsize,
+                                 [&](const Elf64_Shdr& section) {
+                                   return section.sh_type == SHT_NOBITS ||
+                                          section.sh_type == SHT_NULL ||
+                                          is_inside(image, section.sh_offset, section.sh_size);
+                                 }) ||
+         !all_inside<Elf64_Phdr>(image, file.e_phoff, file.e_phnum, file.e_phentsize,
+                                 [&](const Elf64_Phdr& segment) {
+                                   return is_inside(image, segment.p_offset, segment.p_filesz);
+                                 });
 }
 
 }  // namespace ligerdsl::runtime

@@ -58,7 +58,9 @@ std::string lock_holder(int fd) {
     std::istringstream words(line);
     std::string number, kind, advisory, access, process, file, name;
     words >> number >> kind >> advisory >> access >> process >> file;
-    if (kind != "FLOCK" || !file.ends_with(inode) || process.empty() || process == "0" || process[0] == '-') continue;
+    if (kind != "FLOCK" || !file.ends_with(inode) || process.empty() || process == "0" ||
+        process[0] == '-')
+      continue;
     std::getline(std::ifstream("/proc/" + process + "/comm"), name);
     return "process " + process + (name.empty() ? "" : " (" + name + ")");
   }

@@ -87,10 +87,12 @@ std::optional<std::string> read_file(const std::string& path, size_t most, std::
   if (!S_ISREG(info.st_mode)) return refuse("it is no regular file");
   const auto bytes = static_cast<size_t>(info.st_size);
   if (bytes > most)
-    return refuse("it has " + std::to_string(bytes) + " bytes, at most " + std::to_string(most) + " are read");
+    return refuse("it has " + std::to_string(bytes) + " bytes, at most " + std::to_string(most) +
+                  " are read");
   std::string content(bytes, '\0');
   errno = 0;
-  if (!read_all(file.get(), content.data(), bytes)) return refuse(errno != 0 ? error_text(errno) : "it became shorter");
+  if (!read_all(file.get(), content.data(), bytes))
+    return refuse(errno != 0 ? error_text(errno) : "it became shorter");
   return content;
 }
 
@@ -114,7 +116,8 @@ PathFailure make_directories(const std::string& path, mode_t mode) {
 }
 
 PathFailure locate_failure(const std::string& path, int error) {
-  for (size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
+  for (size_t slash = path.find('/', 1); slash != std::string::npos;
+       slash = path.find('/', slash + 1)) {
     const std::string part = path.substr(0, slash);
     if (const int why = not_a_folder(part)) return {why, part};
   }

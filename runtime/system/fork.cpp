@@ -68,7 +68,8 @@ uint32_t UseCount::enter() {
 }
 
 void UseCount::leave(uint32_t entered) {
-  if (entered != fork_generation()) return;  // the parent's thread entered, in the parent's copy of this object
+  if (entered != fork_generation())
+    return;  // the parent's thread entered, in the parent's copy of this object
   if ((word_.fetch_sub(1) & kWaiting) == 0) return;
   left_.fetch_add(1);
   left_.notify_all();

@@ -66,7 +66,8 @@ class UseCount {
   bool abandoned() const;
 
  private:
-  std::atomic<uint64_t> word_{0};  // from the high bits: generation (32), a thread waits (1), users (31)
+  std::atomic<uint64_t> word_{
+      0};  // from the high bits: generation (32), a thread waits (1), users (31)
   std::atomic<uint32_t> left_{0};  // changes when a thread leaves while another waits
 };
 
@@ -78,7 +79,8 @@ void leave_behind(std::shared_ptr<void> object);
 template <class T>
 class PerProcess {
  public:
-  explicit PerProcess(std::shared_ptr<T> first) : current_(new Node{fork_generation(), std::move(first)}) {}
+  explicit PerProcess(std::shared_ptr<T> first)
+      : current_(new Node{fork_generation(), std::move(first)}) {}
   ~PerProcess() {
     const std::unique_ptr<Node> node(current_.load());
     if (node->generation != fork_generation()) leave_behind(std::move(node->object));
@@ -93,7 +95,8 @@ class PerProcess {
     Node* node = current_.load(std::memory_order_acquire);
     if (node->generation == fork_generation()) return *node->object;
     auto fresh = std::make_unique<Node>(fork_generation(), make(*node->object));
-    if (!current_.compare_exchange_strong(node, fresh.get())) return *node->object;  // another thread was first
+    if (!current_.compare_exchange_strong(node, fresh.get()))
+      return *node->object;  // another thread was first
     leave_behind(std::shared_ptr<Node>(node));
     return *fresh.release()->object;
   }

@@ -22,7 +22,8 @@ void push_front(std::deque<std::string>* names, const std::string& path) {
   std::deque<std::string> parts;
   for (size_t begin = 0; begin < path.size();) {
     const size_t end = std::min(path.find('/', begin), path.size());
-    if (end > begin && path.substr(begin, end - begin) != ".") parts.push_back(path.substr(begin, end - begin));
+    if (end > begin && path.substr(begin, end - begin) != ".")
+      parts.push_back(path.substr(begin, end - begin));
     begin = end + 1;
   }
   names->insert(names->begin(), parts.begin(), parts.end());
@@ -34,7 +35,8 @@ bool is_proc(int fd) {
 }
 
 bool others_may_write(const struct stat& folder) {
-  return (folder.st_mode & (S_IWGRP | S_IWOTH)) != 0 || (folder.st_uid != geteuid() && folder.st_uid != 0);
+  return (folder.st_mode & (S_IWGRP | S_IWOTH)) != 0 ||
+         (folder.st_uid != geteuid() && folder.st_uid != 0);
 }
 
 // A walk along a path. `at_` is the folder that it has reached.
@@ -149,7 +151,8 @@ class Walk {
 
 // Returns why rule 2 forbids this file, or "".
 std::string foreign_in_sticky(const struct stat& folder, const struct stat& file) {
-  if (!others_may_write(folder) || (folder.st_mode & S_ISVTX) == 0 || file.st_uid == geteuid()) return "";
+  if (!others_may_write(folder) || (folder.st_mode & S_ISVTX) == 0 || file.st_uid == geteuid())
+    return "";
   return "it belongs to another user (uid " + std::to_string(file.st_uid) +
          ") in a folder that others may write; name another path";
 }
@@ -160,7 +163,8 @@ std::string forbidden(int folder, const struct stat& file) {
   if (fstat(folder, &around) != 0) return error_text(errno);
   if (std::string why = foreign_in_sticky(around, file); !why.empty()) return why;
   if (others_may_write(around) && S_ISREG(file.st_mode) && file.st_nlink > 1)
-    return "it has a second name (a hard link), in a folder that others may write; name another path";
+    return "it has a second name (a hard link), in a folder that others may write; name another "
+           "path";
   return "";
 }
 
@@ -169,7 +173,8 @@ std::string forbidden(int folder, const struct stat& file) {
 std::string Place::foreign_file() const {
   struct stat around {
   }, file{};
-  if (kernels_link || fstatat(folder.get(), name.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0) return "";
+  if (kernels_link || fstatat(folder.get(), name.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0)
+    return "";
   return fstat(folder.get(), &around) == 0 ? foreign_in_sticky(around, file) : error_text(errno);
 }
 
@@ -194,10 +199,14 @@ int open_to_write(const std::string& path, int flags, mode_t mode, std::string* 
     if (const std::string why = forbidden(folder, before); !why.empty()) return refuse(why);
   }
   const int follow = place->kernels_link ? 0 : O_NOFOLLOW;
-  const int fd = openat(folder, place->name.c_str(), (flags & ~O_TRUNC) | follow | O_CLOEXEC | O_NOCTTY, mode);
+  const int fd =
+      openat(folder, place->name.c_str(), (flags & ~O_TRUNC) | follow | O_CLOEXEC | O_NOCTTY, mode);
   if (fd < 0) return refuse(errno == ELOOP ? "it is a symbolic link" : error_text(errno));
-  std::string why = fstat(fd, &info) != 0 ? error_text(errno) : place->kernels_link ? "" : forbidden(folder, info);
-  if (why.empty() && (flags & O_TRUNC) != 0 && S_ISREG(info.st_mode) && ftruncate(fd, 0) != 0) why = error_text(errno);
+  std::string why = fstat(fd, &info) != 0 ? error_text(errno)
+                    : place->kernels_link ? ""
+                                          : forbidden(folder, info);
+  if (why.empty() && (flags & O_TRUNC) != 0 && S_ISREG(info.st_mode) && ftruncate(fd, 0) != 0)
+    why = error_text(errno);
   if (why.empty()) return fd;
   close(fd);
   return refuse(why);
@@ -221,7 +230,9 @@ bool replace_file(int folder, const std::string& name, std::string_view content,
   {
     const File file(fd);
     if (!file.good()) return false;
-    if (write_all(file.get(), content) && renameat(folder, fresh.c_str(), folder, name.c_str()) == 0) return true;
+    if (write_all(file.get(), content) &&
+        renameat(folder, fresh.c_str(), folder, name.c_str()) == 0)
+      return true;
   }
   const int error = errno;
   unlinkat(folder, fresh.c_str(), 0);

@@ -81,7 +81,8 @@ Digest Sha256::finish() {
   for (int i = 0; i < 8; ++i) padding[zeros + i] = static_cast<uint8_t>(bits >> (56 - 8 * i));
   update({reinterpret_cast<const char*>(padding), zeros + 8});
   Digest digest;
-  for (int i = 0; i < 32; ++i) digest[i] = static_cast<uint8_t>(state_[i / 4] >> (24 - 8 * (i % 4)));
+  for (int i = 0; i < 32; ++i)
+    digest[i] = static_cast<uint8_t>(state_[i / 4] >> (24 - 8 * (i % 4)));
   return digest;
 }
 

@@ -93,7 +93,8 @@ void read_output(int pipe, const ProcessLimits& limits, pid_t child, ProcessResu
 std::string end_text(int status) {
   if (WIFEXITED(status)) return "exit status " + std::to_string(WEXITSTATUS(status));
   const char* name = sigabbrev_np(WTERMSIG(status));
-  return name ? std::string("killed by SIG").append(name) : "killed by signal " + std::to_string(WTERMSIG(status));
+  return name ? std::string("killed by SIG").append(name)
+              : "killed by signal " + std::to_string(WTERMSIG(status));
 }
 
 }  // namespace
@@ -105,7 +106,8 @@ ProcessResult run_process(const std::vector<std::string>& arguments, const Proce
     fail(Status::execution_failed, "a pipe to " + arguments[0] + ": " + text_of(error));
   };
   if (pipe2(ends, O_CLOEXEC) != 0) refuse(errno);
-  const int first_error = output.take(ends[0]) ? 0 : errno, second_error = printed.take(ends[1]) ? 0 : errno;
+  const int first_error = output.take(ends[0]) ? 0 : errno,
+            second_error = printed.take(ends[1]) ? 0 : errno;
   if (const int error = first_error ? first_error : second_error) refuse(error);
   pid_t child = 0;
   if (const int error = spawn(arguments, printed.get(), &child))
@@ -118,12 +120,14 @@ ProcessResult run_process(const std::vector<std::string>& arguments, const Proce
   while ((reaped = waitpid(child, &status, 0)) < 0 && errno == EINTR) {
   }
   result.succeeded = reaped == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  result.end = reaped == child ? end_text(status) : "an unknown end: another part of this process reaped it";
+  result.end =
+      reaped == child ? end_text(status) : "an unknown end: another part of this process reaped it";
   return result;
 }
 
 std::string command_line(const std::vector<std::string>& arguments) {
-  static const char* const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=./:,@%";
+  static const char* const plain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=./:,@%";
   std::string line;
   for (const std::string& argument : arguments) {
     if (!line.empty()) line += ' ';

@@ -8,8 +8,9 @@
 namespace ligerdsl::runtime {
 
 struct ProcessLimits {
-  size_t output_bytes = size_t{256} << 20;  // limit of the stored output; the rest is read and dropped
-  int stop = -1;                            // descriptor that kills the program when it becomes readable; -1: none
+  size_t output_bytes = size_t{256}
+                        << 20;  // limit of the stored output; the rest is read and dropped
+  int stop = -1;  // descriptor that kills the program when it becomes readable; -1: none
 };
 
 struct ProcessResult {
@@ -22,7 +23,8 @@ struct ProcessResult {
 
 // Runs arguments[0] until it ends. The program is looked up in PATH unless the name has a slash.
 // Its standard input is empty. Throws Error (NOT_SUPPORTED) if it cannot be started.
-ProcessResult run_process(const std::vector<std::string>& arguments, const ProcessLimits& limits = {});
+ProcessResult run_process(const std::vector<std::string>& arguments,
+                          const ProcessLimits& limits = {});
 
 // Returns the arguments as a line that a POSIX shell parses back to them; for messages.
 std::string command_line(const std::vector<std::string>& arguments);

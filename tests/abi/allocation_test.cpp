@@ -97,7 +97,8 @@ TEST_F(Allocation, CounterSeesAllocations) {
 }
 
 TEST_F(Allocation, Norm) {
-  Owned x(LIGERDSL_F32, {16, 64}), d_y(LIGERDSL_F32, {16, 64}), d_x(LIGERDSL_F32, {16, 64}), weight(LIGERDSL_F32, {64});
+  Owned x(LIGERDSL_F32, {16, 64}), d_y(LIGERDSL_F32, {16, 64}), d_x(LIGERDSL_F32, {16, 64}),
+      weight(LIGERDSL_F32, {64});
   Owned rstd(LIGERDSL_F32, {16}), d_weight(LIGERDSL_F32, {64});
   RmsNormBackwardDesc desc = rms_norm_backward_desc();
   desc.n_cols = 64;
@@ -122,7 +123,8 @@ TEST_F(Allocation, Norm) {
 }
 
 TEST_F(Allocation, CrossEntropyAndNormOfAList) {
-  Owned logits(LIGERDSL_F32, {16, 64}), labels(LIGERDSL_I64, {16}), loss(LIGERDSL_F32, {1}), norm(LIGERDSL_F32, {1});
+  Owned logits(LIGERDSL_F32, {16, 64}), labels(LIGERDSL_I64, {16}), loss(LIGERDSL_F32, {1}),
+      norm(LIGERDSL_F32, {1});
   CrossEntropyDesc desc = cross_entropy_desc();
   desc.n_classes = 64;
   desc.dtype = LIGERDSL_F32;
@@ -132,7 +134,8 @@ TEST_F(Allocation, CrossEntropyAndNormOfAList) {
   GlobalNormDesc norm_desc = global_norm_desc();
   norm_desc.dtype = LIGERDSL_F32;
   const GlobalNormPlan norm_plan(context_, norm_desc);
-  const Buffer workspace(context_, std::max(plan.workspace_bytes(16), norm_plan.workspace_bytes(16 * 64 + 65536)));
+  const Buffer workspace(
+      context_, std::max(plan.workspace_bytes(16), norm_plan.workspace_bytes(16 * 64 + 65536)));
   CrossEntropyArgs args = cross_entropy_args();
   args.logits = args.d_logits = logits;
   args.labels = labels;
@@ -155,8 +158,10 @@ TEST_F(Allocation, FusedLinearCrossEntropy) {
   for (const int64_t rows : {10, 64}) {
     const int64_t classes = rows == 10 ? 32 : 128, cols = rows == 10 ? 24 : 128;
     SCOPED_TRACE(rows);
-    Owned x(LIGERDSL_BF16, {rows, cols}), weight(LIGERDSL_BF16, {classes, cols}), labels(LIGERDSL_I64, {rows});
-    Owned loss(LIGERDSL_F32, {1}), d_x(LIGERDSL_BF16, {rows, cols}), d_weight(LIGERDSL_BF16, {classes, cols});
+    Owned x(LIGERDSL_BF16, {rows, cols}), weight(LIGERDSL_BF16, {classes, cols}),
+        labels(LIGERDSL_I64, {rows});
+    Owned loss(LIGERDSL_F32, {1}), d_x(LIGERDSL_BF16, {rows, cols}),
+        d_weight(LIGERDSL_BF16, {classes, cols});
     FusedLinearCrossEntropyDesc desc = fused_linear_cross_entropy_desc();
     desc.n_classes = classes;
     desc.n_cols = cols;
@@ -173,7 +178,8 @@ TEST_F(Allocation, FusedLinearCrossEntropy) {
     args.loss = loss;
     args.d_x = d_x;
     args.d_weight = d_weight;
-    plan(args, workspace.data(), workspace.bytes());  // CBLAS may keep what it allocates in its first calls
+    plan(args, workspace.data(),
+         workspace.bytes());  // CBLAS may keep what it allocates in its first calls
     const int64_t begun = products, held = of_products.taken - of_products.freed;
     EXPECT_EQ(count([&] { plan(args, workspace.data(), workspace.bytes()); }), 0);
     EXPECT_GE(products - begun, 30) << "the library multiplied without being counted";

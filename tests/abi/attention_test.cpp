@@ -13,7 +13,8 @@ namespace {
 // Queries, keys and values of each token in one row, as a fused projection writes them.
 struct Projection {
   static constexpr int64_t kS = 5, kA = 4, kK = 2, kD = 8, kRow = (kA + 2 * kK) * kD;
-  explicit Projection(const Context& context) : memory(LIGERDSL_F32, {kS, kRow}), context(context) {}
+  explicit Projection(const Context& context)
+      : memory(LIGERDSL_F32, {kS, kRow}), context(context) {}
 
   Tensor part(int64_t first, int64_t heads) {
     return Tensor(memory.floats() + first * kD, context.device(), LIGERDSL_F32, {1, kS, heads, kD},
@@ -34,7 +35,8 @@ struct Projection {
 TEST_F(Execute, AttentionOfZeroQueriesAveragesValues) {
   using P = Projection;
   Projection in(context_), gradients(context_);
-  for (int64_t i = 0; i < P::kS * P::kRow; ++i) in.memory.floats()[i] = 0, gradients.memory.floats()[i] = -1;
+  for (int64_t i = 0; i < P::kS * P::kRow; ++i)
+    in.memory.floats()[i] = 0, gradients.memory.floats()[i] = -1;
   for (int64_t token = 0; token < P::kS; ++token)
     for (int64_t head = 0; head < P::kK; ++head)
       for (int64_t column = 0; column < P::kD; ++column)
@@ -48,10 +50,13 @@ TEST_F(Execute, AttentionOfZeroQueriesAveragesValues) {
   attention_forward(context_, desc, args);
   for (int64_t token = 0; token < P::kS; ++token)
     for (int64_t head = 0; head < P::kA; ++head) {
-      ASSERT_NEAR(lse.floats()[head * P::kS + token], std::log(static_cast<double>(token + 1)), 1e-6);
+      ASSERT_NEAR(lse.floats()[head * P::kS + token], std::log(static_cast<double>(token + 1)),
+                  1e-6);
       for (int64_t column = 0; column < P::kD; ++column)
-        ASSERT_NEAR(o.floats()[(token * P::kA + head) * P::kD + column],
-                    static_cast<double>(token) / 2 + static_cast<double>(10 * (head / 2) + 100 * column), 1e-3);
+        ASSERT_NEAR(
+            o.floats()[(token * P::kA + head) * P::kD + column],
+            static_cast<double>(token) / 2 + static_cast<double>(10 * (head / 2) + 100 * column),
+            1e-3);
     }
 
   // Keys and queries of 0 get gradients of 0. The gradient of a value is the sum of the weights
@@ -69,7 +74,8 @@ TEST_F(Execute, AttentionOfZeroQueriesAveragesValues) {
     double sum = 0;
     for (int64_t later = token; later < P::kS; ++later) sum += 2 / static_cast<double>(later + 1);
     for (int64_t head = 0; head < P::kK; ++head)
-      for (int64_t column = 0; column < P::kD; ++column) ASSERT_NEAR(gradients.value(token, head, column), sum, 1e-5);
+      for (int64_t column = 0; column < P::kD; ++column)
+        ASSERT_NEAR(gradients.value(token, head, column), sum, 1e-5);
     for (int64_t i = 0; i < (P::kA + P::kK) * P::kD; ++i)
       ASSERT_EQ(gradients.memory.floats()[token * P::kRow + i], 0) << token << ", " << i;
   }
@@ -82,13 +88,15 @@ TEST_F(Execute, AttentionRefusesMismatchedArguments) {
   AttentionForwardArgs args = attention_forward_args();
   args.q = q, args.k = k, args.v = v, args.o = o;
   const auto refused = [&](ligerdsl_status_t status, std::initializer_list<const char*> words) {
-    expect_failure(ligerdsl_attention_forward(context_.get(), &desc, &args, nullptr), status, words);
+    expect_failure(ligerdsl_attention_forward(context_.get(), &desc, &args, nullptr), status,
+                   words);
     desc = attention_forward_desc();
     args = attention_forward_args();
     args.q = q, args.k = k, args.v = v, args.o = o;
   };
-  Owned other(LIGERDSL_F32, {2, 6, 2, 8}), three(LIGERDSL_F32, {2, 5, 3, 8}), wide(LIGERDSL_F32, {2, 3, 4, 300}),
-      flat(LIGERDSL_F32, {3, 4, 8}), half(LIGERDSL_F16, {2, 5, 2, 8});
+  Owned other(LIGERDSL_F32, {2, 6, 2, 8}), three(LIGERDSL_F32, {2, 5, 3, 8}),
+      wide(LIGERDSL_F32, {2, 3, 4, 300}), flat(LIGERDSL_F32, {3, 4, 8}),
+      half(LIGERDSL_F16, {2, 5, 2, 8});
   args.v = other;
   refused(LIGERDSL_INVALID_SHAPE, {"`v`", "[2, 5, 2, 8]", "[2, 6, 2, 8]"});
   args.k = args.v = three;
@@ -124,29 +132,35 @@ TEST_F(Execute, AttentionRefusesMismatchedArguments) {
   // The backward pass accepts no missing tensor.
   AttentionBackwardDesc back = attention_backward_desc();
   AttentionBackwardArgs with = attention_backward_args();
-  with.d_o = o, with.q = q, with.k = k, with.v = v, with.o = o, with.d_q = q, with.d_k = k, with.d_v = v;
-  expect_failure(ligerdsl_attention_backward(context_.get(), &back, &with, nullptr), LIGERDSL_INVALID_NULL_POINTER,
-                 {"`lse`"});
+  with.d_o = o, with.q = q, with.k = k, with.v = v, with.o = o, with.d_q = q, with.d_k = k,
+  with.d_v = v;
+  expect_failure(ligerdsl_attention_backward(context_.get(), &back, &with, nullptr),
+                 LIGERDSL_INVALID_NULL_POINTER, {"`lse`"});
   with.lse = lse;
-  expect_failure(ligerdsl_attention_backward(context_.get(), &back, &with, nullptr), LIGERDSL_INVALID_ALIAS, {"`d_q`"});
+  expect_failure(ligerdsl_attention_backward(context_.get(), &back, &with, nullptr),
+                 LIGERDSL_INVALID_ALIAS, {"`d_q`"});
 }
 
 // Bounds of either integer type. Each sequence gives the same means as one call of the dense
 // operation, and gradients of values stay within their sequence.
 TEST_F(Execute, AttentionVarlenSeparatesSequences) {
   constexpr int64_t kTokens = 7, kD = 8;
-  Owned q(LIGERDSL_F32, {kTokens, 2, kD}), k(LIGERDSL_F32, {kTokens, 1, kD}), v(LIGERDSL_F32, {kTokens, 1, kD});
-  Owned o(LIGERDSL_F32, {kTokens, 2, kD}), lse(LIGERDSL_F32, {2, kTokens}), bounds(LIGERDSL_I32, {4});
-  Owned d_o(LIGERDSL_F32, {kTokens, 2, kD}), d_q(LIGERDSL_F32, {kTokens, 2, kD}), d_k(LIGERDSL_F32, {kTokens, 1, kD}),
-      d_v(LIGERDSL_F32, {kTokens, 1, kD});
+  Owned q(LIGERDSL_F32, {kTokens, 2, kD}), k(LIGERDSL_F32, {kTokens, 1, kD}),
+      v(LIGERDSL_F32, {kTokens, 1, kD});
+  Owned o(LIGERDSL_F32, {kTokens, 2, kD}), lse(LIGERDSL_F32, {2, kTokens}),
+      bounds(LIGERDSL_I32, {4});
+  Owned d_o(LIGERDSL_F32, {kTokens, 2, kD}), d_q(LIGERDSL_F32, {kTokens, 2, kD}),
+      d_k(LIGERDSL_F32, {kTokens, 1, kD}), d_v(LIGERDSL_F32, {kTokens, 1, kD});
   const int32_t ends[] = {0, 3, 3, 7};
   std::memcpy(bounds.floats(), ends, sizeof ends);
   for (int64_t i = 0; i < kTokens * 2 * kD; ++i) q.floats()[i] = 0, d_o.floats()[i] = 1;
-  for (int64_t i = 0; i < kTokens * kD; ++i) k.floats()[i] = 1, v.floats()[i] = static_cast<float>(i / kD);
+  for (int64_t i = 0; i < kTokens * kD; ++i)
+    k.floats()[i] = 1, v.floats()[i] = static_cast<float>(i / kD);
   AttentionVarlenForwardDesc desc = attention_varlen_forward_desc();
   desc.causal = 1, desc.max_seqlen_q = desc.max_seqlen_k = 4;
   AttentionVarlenForwardArgs args = attention_varlen_forward_args();
-  args.q = q, args.k = k, args.v = v, args.cu_seqlens_q = args.cu_seqlens_k = bounds, args.o = o, args.lse = lse;
+  args.q = q, args.k = k, args.v = v, args.cu_seqlens_q = args.cu_seqlens_k = bounds, args.o = o,
+  args.lse = lse;
   attention_varlen_forward(context_, desc, args);
   AttentionVarlenBackwardDesc back = attention_varlen_backward_desc();
   back.causal = 1, back.max_seqlen_q = back.max_seqlen_k = 4;
@@ -158,8 +172,10 @@ TEST_F(Execute, AttentionVarlenSeparatesSequences) {
     const int64_t first = token < 3 ? 0 : 3, end = token < 3 ? 3 : 7;
     const auto seen = static_cast<double>(token - first + 1);
     double sum = 0;
-    for (int64_t later = token; later < end; ++later) sum += 2 / static_cast<double>(later - first + 1);
-    for (int64_t head = 0; head < 2; ++head) ASSERT_NEAR(lse.floats()[head * kTokens + token], std::log(seen), 1e-6);
+    for (int64_t later = token; later < end; ++later)
+      sum += 2 / static_cast<double>(later - first + 1);
+    for (int64_t head = 0; head < 2; ++head)
+      ASSERT_NEAR(lse.floats()[head * kTokens + token], std::log(seen), 1e-6);
     for (int64_t i = 0; i < 2 * kD; ++i)
       ASSERT_NEAR(o.floats()[token * 2 * kD + i], static_cast<double>(first + token) / 2, 1e-5);
     for (int64_t i = 0; i < kD; ++i) ASSERT_NEAR(d_v.floats()[token * kD + i], sum, 1e-5);
@@ -167,9 +183,10 @@ TEST_F(Execute, AttentionVarlenSeparatesSequences) {
 }
 
 TEST_F(Execute, AttentionVarlenRefusesMismatchedArguments) {
-  Owned q(LIGERDSL_F32, {6, 4, 8}), k(LIGERDSL_F32, {5, 2, 8}), v(LIGERDSL_F32, {5, 2, 8}), o(LIGERDSL_F32, {6, 4, 8});
-  Owned bounds(LIGERDSL_I32, {3}), more(LIGERDSL_I32, {4}), one(LIGERDSL_I32, {1}), wide(LIGERDSL_I64, {3}),
-      turned(LIGERDSL_F32, {6, 4});
+  Owned q(LIGERDSL_F32, {6, 4, 8}), k(LIGERDSL_F32, {5, 2, 8}), v(LIGERDSL_F32, {5, 2, 8}),
+      o(LIGERDSL_F32, {6, 4, 8});
+  Owned bounds(LIGERDSL_I32, {3}), more(LIGERDSL_I32, {4}), one(LIGERDSL_I32, {1}),
+      wide(LIGERDSL_I64, {3}), turned(LIGERDSL_F32, {6, 4});
   const int32_t queries[] = {0, 2, 6};
   std::memcpy(bounds.floats(), queries, sizeof queries);
   AttentionVarlenForwardDesc desc;
@@ -180,7 +197,8 @@ TEST_F(Execute, AttentionVarlenRefusesMismatchedArguments) {
     args.q = q, args.k = k, args.v = v, args.cu_seqlens_q = args.cu_seqlens_k = bounds, args.o = o;
   };
   const auto refused = [&](ligerdsl_status_t status, std::initializer_list<const char*> words) {
-    expect_failure(ligerdsl_attention_varlen_forward(context_.get(), &desc, &args, nullptr), status, words);
+    expect_failure(ligerdsl_attention_varlen_forward(context_.get(), &desc, &args, nullptr), status,
+                   words);
     reset();
   };
   reset();
@@ -201,12 +219,14 @@ TEST_F(Execute, AttentionVarlenRefusesMismatchedArguments) {
   args.o = q;
   refused(LIGERDSL_INVALID_ALIAS, {"`o`", "`q`"});
   // The bounds promise six keys, but the last sequence has five.
-  ASSERT_EQ(ligerdsl_attention_varlen_forward(context_.get(), &desc, &args, nullptr), LIGERDSL_SUCCESS);
+  ASSERT_EQ(ligerdsl_attention_varlen_forward(context_.get(), &desc, &args, nullptr),
+            LIGERDSL_SUCCESS);
   expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_BOUNDS,
                  {"attention_varlen_forward: cu_seqlens out of bounds at sequence 1"});
   // max_seqlen_k = 0 promises sequences without keys, which is not true here.
   desc.max_seqlen_k = 0;
-  ASSERT_EQ(ligerdsl_attention_varlen_forward(context_.get(), &desc, &args, nullptr), LIGERDSL_SUCCESS);
+  ASSERT_EQ(ligerdsl_attention_varlen_forward(context_.get(), &desc, &args, nullptr),
+            LIGERDSL_SUCCESS);
   expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_BOUNDS,
                  {"attention_varlen_forward: cu_seqlens out of bounds at sequence 0"});
 }
@@ -217,14 +237,16 @@ TEST_F(Execute, AttentionVarlenAcceptsEmptySequences) {
     SCOPED_TRACE(std::to_string(queries) + " queries, " + std::to_string(keys) + " keys");
     const auto poisoned = [](std::vector<int64_t> shape) {
       Owned tensor(LIGERDSL_F32, shape);
-      std::fill_n(tensor.floats(), std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()), NAN);
+      std::fill_n(tensor.floats(),
+                  std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()),
+                  NAN);
       return tensor;
     };
     const int64_t s = queries, t = keys;
     Owned q(LIGERDSL_F32, {s, 4, 8}), k(LIGERDSL_F32, {t, 2, 8}), v(LIGERDSL_F32, {t, 2, 8}),
         d_o(LIGERDSL_F32, {s, 4, 8});
-    Owned o = poisoned({s, 4, 8}), lse = poisoned({4, s}), d_q = poisoned({s, 4, 8}), d_k = poisoned({t, 2, 8}),
-          d_v = poisoned({t, 2, 8});
+    Owned o = poisoned({s, 4, 8}), lse = poisoned({4, s}), d_q = poisoned({s, 4, 8}),
+          d_k = poisoned({t, 2, 8}), d_v = poisoned({t, 2, 8});
     std::fill_n(d_o.floats(), s * 32, 1.0f);
     Owned of_queries(LIGERDSL_I32, {3}), of_keys(LIGERDSL_I32, {3});
     const int32_t q_bounds[] = {0, queries / 2, queries}, k_bounds[] = {0, keys / 2, keys};
@@ -242,12 +264,14 @@ TEST_F(Execute, AttentionVarlenAcceptsEmptySequences) {
     back.max_seqlen_q = desc.max_seqlen_q, back.max_seqlen_k = desc.max_seqlen_k;
     AttentionVarlenBackwardArgs with = attention_varlen_backward_args();
     with.d_o = d_o, with.q = q, with.k = k, with.v = v, with.o = o, with.lse = lse;
-    with.cu_seqlens_q = of_queries, with.cu_seqlens_k = of_keys, with.d_q = d_q, with.d_k = d_k, with.d_v = d_v;
+    with.cu_seqlens_q = of_queries, with.cu_seqlens_k = of_keys, with.d_q = d_q, with.d_k = d_k,
+    with.d_v = d_v;
     attention_varlen_backward(context_, back, with);
     for (int64_t i = 0; i < s * 32; ++i) ASSERT_EQ(d_q.floats()[i], 0);
     for (int64_t i = 0; i < t * 16; ++i) ASSERT_EQ(d_k.floats()[i], 0);
     for (int64_t i = 0; i < t * 16; ++i) ASSERT_EQ(d_v.floats()[i], 0);
-    EXPECT_EQ(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+    EXPECT_EQ(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_SUCCESS)
+        << ligerdsl_last_error();
   }
 }
 

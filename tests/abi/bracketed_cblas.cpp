@@ -10,7 +10,8 @@ extern "C" __attribute__((visibility("default"))) void product_ends();
 
 namespace {
 
-using Sgemm = void (*)(int, int, int, int, int, int, float, const float*, int, const float*, int, float, float*, int);
+using Sgemm = void (*)(int, int, int, int, int, int, float, const float*, int, const float*, int,
+                       float, float*, int);
 
 Sgemm find_sgemm() {
   constexpr const char* kNames[] = {"libopenblas.so.0", "libcblas.so.3", "libblis.so.4"};
@@ -24,12 +25,12 @@ Sgemm find_sgemm() {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) void cblas_sgemm(int order, int transpose_a, int transpose_b, int m,
-                                                                   int n, int k, float alpha, const float* a,
-                                                                   int stride_a, const float* b, int stride_b,
-                                                                   float beta, float* c, int stride_c) {
+extern "C" __attribute__((visibility("default"))) void cblas_sgemm(
+    int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float* a,
+    int stride_a, const float* b, int stride_b, float beta, float* c, int stride_c) {
   static const Sgemm sgemm = find_sgemm();
   product_begins();
-  sgemm(order, transpose_a, transpose_b, m, n, k, alpha, a, stride_a, b, stride_b, beta, c, stride_c);
+  sgemm(order, transpose_a, transpose_b, m, n, k, alpha, a, stride_a, b, stride_b, beta, c,
+        stride_c);
   product_ends();
 }

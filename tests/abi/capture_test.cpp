@@ -18,8 +18,8 @@ namespace {
 const bool environment_set = setenv("LIGERDSL_LIBCUBLASLT", FAKE_CUBLASLT, 1) == 0;
 
 const FakeCudaControl& driver() {
-  static const auto* const control =
-      static_cast<const FakeCudaControl*>(dlsym(dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL), "fake_cuda_control"));
+  static const auto* const control = static_cast<const FakeCudaControl*>(
+      dlsym(dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL), "fake_cuda_control"));
   return *control;
 }
 
@@ -32,13 +32,16 @@ struct Memory {
   Memory(const Context& context, size_t bytes) : buffer(context, bytes + 256) {
     std::memset(buffer.data(), 0, buffer.bytes());
   }
-  void* data() const { return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(buffer.data()) + 255) / 256 * 256); }
+  void* data() const {
+    return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(buffer.data()) + 255) / 256 * 256);
+  }
   Buffer buffer;
 };
 
 struct Remote {
   Remote(const Context& context, int32_t dtype, std::vector<int64_t> shape)
-      : memory(context, 65536), tensor(memory.data(), {LIGERDSL_CUDA, 0}, dtype, std::move(shape)) {}
+      : memory(context, 65536),
+        tensor(memory.data(), {LIGERDSL_CUDA, 0}, dtype, std::move(shape)) {}
   operator const ligerdsl_tensor_t*() const { return tensor; }
   Memory memory;
   Tensor tensor;
@@ -65,8 +68,12 @@ class Capture : public testing::Test {
     return Context::cuda(0);
   }
 
-  Remote f32(std::vector<int64_t> shape) const { return Remote(context_, LIGERDSL_F32, std::move(shape)); }
-  Remote i64(std::vector<int64_t> shape) const { return Remote(context_, LIGERDSL_I64, std::move(shape)); }
+  Remote f32(std::vector<int64_t> shape) const {
+    return Remote(context_, LIGERDSL_F32, std::move(shape));
+  }
+  Remote i64(std::vector<int64_t> shape) const {
+    return Remote(context_, LIGERDSL_I64, std::move(shape));
+  }
 
   // Captures the first call of the plan.
   template <class Plan, class Args>
@@ -83,7 +90,8 @@ class Capture : public testing::Test {
     plan(args, workspace.data(), bytes, stream());
     EXPECT_EQ(allocations() - taken, 0);
     EXPECT_EQ(driver().calls_of("cuLaunchKernelEx") - launches, expected);
-    EXPECT_EQ(driver().call_count() - calls, expected + context_calls() - contexts) << "calls beside launches";
+    EXPECT_EQ(driver().call_count() - calls, expected + context_calls() - contexts)
+        << "calls beside launches";
     driver().set_capturing(false);
     FakeCudaControl::Launch last{};
     ASSERT_TRUE(driver().last_launch(&last));
@@ -95,8 +103,8 @@ class Capture : public testing::Test {
 };
 
 TEST_F(Capture, Norm) {
-  const Remote x = f32({16, 64}), d_y = f32({16, 64}), d_x = f32({16, 64}), weight = f32({64}), rstd = f32({16}),
-               d_weight = f32({64});
+  const Remote x = f32({16, 64}), d_y = f32({16, 64}), d_x = f32({16, 64}), weight = f32({64}),
+               rstd = f32({16}), d_weight = f32({64});
   RmsNormBackwardDesc desc = rms_norm_backward_desc();
   desc.n_cols = 64;
   desc.dtype = desc.weight_dtype = desc.d_weight_dtype = LIGERDSL_F32;
@@ -163,7 +171,8 @@ TEST_F(Capture, NormOfAList) {
   args.tensors = tensors;
   args.n_tensors = 2;
   args.norm = norm;
-  expect_launches(3, GlobalNormPlan(context_, desc), args, 16 * 64 + 30 + 2 * 65536);  // each tensor, the sum
+  expect_launches(3, GlobalNormPlan(context_, desc), args,
+                  16 * 64 + 30 + 2 * 65536);  // each tensor, the sum
 }
 
 // In the one-call form, workspace of the context would have to grow, which a capture forbids. The
@@ -176,12 +185,14 @@ TEST_F(Capture, WorkspaceOfTheCaller) {
   ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
   config.device = {LIGERDSL_CUDA, 0};
   config.user = &source;
-  config.workspace_alloc = [](void* user, size_t bytes, size_t align, ligerdsl_stream_t on) -> void* {
+  config.workspace_alloc = [](void* user, size_t bytes, size_t align,
+                              ligerdsl_stream_t on) -> void* {
     auto& from = *static_cast<Source*>(user);
     EXPECT_EQ(on, stream());
     EXPECT_LT(bytes + align, from.memory.size());
     ++from.taken;
-    return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(from.memory.data()) + align - 1) / align * align);
+    return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(from.memory.data()) + align - 1) /
+                                   align * align);
   };
   config.workspace_free = [](void* user, void*, ligerdsl_stream_t on) {
     EXPECT_EQ(on, stream());
@@ -191,8 +202,8 @@ TEST_F(Capture, WorkspaceOfTheCaller) {
   RmsNormBackwardDesc desc = rms_norm_backward_desc();
   desc.d_weight_dtype = LIGERDSL_F32;
   const auto call = [&](const Context& context, int64_t rows) {
-    const Remote x = f32({rows, 4096}), d_y = f32({rows, 4096}), d_x = f32({rows, 4096}), weight = f32({4096}),
-                 rstd = f32({rows}), d_weight = f32({4096});
+    const Remote x = f32({rows, 4096}), d_y = f32({rows, 4096}), d_x = f32({rows, 4096}),
+                 weight = f32({4096}), rstd = f32({rows}), d_weight = f32({4096});
     RmsNormBackwardArgs args = rms_norm_backward_args();
     args.d_y = d_y;
     args.x = x;
@@ -201,7 +212,8 @@ TEST_F(Capture, WorkspaceOfTheCaller) {
     args.d_x = d_x;
     args.d_weight = d_weight;
     driver().set_capturing(rows > 1);
-    const ligerdsl_status_t status = ligerdsl_rms_norm_backward(context.get(), &desc, &args, stream());
+    const ligerdsl_status_t status =
+        ligerdsl_rms_norm_backward(context.get(), &desc, &args, stream());
     driver().set_capturing(false);
     return status;
   };
@@ -237,8 +249,8 @@ class CaptureLinear : public Capture {
   }
 
   FusedLinearCrossEntropyDesc desc_ = fused_linear_cross_entropy_desc();
-  Remote x_ = f32({kRows, kCols}), weight_ = f32({kClasses, kCols}), labels_ = i64({kRows}), loss_ = f32({1}),
-         d_x_ = f32({kRows, kCols}), d_weight_ = f32({kClasses, kCols});
+  Remote x_ = f32({kRows, kCols}), weight_ = f32({kClasses, kCols}), labels_ = i64({kRows}),
+         loss_ = f32({1}), d_x_ = f32({kRows, kCols}), d_weight_ = f32({kClasses, kCols});
 };
 
 TEST_F(CaptureLinear, OneChunk) {
@@ -268,7 +280,8 @@ TEST_F(CaptureLinear, BackwardFromLse) {
   args.d_loss = d_loss;
   args.d_x = d_x_;
   args.d_weight = d_weight_;
-  expect_launches(1 + 4 * 2, FusedLinearCrossEntropyBackwardPlan(context_, desc), args, kRows);  // counts; 2 per chunk
+  expect_launches(1 + 4 * 2, FusedLinearCrossEntropyBackwardPlan(context_, desc), args,
+                  kRows);  // counts; 2 per chunk
 }
 
 // One launch rounds the weight to bf16.
@@ -287,7 +300,8 @@ TEST_F(CaptureLinear, WeightInF32ByBlocks) {
   desc_.dtype = LIGERDSL_BF16;
   desc_.weight_dtype = LIGERDSL_F32;
   desc_.chunk_rows = 15;
-  desc_.max_workspace_bytes = (32 << 20) + 24000;  // logits of 15 rows: 17280 bytes; the whole weight: 8320
+  desc_.max_workspace_bytes =
+      (32 << 20) + 24000;  // logits of 15 rows: 17280 bytes; the whole weight: 8320
   x_ = Remote(context_, LIGERDSL_BF16, {kRows, kCols});
   d_x_ = Remote(context_, LIGERDSL_BF16, {kRows, kCols});
   check(2 + 2 * (5 + 1 + 5 + 1 + 1));
@@ -301,8 +315,9 @@ TEST_F(CaptureLinear, BlocksOfTheVocabulary) {
 }
 
 TEST_F(Capture, LinearJsd) {
-  const Remote x = f32({30, 8}), weight = f32({520, 8}), target_x = f32({30, 4}), target_weight = f32({520, 4}),
-               loss = f32({1}), d_x = f32({30, 8}), d_weight = f32({520, 8}), labels = i64({30});
+  const Remote x = f32({30, 8}), weight = f32({520, 8}), target_x = f32({30, 4}),
+               target_weight = f32({520, 4}), loss = f32({1}), d_x = f32({30, 8}),
+               d_weight = f32({520, 8}), labels = i64({30});
   FusedLinearJsdDesc desc = fused_linear_jsd_desc();
   desc.n_classes = 520;
   desc.n_cols = 8;
@@ -320,7 +335,8 @@ TEST_F(Capture, LinearJsd) {
   args.loss = loss;
   args.d_x = d_x;
   args.d_weight = d_weight;
-  expect_launches(2 + 4 * 2, FusedLinearJsdPlan(context_, desc), args, 30);  // counts and sum; two per chunk
+  expect_launches(2 + 4 * 2, FusedLinearJsdPlan(context_, desc), args,
+                  30);  // counts and sum; two per chunk
 }
 
 }  // namespace

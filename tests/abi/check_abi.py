@@ -23,18 +23,21 @@ recorded, numbers = pathlib.Path(folder) / "libligerdsl.abi", pathlib.Path(folde
 
 
 def dump():
-    options = ["--exported-interfaces-only", "--drop-private-types", "--no-show-locs", "--no-corpus-path", "--no-comp-dir-path",
-               "--no-elf-needed", "--no-parameter-names", "--type-id-style", "hash"]
+    options = ["--exported-interfaces-only", "--drop-private-types", "--no-show-locs",
+               "--no-corpus-path", "--no-comp-dir-path", "--no-elf-needed", "--no-parameter-names",
+               "--type-id-style", "hash"]
     folders = sorted({str(pathlib.Path(header).parent.parent) for header in headers})
-    text = subprocess.run(["abidw", *options, *[word for path in folders for word in ("--hd", path)], library],
-                          check=True, capture_output=True, text=True).stdout
+    text = subprocess.run(
+        ["abidw", *options, *[word for path in folders for word in ("--hd", path)], library],
+        check=True, capture_output=True, text=True).stdout
     return re.sub(r" path='[^']*/", " path='", text)  # drops the folder of each source file
 
 
 def constants():
     found = {}
     for header in headers:
-        for body in re.findall(r"enum\s*\w*\s*\{(.*?)\}", pathlib.Path(header).read_text(), flags=re.S):
+        for body in re.findall(r"enum\s*\w*\s*\{(.*?)\}", pathlib.Path(header).read_text(),
+                               flags=re.S):
             found.update(re.findall(r"\b(LIGERDSL_\w+)\s*=\s*([-\w]+)", body))
     return "".join(f"{name} {int(value, 0)}\n" for name, value in sorted(found.items()))
 
@@ -50,7 +53,8 @@ with tempfile.NamedTemporaryFile("w", suffix=".abi") as now:
     result = subprocess.run(["abidiff", str(recorded), now.name], capture_output=True, text=True)
     failed |= result.returncode != 0
     print(result.stdout + result.stderr, end="")
-before, after = (dict(line.split() for line in text.splitlines()) for text in (numbers.read_text(), constants()))
+before, after = (
+    dict(line.split() for line in text.splitlines()) for text in (numbers.read_text(), constants()))
 for name in sorted(before.keys() | after.keys()):
     if before.get(name) != after.get(name):
         failed = True

@@ -17,8 +17,8 @@ import sys
 readme, out, cc, *rest = sys.argv[1:]
 includes, compilers = rest[:rest.index("--")], rest[rest.index("--") + 1:]
 here, out = pathlib.Path(__file__).resolve().parent, pathlib.Path(out)
-STRICT = ("-Wall -Wextra -Wpedantic -Wold-style-cast -Wzero-as-null-pointer-constant -Wconversion -Wsign-conversion -Wcast-qual "
-          "-Wundef -Wshadow -Werror").split()
+STRICT = ("-Wall -Wextra -Wpedantic -Wold-style-cast -Wzero-as-null-pointer-constant -Wconversion "
+          "-Wsign-conversion -Wcast-qual -Wundef -Wshadow -Werror").split()
 PLAIN = "-Wall -Wextra -Werror".split()
 C_AROUND = """\
 int snippet(ligerdsl_tensor_t x, ligerdsl_tensor_t w, ligerdsl_tensor_t y, ligerdsl_stream_t stream);
@@ -32,16 +32,19 @@ failures = 0
 
 def compile_file(compiler, source, standard, warnings, expected_errors=0):
     global failures
-    command = [compiler, f"-std={standard}", *warnings, *[f"-I{folder}" for folder in includes], "-fsyntax-only", str(source)]
+    command = [compiler, f"-std={standard}", *warnings, *[f"-I{folder}" for folder in includes],
+               "-fsyntax-only", str(source)]
     result = subprocess.run(command, capture_output=True, text=True)
     errors = len(re.findall(r"\berror: ", result.stderr))
     if errors != expected_errors or (result.returncode != 0) != (expected_errors > 0):
         failures += 1
-        print("FAILED:", " ".join(command), f"\n{errors} errors, expected {expected_errors}\n{result.stderr[:3000]}")
+        print("FAILED:", " ".join(command),
+              f"\n{errors} errors, expected {expected_errors}\n{result.stderr[:3000]}")
 
 
 def snippet(language):
-    blocks = re.findall(rf"^```{language}\n(.*?)^```$", pathlib.Path(readme).read_text(), flags=re.S | re.M)
+    blocks = re.findall(rf"^```{language}\n(.*?)^```$", pathlib.Path(readme).read_text(),
+                        flags=re.S | re.M)
     if len(blocks) != 1:
         sys.exit(f"README.md has {len(blocks)} blocks of {language}, expected one")
     return blocks[0]
@@ -62,7 +65,8 @@ out.mkdir(parents=True, exist_ok=True)
 in_c = c_snippet()
 compile_file(cc, in_c, "c99", PLAIN)
 for compiler in compilers:
-    is_clang = "clang" in subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
+    is_clang = "clang" in subprocess.run([compiler, "--version"], capture_output=True, text=True,
+                                         check=True).stdout
     warnings = STRICT + ([] if is_clang else ["-Wuseless-cast"])
     for standard in ("c++11", "c++14", "c++17", "c++20"):
         compile_file(compiler, here / "header.cpp", standard, warnings)

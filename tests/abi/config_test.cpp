@@ -64,7 +64,8 @@ struct Host {
 class Folder {
  public:
   Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "ligerdsl-config-XXXXXX").string();
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "ligerdsl-config-XXXXXX").string();
     path_ = mkdtemp(pattern.data());
   }
   ~Folder() { std::filesystem::remove_all(path_); }
@@ -104,11 +105,12 @@ TEST(ContextTarget, AcceptsStructSizesOfOtherVersions) {
 TEST(ContextTarget, Misuse) {
   const Context context = Context::cpu(1);
   ligerdsl_target_t target;
-  expect_failure(ligerdsl_context_target(context.get(), nullptr, sizeof target), LIGERDSL_INVALID_NULL_POINTER,
-                 {"ligerdsl_context_target", "`target`"});
+  expect_failure(ligerdsl_context_target(context.get(), nullptr, sizeof target),
+                 LIGERDSL_INVALID_NULL_POINTER, {"ligerdsl_context_target", "`target`"});
   expect_failure(ligerdsl_context_target(context.get(), &target, 4), LIGERDSL_INVALID_ARGUMENT,
                  {"`target_bytes`: expected sizeof(ligerdsl_target_t), got 4"});
-  expect_failure(ligerdsl_context_target(nullptr, &target, sizeof target), LIGERDSL_INVALID_NULL_POINTER, {"context"});
+  expect_failure(ligerdsl_context_target(nullptr, &target, sizeof target),
+                 LIGERDSL_INVALID_NULL_POINTER, {"context"});
 }
 
 TEST(Config, CallersAllocatorServesBuffersAndScratch) {
@@ -125,7 +127,8 @@ TEST(Config, CallersAllocatorServesBuffersAndScratch) {
     EXPECT_EQ(host.live.count(buffer.data()), 1u);
     host.exhausted = true;
     void* none = nullptr;
-    expect_failure(ligerdsl_buffer_alloc(context.get(), 12345, &none), LIGERDSL_OUT_OF_HOST_MEMORY, {"12345"});
+    expect_failure(ligerdsl_buffer_alloc(context.get(), 12345, &none), LIGERDSL_OUT_OF_HOST_MEMORY,
+                   {"12345"});
     host.exhausted = false;
   }
   EXPECT_TRUE(host.live.empty()) << host.live.size() << " blocks are left";
@@ -139,7 +142,8 @@ TEST(Config, AllocatorNeedsBothFunctions) {
     host.give_to(config);
     if (alloc) config.host_free = nullptr;
     if (!alloc) config.host_alloc = nullptr;
-    expect_failure(ligerdsl_context_create(&config, &context), LIGERDSL_INVALID_ARGUMENT, {"host_alloc", "host_free"});
+    expect_failure(ligerdsl_context_create(&config, &context), LIGERDSL_INVALID_ARGUMENT,
+                   {"host_alloc", "host_free"});
   }
 }
 
@@ -169,13 +173,15 @@ TEST(Config, NegativeCacheLimitIsRefused) {
   ligerdsl_context_config_t config = fresh_config();
   config.cache_limit_bytes = -1;
   ligerdsl_context_t context = nullptr;
-  expect_failure(ligerdsl_context_create(&config, &context), LIGERDSL_INVALID_ARGUMENT, {"`cache_limit_bytes`", "-1"});
+  expect_failure(ligerdsl_context_create(&config, &context), LIGERDSL_INVALID_ARGUMENT,
+                 {"`cache_limit_bytes`", "-1"});
 }
 
 TEST(Config, UnknownFlags) {
   ligerdsl_context_config_t config = fresh_config(8);
   ligerdsl_context_t context = nullptr;
-  expect_failure(ligerdsl_context_create(&config, &context), LIGERDSL_INVALID_ARGUMENT, {"`flags`", "got 8"});
+  expect_failure(ligerdsl_context_create(&config, &context), LIGERDSL_INVALID_ARGUMENT,
+                 {"`flags`", "got 8"});
 }
 
 // An older header's struct ends before these fields.
@@ -192,8 +198,10 @@ TEST(Config, OlderHeaderGetsDefaults) {
 
 std::string quotient_program() {
   KernelBuilder k("quotient");
-  const View a = k.view("a", f32, {dyn}), b = k.view("b", f32, {dyn}), out = k.view("out", f32, {dyn});
-  out.partition({16}).store({0}, a.partition({16}).load({0}) / b.partition({16}).load({0}, {.pad = 1.0}));
+  const View a = k.view("a", f32, {dyn}), b = k.view("b", f32, {dyn}),
+             out = k.view("out", f32, {dyn});
+  out.partition({16}).store(
+      {0}, a.partition({16}).load({0}) / b.partition({16}).load({0}, {.pad = 1.0}));
   return k.finish_bytes();
 }
 
@@ -213,11 +221,14 @@ TEST(Config, ValidateFindsNansMadeFromNumbers) {
     std::fill_n(b.floats(), 7, 2.0f);
     const ligerdsl_kernel_arg_t args[] = {view_arg(a), view_arg(b), view_arg(out)};
     const int32_t grid[3] = {1, 1, 1};
-    const auto launch = [&] { return ligerdsl_kernel_launch(kernel.get(), args, 3, grid, nullptr); };
+    const auto launch = [&] {
+      return ligerdsl_kernel_launch(kernel.get(), args, 3, grid, nullptr);
+    };
     EXPECT_EQ(launch(), LIGERDSL_SUCCESS) << ligerdsl_last_error();
     b.floats()[5] = 0.0f;
     if (validate) {
-      expect_failure(launch(), LIGERDSL_EXECUTION_FAILED, {"`out`", "NaN at [5]", "LIGERDSL_VALIDATE"});
+      expect_failure(launch(), LIGERDSL_EXECUTION_FAILED,
+                     {"`out`", "NaN at [5]", "LIGERDSL_VALIDATE"});
     } else {
       EXPECT_EQ(launch(), LIGERDSL_SUCCESS);
     }
@@ -231,7 +242,8 @@ TEST(Config, ValidateReadsFp8) {
   for (const auto& [type, dtype, infinite] :
        {std::tuple{f8e4m3, LIGERDSL_F8E4M3, 0x7e}, {f8e5m2, LIGERDSL_F8E5M2, 0x7c}}) {
     KernelBuilder k("fp8_copies");
-    const View out = k.view("out", type, {dyn}), x = k.view("x", f32, {dyn}), codes = k.view("codes", type, {dyn});
+    const View out = k.view("out", type, {dyn}), x = k.view("x", f32, {dyn}),
+               codes = k.view("codes", type, {dyn});
     const Tile sum = x.partition({8}).load({0}) + codes.partition({8}).load({0}).to(f32);
     const Tile infinity = k.full({8}, INFINITY, f32);
     out.partition({8}).store({0}, where(sum == 3.0f, infinity - infinity, sum).to(type));
@@ -243,14 +255,18 @@ TEST(Config, ValidateReadsFp8) {
     std::fill_n(code, 7, 0);
     const ligerdsl_kernel_arg_t args[] = {view_arg(to), view_arg(from), view_arg(added)};
     const int32_t grid[3] = {1, 1, 1};
-    const auto launch = [&] { return ligerdsl_kernel_launch(kernel.get(), args, 3, grid, nullptr); };
+    const auto launch = [&] {
+      return ligerdsl_kernel_launch(kernel.get(), args, 3, grid, nullptr);
+    };
     EXPECT_EQ(launch(), LIGERDSL_SUCCESS) << ligerdsl_last_error();
     from.floats()[4] = 3.0f;
-    expect_failure(launch(), LIGERDSL_EXECUTION_FAILED, {"`out`", "NaN at [4]", "LIGERDSL_VALIDATE"});
+    expect_failure(launch(), LIGERDSL_EXECUTION_FAILED,
+                   {"`out`", "NaN at [4]", "LIGERDSL_VALIDATE"});
     code[0] = 0x7f;
     EXPECT_EQ(launch(), LIGERDSL_SUCCESS) << "a NaN was read: " << ligerdsl_last_error();
     code[0] = static_cast<uint8_t>(infinite);  // an infinity, if the type has one
-    EXPECT_EQ(launch(), type == f8e5m2 ? LIGERDSL_SUCCESS : LIGERDSL_EXECUTION_FAILED) << ligerdsl_last_error();
+    EXPECT_EQ(launch(), type == f8e5m2 ? LIGERDSL_SUCCESS : LIGERDSL_EXECUTION_FAILED)
+        << ligerdsl_last_error();
   }
 }
 
@@ -288,7 +304,8 @@ TEST(Config, ValidateChecksAssumptions) {
   expect_failure(launch(3, 8), LIGERDSL_EXECUTION_FAILED,
                  {assumed.c_str(), "assume: the assumption", "LIGERDSL_VALIDATE"});
   EXPECT_EQ(launch(2, 8), LIGERDSL_SUCCESS) << "it was reported already: " << ligerdsl_last_error();
-  expect_failure(launch(2, 6), LIGERDSL_EXECUTION_FAILED, {divisible.c_str(), "assume_divisible: not a multiple of 4"});
+  expect_failure(launch(2, 6), LIGERDSL_EXECUTION_FAILED,
+                 {divisible.c_str(), "assume_divisible: not a multiple of 4"});
 }
 
 TEST(Config, ValidateReportsLabelsAtTheCall) {
@@ -301,11 +318,13 @@ TEST(Config, ValidateReportsLabelsAtTheCall) {
   args.labels = labels;
   args.loss = loss;
   const CrossEntropyDesc desc = cross_entropy_desc();
-  expect_failure(ligerdsl_cross_entropy(context.get(), &desc, &args, nullptr), LIGERDSL_INVALID_LABEL,
-                 {"cross_entropy", "out of bounds", "row 2"});
-  EXPECT_EQ(ligerdsl_context_check(context.get(), nullptr), LIGERDSL_SUCCESS) << "it was reported already";
+  expect_failure(ligerdsl_cross_entropy(context.get(), &desc, &args, nullptr),
+                 LIGERDSL_INVALID_LABEL, {"cross_entropy", "out of bounds", "row 2"});
+  EXPECT_EQ(ligerdsl_context_check(context.get(), nullptr), LIGERDSL_SUCCESS)
+      << "it was reported already";
   labels.storage[2] = 7;
-  EXPECT_EQ(ligerdsl_cross_entropy(context.get(), &desc, &args, nullptr), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+  EXPECT_EQ(ligerdsl_cross_entropy(context.get(), &desc, &args, nullptr), LIGERDSL_SUCCESS)
+      << ligerdsl_last_error();
 }
 
 TEST(Config, DeterministicRefusesAtomicSumsOfFloats) {
@@ -319,8 +338,9 @@ TEST(Config, DeterministicRefusesAtomicSumsOfFloats) {
   const Context context(fresh_config(LIGERDSL_CTX_DETERMINISTIC));
   ligerdsl_kernel_t kernel = nullptr;
   const std::string floats = program(f32, true);
-  expect_failure(ligerdsl_kernel_create(context.get(), floats.data(), floats.size(), nullptr, &kernel),
-                 LIGERDSL_NOT_SUPPORTED, {"config_test.cpp:", "atomically", "LIGERDSL_DETERMINISTIC"});
+  expect_failure(
+      ligerdsl_kernel_create(context.get(), floats.data(), floats.size(), nullptr, &kernel),
+      LIGERDSL_NOT_SUPPORTED, {"config_test.cpp:", "atomically", "LIGERDSL_DETERMINISTIC"});
   const CompiledKernel integers(context, program(i32, true)), largest(context, program(f32, false));
   const Context free(fresh_config());
   const CompiledKernel allowed(free, floats);
@@ -330,14 +350,17 @@ TEST(Config, CacheKeepsItsLimit) {
   const Folder folder;
   ligerdsl_context_config_t config = fresh_config();
   config.cache_dir = folder.path().c_str();
-  const auto files = [&] { return std::distance(std::filesystem::directory_iterator(folder.path()), {}); };
+  const auto files = [&] {
+    return std::distance(std::filesystem::directory_iterator(folder.path()), {});
+  };
   const auto compile = [&](const char* name) {
     KernelBuilder k(name);
     k.view("out", f32, {dyn}).partition({16}).store({0}, k.full({16}, 1, f32));
     const CompiledKernel kernel(Context(config), k.finish_bytes());
   };
   compile("first");
-  const auto bytes = static_cast<int64_t>(std::filesystem::directory_iterator(folder.path())->file_size());
+  const auto bytes =
+      static_cast<int64_t>(std::filesystem::directory_iterator(folder.path())->file_size());
   compile("second");
   EXPECT_EQ(files(), 2);
   config.cache_limit_bytes = 2 * bytes + bytes / 2;
@@ -356,10 +379,11 @@ TEST(Config, NoJitNamesTheWarmUpCommand) {
   desc.dtype = LIGERDSL_BF16;
   desc.eps = 1e-5f;
   ligerdsl_plan_t plan = nullptr;
-  expect_failure(ligerdsl_rms_norm_forward_plan(context.get(), &desc, &plan), LIGERDSL_NOT_SUPPORTED,
-                 {"NO_JIT", "ligerdsl cache warm FILE",
-                  R"({"operation": "rms_norm_forward", "target": "cpu", "n_cols": 64, "dtype": "bf16", )"
-                  R"("weight_dtype": "none", "casting": 0, "eps": 1e-05, "offset": 0, "with_rstd": 0})"});
+  expect_failure(
+      ligerdsl_rms_norm_forward_plan(context.get(), &desc, &plan), LIGERDSL_NOT_SUPPORTED,
+      {"NO_JIT", "ligerdsl cache warm FILE",
+       R"({"operation": "rms_norm_forward", "target": "cpu", "n_cols": 64, "dtype": "bf16", )"
+       R"("weight_dtype": "none", "casting": 0, "eps": 1e-05, "offset": 0, "with_rstd": 0})"});
 }
 
 TEST(Config, NoJitLoadsFromItsCacheFolder) {
@@ -372,12 +396,14 @@ TEST(Config, NoJitLoadsFromItsCacheFolder) {
   const std::string program = quotient_program();
   ligerdsl_kernel_t kernel = nullptr;
   const Context strict = with(LIGERDSL_CTX_NO_JIT);
-  expect_failure(ligerdsl_kernel_create(strict.get(), program.data(), program.size(), nullptr, &kernel),
-                 LIGERDSL_NOT_SUPPORTED, {"NO_JIT"});
+  expect_failure(
+      ligerdsl_kernel_create(strict.get(), program.data(), program.size(), nullptr, &kernel),
+      LIGERDSL_NOT_SUPPORTED, {"NO_JIT"});
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
   { const CompiledKernel compiled(with(0), program); }
   EXPECT_FALSE(std::filesystem::is_empty(folder.path()));
-  EXPECT_EQ(ligerdsl_kernel_create(strict.get(), program.data(), program.size(), nullptr, &kernel), LIGERDSL_SUCCESS)
+  EXPECT_EQ(ligerdsl_kernel_create(strict.get(), program.data(), program.size(), nullptr, &kernel),
+            LIGERDSL_SUCCESS)
       << ligerdsl_last_error();
   ligerdsl_kernel_destroy(kernel);
 }

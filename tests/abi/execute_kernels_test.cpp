@@ -30,18 +30,19 @@ TEST_F(Execute, AuthorsKernel) {
   EXPECT_EQ(x.floats()[99], 99);
 
   const int32_t grid[3] = {2, 1, 1}, negative[3] = {2, -1, 1};
-  ligerdsl_kernel_arg_t args[3] = {KernelArg(out.tensor).raw(), KernelArg(x.tensor).raw(), KernelArg(3.0f).raw()};
-  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 2, grid, nullptr), LIGERDSL_INVALID_ARGUMENT,
-                 {"takes 3", "got 2"});
-  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 3, negative, nullptr), LIGERDSL_INVALID_SHAPE,
-                 {"grid", "got -1"});
+  ligerdsl_kernel_arg_t args[3] = {KernelArg(out.tensor).raw(), KernelArg(x.tensor).raw(),
+                                   KernelArg(3.0f).raw()};
+  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 2, grid, nullptr),
+                 LIGERDSL_INVALID_ARGUMENT, {"takes 3", "got 2"});
+  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 3, negative, nullptr),
+                 LIGERDSL_INVALID_SHAPE, {"grid", "got -1"});
   args[2] = KernelArg(3).raw();
-  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 3, grid, nullptr), LIGERDSL_INVALID_ARGUMENT,
-                 {"`factor`", "NUMBER"});
+  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 3, grid, nullptr),
+                 LIGERDSL_INVALID_ARGUMENT, {"`factor`", "NUMBER"});
   args[2] = KernelArg(3.0f).raw();
   args[0] = KernelArg(wrong.tensor).raw();
-  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 3, grid, nullptr), LIGERDSL_INVALID_SHAPE,
-                 {"`out`", "expected 1", "got 2"});
+  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 3, grid, nullptr),
+                 LIGERDSL_INVALID_SHAPE, {"`out`", "expected 1", "got 2"});
 }
 
 TEST_F(Execute, IntegersMustHaveTheirValue) {
@@ -60,11 +61,16 @@ TEST_F(Execute, IntegersMustHaveTheirValue) {
     const int32_t grid[3] = {1, 1, 1};
     return ligerdsl_kernel_launch(kernel.get(), args.data(), args.size(), grid, nullptr);
   };
-  EXPECT_EQ(launch({1, 127, 32767, INT32_MAX, INT64_MAX}), LIGERDSL_SUCCESS) << ligerdsl_last_error();
-  EXPECT_EQ(launch({0, -128, -32768, INT32_MIN, INT64_MIN}), LIGERDSL_SUCCESS) << ligerdsl_last_error();
-  expect_failure(launch({2, 0, 0, 0, 0}), LIGERDSL_INVALID_ARGUMENT, {"`flag`", "i1, 0 to 1, got 2"});
-  expect_failure(launch({0, 128, 0, 0, 0}), LIGERDSL_INVALID_ARGUMENT, {"`small`", "i8, -128 to 127, got 128"});
-  expect_failure(launch({0, 0, 32768, 0, 0}), LIGERDSL_INVALID_ARGUMENT, {"`medium`", "i16, -32768 to 32767"});
+  EXPECT_EQ(launch({1, 127, 32767, INT32_MAX, INT64_MAX}), LIGERDSL_SUCCESS)
+      << ligerdsl_last_error();
+  EXPECT_EQ(launch({0, -128, -32768, INT32_MIN, INT64_MIN}), LIGERDSL_SUCCESS)
+      << ligerdsl_last_error();
+  expect_failure(launch({2, 0, 0, 0, 0}), LIGERDSL_INVALID_ARGUMENT,
+                 {"`flag`", "i1, 0 to 1, got 2"});
+  expect_failure(launch({0, 128, 0, 0, 0}), LIGERDSL_INVALID_ARGUMENT,
+                 {"`small`", "i8, -128 to 127, got 128"});
+  expect_failure(launch({0, 0, 32768, 0, 0}), LIGERDSL_INVALID_ARGUMENT,
+                 {"`medium`", "i16, -32768 to 32767"});
   expect_failure(launch({0, 0, 0, int64_t{1} << 40, 0}), LIGERDSL_INVALID_ARGUMENT,
                  {"`n`", "i32, -2147483648 to 2147483647, got 1099511627776"});
 }
@@ -108,7 +114,8 @@ TEST_F(Execute, WrittenViewsReachEveryElementOnce) {
   std::iota(window.floats(), window.floats() + 9, 0.0f);
   rows.launch(1, {plain.tensor, window.tensor});  // a view that is only read may overlap itself
   EXPECT_EQ(plain.floats()[15], 8);
-  const ligerdsl_kernel_arg_t args[2] = {KernelArg(window.tensor).raw(), KernelArg(plain.tensor).raw()};
+  const ligerdsl_kernel_arg_t args[2] = {KernelArg(window.tensor).raw(),
+                                         KernelArg(plain.tensor).raw()};
   const int32_t grid[3] = {1, 1, 1};
   expect_failure(ligerdsl_kernel_launch(rows.get(), args, 2, grid, nullptr), LIGERDSL_INVALID_ALIAS,
                  {"`to`", "one element through two indices"});
@@ -124,7 +131,8 @@ TEST_F(Execute, BytesWordsAndBooleans) {
   twice.partition({16}).store({0}, value + value);
   k.view("wide", i16, {dyn}).partition({16}).store({0}, value.to(i16) * 300);
   const CompiledKernel kernel(context_, k.finish_bytes());
-  Owned positive_(LIGERDSL_BOOL, {10}), twice_(LIGERDSL_I8, {10}), x_(LIGERDSL_I8, {10}), wide_(LIGERDSL_I16, {10});
+  Owned positive_(LIGERDSL_BOOL, {10}), twice_(LIGERDSL_I8, {10}), x_(LIGERDSL_I8, {10}),
+      wide_(LIGERDSL_I16, {10});
   auto* in = reinterpret_cast<int8_t*>(x_.floats());
   for (int i = 0; i < 10; ++i) in[i] = static_cast<int8_t>(i - 5);
   kernel.launch(1, {positive_.tensor, twice_.tensor, x_.tensor, wide_.tensor});
@@ -138,7 +146,8 @@ TEST_F(Execute, BytesWordsAndBooleans) {
 
 TEST_F(Execute, Fp8) {
   KernelBuilder k("fp8");
-  View small = k.view("small", f8e4m3, {dyn}), wide = k.view("wide", f8e5m2, {dyn}), x = k.view("x", f32, {dyn});
+  View small = k.view("small", f8e4m3, {dyn}), wide = k.view("wide", f8e5m2, {dyn}),
+       x = k.view("x", f32, {dyn});
   Tile value = x.partition({16}).load({0});
   small.partition({16}).store({0}, value.to(f8e4m3));
   wide.partition({16}).store({0}, (value * k.scalar("scale", f8e5m2).to(f32)).to(f8e5m2));
@@ -150,11 +159,12 @@ TEST_F(Execute, Fp8) {
     EXPECT_EQ(reinterpret_cast<uint8_t*>(small_.floats())[i], i < 9 ? (7 + i) << 3 : 0x7e) << i;
     EXPECT_EQ(reinterpret_cast<uint8_t*>(wide_.floats())[i], (16 + i) << 2) << i;
   }
-  const ligerdsl_kernel_arg_t args[4] = {KernelArg(wide_.tensor).raw(), KernelArg(wide_.tensor).raw(),
-                                         KernelArg(x_.tensor).raw(), KernelArg(2.0f).raw()};
+  const ligerdsl_kernel_arg_t args[4] = {KernelArg(wide_.tensor).raw(),
+                                         KernelArg(wide_.tensor).raw(), KernelArg(x_.tensor).raw(),
+                                         KernelArg(2.0f).raw()};
   const int32_t grid[3] = {1, 1, 1};
-  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 4, grid, nullptr), LIGERDSL_INVALID_DTYPE,
-                 {"`small`", "expected f8e4m3, got f8e5m2"});
+  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 4, grid, nullptr),
+                 LIGERDSL_INVALID_DTYPE, {"`small`", "expected f8e4m3, got f8e5m2"});
 }
 
 TEST_F(Execute, KernelParametersAreReported) {
@@ -170,10 +180,12 @@ TEST_F(Execute, KernelParametersAreReported) {
     const char* name;
     int32_t kind, dtype, rank, written;
   };
-  const Told expected[] = {
-      {"out", LIGERDSL_ARG_TENSOR, LIGERDSL_BF16, 2, 1},   {"x", LIGERDSL_ARG_TENSOR, LIGERDSL_F8E4M3, 1, 0},
-      {"table", LIGERDSL_ARG_POINTER, LIGERDSL_I32, 0, 0}, {"sums", LIGERDSL_ARG_POINTER, LIGERDSL_F32, 0, 1},
-      {"first", LIGERDSL_ARG_INTEGER, LIGERDSL_I64, 0, 0}, {"scale", LIGERDSL_ARG_NUMBER, LIGERDSL_F32, 0, 0}};
+  const Told expected[] = {{"out", LIGERDSL_ARG_TENSOR, LIGERDSL_BF16, 2, 1},
+                           {"x", LIGERDSL_ARG_TENSOR, LIGERDSL_F8E4M3, 1, 0},
+                           {"table", LIGERDSL_ARG_POINTER, LIGERDSL_I32, 0, 0},
+                           {"sums", LIGERDSL_ARG_POINTER, LIGERDSL_F32, 0, 1},
+                           {"first", LIGERDSL_ARG_INTEGER, LIGERDSL_I64, 0, 0},
+                           {"scale", LIGERDSL_ARG_NUMBER, LIGERDSL_F32, 0, 0}};
   const auto parameters = kernel.parameters();
   ASSERT_EQ(parameters.size(), std::size(expected));
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -191,19 +203,21 @@ TEST_F(Execute, KernelParametersAreReported) {
   } later[6];
   std::memset(later, 0xff, sizeof later);
   size_t count = 6;
-  ASSERT_EQ(ligerdsl_kernel_parameters(kernel.get(), &later[0].known, sizeof later[0], &count), LIGERDSL_SUCCESS);
+  ASSERT_EQ(ligerdsl_kernel_parameters(kernel.get(), &later[0].known, sizeof later[0], &count),
+            LIGERDSL_SUCCESS);
   EXPECT_STREQ(later[5].known.name, "scale");
   EXPECT_EQ(later[5].added, 0);
 
   ligerdsl_kernel_parameter_t few[5];
   count = 5;
-  expect_failure(ligerdsl_kernel_parameters(kernel.get(), few, sizeof few[0], &count), LIGERDSL_INVALID_ARGUMENT,
-                 {"`count`", "told", "6 parameters", "room for 5"});
+  expect_failure(ligerdsl_kernel_parameters(kernel.get(), few, sizeof few[0], &count),
+                 LIGERDSL_INVALID_ARGUMENT, {"`count`", "told", "6 parameters", "room for 5"});
   EXPECT_EQ(count, 6u);
-  expect_failure(ligerdsl_kernel_parameters(kernel.get(), few, 8, &count), LIGERDSL_INVALID_ARGUMENT,
+  expect_failure(ligerdsl_kernel_parameters(kernel.get(), few, 8, &count),
+                 LIGERDSL_INVALID_ARGUMENT,
                  {"`parameter_bytes`", "sizeof(ligerdsl_kernel_parameter_t)", "8"});
-  expect_failure(ligerdsl_kernel_parameters(kernel.get(), few, sizeof few[0], nullptr), LIGERDSL_INVALID_NULL_POINTER,
-                 {"`count`"});
+  expect_failure(ligerdsl_kernel_parameters(kernel.get(), few, sizeof few[0], nullptr),
+                 LIGERDSL_INVALID_NULL_POINTER, {"`count`"});
 }
 
 TEST_F(Execute, NoAliasIsChecked) {
@@ -211,10 +225,11 @@ TEST_F(Execute, NoAliasIsChecked) {
   options.no_alias = 1;
   const CompiledKernel kernel(context_, scale_program(), options);
   Owned x(LIGERDSL_F32, {100});
-  const ligerdsl_kernel_arg_t args[3] = {KernelArg(x.tensor).raw(), KernelArg(x.tensor).raw(), KernelArg(3.0f).raw()};
+  const ligerdsl_kernel_arg_t args[3] = {KernelArg(x.tensor).raw(), KernelArg(x.tensor).raw(),
+                                         KernelArg(3.0f).raw()};
   const int32_t grid[3] = {2, 1, 1};
-  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 3, grid, nullptr), LIGERDSL_INVALID_ALIAS,
-                 {"`out`", "`x`", "no_alias"});
+  expect_failure(ligerdsl_kernel_launch(kernel.get(), args, 3, grid, nullptr),
+                 LIGERDSL_INVALID_ALIAS, {"`out`", "`x`", "no_alias"});
 }
 
 TEST_F(Execute, ReadOnlyViewsAreNotWritten) {
@@ -248,8 +263,9 @@ TEST_F(Execute, ReadOnlyViewsAreNotWritten) {
   });
   const std::string bytes = k.finish_bytes();
   ligerdsl_kernel_t refused = nullptr;
-  expect_failure(ligerdsl_kernel_create(context_.get(), bytes.data(), bytes.size(), nullptr, &refused),
-                 LIGERDSL_INVALID_PROGRAM, {"watched", "read_only", "a pointer that comes out of a loop"});
+  expect_failure(
+      ligerdsl_kernel_create(context_.get(), bytes.data(), bytes.size(), nullptr, &refused),
+      LIGERDSL_INVALID_PROGRAM, {"watched", "read_only", "a pointer that comes out of a loop"});
 }
 
 }  // namespace

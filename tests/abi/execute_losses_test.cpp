@@ -33,9 +33,10 @@ TEST_F(Execute, LabelsOfAnyStride) {
   EXPECT_EQ(counts.floats()[3], 3);
   Owned apart(LIGERDSL_F32, {4}, {2}), uneven(LIGERDSL_I64, {2, 2}, {5, 2});
   args.loss = apart;
-  expect_failure(ligerdsl_cross_entropy(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE,
-                 {"`loss`", "needs a stride of 1"});
-  Owned no_logits(LIGERDSL_F32, {0, 5}, {0, 0}), no_labels(LIGERDSL_I64, {0}, {7}), no_loss(LIGERDSL_F32, {0}, {0});
+  expect_failure(ligerdsl_cross_entropy(context_.get(), &desc, &args, nullptr),
+                 LIGERDSL_INVALID_SHAPE, {"`loss`", "needs a stride of 1"});
+  Owned no_logits(LIGERDSL_F32, {0, 5}, {0, 0}), no_labels(LIGERDSL_I64, {0}, {7}),
+      no_loss(LIGERDSL_F32, {0}, {0});
   args.logits = no_logits;
   args.labels = no_labels;
   args.loss = no_loss;
@@ -44,8 +45,8 @@ TEST_F(Execute, LabelsOfAnyStride) {
   args.logits = logits;
   args.loss = loss;
   args.labels = uneven;
-  expect_failure(ligerdsl_cross_entropy(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE,
-                 {"`labels`", "not evenly strided"});
+  expect_failure(ligerdsl_cross_entropy(context_.get(), &desc, &args, nullptr),
+                 LIGERDSL_INVALID_SHAPE, {"`labels`", "not evenly strided"});
 }
 
 // A bf16 loss is the rounded f32 loss. Class weights that bf16 represents exactly give equal
@@ -59,9 +60,11 @@ TEST_F(Execute, LossAndClassWeightsAcceptLogitsType) {
     weight.floats()[i] = 0.5f * static_cast<float>(i + 1);
     weight_bf16.halves()[i] = to_bf16(weight.floats()[i]);
   }
-  for (const int32_t reduction : {LIGERDSL_REDUCTION_NONE, LIGERDSL_REDUCTION_MEAN, LIGERDSL_REDUCTION_SUM}) {
+  for (const int32_t reduction :
+       {LIGERDSL_REDUCTION_NONE, LIGERDSL_REDUCTION_MEAN, LIGERDSL_REDUCTION_SUM}) {
     const int64_t n = reduction == LIGERDSL_REDUCTION_NONE ? 4 : 1;
-    Owned loss(LIGERDSL_F32, {n}), z_loss(LIGERDSL_F32, {n}), loss_bf16(LIGERDSL_BF16, {n}), z_bf16(LIGERDSL_BF16, {n});
+    Owned loss(LIGERDSL_F32, {n}), z_loss(LIGERDSL_F32, {n}), loss_bf16(LIGERDSL_BF16, {n}),
+        z_bf16(LIGERDSL_BF16, {n});
     CrossEntropyDesc desc = cross_entropy_desc();
     desc.reduction = reduction;
     desc.lse_square_scale = 0.1f;
@@ -82,8 +85,8 @@ TEST_F(Execute, LossAndClassWeightsAcceptLogitsType) {
       EXPECT_EQ(z_bf16.halves()[i], to_bf16(z_loss.floats()[i])) << "reduction " << reduction;
     }
     args.z_loss = z_loss;
-    expect_failure(ligerdsl_cross_entropy(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_DTYPE,
-                   {"z_loss", "expected bf16, got f32"});
+    expect_failure(ligerdsl_cross_entropy(context_.get(), &desc, &args, nullptr),
+                   LIGERDSL_INVALID_DTYPE, {"z_loss", "expected bf16, got f32"});
   }
 }
 
@@ -94,8 +97,8 @@ TEST_F(Execute, ReducedLossHasOneElement) {
   args.logits = logits;
   args.labels = labels;
   args.loss = loss;
-  expect_failure(ligerdsl_cross_entropy(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE,
-                 {"`loss`", "expected 1 elements", "got 4"});
+  expect_failure(ligerdsl_cross_entropy(context_.get(), &desc, &args, nullptr),
+                 LIGERDSL_INVALID_SHAPE, {"`loss`", "expected 1 elements", "got 4"});
 }
 
 // A backward pass that recomputes the gradient has no loss argument.
@@ -118,7 +121,8 @@ TEST_F(Execute, GradientsWithoutTheLoss) {
   Owned with(LIGERDSL_F32, {4, 5}), without(LIGERDSL_F32, {4, 5});
   for (int i = 0; i < 20; ++i) logits.floats()[i] = std::sin(static_cast<float>(i));
   for (int i = 0; i < 4; ++i) reinterpret_cast<int64_t*>(labels.storage.data())[i] = i;
-  for (const int32_t reduction : {LIGERDSL_REDUCTION_NONE, LIGERDSL_REDUCTION_MEAN, LIGERDSL_REDUCTION_SUM}) {
+  for (const int32_t reduction :
+       {LIGERDSL_REDUCTION_NONE, LIGERDSL_REDUCTION_MEAN, LIGERDSL_REDUCTION_SUM}) {
     CrossEntropyDesc desc = cross_entropy_desc();
     desc.reduction = reduction;
     CrossEntropyArgs args = cross_entropy_args();
@@ -131,18 +135,19 @@ TEST_F(Execute, GradientsWithoutTheLoss) {
     args.loss = nullptr;
     args.d_logits = without;
     cross_entropy(context_, desc, args);
-    for (int i = 0; i < 20; ++i) EXPECT_EQ(without.floats()[i], with.floats()[i]) << "reduction " << reduction;
+    for (int i = 0; i < 20; ++i)
+      EXPECT_EQ(without.floats()[i], with.floats()[i]) << "reduction " << reduction;
     args.d_logits = nullptr;
-    expect_failure(ligerdsl_cross_entropy(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_ARGUMENT,
-                   {"`without_loss`", "got 1", "pass loss"});
+    expect_failure(ligerdsl_cross_entropy(context_.get(), &desc, &args, nullptr),
+                   LIGERDSL_INVALID_ARGUMENT, {"`without_loss`", "got 1", "pass loss"});
   }
 }
 
 // Row 1 is ignored and holds NaN; the first row's terms are ln 2 and 0, the second's 0 and ln 2.
 TEST_F(Execute, DivergencesSkipIgnoredRows) {
   const float log_half = std::log(0.5f), minus_infinity = -std::numeric_limits<float>::infinity();
-  Owned log_q(LIGERDSL_F32, {3, 2}), log_p(LIGERDSL_F32, {3, 2}), labels(LIGERDSL_I64, {3}), loss(LIGERDSL_F32, {1}),
-      d(LIGERDSL_F32, {3, 2}), factor(LIGERDSL_F32, {1});
+  Owned log_q(LIGERDSL_F32, {3, 2}), log_p(LIGERDSL_F32, {3, 2}), labels(LIGERDSL_I64, {3}),
+      loss(LIGERDSL_F32, {1}), d(LIGERDSL_F32, {3, 2}), factor(LIGERDSL_F32, {1});
   const float q[] = {log_half, log_half, std::nanf(""), 1, log_half, log_half};
   const float p[] = {0, minus_infinity, 1, 1, minus_infinity, 0};
   std::copy_n(q, 6, log_q.floats());
@@ -172,15 +177,18 @@ TEST_F(Execute, DivergencesSkipIgnoredRows) {
   desc.reduction = LIGERDSL_REDUCTION_SUM;
   jsd(context_, desc, args);
   const float above = 0.75f * std::log(2 / 3.0f), below = 0.75f * std::log(2.0f);
-  expect(2 * (-0.5f * std::log(0.75f) + 0.25f * std::log(4 / 3.0f)), {above, below, 0, 0, below, above});
+  expect(2 * (-0.5f * std::log(0.75f) + 0.25f * std::log(4 / 3.0f)),
+         {above, below, 0, 0, below, above});
 }
 
 // A loss per element with upstream gradients per element, in another type than the input, and
 // written over the input.
 TEST_F(Execute, DivergencesWithoutAReduction) {
-  Owned p(LIGERDSL_BF16, {2, 3}), q(LIGERDSL_F32, {2, 3}), loss(LIGERDSL_F32, {2, 3}), d_loss(LIGERDSL_F32, {2, 3});
+  Owned p(LIGERDSL_BF16, {2, 3}), q(LIGERDSL_F32, {2, 3}), loss(LIGERDSL_F32, {2, 3}),
+      d_loss(LIGERDSL_F32, {2, 3});
   const float first[] = {1, 2, 3, 4, 5, 6}, second[] = {3, 2, 1, 4.25f, -1, 6};
-  for (int i = 0; i < 6; ++i) p.halves()[i] = to_bf16(first[i]), d_loss.floats()[i] = static_cast<float>(i + 1);
+  for (int i = 0; i < 6; ++i)
+    p.halves()[i] = to_bf16(first[i]), d_loss.floats()[i] = static_cast<float>(i + 1);
   std::copy_n(second, 6, q.floats());
   TvdDesc desc = tvd_desc();
   desc.reduction = LIGERDSL_REDUCTION_NONE;

@@ -32,9 +32,12 @@ TEST_F(Execute, RopeInPlaceOnSlicesOfOneBuffer) {
   constexpr int64_t kS = 5, kA = 3, kK = 1, kD = 4, kRow = (kA + 2 * kK) * kD;
   Owned qkv(LIGERDSL_F32, {kS, kRow}), cos(LIGERDSL_F32, {kS, kD}), sin(LIGERDSL_F32, {kS, kD});
   for (int64_t i = 0; i < kS * kRow; ++i) qkv.floats()[i] = static_cast<float>(i);
-  for (int64_t i = 0; i < kS * kD; ++i) sin.floats()[i] = 1;  // rotates by 90 degrees: (a, b) -> (-b, a)
-  const Tensor q(qkv.floats(), context_.device(), LIGERDSL_F32, {1, kS, kA, kD}, {kS * kRow, kRow, kD, 1});
-  const Tensor k(qkv.floats() + kA * kD, context_.device(), LIGERDSL_F32, {1, kS, kK, kD}, {kS * kRow, kRow, kD, 1});
+  for (int64_t i = 0; i < kS * kD; ++i)
+    sin.floats()[i] = 1;  // rotates by 90 degrees: (a, b) -> (-b, a)
+  const Tensor q(qkv.floats(), context_.device(), LIGERDSL_F32, {1, kS, kA, kD},
+                 {kS * kRow, kRow, kD, 1});
+  const Tensor k(qkv.floats() + kA * kD, context_.device(), LIGERDSL_F32, {1, kS, kK, kD},
+                 {kS * kRow, kRow, kD, 1});
   RopeArgs args = rope_args();
   args.q = args.q_out = q;
   args.k = args.k_out = k;
@@ -59,7 +62,8 @@ TEST_F(Execute, RopeInPlaceOnSlicesOfOneBuffer) {
 // other columns. The table holds complex numbers.
 TEST_F(Execute, RopeRotatesAdjacentPairsByComplexNumbers) {
   constexpr int64_t kS = 3, kA = 2, kD = 5;
-  Owned q(LIGERDSL_F32, {1, kS, kA, kD}), out(LIGERDSL_F32, {1, kS, kA, kD}), table(LIGERDSL_F32, {kS, 2});
+  Owned q(LIGERDSL_F32, {1, kS, kA, kD}), out(LIGERDSL_F32, {1, kS, kA, kD}),
+      table(LIGERDSL_F32, {kS, 2});
   for (int64_t i = 0; i < kS * kA * kD; ++i) q.floats()[i] = static_cast<float>(i + 1);
   for (int64_t s = 0; s < kS; ++s) table.floats()[2 * s + 1] = 1;
   RopeDesc desc = rope_desc();
@@ -72,18 +76,23 @@ TEST_F(Execute, RopeRotatesAdjacentPairsByComplexNumbers) {
   args.cos = table;
   rope(context_, desc, args);
   for (int64_t i = 0; i < kS * kA * kD; ++i) {
-    const int64_t column = i % kD, from = static_cast<int64_t>(i) + (column == 0 ? 1 : column == 1 ? -1 : 0);
+    const int64_t column = i % kD, from = static_cast<int64_t>(i) + (column == 0   ? 1
+                                                                     : column == 1 ? -1
+                                                                                   : 0);
     const float expected = static_cast<float>(from + 1) * (column == 0 ? -1 : 1);
     ASSERT_EQ(out.floats()[i], expected) << i;
   }
   args.sin = table;
-  expect_failure(ligerdsl_rope(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_ARGUMENT, {"sin"});
+  expect_failure(ligerdsl_rope(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_ARGUMENT,
+                 {"sin"});
   desc.head_dim = 65537;
-  expect_failure(ligerdsl_rope(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE, {"head_dim", "65536"});
+  expect_failure(ligerdsl_rope(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE,
+                 {"head_dim", "65536"});
   desc.head_dim = 0;
   args.sin = nullptr;
   desc.rotary_dim = 4;
-  expect_failure(ligerdsl_rope(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE, {"`cos`", "D >= 4"});
+  expect_failure(ligerdsl_rope(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE,
+                 {"`cos`", "D >= 4"});
   desc.rotary_dim = 6;
   expect_failure(ligerdsl_rope(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_ARGUMENT,
                  {"`rotary_dim`", "head_dim = 5", "got 6"});
@@ -99,8 +108,10 @@ TEST_F(Execute, RopeRotatesAdjacentPairsByComplexNumbers) {
 // Gate and up as two slices of one buffer give the results of the fused layout of the same memory.
 TEST_F(Execute, SwigluSlicesAreTheFusedLayout) {
   constexpr int64_t kRows = 6, kF = 9;
-  Owned both(LIGERDSL_F32, {kRows, 2 * kF}), fused(LIGERDSL_F32, {kRows, kF}), apart(LIGERDSL_F32, {kRows, kF});
-  for (int64_t i = 0; i < kRows * 2 * kF; ++i) both.floats()[i] = 0.25f * static_cast<float>(i % 23) - 2.0f;
+  Owned both(LIGERDSL_F32, {kRows, 2 * kF}), fused(LIGERDSL_F32, {kRows, kF}),
+      apart(LIGERDSL_F32, {kRows, kF});
+  for (int64_t i = 0; i < kRows * 2 * kF; ++i)
+    both.floats()[i] = 0.25f * static_cast<float>(i % 23) - 2.0f;
   const Tensor gate(both.floats(), context_.device(), LIGERDSL_F32, {kRows, kF}, {2 * kF, 1});
   const Tensor up(both.floats() + kF, context_.device(), LIGERDSL_F32, {kRows, kF}, {2 * kF, 1});
   SwigluForwardArgs args = swiglu_forward_args();
@@ -119,8 +130,10 @@ TEST_F(Execute, SwigluSlicesAreTheFusedLayout) {
 
 TEST_F(Execute, GegluInPlaceOfTheFusedLayout) {
   constexpr int64_t kRows = 4, kF = 5;
-  Owned both(LIGERDSL_F32, {kRows, 2 * kF}), out(LIGERDSL_F32, {kRows, kF}), d_out(LIGERDSL_F32, {kRows, kF});
-  for (int64_t i = 0; i < kRows * 2 * kF; ++i) both.floats()[i] = 0.25f * static_cast<float>(i % 17) - 2.0f;
+  Owned both(LIGERDSL_F32, {kRows, 2 * kF}), out(LIGERDSL_F32, {kRows, kF}),
+      d_out(LIGERDSL_F32, {kRows, kF});
+  for (int64_t i = 0; i < kRows * 2 * kF; ++i)
+    both.floats()[i] = 0.25f * static_cast<float>(i % 17) - 2.0f;
   std::fill_n(d_out.floats(), kRows * kF, 1.0f);
   const std::vector<float> before(both.floats(), both.floats() + kRows * 2 * kF);
   GegluForwardArgs forward = geglu_forward_args();
@@ -143,8 +156,10 @@ TEST_F(Execute, GegluInPlaceOfTheFusedLayout) {
 // ReLU in place on a slice of wider rows; then gradients are added to the values of d_x.
 TEST_F(Execute, ActivationsAcceptSlicesAndAddGradients) {
   constexpr int64_t kRows = 3, kF = 5, kStride = 7;
-  Owned all(LIGERDSL_F32, {kRows, kStride}), d_y(LIGERDSL_F32, {kRows, kF}), d_x(LIGERDSL_F32, {kRows, kF});
-  for (int64_t i = 0; i < kRows * kStride; ++i) all.floats()[i] = 0.5f * static_cast<float>(i % 9) - 2.0f;
+  Owned all(LIGERDSL_F32, {kRows, kStride}), d_y(LIGERDSL_F32, {kRows, kF}),
+      d_x(LIGERDSL_F32, {kRows, kF});
+  for (int64_t i = 0; i < kRows * kStride; ++i)
+    all.floats()[i] = 0.5f * static_cast<float>(i % 9) - 2.0f;
   const std::vector<float> before(all.floats(), all.floats() + kRows * kStride);
   std::fill_n(d_y.floats(), kRows * kF, 3.0f);
   std::fill_n(d_x.floats(), kRows * kF, 0.25f);
@@ -174,8 +189,10 @@ TEST_F(Execute, ActivationsAcceptSlicesAndAddGradients) {
 }
 
 TEST_F(Execute, LayerNormForwardAndBackward) {
-  Owned x(LIGERDSL_F32, {1, 4}), w(LIGERDSL_F32, {4}), b(LIGERDSL_F32, {4}), y(LIGERDSL_F32, {1, 4});
-  Owned mean(LIGERDSL_F32, {1}), rstd(LIGERDSL_F32, {1}), d_y(LIGERDSL_F32, {1, 4}), d_bias(LIGERDSL_F32, {4});
+  Owned x(LIGERDSL_F32, {1, 4}), w(LIGERDSL_F32, {4}), b(LIGERDSL_F32, {4}),
+      y(LIGERDSL_F32, {1, 4});
+  Owned mean(LIGERDSL_F32, {1}), rstd(LIGERDSL_F32, {1}), d_y(LIGERDSL_F32, {1, 4}),
+      d_bias(LIGERDSL_F32, {4});
   Owned d_weight(LIGERDSL_F32, {4});
   std::iota(x.floats(), x.floats() + 4, 1.0f);
   std::fill_n(w.floats(), 4, 2.0f);
@@ -212,8 +229,10 @@ TEST_F(Execute, LayerNormForwardAndBackward) {
 
 // The call omits tensors that are NULL: the bias, and either gradient.
 TEST_F(Execute, LayerNormWithoutBiasAndWithOneGradient) {
-  Owned x(LIGERDSL_F32, {1, 4}), w(LIGERDSL_F32, {4}), y(LIGERDSL_F32, {1, 4}), d_x(LIGERDSL_F32, {1, 4});
-  Owned mean(LIGERDSL_F32, {1}), rstd(LIGERDSL_F32, {1}), d_y(LIGERDSL_F32, {1, 4}), gradient(LIGERDSL_F32, {4});
+  Owned x(LIGERDSL_F32, {1, 4}), w(LIGERDSL_F32, {4}), y(LIGERDSL_F32, {1, 4}),
+      d_x(LIGERDSL_F32, {1, 4});
+  Owned mean(LIGERDSL_F32, {1}), rstd(LIGERDSL_F32, {1}), d_y(LIGERDSL_F32, {1, 4}),
+      gradient(LIGERDSL_F32, {4});
   std::iota(x.floats(), x.floats() + 4, 1.0f);
   std::fill_n(w.floats(), 4, 2.0f);
   std::fill_n(d_y.floats(), 4, 3.0f);
@@ -249,8 +268,8 @@ TEST_F(Execute, LayerNormWithoutBiasAndWithOneGradient) {
   LayerNormForwardDesc forward = layer_norm_forward_desc();
   forward.bias_dtype = LIGERDSL_BF16;
   args.bias = w;
-  expect_failure(ligerdsl_layer_norm_forward(context_.get(), &forward, &args, nullptr), LIGERDSL_INVALID_DTYPE,
-                 {"bias"});
+  expect_failure(ligerdsl_layer_norm_forward(context_.get(), &forward, &args, nullptr),
+                 LIGERDSL_INVALID_DTYPE, {"bias"});
 }
 
 // y may be x. The gradient is added to the old values.

@@ -47,8 +47,8 @@ TEST_F(Execute, InPlaceMustBeDescribed) {
   desc.dtype = LIGERDSL_F32;
   const VectorAddPlan apart(context_, desc);
   VectorAddArgs args = add_args(a, b, a);
-  expect_failure(ligerdsl_vector_add_execute(apart.get(), &args, nullptr, 0, nullptr), LIGERDSL_INVALID_ALIAS,
-                 {"`out`", "in_place"});
+  expect_failure(ligerdsl_vector_add_execute(apart.get(), &args, nullptr, 0, nullptr),
+                 LIGERDSL_INVALID_ALIAS, {"`out`", "in_place"});
   std::fill_n(a.floats(), 64, 1.0f);
   std::fill_n(b.floats(), 64, 2.0f);
   desc.in_place = 1;
@@ -78,8 +78,8 @@ TEST_F(Execute, DeadAndForeignPlans) {
   ligerdsl_plan_t plan = nullptr;
   check(ligerdsl_vector_add_plan(context_.get(), &desc, &plan));
   const SoftmaxForwardArgs other = softmax_forward_args();
-  expect_failure(ligerdsl_softmax_forward_execute(plan, &other, nullptr, 0, nullptr), LIGERDSL_INVALID_ARGUMENT,
-                 {"made for vector_add", "softmax_forward"});
+  expect_failure(ligerdsl_softmax_forward_execute(plan, &other, nullptr, 0, nullptr),
+                 LIGERDSL_INVALID_ARGUMENT, {"made for vector_add", "softmax_forward"});
   ligerdsl_plan_destroy(plan);
   const VectorAddArgs args = vector_add_args();
   EXPECT_EQ(ligerdsl_vector_add_execute(plan, &args, nullptr, 0, nullptr), LIGERDSL_DEAD_HANDLE);
@@ -100,9 +100,11 @@ TEST_F(Execute, PlanOutlivesItsContext) {
 // Compares d_weight of three rows with values computed by hand.
 TEST_F(Execute, WorkspaceIsCheckedAndUsed) {
   constexpr int64_t kRows = 3, kCols = 4;
-  Owned x(LIGERDSL_F32, {kRows, kCols}), d_y(LIGERDSL_F32, {kRows, kCols}), d_x(LIGERDSL_F32, {kRows, kCols});
+  Owned x(LIGERDSL_F32, {kRows, kCols}), d_y(LIGERDSL_F32, {kRows, kCols}),
+      d_x(LIGERDSL_F32, {kRows, kCols});
   Owned weight(LIGERDSL_F32, {kCols}), rstd(LIGERDSL_F32, {kRows}), d_weight(LIGERDSL_F32, {kCols});
-  for (int i = 0; i < kRows * kCols; ++i) x.floats()[i] = static_cast<float>(i), d_y.floats()[i] = 1;
+  for (int i = 0; i < kRows * kCols; ++i)
+    x.floats()[i] = static_cast<float>(i), d_y.floats()[i] = 1;
   std::fill_n(weight.floats(), kCols, 1.0f);
   std::fill_n(rstd.floats(), kRows, 1.0f);
   RmsNormBackwardDesc desc = rms_norm_backward_desc();
@@ -120,20 +122,25 @@ TEST_F(Execute, WorkspaceIsCheckedAndUsed) {
   ASSERT_GT(bytes, 0u);
   EXPECT_LE(bytes, plan.workspace_bytes(1000));
   const Buffer workspace(context_, bytes);
-  expect_failure(ligerdsl_rms_norm_backward_execute(plan.get(), &args, workspace.data(), bytes - 1, nullptr),
-                 LIGERDSL_WORKSPACE_TOO_SMALL, {"expected ", "got "});
+  expect_failure(
+      ligerdsl_rms_norm_backward_execute(plan.get(), &args, workspace.data(), bytes - 1, nullptr),
+      LIGERDSL_WORKSPACE_TOO_SMALL, {"expected ", "got "});
   expect_failure(ligerdsl_rms_norm_backward_execute(plan.get(), &args, nullptr, bytes, nullptr),
                  LIGERDSL_INVALID_NULL_POINTER, {"`workspace`"});
-  const Tensor inside(static_cast<float*>(workspace.data()), context_.device(), LIGERDSL_F32, {kRows, kCols});
+  const Tensor inside(static_cast<float*>(workspace.data()), context_.device(), LIGERDSL_F32,
+                      {kRows, kCols});
   args.d_x = inside;
-  expect_failure(ligerdsl_rms_norm_backward_execute(plan.get(), &args, workspace.data(), bytes, nullptr),
-                 LIGERDSL_INVALID_ALIAS, {"`workspace`", "`d_x`"});
+  expect_failure(
+      ligerdsl_rms_norm_backward_execute(plan.get(), &args, workspace.data(), bytes, nullptr),
+      LIGERDSL_INVALID_ALIAS, {"`workspace`", "`d_x`"});
   args.d_x = d_x;
   plan(args, workspace.data(), bytes);
-  for (int j = 0; j < kCols; ++j) EXPECT_EQ(d_weight.floats()[j], static_cast<float>(j + (j + 4) + (j + 8)));
+  for (int j = 0; j < kCols; ++j)
+    EXPECT_EQ(d_weight.floats()[j], static_cast<float>(j + (j + 4) + (j + 8)));
   std::fill_n(d_weight.floats(), kCols, -1.0f);
   rms_norm_backward(context_, rms_norm_backward_desc(), args);  // with workspace of the context
-  for (int j = 0; j < kCols; ++j) EXPECT_EQ(d_weight.floats()[j], static_cast<float>(j + (j + 4) + (j + 8)));
+  for (int j = 0; j < kCols; ++j)
+    EXPECT_EQ(d_weight.floats()[j], static_cast<float>(j + (j + 4) + (j + 8)));
 }
 
 TEST_F(Execute, LabelOutOfBounds) {
@@ -153,7 +160,8 @@ TEST_F(Execute, LabelOutOfBounds) {
   EXPECT_TRUE(std::isnan(loss.floats()[3]));
   expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_LABEL,
                  {"cross_entropy", "out of bounds", "row 1"});
-  EXPECT_EQ(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_SUCCESS) << "the report was not cleared";
+  EXPECT_EQ(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_SUCCESS)
+      << "the report was not cleared";
 }
 
 TEST_F(Execute, PollNamesTheOperation) {
@@ -173,8 +181,10 @@ TEST_F(Execute, PollNamesTheOperation) {
   entropy.loss = loss;
   cross_entropy(context_, cross_entropy_desc(), entropy);
   std::map<std::string, int64_t> found;
-  while (const auto fault = context_.poll_labels()) ASSERT_TRUE(found.emplace(fault->operation, fault->row).second);
-  EXPECT_EQ(found, (std::map<std::string, int64_t>{{"cross_entropy", 1}, {"embedding_forward", 2}}));
+  while (const auto fault = context_.poll_labels())
+    ASSERT_TRUE(found.emplace(fault->operation, fault->row).second);
+  EXPECT_EQ(found,
+            (std::map<std::string, int64_t>{{"cross_entropy", 1}, {"embedding_forward", 2}}));
   // Fields of a later version are zeroed, and a smaller struct is refused.
   struct {
     ligerdsl_fault_t known;
@@ -182,9 +192,10 @@ TEST_F(Execute, PollNamesTheOperation) {
   } fault;
   EXPECT_EQ(ligerdsl_context_poll(context_.get(), &fault.known, sizeof fault), LIGERDSL_SUCCESS);
   EXPECT_TRUE(fault.known.operation == nullptr && fault.later == 0);
-  expect_failure(ligerdsl_context_poll(context_.get(), &fault.known, sizeof fault.known - 1), LIGERDSL_INVALID_ARGUMENT,
-                 {"fault_bytes"});
-  expect_failure(ligerdsl_context_poll(context_.get(), nullptr, 0), LIGERDSL_INVALID_NULL_POINTER, {"fault"});
+  expect_failure(ligerdsl_context_poll(context_.get(), &fault.known, sizeof fault.known - 1),
+                 LIGERDSL_INVALID_ARGUMENT, {"fault_bytes"});
+  expect_failure(ligerdsl_context_poll(context_.get(), nullptr, 0), LIGERDSL_INVALID_NULL_POINTER,
+                 {"fault"});
 }
 
 // Shard of an embedding table: rows of other shards give 0, and rows beyond all shards are a fault.
@@ -210,7 +221,8 @@ TEST_F(Execute, EmbeddingShardZeroesRowsOfOtherShards) {
                  {"embedding_forward", "index out of bounds at position 1", "total_rows"});
 
   const auto refused = [&](std::initializer_list<const char*> words) {
-    expect_failure(ligerdsl_embedding_forward(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_ARGUMENT, words);
+    expect_failure(ligerdsl_embedding_forward(context_.get(), &desc, &args, nullptr),
+                   LIGERDSL_INVALID_ARGUMENT, words);
   };
   desc.total_rows = 13;
   refused({"`total_rows`", "10 + 4", "got 13"});
@@ -220,7 +232,8 @@ TEST_F(Execute, EmbeddingShardZeroesRowsOfOtherShards) {
 
 // A program that retries after an invalid label must not mistake invalid offsets for one.
 TEST_F(Execute, InvalidGroupOffsetsAreInvalidBounds) {
-  Owned a(LIGERDSL_F32, {6, 4}), b(LIGERDSL_F32, {3, 5, 4}), offsets(LIGERDSL_I64, {4}), c(LIGERDSL_F32, {6, 5});
+  Owned a(LIGERDSL_F32, {6, 4}), b(LIGERDSL_F32, {3, 5, 4}), offsets(LIGERDSL_I64, {4}),
+      c(LIGERDSL_F32, {6, 5});
   const int64_t decreasing[] = {0, 4, 2, 6};
   std::copy(std::begin(decreasing), std::end(decreasing), offsets.storage.begin());
   GroupedMatmulNtArgs args = grouped_matmul_nt_args();
@@ -236,7 +249,8 @@ TEST_F(Execute, InvalidGroupOffsetsAreInvalidBounds) {
 
   grouped_matmul_nt(context_, desc, args);
   ligerdsl_fault_t fault{};
-  expect_failure(ligerdsl_context_poll(context_.get(), &fault, sizeof fault), LIGERDSL_INVALID_BOUNDS, {"group 1"});
+  expect_failure(ligerdsl_context_poll(context_.get(), &fault, sizeof fault),
+                 LIGERDSL_INVALID_BOUNDS, {"group 1"});
   EXPECT_STREQ(fault.operation, "grouped_matmul_nt");
   EXPECT_EQ(fault.row, 1);
 
@@ -281,17 +295,18 @@ TEST_F(Execute, GlobalNormAcceptsAnEmptyList) {
   EXPECT_EQ(factor.floats()[0], 1);
   for (const float limit : {-1.0f, std::nanf("")}) {
     args.max_norm = limit;  // would flip the sign of every gradient
-    expect_failure(ligerdsl_global_norm(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_ARGUMENT,
-                   {"`max_norm`", ">= 0", "got "});
+    expect_failure(ligerdsl_global_norm(context_.get(), &desc, &args, nullptr),
+                   LIGERDSL_INVALID_ARGUMENT, {"`max_norm`", ">= 0", "got "});
   }
 }
 
 // AdamW takes the counters and the flag of a norm. The device skips the step, and the host does not
 // wait.
 TEST_F(Execute, NonfiniteNormSkipsAndCountsTheStep) {
-  Owned norm(LIGERDSL_F32, {1}), factor(LIGERDSL_F32, {1}), nonfinite(LIGERDSL_I32, {1}), steps(LIGERDSL_I64, {1}),
-      skipped(LIGERDSL_I64, {1}), lr(LIGERDSL_F32, {1}), gradient(LIGERDSL_F32, {100}), parameter(LIGERDSL_F32, {100}),
-      m(LIGERDSL_F32, {100}), v(LIGERDSL_F32, {100}), copy(LIGERDSL_BF16, {100});
+  Owned norm(LIGERDSL_F32, {1}), factor(LIGERDSL_F32, {1}), nonfinite(LIGERDSL_I32, {1}),
+      steps(LIGERDSL_I64, {1}), skipped(LIGERDSL_I64, {1}), lr(LIGERDSL_F32, {1}),
+      gradient(LIGERDSL_F32, {100}), parameter(LIGERDSL_F32, {100}), m(LIGERDSL_F32, {100}),
+      v(LIGERDSL_F32, {100}), copy(LIGERDSL_BF16, {100});
   lr.floats()[0] = 0.1f;
   for (int i = 0; i < 100; ++i) gradient.floats()[i] = 0.5f, parameter.floats()[i] = 1.0f;
   const auto step = [&] {
@@ -308,7 +323,9 @@ TEST_F(Execute, NonfiniteNormSkipsAndCountsTheStep) {
     args.clip_factor = factor, args.device_lr = lr, args.device_step = steps, args.skip = nonfinite;
     adamw_step(context_, desc, args);
   };
-  const auto count = [](Owned& counter) { return *static_cast<int64_t*>(static_cast<void*>(counter.floats())); };
+  const auto count = [](Owned& counter) {
+    return *static_cast<int64_t*>(static_cast<void*>(counter.floats()));
+  };
   step();
   const float once = parameter.floats()[7];
   EXPECT_NEAR(once, 0.9f, 1e-3f);
@@ -326,11 +343,12 @@ TEST_F(Execute, NonfiniteNormSkipsAndCountsTheStep) {
 }
 
 TEST_F(Execute, DeviceStepBelowOneIsAFault) {
-  Owned lr(LIGERDSL_F32, {1}), step(LIGERDSL_I64, {1}), gradient(LIGERDSL_F32, {100}), parameter(LIGERDSL_F32, {100}),
-      m(LIGERDSL_F32, {100}), v(LIGERDSL_F32, {100});
+  Owned lr(LIGERDSL_F32, {1}), step(LIGERDSL_I64, {1}), gradient(LIGERDSL_F32, {100}),
+      parameter(LIGERDSL_F32, {100}), m(LIGERDSL_F32, {100}), v(LIGERDSL_F32, {100});
   AdamwStepDesc desc = adamw_step_desc();
   AdamwStepArgs args = adamw_step_args();
-  args.param = parameter, args.grad = gradient, args.m = m, args.v = v, args.device_lr = lr, args.device_step = step;
+  args.param = parameter, args.grad = gradient, args.m = m, args.v = v, args.device_lr = lr,
+  args.device_step = step;
   adamw_step(context_, desc, args);
   for (int i = 0; i < 100; ++i) EXPECT_EQ(parameter.floats()[i], 0);
   expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_BOUNDS,
@@ -348,7 +366,8 @@ TEST_F(Execute, NormRefusesAWorkspaceOverItsTensors) {
   args.tensors = list;
   args.n_tensors = 1;
   auto inside = reinterpret_cast<uintptr_t>(memory.floats() + 1024) / 256 * 256;
-  expect_failure(ligerdsl_global_norm_execute(plan.get(), &args, reinterpret_cast<void*>(inside), 8192, nullptr),
+  expect_failure(ligerdsl_global_norm_execute(plan.get(), &args, reinterpret_cast<void*>(inside),
+                                              8192, nullptr),
                  LIGERDSL_INVALID_ALIAS, {"`tensors`", "workspace"});
 }
 

@@ -22,12 +22,14 @@ TEST_F(Execute, VocabParallelCrossEntropy) {
     desc.first_class = first[s];
     desc.total_classes = 5;
     VocabParallelCrossEntropyPartialsArgs args = vocab_parallel_cross_entropy_partials_args();
-    const Tensor x = columns(logits, s), own(partials.floats() + 9 * s, {LIGERDSL_CPU, 0}, LIGERDSL_F32, {3, 3});
+    const Tensor x = columns(logits, s),
+                 own(partials.floats() + 9 * s, {LIGERDSL_CPU, 0}, LIGERDSL_F32, {3, 3});
     args.logits = x;
     args.labels = labels;
     args.partials = own;
     vocab_parallel_cross_entropy_partials(context_, desc, args);
-    expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_LABEL, {"out of bounds", "row 2"});
+    expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_LABEL,
+                   {"out of bounds", "row 2"});
   }
   const float statistics[] = {2, 2, 0, 0, 0, 0};
   for (int i = 0; i < 6; ++i) EXPECT_FLOAT_EQ(partials.floats()[i], statistics[i]) << i;
@@ -45,7 +47,8 @@ TEST_F(Execute, VocabParallelCrossEntropy) {
     args.loss = loss;
     args.d_logits = d_x;
     vocab_parallel_cross_entropy(context_, desc, args);
-    expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_LABEL, {"out of bounds", "row 2"});
+    expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_LABEL,
+                   {"out of bounds", "row 2"});
     EXPECT_FLOAT_EQ(loss.floats()[0], std::log(5.0f));
     EXPECT_EQ(loss.floats()[1], 0);
     EXPECT_TRUE(std::isnan(loss.floats()[2]));
@@ -65,7 +68,8 @@ TEST_F(Execute, LabelsOfLaterShardsAreAccepted) {
   args.logits = logits;
   args.labels = labels;
   args.partials = partials;
-  vocab_parallel_cross_entropy_partials(context_, vocab_parallel_cross_entropy_partials_desc(), args);
+  vocab_parallel_cross_entropy_partials(context_, vocab_parallel_cross_entropy_partials_desc(),
+                                        args);
   expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_LABEL,
                  {"label out of bounds in row 2", "total_classes"});
   const float statistics[] = {0, 1, 0, 0, 2, 0};
@@ -80,23 +84,27 @@ TEST_F(Execute, LabelsOfLaterShardsAreAccepted) {
   of_all.partials = both;
   of_all.loss = loss;
   expect_failure(ligerdsl_vocab_parallel_cross_entropy(context_.get(), &desc, &of_all, nullptr),
-                 LIGERDSL_INVALID_ARGUMENT, {"`total_classes`", "several shards", "got 0 with 2 shards"});
+                 LIGERDSL_INVALID_ARGUMENT,
+                 {"`total_classes`", "several shards", "got 0 with 2 shards"});
 }
 
 TEST_F(Execute, VocabularyShardsAreChecked) {
-  Owned x(LIGERDSL_F32, {4, 8}), labels(LIGERDSL_I64, {4}), three(LIGERDSL_F32, {2, 4, 3}), five(LIGERDSL_F32, {4, 5}),
-      odd(LIGERDSL_F32, {6, 3}), loss(LIGERDSL_F32, {4}), upstream(LIGERDSL_F32, {4}), one(LIGERDSL_F32, {1}),
-      column(LIGERDSL_F32, {4, 1});
+  Owned x(LIGERDSL_F32, {4, 8}), labels(LIGERDSL_I64, {4}), three(LIGERDSL_F32, {2, 4, 3}),
+      five(LIGERDSL_F32, {4, 5}), odd(LIGERDSL_F32, {6, 3}), loss(LIGERDSL_F32, {4}),
+      upstream(LIGERDSL_F32, {4}), one(LIGERDSL_F32, {1}), column(LIGERDSL_F32, {4, 1});
   VocabParallelCrossEntropyPartialsDesc first = vocab_parallel_cross_entropy_partials_desc();
   VocabParallelCrossEntropyPartialsArgs statistics = vocab_parallel_cross_entropy_partials_args();
-  const auto first_refused = [&](ligerdsl_status_t status, std::initializer_list<const char*> words) {
-    expect_failure(ligerdsl_vocab_parallel_cross_entropy_partials(context_.get(), &first, &statistics, nullptr), status,
-                   words);
+  const auto first_refused = [&](ligerdsl_status_t status,
+                                 std::initializer_list<const char*> words) {
+    expect_failure(ligerdsl_vocab_parallel_cross_entropy_partials(context_.get(), &first,
+                                                                  &statistics, nullptr),
+                   status, words);
   };
   statistics.logits = x;
   statistics.labels = labels;
   statistics.partials = five;
-  first_refused(LIGERDSL_INVALID_SHAPE, {"`partials`", "rows of 3 numbers without `with_smoothing`", "got 5"});
+  first_refused(LIGERDSL_INVALID_SHAPE,
+                {"`partials`", "rows of 3 numbers without `with_smoothing`", "got 5"});
   first.first_class = 16;
   first.total_classes = 20;
   first_refused(LIGERDSL_INVALID_ARGUMENT, {"`total_classes`", "16 + 8", "got 20"});
@@ -106,7 +114,8 @@ TEST_F(Execute, VocabularyShardsAreChecked) {
   VocabParallelCrossEntropyDesc desc = vocab_parallel_cross_entropy_desc();
   VocabParallelCrossEntropyArgs args = vocab_parallel_cross_entropy_args();
   const auto refused = [&](ligerdsl_status_t status, std::initializer_list<const char*> words) {
-    expect_failure(ligerdsl_vocab_parallel_cross_entropy(context_.get(), &desc, &args, nullptr), status, words);
+    expect_failure(ligerdsl_vocab_parallel_cross_entropy(context_.get(), &desc, &args, nullptr),
+                   status, words);
   };
   args.logits = x;
   args.labels = labels;
@@ -121,17 +130,20 @@ TEST_F(Execute, VocabularyShardsAreChecked) {
   args.partials = odd;
   refused(LIGERDSL_INVALID_SHAPE, {"`partials`", "a multiple of the 4 of labels", "got 6"});
   args.partials = five;
-  refused(LIGERDSL_INVALID_SHAPE, {"`partials`", "rows of 3 numbers without `label_smoothing`", "got 5"});
+  refused(LIGERDSL_INVALID_SHAPE,
+          {"`partials`", "rows of 3 numbers without `label_smoothing`", "got 5"});
   desc.label_smoothing = 0.1f;
   args.partials = three;
-  refused(LIGERDSL_INVALID_SHAPE, {"`partials`", "rows of 5 numbers with `label_smoothing`", "got 3"});
+  refused(LIGERDSL_INVALID_SHAPE,
+          {"`partials`", "rows of 5 numbers with `label_smoothing`", "got 3"});
   args.partials = five;
   desc.shard_smoothing = 1;
   desc.shard = 1;
   refused(LIGERDSL_INVALID_ARGUMENT, {"`shard`", "one of the 1 shards", "got 1"});
   desc.shard = 0;
   desc.total_classes = 16;
-  refused(LIGERDSL_INVALID_ARGUMENT, {"`partials`", "shard_smoothing needs those of each shard", "one of 4 rows"});
+  refused(LIGERDSL_INVALID_ARGUMENT,
+          {"`partials`", "shard_smoothing needs those of each shard", "one of 4 rows"});
   desc.total_classes = 0;
   const Tensor shared(labels.storage.data(), {LIGERDSL_CPU, 0}, LIGERDSL_F32, {4});
   args.loss = shared;

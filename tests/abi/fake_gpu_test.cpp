@@ -21,13 +21,14 @@ namespace {
 // of a kernel fast.
 const std::string& cache_folder() {
   static const std::string folder = [] {
-    std::string pattern = (std::filesystem::temp_directory_path() / "ligerdsl-fake-gpu-XXXXXX").string();
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "ligerdsl-fake-gpu-XXXXXX").string();
     return std::string(mkdtemp(pattern.data()));
   }();
   return folder;
 }
-const bool environment_set =
-    setenv("LIGERDSL_LIBCUDA", FAKE_CUDA, 1) == 0 && setenv("LIGERDSL_CACHE_DIR", cache_folder().c_str(), 1) == 0;
+const bool environment_set = setenv("LIGERDSL_LIBCUDA", FAKE_CUDA, 1) == 0 &&
+                             setenv("LIGERDSL_CACHE_DIR", cache_folder().c_str(), 1) == 0;
 
 class RemoveCache : public testing::Environment {
   void TearDown() override { std::filesystem::remove_all(cache_folder()); }
@@ -35,8 +36,8 @@ class RemoveCache : public testing::Environment {
 const auto* remove_cache = testing::AddGlobalTestEnvironment(new RemoveCache);
 
 const FakeCudaControl& fake() {
-  static const auto* control =
-      static_cast<const FakeCudaControl*>(dlsym(dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL), "fake_cuda_control"));
+  static const auto* control = static_cast<const FakeCudaControl*>(
+      dlsym(dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL), "fake_cuda_control"));
   return *control;
 }
 
@@ -54,7 +55,8 @@ class FakeGpu : public testing::Test {
 struct OnDevice {
   OnDevice(const Context& context, int32_t dtype, std::vector<int64_t> shape, size_t offset = 0)
       : buffer(context, size_t{1} << 20),
-        tensor(static_cast<char*>(buffer.data()) + offset, context.device(), dtype, std::move(shape)) {}
+        tensor(static_cast<char*>(buffer.data()) + offset, context.device(), dtype,
+               std::move(shape)) {}
   operator const ligerdsl_tensor_t*() const { return tensor; }
   Buffer buffer;
   Tensor tensor;
@@ -167,7 +169,8 @@ TEST_F(FakeGpu, ExecuteOnlyLaunches) {
 TEST_F(FakeGpu, CaptureAllowsExecuteButNotPlanning) {
   const Context context = Context::cuda();
   const Calls calls(context);
-  OnDevice a(context, LIGERDSL_F32, {64}), b(context, LIGERDSL_F32, {64}), out(context, LIGERDSL_F32, {64});
+  OnDevice a(context, LIGERDSL_F32, {64}), b(context, LIGERDSL_F32, {64}),
+      out(context, LIGERDSL_F32, {64});
   VectorAddArgs args = vector_add_args();
   args.a = a;
   args.b = b;
@@ -180,9 +183,11 @@ TEST_F(FakeGpu, CaptureAllowsExecuteButNotPlanning) {
   expect_failure(ligerdsl_vector_add(context.get(), &desc, &args, stream), LIGERDSL_CAPTURE_UNSAFE,
                  {"vector_add", "being captured", "once before"});
   fake().set_capturing(false);
-  ASSERT_EQ(ligerdsl_vector_add(context.get(), &desc, &args, stream), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+  ASSERT_EQ(ligerdsl_vector_add(context.get(), &desc, &args, stream), LIGERDSL_SUCCESS)
+      << ligerdsl_last_error();
   fake().set_capturing(true);
-  EXPECT_EQ(ligerdsl_vector_add(context.get(), &desc, &args, stream), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+  EXPECT_EQ(ligerdsl_vector_add(context.get(), &desc, &args, stream), LIGERDSL_SUCCESS)
+      << ligerdsl_last_error();
   { const Context destroyed_while_capturing = Context::cuda(); }
 }
 
@@ -207,7 +212,8 @@ TEST_F(FakeGpu, TwoDevicesLaunchSeparately) {
   here.run();
   there.run();
   EXPECT_EQ(fake().current_context(), nullptr);
-  OnDevice a(first, LIGERDSL_F32, {64}), b(second, LIGERDSL_F32, {64}), out(first, LIGERDSL_F32, {64});
+  OnDevice a(first, LIGERDSL_F32, {64}), b(second, LIGERDSL_F32, {64}),
+      out(first, LIGERDSL_F32, {64});
   VectorAddArgs args = vector_add_args();
   args.a = a;
   args.b = b;
@@ -232,7 +238,8 @@ TEST_F(FakeGpu, ForeignErrorIsReportedAsSticky) {
     EXPECT_EQ(error.status(), LIGERDSL_STICKY_DEVICE_ERROR);
     EXPECT_NE(std::string(error.what()).find("earlier"), std::string::npos) << error.what();
   }
-  expect_failure(ligerdsl_context_check(context.get(), nullptr), LIGERDSL_STICKY_DEVICE_ERROR, {"ILLEGAL_ADDRESS"});
+  expect_failure(ligerdsl_context_check(context.get(), nullptr), LIGERDSL_STICKY_DEVICE_ERROR,
+                 {"ILLEGAL_ADDRESS"});
 }
 
 TEST_F(FakeGpu, ForkedChildGetsAnErrorWithRemedy) {
@@ -241,7 +248,8 @@ TEST_F(FakeGpu, ForkedChildGetsAnErrorWithRemedy) {
   const pid_t child = fork();
   if (child == 0) {
     int answer = 2;
-    for (const std::function<void()>& call : {std::function([&] { calls.run(); }), {[&] { context.poll_labels(); }}}) {
+    for (const std::function<void()>& call :
+         {std::function([&] { calls.run(); }), {[&] { context.poll_labels(); }}}) {
       try {
         call();
         _exit(1);
@@ -271,7 +279,8 @@ std::vector<const void*> launched_by(const std::function<void()>& call) {
 struct RowsOnDevice {
   RowsOnDevice(const Context& context, int64_t n, int64_t gap = 0, size_t offset = 0)
       : buffer(context, size_t{4} << 20),
-        tensor(static_cast<char*>(buffer.data()) + offset, context.device(), LIGERDSL_BF16, {n, 64}, {64 + gap, 1}) {}
+        tensor(static_cast<char*>(buffer.data()) + offset, context.device(), LIGERDSL_BF16, {n, 64},
+               {64 + gap, 1}) {}
   operator const ligerdsl_tensor_t*() const { return tensor; }
   Buffer buffer;
   Tensor tensor;
@@ -325,7 +334,8 @@ TEST_F(FakeGpu, AnyRowCountUsesAlignedKernels) {
   const CrossEntropyPlan loss_plan(context, loss_desc);
   const auto loss_with = [&](int64_t n, int64_t gap, size_t offset, size_t label_offset) {
     const RowsOnDevice logits(context, n, gap, offset);
-    const OnDevice labels(context, LIGERDSL_I64, {n}, label_offset), loss(context, LIGERDSL_F32, {n});
+    const OnDevice labels(context, LIGERDSL_I64, {n}, label_offset),
+        loss(context, LIGERDSL_F32, {n});
     const Buffer workspace(context, loss_plan.workspace_bytes(n));
     CrossEntropyArgs args = cross_entropy_args();
     args.logits = logits;
@@ -333,7 +343,9 @@ TEST_F(FakeGpu, AnyRowCountUsesAlignedKernels) {
     args.loss = loss;
     return launched_by([&] { loss_plan(args, workspace.data(), workspace.bytes()); });
   };
-  const auto loss = [&](int64_t n, int64_t gap = 0, size_t offset = 0) { return loss_with(n, gap, offset, 0); };
+  const auto loss = [&](int64_t n, int64_t gap = 0, size_t offset = 0) {
+    return loss_with(n, gap, offset, 0);
+  };
 
   const auto check = [](const char* name, const auto& call) {
     SCOPED_TRACE(name);
@@ -355,20 +367,20 @@ struct WidthMeta {
 };
 
 // y = 1, with a tile width and a number of warps that depend on the recorded device.
-const Kernel<WidthMeta> width_kernel{.name = "width",
-                                     .description = "y = 1",
-                                     .build =
-                                         [](KernelBuilder& k, const WidthMeta&) {
-                                           const int64_t width = k.target().threads_per_sm / 4;
-                                           View y = k.view("y", f32, {dyn});
-                                           y.partition({width}).store({k.program_id(0)}, k.ones({width}, f32));
-                                         },
-                                     .launch =
-                                         [](const WidthMeta&, const LaunchArguments& a) {
-                                           return Launch{
-                                               .grid = {ceil_div(a.dim("y", 0), a.target().threads_per_sm / 4)},
-                                               .num_warps = a.target().threads_per_sm == 2048 ? 8 : 4};
-                                         }};
+const Kernel<WidthMeta> width_kernel{
+    .name = "width",
+    .description = "y = 1",
+    .build =
+        [](KernelBuilder& k, const WidthMeta&) {
+          const int64_t width = k.target().threads_per_sm / 4;
+          View y = k.view("y", f32, {dyn});
+          y.partition({width}).store({k.program_id(0)}, k.ones({width}, f32));
+        },
+    .launch =
+        [](const WidthMeta&, const LaunchArguments& a) {
+          return Launch{.grid = {ceil_div(a.dim("y", 0), a.target().threads_per_sm / 4)},
+                        .num_warps = a.target().threads_per_sm == 2048 ? 8 : 4};
+        }};
 
 // Two GPUs of different kinds in one process: target, recorded kernel and launch match each device.
 TEST_F(FakeGpu, KernelsAreRecordedForTheirContext) {
@@ -415,7 +427,8 @@ TEST_F(FakeGpu, AnyDriverCallMayFail) {
       everything();
     } catch (const StatusError& error) {
       failed = true;
-      EXPECT_TRUE(error.status() == LIGERDSL_OUT_OF_DEVICE_MEMORY || error.status() == LIGERDSL_NO_DEVICE)
+      EXPECT_TRUE(error.status() == LIGERDSL_OUT_OF_DEVICE_MEMORY ||
+                  error.status() == LIGERDSL_NO_DEVICE)
           << k << ": " << error.what();
     }
     // A release that fails is silent and leaks at most its own object.

@@ -102,7 +102,8 @@ TEST_F(Gpu, GraphReplayEqualsEager) {
   run();
   const std::vector<float> eager = results();
   run();
-  EXPECT_EQ(std::memcmp(eager.data(), results().data(), eager.size() * 4), 0) << "two eager runs differ";
+  EXPECT_EQ(std::memcmp(eager.data(), results().data(), eager.size() * 4), 0)
+      << "two eager runs differ";
 
   void *graph = nullptr, *executable = nullptr, *primary = nullptr;
   ASSERT_EQ(cuda_.get<int(void**, int)>("cuDevicePrimaryCtxRetain")(&primary, 0), 0);
@@ -114,15 +115,18 @@ TEST_F(Gpu, GraphReplayEqualsEager) {
   softmax.x = tx;
   softmax.y = tdx;
   const SoftmaxForwardDesc softmax_desc = softmax_forward_desc();
-  expect_failure(ligerdsl_softmax_forward(context_->get(), &softmax_desc, &softmax, stream_), LIGERDSL_CAPTURE_UNSAFE,
-                 {"captured"});
+  expect_failure(ligerdsl_softmax_forward(context_->get(), &softmax_desc, &softmax, stream_),
+                 LIGERDSL_CAPTURE_UNSAFE, {"captured"});
   ASSERT_EQ(cuda_.get<int(void*, void**)>("cuStreamEndCapture")(stream_, &graph), 0);
-  ASSERT_EQ(cuda_.get<int(void**, void*, unsigned long long)>("cuGraphInstantiateWithFlags")(&executable, graph, 0), 0);
+  ASSERT_EQ(cuda_.get<int(void**, void*, unsigned long long)>("cuGraphInstantiateWithFlags")(
+                &executable, graph, 0),
+            0);
   context_->fill(d_x.data(), 0xff, d_x.bytes(), stream_);
   context_->fill(d_w.data(), 0xff, d_w.bytes(), stream_);
   context_->fill(workspace.data(), 0xff, workspace.bytes(), stream_);
   ASSERT_EQ(cuda_.get<int(void*, void*)>("cuGraphLaunch")(executable, stream_), 0);
-  EXPECT_EQ(std::memcmp(eager.data(), results().data(), eager.size() * 4), 0) << "the graph's replay differs";
+  EXPECT_EQ(std::memcmp(eager.data(), results().data(), eager.size() * 4), 0)
+      << "the graph's replay differs";
   EXPECT_EQ(cuda_.get<int(void*)>("cuGraphExecDestroy")(executable), 0);
   EXPECT_EQ(cuda_.get<int(void*)>("cuGraphDestroy")(graph), 0);
   EXPECT_EQ(cuda_.get<int(void*)>("cuCtxSetCurrent")(nullptr), 0);
@@ -156,7 +160,8 @@ TEST_F(Gpu, ValidateChecksAssumptions) {
   const std::string place = "gpu_test.cpp:" + std::to_string(line) + ":";
   EXPECT_EQ(launch(5), LIGERDSL_SUCCESS) << ligerdsl_last_error();
   EXPECT_EQ(download(out.data(), 6), (std::vector<float>{0, 1, 2, 3, 4, -1}));
-  expect_failure(launch(8), LIGERDSL_EXECUTION_FAILED, {place.c_str(), "assume: the assumption", "LIGERDSL_VALIDATE"});
+  expect_failure(launch(8), LIGERDSL_EXECUTION_FAILED,
+                 {place.c_str(), "assume: the assumption", "LIGERDSL_VALIDATE"});
   EXPECT_EQ(launch(5), LIGERDSL_SUCCESS) << "it was reported already: " << ligerdsl_last_error();
 }
 
@@ -189,7 +194,8 @@ TEST_F(Gpu, UnalignedRows) {
       const std::vector<float> x = numbers(kRows * stride), weight = numbers(kCols);
       std::vector<float> y(kRows * stride, 9.0f), expected = y;
       const Buffer dx = upload(x, offset), dw = upload(weight, offset), dy = upload(y, offset);
-      const auto run = [&](const Context& context, void* px, void* pw, void* py, ligerdsl_stream_t stream) {
+      const auto run = [&](const Context& context, void* px, void* pw, void* py,
+                           ligerdsl_stream_t stream) {
         const Tensor tx(px, context.device(), LIGERDSL_F32, {kRows, kCols}, {stride, 1});
         const Tensor tw(pw, context.device(), LIGERDSL_F32, {kCols});
         const Tensor ty(py, context.device(), LIGERDSL_F32, {kRows, kCols}, {stride, 1});
@@ -199,12 +205,16 @@ TEST_F(Gpu, UnalignedRows) {
         args.y = ty;
         rms_norm_forward(context, rms_norm_forward_desc(), args, stream);
       };
-      const auto at = [&](const Buffer& buffer) { return static_cast<float*>(buffer.data()) + offset; };
+      const auto at = [&](const Buffer& buffer) {
+        return static_cast<float*>(buffer.data()) + offset;
+      };
       run(*context_, at(dx), at(dw), at(dy), stream_);
-      run(cpu, const_cast<float*>(x.data()), const_cast<float*>(weight.data()), expected.data(), nullptr);
+      run(cpu, const_cast<float*>(x.data()), const_cast<float*>(weight.data()), expected.data(),
+          nullptr);
       y = download(at(dy), y.size());
       for (size_t i = 0; i < y.size(); ++i) {
-        ASSERT_NEAR(y[i], expected[i], 2e-5) << "element " << i << ", offset " << offset << ", stride " << stride;
+        ASSERT_NEAR(y[i], expected[i], 2e-5)
+            << "element " << i << ", offset " << offset << ", stride " << stride;
       }
     }
   }
@@ -223,7 +233,8 @@ TEST_F(Gpu, LabelOutOfBounds) {
   args.labels = ty;
   args.loss = tl;
   cross_entropy(*context_, desc, args, stream_);
-  expect_failure(ligerdsl_context_check(context_->get(), stream_), LIGERDSL_INVALID_LABEL, {"out of bounds", "row 2"});
+  expect_failure(ligerdsl_context_check(context_->get(), stream_), LIGERDSL_INVALID_LABEL,
+                 {"out of bounds", "row 2"});
   EXPECT_EQ(ligerdsl_context_check(context_->get(), stream_), LIGERDSL_SUCCESS);
   cross_entropy(*context_, desc, args, stream_);
   context_->synchronize(stream_);
@@ -243,8 +254,8 @@ TEST_F(Gpu, HostTensorsAreRefused) {
   VectorAddArgs args = vector_add_args();
   args.a = args.b = args.out = host;
   const VectorAddDesc desc = vector_add_desc();
-  expect_failure(ligerdsl_vector_add(context_->get(), &desc, &args, stream_), LIGERDSL_INVALID_DEVICE,
-                 {"expected memory of the context's device, cuda:0"});
+  expect_failure(ligerdsl_vector_add(context_->get(), &desc, &args, stream_),
+                 LIGERDSL_INVALID_DEVICE, {"expected memory of the context's device, cuda:0"});
 }
 
 }  // namespace

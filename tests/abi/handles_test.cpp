@@ -16,8 +16,9 @@ TEST(Handles, NamesAndVersion) {
   EXPECT_STREQ(ligerdsl_status_name(LIGERDSL_DEAD_HANDLE), "DEAD_HANDLE");
   EXPECT_STREQ(ligerdsl_status_name(123456), "UNKNOWN_STATUS");
   EXPECT_EQ(ligerdsl_version(), static_cast<uint32_t>(LIGERDSL_VERSION));
-  EXPECT_TRUE(std::regex_match(ligerdsl_build_info(),
-                               std::regex("[0-9.]+-[0-9a-f]{16} commit ([0-9a-f]{40,64} (clean|dirty)|unknown)")))
+  EXPECT_TRUE(std::regex_match(
+      ligerdsl_build_info(),
+      std::regex("[0-9.]+-[0-9a-f]{16} commit ([0-9a-f]{40,64} (clean|dirty)|unknown)")))
       << ligerdsl_build_info();
 }
 
@@ -73,7 +74,8 @@ TEST(Handles, DeadContext) {
   ligerdsl_context_t context = nullptr;
   ASSERT_EQ(ligerdsl_context_create(&config, &context), LIGERDSL_SUCCESS) << ligerdsl_last_error();
   ligerdsl_context_destroy(context);
-  expect_failure(ligerdsl_context_check(context, nullptr), LIGERDSL_DEAD_HANDLE, {"`context`", "destroyed"});
+  expect_failure(ligerdsl_context_check(context, nullptr), LIGERDSL_DEAD_HANDLE,
+                 {"`context`", "destroyed"});
   ligerdsl_context_destroy(context);  // a second destruction has no effect
 
   // The old handle does not name the next context in the same slot.
@@ -87,7 +89,8 @@ TEST(Handles, DeadContext) {
 TEST(Handles, ForeignPointers) {
   alignas(64) static char somewhere[64];
   auto* context = reinterpret_cast<ligerdsl_context_t>(somewhere);
-  expect_failure(ligerdsl_context_check(context, nullptr), LIGERDSL_DEAD_HANDLE, {"did not make it"});
+  expect_failure(ligerdsl_context_check(context, nullptr), LIGERDSL_DEAD_HANDLE,
+                 {"did not make it"});
   ligerdsl_context_destroy(context);
   const Context real = Context::cpu(1);
   const VectorAddArgs args = vector_add_args();
@@ -114,7 +117,8 @@ TEST(Handles, ManyThreadsMakeAndDestroy) {
         ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
         config.num_threads = 1;
         ligerdsl_context_t context = nullptr;
-        if (ligerdsl_context_create(&config, &context) || ligerdsl_context_check(context, nullptr)) ++failures;
+        if (ligerdsl_context_create(&config, &context) || ligerdsl_context_check(context, nullptr))
+          ++failures;
         ligerdsl_context_destroy(context);
         if (ligerdsl_context_check(context, nullptr) != LIGERDSL_DEAD_HANDLE) ++failures;
       }
@@ -138,7 +142,8 @@ struct Host {
       return aligned_alloc(align, (bytes + align - 1) / align * align);
     };
     config.host_free = [](void*, void* pointer) { free(pointer); };
-    EXPECT_EQ(ligerdsl_context_create(&config, &context), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+    EXPECT_EQ(ligerdsl_context_create(&config, &context), LIGERDSL_SUCCESS)
+        << ligerdsl_last_error();
   }
 };
 
@@ -153,7 +158,8 @@ TEST(Handles, DestroyingWaitsForCallsOfOtherThreads) {
   };
   std::thread calling([&] {
     void* data = nullptr;
-    EXPECT_EQ(ligerdsl_buffer_alloc(host.context, 64, &data), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+    EXPECT_EQ(ligerdsl_buffer_alloc(host.context, 64, &data), LIGERDSL_SUCCESS)
+        << ligerdsl_last_error();
     free(data);
   });
   while (!inside) std::this_thread::yield();
@@ -162,7 +168,8 @@ TEST(Handles, DestroyingWaitsForCallsOfOtherThreads) {
     destroyed = true;
   });
   // The handle is dead as soon as the destruction begins, although the call is still running.
-  while (ligerdsl_context_check(host.context, nullptr) != LIGERDSL_DEAD_HANDLE) std::this_thread::yield();
+  while (ligerdsl_context_check(host.context, nullptr) != LIGERDSL_DEAD_HANDLE)
+    std::this_thread::yield();
   ligerdsl_context_destroy(host.context);  // a second destruction does not wait
   EXPECT_FALSE(destroyed);
   go_on = true;
@@ -175,7 +182,8 @@ TEST(Handles, DestroyingInOwnCallbackDoesNotDeadlock) {
   static Host* const host = new Host;  // never destroyed, nor is its context
   host->in_callback = [&] { ligerdsl_context_destroy(host->context); };
   void* data = nullptr;
-  EXPECT_EQ(ligerdsl_buffer_alloc(host->context, 64, &data), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+  EXPECT_EQ(ligerdsl_buffer_alloc(host->context, 64, &data), LIGERDSL_SUCCESS)
+      << ligerdsl_last_error();
   free(data);
   EXPECT_EQ(ligerdsl_context_check(host->context, nullptr), LIGERDSL_DEAD_HANDLE);
 }
@@ -197,8 +205,8 @@ TEST(Handles, CpuContextHasBuffersAndStreams) {
 TEST(Handles, GarbageProgram) {
   const Context context = Context::cpu(1);
   ligerdsl_kernel_t kernel = nullptr;
-  expect_failure(ligerdsl_kernel_create(context.get(), "not a program", 13, nullptr, &kernel), LIGERDSL_INVALID_PROGRAM,
-                 {"`program`"});
+  expect_failure(ligerdsl_kernel_create(context.get(), "not a program", 13, nullptr, &kernel),
+                 LIGERDSL_INVALID_PROGRAM, {"`program`"});
   EXPECT_EQ(kernel, nullptr);
 }
 

@@ -15,7 +15,8 @@ int use_header(void) {
   ligerdsl_context_t context;
   args.param = &tensor;
   if (ligerdsl_context_create(&config, &context) != LIGERDSL_SUCCESS) return options.num_warps;
-  if (ligerdsl_context_target(context, &target, sizeof target) != LIGERDSL_SUCCESS) return target.sms;
+  if (ligerdsl_context_target(context, &target, sizeof target) != LIGERDSL_SUCCESS)
+    return target.sms;
   ligerdsl_context_destroy(context);
   return desc.reduction + (args.step == 1);
 }

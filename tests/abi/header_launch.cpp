@@ -8,7 +8,8 @@ struct LaunchedMeta {
   int64_t block = 128;
 };
 
-void use_launch_header(const Kernel<LaunchedMeta>& kernel, const Context& context, ligerdsl_stream_t stream) {
+void use_launch_header(const Kernel<LaunchedMeta>& kernel, const Context& context,
+                       ligerdsl_stream_t stream) {
   float data[128] = {};
   const Tensor x(data, context.device(), LIGERDSL_F32, {128});
   KernelLauncher launcher(context, kernel);

@@ -1,6 +1,7 @@
 // A host whose contexts, threads and processes end in unusual orders; lifetimes_test.cpp starts it.
 // It exits with 0 on success.
-//   fork DEVICE THREADS PARENT CHILD   forks while the parent's other threads do PARENT, and the child does CHILD
+//   fork DEVICE THREADS PARENT CHILD   forks while the parent's other threads do PARENT; the child
+//                                      does CHILD
 //   end HOW MILLISECONDS               ends the process in the way HOW while threads compile
 //   memory MEGABYTES LOOPS             compiles a kernel with LOOPS loops in MEGABYTES
 #include <ligerdsl/dsl.h>
@@ -50,7 +51,8 @@ class Sum {
     for (auto& buffer : buffers_) {
       buffer = Buffer(context, kElements * sizeof(float));
       context.fill(buffer.data(), 0, kElements * sizeof(float));
-      tensors_.emplace_back(buffer.data(), context.device(), LIGERDSL_F32, std::vector<int64_t>{kElements});
+      tensors_.emplace_back(buffer.data(), context.device(), LIGERDSL_F32,
+                            std::vector<int64_t>{kElements});
     }
   }
   ligerdsl_status_t run() const {
@@ -97,7 +99,8 @@ class Busy {
   Busy(const std::string& what, const Context& context) {
     for (int i = 0; i < 2; ++i) {
       if (what == "executing") start([sum = std::make_shared<Sum>(context)] { return sum->run(); });
-      if (what == "planning") start([&context] { return plan_a_norm(context.get(), next_columns()); });
+      if (what == "planning")
+        start([&context] { return plan_a_norm(context.get(), next_columns()); });
       if (what == "creating")
         start([] {
           const Context other = make_context(2);
@@ -127,7 +130,8 @@ class Busy {
 // A child must not use a GPU. On a CPU, its compile is refused if another thread was compiling.
 int expect_in_child(ligerdsl_status_t status, bool compiles) {
   if (status == LIGERDSL_SUCCESS && !gpu) return 0;
-  if (status == LIGERDSL_FORKED_PROCESS && (gpu || compiles) && std::string(ligerdsl_last_error()).size() > 40)
+  if (status == LIGERDSL_FORKED_PROCESS && (gpu || compiles) &&
+      std::string(ligerdsl_last_error()).size() > 40)
     return 0;
   return complain(std::string("in the child: ") + ligerdsl_status_name(status));
 }
@@ -135,7 +139,8 @@ int expect_in_child(ligerdsl_status_t status, bool compiles) {
 int in_child(const std::string& what, const Sum& sum) {
   if (what == "destroy") the_context().reset();
   if (what == "execute") return expect_in_child(sum.run(), false);
-  if (what == "plan") return expect_in_child(plan_a_norm(the_context()->get(), next_columns()), true);
+  if (what == "plan")
+    return expect_in_child(plan_a_norm(the_context()->get(), next_columns()), true);
   if (what != "create") return 0;
   try {
     const Context fresh = make_context(3);
@@ -161,7 +166,8 @@ int fork_often(int32_t threads, const std::string& parent, const std::string& ch
     int status = 0;
     waitpid(process, &status, 0);
     if (status != 0) {
-      std::fprintf(stderr, "round %d: the child ended with %s %d\n", round, WIFSIGNALED(status) ? "signal" : "status",
+      std::fprintf(stderr, "round %d: the child ended with %s %d\n", round,
+                   WIFSIGNALED(status) ? "signal" : "status",
                    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
       return 1;
     }
@@ -231,8 +237,10 @@ int with_memory(size_t megabytes, int loops) {
   ligerdsl_status_t status = ligerdsl_context_create(&config, &context);
   // Compiles twice: a failure of the first call must not make the second one hang.
   for (int i = 0; i < 2; ++i) {
-    if (context) status = ligerdsl_kernel_create(context, program.data(), program.size(), nullptr, &kernel);
-    if (status != LIGERDSL_SUCCESS) std::printf("%s: %s\n", ligerdsl_status_name(status), ligerdsl_last_error());
+    if (context)
+      status = ligerdsl_kernel_create(context, program.data(), program.size(), nullptr, &kernel);
+    if (status != LIGERDSL_SUCCESS)
+      std::printf("%s: %s\n", ligerdsl_status_name(status), ligerdsl_last_error());
     ligerdsl_kernel_destroy(kernel);
   }
   ligerdsl_context_destroy(context);
@@ -249,7 +257,8 @@ int main(int argc, char** argv) {
     return fork_often(std::stoi(words[2]), words[3], words[4]);
   }
   if (words.size() == 3 && words[0] == "end") return end(words[1], std::stoi(words[2]));
-  if (words.size() == 3 && words[0] == "memory") return with_memory(std::stoul(words[1]), std::stoi(words[2]));
+  if (words.size() == 3 && words[0] == "memory")
+    return with_memory(std::stoul(words[1]), std::stoi(words[2]));
   std::fprintf(stderr, "usage: see the top of the source\n");
   return 64;
 }

@@ -24,7 +24,8 @@ End run(const std::string& words, const std::string& environment = "") {
   if (!pipe) return {-1, "popen failed"};
   End end;
   char buffer[4096];
-  for (size_t got; (got = fread(buffer, 1, sizeof buffer, pipe)) > 0;) end.printed.append(buffer, got);
+  for (size_t got; (got = fread(buffer, 1, sizeof buffer, pipe)) > 0;)
+    end.printed.append(buffer, got);
   const int status = pclose(pipe);
   end.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   return end;
@@ -51,7 +52,8 @@ bool sanitizer_fails([[maybe_unused]] const std::string& parent, const std::stri
 #endif
 }
 
-void expect_good_child(const std::string& device, const std::string& parent, const std::string& child) {
+void expect_good_child(const std::string& device, const std::string& parent,
+                       const std::string& child) {
   if (!sanitizer_fails(parent, child)) expect_good("fork " + device + " " + parent + " " + child);
 }
 
@@ -61,7 +63,8 @@ TEST_P(Fork, ChildOfIdleParentEndsWell) {
 }
 
 TEST_P(Fork, ChildOfBusyParentEndsWell) {
-  for (const char* parent : {"executing", "planning", "creating"}) expect_good_child("cpu 4", parent, GetParam());
+  for (const char* parent : {"executing", "planning", "creating"})
+    expect_good_child("cpu 4", parent, GetParam());
 }
 
 TEST_P(Fork, ChildOfParentWithGpuEndsWell) {
@@ -69,7 +72,8 @@ TEST_P(Fork, ChildOfParentWithGpuEndsWell) {
     expect_good_child("gpu 1", parent, GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(Child, Fork, testing::Values("exit", "destroy", "execute", "plan", "create"),
+INSTANTIATE_TEST_SUITE_P(Child, Fork,
+                         testing::Values("exit", "destroy", "execute", "plan", "create"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(Exit, SucceedsWhileThreadsCompile) {
@@ -85,9 +89,11 @@ TEST(Exit, SucceedsWhileThreadsCompile) {
 void expect_a_word(const std::string& words, const std::string& environment) {
   const End end = run(words, environment);
   const bool loaded = end.status != 127;
-  EXPECT_TRUE(end.status == 0 || end.status == 3 || !loaded) << words << ": " << end.status << "\n" << end.printed;
+  EXPECT_TRUE(end.status == 0 || end.status == 3 || !loaded) << words << ": " << end.status << "\n"
+                                                             << end.printed;
   if (end.status == 3) {
-    EXPECT_NE(end.printed.find("OUT_OF_HOST_MEMORY: "), std::string::npos) << words << "\n" << end.printed;
+    EXPECT_NE(end.printed.find("OUT_OF_HOST_MEMORY: "), std::string::npos) << words << "\n"
+                                                                           << end.printed;
   }
 }
 

@@ -1,6 +1,6 @@
-#include "lib/src/fused_linear/chunks.h"
-
 #include <gtest/gtest.h>
+
+#include "lib/abi/fused_linear/chunks.h"
 
 namespace ligerdsl::lib {
 namespace {
@@ -43,9 +43,11 @@ TEST(LinearChunks, DefaultWorkspaceIsBounded) {
       options.cols = cols;
       const LinearChunks chunks(options);
       const int64_t sums = type == f32 ? 0 : options.classes * cols * 4;
-      for (const int64_t rows : {1, 1000, 4096, 4200, 8192, 10000, 16384, 32768, 65536, 1 << 20, 1 << 27}) {
+      for (const int64_t rows :
+           {1, 1000, 4096, 4200, 8192, 10000, 16384, 32768, 65536, 1 << 20, 1 << 27}) {
         const LinearLayout l = chunks.layout(rows);
-        EXPECT_LE(l.bytes, static_cast<size_t>(1024 * kMiB + sums + 32 * kMiB + 20 * rows + 8192)) << rows;
+        EXPECT_LE(l.bytes, static_cast<size_t>(1024 * kMiB + sums + 32 * kMiB + 20 * rows + 8192))
+            << rows;
         EXPECT_FALSE(l.by_vocabulary);
       }
     }
@@ -59,7 +61,8 @@ TEST(LinearChunks, CopyOfXForIgnoredRowsStaysWithinTheLimit) {
     for (const DType type : {f32, bf16}) {
       for (const int64_t limit : {64 * kMiB, 300 * kMiB, 2000 * kMiB}) {
         LinearChunkOptions options = head();
-        options.with_d_x = with_d_x, options.d_weight_type = type, options.max_workspace_bytes = limit;
+        options.with_d_x = with_d_x, options.d_weight_type = type,
+        options.max_workspace_bytes = limit;
         const LinearLayout without = LinearChunks(options).layout(8192);
         options.ignores_rows = true;
         const LinearLayout l = LinearChunks(options).layout(8192);
@@ -69,9 +72,11 @@ TEST(LinearChunks, CopyOfXForIgnoredRowsStaysWithinTheLimit) {
           EXPECT_EQ(l.bytes, without.bytes);
           continue;
         }
-        const auto copied = static_cast<size_t>((l.by_vocabulary ? l.block_rows : l.chunk) * options.cols * 2),
-                   logits = static_cast<size_t>(
-                       (l.by_vocabulary ? l.block_rows * l.block_stride : l.chunk * l.logits_stride) * 2);
+        const auto copied = static_cast<size_t>((l.by_vocabulary ? l.block_rows : l.chunk) *
+                                                options.cols * 2),
+                   logits = static_cast<size_t>((l.by_vocabulary ? l.block_rows * l.block_stride
+                                                                 : l.chunk * l.logits_stride) *
+                                                2);
         EXPECT_GE(l.x, l.logits + logits);
         EXPECT_LE(l.x + copied, l.bytes);
         if (l.by_vocabulary && l.add_up_d_weight) {
@@ -115,7 +120,8 @@ TEST(LinearChunks, LimitIsKept) {
     for (int64_t rows : {1, 127, 4096, 8192, 100000}) {
       const LinearLayout layout = LinearChunks(options).layout(rows);
       EXPECT_LE(layout.bytes, static_cast<size_t>(limit)) << rows;
-      EXPECT_TRUE(layout.chunk == rows || layout.chunk < 128 || layout.chunk % 128 == 0) << layout.chunk;
+      EXPECT_TRUE(layout.chunk == rows || layout.chunk < 128 || layout.chunk % 128 == 0)
+          << layout.chunk;
     }
   }
   options.max_workspace_bytes = 1100 * kMiB;
@@ -185,12 +191,14 @@ TEST(LinearChunks, ExponentialsInDWeightAreNotOverwritten) {
     LinearChunkOptions options = head();
     options.d_weight_type = type;
     options.product_workspace = 0;
-    options.tile_columns = 256, options.tile_numbers = 2, options.tiles_at_once = 132, options.in_blocks = true;
+    options.tile_columns = 256, options.tile_numbers = 2, options.tiles_at_once = 132,
+    options.in_blocks = true;
     const int64_t most = 4096 * size_of(type) / 2;  // number of rows that fit in d_weight
     for (int64_t limit : {64'000'000, 300'000'000}) {
       options.max_workspace_bytes = limit;
       for (int64_t rows : {1000, 4096, 8192, 10000, 32768}) {
-        SCOPED_TRACE(std::string(name(type)) + ", " + std::to_string(limit) + " bytes, rows " + std::to_string(rows));
+        SCOPED_TRACE(std::string(name(type)) + ", " + std::to_string(limit) + " bytes, rows " +
+                     std::to_string(rows));
         EXPECT_FALSE(LinearChunks(options).layout(rows).in_d_weight) << "it is not free";
         const LinearLayout l = LinearChunks(options).layout(rows, true);
         EXPECT_LE(l.bytes, static_cast<size_t>(limit));
@@ -236,7 +244,8 @@ TEST(LinearChunks, ExponentialsInDWeightAreNotOverwritten) {
 TEST(LinearChunks, RowsInDWeightComeFirst) {
   LinearChunkOptions options = head();
   options.product_workspace = 0;
-  options.tile_columns = 256, options.tile_numbers = 2, options.tiles_at_once = 132, options.in_blocks = true;
+  options.tile_columns = 256, options.tile_numbers = 2, options.tiles_at_once = 132,
+  options.in_blocks = true;
   options.smoothing_parts = 4;
   options.max_workspace_bytes = 300'000'000;
   const LinearChunks chunks(options);
@@ -254,9 +263,9 @@ TEST(LinearChunks, RowsInDWeightComeFirst) {
     EXPECT_LE(front.bytes, l.bytes);
     // Both layouts keep these values at the same place.
     for (size_t LinearLayout::*const at :
-         {&LinearLayout::counts, &LinearLayout::row_loss, &LinearLayout::row_z_loss, &LinearLayout::row_accuracy,
-          &LinearLayout::lse, &LinearLayout::label_logit, &LinearLayout::products, &LinearLayout::class_factor,
-          &LinearLayout::weight_sums}) {
+         {&LinearLayout::counts, &LinearLayout::row_loss, &LinearLayout::row_z_loss,
+          &LinearLayout::row_accuracy, &LinearLayout::lse, &LinearLayout::label_logit,
+          &LinearLayout::products, &LinearLayout::class_factor, &LinearLayout::weight_sums}) {
       EXPECT_EQ(front.*at, l.*at);
       EXPECT_LT(l.*at, std::min(l.logits, front.logits));
     }
@@ -264,10 +273,12 @@ TEST(LinearChunks, RowsInDWeightComeFirst) {
   EXPECT_EQ(chunks.layout(8192, true).rows_in_front, 0) << "all of them stand there";
   EXPECT_EQ(chunks.layout(32768, false).rows_in_front, 0) << "it is not free";
   options.d_weight_type = bf16;
-  EXPECT_EQ(LinearChunks(options).layout(32768, true).rows_in_front, 0) << "each chunk's sum would be rounded";
+  EXPECT_EQ(LinearChunks(options).layout(32768, true).rows_in_front, 0)
+      << "each chunk's sum would be rounded";
   options.d_weight_type = f32;
   options.max_workspace_bytes = 64'000'000;
-  EXPECT_TRUE(LinearChunks(options).layout(32768, true).in_d_weight) << "chunks are too small to add";
+  EXPECT_TRUE(LinearChunks(options).layout(32768, true).in_d_weight)
+      << "chunks are too small to add";
 }
 
 // Every tile of rows of a chunk of exponentials reads all labels of the chunk.
@@ -299,8 +310,8 @@ TEST(LinearChunks, NothingOverlaps) {
   EXPECT_GE(l.d_bias, l.d_weight + 1001 * 33 * 4);
   EXPECT_GE(l.bytes, l.d_bias + 1001 * 4);
   EXPECT_GE(l.logits, l.row_accuracy + 37 * 4 + (32 << 20));
-  for (size_t offset : {l.counts, l.row_loss, l.row_z_loss, l.row_accuracy, l.products, l.logits, l.x, l.d_x, l.weight,
-                        l.d_weight, l.d_bias})
+  for (size_t offset : {l.counts, l.row_loss, l.row_z_loss, l.row_accuracy, l.products, l.logits,
+                        l.x, l.d_x, l.weight, l.d_weight, l.d_bias})
     EXPECT_EQ(offset % 256, 0u);
   EXPECT_EQ(LinearChunks(options).layout(0).chunk, 0);
 }
@@ -362,7 +373,8 @@ TEST(LinearChunks, TargetHasItsOwnLogits) {
   options.chunk_rows = 0;
   for (const int64_t limit : {64 * kMiB, 300 * kMiB}) {
     options.max_workspace_bytes = limit;
-    for (const int64_t rows : {1, 1000, 8192}) EXPECT_LE(LinearChunks(options).layout(rows).bytes, size_t(limit));
+    for (const int64_t rows : {1, 1000, 8192})
+      EXPECT_LE(LinearChunks(options).layout(rows).bytes, size_t(limit));
   }
 }
 

@@ -12,7 +12,8 @@ namespace {
 struct NormCall {
   RmsNormForwardDesc desc = rms_norm_forward_desc();
   RmsNormForwardArgs args = rms_norm_forward_args();
-  Owned x{LIGERDSL_F32, {4, 8}}, weight{LIGERDSL_F32, {8}}, y{LIGERDSL_F32, {4, 8}}, rstd{LIGERDSL_F32, {4}};
+  Owned x{LIGERDSL_F32, {4, 8}}, weight{LIGERDSL_F32, {8}}, y{LIGERDSL_F32, {4, 8}},
+      rstd{LIGERDSL_F32, {4}};
 
   NormCall() {
     args.x = x;
@@ -40,8 +41,14 @@ void replace(Owned& old, const ligerdsl_tensor_t*& field, int32_t dtype, std::ve
 }
 
 const NormRow kNormRows[] = {
-    {"NullInput", [](NormCall& c) { c.args.x = nullptr; }, LIGERDSL_INVALID_NULL_POINTER, {"rms_norm_forward", "`x`"}},
-    {"NullOutput", [](NormCall& c) { c.args.y = nullptr; }, LIGERDSL_INVALID_NULL_POINTER, {"rms_norm_forward", "`y`"}},
+    {"NullInput",
+     [](NormCall& c) { c.args.x = nullptr; },
+     LIGERDSL_INVALID_NULL_POINTER,
+     {"rms_norm_forward", "`x`"}},
+    {"NullOutput",
+     [](NormCall& c) { c.args.y = nullptr; },
+     LIGERDSL_INVALID_NULL_POINTER,
+     {"rms_norm_forward", "`y`"}},
     {"WrongDtype",
      [](NormCall& c) {
        replace(c.x, c.args.x, LIGERDSL_I64, {4, 8});
@@ -90,7 +97,10 @@ const NormRow kNormRows[] = {
      },
      LIGERDSL_INVALID_SHAPE,
      {"`weight`", "got [1, 8]"}},
-    {"RankZero", [](NormCall& c) { replace(c.x, c.args.x, LIGERDSL_F32, {}); }, LIGERDSL_INVALID_SHAPE, {"n_cols"}},
+    {"RankZero",
+     [](NormCall& c) { replace(c.x, c.args.x, LIGERDSL_F32, {}); },
+     LIGERDSL_INVALID_SHAPE,
+     {"n_cols"}},
     {"NegativeSize",
      [](NormCall& c) {
        replace(c.x, c.args.x, LIGERDSL_F32, {-4, 8});
@@ -174,7 +184,8 @@ const NormRow kNormRows[] = {
      {"`x`", "byte_offset", "2^62"}},
     {"OddAddress",
      [](NormCall& c) {
-       c.x.tensor = Tensor(reinterpret_cast<char*>(c.x.storage.data()) + 2, {LIGERDSL_CPU, 0}, LIGERDSL_F32, {4, 8});
+       c.x.tensor = Tensor(reinterpret_cast<char*>(c.x.storage.data()) + 2, {LIGERDSL_CPU, 0},
+                           LIGERDSL_F32, {4, 8});
        c.args.x = c.x;
      },
      LIGERDSL_INVALID_MISALIGNED,
@@ -190,8 +201,14 @@ const NormRow kNormRows[] = {
      [](NormCall& c) { c.desc.n_cols = 16; },
      LIGERDSL_INVALID_SHAPE,
      {"`x`", "[4, 16]", "got [4, 8]"}},
-    {"NotAMode", [](NormCall& c) { c.desc.casting = 3; }, LIGERDSL_INVALID_ARGUMENT, {"`casting`", "0 to 2", "got 3"}},
-    {"NegativeEps", [](NormCall& c) { c.desc.eps = -1; }, LIGERDSL_INVALID_ARGUMENT, {"`eps`", ">= 0", "got -1"}},
+    {"NotAMode",
+     [](NormCall& c) { c.desc.casting = 3; },
+     LIGERDSL_INVALID_ARGUMENT,
+     {"`casting`", "0 to 2", "got 3"}},
+    {"NegativeEps",
+     [](NormCall& c) { c.desc.eps = -1; },
+     LIGERDSL_INVALID_ARGUMENT,
+     {"`eps`", ">= 0", "got -1"}},
     {"NotANumber",
      [](NormCall& c) { c.desc.offset = __builtin_nanf(""); },
      LIGERDSL_INVALID_ARGUMENT,
@@ -226,7 +243,8 @@ TEST_F(Misuse, UnreadableShapes) {
   call.args.x = &x;
   for (const int32_t ndim : {-3, 9, INT32_MAX}) {
     x.ndim = ndim;
-    expect_failure(call.run(context_), LIGERDSL_INVALID_SHAPE, {"`x`", "0 to 8 dimensions", "got "});
+    expect_failure(call.run(context_), LIGERDSL_INVALID_SHAPE,
+                   {"`x`", "0 to 8 dimensions", "got "});
   }
   x.ndim = 2;
   x.shape = nullptr;
@@ -236,11 +254,11 @@ TEST_F(Misuse, UnreadableShapes) {
 TEST_F(Misuse, PlanNeedsWidthAndDtype) {
   ligerdsl_plan_t plan = nullptr;
   RmsNormForwardDesc desc = rms_norm_forward_desc();
-  expect_failure(ligerdsl_rms_norm_forward_plan(context_.get(), &desc, &plan), LIGERDSL_INVALID_SHAPE,
-                 {"n_cols", "one-call form"});
+  expect_failure(ligerdsl_rms_norm_forward_plan(context_.get(), &desc, &plan),
+                 LIGERDSL_INVALID_SHAPE, {"n_cols", "one-call form"});
   desc.n_cols = 8;
-  expect_failure(ligerdsl_rms_norm_forward_plan(context_.get(), &desc, &plan), LIGERDSL_INVALID_DTYPE,
-                 {"`dtype`", "none"});
+  expect_failure(ligerdsl_rms_norm_forward_plan(context_.get(), &desc, &plan),
+                 LIGERDSL_INVALID_DTYPE, {"`dtype`", "none"});
   EXPECT_EQ(plan, nullptr);
 }
 
@@ -250,16 +268,16 @@ TEST_F(Misuse, GradientOfAnAbsentWeight) {
   desc.n_cols = 8;
   desc.dtype = LIGERDSL_BF16;
   desc.d_weight_dtype = LIGERDSL_F32;
-  expect_failure(ligerdsl_rms_norm_backward_plan(context_.get(), &desc, &plan), LIGERDSL_INVALID_ARGUMENT,
-                 {"d_weight_dtype", "no weight"});
+  expect_failure(ligerdsl_rms_norm_backward_plan(context_.get(), &desc, &plan),
+                 LIGERDSL_INVALID_ARGUMENT, {"d_weight_dtype", "no weight"});
   desc.weight_dtype = LIGERDSL_BF16;
   desc.d_weight_dtype = LIGERDSL_F16;
-  expect_failure(ligerdsl_rms_norm_backward_plan(context_.get(), &desc, &plan), LIGERDSL_INVALID_DTYPE,
-                 {"expected f32 or bf16", "got f16"});
+  expect_failure(ligerdsl_rms_norm_backward_plan(context_.get(), &desc, &plan),
+                 LIGERDSL_INVALID_DTYPE, {"expected f32 or bf16", "got f16"});
   desc.d_weight_dtype = LIGERDSL_BF16;
   desc.accumulate = 1;
-  expect_failure(ligerdsl_rms_norm_backward_plan(context_.get(), &desc, &plan), LIGERDSL_INVALID_DTYPE,
-                 {"accumulate", "f32"});
+  expect_failure(ligerdsl_rms_norm_backward_plan(context_.get(), &desc, &plan),
+                 LIGERDSL_INVALID_DTYPE, {"accumulate", "f32"});
 }
 
 TEST_F(Misuse, SmoothingOutOfRange) {
@@ -269,7 +287,8 @@ TEST_F(Misuse, SmoothingOutOfRange) {
   desc.dtype = LIGERDSL_F32;
   desc.label_dtype = LIGERDSL_I64;
   desc.label_smoothing = 1.5f;
-  expect_failure(ligerdsl_cross_entropy_plan(context_.get(), &desc, &plan), LIGERDSL_INVALID_ARGUMENT,
+  expect_failure(ligerdsl_cross_entropy_plan(context_.get(), &desc, &plan),
+                 LIGERDSL_INVALID_ARGUMENT,
                  {"`label_smoothing`: expected 0 <= label_smoothing <= 1, got 1.5"});
   desc.label_smoothing = 0;
   desc.label_dtype = LIGERDSL_F32;
@@ -278,8 +297,9 @@ TEST_F(Misuse, SmoothingOutOfRange) {
 }
 
 TEST_F(Misuse, DivergenceArgumentsAreChecked) {
-  Owned x(LIGERDSL_F32, {4, 8}), y(LIGERDSL_F32, {4, 8}), wide(LIGERDSL_F32, {4, 9}), one(LIGERDSL_F32, {1}),
-      factor(LIGERDSL_F32, {1}), each(LIGERDSL_F32, {4, 8}), real(LIGERDSL_F32, {4});
+  Owned x(LIGERDSL_F32, {4, 8}), y(LIGERDSL_F32, {4, 8}), wide(LIGERDSL_F32, {4, 9}),
+      one(LIGERDSL_F32, {1}), factor(LIGERDSL_F32, {1}), each(LIGERDSL_F32, {4, 8}),
+      real(LIGERDSL_F32, {4});
   JsdDesc desc = jsd_desc();
   JsdArgs args = jsd_args();
   const auto refused = [&](ligerdsl_status_t status, std::initializer_list<const char*> words) {
@@ -314,8 +334,8 @@ TEST_F(Misuse, DivergenceArgumentsAreChecked) {
   loss_desc.dtype = LIGERDSL_F32;
   loss_desc.label_dtype = LIGERDSL_I64;
   loss_desc.reduction = LIGERDSL_REDUCTION_BATCHMEAN;
-  expect_failure(ligerdsl_cross_entropy_plan(context_.get(), &loss_desc, &plan), LIGERDSL_INVALID_ARGUMENT,
-                 {"`reduction`", "got 3"});
+  expect_failure(ligerdsl_cross_entropy_plan(context_.get(), &loss_desc, &plan),
+                 LIGERDSL_INVALID_ARGUMENT, {"`reduction`", "got 3"});
 }
 
 TEST_F(Misuse, CausalNeedsQueries) {
@@ -324,7 +344,8 @@ TEST_F(Misuse, CausalNeedsQueries) {
   desc.n_cols = 8;
   desc.dtype = LIGERDSL_F32;
   desc.causal = 1;
-  expect_failure(ligerdsl_softmax_forward_plan(context_.get(), &desc, &plan), LIGERDSL_INVALID_SHAPE, {"n_queries"});
+  expect_failure(ligerdsl_softmax_forward_plan(context_.get(), &desc, &plan),
+                 LIGERDSL_INVALID_SHAPE, {"n_queries"});
 }
 
 TEST_F(Misuse, PartialOverlapInPlace) {
@@ -336,25 +357,27 @@ TEST_F(Misuse, PartialOverlapInPlace) {
   args.a = a;
   args.b = b;
   args.out = out;
-  expect_failure(ligerdsl_vector_add(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_ALIAS,
-                 {"`out`", "`a`", "not with the same address", "exactly the same memory or separate memory"});
+  expect_failure(
+      ligerdsl_vector_add(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_ALIAS,
+      {"`out`", "`a`", "not with the same address", "exactly the same memory or separate memory"});
 }
 
 TEST_F(Misuse, BiasOfAnotherWidthOrType) {
-  Owned x(LIGERDSL_BF16, {2, 8}), y(LIGERDSL_BF16, {2, 8}), wide(LIGERDSL_BF16, {9}), half(LIGERDSL_F16, {8});
+  Owned x(LIGERDSL_BF16, {2, 8}), y(LIGERDSL_BF16, {2, 8}), wide(LIGERDSL_BF16, {9}),
+      half(LIGERDSL_F16, {8});
   const BiasAddForwardDesc forward = bias_add_forward_desc();
   BiasAddForwardArgs sum = bias_add_forward_args();
   sum.x = x;
   sum.y = y;
   sum.bias = wide;
-  expect_failure(ligerdsl_bias_add_forward(context_.get(), &forward, &sum, nullptr), LIGERDSL_INVALID_SHAPE,
-                 {"`bias`", "[8]", "got [9]"});
+  expect_failure(ligerdsl_bias_add_forward(context_.get(), &forward, &sum, nullptr),
+                 LIGERDSL_INVALID_SHAPE, {"`bias`", "[8]", "got [9]"});
   BiasAddBackwardDesc backward = bias_add_backward_desc();
   BiasAddBackwardArgs gradient = bias_add_backward_args();
   gradient.d_y = x;
   gradient.d_bias = half;
-  expect_failure(ligerdsl_bias_add_backward(context_.get(), &backward, &gradient, nullptr), LIGERDSL_INVALID_DTYPE,
-                 {"`d_bias_dtype`", "expected f32 or bf16", "got f16"});
+  expect_failure(ligerdsl_bias_add_backward(context_.get(), &backward, &gradient, nullptr),
+                 LIGERDSL_INVALID_DTYPE, {"`d_bias_dtype`", "expected f32 or bf16", "got f16"});
 }
 
 TEST_F(Misuse, ActivationKindsAndAliases) {
@@ -366,66 +389,69 @@ TEST_F(Misuse, ActivationKindsAndAliases) {
   ActivationForwardArgs values = activation_forward_args();
   values.x = upper;
   values.y = lower;
-  expect_failure(ligerdsl_activation_forward(context_.get(), &forward, &values, nullptr), LIGERDSL_INVALID_ALIAS,
-                 {"`y`", "`x`", "separate memory"});
+  expect_failure(ligerdsl_activation_forward(context_.get(), &forward, &values, nullptr),
+                 LIGERDSL_INVALID_ALIAS, {"`y`", "`x`", "separate memory"});
   forward.kind = 5;
-  expect_failure(ligerdsl_activation_forward(context_.get(), &forward, &values, nullptr), LIGERDSL_INVALID_ARGUMENT,
-                 {"`kind`", "0 to 4", "got 5"});
+  expect_failure(ligerdsl_activation_forward(context_.get(), &forward, &values, nullptr),
+                 LIGERDSL_INVALID_ARGUMENT, {"`kind`", "0 to 4", "got 5"});
   ActivationBackwardDesc backward = activation_backward_desc();
   backward.accumulate = 1;
   ActivationBackwardArgs gradients = activation_backward_args();
   gradients.x = x;
   gradients.d_y = gradients.d_x = d_y;
   expect_failure(ligerdsl_activation_backward(context_.get(), &backward, &gradients, nullptr),
-                 LIGERDSL_INVALID_ARGUMENT, {"`in_place`: expected 0 with `accumulate`, got 1", "d_y or x"});
+                 LIGERDSL_INVALID_ARGUMENT,
+                 {"`in_place`: expected 0 with `accumulate`, got 1", "d_y or x"});
   backward.accumulate = 0;
   gradients.d_x = other;
-  expect_failure(ligerdsl_activation_backward(context_.get(), &backward, &gradients, nullptr), LIGERDSL_INVALID_DTYPE,
-                 {"`d_x`", "expected f32", "got bf16"});
+  expect_failure(ligerdsl_activation_backward(context_.get(), &backward, &gradients, nullptr),
+                 LIGERDSL_INVALID_DTYPE, {"`d_x`", "expected f32", "got bf16"});
 }
 
 TEST_F(Misuse, DropoutProbabilityAndSeedAreChecked) {
-  Owned x(LIGERDSL_F32, {4, 8}), y(LIGERDSL_F32, {4, 8}), seed(LIGERDSL_I64, {1}), narrow(LIGERDSL_I32, {1});
+  Owned x(LIGERDSL_F32, {4, 8}), y(LIGERDSL_F32, {4, 8}), seed(LIGERDSL_I64, {1}),
+      narrow(LIGERDSL_I32, {1});
   DropoutForwardDesc forward = dropout_forward_desc();
   DropoutForwardArgs values = dropout_forward_args();
   values.x = x;
   values.y = y;
   for (float p : {1.0f, -0.1f, std::nanf("")}) {
     values.p = p;
-    expect_failure(ligerdsl_dropout_forward(context_.get(), &forward, &values, nullptr), LIGERDSL_INVALID_ARGUMENT,
-                   {"`p`", "0 <= p < 1", "got"});
+    expect_failure(ligerdsl_dropout_forward(context_.get(), &forward, &values, nullptr),
+                   LIGERDSL_INVALID_ARGUMENT, {"`p`", "0 <= p < 1", "got"});
   }
   values.p = 0.5f;
   values.device_seed = seed;
-  expect_failure(ligerdsl_dropout_forward(context_.get(), &forward, &values, nullptr), LIGERDSL_INVALID_NULL_POINTER,
-                 {"`device_offset`"});
+  expect_failure(ligerdsl_dropout_forward(context_.get(), &forward, &values, nullptr),
+                 LIGERDSL_INVALID_NULL_POINTER, {"`device_offset`"});
   values.device_offset = narrow;
-  expect_failure(ligerdsl_dropout_forward(context_.get(), &forward, &values, nullptr), LIGERDSL_INVALID_DTYPE,
-                 {"`device_offset`", "expected i64", "got i32"});
+  expect_failure(ligerdsl_dropout_forward(context_.get(), &forward, &values, nullptr),
+                 LIGERDSL_INVALID_DTYPE, {"`device_offset`", "expected i64", "got i32"});
   DropoutBackwardDesc backward = dropout_backward_desc();
   backward.accumulate = 1;
   DropoutBackwardArgs gradients = dropout_backward_args();
   gradients.d_y = gradients.d_x = x;
-  expect_failure(ligerdsl_dropout_backward(context_.get(), &backward, &gradients, nullptr), LIGERDSL_INVALID_ARGUMENT,
+  expect_failure(ligerdsl_dropout_backward(context_.get(), &backward, &gradients, nullptr),
+                 LIGERDSL_INVALID_ARGUMENT,
                  {"`in_place`: expected 0 with `accumulate`, got 1", "d_y"});
 }
 
 TEST_F(Misuse, SwigluHalvesAndFused) {
-  Owned gate(LIGERDSL_F32, {2, 8}), up(LIGERDSL_F32, {2, 8}), both(LIGERDSL_F32, {2, 16}), odd(LIGERDSL_F32, {2, 15}),
-      out(LIGERDSL_F32, {2, 8});
+  Owned gate(LIGERDSL_F32, {2, 8}), up(LIGERDSL_F32, {2, 8}), both(LIGERDSL_F32, {2, 16}),
+      odd(LIGERDSL_F32, {2, 15}), out(LIGERDSL_F32, {2, 8});
   const SwigluForwardDesc desc = swiglu_forward_desc();
   SwigluForwardArgs args = swiglu_forward_args();
   args.out = out;
   args.gate = gate;
-  expect_failure(ligerdsl_swiglu_forward(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_NULL_POINTER,
-                 {"`up`"});
+  expect_failure(ligerdsl_swiglu_forward(context_.get(), &desc, &args, nullptr),
+                 LIGERDSL_INVALID_NULL_POINTER, {"`up`"});
   args.gate_up = both;
-  expect_failure(ligerdsl_swiglu_forward(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_ARGUMENT,
-                 {"`gate`", "without it"});
+  expect_failure(ligerdsl_swiglu_forward(context_.get(), &desc, &args, nullptr),
+                 LIGERDSL_INVALID_ARGUMENT, {"`gate`", "without it"});
   args.gate = nullptr;
   args.gate_up = odd;
-  expect_failure(ligerdsl_swiglu_forward(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE,
-                 {"`gate_up`", "[N..., 2F] = [2, 16]", "got [2, 15]"});
+  expect_failure(ligerdsl_swiglu_forward(context_.get(), &desc, &args, nullptr),
+                 LIGERDSL_INVALID_SHAPE, {"`gate_up`", "[N..., 2F] = [2, 16]", "got [2, 15]"});
 }
 
 TEST_F(Misuse, KernelOptions) {
@@ -435,10 +461,12 @@ TEST_F(Misuse, KernelOptions) {
   };
   ligerdsl_kernel_options_t options = kernel_options();
   options.num_warps = 3;
-  expect_failure(create(options), LIGERDSL_INVALID_ARGUMENT, {"num_warps", "power of two", "got 3"});
+  expect_failure(create(options), LIGERDSL_INVALID_ARGUMENT,
+                 {"num_warps", "power of two", "got 3"});
   options = kernel_options();
   options.max_registers = 23;  // below the minimum of ptxas
-  expect_failure(create(options), LIGERDSL_INVALID_ARGUMENT, {"max_registers", "expected 0 or 24 to 255", "got 23"});
+  expect_failure(create(options), LIGERDSL_INVALID_ARGUMENT,
+                 {"max_registers", "expected 0 or 24 to 255", "got 23"});
   struct {
     const char* name;
     int32_t ligerdsl_kernel_options_t::*member;
@@ -454,8 +482,10 @@ TEST_F(Misuse, KernelOptions) {
     for (const int32_t wrong : {-1, row.most + 1, INT32_MIN, INT32_MAX}) {
       options = kernel_options();
       options.*row.member = wrong;
-      const std::string got = "got " + std::to_string(wrong), most = "to " + std::to_string(row.most);
-      expect_failure(create(options), LIGERDSL_INVALID_ARGUMENT, {row.name, most.c_str(), got.c_str()});
+      const std::string got = "got " + std::to_string(wrong),
+                        most = "to " + std::to_string(row.most);
+      expect_failure(create(options), LIGERDSL_INVALID_ARGUMENT,
+                     {row.name, most.c_str(), got.c_str()});
     }
   }
 }

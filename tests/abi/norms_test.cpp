@@ -17,7 +17,8 @@ class Norms : public testing::Test {
 // The sum overwrites the residual. Its gradient overwrites the gradient that reached the sum by
 // other paths.
 TEST_F(Norms, FusedAddLayerNormInPlace) {
-  Owned x(LIGERDSL_F32, {2, 4}), residual(LIGERDSL_F32, {2, 4}), w(LIGERDSL_F32, {4}), b(LIGERDSL_F32, {4});
+  Owned x(LIGERDSL_F32, {2, 4}), residual(LIGERDSL_F32, {2, 4}), w(LIGERDSL_F32, {4}),
+      b(LIGERDSL_F32, {4});
   Owned y(LIGERDSL_F32, {2, 4}), mean(LIGERDSL_F32, {2}), rstd(LIGERDSL_F32, {2});
   std::iota(x.floats(), x.floats() + 8, 0.0f);
   std::fill_n(residual.floats(), 8, 1.0f);
@@ -39,7 +40,8 @@ TEST_F(Norms, FusedAddLayerNormInPlace) {
   }
   EXPECT_FLOAT_EQ(mean.floats()[1], 6.5f);
 
-  Owned d_y(LIGERDSL_F32, {2, 4}), d_sum(LIGERDSL_F32, {2, 4}), d_weight(LIGERDSL_F32, {4}), d_bias(LIGERDSL_F32, {4});
+  Owned d_y(LIGERDSL_F32, {2, 4}), d_sum(LIGERDSL_F32, {2, 4}), d_weight(LIGERDSL_F32, {4}),
+      d_bias(LIGERDSL_F32, {4});
   std::fill_n(d_y.floats(), 8, 3.0f);  // a constant gradient gives d_x = 0
   std::iota(d_sum.floats(), d_sum.floats() + 8, 10.0f);
   FusedAddLayerNormBackwardArgs back = fused_add_layer_norm_backward_args();
@@ -65,15 +67,16 @@ TEST_F(Norms, FusedAddLayerNormInPlace) {
   apart.d_weight_dtype = apart.d_bias_dtype = LIGERDSL_F32;
   apart.with_d_sum = 1;
   const FusedAddLayerNormBackwardPlan plan(context_, apart);
-  expect_failure(
-      ligerdsl_fused_add_layer_norm_backward_execute(plan.get(), &back, workspace_, sizeof workspace_, nullptr),
-      LIGERDSL_INVALID_ALIAS, {"`d_x`", "`d_y`", "in_place"});
+  expect_failure(ligerdsl_fused_add_layer_norm_backward_execute(plan.get(), &back, workspace_,
+                                                                sizeof workspace_, nullptr),
+                 LIGERDSL_INVALID_ALIAS, {"`d_x`", "`d_y`", "in_place"});
 }
 
 // Returns a row of `columns` values of magnitude `size` around `center`.
 std::vector<float> row_of(int columns, double size, double center) {
   std::vector<float> row(columns);
-  for (int i = 0; i < columns; ++i) row[i] = static_cast<float>(center + size * (i % 2 ? 1 + i * 0.125 : -1));
+  for (int i = 0; i < columns; ++i)
+    row[i] = static_cast<float>(center + size * (i % 2 ? 1 + i * 0.125 : -1));
   return row;
 }
 
@@ -89,9 +92,9 @@ struct RangeCase {
   double size;
   Range range;
 };
-constexpr RangeCase kRanges[] = {{1e18, Range::inside},  {1, Range::inside},      {1e-18, Range::inside},
-                                 {1e20, Range::above},   {1e30, Range::above},    {1e-20, Range::below},
-                                 {1e-30, Range::below}};
+constexpr RangeCase kRanges[] = {
+    {1e18, Range::inside}, {1, Range::inside},    {1e-18, Range::inside}, {1e20, Range::above},
+    {1e30, Range::above},  {1e-20, Range::below}, {1e-30, Range::below}};
 
 void expect_reported(float rstd, Range range, double variance) {
   switch (range) {
@@ -140,7 +143,8 @@ TEST_F(Norms, RstdReportsRowsOutsideTheRange) {
     expect_reported(rstd.floats()[0], range, mean_square(row, mean));
 
     Owned image(LIGERDSL_F32, {1, 2, kColumns / 2}), out(LIGERDSL_F32, {1, 2, kColumns / 2}),
-        group_mean(LIGERDSL_F32, {1, 1}), group_rstd(LIGERDSL_F32, {1, 1}), channels(LIGERDSL_F32, {2});
+        group_mean(LIGERDSL_F32, {1, 1}), group_rstd(LIGERDSL_F32, {1, 1}),
+        channels(LIGERDSL_F32, {2});
     std::copy(row.begin(), row.end(), image.floats());
     std::fill_n(channels.floats(), 2, 1.0f);
     GroupNormForwardDesc group_desc = group_norm_forward_desc();
@@ -160,8 +164,10 @@ TEST_F(Norms, RstdReportsRowsOutsideTheRange) {
 // d_x = NULL: the parameters' gradients equal those of a call with d_x. The one-call form needs no
 // option for this.
 TEST_F(Norms, ParameterGradientsWithoutDxAreEqual) {
-  Owned x(LIGERDSL_F32, {3, 4}), w(LIGERDSL_F32, {4}), rstd(LIGERDSL_F32, {3}), mean(LIGERDSL_F32, {3});
-  Owned d_y(LIGERDSL_F32, {3, 4}), d_x(LIGERDSL_F32, {3, 4}), with(LIGERDSL_F32, {4}), without(LIGERDSL_F32, {4});
+  Owned x(LIGERDSL_F32, {3, 4}), w(LIGERDSL_F32, {4}), rstd(LIGERDSL_F32, {3}),
+      mean(LIGERDSL_F32, {3});
+  Owned d_y(LIGERDSL_F32, {3, 4}), d_x(LIGERDSL_F32, {3, 4}), with(LIGERDSL_F32, {4}),
+      without(LIGERDSL_F32, {4});
   std::iota(x.floats(), x.floats() + 12, -3.0f);
   std::iota(d_y.floats(), d_y.floats() + 12, 1.0f);
   std::fill_n(w.floats(), 4, 2.0f);
@@ -181,7 +187,8 @@ TEST_F(Norms, ParameterGradientsWithoutDxAreEqual) {
   rms_norm_backward(context_, rms_norm_backward_desc(), rms);
   for (int i = 0; i < 4; ++i) {
     double expected = 0;
-    for (int row = 0; row < 3; ++row) expected += d_y.floats()[4 * row + i] * x.floats()[4 * row + i] * 0.5;
+    for (int row = 0; row < 3; ++row)
+      expected += d_y.floats()[4 * row + i] * x.floats()[4 * row + i] * 0.5;
     EXPECT_FLOAT_EQ(without.floats()[i], static_cast<float>(expected)) << i;
     EXPECT_FLOAT_EQ(without.floats()[i], with.floats()[i]) << i;
   }
@@ -209,14 +216,16 @@ TEST_F(Norms, ParameterGradientsWithoutDxAreEqual) {
 // A plan needs the option. Contradictions, and calls without any gradient, fail and name what to
 // pass.
 TEST_F(Norms, OmittedDxMustBeDescribed) {
-  Owned x(LIGERDSL_F32, {3, 4}), w(LIGERDSL_F32, {4}), rstd(LIGERDSL_F32, {3}), d_weight(LIGERDSL_F32, {4});
+  Owned x(LIGERDSL_F32, {3, 4}), w(LIGERDSL_F32, {4}), rstd(LIGERDSL_F32, {3}),
+      d_weight(LIGERDSL_F32, {4});
   RmsNormBackwardArgs args = rms_norm_backward_args();
   args.d_y = x;
   args.x = x;
   args.weight = w;
   args.rstd = rstd;
   const RmsNormBackwardDesc none = rms_norm_backward_desc();
-  expect_failure(ligerdsl_rms_norm_backward(context_.get(), &none, &args, nullptr), LIGERDSL_INVALID_ARGUMENT,
+  expect_failure(ligerdsl_rms_norm_backward(context_.get(), &none, &args, nullptr),
+                 LIGERDSL_INVALID_ARGUMENT,
                  {"`without_d_x`", "got 1", "pass d_x, or what of the parameters is wanted"});
 
   RmsNormBackwardDesc desc = rms_norm_backward_desc();
@@ -224,14 +233,16 @@ TEST_F(Norms, OmittedDxMustBeDescribed) {
   desc.dtype = desc.weight_dtype = desc.d_weight_dtype = LIGERDSL_F32;
   args.d_weight = d_weight;
   const RmsNormBackwardPlan with(context_, desc);
-  expect_failure(ligerdsl_rms_norm_backward_execute(with.get(), &args, workspace_, sizeof workspace_, nullptr),
-                 LIGERDSL_INVALID_NULL_POINTER, {"d_x"});
+  expect_failure(
+      ligerdsl_rms_norm_backward_execute(with.get(), &args, workspace_, sizeof workspace_, nullptr),
+      LIGERDSL_INVALID_NULL_POINTER, {"d_x"});
   desc.without_d_x = 1;
   const RmsNormBackwardPlan without(context_, desc);
   without(args, workspace_, sizeof workspace_);
   Owned d_x(LIGERDSL_F32, {3, 4});
   args.d_x = d_x;
-  expect_failure(ligerdsl_rms_norm_backward_execute(without.get(), &args, workspace_, sizeof workspace_, nullptr),
+  expect_failure(ligerdsl_rms_norm_backward_execute(without.get(), &args, workspace_,
+                                                    sizeof workspace_, nullptr),
                  LIGERDSL_INVALID_ARGUMENT, {"`d_x`", "the plan was made without it"});
 
   FusedAddRmsNormBackwardDesc sum = fused_add_rms_norm_backward_desc();
@@ -239,14 +250,16 @@ TEST_F(Norms, OmittedDxMustBeDescribed) {
   sum.dtype = sum.weight_dtype = sum.d_weight_dtype = LIGERDSL_F32;
   sum.without_d_x = sum.with_d_sum = 1;
   ligerdsl_plan_t plan = nullptr;
-  expect_failure(ligerdsl_fused_add_rms_norm_backward_plan(context_.get(), &sum, &plan), LIGERDSL_INVALID_ARGUMENT,
+  expect_failure(ligerdsl_fused_add_rms_norm_backward_plan(context_.get(), &sum, &plan),
+                 LIGERDSL_INVALID_ARGUMENT,
                  {"`with_d_sum`: expected 0 without d_x, got 1", "both or neither"});
 }
 
 // Scales columns [1, 3) of rows of 4 in place, then each row by its own factor into separate
 // memory.
 TEST_F(Norms, ScaleAcceptsSlices) {
-  Owned x(LIGERDSL_F32, {3, 4}), out(LIGERDSL_F32, {3, 2}), factor(LIGERDSL_F32, {1}), factors(LIGERDSL_F32, {3});
+  Owned x(LIGERDSL_F32, {3, 4}), out(LIGERDSL_F32, {3, 2}), factor(LIGERDSL_F32, {1}),
+      factors(LIGERDSL_F32, {3});
   std::iota(x.floats(), x.floats() + 12, 1.0f);
   factor.floats()[0] = 10;
   std::iota(factors.floats(), factors.floats() + 3, 1.0f);
@@ -256,7 +269,8 @@ TEST_F(Norms, ScaleAcceptsSlices) {
   args.factor = factor;
   scale(context_, scale_desc(), args);
   for (int i = 0; i < 12; ++i)
-    EXPECT_EQ(x.floats()[i], static_cast<float>((i + 1) * (i % 4 == 1 || i % 4 == 2 ? 10 : 1))) << i;
+    EXPECT_EQ(x.floats()[i], static_cast<float>((i + 1) * (i % 4 == 1 || i % 4 == 2 ? 10 : 1)))
+        << i;
 
   ScaleDesc desc = scale_desc();
   desc.per_row = 1;
@@ -265,13 +279,14 @@ TEST_F(Norms, ScaleAcceptsSlices) {
                  {"`factor`: expected 3 elements, got 1"});
   args.factor = factors;
   scale(context_, desc, args);
-  for (int i = 0; i < 6; ++i) EXPECT_EQ(out.floats()[i], x.floats()[4 * (i / 2) + 1 + i % 2] * (i / 2 + 1)) << i;
+  for (int i = 0; i < 6; ++i)
+    EXPECT_EQ(out.floats()[i], x.floats()[4 * (i / 2) + 1 + i % 2] * (i / 2 + 1)) << i;
 }
 
 // In rows of +-2, the norm of every power is its sign: y = sign (w_3 + w_1) + w_2 + bias.
 TEST_F(Norms, PolyNorm) {
-  Owned x(LIGERDSL_F32, {2, 4}), weight(LIGERDSL_F32, {3}), bias(LIGERDSL_F32, {1}), y(LIGERDSL_F32, {2, 4}),
-      rstd(LIGERDSL_F32, {2, 3});
+  Owned x(LIGERDSL_F32, {2, 4}), weight(LIGERDSL_F32, {3}), bias(LIGERDSL_F32, {1}),
+      y(LIGERDSL_F32, {2, 4}), rstd(LIGERDSL_F32, {2, 3});
   for (int i = 0; i < 8; ++i) x.floats()[i] = i % 2 ? -2.0f : 2.0f;
   const float w[] = {1, 10, 100};
   std::copy_n(w, 3, weight.floats());
@@ -309,13 +324,14 @@ TEST_F(Norms, PolyNorm) {
   Owned bf16(LIGERDSL_BF16, {1});
   back.d_bias = bf16;
   PolyNormBackwardDesc desc = poly_norm_backward_desc();
-  expect_failure(ligerdsl_poly_norm_backward(context_.get(), &desc, &back, nullptr), LIGERDSL_INVALID_DTYPE,
-                 {"`d_bias_dtype`", "expected f32 or f32", "got bf16"});
+  expect_failure(ligerdsl_poly_norm_backward(context_.get(), &desc, &back, nullptr),
+                 LIGERDSL_INVALID_DTYPE, {"`d_bias_dtype`", "expected f32 or f32", "got bf16"});
 }
 
 // tanh(ln 2) = 0.6 and its slope is 0.64. Gradients are added to old values; d_bias is omitted.
 TEST_F(Norms, Dyt) {
-  Owned x(LIGERDSL_F32, {2, 2}), alpha(LIGERDSL_F32, {1}), weight(LIGERDSL_F32, {2}), y(LIGERDSL_F32, {2, 2});
+  Owned x(LIGERDSL_F32, {2, 2}), alpha(LIGERDSL_F32, {1}), weight(LIGERDSL_F32, {2}),
+      y(LIGERDSL_F32, {2, 2});
   const float half = std::log(2.0f) / 2, rows[] = {half, -half, 0, half}, w[] = {10, 100};
   std::copy_n(rows, 4, x.floats());
   std::copy_n(w, 2, weight.floats());
@@ -351,14 +367,14 @@ TEST_F(Norms, Dyt) {
   Owned bf16(LIGERDSL_BF16, {2});
   back.d_bias = bf16;
   desc.accumulate = 0;
-  expect_failure(ligerdsl_dyt_backward(context_.get(), &desc, &back, nullptr), LIGERDSL_INVALID_DTYPE,
-                 {"`d_bias_dtype`", "expected f32 or f32", "got bf16"});
+  expect_failure(ligerdsl_dyt_backward(context_.get(), &desc, &back, nullptr),
+                 LIGERDSL_INVALID_DTYPE, {"`d_bias_dtype`", "expected f32 or f32", "got bf16"});
 }
 
 // Rows of +-2 have n = +-1. The second modulation applies to the last two rows.
 TEST_F(Norms, ModulatedRmsNorm) {
-  Owned x(LIGERDSL_F32, {4, 2}), scale(LIGERDSL_F32, {2, 2}), shift(LIGERDSL_F32, {2, 2}), y(LIGERDSL_F32, {4, 2}),
-      rstd(LIGERDSL_F32, {4});
+  Owned x(LIGERDSL_F32, {4, 2}), scale(LIGERDSL_F32, {2, 2}), shift(LIGERDSL_F32, {2, 2}),
+      y(LIGERDSL_F32, {4, 2}), rstd(LIGERDSL_F32, {4});
   for (int i = 0; i < 8; ++i) x.floats()[i] = i % 2 ? -2.0f : 2.0f;
   const float s[] = {0, 1, 2, 3}, h[] = {10, 20, 30, 40};
   std::copy_n(s, 4, scale.floats());
@@ -397,20 +413,21 @@ TEST_F(Norms, ModulatedRmsNorm) {
   Owned three(LIGERDSL_F32, {3, 2});
   args.scale = args.shift = three;
   ModulatedRmsNormForwardDesc forward = modulated_rms_norm_forward_desc();
-  expect_failure(ligerdsl_modulated_rms_norm_forward(context_.get(), &forward, &args, nullptr), LIGERDSL_INVALID_SHAPE,
-                 {"`x`", "a multiple of n_modulations = 3", "got 4"});
+  expect_failure(ligerdsl_modulated_rms_norm_forward(context_.get(), &forward, &args, nullptr),
+                 LIGERDSL_INVALID_SHAPE, {"`x`", "a multiple of n_modulations = 3", "got 4"});
   Owned bf16(LIGERDSL_BF16, {2, 2});
   back.d_shift = bf16;
   desc = modulated_rms_norm_backward_desc();
-  expect_failure(ligerdsl_modulated_rms_norm_backward(context_.get(), &desc, &back, nullptr), LIGERDSL_INVALID_DTYPE,
-                 {"`d_shift_dtype`", "expected f32 or f32", "got bf16"});
+  expect_failure(ligerdsl_modulated_rms_norm_backward(context_.get(), &desc, &back, nullptr),
+                 LIGERDSL_INVALID_DTYPE, {"`d_shift_dtype`", "expected f32 or f32", "got bf16"});
 }
 
 // Two groups of one channel with two positions each: n = -1, 1. Also batches with a gap, and
 // invalid shapes.
 TEST_F(Norms, GroupNorm) {
-  Owned x(LIGERDSL_F32, {2, 2, 2}, {6, 2, 1}), y(LIGERDSL_F32, {2, 2, 2}), weight(LIGERDSL_F32, {2}),
-      bias(LIGERDSL_F32, {2}), mean(LIGERDSL_F32, {2, 2}), rstd(LIGERDSL_F32, {2, 2});
+  Owned x(LIGERDSL_F32, {2, 2, 2}, {6, 2, 1}), y(LIGERDSL_F32, {2, 2, 2}),
+      weight(LIGERDSL_F32, {2}), bias(LIGERDSL_F32, {2}), mean(LIGERDSL_F32, {2, 2}),
+      rstd(LIGERDSL_F32, {2, 2});
   const float rows[] = {1, 3, -5, 5, 0, 2, 10, 30}, w[] = {10, 100}, b[] = {1, 2};
   for (int i = 0; i < 8; ++i) x.floats()[i + i / 4 * 2] = rows[i];
   std::copy_n(w, 2, weight.floats());
@@ -424,7 +441,8 @@ TEST_F(Norms, GroupNorm) {
   args.rstd = rstd;
   GroupNormForwardDesc desc = group_norm_forward_desc();
   group_norm_forward(context_, desc, args);
-  const float values[] = {-9, 11, -98, 102, -9, 11, -98, 102}, means[] = {2, 0, 1, 20}, stds[] = {1, 5, 1, 10};
+  const float values[] = {-9, 11, -98, 102, -9, 11, -98, 102}, means[] = {2, 0, 1, 20},
+              stds[] = {1, 5, 1, 10};
   for (int i = 0; i < 8; ++i) EXPECT_NEAR(y.floats()[i], values[i], 1e-3) << i;
   for (int i = 0; i < 4; ++i) {
     EXPECT_NEAR(mean.floats()[i], means[i], 1e-6) << i;
@@ -456,13 +474,14 @@ TEST_F(Norms, GroupNorm) {
   args.mean = args.rstd = nullptr;
   desc.n_groups = 3;
   desc.n_channels = 2;
-  expect_failure(ligerdsl_group_norm_forward(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE,
-                 {"`n_groups`", "a divisor of n_channels = 2", "got 3"});
+  expect_failure(ligerdsl_group_norm_forward(context_.get(), &desc, &args, nullptr),
+                 LIGERDSL_INVALID_SHAPE, {"`n_groups`", "a divisor of n_channels = 2", "got 3"});
   desc = group_norm_forward_desc();
   desc.n_groups = 2;
   Owned apart(LIGERDSL_F32, {2, 2, 2}, {8, 4, 1});
   args.x = apart;
-  expect_failure(ligerdsl_group_norm_forward(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE,
+  expect_failure(ligerdsl_group_norm_forward(context_.get(), &desc, &args, nullptr),
+                 LIGERDSL_INVALID_SHAPE,
                  {"`x`", "expected channels one after the other, a stride of 2", "got 4"});
 }
 

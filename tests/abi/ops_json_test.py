@@ -14,8 +14,9 @@ import shutil
 import subprocess
 import sys
 
-TYPES = {"int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "float": ctypes.c_float, "size_t": ctypes.c_size_t,
-         "uint32_t": ctypes.c_uint32, "const ligerdsl_tensor_t *": ctypes.c_void_p}
+TYPES = {"int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "float": ctypes.c_float,
+         "size_t": ctypes.c_size_t, "uint32_t": ctypes.c_uint32,
+         "const ligerdsl_tensor_t *": ctypes.c_void_p}
 failures = 0
 
 
@@ -34,19 +35,24 @@ def c_program(table):
     for op in table["operations"]:
         for part in ("desc", "args"):
             struct = op[part]
-            yield f'_Static_assert(sizeof({struct["struct"]}) == {struct["size"]}, "{struct["struct"]}");'
+            yield (f'_Static_assert(sizeof({struct["struct"]}) == {struct["size"]}, '
+                   f'"{struct["struct"]}");')
             for field in struct["fields"]:
                 at = f'offsetof({struct["struct"]}, {field["name"]})'
-                yield f'_Static_assert({at} == {field["offset"]}, "{struct["struct"]}.{field["name"]}");'
+                yield (f'_Static_assert({at} == {field["offset"]}, '
+                       f'"{struct["struct"]}.{field["name"]}");')
         # All fields in order: an initialiser with one more or one fewer is an error or omits a
         # field.
-        yield f'static const {op["desc"]["struct"]} desc_{op["name"]} = LIGERDSL_{op["name"].upper()}_DESC_INIT;'
-        yield f'static const {op["args"]["struct"]} args_{op["name"]} = LIGERDSL_{op["name"].upper()}_ARGS_INIT;'
+        yield (f'static const {op["desc"]["struct"]} desc_{op["name"]} = '
+               f'LIGERDSL_{op["name"].upper()}_DESC_INIT;')
+        yield (f'static const {op["args"]["struct"]} args_{op["name"]} = '
+               f'LIGERDSL_{op["name"].upper()}_ARGS_INIT;')
     yield "int wrong(void) {\n  int count = 0;"
     for op in table["operations"]:
         for part in ("desc", "args"):
             for field in op[part]["fields"]:
-                default = "0" if field["default"] is None else repr(field["default"]) + ("f" if field["type"] == "float" else "")
+                default = ("0" if field["default"] is None
+                           else repr(field["default"]) + ("f" if field["type"] == "float" else ""))
                 yield f'  if ({part}_{op["name"]}.{field["name"]} != {default}) ++count;'
     yield "  return count;\n}\nint main(void) { return wrong(); }"
 
@@ -54,7 +60,8 @@ def c_program(table):
 def test_layouts(table, compiler, folder, includes):
     source, program = folder / "layouts.c", folder / "layouts"
     source.write_text("\n".join(c_program(table)) + "\n")
-    command = [compiler, "-std=c11", "-Wall", "-Werror", *(f"-I{path}" for path in includes), source, "-o", program]
+    command = [compiler, "-std=c11", "-Wall", "-Werror", *(f"-I{path}" for path in includes),
+               source, "-o", program]
     made = subprocess.run(command, capture_output=True, text=True)
     expect(made.returncode == 0, made.stderr[:4000])
     if made.returncode == 0:
@@ -63,17 +70,23 @@ def test_layouts(table, compiler, folder, includes):
 
 
 class Tensor(ctypes.Structure):  # DLTensor of DLPack
-    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
-                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-                ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32),
+                ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
+                ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
 
 
 def context_on_a_cpu(table, library):
     class Config(ctypes.Structure):  # ligerdsl_context_config_t of the first release
         _fields_ = [(f["name"], TYPES[f["type"]]) for f in table["struct_header"]] + [
-            ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("num_threads", ctypes.c_int32), ("flags", ctypes.c_uint32)]
-    values = {f["name"]: f["value"] for f in table["struct_header"]} | {"struct_size": ctypes.sizeof(Config)}
-    config, context = Config(device_type=table["constants"]["LIGERDSL_CPU"], num_threads=2, **values), ctypes.c_void_p()
+            ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+            ("num_threads", ctypes.c_int32), ("flags", ctypes.c_uint32)]
+
+    values = {f["name"]: f["value"] for f in table["struct_header"]} | {
+        "struct_size": ctypes.sizeof(Config)}
+    config, context = Config(device_type=table["constants"]["LIGERDSL_CPU"], num_threads=2,
+                             **values), ctypes.c_void_p()
     status = library.ligerdsl_context_create(ctypes.byref(config), ctypes.byref(context))
     expect(status == 0, library.ligerdsl_last_error())
     return context
@@ -102,8 +115,8 @@ def tensor(values, shape, table):
     code = table["constants"]["LIGERDSL_F32"]
     data = (ctypes.c_float * len(values))(*values)
     dims = (ctypes.c_int64 * len(shape))(*shape)
-    made = Tensor(ctypes.cast(data, ctypes.c_void_p), table["constants"]["LIGERDSL_CPU"], 0, len(shape), code & 255, code >> 8 & 255,
-                  code >> 16, dims, None, 0)
+    made = Tensor(ctypes.cast(data, ctypes.c_void_p), table["constants"]["LIGERDSL_CPU"], 0,
+                  len(shape), code & 255, code >> 8 & 255, code >> 16, dims, None, 0)
     made.keep = (data, dims)
     return made
 
@@ -112,11 +125,13 @@ def test_functions(table, library):
     """Every function exists and reads its struct: NULL and missing contexts fail differently."""
     for op in table["operations"]:
         for suffix in ("", "_plan", "_execute"):
-            expect(hasattr(library, f"ligerdsl_{op['name']}{suffix}"), f"no function ligerdsl_{op['name']}{suffix}")
+            expect(hasattr(library, f"ligerdsl_{op['name']}{suffix}"),
+                   f"no function ligerdsl_{op['name']}{suffix}")
         binding = Binding(table, op["name"])
         call = getattr(library, f"ligerdsl_{op['name']}")
         status = call(None, ctypes.byref(binding.desc), ctypes.byref(binding.args), None)
-        expect(status == table["constants"]["LIGERDSL_INVALID_NULL_POINTER"], f"{op['name']} without a context: {status}")
+        expect(status == table["constants"]["LIGERDSL_INVALID_NULL_POINTER"],
+               f"{op['name']} without a context: {status}")
 
 
 def test_call(table, library):
@@ -126,10 +141,13 @@ def test_call(table, library):
     x = [math.sin(i) for i in range(rows * width)]
     weight = [1 + i / 8 for i in range(width)]
     binding = Binding(table, "rms_norm_forward")
-    tensors = {"x": tensor(x, [rows, width], table), "weight": tensor(weight, [width], table), "y": tensor([0] * rows * width, [rows, width], table)}
+    tensors = {"x": tensor(x, [rows, width], table),
+               "weight": tensor(weight, [width], table),
+               "y": tensor([0] * rows * width, [rows, width], table)}
     for name, one in tensors.items():
         setattr(binding.args, name, ctypes.addressof(one))
-    status = library.ligerdsl_rms_norm_forward(context, ctypes.byref(binding.desc), ctypes.byref(binding.args), None)
+    status = library.ligerdsl_rms_norm_forward(context, ctypes.byref(binding.desc),
+                                               ctypes.byref(binding.args), None)
     expect(status == 0, library.ligerdsl_last_error())
     eps = next(f["default"] for f in binding.op["desc"]["fields"] if f["name"] == "eps")
     for row in range(rows):
@@ -137,9 +155,12 @@ def test_call(table, library):
         rstd = 1 / math.sqrt(sum(v * v for v in part) / width + eps)
         for i, v in enumerate(part):
             got = tensors["y"].keep[0][row * width + i]
-            expect(abs(got - v * rstd * weight[i]) < 1e-5, f"y[{row}, {i}] = {got}, expected {v * rstd * weight[i]}")
+            expect(abs(got - v * rstd * weight[i]) < 1e-5,
+                   f"y[{row}, {i}] = {got}, expected {v * rstd * weight[i]}")
     calls = ctypes.c_int64()
-    expect(library.ligerdsl_context_calls(context, b"rms_norm_forward", ctypes.byref(calls)) == 0 and calls.value == 1, f"{calls.value} calls")
+    expect(library.ligerdsl_context_calls(context, b"rms_norm_forward", ctypes.byref(calls)) == 0
+           and calls.value == 1,
+           f"{calls.value} calls")
     library.ligerdsl_context_destroy(context)
 
 

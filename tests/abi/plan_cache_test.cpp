@@ -1,6 +1,6 @@
 // A context keeps a bounded number of recent plans, and a plan lives while a call or handle uses
 // it.
-#include "lib/src/plan_cache.h"
+#include "lib/abi/plan_cache.h"
 
 #include <gtest/gtest.h>
 

@@ -37,7 +37,8 @@ Cases cases_of(FieldType type, const Range& range) {
                                               : bound_high);
   if (low) cases.refused.push_back(std::nextafter(bound_low, -kInfinity));
   if (range.or_zero) cases.accepted.push_back(0);
-  if (high) cases.refused.push_back(range.below_high ? bound_high : std::nextafter(bound_high, kInfinity));
+  if (high)
+    cases.refused.push_back(range.below_high ? bound_high : std::nextafter(bound_high, kInfinity));
   return cases;
 }
 
@@ -92,7 +93,8 @@ TEST_P(Ranges, FieldsAreChecked) {
       EXPECT_TRUE(accepted || field.type != FieldType::f32) << value << ": " << text;
       const std::string got = ", got " + std::to_string(static_cast<int64_t>(value));
       for (const std::string& range :
-           {" or more" + got, " to " + std::to_string(static_cast<int64_t>(std::min(field.range.high, 1e18))) + got})
+           {" or more" + got,
+            " to " + std::to_string(static_cast<int64_t>(std::min(field.range.high, 1e18))) + got})
         EXPECT_EQ(text.find(range), std::string::npos) << text;
     }
   }
@@ -108,8 +110,8 @@ TEST_P(Ranges, ValuesAreChecked) {
       ligerdsl_plan_t plan = nullptr;
       EXPECT_EQ(call.plan(context_, &plan), LIGERDSL_SUCCESS) << ligerdsl_last_error();
       expectations() = {{{"everything", 0, uint64_t{1} << 63}}};
-      const ligerdsl_status_t status =
-          lib::execute_entry(info_, plan, call.args(), reinterpret_cast<void*>(1 << 20), 1 << 20, nullptr);
+      const ligerdsl_status_t status = lib::execute_entry(
+          info_, plan, call.args(), reinterpret_cast<void*>(1 << 20), 1 << 20, nullptr);
       ligerdsl_plan_destroy(plan);
       return status;
     };
@@ -120,13 +122,16 @@ TEST_P(Ranges, ValuesAreChecked) {
       if (value.unless_field < 0)
         expect_report(run(number, true), value.name, text_of(value.type, number));
       else
-        EXPECT_EQ(run(number, true), LIGERDSL_SUCCESS) << "it is not read: " << ligerdsl_last_error();
+        EXPECT_EQ(run(number, true), LIGERDSL_SUCCESS)
+            << "it is not read: " << ligerdsl_last_error();
     }
-    for (const double number : cases.accepted) EXPECT_EQ(run(number, false), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+    for (const double number : cases.accepted)
+      EXPECT_EQ(run(number, false), LIGERDSL_SUCCESS) << ligerdsl_last_error();
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, Ranges, testing::ValuesIn(names_of_table()), [](const auto& row) { return row.param; });
+INSTANTIATE_TEST_SUITE_P(Table, Ranges, testing::ValuesIn(names_of_table()),
+                         [](const auto& row) { return row.param; });
 
 // The operation table is generated; these are the ranges that matter most.
 TEST(Ranges, AdamWRangesAreAsDocumented) {

@@ -6,8 +6,8 @@
 
 #include "kernels/core/elementwise_schedule.h"
 #include "kernels/elementwise/vector_add.h"
-#include "lib/src/failure.h"
-#include "lib/src/plan.h"
+#include "lib/abi/failure.h"
+#include "lib/abi/plan.h"
 #include "op_table.h"
 #include "program/serialize.h"
 
@@ -44,7 +44,8 @@ class LoggingContext final : public lib::Context {
   explicit LoggingContext(Log* log) : Context({.num_threads = 1}), log_(log) {}
   kernels::Machine machine() const override { return {}; }
   program::CompileOptions base_options() override { return {}; }
-  std::shared_ptr<runtime::LoadedKernel> load(const std::string& program, const program::CompileOptions&) override {
+  std::shared_ptr<runtime::LoadedKernel> load(const std::string& program,
+                                              const program::CompileOptions&) override {
     log_->loaded.push_back(program);
     return std::make_shared<LoggingKernel>(log_, static_cast<int>(log_->loaded.size()) - 1);
   }
@@ -93,7 +94,8 @@ class RowBuckets : public ::testing::Test {
 };
 
 TEST_F(RowBuckets, RowCountSelectsBucketAndNothingIsLoadedLater) {
-  const auto made = plan({{1000, adding(1, 4)}, {100000, adding(4, 4)}, {OperationPlan::kAnyRows, adding(2, 4)}});
+  const auto made =
+      plan({{1000, adding(1, 4)}, {100000, adding(4, 4)}, {OperationPlan::kAnyRows, adding(2, 4)}});
   EXPECT_EQ(log_.loaded.size(), 3u);
   for (int twice = 0; twice < 2; ++twice) {  // a captured graph and its later executes
     EXPECT_EQ(execute(*made, 1), (Launched{0, 1}));
@@ -106,7 +108,8 @@ TEST_F(RowBuckets, RowCountSelectsBucketAndNothingIsLoadedLater) {
 }
 
 TEST_F(RowBuckets, SharedKernelsAreLoadedOnce) {
-  const auto made = plan({{10, adding(1, 4)}, {20, adding(2, 4)}, {OperationPlan::kAnyRows, adding(1, 4)}});
+  const auto made =
+      plan({{10, adding(1, 4)}, {20, adding(2, 4)}, {OperationPlan::kAnyRows, adding(1, 4)}});
   EXPECT_EQ(log_.loaded.size(), 2u);
   EXPECT_EQ(made->launchers().size(), 2u);
   EXPECT_EQ(execute(*made, 5).kernel, 0);
@@ -119,9 +122,10 @@ bool begins_elsewhere(const lib::Call& call) {
 }
 
 TEST_F(RowBuckets, TensorPlacementSelectsBucket) {
-  const auto made = plan({{10, adding(1, 4)},
-                          {OperationPlan::kAnyRows, adding(4, Size::rows() * 64), &begins_elsewhere, "another kind"},
-                          {OperationPlan::kAnyRows, adding(2, 4)}});
+  const auto made = plan(
+      {{10, adding(1, 4)},
+       {OperationPlan::kAnyRows, adding(4, Size::rows() * 64), &begins_elsewhere, "another kind"},
+       {OperationPlan::kAnyRows, adding(2, 4)}});
   alignas(16) std::byte memory[32];
   EXPECT_EQ(execute(*made, 5, memory + 4).kernel, 0);
   EXPECT_EQ(execute(*made, 11, memory + 4).kernel, 1);
@@ -140,7 +144,8 @@ TEST_F(RowBuckets, TensorPlacementSelectsBucket) {
 
 // A workspace for many rows also serves fewer rows, whichever bucket needs the most.
 TEST_F(RowBuckets, WorkspaceServesAllSmallerCalls) {
-  const auto made = plan({{1000, adding(1, Size::rows() * 64)}, {OperationPlan::kAnyRows, adding(2, Size::rows())}});
+  const auto made = plan(
+      {{1000, adding(1, Size::rows() * 64)}, {OperationPlan::kAnyRows, adding(2, Size::rows())}});
   EXPECT_EQ(made->workspace_bytes(1000), 256000u);
   EXPECT_EQ(made->workspace_bytes(1001), 256000u);
   EXPECT_EQ(made->workspace_bytes(100000), 400128u);
@@ -155,9 +160,12 @@ TEST_F(RowBuckets, AreInOrderAndFew) {
   refused({{1000, adding(1, 4)}});
   refused({{1000, adding(1, 4)}, {1000, adding(1, 4)}, {OperationPlan::kAnyRows, adding(1, 4)}});
   refused({{1000, adding(1, 4)}, {OperationPlan::kAnyRows, adding(1, 4), &begins_elsewhere}});
-  refused({{1000, adding(1, 4), &begins_elsewhere}, {10, adding(1, 4)}, {OperationPlan::kAnyRows, adding(1, 4)}});
+  refused({{1000, adding(1, 4), &begins_elsewhere},
+           {10, adding(1, 4)},
+           {OperationPlan::kAnyRows, adding(1, 4)}});
   std::vector<OperationPlan::Bucket> buckets;
-  for (size_t i = 1; i < OperationPlan::kMostBuckets; ++i) buckets.push_back({static_cast<int64_t>(i), adding(1, 4)});
+  for (size_t i = 1; i < OperationPlan::kMostBuckets; ++i)
+    buckets.push_back({static_cast<int64_t>(i), adding(1, 4)});
   buckets.push_back({OperationPlan::kAnyRows, adding(1, 4)});
   EXPECT_NO_THROW(plan(buckets));
   buckets.insert(buckets.begin(), {0, adding(1, 4)});

@@ -24,7 +24,7 @@ constexpr int64_t kRows[] = {0,
 class Rows : public testing::TestWithParam<std::tuple<std::string, program::Target>> {
  protected:
   const lib::OpInfo& info() const { return op_named(std::get<0>(GetParam())); }
-  bool multiplies() const { return std::get<0>(GetParam()).starts_with("fused_linear_"); }
+  bool multiplies() const { return test::multiplies(info()); }
 
   // Calls `body` with the plan of every accepted combination of width and optional tensors.
   template <class Body>
@@ -36,7 +36,8 @@ class Rows : public testing::TestWithParam<std::tuple<std::string, program::Targ
         SCOPED_TRACE("widths of " + std::to_string(width) + (everything ? ", everything" : ""));
         TableCall call(info(), width, everything);
         ligerdsl_plan_t plan = nullptr;
-        if (call.plan(context, &plan) != LIGERDSL_SUCCESS) continue;  // for example, V * H over the size limit
+        if (call.plan(context, &plan) != LIGERDSL_SUCCESS)
+          continue;  // for example, V * H over the size limit
         body(call, plan);
         ligerdsl_plan_destroy(plan);
         ++plans;
@@ -49,8 +50,9 @@ class Rows : public testing::TestWithParam<std::tuple<std::string, program::Targ
   ligerdsl_status_t execute(TableCall& call, ligerdsl_plan_t plan, int64_t rows, size_t workspace) {
     expectations() = {{{"everything", 0, uint64_t{1} << 63}}};
     call.make_tensors(rows);
-    const ligerdsl_status_t status = lib::execute_entry(info(), plan, call.args(), reinterpret_cast<void*>(1 << 20),
-                                                        workspace == SIZE_MAX ? 0 : workspace, nullptr);
+    const ligerdsl_status_t status =
+        lib::execute_entry(info(), plan, call.args(), reinterpret_cast<void*>(1 << 20),
+                           workspace == SIZE_MAX ? 0 : workspace, nullptr);
     for (const std::string& violation : expectations().violations) ADD_FAILURE() << violation;
     return status;
   }
@@ -75,7 +77,8 @@ TEST_P(Rows, GetAWorkspaceOrAreRefused) {
     }
     for (const int64_t rows : {int64_t{-1}, -kMost, std::numeric_limits<int64_t>::min()}) {
       EXPECT_EQ(ligerdsl_plan_workspace_bytes_for(plan, rows), SIZE_MAX);
-      EXPECT_NE(std::string(ligerdsl_last_error()).find("`rows`: expected 0 or more, got " + std::to_string(rows)),
+      EXPECT_NE(std::string(ligerdsl_last_error())
+                    .find("`rows`: expected 0 or more, got " + std::to_string(rows)),
                 std::string::npos)
           << ligerdsl_last_error();
     }
@@ -92,7 +95,8 @@ TEST_P(Rows, ExecuteAgrees) {
       const int64_t middle = runs + (refused - runs) / 2;
       (ligerdsl_plan_workspace_bytes_for(plan, middle) == SIZE_MAX ? refused : runs) = middle;
     }
-    for (const int64_t rows : {int64_t{0}, int64_t{1}, int64_t{1} << 31, runs, refused, int64_t{1} << 53, kMost}) {
+    for (const int64_t rows :
+         {int64_t{0}, int64_t{1}, int64_t{1} << 31, runs, refused, int64_t{1} << 53, kMost}) {
       SCOPED_TRACE(rows);
       const size_t bytes = ligerdsl_plan_workspace_bytes_for(plan, rows);
       if (info().list_offset >= 0 && rows > int64_t{1} << 46) continue;  // too many for one tensor
@@ -117,16 +121,19 @@ TEST_P(Rows, MoreRowsNeverNeedLess) {
       ASSERT_GE(bytes, fewer) << rows;
       fewer = bytes;
     }
-    for (const int64_t rows : {1, 700, 2999}) EXPECT_EQ(execute(call, plan, rows, fewer), LIGERDSL_SUCCESS);
+    for (const int64_t rows : {1, 700, 2999})
+      EXPECT_EQ(execute(call, plan, rows, fewer), LIGERDSL_SUCCESS);
   });
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, Rows,
                          testing::Combine(testing::ValuesIn(names_of_table()),
-                                          testing::Values(program::Target::cpu, program::Target::nvptx)),
+                                          testing::Values(program::Target::cpu,
+                                                          program::Target::nvptx)),
                          [](const auto& row) {
                            return std::get<0>(row.param) +
-                                  (std::get<1>(row.param) == program::Target::cpu ? "_cpu" : "_nvptx");
+                                  (std::get<1>(row.param) == program::Target::cpu ? "_cpu"
+                                                                                  : "_nvptx");
                          });
 
 // The description alone exceeds the size limit of a tensor.
@@ -135,7 +142,8 @@ TEST(Rows, DescriptionAloneMayBeTooLarge) {
   const TableCall call(op_named("embedding_forward"), INT32_MAX, true);
   ligerdsl_plan_t plan = nullptr;
   EXPECT_EQ(call.plan(context, &plan), LIGERDSL_INVALID_SHAPE);
-  EXPECT_NE(std::string(ligerdsl_last_error()).find("`weight`: expected at most 2^56 elements"), std::string::npos)
+  EXPECT_NE(std::string(ligerdsl_last_error()).find("`weight`: expected at most 2^56 elements"),
+            std::string::npos)
       << ligerdsl_last_error();
 }
 

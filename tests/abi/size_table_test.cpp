@@ -1,4 +1,4 @@
-#include "lib/src/size_table.h"
+#include "lib/abi/size_table.h"
 
 #include <gtest/gtest.h>
 
@@ -26,7 +26,8 @@ TEST(SizeTable, EvaluatesEachSize) {
   SizeTable table;
   std::vector<SizeTable::Index> at;
   for (const Size& size : sizes) at.push_back(table.add(size));
-  for (const int64_t rows : {int64_t{0}, int64_t{1}, int64_t{5}, int64_t{528}, int64_t{1000003}, INT64_MAX}) {
+  for (const int64_t rows :
+       {int64_t{0}, int64_t{1}, int64_t{5}, int64_t{528}, int64_t{1000003}, INT64_MAX}) {
     SizeTable::Values values;
     table.compute(rows, &values);
     for (size_t i = 0; i < sizes.size(); ++i)

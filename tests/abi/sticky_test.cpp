@@ -60,15 +60,19 @@ int run_user_kernel(const char* name) {
   EXPECT_EQ(driver<int(void**, int)>("cuDevicePrimaryCtxRetain")(&primary, 0), 0);
   EXPECT_EQ(driver<int(void*)>("cuCtxSetCurrent")(primary), 0);
   EXPECT_EQ(driver<int(void**, const void*)>("cuModuleLoadData")(&module, kPtx), 0);
-  EXPECT_EQ(driver<int(void**, void*, const char*)>("cuModuleGetFunction")(&function, module, name), 0);
-  using Launch =
-      int(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**);
-  EXPECT_EQ(driver<Launch>("cuLaunchKernel")(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr), 0);
+  EXPECT_EQ(driver<int(void**, void*, const char*)>("cuModuleGetFunction")(&function, module, name),
+            0);
+  using Launch = int(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                     void*, void**, void**);
+  EXPECT_EQ(
+      driver<Launch>("cuLaunchKernel")(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr),
+      0);
   return driver<int()>("cuCtxSynchronize")();
 }
 
 void expect_sticky(ligerdsl_status_t status) {
-  expect_failure(status, LIGERDSL_STICKY_DEVICE_ERROR, {"ran earlier", "other code in the process", "restart"});
+  expect_failure(status, LIGERDSL_STICKY_DEVICE_ERROR,
+                 {"ran earlier", "other code in the process", "restart"});
 }
 
 // The part that runs in a child process.
@@ -136,16 +140,20 @@ class Sticky : public testing::TestWithParam<const char*> {
 
 TEST_P(Sticky, IsReportedAndEverythingIsDestroyed) {
   const std::string filter = std::string("--gtest_filter=StickyChild.DISABLED_") + GetParam();
-  const char* arguments[] = {"/proc/self/exe", "--gtest_also_run_disabled_tests", filter.c_str(), nullptr};
+  const char* arguments[] = {"/proc/self/exe", "--gtest_also_run_disabled_tests", filter.c_str(),
+                             nullptr};
   pid_t child = 0;
-  ASSERT_EQ(posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, const_cast<char**>(arguments), environ), 0);
+  ASSERT_EQ(posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, const_cast<char**>(arguments),
+                        environ),
+            0);
   const int status = wait_for(child, std::chrono::seconds(120));
   ASSERT_NE(status, -1) << "the process hung";
   EXPECT_TRUE(WIFEXITED(status)) << "the process died of signal " << WTERMSIG(status);
   EXPECT_EQ(WEXITSTATUS(status), 0) << "see the child's output above";
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, Sticky, testing::Values("traps", "writes_to_nowhere", "misaligned"),
+INSTANTIATE_TEST_SUITE_P(Kernels, Sticky,
+                         testing::Values("traps", "writes_to_nowhere", "misaligned"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -14,13 +14,15 @@ inline void expect_failure(ligerdsl_status_t got, ligerdsl_status_t expected,
                            std::initializer_list<const char*> words) {
   const std::string text = ligerdsl_last_error();
   EXPECT_STREQ(ligerdsl_status_name(got), ligerdsl_status_name(expected)) << text;
-  for (const char* word : words) EXPECT_NE(text.find(word), std::string::npos) << "no \"" << word << "\" in: " << text;
+  for (const char* word : words)
+    EXPECT_NE(text.find(word), std::string::npos) << "no \"" << word << "\" in: " << text;
 }
 
 // A CPU tensor that owns its memory.
 struct Owned {
   Owned(int32_t dtype, std::vector<int64_t> shape, std::vector<int64_t> strides = {})
-      : storage(4096), tensor(storage.data(), {LIGERDSL_CPU, 0}, dtype, std::move(shape), std::move(strides)) {}
+      : storage(4096),
+        tensor(storage.data(), {LIGERDSL_CPU, 0}, dtype, std::move(shape), std::move(strides)) {}
   operator const ligerdsl_tensor_t*() const { return tensor; }
   float* floats() { return reinterpret_cast<float*>(storage.data()); }
   uint16_t* halves() { return reinterpret_cast<uint16_t*>(storage.data()); }

@@ -12,10 +12,10 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/src/bind.h"
-#include "lib/src/entry.h"
-#include "lib/src/handles.h"
-#include "lib/src/structs.h"
+#include "lib/abi/bind.h"
+#include "lib/abi/entry.h"
+#include "lib/abi/handles.h"
+#include "lib/abi/structs.h"
 #include "tests/fuzz/checked_context.h"
 
 namespace ligerdsl::test {
@@ -25,7 +25,8 @@ class TableContext {
  public:
   explicit TableContext(program::Target target)
       : owner_(std::make_unique<lib::ContextRef>(std::make_shared<CheckedContext>(target))),
-        handle_(static_cast<ligerdsl_context_t>(lib::make_handle(lib::HandleKind::context, owner_.get()))) {}
+        handle_(static_cast<ligerdsl_context_t>(
+            lib::make_handle(lib::HandleKind::context, owner_.get()))) {}
   ~TableContext() { lib::remove_handle(lib::HandleKind::context, handle_); }
   TableContext(const TableContext&) = delete;
 
@@ -38,6 +39,14 @@ class TableContext {
   ligerdsl_context_t handle_;
 };
 
+// Returns true if a library may run the operation's matmuls. Tests use only calls of it that are
+// refused, because valid ones would run matmuls on memory that is not mapped.
+inline bool multiplies(const lib::OpInfo& info) {
+  return std::any_of(info.fields.begin(), info.fields.end(), [](const lib::FieldInfo& field) {
+    return std::string_view(field.name) == "products";
+  });
+}
+
 class TableCall {
  public:
   // Sets every width to `width`; `everything` adds every optional tensor.
@@ -45,13 +54,15 @@ class TableCall {
     std::memcpy(desc_, info.desc_defaults, info.desc_size);
     std::memcpy(args_, info.args_defaults, info.args_size);
     for (const lib::FieldInfo& field : info.fields) {
-      if (field.role == lib::FieldRole::dim && (!field.optional || everything)) set(field.name, width);
+      if (field.role == lib::FieldRole::dim && (!field.optional || everything))
+        set(field.name, width);
       if (field.role == lib::FieldRole::present) set(field.name, everything);
       if (field.role == lib::FieldRole::dtype && (!field.optional || everything))
         set(field.name, code_of(usual(field.dtypes)));
     }
-    for (const char* longest : {"max_seqlen_q", "max_seqlen_k"}) set(longest, static_cast<double>(width));
-    set("n_modulations", 1);                                             // divides every number of rows
+    for (const char* longest : {"max_seqlen_q", "max_seqlen_k"})
+      set(longest, static_cast<double>(width));
+    set("n_modulations", 1);  // divides every number of rows
     if (!is_set("reduction")) set("reduction", LIGERDSL_REDUCTION_SUM);  // a result of one element
   }
 
@@ -81,11 +92,20 @@ class TableCall {
       const lib::FieldInfo& width = info_.fields[0];  // the head's width for rope's tables
       std::vector<int64_t> shape{rows, lib::read_integer(desc_, width.offset, width.type)};
       if (tensor.shape != lib::ShapeKind::free) shape.clear();
-      for (int d = 0; d < tensor.rank; ++d) shape.push_back(size_of_dim(rules, tensor.dims[d], rows));
+      for (int d = 0; d < tensor.rank; ++d)
+        shape.push_back(size_of_dim(rules, tensor.dims[d], rows));
       const ligerdsl_tensor_t* made = add(rules.dtypes[i], std::move(shape));
       std::memcpy(args_ + tensor.offset, &made, sizeof made);
     }
     if (info_.list_offset >= 0) make_list(rows);
+  }
+
+  // Returns true if the call has a result.
+  bool has_result() const {
+    const lib::BindRules rules = lib::make_bind_rules(info_, desc_, {LIGERDSL_CPU, 0});
+    for (size_t i = 0; i < info_.tensors.size(); ++i)
+      if (rules.given[i] && info_.tensors[i].direction != lib::Direction::in) return true;
+    return false;
   }
 
   // Returns a tensor of make_tensors for changes, or NULL if the call does not pass it.
@@ -161,8 +181,9 @@ class TableCall {
     tensors_.push_back(std::make_unique<Owned>());
     Owned& owned = *tensors_.back();
     owned.shape = std::move(shape);
-    owned.tensor = ligerdsl_tensor_make(reinterpret_cast<void*>(tensors_.size() << 59), {LIGERDSL_CPU, 0},
-                                        code_of(dtype), static_cast<int32_t>(owned.shape.size()), owned.shape.data());
+    owned.tensor = ligerdsl_tensor_make(
+        reinterpret_cast<void*>(tensors_.size() << 59), {LIGERDSL_CPU, 0}, code_of(dtype),
+        static_cast<int32_t>(owned.shape.size()), owned.shape.data());
     return &owned.tensor;
   }
 

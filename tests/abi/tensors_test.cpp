@@ -1,8 +1,8 @@
 // Memory of every tensor of every operation of the table: permitted aliases and strides. Kernels do
 // not run. tests/every_op/apart_test.cpp compares results of strided rows with those of contiguous
 // rows.
-#include <set>
 
+#include "lib/instance/op_defaults.h"
 #include "table_call.h"
 
 namespace ligerdsl::test {
@@ -15,8 +15,7 @@ class Tensors : public testing::TestWithParam<std::string> {
   static constexpr int64_t kRows = 6;
 
   const lib::OpInfo& info() const { return op_named(GetParam()); }
-  // Valid calls of these operations run real matmuls, so their tests use refused calls alone.
-  bool multiplies() const { return GetParam().starts_with("fused_linear_"); }
+  bool multiplies() const { return test::multiplies(info()); }
   const char* name_of(size_t i) const { return info().tensors[i].name; }
 
   // Makes a valid call with its tensors, applies `spoil`, and returns the status of execute.
@@ -30,8 +29,8 @@ class Tensors : public testing::TestWithParam<std::string> {
     call.make_tensors(kRows);
     spoil(call);
     expectations() = {{{"everything", 0, uint64_t{1} << 63}}};
-    const ligerdsl_status_t status =
-        lib::execute_entry(info(), plan, call.args(), reinterpret_cast<void*>(1 << 24), 1 << 24, nullptr);
+    const ligerdsl_status_t status = lib::execute_entry(
+        info(), plan, call.args(), reinterpret_cast<void*>(1 << 24), 1 << 24, nullptr);
     for (const std::string& violation : expectations().violations) ADD_FAILURE() << violation;
     EXPECT_TRUE(status == LIGERDSL_SUCCESS || expectations().launches == 0);
     ligerdsl_plan_destroy(plan);
@@ -61,10 +60,12 @@ class Tensors : public testing::TestWithParam<std::string> {
   }
 
   bool declared(size_t a, size_t b) const {
-    return std::any_of(info().aliases.begin(), info().aliases.end(), [&](const lib::AliasInfo& alias) {
-      const auto output = static_cast<size_t>(alias.output), input = static_cast<size_t>(alias.input);
-      return (output == a && input == b) || (output == b && input == a);
-    });
+    return std::any_of(info().aliases.begin(), info().aliases.end(),
+                       [&](const lib::AliasInfo& alias) {
+                         const auto output = static_cast<size_t>(alias.output),
+                                    input = static_cast<size_t>(alias.input);
+                         return (output == a && input == b) || (output == b && input == a);
+                       });
   }
 };
 
@@ -85,7 +86,8 @@ int64_t elements(const ligerdsl_tensor_t& t) {
 TEST_P(Tensors, OutputsShareOnlyDescribedMemory) {
   for (const bool everything : {false, true}) {
     for_each_pair(everything, [&](size_t a, size_t b) {
-      expect_shared(run(everything, false, [&](TableCall& call) { call.tensor(a)->data = call.tensor(b)->data; }),
+      expect_shared(run(everything, false,
+                        [&](TableCall& call) { call.tensor(a)->data = call.tensor(b)->data; }),
                     name_of(a), name_of(b));
     });
   }
@@ -97,9 +99,11 @@ TEST_P(Tensors, InPlaceOutputsOverlapFullyOrNotAtAll) {
   for_each_pair(true, [&](size_t a, size_t b) {
     TableCall call(info(), 64, true);
     call.make_tensors(kRows);
-    if (elements(*call.tensor(b)) < 2 || call.tensor(a)->dtype.bits > call.tensor(b)->dtype.bits) return;
+    if (elements(*call.tensor(b)) < 2 || call.tensor(a)->dtype.bits > call.tensor(b)->dtype.bits)
+      return;
     const auto second = [&](TableCall& call) {
-      call.tensor(a)->data = static_cast<std::byte*>(call.tensor(b)->data) + call.tensor(b)->dtype.bits / 8;
+      call.tensor(a)->data =
+          static_cast<std::byte*>(call.tensor(b)->data) + call.tensor(b)->dtype.bits / 8;
     };
     expect_shared(run(true, in_place, second), name_of(a), name_of(b));
   });
@@ -113,18 +117,17 @@ TEST_P(Tensors, InPlaceIsAcceptedIfDescribed) {
     for (const lib::AliasInfo& alias : info().aliases) {
       const auto a = static_cast<size_t>(alias.output), b = static_cast<size_t>(alias.input);
       if (!here[a] || !here[b]) continue;
-      EXPECT_EQ(run(everything, true, [&](TableCall& call) { call.tensor(a)->data = call.tensor(b)->data; }),
+      EXPECT_EQ(run(everything, true,
+                    [&](TableCall& call) { call.tensor(a)->data = call.tensor(b)->data; }),
                 LIGERDSL_SUCCESS)
           << name_of(a) << " over " << name_of(b) << ": " << ligerdsl_last_error();
     }
   }
 }
 
-// Operations whose tensors have no rows in the sense of the table: lists of elements, and tensors
-// whose shape the operation reads itself.
-const std::set<std::string> kWithoutRows = {"vector_add", "rope", "adamw_step", "target_counts", "global_norm"};
-bool is_without_rows(const std::string& op) {
-  return kWithoutRows.contains(op) || op.starts_with("attention_") || op.starts_with("batched_matmul_");
+// Returns true if a tensor has rows with a common stride.
+bool has_rows(const lib::TensorInfo& tensor) {
+  return tensor.shape == lib::ShapeKind::leading && tensor.rank >= 2;
 }
 
 // Rows may be anywhere; the elements of a row are contiguous.
@@ -133,24 +136,27 @@ TEST_P(Tensors, StridesOfRowsAreFree) {
   int strided = 0;
   for (size_t i = 0; i < here.size(); ++i) {
     const lib::TensorInfo& tensor = info().tensors[i];
-    if (!here[i] || tensor.shape != lib::ShapeKind::leading || tensor.rank < 2) continue;
+    if (!here[i] || !has_rows(tensor)) continue;
     SCOPED_TRACE(name_of(i));
     const auto with = [&](int64_t row, int64_t element) {
       return run(true, false, [&](TableCall& call) {
         const ligerdsl_tensor_t& t = *call.tensor(i);
         std::vector<int64_t> strides{element};
-        for (int d = t.ndim; d-- > 1;) strides.insert(strides.begin(), strides.front() * t.shape[d]);
+        for (int d = t.ndim; d-- > 1;)
+          strides.insert(strides.begin(), strides.front() * t.shape[d]);
         strides.front() = strides.front() / element * row;
         call.set_strides(i, strides);
       });
     };
-    const auto expect_refused = [&](ligerdsl_status_t status, ligerdsl_status_t expected, const char* words) {
+    const auto expect_refused = [&](ligerdsl_status_t status, ligerdsl_status_t expected,
+                                    const char* words) {
       const std::string text = ligerdsl_last_error();
       EXPECT_STREQ(ligerdsl_status_name(status), ligerdsl_status_name(expected)) << text;
-      for (const std::string word : {name_of(i), words}) EXPECT_NE(text.find(word), std::string::npos) << text;
+      for (const std::string word : {name_of(i), words})
+        EXPECT_NE(text.find(word), std::string::npos) << text;
     };
     const std::string name = name_of(i);
-    if (GetParam().starts_with("group_norm_") && (name == "mean" || name == "rstd")) {
+    if (cli::defaults_of(info()).of(name).contiguous) {
       expect_refused(with(3, 1), LIGERDSL_INVALID_SHAPE, "contiguous");
     } else if (!multiplies()) {
       EXPECT_EQ(with(3, 1), LIGERDSL_SUCCESS) << ligerdsl_last_error();
@@ -161,7 +167,8 @@ TEST_P(Tensors, StridesOfRowsAreFree) {
       expect_refused(with(0, 1), LIGERDSL_INVALID_ALIAS, "two indices");
     ++strided;
   }
-  EXPECT_EQ(strided == 0, is_without_rows(GetParam()));
+  const auto& tensors = info().tensors;
+  EXPECT_EQ(strided > 0, std::any_of(tensors.begin(), tensors.end(), has_rows));
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, Tensors, testing::ValuesIn(names_of_table()),

@@ -21,13 +21,15 @@ struct Source {
     ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
     config.num_threads = 2;
     config.user = this;
-    config.workspace_alloc = [](void* user, size_t bytes, size_t align, ligerdsl_stream_t on) -> void* {
+    config.workspace_alloc = [](void* user, size_t bytes, size_t align,
+                                ligerdsl_stream_t on) -> void* {
       auto& source = *static_cast<Source*>(user);
       EXPECT_EQ(align & (align - 1), 0u);
       EXPECT_GT(bytes, 0u);
       if (source.exhausted) return nullptr;
       source.stream = on;
-      auto* memory = static_cast<char*>(std::aligned_alloc(align, (bytes + 2 * align) / align * align));
+      auto* memory =
+          static_cast<char*>(std::aligned_alloc(align, (bytes + 2 * align) / align * align));
       source.live[memory + source.shift] = bytes;
       ++source.given;
       return memory + source.shift;
@@ -44,8 +46,9 @@ struct Source {
 
 // The backward pass of a norm, whose partial sums need workspace.
 struct Backward {
-  Owned x{LIGERDSL_F32, {kRows, kCols}}, d_y{LIGERDSL_F32, {kRows, kCols}}, d_x{LIGERDSL_F32, {kRows, kCols}},
-      weight{LIGERDSL_F32, {kCols}}, rstd{LIGERDSL_F32, {kRows}}, d_weight{LIGERDSL_F32, {kCols}};
+  Owned x{LIGERDSL_F32, {kRows, kCols}}, d_y{LIGERDSL_F32, {kRows, kCols}},
+      d_x{LIGERDSL_F32, {kRows, kCols}}, weight{LIGERDSL_F32, {kCols}}, rstd{LIGERDSL_F32, {kRows}},
+      d_weight{LIGERDSL_F32, {kCols}};
   RmsNormBackwardDesc desc = rms_norm_backward_desc();
   RmsNormBackwardArgs args = rms_norm_backward_args();
 
@@ -83,7 +86,8 @@ TEST(Workspace, ExhaustedMemoryIsAnError) {
   const Context context = source.context();
   Backward backward;
   source.exhausted = true;
-  expect_failure(backward(context), LIGERDSL_OUT_OF_HOST_MEMORY, {"rms_norm_backward", "workspace_alloc", "bytes"});
+  expect_failure(backward(context), LIGERDSL_OUT_OF_HOST_MEMORY,
+                 {"rms_norm_backward", "workspace_alloc", "bytes"});
   source.exhausted = false;
   EXPECT_EQ(backward(context), LIGERDSL_SUCCESS) << ligerdsl_last_error();
   EXPECT_TRUE(source.live.empty());
@@ -132,12 +136,13 @@ TEST(Calls, AreCountedByOperation) {
 TEST(Calls, UnknownOperationIsAnError) {
   const Context context = Context::cpu(1);
   int64_t calls = -1;
-  expect_failure(ligerdsl_context_calls(context.get(), "rms_norm", &calls), LIGERDSL_INVALID_ARGUMENT,
-                 {"operation", "rms_norm"});
+  expect_failure(ligerdsl_context_calls(context.get(), "rms_norm", &calls),
+                 LIGERDSL_INVALID_ARGUMENT, {"operation", "rms_norm"});
   EXPECT_EQ(calls, 0);
-  expect_failure(ligerdsl_context_calls(context.get(), nullptr, &calls), LIGERDSL_INVALID_NULL_POINTER, {"operation"});
-  expect_failure(ligerdsl_context_calls(context.get(), "rms_norm_forward", nullptr), LIGERDSL_INVALID_NULL_POINTER,
-                 {"calls"});
+  expect_failure(ligerdsl_context_calls(context.get(), nullptr, &calls),
+                 LIGERDSL_INVALID_NULL_POINTER, {"operation"});
+  expect_failure(ligerdsl_context_calls(context.get(), "rms_norm_forward", nullptr),
+                 LIGERDSL_INVALID_NULL_POINTER, {"calls"});
 }
 
 }  // namespace

@@ -10,7 +10,8 @@ import sys
 import tempfile
 import unittest
 
-ROOT, CMAKE, FOLDER = pathlib.Path(sys.argv[1]), shutil.which(sys.argv[2]), pathlib.Path(sys.argv[3])
+ROOT, CMAKE, FOLDER = (pathlib.Path(sys.argv[1]), shutil.which(sys.argv[2]),
+                       pathlib.Path(sys.argv[3]))
 FOLDERS = ("compiler", "dsl", "kernels", "runtime", "lib")
 sys.path.insert(0, str(ROOT / "bench"))
 
@@ -20,7 +21,8 @@ from results import build_fields  # noqa: E402
 def environment(**more):
     """Returns the environment without settings of the user or of a git hook that runs this test."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    return {**kept, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "LC_ALL": "C", **more}
+    return {**kept, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "LC_ALL": "C",
+            **more}
 
 
 class Tree(unittest.TestCase):
@@ -39,13 +41,15 @@ class Tree(unittest.TestCase):
             (self.root / folder / "README.md").write_text("text\n")
 
     def git(self, *arguments, where=None):
-        subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", "-C", where or self.root, *arguments], check=True,
-                       env=environment(), stdout=subprocess.DEVNULL)
+        subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", "-C", where or self.root,
+                        *arguments],
+                       check=True, env=environment(), stdout=subprocess.DEVNULL)
 
     def script(self, name, expected, **more):
         out = self.place / name
-        subprocess.run([CMAKE, f"-DOUT={out}", f"-DROOT={self.root}", "-DVERSION=1", "-DFLAGS=" + more.pop("flags", ""), "-P",
-                        self.root / ".cmake" / name], check=True, env=environment(**more))
+        subprocess.run([CMAKE, f"-DOUT={out}", f"-DROOT={self.root}", "-DVERSION=1",
+                        "-DFLAGS=" + more.pop("flags", ""), "-P", self.root / ".cmake" / name],
+                       check=True, env=environment(**more))
         text = out.read_text()
         self.assertRegex(text, expected)
         return text
@@ -73,7 +77,8 @@ class Commit(Tree):
         (self.root / "bench").mkdir()
         (self.root / "bench" / "new.py").write_text("\n")
         self.assertEqual(self.commit(), clean)
-        for file in (*(f"{folder}/deep/a.cpp" for folder in FOLDERS), "lib/untracked.cpp", ".cmake/build_id.cmake", "CMakeLists.txt"):
+        for file in (*(f"{folder}/deep/a.cpp" for folder in FOLDERS), "lib/untracked.cpp",
+                     ".cmake/build_id.cmake", "CMakeLists.txt"):
             before = (self.root / file).read_text() if (self.root / file).exists() else None
             (self.root / file).write_text((before or "") + "\n")
             self.assertEqual(self.commit(), clean.replace("clean", "dirty"), file)
@@ -102,7 +107,9 @@ class Commit(Tree):
 
     def test_variables_of_a_hook_are_ignored(self):
         clean = self.commit()
-        self.assertEqual(self.commit(GIT_DIR="/nowhere", GIT_INDEX_FILE="/nowhere/index", GIT_WORK_TREE="/nowhere"), clean)
+        self.assertEqual(self.commit(GIT_DIR="/nowhere", GIT_INDEX_FILE="/nowhere/index",
+                                     GIT_WORK_TREE="/nowhere"),
+                         clean)
 
     def test_build_id_does_not_contain_the_commit(self):
         before = self.build_id()
@@ -121,8 +128,9 @@ class Archive(Tree):
 
     def test_every_source_and_flag_is_in_the_build_id(self):
         seen = {self.build_id()}
-        for file in (*(f"{folder}/deep/a.cpp" for folder in FOLDERS), "lib/codegen.py", "lib/x.in", "compiler/a.td", "runtime/CMakeLists.txt",
-                     "CMakeLists.txt", ".cmake/commit.cmake"):
+        for file in (*(f"{folder}/deep/a.cpp" for folder in FOLDERS), "lib/codegen.py", "lib/x.in",
+                     "compiler/a.td", "runtime/CMakeLists.txt", "CMakeLists.txt",
+                     ".cmake/commit.cmake"):
             with open(self.root / file, "a") as source:
                 source.write("# more\n")
             self.assertNotIn(self.build_id(), seen, file)
@@ -135,9 +143,12 @@ class Archive(Tree):
 class Fields(unittest.TestCase):
     def test_build_text_is_parsed(self):
         commit = "0123456789abcdef" * 2 + "01234567"
-        for text, fields in ((f"0.1.0-x commit {commit} clean", (commit, False)), (f"0.1.0-x commit {commit} dirty", (commit, True)),
-                             ("0.1.0-x commit unknown", (None, False)), ("0.1.0-x", (None, False)), ("", (None, False))):
-            self.assertEqual(build_fields(text), {"build": text, "commit": fields[0], "dirty": fields[1]})
+        for text, fields in ((f"0.1.0-x commit {commit} clean", (commit, False)),
+                             (f"0.1.0-x commit {commit} dirty", (commit, True)),
+                             ("0.1.0-x commit unknown", (None, False)), ("0.1.0-x", (None, False)),
+                             ("", (None, False))):
+            self.assertEqual(build_fields(text),
+                             {"build": text, "commit": fields[0], "dirty": fields[1]})
 
 
 if __name__ == "__main__":

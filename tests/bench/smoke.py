@@ -13,7 +13,8 @@ root, library, folder = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys
 if not importlib.util.find_spec("torch"):
     print("[SKIP] torch is not installed: compare.py --device cpu --smoke did not run")
     sys.exit(0)
-tool = [sys.executable, "-B", root / "bench/compare.py", "--library", library, "--device", "cpu", "--providers", "ligerdsl,torch"]
+tool = [sys.executable, "-B", root / "bench/compare.py", "--library", library, "--device", "cpu",
+        "--providers", "ligerdsl,torch"]
 out = folder / "smoke.json"
 command = [*tool, "--smoke", "--out", out]
 if subprocess.run(command).returncode != 0:
@@ -33,14 +34,18 @@ if again["rows"][1:] != first["rows"][1:]:
 cut = subprocess.run([*command, "--budget-s", "0.001"])
 left = json.loads(out.read_text())["not_measured"]
 if cut.returncode != 5 or not left:
-    sys.exit(f"a spent budget: exit code {cut.returncode}, {len(left)} cases left out; expected 5 and all of them")
+    sys.exit(f"a spent budget: exit code {cut.returncode}, {len(left)} cases left out; expected 5 "
+             "and all of them")
 # Jobs: one file per job, all of one run; the second job has its own budget.
 for old in folder.glob("jobs/*"):
     old.unlink()
-jobs = subprocess.run([*tool, "--out", folder / "jobs", "--run", "7", "--only", "rms_norm", "--jobs", "smoke=60", "smoke+smoke=0.001"])
+jobs = subprocess.run([*tool, "--out", folder / "jobs", "--run", "7", "--only", "rms_norm",
+                       "--jobs", "smoke=60", "smoke+smoke=0.001"])
 files = sorted(folder.glob("jobs/*.json"))
 found = [json.loads(file.read_text()) for file in files]
-if jobs.returncode != 5 or [file.name for file in files] != [f"compare-{found[0]['date']}-7-{name}.json" for name in ("smoke", "smoke_smoke")]:
+if jobs.returncode != 5 or [file.name for file in files] != [
+        f"compare-{found[0]['date']}-7-{name}.json" for name in ("smoke", "smoke_smoke")]:
     sys.exit(f"jobs: exit code {jobs.returncode}, files {[file.name for file in files]}")
-if [result["run"] for result in found] != [7, 7] or found[0]["not_measured"] or not found[1]["not_measured"]:
+if ([result["run"] for result in found] != [7, 7] or found[0]["not_measured"]
+    or not found[1]["not_measured"]):
     sys.exit("jobs: the second one's budget was not its own")

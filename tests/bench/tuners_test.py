@@ -32,21 +32,26 @@ class Tuners(unittest.TestCase):
             self.assertEqual(tuners_triton.config_numbers(tuners_triton.config_text(*one)), one)
 
     def test_timed_launches_are_counted(self):
-        trials = [{"fate": "ok", "samples": 5, "us": [1.0]}, {"fate": "slow", "samples": 5, "us": [9.0]},
-                  {"fate": "compile", "samples": 0, "us": []}, {"fate": "ok", "samples": 45, "us": [1.0]}]
+        trials = [
+            {"fate": "ok", "samples": 5, "us": [1.0]}, {"fate": "slow", "samples": 5, "us": [9.0]},
+            {"fate": "compile", "samples": 0, "us": []}, {"fate": "ok", "samples": 45, "us": [1.0]}]
         launches = tuners.timed_launches(trials)
         self.assertEqual(launches, 2 * (8 + 3 + 48))
         for configurations in (1, 5, 48):
-            self.assertGreaterEqual(tuners.samples_each(launches, configurations) * configurations, launches)
+            self.assertGreaterEqual(tuners.samples_each(launches, configurations) * configurations,
+                                    launches)
         source = (ROOT / "lib/cli/tune/tune_worker.cpp").read_text()
         self.assertIn(f"constexpr int kFirstSamples = {tuners.FIRST_SAMPLES};", source)
 
     def test_our_side_runs(self):
         out = FOLDER / "tuners.json"
-        done = subprocess.run([sys.executable, "-B", ROOT / "bench/tuners.py", "--command", COMMAND, "--device", "cpu", "--out", out, "--operations",
-                               "softmax_forward", "--shapes", "64x512", "8x64", "--repetitions", "1", "--configurations", "3"],
-                              env={name: value for name, value in os.environ.items() if not name.startswith("LIGERDSL_")} | {"LIGERDSL_COLD_MEGABYTES": "8"},
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        done = subprocess.run(
+            [sys.executable, "-B", ROOT / "bench/tuners.py", "--command", COMMAND, "--device",
+             "cpu", "--out", out, "--operations", "softmax_forward", "--shapes", "64x512", "8x64",
+             "--repetitions", "1", "--configurations", "3"],
+            env={name: value for name, value in os.environ.items()
+                 if not name.startswith("LIGERDSL_")} | {"LIGERDSL_COLD_MEGABYTES": "8"},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.assertEqual(done.returncode, 0, done.stdout)
         result = json.loads(out.read_text())
         self.assertEqual(set(result["modes"]), {"triton", "triton_own_samples", "triton_as_it_is"})
@@ -60,15 +65,19 @@ class Tuners(unittest.TestCase):
                 self.assertLess(ours["search_seconds"], ours["process_seconds"])
                 self.assertIn(ours["configurations"], (1, 2, 3))
                 self.assertLessEqual(2 * 8, ours["timed_launches"])
-                self.assertEqual({one[mode]["error"] for mode in result["modes"]}, {"Triton needs a GPU"})
+                self.assertEqual({one[mode]["error"] for mode in result["modes"]},
+                                 {"Triton needs a GPU"})
             self.assertEqual(set(row["medians"]), {"ligerdsl"})
 
     def test_failed_command_is_reported(self):
         out = FOLDER / "failed.json"
-        done = subprocess.run([sys.executable, "-B", ROOT / "bench/tuners.py", "--command", COMMAND, "--device", "cpu", "--out", out, "--operations",
-                               "no_such_operation", "--shapes", "64x512", "--repetitions", "1"], stdout=subprocess.PIPE, text=True)
+        done = subprocess.run([sys.executable, "-B", ROOT / "bench/tuners.py", "--command", COMMAND,
+                               "--device", "cpu", "--out", out, "--operations", "no_such_operation",
+                               "--shapes", "64x512", "--repetitions", "1"],
+                              stdout=subprocess.PIPE, text=True)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("no_such_operation", json.loads(out.read_text())["rows"][0]["repetitions"][0]["ligerdsl"]["error"])
+        self.assertIn("no_such_operation",
+                      json.loads(out.read_text())["rows"][0]["repetitions"][0]["ligerdsl"]["error"])
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ def find_chromium():
     for name in ("chromium", "chromium-browser", "google-chrome"):
         if path := shutil.which(name):
             return path
-    raise SystemExit("FAILED: no Chromium in PATH; .ci/install-packages test installs it (Debian: apt-get install chromium)")
+    raise SystemExit("FAILED: no Chromium in PATH; .ci/install-packages test installs it (Debian: "
+                     "apt-get install chromium)")
 
 
 class Browser:
@@ -31,16 +32,21 @@ class Browser:
 
         # Without a sandbox, which root cannot set up in a container; the test wrote the pages
         # itself.
-        self.process = subprocess.Popen([find_chromium(), "--headless", "--no-sandbox", "--remote-debugging-pipe", "--disable-gpu",
-                                         "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update",
-                                         "--no-first-run", f"--user-data-dir={profile}", "about:blank"],
-                                        preexec_fn=numbered, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            [find_chromium(), "--headless", "--no-sandbox", "--remote-debugging-pipe",
+             "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
+             "--disable-component-update", "--no-first-run", f"--user-data-dir={profile}",
+             "about:blank"],
+            preexec_fn=numbered, close_fds=False, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL)
         os.close(to_browser)
         os.close(from_browser)
         self.out, self.incoming = ours_out, os.fdopen(ours_in, "rb")
         self.rest, self.ids, self.events, self.session = b"", itertools.count(1), [], None
-        target = next(t for t in self.ask("Target.getTargets")["targetInfos"] if t["type"] == "page")
-        self.session = self.ask("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
+        target = next(t for t in self.ask("Target.getTargets")["targetInfos"]
+                      if t["type"] == "page")
+        self.session = self.ask("Target.attachToTarget", targetId=target["targetId"],
+                                flatten=True)["sessionId"]
         for domain in ("Page", "Network", "Runtime", "Log"):
             self.ask(domain + ".enable")
 
@@ -67,7 +73,8 @@ class Browser:
 
     def ask(self, method, **parameters):
         number = next(self.ids)
-        message = {"id": number, "method": method, "params": parameters} | ({"sessionId": self.session} if self.session else {})
+        message = {"id": number, "method": method, "params": parameters} | (
+            {"sessionId": self.session} if self.session else {})
         text = json.dumps(message).encode() + b"\0"
         while text:
             text = text[os.write(self.out, text):]
@@ -90,8 +97,10 @@ class Browser:
 
     def open(self, path, width=1200, height=900, dark=False):
         """Loads a local file; returns the milliseconds until everything was loaded."""
-        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
-        self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height,
+                 deviceScaleFactor=1, mobile=width < 600)
+        self.ask("Emulation.setEmulatedMedia",
+                 features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         begin = len(self.events)
         self.ask("Page.navigate", url=f"file://{path}")
         self.wait_for("Page.loadEventFired", begin)

@@ -13,9 +13,10 @@ struct WarpsMeta {
   }
 };
 
-const Kernel<WarpsMeta> kernel{"ones", "x = 1",
-                               [](KernelBuilder& k, const WarpsMeta&) { k.view("x", f32, {dyn}).store({0}, 1.0f); },
-                               [](const WarpsMeta&, const LaunchArguments&) { return Launch{}; }};
+const Kernel<WarpsMeta> kernel{
+    "ones", "x = 1",
+    [](KernelBuilder& k, const WarpsMeta&) { k.view("x", f32, {dyn}).store({0}, 1.0f); },
+    [](const WarpsMeta&, const LaunchArguments&) { return Launch{}; }};
 
 }  // namespace
 

@@ -27,7 +27,8 @@ class Command:
 
     def __init__(self, path, cache):
         self.path = path
-        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("LIGERDSL_")}
+        self.environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("LIGERDSL_")}
         self.environment |= {"LIGERDSL_CACHE_DIR": str(cache), "LC_ALL": "C"} | SMALL_FLUSH
 
     def run(self, *arguments, stdin="", before=(), **environment):
@@ -35,13 +36,16 @@ class Command:
 
         A variable that is None is unset; `before` is a command that runs the command.
         """
-        variables = {name: value for name, value in (self.environment | environment).items() if value is not None}
-        done = subprocess.run([*before, self.path, *map(str, arguments)], capture_output=True, text=True, input=stdin, env=variables)
+        variables = {name: value for name, value in (self.environment | environment).items()
+                     if value is not None}
+        done = subprocess.run([*before, self.path, *map(str, arguments)], capture_output=True,
+                              text=True, input=stdin, env=variables)
         return done.returncode, done.stdout, done.stderr
 
     def json(self, *arguments, code=0, **environment):
         got, text, errors = self.run(*arguments, "--json", "-", **environment)
-        expect(got == code, f"{arguments} {environment}: exit {got}, expected {code}\n{text}{errors}")
+        expect(got == code,
+               f"{arguments} {environment}: exit {got}, expected {code}\n{text}{errors}")
         try:
             return json.loads(text)
         except json.JSONDecodeError:
@@ -64,7 +68,8 @@ def main(tests):
 
     CMakeLists.txt makes a test of each function.
     """
-    path, kernels, folder, name = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), pathlib.Path(sys.argv[3]).resolve(), sys.argv[4]
+    path, kernels, folder, name = (os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]),
+                                   pathlib.Path(sys.argv[3]).resolve(), sys.argv[4])
     folder /= name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -73,4 +78,5 @@ def main(tests):
 
 
 def entries_in(folder):
-    return sorted(path for path in pathlib.Path(folder).glob("*") if path.suffix in (".art", ".cubin"))
+    return sorted(path for path in pathlib.Path(folder).glob("*")
+                  if path.suffix in (".art", ".cubin"))

@@ -30,45 +30,59 @@ def says(subject, state, words, code=0, **environment):
     text = found["text"] + "; " + found["remedy"]
     missing = [word for word in words if word not in text]
     expect(found["state"] == state and found["works"] == (state == "works") and not missing,
-           f"{subject} {environment}: state {found['state']}, expected {state}; missing {missing} in\n{text}")
+           f"{subject} {environment}: state {found['state']}, expected {state}; missing {missing} "
+           f"in\n{text}")
 
 
 def the_cache():
     says("cache", "works", [str(cache), " 1 entry, ", "of 1.00 GiB"])
     says("cache", "works", ["of 2.00 MiB"], LIGERDSL_CACHE_SIZE="2M")
-    expect(not [file for file in cache.iterdir() if file.name.startswith(".")], "the probe leaves nothing")
+    expect(not [file for file in cache.iterdir() if file.name.startswith(".")],
+           "the probe leaves nothing")
     says("cache", "works", ["LIGERDSL_CACHE is ro", "nothing is stored"], LIGERDSL_CACHE="ro")
     says("cache", "off", ["LIGERDSL_CACHE is off", "unset LIGERDSL_CACHE"], LIGERDSL_CACHE="off")
-    says("cache", "absent", [str(folder / "none"), "No such file", "mkdir -m 700"], LIGERDSL_CACHE="ro", LIGERDSL_CACHE_DIR=str(folder / "none"))
+    says("cache", "absent", [str(folder / "none"), "No such file", "mkdir -m 700"],
+         LIGERDSL_CACHE="ro", LIGERDSL_CACHE_DIR=str(folder / "none"))
     expect(not (folder / "none").exists(), "ro creates nothing")
     (folder / "file").write_text("")
-    says("cache", "absent", ["no folder", "LIGERDSL_CACHE_DIR"], LIGERDSL_CACHE_DIR=str(folder / "file"))
-    says("cache", "absent", [f'"{folder}/file": Not a directory', "LIGERDSL_CACHE_DIR"], LIGERDSL_CACHE_DIR=str(folder / "file/below/it"))
+    says("cache", "absent", ["no folder", "LIGERDSL_CACHE_DIR"],
+         LIGERDSL_CACHE_DIR=str(folder / "file"))
+    says("cache", "absent", [f'"{folder}/file": Not a directory', "LIGERDSL_CACHE_DIR"],
+         LIGERDSL_CACHE_DIR=str(folder / "file/below/it"))
     (folder / "link").symlink_to(cache)
-    says("cache", "absent", ["symlink", "LIGERDSL_CACHE_DIR"], LIGERDSL_CACHE_DIR=str(folder / "link"))
+    says("cache", "absent", ["symlink", "LIGERDSL_CACHE_DIR"],
+         LIGERDSL_CACHE_DIR=str(folder / "link"))
     (folder / "open").mkdir()
     (folder / "open").chmod(0o777)
-    says("cache", "absent", ["writable by group or world", "chmod 700"], LIGERDSL_CACHE_DIR=str(folder / "open"))
-    says("cache", "absent", ["HOME", "LIGERDSL_CACHE_DIR"], LIGERDSL_CACHE_DIR=None, XDG_CACHE_HOME=None, HOME=None)
+    says("cache", "absent", ["writable by group or world", "chmod 700"],
+         LIGERDSL_CACHE_DIR=str(folder / "open"))
+    says("cache", "absent", ["HOME", "LIGERDSL_CACHE_DIR"], LIGERDSL_CACHE_DIR=None,
+         XDG_CACHE_HOME=None, HOME=None)
     required = {"LIGERDSL_CACHE": "required", "LIGERDSL_CACHE_DIR": str(folder / "file")}
     says("cache", "BROKEN", ["no folder"], code=1, **required)
     if os.geteuid() == 0:
         (folder / "foreign").mkdir()
         os.chown(folder / "foreign", 65534, 65534)
-        says("cache", "absent", ["another user", "LIGERDSL_CACHE_DIR"], LIGERDSL_CACHE_DIR=str(folder / "foreign"))
+        says("cache", "absent", ["another user", "LIGERDSL_CACHE_DIR"],
+             LIGERDSL_CACHE_DIR=str(folder / "foreign"))
     else:
         print("[SKIP] giving a folder to another user needs root")
         (folder / "closed").mkdir(mode=0o500)
-        says("cache", "absent", ["read and not written: Permission denied", "chmod u+rwx"], LIGERDSL_CACHE_DIR=str(folder / "closed"))
-        says("cache", "absent", [f'"{folder}/closed/below": Permission denied'], LIGERDSL_CACHE_DIR=str(folder / "closed/below/it"))
+        says("cache", "absent", ["read and not written: Permission denied", "chmod u+rwx"],
+             LIGERDSL_CACHE_DIR=str(folder / "closed"))
+        says("cache", "absent", [f'"{folder}/closed/below": Permission denied'],
+             LIGERDSL_CACHE_DIR=str(folder / "closed/below/it"))
 
 
 def a_disk_that_is_full_or_read_only():
     disk = folder / "disk"
     disk.mkdir()
-    for options, words in (("size=64k,mode=700", ["read and not written: No space left on device", "cache trim"]),
-                           ("size=64k,mode=700,ro", ["read and not written: Read-only file system", "LIGERDSL_CACHE_DIR"])):
-        before = ["unshare", "-rm", "sh", "-c", f'mount -t tmpfs -o {options} none "{disk}" && exec "$@"', "sh"]
+    for options, words in (
+            ("size=64k,mode=700", ["read and not written: No space left on device", "cache trim"]),
+            ("size=64k,mode=700,ro",
+             ["read and not written: Read-only file system", "LIGERDSL_CACHE_DIR"])):
+        before = ["unshare", "-rm", "sh", "-c",
+                  f'mount -t tmpfs -o {options} none "{disk}" && exec "$@"', "sh"]
         if subprocess.run([*before, "true"], capture_output=True).returncode != 0:
             print("[SKIP] mounting a small file system is not permitted here")
             return
@@ -77,12 +91,15 @@ def a_disk_that_is_full_or_read_only():
 
 def libraries_and_programs():
     says("cblas", "absent", ["/nowhere.so", "libopenblas0"], LIGERDSL_LIBCBLAS="/nowhere.so")
-    says("cublaslt", "absent", ["/nowhere.so", "LIGERDSL_LIBCUBLASLT"], LIGERDSL_LIBCUBLASLT="/nowhere.so")
+    says("cublaslt", "absent", ["/nowhere.so", "LIGERDSL_LIBCUBLASLT"],
+         LIGERDSL_LIBCUBLASLT="/nowhere.so")
     says("cuda driver", "absent", ["/nowhere/libcuda.so"])
     says("worker", "works", ["compile-worker", "120 s", "4096 MiB"])
     says("worker", "works", ["not used"], LIGERDSL_COMPILE="thread")
-    says("worker", "BROKEN", ["/nowhere/worker", "LIGERDSL_COMPILE_WORKER"], code=1, LIGERDSL_COMPILE_WORKER="/nowhere/worker")
-    says("compiler", "BROKEN", ["/nowhere.so", "LIGERDSL_COMPILER"], code=1, LIGERDSL_COMPILER="/nowhere.so")
+    says("worker", "BROKEN", ["/nowhere/worker", "LIGERDSL_COMPILE_WORKER"], code=1,
+         LIGERDSL_COMPILE_WORKER="/nowhere/worker")
+    says("compiler", "BROKEN", ["/nowhere.so", "LIGERDSL_COMPILER"], code=1,
+         LIGERDSL_COMPILER="/nowhere.so")
     for name in ("ptxas", "cuobjdump", "gnuplot"):
         says(name, "absent", ["not in PATH", "install"], PATH="/nowhere:")
     programs = folder / "bin"
@@ -90,9 +107,14 @@ def libraries_and_programs():
     for name in ("ptxas", "cuobjdump"):
         (programs / name).write_text("#!/bin/sh\n")
     (programs / "ptxas").chmod(0o755)
-    says("ptxas", "works", [str(programs / "ptxas"), "--version says nothing (exit status 0)", "--emit"], PATH=f"/nowhere:{programs}")
-    for text, version in (("echo 'ptxas: Ptx optimizing assembler'; echo 'Cuda compilation tools, release 12.9, V12.9.41'", "release 12.9, V12.9.41"),
-                          ("echo; echo plain 5.4; echo more", "plain 5.4, for"), ("exit 3", "--version says nothing (exit status 3)")):
+    says("ptxas", "works",
+         [str(programs / "ptxas"), "--version says nothing (exit status 0)", "--emit"],
+         PATH=f"/nowhere:{programs}")
+    for text, version in (("echo 'ptxas: Ptx optimizing assembler'; echo 'Cuda compilation tools, "
+                           "release 12.9, V12.9.41'",
+                           "release 12.9, V12.9.41"),
+                          ("echo; echo plain 5.4; echo more", "plain 5.4, for"),
+                          ("exit 3", "--version says nothing (exit status 3)")):
         (programs / "ptxas").write_text(f"#!/bin/sh\n[ \"$1\" = --version ] || exit 9\n{text}\n")
         says("ptxas", "works", [str(programs / "ptxas"), version], PATH=f"/nowhere:{programs}")
     says("cuobjdump", "absent", ["not in PATH"], PATH=str(programs))  # exists but cannot run
@@ -106,9 +128,12 @@ def libraries_and_programs():
 
 def the_environment():
     says("environment", "wrong", ["LIGERDSL_CACHE_SIZE", "much"], LIGERDSL_CACHE_SIZE="much")
-    says("environment", "wrong", ["/nowhere/log", '"/nowhere": No such file'], LIGERDSL_LOG_FILE="/nowhere/log")
-    variables = {row["name"]: row["value"] for row in ligerdsl.json("doctor", LIGERDSL_CACHE_SIZE="3M")["environment"]}
-    expect(variables.get("LIGERDSL_CACHE_SIZE") == "3M" and "LIGERDSL_NO_JIT" in variables, variables)
+    says("environment", "wrong", ["/nowhere/log", '"/nowhere": No such file'],
+         LIGERDSL_LOG_FILE="/nowhere/log")
+    variables = {row["name"]: row["value"]
+                 for row in ligerdsl.json("doctor", LIGERDSL_CACHE_SIZE="3M")["environment"]}
+    expect(variables.get("LIGERDSL_CACHE_SIZE") == "3M" and "LIGERDSL_NO_JIT" in variables,
+           variables)
     code, output, _ = ligerdsl.run("doctor", LIGERDSL_CACHE="off")
     expect(code == 0 and "off" in output and "unset LIGERDSL_CACHE" in output, output)
 

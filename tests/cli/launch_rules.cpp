@@ -31,16 +31,25 @@ void twice(KernelBuilder& k, const CopyMeta& m) {
               [&](Scalar i) { to.store({i}, from.load({i}) * 2.0f); });
 }
 
-const Kernel<CopyMeta> twice_kernel{
-    .name = "twice", .description = "y = 2 x", .build = twice, .launch = [](const CopyMeta& m, const LaunchArguments&) {
-      return Launch{.grid = {64}, .num_warps = 8, .min_ctas_per_sm = 3, .max_registers = 72, .no_alias = m.apart};
-    }};
+const Kernel<CopyMeta> twice_kernel{.name = "twice",
+                                    .description = "y = 2 x",
+                                    .build = twice,
+                                    .launch = [](const CopyMeta& m, const LaunchArguments&) {
+                                      return Launch{.grid = {64},
+                                                    .num_warps = 8,
+                                                    .min_ctas_per_sm = 3,
+                                                    .max_registers = 72,
+                                                    .no_alias = m.apart};
+                                    }};
 
 // The number of warps depends on the number of elements.
-const Kernel<CopyMeta> sized_kernel{
-    .name = "sized", .description = "y = 2 x", .build = twice, .launch = [](const CopyMeta&, const LaunchArguments& a) {
-      return Launch{.grid = {64}, .num_warps = a.dim("x", 0) > 100000 ? 16 : 2};
-    }};
+const Kernel<CopyMeta> sized_kernel{.name = "sized",
+                                    .description = "y = 2 x",
+                                    .build = twice,
+                                    .launch = [](const CopyMeta&, const LaunchArguments& a) {
+                                      return Launch{.grid = {64},
+                                                    .num_warps = a.dim("x", 0) > 100000 ? 16 : 2};
+                                    }};
 
 // The launch rule copies the settings, valid or not.
 struct SaidMeta {
@@ -69,11 +78,13 @@ const Kernel<SaidMeta> said_kernel{.name = "said",
                                        },
                                    .launch =
                                        [](const SaidMeta& m, const LaunchArguments& a) {
-                                         if (m.fails) throw std::runtime_error("the rule's own words");
-                                         return Launch{.grid = {m.asks_a_view ? a.integer("y") : m.programs},
-                                                       .num_warps = static_cast<int>(m.warps),
-                                                       .num_ctas = static_cast<int>(m.ctas),
-                                                       .num_stages = static_cast<int>(m.stages)};
+                                         if (m.fails)
+                                           throw std::runtime_error("the rule's own words");
+                                         return Launch{
+                                             .grid = {m.asks_a_view ? a.integer("y") : m.programs},
+                                             .num_warps = static_cast<int>(m.warps),
+                                             .num_ctas = static_cast<int>(m.ctas),
+                                             .num_stages = static_cast<int>(m.stages)};
                                        }};
 
 }  // namespace

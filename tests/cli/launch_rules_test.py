@@ -15,7 +15,8 @@ ligerdsl = Command(path, folder / "cache")
 
 
 def ptx_of(arguments):
-    got, text, errors = ligerdsl.run("--load", kernels, "compile", *arguments.split(), "--emit", "ptx", "--target", "sm_90a")
+    got, text, errors = ligerdsl.run("--load", kernels, "compile", *arguments.split(), "--emit",
+                                     "ptx", "--target", "sm_90a")
     expect(got == 0, f"{arguments}: exit {got}\n{errors}")
     return text
 
@@ -27,9 +28,11 @@ def asks_for(arguments, *directives):
 
 
 def refused(arguments, *words):
-    got, text, errors = ligerdsl.run("--load", kernels, "compile", *arguments.split(), "--target", "sm_90a")
+    got, text, errors = ligerdsl.run("--load", kernels, "compile", *arguments.split(), "--target",
+                                     "sm_90a")
     missing = [word for word in words if word not in errors]
-    expect(got == 2 and not missing, f"{arguments}: exit {got}; missing {missing} in\n{text}{errors}")
+    expect(got == 2 and not missing,
+           f"{arguments}: exit {got}; missing {missing} in\n{text}{errors}")
 
 
 # The launch rule, and settings that override it.
@@ -48,22 +51,27 @@ refused("twice num_warp=2", "did you mean 'num_warps'?")
 refused("twice num_warps=3", "num_warps", "a power of two")
 
 # Impossible and ambiguous values give one line that names the kernel, in compile and in run.
-for settings, *words in (("warps=3", "its launch rule gives num_warps = 3, expected a power of two from 1 to 32"),
-                         ("ctas=32", "num_ctas = 32"), ("stages=-5", "num_stages = -5"), ("programs=-1", "-1"),
-                         ("fails=true", "the rule's own words"), ("asks_a_view=true", "argument 'y' is a view of rank 1"),
-                         ("clashes=true", "an argument is named 'warps', and so is a meta-parameter")):
+for settings, *words in (
+        ("warps=3", "its launch rule gives num_warps = 3, expected a power of two from 1 to 32"),
+        ("ctas=32", "num_ctas = 32"), ("stages=-5", "num_stages = -5"), ("programs=-1", "-1"),
+        ("fails=true", "the rule's own words"),
+        ("asks_a_view=true", "argument 'y' is a view of rank 1"),
+        ("clashes=true", "an argument is named 'warps', and so is a meta-parameter")):
     refused(f"said y=4 {settings}", "kernel 'said'", *words)
     for target in ("compile --target cpu", "run"):
         command = ["--load", kernels, *target.split(), "said", "y=4", settings]
         got, text, errors = ligerdsl.run(*command)
-        expect(got == 2 and "kernel 'said'" in errors and words[0] in errors and errors.count("\n") == 1, f"{command}: exit {got}\n{text}{errors}")
+        expect(got == 2 and "kernel 'said'" in errors and words[0] in errors
+               and errors.count("\n") == 1,
+               f"{command}: exit {got}\n{text}{errors}")
 
 # A setting may be given once.
 refused("said warps=4 warps=8", "warps: given twice; the second time as 'warps=8'")
 refused("said num_warps=4 num_warps=8", "num_warps: given twice")
 refused("said y=4 y=8", "y: given twice")
 refused("said max_registers=23", "max_registers: expected 0 or an integer from 24 to 255, got '23'")
-refused("said max_registers=256", "max_registers: expected 0 or an integer from 24 to 255, got '256'")
+refused("said max_registers=256",
+        "max_registers: expected 0 or an integer from 24 to 255, got '256'")
 asks_for("said y=4 max_registers=24", ".maxnreg 24")
 expect(".maxnreg" not in ptx_of("twice max_registers=0"), "0 is no cap")
 

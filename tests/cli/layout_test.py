@@ -34,7 +34,8 @@ def held(layout, place):
 
 
 def place_of(text):
-    cta, warp, lane, first, last = re.fullmatch(r"(?:c(\d+) )?w(\d+) l(\d+)(?: r(\d+)(?:-(\d+))?)?", text).groups()
+    cta, warp, lane, first, last = re.fullmatch(r"(?:c(\d+) )?w(\d+) l(\d+)(?: r(\d+)(?:-(\d+))?)?",
+                                                text).groups()
     place = {"cta": int(cta or 0), "warp": int(warp), "lane": int(lane)}
     return place, range(int(first), int(last or first) + 1) if first else None
 
@@ -63,7 +64,8 @@ def check_elements(layout, header, rows):
             place, registers = place_of(cell)
             for register, column in zip(registers, columns):
                 element = [int(i) for i in label.split(",") if i] + [column]
-                expect(held(layout, place | {"register": register}) == element, f"{cell} holds {element}? {layout}")
+                expect(held(layout, place | {"register": register}) == element,
+                       f"{cell} holds {element}? {layout}")
                 seen += 1
     return seen
 
@@ -78,7 +80,8 @@ def check_threads(layout, header, rows):
             *outer, last = cell.split(", ")
             for register, column in zip(registers, span(last)):
                 element = [int(i) for i in outer] + [column]
-                expect(held(layout, place | {"register": register}) == element, f"{place} {register} {cell} {layout}")
+                expect(held(layout, place | {"register": register}) == element,
+                       f"{place} {register} {cell} {layout}")
     return len(rows)
 
 
@@ -90,19 +93,24 @@ def product(numbers):
 
 
 def test_tables(ligerdsl):
-    for arguments in (["softmax_forward", "dtype=f32", "H=64", "--target", "sm_90a"],
-                      ["layer_norm_backward", "dtype=bf16", "H=640", "--target", "sm_80"],  # odd factor: 5 * 128
-                      ["rms_norm_forward", "dtype=bf16", "H=65536", "config.num_ctas=4", "--target", "sm_90a"]):
+    for arguments in (
+        ["softmax_forward", "dtype=f32", "H=64", "--target", "sm_90a"],
+        ["layer_norm_backward", "dtype=bf16", "H=640", "--target", "sm_80"],  # odd factor: 5 * 128
+        ["rms_norm_forward", "dtype=bf16", "H=65536", "config.num_ctas=4", "--target", "sm_90a"]):
         kernels = ligerdsl.json("layout", *arguments)
         layouts = [layout for kernel in kernels for layout in kernel["layouts"]]
         code, tgpu, errors = ligerdsl.run("compile", *arguments, "--emit", "tgpu")
         expect(code == 0, errors)
-        known = re.findall(r"#tgpu\.layout<register = (\[.*?\]), lane = (\[.*?\]), warp = (\[.*?\]), cta = (\[.*?\]), rank", tgpu)
+        known = re.findall(r"#tgpu\.layout<register = (\[.*?\]), lane = (\[.*?\]), warp = "
+                           r"(\[.*?\]), cta = (\[.*?\]), rank",
+                           tgpu)
         known = [[json.loads(bases) for bases in layout] for layout in known]
         for layout in layouts:
-            expect([layout[axis] for axis in AXES] in known, f"{layout} is no layout of {arguments}")
+            expect([layout[axis] for axis in AXES] in known,
+                   f"{layout} is no layout of {arguments}")
         for layout in known:
-            expect(any([one[axis] for axis in AXES] == layout for one in layouts), f"{layout} is not listed")
+            expect(any([one[axis] for axis in AXES] == layout for one in layouts),
+                   f"{layout} is not listed")
         whole = ["--whole"] if "config.num_ctas=4" not in arguments else []
         for by, check in (("element", check_elements), ("thread", check_threads)):
             code, text, errors = ligerdsl.run("layout", *arguments, "--by", by, *whole)
@@ -112,8 +120,10 @@ def test_tables(ligerdsl):
             for layout, (shape, header, rows) in zip(layouts, shown):
                 expect(shape == "x".join(map(str, layout["shape"])), f"{shape}: {layout['shape']}")
                 seen = check(layout, header, rows)
-                everything = product(layout["shape"]) if by == "element" else product(2 ** len(layout[axis]) for axis in AXES[1:])
-                expect(seen == everything if whole else 0 < seen <= everything, f"{seen} of {everything}: {layout}")
+                everything = product(layout["shape"]) if by == "element" else product(
+                    2 ** len(layout[axis]) for axis in AXES[1:])
+                expect(seen == everything if whole else 0 < seen <= everything,
+                       f"{seen} of {everything}: {layout}")
             if not whole:
                 expect("--whole shows all" in text and "c0 w0 l0" in text, text[:2000])
 
@@ -123,10 +133,15 @@ def test_facts(ligerdsl):
     for layout in layouts:
         bits = sum(len(layout[axis]) for axis in AXES[1:])
         elements = product(layout["shape"])
-        expect(layout["registers_per_thread"] * 2**bits == elements * layout["threads_with_each_element"], f"{layout}")
+        expect(layout["registers_per_thread"] * 2**bits
+               == elements * layout["threads_with_each_element"],
+               f"{layout}")
         for tile in layout["tiles"]:
-            expect(tile["file"].endswith("softmax.cpp") and tile["line"] > 0 and tile["op"] and tile["type"], f"{tile}")
-    loads = [layout for layout in layouts if any(tile["op"] == "load_tile" for tile in layout["tiles"])]
+            expect(tile["file"].endswith("softmax.cpp") and tile["line"] > 0 and tile["op"]
+                   and tile["type"],
+                   f"{tile}")
+    loads = [
+        layout for layout in layouts if any(tile["op"] == "load_tile" for tile in layout["tiles"])]
     expect(len(loads) == 1 and loads[0]["vector"] == 4, f"{loads}")
 
 
@@ -135,13 +150,19 @@ def test_choice(ligerdsl, kernels):
     every = ligerdsl.json(*one)[0]["layouts"]
     shape = "x".join(map(str, every[0]["shape"]))
     chosen = ligerdsl.json(*one, "--tile", shape)[0]["layouts"]
-    expect(chosen == [layout for layout in every if layout["shape"] == every[0]["shape"]], f"{chosen}")
-    line = next(tile["line"] for layout in every for tile in layout["tiles"] if tile["op"] == "load_tile")
+    expect(chosen == [layout for layout in every if layout["shape"] == every[0]["shape"]],
+           f"{chosen}")
+    line = next(tile["line"] for layout in every for tile in layout["tiles"]
+                if tile["op"] == "load_tile")
     chosen = ligerdsl.json(*one, "--line", line)[0]["layouts"]
-    expect(chosen == [layout for layout in every if any(tile["line"] == line for tile in layout["tiles"])], f"{chosen}")
+    expect(chosen == [
+               layout for layout in every if any(tile["line"] == line for tile in layout["tiles"])],
+           f"{chosen}")
     expect(0 < len(chosen) < len(every), f"line {line} makes {len(chosen)} of {len(every)} layouts")
     loaded = ligerdsl.json("--load", kernels, "layout", "sums", "x=8x64", "y=8")
-    expect(loaded[0]["layouts"] and all(layout["tiles"][0]["file"].endswith("tuned_kernels.cpp") for layout in loaded[0]["layouts"]), f"{loaded}")
+    expect(loaded[0]["layouts"] and all(layout["tiles"][0]["file"].endswith("tuned_kernels.cpp")
+                                        for layout in loaded[0]["layouts"]),
+           f"{loaded}")
 
 
 def test_refusals(ligerdsl):
@@ -155,7 +176,8 @@ def test_refusals(ligerdsl):
         (["softmax_forward", "--target", "sm_70"], 2, ["sm_70"]),
     ):
         got, out, errors = ligerdsl.run("layout", *arguments)
-        expect(got == code and all(word in errors for word in words) and not out, f"{arguments}: exit {got}\n{out}{errors}")
+        expect(got == code and all(word in errors for word in words) and not out,
+               f"{arguments}: exit {got}\n{out}{errors}")
 
 
 def main():

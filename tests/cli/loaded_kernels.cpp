@@ -77,10 +77,12 @@ struct BitsMeta {
 
 // out = the bits of x; kind = the bits if x is a number, else 1000.
 void bits_of(KernelBuilder& k, const BitsMeta& m) {
-  View out = k.view("out", m.bits, {dyn}), kind = k.view("kind", i32, {dyn}), x = k.view("x", m.type, {dyn});
+  View out = k.view("out", m.bits, {dyn}), kind = k.view("kind", i32, {dyn}),
+       x = k.view("x", m.type, {dyn});
   Scalar i = k.program_id(0);
   Tile v = x.partition({256}).load({i}), bits = bitcast(v, m.bits), number = v.to(f32);
-  if (m.fault) bits = bits + k.view("rows", f32, {dyn, dyn}).alignment_offset({1}).to(m.bits);  // 0 on a CPU
+  if (m.fault)
+    bits = bits + k.view("rows", f32, {dyn, dyn}).alignment_offset({1}).to(m.bits);  // 0 on a CPU
   out.partition({256}).store({i}, bits);
   kind.partition({256}).store({i}, where(number == number, bits.to(i32), k.full({256}, 1000, i32)));
 }
@@ -144,20 +146,26 @@ void faulty(KernelBuilder& k, const FaultMeta& m) {
   rows.store({i, 0}, one);
 }
 
-const Kernel<FaultMeta> faulty_kernel{
-    "faulty", "y = 1, nearly", faulty,
-    [](const FaultMeta& m, const LaunchArguments& a) { return Launch{.grid = {a.dim("y", 0) - (m.fault == 1)}}; }};
+const Kernel<FaultMeta> faulty_kernel{"faulty", "y = 1, nearly", faulty,
+                                      [](const FaultMeta& m, const LaunchArguments& a) {
+                                        return Launch{.grid = {a.dim("y", 0) - (m.fault == 1)}};
+                                      }};
 const Kernel<BlockMeta> gather_kernel{"gather", "out[i] = table[index[i]]", gather, rows_of_blocks};
-const Kernel<BlockMeta> quantise_kernel{"quantise", "out = floor(x / step + 1/2)", quantise, rows_of_blocks};
+const Kernel<BlockMeta> quantise_kernel{"quantise", "out = floor(x / step + 1/2)", quantise,
+                                        rows_of_blocks};
 const Kernel<Fp8Meta> encode_kernel{"encode", "x * scale as fp8", encode, rows_of_fp8};
 const Kernel<Fp8Meta> decode_kernel{"decode", "the numbers of fp8", decode, rows_of_fp8};
-const Kernel<BitsMeta> bits_kernel{"bits", "the bits of x", bits_of, [](const BitsMeta&, const LaunchArguments& a) {
+const Kernel<BitsMeta> bits_kernel{"bits", "the bits of x", bits_of,
+                                   [](const BitsMeta&, const LaunchArguments& a) {
                                      return Launch{.grid = {ceil_div(a.dim("out", 0), 256)}};
                                    }};
-const Kernel<BlockMeta> offsets_kernel{"offsets", "out[i] = i + base + add + half", offsets, rows_of_blocks};
+const Kernel<BlockMeta> offsets_kernel{"offsets", "out[i] = i + base + add + half", offsets,
+                                       rows_of_blocks};
 const Kernel<OverflowMeta> overflowing_kernel{
     "overflowing", "out = exp(x) - exp(x)", overflowing,
-    [](const OverflowMeta&, const LaunchArguments& a) { return Launch{.grid = {ceil_div(a.dim("out", 0), 256)}}; }};
+    [](const OverflowMeta&, const LaunchArguments& a) {
+      return Launch{.grid = {ceil_div(a.dim("out", 0), 256)}};
+    }};
 
 // y = 1, in rows as wide as the device's properties say.
 struct WidthMeta {
@@ -170,11 +178,13 @@ const Kernel<WidthMeta> for_target_kernel{
     .description = "y = 1",
     .build =
         [](KernelBuilder& k, const WidthMeta&) {
-          const int64_t width = k.target().is_gpu() ? k.target().threads_per_sm : 4 * k.target().vector_bytes;
+          const int64_t width =
+              k.target().is_gpu() ? k.target().threads_per_sm : 4 * k.target().vector_bytes;
           View y = k.view("y", f32, {dyn, width});
           y.partition({squeeze, width}).store({k.program_id(0), 0}, k.ones({width}, f32));
         },
-    .launch = [](const WidthMeta&, const LaunchArguments& a) { return Launch{.grid = {a.dim("y", 0)}}; }};
+    .launch = [](const WidthMeta&,
+                 const LaunchArguments& a) { return Launch{.grid = {a.dim("y", 0)}}; }};
 
 }  // namespace
 

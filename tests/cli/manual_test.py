@@ -55,25 +55,31 @@ def test_help_pages_and_completion_agree(ligerdsl, pages):
     names = set()
     for path, commands, options, text in tree(ligerdsl):
         expect("--help" in options, f"{path}: {options}")
-        expect(set(candidates(ligerdsl, *path, "-")) >= set(options), f"{path}: completion of options lacks {options}")
+        expect(set(candidates(ligerdsl, *path, "-")) >= set(options),
+               f"{path}: completion of options lacks {options}")
         if path != ("help",):
-            expect(set(commands) <= set(candidates(ligerdsl, *path, "")) or not commands, f"{path}: completion of {commands}")
+            expect(set(commands) <= set(candidates(ligerdsl, *path, "")) or not commands,
+                   f"{path}: completion of {commands}")
         code, again, errors = ligerdsl.run("help", *path)
-        expect(code == 0 and sections(again) == (commands, options), f"help {path}: {again}{errors}")
+        expect(code == 0 and sections(again) == (commands, options),
+               f"help {path}: {again}{errors}")
         name = "ligerdsl" + (f"-{path[0]}" if path else "")
         names.add(name + ".1")
         page = plain((pages / f"{name}.1").read_text())
         for word in [*options, *commands, *path]:
-            expect(re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", page), f"{name}.1 lacks {word}")
+            expect(re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", page),
+                   f"{name}.1 lacks {word}")
     expect({page.name for page in pages.iterdir()} == names, f"{names}")
     expect(len(names) > 8, f"{names}")
 
 
 def test_pages_are_clean(pages):
     for page in pages.iterdir():
-        for lint in (["mandoc", "-Tlint", "-W", "warning"], ["groff", "-ww", "-man", "-Tutf8", "-z"],
+        for lint in (["mandoc", "-Tlint", "-W", "warning"],
+                     ["groff", "-ww", "-man", "-Tutf8", "-z"],
                      ["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8"]):
-            done = subprocess.run([*lint, str(page)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            done = subprocess.run([*lint, str(page)], stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True)
             said = done.stderr + (done.stdout if lint[0] == "mandoc" else "")
             expect(done.returncode == 0 and not said, f"{lint[0]} {page.name}: {said}")
 
@@ -102,21 +108,25 @@ def test_candidates(ligerdsl, kernels):
     ]:
         found = candidates(ligerdsl, *words)
         expect(set(some) <= set(found) and not set(none) & set(found), f"{words}: {found}")
-    expect("softmax_forward" in candidates(ligerdsl, "tune", "--nothing", "soft"), "an option that is none is passed over")
+    expect("softmax_forward" in candidates(ligerdsl, "tune", "--nothing", "soft"),
+           "an option that is none is passed over")
     code, out, errors = ligerdsl.run("complete", "ligerdsl", "--load", "/nowhere.so", "tune", "")
     expect(out == "" and code != 0, f"{code}: {out}")
 
 
-BASH = 'PS1="> "; bind "set bell-style none"; bind "set enable-bracketed-paste off"; source "{script}"; ligerdsl() {{ echo "GOT[$*]"; }}\n'
+BASH = ('PS1="> "; bind "set bell-style none"; bind "set enable-bracketed-paste off"; '
+        'source "{script}"; ligerdsl() {{ echo "GOT[$*]"; }}\n')
 # Set up as installed: zsh finds the file by its name at the first use.
-ZSH = 'PS1="> "; unsetopt zle_bracketed_paste beep prompt_sp; fpath=("{folder}" $fpath); autoload -Uz compinit; ' \
-      'compinit -u -d "{folder}/zcompdump"; ligerdsl() {{ print -r -- "GOT[$*]"; }}\n'
+ZSH = ('PS1="> "; unsetopt zle_bracketed_paste beep prompt_sp; fpath=("{folder}" $fpath); '
+       'autoload -Uz compinit; compinit -u -d "{folder}/zcompdump"; '
+       'ligerdsl() {{ print -r -- "GOT[$*]"; }}\n')
 
 
 def completed(shell, start, folder, environment, typed):
     """Returns the arguments that the shell passes to the command after `typed`, tabs included."""
     master, slave = pty.openpty()
-    process = subprocess.Popen(shell, stdin=slave, stdout=slave, stderr=slave, env=environment, cwd=folder, start_new_session=True)
+    process = subprocess.Popen(shell, stdin=slave, stdout=slave, stderr=slave, env=environment,
+                               cwd=folder, start_new_session=True)
     os.close(slave)
 
     def read_until(pattern):
@@ -149,8 +159,10 @@ def test_shells(ligerdsl, kernels, folder):
     (place / "bin").mkdir(parents=True)
     (place / "bin/ligerdsl").symlink_to(ligerdsl.path)
     (place / "tables.json").write_text("")
-    environment = ligerdsl.environment | {"PATH": f"{place}/bin:{os.environ['PATH']}", "TERM": "dumb", "HOME": str(place), "ZDOTDIR": str(place)}
-    shells = [("bash", ["bash", "--norc", "--noprofile", "-i"], BASH), ("zsh", ["zsh", "-f", "-i"], ZSH)]
+    environment = ligerdsl.environment | {"PATH": f"{place}/bin:{os.environ['PATH']}",
+                                          "TERM": "dumb", "HOME": str(place), "ZDOTDIR": str(place)}
+    shells = [("bash", ["bash", "--norc", "--noprofile", "-i"], BASH),
+              ("zsh", ["zsh", "-f", "-i"], ZSH)]
     for name, shell, start in shells:
         script = folder / "_ligerdsl" if name == "zsh" else folder / "ligerdsl"
         code, text, errors = ligerdsl.run("generate", name)
@@ -158,35 +170,50 @@ def test_shells(ligerdsl, kernels, folder):
         done = subprocess.run([name, "-n", str(script)], capture_output=True, text=True)
         expect(done.returncode == 0 and not done.stderr, f"{name} -n: {done.stderr}")
         for typed, wanted in [
-            ("ligerdsl expl\t", "explain"),
-            ("ligerdsl compile rms_norm_f\tcast\tg\t", "compile rms_norm_forward casting=gemma"),
-            ("ligerdsl compile vector_add --emit=prog\t", "compile vector_add --emit=program"),
-            ("ligerdsl table mer\ttab\t", "table merge tables.json"),
-            (f"ligerdsl --load {kernels} tune sum\tpar\t25\t", f"--load {kernels} tune sums part=256"),
-            ("ligerdsl tune --strategy exh\t", "tune --strategy exhaustive"),
+                ("ligerdsl expl\t", "explain"),
+                ("ligerdsl compile rms_norm_f\tcast\tg\t",
+                 "compile rms_norm_forward casting=gemma"),
+                ("ligerdsl compile vector_add --emit=prog\t", "compile vector_add --emit=program"),
+                ("ligerdsl table mer\ttab\t", "table merge tables.json"),
+                (f"ligerdsl --load {kernels} tune sum\tpar\t25\t",
+                 f"--load {kernels} tune sums part=256"),
+                ("ligerdsl tune --strategy exh\t", "tune --strategy exhaustive"),
         ]:
-            got = completed(shell, start.format(script=script, folder=folder), place, environment, typed)
-            expect(got.split() == wanted.split(), f"{name}: '{typed}' became '{got}', not '{wanted}'")
+            got = completed(shell, start.format(script=script, folder=folder), place, environment,
+                            typed)
+            expect(got.split() == wanted.split(),
+                   f"{name}: '{typed}' became '{got}', not '{wanted}'")
 
 
 def test_suggestions_name_the_nearest(ligerdsl, kernels):
     for arguments, meant in [
-        (["tabel"], "table"), (["table", "lss"], "ls"), (["help", "tabel"], "table"), (["help", "table", "marge"], "merge"),
-        (["list", "--jsn", "-"], "--json"), (["table", "merge", "--outptu", "x"], "--output"), (["compile", "vectr_add"], "vector_add"),
-        (["compile", "vector_add", "dtpe=f32"], "dtype"), (["compile", "vector_add", "dtype=bf61"], "bf16"),
-        (["compile", "rms_norm_forward", "config.num_wraps=8"], "config.num_warps"), (["compile", "rms_norm_forward", "config.keep=sharde"], "shared"),
-        (["compile", "vector_add", "--emit", "prgram"], "program"), (["compile", "vector_add", "--target", "sm_90b"], "sm_90"),
-        (["compile", "vector_add", "--variant", "alined"], "aligned"), (["--device", "cdua:0", "list"], "cuda:0"), (["--color", "nver", "list"], "never"),
-        (["tune", "softmax_forward", "--strategy", "guidd"], "guided"), (["tune", "softmax_forward", "--bits", "rwo"], "row"),
-        (["bench", "--model", "lama-3-8b"], "llama-3-8b"), (["--load", kernels, "run", "suns"], "sums"),
-        (["--load", kernels, "run", "faulty", "fault=nnoe", "y=4", "x=4"], "none"), (["--load", kernels, "run", "sums", "prt=64", "y=4", "x=4x4"], "part"),
+            (["tabel"], "table"), (["table", "lss"], "ls"), (["help", "tabel"], "table"),
+            (["help", "table", "marge"], "merge"), (["list", "--jsn", "-"], "--json"),
+            (["table", "merge", "--outptu", "x"], "--output"),
+            (["compile", "vectr_add"], "vector_add"),
+            (["compile", "vector_add", "dtpe=f32"], "dtype"),
+            (["compile", "vector_add", "dtype=bf61"], "bf16"),
+            (["compile", "rms_norm_forward", "config.num_wraps=8"], "config.num_warps"),
+            (["compile", "rms_norm_forward", "config.keep=sharde"], "shared"),
+            (["compile", "vector_add", "--emit", "prgram"], "program"),
+            (["compile", "vector_add", "--target", "sm_90b"], "sm_90"),
+            (["compile", "vector_add", "--variant", "alined"], "aligned"),
+            (["--device", "cdua:0", "list"], "cuda:0"), (["--color", "nver", "list"], "never"),
+            (["tune", "softmax_forward", "--strategy", "guidd"], "guided"),
+            (["tune", "softmax_forward", "--bits", "rwo"], "row"),
+            (["bench", "--model", "lama-3-8b"], "llama-3-8b"),
+            (["--load", kernels, "run", "suns"], "sums"),
+            (["--load", kernels, "run", "faulty", "fault=nnoe", "y=4", "x=4"], "none"),
+            (["--load", kernels, "run", "sums", "prt=64", "y=4", "x=4x4"], "part"),
     ]:
         code, out, errors = ligerdsl.run(*arguments)
-        expect(code == 2 and f"did you mean '{meant}" in errors, f"{arguments}: exit {code}: {errors}")
+        expect(code == 2 and f"did you mean '{meant}" in errors,
+               f"{arguments}: exit {code}: {errors}")
 
 
 def main():
-    path, kernels, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), pathlib.Path(sys.argv[3]).resolve()
+    path, kernels, folder = (os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]),
+                             pathlib.Path(sys.argv[3]).resolve())
     shutil.rmtree(folder, ignore_errors=True)
     pages = folder / "man1"
     pages.mkdir(parents=True)

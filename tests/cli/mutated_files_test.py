@@ -23,8 +23,11 @@ import command
 SEED, EACH = 20261129, 30
 LONGEST_LINE = 400
 # Names of exception classes, parsers and functions must not reach users.
-PRIVATE = re.compile(r"json\.exception|std::|terminate|basic_string|vector::|bad_alloc|\bstoi\b|\bmap::at\b|what\(\)")
-VALUES = [None, True, -1, 0, 1e308, 1 << 70, "", "x" * 100000, [], {}, [[]], [1, "a"], {"a": {}}, "\x1b[31m\n", "\u0000", float("nan"), float("inf")]
+PRIVATE = re.compile(
+    r"json\.exception|std::|terminate|basic_string|vector::|bad_alloc|"
+    r"\bstoi\b|\bmap::at\b|what\(\)")
+VALUES = [None, True, -1, 0, 1e308, 1 << 70, "", "x" * 100000, [], {}, [[]], [1, "a"], {"a": {}},
+          "\x1b[31m\n", "\u0000", float("nan"), float("inf")]
 
 
 def nested(depth):
@@ -33,7 +36,8 @@ def nested(depth):
 
 def paths_in(value, path=()):
     yield path
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (value.items() if isinstance(value, dict) else enumerate(value)
+             if isinstance(value, list) else ())
     for key, one in items:
         yield from paths_in(one, (*path, key))
 
@@ -63,9 +67,12 @@ def mutated(data, draw, structured):
         return data[:at] + bytes([data[at] ^ 1 << draw.randrange(8)]) + data[at + 1:]
     if kind == 2:
         at = draw.randrange(len(data))
-        return data[:at] + draw.choice([b"NaN", b"1e999", b"-", b"\0", b"\xff\xfe", nested(10000).encode(), b"9" * 400, b"a" * (1 << 20)]) + data[at:]
+        return data[:at] + draw.choice([b"NaN", b"1e999", b"-", b"\0", b"\xff\xfe",
+                                        nested(10000).encode(), b"9" * 400,
+                                        b"a" * (1 << 20)]) + data[at:]
     if kind == 3:
-        return draw.choice([b"", b"\n", b"null", b"7", b"[]", b"{}", b'"', nested(100000).encode(), b"x" * (1 << 20), b"\xef\xbb\xbf" + data])
+        return draw.choice([b"", b"\n", b"null", b"7", b"[]", b"{}", b'"', nested(100000).encode(),
+                            b"x" * (1 << 20), b"\xef\xbb\xbf" + data])
     return structured(data, draw)
 
 
@@ -89,9 +96,13 @@ def table_lines(data, draw):
 
 
 def npy_header(data, draw):
-    header = draw.choice(["{'descr': '<f4', 'fortran_order': True, 'shape': (10,), }", "{'descr': 'O', 'fortran_order': False, 'shape': (10,), }",
-                          "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", "{'descr': '<f4', 'shape': (99999999999999999999,)}",
-                          "{'descr': '" + "x" * 5000 + "', 'fortran_order': False, 'shape': (10,), }", "{" * 1000, "{'a': 1}"]).encode()
+    header = draw.choice([
+        "{'descr': '<f4', 'fortran_order': True, 'shape': (10,), }",
+        "{'descr': 'O', 'fortran_order': False, 'shape': (10,), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }",
+        "{'descr': '<f4', 'shape': (99999999999999999999,)}",
+        "{'descr': '" + "x" * 5000 + "', 'fortran_order': False, 'shape': (10,), }", "{" * 1000,
+        "{'a': 1}"]).encode()
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", min(len(header), 65535)) + header + data[-40:]
 
 
@@ -101,26 +112,34 @@ def originals(ligerdsl, folder):
         code, out, errors = ligerdsl.run(*arguments)
         expect(code == 0, f"{arguments}: exit {code}: {out}{errors}")
 
-    ran("tune", "softmax_forward", "H=64", "N=8", "--max-evals", "1", "--store", folder / "store", "--export", folder / "exported", "-q")
-    ran("bench", "vector_add", "N=10", "--budget-ms", "0.01", "--copy-bytes", "1000", "--json", folder / "bench")
+    ran("tune", "softmax_forward", "H=64", "N=8", "--max-evals", "1", "--store", folder / "store",
+        "--export", folder / "exported", "-q")
+    ran("bench", "vector_add", "N=10", "--budget-ms", "0.01", "--copy-bytes", "1000", "--json",
+        folder / "bench")
     store = (folder / "store").read_bytes()
     trial = json.loads(store.splitlines()[-1])
-    entry = {"config": trial["config"], "operation": "softmax_forward", "ratio": 0.5, "us": [1.5], "heuristic_us": [3.0], "problems": ["H=64 N=8"],
-             "driver": 0, "build": "b", "date": "d"}
-    table = '{"ligerdsl_tuned_kernels": 1, "entries": {\n' + f'"softmax_forward/1 cols=64 @ cpu/2/m": {json.dumps(entry)},\n' + '"": {}}}\n'
+    entry = {"config": trial["config"], "operation": "softmax_forward", "ratio": 0.5, "us": [1.5],
+             "heuristic_us": [3.0], "problems": ["H=64 N=8"], "driver": 0, "build": "b",
+             "date": "d"}
+    table = ('{"ligerdsl_tuned_kernels": 1, "entries": {\n'
+             + f'"softmax_forward/1 cols=64 @ cpu/2/m": {json.dumps(entry)},\n' + '"": {}}}\n')
     values = struct.pack("<10f", *range(10))
     header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (10,), }\n"
     array = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + values
     warm = json.dumps({"operation": "vector_add", "target": "cpu", "dtype": "f32"}) + "\n"
-    return {"table": table.encode(), "store": store, "bench": (folder / "bench").read_bytes(), "npy": array, "warm": warm.encode()}
+    return {"table": table.encode(), "store": store, "bench": (folder / "bench").read_bytes(),
+            "npy": array, "warm": warm.encode()}
 
 
 # Per kind: a change that keeps the format, the commands that read FILE, and their permitted exit
 # codes.
 KINDS = {
-    "table": (table_lines, [["table", "ls", "FILE"], ["table", "merge", "FILE", "-o", "OUT"]], {0, 2}),
+    "table": (table_lines, [["table", "ls", "FILE"], ["table", "merge", "FILE", "-o", "OUT"]],
+              {0, 2}),
     "store": (json_lines, [["report", "FILE", "-o", "OUT"]], {0, 2, 4}),
-    "bench": (whole_json, [["bench", "vector_add", "N=10", "--budget-ms", "0.01", "--copy-bytes", "1000", "--tolerance", "1000", "--vs", "FILE"]], {0, 1, 2, 5}),
+    "bench": (whole_json,
+              [["bench", "vector_add", "N=10", "--budget-ms", "0.01", "--copy-bytes", "1000",
+                "--tolerance", "1000", "--vs", "FILE"]], {0, 1, 2, 5}),
     "npy": (npy_header, [["run", "vector_add", "N=10", "--in", "a=FILE"]], {0, 2}),
     "warm": (json_lines, [["cache", "warm", "FILE"]], {0, 2, 4}),
     "load": (None, [["--load", "FILE", "list"]], {2}),
@@ -134,7 +153,8 @@ def check(ligerdsl, arguments, file, codes):
     if code in (0, 1):
         return
     lines = errors.strip("\n").split("\n")
-    expect(len(lines) == 1 and lines[0].startswith("ligerdsl: "), f"{what}: expected one line, got {len(lines)}: {errors[:500]}")
+    expect(len(lines) == 1 and lines[0].startswith("ligerdsl: "),
+           f"{what}: expected one line, got {len(lines)}: {errors[:500]}")
     longest = max(map(len, lines))
     expect(longest <= LONGEST_LINE, f"{what}: a line of {longest} characters: {errors[:500]}")
     expect(not PRIVATE.search(errors), f"{what}: a name for developers: {errors[:500]}")
@@ -156,11 +176,15 @@ def main(path, kernels, folder):
             draw = random.Random(f"{SEED} {kind} {number}")
             file = folder / f"{kind}_{number}"
             if structured is None:  # executable code is trusted: it is only truncated or replaced
-                file.write_bytes(draw.choice([data[:draw.randrange(len(data) // 2)], b"", b"text\n", b"\x7fELF", draw.randbytes(5000)]))
+                file.write_bytes(draw.choice([data[:draw.randrange(len(data) // 2)], b"", b"text\n",
+                                              b"\x7fELF", draw.randbytes(5000)]))
             else:
                 file.write_bytes(mutated(data, draw, structured))
             for arguments in commands:
-                check(ligerdsl, [str(file) if a == "FILE" else a.replace("FILE", str(file)).replace("OUT", str(folder / "out")) for a in arguments], file, codes)
+                check(ligerdsl,
+                      [str(file) if a == "FILE" else a.replace("FILE", str(file)).replace(
+                          "OUT", str(folder / "out")) for a in arguments],
+                      file, codes)
     sys.exit(1 if command.failures else 0)
 
 

@@ -48,7 +48,8 @@ static int add(ligerdsl_context_t context, int on_cpu) {
   return 0;
 }
 
-/* Makes plans whose descriptions hold fractions, types and flags; one of them has several kernels. */
+/* Makes plans whose descriptions hold fractions, types and flags; one of them has several kernels.
+ */
 static int others(ligerdsl_context_t context) {
   ligerdsl_rms_norm_forward_desc_t norm = LIGERDSL_RMS_NORM_FORWARD_DESC_INIT;
   ligerdsl_rms_norm_backward_desc_t gradient = LIGERDSL_RMS_NORM_BACKWARD_DESC_INIT;

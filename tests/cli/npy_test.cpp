@@ -51,15 +51,26 @@ TEST(Npy, ReadsEveryVersionAndEverySpelling) {
       {"one dimension", file_of(header_of("(6,)"), kFloats), {6}},
       {"a scalar", file_of(header_of("()"), kFloats.substr(0, 4)), {}},
       {"trailing comma in the shape", file_of(header_of("(2, 3,)"), kFloats), {2, 3}},
-      {"no spaces", file_of("{'descr':'<f4','fortran_order':False,'shape':(2,3)}", kFloats), {2, 3}},
-      {"many spaces",
-       file_of("  { 'descr'  :\t'<f4' ,\n'fortran_order': False , 'shape' : ( 2 , 3 ) } \n", kFloats),
+      {"no spaces",
+       file_of("{'descr':'<f4','fortran_order':False,'shape':(2,3)}", kFloats),
        {2, 3}},
-      {"another order of keys", file_of("{'shape': (2, 3), 'fortran_order': False, 'descr': '<f4'}", kFloats), {2, 3}},
-      {"double quotes", file_of("{\"descr\": \"<f4\", \"fortran_order\": False, \"shape\": (2, 3)}", kFloats), {2, 3}},
+      {"many spaces",
+       file_of("  { 'descr'  :\t'<f4' ,\n'fortran_order': False , 'shape' : ( 2 , 3 ) } \n",
+               kFloats),
+       {2, 3}},
+      {"another order of keys",
+       file_of("{'shape': (2, 3), 'fortran_order': False, 'descr': '<f4'}", kFloats),
+       {2, 3}},
+      {"double quotes",
+       file_of("{\"descr\": \"<f4\", \"fortran_order\": False, \"shape\": (2, 3)}", kFloats),
+       {2, 3}},
       {"no elements", file_of(header_of("(0, 3)"), ""), {0, 3}},
-      {"Fortran order of one dimension is C order", file_of(header_of("(6,)", "'<f4'", "True"), kFloats), {6}},
-      {"60 KB of header", file_of(header_of("(2, 3)") + std::string(60000, ' ') + "\n", kFloats), {2, 3}},
+      {"Fortran order of one dimension is C order",
+       file_of(header_of("(6,)", "'<f4'", "True"), kFloats),
+       {6}},
+      {"60 KB of header",
+       file_of(header_of("(2, 3)") + std::string(60000, ' ') + "\n", kFloats),
+       {2, 3}},
       {"bytes", file_of(header_of("(24,)", "'|i1'"), kFloats), {24}},
       {"bytes with an order", file_of(header_of("(24,)", "'<i1'"), kFloats), {24}}};
   for (const Good& row : table) {
@@ -67,7 +78,8 @@ TEST(Npy, ReadsEveryVersionAndEverySpelling) {
     const Array array = parse(row.bytes);
     EXPECT_EQ(array.shape, row.shape);
     EXPECT_EQ(array.bytes, row.bytes.substr(row.bytes.size() - array.bytes.size()));
-    EXPECT_EQ(array.bytes.size(), static_cast<size_t>(elements(array.shape)) * (array.descr[2] == '1' ? 1 : 4));
+    EXPECT_EQ(array.bytes.size(),
+              static_cast<size_t>(elements(array.shape)) * (array.descr[2] == '1' ? 1 : 4));
   }
 }
 
@@ -90,24 +102,34 @@ TEST(Npy, RefusesInvalidFilesWithAMessage) {
       {"version 4", file_of(header_of("(6,)"), kFloats, 4), "version 4.0"},
       {"no length", std::string("\x93NUMPY\x01\x00\x10", 9), "the header is cut off"},
       {"half a header", file_of(header_of("(6,)"), "").substr(0, 40), "the header is cut off"},
-      {"4 GB of header", std::string("\x93NUMPY\x02\x00", 8) + "\xff\xff\xff\xff{", "a header of 4294967295 bytes"},
+      {"4 GB of header", std::string("\x93NUMPY\x02\x00", 8) + "\xff\xff\xff\xff{",
+       "a header of 4294967295 bytes"},
       {"60 KB of nothing", file_of(std::string(60000, '('), ""), "expected '{'"},
-      {"60 KB of one string", file_of("{'descr': '" + std::string(60000, 'a'), ""), "a string without its end"},
+      {"60 KB of one string", file_of("{'descr': '" + std::string(60000, 'a'), ""),
+       "a string without its end"},
       {"an empty header", file_of("", ""), "expected '{'"},
       {"no type", file_of("{'fortran_order': False, 'shape': (6,)}", kFloats), "no key 'descr'"},
       {"no order", file_of("{'descr': '<f4', 'shape': (6,)}", kFloats), "no key 'fortran_order'"},
       {"no shape", file_of("{'descr': '<f4', 'fortran_order': False}", kFloats), "no key 'shape'"},
-      {"a key twice", file_of("{'descr': '<f4', 'descr': '<f8', 'fortran_order': False, 'shape': (6,)}", kFloats),
+      {"a key twice",
+       file_of("{'descr': '<f4', 'descr': '<f8', 'fortran_order': False, 'shape': (6,)}", kFloats),
        "'descr' appears twice"},
-      {"one key more", file_of("{'descr': '<f4', 'fortran_order': False, 'shape': (6,), 'x': 1}", kFloats),
+      {"one key more",
+       file_of("{'descr': '<f4', 'fortran_order': False, 'shape': (6,), 'x': 1}", kFloats),
        "unknown key 'x'"},
-      {"two commas", file_of("{'descr': '<f4',, 'fortran_order': False, 'shape': (6,)}", kFloats), "expected a string"},
-      {"no commas", file_of("{'descr': '<f4' 'fortran_order': False, 'shape': (6,)}", kFloats), "expected ','"},
-      {"text behind", file_of(header_of("(6,)") + "import os", kFloats), "text after the dictionary"},
-      {"another value for the order", file_of(header_of("(6,)", "'<f4'", "false"), kFloats), "expected True or False"},
-      {"Fortran order", file_of(header_of("(2, 3)", "'<f4'", "True"), kFloats), "ascontiguousarray"},
+      {"two commas", file_of("{'descr': '<f4',, 'fortran_order': False, 'shape': (6,)}", kFloats),
+       "expected a string"},
+      {"no commas", file_of("{'descr': '<f4' 'fortran_order': False, 'shape': (6,)}", kFloats),
+       "expected ','"},
+      {"text behind", file_of(header_of("(6,)") + "import os", kFloats),
+       "text after the dictionary"},
+      {"another value for the order", file_of(header_of("(6,)", "'<f4'", "false"), kFloats),
+       "expected True or False"},
+      {"Fortran order", file_of(header_of("(2, 3)", "'<f4'", "True"), kFloats),
+       "ascontiguousarray"},
       {"big-endian", file_of(header_of("(6,)", "'>f4'"), kFloats), "big-endian"},
-      {"half precision of 16 bytes", file_of(header_of("(6,)", "'<f16'"), kFloats), "unsupported type '<f16'"},
+      {"half precision of 16 bytes", file_of(header_of("(6,)", "'<f16'"), kFloats),
+       "unsupported type '<f16'"},
       {"strings", file_of(header_of("(6,)", "'<U4'"), kFloats), "unsupported type '<U4'"},
       {"an empty type", file_of(header_of("(6,)", "''"), kFloats), "unsupported type ''"},
       {"a structure", file_of(header_of("(6,)", "[('a', '<f4')]"), kFloats), "a structure"},
@@ -117,14 +139,22 @@ TEST(Npy, RefusesInvalidFilesWithAMessage) {
       {"a negative size", file_of(header_of("(-8,)"), kFloats), "a negative size, -8"},
       {"a fraction", file_of(header_of("(6.0,)"), kFloats), "expected ','"},
       {"a word for a size", file_of(header_of("(n,)"), kFloats), "expected a size"},
-      {"more than 64 bits", file_of(header_of("(99999999999999999999,)"), kFloats), "beyond 64 bits"},
-      {"a product of 2^64", file_of(header_of("(4294967296, 4294967296)"), kFloats), "larger than any memory"},
-      {"a zero hides no overflow", file_of(header_of("(4294967296, 4294967296, 0)"), ""), "larger than any memory"},
-      {"2^62 bytes", file_of(header_of("(1152921504606846976,)"), kFloats), "larger than any memory"},
-      {"2^50 elements that are not there", file_of(header_of("(1125899906842624,)"), kFloats), "there are 24"},
-      {"65 dimensions", file_of(header_of(long_shape), kFloats.substr(0, 4)), "more than 64 dimensions"},
-      {"data too short", file_of(header_of("(7,)"), kFloats), "needs 28 bytes of data, there are 24"},
-      {"data too long", file_of(header_of("(5,)"), kFloats), "needs 20 bytes of data, there are more"}};
+      {"more than 64 bits", file_of(header_of("(99999999999999999999,)"), kFloats),
+       "beyond 64 bits"},
+      {"a product of 2^64", file_of(header_of("(4294967296, 4294967296)"), kFloats),
+       "larger than any memory"},
+      {"a zero hides no overflow", file_of(header_of("(4294967296, 4294967296, 0)"), ""),
+       "larger than any memory"},
+      {"2^62 bytes", file_of(header_of("(1152921504606846976,)"), kFloats),
+       "larger than any memory"},
+      {"2^50 elements that are not there", file_of(header_of("(1125899906842624,)"), kFloats),
+       "there are 24"},
+      {"65 dimensions", file_of(header_of(long_shape), kFloats.substr(0, 4)),
+       "more than 64 dimensions"},
+      {"data too short", file_of(header_of("(7,)"), kFloats),
+       "needs 28 bytes of data, there are 24"},
+      {"data too long", file_of(header_of("(5,)"), kFloats),
+       "needs 20 bytes of data, there are more"}};
   for (const Bad& row : table) {
     SCOPED_TRACE(row.what);
     try {
@@ -157,7 +187,8 @@ TEST(Npy, MutatedFilesAreReadOrRefused) {
     }
     try {
       const Array array = parse(bytes);
-      ASSERT_EQ(array.bytes.size() % std::max<size_t>(static_cast<size_t>(elements(array.shape)), 1), 0u);
+      ASSERT_EQ(
+          array.bytes.size() % std::max<size_t>(static_cast<size_t>(elements(array.shape)), 1), 0u);
       ++read;
     } catch (const NpyError&) {
       ++refused;
@@ -176,11 +207,15 @@ TEST(Npy, ConversionKeepsValuesOrIsRefused) {
       return std::string(failure.what());
     }
   };
-  const Array large{.descr = "<i8", .shape = {1}, .bytes = little_endian(3000000000, 8), .source = "x.npy"};
+  const Array large{
+      .descr = "<i8", .shape = {1}, .bytes = little_endian(3000000000, 8), .source = "x.npy"};
   EXPECT_EQ(words_of(large, DType::i64), "converted");
-  EXPECT_NE(words_of(large, DType::i32).find("x.npy: element 0 is 3000000000, more than i32 holds"), std::string::npos);
-  const Array half{.descr = "<f4", .shape = {1}, .bytes = little_endian(std::bit_cast<uint32_t>(0.5f), 4)};
-  EXPECT_NE(words_of(half, DType::i32).find("expected integers for i32, got <f4"), std::string::npos);
+  EXPECT_NE(words_of(large, DType::i32).find("x.npy: element 0 is 3000000000, more than i32 holds"),
+            std::string::npos);
+  const Array half{
+      .descr = "<f4", .shape = {1}, .bytes = little_endian(std::bit_cast<uint32_t>(0.5f), 4)};
+  EXPECT_NE(words_of(half, DType::i32).find("expected integers for i32, got <f4"),
+            std::string::npos);
   EXPECT_EQ(convert(half, DType::bf16), little_endian(0x3f00, 2));
   EXPECT_EQ(convert(half, DType::f16), little_endian(0x3800, 2));
   const Array brain{.descr = "<u2", .shape = {1}, .bytes = little_endian(0x3f00, 2)};
@@ -189,18 +224,22 @@ TEST(Npy, ConversionKeepsValuesOrIsRefused) {
   const Array small{.descr = "|i1", .shape = {1}, .bytes = "\xff"};
   EXPECT_EQ(convert(small, DType::i64), std::string(8, '\xff'));
   EXPECT_EQ(convert(small, DType::i16), std::string(2, '\xff'));
-  const Array medium{.descr = "<i2", .shape = {1}, .bytes = little_endian(0x8000, 2), .source = "m.npy"};
+  const Array medium{
+      .descr = "<i2", .shape = {1}, .bytes = little_endian(0x8000, 2), .source = "m.npy"};
   EXPECT_EQ(convert(medium, DType::i16), medium.bytes);
   EXPECT_EQ(convert(medium, DType::i32), little_endian(0xffff8000, 4));
-  EXPECT_NE(words_of(medium, DType::i8).find("m.npy: element 0 is -32768, more than i8 holds"), std::string::npos);
+  EXPECT_NE(words_of(medium, DType::i8).find("m.npy: element 0 is -32768, more than i8 holds"),
+            std::string::npos);
   EXPECT_EQ(from_memory(medium.bytes, DType::i16, {1}).descr, "<i2");
   EXPECT_EQ(convert(half, DType::f8e4m3), "\x30");
   EXPECT_EQ(convert(half, DType::f8e5m2), "\x38");
-  const Array beyond{.descr = "<f4", .shape = {1}, .bytes = little_endian(std::bit_cast<uint32_t>(-1e6f), 4)};
+  const Array beyond{
+      .descr = "<f4", .shape = {1}, .bytes = little_endian(std::bit_cast<uint32_t>(-1e6f), 4)};
   EXPECT_EQ(convert(beyond, DType::f8e5m2), "\xfb");
   const Array codes{.descr = "|u1", .shape = {2}, .bytes = "\x30\x7c", .source = "c.npy"};
   EXPECT_EQ(convert(codes, DType::f8e5m2), codes.bytes);
-  EXPECT_NE(words_of(codes, DType::f32).find("c.npy: |u1 holds codes of fp8, but f32 is needed"), std::string::npos);
+  EXPECT_NE(words_of(codes, DType::f32).find("c.npy: |u1 holds codes of fp8, but f32 is needed"),
+            std::string::npos);
   EXPECT_EQ(from_memory(codes.bytes, DType::f8e4m3, {2}).descr, "|u1");
   EXPECT_EQ(to_doubles(codes.bytes, DType::f8e4m3), (std::vector<double>{0.5, 384}));
 }

@@ -46,7 +46,8 @@ def main():
             line, checked = missing(lines, done.stdout.split("\n")), checked + 1
             if line is not None:
                 wrong += 1
-                print(f"{page}: ligerdsl {' '.join(arguments)} does not print at this place:\n{line}")
+                print(f"{page}: ligerdsl {' '.join(arguments)} does not print at this place:\n"
+                      f"{line}")
     if not checked:
         sys.exit("no page shows a command")
     sys.exit(1 if wrong else 0)

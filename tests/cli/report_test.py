@@ -16,8 +16,8 @@ from command import Command, expect
 import command
 
 DEVICE = {"arch": "sm_90a", "units": 132, "model": "NVIDIA H200", "driver": 12080, "ptx": 88}
-CHOICES = {"keep": ["registers", "shared"], "num_warps": [1, 2, 4, 8, 16], "rows": [1, 2, 4], "stages": [1, 2, 3, 4],
-           "vector": [1, 2, 4, 8], "cluster": [1, 2, 4]}
+CHOICES = {"keep": ["registers", "shared"], "num_warps": [1, 2, 4, 8, 16], "rows": [1, 2, 4],
+           "stages": [1, 2, 3, 4], "vector": [1, 2, 4, 8], "cluster": [1, 2, 4]}
 HEURISTIC = {"keep": "registers", "num_warps": 4, "rows": 1, "stages": 2, "vector": 4, "cluster": 1}
 SEED = 7
 
@@ -27,14 +27,27 @@ def text(config):
 
 
 def trial(operation, config, fate="ok", ratio=1.0, samples=5, elapsed=0.0, reason="", **more):
-    return {"key": f"{operation} {text(config)} {samples}", "operation": operation, "kernel": operation, "version": 1,
-            "options": "cols=4096 type=bf16", "config": text(config), "heuristic": config == HEURISTIC, "device": DEVICE,
-            "build": "0.1.0-abcdef", "problems": ["dtype=bf16 H=4096 N=1024", "dtype=bf16 H=4096 N=16384"], "fate": fate,
-            "reason": reason, "us": [9.0 * ratio, 120.0 * ratio] if fate in ("ok", "slow") else [],
-            "heuristic_us": [9.0, 120.0] if fate in ("ok", "slow") else [], "ratio": ratio if fate in ("ok", "slow") else 0,
-            "samples": samples, "resources": [{"kernel": operation, "registers": 64, "spill_bytes": 0}],
-            "date": "2026-11-23T02:41:51Z", "elapsed": elapsed,
-            "ceiling": {"copy_gb_per_s": 4100.0, "copy_bytes": 2 << 30, "bytes": [16.8e6, 268.4e6], "copy_us": [7.5, 70.0]}} | more
+    return {"key": f"{operation} {text(config)} {samples}",
+            "operation": operation,
+            "kernel": operation,
+            "version": 1,
+            "options": "cols=4096 type=bf16",
+            "config": text(config),
+            "heuristic": config == HEURISTIC,
+            "device": DEVICE,
+            "build": "0.1.0-abcdef",
+            "problems": ["dtype=bf16 H=4096 N=1024", "dtype=bf16 H=4096 N=16384"],
+            "fate": fate,
+            "reason": reason,
+            "us": [9.0 * ratio, 120.0 * ratio] if fate in ("ok", "slow") else [],
+            "heuristic_us": [9.0, 120.0] if fate in ("ok", "slow") else [],
+            "ratio": ratio if fate in ("ok", "slow") else 0,
+            "samples": samples,
+            "resources": [{"kernel": operation, "registers": 64, "spill_bytes": 0}],
+            "date": "2026-11-23T02:41:51Z",
+            "elapsed": elapsed,
+            "ceiling": {"copy_gb_per_s": 4100.0, "copy_bytes": 2 << 30, "bytes": [16.8e6, 268.4e6],
+                        "copy_us": [7.5, 70.0]}} | more
 
 
 def search(operation, count, random_numbers, gain=0.88):
@@ -45,17 +58,24 @@ def search(operation, count, random_numbers, gain=0.88):
         if text(config) in seen:
             continue
         seen.add(text(config))
-        ratio = gain + 0.02 + abs(random_numbers.gauss(0, 0.15)) + 0.08 * (config["num_warps"] in (1, 16)) + 0.2 * (config["keep"] == "shared")
+        ratio = (gain + 0.02 + abs(random_numbers.gauss(0, 0.15))
+                 + 0.08 * (config["num_warps"] in (1, 16)) + 0.2 * (config["keep"] == "shared"))
         fate = "slow" if ratio > 1.5 else "ok"
         reason = f"{ratio:.2f} times the heuristic's time after 3 samples" if fate == "slow" else ""
         if len(trials) % 16 == 3:
-            fate, reason = "compile", f"{operation}: needs {random_numbers.randrange(70000, 90000)} bytes of shared memory"
+            fate, reason = ("compile",
+                            f"{operation}: needs {random_numbers.randrange(70000, 90000)} bytes of "
+                            "shared memory")
         if len(trials) % 64 == 5:
-            fate, reason = "wrong", f"y: {random_numbers.randrange(1, 99)} of 512 beyond 0.01; [0] is 1, expected 2"
-        trials.append(trial(operation, config, fate, ratio, elapsed=0.12 * (len(trials) + 1), reason=reason))
+            fate, reason = (
+                "wrong",
+                f"y: {random_numbers.randrange(1, 99)} of 512 beyond 0.01; [0] is 1, expected 2")
+        trials.append(trial(operation, config, fate, ratio, elapsed=0.12 * (len(trials) + 1),
+                            reason=reason))
     best = min((t for t in trials if t["fate"] == "ok"), key=lambda t: t["ratio"])
     winner = dict(word.split("=") for word in best["config"].split())
-    return [*trials, trial(operation, HEURISTIC, ratio=1.001, samples=45), trial(operation, winner, ratio=gain, samples=45)], winner
+    return ([*trials, trial(operation, HEURISTIC, ratio=1.001, samples=45),
+             trial(operation, winner, ratio=gain, samples=45)], winner)
 
 
 class Structure(HTMLParser):
@@ -70,7 +90,9 @@ class Structure(HTMLParser):
     def handle_starttag(self, tag, attributes):
         self.tags.add(tag)
         self.ids += [value for name, value in attributes if name == "id"]
-        self.loads += [value for name, value in attributes if name in ("src", "href", "xlink:href", "data", "action") and not value.startswith("#")]
+        self.loads += [value for name, value in attributes
+                       if name in ("src", "href", "xlink:href", "data", "action")
+                          and not value.startswith("#")]
         self.loads += [name for name, _ in attributes if name.startswith("on")]
         if tag not in self.VOID:
             self.stack.append(tag)
@@ -98,11 +120,15 @@ def look(browser, page, **how):
     begin = len(browser.events)
     load_ms = browser.open(page, **how)
     events = browser.events[begin:]
-    requests = [e["params"]["request"]["url"] for e in events if e.get("method") == "Network.requestWillBeSent"]
-    expect(all(url.startswith("file://") for url in requests) and len(requests) == 1, f"requests {requests}")
-    complaints = [e for e in events if e.get("method") in ("Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled")]
+    requests = [e["params"]["request"]["url"] for e in events
+                if e.get("method") == "Network.requestWillBeSent"]
+    expect(all(url.startswith("file://") for url in requests) and len(requests) == 1,
+           f"requests {requests}")
+    complaints = [e for e in events if e.get("method") in (
+        "Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled")]
     expect(not complaints, f"console: {complaints[:2]}")
-    over = browser.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    over = browser.evaluate("document.documentElement.scrollWidth - "
+                            "document.documentElement.clientWidth")
     expect(over == 0, f"{how}: the page is {over} px wider than the window")
     return load_ms
 
@@ -128,31 +154,42 @@ def test_large_store(ligerdsl, browser, folder):
     more, _ = search("softmax_forward", 600, numbers, gain=0.998)  # the gain is within the noise
     store, page = write_store(folder / "trials.jsonl", trials + more), folder / "report.html"
     result = ligerdsl.json("report", store, "-o", page)
-    expect([t["tried"] for t in result["tasks"]] == [1400, 600], f"{[t['tried'] for t in result['tasks']]}")
-    expect([t["gained"] for t in result["tasks"]] == [True, False], "one gains, one is within the noise")
-    expect(result["tasks"][0]["winner"]["config"] == text(winner), f"{result['tasks'][0]['winner']['config']}")
+    expect([t["tried"] for t in result["tasks"]] == [1400, 600],
+           f"{[t['tried'] for t in result['tasks']]}")
+    expect([t["gained"] for t in result["tasks"]] == [True, False],
+           "one gains, one is within the noise")
+    expect(result["tasks"][0]["winner"]["config"] == text(winner),
+           f"{result['tasks'][0]['winner']['config']}")
     size = page.stat().st_size
     expect(size < 1_000_000, f"{size} bytes")
     html = page.read_text()
     structure = Structure()
     structure.feed(html)
-    expect(structure.stack == [] and not structure.loads and "script" not in structure.tags, f"{structure.stack} {structure.loads}")
+    expect(structure.stack == [] and not structure.loads and "script" not in structure.tags,
+           f"{structure.stack} {structure.loads}")
     expect(len(structure.ids) == len(set(structure.ids)), "an id stands twice")
 
     load_ms = look(browser, page)
     expect(load_ms < 1000, f"loaded in {load_ms} ms")
     print(f"report of 2,000 candidates: {size} bytes, loaded in {load_ms:.0f} ms")
     failed = sum(t["fate"] in ("compile", "wrong") for t in trials)
-    expect(series(browser, "#task-1", "measured") == 1400 - failed, f"points {series(browser, '#task-1', 'measured')}")
-    expect(series(browser, "#task-1", "failed") == failed, f"failures {series(browser, '#task-1', 'failed')}")
+    expect(series(browser, "#task-1", "measured") == 1400 - failed,
+           f"points {series(browser, '#task-1', 'measured')}")
+    expect(series(browser, "#task-1", "failed") == failed,
+           f"failures {series(browser, '#task-1', 'failed')}")
     values = sum(len(v) for v in CHOICES.values())
-    expect(series(browser, "#task-1", "middle half") == values, f"boxes {series(browser, '#task-1', 'middle half')}")
+    expect(series(browser, "#task-1", "middle half") == values,
+           f"boxes {series(browser, '#task-1', 'middle half')}")
     for name, expected in {"winner": 2, "heuristic": 4, "copy of the same bytes": 4}.items():
-        expect(series(browser, ".roofline", name) == expected, f"roofline, {name}: {series(browser, '.roofline', name)}")
-    expect(browser.evaluate("document.querySelectorAll('.task .chart').length") == 6, "three charts of each task")
+        expect(series(browser, ".roofline", name) == expected,
+               f"roofline, {name}: {series(browser, '.roofline', name)}")
+    expect(browser.evaluate("document.querySelectorAll('.task .chart').length") == 6,
+           "three charts of each task")
     expect("4100.0 GB/s" in html, "the large copy's speed")
-    labels = browser.evaluate("[...document.querySelectorAll('.chart text')].map(t => t.textContent.trim())")
-    for label in ("configurations tried", "seconds of searching", "time / heuristic's time", "bytes of a call (MiB)", "GB/s", "num_warps 1", "keep registers"):
+    labels = browser.evaluate("[...document.querySelectorAll('.chart text')].map(t => "
+                              "t.textContent.trim())")
+    for label in ("configurations tried", "seconds of searching", "time / heuristic's time",
+                  "bytes of a call (MiB)", "GB/s", "num_warps 1", "keep registers"):
         expect(label in labels, f"no '{label}' in the charts")
 
     row = browser.evaluate("document.querySelector('#winners tbody tr').innerText")
@@ -163,8 +200,10 @@ def test_large_store(ligerdsl, browser, folder):
     row = browser.evaluate("document.querySelectorAll('#winners tbody tr')[1].innerText")
     expect("the heuristic's" in row and "+" not in row, row)
     counted = {row.split()[0]: int(row.split()[1]) for row in browser.evaluate(
-        "[...document.querySelectorAll('#task-1 .failures tbody tr')].map(r => r.children[0].innerText + ' ' + r.children[1].innerText)")}
-    expected = {fate: sum(t["fate"] == fate for t in trials) for fate in ("slow", "compile", "wrong")}
+        "[...document.querySelectorAll('#task-1 .failures tbody tr')].map(r => "
+        "r.children[0].innerText + ' ' + r.children[1].innerText)")}
+    expected = {
+        fate: sum(t["fate"] == fate for t in trials) for fate in ("slow", "compile", "wrong")}
     expect(counted == expected, f"failures {counted}, expected {expected}")
     browser.screenshot(folder / "wide.png")
 
@@ -172,23 +211,29 @@ def test_large_store(ligerdsl, browser, folder):
     axis = "getComputedStyle(document.querySelector('.chart [fill=black]')).fill"
     light = browser.evaluate(background), browser.evaluate(axis)
     look(browser, page, width=390, height=844)
-    expect(browser.evaluate("document.querySelector('#winners tbody td').getBoundingClientRect().right") <= 390, "cards on a phone")
-    expect(browser.evaluate("Math.max(...[...document.querySelectorAll('.chart text')].map(t => t.getBoundingClientRect().right))") <= 390,
+    expect(browser.evaluate("document.querySelector('#winners tbody "
+                            "td').getBoundingClientRect().right") <= 390,
+           "cards on a phone")
+    expect(browser.evaluate("Math.max(...[...document.querySelectorAll('.chart text')].map(t => "
+                            "t.getBoundingClientRect().right))") <= 390,
            "charts fit a phone")
     browser.screenshot(folder / "phone.png")
     look(browser, page, dark=True)
     dark = browser.evaluate(background), browser.evaluate(axis)
     expect(light[0] != dark[0] and light[1] != dark[1], f"{light} {dark}")
-    inks = browser.evaluate("[...new Set([...document.querySelectorAll('.chart text')].map(t => getComputedStyle(t).fill))]")
+    inks = browser.evaluate("[...new Set([...document.querySelectorAll('.chart text')].map(t => "
+                            "getComputedStyle(t).fill))]")
     expect(inks == [dark[1]], f"texts of charts in the dark: {inks}")
     browser.screenshot(folder / "dark.png")
     look(browser, page)
     browser.print(folder / "report.pdf")
     pdf = (folder / "report.pdf").read_bytes()
-    expect(pdf.startswith(b"%PDF") and 2 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 20, "some pages of print")
+    expect(pdf.startswith(b"%PDF") and 2 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 20,
+           "some pages of print")
 
 
-HOSTILE = ["<script>document.title='taken'</script>", "'`touch taken`' \"$(touch taken)", "</table><img src=http://127.0.0.1:9/x onerror=alert(1)>",
+HOSTILE = ["<script>document.title='taken'</script>", "'`touch taken`' \"$(touch taken)",
+           "</table><img src=http://127.0.0.1:9/x onerror=alert(1)>",
            "\\'; system('touch taken') #\x1b[31m\x00 {/=40 big} @x $HOME %s {0}", "é日本"]
 
 
@@ -199,22 +244,28 @@ def test_untrusted_texts(ligerdsl, browser, folder):
         config = {hostile.split()[0]: number}
         for value in (1, 2, 3):
             field = {"field": f"a'b`touch${{IFS}}taken{value}`</svg><script>alert(1)</script>"}
-            trials.append(trial(hostile, config | field | {"num_warps": value}, ratio=0.9 + 0.01 * value, options=hostile, build=hostile,
-                                problems=[hostile, "N=1"], device=DEVICE | {"model": hostile}, date=hostile))
-        trials.append(trial(hostile, config | {"num_warps": "x" * 400}, "crash", reason=hostile, options=hostile, build=hostile,
-                            problems=[hostile, "N=1"], device=DEVICE | {"model": hostile}, date=hostile))
+            trials.append(trial(hostile, config | field | {"num_warps": value},
+                                ratio=0.9 + 0.01 * value, options=hostile, build=hostile,
+                                problems=[hostile, "N=1"], device=DEVICE | {"model": hostile},
+                                date=hostile))
+        trials.append(trial(hostile, config | {"num_warps": "x" * 400}, "crash", reason=hostile,
+                            options=hostile, build=hostile, problems=[hostile, "N=1"],
+                            device=DEVICE | {"model": hostile}, date=hostile))
     store, page = write_store(folder / "untrusted.jsonl", trials), folder / "untrusted.html"
     code, out, errors = ligerdsl.run("report", store, "-o", page, before=("env", "-C", folder))
     expect(code == 0, out + errors)
     expect(not (folder / "taken").exists(), "gnuplot ran what stood in a store")
     structure = Structure()
     structure.feed(page.read_text())
-    expect(structure.stack == [] and not structure.loads and not {"script", "img"} & structure.tags, f"{structure.loads}")
+    expect(structure.stack == [] and not structure.loads and not {"script", "img"} & structure.tags,
+           f"{structure.loads}")
     look(browser, page, width=390, height=844)
     expect(browser.evaluate("document.title") == "Tuning report", "a kernel's name ran")
     kernels = browser.evaluate("[...document.querySelectorAll('.task h2')].map(h => h.textContent)")
-    expect(kernels == [h.replace("\x1b", "\\x1b").replace("\0", "\\x00") for h in HOSTILE], f"{kernels}")
-    labels = browser.evaluate("[...document.querySelectorAll('.chart text')].map(t => t.textContent)")
+    expect(kernels == [h.replace("\x1b", "\\x1b").replace("\0", "\\x00") for h in HOSTILE],
+           f"{kernels}")
+    labels = browser.evaluate("[...document.querySelectorAll('.chart text')].map(t => "
+                              "t.textContent)")
     expect(any("a'b`touch${I" in label for label in labels), "the field's value is drawn as it is")
 
 
@@ -225,24 +276,36 @@ def test_incomplete_stores(ligerdsl, browser, folder):
     with stopped.open("a") as file:
         file.write(json.dumps(trials[40])[:50])  # a truncated line
     result = ligerdsl.json("report", stopped, "-o", folder / "stopped.html")
-    expect(not result["tasks"][0]["confirmed"] and not result["tasks"][0]["gained"], "the best was not measured again")
+    expect(not result["tasks"][0]["confirmed"] and not result["tasks"][0]["gained"],
+           "the best was not measured again")
     look(browser, folder / "stopped.html")
-    expect("the search did not end" in browser.evaluate("document.querySelector('#winners').innerText"), "and the page says so")
+    expect("the search did not end"
+           in browser.evaluate("document.querySelector('#winners').innerText"),
+           "and the page says so")
 
-    older = [{name: value for name, value in t.items() if name not in ("elapsed", "ceiling", "loaded", "seconds")} for t in trials]
-    result = ligerdsl.json("report", write_store(folder / "older.jsonl", older), "-o", folder / "older.html")
-    expect(result["tasks"][0]["gained"] and result["tasks"][0]["winner"]["ratio"] == 0.88, f"{result['tasks'][0]}")
+    older = [{name: value for name, value in t.items()
+              if name not in ("elapsed", "ceiling", "loaded", "seconds")} for t in trials]
+    result = ligerdsl.json("report", write_store(folder / "older.jsonl", older), "-o",
+                           folder / "older.html")
+    expect(result["tasks"][0]["gained"] and result["tasks"][0]["winner"]["ratio"] == 0.88,
+           f"{result['tasks'][0]}")
     look(browser, folder / "older.html")
-    expect(browser.evaluate("document.querySelectorAll('.chart').length") == 2, "no seconds, no roofline")
+    expect(browser.evaluate("document.querySelectorAll('.chart').length") == 2,
+           "no seconds, no roofline")
 
-    wrong = [trial("softmax_forward", HEURISTIC | {"rows": rows}, "crash", reason=f"killed by SIG{rows}") for rows in (2, 4)]
-    result = ligerdsl.json("report", write_store(folder / "wrong.jsonl", wrong), "-o", folder / "wrong.html")
-    expect(result["tasks"][0]["winner"] is None and result["tasks"][0]["failures"] == {"crash": 2}, f"{result['tasks'][0]}")
+    wrong = [trial("softmax_forward", HEURISTIC | {"rows": rows}, "crash",
+                   reason=f"killed by SIG{rows}") for rows in (2, 4)]
+    result = ligerdsl.json("report", write_store(folder / "wrong.jsonl", wrong), "-o",
+                           folder / "wrong.html")
+    expect(result["tasks"][0]["winner"] is None and result["tasks"][0]["failures"] == {"crash": 2},
+           f"{result['tasks'][0]}")
     look(browser, folder / "wrong.html")
     expect(series(browser, "#task-1", "failed") == 2, "two failures are drawn")
 
-    both = ligerdsl.json("report", folder / "older.jsonl", folder / "wrong.jsonl", "-o", folder / "both.html", "--kernel", "softmax_forward")
-    expect(len(both["tasks"]) == 1 and both["tasks"][0]["tried"] in (40, 41, 42), "stores of one task go together")
+    both = ligerdsl.json("report", folder / "older.jsonl", folder / "wrong.jsonl", "-o",
+                         folder / "both.html", "--kernel", "softmax_forward")
+    expect(len(both["tasks"]) == 1 and both["tasks"][0]["tried"] in (40, 41, 42),
+           "stores of one task go together")
 
 
 def test_refusals(ligerdsl, folder):
@@ -252,25 +315,33 @@ def test_refusals(ligerdsl, folder):
     bare.mkdir()
     for arguments, environment, expected, said in [
             (["report", store, "-o", page], {"PATH": str(bare)}, 4, "gnuplot-nox"),
-            (["tune", "softmax_forward", "H=64", "N=4", "--store", folder / "none.jsonl", "--report", page], {"PATH": str(bare)}, 4, "gnuplot-nox"),
-            (["tune", "softmax_forward", "H=64", "N=4", "--store", folder / "none.jsonl", "--report", folder / "no" / "x.html"], {}, 4, "cannot write"),
+            (["tune", "softmax_forward", "H=64", "N=4", "--store", folder / "none.jsonl",
+              "--report", page],
+             {"PATH": str(bare)}, 4, "gnuplot-nox"),
+            (["tune", "softmax_forward", "H=64", "N=4", "--store", folder / "none.jsonl",
+              "--report", folder / "no" / "x.html"],
+             {}, 4, "cannot write"),
             (["report", folder / "empty.jsonl", "-o", page], {}, 4, "no trial"),
             (["report", folder / "missing.jsonl", "-o", page], {}, 2, "missing.jsonl"),
-            (["report", store, "-o", page, "--kernel", "softmax_forwards"], {}, 4, "did you mean 'softmax_forward'"),
+            (["report", store, "-o", page, "--kernel", "softmax_forwards"], {}, 4,
+             "did you mean 'softmax_forward'"),
             (["report", store, "-o", folder / "no" / "x.html"], {}, 4, "cannot write"),
             (["report", folder, "-o", page], {}, 2, "irectory"),
             (["report", store, "-o", store], {}, 2, "name another file"),
             (["report", store, "-o", folder / "." / "one.jsonl"], {}, 2, "name another file"),
             (["report", "-o", page], {"XDG_DATA_HOME": str(bare)}, 4, "`ligerdsl tune` makes it"),
             (["report", pathlib.Path(__file__), "-o", page], {}, 2, "line 1 is no trial"),
-            (["report", store, folder / "empty.jsonl", pathlib.Path(ligerdsl.path), "-o", page], {}, 2, "line 1 is no trial"),
+            (["report", store, folder / "empty.jsonl", pathlib.Path(ligerdsl.path), "-o", page], {},
+             2, "line 1 is no trial"),
             (["report", "/dev/zero", "-o", page], {}, 2, "a line of more than 16 MiB"),
             (["report", store], {}, 2, "--output")]:
         code, out, errors = ligerdsl.run(*arguments, **environment)
         expect(code == expected and said in errors, f"{arguments}: exit {code}\n{out}{errors}")
-    expect(json.loads(store.read_text())["operation"] == "softmax_forward", "the store is as it was")
+    expect(json.loads(store.read_text())["operation"] == "softmax_forward",
+           "the store is as it was")
     expect(not page.exists(), "a page that is refused is not written")
-    expect(not (folder / "none.jsonl").exists() or not (folder / "none.jsonl").read_text(), "refused before the search")
+    expect(not (folder / "none.jsonl").exists() or not (folder / "none.jsonl").read_text(),
+           "refused before the search")
 
 
 def main(path, folder):

@@ -10,9 +10,10 @@ struct NoMeta {
   void visit(V&&) {}
 };
 
-const Kernel<NoMeta> kernel{"softmax_forward", "not a softmax",
-                            [](KernelBuilder& k, const NoMeta&) { k.view("x", f32, {dyn}).store({0}, 1.0f); },
-                            [](const NoMeta&, const LaunchArguments&) { return Launch{}; }};
+const Kernel<NoMeta> kernel{
+    "softmax_forward", "not a softmax",
+    [](KernelBuilder& k, const NoMeta&) { k.view("x", f32, {dyn}).store({0}, 1.0f); },
+    [](const NoMeta&, const LaunchArguments&) { return Launch{}; }};
 
 }  // namespace
 

@@ -16,14 +16,19 @@ folder.mkdir(parents=True)
 ligerdsl = Command(path, folder / "cache")
 dumps, edited = folder / "dumps", folder / "edited"
 ELEMENTS = 256
-STAGES = ["01-program.txt", "02-tile.mlir", "03-loops.mlir", "04-llvm.ll", "05-kernel.s", "06-kernel.o", "07-resources.txt", "08-remarks.txt"]
+STAGES = ["01-program.txt", "02-tile.mlir", "03-loops.mlir", "04-llvm.ll", "05-kernel.s",
+          "06-kernel.o", "07-resources.txt", "08-remarks.txt"]
 
 
 def run(code, words=(), **environment):
     """Runs floor(x / step + 1/2) as int8; returns the computed values."""
-    got, text, errors = ligerdsl.run("--load", kernels, *f"run quantise out={ELEMENTS} x=out:0..50 step=1 --check --out-dir {folder}".split(), **environment)
+    got, text, errors = ligerdsl.run(
+        "--load", kernels,
+        *f"run quantise out={ELEMENTS} x=out:0..50 step=1 --check --out-dir {folder}".split(),
+        **environment)
     missing = [word for word in words if word not in text + errors]
-    expect(got == code and not missing, f"{environment}: exit {got}, expected {code}; missing {missing} in\n{text}{errors}")
+    expect(got == code and not missing,
+           f"{environment}: exit {got}, expected {code}; missing {missing} in\n{text}{errors}")
     return struct.unpack(f"<{ELEMENTS}b", (folder / "out.npy").read_bytes()[-ELEMENTS:])
 
 
@@ -48,7 +53,8 @@ override = {"LIGERDSL_OVERRIDE_DIR": str(edited)}
 
 
 def every_stage_says_what_it_is():
-    for name, words in (("01-program.txt", "quantise"), ("02-tile.mlir", "tile.kernel"), ("03-loops.mlir", "scf.for"), ("04-llvm.ll", "define "),
+    for name, words in (("01-program.txt", "quantise"), ("02-tile.mlir", "tile.kernel"),
+                        ("03-loops.mlir", "scf.for"), ("04-llvm.ll", "define "),
                         ("05-kernel.s", "ligerdsl_quantise"), ("07-resources.txt", "bytes")):
         expect(words in (kernel / name).read_text(), f"{words} is not in {name}")
     expect((kernel / "06-kernel.o").read_bytes()[:4] == b"\x7fELF", "an object")
@@ -59,7 +65,8 @@ def wherever_compiles_run():
         again = dump(folder / where, LIGERDSL_COMPILE=where)
         expect(again.name == kernel.name, f"{again.name} is the variant {kernel.name}")
         for name in STAGES:
-            expect((again / name).read_bytes() == (kernel / name).read_bytes(), f"{name} of {where}")
+            expect((again / name).read_bytes() == (kernel / name).read_bytes(),
+                   f"{name} of {where}")
 
 
 def an_edited_constant_changes_the_result():
@@ -68,7 +75,8 @@ def an_edited_constant_changes_the_result():
     expect((kernel / "02-tile.mlir").read_text().count("5.000000e-01") == 1, "one constant to edit")
     file = edit(lambda text: text.replace("5.000000e-01", "5.500000e+00"))
     for where in ("thread", "process"):
-        values = run(1, ["WRONG", f"{kernel.name} is made from \"{file}\""], LIGERDSL_COMPILE=where, **override)
+        values = run(1, ["WRONG", f"{kernel.name} is made from \"{file}\""], LIGERDSL_COMPILE=where,
+                     **override)
         expect(values == tuple(value + 5 for value in right), f"{values[:4]} is {right[:4]} and 5")
     expect(entries_in(folder / "cache") == entries, "nothing that was edited is cached")
     expect(run(0, ["right"]) == right, "without the edit")
@@ -78,12 +86,14 @@ def an_unedited_copy_changes_nothing():
     edit(lambda text: text)
     expect(run(0, ["right"], **override) == right, "the same values")
     again = dump(folder / "copied", **override)
-    expect((again / "05-kernel.s").read_text() == (kernel / "05-kernel.s").read_text(), "the same code")
+    expect((again / "05-kernel.s").read_text() == (kernel / "05-kernel.s").read_text(),
+           "the same code")
 
 
 def a_bad_edit_is_an_error_of_its_line():
     file = edit(lambda text: text.replace("5.000000e-01", "5.000000e-01 +"))
-    line = 1 + next(i for i, text in enumerate(file.read_text().split("\n")) if "5.000000e-01 +" in text)
+    line = 1 + next(i for i, text in enumerate(file.read_text().split("\n"))
+                    if "5.000000e-01 +" in text)
     run(4, [f"{file}:{line}:", "error: "], **override)
     edit(lambda text: text.replace("@quantise", "@other"))
     run(4, [f"{file}:", "error: expected the kernel @quantise", "got @other"], **override)
@@ -109,24 +119,34 @@ def distorted_times_are_not_kept():
     own."""
     table, store, trace = folder / "table.json", folder / "trials.jsonl", folder / "trace.json"
     table.write_text('{"ligerdsl_tuned_kernels": 1, "entries": {\n"": {}}}\n')
-    for variable, why in (({"LIGERDSL_OVERRIDE_DIR": str(edited)}, "it runs edited stages"), ({"LIGERDSL_VALIDATE": "1"}, "it waits for every call"),
+    for variable, why in (({"LIGERDSL_OVERRIDE_DIR": str(edited)}, "it runs edited stages"),
+                          ({"LIGERDSL_VALIDATE": "1"}, "it waits for every call"),
                           ({"LIGERDSL_TRACE": str(trace)}, "it records every call")):
         [name] = variable
-        for command in (f"tune softmax_forward n_cols=64 --store {store}", f"table import {table} -o {folder / 'imported.json'}"):
+        for command in (f"tune softmax_forward n_cols=64 --store {store}",
+                        f"table import {table} -o {folder / 'imported.json'}"):
             got, text, errors = ligerdsl.run(*command.split(), **variable)
-            expect(got == 2 and f"unset {name}: {why}" in errors, f"{command} under {name}: exit {got}\n{text}{errors}")
-        expect(not store.exists() and not (folder / "imported.json").exists() and not trace.exists(), "nothing began")
+            expect(got == 2 and f"unset {name}: {why}" in errors,
+                   f"{command} under {name}: exit {got}\n{text}{errors}")
+        expect(
+            not store.exists() and not (folder / "imported.json").exists() and not trace.exists(),
+            "nothing began")
 
 
 def distorted_times_say_so():
-    bench = "bench softmax_forward N=8 n_cols=64 --warm --budget-ms 1 --copy-bytes 4096 --json".split()
+    bench = (
+        "bench softmax_forward N=8 n_cols=64 --warm --budget-ms 1 --copy-bytes 4096 --json".split())
     plain, distorted = folder / "plain.json", folder / "distorted.json"
     set_here = {"LIGERDSL_VALIDATE": "1", "LIGERDSL_TRACE": str(folder / "bench.json")}
     got, text, errors = ligerdsl.run(*bench, distorted, **set_here)
-    expect(got == 0 and all(f"bench: {name} is set, and " in errors for name in set_here), f"exit {got}\n{text}{errors}")
-    expect(json.loads(distorted.read_text())["distorted_by"] == list(set_here), distorted.read_text())
+    expect(got == 0 and all(f"bench: {name} is set, and " in errors for name in set_here),
+           f"exit {got}\n{text}{errors}")
+    expect(json.loads(distorted.read_text())["distorted_by"] == list(set_here),
+           distorted.read_text())
     got, text, errors = ligerdsl.run(*bench, plain, "--vs", distorted, "--tolerance", "1000")
-    expect(got == 0 and ", under LIGERDSL_VALIDATE, under LIGERDSL_TRACE" in text and "is set" not in errors, f"exit {got}\n{text}{errors}")
+    expect(got == 0 and ", under LIGERDSL_VALIDATE, under LIGERDSL_TRACE" in text
+           and "is set" not in errors,
+           f"exit {got}\n{text}{errors}")
     expect(json.loads(plain.read_text())["distorted_by"] == [], plain.read_text())
 
 
@@ -134,7 +154,8 @@ def a_later_stage_is_taken_alone():
     """If an object file is present too, even an invalid tile stage is ignored."""
     edit(lambda text: "no tile IR")
     (edited / kernel.name / "06-kernel.o").write_bytes((kernel / "06-kernel.o").read_bytes())
-    expect(run(0, ["right", "ignored files: 02-tile.mlir"], **override) == right, "the values of the object")
+    expect(run(0, ["right", "ignored files: 02-tile.mlir"], **override) == right,
+           "the values of the object")
     shutil.rmtree(edited / kernel.name)
 
 

@@ -13,7 +13,8 @@ from command import Command, expect, trials
 import command
 
 # With two threads on a busy machine, waiting takes longer than running.
-SEARCH = ["--threads", "1", "tune", "softmax_forward", "H=512", "N=64,128", "--strategy", "exhaustive", "--max-evals", "3", "--jobs", "1", "-q", "--budget"]
+SEARCH = ["--threads", "1", "tune", "softmax_forward", "H=512", "N=64,128", "--strategy",
+          "exhaustive", "--max-evals", "3", "--jobs", "1", "-q", "--budget"]
 
 
 def entries(table):
@@ -21,7 +22,8 @@ def entries(table):
 
 
 def write(table, entries_of):
-    lines = "".join(f"{json.dumps(key)}: {json.dumps(entry)},\n" for key, entry in sorted(entries_of.items()))
+    lines = "".join(f"{json.dumps(key)}: {json.dumps(entry)},\n"
+                    for key, entry in sorted(entries_of.items()))
     table.write_text('{"ligerdsl_tuned_kernels": 1, "entries": {\n' + lines + '"": {}}}\n')
 
 
@@ -32,40 +34,50 @@ class Measured:
     """
 
     def __init__(self, ligerdsl, folder):
-        self.ligerdsl, self.store, self.table = ligerdsl, folder / "known.jsonl", folder / "known.json"
+        self.ligerdsl, self.store, self.table = (ligerdsl, folder / "known.jsonl",
+                                                 folder / "known.json")
         finalists = []
         while not finalists:  # a busy machine may leave no finalist
             self.store.unlink(missing_ok=True)
             ligerdsl.json(*SEARCH, "10m", "--store", self.store)
             self.trials = trials(self.store)
-            finalists = [t for t in self.trials if not t["heuristic"] and t["samples"] == 45 and t["fate"] == "ok"]
+            finalists = [t for t in self.trials
+                         if not t["heuristic"] and t["samples"] == 45 and t["fate"] == "ok"]
         last = finalists[0]
         self.config, device = last["config"], last["device"]
-        self.key = f"softmax_forward/1 {last['options']} @ {device['arch']}/{device['units']}/{device['model']}"
+        self.key = (f"softmax_forward/1 {last['options']} @ "
+                    f"{device['arch']}/{device['units']}/{device['model']}")
 
     def search(self, *ratios):
         """Returns the report if the finalist takes these fractions of the heuristic's time per
         problem."""
         with self.store.open("w") as file:
             for t in self.trials:
-                of = (1, 1) if t["heuristic"] else ratios if t["config"] == self.config else (1.3, 1.3)
+                of = (1, 1) if t["heuristic"] else ratios if t["config"] == self.config else (1.3,
+                                                                                              1.3)
                 if t["fate"] == "ok":
                     us = [us * ratio for us, ratio in zip(t["heuristic_us"], of)]
                     t = t | {"us": us, "ratio": (of[0] * of[1]) ** 0.5}
                 file.write(json.dumps(t) + "\n")
-        return self.ligerdsl.json(*SEARCH, "10m", "--store", self.store, "--resume", "--export", self.table)["export"]
+        return self.ligerdsl.json(*SEARCH, "10m", "--store", self.store, "--resume", "--export",
+                                  self.table)["export"]
 
 
 def test_gains(known):
     """An entry must gain over all problems and be slower on none."""
     said = known.search(0.8, 0.9)
-    expect(said["written"] == [known.key] and said["entries"] == 1 and not said["not_written"] and not said["removed"], f"{said}")
+    expect(said["written"] == [known.key] and said["entries"] == 1 and not said["not_written"]
+           and not said["removed"],
+           f"{said}")
     entry = entries(known.table)[known.key]
-    expect(entry["config"] == known.config and abs(entry["ratio"] - (0.8 * 0.9) ** 0.5) < 1e-6, f"{entry}")
+    expect(entry["config"] == known.config and abs(entry["ratio"] - (0.8 * 0.9) ** 0.5) < 1e-6,
+           f"{entry}")
     known.table.unlink()
     said = known.search(0.5, 1.05)
     reason = said["not_written"][0]["reason"]
-    expect(not entries(known.table) and not said["written"] and "1.050 of it on \"H=512 N=128\"" in reason, f"{said}")
+    expect(not entries(known.table) and not said["written"]
+           and "1.050 of it on \"H=512 N=128\"" in reason,
+           f"{said}")
     said = known.search(0.9, 1.009)
     expect(said["written"] == [known.key], f"1 % is noise: {said}")
 
@@ -75,26 +87,37 @@ def test_export_keeps_or_removes_entries(known):
 
     Entries of other kernels and machines stay.
     """
-    others = {"softmax_forward/1 cols=9 @ sm_90a/132/NVIDIA H200": {"config": "rows=1"}, "else/1 a=b @ c/1/d": {"config": "e=f", "note": [1]}}
+    others = {"softmax_forward/1 cols=9 @ sm_90a/132/NVIDIA H200": {"config": "rows=1"},
+              "else/1 a=b @ c/1/d": {"config": "e=f", "note": [1]}}
     mine = {"config": known.config, "ratio": 0.7}
-    for entry, ratios, stays in [(mine, (0.999, 0.999), True), (mine, (1.2, 1.2), False), (mine, (0.5, 1.1), False),
-                                 ({"config": "rows=99999", "ratio": 0.7}, (1.2, 1.2), True),  # not a choice: cannot be tried
-                                 ({"config": "gone=1", "ratio": 0.7}, (1.2, 1.2), True)]:
+    for entry, ratios, stays in [
+        (mine, (0.999, 0.999), True),
+        (mine, (1.2, 1.2), False),
+        (mine, (0.5, 1.1), False),
+        ({"config": "rows=99999", "ratio": 0.7}, (1.2, 1.2), True),  # not a choice: cannot be tried
+        ({"config": "gone=1", "ratio": 0.7}, (1.2, 1.2), True)
+    ]:
         write(known.table, others | {known.key: entry})
         said = known.search(*ratios)
         left = entries(known.table)
-        expect((known.key in left) == stays and {key: left[key] for key in others} == others, f"{entry} {ratios}: {left}")
+        expect((known.key in left) == stays and {key: left[key] for key in others} == others,
+               f"{entry} {ratios}: {left}")
         listed = said["not_written" if stays else "removed"]
-        expect([one["key"] for one in listed] == [known.key] and listed[0]["reason"], f"{entry} {ratios}: {said}")
+        expect([one["key"] for one in listed] == [known.key] and listed[0]["reason"],
+               f"{entry} {ratios}: {said}")
         expect(("the entry that is there stays" in listed[0]["reason"]) == stays, f"{listed}")
     # A better configuration also replaces an entry that cannot be tried.
     write(known.table, others | {known.key: {"config": "gone=1", "ratio": 0.7}})
     said = known.search(0.8, 0.8)
-    expect(entries(known.table)[known.key]["config"] == known.config and said["entries"] == 3, f"{said}")
+    expect(entries(known.table)[known.key]["config"] == known.config and said["entries"] == 3,
+           f"{said}")
     # A search without time to try anything changes no entry.
     write(known.table, {known.key: mine})
-    code, out, errors = known.ligerdsl.run(*SEARCH, "0.001s", "--store", known.store, "--resume", "--export", known.table)
-    expect(code == 4 and entries(known.table) == {known.key: mine} and "the budget of 0.001 s" in errors, f"exit {code}: {out}{errors}")
+    code, out, errors = known.ligerdsl.run(*SEARCH, "0.001s", "--store", known.store, "--resume",
+                                           "--export", known.table)
+    expect(code == 4 and entries(known.table) == {known.key: mine}
+           and "the budget of 0.001 s" in errors,
+           f"exit {code}: {out}{errors}")
 
 
 def test_export_reports_reasons(known):
@@ -102,12 +125,18 @@ def test_export_reports_reasons(known):
     arguments = [*SEARCH, "10m", "--store", known.store, "--resume", "--export", known.table]
     known.search(0.8, 0.8)
     code, out, errors = known.ligerdsl.run(*arguments)
-    expect(code == 0 and f"{known.table}: 1 entry written, 0 removed, 0 not written; it has 1\n" in out, out + errors)
+    expect(code == 0
+           and f"{known.table}: 1 entry written, 0 removed, 0 not written; it has 1\n" in out,
+           out + errors)
     known.search(1.2, 1.2)
     code, out, errors = known.ligerdsl.run(*arguments)
-    expect(code == 0 and f"not written: {known.key}: its time is 1.200 of the heuristic's" in out and "0 entries written" in out, out + errors)
+    expect(code == 0 and f"not written: {known.key}: its time is 1.200 of the heuristic's" in out
+           and "0 entries written" in out,
+           out + errors)
     code, out, errors = known.ligerdsl.run(*arguments[:-1], "-")
-    expect(code == 0 and not [key for key in json.loads(out)["entries"] if key] and "not written: " in errors, out + errors)
+    expect(code == 0 and not [key for key in json.loads(out)["entries"] if key]
+           and "not written: " in errors,
+           out + errors)
 
 
 def test_unwritable_table(known, folder):
@@ -116,12 +145,16 @@ def test_unwritable_table(known, folder):
     place = folder / "place"
     place.mkdir()
     (place / "text").write_text("mine\n")
-    for table, words in [(place / "text", "expected a table"), (place, "directory"), (place / "no" / "t.json", "No such file"), ("/proc/t.json", "/proc")]:
+    for table, words in [(place / "text", "expected a table"), (place, "directory"),
+                         (place / "no" / "t.json", "No such file"), ("/proc/t.json", "/proc")]:
         lines = len(trials(known.store))
-        code, out, errors = known.ligerdsl.run(*SEARCH, "10m", "--store", known.store, "--export", table)
-        expect(code != 0 and words in errors and len(trials(known.store)) == lines, f"{table}: exit {code}: {out}{errors}")
+        code, out, errors = known.ligerdsl.run(*SEARCH, "10m", "--store", known.store, "--export",
+                                               table)
+        expect(code != 0 and words in errors and len(trials(known.store)) == lines,
+               f"{table}: exit {code}: {out}{errors}")
     expect((place / "text").read_text() == "mine\n", "a file that is no table stays")
-    for arguments in (["--export", known.store], ["--report", known.store], ["--export", folder / "x", "--report", folder / "." / "x"],
+    for arguments in (["--export", known.store], ["--report", known.store],
+                      ["--export", folder / "x", "--report", folder / "." / "x"],
                       ["--json", known.store]):
         code, out, errors = known.ligerdsl.run(*SEARCH, "10m", "--store", known.store, *arguments)
         expect(code == 2 and "name two files" in errors, f"{arguments}: exit {code}: {out}{errors}")
@@ -134,14 +167,19 @@ TRIES_BESIDE_OTHERS = 4
 def test_two_searches_share_a_table(ligerdsl, kernels, folder):
     table = folder / "both.json"
     for attempt in range(TRIES_BESIDE_OTHERS):
-        commands = [[ligerdsl.path, "--threads", "1", "--load", kernels, "tune", "lazy", f"y={n}", f"x={n}", "--store",
-                     str(folder / f"both_{n}_{attempt}.jsonl"), "--export", str(table), "-q", "--json", str(folder / f"both_{n}.json")] for n in (2000, 3000)]
+        commands = [[ligerdsl.path, "--threads", "1", "--load", kernels, "tune", "lazy", f"y={n}",
+                     f"x={n}", "--store", str(folder / f"both_{n}_{attempt}.jsonl"), "--export",
+                     str(table), "-q", "--json",
+                     str(folder / f"both_{n}.json")] for n in (2000, 3000)]
         both = [subprocess.Popen(arguments, env=ligerdsl.environment) for arguments in commands]
         expect([process.wait(300) for process in both] == [0, 0], "both finish")
         if len(entries(table)) == 2:
             break
-    expect(sorted(key.split(" y=")[0] for key in entries(table)) == ["lazy/1 x=2000", "lazy/1 x=3000"], f"{list(entries(table))}")
-    expect(sorted(path.name for path in folder.glob("both.json*")) == ["both.json"], "nothing is left beside the table")
+    expect(
+        sorted(key.split(" y=")[0] for key in entries(table)) == ["lazy/1 x=2000", "lazy/1 x=3000"],
+        f"{list(entries(table))}")
+    expect(sorted(path.name for path in folder.glob("both.json*")) == ["both.json"],
+           "nothing is left beside the table")
 
 
 def test_import(ligerdsl, kernels, folder):
@@ -156,23 +194,32 @@ def test_import(ligerdsl, kernels, folder):
                wrong: {"config": "rounds=7", "ratio": 0.1, "problems": ["y=4000 x=4000"]}}
     write(table, foreign)
     for _ in range(TRIES_BESIDE_OTHERS):
-        result = ligerdsl.json("--threads", "1", "--load", kernels, "table", "import", table, "-o", mine)
+        result = ligerdsl.json("--threads", "1", "--load", kernels, "table", "import", table, "-o",
+                               mine)
         if result["taken"] == 1:
             break
-    expect(result["taken"] == 1 and [one["key"] for one in result["refused"]] == [bad, wrong], f"{result}")
+    expect(result["taken"] == 1 and [one["key"] for one in result["refused"]] == [bad, wrong],
+           f"{result}")
     expect("the heuristic's time" in result["refused"][0]["reason"], f"{result}")
     (key, entry), = entries(mine).items()
-    expect(key.startswith("lazy/1 x=2000") and entry["ratio"] < 0.9 and entry["imported_from"] == there[2:], f"{key}: {entry}")
+    expect(key.startswith("lazy/1 x=2000") and entry["ratio"] < 0.9
+           and entry["imported_from"] == there[2:],
+           f"{key}: {entry}")
     here = key.split(" @ ", 1)[1]  # names of processors contain an @ too
     # Import again into a table with more entries; one of them is the entry that is slower here.
     worse = bad.split(" @ ", 1)[0] + " @ " + here
-    write(mine, {"else/1 a=b @ c/1/d": {"config": "e=f"}, worse: {"config": "rounds=1000"}, key: {"config": "rounds=100", "ratio": 1e-9}})
+    write(mine,
+          {"else/1 a=b @ c/1/d": {"config": "e=f"}, worse: {"config": "rounds=1000"},
+           key: {"config": "rounds=100", "ratio": 1e-9}})
     ligerdsl.json("--threads", "1", "--load", kernels, "table", "import", table, "-o", mine)
     left = entries(mine)
-    expect(set(left) == {"else/1 a=b @ c/1/d", key} and left[key]["config"] == "rounds=100", f"more gain stays: {left}")
+    expect(set(left) == {"else/1 a=b @ c/1/d", key} and left[key]["config"] == "rounds=100",
+           f"more gain stays: {left}")
     (folder / "text").write_text("mine\n")
-    code, out, errors = ligerdsl.run("--load", kernels, "table", "import", table, "-o", folder / "text")
-    expect(code == 2 and "expected a table" in errors and (folder / "text").read_text() == "mine\n", errors)
+    code, out, errors = ligerdsl.run("--load", kernels, "table", "import", table, "-o",
+                                     folder / "text")
+    expect(code == 2 and "expected a table" in errors and (folder / "text").read_text() == "mine\n",
+           errors)
     fresh = folder / "fresh.json"
     code, out, errors = ligerdsl.run("table", "import", folder / "none.json", "-o", fresh)
     expect(code == 2 and not fresh.exists(), "a table that is not there makes none")
@@ -185,14 +232,20 @@ def test_listed_as_text(ligerdsl, folder):
     table.write_text(table.read_text().replace("\\u001b", "\x1b").replace("\\u0007", "\x07"))
     code, out, errors = ligerdsl.run("table", "ls", table)
     expect("\x1b" not in out + errors and "\x07" not in out + errors, repr(out + errors))
-    key = ligerdsl.json("explain", "softmax_forward", "H=512", "--no-run")["configuration"][0]["key"]
+    key = ligerdsl.json("explain", "softmax_forward", "H=512",
+                        "--no-run")["configuration"][0]["key"]
     hostile = "/".join(key.split("/")[:-1]) + "/\x1b[2Jmodel"
-    table.write_text('{"ligerdsl_tuned_kernels": 1, "entries": {\n' + f'"{hostile}": {{"config": "num_warps=2"}},\n' + '"": {}}}\n')
+    table.write_text('{"ligerdsl_tuned_kernels": 1, "entries": {\n'
+                     + f'"{hostile}": {{"config": "num_warps=2"}},\n' + '"": {}}}\n')
     for log in ("off", "info"):
-        code, out, errors = ligerdsl.run("explain", "softmax_forward", "H=512", "--no-run", LIGERDSL_TABLE=str(table), LIGERDSL_LOG=log)
-        expect(code == 0 and "the table's" in out and "\x1b" not in out + errors, repr(out + errors))
-    code, out, errors = ligerdsl.run("run", "softmax_forward", "H=512", "N=4", LIGERDSL_TABLE=str(table), LIGERDSL_LOG="info")
-    expect(code == 0 and "configured by table" in errors and "\x1b" not in out + errors, repr(out + errors))
+        code, out, errors = ligerdsl.run("explain", "softmax_forward", "H=512", "--no-run",
+                                         LIGERDSL_TABLE=str(table), LIGERDSL_LOG=log)
+        expect(code == 0 and "the table's" in out and "\x1b" not in out + errors,
+               repr(out + errors))
+    code, out, errors = ligerdsl.run("run", "softmax_forward", "H=512", "N=4",
+                                     LIGERDSL_TABLE=str(table), LIGERDSL_LOG="info")
+    expect(code == 0 and "configured by table" in errors and "\x1b" not in out + errors,
+           repr(out + errors))
 
 
 def main():

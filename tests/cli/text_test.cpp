@@ -24,7 +24,8 @@ TEST(Text, ControlCharactersAreEscaped) {
                       "31m"),
             "\\xc2\\x9b31m");  // the one-byte escape sequence
   EXPECT_EQ(columns("Grüße"), 5u);
-  EXPECT_EQ(printable_line("one\ntwo\r\n\tthree\x1b[2J 字"), "one\\ntwo\\x0d\\n\\tthree\\x1b[2J 字");
+  EXPECT_EQ(printable_line("one\ntwo\r\n\tthree\x1b[2J 字"),
+            "one\\ntwo\\x0d\\n\\tthree\\x1b[2J 字");
 }
 
 TEST(Text, CountsAgreeWithTheirNouns) {
@@ -58,16 +59,19 @@ TEST(Text, IntegersMustParseWhollyAndBeInRange) {
   EXPECT_EQ(refusal("16", 0, 16), "16");
   EXPECT_EQ(refusal("1e6", 0, 10000000), "1000000");
   EXPECT_EQ(refusal("-9223372036854775808", INT64_MIN, INT64_MAX), "-9223372036854775808");
-  for (const char* text :
-       {"", "17", "-1", "4x", " 4", "4 ", "1.5", "1e30", "nan", "inf", "0x10", "99999999999999999999"})
-    EXPECT_EQ(refusal(text, 0, 16), std::string("N: expected an integer from 0 to 16, got '") + text + "'");
+  for (const char* text : {"", "17", "-1", "4x", " 4", "4 ", "1.5", "1e30", "nan", "inf", "0x10",
+                           "99999999999999999999"})
+    EXPECT_EQ(refusal(text, 0, 16),
+              std::string("N: expected an integer from 0 to 16, got '") + text + "'");
 }
 
 TEST(Text, NumbersMustParseWhollyAndBeInRange) {
   EXPECT_EQ(parse_real("eps", "-1e-6"), -1e-6);
   EXPECT_TRUE(std::isnan(parse_real("eps", "nan")));
-  for (const char* text : {"", "1.5x", "--1", "1,5"}) EXPECT_THROW(parse_real("eps", text), Failure) << text;
-  for (const char* text : {"nan", "inf", "-1", "11"}) EXPECT_THROW(parse_real("ms", text, 0, 10), Failure) << text;
+  for (const char* text : {"", "1.5x", "--1", "1,5"})
+    EXPECT_THROW(parse_real("eps", text), Failure) << text;
+  for (const char* text : {"nan", "inf", "-1", "11"})
+    EXPECT_THROW(parse_real("ms", text, 0, 10), Failure) << text;
 }
 
 }  // namespace

@@ -36,7 +36,8 @@ def processes_of(mark):
     found = []
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
-            if mark.encode() in (process / "environ").read_bytes() and "\nState:\tZ" not in (process / "status").read_text():
+            if (mark.encode() in (process / "environ").read_bytes()
+                and "\nState:\tZ" not in (process / "status").read_text()):
                 found.append((process / "cmdline").read_bytes().replace(b"\0", b" "))
         except OSError:  # it ended, or belongs to another user
             pass
@@ -48,8 +49,10 @@ def interrupted(ligerdsl, arguments, store, number, begun, what, **environment):
     processes."""
     mark = f"LIGERDSL_TEST_MARK={what}-{number}-{os.getpid()}"
     variables = ligerdsl.environment | environment | dict([mark.split("=")])
-    process = subprocess.Popen([ligerdsl.path, *map(str, arguments), "--store", str(store), "--budget", "10m"], env=variables, text=True,
-                               stderr=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=command.default_signals)
+    process = subprocess.Popen(
+        [ligerdsl.path, *map(str, arguments), "--store", str(store), "--budget", "10m"],
+        env=variables, text=True, stderr=subprocess.PIPE, stdout=subprocess.PIPE,
+        preexec_fn=command.default_signals)
     wait_for(lambda: begun() or process.poll() is not None, what)
     time.sleep(0.1)
     sent = time.monotonic()
@@ -66,7 +69,8 @@ def test_signals(ligerdsl, kernels, folder):
     norm = ["tune", "softmax_forward", "H=512", "N=64"]
     for number in (signal.SIGINT, signal.SIGTERM):
         store, started = folder / f"signal_{number}.jsonl", folder / f"started_{number}"
-        saved = interrupted(ligerdsl, ["--load", kernels, "tune", "steps", "y=64", "x=64"], store, number, started.exists, "opening the device",
+        saved = interrupted(ligerdsl, ["--load", kernels, "tune", "steps", "y=64", "x=64"], store,
+                            number, started.exists, "opening the device",
                             TUNED_KERNELS_SLOW_WORKER=str(started))
         expect(saved == [], f"{saved}")
 
@@ -75,14 +79,17 @@ def test_signals(ligerdsl, kernels, folder):
         endless = folder / "compile-worker"
         endless.write_text(ENDLESS_COMPILER.format(real=real, started=started))
         endless.chmod(0o755)
-        saved = interrupted(ligerdsl, [*norm, "--timeout", "300"], store, number, started.exists, "compiling", LIGERDSL_COMPILE_WORKER=str(endless),
-                            LIGERDSL_CACHE="off", LIGERDSL_REPRODUCER_DIR=str(folder))
+        saved = interrupted(ligerdsl, [*norm, "--timeout", "300"], store, number, started.exists,
+                            "compiling", LIGERDSL_COMPILE_WORKER=str(endless), LIGERDSL_CACHE="off",
+                            LIGERDSL_REPRODUCER_DIR=str(folder))
         expect(saved == [], f"what was stopped is no trial: {saved}")
-        expect(not list(folder.glob("*.reproducer")), "what was stopped is no fault of the compiler")
+        expect(not list(folder.glob("*.reproducer")),
+               "what was stopped is no fault of the compiler")
 
         # One configuration, then the finals, each of which takes seconds.
-        saved = interrupted(ligerdsl, ["tune", "softmax_forward", "H=4096", "N=8192", "--max-evals", "1"], store, number,
-                            lambda: store.read_text().count("\n") == 1, "the finals")
+        saved = interrupted(ligerdsl,
+                            ["tune", "softmax_forward", "H=4096", "N=8192", "--max-evals", "1"],
+                            store, number, lambda: store.read_text().count("\n") == 1, "the finals")
         expect(len(saved) == 1 and saved[0]["samples"] < 15, f"{saved}")
 
 
@@ -90,11 +97,15 @@ def test_caches(ligerdsl, kernels, folder):
     """Without a disk cache, the process that runs kernels compiles them again, with equal
     results."""
     (folder / "read_only").mkdir(mode=0o700)
-    for name, environment in (("off", {"LIGERDSL_CACHE": "off"}),
-                              ("ro", {"LIGERDSL_CACHE": "ro", "LIGERDSL_CACHE_DIR": str(folder / "read_only")})):
+    for name, environment in (
+            ("off", {"LIGERDSL_CACHE": "off"}),
+            ("ro", {"LIGERDSL_CACHE": "ro", "LIGERDSL_CACHE_DIR": str(folder / "read_only")})):
         store, table = folder / f"cache_{name}.jsonl", folder / f"cache_{name}.json"
-        result = ligerdsl.json("tune", "softmax_forward", "H=512", "N=64", "--max-evals", "3", "--store", store, "--export", table, "-q", **environment)
-        expect(result["results"][0]["tried"] == 3 and {t["fate"] for t in trials(store)} <= {"ok", "slow"}, f"{name}: {trials(store)}")
+        result = ligerdsl.json("tune", "softmax_forward", "H=512", "N=64", "--max-evals", "3",
+                               "--store", store, "--export", table, "-q", **environment)
+        expect(result["results"][0]["tried"] == 3
+               and {t["fate"] for t in trials(store)} <= {"ok", "slow"},
+               f"{name}: {trials(store)}")
         expect('"ligerdsl_tuned_kernels": 1' in table.read_text(), table.read_text())
     expect(not list((folder / "read_only").iterdir()), "a cache that is read only stays as it is")
 
@@ -105,24 +116,31 @@ def test_locale(ligerdsl, kernels, folder):
     subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", folder / "de_DE.UTF-8"], check=True)
     store, table = folder / "locale.jsonl", folder / "locale.json"
     german = {"LOCPATH": str(folder), "LC_ALL": "de_DE.UTF-8", "TUNED_KERNELS_LOCALE": "1"}
-    arguments = ["--load", kernels, "tune", "steps", "y=5000", "x=5000", "--timeout", "20.5", "--budget", "1.5m", "--store", store, "-q"]
+    arguments = ["--load", kernels, "tune", "steps", "y=5000", "x=5000", "--timeout", "20.5",
+                 "--budget", "1.5m", "--store", store, "-q"]
     code, out, errors = ligerdsl.run(*arguments, "--export", table, **german)
     expect(code == 0 and "locale with commas" in errors, f"exit {code}: {out}{errors}")
     expect(all(isinstance(t["ratio"], float) for t in trials(store)), f"{trials(store)}")
     json.loads(table.read_text())
     count = len(trials(store))
     result = ligerdsl.json(*arguments, "--resume", **german)
-    expect(len(trials(store)) == count and isinstance(result["results"][0]["winner"]["ratio"], (int, float)), f"{result}")
+    expect(len(trials(store)) == count
+           and isinstance(result["results"][0]["winner"]["ratio"], (int, float)),
+           f"{result}")
     code, out, errors = ligerdsl.run(*arguments[:6], "--budget", "1,5m", **german)
     expect(code == 2 and "expected a time" in errors, errors)
 
 
 def test_two_tuners(ligerdsl, kernels, folder):
     store = folder / "shared.jsonl"
-    arguments = [ligerdsl.path, "tune", "softmax_forward", "H=512", "N=64", "--max-evals", "4", "--store", str(store), "-q", "--json"]
-    both = [subprocess.Popen([*arguments, str(folder / f"tuner{i}.json"), "--seed", str(i)], env=ligerdsl.environment) for i in range(2)]
+    arguments = [ligerdsl.path, "tune", "softmax_forward", "H=512", "N=64", "--max-evals", "4",
+                 "--store", str(store), "-q", "--json"]
+    both = [subprocess.Popen([*arguments, str(folder / f"tuner{i}.json"), "--seed", str(i)],
+                             env=ligerdsl.environment) for i in range(2)]
     expect([process.wait(300) for process in both] == [0, 0], "both finish")
-    expect(all(json.loads((folder / f"tuner{i}.json").read_text())["results"][0]["tried"] == 4 for i in range(2)), "both tried four")
+    expect(all(json.loads((folder / f"tuner{i}.json").read_text())["results"][0]["tried"] == 4
+               for i in range(2)),
+           "both tried four")
     configs = [t["config"] for t in trials(store)]  # every line is complete
     expect(len(configs) >= 10, f"{len(configs)} trials of two tuners")
 
@@ -135,16 +153,19 @@ def test_standard_output(ligerdsl, kernels, folder):
     tune = ["tune", "softmax_forward", "H=512", "N=64", "--max-evals", "1", "--store", store, "-q"]
 
     def run(*arguments):
-        done = subprocess.run([ligerdsl.path, *map(str, arguments)], capture_output=True, text=True, env=ligerdsl.environment, cwd=place)
+        done = subprocess.run([ligerdsl.path, *map(str, arguments)], capture_output=True, text=True,
+                              env=ligerdsl.environment, cwd=place)
         return done.returncode, done.stdout, done.stderr
 
     code, text, errors = run(*tune, "--export", "-")
-    expect(code == 0 and "ligerdsl_tuned_kernels" in json.loads(text), f"exit {code}: {text}{errors}")
+    expect(code == 0 and "ligerdsl_tuned_kernels" in json.loads(text),
+           f"exit {code}: {text}{errors}")
     table = folder / "stdout.json"
     table.write_text(text)
     for arguments in (["table", "merge", table, "-o", "-"], ["table", "import", table, "-o", "-"]):
         code, text, errors = run(*arguments)
-        expect(code == 0 and "ligerdsl_tuned_kernels" in json.loads(text), f"{arguments}: exit {code}: {text}{errors}")
+        expect(code == 0 and "ligerdsl_tuned_kernels" in json.loads(text),
+               f"{arguments}: exit {code}: {text}{errors}")
     code, text, errors = run("compile", "softmax_forward", "--emit", "program", "-o", "-")
     expect(code == 0 and "program softmax" in text, f"exit {code}: {text}{errors}")
     code, text, errors = run(*tune, "--export", "-", "--json", "-")
@@ -163,9 +184,11 @@ def seconds_of(ligerdsl, *arguments, **environment):
 def test_hanging_kernel(ligerdsl, kernels, folder):
     """A kernel that hangs in its default configuration costs ten --timeout or the rest of
     --budget."""
-    tune = ["--load", kernels, "tune", "faulty", "fault=endless", "y=64", "x=64", "--store", folder / "hangs.jsonl"]
+    tune = ["--load", kernels, "tune", "faulty", "fault=endless", "y=64", "x=64", "--store",
+            folder / "hangs.jsonl"]
     seconds, code, output = seconds_of(ligerdsl, *tune, "--timeout", "0.5")
-    expect(code == 4 and "had not opened faulty" in output and "--timeout" in output, f"exit {code}: {output}")
+    expect(code == 4 and "had not opened faulty" in output and "--timeout" in output,
+           f"exit {code}: {output}")
     expect(seconds < 60, f"--timeout 0.5: {seconds:.0f} s")
     seconds, code, output = seconds_of(ligerdsl, *tune, "--timeout", "100", "--budget", "3s")
     expect(code == 4 and "the budget of 3 s" in output, f"exit {code}: {output}")
@@ -175,8 +198,9 @@ def test_hanging_kernel(ligerdsl, kernels, folder):
 def test_finals_are_part_of_the_budget(ligerdsl, kernels, folder):
     """Finals of a kernel with samples of half a second would take minutes."""
     store = folder / "finals.jsonl"
-    seconds, code, output = seconds_of(ligerdsl, "--load", kernels, "tune", "lazy", "y=6000000", "x=6000000", "--check-with", "y=512 x=512",
-                                       "--budget", "15s", "--store", store)
+    seconds, code, output = seconds_of(ligerdsl, "--load", kernels, "tune", "lazy", "y=6000000",
+                                       "x=6000000", "--check-with", "y=512 x=512", "--budget",
+                                       "15s", "--store", store)
     expect(code in (0, 4), f"exit {code}: {output}")
     expect(seconds < 40, f"a budget of 15 s took {seconds:.0f} s: {output}")
 
@@ -184,34 +208,46 @@ def test_finals_are_part_of_the_budget(ligerdsl, kernels, folder):
 def test_killed_worker(ligerdsl, kernels, folder):
     """A worker killed or stopped while it opens a problem is replaced once; a second one ends the
     search."""
-    tune = ["--load", kernels, "tune", "steps", "y=5000", "x=5000", "--max-evals", "1", "-q", "--timeout"]
+    tune = ["--load", kernels, "tune", "steps", "y=5000", "x=5000", "--max-evals", "1", "-q",
+            "--timeout"]
     for number in (signal.SIGKILL, signal.SIGSTOP):
         store = folder / f"once_{number}.jsonl"
-        code, out, errors = ligerdsl.run(*tune, "20" if number == signal.SIGKILL else "3", "--store", store,
-                                         TUNED_KERNELS_SIGNAL=f"{number:d}:{folder / f'sent_{number:d}'}")
-        expect(code == 0 and trials(store)[0]["fate"] == "ok", f"{number}: exit {code}: {out}{errors}")
-    seconds, code, output = seconds_of(ligerdsl, *tune, "20", "--store", folder / "always.jsonl", TUNED_KERNELS_SIGNAL=f"{signal.SIGKILL:d}")
-    expect(code == 4 and "two worker processes ended before they had opened steps y=5000" in output and "SIGKILL" in output, f"exit {code}: {output}")
+        code, out, errors = ligerdsl.run(
+            *tune, "20" if number == signal.SIGKILL else "3", "--store", store,
+            TUNED_KERNELS_SIGNAL=f"{number:d}:{folder / f'sent_{number:d}'}")
+        expect(code == 0 and trials(store)[0]["fate"] == "ok",
+               f"{number}: exit {code}: {out}{errors}")
+    seconds, code, output = seconds_of(ligerdsl, *tune, "20", "--store", folder / "always.jsonl",
+                                       TUNED_KERNELS_SIGNAL=f"{signal.SIGKILL:d}")
+    expect(code == 4 and "two worker processes ended before they had opened steps y=5000" in output
+           and "SIGKILL" in output,
+           f"exit {code}: {output}")
     expect(seconds < 60, f"{seconds:.0f} s")
 
 
 def test_locked_store(ligerdsl, kernels, folder):
     """A tuner that waits for a locked store names the owner, and ends after a while or by a
     signal."""
-    tune = [ligerdsl.path, "tune", "softmax_forward", "H=512", "N=64", "--max-evals", "1", "--store"]
+    tune = [ligerdsl.path, "tune", "softmax_forward", "H=512", "N=64", "--max-evals", "1",
+            "--store"]
     waiting = []
     for name in ("bound", "signal"):
         store = (folder / name).open("w")
         fcntl.flock(store, fcntl.LOCK_EX)
-        waiting.append((store, subprocess.Popen([*tune, store.name], env=ligerdsl.environment, text=True, stdout=subprocess.PIPE,
-                                                stderr=subprocess.PIPE, preexec_fn=command.default_signals)))
+        waiting.append((store,
+                        subprocess.Popen([*tune, store.name], env=ligerdsl.environment, text=True,
+                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                         preexec_fn=command.default_signals)))
     time.sleep(15)
     waiting[1][1].send_signal(signal.SIGINT)
     sent = time.monotonic()
     waiting[1][1].communicate(timeout=60)
-    expect(time.monotonic() - sent < 15 and waiting[1][1].returncode == -signal.SIGINT, f"a signal: {waiting[1][1].returncode}")
+    expect(time.monotonic() - sent < 15 and waiting[1][1].returncode == -signal.SIGINT,
+           f"a signal: {waiting[1][1].returncode}")
     out, errors = waiting[0][1].communicate(timeout=120)
-    expect(waiting[0][1].returncode == 2 and f"process {os.getpid()} (" in errors and "--store" in errors, f"{waiting[0][1].returncode}: {errors}")
+    expect(waiting[0][1].returncode == 2 and f"process {os.getpid()} (" in errors
+           and "--store" in errors,
+           f"{waiting[0][1].returncode}: {errors}")
 
 
 def test_links_of_other_users_are_not_followed(ligerdsl, kernels, folder):
@@ -232,15 +268,21 @@ def test_links_of_other_users_are_not_followed(ligerdsl, kernels, folder):
 
     (shared / "dump").symlink_to(victims)
     os.lchown(shared / "dump", 12345, 12345)
-    tune = ["tune", "softmax_forward", "H=512", "N=64", "--max-evals", "1", "-q", "--store", folder / "store.jsonl"]
-    for arguments in (["tune", "softmax_forward", "H=512", "--store", link("store")], [*tune, "--export", link("table")],
-                      ["list", "--json", link("json")], ["compile", "softmax_forward", "--emit", "program", "-o", link("output")]):
+    tune = ["tune", "softmax_forward", "H=512", "N=64", "--max-evals", "1", "-q", "--store",
+            folder / "store.jsonl"]
+    for arguments in (["tune", "softmax_forward", "H=512", "--store", link("store")],
+                      [*tune, "--export", link("table")], ["list", "--json", link("json")],
+                      ["compile", "softmax_forward", "--emit", "program", "-o", link("output")]):
         code, out, errors = ligerdsl.run(*arguments)
-        expect(code in (2, 4) and "symbolic link of another user (uid 12345)" in errors, f"{arguments}: exit {code}: {errors}")
-    for variables in ({"LIGERDSL_TRACE": str(link("trace"))}, {"LIGERDSL_DUMP": "all", "LIGERDSL_DUMP_DIR": str(shared / "dump")}):
+        expect(code in (2, 4) and "symbolic link of another user (uid 12345)" in errors,
+               f"{arguments}: exit {code}: {errors}")
+    for variables in ({"LIGERDSL_TRACE": str(link("trace"))},
+                      {"LIGERDSL_DUMP": "all", "LIGERDSL_DUMP_DIR": str(shared / "dump")}):
         code, out, errors = ligerdsl.run("run", "softmax_forward", "H=64", "N=4", **variables)
-        expect(code == 0 and "symbolic link of another user (uid 12345)" in errors, f"{variables}: exit {code}: {errors}")
-    expect(all(path.is_file() and path.read_text() == "mine" for path in victims.iterdir()), f"{list(victims.iterdir())}")
+        expect(code == 0 and "symbolic link of another user (uid 12345)" in errors,
+               f"{variables}: exit {code}: {errors}")
+    expect(all(path.is_file() and path.read_text() == "mine" for path in victims.iterdir()),
+           f"{list(victims.iterdir())}")
 
 
 if __name__ == "__main__":

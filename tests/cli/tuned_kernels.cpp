@@ -1,5 +1,6 @@
 // Kernels for tune_test.py:
-// - `faulty`: its configurations are right, wrong, wrong in the second run, write out of bounds, never end or crash;
+// - `faulty`: its configurations are right, wrong, wrong in the second run, write out of bounds,
+// never end or crash;
 // - `sums`: a choice changes the order of a sum; another kernel has no choice at all;
 // - `lazy`: another choice is many times faster than its default.
 //
@@ -49,10 +50,12 @@ void faulty(KernelBuilder& k, const FaultyMeta& m) {
   // Right only if y is NaN, as before the first run.
   const Tile before = m.fault == Fault::again ? y.partition({m.block}).load({i}) : v;
   const Tile right = v * factor;
-  y.partition({m.block}).store({i}, m.fault == Fault::again ? where(before == before, right + 1.0, right) : right);
+  y.partition({m.block}).store(
+      {i}, m.fault == Fault::again ? where(before == before, right + 1.0, right) : right);
   if (m.fault == Fault::outside) store(y.ptr() + y.dim(0), k.constant(1.0f, f32));
   if (m.fault == Fault::endless)
-    k.for_range(0, k.constant(int64_t{1} << 60, i64), 1, [&](Scalar j) { y.store({j % y.dim(0)}, j.to(f32)); });
+    k.for_range(0, k.constant(int64_t{1} << 60, i64), 1,
+                [&](Scalar j) { y.store({j % y.dim(0)}, j.to(f32)); });
   if (m.fault == Fault::deadly) store(y.ptr() + (int64_t{1} << 50), k.constant(1.0f, f32));
 }
 
@@ -85,7 +88,9 @@ bool runs_kernels() {
 void send_signal() {
   const char* wanted = std::getenv("TUNED_KERNELS_SIGNAL");
   if (!wanted || !runs_kernels()) return;
-  const std::string text = wanted, file = text.find(':') == std::string::npos ? "" : text.substr(text.find(':') + 1);
+  const std::string text = wanted, file = text.find(':') == std::string::npos
+                                              ? ""
+                                              : text.substr(text.find(':') + 1);
   if (!file.empty() && std::ifstream(file)) return;
   if (!file.empty()) std::ofstream(file).flush();
   std::raise(std::atoi(wanted));
@@ -124,8 +129,9 @@ void sums(KernelBuilder& k, const SumsMeta& m) {
   View y = k.view("y", f32, {dyn});
   View x = k.view("x", f32, {dyn, dyn});
   const Scalar i = k.program_id(0);
-  const auto [total] =
-      k.for_range(0, (x.dim(1) + (m.part - 1)) / m.part, 1, carry(k.zeros({m.rows}, f32)), [&](Scalar j, Tile so_far) {
+  const auto [total] = k.for_range(
+      0, (x.dim(1) + (m.part - 1)) / m.part, 1, carry(k.zeros({m.rows}, f32)),
+      [&](Scalar j, Tile so_far) {
         return carry(so_far + sum(x.partition({m.rows, m.part}).load({i, j}, {.pad = 0}), 1));
       });
   y.partition({m.rows}).store({i}, total);
@@ -163,7 +169,8 @@ Launch lazy_blocks(const LazyMeta&, const LaunchArguments& a) {
 
 int loaded() {
   if (std::getenv("TUNED_KERNELS_TALK")) std::puts("loaded");
-  if (std::getenv("TUNED_KERNELS_LOCALE") && std::setlocale(LC_ALL, "") && std::localeconv()->decimal_point[0] == ',')
+  if (std::getenv("TUNED_KERNELS_LOCALE") && std::setlocale(LC_ALL, "") &&
+      std::localeconv()->decimal_point[0] == ',')
     std::fputs("locale with commas\n", stderr);
   const char* slow = std::getenv("TUNED_KERNELS_SLOW_WORKER");
   if (slow && runs_kernels()) std::ofstream(slow).flush(), sleep(600);
@@ -174,12 +181,16 @@ const int once = loaded();
 
 const Kernel<FaultyMeta> faulty_kernel{
     .name = "faulty", .description = "y = scale x", .build = faulty, .launch = blocks};
-const Kernel<PlainMeta> plain_kernel{.name = "plain", .description = "y = 0", .build = plain, .launch = plain_launch};
+const Kernel<PlainMeta> plain_kernel{
+    .name = "plain", .description = "y = 0", .build = plain, .launch = plain_launch};
 const Kernel<StepsMeta> steps_kernel{
     .name = "steps", .description = "y = floor(1234567 x)", .build = steps, .launch = step_blocks};
-const Kernel<SumsMeta> sums_kernel{.name = "sums", .description = "y = sum(x, 1)", .build = sums, .launch = sum_rows};
-const Kernel<LazyMeta> lazy_kernel{
-    .name = "lazy", .description = "y = scale x, in its time", .build = lazy, .launch = lazy_blocks};
+const Kernel<SumsMeta> sums_kernel{
+    .name = "sums", .description = "y = sum(x, 1)", .build = sums, .launch = sum_rows};
+const Kernel<LazyMeta> lazy_kernel{.name = "lazy",
+                                   .description = "y = scale x, in its time",
+                                   .build = lazy,
+                                   .launch = lazy_blocks};
 LIGERDSL_REGISTER_KERNEL(faulty_kernel);
 LIGERDSL_REGISTER_KERNEL(steps_kernel);
 LIGERDSL_REGISTER_KERNEL(plain_kernel);

@@ -60,7 +60,8 @@ TEST_F(Effects, CpuRejectsUnknownEffects) {
   const program::CompileOptions options;
   program::Artifact artifact;
   CompileTrace trace(options);
-  const std::string text = refusal([&](ModuleOp module) { return compileForCpu(module, options, artifact, trace); });
+  const std::string text =
+      refusal([&](ModuleOp module) { return compileForCpu(module, options, artifact, trace); });
   EXPECT_NE(text.find(kRefusal), std::string::npos) << text;
 }
 
@@ -70,7 +71,8 @@ TEST_F(Effects, GpuRejectsUnknownEffects) {
   options.arch = "sm_90a";
   program::Artifact artifact;
   CompileTrace trace(options);
-  const std::string text = refusal([&](ModuleOp module) { return compileForNvptx(module, options, artifact, trace); });
+  const std::string text =
+      refusal([&](ModuleOp module) { return compileForNvptx(module, options, artifact, trace); });
   EXPECT_NE(text.find(kRefusal), std::string::npos) << text;
 }
 

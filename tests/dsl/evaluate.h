@@ -11,7 +11,8 @@ namespace ligerdsl::test {
 
 // Returns the n elements of `body(k, in as a tile of n)`, which is a Tile of f32 or one Scalar.
 template <class Body>
-std::vector<float> evaluate(std::vector<float> in, Body body, const interpreter::Options& options = {}) {
+std::vector<float> evaluate(std::vector<float> in, Body body,
+                            const interpreter::Options& options = {}) {
   const auto n = static_cast<int64_t>(in.size());
   KernelBuilder k("evaluate");
   View x = k.view("x", f32, {n});

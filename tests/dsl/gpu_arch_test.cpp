@@ -41,7 +41,8 @@ TEST(GpuArch, RowsAreConsistent) {
 }
 
 TEST(GpuArch, OnlySm90aHasWgmma) {
-  for (const GpuArch& arch : gpu_archs()) EXPECT_EQ(arch.wgmma, std::string_view(arch.name) == "sm_90a") << arch.name;
+  for (const GpuArch& arch : gpu_archs())
+    EXPECT_EQ(arch.wgmma, std::string_view(arch.name) == "sm_90a") << arch.name;
 }
 
 TEST(GpuArch, CapabilitySelectsTheLatestArchOfItsGeneration) {
@@ -62,7 +63,8 @@ TEST(GpuArch, SharedBudgetDividesTheSmAmongCtas) {
       const int64_t each = arch.shared_budget(ctas);
       EXPECT_LE(each, arch.shared_per_cta);
       EXPECT_LE((each + arch.shared_reserved) * std::max(1, ctas), arch.shared_per_sm);
-      EXPECT_GT((each + arch.shared_reserved + 1) * std::max(1, ctas), arch.shared_per_sm) << "none is left over";
+      EXPECT_GT((each + arch.shared_reserved + 1) * std::max(1, ctas), arch.shared_per_sm)
+          << "none is left over";
     }
   EXPECT_EQ(find_gpu_arch("sm_120")->shared_budget(1), 99 * 1024);
   EXPECT_EQ(find_gpu_arch("sm_90a")->ctas_per_sm(16), 4);
@@ -77,19 +79,22 @@ TEST(GpuArch, RejectsOptionsBeyondItsLimits) {
   options.num_ctas = 8;
   EXPECT_EQ(refused(options), "");
   options.num_ctas = 16;
-  EXPECT_EQ(refused(options), "num_ctas is 16, but sm_120 has clusters of at most 8 CTAs; use num_ctas = 8 or less");
+  EXPECT_EQ(refused(options),
+            "num_ctas is 16, but sm_120 has clusters of at most 8 CTAs; use num_ctas = 8 or less");
   options.arch = "sm_90a";
   EXPECT_EQ(refused(options), "");
   options.ptx_version = 84;
   EXPECT_EQ(refused(options),
-            "sm_90a with clusters needs PTX 8.6, but the driver accepts up to PTX 8.4; update the NVIDIA driver");
+            "sm_90a with clusters needs PTX 8.6, but the driver accepts up to PTX 8.4; update the "
+            "NVIDIA driver");
   options = options_for("sm_80");
   options.min_ctas_per_sm = 33;
   EXPECT_EQ(refused(options), "min_ctas_per_sm is 1 to 32, or 0 for no floor, got 33");
   options.min_ctas_per_sm = 0;
   for (const int registers : {-1, 1, 23, 256}) {  // ptxas silently raises a smaller cap to 24
     options.max_registers = registers;
-    EXPECT_EQ(refused(options), "max_registers is 24 to 255, or 0 for no cap, got " + std::to_string(registers));
+    EXPECT_EQ(refused(options),
+              "max_registers is 24 to 255, or 0 for no cap, got " + std::to_string(registers));
   }
   options.max_registers = 24;
   EXPECT_EQ(refused(options), "");

@@ -52,8 +52,9 @@ TEST(Interpreter, SecondNanDiffersInEveryFreeBit) {
     DType type, bits;
     uint32_t infinity, fraction;
   };
-  for (const Case& c : {Case{f8e4m3, i8, 0x78, 0}, Case{f8e5m2, i8, 0x7c, 3}, Case{f16, i16, 0x7c00, 0x3ff},
-                        Case{bf16, i16, 0x7f80, 0x7f}, Case{f32, i32, 0x7f800000, 0x7fffff}}) {
+  for (const Case& c :
+       {Case{f8e4m3, i8, 0x78, 0}, Case{f8e5m2, i8, 0x7c, 3}, Case{f16, i16, 0x7c00, 0x3ff},
+        Case{bf16, i16, 0x7f80, 0x7f}, Case{f32, i32, 0x7f800000, 0x7fffff}}) {
     SCOPED_TRACE(name(c.type));
     KernelBuilder k("bits");
     View y = k.view("y", c.bits, {2}), x = k.view("x", c.type, {2});
@@ -69,7 +70,8 @@ TEST(Interpreter, SecondNanDiffersInEveryFreeBit) {
       EXPECT_EQ(out >> (8 * size_of(c.type)), 0u) << "a number keeps its bits";
       return static_cast<uint32_t>(out);
     };
-    const uint32_t first = bits_of_nan(interpreter::NanBits::first), second = bits_of_nan(interpreter::NanBits::second);
+    const uint32_t first = bits_of_nan(interpreter::NanBits::first),
+                   second = bits_of_nan(interpreter::NanBits::second);
     const uint32_t sign = uint32_t{1} << (8 * size_of(c.type) - 1);
     EXPECT_EQ(first ^ second, sign | c.fraction);
     for (const uint32_t bits : {first, second, bits_of_nan(interpreter::NanBits::usual)}) {
@@ -84,7 +86,8 @@ TEST(Convert, RoundsToNearestEven) {
     const uint16_t infinity = dtype == f16 ? 0x7c00 : 0x7f80;
     for (uint16_t bits = 0; bits + 1 < infinity; ++bits) {
       const auto next = static_cast<uint16_t>(bits + 1);
-      const double a = interpreter::read_float(dtype, &bits), b = interpreter::read_float(dtype, &next);
+      const double a = interpreter::read_float(dtype, &bits),
+                   b = interpreter::read_float(dtype, &next);
       const double middle = (a + b) / 2;
       ASSERT_EQ(interpreter::round_to(dtype, middle), bits % 2 == 0 ? a : b);
       ASSERT_EQ(interpreter::round_to(dtype, std::nextafter(middle, 0.0)), a);
@@ -107,9 +110,11 @@ TEST(Interpreter, RoundingEveryOpIsIeeeSinglePrecision) {
   std::mt19937 random(3);
   std::vector<float> values;
   for (int i = 0; i < 1024; ++i)
-    values.push_back(std::ldexp(static_cast<float>(random() % 16777216 + 1), static_cast<int>(random() % 40) - 40));
-  const auto out = evaluate(values, [](KernelBuilder&, Tile x) { return sqrt(x * 1.7f + 0.3f) / (x - 0.1f); },
-                            {.round_every_op = true});
+    values.push_back(std::ldexp(static_cast<float>(random() % 16777216 + 1),
+                                static_cast<int>(random() % 40) - 40));
+  const auto out =
+      evaluate(values, [](KernelBuilder&, Tile x) { return sqrt(x * 1.7f + 0.3f) / (x - 0.1f); },
+               {.round_every_op = true});
   for (size_t i = 0; i < values.size(); ++i) {
     const volatile float product = values[i] * 1.7f;
     const volatile float sum = product + 0.3f;
@@ -120,21 +125,29 @@ TEST(Interpreter, RoundingEveryOpIsIeeeSinglePrecision) {
 }
 
 TEST(Interpreter, MinMaxPropagateNanAndComparisonsAreOrdered) {
-  const auto nan = evaluate({NAN, 1.0f}, [](KernelBuilder&, Tile x) { return min(x, 0.0f) + max(0.0f, x); });
+  const auto nan =
+      evaluate({NAN, 1.0f}, [](KernelBuilder&, Tile x) { return min(x, 0.0f) + max(0.0f, x); });
   EXPECT_TRUE(std::isnan(nan[0]));
   EXPECT_EQ(nan[1], 1.0f);
-  EXPECT_EQ(evaluate({NAN, 1.0f}, [](KernelBuilder&, Tile x) { return (x < 2.0f).to(f32); }), (Floats{0, 1}));
-  EXPECT_EQ(evaluate({NAN, 1.0f}, [](KernelBuilder&, Tile x) { return (x != x).to(f32); }), (Floats{1, 0}));
-  EXPECT_EQ(evaluate({NAN, 1.0f}, [](KernelBuilder&, Tile x) { return (x == x).to(f32); }), (Floats{0, 1}));
+  EXPECT_EQ(evaluate({NAN, 1.0f}, [](KernelBuilder&, Tile x) { return (x < 2.0f).to(f32); }),
+            (Floats{0, 1}));
+  EXPECT_EQ(evaluate({NAN, 1.0f}, [](KernelBuilder&, Tile x) { return (x != x).to(f32); }),
+            (Floats{1, 0}));
+  EXPECT_EQ(evaluate({NAN, 1.0f}, [](KernelBuilder&, Tile x) { return (x == x).to(f32); }),
+            (Floats{0, 1}));
 }
 
 TEST(Interpreter, IntegersWrapAndDivideTowardZero) {
-  EXPECT_EQ(evaluate({-7.0f, 7.0f}, [](KernelBuilder&, Tile x) { return x.to(i32) / 2; }), (Floats{-3, 3}));
-  EXPECT_EQ(evaluate({-7.0f, 7.0f}, [](KernelBuilder&, Tile x) { return x.to(i32) % 4; }), (Floats{-3, 3}));
-  EXPECT_EQ(evaluate({-7.0f, 7.0f}, [](KernelBuilder&, Tile x) { return x.to(i32) >> 1; }), (Floats{-4, 3}));
+  EXPECT_EQ(evaluate({-7.0f, 7.0f}, [](KernelBuilder&, Tile x) { return x.to(i32) / 2; }),
+            (Floats{-3, 3}));
+  EXPECT_EQ(evaluate({-7.0f, 7.0f}, [](KernelBuilder&, Tile x) { return x.to(i32) % 4; }),
+            (Floats{-3, 3}));
+  EXPECT_EQ(evaluate({-7.0f, 7.0f}, [](KernelBuilder&, Tile x) { return x.to(i32) >> 1; }),
+            (Floats{-4, 3}));
   EXPECT_EQ(evaluate({100.0f}, [](KernelBuilder&, Tile x) { return x.to(i8) + 100; }), Floats{-56});
   EXPECT_EQ(evaluate({1.0f}, [](KernelBuilder&, Tile x) { return ~x.to(i32); }), Floats{-2});
-  EXPECT_EQ(evaluate({5.0f, 0.0f}, [](KernelBuilder&, Tile x) { return (!(x > 1.0f)).to(i32); }), (Floats{0, 1}));
+  EXPECT_EQ(evaluate({5.0f, 0.0f}, [](KernelBuilder&, Tile x) { return (!(x > 1.0f)).to(i32); }),
+            (Floats{0, 1}));
 }
 
 TEST(Interpreter, CastsTruncateAndSaturate) {
@@ -142,8 +155,10 @@ TEST(Interpreter, CastsTruncateAndSaturate) {
             (Floats{2, -2, 0, 0}));
   EXPECT_EQ(evaluate({3e9f, -3e9f, NAN, 1}, [](KernelBuilder&, Tile x) { return x.to(i32); }),
             (Floats{2147483648.0f, -2147483648.0f, 0, 1}));
-  EXPECT_EQ(evaluate({0.5f, 0.0f}, [](KernelBuilder&, Tile x) { return x.to(i1); }), (Floats{1, 0}));
-  EXPECT_EQ(evaluate({1.00390625f}, [](KernelBuilder&, Tile x) { return x.to(bf16); }), Floats{1.0f});
+  EXPECT_EQ(evaluate({0.5f, 0.0f}, [](KernelBuilder&, Tile x) { return x.to(i1); }),
+            (Floats{1, 0}));
+  EXPECT_EQ(evaluate({1.00390625f}, [](KernelBuilder&, Tile x) { return x.to(bf16); }),
+            Floats{1.0f});
 }
 
 TEST(Interpreter, ShapeOpsReorderRowMajor) {
@@ -173,17 +188,32 @@ TEST(Interpreter, ShapeOpsReorderRowMajor) {
 TEST(Interpreter, ReducesAndScans) {
   const Floats in{3, 1, 4, 1, 5, 9, 2, 6};
   EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return sum(x); }), Floats{31});
-  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return sum(x.reshape({2, 4}), 0); }), (Floats{8, 10, 6, 7}));
-  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return reduce_max(x.reshape({2, 4}), 1); }), (Floats{4, 9}));
-  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return reduce_min(x.reshape({2, 4}), -1); }), (Floats{1, 2}));
-  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return cumsum(x); }), (Floats{3, 4, 8, 9, 14, 23, 25, 31}));
+  EXPECT_EQ(evaluate(in,
+                     [](KernelBuilder&, Tile x) {
+                       return sum(x.reshape({2, 4}), 0);
+                     }),
+            (Floats{8, 10, 6, 7}));
+  EXPECT_EQ(evaluate(in,
+                     [](KernelBuilder&, Tile x) {
+                       return reduce_max(x.reshape({2, 4}), 1);
+                     }),
+            (Floats{4, 9}));
+  EXPECT_EQ(evaluate(in,
+                     [](KernelBuilder&, Tile x) {
+                       return reduce_min(x.reshape({2, 4}), -1);
+                     }),
+            (Floats{1, 2}));
+  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return cumsum(x); }),
+            (Floats{3, 4, 8, 9, 14, 23, 25, 31}));
   EXPECT_EQ(evaluate(in,
                      [](KernelBuilder&, Tile x) {
                        return cumsum(x.reshape({2, 4}), 1, true);
                      }),
             (Floats{9, 6, 5, 1, 22, 17, 8, 6}));
-  EXPECT_EQ(evaluate(in, [](KernelBuilder&,
-                            Tile x) { return scan({x}, 0, [](Scalar a, Scalar b) { return max(a, b); })[0]; }),
+  EXPECT_EQ(evaluate(in,
+                     [](KernelBuilder&, Tile x) {
+                       return scan({x}, 0, [](Scalar a, Scalar b) { return max(a, b); })[0];
+                     }),
             (Floats{3, 3, 4, 4, 5, 9, 9, 9}));
 }
 
@@ -191,20 +221,33 @@ TEST(Interpreter, ArgmaxTakesTheLowestIndexOnTies) {
   const Floats in{3, 9, 4, 9, 1, 1, 2, 6};
   EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return argmax(x); }), Floats{1});
   EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return argmin(x); }), Floats{4});
-  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return argmax(x.reshape({2, 4}), 1); }), (Floats{1, 3}));
-  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return argmax(x.reshape({2, 4}), 0); }), (Floats{0, 0, 0, 0}));
-  EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return argmin(x.reshape({4, 2}), 0); }), (Floats{2, 2}));
+  EXPECT_EQ(evaluate(in,
+                     [](KernelBuilder&, Tile x) {
+                       return argmax(x.reshape({2, 4}), 1);
+                     }),
+            (Floats{1, 3}));
+  EXPECT_EQ(evaluate(in,
+                     [](KernelBuilder&, Tile x) {
+                       return argmax(x.reshape({2, 4}), 0);
+                     }),
+            (Floats{0, 0, 0, 0}));
+  EXPECT_EQ(evaluate(in,
+                     [](KernelBuilder&, Tile x) {
+                       return argmin(x.reshape({4, 2}), 0);
+                     }),
+            (Floats{2, 2}));
 }
 
 TEST(Interpreter, ReducesSeveralValuesTogether) {
   // Mean and sum of squared deviations by pairwise merging.
   const auto out = evaluate({1, 2, 3, 4}, [](KernelBuilder& k, Tile x) {
-    auto [n, mean, m2] = reduce({k.ones({4}, f32), x, k.zeros({4}, f32)},
-                                [](Scalar na, Scalar ma, Scalar sa, Scalar nb, Scalar mb, Scalar sb) {
-                                  Scalar n = na + nb;
-                                  Scalar delta = mb - ma;
-                                  return carry(n, ma + delta * nb / n, sa + sb + delta * delta * na * nb / n);
-                                });
+    auto [n, mean, m2] =
+        reduce({k.ones({4}, f32), x, k.zeros({4}, f32)},
+               [](Scalar na, Scalar ma, Scalar sa, Scalar nb, Scalar mb, Scalar sb) {
+                 Scalar n = na + nb;
+                 Scalar delta = mb - ma;
+                 return carry(n, ma + delta * nb / n, sa + sb + delta * delta * na * nb / n);
+               });
     return mean * 100.0f + m2;
   });
   EXPECT_EQ(out, Floats{255});
@@ -213,15 +256,17 @@ TEST(Interpreter, ReducesSeveralValuesTogether) {
 TEST(Interpreter, RunsLoopsAndBranches) {
   EXPECT_EQ(evaluate({0},
                      [](KernelBuilder& k, Tile) {
-                       auto [a, b] = k.for_range(0, 10, 3, carry(k.constant(0, i32), k.constant(1, i32)),
-                                                 [](Scalar i, Scalar a, Scalar b) { return carry(b, a + i); });
+                       auto [a, b] = k.for_range(
+                           0, 10, 3, carry(k.constant(0, i32), k.constant(1, i32)),
+                           [](Scalar i, Scalar a, Scalar b) { return carry(b, a + i); });
                        return a * 100 + b;
                      }),
             Floats{613});
   EXPECT_EQ(evaluate({0},
                      [](KernelBuilder& k, Tile) {
                        auto [n, steps] = k.while_(
-                           carry(k.constant(27, i64), k.constant(0, i64)), [](Scalar n, Scalar) { return n != 1; },
+                           carry(k.constant(27, i64), k.constant(0, i64)),
+                           [](Scalar n, Scalar) { return n != 1; },
                            [&](Scalar n, Scalar steps) {
                              Scalar next = k.if_(
                                  n % 2 == 0, [&] { return n / 2; }, [&] { return n * 3 + 1; });
@@ -312,16 +357,20 @@ TEST(Interpreter, UndefinedBehaviourIsAnErrorAtTheAuthorsLine) {
     EXPECT_NE(text.find(message), std::string::npos) << text;
   };
   expect(failing([](KernelBuilder&, Tile x) { x.to(i32) / 0; }), __LINE__, "div: division by zero");
-  expect(failing([](KernelBuilder&, Tile x) { x.to(i32) << (x.to(i32) + 39); }), __LINE__, "shl: shift by 40");
+  expect(failing([](KernelBuilder&, Tile x) { x.to(i32) << (x.to(i32) + 39); }), __LINE__,
+         "shl: shift by 40");
   expect(failing([](KernelBuilder&, Tile x) { 8 % (x.to(i32) - 2); }), __LINE__,
-         "rem: division by zero in element 1; a divisor outside of its view is the pad: load it with {.pad = 1}");
+         "rem: division by zero in element 1; a divisor outside of its view is the pad: load it "
+         "with {.pad = 1}");
   expect(failing([](KernelBuilder&, Tile x) { assume(sum(x) > 5.0f); }), __LINE__,
          "assume: the assumption does not hold");
-  expect(failing([](KernelBuilder&, Tile x) { (void)assume_divisible(sum(x).to(i32), 2); }), __LINE__,
-         "assume_divisible: 3 is not a multiple of 2");
-  expect(
-      failing([](KernelBuilder& k, Tile) { k.for_range(0, k.constant(INT32_MAX - 1, i32), 1 << 30, [](Scalar) {}); }),
-      __LINE__ - 1, "for_range: the counter 1073741824 plus the step 1073741824 passes the end of i32");
+  const auto odd = [](KernelBuilder&, Tile x) { (void)assume_divisible(sum(x).to(i32), 2); };
+  expect(failing(odd), __LINE__ - 1, "assume_divisible: 3 is not a multiple of 2");
+  const auto overflow = [](KernelBuilder& k, Tile) {
+    k.for_range(0, k.constant(INT32_MAX - 1, i32), 1 << 30, [](Scalar) {});
+  };
+  expect(failing(overflow), __LINE__ - 2,
+         "for_range: the counter 1073741824 plus the step 1073741824 passes the end of i32");
   KernelBuilder k("wild");
   Ptr p = k.ptr("p", f32);
   load(p + 4);
@@ -331,8 +380,9 @@ TEST(Interpreter, UndefinedBehaviourIsAnErrorAtTheAuthorsLine) {
   arguments.pointer(memory.data(), 16);
   expect(error_of([&] { interpreter::run(program, arguments, {}); }), __LINE__ - 5,
          "outside the memory of the arguments");
-  EXPECT_NE(error_of([&] { interpreter::run(program, {}, {}); }).find("takes 1 argument slots, got 0"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([&] { interpreter::run(program, {}, {}); }).find("takes 1 argument slots, got 0"),
+      std::string::npos);
 }
 
 // Stores to y in the second loop: over the block just read (`ahead` = 0) or over the next one (1).
@@ -340,8 +390,8 @@ program::Program rewritten_row(int ahead) {
   KernelBuilder k("rewritten");
   View x = k.view("x", f32, {dyn}), y = k.view("y", f32, {dyn});
   Resident row = x.partition({4}).resident({});
-  auto [total] =
-      k.for_range(0, 3, 1, carry(k.zeros({4}, f32)), [&](Scalar i, Tile total) { return carry(total + row.load(i)); });
+  auto [total] = k.for_range(0, 3, 1, carry(k.zeros({4}, f32)),
+                             [&](Scalar i, Tile total) { return carry(total + row.load(i)); });
   Tile sums = total;
   k.for_range(0, 3, 1, [&](Scalar i) {
     Tile block = row.load(2 - i);
@@ -358,7 +408,8 @@ TEST(Interpreter, WriteToResidentRowBetweenLoadsIsAnError) {
   EXPECT_EQ(x[0], 1 + 15.0f) << "in place, each block behind its last load";
   const std::string error = error_of([&] { interpreter::run(rewritten_row(1), arguments, {}); });
   EXPECT_NE(error.find("interpreter_test.cpp:"), std::string::npos) << error;
-  EXPECT_NE(error.find("load_tile: this block of a resident row was written after its first load"), std::string::npos)
+  EXPECT_NE(error.find("load_tile: this block of a resident row was written after its first load"),
+            std::string::npos)
       << error;
 }
 
@@ -375,7 +426,9 @@ std::string race_of(int at, int from, bool find_races = true, bool same_value = 
   arguments.view(memory.data(), f32, {8}, {1});
   arguments.view(memory.data() + 1, f32, {7}, {1});
   const program::Program program_ = k.finish();
-  return error_of([&] { interpreter::run(program_, arguments, Grid{2, 1, 1}, {.find_races = find_races}); });
+  return error_of([&] {
+    interpreter::run(program_, arguments, Grid{2, 1, 1}, {.find_races = find_races});
+  });
 }
 
 TEST(Interpreter, FindsRacesIfRequested) {
@@ -384,10 +437,13 @@ TEST(Interpreter, FindsRacesIfRequested) {
   EXPECT_EQ(race_of(0, 2, false), "no error");
   const std::string twice = race_of(0, 2), read = race_of(2, 1), behind = race_of(2, 0);
   EXPECT_NE(twice.find("interpreter_test.cpp:"), std::string::npos) << twice;
-  EXPECT_NE(twice.find("store_tile: program 0 writes this element and program 1 writes another value to it"),
-            std::string::npos)
+  EXPECT_NE(
+      twice.find(
+          "store_tile: program 0 writes this element and program 1 writes another value to it"),
+      std::string::npos)
       << twice;
-  EXPECT_NE(read.find("program 0 reads this element and program 1 writes it"), std::string::npos) << read;
+  EXPECT_NE(read.find("program 0 reads this element and program 1 writes it"), std::string::npos)
+      << read;
   EXPECT_EQ(behind, "no error") << "what is read is written by nobody";
 }
 
@@ -401,11 +457,15 @@ TEST(Interpreter, PlainAccessRacesWithAtomic) {
     int32_t count = 0;
     Arguments arguments;
     arguments.pointer(&count, sizeof count);
-    return error_of([&] { interpreter::run(program, arguments, Grid{1, 3, 1}, {.find_races = true}); });
+    return error_of([&] {
+      interpreter::run(program, arguments, Grid{1, 3, 1}, {.find_races = true});
+    });
   };
   EXPECT_EQ(run(false), "no error");
   const std::string error = run(true);
-  EXPECT_NE(error.find("load: program 0 updates this element and program 1 reads it"), std::string::npos) << error;
+  EXPECT_NE(error.find("load: program 0 updates this element and program 1 reads it"),
+            std::string::npos)
+      << error;
 }
 
 TEST(Interpreter, StoreOfAnyValueRacesWithAtomic) {
@@ -420,7 +480,8 @@ TEST(Interpreter, StoreOfAnyValueRacesWithAtomic) {
   const std::string error = error_of([&] {
     interpreter::run(program, arguments, Grid{2, 1, 1}, {.find_races = true});
   });
-  EXPECT_NE(error.find("program 0 updates this element and program 1 writes it"), std::string::npos) << error;
+  EXPECT_NE(error.find("program 0 updates this element and program 1 writes it"), std::string::npos)
+      << error;
 }
 
 // Views of other types share the memory, so races are found per byte.
@@ -439,7 +500,8 @@ TEST(Interpreter, FindsRacesOfPartialElements) {
   const std::string error = error_of([&] {
     interpreter::run(program, arguments, Grid{2, 1, 1}, {.find_races = true});
   });
-  EXPECT_NE(error.find("program 0 writes this element and program 1 reads it"), std::string::npos) << error;
+  EXPECT_NE(error.find("program 0 writes this element and program 1 reads it"), std::string::npos)
+      << error;
 }
 
 TEST(Interpreter, AccessLogFindsUnwrittenElements) {
@@ -450,18 +512,21 @@ TEST(Interpreter, AccessLogFindsUnwrittenElements) {
   const program::Program program = k.finish();
   std::vector<float> memory(22);
   Arguments arguments;
-  for (const int64_t at : {0, 10, 20}) arguments.view(memory.data() + at, f32, {at == 20 ? 2 : 10}, {1});
+  for (const int64_t at : {0, 10, 20})
+    arguments.view(memory.data() + at, f32, {at == 20 ? 2 : 10}, {1});
   interpreter::AccessLog log(program, arguments);
   interpreter::run(program, arguments, Grid{2, 1, 1}, {}, &log);
   EXPECT_EQ(log.unwritten(memory.data(), 10, 4).elements, 2);
   EXPECT_EQ(log.unwritten(memory.data(), 10, 4).first, 8);
-  EXPECT_EQ(log.unwritten(memory.data() + 10, 10, 4).elements, 0) << "it is read, so it is no result";
+  EXPECT_EQ(log.unwritten(memory.data() + 10, 10, 4).elements, 0)
+      << "it is read, so it is no result";
   EXPECT_EQ(log.unwritten(memory.data() + 20, 2, 4).elements, 0) << "updated in place";
 }
 
 // The interpreter rejects the same aliases as a launch (tests/abi/execute_test.cpp).
 TEST(Interpreter, RejectsTheAliasesThatALaunchRejects) {
-  const auto run = [](bool read_only, bool no_alias, int64_t distance, std::vector<int64_t> strides) {
+  const auto run = [](bool read_only, bool no_alias, int64_t distance,
+                      std::vector<int64_t> strides) {
     KernelBuilder k("aliased");
     View y = k.view("y", f32, {dyn, dyn}, {.strides = {dyn, dyn}});
     View x = k.view("x", f32, {dyn}, {.read_only = read_only});
@@ -476,10 +541,12 @@ TEST(Interpreter, RejectsTheAliasesThatALaunchRejects) {
   EXPECT_EQ(run(false, false, 4, {4, 1}), "no error");
   EXPECT_EQ(run(true, true, 8, {4, 1}), "no error");
   EXPECT_EQ(run(true, false, 4, {4, 1}),
-            "error: program aliased: `y` shares memory with `x`, but the kernel declares that view read_only; pass "
+            "error: program aliased: `y` shares memory with `x`, but the kernel declares that view "
+            "read_only; pass "
             "separate memory, or declare it without");
   EXPECT_NE(run(false, true, 4, {4, 1}).find("created with no_alias"), std::string::npos);
-  EXPECT_NE(run(false, false, 8, {2, 1}).find("`y`: the kernel writes it, but it reaches one element through two"),
+  EXPECT_NE(run(false, false, 8, {2, 1})
+                .find("`y`: the kernel writes it, but it reaches one element through two"),
             std::string::npos);
 }
 
@@ -499,7 +566,8 @@ TEST(Interpreter, IntegersAreRoundedOnce) {
   };
   const int64_t tie = (int64_t{1} << 62) + (int64_t{1} << 54);  // between 2^62 and 2^62 + 2^55
   EXPECT_EQ(as_bf16(tie), int64_t{1} << 62);
-  EXPECT_EQ(as_bf16(tie + 1), (int64_t{1} << 62) + (int64_t{1} << 55)) << "a double would lose the 1";
+  EXPECT_EQ(as_bf16(tie + 1), (int64_t{1} << 62) + (int64_t{1} << 55))
+      << "a double would lose the 1";
   EXPECT_EQ(as_bf16(-tie - 1), -(int64_t{1} << 62) - (int64_t{1} << 55));
   EXPECT_EQ(as_bf16(tie + (int64_t{1} << 55) - 1), (int64_t{1} << 62) + (int64_t{1} << 55));
   EXPECT_EQ(as_bf16(INT64_MAX), INT64_MAX) << "2^63, which i64 does not have";

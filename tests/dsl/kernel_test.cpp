@@ -44,7 +44,8 @@ const Kernel<TestMeta> kKernel{.name = "test_kernel",
                                .description = "out = in + scale, or in * scale",
                                .build = build,
                                .launch = [](const TestMeta& m, const LaunchArguments& a) {
-                                 return Launch{.grid = {ceil_div(a.dim("out", 0), m.block)}, .num_warps = m.warps};
+                                 return Launch{.grid = {ceil_div(a.dim("out", 0), m.block)},
+                                               .num_warps = m.warps};
                                }};
 LIGERDSL_REGISTER_KERNEL(kKernel);
 
@@ -64,11 +65,12 @@ const Kernel<TestMeta> kBusyKernel{.name = "busy_kernel",
 LIGERDSL_REGISTER_KERNEL(kBusyKernel);
 
 // The launch rule takes the number of programs from a scalar.
-const Kernel<TestMeta> kAskingKernel{
-    .name = "asking_kernel",
-    .description = "the same",
-    .build = build,
-    .launch = [](const TestMeta&, const LaunchArguments& a) { return Launch{.grid = {a.integer("n")}}; }};
+const Kernel<TestMeta> kAskingKernel{.name = "asking_kernel",
+                                     .description = "the same",
+                                     .build = build,
+                                     .launch = [](const TestMeta&, const LaunchArguments& a) {
+                                       return Launch{.grid = {a.integer("n")}};
+                                     }};
 LIGERDSL_REGISTER_KERNEL(kAskingKernel);
 
 enum class Order { rows, columns };
@@ -92,7 +94,8 @@ struct ScheduleMeta {
 const Kernel<ScheduleMeta> kScheduledKernel{
     .name = "scheduled_kernel",
     .description = "the same",
-    .build = [](KernelBuilder& k, const ScheduleMeta& m) { build(k, {.block = m.block, .flip = m.ahead}); },
+    .build = [](KernelBuilder& k,
+                const ScheduleMeta& m) { build(k, {.block = m.block, .flip = m.ahead}); },
     .launch =
         [](const ScheduleMeta& m, const LaunchArguments& a) {
           return Launch{.grid = {ceil_div(a.dim("out", 0), m.block)}, .num_warps = m.warps};
@@ -121,8 +124,11 @@ TEST(Meta, FieldsHaveTypesValuesAndChoices) {
 }
 
 TEST(Meta, ParsesValuesFromText) {
-  const auto meta = meta_from<TestMeta>(
-      "k", {{"type", "f32"}, {"mode", "product"}, {"block", "256"}, {"flip", "true"}, {"scale", "1e-3"}});
+  const auto meta = meta_from<TestMeta>("k", {{"type", "f32"},
+                                              {"mode", "product"},
+                                              {"block", "256"},
+                                              {"flip", "true"},
+                                              {"scale", "1e-3"}});
   EXPECT_EQ(meta.type, f32);
   EXPECT_EQ(meta.mode, Mode::product);
   EXPECT_EQ(meta.block, 256);
@@ -132,17 +138,23 @@ TEST(Meta, ParsesValuesFromText) {
 }
 
 TEST(Meta, ErrorNamesInvalidText) {
-  const auto bad = [](const MetaValues& values) { return message_of([&] { meta_from<TestMeta>("k", values); }); };
-  EXPECT_EQ(
-      bad({{"type", "f64"}}),
-      "error: meta-parameter 'type': expected one of i1, i8, i32, i64, f16, bf16, f32, i16, f8e4m3, f8e5m2, got 'f64'");
-  EXPECT_EQ(bad({{"mode", "max"}}), "error: meta-parameter 'mode': expected one of sum, product, got 'max'");
+  const auto bad = [](const MetaValues& values) {
+    return message_of([&] { meta_from<TestMeta>("k", values); });
+  };
+  EXPECT_EQ(bad({{"type", "f64"}}),
+            "error: meta-parameter 'type': expected one of i1, i8, i32, i64, f16, bf16, f32, i16, "
+            "f8e4m3, f8e5m2, got 'f64'");
+  EXPECT_EQ(bad({{"mode", "max"}}),
+            "error: meta-parameter 'mode': expected one of sum, product, got 'max'");
   EXPECT_EQ(bad({{"warps", "5000000000"}}),
-            "error: meta-parameter 'warps': expected an integer in [-2147483648, 2147483647], got '5000000000'");
-  EXPECT_EQ(bad({{"flip", "1"}}), "error: meta-parameter 'flip': expected one of false, true, got '1'");
+            "error: meta-parameter 'warps': expected an integer in [-2147483648, 2147483647], got "
+            "'5000000000'");
+  EXPECT_EQ(bad({{"flip", "1"}}),
+            "error: meta-parameter 'flip': expected one of false, true, got '1'");
   EXPECT_EQ(bad({{"scale", "x"}}), "error: meta-parameter 'scale': expected a number, got 'x'");
   EXPECT_EQ(bad({{"blok", "1"}}),
-            "error: kernel 'k' has no meta-parameter 'blok'; it has type, mode, block, warps, flip, scale");
+            "error: kernel 'k' has no meta-parameter 'blok'; it has type, mode, block, warps, "
+            "flip, scale");
 }
 
 TEST(Registry, FindsRecordsAndLaunchesKernels) {
@@ -150,7 +162,8 @@ TEST(Registry, FindsRecordsAndLaunchesKernels) {
   ASSERT_NE(kernel, nullptr);
   EXPECT_EQ(Registry::global().find("no_such"), nullptr);
   EXPECT_EQ(kernel->program_bytes({}), program_bytes(kKernel, TestMeta{}));
-  EXPECT_EQ(kernel->program_bytes({{"block", "64"}}), program::serialize(record(kKernel, TestMeta{.block = 64})));
+  EXPECT_EQ(kernel->program_bytes({{"block", "64"}}),
+            program::serialize(record(kKernel, TestMeta{.block = 64})));
   const LaunchArguments arguments({{"out", {5000}, {1}, 0.0}, {"in", {5000}, {1}, 0.0}});
   const Launch launch = kernel->launch({{"block", "64"}, {"warps", "8"}}, arguments);
   EXPECT_EQ(launch.grid, std::vector<Size>{79});
@@ -159,7 +172,9 @@ TEST(Registry, FindsRecordsAndLaunchesKernels) {
 
 TEST(Registry, RejectsDuplicateKernelNames) {
   const std::string message = "error: a kernel named 'test_kernel' is registered already";
-  EXPECT_EQ(message_of([] { Registry::global().add(std::make_unique<detail::KernelAdapter<TestMeta>>(kKernel)); }),
+  EXPECT_EQ(message_of([] {
+              Registry::global().add(std::make_unique<detail::KernelAdapter<TestMeta>>(kKernel));
+            }),
             message);
   // While a shared object loads nothing may be thrown; its table reports the problem.
   detail::Registration again(kKernel);
@@ -167,7 +182,8 @@ TEST(Registry, RejectsDuplicateKernelNames) {
   Registry::global().problems().clear();
   Kernel<TestMeta> no_rule{.name = "no_rule", .build = build};
   detail::Registration incomplete(no_rule);
-  EXPECT_EQ(message_of([] { kernels_of(author_table()); }), "error: kernel 'no_rule' has no launch rule");
+  EXPECT_EQ(message_of([] { kernels_of(author_table()); }),
+            "error: kernel 'no_rule' has no launch rule");
   Registry::global().problems().clear();
 }
 
@@ -176,8 +192,10 @@ TEST(LaunchArguments, ErrorNamesUnknownArgumentOrAxis) {
   EXPECT_EQ(arguments.dim("x", -1), 8);
   EXPECT_EQ(arguments.stride("x", 0), 8);
   EXPECT_EQ(arguments.integer("n"), 7);
-  EXPECT_EQ(message_of([&] { arguments.dim("y", 0); }), "error: launch rule: there is no argument 'y'");
-  EXPECT_EQ(message_of([&] { arguments.dim("x", 2); }), "error: launch rule: axis 2 is outside argument 'x' of rank 2");
+  EXPECT_EQ(message_of([&] { arguments.dim("y", 0); }),
+            "error: launch rule: there is no argument 'y'");
+  EXPECT_EQ(message_of([&] { arguments.dim("x", 2); }),
+            "error: launch rule: axis 2 is outside argument 'x' of rank 2");
 }
 
 TEST(LaunchArguments, ReadsScalarsExactly) {
@@ -193,13 +211,17 @@ TEST(LaunchArguments, ReadsScalarsExactly) {
   EXPECT_EQ(arguments.number("f"), 1e300);
   EXPECT_EQ(arguments.number("n"), 0x1p53);
   EXPECT_EQ(message_of([&] { arguments.integer("x"); }),
-            "error: launch rule: argument 'x' is a view of rank 2, expected a scalar; its sizes are dim(\"x\", axis)");
-  EXPECT_NE(message_of([&] { arguments.number("x"); }).find("is a view of rank 2"), std::string::npos);
+            "error: launch rule: argument 'x' is a view of rank 2, expected a scalar; its sizes "
+            "are dim(\"x\", axis)");
+  EXPECT_NE(message_of([&] { arguments.number("x"); }).find("is a view of rank 2"),
+            std::string::npos);
   EXPECT_EQ(message_of([&] { arguments.number("p"); }),
             "error: launch rule: argument 'p' is a pointer, expected a scalar");
   EXPECT_EQ(message_of([&] { arguments.integer("f"); }),
-            "error: launch rule: argument 'f' is 1e+300, which is no integer of 64 bits; ask for its number()");
-  EXPECT_NE(message_of([&] { arguments.integer("half"); }).find("'half' is 0.5"), std::string::npos);
+            "error: launch rule: argument 'f' is 1e+300, which is no integer of 64 bits; ask for "
+            "its number()");
+  EXPECT_NE(message_of([&] { arguments.integer("half"); }).find("'half' is 0.5"),
+            std::string::npos);
 }
 
 TEST(Author, TableDescribesTheRegisteredKernels) {
@@ -213,7 +235,8 @@ TEST(Author, TableDescribesTheRegisteredKernels) {
   EXPECT_EQ(fields[1].name, "mode");
   EXPECT_EQ(fields[1].choices, (std::vector<std::string>{"sum", "product"}));
   EXPECT_EQ(fields[2].choices, std::vector<std::string>{});
-  EXPECT_EQ(kernel.program_bytes({{"mode", "product"}}), program_bytes(kKernel, TestMeta{.mode = Mode::product}));
+  EXPECT_EQ(kernel.program_bytes({{"mode", "product"}}),
+            program_bytes(kKernel, TestMeta{.mode = Mode::product}));
   const LaunchArguments arguments({{"out", {100}, {1}, 0.0}});
   EXPECT_EQ(kernel.launch({{"block", "32"}}, arguments).grid, (std::vector<Size>{4, 1, 1}));
 }
@@ -228,8 +251,8 @@ TEST(Author, TablePassesChoices) {
   const auto own = std::find_if(all.begin(), all.end(), is_scheduled);
   ASSERT_NE(of_table, loaded.end());
   ASSERT_NE(own, all.end());
-  for (const AnyKernel* kernel :
-       {static_cast<const AnyKernel*>(of_table->get()), static_cast<const AnyKernel*>(own->get())}) {
+  for (const AnyKernel* kernel : {static_cast<const AnyKernel*>(of_table->get()),
+                                  static_cast<const AnyKernel*>(own->get())}) {
     const std::vector<MetaField> fields = kernel->fields();
     ASSERT_EQ(fields.size(), 4u);
     EXPECT_EQ(fields[0].choices, (std::vector<std::string>{"32", "64", "128", "256"}));
@@ -255,7 +278,8 @@ TEST(Author, TablePassesErrorsAsText) {
   EXPECT_EQ(message_of([&] {
               kernels[0]->program_bytes({{"mode", "max"}});
             }),
-            "error: kernel 'test_kernel': meta-parameter 'mode': expected one of sum, product, got 'max'");
+            "error: kernel 'test_kernel': meta-parameter 'mode': expected one of sum, product, got "
+            "'max'");
   EXPECT_NE(message_of([&] {
               kernels[0]->program_bytes({{"block", "33"}});
             }).find("kernel_test.cpp:"),
@@ -270,14 +294,19 @@ TEST(Author, TablePassesErrorsAsText) {
 
 TEST(Author, RejectsTableWithoutARequiredFunction) {
   for (const auto break_it : std::vector<void (*)(ligerdsl_author_table&)>{
-           [](ligerdsl_author_table& t) { t.count = nullptr; }, [](ligerdsl_author_table& t) { t.describe = nullptr; },
-           [](ligerdsl_author_table& t) { t.record = nullptr; }, [](ligerdsl_author_table& t) { t.launch = nullptr; },
+           [](ligerdsl_author_table& t) { t.count = nullptr; },
+           [](ligerdsl_author_table& t) { t.describe = nullptr; },
+           [](ligerdsl_author_table& t) { t.record = nullptr; },
+           [](ligerdsl_author_table& t) { t.launch = nullptr; },
            [](ligerdsl_author_table& t) { t.free_bytes = nullptr; },
-           [](ligerdsl_author_table& t) { t.struct_size = offsetof(ligerdsl_author_table, free_bytes); }}) {
+           [](ligerdsl_author_table& t) {
+             t.struct_size = offsetof(ligerdsl_author_table, free_bytes);
+           }}) {
     ligerdsl_author_table table = *author_table();
     break_it(table);
     EXPECT_EQ(message_of([&] { kernels_of(&table); }),
-              "error: the table of the kernels lacks functions; export them with LIGERDSL_EXPORT_KERNELS()");
+              "error: the table of the kernels lacks functions; export them with "
+              "LIGERDSL_EXPORT_KERNELS()");
   }
 }
 
@@ -293,8 +322,9 @@ TEST(Author, TableWithoutTargetFunctionsUsesTheOthers) {
 TEST(Author, RejectsImpossibleKernelCount) {
   ligerdsl_author_table table = *author_table();
   table.count = [] { return SIZE_MAX; };
-  EXPECT_EQ(message_of([&] { kernels_of(&table); }),
-            "error: the table says that it has 18446744073709551615 kernels, expected at most 65536");
+  EXPECT_EQ(
+      message_of([&] { kernels_of(&table); }),
+      "error: the table says that it has 18446744073709551615 kernels, expected at most 65536");
 }
 
 // A tool must be able to tell which field or argument a setting names.
@@ -305,13 +335,15 @@ TEST(Names, SettingsMustBeDistinct) {
   const MetaField n{"n", "int", "1", {}}, warps{"num_warps", "int", "4", {}};
   EXPECT_EQ(apart({n}, {"x", "y"}), "no error");
   EXPECT_EQ(apart({n, n}, {}),
-            "error: kernel 'k': a meta-parameter is named 'n', and so is a meta-parameter; name it otherwise");
-  EXPECT_EQ(apart({n}, {"x", "n"}),
-            "error: kernel 'k': an argument is named 'n', and so is a meta-parameter; name it otherwise");
+            "error: kernel 'k': a meta-parameter is named 'n', and so is a meta-parameter; name it "
+            "otherwise");
   EXPECT_EQ(
-      apart({warps}, {}),
-      "error: kernel 'k': a meta-parameter is named 'num_warps', and so is a launch setting of every kernel; name "
-      "it otherwise");
+      apart({n}, {"x", "n"}),
+      "error: kernel 'k': an argument is named 'n', and so is a meta-parameter; name it otherwise");
+  EXPECT_EQ(apart({warps}, {}),
+            "error: kernel 'k': a meta-parameter is named 'num_warps', and so is a launch setting "
+            "of every kernel; name "
+            "it otherwise");
   EXPECT_NE(apart({}, {"no_alias"}).find("an argument is named 'no_alias'"), std::string::npos);
 }
 
@@ -332,9 +364,10 @@ TEST(Names, FieldsAreCheckedAtRegistration) {
       .launch = [](const TwiceMeta&, const LaunchArguments&) { return Launch{}; },
   };
   detail::Registration registered(kernel);
-  EXPECT_NE(
-      message_of([] { kernels_of(author_table()); }).find("kernel 'listed_twice': a meta-parameter is named 'block'"),
-      std::string::npos);
+  EXPECT_NE(message_of([] {
+              kernels_of(author_table());
+            }).find("kernel 'listed_twice': a meta-parameter is named 'block'"),
+            std::string::npos);
   Registry::global().problems().clear();
 }
 
@@ -345,19 +378,28 @@ TEST(Meta, PowersOfTwoStartAtOneAndDoNotOverflow) {
 }
 
 TEST(Author, ImpossibleLaunchIsAnErrorOfTheLaunchRule) {
-  const auto problem = [](Launch launch) { return message_of([&] { detail::require_possible("k", launch); }); };
+  const auto problem = [](Launch launch) {
+    return message_of([&] { detail::require_possible("k", launch); });
+  };
   EXPECT_EQ(problem({}), "no error");
   EXPECT_EQ(problem({.grid = {ceil_div(Size::rows(), 4)}}),
-            "error: kernel 'k': its launch rule gives a grid of ceil_div(rows, 4); only the library's own kernels have "
+            "error: kernel 'k': its launch rule gives a grid of ceil_div(rows, 4); only the "
+            "library's own kernels have "
             "grids of rows: use the sizes in LaunchArguments");
   EXPECT_EQ(problem({.num_warps = 3}),
-            "error: kernel 'k': its launch rule gives num_warps = 3, expected a power of two from 1 to 32");
+            "error: kernel 'k': its launch rule gives num_warps = 3, expected a power of two from "
+            "1 to 32");
   EXPECT_NE(problem({.num_warps = 64}).find("num_warps = 64"), std::string::npos);
-  EXPECT_NE(problem({.num_ctas = 32}).find("num_ctas = 32, expected a power of two from 1 to 16"), std::string::npos);
-  EXPECT_NE(problem({.num_stages = -5}).find("num_stages = -5, expected 1 to 16"), std::string::npos);
-  EXPECT_NE(problem({.min_ctas_per_sm = 33}).find("min_ctas_per_sm = 33, expected 0 to 32"), std::string::npos);
-  EXPECT_NE(problem({.max_registers = 256}).find("max_registers = 256, expected 24 to 255, or 0"), std::string::npos);
-  EXPECT_NE(problem({.max_registers = 23}).find("max_registers = 23, expected 24 to 255, or 0"), std::string::npos);
+  EXPECT_NE(problem({.num_ctas = 32}).find("num_ctas = 32, expected a power of two from 1 to 16"),
+            std::string::npos);
+  EXPECT_NE(problem({.num_stages = -5}).find("num_stages = -5, expected 1 to 16"),
+            std::string::npos);
+  EXPECT_NE(problem({.min_ctas_per_sm = 33}).find("min_ctas_per_sm = 33, expected 0 to 32"),
+            std::string::npos);
+  EXPECT_NE(problem({.max_registers = 256}).find("max_registers = 256, expected 24 to 255, or 0"),
+            std::string::npos);
+  EXPECT_NE(problem({.max_registers = 23}).find("max_registers = 23, expected 24 to 255, or 0"),
+            std::string::npos);
   EXPECT_NE(problem({.grid = {1, -1}}).find("a grid with programs = -1"), std::string::npos);
   EXPECT_NE(problem({.grid = {int64_t{1} << 31}}).find("2147483648"), std::string::npos);
   EXPECT_NE(problem({.grid = {}}).find("a grid of 0 axes"), std::string::npos);
@@ -382,7 +424,8 @@ TEST(Author, SmallerLaunchStructGetsTheFieldsItHas) {
   const ligerdsl_author_table& table = *author_table();
   const size_t known = offsetof(ligerdsl_author_launch, no_alias);
   const int64_t dims[1] = {100}, strides[1] = {1};
-  const ligerdsl_author_argument out{sizeof(ligerdsl_author_argument), "out", 1, dims, strides, 0, 0, 0, 0};
+  const ligerdsl_author_argument out{
+      sizeof(ligerdsl_author_argument), "out", 1, dims, strides, 0, 0, 0, 0};
   const auto launch_of = [&](size_t index, ligerdsl_author_launch* launch) {
     launch->struct_size = known;
     launch->no_alias = 77;
@@ -397,7 +440,8 @@ TEST(Author, SmallerLaunchStructGetsTheFieldsItHas) {
   EXPECT_EQ(launch.struct_size, known);
   EXPECT_EQ(launch.num_stages, 2);
   EXPECT_EQ(launch.no_alias, 77) << "not the caller's";
-  EXPECT_NE(launch_of(1, &launch).find("asks for what this program does not know"), std::string::npos);
+  EXPECT_NE(launch_of(1, &launch).find("asks for what this program does not know"),
+            std::string::npos);
   EXPECT_EQ(launch.no_alias, 77);
 }
 
@@ -406,17 +450,19 @@ TEST(Author, TablePassesScalarsAndPointers) {
   const AnyKernel& kernel = *kernels[2];
   ASSERT_EQ(kernel.name(), "asking_kernel");
   const int64_t odd = (int64_t{1} << 53) + 1;  // no double
-  EXPECT_NE(
-      message_of([&] { kernel.launch({}, LaunchArguments({{.name = "n", .integer = odd}})); }).find("9007199254740993"),
-      std::string::npos);
+  EXPECT_NE(message_of([&] {
+              kernel.launch({}, LaunchArguments({{.name = "n", .integer = odd}}));
+            }).find("9007199254740993"),
+            std::string::npos);
   EXPECT_EQ(kernel.launch({}, LaunchArguments({{"n", {}, {}, 3.0}})).grid[0], 3);
   EXPECT_NE(message_of([&] {
               kernel.launch({}, LaunchArguments({{"n", {7}, {1}, 0.0}}));
             }).find("is a view of rank 1"),
             std::string::npos);
-  EXPECT_NE(
-      message_of([&] { kernel.launch({}, LaunchArguments({{.name = "n", .pointer = true}})); }).find("is a pointer"),
-      std::string::npos);
+  EXPECT_NE(message_of([&] {
+              kernel.launch({}, LaunchArguments({{.name = "n", .pointer = true}}));
+            }).find("is a pointer"),
+            std::string::npos);
 }
 
 TEST(Author, ReadsArgumentsOfALaterVersion) {
@@ -441,7 +487,8 @@ TEST(Author, RejectsOtherTableVersions) {
     table.version = version;
     EXPECT_EQ(message_of([&] { kernels_of(&table); }),
               "error: the kernels were built for version " + std::to_string(version) +
-                  " of the author interface, this program reads version 2; rebuild them against the installed headers");
+                  " of the author interface, this program reads version 2; rebuild them against "
+                  "the installed headers");
   }
 }
 

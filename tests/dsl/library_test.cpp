@@ -22,20 +22,23 @@ void expect_elementwise(Function function, Reference reference) {
 
 TEST(Library, ActivationsMatchReferences) {
   expect_elementwise([](Tile x) { return relu(x); }, [](double x) { return std::max(x, 0.0); });
-  expect_elementwise([](Tile x) { return silu(x); }, [](double x) { return x / (1 + std::exp(-x)); });
-  expect_elementwise([](Tile x) { return gelu_erf(x); },
-                     [](double x) { return x / 2 * (1 + std::erf(x * static_cast<float>(M_SQRT1_2))); });
+  expect_elementwise([](Tile x) { return silu(x); },
+                     [](double x) { return x / (1 + std::exp(-x)); });
   expect_elementwise(
-      [](Tile x) { return gelu_tanh(x); },
-      [](double x) {
-        return x / 2 *
-               (1 + std::tanh(static_cast<float>(0.7978845608028654) * x * (1 + static_cast<float>(0.044715) * x * x)));
-      });
+      [](Tile x) { return gelu_erf(x); },
+      [](double x) { return x / 2 * (1 + std::erf(x * static_cast<float>(M_SQRT1_2))); });
+  expect_elementwise([](Tile x) { return gelu_tanh(x); },
+                     [](double x) {
+                       return x / 2 *
+                              (1 + std::tanh(static_cast<float>(0.7978845608028654) * x *
+                                             (1 + static_cast<float>(0.044715) * x * x)));
+                     });
 }
 
 TEST(Library, CdivRoundsUp) {
   for (int n : {0, 1, 7, 8, 9}) {
-    EXPECT_EQ(evaluate({static_cast<float>(n)}, [](KernelBuilder&, Tile x) { return cdiv(sum(x).to(i32), 8); }),
+    EXPECT_EQ(evaluate({static_cast<float>(n)},
+                       [](KernelBuilder&, Tile x) { return cdiv(sum(x).to(i32), 8); }),
               Floats{static_cast<float>((n + 7) / 8)});
   }
 }
@@ -48,11 +51,12 @@ TEST(Library, GroupedTilesVisitGroupsOfRows) {
   for (int first = 0; first < kRows; first += kGroup)
     for (int column = 0; column < kColumns; ++column)
       for (int row = first; row < std::min(first + kGroup, kRows); ++row) {
-        const auto place = evaluate({static_cast<float>(expected++)}, [&](KernelBuilder& k, Tile x) {
-          const Scalar rows = k.constant(kRows, i64), columns = k.constant(kColumns, i64);
-          const TilePlace tile = grouped_tiles(sum(x).to(i32), rows, columns, kGroup);
-          return tile.row * 100 + tile.column;
-        });
+        const auto place =
+            evaluate({static_cast<float>(expected++)}, [&](KernelBuilder& k, Tile x) {
+              const Scalar rows = k.constant(kRows, i64), columns = k.constant(kColumns, i64);
+              const TilePlace tile = grouped_tiles(sum(x).to(i32), rows, columns, kGroup);
+              return tile.row * 100 + tile.column;
+            });
         EXPECT_EQ(place, Floats{static_cast<float>(row * 100 + column)});
       }
 }
@@ -70,11 +74,16 @@ TEST(Library, GroupedTilesUse64Bits) {
 
 TEST(Library, MeanOverAllAndAlongAnAxis) {
   EXPECT_EQ(evaluate({1, 2, 3, 6}, [](KernelBuilder&, Tile x) { return mean(x); }), Floats{3});
-  EXPECT_EQ(evaluate({1, 2, 3, 6}, [](KernelBuilder&, Tile x) { return mean(x.reshape({2, 2}), 0); }), (Floats{2, 4}));
+  EXPECT_EQ(evaluate({1, 2, 3, 6},
+                     [](KernelBuilder&, Tile x) {
+                       return mean(x.reshape({2, 2}), 0);
+                     }),
+            (Floats{2, 4}));
 }
 
 TEST(Library, SumProductsOverAllAndAlongAnAxis) {
-  EXPECT_EQ(evaluate({1, 2, 3, 6}, [](KernelBuilder&, Tile x) { return sum_products(x, x); }), Floats{50});
+  EXPECT_EQ(evaluate({1, 2, 3, 6}, [](KernelBuilder&, Tile x) { return sum_products(x, x); }),
+            Floats{50});
   EXPECT_EQ(evaluate({1, 2, 3, 6},
                      [](KernelBuilder&, Tile x) {
                        return sum_products(x.reshape({2, 2}), x.reshape({2, 2}), 1);
@@ -86,21 +95,35 @@ TEST(Library, SumProductsOverAllAndAlongAnAxis) {
 // overflows before the division by 2048.
 TEST(Library, SumsOf16BitTypesAccumulateInF32) {
   const Floats ones(4096, 1.0f), large(2048, 64.0f);
-  const interpreter::Options as_a_device{.round_every_op = true};  // in double none of this could fail
-  const auto evaluate = [&](const Floats& in, auto body) { return test::evaluate(in, body, as_a_device); };
+  const interpreter::Options as_a_device{.round_every_op =
+                                             true};  // in double none of this could fail
+  const auto evaluate = [&](const Floats& in, auto body) {
+    return test::evaluate(in, body, as_a_device);
+  };
   EXPECT_LT(evaluate(ones,
                      [](KernelBuilder&, Tile x) {
-                       auto [total] = reduce({x.to(bf16)}, [](Scalar a, Scalar b) { return a + b; });
+                       auto [total] =
+                           reduce({x.to(bf16)}, [](Scalar a, Scalar b) { return a + b; });
                        return total;
                      })[0],
             4096)
       << "a sum in bf16 is seen to be one";
   EXPECT_EQ(evaluate(ones, [](KernelBuilder&, Tile x) { return sum(x.to(bf16)); }), Floats{4096});
-  EXPECT_EQ(evaluate(ones, [](KernelBuilder&, Tile x) { return sum(x.to(bf16).reshape({1, 4096}), 1); }), Floats{4096});
+  EXPECT_EQ(evaluate(ones,
+                     [](KernelBuilder&, Tile x) {
+                       return sum(x.to(bf16).reshape({1, 4096}), 1);
+                     }),
+            Floats{4096});
   EXPECT_EQ(evaluate(ones, [](KernelBuilder&, Tile x) { return cumsum(x.to(bf16)); }).back(), 4096);
-  EXPECT_EQ(evaluate(ones, [](KernelBuilder&, Tile x) { return sum_products(x.to(bf16), x.to(bf16)); }), Floats{4096});
+  EXPECT_EQ(
+      evaluate(ones, [](KernelBuilder&, Tile x) { return sum_products(x.to(bf16), x.to(bf16)); }),
+      Floats{4096});
   EXPECT_EQ(evaluate(large, [](KernelBuilder&, Tile x) { return mean(x.to(f16)); }), Floats{64});
-  EXPECT_EQ(evaluate(large, [](KernelBuilder&, Tile x) { return mean(x.to(f16).reshape({1, 2048}), 1); }), Floats{64});
+  EXPECT_EQ(evaluate(large,
+                     [](KernelBuilder&, Tile x) {
+                       return mean(x.to(f16).reshape({1, 2048}), 1);
+                     }),
+            Floats{64});
 }
 
 // Contraction of the multiplication into an fma is allowed under exact rounding. Ops recorded
@@ -116,19 +139,23 @@ TEST(Library, SumProductsAllowsContraction) {
   }
   int exact = 0, free = 0;
   for (const program::Op& op : k.finish().body.ops) {
-    if (op.code == program::OpCode::mul) ++(op.integer(program::AttrKey::no_contract) ? exact : free);
+    if (op.code == program::OpCode::mul)
+      ++(op.integer(program::AttrKey::no_contract) ? exact : free);
   }
   EXPECT_EQ(free, 1);
   EXPECT_EQ(exact, 1);
 }
 
 TEST(Library, SoftmaxOverAllAndAlongAnAxis) {
-  const Floats out = evaluate({1000, 1001, -INFINITY, 1000}, [](KernelBuilder&, Tile x) { return softmax(x); });
+  const Floats out =
+      evaluate({1000, 1001, -INFINITY, 1000}, [](KernelBuilder&, Tile x) { return softmax(x); });
   const float total = 2 + std::exp(1.0f);
   EXPECT_FLOAT_EQ(out[0], 1 / total);
   EXPECT_FLOAT_EQ(out[1], std::exp(1.0f) / total);
   EXPECT_EQ(out[2], 0.0f);
-  const Floats columns = evaluate({0, 5, 0, 5}, [](KernelBuilder&, Tile x) { return softmax(x.reshape({2, 2}), 0); });
+  const Floats columns = evaluate({0, 5, 0, 5}, [](KernelBuilder&, Tile x) {
+    return softmax(x.reshape({2, 2}), 0);
+  });
   EXPECT_EQ(columns, (Floats{0.5, 0.5, 0.5, 0.5}));
 }
 
@@ -136,8 +163,14 @@ TEST(Library, LogSumExpOverAllAndAlongAnAxis) {
   const Floats in{-1000, 3, 2, 1000};
   const double expected = 1000;
   EXPECT_FLOAT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return log_sum_exp(x); })[0], expected);
-  EXPECT_FLOAT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return log_sum_exp(x.reshape({2, 2}), 1); })[0], 3);
-  EXPECT_EQ(evaluate({-INFINITY, -INFINITY}, [](KernelBuilder&, Tile x) { return log_sum_exp(x); })[0], -INFINITY);
+  EXPECT_FLOAT_EQ(evaluate(in,
+                           [](KernelBuilder&, Tile x) {
+                             return log_sum_exp(x.reshape({2, 2}), 1);
+                           })[0],
+                  3);
+  EXPECT_EQ(
+      evaluate({-INFINITY, -INFINITY}, [](KernelBuilder&, Tile x) { return log_sum_exp(x); })[0],
+      -INFINITY);
 }
 
 }  // namespace

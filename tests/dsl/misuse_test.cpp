@@ -325,7 +325,8 @@ TEST(Misuse, NamesTheOperandsLineInAMultiLineExpression) {
     // clang-format on
     FAIL() << "no error";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(":" + std::to_string(line) + ":"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find(":" + std::to_string(line) + ":"), std::string::npos)
+        << error.what();
   }
 }
 
@@ -337,13 +338,17 @@ TEST(Misuse, RejectsLoopsNestedTooDeep) {
   nest(64);
   EXPECT_FALSE(k.finish_bytes().empty());
   KernelBuilder deeper("deeper");
-  std::function<void()> without_end = [&] { deeper.for_range(0, 2, 1, [&](Scalar) { without_end(); }); };
+  std::function<void()> without_end = [&] {
+    deeper.for_range(0, 2, 1, [&](Scalar) { without_end(); });
+  };
   try {
     without_end();
     FAIL() << "no error";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("misuse_test.cpp:"), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find("nest deeper than 64"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("misuse_test.cpp:"), std::string::npos)
+        << error.what();
+    EXPECT_NE(std::string(error.what()).find("nest deeper than 64"), std::string::npos)
+        << error.what();
   }
 }
 

@@ -26,9 +26,12 @@ TEST(BlockLanes, LanesGetVectorsAndCtasGetSegments) {
   const Target gpu = target_named("sm_90a"), cpu = target_named("x86-64-v3");
   EXPECT_EQ(block_lanes(gpu, bf16, 4096, 4), (BlockLanes{.fold = 4, .lanes = 128, .run = 8}));
   EXPECT_EQ(block_lanes(gpu, f32, 4096, 4, 1, false), (BlockLanes{.fold = 32, .lanes = 128}));
-  EXPECT_EQ(block_lanes(gpu, bf16, 4096, 2, 2), (BlockLanes{.fold = 4, .lanes = 64, .run = 8, .ctas = 2}));
-  EXPECT_EQ(block_lanes(gpu, bf16, 512, 4), (BlockLanes{.lanes = 64, .run = 8})) << "fewer vectors than threads";
-  EXPECT_EQ(block_lanes(gpu, bf16, 4, 1, 8), (BlockLanes{.lanes = 4})) << "less than a vector, and than a cluster";
+  EXPECT_EQ(block_lanes(gpu, bf16, 4096, 2, 2),
+            (BlockLanes{.fold = 4, .lanes = 64, .run = 8, .ctas = 2}));
+  EXPECT_EQ(block_lanes(gpu, bf16, 512, 4), (BlockLanes{.lanes = 64, .run = 8}))
+      << "fewer vectors than threads";
+  EXPECT_EQ(block_lanes(gpu, bf16, 4, 1, 8), (BlockLanes{.lanes = 4}))
+      << "less than a vector, and than a cluster";
   EXPECT_EQ(block_lanes(cpu, bf16, 4096, 4, 2), (BlockLanes{.fold = 64, .lanes = 64}));
   EXPECT_EQ(block_lanes(cpu, f32, 96, 4), (BlockLanes{.fold = 3, .lanes = 32}));
   for (const int64_t block : {4, 96, 512, 768, 4096, 5 * 4096})
@@ -46,10 +49,15 @@ TEST(BlockLanes, DealsElementsToLanes) {
   EXPECT_EQ(lanes.carried(), (Shape{2, 2}));
   Floats in(16);
   for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i);
-  const auto of = [&](auto f) { return evaluate(in, [&](KernelBuilder& k, Tile x) { return f(k, lanes.deal(x)); }); };
-  EXPECT_EQ(of([&](KernelBuilder&, Tile t) { return lanes.sum(t); }), (Floats{0 + 1 + 4 + 5, 2 + 3 + 6 + 7, 42, 50}));
-  EXPECT_EQ(of([&](KernelBuilder&, Tile t) { return lanes.reduce_max(t); }), (Floats{5, 7, 13, 15}));
-  const auto less_own = of([&](KernelBuilder&, Tile t) { return t - lanes.expand(lanes.reduce_max(t)); });
+  const auto of = [&](auto f) {
+    return evaluate(in, [&](KernelBuilder& k, Tile x) { return f(k, lanes.deal(x)); });
+  };
+  EXPECT_EQ(of([&](KernelBuilder&, Tile t) { return lanes.sum(t); }),
+            (Floats{0 + 1 + 4 + 5, 2 + 3 + 6 + 7, 42, 50}));
+  EXPECT_EQ(of([&](KernelBuilder&, Tile t) { return lanes.reduce_max(t); }),
+            (Floats{5, 7, 13, 15}));
+  const auto less_own =
+      of([&](KernelBuilder&, Tile t) { return t - lanes.expand(lanes.reduce_max(t)); });
   EXPECT_EQ(less_own, (Floats{-5, -4, -5, -4, -1, 0, -1, 0, -5, -4, -5, -4, -1, 0, -1, 0}));
 }
 
@@ -57,13 +65,16 @@ TEST(BlockLanes, DealsElementsToLanes) {
 TEST(BlockLanes, MaxWithIndexReturnsTheLowestPosition) {
   const Floats in{3, 9, 9, 0, 9, 9, -1, 7, 2, 2, 8, 8, 5, 2, 8, 1};
   for (const BlockLanes& lanes :
-       {BlockLanes{.fold = 2, .lanes = 2, .run = 2, .ctas = 2}, BlockLanes{.fold = 4, .lanes = 2, .run = 2},
-        BlockLanes{.fold = 8, .lanes = 2}, BlockLanes{.fold = 4, .lanes = 2, .ctas = 2}, BlockLanes{.lanes = 16}}) {
+       {BlockLanes{.fold = 2, .lanes = 2, .run = 2, .ctas = 2},
+        BlockLanes{.fold = 4, .lanes = 2, .run = 2}, BlockLanes{.fold = 8, .lanes = 2},
+        BlockLanes{.fold = 4, .lanes = 2, .ctas = 2}, BlockLanes{.lanes = 16}}) {
     SCOPED_TRACE(lanes.fold);
-    const auto positions =
-        evaluate(in, [&](KernelBuilder&, Tile x) { return std::get<1>(lanes.max_with_index(lanes.deal(x))); });
-    const auto values =
-        evaluate(in, [&](KernelBuilder&, Tile x) { return std::get<0>(lanes.max_with_index(lanes.deal(x))); });
+    const auto positions = evaluate(in, [&](KernelBuilder&, Tile x) {
+      return std::get<1>(lanes.max_with_index(lanes.deal(x)));
+    });
+    const auto values = evaluate(in, [&](KernelBuilder&, Tile x) {
+      return std::get<0>(lanes.max_with_index(lanes.deal(x)));
+    });
     std::vector<int> best(lanes.lanes * lanes.ctas, -1);
     const int64_t stretch = lanes.fold * lanes.lanes * lanes.run;
     for (int i = 0; i < 16; ++i) {
@@ -110,7 +121,8 @@ TEST(OnlineSum, AppliesScalesAndMasks) {
     })[0];
   };
   const Floats counted{4, -2, 0.5f, 3, 1, 2};
-  const BlockLanes whole, dealt{.fold = 2, .lanes = 2, .ctas = 2}, runs{.fold = 2, .lanes = 2, .run = 2};
+  const BlockLanes whole, dealt{.fold = 2, .lanes = 2, .ctas = 2},
+      runs{.fold = 2, .lanes = 2, .run = 2};
   for (const BlockLanes& lanes : {whole, dealt, runs})
     for (const bool on_device : {false, true})
       for (const double scale : {1.0, 0.125, -2.0})
@@ -124,11 +136,15 @@ TEST(OnlineSums, CombinedLanesMatchTheWhole) {
   const BlockLanes lanes{.fold = 2, .lanes = 2};
   const auto total = evaluate(in, [&](KernelBuilder& k, Tile x) {
     const Tile blocks = x.reshape({2, 4});
-    const auto block = [&](int i) { return gather(blocks, k.full({1, 4}, i, i32), 0).reshape({4}); };
-    return log_sum_exp(combine(accumulate(accumulate(none(k, lanes), lanes, block(0)), lanes, block(1))));
+    const auto block = [&](int i) {
+      return gather(blocks, k.full({1, 4}, i, i32), 0).reshape({4});
+    };
+    return log_sum_exp(
+        combine(accumulate(accumulate(none(k, lanes), lanes, block(0)), lanes, block(1))));
   });
   EXPECT_NEAR(total[0], 90, 1e-5);
-  const auto nothing = evaluate(in, [&](KernelBuilder& k, Tile) { return combine(none(k, lanes)).s; });
+  const auto nothing =
+      evaluate(in, [&](KernelBuilder& k, Tile) { return combine(none(k, lanes)).s; });
   EXPECT_EQ(nothing[0], 0);
 }
 
@@ -142,7 +158,8 @@ TEST(OnlineSums, AcceptsTermsOfTheCaller) {
       const Tile e = exp2(t - base);
       return where(twice, e + e, e);
     };
-    const OnlineSum sum = combine(accumulate_terms(none(k, lanes), lanes, lanes.reduce_max(t), terms));
+    const OnlineSum sum =
+        combine(accumulate_terms(none(k, lanes), lanes, lanes.reduce_max(t), terms));
     return sum.s * exp2(sum.m);
   });
   EXPECT_EQ(total[0], (1 + 4 + 16 + 64) + 2 * (2 + 8 + 32 + 128));

@@ -101,10 +101,12 @@ TEST(OpTable, NumbersNeverChange) {
 
 TEST(OpTable, OperationsOnPointersHaveAnEffect) {
   for (const OpInfo& operation : operations()) {
-    const bool moves = operation.operands.has(Term::pointee) || operation.results.has(Term::pointee) ||
+    const bool moves = operation.operands.has(Term::pointee) ||
+                       operation.results.has(Term::pointee) ||
                        operation.operands.has(Term::block) || operation.results.has(Term::block);
     EXPECT_EQ(moves, reads(operation.effect) || writes(operation.effect)) << operation.name;
-    const bool stores = operation.operands.has(Term::pointee) || operation.operands.has(Term::block);
+    const bool stores =
+        operation.operands.has(Term::pointee) || operation.operands.has(Term::block);
     EXPECT_EQ(stores, writes(operation.effect)) << operation.name;
   }
 }
@@ -127,7 +129,8 @@ void expect_refused(uint16_t code, Run run) {
     run();
     ADD_FAILURE() << "accepted " << code;
   } catch (const std::runtime_error& error) {
-    EXPECT_NE(std::string(error.what()).find("no operation of number " + std::to_string(code)), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("no operation of number " + std::to_string(code)),
+              std::string::npos)
         << error.what();
   }
 }

@@ -47,7 +47,8 @@ TEST(Ops, EveryOpCodeIsRecordedAndVerifies) {
 
 TEST(Ops, NumbersTakeTheTypeOfTheTile) {
   EXPECT_EQ(recorded([](KernelBuilder& k) { k.zeros({8}, bf16) + 1; }),
-            "  %0 = constant value=0 : bf16[8]\n  %1 = constant value=1 : bf16[8]\n  %2 = add %0, %1 : bf16[8]\n}\n");
+            "  %0 = constant value=0 : bf16[8]\n  %1 = constant value=1 : bf16[8]\n  %2 = add %0, "
+            "%1 : bf16[8]\n}\n");
 }
 
 TEST(Ops, ScalarsSplatToTilesAndNarrowIntegersWiden) {
@@ -60,9 +61,12 @@ TEST(Ops, ScalarsSplatToTilesAndNarrowIntegersWiden) {
 }
 
 TEST(Ops, IntegerScalarsWidenToTheWider) {
-  EXPECT_EQ(recorded([](KernelBuilder& k) { k.scalar("a", i32) * k.scalar("b", i64); }).find("cast"), size_t{7});
-  EXPECT_EQ(recorded([](KernelBuilder& k) { k.scalar("a", i32) * 5000000000; }),
-            "  %1 = constant value=5000000000 : i64\n  %2 = cast %0 : i64\n  %3 = mul %2, %1 : i64\n}\n");
+  EXPECT_EQ(
+      recorded([](KernelBuilder& k) { k.scalar("a", i32) * k.scalar("b", i64); }).find("cast"),
+      size_t{7});
+  EXPECT_EQ(
+      recorded([](KernelBuilder& k) { k.scalar("a", i32) * 5000000000; }),
+      "  %1 = constant value=5000000000 : i64\n  %2 = cast %0 : i64\n  %3 = mul %2, %1 : i64\n}\n");
 }
 
 TEST(Ops, DimensionsOfOneBroadcast) {
@@ -71,7 +75,8 @@ TEST(Ops, DimensionsOfOneBroadcast) {
               column + k.zeros({1, 16}, f32);
             }),
             "  %0 = constant value=0 : f32[8, 1]\n  %1 = constant value=0 : f32[1, 16]\n"
-            "  %2 = broadcast %0 : f32[8, 16]\n  %3 = broadcast %1 : f32[8, 16]\n  %4 = add %2, %3 : f32[8, 16]\n}\n");
+            "  %2 = broadcast %0 : f32[8, 16]\n  %3 = broadcast %1 : f32[8, 16]\n  %4 = add %2, %3 "
+            ": f32[8, 16]\n}\n");
 }
 
 TEST(Ops, CompoundAssignmentKeepsTypeAndOtherHandles) {
@@ -80,15 +85,16 @@ TEST(Ops, CompoundAssignmentKeepsTypeAndOtherHandles) {
               x += 1;
               x -= before;
             }),
-            "  %0 = constant value=0 : bf16[8]\n  %1 = constant value=1 : bf16[8]\n  %2 = add %0, %1 : bf16[8]\n"
+            "  %0 = constant value=0 : bf16[8]\n  %1 = constant value=1 : bf16[8]\n  %2 = add %0, "
+            "%1 : bf16[8]\n"
             "  %3 = sub %2, %0 : bf16[8]\n}\n");
-  EXPECT_EQ(
-      recorded([](KernelBuilder& k) {
-        Scalar n = k.scalar("n", i64);
-        n <<= 2;
-        n %= k.scalar("m", i32);
-      }),
-      "  %1 = constant value=2 : i64\n  %2 = shl %0, %1 : i64\n  %4 = cast %3 : i64\n  %5 = rem %2, %4 : i64\n}\n");
+  EXPECT_EQ(recorded([](KernelBuilder& k) {
+              Scalar n = k.scalar("n", i64);
+              n <<= 2;
+              n %= k.scalar("m", i32);
+            }),
+            "  %1 = constant value=2 : i64\n  %2 = shl %0, %1 : i64\n  %4 = cast %3 : i64\n  %5 = "
+            "rem %2, %4 : i64\n}\n");
 }
 
 TEST(Ops, CastToTheSameTypeRecordsNothing) {
@@ -96,7 +102,9 @@ TEST(Ops, CastToTheSameTypeRecordsNothing) {
 }
 
 TEST(Ops, FastVariantsCarryTheFlag) {
-  const auto one = [](auto fn) { return recorded([&](KernelBuilder& k) { fn(k.scalar("a", f32)); }); };
+  const auto one = [](auto fn) {
+    return recorded([&](KernelBuilder& k) { fn(k.scalar("a", f32)); });
+  };
   EXPECT_EQ(one([](Scalar a) { fast_exp(a); }), "  %1 = exp %0 fast : f32\n}\n");
   EXPECT_EQ(one([](Scalar a) { fast_exp2(a); }), "  %1 = exp2 %0 fast : f32\n}\n");
   EXPECT_EQ(one([](Scalar a) { fast_log(a); }), "  %1 = log %0 fast : f32\n}\n");
@@ -109,42 +117,48 @@ TEST(Ops, FastVariantsCarryTheFlag) {
 }
 
 TEST(Ops, ExactRoundingForbidsContraction) {
-  EXPECT_EQ(recorded([](KernelBuilder& k) {
-              Scalar a = k.scalar("a", f32);
-              Scalar b = a * a;
-              {
-                auto guard = k.exact_rounding();
-                b = b + a;
-              }
-              b - a;
-            }),
-            "  %1 = mul %0, %0 : f32\n  %2 = add %1, %0 no_contract : f32\n  %3 = sub %2, %0 : f32\n}\n");
+  EXPECT_EQ(
+      recorded([](KernelBuilder& k) {
+        Scalar a = k.scalar("a", f32);
+        Scalar b = a * a;
+        {
+          auto guard = k.exact_rounding();
+          b = b + a;
+        }
+        b - a;
+      }),
+      "  %1 = mul %0, %0 : f32\n  %2 = add %1, %0 no_contract : f32\n  %3 = sub %2, %0 : f32\n}\n");
 }
 
 TEST(Ops, PartitionsLoadAndStore) {
-  EXPECT_EQ(recorded([](KernelBuilder& k) {
-              View x = k.view("x", i64, {dyn, dyn, 4});
-              Tile t = x.partition({squeeze, 8, 4}).load({k.program_id(1), 5000000000, 0}, {.pad = -100});
-              x.partition({squeeze, 8, 4}).store({0, 1, 0}, t, {.evict = Evict::last});
-            }),
-            "  %1 = program_id axis=1 : i32\n  %2 = constant value=5000000000 : i64\n  %3 = constant value=0 : i32\n"
-            "  %4 = load_tile %0, %1, %2, %3 tile_shape=[squeeze, 8, 4] pad=-100 : i64[8, 4]\n"
-            "  %5 = constant value=0 : i32\n  %6 = constant value=1 : i32\n  %7 = constant value=0 : i32\n"
-            "  store_tile %0, %5, %6, %7, %4 tile_shape=[squeeze, 8, 4] evict=last\n}\n");
+  EXPECT_EQ(
+      recorded([](KernelBuilder& k) {
+        View x = k.view("x", i64, {dyn, dyn, 4});
+        Tile t = x.partition({squeeze, 8, 4}).load({k.program_id(1), 5000000000, 0}, {.pad = -100});
+        x.partition({squeeze, 8, 4}).store({0, 1, 0}, t, {.evict = Evict::last});
+      }),
+      "  %1 = program_id axis=1 : i32\n  %2 = constant value=5000000000 : i64\n  %3 = constant "
+      "value=0 : i32\n"
+      "  %4 = load_tile %0, %1, %2, %3 tile_shape=[squeeze, 8, 4] pad=-100 : i64[8, 4]\n"
+      "  %5 = constant value=0 : i32\n  %6 = constant value=1 : i32\n  %7 = constant value=0 : "
+      "i32\n"
+      "  store_tile %0, %5, %6, %7, %4 tile_shape=[squeeze, 8, 4] evict=last\n}\n");
 }
 
 TEST(Ops, ResidentRowsAreNumberedLoads) {
-  EXPECT_EQ(recorded([](KernelBuilder& k) {
-              View x = k.view("x", f32, {dyn, 4096});
-              Resident a = x.partition({squeeze, 1024}).resident({3}, {.pad = 1});
-              Resident b = x.partition({squeeze, 1024}).resident({3});
-              a.load(2);
-              b.load(1);
-            }),
-            "  %1 = constant value=3 : i32\n  %2 = constant value=3 : i32\n  %3 = constant value=2 : i32\n"
-            "  %4 = load_tile %0, %1, %3 tile_shape=[squeeze, 1024] pad=1 resident=1 : f32[1024]\n"
-            "  %5 = constant value=1 : i32\n"
-            "  %6 = load_tile %0, %2, %5 tile_shape=[squeeze, 1024] pad=0 resident=2 : f32[1024]\n}\n");
+  EXPECT_EQ(
+      recorded([](KernelBuilder& k) {
+        View x = k.view("x", f32, {dyn, 4096});
+        Resident a = x.partition({squeeze, 1024}).resident({3}, {.pad = 1});
+        Resident b = x.partition({squeeze, 1024}).resident({3});
+        a.load(2);
+        b.load(1);
+      }),
+      "  %1 = constant value=3 : i32\n  %2 = constant value=3 : i32\n  %3 = constant value=2 : "
+      "i32\n"
+      "  %4 = load_tile %0, %1, %3 tile_shape=[squeeze, 1024] pad=1 resident=1 : f32[1024]\n"
+      "  %5 = constant value=1 : i32\n"
+      "  %6 = load_tile %0, %2, %5 tile_shape=[squeeze, 1024] pad=0 resident=2 : f32[1024]\n}\n");
 }
 
 TEST(Ops, WholeTileReductionsFlattenFirst) {
@@ -156,27 +170,29 @@ TEST(Ops, WholeTileReductionsFlattenFirst) {
 }
 
 TEST(Ops, NegativeAxesCountFromTheEnd) {
-  EXPECT_EQ(recorded([](KernelBuilder& k) {
-              sum(k.zeros({4, 8}, f32), -1);
-            }),
-            "  %0 = constant value=0 : f32[4, 8]\n  %1 = reduce %0 axis=1 reduction=sum : f32[4]\n}\n");
+  EXPECT_EQ(
+      recorded([](KernelBuilder& k) {
+        sum(k.zeros({4, 8}, f32), -1);
+      }),
+      "  %0 = constant value=0 : f32[4, 8]\n  %1 = reduce %0 axis=1 reduction=sum : f32[4]\n}\n");
   EXPECT_EQ(recorded([](KernelBuilder& k) { k.zeros({4}, f32).expand_dims(-1); }),
             "  %0 = constant value=0 : f32[4]\n  %1 = expand_dims %0 axis=1 : f32[4, 1]\n}\n");
 }
 
 TEST(Ops, PointersBroadcastWithOffsetsAndMasks) {
-  EXPECT_EQ(recorded([](KernelBuilder& k) {
-              Ptr p = k.ptr("p", f32);
-              Tile rows = k.arange(4).expand_dims(1);
-              Tile columns = k.arange(8).expand_dims(0);
-              load(p + rows + columns, columns < 5);
-            }),
-            "  %1 = arange : i32[4]\n  %2 = expand_dims %1 axis=1 : i32[4, 1]\n  %3 = arange : i32[8]\n"
-            "  %4 = expand_dims %3 axis=0 : i32[1, 8]\n  %5 = constant value=5 : i32[1, 8]\n"
-            "  %6 = compare %4, %5 predicate=lt : i1[1, 8]\n  %7 = splat %0 : ptr f32[4, 1]\n"
-            "  %8 = addptr %7, %2 : ptr f32[4, 1]\n  %9 = broadcast %8 : ptr f32[4, 8]\n"
-            "  %10 = broadcast %4 : i32[4, 8]\n  %11 = addptr %9, %10 : ptr f32[4, 8]\n"
-            "  %12 = broadcast %6 : i1[4, 8]\n  %13 = load %11, %12 has_mask : f32[4, 8]\n}\n");
+  EXPECT_EQ(
+      recorded([](KernelBuilder& k) {
+        Ptr p = k.ptr("p", f32);
+        Tile rows = k.arange(4).expand_dims(1);
+        Tile columns = k.arange(8).expand_dims(0);
+        load(p + rows + columns, columns < 5);
+      }),
+      "  %1 = arange : i32[4]\n  %2 = expand_dims %1 axis=1 : i32[4, 1]\n  %3 = arange : i32[8]\n"
+      "  %4 = expand_dims %3 axis=0 : i32[1, 8]\n  %5 = constant value=5 : i32[1, 8]\n"
+      "  %6 = compare %4, %5 predicate=lt : i1[1, 8]\n  %7 = splat %0 : ptr f32[4, 1]\n"
+      "  %8 = addptr %7, %2 : ptr f32[4, 1]\n  %9 = broadcast %8 : ptr f32[4, 8]\n"
+      "  %10 = broadcast %4 : i32[4, 8]\n  %11 = addptr %9, %10 : ptr f32[4, 8]\n"
+      "  %12 = broadcast %6 : i1[4, 8]\n  %13 = load %11, %12 has_mask : f32[4, 8]\n}\n");
 }
 
 }  // namespace

@@ -13,7 +13,9 @@ namespace {
 struct Tensor {
   std::byte* data;
   std::vector<int64_t> dims, strides;
-  operator Strided() const { return {data, DType::f32, static_cast<int>(dims.size()), dims.data(), strides.data()}; }
+  operator Strided() const {
+    return {data, DType::f32, static_cast<int>(dims.size()), dims.data(), strides.data()};
+  }
 };
 
 Tensor tensor(int64_t offset, std::vector<int64_t> dims, std::vector<int64_t> strides) {
@@ -76,7 +78,8 @@ TEST(Overlap, MatchesBruteForce) {
     const Overlap found = overlap(a, b);
     if (found == Overlap::none) {
       ++none;
-      ASSERT_FALSE(share(a, b)) << a.dims[0] << "x" << a.dims[1] << " and " << b.dims[0] << "x" << b.dims[1];
+      ASSERT_FALSE(share(a, b)) << a.dims[0] << "x" << a.dims[1] << " and " << b.dims[0] << "x"
+                                << b.dims[1];
     } else if (found == Overlap::exact) {
       ASSERT_EQ(elements(a), elements(b));
     }

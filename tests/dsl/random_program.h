@@ -25,13 +25,15 @@ inline uint8_t random_f8e4m3(unsigned bits) {
 }
 
 inline Shape random_tile(unsigned seed) {
-  static const std::vector<Shape> shapes{{1, 8}, {4, 16}, {2, 64}, {8, 20}, {16, 4}, {3, 32}, {1, 256}};
+  static const std::vector<Shape> shapes{{1, 8},  {4, 16}, {2, 64}, {8, 20},
+                                         {16, 4}, {3, 32}, {1, 256}};
   return shapes[seed % shapes.size()];
 }
 
 class RandomProgram {
  public:
-  RandomProgram(KernelBuilder& k, unsigned seed) : k_(k), random_(seed), shape_(random_tile(seed)) {}
+  RandomProgram(KernelBuilder& k, unsigned seed)
+      : k_(k), random_(seed), shape_(random_tile(seed)) {}
 
   void build() {
     View a = k_.view("a", f32, {dyn, dyn});
@@ -85,7 +87,8 @@ class RandomProgram {
 
   // Computes in another shape with the same number of elements.
   Tile reshaped_maximum(const Tile& a, const Tile& b) {
-    const Shape other = pick(2) ? Shape{shape_[1], shape_[0]} : Shape{shape_[0], 1, shape_[1] / 2, 2};
+    const Shape other =
+        pick(2) ? Shape{shape_[1], shape_[0]} : Shape{shape_[0], 1, shape_[1] / 2, 2};
     return max(a.reshape(other), b.reshape(other) * 0.5f).reshape(shape_);
   }
 
@@ -237,17 +240,18 @@ class RandomProgram {
 
   void loop() {
     Scalar trips = clamp(any(scalars_), 0, 4).to(i32);
-    auto [f, n] = k_.for_range(0, trips, 1, carry(any(floats_), any(integers_)), [&](Scalar i, Tile f, Tile n) {
-      const auto floats = floats_;
-      const auto integers = integers_;
-      floats_.push_back(tame(f + i.to(f32)));
-      integers_.push_back(n + i);
-      Tile next = inside(&RandomProgram::float_step);
-      Tile count = inside(&RandomProgram::integer_step);
-      floats_ = floats;
-      integers_ = integers;
-      return carry(next, count);
-    });
+    auto [f, n] = k_.for_range(0, trips, 1, carry(any(floats_), any(integers_)),
+                               [&](Scalar i, Tile f, Tile n) {
+                                 const auto floats = floats_;
+                                 const auto integers = integers_;
+                                 floats_.push_back(tame(f + i.to(f32)));
+                                 integers_.push_back(n + i);
+                                 Tile next = inside(&RandomProgram::float_step);
+                                 Tile count = inside(&RandomProgram::integer_step);
+                                 floats_ = floats;
+                                 integers_ = integers;
+                                 return carry(next, count);
+                               });
     floats_.push_back(f);
     integers_.push_back(n);
   }
@@ -255,7 +259,8 @@ class RandomProgram {
   void branch() {
     Scalar test = any(scalars_) < any(scalars_);
     floats_.push_back(k_.if_(
-        test, [&] { return inside(&RandomProgram::float_step); }, [&] { return inside(&RandomProgram::float_step); }));
+        test, [&] { return inside(&RandomProgram::float_step); },
+        [&] { return inside(&RandomProgram::float_step); }));
   }
 
   void grow(bool regions) {

@@ -19,7 +19,8 @@ program::Program recorded(unsigned seed) {
 
 std::vector<float> interpreted(const program::Program& program, unsigned seed) {
   constexpr int64_t rows = 9, columns = 37;
-  std::vector<float> a(rows * columns), v(16), x(rows * columns, 7), z(rows * columns, 7), w(rows * columns, 7);
+  std::vector<float> a(rows * columns), v(16), x(rows * columns, 7), z(rows * columns, 7),
+      w(rows * columns, 7);
   std::vector<uint16_t> b(rows * columns, 0x4040);
   std::vector<int32_t> c(rows * columns), y(rows * columns, 7);
   std::vector<uint8_t> e(rows * columns), g(rows * columns, 7);
@@ -59,7 +60,8 @@ TEST(RandomProgram, SerialisedProgramGivesTheSameResults) {
     EXPECT_EQ(bytes, program::serialize(recorded(seed))) << seed;
     const program::Program parsed = program::parseProgram(bytes);  // verifies
     const auto expected = interpreted(program, seed);
-    EXPECT_TRUE(interpreted(parsed, seed) == expected) << "seed " << seed << "\n" << program::print(program);
+    EXPECT_TRUE(interpreted(parsed, seed) == expected) << "seed " << seed << "\n"
+                                                       << program::print(program);
     for (float value : expected) ASSERT_EQ(value, value) << "a NaN, seed " << seed;
   }
 }

@@ -19,15 +19,17 @@ inline program::Program every_op() {
   Scalar pid = k.program_id(0) + k.num_programs(2);
   Scalar width = assume_divisible(x.dim(1), 16) + x.stride(0);
   assume(n > 0);
-  Tile t = x.partition({8, 64}).load({pid, 0}, {.pad = -1.5, .cache = Cache::streaming, .evict = Evict::first}).to(f32);
+  Tile t = x.partition({8, 64})
+               .load({pid, 0}, {.pad = -1.5, .cache = Cache::streaming, .evict = Evict::first})
+               .to(f32);
   Tile row = (k.arange(64) - x.max_alignment_offset()).expand_dims(0);
   Tile i = row.broadcast_to({8, 64});
   Tile bits = ((i & 7) | (i ^ 3)) << 1 >> 1;
   Tile lt = bits < i % 5 / 2;
   Tile m = where(lt && !(i == 3), t, -t);
   m = fma(m, t, 1.0f) + min(max(t, 0.0f), m) - clamp(m, -1, 1) * abs(floor(ceil(t)));
-  m = exp(m) + exp2(m) + log(m) + log2(m) + sqrt(m) + rsqrt(m) + tanh(m) + erf(m) + sigmoid(m) + sin(m) + cos(m) +
-      log1p(m) + expm1(m) + round(m) + fast_div(m, t) / 2 + pow(m, t);
+  m = exp(m) + exp2(m) + log(m) + log2(m) + sqrt(m) + rsqrt(m) + tanh(m) + erf(m) + sigmoid(m) +
+      sin(m) + cos(m) + log1p(m) + expm1(m) + round(m) + fast_div(m, t) / 2 + pow(m, t);
   bits += lshr(udiv(bitcast(t, i32), 7) + urem(bits, 5), 1);
   Tile r = m.reshape({64, 8}).permute({1, 0});
   r = gather(shuffle_xor(r, 5, 1), i, 1);

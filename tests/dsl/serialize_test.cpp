@@ -39,10 +39,16 @@ Artifact some_artifact() {
   artifact.launch_overlap = true;
   artifact.dynamic_persistent = true;
   artifact.maps = {{.slot = 5, .type = DType::bf16, .box = {128, 64}, .swizzle = 128},
-                   {.slot = 9, .type = DType::f16, .box = {1, 64, 32}, .swizzle = 64, .sliced = 1, .stores = true}};
+                   {.slot = 9,
+                    .type = DType::f16,
+                    .box = {1, 64, 32},
+                    .swizzle = 64,
+                    .sliced = 1,
+                    .stores = true}};
   artifact.facts = some_options().facts;
-  artifact.remarks = {{"kernel.cpp", 12, 3, "tile-keep-residents", "row not kept", "resident-row-not-cached"},
-                      {.text = "no place"}};
+  artifact.remarks = {
+      {"kernel.cpp", 12, 3, "tile-keep-residents", "row not kept", "resident-row-not-cached"},
+      {.text = "no place"}};
   artifact.times = {{"llvm", 1.25}};
   artifact.spans = {{"InstCombinePass", "kernel", int64_t{1} << 40, 7}};
   return artifact;
@@ -115,8 +121,9 @@ TEST(Serialize, ArtifactRoundTrips) {
   EXPECT_FALSE(parsed.persistent);
   EXPECT_TRUE(parsed.dynamic_persistent);
   EXPECT_EQ(parsed.maps, some_artifact().maps);
-  EXPECT_EQ(to_string(parsed.remarks[0]),
-            "kernel.cpp:12:3: remark: [tile-keep-residents] row not kept [resident-row-not-cached]");
+  EXPECT_EQ(
+      to_string(parsed.remarks[0]),
+      "kernel.cpp:12:3: remark: [tile-keep-residents] row not kept [resident-row-not-cached]");
   EXPECT_EQ(to_string(parsed.remarks[1]), "remark: no place");
   EXPECT_EQ(parsed.times[0].milliseconds, 1.25);
 }

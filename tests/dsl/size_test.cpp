@@ -41,7 +41,9 @@ TEST(Size, NumberRequiresAnExpressionWithoutRows) {
     static_cast<void>(ceil_div(kRows, 4).number());
     FAIL() << "rows are no number";
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "error: expected a number, got ceil_div(rows, 4), which depends on the rows of a call");
+    EXPECT_STREQ(
+        error.what(),
+        "error: expected a number, got ceil_div(rows, 4), which depends on the rows of a call");
   }
 }
 
@@ -60,7 +62,8 @@ TEST(Size, RejectsDeepNesting) {
 TEST(Size, RejectsDivisorsBelowOne) {
   EXPECT_THROW(ceil_div(kRows, 0), Error);
   EXPECT_THROW(ceil_div(kRows, -4), Error);
-  EXPECT_EQ(ceil_div(7, kRows).at(0), INT64_MAX) << "known at a launch only: what every limit refuses";
+  EXPECT_EQ(ceil_div(7, kRows).at(0), INT64_MAX)
+      << "known at a launch only: what every limit refuses";
 }
 
 TEST(LaunchGrid, MissingAxesAreOne) {

@@ -75,14 +75,18 @@ TEST(Target, AcceptsTheNamesOfTheCommandLine) {
   const Target cpu = target_named("cpu");
   EXPECT_FALSE(cpu.is_gpu());
   EXPECT_STREQ(cpu.name, "cpu");
-  EXPECT_TRUE(cpu.vector_bytes == 16 || cpu.vector_bytes == 32 || cpu.vector_bytes == 64) << cpu.vector_bytes;
+  EXPECT_TRUE(cpu.vector_bytes == 16 || cpu.vector_bytes == 32 || cpu.vector_bytes == 64)
+      << cpu.vector_bytes;
   EXPECT_EQ(cpu.max_cluster, 1) << "as on a GPU without clusters";
   EXPECT_EQ(target_named("x86-64-v2").vector_bytes, 16);
   EXPECT_EQ(target_named("x86-64-v3").vector_bytes, 32);
   EXPECT_EQ(target_named("x86-64-v4").vector_bytes, 64);
-  for (const program::GpuArch& arch : program::gpu_archs()) EXPECT_TRUE(equal(target_named(arch.name), arch));
+  for (const program::GpuArch& arch : program::gpu_archs())
+    EXPECT_TRUE(equal(target_named(arch.name), arch));
   const std::string message = message_of([] { target_named("sm_91"); });
-  EXPECT_EQ(message.find("error: there is no target 'sm_91'; expected one of cpu, x86-64, x86-64-v2"), 0u) << message;
+  EXPECT_EQ(
+      message.find("error: there is no target 'sm_91'; expected one of cpu, x86-64, x86-64-v2"), 0u)
+      << message;
   EXPECT_NE(message.find("sm_90a"), std::string::npos);
 }
 
@@ -134,8 +138,11 @@ TEST(Target, ReachesTheKernelAndItsLaunchRule) {
 TEST(Target, MissingTargetIsAnError) {
   const std::string message = message_of([] { program_bytes(kTold, NoMeta{}); });
   EXPECT_NE(message.find("target_test.cpp:"), std::string::npos) << message;
-  EXPECT_NE(message.find("error: target: the kernel is recorded for no device; give KernelBuilder"), std::string::npos);
-  EXPECT_NE(message_of([] { kTold.launch({}, LaunchArguments()); }).find("error: launch rule: the launch is for no"),
+  EXPECT_NE(message.find("error: target: the kernel is recorded for no device; give KernelBuilder"),
+            std::string::npos);
+  EXPECT_NE(message_of([] {
+              kTold.launch({}, LaunchArguments());
+            }).find("error: launch rule: the launch is for no"),
             std::string::npos);
 }
 
@@ -174,16 +181,23 @@ TEST(Target, TableAcceptsOtherStructSizes) {
 TEST(Target, OlderTableServesKernelsThatDoNotAskForIt) {
   ligerdsl_author_table older = *author_table();
   older.struct_size = offsetof(ligerdsl_author_table, record_for);
-  older.record_for = [](auto...) -> int32_t { throw std::logic_error("called beyond struct_size"); };
-  older.launch_for = [](auto...) -> int32_t { throw std::logic_error("called beyond struct_size"); };
+  older.record_for = [](auto...) -> int32_t {
+    throw std::logic_error("called beyond struct_size");
+  };
+  older.launch_for = [](auto...) -> int32_t {
+    throw std::logic_error("called beyond struct_size");
+  };
   const Target target = target_named("sm_90a");
   const auto indifferent = loaded("indifferent", &older), told = loaded("told", &older);
   EXPECT_EQ(indifferent->program_bytes({}, target), program_bytes(kIndifferent, NoMeta{}));
   EXPECT_EQ(indifferent->launch({}, LaunchArguments({}, target)).num_warps, 1);
-  EXPECT_NE(
-      message_of([&] { told->program_bytes({}, target); }).find("kernel 'told': target: the kernel is recorded for"),
-      std::string::npos);
-  EXPECT_NE(message_of([&] { told->launch({}, LaunchArguments({}, target)); }).find("kernel 'told': launch rule: the"),
+  EXPECT_NE(message_of([&] {
+              told->program_bytes({}, target);
+            }).find("kernel 'told': target: the kernel is recorded for"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] {
+              told->launch({}, LaunchArguments({}, target));
+            }).find("kernel 'told': launch rule: the"),
             std::string::npos);
 }
 

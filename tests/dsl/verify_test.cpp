@@ -86,63 +86,138 @@ const Defect kDefects[] = {
     {"two arguments are named 'x'", [](Program& p) { p.arguments[1].name = "x"; }},
     {"is not in the value table", [](Program& p) { p.arguments[0].value = 1u << 30; }},
     {"is defined twice", [](Program& p) { p.arguments[1].value = p.arguments[0].value; }},
-    {"a view stride is dynamic or not negative", [](Program& p) { p.values[p.arguments[0].value].strides[0] = -4; }},
-    {"a view has one stride per dimension", [](Program& p) { p.values[p.arguments[0].value].strides.pop_back(); }},
+    {"a view stride is dynamic or not negative",
+     [](Program& p) { p.values[p.arguments[0].value].strides[0] = -4; }},
+    {"a view has one stride per dimension",
+     [](Program& p) { p.values[p.arguments[0].value].strides.pop_back(); }},
     {"the body has no arguments", [](Program& p) { p.body.arguments.push_back(0); }},
-    {"the body has none", [](Program& p) { p.body.ops.push_back({OpCode::yield, {}, {}, {}, {}, {}}); }},
+    {"the body has none",
+     [](Program& p) { p.body.ops.push_back({OpCode::yield, {}, {}, {}, {}, {}}); }},
     {"names no file", on(OpCode::program_id, [](Op& op, Program&) { op.loc.file = 9; })},
-    {"out of range", on(OpCode::program_id, [](Op& op, Program&) { set(op, AttrKey::axis, int64_t{3}); })},
+    {"out of range",
+     on(OpCode::program_id, [](Op& op, Program&) { set(op, AttrKey::axis, int64_t{3}); })},
     {"wrong kind", on(OpCode::program_id, [](Op& op, Program&) { set(op, AttrKey::axis, 1.0); })},
-    {"needs the attribute axis", on(OpCode::program_id, [](Op& op, Program&) { op.attrs.clear(); })},
-    {"an attribute twice", on(OpCode::program_id, [](Op& op, Program&) { op.attrs.push_back(op.attrs[0]); })},
-    {"does not take the attribute axis", on(OpCode::add, [](Op& op, Program&) { set(op, AttrKey::axis, int64_t{0}); })},
-    {"does not take the attribute fast", on(OpCode::erf, [](Op& op, Program&) { set(op, AttrKey::fast, int64_t{1}); })},
-    {"no operation of number 4711", on(OpCode::erf, [](Op& op, Program&) { op.code = static_cast<OpCode>(4711); })},
-    {"the mask is i1", on(OpCode::atomic_rmw, [](Op& op, Program&) { set(op, AttrKey::has_mask, int64_t{1}); op.operands.resize(2); op.operands.push_back(op.operands[1]); })},
+    {"needs the attribute axis",
+     on(OpCode::program_id, [](Op& op, Program&) { op.attrs.clear(); })},
+    {"an attribute twice",
+     on(OpCode::program_id, [](Op& op, Program&) { op.attrs.push_back(op.attrs[0]); })},
+    {"does not take the attribute axis",
+     on(OpCode::add, [](Op& op, Program&) { set(op, AttrKey::axis, int64_t{0}); })},
+    {"does not take the attribute fast",
+     on(OpCode::erf, [](Op& op, Program&) { set(op, AttrKey::fast, int64_t{1}); })},
+    {"no operation of number 4711",
+     on(OpCode::erf, [](Op& op, Program&) { op.code = static_cast<OpCode>(4711); })},
+    {"the mask is i1",
+     on(OpCode::atomic_rmw, [](Op& op, Program&) {
+       set(op, AttrKey::has_mask, int64_t{1});
+       op.operands.resize(2);
+       op.operands.push_back(op.operands[1]);
+     })},
     {"no such atomic", [](Program& p) { p = atomic_on(DType::i8, add); }},
     {"no such atomic", [](Program& p) { p = atomic_on(DType::i16, add); }},
     {"no such atomic", [](Program& p) { p = atomic_on(DType::f8e4m3, add); }},
     {"works on a number type", [](Program& p) { p = on_fp8([](const Tile& x) { x + x; }); }},
     {"does not work on fp8", [](Program& p) { p = on_fp8([](const Tile& x) { x == x; }); }},
-    {"does not work on i1 and fp8", [](Program& p) { p = on_fp8([](const Tile& x) { reduce_max(x); }); }},
-    {"fp8 comes from f16, bf16 or f32", [](Program& p) { p = on_fp8([](const Tile& x) { x.to(i32); }); }},
-    {"no such atomic", [](Program& p) { p = atomic_on(DType::bf16, add); set(*find(p.body, OpCode::atomic_rmw), AttrKey::atomic, static_cast<int64_t>(AtomicKind::max)); }},
+    {"does not work on i1 and fp8",
+     [](Program& p) { p = on_fp8([](const Tile& x) { reduce_max(x); }); }},
+    {"fp8 comes from f16, bf16 or f32",
+     [](Program& p) { p = on_fp8([](const Tile& x) { x.to(i32); }); }},
+    {"no such atomic",
+     [](Program& p) {
+       p = atomic_on(DType::bf16, add);
+       set(*find(p.body, OpCode::atomic_rmw), AttrKey::atomic,
+           static_cast<int64_t>(AtomicKind::max));
+     }},
     {"no such atomic", [](Program& p) { p = atomic_on(DType::f32, swap); }},
-    {"to one of the same width", on(OpCode::bitcast, [](Op& op, Program& p) { op.operands[0] = find(p.body, OpCode::load_tile)->results[0]; })},
+    {"to one of the same width",
+     on(OpCode::bitcast, [](Op& op, Program& p) {
+       op.operands[0] = find(p.body, OpCode::load_tile)->results[0];
+     })},
     {"takes 3 operands", on(OpCode::atomic_cas, [](Op& op, Program&) { op.operands.pop_back(); })},
     {"takes 2 operands", on(OpCode::add, [](Op& op, Program&) { op.operands.pop_back(); })},
     {"has 1 results", on(OpCode::add, [](Op& op, Program&) { op.results.clear(); })},
-    {"used before its definition", on(OpCode::add, [](Op& op, Program&) { op.operands[0] = op.results[0]; })},
-    {"operands and result have one type", on(OpCode::add, [](Op& op, Program& p) { p.values[op.results[0]].dtype = DType::i64; })},
-    {"needs a permutation", on(OpCode::permute, [](Op& op, Program&) { set(op, AttrKey::permutation, std::vector<int64_t>{1, 1}); })},
-    {"xor_mask is out of range", on(OpCode::shuffle_xor, [](Op& op, Program&) { set(op, AttrKey::xor_mask, int64_t{64}); })},
-    {"keeps the shape", on(OpCode::shuffle_xor, [](Op& op, Program& p) { p.values[op.results[0]].shape = {4, 128}; })},
-    {"axis is out of range", on(OpCode::gather, [](Op& op, Program&) { set(op, AttrKey::axis, int64_t{2}); })},
-    {"i32 or i64 indices", on(OpCode::gather, [](Op& op, Program&) { op.operands[1] = op.operands[0]; })},
-    {"an element for each index", on(OpCode::gather, [](Op& op, Program& p) { p.values[op.results[0]].shape = {8, 32}; })},
-    {"multiplies [m, k] by [k, n]", on(OpCode::dot, [](Op& op, Program&) { std::swap(op.operands[1], op.operands[0]); op.operands[0] = op.operands[1]; })},
-    {"accumulates in f32 [m, n]", on(OpCode::dot, [](Op& op, Program&) { op.operands[2] = op.operands[0]; })},
-    {"gives f32 [m, n]", on(OpCode::dot, [](Op& op, Program& p) { p.values[op.results[0]].dtype = DType::f16; })},
-    {"works on f32", on(OpCode::shl, [](Op& op, Program&) { op.code = OpCode::erf; op.operands.pop_back(); })},
-    {"tile_shape has one entry", on(OpCode::load_tile, [](Op& op, Program&) { set(op, AttrKey::tile_shape, std::vector<int64_t>{8}); })},
-    {"c * 2^n", on(OpCode::load_tile, [](Op& op, Program&) { set(op, AttrKey::tile_shape, std::vector<int64_t>{8, 67}); })},
-    {"takes a view", on(OpCode::load_tile, [](Op& op, Program&) { op.operands[0] = op.operands[1]; })},
+    {"used before its definition",
+     on(OpCode::add, [](Op& op, Program&) { op.operands[0] = op.results[0]; })},
+    {"operands and result have one type",
+     on(OpCode::add, [](Op& op, Program& p) { p.values[op.results[0]].dtype = DType::i64; })},
+    {"needs a permutation",
+     on(OpCode::permute, [](Op& op, Program&) {
+       set(op, AttrKey::permutation, std::vector<int64_t>{1, 1});
+     })},
+    {"xor_mask is out of range",
+     on(OpCode::shuffle_xor, [](Op& op, Program&) { set(op, AttrKey::xor_mask, int64_t{64}); })},
+    {"keeps the shape",
+     on(OpCode::shuffle_xor, [](Op& op, Program& p) { p.values[op.results[0]].shape = {4, 128}; })},
+    {"axis is out of range",
+     on(OpCode::gather, [](Op& op, Program&) { set(op, AttrKey::axis, int64_t{2}); })},
+    {"i32 or i64 indices",
+     on(OpCode::gather, [](Op& op, Program&) { op.operands[1] = op.operands[0]; })},
+    {"an element for each index",
+     on(OpCode::gather, [](Op& op, Program& p) { p.values[op.results[0]].shape = {8, 32}; })},
+    {"multiplies [m, k] by [k, n]",
+     on(OpCode::dot, [](Op& op, Program&) {
+       std::swap(op.operands[1], op.operands[0]);
+       op.operands[0] = op.operands[1];
+     })},
+    {"accumulates in f32 [m, n]",
+     on(OpCode::dot, [](Op& op, Program&) { op.operands[2] = op.operands[0]; })},
+    {"gives f32 [m, n]",
+     on(OpCode::dot, [](Op& op, Program& p) { p.values[op.results[0]].dtype = DType::f16; })},
+    {"works on f32",
+     on(OpCode::shl, [](Op& op, Program&) { op.code = OpCode::erf; op.operands.pop_back(); })},
+    {"tile_shape has one entry",
+     on(OpCode::load_tile, [](Op& op, Program&) {
+       set(op, AttrKey::tile_shape, std::vector<int64_t>{8});
+     })},
+    {"c * 2^n",
+     on(OpCode::load_tile, [](Op& op, Program&) {
+       set(op, AttrKey::tile_shape, std::vector<int64_t>{8, 67});
+     })},
+    {"takes a view",
+     on(OpCode::load_tile, [](Op& op, Program&) { op.operands[0] = op.operands[1]; })},
     {"one index", on(OpCode::load_tile, [](Op& op, Program&) { op.operands.pop_back(); })},
-    {"an index is an i32 or i64", on(OpCode::alignment_offset, [](Op& op, Program&) { op.operands[1] = op.operands[0]; })},
-    {"takes 2 operands", on(OpCode::alignment_offset, [](Op& op, Program&) { op.operands.push_back(op.operands[1]); })},
-    {"takes 1 operands", on(OpCode::max_alignment_offset, [](Op& op, Program&) { op.operands.push_back(op.operands[0]); })},
-    {"the alignment offset is an i32 scalar", on(OpCode::load_tile, [](Op& op, Program&) { set(op, AttrKey::has_alignment_offset, int64_t{1}); })},
-    {"a combiner", on(OpCode::reduce, [](Op& op, Program&) { op.operands.push_back(op.operands[0]); op.results.push_back(op.results[0]); })},
-    {"the combiner takes two values", on(OpCode::scan, [](Op& op, Program&) { op.regions.clear(); op.regions.emplace_back(); set(op, AttrKey::reduction, int64_t{3}); })},
+    {"an index is an i32 or i64",
+     on(OpCode::alignment_offset, [](Op& op, Program&) { op.operands[1] = op.operands[0]; })},
+    {"takes 2 operands",
+     on(OpCode::alignment_offset, [](Op& op, Program&) { op.operands.push_back(op.operands[1]); })},
+    {"takes 1 operands",
+     on(OpCode::max_alignment_offset, [](Op& op, Program&) {
+       op.operands.push_back(op.operands[0]);
+     })},
+    {"the alignment offset is an i32 scalar",
+     on(OpCode::load_tile, [](Op& op, Program&) {
+       set(op, AttrKey::has_alignment_offset, int64_t{1});
+     })},
+    {"a combiner",
+     on(OpCode::reduce, [](Op& op, Program&) {
+       op.operands.push_back(op.operands[0]);
+       op.results.push_back(op.results[0]);
+     })},
+    {"the combiner takes two values",
+     on(OpCode::scan, [](Op& op, Program&) {
+       op.regions.clear();
+       op.regions.emplace_back();
+       set(op, AttrKey::reduction, int64_t{3});
+     })},
     {"arithmetic on scalars", [](Program& p) { p = print_in_combiner(); }},
-    {"a region ends in a yield", on(OpCode::for_range, [](Op& op, Program&) { op.regions[0].ops.clear(); })},
-    {"yields the wrong number", on(OpCode::for_range, [](Op& op, Program&) { op.regions[0].ops.back().operands.clear(); })},
-    {"used outside its region", [](Program& p) { find(p.body, OpCode::while_loop)->operands[0] = find(p.body, OpCode::for_range)->regions[0].arguments[1]; }},
-    {"results need both branches", on(OpCode::if_else, [](Op& op, Program&) { op.regions[1] = {}; })},
+    {"a region ends in a yield",
+     on(OpCode::for_range, [](Op& op, Program&) { op.regions[0].ops.clear(); })},
+    {"yields the wrong number",
+     on(OpCode::for_range, [](Op& op, Program&) { op.regions[0].ops.back().operands.clear(); })},
+    {"used outside its region",
+     [](Program& p) {
+       find(p.body, OpCode::while_loop)->operands[0] =
+           find(p.body, OpCode::for_range)->regions[0].arguments[1];
+     }},
+    {"results need both branches",
+     on(OpCode::if_else, [](Op& op, Program&) { op.regions[1] = {}; })},
     {"has two regions", on(OpCode::while_loop, [](Op& op, Program&) { op.regions.pop_back(); })},
-    {"the first argument is no counter", on(OpCode::while_loop, [](Op& op, Program&) { set(op, AttrKey::independent, int64_t{1}); })},
-    {"other needs a mask", on(OpCode::load, [](Op& op, Program&) { set(op, AttrKey::has_other, int64_t{1}); })},
-    {"out of range", on(OpCode::atomic_rmw, [](Op& op, Program&) { set(op, AttrKey::atomic, int64_t{4}); })},
+    {"the first argument is no counter",
+     on(OpCode::while_loop, [](Op& op, Program&) { set(op, AttrKey::independent, int64_t{1}); })},
+    {"other needs a mask",
+     on(OpCode::load, [](Op& op, Program&) { set(op, AttrKey::has_other, int64_t{1}); })},
+    {"out of range",
+     on(OpCode::atomic_rmw, [](Op& op, Program&) { set(op, AttrKey::atomic, int64_t{4}); })},
 };
 
 TEST(Verify, ErrorNamesEachDefect) {
@@ -187,10 +262,14 @@ TEST(Verify, DotAccumulatorMatchesItsOperands) {
   };
   EXPECT_EQ(refused(product(i8, i32, i32, false)), "");
   EXPECT_EQ(refused(product(f32, f32, f32, true)), "");
-  EXPECT_NE(refused(product(i8, i32, f32, false)).find("accumulates i8 in i32 [m, n]"), std::string::npos);
-  EXPECT_NE(refused(product(f32, f32, i32, false)).find("accumulates in f32 [m, n]"), std::string::npos);
-  EXPECT_NE(refused(product(bf16, f32, f32, true)).find("takes an input precision for f32 only"), std::string::npos);
-  EXPECT_NE(refused(product(i8, i32, i32, true)).find("takes an input precision for f32 only"), std::string::npos);
+  EXPECT_NE(refused(product(i8, i32, f32, false)).find("accumulates i8 in i32 [m, n]"),
+            std::string::npos);
+  EXPECT_NE(refused(product(f32, f32, i32, false)).find("accumulates in f32 [m, n]"),
+            std::string::npos);
+  EXPECT_NE(refused(product(bf16, f32, f32, true)).find("takes an input precision for f32 only"),
+            std::string::npos);
+  EXPECT_NE(refused(product(i8, i32, i32, true)).find("takes an input precision for f32 only"),
+            std::string::npos);
 }
 
 TEST(Verify, ErrorNamesTheAuthorsLine) {

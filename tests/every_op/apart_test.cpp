@@ -27,14 +27,9 @@ int64_t elements_of(const std::vector<int64_t>& shape) {
 // Returns true if the tensor's first dimension is rows with their own stride.
 bool has_rows(const cli::OpInstance& instance, const Slot& slot) {
   if (!slot.info || slot.info->rank < 2 || slot.info->dims[0].symbol < 0) return false;
-  const bool of_groups = std::string_view(instance.info().name).starts_with("group_norm_");
-  if (of_groups && (slot.name == "mean" || slot.name == "rstd")) return false;  // contiguous
-  const std::string_view name = instance.info().name;
-  if (name.find("matmul_") != std::string_view::npos && !name.starts_with("batched_"))
-    return slot.info->shape == lib::ShapeKind::leading;  // only the rows of a call: other tensors have too many
-  const std::string letter = instance.info().symbols[static_cast<size_t>(slot.info->dims[0].symbol)];
-  if (std::string_view(instance.info().name).starts_with("attention_varlen_")) return letter == "S";  // tokens
-  return letter == "N" || letter == "B";
+  const cli::OpDefaults& defaults = instance.defaults();
+  return !defaults.of(slot.name).contiguous &&
+         instance.info().symbols[static_cast<size_t>(slot.info->dims[0].symbol)] == defaults.rows;
 }
 
 void copy(ligerdsl_context_t context, void* to, const void* from, size_t bytes) {
@@ -51,16 +46,19 @@ class Far {
         shape_(near.shape),
         rows_(has_rows ? near.shape[0] : 1),
         row_(elements_of(near.shape) / rows_),
-        stride_(has_rows ? limit() + row_ : row_),  // keeps the alignment of near rows, which selects the kernel
+        stride_(has_rows ? limit() + row_
+                         : row_),  // keeps the alignment of near rows, which selects the kernel
         memory_(context, bytes(stride_ * (rows_ - 1) + row_), true) {
     int64_t step = 1;
-    for (size_t i = shape_.size(); i-- > 1; step *= shape_[i]) strides_.insert(strides_.begin(), step);
+    for (size_t i = shape_.size(); i-- > 1; step *= shape_[i])
+      strides_.insert(strides_.begin(), step);
     strides_.insert(strides_.begin(), has_rows ? stride_ : step);
     for (int64_t row = 0; row < rows_; ++row) copy(context, far(row), beside(row), bytes(row_));
   }
   ligerdsl_tensor_t tensor() {
-    ligerdsl_tensor_t made = ligerdsl_tensor_make(memory_.data(), session().device(), code_of(near_.dtype),
-                                                  static_cast<int32_t>(shape_.size()), shape_.data());
+    ligerdsl_tensor_t made =
+        ligerdsl_tensor_make(memory_.data(), session().device(), code_of(near_.dtype),
+                             static_cast<int32_t>(shape_.size()), shape_.data());
     made.strides = strides_.data();
     return made;
   }
@@ -76,9 +74,13 @@ class Far {
   bool apart() const { return rows_ > 1; }
 
  private:
-  size_t bytes(int64_t elements) const { return static_cast<size_t>(elements * size_of(near_.dtype)); }
+  size_t bytes(int64_t elements) const {
+    return static_cast<size_t>(elements * size_of(near_.dtype));
+  }
   std::byte* far(int64_t row) const { return memory_.data() + bytes(row * stride_); }
-  std::byte* beside(int64_t row) const { return static_cast<std::byte*>(near_.data) + bytes(row * row_); }
+  std::byte* beside(int64_t row) const {
+    return static_cast<std::byte*>(near_.data) + bytes(row * row_);
+  }
 
   ligerdsl_context_t context_;
   Slot& near_;
@@ -107,22 +109,26 @@ TEST_P(Apart, DistantRowsGiveEqualResults) {
   near.execute(nullptr);
   near.results(nullptr);  // waits for the stream
   const ligerdsl_status_t status = execute_on(context, plan, near.instance(), tensors);
-  if (status == LIGERDSL_NOT_SUPPORTED) GTEST_SKIP() << ligerdsl_last_error();  // CBLAS uses 32-bit sizes
+  if (status == LIGERDSL_NOT_SUPPORTED)
+    GTEST_SKIP() << ligerdsl_last_error();  // CBLAS uses 32-bit sizes
   must(status, GetParam().op.c_str());
-  for (size_t i = 0; i < far.size(); ++i) EXPECT_TRUE(far[i]->same()) << near.instance().slots()[i].name;
+  for (size_t i = 0; i < far.size(); ++i)
+    EXPECT_TRUE(far[i]->same()) << near.instance().slots()[i].name;
 }
 
 // Returns true if no tensor of the operation has rows: it works on lists of elements.
 bool is_without_rows(const std::string& op) {
   const auto& tensors = cli::find_op(op).tensors;
-  return std::all_of(tensors.begin(), tensors.end(), [](const lib::TensorInfo& tensor) { return tensor.rank < 2; });
+  return std::all_of(tensors.begin(), tensors.end(),
+                     [](const lib::TensorInfo& tensor) { return tensor.rank < 2; });
 }
 
 // In place, two tensors would share the far memory.
 std::vector<Case> apart_cases() {
   std::vector<Case> list;
   for (const Case& which : cases(3)) {
-    const bool in_place = std::find(which.settings.begin(), which.settings.end(), "in_place=1") != which.settings.end();
+    const bool in_place = std::find(which.settings.begin(), which.settings.end(), "in_place=1") !=
+                          which.settings.end();
     if (!is_without_rows(which.op) && !in_place) list.push_back(which);
   }
   return list;
@@ -131,7 +137,8 @@ INSTANTIATE_TEST_SUITE_P(EveryOp, Apart, testing::ValuesIn(apart_cases()),
                          [](const auto& info) { return name_of(info.param); });
 
 TEST(ApartCases, CoverEveryOperationWithRows) {
-  for (const std::string& op : operations_without(apart_cases())) EXPECT_TRUE(is_without_rows(op)) << op;
+  for (const std::string& op : operations_without(apart_cases()))
+    EXPECT_TRUE(is_without_rows(op)) << op;
 }
 
 // A table of more than 2^31 elements, and indices of its first, last and middle rows.
@@ -157,17 +164,21 @@ class LargeTable : public testing::Test {
     return table.data() + static_cast<size_t>(row * kCols) * sizeof(float);
   }
   // Arguments in the order of the operation's tensors: indices, their rows, table.
-  std::vector<float> run(const char* op, const Memory& table, std::vector<float> beside, bool table_last) {
-    const Memory indices(context_, indices_.size() * sizeof(int64_t)), rows(context_, beside.size() * sizeof(float));
+  std::vector<float> run(const char* op, const Memory& table, std::vector<float> beside,
+                         bool table_last) {
+    const Memory indices(context_, indices_.size() * sizeof(int64_t)),
+        rows(context_, beside.size() * sizeof(float));
     copy(context_, indices.data(), indices_.data(), indices.bytes());
     copy(context_, rows.data(), beside.data(), rows.bytes());
-    int64_t n = static_cast<int64_t>(indices_.size()), row_shape[] = {n, kCols}, table_shape[] = {rows_, kCols};
+    int64_t n = static_cast<int64_t>(indices_.size()), row_shape[] = {n, kCols},
+            table_shape[] = {rows_, kCols};
     const auto tensor = [](const Memory& memory, int32_t type, int rank, int64_t* shape) {
       return ligerdsl_tensor_make(memory.data(), session().device(), type, rank, shape);
     };
     std::vector<ligerdsl_tensor_t> tensors = {tensor(indices, LIGERDSL_I64, 1, &n),
                                               tensor(rows, LIGERDSL_F32, 2, row_shape)};
-    tensors.insert(tensors.begin() + (table_last ? 2 : 1), tensor(table, LIGERDSL_F32, 2, table_shape));
+    tensors.insert(tensors.begin() + (table_last ? 2 : 1),
+                   tensor(table, LIGERDSL_F32, 2, table_shape));
     const PlanHandle plan(context_, which(op));
     cli::OpInstance instance(cli::find_op(op), which(op).settings);
     must(execute_on(context_, plan, instance, tensors), op);
@@ -185,20 +196,23 @@ TEST_F(LargeTable, EmbeddingForward) {
   const Memory table(context_, static_cast<size_t>(rows_ * kCols) * sizeof(float), true);
   std::vector<float> expected;
   for (size_t i = 0; i < indices_.size(); ++i) {
-    const size_t first =
-        static_cast<size_t>(std::find(indices_.begin(), indices_.end(), indices_[i]) - indices_.begin());
+    const size_t first = static_cast<size_t>(
+        std::find(indices_.begin(), indices_.end(), indices_[i]) - indices_.begin());
     const float* row = values_.data() + first * kCols;
     copy(context_, row_of(table, indices_[i]), row, kCols * sizeof(float));
     expected.insert(expected.end(), row, row + kCols);
   }
-  const std::vector<float> got = run("embedding_forward", table, std::vector<float>(values_.size(), -1.0f), false);
+  const std::vector<float> got =
+      run("embedding_forward", table, std::vector<float>(values_.size(), -1.0f), false);
   EXPECT_TRUE(got == expected);
 }
 
 TEST_F(LargeTable, EmbeddingBackward) {
-  if (!session().cuda) GTEST_SKIP() << "a gradient of every row of the table: too much memory for a CPU test";
+  if (!session().cuda)
+    GTEST_SKIP() << "a gradient of every row of the table: too much memory for a CPU test";
   const Memory table(context_, static_cast<size_t>(rows_ * kCols) * sizeof(float));
-  must(ligerdsl_buffer_fill(context_, table.data(), 0xee, table.bytes(), nullptr), "ligerdsl_buffer_fill");
+  must(ligerdsl_buffer_fill(context_, table.data(), 0xee, table.bytes(), nullptr),
+       "ligerdsl_buffer_fill");
   run("embedding_backward", table, values_, true);
   std::map<int64_t, std::vector<float>> expected;
   for (size_t i = 0; i < indices_.size(); ++i) {
@@ -210,12 +224,14 @@ TEST_F(LargeTable, EmbeddingBackward) {
     std::vector<float> got(kCols);
     copy(context_, got.data(), row_of(table, row), kCols * sizeof(float));
     EXPECT_TRUE(got == sum) << "row " << row;
-    must(ligerdsl_buffer_fill(context_, row_of(table, row), 0, kCols * sizeof(float), nullptr), "fill");
+    must(ligerdsl_buffer_fill(context_, row_of(table, row), 0, kCols * sizeof(float), nullptr),
+         "fill");
   }
   const Memory zeros(context_, kCols * sizeof(float));
   must(ligerdsl_buffer_fill(context_, zeros.data(), 0, zeros.bytes(), nullptr), "fill");
   const Comparison comparison(context_, DType::f32);
-  EXPECT_EQ(comparison.differences(Regions(1, {}, rows_), kCols, zeros.data(), table.data(), {}), "");
+  EXPECT_EQ(comparison.differences(Regions(1, {}, rows_), kCols, zeros.data(), table.data(), {}),
+            "");
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "lib/src/op_info.h"
+#include "lib/abi/op_info.h"
 
 namespace ligerdsl::test {
 namespace {
@@ -32,8 +32,9 @@ Case case_of(const Configurations& all, const std::string& settings) {
   std::istringstream words(settings);
   const std::vector<std::string> given(std::istream_iterator<std::string>(words), {});
   for (const auto& [letter, size] : all.sizes) {
-    const bool is_given = std::any_of(given.begin(), given.end(),
-                                      [&](const std::string& setting) { return setting.starts_with(letter + "="); });
+    const bool is_given = std::any_of(given.begin(), given.end(), [&](const std::string& setting) {
+      return setting.starts_with(letter + "=");
+    });
     if (!is_given) one.settings.push_back(letter + "=" + std::to_string(size));
   }
   one.settings.insert(one.settings.end(), given.begin(), given.end());
@@ -49,8 +50,9 @@ std::vector<Case> cases(int64_t rows, std::span<const char* const> more) {
     for (const std::string& settings : one.settings) list.push_back(case_of(one, settings));
   for (const std::string text : more) {
     const size_t end = std::min(text.find(' '), text.size());
-    const auto found =
-        std::find_if(all.begin(), all.end(), [&](const Configurations& one) { return one.op == text.substr(0, end); });
+    const auto found = std::find_if(all.begin(), all.end(), [&](const Configurations& one) {
+      return one.op == text.substr(0, end);
+    });
     if (found == all.end()) throw std::invalid_argument("no operation has the case " + text);
     list.push_back(case_of(*found, text.substr(end)));
   }

@@ -57,7 +57,8 @@ int32_t code_of(DType type) {
   return dtype_info(type).dlpack | static_cast<int32_t>(size_of(type)) * 8 << 8 | 1 << 16;
 }
 
-Regions::Regions(int64_t period, const std::vector<int64_t>& limits, int64_t rows) : period_(period) {
+Regions::Regions(int64_t period, const std::vector<int64_t>& limits, int64_t rows)
+    : period_(period) {
   int64_t first = 0;
   const auto add = [&](int64_t end) {
     if (end <= first) return;
@@ -72,13 +73,14 @@ Regions::Regions(int64_t period, const std::vector<int64_t>& limits, int64_t row
 
 int64_t Regions::small_row(int64_t row) const {
   for (const Region& region : all_) {
-    if (row < region.first + region.rows) return region.small_first + (row - region.first) % period_;
+    if (row < region.first + region.rows)
+      return region.small_first + (row - region.first) % period_;
   }
   return -1;
 }
 
-void spread(ligerdsl_context_t context, const Regions& regions, size_t row_bytes, const std::byte* small,
-            std::byte* large) {
+void spread(ligerdsl_context_t context, const Regions& regions, size_t row_bytes,
+            const std::byte* small, std::byte* large) {
   const auto copy = [&](std::byte* to, const std::byte* from, size_t bytes) {
     must(ligerdsl_buffer_copy(context, to, from, bytes, nullptr), "ligerdsl_buffer_copy");
   };
@@ -87,42 +89,54 @@ void spread(ligerdsl_context_t context, const Regions& regions, size_t row_bytes
     const size_t total = static_cast<size_t>(region.rows) * row_bytes;
     size_t done = static_cast<size_t>(regions.period()) * row_bytes;
     copy(begin, small + static_cast<size_t>(region.small_first) * row_bytes, done);
-    for (size_t more; done < total; done += more) copy(begin + done, begin, more = std::min(done, total - done));
+    for (size_t more; done < total; done += more)
+      copy(begin + done, begin, more = std::min(done, total - done));
   }
 }
 
 Comparison::Comparison(ligerdsl_context_t context, DType type) : context_(context), type_(type) {
   const std::string bytes = program::serialize(comparison(type));
-  must(ligerdsl_kernel_create(context, bytes.data(), bytes.size(), nullptr, &kernel_), "far_comparison");
+  must(ligerdsl_kernel_create(context, bytes.data(), bytes.size(), nullptr, &kernel_),
+       "far_comparison");
 }
 
-void Comparison::compare(int64_t periods, int64_t elements, const std::byte* small, const std::byte* large,
-                         const Tolerance& tolerance, int64_t at, Found* found) const {
+void Comparison::compare(int64_t periods, int64_t elements, const std::byte* small,
+                         const std::byte* large, const Tolerance& tolerance, int64_t at,
+                         Found* found) const {
   const int64_t blocks = (elements + kBlock - 1) / kBlock;
   const Memory counts(context_, static_cast<size_t>(periods * blocks) * sizeof(int32_t));
-  int64_t large_shape[] = {periods, elements}, small_shape[] = {elements}, counts_shape[] = {periods, blocks};
+  int64_t large_shape[] = {periods, elements}, small_shape[] = {elements},
+          counts_shape[] = {periods, blocks};
   const ligerdsl_device_t device = session().device();
-  const ligerdsl_tensor_t a = ligerdsl_tensor_make(unconst(large), device, code_of(type_), 2, large_shape);
-  const ligerdsl_tensor_t b = ligerdsl_tensor_make(unconst(small), device, code_of(type_), 1, small_shape);
-  const ligerdsl_tensor_t c = ligerdsl_tensor_make(counts.data(), device, LIGERDSL_I32, 2, counts_shape);
-  const ligerdsl_kernel_arg_t args[] = {tensor_arg(a), tensor_arg(b), tensor_arg(c), number_arg(tolerance.relative),
+  const ligerdsl_tensor_t a =
+      ligerdsl_tensor_make(unconst(large), device, code_of(type_), 2, large_shape);
+  const ligerdsl_tensor_t b =
+      ligerdsl_tensor_make(unconst(small), device, code_of(type_), 1, small_shape);
+  const ligerdsl_tensor_t c =
+      ligerdsl_tensor_make(counts.data(), device, LIGERDSL_I32, 2, counts_shape);
+  const ligerdsl_kernel_arg_t args[] = {tensor_arg(a), tensor_arg(b), tensor_arg(c),
+                                        number_arg(tolerance.relative),
                                         number_arg(tolerance.absolute)};
   const int32_t grid[] = {static_cast<int32_t>(periods), static_cast<int32_t>(blocks), 1};
   must(ligerdsl_kernel_launch(kernel_, args, std::size(args), grid, nullptr), "far_comparison");
   std::vector<int32_t> wrong(static_cast<size_t>(periods * blocks));
-  must(ligerdsl_buffer_copy(context_, wrong.data(), counts.data(), counts.bytes(), nullptr), "ligerdsl_buffer_copy");
+  must(ligerdsl_buffer_copy(context_, wrong.data(), counts.data(), counts.bytes(), nullptr),
+       "ligerdsl_buffer_copy");
   must(ligerdsl_stream_sync(context_, nullptr), "ligerdsl_stream_sync");
   for (size_t i = 0; i < wrong.size(); ++i) {
     found->wrong += wrong[i];
     const auto index = static_cast<int64_t>(i);
-    if (wrong[i] && found->first < 0) found->first = at + index / blocks * elements + index % blocks * kBlock;
+    if (wrong[i] && found->first < 0)
+      found->first = at + index / blocks * elements + index % blocks * kBlock;
   }
 }
 
-std::string Comparison::differences(const Regions& regions, int64_t row_elements, const std::byte* small,
-                                    const std::byte* large, const Tolerance& tolerance) const {
+std::string Comparison::differences(const Regions& regions, int64_t row_elements,
+                                    const std::byte* small, const std::byte* large,
+                                    const Tolerance& tolerance) const {
   const auto size = static_cast<int64_t>(size_of(type_));
-  const int64_t elements = regions.period() * row_elements, most = std::max<int64_t>(kAtATime / elements, 1);
+  const int64_t elements = regions.period() * row_elements,
+                most = std::max<int64_t>(kAtATime / elements, 1);
   Found found;
   for (const Regions::Region& region : regions.all()) {
     const std::byte* expected = small + region.small_first * row_elements * size;

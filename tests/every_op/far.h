@@ -39,8 +39,8 @@ class Regions {
 };
 
 // Fills the large tensor with rows of `row_bytes` bytes of the small one.
-void spread(ligerdsl_context_t context, const Regions& regions, size_t row_bytes, const std::byte* small,
-            std::byte* large);
+void spread(ligerdsl_context_t context, const Regions& regions, size_t row_bytes,
+            const std::byte* small, std::byte* large);
 
 struct Tolerance {
   double relative = 0, absolute = 0;  // relative to the expected value; relative to 1
@@ -56,12 +56,13 @@ class Comparison {
 
   // Returns "" if they agree; else the number of differences and the place of the first block with
   // one.
-  std::string differences(const Regions& regions, int64_t row_elements, const std::byte* small, const std::byte* large,
-                          const Tolerance& tolerance) const;
+  std::string differences(const Regions& regions, int64_t row_elements, const std::byte* small,
+                          const std::byte* large, const Tolerance& tolerance) const;
 
  private:
   struct Found {
-    int64_t wrong = 0, first = -1;  // number of wrong elements; first element of the first wrong block
+    int64_t wrong = 0,
+            first = -1;  // number of wrong elements; first element of the first wrong block
   };
   void compare(int64_t periods, int64_t elements, const std::byte* small, const std::byte* large,
                const Tolerance& tolerance, int64_t at, Found* found) const;

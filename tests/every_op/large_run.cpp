@@ -3,8 +3,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "lib/src/entry.h"
-#include "lib/src/handles.h"
+#include "lib/abi/entry.h"
+#include "lib/abi/handles.h"
 #include "runtime/system/status.h"
 #include "tests/support/fp8.h"
 #include "tests/support/half.h"
@@ -21,7 +21,8 @@ int64_t elements_of(const std::vector<int64_t>& shape) {
 }
 
 Case with_rows(Case which, const char* letter, int64_t rows) {
-  which.settings.insert(which.settings.begin(), std::string(letter).append("=").append(std::to_string(rows)));
+  which.settings.insert(which.settings.begin(),
+                        std::string(letter).append("=").append(std::to_string(rows)));
   return which;
 }
 
@@ -67,7 +68,9 @@ double number_at(const std::byte* from, DType type) {
 }  // namespace
 
 LargeRun::LargeRun(ligerdsl_context_t context, const LargeCase& large, const Limits& limits)
-    : context_(context), case_(large), plan_(context, with_rows(large.which, large.rows, large.period)) {
+    : context_(context),
+      case_(large),
+      plan_(context, with_rows(large.which, large.rows, large.period)) {
   why_not_ = plan_.not_supported();
   if (!why_not_.empty()) return;
   choose_rows(limits);
@@ -96,28 +99,33 @@ void LargeRun::choose_rows(const Limits& limits) {
 void LargeRun::allocate() {
   const auto& info = cli::find_op(case_.which.op);
   cli::OpInstance large(info, with_rows(case_.which, case_.rows, regions_->rows()).settings);
-  small_ = std::make_unique<cli::OpInstance>(info, with_rows(case_.which, case_.rows, regions_->small_rows()).settings);
+  small_ = std::make_unique<cli::OpInstance>(
+      info, with_rows(case_.which, case_.rows, regions_->small_rows()).settings);
   small_->allocate(lib::ContextUse(context_).ref());
-  small_->prepare(**static_cast<lib::PlanRef*>(lib::HandleUse(lib::HandleKind::plan, plan_, "plan").object()));
+  small_->prepare(
+      **static_cast<lib::PlanRef*>(lib::HandleUse(lib::HandleKind::plan, plan_, "plan").object()));
   for (size_t i = 0; i < small_->slots().size(); ++i) {
     Slot& slot = small_->slots()[i];
     const int64_t n = elements_of(slot.shape);
     if (is_float(slot.dtype)) {
-      const bool positive =
-          slot.name == "v" || slot.name == "rstd" || slot.name == "class_weight" || slot.name == "partials";
+      const bool positive = small_->defaults().of(slot.name).positive;
       const double scale = slot.name == "weight" ? case_.weight_scale : 1;
       small_->write(slot, numbers(slot.dtype, n, i + 1, positive, static_cast<float>(scale)));
     }
-    Place place{&slot, large.slots()[i].shape, by_row_.contains(slot.name), is_result(slot), 0, nullptr};
-    place.row_elements = place.by_row ? elements_of(place.shape) / regions_->rows() : elements_of(place.shape);
+    Place place{&slot,  large.slots()[i].shape, by_row_.contains(slot.name), is_result(slot), 0,
+                nullptr};
+    place.row_elements =
+        place.by_row ? elements_of(place.shape) / regions_->rows() : elements_of(place.shape);
     const size_t bytes = static_cast<size_t>(elements_of(place.shape) * size_of(slot.dtype));
     if (place.by_row || place.result) {
       place.memory = std::make_unique<Memory>(context_, bytes);
-      must(ligerdsl_buffer_fill(context_, place.data(), 0xee, bytes, nullptr), "ligerdsl_buffer_fill");
+      must(ligerdsl_buffer_fill(context_, place.data(), 0xee, bytes, nullptr),
+           "ligerdsl_buffer_fill");
     }
     const bool reads = !place.result || slot.info->direction == lib::Direction::inout;
     if (place.by_row && reads)
-      spread(context_, *regions_, place.row_bytes(), static_cast<std::byte*>(slot.data), place.data());
+      spread(context_, *regions_, place.row_bytes(), static_cast<std::byte*>(slot.data),
+             place.data());
     places_.push_back(std::move(place));
   }
   must(ligerdsl_stream_sync(context_, nullptr), "ligerdsl_stream_sync");
@@ -131,14 +139,13 @@ ligerdsl_status_t LargeRun::execute(
   return execute_on(context_, plan_, *small_, tensors);
 }
 
-// Sets the rows of the only group of a grouped matmul, or the queries of the only sequence of
-// attention.
+// Sets the bounds of rows to those of one group, or of one sequence.
 void LargeRun::set_offsets(int64_t rows) {
-  Slot* offsets = small_->find("offsets");
-  if (!offsets) offsets = small_->find("cu_seqlens_q");
-  if (!offsets) return;
   const int64_t all[] = {0, rows};
-  small_->write(*offsets, std::string(reinterpret_cast<const char*>(all), sizeof all));
+  for (Slot& slot : small_->slots()) {
+    if (small_->defaults().of(slot.name).bounds == case_.rows)
+      small_->write(slot, std::string(reinterpret_cast<const char*>(all), sizeof all));
+  }
 }
 
 ligerdsl_status_t LargeRun::execute_large() {
@@ -186,7 +193,9 @@ bool LargeRun::run() {
   try {
     status = execute_large();
   } catch (const runtime::Error& error) {  // the grid is too large for a GPU
-    if (error.status() != runtime::Status::invalid_shape || !std::strstr(error.what(), "split the call")) throw;
+    if (error.status() != runtime::Status::invalid_shape ||
+        !std::strstr(error.what(), "split the call"))
+      throw;
     why_not_ = error.what();
     return false;
   }
@@ -196,11 +205,14 @@ bool LargeRun::run() {
 
 std::vector<double> LargeRun::read(const Place& place, const std::byte* data) const {
   const DType type = place.small->dtype;
-  std::vector<std::byte> bytes(static_cast<size_t>(place.row_elements * size_of(type)) + sizeof(int64_t));
-  must(ligerdsl_buffer_copy(context_, bytes.data(), data, place.row_bytes(), nullptr), "ligerdsl_buffer_copy");
+  std::vector<std::byte> bytes(static_cast<size_t>(place.row_elements * size_of(type)) +
+                               sizeof(int64_t));
+  must(ligerdsl_buffer_copy(context_, bytes.data(), data, place.row_bytes(), nullptr),
+       "ligerdsl_buffer_copy");
   must(ligerdsl_stream_sync(context_, nullptr), "ligerdsl_stream_sync");
   std::vector<double> values;
-  for (int64_t i = 0; i < place.row_elements; ++i) values.push_back(number_at(bytes.data() + i * size_of(type), type));
+  for (int64_t i = 0; i < place.row_elements; ++i)
+    values.push_back(number_at(bytes.data() + i * size_of(type), type));
   return values;
 }
 
@@ -223,7 +235,8 @@ std::string LargeRun::check_sums(const Place& place) const {
   }
   const double error = std::sqrt(difference) / std::max(std::sqrt(norm), 1e-30);
   if (error <= case_.sum_tolerance) return "";
-  return "normwise error " + std::to_string(error) + ", the gate is " + std::to_string(case_.sum_tolerance);
+  return "normwise error " + std::to_string(error) + ", the gate is " +
+         std::to_string(case_.sum_tolerance);
 }
 
 std::vector<std::string> LargeRun::differences() const {
@@ -233,8 +246,9 @@ std::vector<std::string> LargeRun::differences() const {
     std::string found;
     if (place.by_row) {
       const Comparison comparison(context_, place.small->dtype);
-      found = comparison.differences(*regions_, place.row_elements, static_cast<std::byte*>(place.small->data),
-                                     place.data(), case_.tolerance);
+      found = comparison.differences(*regions_, place.row_elements,
+                                     static_cast<std::byte*>(place.small->data), place.data(),
+                                     case_.tolerance);
     } else {
       found = check_sums(place);
     }

@@ -15,18 +15,19 @@ namespace ligerdsl::test {
 
 // Returns element `index` of a result that is summed over all rows. `of_region` has the sum over
 // each region's rows, and `times` how often the region repeats them.
-using Combine =
-    std::function<double(size_t index, const std::vector<double>& of_region, const std::vector<double>& times)>;
+using Combine = std::function<double(size_t index, const std::vector<double>& of_region,
+                                     const std::vector<double>& times)>;
 
 struct LargeCase {
-  Case which;                                   // without the large size
-  const char* rows = "N";                       // letter of the large size
-  int64_t period = 61;                          // prime, so that no power of two of rows is a whole number of periods
-  double weight_scale = 1;                      // scale of the tensor `weight`: keeps logits of many columns in range
-  bool many_rows = false;                       // more rows than the limit, not only more elements
-  Tolerance tolerance = {1e-2, 0};              // for results with one row per row
-  double sum_tolerance = 1e-4;                  // normwise, for results summed over all rows
-  std::map<std::string, Combine> combine = {};  // key: tensor, for results that are not simply added
+  Case which;               // without the large size
+  const char* rows = "N";   // letter of the large size
+  int64_t period = 61;      // prime, so that no power of two of rows is a whole number of periods
+  double weight_scale = 1;  // scale of the tensor `weight`: keeps logits of many columns in range
+  bool many_rows = false;   // more rows than the limit, not only more elements
+  Tolerance tolerance = {1e-2, 0};  // for results with one row per row
+  double sum_tolerance = 1e-4;      // normwise, for results summed over all rows
+  std::map<std::string, Combine> combine =
+      {};  // key: tensor, for results that are not simply added
 };
 
 inline std::ostream& operator<<(std::ostream& out, const LargeCase& large) {
@@ -36,7 +37,8 @@ inline std::ostream& operator<<(std::ostream& out, const LargeCase& large) {
 // Default: 2^31 elements. Tests without a GPU run the same path with few elements.
 struct Limits {
   int64_t elements = int64_t{1} << 31;
-  int64_t most_bytes = int64_t{60} << 30;  // device memory; a case may use twice the limit if it fits
+  int64_t most_bytes = int64_t{60}
+                       << 30;  // device memory; a case may use twice the limit if it fits
 };
 
 class LargeRun {
@@ -63,13 +65,16 @@ class LargeRun {
     bool by_row, result;
     int64_t row_elements;
     std::unique_ptr<Memory> memory;  // null: an input that both tensors share
-    std::byte* data() const { return memory ? memory->data() : static_cast<std::byte*>(small->data); }
+    std::byte* data() const {
+      return memory ? memory->data() : static_cast<std::byte*>(small->data);
+    }
     size_t row_bytes() const { return static_cast<size_t>(row_elements * size_of(small->dtype)); }
   };
 
   void choose_rows(const Limits& limits);
   void allocate();
-  ligerdsl_status_t execute(const std::function<ligerdsl_tensor_t(const Place&, std::vector<int64_t>*)>& tensor_of);
+  ligerdsl_status_t execute(
+      const std::function<ligerdsl_tensor_t(const Place&, std::vector<int64_t>*)>& tensor_of);
   void set_offsets(int64_t rows);
   ligerdsl_status_t execute_large();
   ligerdsl_status_t execute_small(int64_t first, int64_t rows);

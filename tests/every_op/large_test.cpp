@@ -30,7 +30,8 @@ double total(const std::vector<double>& values, const std::vector<double>& times
 
 // Returns element `index` of target_counts (1/n, 1/S, W, n) for the large tensor, in which region i
 // is repeated times[i] times.
-double counts(size_t index, const std::vector<double>& of_region, const std::vector<double>& times) {
+double counts(size_t index, const std::vector<double>& of_region,
+              const std::vector<double>& times) {
   if (index == 2) return of_region[0];
   if (index == 3) return total(of_region, times);
   std::vector<double> inverse;
@@ -116,7 +117,8 @@ TEST(LargeCases, RegionsAreWholePeriods) {
 // A sum that lacks a region, or confuses two, exceeds its gate.
 TEST(LargeCases, WrongSumsAreFound) {
   LargeCase wrong{.which = {"rms_norm_backward", {"H=64", "d_weight_dtype=f32"}}};
-  wrong.combine["d_weight"] = [](size_t, const std::vector<double>& of_region, const std::vector<double>& times) {
+  wrong.combine["d_weight"] = [](size_t, const std::vector<double>& of_region,
+                                 const std::vector<double>& times) {
     return total(of_region, times) - times.back() * of_region.back();
   };
   const ContextHandle context;

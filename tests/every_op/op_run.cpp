@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "lib/src/entry.h"
-#include "lib/src/handles.h"
+#include "lib/abi/entry.h"
+#include "lib/abi/handles.h"
 
 namespace ligerdsl::test {
 namespace {
@@ -34,7 +34,8 @@ std::string content_of(const std::string& bytes, DType type, int content) {
 void ignore_some(std::string* labels, DType type, int content) {
   for (size_t i = 0; i < static_cast<size_t>(content); ++i) {
     const int64_t ignored = -100;  // the default; little-endian, so the bytes of an i32 come first
-    std::memcpy(labels->data() + i * static_cast<size_t>(size_of(type)), &ignored, static_cast<size_t>(size_of(type)));
+    std::memcpy(labels->data() + i * static_cast<size_t>(size_of(type)), &ignored,
+                static_cast<size_t>(size_of(type)));
   }
 }
 
@@ -53,14 +54,16 @@ void move_offsets(std::string* offsets, DType type, int content) {
 
 PlanHandle::PlanHandle(ligerdsl_context_t context, const Case& which) {
   const cli::OpInstance instance(cli::find_op(which.op), which.settings);
-  const ligerdsl_status_t status = lib::plan_entry(instance.info(), context, instance.desc(), &handle_);
+  const ligerdsl_status_t status =
+      lib::plan_entry(instance.info(), context, instance.desc(), &handle_);
   if (status == LIGERDSL_NOT_SUPPORTED)
     not_supported_ = ligerdsl_last_error();
   else
     must(status, which.op.c_str());
 }
 
-ligerdsl_status_t execute_on(ligerdsl_context_t context, const PlanHandle& plan, cli::OpInstance& instance,
+ligerdsl_status_t execute_on(ligerdsl_context_t context, const PlanHandle& plan,
+                             cli::OpInstance& instance,
                              const std::vector<ligerdsl_tensor_t>& tensors) {
   const lib::OpInfo& info = instance.info();
   const void* given = instance.call().args;  // null: the instance has no tensors
@@ -80,11 +83,13 @@ ligerdsl_status_t execute_on(ligerdsl_context_t context, const PlanHandle& plan,
   }
   lib::Call call{};
   call.args = args;
-  const lib::Plan& made = **static_cast<lib::PlanRef*>(lib::HandleUse(lib::HandleKind::plan, plan, "plan").object());
+  const lib::Plan& made =
+      **static_cast<lib::PlanRef*>(lib::HandleUse(lib::HandleKind::plan, plan, "plan").object());
   made.bind(&call);
   const size_t bytes = made.count(&call);
   const Memory workspace(context, bytes);
-  const ligerdsl_status_t status = lib::execute_entry(info, plan, args, workspace.data(), bytes, nullptr);
+  const ligerdsl_status_t status =
+      lib::execute_entry(info, plan, args, workspace.data(), bytes, nullptr);
   must(ligerdsl_stream_sync(context, nullptr), info.name);
   return status;
 }
@@ -94,20 +99,24 @@ OpRun::OpRun(ligerdsl_context_t context, const Case& which, const PlanHandle& pl
       plan_(plan),
       instance_(std::make_unique<cli::OpInstance>(cli::find_op(which.op), which.settings)) {
   instance_->allocate(lib::ContextUse(context).ref());
-  instance_->prepare(**static_cast<lib::PlanRef*>(lib::HandleUse(lib::HandleKind::plan, plan_, "plan").object()));
+  instance_->prepare(
+      **static_cast<lib::PlanRef*>(lib::HandleUse(lib::HandleKind::plan, plan_, "plan").object()));
   for (auto& slot : instance_->slots()) {
     if (slot.same_as >= 0) continue;
     Kept kept{&slot, bytes_of(slot), {}};
     const bool input = !slot.info || slot.info->direction != lib::Direction::out;
     const std::string original = input ? instance_->read(slot) : "";
     for (int content = 0; input && content < kContents; ++content) {
-      const bool sorted = cli::is_bounds(slot.name);
+      const bool sorted = !instance_->defaults().of(slot.name).bounds.empty();
       std::string bytes = sorted ? original : content_of(original, slot.dtype, content);
       if (sorted) move_offsets(&bytes, slot.dtype, content);
       if (slot.name == "labels") ignore_some(&bytes, slot.dtype, content);
       kept.contents.push_back(std::make_unique<Memory>(context, bytes.size()));
-      must(ligerdsl_buffer_copy(context, kept.contents.back()->data(), bytes.data(), bytes.size(), nullptr), "copy");
-      must(ligerdsl_stream_sync(context, nullptr), "ligerdsl_stream_sync");  // `bytes` goes out of scope here
+      must(ligerdsl_buffer_copy(context, kept.contents.back()->data(), bytes.data(), bytes.size(),
+                                nullptr),
+           "copy");
+      must(ligerdsl_stream_sync(context, nullptr),
+           "ligerdsl_stream_sync");  // `bytes` goes out of scope here
     }
     kept_.push_back(std::move(kept));
   }
@@ -128,12 +137,14 @@ void OpRun::set(int content, ligerdsl_stream_t stream) {
 
 void OpRun::execute(ligerdsl_stream_t stream) {
   lib::Call& call = instance_->call();
-  must(lib::execute_entry(instance_->info(), plan_, call.args, call.workspace, call.workspace_bytes, stream),
+  must(lib::execute_entry(instance_->info(), plan_, call.args, call.workspace, call.workspace_bytes,
+                          stream),
        instance_->info().name);
 }
 
 void OpRun::call(ligerdsl_stream_t stream) {
-  must(lib::call_entry(instance_->info(), context_, instance_->desc(), instance_->call().args, stream),
+  must(lib::call_entry(instance_->info(), context_, instance_->desc(), instance_->call().args,
+                       stream),
        instance_->info().name);
 }
 
@@ -144,7 +155,8 @@ std::string OpRun::results(ligerdsl_stream_t stream) {
     if (!slot.info || slot.info->direction == lib::Direction::in) continue;
     const size_t begin = all.size();
     all.resize(begin + bytes_of(slot));
-    must(ligerdsl_buffer_copy(context_, &all[begin], slot.data, all.size() - begin, stream), "copy");
+    must(ligerdsl_buffer_copy(context_, &all[begin], slot.data, all.size() - begin, stream),
+         "copy");
   }
   must(ligerdsl_stream_sync(context_, stream), "ligerdsl_stream_sync");
   return all;

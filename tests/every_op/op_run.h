@@ -30,7 +30,8 @@ class PlanHandle {
 
 // Runs the plan once, with other tensors in the order of the instance's slots and with its own
 // workspace, on the default stream. Waits for the result.
-ligerdsl_status_t execute_on(ligerdsl_context_t context, const PlanHandle& plan, cli::OpInstance& instance,
+ligerdsl_status_t execute_on(ligerdsl_context_t context, const PlanHandle& plan,
+                             cli::OpInstance& instance,
                              const std::vector<ligerdsl_tensor_t>& tensors);
 
 class OpRun {

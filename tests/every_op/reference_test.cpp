@@ -1,12 +1,13 @@
 // Every operation of the table has a float64 reference, and every reference names an operation.
+#include "kernels/core/reference.h"
+
 #include <gtest/gtest.h>
 
 #include <set>
 #include <string>
 #include <string_view>
 
-#include "kernels/core/reference.h"
-#include "lib/src/op_info.h"
+#include "lib/abi/op_info.h"
 
 namespace ligerdsl::test {
 namespace {
@@ -14,7 +15,8 @@ namespace {
 TEST(EveryOp, HasAFloat64Reference) {
   std::set<std::string> operations, references;
   for (const lib::OpInfo* info : lib::op_table()) operations.insert(info->name);
-  for (const std::string_view name : reference::referenced_operations()) references.insert(std::string(name));
+  for (const std::string_view name : reference::referenced_operations())
+    references.insert(std::string(name));
   EXPECT_EQ(operations, references);
 }
 

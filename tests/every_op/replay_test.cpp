@@ -32,7 +32,8 @@ class Graph {
     work();
     EXPECT_EQ(driver_function<int(void*, void**)>("cuStreamEndCapture")(stream, &graph_), 0);
     using Instantiate = int(void**, void*, unsigned long long);
-    EXPECT_EQ(driver_function<Instantiate>("cuGraphInstantiateWithFlags")(&executable_, graph_, 0), 0);
+    EXPECT_EQ(driver_function<Instantiate>("cuGraphInstantiateWithFlags")(&executable_, graph_, 0),
+              0);
   }
   ~Graph() {
     EXPECT_EQ(driver_function<int(void*)>("cuGraphExecDestroy")(executable_), 0);
@@ -40,7 +41,9 @@ class Graph {
   }
   size_t nodes() const {
     size_t count = 0;
-    EXPECT_EQ(driver_function<int(void*, void**, size_t*)>("cuGraphGetNodes")(graph_, nullptr, &count), 0);
+    EXPECT_EQ(
+        driver_function<int(void*, void**, size_t*)>("cuGraphGetNodes")(graph_, nullptr, &count),
+        0);
     return count;
   }
   void launch(ligerdsl_stream_t stream) const {
@@ -66,7 +69,8 @@ TEST_P(Replay, EqualsEager) {
   };
   std::vector<std::string> expected;
   for (int content = 0; content < OpRun::kContents; ++content) expected.push_back(eager(content));
-  ASSERT_TRUE(expected[0] != expected[1] && expected[1] != expected[2]) << "the contents do not differ enough";
+  ASSERT_TRUE(expected[0] != expected[1] && expected[1] != expected[2])
+      << "the contents do not differ enough";
   ASSERT_TRUE(eager(0) == expected[0]) << "two eager calls differ";
   if (!session().cuda) return;  // a CPU has no graphs
 
@@ -79,7 +83,8 @@ TEST_P(Replay, EqualsEager) {
   for (const int content : {1, 0, 2, 2, 1, 0}) {
     run.set(content, stream);
     graph.launch(stream);
-    EXPECT_TRUE(run.results(stream) == expected[static_cast<size_t>(content)]) << "content " << content;
+    EXPECT_TRUE(run.results(stream) == expected[static_cast<size_t>(content)])
+        << "content " << content;
   }
   EXPECT_EQ(ligerdsl_context_check(context, stream), LIGERDSL_SUCCESS) << ligerdsl_last_error();
 }

@@ -37,7 +37,8 @@ const char* library_of_driver() {
 
 void must(ligerdsl_status_t status, const char* what) {
   if (status == LIGERDSL_SUCCESS) return;
-  throw std::runtime_error(std::string(what) + ": " + ligerdsl_status_name(status) + ": " + ligerdsl_last_error());
+  throw std::runtime_error(std::string(what) + ": " + ligerdsl_status_name(status) + ": " +
+                           ligerdsl_last_error());
 }
 
 const Session& session() {
@@ -64,8 +65,10 @@ Memory::Memory(ligerdsl_context_t context, size_t bytes, bool sparse)
     must(ligerdsl_buffer_alloc(context, bytes, &data_), "ligerdsl_buffer_alloc");
     return;
   }
-  data_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (data_ == MAP_FAILED) throw std::runtime_error("mmap of " + std::to_string(bytes) + " bytes failed");
+  data_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+               -1, 0);
+  if (data_ == MAP_FAILED)
+    throw std::runtime_error("mmap of " + std::to_string(bytes) + " bytes failed");
 }
 
 Memory::~Memory() {
@@ -84,10 +87,12 @@ void* driver_symbol(const char* name) {
 
 int start_session(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
-    if (std::strncmp(argv[i], "--device=", 9) == 0) current.cuda = std::strcmp(argv[i] + 9, "cuda") == 0;
+    if (std::strncmp(argv[i], "--device=", 9) == 0)
+      current.cuda = std::strcmp(argv[i] + 9, "cuda") == 0;
     if (std::strncmp(argv[i], "--rows=", 7) == 0) current.rows = std::atoll(argv[i] + 7);
   }
-  current.emulated = current.cuda && std::string(library_of_driver()).find("emulated_cuda") != std::string::npos;
+  current.emulated =
+      current.cuda && std::string(library_of_driver()).find("emulated_cuda") != std::string::npos;
   find_compiler();
   try {
     const ContextHandle probe;

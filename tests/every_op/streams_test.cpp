@@ -61,8 +61,10 @@ class Shared {
 // Work of one thread. In every round it enqueues four calls before it reads any result.
 class Worker {
  public:
-  Worker(const Shared& shared, Mode mode, int number) : shared_(shared), mode_(mode), number_(number) {
-    if (mode == Mode::own_streams || mode == Mode::two_contexts) own_ = std::make_unique<StreamHandle>(shared.context);
+  Worker(const Shared& shared, Mode mode, int number)
+      : shared_(shared), mode_(mode), number_(number) {
+    if (mode == Mode::own_streams || mode == Mode::two_contexts)
+      own_ = std::make_unique<StreamHandle>(shared.context);
     for (size_t i = 0; i < shared.list.size(); ++i)
       runs_.push_back(std::make_unique<OpRun>(shared.context, shared.list[i], *shared.plans[i]));
   }
@@ -112,11 +114,13 @@ TEST_P(Streams, ConcurrentThreadsGiveSerialBits) {
   contexts.push_back(std::make_unique<Shared>());
   if (mode == Mode::two_contexts) contexts.push_back(std::make_unique<Shared>());
   std::vector<std::vector<std::string>> expected;
-  for (size_t i = 0; i < contexts[0]->list.size(); ++i) expected.push_back(contexts[0]->expected_of(i));
+  for (size_t i = 0; i < contexts[0]->list.size(); ++i)
+    expected.push_back(contexts[0]->expected_of(i));
 
   std::vector<std::unique_ptr<Worker>> workers;
   for (int t = 0; t < threads; ++t)
-    workers.push_back(std::make_unique<Worker>(*contexts[static_cast<size_t>(t) % contexts.size()], mode, t));
+    workers.push_back(
+        std::make_unique<Worker>(*contexts[static_cast<size_t>(t) % contexts.size()], mode, t));
   std::barrier together(threads);
   std::vector<std::thread> running;
   for (auto& worker : workers) {
@@ -137,16 +141,18 @@ TEST_P(Streams, ConcurrentThreadsGiveSerialBits) {
   }
   for (const auto& [text, times] : wrong) ADD_FAILURE() << text << ": " << times << " times";
   for (const auto& shared : contexts)
-    EXPECT_EQ(ligerdsl_context_check(shared->context, nullptr), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+    EXPECT_EQ(ligerdsl_context_check(shared->context, nullptr), LIGERDSL_SUCCESS)
+        << ligerdsl_last_error();
 }
 
 std::string mode_name(const testing::TestParamInfo<Mode>& info) {
-  constexpr const char* kNames[] = {"OwnStreams", "LegacyDefaultStream", "PerThreadDefaultStream", "TwoContexts"};
+  constexpr const char* kNames[] = {"OwnStreams", "LegacyDefaultStream", "PerThreadDefaultStream",
+                                    "TwoContexts"};
   return kNames[static_cast<size_t>(info.param)];
 }
 INSTANTIATE_TEST_SUITE_P(, Streams,
-                         testing::Values(Mode::own_streams, Mode::legacy_stream, Mode::per_thread_stream,
-                                         Mode::two_contexts),
+                         testing::Values(Mode::own_streams, Mode::legacy_stream,
+                                         Mode::per_thread_stream, Mode::two_contexts),
                          mode_name);
 
 }  // namespace

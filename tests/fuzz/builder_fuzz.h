@@ -46,12 +46,14 @@ class BuilderFuzz {
     return values.empty() ? T() : values[pick(static_cast<int>(values.size()))];
   }
   DType dtype() {
-    constexpr DType types[] = {f32, f32, f32, i32, i32, bf16, f16, i64, i8, i16, f8e4m3, f8e5m2, i1};
+    constexpr DType types[] = {f32, f32, f32, i32,    i32,    bf16, f16,
+                               i64, i8,  i16, f8e4m3, f8e5m2, i1};
     return types[pick(std::size(types))];
   }
   int64_t dim() {
     constexpr int64_t usual[] = {1, 2, 4, 8, 16, 32, 64, 3, 20, 96};
-    constexpr int64_t odd[] = {0, -1, 33, 1000, 37, INT64_MAX, dyn, int64_t{1} << 20, int64_t{1} << 33};
+    constexpr int64_t odd[] = {
+        0, -1, 33, 1000, 37, INT64_MAX, dyn, int64_t{1} << 20, int64_t{1} << 33};
     return once_in(25) ? odd[pick(9)] : usual[pick(10)];
   }
   Shape shape(int rank = -1) {
@@ -65,7 +67,8 @@ class BuilderFuzz {
     return once_in(20) ? (once_in(2) ? NAN : INFINITY) : values[pick(11)];
   }
   int64_t integer() {
-    constexpr int64_t values[] = {0, 1, 2, 3, 5, 8, -1, -8, 127, 128, 4096, 5000000000, INT64_MAX, INT64_MIN};
+    constexpr int64_t values[] = {0,  1,   2,   3,    5,          8,         -1,
+                                  -8, 127, 128, 4096, 5000000000, INT64_MAX, INT64_MIN};
     return values[pick(once_in(4) ? 14 : 8)];
   }
   ScalarArg number() { return once_in(2) ? ScalarArg(real()) : ScalarArg(integer()); }
@@ -128,7 +131,6 @@ class BuilderFuzz {
   void keep(const Ptr& value) { pointers_.push_back(value); }
   void keep(const PtrTile& value) { pointer_tiles_.push_back(value); }
 
-  // clang-format off
   // ---- calls that an author may write
   void arguments() {
     for (int i = 0, n = 2 + pick(3); i < n; ++i)
@@ -137,7 +139,8 @@ class BuilderFuzz {
         for (int d = 0, rank = 1 + pick(3); d < rank; ++d) dims.push_back(once_in(3) ? dim() : dyn);
         views_.push_back(k_.view("v" + std::to_string(i), dtype(), dims));
       });
-    for (int i = 0, n = pick(3); i < n; ++i) attempt([&] { keep(k_.scalar("s" + std::to_string(i), dtype())); });
+    for (int i = 0, n = pick(3); i < n; ++i)
+      attempt([&] { keep(k_.scalar("s" + std::to_string(i), dtype())); });
     attempt([&] { keep(k_.ptr("p", dtype())); });
     if (once_in(20)) attempt([&] { k_.scalar(once_in(2) ? "p" : "no name", f32); });
     keep(k_.program_id(0));
@@ -148,7 +151,8 @@ class BuilderFuzz {
 
   Indices indices(size_t n) {
     Indices result;
-    for (size_t i = 0; i < n; ++i) result.push_back(once_in(3) ? ScalarArg(integer()) : ScalarArg(index()));
+    for (size_t i = 0; i < n; ++i)
+      result.push_back(once_in(3) ? ScalarArg(integer()) : ScalarArg(index()));
     if (once_in(15)) result.push_back(number());
     return result;
   }
@@ -162,29 +166,42 @@ class BuilderFuzz {
     Tile value;
     for (const Tile& t : tiles_)
       if (!t.empty() && t.dtype() == view.dtype() && t.shape() == part.shape()) value = t;
-    part.store(indices(view.rank()), value.empty() || once_in(10) ? number_for_tile() : TileArg(value));
+    part.store(indices(view.rank()),
+               value.empty() || once_in(10) ? number_for_tile() : TileArg(value));
   }
 
   void leaf() {
     switch (pick(6)) {
-      case 0: return keep(k_.full(shape(), number(), dtype()));
-      case 1: return keep(k_.zeros(shape(), dtype()));
-      case 2: return keep(k_.arange(dim()));
-      case 3: return keep(k_.constant(literal(), dtype()));
-      case 4: return keep(k_.program_id(once_in(10) ? 3 : pick(3)));
-      default: return keep(k_.num_programs(pick(3)));
+      case 0:
+        return keep(k_.full(shape(), number(), dtype()));
+      case 1:
+        return keep(k_.zeros(shape(), dtype()));
+      case 2:
+        return keep(k_.arange(dim()));
+      case 3:
+        return keep(k_.constant(literal(), dtype()));
+      case 4:
+        return keep(k_.program_id(once_in(10) ? 3 : pick(3)));
+      default:
+        return keep(k_.num_programs(pick(3)));
     }
   }
   void memory() {
     const View view = any(views_);
     switch (pick(7)) {
       case 0:
-      case 1: return keep(view.partition(partition_of(view)).load(indices(view.rank()), {.pad = real()}));
-      case 2: return store_somewhere(view);
-      case 3: return keep(view.load(indices(view.rank())));
-      case 4: return view.store(indices(view.rank()), once_in(3) ? number() : ScalarArg(scalar()));
-      case 5: return keep(once_in(2) ? view.dim(pick(4) - 1) : view.stride(pick(4) - 1));
-      default: return keep(view.ptr());
+      case 1:
+        return keep(view.partition(partition_of(view)).load(indices(view.rank()), {.pad = real()}));
+      case 2:
+        return store_somewhere(view);
+      case 3:
+        return keep(view.load(indices(view.rank())));
+      case 4:
+        return view.store(indices(view.rank()), once_in(3) ? number() : ScalarArg(scalar()));
+      case 5:
+        return keep(once_in(2) ? view.dim(pick(4) - 1) : view.stride(pick(4) - 1));
+      default:
+        return keep(view.ptr());
     }
   }
   void pointers() {
@@ -192,94 +209,160 @@ class BuilderFuzz {
     const PtrTile many = any(pointer_tiles_);
     const Tile value = of({p.dtype()}, &BuilderFuzz::tile);
     switch (pick(11)) {
-      case 0: return keep(p + index());
+      case 0:
+        return keep(p + index());
       case 1:
-      case 2: return keep(p + offset());
-      case 3: return keep(many + offset());
-      case 4: return keep(load(many, condition(), operand(value)));
-      case 5: return keep(load(p));
-      case 6: return store(many, operand(value), condition());
-      case 7: return store(p, once_in(2) ? number() : ScalarArg(scalar()), test());
-      case 8: return keep(atomic_add(many, operand(value)));
-      case 9: return keep(atomic_cas(many, operand(value), operand(value), condition()));
-      default: return keep(atomic_max(many, operand(value), condition()));
+      case 2:
+        return keep(p + offset());
+      case 3:
+        return keep(many + offset());
+      case 4:
+        return keep(load(many, condition(), operand(value)));
+      case 5:
+        return keep(load(p));
+      case 6:
+        return store(many, operand(value), condition());
+      case 7:
+        return store(p, once_in(2) ? number() : ScalarArg(scalar()), test());
+      case 8:
+        return keep(atomic_add(many, operand(value)));
+      case 9:
+        return keep(atomic_cas(many, operand(value), operand(value), condition()));
+      default:
+        return keep(atomic_max(many, operand(value), condition()));
     }
   }
   void unary() {
     const Tile x = tile();
     const Scalar s = scalar();
     switch (pick(26)) {
-      case 0: return keep(abs(x));
-      case 1: return keep(floor(x));
-      case 2: return keep(exp(x));
-      case 3: return keep(exp2(x));
-      case 4: return keep(log(x));
-      case 5: return keep(sqrt(x));
-      case 6: return keep(rsqrt(s));
-      case 7: return keep(tanh(x));
-      case 8: return keep(erf(x));
-      case 9: return keep(sigmoid(x));
-      case 10: return keep(fast_exp(x));
-      case 11: return keep(-x);
-      case 12: return keep(~x);
-      case 13: return keep(!x);
-      case 14: return keep(log2(s));
-      case 15: return keep(ceil(s));
-      case 16: return keep(-s);
-      case 17: return keep(softmax(x, pick(4) - 1));
-      case 18: return keep(silu(x));
-      case 19: return keep(s.to(dtype()));
-      case 20: return keep(sin(x));
-      case 21: return keep(bitcast(x, dtype()));
-      case 22: return keep(pow(expm1(log1p(cos(round(x)))), 1.5f));
-      case 23: return keep(ligerdsl::any(x, pick(4) - 1));
-      default: return keep(x.to(dtype()));
+      case 0:
+        return keep(abs(x));
+      case 1:
+        return keep(floor(x));
+      case 2:
+        return keep(exp(x));
+      case 3:
+        return keep(exp2(x));
+      case 4:
+        return keep(log(x));
+      case 5:
+        return keep(sqrt(x));
+      case 6:
+        return keep(rsqrt(s));
+      case 7:
+        return keep(tanh(x));
+      case 8:
+        return keep(erf(x));
+      case 9:
+        return keep(sigmoid(x));
+      case 10:
+        return keep(fast_exp(x));
+      case 11:
+        return keep(-x);
+      case 12:
+        return keep(~x);
+      case 13:
+        return keep(!x);
+      case 14:
+        return keep(log2(s));
+      case 15:
+        return keep(ceil(s));
+      case 16:
+        return keep(-s);
+      case 17:
+        return keep(softmax(x, pick(4) - 1));
+      case 18:
+        return keep(silu(x));
+      case 19:
+        return keep(s.to(dtype()));
+      case 20:
+        return keep(sin(x));
+      case 21:
+        return keep(bitcast(x, dtype()));
+      case 22:
+        return keep(pow(expm1(log1p(cos(round(x)))), 1.5f));
+      case 23:
+        return keep(ligerdsl::any(x, pick(4) - 1));
+      default:
+        return keep(x.to(dtype()));
     }
   }
   void binary() {
     const Tile a = tile(), b = like(a);
     switch (pick(20)) {
-      case 0: return keep(a + b);
-      case 1: return keep(a - number());
-      case 2: return keep(a * b);
-      case 3: return keep(a / b);
-      case 4: return keep(a % b);
-      case 5: return keep(a == b);
-      case 6: return keep(a < number());
-      case 7: return keep(a >= b);
-      case 8: return keep(a & b);
-      case 9: return keep(a | number());
-      case 10: return keep(a ^ b);
-      case 11: return keep(a << number());
-      case 12: return keep(a >> b);
-      case 13: return keep(condition() && condition());
-      case 14: return keep(min(a, b));
-      case 15: return keep(max(a, scalar()));
-      case 16: return keep(fast_div(a, b));
-      case 17: return keep(clamp(a, operand(a), operand(a)));
-      case 18: return keep(fma(a, operand(a), operand(a)));
-      default: return keep(where(condition(), operand(a), operand(a)));
+      case 0:
+        return keep(a + b);
+      case 1:
+        return keep(a - number());
+      case 2:
+        return keep(a * b);
+      case 3:
+        return keep(a / b);
+      case 4:
+        return keep(a % b);
+      case 5:
+        return keep(a == b);
+      case 6:
+        return keep(a < number());
+      case 7:
+        return keep(a >= b);
+      case 8:
+        return keep(a & b);
+      case 9:
+        return keep(a | number());
+      case 10:
+        return keep(a ^ b);
+      case 11:
+        return keep(a << number());
+      case 12:
+        return keep(a >> b);
+      case 13:
+        return keep(condition() && condition());
+      case 14:
+        return keep(min(a, b));
+      case 15:
+        return keep(max(a, scalar()));
+      case 16:
+        return keep(fast_div(a, b));
+      case 17:
+        return keep(clamp(a, operand(a), operand(a)));
+      case 18:
+        return keep(fma(a, operand(a), operand(a)));
+      default:
+        return keep(where(condition(), operand(a), operand(a)));
     }
   }
   void scalars() {
     const Scalar a = scalar(), b = like(a);
     switch (pick(10)) {
-      case 0: return keep(a + b);
-      case 1: return keep(a - literal());
-      case 2: return keep(a * b);
-      case 3: return keep(a / b);
-      case 4: return keep(a % literal());
-      case 5: return keep(a < b);
-      case 6: return keep(min(a, b));
-      case 7: return keep(where(test(), ScalarArg(a), ScalarArg(b)));
-      case 8: return keep(assume_divisible(a, integer()));
-      default: return keep(a.broadcast_to(shape()));
+      case 0:
+        return keep(a + b);
+      case 1:
+        return keep(a - literal());
+      case 2:
+        return keep(a * b);
+      case 3:
+        return keep(a / b);
+      case 4:
+        return keep(a % literal());
+      case 5:
+        return keep(a < b);
+      case 6:
+        return keep(min(a, b));
+      case 7:
+        return keep(where(test(), ScalarArg(a), ScalarArg(b)));
+      case 8:
+        return keep(assume_divisible(a, integer()));
+      default:
+        return keep(a.broadcast_to(shape()));
     }
   }
   void shapes() {
     const Tile x = tile();
     switch (pick(5)) {
-      case 0: return keep(x.expand_dims(pick(5) - 1));
+      case 0:
+        return keep(x.expand_dims(pick(5) - 1));
       case 1: {
         Shape to = x.shape();
         for (int64_t& n : to)
@@ -296,7 +379,8 @@ class BuilderFuzz {
         if (once_in(6)) order.push_back(pick(3));
         return keep(x.permute(order));
       }
-      default: return keep(x.broadcast_to(shape(x.rank())));
+      default:
+        return keep(x.broadcast_to(shape(x.rank())));
     }
   }
   void reductions() {
@@ -306,13 +390,20 @@ class BuilderFuzz {
       return once_in(12) ? carry(a0, scalar()) : carry(a0 + a1, max(b0, b1));
     };
     switch (pick(11)) {
-      case 0: return keep(sum(x));
-      case 1: return keep(sum(x, axis));
-      case 2: return keep(reduce_max(x, axis));
-      case 3: return keep(reduce_min(x));
-      case 4: return keep(argmax(x, axis));
-      case 5: return keep(argmin(x));
-      case 6: return keep(cumsum(x, axis, once_in(2)));
+      case 0:
+        return keep(sum(x));
+      case 1:
+        return keep(sum(x, axis));
+      case 2:
+        return keep(reduce_max(x, axis));
+      case 3:
+        return keep(reduce_min(x));
+      case 4:
+        return keep(argmax(x, axis));
+      case 5:
+        return keep(argmin(x));
+      case 6:
+        return keep(cumsum(x, axis, once_in(2)));
       case 7: {
         auto [a, b] = reduce({x, y}, axis, pair);
         keep(a);
@@ -337,8 +428,10 @@ class BuilderFuzz {
   }
   void hints() {
     switch (pick(3)) {
-      case 0: return assume(test());
-      case 1: return device_print("value", {scalar(), tile()});
+      case 0:
+        return assume(test());
+      case 1:
+        return device_print("value", {scalar(), tile()});
       default: {
         if (depth_ > 0 && once_in(3)) k_.finish();
         auto exact = k_.exact_rounding();
@@ -371,7 +464,9 @@ class BuilderFuzz {
     last_ = tile();
     restore();
   }
-  LoopOptions loop_options() { return {once_in(4) ? pick(9) - 1 : 0, once_in(4) ? pick(9) - 1 : 0}; }
+  LoopOptions loop_options() {
+    return {once_in(4) ? pick(9) - 1 : 0, once_in(4) ? pick(9) - 1 : 0};
+  }
   void regions() {
     const Tile carried = tile();
     switch (pick(5)) {
@@ -381,17 +476,20 @@ class BuilderFuzz {
           inside();
         });
       case 1: {
-        auto [out] = k_.for_range(0, index(), 1, loop_options(), carry(carried), [&](Scalar, Tile t) {
-          keep(t);
-          inside();
-          return carry(once_in(8) ? last_ : like(t));
-        });
+        auto [out] =
+            k_.for_range(0, index(), 1, loop_options(), carry(carried), [&](Scalar, Tile t) {
+              keep(t);
+              inside();
+              return carry(once_in(8) ? last_ : like(t));
+            });
         return keep(out);
       }
-      case 2: return k_.if_(test(), [&] { inside(); });
+      case 2:
+        return k_.if_(test(), [&] { inside(); });
       case 3:
         return keep(k_.if_(
-            test(), [&] { return inside(), like(carried); }, [&] { return inside(), like(carried); }));
+            test(), [&] { return inside(), like(carried); },
+            [&] { return inside(), like(carried); }));
       default: {
         auto [n, t] = k_.while_(
             carry(index(), carried), [&](Scalar i, Tile) { return once_in(8) ? i : i < 3; },
@@ -409,25 +507,35 @@ class BuilderFuzz {
   void step() {
     attempt([&] {
       switch (pick(depth_ < 3 ? 14 : 13)) {
-        case 0: return leaf();
+        case 0:
+          return leaf();
         case 1:
-        case 2: return memory();
-        case 3: return pointers();
-        case 4: return unary();
+        case 2:
+          return memory();
+        case 3:
+          return pointers();
+        case 4:
+          return unary();
         case 5:
-        case 6: return binary();
-        case 7: return scalars();
-        case 8: return shapes();
-        case 9: return reductions();
-        case 10: return once_in(4) ? hints() : unary();
-        case 11: return binary();
-        case 12: return memory();
-        default: return regions();
+        case 6:
+          return binary();
+        case 7:
+          return scalars();
+        case 8:
+          return shapes();
+        case 9:
+          return reductions();
+        case 10:
+          return once_in(4) ? hints() : unary();
+        case 11:
+          return binary();
+        case 12:
+          return memory();
+        default:
+          return regions();
       }
     });
   }
-
-  // clang-format on
 
   std::mt19937 random_;
   KernelBuilder k_;

@@ -32,7 +32,8 @@ TEST(BuilderFuzz, RecordsOrNamesTheLine) {
 }
 
 TEST(BuilderFuzz, SeedDeterminesProgram) {
-  EXPECT_EQ(program::serialize(BuilderFuzz(7).record(60)), program::serialize(BuilderFuzz(7).record(60)));
+  EXPECT_EQ(program::serialize(BuilderFuzz(7).record(60)),
+            program::serialize(BuilderFuzz(7).record(60)));
 }
 
 }  // namespace

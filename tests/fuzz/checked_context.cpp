@@ -70,8 +70,8 @@ bool inside_what_was_given(uint64_t begin, __int128 end) {
 void check_memory(const std::string& owner, const Argument& view) {
   if (view.base % static_cast<uint64_t>(size_of(view.type.dtype)) != 0)
     report(owner + ": " + view.name + " is not aligned to its elements");
-  if (!inside_what_was_given(view.base,
-                             static_cast<__int128>(view.base) + (view.last() + 1) * size_of(view.type.dtype)))
+  if (!inside_what_was_given(view.base, static_cast<__int128>(view.base) +
+                                            (view.last() + 1) * size_of(view.type.dtype)))
     report(owner + ": " + view.name + " reaches memory that the caller did not give");
 }
 
@@ -85,18 +85,20 @@ bool share_an_element(const Argument& a, const Argument& b) {
 
 class CheckedKernel final : public runtime::LoadedKernel {
  public:
-  CheckedKernel(const program::Program& program, const program::CompileOptions& options) : name_(program.name) {
+  CheckedKernel(const program::Program& program, const program::CompileOptions& options)
+      : name_(program.name) {
     const std::vector<bool> written = program::written_arguments(program);
     for (size_t i = 0; i < program.arguments.size(); ++i)
-      arguments_.push_back(
-          {program.values[program.arguments[i].value], options.facts.at(i), program.arguments[i].name, written[i]});
+      arguments_.push_back({program.values[program.arguments[i].value], options.facts.at(i),
+                            program.arguments[i].name, written[i]});
   }
 
   void launch(const uint64_t* slots, const runtime::Grid& grid, runtime::Stream) override {
     count_launch();
     const runtime::Grid most = largest_grid();
     if (grid.x < 0 || grid.y < 0 || grid.z < 0) report("a grid of negative size");
-    if (grid.x > most.x || grid.y > most.y || grid.z > most.z) report("a grid that no device takes");
+    if (grid.x > most.x || grid.y > most.y || grid.z > most.z)
+      report("a grid that no device takes");
     std::vector<Argument> views;
     for (Argument argument : arguments_) {
       const size_t rank = argument.type.shape.size();
@@ -119,7 +121,8 @@ class CheckedKernel final : public runtime::LoadedKernel {
 
   void check(const Argument& view) {
     for (size_t i = 0; i < view.dims.size(); ++i) {
-      if (view.dims[i] < 0 || view.strides[i] < 0) report(view.name + " has a negative size or stride");
+      if (view.dims[i] < 0 || view.strides[i] < 0)
+        report(view.name + " has a negative size or stride");
       check_fact(view, "size", view.dims[i], view.type.shape[i],
                  i < view.facts.dims.size() ? &view.facts.dims[i] : nullptr);
       if (view.dims[i] > 1)
@@ -135,13 +138,15 @@ class CheckedKernel final : public runtime::LoadedKernel {
   void check_fact(const Argument& view, const char* what, int64_t value, int64_t declared,
                   const program::SizeFact* fact) {
     if (declared != program::kDynamic && declared != value)
-      report(view.name + ": a " + what + " of " + std::to_string(value) + ", declared " + std::to_string(declared));
+      report(view.name + ": a " + what + " of " + std::to_string(value) + ", declared " +
+             std::to_string(declared));
     if (!fact) return;
     if (fact->exact >= 0 && fact->exact != value)
-      report(view.name + ": a " + what + " of " + std::to_string(value) + ", promised " + std::to_string(fact->exact));
+      report(view.name + ": a " + what + " of " + std::to_string(value) + ", promised " +
+             std::to_string(fact->exact));
     if (value % fact->divisor != 0)
-      report(view.name + ": a " + what + " of " + std::to_string(value) + ", promised to be a multiple of " +
-             std::to_string(fact->divisor));
+      report(view.name + ": a " + what + " of " + std::to_string(value) +
+             ", promised to be a multiple of " + std::to_string(fact->divisor));
   }
 
   // Fails if an output shares an element with an argument of another alias class or with read-only
@@ -166,11 +171,12 @@ class CheckedMatmul final : public runtime::Matmul {
   size_t workspace_bytes() const override { return gpu_ ? size_t{32} << 20 : 0; }
 
  protected:
-  void run(runtime::Product, const Sizes&, const runtime::Matrix& a, const runtime::Matrix& b, float beta,
-           const runtime::Matrix& c, void* workspace, runtime::Stream) override {
+  void run(runtime::Product, const Sizes&, const runtime::Matrix& a, const runtime::Matrix& b,
+           float beta, const runtime::Matrix& c, void* workspace, runtime::Stream) override {
     count_launch();
     if (beta != 0 && beta != 1) report("a product that adds a part of what was there");
-    if (a.type != b.type || (c.type != a.type && c.type != DType::f32) || (!gpu_ && a.type != DType::f32))
+    if (a.type != b.type || (c.type != a.type && c.type != DType::f32) ||
+        (!gpu_ && a.type != DType::f32))
       report("a product of types that no library takes");
     const Argument left = argument("a", a), right = argument("b", b), result = argument("c", c);
     for (const Argument* each : {&left, &right, &result}) {
@@ -179,8 +185,10 @@ class CheckedMatmul final : public runtime::Matmul {
         if (size > INT32_MAX) report("a product of sizes beyond 31 bits");
     }
     for (const Argument* operand : {&left, &right})
-      if (share_an_element(result, *operand)) report("a product over its own operand " + operand->name);
-    if (workspace_bytes() > 0) check_workspace(reinterpret_cast<uintptr_t>(workspace), {&left, &right, &result});
+      if (share_an_element(result, *operand))
+        report("a product over its own operand " + operand->name);
+    if (workspace_bytes() > 0)
+      check_workspace(reinterpret_cast<uintptr_t>(workspace), {&left, &right, &result});
   }
 
  private:
@@ -201,8 +209,10 @@ class CheckedMatmul final : public runtime::Matmul {
     if (begin % 256 != 0) report("a workspace that is aligned less than promised");
     if (!inside_what_was_given(begin, end)) report("a workspace that the caller did not give");
     for (const Argument* matrix : matrices) {
-      const __int128 last = static_cast<__int128>(matrix->base) + (matrix->last() + 1) * size_of(matrix->type.dtype);
-      if (matrix->base < end && last > static_cast<__int128>(begin)) report("a workspace over " + matrix->name);
+      const __int128 last =
+          static_cast<__int128>(matrix->base) + (matrix->last() + 1) * size_of(matrix->type.dtype);
+      if (matrix->base < end && last > static_cast<__int128>(begin))
+        report("a workspace over " + matrix->name);
     }
   }
 
@@ -233,8 +243,8 @@ program::CompileOptions CheckedContext::base_options() {
   return options;
 }
 
-std::shared_ptr<runtime::LoadedKernel> CheckedContext::load(const std::string& program_bytes,
-                                                            const program::CompileOptions& options) {
+std::shared_ptr<runtime::LoadedKernel> CheckedContext::load(
+    const std::string& program_bytes, const program::CompileOptions& options) {
   ++loads;
   return std::make_shared<CheckedKernel>(program::parseProgram(program_bytes), options);
 }

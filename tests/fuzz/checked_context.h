@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/src/context.h"
+#include "lib/abi/context.h"
 #include "program/program.h"
 
 namespace ligerdsl::test {

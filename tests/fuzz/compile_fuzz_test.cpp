@@ -29,9 +29,11 @@ program::CompileOptions options_for(program::Target target, unsigned seed) {
 }
 
 // Returns true if the program compiled.
-bool compiles(runtime::CompilerLibrary& compiler, const std::string& bytes, program::Target target, unsigned seed) {
+bool compiles(runtime::CompilerLibrary& compiler, const std::string& bytes, program::Target target,
+              unsigned seed) {
   try {
-    const std::string artifact = compiler.compile(bytes, program::serialize(options_for(target, seed)));
+    const std::string artifact =
+        compiler.compile(bytes, program::serialize(options_for(target, seed)));
     EXPECT_FALSE(program::parseArtifact(artifact).code.empty());
     return true;
   } catch (const runtime::Error& error) {
@@ -80,8 +82,8 @@ TEST(CompileFuzz, CompilesOrNamesTheLine) {
     const program::Program program = BuilderFuzz(seed).record(30);
     const std::string bytes = program::serialize(program);
     for (const auto target : {program::Target::cpu, program::Target::nvptx}) {
-      SCOPED_TRACE(std::string(target == program::Target::cpu ? "CPU" : "GPU") + " --seed=" + std::to_string(seed) +
-                   " --count=1");
+      SCOPED_TRACE(std::string(target == program::Target::cpu ? "CPU" : "GPU") +
+                   " --seed=" + std::to_string(seed) + " --count=1");
       compiled += compiles(*compiler, bytes, target, seed);
     }
   }

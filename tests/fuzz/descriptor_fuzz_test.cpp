@@ -12,9 +12,9 @@
 
 #include "checked_context.h"
 #include "fuzz_budget.h"
-#include "lib/src/entry.h"
-#include "lib/src/handles.h"
-#include "lib/src/structs.h"
+#include "lib/abi/entry.h"
+#include "lib/abi/handles.h"
+#include "lib/abi/structs.h"
 
 namespace ligerdsl::test {
 namespace {
@@ -38,9 +38,10 @@ class CallFuzz {
     for (const FieldInfo& field : info.fields) set_field(field);
     if (!once_in(8)) relate_head();
     if (!once_in(3)) relate_gradients();
-    if (std::string_view(info.name).starts_with("attention_varlen_") && !once_in(8)) relate_sequences();
+    if (has_sequences() && !once_in(8)) relate_sequences();
     const lib::BindRules rules = lib::make_bind_rules(info, desc_, {LIGERDSL_CPU, 0});
-    for (int i = 0; i < lib::kMaxSymbols; ++i) sizes_[i] = rules.sizes[i] > 0 ? rules.sizes[i] : free_size();
+    for (int i = 0; i < lib::kMaxSymbols; ++i)
+      sizes_[i] = rules.sizes[i] > 0 ? rules.sizes[i] : free_size();
     if (!once_in(8)) relate_shards();
     if (!once_in(8)) relate_groups();
     if (!once_in(8)) relate_reduced();
@@ -64,7 +65,8 @@ class CallFuzz {
   std::vector<Memory> memory(size_t workspace) const {
     std::vector<Memory> all{{"workspace", kWorkspace, kWorkspace + workspace}};
     for (const auto& tensor : tensors_) all.push_back(reach(tensor->tensor, tensor->shape.size()));
-    for (const ligerdsl_tensor_t& tensor : list_) all.push_back(reach(tensor, static_cast<size_t>(tensor.ndim)));
+    for (const ligerdsl_tensor_t& tensor : list_)
+      all.push_back(reach(tensor, static_cast<size_t>(tensor.ndim)));
     return all;
   }
 
@@ -74,12 +76,14 @@ class CallFuzz {
 
   int64_t width() {
     constexpr int64_t usual[] = {1, 2, 3, 7, 8, 16, 31, 64, 100, 128, 1000, 1024, 4096, 4097};
-    constexpr int64_t odd[] = {0, -1, 128256, INT32_MAX, int64_t{1} << 31, int64_t{1} << 40, INT64_MAX, INT64_MIN};
+    constexpr int64_t odd[] = {
+        0, -1, 128256, INT32_MAX, int64_t{1} << 31, int64_t{1} << 40, INT64_MAX, INT64_MIN};
     return once_in(30) ? odd[pick(8)] : usual[pick(14)];
   }
   int64_t rows() {
     constexpr int64_t usual[] = {0, 1, 2, 3, 4, 5, 8, 64, 1000, 65536};
-    constexpr int64_t odd[] = {-1, INT32_MAX, int64_t{1} << 31, (int64_t{1} << 32) + 1, int64_t{1} << 50, INT64_MAX};
+    constexpr int64_t odd[] = {
+        -1, INT32_MAX, int64_t{1} << 31, (int64_t{1} << 32) + 1, int64_t{1} << 50, INT64_MAX};
     return once_in(10) ? odd[pick(6)] : usual[pick(10)];
   }
 
@@ -88,9 +92,22 @@ class CallFuzz {
     return found == info_.symbols.end() ? nullptr : &sizes_[found - info_.symbols.begin()];
   }
 
+  // Returns true if a field of the description holds the size.
+  bool is_held(std::string_view letter) const {
+    return std::any_of(info_.fields.begin(), info_.fields.end(), [&](const FieldInfo& field) {
+      return field.role == FieldRole::dim && info_.symbols[field.symbol] == letter;
+    });
+  }
+  bool has_field(std::string_view beginning) const {
+    return std::any_of(info_.fields.begin(), info_.fields.end(), [&](const FieldInfo& field) {
+      return std::string_view(field.name).starts_with(beginning);
+    });
+  }
+  bool has_sequences() const { return has_field("max_seqlen_"); }
+
   // A shard reports three or five numbers per row, and all shards report on the same rows.
   void relate_shards() {
-    if (!std::string_view(info_.name).starts_with("vocab_parallel_")) return;
+    if (!size("C") || is_held("C")) return;
     *size("C") = once_in(2) ? 3 : 5;
     const int64_t rows = *size("N");
     if (int64_t* all = size("M"); all && rows < (int64_t{1} << 40)) *all = rows * (1 + pick(3));
@@ -120,7 +137,7 @@ class CallFuzz {
     }
   }
 
-  bool is_head() const { return std::string_view(info_.name).starts_with("fused_linear_"); }
+  bool is_head() const { return has_field("products"); }
 
   // Tensors of an lm_head have its dtype, are f32 or are omitted. Its workspace limit is a feasible
   // one.
@@ -201,10 +218,13 @@ class CallFuzz {
         if (once_in(30)) value = -7;
         break;
     }
-    set(field.offset, field.type, once_in(3) ? number() : static_cast<double>(lib::read_float(desc_, field.offset)),
-        value, desc_);
+    set(field.offset, field.type,
+        once_in(3) ? number() : static_cast<double>(lib::read_float(desc_, field.offset)), value,
+        desc_);
   }
-  void set_value(const lib::ValueInfo& value) { set(value.offset, value.type, number(), width(), args_); }
+  void set_value(const lib::ValueInfo& value) {
+    set(value.offset, value.type, number(), width(), args_);
+  }
 
   struct Owned {
     ligerdsl_tensor_t tensor{};
@@ -213,7 +233,9 @@ class CallFuzz {
 
   uint64_t address(int64_t element) {
     const uint64_t base = kSpace * (tensors_.size() + 1);
-    return once_in(4) ? base + static_cast<uint64_t>(element * pick(9)) : once_in(40) ? base + 1 : base;
+    return once_in(4)    ? base + static_cast<uint64_t>(element * pick(9))
+           : once_in(40) ? base + 1
+                         : base;
   }
 
   ligerdsl_tensor_t* add(DType dtype, std::vector<int64_t> shape) {
@@ -223,8 +245,9 @@ class CallFuzz {
     t.data = reinterpret_cast<void*>(address(size_of(dtype)));
     t.device = {LIGERDSL_CPU, 0};
     t.ndim = static_cast<int32_t>(owned->shape.size());
-    for (const int32_t code : {LIGERDSL_F32, LIGERDSL_F16, LIGERDSL_BF16, LIGERDSL_I32, LIGERDSL_I64, LIGERDSL_I8,
-                               LIGERDSL_BOOL, LIGERDSL_F8E4M3, LIGERDSL_F8E5M2}) {
+    for (const int32_t code :
+         {LIGERDSL_F32, LIGERDSL_F16, LIGERDSL_BF16, LIGERDSL_I32, LIGERDSL_I64, LIGERDSL_I8,
+          LIGERDSL_BOOL, LIGERDSL_F8E4M3, LIGERDSL_F8E5M2}) {
       DType type;
       if (lib::dtype_from_code(code, &type) && type == dtype) t.dtype = ligerdsl_dtype_of(code);
     }
@@ -241,7 +264,8 @@ class CallFuzz {
     int64_t step = 1;
     for (size_t i = owned.shape.size(); i-- > 0;) {
       owned.strides[i] = step;
-      const int64_t n = std::min(owned.shape[i], int64_t{1} << 60) + (i + 1 == owned.shape.size() ? pick(9) : 0);
+      const int64_t n =
+          std::min(owned.shape[i], int64_t{1} << 60) + (i + 1 == owned.shape.size() ? pick(9) : 0);
       step = n > 0 && step < (int64_t{1} << 50) / n ? step * n : step;
     }
   }
@@ -297,7 +321,8 @@ class CallFuzz {
           owned.shape[pick(static_cast<int>(owned.shape.size()))] = once_in(2) ? width() : rows();
         break;
       case 2:
-        if (!owned.strides.empty()) owned.strides[pick(static_cast<int>(owned.strides.size()))] = width();
+        if (!owned.strides.empty())
+          owned.strides[pick(static_cast<int>(owned.strides.size()))] = width();
         break;
       case 3:
         t.dtype = ligerdsl_dtype_of(static_cast<int32_t>(dtype_code(~0u)));
@@ -331,7 +356,8 @@ class CallFuzz {
   // description.
   static Memory reach(const ligerdsl_tensor_t& t, size_t rank) {
     const uint64_t begin = reinterpret_cast<uintptr_t>(t.data) + t.byte_offset;
-    if (t.ndim < 0 || t.ndim > static_cast<int32_t>(rank) || (t.ndim > 0 && !t.shape)) return {"", 0, 0};
+    if (t.ndim < 0 || t.ndim > static_cast<int32_t>(rank) || (t.ndim > 0 && !t.shape))
+      return {"", 0, 0};
     __int128 last = 0, step = 1;
     for (int i = t.ndim - 1; i >= 0; --i) {
       if (t.shape[i] <= 0) return {"", begin, begin};
@@ -360,7 +386,8 @@ bool is_callers(ligerdsl_status_t status) {
 
 const OpInfo& op_named(const std::string& name) {
   const auto table = lib::op_table();
-  return **std::find_if(table.begin(), table.end(), [&](const OpInfo* info) { return info->name == name; });
+  return **std::find_if(table.begin(), table.end(),
+                        [&](const OpInfo* info) { return info->name == name; });
 }
 
 class DescriptorFuzz : public testing::TestWithParam<std::string> {};
@@ -375,7 +402,8 @@ TEST_P(DescriptorFuzz, IsRefusedOrKeepsPromises) {
     auto owner = std::make_unique<lib::ContextRef>(
         std::make_shared<CheckedContext>(seed % 2 ? program::Target::nvptx : program::Target::cpu));
     const auto error_word = reinterpret_cast<uintptr_t>((*owner)->error_word(info).data);
-    const auto context = static_cast<ligerdsl_context_t>(lib::make_handle(lib::HandleKind::context, owner.get()));
+    const auto context =
+        static_cast<ligerdsl_context_t>(lib::make_handle(lib::HandleKind::context, owner.get()));
     ligerdsl_plan_t plan = nullptr;
     expectations() = {};
     const ligerdsl_status_t planned = lib::plan_entry(info, context, call.desc(), &plan);
@@ -389,23 +417,26 @@ TEST_P(DescriptorFuzz, IsRefusedOrKeepsPromises) {
         workspace = std::min(workspace, ligerdsl_plan_workspace_bytes_for(plan, rows));
       expectations() = {call.memory(workspace)};
       expectations().allowed.push_back({"error word", error_word, error_word + sizeof(int64_t)});
-      const ligerdsl_status_t status =
-          lib::execute_entry(info, plan, call.args(), reinterpret_cast<void*>(kWorkspace), workspace, nullptr);
+      const ligerdsl_status_t status = lib::execute_entry(
+          info, plan, call.args(), reinterpret_cast<void*>(kWorkspace), workspace, nullptr);
       EXPECT_TRUE(status == LIGERDSL_SUCCESS || is_callers(status))
           << ligerdsl_status_name(status) << ligerdsl_last_error();
       for (const std::string& violation : expectations().violations) ADD_FAILURE() << violation;
       accepted += status == LIGERDSL_SUCCESS;
       launches += expectations().launches;
       if (status != LIGERDSL_SUCCESS) {
-        EXPECT_GT(std::strlen(ligerdsl_last_error()), std::strlen(info.name) + 10) << ligerdsl_last_error();
-        EXPECT_EQ(std::strncmp(ligerdsl_last_error(), info.name, std::strlen(info.name)), 0) << ligerdsl_last_error();
+        EXPECT_GT(std::strlen(ligerdsl_last_error()), std::strlen(info.name) + 10)
+            << ligerdsl_last_error();
+        EXPECT_EQ(std::strncmp(ligerdsl_last_error(), info.name, std::strlen(info.name)), 0)
+            << ligerdsl_last_error();
       }
     }
     ligerdsl_plan_destroy(plan);
     lib::remove_handle(lib::HandleKind::context, context);
     if (HasFailure()) break;
   }
-  EXPECT_GT(accepted, static_cast<int>(budget.count) / 80) << "the fuzzer makes up too few right calls";
+  EXPECT_GT(accepted, static_cast<int>(budget.count) / 80)
+      << "the fuzzer makes up too few right calls";
   EXPECT_GT(launches, 0);
 }
 
@@ -415,7 +446,8 @@ std::vector<std::string> ops() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, DescriptorFuzz, testing::ValuesIn(ops()), [](const auto& row) { return row.param; });
+INSTANTIATE_TEST_SUITE_P(Ops, DescriptorFuzz, testing::ValuesIn(ops()),
+                         [](const auto& row) { return row.param; });
 
 }  // namespace
 }  // namespace ligerdsl::test

@@ -8,7 +8,8 @@
 namespace ligerdsl::test {
 namespace {
 
-constexpr std::string_view kLocations[] = {"//", "#", ".loc", ".file", "$L__tmp", "$L__func_", ".Ltmp", ".Lfunc_"};
+constexpr std::string_view kLocations[] = {"//",      "#",         ".loc",  ".file",
+                                           "$L__tmp", "$L__func_", ".Ltmp", ".Lfunc_"};
 
 }  // namespace
 
@@ -20,7 +21,8 @@ std::string without_locations(const std::string& code, bool ptx) {
     if (begin == std::string::npos) continue;
     const std::string_view text = std::string_view(line).substr(begin);
     if (ptx && text.starts_with(".section")) break;  // debug information, at the end of the file
-    if (std::any_of(std::begin(kLocations), std::end(kLocations), [&](auto what) { return text.starts_with(what); }))
+    if (std::any_of(std::begin(kLocations), std::end(kLocations),
+                    [&](auto what) { return text.starts_with(what); }))
       continue;
     out += line + "\n";
   }

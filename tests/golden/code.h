@@ -9,7 +9,8 @@ namespace ligerdsl::test {
 // assembly.
 std::string without_locations(const std::string& code, bool ptx);
 
-// Shortens locations in a remark to "kernels/softmax/softmax.cpp", without the source folder and the line.
+// Shortens locations in a remark to "kernels/softmax/softmax.cpp", without the source folder and
+// the line.
 std::string without_lines(const std::string& remark);
 
 }  // namespace ligerdsl::test

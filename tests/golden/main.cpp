@@ -1,10 +1,10 @@
-// golden_tests FILE COMPILER [--update [OPERATION...]]: compares the code of the library's kernels, or
-// the compiler's remarks on them, with FILE.
+// golden_tests FILE COMPILER [--update [OPERATION...]]: compares the code of the library's kernels,
+// or the compiler's remarks on them, with FILE.
 //
-// The first line of FILE names the target and the LLVM version ("sm_90a LLVM 22.1.8"). Each other line
-// describes a kernel: the case, its number among the kernels of the case, resources, and a digest of
-// its code. If the first line ends with "remarks", each other line is an operation and a remark on one
-// of its kernels.
+// The first line of FILE names the target and the LLVM version ("sm_90a LLVM 22.1.8"). Each other
+// line describes a kernel: the case, its number among the kernels of the case, resources, and a
+// digest of its code. If the first line ends with "remarks", each other line is an operation and a
+// remark on one of its kernels.
 //
 // Exit code 1: a line differs. Exit code 77: this compiler has another LLVM, whose code may differ.
 // --update rewrites FILE; with operations, the lines of other operations stay.
@@ -16,10 +16,10 @@
 #include <set>
 
 #include "kernels/core/argument_facts.h"
+#include "lib/abi/structs.h"
 #include "lib/cli/bench/bench_cases.h"
 #include "lib/cli/kernels/recording_context.h"
 #include "lib/instance/op_instance.h"
-#include "lib/src/structs.h"
 #include "program/serialize.h"
 #include "runtime/compile/compiler_library.h"
 #include "runtime/system/sha256.h"
@@ -39,19 +39,20 @@ program::CompileOptions options_for(const std::string& target) {
   return options;
 }
 
-// Returns the case with another type in place of the type of its first setting, in every setting that
-// has it.
+// Returns the case with another type in place of the type of its first setting, in every setting
+// that has it.
 Case retyped(Case which, const std::string& type) {
   const std::string first = which.settings.empty() ? "" : which.settings[0];
   if (!first.starts_with("dtype=")) return which;
   for (std::string& setting : which.settings) {
-    if (setting.ends_with(first)) setting.replace(setting.size() - first.size(), first.size(), "dtype=" + type);
+    if (setting.ends_with(first))
+      setting.replace(setting.size() - first.size(), first.size(), "dtype=" + type);
   }
   return which;
 }
 
-// Returns every operation with its options, the cases of the command's benchmark sets, and the cases
-// of the speed goals in all types.
+// Returns every operation with its options, the cases of the command's benchmark sets, and the
+// cases of the speed goals in all types.
 std::vector<Case> all_cases(bool gpu) {
   std::vector<Case> found = cases(64);
   for (const std::string& set : cli::bench_set_names()) {
@@ -114,7 +115,8 @@ class Golden {
     if (fresh) entry->second = describe(kernel);
     return entry->second;
   }
-  program::Artifact compile(const cli::RecordedKernel& kernel, const program::CompileOptions& options) {
+  program::Artifact compile(const cli::RecordedKernel& kernel,
+                            const program::CompileOptions& options) {
     return program::parseArtifact(compiler_->compile(kernel.program, program::serialize(options)));
   }
   std::string describe(const cli::RecordedKernel& kernel) {
@@ -122,7 +124,8 @@ class Golden {
     const bool gpu = options.target == program::Target::nvptx;
     if (!gpu) options.emit = "asm";
     const program::Artifact made = compile(kernel, options);
-    const std::string digest = runtime::hex(runtime::sha256(without_locations(made.code, gpu))).substr(0, 16);
+    const std::string digest =
+        runtime::hex(runtime::sha256(without_locations(made.code, gpu))).substr(0, 16);
     if (!gpu) return digest;
     return "threads=" + std::to_string(made.threads) + " cluster=" + std::to_string(made.cluster) +
            " shared=" + std::to_string(made.shared_bytes) + " " + digest;
@@ -152,7 +155,8 @@ size_t compare(const std::vector<std::string>& wanted, const std::vector<std::st
 }
 
 // Returns the lines of `before` that belong to a case.
-std::vector<std::string> kept(const std::vector<std::string>& before, const Case& which, bool remarks) {
+std::vector<std::string> kept(const std::vector<std::string>& before, const Case& which,
+                              bool remarks) {
   const std::string begin = remarks ? which.op + " " : title_of(which) + " #";
   std::vector<std::string> lines;
   for (const std::string& line : before)
@@ -164,13 +168,17 @@ int run(const std::string& path, const std::string& compiler_path, bool update,
         const std::set<std::string>& operations) {
   const auto compiler = runtime::CompilerLibrary::open(compiler_path);
   const std::vector<std::string> before = read_lines(path);
-  if (before.empty()) throw std::runtime_error(path + ": no such file, or empty; its first line names a target");
+  if (before.empty())
+    throw std::runtime_error(path + ": no such file, or empty; its first line names a target");
   const std::string target = before[0].substr(0, before[0].find(' '));
   const bool remarks = before[0].ends_with(kRemarks);
-  const std::string head = target + " LLVM " + compiler->llvm_version() + std::string(remarks ? kRemarks : "");
-  if (!update && before.size() == 1) throw std::runtime_error(path + " is empty: write it with --update");
+  const std::string head =
+      target + " LLVM " + compiler->llvm_version() + std::string(remarks ? kRemarks : "");
+  if (!update && before.size() == 1)
+    throw std::runtime_error(path + " is empty: write it with --update");
   if (!update && before[0] != head) {
-    std::cout << "[SKIP] " << path << " is of '" << before[0] << "', this compiler makes '" << head << "'\n";
+    std::cout << "[SKIP] " << path << " is of '" << before[0] << "', this compiler makes '" << head
+              << "'\n";
     return kOtherCompiler;
   }
   Golden golden(options_for(target), compiler);
@@ -189,7 +197,8 @@ int run(const std::string& path, const std::string& compiler_path, bool update,
     return file.good() ? 0 : kChanged;
   }
   const size_t differences = compare(before, found);
-  std::cout << found.size() - 1 << (remarks ? " remarks, " : " kernels, ") << differences << " lines differ\n";
+  std::cout << found.size() - 1 << (remarks ? " remarks, " : " kernels, ") << differences
+            << " lines differ\n";
   if (differences == 0) return 0;
   std::cout << (remarks ? "What the compiler could not do for the library's kernels"
                         : "The code of the library's kernels")

@@ -36,11 +36,13 @@ inline int64_t gap_of(int64_t n) {
   return std::vector<int64_t>{0, 8, 3}[n % 3];
 }
 
-inline Tensor random_rows(DType type, int64_t n, int64_t cols, uint64_t seed, int64_t gap = 0, double scale = 1.0) {
+inline Tensor random_rows(DType type, int64_t n, int64_t cols, uint64_t seed, int64_t gap = 0,
+                          double scale = 1.0) {
   return Tensor::rows(type, n, cols, gap).fill(Random(seed).normals(n * cols, scale));
 }
 
-inline Tensor random_vector(DType type, int64_t n, uint64_t seed, double scale = 1.0, double mean = 0.0) {
+inline Tensor random_vector(DType type, int64_t n, uint64_t seed, double scale = 1.0,
+                            double mean = 0.0) {
   return Tensor(type, {n}).fill(Random(seed).normals(n, scale, mean));
 }
 
@@ -59,7 +61,8 @@ void expect_aligned(const Work& work) {
 // one CTA.
 template <class Check>
 void for_rows_in_turn(const Check& check) {
-  for (auto [width, gap] : {std::pair<int64_t, int64_t>{4096, 0}, {6140, 4}, {8192, 8}, {20488, 8}}) {
+  for (auto [width, gap] :
+       {std::pair<int64_t, int64_t>{4096, 0}, {6140, 4}, {8192, 8}, {20488, 8}}) {
     const int64_t rows = std::min<int64_t>(23, (backend().budget() / width - 1) | 1);
     for (DType type : kFloats) expect_aligned([&] { check(type, rows, width, gap); });
   }
@@ -69,7 +72,8 @@ void for_rows_in_turn(const Check& check) {
 // process them one after the other.
 template <class Check>
 void for_rows_shared_by_ctas(const Check& check) {
-  for (auto [type, width, rows] : {std::tuple(f32, 53248, 2), {bf16, 131072, 1}, {f32, 60000, 2}, {f32, 40004, 3}}) {
+  for (auto [type, width, rows] :
+       {std::tuple(f32, 53248, 2), {bf16, 131072, 1}, {f32, 60000, 2}, {f32, 40004, 3}}) {
     if (rows * width > backend().budget()) continue;
     for (int64_t gap : {0, 8}) check(type, rows, width, gap);
   }
@@ -79,7 +83,8 @@ void for_rows_shared_by_ctas(const Check& check) {
 // statistics, and with more rows than one program has. Each row is a multiple of the vector size.
 template <class Check>
 void for_any_number_of_rows(const Check& check) {
-  for (auto [rows, width] : {std::pair<int64_t, int64_t>{5, 64}, {133, 64}, {7, 1024}, {3, 40960}}) {
+  for (auto [rows, width] :
+       {std::pair<int64_t, int64_t>{5, 64}, {133, 64}, {7, 1024}, {3, 40960}}) {
     if (rows * width > backend().budget()) continue;
     for (DType type : kFloats) expect_aligned([&] { check(type, rows, width); });
   }

@@ -13,7 +13,8 @@ class Mutant:
     new: str
 
     def digest(self):
-        """Identifies the replacement, because a verdict holds for this text only. The file may move."""
+        """Identifies the replacement, because a verdict holds for this text only. The file may
+        move."""
         return hashlib.sha256("\0".join([self.old, self.new]).encode()).hexdigest()[:16]
 
     def fits(self, root):
@@ -29,5 +30,6 @@ def parse(text):
         title, *lines = head.splitlines()
         name, _, why = title.partition(": ")
         fields = dict(line.split(" ", 1) for line in lines)
-        mutants.append(Mutant(name, why, fields["file"], fields["steps"].split(), old.strip("\n"), new.strip("\n")))
+        mutants.append(Mutant(name, why, fields["file"], fields["steps"].split(), old.strip("\n"),
+                              new.strip("\n")))
     return mutants

@@ -1,4 +1,5 @@
-"""Tests the parts of run.py: mutants, the record of a release, the test that a failed command names."""
+"""Tests the parts of run.py: mutants, the record of a release, the test that a failed command
+names."""
 import pathlib
 import tempfile
 import unittest
@@ -29,14 +30,16 @@ steps abi
 class Mutants(unittest.TestCase):
     def test_parse_reads_blocks(self):
         one, two = parse(TEXT)
-        self.assertEqual(one, Mutant("one", "the first", "a.cpp", ["passes", "fuzz"], "  x + 1", "  x - 1"))
+        self.assertEqual(
+            one, Mutant("one", "the first", "a.cpp", ["passes", "fuzz"], "  x + 1", "  x - 1"))
         self.assertEqual((two.old, two.new), ("  check(x);", ""))
 
     def test_mutant_fits_if_its_text_occurs_once(self):
         one, _ = parse(TEXT)
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "a.cpp"
-            for source, fits in (("  x + 1\n", True), ("  x + 2\n", False), ("  x + 1\n  x + 1\n", False)):
+            for source, fits in (("  x + 1\n", True), ("  x + 2\n", False),
+                                 ("  x + 1\n  x + 1\n", False)):
                 file.write_text(source)
                 self.assertEqual(one.fits(file.parent), fits, source)
 
@@ -64,7 +67,8 @@ class Records(unittest.TestCase):
     def test_record_round_trips(self):
         self.assertEqual(self.faults(complete=True), [])
         entry = Record(self.file).of(self.mutants[0])
-        self.assertEqual((entry["verdict"], entry["step"], entry["test"], entry["commit"]), ("killed", "passes", "A.Test", "abc"))
+        self.assertEqual((entry["verdict"], entry["step"], entry["test"], entry["commit"]),
+                         ("killed", "passes", "A.Test", "abc"))
         self.assertEqual(Record(self.file).summary(), "2 killed, 0 survived, 0 not run")
 
     def test_new_changed_and_removed_mutants_are_faults(self):
@@ -78,7 +82,9 @@ class Records(unittest.TestCase):
         changed = parse(TEXT.replace("x - 1", "x - 2"))[:1]
         record = Record(self.file)
         record.write(changed)
-        self.assertEqual({name: entry["verdict"] for name, entry in Record(self.file).entries.items()}, {"one": NOT_RUN})
+        self.assertEqual(
+            {name: entry["verdict"] for name, entry in Record(self.file).entries.items()},
+            {"one": NOT_RUN})
         self.assertEqual(self.faults(changed), [])
         self.assertIn("one: not run", self.faults(changed, complete=True)[0])
 
@@ -91,17 +97,23 @@ class Records(unittest.TestCase):
 
 class Steps(unittest.TestCase):
     def test_noticing_test_names_the_failed_test(self):
-        gtest = "[ RUN      ] A.b\n[  FAILED  ] A.b (3 ms)\n[==========] 1 test ran.\n[  FAILED  ] 1 test, listed below:\n[  FAILED  ] A.b\n"
+        gtest = ("[ RUN      ] A.b\n[  FAILED  ] A.b (3 ms)\n[==========] 1 test ran.\n"
+                 "[  FAILED  ] 1 test, listed below:\n[  FAILED  ] A.b\n")
         self.assertEqual(noticing_test(gtest), "A.b")
-        self.assertEqual(noticing_test("[ RUN      ] A.b\n[       OK ] A.b (3 ms)\n[ RUN      ] A.dies/2\nAborted\n"), "A.dies/2")
-        self.assertEqual(noticing_test("[  FAILED  ] A.b\nThe following tests FAILED:\n\t 28 - compiler_passes (Failed)\n"), "compiler_passes")
+        self.assertEqual(noticing_test("[ RUN      ] A.b\n[       OK ] A.b (3 ms)\n"
+                                       "[ RUN      ] A.dies/2\nAborted\n"),
+                         "A.dies/2")
+        self.assertEqual(noticing_test("[  FAILED  ] A.b\nThe following tests FAILED:\n"
+                                       "\t 28 - compiler_passes (Failed)\n"),
+                         "compiler_passes")
         self.assertEqual(noticing_test("nothing"), UNKNOWN)
 
     def test_step_runs_all_tests_or_the_given_ones(self):
         for step in STEPS.values():
             self.assertEqual(step.command_of(()), step.command)
             self.assertEqual(step.command_of(["A.b", UNKNOWN]), step.command)
-        self.assertTrue(STEPS["kernels-ptx"].command_of(["A.b", "C.d"]).endswith("--gtest_filter='A.b:C.d'"))
+        self.assertTrue(
+            STEPS["kernels-ptx"].command_of(["A.b", "C.d"]).endswith("--gtest_filter='A.b:C.d'"))
         self.assertTrue(STEPS["runtime"].command_of(["A.b", "C.d"]).endswith("-R '^(A.b|C.d)$'"))
 
     def test_failing_and_hanging_commands_are_red(self):

@@ -8,7 +8,8 @@ VERDICTS = ("killed", "survived", NOT_RUN)
 
 
 def version(root):
-    return re.search(r"project\(ligerdsl VERSION ([\d.]+)", (root / "CMakeLists.txt").read_text())[1]
+    return re.search(r"project\(ligerdsl VERSION ([\d.]+)",
+                     (root / "CMakeLists.txt").read_text())[1]
 
 
 def path(root):
@@ -23,34 +24,39 @@ class Record:
     def of(self, mutant):
         """Returns the entry of a mutant. A verdict on an earlier text of it does not count."""
         entry = self.entries.get(mutant.name, {})
-        return entry if entry.get("digest") == mutant.digest() else {"digest": mutant.digest(), "verdict": NOT_RUN}
+        return entry if entry.get("digest") == mutant.digest() else {"digest": mutant.digest(),
+                                                                     "verdict": NOT_RUN}
 
     def is_run(self, mutant):
         return self.of(mutant)["verdict"] != NOT_RUN
 
     def set(self, mutant, verdict, step, test, commit):
         day = datetime.date.today().isoformat()
-        self.entries[mutant.name] = {"digest": mutant.digest(), "verdict": verdict, "step": step, "test": test,
-                                     "commit": commit, "date": day}
+        self.entries[mutant.name] = {"digest": mutant.digest(), "verdict": verdict, "step": step,
+                                     "test": test, "commit": commit, "date": day}
 
     def write(self, mutants):
         """Writes exactly these mutants, in their order."""
         self.entries = {mutant.name: self.of(mutant) for mutant in mutants}
         self.file.parent.mkdir(exist_ok=True)
-        lines = [f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in self.entries.items()]
+        lines = [
+            f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in self.entries.items()]
         self.file.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
     def faults(self, mutants, complete):
-        """Yields one line per fault of the record. `complete` requires that every mutant was run."""
+        """Yields one line per fault of the record. `complete` requires that every mutant was
+        run."""
         names = {mutant.name for mutant in mutants}
         for name in self.entries.keys() - names:
             yield f"{name}: recorded, but no mutant; run.py --record drops it"
         for mutant in mutants:
             entry = self.entries.get(mutant.name)
             if not entry or entry["digest"] != mutant.digest():
-                yield f"{mutant.name}: {'changed since it was run' if entry else 'not recorded'}; run.py --record {mutant.name}"
+                yield (f"{mutant.name}: {'changed since it was run' if entry else 'not recorded'}; "
+                       f"run.py --record {mutant.name}")
             elif entry["verdict"] not in VERDICTS:
-                yield f"{mutant.name}: recorded as {entry['verdict']!r}; expected one of {', '.join(VERDICTS)}"
+                yield (f"{mutant.name}: recorded as {entry['verdict']!r}; expected one of "
+                       f"{', '.join(VERDICTS)}")
             elif entry["verdict"] == "survived":
                 yield f"{mutant.name}: survived; write the test that notices it"
             elif complete and entry["verdict"] == NOT_RUN:

@@ -3,11 +3,13 @@
 
     tests/mutation/run.py [--record] [--missing] [--work DIR] [--jobs N] [NAME ...]
 
-Works in a copy of the checked-in sources (a git worktree in DIR) with its own build, which it keeps for the next run.
-Without names it runs every mutant of mutants.txt. Mutants of the compiler, which take one to three minutes each, run last.
+Works in a copy of the checked-in sources (a git worktree in DIR) with its own build, which it keeps
+for the next run. Without names it runs every mutant of mutants.txt. Mutants of the compiler, which
+take one to three minutes each, run last.
 
-The recorded test that detected a mutant last time runs first. After each batch of mutants, the tests that detected them run
-on the unchanged sources. Only detections by tests that pass there are recorded.
+The recorded test that detected a mutant last time runs first. After each batch of mutants, the
+tests that detected them run on the unchanged sources. Only detections by tests that pass there are
+recorded.
 
 Exit code 1: a mutant survived, or a test fails on the unchanged sources.
 """
@@ -33,16 +35,20 @@ class Workshop:
         folder.mkdir(parents=True, exist_ok=True)
         self.log.write_text("")
         if not self.tree.exists():
-            subprocess.run(["git", "worktree", "add", "-q", "--detach", str(self.tree), "HEAD"], cwd=ROOT, check=True)
-        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True)
+            subprocess.run(["git", "worktree", "add", "-q", "--detach", str(self.tree), "HEAD"],
+                           cwd=ROOT, check=True)
+        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True,
+                              capture_output=True, text=True)
         self.commit = head.stdout.strip()
-        subprocess.run(["git", "checkout", "-q", "--force", "--detach", self.commit], cwd=self.tree, check=True)
+        subprocess.run(["git", "checkout", "-q", "--force", "--detach", self.commit], cwd=self.tree,
+                       check=True)
         self.build = self.tree / "build" / "release"
         if not run("cmake --preset release -DLIGERDSL_BUILD_TESTS=ON", self.tree, self.log)[0]:
             sys.exit(f"the copy does not configure: {self.log}")
 
     def notices(self, name, tests=()):
-        """Returns None if the step (or only these of its tests) passes, otherwise the failed test or the problem."""
+        """Returns None if the step (or only these of its tests) passes, otherwise the failed test
+        or the problem."""
         step = STEPS[name]
         if not run(f"ninja -j{self.jobs} {step.targets}", self.build, self.log)[0]:
             return DOES_NOT_COMPILE
@@ -50,7 +56,8 @@ class Workshop:
         return None if green else noticing_test(output)
 
     def verdict(self, mutant, last):
-        """Returns the verdict (killed, survived, or the reason why it is invalid), and the step and test that detected it."""
+        """Returns the verdict (killed, survived, or the reason why it is invalid), and the step and
+        test that detected it."""
         path = self.tree / mutant.file
         if not mutant.fits(self.tree):
             return "stale", "", ""
@@ -70,7 +77,8 @@ class Workshop:
             path.write_text(source)
 
     def confirm(self, noticed):
-        """Ends the run unless the tests that detected mutants, as (step, test), pass on the unchanged sources."""
+        """Ends the run unless the tests that detected mutants, as (step, test), pass on the
+        unchanged sources."""
         for step in STEPS:
             tests = sorted({test for of_step, test in noticed if of_step == step})
             if tests and (how := self.notices(step, tests)):
@@ -78,17 +86,20 @@ class Workshop:
 
 
 def check(mutants, complete):
-    faults = [f"{m.name}: its text does not occur exactly once in {m.file}" for m in mutants if not m.fits(ROOT)]
+    faults = [f"{m.name}: its text does not occur exactly once in {m.file}" for m in mutants
+              if not m.fits(ROOT)]
     results = record.Record(record.path(ROOT))
     faults += results.faults(mutants, complete)
-    print("\n".join(faults) or f"{len(mutants)} mutants fit their sources; {results.file.name}: {results.summary()}")
+    print("\n".join(faults)
+          or f"{len(mutants)} mutants fit their sources; {results.file.name}: {results.summary()}")
     return 1 if faults else 0
 
 
 def tried(workshop, mutant, results):
     start = time.monotonic()
     verdict, step, test = workshop.verdict(mutant, results.of(mutant))
-    print(f"{mutant.name:18} {verdict:8} {time.monotonic() - start:5.0f} s  {step} {test}", flush=True)
+    print(f"{mutant.name:18} {verdict:8} {time.monotonic() - start:5.0f} s  {step} {test}",
+          flush=True)
     return verdict, step, test
 
 
@@ -97,7 +108,8 @@ def run_all(chosen, mutants, options):
     workshop = Workshop(options.work.resolve(), options.jobs)
     killed = 0
     for first in range(0, len(chosen), BATCH):
-        batch = [(mutant, *tried(workshop, mutant, results)) for mutant in chosen[first : first + BATCH]]
+        batch = [
+            (mutant, *tried(workshop, mutant, results)) for mutant in chosen[first: first + BATCH]]
         noticed = [(step, test) for _, verdict, step, test in batch if verdict == "killed"]
         workshop.confirm(noticed)
         killed += len(noticed)
@@ -111,15 +123,21 @@ def run_all(chosen, mutants, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build" / "mutation")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--skip", action="append", default=[], metavar="STEP", help="skip a step")
-    parser.add_argument("--record", action="store_true", help="write the verdicts to the release's results")
-    parser.add_argument("--missing", action="store_true", help="run only mutants without a current result")
+    parser.add_argument("--record", action="store_true",
+                        help="write the verdicts to the release's results")
+    parser.add_argument("--missing", action="store_true",
+                        help="run only mutants without a current result")
     parser.add_argument("--list", action="store_true")
-    parser.add_argument("--check", action="store_true", help="only check that mutants fit their sources and that the results fit the mutants")
-    parser.add_argument("--complete", action="store_true", help="with --check: also require that every mutant was run, for a release")
+    parser.add_argument(
+        "--check", action="store_true",
+        help="only check that mutants fit their sources and that the results fit the mutants")
+    parser.add_argument("--complete", action="store_true",
+                        help="with --check: also require that every mutant was run, for a release")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     mutants = parse((HERE / "mutants.txt").read_text())
@@ -128,12 +146,14 @@ def main():
     if unknown := set(options.names) - {mutant.name for mutant in mutants}:
         sys.exit(f"no mutants {sorted(unknown)}; --list shows them")
     results = record.Record(record.path(ROOT))
-    chosen = [m for m in mutants if (not options.names or m.name in options.names) and not (options.missing and results.is_run(m))]
+    chosen = [m for m in mutants if (not options.names or m.name in options.names)
+                                    and not (options.missing and results.is_run(m))]
     if options.list:
         print("\n".join(f"{mutant.name:18} {mutant.why} ({mutant.file})" for mutant in chosen))
         return 0
     if options.skip and options.record:
-        sys.exit("--record needs all steps of a mutant, or the record would name false survivors; omit --record or --skip")
+        sys.exit("--record needs all steps of a mutant, or the record would name false survivors; "
+                 "omit --record or --skip")
     for mutant in chosen:
         mutant.steps = [step for step in mutant.steps if step not in options.skip]
     chosen.sort(key=lambda mutant: mutant.file.startswith("compiler/"))

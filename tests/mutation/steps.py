@@ -1,4 +1,5 @@
-"""Steps that may detect a mutant: targets to build, and a command for the build folder. A hang counts as detected."""
+"""Steps that may detect a mutant: targets to build, and a command for the build folder. A hang
+counts as detected."""
 import dataclasses
 import os
 import re
@@ -17,7 +18,8 @@ class Step:
     separator: str
 
     def command_of(self, tests):
-        """Returns the command for these tests, or for all tests if none are given or one is unknown."""
+        """Returns the command for these tests, or for all tests if none are given or one is
+        unknown."""
         if not tests or UNKNOWN in tests:
             return self.command
         return f"{self.command} {self.only.format(self.separator.join(tests))}"
@@ -28,7 +30,8 @@ def gtest(targets, command):
 
 
 def ctest(targets, command):
-    return Step(targets, f"ctest {command} --stop-on-failure --output-on-failure", "-R '^({})$'", "|")
+    return Step(targets, f"ctest {command} --stop-on-failure --output-on-failure", "-R '^({})$'",
+                "|")
 
 
 def kernels(backend, targets="kernel_tests ligerdsl_compiler"):
@@ -40,7 +43,8 @@ STEPS = {
     "passes": ctest("ligerdsl-opt", "-L passes"),
     "layout": ctest("layout_tests", "-L layout"),
     "fuzz": gtest("fuzz_tests", "tests/fuzz/fuzz_tests --gtest_filter=-Compile*"),
-    "runtime": ctest("runtime_tests fake_cuda fake_cublaslt fake_compiler foreign_compiler ligerdsl_compile_worker",
+    "runtime": ctest("runtime_tests fake_cuda fake_cublaslt fake_compiler foreign_compiler "
+                     "ligerdsl_compile_worker",
                      "-L runtime"),
     "abi": ctest("abi_tests abi_allocation_tests ligerdsl_compiler", "-L abi -E '^abi_recorded$'"),
     "compiler": gtest("compiler_tests", "tests/compiler/compiler_tests"),
@@ -52,11 +56,13 @@ STEPS = {
 
 
 def noticing_test(output):
-    """Returns the last test in the output of a failed command that failed, or that ran when the program died.
+    """Returns the last test in the output of a failed command that failed, or that ran when the
+    program died.
 
     Returns UNKNOWN if the output names none.
     """
-    failed = re.findall(r"^\[  FAILED  \] ([\w./]+)", output, re.M) or re.findall(r"^\[ RUN      \] ([\w./]+)", output, re.M)
+    failed = re.findall(r"^\[  FAILED  \] ([\w./]+)", output, re.M) or re.findall(
+        r"^\[ RUN      \] ([\w./]+)", output, re.M)
     listed = re.findall(r"^\s*\d+ - (\S+) \(", output, re.M)  # ctest's summary
     return (listed or failed or [UNKNOWN])[-1]
 
@@ -67,7 +73,8 @@ def run(command, folder, log, limit=LIMIT):
         out.write(f"\n$ {command}\n")
         out.flush()
         begin = out.tell()
-        process = subprocess.Popen(command, shell=True, cwd=folder, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
+        process = subprocess.Popen(command, shell=True, cwd=folder, stdout=out,
+                                   stderr=subprocess.STDOUT, start_new_session=True)
         try:
             code = process.wait(limit)
         except subprocess.TimeoutExpired:

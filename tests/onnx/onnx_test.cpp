@@ -41,7 +41,8 @@ struct Case {
   onnx::Node node;
   std::vector<TensorProto> inputs, outputs;
 
-  explicit Case(const fs::path& folder) : node(onnx::parse_nodes(read(folder / "model.onnx")).at(0)) {
+  explicit Case(const fs::path& folder)
+      : node(onnx::parse_nodes(read(folder / "model.onnx")).at(0)) {
     const fs::path data = folder / "test_data_set_0";
     for (int i = 0; fs::exists(data / ("input_" + std::to_string(i) + ".pb")); ++i) {
       inputs.push_back(onnx::parse_tensor(read(data / ("input_" + std::to_string(i) + ".pb"))));
@@ -74,7 +75,8 @@ struct AxisLast {
     Values out(values.size());
     for (int64_t i = 0; i < before; ++i) {
       for (int64_t c = 0; c < axis; ++c) {
-        for (int64_t j = 0; j < after; ++j) out[(i * after + j) * axis + c] = values[(i * axis + c) * after + j];
+        for (int64_t j = 0; j < after; ++j)
+          out[(i * after + j) * axis + c] = values[(i * axis + c) * after + j];
       }
     }
     return out;
@@ -89,11 +91,12 @@ TEST(Onnx, SoftmaxMatches) {
     SCOPED_TRACE(folder.filename().string());
     const Case c(folder);
     const auto axis = c.node.attributes.find("axis");
-    const AxisLast order(c.inputs[0].dims, axis == c.node.attributes.end() ? -1 : axis->second.integer);
+    const AxisLast order(c.inputs[0].dims,
+                         axis == c.node.attributes.end() ? -1 : axis->second.integer);
     Tensor x = Tensor::rows(f32, order.rows(), order.axis).fill(order.apply(c.inputs[0].numbers));
     Tensor y = Tensor::rows(f32, order.rows(), order.axis);
-    backend().run(kernels::softmax_forward(machine(), {.cols = order.axis, .type = f32}), order.rows(),
-                  Arguments().tensor("x", x).tensor("y", y).number("scale", 1.0));
+    backend().run(kernels::softmax_forward(machine(), {.cols = order.axis, .type = f32}),
+                  order.rows(), Arguments().tensor("x", x).tensor("y", y).number("scale", 1.0));
     EXPECT_TRUE(close(y.values(), order.apply(c.outputs[0].numbers), {1e-5, 1e-6}));
   }
 }
@@ -108,7 +111,8 @@ Losses losses_of(const Case& c, kernels::Reduction reduction) {
   kernels::CrossEntropyOptions o{.classes = order.axis, .type = f32, .reduction = reduction};
   o.has_weight = c.inputs.size() > 2;
   o.with_lse = true;
-  Tensor logits = Tensor::rows(f32, order.rows(), order.axis).fill(order.apply(c.inputs[0].numbers));
+  Tensor logits =
+      Tensor::rows(f32, order.rows(), order.axis).fill(order.apply(c.inputs[0].numbers));
   Tensor labels = Tensor(i64, {order.rows()}).fill(c.inputs[1].integers);
   Tensor weight(f32, {order.axis}), lse(f32, {order.rows()});
   if (o.has_weight) weight.fill(c.inputs[2].numbers);
@@ -149,7 +153,8 @@ TEST(Onnx, SoftmaxCrossEntropyLossMatches) {
     for (int64_t i = 0; i < order.rows(); ++i) {
       const int64_t label = c.inputs[1].integers[i];
       if (label == c.ignore_index()) continue;
-      EXPECT_NEAR(z[i * order.axis + label] - ours.lse[i], log_prob[i * order.axis + label], 1e-5) << "row " << i;
+      EXPECT_NEAR(z[i * order.axis + label] - ours.lse[i], log_prob[i * order.axis + label], 1e-5)
+          << "row " << i;
     }
   }
 }
@@ -188,7 +193,8 @@ struct Product {
 // Returns alpha op(a) op(b) + beta c in f32.
 Values product_of(const Product& p, const Values& a, const Values& b, const Values& c) {
   using kernels::Factors;
-  const kernels::MatmulOptions options{.factors = p.transposed_a   ? p.transposed_b ? Factors::tt : Factors::tn
+  const kernels::MatmulOptions options{.factors = p.transposed_a
+                                                      ? p.transposed_b ? Factors::tt : Factors::tn
                                                   : p.transposed_b ? Factors::nt
                                                                    : Factors::nn,
                                        .cols = p.n,
@@ -237,7 +243,8 @@ TEST(Onnx, GemmMatches) {
               .transposed_b = attribute("transB").integer != 0,
               .alpha = attribute("alpha").real,
               .beta = c.inputs.size() > 2 ? attribute("beta").real : 0};
-    p.m = c.outputs[0].dims[0], p.n = c.outputs[0].dims[1], p.k = c.inputs[0].dims[p.transposed_a ? 0 : 1];
+    p.m = c.outputs[0].dims[0], p.n = c.outputs[0].dims[1],
+    p.k = c.inputs[0].dims[p.transposed_a ? 0 : 1];
     const Values sums = p.beta != 0 ? spread(c.inputs[2], p.m, p.n) : Values{};
     const Values ours = product_of(p, c.inputs[0].numbers, c.inputs[1].numbers, sums);
     EXPECT_TRUE(close(ours, c.outputs[0].numbers, {1e-5, 1e-5}));
@@ -259,9 +266,10 @@ TEST(Onnx, MatMulMatches) {
     };
     const auto count = static_cast<int64_t>(c.outputs[0].numbers.size()) / (p.m * p.n);
     for (int64_t i = 0; i < count; ++i) {
-      const Values ours =
-          product_of(p, matrix(c.inputs[0].numbers, i, p.m * p.k), matrix(c.inputs[1].numbers, i, p.k * p.n), {});
-      EXPECT_TRUE(close(ours, matrix(c.outputs[0].numbers, i, p.m * p.n), {1e-5, 1e-5})) << "matrix " << i;
+      const Values ours = product_of(p, matrix(c.inputs[0].numbers, i, p.m * p.k),
+                                     matrix(c.inputs[1].numbers, i, p.k * p.n), {});
+      EXPECT_TRUE(close(ours, matrix(c.outputs[0].numbers, i, p.m * p.n), {1e-5, 1e-5}))
+          << "matrix " << i;
     }
   }
 }

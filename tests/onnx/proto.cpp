@@ -73,7 +73,8 @@ void append_raw(std::string_view bytes, std::vector<Out>& out) {
 // A repeated integer field, packed or not.
 void append_integers(const Field& f, std::vector<int64_t>& out) {
   if (f.wire == 0) out.push_back(static_cast<int64_t>(f.value));
-  for (Reader packed(f.bytes); !packed.done();) out.push_back(static_cast<int64_t>(packed.varint()));
+  for (Reader packed(f.bytes); !packed.done();)
+    out.push_back(static_cast<int64_t>(packed.varint()));
 }
 
 enum DataType { kFloat = 1, kInt32 = 6, kInt64 = 7, kDouble = 11 };

@@ -1,4 +1,5 @@
-// A reader for the parts of ONNX files that the tests use: one node with its attributes, and tensors.
+// A reader for the parts of ONNX files that the tests use: one node with its attributes, and
+// tensors.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
 """reproducible.py CMAKE SOURCE BUILD WORK LIBRARY...: checks that the build folder does not change
 the output.
 
-- Two copies of the sources in two folders, built without a compiler cache, have the same build id. Some
-  of their objects have the same bytes. One of them is a kernel, whose program records its source path.
+- Two copies of the sources in two folders, built without a compiler cache, have the same build id.
+  Some of their objects have the same bytes. One of them is a kernel, whose program records its
+  source path.
 - A build with the compiler cache, if present, gives the same object.
 - The LIBRARYs of this build contain neither its path nor that of the sources.
 """
@@ -16,10 +17,14 @@ import sys
 
 cmake, source, build, work, *libraries = sys.argv[1:]
 source, work = pathlib.Path(source), pathlib.Path(work)
-PARTS = ("CMakeLists.txt", ".cmake", "README.md", "LICENSE", "NOTICE", "bench", "compiler", "docs", "dsl", "kernels", "lib", "runtime")
-OBJECTS = ("kernels/CMakeFiles/ligerdsl_kernels.dir/softmax/softmax.cpp.o", "dsl/CMakeFiles/ligerdsl_dsl.dir/recorder.cpp.o",
-           "runtime/CMakeFiles/ligerdsl_runtime.dir/system/status.cpp.o", "lib/CMakeFiles/ligerdsl_objects.dir/src/build_info.cpp.o")
-OPTIONS = ("-DCMAKE_BUILD_TYPE=Release", "-DLIGERDSL_BUILD_COMPILER=OFF", "-DLIGERDSL_BUILD_TESTS=OFF", "-DLIGERDSL_BUILD_EXAMPLES=OFF",
+PARTS = ("CMakeLists.txt", ".cmake", "README.md", "LICENSE", "NOTICE", "bench", "compiler", "docs",
+         "dsl", "kernels", "lib", "runtime")
+OBJECTS = ("kernels/CMakeFiles/ligerdsl_kernels.dir/softmax/softmax.cpp.o",
+           "dsl/CMakeFiles/ligerdsl_dsl.dir/recorder.cpp.o",
+           "runtime/CMakeFiles/ligerdsl_runtime.dir/system/status.cpp.o",
+           "lib/CMakeFiles/ligerdsl_objects.dir/abi/build_info.cpp.o")
+OPTIONS = ("-DCMAKE_BUILD_TYPE=Release", "-DLIGERDSL_BUILD_COMPILER=OFF",
+           "-DLIGERDSL_BUILD_TESTS=OFF", "-DLIGERDSL_BUILD_EXAMPLES=OFF",
            "-DLIGERDSL_BUILD_PYTHON=OFF")
 failures = []
 
@@ -34,7 +39,8 @@ def run(*command, **environment):
 def copy_of_sources(folder):
     for part in PARTS:
         if (source / part).is_dir():
-            shutil.copytree(source / part, folder / part, ignore=shutil.ignore_patterns("results", "__pycache__"))
+            shutil.copytree(source / part, folder / part,
+                            ignore=shutil.ignore_patterns("results", "__pycache__"))
         else:
             shutil.copy(source / part, folder / part)
 
@@ -45,12 +51,15 @@ def compiled(folder, **environment):
     Ninja would build whole libraries before a kernel, so this runs the objects' own commands.
     """
     made = folder / "build/release"
-    run("ninja", "-C", str(made), "ligerdsl_build_id_header", "ligerdsl_commit_header", "ligerdsl_generated")
-    commands = {entry["output"]: entry["command"] for entry in json.loads(run("ninja", "-C", str(made), "-t", "compdb"))}
+    run("ninja", "-C", str(made), "ligerdsl_build_id_header", "ligerdsl_commit_header",
+        "ligerdsl_generated")
+    commands = {entry["output"]: entry["command"]
+                for entry in json.loads(run("ninja", "-C", str(made), "-t", "compdb"))}
     for name in OBJECTS:
         (made / name).parent.mkdir(parents=True, exist_ok=True)
         run("sh", "-c", f"cd '{made}' && {commands[name]}", **environment)
-    return {name: (made / name).read_bytes() for name in (*OBJECTS, "generated/ligerdsl_build_id.h")}
+    return {
+        name: (made / name).read_bytes() for name in (*OBJECTS, "generated/ligerdsl_build_id.h")}
 
 
 shutil.rmtree(work, ignore_errors=True)
@@ -69,12 +78,15 @@ for name, content in built[0].items():
             failures.append(f"{name} holds the path {path}")
 kernel = OBJECTS[0]
 if b"kernels/softmax/softmax.cpp" not in built[0][kernel]:
-    failures.append(f"{kernel} does not hold the path of its source below the checkout, so this test tests nothing")
+    failures.append(f"{kernel} does not hold the path of its source below the checkout, so this "
+                    "test tests nothing")
 if compiled(work / "one")[kernel] != built[0][kernel]:
     failures.append(f"{kernel} differs when a compiler cache is used")
 for library in libraries:
     content = pathlib.Path(library).read_bytes()
-    failures += [f"{library} holds the path {path}" for path in (str(source), build) if path.encode() in content]
+    failures += [f"{library} holds the path {path}" for path in (str(source), build)
+                 if path.encode() in content]
 shutil.rmtree(work, ignore_errors=True)
-print("\n".join(failures) or f"{len(built[0])} files of two builds and {len(libraries)} libraries hold no path of their build")
+print("\n".join(failures) or f"{len(built[0])} files of two builds and {len(libraries)} libraries "
+                             "hold no path of their build")
 sys.exit(bool(failures))

@@ -10,7 +10,8 @@ import torch.nn.functional as F
 import ligerdsl
 import ligerdsl.torch as lt
 
-TOLERANCE = {torch.float32: dict(rtol=1e-4, atol=1e-5), torch.bfloat16: dict(rtol=2e-2, atol=2e-2), torch.float16: dict(rtol=4e-3, atol=4e-3)}
+TOLERANCE = {torch.float32: dict(rtol=1e-4, atol=1e-5), torch.bfloat16: dict(rtol=2e-2, atol=2e-2),
+             torch.float16: dict(rtol=4e-3, atol=4e-3)}
 
 
 def heads(batch, tokens, count, dim, dtype=torch.float32):
@@ -31,7 +32,8 @@ def test_matches_torch(dtype, dim):
     ours, theirs = lt.attention(q, k, v, causal=True), sdpa(q, k, v, is_causal=True)
     upstream = torch.randn_like(theirs)
     torch.testing.assert_close(ours.float(), theirs, **TOLERANCE[dtype])
-    for one, other in zip(torch.autograd.grad(ours, (q, k, v), upstream.to(dtype)), torch.autograd.grad(theirs, (q, k, v), upstream)):
+    for one, other in zip(torch.autograd.grad(ours, (q, k, v), upstream.to(dtype)),
+                          torch.autograd.grad(theirs, (q, k, v), upstream)):
         torch.testing.assert_close(one.float(), other.float(), **TOLERANCE[dtype])
 
 
@@ -42,7 +44,8 @@ def test_slices_of_one_projection():
     ours = lt.attention(*qkv.unbind(2), scale=0.3)
     theirs = sdpa(*qkv.unbind(2), scale=0.3)
     torch.testing.assert_close(ours, theirs, **TOLERANCE[torch.float32])
-    for one, other in zip(torch.autograd.grad(ours.sum(), qkv), torch.autograd.grad(theirs.sum(), qkv)):
+    for one, other in zip(torch.autograd.grad(ours.sum(), qkv),
+                          torch.autograd.grad(theirs.sum(), qkv)):
         torch.testing.assert_close(one, other, **TOLERANCE[torch.float32])
 
 
@@ -50,10 +53,12 @@ def test_window_is_a_mask():
     torch.manual_seed(3)
     q, k, v = heads(1, 20, 2, 8), heads(1, 30, 2, 8), heads(1, 30, 2, 8)
     right_of = torch.arange(30) - (torch.arange(20) + 10)[:, None]
-    torch.testing.assert_close(lt.attention(q, k, v, window=(5, 2)), sdpa(q, k, v, attn_mask=(right_of >= -5) & (right_of <= 2)),
+    torch.testing.assert_close(lt.attention(q, k, v, window=(5, 2)),
+                               sdpa(q, k, v, attn_mask=(right_of >= -5) & (right_of <= 2)),
                                **TOLERANCE[torch.float32])
     torch.testing.assert_close(lt.attention(q, k, v, window=(5, None), causal=True),
-                               sdpa(q, k, v, attn_mask=(right_of >= -5) & (right_of <= 0)), **TOLERANCE[torch.float32])
+                               sdpa(q, k, v, attn_mask=(right_of >= -5) & (right_of <= 0)),
+                               **TOLERANCE[torch.float32])
 
 
 def test_lse():
@@ -70,15 +75,18 @@ def test_lse():
 def test_queries_without_visible_keys_give_zero():
     q, k, v = heads(1, 5, 1, 8), heads(1, 3, 1, 8), heads(1, 3, 1, 8)
     o, lse = lt.attention(q, k, v, causal=True, return_lse=True)
-    assert (o[:, :2] == 0).all() and (lse[..., :2] == -torch.inf).all() and lse[..., 2:].isfinite().all()
+    assert ((o[:, :2] == 0).all() and (lse[..., :2] == -torch.inf).all()
+            and lse[..., 2:].isfinite().all())
     d_q, d_k, d_v = torch.autograd.grad(o.sum(), (q, k, v))
     assert (d_q[:, :2] == 0).all() and d_k.isfinite().all() and d_v.isfinite().all()
 
 
 def test_repeats_bit_for_bit():
     torch.manual_seed(5)
-    q, k, v = heads(2, 70, 4, 64, torch.bfloat16), heads(2, 90, 2, 64, torch.bfloat16), heads(2, 90, 2, 64, torch.bfloat16)
-    first, second = (torch.autograd.grad(lt.attention(q, k, v, causal=True).float().square().sum(), (q, k, v)) for _ in range(2))
+    q, k, v = (heads(2, 70, 4, 64, torch.bfloat16), heads(2, 90, 2, 64, torch.bfloat16),
+               heads(2, 90, 2, 64, torch.bfloat16))
+    first, second = (torch.autograd.grad(lt.attention(q, k, v, causal=True).float().square().sum(),
+                                         (q, k, v)) for _ in range(2))
     for one, other in zip(first, second):
         torch.testing.assert_close(one, other, rtol=0, atol=0)
 
@@ -101,12 +109,14 @@ def test_sequences_match_torch(dtype, options):
     theirs = []
     for begin, end in zip(ends.tolist(), ends[1:].tolist()):
         right_of = torch.arange(end - begin) - torch.arange(end - begin)[:, None]
-        mask = {"attn_mask": (right_of >= -20) & (right_of <= 5)} if "window" in options else {"is_causal": bool(options)}
+        mask = {"attn_mask": (right_of >= -20) & (right_of <= 5)} if "window" in options else {
+            "is_causal": bool(options)}
         theirs.append(sdpa(*(t[:, begin:end] for t in (q, k, v)), **mask)[0])
     theirs = torch.cat(theirs)
     upstream = torch.randn_like(theirs)
     torch.testing.assert_close(ours.float(), theirs, **TOLERANCE[dtype])
-    for one, other in zip(torch.autograd.grad(ours, (q, k, v), upstream.to(dtype)), torch.autograd.grad(theirs, (q, k, v), upstream)):
+    for one, other in zip(torch.autograd.grad(ours, (q, k, v), upstream.to(dtype)),
+                          torch.autograd.grad(theirs, (q, k, v), upstream)):
         torch.testing.assert_close(one.float(), other.float(), **TOLERANCE[dtype])
 
 
@@ -116,15 +126,19 @@ def test_sequences_equal_single_calls_bit_for_bit():
     torch.manual_seed(7)
     queries, keys = bounds([5, 70, 0, 9], torch.int64), bounds([9, 3, 4, 80], torch.int64)
     q, k, v = torch.randn(84, 4, 16), torch.randn(96, 2, 16), torch.randn(96, 2, 16)
-    o, lse = lt.attention_varlen(q, k, v, queries, keys, 70, 80, causal=True, softcap=2.0, scale=0.5, return_lse=True)
-    again = lt.attention_varlen(q, k, v, queries.int(), keys.int(), 4096, 4096, causal=True, softcap=2.0, scale=0.5)
+    o, lse = lt.attention_varlen(q, k, v, queries, keys, 70, 80, causal=True, softcap=2.0,
+                                 scale=0.5, return_lse=True)
+    again = lt.attention_varlen(q, k, v, queries.int(), keys.int(), 4096, 4096, causal=True,
+                                softcap=2.0, scale=0.5)
     assert torch.equal(o, again) and lse.shape == (4, 84)
     for a, b, c, d in zip(queries, queries[1:], keys, keys[1:]):
         if b > a:
-            one, its = lt.attention_varlen(q[a:b], k[c:d], v[c:d], bounds([b - a]), bounds([d - c]), b - a, d - c, causal=True, softcap=2.0,
-                                           scale=0.5, return_lse=True)
+            one, its = lt.attention_varlen(q[a:b], k[c:d], v[c:d], bounds([b - a]), bounds([d - c]),
+                                           b - a, d - c, causal=True, softcap=2.0, scale=0.5,
+                                           return_lse=True)
             assert torch.equal(o[a:b], one) and torch.equal(lse[:, a:b], its)
-            dense = lt.attention(q[None, a:b], k[None, c:d], v[None, c:d], causal=True, softcap=2.0, scale=0.5)
+            dense = lt.attention(q[None, a:b], k[None, c:d], v[None, c:d], causal=True, softcap=2.0,
+                                 scale=0.5)
             torch.testing.assert_close(one, dense[0], **TOLERANCE[torch.float32])
 
 
@@ -137,10 +151,13 @@ def test_sequences_with_no_keys_or_no_queries():
 
 
 @pytest.mark.parametrize("queries, keys, longest, number", [
-    ([0, 4, 2, 6], [0, 2, 4, 6], 6, 1), ([0, 2, 4, 6], [0, 2, 4, 5], 6, 2), ([1, 2, 4, 6], [0, 2, 4, 6], 6, 0), ([0, 2, 4, 6], [0, 1, 5, 6], 3, 1)])
+    ([0, 4, 2, 6], [0, 2, 4, 6], 6, 1), ([0, 2, 4, 6], [0, 2, 4, 5], 6, 2),
+    ([1, 2, 4, 6], [0, 2, 4, 6], 6, 0), ([0, 2, 4, 6], [0, 1, 5, 6], 3, 1)])
 def test_sequences_out_of_bounds(queries, keys, longest, number):
-    with pytest.raises(ligerdsl.BoundsError, match=f"cu_seqlens out of bounds at sequence {number}"):
-        lt.attention_varlen(torch.randn(6, 2, 8), *[torch.randn(6, 1, 8)] * 2, torch.tensor(queries), torch.tensor(keys), longest, longest)
+    with pytest.raises(ligerdsl.BoundsError,
+                       match=f"cu_seqlens out of bounds at sequence {number}"):
+        lt.attention_varlen(torch.randn(6, 2, 8), *[torch.randn(6, 1, 8)] * 2,
+                            torch.tensor(queries), torch.tensor(keys), longest, longest)
 
 
 def test_sequences_without_keys():
@@ -154,25 +171,35 @@ def test_sequences_without_keys():
 def test_errors_of_sequences():
     q, ends = torch.randn(6, 2, 8), bounds([2, 4])
     with pytest.raises(TypeError, match="max_seqlen_q: expected a whole number, got 3.7"):
-        lt.attention_varlen(*(torch.randn(4, 2, 8) for _ in range(3)), *(torch.tensor([0, 4], dtype=torch.int32) for _ in range(2)), 3.7, 4)
-    with pytest.raises(TypeError, match="attention_varlen: `cu_seqlens_k`: expected a tensor, got list"):
-        lt.attention_varlen(*(torch.randn(4, 2, 8) for _ in range(3)), torch.tensor([0, 4], dtype=torch.int32), [0, 4], 4, 4)
+        lt.attention_varlen(*(torch.randn(4, 2, 8) for _ in range(3)),
+                            *(torch.tensor([0, 4], dtype=torch.int32) for _ in range(2)), 3.7, 4)
+    with pytest.raises(TypeError,
+                       match="attention_varlen: `cu_seqlens_k`: expected a tensor, got list"):
+        lt.attention_varlen(*(torch.randn(4, 2, 8) for _ in range(3)),
+                            torch.tensor([0, 4], dtype=torch.int32), [0, 4], 4, 4)
     with pytest.raises(ValueError, match="attention_varlen: window"):
         lt.attention_varlen(q, q, q, ends, ends, 4, 4, window=(None, -1))
-    for bad, words in ((dict(cu_seqlens_k=bounds([6])), "cu_seqlens_k"), (dict(cu_seqlens_q=bounds([]), cu_seqlens_k=bounds([])), "n_bounds"),
-                       (dict(cu_seqlens_q=ends.float()), "index_dtype"), (dict(cu_seqlens_k=ends.long()), "cu_seqlens_k"),
-                       (dict(max_seqlen_k=-1), "max_seqlen_k"), (dict(v=q[:5]), "`v`"), (dict(q=q[None]), "`q`")):
-        given = dict(q=q, k=q, v=q, cu_seqlens_q=ends, cu_seqlens_k=ends, max_seqlen_q=4, max_seqlen_k=4) | bad
+    for bad, words in ((dict(cu_seqlens_k=bounds([6])), "cu_seqlens_k"),
+                       (dict(cu_seqlens_q=bounds([]), cu_seqlens_k=bounds([])), "n_bounds"),
+                       (dict(cu_seqlens_q=ends.float()), "index_dtype"),
+                       (dict(cu_seqlens_k=ends.long()), "cu_seqlens_k"),
+                       (dict(max_seqlen_k=-1), "max_seqlen_k"), (dict(v=q[:5]), "`v`"),
+                       (dict(q=q[None]), "`q`")):
+        given = dict(q=q, k=q, v=q, cu_seqlens_q=ends, cu_seqlens_k=ends, max_seqlen_q=4,
+                     max_seqlen_k=4) | bad
         with pytest.raises(ligerdsl.Error, match=words):
             lt.attention_varlen(**given)
 
 
 @pytest.mark.parametrize("call, words", [
     (lambda: lt.attention(heads(1, 2, 3, 8), heads(1, 2, 2, 8), heads(1, 2, 2, 8)), "k_heads"),
-    (lambda: lt.attention(heads(1, 2, 1, 257), heads(1, 2, 1, 257), heads(1, 2, 1, 257)), "head_dim"),
+    (lambda: lt.attention(heads(1, 2, 1, 257), heads(1, 2, 1, 257), heads(1, 2, 1, 257)),
+     "head_dim"),
     (lambda: lt.attention(heads(1, 2, 1, 8), heads(1, 2, 1, 8), heads(1, 3, 1, 8)), "`v`"),
-    (lambda: lt.attention(heads(1, 2, 1, 8), heads(1, 2, 1, 8), heads(1, 2, 1, 8), softcap=-1.0), "softcap"),
-    (lambda: lt.attention(heads(1, 2, 1, 8), heads(1, 2, 1, 8), heads(1, 2, 1, 8), scale=-1.0), "scale"),
+    (lambda: lt.attention(heads(1, 2, 1, 8), heads(1, 2, 1, 8), heads(1, 2, 1, 8), softcap=-1.0),
+     "softcap"),
+    (lambda: lt.attention(heads(1, 2, 1, 8), heads(1, 2, 1, 8), heads(1, 2, 1, 8), scale=-1.0),
+     "scale"),
 ])
 def test_errors_of_the_library(call, words):
     with pytest.raises(ligerdsl.Error, match=words):
@@ -194,7 +221,8 @@ def test_autocast():
     refused."""
     q, k, v = heads(1, 5, 4, 16), heads(1, 5, 2, 16, torch.bfloat16), heads(1, 5, 2, 16)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        ours, theirs = lt.attention(q, k, v, causal=True), sdpa(q.bfloat16(), k, v.bfloat16(), is_causal=True)
+        ours, theirs = (lt.attention(q, k, v, causal=True),
+                        sdpa(q.bfloat16(), k, v.bfloat16(), is_causal=True))
         with pytest.raises(ligerdsl.InvalidArgument, match="INVALID_DTYPE"):
             lt.attention(q.double(), k.double(), v.double())
     assert ours.dtype == torch.bfloat16
@@ -205,4 +233,5 @@ def test_autocast():
     bounds = torch.tensor([0, 2, 5])
     with torch.autocast("cpu", dtype=torch.bfloat16):
         packed = lt.attention_varlen(q[0], k[0], v[0], bounds, bounds, 3, 3)
-    assert torch.equal(packed, lt.attention_varlen(q[0].bfloat16(), k[0], v[0].bfloat16(), bounds, bounds, 3, 3))
+    assert torch.equal(
+        packed, lt.attention_varlen(q[0].bfloat16(), k[0], v[0].bfloat16(), bounds, bounds, 3, 3))

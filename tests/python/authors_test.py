@@ -27,7 +27,8 @@ def gelu(v):
 
 def inputs(rows=6, cols=128):
     generator = np.random.default_rng(1)
-    return generator.standard_normal((rows, cols)).astype(np.float32), generator.standard_normal(cols).astype(np.float32)
+    return (generator.standard_normal((rows, cols)).astype(np.float32),
+            generator.standard_normal(cols).astype(np.float32))
 
 
 def test_numpy(kernels):
@@ -40,7 +41,8 @@ def test_numpy(kernels):
 
 @pytest.mark.parametrize("change, words", [
     (lambda a: a.pop("y"), "missing y"), (lambda a: a.update(other=a["x"]), "unknown other"),
-    (lambda a: a.update(cols="many"), "expected an integer"), (lambda a: a.update(type="bf16"), "expected bf16, got f32"),
+    (lambda a: a.update(cols="many"), "expected an integer"),
+    (lambda a: a.update(type="bf16"), "expected bf16, got f32"),
     (lambda a: a.update(name="word"), "name"), (lambda a: a.update(x=a["x"][:, :64]), "x")])
 def test_bad_input(kernels, change, words):
     x, bias = inputs()
@@ -103,9 +105,11 @@ def built(folder, functions, version=2, size=64, entry="&table"):
 def outcome(code, *arguments):
     """Returns the output of a child process, so that a crash is only a failure."""
     environment = dict(os.environ, PYTHONPATH=os.environ.get("LIGERDSL_PYTHON_PATH", ""))
-    text = "import sys, numpy, ligerdsl\ntry:\n" + "".join(f"    {line}\n" for line in code.splitlines())
+    text = "import sys, numpy, ligerdsl\ntry:\n" + "".join(f"    {line}\n"
+                                                           for line in code.splitlines())
     text += "except ligerdsl.InvalidArgument as error:\n    print('InvalidArgument:', error)"
-    ran = subprocess.run([sys.executable, "-c", text, *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=120)
+    ran = subprocess.run([sys.executable, "-c", text, *map(str, arguments)], env=environment,
+                         capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, f"exit status {ran.returncode}: {ran.stderr}"
     return ran.stdout
 
@@ -114,10 +118,13 @@ def outcome(code, *arguments):
 def test_a_table_without_a_function_is_refused(tmp_path, missing):
     path = built(tmp_path, ["0" if name == missing else name for name in WHOLE])
     printed = outcome("ligerdsl.load(sys.argv[1])", path)
-    assert f"the table of kernels has no function {missing}; export the kernels with LIGERDSL_EXPORT_KERNELS()" in printed
+    assert (f"the table of kernels has no function {missing}; export the kernels with "
+            "LIGERDSL_EXPORT_KERNELS()") in printed
 
 
-@pytest.mark.parametrize("size, functions", [(48, WHOLE[:5] + ["0", "0"]), (64, WHOLE[:5] + ["0", "0"]), (64, WHOLE[:6] + ["0"])])
+@pytest.mark.parametrize(
+    "size, functions",
+    [(48, WHOLE[:5] + ["0", "0"]), (64, WHOLE[:5] + ["0", "0"]), (64, WHOLE[:6] + ["0"])])
 def test_functions_that_take_a_target_may_be_missing(tmp_path, size, functions):
     """The functions without a target are called instead, as author.h specifies."""
     path = built(tmp_path, functions, size=size)
@@ -126,12 +133,16 @@ def test_functions_that_take_a_target_may_be_missing(tmp_path, size, functions):
 
 
 @pytest.mark.parametrize("changes, words", [
-    ({"entry": "0"}, "ligerdsl_author_entry() returned NULL"), ({"version": 1}, "is of version 1, this package reads version 2"),
-    ({"size": 24}, "has no function record, launch, free_bytes"), ({"functions": ["endless", *WHOLE[1:]]}, "expected at most 65536"),
-    ({"functions": ["count", "describe_short", *WHOLE[2:]]}, "expected a field's name, type and default"),
+    ({"entry": "0"}, "ligerdsl_author_entry() returned NULL"),
+    ({"version": 1}, "is of version 1, this package reads version 2"),
+    ({"size": 24}, "has no function record, launch, free_bytes"),
+    ({"functions": ["endless", *WHOLE[1:]]}, "expected at most 65536"),
+    ({"functions": ["count", "describe_short", *WHOLE[2:]]},
+     "expected a field's name, type and default"),
     ({"functions": ["count", "fail", *WHOLE[2:]]}, "failed and gave no message")])
 def test_invalid_tables_are_refused(tmp_path, changes, words):
-    assert words in outcome("ligerdsl.load(sys.argv[1])", built(tmp_path, **{"functions": WHOLE, **changes}))
+    assert words in outcome("ligerdsl.load(sys.argv[1])",
+                            built(tmp_path, **{"functions": WHOLE, **changes}))
 
 
 @pytest.mark.parametrize("describe", ["describe_nothing", "describe_size"])
@@ -150,17 +161,22 @@ def test_author_kernel_becomes_torch_operator_with_autograd(kernels):
         return y
 
     @torch.library.custom_op("tests::bias_gelu_backward", mutates_args=())
-    def bias_gelu_backward(d_y: torch.Tensor, x: torch.Tensor, bias: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        d_x, parts, d_bias = torch.empty_like(x), x.new_empty(2, x.shape[1], dtype=torch.float32), torch.empty_like(bias)
+    def bias_gelu_backward(d_y: torch.Tensor, x: torch.Tensor,
+                           bias: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        d_x, parts, d_bias = (torch.empty_like(x), x.new_empty(2, x.shape[1], dtype=torch.float32),
+                              torch.empty_like(bias))
         shared = dict(type=x.dtype, cols=x.shape[1], block=64)
-        kernels["bias_gelu_backward"](d_x=d_x, parts=parts, d_y=d_y.contiguous(), x=x, bias=bias, **shared)
+        kernels["bias_gelu_backward"](d_x=d_x, parts=parts, d_y=d_y.contiguous(), x=x, bias=bias,
+                                      **shared)
         kernels["bias_gelu_d_bias"](d_bias=d_bias, parts=parts, **shared)
         return d_x, d_bias
 
     bias_gelu.register_fake(lambda x, bias: torch.empty_like(x))
-    bias_gelu_backward.register_fake(lambda d_y, x, bias: (torch.empty_like(x), torch.empty_like(bias)))
-    bias_gelu.register_autograd(lambda ctx, d_y: bias_gelu_backward(d_y, *ctx.saved_tensors),
-                                setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs))
+    bias_gelu_backward.register_fake(lambda d_y, x, bias: (torch.empty_like(x),
+                                                           torch.empty_like(bias)))
+    bias_gelu.register_autograd(
+        lambda ctx, d_y: bias_gelu_backward(d_y, *ctx.saved_tensors),
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs))
     x, bias = (torch.from_numpy(each).requires_grad_() for each in inputs())
     y = bias_gelu(x, bias)
     y.sin().sum().backward()

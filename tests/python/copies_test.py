@@ -95,7 +95,8 @@ def test_expanded_inputs_and_upstream_gradients(name):
     outputs = outputs_of(CASES[name][0](*inputs, *others))
     upstream = [torch.ones(()).expand(o.shape) for o in outputs]
     ours, found = results(CASES[name][0], inputs, others, upstream)
-    theirs, expected = results(CASES[name][0], [t.contiguous() for t in inputs], others, [u.contiguous() for u in upstream])
+    theirs, expected = results(CASES[name][0], [t.contiguous() for t in inputs], others,
+                               [u.contiguous() for u in upstream])
     close([*ours, *found], [*theirs, *expected])
 
 
@@ -105,7 +106,8 @@ def test_compiled_strides_are_those_of_eager(name, layout):
     inputs, others = inputs_of(name)
     moved, moved_others = [layout(t.detach()) for t in inputs], [layout(t) for t in others]
     torch._dynamo.reset()
-    compiled = torch.compile(lambda *tensors: CASES[name][0](*tensors), fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(lambda *tensors: CASES[name][0](*tensors), fullgraph=True,
+                             backend="aot_eager")
     outputs, gradients = results(CASES[name][0], moved, moved_others)
     ours, found = results(compiled, moved, moved_others)
     close([*ours, *found], [*outputs, *gradients])
@@ -120,7 +122,8 @@ class Recorder(torch.utils._python_dispatch.TorchDispatchMode):
         if function.namespace == "ligerdsl":
             with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True) as mode:
                 fake = lambda t: mode.from_tensor(t) if isinstance(t, torch.Tensor) else t
-                guessed = function(*map(fake, args), **{name: fake(value) for name, value in (kwargs or {}).items()})
+                guessed = function(*map(fake, args),
+                                   **{name: fake(value) for name, value in (kwargs or {}).items()})
             for one, other in zip(outputs_of(made), outputs_of(guessed)):
                 assert layout_of(one) == layout_of(other), function
         return made
@@ -147,12 +150,15 @@ def test_copies_are_counted_by_operation():
     assert counted(lambda: lt.rms_norm(torch.randn(4, 16)[:, :8], w)) == {}
     assert counted(lambda: lt.rms_norm(transposed(x), w)) == {"rms_norm_forward": 1}
     assert counted(lambda: lt.rms_norm(transposed(x), strided(w))) == {"rms_norm_forward": 2}
-    assert counted(lambda: lt.rms_norm(transposed(x).requires_grad_(), w)) == {"rms_norm_forward": 1}
+    assert (
+        counted(lambda: lt.rms_norm(transposed(x).requires_grad_(), w)) == {"rms_norm_forward": 1})
     assert counted(lambda: lt.swiglu(x, transposed(x))) == {"swiglu_forward": 1}
     leaf = x.clone().requires_grad_()
     y = lt.rms_norm(leaf, w)
-    assert counted(lambda: torch.autograd.grad(y, leaf, transposed(x), retain_graph=True)) == {"rms_norm_backward": 1}
-    assert counted(lambda: torch.autograd.grad(y.sum(), leaf, retain_graph=True)) == {"rms_norm_backward": 1}
+    assert counted(lambda: torch.autograd.grad(y, leaf, transposed(x), retain_graph=True)) == {
+        "rms_norm_backward": 1}
+    assert counted(lambda: torch.autograd.grad(y.sum(), leaf, retain_graph=True)) == {
+        "rms_norm_backward": 1}
     assert counted(lambda: torch.autograd.grad(y, leaf, x)) == {}
 
 
@@ -160,7 +166,8 @@ def test_a_copied_input_gets_its_gradient():
     """Covers an input that is a leaf and one with a history."""
     w, base = torch.randn(8), torch.randn(8, 4, requires_grad=True)
     lt.rms_norm(base.T, w).square().sum().backward()
-    expected, = torch.autograd.grad(torch.nn.functional.rms_norm(base.T, (8,), w, 1e-6).square().sum(), base)
+    expected, = torch.autograd.grad(
+        torch.nn.functional.rms_norm(base.T, (8,), w, 1e-6).square().sum(), base)
     torch.testing.assert_close(base.grad, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -168,7 +175,8 @@ def test_a_copied_input_gets_its_gradient():
 def test_operation_warns_once_and_ignores_expansions():
     x = torch.randn(4, 8).requires_grad_()
     lt.config.copies_warned.clear()
-    with pytest.warns(ligerdsl.errors.CopyWarning, match=r"softmax_forward: `x` \[4, 8\] with strides \[1, 4\] was copied"):
+    with pytest.warns(ligerdsl.errors.CopyWarning,
+                      match=r"softmax_forward: `x` \[4, 8\] with strides \[1, 4\] was copied"):
         lt.softmax(transposed(x.detach()))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -177,10 +185,12 @@ def test_operation_warns_once_and_ignores_expansions():
 
 
 @pytest.mark.parametrize("call", [
-    lambda x: lt.rms_norm(x, torch.randn(5)), lambda x: lt.swiglu(x, torch.randn(4, 9)), lambda x: lt.cross_entropy(x, torch.tensor([0, 1, 2])),
+    lambda x: lt.rms_norm(x, torch.randn(5)), lambda x: lt.swiglu(x, torch.randn(4, 9)),
+    lambda x: lt.cross_entropy(x, torch.tensor([0, 1, 2])),
     lambda x: lt.linear(x, torch.randn(3, 9))])
 def test_mismatched_shape_is_an_error(call):
-    for x in (torch.randn(4, 8), transposed(torch.randn(4, 8)), transposed(torch.randn(4, 8)).requires_grad_()):
+    for x in (torch.randn(4, 8), transposed(torch.randn(4, 8)),
+              transposed(torch.randn(4, 8)).requires_grad_()):
         with pytest.raises(ligerdsl.InvalidArgument, match="expected"):
             call(x)
 
@@ -189,24 +199,37 @@ F = torch.nn.functional
 
 
 @pytest.mark.parametrize("layout", [lambda t: t, strided], ids=["contiguous", "strided"])
-@pytest.mark.parametrize("ours, theirs, shapes", [
-    (lt.rms_norm, lambda x, w: F.rms_norm(x, (8,), w, 1e-6), [(8,), (8,)]),
-    (lambda x, r, w: lt.fused_add_rms_norm(x, r, w)[0], lambda x, r, w: F.rms_norm(x + r, (8,), w, 1e-6), [(8,), (8,), (8,)]),
-    (lt.layer_norm, lambda x, w, b: F.layer_norm(x, (8,), w, b), [(8,), (8,), (8,)]),
-    (lambda x, r, w, b: lt.fused_add_layer_norm(x, r, w, b)[0], lambda x, r, w, b: F.layer_norm(x + r, (8,), w, b), [(8,)] * 4),
-    (lt.swiglu, lambda g, u: F.silu(g) * u, [(8,), (8,)]), (lt.geglu, lambda g, u: F.gelu(g, approximate="tanh") * u, [(8,), (8,)]),
-    (lt.softmax, lambda x: torch.softmax(x, -1), [(8,)]), (lt.sparsemax, None, [(8,)]), (lambda x: lt.activation(x, "silu"), F.silu, [(8,)]),
-    (lt.bias_add, torch.add, [(8,), (8,)]), (lt.poly_norm, CASES["poly_norm"][1], [(8,), (3,), (1,)]),
-    (lt.dyt, lambda x, a, w, b: w * torch.tanh(a * x) + b, [(8,), (1,), (8,), (8,)]),
-    (lambda x: lt.dropout(x, 0.0, seed=1), lambda x: x * 1, [(8,)]),
-    (lambda w: lt.embedding(torch.tensor(1), w), lambda w: F.embedding(torch.tensor(1), w), [(3, 8)]),
-    (lt.linear, F.linear, [(8,), (5, 8), (5,)]), (lt.matmul, torch.matmul, [(8,), (8,)]), (lt.matmul, torch.matmul, [(8,), (8, 5)]),
-    (lt.matmul, torch.matmul, [(5, 8), (8,)]), (lt.matmul, torch.matmul, [(2, 5, 8), (8,)]), (lt.matmul, torch.matmul, [(8,), (2, 8, 5)]),
-    (lambda x: lt.cross_entropy(x, torch.tensor(3)), lambda x: F.cross_entropy(x, torch.tensor(3)), [(8,)]),
-    (lambda x: lt.cross_entropy(x, torch.tensor(3), reduction="none"), lambda x: F.cross_entropy(x, torch.tensor(3), reduction="none"), [(8,)]),
-    (lambda x, w: lt.fused_linear_cross_entropy(x, w, torch.tensor(3)), lambda x, w: F.cross_entropy(F.linear(x, w), torch.tensor(3)), [(8,), (5, 8)]),
-    (lambda x: lt.kl_div(x, torch.full((8,), 0.125), reduction="sum"), lambda x: F.kl_div(x, torch.full((8,), 0.125), reduction="sum"), [(8,)]),
-], ids=lambda value: "" if callable(value) else str(value))
+@pytest.mark.parametrize(
+    "ours, theirs, shapes",
+    [
+        (lt.rms_norm, lambda x, w: F.rms_norm(x, (8,), w, 1e-6), [(8,), (8,)]),
+        (lambda x, r, w: lt.fused_add_rms_norm(x, r, w)[0],
+         lambda x, r, w: F.rms_norm(x + r, (8,), w, 1e-6), [(8,), (8,), (8,)]),
+        (lt.layer_norm, lambda x, w, b: F.layer_norm(x, (8,), w, b), [(8,), (8,), (8,)]),
+        (lambda x, r, w, b: lt.fused_add_layer_norm(x, r, w, b)[0],
+         lambda x, r, w, b: F.layer_norm(x + r, (8,), w, b), [(8,)] * 4),
+        (lt.swiglu, lambda g, u: F.silu(g) * u, [(8,), (8,)]),
+        (lt.geglu, lambda g, u: F.gelu(g, approximate="tanh") * u, [(8,), (8,)]),
+        (lt.softmax, lambda x: torch.softmax(x, -1), [(8,)]), (lt.sparsemax, None, [(8,)]),
+        (lambda x: lt.activation(x, "silu"), F.silu, [(8,)]),
+        (lt.bias_add, torch.add, [(8,), (8,)]),
+        (lt.poly_norm, CASES["poly_norm"][1], [(8,), (3,), (1,)]),
+        (lt.dyt, lambda x, a, w, b: w * torch.tanh(a * x) + b, [(8,), (1,), (8,), (8,)]),
+        (lambda x: lt.dropout(x, 0.0, seed=1), lambda x: x * 1, [(8,)]),
+        (lambda w: lt.embedding(torch.tensor(1), w), lambda w: F.embedding(torch.tensor(1), w),
+         [(3, 8)]),
+        (lt.linear, F.linear, [(8,), (5, 8), (5,)]), (lt.matmul, torch.matmul, [(8,), (8,)]),
+        (lt.matmul, torch.matmul, [(8,), (8, 5)]), (lt.matmul, torch.matmul, [(5, 8), (8,)]),
+        (lt.matmul, torch.matmul, [(2, 5, 8), (8,)]), (lt.matmul, torch.matmul, [(8,), (2, 8, 5)]),
+        (lambda x: lt.cross_entropy(x, torch.tensor(3)),
+         lambda x: F.cross_entropy(x, torch.tensor(3)), [(8,)]),
+        (lambda x: lt.cross_entropy(x, torch.tensor(3), reduction="none"),
+         lambda x: F.cross_entropy(x, torch.tensor(3), reduction="none"), [(8,)]),
+        (lambda x, w: lt.fused_linear_cross_entropy(x, w, torch.tensor(3)),
+         lambda x, w: F.cross_entropy(F.linear(x, w), torch.tensor(3)), [(8,), (5, 8)]),
+        (lambda x: lt.kl_div(x, torch.full((8,), 0.125), reduction="sum"),
+         lambda x: F.kl_div(x, torch.full((8,), 0.125), reduction="sum"), [(8,)]),
+    ], ids=lambda value: "" if callable(value) else str(value))
 def test_one_dimension(ours, theirs, shapes, layout):
     inputs = [layout(torch.randn(shape)).detach().requires_grad_() for shape in shapes]
     theirs = theirs or (lambda x: CASES["sparsemax"][1](x[None])[0])
@@ -214,5 +237,6 @@ def test_one_dimension(ours, theirs, shapes, layout):
     assert y.shape == expected.shape
     torch.testing.assert_close(y.double(), expected, rtol=1e-4, atol=1e-5)
     upstream = torch.randn(y.shape)
-    for one, other in zip(torch.autograd.grad(y, inputs, upstream), torch.autograd.grad(expected, inputs, upstream.double())):
+    for one, other in zip(torch.autograd.grad(y, inputs, upstream),
+                          torch.autograd.grad(expected, inputs, upstream.double())):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)

@@ -37,7 +37,8 @@ LABELS = torch.tensor([3, 0, -100, 7])
 def turned(q, k=None, **options):
     """Applies rope with distinct angles per position."""
     angles = torch.arange(8 * 8.0).view(8, 8).sin()
-    cos, sin = angles.cos()[:q.shape[3 - options.get("heads_dim", 2)]], angles.sin()[:q.shape[3 - options.get("heads_dim", 2)]]
+    cos, sin = (angles.cos()[:q.shape[3 - options.get("heads_dim", 2)]],
+                angles.sin()[:q.shape[3 - options.get("heads_dim", 2)]])
     outputs = lt.rope(q, k, cos, sin, **options)
     return outputs if k is not None else outputs[0]
 
@@ -45,25 +46,39 @@ def turned(q, k=None, **options):
 # name: (function, its autograd Function, maker of tensors)
 CASES = {
     "rms_norm": (lt.rms_norm, norms.RMSNormFunction, lambda *n: of_widths((*n, 8), (8,))),
-    "rms_norm without weight": (lt.rms_norm, norms.RMSNormFunction, lambda *n: of_widths((*n, 8), None)),
-    "fused_add_rms_norm": (lt.fused_add_rms_norm, norms.FusedAddRMSNormFunction, lambda *n: of_widths((*n, 8), (*n, 8), (8,))),
-    "layer_norm": (lt.layer_norm, norms.LayerNormFunction, lambda *n: of_widths((*n, 8), (8,), (8,))),
-    "layer_norm without bias": (lt.layer_norm, norms.LayerNormFunction, lambda *n: of_widths((*n, 8), (8,), None)),
+    "rms_norm without weight": (lt.rms_norm, norms.RMSNormFunction,
+                                lambda *n: of_widths((*n, 8), None)),
+    "fused_add_rms_norm": (lt.fused_add_rms_norm, norms.FusedAddRMSNormFunction,
+                           lambda *n: of_widths((*n, 8), (*n, 8), (8,))),
+    "layer_norm": (lt.layer_norm, norms.LayerNormFunction,
+                   lambda *n: of_widths((*n, 8), (8,), (8,))),
+    "layer_norm without bias": (lt.layer_norm, norms.LayerNormFunction,
+                                lambda *n: of_widths((*n, 8), (8,), None)),
     "fused_add_layer_norm": (lt.fused_add_layer_norm, norms.FusedAddLayerNormFunction,
                              lambda *n: of_widths((*n, 8), (*n, 8), (8,), (8,))),
     "swiglu": (lt.swiglu, gated.SwiGLUFunction, lambda *n: of_widths((*n, 8), (*n, 8))),
     "swiglu of one tensor": (lt.swiglu, gated.SwiGLUFunction, lambda *n: of_widths((*n, 16), None)),
     "geglu": (lt.geglu, gated.GeGLUFunction, lambda *n: of_widths((*n, 8), (*n, 8))),
-    "softmax": (lambda x: lt.softmax(x, scale=0.5), rows.SoftmaxFunction, lambda *n: of_widths((*n, 8))),
-    "activation": (lambda x: lt.activation(x, "silu"), rows.ActivationFunction, lambda *n: of_widths((*n, 8))),
-    "cross_entropy": (lambda x: lt.cross_entropy(x, LABELS), losses.CrossEntropyFunction, lambda *n: of_widths((4, 8))),
-    "cross_entropy by rows": (lambda x: lt.cross_entropy(x, LABELS, reduction="none"), losses.CrossEntropyFunction, lambda *n: of_widths((4, 8))),
-    "rope": (turned, rope.RopeFunction, lambda *n: of_widths((2, n[-1] if n else 1, 3, 8), (2, n[-1] if n else 1, 1, 8))),
-    "rope of one tensor": (turned, rope.RopeFunction, lambda *n: of_widths((2, n[-1] if n else 1, 3, 8), None)),
-    "a head": (lambda x, w, b: lt.fused_linear_cross_entropy(x, w, LABELS, b, label_smoothing=0.1, softcap=5.0),
-               fused_linear.FusedLinearCrossEntropyFunction, lambda *n: of_widths((4, 8), (10, 8), (10,))),
-    "a head without bias": (lambda x, w, b: lt.fused_linear_cross_entropy(x, w, LABELS, reduction="sum", temperature=2.0),
-                            fused_linear.FusedLinearCrossEntropyFunction, lambda *n: of_widths((4, 8), (10, 8), None)),
+    "softmax": (lambda x: lt.softmax(x, scale=0.5), rows.SoftmaxFunction,
+                lambda *n: of_widths((*n, 8))),
+    "activation": (lambda x: lt.activation(x, "silu"), rows.ActivationFunction,
+                   lambda *n: of_widths((*n, 8))),
+    "cross_entropy": (lambda x: lt.cross_entropy(x, LABELS), losses.CrossEntropyFunction,
+                      lambda *n: of_widths((4, 8))),
+    "cross_entropy by rows": (lambda x: lt.cross_entropy(x, LABELS, reduction="none"),
+                              losses.CrossEntropyFunction, lambda *n: of_widths((4, 8))),
+    "rope": (turned, rope.RopeFunction,
+             lambda *n: of_widths((2, n[-1] if n else 1, 3, 8), (2, n[-1] if n else 1, 1, 8))),
+    "rope of one tensor": (turned, rope.RopeFunction,
+                           lambda *n: of_widths((2, n[-1] if n else 1, 3, 8), None)),
+    "a head": (lambda x, w, b: lt.fused_linear_cross_entropy(x, w, LABELS, b, label_smoothing=0.1,
+                                                             softcap=5.0),
+               fused_linear.FusedLinearCrossEntropyFunction,
+               lambda *n: of_widths((4, 8), (10, 8), (10,))),
+    "a head without bias": (lambda x, w, b: lt.fused_linear_cross_entropy(
+                                x, w, LABELS, reduction="sum", temperature=2.0),
+                            fused_linear.FusedLinearCrossEntropyFunction,
+                            lambda *n: of_widths((4, 8), (10, 8), None)),
 }
 LOSSES = [name for name in CASES if name.startswith(("cross_entropy", "a head"))]
 HEADS = [name for name in CASES if name.startswith("a head")]
@@ -128,7 +143,8 @@ def test_bits_equal_those_of_the_function(name, leading, counts, own_ways):
     assert ours[0].grad_fn.name() == kind.__name__ + "Backward"
     own_ways()
     equal(ours, results(function, tensors))
-    assert len(counts) == (1 if name in HEADS else 2)  # the backward of an lm_head only scales gradients
+    # the backward of an lm_head only scales gradients
+    assert len(counts) == (1 if name in HEADS else 2)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -140,7 +156,9 @@ def test_each_gradient_alone(name, counts, own_ways):
         way()
         for i, one in enumerate(tensors):
             if one is not None:
-                found.append(results(function, [t if t is None or j == i else t.detach() for j, t in enumerate(tensors)]))
+                found.append(results(
+                    function,
+                    [t if t is None or j == i else t.detach() for j, t in enumerate(tensors)]))
     for one, other in zip(found[:len(found) // 2], found[len(found) // 2:]):
         equal(one, other)
     assert len(counts) == len(found) // (2 if name in HEADS else 1)
@@ -151,7 +169,8 @@ def test_gradients_of_any_layout(name, counts):
     function, _, make = CASES[name]
     tensors = make(4)
     upstream = [torch.ones(()).expand(output.shape) for output in outputs_of(function(*tensors))]
-    equal(results(function, tensors, upstream), results(function, tensors, [u.contiguous() for u in upstream]))
+    equal(results(function, tensors, upstream),
+          results(function, tensors, [u.contiguous() for u in upstream]))
     assert not counts
 
 
@@ -163,7 +182,8 @@ def test_no_rows_and_a_gradient_without_strides(name, own_ways):
     for way in (lambda: None, own_ways):
         way()
         outputs = outputs_of(function(*tensors))
-        found = results(function, tensors, [torch.ones(()).expand(output.shape) for output in outputs])
+        found = results(function, tensors,
+                        [torch.ones(()).expand(output.shape) for output in outputs])
         for gradient, tensor in zip(found[len(outputs):], [t for t in tensors if t is not None]):
             assert torch.equal(gradient, torch.zeros_like(tensor))
 
@@ -180,15 +200,20 @@ def test_checkpoint_with_first_run_under_a_mode(name):
     inputs = make(3)
     through = lambda: torch.utils.checkpoint.checkpoint(function, *inputs, use_reentrant=False)
     wanted = [t for t in inputs if t is not None and t.requires_grad]
-    total = lambda outputs: sum(o.square().sum() for o in (outputs if isinstance(outputs, tuple) else (outputs,)))
+    total = lambda outputs: sum(o.square().sum()
+                                for o in (outputs if isinstance(outputs, tuple) else (outputs,)))
     with Passing():
         loss = total(through())
-    for one, other in zip(torch.autograd.grad(loss, wanted), torch.autograd.grad(total(function(*inputs)), wanted)):
+    for one, other in zip(torch.autograd.grad(loss, wanted),
+                          torch.autograd.grad(total(function(*inputs)), wanted)):
         torch.testing.assert_close(one, other)
 
 
-@pytest.mark.parametrize("name, operation", [("rms_norm without weight", "rms_norm_forward"), ("layer_norm without bias", "layer_norm_forward"),
-                                             ("swiglu of one tensor", "swiglu_forward"), ("softmax", "softmax_forward")])
+@pytest.mark.parametrize("name, operation",
+                         [("rms_norm without weight", "rms_norm_forward"),
+                          ("layer_norm without bias", "layer_norm_forward"),
+                          ("swiglu of one tensor", "swiglu_forward"),
+                          ("softmax", "softmax_forward")])
 def test_errors_name_the_operation(name, operation):
     function, _, make = CASES[name]
     number = torch.tensor(1.0, requires_grad=True)
@@ -196,7 +221,9 @@ def test_errors_name_the_operation(name, operation):
         function(*[number if i == 0 else t for i, t in enumerate(make(4))])
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name.split()[0] in ("rms_norm", "layer_norm", "swiglu", "geglu")])
+@pytest.mark.parametrize(
+    "name",
+    [name for name in CASES if name.split()[0] in ("rms_norm", "layer_norm", "swiglu", "geglu")])
 def test_in_place(name, counts):
     """The input gradient of a norm overwrites the upstream gradient; gradients of a gate overwrite
     its inputs."""
@@ -214,7 +241,8 @@ def test_in_place(name, counts):
     over = [given] if "norm" in name else taken
     assert [one.data_ptr() for one in ours[1:1 + len(over)]] == [one.data_ptr() for one in over]
     changed = [now._version - then for now, then in zip([given, *taken], before)]
-    assert changed == ([1] + [0] * len(taken) if "norm" in name else [0] + [1] * len(taken)) and not counts
+    assert (changed == ([1] + [0] * len(taken) if "norm" in name else [0] + [1] * len(taken))
+            and not counts)
     if "norm" in name:
         again = torch.autograd.grad(output, taken, upstream.clone())
         equal(again, expected[1:])
@@ -278,7 +306,8 @@ def test_rope_of_heads_first_copies_nothing(contiguous, counts, own_ways):
     found = []
     for way in (lambda: None, own_ways):
         way()
-        found.append(results(lambda q, k: turned(q, k, heads_dim=1, layout="interleaved"), [q, k], upstream))
+        found.append(results(lambda q, k: turned(q, k, heads_dim=1, layout="interleaved"), [q, k],
+                             upstream))
         assert len(counts) == (0 if len(found) == 1 else 2)
     equal(*found)
     assert found[0][2].is_contiguous() == contiguous
@@ -289,25 +318,31 @@ def test_head_falls_back_to_its_function(counts):
     whole = lt.fused_linear_cross_entropy(x, w, LABELS, reduction="sum")
     expected = torch.autograd.grad(whole, (x, w))
     assert not counts
-    for options, by in (({"num_items": 5}, 5), ({"num_items": torch.tensor(5)}, 5), ({"reduction": "sum", "grad_scale": torch.tensor(2.0)}, 1),
-                        ({"reduction": "none"}, 1), ({"reduction": "sum", "with_entropy": True}, 1), ({"reduction": "sum", "with_accuracy": True}, 1)):
+    for options, by in (({"num_items": 5}, 5), ({"num_items": torch.tensor(5)}, 5),
+                        ({"reduction": "sum", "grad_scale": torch.tensor(2.0)}, 1),
+                        ({"reduction": "none"}, 1), ({"reduction": "sum", "with_entropy": True}, 1),
+                        ({"reduction": "sum", "with_accuracy": True}, 1)):
         counts.clear()
         result = lt.fused_linear_cross_entropy(x, w, LABELS, **options)
         loss = (result if isinstance(result, torch.Tensor) else result.loss).sum()
         found = torch.autograd.grad(loss, (x, w))
         assert counts, options
-        torch.testing.assert_close((loss, *found), tuple(t / by for t in (whole, *expected)), msg=str(options))
+        torch.testing.assert_close((loss, *found), tuple(t / by for t in (whole, *expected)),
+                                   msg=str(options))
 
 
 def test_head_returns_its_gradients_once(counts):
     x, w = of_widths((4, 8), (10, 8))
     loss = lt.fused_linear_cross_entropy(x, w, LABELS)
-    expected = torch.autograd.grad(lt.fused_linear_cross_entropy(x, w, LABELS), (x, w), torch.tensor(0.5))
+    expected = torch.autograd.grad(lt.fused_linear_cross_entropy(x, w, LABELS), (x, w),
+                                   torch.tensor(0.5))
     equal(torch.autograd.grad(loss, (x, w), torch.tensor(0.5), retain_graph=True), expected)
     with pytest.raises(ligerdsl.NotSupported, match="a second backward"):
         torch.autograd.grad(loss, (x, w), torch.tensor(0.5))
     frozen = lt.fused_linear_cross_entropy(x, w.detach(), LABELS)
-    assert [t is None for t in frozen.grad_fn.saved_tensors] == [False, True, True, False, False, True, True]  # no gradient of the weight was computed
+    # no gradient of the weight was computed
+    assert [t is None for t in frozen.grad_fn.saved_tensors] == [False, True, True, False, False,
+                                                                 True, True]
     equal(torch.autograd.grad(frozen, (x,), torch.tensor(0.5)), expected[:1])
     unused = lt.fused_linear_cross_entropy(x.detach(), w, LABELS)
     equal(torch.autograd.grad(unused, (w,), torch.tensor(0.5)), expected[1:])
@@ -383,7 +418,8 @@ def test_saved_tensor_hooks_run(counts):
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_checkpointing(reentrant):
     x, w, b = of_widths((4, 8), (8,), (8,))
-    through = lambda x: torch.utils.checkpoint.checkpoint(lambda x: lt.layer_norm(lt.rms_norm(x, w), w, b), x, use_reentrant=reentrant)
+    through = lambda x: torch.utils.checkpoint.checkpoint(
+        lambda x: lt.layer_norm(lt.rms_norm(x, w), w, b), x, use_reentrant=reentrant)
     for parameter in (x, w, b):
         parameter.grad = None
     lt.layer_norm(lt.rms_norm(x, w), w, b).square().sum().backward()
@@ -427,13 +463,17 @@ def test_errors_have_the_librarys_text():
 def test_statistics_are_aligned(shape, hooks):
     """Saved statistics are aligned to 16 bytes, whatever the number of rows."""
     x, w, b = leaf(*shape), leaf(16), leaf(16)
-    context = torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t) if hooks else contextlib.nullcontext()
+    context = (torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t) if hooks
+               else contextlib.nullcontext())
     with context:
         y = lt.layer_norm(x, w, b)
     statistics, = (t for t in y.grad_fn.saved_tensors if t.shape == (2, *shape[:-1]))
     assert all(part.data_ptr() % 16 == 0 for part in statistics)
-    torch.testing.assert_close(torch.autograd.grad(y.square().sum(), (x, w, b)),
-                               torch.autograd.grad(torch.nn.functional.layer_norm(x, (16,), w, b).square().sum(), (x, w, b)), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(
+        torch.autograd.grad(y.square().sum(), (x, w, b)),
+        torch.autograd.grad(torch.nn.functional.layer_norm(x, (16,), w, b).square().sum(),
+                            (x, w, b)),
+        atol=1e-4, rtol=1e-4)
 
 
 def test_no_tensor_is_leaked():
@@ -461,7 +501,8 @@ def test_threads():
 
     def with_ones(name):
         function = CASES[name][0]
-        return results(function, inputs[name], [torch.ones_like(output) for output in outputs_of(function(*inputs[name]))])
+        return results(function, inputs[name],
+                       [torch.ones_like(output) for output in outputs_of(function(*inputs[name]))])
 
     expected = {name: with_ones(name) for name in inputs}
     wrong = []
@@ -539,28 +580,35 @@ def test_reloaded_modules_work():
     kinds = [norms._rms_norm_direct("x") for _ in range(200)]
     expected = results(lt.rms_norm, (x, weight), [upstream])
     for kind in (kinds[0], kinds[100], kinds[-1]):
-        equal(results(lambda *tensors: kind.apply(*tensors, (1e-6, 0.0, 0, False)), (x, weight), [upstream]), expected)
+        equal(results(lambda *tensors: kind.apply(*tensors, (1e-6, 0.0, 0, False)), (x, weight),
+                      [upstream]),
+              expected)
 
 
 def test_invalid_plans_are_refused():
     forward = norms.RMSNormFunction.forward
     steps = b"\0\0\0\0" b"\0\1\0\0" b"\4\0\0\0" b"\5\0\0\0" b"\1\0\0\0" b"\1\0\0\0" b"\1\0\0\0"
-    behind = (b"\0\0\0\0" b"\0\1\0\0" b"\0\2\0\0" b"\0\3\0\0" b"\4\2\1\0" b"\4\3\2\0" b"\1\0\0\0" b"\1\0\0\0"
-              b"\2\0\0\0")
-    good = [forward, 2, 1, 0, "rms_norm_forward", steps, "rms_norm_backward", behind, b"\0\1\3", b"\2", b"\4\5"]
+    behind = (b"\0\0\0\0\0\1\0\0\0\2\0\0\0\3\0\0\4\2\1\0\4\3\2\0\1\0\0\0\1\0\0\0\2\0\0\0")
+    good = [forward, 2, 1, 0, "rms_norm_forward", steps, "rms_norm_backward", behind, b"\0\1\3",
+            b"\2", b"\4\5"]
     assert callable(_bind.direct_forward(*good))
-    for place, value in [(1, 0), (1, 9), (2, 0), (2, 2), (4, "none_such"), (4, ""), (4, "rms_norm_forward rms_norm_forward"), (6, ""), (6, "rms_norm_backwar"), (6, "rms_norm_backward scale"),
-                         (6, "scale scale scale scale scale"), (5, steps[:-4]), (5, steps[:-1]), (5, b"\0\7" + steps[2:]),
-                         (5, b"\x0a" + steps[1:]), (7, behind[:16] + b"\4\x30\1" + behind[19:]), (8, b"\0\1\x30"), (8, b"\0" * 40),
-                         (9, b"\x20"), (9, b"\2\2"), (10, b"\4\6"), (10, b"\4")]:
+    for place, value in [(1, 0), (1, 9), (2, 0), (2, 2), (4, "none_such"), (4, ""),
+                         (4, "rms_norm_forward rms_norm_forward"), (6, ""), (6, "rms_norm_backwar"),
+                         (6, "rms_norm_backward scale"), (6, "scale scale scale scale scale"),
+                         (5, steps[:-4]), (5, steps[:-1]), (5, b"\0\7" + steps[2:]),
+                         (5, b"\x0a" + steps[1:]), (7, behind[:16] + b"\4\x30\1" + behind[19:]),
+                         (8, b"\0\1\x30"), (8, b"\0" * 40), (9, b"\x20"), (9, b"\2\2"),
+                         (10, b"\4\6"), (10, b"\4")]:
         bad = list(good)
         bad[place] = value
         with pytest.raises(ValueError, match="direct: "):
             _bind.direct_forward(*bad)
     scale = b"\0\0\0\0" b"\0\1\0\0" b"\x08\0\0\0" b"\2\0\0\0"
-    assert callable(_bind.direct_forward(*good[:6], "rms_norm_backward scale scale", behind + 2 * scale, *good[8:]))
+    assert callable(_bind.direct_forward(*good[:6], "rms_norm_backward scale scale",
+                                         behind + 2 * scale, *good[8:]))
     with pytest.raises(ValueError, match="direct: "):  # the second step reads a result of the third
-        _bind.direct_forward(*good[:6], "rms_norm_backward scale scale", behind + b"\0\7" + scale[2:] + scale, *good[8:])
+        _bind.direct_forward(*good[:6], "rms_norm_backward scale scale",
+                             behind + b"\0\7" + scale[2:] + scale, *good[8:])
     with pytest.raises(TypeError, match="direct_backward"):
         _bind.direct_backward(len, norms.RMSNormFunction._backward_cls)
     with pytest.raises(RuntimeError, match="no Function that the library knows"):

@@ -21,14 +21,19 @@ from cases import CASES, LABELS, inputs_of, outputs_of
 from processes import COUNT, KIND, begin, end, spawn
 
 # Functions without a sharding rule: see ligerdsl/torch/sharding.py.
-LEAVE = {"vocab_parallel_cross_entropy", "fused_linear_jsd", "grouped_linear", "grouped_linear of columns", "attention_varlen", "linear",
-         "linear and its activation", "linear and a ReLU", "matmul", "matmul of batches"}
+LEAVE = {"vocab_parallel_cross_entropy", "fused_linear_jsd", "grouped_linear",
+         "grouped_linear of columns", "attention_varlen", "linear", "linear and its activation",
+         "linear and a ReLU", "matmul", "matmul of batches"}
 SUMS = {
-    "cross_entropy, sum": (lambda x: lt.cross_entropy(x, spread(LABELS), reduction="sum"), lambda: [torch.randn(2, 3, 10)]),
-    "cross_entropy, none": (lambda x: lt.cross_entropy(x, spread(LABELS), reduction="none"), lambda: [torch.randn(2, 3, 10)]),
-    "fused_linear_cross_entropy, sum": (lambda x, w: lt.fused_linear_cross_entropy(x, w, spread(LABELS), reduction="sum"),
-                                        lambda: [torch.randn(2, 3, 16), torch.randn(10, 16)]),
-    "kl_div, sum": (lambda x: lt.kl_div(x, spread(TARGET), reduction="sum"), lambda: [torch.randn(2, 3, 10).log_softmax(-1)]),
+    "cross_entropy, sum": (lambda x: lt.cross_entropy(x, spread(LABELS), reduction="sum"),
+                           lambda: [torch.randn(2, 3, 10)]),
+    "cross_entropy, none": (lambda x: lt.cross_entropy(x, spread(LABELS), reduction="none"),
+                            lambda: [torch.randn(2, 3, 10)]),
+    "fused_linear_cross_entropy, sum": (
+        lambda x, w: lt.fused_linear_cross_entropy(x, w, spread(LABELS), reduction="sum"),
+        lambda: [torch.randn(2, 3, 16), torch.randn(10, 16)]),
+    "kl_div, sum": (lambda x: lt.kl_div(x, spread(TARGET), reduction="sum"),
+                    lambda: [torch.randn(2, 3, 10).log_softmax(-1)]),
 }
 TARGET = torch.softmax(torch.arange(60.0).view(2, 3, 10).sin(), -1)
 mesh = None
@@ -41,7 +46,8 @@ def spread(whole):
 
 def wants_rows(name, index, t, first):
     """Returns true if the tensor has the rows of the first one; parameters are replicated."""
-    return t.dim() > 1 and t.shape[0] == first.shape[0] and not (name.startswith("fused_linear") and index == 1)
+    return t.dim() > 1 and t.shape[0] == first.shape[0] and not (
+        name.startswith("fused_linear") and index == 1)
 
 
 def compare(name, ours, wanted, others, sharded):
@@ -51,13 +57,16 @@ def compare(name, ours, wanted, others, sharded):
     upstream = [torch.randn_like(o) for o in outputs]
     expected = torch.autograd.grad(outputs, wanted, upstream)
     mesh = dist.device_mesh.init_device_mesh(KIND, (COUNT,))
-    place = lambda t, rows: tensor.distribute_tensor(t.detach(), mesh, [tensor.Shard(0) if rows else tensor.Replicate()])
+    place = lambda t, rows: tensor.distribute_tensor(
+        t.detach(), mesh, [tensor.Shard(0) if rows else tensor.Replicate()])
     leaves = [place(t, s).requires_grad_() for t, s in zip(wanted, sharded)]
     rest = [place(t, s) for t, s in zip(others, sharded[len(wanted):])]
     found = outputs_of(ours(*leaves, *rest))
     for one, other in zip(found, outputs):
         torch.testing.assert_close(one.full_tensor(), other, rtol=1e-5, atol=1e-5, msg=name)
-    whole = [tensor.distribute_tensor(u, mesh, [p if p.is_shard() else tensor.Replicate() for p in o.placements]) for u, o in zip(upstream, found)]
+    whole = [tensor.distribute_tensor(
+        u, mesh, [p if p.is_shard() else tensor.Replicate() for p in o.placements])
+             for u, o in zip(upstream, found)]
     gradients = torch.autograd.grad(found, leaves, whole)
     for one, other in zip(gradients, expected):
         torch.testing.assert_close(one.full_tensor(), other, rtol=1e-4, atol=1e-4, msg=name)
@@ -69,22 +78,30 @@ def all_functions():
         if name in LEAVE:
             continue
         wanted, others = inputs_of(name)
-        sharded = [False, True] if name == "embedding" else [wants_rows(name, i, t, wanted[0]) for i, t in enumerate((*wanted, *others))]
+        sharded = [False, True] if name == "embedding" else [
+            wants_rows(name, i, t, wanted[0]) for i, t in enumerate((*wanted, *others))]
         compare(name, ours, wanted, others, sharded)
 
 
 def stays_in_shards():
     """Rows are not gathered, and gradients of parameters are partial sums."""
-    x, w, b = torch.randn(3, 5, 40), torch.randn(40), torch.randn(40)  # 3 rows on 2 processes: shards of 2 and 1
-    for name, function, inputs in (("rms_norm", lt.rms_norm, [x, w]), ("layer_norm", lt.layer_norm, [x, w, b]), ("bias_add", lt.bias_add, [x, b])):
-        found, gradients = compare(name, function, [t.clone().requires_grad_() for t in inputs], [], [True, False, False])
-        assert found[0].placements == (tensor.Shard(0),) and gradients[0].placements == (tensor.Shard(0),), name
+    # 3 rows on 2 processes: shards of 2 and 1
+    x, w, b = torch.randn(3, 5, 40), torch.randn(40), torch.randn(40)
+    for name, function, inputs in (("rms_norm", lt.rms_norm, [x, w]),
+                                   ("layer_norm", lt.layer_norm, [x, w, b]),
+                                   ("bias_add", lt.bias_add, [x, b])):
+        found, gradients = compare(name, function, [t.clone().requires_grad_() for t in inputs], [],
+                                   [True, False, False])
+        assert (found[0].placements == (tensor.Shard(0),)
+                and gradients[0].placements == (tensor.Shard(0),)), name
         assert all(each.placements[0].is_partial() for each in gradients[1:]), name
     for name, (function, inputs) in SUMS.items():
-        found, gradients = compare(name, function, [t.requires_grad_() for t in inputs()], [], [True, False])
+        found, gradients = compare(name, function, [t.requires_grad_() for t in inputs()], [],
+                                   [True, False])
         assert found[0].placements[0].is_partial() == name.endswith("sum"), name
         assert gradients[0].placements == (tensor.Shard(0),), name
-    gate, up = (tensor.distribute_tensor(torch.randn(3, 8), mesh, [tensor.Shard(1)]) for _ in range(2))
+    gate, up = (
+        tensor.distribute_tensor(torch.randn(3, 8), mesh, [tensor.Shard(1)]) for _ in range(2))
     assert lt.swiglu(gate, up).placements == (tensor.Shard(1),)  # as between tensor-parallel layers
     q = tensor.distribute_tensor(torch.randn(2, 5, 4, 16), mesh, [tensor.Shard(2)])
     table = tensor.distribute_tensor(torch.randn(5, 16), mesh, [tensor.Replicate()])
@@ -93,7 +110,8 @@ def stays_in_shards():
 
 def flags_are_told_apart():
     """Flags decide which results exist; torch's cached rule of one call must not serve another."""
-    x, w = (tensor.distribute_tensor(torch.randn(4, 8), mesh, [tensor.Shard(0)]), tensor.distribute_tensor(torch.randn(8), mesh, [tensor.Replicate()]))
+    x, w = (tensor.distribute_tensor(torch.randn(4, 8), mesh, [tensor.Shard(0)]),
+            tensor.distribute_tensor(torch.randn(8), mesh, [tensor.Replicate()]))
     with torch.no_grad():
         y = lt.rms_norm(x, w)
     rows, rstd = torch.ops.ligerdsl.rms_norm_forward(x, w, with_rstd=True)
@@ -101,10 +119,13 @@ def flags_are_told_apart():
     torch.testing.assert_close(rows.full_tensor(), y.full_tensor())
     d_x, d_w = torch.ops.ligerdsl.rms_norm_backward(rows, x, w, rstd)
     assert d_w.numel() == 0 and d_x.shape == (4, 8)
-    d_x, d_w = torch.ops.ligerdsl.rms_norm_backward(rows, x, w, rstd, without_d_x=True, d_weight_dtype=torch.float32)
+    d_x, d_w = torch.ops.ligerdsl.rms_norm_backward(rows, x, w, rstd, without_d_x=True,
+                                                    d_weight_dtype=torch.float32)
     assert d_x.numel() == 0 and d_w.shape == (8,) and d_w.placements[0].is_partial()
-    groups = tensor.distribute_tensor(torch.randn(2, 8, 3), mesh, [tensor.Replicate()]), tensor.distribute_tensor(torch.tensor([0, 2, 4]), mesh, [tensor.Replicate()])
-    for name, call in (("dropout", lambda: lt.dropout(x)), ("grouped_linear", lambda: lt.grouped_linear(x, *groups, transposed=False))):
+    groups = (tensor.distribute_tensor(torch.randn(2, 8, 3), mesh, [tensor.Replicate()]),
+              tensor.distribute_tensor(torch.tensor([0, 2, 4]), mesh, [tensor.Replicate()]))
+    for name, call in (("dropout", lambda: lt.dropout(x)),
+                       ("grouped_linear", lambda: lt.grouped_linear(x, *groups, transposed=False))):
         try:
             call()
         except NotImplementedError as error:
@@ -116,7 +137,8 @@ def flags_are_told_apart():
 def functions_of_liger():
     """Liger's functions on DTensors: norms gather, gates stay sharded, and both accept a DTensor
     and a tensor."""
-    if importlib.util.find_spec("triton") is None or importlib.util.find_spec("liger_kernel") is None:
+    if (importlib.util.find_spec("triton") is None
+        or importlib.util.find_spec("liger_kernel") is None):
         return
     import ligerdsl.liger.hook  # noqa: F401
     from liger_kernel.ops import LigerRMSNormFunction, LigerSiLUMulFunction

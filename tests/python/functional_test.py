@@ -9,7 +9,8 @@ import ligerdsl.torch as lt
 from cases import CASES, inputs_of, outputs_of
 
 F = torch.nn.functional
-TOLERANCE = {torch.float32: dict(rtol=2e-4, atol=2e-5), torch.bfloat16: dict(rtol=3e-2, atol=3e-2), torch.float16: dict(rtol=4e-3, atol=4e-3)}
+TOLERANCE = {torch.float32: dict(rtol=2e-4, atol=2e-5), torch.bfloat16: dict(rtol=3e-2, atol=3e-2),
+             torch.float16: dict(rtol=4e-3, atol=4e-3)}
 
 
 def run(function, wanted, others, upstream=None):
@@ -17,7 +18,8 @@ def run(function, wanted, others, upstream=None):
     outputs = outputs_of(function(*wanted, *others))
     if upstream is None:
         upstream = [torch.randn_like(output) for output in outputs]
-    gradients = torch.autograd.grad(outputs, wanted, [u.to(o.dtype) for u, o in zip(upstream, outputs)])
+    gradients = torch.autograd.grad(outputs, wanted,
+                                    [u.to(o.dtype) for u, o in zip(upstream, outputs)])
     return outputs, gradients, upstream
 
 
@@ -25,7 +27,8 @@ def compare(name, wanted, others, dtype):
     ours, reference, _, _ = CASES[name]
     outputs, gradients, upstream = run(ours, wanted, others)
     exact = [t.detach().double().requires_grad_() for t in wanted]
-    expected, expected_gradients, _ = run(reference, exact, [t.double() if t.is_floating_point() else t for t in others], upstream)
+    expected, expected_gradients, _ = run(
+        reference, exact, [t.double() if t.is_floating_point() else t for t in others], upstream)
     for ours_, expected_ in zip([*outputs, *gradients], [*expected, *expected_gradients]):
         assert ours_.shape == expected_.shape
         torch.testing.assert_close(ours_.double(), expected_, **TOLERANCE[dtype])
@@ -39,7 +42,9 @@ def test_against_float64(name, dtype):
     compare(name, *inputs_of(name, dtype), dtype)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if "rope" not in name and "group" not in name and "embedding" not in name])
+@pytest.mark.parametrize("name",
+                         [name for name in CASES if "rope" not in name and "group" not in name
+                                                    and "embedding" not in name])
 def test_rows_with_gaps(name):
     """The inputs are rows of a wider matrix."""
     wanted, others = inputs_of(name)
@@ -84,7 +89,8 @@ def test_an_expanded_gradient(name):
     wanted, others = inputs_of(name)
     sum(output.sum() for output in outputs_of(ours(*wanted, *others))).backward()
     exact = [t.detach().double().requires_grad_() for t in wanted]
-    total = sum(o.sum() for o in outputs_of(reference(*exact, *[t.double() if t.is_floating_point() else t for t in others])))
+    total = sum(o.sum() for o in outputs_of(reference(
+        *exact, *[t.double() if t.is_floating_point() else t for t in others])))
     for tensor, gradient in zip(wanted, torch.autograd.grad(total, exact)):
         torch.testing.assert_close(tensor.grad.double(), gradient, rtol=1e-3, atol=1e-4)
 
@@ -92,11 +98,14 @@ def test_an_expanded_gradient(name):
 def test_only_one_of_two_outputs_is_used():
     for function, tensors in ((lt.fused_add_rms_norm, 1), (lt.fused_add_layer_norm, 1)):
         for used in (0, 1):
-            x, r, w = torch.randn(4, 8, requires_grad=True), torch.randn(4, 8), torch.randn(8, requires_grad=True)
+            x, r, w = (torch.randn(4, 8, requires_grad=True), torch.randn(4, 8),
+                       torch.randn(8, requires_grad=True))
             function(x, r, w)[used].square().sum().backward()
             exact = x.detach().double().requires_grad_()
             total = exact + r
-            normalised = F.rms_norm(total, (8,), w.double(), 1e-6) if function is lt.fused_add_rms_norm else F.layer_norm(total, (8,), w.double())
+            normalised = (
+                F.rms_norm(total, (8,), w.double(), 1e-6) if function is lt.fused_add_rms_norm
+                else F.layer_norm(total, (8,), w.double()))
             (normalised, total)[used].square().sum().backward()
             torch.testing.assert_close(x.grad.double(), exact.grad, rtol=1e-4, atol=1e-5)
             assert (w.grad is None) == (used == 1)
@@ -139,15 +148,16 @@ def test_cross_entropy_in_place():
 
 def test_more_results_of_a_loss():
     logits, labels = torch.randn(5, 7, requires_grad=True), torch.tensor([0, 6, 2, -100, 1])
-    out = lt.cross_entropy(logits, labels, lse_square_scale=0.1, with_z_loss=True, with_accuracy=True, with_predictions=True,
-                           with_entropy=True)
+    out = lt.cross_entropy(logits, labels, lse_square_scale=0.1, with_z_loss=True,
+                           with_accuracy=True, with_predictions=True, with_entropy=True)
     valid = labels != -100
     predictions = logits.argmax(-1)
     assert torch.equal(out.predictions[valid], predictions[valid])
     torch.testing.assert_close(out.accuracy, (predictions == labels)[valid].float().mean())
     lse = logits.logsumexp(-1)[valid]
     torch.testing.assert_close(out.z_loss, 0.1 * lse.square().mean())
-    torch.testing.assert_close(out.loss, F.cross_entropy(logits, labels) + 0.1 * lse.square().mean())
+    torch.testing.assert_close(out.loss,
+                               F.cross_entropy(logits, labels) + 0.1 * lse.square().mean())
     probabilities = logits.double().softmax(-1)
     entropy = -(probabilities * probabilities.log()).sum(-1)
     torch.testing.assert_close(out.entropy[valid].double(), entropy[valid], rtol=1e-5, atol=1e-6)
@@ -158,8 +168,8 @@ def test_more_results_of_a_loss():
 
 
 def head(rows=6, hidden=16, classes=10):
-    return (torch.randn(rows, hidden, requires_grad=True), torch.randn(classes, hidden, requires_grad=True),
-            torch.randint(0, classes, (rows,)))
+    return (torch.randn(rows, hidden, requires_grad=True),
+            torch.randn(classes, hidden, requires_grad=True), torch.randint(0, classes, (rows,)))
 
 
 @pytest.mark.parametrize("count", [3, torch.tensor(3)])
@@ -202,7 +212,8 @@ def test_frozen_head_makes_no_gradient_of_it():
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-@pytest.mark.parametrize("reduction", ["mean", "none"])  # gradients computed in the forward pass, and in the backward pass
+# gradients computed in the forward pass, and in the backward pass
+@pytest.mark.parametrize("reduction", ["mean", "none"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_ignored_rows_of_the_fused_head_may_hold_anything(dtype, reduction, value):
     x, w, labels = head()
@@ -249,7 +260,8 @@ def test_main_grad_of_groups():
     x, offsets = torch.randn(9, 12, requires_grad=True), torch.tensor([0, 4, 4, 9])
     for transposed, shape in ((True, (3, 10, 12)), (False, (3, 12, 10))):
         w = torch.nn.Parameter(torch.randn(shape))
-        expected, = torch.autograd.grad(lt.grouped_linear(x, w, offsets, transposed=transposed).square().sum(), w)
+        expected, = torch.autograd.grad(
+            lt.grouped_linear(x, w, offsets, transposed=transposed).square().sum(), w)
         lt.config.main_grad = True
         try:
             w.main_grad = torch.ones_like(w)
@@ -280,7 +292,8 @@ def test_gradients_of_groups_under_autocast():
                 y = lt.grouped_linear(x, w, offsets)
             y.sum().backward()
             found = w.main_grad - 1 if summed else w.grad
-            expected = torch.stack([x[first:last].bfloat16().float().sum(0).expand(10, 12) for first, last in ((0, 4), (4, 9))])
+            expected = torch.stack([x[first:last].bfloat16().float().sum(0).expand(10, 12)
+                                    for first, last in ((0, 4), (4, 9))])
             assert found.dtype == torch.float32
             torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
             assert summed == hasattr(w, "grad_added_to_main_grad")
@@ -290,7 +303,8 @@ def test_gradients_of_groups_under_autocast():
 
 
 def test_main_grad():
-    x, w, b = torch.randn(6, 16, requires_grad=True), torch.nn.Parameter(torch.randn(16)), torch.nn.Parameter(torch.randn(16))
+    x, w, b = (torch.randn(6, 16, requires_grad=True), torch.nn.Parameter(torch.randn(16)),
+               torch.nn.Parameter(torch.randn(16)))
     expected = torch.autograd.grad(lt.layer_norm(x, w, b).square().sum(), (w, b))
     lt.config.main_grad = True
     try:
@@ -348,7 +362,8 @@ def test_same_bits_every_time():
 
 
 def test_entropy_of_the_fused_head():
-    x, w, labels = torch.randn(5, 8, requires_grad=True), torch.randn(11, 8, requires_grad=True), torch.tensor([0, 3, -100, 10, 4])
+    x, w, labels = (torch.randn(5, 8, requires_grad=True), torch.randn(11, 8, requires_grad=True),
+                    torch.tensor([0, 3, -100, 10, 4]))
     log_p = (x @ w.T).log_softmax(-1)
     entropy = -(log_p.exp() * log_p).sum(-1).masked_fill(labels == -100, 0)
     total = torch.nn.functional.cross_entropy(x @ w.T, labels, reduction="sum") / 7
@@ -356,7 +371,8 @@ def test_entropy_of_the_fused_head():
     for weights in ((1.0, -0.3), (0.0, 1.0), (2.0, 0.0)):
         out = lt.fused_linear_cross_entropy(x, w, labels, num_items=7, with_entropy=True)
         torch.testing.assert_close(out.entropy, entropy, rtol=1e-5, atol=1e-5)
-        ours = [term * weight for term, weight in zip((out.loss, out.entropy.sum()), weights) if weight]
+        ours = [
+            term * weight for term, weight in zip((out.loss, out.entropy.sum()), weights) if weight]
         theirs = [term * weight for term, weight in zip((total, entropy.sum()), weights) if weight]
         expected = torch.autograd.grad(sum(theirs), (x, w), retain_graph=True)
         for one, other in zip(torch.autograd.grad(sum(ours), (x, w)), expected):
@@ -366,28 +382,37 @@ def test_entropy_of_the_fused_head():
     torch.testing.assert_close(out.entropy, entropy, rtol=1e-5, atol=1e-5)
     calls = ligerdsl.calls("fused_linear_cross_entropy_backward")
     out.loss.backward()
-    assert ligerdsl.calls("fused_linear_cross_entropy_backward") == calls  # computed in the forward pass
+    # computed in the forward pass
+    assert ligerdsl.calls("fused_linear_cross_entropy_backward") == calls
     with torch.no_grad():
-        torch.testing.assert_close(lt.fused_linear_cross_entropy(x, w, labels, with_entropy=True).entropy, entropy, rtol=1e-5, atol=1e-5)
-    with pytest.raises(ValueError, match="with_entropy: expected False, True or 'detached', got 'yes'"):
+        torch.testing.assert_close(
+            lt.fused_linear_cross_entropy(x, w, labels, with_entropy=True).entropy, entropy,
+            rtol=1e-5, atol=1e-5)
+    with pytest.raises(ValueError,
+                       match="with_entropy: expected False, True or 'detached', got 'yes'"):
         lt.fused_linear_cross_entropy(x, w, labels, with_entropy="yes")
 
 
 @pytest.mark.parametrize("name, shape, dtype, tolerance", [
-    ("layer_norm", (2, 8, 64), torch.bfloat16, 2e-2), ("layer_norm", (4, 16, 128), torch.bfloat16, 2e-2),
-    ("layer_norm", (3, 7, 256), torch.bfloat16, 2e-2), ("group_norm", (16, 48, 8192), torch.float32, 1e-4)])
+    ("layer_norm", (2, 8, 64), torch.bfloat16, 2e-2),
+    ("layer_norm", (4, 16, 128), torch.bfloat16, 2e-2),
+    ("layer_norm", (3, 7, 256), torch.bfloat16, 2e-2),
+    ("group_norm", (16, 48, 8192), torch.float32, 1e-4)])
 def test_norms_are_more_exact_than_torch_on_a_cpu(name, shape, dtype, tolerance):
     """Cases of Liger-Kernel's tests, which compare with torch in the same dtype.
 
-    torch's sums over rows on a CPU miss the tests' tolerance of the rounded float64 result; ours do not.
+    torch's sums over rows on a CPU miss the tests' tolerance of the rounded float64 result; ours do
+    not.
     """
     features = shape[-1] if name == "layer_norm" else shape[1]
-    norm = {"layer_norm": lambda f, x, w, b: f.layer_norm(x, w, b, 1e-6) if f is lt else f.layer_norm(x, x.shape[-1:], w, b, 1e-6),
+    norm = {"layer_norm": lambda f, x, w, b: f.layer_norm(x, w, b, 1e-6) if f is lt
+                                             else f.layer_norm(x, x.shape[-1:], w, b, 1e-6),
             "group_norm": lambda f, x, w, b: f.group_norm(x, 12, w, b, 1e-6)}[name]
     x, d_y = torch.randn(shape, dtype=dtype), torch.randn(shape, dtype=dtype)
     found = {}
     for functions, of in ((lt, dtype), (torch.nn.functional, torch.float64)):
-        inputs = [t.to(of).requires_grad_() for t in (x.clone(), torch.ones(features), torch.zeros(features))]
+        inputs = [t.to(of).requires_grad_()
+                  for t in (x.clone(), torch.ones(features), torch.zeros(features))]
         y = norm(functions, *inputs)
         found[of] = [y, *torch.autograd.grad(y, inputs, d_y.to(of))]
     for one, exact in zip(found[dtype], found[torch.float64]):
@@ -407,24 +432,29 @@ def modulated_of_liger(x, weight, scale, shift):
 
 
 @pytest.mark.parametrize("name, ours, theirs, shapes, atol, rtol", [
-    ("rope", lambda q, cos, sin: lt.rope(q, None, cos, sin, heads_dim=1, rotary_dim=64)[0], rope_of_liger,
-     ((2, 4, 17, 64), (2, 17, 64), (2, 17, 64)), 1e-2, 1e-2),
-    ("modulated_rms_norm", lambda x, w, scale, shift: lt.modulated_rms_norm(x.flatten(0, 1), scale, shift, w).view(x.shape), modulated_of_liger,
-     ((5, 123, 123), (123,), (5, 123), (5, 123)), 1e-1, 2e-2)])
+    ("rope", lambda q, cos, sin: lt.rope(q, None, cos, sin, heads_dim=1, rotary_dim=64)[0],
+     rope_of_liger, ((2, 4, 17, 64), (2, 17, 64), (2, 17, 64)), 1e-2, 1e-2),
+    ("modulated_rms_norm",
+     lambda x, w, scale, shift: lt.modulated_rms_norm(x.flatten(0, 1), scale, shift,
+                                                      w).view(x.shape),
+     modulated_of_liger, ((5, 123, 123), (123,), (5, 123), (5, 123)), 1e-1, 2e-2)])
 def test_bfloat16_is_more_exact_than_torch(name, ours, theirs, shapes, atol, rtol):
     """Cases of Liger-Kernel's tests that fail on a GPU.
 
-    They compare with torch's operations in bf16, which miss the tests' tolerance of the float64 result
-    more often than ours.
+    They compare with torch's operations in bf16, which miss the tests' tolerance of the float64
+    result more often than ours.
     """
     missed = {ours: 0, theirs: 0}
     for _ in range(20):
-        inputs = [torch.randn(shape) * (1.0 if i == 0 or name == "rope" else 0.1) + (i == 1 and name != "rope") for i, shape in enumerate(shapes)]
+        inputs = [torch.randn(shape) * (1.0 if i == 0 or name == "rope" else 0.1)
+                  + (i == 1 and name != "rope") for i, shape in enumerate(shapes)]
         inputs = [t.bfloat16() for t in inputs]
         upstream = torch.randn(shapes[0]).bfloat16()
         found = {}
-        for function, dtype in ((ours, torch.bfloat16), (theirs, torch.bfloat16), (theirs, torch.float64)):
-            leaves = [t.to(dtype).requires_grad_(i == 0 or name != "rope") for i, t in enumerate(inputs)]
+        for function, dtype in ((ours, torch.bfloat16), (theirs, torch.bfloat16),
+                                (theirs, torch.float64)):
+            leaves = [
+                t.to(dtype).requires_grad_(i == 0 or name != "rope") for i, t in enumerate(inputs)]
             y = function(*leaves)
             wanted = [t for t in leaves if t.requires_grad]
             found[function, dtype] = [y, *torch.autograd.grad(y, wanted, upstream.to(dtype))]

@@ -12,7 +12,8 @@ import ligerdsl.torch as lt
 from cases import CASES, inputs_of, outputs_of
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-DTYPES = {torch.float32: dict(rtol=2e-3, atol=2e-3), torch.bfloat16: dict(rtol=4e-2, atol=4e-2), torch.float16: dict(rtol=6e-3, atol=6e-3)}
+DTYPES = {torch.float32: dict(rtol=2e-3, atol=2e-3), torch.bfloat16: dict(rtol=4e-2, atol=4e-2),
+          torch.float16: dict(rtol=6e-3, atol=6e-3)}
 
 
 def on_gpu(name, dtype=torch.float32):
@@ -23,7 +24,8 @@ def on_gpu(name, dtype=torch.float32):
 def run(function, wanted, others, upstream=None):
     outputs = outputs_of(function(*wanted, *others))
     upstream = upstream or [torch.randn_like(o) for o in outputs]
-    return outputs, torch.autograd.grad(outputs, wanted, [u.to(o.dtype) for u, o in zip(upstream, outputs)]), upstream
+    return outputs, torch.autograd.grad(
+        outputs, wanted, [u.to(o.dtype) for u, o in zip(upstream, outputs)]), upstream
 
 
 @pytest.fixture(autouse=True)
@@ -40,8 +42,9 @@ def test_against_float64(name, dtype):
     wanted, others = on_gpu(name, dtype)
     outputs, found, upstream = run(ours, wanted, others)
     exact = [t.detach().double().cpu().requires_grad_() for t in wanted]
-    expected, gradients, _ = run(reference, exact, [t.double().cpu() if t.is_floating_point() else t.cpu() for t in others],
-                                 [u.cpu() for u in upstream])
+    expected, gradients, _ = run(
+        reference, exact, [t.double().cpu() if t.is_floating_point() else t.cpu() for t in others],
+        [u.cpu() for u in upstream])
     for one, other in zip([*outputs, *found], [*expected, *gradients]):
         torch.testing.assert_close(one.double().cpu(), other, **DTYPES[dtype])
 
@@ -72,7 +75,8 @@ def test_the_current_stream():
 
 
 def test_workspace_comes_from_torchs_allocator_and_is_freed():
-    x, w = torch.randn(8192, 4096, device="cuda", requires_grad=True), torch.randn(4096, device="cuda", requires_grad=True)
+    x, w = (torch.randn(8192, 4096, device="cuda", requires_grad=True),
+            torch.randn(4096, device="cuda", requires_grad=True))
     y = lt.rms_norm(x, w)
     d_y = torch.randn_like(y)
     torch.autograd.grad(y, (x, w), d_y, retain_graph=True)
@@ -89,11 +93,13 @@ def test_workspace_comes_from_torchs_allocator_and_is_freed():
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there are not two GPUs")
 def test_workspace_is_on_the_tensors_device():
-    x, w = torch.randn(512, 256, device="cuda:1", requires_grad=True), torch.randn(256, device="cuda:1", requires_grad=True)
+    x, w = (torch.randn(512, 256, device="cuda:1", requires_grad=True),
+            torch.randn(256, device="cuda:1", requires_grad=True))
     torch.autograd.grad(lt.rms_norm(x, w).sum(), (x, w))
     y, rstd = lt.ops.rms_norm_forward(x.detach(), w.detach(), with_rstd=True)
     before = [torch.cuda.memory_stats(device)["allocation.all.allocated"] for device in range(2)]
-    d_x, d_w = lt.ops.rms_norm_backward(torch.ones_like(y), x.detach(), w.detach(), rstd, d_weight_dtype=w.dtype)
+    d_x, d_w = lt.ops.rms_norm_backward(torch.ones_like(y), x.detach(), w.detach(), rstd,
+                                        d_weight_dtype=w.dtype)
     after = [torch.cuda.memory_stats(device)["allocation.all.allocated"] for device in range(2)]
     assert after[0] == before[0] and after[1] >= before[1] + 4  # ones, two gradients, partial sums
     a, b = x.detach().cpu().requires_grad_(), w.detach().cpu().requires_grad_()
@@ -102,20 +108,23 @@ def test_workspace_is_on_the_tensors_device():
 
 
 def test_lack_of_memory_raises_torchs_exception():
-    x, w = torch.randn(4096, 512, device="cuda", requires_grad=True), torch.randn(200000, 512, device="cuda", requires_grad=True)
+    x, w = (torch.randn(4096, 512, device="cuda", requires_grad=True),
+            torch.randn(200000, 512, device="cuda", requires_grad=True))
     labels = torch.zeros(4096, dtype=torch.int64, device="cuda")
     gc.collect()
     torch.cuda.synchronize()
     torch.cuda.empty_cache()  # memory cached by earlier tests would serve as workspace
     # Gradients take 399 MiB and fit. Logits of a chunk of 1,024 rows take 781 MiB and do not.
-    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 600 * 2**20) / torch.cuda.mem_get_info()[1])
+    torch.cuda.set_per_process_memory_fraction(
+        (torch.cuda.memory_reserved() + 600 * 2**20) / torch.cuda.mem_get_info()[1])
     try:
         with pytest.raises(torch.cuda.OutOfMemoryError):
             lt.fused_linear_cross_entropy(x, w, labels)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
         torch.cuda.empty_cache()
-    assert torch.isfinite(lt.fused_linear_cross_entropy(x, w, labels, max_workspace_bytes=256 * 2**20))
+    assert torch.isfinite(lt.fused_linear_cross_entropy(x, w, labels,
+                                                        max_workspace_bytes=256 * 2**20))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -137,7 +146,8 @@ def test_replay_of_a_graph(name):
             tensor.copy_(value)
     graph.replay()
     torch.cuda.synchronize()
-    expected, gradients, _ = run(CASES[name][0], [t.detach().clone().requires_grad_() for t in wanted], others, upstream)
+    expected, gradients, _ = run(
+        CASES[name][0], [t.detach().clone().requires_grad_() for t in wanted], others, upstream)
     for one, other in zip([*outputs, *found], [*expected, *gradients]):
         torch.testing.assert_close(one, other, rtol=0, atol=0)
 
@@ -169,7 +179,8 @@ def test_tensors_of_two_devices():
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is one GPU")
 def test_another_device_than_the_current_one():
-    x, w = torch.randn(4, 64, device="cuda:1", requires_grad=True), torch.randn(64, device="cuda:1", requires_grad=True)
+    x, w = (torch.randn(4, 64, device="cuda:1", requires_grad=True),
+            torch.randn(64, device="cuda:1", requires_grad=True))
     lt.rms_norm(x, w).square().sum().backward()
     exact = x.detach().double().cpu().requires_grad_()
     CASES["rms_norm"][1](exact, w.detach().double().cpu()).square().sum().backward()
@@ -180,7 +191,8 @@ def test_another_device_than_the_current_one():
 def test_compiled_with_cuda_graphs():
     norm = lt.RMSNorm(64, device="cuda")
     torch._dynamo.reset()
-    compiled = torch.compile(lambda x: lt.swiglu(norm(x), x).square().sum(), fullgraph=True, mode="reduce-overhead")
+    compiled = torch.compile(lambda x: lt.swiglu(norm(x), x).square().sum(), fullgraph=True,
+                             mode="reduce-overhead")
     x = torch.randn(8, 64, device="cuda", requires_grad=True)
     for _ in range(4):
         norm.zero_grad()

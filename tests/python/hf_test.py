@@ -8,12 +8,18 @@ transformers = pytest.importorskip("transformers")
 import ligerdsl
 import ligerdsl.hf
 
-SMALL = dict(vocab_size=61, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-             max_position_embeddings=64, attn_implementation="eager")
+SMALL = dict(vocab_size=61, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+             num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64,
+             attn_implementation="eager")
 CONFIGS = {
-    "llama": ("LlamaConfig", {}), "mistral": ("MistralConfig", {}), "qwen2": ("Qwen2Config", {}), "qwen3": ("Qwen3Config", {"head_dim": 8}),
-    "phi3": ("Phi3Config", {"pad_token_id": 0}), "gemma": ("GemmaConfig", {"head_dim": 8}),
-    "gemma2": ("Gemma2Config", {"head_dim": 8, "final_logit_softcapping": 5.0}), "gemma3": ("Gemma3TextConfig", {"head_dim": 8}),
+    "llama": ("LlamaConfig", {}),
+    "mistral": ("MistralConfig", {}),
+    "qwen2": ("Qwen2Config", {}),
+    "qwen3": ("Qwen3Config", {"head_dim": 8}),
+    "phi3": ("Phi3Config", {"pad_token_id": 0}),
+    "gemma": ("GemmaConfig", {"head_dim": 8}),
+    "gemma2": ("Gemma2Config", {"head_dim": 8, "final_logit_softcapping": 5.0}),
+    "gemma3": ("Gemma3TextConfig", {"head_dim": 8}),
 }
 
 
@@ -39,7 +45,8 @@ def gradients(model, data, **more):
     model.zero_grad()
     output = model(**data, **more)
     output.loss.backward()
-    return output, {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    return (output,
+            {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
 
 
 @pytest.mark.parametrize("family", CONFIGS)
@@ -48,8 +55,10 @@ def test_loss_and_gradients(family):
     expected, expected_gradients = gradients(model, data)
     report = ligerdsl.patch(model)
     assert report.left == [], str(report)
-    assert report.patched["fused_linear_cross_entropy"] == 1 and report.patched["rope"] == 1 and report.patched["RMSNorm"] >= 5
-    before = {name: ligerdsl.calls(name) for name in ("rms_norm_forward", "rope", "fused_linear_cross_entropy")}
+    assert (report.patched["fused_linear_cross_entropy"] == 1 and report.patched["rope"] == 1
+            and report.patched["RMSNorm"] >= 5)
+    before = {name: ligerdsl.calls(name)
+              for name in ("rms_norm_forward", "rope", "fused_linear_cross_entropy")}
     output, found = gradients(model, data)
     assert all(ligerdsl.calls(name) > count for name, count in before.items())
     assert output.logits is None
@@ -69,7 +78,8 @@ def test_loss_and_gradients(family):
 
 def test_number_of_items_and_shifted_labels():
     model, data = model_of("llama").train(), batch()
-    for more in ({"num_items_in_batch": torch.tensor(7)}, {"num_items_in_batch": 7}, {"shift_labels": data["labels"].roll(1, 1)}):
+    for more in ({"num_items_in_batch": torch.tensor(7)}, {"num_items_in_batch": 7},
+                 {"shift_labels": data["labels"].roll(1, 1)}):
         expected, _ = gradients(model, data, **more)
         ligerdsl.hf.patch(model)
         output, _ = gradients(model, data, **more)
@@ -89,7 +99,8 @@ def test_logits_are_kept_on_request():
     assert model(input_ids=data["input_ids"]).logits.shape == (2, 9, 61)  # without labels
     loss, *_ = model(**data, return_dict=False)
     torch.testing.assert_close(loss, expected.loss, rtol=1e-5, atol=1e-5)
-    assert model(**data, logits_to_keep=2, shift_labels=data["labels"][:, -2:].contiguous()).logits.shape == (2, 2, 61)
+    assert model(**data, logits_to_keep=2,
+                 shift_labels=data["labels"][:, -2:].contiguous()).logits.shape == (2, 2, 61)
     ligerdsl.hf.unpatch(model)
 
 
@@ -127,7 +138,8 @@ def test_bfloat16():
     output, ours = gradients(model, data)
     ligerdsl.hf.unpatch(model)
     torch.testing.assert_close(output.loss.float(), expected.loss, rtol=2e-2, atol=2e-2)
-    distance = lambda found: sum((found[name].float() - gradient).square().sum() for name, gradient in reference.items()).sqrt()
+    distance = lambda found: sum((found[name].float() - gradient).square().sum()
+                                 for name, gradient in reference.items()).sqrt()
     assert distance(ours) < 1.1 * distance(theirs)
 
 
@@ -225,7 +237,8 @@ def test_adapters_of_peft(modules_to_save):
     """Only the adapters have gradients, and with modules_to_save also the head's trained copy."""
     peft = pytest.importorskip("peft")
     torch.manual_seed(0)
-    config = peft.LoraConfig(r=4, target_modules=["q_proj", "gate_proj"], modules_to_save=modules_to_save, init_lora_weights=False)
+    config = peft.LoraConfig(r=4, target_modules=["q_proj", "gate_proj"],
+                             modules_to_save=modules_to_save, init_lora_weights=False)
     model = peft.get_peft_model(model_of("llama", tie_word_embeddings=False), config).train()
     data = batch()
     expected_output, expected = gradients(model, data)
@@ -252,7 +265,8 @@ def test_compiled_without_a_graph_break():
     ligerdsl.hf.unpatch(model)
     torch.testing.assert_close(output.loss, expected.loss, rtol=1e-5, atol=1e-5)
     for name, parameter in model.named_parameters():
-        torch.testing.assert_close(parameter.grad, expected_gradients[name], rtol=1e-3, atol=1e-5, msg=name)
+        torch.testing.assert_close(parameter.grad, expected_gradients[name], rtol=1e-3, atol=1e-5,
+                                   msg=name)
 
 
 @pytest.mark.parametrize("family", CONFIGS)
@@ -261,12 +275,15 @@ def test_classes_are_patched_before_a_model_exists(family):
     expected, expected_gradients = gradients(model_of(family).train(), data)
     report = getattr(ligerdsl.hf, f"apply_to_{family}")()
     try:
-        assert report.patched["fused_linear_cross_entropy"] >= 1 and report.patched["RMSNorm"] >= 1 and report.patched["MLP"] >= 1
+        assert (report.patched["fused_linear_cross_entropy"] >= 1 and report.patched["RMSNorm"] >= 1
+                and report.patched["MLP"] >= 1)
         model = model_of(family).train()
-        names = ("rms_norm_forward", "rope", "fused_linear_cross_entropy", "geglu_forward" if "gemma" in family else "swiglu_forward")
+        names = ("rms_norm_forward", "rope", "fused_linear_cross_entropy",
+                 "geglu_forward" if "gemma" in family else "swiglu_forward")
         before = {name: ligerdsl.calls(name) for name in names}
         output, found = gradients(model, data)
-        assert all(ligerdsl.calls(name) > count for name, count in before.items()) and output.logits is None
+        assert (all(ligerdsl.calls(name) > count for name, count in before.items())
+                and output.logits is None)
         with pytest.raises(ValueError, match="call unapply"):
             ligerdsl.hf.apply_to(family)
     finally:
@@ -285,7 +302,8 @@ def test_classes_are_patched_in_part():
     expected = reference(**data)
     ligerdsl.hf.apply_to_llama(rms_norm=False, rope=False, loss="ce")
     try:
-        before = {name: ligerdsl.calls(name) for name in ("rms_norm_forward", "rope", "cross_entropy", "swiglu_forward")}
+        before = {name: ligerdsl.calls(name)
+                  for name in ("rms_norm_forward", "rope", "cross_entropy", "swiglu_forward")}
         model = model_of("llama").train()
         output = model(**data)
         gained = {name: ligerdsl.calls(name) - count for name, count in before.items()}

@@ -17,8 +17,9 @@ import ligerdsl.torch as lt
 from ligerdsl.hf import rotation
 from ligerdsl.hf.memory import GIB, head_limit, kept_layers, piece_rows
 
-SMALL = dict(vocab_size=61, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
-             max_position_embeddings=64, attn_implementation="sdpa", tie_word_embeddings=True, head_dim=8)
+SMALL = dict(vocab_size=61, hidden_size=32, intermediate_size=48, num_hidden_layers=3,
+             num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64,
+             attn_implementation="sdpa", tie_word_embeddings=True, head_dim=8)
 PIECE = 2 * 48 * 4 * 5  # bytes of five rows in f32
 
 
@@ -32,7 +33,8 @@ def no_rotation_is_left():
 
 def model_of(kind="Llama", dtype=torch.float32, **more):
     torch.manual_seed(0)
-    model = getattr(transformers, f"{kind}ForCausalLM")(getattr(transformers, f"{kind}Config")(**{**SMALL, **more})).to(dtype).train()
+    model = getattr(transformers, f"{kind}ForCausalLM")(getattr(
+        transformers, f"{kind}Config")(**{**SMALL, **more})).to(dtype).train()
     for parameter in model.parameters():
         if parameter.dim() == 1:
             parameter.data += 0.3 * torch.randn_like(parameter)
@@ -49,7 +51,8 @@ def gradients(model, data, **more):
     model.zero_grad()
     loss = model(**data, **more).loss
     loss.backward()
-    return loss.detach(), {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    return (loss.detach(),
+            {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
 
 
 def nodes():
@@ -71,9 +74,11 @@ def check(model, data, expected_nodes, rtol=1e-3, atol=1e-5, patching=None, **mo
         torch.testing.assert_close(found[name], gradient, rtol=rtol, atol=atol, msg=name)
 
 
-@pytest.mark.parametrize("patching", [{}, {"mlp_piece_bytes": PIECE}, {"mlp_piece_bytes": 0}, {"keep_attention": 2},
-                                      {"keep_attention": 9, "mlp_piece_bytes": PIECE}, {"join_weights": True},
-                                      {"join_weights": True, "mlp_piece_bytes": PIECE}], ids=str)
+@pytest.mark.parametrize("patching",
+                         [{}, {"mlp_piece_bytes": PIECE}, {"mlp_piece_bytes": 0},
+                          {"keep_attention": 2}, {"keep_attention": 9, "mlp_piece_bytes": PIECE},
+                          {"join_weights": True}, {"join_weights": True, "mlp_piece_bytes": PIECE}],
+                         ids=str)
 @pytest.mark.parametrize("kind", ["Llama", "Mistral"])
 def test_loss_and_gradients(kind, patching):
     check(model_of(kind), batch(), 3, patching=patching)
@@ -97,7 +102,8 @@ def test_pieces_are_summed_in_float32(in_memory):
         total.add(d_out[part], x[part])
         narrow += d_out[part].t() @ x[part]
     distance = lambda found: (found.double() - exact).norm()
-    assert total.result().dtype == torch.bfloat16 and distance(total.result()) < distance(narrow) / 3
+    assert (
+        total.result().dtype == torch.bfloat16 and distance(total.result()) < distance(narrow) / 3)
 
 
 def test_kept_attention_has_no_memory_of_its_inputs():
@@ -132,7 +138,8 @@ def test_transposed_gradients_of_attention(join):
 def test_frozen_weights(join):
     model = model_of()
     for name, parameter in model.named_parameters():
-        parameter.requires_grad_("q_proj" in name or "1.mlp.down_proj" in name or "2.input_layernorm" in name)
+        parameter.requires_grad_("q_proj" in name or "1.mlp.down_proj" in name
+                                 or "2.input_layernorm" in name)
     check(model, batch(), 3, patching={"mlp_piece_bytes": PIECE, "join_weights": join})
     for parameter in model.parameters():
         parameter.requires_grad_(False)
@@ -150,14 +157,16 @@ def test_bfloat16_is_equally_close_to_float32():
     before = nodes()
     _, ours = gradients(model, batch())
     assert nodes() - before == 3
-    distance = lambda found: sum((found[name].float() - gradient).square().sum() for name, gradient in reference.items()).sqrt()
+    distance = lambda found: sum((found[name].float() - gradient).square().sum()
+                                 for name, gradient in reference.items()).sqrt()
     assert distance(ours) < 1.1 * distance(theirs)
 
 
 def test_attention_runs_once_if_its_output_is_kept(monkeypatch):
     from ligerdsl.hf import layer
     forwards, attention = [], layer.attention
-    monkeypatch.setattr(layer, "attention", lambda *arguments: forwards.append(1) or attention(*arguments))
+    monkeypatch.setattr(layer, "attention",
+                        lambda *arguments: forwards.append(1) or attention(*arguments))
     for keep in (0, 1, 3):
         model = model_of()
         ligerdsl.hf.patch(model, keep_attention=keep)
@@ -177,7 +186,8 @@ def test_backward_twice():
     for one, other in zip(first, torch.autograd.grad(loss, list(model.parameters()))):
         torch.testing.assert_close(one, other)
     loss = model(**data).logits.float().square().mean()
-    gradient, = torch.autograd.grad(loss, [model.model.layers[0].mlp.up_proj.weight], create_graph=True)
+    gradient, = torch.autograd.grad(loss, [model.model.layers[0].mlp.up_proj.weight],
+                                    create_graph=True)
     with pytest.raises(ligerdsl.NotSupported, match="its gradient has no gradient"):
         gradient.sum().backward()
 
@@ -272,7 +282,9 @@ def test_compiled_layers():
     ligerdsl.hf.patch(model)
     torch._dynamo.reset()
     if torch.cuda.is_available():
-        torch.cuda.init()  # dynamo asks for its random state, and torch's checkpointing refuses a device initialised inside a layer
+        # dynamo asks for its random state, and torch's checkpointing refuses a device initialised
+        # inside a layer
+        torch.cuda.init()
     for layer in model.model.layers:
         layer.compile(backend="aot_eager")
     before = nodes()
@@ -287,7 +299,8 @@ def test_classes_copies_and_unpatching():
     kind = type(model.model.layers[0])
     ligerdsl.hf.patch(model)
     layer = model.model.layers[0]
-    assert isinstance(layer, kind) and type(layer).__name__ == kind.__name__ and type(layer) is type(model.model.layers[1])
+    assert (isinstance(layer, kind) and type(layer).__name__ == kind.__name__
+            and type(layer) is type(model.model.layers[1]))
     other = copy.deepcopy(model)
     with torch.no_grad():
         for parameter in other.parameters():
@@ -302,7 +315,8 @@ def test_classes_copies_and_unpatching():
 
 
 def are_neighbours(*weights):
-    return all(after.data_ptr() == weight.data_ptr() + weight.numel() * weight.element_size() for weight, after in zip(weights, weights[1:]))
+    return all(after.data_ptr() == weight.data_ptr() + weight.numel() * weight.element_size()
+               for weight, after in zip(weights, weights[1:]))
 
 
 def products_of_both(model, data):
@@ -325,23 +339,29 @@ def test_joined_weights_become_contiguous():
     ligerdsl.hf.patch(model, join_weights=True)
     mlps = [layer.mlp for layer in model.model.layers]
     attentions = [layer.self_attn for layer in model.model.layers]
-    of_attention = [[part.q_proj.weight, part.k_proj.weight, part.v_proj.weight] for part in attentions]
+    of_attention = [
+        [part.q_proj.weight, part.k_proj.weight, part.v_proj.weight] for part in attentions]
     for weights in (*of_attention, *([mlp.gate_proj.weight, mlp.up_proj.weight] for mlp in mlps)):
         assert are_neighbours(*weights)
-        assert all(w.storage_offset() == 0 and w.untyped_storage().nbytes() == w.numel() * 4 for w in weights)
+        assert all(w.storage_offset() == 0 and w.untyped_storage().nbytes() == w.numel() * 4
+                   for w in weights)
     for name, parameter in model.named_parameters():
         assert parameter is held[name] and torch.equal(parameter, before[name])
     assert products_of_both(model, data) == 3, "of three layers"
     other = copy.deepcopy(model)
-    assert products_of_both(other, data) == 3 and other.model.layers[0].mlp.gate_proj.weight.data_ptr() != mlps[0].gate_proj.weight.data_ptr()
+    assert (products_of_both(other, data) == 3
+            and other.model.layers[0].mlp.gate_proj.weight.data_ptr()
+                != mlps[0].gate_proj.weight.data_ptr())
     mlps[0].up_proj.weight.data = mlps[0].up_proj.weight.data.clone()
     of_attention[1][2].data = of_attention[1][2].data.clone()
     assert products_of_both(model, data) == 2, "one layer's were taken apart"
-    joined = [layer._ligerdsl_joined.qkv.of(*weights) is not None for layer, weights in zip(model.model.layers, of_attention)]
+    joined = [layer._ligerdsl_joined.qkv.of(*weights) is not None
+              for layer, weights in zip(model.model.layers, of_attention)]
     assert joined == [True, False, True]
     moved = model_of()
     ligerdsl.hf.patch(moved, join_weights=True)
-    assert products_of_both(moved.bfloat16(), data) == 0 and products_of_both(moved.float(), data) == 0, "no more after that"
+    assert (products_of_both(moved.bfloat16(), data) == 0
+            and products_of_both(moved.float(), data) == 0), "no more after that"
     with torch.no_grad():
         mlps[1].gate_proj.weight.mul_(2)
         of_attention[0][1].mul_(2)
@@ -349,7 +369,8 @@ def test_joined_weights_become_contiguous():
     ligerdsl.hf.unpatch(model)
     torch.testing.assert_close(loss, gradients(model, data)[0], rtol=1e-4, atol=1e-5)
     gate, up = mlps[2].gate_proj.weight, mlps[2].up_proj.weight
-    assert not are_neighbours(gate, up) and torch.equal(up, before["model.layers.2.mlp.up_proj.weight"])
+    assert not are_neighbours(gate, up) and torch.equal(up,
+                                                        before["model.layers.2.mlp.up_proj.weight"])
     assert not are_neighbours(*of_attention[2][:2]) and not are_neighbours(*of_attention[2][1:])
 
 
@@ -358,7 +379,8 @@ def test_number_of_matmuls_for_queries_keys_and_values(join, monkeypatch):
     from ligerdsl.hf import layer
     model, rows, linear = model_of(), [], layer.linear
     ligerdsl.hf.patch(model, join_weights=join)
-    monkeypatch.setattr(layer, "linear", lambda x, weight: rows.append(len(weight)) or linear(x, weight))
+    monkeypatch.setattr(layer, "linear",
+                        lambda x, weight: rows.append(len(weight)) or linear(x, weight))
     gradients(model, batch())
     first = model.model.layers[0].self_attn
     together = sum(len(part.weight) for part in (first.q_proj, first.k_proj, first.v_proj))
@@ -375,12 +397,14 @@ def test_separated_weights_are_detected():
     memory = [layer._ligerdsl_joined.qkv.memory for layer in model.model.layers]
     for part in (third.q_proj, third.k_proj, third.v_proj):
         part.weight.data = values.clone()
-    assert [alive.expired() for alive in memory] == [False, False, True], "nothing keeps what is used no more"
+    assert [alive.expired() for alive in memory] == [False, False,
+                                                     True], "nothing keeps what is used no more"
     second.v_proj.weight.data = values.clone()
     loss, _ = gradients(model, data)
     ligerdsl.hf.unpatch(model)
     torch.testing.assert_close(loss, gradients(model, data)[0], rtol=1e-4, atol=1e-5)
-    assert not any(are_neighbours(part.q_proj.weight, part.k_proj.weight) for part in (first, second, third))
+    assert not any(are_neighbours(part.q_proj.weight, part.k_proj.weight)
+                   for part in (first, second, third))
 
 
 def test_unpatching_separates_weights_of_a_replaced_layer():
@@ -418,7 +442,8 @@ def test_joined_weights_are_saved_separately(tmp_path):
             parameter.data.zero_()
         return other
 
-    found = [transformers.LlamaForCausalLM.from_pretrained(tmp_path / "pretrained"), without_values()]
+    found = [transformers.LlamaForCausalLM.from_pretrained(tmp_path / "pretrained"),
+             without_values()]
     pytest.importorskip("safetensors.torch").load_model(found[1], tmp_path / "model.safetensors")
     if importlib.util.find_spec("accelerate"):
         import accelerate
@@ -433,7 +458,8 @@ def test_joined_weights_are_saved_separately(tmp_path):
 
 def test_weights_in_a_foreign_buffer_stay_there():
     model = model_of()
-    parameters = [layer.mlp.gate_proj.weight for layer in model.model.layers] + [layer.mlp.up_proj.weight for layer in model.model.layers]
+    parameters = [layer.mlp.gate_proj.weight for layer in model.model.layers] + [
+        layer.mlp.up_proj.weight for layer in model.model.layers]
     flat = torch.cat([parameter.detach().flatten() for parameter in parameters])
     for i, parameter in enumerate(parameters):
         parameter.data = flat[i * 1536:(i + 1) * 1536].view(48, 32)
@@ -445,10 +471,12 @@ def test_weights_in_a_foreign_buffer_stay_there():
 
 def test_bad_options():
     model = model_of()
-    with pytest.raises(ValueError, match="join_weights: expected 'auto', True or False, got 'always'"):
+    with pytest.raises(ValueError,
+                       match="join_weights: expected 'auto', True or False, got 'always'"):
         ligerdsl.hf.patch(model, join_weights="always")
     for bad in ("all", -1, None):
-        with pytest.raises(ValueError, match="keep_attention: expected 'auto' or a number of layers"):
+        with pytest.raises(ValueError,
+                           match="keep_attention: expected 'auto' or a number of layers"):
             ligerdsl.hf.patch(model, keep_attention=bad)
     with pytest.raises(ValueError, match="mlp_piece_bytes"):
         ligerdsl.hf.patch(model, mlp_piece_bytes=-1)
@@ -473,11 +501,13 @@ def test_head_needs_no_more_memory_than_backward():
         assert peak(rows) <= end(rows) + 2**26
     assert limit(1024) is None
     assert limit(8192) < 2.1e9, "all rows at once take 2.10 GB and the products' workspace"
-    assert limit(8192, 0) == 4 * CLASSES * HIDDEN + 3 * GIB // 4 + GIB // 16, "gradients are there: never less than this"
+    assert limit(8192, 0) == 4 * CLASSES * HIDDEN + 3 * GIB // 4 + GIB // 16, (
+        "gradients are there: never less than this")
 
 
 def test_layers_that_keep_attention():
-    kept = lambda rows, free: kept_layers(rows, LAYERS, HIDDEN, WIDE, 2, 2 * HIDDEN + 128, PIECE_ROWS, free, HEAD)
+    kept = lambda rows, free: kept_layers(rows, LAYERS, HIDDEN, WIDE, 2, 2 * HIDDEN + 128,
+                                          PIECE_ROWS, free, HEAD)
     assert kept(16384, 1 << 50) == 0, "pieces save nothing there"
     for rows in (32768, 65536, 131072):
         some = kept(rows, 1 << 50)

@@ -11,7 +11,11 @@ import ligerdsl
 import ligerdsl.torch as lt
 
 F = torch.nn.functional
-ACTIVATIONS = {None: lambda x: x, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "gelu_erf": F.gelu, "silu": F.silu, "relu": F.relu,
+ACTIVATIONS = {None: lambda x: x,
+               "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+               "gelu_erf": F.gelu,
+               "silu": F.silu,
+               "relu": F.relu,
                "relu_squared": lambda x: F.relu(x).square()}
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 
@@ -29,7 +33,8 @@ def reference(function, *tensors):
 def close(one, other, dtype):
     """Compares within the error of rounding results, and one intermediate, to the dtype."""
     tolerance = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}[dtype]
-    torch.testing.assert_close(one.double(), other, rtol=tolerance, atol=tolerance * max([1.0, *other.abs().flatten().tolist()]))
+    torch.testing.assert_close(one.double(), other, rtol=tolerance,
+                               atol=tolerance * max([1.0, *other.abs().flatten().tolist()]))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -37,40 +42,49 @@ def close(one, other, dtype):
 @pytest.mark.parametrize("bias_dtype", [None, torch.float32, "x's"])
 def test_linear_matches_torch(activation, dtype, bias_dtype):
     x, w = leaf(2, 7, 24, dtype=dtype), leaf(10, 24, dtype=dtype)
-    bias = None if bias_dtype is None else leaf(10, dtype=dtype if bias_dtype == "x's" else bias_dtype)
-    expected, doubles = reference(lambda x, w, b=None: ACTIVATIONS[activation](F.linear(x, w, b)), x, w, bias)
+    bias = None if bias_dtype is None else leaf(10,
+                                                dtype=dtype if bias_dtype == "x's" else bias_dtype)
+    expected, doubles = reference(lambda x, w, b=None: ACTIVATIONS[activation](F.linear(x, w, b)),
+                                  x, w, bias)
     y = lt.linear(x, w, bias, activation)
     assert y.dtype == dtype and y.shape == expected.shape
     close(y, expected, dtype)
     upstream = torch.randn(y.shape)
     inputs = [t for t in (x, w, bias) if t is not None]
     found = torch.autograd.grad(y, inputs, upstream.to(dtype))
-    for one, other, tensor in zip(found, torch.autograd.grad(expected, doubles, upstream.to(dtype).double()), inputs):
+    for one, other, tensor in zip(
+            found, torch.autograd.grad(expected, doubles, upstream.to(dtype).double()), inputs):
         assert one.dtype == tensor.dtype and one.shape == tensor.shape
         close(one, other, dtype)
     with torch.no_grad():
         close(lt.linear(x, w, bias, activation), expected, dtype)
 
 
-@pytest.mark.parametrize("needed", [needed for needed in itertools.product([False, True], repeat=3) if any(needed)], ids=str)
+@pytest.mark.parametrize(
+    "needed", [needed for needed in itertools.product([False, True], repeat=3) if any(needed)],
+    ids=str)
 @pytest.mark.parametrize("activation", [None, "silu", "relu"])
 def test_frozen_inputs_have_no_gradients_and_cost_no_matmul(needed, activation):
-    x, w, b = (t.detach().requires_grad_(each) for t, each in zip((leaf(6, 8), leaf(5, 8), leaf(5)), needed))
-    expected, doubles = reference(lambda x, w, b: ACTIVATIONS[activation](F.linear(x, w, b)), x, w, b)
+    x, w, b = (t.detach().requires_grad_(each)
+               for t, each in zip((leaf(6, 8), leaf(5, 8), leaf(5)), needed))
+    expected, doubles = reference(lambda x, w, b: ACTIVATIONS[activation](F.linear(x, w, b)), x, w,
+                                  b)
     y = lt.linear(x, w, b, activation)
     counts = [ligerdsl.calls(name) for name in ("matmul_nn", "matmul_tn", "bias_add_backward")]
     y.sum().backward()
     expected.sum().backward()
-    assert [ligerdsl.calls(name) - before for name, before in zip(("matmul_nn", "matmul_tn", "bias_add_backward"), counts)] == list(map(int, needed))
+    assert [ligerdsl.calls(name) - before for name, before in zip(
+        ("matmul_nn", "matmul_tn", "bias_add_backward"), counts)] == list(map(int, needed))
     for tensor, double, each in zip((x, w, b), doubles, needed):
         assert (tensor.grad is not None) == each
         if each:
             close(tensor.grad, double.grad, torch.float32)
 
 
-SHAPES = [((4, 6), (6, 5)), ((2, 3, 4, 6), (6, 5)), ((3, 4, 6), (3, 6, 5)), ((2, 3, 4, 6), (2, 3, 6, 5)), ((2, 1, 4, 6), (3, 6, 5)),
-          ((4, 6), (3, 6, 5)), ((6,), (6, 5)), ((4, 6), (6,)), ((6,), (6,)), ((6,), (3, 6, 5)), ((2, 3, 4, 6), (6,)), ((0, 6), (6, 5)), ((3, 0, 6), (3, 6, 5)),
-          ((1, 6), (6, 1))]
+SHAPES = [((4, 6), (6, 5)), ((2, 3, 4, 6), (6, 5)), ((3, 4, 6), (3, 6, 5)),
+          ((2, 3, 4, 6), (2, 3, 6, 5)), ((2, 1, 4, 6), (3, 6, 5)), ((4, 6), (3, 6, 5)),
+          ((6,), (6, 5)), ((4, 6), (6,)), ((6,), (6,)), ((6,), (3, 6, 5)), ((2, 3, 4, 6), (6,)),
+          ((0, 6), (6, 5)), ((3, 0, 6), (3, 6, 5)), ((1, 6), (6, 1))]
 
 
 @pytest.mark.parametrize("a_transposed", [False, True])
@@ -78,8 +92,11 @@ SHAPES = [((4, 6), (6, 5)), ((2, 3, 4, 6), (6, 5)), ((3, 4, 6), (3, 6, 5)), ((2,
 @pytest.mark.parametrize("shapes", SHAPES, ids=str)
 @pytest.mark.filterwarnings("ignore::ligerdsl.errors.CopyWarning")
 def test_matmul_matches_torch(shapes, a_transposed, b_transposed):
-    leaves = [leaf(*(shape[:-2] + shape[:-3:-1] if flipped and len(shape) > 1 else shape)) for shape, flipped in zip(shapes, (a_transposed, b_transposed))]
-    through = lambda function: lambda a, b: function(*(t.mT if flipped and t.dim() > 1 else t for t, flipped in zip((a, b), (a_transposed, b_transposed))))
+    leaves = [leaf(*(shape[:-2] + shape[:-3:-1] if flipped and len(shape) > 1 else shape))
+              for shape, flipped in zip(shapes, (a_transposed, b_transposed))]
+    through = lambda function: lambda a, b: function(*(
+        t.mT if flipped and t.dim() > 1 else t
+        for t, flipped in zip((a, b), (a_transposed, b_transposed))))
     expected, doubles = reference(through(torch.matmul), *leaves)
     lt.config.copies.clear()
     y = through(lt.matmul)(*leaves)
@@ -88,7 +105,8 @@ def test_matmul_matches_torch(shapes, a_transposed, b_transposed):
     assert y.shape == expected.shape
     close(y, expected, torch.float32)
     upstream = torch.randn(y.shape)
-    for one, other in zip(torch.autograd.grad(y, leaves, upstream), torch.autograd.grad(expected, doubles, upstream.double())):
+    for one, other in zip(torch.autograd.grad(y, leaves, upstream),
+                          torch.autograd.grad(expected, doubles, upstream.double())):
         assert one.shape == other.shape
         close(one, other, torch.float32)
 
@@ -110,8 +128,11 @@ def test_gradients_are_added_to_main_grad(main_dtype):
         lt.linear(x, w, b, "silu").sum().backward()
     finally:
         lt.config.main_grad = False
-    assert w.grad is None and b.grad is None and x.grad is not None and w.grad_added_to_main_grad and b.grad_added_to_main_grad
-    torch.testing.assert_close(w.main_grad, (expected[0] + 1).to(main_dtype), rtol=1e-2 if main_dtype == torch.bfloat16 else 1e-6, atol=1e-2 if main_dtype == torch.bfloat16 else 1e-6)
+    assert w.grad is None and b.grad is None and x.grad is not None
+    assert w.grad_added_to_main_grad and b.grad_added_to_main_grad
+    torch.testing.assert_close(w.main_grad, (expected[0] + 1).to(main_dtype),
+                               rtol=1e-2 if main_dtype == torch.bfloat16 else 1e-6,
+                               atol=1e-2 if main_dtype == torch.bfloat16 else 1e-6)
     torch.testing.assert_close(b.main_grad, expected[1] + 1)
 
 
@@ -128,14 +149,20 @@ def test_autocast_casts_as_torch_does_and_keeps_the_weights_gradient(function):
 
 
 @pytest.mark.parametrize("call, kind, words", [
-    (lambda: lt.linear(leaf(4, 8), leaf(5, 7)), ligerdsl.InvalidArgument, r"x \[..., K\] and weight \[N, K\], got \[4, 8\] and \[5, 7\]"),
+    (lambda: lt.linear(leaf(4, 8), leaf(5, 7)), ligerdsl.InvalidArgument,
+     r"x \[..., K\] and weight \[N, K\], got \[4, 8\] and \[5, 7\]"),
     (lambda: lt.linear(leaf(4, 8), leaf(8)), ligerdsl.InvalidArgument, "weight"),
-    (lambda: lt.linear(leaf(4, 8), leaf(5, 8), leaf(4)), ligerdsl.InvalidArgument, "`bias`: expected"),
-    (lambda: lt.linear(leaf(4, 8), leaf(5, 8, dtype=torch.bfloat16)), ligerdsl.InvalidArgument, "INVALID_DTYPE"),
-    (lambda: lt.linear(leaf(4, 8), leaf(5, 8), None, "tanh"), ValueError, "activation: expected one of gelu_tanh"),
+    (lambda: lt.linear(leaf(4, 8), leaf(5, 8), leaf(4)), ligerdsl.InvalidArgument,
+     "`bias`: expected"),
+    (lambda: lt.linear(leaf(4, 8), leaf(5, 8, dtype=torch.bfloat16)), ligerdsl.InvalidArgument,
+     "INVALID_DTYPE"),
+    (lambda: lt.linear(leaf(4, 8), leaf(5, 8), None, "tanh"), ValueError,
+     "activation: expected one of gelu_tanh"),
     (lambda: lt.linear([1.0], leaf(5, 8)), TypeError, "`x`: expected a tensor"),
-    (lambda: lt.matmul(leaf(4, 8), leaf(7, 5)), ligerdsl.InvalidArgument, r"a \[..., M, K\] and b \[..., K, N\], got \[4, 8\] and \[7, 5\]"),
-    (lambda: lt.matmul(leaf(2, 4, 8), leaf(3, 8, 5)), ligerdsl.InvalidArgument, "cannot be broadcast"),
+    (lambda: lt.matmul(leaf(4, 8), leaf(7, 5)), ligerdsl.InvalidArgument,
+     r"a \[..., M, K\] and b \[..., K, N\], got \[4, 8\] and \[7, 5\]"),
+    (lambda: lt.matmul(leaf(2, 4, 8), leaf(3, 8, 5)), ligerdsl.InvalidArgument,
+     "cannot be broadcast"),
     (lambda: lt.matmul(leaf(()), leaf(3)), ligerdsl.InvalidArgument, "expected a")])
 def test_bad_input(call, kind, words):
     with pytest.raises(kind, match=words):
@@ -143,8 +170,10 @@ def test_bad_input(call, kind, words):
 
 
 @pytest.mark.parametrize("function, shapes", [
-    (lambda x, w, b: lt.linear(x, w, b, "silu"), [(6, 8), (5, 8), (5,)]), (lambda x, w, b: lt.linear(x.mT, w.mT, b, "relu"), [(8, 6), (8, 5), (5,)]),
-    (lambda a, b: lt.matmul(a, b), [(3, 6, 8), (3, 8, 5)]), (lambda a, b: lt.matmul(a.mT, b.mT), [(8, 6), (5, 8)])])
+    (lambda x, w, b: lt.linear(x, w, b, "silu"), [(6, 8), (5, 8), (5,)]),
+    (lambda x, w, b: lt.linear(x.mT, w.mT, b, "relu"), [(8, 6), (8, 5), (5,)]),
+    (lambda a, b: lt.matmul(a, b), [(3, 6, 8), (3, 8, 5)]),
+    (lambda a, b: lt.matmul(a.mT, b.mT), [(8, 6), (5, 8)])])
 def test_inductor_gives_equal_results(function, shapes):
     torch._dynamo.reset()
     tensors = [leaf(*shape) for shape in shapes]
@@ -152,5 +181,6 @@ def test_inductor_gives_equal_results(function, shapes):
     y, expected = compiled(*tensors), function(*tensors)
     torch.testing.assert_close(y, expected)
     upstream = torch.randn_like(y)
-    for one, other in zip(torch.autograd.grad(y, tensors, upstream), torch.autograd.grad(expected, tensors, upstream)):
+    for one, other in zip(torch.autograd.grad(y, tensors, upstream),
+                          torch.autograd.grad(expected, tensors, upstream)):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)

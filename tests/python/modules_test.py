@@ -17,9 +17,11 @@ def pair(ours, theirs):
 @pytest.mark.parametrize("make", [
     lambda: (*pair(lt.RMSNorm(16), torch.nn.RMSNorm(16, 1e-6)), lambda: torch.randn(3, 16)),
     lambda: (*pair(lt.LayerNorm(16), torch.nn.LayerNorm(16)), lambda: torch.randn(3, 16)),
-    lambda: (*pair(lt.LayerNorm(16, bias=False), torch.nn.LayerNorm(16, bias=False)), lambda: torch.randn(3, 16)),
+    lambda: (*pair(lt.LayerNorm(16, bias=False), torch.nn.LayerNorm(16, bias=False)),
+             lambda: torch.randn(3, 16)),
     lambda: (*pair(lt.GroupNorm(4, 8), torch.nn.GroupNorm(4, 8)), lambda: torch.randn(3, 8, 5)),
-    lambda: (*pair(lt.Embedding(9, 4, padding_idx=1), torch.nn.Embedding(9, 4, padding_idx=1)), lambda: torch.tensor([1, 0, 8])),
+    lambda: (*pair(lt.Embedding(9, 4, padding_idx=1), torch.nn.Embedding(9, 4, padding_idx=1)),
+             lambda: torch.tensor([1, 0, 8])),
 ])
 def test_module_matches_torch(make):
     ours, theirs, data = make()
@@ -40,13 +42,16 @@ def test_gemma_starts_at_zero():
     torch.testing.assert_close(norm(x), F.rms_norm(x, (8,), eps=1e-6))
 
 
-@pytest.mark.parametrize("kind, activation", [(lt.SwiGLUMLP, F.silu), (lt.GeGLUMLP, lambda u: F.gelu(u, approximate="tanh"))])
+@pytest.mark.parametrize(
+    "kind, activation",
+    [(lt.SwiGLUMLP, F.silu), (lt.GeGLUMLP, lambda u: F.gelu(u, approximate="tanh"))])
 @pytest.mark.parametrize("in_place", [False, True])
 def test_gated_mlp(kind, activation, in_place):
     mlp, x = kind(8, 12, in_place=in_place), torch.randn(3, 8, requires_grad=True)
     expected = mlp.down_proj(activation(mlp.gate_proj(x)) * mlp.up_proj(x))
     parameters = [x, *mlp.parameters()]
-    for one, other in zip(torch.autograd.grad(mlp(x).square().sum(), parameters), torch.autograd.grad(expected.square().sum(), parameters)):
+    for one, other in zip(torch.autograd.grad(mlp(x).square().sum(), parameters),
+                          torch.autograd.grad(expected.square().sum(), parameters)):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
@@ -70,7 +75,8 @@ def train(optimiser, parameters, steps=5):
 @pytest.mark.parametrize("capturable", [False, True])
 def test_adamw(capturable):
     options = dict(lr=0.01, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.1)
-    one, other = ([torch.nn.Parameter(t.clone()) for t in (torch.ones(5, 7), torch.ones(3), torch.ones(4, 6).T)] for _ in range(2))
+    one, other = ([torch.nn.Parameter(t.clone()) for t in (torch.ones(5, 7), torch.ones(3),
+                                                           torch.ones(4, 6).T)] for _ in range(2))
     ours = lt.AdamW(one, **options, capturable=capturable)
     train(ours, one)
     train(torch.optim.AdamW(other, **options), other)
@@ -83,7 +89,8 @@ def test_adamw(capturable):
 
 
 def parameters_with_gradients(poison=None):
-    parameters = [torch.nn.Parameter(torch.linspace(-1, 1, 40)), torch.nn.Parameter(torch.ones(4, 6).T),
+    parameters = [torch.nn.Parameter(torch.linspace(-1, 1, 40)),
+                  torch.nn.Parameter(torch.ones(4, 6).T),
                   torch.nn.Parameter(torch.linspace(-1, 1, 24).bfloat16())]
     for parameter in parameters:
         parameter.grad = torch.full_like(parameter, 0.5)
@@ -93,7 +100,9 @@ def parameters_with_gradients(poison=None):
 
 
 def everything(optimiser, parameters):
-    tensors = [t for p in parameters for t in (p.detach(), *(optimiser.state[p].get(n) for n in ("exp_avg", "exp_avg_sq", "master"))) if t is not None]
+    tensors = [t for p in parameters for t in (
+        p.detach(),
+        *(optimiser.state[p].get(n) for n in ("exp_avg", "exp_avg_sq", "master"))) if t is not None]
     return [t.clone() for t in tensors]
 
 
@@ -182,7 +191,8 @@ def test_copied_and_pickled_optimisers_step():
     import copy
     import pickle
     parameters = parameters_with_gradients()
-    for again in (copy.deepcopy(lt.AdamW(parameters)), pickle.loads(pickle.dumps(lt.AdamW(parameters)))):
+    for again in (copy.deepcopy(lt.AdamW(parameters)),
+                  pickle.loads(pickle.dumps(lt.AdamW(parameters)))):
         for parameter in again.param_groups[0]["params"]:
             parameter.grad = torch.ones_like(parameter)
         again.step(skip=torch.ones(()))
@@ -195,14 +205,16 @@ def test_global_norm_of_large_and_small_gradients(scale):
     exact = torch.cat([t.double() for t in tensors]).norm()
     norm, factor = lt.global_norm(tensors, 1.0)
     torch.testing.assert_close(norm.double(), exact, rtol=1e-6, atol=0)
-    torch.testing.assert_close(factor.double(), (1 / (exact + 1e-6)).clamp(max=1), rtol=1e-6, atol=0)
+    torch.testing.assert_close(factor.double(), (1 / (exact + 1e-6)).clamp(max=1), rtol=1e-6,
+                               atol=0)
 
 
 def test_adamw_with_master_weights():
     exact = torch.nn.Parameter(torch.linspace(0.5, 1, 40))
     rounded = torch.nn.Parameter(exact.detach().bfloat16())
     exact.data.copy_(rounded.data)
-    ours, theirs = lt.AdamW([rounded], lr=1e-4, master_weights=True), torch.optim.AdamW([exact], lr=1e-4)
+    ours, theirs = (lt.AdamW([rounded], lr=1e-4, master_weights=True),
+                    torch.optim.AdamW([exact], lr=1e-4))
     for step in range(30):
         gradient = torch.randn(40).bfloat16()
         rounded.grad, exact.grad = gradient.clone(), gradient.float()
@@ -212,7 +224,8 @@ def test_adamw_with_master_weights():
     assert torch.equal(rounded.detach(), ours.state[rounded]["master"].bfloat16())
     restored = lt.AdamW([rounded], master_weights=True)
     restored.load_state_dict(ours.state_dict())
-    assert {t.dtype for t in restored.state[rounded].values() if isinstance(t, torch.Tensor)} == {torch.float32}
+    assert {t.dtype for t in restored.state[rounded].values() if isinstance(t, torch.Tensor)} == {
+        torch.float32}
     assert torch.equal(restored.state[rounded]["master"], ours.state[rounded]["master"])
 
 
@@ -229,7 +242,8 @@ def test_optimiser_step_bumps_versions():
 
 @pytest.mark.parametrize("mixed", [False, True])
 def test_clip_grad_norm(mixed):
-    parameters = [torch.nn.Parameter(torch.randn(5, 7)), torch.nn.Parameter(torch.randn(6, 4).T), torch.nn.Parameter(torch.randn(3))]
+    parameters = [torch.nn.Parameter(torch.randn(5, 7)), torch.nn.Parameter(torch.randn(6, 4).T),
+                  torch.nn.Parameter(torch.randn(3))]
     if mixed:
         parameters[1] = torch.nn.Parameter(parameters[1].detach().bfloat16())
     for parameter in parameters:
@@ -239,7 +253,8 @@ def test_clip_grad_norm(mixed):
     norm = lt.clip_grad_norm_(parameters, 1.0)
     torch.testing.assert_close(norm, reference.float(), rtol=1e-3, atol=1e-3)
     for parameter, gradient in zip(parameters, expected):
-        torch.testing.assert_close(parameter.grad, gradient / reference.to(gradient.dtype), rtol=1e-2 if mixed else 1e-5, atol=1e-2 if mixed else 1e-6)
+        torch.testing.assert_close(parameter.grad, gradient / reference.to(gradient.dtype),
+                                   rtol=1e-2 if mixed else 1e-5, atol=1e-2 if mixed else 1e-6)
     assert lt.clip_grad_norm_([], 1.0) == 0
 
 

@@ -65,7 +65,8 @@ def test_accumulate():
 
 
 def test_list_of_arrays():
-    norm, factor, nonfinite = ops.global_norm([random(3), random(4, 5)], max_norm=1.0, with_clip_factor=True, with_nonfinite=True)
+    norm, factor, nonfinite = ops.global_norm([random(3), random(4, 5)], max_norm=1.0,
+                                              with_clip_factor=True, with_nonfinite=True)
     expected = np.sqrt((random(3) ** 2).sum() + (random(4, 5) ** 2).sum())
     np.testing.assert_allclose(norm, expected, rtol=1e-6)
     np.testing.assert_allclose(factor, 1 / (expected + 1e-6), rtol=1e-6)
@@ -90,10 +91,13 @@ def test_counts_calls():
 @pytest.mark.parametrize("call, kind, words", [
     (lambda: ops.rms_norm_forward(random(2, 4), random(5)), InvalidArgument, "`weight`: expected"),
     (lambda: ops.rms_norm_forward(random(4, 2).T, None), InvalidArgument, "stride of 1"),
-    (lambda: ops.rms_norm_forward(random(2, 4).astype(np.float64)), InvalidArgument, "INVALID_DTYPE"),
-    (lambda: ops.rms_norm_forward(random(2, 4), eps=-1.0), InvalidArgument, "`eps`: expected a finite number >= 0"),
+    (lambda: ops.rms_norm_forward(random(2, 4).astype(np.float64)), InvalidArgument,
+     "INVALID_DTYPE"),
+    (lambda: ops.rms_norm_forward(random(2, 4), eps=-1.0), InvalidArgument,
+     "`eps`: expected a finite number >= 0"),
     (lambda: ops.rms_norm_forward(random(2, 4), eps=float("nan")), InvalidArgument, "`eps`"),
-    (lambda: ops.rms_norm_forward(random(2, 4), eps="small"), TypeError, "`eps`: expected a number"),
+    (lambda: ops.rms_norm_forward(random(2, 4), eps="small"), TypeError,
+     "`eps`: expected a number"),
     (lambda: ops.rms_norm_forward(random(2, 4), casting=2**40), ValueError, "32 bits"),
     (lambda: ops.rms_norm_forward(random(2, 4), casting=9), InvalidArgument, "`casting`"),
     (lambda: ops.rms_norm_forward([1.0, 2.0]), TypeError, "list"),
@@ -102,7 +106,8 @@ def test_counts_calls():
     (lambda: ops.rms_norm_forward(random(2, 4), wrong=1), TypeError, "wrong"),
     (lambda: ops.global_norm(random(3)), TypeError, "expected a list"),
     (lambda: ops.softmax_forward(np.zeros((2,) * 9, np.float32)), InvalidArgument, "dimensions"),
-    (lambda: ops.cross_entropy(random(2, 4), np.array([0, 4])), LabelError, "out of bounds in row 1"),
+    (lambda: ops.cross_entropy(random(2, 4), np.array([0, 4])), LabelError,
+     "out of bounds in row 1"),
     (lambda: ops.embedding_forward(np.array([7]), random(4, 3)), LabelError, "embedding_forward"),
 ])
 def test_bad_input(call, kind, words):
@@ -129,8 +134,9 @@ def test_errors_have_a_status():
 def test_any_object_is_refused_or_accepted():
     """No argument crashes the interpreter."""
     from ligerdsl import _bind
-    odd = [None, 1, -1.5, "x", b"x", [], (), {}, object(), random(2, 4), random(4), np.zeros((0, 4), np.float32), np.int64(3), type,
-           np.zeros(3, "U1"), np.array(1.0), 2**70, float("inf"), lambda: 0]
+    odd = [None, 1, -1.5, "x", b"x", [], (), {}, object(), random(2, 4), random(4),
+           np.zeros((0, 4), np.float32), np.int64(3), type, np.zeros(3, "U1"), np.array(1.0), 2**70,
+           float("inf"), lambda: 0]
     generator = np.random.default_rng(3)
     names = [name for name in ops.__all__]
     refused = 0
@@ -142,7 +148,8 @@ def test_any_object_is_refused_or_accepted():
         except Exception:
             refused += 1
     assert refused > 2900
-    others = [name for name in vars(_bind) if callable(getattr(_bind, name)) and not name.startswith("__") and name not in names]
+    others = [name for name in vars(_bind)
+              if callable(getattr(_bind, name)) and not name.startswith("__") and name not in names]
     assert {"load", "set_torch", "kernel_launch", "direct_forward"} < set(others)
     for name in others:
         for value in odd:
@@ -185,9 +192,11 @@ def test_any_array_with_dlpack():
 
 
 class _Managed(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
-                ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
-                ("byte_offset", ctypes.c_uint64), ("manager", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+    _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2), ("ndim", ctypes.c_int32),
+                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
+                ("byte_offset", ctypes.c_uint64), ("manager", ctypes.c_void_p),
+                ("deleter", ctypes.c_void_p)]
 
 
 class Described:
@@ -195,8 +204,10 @@ class Described:
 
     def __init__(self, **fields):
         self.memory = np.zeros((4, 8), np.float32)
-        self.shape, self.strides = np.array(fields.pop("shape", (4, 8)), np.int64), np.array(fields.pop("strides", (8, 1)), np.int64)
-        self.tensor = _Managed(self.memory.ctypes.data, (1, 0), 2, 2, 32, 1, self.shape.ctypes.data, self.strides.ctypes.data, 0, None, None)
+        self.shape, self.strides = (np.array(fields.pop("shape", (4, 8)), np.int64),
+                                    np.array(fields.pop("strides", (8, 1)), np.int64))
+        self.tensor = _Managed(self.memory.ctypes.data, (1, 0), 2, 2, 32, 1, self.shape.ctypes.data,
+                               self.strides.ctypes.data, 0, None, None)
         for name, value in fields.items():
             setattr(self.tensor, name, value)
 
@@ -205,17 +216,24 @@ class Described:
 
     def __dlpack__(self, **options):
         new = ctypes.pythonapi.PyCapsule_New
-        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        new.restype, new.argtypes = (ctypes.py_object,
+                                     [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p])
         return new(ctypes.addressof(self.tensor), b"dltensor", None)
 
 
 @pytest.mark.parametrize("fields, words", [
-    ({"ndim": 2**31 - 1}, "expected 0 to 16 dimensions, got 2147483647"), ({"ndim": -1}, "expected 0 to 16 dimensions, got -1"),
-    ({"ndim": -2**31}, "expected 0 to 16 dimensions"), ({"ndim": 17}, "expected 0 to 16 dimensions, got 17"),
-    ({"shape_pointer": None}, "expected 2 sizes, got a shape that is NULL"), ({"shape": (4, -8)}, "expected sizes of 0 or more, got -8"),
-    ({"shape": (-2**63, 8)}, "expected sizes of 0 or more"), ({"lanes": 4}, "expected elements of 1 lane, got 4"),
-    ({"lanes": 0}, "expected elements of 1 lane, got 0"), ({"data": None}, "data is NULL"), ({"bits": 33}, "33 bits"), ({"code": 17}, "dtype"),
-    ({"device": (ctypes.c_int32 * 2)(2, 0)}, "__dlpack__ did not"), ({"shape": (2**60, 8)}, "elements"), ({"strides": (2**62, 1)}, "strides"),
+    ({"ndim": 2**31 - 1}, "expected 0 to 16 dimensions, got 2147483647"),
+    ({"ndim": -1}, "expected 0 to 16 dimensions, got -1"),
+    ({"ndim": -2**31}, "expected 0 to 16 dimensions"),
+    ({"ndim": 17}, "expected 0 to 16 dimensions, got 17"),
+    ({"shape_pointer": None}, "expected 2 sizes, got a shape that is NULL"),
+    ({"shape": (4, -8)}, "expected sizes of 0 or more, got -8"),
+    ({"shape": (-2**63, 8)}, "expected sizes of 0 or more"),
+    ({"lanes": 4}, "expected elements of 1 lane, got 4"),
+    ({"lanes": 0}, "expected elements of 1 lane, got 0"), ({"data": None}, "data is NULL"),
+    ({"bits": 33}, "33 bits"), ({"code": 17}, "dtype"),
+    ({"device": (ctypes.c_int32 * 2)(2, 0)}, "__dlpack__ did not"),
+    ({"shape": (2**60, 8)}, "elements"), ({"strides": (2**62, 1)}, "strides"),
     ({"byte_offset": 2**63}, "byte_offset")])
 def test_invalid_descriptions_are_refused(fields, words):
     """Invalid descriptions are refused with a message and without allocating memory for them."""
@@ -234,10 +252,13 @@ def test_invalid_descriptions_are_refused(fields, words):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**18  # kilobytes
 
 
-@pytest.mark.parametrize("fields, shape", [({"strides_pointer": None}, (4, 8)), ({"shape": (0, 8), "data": None}, (0, 8)), ({"ndim": 0}, ())])
+@pytest.mark.parametrize("fields, shape",
+                         [({"strides_pointer": None}, (4, 8)),
+                          ({"shape": (0, 8), "data": None}, (0, 8)), ({"ndim": 0}, ())])
 def test_unusual_valid_descriptions_are_accepted(fields, shape):
     from ligerdsl import _bind
-    array = Described(**{name: value for name, value in fields.items() if name != "strides_pointer"})
+    array = Described(**{
+        name: value for name, value in fields.items() if name != "strides_pointer"})
     if "strides_pointer" in fields:
         array.tensor.strides = None
     assert _bind.look(array)[3] == shape

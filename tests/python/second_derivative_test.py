@@ -22,26 +22,37 @@ def dropped(x):
 
 # Functions and options without an entry in cases.py, in its format.
 MORE = {
-    "dropout": (lambda x, r: lt.dropout(x, 0.3, residual=r, seed=7), lambda x, r: dropped(x) + r, lambda: [tensor(4, 8), tensor(4, 8)], list),
-    "rms_norm in place": (lambda x, w: lt.rms_norm(x, w, in_place=True), CASES["rms_norm"][1], lambda: [tensor(4, 8), tensor(8)], list),
-    "layer_norm in place": (lambda x, w, b: lt.layer_norm(x, w, b, in_place=True), CASES["layer_norm"][1],
-                            lambda: [tensor(4, 8), tensor(8), tensor(8)], list),
-    "swiglu in place": (lambda g, u: lt.swiglu(g * 1, u * 1, in_place=True), CASES["swiglu"][1], lambda: [tensor(4, 8), tensor(4, 8)], list),
-    "geglu in place": (lambda g, u: lt.geglu(g * 1, u * 1, in_place=True), CASES["geglu"][1], lambda: [tensor(4, 8), tensor(4, 8)], list),
-    "cross_entropy in place": (lambda x, l: lt.cross_entropy(x * 1, l, in_place=True),
-                               lambda x, l: torch.nn.functional.cross_entropy(x.flatten(0, 1), l.flatten()), lambda: [tensor(2, 3, 10)],
-                               lambda: [LABELS]),
+    "dropout": (lambda x, r: lt.dropout(x, 0.3, residual=r, seed=7), lambda x, r: dropped(x) + r,
+                lambda: [tensor(4, 8), tensor(4, 8)], list),
+    "rms_norm in place": (lambda x, w: lt.rms_norm(x, w, in_place=True), CASES["rms_norm"][1],
+                          lambda: [tensor(4, 8), tensor(8)], list),
+    "layer_norm in place": (lambda x, w, b: lt.layer_norm(x, w, b, in_place=True),
+                            CASES["layer_norm"][1], lambda: [tensor(4, 8), tensor(8), tensor(8)],
+                            list),
+    "swiglu in place": (lambda g, u: lt.swiglu(g * 1, u * 1, in_place=True), CASES["swiglu"][1],
+                        lambda: [tensor(4, 8), tensor(4, 8)], list),
+    "geglu in place": (lambda g, u: lt.geglu(g * 1, u * 1, in_place=True), CASES["geglu"][1],
+                       lambda: [tensor(4, 8), tensor(4, 8)], list),
+    "cross_entropy in place": (
+        lambda x, l: lt.cross_entropy(x * 1, l, in_place=True),
+        lambda x, l: torch.nn.functional.cross_entropy(x.flatten(0, 1), l.flatten()),
+        lambda: [tensor(2, 3, 10)], lambda: [LABELS]),
     "vocab_parallel_cross_entropy in place": (
-        lambda x, l: lt.vocab_parallel_cross_entropy(x * 1, l, in_place=True), lambda x, l: torch.nn.functional.cross_entropy(x.flatten(0, 1), l.flatten()),
+        lambda x, l: lt.vocab_parallel_cross_entropy(x * 1, l, in_place=True),
+        lambda x, l: torch.nn.functional.cross_entropy(x.flatten(0, 1), l.flatten()),
         lambda: [tensor(2, 3, 10)], lambda: [LABELS]),
     "a head with num_items": (lambda x, w, l: lt.fused_linear_cross_entropy(x, w, l, num_items=5),
-                              lambda x, w, l: torch.nn.functional.cross_entropy((x @ w.T).flatten(0, 1), l.flatten(), reduction="sum") / 5,
+                              lambda x, w, l: torch.nn.functional.cross_entropy(
+                                  (x @ w.T).flatten(0, 1), l.flatten(), reduction="sum") / 5,
                               lambda: [tensor(2, 3, 16), tensor(10, 16)], lambda: [LABELS]),
     "a head behind a layer": (lambda x, w, l: lt.fused_linear_cross_entropy(torch.tanh(x), w, l),
-                              lambda x, w, l: torch.nn.functional.cross_entropy((torch.tanh(x) @ w.T).flatten(0, 1), l.flatten()),
+                              lambda x, w, l: torch.nn.functional.cross_entropy(
+                                  (torch.tanh(x) @ w.T).flatten(0, 1), l.flatten()),
                               lambda: [tensor(2, 3, 16), tensor(10, 16)], lambda: [LABELS]),
-    "linear of a transposed weight": (lambda x, w: lt.linear(x, w.T), lambda x, w: x @ w, lambda: [tensor(4, 8), tensor(8, 6)], list),
-    "matmul of transposed factors": (lambda a, b: lt.matmul(a.T, b.T), lambda a, b: a.T @ b.T, lambda: [tensor(8, 4), tensor(6, 8)], list),
+    "linear of a transposed weight": (lambda x, w: lt.linear(x, w.T), lambda x, w: x @ w,
+                                      lambda: [tensor(4, 8), tensor(8, 6)], list),
+    "matmul of transposed factors": (lambda a, b: lt.matmul(a.T, b.T), lambda a, b: a.T @ b.T,
+                                     lambda: [tensor(8, 4), tensor(6, 8)], list),
 }
 ALL = CASES | MORE
 
@@ -63,7 +74,8 @@ def set_up(name, function, inputs, others, needed, dtype=torch.float32):
     outputs = outputs_of(function(*inputs, *others))
     if name.startswith("rope"):  # each output depends on one input
         outputs = [o for i, o in enumerate(outputs) if i in needed]
-    if name.startswith("fused_add") and not {0, 1} & set(needed):  # the sum does not depend on weight and bias
+    # the sum does not depend on weight and bias
+    if name.startswith("fused_add") and not {0, 1} & set(needed):
         outputs = outputs[:1]
     wanted = [t for t in inputs if t.requires_grad]
     torch.manual_seed(9)
@@ -97,9 +109,11 @@ def check(name, function, needed):
     inputs, others = make(name)
     _, doubles = make(name, torch.float64)
     variables, gradients, factors = set_up(name, function, inputs, others, needed)
-    truth_variables, truth, truth_factors = set_up(name, ALL[name][1], inputs, doubles, needed, torch.float64)
+    truth_variables, truth, truth_factors = set_up(name, ALL[name][1], inputs, doubles, needed,
+                                                   torch.float64)
     raised = 0
-    for gradient, factor, true_gradient, true_factor in zip(gradients, factors, truth, truth_factors):
+    for gradient, factor, true_gradient, true_factor in zip(gradients, factors, truth,
+                                                            truth_factors):
         torch.testing.assert_close(gradient.double(), true_gradient, rtol=1e-3, atol=1e-4)
         for variable, true_variable in zip(variables, truth_variables):
             expected = derivative(true_gradient, true_factor, true_variable)
@@ -109,7 +123,8 @@ def check(name, function, needed):
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_derivative_of_every_gradient_raises_or_is_right(name):
-    assert check(name, ALL[name][0], range(len(make(name)[0]))), "no gradient of a kernel depends on its upstream gradient?"
+    assert check(name, ALL[name][0], range(len(make(name)[0]))), (
+        "no gradient of a kernel depends on its upstream gradient?")
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if len(make(name)[0]) > 1])
@@ -124,9 +139,11 @@ def test_gradient_scaled_by_a_tensor_with_gradient(name):
     inputs, others = make(name)
     inputs = [t.requires_grad_() for t in inputs]
     output = outputs_of(ALL[name][0](*inputs, *others))[0]
-    gradients = torch.autograd.grad(output.square().sum(), inputs, create_graph=True, allow_unused=True)
+    gradients = torch.autograd.grad(output.square().sum(), inputs, create_graph=True,
+                                    allow_unused=True)
     number = torch.tensor(2.0, requires_grad=True)
-    total = sum((g * number).sum() for g in gradients if g is not None) + sum(t.square().sum() for t in inputs)
+    total = sum((g * number).sum() for g in gradients if g is not None) + sum(t.square().sum()
+                                                                              for t in inputs)
     expected = sum(g.sum() for g in gradients if g is not None).detach()
     found, = torch.autograd.grad(total, [number], retain_graph=True)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
@@ -160,17 +177,20 @@ def test_hessian(name):
     inputs, others = make(name)
 
     def total(ours, others):
-        return lambda *inputs: sum(o.square().sum() for o in outputs_of(ours(*inputs, *others)) if o.requires_grad)
+        return lambda *inputs: sum(o.square().sum() for o in outputs_of(ours(*inputs, *others))
+                                   if o.requires_grad)
 
     with pytest.raises(ligerdsl.NotSupported, match="its gradient has no gradient of its own"):
         torch.autograd.functional.hessian(total(ALL[name][0], others), tuple(inputs))
 
 
-@pytest.mark.parametrize("name", ["rms_norm", "swiglu", "attention", "fused_linear_cross_entropy", "linear"])
+@pytest.mark.parametrize(
+    "name", ["rms_norm", "swiglu", "attention", "fused_linear_cross_entropy", "linear"])
 def test_gradgradcheck(name):
     inputs, others = make(name)
     with pytest.raises(ligerdsl.NotSupported, match="its gradient has no gradient of its own"):
-        torch.autograd.gradgradcheck(lambda *inputs: ALL[name][0](*inputs, *others), [t.requires_grad_() for t in inputs], eps=1e-2, atol=1.0)
+        torch.autograd.gradgradcheck(lambda *inputs: ALL[name][0](*inputs, *others),
+                                     [t.requires_grad_() for t in inputs], eps=1e-2, atol=1.0)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -178,7 +198,8 @@ def test_a_checkpoint_unpacks_once(name):
     """torch's checkpoint refuses to unpack a saved tensor twice."""
     inputs, others = make(name)
     inputs = [t.requires_grad_() for t in inputs]
-    outputs = outputs_of(torch.utils.checkpoint.checkpoint(ALL[name][0], *inputs, *others, use_reentrant=False))
+    outputs = outputs_of(torch.utils.checkpoint.checkpoint(ALL[name][0], *inputs, *others,
+                                                           use_reentrant=False))
     upstream = [torch.randn_like(o).requires_grad_() for o in outputs]
     gradients = torch.autograd.grad(outputs, inputs, upstream, create_graph=True)
     with pytest.raises(ligerdsl.NotSupported, match="its gradient has no gradient of its own"):
@@ -196,13 +217,17 @@ def test_compiled_derivative_by_upstream_gradient_raises_or_is_right(name):
     inputs, others = make(name)
     doubles = make(name, torch.float64)[1]
     needed = range(len(inputs))
-    truth_variables, truth, truth_factors = set_up(name, ALL[name][1], inputs, doubles, needed, torch.float64)
+    truth_variables, truth, truth_factors = set_up(name, ALL[name][1], inputs, doubles, needed,
+                                                   torch.float64)
     try:
         variables, gradients, factors = set_up(name, compiled(name), inputs, others, needed)
-    except RuntimeError as error:  # torch copies an upstream gradient with other strides into a leaf
-        assert "a leaf Variable that requires grad is being used in an in-place operation" in str(error)
+    # torch copies an upstream gradient with other strides into a leaf
+    except RuntimeError as error:
+        assert "a leaf Variable that requires grad is being used in an in-place operation" in str(
+            error)
         return
-    for gradient, factor, true_gradient, true_factor in zip(gradients, factors, truth, truth_factors):
+    for gradient, factor, true_gradient, true_factor in zip(gradients, factors, truth,
+                                                            truth_factors):
         for variable, true_variable in list(zip(variables, truth_variables))[len(inputs):]:
             expected = derivative(true_gradient, true_factor, true_variable)
             try:
@@ -220,7 +245,9 @@ def test_torch_compile_also_omits_derivatives_of_its_own_operators():
     """
     x = torch.randn(2, 3, 4, requires_grad=True)
     penalties = []
-    for function in (lambda x: torch.tanh(x * 2), torch.compile(lambda x: torch.tanh(x * 2), backend="aot_eager", fullgraph=True)):
+    for function in (
+            lambda x: torch.tanh(x * 2),
+            torch.compile(lambda x: torch.tanh(x * 2), backend="aot_eager", fullgraph=True)):
         y = function(x)
         gradient, = torch.autograd.grad(y, x, torch.ones_like(y), create_graph=True)
         penalties += torch.autograd.grad(gradient.square().sum() + x.sum(), x)
@@ -229,7 +256,8 @@ def test_torch_compile_also_omits_derivatives_of_its_own_operators():
 
 def functions_of_the_package():
     """Returns every autograd Function that the package defines, by name."""
-    modules = [importlib.import_module(each.name) for each in pkgutil.walk_packages(ligerdsl.__path__, "ligerdsl.")
+    modules = [importlib.import_module(each.name)
+               for each in pkgutil.walk_packages(ligerdsl.__path__, "ligerdsl.")
                if ".liger" not in each.name and not each.name.endswith("_bind")]
     assert len(modules) > 20
     found, left = {}, [torch.autograd.Function]
@@ -255,8 +283,10 @@ def test_every_function_of_the_package_is_among_the_cases():
     tested = set()
     for name in ALL:
         inputs, others = make(name)
-        tested |= names_of_nodes(outputs_of(ALL[name][0](*[t.requires_grad_() for t in inputs], *others)))
-    apart = {"SecondOrder", "LayerFunction"}  # the raising Function, and a layer that layers_test.py differentiates twice
+        tested |= names_of_nodes(outputs_of(ALL[name][0](*[t.requires_grad_() for t in inputs],
+                                                         *others)))
+    # the raising Function, and a layer that layers_test.py differentiates twice
+    apart = {"SecondOrder", "LayerFunction"}
     assert sorted(set(functions_of_the_package()) - tested - apart) == []
 
 

@@ -23,8 +23,9 @@ if not hasattr(fsdp, "fully_shard"):
 
 def model_and_data():
     torch.manual_seed(0)
-    config = transformers.LlamaConfig(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
-                                      num_key_value_heads=2, tie_word_embeddings=False, use_cache=False)
+    config = transformers.LlamaConfig(
+        vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, tie_word_embeddings=False, use_cache=False)
     return transformers.LlamaForCausalLM(config).train(), torch.randint(0, 64, (2 * COUNT, 9))
 
 
@@ -32,7 +33,8 @@ def gradients(model, ids):
     loss = model(input_ids=ids, labels=ids).loss
     loss.backward()
     whole = lambda t: t.full_tensor() if hasattr(t, "full_tensor") else t
-    return loss.detach(), {name: whole(parameter.grad).clone() for name, parameter in model.named_parameters()}
+    return (loss.detach(),
+            {name: whole(parameter.grad).clone() for name, parameter in model.named_parameters()})
 
 
 def whole_model(rank, recomputed):
@@ -69,7 +71,8 @@ def work(rank, port, recomputed, expected_loss, expected):
     before = ligerdsl.calls("fused_add_rms_norm_backward")
     shard(model)
     found = compare(model, ids, expected_loss, 1e-5, 1e-5)
-    assert ligerdsl.calls("fused_add_rms_norm_backward") == before + (4 if recomputed else 0)  # layers that run as one node
+    # layers that run as one node
+    assert ligerdsl.calls("fused_add_rms_norm_backward") == before + (4 if recomputed else 0)
     for name, gradient in expected.items():
         torch.testing.assert_close(found[name], gradient.to(KIND), rtol=1e-3, atol=1e-5, msg=name)
     end()
@@ -88,7 +91,9 @@ def in_bf16(rank, compiled, expected_loss, expected):
     if compiled:
         for layer in model.model.layers:
             layer.compile(backend="aot_eager")
-    shard(model, mp_policy=fsdp.MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32))
+    shard(
+        model,
+        mp_policy=fsdp.MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32))
     before = ligerdsl.calls("fused_add_rms_norm_backward")
     found = compare(model, ids, expected_loss, 1e-3, 1e-3)
     assert ligerdsl.calls("fused_add_rms_norm_backward") == before + (0 if compiled else 4)
@@ -115,7 +120,8 @@ def says_what_to_do(name, call):
     try:
         call()
     except ligerdsl.NotSupported as error:
-        assert "a DTensor of [64, 32] with placements (Shard(dim=0),)" in str(error) and "full_tensor()" in str(error), (name, error)
+        assert ("a DTensor of [64, 32] with placements (Shard(dim=0),)" in str(error)
+                and "full_tensor()" in str(error)), (name, error)
     else:
         raise AssertionError(f"{name}: took a head that is not gathered")
 
@@ -126,11 +132,14 @@ def work_on_a_head_in_shards(rank, port):
     begin(rank, port)
     model, ids = whole_model(rank, False)
     shard(model)
-    hidden, labels, weight = torch.randn(2, 8, 32, requires_grad=True), ids[:, 1:].contiguous(), model.lm_head.weight
+    hidden, labels, weight = (torch.randn(2, 8, 32, requires_grad=True), ids[:, 1:].contiguous(),
+                              model.lm_head.weight)
     says_what_to_do("with gradients", lambda: lt.fused_linear_cross_entropy(hidden, weight, labels))
     with torch.no_grad():
         says_what_to_do("without", lambda: lt.fused_linear_cross_entropy(hidden, weight, labels))
-    says_what_to_do("jsd", lambda: lt.fused_linear_jsd(hidden, weight, hidden.detach(), weight.detach(), labels))
+    says_what_to_do(
+        "jsd",
+        lambda: lt.fused_linear_jsd(hidden, weight, hidden.detach(), weight.detach(), labels))
     whole = weight.full_tensor()
     loss = lt.fused_linear_cross_entropy(hidden, whole, labels)
     expected = torch.nn.functional.cross_entropy((hidden @ whole.T).flatten(0, 1), labels.flatten())

@@ -20,27 +20,42 @@ def x(*shape):
 @pytest.mark.parametrize("call, kind, words", [
     (lambda: lt.rms_norm(x(2, 4), x(5)), ligerdsl.InvalidArgument, "`weight`: expected"),
     (lambda: lt.rms_norm(x(2, 4).double()), ligerdsl.InvalidArgument, "INVALID_DTYPE"),
-    (lambda: lt.rms_norm(torch.ones(2, 4, dtype=torch.complex64)), ligerdsl.InvalidArgument, "INVALID_DTYPE"),
-    (lambda: lt.rms_norm(torch.ones(2, 4, dtype=torch.int64)), ligerdsl.InvalidArgument, "INVALID_DTYPE"),
-    (lambda: lt.rms_norm(x(2, 4), casting="gemini"), ValueError, "expected one of llama, gemma, none"),
-    (lambda: lt.rms_norm(x(2, 4), casting=None), TypeError, "expected one of llama, gemma, none, got None"),
-    (lambda: lt.cross_entropy(x(2, 4), torch.tensor([0, 1]), reduction="max"), ValueError, "expected one of none, sum, mean"),
-    (lambda: lt.rms_norm(torch.empty(2, 4, device="meta")), TypeError, "`x`: expected a tensor with memory, got one of the meta device"),
-    (lambda: lt.rms_norm(x(2, 4).to_sparse()), TypeError, r"got one of layout torch.sparse_coo; call to_dense\(\)"),
+    (lambda: lt.rms_norm(torch.ones(2, 4, dtype=torch.complex64)), ligerdsl.InvalidArgument,
+     "INVALID_DTYPE"),
+    (lambda: lt.rms_norm(torch.ones(2, 4, dtype=torch.int64)), ligerdsl.InvalidArgument,
+     "INVALID_DTYPE"),
+    (lambda: lt.rms_norm(x(2, 4), casting="gemini"), ValueError,
+     "expected one of llama, gemma, none"),
+    (lambda: lt.rms_norm(x(2, 4), casting=None), TypeError,
+     "expected one of llama, gemma, none, got None"),
+    (lambda: lt.cross_entropy(x(2, 4), torch.tensor([0, 1]), reduction="max"), ValueError,
+     "expected one of none, sum, mean"),
+    (lambda: lt.rms_norm(torch.empty(2, 4, device="meta")), TypeError,
+     "`x`: expected a tensor with memory, got one of the meta device"),
+    (lambda: lt.rms_norm(x(2, 4).to_sparse()), TypeError,
+     r"got one of layout torch.sparse_coo; call to_dense\(\)"),
     (lambda: lt.rms_norm(torch._neg_view(x(2, 4))), ValueError, "resolve_neg"),
     (lambda: lt.rms_norm([1.0]), TypeError, "expected a torch.Tensor, got a builtins.list"),
     (lambda: lt.swiglu(x(2, 4), x(2, 5)), ligerdsl.InvalidArgument, "INVALID_SHAPE"),
     (lambda: lt.swiglu(x(2, 5)), ligerdsl.InvalidArgument, "INVALID_SHAPE"),
-    (lambda: lt.cross_entropy(x(2, 4), torch.tensor([0, 1, 2])), ligerdsl.InvalidArgument, "INVALID_SHAPE"),
+    (lambda: lt.cross_entropy(x(2, 4), torch.tensor([0, 1, 2])), ligerdsl.InvalidArgument,
+     "INVALID_SHAPE"),
     (lambda: lt.cross_entropy(x(2, 4), x(2)), ligerdsl.InvalidArgument, "label_dtype"),
-    (lambda: lt.rope(x(1, 2, 3, 8), None, x(2, 8).requires_grad_(), x(2, 8)), ligerdsl.NotSupported, "detach"),
-    (lambda: lt.jsd(x(2, 4), x(2, 4).requires_grad_()), ligerdsl.NotSupported, "target has no gradient"),
-    (lambda: lt.attention(*[x(1, 4, 2, 8)] * 3, scale=0.0), ValueError, "scale: expected a number above 0"),
-    (lambda: lt.grouped_linear(x(6, 4), x(3, 5, 4), torch.tensor([0, 2, 6])), ligerdsl.InvalidArgument, "`offsets`: expected 4 elements"),
-    (lambda: lt.grouped_linear(x(6, 4), x(3, 5, 3), torch.tensor([0, 2, 2, 6])), ligerdsl.InvalidArgument, "`b`: expected"),
+    (lambda: lt.rope(x(1, 2, 3, 8), None, x(2, 8).requires_grad_(), x(2, 8)), ligerdsl.NotSupported,
+     "detach"),
+    (lambda: lt.jsd(x(2, 4), x(2, 4).requires_grad_()), ligerdsl.NotSupported,
+     "target has no gradient"),
+    (lambda: lt.attention(*[x(1, 4, 2, 8)] * 3, scale=0.0), ValueError,
+     "scale: expected a number above 0"),
+    (lambda: lt.grouped_linear(x(6, 4), x(3, 5, 4), torch.tensor([0, 2, 6])),
+     ligerdsl.InvalidArgument, "`offsets`: expected 4 elements"),
+    (lambda: lt.grouped_linear(x(6, 4), x(3, 5, 3), torch.tensor([0, 2, 2, 6])),
+     ligerdsl.InvalidArgument, "`b`: expected"),
     (lambda: lt.grouped_linear(x(6, 4), x(3, 5, 4), x(4)), ligerdsl.InvalidArgument, "index_dtype"),
-    (lambda: lt.grouped_linear(x(6, 4), x(3, 5, 4), torch.tensor([0, 4, 2, 6])), ligerdsl.BoundsError, "offsets out of bounds at group 1"),
-    (lambda: lt.grouped_linear(x(6, 4), x(3, 5, 4), torch.tensor([0, 2, 4, 7])), ligerdsl.BoundsError, "offsets out of bounds at group 2"),
+    (lambda: lt.grouped_linear(x(6, 4), x(3, 5, 4), torch.tensor([0, 4, 2, 6])),
+     ligerdsl.BoundsError, "offsets out of bounds at group 1"),
+    (lambda: lt.grouped_linear(x(6, 4), x(3, 5, 4), torch.tensor([0, 2, 4, 7])),
+     ligerdsl.BoundsError, "offsets out of bounds at group 2"),
     (lambda: lt.dropout(x(2, 4), 1.5), ligerdsl.InvalidArgument, "`p`"),
     (lambda: lt.AdamW([x(3).requires_grad_()], lr=-1), ValueError, "expected lr"),
 ])
@@ -56,7 +71,8 @@ def test_numpy_arrays_are_refused_with_a_message(name, gradients):
     wanted, others = inputs_of(name)
     for i in range(len(wanted)):
         inputs = [t.detach().numpy() if i == j else t for j, t in enumerate(wanted)]
-        with torch.set_grad_enabled(gradients), pytest.raises(TypeError, match=r"expected a (torch\.T|t)ensor, got (a numpy\.)?ndarray"):
+        with torch.set_grad_enabled(gradients), pytest.raises(
+                TypeError, match=r"expected a (torch\.T|t)ensor, got (a numpy\.)?ndarray"):
             CASES[name][0](*inputs, *others)
 
 
@@ -67,7 +83,9 @@ def test_torch_func_transforms_are_refused_with_a_message(name):
     total = lambda *inputs: sum(o.sum() for o in outputs_of(CASES[name][0](*inputs, *others)))
     for call in (lambda: torch.func.grad(total)(*inputs), lambda: torch.func.jacrev(total)(*inputs),
                  lambda: torch.vmap(total)(*[torch.stack([t, t]) for t in inputs])):
-        with pytest.raises((ligerdsl.NotSupported, TypeError), match="transforms of torch.func .* are not supported; use torch.autograd.grad"):
+        with pytest.raises(
+                (ligerdsl.NotSupported, TypeError),
+                match="transforms of torch.func .* are not supported; use torch.autograd.grad"):
             call()
 
 
@@ -85,8 +103,10 @@ def test_integers_have_no_gradients():
 def test_a_second_derivative_raises(name):
     wanted, others = inputs_of(name)
     outputs = outputs_of(CASES[name][0](*wanted, *others))
-    gradients = torch.autograd.grad(sum(o.square().sum() for o in outputs), wanted, create_graph=True)
-    with pytest.raises((ligerdsl.NotSupported, RuntimeError), match="no gradient of its own|does not require grad"):
+    gradients = torch.autograd.grad(sum(o.square().sum() for o in outputs), wanted,
+                                    create_graph=True)
+    with pytest.raises((ligerdsl.NotSupported, RuntimeError),
+                       match="no gradient of its own|does not require grad"):
         sum(g.sum() for g in gradients if g.requires_grad).backward()
     assert all(g.requires_grad for g in gradients)
 
@@ -149,13 +169,20 @@ def backward_after_freeing(function, *inputs):
 
 @pytest.mark.parametrize("call, kind, words", [
     (lambda: lt.rms_norm(x(2, 8), freed(x(8))), ligerdsl.InvalidArgument, "`weight`: data is NULL"),
-    (lambda: lt.rms_norm(x(2, 8).requires_grad_(), freed(x(8))), ligerdsl.InvalidArgument, "`weight`: data is NULL"),
-    (lambda: lt.rms_norm(x(2, 8), second_row()), ValueError, "`weight`: a view of storage that was given back"),
-    (lambda: lt.rms_norm(x(2, 8).requires_grad_(), second_row()), ValueError, "`weight`: a view of storage that was given back"),
-    (lambda: backward_after_freeing(lt.rms_norm, x(2, 8).requires_grad_()), ligerdsl.InvalidArgument, "`rstd`: data is NULL"),
-    (lambda: backward_after_freeing(lt.layer_norm, x(2, 8).requires_grad_(), x(8), x(8)), ligerdsl.InvalidArgument, "`mean`: data is NULL"),
-    (lambda: backward_after_freeing(lambda h, w: lt.fused_linear_cross_entropy(h, w, torch.tensor([0, 1])), x(2, 8).requires_grad_(),
-                                    x(5, 8).requires_grad_()), ligerdsl.InvalidArgument, "scale: `x`: data is NULL"),
+    (lambda: lt.rms_norm(x(2, 8).requires_grad_(), freed(x(8))), ligerdsl.InvalidArgument,
+     "`weight`: data is NULL"),
+    (lambda: lt.rms_norm(x(2, 8), second_row()), ValueError,
+     "`weight`: a view of storage that was given back"),
+    (lambda: lt.rms_norm(x(2, 8).requires_grad_(), second_row()), ValueError,
+     "`weight`: a view of storage that was given back"),
+    (lambda: backward_after_freeing(lt.rms_norm, x(2, 8).requires_grad_()),
+     ligerdsl.InvalidArgument, "`rstd`: data is NULL"),
+    (lambda: backward_after_freeing(lt.layer_norm, x(2, 8).requires_grad_(), x(8), x(8)),
+     ligerdsl.InvalidArgument, "`mean`: data is NULL"),
+    (lambda: backward_after_freeing(
+         lambda h, w: lt.fused_linear_cross_entropy(h, w, torch.tensor([0, 1])),
+         x(2, 8).requires_grad_(), x(5, 8).requires_grad_()),
+     ligerdsl.InvalidArgument, "scale: `x`: data is NULL"),
 ])
 def test_freed_memory_is_refused(call, kind, words):
     with pytest.raises(kind, match=words):
@@ -163,16 +190,27 @@ def test_freed_memory_is_refused(call, kind, words):
 
 
 @pytest.mark.parametrize("call, kind, words", [
-    (lambda a: lt.rope(a(1, 2, 3, 8), a(1, 2, 1, 6), x(2, 8), x(2, 8)), ligerdsl.InvalidArgument, "rope: `k`"),
-    (lambda a: lt.rope(a(1, 2, 3, 8), None, x(1, 8), x(1, 8)), ligerdsl.InvalidArgument, "rope: `cos`"),
-    (lambda a: lt.rope(a(1, 2, 3, 8), None, x(2, 8).double(), x(2, 8).double()), ligerdsl.InvalidArgument, "table_dtype"),
+    (lambda a: lt.rope(a(1, 2, 3, 8), a(1, 2, 1, 6), x(2, 8), x(2, 8)), ligerdsl.InvalidArgument,
+     "rope: `k`"),
+    (lambda a: lt.rope(a(1, 2, 3, 8), None, x(1, 8), x(1, 8)), ligerdsl.InvalidArgument,
+     "rope: `cos`"),
+    (lambda a: lt.rope(a(1, 2, 3, 8), None, x(2, 8).double(), x(2, 8).double()),
+     ligerdsl.InvalidArgument, "table_dtype"),
     (lambda a: lt.rope(a(2, 8), None, x(2, 8), x(2, 8)), ValueError, "rope: `q`"),
-    (lambda a: lt.fused_linear_cross_entropy(a(2, 4), a(5, 6), torch.tensor([0, 1])), ligerdsl.InvalidArgument, "`weight`: expected"),
-    (lambda a: lt.fused_linear_cross_entropy(a(2, 4), a(5, 4), torch.tensor([0, 1, 2])), ligerdsl.InvalidArgument, "`labels`: expected"),
-    (lambda a: lt.fused_linear_cross_entropy(a(2, 4), a(5, 4), x(2)), ligerdsl.InvalidArgument, "label_dtype"),
-    (lambda a: lt.fused_linear_cross_entropy(a(2, 4), a(5, 4), torch.tensor([0, 5])), ligerdsl.LabelError, "row 1"),
-    (lambda a: lt.fused_linear_cross_entropy(a(2, 4), torch.empty(5, 4, device="meta"), torch.tensor([0, 1])), TypeError, "`weight`: expected a tensor with memory"),
-    (lambda a: lt.fused_linear_cross_entropy(a(2, 4).double(), a(5, 4).double(), torch.tensor([0, 1])), ligerdsl.InvalidArgument, "INVALID_DTYPE"),
+    (lambda a: lt.fused_linear_cross_entropy(a(2, 4), a(5, 6), torch.tensor([0, 1])),
+     ligerdsl.InvalidArgument, "`weight`: expected"),
+    (lambda a: lt.fused_linear_cross_entropy(a(2, 4), a(5, 4), torch.tensor([0, 1, 2])),
+     ligerdsl.InvalidArgument, "`labels`: expected"),
+    (lambda a: lt.fused_linear_cross_entropy(a(2, 4), a(5, 4), x(2)), ligerdsl.InvalidArgument,
+     "label_dtype"),
+    (lambda a: lt.fused_linear_cross_entropy(a(2, 4), a(5, 4), torch.tensor([0, 5])),
+     ligerdsl.LabelError, "row 1"),
+    (lambda a: lt.fused_linear_cross_entropy(a(2, 4), torch.empty(5, 4, device="meta"),
+                                             torch.tensor([0, 1])),
+     TypeError, "`weight`: expected a tensor with memory"),
+    (lambda a: lt.fused_linear_cross_entropy(a(2, 4).double(), a(5, 4).double(),
+                                             torch.tensor([0, 1])),
+     ligerdsl.InvalidArgument, "INVALID_DTYPE"),
 ])
 def test_bad_input_with_gradients(call, kind, words):
     with pytest.raises(kind, match=words):
@@ -230,7 +268,8 @@ def test_threads_compile_one_plan():
     """Eight threads ask for a width that no plan has yet."""
     a = x(4, 517)
     results = [None] * 8
-    threads = [threading.Thread(target=lambda i=i: results.__setitem__(i, lt.rms_norm(a))) for i in range(8)]
+    threads = [threading.Thread(target=lambda i=i: results.__setitem__(i, lt.rms_norm(a)))
+               for i in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -253,7 +292,8 @@ def test_data_loader(start):
     """Workers compute, also one that was forked from a process with a context."""
     data = Rows()
     expected = torch.stack([data[i] for i in range(8)])
-    loader = torch.utils.data.DataLoader(data, batch_size=4, num_workers=2, multiprocessing_context=start)
+    loader = torch.utils.data.DataLoader(data, batch_size=4, num_workers=2,
+                                         multiprocessing_context=start)
     torch.testing.assert_close(torch.cat(list(loader)), expected, rtol=0, atol=0)
 
 

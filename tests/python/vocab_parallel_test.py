@@ -20,7 +20,8 @@ BORDERS = (0, 4, 4 + 1, 10)  # shards of 4, 1 and 5 classes
 
 def reference(logits, labels, reduction, smoothing, smooth_others=False):
     smoothing = smoothing * 10 / 9 if smooth_others else smoothing
-    loss = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction=reduction, label_smoothing=smoothing)
+    loss = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction=reduction,
+                           label_smoothing=smoothing)
     return loss.view(labels.shape) if reduction == "none" else loss
 
 
@@ -29,10 +30,12 @@ def reference(logits, labels, reduction, smoothing, smooth_others=False):
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
 def test_shards_in_one_process(reduction, smoothing, merged):
     logits = torch.randn(2, 3, 10)
-    logits[0, 0, 4] = -torch.inf if smoothing == 0 else -30  # the only logit of this row in the second shard
+    # the only logit of this row in the second shard
+    logits[0, 0, 4] = -torch.inf if smoothing == 0 else -30
     shards = [logits[..., a:b].clone().requires_grad_() for a, b in zip(BORDERS, BORDERS[1:])]
     where = [dict(first_class=a, total_classes=10) for a in BORDERS[:-1]]
-    partials = torch.stack([lt.vocab_parallel_partials(x, LABELS, with_smoothing=smoothing > 0, **w) for x, w in zip(shards, where)])
+    partials = torch.stack([lt.vocab_parallel_partials(x, LABELS, with_smoothing=smoothing > 0, **w)
+                            for x, w in zip(shards, where)])
     assert not partials.requires_grad
     if merged:
         partials = lt.merge_partials(partials)
@@ -40,12 +43,14 @@ def test_shards_in_one_process(reduction, smoothing, merged):
     expected = reference(whole, LABELS, reduction, smoothing)
     upstream = torch.randn(expected.shape)
     gradient, = torch.autograd.grad(expected, whole, upstream.double())
-    losses = [lt.vocab_parallel_cross_entropy(x, LABELS, partials, reduction=reduction, label_smoothing=smoothing, **w)
-              for x, w in zip(shards, where)]
+    losses = [lt.vocab_parallel_cross_entropy(x, LABELS, partials, reduction=reduction,
+                                              label_smoothing=smoothing,
+                                              **w) for x, w in zip(shards, where)]
     for loss in losses:
         assert torch.equal(loss, losses[0])
         torch.testing.assert_close(loss.double(), expected, rtol=1e-5, atol=1e-6)
-    found = torch.cat([torch.autograd.grad(loss, x, upstream)[0] for loss, x in zip(losses, shards)], -1)
+    found = torch.cat(
+        [torch.autograd.grad(loss, x, upstream)[0] for loss, x in zip(losses, shards)], -1)
     torch.testing.assert_close(found.double(), gradient, rtol=1e-4, atol=1e-6)
 
 
@@ -57,7 +62,8 @@ def test_embedding_of_shards():
     table = torch.randn(10, 6, requires_grad=True)
     indices = torch.tensor([[3, 0, 9], [9, 4, 7]])
     shards = [table[a:b].detach().requires_grad_() for a, b in zip(BORDERS, BORDERS[1:])]
-    parts = [lt.embedding(indices, w, padding_idx=-3, first_row=a, total_rows=10) for w, a in zip(shards, BORDERS)]
+    parts = [lt.embedding(indices, w, padding_idx=-3, first_row=a, total_rows=10)
+             for w, a in zip(shards, BORDERS)]
     expected = F.embedding(indices, table, padding_idx=-3)
     assert torch.equal(sum(parts), expected)
     upstream = torch.randn_like(expected)
@@ -72,7 +78,8 @@ def test_forms_of_smoothing():
     loss = lt.vocab_parallel_cross_entropy(logits, LABELS, label_smoothing=0.1, smooth_others=True)
     expected = reference(logits, LABELS, "mean", 0.1, True)
     torch.testing.assert_close(loss, expected)
-    torch.testing.assert_close(torch.autograd.grad(loss, logits)[0], torch.autograd.grad(expected, logits)[0])
+    torch.testing.assert_close(torch.autograd.grad(loss, logits)[0],
+                               torch.autograd.grad(expected, logits)[0])
 
 
 def test_in_place():
@@ -104,16 +111,21 @@ def work(rank, port):
     torch.manual_seed(0)
     logits = torch.randn(2, 3, 10)
     for smoothing in (0.0, 0.1):
-        whole, mine = logits.clone().requires_grad_(), logits[..., 5 * rank:5 * rank + 5].clone().requires_grad_()
-        loss = lt.vocab_parallel_cross_entropy(mine, LABELS, group=dist.group.WORLD, label_smoothing=smoothing)
+        whole, mine = (logits.clone().requires_grad_(),
+                       logits[..., 5 * rank:5 * rank + 5].clone().requires_grad_())
+        loss = lt.vocab_parallel_cross_entropy(mine, LABELS, group=dist.group.WORLD,
+                                               label_smoothing=smoothing)
         expected = reference(whole, LABELS, "mean", smoothing)
         torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-6)
         found, = torch.autograd.grad(loss, mine)
         gradient, = torch.autograd.grad(expected, whole)
-        torch.testing.assert_close(found, gradient[..., 5 * rank:5 * rank + 5], rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(found, gradient[..., 5 * rank:5 * rank + 5], rtol=1e-5,
+                                   atol=1e-6)
     # Each rank spreads the smoothing over its own classes.
     mine = logits[..., 5 * rank:5 * rank + 5].clone().requires_grad_()
-    loss = lt.vocab_parallel_cross_entropy(mine, LABELS, group=dist.group.WORLD, label_smoothing=0.1, shard_smoothing=True, reduction="none")
+    loss = lt.vocab_parallel_cross_entropy(mine, LABELS, group=dist.group.WORLD,
+                                           label_smoothing=0.1, shard_smoothing=True,
+                                           reduction="none")
     logs = logits.log_softmax(-1)
     valid = LABELS != -100
     picked = logs.gather(-1, LABELS.clamp(min=0)[..., None])[..., 0]

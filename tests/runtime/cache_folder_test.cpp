@@ -61,18 +61,21 @@ TEST(CacheFolder, TrimRemovesOnlyOldTemporaryFilesOfTheLibrary) {
   TempFolder folder;
   const CacheFolder cache(folder.path(), false);
   const std::string whole = encode_entry_head({sha256("a"), ".art"}, {}, "payload") + "payload";
-  const std::set<std::string> ours = {".ligerdsl-1-2-0.tmp", ".ligerdsl-1-2-1.tmp", ".ligerdsl-1-2-2.tmp"};
+  const std::set<std::string> ours = {".ligerdsl-1-2-0.tmp", ".ligerdsl-1-2-1.tmp",
+                                      ".ligerdsl-1-2-2.tmp"};
   const std::set<std::string> young = {".ligerdsl-1-2-4.tmp"};
-  const std::set<std::string> foreign = {".ligerdsl-1-2-5.tmp", ".ligerdsl-x.tmp",       ".ligerdsl-1-2.tmp",
-                                         ".tmp-1-2-3",          ".ligerdsl-1-2-3-4.tmp", ".ligerdsl--2-3.tmp",
-                                         ".ligerdsl-1-2-3.tmp~"};
+  const std::set<std::string> foreign = {
+      ".ligerdsl-1-2-5.tmp",   ".ligerdsl-x.tmp",    ".ligerdsl-1-2.tmp",   ".tmp-1-2-3",
+      ".ligerdsl-1-2-3-4.tmp", ".ligerdsl--2-3.tmp", ".ligerdsl-1-2-3.tmp~"};
   int cut = 0;  // cut off before the first byte, within the header, within the payload
   for (const std::string& name : ours)
     test::write_file(folder.path() + "/" + name, whole.substr(0, static_cast<size_t>(cut++) * 90));
   for (const std::string& name : young) test::write_file(folder.path() + "/" + name, whole);
-  for (const std::string& name : foreign) test::write_file(folder.path() + "/" + name, "somebody else's");
+  for (const std::string& name : foreign)
+    test::write_file(folder.path() + "/" + name, "somebody else's");
   for (const auto& entry : fs::directory_iterator(folder.path())) make_old(entry.path());
-  for (const std::string& name : young) make_old(folder.path() + "/" + name, time(nullptr) - kTemporaryLifetime + 60);
+  for (const std::string& name : young)
+    make_old(folder.path() + "/" + name, time(nullptr) - kTemporaryLifetime + 60);
   EXPECT_EQ(cache.trim({.dry_run = true}).temporaries, 3);
   EXPECT_EQ(cache.trim({.max_bytes = 1 << 20, .target_bytes = 1 << 20}).temporaries, 3);
   std::set<std::string> left = foreign;
@@ -166,7 +169,10 @@ TEST(CacheFolder, TrimRemovesDamagedEntriesAndThoseOfOtherReleases) {
   std::set<std::string> good, damaged, other;
   for (const CacheFile& file : cache.folder().list()) {
     const EntryHead head = cache.folder().inspect(file, true);
-    (head.state == EntryState::good ? good : head.state == EntryState::damaged ? damaged : other).insert(file.name);
+    (head.state == EntryState::good      ? good
+     : head.state == EntryState::damaged ? damaged
+                                         : other)
+        .insert(file.name);
     EXPECT_EQ(head.state == EntryState::good, head.why.empty()) << head.why;
     if (head.state != EntryState::good) continue;
     EXPECT_EQ(head.label.kernel, "good");
@@ -183,7 +189,8 @@ TEST(CacheFolder, TrimRemovesDamagedEntriesAndThoseOfOtherReleases) {
 TEST(CacheFolder, LabelLinesAreCutToLength) {
   TempFolder folder;
   const DiskCache cache(folder.path(), CacheMode::read_write);
-  cache.write(sha256("a"), ".art", "payload", {.kernel = "two\nlines", .target = std::string(100000, 't')});
+  cache.write(sha256("a"), ".art", "payload",
+              {.kernel = "two\nlines", .target = std::string(100000, 't')});
   EXPECT_EQ(cache.read(sha256("a"), ".art"), "payload");
   const EntryHead head = cache.folder().inspect(cache.folder().list().at(0), true);
   EXPECT_EQ(head.label.kernel, "twolines");

@@ -25,9 +25,13 @@ using test::expect_error;
 using test::kSanitized;
 using test::passes_in_child;
 
-std::shared_ptr<CompilerLibrary> isolated(int32_t seconds = 60, const std::string& path = FAKE_COMPILER) {
+std::shared_ptr<CompilerLibrary> isolated(int32_t seconds = 60,
+                                          const std::string& path = FAKE_COMPILER) {
   auto library = CompilerLibrary::open(path);
-  library->isolate({.mode = CompileMode::process, .worker = COMPILE_WORKER, .seconds = seconds, .megabytes = 512});
+  library->isolate({.mode = CompileMode::process,
+                    .worker = COMPILE_WORKER,
+                    .seconds = seconds,
+                    .megabytes = 512});
   return library;
 }
 
@@ -57,7 +61,8 @@ void expect_reproducer(const std::string& message, const std::string& program) {
 }
 
 void expect_words(const std::string& text, const std::vector<std::string>& words) {
-  for (const std::string& word : words) EXPECT_NE(text.find(word), std::string::npos) << word << " in: " << text;
+  for (const std::string& word : words)
+    EXPECT_NE(text.find(word), std::string::npos) << word << " in: " << text;
 }
 
 TEST(CompileProcess, ReturnsTheSameArtifactAsAThread) {
@@ -119,7 +124,8 @@ TEST(CompileProcess, EndlessLoopEndsAtTheTimeLimit) {
 
 TEST(CompileProcess, MemoryIsLimited) {
   if (kSanitized) GTEST_SKIP() << "[SKIP] sanitizers need the address space";
-  expect_words(failure(Status::out_of_host_memory, "hungry"), {"512 MiB", "LIGERDSL_COMPILE_MEGABYTES"});
+  expect_words(failure(Status::out_of_host_memory, "hungry"),
+               {"512 MiB", "LIGERDSL_COMPILE_MEGABYTES"});
 }
 
 // A memfd is subject to RLIMIT_FSIZE. The limit must neither end this process nor fail a compile
@@ -128,9 +134,11 @@ TEST(CompileProcess, ErrorNamesTheFileSizeLimit) {
   EXPECT_TRUE(passes_in_child([] {
     const rlimit limit{2000, 2000};
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
-    const std::string request = failure(Status::not_supported, "program" + std::string(100000, ' '));
+    const std::string request =
+        failure(Status::not_supported, "program" + std::string(100000, ' '));
     EXPECT_NE(request.find("ulimit -f"), std::string::npos) << request;
-    const std::string answer = failure(Status::not_supported, "mapped200");  // its code has some 6,000 bytes
+    const std::string answer =
+        failure(Status::not_supported, "mapped200");  // its code has some 6,000 bytes
     EXPECT_NE(answer.find("could not write its answer (ulimit -f"), std::string::npos) << answer;
     isolated()->compile("program", default_options());
     return true;
@@ -169,22 +177,27 @@ TEST(Reproducer, FileSizeLimitDoesNotRaiseASignal) {
 TEST(CompileProcess, ErrorNamesMissingWorkerOrCompiler) {
   auto library = CompilerLibrary::open(FAKE_COMPILER);
   library->isolate({.mode = CompileMode::process, .worker = "/nowhere/worker"});
-  expect_words(expect_error(Status::not_supported, [&] { library->compile("program", default_options()); }),
-               {"/nowhere/worker", "LIGERDSL_COMPILE_WORKER", "LIGERDSL_COMPILE=thread"});
+  expect_words(
+      expect_error(Status::not_supported, [&] { library->compile("program", default_options()); }),
+      {"/nowhere/worker", "LIGERDSL_COMPILE_WORKER", "LIGERDSL_COMPILE=thread"});
   library->isolate({.mode = CompileMode::process});  // next to the compiler library
-  expect_words(expect_error(Status::not_supported, [&] { library->compile("program", default_options()); }),
-               {std::filesystem::path(FAKE_COMPILER).parent_path().string() + "/ligerdsl/compile-worker"});
+  expect_words(
+      expect_error(Status::not_supported, [&] { library->compile("program", default_options()); }),
+      {std::filesystem::path(FAKE_COMPILER).parent_path().string() + "/ligerdsl/compile-worker"});
   library->isolate({.mode = CompileMode::process, .worker = "/bin/true"});  // not a worker at all
-  expect_words(expect_error(Status::compile_failed, [&] { library->compile("program", default_options()); }),
-               {"without an answer", "exit status 0"});
+  expect_words(
+      expect_error(Status::compile_failed, [&] { library->compile("program", default_options()); }),
+      {"without an answer", "exit status 0"});
 }
 
 TEST(CompileProcess, WorkerRejectsCompilerOfAnotherBuild) {
   const CompileIsolation isolation{.mode = CompileMode::process, .worker = COMPILE_WORKER};
-  const CompileAnswer foreign = compile_in_process(isolation, FOREIGN_COMPILER, "program", default_options());
+  const CompileAnswer foreign =
+      compile_in_process(isolation, FOREIGN_COMPILER, "program", default_options());
   EXPECT_EQ(foreign.outcome, CompileOutcome::other_build);
   expect_words(foreign.error, {"another build", build_id()});
-  const CompileAnswer missing = compile_in_process(isolation, "/nowhere/compiler.so", "program", default_options());
+  const CompileAnswer missing =
+      compile_in_process(isolation, "/nowhere/compiler.so", "program", default_options());
   EXPECT_EQ(missing.outcome, CompileOutcome::no_compiler);
   expect_words(missing.error, {"/nowhere/compiler.so"});
 }
@@ -245,7 +258,8 @@ TEST(CompileProcess, WorkerEndsWithItsParent) {
   kill(parent, SIGKILL);
   waitpid(parent, nullptr, 0);
   char state = state_of(worker);
-  for (int i = 0; i < 1000 && state != '-' && state != 'Z'; ++i, state = state_of(worker)) usleep(10000);
+  for (int i = 0; i < 1000 && state != '-' && state != 'Z'; ++i, state = state_of(worker))
+    usleep(10000);
   EXPECT_TRUE(state == '-' || state == 'Z') << state;
 }
 
@@ -254,19 +268,21 @@ TEST(CompileProcess, StopDescriptorEndsEveryCompile) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   auto library = CompilerLibrary::open(FAKE_COMPILER);
-  library->isolate({.mode = CompileMode::process, .worker = COMPILE_WORKER, .seconds = 600, .stop = ends[0]});
+  library->isolate(
+      {.mode = CompileMode::process, .worker = COMPILE_WORKER, .seconds = 600, .stop = ends[0]});
   std::vector<std::thread> threads;
   std::vector<std::string> files = {folder.path() + "/a", folder.path() + "/b"}, texts(2);
   for (size_t t = 0; t < 2; ++t)
     threads.emplace_back([&, t] {
-      texts[t] =
-          expect_error(Status::execution_failed, [&] { library->compile("hang " + files[t], default_options()); });
+      texts[t] = expect_error(Status::execution_failed,
+                              [&] { library->compile("hang " + files[t], default_options()); });
     });
   std::vector<pid_t> workers;
   for (const std::string& file : files) workers.push_back(wait_for_worker(file));
   ASSERT_EQ(write(ends[1], "x", 1), 1);
   for (std::thread& thread : threads) thread.join();
-  for (const std::string& text : texts) EXPECT_EQ(text, "the compile was stopped");  // and no reproducer is named
+  for (const std::string& text : texts)
+    EXPECT_EQ(text, "the compile was stopped");  // and no reproducer is named
   for (const pid_t worker : workers) EXPECT_EQ(state_of(worker), '-');
   close(ends[0]);
   close(ends[1]);

@@ -7,9 +7,11 @@
 namespace ligerdsl::runtime {
 namespace {
 
-const std::string kNehalem = "-avx,-avx2,+cx16,+cx8,-fma,+popcnt,+sse3,+sse4.1,+sse4.2,-sse4a,+ssse3";
+const std::string kNehalem =
+    "-avx,-avx2,+cx16,+cx8,-fma,+popcnt,+sse3,+sse4.1,+sse4.2,-sse4a,+ssse3";
 const std::string kHaswell =
-    "+avx,+avx2,-avx512f,+bmi,+bmi2,+cx16,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse3,+sse4.1,+sse4.2,+ssse3";
+    "+avx,+avx2,-avx512f,+bmi,+bmi2,+cx16,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse3,+sse4.1,+sse4.2,+"
+    "ssse3";
 
 std::string missing(std::string_view level, const std::string& features) {
   try {
@@ -32,9 +34,12 @@ TEST(CpuLevel, ErrorNamesTheMissingFeature) {
   for (const auto& [level, features, feature] :
        {std::tuple("x86-64-v2", std::string(), "cx16"), std::tuple("x86-64-v3", kNehalem, "avx"),
         std::tuple("x86-64-v4", kNehalem, "avx"), std::tuple("x86-64-v4", kHaswell, "avx512f"),
-        std::tuple("x86-64-v4", kHaswell + ",+avx512f,+avx512bw,+avx512cd,+avx512dq", "avx512vl")}) {
+        std::tuple("x86-64-v4", kHaswell + ",+avx512f,+avx512bw,+avx512cd,+avx512dq",
+                   "avx512vl")}) {
     const std::string text = missing(level, features);
-    EXPECT_NE(text.find(std::string("got ") + level + ", which has " + feature + ";"), std::string::npos) << text;
+    EXPECT_NE(text.find(std::string("got ") + level + ", which has " + feature + ";"),
+              std::string::npos)
+        << text;
   }
 }
 

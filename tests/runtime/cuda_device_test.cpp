@@ -50,12 +50,13 @@ TEST_F(CudaDeviceTest, ResourceUseOfMachineCodeIsARemark) {
             "remark: [resources] each thread spills 120 bytes to local memory in addition to its");
   EXPECT_EQ(both[0].id, "spills");
   EXPECT_EQ(both[1].id, "min-ctas-exceed-resources");
-  EXPECT_NE(
-      both[1].text.find("min_ctas_per_sm = 4 is not reached: an SM holds 3 CTAs of 128 threads with 255 registers"),
-      std::string::npos)
+  EXPECT_NE(both[1].text.find("min_ctas_per_sm = 4 is not reached: an SM holds 3 CTAs of 128 "
+                              "threads with 255 registers"),
+            std::string::npos)
       << both[1].text;
   const std::string log =
-      "ptxas info    : (C7511) Potential Performance Loss: wgmma.mma_async instructions are serialized due to "
+      "ptxas info    : (C7511) Potential Performance Loss: wgmma.mma_async instructions are "
+      "serialized due to "
       "insufficient register resources for the wgmma pipeline in the function 'k'";
   const auto serialised = resource_remarks({}, {.registers = 255, .log = log}, 0);
   ASSERT_EQ(serialised.size(), 1u);
@@ -64,10 +65,11 @@ TEST_F(CudaDeviceTest, ResourceUseOfMachineCodeIsARemark) {
   // No second remark: the compiler reported the missed target already, and the local memory also
   // holds variables.
   program::Artifact artifact;
-  artifact.remarks = {
-      make_remark(program::RemarkId::min_ctas_exceed_shared_memory, "min_ctas_per_sm = 4 is not reached: ...")};
+  artifact.remarks = {make_remark(program::RemarkId::min_ctas_exceed_shared_memory,
+                                  "min_ctas_per_sm = 4 is not reached: ...")};
   artifact.code = ".local .align 8 .b8 __local_depot0[8];";
-  EXPECT_TRUE(resource_remarks(artifact, {.registers = 64, .spill_bytes = 8, .ctas_per_sm = 3}, 4).empty());
+  EXPECT_TRUE(
+      resource_remarks(artifact, {.registers = 64, .spill_bytes = 8, .ctas_per_sm = 3}, 4).empty());
 }
 
 // Uses the limits of an H200's SM.
@@ -78,7 +80,8 @@ TEST(CtasThatFit, IsLimitedByEachResourceOfTheSm) {
   EXPECT_EQ(ctas_that_fit(arch, 256, 64, 0), 4) << "registers";
   EXPECT_EQ(ctas_that_fit(arch, 256, 65, 0), 3) << "registers of a warp come in units";
   EXPECT_EQ(ctas_that_fit(arch, 1024, 255, 0), 0) << "too many registers";
-  EXPECT_EQ(ctas_that_fit(arch, 128, 32, 56 * 1024), 4) << "shared memory, and 1 KiB of the system's";
+  EXPECT_EQ(ctas_that_fit(arch, 128, 32, 56 * 1024), 4)
+      << "shared memory, and 1 KiB of the system's";
 }
 
 TEST_F(CudaDeviceTest, LaunchPacksSlotsAndGeometry) {
@@ -128,9 +131,10 @@ TEST_F(CudaDeviceTest, AcceptsSixteenTensorMapsAtMost) {
   FakeCudaControl::Launch launch;
   ASSERT_TRUE(fake_cuda().last_launch(&launch));
   EXPECT_EQ(launch.maps, 16);
-  const std::string error =
-      expect_error(Status::not_supported, [&] { device->load("mapped 17", device->base_options()); });
-  EXPECT_NE(error.find("17 tensor maps; at most 256 and 16 are supported"), std::string::npos) << error;
+  const std::string error = expect_error(
+      Status::not_supported, [&] { device->load("mapped 17", device->base_options()); });
+  EXPECT_NE(error.find("17 tensor maps; at most 256 and 16 are supported"), std::string::npos)
+      << error;
 }
 
 // The row stride of a single row is not used, and may be 0.
@@ -159,7 +163,8 @@ TEST_F(CudaDeviceTest, RejectsViewsThatNoTensorMapDescribes) {
       {{0x1000, 100, 0, 80, 1}, "it has no elements"},
       {{0x1000, 100, 72, 76, 1}, "the stride of its rows is no multiple of 16 bytes"},
       {{0x1000, 100, 72, 64, 1}, "its rows overlap, or their stride is 2^40 bytes or more"},
-      {{0x1000, 100, 72, uint64_t{1} << 39, 1}, "its rows overlap, or their stride is 2^40 bytes or more"},
+      {{0x1000, 100, 72, uint64_t{1} << 39, 1},
+       "its rows overlap, or their stride is 2^40 bytes or more"},
       {{0x1000, (uint64_t{1} << 30) + 1, 72, 80, 1}, "it has more than 2^30 rows or columns"}};
   for (const Case& each : cases) {
     uint64_t slots[6] = {7};
@@ -167,7 +172,9 @@ TEST_F(CudaDeviceTest, RejectsViewsThatNoTensorMapDescribes) {
     const std::string error = expect_error(Status::invalid_argument, [&] {
       kernel->launch(slots, {5, 1, 1}, nullptr);
     });
-    EXPECT_EQ(error, std::string("ligerdsl_fake: TMA copies cannot read the view at argument slot 1: ") + each.why);
+    EXPECT_EQ(error,
+              std::string("ligerdsl_fake: TMA copies cannot read the view at argument slot 1: ") +
+                  each.why);
   }
   EXPECT_EQ(fake_cuda().calls_of("cuTensorMapEncodeTiled"), 0);
 }
@@ -175,19 +182,21 @@ TEST_F(CudaDeviceTest, RejectsViewsThatNoTensorMapDescribes) {
 // A [2, 100, 8, 64] view with the heads of a row contiguous, or with the rows of a head contiguous.
 // The stride of a dimension of size 1 may have any value.
 TEST(TensorMap, ChecksFourDimensions) {
-  const program::TensorMap map{.slot = 1, .type = DType::bf16, .box = {1, 64, 1, 64}, .swizzle = 128};
+  const program::TensorMap map{
+      .slot = 1, .type = DType::bf16, .box = {1, 64, 1, 64}, .swizzle = 128};
   struct Case {
     uint64_t sizes[4], strides[4];
     const char* why;
   };
   const char* overlap = "its rows overlap, or their stride is 2^40 bytes or more";
-  const Case cases[] = {{{2, 100, 8, 64}, {51200, 512, 64, 1}, nullptr},
-                        {{2, 100, 8, 64}, {51200, 64, 6400, 1}, nullptr},
-                        {{1, 100, 8, 64}, {0, 512, 64, 1}, nullptr},
-                        {{2, 100, 8, 64}, {0, 512, 64, 1}, overlap},
-                        {{2, 100, 8, 64}, {51200, 512, 32, 1}, overlap},
-                        {{2, 100, 8, 64}, {51200, 516, 64, 1}, "the stride of its rows is no multiple of 16 bytes"},
-                        {{2, 0, 8, 64}, {51200, 512, 64, 1}, "it has no elements"}};
+  const Case cases[] = {
+      {{2, 100, 8, 64}, {51200, 512, 64, 1}, nullptr},
+      {{2, 100, 8, 64}, {51200, 64, 6400, 1}, nullptr},
+      {{1, 100, 8, 64}, {0, 512, 64, 1}, nullptr},
+      {{2, 100, 8, 64}, {0, 512, 64, 1}, overlap},
+      {{2, 100, 8, 64}, {51200, 512, 32, 1}, overlap},
+      {{2, 100, 8, 64}, {51200, 516, 64, 1}, "the stride of its rows is no multiple of 16 bytes"},
+      {{2, 0, 8, 64}, {51200, 512, 64, 1}, "it has no elements"}};
   for (const Case& each : cases) {
     uint64_t slots[10] = {7, 0x1000};
     std::copy(std::begin(each.sizes), std::end(each.sizes), slots + 2);
@@ -199,7 +208,8 @@ TEST(TensorMap, ChecksFourDimensions) {
 // Each row of a slice has the same address as in the view. Rows before and after the slice are out
 // of bounds of the map.
 TEST(TensorMap, SlicedRowsKeepTheirAddress) {
-  const program::TensorMap map{.slot = 0, .type = DType::bf16, .box = {64, 1, 64}, .swizzle = 128, .sliced = 0};
+  const program::TensorMap map{
+      .slot = 0, .type = DType::bf16, .box = {64, 1, 64}, .swizzle = 128, .sliced = 0};
   EXPECT_EQ(map.dims(), 5u);
   constexpr uint64_t kAddress = 0x7f1200003000;
   const uint64_t slots[7] = {kAddress, 100, 8, 64, 520, 64, 1};
@@ -212,12 +222,15 @@ TEST(TensorMap, SlicedRowsKeepTheirAddress) {
   memcpy(&found, &encoded, sizeof found);
   EXPECT_EQ(found.rank, 5);
   EXPECT_EQ(found.address, kAddress);
-  EXPECT_EQ(std::vector<int32_t>(found.box, found.box + 5), (std::vector<int32_t>{64, 1, 64, 1, 1}));
+  EXPECT_EQ(std::vector<int32_t>(found.box, found.box + 5),
+            (std::vector<int32_t>{64, 1, 64, 1, 1}));
   constexpr uint64_t kRows = program::TensorMap::kSliceRows;
-  for (const auto& [begin, end] : {std::pair<uint64_t, uint64_t>{0, 100}, {37, 80}, {99, 100}, {50, 50}}) {
+  for (const auto& [begin, end] :
+       {std::pair<uint64_t, uint64_t>{0, 100}, {37, 80}, {99, 100}, {50, 50}}) {
     const uint64_t size = end - begin;
     for (uint64_t row = 0; row < size; ++row) {
-      const uint64_t places[] = {kRows - size + row, end, kRows};  // strides are of all dimensions but the innermost
+      const uint64_t places[] = {kRows - size + row, end,
+                                 kRows};  // strides are of all dimensions but the innermost
       EXPECT_LT(places[0], found.sizes[2]);
       uint64_t at = found.address;
       for (int i = 0; i < 3; ++i) at += places[i] * static_cast<uint64_t>(found.strides[1 + i]);
@@ -228,7 +241,8 @@ TEST(TensorMap, SlicedRowsKeepTheirAddress) {
     EXPECT_LT(kRows, found.sizes[4]);
   }
   const uint64_t far[7] = {kAddress, 100, 8, 64, uint64_t{1} << 34, 64, 1};
-  EXPECT_STREQ(runtime::reason_not_mapped(map, far), "the row stride of its slices is 2^34 elements or more");
+  EXPECT_STREQ(runtime::reason_not_mapped(map, far),
+               "the row stride of its slices is 2^34 elements or more");
 }
 
 TEST_F(CudaDeviceTest, ClusterMultipliesTheGrid) {
@@ -323,7 +337,9 @@ TEST_F(CudaDeviceTest, OldDriversLaunchWithoutOverlap) {
     fake_cuda().set_driver(version, 0, 1);
     const test::TempFolder fresh;
     auto device = fake_gpu(fresh.path());
-    EXPECT_EQ(launch_overlaps(*device->load("plain", device->base_options()), {1, 1, 1}, 0x77), overlaps) << version;
+    EXPECT_EQ(launch_overlaps(*device->load("plain", device->base_options()), {1, 1, 1}, 0x77),
+              overlaps)
+        << version;
   }
 }
 
@@ -341,12 +357,13 @@ TEST_F(CudaDeviceTest, EmptyGridLaunchesNothingAndHugeGridIsChecked) {
   auto kernel = device->load("plain", device->base_options());
   const uint64_t slots[2] = {};
   FakeCudaControl::Launch launch;
-  for (Grid grid : {Grid{0, 1, 1}, Grid{1, 0, 1}, Grid{1, 1, 0}}) kernel->launch(slots, grid, nullptr);
+  for (Grid grid : {Grid{0, 1, 1}, Grid{1, 0, 1}, Grid{1, 1, 0}})
+    kernel->launch(slots, grid, nullptr);
   EXPECT_FALSE(fake_cuda().last_launch(&launch));
   kernel->launch(slots, {INT32_MAX, 65535, 65535}, nullptr);
   EXPECT_TRUE(fake_cuda().last_launch(&launch));
-  for (Grid grid :
-       {Grid{int64_t{1} << 31, 1, 1}, Grid{1, 65536, 1}, Grid{1, 1, 65536}, Grid{-1, 1, 1}, Grid{INT64_MAX, 1, 1}})
+  for (Grid grid : {Grid{int64_t{1} << 31, 1, 1}, Grid{1, 65536, 1}, Grid{1, 1, 65536},
+                    Grid{-1, 1, 1}, Grid{INT64_MAX, 1, 1}})
     expect_error(Status::invalid_shape, [&] { kernel->launch(slots, grid, nullptr); });
   EXPECT_FALSE(fake_cuda().last_launch(&launch));
 }
@@ -393,11 +410,12 @@ TEST_F(CudaDeviceTest, CubinComesFromDiskTheSecondTime) {
 
 TEST_F(CudaDeviceTest, AssemblerErrorsCarryTheLog) {
   auto device = fake_gpu(folder.path());
-  std::string text =
-      expect_error(Status::compile_failed, [&] { device->load("syntax error", device->base_options()); });
+  std::string text = expect_error(Status::compile_failed,
+                                  [&] { device->load("syntax error", device->base_options()); });
   EXPECT_NE(text.find("line 3; fatal : Parsing error"), std::string::npos) << text;
   EXPECT_EQ(device->disk_cache().usage().entries, 0);
-  text = expect_error(Status::driver_too_old, [&] { device->load("needs .version 9.9", device->base_options()); });
+  text = expect_error(Status::driver_too_old,
+                      [&] { device->load("needs .version 9.9", device->base_options()); });
   EXPECT_NE(text.find("accepts PTX up to 9.0"), std::string::npos) << text;
   EXPECT_NE(text.find("PTX version 8.0"), std::string::npos) << text;
 }
@@ -425,7 +443,8 @@ TEST_F(CudaDeviceTest, AllocatesFillsCopiesAndTimes) {
 TEST_F(CudaDeviceTest, OutOfMemoryLeavesTheContextUsable) {
   auto device = fake_gpu(folder.path());
   fake_cuda().fail_call(4, cuda::error_out_of_memory);  // current, push, exchange, alloc
-  const std::string text = expect_error(Status::out_of_device_memory, [&] { device->alloc(12345); });
+  const std::string text =
+      expect_error(Status::out_of_device_memory, [&] { device->alloc(12345); });
   EXPECT_NE(text.find("12345"), std::string::npos) << text;
   device->free(device->alloc(100));
   EXPECT_EQ(fake_cuda().current_context(), nullptr);
@@ -456,7 +475,8 @@ TEST_F(CudaDeviceTest, EveryFailingCallIsAnErrorWithoutLeaks) {
       everything();
     } catch (const Error& error) {
       failed = true;
-      EXPECT_TRUE(error.status() == Status::out_of_device_memory || error.status() == Status::no_device)
+      EXPECT_TRUE(error.status() == Status::out_of_device_memory ||
+                  error.status() == Status::no_device)
           << k << error.what();
     }
     // A release that fails is silent and leaks at most that one object. A pop that fails leaves a
@@ -475,7 +495,8 @@ TEST_F(CudaDeviceTest, StickyErrorsAreAttributedToEarlierWork) {
   auto kernel = device->load("plain", device->base_options());
   fake_cuda().set_sticky(cuda::error_illegal_address);
   const uint64_t slots[2] = {};
-  const std::string text = expect_error(Status::sticky_device_error, [&] { kernel->launch(slots, {}, nullptr); });
+  const std::string text =
+      expect_error(Status::sticky_device_error, [&] { kernel->launch(slots, {}, nullptr); });
   EXPECT_NE(text.find("earlier"), std::string::npos) << text;
   EXPECT_NE(text.find("CUDA_ERROR_ILLEGAL_ADDRESS"), std::string::npos) << text;
   expect_error(Status::sticky_device_error, [&] { device->synchronize(nullptr); });

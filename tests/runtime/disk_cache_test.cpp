@@ -188,10 +188,12 @@ TEST(DiskCache, ReadOnlyFolderIsReadAndWarnsOnce) {
     // reason.
     EXPECT_FALSE(DiskCache(folder.path() + "/sub/cache", CacheMode::read_write).readable());
     EXPECT_EQ(warnings.lines.size(), 2u);
-    EXPECT_NE(warnings.lines.back().find('"' + folder.path() + "/sub\": Permission denied"), std::string::npos)
+    EXPECT_NE(warnings.lines.back().find('"' + folder.path() + "/sub\": Permission denied"),
+              std::string::npos)
         << warnings.lines.back();
-    expect_error(Status::cache_error,
-                 [&] { DiskCache(folder.path(), CacheMode::required).write(kOther, ".art", "more"); });
+    expect_error(Status::cache_error, [&] {
+      DiskCache(folder.path(), CacheMode::required).write(kOther, ".art", "more");
+    });
     return true;
   }));
   ASSERT_EQ(chmod(folder.path().c_str(), 0700), 0);
@@ -226,7 +228,8 @@ bool enter_mount_namespace() {
 
 // Mounts a file system of 64 KiB. Returns false if the user may not mount.
 bool mount_small_disk(const std::string& folder) {
-  return enter_mount_namespace() && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+  return enter_mount_namespace() &&
+         mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
          mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=64k,mode=700") == 0;
 }
 
@@ -244,11 +247,13 @@ TEST(DiskCache, DiskThatFillsUpKeepsExistingEntries) {
     EXPECT_TRUE(cache.read(kKey, ".art"));
     EXPECT_FALSE(cache.read(kOther, ".art"));
     EXPECT_EQ(warnings.lines.size(), 1u);
-    EXPECT_NE(warnings.lines.back().find("No space left on device"), std::string::npos) << warnings.lines.back();
+    EXPECT_NE(warnings.lines.back().find("No space left on device"), std::string::npos)
+        << warnings.lines.back();
     EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
     EXPECT_EQ(cache.folder().probe(), ENOSPC);
-    expect_error(Status::cache_error,
-                 [&] { DiskCache(folder.path(), CacheMode::required).write(kOther, ".art", std::string(50000, 'x')); });
+    expect_error(Status::cache_error, [&] {
+      DiskCache(folder.path(), CacheMode::required).write(kOther, ".art", std::string(50000, 'x'));
+    });
     return true;
   }));
 }
@@ -355,7 +360,8 @@ TEST(DiskCache, HugeFilesAllocateNoMemory) {
         std::ifstream("/proc/self/statm") >> value;
         return value;
       }();
-      // 8 MiB more than what is there: any buffer of the file's size is refused, and then the child fails.
+      // 8 MiB more than what is there: any buffer of the file's size is refused, and then the child
+      // fails.
       const rlim_t most = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + (rlim_t{8} << 20);
       const rlimit limit{most, most};
       if (setrlimit(RLIMIT_AS, &limit) != 0) return false;
@@ -434,7 +440,8 @@ TEST(DiskCache, EntryLargerThanTheLimitIsNotStored) {
   EXPECT_TRUE(cache.read(kKey, ".art"));
   EXPECT_EQ(cache.usage().entries, 1);
   expect_error(Status::cache_error, [&] {
-    DiskCache(folder.path(), CacheMode::required, 5000).write(kOther, ".art", std::string(6000, 'x'));
+    DiskCache(folder.path(), CacheMode::required, 5000)
+        .write(kOther, ".art", std::string(6000, 'x'));
   });
 }
 

@@ -18,7 +18,8 @@ class DriverTest : public ::testing::Test {
 };
 
 TEST_F(DriverTest, ErrorNamesMissingLibrary) {
-  const std::string text = expect_error(Status::no_device, [] { Driver::open("/nowhere/libcuda.so.1"); });
+  const std::string text =
+      expect_error(Status::no_device, [] { Driver::open("/nowhere/libcuda.so.1"); });
   EXPECT_NE(text.find("/nowhere/libcuda.so.1"), std::string::npos) << text;
   EXPECT_NE(text.find("CPU"), std::string::npos) << text;
 }
@@ -29,18 +30,21 @@ TEST_F(DriverTest, LibraryWithoutTheFunctionsIsTooOld) {
 
 TEST_F(DriverTest, ErrorNamesTheStubDriver) {
   fake_cuda().set_driver(13000, cuda::error_stub_library, 1);
-  EXPECT_NE(expect_error(Status::no_device, [] { fake_driver(); }).find("stub driver"), std::string::npos);
+  EXPECT_NE(expect_error(Status::no_device, [] { fake_driver(); }).find("stub driver"),
+            std::string::npos);
 }
 
 TEST_F(DriverTest, InitFailuresAreErrors) {
   fake_cuda().set_driver(13000, cuda::error_no_device, 0);
-  EXPECT_NE(expect_error(Status::no_device, [] { fake_driver(); }).find("CUDA_VISIBLE_DEVICES"), std::string::npos);
+  EXPECT_NE(expect_error(Status::no_device, [] { fake_driver(); }).find("CUDA_VISIBLE_DEVICES"),
+            std::string::npos);
   fake_cuda().set_driver(13000, 999, 0);
   EXPECT_NE(expect_error(Status::no_device, [] { fake_driver(); }).find("999"), std::string::npos);
   fake_cuda().set_driver(13000, 0, 0);
   expect_error(Status::no_device, [] { fake_driver(); });
   fake_cuda().set_driver(11080, 0, 1);
-  EXPECT_NE(expect_error(Status::driver_too_old, [] { fake_driver(); }).find("11.8"), std::string::npos);
+  EXPECT_NE(expect_error(Status::driver_too_old, [] { fake_driver(); }).find("11.8"),
+            std::string::npos);
 }
 
 TEST_F(DriverTest, MapsDriverVersionsToPtxVersions) {
@@ -71,7 +75,8 @@ TEST_F(DriverTest, DescribesDevices) {
   expect_error(Status::invalid_device, [&] { driver->device(1); });
   expect_error(Status::invalid_device, [&] { driver->device(-1); });
   fake_cuda().set_capability(7, 5);
-  EXPECT_NE(expect_error(Status::arch_not_supported, [&] { driver->device(0); }).find("7.5"), std::string::npos);
+  EXPECT_NE(expect_error(Status::arch_not_supported, [&] { driver->device(0); }).find("7.5"),
+            std::string::npos);
 }
 
 TEST_F(DriverTest, EveryFailingCallOfOpenIsAnError) {
@@ -113,7 +118,8 @@ TEST_F(DriverTest, ContextIsReleased) {
 TEST_F(DriverTest, RejectsForkedChildrenWithAHint) {
   auto context = std::make_unique<PrimaryContext>(fake_driver(), 0);
   EXPECT_TRUE(test::passes_in_child([&] {
-    const std::string text = expect_error(Status::forked_process, [&] { PrimaryContext::Scope scope(*context); });
+    const std::string text =
+        expect_error(Status::forked_process, [&] { PrimaryContext::Scope scope(*context); });
     EXPECT_NE(text.find("fork"), std::string::npos);
     expect_error(Status::forked_process, [] { fake_driver(); });
     context.reset();  // silent

@@ -23,7 +23,8 @@ TEST(ElfImage, ArbitraryHeaderValuesAreSafe) {
     for (const char byte : {'\xff', '\x80', '\0'}) {
       std::string changed = image;
       changed[at] = byte;
-      static_cast<void>(is_cut_short_elf(changed));  // under the sanitizers: nothing outside is read
+      static_cast<void>(
+          is_cut_short_elf(changed));  // under the sanitizers: nothing outside is read
     }
   }
 }

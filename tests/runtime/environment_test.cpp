@@ -65,19 +65,22 @@ TEST(EnvironmentChild, DISABLED_LogIntoAPipe) {
 TEST(Environment, LogPipeWithoutReaderDoesNotEndTheProcess) {
   test::TempFolder folder;
   ASSERT_EQ(mkfifo((folder.path() + "/log").c_str(), 0600), 0);
-  EXPECT_TRUE(passes_with("DISABLED_LogIntoAPipe", {"LIGERDSL_LOG_FILE=" + folder.path() + "/log"}));
+  EXPECT_TRUE(
+      passes_with("DISABLED_LogIntoAPipe", {"LIGERDSL_LOG_FILE=" + folder.path() + "/log"}));
 }
 
 TEST(Environment, SetsThreadsCacheCompilerDumpAndLogFile) {
   test::TempFolder folder;
   const std::string path = folder.path();
-  EXPECT_TRUE(passes_with("DISABLED_LoadOnCpu",
-                          {"LIGERDSL_COMPILER=" FAKE_COMPILER, "LIGERDSL_CACHE_DIR=" + path + "/cache",
-                           "LIGERDSL_NUM_THREADS=3", "LIGERDSL_DUMP=tile", "LIGERDSL_DUMP_DIR=" + path,
-                           "LIGERDSL_LOG=info", "LIGERDSL_LOG_FILE=" + path + "/log", "LIGERDSL_CACHE=bad"}));
+  EXPECT_TRUE(passes_with(
+      "DISABLED_LoadOnCpu",
+      {"LIGERDSL_COMPILER=" FAKE_COMPILER, "LIGERDSL_CACHE_DIR=" + path + "/cache",
+       "LIGERDSL_NUM_THREADS=3", "LIGERDSL_DUMP=tile", "LIGERDSL_DUMP_DIR=" + path,
+       "LIGERDSL_LOG=info", "LIGERDSL_LOG_FILE=" + path + "/log", "LIGERDSL_CACHE=bad"}));
   EXPECT_EQ(count_files(path + "/cache", ".art"), 1);
   const std::string log = test::read_file(path + "/log");
-  EXPECT_NE(log.find("LIGERDSL_CACHE: expected off|ro|rw|required, got \"bad\""), std::string::npos) << log;
+  EXPECT_NE(log.find("LIGERDSL_CACHE: expected off|ro|rw|required, got \"bad\""), std::string::npos)
+      << log;
   EXPECT_NE(log.find("wrote " + path + "/ligerdsl_fake-"), std::string::npos) << log;
 }
 
@@ -93,10 +96,10 @@ TEST(Environment, UnwritableLogFileWarnsOnceAndLogsToStderr) {
            {path, '"' + path + "\": Is a directory"},
            {path + "/pipe", "No such device or address"},
            {path + "/link", "it is a symbolic link"}}) {
-    EXPECT_TRUE(passes_with(
-        "DISABLED_LoadTwiceOnCpu",
-        {"LIGERDSL_COMPILER=" FAKE_COMPILER, "LIGERDSL_CACHE=off", "LIGERDSL_LOG=debug", "LIGERDSL_LOG_FILE=" + file},
-        errors));
+    EXPECT_TRUE(passes_with("DISABLED_LoadTwiceOnCpu",
+                            {"LIGERDSL_COMPILER=" FAKE_COMPILER, "LIGERDSL_CACHE=off",
+                             "LIGERDSL_LOG=debug", "LIGERDSL_LOG_FILE=" + file},
+                            errors));
     const std::string log = test::read_file(errors);
     EXPECT_EQ(count(log, "LIGERDSL_LOG_FILE"), 1) << log;
     EXPECT_NE(log.find(reason), std::string::npos) << log;
@@ -109,8 +112,9 @@ TEST(Environment, WarningNamesThePartOfTheCachePathThatFails) {
   test::TempFolder folder;
   const std::string errors = folder.path() + "/errors";
   test::write_file(folder.path() + "/home", "");
-  EXPECT_TRUE(passes_with("DISABLED_LoadTwiceOnCpu",
-                          {"LIGERDSL_COMPILER=" FAKE_COMPILER, "XDG_CACHE_HOME=" + folder.path() + "/home"}, errors));
+  EXPECT_TRUE(passes_with(
+      "DISABLED_LoadTwiceOnCpu",
+      {"LIGERDSL_COMPILER=" FAKE_COMPILER, "XDG_CACHE_HOME=" + folder.path() + "/home"}, errors));
   const std::string log = test::read_file(errors);
   EXPECT_EQ(count(log, "warning"), 1) << log;
   EXPECT_NE(log.find("/home\": Not a directory"), std::string::npos) << log;
@@ -120,10 +124,11 @@ TEST(Environment, DebugLogReportsCompilesHitsAndMisses) {
   test::TempFolder folder;
   const std::string errors = folder.path() + "/errors";
   const auto log_of = [&](const char* name) {
-    EXPECT_TRUE(passes_with(name,
-                            {"LIGERDSL_COMPILER=" FAKE_COMPILER, "LIGERDSL_LIBCUDA=" FAKE_CUDA, "LIGERDSL_LOG=debug",
-                             "LIGERDSL_CACHE_DIR=" + folder.path() + "/cache"},
-                            errors));
+    EXPECT_TRUE(
+        passes_with(name,
+                    {"LIGERDSL_COMPILER=" FAKE_COMPILER, "LIGERDSL_LIBCUDA=" FAKE_CUDA,
+                     "LIGERDSL_LOG=debug", "LIGERDSL_CACHE_DIR=" + folder.path() + "/cache"},
+                    errors));
     return test::read_file(errors);
   };
   const auto expect_lines = [](const std::string& log, const std::vector<std::string>& lines) {
@@ -141,25 +146,30 @@ TEST(Environment, DebugLogReportsCompilesHitsAndMisses) {
   const std::string name = log.substr(key, 64) + ".art";
   EXPECT_TRUE(std::filesystem::exists(folder.path() + "/cache/" + name)) << name;
   log = log_of("DISABLED_LoadTwiceOnCpu");
-  expect_lines(log, {"cache hit on disk: ligerdsl_fake for cpu", "cache hit in memory: ligerdsl_fake for cpu"});
+  expect_lines(log, {"cache hit on disk: ligerdsl_fake for cpu",
+                     "cache hit in memory: ligerdsl_fake for cpu"});
   EXPECT_EQ(count(log, "compiled"), 0) << log;
+  expect_lines(
+      log_of("DISABLED_LoadOnGpuToo"),
+      {"cache miss: what_is_no_program for sm_90a, PTX ", "compiled ligerdsl_fake for sm_90a, PTX ",
+       "cubin assembled by the driver: ligerdsl_fake for sm_90a, driver "});
   expect_lines(log_of("DISABLED_LoadOnGpuToo"),
-               {"cache miss: what_is_no_program for sm_90a, PTX ", "compiled ligerdsl_fake for sm_90a, PTX ",
-                "cubin assembled by the driver: ligerdsl_fake for sm_90a, driver "});
-  expect_lines(log_of("DISABLED_LoadOnGpuToo"),
-               {"cubin hit on disk: ligerdsl_fake for sm_90a, driver ", "cache hit on disk: ligerdsl_fake for sm_90a"});
+               {"cubin hit on disk: ligerdsl_fake for sm_90a, driver ",
+                "cache hit on disk: ligerdsl_fake for sm_90a"});
 }
 
 TEST(Environment, SetsCacheSizeAndNoJit) {
   test::TempFolder folder;
   EXPECT_TRUE(
-      passes_with("DISABLED_LimitAndNoJit", {"LIGERDSL_COMPILER=" FAKE_COMPILER, "LIGERDSL_CACHE_DIR=" + folder.path(),
-                                             "LIGERDSL_CACHE_SIZE=3M", "LIGERDSL_NO_JIT=1"}));
+      passes_with("DISABLED_LimitAndNoJit",
+                  {"LIGERDSL_COMPILER=" FAKE_COMPILER, "LIGERDSL_CACHE_DIR=" + folder.path(),
+                   "LIGERDSL_CACHE_SIZE=3M", "LIGERDSL_NO_JIT=1"}));
 }
 
 TEST(Environment, DisablesLaunchOverlap) {
-  EXPECT_TRUE(passes_with("DISABLED_NoOverlapOnGpu", {"LIGERDSL_COMPILER=" FAKE_COMPILER, "LIGERDSL_LIBCUDA=" FAKE_CUDA,
-                                                      "LIGERDSL_CACHE=off", "LIGERDSL_LAUNCH_OVERLAP=off"}));
+  EXPECT_TRUE(passes_with("DISABLED_NoOverlapOnGpu",
+                          {"LIGERDSL_COMPILER=" FAKE_COMPILER, "LIGERDSL_LIBCUDA=" FAKE_CUDA,
+                           "LIGERDSL_CACHE=off", "LIGERDSL_LAUNCH_OVERLAP=off"}));
 }
 
 }  // namespace

@@ -88,11 +88,12 @@ std::string descriptors() {
   return all;
 }
 
-int32_t compile(const uint8_t* program, size_t program_size, const uint8_t* options, size_t options_size,
-                ligerdsl_bytes* artifact, ligerdsl_bytes* error) {
+int32_t compile(const uint8_t* program, size_t program_size, const uint8_t* options,
+                size_t options_size, ligerdsl_bytes* artifact, ligerdsl_bytes* error) {
   ++compiles;
   const std::string text(reinterpret_cast<const char*>(program), program_size);
-  const CompileOptions wanted = parseOptions({reinterpret_cast<const char*>(options), options_size});
+  const CompileOptions wanted =
+      parseOptions({reinterpret_cast<const char*>(options), options_size});
   if (text.starts_with("error")) {
     *error = copy("kernel.cpp:3:7: error: shapes [4] and [8] do not broadcast");
     return 1;
@@ -130,9 +131,12 @@ int32_t compile(const uint8_t* program, size_t program_size, const uint8_t* opti
   if (text.starts_with("mapped")) {
     result.slots = 6;
     const int maps = text == "mapped" ? 1 : std::stoi(text.substr(6));
-    result.maps.assign(maps, {.slot = 1, .type = ligerdsl::DType::bf16, .box = {128, 64}, .swizzle = 128});
-    for (int slot = 0; slot < 6; ++slot) result.code += "\n\t.param .u64 slot" + std::to_string(slot);
-    for (int map = 0; map < maps; ++map) result.code += "\n\t.param .align 64 .b8 map" + std::to_string(map) + "[128]";
+    result.maps.assign(
+        maps, {.slot = 1, .type = ligerdsl::DType::bf16, .box = {128, 64}, .swizzle = 128});
+    for (int slot = 0; slot < 6; ++slot)
+      result.code += "\n\t.param .u64 slot" + std::to_string(slot);
+    for (int map = 0; map < maps; ++map)
+      result.code += "\n\t.param .align 64 .b8 map" + std::to_string(map) + "[128]";
     result.code += "\n{";
   }
   if (wanted.tile.starts_with("bad")) {
@@ -145,8 +149,8 @@ int32_t compile(const uint8_t* program, size_t program_size, const uint8_t* opti
   return 0;
 }
 
-int32_t cpu_load(const uint8_t* object, size_t object_size, const char*, ligerdsl_cpu_module** module, void** entry,
-                 ligerdsl_bytes* error) {
+int32_t cpu_load(const uint8_t* object, size_t object_size, const char*,
+                 ligerdsl_cpu_module** module, void** entry, ligerdsl_bytes* error) {
   const std::string text(reinterpret_cast<const char*>(object), object_size);
   if (text.find("unlinkable") != std::string::npos) {
     *error = copy("undefined symbol");

@@ -8,7 +8,8 @@
 
 namespace {
 
-using ligerdsl::test::from_bf16, ligerdsl::test::from_f16, ligerdsl::test::to_bf16, ligerdsl::test::to_f16;
+using ligerdsl::test::from_bf16, ligerdsl::test::from_f16, ligerdsl::test::to_bf16,
+    ligerdsl::test::to_f16;
 
 constexpr uint64_t kF16 = 2, kBf16 = 14;  // CUDA_R_16F, CUDA_R_16BF
 
@@ -42,7 +43,8 @@ float waves = 1;
 uint32_t last_align[4] = {};
 
 float at(const void* data, const Layout& layout, bool transposed, uint64_t i, uint64_t j) {
-  const uint64_t row = transposed ? j : i, col = transposed ? i : j, place = row + col * layout.stride;
+  const uint64_t row = transposed ? j : i, col = transposed ? i : j,
+                 place = row + col * layout.stride;
   if (layout.type == kF16) return from_f16(static_cast<const uint16_t*>(data)[place]);
   if (layout.type == kBf16) return from_bf16(static_cast<const uint16_t*>(data)[place]);
   return static_cast<const float*>(data)[place];
@@ -98,8 +100,8 @@ int cublasLtMatmulDescSetAttribute(void* desc, int attribute, const void* value,
   static_cast<Desc*>(desc)->transpose[attribute - 3] = *static_cast<const int*>(value);
   return 0;
 }
-int cublasLtMatrixLayoutInit_internal(Layout* layout, size_t bytes, int type, uint64_t rows, uint64_t cols,
-                                      int64_t stride) {
+int cublasLtMatrixLayoutInit_internal(Layout* layout, size_t bytes, int type, uint64_t rows,
+                                      uint64_t cols, int64_t stride) {
   if (bytes != sizeof(Layout) || stride < static_cast<int64_t>(rows)) return kInvalidValue;
   *layout = {static_cast<uint64_t>(type), rows, cols, static_cast<uint64_t>(stride), {}};
   return 0;
@@ -112,7 +114,8 @@ int cublasLtMatmulPreferenceDestroy(void* preference) {
   delete static_cast<Preference*>(preference);
   return 0;
 }
-int cublasLtMatmulPreferenceSetAttribute(void* preference, int attribute, const void* value, size_t bytes) {
+int cublasLtMatmulPreferenceSetAttribute(void* preference, int attribute, const void* value,
+                                         size_t bytes) {
   auto* p = static_cast<Preference*>(preference);
   if (attribute == 1 && bytes == sizeof(size_t)) {
     p->workspace = *static_cast<const size_t*>(value);
@@ -124,8 +127,9 @@ int cublasLtMatmulPreferenceSetAttribute(void* preference, int attribute, const 
   return 0;
 }
 
-int cublasLtMatmulAlgoGetHeuristic(void*, void*, const Layout* a, const Layout*, const Layout*, const Layout*,
-                                   void* preference, int wanted, Heuristic* found, int* count) {
+int cublasLtMatmulAlgoGetHeuristic(void*, void*, const Layout* a, const Layout*, const Layout*,
+                                   const Layout*, void* preference, int wanted, Heuristic* found,
+                                   int* count) {
   ++choices;
   const auto* p = static_cast<const Preference*>(preference);
   for (int i = 0; i < 4; ++i) last_align[i] = p->align[i];
@@ -133,29 +137,35 @@ int cublasLtMatmulAlgoGetHeuristic(void*, void*, const Layout* a, const Layout*,
   if (wanted < 1 || a->rows == 13) return kNotSupported;  // a size without a kernel
   for (const int tile : kTiles) {
     if (*count == wanted) break;
-    found[(*count)++] = {
-        {kAlgorithm, static_cast<uint64_t>(tile)}, p->workspace, tile == 0 ? kNotSupported : 0, waves, {}};
+    found[(*count)++] = {{kAlgorithm, static_cast<uint64_t>(tile)},
+                         p->workspace,
+                         tile == 0 ? kNotSupported : 0,
+                         waves,
+                         {}};
   }
   return 0;
 }
 
-int cublasLtMatmulAlgoConfigGetAttribute(const uint64_t* algorithm, int attribute, void* value, size_t bytes,
-                                         size_t* written) {
+int cublasLtMatmulAlgoConfigGetAttribute(const uint64_t* algorithm, int attribute, void* value,
+                                         size_t bytes, size_t* written) {
   if (algorithm[0] != kAlgorithm || attribute != 1 || bytes != sizeof(int)) return kInvalidValue;
   *static_cast<int*>(value) = static_cast<int>(algorithm[1]);
   *written = sizeof(int);
   return 0;
 }
 
-int cublasLtMatmul(void* handle, void* desc, const void* alpha, const void* a, const Layout* la, const void* b,
-                   const Layout* lb, const void* beta, const void* c, const Layout* lc, void* d, const Layout* ld,
-                   const uint64_t* algorithm, void*, size_t, void*) {
-  if (handle != &handle_value || c != d || lc != ld || algorithm[0] != kAlgorithm) return kInvalidValue;
+int cublasLtMatmul(void* handle, void* desc, const void* alpha, const void* a, const Layout* la,
+                   const void* b, const Layout* lb, const void* beta, const void* c,
+                   const Layout* lc, void* d, const Layout* ld, const uint64_t* algorithm, void*,
+                   size_t, void*) {
+  if (handle != &handle_value || c != d || lc != ld || algorithm[0] != kAlgorithm)
+    return kInvalidValue;
   if (algorithm[1] == 0) return kInvalidValue;
   last_tile = static_cast<int>(algorithm[1]);
   const auto* product = static_cast<const Desc*>(desc);
   const bool ta = product->transpose[0] != 0, tb = product->transpose[1] != 0;
-  const uint64_t m = ta ? la->cols : la->rows, k = ta ? la->rows : la->cols, n = tb ? lb->rows : lb->cols;
+  const uint64_t m = ta ? la->cols : la->rows, k = ta ? la->rows : la->cols,
+                 n = tb ? lb->rows : lb->cols;
   if ((tb ? lb->cols : lb->rows) != k || ld->rows != m || ld->cols != n) return kInvalidValue;
   const float scale = *static_cast<const float*>(alpha), add = *static_cast<const float*>(beta);
   for (uint64_t j = 0; j < n; ++j) {

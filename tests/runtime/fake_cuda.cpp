@@ -35,10 +35,11 @@ struct State {
   Result fail_result = 0, sticky = 0;
   bool capturing = false;
   int registers = 32, local_bytes = 0, ctas_per_sm = 8;
-  std::map<std::string_view, int64_t> by_name;  // names are literals: counting a known function takes no memory
-  std::set<void*> objects;                      // from malloc
-  std::map<void*, size_t> memory;               // device allocations and their sizes in bytes
-  std::map<Stream, Graph> captures;             // streams under capture
+  std::map<std::string_view, int64_t>
+      by_name;                     // names are literals: counting a known function takes no memory
+  std::set<void*> objects;         // from malloc
+  std::map<void*, size_t> memory;  // device allocations and their sizes in bytes
+  std::map<Stream, Graph> captures;  // streams under capture
   int64_t links = 0;
   std::map<void*, std::string> modules;  // module -> image
   int64_t retained = 0;
@@ -78,7 +79,8 @@ Result enter(const char* name, bool needs_context = false, bool can_be_sticky = 
   ++s.by_name[name];
   if (++s.calls == s.fail_at) return s.fail_result;
   if (can_be_sticky && s.sticky != 0) return s.sticky;
-  if (needs_context && (context_stack.empty() || context_stack.back() != primary_context)) return kInvalidContext;
+  if (needs_context && (context_stack.empty() || context_stack.back() != primary_context))
+    return kInvalidContext;
   return 0;
 }
 
@@ -101,7 +103,8 @@ Result drop_object(void* object) {
 // The driver allows these only outside a capture, or on a thread with a relaxed capture mode.
 bool breaks_capture() {
   std::lock_guard lock(state().mutex);
-  return (state().capturing || !state().captures.empty()) && thread_capture_mode != capture_mode_relaxed;
+  return (state().capturing || !state().captures.empty()) &&
+         thread_capture_mode != capture_mode_relaxed;
 }
 
 // Runs the work, or adds it as a node to the graph into which the stream is captured.
@@ -118,7 +121,8 @@ Result queue(Stream stream, Work work) {
 }
 
 // Computes nothing and allocates nothing unless a library has set `fake_kernel`.
-Result run_kernel(const LaunchConfig& config, Function function, const FakeCudaControl::Launch& launch, void** maps) {
+Result run_kernel(const LaunchConfig& config, Function function,
+                  const FakeCudaControl::Launch& launch, void** maps) {
   if (fake_kernel == nullptr) return success;
   FakeLaunch run{{}, config, launch.cluster, nullptr, launch.slot_bytes, {}, {}};
   for (int map = 0; map < launch.maps; ++map)
@@ -129,7 +133,8 @@ Result run_kernel(const LaunchConfig& config, Function function, const FakeCudaC
     run.memory = state().memory;
   }
   return queue(config.stream,
-               [run, slots = std::vector<uint64_t>(std::begin(launch.slots), std::end(launch.slots))]() mutable {
+               [run, slots = std::vector<uint64_t>(std::begin(launch.slots),
+                                                   std::end(launch.slots))]() mutable {
                  run.slots = slots.data();
                  return fake_kernel(run);
                });
@@ -252,7 +257,8 @@ API cuLinkCreate_v2(unsigned count, int* options, void** values, LinkState* out)
   *out = reinterpret_cast<LinkState>(link);
   return success;
 }
-API cuLinkAddData_v2(LinkState handle, int, void* data, size_t size, const char*, unsigned, int*, void**) {
+API cuLinkAddData_v2(LinkState handle, int, void* data, size_t size, const char*, unsigned, int*,
+                     void**) {
   ENTER("cuLinkAddData", true);
   Link* link = reinterpret_cast<Link*>(handle);
   const char* text = static_cast<const char*>(data);
@@ -340,18 +346,20 @@ int parameters_of(Function function, std::string_view kind) {
   return count;
 }
 
-API cuTensorMapEncodeTiled(TensorMap* map, int type, unsigned rank, void* address, const uint64_t* sizes,
-                           const uint64_t* strides, const unsigned* box, const unsigned* steps, int interleave,
-                           int swizzle, int promotion, int outside) {
+API cuTensorMapEncodeTiled(TensorMap* map, int type, unsigned rank, void* address,
+                           const uint64_t* sizes, const uint64_t* strides, const unsigned* box,
+                           const unsigned* steps, int interleave, int swizzle, int promotion,
+                           int outside) {
   ENTER("cuTensorMapEncodeTiled");
-  return ligerdsl::test::ptx::encode(map, type, rank, address, sizes, strides, box, steps, interleave, swizzle,
-                                     promotion, outside);
+  return ligerdsl::test::ptx::encode(map, type, rank, address, sizes, strides, box, steps,
+                                     interleave, swizzle, promotion, outside);
 }
-API cuLaunchKernelEx(const LaunchConfig* config, Function function, void** parameters, void** extra) {
+API cuLaunchKernelEx(const LaunchConfig* config, Function function, void** parameters,
+                     void** extra) {
   ENTER("cuLaunchKernelEx", true, true);
   const bool buffered = parameters == nullptr;
-  if (buffered &&
-      (extra[0] != launch_param_buffer_pointer || extra[2] != launch_param_buffer_size || extra[4] != launch_param_end))
+  if (buffered && (extra[0] != launch_param_buffer_pointer ||
+                   extra[2] != launch_param_buffer_size || extra[4] != launch_param_end))
     return error_invalid_value;
   FakeCudaControl::Launch launch;
   launch = {{config->grid_x, config->grid_y, config->grid_z},
@@ -376,7 +384,8 @@ API cuLaunchKernelEx(const LaunchConfig* config, Function function, void** param
   } else {
     const int slots = parameters_of(function, ".param .u64 ");
     launch.slot_bytes = slots * sizeof(uint64_t);
-    for (int slot = 0; slot < slots; ++slot) memcpy(&launch.slots[slot], parameters[slot], sizeof(uint64_t));
+    for (int slot = 0; slot < slots; ++slot)
+      memcpy(&launch.slots[slot], parameters[slot], sizeof(uint64_t));
     launch.maps = parameters_of(function, ".param .align 64 .b8 ");
     maps = parameters + slots;
   }
@@ -564,7 +573,8 @@ int launched(const void** functions, int most) {
 extern "C" __attribute__((visibility("default"))) const FakeCudaControl fake_cuda_control = {
     reset,
     [](int version, int init_result, int devices) {
-      locked([&](State& s) { s.version = version, s.init_result = init_result, s.devices = devices; });
+      locked(
+          [&](State& s) { s.version = version, s.init_result = init_result, s.devices = devices; });
     },
     [](int major, int minor) { locked([&](State& s) { s.major = major, s.minor = minor; }); },
     [](int64_t k, int result) {
@@ -573,13 +583,19 @@ extern "C" __attribute__((visibility("default"))) const FakeCudaControl fake_cud
     [](int result) { locked([&](State& s) { s.sticky = result; }); },
     [](bool capturing) { locked([&](State& s) { s.capturing = capturing; }); },
     [](int registers, int local_bytes, int ctas_per_sm) {
-      locked([&](State& s) { s.registers = registers, s.local_bytes = local_bytes, s.ctas_per_sm = ctas_per_sm; });
+      locked([&](State& s) {
+        s.registers = registers, s.local_bytes = local_bytes, s.ctas_per_sm = ctas_per_sm;
+      });
     },
     [] { return locked([](State& s) { return s.calls; }); },
     [](const char* function) {
-      return locked([&](State& s) { return s.by_name.contains(function) ? s.by_name.at(function) : 0; });
+      return locked(
+          [&](State& s) { return s.by_name.contains(function) ? s.by_name.at(function) : 0; });
     },
-    [] { return locked([](State& s) { return static_cast<int64_t>(s.objects.size()) + s.links + s.retained; }); },
+    [] {
+      return locked(
+          [](State& s) { return static_cast<int64_t>(s.objects.size()) + s.links + s.retained; });
+    },
     []() -> void* { return context_stack.empty() ? nullptr : context_stack.back(); },
     [](void* context) { context_stack.push_back(context); },
     [] { context_stack.pop_back(); },

@@ -121,7 +121,8 @@ TEST(Fork, PoolWorksInAChildOfABusyParent) {
       std::atomic<int64_t> sum{0};
       const auto add = [](void* to, int64_t begin, int64_t end, void* arena) {
         memset(arena, 1, 10000);
-        for (int64_t index = begin; index < end; ++index) *static_cast<std::atomic<int64_t>*>(to) += index;
+        for (int64_t index = begin; index < end; ++index)
+          *static_cast<std::atomic<int64_t>*>(to) += index;
       };
       pool->reserve_arenas(10000);
       pool->run(100, 0, add, &sum);
@@ -166,12 +167,14 @@ TEST(Fork, KernelThatTheParentCompilesIsAnErrorInTheChild) {
     if (device->load("known", options) != known) return false;
     // Reports an error instead of a hang, because the parent was inside the compiler when it
     // forked.
-    const std::string text = expect_error(Status::forked_process, [&] { device->load("slow kernel", options); });
+    const std::string text =
+        expect_error(Status::forked_process, [&] { device->load("slow kernel", options); });
     return text.find("forked while another thread") != std::string::npos;
   }));
   building.join();
 #if !defined(__SANITIZE_THREAD__)  // which does not let a forked child start a thread
-  EXPECT_TRUE(passes_in_child([&] { return device->load("another", device->base_options()) != nullptr; }));
+  EXPECT_TRUE(
+      passes_in_child([&] { return device->load("another", device->base_options()) != nullptr; }));
 #endif
 }
 

@@ -69,7 +69,9 @@ TEST_F(GpuTest, AttributesMatchTheTableOfArchitectures) {
   ASSERT_TRUE(arch) << device->description().arch;
   const auto attribute = [&](cuda::DeviceAttribute which) {
     int value = 0;
-    EXPECT_EQ(driver->api().device_attribute(&value, which, device->description().ordinal), cuda::success) << which;
+    EXPECT_EQ(driver->api().device_attribute(&value, which, device->description().ordinal),
+              cuda::success)
+        << which;
     return value;
   };
   EXPECT_EQ(arch->capability / 10, attribute(cuda::compute_capability_major));
@@ -82,9 +84,9 @@ TEST_F(GpuTest, AttributesMatchTheTableOfArchitectures) {
   EXPECT_EQ(arch->max_ctas_per_sm, attribute(cuda::max_blocks_per_multiprocessor));
   EXPECT_EQ(arch->max_cluster > 1, attribute(cuda::cluster_launch) != 0);
   EXPECT_LE(arch->first_ptx, driver->ptx_version());
-  printf("%s: %d SMs (usually %d), %d bytes of L2 (usually %lld)\n", std::string(arch->name).c_str(),
-         attribute(cuda::multiprocessor_count), arch->sms, attribute(cuda::l2_cache_size),
-         static_cast<long long>(arch->l2_bytes));
+  printf("%s: %d SMs (usually %d), %d bytes of L2 (usually %lld)\n",
+         std::string(arch->name).c_str(), attribute(cuda::multiprocessor_count), arch->sms,
+         attribute(cuda::l2_cache_size), static_cast<long long>(arch->l2_bytes));
 }
 
 TEST_F(GpuTest, RunsPtx) {
@@ -119,13 +121,14 @@ TEST_F(GpuTest, LoadsFromDiskQuickly) {
 TEST_F(GpuTest, SyntaxErrorsContainTheAssemblersLog) {
   std::string broken = kPtx;
   broken.append("\n garbage;\n");
-  const std::string text =
-      test::expect_error(Status::compile_failed, [&] { device->load(broken, device->base_options()); });
+  const std::string text = test::expect_error(
+      Status::compile_failed, [&] { device->load(broken, device->base_options()); });
   EXPECT_NE(text.find("line"), std::string::npos) << text;
 }
 
 // Returns the host time of the same launch through the driver API alone, in microseconds.
-double raw_launch_us(Device& device, const PrimaryContext& context, const uint64_t* slots, Stream stream) {
+double raw_launch_us(Device& device, const PrimaryContext& context, const uint64_t* slots,
+                     Stream stream) {
   const PrimaryContext::Scope scope(context);
   const cuda::Api& api = context.api();
   const Cubin cubin = assemble(context, kPtx);
@@ -135,9 +138,10 @@ double raw_launch_us(Device& device, const PrimaryContext& context, const uint64
   context.driver().check(api.module_function(&function, module, "ligerdsl_fake"), "function");
   const cuda::LaunchConfig config{1, 1, 1, 128, 1, 1, 0, stream, nullptr, 0};
   size_t bytes = 16;
-  void* extra[] = {cuda::launch_param_buffer_pointer, const_cast<uint64_t*>(slots), cuda::launch_param_buffer_size,
-                   &bytes, cuda::launch_param_end};
-  const double time = host_time_us(device, stream, 500, [&] { api.launch(&config, function, nullptr, extra); });
+  void* extra[] = {cuda::launch_param_buffer_pointer, const_cast<uint64_t*>(slots),
+                   cuda::launch_param_buffer_size, &bytes, cuda::launch_param_end};
+  const double time =
+      host_time_us(device, stream, 500, [&] { api.launch(&config, function, nullptr, extra); });
   api.module_unload(module);
   return time;
 }
@@ -156,8 +160,8 @@ TEST_F(GpuTest, LaunchAddsLittleHostTime) {
     const double foreign = host_time_us(*device, stream, 500, launch);
     const PrimaryContext::Scope scope(context);
     const double current = host_time_us(*device, stream, 500, launch);
-    printf("launch: driver alone %.2f us, ours %.2f us, ours without a current context %.2f us\n", raw, current,
-           foreign);
+    printf("launch: driver alone %.2f us, ours %.2f us, ours without a current context %.2f us\n",
+           raw, current, foreign);
     added = std::min(added, current - raw);
     added_with_context = std::min(added_with_context, foreign - raw);
   }

@@ -114,7 +114,8 @@ TEST(KernelCache, FailuresAreNotCached) {
   TempFolder folder;
   auto device = fake_cpu(folder.path());
   for (int i = 0; i < 2; ++i) {
-    const std::string text = expect_error(Status::compile_failed, [&] { device->load("error", {}); });
+    const std::string text =
+        expect_error(Status::compile_failed, [&] { device->load("error", {}); });
     EXPECT_NE(text.find("kernel.cpp:3:7"), std::string::npos) << text;
   }
   expect_error(Status::internal_error, [&] { device->load("internal", {}); });
@@ -127,7 +128,8 @@ TEST(KernelCache, LlvmFatalErrorDoesNotEndTheProcess) {
   TempFolder folder;
   auto device = fake_cpu(folder.path());
   for (int i = 0; i < 3; ++i) {
-    const std::string text = expect_error(Status::compile_failed, [&] { device->load("fatal", {}); });
+    const std::string text =
+        expect_error(Status::compile_failed, [&] { device->load("fatal", {}); });
     EXPECT_NE(text.find("Cannot select: fsin"), std::string::npos) << text;
   }
   expect_runs(*device->load("program", {}));
@@ -139,7 +141,8 @@ TEST(KernelCache, ThreadsCompileAKeyOnce) {
   const int64_t before = fake_compiles();
   std::vector<std::shared_ptr<LoadedKernel>> kernels(6);
   std::vector<std::thread> threads;
-  for (auto& kernel : kernels) threads.emplace_back([&] { kernel = device->load("slow program", {}); });
+  for (auto& kernel : kernels)
+    threads.emplace_back([&] { kernel = device->load("slow program", {}); });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(fake_compiles() - before, 1);
   for (auto& kernel : kernels) EXPECT_EQ(kernel, kernels[0]);
@@ -151,7 +154,8 @@ TEST(KernelCache, ThreadsLoadAndLaunchConcurrently) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
-      for (int i = 0; i < 10; ++i) expect_runs(*device->load("program " + std::to_string((t + i) % 5), {}), 100);
+      for (int i = 0; i < 10; ++i)
+        expect_runs(*device->load("program " + std::to_string((t + i) % 5), {}), 100);
     });
   for (std::thread& thread : threads) thread.join();
 }
@@ -163,7 +167,8 @@ TEST(KernelCache, NoJitForbidsCompiling) {
   config.compiler = test::fake_compiler();
   config.no_jit = true;
   auto device = Device::create(config);
-  const std::string text = expect_error(Status::not_supported, [&] { device->load("program", {}); });
+  const std::string text =
+      expect_error(Status::not_supported, [&] { device->load("program", {}); });
   EXPECT_NE(text.find("NO_JIT"), std::string::npos);
   EXPECT_NE(text.find("ligerdsl cache warm"), std::string::npos);
   fake_cpu(folder.path())->load("program", {});
@@ -185,8 +190,9 @@ TEST(KernelCache, FindsEntriesStoredWithoutADevice) {
     const program::CompileOptions options = device->base_options();
     const auto keep = [&] {
       return KernelCache::keep(
-          disk, [](auto program, auto bytes) { return test::fake_compiler()->compile(program, bytes); }, "program",
-          options);
+          disk,
+          [](auto program, auto bytes) { return test::fake_compiler()->compile(program, bytes); },
+          "program", options);
     };
     EXPECT_THROW(device->load("program", options), NotCached);
     const int64_t before = fake_compiles();
@@ -218,7 +224,8 @@ TEST(CpuDevice, ChecksGridsAndCopiesMemory) {
   auto kernel = device->load("program", {});
   const uint64_t slots[2] = {};
   kernel->launch(slots, {0, 5, 5}, nullptr);
-  for (Grid grid : {Grid{-1, 1, 1}, Grid{int64_t{1} << 31, 1, 1}, Grid{INT32_MAX, INT32_MAX, INT32_MAX}})
+  for (Grid grid :
+       {Grid{-1, 1, 1}, Grid{int64_t{1} << 31, 1, 1}, Grid{INT32_MAX, INT32_MAX, INT32_MAX}})
     expect_error(Status::invalid_shape, [&] { kernel->launch(slots, grid, nullptr); });
   expect_error(Status::out_of_host_memory, [&] { device->alloc(SIZE_MAX - 10); });
   constexpr size_t size = (size_t{9} << 20) + 13;
@@ -277,11 +284,13 @@ TEST(CpuDevice, MeasurementLimitsTimeSpentOverwritingCaches) {
 }
 
 TEST(CompilerLibrary, RejectsForeignLibraries) {
-  EXPECT_NE(expect_error(Status::not_supported, [] { CompilerLibrary::open("/nowhere/compiler.so"); })
-                .find("LIGERDSL_COMPILER"),
-            std::string::npos);
+  EXPECT_NE(
+      expect_error(Status::not_supported, [] { CompilerLibrary::open("/nowhere/compiler.so"); })
+          .find("LIGERDSL_COMPILER"),
+      std::string::npos);
   expect_error(Status::abi_mismatch, [] { CompilerLibrary::open("libm.so.6"); });
-  const std::string text = expect_error(Status::abi_mismatch, [] { CompilerLibrary::open(FOREIGN_COMPILER); });
+  const std::string text =
+      expect_error(Status::abi_mismatch, [] { CompilerLibrary::open(FOREIGN_COMPILER); });
   EXPECT_NE(text.find("another build"), std::string::npos) << text;
 }
 

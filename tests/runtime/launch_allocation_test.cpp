@@ -47,7 +47,8 @@ TEST(LaunchAllocation, TensorMapsAllocateNothing) {
 }
 
 // Runs in separate processes, because an exception in a destructor ends the process.
-void release(const std::function<std::shared_ptr<Device>(const std::string&)>& make, bool without_memory) {
+void release(const std::function<std::shared_ptr<Device>(const std::string&)>& make,
+             bool without_memory) {
   const test::TempFolder folder;
   auto device = make(folder.path());
   auto kernel = device->load("program", device->base_options());
@@ -60,7 +61,8 @@ void release(const std::function<std::shared_ptr<Device>(const std::string&)>& m
   device.reset();
 }
 
-void release_without_memory(const std::function<std::shared_ptr<Device>(const std::string&)>& make) {
+void release_without_memory(
+    const std::function<std::shared_ptr<Device>(const std::string&)>& make) {
   release(make, false);  // the fake driver has seen every call now
   release(make, true);
 }
@@ -75,8 +77,8 @@ TEST(LaunchAllocationChild, DISABLED_ReleaseOnGpu) {
 }
 
 TEST(LaunchAllocation, ReleaseSucceedsWithoutMemory) {
-  for (const char* name :
-       {"LaunchAllocationChild.DISABLED_ReleaseOnCpu", "LaunchAllocationChild.DISABLED_ReleaseOnGpu"})
+  for (const char* name : {"LaunchAllocationChild.DISABLED_ReleaseOnCpu",
+                           "LaunchAllocationChild.DISABLED_ReleaseOnGpu"})
     EXPECT_TRUE(test::passes_with(name, {"LIGERDSL_LOG=debug"})) << name;
 }
 

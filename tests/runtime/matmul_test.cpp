@@ -23,8 +23,10 @@ namespace {
 
 // Row-major f32 matrix with a gap after every row.
 struct Floats {
-  Floats(int64_t rows, int64_t cols, int64_t gap, float seed) : matrix{nullptr, f32, rows, cols, cols + gap} {
-    for (int64_t i = 0; i < rows * (cols + gap); ++i) data.push_back(std::sin(seed + 0.7f * static_cast<float>(i)));
+  Floats(int64_t rows, int64_t cols, int64_t gap, float seed)
+      : matrix{nullptr, f32, rows, cols, cols + gap} {
+    for (int64_t i = 0; i < rows * (cols + gap); ++i)
+      data.push_back(std::sin(seed + 0.7f * static_cast<float>(i)));
     matrix.data = data.data();
   }
   float at(int64_t i, int64_t j) const { return data[i * matrix.stride + j]; }
@@ -58,17 +60,20 @@ void check_products(Matmul& matmul, int64_t m = 5, int64_t n = 7, int64_t k = 11
   for (Product product : {Product::nt, Product::nn, Product::tn}) {
     for (float beta : {0.0f, 1.0f}) {
       const bool ta = product == Product::tn, tb = product == Product::nt;
-      Floats a(ta ? k : m, ta ? m : k, 3, 0.1f), b(tb ? n : k, tb ? k : n, 2, 0.2f), c(m, n, 1, 0.3f);
+      Floats a(ta ? k : m, ta ? m : k, 3, 0.1f), b(tb ? n : k, tb ? k : n, 2, 0.2f),
+          c(m, n, 1, 0.3f);
       const Floats before = c;
       if (beta == 0) {
-        for (int64_t i = 0; i < m; ++i) std::fill_n(&c.data[i * c.matrix.stride], n, NAN);  // not read
+        for (int64_t i = 0; i < m; ++i)
+          std::fill_n(&c.data[i * c.matrix.stride], n, NAN);  // not read
       }
       c.matrix.data = c.data.data();
       matmul.multiply(product, a.matrix, b.matrix, beta, c.matrix, nullptr, nullptr);
       for (int64_t i = 0; i < m; ++i) {
         for (int64_t j = 0; j < n; ++j) {
           double sum = beta * before.at(i, j);
-          for (int64_t l = 0; l < k; ++l) sum += (ta ? a.at(l, i) : a.at(i, l)) * (tb ? b.at(j, l) : b.at(l, j));
+          for (int64_t l = 0; l < k; ++l)
+            sum += (ta ? a.at(l, i) : a.at(i, l)) * (tb ? b.at(j, l) : b.at(l, j));
           EXPECT_NEAR(c.at(i, j), sum, 1e-6 * static_cast<double>(k)) << i << ", " << j;
         }
         EXPECT_EQ(c.at(i, n), before.at(i, n)) << "written behind a row";
@@ -104,7 +109,8 @@ TEST(CudaMatmul, CachesTheChoiceOfKernel) {
       Floats x(rows, 2, 0, 0), y(cols, 2, 0, 0), z(rows, cols, 0, 0);
       matmul->multiply(Product::nt, x.matrix, y.matrix, 0, z.matrix, nullptr, nullptr);
       EXPECT_NEAR(z.at(rows - 1, cols - 1),
-                  x.at(rows - 1, 0) * y.at(cols - 1, 0) + x.at(rows - 1, 1) * y.at(cols - 1, 1), 1e-6);
+                  x.at(rows - 1, 0) * y.at(cols - 1, 0) + x.at(rows - 1, 1) * y.at(cols - 1, 1),
+                  1e-6);
     }
   }
   EXPECT_EQ(multiply(), 1) << "forgotten meanwhile";
@@ -114,7 +120,9 @@ TEST(CudaMatmul, PassesAlignmentsToTheLibrary) {
   const auto matmul = make_cuda_matmul(fake_context(), FAKE_CUBLASLT);
   const auto alignments = of_fake_cublaslt<const uint32_t* (*)()>("fake_cublaslt_alignments")();
   alignas(256) static float memory[3][64];
-  const auto at = [&](int which, int offset) { return Matrix{&memory[which][offset], f32, 2, 2, 4}; };
+  const auto at = [&](int which, int offset) {
+    return Matrix{&memory[which][offset], f32, 2, 2, 4};
+  };
   matmul->multiply(Product::nn, at(0, 4), at(1, 1), 0, at(2, 2), nullptr, nullptr);
   EXPECT_EQ(alignments[0], 4u) << "the second factor comes first";
   EXPECT_EQ(alignments[1], 16u);
@@ -155,7 +163,8 @@ TEST(CudaMatmul, TakesTheKernelOfTheTable) {
 }
 
 TEST(ChooseKernel, FollowsTheOrderOfTheTable) {
-  const ProposedKernel all[] = {{248, 97}, {24, 121}, {23, 121}, {209, 111}, {29, 194}, {201, 176}, {197, 185}};
+  const ProposedKernel all[] = {{248, 97}, {24, 121},  {23, 121}, {209, 111},
+                                {29, 194}, {201, 176}, {197, 185}};
   EXPECT_EQ(choose_kernel("sm_90a", Product::nt, bf16, bf16, all), 5u);
   EXPECT_EQ(choose_kernel("sm_90a", Product::nt, f16, f16, std::span(all).first(5)), 2u);
   EXPECT_EQ(choose_kernel("sm_90a", Product::tn, bf16, f32, all), 4u);
@@ -163,18 +172,21 @@ TEST(ChooseKernel, FollowsTheOrderOfTheTable) {
   EXPECT_EQ(choose_kernel("sm_90a", Product::nn, bf16, bf16, all), 0u);
   EXPECT_EQ(choose_kernel("sm_90a", Product::nt, f32, f32, all), 0u);
   EXPECT_EQ(choose_kernel("sm_100", Product::nt, bf16, bf16, all), 0u);
-  EXPECT_EQ(choose_kernel("sm_90a", Product::nt, bf16, bf16, std::span(all).first(1)), 0u) << "none of the table's";
+  EXPECT_EQ(choose_kernel("sm_90a", Product::nt, bf16, bf16, std::span(all).first(1)), 0u)
+      << "none of the table's";
 }
 
 TEST(CudaMatmul, RejectsUnsupportedOperands) {
   const auto matmul = make_cuda_matmul(fake_context(), FAKE_CUBLASLT);
   Floats a(2, 13, 0, 0), b(13, 13, 0, 0), c(2, 13, 0, 0);
-  expect_failure(Status::not_supported, "no kernel for a product of 2 x 13 x 13",
-                 [&] { matmul->multiply(Product::nn, a.matrix, b.matrix, 0, c.matrix, nullptr, nullptr); });
+  expect_failure(Status::not_supported, "no kernel for a product of 2 x 13 x 13", [&] {
+    matmul->multiply(Product::nn, a.matrix, b.matrix, 0, c.matrix, nullptr, nullptr);
+  });
   Matrix half = a.matrix;
   half.type = f16;
-  expect_failure(Status::not_supported, "f16 and f32",
-                 [&] { matmul->multiply(Product::nn, half, b.matrix, 0, c.matrix, nullptr, nullptr); });
+  expect_failure(Status::not_supported, "f16 and f32", [&] {
+    matmul->multiply(Product::nn, half, b.matrix, 0, c.matrix, nullptr, nullptr);
+  });
 }
 
 TEST(Matmul, RejectsUnsupportedOperands) {
@@ -219,7 +231,8 @@ TEST(Matmul, DISABLED_UnderALimit) {
 TEST(Matmul, AddressSpaceLimitIsAnErrorWithoutAHang) {
   if (test::kSanitized) GTEST_SKIP() << "sanitizers take address space of their own";
   for (int megabytes = 64; megabytes <= 512; megabytes += 32) {
-    EXPECT_TRUE(test::passes_with("Matmul.DISABLED_UnderALimit", {"TEST_MEGABYTES=" + std::to_string(megabytes)}))
+    EXPECT_TRUE(test::passes_with("Matmul.DISABLED_UnderALimit",
+                                  {"TEST_MEGABYTES=" + std::to_string(megabytes)}))
         << megabytes << " MiB";
   }
 }
@@ -228,7 +241,9 @@ TEST(Matmul, DISABLED_WithoutABuffer) {
   alarm(60);
   const auto matmul = make_cpu_matmul();
   Floats a(64, 64, 0, 0), b(64, 64, 0, 0), c(64, 64, 0, 0);
-  const auto multiply = [&] { matmul->multiply(Product::nt, a.matrix, b.matrix, 0, c.matrix, nullptr, nullptr); };
+  const auto multiply = [&] {
+    matmul->multiply(Product::nt, a.matrix, b.matrix, 0, c.matrix, nullptr, nullptr);
+  };
   const rlim_t most = address_space_in_use() + (rlim_t{64} << 20);
   const rlimit limit{most, RLIM_INFINITY}, none{RLIM_INFINITY, RLIM_INFINITY};
   ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
@@ -261,17 +276,21 @@ TEST(Matmul, FailedThreadStartIsAnError) {
 }
 
 TEST(Matmul, ErrorNamesMissingLibraries) {
-  expect_failure(Status::not_supported, "LIGERDSL_LIBCBLAS", [] { make_cpu_matmul("/nowhere/libcblas.so"); });
-  expect_failure(Status::not_supported, "/nowhere/libcblas.so", [] { make_cpu_matmul("/nowhere/libcblas.so"); });
+  expect_failure(Status::not_supported, "LIGERDSL_LIBCBLAS",
+                 [] { make_cpu_matmul("/nowhere/libcblas.so"); });
+  expect_failure(Status::not_supported, "/nowhere/libcblas.so",
+                 [] { make_cpu_matmul("/nowhere/libcblas.so"); });
   expect_failure(Status::not_supported, "cblas_sgemm", [] { make_cpu_matmul(FAKE_CUDA); });
   const auto context = fake_context();
   expect_failure(Status::not_supported, "LIGERDSL_LIBCUBLASLT",
                  [&] { make_cuda_matmul(context, "/nowhere/libcublasLt.so"); });
-  expect_failure(Status::not_supported, "cublasLtCreate", [&] { make_cuda_matmul(context, FAKE_CUDA); });
+  expect_failure(Status::not_supported, "cublasLtCreate",
+                 [&] { make_cuda_matmul(context, FAKE_CUDA); });
 }
 
 TEST(Matmul, DescribesItsLibraries) {
-  EXPECT_EQ(describe_cublaslt(FAKE_CUBLASLT).find(FAKE_CUBLASLT), 0u) << describe_cublaslt(FAKE_CUBLASLT);
+  EXPECT_EQ(describe_cublaslt(FAKE_CUBLASLT).find(FAKE_CUBLASLT), 0u)
+      << describe_cublaslt(FAKE_CUBLASLT);
   expect_failure(Status::not_supported, "/nowhere.so", [] { describe_cublaslt("/nowhere.so"); });
   expect_failure(Status::not_supported, "/nowhere.so", [] { describe_cblas("/nowhere.so"); });
   expect_failure(Status::not_supported, "cblas_sgemm", [] { describe_cblas("libm.so.6"); });

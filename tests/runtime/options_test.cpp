@@ -141,8 +141,8 @@ TEST(Options, ParsesByteSizes) {
   EXPECT_EQ(parse_bytes("512M"), int64_t{512} << 20);
   EXPECT_EQ(parse_bytes("2G"), int64_t{2} << 30);
   EXPECT_EQ(parse_bytes("8388607T"), int64_t{8388607} << 40);
-  for (const char* text : {"", "M", "-1", "+1", "1.5G", "1GB", "G1", "1 G", " 1", "0x10", "8388608T",
-                           "9223372036854775808", "99999999999999999999"})
+  for (const char* text : {"", "M", "-1", "+1", "1.5G", "1GB", "G1", "1 G", " 1", "0x10",
+                           "8388608T", "9223372036854775808", "99999999999999999999"})
     EXPECT_FALSE(parse_bytes(text)) << text;
   for (const char* text : {"much", "0", "0G"}) {
     EXPECT_EQ(parse({{"LIGERDSL_CACHE_SIZE", text}}).problems.size(), 1u) << text;
@@ -156,7 +156,8 @@ TEST(Options, EmptyValueIsUnset) {
 
 TEST(Options, AllSelectsEveryStage) {
   EXPECT_EQ(parse({{"LIGERDSL_DUMP", "all"}}).dump.size(), stages().size());
-  EXPECT_EQ(parse({{"LIGERDSL_DUMP", "ptx,tile,ptx"}}).dump, (std::vector<std::string>{"tile", "ptx"}));
+  EXPECT_EQ(parse({{"LIGERDSL_DUMP", "ptx,tile,ptx"}}).dump,
+            (std::vector<std::string>{"tile", "ptx"}));
 }
 
 TEST(Options, SetuidIgnoresEverything) {

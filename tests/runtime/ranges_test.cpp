@@ -108,7 +108,8 @@ TEST(RangesChild, DISABLED_WhileTheFileIsLocked) {
   }));
   other.join();
   for (int i = 0; i < 1000; ++i) launch(*kernel);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << "waited for once, not each time";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20))
+      << "waited for once, not each time";
   ASSERT_EQ(flock(file.get(), LOCK_UN), 0);
   launch(*kernel);
   launch(*kernel);
@@ -117,14 +118,17 @@ TEST(RangesChild, DISABLED_WhileTheFileIsLocked) {
 // The first context attaches a tool that begins slowly, while the others are created.
 TEST(RangesChild, DISABLED_ContextsAtOnce) {
   std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) threads.emplace_back([] { launch(*Device::create({})->load("program", {})); });
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([] { launch(*Device::create({})->load("program", {})); });
   for (std::thread& thread : threads) thread.join();
 }
 
 TEST(RangesChild, DISABLED_GridThatCannotBeCounted) {
   auto kernel = Device::create({})->load("program", {});
   const uint64_t slots[2] = {};
-  test::expect_error(Status::invalid_shape, [&] { kernel->launch(slots, {INT32_MAX, INT32_MAX, INT32_MAX}, nullptr); });
+  test::expect_error(Status::invalid_shape, [&] {
+    kernel->launch(slots, {INT32_MAX, INT32_MAX, INT32_MAX}, nullptr);
+  });
 }
 
 class Ranges : public ::testing::Test {
@@ -193,7 +197,9 @@ TEST_F(Ranges, ForkedChildrenWriteToTheSameFile) {
 TEST_F(Ranges, TraceOnAFullDiskStaysValid) {
   const std::string errors = scratch.path() + "/errors";
   auto all = variables();
-  std::erase_if(all, [](const std::string& one) { return one.starts_with("NVTX_INJECTION"); });  // it writes, too
+  std::erase_if(all, [](const std::string& one) {
+    return one.starts_with("NVTX_INJECTION");
+  });  // it writes, too
   EXPECT_TRUE(passes_with("RangesChild.DISABLED_FullDisk", all, errors));
   EXPECT_GT(events().size(), 3u);
   EXPECT_LE(read_file(trace).size(), 4096u);
@@ -207,7 +213,8 @@ TEST_F(Ranges, CountsEventsLostWithoutMemory) {
   events();
   EXPECT_EQ(count(read_file(trace), "\"cat\":\"launch\""), 1) << read_file(trace);
   EXPECT_EQ(count(read_file(trace), "\"name\":\"events were lost\""), 1) << read_file(trace);
-  EXPECT_NE(read_file(trace).find("\"args\":{\"events\":3}"), std::string::npos) << read_file(trace);
+  EXPECT_NE(read_file(trace).find("\"args\":{\"events\":3}"), std::string::npos)
+      << read_file(trace);
 }
 
 TEST_F(Ranges, CountsEventsLostWhileTheFileIsLocked) {
@@ -216,8 +223,10 @@ TEST_F(Ranges, CountsEventsLostWhileTheFileIsLocked) {
   events();
   EXPECT_EQ(count(read_file(trace), "\"cat\":\"launch\""), 3) << "one before and two after";
   EXPECT_EQ(count(read_file(trace), "\"name\":\"events were lost\""), 1);
-  EXPECT_NE(read_file(trace).find("\"args\":{\"events\":1001}"), std::string::npos) << read_file(trace);
-  EXPECT_NE(read_file(errors).find("another process keeps it locked"), std::string::npos) << read_file(errors);
+  EXPECT_NE(read_file(trace).find("\"args\":{\"events\":1001}"), std::string::npos)
+      << read_file(trace);
+  EXPECT_NE(read_file(errors).find("another process keeps it locked"), std::string::npos)
+      << read_file(errors);
 }
 
 TEST_F(Ranges, IncludeContextsCreatedWhileAToolAttaches) {

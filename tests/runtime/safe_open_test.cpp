@@ -25,7 +25,9 @@ class SharedFolder : public ::testing::Test {
     test::write_file(victim_, "mine");
   }
   std::string in_shared(const std::string& name) const { return shared_.path() + "/" + name; }
-  static void give_away(const std::string& path) { ASSERT_EQ(lchown(path.c_str(), kSomebodyElse, kSomebodyElse), 0); }
+  static void give_away(const std::string& path) {
+    ASSERT_EQ(lchown(path.c_str(), kSomebodyElse, kSomebodyElse), 0);
+  }
   void expect_refused(const std::string& path, const std::string& why) {
     std::string problem;
     const File file(open_to_write(path, O_WRONLY | O_CREAT | O_TRUNC, 0600, &problem));
@@ -64,7 +66,8 @@ TEST_F(SharedFolder, RejectsFilesOfOtherUsersInAStickyFolder) {
   test::write_file(in_shared("theirs"), "theirs");
   give_away(in_shared("theirs"));
   expect_refused(in_shared("theirs"), "belongs to another user (uid 12345)");
-  EXPECT_EQ(test::read_file(in_shared("theirs")), "theirs") << "it is not cut off before it is looked at";
+  EXPECT_EQ(test::read_file(in_shared("theirs")), "theirs")
+      << "it is not cut off before it is looked at";
   ASSERT_EQ(mkfifo(in_shared("pipe").c_str(), 0666), 0);
   give_away(in_shared("pipe"));
   expect_refused(in_shared("pipe"), "belongs to another user");  // and does not wait for a reader
@@ -96,14 +99,16 @@ TEST(SafeOpen, FollowsOwnLinksToMissingFiles) {
   EXPECT_EQ(problem_of(path + "/link/../link/dangling", O_WRONLY | O_CREAT), "");
   EXPECT_TRUE(fs::is_regular_file(path + "/real/new"));
   fs::create_symlink("circle", path + "/circle");
-  EXPECT_NE(problem_of(path + "/circle", O_WRONLY | O_CREAT).find("symbolic links"), std::string::npos);
+  EXPECT_NE(problem_of(path + "/circle", O_WRONLY | O_CREAT).find("symbolic links"),
+            std::string::npos);
 }
 
 TEST(SafeOpen, ErrorNamesTheMissingFolder) {
   const test::TempFolder folder;
   EXPECT_EQ(problem_of(folder.path() + "/none/below/file", O_WRONLY | O_CREAT),
             '"' + folder.path() + "/none\": No such file or directory");
-  EXPECT_NE(problem_of(folder.path(), O_WRONLY | O_CREAT).find("Is a directory"), std::string::npos);
+  EXPECT_NE(problem_of(folder.path(), O_WRONLY | O_CREAT).find("Is a directory"),
+            std::string::npos);
   EXPECT_NE(problem_of("", O_WRONLY | O_CREAT), "");
 }
 
@@ -125,7 +130,8 @@ TEST(SafeOpen, ReplacesALinkAndNotItsTarget) {
   EXPECT_EQ(test::read_file(other.path() + "/target"), "old");
   EXPECT_FALSE(fs::is_symlink(folder.path() + "/file"));
   EXPECT_EQ(test::read_file(folder.path() + "/file"), "new");
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1) << "nothing is left beside it";
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1)
+      << "nothing is left beside it";
 }
 
 }  // namespace

@@ -11,7 +11,8 @@ TEST(Sha256, MatchesTestVectors) {
   EXPECT_EQ(hex(sha256("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(hex(sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq")),
             "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
-  EXPECT_EQ(hex(sha256(std::string(1000000, 'a'))), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+  EXPECT_EQ(hex(sha256(std::string(1000000, 'a'))),
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
 TEST(Sha256, DigestDoesNotDependOnPieces) {
@@ -20,7 +21,8 @@ TEST(Sha256, DigestDoesNotDependOnPieces) {
   const Digest whole = sha256(text);
   for (size_t first = 0; first <= text.size(); ++first) {
     const std::string_view view = text;
-    EXPECT_EQ(Sha256().update(view.substr(0, first)).update(view.substr(first)).finish(), whole) << first;
+    EXPECT_EQ(Sha256().update(view.substr(0, first)).update(view.substr(first)).finish(), whole)
+        << first;
   }
 }
 

@@ -73,15 +73,17 @@ std::shared_ptr<Device> without_a_cache() {
 
 // The contexts share this process. The gate opens only after each context has logged that it waits,
 // so none can come too late.
-void expect_one_compile(const std::vector<std::shared_ptr<Device>>& devices, const std::string& gate) {
+void expect_one_compile(const std::vector<std::shared_ptr<Device>>& devices,
+                        const std::string& gate) {
   const int64_t before = fake_compiles();
   const Lines waiting("another thread makes ");
   std::vector<std::thread> threads;
   std::vector<std::shared_ptr<LoadedKernel>> kernels(devices.size());
   std::vector<LoadReport> reports(devices.size());
   for (size_t i = 0; i < devices.size(); ++i)
-    threads.emplace_back(
-        [&, i] { kernels[i] = devices[i]->load("gate " + gate, devices[i]->base_options(), &reports[i]); });
+    threads.emplace_back([&, i] {
+      kernels[i] = devices[i]->load("gate " + gate, devices[i]->base_options(), &reports[i]);
+    });
   wait_for([&] { return waiting.count() == static_cast<int>(devices.size()) - 1; });
   test::write_file(gate, "");
   for (std::thread& thread : threads) thread.join();
@@ -139,7 +141,8 @@ TEST(SingleFlight, ProcessesOfOneCacheCompileEachKernelOnce) {
       bool good = true;
       for (int i = 0; i < kKernels; ++i)
         good &= device->load("slow " + std::to_string((i + process) % kKernels), {}) != nullptr;
-      test::write_file(counts.path() + "/" + std::to_string(process), std::to_string(fake_compiles() - before));
+      test::write_file(counts.path() + "/" + std::to_string(process),
+                       std::to_string(fake_compiles() - before));
       _exit(good ? 0 : 1);
     }
     children.push_back(child);
@@ -163,7 +166,8 @@ TEST(SingleFlight, ContextsAssembleMachineCodeOnce) {
   std::vector<std::thread> threads;
   for (const auto& device : devices)
     threads.emplace_back([&] {
-      for (int i = 0; i < 4; ++i) ASSERT_TRUE(device->load("slow " + std::to_string(i), device->base_options()));
+      for (int i = 0; i < 4; ++i)
+        ASSERT_TRUE(device->load("slow " + std::to_string(i), device->base_options()));
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(test::fake_cuda().calls_of("cuLinkCreate"), 4);
@@ -175,8 +179,10 @@ TEST(SingleFlight, EveryThreadGetsTheFailureAndNoneIsCached) {
   for (int i = 0; i < 3; ++i) devices.push_back(fake_cpu(folder.path()));
   std::vector<std::thread> threads;
   for (const auto& device : devices)
-    threads.emplace_back(
-        [&] { test::expect_error(Status::compile_failed, [&] { device->load("error", device->base_options()); }); });
+    threads.emplace_back([&] {
+      test::expect_error(Status::compile_failed,
+                         [&] { device->load("error", device->base_options()); });
+    });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(test::count_files(folder.path(), ".lock"), 0);
 }
@@ -289,7 +295,8 @@ TEST(SingleFlight, ForkedChildDoesNotWaitForItsParentsThread) {
   }));
   over = true;
   maker.join();
-  EXPECT_FALSE(SingleFlight(disk, kKey, kArtifactSuffix, {}).waited()) << "the child has left the lock as it was";
+  EXPECT_FALSE(SingleFlight(disk, kKey, kArtifactSuffix, {}).waited())
+      << "the child has left the lock as it was";
 }
 
 }  // namespace

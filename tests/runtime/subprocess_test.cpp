@@ -41,7 +41,8 @@ TEST(Subprocess, InheritsNoInputAndNoDescriptor) {
 }
 
 TEST(Subprocess, OutputBeyondTheLimitIsDropped) {
-  const ProcessResult result = run_process({"sh", "-c", "yes | head -c 1000000; exit 5"}, {.output_bytes = 1000});
+  const ProcessResult result =
+      run_process({"sh", "-c", "yes | head -c 1000000; exit 5"}, {.output_bytes = 1000});
   EXPECT_EQ(result.output.size(), 1000u);
   EXPECT_TRUE(result.cut);
   EXPECT_EQ(result.end, "exit status 5");
@@ -79,7 +80,8 @@ TEST(Subprocess, TooFewDescriptorsAreAnError) {
       try {
         ran |= run_process({"true"}).succeeded;
       } catch (const Error& error) {
-        refused |= std::string_view(error.what()).find("Too many open files") != std::string_view::npos;
+        refused |=
+            std::string_view(error.what()).find("Too many open files") != std::string_view::npos;
       }
     }
     return ran && refused;

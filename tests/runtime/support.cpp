@@ -30,8 +30,8 @@ TempFolder::~TempFolder() {
 }
 
 const FakeCudaControl& fake_cuda() {
-  static const auto* control =
-      static_cast<const FakeCudaControl*>(dlsym(dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL), "fake_cuda_control"));
+  static const auto* control = static_cast<const FakeCudaControl*>(
+      dlsym(dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL), "fake_cuda_control"));
   return *control;
 }
 
@@ -42,13 +42,15 @@ std::shared_ptr<const Driver> fake_driver() {
 std::shared_ptr<CompilerLibrary> fake_compiler() {
   // tests/gpu.sh runs without the build folder and passes the path in this variable.
   const char* carried = std::getenv("LIGERDSL_TEST_FAKE_COMPILER");
-  static const std::shared_ptr<CompilerLibrary> library = CompilerLibrary::open(carried ? carried : FAKE_COMPILER);
+  static const std::shared_ptr<CompilerLibrary> library =
+      CompilerLibrary::open(carried ? carried : FAKE_COMPILER);
   return library;
 }
 
 namespace {
 int64_t counter(const char* name) {
-  return reinterpret_cast<int64_t (*)()>(dlsym(dlopen(FAKE_COMPILER, RTLD_NOW | RTLD_LOCAL), name))();
+  return reinterpret_cast<int64_t (*)()>(
+      dlsym(dlopen(FAKE_COMPILER, RTLD_NOW | RTLD_LOCAL), name))();
 }
 }  // namespace
 
@@ -79,7 +81,8 @@ std::shared_ptr<Device> fake_gpu(const std::string& folder) {
 Warnings::Warnings()
     : id_(add_log_callback(
           [](void* user, int32_t level, const char* line) {
-            if (level == static_cast<int32_t>(LogLevel::warning)) static_cast<Warnings*>(user)->lines.push_back(line);
+            if (level == static_cast<int32_t>(LogLevel::warning))
+              static_cast<Warnings*>(user)->lines.push_back(line);
           },
           this)) {}
 
@@ -94,7 +97,8 @@ std::string expect_error(Status status, const std::function<void()>& work) {
     EXPECT_EQ(error.status(), status) << error.what();
     return error.what();
   }
-  ADD_FAILURE() << "expected " << status_name(static_cast<int32_t>(status)) << ", nothing was thrown";
+  ADD_FAILURE() << "expected " << status_name(static_cast<int32_t>(status))
+                << ", nothing was thrown";
   return "";
 }
 
@@ -115,22 +119,26 @@ bool passes_in_child(const std::function<bool()>& work) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-bool passes_with(const std::string& name, const std::vector<std::string>& variables, const std::string& errors_to) {
+bool passes_with(const std::string& name, const std::vector<std::string>& variables,
+                 const std::string& errors_to) {
   std::vector<std::string> keep = variables;
   for (char** variable = environ; *variable != nullptr; ++variable)
     if (!std::string_view(*variable).starts_with("LIGERDSL_")) keep.emplace_back(*variable);
   std::vector<char*> environment;
   for (std::string& variable : keep) environment.push_back(variable.data());
   environment.push_back(nullptr);
-  std::string program = "/proc/self/exe", filter = "--gtest_filter=*" + name, also = "--gtest_also_run_disabled_tests";
+  std::string program = "/proc/self/exe", filter = "--gtest_filter=*" + name,
+              also = "--gtest_also_run_disabled_tests";
   char* arguments[] = {program.data(), filter.data(), also.data(), nullptr};
   pid_t child = 0;
   const std::string self = std::filesystem::read_symlink("/proc/self/exe");
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   if (!errors_to.empty())
-    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, errors_to.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  const int error = posix_spawn(&child, self.c_str(), &actions, nullptr, arguments, environment.data());
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, errors_to.c_str(),
+                                     O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  const int error =
+      posix_spawn(&child, self.c_str(), &actions, nullptr, arguments, environment.data());
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) return false;
   int status = 0;

@@ -66,7 +66,8 @@ bool passes_in_child(const std::function<bool()>& work);
 
 // Runs one (disabled) test of this program in a process with these variables added. Writes its
 // stderr to `errors_to` if that is not empty. Returns true if the test passed.
-bool passes_with(const std::string& name, const std::vector<std::string>& variables, const std::string& errors_to = "");
+bool passes_with(const std::string& name, const std::vector<std::string>& variables,
+                 const std::string& errors_to = "");
 
 int count_files(const std::string& folder, const std::string& ending);
 int count(const std::string& text, const std::string& part);

@@ -39,8 +39,8 @@ TEST(TemporaryFolder, FileSizeLimitIsAnError) {
     const rlimit limit{10, 10};
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
     const TemporaryFolder folder;
-    const std::string text =
-        test::expect_error(Status::execution_failed, [&] { folder.write("file", "more than ten bytes"); });
+    const std::string text = test::expect_error(
+        Status::execution_failed, [&] { folder.write("file", "more than ten bytes"); });
     return text.find("File too large") != std::string::npos;
   }));
 }
@@ -55,7 +55,8 @@ TEST(TemporaryFolder, RejectsExistingFilesAndLinks) {
     fs::create_directory_symlink(outside.path(), folder.path() + "/folder");
     folder.write("file", "first");
     for (const char* name : {"link", "file"}) {
-      const std::string text = test::expect_error(Status::execution_failed, [&] { folder.write(name, "second"); });
+      const std::string text =
+          test::expect_error(Status::execution_failed, [&] { folder.write(name, "second"); });
       EXPECT_NE(text.find("File exists"), std::string::npos) << text;
     }
     EXPECT_EQ(test::read_file(folder.path() + "/file"), "first");

@@ -21,7 +21,8 @@ struct Counts {
   std::vector<std::atomic<int>> hits;
   explicit Counts(size_t n) : hits(n) {}
   static void body(void* user, int64_t begin, int64_t end, void*) {
-    for (int64_t i = begin; i < end; ++i) ++static_cast<Counts*>(user)->hits[static_cast<size_t>(i)];
+    for (int64_t i = begin; i < end; ++i)
+      ++static_cast<Counts*>(user)->hits[static_cast<size_t>(i)];
   }
 };
 
@@ -51,8 +52,10 @@ std::vector<float> row_sums(int threads) {
       [](void* user, int64_t begin, int64_t end, void* arena) {
         auto* scratch = static_cast<float*>(arena);
         for (int64_t row = begin; row < end; ++row) {
-          for (int64_t i = 0; i < columns; ++i) scratch[i] = 1.0f / static_cast<float>(1 + (row * 31 + i * 17) % 101);
-          static_cast<Job*>(user)->out[static_cast<size_t>(row)] = std::accumulate(scratch, scratch + columns, 0.0f);
+          for (int64_t i = 0; i < columns; ++i)
+            scratch[i] = 1.0f / static_cast<float>(1 + (row * 31 + i * 17) % 101);
+          static_cast<Job*>(user)->out[static_cast<size_t>(row)] =
+              std::accumulate(scratch, scratch + columns, 0.0f);
         }
       },
       &job);
@@ -123,7 +126,8 @@ TEST(ThreadPool, NestedJobsDoNotDeadlock) {
         for (int64_t i = begin; i < end; ++i) static_cast<Job*>(user)->pool->run(5, 1, &leaf, user);
       }
       static void outer(void* user, int64_t begin, int64_t end, void*) {
-        for (int64_t i = begin; i < end; ++i) static_cast<Job*>(user)->pool->run(4, 1, &middle, user);
+        for (int64_t i = begin; i < end; ++i)
+          static_cast<Job*>(user)->pool->run(4, 1, &middle, user);
       }
     } job{&pool};
     pool.run(6, 1, &Job::outer, &job);

@@ -48,7 +48,8 @@ void Backend::run(const kernels::Operation& operation, int64_t rows, Arguments a
     if (!empty) launch(step, grid, bound);
   }
   for (const Tensor& buffer : scratch) {
-    if (!buffer.untouched_outside()) throw std::runtime_error("a kernel wrote outside a scratch buffer");
+    if (!buffer.untouched_outside())
+      throw std::runtime_error("a kernel wrote outside a scratch buffer");
   }
 }
 

@@ -52,7 +52,8 @@ class Backend {
   void run(const kernels::Operation& operation, int64_t rows, Arguments arguments);
 
  protected:
-  virtual void launch(const kernels::Step& step, const kernels::Grid& grid, const Arguments& arguments) = 0;
+  virtual void launch(const kernels::Step& step, const kernels::Grid& grid,
+                      const Arguments& arguments) = 0;
 };
 
 // A new backend, or null and the reason why it is not available.

@@ -18,13 +18,15 @@ class InterpreterBackend : public Backend {
   double summation_slack() const override { return 8; }  // it adds the elements one after another
 
  protected:
-  void launch(const kernels::Step& step, const kernels::Grid& grid, const Arguments& arguments) override {
+  void launch(const kernels::Step& step, const kernels::Grid& grid,
+              const Arguments& arguments) override {
     interpreter::Arguments slots;
     for (const program::Argument& argument : step.program.arguments) {
       const auto& entry = arguments.find(argument.name);
       const program::Type& type = step.program.values[argument.value];
       if (entry.is_tensor) {
-        slots.view(entry.tensor.data(), entry.tensor.type(), entry.tensor.shape(), entry.tensor.strides());
+        slots.view(entry.tensor.data(), entry.tensor.type(), entry.tensor.shape(),
+                   entry.tensor.strides());
       } else if (is_float(type.dtype)) {
         slots.scalar(type.dtype, entry.number);
       } else {

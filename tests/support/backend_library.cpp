@@ -15,7 +15,8 @@ namespace {
 
 void check(ligerdsl_status_t status, const char* what) {
   if (status == LIGERDSL_SUCCESS) return;
-  throw std::runtime_error(std::string(what) + ": " + ligerdsl_status_name(status) + ": " + ligerdsl_last_error());
+  throw std::runtime_error(std::string(what) + ": " + ligerdsl_status_name(status) + ": " +
+                           ligerdsl_last_error());
 }
 
 int32_t dtype_code(DType type) {
@@ -54,7 +55,8 @@ bool takes_clusters(ligerdsl_context_t context) {
   ligerdsl_kernel_options_t options = LIGERDSL_KERNEL_OPTIONS_INIT;
   options.num_ctas = 2;
   ligerdsl_kernel_t kernel = nullptr;
-  if (ligerdsl_kernel_create(context, bytes.data(), bytes.size(), &options, &kernel) == LIGERDSL_SUCCESS) {
+  if (ligerdsl_kernel_create(context, bytes.data(), bytes.size(), &options, &kernel) ==
+      LIGERDSL_SUCCESS) {
     ligerdsl_kernel_destroy(kernel);
     return true;
   }
@@ -83,7 +85,8 @@ class LibraryBackend : public Backend {
   }
 
  protected:
-  void launch(const kernels::Step& step, const kernels::Grid& grid, const Arguments& arguments) override {
+  void launch(const kernels::Step& step, const kernels::Grid& grid,
+              const Arguments& arguments) override {
     Mirror mirror(*this);
     const size_t count = step.program.arguments.size();
     std::vector<ligerdsl_kernel_arg_t> args(count);
@@ -116,7 +119,8 @@ class LibraryBackend : public Backend {
     }
     int32_t programs[3] = {1, 1, 1};
     for (size_t i = 0; i < grid.size(); ++i) programs[i] = static_cast<int32_t>(grid[i]);
-    check(ligerdsl_kernel_launch(kernel(step, !shared), args.data(), count, programs, nullptr), "launch");
+    check(ligerdsl_kernel_launch(kernel(step, !shared), args.data(), count, programs, nullptr),
+          "launch");
     mirror.copy_back();
   }
 
@@ -125,7 +129,8 @@ class LibraryBackend : public Backend {
 
   ligerdsl_kernel_t kernel(const kernels::Step& step, bool no_alias) {
     const std::string bytes = program::serialize(step.program);
-    ligerdsl_kernel_t& kernel = kernels_[{bytes, step.launch.num_warps, step.launch.num_ctas, no_alias}];
+    ligerdsl_kernel_t& kernel =
+        kernels_[{bytes, step.launch.num_warps, step.launch.num_ctas, no_alias}];
     if (kernel) return kernel;
     ligerdsl_kernel_options_t options = LIGERDSL_KERNEL_OPTIONS_INIT;
     options.num_warps = step.launch.num_warps;
@@ -133,7 +138,8 @@ class LibraryBackend : public Backend {
     options.num_stages = step.launch.num_stages;
     options.min_ctas_per_sm = step.launch.min_ctas_per_sm;
     options.no_alias = no_alias;
-    check(ligerdsl_kernel_create(context_, bytes.data(), bytes.size(), &options, &kernel), step.program.name.c_str());
+    check(ligerdsl_kernel_create(context_, bytes.data(), bytes.size(), &options, &kernel),
+          step.program.name.c_str());
     return kernel;
   }
 
@@ -150,14 +156,16 @@ class LibraryBackend : public Backend {
    public:
     explicit Mirror(LibraryBackend& backend) : backend_(backend) {}
     ~Mirror() {
-      for (auto& [storage, memory] : copies_) (void)!ligerdsl_buffer_free(backend_.context_, memory);
+      for (auto& [storage, memory] : copies_)
+        (void)!ligerdsl_buffer_free(backend_.context_, memory);
     }
     void* data(const Tensor& tensor) {
       if (!backend_.cuda_) return tensor.data();
       const Storage& host = *tensor.storage();
       void*& memory = copies_[tensor.storage().get()];
       if (!memory) {
-        check(ligerdsl_buffer_alloc(backend_.context_, host.size(), &memory), "ligerdsl_buffer_alloc");
+        check(ligerdsl_buffer_alloc(backend_.context_, host.size(), &memory),
+              "ligerdsl_buffer_alloc");
         if (!host.is_sparse()) copy(memory, host.begin(), host.size());
       }
       if (host.is_sparse()) {
@@ -176,14 +184,17 @@ class LibraryBackend : public Backend {
       for (const Tensor& tensor : sparse_) {
         Storage& host = *tensor.storage();
         const auto* memory = static_cast<const uint8_t*>(copies_.at(&host));
-        for_each_row(tensor, [&](int64_t at, int64_t bytes) { copy(host.begin() + at, memory + at, bytes); });
+        for_each_row(tensor, [&](int64_t at, int64_t bytes) {
+          copy(host.begin() + at, memory + at, bytes);
+        });
       }
       check(ligerdsl_stream_sync(backend_.context_, nullptr), "ligerdsl_stream_sync");
     }
 
    private:
     void copy(void* to, const void* from, int64_t bytes) {
-      check(ligerdsl_buffer_copy(backend_.context_, to, from, static_cast<size_t>(bytes), nullptr), "copy");
+      check(ligerdsl_buffer_copy(backend_.context_, to, from, static_cast<size_t>(bytes), nullptr),
+            "copy");
     }
     // Calls `body` with the offset in the storage and the size of each row of a sparse tensor, in
     // bytes.
@@ -208,7 +219,8 @@ BackendChoice make(bool cuda) {
   ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
   if (cuda) config.device = {LIGERDSL_CUDA, 0};
   ligerdsl_context_t context = nullptr;
-  if (ligerdsl_context_create(&config, &context) != LIGERDSL_SUCCESS) return {nullptr, ligerdsl_last_error()};
+  if (ligerdsl_context_create(&config, &context) != LIGERDSL_SUCCESS)
+    return {nullptr, ligerdsl_last_error()};
   return {std::make_unique<LibraryBackend>(cuda, context), ""};
 }
 

@@ -66,8 +66,9 @@ kernels::Variant variant_for(const program::Program& program, const Arguments& a
     const std::vector<program::ArgFacts> facts = kernels::argument_facts(program, variant);
     for (size_t i = 0; i < facts.size(); ++i) {
       const auto& entry = arguments.find(program.arguments[i].name);
-      if (entry.is_tensor && !kernels::is_aligned(facts[i], entry.tensor.data(), entry.tensor.shape().data(),
-                                                  entry.tensor.strides().data()))
+      if (entry.is_tensor &&
+          !kernels::is_aligned(facts[i], entry.tensor.data(), entry.tensor.shape().data(),
+                               entry.tensor.strides().data()))
         return false;
     }
     return true;
@@ -103,12 +104,14 @@ bool has_maps(const Compiled& kernel, const Packed& packed) {
   return true;
 }
 
-std::vector<ptx::TensorMap> encoded(const std::vector<program::TensorMap>& maps, const Packed& packed) {
+std::vector<ptx::TensorMap> encoded(const std::vector<program::TensorMap>& maps,
+                                    const Packed& packed) {
   runtime::cuda::Api api;
   api.encode_map = ptx::encode;
   std::vector<ptx::TensorMap> all(maps.size());
   for (size_t i = 0; i < maps.size(); ++i)
-    if (runtime::encode_map(api, maps[i], packed.slots.data(), reinterpret_cast<runtime::cuda::TensorMap*>(&all[i])))
+    if (runtime::encode_map(api, maps[i], packed.slots.data(),
+                            reinterpret_cast<runtime::cuda::TensorMap*>(&all[i])))
       throw std::runtime_error("a driver would refuse a tensor map");
   return all;
 }
@@ -135,9 +138,11 @@ class PtxBackend : public Backend {
   std::vector<std::string> took_generic() override { return std::exchange(took_generic_, {}); }
 
  protected:
-  void launch(const kernels::Step& step, const kernels::Grid& grid, const Arguments& arguments) override {
+  void launch(const kernels::Step& step, const kernels::Grid& grid,
+              const Arguments& arguments) override {
     Packed packed = pack(step.program, arguments);
-    if (packed.variant != kernels::Variant::any && !has_maps(compiled(step, packed.variant, packed.apart), packed))
+    if (packed.variant != kernels::Variant::any &&
+        !has_maps(compiled(step, packed.variant, packed.apart), packed))
       packed.variant = kernels::Variant::any;
     if (packed.variant != kernels::Variant::aligned) took_generic_.push_back(step.program.name);
     const Compiled& kernel = compiled(step, packed.variant, packed.apart);
@@ -147,7 +152,8 @@ class PtxBackend : public Backend {
     parameters.grid = grid;
     parameters.shared_bytes = kernel.shared_bytes;
     parameters.seed = ++launches_;
-    if (kernel.dynamic_persistent) parameters.grid[0] = std::min<int64_t>(parameters.grid[0], kAtATime);
+    if (kernel.dynamic_persistent)
+      parameters.grid[0] = std::min<int64_t>(parameters.grid[0], kAtATime);
     parameters.grid[0] *= kernel.cluster;
     parameters.cluster[0] = kernel.cluster;
     ptx::run(kernel.program, parameters, packed.memory);
@@ -158,29 +164,33 @@ class PtxBackend : public Backend {
     program::CompileOptions options;
     options.target = program::Target::nvptx;
     options.arch = arch_;
-    options = kernels::compile_options(std::move(options), step.program, step.launch, variant,
-                                       apart ? kernels::all_apart(step.program) : std::vector<kernels::ArgPromise>());
+    options = kernels::compile_options(
+        std::move(options), step.program, step.launch, variant,
+        apart ? kernels::all_apart(step.program) : std::vector<kernels::ArgPromise>());
     options.num_ctas = step.launch.num_ctas > 1 ? step.launch.num_ctas : cluster_;
-    const std::string program = program::serialize(step.program), facts = program::serialize(options);
+    const std::string program = program::serialize(step.program),
+                      facts = program::serialize(options);
     const auto known = kernels_.find({program, facts});
     if (known != kernels_.end()) return known->second;
     const program::Artifact artifact = program::parseArtifact(compile(program, facts));
     check_overlap(artifact);
     if (artifact.shared_bytes > kSharedBytes) {
-      throw std::runtime_error(std::to_string(artifact.shared_bytes) + " bytes of shared memory; a CTA has " +
+      throw std::runtime_error(std::to_string(artifact.shared_bytes) +
+                               " bytes of shared memory; a CTA has " +
                                std::to_string(kSharedBytes));
     }
     const Compiled kernel{ptx::parse(artifact.code), artifact.shared_bytes, artifact.cluster,
                           artifact.dynamic_persistent, artifact.maps};
-    if (kernel.program.threads != artifact.threads) throw std::runtime_error(".reqntid is not the artifact's");
+    if (kernel.program.threads != artifact.threads)
+      throw std::runtime_error(".reqntid is not the artifact's");
     return kernels_[{program, facts}] = kernel;
   }
 
   std::string compile(const std::string& program, const std::string& options) const {
     ligerdsl_bytes artifact{}, error{};
-    const int32_t status =
-        compiler_->compile(reinterpret_cast<const uint8_t*>(program.data()), program.size(),
-                           reinterpret_cast<const uint8_t*>(options.data()), options.size(), &artifact, &error);
+    const int32_t status = compiler_->compile(
+        reinterpret_cast<const uint8_t*>(program.data()), program.size(),
+        reinterpret_cast<const uint8_t*>(options.data()), options.size(), &artifact, &error);
     const ligerdsl_bytes& bytes = status ? error : artifact;
     const std::string text(reinterpret_cast<const char*>(bytes.data), bytes.size);
     compiler_->free_bytes(bytes);
@@ -200,13 +210,14 @@ template <int cluster, bool old = false>
 BackendChoice make() {
   void* library = dlopen(LIGERDSL_TEST_COMPILER, RTLD_NOW | RTLD_LOCAL);
   if (!library) return {nullptr, dlerror()};
-  const auto open = reinterpret_cast<ligerdsl_compiler_entry_fn>(dlsym(library, LIGERDSL_COMPILER_ENTRY));
+  const auto open =
+      reinterpret_cast<ligerdsl_compiler_entry_fn>(dlsym(library, LIGERDSL_COMPILER_ENTRY));
   if (!open) return {nullptr, dlerror()};
   return {std::make_unique<PtxBackend>(open(), cluster, old ? "sm_80" : "sm_90a"), ""};
 }
 
-const BackendEntry entry("ptx", make<1>), cluster2("ptx-cluster2", make<2>), cluster4("ptx-cluster4", make<4>),
-    sm80("ptx-sm80", make<1, true>);
+const BackendEntry entry("ptx", make<1>), cluster2("ptx-cluster2", make<2>),
+    cluster4("ptx-cluster4", make<4>), sm80("ptx-sm80", make<1, true>);
 
 }  // namespace
 }  // namespace ligerdsl::test

@@ -18,8 +18,8 @@ inline double from_fp8(const Fp8& format, uint8_t code) {
   const int fraction_bits = 7 - format.exponent_bits, size = code & 0x7f;
   const int exponent = size >> fraction_bits, fraction = size % (1 << fraction_bits);
   const double significand = std::ldexp(fraction, -fraction_bits);
-  double magnitude =
-      exponent == 0 ? std::ldexp(significand, 1 - format.bias) : std::ldexp(1 + significand, exponent - format.bias);
+  double magnitude = exponent == 0 ? std::ldexp(significand, 1 - format.bias)
+                                   : std::ldexp(1 + significand, exponent - format.bias);
   if (size > format.last) magnitude = std::numeric_limits<double>::quiet_NaN();
   if (size == 0x7c && format.last == 0x7b) magnitude = std::numeric_limits<double>::infinity();
   return code & 0x80 ? -magnitude : magnitude;
@@ -31,7 +31,8 @@ inline uint8_t to_fp8(const Fp8& format, double value) {
   if (std::isnan(value)) return 0x7f;
   const uint8_t sign = std::signbit(value) ? 0x80 : 0;
   const double size = std::fabs(value);
-  if (size >= from_fp8(format, static_cast<uint8_t>(format.last))) return static_cast<uint8_t>(sign | format.last);
+  if (size >= from_fp8(format, static_cast<uint8_t>(format.last)))
+    return static_cast<uint8_t>(sign | format.last);
   int best = 0;
   double distance = size;
   for (int code = 1; code <= format.last; ++code) {

@@ -15,21 +15,24 @@ bool same_kind(double a, double r) {
 ::testing::AssertionResult compare(const Values& actual, const Values& expected,
                                    const std::function<double(double)>& allowed) {
   if (actual.size() != expected.size()) {
-    return ::testing::AssertionFailure() << actual.size() << " elements, expected " << expected.size();
+    return ::testing::AssertionFailure()
+           << actual.size() << " elements, expected " << expected.size();
   }
   size_t worst = 0;
   double worst_ratio = 0;
   for (size_t i = 0; i < actual.size(); ++i) {
     if (!same_kind(actual[i], expected[i])) {
-      return ::testing::AssertionFailure() << "element " << i << " is " << actual[i] << ", expected " << expected[i];
+      return ::testing::AssertionFailure()
+             << "element " << i << " is " << actual[i] << ", expected " << expected[i];
     }
     if (!std::isfinite(expected[i])) continue;
     const double ratio = std::fabs(actual[i] - expected[i]) / allowed(expected[i]);
     if (ratio > worst_ratio) worst_ratio = ratio, worst = i;
   }
   if (worst_ratio <= 1.0) return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << "element " << worst << " is " << actual[worst] << ", expected "
-                                       << expected[worst] << ": " << worst_ratio << " times the gate";
+  return ::testing::AssertionFailure()
+         << "element " << worst << " is " << actual[worst] << ", expected " << expected[worst]
+         << ": " << worst_ratio << " times the gate";
 }
 
 }  // namespace
@@ -40,16 +43,20 @@ bool same_kind(double a, double r) {
     if (std::isfinite(r)) scale = std::max(scale, std::fabs(r));
   }
   if (scale == 0) scale = 1;
-  return compare(actual, expected, [=](double r) { return gate.atol * scale + gate.rtol * std::fabs(r) + gate.floor; });
+  return compare(actual, expected, [=](double r) {
+    return gate.atol * scale + gate.rtol * std::fabs(r) + gate.floor;
+  });
 }
 
 ::testing::AssertionResult close_loss(const Values& actual, const Values& expected, double limit) {
   return compare(actual, expected, [=](double r) { return limit * std::max(1.0, std::fabs(r)); });
 }
 
-::testing::AssertionResult close_normwise(const Values& actual, const Values& expected, double limit) {
+::testing::AssertionResult close_normwise(const Values& actual, const Values& expected,
+                                          double limit) {
   if (actual.size() != expected.size()) {
-    return ::testing::AssertionFailure() << actual.size() << " elements, expected " << expected.size();
+    return ::testing::AssertionFailure()
+           << actual.size() << " elements, expected " << expected.size();
   }
   double difference = 0, norm = 0;
   for (size_t i = 0; i < actual.size(); ++i) {

@@ -39,7 +39,9 @@ inline double gate_r(DType type, int64_t rows) {
 inline constexpr double kGateLoss = 2e-6;
 
 ::testing::AssertionResult close(const Values& actual, const Values& expected, Gate gate);
-::testing::AssertionResult close_normwise(const Values& actual, const Values& expected, double limit);
-::testing::AssertionResult close_loss(const Values& actual, const Values& expected, double limit = kGateLoss);
+::testing::AssertionResult close_normwise(const Values& actual, const Values& expected,
+                                          double limit);
+::testing::AssertionResult close_loss(const Values& actual, const Values& expected,
+                                      double limit = kGateLoss);
 
 }  // namespace ligerdsl::test

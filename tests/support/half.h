@@ -25,19 +25,22 @@ inline float from_f16(uint16_t bits) {
   const float s = sign ? -1.0f : 1.0f;
   if (exponent == 31) return fraction ? std::nanf("") : s * INFINITY;
   if (exponent == 0) return s * static_cast<float>(fraction) * 0x1p-24f;
-  return std::bit_cast<float>(static_cast<uint32_t>(sign << 31 | (exponent + 127 - 15) << 23 | fraction << 13));
+  return std::bit_cast<float>(
+      static_cast<uint32_t>(sign << 31 | (exponent + 127 - 15) << 23 | fraction << 13));
 }
 
 inline uint16_t to_f16(float value) {
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   if (std::isnan(value)) return sign | 0x7e00;
   const float magnitude = std::fabs(value);
-  if (magnitude >= 65520.0f) return sign | 0x7c00;  // half way to the next power of two rounds to infinity
-  int exponent = -20;                               // exponent of zero, like any small number
+  if (magnitude >= 65520.0f)
+    return sign | 0x7c00;  // half way to the next power of two rounds to infinity
+  int exponent = -20;      // exponent of zero, like any small number
   if (magnitude > 0) std::frexp(magnitude, &exponent);
   const int quantum = std::max(exponent - 11, -24);  // weight of the last bit
   const float steps = std::nearbyintf(std::ldexp(magnitude, -quantum));
-  if (quantum == -24) return sign | static_cast<uint16_t>(steps);  // subnormal, or the smallest normal by carry
+  if (quantum == -24)
+    return sign | static_cast<uint16_t>(steps);  // subnormal, or the smallest normal by carry
   // A carry to 2048 steps correctly adds one to the exponent field.
   return sign | static_cast<uint16_t>(((quantum + 24) << 10) + static_cast<int>(steps));
 }

@@ -78,7 +78,8 @@ struct Run {
 void read_run(DType type, const Run& run, double* to) {
   const auto each = [&](const auto& value_at) {
     const uint8_t* from = run.begin;
-    for (int64_t i = 0; i < run.count; ++i, from += run.step) to[i] = static_cast<double>(value_at(from));
+    for (int64_t i = 0; i < run.count; ++i, from += run.step)
+      to[i] = static_cast<double>(value_at(from));
   };
   switch (type) {
     case DType::bf16:
@@ -113,7 +114,8 @@ void write_run(DType type, const Run& run, const double* from) {
     case DType::f8e5m2:
       return each([](uint8_t* at, double value) { write(at, to_fp8(kE5m2, value)); });
     default:
-      return each([&](uint8_t* at, double value) { write_integer(type, at, static_cast<int64_t>(value)); });
+      return each(
+          [&](uint8_t* at, double value) { write_integer(type, at, static_cast<int64_t>(value)); });
   }
 }
 
@@ -127,13 +129,16 @@ Storage::Storage(int64_t elements_bytes) : bytes_(elements_bytes + 2 * kCanary, 
 std::shared_ptr<Storage> Storage::sparse(int64_t elements_bytes) {
   std::shared_ptr<Storage> out(new Storage);
   out->size_ = elements_bytes + 2 * kCanary;
-  void* memory = mmap(nullptr, out->size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) throw std::runtime_error("mmap of " + std::to_string(out->size_) + " bytes failed");
+  void* memory = mmap(nullptr, out->size_, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED)
+    throw std::runtime_error("mmap of " + std::to_string(out->size_) + " bytes failed");
   out->begin_ = static_cast<uint8_t*>(memory);
   return out;
 }
 
-Storage::Storage(const Storage& other) : bytes_(other.bytes_), begin_(bytes_.data()), size_(other.size_) {
+Storage::Storage(const Storage& other)
+    : bytes_(other.bytes_), begin_(bytes_.data()), size_(other.size_) {
   if (is_sparse()) throw std::logic_error("a sparse storage is not copied");
 }
 
@@ -222,7 +227,8 @@ Values Tensor::values() const {
 }
 
 Tensor& Tensor::fill(const Values& values) {
-  if (static_cast<int64_t>(values.size()) < size()) throw std::out_of_range("too few values for a tensor");
+  if (static_cast<int64_t>(values.size()) < size())
+    throw std::out_of_range("too few values for a tensor");
   for_each_run([&](int64_t i, const Run& run) { write_run(type_, run, &values[i]); });
   return *this;
 }
@@ -240,7 +246,8 @@ Tensor Tensor::clone() const {
 
 bool Tensor::same_bits(const Tensor& other) const {
   if (shape_ != other.shape_ || type_ != other.type_) return false;
-  const int64_t bytes = size_of(type_), other_step = (shape_.empty() ? 1 : other.strides_.back()) * bytes;
+  const int64_t bytes = size_of(type_),
+                other_step = (shape_.empty() ? 1 : other.strides_.back()) * bytes;
   bool same = true;
   for_each_run([&](int64_t i, const Run& run) {
     const uint8_t* there = other.element(i);

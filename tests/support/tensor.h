@@ -84,7 +84,8 @@ class Tensor {
   void allocate(bool sparse, int64_t shift);
   int64_t position(int64_t i) const;
   template <class Body>
-  void for_each_run(const Body& body) const;  // body(index of its first element, run), along the last dimension
+  void for_each_run(
+      const Body& body) const;  // body(index of its first element, run), along the last dimension
   uint8_t* element(int64_t i) const { return data() + position(i) * size_of(type_); }
 
   std::shared_ptr<Storage> storage_;

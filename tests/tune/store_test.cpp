@@ -18,7 +18,8 @@ namespace {
 class StoreTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::path(::testing::TempDir()) / ("ligerdsl_store_" + std::to_string(getpid()));
+    folder_ = std::filesystem::path(::testing::TempDir()) /
+              ("ligerdsl_store_" + std::to_string(getpid()));
     std::filesystem::remove_all(folder_);
     path_ = folder_ / "deep" / "trials.jsonl";
   }
@@ -62,7 +63,8 @@ TEST_F(StoreTest, LockWaitEndsAtItsLimitAndNamesTheHolder) {
   Store store(path_), other(path_);
   const runtime::File held(open(path_.c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_EQ(flock(held.get(), LOCK_EX), 0);
-  const std::string text = refusal([&] { store.append(trial("a"), -1, std::chrono::milliseconds(50)); });
+  const std::string text =
+      refusal([&] { store.append(trial("a"), -1, std::chrono::milliseconds(50)); });
   EXPECT_NE(text.find("process " + std::to_string(getpid()) + " ("), std::string::npos) << text;
   EXPECT_NE(text.find("--store"), std::string::npos) << text;
   std::thread unlocks([&] {
@@ -92,7 +94,8 @@ TEST_F(StoreTest, RejectsSymbolicLinksOfOtherUsers) {
   std::ofstream(victim) << "mine\n";
   std::filesystem::create_symlink(victim, path_);
   ASSERT_EQ(lchown(path_.c_str(), 12345, 12345), 0);
-  EXPECT_NE(refusal([&] { const Store store(path_); }).find("symbolic link of another user"), std::string::npos);
+  EXPECT_NE(refusal([&] { const Store store(path_); }).find("symbolic link of another user"),
+            std::string::npos);
   EXPECT_EQ(std::filesystem::file_size(victim), 5u);
 }
 
@@ -142,8 +145,10 @@ TEST_F(StoreTest, RejectsTextThatIsNotATrialOnAnyLine) {
                                  "\x7f"
                                  "ELF",
                                  "null\n"}) {
-    EXPECT_NE(refusal(path_, text).find("line 1 is no trial"), std::string::npos) << text << refusal(path_, text);
-    EXPECT_NE(refusal(path_, whole + "\n" + text).find("line 2 is no trial"), std::string::npos) << text;
+    EXPECT_NE(refusal(path_, text).find("line 1 is no trial"), std::string::npos)
+        << text << refusal(path_, text);
+    EXPECT_NE(refusal(path_, whole + "\n" + text).find("line 2 is no trial"), std::string::npos)
+        << text;
   }
   EXPECT_EQ(refusal(path_, ""), "");
   EXPECT_EQ(refusal(path_, whole), "") << "without a line end";
@@ -160,28 +165,31 @@ TEST_F(StoreTest, RejectsMembersWithInvalidValues) {
     text.replace(at, json.at(name).dump().size(), value);
     return refusal(path_, text + "\n");
   };
-  for (const auto& [name, value] :
-       std::vector<std::pair<const char*, const char*>>{{"ratio", "-1"},      {"ratio", "\"fast\""},
-                                                        {"ratio", "NaN"},     {"ratio", "1e999"},
-                                                        {"ratio", "null"},    {"us", "[1, 0]"},
-                                                        {"us", "[-1]"},       {"us", "3"},
-                                                        {"us", "[\"3\"]"},    {"samples", "1e300"},
-                                                        {"samples", "-5"},    {"samples", "99999999999999999999"},
-                                                        {"version", "1.5"},   {"heuristic", "0"},
-                                                        {"problems", "[1]"},  {"problems", "{}"},
-                                                        {"device", "7"},      {"device", "{\"units\": \"many\"}"},
-                                                        {"fate", "\"fine\""}, {"ceiling", "{\"copy_gb_per_s\": []}"},
-                                                        {"elapsed", "-2"},    {"options", "[]"}})
-    EXPECT_NE(changed(name, value).find("line 1 is no trial"), std::string::npos) << name << " " << value;
-  EXPECT_NE(changed("ratio", "-1").find("expected \"ratio\" to be a number that is not negative, got -1"),
-            std::string::npos)
+  for (const auto& [name, value] : std::vector<std::pair<const char*, const char*>>{
+           {"ratio", "-1"},      {"ratio", "\"fast\""},
+           {"ratio", "NaN"},     {"ratio", "1e999"},
+           {"ratio", "null"},    {"us", "[1, 0]"},
+           {"us", "[-1]"},       {"us", "3"},
+           {"us", "[\"3\"]"},    {"samples", "1e300"},
+           {"samples", "-5"},    {"samples", "99999999999999999999"},
+           {"version", "1.5"},   {"heuristic", "0"},
+           {"problems", "[1]"},  {"problems", "{}"},
+           {"device", "7"},      {"device", "{\"units\": \"many\"}"},
+           {"fate", "\"fine\""}, {"ceiling", "{\"copy_gb_per_s\": []}"},
+           {"elapsed", "-2"},    {"options", "[]"}})
+    EXPECT_NE(changed(name, value).find("line 1 is no trial"), std::string::npos)
+        << name << " " << value;
+  EXPECT_NE(
+      changed("ratio", "-1").find("expected \"ratio\" to be a number that is not negative, got -1"),
+      std::string::npos)
       << changed("ratio", "-1");
   EXPECT_NE(changed("date", "\"\", \"date\": \"\"").find("got \"date\" twice"), std::string::npos);
 }
 
 TEST_F(StoreTest, DeepNestingDoesNotOverflowTheStack) {
   constexpr size_t kDeep = 1'000'000;
-  for (const auto& [open, close] : {std::pair<std::string, std::string>{"[", "]"}, {"{\"a\":", "}"}}) {
+  for (const auto& [open, close] :
+       {std::pair<std::string, std::string>{"[", "]"}, {"{\"a\":", "}"}}) {
     std::string text = "{\"key\": ";
     for (size_t i = 0; i < kDeep; ++i) text += open;
     EXPECT_NE(refusal(path_, text + "1").find("levels deep"), std::string::npos);
@@ -199,7 +207,8 @@ TEST_F(StoreTest, RejectsMissingFilesAndFolders) {
   } catch (const runtime::Error& error) {
     EXPECT_NE(std::string(error.what()).find("directory"), std::string::npos) << error.what();
   }
-  if (access("/dev/zero", R_OK) == 0) EXPECT_THROW(read_trials("/dev/zero"), runtime::Error) << "it has no end";
+  if (access("/dev/zero", R_OK) == 0)
+    EXPECT_THROW(read_trials("/dev/zero"), runtime::Error) << "it has no end";
 }
 
 TEST_F(StoreTest, ConcurrentTunersAppendWholeLines) {

@@ -16,13 +16,18 @@ Space bowl_space() {
     fields.push_back({name, "int", "3", {"0", "1", "2", "3", "4", "5", "6", "7"}, Bits::row});
   }
   return Space(
-      fields, [](const MetaValues& v) { return std::stoi(v.at("a")) + std::stoi(v.at("b")) > 12 ? "too much" : ""; },
+      fields,
+      [](const MetaValues& v) {
+        return std::stoi(v.at("a")) + std::stoi(v.at("b")) > 12 ? "too much" : "";
+      },
       Bits::row);
 }
 
 double bowl(const Space& space, const Config& config) {
   const MetaValues v = space.values(config);
-  const auto off = [&](const char* name, double at) { return std::fabs(std::stod(v.at(name)) - at); };
+  const auto off = [&](const char* name, double at) {
+    return std::fabs(std::stod(v.at(name)) - at);
+  };
   return 0.5 + 0.05 * (off("a", 6) + off("b", 1) + off("c", 5) + off("d", 2));
 }
 
@@ -65,7 +70,8 @@ TEST(Strategy, NeverProposesAConfigurationTwice) {
 }
 
 TEST(Strategy, EqualSeedsGiveEqualOrder) {
-  for (const std::string& name : strategy_names()) EXPECT_EQ(evaluations(name, 11), evaluations(name, 11)) << name;
+  for (const std::string& name : strategy_names())
+    EXPECT_EQ(evaluations(name, 11), evaluations(name, 11)) << name;
 }
 
 TEST(Strategy, GuidedFindsMinimumInAQuarterOfTheSpace) {
@@ -78,8 +84,9 @@ TEST(Strategy, GuidedFindsMinimumInAQuarterOfTheSpace) {
 
 TEST(Strategy, GuidedStartsWithBestPrediction) {
   const Space space = bowl_space();
-  const auto strategy = make_strategy(
-      "guided", space, 0, [&](const Config& config) { return space.values(config).at("d") == "7" ? 0.5 : 1.0; });
+  const auto strategy = make_strategy("guided", space, 0, [&](const Config& config) {
+    return space.values(config).at("d") == "7" ? 0.5 : 1.0;
+  });
   EXPECT_EQ(space.text(strategy->next(1)[0]), "a=3 b=3 c=3 d=7");
 }
 

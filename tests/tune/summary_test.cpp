@@ -7,7 +7,8 @@
 namespace ligerdsl::tune {
 namespace {
 
-Trial trial(const std::string& config, Fate fate, double ratio, int samples = 5, double elapsed = 0) {
+Trial trial(const std::string& config, Fate fate, double ratio, int samples = 5,
+            double elapsed = 0) {
   Trial one;
   one.operation = one.kernel = "k";
   one.options = "cols=64";
@@ -47,7 +48,9 @@ Trial over_problems(std::vector<double> ratios) {
 }
 
 TEST(SummaryTest, GainMustExceedTheNoise) {
-  const auto gains = [](double ratio, double noise) { return no_gain(over_problems({ratio}), noise).empty(); };
+  const auto gains = [](double ratio, double noise) {
+    return no_gain(over_problems({ratio}), noise).empty();
+  };
   EXPECT_TRUE(gains(0.994, 1));
   EXPECT_FALSE(gains(0.996, 1));
   EXPECT_FALSE(gains(0.95, 1.02));
@@ -97,7 +100,8 @@ TEST(SummaryTest, DistributionComputesQuantiles) {
 }
 
 TEST(SummaryTest, WinnerIsChosenFromTheFinals) {
-  std::vector<Trial> trials = {trial("w=1", Fate::ok, 0.7), trial("w=2", Fate::ok, 0.8), trial("w=8", Fate::ok, 0.75)};
+  std::vector<Trial> trials = {trial("w=1", Fate::ok, 0.7), trial("w=2", Fate::ok, 0.8),
+                               trial("w=8", Fate::ok, 0.75)};
   const auto searched = summarize(trials);
   ASSERT_EQ(searched.size(), 1u);
   EXPECT_EQ(searched[0].winner.config, "w=1");
@@ -126,8 +130,9 @@ TEST(SummaryTest, HeuristicWinsIfNoTrialIsCorrect) {
 }
 
 TEST(SummaryTest, BestSoFarContinuesAcrossRuns) {
-  const auto tasks = summarize({trial("w=1", Fate::ok, 1.2, 5, 1), trial("w=2", Fate::ok, 0.9, 5, 4),
-                                trial("w=8", Fate::wrong, 0.1, 5, 0.5), trial("w=16", Fate::ok, 0.8, 5, 2)});
+  const auto tasks =
+      summarize({trial("w=1", Fate::ok, 1.2, 5, 1), trial("w=2", Fate::ok, 0.9, 5, 4),
+                 trial("w=8", Fate::wrong, 0.1, 5, 0.5), trial("w=16", Fate::ok, 0.8, 5, 2)});
   ASSERT_EQ(tasks[0].candidates.size(), 4u);
   const auto& tried = tasks[0].candidates;
   EXPECT_EQ(tried[0].best_so_far, 1);
@@ -141,9 +146,10 @@ TEST(SummaryTest, BestSoFarContinuesAcrossRuns) {
 }
 
 TEST(SummaryTest, GroupsFailuresThatDifferOnlyInNumbers) {
-  const auto tasks =
-      summarize({because(trial("w=1", Fate::wrong, 0), "3 of 512"), because(trial("w=2", Fate::crash, 0), "SIGSEGV"),
-                 because(trial("w=4", Fate::wrong, 0), "17 of 512"), trial("w=8", Fate::slow, 1.8)});
+  const auto tasks = summarize({because(trial("w=1", Fate::wrong, 0), "3 of 512"),
+                                because(trial("w=2", Fate::crash, 0), "SIGSEGV"),
+                                because(trial("w=4", Fate::wrong, 0), "17 of 512"),
+                                trial("w=8", Fate::slow, 1.8)});
   ASSERT_EQ(tasks[0].failures.size(), 3u);
   EXPECT_EQ(tasks[0].failures[0].fate, Fate::wrong);
   EXPECT_EQ(tasks[0].failures[0].count, 2);
@@ -153,9 +159,10 @@ TEST(SummaryTest, GroupsFailuresThatDifferOnlyInNumbers) {
 }
 
 TEST(SummaryTest, EffectsAreGroupedByFieldValue) {
-  const auto tasks = summarize({trial("keep=a w=8", Fate::ok, 1), trial("keep=a w=16", Fate::ok, 0.8),
-                                trial("keep=a w=2", Fate::slow, 1.8), trial("keep=a w=16 x=1", Fate::crash, 0),
-                                trial("no configuration", Fate::crash, 0)});
+  const auto tasks =
+      summarize({trial("keep=a w=8", Fate::ok, 1), trial("keep=a w=16", Fate::ok, 0.8),
+                 trial("keep=a w=2", Fate::slow, 1.8), trial("keep=a w=16 x=1", Fate::crash, 0),
+                 trial("no configuration", Fate::crash, 0)});
   ASSERT_EQ(tasks[0].effects.size(), 1u) << "keep and x have one value each";
   const FieldEffect& effect = tasks[0].effects[0];
   EXPECT_EQ(effect.field, "w");

@@ -11,8 +11,8 @@
 #include <functional>
 #include <vector>
 
-#include "lib/src/tuned_configs.h"
-#include "lib/src/tuned_table.h"
+#include "lib/abi/tuned_configs.h"
+#include "lib/abi/tuned_table.h"
 #include "lib/tune/table_file.h"
 #include "runtime/system/status.h"
 
@@ -42,11 +42,12 @@ std::string refusal(const std::string& text) {
 
 TEST(TunedTable, PrefersSameModelThenSameNumberOfUnits) {
   const std::string options = "cols=4096 type=bf16";
-  const TunedTable table(text_of({{lib::tuned_key("norm", 1, options, kH200), "num_warps=8"},
-                                  {lib::tuned_key("norm", 1, options, kH100), "num_warps=4"},
-                                  {lib::tuned_key("norm", 1, "cols=40960 type=bf16", kH200), "num_warps=2"},
-                                  {lib::tuned_key("norm_backward", 1, options, kH200), "num_warps=1"}}),
-                         "t.json");
+  const TunedTable table(
+      text_of({{lib::tuned_key("norm", 1, options, kH200), "num_warps=8"},
+               {lib::tuned_key("norm", 1, options, kH100), "num_warps=4"},
+               {lib::tuned_key("norm", 1, "cols=40960 type=bf16", kH200), "num_warps=2"},
+               {lib::tuned_key("norm_backward", 1, options, kH200), "num_warps=1"}}),
+      "t.json");
   EXPECT_EQ(table.size(), 4u);
   EXPECT_EQ(table.find("norm", 1, options, kH200)->config, "num_warps=8");
   EXPECT_EQ(table.find("norm", 1, options, kH100)->config, "num_warps=4");
@@ -66,7 +67,8 @@ TEST(TunedTable, PrefersSameModelThenSameNumberOfUnits) {
 }
 
 TEST(TunedTable, JsonRoundTrips) {
-  const std::string text = text_of({{lib::tuned_key("norm", 1, "cols=1", {"x", 1, "a \"b\"\\c"}), "num_warps=8"}});
+  const std::string text =
+      text_of({{lib::tuned_key("norm", 1, "cols=1", {"x", 1, "a \"b\"\\c"}), "num_warps=8"}});
   const Json json = Json::parse(text);
   EXPECT_EQ(json.at("entries").size(), 2u);  // the second is the end marker
   EXPECT_EQ(table_text(entries_of(TunedTable(text, "t.json"))), text);
@@ -75,7 +77,8 @@ TEST(TunedTable, JsonRoundTrips) {
 TEST(TunedTable, InvalidTextIsRejectedWithItsLine) {
   const std::string text = text_of({{"a/1 x=1 @ c/1/m", "n=1"}, {"b/1 x=1 @ c/1/m", "n=1"}});
   EXPECT_EQ(refusal(text), "");
-  for (size_t length = 0; length + 2 < text.size(); ++length) EXPECT_NE(refusal(text.substr(0, length)), "") << length;
+  for (size_t length = 0; length + 2 < text.size(); ++length)
+    EXPECT_NE(refusal(text.substr(0, length)), "") << length;
   EXPECT_NE(refusal("{}").find("line 1"), std::string::npos);
   std::string newer = text;
   newer.replace(newer.find(": 1"), 3, ": 2");
@@ -88,15 +91,18 @@ TEST(TunedTable, InvalidTextIsRejectedWithItsLine) {
 
 TEST(TunedTable, RejectsCrLfAndByteOrderMark) {
   std::string text = text_of({{"a/1 x=1 @ c/1/m", "n=1"}});
-  for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 2) text.replace(at, 1, "\r\n");
+  for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 2)
+    text.replace(at, 1, "\r\n");
   EXPECT_NE(refusal(text).find("line 1: it ends in CR LF"), std::string::npos) << refusal(text);
   text = "\xef\xbb\xbf" + text_of({});
-  EXPECT_NE(refusal(text).find("line 1: it begins with a byte order mark"), std::string::npos) << refusal(text);
+  EXPECT_NE(refusal(text).find("line 1: it begins with a byte order mark"), std::string::npos)
+      << refusal(text);
 }
 
 std::string entry_refusal(const std::string& entry) {
   const std::string text =
-      "{\"ligerdsl_tuned_kernels\": 1, \"entries\": {\n\"a/1 x=1 @ c/1/m\": {" + entry + "},\n\"\": {}}}\n";
+      "{\"ligerdsl_tuned_kernels\": 1, \"entries\": {\n\"a/1 x=1 @ c/1/m\": {" + entry +
+      "},\n\"\": {}}}\n";
   try {
     entries_of(TunedTable(text, "t.json"));
     return "";
@@ -110,13 +116,16 @@ std::string entry_refusal(const std::string& entry) {
 TEST(TunedTable, RejectsInvalidEntries) {
   const std::string config = "\"config\": \"n=1\"";
   EXPECT_EQ(entry_refusal(config), "");
-  EXPECT_EQ(entry_refusal(config + ", \"ratio\": 0.9, \"note\": {\"of\": [null, \"somebody\"]}"), "");
+  EXPECT_EQ(entry_refusal(config + ", \"ratio\": 0.9, \"note\": {\"of\": [null, \"somebody\"]}"),
+            "");
   for (const char* wrong :
-       {"\"ratio\": \"fast\"", "\"ratio\": -1", "\"ratio\": 0", "\"ratio\": 1e999", "\"ratio\": NaN", "\"ratio\": null",
-        "\"us\": [1, -1]", "\"us\": 1", "\"heuristic_us\": [\"1\"]", "\"problems\": \"N=1\"", "\"problems\": [1]",
+       {"\"ratio\": \"fast\"", "\"ratio\": -1", "\"ratio\": 0", "\"ratio\": 1e999",
+        "\"ratio\": NaN", "\"ratio\": null", "\"us\": [1, -1]", "\"us\": 1",
+        "\"heuristic_us\": [\"1\"]", "\"problems\": \"N=1\"", "\"problems\": [1]",
         "\"operation\": 1", "\"imported_from\": []", "broken", "\"a\": 1, \"a\": 2"})
     EXPECT_NE(entry_refusal(config + ", " + wrong), "") << wrong;
-  EXPECT_NE(entry_refusal(config + ", \"ratio\": -1").find("expected \"ratio\" to be a number above 0, got -1"),
+  EXPECT_NE(entry_refusal(config + ", \"ratio\": -1")
+                .find("expected \"ratio\" to be a number above 0, got -1"),
             std::string::npos);
   // The library accepts only a single `config` without escapes, so the table must reject the rest.
   EXPECT_NE(entry_refusal(config + ", \"config\": \"n=2\"").find("twice"), std::string::npos);
@@ -135,7 +144,8 @@ TEST(TunedTable, ConfigurationsAreReadStrictly) {
 
 TEST(TunedTable, MergeKeepsTheFasterEntry) {
   TableEntries into = {{"a", {{"config", "n=1"}, {"ratio", 0.9}}}};
-  merge(&into, {{"a", {{"config", "n=2"}, {"ratio", 0.8}}}, {"b", {{"config", "n=3"}, {"ratio", 0.99}}}});
+  merge(&into,
+        {{"a", {{"config", "n=2"}, {"ratio", 0.8}}}, {"b", {{"config", "n=3"}, {"ratio", 0.99}}}});
   merge(&into, {{"a", {{"config", "n=4"}, {"ratio", 0.95}}}});
   EXPECT_EQ(into.at("a").at("config"), "n=2");
   EXPECT_EQ(into.at("b").at("config"), "n=3");
@@ -147,7 +157,8 @@ TEST(TunedTable, RejectsPipesFoldersAndMissingFiles) {
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_THROW(TunedTable::read(pipe), runtime::Error) << "and nobody writes into it";
   std::filesystem::remove(pipe);
-  for (const std::string& path : {(folder / "none.json").string(), folder.string(), std::string("/dev/null")})
+  for (const std::string& path :
+       {(folder / "none.json").string(), folder.string(), std::string("/dev/null")})
     EXPECT_THROW(TunedTable::read(path), runtime::Error) << path;
 }
 
@@ -160,10 +171,13 @@ class WrittenTable : public ::testing::Test {
   static TableEntries entries(const std::string& config, int count = 1) {
     TableEntries all;
     for (int i = 0; i < count; ++i)
-      all[lib::tuned_key("norm", 1, "cols=" + std::to_string(i), kH200)] = {{"config", config}, {"ratio", 0.9}};
+      all[lib::tuned_key("norm", 1, "cols=" + std::to_string(i), kH200)] = {{"config", config},
+                                                                            {"ratio", 0.9}};
     return all;
   }
-  std::string config_there() const { return entries_of(TunedTable::read(path_)).begin()->second.at("config"); }
+  std::string config_there() const {
+    return entries_of(TunedTable::read(path_)).begin()->second.at("config");
+  }
 
   const std::filesystem::path folder_ =
       std::filesystem::path(::testing::TempDir()) / ("ligerdsl_table_" + std::to_string(getpid()));
@@ -185,7 +199,8 @@ TEST_F(WrittenTable, FullDiskKeepsTheOldTable) {
   };
   EXPECT_EXIT(limited(), ::testing::ExitedWithCode(7), "");
   EXPECT_EQ(config_there(), "n=1");
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1) << "what was written is gone";
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1)
+      << "what was written is gone";
 }
 
 TEST_F(WrittenTable, KilledWriterLeavesACompleteTable) {
@@ -215,7 +230,8 @@ TEST_F(WrittenTable, ConcurrentWritersLoseNoEntry) {
     if (writers.back() != 0) continue;
     for (int i = 0; i < kEach; ++i) {
       update_table(path_, [&](TableEntries* all) {
-        const std::string key = "norm/1 cols=" + std::to_string(i) + " of=" + std::to_string(writer) + " @ c/1/m";
+        const std::string key =
+            "norm/1 cols=" + std::to_string(i) + " of=" + std::to_string(writer) + " @ c/1/m";
         (*all)[key] = {{"config", "n=1"}, {"ratio", 0.9}};
         return true;
       });
@@ -228,7 +244,8 @@ TEST_F(WrittenTable, ConcurrentWritersLoseNoEntry) {
     EXPECT_EQ(status, 0);
   }
   EXPECT_EQ(TunedTable::read(path_).size(), size_t{kWriters * kEach});
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1) << "nothing is left beside it";
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1)
+      << "nothing is left beside it";
 }
 
 TEST_F(WrittenTable, UpdateStartsFromTheExistingEntries) {
@@ -236,20 +253,24 @@ TEST_F(WrittenTable, UpdateStartsFromTheExistingEntries) {
   EXPECT_EQ(TunedTable::read(path_).size(), 0u) << "a table without entries is one";
   std::ofstream(path_).flush();  // empty: as `touch` makes it
   EXPECT_TRUE(entries_to_update(path_).empty());
-  update_table(path_, [](TableEntries* all) { return (*all)["a/1 @ c"] = {{"config", "n=1"}}, true; });
+  update_table(path_, [](TableEntries* all) {
+    return (*all)["a/1 @ c"] = {{"config", "n=1"}}, true;
+  });
   EXPECT_EQ(config_there(), "n=1");
   update_table(path_, [](TableEntries* all) { return all->clear(), false; });
   EXPECT_EQ(config_there(), "n=1") << "nothing was to be written";
   std::filesystem::create_symlink(path_, folder_ / "link");
-  update_table(folder_ / "link", [](TableEntries* all) { return all->begin()->second["config"] = "n=2", true; });
+  update_table(folder_ / "link",
+               [](TableEntries* all) { return all->begin()->second["config"] = "n=2", true; });
   EXPECT_EQ(config_there(), "n=2");
   EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "link"));
   std::filesystem::create_symlink(folder_ / "nowhere", folder_ / "dangling");
   update_table(folder_ / "dangling", [](TableEntries*) { return false; });
   EXPECT_EQ(TunedTable::read(folder_ / "dangling").size(), 0u);
   std::ofstream(path_) << "mine\n";
-  for (const auto& call : {std::function<void()>([&] { entries_to_update(path_); }),
-                           std::function<void()>([&] { update_table(path_, [](TableEntries*) { return true; }); })})
+  for (const auto& call :
+       {std::function<void()>([&] { entries_to_update(path_); }),
+        std::function<void()>([&] { update_table(path_, [](TableEntries*) { return true; }); })})
     EXPECT_THROW(call(), runtime::Error);
   std::string text;
   std::getline(std::ifstream(path_), text);
@@ -278,16 +299,19 @@ TEST(TunedTable, TenThousandEntriesReadAndLookUpQuickly) {
   using Clock = std::chrono::steady_clock;
   TableEntries all;
   for (int i = 0; i < 10000; ++i) {
-    Json entry = {{"config", "keep=registers rows=1 num_warps=8 vectors=0 num_ctas=1 min_ctas_per_sm=0"},
-                  {"ratio", 0.97},
-                  {"us", {38.01, 151.2}},
-                  {"heuristic_us", {39.0, 155.2}},
-                  {"problems", {"dtype=bf16 H=4096 N=4096"}},
-                  {"build", "0.1.0-0000000000000000"}};
-    all[lib::tuned_key("norm", 1, "cols=" + std::to_string(i) + " type=bf16 casting=llama has_weight=true", kH200)] =
-        entry;
+    Json entry = {
+        {"config", "keep=registers rows=1 num_warps=8 vectors=0 num_ctas=1 min_ctas_per_sm=0"},
+        {"ratio", 0.97},
+        {"us", {38.01, 151.2}},
+        {"heuristic_us", {39.0, 155.2}},
+        {"problems", {"dtype=bf16 H=4096 N=4096"}},
+        {"build", "0.1.0-0000000000000000"}};
+    all[lib::tuned_key("norm", 1,
+                       "cols=" + std::to_string(i) + " type=bf16 casting=llama has_weight=true",
+                       kH200)] = entry;
   }
-  const auto path = std::filesystem::path(::testing::TempDir()) / ("large_table_" + std::to_string(getpid()));
+  const auto path =
+      std::filesystem::path(::testing::TempDir()) / ("large_table_" + std::to_string(getpid()));
   std::ofstream(path, std::ios::binary) << table_text(all);
   double read = 1e9, look_up = 1e9;
   for (int i = 0; i < 5; ++i) {
@@ -296,8 +320,9 @@ TEST(TunedTable, TenThousandEntriesReadAndLookUpQuickly) {
     const auto middle = Clock::now();
     constexpr int kLookUps = 1000;
     for (int j = 0; j < kLookUps; ++j)
-      EXPECT_TRUE(
-          table.find("norm", 1, "cols=" + std::to_string(7 * j) + " type=bf16 casting=llama has_weight=true", kH200));
+      EXPECT_TRUE(table.find(
+          "norm", 1, "cols=" + std::to_string(7 * j) + " type=bf16 casting=llama has_weight=true",
+          kH200));
     const std::chrono::duration<double> reading = middle - begin, looking = Clock::now() - middle;
     read = std::min(read, reading.count());
     look_up = std::min(look_up, looking.count() / kLookUps);
@@ -317,7 +342,8 @@ class Question final : public lib::ConfigQuestion {
   int version() const override { return 1; }
   std::string options() const override { return "cols=1"; }
   std::vector<MetaField> heuristic() const override {
-    return {{"fast", "int", "1", {"1", "2"}, Bits::same}, {"order", "int", "1", {"1", "2"}, Bits::row}};
+    return {{"fast", "int", "1", {"1", "2"}, Bits::same},
+            {"order", "int", "1", {"1", "2"}, Bits::row}};
   }
   std::string refusal(const MetaValues& values) const override {
     return values.count("fast") && values.at("fast") == "3" ? "there is no 3" : "";
@@ -326,7 +352,8 @@ class Question final : public lib::ConfigQuestion {
 };
 
 std::shared_ptr<const TunedTable> table_with(const std::string& config, const std::string& name) {
-  return std::make_shared<const TunedTable>(text_of({{lib::tuned_key("norm", 1, "cols=1", kH200), config}}), name);
+  return std::make_shared<const TunedTable>(
+      text_of({{lib::tuned_key("norm", 1, "cols=1", kH200), config}}), name);
 }
 
 TEST(TunedConfigs, FirstTableWithAValidEntryDecides) {
@@ -349,7 +376,8 @@ TEST(TunedConfigs, FirstTableWithAValidEntryDecides) {
     EXPECT_EQ(malformed.passed.size(), 1u) << text;
   }
   EXPECT_TRUE(configs({"order=2"}, Tuning::same).values.empty()) << "it changes a row's bits";
-  EXPECT_EQ(configs({"order=1 fast=2"}, Tuning::same).values.at("fast"), "2") << "order as it is without a table";
+  EXPECT_EQ(configs({"order=1 fast=2"}, Tuning::same).values.at("fast"), "2")
+      << "order as it is without a table";
   EXPECT_TRUE(configs({}, Tuning::any).values.empty());
 }
 
@@ -358,7 +386,8 @@ TEST(TunedConfigs, FindsAuthorKernelByFixedFieldsAndSettings) {
                                          {"block", "int", "8", {"8", "16"}, Bits::same}};
   const std::string options = tuned_options(fields, " y=x  x=8x4 ");
   EXPECT_EQ(options, "x=8x4 y=x type=f32");
-  EXPECT_EQ(tuned_options(fields, "type=f32 x=8x4 block=16 y=x"), options) << "as tune may be given them";
+  EXPECT_EQ(tuned_options(fields, "type=f32 x=8x4 block=16 y=x"), options)
+      << "as tune may be given them";
   const auto table = std::make_shared<const TunedTable>(
       text_of({{lib::tuned_key("mine", 1, options, kH200), "block=16 num_warps=2"}}), "table");
   const auto configs = [&](runtime::Tuning tuning, bool gpu) {
@@ -380,7 +409,8 @@ TEST(TunedConfigs, FindsAuthorKernelByFixedFieldsAndSettings) {
   EXPECT_EQ(configs(runtime::Tuning::any, true), "block=16 num_warps=2");
   EXPECT_EQ(configs(runtime::Tuning::any, false), "") << "an entry of a GPU";
   EXPECT_EQ(configs(runtime::Tuning::same, true), "");
-  EXPECT_EQ(tuned_values("block=16 num_warps=2"), (MetaValues{{"block", "16"}, {"num_warps", "2"}}));
+  EXPECT_EQ(tuned_values("block=16 num_warps=2"),
+            (MetaValues{{"block", "16"}, {"num_warps", "2"}}));
   EXPECT_TRUE(tuned_values("").empty());
   EXPECT_THROW(tuned_values("block"), Error);
   EXPECT_THROW(tuned_values("block=8 block=16"), Error);

@@ -40,7 +40,8 @@ TEST(WorkerPool, ProcessesServeAnyThread) {
 // it ends.
 TEST(WorkerPool, ProcessOutlivesTheThreadThatAskedFirst) {
   std::vector<std::string> arguments = {"setpriv", "--pdeathsig", "KILL"};
-  for (const std::string& one : shell("while read line; do echo $$; done")) arguments.push_back(one);
+  for (const std::string& one : shell("while read line; do echo $$; done"))
+    arguments.push_back(one);
   WorkerPool pool(arguments, 1, 30, -1);
   const std::multiset<int> first = askers(pool, 1), second = askers(pool, 1);
   EXPECT_EQ(first, second);

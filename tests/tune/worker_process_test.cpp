@@ -52,13 +52,15 @@ TEST(WorkerProcess, StoppedProcessCountsAsEnded) {
 }
 
 TEST(WorkerProcess, ContinuedProcessAnswers) {
-  EXPECT_EQ(ask("read line; (sleep 0.3; kill -CONT $$) & kill -STOP $$; echo 1").outcome, Outcome::answered);
+  EXPECT_EQ(ask("read line; (sleep 0.3; kill -CONT $$) & kill -STOP $$; echo 1").outcome,
+            Outcome::answered);
 }
 
 TEST(WorkerProcess, WriteToStoppedProcessEndsAtTheDeadline) {
   WorkerProcess worker({"/bin/sh", "-c", "kill -STOP $$"});
   const std::string larger_than_any_buffer(size_t{64} << 20, 'x');
-  EXPECT_NE(worker.ask(Json(larger_than_any_buffer), Deadline::after(1), -1).outcome, Outcome::answered);
+  EXPECT_NE(worker.ask(Json(larger_than_any_buffer), Deadline::after(1), -1).outcome,
+            Outcome::answered);
 }
 
 TEST(WorkerProcess, ReportsWhetherItRuns) {
@@ -79,7 +81,8 @@ TEST(WorkerProcess, UnkillableProcessIsAbandoned) {
   ASSERT_EQ(pipe(ready), 0);
   const pid_t debugger = fork();
   if (debugger == 0) {
-    const char seized = ptrace(PTRACE_SEIZE, first.json.get<pid_t>(), nullptr, nullptr) == 0 ? 'y' : 'n';
+    const char seized =
+        ptrace(PTRACE_SEIZE, first.json.get<pid_t>(), nullptr, nullptr) == 0 ? 'y' : 'n';
     if (write(ready[1], &seized, 1) == 1) pause();
     _exit(0);
   }

@@ -15,8 +15,8 @@ int AliasFacts::rootOf(Value pointer) const {
       return -1;
     }
     Operation* op = pointer.getDefiningOp();
-    if (isa<tile::SliceOp, tile::ViewPtrOp, tile::AddPtrOp, tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp,
-            tile::PermuteOp>(op)) {
+    if (isa<tile::SliceOp, tile::ViewPtrOp, tile::AddPtrOp, tile::SplatOp, tile::ExpandDimsOp,
+            tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp>(op)) {
       pointer = op->getOperand(0);
     } else if (auto select = dyn_cast<arith::SelectOp>(op)) {
       int a = rootOf(select.getTrueValue()), b = rootOf(select.getFalseValue());
@@ -66,14 +66,16 @@ bool AliasFacts::sameGrid(Value a, Value b) const {
 bool AliasFacts::mayAlias(Operation* a, Operation* b) const {
   int rootA = rootOf(addressOf(a)), rootB = rootOf(addressOf(b));
   if (rootA < 0 || rootB < 0) return true;
-  if (rootA != rootB && classOf(rootA) && classOf(rootB) && classOf(rootA) != classOf(rootB)) return false;
+  if (rootA != rootB && classOf(rootA) && classOf(rootB) && classOf(rootA) != classOf(rootB))
+    return false;
   // Two tiles of one grid are disjoint if an index is a different constant.
   auto first = partitionOf(a), second = partitionOf(b);
-  if (!first || !second || first->shape != second->shape || !sameGrid(first->view, second->view)) return true;
+  if (!first || !second || first->shape != second->shape || !sameGrid(first->view, second->view))
+    return true;
   return llvm::none_of(llvm::zip(first->indices, second->indices), [](auto pair) {
     APInt x, y;
-    return matchPattern(std::get<0>(pair), m_ConstantInt(&x)) && matchPattern(std::get<1>(pair), m_ConstantInt(&y)) &&
-           x != y;
+    return matchPattern(std::get<0>(pair), m_ConstantInt(&x)) &&
+           matchPattern(std::get<1>(pair), m_ConstantInt(&y)) && x != y;
   });
 }
 
@@ -84,8 +86,8 @@ bool AliasFacts::readsConstantMemory(Operation* load) const {
 
 bool AliasFacts::sameElements(Operation* a, Operation* b) const {
   auto first = partitionOf(a), second = partitionOf(b);
-  return first && second && first->shape == second->shape && llvm::equal(first->indices, second->indices) &&
-         sameGrid(first->view, second->view);
+  return first && second && first->shape == second->shape &&
+         llvm::equal(first->indices, second->indices) && sameGrid(first->view, second->view);
 }
 
 }  // namespace ligerdsl::compiler::cpu

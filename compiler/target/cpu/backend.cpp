@@ -46,9 +46,11 @@ Backend::Backend(const std::string& cpu, const std::string& features) {
                              "'; leave CompileOptions::arch empty for this host");
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // fuses only ops with the contract flag
-  machine.reset(target->createTargetMachine(triple, cpu, features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small,
-                                            llvm::CodeGenOptLevel::Default, /*JIT=*/true));
-  if (!machine) throw std::runtime_error("LLVM cannot make a code generator for the CPU '" + cpu + "'");
+  machine.reset(target->createTargetMachine(triple, cpu, features, options, llvm::Reloc::PIC_,
+                                            llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default,
+                                            /*JIT=*/true));
+  if (!machine)
+    throw std::runtime_error("LLVM cannot make a code generator for the CPU '" + cpu + "'");
 }
 
 Backend::~Backend() = default;

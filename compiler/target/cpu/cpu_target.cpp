@@ -35,7 +35,8 @@ const std::string& hostCpuFeatures() {
   static const std::string features = [] {
     std::string text;
     SmallVector<std::string> names;
-    for (const auto& [name, on] : llvm::sys::getHostCPUFeatures()) names.push_back((Twine(on ? "+" : "-") + name).str());
+    for (const auto& [name, on] : llvm::sys::getHostCPUFeatures())
+      names.push_back((Twine(on ? "+" : "-") + name).str());
     llvm::sort(names);
     for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
     return text;
@@ -54,7 +55,8 @@ LogicalResult convertToLlvm(ModuleOp module) {
   MLIRContext* context = module.getContext();
   LLVMConversionTarget target(*context);
   target.addLegalOp<ModuleOp>();
-  target.addIllegalDialect<scf::SCFDialect, arith::ArithDialect, math::MathDialect, cf::ControlFlowDialect>();
+  target.addIllegalDialect<scf::SCFDialect, arith::ArithDialect, math::MathDialect,
+                           cf::ControlFlowDialect>();
   LLVMTypeConverter types(context);
   RewritePatternSet patterns(context);
   populateSCFToControlFlowConversionPatterns(patterns);
@@ -67,7 +69,8 @@ LogicalResult convertToLlvm(ModuleOp module) {
 // Rule 3: kernels allocate nothing at run time; their scratch memory is the arena.
 LogicalResult verifyNoAllocation(ModuleOp module) {
   WalkResult result = module.walk([](Operation* op) {
-    if (!isa<LLVM::AllocaOp>(op) && !op->getName().getStringRef().contains("alloc")) return WalkResult::advance();
+    if (!isa<LLVM::AllocaOp>(op) && !op->getName().getStringRef().contains("alloc"))
+      return WalkResult::advance();
     op->emitOpError("allocates memory: CPU kernels must use the arena only");
     return WalkResult::interrupt();
   });
@@ -89,7 +92,8 @@ void keepErrors(const llvm::DiagnosticInfo* info, void* text) {
   stream << "\n";
 }
 
-LogicalResult emitObject(ModuleOp module, cpu::Backend& backend, program::Artifact& artifact, CompileTrace& trace) {
+LogicalResult emitObject(ModuleOp module, cpu::Backend& backend, program::Artifact& artifact,
+                         CompileTrace& trace) {
   std::string errors;
   llvm::LLVMContext context;
   context.setDiagnosticHandlerCallBack(keepErrors, &errors);
@@ -118,14 +122,16 @@ LogicalResult emitObject(ModuleOp module, cpu::Backend& backend, program::Artifa
 
 }  // namespace
 
-LogicalResult compileForCpu(ModuleOp module, const program::CompileOptions& options, program::Artifact& artifact,
-                            CompileTrace& trace) {
+LogicalResult compileForCpu(ModuleOp module, const program::CompileOptions& options,
+                            program::Artifact& artifact, CompileTrace& trace) {
   trace.mark("simplify");
   artifact.arch = options.arch.empty() ? hostCpuName() : options.arch;
-  std::string features = options.arch.empty() && options.features.empty() ? hostCpuFeatures() : options.features;
+  std::string features =
+      options.arch.empty() && options.features.empty() ? hostCpuFeatures() : options.features;
   func::FuncOp kernel = findKernel(module);
   if (!kernel)
-    return module.emitError("contains no kernel: expected a func.func with the attribute ") << tile::kKernelAttr;
+    return module.emitError("contains no kernel: expected a func.func with the attribute ")
+           << tile::kKernelAttr;
   std::unique_ptr<cpu::Backend> backend;
   try {
     backend = std::make_unique<cpu::Backend>(artifact.arch, features);
@@ -146,8 +152,10 @@ LogicalResult compileForCpu(ModuleOp module, const program::CompileOptions& opti
     if (failed(lowering.run(module, artifact.entry))) return failure();
   }
   kernel.erase();
-  const bool avx512 = backend->has("avx512f") && backend->has("avx512dq") && backend->has("avx512vl");
-  if (failed(expandMath(module, avx512 ? MathFlavor::avx512 : MathFlavor::generic))) return failure();
+  const bool avx512 =
+      backend->has("avx512f") && backend->has("avx512dq") && backend->has("avx512vl");
+  if (failed(expandMath(module, avx512 ? MathFlavor::avx512 : MathFlavor::generic)))
+    return failure();
   trace.mark("loops");
   if (trace.emits("loops")) {
     trace.keep(printModule(module));
@@ -158,7 +166,8 @@ LogicalResult compileForCpu(ModuleOp module, const program::CompileOptions& opti
   return emitObject(module, *backend, artifact, trace);
 }
 
-ligerdsl_cpu_module* loadCpuObject(std::string_view object, const std::string& entryName, void** entry) {
+ligerdsl_cpu_module* loadCpuObject(std::string_view object, const std::string& entryName,
+                                   void** entry) {
   try {
     return cpu::loadObject(object, entryName, entry);
   } catch (const std::runtime_error& e) {

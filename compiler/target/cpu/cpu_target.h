@@ -19,7 +19,8 @@ const std::string& hostCpuName();
 const std::string& hostCpuFeatures();
 
 /// Links the object of a CPU artifact into this process. Throws CompileError with a reason.
-ligerdsl_cpu_module* loadCpuObject(std::string_view object, const std::string& entryName, void** entry);
+ligerdsl_cpu_module* loadCpuObject(std::string_view object, const std::string& entryName,
+                                   void** entry);
 void unloadCpuObject(ligerdsl_cpu_module* module);
 
 }  // namespace ligerdsl::compiler

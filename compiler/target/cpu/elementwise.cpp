@@ -37,7 +37,8 @@ Type registerType(Type element, int64_t lanes) {
 
 Value Registers::integer(Location loc, Type type, int64_t value) {
   TypedAttr attr = b.getIntegerAttr(elementOf(type), value);
-  if (auto vector = dyn_cast<VectorType>(type)) attr = SplatElementsAttr::get(vector, Attribute(attr));
+  if (auto vector = dyn_cast<VectorType>(type))
+    attr = SplatElementsAttr::get(vector, Attribute(attr));
   return arith::ConstantOp::create(b, loc, attr);
 }
 
@@ -58,69 +59,80 @@ Value Registers::splat(Location loc, Value scalar, int64_t lanes) {
   return LLVM::ShuffleVectorOp::create(b, loc, first, first, SmallVector<int32_t>(lanes, 0));
 }
 
-//===-- 16-bit floats ----------------------------------------------------------------------------===//
+//===-- 16-bit floats ---------------------------------------------------------===//
 
 // Rounds to nearest even on the bits. NaN keeps its sign and becomes quiet.
 Value Registers::narrowBf16(Location loc, Value f32) {
-  Type i32 = withLanes(f32.getType(), b.getI32Type()), i16 = withLanes(f32.getType(), b.getIntegerType(16));
+  Type i32 = withLanes(f32.getType(), b.getI32Type()),
+       i16 = withLanes(f32.getType(), b.getIntegerType(16));
   Value bits = arith::BitcastOp::create(b, loc, i32, f32), sixteen = integer(loc, i32, 16);
   Value high = arith::ShRUIOp::create(b, loc, bits, sixteen);
   Value odd = arith::AndIOp::create(b, loc, high, integer(loc, i32, 1));
-  Value rounded = arith::AddIOp::create(b, loc, arith::AddIOp::create(b, loc, bits, integer(loc, i32, 0x7fff)), odd);
+  Value rounded = arith::AddIOp::create(
+      b, loc, arith::AddIOp::create(b, loc, bits, integer(loc, i32, 0x7fff)), odd);
   rounded = arith::ShRUIOp::create(b, loc, rounded, sixteen);
   Value quiet = arith::OrIOp::create(b, loc, high, integer(loc, i32, 0x40));
   Value isNan = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, f32, f32);
-  return arith::TruncIOp::create(b, loc, i16, arith::SelectOp::create(b, loc, isNan, quiet, rounded));
+  return arith::TruncIOp::create(b, loc, i16,
+                                 arith::SelectOp::create(b, loc, isNan, quiet, rounded));
 }
 
 // Uses the hardware conversion if the CPU has F16C. Otherwise it rounds on the bits. Numbers below
 // 2^-14 are rounded by adding 0.5, whose last bit in f32 is the last bit of a subnormal half.
 Value Registers::narrowF16(Location loc, Value f32) {
-  Type i32 = withLanes(f32.getType(), b.getI32Type()), i16 = withLanes(f32.getType(), b.getIntegerType(16));
+  Type i32 = withLanes(f32.getType(), b.getI32Type()),
+       i16 = withLanes(f32.getType(), b.getIntegerType(16));
   if (hasF16c) {
     Value half = arith::TruncFOp::create(b, loc, withLanes(f32.getType(), b.getF16Type()), f32);
     return arith::BitcastOp::create(b, loc, i16, half);
   }
   Value bits = arith::BitcastOp::create(b, loc, i32, f32);
-  Value sign = arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, bits, integer(loc, i32, 16)),
-                                     integer(loc, i32, 0x8000));
+  Value sign =
+      arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, bits, integer(loc, i32, 16)),
+                            integer(loc, i32, 0x8000));
   Value size = arith::AndIOp::create(b, loc, bits, integer(loc, i32, 0x7fffffff));
   auto less = [&](int64_t limit) {
     return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, size, integer(loc, i32, limit));
   };
-  Value odd =
-      arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, size, integer(loc, i32, 13)), integer(loc, i32, 1));
-  Value normal =
-      arith::AddIOp::create(b, loc, arith::AddIOp::create(b, loc, size, integer(loc, i32, int32_t(0xc8000fff))), odd);
+  Value odd = arith::AndIOp::create(
+      b, loc, arith::ShRUIOp::create(b, loc, size, integer(loc, i32, 13)), integer(loc, i32, 1));
+  Value normal = arith::AddIOp::create(
+      b, loc, arith::AddIOp::create(b, loc, size, integer(loc, i32, int32_t(0xc8000fff))), odd);
   normal = arith::ShRUIOp::create(b, loc, normal, integer(loc, i32, 13));
   Value halfBits = integer(loc, i32, 0x3f000000);
   Value sum = arith::AddFOp::create(b, loc, arith::BitcastOp::create(b, loc, f32.getType(), size),
                                     arith::BitcastOp::create(b, loc, f32.getType(), halfBits));
   Value small = arith::SubIOp::create(b, loc, arith::BitcastOp::create(b, loc, i32, sum), halfBits);
-  Value infinite =
-      arith::SelectOp::create(b, loc, less(0x7f800001), integer(loc, i32, 0x7c00), integer(loc, i32, 0x7e00));
+  Value infinite = arith::SelectOp::create(b, loc, less(0x7f800001), integer(loc, i32, 0x7c00),
+                                           integer(loc, i32, 0x7e00));
   Value result = arith::SelectOp::create(b, loc, less(0x47800000), normal, infinite);
   result = arith::SelectOp::create(b, loc, less(0x38800000), small, result);
   return arith::TruncIOp::create(b, loc, i16, arith::OrIOp::create(b, loc, result, sign));
 }
 
 Value Registers::widenF16(Location loc, Value half) {
-  Type f32 = withLanes(half.getType(), b.getF32Type()), i32 = withLanes(half.getType(), b.getI32Type());
+  Type f32 = withLanes(half.getType(), b.getF32Type()),
+       i32 = withLanes(half.getType(), b.getI32Type());
   if (hasF16c) {
-    Value number = arith::BitcastOp::create(b, loc, withLanes(half.getType(), b.getF16Type()), half);
+    Value number =
+        arith::BitcastOp::create(b, loc, withLanes(half.getType(), b.getF16Type()), half);
     return arith::ExtFOp::create(b, loc, f32, number);
   }
   Value bits = arith::ExtUIOp::create(b, loc, i32, half);
-  Value sign = arith::ShLIOp::create(b, loc, arith::AndIOp::create(b, loc, bits, integer(loc, i32, 0x8000)),
-                                     integer(loc, i32, 16));
-  Value size = arith::ShLIOp::create(b, loc, arith::AndIOp::create(b, loc, bits, integer(loc, i32, 0x7fff)),
-                                     integer(loc, i32, 13));
-  Value isSpecial = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::uge, size, integer(loc, i32, 0x7c00 << 13));
+  Value sign =
+      arith::ShLIOp::create(b, loc, arith::AndIOp::create(b, loc, bits, integer(loc, i32, 0x8000)),
+                            integer(loc, i32, 16));
+  Value size =
+      arith::ShLIOp::create(b, loc, arith::AndIOp::create(b, loc, bits, integer(loc, i32, 0x7fff)),
+                            integer(loc, i32, 13));
+  Value isSpecial = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::uge, size,
+                                          integer(loc, i32, 0x7c00 << 13));
   Value special = arith::OrIOp::create(b, loc, size, integer(loc, i32, 0x7f800000));
   // Scaling by 2^112 moves the exponent and normalises subnormals.
   Value scale = arith::BitcastOp::create(b, loc, f32, integer(loc, i32, (127 + 112) << 23));
   Value scaled = arith::MulFOp::create(b, loc, arith::BitcastOp::create(b, loc, f32, size), scale);
-  Value result = arith::SelectOp::create(b, loc, isSpecial, special, arith::BitcastOp::create(b, loc, i32, scaled));
+  Value result = arith::SelectOp::create(b, loc, isSpecial, special,
+                                         arith::BitcastOp::create(b, loc, i32, scaled));
   return arith::BitcastOp::create(b, loc, f32, arith::OrIOp::create(b, loc, result, sign));
 }
 
@@ -128,7 +140,8 @@ Value Registers::toF32(Location loc, Value value, Type element) {
   if (element.isF16()) return widenF16(loc, value);
   if (!element.isBF16()) return value;
   Type i32 = withLanes(value.getType(), b.getI32Type());
-  Value bits = arith::ShLIOp::create(b, loc, arith::ExtUIOp::create(b, loc, i32, value), integer(loc, i32, 16));
+  Value bits = arith::ShLIOp::create(b, loc, arith::ExtUIOp::create(b, loc, i32, value),
+                                     integer(loc, i32, 16));
   return arith::BitcastOp::create(b, loc, withLanes(value.getType(), b.getF32Type()), bits);
 }
 
@@ -137,12 +150,12 @@ Value Registers::fromF32(Location loc, Value value, Type element) {
   return element.isBF16() ? narrowBf16(loc, value) : value;
 }
 
-//===-- Ops --------------------------------------------------------------------------------------===//
+//===-- Ops -------------------------------------------------------------------===//
 
 Value Registers::clone(Operation* op, ArrayRef<Value> operands, Type result) {
-  Operation* created =
-      Operation::create(op->getLoc(), op->getName(), result, operands, op->getDiscardableAttrDictionary(),
-                        op->getPropertiesStorage(), BlockRange(), 0);
+  Operation* created = Operation::create(op->getLoc(), op->getName(), result, operands,
+                                         op->getDiscardableAttrDictionary(),
+                                         op->getPropertiesStorage(), BlockRange(), 0);
   return b.insert(created)->getResult(0);
 }
 
@@ -156,12 +169,16 @@ Value Registers::divideIntegers(Operation* op, Value a, Value divisor) {
   bool safe = matchPattern(divisor, m_ConstantInt(&known)) && !known.isZero() && !known.isAllOnes();
   if (!safe) {
     Value one = integer(loc, type, 1);
-    Value isZero = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, divisor, integer(loc, type, 0));
+    Value isZero =
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, divisor, integer(loc, type, 0));
     unsigned bits = elementOf(type).getIntOrFloatBitWidth();
-    Value isLowest = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, a,
-                                           integer(loc, type, APInt::getSignedMinValue(bits).getSExtValue()));
-    Value isMinusOne = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, divisor, integer(loc, type, -1));
-    Value bad = arith::OrIOp::create(b, loc, isZero, arith::AndIOp::create(b, loc, isLowest, isMinusOne));
+    Value isLowest =
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, a,
+                              integer(loc, type, APInt::getSignedMinValue(bits).getSExtValue()));
+    Value isMinusOne =
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, divisor, integer(loc, type, -1));
+    Value bad =
+        arith::OrIOp::create(b, loc, isZero, arith::AndIOp::create(b, loc, isLowest, isMinusOne));
     if (isa<arith::DivUIOp, arith::RemUIOp>(op)) bad = isZero;
     divisor = arith::SelectOp::create(b, loc, bad, one, divisor);
   }
@@ -176,11 +193,14 @@ Value Registers::divideIntegers(Operation* op, Value a, Value divisor) {
 //   constant zero keeps its place.
 Value Registers::extremum(Operation* op, Value a, Value other) {
   Location loc = op->getLoc();
-  auto predicate = isa<arith::MaximumFOp>(op) ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT;
+  auto predicate =
+      isa<arith::MaximumFOp>(op) ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT;
   APFloat limit(0.0f);
   if (matchPattern(other, m_ConstantFloat(&limit)) && !limit.isNaN() && !limit.isZero())
-    return arith::SelectOp::create(b, loc, arith::CmpFOp::create(b, loc, predicate, other, a), other, a);
-  Value picked = arith::SelectOp::create(b, loc, arith::CmpFOp::create(b, loc, predicate, a, other), a, other);
+    return arith::SelectOp::create(b, loc, arith::CmpFOp::create(b, loc, predicate, other, a),
+                                   other, a);
+  Value picked =
+      arith::SelectOp::create(b, loc, arith::CmpFOp::create(b, loc, predicate, a, other), a, other);
   Value isNan = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, a, a);
   return arith::SelectOp::create(b, loc, isNan, a, picked);
 }
@@ -195,14 +215,17 @@ Value Registers::emit(Operation* op, ArrayRef<Value> given, int64_t lanes) {
 
   if (auto addptr = dyn_cast<tile::AddPtrOp>(op)) {
     Type i64 = registerType(b.getI64Type(), lanes);
-    Value offset =
-        operands[1].getType() == i64 ? operands[1] : arith::ExtSIOp::create(b, loc, i64, operands[1]).getResult();
+    Value offset = operands[1].getType() == i64
+                       ? operands[1]
+                       : arith::ExtSIOp::create(b, loc, i64, operands[1]).getResult();
     Type pointee = cast<tile::PtrType>(resultElement).getElementType();
     int64_t bytes = (pointee.getIntOrFloatBitWidth() + 7) / 8;
-    return arith::AddIOp::create(b, loc, operands[0], arith::MulIOp::create(b, loc, offset, integer(loc, i64, bytes)));
+    return arith::AddIOp::create(b, loc, operands[0],
+                                 arith::MulIOp::create(b, loc, offset, integer(loc, i64, bytes)));
   }
   if (isa<tile::AssumeDivisibleOp>(op)) return operands[0];
-  if (isa<arith::SelectOp>(op)) return arith::SelectOp::create(b, loc, operands[0], operands[1], operands[2]);
+  if (isa<arith::SelectOp>(op))
+    return arith::SelectOp::create(b, loc, operands[0], operands[1], operands[2]);
   if (isa<arith::ExtFOp>(op)) return toF32(loc, operands[0], source);
   if (isa<arith::TruncFOp>(op)) return fromF32(loc, operands[0], resultElement);
   if (auto decode = dyn_cast<tile::Fp8DecodeOp>(op))
@@ -210,7 +233,8 @@ Value Registers::emit(Operation* op, ArrayRef<Value> given, int64_t lanes) {
   if (auto encode = dyn_cast<tile::Fp8EncodeOp>(op))
     return encodeFp8(b, loc, toF32(loc, operands[0], source), encode.getFormat());
   if (isa<arith::BitcastOp>(op))  // 16-bit floats are integers in registers
-    return operands[0].getType() == result ? operands[0] : arith::BitcastOp::create(b, loc, result, operands[0]);
+    return operands[0].getType() == result ? operands[0]
+                                           : arith::BitcastOp::create(b, loc, result, operands[0]);
   if (isa<arith::DivSIOp, arith::RemSIOp, arith::DivUIOp, arith::RemUIOp>(op))
     return divideIntegers(op, operands[0], operands[1]);
   if (!isa<arith::ArithDialect, math::MathDialect>(op->getDialect())) {
@@ -219,15 +243,17 @@ Value Registers::emit(Operation* op, ArrayRef<Value> given, int64_t lanes) {
   }
   for (Value& operand : operands) operand = toF32(loc, operand, source);
   Type computed = isHalf(resultElement) ? withLanes(result, b.getF32Type()) : result;
-  Value value = isa<arith::MaximumFOp, arith::MinimumFOp>(op) ? extremum(op, operands[0], operands[1])
-                                                              : clone(op, operands, computed);
+  Value value = isa<arith::MaximumFOp, arith::MinimumFOp>(op)
+                    ? extremum(op, operands[0], operands[1])
+                    : clone(op, operands, computed);
   return fromF32(loc, value, resultElement);
 }
 
 SmallVector<Value> Registers::combine(Region& combiner, ArrayRef<Value> arguments, int64_t lanes) {
   Block& block = combiner.front();
   llvm::DenseMap<Value, Value> map;
-  for (auto [argument, value] : llvm::zip_equal(block.getArguments(), arguments)) map[argument] = value;
+  for (auto [argument, value] : llvm::zip_equal(block.getArguments(), arguments))
+    map[argument] = value;
   auto mapped = [&](Value value) {
     Value known = map.lookup(value);
     return known ? known : outer(value);
@@ -245,16 +271,18 @@ SmallVector<Value> Registers::combine(Region& combiner, ArrayRef<Value> argument
     if (!value) return {};
     map[op.getResult(0)] = value;
   }
-  return llvm::map_to_vector(block.getTerminator()->getOperands(),
-                             [&](Value value) { return splat(value.getLoc(), mapped(value), lanes); });
+  return llvm::map_to_vector(block.getTerminator()->getOperands(), [&](Value value) {
+    return splat(value.getLoc(), mapped(value), lanes);
+  });
 }
 
 Value Registers::identity(Location loc, tile::ReductionKind kind, Type element) {
   bool isMax = kind == tile::ReductionKind::max;
   if (auto type = dyn_cast<FloatType>(element)) {
     const llvm::fltSemantics& semantics = type.getFloatSemantics();
-    APFloat value = kind == tile::ReductionKind::sum ? APFloat::getZero(semantics, /*Negative=*/true)
-                                                     : APFloat::getInf(semantics, isMax);
+    APFloat value = kind == tile::ReductionKind::sum
+                        ? APFloat::getZero(semantics, /*Negative=*/true)
+                        : APFloat::getInf(semantics, isMax);
     return constant(loc, b.getFloatAttr(element, value));
   }
   unsigned bits = element.getIntOrFloatBitWidth();
@@ -264,7 +292,7 @@ Value Registers::identity(Location loc, tile::ReductionKind kind, Type element) 
   return constant(loc, b.getIntegerAttr(element, value));
 }
 
-//===-- Memory -----------------------------------------------------------------------------------===//
+//===-- Memory ----------------------------------------------------------------===//
 
 Value Registers::toMemory(Location loc, Value value, Type element) {
   if (!element.isInteger(1)) return value;
@@ -273,7 +301,8 @@ Value Registers::toMemory(Location loc, Value value, Type element) {
 
 Value Registers::fromMemory(Location loc, Value value, Type element) {
   if (!element.isInteger(1)) return value;
-  return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, value, integer(loc, value.getType(), 0));
+  return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, value,
+                               integer(loc, value.getType(), 0));
 }
 
 }  // namespace ligerdsl::compiler::cpu

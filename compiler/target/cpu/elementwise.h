@@ -31,7 +31,8 @@ class Registers {
   mlir::Value constant(mlir::Location loc, mlir::TypedAttr scalar);
   mlir::Value splat(mlir::Location loc, mlir::Value scalar, int64_t lanes);
   /// Clones a combiner region onto registers.
-  llvm::SmallVector<mlir::Value> combine(mlir::Region& combiner, llvm::ArrayRef<mlir::Value> arguments, int64_t lanes);
+  llvm::SmallVector<mlir::Value> combine(mlir::Region& combiner,
+                                         llvm::ArrayRef<mlir::Value> arguments, int64_t lanes);
   /// Returns the identity of a named reduction.
   mlir::Value identity(mlir::Location loc, tile::ReductionKind kind, mlir::Type element);
 

@@ -71,7 +71,8 @@ void defineRuntime(orc::LLJIT& jit, orc::JITDylib& library) {
   add("fmaf", static_cast<float (*)(float, float, float)>(&std::fma));
   add("floorf", static_cast<float (*)(float)>(&std::floor));
   add("ceilf", static_cast<float (*)(float)>(&std::ceil));
-  add("roundevenf", static_cast<float (*)(float)>(&std::nearbyint));  // to even: no kernel changes the rounding mode
+  add("roundevenf", static_cast<float (*)(float)>(
+                        &std::nearbyint));  // to even: no kernel changes the rounding mode
   add("sqrtf", static_cast<float (*)(float)>(&std::sqrt));
   add("ligerdsl_cpu_print", &printFromKernel);
   check(library.define(orc::absoluteSymbols(std::move(symbols))));
@@ -87,7 +88,8 @@ struct Session {
   Session() {
     initializeNativeTarget();
     orc::LLJITBuilder builder;
-    builder.setJITTargetMachineBuilder(orc::JITTargetMachineBuilder(Triple(sys::getProcessTriple())));
+    builder.setJITTargetMachineBuilder(
+        orc::JITTargetMachineBuilder(Triple(sys::getProcessTriple())));
     builder.setPlatformSetUp(orc::setUpInactivePlatform);
     builder.setLinkProcessSymbolsByDefault(false);
     builder.setObjectLinkingLayerCreator(
@@ -95,7 +97,8 @@ struct Session {
           return std::make_unique<orc::ObjectLinkingLayer>(session);
         });
     jit = check(builder.create());
-    jit->getExecutionSession().setErrorReporter([this](Error error) { reported.add(std::move(error)); });
+    jit->getExecutionSession().setErrorReporter(
+        [this](Error error) { reported.add(std::move(error)); });
     runtime = &check(jit->createJITDylib("runtime"));
     defineRuntime(*jit, *runtime);
   }
@@ -108,21 +111,24 @@ Session& session() {
 
 }  // namespace
 
-ligerdsl_cpu_module* loadObject(std::string_view object, const std::string& entryName, void** entry) {
+ligerdsl_cpu_module* loadObject(std::string_view object, const std::string& entryName,
+                                void** entry) {
   Session& s = session();
   std::lock_guard lock(s.mutex);
   s.reported = {};
   orc::JITDylib& library = check(s.jit->createJITDylib("kernel" + std::to_string(s.next++)));
   library.addToLinkOrder(*s.runtime);
-  auto module = std::make_unique<ligerdsl_cpu_module>(ligerdsl_cpu_module{&library, library.createResourceTracker()});
+  auto module = std::make_unique<ligerdsl_cpu_module>(
+      ligerdsl_cpu_module{&library, library.createResourceTracker()});
   try {
-    check(
-        s.jit->addObjectFile(module->tracker, MemoryBuffer::getMemBufferCopy(StringRef(object.data(), object.size()))));
+    check(s.jit->addObjectFile(
+        module->tracker, MemoryBuffer::getMemBufferCopy(StringRef(object.data(), object.size()))));
     *entry = check(s.jit->lookup(library, entryName)).toPtr<void*>();
   } catch (const std::runtime_error& error) {
     consumeError(s.jit->getExecutionSession().removeJITDylib(library));
     if (s.reported.noMemory) throw std::bad_alloc();
-    throw std::runtime_error(error.what() + (s.reported.text.empty() ? "" : ": " + s.reported.text));
+    throw std::runtime_error(error.what() +
+                             (s.reported.text.empty() ? "" : ": " + s.reported.text));
   }
   return module.release();
 }

@@ -16,7 +16,8 @@ static RankedTensorType tileOf(Value value) {
 }
 
 static bool isWidened(Value value) {
-  return llvm::any_of(value.getUsers(), [](Operation* user) { return isa<arith::ExtUIOp, arith::ExtSIOp>(user); });
+  return llvm::any_of(value.getUsers(),
+                      [](Operation* user) { return isa<arith::ExtUIOp, arith::ExtSIOp>(user); });
 }
 
 // Returns the zero-extended form of a uniform tile; null if `narrow` is not uniform.
@@ -66,8 +67,8 @@ static void widenAgain(OpBuilder& b, arith::ExtUIOp op) {
   Value source = wide ? truncatedFrom(op.getIn(), wide) : Value();
   if (!source) return;
   b.setInsertionPoint(op);
-  const APInt low =
-      APInt::getLowBitsSet(wide.getElementTypeBitWidth(), getElementTypeOrSelf(op.getIn()).getIntOrFloatBitWidth());
+  const APInt low = APInt::getLowBitsSet(wide.getElementTypeBitWidth(),
+                                         getElementTypeOrSelf(op.getIn()).getIntOrFloatBitWidth());
   Value mask = arith::ConstantOp::create(b, op.getLoc(), DenseElementsAttr::get(wide, low));
   op.getResult().replaceAllUsesWith(arith::AndIOp::create(b, op.getLoc(), source, mask));
 }
@@ -75,9 +76,11 @@ static void widenAgain(OpBuilder& b, arith::ExtUIOp op) {
 static void readThroughMask(arith::AndIOp op) {
   APInt mask;
   auto extended = op.getLhs().getDefiningOp<arith::ExtSIOp>();
-  if (!extended || !tileOf(op.getResult()) || !matchPattern(op.getRhs(), m_ConstantInt(&mask))) return;
+  if (!extended || !tileOf(op.getResult()) || !matchPattern(op.getRhs(), m_ConstantInt(&mask)))
+    return;
   if (mask.getActiveBits() > getElementTypeOrSelf(extended.getIn()).getIntOrFloatBitWidth()) return;
-  if (Value source = truncatedFrom(extended.getIn(), op.getType())) op.getLhsMutable().assign(source);
+  if (Value source = truncatedFrom(extended.getIn(), op.getType()))
+    op.getLhsMutable().assign(source);
 }
 
 void keepWide(func::FuncOp function) {

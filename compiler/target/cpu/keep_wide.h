@@ -5,7 +5,8 @@
 //
 //   1. trunc(a) ^ trunc(b)              -> trunc(a ^ b)                also & and |
 //   2. trunc(a) ^ splat k, then widened -> trunc(a ^ splat(zext k))    also constants
-//   3. zext(trunc(a))                   -> a & 0xffffffff              also sext(trunc(a)) & 0xffffffff
+//   3. zext(trunc(a))                   -> a & 0xffffffff
+//      sext(trunc(a)) & 0xffffffff      -> a & 0xffffffff
 //
 // A round of Philox on W words becomes two multiplications, two shifts and two ternary exclusive
 // ors on W 64-bit lanes.

@@ -10,7 +10,7 @@ static bool anyLanes(const Coords& coords) {
   return llvm::any_of(coords, [](const Coord& c) { return c.lanes || c.scattered; });
 }
 
-//===-- Partitions -------------------------------------------------------------------------------===//
+//===-- Partitions ------------------------------------------------------------===//
 
 static Value throughCasts(Value index) {
   while (isa_and_nonnull<arith::ExtSIOp, arith::ExtUIOp>(index.getDefiningOp()))
@@ -27,7 +27,8 @@ Value TileLowering::stepOf(Value index) {
     return loop && loop.getInductionVar() == argument ? toI64(scalar(loop.getStep())) : Value();
   }
   if (auto difference = index.getDefiningOp<arith::SubIOp>())
-    if (Value step = isa<BlockArgument>(difference.getRhs()) ? stepOf(difference.getRhs()) : Value())
+    if (Value step =
+            isa<BlockArgument>(difference.getRhs()) ? stepOf(difference.getRhs()) : Value())
       return sub(i64(0), step);
   auto program = index.getDefiningOp<tile::ProgramIdOp>();
   return program && program.getAxis() == 0 ? i64(1) : Value();
@@ -48,7 +49,8 @@ void TileLowering::prefetch(tile::LoadTileOp op, Address from) {
     return;
   if (!distance || from.scattered) return;
   Type pointer = from.pointer.getType();
-  Value later = LLVM::GEPOp::create(b, loc, pointer, storageType(access.element), from.pointer, distance);
+  Value later =
+      LLVM::GEPOp::create(b, loc, pointer, storageType(access.element), from.pointer, distance);
   constexpr int kRead = 0, kToL2 = 2, kData = 1;
   LLVM::Prefetch::create(b, loc, later, kRead, kToL2, kData);
 }
@@ -93,9 +95,10 @@ TileAccess TileLowering::prepare(Operation* op) {
     access.extents.push_back(whole ? Value() : extent);
   }
   access.view = view.pointer;
-  access.origin =
-      LLVM::GEPOp::create(b, loc, view.pointer.getType(), storageType(access.element), view.pointer, offset);
-  if (!access.extents.empty() && inside) {  // if a squeezed index is outside the view, the tile is empty
+  access.origin = LLVM::GEPOp::create(b, loc, view.pointer.getType(), storageType(access.element),
+                                      view.pointer, offset);
+  if (!access.extents.empty() &&
+      inside) {  // if a squeezed index is outside the view, the tile is empty
     Value& last = access.extents.back();
     Value size = last;
     if (!size) size = i64(*llvm::find_if(llvm::reverse(sizes), [](int64_t n) { return n != 0; }));
@@ -130,31 +133,37 @@ void TileLowering::lowerScalarAccess(Operation* op) {
   auto maskOf = [&](Value mask) { return mask ? Guard{scalar(mask), {}} : Guard{}; };
   if (auto loadTile = dyn_cast<tile::LoadTileOp>(op)) {
     const TileAccess& access = accesses[op];
-    scalars[loadTile] = load({access.origin}, access.element, {access.inside, {}}, pad(loadTile), 1, 0);
+    scalars[loadTile] =
+        load({access.origin}, access.element, {access.inside, {}}, pad(loadTile), 1, 0);
   } else if (auto storeTile = dyn_cast<tile::StoreTileOp>(op)) {
     const TileAccess& access = accesses[op];
     store({access.origin}, access.element, scalar(storeTile.getValue()), {access.inside, {}}, 1, 0);
   } else if (auto gather = dyn_cast<tile::LoadOp>(op)) {
     Type element = gather.getType();
-    Value other = gather.getOther() ? scalar(gather.getOther()) : registers.constant(loc, b.getZeroAttr(element));
-    scalars[gather] = load({toPointer(scalar(gather.getPtr()))}, element, maskOf(gather.getMask()), other, 1, 0);
+    Value other = gather.getOther() ? scalar(gather.getOther())
+                                    : registers.constant(loc, b.getZeroAttr(element));
+    scalars[gather] =
+        load({toPointer(scalar(gather.getPtr()))}, element, maskOf(gather.getMask()), other, 1, 0);
   } else if (auto scatter = dyn_cast<tile::StoreOp>(op)) {
-    store({toPointer(scalar(scatter.getPtr()))}, scatter.getValue().getType(), scalar(scatter.getValue()),
-          maskOf(scatter.getMask()), 1, 0);
+    store({toPointer(scalar(scatter.getPtr()))}, scatter.getValue().getType(),
+          scalar(scatter.getValue()), maskOf(scatter.getMask()), 1, 0);
   } else {
     const AtomicOperands operands = atomicOperands(op);
     Value mask = operands.mask ? scalar(operands.mask) : Value();
-    scalars[op->getResult(0)] = atomic(op, toPointer(scalar(operands.ptr)), scalarsOf(operands.values), mask);
+    scalars[op->getResult(0)] =
+        atomic(op, toPointer(scalar(operands.ptr)), scalarsOf(operands.values), mask);
   }
 }
 
-//===-- Addresses --------------------------------------------------------------------------------===//
+//===-- Addresses -------------------------------------------------------------===//
 
-Address TileLowering::address(Value origin, Type element, const Coords& coords, ArrayRef<Value> strides) {
+Address TileLowering::address(Value origin, Type element, const Coords& coords,
+                              ArrayRef<Value> strides) {
   Value offset = i64(0), vector;
   bool contiguous = false;
   auto addVector = [&](Value indices, Value stride) {
-    Value scaled = arith::MulIOp::create(b, loc, indices, registers.splat(loc, stride, nest->lanes));
+    Value scaled =
+        arith::MulIOp::create(b, loc, indices, registers.splat(loc, stride, nest->lanes));
     vector = vector ? arith::AddIOp::create(b, loc, vector, scaled).getResult() : scaled;
   };
   for (auto [coord, stride] : llvm::zip_equal(coords, strides)) {
@@ -174,7 +183,9 @@ Address TileLowering::address(Value origin, Type element, const Coords& coords, 
   if (!vector) return {LLVM::GEPOp::create(b, loc, pointer, stored, origin, offset), false};
   if (contiguous) vector = arith::AddIOp::create(b, loc, vector, iota(b.getI64Type(), nest->lanes));
   vector = arith::AddIOp::create(b, loc, vector, registers.splat(loc, offset, nest->lanes));
-  return {LLVM::GEPOp::create(b, loc, VectorType::get({nest->lanes}, pointer), stored, origin, vector), true};
+  return {
+      LLVM::GEPOp::create(b, loc, VectorType::get({nest->lanes}, pointer), stored, origin, vector),
+      true};
 }
 
 // Returns the base and step of an integer or pointer that grows by a constant step per lane.
@@ -187,7 +198,8 @@ std::optional<TileLowering::Affine> TileLowering::affine(Value value, const Coor
   if (!op || plan.bufferOf(value)) return {};
   if (isa<tile::MakeRangeOp>(op)) return Affine{coords[0].base, 1};
   if (auto splat = dyn_cast<tile::SplatOp>(op)) return Affine{toI64(scalar(splat.getSource())), 0};
-  if (auto number = dyn_cast<arith::ConstantOp>(op)) return Affine{toI64(evaluate(value, coords).value), 0};
+  if (auto number = dyn_cast<arith::ConstantOp>(op))
+    return Affine{toI64(evaluate(value, coords).value), 0};
   if (isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp>(op))
     return affine(op->getOperand(0), sourceCoords(op, coords));
   if (isa<arith::ExtSIOp>(op)) return affine(op->getOperand(0), coords);
@@ -217,7 +229,7 @@ Address TileLowering::pointersAt(Value pointers, Type element, const Coords& coo
   return {toPointer(addresses), isa<VectorType>(addresses.getType())};
 }
 
-//===-- Guards -----------------------------------------------------------------------------------===//
+//===-- Guards ----------------------------------------------------------------===//
 
 Guard TileLowering::guardOf(const TileAccess& access, const Coords& coords) {
   Guard guard;
@@ -232,12 +244,15 @@ Guard TileLowering::guardOf(const TileAccess& access, const Coords& coords) {
                                    registers.splat(loc, extent, nest->lanes));
     } else if (coord.lanes) {
       Value left = arith::TruncIOp::create(b, loc, b.getI32Type(), sub(extent, coord.base));
-      mask = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, iota(b.getI32Type(), nest->lanes),
+      mask = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt,
+                                   iota(b.getI32Type(), nest->lanes),
                                    registers.splat(loc, left, nest->lanes));
     } else {
-      const bool paired = nest && nest->pairedDim >= 0 && coord.base &&
-                          (coord.base == nest->indices[nest->pairedDim] || coord.base == nest->second);
-      if (!paired) guard.condition = both(guard.condition, less(coord.base ? coord.base : i64(0), extent));
+      const bool paired =
+          nest && nest->pairedDim >= 0 && coord.base &&
+          (coord.base == nest->indices[nest->pairedDim] || coord.base == nest->second);
+      if (!paired)
+        guard.condition = both(guard.condition, less(coord.base ? coord.base : i64(0), extent));
       continue;
     }
     guard.mask = guard.mask ? arith::AndIOp::create(b, loc, guard.mask, mask).getResult() : mask;
@@ -257,14 +272,17 @@ Guard TileLowering::guardOf(Operation* op, const Coords& coords, int depth) {
   if (anyLanes(coords))
     guard.mask = arith::CmpIOp::create(
         b, loc, arith::CmpIPredicate::slt, iota(b.getI32Type(), nest->lanes),
-        registers.splat(loc, arith::TruncIOp::create(b, loc, b.getI32Type(), nest->lead), nest->lanes));
+        registers.splat(loc, arith::TruncIOp::create(b, loc, b.getI32Type(), nest->lead),
+                        nest->lanes));
   return guard;
 }
 
 // Returns the mask of active lanes as one vector.
-static Value wholeMask(OpBuilder& b, Location loc, Registers& registers, Guard guard, int64_t lanes) {
-  Value condition =
-      guard.condition ? guard.condition : arith::ConstantOp::create(b, loc, b.getBoolAttr(true)).getResult();
+static Value wholeMask(OpBuilder& b, Location loc, Registers& registers, Guard guard,
+                       int64_t lanes) {
+  Value condition = guard.condition
+                        ? guard.condition
+                        : arith::ConstantOp::create(b, loc, b.getBoolAttr(true)).getResult();
   Value all = registers.splat(loc, condition, lanes);
   if (!guard.mask) return all;
   return guard.condition ? arith::AndIOp::create(b, loc, guard.mask, all).getResult() : guard.mask;
@@ -278,37 +296,44 @@ Value TileLowering::placeOf(Value pointer, const Guard& guard) {
   return arith::SelectOp::create(b, loc, guard.condition, pointer, guard.view);
 }
 
-//===-- Loads and stores -------------------------------------------------------------------------===//
+//===-- Loads and stores ------------------------------------------------------===//
 
 // `align` = 0: the element's own size.
-Value TileLowering::load(Address from, Type element, Guard guard, Value otherwise, int64_t lanes, int64_t align) {
+Value TileLowering::load(Address from, Type element, Guard guard, Value otherwise, int64_t lanes,
+                         int64_t align) {
   Type stored = storageType(element), type = lanes == 1 ? stored : VectorType::get({lanes}, stored);
   unsigned alignment = align ? align : storageBytes(element);
   if (lanes == 1) {
     if (!guard.condition)
-      return registers.fromMemory(loc, LLVM::LoadOp::create(b, loc, type, from.pointer, alignment), element);
-    auto branch = scf::IfOp::create(b, loc, TypeRange{registerType(element)}, guard.condition, true, true);
+      return registers.fromMemory(loc, LLVM::LoadOp::create(b, loc, type, from.pointer, alignment),
+                                  element);
+    auto branch =
+        scf::IfOp::create(b, loc, TypeRange{registerType(element)}, guard.condition, true, true);
     OpBuilder::InsertionGuard insertion(b);
     b.setInsertionPointToEnd(&branch.getThenRegion().front());
-    Value value = registers.fromMemory(loc, LLVM::LoadOp::create(b, loc, type, from.pointer, alignment), element);
+    Value value = registers.fromMemory(
+        loc, LLVM::LoadOp::create(b, loc, type, from.pointer, alignment), element);
     scf::YieldOp::create(b, loc, value);
     b.setInsertionPointToEnd(&branch.getElseRegion().front());
     scf::YieldOp::create(b, loc, otherwise);
     return branch.getResult(0);
   }
   if (!from.scattered && !guard.condition && !guard.mask)
-    return registers.fromMemory(loc, LLVM::LoadOp::create(b, loc, type, from.pointer, alignment), element);
+    return registers.fromMemory(loc, LLVM::LoadOp::create(b, loc, type, from.pointer, alignment),
+                                element);
   Value mask = wholeMask(b, loc, registers, guard, lanes);
   Value rest = registers.splat(loc, registers.toMemory(loc, otherwise, element), lanes);
   Value value;
   if (from.scattered)
     value = LLVM::masked_gather::create(b, loc, type, from.pointer, mask, rest, alignment);
   else
-    value = LLVM::MaskedLoadOp::create(b, loc, type, placeOf(from.pointer, guard), mask, rest, alignment);
+    value = LLVM::MaskedLoadOp::create(b, loc, type, placeOf(from.pointer, guard), mask, rest,
+                                       alignment);
   return registers.fromMemory(loc, value, element);
 }
 
-void TileLowering::store(Address to, Type element, Value value, Guard guard, int64_t lanes, int64_t align) {
+void TileLowering::store(Address to, Type element, Value value, Guard guard, int64_t lanes,
+                         int64_t align) {
   unsigned alignment = align ? align : storageBytes(element);
   value = registers.toMemory(loc, registers.splat(loc, value, lanes), element);
   if (lanes == 1) {
@@ -325,7 +350,8 @@ void TileLowering::store(Address to, Type element, Value value, Guard guard, int
   }
   if (!to.scattered && !guard.condition && !guard.mask) {
     if (nest->streams) alignment = std::min(lanes * storageBytes(element), kLine);
-    LLVM::StoreOp::create(b, loc, value, to.pointer, alignment, /*isVolatile=*/false, nest->streams);
+    LLVM::StoreOp::create(b, loc, value, to.pointer, alignment, /*isVolatile=*/false,
+                          nest->streams);
     return;
   }
   Value mask = wholeMask(b, loc, registers, guard, lanes);
@@ -336,10 +362,12 @@ void TileLowering::store(Address to, Type element, Value value, Guard guard, int
 }
 
 Address TileLowering::bufferAddress(Buffer* buffer, const Coords& coords) {
-  Value origin = LLVM::GEPOp::create(b, loc, arena.getType(), b.getI8Type(), arena, i64(buffer->offset));
+  Value origin =
+      LLVM::GEPOp::create(b, loc, arena.getType(), b.getI8Type(), arena, i64(buffer->offset));
   SmallVector<Value> strides(buffer->shape.size());
   int64_t stride = 1;
-  for (size_t k = buffer->shape.size(); k-- > 0; stride *= buffer->shape[k]) strides[k] = i64(stride);
+  for (size_t k = buffer->shape.size(); k-- > 0; stride *= buffer->shape[k])
+    strides[k] = i64(stride);
   return address(origin, buffer->element, coords, strides);
 }
 

@@ -16,7 +16,8 @@ namespace ligerdsl::compiler::cpu {
 static constexpr int64_t kRows = 4, kAcross = 2;
 
 void TileLowering::lowerDot(tile::DotOp op) {
-  Buffer *a = plan.bufferOf(op.getA()), *operandB = plan.bufferOf(op.getB()), *result = plan.bufferOf(op.getResult());
+  Buffer *a = plan.bufferOf(op.getA()), *operandB = plan.bufferOf(op.getB()),
+         *result = plan.bufferOf(op.getResult());
   const int64_t depth = a->shape[1], lanes = nest->lanes;
   const int64_t rows = std::min(kRows, nest->shape[0] & -nest->shape[0]);
   const int64_t across = nest->laneDim < 0 || nest->shape[1] % (lanes * kAcross) != 0 ? 1 : kAcross;
@@ -36,7 +37,8 @@ void TileLowering::lowerDot(tile::DotOp op) {
     if (isa<IntegerType>(getElementTypeOrSelf(acc)))
       return arith::AddIOp::create(b, loc, acc, arith::MulIOp::create(b, loc, left, right));
     constexpr auto kFused = arith::FastMathFlags::contract;
-    return arith::AddFOp::create(b, loc, acc, arith::MulFOp::create(b, loc, left, right, kFused), kFused);
+    return arith::AddFOp::create(b, loc, acc, arith::MulFOp::create(b, loc, left, right, kFused),
+                                 kFused);
   };
   auto accumulateTile = [&] {
     nest->body.clear();
@@ -57,7 +59,8 @@ void TileLowering::lowerDot(tile::DotOp op) {
     b.setInsertionPointToEnd(loop.getBody());
     const Coord at{loop.getInductionVar(), false, false, nest->inner};
     SmallVector<Value> columns, next;
-    for (int64_t j = 0; j < across; ++j) columns.push_back(bufferLoad(operandB, {at, places[j][1]}));
+    for (int64_t j = 0; j < across; ++j)
+      columns.push_back(bufferLoad(operandB, {at, places[j][1]}));
     for (int64_t i = 0; i < rows; ++i) {
       Value left = registers.splat(loc, bufferLoad(a, {places[i * across][0], at}), lanes);
       for (int64_t j = 0; j < across; ++j) {
@@ -66,9 +69,12 @@ void TileLowering::lowerDot(tile::DotOp op) {
     }
     scf::YieldOp::create(b, loc, next);
     b.setInsertionPointAfter(loop);
-    for (auto [place, value] : llvm::zip_equal(places, loop.getResults())) bufferStore(result, place, value);
+    for (auto [place, value] : llvm::zip_equal(places, loop.getResults()))
+      bufferStore(result, place, value);
   };
-  auto overColumns = [&] { nest->shape[1] > 1 ? loopOver(1, lanes * across, accumulateTile) : accumulateTile(); };
+  auto overColumns = [&] {
+    nest->shape[1] > 1 ? loopOver(1, lanes * across, accumulateTile) : accumulateTile();
+  };
   nest->shape[0] > 1 ? loopOver(0, rows, overColumns) : overColumns();
 }
 

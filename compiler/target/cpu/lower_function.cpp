@@ -15,7 +15,7 @@ TileLowering::TileLowering(func::FuncOp source, const Plan& plan, bool hasF16c, 
       registers(b, hasF16c, [this](Value value) { return scalar(value); }),
       hasStreaming(hasStreaming) {}
 
-//===-- Helpers ----------------------------------------------------------------------------------===//
+//===-- Helpers ---------------------------------------------------------------===//
 
 Value TileLowering::i64(int64_t value) {
   return arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value));
@@ -44,12 +44,14 @@ Value TileLowering::toI64(Value integer) {
 Value TileLowering::iota(Type element, int64_t lanes) {
   SmallVector<APInt> numbers;
   for (int64_t i = 0; i < lanes; ++i) numbers.emplace_back(element.getIntOrFloatBitWidth(), i);
-  return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(VectorType::get({lanes}, element), numbers));
+  return arith::ConstantOp::create(
+      b, loc, DenseElementsAttr::get(VectorType::get({lanes}, element), numbers));
 }
 
 Value TileLowering::toPointer(Value address) {
   Type pointer = LLVM::LLVMPointerType::get(b.getContext());
-  if (auto vector = dyn_cast<VectorType>(address.getType())) pointer = VectorType::get(vector.getShape(), pointer);
+  if (auto vector = dyn_cast<VectorType>(address.getType()))
+    pointer = VectorType::get(vector.getShape(), pointer);
   return LLVM::IntToPtrOp::create(b, loc, pointer, address);
 }
 
@@ -76,14 +78,15 @@ SmallVector<Type> TileLowering::scalarTypes(TypeRange types) {
   return result;
 }
 
-//===-- The frame --------------------------------------------------------------------------------===//
+//===-- The frame -------------------------------------------------------------===//
 
 LogicalResult TileLowering::run(ModuleOp into, StringRef entry) {
   module = into;
   b.setInsertionPointToEnd(module.getBody());
   Type pointer = LLVM::LLVMPointerType::get(b.getContext());
-  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
-                                          {pointer, pointer, b.getI64Type(), b.getI64Type(), pointer});
+  auto type =
+      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
+                                  {pointer, pointer, b.getI64Type(), b.getI64Type(), pointer});
   auto function = LLVM::LLVMFuncOp::create(b, loc, entry, type);
   Block* body = function.addEntryBlock(b);
   for (unsigned i : {0u, 1u, 4u}) function.setArgAttr(i, "llvm.noundef", b.getUnitAttr());
@@ -94,14 +97,16 @@ LogicalResult TileLowering::run(ModuleOp into, StringRef entry) {
   arena = body->getArgument(4);
   readArguments(body->getArgument(0));
   for (int axis = 0; axis < 3; ++axis) {
-    Value at = LLVM::GEPOp::create(b, loc, pointer, b.getI32Type(), body->getArgument(1), ArrayRef<LLVM::GEPArg>{axis});
+    Value at = LLVM::GEPOp::create(b, loc, pointer, b.getI32Type(), body->getArgument(1),
+                                   ArrayRef<LLVM::GEPArg>{axis});
     grid[axis] = LLVM::LoadOp::create(b, loc, b.getI32Type(), at);
   }
   // The x id is counted up, because a division per program would take a tenth of the time of a
   // small program.
-  Value first = arith::TruncIOp::create(b, loc, b.getI32Type(),
-                                        arith::RemUIOp::create(b, loc, body->getArgument(2), toI64(grid[0])));
-  auto programs = scf::ForOp::create(b, loc, body->getArgument(2), body->getArgument(3), i64(1), ValueRange{first});
+  Value first = arith::TruncIOp::create(
+      b, loc, b.getI32Type(), arith::RemUIOp::create(b, loc, body->getArgument(2), toI64(grid[0])));
+  auto programs = scf::ForOp::create(b, loc, body->getArgument(2), body->getArgument(3), i64(1),
+                                     ValueRange{first});
   auto end = LLVM::ReturnOp::create(b, loc, ValueRange());
   b.setInsertionPointToEnd(programs.getBody());
   programId[0] = programs.getRegionIterArg(0);
@@ -113,10 +118,12 @@ LogicalResult TileLowering::run(ModuleOp into, StringRef entry) {
   b.setInsertionPoint(scf::YieldOp::create(b, loc, ValueRange{next}));
   deriveSlowerIds(programs.getInductionVar());
   lowerBlock(&source.getBody().front());
-  if (!streamed.empty()) {  // only a fence orders non-temporal stores; it waits for all other stores too
+  if (!streamed.empty()) {  // only a fence orders non-temporal stores; it waits for all other
+                            // stores too
     b.setInsertionPoint(end);
     Value any = streamed.front();
-    for (Value large : llvm::drop_begin(streamed)) any = b.createOrFold<arith::OrIOp>(loc, any, large);
+    for (Value large : llvm::drop_begin(streamed))
+      any = b.createOrFold<arith::OrIOp>(loc, any, large);
     auto branch = scf::IfOp::create(b, loc, any, /*withElseRegion=*/false);
     b.setInsertionPointToStart(&branch.getThenRegion().front());
     LLVM::CallIntrinsicOp::create(b, loc, b.getStringAttr("llvm.x86.sse.sfence"), ValueRange());
@@ -132,7 +139,8 @@ void TileLowering::readArguments(Value slots) {
   Type pointer = LLVM::LLVMPointerType::get(b.getContext());
   int32_t next = 0;
   auto slot = [&](Type type) -> Value {
-    Value at = LLVM::GEPOp::create(b, loc, pointer, b.getI64Type(), slots, ArrayRef<LLVM::GEPArg>{next++});
+    Value at =
+        LLVM::GEPOp::create(b, loc, pointer, b.getI64Type(), slots, ArrayRef<LLVM::GEPArg>{next++});
     return LLVM::LoadOp::create(b, loc, type, at);
   };
   for (BlockArgument argument : source.getArguments()) {
@@ -165,13 +173,13 @@ void TileLowering::readArguments(Value slots) {
 void TileLowering::deriveSlowerIds(Value program) {
   Value rest = arith::DivUIOp::create(b, loc, program, toI64(grid[0]));
   Value size = toI64(grid[1]);
-  programId[1] =
-      arith::TruncIOp::create(b, loc, b.getI32Type(), arith::RemUIOp::create(b, loc, rest, size).getResult());
-  programId[2] =
-      arith::TruncIOp::create(b, loc, b.getI32Type(), arith::DivUIOp::create(b, loc, rest, size).getResult());
+  programId[1] = arith::TruncIOp::create(b, loc, b.getI32Type(),
+                                         arith::RemUIOp::create(b, loc, rest, size).getResult());
+  programId[2] = arith::TruncIOp::create(b, loc, b.getI32Type(),
+                                         arith::DivUIOp::create(b, loc, rest, size).getResult());
 }
 
-//===-- Scalar code ------------------------------------------------------------------------------===//
+//===-- Scalar code -----------------------------------------------------------===//
 
 void TileLowering::lowerBlock(Block* block) {
   for (const Step& step : plan.stepsOf(block)) {
@@ -192,7 +200,8 @@ void TileLowering::lowerOp(Operation* op) {
   if (op->hasTrait<OpTrait::IsTerminator>()) return;  // the lowering of the parent writes it
   if (isa<tile::LoadTileOp, tile::StoreTileOp>(op)) {
     accesses[op] = prepare(op);
-    Type moved = isa<tile::LoadTileOp>(op) ? op->getResult(0).getType() : op->getOperand(0).getType();
+    Type moved =
+        isa<tile::LoadTileOp>(op) ? op->getResult(0).getType() : op->getOperand(0).getType();
     if (isa<RankedTensorType>(moved)) return;
   }
   lowerScalar(op);
@@ -202,12 +211,13 @@ void TileLowering::lowerSlice(tile::SliceOp op) {
   View view = views[op.getView()];
   Value& size = view.dims[op.getAxis()];
   const auto clamped = [&](Value number, Value least) -> Value {
-    return b.createOrFold<arith::MinSIOp>(loc, b.createOrFold<arith::MaxSIOp>(loc, number, least), size);
+    return b.createOrFold<arith::MinSIOp>(loc, b.createOrFold<arith::MaxSIOp>(loc, number, least),
+                                          size);
   };
   Value begin = clamped(scalar(op.getBegin()), i64(0)), end = clamped(scalar(op.getEnd()), begin);
   view.pointer = LLVM::GEPOp::create(b, loc, view.pointer.getType(),
-                                     storageType(op.getView().getType().getElementType()), view.pointer,
-                                     mul(begin, view.strides[op.getAxis()]));
+                                     storageType(op.getView().getType().getElementType()),
+                                     view.pointer, mul(begin, view.strides[op.getAxis()]));
   size = sub(end, begin);
   views[op.getResult()] = std::move(view);
 }
@@ -243,7 +253,7 @@ void TileLowering::lowerScalar(Operation* op) {
     scalars[op->getResult(0)] = value;
 }
 
-//===-- Control flow -----------------------------------------------------------------------------===//
+//===-- Control flow ----------------------------------------------------------===//
 
 // Lowers the block of a region into `into`, whose scalar arguments are `arguments`. The caller
 // writes the terminator.
@@ -258,8 +268,9 @@ void TileLowering::fillRegion(Region& from, Block* into, ValueRange arguments) {
 void TileLowering::lowerFor(scf::ForOp loop) {
   OpBuilder::InsertionGuard guard(b);
   Location at = loc;
-  auto created = scf::ForOp::create(b, at, scalar(loop.getLowerBound()), scalar(loop.getUpperBound()),
-                                    scalar(loop.getStep()), scalarsOf(loop.getInitArgs()));
+  auto created =
+      scf::ForOp::create(b, at, scalar(loop.getLowerBound()), scalar(loop.getUpperBound()),
+                         scalar(loop.getStep()), scalarsOf(loop.getInitArgs()));
   if (Block* body = created.getBody(); body->mightHaveTerminator()) body->getTerminator()->erase();
   SmallVector<Value> arguments{created.getInductionVar()};
   llvm::append_range(arguments, created.getRegionIterArgs());
@@ -273,7 +284,8 @@ void TileLowering::lowerFor(scf::ForOp loop) {
 void TileLowering::lowerWhile(scf::WhileOp loop) {
   OpBuilder::InsertionGuard guard(b);
   Location at = loc;
-  auto created = scf::WhileOp::create(b, at, scalarTypes(loop.getResultTypes()), scalarsOf(loop.getInits()));
+  auto created =
+      scf::WhileOp::create(b, at, scalarTypes(loop.getResultTypes()), scalarsOf(loop.getInits()));
   auto block = [&](Region& region, TypeRange types) {
     SmallVector<Location> locations(types.size(), at);
     return b.createBlock(&region, region.end(), types, locations);
@@ -294,8 +306,9 @@ void TileLowering::lowerIf(scf::IfOp branch) {
   OpBuilder::InsertionGuard guard(b);
   Location at = loc;
   bool hasElse = !branch.getElseRegion().empty();
-  auto created = scf::IfOp::create(b, at, scalarTypes(branch.getResultTypes()), scalar(branch.getCondition()),
-                                   /*addThenBlock=*/true, /*addElseBlock=*/hasElse);
+  auto created =
+      scf::IfOp::create(b, at, scalarTypes(branch.getResultTypes()), scalar(branch.getCondition()),
+                        /*addThenBlock=*/true, /*addElseBlock=*/hasElse);
   auto fill = [&](Region& from, Region& into) {
     Block* block = &into.front();
     if (block->mightHaveTerminator()) block->getTerminator()->erase();

@@ -43,7 +43,8 @@ void TileLowering::loopNest(ArrayRef<int> dims, llvm::function_ref<void()> body)
   int dim = dims.front();
   Value begin = nest->begins[dim] ? nest->begins[dim] : i64(0);
   Value end = nest->ends[dim] ? nest->ends[dim] : i64(nest->shape[dim]);
-  auto loop = scf::ForOp::create(b, loc, begin, end, i64(dim == nest->laneDim ? nest->registers * nest->lanes : 1));
+  auto loop = scf::ForOp::create(b, loc, begin, end,
+                                 i64(dim == nest->laneDim ? nest->registers * nest->lanes : 1));
   nest->loops.push_back(loop);
   nest->indices[dim] = loop.getInductionVar();
   nest->depths[dim] = ++nest->inner;
@@ -81,7 +82,7 @@ void TileLowering::lowerGroup(const Group& group) {
   nest = nullptr;
 }
 
-//===-- Bounds -----------------------------------------------------------------------------------===//
+//===-- Bounds ----------------------------------------------------------------===//
 
 void TileLowering::addBounds(Operation* access, ArrayRef<int> dims) {
   Value tile = isa<tile::LoadTileOp>(access) ? access->getResult(0) : access->getOperand(0);
@@ -91,7 +92,8 @@ void TileLowering::addBounds(Operation* access, ArrayRef<int> dims) {
   nest->proved.insert(access);
 }
 
-void TileLowering::boundsOf(Value tile, SmallVector<int> dims, llvm::DenseSet<std::pair<Value, int64_t>>& seen) {
+void TileLowering::boundsOf(Value tile, SmallVector<int> dims,
+                            llvm::DenseSet<std::pair<Value, int64_t>>& seen) {
   Operation* op = tile.getDefiningOp();
   if (!isa<RankedTensorType>(tile.getType()) || !op) return;
   int64_t key = 0;
@@ -102,7 +104,8 @@ void TileLowering::boundsOf(Value tile, SmallVector<int> dims, llvm::DenseSet<st
   if (auto expand = dyn_cast<tile::ExpandDimsOp>(op)) {
     source.erase(source.begin() + expand.getAxis());
   } else if (isa<tile::BroadcastOp>(op)) {
-    for (auto [dim, size] : llvm::zip(source, cast<RankedTensorType>(op->getOperand(0).getType()).getShape()))
+    for (auto [dim, size] :
+         llvm::zip(source, cast<RankedTensorType>(op->getOperand(0).getType()).getShape()))
       if (size == 1) dim = kZero;
   } else if (auto permute = dyn_cast<tile::PermuteOp>(op)) {
     for (auto [i, from] : llvm::enumerate(permute.getPermutation())) source[from] = dims[i];
@@ -112,7 +115,8 @@ void TileLowering::boundsOf(Value tile, SmallVector<int> dims, llvm::DenseSet<st
     ArrayRef<int64_t> from = cast<RankedTensorType>(reshape.getType()).getShape();
     ArrayRef<int64_t> to = cast<RankedTensorType>(reshape.getSource().getType()).getShape();
     auto isLong = [](int64_t n) { return n > 1; };
-    bool same = llvm::equal(llvm::make_filter_range(from, isLong), llvm::make_filter_range(to, isLong));
+    bool same =
+        llvm::equal(llvm::make_filter_range(from, isLong), llvm::make_filter_range(to, isLong));
     source.assign(to.size(), kZero);
     size_t next = 0;
     for (auto [dim, size] : llvm::zip(source, to)) {
@@ -138,7 +142,8 @@ void TileLowering::collectBounds(const Group& group) {
   for (const Sink& sink : group.sinks) {
     if (sink.source) continue;
     if (sink.kind == SinkKind::materialise) {
-      if (plan.bufferOf(sink.value) == sink.target || !plan.bufferOf(sink.value)) boundsOf(sink.value, dims, seen);
+      if (plan.bufferOf(sink.value) == sink.target || !plan.bufferOf(sink.value))
+        boundsOf(sink.value, dims, seen);
       continue;
     }
     if (sink.kind == SinkKind::storeTile) addBounds(sink.op, dims);
@@ -147,13 +152,14 @@ void TileLowering::collectBounds(const Group& group) {
   }
 }
 
-//===-- Lane loops -------------------------------------------------------------------------------===//
+//===-- Lane loops ------------------------------------------------------------===//
 
 // Returns the number of independent copies of a reduction; they hide the latency of its combiner.
 // The place of an element in the tile alone determines its copy. Results thus do not depend on the
 // other sinks of the loop, or on the end of a view.
 static int copiesFor(const Group& group, int64_t steps) {
-  bool reduces = llvm::any_of(group.sinks, [](const Sink& sink) { return sink.kind == SinkKind::reduce; });
+  bool reduces =
+      llvm::any_of(group.sinks, [](const Sink& sink) { return sink.kind == SinkKind::reduce; });
   if (!reduces) return 1;
   return steps >= 4 ? 4 : steps >= 2 ? 2 : 1;
 }
@@ -167,7 +173,8 @@ TileLowering::LaneRange TileLowering::laneRange(const Group& group, int64_t step
     if (bound.dim == dim) {
       limit = b.createOrFold<arith::MinSIOp>(loc, limit, bound.extent);
     } else if (bound.dim != nest->pairedDim || bound.dim < 0) {
-      Value index = bound.dim >= 0 ? nest->indices[bound.dim] : i64(bound.dim == kZero ? 0 : bound.size - 1);
+      Value index =
+          bound.dim >= 0 ? nest->indices[bound.dim] : i64(bound.dim == kZero ? 0 : bound.size - 1);
       inside = both(inside, less(index, bound.extent));
     }
   }
@@ -193,7 +200,9 @@ Value TileLowering::endOfStores(const Group& group, int dim) {
 
 // Returns true if the op costs less than a store that crosses a cache line.
 static bool isCheap(Operation* op) {
-  if (isa<tile::LoadTileOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::SplatOp, tile::MakeRangeOp>(op)) return true;
+  if (isa<tile::LoadTileOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::SplatOp,
+          tile::MakeRangeOp>(op))
+    return true;
   if (isa<arith::ConstantOp, math::FmaOp, math::AbsFOp>(op)) return true;
   return isElementwise(op) && !isa<math::MathDialect>(op->getDialect());
 }
@@ -227,8 +236,9 @@ Value TileLowering::leadOf(const Group& group, Value limit, Value inside) {
   const TileAccess& access = accesses[group.sinks.front().op];
   Coords first = identity();
   first[nest->laneDim] = Coord{};
-  Value at = LLVM::PtrToIntOp::create(b, loc, b.getI64Type(),
-                                      address(access.origin, access.element, first, access.strides).pointer);
+  Value at = LLVM::PtrToIntOp::create(
+      b, loc, b.getI64Type(),
+      address(access.origin, access.element, first, access.strides).pointer);
   Value before = arith::AndIOp::create(b, loc, sub(i64(0), at), i64(kLine - 1));
   Value lead = arith::DivUIOp::create(b, loc, before, i64(storageBytes(access.element)));
   return arith::SelectOp::create(b, loc, both(inside, less(i64(kLeast - 1), limit)), lead, i64(0));
@@ -263,9 +273,10 @@ Value TileLowering::lowerPairs(const Group& group, int dim) {
   Value rows = i64(nest->shape[dim]);
   for (const Bound& bound : bounds)
     if (bound.dim == dim) rows = b.createOrFold<arith::MinSIOp>(loc, rows, bound.extent);
-  Value apart = b.createOrFold<arith::AndIOp>(loc, mul(access.strides[dim], i64(bytes)), i64(kPage - 1));
-  Value paired = b.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::ult, sub(apart, i64(kApart)),
-                                               i64(kPage - 2 * kApart + 1));
+  Value apart =
+      b.createOrFold<arith::AndIOp>(loc, mul(access.strides[dim], i64(bytes)), i64(kPage - 1));
+  Value paired = b.createOrFold<arith::CmpIOp>(
+      loc, arith::CmpIPredicate::ult, sub(apart, i64(kApart)), i64(kPage - 2 * kApart + 1));
   paired = both(paired, less(views[store.getView()].span, i64(kNear / bytes)));
   Value even = b.createOrFold<arith::AndIOp>(loc, rows, i64(-2));
   Value end = b.createOrFold<arith::SelectOp>(loc, paired, even, i64(0));
@@ -283,16 +294,18 @@ Value TileLowering::lowerPairs(const Group& group, int dim) {
 
 // Emits one loop over the lane dimension with `bodies` registers per step. Body i works on copy i
 // of every reduction.
-void TileLowering::laneLoop(const Group& group, MutableArrayRef<Reduction> reductions, Value from, Value to, int bodies,
-                            bool inBounds) {
+void TileLowering::laneLoop(const Group& group, MutableArrayRef<Reduction> reductions, Value from,
+                            Value to, int bodies, bool inBounds) {
   IntegerAttr first, last;
-  if (matchPattern(from, m_Constant(&first)) && matchPattern(to, m_Constant(&last)) && first.getInt() >= last.getInt())
+  if (matchPattern(from, m_Constant(&first)) && matchPattern(to, m_Constant(&last)) &&
+      first.getInt() >= last.getInt())
     return;
   int dim = nest->laneDim;
   SmallVector<Value*> carried;  // registers that this loop updates
   for (Reduction& reduction : reductions)
     for (size_t i = 0; i < reduction.registers.size(); ++i)
-      if (static_cast<int>(i) % reduction.copies < bodies) carried.push_back(&reduction.registers[i]);
+      if (static_cast<int>(i) % reduction.copies < bodies)
+        carried.push_back(&reduction.registers[i]);
   auto values = [&] {
     SmallVector<Value> result;
     for (Value* value : carried) result.push_back(*value);
@@ -307,8 +320,10 @@ void TileLowering::laneLoop(const Group& group, MutableArrayRef<Reduction> reduc
   nest->depths[dim] = ++nest->inner;
   nest->inBounds = inBounds;
   b.setInsertionPointToEnd(loop.getBody());
-  for (auto [value, argument] : llvm::zip_equal(carried, loop.getRegionIterArgs())) *value = argument;
-  Value start = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, loop.getInductionVar(), i64(0));
+  for (auto [value, argument] : llvm::zip_equal(carried, loop.getRegionIterArgs()))
+    *value = argument;
+  Value start =
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, loop.getInductionVar(), i64(0));
   for (int body = 0; body < bodies; ++body) {
     nest->indices[dim] = add(loop.getInductionVar(), i64(body * nest->lanes));
     groupBody(group, reductions, body, start);
@@ -367,11 +382,13 @@ void TileLowering::laneLoops(const Group& group) {
           values = values.drop_front();
         }
     };
-    auto branch = scf::IfOp::create(b, loc, ValueRange(before).getTypes(), streams, /*addThenBlock=*/true,
-                                    /*addElseBlock=*/true);
+    auto branch =
+        scf::IfOp::create(b, loc, ValueRange(before).getTypes(), streams, /*addThenBlock=*/true,
+                          /*addElseBlock=*/true);
     laneAnchor = branch;
     for (bool around : {true, false}) {
-      b.setInsertionPointToStart(&(around ? branch.getThenRegion() : branch.getElseRegion()).front());
+      b.setInsertionPointToStart(
+          &(around ? branch.getThenRegion() : branch.getElseRegion()).front());
       nest->streams = around;
       set(before);
       laneLoop(group, reductions, begin, range.full, copies, true);
@@ -382,7 +399,8 @@ void TileLowering::laneLoops(const Group& group) {
     b.setInsertionPointAfter(branch);
     set(branch.getResults());
     for (const Sink& sink : group.sinks)
-      if (auto store = dyn_cast<tile::StoreTileOp>(sink.op)) streamed.insert(views[store.getView()].large);
+      if (auto store = dyn_cast<tile::StoreTileOp>(sink.op))
+        streamed.insert(views[store.getView()].large);
   } else {
     laneLoop(group, reductions, begin, range.full, copies, true);
   }
@@ -401,7 +419,8 @@ void TileLowering::laneLoops(const Group& group) {
 // Evaluates every sink at the current index of the nest, then writes the results. A value is
 // written to its own buffer at once if a later sink reads it back through a reshape. No sink reads
 // it earlier.
-void TileLowering::groupBody(const Group& group, MutableArrayRef<Reduction> reductions, int copy, Value first) {
+void TileLowering::groupBody(const Group& group, MutableArrayRef<Reduction> reductions, int copy,
+                             Value first) {
   // The second row of a pair reuses the values that the first one has read.
   if (nest->pairedDim < 0 || nest->indices[nest->pairedDim] != nest->second) nest->body.clear();
   Coords here = identity();
@@ -435,7 +454,8 @@ void TileLowering::groupBody(const Group& group, MutableArrayRef<Reduction> redu
         Value mask = evaluate(scatter.getMask(), here).value;
         (isa<VectorType>(mask.getType()) ? item.guard.mask : item.guard.condition) = mask;
       }
-      item.to = pointersAt(scatter.getPtr(), getElementTypeOrSelf(scatter.getValue().getType()), here);
+      item.to =
+          pointersAt(scatter.getPtr(), getElementTypeOrSelf(scatter.getValue().getType()), here);
     } else {
       for (Value operand : cast<tile::ReduceOp>(sink.op).getSources())
         item.values.push_back(registers.splat(loc, evaluate(operand, here).value, nest->lanes));
@@ -449,16 +469,17 @@ void TileLowering::groupBody(const Group& group, MutableArrayRef<Reduction> redu
     } else if (sink.kind == SinkKind::storeTile) {
       const TileAccess& access = accesses[sink.op];
       Guard guard = guardOf(sink.op, here, nest->inner);
-      store(address(access.origin, access.element, here, access.strides), access.element, item.values[0], guard,
-            nest->lanes, 0);
+      store(address(access.origin, access.element, here, access.strides), access.element,
+            item.values[0], guard, nest->lanes, 0);
     } else if (sink.kind == SinkKind::scatter) {
-      store(item.to, getElementTypeOrSelf(cast<tile::StoreOp>(sink.op).getValue().getType()), item.values[0],
-            item.guard, nest->lanes, 0);
+      store(item.to, getElementTypeOrSelf(cast<tile::StoreOp>(sink.op).getValue().getType()),
+            item.values[0], item.guard, nest->lanes, 0);
     } else {
       Reduction& reduction = reductions[nextReduction++];
       size_t operands = item.values.size();
       SmallVector<Value> old;
-      for (size_t n = 0; n < operands; ++n) old.push_back(reduction.registers[n * reduction.copies + copy]);
+      for (size_t n = 0; n < operands; ++n)
+        old.push_back(reduction.registers[n * reduction.copies + copy]);
       SmallVector<Value> combined = combine(reduction.op, old, item.values, nest->lanes);
       for (size_t n = 0; n < operands; ++n) {
         Value value = combined[n];

@@ -25,15 +25,18 @@ static bool isChosenByIndex(Value tile, int64_t dim, const Plan& plan) {
   if (!op || plan.bufferOf(tile)) return false;
   if (isa<arith::ConstantOp, tile::SplatOp, tile::MakeRangeOp>(op)) return true;
   if (auto expand = dyn_cast<tile::ExpandDimsOp>(op))
-    return isChosenByIndex(expand.getSource(), dim - (static_cast<int64_t>(expand.getAxis()) < dim), plan);
+    return isChosenByIndex(expand.getSource(), dim - (static_cast<int64_t>(expand.getAxis()) < dim),
+                           plan);
   if (!isa<tile::BroadcastOp>(op) && !isElementwise(op)) return false;
-  return llvm::all_of(op->getOperands(), [&](Value operand) { return isChosenByIndex(operand, dim, plan); });
+  return llvm::all_of(op->getOperands(),
+                      [&](Value operand) { return isChosenByIndex(operand, dim, plan); });
 }
 
 bool TileLowering::isInterleaved(tile::ReshapeOp op) {
   ArrayRef<int64_t> woven = cast<RankedTensorType>(op.getType()).getShape();
   ArrayRef<int64_t> pairs = cast<RankedTensorType>(op.getSource().getType()).getShape();
-  return pairs.size() == woven.size() + 1 && pairs.back() == 2 && pairs.drop_back(2) == woven.drop_back() &&
+  return pairs.size() == woven.size() + 1 && pairs.back() == 2 &&
+         pairs.drop_back(2) == woven.drop_back() &&
          isChosenByIndex(op.getSource(), static_cast<int64_t>(woven.size()), plan);
 }
 
@@ -59,7 +62,8 @@ int TileLowering::timesInterleaved(const Group& group) {
   return std::min(depth, 2);
 }
 
-std::optional<Evaluated> TileLowering::evaluateInterleaved(tile::ReshapeOp op, const Coords& coords) {
+std::optional<Evaluated> TileLowering::evaluateInterleaved(tile::ReshapeOp op,
+                                                           const Coords& coords) {
   if (coords.back().lanes < 4 || !isInterleaved(op)) return {};
   for (const Coord& other : ArrayRef<Coord>(coords).drop_back())
     if (other.lanes || other.scattered) return {};

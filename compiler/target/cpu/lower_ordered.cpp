@@ -24,7 +24,7 @@ void TileLowering::lowerOrdered(Operation* op, ArrayRef<int64_t> shape) {
   }
 }
 
-//===-- Scans ------------------------------------------------------------------------------------===//
+//===-- Scans -----------------------------------------------------------------===//
 
 void TileLowering::lowerScan(tile::ScanOp op) {
   int axis = static_cast<int>(op.getAxis());
@@ -43,8 +43,10 @@ void TileLowering::lowerScan(tile::ScanOp op) {
     nest->indices[axis] = op.getReverse() ? sub(i64(size - 1), step) : step;
     nest->body.clear();
     Coords here = identity();
-    SmallVector<Value> items, arguments(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
-    for (Value source : op.getSources()) items.push_back(registers.splat(loc, evaluate(source, here).value, lanes));
+    SmallVector<Value> items,
+        arguments(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
+    for (Value source : op.getSources())
+      items.push_back(registers.splat(loc, evaluate(source, here).value, lanes));
     llvm::append_range(arguments, items);
     SmallVector<Value> combined = registers.combine(op.getCombiner(), arguments, lanes);
     if (combined.empty()) {
@@ -63,7 +65,7 @@ void TileLowering::lowerScan(tile::ScanOp op) {
   });
 }
 
-//===-- Atomics ----------------------------------------------------------------------------------===//
+//===-- Atomics ---------------------------------------------------------------===//
 
 // Visits the elements in row-major order. Two elements with one address thus update it in a fixed
 // order within a program.
@@ -117,13 +119,16 @@ Value TileLowering::atomicHalf(tile::AtomicRMWOp op, Value pointer, Value value,
   } else {
     Value larger = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UGE, operand, current);
     Value isNan = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, current, current);
-    next = arith::SelectOp::create(b, loc, isNan, current, arith::SelectOp::create(b, loc, larger, operand, current));
+    next = arith::SelectOp::create(b, loc, isNan, current,
+                                   arith::SelectOp::create(b, loc, larger, operand, current));
   }
-  auto exchange = LLVM::AtomicCmpXchgOp::create(b, loc, pointer, seen, registers.fromF32(loc, next, element),
-                                                LLVM::AtomicOrdering::monotonic, LLVM::AtomicOrdering::monotonic);
+  auto exchange = LLVM::AtomicCmpXchgOp::create(
+      b, loc, pointer, seen, registers.fromF32(loc, next, element), LLVM::AtomicOrdering::monotonic,
+      LLVM::AtomicOrdering::monotonic);
   Value found = LLVM::ExtractValueOp::create(b, loc, exchange, ArrayRef<int64_t>{0});
   Value done = LLVM::ExtractValueOp::create(b, loc, exchange, ArrayRef<int64_t>{1});
-  Value again = arith::XOrIOp::create(b, loc, done, arith::ConstantOp::create(b, loc, b.getBoolAttr(true)));
+  Value again =
+      arith::XOrIOp::create(b, loc, done, arith::ConstantOp::create(b, loc, b.getBoolAttr(true)));
   scf::ConditionOp::create(b, loc, again, found);
   Block* retry = &loop.getAfter().front();
   b.setInsertionPointToEnd(retry);
@@ -131,7 +136,7 @@ Value TileLowering::atomicHalf(tile::AtomicRMWOp op, Value pointer, Value value,
   return loop.getResult(0);
 }
 
-//===-- Prints -----------------------------------------------------------------------------------===//
+//===-- Prints ----------------------------------------------------------------===//
 
 // Emits one call of `ligerdsl_cpu_print` per value; for a tile, one per element.
 void TileLowering::lowerPrint(tile::PrintOp op) {
@@ -168,8 +173,10 @@ static int32_t printKind(Type element) {
   return isa<IntegerType>(element) ? 1 : 5;
 }
 
-void TileLowering::printValue(tile::PrintOp op, Value value, Type element, Value index, ArrayRef<int64_t> shape) {
-  Type pointer = LLVM::LLVMPointerType::get(b.getContext()), i32 = b.getI32Type(), wide = b.getI64Type();
+void TileLowering::printValue(tile::PrintOp op, Value value, Type element, Value index,
+                              ArrayRef<int64_t> shape) {
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext()), i32 = b.getI32Type(),
+       wide = b.getI64Type();
   std::string text = op.getText().str(), dims;
   text.push_back('\0');
   for (int64_t size : shape) text += std::to_string(size) + " ";
@@ -179,26 +186,30 @@ void TileLowering::printValue(tile::PrintOp op, Value value, Type element, Value
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(module.getBody());
-    LLVM::GlobalOp::create(b, loc, LLVM::LLVMArrayType::get(b.getI8Type(), text.size()), /*isConstant=*/true,
-                           LLVM::Linkage::Internal, name, b.getStringAttr(text));
+    LLVM::GlobalOp::create(b, loc, LLVM::LLVMArrayType::get(b.getI8Type(), text.size()),
+                           /*isConstant=*/true, LLVM::Linkage::Internal, name,
+                           b.getStringAttr(text));
     if (!callee)
-      callee = LLVM::LLVMFuncOp::create(b, loc, "ligerdsl_cpu_print",
-                                        LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
-                                                                    {pointer, i32, i32, i32, wide, i32, wide}));
+      callee = LLVM::LLVMFuncOp::create(
+          b, loc, "ligerdsl_cpu_print",
+          LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
+                                      {pointer, i32, i32, i32, wide, i32, wide}));
   }
   Value bits = value;
   if (auto integer = dyn_cast<IntegerType>(value.getType())) {
     bool isHalf = element && (element.isF16() || element.isBF16());
     if (integer.getWidth() < 64)
-      bits = integer.getWidth() == 1 || isHalf ? arith::ExtUIOp::create(b, loc, wide, value).getResult()
-                                               : arith::ExtSIOp::create(b, loc, wide, value).getResult();
+      bits = integer.getWidth() == 1 || isHalf
+                 ? arith::ExtUIOp::create(b, loc, wide, value).getResult()
+                 : arith::ExtSIOp::create(b, loc, wide, value).getResult();
   } else {
     bits = arith::ExtUIOp::create(b, loc, wide, arith::BitcastOp::create(b, loc, i32, value));
   }
   Value kind = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(printKind(element)));
   Value address = LLVM::AddressOfOp::create(b, loc, pointer, name);
-  LLVM::CallOp::create(b, loc, callee,
-                       ValueRange{address, programId[0], programId[1], programId[2], index, kind, bits});
+  LLVM::CallOp::create(
+      b, loc, callee,
+      ValueRange{address, programId[0], programId[1], programId[2], index, kind, bits});
 }
 
 }  // namespace ligerdsl::compiler::cpu

@@ -6,7 +6,8 @@ using namespace mlir;
 
 namespace ligerdsl::compiler::cpu {
 
-SmallVector<Value> TileLowering::combine(tile::ReduceOp op, ArrayRef<Value> x, ArrayRef<Value> y, int64_t lanes) {
+SmallVector<Value> TileLowering::combine(tile::ReduceOp op, ArrayRef<Value> x, ArrayRef<Value> y,
+                                         int64_t lanes) {
   SmallVector<Value> arguments(x);
   arguments.append(y.begin(), y.end());
   SmallVector<Value> result = registers.combine(op.getCombiner(), arguments, lanes);
@@ -21,8 +22,9 @@ SmallVector<Value> TileLowering::start(tile::ReduceOp op, int64_t lanes) {
   SmallVector<Value> result;
   for (Value operand : op.getSources()) {
     Type element = getElementTypeOrSelf(operand.getType());
-    Value value = op.getKind() == tile::ReductionKind::custom ? registers.constant(loc, b.getZeroAttr(element))
-                                                              : registers.identity(loc, op.getKind(), element);
+    Value value = op.getKind() == tile::ReductionKind::custom
+                      ? registers.constant(loc, b.getZeroAttr(element))
+                      : registers.identity(loc, op.getKind(), element);
     result.push_back(registers.splat(loc, value, lanes));
   }
   return result;
@@ -36,9 +38,11 @@ void TileLowering::finish(Reduction& reduction) {
   int64_t lanes = nest->lanes;
   SmallVector<SmallVector<Value>> parts(reduction.copies);
   for (int copy = 0; copy < reduction.copies; ++copy)
-    for (size_t n = 0; n < operands; ++n) parts[copy].push_back(reduction.registers[n * reduction.copies + copy]);
+    for (size_t n = 0; n < operands; ++n)
+      parts[copy].push_back(reduction.registers[n * reduction.copies + copy]);
   for (; parts.size() > 1; parts.resize(parts.size() / 2))
-    for (size_t i = 0; i < parts.size() / 2; ++i) parts[i] = combine(op, parts[2 * i], parts[2 * i + 1], lanes);
+    for (size_t i = 0; i < parts.size() / 2; ++i)
+      parts[i] = combine(op, parts[2 * i], parts[2 * i + 1], lanes);
   SmallVector<Value> total = parts[0];
   for (; lanes > 1; lanes /= 2) {
     SmallVector<Value> low, high;
@@ -65,7 +69,7 @@ void TileLowering::finish(Reduction& reduction) {
   }
 }
 
-//===-- Reductions along another dimension -------------------------------------------------------===//
+//===-- Reductions along another dimension ------------------------------------===//
 //
 // Each register reduces separate columns, so no step combines its lanes. Reductions of one shape
 // and axis share a nest:
@@ -78,7 +82,8 @@ void TileLowering::finish(Reduction& reduction) {
 // Emits the loop over the axis, and returns the registers of every reduction, one for each of
 // `places`. Code that does not depend on the axis goes before `anchor`, or before the loop if it is
 // null.
-SmallVector<Reduction> TileLowering::reduceAcross(const Group& group, int axis, ArrayRef<Coords> places, bool inBounds,
+SmallVector<Reduction> TileLowering::reduceAcross(const Group& group, int axis,
+                                                  ArrayRef<Coords> places, bool inBounds,
                                                   Operation* anchor) {
   SmallVector<Reduction> reductions;
   SmallVector<Value> carried;
@@ -96,7 +101,8 @@ SmallVector<Reduction> TileLowering::reduceAcross(const Group& group, int axis, 
   nest->depths[axis] = ++nest->inner;
   nest->inBounds = inBounds;
   b.setInsertionPointToEnd(loop.getBody());
-  Value first = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, loop.getInductionVar(), i64(0));
+  Value first =
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, loop.getInductionVar(), i64(0));
   SmallVector<Value> results(loop.getRegionIterArgs());
   for (int copy = 0; copy < copies; ++copy) {
     nest->body.clear();
@@ -109,7 +115,8 @@ SmallVector<Reduction> TileLowering::reduceAcross(const Group& group, int axis, 
         items.push_back(registers.splat(loc, evaluate(source, here).value, nest->lanes));
         old.push_back(results[next + n * copies]);
       }
-      for (auto [value, item] : llvm::zip_equal(combine(reduction.op, old, items, nest->lanes), items)) {
+      for (auto [value, item] :
+           llvm::zip_equal(combine(reduction.op, old, items, nest->lanes), items)) {
         if (reduction.op.getKind() == tile::ReductionKind::custom)
           value = arith::SelectOp::create(b, loc, first, item, value);
         results[next] = value;
@@ -141,7 +148,8 @@ void TileLowering::lowerAcross(const Group& group) {
   for (const Bound& bound : bounds) whole = both(whole, less(i64(bound.size - 1), bound.extent));
   int lane = nest->laneDim;
   if (lane >= 0)
-    while (nest->registers < 4 && nest->shape[lane] % (2 * nest->registers * nest->lanes) == 0) nest->registers *= 2;
+    while (nest->registers < 4 && nest->shape[lane] % (2 * nest->registers * nest->lanes) == 0)
+      nest->registers *= 2;
   loopNest(longDims(axis), [&] {
     // Coordinates of adjacent registers. The axis has no index yet.
     SmallVector<Coords> places(nest->registers, identity());
@@ -154,10 +162,13 @@ void TileLowering::lowerAcross(const Group& group) {
       SmallVector<Type> types;
       for (const Sink& sink : group.sinks)
         for (Value source : cast<tile::ReduceOp>(sink.op).getSources())
-          types.append(nest->registers, registerType(getElementTypeOrSelf(source.getType()), nest->lanes));
-      auto branch = scf::IfOp::create(b, loc, types, whole, /*addThenBlock=*/true, /*addElseBlock=*/true);
+          types.append(nest->registers,
+                       registerType(getElementTypeOrSelf(source.getType()), nest->lanes));
+      auto branch =
+          scf::IfOp::create(b, loc, types, whole, /*addThenBlock=*/true, /*addElseBlock=*/true);
       for (bool inBounds : {true, false}) {
-        b.setInsertionPointToEnd(&(inBounds ? branch.getThenRegion() : branch.getElseRegion()).front());
+        b.setInsertionPointToEnd(
+            &(inBounds ? branch.getThenRegion() : branch.getElseRegion()).front());
         reductions = reduceAcross(group, axis, places, inBounds, branch);
         scf::YieldOp::create(b, loc, allRegisters(reductions));
       }

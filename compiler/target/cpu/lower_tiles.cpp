@@ -18,13 +18,15 @@ static bool anyLanes(const Coords& coords) {
 Coords TileLowering::identity() {
   Coords coords;
   for (size_t dim = 0; dim < nest->shape.size(); ++dim) {
-    const int64_t lanes = static_cast<int>(dim) == nest->laneDim && nest->lanes > 1 ? nest->lanes : 0;
-    coords.push_back(nest->indices[dim] ? Coord{nest->indices[dim], lanes, false, nest->depths[dim]} : Coord{});
+    const int64_t lanes =
+        static_cast<int>(dim) == nest->laneDim && nest->lanes > 1 ? nest->lanes : 0;
+    coords.push_back(nest->indices[dim] ? Coord{nest->indices[dim], lanes, false, nest->depths[dim]}
+                                        : Coord{});
   }
   return coords;
 }
 
-//===-- Evaluation -------------------------------------------------------------------------------===//
+//===-- Evaluation ------------------------------------------------------------===//
 
 void TileLowering::remember(Value tile, const Coords& coords, Evaluated result) {
   Nest::Memo& memo = result.depth < nest->inner ? nest->outer : nest->body;
@@ -54,7 +56,9 @@ Evaluated TileLowering::evaluateDefinition(Value tile, const Coords& coords) {
     auto splat = dyn_cast<SplatElementsAttr>(number.getValue());
     if (splat) {
       Evaluated result;
-      atDepth(0, [&] { result.value = registers.constant(loc, cast<TypedAttr>(splat.getSplatValue<Attribute>())); });
+      atDepth(0, [&] {
+        result.value = registers.constant(loc, cast<TypedAttr>(splat.getSplatValue<Attribute>()));
+      });
       return result;
     }
   }
@@ -71,7 +75,8 @@ Evaluated TileLowering::evaluateDefinition(Value tile, const Coords& coords) {
   if (isElementwise(op)) return evaluateElementwise(op, coords);
   op->emitOpError("has no lowering for the CPU");
   broken = true;
-  return {LLVM::PoisonOp::create(b, loc, registerType(getElementTypeOrSelf(tile.getType()))), nest->inner};
+  return {LLVM::PoisonOp::create(b, loc, registerType(getElementTypeOrSelf(tile.getType()))),
+          nest->inner};
 }
 
 Evaluated TileLowering::evaluateElementwise(Operation* op, const Coords& coords) {
@@ -88,8 +93,8 @@ Evaluated TileLowering::evaluateElementwise(Operation* op, const Coords& coords)
     result.value = registers.emit(op, operands, lanes);
     if (result.value) return;
     broken = true;
-    result.value =
-        LLVM::PoisonOp::create(b, loc, registerType(getElementTypeOrSelf(op->getResult(0).getType()), lanes));
+    result.value = LLVM::PoisonOp::create(
+        b, loc, registerType(getElementTypeOrSelf(op->getResult(0).getType()), lanes));
   });
   return result;
 }
@@ -99,15 +104,17 @@ Evaluated TileLowering::evaluateRange(tile::MakeRangeOp op, const Coords& coords
   Evaluated result{{}, coord.depth};
   atDepth(result.depth, [&] {
     if (coord.scattered) {
-      result.value = arith::TruncIOp::create(b, loc, VectorType::get({nest->lanes}, b.getI32Type()), coord.base);
+      result.value = arith::TruncIOp::create(b, loc, VectorType::get({nest->lanes}, b.getI32Type()),
+                                             coord.base);
       return;
     }
-    Value base = coord.base ? arith::TruncIOp::create(b, loc, b.getI32Type(), coord.base).getResult()
-                            : arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0)).getResult();
+    Value base = coord.base
+                     ? arith::TruncIOp::create(b, loc, b.getI32Type(), coord.base).getResult()
+                     : arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0)).getResult();
     result.value = base;
     if (coord.lanes)
-      result.value =
-          arith::AddIOp::create(b, loc, registers.splat(loc, base, nest->lanes), iota(b.getI32Type(), nest->lanes));
+      result.value = arith::AddIOp::create(b, loc, registers.splat(loc, base, nest->lanes),
+                                           iota(b.getI32Type(), nest->lanes));
   });
   return result;
 }
@@ -118,8 +125,10 @@ Evaluated TileLowering::evaluateLoadTile(tile::LoadTileOp op, const Coords& coor
     const TileAccess& access = accesses[op];
     Guard guard = guardOf(op, coords, result.depth);
     Address from = address(access.origin, access.element, coords, access.strides);
-    result.value = load(from, access.element, guard, pad(op), anyLanes(coords) ? nest->lanes : 1, 0);
-    if (nest->inBounds && nest->proved.contains(op) && result.depth == nest->inner) prefetch(op, from);
+    result.value =
+        load(from, access.element, guard, pad(op), anyLanes(coords) ? nest->lanes : 1, 0);
+    if (nest->inBounds && nest->proved.contains(op) && result.depth == nest->inner)
+      prefetch(op, from);
   });
   return result;
 }
@@ -132,7 +141,8 @@ Evaluated TileLowering::evaluateGather(tile::LoadOp op, const Coords& coords) {
   if (op.getOther()) other = evaluate(op.getOther(), coords);
   atDepth(result.depth, [&] {
     Guard guard;
-    if (mask.value) (isa<VectorType>(mask.value.getType()) ? guard.mask : guard.condition) = mask.value;
+    if (mask.value)
+      (isa<VectorType>(mask.value.getType()) ? guard.mask : guard.condition) = mask.value;
     Value otherwise = other.value ? other.value : registers.constant(loc, b.getZeroAttr(element));
     Address from = pointersAt(op.getPtr(), element, coords);
     result.value = load(from, element, guard, otherwise, anyLanes(coords) ? nest->lanes : 1, 0);
@@ -140,20 +150,22 @@ Evaluated TileLowering::evaluateGather(tile::LoadOp op, const Coords& coords) {
   return result;
 }
 
-//===-- Moves along an axis: the source is in a buffer ---------------------------------------------===//
+//===-- Moves along an axis: the source is in a buffer ------------------------===//
 
 Evaluated TileLowering::evaluateTileGather(tile::GatherOp op, Coords coords) {
   Evaluated index = evaluate(op.getIndex(), coords);
   const int64_t size = cast<RankedTensorType>(op.getSource().getType()).getDimSize(op.getAxis());
   Coord& at = coords[op.getAxis()];
-  at = {index.value, /*lanes=*/0, /*scattered=*/isa<VectorType>(index.value.getType()), index.depth};
+  at = {index.value, /*lanes=*/0, /*scattered=*/isa<VectorType>(index.value.getType()),
+        index.depth};
   atDepth(index.depth, [&] {
     Type type = index.value.getType(), element = getElementTypeOrSelf(type);
     Value last = registers.constant(loc, IntegerAttr::get(element, size - 1));
     if (at.scattered) last = registers.splat(loc, last, nest->lanes);
     at.base = arith::MinUIOp::create(b, loc, index.value, last);
     if (element == b.getI64Type()) return;
-    Type wide = at.scattered ? Type(VectorType::get({nest->lanes}, b.getI64Type())) : b.getI64Type();
+    Type wide =
+        at.scattered ? Type(VectorType::get({nest->lanes}, b.getI64Type())) : b.getI64Type();
     at.base = arith::ExtUIOp::create(b, loc, wide, at.base);
   });
   return evaluate(op.getSource(), coords);
@@ -166,7 +178,9 @@ Evaluated TileLowering::evaluateShuffleXor(tile::ShuffleXorOp op, Coords coords)
   // must therefore be equal in all lanes.
   const auto varies = [&](const Coord& c) { return &c != &at && (c.lanes || c.scattered); };
   if (inRegister != 0 && llvm::any_of(coords, varies)) {
-    op.emitOpError("expected equal indices in all lanes along the other axes, got an axis that varies over them");
+    op.emitOpError(
+        "expected equal indices in all lanes along the other axes, got an axis that varies over "
+        "them");
     broken = true;
   }
   atDepth(at.depth, [&] {
@@ -178,13 +192,15 @@ Evaluated TileLowering::evaluateShuffleXor(tile::ShuffleXorOp op, Coords coords)
   Evaluated result = evaluate(op.getSource(), coords);
   if (inRegister == 0 || !isa<VectorType>(result.value.getType())) return result;
   SmallVector<int32_t> picked;
-  for (int64_t lane = 0; lane < nest->lanes; ++lane) picked.push_back(static_cast<int32_t>(lane ^ inRegister));
-  atDepth(result.depth,
-          [&] { result.value = LLVM::ShuffleVectorOp::create(b, loc, result.value, result.value, picked); });
+  for (int64_t lane = 0; lane < nest->lanes; ++lane)
+    picked.push_back(static_cast<int32_t>(lane ^ inRegister));
+  atDepth(result.depth, [&] {
+    result.value = LLVM::ShuffleVectorOp::create(b, loc, result.value, result.value, picked);
+  });
   return result;
 }
 
-//===-- Index maps of the shape ops --------------------------------------------------------------===//
+//===-- Index maps of the shape ops -------------------------------------------===//
 
 Coords TileLowering::sourceCoords(Operation* op, const Coords& coords) {
   if (auto expand = dyn_cast<tile::ExpandDimsOp>(op)) {
@@ -194,7 +210,8 @@ Coords TileLowering::sourceCoords(Operation* op, const Coords& coords) {
   }
   if (auto broadcast = dyn_cast<tile::BroadcastOp>(op)) {
     Coords source = coords;
-    for (auto [coord, size] : llvm::zip(source, cast<RankedTensorType>(broadcast.getSource().getType()).getShape()))
+    for (auto [coord, size] :
+         llvm::zip(source, cast<RankedTensorType>(broadcast.getSource().getType()).getShape()))
       if (size == 1) coord = Coord{};
     return source;
   }
@@ -239,7 +256,8 @@ Coords TileLowering::reshapeCoords(tile::ReshapeOp op, const Coords& coords) {
         if (coord.scattered || (coord.lanes && (stride != 1 || to[inS.back()] % lanes != 0))) {
           Value each = coord.base;
           if (coord.lanes)
-            each = arith::AddIOp::create(b, loc, registers.splat(loc, coord.base, lanes), iota(b.getI64Type(), lanes));
+            each = arith::AddIOp::create(b, loc, registers.splat(loc, coord.base, lanes),
+                                         iota(b.getI64Type(), lanes));
           each = arith::MulIOp::create(b, loc, each, registers.splat(loc, i64(stride), lanes));
           vector = vector ? arith::AddIOp::create(b, loc, vector, each).getResult() : each;
         } else if (coord.base) {
@@ -256,9 +274,12 @@ Coords TileLowering::reshapeCoords(tile::ReshapeOp op, const Coords& coords) {
       int64_t below = 1;
       for (size_t i : llvm::reverse(inS)) {
         Coord coord{line.base, below == 1 ? line.lanes : 0, line.scattered, line.depth};
-        auto number = [&](int64_t n) { return line.scattered ? registers.splat(loc, i64(n), lanes) : i64(n); };
+        auto number = [&](int64_t n) {
+          return line.scattered ? registers.splat(loc, i64(n), lanes) : i64(n);
+        };
         if (below > 1) coord.base = b.createOrFold<arith::DivUIOp>(loc, coord.base, number(below));
-        if (i != inS.front()) coord.base = b.createOrFold<arith::RemUIOp>(loc, coord.base, number(to[i]));
+        if (i != inS.front())
+          coord.base = b.createOrFold<arith::RemUIOp>(loc, coord.base, number(to[i]));
         source[i] = coord;
         below *= to[i];
       }

@@ -15,8 +15,9 @@ namespace ligerdsl::compiler::cpu {
 /// One index of a tile dimension inside a nest: `base`, or `base`, `base` + 1, ... over the lanes,
 /// or a vector of indices.
 struct Coord {
-  mlir::Value base;   // i64, or vector<W x i64> if `scattered`; null = 0
-  int64_t lanes = 0;  // W: lane i has index base + i, base is a multiple of W; 0: all lanes have `base`
+  mlir::Value base;  // i64, or vector<W x i64> if `scattered`; null = 0
+  int64_t lanes =
+      0;  // W: lane i has index base + i, base is a multiple of W; 0: all lanes have `base`
   bool scattered = false;
   int depth = 0;  // number of outermost loops that the index depends on
   bool operator==(const Coord&) const = default;
@@ -39,13 +40,14 @@ struct Nest {
   llvm::SmallVector<mlir::Value> indices;  // per dimension; null where the size is 1
   llvm::SmallVector<mlir::Value> begins;   // per dimension: begin of its loop; null = 0
   llvm::SmallVector<mlir::Value> ends;     // per dimension: end of its loop; null = end of the tile
-  int pairedDim = -1;                      // its index and the next one, `second`, share a body, both inside all views
-  mlir::Value second;                      // set if pairedDim >= 0
-  llvm::SmallVector<int> depths;           // per dimension: loops around its index, including its own
-  llvm::SmallVector<mlir::Operation*> loops;  // outermost first; code for depth d goes before loops[d]
-  int inner = 0;                              // depth of the innermost body
-  bool streams = false;                       // stores bypass the caches
-  bool inBounds = false;                      // accesses in `proved` touch nothing outside their views
+  int pairedDim = -1;  // its index and the next one, `second`, share a body, both inside all views
+  mlir::Value second;  // set if pairedDim >= 0
+  llvm::SmallVector<int> depths;  // per dimension: loops around its index, including its own
+  llvm::SmallVector<mlir::Operation*>
+      loops;              // outermost first; code for depth d goes before loops[d]
+  int inner = 0;          // depth of the innermost body
+  bool streams = false;   // stores bypass the caches
+  bool inBounds = false;  // accesses in `proved` touch nothing outside their views
   // Used if registers do not begin at multiples of W.
   // - `lead`: number of lanes in the body before these registers; null outside that body.
   // - `laneEnd`: end of guarded registers, whatever the view; null = end of the tile.
@@ -58,18 +60,20 @@ struct Nest {
 
 /// A partition access with its index applied. It is computed once, at the op.
 struct TileAccess {
-  mlir::Value view, origin;                // pointers to the first element of the view and of the tile
+  mlir::Value view, origin;  // pointers to the first element of the view and of the tile
   llvm::SmallVector<mlir::Value> strides;  // per tile dimension, i64
-  llvm::SmallVector<mlir::Value> extents;  // elements inside the view per tile dimension; null = all
-  mlir::Value inside;                      // scalar accesses: true if the element exists; null = it does
-  mlir::Value ahead;                       // elements to the tile of the next iteration; null = unknown
-  mlir::Value nextProgram;                 // elements to the tile of the next program; null = unknown
-  mlir::Value streams;                     // true if stores of whole registers bypass the caches; null = false
+  llvm::SmallVector<mlir::Value>
+      extents;              // elements inside the view per tile dimension; null = all
+  mlir::Value inside;       // scalar accesses: true if the element exists; null = it does
+  mlir::Value ahead;        // elements to the tile of the next iteration; null = unknown
+  mlir::Value nextProgram;  // elements to the tile of the next program; null = unknown
+  mlir::Value streams;      // true if stores of whole registers bypass the caches; null = false
   mlir::Type element;
 };
 
-inline constexpr int64_t kMaxLanes = 16;  // lanes of a register; interleaved tiles have 2 or 4 times this
-inline constexpr int64_t kLine = 64;      // bytes per cache line
+inline constexpr int64_t kMaxLanes =
+    16;  // lanes of a register; interleaved tiles have 2 or 4 times this
+inline constexpr int64_t kLine = 64;  // bytes per cache line
 
 /// One dimension of a partition access that must stay inside its view. `dim` is one of:
 /// - the dimension of the nest that runs over it,
@@ -131,7 +135,8 @@ class TileLowering {
   void prefetch(tile::LoadTileOp op, Address from);
   mlir::Value maySkipCaches(const TileAccess& access, mlir::Value large);
   void lowerScalarAccess(mlir::Operation* op);
-  Address address(mlir::Value origin, mlir::Type element, const Coords& coords, llvm::ArrayRef<mlir::Value> strides);
+  Address address(mlir::Value origin, mlir::Type element, const Coords& coords,
+                  llvm::ArrayRef<mlir::Value> strides);
   Address pointersAt(mlir::Value pointers, mlir::Type element, const Coords& coords);
   struct Affine {
     mlir::Value base;  // i64
@@ -141,8 +146,10 @@ class TileLowering {
   Guard guardOf(const TileAccess& access, const Coords& coords);
   Guard guardOf(mlir::Operation* access, const Coords& coords, int depth);
   mlir::Value placeOf(mlir::Value pointer, const Guard& guard);
-  mlir::Value load(Address from, mlir::Type element, Guard guard, mlir::Value otherwise, int64_t lanes, int64_t align);
-  void store(Address to, mlir::Type element, mlir::Value value, Guard guard, int64_t lanes, int64_t align);
+  mlir::Value load(Address from, mlir::Type element, Guard guard, mlir::Value otherwise,
+                   int64_t lanes, int64_t align);
+  void store(Address to, mlir::Type element, mlir::Value value, Guard guard, int64_t lanes,
+             int64_t align);
   mlir::Value pad(tile::LoadTileOp op);
   Address bufferAddress(Buffer* buffer, const Coords& coords);
   mlir::Value bufferLoad(Buffer* buffer, const Coords& coords);
@@ -178,13 +185,15 @@ class TileLowering {
   mlir::Value lowerPairs(const Group& group, int dim);
   LaneRange laneRange(const Group& group, int64_t step);
   mlir::Value endOfStores(const Group& group, int dim);
-  void laneLoop(const Group& group, llvm::MutableArrayRef<Reduction> reductions, mlir::Value from, mlir::Value to,
-                int bodies, bool inBounds);
+  void laneLoop(const Group& group, llvm::MutableArrayRef<Reduction> reductions, mlir::Value from,
+                mlir::Value to, int bodies, bool inBounds);
   void laneLoops(const Group& group);
   mlir::Value streamsOf(const Group& group);
-  void groupBody(const Group& group, llvm::MutableArrayRef<Reduction> reductions, int copy, mlir::Value first);
+  void groupBody(const Group& group, llvm::MutableArrayRef<Reduction> reductions, int copy,
+                 mlir::Value first);
   void collectBounds(const Group& group);
-  void boundsOf(mlir::Value tile, llvm::SmallVector<int> dims, llvm::DenseSet<std::pair<mlir::Value, int64_t>>& seen);
+  void boundsOf(mlir::Value tile, llvm::SmallVector<int> dims,
+                llvm::DenseSet<std::pair<mlir::Value, int64_t>>& seen);
   void addBounds(mlir::Operation* access, llvm::ArrayRef<int> dims);
 
   // lower_reduce.cpp: reductions, also along other dimensions than the lane dimension.
@@ -193,7 +202,8 @@ class TileLowering {
                                          llvm::ArrayRef<mlir::Value> b, int64_t lanes);
   llvm::SmallVector<mlir::Value> start(tile::ReduceOp op, int64_t lanes);
   void lowerAcross(const Group& group);
-  llvm::SmallVector<Reduction> reduceAcross(const Group& group, int axis, llvm::ArrayRef<Coords> places, bool inBounds,
+  llvm::SmallVector<Reduction> reduceAcross(const Group& group, int axis,
+                                            llvm::ArrayRef<Coords> places, bool inBounds,
                                             mlir::Operation* anchor);
 
   // lower_ordered.cpp: ops that have a nest of their own.
@@ -202,8 +212,10 @@ class TileLowering {
   void lowerScan(tile::ScanOp op);
   void lowerDot(tile::DotOp op);  // lower_dot.cpp
   void lowerAtomic(mlir::Operation* op);
-  mlir::Value atomic(mlir::Operation* op, mlir::Value pointer, llvm::ArrayRef<mlir::Value> values, mlir::Value mask);
-  mlir::Value atomicHalf(tile::AtomicRMWOp op, mlir::Value pointer, mlir::Value value, mlir::Type element);
+  mlir::Value atomic(mlir::Operation* op, mlir::Value pointer, llvm::ArrayRef<mlir::Value> values,
+                     mlir::Value mask);
+  mlir::Value atomicHalf(tile::AtomicRMWOp op, mlir::Value pointer, mlir::Value value,
+                         mlir::Type element);
   void lowerPrint(tile::PrintOp op);
   void printValue(tile::PrintOp op, mlir::Value bits, mlir::Type element, mlir::Value index,
                   llvm::ArrayRef<int64_t> shape);
@@ -232,7 +244,8 @@ class TileLowering {
   mlir::Location loc;
   Registers registers;
   bool hasStreaming;
-  llvm::SetVector<mlir::Value> streamed;  // the `large` of each view whose stores may bypass the caches
+  llvm::SetVector<mlir::Value>
+      streamed;  // the `large` of each view whose stores may bypass the caches
   bool broken = false;
   mlir::ModuleOp module;
   mlir::Value arena;

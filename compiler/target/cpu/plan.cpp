@@ -37,7 +37,8 @@ int laneDimension(ArrayRef<int64_t> shape) {
 }
 
 bool isElementwise(Operation* op) {
-  return isa<tile::AddPtrOp>(op) || (op->getNumResults() == 1 && OpTrait::hasElementwiseMappableTraits(op));
+  return isa<tile::AddPtrOp>(op) ||
+         (op->getNumResults() == 1 && OpTrait::hasElementwiseMappableTraits(op));
 }
 
 int64_t storageBytes(Type element) {
@@ -47,9 +48,10 @@ int64_t storageBytes(Type element) {
 // Returns true if it is cheaper to keep the result of `op` than to compute it in a second loop.
 static bool isExpensive(Operation* op) {
   if (isa<math::MathDialect>(op->getDialect()))
-    return !isa<math::AbsFOp, math::AbsIOp, math::FloorOp, math::CeilOp, math::RoundEvenOp, math::FmaOp>(op);
-  return isa<tile::LoadOp, arith::DivFOp, arith::RemFOp, arith::RemSIOp, arith::DivSIOp, arith::RemUIOp,
-             arith::DivUIOp>(op);
+    return !isa<math::AbsFOp, math::AbsIOp, math::FloorOp, math::CeilOp, math::RoundEvenOp,
+                math::FmaOp>(op);
+  return isa<tile::LoadOp, arith::DivFOp, arith::RemFOp, arith::RemSIOp, arith::DivSIOp,
+             arith::RemUIOp, arith::DivUIOp>(op);
 }
 
 bool isLoop(Operation* op) {
@@ -101,7 +103,8 @@ void Plan::giveBuffer(Value tile, Region* home) {
 // passes on unchanged has one buffer for both, and needs no copy.
 void Plan::carryThroughWhile(scf::WhileOp loop) {
   auto condition = loop.getConditionOp();
-  for (auto [i, argument] : llvm::enumerate(loop.getBeforeArguments())) giveBuffer(argument, loop->getParentRegion());
+  for (auto [i, argument] : llvm::enumerate(loop.getBeforeArguments()))
+    giveBuffer(argument, loop->getParentRegion());
   for (auto [i, forwarded] : llvm::enumerate(condition.getArgs())) {
     if (!tileType(forwarded)) continue;
     Value result = loop.getResult(i), argument = loop.getAfterArguments()[i];
@@ -130,7 +133,9 @@ void Plan::assignStructuralBuffers() {
   });
   // Operands that are read at other indices than the one being computed are always in buffers.
   function.walk([&](Operation* op) {
-    const unsigned sources = isa<tile::GatherOp, tile::ShuffleXorOp>(op) ? 1 : isa<tile::DotOp>(op) ? 2 : 0;
+    const unsigned sources = isa<tile::GatherOp, tile::ShuffleXorOp>(op) ? 1
+                             : isa<tile::DotOp>(op)                      ? 2
+                                                                         : 0;
     for (Value source : op->getOperands().take_front(sources)) {
       if (buffers.lookup(source)) continue;
       giveBuffer(source, source.getParentRegion());
@@ -139,7 +144,7 @@ void Plan::assignStructuralBuffers() {
   });
 }
 
-//===-- Reads of an evaluation -------------------------------------------------------------------===//
+//===-- Reads of an evaluation ------------------------------------------------===//
 
 using Seen = llvm::DenseSet<std::pair<Value, int>>;
 
@@ -180,19 +185,22 @@ bool Plan::readsBackReshaped(const Group& group, const Buffer* target) const {
     if (!tileType(value) || !seen.insert({value, reshaped}).second) return false;
     if (Buffer* buffer = buffers.lookup(value)) return reshaped && buffer == target;
     Operation* op = value.getDefiningOp();
-    return op && llvm::any_of(op->getOperands(),
-                              [&](Value operand) { return reaches(operand, reshaped || isa<tile::ReshapeOp>(op)); });
+    return op && llvm::any_of(op->getOperands(), [&](Value operand) {
+             return reaches(operand, reshaped || isa<tile::ReshapeOp>(op));
+           });
   };
   return llvm::any_of(group.sinks, [&](const Sink& sink) {
     if (sink.kind != SinkKind::materialise)
-      return llvm::any_of(sink.op->getOperands(), [&](Value operand) { return reaches(operand, false); });
+      return llvm::any_of(sink.op->getOperands(),
+                          [&](Value operand) { return reaches(operand, false); });
     Operation* op = sink.value.getDefiningOp();
     if (!op || bufferOf(sink.value) != sink.target) return reaches(sink.value, false);
-    return llvm::any_of(op->getOperands(), [&](Value operand) { return reaches(operand, isa<tile::ReshapeOp>(op)); });
+    return llvm::any_of(op->getOperands(),
+                        [&](Value operand) { return reaches(operand, isa<tile::ReshapeOp>(op)); });
   });
 }
 
-//===-- Values that must be materialised ---------------------------------------------------------===//
+//===-- Values that must be materialised --------------------------------------===//
 
 // Returns the position at which `user` no longer needs a value defined in `home`: the end of the
 // outermost loop that contains `user` but not the value.
@@ -210,13 +218,16 @@ int64_t Plan::endOfUse(Operation* user, Region* home) const {
 Operation* Plan::hazard(Operation* load, bool identity, int groupIndex) const {
   if (alias.readsConstantMemory(load)) return nullptr;
   const Group& group = groups[groupIndex];
-  int64_t begin = span.lookup(load).first, end = endOfUse(group.sinks.back().op, load->getParentRegion());
+  int64_t begin = span.lookup(load).first,
+          end = endOfUse(group.sinks.back().op, load->getParentRegion());
   for (Operation* write : writes) {
     int64_t at = span.lookup(write).first;
     if (at <= begin || at > end || !alias.mayAlias(load, write)) continue;
-    bool inGroup = llvm::any_of(
-        group.sinks, [&](const Sink& sink) { return sink.op == write && (sink.kind == SinkKind::storeTile); });
-    if (inGroup && identity && alias.sameElements(load, write) && end == span.lookup(group.sinks.back().op).first)
+    bool inGroup = llvm::any_of(group.sinks, [&](const Sink& sink) {
+      return sink.op == write && (sink.kind == SinkKind::storeTile);
+    });
+    if (inGroup && identity && alias.sameElements(load, write) &&
+        end == span.lookup(group.sinks.back().op).first)
       continue;
     return write;
   }
@@ -228,7 +239,8 @@ bool Plan::endsRow(tile::LoadTileOp load) const {
   auto row = load.getResidentAttr();
   auto type = cast<tile::ViewType>(load.getView().getType());
   int64_t length = type.getShape().back();
-  if (!row || ShapedType::isDynamic(length) || length * storageBytes(type.getElementType()) > kKept) return false;
+  if (!row || ShapedType::isDynamic(length) || length * storageBytes(type.getElementType()) > kKept)
+    return false;
   auto positions = [&](Operation* other) { return span.lookup(other).first; };
   bool before = false;
   for (Operation* other : loads) {
@@ -258,7 +270,9 @@ bool Plan::isReadBy(Operation* op, const llvm::SetVector<Operation*>& others) co
   for (size_t i = 0; i < readers.size(); ++i)
     for (Operation* user : readers[i]->getUsers()) {
       if (others.contains(user)) continue;
-      if (user->getBlock() != op->getBlock() || !isElementwise(user) || bufferOf(user->getResult(0))) return false;
+      if (user->getBlock() != op->getBlock() || !isElementwise(user) ||
+          bufferOf(user->getResult(0)))
+        return false;
       readers.insert(user);
     }
   return true;
@@ -289,8 +303,8 @@ bool Plan::materialiseMore() {
       Operation* user = group.sinks[0].op;
       auto tile = cast<RankedTensorType>(op->getResult(0).getType());
       bool inDeeperLoop = endOfUse(user, op->getParentRegion()) != span.lookup(user).first;
-      bool perRow =
-          tile.getNumElements() < steps && tile.getShape().back() > 1;  // every row of the nest reads this row
+      bool perRow = tile.getNumElements() < steps &&
+                    tile.getShape().back() > 1;  // every row of the nest reads this row
       evaluations[op] += inDeeperLoop || perRow ? 2 : 1;
     }
   }

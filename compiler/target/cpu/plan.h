@@ -17,7 +17,8 @@ namespace ligerdsl::compiler::cpu {
 struct Buffer {
   mlir::Type element;  // as in the tile; in memory it is storageType(element)
   llvm::SmallVector<int64_t> shape;
-  mlir::Region* home = nullptr;  // region of the definition; loops inside it keep the buffer alive to their end
+  mlir::Region* home =
+      nullptr;  // region of the definition; loops inside it keep the buffer alive to their end
   int64_t birth = INT64_MAX, death = -1;  // positions of the first write and the last read
   int64_t bytes = 0, offset = -1;
 };
@@ -132,13 +133,15 @@ class Plan {
   bool pendingWritesMayTouch(mlir::Operation* load) const;
   bool usesPendingResult(mlir::Operation* op) const;
   bool isEvaluatedByReaders(mlir::Operation* op) const;
-  llvm::SmallVector<std::pair<mlir::Value, Buffer*>> yieldedTiles(mlir::Operation* terminator) const;
+  llvm::SmallVector<std::pair<mlir::Value, Buffer*>> yieldedTiles(
+      mlir::Operation* terminator) const;
 
   bool materialiseMore();
   bool isReadBy(mlir::Operation* op, const llvm::SetVector<mlir::Operation*>& others) const;
   mlir::Operation* hazard(mlir::Operation* load, bool identity, int groupIndex) const;
   int64_t endOfUse(mlir::Operation* user, mlir::Region* home) const;
-  void collect(mlir::Value value, bool identity, Reads& reads, llvm::DenseSet<std::pair<mlir::Value, int>>& seen) const;
+  void collect(mlir::Value value, bool identity, Reads& reads,
+               llvm::DenseSet<std::pair<mlir::Value, int>>& seen) const;
   void collectOp(mlir::Operation* op, bool identity, Reads& reads,
                  llvm::DenseSet<std::pair<mlir::Value, int>>& seen) const;
   void findFirstReads();
@@ -147,13 +150,16 @@ class Plan {
 
   mlir::func::FuncOp function;
   AliasFacts alias;
-  llvm::DenseMap<mlir::Operation*, std::pair<int64_t, int64_t>> span;  // positions where an op begins and ends
+  llvm::DenseMap<mlir::Operation*, std::pair<int64_t, int64_t>>
+      span;  // positions where an op begins and ends
   llvm::SmallVector<mlir::Operation*> loads, writes;
   std::deque<Buffer> storage;
   llvm::DenseMap<mlir::Value, Buffer*> buffers;
-  llvm::DenseMap<mlir::Value, Buffer*> temporaries;      // yielded tiles that cannot be written in place
-  llvm::DenseSet<mlir::Value> materialised;              // loads and expressions kept in buffers
-  llvm::DenseMap<mlir::Operation*, int64_t> firstReads;  // position of the first group that evaluates a load
+  llvm::DenseMap<mlir::Value, Buffer*>
+      temporaries;                           // yielded tiles that cannot be written in place
+  llvm::DenseSet<mlir::Value> materialised;  // loads and expressions kept in buffers
+  llvm::DenseMap<mlir::Operation*, int64_t>
+      firstReads;  // position of the first group that evaluates a load
   std::vector<Group> groups;
   std::map<mlir::Block*, std::vector<Step>> steps;
   std::vector<Step>* current = nullptr;

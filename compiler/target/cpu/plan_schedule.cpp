@@ -34,12 +34,14 @@ void Plan::flush() {
 }
 
 bool Plan::usesPendingResult(Operation* op) const {
-  return llvm::any_of(op->getOperands(), [&](Value operand) { return pendingResults.contains(operand); });
+  return llvm::any_of(op->getOperands(),
+                      [&](Value operand) { return pendingResults.contains(operand); });
 }
 
 bool Plan::pendingWritesMayTouch(Operation* load) const {
   return pending && llvm::any_of(pending->sinks, [&](const Sink& sink) {
-           return sink.kind != SinkKind::materialise && writesMemory(sink.op) && alias.mayAlias(load, sink.op);
+           return sink.kind != SinkKind::materialise && writesMemory(sink.op) &&
+                  alias.mayAlias(load, sink.op);
          });
 }
 
@@ -47,7 +49,8 @@ bool Plan::pendingWritesMayTouch(Operation* load) const {
 bool Plan::conflicts(const Sink& writer, const Sink& reader) const {
   Reads reads = readsOf(reader);
   if (writer.kind == SinkKind::materialise)
-    return llvm::any_of(reads.buffers, [&](auto& read) { return read.buffer == writer.target && !read.identity; });
+    return llvm::any_of(reads.buffers,
+                        [&](auto& read) { return read.buffer == writer.target && !read.identity; });
   if (writer.kind != SinkKind::storeTile && writer.kind != SinkKind::scatter) return false;
   return llvm::any_of(reads.loads, [&](auto& read) {
     return !alias.readsConstantMemory(read.load) && alias.mayAlias(read.load, writer.op) &&
@@ -56,18 +59,21 @@ bool Plan::conflicts(const Sink& writer, const Sink& reader) const {
 }
 
 bool Plan::mayJoin(const Sink& sink, ArrayRef<int64_t> shape) const {
-  if (!pending || sink.kind == SinkKind::ordered || pending->sinks.back().kind == SinkKind::ordered) return false;
+  if (!pending || sink.kind == SinkKind::ordered || pending->sinks.back().kind == SinkKind::ordered)
+    return false;
   if (ArrayRef(pending->shape) != shape) return false;
   const Sink& head = pending->sinks.front();
   if (sink.kind == SinkKind::across || head.kind == SinkKind::across) {
     if (sink.kind != head.kind) return false;
-    if (cast<tile::ReduceOp>(sink.op).getAxis() != cast<tile::ReduceOp>(head.op).getAxis()) return false;
+    if (cast<tile::ReduceOp>(sink.op).getAxis() != cast<tile::ReduceOp>(head.op).getAxis())
+      return false;
   }
   for (const Sink& other : pending->sinks) {
     if (conflicts(sink, other) || conflicts(other, sink)) return false;
     bool bothStore = (sink.kind == SinkKind::storeTile || sink.kind == SinkKind::scatter) &&
                      (other.kind == SinkKind::storeTile || other.kind == SinkKind::scatter);
-    if (bothStore && alias.mayAlias(sink.op, other.op) && !alias.sameElements(sink.op, other.op)) return false;
+    if (bothStore && alias.mayAlias(sink.op, other.op) && !alias.sameElements(sink.op, other.op))
+      return false;
   }
   return true;
 }
@@ -90,9 +96,11 @@ void Plan::addSink(Sink sink, ArrayRef<int64_t> shape) {
 // come after the results that it needs.
 bool Plan::isEvaluatedByReaders(Operation* op) const {
   if (!isElementwise(op) &&
-      !isa<tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp>(op))
+      !isa<tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp>(
+          op))
     return false;
-  return llvm::all_of(op->getResults(), [&](Value result) { return tileType(result) && !bufferOf(result); });
+  return llvm::all_of(op->getResults(),
+                      [&](Value result) { return tileType(result) && !bufferOf(result); });
 }
 
 void Plan::scheduleOp(Operation* op) {
@@ -106,10 +114,11 @@ void Plan::scheduleOp(Operation* op) {
   if (isLoop(op) || isa<scf::IfOp>(op)) {
     flush();
     if (isLoop(op)) {
-      ValueRange inits =
-          isa<scf::ForOp>(op) ? ValueRange(cast<scf::ForOp>(op).getInitArgs()) : ValueRange(op->getOperands());
-      ValueRange arguments = isa<scf::ForOp>(op) ? ValueRange(cast<scf::ForOp>(op).getRegionIterArgs())
-                                                 : ValueRange(cast<scf::WhileOp>(op).getBeforeArguments());
+      ValueRange inits = isa<scf::ForOp>(op) ? ValueRange(cast<scf::ForOp>(op).getInitArgs())
+                                             : ValueRange(op->getOperands());
+      ValueRange arguments = isa<scf::ForOp>(op)
+                                 ? ValueRange(cast<scf::ForOp>(op).getRegionIterArgs())
+                                 : ValueRange(cast<scf::WhileOp>(op).getBeforeArguments());
       for (auto [init, argument] : llvm::zip_equal(inits, arguments))
         if (auto type = tileType(init))
           addSink({SinkKind::materialise, op, init, buffers.lookup(argument)}, type.getShape());
@@ -133,16 +142,20 @@ void Plan::scheduleOp(Operation* op) {
 
 LogicalResult verifySinks(func::FuncOp function) {
   WalkResult walk = function.walk([](Operation* op) {
-    bool known = isa<tile::LoadTileOp, tile::LoadOp, tile::StoreTileOp, tile::StoreOp>(op) || isAtomic(op);
+    bool known =
+        isa<tile::LoadTileOp, tile::LoadOp, tile::StoreTileOp, tile::StoreOp>(op) || isAtomic(op);
     if (known || !(readsMemory(op) || writesMemory(op))) return WalkResult::advance();
-    op->emitOpError("reads or writes memory, but has no loops on the CPU; give it a SinkKind in plan_schedule.cpp");
+    op->emitOpError(
+        "reads or writes memory, but has no loops on the CPU; give it a SinkKind in "
+        "plan_schedule.cpp");
     return WalkResult::interrupt();
   });
   return failure(walk.wasInterrupted());
 }
 
 void Plan::scheduleTile(Operation* op) {
-  if (isa<tile::LoadTileOp, tile::StoreTileOp>(op)) current->push_back({op});  // addresses and extents
+  if (isa<tile::LoadTileOp, tile::StoreTileOp>(op))
+    current->push_back({op});  // addresses and extents
   auto shapeOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getShape(); };
   auto ordered = [&](ArrayRef<int64_t> shape) {
     addSink({SinkKind::ordered, op, {}}, shape);
@@ -195,7 +208,8 @@ void Plan::scheduleYields(Operation* terminator) {
   for (auto [value, target] : yields) {
     Reads reads = readsOf({SinkKind::materialise, terminator, value, target});
     bool inPlace = llvm::all_of(reads.buffers, [&](auto& read) {
-      bool isTarget = llvm::any_of(yields, [&](auto& yield) { return yield.second == read.buffer; });
+      bool isTarget =
+          llvm::any_of(yields, [&](auto& yield) { return yield.second == read.buffer; });
       return !isTarget || (read.buffer == target && read.identity);
     });
     (inPlace ? direct : copies).push_back({value, target});
@@ -212,7 +226,8 @@ void Plan::scheduleYields(Operation* terminator) {
     addSink({SinkKind::materialise, terminator, value, temporary}, shapeOf(value));
   }
   if (!copies.empty()) flush();
-  for (auto& [value, target] : direct) addSink({SinkKind::materialise, terminator, value, target}, shapeOf(value));
+  for (auto& [value, target] : direct)
+    addSink({SinkKind::materialise, terminator, value, target}, shapeOf(value));
   if (!copies.empty()) flush();
   for (auto& [value, target] : copies) {
     Sink copy{SinkKind::materialise, terminator, value, target};

@@ -11,9 +11,10 @@ namespace ligerdsl::compiler::cpu {
 
 static float halfToFloat(uint16_t bits) {
   int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  float size = exponent == 0    ? std::ldexp(static_cast<float>(fraction), -24)
-               : exponent == 31 ? (fraction ? NAN : INFINITY)
-                                : std::ldexp(1.0f + static_cast<float>(fraction) / 1024, exponent - 15);
+  float size = exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
+               : exponent == 31
+                   ? (fraction ? NAN : INFINITY)
+                   : std::ldexp(1.0f + static_cast<float>(fraction) / 1024, exponent - 15);
   return bits & 0x8000 ? -size : size;
 }
 
@@ -34,7 +35,8 @@ static void printIndex(std::ostream& line, const char* dims, int64_t index) {
   line << "]";
 }
 
-void printFromKernel(const char* text, int32_t x, int32_t y, int32_t z, int64_t index, int32_t kind, uint64_t bits) {
+void printFromKernel(const char* text, int32_t x, int32_t y, int32_t z, int64_t index, int32_t kind,
+                     uint64_t bits) {
   std::ostringstream line;
   line << "(" << x << ", " << y << ", " << z << ") " << text;
   if (index >= 0) printIndex(line << " ", text + std::strlen(text) + 1, index);

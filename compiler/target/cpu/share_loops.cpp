@@ -26,7 +26,8 @@ static Value storedRow(Value line, Operation* reduce) {
   return isRow && isStoredBefore(reduce, type) ? reshape.getSource() : Value();
 }
 
-static tile::ReduceOp along(OpBuilder& b, tile::ReduceOp op, ValueRange sources, int axis, TypeRange results) {
+static tile::ReduceOp along(OpBuilder& b, tile::ReduceOp op, ValueRange sources, int axis,
+                            TypeRange results) {
   OperationState state(op.getLoc(), op->getName(), sources, results, op->getAttrs());
   IRMapping mapping;
   op.getCombiner().cloneInto(state.addRegion(), mapping);
@@ -53,7 +54,8 @@ void shareLoops(func::FuncOp function) {
     SmallVector<Value> rows;
     SmallVector<Type> sums;
     for (Value source : op.getSources()) {
-      Value row = cast<RankedTensorType>(source.getType()).getRank() == 1 ? storedRow(source, op) : Value();
+      Value row =
+          cast<RankedTensorType>(source.getType()).getRank() == 1 ? storedRow(source, op) : Value();
       if (!row) break;
       rows.push_back(row);
       sums.push_back(RankedTensorType::get({1}, getElementTypeOrSelf(source.getType())));

@@ -1,8 +1,13 @@
 // Gives a reduction the shape of a store before it, so that both share a loop and compute common
 // values once.
 //
-//   store %gradient : 1 x N                           store %gradient : 1 x N
-//   reduce (reshape %loss : 1 x N -> N) to a scalar   reduce (reduce %loss : 1 x N along its rows) to a scalar
+//   store %gradient : 1 x N
+//   reduce (reshape %loss : 1 x N -> N) to a scalar
+//
+// becomes
+//
+//   store %gradient : 1 x N
+//   reduce (reduce %loss : 1 x N along its rows) to a scalar
 //
 // The order of the elements does not change.
 #pragma once

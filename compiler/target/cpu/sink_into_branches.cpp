@@ -11,9 +11,8 @@ using namespace mlir;
 namespace ligerdsl::compiler::cpu {
 
 static bool isMovable(Operation* op) {
-  return isElementwise(op) ||
-         isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp, tile::SplatOp, tile::MakeRangeOp>(
-             op);
+  return isElementwise(op) || isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp,
+                                  tile::PermuteOp, tile::SplatOp, tile::MakeRangeOp>(op);
 }
 
 // Printing counts as a change.
@@ -26,13 +25,18 @@ static bool touchesMemory(Operation* op) {
 }
 
 static bool anyOf(Operation* op, bool (*property)(Operation*)) {
-  return op->walk([&](Operation* inner) { return property(inner) ? WalkResult::interrupt() : WalkResult::advance(); })
+  return op
+      ->walk([&](Operation* inner) {
+        return property(inner) ? WalkResult::interrupt() : WalkResult::advance();
+      })
       .wasInterrupted();
 }
 
 // Returns the only user of the only tile of `branch`, if both are in one block; null otherwise.
 static Operation* onlyUser(scf::IfOp branch) {
-  if (branch.getNumResults() != 1 || !tileType(branch.getResult(0)) || !branch.getResult(0).hasOneUse()) return {};
+  if (branch.getNumResults() != 1 || !tileType(branch.getResult(0)) ||
+      !branch.getResult(0).hasOneUse())
+    return {};
   Operation* user = *branch.getResult(0).user_begin();
   return user->getBlock() == branch->getBlock() ? user : nullptr;
 }
@@ -72,10 +76,15 @@ static void takeInOperands(scf::IfOp branch) {
   for (Operation* op = branch->getPrevNode(); op;) {
     Operation* candidate = op;
     op = op->getPrevNode();
-    if (!isMovable(candidate) || !tileType(candidate->getResult(0)) || candidate->use_empty()) continue;
-    if (!llvm::all_of(candidate->getUsers(), [&](Operation* user) { return branch->isProperAncestor(user); })) continue;
+    if (!isMovable(candidate) || !tileType(candidate->getResult(0)) || candidate->use_empty())
+      continue;
+    if (!llvm::all_of(candidate->getUsers(),
+                      [&](Operation* user) { return branch->isProperAncestor(user); }))
+      continue;
     for (Region& region : branch->getRegions()) {
-      auto isHere = [&](OpOperand& use) { return region.isAncestor(use.getOwner()->getParentRegion()); };
+      auto isHere = [&](OpOperand& use) {
+        return region.isAncestor(use.getOwner()->getParentRegion());
+      };
       if (llvm::none_of(candidate->getUses(), isHere)) continue;
       OpBuilder b(&region.front(), region.front().begin());
       candidate->replaceUsesWithIf(b.clone(*candidate), isHere);

@@ -1,8 +1,12 @@
 // Moves the user of an `scf.if` result into the branches, so that the tile does not pass through
 // memory.
 //
-//   %t = scf.if %c { yield %a } else { yield %b }     scf.if %c { store reduce %a } else { store reduce %b }
-//   store (reduce %t)                             ->
+//   %t = scf.if %c { yield %a } else { yield %b }
+//   store (reduce %t)
+//
+// becomes
+//
+//   scf.if %c { store (reduce %a) } else { store (reduce %b) }
 //
 // 1. If the result has one user, and it is elementwise, a change of shape, a reduction or a store,
 //    the user moves into both branches. The `if` first moves down to the user. This repeats until a

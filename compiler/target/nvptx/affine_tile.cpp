@@ -7,12 +7,14 @@ using namespace mlir;
 
 namespace ligerdsl::compiler::nvptx {
 
-std::optional<AffineTiles::Affine> AffineTiles::combine(ThreadLowering& t, Operation* op, bool subtract) {
+std::optional<AffineTiles::Affine> AffineTiles::combine(ThreadLowering& t, Operation* op,
+                                                        bool subtract) {
   auto a = known.find(op->getOperand(0)), c = known.find(op->getOperand(1));
   if (a == known.end() || c == known.end()) return std::nullopt;
   Affine result;
-  result.scalar = subtract ? Value(arith::SubIOp::create(t.b, t.loc, a->second.scalar, c->second.scalar))
-                           : Value(arith::AddIOp::create(t.b, t.loc, a->second.scalar, c->second.scalar));
+  result.scalar =
+      subtract ? Value(arith::SubIOp::create(t.b, t.loc, a->second.scalar, c->second.scalar))
+               : Value(arith::AddIOp::create(t.b, t.loc, a->second.scalar, c->second.scalar));
   for (auto [x, y] : llvm::zip_equal(a->second.offsets, c->second.offsets))
     result.offsets.push_back(subtract ? x - y : x + y);
   return result;
@@ -21,7 +23,9 @@ std::optional<AffineTiles::Affine> AffineTiles::combine(ThreadLowering& t, Opera
 std::optional<AffineTiles::Affine> AffineTiles::describe(ThreadLowering& t, Operation* op) {
   auto type = cast<RankedTensorType>(op->getResult(0).getType());
   const ThreadLayout& layout = t.layout(type);
-  auto uniform = [&](Value scalar) { return Affine{scalar, SmallVector<int64_t>(layout.registers(), 0)}; };
+  auto uniform = [&](Value scalar) {
+    return Affine{scalar, SmallVector<int64_t>(layout.registers(), 0)};
+  };
   if (isa<tile::MakeRangeOp>(op)) {
     if (!layout.disjoint) return std::nullopt;
     Affine result{layout.origin[0], {}};
@@ -33,11 +37,13 @@ std::optional<AffineTiles::Affine> AffineTiles::describe(ThreadLowering& t, Oper
   if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
     auto splat = dyn_cast<SplatElementsAttr>(constant.getValue());
     if (!splat) return std::nullopt;
-    return uniform(t.constant(splat.getSplatValue<APInt>().getSExtValue(), type.getElementTypeBitWidth()));
+    return uniform(
+        t.constant(splat.getSplatValue<APInt>().getSExtValue(), type.getElementTypeBitWidth()));
   }
   if (isa<arith::AddIOp>(op)) return combine(t, op, /*subtract=*/false);
   if (isa<arith::SubIOp>(op)) return combine(t, op, /*subtract=*/true);
-  if (isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp, tgpu::ConvertLayoutOp>(op)) {
+  if (isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp,
+          tgpu::ConvertLayoutOp>(op)) {
     auto source = known.find(op->getOperand(0));
     if (source == known.end()) return std::nullopt;
     Affine result{source->second.scalar, {}};
@@ -52,7 +58,8 @@ std::optional<AffineTiles::Affine> AffineTiles::describe(ThreadLowering& t, Oper
 void AffineTiles::note(ThreadLowering& t, Operation* op) {
   if (op->getNumResults() != 1) return;
   auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
-  if (!type || !(type.getElementType().isInteger(32) || type.getElementType().isInteger(64))) return;
+  if (!type || !(type.getElementType().isInteger(32) || type.getElementType().isInteger(64)))
+    return;
   if (auto form = describe(t, op)) known[op->getResult(0)] = std::move(*form);
 }
 

@@ -26,13 +26,18 @@ SmallVector<int64_t> byteStrides(tgpu::MemDescType type) {
   const int rank = type.getShape().size();
   SmallVector<int64_t> strides(rank, memoryBytes(type.getElementType()));
   for (int dim = rank - 2; dim >= 0; --dim)
-    strides[dim] = strides[dim + 1] * (type.getShape()[dim + 1] + (dim == rank - 2 ? type.getRowPad() : 0));
+    strides[dim] =
+        strides[dim + 1] * (type.getShape()[dim + 1] + (dim == rank - 2 ? type.getRowPad() : 0));
   return strides;
 }
 
-BufferAccess::BufferAccess(ThreadLowering& t, tgpu::MemDescType type, Value buffer, RankedTensorType tile,
-                           ArrayRef<int64_t> begin)
-    : t(t), type(type), layout(t.layout(partInBuffer(type, tile, !begin.empty()))), buffer(buffer), begin(begin) {
+BufferAccess::BufferAccess(ThreadLowering& t, tgpu::MemDescType type, Value buffer,
+                           RankedTensorType tile, ArrayRef<int64_t> begin)
+    : t(t),
+      type(type),
+      layout(t.layout(partInBuffer(type, tile, !begin.empty()))),
+      buffer(buffer),
+      begin(begin) {
   const int rank = type.getShape().size();
   strides = byteStrides(type);
   chunk = std::max<int64_t>(1, std::min(layout.width, 16 / strides.back()));
@@ -42,7 +47,8 @@ BufferAccess::BufferAccess(ThreadLowering& t, tgpu::MemDescType type, Value buff
     offset = swizzled(layout.origin[0], layout.origin[1]);
     return;
   }
-  for (int dim = 0; dim < rank; ++dim) offset = sum(offset, bytes(layout.origin[dim], strides[dim]));
+  for (int dim = 0; dim < rank; ++dim)
+    offset = sum(offset, bytes(layout.origin[dim], strides[dim]));
   thread = at(this->buffer, offset);
 }
 
@@ -93,13 +99,15 @@ Value BufferAccess::pointer(int64_t reg) {
     auto [base, offset] = t.coordinate(layout, reg, dim);
     constant += (offset + beginOf(dim)) * strides[dim];
     if (base != layout.origin[dim])
-      moved = sum(moved, bytes(arith::SubIOp::create(t.b, t.loc, base, layout.origin[dim]), strides[dim]));
+      moved = sum(moved,
+                  bytes(arith::SubIOp::create(t.b, t.loc, base, layout.origin[dim]), strides[dim]));
   }
   return at(moved ? at(thread, moved) : thread, constant);
 }
 
 Value BufferAccess::at(Value address, Value offset) {
-  return LLVM::GEPOp::create(t.b, t.loc, address.getType(), t.b.getI8Type(), address, ArrayRef<LLVM::GEPArg>{offset});
+  return LLVM::GEPOp::create(t.b, t.loc, address.getType(), t.b.getI8Type(), address,
+                             ArrayRef<LLVM::GEPArg>{offset});
 }
 
 Value BufferAccess::at(Value address, int64_t offset) {
@@ -109,7 +117,8 @@ Value BufferAccess::at(Value address, int64_t offset) {
 }
 
 Value BufferAccess::bytes(Value coordinate, int64_t stride) {
-  return stride == 1 ? coordinate : Value(arith::MulIOp::create(t.b, t.loc, coordinate, t.constant(stride)));
+  return stride == 1 ? coordinate
+                     : Value(arith::MulIOp::create(t.b, t.loc, coordinate, t.constant(stride)));
 }
 
 Value BufferAccess::sum(Value a, Value c) {
@@ -118,7 +127,8 @@ Value BufferAccess::sum(Value a, Value c) {
 
 Value bufferPart(ThreadLowering& t, Value buffer, Value index, int64_t bytes) {
   Value offset = arith::MulIOp::create(t.b, t.loc, index, t.constant(bytes));
-  return LLVM::GEPOp::create(t.b, t.loc, buffer.getType(), t.b.getI8Type(), buffer, ArrayRef<LLVM::GEPArg>{offset});
+  return LLVM::GEPOp::create(t.b, t.loc, buffer.getType(), t.b.getI8Type(), buffer,
+                             ArrayRef<LLVM::GEPArg>{offset});
 }
 
 void under(ThreadLowering& t, Value predicate, llvm::function_ref<void()> emit) {

@@ -14,12 +14,13 @@ llvm::SmallVector<int64_t> byteStrides(tgpu::MemDescType type);
 /// tile starts at element `begin` of it.
 class BufferAccess {
  public:
-  BufferAccess(ThreadLowering& t, tgpu::MemDescType type, mlir::Value buffer, mlir::RankedTensorType tile,
-               llvm::ArrayRef<int64_t> begin = {});
+  BufferAccess(ThreadLowering& t, tgpu::MemDescType type, mlir::Value buffer,
+               mlir::RankedTensorType tile, llvm::ArrayRef<int64_t> begin = {});
 
   mlir::Value pointer(int64_t reg);
 
-  int64_t chunk = 1;  // number of consecutive registers that are contiguous in the buffer, at most 16 bytes
+  int64_t chunk =
+      1;  // number of consecutive registers that are contiguous in the buffer, at most 16 bytes
   ThreadLowering& t;
   tgpu::MemDescType type;
   const ThreadLayout& layout;
@@ -33,8 +34,9 @@ class BufferAccess {
   mlir::Value swizzled(mlir::Value row, mlir::Value column);
   mlir::Value swizzledPointer(int64_t reg);
 
-  mlir::Value buffer, thread;          // addresses of the buffer and of register 0; `thread` is unset if swizzled
-  mlir::Value offset;                  // bytes from `buffer` to register 0
+  mlir::Value buffer,
+      thread;          // addresses of the buffer and of register 0; `thread` is unset if swizzled
+  mlir::Value offset;  // bytes from `buffer` to register 0
   llvm::SmallVector<int64_t> strides;  // bytes
   llvm::SmallVector<int64_t, 2> begin;
 };

@@ -15,7 +15,8 @@ namespace {
 
 // Returns the address of the tile's first column: before the row by the alignment offset, if there
 // is one.
-Value tileAddress(ThreadLowering& t, tgpu::RingFillOp op, ValueRange indices, Value alignmentOffset) {
+Value tileAddress(ThreadLowering& t, tgpu::RingFillOp op, ValueRange indices,
+                  Value alignmentOffset) {
   Value operand = op.getViews().front();
   auto view = cast<tile::ViewType>(operand.getType());
   const Pieces& slots = t.pieces(operand);
@@ -28,8 +29,10 @@ Value tileAddress(ThreadLowering& t, tgpu::RingFillOp op, ValueRange indices, Va
     address = arith::AddIOp::create(t.b, t.loc, address, bytes);
   }
   if (!alignmentOffset) return address;
-  Value before = arith::MulIOp::create(t.b, t.loc, alignmentOffset, t.constant(view.getElementBytes()));
-  return arith::SubIOp::create(t.b, t.loc, address, arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), before));
+  Value before =
+      arith::MulIOp::create(t.b, t.loc, alignmentOffset, t.constant(view.getElementBytes()));
+  return arith::SubIOp::create(t.b, t.loc, address,
+                               arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), before));
 }
 
 // Returns how many elements of a part are among the first `elements` elements of the tile. The part
@@ -79,7 +82,8 @@ class SlotCopy {
       between = arith::MaxSIOp::create(t.b, t.loc, between, t.constant(0));
     }
     Value size = times(between, bytes);
-    inlinePtx(t, {}, {barrier, size}, "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [$0], $1;", "r,r,~{memory}");
+    inlinePtx(t, {}, {barrier, size}, "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [$0], $1;",
+              "r,r,~{memory}");
     start(size, first ? times(skipped, bytes) : t.constant(0));
     // Start the loads of both groups before the code waits for the first.
     SmallVector<Value> front, back;
@@ -96,21 +100,25 @@ class SlotCopy {
   }
 
  private:
-  Value times(Value count, int64_t factor) { return arith::MulIOp::create(t.b, t.loc, count, t.constant(factor)); }
+  Value times(Value count, int64_t factor) {
+    return arith::MulIOp::create(t.b, t.loc, count, t.constant(factor));
+  }
 
   void start(Value size, Value skipped) {
     Value any = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ne, size, t.constant(0));
     Value to = arith::AddIOp::create(t.b, t.loc, target, skipped);
-    const std::string opcode = "@$0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes";
+    const std::string opcode =
+        "@$0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes";
     if (Value policy = cachePolicy(t, view, op.getEvict()))
       inlinePtx(t, {}, {any, to, sourceAt(skipped), size, barrier, policy},
                 opcode + ".L2::cache_hint [$1], [$2], $3, [$4], $5;", "b,r,l,r,r,l,~{memory}");
     else
-      inlinePtx(t, {}, {any, to, sourceAt(skipped), size, barrier}, opcode + " [$1], [$2], $3, [$4];",
-                "b,r,l,r,r,~{memory}");
+      inlinePtx(t, {}, {any, to, sourceAt(skipped), size, barrier},
+                opcode + " [$1], [$2], $3, [$4];", "b,r,l,r,r,~{memory}");
   }
   Value sourceAt(Value offset) {
-    return arith::AddIOp::create(t.b, t.loc, source, arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), offset));
+    return arith::AddIOp::create(t.b, t.loc, source,
+                                 arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), offset));
   }
 
   // Loads the group that begins at element `at`, where `wanted` holds. Elements before `first` and
@@ -122,10 +130,12 @@ class SlotCopy {
     for (int64_t i = 0; i < group; ++i) {
       Value here = arith::AddIOp::create(t.b, t.loc, at, t.constant(i));
       Value inside = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::slt, here, end);
-      if (first) inside = t.both(inside, arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, here, first));
+      if (first)
+        inside = t.both(inside,
+                        arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, here, first));
       Value from = arith::AddIOp::create(t.b, t.loc, address, t.constant(i * bytes, 64));
-      llvm::append_range(elements,
-                         loadElements(t, globalPointer(t, from), element, 1, t.both(wanted, inside), pads, {}));
+      llvm::append_range(elements, loadElements(t, globalPointer(t, from), element, 1,
+                                                t.both(wanted, inside), pads, {}));
     }
     return elements;
   }
@@ -155,11 +165,12 @@ LogicalResult fillByBulkCopies(ThreadLowering& t, tgpu::RingFillOp op) {
     t.define(body.getArgument(0), {position});
     if (failed(done = t.lowerBlock(body))) return;
     t.loc = op.getLoc();
-    SmallVector<Value> yielded =
-        llvm::map_to_vector(body.getTerminator()->getOperands(), [&](Value value) { return t.scalar(value); });
+    SmallVector<Value> yielded = llvm::map_to_vector(body.getTerminator()->getOperands(),
+                                                     [&](Value value) { return t.scalar(value); });
     const size_t rank = op.getTileShape().size();
     ValueRange indices = ValueRange(yielded).take_front(rank);
-    Value elements = yielded.back(), alignmentOffset = yielded.size() > rank + 1 ? yielded[rank] : Value();
+    Value elements = yielded.back(),
+          alignmentOffset = yielded.size() > rank + 1 ? yielded[rank] : Value();
     Value place = arith::AddIOp::create(t.b, t.loc, t.scalar(op.getSlot()), position);
     Value slot = arith::RemUIOp::create(t.b, t.loc, place, t.constant(ring.getSlots()));
     Value barrier = mbarrierAddress(t, places[1], slot);
@@ -170,7 +181,8 @@ LogicalResult fillByBulkCopies(ThreadLowering& t, tgpu::RingFillOp op) {
     Value source = tileAddress(t, op, indices, alignmentOffset);
     Value first = alignmentOffset;
     if (alignmentOffset) {
-      Value begins = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, indices.back(), t.constant(0, 64));
+      Value begins = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, indices.back(),
+                                           t.constant(0, 64));
       first = arith::SelectOp::create(t.b, t.loc, begins, alignmentOffset, t.constant(0));
     }
     if (part < op.getTileShape().back()) {
@@ -178,7 +190,8 @@ LogicalResult fillByBulkCopies(ThreadLowering& t, tgpu::RingFillOp op) {
       elements = partInside(t, elements, before, part);
       if (first) first = partInside(t, first, before, part);
       Value offset = arith::MulIOp::create(t.b, t.loc, before, t.constant(elementBytes));
-      source = arith::AddIOp::create(t.b, t.loc, source, arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), offset));
+      source = arith::AddIOp::create(t.b, t.loc, source,
+                                     arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), offset));
     }
     SlotCopy copy(t, op, source, target, barrier);
     if (alignmentOffset || view.getShape().back() * elementBytes % tile::kVectorBytes != 0)

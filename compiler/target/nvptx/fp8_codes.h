@@ -6,7 +6,7 @@
 namespace ligerdsl::compiler::nvptx {
 
 /// Returns the values of fp8 `codes` as numbers of type `element`, f16 or f32.
-llvm::SmallVector<mlir::Value> decodedFp8(ThreadLowering& t, llvm::ArrayRef<mlir::Value> codes, mlir::Type format,
-                                          mlir::Type element);
+llvm::SmallVector<mlir::Value> decodedFp8(ThreadLowering& t, llvm::ArrayRef<mlir::Value> codes,
+                                          mlir::Type format, mlir::Type element);
 
 }  // namespace ligerdsl::compiler::nvptx

@@ -12,8 +12,9 @@ namespace {
 // (llvm.exp, llvm.log, ...) would become calls of a library that does not exist on a GPU, and LLVM
 // would abort.
 bool isSelectable(Operation* op) {
-  return isa<math::AbsFOp, math::AbsIOp, math::FmaOp, math::SqrtOp, math::FloorOp, math::CeilOp, math::CopySignOp,
-             math::RoundEvenOp, math::TruncOp, math::CtPopOp, math::CountLeadingZerosOp>(op);
+  return isa<math::AbsFOp, math::AbsIOp, math::FmaOp, math::SqrtOp, math::FloorOp, math::CeilOp,
+             math::CopySignOp, math::RoundEvenOp, math::TruncOp, math::CtPopOp,
+             math::CountLeadingZerosOp>(op);
 }
 
 bool isSupportedElement(Type type) {
@@ -24,20 +25,24 @@ bool isSupportedElement(Type type) {
 }  // namespace
 
 LogicalResult verifyLegality(ModuleOp module) {
-  WalkResult walk = module.walk([](Operation* op) {
-    Dialect* dialect = op->getDialect();
-    if (isa_and_nonnull<math::MathDialect>(dialect) && !isSelectable(op)) {
-      op->emitOpError("on ") << op->getOperand(0).getType() << " has no implementation for this target";
-      return WalkResult::interrupt();
-    }
-    if (!isa_and_nonnull<math::MathDialect, arith::ArithDialect>(dialect)) return WalkResult::advance();
-    for (Type type : op->getResultTypes())
-      if (!isSupportedElement(type)) {
-        op->emitOpError("gives ") << type << ", which this target does not compute with; use f32, f16 or bf16";
-        return WalkResult::interrupt();
-      }
-    return WalkResult::advance();
-  });
+  WalkResult walk =
+      module.walk([](Operation* op) {
+        Dialect* dialect = op->getDialect();
+        if (isa_and_nonnull<math::MathDialect>(dialect) && !isSelectable(op)) {
+          op->emitOpError("on ") << op->getOperand(0).getType()
+                                 << " has no implementation for this target";
+          return WalkResult::interrupt();
+        }
+        if (!isa_and_nonnull<math::MathDialect, arith::ArithDialect>(dialect))
+          return WalkResult::advance();
+        for (Type type : op->getResultTypes())
+          if (!isSupportedElement(type)) {
+            op->emitOpError("gives ")
+                << type << ", which this target does not compute with; use f32, f16 or bf16";
+            return WalkResult::interrupt();
+          }
+        return WalkResult::advance();
+      });
   return failure(walk.wasInterrupted());
 }
 

@@ -25,13 +25,15 @@ SmallVector<Value> loadOnce(ThreadLowering& t, const MatrixRead& read, Value poi
     constraints += "=r,";
   }
   text += "}, [$" + std::to_string(read.matrices) + "];";
-  Type result = read.matrices == 1
-                    ? word
-                    : LLVM::LLVMStructType::getLiteral(t.b.getContext(), SmallVector<Type>(read.matrices, word));
-  Value loaded = inlinePtx(t, result, {sharedAddress(t, pointer)}, text, constraints + "r,~{memory}");
+  Type result = read.matrices == 1 ? word
+                                   : LLVM::LLVMStructType::getLiteral(
+                                         t.b.getContext(), SmallVector<Type>(read.matrices, word));
+  Value loaded =
+      inlinePtx(t, result, {sharedAddress(t, pointer)}, text, constraints + "r,~{memory}");
   if (read.matrices == 1) return {loaded};
   SmallVector<Value> words;
-  for (int64_t i = 0; i < read.matrices; ++i) words.push_back(LLVM::ExtractValueOp::create(t.b, t.loc, loaded, i));
+  for (int64_t i = 0; i < read.matrices; ++i)
+    words.push_back(LLVM::ExtractValueOp::create(t.b, t.loc, loaded, i));
   return words;
 }
 
@@ -46,9 +48,11 @@ SmallVector<Value> elementsOf(ThreadLowering& t, Value word, Type element, int64
 
 }  // namespace
 
-std::optional<SmallVector<Value>> loadMatrices(ThreadLowering& t, tgpu::MemDescType type, Value buffer,
-                                               RankedTensorType tile, ArrayRef<int64_t> begin) {
-  if (type.getRowPad() || type.getShape().size() != 2 || !tile.getElementType().isIntOrFloat()) return std::nullopt;
+std::optional<SmallVector<Value>> loadMatrices(ThreadLowering& t, tgpu::MemDescType type,
+                                               Value buffer, RankedTensorType tile,
+                                               ArrayRef<int64_t> begin) {
+  if (type.getRowPad() || type.getShape().size() != 2 || !tile.getElementType().isIntOrFloat())
+    return std::nullopt;
   const int64_t bits = tile.getElementTypeBitWidth();
   // Elements of 8 and 32 bits are loaded this way from swizzled buffers only, which hold matmul
   // operands.
@@ -56,12 +60,15 @@ std::optional<SmallVector<Value>> loadMatrices(ThreadLowering& t, tgpu::MemDescT
   const std::optional<MatrixRead> read = matrixRead(layoutOf(tile), bits / 8);
   if (!read) return std::nullopt;
   const auto inUnits = [&](ArrayRef<int64_t> dims) {
-    return SmallVector<int64_t>{dims[0], dims[1] * type.getElementType().getIntOrFloatBitWidth() / kUnitBits};
+    return SmallVector<int64_t>{
+        dims[0], dims[1] * type.getElementType().getIntOrFloatBitWidth() / kUnitBits};
   };
   Type unit = t.b.getIntegerType(kUnitBits);
   auto rows = withLayout(RankedTensorType::get(inUnits(tile.getShape()), unit), read->rows);
-  auto memory = tgpu::MemDescType::get(type.getContext(), inUnits(type.getShape()), unit, 0, type.getSwizzle());
-  BufferAccess access(t, memory, buffer, rows, begin.empty() ? SmallVector<int64_t>{0, 0} : inUnits(begin));
+  auto memory = tgpu::MemDescType::get(type.getContext(), inUnits(type.getShape()), unit, 0,
+                                       type.getSwizzle());
+  BufferAccess access(t, memory, buffer, rows,
+                      begin.empty() ? SmallVector<int64_t>{0, 0} : inUnits(begin));
   const int64_t each = kWordBits / bits;
   SmallVector<Value> elements;
   for (int64_t reg = 0; reg < access.layout.registers(); ++reg)

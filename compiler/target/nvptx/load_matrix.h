@@ -7,8 +7,10 @@ namespace ligerdsl::compiler::nvptx {
 
 /// Loads this thread's elements of the tile by ldmatrix. Returns nullopt if the layout, element
 /// type or buffer does not allow that. `begin` is as in BufferAccess.
-std::optional<llvm::SmallVector<mlir::Value>> loadMatrices(ThreadLowering& t, tgpu::MemDescType type,
-                                                           mlir::Value buffer, mlir::RankedTensorType tile,
+std::optional<llvm::SmallVector<mlir::Value>> loadMatrices(ThreadLowering& t,
+                                                           tgpu::MemDescType type,
+                                                           mlir::Value buffer,
+                                                           mlir::RankedTensorType tile,
                                                            llvm::ArrayRef<int64_t> begin);
 
 }  // namespace ligerdsl::compiler::nvptx

@@ -18,7 +18,8 @@ Value update(ThreadLowering& t, Operation* op, Value address, ArrayRef<Value> va
 
 // With a predicate, the update is inside a branch, and the old value is 0 where the predicate is
 // false.
-Value updateIf(ThreadLowering& t, Operation* op, Value address, ArrayRef<Value> values, Value predicate) {
+Value updateIf(ThreadLowering& t, Operation* op, Value address, ArrayRef<Value> values,
+               Value predicate) {
   if (!predicate) return update(t, op, address, values);
   Type type = values[0].getType();
   auto branch = scf::IfOp::create(t.b, t.loc, TypeRange(type), predicate, /*withElseRegion=*/true);
@@ -36,12 +37,16 @@ LogicalResult lowerAtomic(ThreadLowering& t, Operation* op) {
   if (element.getIntOrFloatBitWidth() < 16)
     return op->emitOpError("needs elements of 16 bits or more, got ") << element;
   // A single value applies to all elements.
-  auto at = [](ArrayRef<Value> elements, size_t i) { return elements[elements.size() == 1 ? 0 : i]; };
+  auto at = [](ArrayRef<Value> elements, size_t i) {
+    return elements[elements.size() == 1 ? 0 : i];
+  };
   SmallVector<Value> addresses = t.elements(operands.ptr), masks, old;
-  auto values = llvm::map_to_vector(operands.values, [&](Value value) { return t.elements(value); });
+  auto values =
+      llvm::map_to_vector(operands.values, [&](Value value) { return t.elements(value); });
   if (operands.mask) masks = t.elements(operands.mask);
   auto tensor = dyn_cast<RankedTensorType>(operands.ptr.getType());
-  Value owner = tensor ? t.ownerPredicate(t.layout(tensor)) : t.threadMaskIsZero(t.numThreads() - 1);
+  Value owner =
+      tensor ? t.ownerPredicate(t.layout(tensor)) : t.threadMaskIsZero(t.numThreads() - 1);
   for (auto [i, address] : llvm::enumerate(addresses)) {
     Value mask = masks.empty() ? Value() : at(masks, i);
     SmallVector<Value> own;

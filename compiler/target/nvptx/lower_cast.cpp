@@ -13,7 +13,9 @@ namespace {
 Value narrowPair(ThreadLowering& t, Value low, Value high, Type element) {
   auto type = VectorType::get(2, element);
   StringRef name = element.isBF16() ? "llvm.nvvm.ff2bf16x2.rn" : "llvm.nvvm.ff2f16x2.rn";
-  return LLVM::CallIntrinsicOp::create(t.b, t.loc, type, t.b.getStringAttr(name), ValueRange{high, low}).getResult(0);
+  return LLVM::CallIntrinsicOp::create(t.b, t.loc, type, t.b.getStringAttr(name),
+                                       ValueRange{high, low})
+      .getResult(0);
 }
 
 // A bf16 is the upper half of an f32, so one shift and one mask widen a pair. LLVM would first move
@@ -31,7 +33,8 @@ LogicalResult lowerExtF(ThreadLowering& t, arith::ExtFOp op) {
   bool bf16 = element.isF32() && t.elementType(op.getIn().getType()).isBF16();
   SmallVector<Value> narrow = t.elements(op.getIn()), wide;
   for (size_t i = 0; i < narrow.size();) {
-    Value pair = bf16 && i + 1 < narrow.size() ? existingPair(t, narrow[i], narrow[i + 1]) : Value();
+    Value pair =
+        bf16 && i + 1 < narrow.size() ? existingPair(t, narrow[i], narrow[i + 1]) : Value();
     if (pair) {
       widenBf16Pair(t, pair, wide);
       i += 2;
@@ -54,7 +57,8 @@ bool multipliesPairs(ThreadLowering& t, Type element) {
 // Returns the 16-bit operands of each element if the op computes round(a * b) in f32 and all
 // elements of a and b were widened from the result's type. Their f32 product is exact, so a 16-bit
 // multiplication gives the same result.
-std::optional<SmallVector<std::pair<Value, Value>>> narrowOperands(ThreadLowering& t, arith::TruncFOp op,
+std::optional<SmallVector<std::pair<Value, Value>>> narrowOperands(ThreadLowering& t,
+                                                                   arith::TruncFOp op,
                                                                    Type element) {
   auto product = op.getIn().getDefiningOp<arith::MulFOp>();
   if (!product || !multipliesPairs(t, element)) return std::nullopt;
@@ -75,8 +79,9 @@ LogicalResult lowerTruncF(ThreadLowering& t, arith::TruncFOp op) {
   for (size_t i = 0; i < wide.size();) {
     if (packs && i + 1 < wide.size()) {
       Value pair = operands
-                       ? arith::MulFOp::create(t.b, t.loc, pairOf(t, (*operands)[i].first, (*operands)[i + 1].first),
-                                               pairOf(t, (*operands)[i].second, (*operands)[i + 1].second))
+                       ? arith::MulFOp::create(
+                             t.b, t.loc, pairOf(t, (*operands)[i].first, (*operands)[i + 1].first),
+                             pairOf(t, (*operands)[i].second, (*operands)[i + 1].second))
                              .getResult()
                        : narrowPair(t, wide[i], wide[i + 1], element);
       narrow.push_back(t.extract(pair, 0));
@@ -101,13 +106,15 @@ LogicalResult lowerOpaque(ThreadLowering& t, tgpu::OpaqueOp op) {
   Pieces hidden;
   for (Value piece : Pieces(t.pieces(op.getSource()))) {
     auto vector = dyn_cast<VectorType>(piece.getType());
-    int64_t bits = (vector ? vector.getNumElements() : 1) * t.elementType(op.getType()).getIntOrFloatBitWidth();
+    int64_t bits = (vector ? vector.getNumElements() : 1) *
+                   t.elementType(op.getType()).getIntOrFloatBitWidth();
     if (bits % 32 != 0) {
       hidden.push_back(piece);
       continue;
     }
     int64_t words = bits / 32;
-    Value raw = t.bitcast(piece, words == 1 ? t.b.getI32Type() : Type(VectorType::get(words, t.b.getI32Type())));
+    Value raw = t.bitcast(
+        piece, words == 1 ? t.b.getI32Type() : Type(VectorType::get(words, t.b.getI32Type())));
     SmallVector<Value> mixed;
     for (int64_t word = 0; word < words; ++word) mixed.push_back(hide(t.extract(raw, word)));
     hidden.push_back(t.bitcast(t.pack(mixed), piece.getType()));

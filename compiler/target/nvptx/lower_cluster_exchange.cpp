@@ -33,7 +33,8 @@ Phase nextPhase(ThreadLowering& t) {
 
 // Returns this address in another CTA of the cluster.
 Value inCta(ThreadLowering& t, Value address, Value rank) {
-  return inlinePtx(t, t.b.getI32Type(), {address, rank}, "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r");
+  return inlinePtx(t, t.b.getI32Type(), {address, rank}, "mapa.shared::cluster.u32 $0, $1, $2;",
+                   "=r,r,r");
 }
 
 // Emits st.async, predicated (null: in every thread) instead of inside a branch. The body of a loop
@@ -41,7 +42,8 @@ Value inCta(ThreadLowering& t, Value address, Value rank) {
 void storeAsync(ThreadLowering& t, Value address, Value value, Value mbarrier, Value predicate) {
   const unsigned bits = value.getType().getIntOrFloatBitWidth();
   SmallVector<Value> operands{address, t.bitcast(value, t.b.getIntegerType(bits)), mbarrier};
-  std::string text = "st.async.shared::cluster.mbarrier::complete_tx::bytes.b" + std::to_string(bits);
+  std::string text =
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.b" + std::to_string(bits);
   text += " [$0], $1, [$2];";
   std::string constraints = bits == 64 ? "r,l,r" : "r,r,r";
   if (predicate) {
@@ -70,23 +72,27 @@ Route routeOf(ThreadLowering& t, tgpu::ClusterSendOp op, RankedTensorType tile) 
   const int64_t served = int64_t{1} << bits;
 
   Route route{.serving = static_cast<uint64_t>(served - 1) << lowest};
-  const int64_t others = (redundant.lane & ~route.serving) | redundant.warp << 5 | redundant.cta * 32 * t.numWarps();
+  const int64_t others =
+      (redundant.lane & ~route.serving) | redundant.warp << 5 | redundant.cta * 32 * t.numWarps();
   if (others) route.sends = t.threadMaskIsZero(others);
   Value first = bits ? t.threadField(lowest, bits) : t.constant(0);
   for (int64_t rank = 0; rank < ctas; rank += served)
-    route.ranks.push_back(rank ? Value(arith::AddIOp::create(t.b, t.loc, first, t.constant(rank))) : first);
+    route.ranks.push_back(rank ? Value(arith::AddIOp::create(t.b, t.loc, first, t.constant(rank)))
+                               : first);
   return route;
 }
 
 LogicalResult lowerClusterSend(ThreadLowering& t, tgpu::ClusterSendOp op) {
   const Phase phase = nextPhase(t);
-  t.define(op.getTurn(), {phase.stage});
+  t.define(op.getStage(), {phase.stage});
   t.define(op.getParity(), {phase.parity});
   const int64_t senders = op.getFromFirst() ? t.options.num_ctas : 1;
   int64_t bytes = 0;
-  for (Value buffer : op.getStages()) bytes += bufferBytes(cast<tgpu::MemDescType>(buffer.getType())) / 2;
+  for (Value buffer : op.getStages())
+    bytes += bufferBytes(cast<tgpu::MemDescType>(buffer.getType())) / 2;
   Value mbarrier = mbarrierAddress(t, t.scalar(op.getBarriers()), phase.stage);
-  Value first = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, t.threadInCta(), t.constant(0));
+  Value first =
+      arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, t.threadInCta(), t.constant(0));
   arriveExpecting(t, mbarrier, t.constant(bytes), first);
 
   Value place = arith::MulIOp::create(t.b, t.loc, phase.stage, t.constant(senders));
@@ -94,7 +100,8 @@ LogicalResult lowerClusterSend(ThreadLowering& t, tgpu::ClusterSendOp op) {
   for (auto [value, buffer] : llvm::zip_equal(op.getValues(), op.getStages())) {
     auto tile = cast<RankedTensorType>(value.getType());
     auto all = cast<tgpu::MemDescType>(buffer.getType());
-    auto one = tgpu::MemDescType::get(op.getContext(), all.getShape().drop_front(), all.getElementType(), 0);
+    auto one = tgpu::MemDescType::get(op.getContext(), all.getShape().drop_front(),
+                                      all.getElementType(), 0);
     BufferAccess access(t, one, bufferPart(t, t.scalar(buffer), place, bufferBytes(one)), tile);
     const Route route = routeOf(t, op, tile);
     SmallVector<Value> signals;
@@ -103,7 +110,8 @@ LogicalResult lowerClusterSend(ThreadLowering& t, tgpu::ClusterSendOp op) {
     for (auto [reg, element] : llvm::enumerate(t.elements(value))) {
       if (reg & copies) continue;
       // After an atomic, only the first of these lanes has the element.
-      Value sent = op.getFromFirst() && route.serving ? fromFirstOf(t, element, route.serving) : element;
+      Value sent =
+          op.getFromFirst() && route.serving ? fromFirstOf(t, element, route.serving) : element;
       Value address = sharedAddress(t, access.pointer(reg));
       for (auto [rank, signal] : llvm::zip_equal(route.ranks, signals))
         storeAsync(t, inCta(t, address, rank), sent, signal, route.sends);
@@ -113,7 +121,7 @@ LogicalResult lowerClusterSend(ThreadLowering& t, tgpu::ClusterSendOp op) {
 }
 
 LogicalResult lowerClusterReceive(ThreadLowering& t, tgpu::ClusterReceiveOp op) {
-  Value mbarrier = mbarrierAddress(t, t.scalar(op.getBarriers()), t.scalar(op.getTurn()));
+  Value mbarrier = mbarrierAddress(t, t.scalar(op.getBarriers()), t.scalar(op.getStage()));
   waitForPhase(t, mbarrier, t.scalar(op.getParity()), ".relaxed.cluster");
   inlinePtx(t, {}, {}, "fence.acquire.sync_restrict::shared::cluster.cluster;", "~{memory}");
   return success();

@@ -34,11 +34,13 @@ void unflatten(ThreadLowering& t, ValueRange originals, ValueRange flat) {
 // Lowers `source` into the empty region `target`, whose block takes the pieces of the source's
 // arguments. `finish` creates the terminator from the source's terminator.
 LogicalResult lowerRegion(ThreadLowering& t, Region& source, Region& target,
-                          llvm::function_ref<void(Operation* terminator)> finish, bool ownThread = false) {
+                          llvm::function_ref<void(Operation* terminator)> finish,
+                          bool ownThread = false) {
   OpBuilder::InsertionGuard guard(t.b);
   Block& from = source.front();
   SmallVector<Type> types = flattenTypes(t, from.getArgumentTypes());
-  Block* to = t.b.createBlock(&target, target.end(), types, SmallVector<Location>(types.size(), t.loc));
+  Block* to =
+      t.b.createBlock(&target, target.end(), types, SmallVector<Location>(types.size(), t.loc));
   unflatten(t, from.getArguments(), to->getArguments());
   const auto lower = [&] { return t.lowerBlock(from); };
   if (failed(ownThread ? t.withOwnThread(lower) : lower())) return failure();
@@ -56,20 +58,24 @@ void yield(ThreadLowering& t, Operation* terminator) {
 void annotateUnroll(scf::ForOp from, scf::ForOp to) {
   if (!from->hasAttr(tile::kUnrollAttr)) return;
   MLIRContext* context = from.getContext();
-  auto unroll = LLVM::LoopUnrollAttr::get(context, /*disable=*/BoolAttr::get(context, true), {}, {}, {}, {}, {}, {});
+  auto unroll = LLVM::LoopUnrollAttr::get(context, /*disable=*/BoolAttr::get(context, true), {}, {},
+                                          {}, {}, {}, {});
   to->setAttr("llvm.loop_annotation",
-              LLVM::LoopAnnotationAttr::get(context, {}, {}, {}, unroll, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}));
+              LLVM::LoopAnnotationAttr::get(context, {}, {}, {}, unroll, {}, {}, {}, {}, {}, {}, {},
+                                            {}, {}, {}, {}));
 }
 
 LogicalResult lowerFor(ThreadLowering& t, scf::ForOp op) {
-  auto loop = scf::ForOp::create(t.b, t.loc, t.scalar(op.getLowerBound()), t.scalar(op.getUpperBound()),
-                                 t.scalar(op.getStep()), flatten(t, op.getInitArgs()));
+  auto loop =
+      scf::ForOp::create(t.b, t.loc, t.scalar(op.getLowerBound()), t.scalar(op.getUpperBound()),
+                         t.scalar(op.getStep()), flatten(t, op.getInitArgs()));
   annotateUnroll(op, loop);
   loop.getRegion().front().erase();
   Location loc = t.loc;
   const bool own = op->hasAttr(kTilesAttr);
   if (failed(lowerRegion(
-          t, op.getRegion(), loop.getRegion(), [&](Operation* terminator) { yield(t, terminator); }, own)))
+          t, op.getRegion(), loop.getRegion(), [&](Operation* terminator) { yield(t, terminator); },
+          own)))
     return failure();
   t.loc = loc;
   unflatten(t, op.getResults(), loop.getResults());
@@ -77,7 +83,8 @@ LogicalResult lowerFor(ThreadLowering& t, scf::ForOp op) {
 }
 
 LogicalResult lowerIf(ThreadLowering& t, scf::IfOp op) {
-  auto branch = scf::IfOp::create(t.b, t.loc, flattenTypes(t, op.getResultTypes()), t.scalar(op.getCondition()),
+  auto branch = scf::IfOp::create(t.b, t.loc, flattenTypes(t, op.getResultTypes()),
+                                  t.scalar(op.getCondition()),
                                   /*addThenBlock=*/false, /*addElseBlock=*/false);
   for (unsigned i = 0; i < 2; ++i) {
     if (op->getRegion(i).empty()) continue;
@@ -90,13 +97,15 @@ LogicalResult lowerIf(ThreadLowering& t, scf::IfOp op) {
 }
 
 LogicalResult lowerWhile(ThreadLowering& t, scf::WhileOp op) {
-  auto loop = scf::WhileOp::create(t.b, t.loc, flattenTypes(t, op.getResultTypes()), flatten(t, op.getInits()));
+  auto loop = scf::WhileOp::create(t.b, t.loc, flattenTypes(t, op.getResultTypes()),
+                                   flatten(t, op.getInits()));
   auto condition = [&](Operation* terminator) {
     auto from = cast<scf::ConditionOp>(terminator);
     scf::ConditionOp::create(t.b, t.loc, t.scalar(from.getCondition()), flatten(t, from.getArgs()));
   };
   if (failed(lowerRegion(t, op.getBefore(), loop.getBefore(), condition)) ||
-      failed(lowerRegion(t, op.getAfter(), loop.getAfter(), [&](Operation* terminator) { yield(t, terminator); })))
+      failed(lowerRegion(t, op.getAfter(), loop.getAfter(),
+                         [&](Operation* terminator) { yield(t, terminator); })))
     return failure();
   unflatten(t, op.getResults(), loop.getResults());
   return success();

@@ -29,17 +29,20 @@ LLVM::LLVMFuncOp printFunction(ThreadLowering& t) {
 
 // Adds a constant C string to the module and returns a generic pointer to it.
 Value formatString(ThreadLowering& t, const std::string& text) {
-  std::string name = "ligerdsl_format_" + std::to_string(llvm::range_size(t.module().getOps<LLVM::GlobalOp>()));
+  std::string name =
+      "ligerdsl_format_" + std::to_string(llvm::range_size(t.module().getOps<LLVM::GlobalOp>()));
   std::string terminated = text + '\0';
   {
     OpBuilder::InsertionGuard guard(t.b);
     t.b.setInsertionPointToStart(t.module().getBody());
     LLVM::GlobalOp::create(t.b, t.loc, LLVM::LLVMArrayType::get(t.b.getI8Type(), terminated.size()),
-                           /*isConstant=*/true, LLVM::Linkage::Internal, name, t.b.getStringAttr(terminated),
+                           /*isConstant=*/true, LLVM::Linkage::Internal, name,
+                           t.b.getStringAttr(terminated),
                            /*alignment=*/1, kGlobalSpace);
   }
   MLIRContext* context = t.b.getContext();
-  Value global = LLVM::AddressOfOp::create(t.b, t.loc, LLVM::LLVMPointerType::get(context, kGlobalSpace), name);
+  Value global = LLVM::AddressOfOp::create(t.b, t.loc,
+                                           LLVM::LLVMPointerType::get(context, kGlobalSpace), name);
   return LLVM::AddrSpaceCastOp::create(t.b, t.loc, LLVM::LLVMPointerType::get(context), global);
 }
 
@@ -54,7 +57,8 @@ Value promote(ThreadLowering& t, Value value) {
 
 // Emits a call of vprintf. `format` has one conversion for each argument.
 void printLine(ThreadLowering& t, const std::string& format, ArrayRef<Value> arguments) {
-  SmallVector<Value> promoted = llvm::map_to_vector(arguments, [&](Value value) { return promote(t, value); });
+  SmallVector<Value> promoted =
+      llvm::map_to_vector(arguments, [&](Value value) { return promote(t, value); });
   Value buffer = t.stackSlot(8 * promoted.size());
   for (auto [i, value] : llvm::enumerate(promoted)) {
     Value slot = LLVM::GEPOp::create(t.b, t.loc, buffer.getType(), t.b.getI64Type(), buffer,

@@ -25,31 +25,37 @@ Mma mmaOf(ThreadLowering& t, tile::DotOp op) {
   return {depth, ".f32." + type + "." + type + ".f32", t.b.getF32Type()};
 }
 
-void multiplyFragment(ThreadLowering& t, const TileElements& a, const TileElements& b, int64_t m, int64_t n, int64_t k,
-                      const Mma& mma, MutableArrayRef<Value> acc) {
+void multiplyFragment(ThreadLowering& t, const TileElements& a, const TileElements& b, int64_t m,
+                      int64_t n, int64_t k, const Mma& mma, MutableArrayRef<Value> acc) {
   SmallVector<Value> operands = fragmentOf(t, a, m, k);
   llvm::append_range(operands, columnsFragmentOf(t, b, k, n));
   llvm::append_range(operands, acc);
-  auto four = LLVM::LLVMStructType::getLiteral(t.b.getContext(),
-                                               {mma.accumulator, mma.accumulator, mma.accumulator, mma.accumulator});
+  auto four = LLVM::LLVMStructType::getLiteral(
+      t.b.getContext(), {mma.accumulator, mma.accumulator, mma.accumulator, mma.accumulator});
   const bool integer = mma.accumulator.isInteger();
-  Value result = inlinePtx(t, four, operands,
-                           "mma.sync.aligned.m16n8k" + std::to_string(mma.depth) + ".row.col" + mma.types +
-                               " {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};",
-                           integer ? "=r,=r,=r,=r,r,r,r,r,r,r,r,r,r,r" : "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f");
-  for (auto [i, sum] : llvm::enumerate(acc)) sum = LLVM::ExtractValueOp::create(t.b, t.loc, result, int64_t(i));
+  Value result =
+      inlinePtx(t, four, operands,
+                "mma.sync.aligned.m16n8k" + std::to_string(mma.depth) + ".row.col" + mma.types +
+                    " {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};",
+                integer ? "=r,=r,=r,=r,r,r,r,r,r,r,r,r,r,r" : "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f");
+  for (auto [i, sum] : llvm::enumerate(acc))
+    sum = LLVM::ExtractValueOp::create(t.b, t.loc, result, int64_t(i));
 }
 
-void multiplyFragments(ThreadLowering& t, const TileElements& a, const TileElements& b, const LinearLayout& layout,
-                       int64_t depth, const Mma& mma, MutableArrayRef<Value> acc) {
+void multiplyFragments(ThreadLowering& t, const TileElements& a, const TileElements& b,
+                       const LinearLayout& layout, int64_t depth, const Mma& mma,
+                       MutableArrayRef<Value> acc) {
   for (int64_t reg = 0; reg < layout.registers(); ++reg) {
     const LinearLayout::Coordinates at = layout.coordinates({reg, 0, 0, 0});
     if (at[0] % kMmaM != 0 || at[1] % kMmaN != 0) continue;
     SmallVector<int64_t> places;
     for (int64_t row : {0, 8})
-      for (int64_t column : {0, 1}) places.push_back(*layout.registerAt({at[0] + row, at[1] + column}));
-    SmallVector<Value> four = llvm::map_to_vector(places, [&](int64_t place) { return acc[place]; });
-    for (int64_t k = 0; k < depth; k += mma.depth) multiplyFragment(t, a, b, at[0], at[1], k, mma, four);
+      for (int64_t column : {0, 1})
+        places.push_back(*layout.registerAt({at[0] + row, at[1] + column}));
+    SmallVector<Value> four =
+        llvm::map_to_vector(places, [&](int64_t place) { return acc[place]; });
+    for (int64_t k = 0; k < depth; k += mma.depth)
+      multiplyFragment(t, a, b, at[0], at[1], k, mma, four);
     for (auto [place, sum] : llvm::zip_equal(places, four)) acc[place] = sum;
   }
 }
@@ -63,11 +69,12 @@ Value addProduct(ThreadLowering& t, Value left, Value right, Value sum) {
     return arith::ExtFOp::create(t.b, t.loc, type, number);
   };
   if (!type.isInteger()) return math::FmaOp::create(t.b, t.loc, widened(left), widened(right), sum);
-  return arith::AddIOp::create(t.b, t.loc, sum, arith::MulIOp::create(t.b, t.loc, widened(left), widened(right)));
+  return arith::AddIOp::create(t.b, t.loc, sum,
+                               arith::MulIOp::create(t.b, t.loc, widened(left), widened(right)));
 }
 
-void multiplyInThreads(ThreadLowering& t, const TileElements& a, const TileElements& b, const LinearLayout& layout,
-                       int64_t depth, MutableArrayRef<Value> acc) {
+void multiplyInThreads(ThreadLowering& t, const TileElements& a, const TileElements& b,
+                       const LinearLayout& layout, int64_t depth, MutableArrayRef<Value> acc) {
   for (int64_t k = 0; k < depth; ++k)
     for (int64_t reg = 0; reg < layout.registers(); ++reg) {
       const LinearLayout::Coordinates at = layout.coordinates({reg, 0, 0, 0});
@@ -77,9 +84,10 @@ void multiplyInThreads(ThreadLowering& t, const TileElements& a, const TileEleme
 
 // Rounds an f32 to the nearest tf32, ties away from zero. The result has the format of an f32.
 Value roundedToTf32(ThreadLowering& t, Value number) {
-  Value bits = LLVM::CallIntrinsicOp::create(t.b, t.loc, t.b.getI32Type(), t.b.getStringAttr("llvm.nvvm.f2tf32.rna"),
-                                             ValueRange(number))
-                   .getResult(0);
+  Value bits =
+      LLVM::CallIntrinsicOp::create(t.b, t.loc, t.b.getI32Type(),
+                                    t.b.getStringAttr("llvm.nvvm.f2tf32.rna"), ValueRange(number))
+          .getResult(0);
   return t.bitcast(bits, t.b.getF32Type());
 }
 
@@ -99,7 +107,8 @@ LogicalResult lowerDot(ThreadLowering& t, tile::DotOp op) {
   const LinearLayout layout = layoutOf(op.getResult());
   SmallVector<Value> acc = t.elements(op.getSums());
   const int64_t depth = a.layout.shape()[1];
-  const std::optional<DotLayouts> fragments = mmaLayouts(shapeOf(layout, depth, op.getFactorBytes()));
+  const std::optional<DotLayouts> fragments =
+      mmaLayouts(shapeOf(layout, depth, op.getFactorBytes()));
   if (!op.isIeeeF32() && fragments && a.layout == fragments->a && b.layout == fragments->b)
     multiplyFragments(t, a, b, layout, depth, mmaOf(t, op), acc);
   else

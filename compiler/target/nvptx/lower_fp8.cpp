@@ -14,7 +14,8 @@ std::string pairName(Type format) {
 }
 
 Value callIntrinsic(ThreadLowering& t, const std::string& name, Type result, ValueRange operands) {
-  return LLVM::CallIntrinsicOp::create(t.b, t.loc, result, t.b.getStringAttr("llvm.nvvm." + name), operands)
+  return LLVM::CallIntrinsicOp::create(t.b, t.loc, result, t.b.getStringAttr("llvm.nvvm." + name),
+                                       operands)
       .getResult(0);
 }
 
@@ -40,8 +41,8 @@ void defineByPairs(ThreadLowering& t, Value tile, ArrayRef<Value> pairs, int64_t
 }
 
 LogicalResult lowerDecode(ThreadLowering& t, tile::Fp8DecodeOp op) {
-  t.defineElements(op.getResult(),
-                   decodedFp8(t, t.elements(op.getSource()), op.getFormat(), t.elementType(op.getType())));
+  t.defineElements(op.getResult(), decodedFp8(t, t.elements(op.getSource()), op.getFormat(),
+                                              t.elementType(op.getType())));
   return success();
 }
 
@@ -78,7 +79,8 @@ SmallVector<Value> decodedFp8(ThreadLowering& t, ArrayRef<Value> codes, Type for
   if (t.arch().converts_fp8(t.options)) {
     Type i16 = t.b.getI16Type(), halves = VectorType::get(2, t.b.getF16Type());
     for (Value pair : pairsOf(t, codes)) {
-      Value both = callIntrinsic(t, pairName(format) + ".to.f16x2.rn", halves, t.bitcast(pair, i16));
+      Value both =
+          callIntrinsic(t, pairName(format) + ".to.f16x2.rn", halves, t.bitcast(pair, i16));
       for (int64_t i : {0, 1}) numbers.push_back(t.extract(both, i));
     }
     numbers.resize(codes.size());
@@ -87,7 +89,8 @@ SmallVector<Value> decodedFp8(ThreadLowering& t, ArrayRef<Value> codes, Type for
   } else {
     for (Value code : codes) {
       numbers.push_back(decodeFp8(t.b, t.loc, code, format));
-      if (element.isF16()) numbers.back() = arith::TruncFOp::create(t.b, t.loc, element, numbers.back());
+      if (element.isF16())
+        numbers.back() = arith::TruncFOp::create(t.b, t.loc, element, numbers.back());
     }
   }
   return numbers;

@@ -26,15 +26,18 @@ LogicalResult lowerShuffleXor(ThreadLowering& t, tile::ShuffleXorOp op) {
 
 // Returns the index along the axis, i32, from which register `reg` of the result is read. An index
 // tile is clamped.
-Value place(ThreadLowering& t, tgpu::LocalGatherOp op, const ThreadLayout& layout, ArrayRef<Value> index, int64_t reg) {
+Value place(ThreadLowering& t, tgpu::LocalGatherOp op, const ThreadLayout& layout,
+            ArrayRef<Value> index, int64_t reg) {
   if (!index.empty()) {
     const int64_t last = op.getBuffer().getType().getShape()[op.getAxis()] - 1;
     const unsigned bits = index[reg].getType().getIntOrFloatBitWidth();
     Value inside = arith::MinUIOp::create(t.b, t.loc, index[reg], t.constant(last, bits));
-    return bits == 32 ? inside : arith::TruncIOp::create(t.b, t.loc, t.b.getI32Type(), inside).getResult();
+    return bits == 32 ? inside
+                      : arith::TruncIOp::create(t.b, t.loc, t.b.getI32Type(), inside).getResult();
   }
   auto [base, offset] = t.coordinate(layout, reg, op.getAxis());
-  Value own = offset ? arith::AddIOp::create(t.b, t.loc, base, t.constant(offset)).getResult() : base;
+  Value own =
+      offset ? arith::AddIOp::create(t.b, t.loc, base, t.constant(offset)).getResult() : base;
   return arith::XOrIOp::create(t.b, t.loc, own, t.constant(op.getMask()));
 }
 
@@ -59,8 +62,8 @@ LogicalResult lowerLocalGather(ThreadLowering& t, tgpu::LocalGatherOp op) {
       moved = arith::MulIOp::create(t.b, t.loc, moved, t.constant(stride));
       bytes = bytes ? arith::AddIOp::create(t.b, t.loc, bytes, moved).getResult() : moved;
     }
-    Value at =
-        LLVM::GEPOp::create(t.b, t.loc, buffer.getType(), t.b.getI8Type(), buffer, ArrayRef<LLVM::GEPArg>{bytes});
+    Value at = LLVM::GEPOp::create(t.b, t.loc, buffer.getType(), t.b.getI8Type(), buffer,
+                                   ArrayRef<LLVM::GEPArg>{bytes});
     if (constant)
       at = LLVM::GEPOp::create(t.b, t.loc, buffer.getType(), t.b.getI8Type(), at,
                                ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(constant)});

@@ -12,10 +12,10 @@ namespace ligerdsl::compiler::nvptx {
 namespace {
 
 void gridDependency(ThreadLowering& t, StringRef action) {
-  LLVM::InlineAsmOp::create(t.b, t.loc, TypeRange(), ValueRange(), ("griddepcontrol." + action + ";").str(),
-                            "~{memory}",
-                            /*has_side_effects=*/true, /*is_align_stack=*/false, LLVM::TailCallKind::None,
-                            LLVM::AsmDialectAttr::get(t.b.getContext(), LLVM::AsmDialect::AD_ATT), ArrayAttr());
+  LLVM::InlineAsmOp::create(
+      t.b, t.loc, TypeRange(), ValueRange(), ("griddepcontrol." + action + ";").str(), "~{memory}",
+      /*has_side_effects=*/true, /*is_align_stack=*/false, LLVM::TailCallKind::None,
+      LLVM::AsmDialectAttr::get(t.b.getContext(), LLVM::AsmDialect::AD_ATT), ArrayAttr());
 }
 
 LogicalResult lowerGridWait(ThreadLowering& t, tgpu::GridWaitOp) {
@@ -33,15 +33,18 @@ LogicalResult lowerLaunchDependents(ThreadLowering& t, tgpu::LaunchDependentsOp)
 // grid finished. A wrong guess costs useless prefetches only.
 LogicalResult lowerMayWait(ThreadLowering& t, tgpu::MayWaitOp op) {
   Type i32 = t.b.getI32Type();
-  Value threads = arith::MulIOp::create(t.b, t.loc, NVVM::SmDimOp::create(t.b, t.loc, i32).getResult(),
-                                        t.constant(t.arch().threads_per_sm));
+  Value threads =
+      arith::MulIOp::create(t.b, t.loc, NVVM::SmDimOp::create(t.b, t.loc, i32).getResult(),
+                            t.constant(t.arch().threads_per_sm));
   Value places = arith::DivUIOp::create(t.b, t.loc, threads, t.constant(t.numThreads()));
   Value x = t.options.num_ctas > 1 ? NVVM::ClusterIdXOp::create(t.b, t.loc, i32).getResult()
                                    : NVVM::BlockIdXOp::create(t.b, t.loc, i32).getResult();
-  Value plane = arith::OrIOp::create(t.b, t.loc, NVVM::BlockIdYOp::create(t.b, t.loc, i32).getResult(),
-                                     NVVM::BlockIdZOp::create(t.b, t.loc, i32).getResult());
+  Value plane =
+      arith::OrIOp::create(t.b, t.loc, NVVM::BlockIdYOp::create(t.b, t.loc, i32).getResult(),
+                           NVVM::BlockIdZOp::create(t.b, t.loc, i32).getResult());
   Value isEarly = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ult, x, places);
-  Value isFirstPlane = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, plane, t.constant(0));
+  Value isFirstPlane =
+      arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, plane, t.constant(0));
   t.define(op, {Value(arith::AndIOp::create(t.b, t.loc, isEarly, isFirstPlane))});
   return success();
 }

@@ -19,11 +19,15 @@ LogicalResult lowerAddPtr(ThreadLowering& t, tile::AddPtrOp op) {
   Pieces base = t.pieces(op.getPtr()), offsets = t.pieces(op.getOffset()), sums;
   Type piece = t.pieceType(op.getType());
   TypedAttr scale = t.b.getI64IntegerAttr(bytes);
-  if (auto vector = dyn_cast<VectorType>(piece)) scale = SplatElementsAttr::get(vector, Attribute(scale));
+  if (auto vector = dyn_cast<VectorType>(piece))
+    scale = SplatElementsAttr::get(vector, Attribute(scale));
   for (int64_t i = 0, n = t.pieceCount(op.getType()); i < n; ++i) {
     Value offset = widen(t, offsets[offsets.size() == 1 ? 0 : i]);
-    if (offset.getType() != piece) return op.emitOpError("needs a pointer and offsets of one shape");
-    if (bytes != 1) offset = arith::MulIOp::create(t.b, t.loc, offset, arith::ConstantOp::create(t.b, t.loc, scale));
+    if (offset.getType() != piece)
+      return op.emitOpError("needs a pointer and offsets of one shape");
+    if (bytes != 1)
+      offset =
+          arith::MulIOp::create(t.b, t.loc, offset, arith::ConstantOp::create(t.b, t.loc, scale));
     sums.push_back(arith::AddIOp::create(t.b, t.loc, base[base.size() == 1 ? 0 : i], offset));
   }
   t.define(op, std::move(sums));
@@ -39,7 +43,8 @@ LogicalResult lowerLoad(ThreadLowering& t, tile::LoadOp op) {
   for (auto [i, address] : llvm::enumerate(addresses)) {
     Value mask = masks.empty() ? Value() : masks[masks.size() == 1 ? 0 : i];
     Value other = others.empty() ? zero : others[others.size() == 1 ? 0 : i];
-    llvm::append_range(loaded, loadElements(t, globalPointer(t, address), element, 1, mask, {other}, {}));
+    llvm::append_range(loaded,
+                       loadElements(t, globalPointer(t, address), element, 1, mask, {other}, {}));
   }
   t.defineElements(op, loaded);
   return success();
@@ -49,10 +54,12 @@ LogicalResult lowerStore(ThreadLowering& t, tile::StoreOp op) {
   SmallVector<Value> addresses = t.elements(op.getPtr()), values = t.elements(op.getValue()), masks;
   if (op.getMask()) masks = t.elements(op.getMask());
   auto tensor = dyn_cast<RankedTensorType>(op.getPtr().getType());
-  Value owner = tensor ? t.ownerPredicate(t.layout(tensor)) : t.threadMaskIsZero(t.numThreads() - 1);
+  Value owner =
+      tensor ? t.ownerPredicate(t.layout(tensor)) : t.threadMaskIsZero(t.numThreads() - 1);
   for (auto [i, address] : llvm::enumerate(addresses)) {
     Value mask = masks.empty() ? Value() : masks[masks.size() == 1 ? 0 : i];
-    storeElements(t, globalPointer(t, address), {values[values.size() == 1 ? 0 : i]}, t.both(owner, mask), {});
+    storeElements(t, globalPointer(t, address), {values[values.size() == 1 ? 0 : i]},
+                  t.both(owner, mask), {});
   }
   return success();
 }

@@ -25,7 +25,8 @@ class Combiner {
 };
 
 Tuple shuffle(ThreadLowering& t, const Tuple& values, int64_t offset, NVVM::ShflKind kind) {
-  return llvm::map_to_vector<2>(values, [&](Value value) { return shuffle(t, value, offset, kind); });
+  return llvm::map_to_vector<2>(values,
+                                [&](Value value) { return shuffle(t, value, offset, kind); });
 }
 
 Tuple select(ThreadLowering& t, Value condition, const Tuple& a, const Tuple& c) {
@@ -40,7 +41,8 @@ Tuple select(ThreadLowering& t, Value condition, const Tuple& a, const Tuple& c)
 Tuple reduceRegisters(Combiner& combine, ArrayRef<Tuple> elements) {
   size_t chains = elements.size() >= 8 ? 4 : 1;
   SmallVector<Tuple> partial(elements.take_front(chains));
-  for (size_t i = chains; i < elements.size(); ++i) partial[i % chains] = combine(partial[i % chains], elements[i]);
+  for (size_t i = chains; i < elements.size(); ++i)
+    partial[i % chains] = combine(partial[i % chains], elements[i]);
   for (size_t half = chains / 2; half > 0; half /= 2)
     for (size_t i = 0; i < half; ++i) partial[i] = combine(partial[i], partial[i + half]);
   return partial[0];
@@ -75,7 +77,8 @@ SmallVector<Tuple> tuples(ThreadLowering& t, ValueRange sources) {
 
 void defineTuples(ThreadLowering& t, ValueRange results, ArrayRef<Tuple> values) {
   for (auto [i, result] : llvm::enumerate(results))
-    t.defineElements(result, llvm::map_to_vector(values, [&](const Tuple& tuple) { return tuple[i]; }));
+    t.defineElements(result,
+                     llvm::map_to_vector(values, [&](const Tuple& tuple) { return tuple[i]; }));
 }
 
 // Returns true if lanes could get different bits: a custom combiner need not be symmetric to the
@@ -91,8 +94,10 @@ template <class Op>
 void reduceLines(ThreadLowering& t, Op op, llvm::function_ref<Tuple(Combiner&, Tuple)> finish) {
   Combiner combine(t, op.getCombiner());
   SmallVector<Tuple> elements = tuples(t, op.getSources()), reduced;
-  for (const std::vector<int32_t>& group : reductionGroups(layoutOf(op.getSources()[0]), op.getAxis())) {
-    SmallVector<Tuple> members = llvm::map_to_vector(group, [&](int32_t reg) { return elements[reg]; });
+  for (const std::vector<int32_t>& group :
+       reductionGroups(layoutOf(op.getSources()[0]), op.getAxis())) {
+    SmallVector<Tuple> members =
+        llvm::map_to_vector(group, [&](int32_t reg) { return elements[reg]; });
     reduced.push_back(finish(combine, reduceRegisters(combine, members)));
   }
   defineTuples(t, op.getResults(), reduced);
@@ -105,8 +110,9 @@ LogicalResult lowerReduceInThread(ThreadLowering& t, tgpu::ReduceInThreadOp op) 
 
 LogicalResult lowerReduceInWarp(ThreadLowering& t, tgpu::ReduceInWarpOp op) {
   const uint64_t lanes = layoutOf(op.getSources()[0]).along(op.getAxis()).lane;
-  reduceLines(t, op,
-              [&](Combiner& combine, Tuple mine) { return reduceLanes(t, combine, mine, lanes, needsOrder(op)); });
+  reduceLines(t, op, [&](Combiner& combine, Tuple mine) {
+    return reduceLanes(t, combine, mine, lanes, needsOrder(op));
+  });
   return success();
 }
 
@@ -136,7 +142,8 @@ class LineScan {
     if (laneBits) {
       Tuple exclusive = neighbour(inclusive, 1);
       Value hasBefore = isAtLeast(1);
-      for (Tuple* element : line) *element = select(t, hasBefore, ordered(exclusive, *element), *element);
+      for (Tuple* element : line)
+        *element = select(t, hasBefore, ordered(exclusive, *element), *element);
     }
     Tuple total = laneBits ? fromLastLane(inclusive) : inclusive;
     if (!carry) return total;
@@ -167,7 +174,8 @@ class LineScan {
   // Returns the value `distance` lanes earlier in scan order, or an arbitrary value if there is no
   // such lane.
   Tuple neighbour(const Tuple& value, int64_t distance) {
-    return shuffle(t, value, distance << firstBit, reverse ? NVVM::ShflKind::down : NVVM::ShflKind::up);
+    return shuffle(t, value, distance << firstBit,
+                   reverse ? NVVM::ShflKind::down : NVVM::ShflKind::up);
   }
   Tuple fromLastLane(const Tuple& value) {
     // For each bit of the axis, a lane that is not at the end takes the value of its partner.
@@ -190,7 +198,8 @@ class LineScan {
 
 // Splits a line (registers in the order of their coordinates along the axis) into chunks of
 // contiguous elements.
-SmallVector<SmallVector<int32_t>> chunksOf(const LinearLayout& layout, int axis, ArrayRef<int32_t> line) {
+SmallVector<SmallVector<int32_t>> chunksOf(const LinearLayout& layout, int axis,
+                                           ArrayRef<int32_t> line) {
   SmallVector<SmallVector<int32_t>> chunks;
   int64_t expected = -1;
   for (int32_t reg : line) {
@@ -217,7 +226,8 @@ LogicalResult lowerScanInWarp(ThreadLowering& t, tgpu::ScanInWarpOp op) {
     std::optional<Tuple> carry;
     for (auto& chunk : chunks) {
       if (reverse) std::reverse(chunk.begin(), chunk.end());
-      SmallVector<Tuple*> members = llvm::map_to_vector(chunk, [&](int32_t reg) { return &elements[reg]; });
+      SmallVector<Tuple*> members =
+          llvm::map_to_vector(chunk, [&](int32_t reg) { return &elements[reg]; });
       carry = scan.scanChunk(members, carry);
     }
   }

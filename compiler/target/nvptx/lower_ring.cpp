@@ -57,7 +57,8 @@ class SlotCopies {
  public:
   using Mover = TileAccess::Mover;
 
-  SlotCopies(ThreadLowering& t, tgpu::RingFillOp op, ValueRange indices) : t(t), op(op), indices(indices) {}
+  SlotCopies(ThreadLowering& t, tgpu::RingFillOp op, ValueRange indices)
+      : t(t), op(op), indices(indices) {}
 
   LogicalResult start() {
     if (Value inside = areInside()) return startWhere(inside);
@@ -67,11 +68,18 @@ class SlotCopies {
  private:
   static constexpr int64_t kBytes = 16;  // bytes per copy
 
-  ValueRange indicesOf(int64_t part) { return indices.slice(op.firstDim(part), op.shapeOf(part).size()); }
+  ValueRange indicesOf(int64_t part) {
+    return indices.slice(op.firstDim(part), op.shapeOf(part).size());
+  }
   TileAccess tileOf(int64_t part, Mover mover) {
-    return {
-        t,    op.getViews()[part], indicesOf(part), op.shapeOf(part), op.tileOf(part), {}, TileAccess::OffsetKind::none,
-        mover};
+    return {t,
+            op.getViews()[part],
+            indicesOf(part),
+            op.shapeOf(part),
+            op.tileOf(part),
+            {},
+            TileAccess::OffsetKind::none,
+            mover};
   }
 
   // Returns a predicate that is true if the tiles of all parts are inside their views. Returns null
@@ -79,7 +87,8 @@ class SlotCopies {
   // threads read: they hold matmul operands, and most of those tiles are inside.
   Value areInside() {
     Value all;
-    if (op.getRing().getType().getFill() != tgpu::RingFill::async || op->hasAttr(kSeldomAttr)) return all;
+    if (op.getRing().getType().getFill() != tgpu::RingFill::async || op->hasAttr(kSeldomAttr))
+      return all;
     for (size_t part = 0; part < op.getViews().size(); ++part)
       all = t.both(all, tileOf(part, Mover::copy_inside).isInside());
     return all;
@@ -114,10 +123,11 @@ class SlotCopies {
       Value bytes = from.bytesInside(reg);
       Value target = sharedAddress(t, to.pointer(reg));
       if (bytes)
-        inlinePtx(t, {}, {target, from.pointer(reg), bytes}, "cp.async.cg.shared.global [$0], [$1], 16, $2;",
-                  "r,l,r,~{memory}");
+        inlinePtx(t, {}, {target, from.pointer(reg), bytes},
+                  "cp.async.cg.shared.global [$0], [$1], 16, $2;", "r,l,r,~{memory}");
       else
-        inlinePtx(t, {}, {target, from.pointer(reg)}, "cp.async.cg.shared.global [$0], [$1], 16;", "r,l,~{memory}");
+        inlinePtx(t, {}, {target, from.pointer(reg)}, "cp.async.cg.shared.global [$0], [$1], 16;",
+                  "r,l,~{memory}");
     }
     return success();
   }
@@ -147,7 +157,8 @@ LogicalResult lowerRingAwait(ThreadLowering& t, tgpu::RingAwaitOp op) {
     waitForPhase(t, barrier, t.scalar(op.getParity()), "");
     return success();
   }
-  inlinePtx(t, {}, {}, "cp.async.wait_group " + std::to_string(*op.getPending()) + ";", "~{memory}");
+  inlinePtx(t, {}, {}, "cp.async.wait_group " + std::to_string(*op.getPending()) + ";",
+            "~{memory}");
   if (op.getForWgmma()) fenceAsyncProxy(t);
   if (ring.getFill() == tgpu::RingFill::async) syncCta(t);
   return success();
@@ -164,7 +175,8 @@ bool mayCommunicateThroughMemory(Operation* op) {
            if (access.shared || access.writes) return access.writes && !access.shared;
            return kernel
                .walk([&](Operation* other) {
-                 return other != kernel && mayWriteTo(other, access) ? WalkResult::interrupt() : WalkResult::advance();
+                 return other != kernel && mayWriteTo(other, access) ? WalkResult::interrupt()
+                                                                     : WalkResult::advance();
                })
                .wasInterrupted();
          });
@@ -183,7 +195,8 @@ Value slotOfIndependentWarps(tgpu::RingReleaseOp release) {
   for (Operation& op : *loop.getBody()) {
     if (&op == release) alone &= !started;
     started |= isa<tgpu::WgmmaOp>(op);
-    if (auto await = dyn_cast<tgpu::RingAwaitOp>(op); await && await->isBeforeInBlock(release)) slot = await.getSlot();
+    if (auto await = dyn_cast<tgpu::RingAwaitOp>(op); await && await->isBeforeInBlock(release))
+      slot = await.getSlot();
   }
   loop.getBody()->walk([&](Operation* op) {
     alone &= !mayCommunicateThroughMemory(op);
@@ -191,8 +204,8 @@ Value slotOfIndependentWarps(tgpu::RingReleaseOp release) {
     if (isa<tgpu::RingReleaseOp, tgpu::RingFillOp, tgpu::RingAwaitOp>(op))
       alone &= op->getOperand(0) == release.getRing();
     else
-      alone &= isa<tgpu::YieldOp, tgpu::RingReadOp, tgpu::WgmmaOp, tgpu::WgmmaWaitOp, tgpu::ReduceInWarpOp,
-                   tgpu::ConvertLayoutOp>(op);
+      alone &= isa<tgpu::YieldOp, tgpu::RingReadOp, tgpu::WgmmaOp, tgpu::WgmmaWaitOp,
+                   tgpu::ReduceInWarpOp, tgpu::ConvertLayoutOp>(op);
   });
   return alone ? slot : Value();
 }
@@ -202,12 +215,13 @@ Value slotOfIndependentWarps(tgpu::RingReleaseOp release) {
 // so a barrier completes before another iteration uses it. Barrier numbers are constants: with a
 // number in a register, a CTA would occupy every barrier that it could name.
 void syncFillingWarp(ThreadLowering& t, Value slot, int64_t slots) {
-  Value fills =
-      arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ult, t.threadInCta(), t.constant(program::kWarpThreads));
+  Value fills = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ult, t.threadInCta(),
+                                      t.constant(program::kWarpThreads));
   Value goes = arith::XOrIOp::create(t.b, t.loc, fills, t.constant(1, 1));
   const std::string threads = std::to_string(program::kWarpThreads * t.options.num_warps);
   for (int64_t number = 0; number < slots; ++number) {
-    Value here = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, t.scalar(slot), t.constant(number));
+    Value here = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, t.scalar(slot),
+                                       t.constant(number));
     const std::string barrier = std::to_string(number + 1) + ", " + threads;
     inlinePtx(t, {}, {t.both(here, fills), t.both(here, goes)},
               "@$0 bar.sync " + barrier + ";\n@$1 bar.arrive " + barrier + ";", "b,b,~{memory}");
@@ -222,7 +236,8 @@ LogicalResult awaitOthers(ThreadLowering& t, tgpu::RingReleaseOp op) {
   tgpu::RingAwaitOp await;
   for (auto other : op->getBlock()->getOps<tgpu::RingAwaitOp>())
     if (other.getRing() == op.getRing() && other->isBeforeInBlock(op)) await = other;
-  if (!await) return op.emitOpError("expected a tgpu.ring_await of this ring before it in its block");
+  if (!await)
+    return op.emitOpError("expected a tgpu.ring_await of this ring before it in its block");
   const int64_t slots = op.getRing().getType().getSlots();
   inThreadsBelow(t, t.constant(1), [&] {
     Value slot = t.scalar(await.getSlot());
@@ -287,8 +302,10 @@ class Limit {
 LogicalResult lowerRingRead(ThreadLowering& t, tgpu::RingReadOp op) {
   auto tile = cast<RankedTensorType>(op.getType());
   if (op.getRing().getType().getFill() == tgpu::RingFill::tensor)
-    return op.emitOpError("expected a ring that bulk copies or cp.async fill; only tgpu.wgmma reads TMA copies");
-  if (operandInSlot(op) && llvm::all_of(op->getUsers(), llvm::IsaPred<tgpu::WgmmaOp>)) return success();
+    return op.emitOpError(
+        "expected a ring that bulk copies or cp.async fill; only tgpu.wgmma reads TMA copies");
+  if (operandInSlot(op) && llvm::all_of(op->getUsers(), llvm::IsaPred<tgpu::WgmmaOp>))
+    return success();
   const tgpu::MemDescType part = op.getRing().getType().part(op.getPart());
   const ArrayRef<int64_t> begin = op.getBegin().value_or(ArrayRef<int64_t>());
   Value slot = slotOf(t, op.getRing(), op.getSlot(), op.getPart());
@@ -304,8 +321,8 @@ LogicalResult lowerRingRead(ThreadLowering& t, tgpu::RingReadOp op) {
     pads.assign(access.chunk, arith::ConstantOp::create(t.b, t.loc, pad));
   }
   for (int64_t reg = 0; reg < access.layout.registers(); reg += access.chunk)
-    llvm::append_range(elements,
-                       loadElements(t, access.pointer(reg), element, access.chunk, limit.inside(reg), pads, {}));
+    llvm::append_range(elements, loadElements(t, access.pointer(reg), element, access.chunk,
+                                              limit.inside(reg), pads, {}));
   t.defineElements(op, elements);
   return success();
 }

@@ -17,8 +17,9 @@ LogicalResult lowerConstant(ThreadLowering& t, arith::ConstantOp op) {
     if (!splat) return op.emitOpError("with different elements has no lowering for this target");
     auto element = cast<TypedAttr>(splat.getSplatValue<Attribute>());
     Type piece = t.pieceType(op.getType());
-    value = isa<VectorType>(piece) ? TypedAttr(SplatElementsAttr::get(cast<ShapedType>(piece), Attribute(element)))
-                                   : element;
+    value = isa<VectorType>(piece)
+                ? TypedAttr(SplatElementsAttr::get(cast<ShapedType>(piece), Attribute(element)))
+                : element;
   }
   Value constant = arith::ConstantOp::create(t.b, t.loc, value);
   t.define(op, Pieces(t.pieceCount(op.getType()), constant));

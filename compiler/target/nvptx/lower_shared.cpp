@@ -21,7 +21,8 @@ LogicalResult lowerLocalAlloc(ThreadLowering& t, tgpu::LocalAllocOp op) {
 }
 
 LogicalResult lowerLocalStage(ThreadLowering& t, tgpu::LocalStageOp op) {
-  t.define(op, {bufferPart(t, t.scalar(op.getBuffer()), t.scalar(op.getIndex()), bufferBytes(op.getType()))});
+  t.define(op, {bufferPart(t, t.scalar(op.getBuffer()), t.scalar(op.getIndex()),
+                           bufferBytes(op.getType()))});
   return success();
 }
 
@@ -54,13 +55,15 @@ LogicalResult lowerRemoteStore(ThreadLowering& t, tgpu::RemoteStoreOp op) {
   BitMasks redundant = map.redundant();
   const int64_t ctas = t.options.num_ctas, bits = llvm::Log2_64(ctas);
   auto storeTo = [&](Value rank) {
-    BufferAccess access(t, op.getBuffer().getType(), inCta(t, t.scalar(op.getBuffer()), rank), tile);
+    BufferAccess access(t, op.getBuffer().getType(), inCta(t, t.scalar(op.getBuffer()), rank),
+                        tile);
     storeAll(access, elements);
   };
   const int64_t first = llvm::countr_zero(redundant.lane);
   const uint64_t serving = static_cast<uint64_t>(ctas - 1) << first;
   if (!op.getOwnersOnly() && redundant.lane != 0 && (redundant.lane & serving) == serving) {
-    const int64_t others = (redundant.lane & ~serving) | redundant.warp << 5 | redundant.cta * 32 * t.numWarps();
+    const int64_t others =
+        (redundant.lane & ~serving) | redundant.warp << 5 | redundant.cta * 32 * t.numWarps();
     Value rank = t.threadField(first, bits);
     under(t, others ? t.threadMaskIsZero(others) : Value(), [&] { storeTo(rank); });
     return success();
@@ -74,13 +77,15 @@ LogicalResult lowerRemoteStore(ThreadLowering& t, tgpu::RemoteStoreOp op) {
 LogicalResult lowerLocalLoad(ThreadLowering& t, tgpu::LocalLoadOp op) {
   auto tile = cast<RankedTensorType>(op.getType());
   if (op.getBuffer().getType().getSwizzle())
-    if (const auto matrices = loadMatrices(t, op.getBuffer().getType(), t.scalar(op.getBuffer()), tile, {}))
+    if (const auto matrices =
+            loadMatrices(t, op.getBuffer().getType(), t.scalar(op.getBuffer()), tile, {}))
       return t.defineElements(op, *matrices), success();
   BufferAccess access(t, op.getBuffer().getType(), t.scalar(op.getBuffer()), tile);
   Type element = t.elementType(op.getType());
   SmallVector<Value> elements;
   for (int64_t reg = 0; reg < access.layout.registers(); reg += access.chunk)
-    llvm::append_range(elements, loadElements(t, access.pointer(reg), element, access.chunk, {}, {}, {}));
+    llvm::append_range(elements,
+                       loadElements(t, access.pointer(reg), element, access.chunk, {}, {}, {}));
   t.defineElements(op, elements);
   return success();
 }

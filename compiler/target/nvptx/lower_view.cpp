@@ -12,8 +12,8 @@ namespace ligerdsl::compiler::nvptx {
 namespace {
 
 SmallVector<Value> loadScalar(TileAccess& access, Value pad, AccessHints hints) {
-  return loadElements(access.t, globalPointer(access.t, access.scalarAddress()), access.element, 1, access.uniform,
-                      {pad}, hints);
+  return loadElements(access.t, globalPointer(access.t, access.scalarAddress()), access.element, 1,
+                      access.uniform, {pad}, hints);
 }
 
 // Packs two or four narrow elements into one word, as the result of a branch. As separate results,
@@ -29,7 +29,8 @@ class Words {
     if (perWord == 1) return SmallVector<Value>(elements);
     SmallVector<Value> words;
     for (size_t i = 0; i < elements.size(); i += perWord)
-      words.push_back(t.bitcast(t.pack(elements.slice(i, perWord)), t.b.getIntegerType(perWord * width())));
+      words.push_back(
+          t.bitcast(t.pack(elements.slice(i, perWord)), t.b.getIntegerType(perWord * width())));
     return words;
   }
   SmallVector<Value> elements(ValueRange words) {
@@ -51,13 +52,15 @@ class Words {
 };
 
 // Loads the straddling chunks, element by element, into `loaded`.
-void loadStraddling(TileAccess& access, SmallVectorImpl<Value>& loaded, Value pad, AccessHints hints) {
+void loadStraddling(TileAccess& access, SmallVectorImpl<Value>& loaded, Value pad,
+                    AccessHints hints) {
   ThreadLowering& t = access.t;
   Words words(t, access.element, access.chunk);
   auto lines = access.lines();
   SmallVector<Value> whole = words.of(loaded);
-  auto tail = scf::IfOp::create(t.b, t.loc, ValueRange(whole).getTypes(), access.holdsStraddle(lines[0]),
-                                /*withElseRegion=*/true);
+  auto tail =
+      scf::IfOp::create(t.b, t.loc, ValueRange(whole).getTypes(), access.holdsStraddle(lines[0]),
+                        /*withElseRegion=*/true);
   {
     OpBuilder::InsertionGuard guard(t.b);
     t.b.setInsertionPointToStart(tail.elseBlock());
@@ -69,9 +72,10 @@ void loadStraddling(TileAccess& access, SmallVectorImpl<Value>& loaded, Value pa
         if (access.straddleKnows(i) == TileAccess::Inside::no)
           exact.push_back(pad);
         else
-          llvm::append_range(exact,
-                             loadElements(t, access.straddlePointer(line[0], i), access.element, 1,
-                                          t.both(access.lineInside(line[0]), access.straddleHas(i)), {pad}, hints));
+          llvm::append_range(
+              exact, loadElements(t, access.straddlePointer(line[0], i), access.element, 1,
+                                  t.both(access.lineInside(line[0]), access.straddleHas(i)), {pad},
+                                  hints));
       }
       SmallVector<Value> chunk = words.of(exact);
       for (int64_t reg : line) {
@@ -92,7 +96,8 @@ struct Writing {
   AccessHints hints;
   bool adds;
 
-  void operator()(ThreadLowering& t, Value pointer, ArrayRef<Value> elements, Value predicate) const {
+  void operator()(ThreadLowering& t, Value pointer, ArrayRef<Value> elements,
+                  Value predicate) const {
     if (adds)
       addElements(t, pointer, elements, predicate, hints.policy);
     else
@@ -100,17 +105,22 @@ struct Writing {
   }
 };
 
-void storeStraddling(TileAccess& access, ArrayRef<Value> elements, Value owner, const Writing& write) {
+void storeStraddling(TileAccess& access, ArrayRef<Value> elements, Value owner,
+                     const Writing& write) {
   ThreadLowering& t = access.t;
   auto lines = access.lines();
-  auto tail = scf::IfOp::create(t.b, t.loc, t.both(owner, access.holdsStraddle(lines[0])), /*withElseRegion=*/false);
+  auto tail = scf::IfOp::create(t.b, t.loc, t.both(owner, access.holdsStraddle(lines[0])),
+                                /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(t.b);
   t.b.setInsertionPointToStart(tail.thenBlock());
   for (ArrayRef<int64_t> line : lines) {
     Value chunk;
     for (int64_t reg : line) {
       Value candidate = t.pack(elements.slice(reg, access.chunk));
-      chunk = chunk ? Value(arith::SelectOp::create(t.b, t.loc, access.straddles(reg), candidate, chunk)) : candidate;
+      chunk =
+          chunk
+              ? Value(arith::SelectOp::create(t.b, t.loc, access.straddles(reg), candidate, chunk))
+              : candidate;
     }
     for (int64_t i = 0; i < access.chunk && access.straddleKnows(i) != TileAccess::Inside::no; ++i)
       write(t, access.straddlePointer(line[0], i), {t.extract(chunk, i)},
@@ -124,8 +134,8 @@ void loadBegin(TileAccess& access, SmallVectorImpl<Value>& loaded, Value pad, Ac
   Words words(t, access.element, access.chunk);
   const SmallVector<int64_t> first = access.firstChunks();
   SmallVector<Value> whole = words.of(ArrayRef(loaded).slice(first[0], access.chunk));
-  auto begins =
-      scf::IfOp::create(t.b, t.loc, ValueRange(whole).getTypes(), access.holdsBegin(), /*withElseRegion=*/true);
+  auto begins = scf::IfOp::create(t.b, t.loc, ValueRange(whole).getTypes(), access.holdsBegin(),
+                                  /*withElseRegion=*/true);
   {
     OpBuilder::InsertionGuard guard(t.b);
     t.b.setInsertionPointToStart(begins.elseBlock());
@@ -133,8 +143,8 @@ void loadBegin(TileAccess& access, SmallVectorImpl<Value>& loaded, Value pad, Ac
     t.b.setInsertionPointToStart(begins.thenBlock());
     SmallVector<Value> exact;
     for (int64_t i = 0; i < access.chunk; ++i)
-      llvm::append_range(
-          exact, loadElements(t, access.pointer(first[0], i), access.element, 1, access.hasBegun(i), {pad}, hints));
+      llvm::append_range(exact, loadElements(t, access.pointer(first[0], i), access.element, 1,
+                                             access.hasBegun(i), {pad}, hints));
     scf::YieldOp::create(t.b, t.loc, words.of(exact));
   }
   SmallVector<Value> elements = words.elements(begins.getResults());
@@ -144,7 +154,8 @@ void loadBegin(TileAccess& access, SmallVectorImpl<Value>& loaded, Value pad, Ac
 void storeBegin(TileAccess& access, ArrayRef<Value> elements, Value owner, const Writing& write) {
   ThreadLowering& t = access.t;
   const int64_t first = access.firstChunks()[0];
-  auto begins = scf::IfOp::create(t.b, t.loc, t.both(owner, access.holdsBegin()), /*withElseRegion=*/false);
+  auto begins =
+      scf::IfOp::create(t.b, t.loc, t.both(owner, access.holdsBegin()), /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(t.b);
   t.b.setInsertionPointToStart(begins.thenBlock());
   for (int64_t i = 0; i < access.chunk; ++i)
@@ -155,7 +166,8 @@ void storeTile(TileAccess& access, ArrayRef<Value> elements, const Writing& writ
   ThreadLowering& t = access.t;
   Value owner = t.ownerPredicate(*access.layout);
   for (int64_t reg = 0; reg < access.registers(); reg += access.chunk)
-    write(t, access.pointer(reg), elements.slice(reg, access.chunk), t.both(owner, access.inside(reg)));
+    write(t, access.pointer(reg), elements.slice(reg, access.chunk),
+          t.both(owner, access.inside(reg)));
   if (access.mayBeginInside()) storeBegin(access, elements, owner, write);
   if (access.mayStraddle()) storeStraddling(access, elements, owner, write);
 }
@@ -167,9 +179,10 @@ bool isCarried(tile::LoadTileOp op) {
 
 LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
   auto tensor = dyn_cast<RankedTensorType>(op.getType());
-  const bool aligns =
-      tile::alignmentOffsetAligns(op.getAlignmentOffset(), op.getView(), op.getIndices(), op.getTileShape());
-  TileAccess access(t, op.getView(), op.getIndices(), op.getTileShape(), tensor, op.getAlignmentOffset(),
+  const bool aligns = tile::alignmentOffsetAligns(op.getAlignmentOffset(), op.getView(),
+                                                  op.getIndices(), op.getTileShape());
+  TileAccess access(t, op.getView(), op.getIndices(), op.getTileShape(), tensor,
+                    op.getAlignmentOffset(),
                     aligns ? TileAccess::OffsetKind::aligns : TileAccess::OffsetKind::unknown);
   // Narrow loads are limited by their instructions, not by L2: `large` would only add more.
   const bool whole = access.chunk * access.bytes() == tile::kVectorBytes;
@@ -177,19 +190,21 @@ LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
       op.getEvict() == tile::EvictHint::large && !whole ? tile::EvictHint::normal : op.getEvict();
   AccessHints hints{op.getCache(), cachePolicy(t, op.getView(), evict)};
   TypedAttr padAttr = op.getPadAttr();
-  Value pad = arith::ConstantOp::create(t.b, t.loc, padAttr ? padAttr : t.b.getZeroAttr(access.element));
+  Value pad =
+      arith::ConstantOp::create(t.b, t.loc, padAttr ? padAttr : t.b.getZeroAttr(access.element));
   if (!tensor) {
     t.define(op, Pieces(loadScalar(access, pad, hints)));
     return success();
   }
   // ptxas would move a word that is equal in all lanes to a uniform register at once, and wait for
   // its load there. A pad that is not known to be uniform prevents this.
-  if (isCarried(op) && access.chunk == 1 && access.element.isF32() && matchPattern(pad, m_PosZeroFloat()))
+  if (isCarried(op) && access.chunk == 1 && access.element.isF32() &&
+      matchPattern(pad, m_PosZeroFloat()))
     pad = t.bitcast(t.opaqueLaneZero(), access.element);
   SmallVector<Value> pads(access.chunk, pad), loaded;
   for (int64_t reg = 0; reg < access.registers(); reg += access.chunk)
-    llvm::append_range(
-        loaded, loadElements(t, access.pointer(reg), access.element, access.chunk, access.inside(reg), pads, hints));
+    llvm::append_range(loaded, loadElements(t, access.pointer(reg), access.element, access.chunk,
+                                            access.inside(reg), pads, hints));
   if (access.mayBeginInside()) loadBegin(access, loaded, pad, hints);
   if (access.mayStraddle()) loadStraddling(access, loaded, pad, hints);
   t.defineElements(op, loaded);
@@ -201,7 +216,8 @@ LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
 LogicalResult lowerStoreTile(ThreadLowering& t, tile::StoreTileOp op) {
   auto tensor = dyn_cast<RankedTensorType>(op.getValue().getType());
   auto accessAs = [&](TileAccess::OffsetKind kind) {
-    return TileAccess(t, op.getView(), op.getIndices(), op.getTileShape(), tensor, op.getAlignmentOffset(), kind);
+    return TileAccess(t, op.getView(), op.getIndices(), op.getTileShape(), tensor,
+                      op.getAlignmentOffset(), kind);
   };
   TileAccess access = accessAs(TileAccess::OffsetKind::aligns);
   const Writing write{{op.getCache(), cachePolicy(t, op.getView(), op.getEvict())}, op.getAdds()};
@@ -212,7 +228,8 @@ LogicalResult lowerStoreTile(ThreadLowering& t, tile::StoreTileOp op) {
     return success();
   }
   if (!op.getAlignmentOffset() || access.chunk == 1 ||
-      tile::alignmentOffsetAligns(op.getAlignmentOffset(), op.getView(), op.getIndices(), op.getTileShape()))
+      tile::alignmentOffsetAligns(op.getAlignmentOffset(), op.getView(), op.getIndices(),
+                                  op.getTileShape()))
     return storeTile(access, elements, write), success();
   auto branch = scf::IfOp::create(t.b, t.loc, access.isAligned(), /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(t.b);
@@ -233,12 +250,13 @@ LogicalResult lowerPrefetchTile(ThreadLowering& t, tile::PrefetchTileOp op) {
   int64_t vector = 16 / view.getElementBytes();
   ClusterCut cut{t.options.num_ctas, {}};
   for (int dim = static_cast<int>(shape.size()) - 1; dim >= 0; --dim) cut.dims.push_back(dim);
-  LinearLayout map =
-      LinearLayout::blocked(LinearLayout::Shape(shape.begin(), shape.end()), vector, 32, t.numWarps(), cut);
+  LinearLayout map = LinearLayout::blocked(LinearLayout::Shape(shape.begin(), shape.end()), vector,
+                                           32, t.numWarps(), cut);
   auto type = RankedTensorType::get(shape, view.getElementType(), layoutAttr(op.getContext(), map));
   TileAccess access(t, op.getView(), op.getIndices(), op.getTileShape(), type);
   Value owner = t.both(t.ownerPredicate(*access.layout), t.threadMaskIsZero(kLanesPerLine - 1));
-  for (int64_t reg = 0; reg < access.registers(); reg += std::max<int64_t>(access.chunk, access.layout->width))
+  for (int64_t reg = 0; reg < access.registers();
+       reg += std::max<int64_t>(access.chunk, access.layout->width))
     prefetchLine(t, access.pointer(reg), t.both(owner, access.inside(reg)));
   return success();
 }
@@ -248,9 +266,10 @@ LogicalResult lowerSlice(ThreadLowering& t, tile::SliceOp op) {
   const tile::ViewType view = op.getView().getType();
   const size_t axis = op.getAxis();
   const auto [begin, end] = sliceBounds(t, op);
-  Value step =
-      arith::MulIOp::create(t.b, t.loc, slots[1 + view.getRank() + axis], t.constant(view.getElementBytes(), 64));
-  slots[0] = arith::AddIOp::create(t.b, t.loc, slots[0], arith::MulIOp::create(t.b, t.loc, begin, step));
+  Value step = arith::MulIOp::create(t.b, t.loc, slots[1 + view.getRank() + axis],
+                                     t.constant(view.getElementBytes(), 64));
+  slots[0] =
+      arith::AddIOp::create(t.b, t.loc, slots[0], arith::MulIOp::create(t.b, t.loc, begin, step));
   slots[1 + axis] = arith::SubIOp::create(t.b, t.loc, end, begin);
   t.define(op, slots);
   return success();
@@ -261,14 +280,16 @@ LogicalResult lowerAlignmentOffset(ThreadLowering& t, tile::AlignmentOffsetOp op
   tile::ViewType view = op.getView().getType();
   Value elements = t.constant(0, 64);
   for (auto [axis, index] : llvm::enumerate(op.getIndices())) {
-    Value step = arith::MulIOp::create(t.b, t.loc, t.scalar(index), slots[1 + view.getRank() + axis]);
+    Value step =
+        arith::MulIOp::create(t.b, t.loc, t.scalar(index), slots[1 + view.getRank() + axis]);
     elements = arith::AddIOp::create(t.b, t.loc, elements, step);
   }
   Value bytes = arith::MulIOp::create(t.b, t.loc, elements, t.constant(view.getElementBytes(), 64));
   Value address = arith::AddIOp::create(t.b, t.loc, slots[0], bytes);
   Value low = arith::TruncIOp::create(t.b, t.loc, t.b.getI32Type(), address);
   low = arith::AndIOp::create(t.b, t.loc, low, t.constant(tile::kVectorBytes - 1));
-  t.define(op, {Value(arith::DivUIOp::create(t.b, t.loc, low, t.constant(view.getElementBytes())))});
+  t.define(op,
+           {Value(arith::DivUIOp::create(t.b, t.loc, low, t.constant(view.getElementBytes())))});
   return success();
 }
 

@@ -43,10 +43,12 @@ class AccumulatorAssembly {
       all += std::string(i ? "," : "") + (fresh ? "=&" : "=") + constraint();
       if (!fresh) tied += "," + std::to_string(i);
     }
-    Type result = LLVM::LLVMStructType::getLiteral(t.b.getContext(), SmallVector<Type>(count, type));
+    Type result =
+        LLVM::LLVMStructType::getLiteral(t.b.getContext(), SmallVector<Type>(count, type));
     Value changed = inlinePtx(t, result, operands, lines, all + tied + constraints + ",~{memory}");
     SmallVector<Value> results;
-    for (size_t i = 0; i < count; ++i) results.push_back(LLVM::ExtractValueOp::create(t.b, t.loc, changed, int64_t(i)));
+    for (size_t i = 0; i < count; ++i)
+      results.push_back(LLVM::ExtractValueOp::create(t.b, t.loc, changed, int64_t(i)));
     return results;
   }
 
@@ -62,9 +64,11 @@ class AccumulatorAssembly {
 // A part of a slot as an operand of wgmma.
 class SlotOperand {
  public:
-  static constexpr int64_t kMostAddress = 0x3fff;  // largest address in a descriptor, in units of 16 bytes
+  static constexpr int64_t kMostAddress =
+      0x3fff;  // largest address in a descriptor, in units of 16 bytes
 
-  SlotOperand(ThreadLowering& t, TypedValue<tgpu::RingType> ring, Value slot, uint32_t part, bool transposed)
+  SlotOperand(ThreadLowering& t, TypedValue<tgpu::RingType> ring, Value slot, uint32_t part,
+              bool transposed)
       : t(t), factor(factorOf(ring.getType().part(part), transposed)) {
     const int64_t bytes = bufferBytes(ring.getType().part(part));
     address = sharedAddress(t, bufferPart(t, t.pieces(ring)[part], t.scalar(slot), bytes));
@@ -83,17 +87,21 @@ class SlotOperand {
       Value place = arith::ShRUIOp::create(t.b, t.loc, address, t.constant(4));
       // In a cluster, addresses contain the CTA's rank in bits that descriptors use for something
       // else.
-      if (t.options.num_ctas > 1) place = arith::AndIOp::create(t.b, t.loc, place, t.constant(kMostAddress));
+      if (t.options.num_ctas > 1)
+        place = arith::AndIOp::create(t.b, t.loc, place, t.constant(kMostAddress));
       place = arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), place);
-      first = arith::OrIOp::create(t.b, t.loc, place, t.constant(static_cast<int64_t>(factor.descriptor()), 64));
+      first = arith::OrIOp::create(t.b, t.loc, place,
+                                   t.constant(static_cast<int64_t>(factor.descriptor()), 64));
     }
-    return arith::AddIOp::create(t.b, t.loc, first, t.constant(factor.offset(row, k) / Swizzle::kUnit, 64));
+    return arith::AddIOp::create(t.b, t.loc, first,
+                                 t.constant(factor.offset(row, k) / Swizzle::kUnit, 64));
   }
   const char* transposed() const { return factor.transposed ? "1" : "0"; }
 
  private:
   static WgmmaFactor factorOf(tgpu::MemDescType part, bool transposed) {
-    return {Swizzle(part.getShape()[0], part.getSwizzle()), transposed, sharedElementBytes(part.getElementType())};
+    return {Swizzle(part.getShape()[0], part.getSwizzle()), transposed,
+            sharedElementBytes(part.getElementType())};
   }
   ThreadLowering& t;
   WgmmaFactor factor;
@@ -105,7 +113,8 @@ class SlotOperand {
 void addRegisters(const LinearLayout& layout, int64_t row, SmallVectorImpl<int64_t>& registers) {
   for (int64_t column = 0; column < layout.shape()[1]; column += kMmaN)
     for (int64_t down : {0, 8})
-      for (int64_t right : {0, 1}) registers.push_back(*layout.registerAt({row + down, column + right}));
+      for (int64_t right : {0, 1})
+        registers.push_back(*layout.registerAt({row + down, column + right}));
 }
 
 // Returns the name of an operand's type in the instruction.
@@ -127,9 +136,11 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
   const LinearLayout layout = layoutOf(op.getSums());
   const tgpu::MemDescType part = op.getRing().getType().part(op.getPartB());
   const Type element = part.getElementType();
-  const bool wide = element.getIntOrFloatBitWidth() == 16, integer = element.isInteger(8) && !op.getFormatB();
+  const bool wide = element.getIntOrFloatBitWidth() == 16,
+             integer = element.isInteger(8) && !op.getFormatB();
   if (!wide && op.getA() && !operandInSlot(op.getA()))
-    return op.emitOpError("expected operand a in shared memory: registers hold 16-bit elements only");
+    return op.emitOpError(
+        "expected operand a in shared memory: registers hold 16-bit elements only");
   const int64_t n = layout.shape()[1], depth = part.getShape()[op.getPermutedB() ? 1 : 0];
   const int64_t groups = layout.warps() / kGroupWarps,
                 powerOfTwo = (layout.shape()[0] & -layout.shape()[0]) / layout.ctas();
@@ -144,8 +155,10 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
   const SmallVector<Value> elements = t.elements(op.getSums());
   // A zero accumulator is not passed in registers: ptxas would wait for wgmmas in flight before it
   // writes them.
-  const bool fresh = matchPattern(op.getSums(), m_PosZeroFloat()) || matchPattern(op.getSums(), m_Zero());
-  AccumulatorAssembly assembly(t, llvm::map_to_vector(registers, [&](int64_t reg) { return elements[reg]; }), fresh);
+  const bool fresh =
+      matchPattern(op.getSums(), m_PosZeroFloat()) || matchPattern(op.getSums(), m_Zero());
+  AccumulatorAssembly assembly(
+      t, llvm::map_to_vector(registers, [&](int64_t reg) { return elements[reg]; }), fresh);
 
   SlotOperand b(t, op.getRing(), op.getSlot(), op.getPartB(), !op.getPermutedB());
   std::optional<SlotOperand> a;
@@ -161,8 +174,9 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
   }
   const int64_t step = kMmaBytes / sharedElementBytes(element);
   const std::string opcode =
-      ("wgmma.mma_async.sync.aligned.m64n" + Twine(n) + "k" + Twine(step) + (integer ? ".s32." : ".f32.") +
-       typeName(element, op.getFormatAAttr()) + "." + typeName(element, op.getFormatBAttr()) + " ")
+      ("wgmma.mma_async.sync.aligned.m64n" + Twine(n) + "k" + Twine(step) +
+       (integer ? ".s32." : ".f32.") + typeName(element, op.getFormatAAttr()) + "." +
+       typeName(element, op.getFormatBAttr()) + " ")
           .str();
   const std::string adds = assembly.operand(t.constant(1, 1), "b"),
                     begins = fresh ? assembly.operand(t.constant(0, 1), "b") : adds;
@@ -214,14 +228,18 @@ void keepBeforeWait(ThreadLowering& t, tgpu::WgmmaOp product, tgpu::WgmmaWaitOp 
   for (Value carried : op->getBlock()->getTerminator()->getOperands()) {
     Operation* made = carried.getDefiningOp();
     auto tile = dyn_cast<RankedTensorType>(carried.getType());
-    if (!made || made->getBlock() != op->getBlock() || !product->isBeforeInBlock(made) || !made->isBeforeInBlock(op))
+    if (!made || made->getBlock() != op->getBlock() || !product->isBeforeInBlock(made) ||
+        !made->isBeforeInBlock(op))
       continue;
-    if (!tile || !tile.getElementType().isF32() || t.layout(tile).registers() > kMostRegisters) continue;
-    for (Value element : t.elements(carried)) all = all ? arith::AddFOp::create(t.b, t.loc, all, element) : element;
+    if (!tile || !tile.getElementType().isF32() || t.layout(tile).registers() > kMostRegisters)
+      continue;
+    for (Value element : t.elements(carried))
+      all = all ? arith::AddFOp::create(t.b, t.loc, all, element) : element;
   }
   if (!all) return;
   Value bits = t.bitcast(all, t.b.getI32Type());
-  Value never = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, bits, t.constant(kNoNumber));
+  Value never =
+      arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, bits, t.constant(kNoNumber));
   inlinePtx(t, {}, {never}, "@$0 nanosleep.u32 1;", "b,~{memory}");
 }
 

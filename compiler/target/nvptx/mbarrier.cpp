@@ -22,28 +22,35 @@ void fenceAsyncProxy(ThreadLowering& t) {
   inlinePtx(t, {}, {}, "fence.proxy.async.shared::cta;", "~{memory}");
 }
 
-void initMbarriers(ThreadLowering& t, Value barriers, int64_t count, int64_t first, int64_t arrivals) {
+void initMbarriers(ThreadLowering& t, Value barriers, int64_t count, int64_t first,
+                   int64_t arrivals) {
   inThreadsBelow(t, t.constant(count), [&] {
     Value number = t.threadInCta();
     if (first) number = arith::AddIOp::create(t.b, t.loc, number, t.constant(first));
     Value mbarrier = mbarrierAddress(t, barriers, number);
-    inlinePtx(t, {}, mbarrier, "mbarrier.init.shared::cta.b64 [$0], " + std::to_string(arrivals) + ";", "r,~{memory}");
+    inlinePtx(t, {}, mbarrier,
+              "mbarrier.init.shared::cta.b64 [$0], " + std::to_string(arrivals) + ";",
+              "r,~{memory}");
     // Copies access the mbarrier through the async proxy, and exchanges arrive from other CTAs.
     fenceAsyncProxy(t);
-    if (t.options.num_ctas > 1) inlinePtx(t, {}, {}, "fence.mbarrier_init.release.cluster;", "~{memory}");
+    if (t.options.num_ctas > 1)
+      inlinePtx(t, {}, {}, "fence.mbarrier_init.release.cluster;", "~{memory}");
   });
 }
 
 void arriveInOthers(ThreadLowering& t, Value mbarrier) {
   for (int64_t step = 1; step < t.options.num_ctas; ++step) {
     Value rank = arith::XOrIOp::create(t.b, t.loc, t.ctaRank(), t.constant(step));
-    Value there = inlinePtx(t, t.b.getI32Type(), {mbarrier, rank}, "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r");
+    Value there = inlinePtx(t, t.b.getI32Type(), {mbarrier, rank},
+                            "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r");
     inlinePtx(t, {}, there, "mbarrier.arrive.shared::cluster.b64 _, [$0];", "r,~{memory}");
   }
 }
 
 void syncCluster(ThreadLowering& t) {
-  inlinePtx(t, {}, {}, "barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;", "~{memory}");
+  inlinePtx(t, {}, {},
+            "barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;",
+            "~{memory}");
 }
 
 Value stageAddress(ThreadLowering& t, Value base, Value stage, int64_t bytes) {
@@ -76,7 +83,8 @@ void waitForPhase(ThreadLowering& t, Value mbarrier, Value parity, StringRef ord
 }
 
 void inThreadsBelow(ThreadLowering& t, Value count, llvm::function_ref<void()> emit) {
-  under(t, arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ult, t.threadInCta(), count), emit);
+  under(t, arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ult, t.threadInCta(), count),
+        emit);
 }
 
 void addMbarrierLowerings(LoweringTable& table) {

@@ -13,7 +13,8 @@ mlir::Value stageAddress(ThreadLowering& t, mlir::Value base, mlir::Value stage,
 mlir::Value mbarrierAddress(ThreadLowering& t, mlir::Value barriers, mlir::Value stage);
 
 /// Initialises `count` mbarriers, starting at number `first`, for phases of `arrivals` arrivals.
-void initMbarriers(ThreadLowering& t, mlir::Value barriers, int64_t count, int64_t first = 0, int64_t arrivals = 1);
+void initMbarriers(ThreadLowering& t, mlir::Value barriers, int64_t count, int64_t first = 0,
+                   int64_t arrivals = 1);
 
 /// Arrives at this mbarrier in every other CTA of the cluster; called in one thread. The arrival
 /// means that wgmma has read a slot. It publishes no writes: a release at cluster scope waits for
@@ -24,11 +25,13 @@ void syncCluster(ThreadLowering& t);
 
 /// Arrives at an mbarrier and announces `bytes` bytes of copies, where `predicate` holds. Called in
 /// one thread.
-void arriveExpecting(ThreadLowering& t, mlir::Value mbarrier, mlir::Value bytes, mlir::Value predicate = {});
+void arriveExpecting(ThreadLowering& t, mlir::Value mbarrier, mlir::Value bytes,
+                     mlir::Value predicate = {});
 
 /// Waits for the phase of this parity; called in all threads. `order` is the PTX memory-order
 /// suffix, for example ".acquire.cta".
-void waitForPhase(ThreadLowering& t, mlir::Value mbarrier, mlir::Value parity, llvm::StringRef order);
+void waitForPhase(ThreadLowering& t, mlir::Value mbarrier, mlir::Value parity,
+                  llvm::StringRef order);
 
 /// Orders this thread's reads and writes of shared memory before later accesses by the async proxy,
 /// through which TMA copies, bulk copies and wgmma access it.

@@ -20,7 +20,9 @@ Words wordsOf(int64_t bytes, int64_t elementBytes) {
 }
 
 Type registerType(ThreadLowering& t, int wordBytes) {
-  return wordBytes == 8 ? t.b.getI64Type() : wordBytes == 4 ? Type(t.b.getI32Type()) : t.b.getI16Type();
+  return wordBytes == 8   ? t.b.getI64Type()
+         : wordBytes == 4 ? Type(t.b.getI32Type())
+                          : t.b.getI16Type();
 }
 
 StringRef registerConstraint(int wordBytes) {
@@ -60,20 +62,24 @@ std::string registerList(int first, int count) {
 }
 
 // Appends the elements of one register word, the lowest first.
-void unpackWord(ThreadLowering& t, Value word, Type element, int64_t perWord, SmallVectorImpl<Value>& elements) {
+void unpackWord(ThreadLowering& t, Value word, Type element, int64_t perWord,
+                SmallVectorImpl<Value>& elements) {
   unsigned bits = element.getIntOrFloatBitWidth();
   if (bits < 8) {  // i1 in a byte
     for (int64_t i = 0; i < perWord; ++i) {
       Value shifted =
-          i ? arith::ShRUIOp::create(t.b, t.loc, word, t.constant(8 * i, word.getType().getIntOrFloatBitWidth()))
+          i ? arith::ShRUIOp::create(t.b, t.loc, word,
+                                     t.constant(8 * i, word.getType().getIntOrFloatBitWidth()))
             : word;
       Value byte = arith::TruncIOp::create(t.b, t.loc, t.b.getI8Type(), shifted);
-      elements.push_back(arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ne, byte, t.constant(0, 8)));
+      elements.push_back(
+          arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ne, byte, t.constant(0, 8)));
     }
     return;
   }
   unsigned wordBits = word.getType().getIntOrFloatBitWidth();
-  if (perWord * bits < wordBits) word = arith::TruncIOp::create(t.b, t.loc, t.b.getIntegerType(perWord * bits), word);
+  if (perWord * bits < wordBits)
+    word = arith::TruncIOp::create(t.b, t.loc, t.b.getIntegerType(perWord * bits), word);
   if (perWord == 1) {
     elements.push_back(t.bitcast(word, element));
     return;
@@ -115,7 +121,8 @@ void plainStore(ThreadLowering& t, Value pointer, ArrayRef<Value> elements) {
   Type element = elements[0].getType();
   if (element.isInteger(1))
     for (Value& value : stored) value = arith::ExtUIOp::create(t.b, t.loc, t.b.getI8Type(), value);
-  LLVM::StoreOp::create(t.b, t.loc, t.pack(stored), pointer, memoryBytes(element) * elements.size());
+  LLVM::StoreOp::create(t.b, t.loc, t.pack(stored), pointer,
+                        memoryBytes(element) * elements.size());
 }
 
 }  // namespace
@@ -123,12 +130,14 @@ void plainStore(ThreadLowering& t, Value pointer, ArrayRef<Value> elements) {
 Value cachePolicy(ThreadLowering& t, Value view, tile::EvictHint evict) {
   // The policies that createpolicy.fractional returns for whole accesses, equal on sm_80 to sm_120.
   // The instruction itself would add five more before a kernel's first load.
-  constexpr int64_t kFirst = 0x12f0000000000000, kNormal = 0x16f0000000000000, kLast = 0x14f0000000000000;
+  constexpr int64_t kFirst = 0x12f0000000000000, kNormal = 0x16f0000000000000,
+                    kLast = 0x14f0000000000000;
   // EvictHint::large applies to views larger than L2 (GpuArch::large_bytes). If a kernel reads less
   // than L2 holds, its results should stay there: 62 MiB of logits took 42 us without a policy and
   // 45 us with it on an H200.
   if (evict == tile::EvictHint::normal) return {};
-  if (evict != tile::EvictHint::large) return t.constant(evict == tile::EvictHint::first ? kFirst : kLast, 64);
+  if (evict != tile::EvictHint::large)
+    return t.constant(evict == tile::EvictHint::first ? kFirst : kLast, 64);
   auto type = cast<tile::ViewType>(view.getType());
   int64_t known = type.getElementBytes();
   Value size = t.constant(1, 64);
@@ -146,7 +155,8 @@ Value cachePolicy(ThreadLowering& t, Value view, tile::EvictHint evict) {
 Value inlinePtx(ThreadLowering& t, Type result, ValueRange operands, const std::string& text,
                 const std::string& constraints) {
   auto assembly = LLVM::InlineAsmOp::create(
-      t.b, t.loc, result ? TypeRange(result) : TypeRange(), operands, text, constraints, /*has_side_effects=*/true,
+      t.b, t.loc, result ? TypeRange(result) : TypeRange(), operands, text, constraints,
+      /*has_side_effects=*/true,
       /*is_align_stack=*/false, LLVM::TailCallKind::None,
       LLVM::AsmDialectAttr::get(t.b.getContext(), LLVM::AsmDialect::AD_ATT), ArrayAttr());
   return result ? assembly->getResult(0) : Value();
@@ -157,11 +167,12 @@ Value sharedAddress(ThreadLowering& t, Value pointer) {
 }
 
 Value globalPointer(ThreadLowering& t, Value address) {
-  return LLVM::IntToPtrOp::create(t.b, t.loc, LLVM::LLVMPointerType::get(t.b.getContext(), kGlobalSpace), address);
+  return LLVM::IntToPtrOp::create(
+      t.b, t.loc, LLVM::LLVMPointerType::get(t.b.getContext(), kGlobalSpace), address);
 }
 
-SmallVector<Value> loadElements(ThreadLowering& t, Value pointer, Type element, int64_t count, Value predicate,
-                                ArrayRef<Value> others, AccessHints hints) {
+SmallVector<Value> loadElements(ThreadLowering& t, Value pointer, Type element, int64_t count,
+                                Value predicate, ArrayRef<Value> others, AccessHints hints) {
   if (!predicate && !hints.any()) return plainLoad(t, pointer, element, count);
   int64_t bytes = memoryBytes(element);
   Words words = wordsOf(bytes * count, bytes);
@@ -173,10 +184,12 @@ SmallVector<Value> loadElements(ThreadLowering& t, Value pointer, Type element, 
   std::string text, constraints;
   bool shared = isShared(pointer);
   SmallVector<Value> operands{shared ? sharedAddress(t, pointer) : pointer};
-  for (int i = 0; i < words.count; ++i) constraints += "=&" + registerConstraint(words.bytes).str() + ",";
+  for (int i = 0; i < words.count; ++i)
+    constraints += "=&" + registerConstraint(words.bytes).str() + ",";
   constraints += shared ? "r" : "l";
-  std::string access = std::string(shared ? "ld.shared" : "ld.global") + hintSuffix(hints) + widthSuffix(words) + " " +
-                       registerList(0, words.count) + ", [$" + std::to_string(words.count) + "]";
+  std::string access = std::string(shared ? "ld.shared" : "ld.global") + hintSuffix(hints) +
+                       widthSuffix(words) + " " + registerList(0, words.count) + ", [$" +
+                       std::to_string(words.count) + "]";
   int next = words.count + 1;
   if (hints.policy) {
     operands.push_back(hints.policy);
@@ -191,14 +204,14 @@ SmallVector<Value> loadElements(ThreadLowering& t, Value pointer, Type element, 
     for (int i = 0; i < words.count; ++i) {
       operands.push_back(packWord(t, others.slice(i * perWord, perWord), words.bytes));
       constraints += "," + registerConstraint(words.bytes).str();
-      text += "mov.b" + std::to_string(8 * std::max(words.bytes, 2)) + " $" + std::to_string(i) + ", $" +
-              std::to_string(next++) + "; ";
+      text += "mov.b" + std::to_string(8 * std::max(words.bytes, 2)) + " $" + std::to_string(i) +
+              ", $" + std::to_string(next++) + "; ";
     }
     text += condition;
   }
-  Type result = words.count == 1
-                    ? word
-                    : LLVM::LLVMStructType::getLiteral(t.b.getContext(), SmallVector<Type>(words.count, word));
+  Type result = words.count == 1 ? word
+                                 : LLVM::LLVMStructType::getLiteral(
+                                       t.b.getContext(), SmallVector<Type>(words.count, word));
   Value loaded = inlinePtx(t, result, operands, text + access, constraints);
 
   SmallVector<Value> elements;
@@ -209,7 +222,8 @@ SmallVector<Value> loadElements(ThreadLowering& t, Value pointer, Type element, 
   return elements;
 }
 
-void storeElements(ThreadLowering& t, Value pointer, ArrayRef<Value> elements, Value predicate, AccessHints hints) {
+void storeElements(ThreadLowering& t, Value pointer, ArrayRef<Value> elements, Value predicate,
+                   AccessHints hints) {
   if (!predicate && !hints.any()) return plainStore(t, pointer, elements);
   int64_t bytes = memoryBytes(elements[0].getType());
   Words words = wordsOf(bytes * elements.size(), bytes);
@@ -222,8 +236,8 @@ void storeElements(ThreadLowering& t, Value pointer, ArrayRef<Value> elements, V
     operands.push_back(packWord(t, elements.slice(i * perWord, perWord), words.bytes));
     constraints += "," + registerConstraint(words.bytes).str();
   }
-  std::string text = std::string(shared ? "st.shared" : "st.global") + hintSuffix(hints) + widthSuffix(words) +
-                     " [$0], " + registerList(1, words.count);
+  std::string text = std::string(shared ? "st.shared" : "st.global") + hintSuffix(hints) +
+                     widthSuffix(words) + " [$0], " + registerList(1, words.count);
   int next = words.count + 1;
   if (hints.policy) {
     operands.push_back(hints.policy);
@@ -239,7 +253,8 @@ void storeElements(ThreadLowering& t, Value pointer, ArrayRef<Value> elements, V
   inlinePtx(t, Type(), operands, text, constraints);
 }
 
-void addElements(ThreadLowering& t, Value pointer, ArrayRef<Value> elements, Value predicate, Value policy) {
+void addElements(ThreadLowering& t, Value pointer, ArrayRef<Value> elements, Value predicate,
+                 Value policy) {
   const int count = static_cast<int>(elements.size());
   SmallVector<Value> operands{pointer};
   llvm::append_range(operands, elements);

@@ -24,24 +24,25 @@ inline int64_t memoryBytes(mlir::Type element) {
 /// Loads `count` contiguous elements of global or shared memory (count * bytes <= 16, a power of
 /// two). The address is a multiple of count * bytes. Where `predicate` is false, the result is
 /// `others`, one scalar per element. A null predicate is true.
-llvm::SmallVector<mlir::Value> loadElements(ThreadLowering& t, mlir::Value pointer, mlir::Type element, int64_t count,
-                                            mlir::Value predicate, llvm::ArrayRef<mlir::Value> others,
-                                            AccessHints hints);
+llvm::SmallVector<mlir::Value> loadElements(ThreadLowering& t, mlir::Value pointer,
+                                            mlir::Type element, int64_t count,
+                                            mlir::Value predicate,
+                                            llvm::ArrayRef<mlir::Value> others, AccessHints hints);
 
 /// Stores contiguous elements, under the same conditions as loadElements. Stores nothing where
 /// `predicate` is false.
-void storeElements(ThreadLowering& t, mlir::Value pointer, llvm::ArrayRef<mlir::Value> elements, mlir::Value predicate,
-                   AccessHints hints);
+void storeElements(ThreadLowering& t, mlir::Value pointer, llvm::ArrayRef<mlir::Value> elements,
+                   mlir::Value predicate, AccessHints hints);
 
 /// Atomically adds contiguous f32 elements to global memory (PTX ISA: red), where `predicate`
 /// holds. The address is a multiple of their size.
-void addElements(ThreadLowering& t, mlir::Value pointer, llvm::ArrayRef<mlir::Value> elements, mlir::Value predicate,
-                 mlir::Value policy);
+void addElements(ThreadLowering& t, mlir::Value pointer, llvm::ArrayRef<mlir::Value> elements,
+                 mlir::Value predicate, mlir::Value policy);
 
 /// Emits inline PTX with side effects. The constraints describe the result (none if its type is
 /// null) and the operands.
-mlir::Value inlinePtx(ThreadLowering& t, mlir::Type result, mlir::ValueRange operands, const std::string& text,
-                      const std::string& constraints);
+mlir::Value inlinePtx(ThreadLowering& t, mlir::Type result, mlir::ValueRange operands,
+                      const std::string& text, const std::string& constraints);
 
 /// Returns the 32-bit address of a pointer to shared memory.
 mlir::Value sharedAddress(ThreadLowering& t, mlir::Value pointer);

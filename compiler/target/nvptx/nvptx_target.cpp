@@ -40,8 +40,9 @@ int64_t sharedBytesOf(func::FuncOp kernel) {
 // Assigns layouts and shared memory, and makes reductions, conversions, barriers and the wait for
 // earlier grids explicit. Shared memory is for resident rows if there are any, else for the tiles
 // of pipelined loops.
-LogicalResult runLayoutPasses(ModuleOp module, const GpuArch& arch, const program::CompileOptions& options,
-                              bool keepsRows, bool overlapLaunches) {
+LogicalResult runLayoutPasses(ModuleOp module, const GpuArch& arch,
+                              const program::CompileOptions& options, bool keepsRows,
+                              bool overlapLaunches) {
   PassManager passes(module.getContext());
   timePasses(passes);
   const int ctasPerSm = std::max(1, options.min_ctas_per_sm);
@@ -51,17 +52,19 @@ LogicalResult runLayoutPasses(ModuleOp module, const GpuArch& arch, const progra
       {.numWarps = options.num_warps, .numCtas = options.num_ctas, .archName = options.arch}));
   passes.addNestedPass<func::FuncOp>(createTgpuCutStoresPass({.tensorStores = arch.bulk_copies}));
   if (keepsRows)
-    passes.addNestedPass<func::FuncOp>(createTileKeepResidentsPass({.sharedBytes = sharedBytes,
-                                                                    .leastForExchanges = arch.exchange_bytes,
-                                                                    .numWarps = options.num_warps,
-                                                                    .numCtas = options.num_ctas}));
-  passes.addNestedPass<func::FuncOp>(createTilePrefetchLoadsPass({.numStages = options.num_stages,
-                                                                  .numWarps = options.num_warps,
-                                                                  .numCtas = options.num_ctas,
-                                                                  .ctasPerSm = ctasPerSm,
-                                                                  .sharedBytes = keepsRows ? 0 : sharedBytes,
-                                                                  .leastForExchanges = arch.tuning.unstaged_bytes,
-                                                                  .archName = options.arch}));
+    passes.addNestedPass<func::FuncOp>(
+        createTileKeepResidentsPass({.sharedBytes = sharedBytes,
+                                     .leastForExchanges = arch.exchange_bytes,
+                                     .numWarps = options.num_warps,
+                                     .numCtas = options.num_ctas}));
+  passes.addNestedPass<func::FuncOp>(
+      createTilePrefetchLoadsPass({.numStages = options.num_stages,
+                                   .numWarps = options.num_warps,
+                                   .numCtas = options.num_ctas,
+                                   .ctasPerSm = ctasPerSm,
+                                   .sharedBytes = keepsRows ? 0 : sharedBytes,
+                                   .leastForExchanges = arch.tuning.unstaged_bytes,
+                                   .archName = options.arch}));
   passes.addNestedPass<func::FuncOp>(createTgpuSplitDotsPass());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
@@ -85,7 +88,8 @@ LogicalResult runLayoutPasses(ModuleOp module, const GpuArch& arch, const progra
 SmallVector<std::pair<Operation*, int64_t>> sharedBuffers(func::FuncOp kernel) {
   SmallVector<std::pair<Operation*, int64_t>> buffers;
   kernel.walk([&](Operation* op) {
-    if (auto alloc = dyn_cast<tgpu::LocalAllocOp>(op)) buffers.push_back({op, bufferBytes(alloc.getType())});
+    if (auto alloc = dyn_cast<tgpu::LocalAllocOp>(op))
+      buffers.push_back({op, bufferBytes(alloc.getType())});
     if (auto ring = dyn_cast<tgpu::RingOp>(op)) buffers.push_back({op, ringBytes(ring.getType())});
   });
   return buffers;
@@ -100,34 +104,39 @@ bool keepsResidentRows(ModuleOp module, const GpuArch& arch) {
     return WalkResult::interrupt();
   });
   if (resident && !arch.bulk_copies)
-    missed(resident, RemarkId::no_bulk_copies) << "resident rows are not kept: " << arch.name
-                                               << " has no bulk copies (sm_90 and later have); they are read again";
+    missed(resident, RemarkId::no_bulk_copies)
+        << "resident rows are not kept: " << arch.name
+        << " has no bulk copies (sm_90 and later have); they are read again";
   return resident && arch.bulk_copies;
 }
 
 // Emits a remark if the kernel takes too much shared memory for min_ctas_per_sm.
-void remarkOccupancy(func::FuncOp kernel, const GpuArch& arch, const program::CompileOptions& options) {
+void remarkOccupancy(func::FuncOp kernel, const GpuArch& arch,
+                     const program::CompileOptions& options) {
   const int64_t bytes = sharedBytesOf(kernel), budget = arch.shared_budget(options.min_ctas_per_sm);
   if (bytes > budget)
     missed(sharedBuffers(kernel).front().first, RemarkId::min_ctas_exceed_shared_memory)
-        << "min_ctas_per_sm = " << options.min_ctas_per_sm << " is not reached: a CTA takes " << bytes
-        << " bytes of shared memory, and at most " << budget << " would fit; use smaller tiles";
+        << "min_ctas_per_sm = " << options.min_ctas_per_sm << " is not reached: a CTA takes "
+        << bytes << " bytes of shared memory, and at most " << budget
+        << " would fit; use smaller tiles";
 }
 
 // Reports the error at the line that takes most of the shared memory.
 LogicalResult refuseSharedBytes(func::FuncOp kernel, const GpuArch& arch) {
   markRefused(kernel);
   const auto [op, most] = *llvm::max_element(sharedBuffers(kernel), llvm::less_second());
-  return emitError(op->getLoc()) << "kernel " << kernel.getName() << " needs " << sharedBytesOf(kernel)
-                                 << " bytes of shared memory per CTA, " << most << " of them here; " << arch.name
-                                 << " has " << arch.shared_per_cta << "; use smaller tiles";
+  return emitError(op->getLoc()) << "kernel " << kernel.getName() << " needs "
+                                 << sharedBytesOf(kernel) << " bytes of shared memory per CTA, "
+                                 << most << " of them here; " << arch.name << " has "
+                                 << arch.shared_per_cta << "; use smaller tiles";
 }
 
 // Makes line numbers point at the author's DSL code. The function gets a debug scope with the file
 // of its first op. Ops of another file (a helper in a header) get a lexical block with that file.
 // PTX then has .loc lines but no debug sections: ".target debug" would cost optimisation.
 LogicalResult attachLineInfo(ModuleOp module) {
-  auto function = *llvm::find_if(module.getOps<LLVM::LLVMFuncOp>(), [](LLVM::LLVMFuncOp f) { return !f.isExternal(); });
+  auto function = *llvm::find_if(module.getOps<LLVM::LLVMFuncOp>(),
+                                 [](LLVM::LLVMFuncOp f) { return !f.isExternal(); });
   FileLineColLoc first;
   function.walk([&](Operation* op) {
     if ((first = dyn_cast<FileLineColLoc>(op->getLoc()))) return WalkResult::interrupt();
@@ -162,21 +171,24 @@ LogicalResult attachLineInfo(ModuleOp module) {
 bool castsFp8(func::FuncOp kernel) {
   return kernel
       .walk([](Operation* op) {
-        return isa<tile::Fp8DecodeOp, tile::Fp8EncodeOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
+        return isa<tile::Fp8DecodeOp, tile::Fp8EncodeOp>(op) ? WalkResult::interrupt()
+                                                             : WalkResult::advance();
       })
       .wasInterrupted();
 }
 
 bool addsToMemory(func::FuncOp kernel) {
   return kernel
-      .walk([](tile::StoreTileOp store) { return store.getAdds() ? WalkResult::interrupt() : WalkResult::advance(); })
+      .walk([](tile::StoreTileOp store) {
+        return store.getAdds() ? WalkResult::interrupt() : WalkResult::advance();
+      })
       .wasInterrupted();
 }
 
 }  // namespace
 
-LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& asked, program::Artifact& artifact,
-                              CompileTrace& trace) {
+LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& asked,
+                              program::Artifact& artifact, CompileTrace& trace) {
   func::FuncOp kernel = *module.getOps<func::FuncOp>().begin();
   if (const std::string reason = program::refused(asked); !reason.empty()) {
     markRefused(kernel);
@@ -188,8 +200,8 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& as
   options.min_ctas_per_sm = std::min(asked.min_ctas_per_sm, arch.ctas_per_sm(asked.num_warps));
   if (options.min_ctas_per_sm < asked.min_ctas_per_sm)
     missed(kernel, RemarkId::min_ctas_exceed_threads)
-        << "min_ctas_per_sm = " << asked.min_ctas_per_sm << " is not reached: an SM holds " << options.min_ctas_per_sm
-        << " CTAs of " << asked.num_warps << " warps; use fewer warps";
+        << "min_ctas_per_sm = " << asked.min_ctas_per_sm << " is not reached: an SM holds "
+        << options.min_ctas_per_sm << " CTAs of " << asked.num_warps << " warps; use fewer warps";
   artifact.arch = arch.name;
   artifact.ptx_version = program::lowest_ptx(arch, options);
   if (arch.converts_fp8(options) && castsFp8(kernel))
@@ -200,16 +212,19 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& as
   artifact.entry = "ligerdsl_" + kernel.getName().str();
 
   artifact.launch_overlap = options.launch_overlap && arch.overlaps_launches;
-  artifact.dynamic_persistent =
-      kernel
-          .walk([](scf::WhileOp loop) {
-            return loop->hasAttr(tile::kIndependentAttr) ? WalkResult::interrupt() : WalkResult::advance();
-          })
-          .wasInterrupted();
-  artifact.persistent = kernel.walk([](tile::NumProgramsOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  artifact.dynamic_persistent = kernel
+                                    .walk([](scf::WhileOp loop) {
+                                      return loop->hasAttr(tile::kIndependentAttr)
+                                                 ? WalkResult::interrupt()
+                                                 : WalkResult::advance();
+                                    })
+                                    .wasInterrupted();
+  artifact.persistent =
+      kernel.walk([](tile::NumProgramsOp) { return WalkResult::interrupt(); }).wasInterrupted();
 
   const bool keepsRows = keepsResidentRows(module, arch);
-  if (failed(runLayoutPasses(module, arch, options, keepsRows, artifact.launch_overlap))) return failure();
+  if (failed(runLayoutPasses(module, arch, options, keepsRows, artifact.launch_overlap)))
+    return failure();
   trace.mark("layouts");
   if (trace.emits("tgpu")) return trace.keep(printModule(module)), success();
   if (trace.emits("layouts")) return trace.keep(listLayouts(module)), success();
@@ -221,7 +236,8 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& as
 
   if (failed(ThreadLowering(kernel, options).run())) return failure();
   trace.mark("threads");
-  if (failed(expandMath(module, MathFlavor::nvptx)) || failed(verifyLegality(module))) return failure();
+  if (failed(expandMath(module, MathFlavor::nvptx)) || failed(verifyLegality(module)))
+    return failure();
   trace.mark("math");
   if (failed(convertToLlvm(module)) || failed(attachLineInfo(module))) return failure();
   trace.mark("llvm-dialect");

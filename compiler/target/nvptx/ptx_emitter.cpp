@@ -81,9 +81,9 @@ class MachinePool {
       return llvm::TargetRegistry::lookupTarget(triple(), error);
     }();
     llvm::TargetOptions options;
-    return std::unique_ptr<llvm::TargetMachine>(
-        target->createTargetMachine(triple(), key.first, "+ptx" + std::to_string(key.second), options,
-                                    llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
+    return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
+        triple(), key.first, "+ptx" + std::to_string(key.second), options, llvm::Reloc::PIC_,
+        std::nullopt, llvm::CodeGenOptLevel::Default));
   }
 
   std::mutex mutex;
@@ -152,7 +152,8 @@ void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
 
 }  // namespace
 
-std::string emitPtx(llvm::Module& module, const std::string& arch, int ptxVersion, std::string& errors) {
+std::string emitPtx(llvm::Module& module, const std::string& arch, int ptxVersion,
+                    std::string& errors) {
   module.getContext().setDiagnosticHandler(std::make_unique<ErrorCollector>(errors));
   std::unique_ptr<llvm::TargetMachine> machine = MachinePool::get().take({arch, ptxVersion});
   module.setTargetTriple(triple());
@@ -161,7 +162,8 @@ std::string emitPtx(llvm::Module& module, const std::string& arch, int ptxVersio
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream stream(text);
   llvm::legacy::PassManager codegen;
-  machine->addPassesToEmitFile(codegen, stream, nullptr, llvm::CodeGenFileType::AssemblyFile, /*DisableVerify=*/true);
+  machine->addPassesToEmitFile(codegen, stream, nullptr, llvm::CodeGenFileType::AssemblyFile,
+                               /*DisableVerify=*/true);
   codegen.run(module);
   MachinePool::get().give({arch, ptxVersion}, std::move(machine));
   return std::string(text);

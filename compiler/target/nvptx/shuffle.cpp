@@ -12,9 +12,10 @@ constexpr int64_t kLastLane = 31;
 
 // Emits shfl.sync (PTX ISA), of which `segments` is operand c. Its bits 0-4 bound the source lane.
 // Bits 8-12 select the bits that the source lane has in common with the reading lane.
-Value shuffleWord(ThreadLowering& t, Value word, int64_t lane, int64_t segments, NVVM::ShflKind kind) {
-  return NVVM::ShflOp::create(t.b, t.loc, word.getType(), t.constant(-1), word, t.constant(lane), t.constant(segments),
-                              kind, UnitAttr());
+Value shuffleWord(ThreadLowering& t, Value word, int64_t lane, int64_t segments,
+                  NVVM::ShflKind kind) {
+  return NVVM::ShflOp::create(t.b, t.loc, word.getType(), t.constant(-1), word, t.constant(lane),
+                              t.constant(segments), kind, UnitAttr());
 }
 
 // Shuffles a scalar of any type, by words. A constant is equal in all lanes and needs no shuffle.
@@ -30,8 +31,8 @@ Value shuffle(ThreadLowering& t, Value value, int64_t lane, int64_t segments, NV
     return t.bitcast(t.pack(halves), type);
   }
   Value word = arith::ExtUIOp::create(t.b, t.loc, i32, t.bitcast(value, t.b.getIntegerType(bits)));
-  Value moved =
-      arith::TruncIOp::create(t.b, t.loc, t.b.getIntegerType(bits), shuffleWord(t, word, lane, segments, kind));
+  Value moved = arith::TruncIOp::create(t.b, t.loc, t.b.getIntegerType(bits),
+                                        shuffleWord(t, word, lane, segments, kind));
   return t.bitcast(moved, type);
 }
 

@@ -8,7 +8,8 @@ namespace ligerdsl::compiler::nvptx {
 
 /// Returns the value of the lane at distance `offset`: a lower lane (up), a higher lane (down), or
 /// the lane whose number differs in the bits of `offset` (bfly). Works for any element type.
-mlir::Value shuffle(ThreadLowering& t, mlir::Value value, int64_t offset, mlir::NVVM::ShflKind kind);
+mlir::Value shuffle(ThreadLowering& t, mlir::Value value, int64_t offset,
+                    mlir::NVVM::ShflKind kind);
 
 /// Returns the value of the lane whose number is this lane's with the bits of `lanes` cleared.
 /// Works for any element type.

@@ -13,7 +13,8 @@ struct SliceBounds {
 inline SliceBounds sliceBounds(ThreadLowering& t, tile::SliceOp op) {
   const mlir::Value size = t.pieces(op.getView())[1 + op.getAxis()];
   const auto clamped = [&](mlir::Value number, mlir::Value least) -> mlir::Value {
-    return mlir::arith::MinSIOp::create(t.b, t.loc, mlir::arith::MaxSIOp::create(t.b, t.loc, number, least), size);
+    return mlir::arith::MinSIOp::create(
+        t.b, t.loc, mlir::arith::MaxSIOp::create(t.b, t.loc, number, least), size);
   };
   const mlir::Value begin = clamped(t.scalar(op.getBegin()), t.constant(0, 64));
   return {begin, clamped(t.scalar(op.getEnd()), begin)};

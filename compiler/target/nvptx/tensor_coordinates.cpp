@@ -14,8 +14,10 @@ namespace {
 // tile at either bound is outside of every view that has a tensor map, as the tile itself is.
 Value coordinate(ThreadLowering& t, Value index, int64_t size) {
   const int64_t last = std::numeric_limits<int32_t>::max() / size - 1;
-  if (index.getType().isIndex()) index = arith::IndexCastOp::create(t.b, t.loc, t.b.getI64Type(), index);
-  if (index.getType().isInteger(32)) index = arith::ExtSIOp::create(t.b, t.loc, t.b.getI64Type(), index);
+  if (index.getType().isIndex())
+    index = arith::IndexCastOp::create(t.b, t.loc, t.b.getI64Type(), index);
+  if (index.getType().isInteger(32))
+    index = arith::ExtSIOp::create(t.b, t.loc, t.b.getI64Type(), index);
   index = arith::MinSIOp::create(t.b, t.loc, index, t.constant(last, 64));
   index = arith::MaxSIOp::create(t.b, t.loc, index, t.constant(-1, 64));
   Value number = arith::TruncIOp::create(t.b, t.loc, t.b.getI32Type(), index);
@@ -33,19 +35,24 @@ SmallVector<Value> coordinatesOfSlice(ThreadLowering& t, SlicedView view, Value 
     const Value here = sliceBounds(t, slice).begin;
     begin = begin ? arith::AddIOp::create(t.b, t.loc, begin, here) : here;
   }
-  const Value size = t.pieces(view.slices.front())[1 + view.dim], end = arith::AddIOp::create(t.b, t.loc, begin, size);
+  const Value size = t.pieces(view.slices.front())[1 + view.dim],
+              end = arith::AddIOp::create(t.b, t.loc, begin, size);
   const auto narrow = [&](Value number) -> Value {
     return arith::TruncIOp::create(t.b, t.loc, t.b.getI32Type(), number);
   };
-  const Value all = t.constant(kRows), before = arith::SubIOp::create(t.b, t.loc, all, narrow(size)),
-              at = arith::AddIOp::create(t.b, t.loc, before, arith::MinSIOp::create(t.b, t.loc, row, all)),
-              notBefore = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, row, t.constant(0));
+  const Value all = t.constant(kRows),
+              before = arith::SubIOp::create(t.b, t.loc, all, narrow(size)),
+              at = arith::AddIOp::create(t.b, t.loc, before,
+                                         arith::MinSIOp::create(t.b, t.loc, row, all)),
+              notBefore =
+                  arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, row, t.constant(0));
   return {arith::SelectOp::create(t.b, t.loc, notBefore, at, all), narrow(end), all};
 }
 
 }  // namespace
 
-SmallVector<Value> tensorCoordinates(ThreadLowering& t, Value view, ValueRange indices, ArrayRef<int64_t> tileShape) {
+SmallVector<Value> tensorCoordinates(ThreadLowering& t, Value view, ValueRange indices,
+                                     ArrayRef<int64_t> tileShape) {
   const SlicedView sliced = slicedView(view);
   SmallVector<Value> places, beyond;
   for (auto [dim, index, shape] : llvm::enumerate(indices, tileShape)) {
@@ -63,7 +70,8 @@ Value afterCtas(ThreadLowering& t, Value before, int64_t each) {
   return arith::AddIOp::create(t.b, t.loc, before, step);
 }
 
-SmallVector<Value> placesOfCta(ThreadLowering& t, const CtaCopy& own, SmallVector<Value> places, int64_t columns) {
+SmallVector<Value> placesOfCta(ThreadLowering& t, const CtaCopy& own, SmallVector<Value> places,
+                               int64_t columns) {
   Value& row = places[own.columnDim - own.rowDim];
   if (own.ownRows || own.toAll) row = afterCtas(t, row, own.rows);
   if (own.ownColumns) places[0] = afterCtas(t, places[0], columns);

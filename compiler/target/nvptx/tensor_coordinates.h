@@ -8,7 +8,8 @@ namespace ligerdsl::compiler::nvptx {
 
 /// Returns the coordinates of tile `indices` of a view in its tensor map: those of the view's
 /// dimensions from last to first, then the two extra ones of a sliced view (program::TensorMap).
-llvm::SmallVector<mlir::Value> tensorCoordinates(ThreadLowering& t, mlir::Value view, mlir::ValueRange indices,
+llvm::SmallVector<mlir::Value> tensorCoordinates(ThreadLowering& t, mlir::Value view,
+                                                 mlir::ValueRange indices,
                                                  llvm::ArrayRef<int64_t> tileShape);
 
 /// Returns `before` plus `each` times this CTA's rank in the cluster.
@@ -16,7 +17,7 @@ mlir::Value afterCtas(ThreadLowering& t, mlir::Value before, int64_t each);
 
 /// Returns the coordinates of the part that this CTA copies of a tile at `places`. `columns` is the
 /// number of columns of a CTA's part.
-llvm::SmallVector<mlir::Value> placesOfCta(ThreadLowering& t, const CtaCopy& own, llvm::SmallVector<mlir::Value> places,
-                                           int64_t columns);
+llvm::SmallVector<mlir::Value> placesOfCta(ThreadLowering& t, const CtaCopy& own,
+                                           llvm::SmallVector<mlir::Value> places, int64_t columns);
 
 }  // namespace ligerdsl::compiler::nvptx

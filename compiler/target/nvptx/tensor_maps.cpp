@@ -17,7 +17,8 @@ size_t slotsOf(Type type) {
 static program::TensorMap mapOf(Value moved, tgpu::MemDescType slot, ArrayRef<int64_t> tileShape) {
   const SlicedView view = slicedView(moved);
   program::TensorMap map;
-  for (BlockArgument before : view.argument.getOwner()->getArguments().take_front(view.argument.getArgNumber()))
+  for (BlockArgument before :
+       view.argument.getOwner()->getArguments().take_front(view.argument.getArgNumber()))
     map.slot += slotsOf(before.getType());
   const Type element = slot.getElementType();
   map.type = element.isF16()    ? DType::f16
@@ -54,14 +55,16 @@ CtaCopy ctaCopyOf(tgpu::TensorStoreOp store) {
 }
 
 program::TensorMap tensorMapOf(tgpu::RingFillOp fill, unsigned part) {
-  program::TensorMap map = mapOf(fill.getViews()[part], fill.getRing().getType().part(part), fill.shapeOf(part));
+  program::TensorMap map =
+      mapOf(fill.getViews()[part], fill.getRing().getType().part(part), fill.shapeOf(part));
   const CtaCopy copy = ctaCopyOf(fill, part);
   map.box[copy.rowDim] = copy.rows;
   return map;
 }
 
 program::TensorMap tensorMapOf(tgpu::TensorStoreOp store) {
-  program::TensorMap map = mapOf(store.getView(), store.getBuffer().getType(), store.getTileShape());
+  program::TensorMap map =
+      mapOf(store.getView(), store.getBuffer().getType(), store.getTileShape());
   const CtaCopy copy = ctaCopyOf(store);
   map.box[copy.rowDim] = copy.rows;
   map.stores = true;

@@ -20,9 +20,11 @@ namespace {
 int64_t sharedAlignment(func::FuncOp kernel) {
   int64_t most = kLeastAlignment;
   kernel.walk([&](tgpu::RingOp ring) {
-    for (Type part : ring.getType().getParts()) most = std::max(most, bufferAlignment(cast<tgpu::MemDescType>(part)));
+    for (Type part : ring.getType().getParts())
+      most = std::max(most, bufferAlignment(cast<tgpu::MemDescType>(part)));
   });
-  kernel.walk([&](tgpu::LocalAllocOp alloc) { most = std::max(most, bufferAlignment(alloc.getType())); });
+  kernel.walk(
+      [&](tgpu::LocalAllocOp alloc) { most = std::max(most, bufferAlignment(alloc.getType())); });
   return most;
 }
 
@@ -87,7 +89,8 @@ SmallVector<Value> ThreadLowering::elements(Value tile) {
   Pieces list = pieces(tile);
   for (Value piece : list) {
     auto vector = dyn_cast<VectorType>(piece.getType());
-    for (int64_t i = 0, n = vector ? vector.getNumElements() : 1; i < n; ++i) result.push_back(extract(piece, i));
+    for (int64_t i = 0, n = vector ? vector.getNumElements() : 1; i < n; ++i)
+      result.push_back(extract(piece, i));
   }
   return result;
 }
@@ -121,7 +124,8 @@ void ThreadLowering::defineElements(Value tile, ArrayRef<Value> elements) {
   auto tensor = dyn_cast<RankedTensorType>(tile.getType());
   int64_t width = tensor ? layout(tensor).width : 1;
   Pieces pieces;
-  for (size_t i = 0; i < elements.size(); i += width) pieces.push_back(pack(elements.slice(i, width)));
+  for (size_t i = 0; i < elements.size(); i += width)
+    pieces.push_back(pack(elements.slice(i, width)));
   define(tile, std::move(pieces));
 }
 
@@ -161,7 +165,8 @@ static bool registersAreDisjoint(const LinearLayout& map) {
 const ThreadLayout& ThreadLowering::layout(RankedTensorType type) {
   // The key has the shape, because one layout attribute can serve shapes that repeat it a different
   // number of times.
-  Attribute key = TypeAttr::get(RankedTensorType::get(type.getShape(), b.getI1Type(), type.getEncoding()));
+  Attribute key =
+      TypeAttr::get(RankedTensorType::get(type.getShape(), b.getI1Type(), type.getEncoding()));
   std::unique_ptr<ThreadLayout>& entry = layouts[key];
   if (entry) return *entry;
   LinearLayout map = layoutOf(type);
@@ -169,7 +174,8 @@ const ThreadLayout& ThreadLowering::layout(RankedTensorType type) {
   bool disjoint = registersAreDisjoint(map);
   SmallVector<Value> origin;
   for (int dim = 0; dim < map.rank(); ++dim) origin.push_back(threadCoordinate(map, dim));
-  entry = std::make_unique<ThreadLayout>(ThreadLayout{std::move(map), width, disjoint, std::move(origin)});
+  entry = std::make_unique<ThreadLayout>(
+      ThreadLayout{std::move(map), width, disjoint, std::move(origin)});
   return *entry;
 }
 
@@ -189,9 +195,11 @@ Value ThreadLowering::threadCoordinate(const LinearLayout& map, int dim) {
         ++t;
         continue;
       }
-      while (llvm::isPowerOf2_64(moves[t]) && t + n < moves.size() && moves[t + n] == moves[t] << n) ++n;
+      while (llvm::isPowerOf2_64(moves[t]) && t + n < moves.size() && moves[t + n] == moves[t] << n)
+        ++n;
       Value field = t ? arith::ShRUIOp::create(b, loc, tid, constant(t)) : tid;
-      if (t + n < moves.size()) field = arith::AndIOp::create(b, loc, field, constant((int64_t(1) << n) - 1));
+      if (t + n < moves.size())
+        field = arith::AndIOp::create(b, loc, field, constant((int64_t(1) << n) - 1));
       if (moves[t] != 1) field = arith::MulIOp::create(b, loc, field, constant(moves[t]));
       int64_t bits = moves[t] * ((int64_t(1) << n) - 1);
       if (!sum)
@@ -248,7 +256,8 @@ Value ThreadLowering::constant(int64_t value, int bits) {
   Value& cached = constants[{value, bits}];
   if (!cached)
     cached = atEntry([&]() -> Value {
-      return arith::ConstantOp::create(b, kernel.getLoc(), b.getIntegerAttr(b.getIntegerType(bits), value));
+      return arith::ConstantOp::create(b, kernel.getLoc(),
+                                       b.getIntegerAttr(b.getIntegerType(bits), value));
     });
   return cached;
 }
@@ -299,12 +308,13 @@ Value ThreadLowering::sharedPointer(int64_t offset) {
     {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(module().getBody());
-      LLVM::GlobalOp::create(b, kernel.getLoc(), array, /*isConstant=*/false, LLVM::Linkage::External, name,
-                             Attribute(), sharedAlignment(kernel), kSharedSpace);
+      LLVM::GlobalOp::create(b, kernel.getLoc(), array, /*isConstant=*/false,
+                             LLVM::Linkage::External, name, Attribute(), sharedAlignment(kernel),
+                             kSharedSpace);
     }
     sharedBase = atEntry([&]() -> Value {
-      return LLVM::AddressOfOp::create(b, kernel.getLoc(), LLVM::LLVMPointerType::get(b.getContext(), kSharedSpace),
-                                       name);
+      return LLVM::AddressOfOp::create(
+          b, kernel.getLoc(), LLVM::LLVMPointerType::get(b.getContext(), kSharedSpace), name);
     });
   }
   if (offset == 0) return sharedBase;
@@ -352,7 +362,8 @@ Value ThreadLowering::stackWord() {
   b.setInsertionPoint(functionEntryEnd);
   Value one = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(1));
   Value zero = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));
-  Value word = LLVM::AllocaOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext()), b.getI32Type(), one);
+  Value word = LLVM::AllocaOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext()),
+                                      b.getI32Type(), one);
   LLVM::StoreOp::create(b, loc, zero, word);
   return word;
 }
@@ -375,7 +386,8 @@ static LogicalResult lowerByElement(ThreadLowering& t, Operation* op) {
   for (size_t i = 0; i < count; ++i) {
     SmallVector<Value> operands;
     for (const auto& all : from) operands.push_back(all.size() == 1 ? all[0] : all[i]);
-    Operation* element = t.b.create(op->getLoc(), op->getName().getIdentifier(), operands, result, op->getAttrs());
+    Operation* element =
+        t.b.create(op->getLoc(), op->getName().getIdentifier(), operands, result, op->getAttrs());
     elements.push_back(element->getResult(0));
   }
   t.defineElements(op->getResult(0), elements);
@@ -398,7 +410,8 @@ static LogicalResult lowerElementwise(ThreadLowering& t, Operation* op) {
         return op->emitOpError("expected all operands in one layout");
       operands.push_back(from.size() == 1 ? from[0] : from[i]);
     }
-    Operation* piece = t.b.create(op->getLoc(), op->getName().getIdentifier(), operands, result, op->getAttrs());
+    Operation* piece =
+        t.b.create(op->getLoc(), op->getName().getIdentifier(), operands, result, op->getAttrs());
     pieces.push_back(piece->getResult(0));
   }
   t.define(op->getResult(0), std::move(pieces));
@@ -416,8 +429,8 @@ static LogicalResult checkTileSizes(ThreadLowering& t, Operation* op) {
     if (registers > kMost) {
       markRefused(op);
       return op->emitOpError("makes a tile of ")
-             << tensor.getNumElements() << " elements, " << registers << " in each thread (at most " << kMost
-             << "); use smaller tiles or more warps (num_warps is " << t.numWarps() << ")";
+             << tensor.getNumElements() << " elements, " << registers << " in each thread (at most "
+             << kMost << "); use smaller tiles or more warps (num_warps is " << t.numWarps() << ")";
     }
   }
   return success();
@@ -468,14 +481,16 @@ SmallVector<Value> ThreadLowering::inlineCombiner(Region& region, ArrayRef<Value
   // Values from outside the region are scalars of the kernel.
   for (Operation& op : block)
     for (Value operand : op.getOperands())
-      if (operand.getParentRegion() != &region && !mapping.contains(operand)) mapping.map(operand, scalar(operand));
+      if (operand.getParentRegion() != &region && !mapping.contains(operand))
+        mapping.map(operand, scalar(operand));
   for (Operation& op : block.without_terminator()) {
     if (isa<tile::TileDialect>(op.getDialect()))
       lowerScalars(*this, op, mapping);
     else
       cloneFolded(b, op, mapping);
   }
-  return llvm::map_to_vector(block.getTerminator()->getOperands(), [&](Value v) { return mapping.lookup(v); });
+  return llvm::map_to_vector(block.getTerminator()->getOperands(),
+                             [&](Value v) { return mapping.lookup(v); });
 }
 
 // Marks a tensor map parameter as passed by value and read in place (__grid_constant__).
@@ -484,7 +499,8 @@ static void addMapAttributes(LLVM::LLVMFuncOp function, size_t parameter) {
   OpBuilder b(function.getContext());
   function.setArgAttr(parameter, LLVM::LLVMDialect::getByValAttrName(),
                       TypeAttr::get(LLVM::LLVMArrayType::get(b.getI8Type(), kBytes)));
-  function.setArgAttr(parameter, LLVM::LLVMDialect::getAlignAttrName(), b.getI64IntegerAttr(kAlignment));
+  function.setArgAttr(parameter, LLVM::LLVMDialect::getAlignAttrName(),
+                      b.getI64IntegerAttr(kAlignment));
   function.setArgAttr(parameter, NVVM::NVVMDialect::getGridConstantAttrName(), b.getUnitAttr());
 }
 
@@ -505,13 +521,17 @@ LogicalResult ThreadLowering::createFunction() {
   auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), parameters);
   function = LLVM::LLVMFuncOp::create(b, loc, ("ligerdsl_" + kernel.getName()).str(), type);
   function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), b.getUnitAttr());
-  function->setAttr(NVVM::NVVMDialect::getReqntidAttrName(), b.getDenseI32ArrayAttr({32 * options.num_warps}));
+  function->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
+                    b.getDenseI32ArrayAttr({32 * options.num_warps}));
   if (options.num_ctas > 1)
-    function->setAttr(NVVM::NVVMDialect::getClusterDimAttrName(), b.getDenseI32ArrayAttr({options.num_ctas, 1, 1}));
+    function->setAttr(NVVM::NVVMDialect::getClusterDimAttrName(),
+                      b.getDenseI32ArrayAttr({options.num_ctas, 1, 1}));
   if (options.min_ctas_per_sm)
-    function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), b.getI32IntegerAttr(options.min_ctas_per_sm));
+    function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
+                      b.getI32IntegerAttr(options.min_ctas_per_sm));
   if (options.max_registers)
-    function->setAttr(NVVM::NVVMDialect::getMaxnregAttrName(), b.getI32IntegerAttr(options.max_registers));
+    function->setAttr(NVVM::NVVMDialect::getMaxnregAttrName(),
+                      b.getI32IntegerAttr(options.max_registers));
 
   for (size_t map = 0; map < maps.size(); ++map) addMapAttributes(function, slots + map);
 

@@ -36,9 +36,10 @@ using Pieces = llvm::SmallVector<mlir::Value, 4>;
 /// Cached facts about one layout.
 struct ThreadLayout {
   LinearLayout map;
-  int64_t width;                          // elements per piece
-  bool disjoint;                          // combine register offset and thread coordinate by addition; false: by xor
-  llvm::SmallVector<mlir::Value> origin;  // i32 per dimension: the coordinates of register 0 of this thread
+  int64_t width;  // elements per piece
+  bool disjoint;  // combine register offset and thread coordinate by addition; false: by xor
+  llvm::SmallVector<mlir::Value>
+      origin;  // i32 per dimension: the coordinates of register 0 of this thread
 
   int64_t registers() const { return map.registers(); }
   int64_t pieces() const { return map.registers() / width; }
@@ -65,7 +66,7 @@ class ThreadLowering {
   const program::GpuArch& arch() const { return *program::find_gpu_arch(options.arch); }
 
   // --- values
-  // --------------------------------------------------------------------------------------------------------
+  // ----------------------------------------------------------------
   const Pieces& pieces(mlir::Value tile) const;
   mlir::Value scalar(mlir::Value value) const { return pieces(value)[0]; }
   void define(mlir::Value original, Pieces pieces);
@@ -82,7 +83,7 @@ class ThreadLowering {
   mlir::Value narrowOf(mlir::Value wide) const { return widenedFrom.lookup(wide); }
 
   // --- types and layouts
-  // ---------------------------------------------------------------------------------------------
+  // ----------------------------------------------------------------
   /// Returns the element type in a thread: i64 (the address) for pointers.
   mlir::Type elementType(mlir::Type type) const;
   /// Returns the type of one piece, and the number of pieces, of a value of this type.
@@ -92,7 +93,7 @@ class ThreadLowering {
   Coordinate coordinate(const ThreadLayout& layout, int64_t reg, int dim);
 
   // --- small code
-  // ----------------------------------------------------------------------------------------------------
+  // ----------------------------------------------------------------
   mlir::Value constant(int64_t value, int bits = 32);
   mlir::Value zero(mlir::Type type);
   /// Returns the number of the thread in its cluster: lane bits lowest, then warp, then CTA.
@@ -137,7 +138,8 @@ class ThreadLowering {
   mlir::LogicalResult withOwnThread(llvm::function_ref<mlir::LogicalResult()> lower);
   mlir::LogicalResult lowerOp(mlir::Operation* op);
   /// Inlines a combiner region on scalar arguments and returns the scalars that it yields.
-  llvm::SmallVector<mlir::Value> inlineCombiner(mlir::Region& region, llvm::ArrayRef<mlir::Value> arguments);
+  llvm::SmallVector<mlir::Value> inlineCombiner(mlir::Region& region,
+                                                llvm::ArrayRef<mlir::Value> arguments);
 
  private:
   mlir::LogicalResult createFunction();
@@ -157,13 +159,15 @@ class ThreadLowering {
   mlir::func::FuncOp kernel;
   mlir::LLVM::LLVMFuncOp function;
   mlir::Operation* functionEntryEnd = nullptr;
-  mlir::Operation* entryEnd = nullptr;  // thread coordinates and other invariants are emitted before this op
-  mlir::Value tid, inCta, rank;         // `rank` is null without clusters
+  mlir::Operation* entryEnd =
+      nullptr;  // thread coordinates and other invariants are emitted before this op
+  mlir::Value tid, inCta, rank;  // `rank` is null without clusters
   mlir::Value sharedBase, knownZero;
   std::vector<program::TensorMap> maps;  // kernel parameters after the slots
   llvm::SmallVector<mlir::Value> mapAddresses;
   llvm::DenseMap<mlir::Value, Pieces> values;
-  llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Value>> packed;  // elements of vectors that pack() made
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Value>>
+      packed;  // elements of vectors that pack() made
   llvm::DenseMap<mlir::Value, mlir::Value> widenedFrom;
   llvm::DenseMap<mlir::Attribute, std::unique_ptr<ThreadLayout>> layouts;
   llvm::DenseMap<int64_t, mlir::Value> maskPredicates;

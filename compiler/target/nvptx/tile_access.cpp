@@ -10,8 +10,9 @@ using namespace mlir;
 
 namespace ligerdsl::compiler::nvptx {
 
-TileAccess::TileAccess(ThreadLowering& t, Value view, ValueRange indices, ArrayRef<int64_t> tileShape,
-                       RankedTensorType tile, Value alignmentOffset, OffsetKind kind, Mover mover)
+TileAccess::TileAccess(ThreadLowering& t, Value view, ValueRange indices,
+                       ArrayRef<int64_t> tileShape, RankedTensorType tile, Value alignmentOffset,
+                       OffsetKind kind, Mover mover)
     : t(t),
       view(cast<tile::ViewType>(view.getType())),
       layout(tile ? &t.layout(tile) : nullptr),
@@ -42,11 +43,12 @@ TileAccess::TileAccess(ThreadLowering& t, Value view, ValueRange indices, ArrayR
 Value TileAccess::computeBegin() {
   Value index = indexValues.back();
   if (tileShape.back() > maxAlignmentOffset) {
-    Value isFirst = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, index, t.constant(0, 64));
+    Value isFirst =
+        arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, index, t.constant(0, 64));
     return arith::SelectOp::create(t.b, t.loc, isFirst, alignmentOffset, t.constant(0));
   }
-  Value ahead =
-      difference(arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), alignmentOffset), times(index, tileShape.back()));
+  Value ahead = difference(arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), alignmentOffset),
+                           times(index, tileShape.back()));
   ahead = arith::MaxSIOp::create(t.b, t.loc, ahead, t.constant(0, 64));
   return arith::TruncIOp::create(t.b, t.loc, t.b.getI32Type(), ahead);
 }
@@ -62,7 +64,8 @@ Value TileAccess::pointer(int64_t reg, int64_t i) {
   Value dynamic;
   for (auto [dim, axis] : llvm::enumerate(tileAxes)) {
     auto [base, offset] = t.coordinate(*layout, reg, dim);
-    if (base != layout->origin[dim]) dynamic = add(dynamic, scaled(difference(base, layout->origin[dim]), axis));
+    if (base != layout->origin[dim])
+      dynamic = add(dynamic, scaled(difference(base, layout->origin[dim]), axis));
     if (offset == 0) continue;
     if (view.isDynamicStride(axis))
       dynamic = add(dynamic, times(stride(axis), offset * bytes()));
@@ -124,15 +127,19 @@ SmallVector<SmallVector<int64_t>> TileAccess::lines() {
 
 Value TileAccess::holdsStraddle(ArrayRef<int64_t> line) {
   Value any;
-  for (int64_t reg : line) any = any ? Value(arith::OrIOp::create(t.b, t.loc, any, straddles(reg))) : straddles(reg);
-  Value count = arith::AndIOp::create(t.b, t.loc, remaining[tileAxes.back()], t.constant(chunk - 1));
+  for (int64_t reg : line)
+    any = any ? Value(arith::OrIOp::create(t.b, t.loc, any, straddles(reg))) : straddles(reg);
+  Value count =
+      arith::AndIOp::create(t.b, t.loc, remaining[tileAxes.back()], t.constant(chunk - 1));
   Value exists = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ne, count, t.constant(0));
   return arith::AndIOp::create(t.b, t.loc, exists, any);
 }
 
 Value TileAccess::holdsBegin() {
-  Value holds = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, layout->origin.back(), t.constant(0));
-  holds = t.both(holds, arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ne, begin, t.constant(0)));
+  Value holds = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, layout->origin.back(),
+                                      t.constant(0));
+  holds = t.both(holds,
+                 arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ne, begin, t.constant(0)));
   return t.both(uniform, t.both(holds, fits(0, tileAxes.size() - 1, chunk)));
 }
 
@@ -148,7 +155,8 @@ Value TileAccess::hasBegun(int64_t i) {
 }
 
 Value TileAccess::straddles(int64_t reg) {
-  return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, straddleBegin(), t.constant(lastCoordinate(reg)));
+  return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, straddleBegin(),
+                               t.constant(lastCoordinate(reg)));
 }
 
 TileAccess::Inside TileAccess::straddleKnows(int64_t i) const {
@@ -164,21 +172,23 @@ Value TileAccess::straddleHas(int64_t i) {
   Value has = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sgt, count, t.constant(i));
   if (!begin) return has;
   // The row may begin and end in the same chunk.
-  Value at =
-      arith::OrIOp::create(t.b, t.loc, arith::AndIOp::create(t.b, t.loc, left, t.constant(-chunk)), t.constant(i));
+  Value at = arith::OrIOp::create(
+      t.b, t.loc, arith::AndIOp::create(t.b, t.loc, left, t.constant(-chunk)), t.constant(i));
   return t.both(has, arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, at, begin));
 }
 
 Value TileAccess::isAtOrAfterBegin(int64_t reg) {
   Coordinate at = t.coordinate(*layout, reg, tileAxes.size() - 1);
-  const int64_t furthest = chunk > 1 ? 0 : maxAlignmentOffset;  // coordinates after this are at or after `begin`
+  const int64_t furthest =
+      chunk > 1 ? 0 : maxAlignmentOffset;  // coordinates after this are at or after `begin`
   if (layout->disjoint && at.offset > furthest) return {};
   Value here = arith::AddIOp::create(t.b, t.loc, at.base, t.constant(at.offset));
   return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, here, begin);
 }
 
 Value TileAccess::straddlePointer(int64_t reg, int64_t i) {
-  Value steps = arith::SubIOp::create(t.b, t.loc, straddleBegin(), t.constant(lastCoordinate(reg) - i));
+  Value steps =
+      arith::SubIOp::create(t.b, t.loc, straddleBegin(), t.constant(lastCoordinate(reg) - i));
   Value first = pointer(reg);
   return LLVM::GEPOp::create(t.b, t.loc, first.getType(), t.b.getI8Type(), first,
                              ArrayRef<LLVM::GEPArg>{times(steps, bytes())});
@@ -186,14 +196,16 @@ Value TileAccess::straddlePointer(int64_t reg, int64_t i) {
 
 Value TileAccess::lineInside(int64_t reg) {
   Value predicate = uniform;
-  for (int dim = 0, n = tileAxes.size() - 1; dim < n; ++dim) predicate = t.both(predicate, fits(reg, dim, 1));
+  for (int dim = 0, n = tileAxes.size() - 1; dim < n; ++dim)
+    predicate = t.both(predicate, fits(reg, dim, 1));
   return predicate;
 }
 
 Value TileAccess::size(size_t axis) {
   Value size = slots[1 + axis];
-  return hasAlignmentOffset(axis) ? add(size, arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), alignmentOffset))
-                                  : size;
+  return hasAlignmentOffset(axis)
+             ? add(size, arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), alignmentOffset))
+             : size;
 }
 
 int64_t TileAccess::sizeDivisor(size_t axis) const {
@@ -210,7 +222,9 @@ int64_t TileAccess::strideDivisor(size_t axis) const {
 // differ by the stride. A tile of one row is at a multiple of the stride times the index's divisor.
 int64_t TileAccess::offsetDivisor(size_t axis) const {
   const int64_t stride = powerOfTwoPart(strideDivisor(axis));
-  return tileShape[axis] > 1 ? stride : std::min(stride, int64_t{1} << 20) * powerOfTwoPart(indexDivisors[axis]);
+  return tileShape[axis] > 1
+             ? stride
+             : std::min(stride, int64_t{1} << 20) * powerOfTwoPart(indexDivisors[axis]);
 }
 
 int64_t TileAccess::lastCoordinate(int64_t reg) {
@@ -229,15 +243,18 @@ int64_t TileAccess::chunkSize() const {
   if (view.isDynamicStride(last) || view.getStrides()[last] != 1 || !layout->disjoint) return 1;
   int64_t n = std::min(layout->width, tile::kVectorBytes / bytes());
   if (offsetKind != OffsetKind::none) {
-    const bool whole = maxAlignmentOffset < n && n * bytes() == tile::kVectorBytes && tileShape[last] % n == 0 &&
+    const bool whole = maxAlignmentOffset < n && n * bytes() == tile::kVectorBytes &&
+                       tileShape[last] % n == 0 &&
                        llvm::all_of(tileShape.drop_back(), [](int64_t size) { return size <= 1; });
     return offsetKind == OffsetKind::aligns && whole ? n : 1;
   }
   for (; n > 1; n /= 2) {
     bool aligned = view.getAlignment() % (n * bytes()) == 0;
     for (size_t axis = 0; axis < tileShape.size(); ++axis)
-      if (axis != last && !isZero(indexValues[axis], tileShape[axis])) aligned &= offsetDivisor(axis) % n == 0;
-    aligned &= tileShape[last] * powerOfTwoPart(indexDivisors[last]) % n == 0 || isConstantZero(indexValues[last]);
+      if (axis != last && !isZero(indexValues[axis], tileShape[axis]))
+        aligned &= offsetDivisor(axis) % n == 0;
+    aligned &= tileShape[last] * powerOfTwoPart(indexDivisors[last]) % n == 0 ||
+               isConstantZero(indexValues[last]);
     if (aligned) break;
   }
   // If the size is not a known multiple of the chunk, every load and store needs a branch for the
@@ -262,9 +279,9 @@ Value TileAccess::difference(Value a, Value c) {
 }
 
 Value TileAccess::times(Value a, int64_t factor) {
-  return factor == 1
-             ? a
-             : Value(arith::MulIOp::create(t.b, t.loc, a, t.constant(factor, a.getType().getIntOrFloatBitWidth())));
+  return factor == 1 ? a
+                     : Value(arith::MulIOp::create(
+                           t.b, t.loc, a, t.constant(factor, a.getType().getIntOrFloatBitWidth())));
 }
 
 Value TileAccess::scaled(Value coordinate, size_t axis) {
@@ -307,7 +324,8 @@ void TileAccess::computeOrigin() {
     }
     threadAddress = add(threadAddress, scaled(base, axis));
   }
-  if (small) threadAddress = add(threadAddress, arith::ExtSIOp::create(t.b, t.loc, t.b.getI64Type(), small));
+  if (small)
+    threadAddress = add(threadAddress, arith::ExtSIOp::create(t.b, t.loc, t.b.getI64Type(), small));
 }
 
 bool TileAccess::isProvedInside(size_t axis) const {
@@ -321,10 +339,13 @@ Value TileAccess::isInside() {
   for (size_t axis = 0; axis < tileShape.size(); ++axis) {
     if (isProvedInside(axis)) continue;
     const int64_t tile = std::max<int64_t>(tileShape[axis], 1);
-    Value last = difference(size(axis), t.constant(tile, 64));  // largest begin of a tile that is inside
-    Value any = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, last, t.constant(0, 64));
+    Value last =
+        difference(size(axis), t.constant(tile, 64));  // largest begin of a tile that is inside
+    Value any =
+        arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, last, t.constant(0, 64));
     // The comparison is unsigned, so it also rejects negative indices.
-    Value begins = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ule, times(indexValues[axis], tile), last);
+    Value begins = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ule,
+                                         times(indexValues[axis], tile), last);
     inside = t.both(inside, t.both(any, begins));
   }
   return inside;
@@ -375,7 +396,8 @@ Value TileAccess::fits(int64_t reg, int dim, int64_t n) {
   std::optional<int64_t> known = staticLeft[tileAxes[dim]];
   if (known && layout->disjoint && at.offset + threadReach(dim) + n <= *known) return {};
   Value left = leftOf(remainingHere(dim), at, dim);
-  return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, left, t.constant(at.offset + n));
+  return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, left,
+                               t.constant(at.offset + n));
 }
 
 }  // namespace ligerdsl::compiler::nvptx

@@ -40,8 +40,9 @@ class TileAccess {
   /// - copy_inside: a copy of a tile that is known to be inside (isInside).
   enum class Mover { access, copy, copy_inside };
 
-  TileAccess(ThreadLowering& t, mlir::Value view, mlir::ValueRange indices, llvm::ArrayRef<int64_t> tileShape,
-             mlir::RankedTensorType tile, mlir::Value alignmentOffset = {}, OffsetKind kind = OffsetKind::none,
+  TileAccess(ThreadLowering& t, mlir::Value view, mlir::ValueRange indices,
+             llvm::ArrayRef<int64_t> tileShape, mlir::RankedTensorType tile,
+             mlir::Value alignmentOffset = {}, OffsetKind kind = OffsetKind::none,
              Mover mover = Mover::access);
 
   /// Returns an i1 that is true if the tile's first column is at a multiple of 16 bytes.
@@ -119,7 +120,9 @@ class TileAccess {
   mlir::Value stride(size_t axis) { return slots[1 + view.getRank() + axis]; }
   bool isLast(size_t axis) const { return axis == tileAxes.back(); }
 
-  bool hasAlignmentOffset(size_t axis) const { return offsetKind != OffsetKind::none && isLast(axis); }
+  bool hasAlignmentOffset(size_t axis) const {
+    return offsetKind != OffsetKind::none && isLast(axis);
+  }
   // Returns begin <= coordinate(reg), or null if that holds in every thread.
   mlir::Value isAtOrAfterBegin(int64_t reg);
 
@@ -139,7 +142,9 @@ class TileAccess {
   static bool isConstantZero(mlir::Value index) { return constantIndex(index) == 0; }
   // Returns true if the access stays at element 0 of the dimension, so that its stride does not
   // matter.
-  static bool isZero(mlir::Value index, int64_t tileDim) { return tileDim <= 1 && isConstantZero(index); }
+  static bool isZero(mlir::Value index, int64_t tileDim) {
+    return tileDim <= 1 && isConstantZero(index);
+  }
 
   mlir::Value add(mlir::Value a, mlir::Value c);
   mlir::Value difference(mlir::Value a, mlir::Value c);
@@ -177,9 +182,10 @@ class TileAccess {
   int64_t maxAlignmentOffset;  // upper bound of `begin`
   llvm::SmallVector<mlir::Value> indexValues;
   llvm::SmallVector<int64_t> indexDivisors;
-  llvm::SmallVector<size_t> tileAxes;                    // view axis of every tile dimension
-  llvm::SmallVector<mlir::Value> remaining;              // i32 per view axis; null if no test is needed
-  llvm::SmallVector<std::optional<int64_t>> staticLeft;  // `remaining` where it is known at compile time
+  llvm::SmallVector<size_t> tileAxes;        // view axis of every tile dimension
+  llvm::SmallVector<mlir::Value> remaining;  // i32 per view axis; null if no test is needed
+  llvm::SmallVector<std::optional<int64_t>>
+      staticLeft;  // `remaining` where it is known at compile time
   llvm::SmallDenseMap<int, mlir::Value> remainingAtThread;
   mlir::Value threadAddress;  // i64
 };

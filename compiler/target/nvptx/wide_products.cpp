@@ -15,7 +15,8 @@ bool WideProducts::contains(Operation* op) {
   group.insert(op);
   auto follow = [&](Value value, Operation* next) {
     auto tile = dyn_cast<RankedTensorType>(value.getType());
-    if (tile && tile.getElementType().isInteger(64) && next && next->hasTrait<OpTrait::Elementwise>())
+    if (tile && tile.getElementType().isInteger(64) && next &&
+        next->hasTrait<OpTrait::Elementwise>())
       group.insert(next);
   };
   for (size_t i = 0; i < group.size(); ++i) {

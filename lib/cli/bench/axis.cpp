@@ -15,13 +15,16 @@ namespace {
 constexpr size_t kMostValues = 1000, kMostCombinations = 10000;
 
 // Appends the values of one element of a list, "1024:16384*2".
-void append_range(const std::string& what, const std::string& text, std::vector<std::string>* values) {
+void append_range(const std::string& what, const std::string& text,
+                  std::vector<std::string>* values) {
   const size_t colon = text.find(':'), step_at = text.find_first_of("*+", colon + 1);
   if (step_at == std::string::npos)
-    throw Failure(kUsage, fmt::format("{}: expected FIRST:LAST*FACTOR or FIRST:LAST+STEP, got '{}'", what, text));
+    throw Failure(kUsage, fmt::format("{}: expected FIRST:LAST*FACTOR or FIRST:LAST+STEP, got '{}'",
+                                      what, text));
   const bool factor = text[step_at] == '*';
   const int64_t first = parse_integer(what, text.substr(0, colon), factor ? 1 : 0, kMaxSize),
-                last = parse_integer(what, text.substr(colon + 1, step_at - colon - 1), first, kMaxSize),
+                last = parse_integer(what, text.substr(colon + 1, step_at - colon - 1), first,
+                                     kMaxSize),
                 step = parse_integer(what, text.substr(step_at + 1), factor ? 2 : 1, kMaxSize);
   for (int64_t value = first; value <= last; value = factor ? value * step : value + step) {
     values->push_back(fmt::format("{}", value));
@@ -39,7 +42,8 @@ Axis parse_axis(const std::string& text) {
     const size_t end = std::min(list.find(',', begin), list.size());
     const std::string element = list.substr(begin, end - begin);
     begin = end + 1;
-    if (element.empty()) throw Failure(kUsage, fmt::format("{}: a value is missing in '{}'", what, list));
+    if (element.empty())
+      throw Failure(kUsage, fmt::format("{}: a value is missing in '{}'", what, list));
     if (element.find(':') == std::string::npos)
       axis.values.push_back(element);
     else
@@ -50,7 +54,8 @@ Axis parse_axis(const std::string& text) {
   return axis;
 }
 
-std::vector<std::vector<std::string>> along(const std::vector<std::string>& settings, const std::vector<Axis>& axes) {
+std::vector<std::vector<std::string>> along(const std::vector<std::string>& settings,
+                                            const std::vector<Axis>& axes) {
   std::vector<std::string> names;
   for (const std::string& setting : settings) names.push_back(setting.substr(0, setting.find('=')));
   std::vector<std::vector<std::string>> all = {settings};

@@ -19,6 +19,7 @@ Axis parse_axis(const std::string& text);
 // Returns the settings with each combination of values; the last axis varies fastest. Throws
 // Failure (kUsage) for an axis that is also a setting or is given twice, and for more than 10,000
 // combinations.
-std::vector<std::vector<std::string>> along(const std::vector<std::string>& settings, const std::vector<Axis>& axes);
+std::vector<std::vector<std::string>> along(const std::vector<std::string>& settings,
+                                            const std::vector<Axis>& axes);
 
 }  // namespace ligerdsl::cli

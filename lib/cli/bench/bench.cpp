@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <optional>
 
+#include "lib/abi/build_info.h"
+#include "lib/abi/structs.h"
 #include "lib/cli/bench/axis.h"
 #include "lib/cli/bench/bench_cases.h"
 #include "lib/cli/bench/bench_earlier.h"
@@ -22,8 +24,6 @@
 #include "lib/cli/support/environment.h"
 #include "lib/cli/support/timing_hazards.h"
 #include "lib/instance/op_instance.h"
-#include "lib/src/build_info.h"
-#include "lib/src/structs.h"
 #include "lib/text/printable.h"
 #include "runtime/device/measure.h"
 
@@ -41,7 +41,9 @@ struct Interrupted : std::exception {
 class Progress {
  public:
   Progress(const Globals& globals, size_t cases)
-      : cases_(cases), lines_(globals.verbose), line_(!globals.quiet && !globals.verbose && isatty(STDERR_FILENO)) {}
+      : cases_(cases),
+        lines_(globals.verbose),
+        line_(!globals.quiet && !globals.verbose && isatty(STDERR_FILENO)) {}
 
   void show(size_t i, const std::string& what) const {
     const std::string text = printable(fmt::format("[{}/{}] {}", i + 1, cases_, what));
@@ -66,10 +68,12 @@ std::vector<Axis> axes_of(const BenchRequest& request) {
 std::vector<BenchCase> chosen_cases(const BenchRequest& request, bool cpu) {
   std::vector<BenchCase> cases;
   if (!request.kernel.empty()) {
-    for (auto& settings : along(request.settings, axes_of(request))) cases.push_back({request.kernel, settings});
+    for (auto& settings : along(request.settings, axes_of(request)))
+      cases.push_back({request.kernel, settings});
     return cases;
   }
-  for (const std::string& set : request.sets.empty() ? std::vector<std::string>{"standard"} : request.sets) {
+  for (const std::string& set :
+       request.sets.empty() ? std::vector<std::string>{"standard"} : request.sets) {
     const std::vector<BenchCase> more = bench_cases(set, {.cpu = cpu, .rows = request.rows});
     cases.insert(cases.end(), more.begin(), more.end());
   }
@@ -77,7 +81,8 @@ std::vector<BenchCase> chosen_cases(const BenchRequest& request, bool cpu) {
 }
 
 // Returns the settings with all sizes, and the bytes that a case moves.
-std::pair<std::string, double> preview(const Globals& globals, const AuthorKernels& authors, const BenchCase& which,
+std::pair<std::string, double> preview(const Globals& globals, const AuthorKernels& authors,
+                                       const BenchCase& which,
                                        const std::map<std::string, Array>& inputs) {
   if (const AnyKernel* author = authors.find(which.kernel))
     return {fmt::format("{}", fmt::join(which.settings, " ")),
@@ -89,8 +94,8 @@ std::pair<std::string, double> preview(const Globals& globals, const AuthorKerne
 }
 
 // Lists names, sizes and bytes of the cases without running them.
-int list_cases(const Globals& globals, const AuthorKernels& authors, const std::vector<BenchCase>& cases,
-               const std::map<std::string, Array>& inputs) {
+int list_cases(const Globals& globals, const AuthorKernels& authors,
+               const std::vector<BenchCase>& cases, const std::map<std::string, Array>& inputs) {
   std::vector<std::vector<std::string>> rows;
   Json listed = Json::array();
   for (const BenchCase& which : cases) {
@@ -105,7 +110,8 @@ int list_cases(const Globals& globals, const AuthorKernels& authors, const std::
 
 // Reads the file of --vs. Fails before anything is measured if none of the cases is in it.
 std::optional<EarlierBench> read_earlier(const Globals& globals, const BenchRequest& request,
-                                         const AuthorKernels& authors, const std::vector<BenchCase>& cases,
+                                         const AuthorKernels& authors,
+                                         const std::vector<BenchCase>& cases,
                                          const std::map<std::string, Array>& inputs) {
   if (request.vs.empty()) return std::nullopt;
   EarlierBench earlier(request.vs);
@@ -117,7 +123,8 @@ std::optional<EarlierBench> read_earlier(const Globals& globals, const BenchRequ
     }
   });
   if (!any)
-    throw Failure(kUsage, fmt::format("--vs: none of these cases is among the {} of {}", earlier.size(), request.vs));
+    throw Failure(kUsage, fmt::format("--vs: none of these cases is among the {} of {}",
+                                      earlier.size(), request.vs));
   return earlier;
 }
 
@@ -126,16 +133,19 @@ std::optional<EarlierBench> read_earlier(const Globals& globals, const BenchRequ
 class Bench {
  public:
   Bench(const Globals& globals, const BenchRequest& request, const AuthorKernels& authors,
-        std::map<std::string, Array> inputs, std::optional<EarlierBench> earlier, const DeferredSignals& signals)
+        std::map<std::string, Array> inputs, std::optional<EarlierBench> earlier,
+        const DeferredSignals& signals)
       : globals_(globals),
         request_(request),
         authors_(authors),
         signals_(signals),
         earlier_(std::move(earlier)),
         context_(open_context(globals)),
-        copy_bytes_(request.copy_bytes > 0 ? static_cast<int64_t>(request.copy_bytes) : large_copy_bytes(device())),
+        copy_bytes_(request.copy_bytes > 0 ? static_cast<int64_t>(request.copy_bytes)
+                                           : large_copy_bytes(device())),
         cases_(chosen_cases(request, device().is_cpu())) {
-    if (earlier_) earlier_->require_comparable(bench_conditions(device().description(), !request.warm));
+    if (earlier_)
+      earlier_->require_comparable(bench_conditions(device().description(), !request.warm));
     ceiling_ = runtime::copy_bandwidth_gbps(device(), copy_bytes_);
     run_.options = {.budget_ms = request.budget_ms, .cold = !request.warm};
     run_.inputs = std::move(inputs);
@@ -155,9 +165,11 @@ class Bench {
     print();
     if (slower_ > 0)
       print_error(fmt::format("{} by more than {:g} % than in {}",
-                              counted(slower_, "case is slower", "cases are slower"), request_.tolerance, request_.vs));
+                              counted(slower_, "case is slower", "cases are slower"),
+                              request_.tolerance, request_.vs));
     if (signals_.arrived())
-      print_error(fmt::format("interrupted: {} of {} cases were measured", results_.size(), cases_.size()));
+      print_error(
+          fmt::format("interrupted: {} of {} cases were measured", results_.size(), cases_.size()));
     if (globals_.json == "-") write_json(globals_, result());
     if (!request_.plot.empty()) plot();
     flush_output();  // before a deferred signal ends the command
@@ -168,7 +180,8 @@ class Bench {
   runtime::Device& device() const { return context_->device(); }
   std::string title() const {
     return fmt::format("{}, {} L2, copy of {}: {:.1f} GB/s", device().description().name,
-                       request_.warm ? "warm" : "cold", format_bytes(static_cast<double>(copy_bytes_)), ceiling_);
+                       request_.warm ? "warm" : "cold",
+                       format_bytes(static_cast<double>(copy_bytes_)), ceiling_);
   }
 
   void plot() const {
@@ -187,14 +200,16 @@ class Bench {
   void measure(size_t number) {
     const BenchCase& which = cases_[number];
     const AnyKernel* author = authors_.find(which.kernel);
-    Outcome o = author ? measure_author(context_, *author, which, run_) : measure_op(context_, which, run_);
+    Outcome o =
+        author ? measure_author(context_, *author, which, run_) : measure_op(context_, which, run_);
     if (!author && !device().is_cpu()) measure_host(globals_, which, run_, &o);
     const double of_copy = gbps(o) / ceiling_, of_same = gbps(o) / o.same_copy_gbps;
     rows_.push_back(table_row(o, of_copy, of_same));
     results_.push_back(json_row(o, of_copy, of_same));
     if (earlier_) compare(o);
     rates_.emplace_back(number, o.flops > 0 ? tflops(o) : gbps(o));
-    if (o.flops == 0) bars_.push_back({o.kernel + " " + o.title, of_copy, format_time(o.time.median_ms)});
+    if (o.flops == 0)
+      bars_.push_back({o.kernel + " " + o.title, of_copy, format_time(o.time.median_ms)});
   }
 
   void compare(const Outcome& o) {
@@ -217,18 +232,22 @@ class Bench {
     } catch (const std::exception& error) {
       if (signals_.arrived()) return;
       if (cases_.size() == 1) throw;
-      failures_.push_back({{"kernel", which.kernel}, {"settings", which.settings}, {"error", error.what()}});
-      print_error(fmt::format("{} {}: {}", which.kernel, fmt::join(which.settings, " "), error.what()));
+      failures_.push_back(
+          {{"kernel", which.kernel}, {"settings", which.settings}, {"error", error.what()}});
+      print_error(
+          fmt::format("{} {}: {}", which.kernel, fmt::join(which.settings, " "), error.what()));
     }
   }
 
   void print() const {
     if (globals_.json == "-") return;
-    std::vector<std::string> header = {"kernel",  "settings",          "median", "20 %", "80 %",          "rate",
-                                       "of copy", "of same-size copy", "peak",   "host", "beyond launch", "resources"};
+    std::vector<std::string> header = {"kernel", "settings", "median",        "20 %",
+                                       "80 %",   "rate",     "of copy",       "of same-size copy",
+                                       "peak",   "host",     "beyond launch", "resources"};
     if (earlier_) header.push_back("now / then");
     if (!globals_.quiet) print_text(title() + "\n");
-    if (earlier_ && !globals_.quiet) print_text(fmt::format("earlier: {}\n", printable_line(earlier_->about())));
+    if (earlier_ && !globals_.quiet)
+      print_text(fmt::format("earlier: {}\n", printable_line(earlier_->about())));
     print_table(globals_, header, rows_);
   }
 
@@ -272,11 +291,14 @@ int bench(const Globals& globals, const BenchRequest& request) {
     throw Failure(kUsage, "bench: name a kernel or --set and --model, not both");
   if (!request.kernel.empty() && !request.rows.empty())
     throw Failure(kUsage,
-                  fmt::format("bench: --rows is for sets; the rows of {} are a setting, like N=64", request.kernel));
+                  fmt::format("bench: --rows is for sets; the rows of {} are a setting, like N=64",
+                              request.kernel));
   if (request.kernel.empty() && !request.axes.empty())
-    throw Failure(kUsage, "bench: --axis is for a kernel; the cases of a set have sizes of their own");
+    throw Failure(kUsage,
+                  "bench: --axis is for a kernel; the cases of a set have sizes of their own");
   if (request.kernel.empty() && !request.inputs.empty())
-    throw Failure(kUsage, "bench: --in is for a kernel; the cases of a set have sizes of their own");
+    throw Failure(kUsage,
+                  "bench: --in is for a kernel; the cases of a set have sizes of their own");
   const std::vector<BenchCase> cases = chosen_cases(request, globals.device == "cpu");
   std::map<std::string, Array> inputs = read_inputs(request.inputs);
   if (!request.plot.empty()) check_plot(request.plot);

@@ -26,22 +26,14 @@ struct Model {
   const char* rope;
 };
 
-// bench/sets.py holds the same table for comparisons with peers; tests/bench compares the two.
-constexpr Model kModels[] = {{"llama-3.2-1b", 2048, 8192, 128256, 32, 8, 64, "swiglu", "half"},
-                             {"llama-3-8b", 4096, 14336, 128256, 32, 8, 128, "swiglu", "half"},
-                             {"llama-3-70b", 8192, 28672, 128256, 64, 8, 128, "swiglu", "half"},
-                             {"qwen2.5-7b", 3584, 18944, 152064, 28, 4, 128, "swiglu", "half"},
-                             {"qwen2.5-72b", 8192, 29568, 152064, 64, 8, 128, "swiglu", "half"},
-                             {"gemma-2-9b", 3584, 14336, 256000, 16, 8, 256, "geglu", "half"},
-                             {"deepseek-v3", 7168, 18432, 129280, 128, 1, 64, "swiglu", "interleaved"}};
-
-constexpr int64_t kWidths[] = {3584, 5120, 6144, 7168, 11008, 13824, 18944, 29568};
-constexpr int64_t kVocabularies[] = {32000, 50257, 102400, 151936, 152064, 256000, 262144};
+// The models, and sizes that are not powers of two, from shapes.json.
+#include "bench_shapes.inc"
 
 // Builds a list of cases, in f32 for a CPU and bf16 for a GPU.
 class Builder {
  public:
-  explicit Builder(const Scale& scale) : scale_(scale), dtype_(scale.cpu ? "dtype=f32" : "dtype=bf16") {}
+  explicit Builder(const Scale& scale)
+      : scale_(scale), dtype_(scale.cpu ? "dtype=f32" : "dtype=bf16") {}
   Cases take() { return std::move(cases_); }
 
   void one(std::string kernel, int64_t rows, std::vector<std::string> settings) {
@@ -50,17 +42,20 @@ class Builder {
   }
   // Forward and backward of a row kernel; `letter`, H or F, is the size for `width`. Norms write
   // the weight's gradient in f32.
-  void pair(const std::string& kernel, int64_t rows, const char* letter, int64_t width, bool norm = false) {
+  void pair(const std::string& kernel, int64_t rows, const char* letter, int64_t width,
+            bool norm = false) {
     one(fmt::format("{}_forward", kernel), rows, {size(letter, width)});
     std::vector<std::string> settings = {size(letter, width)};
     if (norm) settings.push_back("d_weight_dtype=f32");
     one(fmt::format("{}_backward", kernel), rows, settings);
   }
-  void rope(int64_t batch, int64_t positions, int64_t q, int64_t k, int64_t d, const std::string& layout = "half") {
+  void rope(int64_t batch, int64_t positions, int64_t q, int64_t k, int64_t d,
+            const std::string& layout = "half") {
     for (const char* direction : {"inverse=0", "inverse=1"}) {
-      cases_.push_back({"rope",
-                        {dtype_, "table_dtype=f32", direction, fmt::format("layout={}", layout), size("B", batch),
-                         size("S", positions), size("A", q), size("K", k), size("D", d)}});
+      cases_.push_back(
+          {"rope",
+           {dtype_, "table_dtype=f32", direction, fmt::format("layout={}", layout),
+            size("B", batch), size("S", positions), size("A", q), size("K", k), size("D", d)}});
     }
   }
   void loss(int64_t rows, int64_t classes) {
@@ -68,7 +63,9 @@ class Builder {
     one("cross_entropy", rows, {size("V", classes), "in_place=1"});
   }
   int64_t rows_of(int64_t rows) const { return scale_.rows > 0 ? scale_.rows : rows; }
-  static std::string size(const char* letter, int64_t value) { return fmt::format("{}={}", letter, value); }
+  static std::string size(const char* letter, int64_t value) {
+    return fmt::format("{}={}", letter, value);
+  }
 
  private:
   Scale scale_;
@@ -120,7 +117,8 @@ Cases widths(const Scale& scale) {
 
 Cases layers_of(const Model& m, const Scale& scale) {
   Builder add(scale);
-  const int64_t rows = add.rows_of(scale.cpu ? 1024 : 8192), positions = std::min<int64_t>(rows, 2048);
+  const int64_t rows = add.rows_of(scale.cpu ? 1024 : 8192),
+                positions = std::min<int64_t>(rows, 2048);
   add.pair("rms_norm", rows, "H", m.hidden, true);
   add.pair("fused_add_rms_norm", rows, "H", m.hidden, true);
   add.pair(m.gate, rows, "F", m.ffn);
@@ -148,8 +146,8 @@ Cases cases_of(const std::string& set, const Scale& scale) {
     if (set == model.name) return layers_of(model, scale);
   }
   const std::vector<std::string> names = bench_set_names();
-  throw Failure(kUsage, fmt::format("no set or model '{}'{}; there are {}", set, did_you_mean(set, names),
-                                    fmt::join(names, ", ")));
+  throw Failure(kUsage, fmt::format("no set or model '{}'{}; there are {}", set,
+                                    did_you_mean(set, names), fmt::join(names, ", ")));
 }
 
 }  // namespace

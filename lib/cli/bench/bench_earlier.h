@@ -30,7 +30,9 @@ class EarlierBench {
   // writes.
   explicit EarlierBench(const std::string& path);
 
-  bool has(const std::string& kernel, const std::string& title) const { return times_.count({kernel, title}) != 0; }
+  bool has(const std::string& kernel, const std::string& title) const {
+    return times_.count({kernel, title}) != 0;
+  }
   // Throws Failure (kNotComparable) with both values if a condition of the file differs now.
   void require_comparable(const Json& conditions) const;
   // Returns nothing for a case that the earlier run did not measure. A case is slower if two things

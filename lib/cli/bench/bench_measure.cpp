@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
+#include "lib/abi/structs.h"
 #include "lib/cli/kernels/inputs.h"
 #include "lib/cli/kernels/tuned_author.h"
 #include "lib/cli/support/environment.h"
 #include "lib/instance/op_instance.h"
-#include "lib/src/structs.h"
 
 namespace ligerdsl::cli {
 
@@ -18,7 +18,9 @@ std::string resources_of(const std::vector<const lib::Launcher*>& launchers) {
   std::string text;
   for (const lib::Launcher* launcher : launchers) {
     const runtime::KernelResources& r = launcher->fastest().resources();
-    if (r.registers) text += fmt::format("{}{} regs, {} threads", text.empty() ? "" : "; ", r.registers, r.threads);
+    if (r.registers)
+      text +=
+          fmt::format("{}{} regs, {} threads", text.empty() ? "" : "; ", r.registers, r.threads);
     if (r.spill_bytes) text += fmt::format(", {} B spilled", r.spill_bytes);
   }
   return text;
@@ -28,7 +30,8 @@ std::string resources_of(const std::vector<const lib::Launcher*>& launchers) {
 // the library.
 class RememberingKernel final : public runtime::LoadedKernel {
  public:
-  explicit RememberingKernel(std::shared_ptr<runtime::LoadedKernel> kernel) : kernel_(std::move(kernel)) {
+  explicit RememberingKernel(std::shared_ptr<runtime::LoadedKernel> kernel)
+      : kernel_(std::move(kernel)) {
     artifact_ = kernel_->artifact();
     resources_ = kernel_->resources();
   }
@@ -58,7 +61,8 @@ class RememberingContext final : public lib::Context {
 };
 
 // Times the work, and a copy that moves the same number of bytes.
-void measure_with_copy(runtime::Device& device, const runtime::Work& repeated, const BenchRun& run, Outcome* outcome) {
+void measure_with_copy(runtime::Device& device, const runtime::Work& repeated, const BenchRun& run,
+                       Outcome* outcome) {
   const runtime::MeasureOptions& options = run.options;
   const runtime::Work work = [&](runtime::Stream stream) {
     run.between();
@@ -70,7 +74,8 @@ void measure_with_copy(runtime::Device& device, const runtime::Work& repeated, c
     outcome->same_copy_gbps = runtime::copy_bandwidth_gbps(device, bytes);
     return;
   }
-  const auto times = runtime::measure_in_turns(device, {work, runtime::copy_work(device, bytes)}, options);
+  const auto times =
+      runtime::measure_in_turns(device, {work, runtime::copy_work(device, bytes)}, options);
   outcome->time = times[0];
   outcome->same_copy_gbps = runtime::copy_gbps(bytes, times[1]);
 }
@@ -85,7 +90,8 @@ int64_t same_size_copy_bytes(double bytes) {
   return std::max<int64_t>(static_cast<int64_t>(bytes / 2), 4096);
 }
 
-void measure_host(const Globals& globals, const BenchCase& which, const BenchRun& run, Outcome* outcome) {
+void measure_host(const Globals& globals, const BenchCase& which, const BenchRun& run,
+                  Outcome* outcome) {
   const auto context = std::make_shared<RememberingContext>(device_config(globals));
   OpInstance instance(find_op(which.kernel), which.settings);
   const auto plan = plan_with_inputs(instance, context, run.inputs);
@@ -93,7 +99,8 @@ void measure_host(const Globals& globals, const BenchCase& which, const BenchRun
   lib::Call& call = instance.call();
   constexpr int kCalls = 100;
   runtime::Device& device = context->device();
-  const runtime::Stream stream = call.stream = device.create_stream();  // kernels of the default stream never overlap
+  const runtime::Stream stream = call.stream =
+      device.create_stream();  // kernels of the default stream never overlap
   outcome->host_us = runtime::host_time_us(device, stream, kCalls, [&] {
     plan->bind(&call);
     plan->execute(&call);
@@ -125,13 +132,16 @@ Outcome measure_op(const lib::ContextRef& context, const BenchCase& which, const
   return outcome;
 }
 
-Outcome measure_author(const lib::ContextRef& context, const AnyKernel& kernel, const BenchCase& which,
-                       const BenchRun& run) {
-  const AuthorCall call(kernel, tuned_settings(*context, kernel, which.settings), run.inputs, context->machine());
+Outcome measure_author(const lib::ContextRef& context, const AnyKernel& kernel,
+                       const BenchCase& which, const BenchRun& run) {
+  const AuthorCall call(kernel, tuned_settings(*context, kernel, which.settings), run.inputs,
+                        context->machine());
   const AuthorInstance instance(call, context);
-  Outcome outcome{
-      .kernel = which.kernel, .resources = resources_of({&instance.launcher()}), .bytes = call.bytes_moved()};
-  for (const std::string& setting : which.settings) outcome.title += (outcome.title.empty() ? "" : " ") + setting;
+  Outcome outcome{.kernel = which.kernel,
+                  .resources = resources_of({&instance.launcher()}),
+                  .bytes = call.bytes_moved()};
+  for (const std::string& setting : which.settings)
+    outcome.title += (outcome.title.empty() ? "" : " ") + setting;
   measure_with_copy(
       context->device(), [&](runtime::Stream stream) { instance.launch(stream); }, run, &outcome);
   return outcome;

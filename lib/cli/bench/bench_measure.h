@@ -6,9 +6,9 @@
 #include <map>
 #include <string>
 
+#include "lib/abi/context.h"
 #include "lib/cli/bench/bench_cases.h"
 #include "lib/cli/kernels/authors.h"
-#include "lib/src/context.h"
 #include "lib/text/output.h"
 #include "runtime/device/measure.h"
 
@@ -22,7 +22,8 @@ struct Outcome {
   double flops = 0;                   // set if arithmetic, not memory, bounds the time
   double host_us = 0, launch_us = 0;  // GPU: host time of one execute; of its launches alone
   runtime::Measurement time;
-  double same_copy_gbps = 0;  // rate of a copy of the same bytes, on a CPU measured alternately with the case
+  double same_copy_gbps =
+      0;  // rate of a copy of the same bytes, on a CPU measured alternately with the case
 };
 
 // Returns the size of the copy that is the ceiling; it exceeds the caches.
@@ -34,16 +35,17 @@ int64_t same_size_copy_bytes(double bytes);
 struct BenchRun {
   runtime::MeasureOptions options;
   std::map<std::string, Array> inputs;  // --in
-  std::function<void()> between;        // called between repetitions; an exception ends the measurement
+  std::function<void()> between;  // called between repetitions; an exception ends the measurement
 };
 
 // Measure an operation of the library, or a kernel of --load.
 Outcome measure_op(const lib::ContextRef& context, const BenchCase& which, const BenchRun& run);
-Outcome measure_author(const lib::ContextRef& context, const AnyKernel& kernel, const BenchCase& which,
-                       const BenchRun& run);
+Outcome measure_author(const lib::ContextRef& context, const AnyKernel& kernel,
+                       const BenchCase& which, const BenchRun& run);
 
 // Measures the host time of one execute with a warm plan, including the checks, and of the same
 // launches without the library.
-void measure_host(const Globals& globals, const BenchCase& which, const BenchRun& run, Outcome* outcome);
+void measure_host(const Globals& globals, const BenchCase& which, const BenchRun& run,
+                  Outcome* outcome);
 
 }  // namespace ligerdsl::cli

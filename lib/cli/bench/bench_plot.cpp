@@ -31,7 +31,8 @@ std::string terminal(const std::string& path, int width, int height) {
 void check_plot(const std::string& path) {
   const std::string extension = extension_of(path);
   if (extension != ".svg" && extension != ".png")
-    throw Failure(kUsage, fmt::format("--plot: expected a file named .svg or .png, got '{}'", path));
+    throw Failure(kUsage,
+                  fmt::format("--plot: expected a file named .svg or .png, got '{}'", path));
   require_gnuplot("bench --plot");
 }
 
@@ -49,14 +50,16 @@ void plot_bars(const std::string& path, const std::string& title, const std::vec
                          gnuplot_text(fmt::format("{:.3f}, {}", bar.value, bar.note)), i);
   }
   const std::string commands = fmt::format(
-      "{}set label {} at character 1, screen 0.98 left\nunset key\nset border 1\nset tics nomirror scale 0.4\nset "
+      "{}set label {} at character 1, screen 0.98 left\nunset key\nset border 1\nset tics nomirror "
+      "scale 0.4\nset "
       "xrange [0:{}]\nset yrange [{}:-0.7]\n"
       "set ytics ({}) scale 0\nset xlabel 'of a copy''s bytes per second'\nset rmargin 18\n"
-      "set arrow from 1, graph 0 to 1, graph 1 nohead lw 1 dt 2\n{}set style fill solid noborder\n$bars << EOD\n{}EOD\n"
+      "set arrow from 1, graph 0 to 1, graph 1 nohead lw 1 dt 2\n{}set style fill solid "
+      "noborder\n$bars << EOD\n{}EOD\n"
       "plot $bars using 1:2:3:4:5:6 with boxxyerror lc rgb '{}'\n",
-      terminal(path, kWidth, kAround + kLine * static_cast<int>(bars.size())), gnuplot_text(title), longest,
-      static_cast<double>(bars.size()) - 0.3, labels, notes, rows.empty() ? "NaN NaN NaN NaN NaN NaN\n" : rows,
-      kBarColour);
+      terminal(path, kWidth, kAround + kLine * static_cast<int>(bars.size())), gnuplot_text(title),
+      longest, static_cast<double>(bars.size()) - 0.3, labels, notes,
+      rows.empty() ? "NaN NaN NaN NaN NaN NaN\n" : rows, kBarColour);
   write_file(path, drawn_by_gnuplot(commands));
 }
 
@@ -72,21 +75,25 @@ void plot_lines(const std::string& path, const LinePlot& plot) {
       most = std::max(most, x);
     }
     data += "EOD\n";
-    series += fmt::format("{}$line{} with linespoints lw 2 pt 7 ps 0.5 title {}", i == 0 ? "" : ", ", i,
-                          gnuplot_text(plot.lines[i].label));
+    series += fmt::format("{}$line{} with linespoints lw 2 pt 7 ps 0.5 title {}",
+                          i == 0 ? "" : ", ", i, gnuplot_text(plot.lines[i].label));
   }
   if (plot.ceiling > 0)
     series += fmt::format(", {:.6g} with lines lw 1 dt 2 lc rgb 'black' title {}", plot.ceiling,
                           gnuplot_text(plot.ceiling_label));
   const double around = plot.logarithmic ? 0 : std::max((most - least) * 0.05, 1.0);
-  const std::string range = plot.logarithmic ? fmt::format("[{}:{}]", least / 1.2, most * 1.2)
-                                             : fmt::format("[{}:{}]", least - around, most + around);
+  const std::string range = plot.logarithmic
+                                ? fmt::format("[{}:{}]", least / 1.2, most * 1.2)
+                                : fmt::format("[{}:{}]", least - around, most + around);
   const std::string commands = fmt::format(
-      "{}set title {}\nset border 3\nset tics nomirror scale 0.4\nset grid lw 0.5 lc rgb '#dddddd' dt solid\n"
-      "set key below\nset format x '%.10g'\n{}set xrange {}\nset yrange [0:*]\nset xlabel {}\nset ylabel {}\n"
+      "{}set title {}\nset border 3\nset tics nomirror scale 0.4\nset grid lw 0.5 lc rgb '#dddddd' "
+      "dt solid\n"
+      "set key below\nset format x '%.10g'\n{}set xrange {}\nset yrange [0:*]\nset xlabel {}\nset "
+      "ylabel {}\n"
       "{}plot {}\n",
-      terminal(path, kWidth, kHeight), gnuplot_text(plot.title), plot.logarithmic ? "set logscale x 2\n" : "", range,
-      gnuplot_text(plot.x_label), gnuplot_text(plot.y_label), data, series);
+      terminal(path, kWidth, kHeight), gnuplot_text(plot.title),
+      plot.logarithmic ? "set logscale x 2\n" : "", range, gnuplot_text(plot.x_label),
+      gnuplot_text(plot.y_label), data, series);
   write_file(path, drawn_by_gnuplot(commands));
 }
 
@@ -98,15 +105,18 @@ bool is_numeric(const std::vector<Axis>& axes) {
   });
 }
 
-LinePlot lines_over_axis(const std::vector<Axis>& axes, const std::vector<std::pair<size_t, double>>& measured) {
+LinePlot lines_over_axis(const std::vector<Axis>& axes,
+                         const std::vector<std::pair<size_t, double>>& measured) {
   const std::vector<std::string>& over = axes.front().values;
   const std::vector<std::vector<std::string>> others = along({}, {axes.begin() + 1, axes.end()});
   constexpr double kWide = 4;  // max / min from which an axis is logarithmic
   const auto number = [](const std::string& text) { return std::stod(text); };
   LinePlot plot{.x_label = axes.front().name,
-                .logarithmic = number(over.front()) > 0 && number(over.back()) / number(over.front()) >= kWide};
+                .logarithmic = number(over.front()) > 0 &&
+                               number(over.back()) / number(over.front()) >= kWide};
   for (const auto& settings : others)
-    plot.lines.push_back({settings.empty() ? "measured" : fmt::format("{}", fmt::join(settings, " ")), {}});
+    plot.lines.push_back(
+        {settings.empty() ? "measured" : fmt::format("{}", fmt::join(settings, " ")), {}});
   for (const auto& [number_of_case, value] : measured) {
     const size_t line = number_of_case % others.size(), place = number_of_case / others.size();
     plot.lines[line].points.emplace_back(number(over.at(place)), value);

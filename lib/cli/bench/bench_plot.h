@@ -40,6 +40,7 @@ void plot_lines(const std::string& path, const LinePlot& plot);
 bool is_numeric(const std::vector<Axis>& axes);
 // Returns one line for each combination of the other axes' values. `measured` holds indices of
 // cases of along() and their values.
-LinePlot lines_over_axis(const std::vector<Axis>& axes, const std::vector<std::pair<size_t, double>>& measured);
+LinePlot lines_over_axis(const std::vector<Axis>& axes,
+                         const std::vector<std::pair<size_t, double>>& measured);
 
 }  // namespace ligerdsl::cli

@@ -41,11 +41,12 @@ int64_t limit() {
 // Opens the folder that the environment names, whether or not LIGERDSL_CACHE uses it. Never creates
 // it.
 std::unique_ptr<CacheFolder> open_folder() {
-  auto folder = std::make_unique<CacheFolder>(runtime::default_cache_directory(runtime::options()), false);
+  auto folder =
+      std::make_unique<CacheFolder>(runtime::default_cache_directory(runtime::options()), false);
   if (folder->is_open()) return folder;
-  throw Failure(kNothingFound, folder->path().empty()
-                                   ? folder->why()
-                                   : fmt::format("no cache at \"{}\": {}", folder->path(), folder->why()));
+  throw Failure(kNothingFound, folder->path().empty() ? folder->why()
+                                                      : fmt::format("no cache at \"{}\": {}",
+                                                                    folder->path(), folder->why()));
 }
 
 struct Listing {
@@ -61,7 +62,8 @@ std::string entries_text(int64_t n) {
 Listing list_entries(const CacheFolder& folder, bool digests) {
   Listing listing;
   std::vector<CacheFile> files = folder.list(&listing.others);
-  std::sort(files.begin(), files.end(), [](const CacheFile& a, const CacheFile& b) { return a.used > b.used; });
+  std::sort(files.begin(), files.end(),
+            [](const CacheFile& a, const CacheFile& b) { return a.used > b.used; });
   for (const CacheFile& file : files) {
     if (file.temporary) {
       ++listing.temporaries;
@@ -119,11 +121,11 @@ int remove(const Globals& globals, const CacheRequest& request, int64_t bytes) {
   const runtime::TrimResult result =
       folder->trim({.max_bytes = bytes, .target_bytes = bytes, .dry_run = request.dry_run});
   if (globals.json != "-") {
-    print_text(printable(
-        fmt::format("{} {} ({}) and {}; {} ({}) left in \"{}\"\n", request.dry_run ? "would remove" : "removed",
-                    entries_text(result.removed.entries), format_size(result.removed.bytes),
-                    counted(result.temporaries, "abandoned temporary file", "abandoned temporary files"),
-                    entries_text(result.left.entries), format_size(result.left.bytes), folder->path())));
+    print_text(printable(fmt::format(
+        "{} {} ({}) and {}; {} ({}) left in \"{}\"\n", request.dry_run ? "would remove" : "removed",
+        entries_text(result.removed.entries), format_size(result.removed.bytes),
+        counted(result.temporaries, "abandoned temporary file", "abandoned temporary files"),
+        entries_text(result.left.entries), format_size(result.left.bytes), folder->path())));
   }
   write_json(globals, {{"directory", folder->path()},
                        {"dry_run", request.dry_run},
@@ -148,16 +150,19 @@ int cache_ls(const Globals& globals) {
     std::vector<std::vector<std::string>> rows;
     for (const auto& [file, head] : listing.entries) {
       const bool good = head.state == EntryState::good;
-      rows.push_back({good ? head.label.kernel : file.name, good ? head.label.target : state_of(head),
-                      format_size(file.bytes), format_age(time(nullptr) - file.used),
-                      head.label.build + (head.label.build == runtime::build_id() ? " (this)" : "")});
+      rows.push_back(
+          {good ? head.label.kernel : file.name, good ? head.label.target : state_of(head),
+           format_size(file.bytes), format_age(time(nullptr) - file.used),
+           head.label.build + (head.label.build == runtime::build_id() ? " (this)" : "")});
     }
-    if (!rows.empty()) print_table(globals, {"kernel", "target", "size", "unused for", "build"}, rows);
+    if (!rows.empty())
+      print_table(globals, {"kernel", "target", "size", "unused for", "build"}, rows);
     if (!globals.quiet) {
-      print_text(printable(fmt::format("\"{}\": {}, {} of {}; {}, {} not the cache's\n", folder->path(),
-                                       entries_text(std::ssize(rows)), format_size(listing.bytes), format_size(limit()),
-                                       counted(listing.temporaries, "temporary file", "temporary files"),
-                                       listing.others.size())));
+      print_text(printable(fmt::format(
+          "\"{}\": {}, {} of {}; {}, {} not the cache's\n", folder->path(),
+          entries_text(std::ssize(rows)), format_size(listing.bytes), format_size(limit()),
+          counted(listing.temporaries, "temporary file", "temporary files"),
+          listing.others.size())));
     }
   }
   write_json(globals, json_of(*folder, listing));
@@ -173,10 +178,12 @@ int cache_verify(const Globals& globals) {
     damaged += state == "damaged";
     others += state.starts_with("other");
     if (globals.json == "-" || state == "good") continue;
-    const std::string who =
-        head.label.kernel.empty() ? "" : fmt::format(" ({}, {})", head.label.kernel, head.label.target);
+    const std::string who = head.label.kernel.empty()
+                                ? ""
+                                : fmt::format(" ({}, {})", head.label.kernel, head.label.target);
     const std::string why = state == "other build" ? "build " + head.label.build : head.why;
-    const std::string left = head.state == EntryState::foreign ? "; trim and clear leave it: remove it yourself" : "";
+    const std::string left =
+        head.state == EntryState::foreign ? "; trim and clear leave it: remove it yourself" : "";
     print_text((state == "damaged" ? bad(globals, state) : state) +
                printable(fmt::format("  {}{}: {}{}\n", file.name, who, why, left)));
   }
@@ -191,9 +198,12 @@ int cache_verify(const Globals& globals) {
 }
 
 int cache_trim(const Globals& globals, const CacheRequest& request) {
-  const std::optional<int64_t> bytes = request.to.empty() ? limit() : runtime::parse_bytes(request.to);
+  const std::optional<int64_t> bytes =
+      request.to.empty() ? limit() : runtime::parse_bytes(request.to);
   if (!bytes)
-    throw Failure(kUsage, fmt::format("--to: expected bytes, or a number with K, M, G or T; got '{}'", request.to));
+    throw Failure(
+        kUsage,
+        fmt::format("--to: expected bytes, or a number with K, M, G or T; got '{}'", request.to));
   return remove(globals, request, *bytes);
 }
 

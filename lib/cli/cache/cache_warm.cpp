@@ -27,7 +27,8 @@ namespace {
 // One context per target, for all lines with that target.
 class Contexts {
  public:
-  Contexts(const Globals& globals, const CacheRequest& request) : globals_(globals), request_(request) {}
+  Contexts(const Globals& globals, const CacheRequest& request)
+      : globals_(globals), request_(request) {}
 
   std::shared_ptr<WarmContext> get(const WarmEntry& entry, const std::string& target) {
     const std::string ptx = entry.ptx.value_or(request_.ptx);
@@ -38,12 +39,13 @@ class Contexts {
   }
 
  private:
-  std::shared_ptr<WarmContext> make(const WarmEntry& entry, const std::string& target, const std::string& ptx,
-                                    int multiprocessors) const {
+  std::shared_ptr<WarmContext> make(const WarmEntry& entry, const std::string& target,
+                                    const std::string& ptx, int multiprocessors) const {
     Globals globals = globals_;
     if (!target.empty()) globals.device = "cpu";
     runtime::DeviceConfig config = device_config(globals);
-    config.cache_mode = runtime::CacheMode::required;  // an entry that cannot be written is an error
+    config.cache_mode =
+        runtime::CacheMode::required;  // an entry that cannot be written is an error
     if (target.empty() || target == "cpu") return std::make_shared<WarmContext>(config);
     config.num_threads = 1;
     program::CompileOptions base = options_for_target(target);
@@ -73,17 +75,19 @@ struct Report {
 
 // Plans one description. Reports a failed compile and returns; throws for a mistake in the
 // description, which ends the command.
-void warm_one(const Globals& globals, const AuthorKernels& authors, const WarmEntry& entry, WarmContext& context,
-              Report* report) {
+void warm_one(const Globals& globals, const AuthorKernels& authors, const WarmEntry& entry,
+              WarmContext& context, Report* report) {
   Json line = {{"where", entry.where}, {"operation", entry.operation}, {"kernels", Json::array()}};
   context.warmed.clear();
   try {
     // The plan does not own the context, which outlives it.
-    load_kernels(authors, entry.operation, entry.settings, lib::ContextRef(lib::ContextRef(), &context));
+    load_kernels(authors, entry.operation, entry.settings,
+                 lib::ContextRef(lib::ContextRef(), &context));
   } catch (const runtime::Error& error) {
     const int category = static_cast<int>(error.status()) / 1000;
     if (error.status() == runtime::Status::cache_error) throw;
-    if (category == 2) throw Failure(kUsage, fmt::format("{}: {}: {}", entry.where, entry.operation, error.what()));
+    if (category == 2)
+      throw Failure(kUsage, fmt::format("{}: {}: {}", entry.where, entry.operation, error.what()));
     ++report->failed;
     line["error"] = error.what();
     print_error(fmt::format("{}: {}: {}", entry.where, entry.operation, error.what()));
@@ -99,7 +103,8 @@ void warm_one(const Globals& globals, const AuthorKernels& authors, const WarmEn
                                {"from", runtime::name(one.origin)},
                                {"key", runtime::hex(one.key)}});
     if (globals.json != "-" && !globals.quiet)
-      print_text(printable(fmt::format("{:<9} {} for {}\n", now ? "compiled" : "was there", one.kernel, one.target)));
+      print_text(printable(fmt::format("{:<9} {} for {}\n", now ? "compiled" : "was there",
+                                       one.kernel, one.target)));
   }
   report->lines.push_back(std::move(line));
 }
@@ -107,12 +112,15 @@ void warm_one(const Globals& globals, const AuthorKernels& authors, const WarmEn
 // Fails if the cache has evicted some of the kernels because it is too small for all.
 void require_all(const Report& report, const runtime::DiskCache& disk) {
   int64_t missing = 0;
-  for (const runtime::Digest& key : report.keys) missing += !disk.read(key, runtime::kArtifactSuffix);
+  for (const runtime::Digest& key : report.keys)
+    missing += !disk.read(key, runtime::kArtifactSuffix);
   if (missing == 0) return;
-  throw Failure(kNothingFound,
-                fmt::format("{} of {} kernels are not in the cache any more: its limit of {} is too small "
-                            "for all of them; set LIGERDSL_CACHE_SIZE",
-                            missing, report.keys.size(), format_bytes(static_cast<double>(disk.limit_bytes()))));
+  throw Failure(
+      kNothingFound,
+      fmt::format("{} of {} kernels are not in the cache any more: its limit of {} is too small "
+                  "for all of them; set LIGERDSL_CACHE_SIZE",
+                  missing, report.keys.size(),
+                  format_bytes(static_cast<double>(disk.limit_bytes()))));
 }
 
 }  // namespace
@@ -134,14 +142,17 @@ int cache_warm(const Globals& globals, const CacheRequest& request) {
     }
   }
   const runtime::DiskCache& disk = context->device().disk_cache();
-  write_json(globals, {{"lines", report.lines}, {"kernels", report.keys.size()}, {"compiled", report.compiled}});
+  write_json(
+      globals,
+      {{"lines", report.lines}, {"kernels", report.keys.size()}, {"compiled", report.compiled}});
   if (report.failed > 0)
-    throw Failure(kNothingFound, counted(report.failed, "description is", "descriptions are") + " not in the cache");
+    throw Failure(kNothingFound, counted(report.failed, "description is", "descriptions are") +
+                                     " not in the cache");
   require_all(report, disk);
   if (globals.json != "-")
     print_text(printable(fmt::format("{} in \"{}\", {} of them compiled now\n",
-                                     counted(std::ssize(report.keys), "kernel is", "kernels are"), disk.directory(),
-                                     report.compiled)));
+                                     counted(std::ssize(report.keys), "kernel is", "kernels are"),
+                                     disk.directory(), report.compiled)));
   return kOk;
 }
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "lib/abi/context.h"
 #include "lib/cli/kernels/unloaded_kernel.h"
-#include "lib/src/context.h"
 #include "program/serialize.h"
 #include "runtime/cache/disk_cache.h"
 #include "runtime/cache/kernel_cache.h"
@@ -38,7 +38,8 @@ class WarmContext : public lib::Context {
   std::vector<Warmed> warmed;
 
  protected:
-  void note(const std::string& program, const program::CompileOptions& options, runtime::Origin origin) {
+  void note(const std::string& program, const program::CompileOptions& options,
+            runtime::Origin origin) {
     warmed.push_back({runtime::KernelCache::key(program, program::serialize(options)),
                       program::parseProgram(program).name, runtime::target_text(options), origin});
   }
@@ -48,16 +49,22 @@ class WarmContext : public lib::Context {
 class WarmTarget final : public WarmContext {
  public:
   WarmTarget(const runtime::DeviceConfig& cpu, program::CompileOptions base, int multiprocessors)
-      : WarmContext(cpu), base_(std::move(base)), multiprocessors_(multiprocessors), compiler_(cpu.compiler) {}
+      : WarmContext(cpu),
+        base_(std::move(base)),
+        multiprocessors_(multiprocessors),
+        compiler_(cpu.compiler) {}
 
-  kernels::Machine machine() const override { return kernels::gpu(base_.arch, multiprocessors_, base_.ptx_version); }
+  kernels::Machine machine() const override {
+    return kernels::gpu(base_.arch, multiprocessors_, base_.ptx_version);
+  }
   program::CompileOptions base_options() override { return base_; }
   std::shared_ptr<runtime::LoadedKernel> load(const std::string& program,
                                               const program::CompileOptions& options) override {
     const auto compile = [&](std::string_view bytes, std::string_view option_bytes) {
       return compiler_->compile(bytes, option_bytes);
     };
-    note(program, options, runtime::KernelCache::keep(device().disk_cache(), compile, program, options));
+    note(program, options,
+         runtime::KernelCache::keep(device().disk_cache(), compile, program, options));
     return std::make_shared<UnloadedKernel>();
   }
 

@@ -28,10 +28,12 @@ std::string read_text(const std::string& path) {
   while (from.read(buffer, sizeof buffer) || from.gcount() > 0) {
     text.append(buffer, static_cast<size_t>(from.gcount()));
     if (text.size() > kMaxFileBytes)
-      throw Failure(kUsage, fmt::format("{}: expected at most {} of descriptions", path, format_bytes(kMaxFileBytes)));
+      throw Failure(kUsage, fmt::format("{}: expected at most {} of descriptions", path,
+                                        format_bytes(kMaxFileBytes)));
   }
   if (!from.eof())
-    throw Failure(kUsage, fmt::format("{} cannot be read: {}", path, runtime::error_text(errno ? errno : EIO)));
+    throw Failure(kUsage, fmt::format("{} cannot be read: {}", path,
+                                      runtime::error_text(errno ? errno : EIO)));
   return text;
 }
 
@@ -39,8 +41,10 @@ Json parse_json(const std::string& text, const std::string& where) {
   try {
     return tune::parse_strict(text);
   } catch (const tune::JsonError& error) {
-    throw Failure(kUsage, fmt::format(R"({}: {}; a line is like {{"operation": "softmax_forward", "n_cols": 4096}})",
-                                      where, error.what()));
+    throw Failure(
+        kUsage,
+        fmt::format(R"({}: {}; a line is like {{"operation": "softmax_forward", "n_cols": 4096}})",
+                    where, error.what()));
   }
 }
 
@@ -48,13 +52,15 @@ std::string text_of(const Json& value, const std::string& name, const std::strin
   if (value.is_string()) return value.get<std::string>();
   if (value.is_boolean()) return value.get<bool>() ? "1" : "0";
   if (value.is_number()) return value.dump();
-  throw Failure(kUsage, fmt::format("{}: expected \"{}\" to be a number, a word, true or false, got {}", where,
-                                    tune::clipped(name), tune::shown(value)));
+  throw Failure(kUsage,
+                fmt::format("{}: expected \"{}\" to be a number, a word, true or false, got {}",
+                            where, tune::clipped(name), tune::shown(value)));
 }
 
 WarmEntry entry_of(const Json& value, const std::string& where) {
   if (!value.is_object() || !value.contains("operation"))
-    throw Failure(kUsage, fmt::format("{}: expected an object with \"operation\", got {}", where, tune::shown(value)));
+    throw Failure(kUsage, fmt::format("{}: expected an object with \"operation\", got {}", where,
+                                      tune::shown(value)));
   WarmEntry entry{.where = where};
   for (const auto& [name, field] : value.items()) {
     const std::string text = text_of(field, name, where);
@@ -65,10 +71,11 @@ WarmEntry entry_of(const Json& value, const std::string& where) {
     } else if (name == "ptx") {
       entry.ptx = text;
     } else if (name == "multiprocessors") {
-      const bool fits = field.is_number_integer() && field.get<double>() >= 1 && field.get<double>() <= 65536;
+      const bool fits =
+          field.is_number_integer() && field.get<double>() >= 1 && field.get<double>() <= 65536;
       if (!fits)
-        throw Failure(kUsage,
-                      fmt::format("{}: \"multiprocessors\": expected 1 to 65536, got {}", where, tune::clipped(text)));
+        throw Failure(kUsage, fmt::format("{}: \"multiprocessors\": expected 1 to 65536, got {}",
+                                          where, tune::clipped(text)));
       entry.multiprocessors = field.get<int>();
     } else {
       entry.settings.push_back(name + "=" + text);
@@ -91,7 +98,8 @@ std::vector<WarmEntry> read_warm_file(const std::string& path) {
     size_t number = 0;
     for (size_t begin = 0; begin < text.size();) {
       const size_t end = std::min(text.find('\n', begin), text.size());
-      const std::string line = text.substr(begin, end - begin), where = fmt::format("{}:{}", path, ++number);
+      const std::string line = text.substr(begin, end - begin),
+                        where = fmt::format("{}:{}", path, ++number);
       if (line.find_first_not_of(" \t\r") != std::string::npos)
         entries.push_back(entry_of(parse_json(line, where), where));
       begin = end + 1;
@@ -102,10 +110,11 @@ std::vector<WarmEntry> read_warm_file(const std::string& path) {
 }
 
 int parse_ptx_version(const std::string& text, const std::string& where) {
-  const bool digits =
-      text.size() == 3 && text[1] == '.' && text[0] >= '1' && text[0] <= '9' && text[2] >= '0' && text[2] <= '9';
+  const bool digits = text.size() == 3 && text[1] == '.' && text[0] >= '1' && text[0] <= '9' &&
+                      text[2] >= '0' && text[2] <= '9';
   if (!digits)
-    throw Failure(kUsage, fmt::format("{}: expected a PTX version like 9.0, got '{}'", where, tune::clipped(text)));
+    throw Failure(kUsage, fmt::format("{}: expected a PTX version like 9.0, got '{}'", where,
+                                      tune::clipped(text)));
   return 10 * (text[0] - '0') + (text[2] - '0');
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 
+#include "lib/abi/structs.h"
 #include "lib/cli/bench/bench_measure.h"
 #include "lib/cli/explain/explain_config.h"
 #include "lib/cli/explain/explain_kernel.h"
@@ -19,7 +20,6 @@
 #include "lib/cli/support/environment.h"
 #include "lib/cli/support/timing_hazards.h"
 #include "lib/instance/op_instance.h"
-#include "lib/src/structs.h"
 #include "program/serialize.h"
 #include "runtime/device/measure.h"
 
@@ -47,9 +47,13 @@ class Place {
     if (here_) return here_;
     return away_;
   }
-  const std::vector<RecordedKernel>& recorded() const { return here_ ? here_->recorded : away_->recorded; }
+  const std::vector<RecordedKernel>& recorded() const {
+    return here_ ? here_->recorded : away_->recorded;
+  }
   LaunchList& list() const { return here_ ? here_->list : away_->list; }
-  CompiledKernel make(const RecordedKernel& one) const { return one.loaded ? loaded(one) : compiled(*compiler_, one); }
+  CompiledKernel make(const RecordedKernel& one) const {
+    return one.loaded ? loaded(one) : compiled(*compiler_, one);
+  }
 
  private:
   std::shared_ptr<Listing<LoadingContext>> here_;
@@ -68,8 +72,12 @@ class Explanation {
         place_(globals, request.target) {}
 
   int run() {
-    std::optional<DeferredSignals> signals;  // only while measuring; the rest of the page takes little time
-    result_ = {{"kernel", request_.kernel}, {"settings", ""}, {"device", ""}, {"configuration", Json::array()}};
+    std::optional<DeferredSignals>
+        signals;  // only while measuring; the rest of the page takes little time
+    result_ = {{"kernel", request_.kernel},
+               {"settings", ""},
+               {"device", ""},
+               {"configuration", Json::array()}};
     if (author_)
       explain_author();
     else
@@ -77,8 +85,9 @@ class Explanation {
     result_["kernels"] = Json::array();
     for (const RecordedKernel& one : shown_) add_kernel(place_.make(one));
     if (!request_.target.empty() || request_.no_run)
-      leave_out(fmt::format("floor and measured time: {}",
-                            request_.no_run ? "--no-run" : "with --target nothing runs; use --device"));
+      leave_out(
+          fmt::format("floor and measured time: {}",
+                      request_.no_run ? "--no-run" : "with --target nothing runs; use --device"));
     else
       measure(signals.emplace());
     result_["left_out"] = left_out_;
@@ -90,12 +99,14 @@ class Explanation {
 
  private:
   void leave_out(const std::string& what) {
-    if (std::find(left_out_.begin(), left_out_.end(), what) == left_out_.end()) left_out_.push_back(what);
+    if (std::find(left_out_.begin(), left_out_.end(), what) == left_out_.end())
+      left_out_.push_back(what);
   }
 
   void describe(const std::string& settings) {
     result_["settings"] = settings;
-    result_["device"] = place_.is_here() ? place_.context()->device().description().name : request_.target;
+    result_["device"] =
+        place_.is_here() ? place_.context()->device().description().name : request_.target;
   }
 
   void explain_op() {
@@ -124,8 +135,9 @@ class Explanation {
     list.open = false;
     Json facts = Json::object();
     for (const lib::Fact& fact : plan.op().facts(call)) facts[fact.name] = fact.value;
-    result_["call"] = {
-        {"workspace_bytes", call.workspace_bytes}, {"facts", facts}, {"launches", launches_of(list.launches)}};
+    result_["call"] = {{"workspace_bytes", call.workspace_bytes},
+                       {"facts", facts},
+                       {"launches", launches_of(list.launches)}};
   }
 
   // Returns the launches by kernel, in the order of their first launches, and adds these kernels to
@@ -136,8 +148,8 @@ class Explanation {
     Json list = Json::array();
     for (const LaunchList::Launch& launch : launches) {
       const bool product = launch.kernel < 0;
-      const std::string key =
-          product ? fmt::format("product {}", static_cast<int>(launch.product)) : std::to_string(launch.kernel);
+      const std::string key = product ? fmt::format("product {}", static_cast<int>(launch.product))
+                                      : std::to_string(launch.kernel);
       const auto [place, first] = places.try_emplace(key, list.size());
       if (first && product) {
         constexpr const char* kNames[] = {"nt", "nn", "tn"};
@@ -152,7 +164,9 @@ class Explanation {
       }
       Json& row = list[place->second];
       row["launches"] = row["launches"].get<int64_t>() + 1;
-      if (!product) row["programs"] = row["programs"].get<int64_t>() + launch.grid.x * launch.grid.y * launch.grid.z;
+      if (!product)
+        row["programs"] =
+            row["programs"].get<int64_t>() + launch.grid.x * launch.grid.y * launch.grid.z;
     }
     return list;
   }
@@ -167,14 +181,17 @@ class Explanation {
       result_["bytes"] = AuthorCall(*author_, settings_, {}, context->machine()).bytes_moved();
     } catch (const Failure& failure) {
       const std::string why = failure.what();
-      leave_out(fmt::format("bytes: {}", why.substr(0, why.find_first_of(":\n", why.find(": ") + 1))));
+      leave_out(
+          fmt::format("bytes: {}", why.substr(0, why.find_first_of(":\n", why.find(": ") + 1))));
     }
   }
 
   void add_kernel(const CompiledKernel& kernel) {
     result_["kernels"].push_back(explained_kernel(kernel));
     if (!kernel.resources)
-      leave_out("registers, spills and occupancy: they need ptxas of NVIDIA's CUDA toolkit in PATH, or a GPU");
+      leave_out(
+          "registers, spills and occupancy: they need ptxas of NVIDIA's CUDA toolkit in PATH, or a "
+          "GPU");
   }
 
   // After Ctrl-C, leaves out what is not measured yet.
@@ -195,14 +212,15 @@ class Explanation {
     const lib::ContextRef context = place_.context();
     const BenchRun run{.options = {}, .inputs = {}, .between = going_on};
     const BenchCase which{request_.kernel, settings_};
-    const Outcome o = author_ ? measure_author(context, *author_, which, run) : measure_op(context, which, run);
+    const Outcome o =
+        author_ ? measure_author(context, *author_, which, run) : measure_op(context, which, run);
     const int64_t copy_bytes = large_copy_bytes(context->device());
     going_on();
     const double gbps = runtime::copy_bandwidth_gbps(context->device(), copy_bytes);
-    Json& time =
-        result_["time"] = {{"median_ms", o.time.median_ms}, {"q20_ms", o.time.q20_ms},
-                           {"q80_ms", o.time.q80_ms},       {"copy_bytes", copy_bytes},
-                           {"copy_gb_per_s", gbps},         {"same_size_copy_ms", o.bytes / (o.same_copy_gbps * 1e6)}};
+    Json& time = result_["time"] = {
+        {"median_ms", o.time.median_ms}, {"q20_ms", o.time.q20_ms},
+        {"q80_ms", o.time.q80_ms},       {"copy_bytes", copy_bytes},
+        {"copy_gb_per_s", gbps},         {"same_size_copy_ms", o.bytes / (o.same_copy_gbps * 1e6)}};
     time["distorted_by"] = timing_hazards();
     if (o.flops > 0) {
       time["tflops"] = o.flops / (o.time.median_ms * 1e9);
@@ -214,9 +232,11 @@ class Explanation {
   }
 
   void print() const {
-    print_text(fmt::format("{} {}\non {}\n", request_.kernel, result_["settings"].get<std::string>(),
+    print_text(fmt::format("{} {}\non {}\n", request_.kernel,
+                           result_["settings"].get<std::string>(),
                            result_["device"].get<std::string>()));
-    if (result_["configuration"].empty()) print_text("\nconfiguration: there is no schedule to choose\n");
+    if (result_["configuration"].empty())
+      print_text("\nconfiguration: there is no schedule to choose\n");
     print_configs(globals_, result_["configuration"]);
     if (result_.contains("call")) print_call(result_["call"]);
     for (const Json& kernel : result_["kernels"]) print_kernel(kernel);
@@ -229,19 +249,21 @@ class Explanation {
   }
 
   static void print_call(const Json& call) {
-    std::string text =
-        fmt::format("\nworkspace of this call: {}\n", format_bytes(call["workspace_bytes"].get<double>()));
+    std::string text = fmt::format("\nworkspace of this call: {}\n",
+                                   format_bytes(call["workspace_bytes"].get<double>()));
     for (const auto& [name, value] : call["facts"].items())
       text += fmt::format("{}: {}\n", name, value.get<std::string>());
     for (const Json& row : call["launches"]) {
       const std::string times = counted(row["launches"].get<int>(), "launch", "launches");
       if (row.contains("product")) {
-        text += fmt::format("{} of a library's matmul {}\n", times, row["product"].get<std::string>());
+        text +=
+            fmt::format("{} of a library's matmul {}\n", times, row["product"].get<std::string>());
         continue;
       }
       const auto variant = row["variant"].get<std::string>();
       text += fmt::format("{} of {}{}, {} programs\n", times, row["kernel"].get<std::string>(),
-                          variant.empty() ? "" : fmt::format(", {} variant", variant), row["programs"].get<int64_t>());
+                          variant.empty() ? "" : fmt::format(", {} variant", variant),
+                          row["programs"].get<int64_t>());
     }
     print_text(text);
   }
@@ -249,13 +271,16 @@ class Explanation {
   static void print_time(const Json& time) {
     const auto ms = [&](const char* name) { return format_time(time[name].get<double>()); };
     if (time.contains("floor_ms"))
-      print_text(fmt::format("floor: {}, at the {:.1f} GB/s of a copy of {}; a copy of the same bytes takes {}\n",
-                             ms("floor_ms"), time["copy_gb_per_s"].get<double>(),
-                             format_bytes(time["copy_bytes"].get<double>()), ms("same_size_copy_ms")));
-    print_text(fmt::format("measured: {} (20 %: {}, 80 %: {})", ms("median_ms"), ms("q20_ms"), ms("q80_ms")));
+      print_text(fmt::format(
+          "floor: {}, at the {:.1f} GB/s of a copy of {}; a copy of the same bytes takes {}\n",
+          ms("floor_ms"), time["copy_gb_per_s"].get<double>(),
+          format_bytes(time["copy_bytes"].get<double>()), ms("same_size_copy_ms")));
+    print_text(fmt::format("measured: {} (20 %: {}, 80 %: {})", ms("median_ms"), ms("q20_ms"),
+                           ms("q80_ms")));
     if (time.contains("times_the_floor"))
       print_text(fmt::format(", {:.2f} times the floor", time["times_the_floor"].get<double>()));
-    if (time.contains("tflops")) print_text(fmt::format(", {:.3f} TFLOP/s", time["tflops"].get<double>()));
+    if (time.contains("tflops"))
+      print_text(fmt::format(", {:.3f} TFLOP/s", time["tflops"].get<double>()));
     print_text("\n");
   }
 

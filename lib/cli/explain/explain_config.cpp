@@ -24,14 +24,16 @@ Json field_json(const MetaField& field, const std::string& value, const std::str
 
 std::string why(lib::Context& context, const lib::ConfigSource& source) {
   if (source.table)
-    return fmt::format("the table \"{}\" has an entry, tuned on {}", source.table->name(), source.model);
-  if (runtime::options().tuning == runtime::Tuning::off) return "LIGERDSL_TUNING=off disables tables";
+    return fmt::format("the table \"{}\" has an entry, tuned on {}", source.table->name(),
+                       source.model);
+  if (runtime::options().tuning == runtime::Tuning::off)
+    return "LIGERDSL_TUNING=off disables tables";
   if (!context.tuned()) return "there is no table of tuned kernels (LIGERDSL_TABLE)";
   return source.passed.empty() ? "no table has an entry for it" : "no entry for it can be taken";
 }
 
-Json config_json(const std::string& kernel, const std::string& key, const char* otherwise, const std::string& why,
-                 const lib::ConfigSource& source, const Json& fields) {
+Json config_json(const std::string& kernel, const std::string& key, const char* otherwise,
+                 const std::string& why, const lib::ConfigSource& source, const Json& fields) {
   return {{"kernel", kernel},
           {"key", key},
           {"from", source.table ? "table" : otherwise},
@@ -45,11 +47,11 @@ Json config_json(const std::string& kernel, const std::string& key, const char* 
 }  // namespace
 
 MetaValues ExplainedConfigs::changed(const std::shared_ptr<const lib::ConfigQuestion>& question) {
-  Answer answer{
-      .kernel = question->kernel(),
-      .key = lib::tuned_key(question->kernel(), question->version(), question->options(), context_.tuned_device()),
-      .heuristic = question->heuristic(),
-      .source = {}};
+  Answer answer{.kernel = question->kernel(),
+                .key = lib::tuned_key(question->kernel(), question->version(), question->options(),
+                                      context_.tuned_device()),
+                .heuristic = question->heuristic(),
+                .source = {}};
   if (lib::TunedConfigs* tables = context_.tuned()) answer.source = tables->look_up(*question);
   answers_.push_back(std::move(answer));
   return answers_.back().source.values;
@@ -68,13 +70,14 @@ Json ExplainedConfigs::json(const ConfigSettings& settings) const {
                                                                   : "heuristic";
       fields.push_back(field_json(field, chosen.at(j).value, from));
     }
-    list.push_back(
-        config_json(answer.kernel, answer.key, "heuristic", why(context_, answer.source), answer.source, fields));
+    list.push_back(config_json(answer.kernel, answer.key, "heuristic", why(context_, answer.source),
+                               answer.source, fields));
   }
   return list;
 }
 
-Json author_config(lib::Context& context, const AnyKernel& kernel, std::vector<std::string>* settings) {
+Json author_config(lib::Context& context, const AnyKernel& kernel,
+                   std::vector<std::string>* settings) {
   std::map<std::string, std::string> rest;
   const MetaValues given = take_meta(kernel, *settings, &rest);
   const TunedAuthor tuned = tuned_author(context, kernel, *settings);
@@ -82,9 +85,15 @@ Json author_config(lib::Context& context, const AnyKernel& kernel, std::vector<s
   Json fields = Json::array();
   MetaValues open;  // fields of its schedule
   for (const MetaField& field : kernel.fields()) {
-    const bool is_given = given.count(field.name) > 0, is_tuned = source.values.count(field.name) > 0;
-    const std::string value = is_given ? given.at(field.name) : is_tuned ? source.values.at(field.name) : field.value;
-    fields.push_back(field_json(field, value, is_given ? "setting" : is_tuned ? "table" : "default"));
+    const bool is_given = given.count(field.name) > 0,
+               is_tuned = source.values.count(field.name) > 0;
+    const std::string value = is_given   ? given.at(field.name)
+                              : is_tuned ? source.values.at(field.name)
+                                         : field.value;
+    fields.push_back(field_json(field, value,
+                                is_given   ? "setting"
+                                : is_tuned ? "table"
+                                           : "default"));
     fields.back()["default"] = fields.back()["heuristic"];
     fields.back().erase("heuristic");
     if (field.bits != Bits::fixed) open[field.name] = value;
@@ -102,19 +111,27 @@ Json author_config(lib::Context& context, const AnyKernel& kernel, std::vector<s
 void print_configs(const Globals& globals, const Json& configs) {
   for (const Json& config : configs) {
     const std::string from = config["from"];
-    const auto say = [](const std::string& line) { print_text(printable_line(line) + "\n"); };  // from tables
+    const auto say = [](const std::string& line) {
+      print_text(printable_line(line) + "\n");
+    };  // from tables
     print_text("\n");
     say(fmt::format("configuration of {}: the {}, because {}", config["kernel"].get<std::string>(),
-                    from == "default" ? "kernel's own" : from + "'s", config["why"].get<std::string>()));
+                    from == "default" ? "kernel's own" : from + "'s",
+                    config["why"].get<std::string>()));
     say("key in tables: " + config["key"].get<std::string>());
-    for (const Json& sentence : config["passed_over"]) say("passed over: " + sentence.get<std::string>());
+    for (const Json& sentence : config["passed_over"])
+      say("passed over: " + sentence.get<std::string>());
     std::vector<std::vector<std::string>> rows;
     for (const Json& field : config["fields"])
       rows.push_back(
-          {field["name"], field["value"], field["from"], field.value("heuristic", field.value("default", "")),
-           fmt::format("{}", fmt::join(field["choices"].get<std::vector<std::string>>(), ",")), field["changes"]});
+          {field["name"], field["value"], field["from"],
+           field.value("heuristic", field.value("default", "")),
+           fmt::format("{}", fmt::join(field["choices"].get<std::vector<std::string>>(), ",")),
+           field["changes"]});
     const bool own = !config["fields"].empty() && config["fields"][0].contains("default");
-    print_table(globals, {"field", "value", "from", own ? "default" : "heuristic", "choices", "changes"}, rows);
+    print_table(globals,
+                {"field", "value", "from", own ? "default" : "heuristic", "choices", "changes"},
+                rows);
   }
 }
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/abi/context.h"
 #include "lib/instance/kernel_config.h"
-#include "lib/src/context.h"
 #include "lib/text/output.h"
 #include "ligerdsl/dsl/kernel.h"
 
@@ -35,7 +35,8 @@ class ExplainedConfigs final : public lib::KernelConfigs {
 
 // Returns the same for a kernel of --load, for which ligerdsl::tuned asks. Adds the chosen values
 // of its schedule to `settings`.
-Json author_config(lib::Context& context, const AnyKernel& kernel, std::vector<std::string>* settings);
+Json author_config(lib::Context& context, const AnyKernel& kernel,
+                   std::vector<std::string>* settings);
 
 void print_configs(const Globals& globals, const Json& configs);
 

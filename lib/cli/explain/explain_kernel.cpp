@@ -50,9 +50,9 @@ std::string occupancy_text(const Json& o) {
   for (const auto& [name, ctas] : o["limits"].items())
     limits += fmt::format("{}{} {}", limits.empty() ? "" : ", ", name, ctas.get<int>());
   return fmt::format("{} per SM, {} of {} threads ({:.0f} %), limited by {} (CTAs by {})\n",
-                     counted(o["ctas_per_sm"].get<int>(), "CTA", "CTAs"), o["threads_per_sm"].get<int>(),
-                     o["of_threads"].get<int>(), o["percent"].get<double>(), o["limited_by"].get<std::string>(),
-                     limits);
+                     counted(o["ctas_per_sm"].get<int>(), "CTA", "CTAs"),
+                     o["threads_per_sm"].get<int>(), o["of_threads"].get<int>(),
+                     o["percent"].get<double>(), o["limited_by"].get<std::string>(), limits);
 }
 
 }  // namespace
@@ -61,19 +61,22 @@ Json explained_kernel(const CompiledKernel& kernel) {
   const program::Artifact& artifact = kernel.artifact;
   Json result = {{"kernel", kernel.name}, {"arch", artifact.arch}};
   if (artifact.target == program::Target::cpu) {
-    result["resources"] = {{"scratch_bytes", artifact.arena_bytes}, {"code_bytes", artifact.code.size()}};
+    result["resources"] = {{"scratch_bytes", artifact.arena_bytes},
+                           {"code_bytes", artifact.code.size()}};
     result["remarks"] = json_of(kernel.remarks);
     return result;
   }
   result["launch"] = launch_json(kernel.options);
-  result["resources"] = {{"threads", artifact.threads},
-                         {"cluster", artifact.cluster},
-                         {"shared_bytes", kernel.resources ? kernel.resources->shared_bytes : artifact.shared_bytes}};
+  result["resources"] = {
+      {"threads", artifact.threads},
+      {"cluster", artifact.cluster},
+      {"shared_bytes", kernel.resources ? kernel.resources->shared_bytes : artifact.shared_bytes}};
   if (kernel.resources) {
     result["resources"]["registers"] = kernel.resources->registers;
     result["resources"]["spill_bytes"] = kernel.resources->spill_bytes;
     const program::GpuArch* arch = program::find_gpu_arch(artifact.arch);
-    if (arch && kernel.resources->ctas_per_sm > 0) result["occupancy"] = occupancy_json(*arch, *kernel.resources);
+    if (arch && kernel.resources->ctas_per_sm > 0)
+      result["occupancy"] = occupancy_json(*arch, *kernel.resources);
   }
   result["remarks"] = json_of(kernel.remarks);
   return result;
@@ -81,20 +84,22 @@ Json explained_kernel(const CompiledKernel& kernel) {
 
 void print_kernel(const Json& kernel) {
   const Json& r = kernel["resources"];
-  std::string text =
-      fmt::format("\nkernel {} for {}\n", kernel["kernel"].get<std::string>(), kernel["arch"].get<std::string>());
+  std::string text = fmt::format("\nkernel {} for {}\n", kernel["kernel"].get<std::string>(),
+                                 kernel["arch"].get<std::string>());
   const auto bytes = [&](const char* name) { return format_bytes(r[name].get<double>()); };
   if (r.contains("code_bytes")) {
-    text += fmt::format("resources: {} of scratch memory per worker, {} of code\n", bytes("scratch_bytes"),
-                        bytes("code_bytes"));
+    text += fmt::format("resources: {} of scratch memory per worker, {} of code\n",
+                        bytes("scratch_bytes"), bytes("code_bytes"));
   } else {
     text += "launch:";
-    for (const auto& [name, value] : kernel["launch"].items()) text += fmt::format(" {}={}", name, value.get<int>());
+    for (const auto& [name, value] : kernel["launch"].items())
+      text += fmt::format(" {}={}", name, value.get<int>());
     text += "\n";
-    text += fmt::format("resources: {} threads per CTA, {} of shared memory", r["threads"].get<int>(),
-                        bytes("shared_bytes"));
+    text += fmt::format("resources: {} threads per CTA, {} of shared memory",
+                        r["threads"].get<int>(), bytes("shared_bytes"));
     if (r.contains("registers"))
-      text += fmt::format(", {} registers per thread, {} spilled", r["registers"].get<int>(), bytes("spill_bytes"));
+      text += fmt::format(", {} registers per thread, {} spilled", r["registers"].get<int>(),
+                          bytes("spill_bytes"));
     text += "\n";
   }
   if (kernel.contains("occupancy")) text += "occupancy: " + occupancy_text(kernel["occupancy"]);
@@ -110,7 +115,8 @@ void print_kernel(const Json& kernel) {
     print_text(to_string(shown) + "\n");
   }
   if (!kernel["remarks"].empty())
-    print_text("docs/reference/remarks.md#ID says what to change, for each ID in the last brackets\n");
+    print_text(
+        "docs/reference/remarks.md#ID says what to change, for each ID in the last brackets\n");
 }
 
 }  // namespace ligerdsl::cli

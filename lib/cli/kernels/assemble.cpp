@@ -26,14 +26,17 @@ std::string run_tool(const std::vector<std::string>& command, const DeferredSign
     result = runtime::run_process(command, {.stop = signals.descriptor()});
   } catch (const runtime::Error& error) {
     throw Failure(kNothingFound,
-                  fmt::format("{}; it comes with NVIDIA's CUDA toolkit: put its bin folder in PATH", error.what()));
+                  fmt::format("{}; it comes with NVIDIA's CUDA toolkit: put its bin folder in PATH",
+                              error.what()));
   }
   if (result.stopped) throw Failure(kInterrupted, "interrupted");
   if (!result.succeeded)
-    throw Failure(kNothingFound, fmt::format("{}: {}\n{}", runtime::command_line(command), result.end, result.output));
+    throw Failure(kNothingFound, fmt::format("{}: {}\n{}", runtime::command_line(command),
+                                             result.end, result.output));
   if (result.cut)
-    throw Failure(kNothingFound, fmt::format("{}: printed more than {}", runtime::command_line(command),
-                                             format_bytes(static_cast<double>(result.output.size()))));
+    throw Failure(kNothingFound,
+                  fmt::format("{}: printed more than {}", runtime::command_line(command),
+                              format_bytes(static_cast<double>(result.output.size()))));
   return result.output;
 }
 
@@ -45,9 +48,11 @@ std::string read_file(const std::string& path) {
 }  // namespace
 
 std::string assemble(const std::string& ptx, const std::string& arch, const std::string& stage) {
-  const DeferredSignals signals;  // before the folder, so that a signal ends the command after its removal
+  const DeferredSignals
+      signals;  // before the folder, so that a signal ends the command after its removal
   const runtime::TemporaryFolder folder;
-  const std::string input = folder.write("kernel.ptx", ptx), output = folder.path() + "/kernel.cubin";
+  const std::string input = folder.write("kernel.ptx", ptx),
+                    output = folder.path() + "/kernel.cubin";
   // Compiles relocatable code (-c), as the driver's linker does. ptxas gives it other registers and
   // another order than a stand-alone cubin.
   std::vector<std::string> command = {"ptxas", "-v", "-arch=" + arch, input, "-o", output};
@@ -58,7 +63,8 @@ std::string assemble(const std::string& ptx, const std::string& arch, const std:
   return read_file(output);
 }
 
-runtime::KernelResources reported_resources(const program::Artifact& artifact, const std::string& report) {
+runtime::KernelResources reported_resources(const program::Artifact& artifact,
+                                            const std::string& report) {
   const auto number = [&](const char* pattern) {
     std::smatch found;
     return std::regex_search(report, found, std::regex(pattern)) ? std::stoi(found[1]) : 0;
@@ -69,9 +75,10 @@ runtime::KernelResources reported_resources(const program::Artifact& artifact, c
                                      .threads = artifact.threads,
                                      .cluster = artifact.cluster,
                                      .log = report};
-  if (const program::GpuArch* arch = program::find_gpu_arch(artifact.arch); arch && resources.registers > 0)
-    resources.ctas_per_sm =
-        runtime::ctas_that_fit(*arch, resources.threads, resources.registers, resources.shared_bytes);
+  if (const program::GpuArch* arch = program::find_gpu_arch(artifact.arch);
+      arch && resources.registers > 0)
+    resources.ctas_per_sm = runtime::ctas_that_fit(*arch, resources.threads, resources.registers,
+                                                   resources.shared_bytes);
   return resources;
 }
 

@@ -17,7 +17,8 @@ namespace ligerdsl::cli {
 std::string assemble(const std::string& ptx, const std::string& arch, const std::string& stage);
 
 // Parses ptxas's report (`--emit resources`) on the artifact.
-runtime::KernelResources reported_resources(const program::Artifact& artifact, const std::string& report);
+runtime::KernelResources reported_resources(const program::Artifact& artifact,
+                                            const std::string& report);
 // Assembles the artifact and parses the report. Returns nothing if ptxas is not in PATH.
 std::optional<runtime::KernelResources> assembled_resources(const program::Artifact& artifact);
 

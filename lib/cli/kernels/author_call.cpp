@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cctype>
 
+#include "lib/abi/op_info.h"
 #include "lib/cli/kernels/launch_settings.h"
 #include "lib/instance/settings.h"
-#include "lib/src/op_info.h"
 #include "lib/text/nearest.h"
 #include "lib/text/numbers.h"
 #include "lib/text/output.h"
@@ -28,8 +28,9 @@ std::vector<int64_t> parse_shape(const std::string& name, const std::string& tex
   size_t at = 0;
   while (at <= text.size()) {
     const size_t end = std::min(text.find('x', at), text.size());
-    shape.push_back(parse_integer(fmt::format("{}={}, a shape like 4096x512 or the name of another view", name, text),
-                                  text.substr(at, end - at), 0, kMaxSize));
+    shape.push_back(parse_integer(
+        fmt::format("{}={}, a shape like 4096x512 or the name of another view", name, text),
+        text.substr(at, end - at), 0, kMaxSize));
     at = end + 1;
   }
   return shape;
@@ -38,11 +39,13 @@ std::vector<int64_t> parse_shape(const std::string& name, const std::string& tex
 std::string missing_text(const AuthorArgument& argument) {
   const std::string& name = argument.name;
   std::string how = fmt::format("{}=NUMBER", name);
-  if (argument.type.kind == TypeKind::ptr) how = fmt::format("{}=ELEMENTS or --in {}=FILE.npy", name, name);
+  if (argument.type.kind == TypeKind::ptr)
+    how = fmt::format("{}=ELEMENTS or --in {}=FILE.npy", name, name);
   if (argument.is_view()) {
     std::string shape;
     for (size_t i = 0; i < argument.type.shape.size(); ++i) shape += i ? "x512" : "4096";
-    how = fmt::format("{}={}, {}=VIEW for the shape of another view, or --in {}=FILE.npy", name, shape, name, name);
+    how = fmt::format("{}={}, {}=VIEW for the shape of another view, or --in {}=FILE.npy", name,
+                      shape, name, name);
   }
   return fmt::format("\n  {}, {}: {}", name, type_text(argument.type), how);
 }
@@ -51,21 +54,24 @@ std::string missing_text(const AuthorArgument& argument) {
 void require_declared(const AuthorArgument& argument) {
   const program::Type& type = argument.type;
   if (type.shape.size() > size_t{lib::kMaxRank})
-    throw Failure(kUsage, fmt::format("{}: a view of {} dimensions; the library takes at most {}", argument.name,
-                                      type.shape.size(), lib::kMaxRank));
+    throw Failure(kUsage, fmt::format("{}: a view of {} dimensions; the library takes at most {}",
+                                      argument.name, type.shape.size(), lib::kMaxRank));
   if (argument.shape.size() != type.shape.size())
-    throw Failure(kUsage, fmt::format("{}: expected {} dimensions, got {}", argument.name, type.shape.size(),
-                                      argument.shape.size()));
+    throw Failure(kUsage, fmt::format("{}: expected {} dimensions, got {}", argument.name,
+                                      type.shape.size(), argument.shape.size()));
   const std::vector<int64_t> strides = strides_of(argument.shape);
   for (size_t i = 0; i < type.shape.size(); ++i) {
     const int64_t size = type.shape[i], stride = type.strides[i];
     if (size != program::kDynamic && size != argument.shape[i])
-      throw Failure(kUsage, fmt::format("{}: expected {} in dimension {}, as the kernel was recorded, got {}",
-                                        argument.name, size, i, argument.shape[i]));
+      throw Failure(
+          kUsage, fmt::format("{}: expected {} in dimension {}, as the kernel was recorded, got {}",
+                              argument.name, size, i, argument.shape[i]));
     if (stride != program::kDynamic && stride != strides[i] && argument.shape[i] > 1)
-      throw Failure(kUsage, fmt::format("{}: the kernel was recorded for a stride of {} in dimension {}; the command "
-                                        "passes contiguous memory, whose stride is {}",
-                                        argument.name, stride, i, strides[i]));
+      throw Failure(
+          kUsage,
+          fmt::format("{}: the kernel was recorded for a stride of {} in dimension {}; the command "
+                      "passes contiguous memory, whose stride is {}",
+                      argument.name, stride, i, strides[i]));
   }
 }
 
@@ -83,23 +89,27 @@ std::string type_text(const program::Type& type) {
   if (type.kind == TypeKind::scalar) return fmt::format("{} scalar", dtype);
   if (type.kind == TypeKind::ptr) return fmt::format("{} pointer", dtype);
   std::vector<std::string> sizes;
-  for (const int64_t size : type.shape) sizes.push_back(size == program::kDynamic ? "?" : std::to_string(size));
+  for (const int64_t size : type.shape)
+    sizes.push_back(size == program::kDynamic ? "?" : std::to_string(size));
   return fmt::format("{} view [{}]", dtype, fmt::join(sizes, ", "));
 }
 
-MetaValues take_meta(const AnyKernel& kernel, const std::vector<std::string>& settings, Settings* rest) {
+MetaValues take_meta(const AnyKernel& kernel, const std::vector<std::string>& settings,
+                     Settings* rest) {
   MetaValues meta;
   const std::vector<MetaField> fields = kernel.fields();
   for (const auto& [name, value] : parse_settings(settings)) {
-    const auto field = std::find_if(fields.begin(), fields.end(),
-                                    [&, &wanted = name](const MetaField& each) { return each.name == wanted; });
+    const auto field =
+        std::find_if(fields.begin(), fields.end(),
+                     [&, &wanted = name](const MetaField& each) { return each.name == wanted; });
     if (field == fields.end()) {
       (*rest)[name] = value;
       continue;
     }
     if (field->type == "enum" && !std::count(field->choices.begin(), field->choices.end(), value))
-      throw Failure(kUsage, fmt::format("{}: expected one of {}, got '{}'{}", name, fmt::join(field->choices, ", "),
-                                        value, did_you_mean(value, field->choices)));
+      throw Failure(kUsage, fmt::format("{}: expected one of {}, got '{}'{}", name,
+                                        fmt::join(field->choices, ", "), value,
+                                        did_you_mean(value, field->choices)));
     meta[name] = value;
   }
   return meta;
@@ -108,7 +118,8 @@ MetaValues take_meta(const AnyKernel& kernel, const std::vector<std::string>& se
 std::string AuthorArgument::initial_bytes(uint64_t seed) const {
   if (input) return convert(*input, type.dtype);
   const int64_t n = elements(shape);
-  if (written && !has_contents()) return std::string(static_cast<size_t>(n * size_of(type.dtype)), '\0');
+  if (written && !has_contents())
+    return std::string(static_cast<size_t>(n * size_of(type.dtype)), '\0');
   return generated_bytes(type.dtype, n, seed, interval);
 }
 
@@ -124,7 +135,8 @@ AuthorCall::AuthorCall(const AnyKernel& kernel, const std::vector<std::string>& 
   const std::vector<bool> written = program::written_arguments(program_);
   for (size_t i = 0; i < program_.arguments.size(); ++i) {
     const program::Argument& argument = program_.arguments[i];
-    arguments_.push_back({.name = argument.name, .type = program_.values[argument.value], .written = written[i]});
+    arguments_.push_back(
+        {.name = argument.name, .type = program_.values[argument.value], .written = written[i]});
   }
   set_arguments(&rest, inputs);
   const LaunchSettings launch_settings = take_launch_settings(&rest);
@@ -142,27 +154,31 @@ LaunchArguments AuthorCall::launch_arguments(const Target& target) const {
   for (const AuthorArgument& argument : arguments_) {
     list.push_back({argument.name, argument.shape, strides_of(argument.shape), argument.number});
     list.back().pointer = argument.type.kind == TypeKind::ptr;
-    if (!argument.is_memory() && is_integer(argument.type.dtype)) list.back().integer = argument.integer;
+    if (!argument.is_memory() && is_integer(argument.type.dtype))
+      list.back().integer = argument.integer;
   }
   return LaunchArguments(std::move(list), target);
 }
 
-void AuthorCall::require_arguments(const Settings& settings, const std::map<std::string, Array>& inputs) const {
+void AuthorCall::require_arguments(const Settings& settings,
+                                   const std::map<std::string, Array>& inputs) const {
   std::string missing;
   size_t count = 0;
   for (size_t i = hidden_arguments_; i < arguments_.size(); ++i) {
     const AuthorArgument& argument = arguments_[i];
-    if (settings.count(argument.name) || (argument.is_memory() && inputs.count(argument.name))) continue;
+    if (settings.count(argument.name) || (argument.is_memory() && inputs.count(argument.name)))
+      continue;
     missing += missing_text(argument);
     ++count;
   }
   if (count > 0)
-    throw Failure(kUsage, fmt::format("{}: {} argument{} missing:{}", program_.name, count, count > 1 ? "s are" : " is",
-                                      missing));
+    throw Failure(kUsage, fmt::format("{}: {} argument{} missing:{}", program_.name, count,
+                                      count > 1 ? "s are" : " is", missing));
 }
 
 void AuthorCall::set_arguments(Settings* settings, const std::map<std::string, Array>& inputs) {
-  if (dynamic_persistent()) arguments_[0].shape = {1};  // next_program [1], then the number of programs
+  if (dynamic_persistent())
+    arguments_[0].shape = {1};  // next_program [1], then the number of programs
   require_arguments(*settings, inputs);
   std::map<std::string, std::string> like;
   for (size_t i = hidden_arguments_; i < arguments_.size(); ++i) {
@@ -182,12 +198,14 @@ void AuthorCall::set_arguments(Settings* settings, const std::map<std::string, A
   }
   for (AuthorArgument& argument : arguments_) {
     if (!like.count(argument.name)) continue;
-    const auto other = std::find_if(arguments_.begin(), arguments_.end(), [&](const AuthorArgument& each) {
-      return each.name == like[argument.name] && each.is_view() && !like.count(each.name);
-    });
+    const auto other =
+        std::find_if(arguments_.begin(), arguments_.end(), [&](const AuthorArgument& each) {
+          return each.name == like[argument.name] && each.is_view() && !like.count(each.name);
+        });
     if (other == arguments_.end())
-      throw Failure(kUsage, fmt::format("{}={}: expected a shape like 4096x512, or the name of another view",
-                                        argument.name, like[argument.name]));
+      throw Failure(
+          kUsage, fmt::format("{}={}: expected a shape like 4096x512, or the name of another view",
+                              argument.name, like[argument.name]));
     argument.shape = other->shape;
   }
   for (const AuthorArgument& argument : arguments_) {
@@ -196,7 +214,8 @@ void AuthorCall::set_arguments(Settings* settings, const std::map<std::string, A
 }
 
 // Sets the shape of a view or pointer from its setting, its file, or both.
-void AuthorCall::set_memory(AuthorArgument& argument, Settings* settings, std::map<std::string, std::string>* like) {
+void AuthorCall::set_memory(AuthorArgument& argument, Settings* settings,
+                            std::map<std::string, std::string>* like) {
   const std::string& name = argument.name;
   if (argument.input) argument.shape = argument.input->shape;
   if (argument.input && !argument.is_view()) argument.shape = {elements(argument.shape)};
@@ -209,14 +228,18 @@ void AuthorCall::set_memory(AuthorArgument& argument, Settings* settings, std::m
   settings->erase(found);
   if (argument.input) {
     if (colon != std::string::npos || parse_shape(name, text) != argument.shape)
-      throw Failure(kUsage, fmt::format("{} has the shape [{}] by --in {}={}, but {} by the setting; leave it out",
-                                        name, fmt::join(argument.shape, ", "), name, argument.input->source, text));
-  } else if (argument.is_view() && !text.empty() && !std::isdigit(static_cast<unsigned char>(text[0]))) {
+      throw Failure(
+          kUsage,
+          fmt::format("{} has the shape [{}] by --in {}={}, but {} by the setting; leave it out",
+                      name, fmt::join(argument.shape, ", "), name, argument.input->source, text));
+  } else if (argument.is_view() && !text.empty() &&
+             !std::isdigit(static_cast<unsigned char>(text[0]))) {
     (*like)[name] = text;
   } else {
     argument.shape = parse_shape(name, text);
     if (!argument.is_view() && argument.shape.size() != 1)
-      throw Failure(kUsage, fmt::format("{}={}: expected the pointer's number of elements", name, text));
+      throw Failure(kUsage,
+                    fmt::format("{}={}: expected the pointer's number of elements", name, text));
   }
 }
 
@@ -224,9 +247,11 @@ void AuthorCall::require_known(const AnyKernel& kernel, const Settings& rest,
                                const std::map<std::string, Array>& inputs) const {
   std::vector<std::string> names;
   for (const AuthorArgument& argument : arguments_) names.push_back(argument.name);
-  const auto unknown = [&](const char* what, const std::string& name, std::vector<std::string> known) {
-    return Failure(kUsage, fmt::format("{} has no {} '{}'{}; its arguments are {}", program_.name, what, name,
-                                       did_you_mean(name, known), fmt::join(names, ", ")));
+  const auto unknown = [&](const char* what, const std::string& name,
+                           std::vector<std::string> known) {
+    return Failure(
+        kUsage, fmt::format("{} has no {} '{}'{}; its arguments are {}", program_.name, what, name,
+                            did_you_mean(name, known), fmt::join(names, ", ")));
   };
   std::vector<std::string> settings = names;
   settings.insert(settings.end(), launch_setting_names().begin(), launch_setting_names().end());
@@ -243,7 +268,8 @@ void AuthorCall::require_known(const AnyKernel& kernel, const Settings& rest,
 double AuthorCall::bytes_moved() const {
   double bytes = 0;
   for (const AuthorArgument& argument : arguments_) {
-    if (argument.is_memory()) bytes += static_cast<double>(elements(argument.shape) * size_of(argument.type.dtype));
+    if (argument.is_memory())
+      bytes += static_cast<double>(elements(argument.shape) * size_of(argument.type.dtype));
   }
   return bytes;
 }

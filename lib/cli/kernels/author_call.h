@@ -17,9 +17,9 @@
 #include <string>
 #include <vector>
 
+#include "lib/abi/launcher.h"
 #include "lib/cli/kernels/generated.h"
 #include "lib/instance/npy.h"
-#include "lib/src/launcher.h"
 #include "program/program.h"
 
 namespace ligerdsl::cli {
@@ -27,7 +27,8 @@ namespace ligerdsl::cli {
 using Settings = std::map<std::string, std::string>;
 
 // Splits settings into meta-parameters and the rest.
-MetaValues take_meta(const AnyKernel& kernel, const std::vector<std::string>& settings, Settings* rest);
+MetaValues take_meta(const AnyKernel& kernel, const std::vector<std::string>& settings,
+                     Settings* rest);
 
 struct AuthorArgument {
   std::string name;
@@ -68,14 +69,18 @@ class AuthorCall {
 
  private:
   void set_arguments(Settings* settings, const std::map<std::string, Array>& inputs);
-  void require_arguments(const Settings& settings, const std::map<std::string, Array>& inputs) const;
-  void set_memory(AuthorArgument& argument, Settings* settings, std::map<std::string, std::string>* like);
-  void require_known(const AnyKernel& kernel, const Settings& rest, const std::map<std::string, Array>& inputs) const;
+  void require_arguments(const Settings& settings,
+                         const std::map<std::string, Array>& inputs) const;
+  void set_memory(AuthorArgument& argument, Settings* settings,
+                  std::map<std::string, std::string>* like);
+  void require_known(const AnyKernel& kernel, const Settings& rest,
+                     const std::map<std::string, Array>& inputs) const;
   LaunchArguments launch_arguments(const Target& target) const;
 
   program::Program program_;
   std::vector<AuthorArgument> arguments_;
-  size_t hidden_arguments_ = 0;  // leading arguments that the command sets (KernelBuilder::dynamic_persistent)
+  size_t hidden_arguments_ =
+      0;  // leading arguments that the command sets (KernelBuilder::dynamic_persistent)
   runtime::Grid grid_;
   Launch launch_;
 };

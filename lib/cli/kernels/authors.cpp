@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 #include <ligerdsl/dsl/author.h>
 
+#include "lib/abi/deterministic.h"
+#include "lib/abi/validate.h"
 #include "lib/instance/op_instance.h"
-#include "lib/src/deterministic.h"
-#include "lib/src/validate.h"
 #include "lib/text/nearest.h"
 #include "lib/text/output.h"
 #include "runtime/observe/ranges.h"
@@ -39,14 +39,17 @@ void require_whole(const std::string& path, const std::string& file) {
   std::string problem;
   const std::optional<std::string> image = runtime::read_file(path, kMostBytes, &problem);
   if (image && runtime::is_cut_short_elf(*image))
-    throw Failure(kUsage,
-                  fmt::format("--load {}: expected a whole shared object, got one that is cut short; build or copy "
-                              "it again",
-                              file));
+    throw Failure(
+        kUsage,
+        fmt::format(
+            "--load {}: expected a whole shared object, got one that is cut short; build or copy "
+            "it again",
+            file));
 }
 
 // Reads a file's table of kernels; an error names the file.
-std::vector<std::unique_ptr<AnyKernel>> kernels_in(ligerdsl_author_entry_fn entry, const std::string& file) {
+std::vector<std::unique_ptr<AnyKernel>> kernels_in(ligerdsl_author_entry_fn entry,
+                                                   const std::string& file) {
   try {
     return kernels_of(entry());
   } catch (const std::exception& error) {
@@ -62,15 +65,16 @@ AuthorKernels::AuthorKernels(const std::vector<std::string>& files) {
     // folder.
     const std::string path = file.find('/') == std::string::npos ? "./" + file : file;
     require_whole(path, file);
-    void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed, because kernels use its code
+    void* handle =
+        dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed, because kernels use its code
     if (!handle) throw Failure(kUsage, fmt::format("--load {}: {}", file, dlerror()));
-    const auto entry = reinterpret_cast<ligerdsl_author_entry_fn>(dlsym(handle, LIGERDSL_AUTHOR_ENTRY));
+    const auto entry =
+        reinterpret_cast<ligerdsl_author_entry_fn>(dlsym(handle, LIGERDSL_AUTHOR_ENTRY));
     if (!entry)
-      throw Failure(
-          kUsage,
-          fmt::format("--load {}: expected a shared object that exports kernels; put LIGERDSL_EXPORT_KERNELS(); into "
-                      "one of its source files",
-                      file));
+      throw Failure(kUsage, fmt::format("--load {}: expected a shared object that exports kernels; "
+                                        "put LIGERDSL_EXPORT_KERNELS(); into "
+                                        "one of its source files",
+                                        file));
     for (auto& kernel : kernels_in(*entry, file)) add(std::move(kernel), file);
   }
 }
@@ -79,15 +83,20 @@ void AuthorKernels::add(std::unique_ptr<AnyKernel> kernel, const std::string& fi
   const std::string name = kernel->name();
   for (const lib::OpInfo* op : lib::op_table()) {
     if (op->name == name)
-      throw Failure(kUsage, fmt::format("--load {}: the library has an operation named '{}'; give the kernel another "
-                                        "name",
-                                        file, name));
+      throw Failure(
+          kUsage,
+          fmt::format("--load {}: the library has an operation named '{}'; give the kernel another "
+                      "name",
+                      file, name));
   }
   for (size_t i = 0; i < kernels_.size(); ++i) {
     if (kernels_[i]->name() == name)
-      throw Failure(kUsage, fmt::format("--load {}: a kernel named '{}' was loaded already, from {}; give one of them "
-                                        "another name",
-                                        file, name, files_[i]));
+      throw Failure(
+          kUsage,
+          fmt::format(
+              "--load {}: a kernel named '{}' was loaded already, from {}; give one of them "
+              "another name",
+              file, name, files_[i]));
   }
   kernels_.push_back(std::move(kernel));
   files_.push_back(file);
@@ -158,17 +167,20 @@ std::string AuthorInstance::broken_guard() const {
     const AuthorArgument& argument = call_.arguments()[i];
     if (!argument.is_memory()) continue;
     const auto* data = bound_[i].data;
-    for (const std::byte* at : {data - guard_, data + elements(argument.shape) * size_of(argument.type.dtype)}) {
+    for (const std::byte* at :
+         {data - guard_, data + elements(argument.shape) * size_of(argument.type.dtype)}) {
       context_->device().copy(bytes.data(), at, bytes.size(), nullptr);
       context_->device().synchronize(nullptr);
-      if (bytes.find_first_not_of(static_cast<char>(kGuardByte)) != std::string::npos) return argument.name;
+      if (bytes.find_first_not_of(static_cast<char>(kGuardByte)) != std::string::npos)
+        return argument.name;
     }
   }
   return "";
 }
 
 void AuthorInstance::launch(runtime::Stream stream) const {
-  if (call_.dynamic_persistent()) context_->device().fill(bound_[0].data, 0, sizeof(int32_t), stream);
+  if (call_.dynamic_persistent())
+    context_->device().fill(bound_[0].data, 0, sizeof(int32_t), stream);
   lib::Launcher::Pack pack(*launcher_);
   for (size_t i = 0; i < bound_.size(); ++i) {
     const AuthorArgument& argument = call_.arguments()[i];
@@ -198,7 +210,8 @@ void AuthorInstance::launch(runtime::Stream stream) const {
 
 std::string AuthorInstance::read(size_t i) const {
   const AuthorArgument& argument = call_.arguments()[i];
-  std::string bytes(static_cast<size_t>(elements(argument.shape) * size_of(argument.type.dtype)), '\0');
+  std::string bytes(static_cast<size_t>(elements(argument.shape) * size_of(argument.type.dtype)),
+                    '\0');
   context_->device().copy(bytes.data(), bound_[i].data, bytes.size(), nullptr);
   context_->device().synchronize(nullptr);
   return bytes;

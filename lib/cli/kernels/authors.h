@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "lib/abi/assumption_word.h"
+#include "lib/abi/context.h"
+#include "lib/abi/launcher.h"
 #include "lib/cli/kernels/author_call.h"
-#include "lib/src/assumption_word.h"
-#include "lib/src/context.h"
-#include "lib/src/launcher.h"
 
 namespace ligerdsl::cli {
 
@@ -36,8 +36,8 @@ class AuthorKernels {
 
 // Loads into the context what a plan of this operation, or ligerdsl_kernel_create of this kernel,
 // would load.
-void load_kernels(const AuthorKernels& authors, const std::string& kernel, const std::vector<std::string>& settings,
-                  const lib::ContextRef& context);
+void load_kernels(const AuthorKernels& authors, const std::string& kernel,
+                  const std::vector<std::string>& settings, const lib::ContextRef& context);
 
 // A call with device memory. The call must outlive it.
 class AuthorInstance {

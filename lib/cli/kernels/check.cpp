@@ -37,12 +37,14 @@ double norm_gate_of(DType type) {
 
 std::string gate_text(DType type) {
   if (is_integer(type)) return "equal";
-  return fmt::format("{:g} |expected| + {:g} max|expected|", gate_of(type).rtol, gate_of(type).atol);
+  return fmt::format("{:g} |expected| + {:g} max|expected|", gate_of(type).rtol,
+                     gate_of(type).atol);
 }
 
 }  // namespace
 
-std::vector<Interpreted> interpret(const AuthorCall& call, Rounding rounding, interpreter::NanBits nan_bits) {
+std::vector<Interpreted> interpret(const AuthorCall& call, Rounding rounding,
+                                   interpreter::NanBits nan_bits) {
   std::vector<Interpreted> results(call.arguments().size());
   interpreter::Arguments arguments;
   for (size_t i = 0; i < call.arguments().size(); ++i) {
@@ -63,13 +65,15 @@ std::vector<Interpreted> interpret(const AuthorCall& call, Rounding rounding, in
                                      .no_alias = call.launch().no_alias,
                                      .nan_bits = nan_bits};
   interpreter::AccessLog log(call.program(), arguments);
-  interpreter::run(call.program(), arguments, {call.grid().x, call.grid().y, call.grid().z}, options, &log);
+  interpreter::run(call.program(), arguments, {call.grid().x, call.grid().y, call.grid().z},
+                   options, &log);
   for (size_t i = 0; i < results.size(); ++i) {
     const AuthorArgument& argument = call.arguments()[i];
     if (!argument.written) continue;
     const int64_t n = elements(argument.shape), bytes = size_of(argument.type.dtype);
     results[i].read = log.read(results[i].bytes.data(), n, bytes);
-    if (!argument.has_contents()) results[i].unwritten = log.unwritten(results[i].bytes.data(), n, bytes);
+    if (!argument.has_contents())
+      results[i].unwritten = log.unwritten(results[i].bytes.data(), n, bytes);
   }
   return results;
 }
@@ -104,21 +108,25 @@ bool is_free(const std::vector<bool>& free, size_t i) {
   return !free.empty() && free[i];
 }
 
-Difference compare_integers(const std::string& got, const std::vector<std::string>& expected, DType type,
-                            const std::vector<bool>& free = {}) {
+Difference compare_integers(const std::string& got, const std::vector<std::string>& expected,
+                            DType type, const std::vector<bool>& free = {}) {
   const int64_t size = size_of(type);
-  Difference difference{.elements = static_cast<int64_t>(expected.front().size()) / size, .gate = gate_text(type)};
+  Difference difference{.elements = static_cast<int64_t>(expected.front().size()) / size,
+                        .gate = gate_text(type)};
   for (int64_t i = 0; i < difference.elements; ++i) {
     const int64_t value = interpreter::read_integer(type, got.data() + i * size);
     const auto is_value = [&](const std::string& one) {
       return interpreter::read_integer(type, one.data() + i * size) == value;
     };
-    if (is_free(free, static_cast<size_t>(i)) || std::any_of(expected.begin(), expected.end(), is_value)) continue;
+    if (is_free(free, static_cast<size_t>(i)) ||
+        std::any_of(expected.begin(), expected.end(), is_value))
+      continue;
     difference.worst = 1;
     if (difference.beyond++ > 0) continue;
     difference.first = i;
     difference.got = std::to_string(value);
-    difference.expected = std::to_string(interpreter::read_integer(type, expected.front().data() + i * size));
+    difference.expected =
+        std::to_string(interpreter::read_integer(type, expected.front().data() + i * size));
   }
   return difference;
 }
@@ -134,8 +142,9 @@ double largest(const std::vector<double>& values) {
 }  // namespace
 
 bool takes_bits(const program::Program& program) {
-  return any_op(program.body,
-                [&](const program::Op& op) { return leaves_floats(program, op, program::OpCode::bitcast); });
+  return any_op(program.body, [&](const program::Op& op) {
+    return leaves_floats(program, op, program::OpCode::bitcast);
+  });
 }
 
 bool jumps(const program::Program& program) {
@@ -149,17 +158,20 @@ bool jumps(const program::Program& program) {
 std::vector<bool> free_elements(const std::string& first, const std::string& second, DType type) {
   const size_t size = static_cast<size_t>(size_of(type));
   std::vector<bool> free(first.size() / size);
-  for (size_t i = 0; i < free.size(); ++i) free[i] = first.compare(i * size, size, second, i * size, size) != 0;
+  for (size_t i = 0; i < free.size(); ++i)
+    free[i] = first.compare(i * size, size, second, i * size, size) != 0;
   return free;
 }
 
 namespace {
 
-Difference compare_reals(const std::vector<double>& got, const std::vector<std::vector<double>>& expected,
-                         DType gate_of_type, const std::vector<bool>& free = {}) {
+Difference compare_reals(const std::vector<double>& got,
+                         const std::vector<std::vector<double>>& expected, DType gate_of_type,
+                         const std::vector<bool>& free = {}) {
   const double scale = largest(expected.front());
   const Gate gate = gate_of(gate_of_type);
-  Difference difference{.elements = static_cast<int64_t>(got.size()), .gate = gate_text(gate_of_type)};
+  Difference difference{.elements = static_cast<int64_t>(got.size()),
+                        .gate = gate_text(gate_of_type)};
   for (size_t i = 0; i < got.size(); ++i) {
     if (is_free(free, i)) continue;
     double error = INFINITY;
@@ -182,8 +194,8 @@ Difference compare_reals(const std::vector<double>& got, const std::vector<std::
 }
 
 // Compares norms: either all elements are beyond the gate or none.
-Difference compare_norms(const std::vector<double>& got, const std::vector<double>& expected, DType rounding,
-                         double least_norm) {
+Difference compare_norms(const std::vector<double>& got, const std::vector<double>& expected,
+                         DType rounding, double least_norm) {
   Difference difference{.elements = static_cast<int64_t>(got.size()),
                         .gate = fmt::format("{:g} in the norm of all", norm_gate_of(rounding))};
   double errors = 0, squares = 0, worst = -1;
@@ -198,7 +210,8 @@ Difference compare_norms(const std::vector<double>& got, const std::vector<doubl
   }
   difference.worst = worst > 0 ? std::min(worst / largest(expected), 1.0) : 0.0;
   const double norm = std::max(std::sqrt(squares), least_norm);
-  if (std::sqrt(errors) > norm_gate_of(rounding) * (norm > 0 ? norm : 1)) difference.beyond = difference.elements;
+  if (std::sqrt(errors) > norm_gate_of(rounding) * (norm > 0 ? norm : 1))
+    difference.beyond = difference.elements;
   return difference;
 }
 
@@ -218,18 +231,22 @@ Difference compare(const std::string& got, const Expectation& expected, DType ty
   for (const double value : expected.values) append(&bytes, type, value);
   if (bytes.size() != got.size())
     throw Failure(kNothingFound, fmt::format("the reference gives {} elements, the tensor has {}",
-                                             expected.values.size(), got.size() / static_cast<size_t>(size_of(type))));
+                                             expected.values.size(),
+                                             got.size() / static_cast<size_t>(size_of(type))));
   if (is_integer(type)) return compare_integers(got, {bytes}, type);
   const std::vector<double> values = to_doubles(bytes, type);
-  if (expected.over_rows) return compare_norms(to_doubles(got, type), values, expected.rounding, expected.norm);
+  if (expected.over_rows)
+    return compare_norms(to_doubles(got, type), values, expected.rounding, expected.norm);
   // Results of rounded values have their errors, whatever dtype they are stored in.
-  return compare_reals(to_doubles(got, type), {values}, expected.rounding == DType::f32 ? type : expected.rounding);
+  return compare_reals(to_doubles(got, type), {values},
+                       expected.rounding == DType::f32 ? type : expected.rounding);
 }
 
 Evaluations::Evaluations(const AuthorCall& call) : all_{interpret(call, Rounding::none)} {
   if (jumps(call.program())) all_.push_back(interpret(call, Rounding::every_operation));
   if (!takes_bits(call.program())) return;
-  for (const interpreter::NanBits bits : {interpreter::NanBits::first, interpreter::NanBits::second})
+  for (const interpreter::NanBits bits :
+       {interpreter::NanBits::first, interpreter::NanBits::second})
     other_nans_.push_back(interpret(call, Rounding::none, bits));
 }
 
@@ -237,7 +254,8 @@ Difference Evaluations::compare(size_t argument, const std::string& got, DType t
   std::vector<std::string> expected;
   for (const std::vector<Interpreted>& one : all_) expected.push_back(one[argument].bytes);
   std::vector<bool> free;
-  if (!other_nans_.empty()) free = free_elements(other_nans_[0][argument].bytes, other_nans_[1][argument].bytes, type);
+  if (!other_nans_.empty())
+    free = free_elements(other_nans_[0][argument].bytes, other_nans_[1][argument].bytes, type);
   return cli::compare(got, expected, type, free);
 }
 

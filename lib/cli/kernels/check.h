@@ -14,9 +14,10 @@ namespace ligerdsl::cli {
 
 // An argument after the launch.
 struct Interpreted {
-  std::string bytes;                         // empty for scalars
-  interpreter::AccessLog::Extent unwritten;  // elements without initial values that the kernel neither reads nor writes
-  bool read = false;                         // true if the kernel reads the initial values
+  std::string bytes;  // empty for scalars
+  interpreter::AccessLog::Extent
+      unwritten;      // elements without initial values that the kernel neither reads nor writes
+  bool read = false;  // true if the kernel reads the initial values
 };
 
 // Returns the arguments in order, as the reference interpreter computes them. Throws

@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "lib/abi/launcher.h"
+#include "lib/abi/structs.h"
 #include "lib/cli/kernels/assemble.h"
 #include "lib/cli/kernels/authors.h"
 #include "lib/cli/kernels/compiled_kernel.h"
@@ -12,8 +14,6 @@
 #include "lib/cli/support/commands.h"
 #include "lib/cli/support/environment.h"
 #include "lib/instance/op_instance.h"
-#include "lib/src/launcher.h"
-#include "lib/src/structs.h"
 #include "lib/text/nearest.h"
 #include "lib/text/numbers.h"
 #include "program/print.h"
@@ -33,22 +33,27 @@ bool is_reproducer(const std::string& kernel) {
 // Reads a reproducer: the program that the compiler failed on, and its options.
 Recorded from_reproducer(const CompileRequest& request) {
   if (!request.target.empty() || !request.settings.empty())
-    throw Failure(kUsage, "a reproducer holds its own target and settings; leave out --target and name=value");
+    throw Failure(
+        kUsage,
+        "a reproducer holds its own target and settings; leave out --target and name=value");
   const runtime::Reproducer kept = runtime::read_reproducer(request.kernel);
   if (kept.build_id != runtime::build_id())
     print_error(
-        fmt::format("the reproducer was written by build {}, and this is build {}: the error may not occur again",
+        fmt::format("the reproducer was written by build {}, and this is build {}: the error may "
+                    "not occur again",
                     kept.build_id, runtime::build_id()));
   return {kept.program, program::parseOptions(kept.options)};
 }
 
 // Loads a kernel of --load with the launch of its launch rule, which settings may override.
-void load_author(const AnyKernel& kernel, const std::vector<std::string>& settings, lib::Context& context) {
+void load_author(const AnyKernel& kernel, const std::vector<std::string>& settings,
+                 lib::Context& context) {
   std::map<std::string, std::string> rest;
   const MetaValues meta = take_meta(kernel, tuned_settings(context, kernel, settings), &rest);
   const Target target = context.machine();
   const program::Program program = program::parseProgram(kernel.program_bytes(meta, target));
-  const lib::Launcher launcher(context, program, launch_of(kernel, meta, program, std::move(rest), target));
+  const lib::Launcher launcher(context, program,
+                               launch_of(kernel, meta, program, std::move(rest), target));
 }
 
 std::vector<Recorded> record(const Globals& globals, const CompileRequest& request,
@@ -59,12 +64,14 @@ std::vector<Recorded> record(const Globals& globals, const CompileRequest& reque
   return choose_variant(context->recorded, request.variant, gpu);
 }
 
-std::string emit(runtime::CompilerLibrary* compiler, const Recorded& recorded, const std::string& stage) {
+std::string emit(runtime::CompilerLibrary* compiler, const Recorded& recorded,
+                 const std::string& stage) {
   if (stage == "program") return program::print(program::parseProgram(recorded.program));
   const auto text_of = [&](const std::string& which) {
     program::CompileOptions options = recorded.options;
     options.emit = which;
-    return program::parseArtifact(compiler->compile(recorded.program, program::serialize(options))).code;
+    return program::parseArtifact(compiler->compile(recorded.program, program::serialize(options)))
+        .code;
   };
   if (stage == "cubin" || stage == "sass" || stage == "resources") {
     if (recorded.options.target != program::Target::nvptx)
@@ -73,16 +80,20 @@ std::string emit(runtime::CompilerLibrary* compiler, const Recorded& recorded, c
   }
   const std::string text = text_of(stage);
   if (text.empty()) {
-    throw Failure(kUsage,
-                  fmt::format("--emit {}: a compile for {} has no such stage; `ligerdsl compile --help` lists "
-                              "the stages of each target",
-                              stage, recorded.options.target == program::Target::cpu ? "cpu" : recorded.options.arch));
+    throw Failure(
+        kUsage,
+        fmt::format(
+            "--emit {}: a compile for {} has no such stage; `ligerdsl compile --help` lists "
+            "the stages of each target",
+            stage,
+            recorded.options.target == program::Target::cpu ? "cpu" : recorded.options.arch));
   }
   return text;
 }
 
 // Writes the text to --output or, unless that gets the JSON, to standard output.
-int write_result(const Globals& globals, const CompileRequest& request, const std::string& text, const Json& result) {
+int write_result(const Globals& globals, const CompileRequest& request, const std::string& text,
+                 const Json& result) {
   if (!request.output.empty()) {
     write_file(request.output, text);
   } else if (globals.json != "-") {
@@ -94,12 +105,15 @@ int write_result(const Globals& globals, const CompileRequest& request, const st
 
 // Prints the schedules of an operation's kernels for the target, one line of settings per kernel.
 // Compiles nothing.
-int print_configs(const Globals& globals, const CompileRequest& request, const std::string& target) {
+int print_configs(const Globals& globals, const CompileRequest& request,
+                  const std::string& target) {
   if (AuthorKernels(globals.load).find(request.kernel))
     throw Failure(kUsage,
-                  "--emit config shows kernels of the library only; `ligerdsl explain` shows the configuration of a "
+                  "--emit config shows kernels of the library only; `ligerdsl explain` shows the "
+                  "configuration of a "
                   "kernel of --load");
-  const auto context = std::make_shared<RecordingContext>(options_for_target(target), unused_cpu(globals));
+  const auto context =
+      std::make_shared<RecordingContext>(options_for_target(target), unused_cpu(globals));
   OpInstance instance(find_op(request.kernel), request.settings);
   lib::check_desc(instance.info(), instance.desc());
   static_cast<void>(instance.plan(context));
@@ -126,17 +140,19 @@ int print_configs(const Globals& globals, const CompileRequest& request, const s
 
 }  // namespace
 
-void load_kernels(const AuthorKernels& authors, const std::string& kernel, const std::vector<std::string>& settings,
-                  const lib::ContextRef& context) {
-  if (const AnyKernel* author = authors.find(kernel)) return load_author(*author, settings, *context);
+void load_kernels(const AuthorKernels& authors, const std::string& kernel,
+                  const std::vector<std::string>& settings, const lib::ContextRef& context) {
+  if (const AnyKernel* author = authors.find(kernel))
+    return load_author(*author, settings, *context);
   OpInstance instance(find_op(kernel), settings);
   lib::check_desc(instance.info(), instance.desc());
   static_cast<void>(instance.plan(context));
 }
 
 const std::vector<std::string>& compile_stages() {
-  static const std::vector<std::string> stages = {"config", "program", "tile",  "tgpu",      "loops", "llvm",
-                                                  "ptx",    "asm",     "cubin", "resources", "sass",  "remarks"};
+  static const std::vector<std::string> stages = {"config", "program",   "tile", "tgpu",
+                                                  "loops",  "llvm",      "ptx",  "asm",
+                                                  "cubin",  "resources", "sass", "remarks"};
   return stages;
 }
 
@@ -147,14 +163,16 @@ int compile(const Globals& globals, const CompileRequest& request) {
     target = options.target == program::Target::cpu ? "cpu" : options.arch;
   }
   static const std::set<std::string> gpu_stages = {"tgpu", "ptx", "cubin", "sass", "resources"};
-  if (target.empty() && globals.device == "cpu" && gpu_stages.count(request.stage)) target = "sm_90a";
-  if (target.empty()) target = globals.device == "cpu" ? "cpu" : open_context(globals)->device().description().arch;
+  if (target.empty() && globals.device == "cpu" && gpu_stages.count(request.stage))
+    target = "sm_90a";
+  if (target.empty())
+    target = globals.device == "cpu" ? "cpu" : open_context(globals)->device().description().arch;
   std::string stage = request.stage;
   if (stage.empty()) stage = target == "cpu" ? "asm" : "ptx";
   const std::vector<std::string>& stages = compile_stages();
   if (!std::count(stages.begin(), stages.end(), stage))
-    throw Failure(kUsage, fmt::format("--emit: no stage '{}'{}; there are {}", stage, did_you_mean(stage, stages),
-                                      fmt::join(stages, ", ")));
+    throw Failure(kUsage, fmt::format("--emit: no stage '{}'{}; there are {}", stage,
+                                      did_you_mean(stage, stages), fmt::join(stages, ", ")));
   if (stage == "config") {
     if (is_reproducer(request.kernel))
       throw Failure(kUsage, "a reproducer is one program: it has no schedule to choose");
@@ -181,14 +199,16 @@ int compile(const Globals& globals, const CompileRequest& request) {
     if (stage == "remarks") code = text_of(remarks);
     if (recorded.size() > 1 && stage != "cubin") text += fmt::format("// kernel {}\n", name);
     text += code;
-    result.push_back({{"kernel", name}, {"target", target}, {"stage", stage}, {"text", stage == "cubin" ? "" : code}});
+    result.push_back({{"kernel", name},
+                      {"target", target},
+                      {"stage", stage},
+                      {"text", stage == "cubin" ? "" : code}});
     if (stage == "remarks") result.back()["remarks"] = json_of(remarks);
   }
   if (recorded.size() > 1 && stage == "cubin")
-    throw Failure(
-        kUsage,
-        fmt::format("--emit cubin: expected an operation with one kernel, {} has {}; --emit ptx shows all of them",
-                    request.kernel, recorded.size()));
+    throw Failure(kUsage, fmt::format("--emit cubin: expected an operation with one kernel, {} has "
+                                      "{}; --emit ptx shows all of them",
+                                      request.kernel, recorded.size()));
   return write_result(globals, request, text, result);
 }
 

@@ -15,8 +15,8 @@ namespace {
 void add_remarks(CompiledKernel* kernel) {
   kernel->remarks = kernel->artifact.remarks;
   if (kernel->artifact.target != program::Target::nvptx || !kernel->resources) return;
-  for (program::Remark& remark :
-       runtime::resource_remarks(kernel->artifact, *kernel->resources, kernel->options.min_ctas_per_sm))
+  for (program::Remark& remark : runtime::resource_remarks(kernel->artifact, *kernel->resources,
+                                                           kernel->options.min_ctas_per_sm))
     kernel->remarks.push_back(std::move(remark));
 }
 
@@ -30,28 +30,34 @@ std::vector<std::string> variant_names(const std::vector<RecordedKernel>& all, b
   if (!gpu) return std::vector<std::string>(all.size());
   std::vector<std::string> names;
   while (names.size() < all.size())
-    for (const kernels::Variant each : kernels::variants_of(program::parseProgram(all[names.size()].program)))
+    for (const kernels::Variant each :
+         kernels::variants_of(program::parseProgram(all[names.size()].program)))
       names.emplace_back(kernels::name_of(each));
   return names;
 }
 
-std::vector<RecordedKernel> choose_variant(const std::vector<RecordedKernel>& all, const std::string& variant,
-                                           bool gpu) {
+std::vector<RecordedKernel> choose_variant(const std::vector<RecordedKernel>& all,
+                                           const std::string& variant, bool gpu) {
   if (!gpu) return all;
   std::vector<RecordedKernel> chosen;
   const std::vector<std::string> names = variant_names(all, gpu);
   for (size_t i = 0; i < all.size(); ++i)
     if (variant == names[i]) chosen.push_back(all[i]);
   if (chosen.empty() && !all.empty())
-    throw Failure(kUsage, fmt::format("--variant {}: only kernels that multiply tiles have one; use aligned or generic",
-                                      variant));
+    throw Failure(
+        kUsage,
+        fmt::format(
+            "--variant {}: only kernels that multiply tiles have one; use aligned or generic",
+            variant));
   return chosen;
 }
 
 CompiledKernel compiled(runtime::CompilerLibrary& compiler, const RecordedKernel& recorded) {
   CompiledKernel kernel = of(recorded);
-  kernel.artifact = program::parseArtifact(compiler.compile(recorded.program, program::serialize(recorded.options)));
-  if (kernel.artifact.target == program::Target::nvptx) kernel.resources = assembled_resources(kernel.artifact);
+  kernel.artifact = program::parseArtifact(
+      compiler.compile(recorded.program, program::serialize(recorded.options)));
+  if (kernel.artifact.target == program::Target::nvptx)
+    kernel.resources = assembled_resources(kernel.artifact);
   add_remarks(&kernel);
   return kernel;
 }

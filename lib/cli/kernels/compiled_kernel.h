@@ -17,8 +17,9 @@ struct CompiledKernel {
   std::string name;
   program::CompileOptions options;
   program::Artifact artifact;
-  std::optional<runtime::KernelResources> resources;  // none for a GPU that is not present, without ptxas
-  std::vector<program::Remark> remarks;               // remarks of the compiler and of the resources
+  std::optional<runtime::KernelResources>
+      resources;                         // none for a GPU that is not present, without ptxas
+  std::vector<program::Remark> remarks;  // remarks of the compiler and of the resources
 };
 
 // Compiles a kernel. Throws what the compiler throws.

@@ -37,35 +37,45 @@ int64_t parse_scalar_integer(const std::string& name, DType type, const std::str
 
 double parse_scalar_real(const std::string& name, DType type, const std::string& text) {
   const double value = parse_real(typed(name, type), text);
-  const double nearest = is_fp8(type) ? interpreter::saturate(type, value) : interpreter::round_to(type, value);
+  const double nearest =
+      is_fp8(type) ? interpreter::saturate(type, value) : interpreter::round_to(type, value);
   const bool infinite = std::isinf(value) && type != DType::f8e4m3;
-  if (!infinite && (std::isinf(nearest) || (is_fp8(type) && !std::isnan(value) && nearest != value)))
-    throw Failure(kUsage, fmt::format("{0}: expected a number from -{1:g} to {1:g}, got '{2}'", typed(name, type),
-                                      largest_of(type), text));
+  if (!infinite &&
+      (std::isinf(nearest) || (is_fp8(type) && !std::isnan(value) && nearest != value)))
+    throw Failure(kUsage, fmt::format("{0}: expected a number from -{1:g} to {1:g}, got '{2}'",
+                                      typed(name, type), largest_of(type), text));
   return value;
 }
 
 Interval parse_interval(const std::string& name, DType type, const std::string& text) {
   const size_t dots = text.find("..");
   if (dots == std::string::npos || dots == 0)
-    throw Failure(kUsage, fmt::format("{}: expected LOW..HIGH after the colon, like 0..31999, got '{}'", name, text));
+    throw Failure(
+        kUsage,
+        fmt::format("{}: expected LOW..HIGH after the colon, like 0..31999, got '{}'", name, text));
   const std::string low = text.substr(0, dots), high = text.substr(dots + 2);
   Interval interval;
   if (is_integer(type)) {
-    interval.low = parse_scalar_integer(name, type, low), interval.high = parse_scalar_integer(name, type, high);
+    interval.low = parse_scalar_integer(name, type, low),
+    interval.high = parse_scalar_integer(name, type, high);
   } else {
-    interval.real_low = parse_scalar_real(name, type, low), interval.real_high = parse_scalar_real(name, type, high);
+    interval.real_low = parse_scalar_real(name, type, low),
+    interval.real_high = parse_scalar_real(name, type, high);
   }
   if (interval.low <= interval.high && interval.real_low <= interval.real_high) return interval;
   throw Failure(kUsage, fmt::format("{}: {} is larger than {}", name, low, high));
 }
 
-std::string generated_bytes(DType type, int64_t n, uint64_t seed, const std::optional<Interval>& interval) {
-  if (is_integer(type) && !interval) return std::string(static_cast<size_t>(n * size_of(type)), '\0');
+std::string generated_bytes(DType type, int64_t n, uint64_t seed,
+                            const std::optional<Interval>& interval) {
+  if (is_integer(type) && !interval)
+    return std::string(static_cast<size_t>(n * size_of(type)), '\0');
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;
-  std::uniform_int_distribution<int64_t> integers(interval ? interval->low : 0, interval ? interval->high : 0);
-  std::uniform_real_distribution<double> reals(interval ? interval->real_low : 0, interval ? interval->real_high : 1);
+  std::uniform_int_distribution<int64_t> integers(interval ? interval->low : 0,
+                                                  interval ? interval->high : 0);
+  std::uniform_real_distribution<double> reals(interval ? interval->real_low : 0,
+                                               interval ? interval->real_high : 1);
   std::string bytes;
   bytes.reserve(static_cast<size_t>(n * size_of(type)));
   for (int64_t i = 0; i < n; ++i) {

@@ -28,6 +28,7 @@ Interval parse_interval(const std::string& name, DType type, const std::string& 
 
 // Returns n random numbers of a fixed seed, uniform in the interval. Without an interval, floats
 // are normally distributed and integers are 0.
-std::string generated_bytes(DType type, int64_t n, uint64_t seed, const std::optional<Interval>& interval);
+std::string generated_bytes(DType type, int64_t n, uint64_t seed,
+                            const std::optional<Interval>& interval);
 
 }  // namespace ligerdsl::cli

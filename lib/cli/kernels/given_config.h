@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "lib/abi/context.h"
+#include "lib/abi/kernel_configs.h"
 #include "lib/cli/kernels/authors.h"
-#include "lib/src/context.h"
-#include "lib/src/kernel_configs.h"
 
 namespace ligerdsl::cli {
 
@@ -49,7 +49,8 @@ class KeptQuestions final : public lib::KernelConfigs {
 std::vector<std::string> with_config(std::vector<std::string> settings, const MetaValues& config);
 
 // Calls load_kernels() with this configuration.
-void load_kernels(const AuthorKernels& authors, const std::string& kernel, const std::vector<std::string>& settings,
-                  const MetaValues& config, const lib::ContextRef& context);
+void load_kernels(const AuthorKernels& authors, const std::string& kernel,
+                  const std::vector<std::string>& settings, const MetaValues& config,
+                  const lib::ContextRef& context);
 
 }  // namespace ligerdsl::cli

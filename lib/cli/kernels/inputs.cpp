@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "lib/src/structs.h"
+#include "lib/abi/structs.h"
 #include "lib/text/output.h"
 
 namespace ligerdsl::cli {
@@ -11,7 +11,8 @@ std::map<std::string, Array> read_inputs(const std::vector<std::string>& specs) 
   std::map<std::string, Array> inputs;
   for (const std::string& spec : specs) {
     const size_t equal = spec.find('=');
-    if (equal == std::string::npos) throw Failure(kUsage, fmt::format("--in {}: expected name=FILE.npy", spec));
+    if (equal == std::string::npos)
+      throw Failure(kUsage, fmt::format("--in {}: expected name=FILE.npy", spec));
     const std::string name = spec.substr(0, equal);
     if (inputs.count(name)) throw Failure(kUsage, fmt::format("--in {}: given twice", name));
     inputs[name] = read_npy(spec.substr(equal + 1));
@@ -28,8 +29,8 @@ std::unique_ptr<lib::Plan> plan_with_inputs(OpInstance& instance, const lib::Con
   for (const auto& [name, array] : inputs) {
     OpInstance::Slot* slot = instance.find(name);
     if (elements(slot->shape) != elements(array.shape)) {
-      throw Failure(kUsage, fmt::format("{}: the array has {} elements, {} are needed", name, elements(array.shape),
-                                        elements(slot->shape)));
+      throw Failure(kUsage, fmt::format("{}: the array has {} elements, {} are needed", name,
+                                        elements(array.shape), elements(slot->shape)));
     }
     instance.write(*slot, convert(array, slot->dtype));
   }

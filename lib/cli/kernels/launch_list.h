@@ -45,7 +45,8 @@ class ListedKernel final : public runtime::LoadedKernel {
 class ListedMatmul final : public runtime::Matmul {
  public:
   // `other` is null for a GPU that is not present.
-  ListedMatmul(std::shared_ptr<runtime::Matmul> other, LaunchList* list) : other_(std::move(other)), list_(list) {}
+  ListedMatmul(std::shared_ptr<runtime::Matmul> other, LaunchList* list)
+      : other_(std::move(other)), list_(list) {}
   size_t workspace_bytes() const override {
     return other_ ? other_->workspace_bytes() : runtime::kCublasLtWorkspaceBytes;
   }
@@ -55,8 +56,9 @@ class ListedMatmul final : public runtime::Matmul {
   }
 
  protected:
-  void run(runtime::Product product, const Sizes&, const runtime::Matrix& a, const runtime::Matrix& b, float beta,
-           const runtime::Matrix& c, void* workspace, runtime::Stream stream) override {
+  void run(runtime::Product product, const Sizes&, const runtime::Matrix& a,
+           const runtime::Matrix& b, float beta, const runtime::Matrix& c, void* workspace,
+           runtime::Stream stream) override {
     if (list_->open)
       list_->launches.push_back({-1, product, {}});
     else if (other_)
@@ -78,7 +80,8 @@ class Listing final : public Base {
   std::shared_ptr<runtime::LoadedKernel> load(const std::string& program,
                                               const program::CompileOptions& options) override {
     auto kernel = Base::load(program, options);
-    return std::make_shared<ListedKernel>(std::move(kernel), static_cast<int>(Base::recorded.size()) - 1, &list);
+    return std::make_shared<ListedKernel>(std::move(kernel),
+                                          static_cast<int>(Base::recorded.size()) - 1, &list);
   }
   std::shared_ptr<runtime::Matmul> matmul() override {
     const bool away = Base::machine().is_gpu() && Base::device().is_cpu();

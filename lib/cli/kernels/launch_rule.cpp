@@ -30,8 +30,9 @@ std::vector<int64_t> parse_shape(const std::string& name, const std::string& tex
   const std::string sizes = text.substr(0, text.find(':'));
   for (size_t at = 0; at <= sizes.size();) {
     const size_t end = std::min(sizes.find('x', at), sizes.size());
-    shape.push_back(parse_integer(fmt::format("{}={}, a shape like 4096x512 or the name of another view", name, text),
-                                  sizes.substr(at, end - at), 0, kMaxSize));
+    shape.push_back(parse_integer(
+        fmt::format("{}={}, a shape like 4096x512 or the name of another view", name, text),
+        sizes.substr(at, end - at), 0, kMaxSize));
     at = end + 1;
   }
   return shape;
@@ -43,11 +44,13 @@ std::vector<int64_t> given_shape(const Settings& settings, const std::string& na
   const auto found = settings.find(name);
   if (found == settings.end() || found->second.empty() || depth > 1) return {};
   const bool digits = std::isdigit(static_cast<unsigned char>(found->second[0]));
-  return digits ? parse_shape(name, found->second) : given_shape(settings, found->second, depth + 1);
+  return digits ? parse_shape(name, found->second)
+                : given_shape(settings, found->second, depth + 1);
 }
 
 // Sets a scalar's value, or a pointer's number of elements.
-void set_number(const Settings& settings, const program::Type& type, int64_t open, LaunchArguments::Argument* one) {
+void set_number(const Settings& settings, const program::Type& type, int64_t open,
+                LaunchArguments::Argument* one) {
   const auto given = settings.find(one->name);
   const bool is_given = given != settings.end();
   one->pointer = type.kind == program::TypeKind::ptr;
@@ -55,15 +58,16 @@ void set_number(const Settings& settings, const program::Type& type, int64_t ope
     one->dims = is_given ? parse_shape(one->name, given->second) : std::vector<int64_t>{open};
     one->strides.assign(one->dims.size(), 1);
   } else if (is_float(type.dtype)) {
-    one->number = is_given ? parse_scalar_real(one->name, type.dtype, given->second) : static_cast<double>(open);
+    one->number = is_given ? parse_scalar_real(one->name, type.dtype, given->second)
+                           : static_cast<double>(open);
   } else {
     const int64_t stand_in = std::min(open, limits_of(type.dtype).high);
     one->integer = is_given ? parse_scalar_integer(one->name, type.dtype, given->second) : stand_in;
   }
 }
 
-LaunchArguments arguments_of(const program::Program& program, const Settings& settings, const Target& target,
-                             int64_t open) {
+LaunchArguments arguments_of(const program::Program& program, const Settings& settings,
+                             const Target& target, int64_t open) {
   std::vector<LaunchArguments::Argument> arguments;
   for (const program::Argument& argument : program.arguments) {
     const program::Type& type = program.values[argument.value];
@@ -72,8 +76,8 @@ LaunchArguments arguments_of(const program::Program& program, const Settings& se
       one.dims = given_shape(settings, argument.name);
       if (one.dims.empty()) one.dims = type.shape;
       if (one.dims.size() != type.shape.size())
-        throw Failure(kUsage, fmt::format("{}: expected {} dimensions, got {}", argument.name, type.shape.size(),
-                                          one.dims.size()));
+        throw Failure(kUsage, fmt::format("{}: expected {} dimensions, got {}", argument.name,
+                                          type.shape.size(), one.dims.size()));
       std::replace(one.dims.begin(), one.dims.end(), program::kDynamic, open);
       one.strides.resize(one.dims.size());
       uint64_t stride = 1;
@@ -87,35 +91,41 @@ LaunchArguments arguments_of(const program::Program& program, const Settings& se
   return LaunchArguments(std::move(arguments), target);
 }
 
-void require_known(const AnyKernel& kernel, const program::Program& program, const Settings& settings) {
+void require_known(const AnyKernel& kernel, const program::Program& program,
+                   const Settings& settings) {
   std::vector<std::string> names;
   for (const MetaField& field : kernel.fields()) names.push_back(field.name);
   for (const program::Argument& argument : program.arguments) names.push_back(argument.name);
   names.insert(names.end(), launch_setting_names().begin(), launch_setting_names().end());
   for (const auto& [name, text] : settings) {
     if (std::find(names.begin(), names.end(), name) == names.end())
-      throw Failure(kUsage, fmt::format("{} has no setting '{}'{}; there are {}", kernel.name(), name,
-                                        did_you_mean(name, names), fmt::join(names, ", ")));
+      throw Failure(kUsage, fmt::format("{} has no setting '{}'{}; there are {}", kernel.name(),
+                                        name, did_you_mean(name, names), fmt::join(names, ", ")));
   }
 }
 
-[[noreturn]] void fail_for_sizes(const AnyKernel& kernel, const program::Program& program, const Settings& settings,
-                                 const std::string& why) {
+[[noreturn]] void fail_for_sizes(const AnyKernel& kernel, const program::Program& program,
+                                 const Settings& settings, const std::string& why) {
   std::vector<std::string> missing;
   for (const program::Argument& argument : program.arguments) {
     if (!settings.count(argument.name)) missing.push_back(argument.name + "=...");
   }
-  throw Failure(kUsage, fmt::format("the launch rule of {} depends on its arguments{}; give {}, as for `ligerdsl run`",
-                                    kernel.name(), why, fmt::join(missing, ", ")));
+  throw Failure(
+      kUsage,
+      fmt::format(
+          "the launch rule of {} depends on its arguments{}; give {}, as for `ligerdsl run`",
+          kernel.name(), why, fmt::join(missing, ", ")));
 }
 
 }  // namespace
 
-Launch launch_of(const AnyKernel& kernel, const MetaValues& meta, const program::Program& program, Settings settings,
-                 const Target& target) {
+Launch launch_of(const AnyKernel& kernel, const MetaValues& meta, const program::Program& program,
+                 Settings settings, const Target& target) {
   const LaunchSettings launch_settings = take_launch_settings(&settings);
   require_known(kernel, program, settings);
-  const auto is_given = [&](const program::Argument& argument) { return settings.count(argument.name) > 0; };
+  const auto is_given = [&](const program::Argument& argument) {
+    return settings.count(argument.name) > 0;
+  };
   const bool all_given = std::all_of(program.arguments.begin(), program.arguments.end(), is_given);
   std::optional<Launch> first;
   for (const int64_t open : kOpen) {

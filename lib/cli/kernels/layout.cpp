@@ -20,7 +20,8 @@ namespace {
 
 using compiler::LinearLayout;
 
-constexpr LayoutWindow kCorner = {.rows = 16, .columns = 8};  // part of a table that is printed without --whole
+constexpr LayoutWindow kCorner = {.rows = 16,
+                                  .columns = 8};  // part of a table that is printed without --whole
 
 LinearLayout layout_of(const Json& item) {
   return {item["shape"], item["register"], item["lane"], item["warp"], item["cta"]};
@@ -29,8 +30,9 @@ LinearLayout layout_of(const Json& item) {
 bool wanted(const Json& item, const LayoutRequest& request) {
   if (!request.tile.empty() && shape_text(item["shape"]) != request.tile) return false;
   const Json& tiles = item["tiles"];
-  return request.line == 0 ||
-         std::any_of(tiles.begin(), tiles.end(), [&](const Json& tile) { return tile["line"] == request.line; });
+  return request.line == 0 || std::any_of(tiles.begin(), tiles.end(), [&](const Json& tile) {
+           return tile["line"] == request.line;
+         });
 }
 
 std::string bases_text(const Json& item) {
@@ -38,7 +40,8 @@ std::string bases_text(const Json& item) {
   for (const char* axis : {"register", "lane", "warp", "cta"}) {
     if (item[axis].empty()) continue;
     text += fmt::format("{}{}", text.empty() ? "" : "; ", axis);
-    for (const std::vector<int64_t> basis : item[axis]) text += fmt::format(" ({})", fmt::join(basis, ","));
+    for (const std::vector<int64_t> basis : item[axis])
+      text += fmt::format(" ({})", fmt::join(basis, ","));
   }
   return text;
 }
@@ -47,7 +50,8 @@ std::string bases_text(const Json& item) {
 void add_properties(Json* item) {
   const LinearLayout layout = layout_of(*item);
   const compiler::BitMasks bits = layout.redundant();
-  const int copies = __builtin_popcountll(bits.lane) + __builtin_popcountll(bits.warp) + __builtin_popcountll(bits.cta);
+  const int copies = __builtin_popcountll(bits.lane) + __builtin_popcountll(bits.warp) +
+                     __builtin_popcountll(bits.cta);
   (*item)["registers_per_thread"] = layout.registers();
   (*item)["vector"] = layout.contiguous();
   (*item)["threads_with_each_element"] = int64_t{1} << copies;
@@ -58,20 +62,25 @@ std::string makers_text(const Json& tiles) {
   std::vector<std::pair<std::string, std::vector<std::string>>> places;
   for (const Json& tile : tiles) {
     const std::string file = tile["file"];
-    const std::string place = file.empty() ? "an unknown place" : fmt::format("{}:{}", file, tile["line"].get<int>());
-    auto at = std::find_if(places.begin(), places.end(), [&](const auto& known) { return known.first == place; });
+    const std::string place =
+        file.empty() ? "an unknown place" : fmt::format("{}:{}", file, tile["line"].get<int>());
+    auto at = std::find_if(places.begin(), places.end(),
+                           [&](const auto& known) { return known.first == place; });
     if (at == places.end()) at = places.insert(places.end(), {place, {}});
-    at->second.push_back(fmt::format("{} {}", tile["op"].get<std::string>(), tile["type"].get<std::string>()));
+    at->second.push_back(
+        fmt::format("{} {}", tile["op"].get<std::string>(), tile["type"].get<std::string>()));
   }
   std::string text;
-  for (const auto& [place, ops] : places) text += fmt::format("  {}: {}\n", place, fmt::join(ops, ", "));
+  for (const auto& [place, ops] : places)
+    text += fmt::format("  {}: {}\n", place, fmt::join(ops, ", "));
   return text;
 }
 
 void print_item(const Globals& globals, const LayoutRequest& request, const Json& item) {
   const LinearLayout layout = layout_of(item);
   const int64_t copies = item["threads_with_each_element"];
-  print_text(fmt::format("\ntile {}: {} per thread, vectors of {}{}\n{}  {}\n", shape_text(layout.shape()),
+  print_text(fmt::format("\ntile {}: {} per thread, vectors of {}{}\n{}  {}\n",
+                         shape_text(layout.shape()),
                          counted(layout.registers(), "register", "registers"), layout.contiguous(),
                          copies > 1 ? fmt::format(", each element in {} threads", copies) : "",
                          makers_text(item["tiles"]), bases_text(item)));
@@ -83,23 +92,26 @@ void print_item(const Globals& globals, const LayoutRequest& request, const Json
   if (!table.left_out.empty()) print_text(fmt::format("({}; --whole shows all)\n", table.left_out));
 }
 
-std::vector<RecordedKernel> record(const Globals& globals, const LayoutRequest& request, const std::string& target) {
-  const auto context = std::make_shared<RecordingContext>(options_for_target(target), unused_cpu(globals));
+std::vector<RecordedKernel> record(const Globals& globals, const LayoutRequest& request,
+                                   const std::string& target) {
+  const auto context =
+      std::make_shared<RecordingContext>(options_for_target(target), unused_cpu(globals));
   load_kernels(AuthorKernels(globals.load), request.kernel, request.settings, context);
   return choose_variant(context->recorded, request.variant, true);
 }
 
 // Returns the kernel with the layouts that were asked for. Adds the shapes of all its tiles to
 // `all`.
-Json listed(runtime::CompilerLibrary& compiler, const RecordedKernel& recorded, const LayoutRequest& request,
-            std::set<std::string>* all) {
+Json listed(runtime::CompilerLibrary& compiler, const RecordedKernel& recorded,
+            const LayoutRequest& request, std::set<std::string>* all) {
   const std::string name = program::parseProgram(recorded.program).name;
   program::CompileOptions options = recorded.options;
   options.emit = "layouts";
   Json layouts = Json::array();
   try {
     const std::string text =
-        program::parseArtifact(compiler.compile(recorded.program, program::serialize(options))).code;
+        program::parseArtifact(compiler.compile(recorded.program, program::serialize(options)))
+            .code;
     for (Json item : Json::parse(text)) {
       all->insert(shape_text(item["shape"]));
       if (!wanted(item, request)) continue;
@@ -121,8 +133,11 @@ Json listed(runtime::CompilerLibrary& compiler, const RecordedKernel& recorded, 
 
 int layout(const Globals& globals, const LayoutRequest& request) {
   std::string target = request.target;
-  if (target.empty()) target = globals.device == "cpu" ? "sm_90a" : open_context(globals)->device().description().arch;
-  if (target == "cpu") throw Failure(kUsage, "a CPU's tiles have no layout: name a GPU, --target sm_90a");
+  if (target.empty())
+    target =
+        globals.device == "cpu" ? "sm_90a" : open_context(globals)->device().description().arch;
+  if (target == "cpu")
+    throw Failure(kUsage, "a CPU's tiles have no layout: name a GPU, --target sm_90a");
   const auto compiler = open_compiler();
   Json result = Json::array();
   std::set<std::string> shapes;
@@ -131,20 +146,24 @@ int layout(const Globals& globals, const LayoutRequest& request) {
     result.push_back(listed(*compiler, one, request, &shapes));
     found = found || !result.back()["layouts"].empty();
   }
-  if (!found && shapes.empty()) throw Failure(kNothingFound, request.kernel + " has no tiles, only scalars");
+  if (!found && shapes.empty())
+    throw Failure(kNothingFound, request.kernel + " has no tiles, only scalars");
   if (!found)
-    throw Failure(kNothingFound, fmt::format("no tile of {}{}{}; there are {}", request.kernel,
-                                             request.tile.empty() ? "" : fmt::format(" of shape {}", request.tile),
-                                             request.line == 0 ? "" : fmt::format(" made on line {}", request.line),
-                                             fmt::join(shapes, ", ")));
+    throw Failure(
+        kNothingFound,
+        fmt::format("no tile of {}{}{}; there are {}", request.kernel,
+                    request.tile.empty() ? "" : fmt::format(" of shape {}", request.tile),
+                    request.line == 0 ? "" : fmt::format(" made on line {}", request.line),
+                    fmt::join(shapes, ", ")));
   if (globals.json != "-") {
     for (const Json& kernel : result) {
       if (kernel["layouts"].empty()) continue;
-      print_text(
-          fmt::format("{}kernel {} for {}: {} of {} lanes{}\n", &kernel == &result.front() ? "" : "\n",
-                      kernel["kernel"].get<std::string>(), target, counted(kernel["warps"], "warp", "warps"),
-                      kernel["lanes"].get<int>(),
-                      kernel["ctas"] == 1 ? "" : fmt::format(", cluster of {} CTAs", kernel["ctas"].get<int>())));
+      print_text(fmt::format(
+          "{}kernel {} for {}: {} of {} lanes{}\n", &kernel == &result.front() ? "" : "\n",
+          kernel["kernel"].get<std::string>(), target, counted(kernel["warps"], "warp", "warps"),
+          kernel["lanes"].get<int>(),
+          kernel["ctas"] == 1 ? ""
+                              : fmt::format(", cluster of {} CTAs", kernel["ctas"].get<int>())));
       for (const Json& item : kernel["layouts"]) print_item(globals, request, item);
     }
   }

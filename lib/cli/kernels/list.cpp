@@ -5,11 +5,11 @@
 
 #include <optional>
 
+#include "lib/abi/op_info.h"
 #include "lib/cli/kernels/authors.h"
 #include "lib/cli/kernels/launch_settings.h"
 #include "lib/cli/support/commands.h"
 #include "lib/cli/support/environment.h"
-#include "lib/src/op_info.h"
 #include "program/aliasing.h"
 #include "program/op_info.h"
 #include "program/serialize.h"
@@ -22,7 +22,8 @@ using Rows = std::vector<std::vector<std::string>>;
 
 std::string fields_of(const lib::OpInfo& op) {
   std::string text;
-  for (const lib::FieldInfo& field : op.fields) text += fmt::format("{}{}", text.empty() ? "" : " ", field.name);
+  for (const lib::FieldInfo& field : op.fields)
+    text += fmt::format("{}{}", text.empty() ? "" : " ", field.name);
   return text;
 }
 
@@ -32,7 +33,8 @@ Json json_of(const lib::OpInfo& op) {
     const char* direction = tensor.direction == lib::Direction::in    ? "in"
                             : tensor.direction == lib::Direction::out ? "out"
                                                                       : "inout";
-    tensors.push_back({{"name", tensor.name}, {"direction", direction}, {"optional", tensor.given_field >= 0}});
+    tensors.push_back(
+        {{"name", tensor.name}, {"direction", direction}, {"optional", tensor.given_field >= 0}});
   }
   for (const lib::FieldInfo& field : op.fields) fields.push_back(field.name);
   return {{"name", op.name}, {"brief", op.brief}, {"settings", fields}, {"tensors", tensors}};
@@ -43,14 +45,18 @@ Json json_of(const lib::OpInfo& op) {
 Json arguments_of(const program::Program& program) {
   Json arguments = Json::array();
   const std::vector<bool> written = program::written_arguments(program);
-  for (size_t i = program::isDynamicPersistent(program) ? 2 : 0; i < program.arguments.size(); ++i) {
+  for (size_t i = program::isDynamicPersistent(program) ? 2 : 0; i < program.arguments.size();
+       ++i) {
     const program::Type& type = program.values[program.arguments[i].value];
-    Json entry = {{"name", program.arguments[i].name}, {"dtype", name(type.dtype)}, {"written", bool{written[i]}}};
+    Json entry = {{"name", program.arguments[i].name},
+                  {"dtype", name(type.dtype)},
+                  {"written", bool{written[i]}}};
     const bool view = type.kind == program::TypeKind::view;
     entry["kind"] = view ? "view" : type.kind == program::TypeKind::ptr ? "pointer" : "scalar";
     entry["text"] = type_text(type);
     if (view) entry["rank"] = type.shape.size(), entry["dims"] = Json::array();
-    for (const int64_t size : type.shape) entry["dims"].push_back(size == program::kDynamic ? Json() : Json(size));
+    for (const int64_t size : type.shape)
+      entry["dims"].push_back(size == program::kDynamic ? Json() : Json(size));
     arguments.push_back(entry);
   }
   return arguments;
@@ -86,10 +92,12 @@ std::string settings_text(const Json& kernel) {
 
 void add_argument_rows(const Json& kernel, Rows* rows) {
   const std::string name = kernel["name"].get<std::string>();
-  if (kernel.contains("problem")) rows->push_back({name, "?", kernel["problem"].get<std::string>()});
+  if (kernel.contains("problem"))
+    rows->push_back({name, "?", kernel["problem"].get<std::string>()});
   for (const Json& argument : kernel["arguments"])
     rows->push_back({name, argument["name"].get<std::string>(),
-                     argument["text"].get<std::string>() + (argument["written"].get<bool>() ? ", written" : "")});
+                     argument["text"].get<std::string>() +
+                         (argument["written"].get<bool>() ? ", written" : "")});
 }
 
 }  // namespace
@@ -113,7 +121,8 @@ int list(const Globals& globals) {
     print_text("\n");
     print_table(globals, {"loaded", "argument", "type with the default settings"}, arguments);
     if (globals.verbose)
-      print_text(fmt::format("\nLaunch settings of every loaded kernel: {}\n", fmt::join(launch_setting_names(), " ")));
+      print_text(fmt::format("\nLaunch settings of every loaded kernel: {}\n",
+                             fmt::join(launch_setting_names(), " ")));
   }
   write_json(globals, result);
   return kOk;

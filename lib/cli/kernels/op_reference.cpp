@@ -15,7 +15,8 @@ class InstanceCall final : public reference::ReferenceCall {
   using ReferenceCall::integer;
   using ReferenceCall::number;
 
-  InstanceCall(const OpInstance& instance, const TensorBytes& before) : op_(instance), bytes_(before) {}
+  InstanceCall(const OpInstance& instance, const TensorBytes& before)
+      : op_(instance), bytes_(before) {}
 
   bool has(const std::string& tensor) const override { return bytes_.count(tensor) > 0; }
   // Converts a tensor when a reference first reads it. A large table of which few rows are read
@@ -39,10 +40,16 @@ class InstanceCall final : public reference::ReferenceCall {
     for (const auto& [name, bytes] : bytes_) names.push_back(name);
     return names;
   }
-  double number(const std::string& name, double missing) const override { return op_.number(name, missing); }
-  int64_t integer(const std::string& name, int64_t missing) const override { return op_.integer(name, missing); }
+  double number(const std::string& name, double missing) const override {
+    return op_.number(name, missing);
+  }
+  int64_t integer(const std::string& name, int64_t missing) const override {
+    return op_.integer(name, missing);
+  }
   int64_t size(const std::string& letter) const override { return op_.size(letter); }
-  double round_to(DType type, double value) const override { return interpreter::round_to(type, value); }
+  double round_to(DType type, double value) const override {
+    return interpreter::round_to(type, value);
+  }
 
  private:
   const OpInstance& op_;
@@ -61,7 +68,8 @@ TensorBytes bytes_of(const OpInstance& instance) {
 Expected expected_outputs(const OpInstance& instance, const TensorBytes& before) {
   const auto found = reference::find_reference(instance.info().name);
   if (!found)
-    throw Failure(kNothingFound, std::string("--check: there is no float64 reference for ") + instance.info().name);
+    throw Failure(kNothingFound, std::string("--check: there is no float64 reference for ") +
+                                     instance.info().name);
   return found(InstanceCall(instance, before));
 }
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/abi/context.h"
 #include "lib/cli/kernels/unloaded_kernel.h"
-#include "lib/src/context.h"
 #include "runtime/system/status.h"
 
 namespace ligerdsl::cli {
@@ -23,19 +23,21 @@ struct RecordedKernel {
 std::vector<std::string> variant_names(const std::vector<RecordedKernel>& all, bool gpu);
 
 // Returns the kernels of one variant.
-std::vector<RecordedKernel> choose_variant(const std::vector<RecordedKernel>& all, const std::string& variant,
-                                           bool gpu);
+std::vector<RecordedKernel> choose_variant(const std::vector<RecordedKernel>& all,
+                                           const std::string& variant, bool gpu);
 
 class RecordingContext : public lib::Context {
  public:
   // `device` is a CPU. If the target is a CPU, tables of tuned kernels look up this one.
   explicit RecordingContext(const program::CompileOptions& base,
-                            const runtime::DeviceConfig& device = {.kind = runtime::DeviceKind::cpu, .num_threads = 1})
+                            const runtime::DeviceConfig& device = {.kind = runtime::DeviceKind::cpu,
+                                                                   .num_threads = 1})
       : Context(device), base_(base) {}
 
   kernels::Machine machine() const override {
-    return base_.target == program::Target::cpu ? target_named("cpu")
-                                                : kernels::gpu(base_.arch, /*sms=*/0, base_.ptx_version);
+    return base_.target == program::Target::cpu
+               ? target_named("cpu")
+               : kernels::gpu(base_.arch, /*sms=*/0, base_.ptx_version);
   }
   program::CompileOptions base_options() override { return base_; }
   // Only the compiler knows a CPU's name in tables. Without a compiler no entry matches.

@@ -21,9 +21,11 @@ namespace {
 
 // Runs the interpreter first. It reports a wrong index with the author's line; on a device the
 // effect is undefined.
-std::vector<RunOutput> run_author(const lib::ContextRef& context, const AnyKernel& kernel, const RunRequest& request,
+std::vector<RunOutput> run_author(const lib::ContextRef& context, const AnyKernel& kernel,
+                                  const RunRequest& request,
                                   const std::map<std::string, Array>& inputs) {
-  const AuthorCall call(kernel, tuned_settings(*context, kernel, request.settings), inputs, context->machine());
+  const AuthorCall call(kernel, tuned_settings(*context, kernel, request.settings), inputs,
+                        context->machine());
   const Evaluations evaluations = request.check ? Evaluations(call) : Evaluations();
   const AuthorInstance instance(call, context);
   instance.launch(nullptr);
@@ -33,14 +35,16 @@ std::vector<RunOutput> run_author(const lib::ContextRef& context, const AnyKerne
   for (size_t i = 0; i < call.arguments().size(); ++i) {
     const AuthorArgument& argument = call.arguments()[i];
     if (!argument.written) continue;
-    outputs.push_back({argument.name, argument.type.dtype, argument.shape, instance.read(i), {}, {}});
+    outputs.push_back(
+        {argument.name, argument.type.dtype, argument.shape, instance.read(i), {}, {}});
     if (!request.check) continue;
     outputs.back().difference = evaluations.compare(i, outputs.back().bytes, argument.type.dtype);
     outputs.back().unwritten = evaluations.exact()[i].unwritten;
     Difference& difference = outputs.back().difference;
     if (!difference.overflow) continue;
     if (rounded.empty()) rounded = interpret(call, Rounding::every_operation);
-    const double there = to_doubles(rounded[i].bytes, argument.type.dtype)[static_cast<size_t>(difference.first)];
+    const double there =
+        to_doubles(rounded[i].bytes, argument.type.dtype)[static_cast<size_t>(difference.first)];
     difference.by_rounding = !std::isfinite(there);
   }
   return outputs;
@@ -63,9 +67,9 @@ int run(const Globals& globals, const RunRequest& request) {
   const AnyKernel* author = authors.find_or_op(request.kernel);  // reports an unknown name first
   const std::map<std::string, Array> inputs = read_inputs(request.inputs);
   const lib::ContextRef context = open_context(globals);
-  const std::vector<RunOutput> outputs = author
-                                             ? run_author(context, *author, request, inputs)
-                                             : run_op(context, request.kernel, request.settings, inputs, request.check);
+  const std::vector<RunOutput> outputs =
+      author ? run_author(context, *author, request, inputs)
+             : run_op(context, request.kernel, request.settings, inputs, request.check);
 
   if (!request.output_dir.empty()) make_folder(request.output_dir);
   bool right = true;
@@ -73,10 +77,12 @@ int run(const Globals& globals, const RunRequest& request) {
   std::vector<std::vector<std::string>> rows;
   for (const RunOutput& output : outputs) {
     if (!request.output_dir.empty()) {
-      write_npy(request.output_dir + "/" + output.name + ".npy", from_memory(output.bytes, output.type, output.shape));
+      write_npy(request.output_dir + "/" + output.name + ".npy",
+                from_memory(output.bytes, output.type, output.shape));
     }
     Json entry = {{"output", output.name}, {"dtype", name(output.type)}, {"shape", output.shape}};
-    std::vector<std::string> row = {output.name, name(output.type), shape_text(output.shape), "", ""};
+    std::vector<std::string> row = {output.name, name(output.type), shape_text(output.shape), "",
+                                    ""};
     if (request.check) {
       const Difference& d = output.difference;
       const std::string fault = fault_of(output);
@@ -86,14 +92,16 @@ int run(const Globals& globals, const RunRequest& request) {
       entry["max_error_of_scale"] = d.worst;
       entry["beyond_gate"] = d.beyond;
       entry["not_written"] = output.unwritten.elements;
-      if (d.beyond > 0) entry["first_beyond"] = {{"index", d.first}, {"got", d.got}, {"expected", d.expected}};
+      if (d.beyond > 0)
+        entry["first_beyond"] = {{"index", d.first}, {"got", d.got}, {"expected", d.expected}};
     }
     rows.push_back(row);
     result.push_back(entry);
   }
   if (globals.json != "-") {
     print_table(globals,
-                {"output", "dtype", "shape", request.check ? "max error / max" : "", request.check ? "check" : ""},
+                {"output", "dtype", "shape", request.check ? "max error / max" : "",
+                 request.check ? "check" : ""},
                 rows);
   }
   write_json(globals, result);

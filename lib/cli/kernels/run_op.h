@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "lib/abi/context.h"
 #include "lib/cli/kernels/check.h"
 #include "lib/instance/npy.h"
-#include "lib/src/context.h"
 
 namespace ligerdsl::cli {
 
@@ -24,8 +24,8 @@ struct RunOutput {
 // Runs an operation once and returns its outputs. `check`: compares them with the operation's
 // float64 reference.
 std::vector<RunOutput> run_op(const lib::ContextRef& context, const std::string& operation,
-                              const std::vector<std::string>& settings, const std::map<std::string, Array>& inputs,
-                              bool check);
+                              const std::vector<std::string>& settings,
+                              const std::map<std::string, Array>& inputs, bool check);
 
 // Returns "" if a checked output is right.
 std::string fault_of(const RunOutput& output);

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/abi/context.h"
 #include "lib/cli/kernels/author_call.h"
-#include "lib/src/context.h"
 
 namespace ligerdsl::cli {
 
@@ -17,7 +17,8 @@ struct TunedAuthor {
   lib::ConfigSource source;
 };
 
-TunedAuthor tuned_author(lib::Context& context, const AnyKernel& kernel, const std::vector<std::string>& settings);
+TunedAuthor tuned_author(lib::Context& context, const AnyKernel& kernel,
+                         const std::vector<std::string>& settings);
 
 // Returns the settings with values from a table. Settings that choose every field stay unchanged.
 // Throws Failure (kUsage) for an entry that ligerdsl::tuned would reject.

@@ -10,7 +10,8 @@ namespace ligerdsl::cli {
 class UnloadedKernel final : public runtime::LoadedKernel {
  public:
   void launch(const uint64_t*, const runtime::Grid&, runtime::Stream) override {
-    runtime::fail(runtime::Status::internal_error, "a kernel was launched on a device that is not here");
+    runtime::fail(runtime::Status::internal_error,
+                  "a kernel was launched on a device that is not here");
   }
 };
 

@@ -2,26 +2,34 @@
 
 #include <fmt/format.h>
 
+#include "lib/abi/build_info.h"
 #include "lib/cli/options/usage.h"
 #include "lib/cli/support/commands.h"
 #include "lib/cli/support/exit_codes.h"
-#include "lib/src/build_info.h"
 #include "ligerdsl/ligerdsl.h"
 
 namespace ligerdsl::cli {
 
-CommandLine::CommandLine() : app("Inspect, compile, run and measure fused training kernels", "ligerdsl") {
+CommandLine::CommandLine()
+    : app("Inspect, compile, run and measure fused training kernels", "ligerdsl") {
   app.require_subcommand(1);
   app.fallthrough();  // global options may follow the subcommand
-  app.set_version_flag("--version", fmt::format("ligerdsl {}.{}.{}, build {}", LIGERDSL_VERSION_MAJOR,
-                                                LIGERDSL_VERSION_MINOR, LIGERDSL_VERSION_PATCH, lib::build_info()));
-  offer(app.add_option("--device", globals.device, "cpu or cuda:N")->capture_default_str()->check(device_name()),
+  app.set_version_flag(
+      "--version", fmt::format("ligerdsl {}.{}.{}, build {}", LIGERDSL_VERSION_MAJOR,
+                               LIGERDSL_VERSION_MINOR, LIGERDSL_VERSION_PATCH, lib::build_info()));
+  offer(app.add_option("--device", globals.device, "cpu or cuda:N")
+            ->capture_default_str()
+            ->check(device_name()),
         {.words = {"cpu", "cuda:0"}});
-  app.add_option("--threads", globals.threads, "CPU: worker threads; 0 = all cores")->transform(integer_from(0, 4096));
-  offer(app.add_option("--json", globals.json, "Write the result as JSON to a file, or - for stdout"),
-        {.kind = Offer::Kind::files});
-  choice(app.add_option("--color", globals.color, "auto, always or never"), {"auto", "always", "never"});
-  offer(app.add_option("--load", globals.load, "A shared object with kernels of your own (LIGERDSL_EXPORT_KERNELS)")
+  app.add_option("--threads", globals.threads, "CPU: worker threads; 0 = all cores")
+      ->transform(integer_from(0, 4096));
+  offer(
+      app.add_option("--json", globals.json, "Write the result as JSON to a file, or - for stdout"),
+      {.kind = Offer::Kind::files});
+  choice(app.add_option("--color", globals.color, "auto, always or never"),
+         {"auto", "always", "never"});
+  offer(app.add_option("--load", globals.load,
+                       "A shared object with kernels of your own (LIGERDSL_EXPORT_KERNELS)")
             ->allow_extra_args(false),
         {.kind = Offer::Kind::files});
   app.add_flag("-q,--quiet", globals.quiet, "Print results only");
@@ -43,7 +51,8 @@ CommandLine::CommandLine() : app("Inspect, compile, run and measure fused traini
   add_generate(*this);
   refuse_empty_values(app);
   std::string codes = "Exit codes:\n";
-  for (const auto& [code, meaning] : exit_codes()) codes += fmt::format("  {:<4}{}\n", code, meaning);
+  for (const auto& [code, meaning] : exit_codes())
+    codes += fmt::format("  {:<4}{}\n", code, meaning);
   app.footer(codes);
 }
 
@@ -52,7 +61,9 @@ CLI::Option* CommandLine::choice(CLI::Option* option, const std::vector<std::str
 }
 
 void add_doctor(CommandLine& line) {
-  line.on(line.app.add_subcommand("doctor", "Check what works on this machine, and why the rest does not"), doctor);
+  line.on(line.app.add_subcommand("doctor",
+                                  "Check what works on this machine, and why the rest does not"),
+          doctor);
 }
 
 void add_list(CommandLine& line) {

@@ -30,14 +30,17 @@ class CommandLine {
 
   // Completions by option, for completion.h.
   std::map<const CLI::Option*, Offer> offers;
-  CLI::Option* offer(CLI::Option* option, Offer what) { return offers[option] = std::move(what), option; }
+  CLI::Option* offer(CLI::Option* option, Offer what) {
+    return offers[option] = std::move(what), option;
+  }
   // Restricts the option to these words and offers them.
   CLI::Option* choice(CLI::Option* option, const std::vector<std::string>& words);
 
   // Makes parsing of `command` choose `run(globals)`, which returns the exit code.
   template <class Run>
   void on(CLI::App* command, Run run) {
-    command->callback([this, run = std::move(run)] { chosen = [this, run] { return run(globals); }; });
+    command->callback(
+        [this, run = std::move(run)] { chosen = [this, run] { return run(globals); }; });
   }
 };
 

@@ -9,9 +9,11 @@
 namespace ligerdsl::cli {
 
 void add_complete(CommandLine& line) {
-  CLI::App* command = line.app.add_subcommand("complete", "")->group("")->prefix_command()->fallthrough(false);
+  CLI::App* command =
+      line.app.add_subcommand("complete", "")->group("")->prefix_command()->fallthrough(false);
   line.on(command, [&line, command](const Globals&) {
-    for (const Candidate& one : complete(line, command->remaining())) print_text(one.word + "\t" + one.about + "\n");
+    for (const Candidate& one : complete(line, command->remaining()))
+      print_text(one.word + "\t" + one.about + "\n");
     return int{kOk};
   });
 }
@@ -21,15 +23,19 @@ void add_generate(CommandLine& line) {
   command->require_subcommand(1);
   const auto output = std::make_shared<std::string>("-");
   const auto add_script = [&](const char* shell, std::string (*script)()) {
-    CLI::App* one = command->add_subcommand(shell, fmt::format("The completion script of {}", shell));
-    line.offer(one->add_option("-o,--output", *output, "Write to a file"), {.kind = Offer::Kind::files});
-    line.on(one, [output, script](const Globals&) { return write_file(*output, script()), int{kOk}; });
+    CLI::App* one =
+        command->add_subcommand(shell, fmt::format("The completion script of {}", shell));
+    line.offer(one->add_option("-o,--output", *output, "Write to a file"),
+               {.kind = Offer::Kind::files});
+    line.on(one,
+            [output, script](const Globals&) { return write_file(*output, script()), int{kOk}; });
   };
   add_script("bash", bash_completion);
   add_script("zsh", zsh_completion);
   CLI::App* man = command->add_subcommand("man", "Manual pages, a file each");
   const auto folder = std::make_shared<std::string>();
-  line.offer(man->add_option("folder", *folder, "Where to write them")->required(), {.kind = Offer::Kind::files});
+  line.offer(man->add_option("folder", *folder, "Where to write them")->required(),
+             {.kind = Offer::Kind::files});
   line.on(man, [&line, folder](const Globals&) {
     write_manual(line.app, *folder);
     return int{kOk};

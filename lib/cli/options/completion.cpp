@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "lib/abi/structs.h"
 #include "lib/cli/kernels/authors.h"
 #include "lib/cli/kernels/launch_settings.h"
 #include "lib/cli/kernels/recording_context.h"
 #include "lib/cli/options/usage.h"
 #include "lib/instance/op_instance.h"
-#include "lib/src/structs.h"
 #include "program/serialize.h"
 
 namespace ligerdsl::cli {
@@ -53,7 +53,8 @@ void take(const std::string& word, Typed* typed) {
       typed->awaits = option;
     else
       take_value(*option, word.substr(equal + 1), typed);
-  } else if (const CLI::App* command = command_named(*typed->command, word); command && typed->positionals.empty()) {
+  } else if (const CLI::App* command = command_named(*typed->command, word);
+             command && typed->positionals.empty()) {
     typed->command = command;
   } else {
     typed->positionals.push_back(word);
@@ -79,7 +80,8 @@ class Completer {
     } else if (word_.starts_with("-") && !typed_.options_ended) {
       add_options();
     } else if (!commands_in(*typed_.command).empty()) {
-      for (const CLI::App* command : commands_in(*typed_.command)) add(command->get_name(), command->get_description());
+      for (const CLI::App* command : commands_in(*typed_.command))
+        add(command->get_name(), command->get_description());
     } else {
       add_positional();
     }
@@ -94,8 +96,10 @@ class Completer {
   void add_options() {
     for (const CLI::App* command = typed_.command; command; command = command->get_parent()) {
       for (const CLI::Option* option : command->get_options()) {
-        for (const std::string& name : option->get_lnames()) add("--" + name, option->get_description());
-        for (const std::string& name : option->get_snames()) add("-" + name, option->get_description());
+        for (const std::string& name : option->get_lnames())
+          add("--" + name, option->get_description());
+        for (const std::string& name : option->get_snames())
+          add("-" + name, option->get_description());
       }
     }
   }
@@ -144,7 +148,8 @@ class Completer {
       at = command_named(*at, name);
       if (!at) return;
     }
-    for (const CLI::App* command : commands_in(*at)) add(command->get_name(), command->get_description());
+    for (const CLI::App* command : commands_in(*at))
+      add(command->get_name(), command->get_description());
   }
 
   // Adds NAME=, or after that is typed NAME=WORD for each word.
@@ -159,9 +164,11 @@ class Completer {
     if (const AnyKernel* author = authors.find(kernel)) return add_author_settings(*author);
     const lib::OpInfo& info = find_op(kernel);
     for (const std::string& name : setting_names(info)) {
-      const auto field = std::find_if(info.fields.begin(), info.fields.end(),
-                                      [&](const lib::FieldInfo& each) { return each.name == name; });
-      add_setting(name, field == info.fields.end() ? std::vector<std::string>{} : words_for(*field));
+      const auto field =
+          std::find_if(info.fields.begin(), info.fields.end(),
+                       [&](const lib::FieldInfo& each) { return each.name == name; });
+      add_setting(name,
+                  field == info.fields.end() ? std::vector<std::string>{} : words_for(*field));
     }
     add_configs(info);
   }
@@ -169,7 +176,8 @@ class Completer {
   void add_author_settings(const AnyKernel& kernel) {
     for (const MetaField& field : kernel.fields()) add_setting(field.name, field.choices);
     for (const std::string& name : launch_setting_names()) add_setting(name, {});
-    const program::Program program = program::parseProgram(kernel.program_bytes({}, target_named("cpu")));
+    const program::Program program =
+        program::parseProgram(kernel.program_bytes({}, target_named("cpu")));
     for (const program::Argument& argument : program.arguments) add_setting(argument.name, {});
   }
 

@@ -9,40 +9,49 @@
 
 namespace ligerdsl::cli {
 
-void add_kernel(CommandLine& line, CLI::App* command, std::string* kernel, std::vector<std::string>* settings,
-                bool required, const std::string& also) {
-  line.offer(command->add_option("kernel", *kernel, "An operation (`ligerdsl list`), a kernel of --load" + also)
+void add_kernel(CommandLine& line, CLI::App* command, std::string* kernel,
+                std::vector<std::string>* settings, bool required, const std::string& also) {
+  line.offer(command
+                 ->add_option("kernel", *kernel,
+                              "An operation (`ligerdsl list`), a kernel of --load" + also)
                  ->required(required),
              {.kind = Offer::Kind::kernels});
-  line.offer(command->add_option(
-                 "settings", *settings,
-                 "name=value: fields of the description, numbers, sizes (dtype=bf16 N=16384 H=8192); of a kernel of "
-                 "--load meta-parameters, shapes (x=4096x512, y=x), integers to fill with (labels=4096:0..31999), "
-                 "scalars, num_warps and the like"),
+  line.offer(command->add_option("settings", *settings,
+                                 "name=value: fields of the description, numbers, sizes "
+                                 "(dtype=bf16 N=16384 H=8192); of a kernel of "
+                                 "--load meta-parameters, shapes (x=4096x512, y=x), integers to "
+                                 "fill with (labels=4096:0..31999), "
+                                 "scalars, num_warps and the like"),
              {.kind = Offer::Kind::settings});
 }
 
 void add_inputs(CommandLine& line, CLI::App* command, std::vector<std::string>* inputs) {
-  line.offer(command->add_option("--in", *inputs, "name=FILE.npy: the values of a tensor; may be repeated")
-                 ->allow_extra_args(false),
-             {.kind = Offer::Kind::files});
+  line.offer(
+      command->add_option("--in", *inputs, "name=FILE.npy: the values of a tensor; may be repeated")
+          ->allow_extra_args(false),
+      {.kind = Offer::Kind::files});
 }
 
-void add_sets(CommandLine& line, CLI::App* command, std::vector<std::string>* sets, std::vector<int64_t>* rows) {
-  line.offer(
-      command
-          ->add_option("--set,--model", *sets,
-                       fmt::format("A set of shapes or a model's layers: {}", fmt::join(bench_set_names(), ", ")))
-          ->allow_extra_args(false),
-      {.words = bench_set_names()});
-  command->add_option("--rows", *rows, "Rows (tokens) of the cases of a set; 2048,16384: each case with both")
+void add_sets(CommandLine& line, CLI::App* command, std::vector<std::string>* sets,
+              std::vector<int64_t>* rows) {
+  line.offer(command
+                 ->add_option("--set,--model", *sets,
+                              fmt::format("A set of shapes or a model's layers: {}",
+                                          fmt::join(bench_set_names(), ", ")))
+                 ->allow_extra_args(false),
+             {.words = bench_set_names()});
+  command
+      ->add_option("--rows", *rows,
+                   "Rows (tokens) of the cases of a set; 2048,16384: each case with both")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->transform(integer_from(1, (int64_t{1} << 31) - 1));
 }
 
-CLI::Option* add_target(CommandLine& line, CLI::App* command, std::string* target, const std::string& description) {
-  return line.offer(command->add_option("--target", *target, description), {.words = target_names()});
+CLI::Option* add_target(CommandLine& line, CLI::App* command, std::string* target,
+                        const std::string& description) {
+  return line.offer(command->add_option("--target", *target, description),
+                    {.words = target_names()});
 }
 
 }  // namespace ligerdsl::cli

@@ -10,16 +10,18 @@
 namespace ligerdsl::cli {
 
 // Adds a subcommand's kernel and its settings. `also` is the end of the kernel's description.
-void add_kernel(CommandLine& line, CLI::App* command, std::string* kernel, std::vector<std::string>* settings,
-                bool required, const std::string& also = "");
+void add_kernel(CommandLine& line, CLI::App* command, std::string* kernel,
+                std::vector<std::string>* settings, bool required, const std::string& also = "");
 
 // Adds --in name=FILE.npy.
 void add_inputs(CommandLine& line, CLI::App* command, std::vector<std::string>* inputs);
 
 // Adds --set, --model and --rows, which choose cases of sets.
-void add_sets(CommandLine& line, CLI::App* command, std::vector<std::string>* sets, std::vector<int64_t>* rows);
+void add_sets(CommandLine& line, CLI::App* command, std::vector<std::string>* sets,
+              std::vector<int64_t>* rows);
 
 // Adds --target: cpu or an architecture.
-CLI::Option* add_target(CommandLine& line, CLI::App* command, std::string* target, const std::string& description);
+CLI::Option* add_target(CommandLine& line, CLI::App* command, std::string* target,
+                        const std::string& description);
 
 }  // namespace ligerdsl::cli

@@ -8,24 +8,29 @@
 namespace ligerdsl::cli {
 
 void add_layout(CommandLine& line) {
-  CLI::App* command = line.app.add_subcommand(
-      "layout", "Show which thread of a GPU holds which element of a kernel's tiles, as tables; needs no GPU");
+  CLI::App* command = line.app.add_subcommand("layout",
+                                              "Show which thread of a GPU holds which element of a "
+                                              "kernel's tiles, as tables; needs no GPU");
   const auto request = std::make_shared<LayoutRequest>();
   add_kernel(line, command, &request->kernel, &request->settings, true);
-  add_target(line, command, &request->target, "sm_80, sm_90a, sm_100 ...; default: that of --device, else sm_90a");
+  add_target(line, command, &request->target,
+             "sm_80, sm_90a, sm_100 ...; default: that of --device, else sm_90a");
   command->add_option("--tile", request->tile, "Only tiles of this shape: 16x64");
-  command->add_option("--line", request->line, "Only tiles that this line of the kernel's source makes")
+  command
+      ->add_option("--line", request->line,
+                   "Only tiles that this line of the kernel's source makes")
       ->transform(integer_from(1, 10000000));
-  line.choice(command->add_option(
-                  "--by", request->by,
-                  "element: a line per row of the tile, with the thread of each vector; thread: a line per thread, "
-                  "with the elements in its registers; default element"),
+  line.choice(command->add_option("--by", request->by,
+                                  "element: a line per row of the tile, with the thread of each "
+                                  "vector; thread: a line per thread, "
+                                  "with the elements in its registers; default element"),
               {"element", "thread"});
-  command->add_flag("--whole", request->whole, "Print whole tables, not only their upper left corners");
-  line.choice(
-      command->add_option("--variant", request->variant,
-                          "`aligned` (all arguments are aligned), `factors` (operands of matmuls are) or `generic`"),
-      {"aligned", "factors", "generic"});
+  command->add_flag("--whole", request->whole,
+                    "Print whole tables, not only their upper left corners");
+  line.choice(command->add_option("--variant", request->variant,
+                                  "`aligned` (all arguments are aligned), `factors` (operands of "
+                                  "matmuls are) or `generic`"),
+              {"aligned", "factors", "generic"});
   line.on(command, [request](const Globals& globals) { return layout(globals, *request); });
 }
 

@@ -42,7 +42,8 @@ std::string names_of(const CLI::Option& option) {
   for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
   if (names.empty()) return fmt::format("\\fI{}\\fR", roff(option.get_name(true)));
   std::string text;
-  for (const std::string& name : names) text += fmt::format("{}\\fB{}\\fR", text.empty() ? "" : ", ", roff(name));
+  for (const std::string& name : names)
+    text += fmt::format("{}\\fB{}\\fR", text.empty() ? "" : ", ", roff(name));
   return text;
 }
 
@@ -58,14 +59,16 @@ std::string entry(const CLI::Option& option) {
 std::string entries(const CLI::App& app, const std::string& title, bool positional) {
   std::string text;
   for (const CLI::Option* option : app.get_options()) {
-    if (option->get_positional() == positional && !option->get_group().empty()) text += entry(*option);
+    if (option->get_positional() == positional && !option->get_group().empty())
+      text += entry(*option);
   }
   return text.empty() ? "" : title + text;
 }
 
 std::string synopsis(const CLI::App& app, const std::string& path) {
   std::string text = fmt::format("\\fB{}\\fR [\\fIOPTIONS\\fR]", roff(path));
-  if (!commands_in(app).empty()) text += app.get_require_subcommand_min() > 0 ? " \\fICOMMAND\\fR" : "";
+  if (!commands_in(app).empty())
+    text += app.get_require_subcommand_min() > 0 ? " \\fICOMMAND\\fR" : "";
   for (const CLI::Option* option : app.get_options()) {
     if (!option->get_positional()) continue;
     const std::string name = fmt::format("\\fI{}\\fR", roff(option->get_name(true)));
@@ -78,12 +81,13 @@ std::string synopsis(const CLI::App& app, const std::string& path) {
 // Returns today's date, or SOURCE_DATE_EPOCH for reproducible builds.
 std::string date() {
   const char* agreed = std::getenv("SOURCE_DATE_EPOCH");
-  return fmt::format("{:%F}", fmt::gmtime(agreed ? static_cast<time_t>(std::atoll(agreed)) : std::time(nullptr)));
+  return fmt::format(
+      "{:%F}", fmt::gmtime(agreed ? static_cast<time_t>(std::atoll(agreed)) : std::time(nullptr)));
 }
 
 std::string heading(const std::string& name, const std::string& about) {
-  return fmt::format(".TH {} 1 {} \"ligerdsl {}.{}.{}\" \"ligerdsl\"\n", roff(name), date(), LIGERDSL_VERSION_MAJOR,
-                     LIGERDSL_VERSION_MINOR, LIGERDSL_VERSION_PATCH) +
+  return fmt::format(".TH {} 1 {} \"ligerdsl {}.{}.{}\" \"ligerdsl\"\n", roff(name), date(),
+                     LIGERDSL_VERSION_MAJOR, LIGERDSL_VERSION_MINOR, LIGERDSL_VERSION_PATCH) +
          section("NAME") + fmt::format("{} \\- {}\n", roff(name), roff(about));
 }
 
@@ -92,8 +96,8 @@ std::string nested(const CLI::App& app, const std::string& path) {
   std::string text;
   for (const CLI::App* command : commands_in(app)) {
     const std::string name = path + " " + command->get_name();
-    text +=
-        fmt::format(".SS \"{}\"\n{}.PP\n{}.\n", roff(name), synopsis(*command, name), roff(command->get_description()));
+    text += fmt::format(".SS \"{}\"\n{}.PP\n{}.\n", roff(name), synopsis(*command, name),
+                        roff(command->get_description()));
     text += entries(*command, "", true) + entries(*command, "", false);
   }
   return text.empty() ? "" : section("COMMANDS") + text;
@@ -101,26 +105,31 @@ std::string nested(const CLI::App& app, const std::string& path) {
 
 std::string command_page(const CLI::App& command) {
   const std::string path = "ligerdsl " + command.get_name();
-  return heading("ligerdsl-" + command.get_name(), command.get_description()) + section("SYNOPSIS") +
-         synopsis(command, path) + entries(command, section("ARGUMENTS"), true) +
+  return heading("ligerdsl-" + command.get_name(), command.get_description()) +
+         section("SYNOPSIS") + synopsis(command, path) +
+         entries(command, section("ARGUMENTS"), true) +
          entries(command, section("OPTIONS"), false) + nested(command, path) + section("SEE ALSO") +
          "\\fBligerdsl\\fR(1) has the options that every command takes, and the exit status.\n";
 }
 
 std::string exit_status() {
   std::string text = section("EXIT STATUS");
-  for (const auto& [code, meaning] : exit_codes()) text += fmt::format(".TP\n{}\n{}.\n", code, roff(meaning));
+  for (const auto& [code, meaning] : exit_codes())
+    text += fmt::format(".TP\n{}\n{}.\n", code, roff(meaning));
   return text;
 }
 
 std::string main_page(const CLI::App& app) {
   std::string commands = section("COMMANDS"), also = section("SEE ALSO");
   for (const CLI::App* command : commands_in(app)) {
-    commands += fmt::format(".TP\n\\fB{}\\fR\n{}.\n", roff(command->get_name()), roff(command->get_description()));
-    also += fmt::format("{}\\fBligerdsl\\-{}\\fR(1)", also.ends_with('\n') ? "" : ",\n", roff(command->get_name()));
+    commands += fmt::format(".TP\n\\fB{}\\fR\n{}.\n", roff(command->get_name()),
+                            roff(command->get_description()));
+    also += fmt::format("{}\\fBligerdsl\\-{}\\fR(1)", also.ends_with('\n') ? "" : ",\n",
+                        roff(command->get_name()));
   }
-  return heading("ligerdsl", app.get_description()) + section("SYNOPSIS") + synopsis(app, "ligerdsl") + commands +
-         entries(app, section("OPTIONS"), false) + exit_status() + also + "\n";
+  return heading("ligerdsl", app.get_description()) + section("SYNOPSIS") +
+         synopsis(app, "ligerdsl") + commands + entries(app, section("OPTIONS"), false) +
+         exit_status() + also + "\n";
 }
 
 }  // namespace

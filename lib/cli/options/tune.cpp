@@ -19,18 +19,23 @@ double parse_duration(const std::string& text) {
   const char* end = text.data() + text.size();
   const auto [at, error] = std::from_chars(text.data(), end, number);
   const std::string_view unit(at, static_cast<size_t>(end - at));
-  const double seconds = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : NAN;
+  const double seconds = unit.empty() || unit == "s" ? 1
+                         : unit == "m"               ? 60
+                         : unit == "h"               ? 3600
+                                                     : NAN;
   if (error != std::errc() || !(number * seconds > 0 && number * seconds <= 1e7)) return NAN;
   return number * seconds;
 }
 
 void add_subject(CommandLine& line, CLI::App* command, TuneRequest* request) {
-  add_kernel(line, command, &request->kernel, &request->settings, false, "; settings may be lists, H=4096,8192");
+  add_kernel(line, command, &request->kernel, &request->settings, false,
+             "; settings may be lists, H=4096,8192");
   add_sets(line, command, &request->sets, &request->rows);
   command->add_flag("--all", request->all, "Every set and model");
   command
       ->add_option("--check-with", request->check_with,
-                   "Settings of the call on which outputs are compared with float64; default: few rows of the first")
+                   "Settings of the call on which outputs are compared with float64; default: few "
+                   "rows of the first")
       ->delimiter(' ');
   line.choice(
       command->add_option_function<std::string>(
@@ -38,27 +43,32 @@ void add_subject(CommandLine& line, CLI::App* command, TuneRequest* request) {
           [request](const std::string& text) {
             request->bits = text == "same" ? Bits::same : text == "row" ? Bits::row : Bits::batch;
           },
-          "What a configuration may change in the results: same (nothing), row (the last bits of a row; default) or "
+          "What a configuration may change in the results: same (nothing), row (the last bits of a "
+          "row; default) or "
           "batch (those of sums over rows too)"),
       {"same", "row", "batch"});
 }
 
 void add_search(CommandLine& line, CLI::App* command, TuneRequest* request) {
-  line.choice(
-      command->add_option("--strategy", request->strategy, "guided, random or exhaustive")->capture_default_str(),
-      tune::strategy_names());
-  command->add_option("--seed", request->seed, "Seed of a strategy's random choices")->capture_default_str();
+  line.choice(command->add_option("--strategy", request->strategy, "guided, random or exhaustive")
+                  ->capture_default_str(),
+              tune::strategy_names());
+  command->add_option("--seed", request->seed, "Seed of a strategy's random choices")
+      ->capture_default_str();
   command
       ->add_option_function<std::string>(
-          "--budget", [request](const std::string& text) { request->budget_seconds = parse_duration(text); },
+          "--budget",
+          [request](const std::string& text) { request->budget_seconds = parse_duration(text); },
           "Time for everything, the finals included: 90s, 10m, 2h; default 10m")
       ->check([](const std::string& text) {
-        return std::isnan(parse_duration(text)) ? "expected a time such as 90s, 10m or 2h, got '" + text + "'"
-                                                : std::string();
+        return std::isnan(parse_duration(text))
+                   ? "expected a time such as 90s, 10m or 2h, got '" + text + "'"
+                   : std::string();
       });
   command
       ->add_option("--timeout", request->timeout_seconds,
-                   "Seconds after which a compile or a configuration is taken to hang; longer where the heuristic is "
+                   "Seconds after which a compile or a configuration is taken to hang; longer "
+                   "where the heuristic is "
                    "slow, and 10 times as long, at least 10 s, for opening a problem")
       ->check(number_from(0.1, 1e5))
       ->capture_default_str();
@@ -71,22 +81,25 @@ void add_search(CommandLine& line, CLI::App* command, TuneRequest* request) {
 
 void add_results(CommandLine& line, CLI::App* command, TuneRequest* request) {
   command->add_option("--store", request->store,
-                      "File of trials, JSON Lines; default: ligerdsl/trials.jsonl in $XDG_DATA_HOME or ~/.local/share");
-  command->add_flag("--resume", request->resume, "Reuse trials of the store with this build, device and problem");
-  command->add_option(
-      "--export", request->export_to,
-      "Write winners to a table for LIGERDSL_TABLE, or to -; its entries for these problems are tried again, others "
-      "stay");
-  line.offer(command->add_option("--report", request->report,
-                                 "Write an HTML page about the trials, as `ligerdsl report` does for a store"),
+                      "File of trials, JSON Lines; default: ligerdsl/trials.jsonl in "
+                      "$XDG_DATA_HOME or ~/.local/share");
+  command->add_flag("--resume", request->resume,
+                    "Reuse trials of the store with this build, device and problem");
+  command->add_option("--export", request->export_to,
+                      "Write winners to a table for LIGERDSL_TABLE, or to -; its entries for these "
+                      "problems are tried again, others "
+                      "stay");
+  line.offer(command->add_option(
+                 "--report", request->report,
+                 "Write an HTML page about the trials, as `ligerdsl report` does for a store"),
              {.kind = Offer::Kind::files});
 }
 
 }  // namespace
 
 void add_tune(CommandLine& line) {
-  CLI::App* command =
-      line.app.add_subcommand("tune", "Search the fastest configurations of kernels, and export them as a table");
+  CLI::App* command = line.app.add_subcommand(
+      "tune", "Search the fastest configurations of kernels, and export them as a table");
   const auto request = std::make_shared<TuneRequest>();
   add_subject(line, command, request.get());
   add_search(line, command, request.get());

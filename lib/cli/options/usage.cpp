@@ -39,13 +39,15 @@ std::vector<std::string> owners(const CLI::App& app, const std::string& option) 
   return names;
 }
 
-std::string unknown_option(const CLI::App& app, const CLI::App* command, const std::string& argument) {
+std::string unknown_option(const CLI::App& app, const CLI::App* command,
+                           const std::string& argument) {
   const std::string name = argument.substr(0, argument.find('='));
   const std::vector<std::string> elsewhere = owners(app, name);
   if (!elsewhere.empty()) {
-    return command ? fmt::format("unknown option '{}' of {}; it is one of {}", name, command->get_name(),
-                                 fmt::join(elsewhere, ", "))
-                   : fmt::format("the option '{}' needs its command before it: {}", name, fmt::join(elsewhere, ", "));
+    return command ? fmt::format("unknown option '{}' of {}; it is one of {}", name,
+                                 command->get_name(), fmt::join(elsewhere, ", "))
+                   : fmt::format("the option '{}' needs its command before it: {}", name,
+                                 fmt::join(elsewhere, ", "));
   }
   std::vector<std::string> known = options_of(app);
   if (command) {
@@ -82,7 +84,8 @@ const CLI::App* command_named(const CLI::App& app, const std::string& name) {
 
 std::string no_command(const CLI::App& app, const std::string& before, const std::string& name) {
   const std::vector<std::string> names = commands_of(app);
-  if (names.empty()) return fmt::format("{} has no commands: unexpected argument '{}'", before, name);
+  if (names.empty())
+    return fmt::format("{} has no commands: unexpected argument '{}'", before, name);
   return fmt::format("no command '{}{}'{}; there are {}", before.empty() ? "" : before + " ", name,
                      did_you_mean(name, names), fmt::join(names, ", "));
 }
@@ -94,8 +97,9 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
     at = command = at->get_subcommands().front();
     path += (path.empty() ? "" : " ") + command->get_name();
   }
-  const std::string help = command ? fmt::format("\nligerdsl --help and ligerdsl {} --help list what there is", path)
-                                   : "\nligerdsl --help lists what there is";
+  const std::string help =
+      command ? fmt::format("\nligerdsl --help and ligerdsl {} --help list what there is", path)
+              : "\nligerdsl --help lists what there is";
   const std::vector<std::string> unknown = app.remaining(true);
   const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
   const bool lacks_command = !command || !commands_of(*command).empty();
@@ -104,7 +108,8 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
   // Reported before missing arguments, because an unknown option may be a misspelled required one.
   if (first.size() > 1 && first[0] == '-') return unknown_option(app, command, first) + help;
   if (!(extra || lacks_command)) return error.what() + help;
-  if (command && commands_of(*command).empty()) return fmt::format("{}: unexpected argument '{}'", path, first) + help;
+  if (command && commands_of(*command).empty())
+    return fmt::format("{}: unexpected argument '{}'", path, first) + help;
   return no_command(command ? *command : app, path, first);
 }
 
@@ -115,15 +120,17 @@ CLI::Validator device_name() {
 CLI::Validator one_of(const std::vector<std::string>& words) {
   const auto check = [words](const std::string& text) -> std::string {
     if (std::count(words.begin(), words.end(), text)) return "";
-    return fmt::format("expected one of {}, got '{}'{}", fmt::join(words, ", "), text, did_you_mean(text, words));
+    return fmt::format("expected one of {}, got '{}'{}", fmt::join(words, ", "), text,
+                       did_you_mean(text, words));
   };
   return {check, fmt::format("{{{}}}", fmt::join(words, ","))};
 }
 
 CLI::Validator integer_from(int64_t low, int64_t high) {
-  return {
-      [=](std::string& text) { return refusal([&] { text = std::to_string(parse_integer("", text, low, high)); }); },
-      fmt::format("{} to {}", low, high)};
+  return {[=](std::string& text) {
+            return refusal([&] { text = std::to_string(parse_integer("", text, low, high)); });
+          },
+          fmt::format("{} to {}", low, high)};
 }
 
 CLI::Validator number_from(double low, double high) {
@@ -132,7 +139,9 @@ CLI::Validator number_from(double low, double high) {
 }
 
 void refuse_empty_values(CLI::App& app) {
-  const auto refuse = [](const std::string& text) { return text.empty() ? "expected a value, got ''" : ""; };
+  const auto refuse = [](const std::string& text) {
+    return text.empty() ? "expected a value, got ''" : "";
+  };
   for (CLI::Option* option : app.get_options()) {
     if (option->nonpositional() && option->get_items_expected_min() > 0) option->check(refuse);
   }

@@ -19,13 +19,15 @@ namespace {
 
 // Returns the trials of the given kernels. Throws Failure (kNothingFound) for a kernel without
 // trials.
-std::vector<tune::Trial> chosen(std::vector<tune::Trial> trials, const std::vector<std::string>& kernels) {
+std::vector<tune::Trial> chosen(std::vector<tune::Trial> trials,
+                                const std::vector<std::string>& kernels) {
   if (kernels.empty()) return trials;
   std::vector<std::string> names;
   for (const tune::Trial& trial : trials) names.push_back(trial.operation);
   for (const std::string& kernel : kernels) {
     if (std::find(names.begin(), names.end(), kernel) == names.end())
-      throw Failure(kNothingFound, fmt::format("report: no trial of {}{}", kernel, did_you_mean(kernel, names)));
+      throw Failure(kNothingFound,
+                    fmt::format("report: no trial of {}{}", kernel, did_you_mean(kernel, names)));
   }
   std::erase_if(trials, [&](const tune::Trial& trial) {
     return std::find(kernels.begin(), kernels.end(), trial.operation) == kernels.end();
@@ -61,15 +63,18 @@ int report(const Globals& globals, const ReportRequest& request) {
   if (stores.empty()) {
     stores.push_back(default_store());
     if (!std::filesystem::exists(stores.front(), error))
-      throw Failure(kNothingFound,
-                    fmt::format("report: there is no \"{}\" yet; `ligerdsl tune` makes it", stores.front()));
+      throw Failure(
+          kNothingFound,
+          fmt::format("report: there is no \"{}\" yet; `ligerdsl tune` makes it", stores.front()));
   }
   for (const std::string& store : stores) {
     for (const std::string& written : {request.output, globals.json}) {
       if (is_same_file(written, store))
         throw Failure(
             kUsage,
-            fmt::format("report: {} is a store of trials, which would be lost; name another file to write", written));
+            fmt::format(
+                "report: {} is a store of trials, which would be lost; name another file to write",
+                written));
     }
   }
   std::vector<tune::Trial> trials;
@@ -77,9 +82,10 @@ int report(const Globals& globals, const ReportRequest& request) {
     for (tune::Trial& trial : tune::read_trials(store)) trials.push_back(std::move(trial));
   }
   if (trials.empty())
-    throw Failure(kNothingFound,
-                  fmt::format("report: no trial in {}; `ligerdsl tune` writes them", fmt::join(stores, ", ")));
-  const std::vector<tune::TaskSummary> tasks = tune::summarize(chosen(std::move(trials), request.kernels));
+    throw Failure(kNothingFound, fmt::format("report: no trial in {}; `ligerdsl tune` writes them",
+                                             fmt::join(stores, ", ")));
+  const std::vector<tune::TaskSummary> tasks =
+      tune::summarize(chosen(std::move(trials), request.kernels));
   const DeferredSignals signals;
   write_file(request.output, report_page(tasks, signals.descriptor()));
   Json summary = Json::array();

@@ -19,7 +19,8 @@ using tune::Candidate;
 using tune::Fate;
 using tune::TaskSummary;
 
-constexpr int kWidth = 360;     // pixels, the width of a phone; wider pages show several charts in a row
+constexpr int kWidth =
+    360;  // pixels, the width of a phone; wider pages show several charts in a row
 constexpr double kSlowest = 2;  // ratio to the heuristic's time; slower ones are drawn at the edge
 
 // Shortens a label; the tables have the full text.
@@ -79,7 +80,8 @@ std::string without_empty_groups(const std::string& svg) {
 // Returns the drawing of gnuplot's document without the rest, for an HTML page. Its symbols are
 // equal in all charts.
 std::string for_page(const std::string& document, const DrawnChart& chart, std::string* symbols) {
-  const size_t header = document.find("<svg"), begin = document.find('>', header) + 1, end = document.rfind("</svg>");
+  const size_t header = document.find("<svg"), begin = document.find('>', header) + 1,
+               end = document.rfind("</svg>");
   if (header == std::string::npos || end == std::string::npos || begin > end)
     throw Failure(kNothingFound, "gnuplot drew no SVG; its terminal \"svg\" is needed");
   std::string drawing = document.substr(begin, end - begin);
@@ -90,7 +92,8 @@ std::string for_page(const std::string& document, const DrawnChart& chart, std::
   erase_between(&drawing, "<desc>", "</desc>");
   drawing.erase(0, drawing.find("<g "));  // removes the document's name
   const std::string canvas = " id=\"gnuplot_canvas\"";
-  if (const size_t found = drawing.find(canvas); found != std::string::npos) drawing.erase(found, canvas.size());
+  if (const size_t found = drawing.find(canvas); found != std::string::npos)
+    drawing.erase(found, canvas.size());
   // gnuplot names a series without a key by its number.
   size_t at = 0;
   for (const std::string& name : chart.series) {
@@ -101,8 +104,9 @@ std::string for_page(const std::string& document, const DrawnChart& chart, std::
     drawing.replace(at + open.size(), stop - at - open.size(), html_text(name));
     at += open.size();
   }
-  return fmt::format("<svg class=\"chart\" role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {} {}\">{}</svg>\n",
-                     html_text(chart.label), kWidth, chart.height, without_empty_groups(drawing));
+  return fmt::format(
+      "<svg class=\"chart\" role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {} {}\">{}</svg>\n",
+      html_text(chart.label), kWidth, chart.height, without_empty_groups(drawing));
 }
 
 }  // namespace
@@ -118,7 +122,8 @@ size_t ReportCharts::begin(const std::string& label, int height, std::vector<std
 }
 
 size_t ReportCharts::add_progress(const TaskSummary& task) {
-  const size_t number = begin("Best time so far over configurations tried", 240, {"measured", "failed", "best so far"});
+  const size_t number = begin("Best time so far over configurations tried", 240,
+                              {"measured", "failed", "best so far"});
   Range range;
   for (const Candidate& one : task.candidates) {
     if (one.first.ratio > 0) range.take(one.first.ratio);
@@ -141,7 +146,8 @@ size_t ReportCharts::add_progress(const TaskSummary& task) {
       "plot $right with points pt 7 ps 0.22 lc rgb '{2}', "
       "$failed with points pt 7 ps 0.22 lc rgb '{3}', "
       "$best with steps lw 2 lc rgb '{4}'\n",
-      std::max<size_t>(task.candidates.size(), 1), range.text(), kTrialColour, kFailureColour, kBestColour);
+      std::max<size_t>(task.candidates.size(), 1), range.text(), kTrialColour, kFailureColour,
+      kBestColour);
   return number;
 }
 
@@ -160,7 +166,8 @@ size_t ReportCharts::add_progress_in_time(const TaskSummary& task) {
   append_row(&best, {task.noted_seconds, before});
   commands_ += block("best", best);
   commands_ += fmt::format(
-      "set xrange [0:{}]\nset yrange {}\nset xlabel 'seconds of searching'\nset ylabel 'time / heuristic''s time'\n"
+      "set xrange [0:{}]\nset yrange {}\nset xlabel 'seconds of searching'\nset ylabel 'time / "
+      "heuristic''s time'\n"
       "plot $best with steps lw 2 lc rgb '{}'\n",
       task.noted_seconds, range.text(), kBestColour);
   return number;
@@ -176,8 +183,9 @@ size_t ReportCharts::add_effects(const TaskSummary& task) {
     bool first = true;
     for (const tune::ValueEffect& value : effect.values) {
       y += 1;
-      labels += fmt::format("{}{} {}", labels.empty() ? "" : ", ",
-                            gnuplot_text(shortened(first ? effect.field + " " + value.value : value.value)), y);
+      labels += fmt::format(
+          "{}{} {}", labels.empty() ? "" : ", ",
+          gnuplot_text(shortened(first ? effect.field + " " + value.value : value.value)), y);
       first = false;
       const tune::Distribution& d = value.ratios;
       if (d.count == 0) continue;
@@ -191,9 +199,11 @@ size_t ReportCharts::add_effects(const TaskSummary& task) {
   }
   const size_t number = begin("Times by value of each field", 70 + static_cast<int>(17 * y),
                               {"best to 90 %", "middle half", "median", "best"});
-  commands_ += block("lines", lines) + block("boxes", boxes) + block("medians", medians) + block("bests", bests);
+  commands_ += block("lines", lines) + block("boxes", boxes) + block("medians", medians) +
+               block("bests", bests);
   commands_ += fmt::format(
-      "set border 1\nset xrange {0}\nset yrange [{1}:0]\nset ytics ({2}) scale 0\nunset grid\nset grid x lw 0.5 lc rgb "
+      "set border 1\nset xrange {0}\nset yrange [{1}:0]\nset ytics ({2}) scale 0\nunset grid\nset "
+      "grid x lw 0.5 lc rgb "
       "'gray' dt solid\nset xlabel 'time / heuristic''s time'\nset style fill solid 0.35 noborder\n"
       "plot $lines using 1:2:3:4 with vectors nohead lw 1 lc rgb '{3}', "
       "$boxes using 1:2:3:4:5:6 with boxxyerror lc rgb '{4}', "
@@ -206,34 +216,42 @@ size_t ReportCharts::add_effects(const TaskSummary& task) {
 size_t ReportCharts::add_roofline(const std::vector<RooflinePoint>& points, double ceiling) {
   std::vector<std::string> series = {"copy of the same bytes", "gain", "heuristic", "winner"};
   if (ceiling > 0) series.insert(series.begin(), "large copy");
-  const size_t number = begin("Bytes per second over bytes of a call, with measured copies", 280, std::move(series));
-  const auto rate = [](const RooflinePoint& point, double us) { return us > 0 ? point.bytes / (us * 1e3) : NAN; };
+  const size_t number =
+      begin("Bytes per second over bytes of a call, with measured copies", 280, std::move(series));
+  const auto rate = [](const RooflinePoint& point, double us) {
+    return us > 0 ? point.bytes / (us * 1e3) : NAN;
+  };
   std::vector<RooflinePoint> sorted = points;
-  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+  std::sort(sorted.begin(), sorted.end(),
+            [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
   std::string copies, gains, heuristics, winners;
   double high = ceiling;
   constexpr double kMiB = 1 << 20;
   for (const RooflinePoint& point : sorted) {
-    const double x = point.bytes / kMiB, copy = rate(point, point.copy_us), before = rate(point, point.heuristic_us),
-                 after = rate(point, point.winner_us);
+    const double x = point.bytes / kMiB, copy = rate(point, point.copy_us),
+                 before = rate(point, point.heuristic_us), after = rate(point, point.winner_us);
     if (point.copy_us > 0) append_row(&copies, {x, copy});
     if (point.heuristic_us > 0) append_row(&heuristics, {x, before});
     if (point.winner_us > 0) append_row(&winners, {x, after});
-    if (point.heuristic_us > 0 && point.winner_us > 0) append_row(&gains, {x, before, 0, after - before});
-    for (const double one : {copy, before, after}) high = std::isnan(one) ? high : std::max(high, one);
+    if (point.heuristic_us > 0 && point.winner_us > 0)
+      append_row(&gains, {x, before, 0, after - before});
+    for (const double one : {copy, before, after})
+      high = std::isnan(one) ? high : std::max(high, one);
   }
   const double least = sorted.front().bytes / kMiB, most = sorted.back().bytes / kMiB;
-  commands_ +=
-      block("copies", copies) + block("gains", gains) + block("heuristics", heuristics) + block("winners", winners);
+  commands_ += block("copies", copies) + block("gains", gains) + block("heuristics", heuristics) +
+               block("winners", winners);
   commands_ += fmt::format(
-      "set logscale x 2\nset xrange [{0}:{1}]\nset yrange [0:{2}]\nset format x '%.4g'\nset xtics rotate by -45\n"
+      "set logscale x 2\nset xrange [{0}:{1}]\nset yrange [0:{2}]\nset format x '%.4g'\nset xtics "
+      "rotate by -45\n"
       "set xlabel 'bytes of a call (MiB)'\nset ylabel 'GB/s'\n"
       "plot {3} $copies with linespoints lw 1 pt 7 ps 0.2 lc rgb '{4}', "
       "$gains using 1:2:3:4 with vectors nohead lw 1 lc rgb '{5}', "
       "$heuristics with points pt 6 ps 0.5 lc rgb '{4}', "
       "$winners with points pt 7 ps 0.5 lc rgb '{5}'\n",
       least / 1.5, most * 1.5, high * 1.06,
-      ceiling > 0 ? fmt::format("{} with lines lw 1 dt 2 lc rgb 'black', ", ceiling) : "", kTrialColour, kBestColour);
+      ceiling > 0 ? fmt::format("{} with lines lw 1 dt 2 lc rgb 'black', ", ceiling) : "",
+      kTrialColour, kBestColour);
   return number;
 }
 
@@ -245,7 +263,8 @@ std::vector<std::string> ReportCharts::drawn(std::string* symbols, int stop) con
   size_t at = 0;
   for (const DrawnChart& chart : charts_) {
     const size_t stop_at = documents.find(end, at);
-    if (stop_at == std::string::npos) throw Failure(kNothingFound, "gnuplot drew fewer charts than it was asked for");
+    if (stop_at == std::string::npos)
+      throw Failure(kNothingFound, "gnuplot drew fewer charts than it was asked for");
     charts.push_back(for_page(documents.substr(at, stop_at + end.size() - at), chart, symbols));
     at = stop_at + end.size();
   }

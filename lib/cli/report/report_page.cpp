@@ -28,7 +28,8 @@ double number_at(const Json& object, const char* name, size_t i) {
 class Page {
  public:
   explicit Page(const std::vector<TaskSummary>& tasks) : tasks_(tasks) {
-    for (const TaskSummary& task : tasks_) several_devices_ |= device_text(task.about) != device_text(tasks_[0].about);
+    for (const TaskSummary& task : tasks_)
+      several_devices_ |= device_text(task.about) != device_text(tasks_[0].about);
   }
 
   std::string html(int stop) {
@@ -41,7 +42,8 @@ class Page {
     for (size_t i = 0; i < tasks_.size(); ++i) body += task_section(i);
     return fmt::format(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+        "'unsafe-inline'\">\n"
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
         "<title>Tuning report</title>\n<style>{}</style>\n</head>\n<body>\n"
         "<svg width=\"0\" height=\"0\" style=\"position: absolute\" "
@@ -64,13 +66,15 @@ class Page {
   void plan(const TaskSummary& task) {
     Planned planned;
     if (!task.candidates.empty()) {
-      planned.progress.emplace_back(
-          charts_.add_progress(task),
-          "The search: <span class=\"key\"></span>a configuration, slower than twice the heuristic at the edge; "
-          "<span class=\"key failure\"></span>one that failed; <span class=\"key best\"></span>best so far.");
+      planned.progress.emplace_back(charts_.add_progress(task),
+                                    "The search: <span class=\"key\"></span>a configuration, "
+                                    "slower than twice the heuristic at the edge; "
+                                    "<span class=\"key failure\"></span>one that failed; <span "
+                                    "class=\"key best\"></span>best so far.");
     }
     if (task.noted_seconds > 0)
-      planned.progress.emplace_back(charts_.add_progress_in_time(task), "The same in time: best so far.");
+      planned.progress.emplace_back(charts_.add_progress_in_time(task),
+                                    "The same in time: best so far.");
     if (!task.effects.empty()) planned.effects = charts_.add_effects(task);
     planned_.push_back(std::move(planned));
   }
@@ -93,7 +97,8 @@ class Page {
         at->ceiling = std::max(at->ceiling, winner.ceiling.value("copy_gb_per_s", 0.0));
       }
     }
-    for (Roofline& roofline : rooflines_) roofline.chart = charts_.add_roofline(roofline.points, roofline.ceiling);
+    for (Roofline& roofline : rooflines_)
+      roofline.chart = charts_.add_roofline(roofline.points, roofline.ceiling);
   }
 
   std::string header() const {
@@ -119,43 +124,53 @@ class Page {
       return html_text(all);
     };
     return fmt::format(
-        "<header>\n<h1>Tuning report</h1>\n<p>{} of {} gained: faster than the heuristic by more than the noise. Over "
+        "<header>\n<h1>Tuning report</h1>\n<p>{} of {} gained: faster than the heuristic by more "
+        "than the noise. Over "
         "all, the "
-        "time is <strong>{:.3f}</strong> of the heuristic's (geometric mean), {:.3f} at best. {} tried, {} "
+        "time is <strong>{:.3f}</strong> of the heuristic's (geometric mean), {:.3f} at best. {} "
+        "tried, {} "
         "failed.</p>\n"
         "<p class=\"soft\">{}<br>build {}<br>{} to {}</p>\n</header>\n",
         gained, counted(std::ssize(tasks_), "task", "tasks"), geometric_mean(ratios), best,
-        counted(tried, "configuration", "configurations"), failures, joined(devices), joined(builds), html_text(began),
-        html_text(ended));
+        counted(tried, "configuration", "configurations"), failures, joined(devices),
+        joined(builds), html_text(began), html_text(ended));
   }
 
   std::string winners() const {
-    return fmt::format("<main>\n<section id=\"winners\">\n<h2>Winners compared with the heuristic</h2>\n{}</section>\n",
-                       winners_table(tasks_));
+    return fmt::format(
+        "<main>\n<section id=\"winners\">\n<h2>Winners compared with the "
+        "heuristic</h2>\n{}</section>\n",
+        winners_table(tasks_));
   }
 
   std::string figure(size_t chart, const std::string& caption) const {
-    return fmt::format("<figure>\n{}<figcaption>{}</figcaption>\n</figure>\n", drawn_.at(chart), caption);
+    return fmt::format("<figure>\n{}<figcaption>{}</figcaption>\n</figure>\n", drawn_.at(chart),
+                       caption);
   }
 
   std::string roofline_section(const Roofline& roofline) const {
-    const std::string chart =
-        figure(roofline.chart,
-               "<span class=\"key\"></span>a copy of the same bytes, measured with it; dashed: a large copy; "
-               "<span class=\"key open\"></span>heuristic; <span class=\"key best\"></span>winner.");
+    const std::string chart = figure(
+        roofline.chart,
+        "<span class=\"key\"></span>a copy of the same bytes, measured with it; dashed: a large "
+        "copy; "
+        "<span class=\"key open\"></span>heuristic; <span class=\"key best\"></span>winner.");
     return fmt::format(
-        "<section class=\"roofline\">\n<h2>Roofline: {}</h2>\n<p>These kernels are bound by memory: at best a call "
+        "<section class=\"roofline\">\n<h2>Roofline: {}</h2>\n<p>These kernels are bound by "
+        "memory: at best a call "
         "reads "
-        "its inputs once and writes its outputs once, as fast as a copy of the same bytes. {}</p>\n{}{}</section>\n",
+        "its inputs once and writes its outputs once, as fast as a copy of the same bytes. "
+        "{}</p>\n{}{}</section>\n",
         html_text(roofline.device),
-        roofline.ceiling > 0 ? fmt::format("A large copy reaches {:.1f} GB/s here.", roofline.ceiling) : "", chart,
-        roofline_table(roofline.points));
+        roofline.ceiling > 0
+            ? fmt::format("A large copy reaches {:.1f} GB/s here.", roofline.ceiling)
+            : "",
+        chart, roofline_table(roofline.points));
   }
 
   std::string task_section(size_t i) const {
     const TaskSummary& task = tasks_[i];
-    std::string html =
-        fmt::format("<section class=\"task\" id=\"task-{}\">\n<h2>{}</h2>\n", i + 1, html_text(task.about.operation));
+    std::string html = fmt::format("<section class=\"task\" id=\"task-{}\">\n<h2>{}</h2>\n", i + 1,
+                                   html_text(task.about.operation));
     html += "<p class=\"soft\">";
     for (const std::string& problem : task.about.problems) html += html_text(problem) + "<br>";
     html += fmt::format("options <code>{}</code>", html_text(task.about.options));
@@ -165,10 +180,10 @@ class Page {
     html += "</div>\n" + best_table(task);
     if (!task.effects.empty()) {
       html += "<h3>Effect of each field</h3>\n<div class=\"charts\">\n";
-      html +=
-          figure(planned_[i].effects,
-                 "What a value took, of the heuristic's time: <span class=\"key\"></span>the best, and a line to 90 "
-                 "%; <span class=\"key best\"></span>the middle half, with the median.");
+      html += figure(planned_[i].effects,
+                     "What a value took, of the heuristic's time: <span class=\"key\"></span>the "
+                     "best, and a line to 90 "
+                     "%; <span class=\"key best\"></span>the middle half, with the median.");
       html += effects_table(task) + "</div>\n";
     }
     return html + failures_table(task) + "</section>\n";

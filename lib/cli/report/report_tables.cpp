@@ -6,8 +6,8 @@
 #include <cmath>
 #include <exception>
 
+#include "lib/abi/tuned_table.h"
 #include "lib/cli/support/html.h"
-#include "lib/src/tuned_table.h"
 #include "lib/text/output.h"
 
 namespace ligerdsl::cli {
@@ -24,7 +24,8 @@ constexpr size_t kBestShown = 10, kReasonsShown = 20, kLongestReason = 600;
 std::string about(const Trial& trial, const char* name) {
   if (!trial.device.is_object() || !trial.device.contains(name)) return "";
   const Json& value = trial.device[name];
-  return value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return value.is_string() ? value.get<std::string>()
+                           : value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string code(const std::string& text) {
@@ -43,8 +44,9 @@ std::string gain_text(double ratio) {
 
 std::string problems_text(const Trial& trial) {
   if (trial.problems.empty()) return "";
-  return trial.problems.size() == 1 ? trial.problems.front()
-                                    : fmt::format("{} and {} more", trial.problems.front(), trial.problems.size() - 1);
+  return trial.problems.size() == 1
+             ? trial.problems.front()
+             : fmt::format("{} and {} more", trial.problems.front(), trial.problems.size() - 1);
 }
 
 MetaValues values_of(const std::string& config) {
@@ -63,7 +65,8 @@ std::string change_text(const TaskSummary& task, const std::string& config) {
   for (const auto& [field, value] : after) {
     const auto was = before.find(field);
     if (was != before.end() && was->second == value) continue;
-    text += fmt::format("{}{} {} → {}", text.empty() ? "" : ", ", field, was == before.end() ? "" : was->second, value);
+    text += fmt::format("{}{} {} → {}", text.empty() ? "" : ", ", field,
+                        was == before.end() ? "" : was->second, value);
   }
   return text.empty() ? "the heuristic's" : code(text);
 }
@@ -88,7 +91,8 @@ const char* meaning(Fate fate) {
   return "";
 }
 
-std::vector<std::string> best_row(const TaskSummary& task, const Trial& trial, const std::string& name) {
+std::vector<std::string> best_row(const TaskSummary& task, const Trial& trial,
+                                  const std::string& name) {
   std::string registers;
   if (trial.resources.is_array() && !trial.resources.empty() && trial.resources[0].is_object()) {
     const Json& first = trial.resources[0];
@@ -96,7 +100,8 @@ std::vector<std::string> best_row(const TaskSummary& task, const Trial& trial, c
       return first.contains(field) && first[field].is_number() ? first[field].get<double>() : 0;
     };
     if (number("registers") > 0) registers = fmt::format("{:.0f}", number("registers"));
-    if (number("spill_bytes") > 0) registers += fmt::format(", {:.0f} B spilled", number("spill_bytes"));
+    if (number("spill_bytes") > 0)
+      registers += fmt::format(", {:.0f} B spilled", number("spill_bytes"));
   }
   return {name,
           time_text(trial.us),
@@ -115,7 +120,8 @@ double geometric_mean(const std::vector<double>& values) {
 }
 
 std::string device_text(const Trial& trial) {
-  return fmt::format("{} ({}, {} {})", about(trial, "model"), about(trial, "arch"), about(trial, "units"),
+  return fmt::format("{} ({}, {} {})", about(trial, "model"), about(trial, "arch"),
+                     about(trial, "units"),
                      about(trial, "arch").starts_with("sm_") ? "SMs" : "threads");
 }
 
@@ -132,15 +138,19 @@ std::string winners_table(const std::vector<TaskSummary>& tasks) {
     std::string config = "nothing was right";
     if (known) config = other ? change_text(task, winner.config) : "the heuristic's";
     if (other && !task.confirmed) config += " (not measured again: the search did not end)";
-    rows.push_back({fmt::format("<a href=\"#task-{}\">{}</a>", i + 1, html_text(task.about.operation)),
-                    html_text(problems_text(task.about)), time_text(winner.heuristic_us),
-                    other ? time_text(winner.us) : "", other ? fmt::format("{:.3f}", winner.ratio) : "",
-                    task.gained ? gain_text(winner.ratio) : "",
-                    task.heuristic.ratio > 0 ? fmt::format("{:.1f} %", 100 * std::fabs(task.heuristic.ratio - 1)) : "",
-                    config, fmt::format("{}", task.candidates.size())});
+    rows.push_back(
+        {fmt::format("<a href=\"#task-{}\">{}</a>", i + 1, html_text(task.about.operation)),
+         html_text(problems_text(task.about)), time_text(winner.heuristic_us),
+         other ? time_text(winner.us) : "", other ? fmt::format("{:.3f}", winner.ratio) : "",
+         task.gained ? gain_text(winner.ratio) : "",
+         task.heuristic.ratio > 0
+             ? fmt::format("{:.1f} %", 100 * std::fabs(task.heuristic.ratio - 1))
+             : "",
+         config, fmt::format("{}", task.candidates.size())});
   }
   return html_table(
-      "Times are medians with cold caches; of several problems, their geometric mean. Noise: what the heuristic "
+      "Times are medians with cold caches; of several problems, their geometric mean. Noise: what "
+      "the heuristic "
       "differs "
       "from itself.",
       {{"kernel"},
@@ -158,12 +168,15 @@ std::string winners_table(const std::vector<TaskSummary>& tasks) {
 std::string roofline_table(const std::vector<RooflinePoint>& points) {
   std::vector<std::vector<std::string>> rows;
   for (const RooflinePoint& point : points) {
-    const auto rate = [&](double us) { return us > 0 ? fmt::format("{:.1f}", point.bytes / (us * 1e3)) : ""; };
+    const auto rate = [&](double us) {
+      return us > 0 ? fmt::format("{:.1f}", point.bytes / (us * 1e3)) : "";
+    };
     const double best_us = point.winner_us > 0 ? point.winner_us : point.heuristic_us;
-    rows.push_back({html_text(point.task->about.operation), html_text(point.problem),
-                    html_text(format_bytes(point.bytes)), rate(point.heuristic_us), rate(point.winner_us),
-                    rate(point.copy_us),
-                    best_us > 0 && point.copy_us > 0 ? fmt::format("{:.3f}", point.copy_us / best_us) : ""});
+    rows.push_back(
+        {html_text(point.task->about.operation), html_text(point.problem),
+         html_text(format_bytes(point.bytes)), rate(point.heuristic_us), rate(point.winner_us),
+         rate(point.copy_us),
+         best_us > 0 && point.copy_us > 0 ? fmt::format("{:.3f}", point.copy_us / best_us) : ""});
   }
   return html_table("Bytes per second, compared with a copy of the same bytes",
                     {{"kernel"},
@@ -189,8 +202,10 @@ std::string best_table(const TaskSummary& task) {
   std::vector<std::vector<std::string>> rows;
   if (!task.heuristic.config.empty()) rows.push_back(best_row(task, task.heuristic, "heuristic"));
   for (size_t i = 0; i < right.size(); ++i)
-    rows.push_back(best_row(
-        task, *right[i], task.gained && right[i]->config == task.winner.config ? "winner" : fmt::format("{}", i + 1)));
+    rows.push_back(best_row(task, *right[i],
+                            task.gained && right[i]->config == task.winner.config
+                                ? "winner"
+                                : fmt::format("{}", i + 1)));
   if (rows.empty()) return "<p>No configuration was right.</p>\n";
   std::string html = "<h3>The best configurations</h3>\n";
   html += html_table("Ratio to the heuristic's time. Configurations with more samples come first.",
@@ -211,24 +226,31 @@ std::string failures_table(const TaskSummary& task) {
   std::vector<std::vector<std::string>> rows;
   for (const tune::FateCount& failure : task.failures) {
     if (rows.size() == kReasonsShown) break;
-    rows.push_back(
-        {html_text(name(failure.fate)),
-         fmt::format("{}<span class=\"bar{}\" style=\"width: {:.0f}%\"></span>", failure.count,
-                     failure.fate == Fate::slow ? " slow" : "", 100 * static_cast<double>(failure.count) / most),
-         html_text(meaning(failure.fate)), html_text(failure.reason.substr(0, kLongestReason)), code(failure.config)});
+    rows.push_back({html_text(name(failure.fate)),
+                    fmt::format("{}<span class=\"bar{}\" style=\"width: {:.0f}%\"></span>",
+                                failure.count, failure.fate == Fate::slow ? " slow" : "",
+                                100 * static_cast<double>(failure.count) / most),
+                    html_text(meaning(failure.fate)),
+                    html_text(failure.reason.substr(0, kLongestReason)), code(failure.config)});
   }
   const size_t left = task.failures.size() - rows.size();
-  return html +
-         html_table(
-             left > 0 ? fmt::format("The most frequent; {} more are in the store.", left)
-                      : fmt::format("{} of {} configurations failed.", failed(task), task.candidates.size()),
-             {{"kind"}, {"count", true}, {"what it means"}, {"reason, the first of them"}, {"its configuration"}}, rows,
-             "cards failures");
+  return html + html_table(left > 0
+                               ? fmt::format("The most frequent; {} more are in the store.", left)
+                               : fmt::format("{} of {} configurations failed.", failed(task),
+                                             task.candidates.size()),
+                           {{"kind"},
+                            {"count", true},
+                            {"what it means"},
+                            {"reason, the first of them"},
+                            {"its configuration"}},
+                           rows, "cards failures");
 }
 
 std::string effects_table(const TaskSummary& task) {
-  const MetaValues heuristic = values_of(task.heuristic.config), winner = values_of(task.winner.config);
-  const auto has = [](const MetaValues& values, const std::string& field, const std::string& value) {
+  const MetaValues heuristic = values_of(task.heuristic.config),
+                   winner = values_of(task.winner.config);
+  const auto has = [](const MetaValues& values, const std::string& field,
+                      const std::string& value) {
     const auto at = values.find(field);
     return at != values.end() && at->second == value;
   };
@@ -236,11 +258,14 @@ std::string effects_table(const TaskSummary& task) {
   for (const tune::FieldEffect& effect : task.effects) {
     for (const tune::ValueEffect& value : effect.values) {
       const tune::Distribution& d = value.ratios;
-      const auto ratio = [&](double number) { return d.count > 0 ? fmt::format("{:.3f}", number) : ""; };
+      const auto ratio = [&](double number) {
+        return d.count > 0 ? fmt::format("{:.3f}", number) : "";
+      };
       std::string whose = has(heuristic, effect.field, value.value) ? "heuristic" : "";
       if (has(winner, effect.field, value.value)) whose += whose.empty() ? "winner" : ", winner";
-      rows.push_back({code(fmt::format("{}={}", effect.field, value.value)), whose, fmt::format("{}", value.tried),
-                      fmt::format("{}", value.failed), ratio(d.least), ratio(d.median), ratio(d.q90)});
+      rows.push_back({code(fmt::format("{}={}", effect.field, value.value)), whose,
+                      fmt::format("{}", value.tried), fmt::format("{}", value.failed),
+                      ratio(d.least), ratio(d.median), ratio(d.q90)});
     }
   }
   return html_table("Of the heuristic's time, over all configurations with this value",

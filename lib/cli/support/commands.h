@@ -88,7 +88,8 @@ struct BenchRequest {
   std::string plot;                 // SVG or PNG file; empty: none
   bool warm = false;
   double budget_ms = 300;
-  double copy_bytes = 0;  // size of the copy that is the ceiling; 0: 2 GiB on a GPU, 256 MiB on a CPU
+  double copy_bytes =
+      0;  // size of the copy that is the ceiling; 0: 2 GiB on a GPU, 256 MiB on a CPU
 };
 int bench(const Globals& globals, const BenchRequest& request);
 
@@ -96,9 +97,10 @@ struct TuneRequest {
   std::string kernel;  // empty: sets
   std::vector<std::string> settings;
   std::vector<std::string> sets;
-  bool all = false;                     // tune every set
-  std::vector<int64_t> rows;            // for cases of sets; empty: their own
-  std::vector<std::string> check_with;  // settings of the call whose outputs are checked; empty: chosen
+  bool all = false;           // tune every set
+  std::vector<int64_t> rows;  // for cases of sets; empty: their own
+  std::vector<std::string>
+      check_with;  // settings of the call whose outputs are checked; empty: chosen
   std::string strategy = "guided";
   uint64_t seed = 0;
   double budget_seconds = 600;

@@ -23,7 +23,8 @@ fs::path beside_library() {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
   if (error) return {};
-  const fs::path installed = (self.parent_path() / LIGERDSL_CLI_LIBDIR / "libligerdsl-compiler.so").lexically_normal();
+  const fs::path installed =
+      (self.parent_path() / LIGERDSL_CLI_LIBDIR / "libligerdsl-compiler.so").lexically_normal();
   const fs::path built = (self.parent_path() / "../lib/libligerdsl-compiler.so").lexically_normal();
   return !fs::exists(installed) && fs::exists(built) ? built : installed;
 }
@@ -46,7 +47,8 @@ runtime::DeviceConfig device_config(const std::string& device) {
   } else if (device == "cuda" || device.starts_with("cuda:")) {
     config.kind = runtime::DeviceKind::cuda;
     if (device != "cuda")
-      config.ordinal = static_cast<int32_t>(parse_integer("--device: cuda:N", device.substr(5), 0, 1023));
+      config.ordinal =
+          static_cast<int32_t>(parse_integer("--device: cuda:N", device.substr(5), 0, 1023));
   } else {
     throw Failure(kUsage, fmt::format("--device: expected cpu or cuda:N, got '{}'{}", device,
                                       did_you_mean(device, {"cpu", "cuda:0"})));
@@ -62,7 +64,8 @@ runtime::DeviceConfig device_config(const Globals& globals) {
 }
 
 lib::ContextOptions context_options() {
-  return {.validate = runtime::options().validate, .deterministic = runtime::options().deterministic};
+  return {.validate = runtime::options().validate,
+          .deterministic = runtime::options().deterministic};
 }
 
 lib::ContextRef open_context(const Globals& globals) {
@@ -102,8 +105,8 @@ program::CompileOptions options_for_target(const std::string& target) {
   if (target == "cpu") return options;  // this host's CPU
   if (!program::find_gpu_arch(target)) {
     const std::vector<std::string> names = target_names();
-    throw Failure(kUsage, fmt::format("--target: no target '{}'{}; there are {}", target, did_you_mean(target, names),
-                                      fmt::join(names, ", ")));
+    throw Failure(kUsage, fmt::format("--target: no target '{}'{}; there are {}", target,
+                                      did_you_mean(target, names), fmt::join(names, ", ")));
   }
   options.target = program::Target::nvptx;
   options.arch = target;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/src/context.h"
+#include "lib/abi/context.h"
 #include "lib/text/output.h"
 #include "runtime/compile/compiler_library.h"
 

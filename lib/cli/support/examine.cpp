@@ -32,9 +32,12 @@ std::string remedy_of(CacheFault fault, const std::string& path) {
   constexpr const char* elsewhere = "set LIGERDSL_CACHE_DIR to a folder of yours";
   switch (fault) {
     case CacheFault::missing:
-      return fmt::format("mkdir -m 700 '{}', fill it (ligerdsl cache warm), or unset LIGERDSL_CACHE", path);
+      return fmt::format(
+          "mkdir -m 700 '{}', fill it (ligerdsl cache warm), or unset LIGERDSL_CACHE", path);
     case CacheFault::not_a_folder:
-      return fmt::format("set LIGERDSL_CACHE_DIR to the folder itself, without a symbolic link, or remove '{}'", path);
+      return fmt::format(
+          "set LIGERDSL_CACHE_DIR to the folder itself, without a symbolic link, or remove '{}'",
+          path);
     case CacheFault::others_may_write:
       return fmt::format("chmod 700 '{}', after a look at who may have written there", path);
     case CacheFault::unnamed:
@@ -51,22 +54,26 @@ std::string remedy_of_writing(int error, const std::string& path) {
   switch (error) {
     case ENOSPC:
     case EDQUOT:
-      return fmt::format("free space on the disk of '{}' (ligerdsl cache trim --to SIZE), or set LIGERDSL_CACHE_DIR",
-                         path);
+      return fmt::format(
+          "free space on the disk of '{}' (ligerdsl cache trim --to SIZE), or set "
+          "LIGERDSL_CACHE_DIR",
+          path);
     case EACCES:
     case EPERM:
       return fmt::format("chmod u+rwx '{}', or set LIGERDSL_CACHE_DIR to a folder of yours", path);
     default:
-      return "set LIGERDSL_CACHE_DIR to a folder that can be written, or LIGERDSL_CACHE=ro to use this one as it is";
+      return "set LIGERDSL_CACHE_DIR to a folder that can be written, or LIGERDSL_CACHE=ro to use "
+             "this one as it is";
   }
 }
 
 std::string usage_text(const runtime::CacheFolder& folder) {
   const runtime::CacheUsage usage = folder.usage();
   const int64_t given = runtime::options().cache_bytes;
-  return fmt::format("\"{}\", {}, {} of {}", folder.path(), counted(usage.entries, "entry", "entries"),
-                     format_bytes(static_cast<double>(usage.bytes)),
-                     format_bytes(static_cast<double>(given > 0 ? given : runtime::kDefaultCacheLimit)));
+  return fmt::format(
+      "\"{}\", {}, {} of {}", folder.path(), counted(usage.entries, "entry", "entries"),
+      format_bytes(static_cast<double>(usage.bytes)),
+      format_bytes(static_cast<double>(given > 0 ? given : runtime::kDefaultCacheLimit)));
 }
 
 // Returns the line with a program's version: the one with "release " (NVIDIA's tools), or the
@@ -83,7 +90,8 @@ std::string version_line(const std::string& output) {
 
 std::string version_of(const std::string& path) {
   try {
-    const runtime::ProcessResult result = runtime::run_process({path, "--version"}, {.output_bytes = 65536});
+    const runtime::ProcessResult result =
+        runtime::run_process({path, "--version"}, {.output_bytes = 65536});
     const std::string line = version_line(result.output);
     if (result.succeeded && !line.empty()) return line;
     return fmt::format("--version says nothing ({})", result.end);
@@ -92,9 +100,12 @@ std::string version_of(const std::string& path) {
   }
 }
 
-Finding examine_program(const std::string& name, const std::string& use, const std::string& remedy) {
+Finding examine_program(const std::string& name, const std::string& use,
+                        const std::string& remedy) {
   const std::string path = find_program(name);
-  if (!path.empty()) return {name, State::works, fmt::format("{}, {}, for {}", path, version_of(path), use), false, ""};
+  if (!path.empty())
+    return {name, State::works, fmt::format("{}, {}, for {}", path, version_of(path), use), false,
+            ""};
   return {name, State::absent, fmt::format("not in PATH; only {} needs it", use), false, remedy};
 }
 
@@ -116,7 +127,8 @@ Finding try_out(const std::string& subject, bool needed, const std::function<std
   try {
     return {subject, State::works, look(), needed, ""};
   } catch (const std::exception& error) {
-    return {subject, State::absent, error.what(), needed, ""};  // messages of libraries include the remedy
+    return {subject, State::absent, error.what(), needed,
+            ""};  // messages of libraries include the remedy
   }
 }
 
@@ -125,19 +137,23 @@ Finding examine_cache() {
   const std::string path = runtime::default_cache_directory(runtime::options());
   const bool needed = mode == CacheMode::required;
   if (mode == CacheMode::off)
-    return {"cache", State::off, fmt::format("LIGERDSL_CACHE is off, so every process compiles anew; \"{}\"", path),
+    return {"cache", State::off,
+            fmt::format("LIGERDSL_CACHE is off, so every process compiles anew; \"{}\"", path),
             false, "unset LIGERDSL_CACHE"};
   const runtime::CacheFolder folder(path, mode != CacheMode::read_only);
   if (!folder.is_open()) {
     const std::string name = path.empty() ? "" : fmt::format("\"{}\": ", folder.path());
-    return {"cache", State::absent, name + folder.why(), needed, remedy_of(folder.fault(), folder.path())};
+    return {"cache", State::absent, name + folder.why(), needed,
+            remedy_of(folder.fault(), folder.path())};
   }
   if (mode == CacheMode::read_only)
-    return {"cache", State::works, usage_text(folder) + "; LIGERDSL_CACHE is ro: it is read, and nothing is stored",
+    return {"cache", State::works,
+            usage_text(folder) + "; LIGERDSL_CACHE is ro: it is read, and nothing is stored",
             needed, ""};
   if (const int error = folder.probe()) {
     return {"cache", State::absent,
-            fmt::format("{}; it can be read and not written: {}", usage_text(folder), runtime::error_text(error)),
+            fmt::format("{}; it can be read and not written: {}", usage_text(folder),
+                        runtime::error_text(error)),
             needed, remedy_of_writing(error, folder.path())};
   }
   return {"cache", State::works, usage_text(folder), needed, ""};
@@ -147,15 +163,18 @@ Finding examine_compile_worker(const runtime::CompilerLibrary& compiler) {
   const runtime::CompileIsolation& isolation = compiler.isolation();
   const std::string path = runtime::worker_path(isolation, compiler.path());
   const bool used = isolation.mode == runtime::CompileMode::process;
-  const std::string text =
-      fmt::format("\"{}\", {} s and {} per compile{}", path, isolation.seconds,
-                  isolation.megabytes > 0 ? fmt::format("{} MiB", isolation.megabytes) : "any amount of memory",
-                  used ? "" : "; not used, because LIGERDSL_COMPILE is thread");
+  const std::string text = fmt::format(
+      "\"{}\", {} s and {} per compile{}", path, isolation.seconds,
+      isolation.megabytes > 0 ? fmt::format("{} MiB", isolation.megabytes) : "any amount of memory",
+      used ? "" : "; not used, because LIGERDSL_COMPILE is thread");
   if (is_program(path)) return {"worker", State::works, text, used, ""};
   return {
       "worker", State::absent,
-      fmt::format("{}: {}", text, access(path.c_str(), F_OK) == 0 ? "it is not a program" : "it does not exist"), used,
-      "install it next to the compiler library, name it in LIGERDSL_COMPILE_WORKER, or set LIGERDSL_COMPILE=thread"};
+      fmt::format("{}: {}", text,
+                  access(path.c_str(), F_OK) == 0 ? "it is not a program" : "it does not exist"),
+      used,
+      "install it next to the compiler library, name it in LIGERDSL_COMPILE_WORKER, or set "
+      "LIGERDSL_COMPILE=thread"};
 }
 
 Finding examine_cblas() {
@@ -170,8 +189,9 @@ std::vector<Finding> examine_programs() {
   const std::string toolkit = "install NVIDIA's CUDA toolkit and put its bin folder into PATH";
   return {examine_program("ptxas", "compile --emit cubin, resources and sass", toolkit),
           examine_program("cuobjdump", "compile --emit sass", toolkit),
-          examine_program("gnuplot", "ligerdsl report, bench --plot and the loss curve of examples/train_llama",
-                          "Debian: apt-get install gnuplot-nox")};
+          examine_program(
+              "gnuplot", "ligerdsl report, bench --plot and the loss curve of examples/train_llama",
+              "Debian: apt-get install gnuplot-nox")};
 }
 
 }  // namespace ligerdsl::cli

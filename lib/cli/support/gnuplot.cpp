@@ -15,9 +15,11 @@ namespace ligerdsl::cli {
 
 void require_gnuplot(const std::string& use) {
   if (find_program("gnuplot").empty())
-    throw Failure(kNothingFound, fmt::format("{} draws with gnuplot, which is not in PATH; install it (Debian: apt-get "
-                                             "install gnuplot-nox)",
-                                             use));
+    throw Failure(
+        kNothingFound,
+        fmt::format("{} draws with gnuplot, which is not in PATH; install it (Debian: apt-get "
+                    "install gnuplot-nox)",
+                    use));
 }
 
 std::string gnuplot_text(std::string_view text) {
@@ -36,9 +38,11 @@ std::string drawn_by_gnuplot(const std::string& commands, int stop) {
   const std::string script =
       folder.write("commands", fmt::format("set output {}\n{}", gnuplot_text(picture), commands));
   // -d: ignores the user's startup files.
-  const runtime::ProcessResult result = runtime::run_process({"gnuplot", "-d", script}, {.stop = stop});
+  const runtime::ProcessResult result =
+      runtime::run_process({"gnuplot", "-d", script}, {.stop = stop});
   if (result.stopped) throw Failure(kInterrupted, "interrupted");
-  if (!result.succeeded) throw Failure(kNothingFound, fmt::format("gnuplot: {}\n{}", result.end, result.output));
+  if (!result.succeeded)
+    throw Failure(kNothingFound, fmt::format("gnuplot: {}\n{}", result.end, result.output));
   std::ifstream file(picture, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }

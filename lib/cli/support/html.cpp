@@ -33,14 +33,18 @@ std::string html_text(std::string_view text) {
 }
 
 std::string html_table(const std::string& caption, const std::vector<HtmlColumn>& columns,
-                       const std::vector<std::vector<std::string>>& rows, const std::string& classes) {
+                       const std::vector<std::vector<std::string>>& rows,
+                       const std::string& classes) {
   const auto kind = [&](size_t i) {
     const HtmlColumn& column = columns[i];
     if (!column.numeric && !column.minor) return "";
-    return !column.minor ? " class=\"number\"" : column.numeric ? " class=\"number minor\"" : " class=\"minor\"";
+    return !column.minor    ? " class=\"number\""
+           : column.numeric ? " class=\"number minor\""
+                            : " class=\"minor\"";
   };
-  std::string html = fmt::format("<div class=\"wide\"><table class=\"{}\">\n<caption>{}</caption>\n<thead><tr>",
-                                 classes, html_text(caption));
+  std::string html =
+      fmt::format("<div class=\"wide\"><table class=\"{}\">\n<caption>{}</caption>\n<thead><tr>",
+                  classes, html_text(caption));
   for (size_t i = 0; i < columns.size(); ++i)
     html += fmt::format("<th scope=\"col\"{}>{}</th>", kind(i), html_text(columns[i].title));
   html += "</tr></thead>\n<tbody>\n";
@@ -49,8 +53,8 @@ std::string html_table(const std::string& caption, const std::vector<HtmlColumn>
     for (size_t i = 0; i < cells.size(); ++i) {
       const char* tag = i == 0 ? "th scope=\"row\"" : "td";
       const std::string cell = cells[i].empty() ? "" : fmt::format("<div>{}</div>", cells[i]);
-      html += fmt::format("<{}{} data-title=\"{}\">{}</{}>", tag, kind(i), html_text(columns[i].title), cell,
-                          i == 0 ? "th" : "td");
+      html += fmt::format("<{}{} data-title=\"{}\">{}</{}>", tag, kind(i),
+                          html_text(columns[i].title), cell, i == 0 ? "th" : "td");
     }
     html += "</tr>\n";
   }

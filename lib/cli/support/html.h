@@ -18,6 +18,7 @@ struct HtmlColumn {
 // Returns a table. Cells are HTML. Each has its column's title, so that a style can show a row as a
 // card. `classes` names styles.
 std::string html_table(const std::string& caption, const std::vector<HtmlColumn>& columns,
-                       const std::vector<std::vector<std::string>>& rows, const std::string& classes = "");
+                       const std::vector<std::vector<std::string>>& rows,
+                       const std::string& classes = "");
 
 }  // namespace ligerdsl::cli

@@ -75,7 +75,8 @@ class Importer {
   // Returns why the entry's problems do not belong to its key, or "". Without this check an edited
   // table, or a changed meaning of settings, could import a configuration that was never tried for
   // its key.
-  std::string mismatch(const std::string& key, const std::string& operation, const Problems& problems) const {
+  std::string mismatch(const std::string& key, const std::string& operation,
+                       const Problems& problems) const {
     if (problems.empty()) return "it names no problem to measure (\"problems\")";
     for (const auto& settings : problems) {
       TuneRequest request;
@@ -83,7 +84,8 @@ class Importer {
       request.settings = settings;
       for (const TuneTask& task :
            tune_tasks(globals_, request, authors_, device_.description(), signals_.descriptor())) {
-        const std::string asked = lib::tuned_key(task.kernel, task.version, task.options, described());
+        const std::string asked =
+            lib::tuned_key(task.kernel, task.version, task.options, described());
         if (asked != key_here(key))
           return fmt::format("its problem \"{}\" is one of {}", fmt::join(settings, " "), asked);
       }
@@ -126,8 +128,10 @@ std::string Importer::prove(const std::string& key, Json* entry, bool* refuted) 
   if (trial.fate != tune::Fate::ok)
     return fmt::format("{}: {}", name(trial.fate), answer.at("reason").get<std::string>());
   const Json noise = attempt({}, false);  // the heuristic against itself
-  if (noise.at("fate") != "ok") return fmt::format("the heuristic here: {}", noise.at("reason").get<std::string>());
-  if (std::string reason = tune::no_gain(trial, noise.at("ratio")); !reason.empty()) return "here " + reason;
+  if (noise.at("fate") != "ok")
+    return fmt::format("the heuristic here: {}", noise.at("reason").get<std::string>());
+  if (std::string reason = tune::no_gain(trial, noise.at("ratio")); !reason.empty())
+    return "here " + reason;
   for (const char* name : {"ratio", "us", "heuristic_us"}) (*entry)[name] = answer.at(name);
   return "";
 }
@@ -140,13 +144,16 @@ int table_ls(const Globals& globals, const TableRequest& request) {
   for (const auto& [key, entry] : read_table(request.files.front())) {
     const KeyParts parts = parts_of(key);
     const double ratio = entry.value("ratio", 0.0);
-    rows.push_back(
-        {parts.kernel, parts.options, parts.device, ratio > 0 ? fmt::format("{:.3f}", ratio) : "", entry.at("config")});
-    listed.push_back(
-        {{"kernel", parts.kernel}, {"options", parts.options}, {"device", parts.device}, {"entry", entry}});
+    rows.push_back({parts.kernel, parts.options, parts.device,
+                    ratio > 0 ? fmt::format("{:.3f}", ratio) : "", entry.at("config")});
+    listed.push_back({{"kernel", parts.kernel},
+                      {"options", parts.options},
+                      {"device", parts.device},
+                      {"entry", entry}});
   }
   if (globals.json != "-")
-    print_table(globals, {"kernel", "options", "device", "time / heuristic's", "configuration"}, rows);
+    print_table(globals, {"kernel", "options", "device", "time / heuristic's", "configuration"},
+                rows);
   write_json(globals, {{"entries", listed}});
   return kOk;
 }
@@ -170,11 +177,13 @@ struct Imported {
     const tune::TableEntries before = *entries;
     for (const auto& [key, entry] : refuted) {
       const auto there = entries->find(key);
-      if (there != entries->end() && there->second.at("config") == entry.at("config")) entries->erase(there);
+      if (there != entries->end() && there->second.at("config") == entry.at("config"))
+        entries->erase(there);
     }
     for (const auto& [key, entry] : taken) {
       const auto there = entries->find(key);
-      if (there != entries->end() && there->second.at("config") == entry.at("config")) entries->erase(there);
+      if (there != entries->end() && there->second.at("config") == entry.at("config"))
+        entries->erase(there);
     }
     tune::merge(entries, taken);
     return *entries != before;
@@ -187,7 +196,9 @@ int table_import(const Globals& globals, const TableRequest& request) {
   refuse_timing_hazards("table import");
   const tune::TableEntries given = read_table(request.files.front());
   const bool printed = is_standard_output(request.output);
-  if (!printed) tune::entries_to_update(request.output);  // reports an unusable file before anything is measured
+  if (!printed)
+    tune::entries_to_update(
+        request.output);  // reports an unusable file before anything is measured
   const DeferredSignals signals;
   Imported imported;
   Json refused = Json::array();
@@ -222,7 +233,8 @@ int table_import(const Globals& globals, const TableRequest& request) {
     print_text(tune::table_text(imported.taken));
   else
     tune::update_table(
-        request.output, [&](tune::TableEntries* entries) { return imported.apply(entries); }, signals.descriptor());
+        request.output, [&](tune::TableEntries* entries) { return imported.apply(entries); },
+        signals.descriptor());
   const size_t taken = imported.taken.size();
   if (globals.json != "-" && !printed)
     print_text(fmt::format("{} of {} entries are right and faster here\n", taken, given.size()));

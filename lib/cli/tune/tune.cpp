@@ -40,7 +40,8 @@ double seconds_since(Clock::time_point begin) {
 // Shows the progress on stderr: on one line of a terminal, else as a line now and then.
 class Progress {
  public:
-  explicit Progress(const Globals& globals) : quiet_(globals.quiet), line_(!globals.quiet && isatty(STDERR_FILENO)) {}
+  explicit Progress(const Globals& globals)
+      : quiet_(globals.quiet), line_(!globals.quiet && isatty(STDERR_FILENO)) {}
   ~Progress() { clear(); }
 
   void show(const std::string& text) {
@@ -65,12 +66,14 @@ class Progress {
 
 std::string problems_text(const TuneTask& task) {
   std::string text = fmt::format("{}", fmt::join(task.problems.front(), " "));
-  return task.problems.size() == 1 ? text : fmt::format("{} and {} more", text, task.problems.size() - 1);
+  return task.problems.size() == 1 ? text
+                                   : fmt::format("{} and {} more", text, task.problems.size() - 1);
 }
 
 Json settings_of(const TuneTask& task) {
   Json texts = Json::array();
-  for (const auto& settings : task.problems) texts.push_back(fmt::format("{}", fmt::join(settings, " ")));
+  for (const auto& settings : task.problems)
+    texts.push_back(fmt::format("{}", fmt::join(settings, " ")));
   return texts;
 }
 
@@ -114,39 +117,45 @@ struct TuneRun {
     } catch (const BudgetOver&) {
       progress.clear();
       ++not_begun;
-      print_error(fmt::format("the budget of {:g} s ended before a search could begin; give a longer --budget",
-                              request.budget_seconds));
+      print_error(fmt::format(
+          "the budget of {:g} s ended before a search could begin; give a longer --budget",
+          request.budget_seconds));
     }
   }
 
  private:
   void search_all(const AuthorKernels& authors, TuneTime& time, Progress& progress) {
     TuneDevice device(globals, time);
-    const int compilers =
-        request.jobs > 0 ? request.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    const int compilers = request.jobs > 0
+                              ? request.jobs
+                              : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     // Started after the device, because the driver creates contexts one at a time.
-    tune::WorkerPool assemblers(worker_arguments(globals), assemblers_for(globals, compilers), request.timeout_seconds,
-                                time.search().descriptor());
+    tune::WorkerPool assemblers(worker_arguments(globals), assemblers_for(globals, compilers),
+                                request.timeout_seconds, time.search().descriptor());
     std::vector<TuneTask> tasks;
     try {
-      tasks = tune_tasks(globals, request, authors, device.description(), time.search().descriptor());
+      tasks =
+          tune_tasks(globals, request, authors, device.description(), time.search().descriptor());
     } catch (const std::exception&) {
       time.require_going_on();  // a stopped compile is not the kernel's fault
       throw;
     }
-    const TuneSearch how{request,    time,      device,
-                         assemblers, compilers, store,
-                         trials,     known,     [&](const std::string& text) { progress.show(text); }};
+    const TuneSearch how{
+        request,    time,      device,
+        assemblers, compilers, store,
+        trials,     known,     [&](const std::string& text) { progress.show(text); }};
     for (size_t i = 0; i < tasks.size(); ++i) {
       time.search_until(tune::Deadline::after(time.whole().left()));
       tasks[i].entry = table.entry_of(tasks[i], device.description());
       try {
         time.require_going_on();
-        const TuneWinner won = search(how, tasks[i], time.whole().left() / static_cast<double>(tasks.size() - i));
+        const TuneWinner won =
+            search(how, tasks[i], time.whole().left() / static_cast<double>(tasks.size() - i));
         progress.clear();
         add(tasks[i], won);
       } catch (const BudgetOver&) {
-        results.push_back({{"operation", tasks[i].operation}, {"problems", settings_of(tasks[i])}, {"tried", 0}});
+        results.push_back(
+            {{"operation", tasks[i].operation}, {"problems", settings_of(tasks[i])}, {"tried", 0}});
         ++not_begun;
       } catch (const Failure& failure) {
         if (tasks.size() == 1 || failure.code == kNoDevice) throw;
@@ -156,8 +165,9 @@ struct TuneRun {
     }
     progress.clear();
     if (not_begun > 0)
-      print_error(fmt::format("the budget of {:g} s is over: {} of {} searches had no time; give a longer --budget",
-                              request.budget_seconds, not_begun, tasks.size()));
+      print_error(fmt::format(
+          "the budget of {:g} s is over: {} of {} searches had no time; give a longer --budget",
+          request.budget_seconds, not_begun, tasks.size()));
   }
 
   void add(const TuneTask& task, const TuneWinner& won) {
@@ -165,9 +175,10 @@ struct TuneRun {
     const auto time_of = [](const std::vector<double>& us) {
       return us.empty() ? "not measured" : format_time(mean_us(us) * 1e-3);
     };
-    rows.push_back({task.operation, problems_text(task), time_of(trial.heuristic_us), time_of(trial.us),
-                    won.heuristic ? "1, the heuristic's" : fmt::format("{:.3f}", trial.ratio), trial.config,
-                    fates_text(won)});
+    rows.push_back({task.operation, problems_text(task), time_of(trial.heuristic_us),
+                    time_of(trial.us),
+                    won.heuristic ? "1, the heuristic's" : fmt::format("{:.3f}", trial.ratio),
+                    trial.config, fates_text(won)});
     results.push_back({{"operation", task.operation},
                        {"problems", settings_of(task)},
                        {"winner", trial.to_json()},
@@ -178,14 +189,18 @@ struct TuneRun {
                        {"seconds", won.seconds}});
     if (won.cut)
       print_error(
-          fmt::format("{} {}: the budget ended before the finals did; a configuration that was not measured cannot win",
+          fmt::format("{} {}: the budget ended before the finals did; a configuration that was not "
+                      "measured cannot win",
                       task.operation, problems_text(task)));
     table.add(task, won);
   }
 
   void note(const TuneTask& task, const std::string& error) {
     print_error(fmt::format("{} {}: {}", task.operation, problems_text(task), error));
-    results.push_back({{"operation", task.operation}, {"problems", settings_of(task)}, {"error", error}, {"tried", 0}});
+    results.push_back({{"operation", task.operation},
+                       {"problems", settings_of(task)},
+                       {"error", error},
+                       {"tried", 0}});
     ++failed;
   }
 };
@@ -210,15 +225,21 @@ int tune(const Globals& globals, const TuneRequest& request) {
   refuse_timing_hazards("tune");
   const std::string store_path = request.store.empty() ? default_store() : request.store;
   if (is_standard_output(request.export_to) && globals.json == "-")
-    throw Failure(kUsage, "tune: --export and --json are both for standard output; name a file for one of them");
+    throw Failure(
+        kUsage,
+        "tune: --export and --json are both for standard output; name a file for one of them");
   if (is_standard_output(store_path))
-    throw Failure(kUsage, "tune: --store names a file that trials are added to, not standard output");
-  const std::pair<const char*, const std::string&> files[] = {
-      {"--store", store_path}, {"--export", request.export_to}, {"--report", request.report}, {"--json", globals.json}};
+    throw Failure(kUsage,
+                  "tune: --store names a file that trials are added to, not standard output");
+  const std::pair<const char*, const std::string&> files[] = {{"--store", store_path},
+                                                              {"--export", request.export_to},
+                                                              {"--report", request.report},
+                                                              {"--json", globals.json}};
   for (const auto& [option, file] : files) {
     for (const auto& [other, its] : files) {
       if (option != other && file != "-" && is_same_file(file, its))
-        throw Failure(kUsage, fmt::format("tune: {} and {} are both {}; name two files", option, other, file));
+        throw Failure(kUsage, fmt::format("tune: {} and {} are both {}; name two files", option,
+                                          other, file));
     }
   }
   TableExport table(request.export_to);  // reports an unusable file before the search
@@ -234,19 +255,23 @@ int tune(const Globals& globals, const TuneRequest& request) {
   const DeferredSignals signals;
   table.stop_waiting_at(signals.descriptor());
   Progress progress(globals);
-  TuneRun run{.globals = globals, .request = request, .store = store, .table = table, .known = known};
+  TuneRun run{
+      .globals = globals, .request = request, .store = store, .table = table, .known = known};
   try {
     TuneTime time(signals, request.timeout_seconds, request.budget_seconds);
     run.all(authors, time, progress);
   } catch (const std::exception&) {
     if (!signals.arrived()) throw;  // Stopped, or an error that a signal caused
     progress.clear();
-    print_error(fmt::format("interrupted: every trial is in \"{}\"; --resume goes on from there", store.path()));
+    print_error(fmt::format("interrupted: every trial is in \"{}\"; --resume goes on from there",
+                            store.path()));
   }
   progress.clear();
   if (!table.is_printed() && globals.json != "-")
-    print_table(globals, {"kernel", "problems", "heuristic", "best", "best / heuristic", "configuration", "trials"},
-                run.rows);
+    print_table(
+        globals,
+        {"kernel", "problems", "heuristic", "best", "best / heuristic", "configuration", "trials"},
+        run.rows);
   const bool written = table.finish(globals);
   // The page is written after Ctrl-C too.
   if (!request.report.empty() && !run.trials.empty())

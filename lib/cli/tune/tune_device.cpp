@@ -12,8 +12,9 @@ using tune::WorkerProcess;
 
 std::vector<std::string> worker_arguments(const Globals& globals) {
   std::error_code error;
-  std::vector<std::string> arguments = {std::filesystem::read_symlink("/proc/self/exe", error).string(), "--device",
-                                        globals.device, "--threads", std::to_string(globals.threads)};
+  std::vector<std::string> arguments = {
+      std::filesystem::read_symlink("/proc/self/exe", error).string(), "--device", globals.device,
+      "--threads", std::to_string(globals.threads)};
   for (const std::string& file : globals.load) arguments.insert(arguments.end(), {"--load", file});
   arguments.push_back("tune-worker");
   return arguments;
@@ -21,12 +22,15 @@ std::vector<std::string> worker_arguments(const Globals& globals) {
 
 TuneDevice::TuneDevice(const Globals& globals, const TuneTime& time)
     : time_(time), arguments_(worker_arguments(globals)) {
-  description_ = must_answer({{"hello", Json::object()}}, "the device " + globals.device, time_.whole());
+  description_ =
+      must_answer({{"hello", Json::object()}}, "the device " + globals.device, time_.whole());
 }
 
 double TuneDevice::open(const TuneProblems& problems) {
-  open_ = {
-      {"open", {{"kernel", problems.kernel}, {"settings", problems.settings}, {"check_with", problems.check_with}}}};
+  open_ = {{"open",
+            {{"kernel", problems.kernel},
+             {"settings", problems.settings},
+             {"check_with", problems.check_with}}}};
   opened_ = fmt::format("{} {}", problems.kernel, fmt::join(problems.settings.front(), " "));
   return must_answer(open_, opened_, time_.whole()).at("sample_seconds");
 }
@@ -39,7 +43,8 @@ void TuneDevice::reopen(const TimedStop& stop) {
 Json TuneDevice::ceilings() {
   const auto answered = [&](const char* what) {
     const auto answer = ask({{"copies", what}}, time_.opening_seconds(), time_.whole());
-    const bool good = answer.outcome == WorkerProcess::Outcome::answered && !answer.json.contains("error");
+    const bool good =
+        answer.outcome == WorkerProcess::Outcome::answered && !answer.json.contains("error");
     return good ? answer.json : Json();
   };
   if (large_copy_.is_null()) large_copy_ = answered("large");
@@ -51,7 +56,8 @@ Json TuneDevice::ceilings() {
 
 Json TuneDevice::attempt(const Attempt& attempt) {
   reopen(attempt.stop);
-  const Json what = {{"config", attempt.config}, {"samples", attempt.samples}, {"give_up", attempt.give_up}};
+  const Json what = {
+      {"config", attempt.config}, {"samples", attempt.samples}, {"give_up", attempt.give_up}};
   const auto answer = ask({{"try", what}}, attempt.seconds, attempt.stop);
   if (answer.outcome == WorkerProcess::Outcome::answered) {
     if (!answer.json.contains("error")) return answer.json;
@@ -80,17 +86,23 @@ Json TuneDevice::must_answer(const Json& question, const std::string& what, cons
   auto answer = ask(question, seconds, stop);
   if (answer.outcome == WorkerProcess::Outcome::ended) answer = ask(question, seconds, stop);
   if (answer.outcome == WorkerProcess::Outcome::ended)
-    throw Failure(kNothingFound, fmt::format("two worker processes ended before they had opened {}; the second: {}. "
-                                             "Is memory short? The system's log (dmesg) says what was killed",
-                                             what, answer.end));
+    throw Failure(
+        kNothingFound,
+        fmt::format("two worker processes ended before they had opened {}; the second: {}. "
+                    "Is memory short? The system's log (dmesg) says what was killed",
+                    what, answer.end));
   if (answer.outcome == WorkerProcess::Outcome::timed_out)
-    throw Failure(kNothingFound,
-                  fmt::format("the worker process had not opened {} after {:g} s (10 times --timeout, at least 10 s): "
-                              "either the kernel hangs as it is configured without a tuner, or making its data takes "
-                              "longer. Try `ligerdsl run`, or give a longer --timeout",
-                              what, seconds));
+    throw Failure(
+        kNothingFound,
+        fmt::format(
+            "the worker process had not opened {} after {:g} s (10 times --timeout, at least 10 "
+            "s): "
+            "either the kernel hangs as it is configured without a tuner, or making its data takes "
+            "longer. Try `ligerdsl run`, or give a longer --timeout",
+            what, seconds));
   if (answer.json.contains("error"))
-    throw Failure(answer.json.value("code", int{kNothingFound}), answer.json["error"].get<std::string>());
+    throw Failure(answer.json.value("code", int{kNothingFound}),
+                  answer.json["error"].get<std::string>());
   return std::move(answer.json);
 }
 

@@ -7,7 +7,8 @@
 
 namespace ligerdsl::cli {
 
-TableExport::TableExport(std::string path) : path_(std::move(path)), printed_(is_standard_output(path_)) {
+TableExport::TableExport(std::string path)
+    : path_(std::move(path)), printed_(is_standard_output(path_)) {
   if (!path_.empty() && !printed_) entries_ = tune::entries_to_update(path_).size();
 }
 
@@ -15,7 +16,8 @@ std::string TableExport::entry_of(const TuneTask& task, const Json& device) cons
   if (path_.empty() || printed_) return "";
   try {
     const tune::TableEntries entries = tune::entries_to_update(path_);
-    const auto found = entries.find(lib::tuned_key(task.kernel, task.version, task.options, tune::device_of(device)));
+    const auto found = entries.find(
+        lib::tuned_key(task.kernel, task.version, task.options, tune::device_of(device)));
     return found == entries.end() ? "" : found->second.at("config").get<std::string>();
   } catch (const std::exception&) {
     return "";  // writing reports what is wrong with the file
@@ -25,10 +27,12 @@ std::string TableExport::entry_of(const TuneTask& task, const Json& device) cons
 void TableExport::add(const TuneTask& task, const TuneWinner& won) {
   if (path_.empty()) return;
   const auto [key, entry] = tune::table_entry(won.trial);
-  Result result{.key = key, .was = task.entry, .entry = {}, .refuted = won.refuted, .reason = won.no_gain};
+  Result result{
+      .key = key, .was = task.entry, .entry = {}, .refuted = won.refuted, .reason = won.no_gain};
   if (!won.heuristic) result.entry = entry;
   if (result.reason.empty())
-    result.reason = won.tried == 0 ? "nothing was tried" : "no other configuration gave right results";
+    result.reason =
+        won.tried == 0 ? "nothing was tried" : "no other configuration gave right results";
   left_.push_back(std::move(result));
   if (!printed_) write();
 }
@@ -40,9 +44,10 @@ void TableExport::apply(const Result& result, tune::TableEntries* entries, Outco
     // Another tuner wrote this entry during the search, and neither knew of the other's.
     const double ratio = there == entries->end() || same ? 0 : there->second.value("ratio", 0.0);
     if (ratio > 0 && ratio < result.entry->at("ratio")) {
-      outcome->not_written.emplace_back(
-          result.key,
-          fmt::format("another process has written a faster entry meanwhile, {:.3f} of the heuristic's time", ratio));
+      outcome->not_written.emplace_back(result.key,
+                                        fmt::format("another process has written a faster entry "
+                                                    "meanwhile, {:.3f} of the heuristic's time",
+                                                    ratio));
       return;
     }
     (*entries)[result.key] = *result.entry;
@@ -64,7 +69,8 @@ bool TableExport::write() {
     const auto change = [&](tune::TableEntries* entries) {
       for (const Result& result : left_) apply(result, entries, &outcome);
       count = entries->size();
-      return outcome.written.size() + outcome.removed.size() > outcome_.written.size() + outcome_.removed.size();
+      return outcome.written.size() + outcome.removed.size() >
+             outcome_.written.size() + outcome_.removed.size();
     };
     tune::update_table(path_, change, stop_);
   } catch (const std::exception& error) {
@@ -96,11 +102,12 @@ void TableExport::say(const Globals& globals) const {
   std::vector<std::string> lines;
   for (const auto& [key, reason] : outcome_.not_written)
     lines.push_back(fmt::format("not written: {}: {}", key, reason));
-  for (const auto& [key, reason] : outcome_.removed) lines.push_back(fmt::format("removed: {}: {}", key, reason));
+  for (const auto& [key, reason] : outcome_.removed)
+    lines.push_back(fmt::format("removed: {}: {}", key, reason));
   if (!printed_)
     lines.push_back(fmt::format("{}: {} written, {} removed, {} not written; it has {}", path_,
-                                counted(std::ssize(outcome_.written), "entry", "entries"), outcome_.removed.size(),
-                                outcome_.not_written.size(), entries_));
+                                counted(std::ssize(outcome_.written), "entry", "entries"),
+                                outcome_.removed.size(), outcome_.not_written.size(), entries_));
   for (const std::string& line : lines) {
     if (printed_)  // standard output has the table
       print_error(line);

@@ -13,8 +13,8 @@
 #include <set>
 #include <utility>
 
-#include "lib/src/build_info.h"
-#include "lib/src/tuned_table.h"
+#include "lib/abi/build_info.h"
+#include "lib/abi/tuned_table.h"
 #include "lib/tune/strategy.h"
 #include "lib/tune/summary.h"
 #include "runtime/system/sha256.h"
@@ -31,7 +31,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kSamples = 5, kSemifinalSamples = 15, kFinalSamples = 45;
 constexpr size_t kSemifinalists = 8, kFinalists = 3;
-constexpr double kFewSamplesNoise = 1.03;  // a problem that is slower by more than this is slower with many samples too
+constexpr double kFewSamplesNoise =
+    1.03;  // a problem that is slower by more than this is slower with many samples too
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -45,8 +46,9 @@ class Search {
         task_(task),
         budget_(budget),
         began_(Clock::now()),
-        strategy_(tune::make_strategy(request_.strategy, task.space, request_.seed,
-                                      [this](const Config& config) { return task_.predicted(config); })),
+        strategy_(
+            tune::make_strategy(request_.strategy, task.space, request_.seed,
+                                [this](const Config& config) { return task_.predicted(config); })),
         entry_(entry_of(task)),
         next_(entry_) {}
 
@@ -109,7 +111,8 @@ class Search {
     std::list<Compiling> compiling;
     while (!over()) {
       const int64_t left = request_.max_evals - won_.tried;
-      while (std::ssize(compiling) < std::min<int64_t>(how_.compilers, left) && compile_next(&compiling)) {
+      while (std::ssize(compiling) < std::min<int64_t>(how_.compilers, left) &&
+             compile_next(&compiling)) {
       }
       if (compiling.empty()) return;
       const auto ready = std::find_if(compiling.begin(), compiling.end(), [](const Compiling& one) {
@@ -148,8 +151,9 @@ class Search {
       const std::vector<Config> next = this->next();
       if (next.empty()) return false;
       if (is_new(next[0])) {
-        compiling->push_back(
-            {next[0], std::async(std::launch::async, [this, config = next[0]] { return built_seconds(config); })});
+        compiling->push_back({next[0], std::async(std::launch::async, [this, config = next[0]] {
+                                return built_seconds(config);
+                              })});
         return true;
       }
       if (of_table) won_.refuted = "it builds the same programs as the heuristic";
@@ -170,10 +174,13 @@ class Search {
   // Assembles into the disk cache, so that the measuring worker only loads.
   void assemble(const MetaValues& values) const {
     using Outcome = tune::WorkerProcess::Outcome;
-    const auto answer = how_.assemblers.ask(
-        {{"assemble", {{"kernel", task_.operation}, {"settings", task_.problems.front()}, {"config", values}}}});
+    const auto answer = how_.assemblers.ask({{"assemble",
+                                              {{"kernel", task_.operation},
+                                               {"settings", task_.problems.front()},
+                                               {"config", values}}}});
     if (answer.outcome == Outcome::timed_out)
-      throw Failure(kNothingFound, fmt::format("not assembled after {:g} s", request_.timeout_seconds));
+      throw Failure(kNothingFound,
+                    fmt::format("not assembled after {:g} s", request_.timeout_seconds));
     if (answer.outcome == Outcome::ended)
       throw Failure(kNothingFound, "the process that assembles ended: " + answer.end);
     if (answer.outcome == Outcome::answered && answer.json.contains("error"))
@@ -191,23 +198,27 @@ class Search {
       how_.time.require_going_on();  // a stopped compile is not a trial
       if (how_.time.search().passed()) throw BudgetOver();
     }
-    const Trial trial =
-        refused.empty() ? attempt(config, kSamples, how_.time.search(), seconds) : refuse(config, refused);
-    strategy_->learn(config, trial.fate == Fate::ok ? tune::cost(trial, kFewSamplesNoise) : INFINITY);
+    const Trial trial = refused.empty() ? attempt(config, kSamples, how_.time.search(), seconds)
+                                        : refuse(config, refused);
+    strategy_->learn(config,
+                     trial.fate == Fate::ok ? tune::cost(trial, kFewSamplesNoise) : INFINITY);
     ++won_.tried;
     ++won_.fates[trial.fate];
     if (trial.fate == Fate::ok) ranking_.emplace(tune::cost(trial, kFewSamplesNoise), config);
-    if (config == entry_ && trial.fate != Fate::ok && tune::is_refuted(trial)) won_.refuted = fault_of(trial);
+    if (config == entry_ && trial.fate != Fate::ok && tune::is_refuted(trial))
+      won_.refuted = fault_of(trial);
     show();
   }
 
   void show() {
     int64_t failed = 0;
-    for (const auto& [fate, count] : won_.fates) failed += fate == Fate::ok || fate == Fate::slow ? 0 : count;
+    for (const auto& [fate, count] : won_.fates)
+      failed += fate == Fate::ok || fate == Fate::slow ? 0 : count;
     const double best = ranking_.empty() ? 1 : std::min(1.0, ranking_.begin()->first);
-    how_.show(fmt::format("{} {}: {} tried, {} failed, best {:.3f} of the heuristic's time, {:.0f} s left",
-                          task_.operation, fmt::join(task_.problems.front(), " "), won_.tried, failed, best,
-                          std::max(0.0, budget_ - seconds_since(began_))));
+    how_.show(fmt::format(
+        "{} {}: {} tried, {} failed, best {:.3f} of the heuristic's time, {:.0f} s left",
+        task_.operation, fmt::join(task_.problems.front(), " "), won_.tried, failed, best,
+        std::max(0.0, budget_ - seconds_since(began_))));
   }
 
   // Measures the best configurations again with more samples, and the heuristic against itself to
@@ -215,14 +226,16 @@ class Search {
   void measure_again() {
     heuristic_ = final_trial(task_.space.heuristic(), kFinalSamples);
     std::vector<std::pair<double, Config>> best(ranking_.begin(), ranking_.end());
-    for (const auto& [samples, count] : {std::pair{kSemifinalSamples, kSemifinalists}, {kFinalSamples, kFinalists}}) {
+    for (const auto& [samples, count] :
+         {std::pair{kSemifinalSamples, kSemifinalists}, {kFinalSamples, kFinalists}}) {
       best.resize(std::min(best.size(), count));
       std::multimap<double, Config> again;
       for (const auto& [before, config] : best) {
         const Trial trial = final_trial(config, samples);
         if (trial.fate != Fate::ok) continue;
         const bool last = samples == kFinalSamples;
-        const auto ranked = again.emplace(tune::cost(trial, last ? tune::kNoSlower : kFewSamplesNoise), config);
+        const auto ranked =
+            again.emplace(tune::cost(trial, last ? tune::kNoSlower : kFewSamplesNoise), config);
         last_.insert_or_assign(config, trial);
         if (last) finalists_.insert(*ranked);
       }
@@ -238,7 +251,8 @@ class Search {
     }
     won_.trial = heuristic_ ? *heuristic_ : blank(task_.space.heuristic(), 0);
     won_.trial.heuristic = true;
-    if (won_.cut) won_.no_gain = "the budget ended before the finals; give a longer --budget, and --resume";
+    if (won_.cut)
+      won_.no_gain = "the budget ended before the finals; give a longer --budget, and --resume";
     if (heuristic_ && !finalists_.empty()) {
       const Trial& best = last_.at(finalists_.begin()->second);
       won_.no_gain = tune::no_gain(best, heuristic_->ratio);
@@ -259,18 +273,21 @@ class Search {
     return attempt(config, samples, how_.time.whole());
   }
 
-  static std::string fault_of(const Trial& trial) { return fmt::format("{}: {}", name(trial.fate), trial.reason); }
+  static std::string fault_of(const Trial& trial) {
+    return fmt::format("{}: {}", name(trial.fate), trial.reason);
+  }
 
   // Decides about the table's entry after the heuristic won. An entry is refuted only if it is
   // slower; a gain may hide in noise.
   void judge_entry() {
     if (!entry_ || !won_.refuted.empty()) return;
-    const bool ranked =
-        std::any_of(ranking_.begin(), ranking_.end(), [&](const auto& one) { return one.second == *entry_; });
+    const bool ranked = std::any_of(ranking_.begin(), ranking_.end(),
+                                    [&](const auto& one) { return one.second == *entry_; });
     if (!ranked) return;
     Trial trial = last_.count(*entry_) ? last_.at(*entry_) : Trial();
     if (trial.samples < kFinalSamples) trial = final_trial(*entry_, kFinalSamples);
-    if (tune::is_refuted(trial)) won_.refuted = trial.fate == Fate::ok ? tune::no_gain(trial, 1) : fault_of(trial);
+    if (tune::is_refuted(trial))
+      won_.refuted = trial.fate == Fate::ok ? tune::no_gain(trial, 1) : fault_of(trial);
   }
 
   Trial blank(const Config& config, int samples) const {
@@ -282,14 +299,16 @@ class Search {
     trial.config = task_.space.text(config);
     trial.device = how_.device.description();
     trial.build = lib::build_info();
-    for (const auto& settings : task_.problems) trial.problems.push_back(fmt::format("{}", fmt::join(settings, " ")));
+    for (const auto& settings : task_.problems)
+      trial.problems.push_back(fmt::format("{}", fmt::join(settings, " ")));
     trial.samples = samples;
     trial.heuristic = config == task_.space.heuristic();
     runtime::Sha256 hash;
     for (const std::string& part :
          {trial.operation, trial.kernel, std::to_string(trial.version), trial.options, trial.config,
-          trial.device.dump(), trial.build, fmt::format("{}", fmt::join(trial.problems, ";")), std::to_string(samples),
-          task_.loaded, fmt::format("{}", fmt::join(task_.check_with, " "))})
+          trial.device.dump(), trial.build, fmt::format("{}", fmt::join(trial.problems, ";")),
+          std::to_string(samples), task_.loaded,
+          fmt::format("{}", fmt::join(task_.check_with, " "))})
       hash.field(part);
     trial.key = runtime::hex(hash.finish());
     trial.date = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)));
@@ -315,7 +334,8 @@ class Search {
   // Twice the samples, because the heuristic is measured alternately with the candidate.
   double measuring_seconds(int samples) const { return sample_seconds_ * 2 * samples; }
 
-  Trial attempt(const Config& config, int samples, const TimedStop& stop, const Json& built_seconds = Json::object()) {
+  Trial attempt(const Config& config, int samples, const TimedStop& stop,
+                const Json& built_seconds = Json::object()) {
     Trial trial = blank(config, samples);
     if (const auto known = how_.known.find(trial.key); known != how_.known.end()) {
       how_.trials.push_back(known->second);
@@ -324,11 +344,12 @@ class Search {
     // Finalists were fast before. If one is slow now, the machine is busy.
     const bool give_up = samples == kSamples;
     const auto began = Clock::now();
-    const Json answer = how_.device.attempt({.config = task_.space.values(config),
-                                             .samples = samples,
-                                             .give_up = give_up,
-                                             .seconds = how_.time.trial_seconds(measuring_seconds(samples)),
-                                             .stop = stop});
+    const Json answer =
+        how_.device.attempt({.config = task_.space.values(config),
+                             .samples = samples,
+                             .give_up = give_up,
+                             .seconds = how_.time.trial_seconds(measuring_seconds(samples)),
+                             .stop = stop});
     trial.fate = tune::fate_named(answer.at("fate").get<std::string>());
     if (trial.fate == Fate::ok) {
       overhead_ += std::max(0.0, seconds_since(began) - measuring_seconds(samples));

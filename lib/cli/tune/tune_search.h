@@ -22,7 +22,8 @@ struct TuneWinner {
   bool cut = false;       // the budget ended before the finals did
   bool heuristic = true;  // no configuration is a gain over the heuristic
   std::string no_gain;    // why the best other configuration is no gain; empty: none was right
-  std::string refuted;    // why the table's entry is removed (wrong or slower when tried again); empty: it is not
+  std::string refuted;    // why the table's entry is removed (wrong or slower when tried again);
+                          // empty: it is not
 };
 
 struct TuneSearch {
@@ -32,9 +33,10 @@ struct TuneSearch {
   tune::WorkerPool& assemblers;  // count 0: the worker assembles when it loads
   int compilers;                 // number of parallel compilers
   tune::Store& store;
-  std::vector<tune::Trial>& trials;                 // trials of this run in order, including known ones
-  const std::map<std::string, tune::Trial>& known;  // earlier trials by configuration key; not measured again
-  std::function<void(const std::string&)> show;     // shows the progress after every trial
+  std::vector<tune::Trial>& trials;  // trials of this run in order, including known ones
+  const std::map<std::string, tune::Trial>&
+      known;  // earlier trials by configuration key; not measured again
+  std::function<void(const std::string&)> show;  // shows the progress after every trial
 };
 
 // Searches one task. `budget_seconds` is the task's share including the finals; a step that does

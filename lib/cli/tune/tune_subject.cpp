@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <iterator>
 
+#include "lib/abi/structs.h"
 #include "lib/cli/kernels/check.h"
 #include "lib/cli/kernels/given_config.h"
 #include "lib/cli/kernels/op_reference.h"
 #include "lib/instance/op_instance.h"
-#include "lib/src/structs.h"
 #include "runtime/system/status.h"
 
 namespace ligerdsl::cli {
@@ -19,11 +19,13 @@ namespace {
 
 using tune::Fate;
 
-constexpr size_t kGuard = 4096;               // bytes before and after a tensor
-constexpr uint8_t kNanByte = 0xff;            // this byte repeated is a NaN in every float type
-constexpr double kMostChecked = 4 << 20;      // bytes that a checked problem moves, if it can have fewer rows
-constexpr size_t kMostRestored = 64 << 20;    // bytes of an input that are compared after each run
-constexpr double kMostInterpreted = 1 << 22;  // bytes of arguments of a loaded kernel that is checked
+constexpr size_t kGuard = 4096;     // bytes before and after a tensor
+constexpr uint8_t kNanByte = 0xff;  // this byte repeated is a NaN in every float type
+constexpr double kMostChecked =
+    4 << 20;  // bytes that a checked problem moves, if it can have fewer rows
+constexpr size_t kMostRestored = 64 << 20;  // bytes of an input that are compared after each run
+constexpr double kMostInterpreted = 1
+                                    << 22;  // bytes of arguments of a loaded kernel that is checked
 
 // Caches bytes of outputs that were right. Most configurations round equally, so equal bytes need
 // no second comparison.
@@ -48,7 +50,9 @@ class RightAnswers {
 class GuardedWorkspace {
  public:
   GuardedWorkspace(const lib::ContextRef& context, size_t bytes)
-      : context_(context), bytes_(bytes), base_(static_cast<std::byte*>(context->device().alloc(bytes + 2 * kGuard))) {}
+      : context_(context),
+        bytes_(bytes),
+        base_(static_cast<std::byte*>(context->device().alloc(bytes + 2 * kGuard))) {}
   ~GuardedWorkspace() { context_->device().free(base_); }
   GuardedWorkspace(const GuardedWorkspace&) = delete;
   std::byte* data() const { return base_ + kGuard; }
@@ -70,13 +74,14 @@ class GuardedWorkspace {
 };
 
 std::string difference_text(const std::string& output, const Difference& d) {
-  return fmt::format("{}: {} of {} beyond {}; [{}] is {}, expected {}", output, d.beyond, d.elements, d.gate, d.first,
-                     d.got, d.expected);
+  return fmt::format("{}: {} of {} beyond {}; [{}] is {}, expected {}", output, d.beyond,
+                     d.elements, d.gate, d.first, d.got, d.expected);
 }
 
-//===-- Operations of the library --------------------------------------------------------------------------------===//
+//===-- Operations of the library ---------------------------------------------===//
 
-std::vector<std::string> with_setting(std::vector<std::string> settings, const std::string& name, int64_t value) {
+std::vector<std::string> with_setting(std::vector<std::string> settings, const std::string& name,
+                                      int64_t value) {
   std::erase_if(settings, [&](const std::string& each) { return each.starts_with(name + "="); });
   settings.push_back(fmt::format("{}={}", name, value));
   return settings;
@@ -84,15 +89,16 @@ std::vector<std::string> with_setting(std::vector<std::string> settings, const s
 
 // Returns the problem with `count` rows. Sizes that are multiples of the rows, like the rows of all
 // shards, are scaled too.
-std::vector<std::string> with_rows(const OpInstance& whole, std::vector<std::string> settings, const char* rows,
-                                   int64_t count) {
+std::vector<std::string> with_rows(const OpInstance& whole, std::vector<std::string> settings,
+                                   const char* rows, int64_t count) {
   const lib::OpInfo& info = whole.info();
   const int64_t n = whole.size(rows);
   for (const lib::TensorInfo& tensor : info.tensors) {
     if (tensor.shape != lib::ShapeKind::leading || tensor.dims[0].symbol < 0) continue;
     const std::string letter = info.symbols[static_cast<size_t>(tensor.dims[0].symbol)];
-    const bool given = std::any_of(settings.begin(), settings.end(),
-                                   [&](const std::string& each) { return each.starts_with(letter + "="); });
+    const bool given = std::any_of(settings.begin(), settings.end(), [&](const std::string& each) {
+      return each.starts_with(letter + "=");
+    });
     if (given && letter != rows && whole.size(letter.c_str()) % n == 0)
       settings = with_setting(std::move(settings), letter, whole.size(letter.c_str()) / n * count);
   }
@@ -106,17 +112,21 @@ std::vector<std::vector<std::vector<std::string>>> checked_settings(const lib::O
                                                                     const TuneProblems& problems) {
   if (!problems.check_with.empty()) return {{problems.check_with}};
   const auto has = [&](const char* letter) {
-    return std::find(info.symbols.begin(), info.symbols.end(), std::string_view(letter)) != info.symbols.end();
+    return std::find(info.symbols.begin(), info.symbols.end(), std::string_view(letter)) !=
+           info.symbols.end();
   };
   const char* rows = has("N") ? "N" : has("S") ? "S" : nullptr;
   if (!rows) return {{problems.settings.front()}};
-  const auto rows_of = [&](const std::vector<std::string>& settings) { return OpInstance(info, settings).size(rows); };
+  const auto rows_of = [&](const std::vector<std::string>& settings) {
+    return OpInstance(info, settings).size(rows);
+  };
   const std::vector<std::string>& settings =
       *std::max_element(problems.settings.begin(), problems.settings.end(),
                         [&](const auto& a, const auto& b) { return rows_of(a) < rows_of(b); });
   const OpInstance whole(info, settings);
   const int64_t n = whole.size(rows);
-  const auto fitting = static_cast<int64_t>(static_cast<double>(n) * kMostChecked / std::max(whole.bytes_moved(), 1.0));
+  const auto fitting = static_cast<int64_t>(static_cast<double>(n) * kMostChecked /
+                                            std::max(whole.bytes_moved(), 1.0));
   const int64_t few = std::min<int64_t>(n, 3), many = std::min(n, std::max<int64_t>(fitting, 3));
   std::vector<int64_t> up = {few}, down = {many};
   std::vector<int64_t> divisors;
@@ -125,19 +135,22 @@ std::vector<std::vector<std::vector<std::string>>> checked_settings(const lib::O
     for (const int64_t each : {divisor, n / divisor}) divisors.push_back(each);
   }
   std::sort(divisors.begin(), divisors.end());
-  std::copy_if(divisors.begin(), divisors.end(), std::back_inserter(up), [&](int64_t each) { return each >= few; });
+  std::copy_if(divisors.begin(), divisors.end(), std::back_inserter(up),
+               [&](int64_t each) { return each >= few; });
   std::copy_if(divisors.rbegin(), divisors.rend(), std::back_inserter(down),
                [&](int64_t each) { return each >= few && each <= many; });
   down.push_back(n);
   std::vector<std::vector<std::vector<std::string>>> chosen;
   for (const auto& counts : {up, down}) {
     chosen.emplace_back();
-    for (const int64_t count : counts) chosen.back().push_back(with_rows(whole, settings, rows, count));
+    for (const int64_t count : counts)
+      chosen.back().push_back(with_rows(whole, settings, rows, count));
   }
   return chosen;
 }
 
-constexpr int kCandidates = 2;  // that have memory at the same time: the heuristic's and the one that is tried
+constexpr int kCandidates =
+    2;  // that have memory at the same time: the heuristic's and the one that is tried
 
 // Returns the bytes of a problem's tensors and of workspaces for `candidates` candidates.
 double bytes_of_problem(const lib::OpInfo& info, const std::vector<std::string>& settings,
@@ -155,11 +168,13 @@ void require_memory(const lib::ContextRef& context, const TuneProblems& problems
   const size_t count = problems.settings.size();
   throw Failure(
       kNothingFound,
-      fmt::format("tune: {} of {} {} {} of memory at a time, {} has {} free of {}; tune {}smaller problems (fewer "
+      fmt::format("tune: {} of {} {} {} of memory at a time, {} has {} free of {}; tune {}smaller "
+                  "problems (fewer "
                   "rows), or end what else holds memory there",
                   counted(static_cast<int64_t>(count), "problem", "problems"), problems.kernel,
-                  count == 1 ? "takes" : "take", format_bytes(needed), device.name, format_bytes(free),
-                  format_bytes(static_cast<double>(device.memory_bytes)), count == 1 ? "" : "fewer or "));
+                  count == 1 ? "takes" : "take", format_bytes(needed), device.name,
+                  format_bytes(free), format_bytes(static_cast<double>(device.memory_bytes)),
+                  count == 1 ? "" : "fewer or "));
 }
 
 // A problem with its memory and its expected outputs.
@@ -169,7 +184,8 @@ struct CheckedProblem {
   std::map<std::string, Expectation> expected;
   std::map<std::string, RightAnswers> right;
 
-  CheckedProblem(const lib::OpInfo& info, const std::vector<std::string>& settings, const lib::ContextRef& context)
+  CheckedProblem(const lib::OpInfo& info, const std::vector<std::string>& settings,
+                 const lib::ContextRef& context)
       : instance(info, settings) {
     lib::check_desc(info, instance.desc());
     instance.allocate(context, kGuard);
@@ -179,9 +195,9 @@ struct CheckedProblem {
 };
 
 // Returns the first settings that the operation accepts, and the bytes that they need.
-std::pair<std::vector<std::string>, double> checked_problem(const lib::OpInfo& info,
-                                                            const std::vector<std::vector<std::string>>& settings,
-                                                            const lib::ContextRef& context) {
+std::pair<std::vector<std::string>, double> checked_problem(
+    const lib::OpInfo& info, const std::vector<std::vector<std::string>>& settings,
+    const lib::ContextRef& context) {
   for (const auto& each : settings) {
     try {
       return {each, bytes_of_problem(info, each, context, 1, kGuard)};
@@ -200,7 +216,8 @@ class OpCandidate final : public TunedCandidate {
     for (const auto& instance : problems) {
       plans_.push_back(instance->plan(context));
       calls_.push_back(instance->bound(*plans_.back()));
-      workspaces_.push_back(std::make_unique<GuardedWorkspace>(context, calls_.back().workspace_bytes));
+      workspaces_.push_back(
+          std::make_unique<GuardedWorkspace>(context, calls_.back().workspace_bytes));
       calls_.back().workspace = workspaces_.back()->data();
     }
     for (const auto& problem : checked) checked_plans_.push_back(problem->instance.plan(context));
@@ -208,7 +225,8 @@ class OpCandidate final : public TunedCandidate {
 
   Fault check() override {
     for (size_t i = 0; i < checked_.size(); ++i) {
-      if (Fault fault = check(*checked_[i], *checked_plans_[i]); fault.fate != Fate::ok) return fault;
+      if (Fault fault = check(*checked_[i], *checked_plans_[i]); fault.fate != Fate::ok)
+        return fault;
     }
     return {};
   }
@@ -219,16 +237,20 @@ class OpCandidate final : public TunedCandidate {
       plans_[problem]->execute(&calls_[problem]);
     };
   }
-  std::vector<const lib::Launcher*> launchers() const override { return plans_.front()->op().launchers(); }
+  std::vector<const lib::Launcher*> launchers() const override {
+    return plans_.front()->op().launchers();
+  }
 
  private:
   Fault check(CheckedProblem& problem, const lib::Plan& plan) {
     OpInstance& instance = problem.instance;
     for (OpInstance::Slot& slot : instance.slots()) {
-      const bool output = slot.info && slot.info->direction == lib::Direction::out && slot.same_as < 0;
+      const bool output =
+          slot.info && slot.info->direction == lib::Direction::out && slot.same_as < 0;
       const std::string& before = problem.before.at(slot.name);
       if (!output && read_only(instance, slot) && before.size() > kMostRestored) continue;
-      instance.write(slot, output ? std::string(before.size(), static_cast<char>(kNanByte)) : before);
+      instance.write(slot,
+                     output ? std::string(before.size(), static_cast<char>(kNanByte)) : before);
     }
     lib::Call call = instance.bound(plan);
     GuardedWorkspace workspace(context_, call.workspace_bytes);
@@ -236,8 +258,8 @@ class OpCandidate final : public TunedCandidate {
     call.workspace = workspace.data();
     // The second run must not depend on what the first left in outputs and workspace. A problem
     // that updates its inputs runs once, because a second run has another result.
-    const bool updates =
-        std::any_of(instance.slots().begin(), instance.slots().end(), [](const OpInstance::Slot& slot) {
+    const bool updates = std::any_of(
+        instance.slots().begin(), instance.slots().end(), [](const OpInstance::Slot& slot) {
           return slot.info && slot.info->direction != lib::Direction::in &&
                  (slot.info->direction != lib::Direction::out || slot.same_as >= 0);
         });
@@ -251,9 +273,11 @@ class OpCandidate final : public TunedCandidate {
 
   static bool read_only(const OpInstance& instance, const OpInstance::Slot& slot) {
     const bool written = slot.info && slot.info->direction != lib::Direction::in;
-    return !written && std::none_of(instance.slots().begin(), instance.slots().end(), [&](const auto& other) {
-      return other.same_as >= 0 && &instance.slots()[static_cast<size_t>(other.same_as)] == &slot;
-    });
+    return !written &&
+           std::none_of(instance.slots().begin(), instance.slots().end(), [&](const auto& other) {
+             return other.same_as >= 0 &&
+                    &instance.slots()[static_cast<size_t>(other.same_as)] == &slot;
+           });
   }
 
   static Fault result(CheckedProblem& problem, const GuardedWorkspace& workspace) {
@@ -266,7 +290,8 @@ class OpCandidate final : public TunedCandidate {
       if (!written) {
         const std::string_view before = problem.before.at(slot.name);
         const size_t bytes = std::min(before.size(), kMostRestored);
-        if (slot.info && read_only(instance, slot) && instance.read(slot, bytes) != before.substr(0, bytes))
+        if (slot.info && read_only(instance, slot) &&
+            instance.read(slot, bytes) != before.substr(0, bytes))
           return {Fate::guard, fmt::format("it wrote to {}, which is an input", slot.name)};
         continue;
       }
@@ -298,9 +323,11 @@ class OpSubject final : public TuneSubject {
       checked.push_back(chosen);
       needed += bytes;
     }
-    for (const auto& settings : problems.settings) needed += bytes_of_problem(info, settings, context, kCandidates, 0);
+    for (const auto& settings : problems.settings)
+      needed += bytes_of_problem(info, settings, context, kCandidates, 0);
     require_memory(context, problems, needed);
-    for (const auto& settings : checked) checked_.push_back(std::make_unique<CheckedProblem>(info, settings, context));
+    for (const auto& settings : checked)
+      checked_.push_back(std::make_unique<CheckedProblem>(info, settings, context));
     for (const auto& settings : problems.settings) {
       problems_.push_back(std::make_unique<OpInstance>(info, settings));
       lib::check_desc(info, problems_.back()->desc());
@@ -314,7 +341,8 @@ class OpSubject final : public TuneSubject {
   }
   std::vector<double> bytes_moved() const override {
     std::vector<double> bytes;
-    for (const auto& problem : problems_) bytes.push_back(problem->flops() > 0 ? 0 : problem->bytes_moved());
+    for (const auto& problem : problems_)
+      bytes.push_back(problem->flops() > 0 ? 0 : problem->bytes_moved());
     return bytes;
   }
   std::unique_ptr<TunedCandidate> load(const MetaValues& config) override {
@@ -328,17 +356,18 @@ class OpSubject final : public TuneSubject {
   std::vector<std::unique_ptr<OpInstance>> problems_;
 };
 
-//===-- Kernels of --load ----------------------------------------------------------------------------------------===//
+//===-- Kernels of --load -----------------------------------------------------===//
 
 class AuthorCandidate final : public TunedCandidate {
  public:
-  AuthorCandidate(const lib::ContextRef& context, const AnyKernel& kernel, const TuneProblems& problems,
-                  const std::vector<std::string>& check_with, const Evaluations& expected,
-                  const std::vector<bool>& poisoned, const MetaValues& config)
+  AuthorCandidate(const lib::ContextRef& context, const AnyKernel& kernel,
+                  const TuneProblems& problems, const std::vector<std::string>& check_with,
+                  const Evaluations& expected, const std::vector<bool>& poisoned,
+                  const MetaValues& config)
       : expected_(expected), poisoned_(poisoned) {
     const auto add = [&](const std::vector<std::string>& settings, size_t guard) {
-      calls_.push_back(
-          std::make_unique<AuthorCall>(kernel, with_config(settings, config), inputs_, context->machine()));
+      calls_.push_back(std::make_unique<AuthorCall>(kernel, with_config(settings, config), inputs_,
+                                                    context->machine()));
       return std::make_unique<AuthorInstance>(*calls_.back(), context, guard);
     };
     checked_ = add(check_with, kGuard);
@@ -362,7 +391,9 @@ class AuthorCandidate final : public TunedCandidate {
   runtime::Work work(size_t problem) override {
     return [this, problem](runtime::Stream stream) { instances_[problem]->launch(stream); };
   }
-  std::vector<const lib::Launcher*> launchers() const override { return {&instances_.front()->launcher()}; }
+  std::vector<const lib::Launcher*> launchers() const override {
+    return {&instances_.front()->launcher()};
+  }
 
  private:
   Fault result() const {
@@ -371,8 +402,10 @@ class AuthorCandidate final : public TunedCandidate {
     const auto& arguments = checked_->call().arguments();
     for (size_t i = 0; i < arguments.size(); ++i) {
       if (!arguments[i].written) continue;
-      const Difference difference = expected_.compare(i, checked_->read(i), arguments[i].type.dtype);
-      if (difference.beyond > 0) return {Fate::wrong, difference_text(arguments[i].name, difference)};
+      const Difference difference =
+          expected_.compare(i, checked_->read(i), arguments[i].type.dtype);
+      if (difference.beyond > 0)
+        return {Fate::wrong, difference_text(arguments[i].name, difference)};
     }
     return {};
   }
@@ -391,7 +424,8 @@ double bytes_of(const AuthorCall& call) {
   double bytes = 0;
   for (const AuthorArgument& argument : call.arguments()) {
     if (argument.is_memory())
-      bytes += static_cast<double>(elements(argument.shape)) * static_cast<double>(size_of(argument.type.dtype));
+      bytes += static_cast<double>(elements(argument.shape)) *
+               static_cast<double>(size_of(argument.type.dtype));
   }
   return bytes;
 }
@@ -399,16 +433,19 @@ double bytes_of(const AuthorCall& call) {
 // The reference is the kernel with its default configuration, interpreted in float64.
 class AuthorSubject final : public TuneSubject {
  public:
-  AuthorSubject(const lib::ContextRef& context, const AnyKernel& kernel, const TuneProblems& problems)
+  AuthorSubject(const lib::ContextRef& context, const AnyKernel& kernel,
+                const TuneProblems& problems)
       : context_(context),
         kernel_(kernel),
         problems_(problems),
         check_with_(problems.check_with.empty() ? problems.settings.front() : problems.check_with) {
     const AuthorCall call(kernel, check_with_, {}, context->machine());
     if (call.bytes_moved() > kMostInterpreted)
-      throw Failure(kUsage, fmt::format("{} moves {:.0f} bytes, too many to compute in float64 for the check; name a "
-                                        "smaller call of the same kernel with --check-with \"x=64x4096 ...\"",
-                                        kernel.name(), call.bytes_moved()));
+      throw Failure(
+          kUsage,
+          fmt::format("{} moves {:.0f} bytes, too many to compute in float64 for the check; name a "
+                      "smaller call of the same kernel with --check-with \"x=64x4096 ...\"",
+                      kernel.name(), call.bytes_moved()));
     double needed = bytes_of(call);
     for (const auto& settings : problems.settings)
       needed += bytes_of(AuthorCall(kernel, settings, {}, context->machine()));
@@ -416,15 +453,20 @@ class AuthorSubject final : public TuneSubject {
     expected_ = Evaluations(call);
     for (size_t i = 0; i < expected_.exact().size(); ++i) {
       const AuthorArgument& argument = call.arguments()[i];
-      poisoned_.push_back(argument.written && !argument.has_contents() && !expected_.exact()[i].read);
+      poisoned_.push_back(argument.written && !argument.has_contents() &&
+                          !expected_.exact()[i].read);
       if (expected_.exact()[i].unwritten.elements > 0)
         throw Failure(
-            kUsage, fmt::format("{} does not write {} of {}; give it initial values with {}=SHAPE:0..0", kernel.name(),
-                                counted(expected_.exact()[i].unwritten.elements, "element", "elements"), argument.name,
-                                argument.name));
+            kUsage,
+            fmt::format("{} does not write {} of {}; give it initial values with {}=SHAPE:0..0",
+                        kernel.name(),
+                        counted(expected_.exact()[i].unwritten.elements, "element", "elements"),
+                        argument.name, argument.name));
     }
   }
-  std::vector<std::string> checked() const override { return {fmt::format("{}", fmt::join(check_with_, " "))}; }
+  std::vector<std::string> checked() const override {
+    return {fmt::format("{}", fmt::join(check_with_, " "))};
+  }
   std::vector<double> bytes_moved() const override {
     std::vector<double> bytes;
     for (const auto& settings : problems_.settings)
@@ -432,7 +474,8 @@ class AuthorSubject final : public TuneSubject {
     return bytes;
   }
   std::unique_ptr<TunedCandidate> load(const MetaValues& config) override {
-    return std::make_unique<AuthorCandidate>(context_, kernel_, problems_, check_with_, expected_, poisoned_, config);
+    return std::make_unique<AuthorCandidate>(context_, kernel_, problems_, check_with_, expected_,
+                                             poisoned_, config);
   }
 
  private:
@@ -446,7 +489,8 @@ class AuthorSubject final : public TuneSubject {
 
 }  // namespace
 
-std::unique_ptr<TuneSubject> make_tune_subject(const lib::ContextRef& context, const AuthorKernels& authors,
+std::unique_ptr<TuneSubject> make_tune_subject(const lib::ContextRef& context,
+                                               const AuthorKernels& authors,
                                                const TuneProblems& problems) {
   if (const AnyKernel* author = authors.find_or_op(problems.kernel))
     return std::make_unique<AuthorSubject>(context, *author, problems);

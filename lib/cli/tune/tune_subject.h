@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/abi/context.h"
 #include "lib/cli/kernels/authors.h"
-#include "lib/src/context.h"
 #include "lib/text/output.h"
 #include "lib/tune/trial.h"
 #include "runtime/device/measure.h"
@@ -44,13 +44,16 @@ class TuneSubject {
 
 struct TuneProblems {
   std::string kernel;
-  std::vector<std::vector<std::string>> settings;  // indexed by problem; all share one configuration
-  std::vector<std::string> check_with;             // settings of the problem whose outputs are checked; empty: chosen
+  std::vector<std::vector<std::string>>
+      settings;  // indexed by problem; all share one configuration
+  std::vector<std::string>
+      check_with;  // settings of the problem whose outputs are checked; empty: chosen
 };
 
 // Makes the subject of a kernel of --load, or of an operation. Throws Failure (kUsage) for settings
 // that do not fit it.
-std::unique_ptr<TuneSubject> make_tune_subject(const lib::ContextRef& context, const AuthorKernels& authors,
+std::unique_ptr<TuneSubject> make_tune_subject(const lib::ContextRef& context,
+                                               const AuthorKernels& authors,
                                                const TuneProblems& problems);
 
 }  // namespace ligerdsl::cli

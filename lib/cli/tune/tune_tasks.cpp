@@ -9,12 +9,12 @@
 #include <iterator>
 #include <map>
 
+#include "lib/abi/structs.h"
 #include "lib/cli/bench/bench_cases.h"
 #include "lib/cli/cache/warm_context.h"
 #include "lib/cli/kernels/given_config.h"
 #include "lib/cli/support/environment.h"
 #include "lib/instance/op_instance.h"
-#include "lib/src/structs.h"
 
 namespace ligerdsl::cli {
 
@@ -29,8 +29,9 @@ std::vector<Settings> sweep(const Settings& settings) {
   for (const std::string& setting : settings) {
     const size_t equal = setting.find('=');
     std::vector<std::string> values;
-    std::string_view rest =
-        equal == std::string::npos ? std::string_view() : std::string_view(setting).substr(equal + 1);
+    std::string_view rest = equal == std::string::npos
+                                ? std::string_view()
+                                : std::string_view(setting).substr(equal + 1);
     while (rest.find(',') != std::string_view::npos) {
       values.emplace_back(rest.substr(0, rest.find(',')));
       rest.remove_prefix(rest.find(',') + 1);
@@ -40,7 +41,8 @@ std::vector<Settings> sweep(const Settings& settings) {
     for (const Settings& one : all) {
       for (const std::string& value : values) {
         longer.push_back(one);
-        longer.back().push_back(equal == std::string::npos ? setting : setting.substr(0, equal + 1) + value);
+        longer.back().push_back(equal == std::string::npos ? setting
+                                                           : setting.substr(0, equal + 1) + value);
       }
     }
     all = std::move(longer);
@@ -51,7 +53,8 @@ std::vector<Settings> sweep(const Settings& settings) {
 std::vector<BenchCase> cases_of(const Globals& globals, const TuneRequest& request) {
   std::vector<BenchCase> cases;
   if (!request.kernel.empty()) {
-    for (Settings& settings : sweep(request.settings)) cases.push_back({request.kernel, std::move(settings)});
+    for (Settings& settings : sweep(request.settings))
+      cases.push_back({request.kernel, std::move(settings)});
     return cases;
   }
   std::vector<std::string> sets = request.sets;
@@ -114,7 +117,8 @@ double predicted(const Target& target, const MetaValues& config) {
   };
   constexpr double kEnoughThreads = 1024;
   const double threads = 32 * number("num_warps", 4), floor = number("min_ctas_per_sm", 0);
-  const double ctas = std::max(floor, std::floor(target.threads_per_sm / std::max(threads, 1.0) / 2));
+  const double ctas =
+      std::max(floor, std::floor(target.threads_per_sm / std::max(threads, 1.0) / 2));
   return kEnoughThreads / std::min(kEnoughThreads, std::max(ctas, 1.0) * threads);
 }
 
@@ -130,11 +134,13 @@ struct NothingToChoose : Failure {
 void check_problem(const lib::OpInfo& info, const OpInstance& instance, const Settings& settings) {
   for (const std::string& setting : settings) {
     if (setting.starts_with("config."))
-      throw Failure(kUsage, fmt::format("tune: '{}' chooses what is to be searched; leave it out", setting));
+      throw Failure(
+          kUsage, fmt::format("tune: '{}' chooses what is to be searched; leave it out", setting));
   }
   for (const char* letter : info.symbols) {
     if (instance.size(letter) == 0)
-      throw Failure(kUsage, fmt::format("tune: {}=0 leaves {} nothing to measure", letter, info.name));
+      throw Failure(kUsage,
+                    fmt::format("tune: {}=0 leaves {} nothing to measure", letter, info.name));
   }
 }
 
@@ -148,11 +154,12 @@ TuneTask op_task(const std::shared_ptr<const Compilers>& compilers, const TuneRe
   KeptQuestions asked;
   context->set_kernel_configs(&asked);
   const std::unique_ptr<lib::Plan> plan = instance.plan(context);
-  if (asked.all().empty()) throw NothingToChoose(kUsage, fmt::format("{} has no schedule to choose", which.kernel));
+  if (asked.all().empty())
+    throw NothingToChoose(kUsage, fmt::format("{} has no schedule to choose", which.kernel));
   const auto question = asked.all().at(instance.schedule(*plan));
   if (question->kernel() != which.kernel && is_op(question->kernel()))
-    throw NothingToChoose(kUsage,
-                          fmt::format("{} takes its schedule from {}; tune that", which.kernel, question->kernel()));
+    throw NothingToChoose(kUsage, fmt::format("{} takes its schedule from {}; tune that",
+                                              which.kernel, question->kernel()));
   const Target target = context->machine();
   TuneTask task{.operation = which.kernel,
                 .kernel = question->kernel(),
@@ -161,7 +168,8 @@ TuneTask op_task(const std::shared_ptr<const Compilers>& compilers, const TuneRe
                 .problems = {which.settings},
                 .check_with = request.check_with,
                 .space = tune::Space(
-                    question->heuristic(), [question](const MetaValues& values) { return question->refusal(values); },
+                    question->heuristic(),
+                    [question](const MetaValues& values) { return question->refusal(values); },
                     request.bits)};
   task.built = [question](const MetaValues& values) { return question->built(values); };
   task.compile = [compilers, &authors, which](const MetaValues& values) {
@@ -174,7 +182,8 @@ TuneTask op_task(const std::shared_ptr<const Compilers>& compilers, const TuneRe
 }
 
 TuneTask author_task(const std::shared_ptr<const Compilers>& compilers, const TuneRequest& request,
-                     const AuthorKernels& authors, const AnyKernel& kernel, const Settings& settings) {
+                     const AuthorKernels& authors, const AnyKernel& kernel,
+                     const Settings& settings) {
   std::vector<MetaField> fields = kernel.fields();
   std::map<std::string, std::string> rest;
   MetaValues given = take_meta(kernel, settings, &rest);
@@ -187,9 +196,11 @@ TuneTask author_task(const std::shared_ptr<const Compilers>& compilers, const Tu
   for (const auto& [name, value] : rest) arguments += name + "=" + value + " ";
   const std::string options = tuned_options(fields, arguments);
   if (choosable == 0)
-    throw Failure(kUsage, fmt::format("{} has no schedule to choose: give a field its choices, v(\"warps\", warps, "
-                                      "powers_of_two(1, 16), Bits::row)",
-                                      kernel.name()));
+    throw Failure(
+        kUsage,
+        fmt::format("{} has no schedule to choose: give a field its choices, v(\"warps\", warps, "
+                    "powers_of_two(1, 16), Bits::row)",
+                    kernel.name()));
   const Target target = compilers->context()->machine();
   const auto refusal = [&kernel, settings, target](const MetaValues& values) -> std::string {
     try {
@@ -220,9 +231,10 @@ TuneTask author_task(const std::shared_ptr<const Compilers>& compilers, const Tu
 
 }  // namespace
 
-std::vector<TuneTask> tune_tasks(const Globals& globals, const TuneRequest& request, const AuthorKernels& authors,
-                                 const Json& device, int stop) {
-  const auto compilers = std::make_shared<const Compilers>(globals, device, request.timeout_seconds, stop);
+std::vector<TuneTask> tune_tasks(const Globals& globals, const TuneRequest& request,
+                                 const AuthorKernels& authors, const Json& device, int stop) {
+  const auto compilers =
+      std::make_shared<const Compilers>(globals, device, request.timeout_seconds, stop);
   std::vector<TuneTask> tasks;
   const auto add = [&](const BenchCase& which) {
     const AnyKernel* author = authors.find(which.kernel);
@@ -234,7 +246,8 @@ std::vector<TuneTask> tune_tasks(const Globals& globals, const TuneRequest& requ
     });
     if (same == tasks.end())
       tasks.push_back(std::move(task));
-    else if (std::find(same->problems.begin(), same->problems.end(), task.problems.front()) == same->problems.end())
+    else if (std::find(same->problems.begin(), same->problems.end(), task.problems.front()) ==
+             same->problems.end())
       same->problems.push_back(std::move(task.problems.front()));
   };
   for (const BenchCase& which : cases_of(globals, request)) {

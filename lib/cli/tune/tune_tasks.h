@@ -18,8 +18,9 @@ struct TuneTask {
   std::string options;  // options of the kernel, as in keys of tables
   std::vector<std::vector<std::string>> problems;
   std::vector<std::string> check_with;
-  std::string loaded;      // digest of the files of --load
-  std::string entry = {};  // configuration in the table of --export, which is tried first; empty: none
+  std::string loaded;  // digest of the files of --load
+  std::string entry =
+      {};  // configuration in the table of --export, which is tried first; empty: none
   tune::Space space;
   // Returns a text of the kernel that is built: equal texts mean equal code and launches.
   std::function<std::string(const MetaValues&)> built;
@@ -33,7 +34,7 @@ struct TuneTask {
 // one kernel with equal options, for example those that differ only in rows, form one task.
 // `device` is the worker's description. When the descriptor `stop` becomes readable, running
 // compiles end. Throws Failure (kUsage) for a kernel without a configuration.
-std::vector<TuneTask> tune_tasks(const Globals& globals, const TuneRequest& request, const AuthorKernels& authors,
-                                 const Json& device, int stop);
+std::vector<TuneTask> tune_tasks(const Globals& globals, const TuneRequest& request,
+                                 const AuthorKernels& authors, const Json& device, int stop);
 
 }  // namespace ligerdsl::cli

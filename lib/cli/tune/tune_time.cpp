@@ -31,7 +31,8 @@ TimedStop::~TimedStop() {
 void TimedStop::set(tune::Deadline until) {
   until_ = until;
   // steady_clock counts the same nanoseconds as CLOCK_MONOTONIC.
-  const auto at = std::chrono::duration_cast<std::chrono::nanoseconds>(until.at().time_since_epoch()).count();
+  const auto at =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(until.at().time_since_epoch()).count();
   constexpr int64_t kNanoseconds = 1000000000;
   itimerspec when{};
   when.it_value = {.tv_sec = at / kNanoseconds, .tv_nsec = at % kNanoseconds};

@@ -47,8 +47,10 @@ class TuneTime {
   // fast as the heuristic.
   double trial_seconds(double measuring_seconds) const;
 
-  const TimedStop& whole() const { return whole_; }    // ends with the budget
-  const TimedStop& search() const { return search_; }  // ends when the finals of the task must begin
+  const TimedStop& whole() const { return whole_; }  // ends with the budget
+  const TimedStop& search() const {
+    return search_;
+  }  // ends when the finals of the task must begin
   void search_until(tune::Deadline until) { search_.set(earlier(until, end_)); }
 
   // Throws Stopped after a signal and BudgetOver at the end of the budget.

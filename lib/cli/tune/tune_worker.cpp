@@ -63,7 +63,8 @@ class Laps {
 
 class Worker {
  public:
-  explicit Worker(const Globals& globals) : authors_(globals.load), context_(open_context(globals)) {}
+  explicit Worker(const Globals& globals)
+      : authors_(globals.load), context_(open_context(globals)) {}
 
   Json answer(const Json& question) {
     if (question.contains("hello")) return hello();
@@ -85,7 +86,8 @@ class Worker {
   }
 
   Json assemble(const Json& what) {
-    load_kernels(authors_, what.at("kernel"), what.at("settings"), what.at("config").get<MetaValues>(), context_);
+    load_kernels(authors_, what.at("kernel"), what.at("settings"),
+                 what.at("config").get<MetaValues>(), context_);
     return Json::object();
   }
 
@@ -96,8 +98,9 @@ class Worker {
     subject_ = make_tune_subject(context_, authors_, problems);
     heuristic_ = subject_->load({});
     if (const auto fault = heuristic_->check(); fault.fate != Fate::ok)
-      throw Failure(kCheckFailed, fmt::format("{} with the heuristic's configuration failed its check ({}): {}",
-                                              problems.kernel, name(fault.fate), fault.text));
+      throw Failure(kCheckFailed,
+                    fmt::format("{} with the heuristic's configuration failed its check ({}): {}",
+                                problems.kernel, name(fault.fate), fault.text));
     constexpr int kSamples = 5;
     const auto begin = std::chrono::steady_clock::now();
     for (size_t i = 0; i < heuristic_->problems(); ++i)
@@ -109,8 +112,11 @@ class Worker {
 
   Json copies(bool large) {
     runtime::Device& device = context_->device();
-    const runtime::MeasureOptions few{.warmup = 1, .min_samples = 5, .max_samples = 11, .budget_ms = 50};
-    const auto copied = [&](int64_t bytes) { return runtime::measure(device, runtime::copy_work(device, bytes), few); };
+    const runtime::MeasureOptions few{
+        .warmup = 1, .min_samples = 5, .max_samples = 11, .budget_ms = 50};
+    const auto copied = [&](int64_t bytes) {
+      return runtime::measure(device, runtime::copy_work(device, bytes), few);
+    };
     if (large) {
       const int64_t bytes = large_copy_bytes(device);
       return {{"copy_bytes", bytes}, {"copy_gb_per_s", runtime::copy_gbps(bytes, copied(bytes))}};
@@ -152,8 +158,9 @@ class Worker {
       const double least = measure(*candidate, kFirstSamples, &answer);
       laps->lap("measure");
       if (least > kHopeless)
-        return fail(Fate::slow, fmt::format("at least {:.2f} times the heuristic's time in each of {} samples", least,
-                                            kFirstSamples));
+        return fail(Fate::slow,
+                    fmt::format("at least {:.2f} times the heuristic's time in each of {} samples",
+                                least, kFirstSamples));
     }
     measure(*candidate, samples, &answer);
     laps->lap("measure");
@@ -166,8 +173,9 @@ class Worker {
     Json us = Json::array(), heuristic_us = Json::array();
     double logs = 0, least_logs = 0;
     for (size_t i = 0; i < candidate.problems(); ++i) {
-      const auto times = runtime::measure_in_turns(context_->device(), {heuristic_->work(i), candidate.work(i)},
-                                                   {.warmup = 1, .min_samples = samples, .max_samples = samples});
+      const auto times =
+          runtime::measure_in_turns(context_->device(), {heuristic_->work(i), candidate.work(i)},
+                                    {.warmup = 1, .min_samples = samples, .max_samples = samples});
       logs += std::log(times[1].median_ms / times[0].median_ms);
       least_logs += std::log(times[1].min_ms / times[0].median_ms);
       us.push_back(times[1].median_ms * 1e3);
@@ -206,9 +214,12 @@ class Worker {
 // stderr.
 class Answers {
  public:
-  Answers() : file_(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)) { dup2(STDERR_FILENO, STDOUT_FILENO); }
+  Answers() : file_(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)) {
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+  }
   void send(const Json& answer) const {
-    runtime::write_all(file_.get(), answer.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+    runtime::write_all(file_.get(),
+                       answer.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
   }
 
  private:

@@ -1,26 +1,38 @@
-"""Fields, tensors and texts of the operations that compute logits of one chunk of rows at a time."""
+"""Fields, tensors and texts of the operations that compute logits of one chunk of rows at a
+time."""
 
 from table import Tensor, dim, option
 
 SIZES = [dim("n_classes", "V", "weight", "classes"), dim("n_cols", "H", "x", "width of x")]
-EACH_GRADIENT = "Each gradient is made only if it is wanted. d_x may be exactly x when in_place is set."
+EACH_GRADIENT = (
+    "Each gradient is made only if it is wanted. d_x may be exactly x when in_place is set.")
 
 
 def chunks(logits):
     """Returns a sentence on the memory of `logits`."""
-    return f"""The rows are processed in chunks: a matmul makes {logits} of a chunk, which become d in place, and
-matmuls with d make the gradients. So only one chunk of {logits} exists at a time."""
+    return f"""The rows are processed in chunks: a matmul makes {logits} of a chunk, which
+become d in place, and matmuls with d make the gradients. So only one chunk of {logits} exists at a
+time."""
 
 
 def chunk_fields(no_limit="see above", no_rows="as chunking says"):
     """Returns the fields that limit a chunk. no_limit, no_rows: meaning of 0."""
-    return [option("max_workspace_bytes", "int64_t", "0", f"limit of the workspace; 0 = {no_limit}", 0),
-            option("chunk_rows", "int64_t", "0", f"rows of a chunk; 0 = {no_rows}", 0)]
+    return [
+        option("max_workspace_bytes", "int64_t", "0", f"limit of the workspace; 0 = {no_limit}", 0),
+        option("chunk_rows", "int64_t", "0", f"rows of a chunk; 0 = {no_rows}", 0)]
 
 
 PRODUCTS = option("products", "int32_t", "LIGERDSL_PRODUCTS_AUTO", "LIGERDSL_PRODUCTS_*", 0, 2)
-# AUTO computes heads with an odd V by our kernels, which take minutes in an emulator. Only the emulator uses few rows.
+# AUTO computes heads with an odd V by our kernels, which take minutes in an emulator. Only the
+# emulator uses few rows.
 CASE_SIZES = {"N": "rows", "H": 520, "V": "rows < 64 ? 1000 : 1003"}
 
-GRADIENTS = [Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "with_d_x"),
-             Tensor("d_weight", "inout", "V H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype")]
+# Each matmul of logits or of a gradient has N H V multiply-adds.
+FLOPS = "2 * N * V * H * (1 + with_d_x + (d_weight_dtype != 0))"
+WEIGHT_DEVIATION = "1 / sqrt(H)"  # random logits have a standard deviation of about 1
+
+GRADIENTS = [
+    Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "with_d_x"),
+    Tensor("d_weight", "inout", "V H", "d_weight_dtype", "gradient of weight, or NULL",
+           "d_weight_dtype")
+]

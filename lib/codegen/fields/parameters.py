@@ -5,12 +5,17 @@ from table import dtype, flag, option
 ACCUMULATE = flag("accumulate", "1: d_weight += instead of =; d_weight must be f32")
 EPS = option("eps", "float", "1e-6f", "added to the mean square", 0)
 LAYER_NORM_EPS = option("eps", "float", "1e-6f", "added to the variance", 0)
-NORM_BIAS = dtype("bias_dtype", "bias", "weight_dtype; 0 = no bias", optional=True, same_as="weight_dtype")
-NORM_D_WEIGHT = dtype("d_weight_dtype", "d_weight", "f32 or weight_dtype; 0 = d_weight is not wanted", optional=True, gradient_of="weight_dtype")
-NORM_D_BIAS = dtype("d_bias_dtype", "d_bias", "f32 or weight_dtype, equal to d_weight_dtype; 0 = d_bias is not wanted", optional=True,
-                    gradient_of="weight_dtype")
+NORM_BIAS = dtype("bias_dtype", "bias", "weight_dtype; 0 = no bias", optional=True,
+                  same_as="weight_dtype")
+NORM_D_WEIGHT = dtype("d_weight_dtype", "d_weight",
+                      "f32 or weight_dtype; 0 = d_weight is not wanted", optional=True,
+                      gradient_of="weight_dtype")
+NORM_D_BIAS = dtype("d_bias_dtype", "d_bias",
+                    "f32 or weight_dtype, equal to d_weight_dtype; 0 = d_bias is not wanted",
+                    optional=True, gradient_of="weight_dtype")
 NORM_ACCUMULATE = flag("accumulate", "1: d_weight += and d_bias += instead of =; both must be f32")
-CASTING = option("casting", "int32_t", "LIGERDSL_CASTING_LLAMA", "LIGERDSL_CASTING_*: where the norm rounds", 0, 2)
+CASTING = option("casting", "int32_t", "LIGERDSL_CASTING_LLAMA",
+                 "LIGERDSL_CASTING_*: where the norm rounds", 0, 2)
 OFFSET = option("offset", "float", "0.0f", "added to every weight; 1 for zero-centred weights")
 
 NORM_RANGE = """

@@ -20,7 +20,8 @@ enum class DType : uint8_t {
   f8e5m2 = 9
 };
 
-inline constexpr DType i1 = DType::i1, i8 = DType::i8, i16 = DType::i16, i32 = DType::i32, i64 = DType::i64;
+inline constexpr DType i1 = DType::i1, i8 = DType::i8, i16 = DType::i16, i32 = DType::i32,
+                       i64 = DType::i64;
 inline constexpr DType f16 = DType::f16, bf16 = DType::bf16, f32 = DType::f32;
 // fp8 of the OCP specification. It can be loaded, stored, converted and multiplied by dot(). f8e4m3
 // has no infinities, and one NaN of each sign (PyTorch's float8_e4m3fn).
@@ -34,8 +35,9 @@ struct DTypeInfo {
 };
 // Indexed by the number of the dtype.
 inline constexpr DTypeInfo kDTypes[] = {
-    {"i1", 1, false, 6},  {"i8", 1, false, 0}, {"i32", 4, false, 0}, {"i64", 8, false, 0},    {"f16", 2, true, 2},
-    {"bf16", 2, true, 4}, {"f32", 4, true, 2}, {"i16", 2, false, 0}, {"f8e4m3", 1, true, 10}, {"f8e5m2", 1, true, 12}};
+    {"i1", 1, false, 6},     {"i8", 1, false, 0},    {"i32", 4, false, 0}, {"i64", 8, false, 0},
+    {"f16", 2, true, 2},     {"bf16", 2, true, 4},   {"f32", 4, true, 2},  {"i16", 2, false, 0},
+    {"f8e4m3", 1, true, 10}, {"f8e5m2", 1, true, 12}};
 
 constexpr const DTypeInfo& dtype_info(DType type) {
   return kDTypes[static_cast<int>(type)];

@@ -39,9 +39,10 @@
 #include "ligerdsl/target.h"
 
 #define LIGERDSL_VERSION_MAJOR 0
-#define LIGERDSL_VERSION_MINOR 1
+#define LIGERDSL_VERSION_MINOR 2
 #define LIGERDSL_VERSION_PATCH 0
-#define LIGERDSL_VERSION (LIGERDSL_VERSION_MAJOR * 10000 + LIGERDSL_VERSION_MINOR * 100 + LIGERDSL_VERSION_PATCH)
+#define LIGERDSL_VERSION \
+  (LIGERDSL_VERSION_MAJOR * 10000 + LIGERDSL_VERSION_MINOR * 100 + LIGERDSL_VERSION_PATCH)
 
 #if defined(__GNUC__) && !defined(_WIN32)
 #define LIGERDSL_API __attribute__((visibility("default")))
@@ -70,8 +71,9 @@ enum {
   LIGERDSL_SUCCESS = 0,
   LIGERDSL_NOT_INITIALIZED = 1000,
   LIGERDSL_ABI_MISMATCH = 1001,
-  LIGERDSL_FORKED_PROCESS = 1002, /* CUDA was in use before fork(), or another thread was compiling */
-  LIGERDSL_DEAD_HANDLE = 1003,    /* the handle was destroyed or never existed */
+  LIGERDSL_FORKED_PROCESS =
+      1002,                    /* CUDA was in use before fork(), or another thread was compiling */
+  LIGERDSL_DEAD_HANDLE = 1003, /* the handle was destroyed or never existed */
   LIGERDSL_INVALID_ARGUMENT = 2000,
   LIGERDSL_INVALID_NULL_POINTER = 2001,
   LIGERDSL_INVALID_SHAPE = 2002,
@@ -103,8 +105,9 @@ LIGERDSL_API const char* ligerdsl_status_name(ligerdsl_status_t status);
 /* Returns the message of this thread's latest failing call: operation, argument, expected, got.
  * Never NULL. Valid until the thread's next failing call. */
 LIGERDSL_API const char* ligerdsl_last_error(void);
-LIGERDSL_API uint32_t ligerdsl_version(void); /* version of the loaded library; compare with LIGERDSL_VERSION */
-/* Returns the origin of the build: "0.1.0-0123456789abcdef commit HASH clean". The digest is over
+LIGERDSL_API uint32_t
+ligerdsl_version(void); /* version of the loaded library; compare with LIGERDSL_VERSION */
+/* Returns the origin of the build: "0.2.0-0123456789abcdef commit HASH clean". The digest is over
  * all sources. "dirty" instead of "clean": a source differs from the commit. "commit unknown":
  * built without git. Never NULL. */
 LIGERDSL_API const char* ligerdsl_build_info(void);
@@ -155,8 +158,8 @@ static inline ligerdsl_dtype_t ligerdsl_dtype_of(int32_t code) {
   return t;
 }
 /* A contiguous tensor; `shape` must outlive it. */
-static inline ligerdsl_tensor_t ligerdsl_tensor_make(void* data, ligerdsl_device_t device, int32_t dtype, int32_t ndim,
-                                                     int64_t* shape) {
+static inline ligerdsl_tensor_t ligerdsl_tensor_make(void* data, ligerdsl_device_t device,
+                                                     int32_t dtype, int32_t ndim, int64_t* shape) {
   ligerdsl_tensor_t t;
   t.data = data;
   t.device = device;
@@ -181,15 +184,16 @@ static inline ligerdsl_tensor_t ligerdsl_tensor_make(void* data, ligerdsl_device
 /* ---- Context: a device and its plans --------------------------------------------------------- */
 
 typedef struct ligerdsl_context* ligerdsl_context_t;
-struct CUstream_st; /* cudaStream_t and CUstream point to it */
-typedef struct CUstream_st*
-    ligerdsl_stream_t; /* NULL = the default stream; ignored on a CPU, where calls return when done */
+struct CUstream_st;                            /* cudaStream_t and CUstream point to it */
+typedef struct CUstream_st* ligerdsl_stream_t; /* NULL = the default stream; ignored on a CPU, where
+                                                  calls return when done */
 
 typedef struct ligerdsl_context_config {
   LIGERDSL_STRUCT_HEADER;
   ligerdsl_device_t device;
-  int32_t num_threads;   /* CPU: worker threads; 0 = LIGERDSL_NUM_THREADS, else all cores this process may use */
-  uint32_t flags;        /* LIGERDSL_CTX_* */
+  int32_t num_threads; /* CPU: worker threads; 0 = LIGERDSL_NUM_THREADS, else all cores this process
+                          may use */
+  uint32_t flags;      /* LIGERDSL_CTX_* */
   const char* cache_dir; /* NULL = LIGERDSL_CACHE_DIR and its defaults */
   void* user;            /* first argument of the functions below; any thread may call them */
   /* Allocator for long-lived host memory of a CPU context: buffers, scratch, arenas. `align` is a
@@ -200,7 +204,8 @@ typedef struct ligerdsl_context_config {
   /* Receives the library's log lines up to LIGERDSL_LOG's level while the context lives; stderr
    * then gets none. `level`: 1 error, 2 warning, 3 info, 4 debug. Must not call the library. */
   void (*log)(void* user, int32_t level, const char* line);
-  int64_t cache_limit_bytes; /* disk cache; 0 = LIGERDSL_CACHE_SIZE, else 1 GiB; evicts the least recently used */
+  int64_t cache_limit_bytes; /* disk cache; 0 = LIGERDSL_CACHE_SIZE, else 1 GiB; evicts the least
+                                recently used */
   /* Path of a table of tuned kernels (`ligerdsl tune --export`), which maps a plan's kernels to
    * configurations. It has precedence over the table in the library. ligerdsl_context_create reads
    * it; a file that is no table is INVALID_ARGUMENT. NULL = LIGERDSL_TABLE, else none.
@@ -219,28 +224,32 @@ typedef struct ligerdsl_context_config {
   void (*workspace_free)(void* user, void* pointer, ligerdsl_stream_t stream);
 } ligerdsl_context_config_t;
 enum {
-  LIGERDSL_CTX_DETERMINISTIC = 1, /* as LIGERDSL_DETERMINISTIC=1: reject authors' kernels that add floats atomically */
-  LIGERDSL_CTX_NO_JIT = 2,        /* as LIGERDSL_NO_JIT=1: never compile; a kernel that is in no cache is
-                                     NOT_SUPPORTED, and the error names the arguments of `ligerdsl cache warm` */
-  LIGERDSL_CTX_VALIDATE = 4       /* as LIGERDSL_VALIDATE=1: wait for every call and check what it wrote */
+  LIGERDSL_CTX_DETERMINISTIC =
+      1, /* as LIGERDSL_DETERMINISTIC=1: reject authors' kernels that add floats atomically */
+  LIGERDSL_CTX_NO_JIT =
+      2, /* as LIGERDSL_NO_JIT=1: never compile; a kernel that is in no cache is
+            NOT_SUPPORTED, and the error names the arguments of `ligerdsl cache warm` */
+  LIGERDSL_CTX_VALIDATE =
+      4 /* as LIGERDSL_VALIDATE=1: wait for every call and check what it wrote */
 };
-#define LIGERDSL_CONTEXT_CONFIG_INIT                                                                       \
-  {                                                                                                        \
-    LIGERDSL_HEADER_OF(ligerdsl_context_config_t), {LIGERDSL_CPU, 0}, 0, 0u, LIGERDSL_NULL, LIGERDSL_NULL, \
-        LIGERDSL_NULL, LIGERDSL_NULL, LIGERDSL_NULL, 0, LIGERDSL_NULL, LIGERDSL_NULL, LIGERDSL_NULL        \
+#define LIGERDSL_CONTEXT_CONFIG_INIT                                                        \
+  {                                                                                         \
+    LIGERDSL_HEADER_OF(ligerdsl_context_config_t), {LIGERDSL_CPU, 0}, 0, 0u, LIGERDSL_NULL, \
+        LIGERDSL_NULL, LIGERDSL_NULL, LIGERDSL_NULL, LIGERDSL_NULL, 0, LIGERDSL_NULL,       \
+        LIGERDSL_NULL, LIGERDSL_NULL                                                        \
   }
 
 /* Creates a context. A CUDA context retains the device's primary context. The caller's current
  * context is the same before and after every call. Errors: NO_DEVICE, INVALID_DEVICE,
  * DRIVER_TOO_OLD, FORKED_PROCESS. */
-LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_create(const ligerdsl_context_config_t* config,
-                                                                          ligerdsl_context_t* context);
+LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t
+ligerdsl_context_create(const ligerdsl_context_config_t* config, ligerdsl_context_t* context);
 /* Destroys a context; NULL is allowed. Waits for calls that use it. Plans and kernels created from
  * it stay valid. */
 LIGERDSL_API void ligerdsl_context_destroy(ligerdsl_context_t context);
 typedef struct {
   const char* operation; /* "cross_entropy", valid as long as the library; NULL: no fault */
-  int64_t row;           /* first row, group or sequence with a label, index or bounds out of range */
+  int64_t row; /* first row, group or sequence with a label, index or bounds out of range */
 } ligerdsl_fault_t;
 /* Reports the errors that kernels have detected so far. INVALID_LABEL: a label or an index was out
  * of range. INVALID_BOUNDS: offsets of groups or bounds of sequences were out of range. The message
@@ -251,29 +260,32 @@ typedef struct {
  * errors. `fault_bytes` is sizeof(ligerdsl_fault_t); a larger struct is zeroed beyond the known
  * fields. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_poll(ligerdsl_context_t context,
-                                                                        ligerdsl_fault_t* fault, size_t fault_bytes);
+                                                                        ligerdsl_fault_t* fault,
+                                                                        size_t fault_bytes);
 /* Synchronises the stream, then reports as ligerdsl_context_poll does. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_check(ligerdsl_context_t context,
                                                                          ligerdsl_stream_t stream);
 /* Returns the properties of the device, for kernels of your own. `target_bytes` is
  * sizeof(ligerdsl_target_t): nothing is written beyond it, and fields that this library does not
  * know are 0. */
-LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_target(ligerdsl_context_t context,
-                                                                          ligerdsl_target_t* target,
-                                                                          size_t target_bytes);
+LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t
+ligerdsl_context_target(ligerdsl_context_t context, ligerdsl_target_t* target, size_t target_bytes);
 /* Returns the tuned configuration of a kernel of your own: "block=4096 num_warps=8", valid as long
  * as the context. It comes from the table in the context's config, or from LIGERDSL_TABLE. It is ""
  * if no table has the kernel with these options for this device, and if LIGERDSL_TUNING is off or
  * same. The argument `options` is the text between the kernel and the @ in `ligerdsl table ls
  * FILE`. In C++ use ligerdsl::tuned (launch.hpp). */
-LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_tuned(ligerdsl_context_t context, const char* kernel,
-                                                                         const char* options, const char** config);
+LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_tuned(ligerdsl_context_t context,
+                                                                         const char* kernel,
+                                                                         const char* options,
+                                                                         const char** config);
 
 /* Returns how many calls of an operation, by either form, succeeded on this context. `operation` is
  * "rms_norm_forward". A captured call counts once; replays of its graph do not count.
  * INVALID_ARGUMENT for an operation that ops.h does not have. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_calls(ligerdsl_context_t context,
-                                                                         const char* operation, int64_t* calls);
+                                                                         const char* operation,
+                                                                         int64_t* calls);
 
 /* ---- Plans ----------------------------------------------------------------------------------- */
 
@@ -292,36 +304,40 @@ LIGERDSL_API void ligerdsl_plan_destroy(ligerdsl_plan_t plan); /* NULL is allowe
 /* ---- Memory and streams, for programs that do not link CUDA -------------------------------------
  * On a CPU context memory is host memory, a stream is NULL, and every call has finished when it
  * returns. */
-LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_buffer_alloc(ligerdsl_context_t context, size_t bytes,
-                                                                        void** data); /* aligned to 256 bytes */
-LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_buffer_free(ligerdsl_context_t context, void* data);
+LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_buffer_alloc(
+    ligerdsl_context_t context, size_t bytes, void** data); /* aligned to 256 bytes */
+LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_buffer_free(ligerdsl_context_t context,
+                                                                       void* data);
 /* Copies in stream order. Either side may be host or device memory. */
-LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_buffer_copy(ligerdsl_context_t context, void* to,
-                                                                       const void* from, size_t bytes,
+LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_buffer_copy(ligerdsl_context_t context,
+                                                                       void* to, const void* from,
+                                                                       size_t bytes,
                                                                        ligerdsl_stream_t stream);
-LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_buffer_fill(ligerdsl_context_t context, void* data,
-                                                                       uint8_t value, size_t bytes,
+LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_buffer_fill(ligerdsl_context_t context,
+                                                                       void* data, uint8_t value,
+                                                                       size_t bytes,
                                                                        ligerdsl_stream_t stream);
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_stream_create(ligerdsl_context_t context,
                                                                          ligerdsl_stream_t* stream);
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_stream_sync(ligerdsl_context_t context,
                                                                        ligerdsl_stream_t stream);
-LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_stream_destroy(ligerdsl_context_t context,
-                                                                          ligerdsl_stream_t stream);
+LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t
+ligerdsl_stream_destroy(ligerdsl_context_t context, ligerdsl_stream_t stream);
 
 /* ---- Kernels of your own: programs recorded with ligerdsl/dsl.h ------------------------------ */
 
 typedef struct ligerdsl_kernel* ligerdsl_kernel_t;
 typedef struct ligerdsl_kernel_options {
   LIGERDSL_STRUCT_HEADER;
-  int32_t num_warps;       /* GPU: warps of 32 threads per program */
-  int32_t num_ctas;        /* GPU: CTAs of a cluster per program */
-  int32_t num_stages;      /* depth of software pipelines */
-  int32_t max_registers;   /* GPU: per thread, 24 to 255; 0 = no cap */
-  int32_t no_alias;        /* 1: an argument that the kernel writes overlaps no other one; launches check views and
-                            trust the caller about pointers */
+  int32_t num_warps;     /* GPU: warps of 32 threads per program */
+  int32_t num_ctas;      /* GPU: CTAs of a cluster per program */
+  int32_t num_stages;    /* depth of software pipelines */
+  int32_t max_registers; /* GPU: per thread, 24 to 255; 0 = no cap */
+  int32_t no_alias; /* 1: an argument that the kernel writes overlaps no other one; launches check
+                     views and trust the caller about pointers */
   int32_t forbid_contract; /* 1: a * b + c is never one fma */
-  int32_t min_ctas_per_sm; /* GPU: CTAs per SM for which registers and resident rows leave room; 0 = no floor */
+  int32_t min_ctas_per_sm; /* GPU: CTAs per SM for which registers and resident rows leave room; 0 =
+                              no floor */
 } ligerdsl_kernel_options_t;
 #define LIGERDSL_KERNEL_OPTIONS_INIT \
   { LIGERDSL_HEADER_OF(ligerdsl_kernel_options_t), 4, 1, 2, 0, 0, 0, 0 }
@@ -335,20 +351,23 @@ typedef struct ligerdsl_kernel_arg {
   int64_t integer;                 /* for an integer scalar */
   double number;                   /* for a float scalar */
 } ligerdsl_kernel_arg_t;
-enum { LIGERDSL_ARG_TENSOR = 1, LIGERDSL_ARG_POINTER = 2, LIGERDSL_ARG_INTEGER = 3, LIGERDSL_ARG_NUMBER = 4 };
+enum {
+  LIGERDSL_ARG_TENSOR = 1,
+  LIGERDSL_ARG_POINTER = 2,
+  LIGERDSL_ARG_INTEGER = 3,
+  LIGERDSL_ARG_NUMBER = 4
+};
 
 /* Compiles the program, or loads it from the cache. `program` has the bytes of
  * KernelBuilder::finish_bytes(). `options` may be NULL. */
-LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_kernel_create(ligerdsl_context_t context,
-                                                                         const void* program, size_t program_bytes,
-                                                                         const ligerdsl_kernel_options_t* options,
-                                                                         ligerdsl_kernel_t* kernel);
+LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t
+ligerdsl_kernel_create(ligerdsl_context_t context, const void* program, size_t program_bytes,
+                       const ligerdsl_kernel_options_t* options, ligerdsl_kernel_t* kernel);
 /* Runs one program per point of the grid {x, y, z}. A grid with a zero runs nothing. Never
  * allocates, synchronises or compiles. */
-LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_kernel_launch(ligerdsl_kernel_t kernel,
-                                                                         const ligerdsl_kernel_arg_t* args,
-                                                                         size_t n_args, const int32_t grid[3],
-                                                                         ligerdsl_stream_t stream);
+LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t
+ligerdsl_kernel_launch(ligerdsl_kernel_t kernel, const ligerdsl_kernel_arg_t* args, size_t n_args,
+                       const int32_t grid[3], ligerdsl_stream_t stream);
 /* A parameter of a kernel, for bindings to other languages. */
 typedef struct ligerdsl_kernel_parameter {
   const char* name; /* valid as long as the kernel */
@@ -360,9 +379,9 @@ typedef struct ligerdsl_kernel_parameter {
 /* Returns the parameters in the order of a launch's arguments. At the call `*count` is the capacity
  * of `parameters`, afterwards the number of parameters. NULL for `parameters` queries the number.
  * Pass sizeof(ligerdsl_kernel_parameter_t) as `parameter_bytes`, the distance between elements. */
-LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_kernel_parameters(ligerdsl_kernel_t kernel,
-                                                                             ligerdsl_kernel_parameter_t* parameters,
-                                                                             size_t parameter_bytes, size_t* count);
+LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t
+ligerdsl_kernel_parameters(ligerdsl_kernel_t kernel, ligerdsl_kernel_parameter_t* parameters,
+                           size_t parameter_bytes, size_t* count);
 LIGERDSL_API void ligerdsl_kernel_destroy(ligerdsl_kernel_t kernel); /* NULL is allowed */
 
 #ifdef __cplusplus

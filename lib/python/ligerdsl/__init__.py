@@ -5,14 +5,16 @@ on arrays, including NumPy's. load() loads your own kernels."""
 
 from . import library  # noqa: F401  must be imported first: loads the library
 from .enums import Activation, Casting, Chunking, Reduction, Rope
-from .errors import BoundsError, CompileError, Error, ExecutionError, InvalidArgument, LabelError, NotSupported
+from .errors import (BoundsError, CompileError, Error, ExecutionError, InvalidArgument, LabelError,
+                     NotSupported)
 from .kernels import load
 from .library import build_info, calls, check, doctor, poll
 from . import ops
 
 __version__ = library.version()
-__all__ = ["Activation", "BoundsError", "Casting", "Chunking", "CompileError", "Error", "ExecutionError", "InvalidArgument", "LabelError",
-           "NotSupported", "Reduction", "Rope", "build_info", "calls", "check", "doctor", "load", "ops", "poll"]
+__all__ = ["Activation", "BoundsError", "Casting", "Chunking", "CompileError", "Error",
+           "ExecutionError", "InvalidArgument", "LabelError", "NotSupported", "Reduction", "Rope",
+           "build_info", "calls", "check", "doctor", "load", "ops", "poll"]
 
 
 _FROM_HF = ("patch", "unpatch")  # not in __all__: ligerdsl.hf imports torch, which is optional

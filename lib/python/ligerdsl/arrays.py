@@ -21,9 +21,11 @@ def _dtype(module, dtype):
 
 def _library(like):
     name = type(like).__module__.partition(".")[0]
-    if name in ("numpy", "torch") or "torch" in sys.modules and isinstance(like, sys.modules["torch"].Tensor):
+    if (name in ("numpy", "torch")
+        or "torch" in sys.modules and isinstance(like, sys.modules["torch"].Tensor)):
         return sys.modules["numpy" if name == "numpy" else "torch"]
-    raise TypeError(f"results are allocated for numpy and torch; for a {type(like).__name__} pass each result's array by name")
+    raise TypeError(f"results are allocated for numpy and torch; for a {type(like).__name__} pass "
+                    "each result's array by name")
 
 
 def empty(like, shape, dtype):
@@ -37,9 +39,11 @@ def empty_like(like):
 
 
 class _Tensor(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
-                ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
-                ("byte_offset", ctypes.c_uint64), ("manager", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+    _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2), ("ndim", ctypes.c_int32),
+                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
+                ("byte_offset", ctypes.c_uint64), ("manager", ctypes.c_void_p),
+                ("deleter", ctypes.c_void_p)]
 
 
 class Host:
@@ -49,12 +53,14 @@ class Host:
         self.values = values
         address, count = values.buffer_info()
         self.shape = (ctypes.c_int64 * 1)(count)
-        self.tensor = _Tensor(address, (1, 0), 1, 2, 32, 1, ctypes.addressof(self.shape), None, 0, None, None)
+        self.tensor = _Tensor(address, (1, 0), 1, 2, 32, 1, ctypes.addressof(self.shape), None, 0,
+                              None, None)
 
     def __dlpack_device__(self):
         return (1, 0)
 
     def __dlpack__(self):
         new = ctypes.pythonapi.PyCapsule_New
-        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        new.restype, new.argtypes = (ctypes.py_object,
+                                     [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p])
         return new(ctypes.addressof(self.tensor), b"dltensor", None)

@@ -36,7 +36,8 @@ class CopyWarning(UserWarning):
     """A tensor was copied to make it contiguous; ligerdsl.torch.config.copies counts the copies."""
 
 
-CLASSES = {2: InvalidArgument, 3: NotSupported, 4: CompileError, 5: ExecutionError}  # key: status / 1000
+# key: status / 1000
+CLASSES = {2: InvalidArgument, 3: NotSupported, 4: CompileError, 5: ExecutionError}
 OWN_CLASSES = {2007: LabelError, 2010: BoundsError}  # key: status
 
 

@@ -21,25 +21,31 @@ class _Bytes(c.Structure):
 
 
 class _Argument(c.Structure):
-    _fields_ = [("struct_size", c.c_size_t), ("name", c.c_char_p), ("rank", c.c_int32), ("dims", c.POINTER(c.c_int64)),
-                ("strides", c.POINTER(c.c_int64)), ("number", c.c_double), ("is_integer", c.c_int32), ("is_pointer", c.c_int32),
+    _fields_ = [("struct_size", c.c_size_t), ("name", c.c_char_p), ("rank", c.c_int32),
+                ("dims", c.POINTER(c.c_int64)), ("strides", c.POINTER(c.c_int64)),
+                ("number", c.c_double), ("is_integer", c.c_int32), ("is_pointer", c.c_int32),
                 ("integer", c.c_int64)]
 
 
 class _Launch(c.Structure):
-    _fields_ = [("struct_size", c.c_size_t), ("grid", c.c_int64 * 3), ("num_warps", c.c_int32), ("num_ctas", c.c_int32),
-                ("num_stages", c.c_int32), ("min_ctas_per_sm", c.c_int32), ("max_registers", c.c_int32), ("no_alias", c.c_int32)]
+    _fields_ = [("struct_size", c.c_size_t), ("grid", c.c_int64 * 3), ("num_warps", c.c_int32),
+                ("num_ctas", c.c_int32), ("num_stages", c.c_int32), ("min_ctas_per_sm", c.c_int32),
+                ("max_registers", c.c_int32), ("no_alias", c.c_int32)]
 
 
 _OUT = c.POINTER(_Bytes)
 _FUNCTIONS = [("count", c.CFUNCTYPE(c.c_size_t)),
               ("describe", c.CFUNCTYPE(c.c_int32, c.c_size_t, _OUT, _OUT, _OUT, _OUT)),
               ("record", c.CFUNCTYPE(c.c_int32, c.c_size_t, c.c_char_p, _OUT, _OUT)),
-              ("launch", c.CFUNCTYPE(c.c_int32, c.c_size_t, c.c_char_p, c.POINTER(_Argument), c.c_size_t, c.POINTER(_Launch), _OUT)),
+              ("launch",
+               c.CFUNCTYPE(c.c_int32, c.c_size_t, c.c_char_p, c.POINTER(_Argument), c.c_size_t,
+                           c.POINTER(_Launch), _OUT)),
               ("free_bytes", c.CFUNCTYPE(None, _Bytes)),
-              ("record_for", c.CFUNCTYPE(c.c_int32, c.c_size_t, c.c_char_p, c.c_char_p, c.c_size_t, _OUT, _OUT)),
-              ("launch_for", c.CFUNCTYPE(c.c_int32, c.c_size_t, c.c_char_p, c.c_char_p, c.c_size_t, c.POINTER(_Argument), c.c_size_t,
-                                         c.POINTER(_Launch), _OUT))]
+              ("record_for",
+               c.CFUNCTYPE(c.c_int32, c.c_size_t, c.c_char_p, c.c_char_p, c.c_size_t, _OUT, _OUT)),
+              ("launch_for",
+               c.CFUNCTYPE(c.c_int32, c.c_size_t, c.c_char_p, c.c_char_p, c.c_size_t,
+                           c.POINTER(_Argument), c.c_size_t, c.POINTER(_Launch), _OUT))]
 
 
 class _Table(c.Structure):
@@ -47,7 +53,8 @@ class _Table(c.Structure):
 
 
 MOST_KERNELS = 65536  # per shared object; a larger count is an error
-_REQUIRED = ("count", "describe", "record", "launch", "free_bytes")  # functions of the oldest table of this version
+# functions of the oldest table of this version
+_REQUIRED = ("count", "describe", "record", "launch", "free_bytes")
 
 
 class _Library:
@@ -62,19 +69,22 @@ class _Library:
         try:
             entry = self.handle.ligerdsl_author_entry
         except AttributeError:
-            raise InvalidArgument(f"load: {path} has no kernels; add LIGERDSL_EXPORT_KERNELS(); to one of its source files") from None
+            raise InvalidArgument(f"load: {path} has no kernels; add LIGERDSL_EXPORT_KERNELS(); to "
+                                  "one of its source files") from None
         entry.restype = c.POINTER(_Table)
         table = entry()
         if not table:
-            raise InvalidArgument(f"load: {path}: ligerdsl_author_entry() returned NULL, expected a table; export the kernels with "
-                                  "LIGERDSL_EXPORT_KERNELS();")
+            raise InvalidArgument(f"load: {path}: ligerdsl_author_entry() returned NULL, expected "
+                                  "a table; export the kernels with LIGERDSL_EXPORT_KERNELS();")
         self.table = table.contents
         if self.table.version != AUTHOR_VERSION:
-            raise InvalidArgument(f"load: {path} is of version {self.table.version}, this package reads version {AUTHOR_VERSION}; "
-                                  "build it with this library's headers")
+            raise InvalidArgument(f"load: {path} is of version {self.table.version}, this package "
+                                  f"reads version {AUTHOR_VERSION}; build it with this library's "
+                                  "headers")
         missing = [name for name in _REQUIRED if not self._has(name)]
         if missing:
-            raise InvalidArgument(f"load: {path}: the table of kernels has no function {', '.join(missing)}; export the kernels with "
+            raise InvalidArgument(f"load: {path}: the table of kernels has no function "
+                                  f"{', '.join(missing)}; export the kernels with "
                                   "LIGERDSL_EXPORT_KERNELS();")
         self.takes_targets = self._has("record_for") and self._has("launch_for")
 
@@ -82,12 +92,14 @@ class _Library:
         """Returns true if the table is large enough to hold this function and its entry is not
         NULL."""
         field = getattr(_Table, name)
-        return self.table.struct_size >= field.offset + field.size and bool(getattr(self.table, name))
+        return (
+            self.table.struct_size >= field.offset + field.size and bool(getattr(self.table, name)))
 
     def count(self):
         count = self.table.count()
         if count > MOST_KERNELS:
-            raise InvalidArgument(f"load: {self.path}: expected at most {MOST_KERNELS} kernels, got {count}")
+            raise InvalidArgument(f"load: {self.path}: expected at most {MOST_KERNELS} kernels, "
+                                  f"got {count}")
         return count
 
     def take(self, given):
@@ -98,7 +110,8 @@ class _Library:
     def check(self, status, error):
         if status:
             text = self.take(error).decode(errors="replace").removeprefix("error: ")
-            raise InvalidArgument(text or f"{self.path}: the kernel's function failed and gave no message")
+            raise InvalidArgument(
+                text or f"{self.path}: the kernel's function failed and gave no message")
 
     def describe(self, index):
         name, description, fields, error = _Bytes(), _Bytes(), _Bytes(), _Bytes()
@@ -117,11 +130,13 @@ class _Library:
         array = (_Argument * len(arguments))(*arguments)
         place = (target, len(target)) if self.takes_targets else ()
         function = self.table.launch_for if self.takes_targets else self.table.launch
-        self.check(function(index, settings.encode(), *place, array, len(arguments), launch, error), error)
+        self.check(function(index, settings.encode(), *place, array, len(arguments), launch, error),
+                   error)
         return launch
 
 
-_DTYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8", "bool": "i1"}
+_DTYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32",
+           "int16": "i16", "int8": "i8", "bool": "i1"}
 
 
 def _setting(value):
@@ -147,7 +162,8 @@ def _described(name, value):
         argument.number = value
         return argument, (name, value), None
     if isinstance(value, str):
-        raise InvalidArgument(f"'{name}' is no field of the kernel: expected an array or a number, got {value!r}")
+        raise InvalidArgument(f"'{name}' is no field of the kernel: expected an array or a number, "
+                              f"got {value!r}")
     kind, number, _, shape, strides = _bind.look(value)
     argument.rank = len(shape)
     argument.dims = (c.c_int64 * len(shape))(*shape)
@@ -164,8 +180,8 @@ class Kernel:
         lines = [line.split("\t") for line in fields.splitlines()]
         short = next((line for line in lines if len(line) < 3), None)
         if short is not None:
-            raise InvalidArgument(f"load: {owner.path}: kernel '{self.name}': expected a field's name, type and default between tabs, got "
-                                  f"{short!r}")
+            raise InvalidArgument(f"load: {owner.path}: kernel '{self.name}': expected a field's "
+                                  f"name, type and default between tabs, got {short!r}")
         self.fields = {line[0]: line[2] for line in lines}  # with their defaults
         self._programs, self._kernels, self._launches = {}, {}, {}
 
@@ -173,18 +189,21 @@ class Kernel:
         return f"<ligerdsl kernel {self.name}: {self.description}>"
 
     def __call__(self, **given):
-        settings = ",".join(f"{name}={_setting(given[name])}" for name in self.fields if name in given)
+        settings = ",".join(f"{name}={_setting(given[name])}" for name in self.fields
+                            if name in given)
         arguments = {name: value for name, value in given.items() if name not in self.fields}
         described = [_described(name, value) for name, value in arguments.items()]
         devices = {device for _, _, device in described if device}
         if len(devices) != 1:
-            raise InvalidArgument(f"{self.name}: expected arrays of one device, got {sorted(devices) or 'no array'}")
+            raise InvalidArgument(f"{self.name}: expected arrays of one device, got "
+                                  f"{sorted(devices) or 'no array'}")
         device = devices.pop()
         key = (settings, device, tuple(key for _, key, _ in described))
         if key not in self._launches:
             if len(self._launches) == MOST_KNOWN:
                 self._launches.clear()
-            self._launches[key] = self._prepare(settings, device, [argument for argument, _, _ in described])
+            self._launches[key] = self._prepare(settings, device,
+                                                [argument for argument, _, _ in described])
         kernel, names, grid = self._launches[key]
         _bind.kernel_launch(kernel, *grid, *self._in_order(names, arguments, grid))
 
@@ -193,10 +212,12 @@ class Kernel:
         launch = self._owner.launch(self._index, settings, target, arguments)
         if (settings, device) not in self._programs:
             self._programs[settings, device] = self._owner.record(self._index, settings, target)
-        resources = (launch.num_warps, launch.num_ctas, launch.num_stages, launch.max_registers, launch.no_alias, launch.min_ctas_per_sm)
+        resources = (launch.num_warps, launch.num_ctas, launch.num_stages, launch.max_registers,
+                     launch.no_alias, launch.min_ctas_per_sm)
         key = (settings, device, resources)
         if key not in self._kernels:
-            self._kernels[key] = _bind.kernel_create(*device, self._programs[settings, device], *resources)
+            self._kernels[key] = _bind.kernel_create(*device, self._programs[settings, device],
+                                                     *resources)
         kernel = self._kernels[key]
         return kernel, [row[0] for row in _bind.kernel_parameters(kernel)], tuple(launch.grid)
 
@@ -205,15 +226,20 @@ class Kernel:
 
         A kernel with a dynamic persistent schedule has two hidden first arguments: the counter and
         the number of programs."""
-        hidden = names[:2] if names and names[0] == "next_program" and "next_program" not in arguments else []
+        hidden = (
+            names[:2] if names and names[0] == "next_program" and "next_program" not in arguments
+            else [])
         shown = names[len(hidden):]
         missing = [name for name in shown if name not in arguments]
         unknown = [name for name in arguments if name not in shown]
         if missing or unknown:
-            text = [f"missing {', '.join(missing)}"] * bool(missing) + [f"unknown {', '.join(unknown)}"] * bool(unknown)
+            text = ([f"missing {', '.join(missing)}"] * bool(missing)
+                    + [f"unknown {', '.join(unknown)}"] * bool(unknown))
             fields = f"; fields: {', '.join(self.fields)}" if self.fields else ""
-            raise InvalidArgument(f"{self.name}: {'; '.join(text)}; arguments: {', '.join(shown)}{fields}")
-        first = next(value for value in arguments.values() if not isinstance(value, (bool, int, float)))
+            raise InvalidArgument(f"{self.name}: {'; '.join(text)}; arguments: "
+                                  f"{', '.join(shown)}{fields}")
+        first = next(value for value in arguments.values()
+                     if not isinstance(value, (bool, int, float)))
         return ([_zero(first), grid[0]] if hidden else []) + [arguments[name] for name in shown]
 
 

@@ -42,16 +42,19 @@ def check(array):
 
 def doctor():
     """Returns a text that lists which parts work on this machine, and why others do not."""
-    lines = [f"ligerdsl   {build_info()}", f"library    {PATH}", f"python     {platform.python_version()} {sys.executable}"]
+    lines = [f"ligerdsl   {build_info()}", f"library    {PATH}",
+             f"python     {platform.python_version()} {sys.executable}"]
     torch = sys.modules.get("torch")
     if torch:
         exchange = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")
-        lines.append(f"torch      {torch.__version__}, read by {'its C exchange API' if exchange else 'attributes'}")
+        lines.append(f"torch      {torch.__version__}, read by "
+                     f"{'its C exchange API' if exchange else 'attributes'}")
     else:
         lines.append("torch      not imported")
     devices = [(1, 0, "cpu")]
     if torch and torch.cuda.is_available():
-        devices += [(2, i, f"cuda:{i} {torch.cuda.get_device_name(i)}") for i in range(torch.cuda.device_count())]
+        devices += [(2, i, f"cuda:{i} {torch.cuda.get_device_name(i)}")
+                    for i in range(torch.cuda.device_count())]
     for kind, number, name in devices:
         try:
             _bind.open_device(kind, number)
@@ -71,4 +74,5 @@ def _compiler():
         _bind.vector_add(a, b, out)
     except errors.Error as error:
         return str(error)
-    return "works" if list(out.values) == [4.0, 6.0] else f"wrong: 1 + 3, 2 + 4 = {list(out.values)}"
+    return (
+        "works" if list(out.values) == [4.0, 6.0] else f"wrong: 1 + 3, 2 + 4 = {list(out.values)}")

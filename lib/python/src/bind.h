@@ -12,14 +12,18 @@
 
 /* ---- library.c: the functions of libligerdsl.so, found at run time --------------------------- */
 
-#define BIND_FUNCTIONS(X)                                                                                  \
-  X(ligerdsl_status_name)                                                                                  \
-  X(ligerdsl_last_error)                                                                                   \
-  X(ligerdsl_version)                                                                                      \
-  X(ligerdsl_build_info)                                                                                   \
-  X(ligerdsl_context_create) X(ligerdsl_context_poll) X(ligerdsl_context_check) X(ligerdsl_context_target) \
-      X(ligerdsl_context_calls) X(ligerdsl_buffer_alloc) X(ligerdsl_buffer_free) X(ligerdsl_buffer_fill)   \
-          X(ligerdsl_kernel_create) X(ligerdsl_kernel_launch) X(ligerdsl_kernel_parameters) X(ligerdsl_kernel_destroy)
+#define BIND_FUNCTIONS(X)                                                         \
+  X(ligerdsl_status_name)                                                         \
+  X(ligerdsl_last_error)                                                          \
+  X(ligerdsl_version)                                                             \
+  X(ligerdsl_build_info)                                                          \
+  X(ligerdsl_context_create)                                                      \
+  X(ligerdsl_context_poll)                                                        \
+  X(ligerdsl_context_check)                                                       \
+  X(ligerdsl_context_target)                                                      \
+  X(ligerdsl_context_calls) X(ligerdsl_buffer_alloc) X(ligerdsl_buffer_free)      \
+      X(ligerdsl_buffer_fill) X(ligerdsl_kernel_create) X(ligerdsl_kernel_launch) \
+          X(ligerdsl_kernel_parameters) X(ligerdsl_kernel_destroy)
 typedef struct {
 #define BIND_POINTER(name) __typeof__(&name) name;
   BIND_FUNCTIONS(BIND_POINTER)
@@ -67,7 +71,8 @@ PyObject* bind_set_torch(PyObject* self, PyObject* const* args, Py_ssize_t n);
 /* plain(*tensors): True if every argument is None or a torch.Tensor without a wrapper or subclass,
  * and no dispatch mode is active. The memory of such tensors may be read without torch. */
 PyObject* bind_plain(PyObject* self, PyObject* const* args, Py_ssize_t n);
-int bind_are_plain(PyObject* const* tensors, Py_ssize_t n); /* the same in C; -1 with an exception set */
+int bind_are_plain(PyObject* const* tensors,
+                   Py_ssize_t n); /* the same in C; -1 with an exception set */
 
 /* ---- context.c: one context per device, created at its first use ----------------------------- */
 
@@ -88,14 +93,22 @@ int bind_poll(ligerdsl_context_t context);
 /* poll(): polls every context. check(array): waits for the array's stream first. */
 PyObject* bind_poll_all(PyObject* self, PyObject* unused);
 PyObject* bind_check(PyObject* self, PyObject* array);
-PyObject* bind_calls(PyObject* self, PyObject* operation); /* calls(operation): the total of all contexts */
-PyObject* bind_devices(PyObject* self, PyObject* unused);  /* devices(): (type, id) of the existing contexts */
-PyObject* bind_open_device(PyObject* self, PyObject* const* args, Py_ssize_t n); /* open_device(type, id) */
+PyObject* bind_calls(PyObject* self,
+                     PyObject* operation); /* calls(operation): the total of all contexts */
+PyObject* bind_devices(PyObject* self,
+                       PyObject* unused); /* devices(): (type, id) of the existing contexts */
+PyObject* bind_open_device(PyObject* self, PyObject* const* args,
+                           Py_ssize_t n); /* open_device(type, id) */
 
 /* ---- call.c: operations ---------------------------------------------------------------------- */
 
 typedef enum { BIND_INT32, BIND_INT64, BIND_FLOAT } NumberType;
-typedef enum { BIND_IN, BIND_OUT, BIND_INOUT, BIND_LIST } ArgumentKind; /* a list's length follows its pointer */
+typedef enum {
+  BIND_IN,
+  BIND_OUT,
+  BIND_INOUT,
+  BIND_LIST
+} ArgumentKind; /* a list's length follows its pointer */
 typedef struct {
   const char* name;
   size_t offset; /* offset in the args struct */
@@ -107,8 +120,8 @@ typedef struct {
   size_t offset;
   NumberType type;
 } NumberArgument;
-typedef ligerdsl_status_t (*OperationFunction)(ligerdsl_context_t, const void* desc, const void* args,
-                                               ligerdsl_stream_t);
+typedef ligerdsl_status_t (*OperationFunction)(ligerdsl_context_t, const void* desc,
+                                               const void* args, ligerdsl_stream_t);
 typedef struct {
   const char *name, *symbol;
   const void *desc, *args; /* initialised structs */
@@ -132,7 +145,8 @@ typedef struct {
   uint8_t part;   /* 0: the whole array; else the argument is array[part - 1] */
 } ArgumentHint;
 /* The same with one hint per tensor. */
-PyObject* bind_call_with(int operation, PyObject* const* args, Py_ssize_t n, const ArgumentHint* hints);
+PyObject* bind_call_with(int operation, PyObject* const* args, Py_ssize_t n,
+                         const ArgumentHint* hints);
 
 /* ---- direct.c: autograd Functions without a Python frame ------------------------------------- */
 
@@ -153,13 +167,16 @@ int bind_add_direct_constants(PyObject* module);
 
 /* ---- kernel.c: authors' kernels, from programs that ligerdsl/dsl.h records ------------------- */
 
-/* kernel_create(device type, device id, program, num_warps, num_ctas, num_stages, max_registers, no_alias,
- * min_ctas_per_sm): returns a capsule. */
+/* kernel_create(device type, device id, program, num_warps, num_ctas, num_stages, max_registers,
+ * no_alias, min_ctas_per_sm): returns a capsule. */
 PyObject* bind_kernel_create(PyObject* self, PyObject* const* args, Py_ssize_t n);
-PyObject* bind_kernel_parameters(PyObject* self, PyObject* kernel); /* tuples (name, kind, dtype, rank, written) */
+PyObject* bind_kernel_parameters(PyObject* self,
+                                 PyObject* kernel); /* tuples (name, kind, dtype, rank, written) */
 /* kernel_launch(kernel, grid x, y, z, hidden, *arguments): launches the kernel. */
 PyObject* bind_kernel_launch(PyObject* self, PyObject* const* args, Py_ssize_t n);
-PyObject* bind_target(PyObject* self, PyObject* const* args, Py_ssize_t n); /* target(type, id): the struct as bytes */
-PyObject* bind_look(PyObject* self, PyObject* array); /* look(array): (device type, id, dtype, shape, strides) */
+PyObject* bind_target(PyObject* self, PyObject* const* args,
+                      Py_ssize_t n); /* target(type, id): the struct as bytes */
+PyObject* bind_look(PyObject* self,
+                    PyObject* array); /* look(array): (device type, id, dtype, shape, strides) */
 
 #endif /* LIGERDSL_BIND_H_ */

@@ -23,10 +23,11 @@ static void store(char* bytes, size_t offset, const void* value, size_t size) {
   memcpy(bytes + offset, value, size);
 }
 
-static int read_list(const Operation* op, const TensorArgument* argument, PyObject* given, Call* call) {
+static int read_list(const Operation* op, const TensorArgument* argument, PyObject* given,
+                     Call* call) {
   if (!PyList_Check(given) && !PyTuple_Check(given)) {
-    PyErr_Format(PyExc_TypeError, "%s: `%s`: expected a list of tensors, got %R", op->name, argument->name,
-                 (PyObject*)Py_TYPE(given));
+    PyErr_Format(PyExc_TypeError, "%s: `%s`: expected a list of tensors, got %R", op->name,
+                 argument->name, (PyObject*)Py_TYPE(given));
     return 0;
   }
   const Py_ssize_t n = PySequence_Size(given);
@@ -60,31 +61,35 @@ static int read_list(const Operation* op, const TensorArgument* argument, PyObje
 }
 
 /* Replaces the description of a tensor by that of tensor[index]. */
-static int take_part(const Operation* op, const TensorArgument* argument, int index, ligerdsl_tensor_t* tensor) {
+static int take_part(const Operation* op, const TensorArgument* argument, int index,
+                     ligerdsl_tensor_t* tensor) {
   if (tensor->ndim < 1 || tensor->shape[0] <= index || !tensor->strides) {
-    PyErr_Format(PyExc_ValueError, "%s: `%s`: expected part %i of a tensor, which has fewer", op->name, argument->name,
-                 index);
+    PyErr_Format(PyExc_ValueError, "%s: `%s`: expected part %i of a tensor, which has fewer",
+                 op->name, argument->name, index);
     return 0;
   }
-  if (tensor->data) tensor->data = (char*)tensor->data + index * tensor->strides[0] * (tensor->dtype.bits / 8);
+  if (tensor->data)
+    tensor->data = (char*)tensor->data + index * tensor->strides[0] * (tensor->dtype.bits / 8);
   --tensor->ndim;
   ++tensor->shape;
   ++tensor->strides;
   return 1;
 }
 
-static int read_tensor(const Operation* op, const TensorArgument* argument, PyObject* given, const ArgumentHint* hint,
-                       Call* call) {
+static int read_tensor(const Operation* op, const TensorArgument* argument, PyObject* given,
+                       const ArgumentHint* hint, Call* call) {
   if (argument->kind == BIND_LIST) return read_list(op, argument, given, call);
   if (given == Py_None) return 1;
   Described* described = &call->tensors[call->n_tensors];
-  const int ok = hint && hint->is_new ? bind_describe_new(given, op->name, argument->name, described)
-                                      : bind_describe(given, op->name, argument->name, described);
+  const int ok = hint && hint->is_new
+                     ? bind_describe_new(given, op->name, argument->name, described)
+                     : bind_describe(given, op->name, argument->name, described);
   if (!ok) return 0;
   ++call->n_tensors;
   if (hint && hint->part && !take_part(op, argument, hint->part - 1, &described->tensor)) return 0;
   if (argument->kind != BIND_IN && described->read_only) {
-    PyErr_Format(PyExc_ValueError, "%s: `%s`: the array is read-only, and would be written", op->name, argument->name);
+    PyErr_Format(PyExc_ValueError, "%s: `%s`: the array is read-only, and would be written",
+                 op->name, argument->name);
     return 0;
   }
   const ligerdsl_tensor_t* pointer = &described->tensor;
@@ -93,15 +98,19 @@ static int read_tensor(const Operation* op, const TensorArgument* argument, PyOb
   return 1;
 }
 
-static int wrong_number(const Operation* op, const NumberArgument* number, PyObject* given, const char* expected) {
+static int wrong_number(const Operation* op, const NumberArgument* number, PyObject* given,
+                        const char* expected) {
   if (PyErr_ExceptionMatches(PyExc_OverflowError))
-    PyErr_Format(PyExc_ValueError, "%s: `%s`: expected %s, got %R", op->name, number->name, expected, given);
+    PyErr_Format(PyExc_ValueError, "%s: `%s`: expected %s, got %R", op->name, number->name,
+                 expected, given);
   else if (PyErr_ExceptionMatches(PyExc_TypeError))
-    PyErr_Format(PyExc_TypeError, "%s: `%s`: expected %s, got %R", op->name, number->name, expected, given);
+    PyErr_Format(PyExc_TypeError, "%s: `%s`: expected %s, got %R", op->name, number->name, expected,
+                 given);
   return 0;
 }
 
-static int read_number(const Operation* op, const NumberArgument* number, PyObject* given, Call* call) {
+static int read_number(const Operation* op, const NumberArgument* number, PyObject* given,
+                       Call* call) {
   if (given == Py_None) return 1; /* the struct already has the default */
   char* bytes = number->in_desc ? call->desc.bytes : call->args.bytes;
   if (number->type == BIND_FLOAT) {
@@ -112,14 +121,16 @@ static int read_number(const Operation* op, const NumberArgument* number, PyObje
     return 1;
   }
   const long long value = PyLong_AsLongLong(given);
-  if (value == -1 && PyErr_Occurred()) return wrong_number(op, number, given, "an integer of 64 bits");
+  if (value == -1 && PyErr_Occurred())
+    return wrong_number(op, number, given, "an integer of 64 bits");
   if (number->type == BIND_INT64) {
     const int64_t wide = value;
     store(bytes, number->offset, &wide, sizeof wide);
     return 1;
   }
   if (value < INT32_MIN || value > INT32_MAX) {
-    PyErr_Format(PyExc_ValueError, "%s: `%s`: expected an integer of 32 bits, got %R", op->name, number->name, given);
+    PyErr_Format(PyExc_ValueError, "%s: `%s`: expected an integer of 32 bits, got %R", op->name,
+                 number->name, given);
     return 0;
   }
   const int32_t narrow = (int32_t)value;
@@ -127,11 +138,11 @@ static int read_number(const Operation* op, const NumberArgument* number, PyObje
   return 1;
 }
 
-static int read_arguments(const Operation* op, PyObject* const* args, Py_ssize_t n, const ArgumentHint* hints,
-                          Call* call) {
+static int read_arguments(const Operation* op, PyObject* const* args, Py_ssize_t n,
+                          const ArgumentHint* hints, Call* call) {
   if (n != op->n_tensors + op->n_numbers) {
-    PyErr_Format(PyExc_TypeError, "%s: expected %i tensors and %i numbers, got %zd arguments", op->name, op->n_tensors,
-                 op->n_numbers, n);
+    PyErr_Format(PyExc_TypeError, "%s: expected %i tensors and %i numbers, got %zd arguments",
+                 op->name, op->n_tensors, op->n_numbers, n);
     return 0;
   }
   memcpy(call->desc.bytes, op->desc, op->desc_size);
@@ -143,7 +154,8 @@ static int read_arguments(const Operation* op, PyObject* const* args, Py_ssize_t
     if (!read_number(op, &op->numbers[i], args[op->n_tensors + i], call)) return 0;
   }
   if (call->first) return 1;
-  PyErr_Format(PyExc_TypeError, "%s: `%s`: expected a tensor, got none", op->name, op->tensors[0].name);
+  PyErr_Format(PyExc_TypeError, "%s: `%s`: expected a tensor, got none", op->name,
+               op->tensors[0].name);
   return 0;
 }
 
@@ -198,12 +210,14 @@ static void remember(uint64_t hash) {
 
 /* ---- */
 
-static ligerdsl_status_t run(int index, const Call* call, ligerdsl_context_t context, ligerdsl_stream_t stream) {
+static ligerdsl_status_t run(int index, const Call* call, ligerdsl_context_t context,
+                             ligerdsl_stream_t stream) {
   const Operation* op = &bind_operations[index];
   const int gpu = call->first->tensor.device.type == LIGERDSL_CUDA;
   const uint64_t hash = gpu ? configuration(op, call) : 0;
   ligerdsl_status_t status;
-  if (gpu && *place_of(hash) == hash) return bind_functions[index](context, call->desc.bytes, call->args.bytes, stream);
+  if (gpu && *place_of(hash) == hash)
+    return bind_functions[index](context, call->desc.bytes, call->args.bytes, stream);
   Py_BEGIN_ALLOW_THREADS;
   status = bind_functions[index](context, call->desc.bytes, call->args.bytes, stream);
   Py_END_ALLOW_THREADS;
@@ -241,7 +255,8 @@ PyObject* bind_call(int index, PyObject* const* args, Py_ssize_t n) {
   return bind_call_with(index, args, n, NULL);
 }
 
-PyObject* bind_call_with(int index, PyObject* const* args, Py_ssize_t n, const ArgumentHint* hints) {
+PyObject* bind_call_with(int index, PyObject* const* args, Py_ssize_t n,
+                         const ArgumentHint* hints) {
   if (!bind_loaded()) return NULL;
   Call call;
   call.n_tensors = 0;
@@ -249,8 +264,9 @@ PyObject* bind_call_with(int index, PyObject* const* args, Py_ssize_t n, const A
   call.list_tensors = NULL;
   call.n_list = 0;
   call.first = NULL;
-  PyObject* result =
-      read_arguments(&bind_operations[index], args, n, hints, &call) ? call_described(index, &call) : NULL;
+  PyObject* result = read_arguments(&bind_operations[index], args, n, hints, &call)
+                         ? call_described(index, &call)
+                         : NULL;
   release(&call);
   return result;
 }

@@ -3,18 +3,20 @@
 #include "bind.h"
 
 enum { MAX_DEVICES = 64 };
-static ligerdsl_context_t contexts[3][MAX_DEVICES]; /* index: LIGERDSL_CPU or LIGERDSL_CUDA, device number */
-static int32_t device_ids[MAX_DEVICES];             /* `user` argument of the callbacks */
+static ligerdsl_context_t
+    contexts[3][MAX_DEVICES];           /* index: LIGERDSL_CPU or LIGERDSL_CUDA, device number */
+static int32_t device_ids[MAX_DEVICES]; /* `user` argument of the callbacks */
 int bind_check_labels = BIND_LABELS_LAZY;
 
 /* ---- Workspace. A call uses at most one block; on a GPU it is held until the launch. */
 
 static PyObject* workspace_source;
-static PyObject* workspace_of[MAX_DEVICES];           /* function that the source returned for a GPU */
+static PyObject* workspace_of[MAX_DEVICES]; /* function that the source returned for a GPU */
 static PyObject *raw_alloc, *raw_delete, *raw_device; /* or NULL */
 static __thread PyObject* held;                       /* the array, or the address from raw_alloc */
 static __thread int held_is_raw;
-static __thread PyObject *pending_type, *pending_value, *pending_traceback; /* an allocator's exception */
+static __thread PyObject *pending_type, *pending_value,
+    *pending_traceback; /* an allocator's exception */
 
 static void* host_alloc(void* user, size_t bytes, size_t align, ligerdsl_stream_t stream) {
   (void)user, (void)stream;
@@ -33,13 +35,15 @@ static void* aligned(uintptr_t start, size_t align) {
 
 /* Allocates memory without creating an array. NULL without an exception: `device` is not the
  * current one, whose memory raw_alloc returns. */
-static void* raw_alloc_locked(int32_t device, size_t bytes, size_t align, ligerdsl_stream_t stream) {
+static void* raw_alloc_locked(int32_t device, size_t bytes, size_t align,
+                              ligerdsl_stream_t stream) {
   PyObject* current = PyObject_CallNoArgs(raw_device);
   const long id = current ? PyLong_AsLong(current) : -1;
   Py_XDECREF(current);
   if (id != device) return NULL;
   PyObject *size = PyLong_FromSize_t(bytes + align), *handle = PyLong_FromVoidPtr(stream);
-  PyObject* address = size && handle ? PyObject_CallFunctionObjArgs(raw_alloc, size, handle, NULL) : NULL;
+  PyObject* address =
+      size && handle ? PyObject_CallFunctionObjArgs(raw_alloc, size, handle, NULL) : NULL;
   Py_XDECREF(handle);
   Py_XDECREF(size);
   void* start = address ? PyLong_AsVoidPtr(address) : NULL;
@@ -52,7 +56,8 @@ static void* raw_alloc_locked(int32_t device, size_t bytes, size_t align, ligerd
   return aligned((uintptr_t)start, align);
 }
 
-static void* gpu_alloc_locked(int32_t device, size_t bytes, size_t align, ligerdsl_stream_t stream) {
+static void* gpu_alloc_locked(int32_t device, size_t bytes, size_t align,
+                              ligerdsl_stream_t stream) {
   if (raw_alloc) {
     void* memory = raw_alloc_locked(device, bytes, align, stream);
     if (memory || PyErr_Occurred()) return memory;
@@ -61,7 +66,8 @@ static void* gpu_alloc_locked(int32_t device, size_t bytes, size_t align, ligerd
     PyErr_SetString(PyExc_RuntimeError, "workspace on a GPU: import ligerdsl.torch first");
     return NULL;
   }
-  if (!workspace_of[device]) workspace_of[device] = PyObject_CallFunction(workspace_source, "i", (int)device);
+  if (!workspace_of[device])
+    workspace_of[device] = PyObject_CallFunction(workspace_source, "i", (int)device);
   PyObject* size = workspace_of[device] ? PyLong_FromSize_t(bytes + align) : NULL;
   PyObject* array = size ? PyObject_CallFunctionObjArgs(workspace_of[device], size, NULL) : NULL;
   Py_XDECREF(size);
@@ -99,7 +105,8 @@ static void gpu_free(void* user, void* pointer, ligerdsl_stream_t stream) {
 
 PyObject* bind_set_raw_workspace(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   (void)self;
-  if (n != 3 || !PyCallable_Check(args[0]) || !PyCallable_Check(args[1]) || !PyCallable_Check(args[2])) {
+  if (n != 3 || !PyCallable_Check(args[0]) || !PyCallable_Check(args[1]) ||
+      !PyCallable_Check(args[2])) {
     PyErr_SetString(PyExc_TypeError, "set_raw_workspace: expected three functions");
     return NULL;
   }
@@ -154,8 +161,10 @@ static ligerdsl_context_t create(ligerdsl_device_t device) {
 }
 
 ligerdsl_context_t bind_context(ligerdsl_device_t device) {
-  if ((device.type != LIGERDSL_CPU && device.type != LIGERDSL_CUDA) || device.id < 0 || device.id >= MAX_DEVICES) {
-    PyErr_Format(PyExc_ValueError, "expected an array on a CPU or a CUDA GPU, got one on DLPack's device (%i, %i)",
+  if ((device.type != LIGERDSL_CPU && device.type != LIGERDSL_CUDA) || device.id < 0 ||
+      device.id >= MAX_DEVICES) {
+    PyErr_Format(PyExc_ValueError,
+                 "expected an array on a CPU or a CUDA GPU, got one on DLPack's device (%i, %i)",
                  (int)device.type, (int)device.id);
     return NULL;
   }
@@ -218,7 +227,8 @@ PyObject* bind_calls(PyObject* self, PyObject* operation) {
     for (int id = 0; id < MAX_DEVICES; ++id) {
       int64_t calls = 0;
       if (!contexts[type][id]) continue;
-      const ligerdsl_status_t status = library.ligerdsl_context_calls(contexts[type][id], name, &calls);
+      const ligerdsl_status_t status =
+          library.ligerdsl_context_calls(contexts[type][id], name, &calls);
       if (status != LIGERDSL_SUCCESS) return bind_raise(status);
       total += calls;
     }
@@ -250,7 +260,8 @@ PyObject* bind_open_device(PyObject* self, PyObject* const* args, Py_ssize_t n) 
     PyErr_SetString(PyExc_TypeError, "open_device: expected a type and a number");
     return NULL;
   }
-  const ligerdsl_device_t device = {(int32_t)PyLong_AsLong(args[0]), (int32_t)PyLong_AsLong(args[1])};
+  const ligerdsl_device_t device = {(int32_t)PyLong_AsLong(args[0]),
+                                    (int32_t)PyLong_AsLong(args[1])};
   if (PyErr_Occurred() || !bind_context(device)) return NULL;
   Py_RETURN_NONE;
 }

@@ -76,7 +76,8 @@ static const dlpack_api_t* exchange_of(PyObject* type) {
   PyObject* capsule = PyObject_GetAttrString(type, "__dlpack_c_exchange_api__");
   const dlpack_api_t* api = NULL;
   if (capsule && PyCapsule_IsValid(capsule, "dlpack_exchange_api"))
-    api = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");  // has static lifetime by the protocol
+    api = PyCapsule_GetPointer(capsule,
+                               "dlpack_exchange_api");  // has static lifetime by the protocol
   if (!capsule) PyErr_Clear();
   Py_XDECREF(capsule);
   while (api && api->version.major != 1) api = api->previous;
@@ -128,11 +129,20 @@ static int fail(PyObject* exception, const char* where, const char* name, const 
 }
 
 /* Names of attributes and methods, interned once. */
-typedef enum { NAME_IS_NEG, NAME_DATA_PTR, NAME_SHAPE, NAME_STRIDE, NAME_DTYPE, NAME_DEVICE, NAMES } Name;
+typedef enum {
+  NAME_IS_NEG,
+  NAME_DATA_PTR,
+  NAME_SHAPE,
+  NAME_STRIDE,
+  NAME_DTYPE,
+  NAME_DEVICE,
+  NAMES
+} Name;
 static PyObject* names[NAMES];
 
 static int make_names(void) {
-  static const char* const texts[NAMES] = {"is_neg", "data_ptr", "shape", "stride", "dtype", "device"};
+  static const char* const texts[NAMES] = {"is_neg", "data_ptr", "shape",
+                                           "stride", "dtype",    "device"};
   for (int i = 0; i < NAMES; ++i) {
     if (!names[i] && !(names[i] = PyUnicode_InternFromString(texts[i]))) return 0;
   }
@@ -151,7 +161,8 @@ static int64_t integer_of(PyObject* value, int* ok) {
   return number;
 }
 
-static int read_sequence(PyObject* sequence, int64_t* out, int* rank, const char* where, const char* name) {
+static int read_sequence(PyObject* sequence, int64_t* out, int* rank, const char* where,
+                         const char* name) {
   if (!sequence) return 0;
   const Py_ssize_t n = PySequence_Size(sequence);
   if (n > BIND_MAX_RANK) {
@@ -159,7 +170,8 @@ static int read_sequence(PyObject* sequence, int64_t* out, int* rank, const char
     return fail(PyExc_ValueError, where, name, "expected at most 16 dimensions");
   }
   int ok = n >= 0;
-  for (Py_ssize_t i = 0; ok && i < n; ++i) out[i] = integer_of(PySequence_GetItem(sequence, i), &ok);
+  for (Py_ssize_t i = 0; ok && i < n; ++i)
+    out[i] = integer_of(PySequence_GetItem(sequence, i), &ok);
   *rank = (int)n;
   Py_DECREF(sequence);
   return ok;
@@ -206,7 +218,8 @@ static int dtype_index(PyObject* dtype) {
   return found;
 }
 
-static int read_torch_dtype(PyObject* array, ligerdsl_dtype_t* out, const char* where, const char* name) {
+static int read_torch_dtype(PyObject* array, ligerdsl_dtype_t* out, const char* where,
+                            const char* name) {
   PyObject* dtype = PyObject_GetAttr(array, names[NAME_DTYPE]);
   const int index = dtype ? dtype_index(dtype) : -1;
   if (index >= 0) *out = ligerdsl_dtype_of(torch_dtypes[index].code);
@@ -216,7 +229,8 @@ static int read_torch_dtype(PyObject* array, ligerdsl_dtype_t* out, const char* 
   return index >= 0;
 }
 
-static int read_torch_device(PyObject* array, ligerdsl_device_t* out, const char* where, const char* name) {
+static int read_torch_device(PyObject* array, ligerdsl_device_t* out, const char* where,
+                             const char* name) {
   PyObject* device = PyObject_GetAttr(array, names[NAME_DEVICE]);
   PyObject* type = device ? PyObject_GetAttrString(device, "type") : NULL;
   const char* text = type ? PyUnicode_AsUTF8AndSize(type, NULL) : NULL;
@@ -228,7 +242,8 @@ static int read_torch_device(PyObject* array, ligerdsl_device_t* out, const char
     out->type = LIGERDSL_CUDA;
     out->id = (int32_t)integer_of(PyObject_GetAttrString(device, "index"), &ok);
   } else if (ok) {
-    PyErr_Format(PyExc_ValueError, "%s: `%s`: expected a tensor on cpu or cuda, got one on %s", where, name, text);
+    PyErr_Format(PyExc_ValueError, "%s: `%s`: expected a tensor on cpu or cuda, got one on %s",
+                 where, name, text);
     ok = 0;
   }
   Py_XDECREF(type);
@@ -241,13 +256,15 @@ static int read_attributes(PyObject* array, const char* where, const char* name,
   int rank = 0, ok = 1;
   ligerdsl_tensor_t* tensor = &out->tensor;
   tensor->data = (void*)(uintptr_t)integer_of(call_method(array, NAME_DATA_PTR), &ok);
-  if (!ok || !read_sequence(PyObject_GetAttr(array, names[NAME_SHAPE]), out->sizes, &rank, where, name) ||
+  if (!ok ||
+      !read_sequence(PyObject_GetAttr(array, names[NAME_SHAPE]), out->sizes, &rank, where, name) ||
       !read_sequence(call_method(array, NAME_STRIDE), out->strides, &rank, where, name))
     return 0;
   tensor->ndim = rank;
   tensor->shape = out->sizes;
   tensor->strides = out->strides;
-  return read_torch_dtype(array, &tensor->dtype, where, name) && read_torch_device(array, &tensor->device, where, name);
+  return read_torch_dtype(array, &tensor->dtype, where, name) &&
+         read_torch_device(array, &tensor->device, where, name);
 }
 
 static int read_protocol_device(PyObject* array, const char* where, const char* name) {
@@ -258,7 +275,8 @@ static int read_protocol_device(PyObject* array, const char* where, const char* 
   Py_XDECREF(device);
   if (!ok) return 0;
   if (type == DLPACK_CPU || type == DLPACK_CUDA_HOST) return 1;
-  return fail(PyExc_ValueError, where, name, "arrays on a GPU must be torch.Tensors; this one is by __dlpack__ alone");
+  return fail(PyExc_ValueError, where, name,
+              "arrays on a GPU must be torch.Tensors; this one is by __dlpack__ alone");
 }
 
 static PyObject* capsule_of(PyObject* array) {
@@ -267,7 +285,8 @@ static PyObject* capsule_of(PyObject* array) {
   PyObject* none = PyTuple_New(0);
   PyObject* version = none ? Py_BuildValue("{s:(ii)}", "max_version", 1, 1) : NULL;
   PyObject* capsule = version ? PyObject_Call(method, none, version) : NULL;
-  if (!capsule && version && PyErr_ExceptionMatches(PyExc_TypeError)) {  // array from before DLPack versions
+  if (!capsule && version &&
+      PyErr_ExceptionMatches(PyExc_TypeError)) {  // array from before DLPack versions
     PyErr_Clear();
     capsule = PyObject_CallNoArgs(method);
   }
@@ -280,8 +299,9 @@ static PyObject* capsule_of(PyObject* array) {
 static int read_protocol(PyObject* array, const char* where, const char* name, Described* out) {
   if (!has(array, "__dlpack__") || !has(array, "__dlpack_device__")) {
     PyErr_Format(PyExc_TypeError,
-                 "%s: `%s`: expected a torch.Tensor, a numpy.ndarray or another array with __dlpack__, got %R", where,
-                 name, (PyObject*)Py_TYPE(array));
+                 "%s: `%s`: expected a torch.Tensor, a numpy.ndarray or another array with "
+                 "__dlpack__, got %R",
+                 where, name, (PyObject*)Py_TYPE(array));
     return 0;
   }
   if (!read_protocol_device(array, where, name)) return 0;
@@ -348,7 +368,8 @@ static int shorten(const char* where, const char* name) {
   PyObject* first = lines && PyList_Size(lines) > 0 ? PyList_GetItem(lines, 0) : NULL;  // borrowed
   PyErr_Clear();
   if (first)
-    PyErr_Format(PyExc_TypeError, "%s: `%s`: its library cannot describe it: %U", where, name, first);
+    PyErr_Format(PyExc_TypeError, "%s: `%s`: its library cannot describe it: %U", where, name,
+                 first);
   else
     fail(PyExc_TypeError, where, name, "its library cannot describe it");
   Py_XDECREF(lines);
@@ -359,7 +380,8 @@ static int shorten(const char* where, const char* name) {
   return 0;
 }
 
-static int fill(const KnownType* kind, PyObject* array, const char* where, const char* name, Described* out) {
+static int fill(const KnownType* kind, PyObject* array, const char* where, const char* name,
+                Described* out) {
   switch (kind->reading) {
     case READ_EXCHANGE:
       return kind->exchange->tensor_from_object(array, &out->tensor) == 0 || shorten(where, name);
@@ -368,8 +390,10 @@ static int fill(const KnownType* kind, PyObject* array, const char* where, const
     case READ_PROTOCOL:
       return read_protocol(array, where, name, out);
     default:
-      PyErr_Format(PyExc_TypeError, "%s: `%s`: a %R stands for other memory than its own; call torch.ops.ligerdsl.%s",
-                   where, name, (PyObject*)kind->type, where);
+      PyErr_Format(
+          PyExc_TypeError,
+          "%s: `%s`: a %R stands for other memory than its own; call torch.ops.ligerdsl.%s", where,
+          name, (PyObject*)kind->type, where);
       return 0;
   }
 }
@@ -378,23 +402,25 @@ static int fill(const KnownType* kind, PyObject* array, const char* where, const
  * strides mean a contiguous array. */
 static int check_layout(const ligerdsl_tensor_t* tensor, const char* where, const char* name) {
   if (tensor->ndim < 0 || tensor->ndim > BIND_MAX_RANK) {
-    PyErr_Format(PyExc_ValueError, "%s: `%s`: expected 0 to %i dimensions, got %i", where, name, BIND_MAX_RANK,
-                 (int)tensor->ndim);
+    PyErr_Format(PyExc_ValueError, "%s: `%s`: expected 0 to %i dimensions, got %i", where, name,
+                 BIND_MAX_RANK, (int)tensor->ndim);
     return 0;
   }
   if (tensor->ndim > 0 && !tensor->shape) {
-    PyErr_Format(PyExc_ValueError, "%s: `%s`: expected %i sizes, got a shape that is NULL", where, name,
-                 (int)tensor->ndim);
+    PyErr_Format(PyExc_ValueError, "%s: `%s`: expected %i sizes, got a shape that is NULL", where,
+                 name, (int)tensor->ndim);
     return 0;
   }
   for (int i = 0; i < tensor->ndim; ++i) {
     if (tensor->shape[i] >= 0) continue;
-    PyErr_Format(PyExc_ValueError, "%s: `%s`: expected sizes of 0 or more, got %lli in dimension %i", where, name,
+    PyErr_Format(PyExc_ValueError,
+                 "%s: `%s`: expected sizes of 0 or more, got %lli in dimension %i", where, name,
                  (long long)tensor->shape[i], i);
     return 0;
   }
   if (tensor->dtype.lanes == 1) return 1;
-  PyErr_Format(PyExc_TypeError, "%s: `%s`: expected elements of 1 lane, got %i", where, name, (int)tensor->dtype.lanes);
+  PyErr_Format(PyExc_TypeError, "%s: `%s`: expected elements of 1 lane, got %i", where, name,
+               (int)tensor->dtype.lanes);
   return 0;
 }
 
@@ -402,7 +428,8 @@ static int check_layout(const ligerdsl_tensor_t* tensor, const char* where, cons
  * tensor is a view. */
 enum { LOWEST_ADDRESS = 1 << 16 };
 
-static int describe(PyObject* array, const char* where, const char* name, int is_new, Described* out) {
+static int describe(PyObject* array, const char* where, const char* name, int is_new,
+                    Described* out) {
   const KnownType* found = known(Py_TYPE(array));
   if (!found || (!names[NAMES - 1] && !make_names())) return 0;
   const KnownType kind = *found;  // a copy, because Python code below may replace the entry
@@ -424,9 +451,11 @@ static int describe(PyObject* array, const char* where, const char* name, int is
   }
   if (out->tensor.data && (uintptr_t)out->tensor.data < LOWEST_ADDRESS) {
     bind_release(out);
-    return fail(PyExc_ValueError, where, name, "a view of storage that was given back; it has no memory any more");
+    return fail(PyExc_ValueError, where, name,
+                "a view of storage that was given back; it has no memory any more");
   }
-  if (out->tensor.device.type == DLPACK_CUDA_HOST) out->tensor.device = (ligerdsl_device_t){LIGERDSL_CPU, 0};
+  if (out->tensor.device.type == DLPACK_CUDA_HOST)
+    out->tensor.device = (ligerdsl_device_t){LIGERDSL_CPU, 0};
   if (out->tensor.device.type == DLPACK_CUDA_MANAGED) out->tensor.device.type = LIGERDSL_CUDA;
   return 1;
 }
@@ -451,7 +480,8 @@ int bind_stream(const Described* described, ligerdsl_stream_t* stream) {
   if (described->exchange) {
     void* current = NULL;
     if (described->exchange->current_stream(device.type, device.id, &current) != 0) {
-      if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "the array's library gave no stream");
+      if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_RuntimeError, "the array's library gave no stream");
       return 0;
     }
     *stream = current;
@@ -462,7 +492,8 @@ int bind_stream(const Described* described, ligerdsl_stream_t* stream) {
     return 0;
   }
   int ok = 1;
-  *stream = (ligerdsl_stream_t)(uintptr_t)integer_of(PyObject_CallFunction(torch_raw_stream, "i", (int)device.id), &ok);
+  *stream = (ligerdsl_stream_t)(uintptr_t)integer_of(
+      PyObject_CallFunction(torch_raw_stream, "i", (int)device.id), &ok);
   return ok;
 }
 
@@ -475,13 +506,15 @@ PyObject* bind_look(PyObject* self, PyObject* array) {
   uint64_t contiguous = 1; /* unsigned: sizes from another library may overflow */
   for (int i = t->ndim - 1; shape && strides && i >= 0; --i) {
     PyTuple_SetItem(shape, i, PyLong_FromLongLong(t->shape[i]));
-    PyTuple_SetItem(strides, i, PyLong_FromLongLong(t->strides ? t->strides[i] : (int64_t)contiguous));
+    PyTuple_SetItem(strides, i,
+                    PyLong_FromLongLong(t->strides ? t->strides[i] : (int64_t)contiguous));
     contiguous *= (uint64_t)t->shape[i];
   }
   PyObject* result = NULL;
   if (shape && strides)
     result = Py_BuildValue("iiiOO", (int)t->device.type, (int)t->device.id,
-                           (int)(t->dtype.code | t->dtype.bits << 8 | t->dtype.lanes << 16), shape, strides);
+                           (int)(t->dtype.code | t->dtype.bits << 8 | t->dtype.lanes << 16), shape,
+                           strides);
   Py_XDECREF(shape);
   Py_XDECREF(strides);
   bind_release(&described);

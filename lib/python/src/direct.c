@@ -15,9 +15,10 @@ enum { NOTHING = 255 }; /* instead of a slot */
 
 /* Flags of a plan. */
 enum {
-  KEEPS_NONE = 1,       /* missing gradients remain None */
-  COLUMNS_TOGETHER = 2, /* a gradient's last dimension must be contiguous; others may have any strides */
-  REPORTS_LABELS = 4,   /* backward reports known labels out of range */
+  KEEPS_NONE = 1, /* missing gradients remain None */
+  COLUMNS_TOGETHER =
+      2, /* a gradient's last dimension must be contiguous; others may have any strides */
+  REPORTS_LABELS = 4, /* backward reports known labels out of range */
 };
 
 typedef enum {
@@ -28,7 +29,8 @@ typedef enum {
   NEW_LIKE,  /* shape and dtype of a slot */
   NEW_ROWS,  /* f32 with the leading sizes of a slot */
   NEW_GATED, /* like a slot; if that is None, half of each row of the tensor two slots later */
-  NEW_LOSS,  /* f32 loss: a scalar, or with reduction 0 like the labels, which are in the next slot */
+  NEW_LOSS,  /* f32 loss: a scalar, or with reduction 0 like the labels, which are in the next slot
+              */
   NEW_OVER,  /* a slot's own memory, overwritten; increments its version */
   NEW_PAIR,  /* f32, two of NEW_ROWS in one tensor: [2, leading sizes] */
 } Origin;
@@ -56,7 +58,8 @@ typedef struct {
   int spends;  /* backward overwrites saved tensors and sets ctx.spent; the Function then raises */
   int chooses; /* the forward's results depend on which inputs want gradients */
   Step forward_step, backward_steps[MAX_STEPS];
-  int n_steps; /* steps of backward; if there are several, those whose first tensor is None are skipped */
+  int n_steps; /* steps of backward; if there are several, those whose first tensor is None are
+                  skipped */
   Slots saved, returned, gradients;
 } Plan;
 
@@ -65,8 +68,8 @@ static Plan** plans;
 static int n_plans, room_for_plans;
 
 static PyObject *grad_enabled, *empty_like, *increment_version, *count_copy, *kwargs_f32, *zero;
-static PyObject *name_numbers, *name_spent, *name_save, *name_saved, *name_needs, *name_keep_none, *name_new_empty,
-    *name_shape, *name_contiguous, *name_stride, *minus_one;
+static PyObject *name_numbers, *name_spent, *name_save, *name_saved, *name_needs, *name_keep_none,
+    *name_new_empty, *name_shape, *name_contiguous, *name_stride, *minus_one;
 int bind_main_grad;
 
 PyObject* bind_set_main_grad(PyObject* self, PyObject* on) {
@@ -107,7 +110,8 @@ static PyObject* sizes_of(int64_t first, PyObject* shape, Py_ssize_t n, int64_t 
 
 /* Returns the sizes of a tensor without the last one, or with half of it, preceded by `first`
  * unless that is negative. */
-static PyObject* leading_sizes(const char* operation, PyObject* tensor, int64_t first, int and_half) {
+static PyObject* leading_sizes(const char* operation, PyObject* tensor, int64_t first,
+                               int and_half) {
   PyObject* shape = PyObject_GetAttr(tensor, name_shape);
   const Py_ssize_t rank = shape ? PyTuple_Size(shape) : -1;
   PyObject* sizes = NULL;
@@ -115,7 +119,8 @@ static PyObject* leading_sizes(const char* operation, PyObject* tensor, int64_t 
     const int64_t last = and_half ? PyLong_AsLongLong(PyTuple_GetItem(shape, rank - 1)) / 2 : -1;
     sizes = sizes_of(first, shape, rank - 1, last);
   } else if (rank == 0) {
-    PyErr_Format(PyExc_ValueError, "%s: expected a tensor with at least one dimension, got one without", operation);
+    PyErr_Format(PyExc_ValueError,
+                 "%s: expected a tensor with at least one dimension, got one without", operation);
   }
   Py_XDECREF(shape);
   return sizes;
@@ -136,7 +141,8 @@ static PyObject* new_pair(const char* operation, PyObject* tensor) {
   PyObject* sizes = leading_sizes(operation, tensor, 2, 0);
   if (!sizes) return NULL;
   int64_t rows = 1;
-  for (Py_ssize_t i = 1; i < PyTuple_Size(sizes); ++i) rows *= PyLong_AsLongLong(PyTuple_GetItem(sizes, i));
+  for (Py_ssize_t i = 1; i < PyTuple_Size(sizes); ++i)
+    rows *= PyLong_AsLongLong(PyTuple_GetItem(sizes, i));
   if (PyErr_Occurred()) {
     Py_DECREF(sizes);
     return NULL;
@@ -151,7 +157,8 @@ static PyObject* new_pair(const char* operation, PyObject* tensor) {
   return made;
 }
 
-static PyObject* make(const char* operation, const Argument* a, PyObject* const* slots, PyObject* numbers) {
+static PyObject* make(const char* operation, const Argument* a, PyObject* const* slots,
+                      PyObject* numbers) {
   PyObject* source = slots[a->source];
   if (source == Py_None && a->origin == NEW_GATED) {
     source = slots[a->source + 2];
@@ -213,7 +220,9 @@ static int run(const Step* step, Values* values, PyObject* numbers, unsigned wan
     } else if (a->origin == FROM_NONE) {
       args[i] = Py_None;
     } else {
-      PyObject* made = left_out ? Py_None : make(bind_operations[step->operation].name, a, values->items, numbers);
+      PyObject* made = left_out
+                           ? Py_None
+                           : make(bind_operations[step->operation].name, a, values->items, numbers);
       if (!made) return 0;
       if (left_out) Py_INCREF(made);
       args[i] = values->items[values->n++] = made;
@@ -238,7 +247,8 @@ static PyObject* tuple_of(const Slots* slots, const Values* values, Py_ssize_t n
   return tuple;
 }
 
-static PyObject* call_with(PyObject* function, PyObject* first, PyObject* const* args, Py_ssize_t n) {
+static PyObject* call_with(PyObject* function, PyObject* first, PyObject* const* args,
+                           Py_ssize_t n) {
   PyObject* all = PyTuple_New(n + (first != NULL));
   for (Py_ssize_t i = 0; all && i < n + (first != NULL); ++i) {
     PyObject* item = first ? (i ? args[i - 1] : first) : args[i];
@@ -257,14 +267,16 @@ static PyObject* call_with(PyObject* function, PyObject* first, PyObject* const*
 static int save(const Plan* plan, PyObject* ctx, PyObject* tensors) {
   const int saved = tensors && PyObject_SetAttr(ctx, name_save, tensors) == 0;
   Py_XDECREF(tensors);
-  return saved && (!(plan->flags & KEEPS_NONE) || PyObject_SetAttr(ctx, name_keep_none, Py_False) == 0);
+  return saved &&
+         (!(plan->flags & KEEPS_NONE) || PyObject_SetAttr(ctx, name_keep_none, Py_False) == 0);
 }
 
 static int wanted_of(PyObject* ctx, unsigned* wanted) {
   PyObject* needs = PyObject_GetAttr(ctx, name_needs);
   const Py_ssize_t n = needs ? PyTuple_Size(needs) : -1;
   *wanted = 0;
-  for (Py_ssize_t i = 0; i < n && i < 32; ++i) *wanted |= (unsigned)(PyTuple_GetItem(needs, i) == Py_True) << i;
+  for (Py_ssize_t i = 0; i < n && i < 32; ++i)
+    *wanted |= (unsigned)(PyTuple_GetItem(needs, i) == Py_True) << i;
   Py_XDECREF(needs);
   return n >= 0;
 }
@@ -272,7 +284,8 @@ static int wanted_of(PyObject* ctx, unsigned* wanted) {
 static PyObject* forward(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   const Plan* plan = PyCapsule_GetPointer(self, NULL);
   if (!plan) return NULL;
-  const int is_plain = n == plan->n_inputs + 2 && PyTuple_Check(args[n - 1]) ? bind_are_plain(args + 1, n - 2) : 0;
+  const int is_plain =
+      n == plan->n_inputs + 2 && PyTuple_Check(args[n - 1]) ? bind_are_plain(args + 1, n - 2) : 0;
   if (is_plain < 0) return NULL;
   if (!is_plain) return call_with(plan->forward, NULL, args, n);
   PyObject *ctx = args[0], *numbers = args[n - 1], *result = NULL;
@@ -280,7 +293,8 @@ static PyObject* forward(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   memcpy(values.items, args + 1, (size_t)plan->n_inputs * sizeof *args);
   unsigned wanted = ~0u;
   if (plan->chooses && !wanted_of(ctx, &wanted)) return NULL;
-  if (run(&plan->forward_step, &values, numbers, wanted, 0) && PyObject_SetAttr(ctx, name_numbers, numbers) == 0 &&
+  if (run(&plan->forward_step, &values, numbers, wanted, 0) &&
+      PyObject_SetAttr(ctx, name_numbers, numbers) == 0 &&
       save(plan, ctx, tuple_of(&plan->saved, &values, plan->saved.n, ~0u))) {
     if (plan->returned.n == 1) {
       result = values.items[plan->returned.slots[0]];
@@ -373,7 +387,8 @@ static int is_spent(PyObject* ctx) {
 
 /* Returns NotImplemented (borrowed) if another thread's backward ran first, while this one called
  * Python. */
-static PyObject* run_backward(const Plan* plan, PyObject* ctx, PyObject* saved, PyObject* const* gradients) {
+static PyObject* run_backward(const Plan* plan, PyObject* ctx, PyObject* saved,
+                              PyObject* const* gradients) {
   Values values = {{0}, 0, 0};
   unsigned wanted;
   PyObject *numbers = PyObject_GetAttr(ctx, name_numbers), *result = NULL;
@@ -414,7 +429,8 @@ static PyObject* backward(PyObject* ctx, PyObject* const* args, Py_ssize_t n) {
   PyObject* items[MAX_SLOTS];
   suitable = PyTuple_Size(saved) == plan->saved.n;
   for (int i = 0; suitable && i < plan->saved.n; ++i) items[i] = PyTuple_GetItem(saved, i);
-  if (suitable) suitable = bind_are_plain(items, plan->saved.n); /* hooks may have put something else there */
+  if (suitable)
+    suitable = bind_are_plain(items, plan->saved.n); /* hooks may have put something else there */
   PyObject* result = NULL;
   if (suitable > 0) result = run_backward(plan, ctx, saved, args);
   if (result == Py_NotImplemented)
@@ -429,10 +445,11 @@ static PyObject* backward(PyObject* ctx, PyObject* const* args, Py_ssize_t n) {
 
 PyObject* bind_set_autograd(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   (void)self;
-  if (n != 5 || !PyCallable_Check(args[0]) || !PyCallable_Check(args[1]) || !PyCallable_Check(args[2]) ||
-      !PyCallable_Check(args[4])) {
-    PyErr_SetString(PyExc_TypeError,
-                    "set_autograd: expected is_grad_enabled, empty_like, increment_version, float32 and count");
+  if (n != 5 || !PyCallable_Check(args[0]) || !PyCallable_Check(args[1]) ||
+      !PyCallable_Check(args[2]) || !PyCallable_Check(args[4])) {
+    PyErr_SetString(
+        PyExc_TypeError,
+        "set_autograd: expected is_grad_enabled, empty_like, increment_version, float32 and count");
     return NULL;
   }
   static const struct {
@@ -444,7 +461,8 @@ PyObject* bind_set_autograd(PyObject* self, PyObject* const* args, Py_ssize_t n)
                {&name_new_empty, "new_empty"},    {&name_shape, "shape"},
                {&name_contiguous, "contiguous"},  {&name_stride, "stride"}};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
-    if (!*names[i].name && !(*names[i].name = PyUnicode_InternFromString(names[i].text))) return NULL;
+    if (!*names[i].name && !(*names[i].name = PyUnicode_InternFromString(names[i].text)))
+      return NULL;
   }
   kwargs_f32 = Py_BuildValue("{s:O}", "dtype", args[3]);
   zero = PyLong_FromLong(0);
@@ -463,7 +481,8 @@ PyObject* bind_set_autograd(PyObject* self, PyObject* const* args, Py_ssize_t n)
 
 /* Reads the step of the first operation in `name` from the bytes at *at. Returns the rest of
  * `name`, or NULL. */
-static const char* read_step(const char* name, const char* bytes, Py_ssize_t size, Py_ssize_t* at, Step* step) {
+static const char* read_step(const char* name, const char* bytes, Py_ssize_t size, Py_ssize_t* at,
+                             Step* step) {
   const size_t length = strcspn(name, " ");
   const int left = (int)((size - *at) / BYTES_OF_ARGUMENT);
   for (step->operation = 0; step->operation < bind_n_operations; ++step->operation) {
@@ -472,8 +491,8 @@ static const char* read_step(const char* name, const char* bytes, Py_ssize_t siz
     step->n = op->n_tensors + op->n_numbers;
     if (size % BYTES_OF_ARGUMENT || step->n > left || step->n > MAX_ARGUMENTS) break;
     for (int i = 0; i < step->n; ++i, *at += BYTES_OF_ARGUMENT)
-      step->arguments[i] =
-          (Argument){(uint8_t)bytes[*at], (uint8_t)bytes[*at + 1], (uint8_t)bytes[*at + 2], (uint8_t)bytes[*at + 3]};
+      step->arguments[i] = (Argument){(uint8_t)bytes[*at], (uint8_t)bytes[*at + 1],
+                                      (uint8_t)bytes[*at + 2], (uint8_t)bytes[*at + 3]};
     return name + length + (name[length] == ' ');
   }
   PyErr_Format(PyExc_ValueError, "direct: %s: no operation with %i arguments", name, left);
@@ -481,7 +500,8 @@ static const char* read_step(const char* name, const char* bytes, Py_ssize_t siz
 }
 
 /* Returns the number of steps in `names`, which spaces separate, or 0 with an exception set. */
-static int read_steps(const char* names, const char* bytes, Py_ssize_t size, Step* steps, int most) {
+static int read_steps(const char* names, const char* bytes, Py_ssize_t size, Step* steps,
+                      int most) {
   Py_ssize_t at = 0;
   int n = 0;
   const char* rest = names;
@@ -490,7 +510,8 @@ static int read_steps(const char* names, const char* bytes, Py_ssize_t size, Ste
     ++n;
   }
   if (n && !*rest && at == size) return n;
-  PyErr_Format(PyExc_ValueError, "direct: %s: expected 1 to %i operations and their arguments, got %zd arguments",
+  PyErr_Format(PyExc_ValueError,
+               "direct: %s: expected 1 to %i operations and their arguments, got %zd arguments",
                names, most, size / BYTES_OF_ARGUMENT);
   return 0;
 }
@@ -543,14 +564,18 @@ static void give_all_hints(Plan* plan) {
 }
 
 static int is_sound(const Plan* plan) {
-  if (plan->n_inputs < 1 || plan->n_inputs > 8 || plan->n_gradients < 1 || plan->n_gradients > MAX_SLOTS) return 0;
+  if (plan->n_inputs < 1 || plan->n_inputs > 8 || plan->n_gradients < 1 ||
+      plan->n_gradients > MAX_SLOTS)
+    return 0;
   const int forward_slots = slots_after(&plan->forward_step, plan->n_inputs);
   int backward_slots = plan->n_gradients + plan->saved.n;
   for (int i = 0; i < plan->n_steps && backward_slots <= MAX_SLOTS; ++i)
     backward_slots = slots_after(&plan->backward_steps[i], backward_slots);
-  return forward_slots <= MAX_SLOTS && backward_slots <= MAX_SLOTS && are_there(&plan->saved, forward_slots, 0) &&
-         are_there(&plan->returned, forward_slots, 1) && are_there(&plan->gradients, backward_slots, 1) &&
-         plan->returned.n == plan->n_gradients && plan->gradients.n == plan->n_inputs;
+  return forward_slots <= MAX_SLOTS && backward_slots <= MAX_SLOTS &&
+         are_there(&plan->saved, forward_slots, 0) &&
+         are_there(&plan->returned, forward_slots, 1) &&
+         are_there(&plan->gradients, backward_slots, 1) && plan->returned.n == plan->n_gradients &&
+         plan->gradients.n == plan->n_inputs;
 }
 
 static int make_room_for_a_plan(void) {
@@ -569,9 +594,10 @@ int bind_add_direct_constants(PyObject* module) {
   static const struct {
     const char* name;
     int value;
-  } constants[] = {NAMED(FROM_SLOT),        NAMED(FROM_NUMBER),   NAMED(FROM_ZERO),  NAMED(FROM_NONE),
-                   NAMED(NEW_LIKE),         NAMED(NEW_ROWS),      NAMED(NEW_GATED),  NAMED(NEW_LOSS),
-                   NAMED(NEW_OVER),         NAMED(NEW_PAIR),      NAMED(KEEPS_NONE), NAMED(NOTHING),
+  } constants[] = {NAMED(FROM_SLOT),        NAMED(FROM_NUMBER),   NAMED(FROM_ZERO),
+                   NAMED(FROM_NONE),        NAMED(NEW_LIKE),      NAMED(NEW_ROWS),
+                   NAMED(NEW_GATED),        NAMED(NEW_LOSS),      NAMED(NEW_OVER),
+                   NAMED(NEW_PAIR),         NAMED(KEEPS_NONE),    NAMED(NOTHING),
                    NAMED(COLUMNS_TOGETHER), NAMED(REPORTS_LABELS)};
 #undef NAMED
   for (size_t i = 0; i < sizeof constants / sizeof constants[0]; ++i) {
@@ -580,8 +606,10 @@ int bind_add_direct_constants(PyObject* module) {
   return 1;
 }
 
-static PyMethodDef forward_method = {"forward", (PyCFunction)(void (*)(void))forward, METH_FASTCALL, NULL};
-static PyMethodDef backward_method = {"apply", (PyCFunction)(void (*)(void))backward, METH_FASTCALL, NULL};
+static PyMethodDef forward_method = {"forward", (PyCFunction)(void (*)(void))forward, METH_FASTCALL,
+                                     NULL};
+static PyMethodDef backward_method = {"apply", (PyCFunction)(void (*)(void))backward, METH_FASTCALL,
+                                      NULL};
 
 PyObject* bind_direct_forward(PyObject* self, PyObject* args) {
   (void)self;
@@ -593,17 +621,20 @@ PyObject* bind_direct_forward(PyObject* self, PyObject* args) {
     PyErr_SetString(PyExc_RuntimeError, "direct_forward: import ligerdsl.torch first");
     return NULL;
   }
-  if (!PyArg_ParseTuple(args, "Oiiisy#sy#y#y#y#", &function, &read.n_inputs, &read.n_gradients, &read.flags,
-                        &forward_name, &bytes[0], &sizes[0], &backward_name, &bytes[1], &sizes[1], &bytes[2], &sizes[2],
-                        &bytes[3], &sizes[3], &bytes[4], &sizes[4]))
+  if (!PyArg_ParseTuple(args, "Oiiisy#sy#y#y#y#", &function, &read.n_inputs, &read.n_gradients,
+                        &read.flags, &forward_name, &bytes[0], &sizes[0], &backward_name, &bytes[1],
+                        &sizes[1], &bytes[2], &sizes[2], &bytes[3], &sizes[3], &bytes[4],
+                        &sizes[4]))
     return NULL;
   if (!read_steps(forward_name, bytes[0], sizes[0], &read.forward_step, 1) ||
-      !(read.n_steps = read_steps(backward_name, bytes[1], sizes[1], read.backward_steps, MAX_STEPS)))
+      !(read.n_steps =
+            read_steps(backward_name, bytes[1], sizes[1], read.backward_steps, MAX_STEPS)))
     return NULL;
-  if (!read_slots(bytes[2], sizes[2], &read.saved) || !read_slots(bytes[3], sizes[3], &read.returned) ||
+  if (!read_slots(bytes[2], sizes[2], &read.saved) ||
+      !read_slots(bytes[3], sizes[3], &read.returned) ||
       !read_slots(bytes[4], sizes[4], &read.gradients) || !is_sound(&read)) {
-    PyErr_Format(PyExc_ValueError, "direct: %s, %s: a plan whose tensors do not fit together", forward_name,
-                 backward_name);
+    PyErr_Format(PyExc_ValueError, "direct: %s, %s: a plan whose tensors do not fit together",
+                 forward_name, backward_name);
     return NULL;
   }
   give_all_hints(&read);
@@ -613,7 +644,8 @@ PyObject* bind_direct_forward(PyObject* self, PyObject* args) {
       read.spends |= a->origin == NEW_OVER && a->source >= read.n_gradients;
     }
   }
-  for (int i = 0; i < read.forward_step.n; ++i) read.chooses |= read.forward_step.arguments[i].wanted != 0;
+  for (int i = 0; i < read.forward_step.n; ++i)
+    read.chooses |= read.forward_step.arguments[i].wanted != 0;
   if (!make_room_for_a_plan()) return PyErr_NoMemory();
   Plan* plan = PyMem_Malloc(sizeof *plan);
   if (!plan) return PyErr_NoMemory();
@@ -638,7 +670,8 @@ PyObject* bind_direct_backward(PyObject* self, PyObject* const* args, Py_ssize_t
   }
   if (!plan) {
     if (!PyErr_Occurred())
-      PyErr_SetString(PyExc_TypeError, "direct_backward: expected direct_forward's result and a type");
+      PyErr_SetString(PyExc_TypeError,
+                      "direct_backward: expected direct_forward's result and a type");
     return NULL;
   }
   PyObject* own = PyObject_GetAttrString(args[1], "apply");

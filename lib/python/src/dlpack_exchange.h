@@ -38,7 +38,8 @@ typedef struct dlpack_api {
                   void (*set_error)(void* error_context, const char* kind, const char* message));
   int (*managed_from_object)(void* object, dlpack_versioned_t** out);
   int (*object_from_managed)(dlpack_versioned_t* tensor, void** out);
-  int (*tensor_from_object)(void* object, ligerdsl_tensor_t* out); /* borrows the memory; may be NULL */
+  int (*tensor_from_object)(void* object,
+                            ligerdsl_tensor_t* out); /* borrows the memory; may be NULL */
   int (*current_stream)(int32_t device_type, int32_t device_id, void** out);
 } dlpack_api_t;
 

@@ -35,12 +35,12 @@ static int read_int(PyObject* object, int32_t* out) {
 
 static PyObject* created(Kernel* kernel) {
   kernel->count = MAX_PARAMETERS;
-  const ligerdsl_status_t status = library.ligerdsl_kernel_parameters(kernel->handle, kernel->parameters,
-                                                                      sizeof kernel->parameters[0], &kernel->count);
+  const ligerdsl_status_t status = library.ligerdsl_kernel_parameters(
+      kernel->handle, kernel->parameters, sizeof kernel->parameters[0], &kernel->count);
   if (status != LIGERDSL_SUCCESS) return bind_raise(status);
   if (kernel->count > MAX_PARAMETERS) {
-    PyErr_Format(PyExc_ValueError, "a kernel of %zd arguments; at most %d are supported", (Py_ssize_t)kernel->count,
-                 MAX_PARAMETERS);
+    PyErr_Format(PyExc_ValueError, "a kernel of %zd arguments; at most %d are supported",
+                 (Py_ssize_t)kernel->count, MAX_PARAMETERS);
     return NULL;
   }
   return PyCapsule_New(kernel, KERNEL_CAPSULE, destroy);
@@ -57,10 +57,10 @@ PyObject* bind_kernel_create(PyObject* self, PyObject* const* args, Py_ssize_t n
     return NULL;
   }
   if (!read_int(args[0], &device.type) || !read_int(args[1], &device.id) ||
-      PyBytes_AsStringAndSize(args[2], &program, &size) != 0 || !read_int(args[3], &options.num_warps) ||
-      !read_int(args[4], &options.num_ctas) || !read_int(args[5], &options.num_stages) ||
-      !read_int(args[6], &options.max_registers) || !read_int(args[7], &options.no_alias) ||
-      !read_int(args[8], &options.min_ctas_per_sm))
+      PyBytes_AsStringAndSize(args[2], &program, &size) != 0 ||
+      !read_int(args[3], &options.num_warps) || !read_int(args[4], &options.num_ctas) ||
+      !read_int(args[5], &options.num_stages) || !read_int(args[6], &options.max_registers) ||
+      !read_int(args[7], &options.no_alias) || !read_int(args[8], &options.min_ctas_per_sm))
     return NULL;
   const ligerdsl_context_t context = bind_context(device);
   if (!context) return NULL;
@@ -70,7 +70,8 @@ PyObject* bind_kernel_create(PyObject* self, PyObject* const* args, Py_ssize_t n
   kernel->device = device;
   ligerdsl_status_t status;
   Py_BEGIN_ALLOW_THREADS;
-  status = library.ligerdsl_kernel_create(context, program, (size_t)size, &options, &kernel->handle);
+  status =
+      library.ligerdsl_kernel_create(context, program, (size_t)size, &options, &kernel->handle);
   Py_END_ALLOW_THREADS;
   PyObject* capsule = status == LIGERDSL_SUCCESS ? created(kernel) : bind_raise(status);
   if (capsule) return capsule;
@@ -85,7 +86,8 @@ PyObject* bind_kernel_parameters(PyObject* self, PyObject* capsule) {
   PyObject* list = kernel ? PyTuple_New((Py_ssize_t)kernel->count) : NULL;
   for (size_t i = 0; list && i < kernel->count; ++i) {
     const ligerdsl_kernel_parameter_t* p = &kernel->parameters[i];
-    PyObject* row = Py_BuildValue("siiii", p->name, (int)p->kind, (int)p->dtype, (int)p->rank, (int)p->written);
+    PyObject* row =
+        Py_BuildValue("siiii", p->name, (int)p->kind, (int)p->dtype, (int)p->rank, (int)p->written);
     if (!row)
       Py_CLEAR(list);
     else
@@ -94,15 +96,16 @@ PyObject* bind_kernel_parameters(PyObject* self, PyObject* capsule) {
   return list;
 }
 
-static int read_argument(const ligerdsl_kernel_parameter_t* parameter, PyObject* given, ligerdsl_kernel_arg_t* out,
-                         Described* described, int* is_array) {
+static int read_argument(const ligerdsl_kernel_parameter_t* parameter, PyObject* given,
+                         ligerdsl_kernel_arg_t* out, Described* described, int* is_array) {
   memset(out, 0, sizeof *out);
   out->kind = parameter->kind;
   *is_array = parameter->kind == LIGERDSL_ARG_TENSOR || parameter->kind == LIGERDSL_ARG_POINTER;
   if (*is_array) {
     if (!bind_describe(given, "kernel", parameter->name, described)) return 0;
     if (parameter->written && described->read_only) {
-      PyErr_Format(PyExc_ValueError, "`%s`: the array is read-only, and would be written", parameter->name);
+      PyErr_Format(PyExc_ValueError, "`%s`: the array is read-only, and would be written",
+                   parameter->name);
       bind_release(described);
       return 0;
     }
@@ -117,8 +120,8 @@ static int read_argument(const ligerdsl_kernel_parameter_t* parameter, PyObject*
   return !PyErr_Occurred();
 }
 
-static PyObject* launch(const Kernel* kernel, const ligerdsl_kernel_arg_t* arguments, const int32_t* grid,
-                        const Described* first) {
+static PyObject* launch(const Kernel* kernel, const ligerdsl_kernel_arg_t* arguments,
+                        const int32_t* grid, const Described* first) {
   ligerdsl_stream_t stream = NULL;
   if (first && !bind_stream(first, &stream)) return NULL;
   ligerdsl_status_t status;
@@ -137,13 +140,15 @@ PyObject* bind_kernel_launch(PyObject* self, PyObject* const* args, Py_ssize_t n
   (void)self;
   const Kernel* kernel = n >= 4 ? kernel_of(args[0]) : NULL;
   int32_t grid[3];
-  if (n < 4) PyErr_SetString(PyExc_TypeError, "kernel_launch: expected a kernel, a grid and the arguments");
+  if (n < 4)
+    PyErr_SetString(PyExc_TypeError, "kernel_launch: expected a kernel, a grid and the arguments");
   if (!kernel) return NULL;
   for (int i = 0; i < 3; ++i) {
     if (!read_int(args[1 + i], &grid[i])) return NULL;
   }
   if ((size_t)n - 4 != kernel->count) {
-    PyErr_Format(PyExc_TypeError, "kernel_launch: expected %zd arguments, got %zd", (Py_ssize_t)kernel->count, n - 4);
+    PyErr_Format(PyExc_TypeError, "kernel_launch: expected %zd arguments, got %zd",
+                 (Py_ssize_t)kernel->count, n - 4);
     return NULL;
   }
   ligerdsl_kernel_arg_t arguments[MAX_PARAMETERS];

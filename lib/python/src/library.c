@@ -8,7 +8,9 @@ static PyObject* make_error;
 
 static int find(void* handle, const char* name, void* out) {
   void* symbol = dlsym(handle, name);
-  if (!symbol) PyErr_Format(PyExc_ImportError, "the library has no function %s; it is of another version", name);
+  if (!symbol)
+    PyErr_Format(PyExc_ImportError, "the library has no function %s; it is of another version",
+                 name);
   *(void**)out = symbol;
   return symbol != NULL;
 }
@@ -21,7 +23,8 @@ PyObject* bind_load(PyObject* self, PyObject* path) {
     PyErr_SetString(PyExc_RuntimeError, "the library is loaded already");
     return NULL;
   }
-  void* handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);  // never closed: contexts live as long as the process
+  void* handle =
+      dlopen(file, RTLD_NOW | RTLD_LOCAL);  // never closed: contexts live as long as the process
   if (!handle) {
     PyErr_SetString(PyExc_ImportError, dlerror());
     return NULL;
@@ -33,7 +36,8 @@ PyObject* bind_load(PyObject* self, PyObject* path) {
 #undef BIND_FIND
   const uint32_t version = found.ligerdsl_version();
   if (version / 100 != LIGERDSL_VERSION / 100) {
-    PyErr_Format(PyExc_ImportError, "%s is of version %u, the Python package of %u", file, version, LIGERDSL_VERSION);
+    PyErr_Format(PyExc_ImportError, "%s is of version %u, the Python package of %u", file, version,
+                 LIGERDSL_VERSION);
     return NULL;
   }
   for (int i = 0; i < bind_n_operations; ++i) {
@@ -67,7 +71,8 @@ static PyObject* raise(ligerdsl_status_t status, PyObject* text) {
   if (!make_error) {
     PyErr_SetObject(PyExc_RuntimeError, text);
   } else {
-    PyObject* error = PyObject_CallFunction(make_error, "isO", (int)status, library.ligerdsl_status_name(status), text);
+    PyObject* error = PyObject_CallFunction(make_error, "isO", (int)status,
+                                            library.ligerdsl_status_name(status), text);
     if (error) PyErr_SetObject((PyObject*)Py_TYPE(error), error);
     Py_XDECREF(error);
   }

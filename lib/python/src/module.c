@@ -30,19 +30,21 @@ static PyMethodDef functions[] = {
     {"look", bind_look, METH_O, NULL},
     {NULL, NULL, 0, NULL}};
 
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
-                                        "ligerdsl._bind",
-                                        "Operations of libligerdsl on arrays; the package's modules wrap it.",
-                                        -1,
-                                        functions,
-                                        NULL,
-                                        NULL,
-                                        NULL,
-                                        NULL};
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    "ligerdsl._bind",
+    "Operations of libligerdsl on arrays; the package's modules wrap it.",
+    -1,
+    functions,
+    NULL,
+    NULL,
+    NULL,
+    NULL};
 
 PyMODINIT_FUNC PyInit__bind(void) {
   PyObject* module = PyModule_Create(&definition);
-  if (module && (PyModule_AddFunctions(module, bind_operation_methods) != 0 || !bind_add_direct_constants(module))) {
+  if (module && (PyModule_AddFunctions(module, bind_operation_methods) != 0 ||
+                 !bind_add_direct_constants(module))) {
     Py_DECREF(module);
     return NULL;
   }

@@ -8,8 +8,9 @@ namespace {
 // Runs `build` with arguments (outputs..., inputs...), all [rows, cols] f32. Output i may overwrite
 // input pairs[i]. Compares four runs: out of place without and with facts, in place without and
 // with facts.
-void checkInPlace(const std::function<void(KernelBuilder&)>& build, size_t inputs, std::vector<size_t> pairs,
-                  int64_t rows, int64_t cols, const std::function<void(Slots&)>& more, size_t moreArguments,
+void checkInPlace(const std::function<void(KernelBuilder&)>& build, size_t inputs,
+                  std::vector<size_t> pairs, int64_t rows, int64_t cols,
+                  const std::function<void(Slots&)>& more, size_t moreArguments,
                   std::vector<int32_t> grid) {
   size_t outputs = pairs.size();
   std::vector<std::vector<float>> source;
@@ -24,9 +25,11 @@ void checkInPlace(const std::function<void(KernelBuilder&)>& build, size_t input
       for (size_t i = 0; i < outputs && inPlace; ++i) classes[i] = uint32_t(outputs + pairs[i] + 1);
       options = aliasing(classes);
     }
-    std::vector<std::vector<float>> in = source, out(outputs, std::vector<float>(rows * cols, 7.0f));
+    std::vector<std::vector<float>> in = source,
+                                    out(outputs, std::vector<float>(rows * cols, 7.0f));
     Slots slots;
-    for (size_t i = 0; i < outputs; ++i) slots.view(inPlace ? in[pairs[i]].data() : out[i].data(), {rows, cols});
+    for (size_t i = 0; i < outputs; ++i)
+      slots.view(inPlace ? in[pairs[i]].data() : out[i].data(), {rows, cols});
     for (size_t i = 0; i < inputs; ++i) slots.view(in[i].data(), {rows, cols});
     more(slots);
     CpuKernel(build, options).run(slots, grid);
@@ -35,7 +38,8 @@ void checkInPlace(const std::function<void(KernelBuilder&)>& build, size_t input
     if (mode == 0) expected = actual;
     for (size_t i = 0; i < outputs; ++i)
       ASSERT_EQ(0, std::memcmp(expected[i].data(), actual[i].data(), rows * cols * sizeof(float)))
-          << "output " << i << (inPlace ? " in place" : " out of place") << (facts ? " with facts" : "");
+          << "output " << i << (inPlace ? " in place" : " out of place")
+          << (facts ? " with facts" : "");
   }
   EXPECT_NE(expected[0], source[pairs[0]]);
 }
@@ -51,7 +55,8 @@ TEST(CpuAliasing, CrossEntropyReadsItsTargetLogitBeforeOverwritingIt) {
     Tile target = load(at);
     Scalar top = reduce_max(x), total = sum(exp(x - top));
     Tile p = exp(x - top) / total;
-    gradient.partition({squeeze, 512}).store({row, 0}, p - (k.arange(512).to(i64) == label).to(f32));
+    gradient.partition({squeeze, 512})
+        .store({row, 0}, p - (k.arange(512).to(i64) == label).to(f32));
     loss.partition({1}).store({row}, top + log(total) - target);
   };
   std::vector<float> loss(6);
@@ -72,10 +77,12 @@ TEST(CpuAliasing, CrossEntropyReadsItsTargetLogitBeforeOverwritingIt) {
 TEST(CpuAliasing, SwigluBackwardOverwritesBothInputs) {
   auto build = [](KernelBuilder& k) {
     View da = k.view("da", f32, {dyn, dyn}), db = k.view("db", f32, {dyn, dyn});
-    View a = k.view("a", f32, {dyn, dyn}), b = k.view("b", f32, {dyn, dyn}), dc = k.view("dc", f32, {dyn, dyn});
+    View a = k.view("a", f32, {dyn, dyn}), b = k.view("b", f32, {dyn, dyn}),
+         dc = k.view("dc", f32, {dyn, dyn});
     Scalar row = k.program_id(0);
     auto tile = [&](View v) { return v.partition({squeeze, 128}); };
-    Tile x = tile(a).load({row, 0}), y = tile(b).load({row, 0}), g = tile(dc).load({row, 0}), s = sigmoid(x);
+    Tile x = tile(a).load({row, 0}), y = tile(b).load({row, 0}), g = tile(dc).load({row, 0}),
+         s = sigmoid(x);
     tile(db).store({row, 0}, g * x * s);
     tile(da).store({row, 0}, g * y * (s + x * s * (1.0f - s)));
   };
@@ -87,8 +94,10 @@ TEST(CpuAliasing, RopeOverwritesItsHalves) {
     View out = k.view("out", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn}),
          angle = k.view("angle", f32, {dyn, dyn});
     Scalar row = k.program_id(0);
-    Tile low = x.partition({squeeze, 32}).load({row, 0}), high = x.partition({squeeze, 32}).load({row, 1});
-    Tile c = angle.partition({squeeze, 32}).load({row, 0}), s = angle.partition({squeeze, 32}).load({row, 1});
+    Tile low = x.partition({squeeze, 32}).load({row, 0}),
+         high = x.partition({squeeze, 32}).load({row, 1});
+    Tile c = angle.partition({squeeze, 32}).load({row, 0}),
+         s = angle.partition({squeeze, 32}).load({row, 1});
     out.partition({squeeze, 32}).store({row, 0}, low * c - high * s);
     out.partition({squeeze, 32}).store({row, 1}, high * c + low * s);
   };
@@ -97,16 +106,19 @@ TEST(CpuAliasing, RopeOverwritesItsHalves) {
 
 TEST(CpuAliasing, RmsNormBackwardOverwritesItsGradient) {
   auto build = [](KernelBuilder& k) {
-    View dx = k.view("dx", f32, {dyn, dyn}), dy = k.view("dy", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn});
+    View dx = k.view("dx", f32, {dyn, dyn}), dy = k.view("dy", f32, {dyn, dyn}),
+         x = k.view("x", f32, {dyn, dyn});
     View w = k.view("w", f32, {dyn}), dw = k.view("dw", f32, {dyn});
     Tile weight = w.partition({256}).load({0});
-    auto [sum_dw] = k.for_range(0, x.dim(0), 1, carry(k.zeros({256}, f32)), [&](Scalar row, Tile acc) {
-      Tile v = x.partition({squeeze, 256}).load({row, 0}), g = dy.partition({squeeze, 256}).load({row, 0});
-      Scalar r = rsqrt(sum(v * v) / 200.0f + 1e-6f);
-      Tile m = g * weight;
-      dx.partition({squeeze, 256}).store({row, 0}, r * (m - v * (r * r * sum(m * v) / 200.0f)));
-      return carry(acc + g * v * r);
-    });
+    auto [sum_dw] =
+        k.for_range(0, x.dim(0), 1, carry(k.zeros({256}, f32)), [&](Scalar row, Tile acc) {
+          Tile v = x.partition({squeeze, 256}).load({row, 0}),
+               g = dy.partition({squeeze, 256}).load({row, 0});
+          Scalar r = rsqrt(sum(v * v) / 200.0f + 1e-6f);
+          Tile m = g * weight;
+          dx.partition({squeeze, 256}).store({row, 0}, r * (m - v * (r * r * sum(m * v) / 200.0f)));
+          return carry(acc + g * v * r);
+        });
     dw.partition({256}).store({0}, sum_dw);
   };
   std::vector<float> w = randomFloats(200, 9), dw(200), first;
@@ -174,7 +186,8 @@ TEST(CpuAliasing, CopyIsARemark) {
   EXPECT_EQ(remarks[0].pass, "cpu-plan");
   EXPECT_EQ(remarks[0].id, "tile-copied");
   EXPECT_EQ(remarks[0].line, uint32_t(kLine - 1));
-  EXPECT_NE(remarks[0].text.find("aliasing_test.cpp:" + std::to_string(kLine) + " may write it"), std::string::npos)
+  EXPECT_NE(remarks[0].text.find("aliasing_test.cpp:" + std::to_string(kLine) + " may write it"),
+            std::string::npos)
       << remarks[0].text;
   EXPECT_TRUE(CpuKernel(build, aliasing({1, 2, 3})).artifact.remarks.empty());
 }

@@ -17,9 +17,11 @@ TEST(CpuBasic, VectorAddHandlesAnyLength) {
     CpuKernel kernel(vectorAdd, options);
     for (int64_t n : {1, 15, 16, 17, 1023, 1024, 1025, 5000}) {
       std::vector<float> a = randomFloats(n, 1), b = randomFloats(n, 2), c(n + 32, 7.0f);
-      kernel.run(Slots().view(a.data(), {n}).view(b.data(), {n}).view(c.data(), {n}), {int32_t((n + 1023) / 1024)});
+      kernel.run(Slots().view(a.data(), {n}).view(b.data(), {n}).view(c.data(), {n}),
+                 {int32_t((n + 1023) / 1024)});
       for (int64_t i = 0; i < n; ++i) ASSERT_EQ(c[i], a[i] + b[i]) << "n " << n << " element " << i;
-      for (int64_t i = n; i < n + 32; ++i) ASSERT_EQ(c[i], 7.0f) << "written beyond the end, n " << n;
+      for (int64_t i = n; i < n + 32; ++i)
+        ASSERT_EQ(c[i], 7.0f) << "written beyond the end, n " << n;
     }
   }
 }
@@ -37,8 +39,9 @@ TEST(CpuBasic, SoftmaxHandlesRaggedRows) {
     for (int64_t n : {1, 3, 16, 500, 1000, 1023, 1024}) {
       const int64_t rows = 5, stride = 1030;
       std::vector<float> x = randomFloats(rows * stride, 3, -20, 20), y(rows * stride, 7.0f);
-      kernel.run(Slots().view(y.data(), {rows, n}, {stride, 1}).view(x.data(), {rows, n}, {stride, 1}),
-                 {int32_t(rows)});
+      kernel.run(
+          Slots().view(y.data(), {rows, n}, {stride, 1}).view(x.data(), {rows, n}, {stride, 1}),
+          {int32_t(rows)});
       for (int64_t r = 0; r < rows; ++r) {
         double top = -INFINITY, sum = 0;
         for (int64_t i = 0; i < n; ++i) top = std::max(top, double(x[r * stride + i]));
@@ -93,7 +96,8 @@ TEST(CpuBasic, MaskedRowsAccessTheFirstElements) {
 TEST(CpuBasic, RowsOutsideTheInputAreWrittenWithThePad) {
   CpuKernel kernel([](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn, 40}), x = k.view("x", f32, {dyn, 40});
-    y.partition({4, 64}).store({k.program_id(0), 0}, x.partition({4, 64}).load({k.program_id(0), 0}, {.pad = 5}));
+    y.partition({4, 64}).store({k.program_id(0), 0},
+                               x.partition({4, 64}).load({k.program_id(0), 0}, {.pad = 5}));
   });
   std::vector<float> y(6 * 40, 1), x(2 * 40, 3);
   kernel.run(Slots().view(y.data(), {3, 40}).view(x.data(), {2, 40}));
@@ -107,7 +111,8 @@ TEST(CpuBasic, ErrorNamesUnknownCpu) {
     CpuKernel kernel(vectorAdd, options);
     FAIL() << "z80 compiled";
   } catch (const std::runtime_error& e) {
-    EXPECT_NE(std::string(e.what()).find("does not know the CPU 'z80'"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("does not know the CPU 'z80'"), std::string::npos)
+        << e.what();
   }
 }
 

@@ -13,11 +13,11 @@ TEST(CpuControlFlow, AccumulatesTilesOverRows) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn}), x = k.view("x", f32, {dyn, dyn});
     Scalar rows = k.scalar("rows", i32);
-    auto [acc, count] =
-        k.for_range(0, rows, 1, carry(k.zeros({64}, f32), k.constant(0, i32)), [&](Scalar r, Tile a, Scalar n) {
-          Tile row = x.partition({squeeze, 64}).load({r, 0});
-          return carry(a + row * sum(row), n + r);
-        });
+    auto [acc, count] = k.for_range(0, rows, 1, carry(k.zeros({64}, f32), k.constant(0, i32)),
+                                    [&](Scalar r, Tile a, Scalar n) {
+                                      Tile row = x.partition({squeeze, 64}).load({r, 0});
+                                      return carry(a + row * sum(row), n + r);
+                                    });
     out.partition({64}).store({0}, acc + count.to(f32));
   };
   for (double rows : {0, 1, 7})
@@ -33,16 +33,20 @@ TEST(CpuControlFlow, AccumulatesTilesOverRows) {
 TEST(CpuControlFlow, UnrolledLoopsRunEveryIteration) {
   const double low = INT32_MIN, high = INT32_MAX, large = 1 << 30;
   const std::vector<std::array<double, 3>> ranges = {
-      {0, 0, 1},          {0, 1, 1},           {0, 2, 1},   {0, 3, 1},   {0, 7, 1},    {0, 21, 1},
-      {0, 22, 1},         {5, 2, 1},           {-9, 9, 4},  {-9, 11, 4}, {3, 40, 5},   {high - 10, high, 1},
-      {low, low + 13, 3}, {low, large, large}, {0, 29, 14}, {0, 28, 14}, {7, 8, 1000}, {high, low, 1}};
+      {0, 0, 1},          {0, 1, 1},           {0, 2, 1},   {0, 3, 1},
+      {0, 7, 1},          {0, 21, 1},          {0, 22, 1},  {5, 2, 1},
+      {-9, 9, 4},         {-9, 11, 4},         {3, 40, 5},  {high - 10, high, 1},
+      {low, low + 13, 3}, {low, large, large}, {0, 29, 14}, {0, 28, 14},
+      {7, 8, 1000},       {high, low, 1}};
   for (int copies : {2, 3, 7}) {
     for (bool open : {false, true}) {
       for (const auto& [lo, hi, step] : ranges) {
         auto build = [=, step = step](KernelBuilder& k) {
           View out = k.view("out", i32, {4}), tile = k.view("tile", f32, {16});
-          Scalar lo = k.scalar("lo", i32), hi = k.scalar("hi", i32), open_step = k.scalar("step", i32);
-          Scalar by = open ? open_step : k.constant(static_cast<int64_t>(step), i32), zero = k.constant(0, i32);
+          Scalar lo = k.scalar("lo", i32), hi = k.scalar("hi", i32),
+                 open_step = k.scalar("step", i32);
+          Scalar by = open ? open_step : k.constant(static_cast<int64_t>(step), i32),
+                 zero = k.constant(0, i32);
           auto [count, last, mixed, acc] =
               k.for_range(lo, hi, by, unrolled(copies), carry(zero, zero, zero, k.zeros({16}, f32)),
                           [&](Scalar i, Scalar count, Scalar, Scalar mixed, Tile acc) {
@@ -51,8 +55,10 @@ TEST(CpuControlFlow, UnrolledLoopsRunEveryIteration) {
           out.store({0}, count), out.store({1}, last), out.store({2}, mixed);
           tile.partition({16}).store({0}, acc);
         };
-        SCOPED_TRACE(::testing::PrintToString(std::vector<double>{lo, hi, step, double(copies), double(open)}));
-        Case().out(i32, {4}).out(f32, {16}).scalar(i32, lo).scalar(i32, hi).scalar(i32, step).check(build, {1}, {0, 0});
+        SCOPED_TRACE(::testing::PrintToString(
+            std::vector<double>{lo, hi, step, double(copies), double(open)}));
+        Case().out(i32, {4}).out(f32, {16}).scalar(i32, lo).scalar(i32, hi).scalar(i32, step).check(
+            build, {1}, {0, 0});
       }
     }
   }
@@ -65,27 +71,35 @@ TEST(CpuControlFlow, ShuffledCarriedTilesReadThePreviousIteration) {
     View out = k.view("out", f32, {dyn}), x = k.view("x", f32, {dyn});
     Tile v = x.partition({64}).load({0}), w = x.partition({64}).load({1});
     auto [a, b, c, d] =
-        k.for_range(0, 5, 1, carry(v, w, v + w, v.reshape({8, 8})), [&](Scalar, Tile a, Tile b, Tile c, Tile d) {
-          return carry(b, a, c.reshape({4, 16}).permute({1, 0}).reshape({64}), d.permute({1, 0}) + a.reshape({8, 8}));
-        });
+        k.for_range(0, 5, 1, carry(v, w, v + w, v.reshape({8, 8})),
+                    [&](Scalar, Tile a, Tile b, Tile c, Tile d) {
+                      return carry(b, a, c.reshape({4, 16}).permute({1, 0}).reshape({64}),
+                                   d.permute({1, 0}) + a.reshape({8, 8}));
+                    });
     auto o = out.partition({64});
     o.store({0}, a), o.store({1}, b), o.store({2}, c), o.store({3}, d.reshape({64}));
   };
-  Case().out(f32, {256}).view(f32, randomNumbers(128), {128}).check(build, {1}, {1e-6, 1e-6}, {{}, distinct(2)});
+  Case()
+      .out(f32, {256})
+      .view(f32, randomNumbers(128), {128})
+      .check(build, {1}, {1e-6, 1e-6}, {{}, distinct(2)});
 }
 
 TEST(CpuControlFlow, LoopUsesOldAndNewValuesOfACarriedTile) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn}), x = k.view("x", f32, {dyn});
-    auto [a, b] =
-        k.for_range(0, 4, 1, carry(x.partition({32}).load({0}), k.zeros({32}, f32)), [&](Scalar i, Tile a, Tile b) {
-          Tile next = a * 0.5f + i.to(f32);
-          out.partition({32}).store({i}, next - a);
-          return carry(next, b + a + next);
-        });
+    auto [a, b] = k.for_range(0, 4, 1, carry(x.partition({32}).load({0}), k.zeros({32}, f32)),
+                              [&](Scalar i, Tile a, Tile b) {
+                                Tile next = a * 0.5f + i.to(f32);
+                                out.partition({32}).store({i}, next - a);
+                                return carry(next, b + a + next);
+                              });
     out.partition({32}).store({4}, a + b);
   };
-  Case().out(f32, {160}).view(f32, randomNumbers(32), {32}).check(build, {1}, {}, {{}, distinct(2)});
+  Case()
+      .out(f32, {160})
+      .view(f32, randomNumbers(32), {32})
+      .check(build, {1}, {}, {{}, distinct(2)});
 }
 
 TEST(CpuControlFlow, NestedLoopsCarryTiles) {
@@ -100,7 +114,10 @@ TEST(CpuControlFlow, NestedLoopsCarryTiles) {
     });
     out.partition({squeeze, 48}).store({3, 0}, total);
   };
-  Case().out(f32, {4, 48}).view(f32, randomNumbers(4 * 48), {4, 48}).check(build, {1}, {1e-5, 1e-5}, {{}, distinct(2)});
+  Case()
+      .out(f32, {4, 48})
+      .view(f32, randomNumbers(4 * 48), {4, 48})
+      .check(build, {1}, {1e-5, 1e-5}, {{}, distinct(2)});
 }
 
 TEST(CpuControlFlow, WhileLoopsCarryTiles) {
@@ -114,7 +131,10 @@ TEST(CpuControlFlow, WhileLoopsCarryTiles) {
     out.partition({64}).store({0}, t + unchanged);
     out.store({64}, n.to(f32));
   };
-  Case().out(f32, {65}).view(f32, randomNumbers(64), {64}).check(build, {1}, {1e-5, 1e-5}, {{}, distinct(2)});
+  Case()
+      .out(f32, {65})
+      .view(f32, randomNumbers(64), {64})
+      .check(build, {1}, {1e-5, 1e-5}, {{}, distinct(2)});
 }
 
 TEST(CpuControlFlow, BranchesReturnTiles) {
@@ -123,19 +143,24 @@ TEST(CpuControlFlow, BranchesReturnTiles) {
     Scalar i = k.program_id(0);
     Tile v = x.partition({32}).load({i});
     auto [a, s] = k.if_(
-        i % 2 == 0, [&] { return carry(v * 2.0f, sum(v)); }, [&] { return carry(exp(v), k.constant(1.0f, f32)); });
+        i % 2 == 0, [&] { return carry(v * 2.0f, sum(v)); },
+        [&] { return carry(exp(v), k.constant(1.0f, f32)); });
     Tile b = k.if_(
         s > 0.5f, [&] { return a + v; }, [&] { return v; });
     k.if_(i == 3, [&] { out.partition({32}).store({8}, b); });
     out.partition({32}).store({i}, a + b * s);
   };
-  Case().out(f32, {32 * 9}).view(f32, randomNumbers(120), {120}).check(build, {4}, {1e-5, 1e-5}, {{}, distinct(2)});
+  Case()
+      .out(f32, {32 * 9})
+      .view(f32, randomNumbers(120), {120})
+      .check(build, {4}, {1e-5, 1e-5}, {{}, distinct(2)});
 }
 
 // Ops on the result of a branch move into the branch, so no tile is stored.
 TEST(CpuControlFlow, OpsMoveIntoBranches) {
   auto build = [](KernelBuilder& k) {
-    View out = k.view("out", f32, {dyn}), sums = k.view("sums", f32, {dyn}), x = k.view("x", f32, {dyn});
+    View out = k.view("out", f32, {dyn}), sums = k.view("sums", f32, {dyn}),
+         x = k.view("x", f32, {dyn});
     Scalar i = k.program_id(0);
     auto zero_at_5 = [&](const Tile& t) {
       return k.if_(
@@ -162,7 +187,8 @@ TEST(CpuControlFlow, BranchReadsStayBeforeAWrite) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn}), x = k.view("x", f32, {dyn});
     Tile t = k.if_(
-        k.program_id(0) == 0, [&] { return x.partition({64}).load({0}); }, [&] { return k.zeros({64}, f32); });
+        k.program_id(0) == 0, [&] { return x.partition({64}).load({0}); },
+        [&] { return k.zeros({64}, f32); });
     x.partition({64}).store({0}, k.full({64}, 3.0f, f32));
     out.partition({64}).store({0}, t * 2.0f);
   };
@@ -174,7 +200,8 @@ TEST(CpuControlFlow, ProgramIdsHaveThreeAxes) {
     View out = k.view("out", i32, {dyn, dyn, dyn});
     Scalar x = k.program_id(0), y = k.program_id(1), z = k.program_id(2);
     out.store({z, y, x},
-              x + y * 10 + z * 100 + (k.num_programs(0) + k.num_programs(1) * 10 + k.num_programs(2) * 100) * 1000);
+              x + y * 10 + z * 100 +
+                  (k.num_programs(0) + k.num_programs(1) * 10 + k.num_programs(2) * 100) * 1000);
   };
   Case().out(i32, {4, 3, 5}).check(build, {5, 3, 4}, {0, 0});
 }
@@ -187,9 +214,10 @@ TEST(CpuControlFlow, CarriesScalarsOfEveryType) {
       Scalar start = k.scalar("start", type);
       auto [v] = k.for_range(0, 3, 1, carry(start), [&](Scalar i, Scalar v) {
         Scalar one = k.constant(1, type);
-        return carry(type == i1 ? v ^ one
-                                : k.if_(
-                                      i < 2, [&] { return v + one; }, [&] { return v - one - one; }));
+        return carry(type == i1
+                         ? v ^ one
+                         : k.if_(
+                               i < 2, [&] { return v + one; }, [&] { return v - one - one; }));
       });
       out.store({0}, v);
       out.partition({16}).store({1}, v.broadcast_to({16}));

@@ -8,7 +8,8 @@
 
 namespace ligerdsl::testing {
 
-program::Artifact compileProgram(const program::Program& program, const program::CompileOptions& options) {
+program::Artifact compileProgram(const program::Program& program,
+                                 const program::CompileOptions& options) {
   // Compiles from bytes, like the library, so that the parser's checks run too.
   return compiler::compile(program::parseProgram(program::serialize(program)), options);
 }
@@ -23,7 +24,8 @@ LoadedKernel::~LoadedKernel() {
   compiler::unloadCpuObject(static_cast<ligerdsl_cpu_module*>(module));
 }
 
-CpuKernel::CpuKernel(const std::function<void(KernelBuilder&)>& build, program::CompileOptions options) {
+CpuKernel::CpuKernel(const std::function<void(KernelBuilder&)>& build,
+                     program::CompileOptions options) {
   KernelBuilder k("kernel");
   build(k);
   artifact = compileProgram(k.finish(), options);
@@ -78,7 +80,8 @@ uint16_t toF16(float value) {
   if (std::isnan(value)) return sign | 0x7e00;
   if (size >= 65520) return sign | 0x7c00;
   int exponent = size < std::ldexp(1.0, -14) ? -14 : std::ilogb(size);
-  double units = std::nearbyint(std::ldexp(size, 10 - exponent));  // in the last place; ties to even
+  double units =
+      std::nearbyint(std::ldexp(size, 10 - exponent));  // in the last place; ties to even
   return static_cast<uint16_t>(sign + int(units) + ((exponent + 14) << 10));
 }
 

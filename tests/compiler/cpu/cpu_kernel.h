@@ -19,7 +19,8 @@
 namespace ligerdsl::testing {
 
 /// Compiles; throws std::runtime_error with the compiler's diagnostics.
-program::Artifact compileProgram(const program::Program& program, const program::CompileOptions& options);
+program::Artifact compileProgram(const program::Program& program,
+                                 const program::CompileOptions& options);
 
 /// An artifact's entry, linked into this process for the lifetime of the object.
 class LoadedKernel {
@@ -62,7 +63,8 @@ class Slots {
 /// A compiled kernel that `build` recorded.
 class CpuKernel {
  public:
-  explicit CpuKernel(const std::function<void(KernelBuilder&)>& build, program::CompileOptions options = {});
+  explicit CpuKernel(const std::function<void(KernelBuilder&)>& build,
+                     program::CompileOptions options = {});
   void run(const Slots& slots, std::vector<int32_t> grid = {1});
   program::Artifact artifact;
 

@@ -17,14 +17,15 @@ std::vector<program::CompileOptions> targets(size_t arguments) {
 using Binary = std::function<Tile(Tile, Tile)>;
 
 // Checks out[i] = op(a[i], b[i]) for views of one data type.
-void checkBinary(const char* name, DType dtype, DType outType, std::vector<double> a, std::vector<double> b,
-                 const Binary& op, Tolerance tolerance = {}) {
+void checkBinary(const char* name, DType dtype, DType outType, std::vector<double> a,
+                 std::vector<double> b, const Binary& op, Tolerance tolerance = {}) {
   SCOPED_TRACE(name);
   auto build = [&](KernelBuilder& k) {
-    View out = k.view("out", outType, {dyn}), x = k.view("x", dtype, {dyn}), y = k.view("y", dtype, {dyn});
+    View out = k.view("out", outType, {dyn}), x = k.view("x", dtype, {dyn}),
+         y = k.view("y", dtype, {dyn});
     Scalar i = k.program_id(0);
-    out.partition({kBlock}).store({i},
-                                  op(x.partition({kBlock}).load({i}), y.partition({kBlock}).load({i}, {.pad = 1})));
+    out.partition({kBlock}).store(
+        {i}, op(x.partition({kBlock}).load({i}), y.partition({kBlock}).load({i}, {.pad = 1})));
   };
   Case()
       .out(outType, {kCount})
@@ -87,7 +88,8 @@ TEST(CpuElementwise, LimitsPropagateNan) {
   kernel.run(Slots().view(y.data(), {6, 16}).view(x.data(), {16}).value(0.0f));
   for (size_t i = 0; i < 16; ++i) {
     for (size_t row = 0; row < 4; ++row) {
-      const float found = y[row * 16 + i], expected = row < 2 ? std::max(x[i], 1.5f) : std::min(x[i], -1.5f);
+      const float found = y[row * 16 + i],
+                  expected = row < 2 ? std::max(x[i], 1.5f) : std::min(x[i], -1.5f);
       if (std::isnan(x[i]))
         EXPECT_TRUE(std::isnan(found)) << row;
       else
@@ -101,7 +103,9 @@ TEST(CpuElementwise, LimitsPropagateNan) {
 
 TEST(CpuElementwise, FunctionsMatchTheInterpreter) {
   std::vector<double> a = randomNumbers(kCount, 3, -6, 6), b = randomNumbers(kCount, 4, 0.01, 50);
-  auto check = [&](const char* name, const Binary& op) { checkBinary(name, f32, f32, a, b, op, {1e-6, 1e-5}); };
+  auto check = [&](const char* name, const Binary& op) {
+    checkBinary(name, f32, f32, a, b, op, {1e-6, 1e-5});
+  };
   check("exp", [](Tile x, Tile) { return exp(x); });
   check("exp2", [](Tile x, Tile) { return exp2(x); });
   check("log", [](Tile, Tile y) { return log(y); });
@@ -121,8 +125,11 @@ TEST(CpuElementwise, FunctionsMatchTheInterpreter) {
 TEST(CpuElementwise, IntegerArithmeticMatchesTheInterpreter) {
   for (DType type : {i8, i16, i32, i64}) {
     int64_t limit = type == i8 ? 11 : type == i16 ? 181 : 40000;
-    std::vector<double> a = randomIntegers(kCount, 5, -limit, limit), b = randomIntegers(kCount, 6, 1, limit);
-    auto check = [&](const char* name, const Binary& op) { checkBinary(name, type, type, a, b, op, {0, 0}); };
+    std::vector<double> a = randomIntegers(kCount, 5, -limit, limit),
+                        b = randomIntegers(kCount, 6, 1, limit);
+    auto check = [&](const char* name, const Binary& op) {
+      checkBinary(name, type, type, a, b, op, {0, 0});
+    };
     check("add", [](Tile x, Tile y) { return x + y; });
     check("sub", [](Tile x, Tile y) { return x - y; });
     check("mul", [](Tile x, Tile y) { return x * y; });
@@ -159,7 +166,8 @@ TEST(CpuElementwise, DivisionByZeroInPaddingDoesNotTrap) {
     x[i] = static_cast<int32_t>(a[i]), y[i] = static_cast<int32_t>(b[i]);
     expected += x[i] / y[i];
   }
-  CpuKernel(build).run(Slots().view(out.data(), {4}).view(x.data(), {kCount}).view(y.data(), {kCount}), {4});
+  CpuKernel(build).run(
+      Slots().view(out.data(), {4}).view(x.data(), {kCount}).view(y.data(), {kCount}), {4});
   for (int32_t part : out) total += part;
   EXPECT_EQ(total, expected);
 }
@@ -196,7 +204,8 @@ TEST(CpuElementwise, HalvesRoundToNearestEven) {
       CpuKernel widen(
           [&](KernelBuilder& k) {
             View out = k.view("out", f32, {dyn}), x = k.view("x", type, {dyn});
-            out.partition({4096}).store({k.program_id(0)}, x.partition({4096}).load({k.program_id(0)}).to(f32));
+            out.partition({4096}).store({k.program_id(0)},
+                                        x.partition({4096}).load({k.program_id(0)}).to(f32));
           },
           options);
       std::vector<uint16_t> halves(65536);
@@ -205,13 +214,15 @@ TEST(CpuElementwise, HalvesRoundToNearestEven) {
       widen.run(Slots().view(floats.data(), {65536}).view(halves.data(), {65536}), {16});
       for (size_t i = 0; i < halves.size(); ++i) {
         float expected = type == f16 ? fromF16(halves[i]) : fromBf16(halves[i]);
-        ASSERT_TRUE(floats[i] == expected || (std::isnan(floats[i]) && std::isnan(expected))) << "bits " << i;
+        ASSERT_TRUE(floats[i] == expected || (std::isnan(floats[i]) && std::isnan(expected)))
+            << "bits " << i;
       }
 
       CpuKernel narrow(
           [&](KernelBuilder& k) {
             View out = k.view("out", type, {dyn}), x = k.view("x", f32, {dyn});
-            out.partition({4096}).store({k.program_id(0)}, x.partition({4096}).load({k.program_id(0)}).to(type));
+            out.partition({4096}).store({k.program_id(0)},
+                                        x.partition({4096}).load({k.program_id(0)}).to(type));
           },
           options);
       constexpr uint32_t kStride = 4099 * 16 + 1;
@@ -225,7 +236,8 @@ TEST(CpuElementwise, HalvesRoundToNearestEven) {
       for (size_t i = 0; i < floats.size(); ++i) {
         uint16_t expected = type == f16 ? toF16(floats[i]) : toBf16(floats[i]);
         if (std::isnan(floats[i]))
-          ASSERT_TRUE(std::isnan(type == f16 ? fromF16(halves[i]) : fromBf16(halves[i]))) << floats[i];
+          ASSERT_TRUE(std::isnan(type == f16 ? fromF16(halves[i]) : fromBf16(halves[i])))
+              << floats[i];
         else
           ASSERT_EQ(halves[i], expected) << floats[i];
       }
@@ -236,10 +248,12 @@ TEST(CpuElementwise, HalvesRoundToNearestEven) {
 // Compares fp8 with the interpreter: encoding, decoding, moves of codes, and scalars.
 TEST(CpuElementwise, ConvertsAndMovesFp8) {
   std::vector<double> numbers = randomNumbers(kCount, 5, -500, 500);
-  const std::vector<double> edges{0.0,     -0.0,    448,     449,    -464,   1e9,   57344, 61440,    -60000,    0x1p-9,
-                                  0x1p-10, 0x1p-16, 0x1p-17, 1.0625, 1.1875, 1.125, 1.375, INFINITY, -INFINITY, NAN};
+  const std::vector<double> edges{0.0,    -0.0,   448,    449,      -464,      1e9,     57344,
+                                  61440,  -60000, 0x1p-9, 0x1p-10,  0x1p-16,   0x1p-17, 1.0625,
+                                  1.1875, 1.125,  1.375,  INFINITY, -INFINITY, NAN};
   std::copy(edges.begin(), edges.end(), numbers.begin());
-  for (size_t i = edges.size(); i < numbers.size(); ++i) numbers[i] = std::ldexp(numbers[i], -static_cast<int>(i % 19));
+  for (size_t i = edges.size(); i < numbers.size(); ++i)
+    numbers[i] = std::ldexp(numbers[i], -static_cast<int>(i % 19));
   for (DType type : {f8e4m3, f8e5m2}) {
     SCOPED_TRACE(name(type));
     const auto build = [&](KernelBuilder& k) {

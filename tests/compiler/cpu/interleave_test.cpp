@@ -13,7 +13,8 @@ Tile four(const Tile& a, const Tile& b, const Tile& c, const Tile& d) {
 
 int64_t count(const std::string& text, const char* pattern) {
   const std::regex regex(pattern);
-  return std::distance(std::sregex_iterator(text.begin(), text.end(), regex), std::sregex_iterator());
+  return std::distance(std::sregex_iterator(text.begin(), text.end(), regex),
+                       std::sregex_iterator());
 }
 
 // Blocks of a row with every number of lanes. The last block is ragged.
@@ -22,14 +23,18 @@ TEST(CpuInterleave, InterleavesComputedTiles) {
     for (int64_t block : {2, 4, 8, 16, 32, 64, 128, 512}) {
       const auto build = [&](KernelBuilder& k) {
         View y = k.view("y", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn});
-        Tile n = k.arange(block / 2).to(f32).expand_dims(0), r = k.arange(rows).to(f32).expand_dims(1);
+        Tile n = k.arange(block / 2).to(f32).expand_dims(0),
+             r = k.arange(rows).to(f32).expand_dims(1);
         Tile woven = interleave(r * 100.0f + n, r * 100.0f - n);
         auto at = [&](const View& v) { return v.partition({rows, block}); };
         at(y).store({0, k.program_id(0)}, at(x).load({0, k.program_id(0)}) + woven);
       };
       SCOPED_TRACE(block);
       const int64_t width = 2 * block + 1;
-      Case().out(f32, {rows, width}).view(f32, randomNumbers(rows * width), {rows, width}).check(build, {3});
+      Case()
+          .out(f32, {rows, width})
+          .view(f32, randomNumbers(rows * width), {rows, width})
+          .check(build, {3});
     }
 }
 
@@ -57,10 +62,11 @@ TEST(CpuInterleave, AppliesFunctionsToInterleavedTiles) {
     const auto build = [&](KernelBuilder& k) {
       View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
       const Tile n = k.arange(block / 4).to(f32) * 0.01f;
-      const Tile woven = four(n, n + 1.0f, n + 2.0f, n + 3.0f) + x.partition({block}).load({k.program_id(0)});
+      const Tile woven =
+          four(n, n + 1.0f, n + 2.0f, n + 3.0f) + x.partition({block}).load({k.program_id(0)});
       const Tile positive = abs(woven) + 0.5f;
-      y.partition({block}).store({k.program_id(0)},
-                                 exp(woven) + log(positive) + fast_exp(woven) + tanh(woven) + pow(positive, woven));
+      y.partition({block}).store({k.program_id(0)}, exp(woven) + log(positive) + fast_exp(woven) +
+                                                        tanh(woven) + pow(positive, woven));
     };
     Case().out(f32, {300}).view(f32, randomNumbers(300), {300}).check(build, {10}, {1e-4, 1e-5});
   }
@@ -80,7 +86,8 @@ TEST(CpuInterleave, StridedLoadsAreNotSplit) {
 TEST(CpuInterleave, PhiloxIsCalledOnceForFourElements) {
   const auto build = [](KernelBuilder& k) {
     View y = k.view("y", i32, {dyn});
-    const auto w = philox(k.constant(7, i64), k.program_id(0).to(i64) * 256 + k.arange(256).to(i64));
+    const auto w =
+        philox(k.constant(7, i64), k.program_id(0).to(i64) * 256 + k.arange(256).to(i64));
     y.partition({1024}).store({k.program_id(0)}, four(w[0], w[1], w[2], w[3]));
   };
   Case().out(i32, {2048}).check(build, {2});
@@ -93,7 +100,8 @@ TEST(CpuInterleave, PhiloxIsCalledOnceForFourElements) {
   ASSERT_GE(bodies, 1) << loops;
   EXPECT_EQ(count(loops, "arith.muli [^\\n]*: vector<16xi64>"), 19 * bodies) << loops;
   EXPECT_EQ(count(loops, "vector<64xi64>"), 0) << loops;
-  EXPECT_EQ(count(loops, "arith.xori [^\\n]*: vector<16xi32>"), 2 * bodies) << loops;  // the last key
+  EXPECT_EQ(count(loops, "arith.xori [^\\n]*: vector<16xi32>"), 2 * bodies)
+      << loops;  // the last key
 }
 
 // Words truncated from wide integers, combined and widened again: masks that include upper bits,
@@ -102,7 +110,9 @@ TEST(CpuInterleave, WordsInWideLanesMatchTheInterpreter) {
   const auto build = [](KernelBuilder& k) {
     View y = k.view("y", i64, {6, dyn}), a = k.view("a", i64, {dyn}), b = k.view("b", i64, {dyn});
     Scalar key = k.scalar("key", i32);
-    const auto load = [&](const View& v) { return v.partition({32}).load({0}) * int64_t{0x10000001}; };
+    const auto load = [&](const View& v) {
+      return v.partition({32}).load({0}) * int64_t{0x10000001};
+    };
     const auto word = [](const Tile& t) { return t.to(i32); };
     const Tile x = load(a), z = load(b), mixed = word(x) ^ word(z), keyed = mixed ^ key;
     const std::array<Tile, 6> results = {

@@ -30,13 +30,15 @@ std::vector<std::string> cpus() {
   return {""};
 }
 
-std::vector<float> evaluate(const std::function<Tile(Tile)>& f, std::vector<float>& x, const std::string& cpu) {
+std::vector<float> evaluate(const std::function<Tile(Tile)>& f, std::vector<float>& x,
+                            const std::string& cpu) {
   program::CompileOptions options = aliasing({1, 2});
   options.arch = cpu;
   CpuKernel kernel(
       [&](KernelBuilder& k) {
         View y = k.view("y", f32, {dyn}), in = k.view("x", f32, {dyn});
-        y.partition({kBlock}).store({k.program_id(0)}, f(in.partition({kBlock}).load({k.program_id(0)})));
+        y.partition({kBlock}).store({k.program_id(0)},
+                                    f(in.partition({kBlock}).load({k.program_id(0)})));
       },
       options);
   int64_t n = static_cast<int64_t>(x.size());
@@ -47,7 +49,8 @@ std::vector<float> evaluate(const std::function<Tile(Tile)>& f, std::vector<floa
 
 // Returns the error in units in the last place of the f32 nearest to `expected`.
 double ulps(float actual, double expected) {
-  if (std::isnan(actual) || std::isnan(expected)) return std::isnan(actual) == std::isnan(expected) ? 0 : INFINITY;
+  if (std::isnan(actual) || std::isnan(expected))
+    return std::isnan(actual) == std::isnan(expected) ? 0 : INFINITY;
   float nearest = static_cast<float>(expected);
   if (actual == nearest) return 0;
   if (std::isinf(actual) || std::isinf(nearest)) {
@@ -77,7 +80,8 @@ void checkWorst(const char* name, const std::function<Tile(Tile)>& f, double (*e
   }
 }
 
-void checkUlps(const char* name, const std::function<Tile(Tile)>& f, double (*exact)(double), double limit) {
+void checkUlps(const char* name, const std::function<Tile(Tile)>& f, double (*exact)(double),
+               double limit) {
   checkWorst(name, f, exact, ulps, limit);
 }
 
@@ -135,7 +139,8 @@ TEST(CpuMath, Log1pAndExpm1AreAccurate) {
                      INFINITY,
                      -INFINITY,
                      NAN})
-    for (float near : {std::nextafter(edge, -10.0f), edge, std::nextafter(edge, 10.0f)}) x.push_back(near);
+    for (float near : {std::nextafter(edge, -10.0f), edge, std::nextafter(edge, 10.0f)})
+      x.push_back(near);
   std::vector<float> logs = evaluate([](Tile t) { return log1p(t); }, x, ""),
                      powers = evaluate([](Tile t) { return expm1(t); }, x, "");
   for (size_t i = 0; i < x.size(); ++i) {
@@ -153,7 +158,8 @@ TEST(CpuMath, ApproximateLogarithmIsAccurateNearOne) {
     const std::vector<float> logs = evaluate([](Tile t) { return fast_log(t); }, x, cpu);
     for (size_t i = 0; i < x.size(); ++i) {
       const double expected = std::log(double{x[i]});
-      ASSERT_LE(std::fabs(logs[i] - expected), 6e-7 * std::fabs(expected)) << cpu << " log of " << x[i];
+      ASSERT_LE(std::fabs(logs[i] - expected), 6e-7 * std::fabs(expected))
+          << cpu << " log of " << x[i];
     }
   }
 }
@@ -165,9 +171,11 @@ TEST(CpuMath, PowersAreAccurate) {
   std::vector<float> x(1 << 20), y(x.size());
   for (size_t i = 0; i < x.size(); ++i) {
     const auto word = static_cast<uint32_t>(random());
-    const uint32_t bits = i % 2 ? word & 0x7fffffff : 0x3f000000 + (word & 0xffffff);  // any positive, or 0.5 to 2
+    const uint32_t bits =
+        i % 2 ? word & 0x7fffffff : 0x3f000000 + (word & 0xffffff);  // any positive, or 0.5 to 2
     std::memcpy(&x[i], &bits, 4);
-    const double log = std::log2(double{x[i]}), wanted = static_cast<double>(random() % 300000) / 1000 - 150;
+    const double log = std::log2(double{x[i]}),
+                 wanted = static_cast<double>(random() % 300000) / 1000 - 150;
     y[i] = static_cast<float>(wanted / log);
     if (i % 64 == 0) x[i] = -x[i], y[i] = std::nearbyint(y[i]);
   }
@@ -176,15 +184,18 @@ TEST(CpuMath, PowersAreAccurate) {
     options.arch = cpu;
     CpuKernel kernel(
         [&](KernelBuilder& k) {
-          View out = k.view("out", f32, {dyn}), a = k.view("x", f32, {dyn}), b = k.view("y", f32, {dyn});
+          View out = k.view("out", f32, {dyn}), a = k.view("x", f32, {dyn}),
+               b = k.view("y", f32, {dyn});
           const Scalar i = k.program_id(0);
-          const Tile base = a.partition({kBlock}).load({i}), power = b.partition({kBlock}).load({i});
+          const Tile base = a.partition({kBlock}).load({i}),
+                     power = b.partition({kBlock}).load({i});
           out.partition({kBlock}).store({i}, pow(base, power));
         },
         options);
     const auto n = static_cast<int64_t>(x.size());
     std::vector<float> out(x.size());
-    kernel.run(Slots().view(out.data(), {n}).view(x.data(), {n}).view(y.data(), {n}), {int32_t(n / kBlock)});
+    kernel.run(Slots().view(out.data(), {n}).view(x.data(), {n}).view(y.data(), {n}),
+               {int32_t(n / kBlock)});
     double worst = 0;
     size_t at = 0;
     for (size_t i = 0; i < x.size(); ++i) {
@@ -199,8 +210,9 @@ TEST(CpuMath, PowersAreAccurate) {
 // pi/2.
 TEST(CpuMath, SineAndCosineAreAccurateNearMultiplesOfPi) {
   std::vector<float> x;
-  for (float angle : {32768.0f, 0.785398163f, 1.57079637f, 3.14159274f, 6.28318548f, 1e-30f, 1e-45f, 71476.0625f,
-                      16367173.0f, 0x1.9c2a98p+124f, 0x1.fffffep+127f, 4.71238899f, 25735.9277f})
+  for (float angle :
+       {32768.0f, 0.785398163f, 1.57079637f, 3.14159274f, 6.28318548f, 1e-30f, 1e-45f, 71476.0625f,
+        16367173.0f, 0x1.9c2a98p+124f, 0x1.fffffep+127f, 4.71238899f, 25735.9277f})
     for (float near : {std::nextafter(angle, 0.0f), angle, std::nextafter(angle, 1e30f)})
       for (float sign : {1.0f, -1.0f}) x.push_back(sign * near);
   for (float special : {0.0f, -0.0f, INFINITY, -INFINITY, NAN}) x.push_back(special);
@@ -236,8 +248,9 @@ TEST(CpuMath, ApproximateExponentialsAreAccurate) {
 // The CPU's instruction set does not change a result that is a normal number.
 TEST(CpuMath, ExponentialsHaveTheSameBitsOnEveryCpu) {
   std::vector<float> x = inputs();
-  for (const auto& f : std::vector<std::function<Tile(Tile)>>{
-           [](Tile t) { return fast_exp2(t); }, [](Tile t) { return exp2(t); }, [](Tile t) { return exp(t); }}) {
+  for (const auto& f : std::vector<std::function<Tile(Tile)>>{[](Tile t) { return fast_exp2(t); },
+                                                              [](Tile t) { return exp2(t); },
+                                                              [](Tile t) { return exp(t); }}) {
     std::vector<float> here = evaluate(f, x, cpus().front()), there = evaluate(f, x, cpus().back());
     for (size_t i = 0; i < x.size(); ++i)
       if (std::isnormal(here[i]) && here[i] < 0x1p127f) ASSERT_EQ(here[i], there[i]) << x[i];
@@ -254,8 +267,8 @@ TEST(CpuMath, ExponentialsHaveTheSameBitsForEveryWidth) {
       if (width == 1)
         out.store({i}, fast_exp2(in.load({i})) + exp(in.load({i})));
       else
-        out.partition({width}).store({i},
-                                     fast_exp2(in.partition({width}).load({i})) + exp(in.partition({width}).load({i})));
+        out.partition({width}).store(
+            {i}, fast_exp2(in.partition({width}).load({i})) + exp(in.partition({width}).load({i})));
     });
     kernel.run(Slots().view(y.data(), {64}).view(x.data(), {64}), {int32_t(64 / width)});
   };
@@ -288,7 +301,8 @@ TEST(CpuMath, BoundedFunctionsAreAccurate) {
   checkClose(
       "erf", [](Tile x) { return erf(x); }, [](double x) { return std::erf(x); });
   checkClose(
-      "sigmoid", [](Tile x) { return sigmoid(x); }, [](double x) { return 1 / (1 + std::exp(-x)); });
+      "sigmoid", [](Tile x) { return sigmoid(x); },
+      [](double x) { return 1 / (1 + std::exp(-x)); });
 }
 
 }  // namespace

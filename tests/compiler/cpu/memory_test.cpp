@@ -21,7 +21,8 @@ TEST(CpuMemory, PartitionsHandleTheEdges) {
       Case()
           .out(f32, {rows, cols}, {cols + 3, 1})
           .view(f32, randomNumbers(rows * (cols + 5)), {rows, cols}, {cols + 5, 1})
-          .check(build, {3, 3}, {}, {{}, distinct(2)});  // grid {3, 3}: some programs are completely outside
+          .check(build, {3, 3}, {},
+                 {{}, distinct(2)});  // grid {3, 3}: some programs are completely outside
 }
 
 TEST(CpuMemory, PaddingReachesReductions) {
@@ -31,29 +32,43 @@ TEST(CpuMemory, PaddingReachesReductions) {
     out.partition({4}).store({i}, sum(x.partition({4, 64}).load({i, 0}, {.pad = 0.5}).to(f32), 1));
   };
   for (int64_t cols : {3, 40, 64})
-    Case().out(f32, {10}).view(bf16, randomNumbers(10 * cols), {10, cols}).check(build, {3}, {1e-5, 1e-5});
+    Case()
+        .out(f32, {10})
+        .view(bf16, randomNumbers(10 * cols), {10, cols})
+        .check(build, {3}, {1e-5, 1e-5});
 }
 
 TEST(CpuMemory, SqueezedIndicesMayBeOutsideTheView) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn, dyn});
     Scalar i = k.program_id(0);
-    out.partition({squeeze, 16}).store({i, 0}, x.partition({squeeze, squeeze, 16}).load({i, i - 1, 0}, {.pad = 9}));
+    out.partition({squeeze, 16})
+        .store({i, 0}, x.partition({squeeze, squeeze, 16}).load({i, i - 1, 0}, {.pad = 9}));
     out.store({i, 20}, x.load({i, 1, 3}, {.pad = 5}));
     out.store({i + 3, 0}, 1.0f);  // half of these exist
   };
-  Case().out(f32, {6, 32}).view(f32, randomNumbers(4 * 3 * 20), {4, 3, 20}).check(build, {8}, {}, {{}, distinct(2)});
+  Case()
+      .out(f32, {6, 32})
+      .view(f32, randomNumbers(4 * 3 * 20), {4, 3, 20})
+      .check(build, {8}, {}, {{}, distinct(2)});
 }
 
 TEST(CpuMemory, HandlesStridedColumnsAndRepeatedRows) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn, dyn}, {.strides = {dyn, dyn}}),
          x = k.view("x", i8, {dyn, dyn}, {.strides = {dyn, dyn}});
-    out.partition({8, 16}).store({k.program_id(0), 0}, x.partition({8, 16}).load({k.program_id(0), 0}).to(f32));
+    out.partition({8, 16}).store({k.program_id(0), 0},
+                                 x.partition({8, 16}).load({k.program_id(0), 0}).to(f32));
   };
   std::vector<double> x = randomIntegers(400, 3, -100, 100);
-  Case().out(f32, {13, 11}, {40, 3}).view(i8, x, {13, 11}, {17, 2}).check(build, {2}, {}, {{}, distinct(2)});
-  Case().out(f32, {13, 11}, {1, 13}).view(i8, x, {13, 11}, {0, 5}).check(build, {2}, {}, {{}, distinct(2)});
+  Case()
+      .out(f32, {13, 11}, {40, 3})
+      .view(i8, x, {13, 11}, {17, 2})
+      .check(build, {2}, {}, {{}, distinct(2)});
+  Case()
+      .out(f32, {13, 11}, {1, 13})
+      .view(i8, x, {13, 11}, {0, 5})
+      .check(build, {2}, {}, {{}, distinct(2)});
   program::CompileOptions unit = distinct(2);
   for (auto& facts : unit.facts) facts.strides = {{}, {.exact = 1}};
   Case().out(f32, {13, 11}, {40, 1}).view(i8, x, {13, 11}, {17, 1}).check(build, {2}, {}, {unit});
@@ -106,7 +121,8 @@ TEST(CpuMemory, AccessesTwoDimensionalPointerTilesAndSelectedPointers) {
     PtrTile from = x + (row * stride + col);
     Tile v = load(from, col < 29, 1.0f);
     store(out + (row * 32 + col), v + v);
-    auto [last] = k.for_range(0, 3, 1, carry(from), [&](Scalar, PtrTile p) { return carry(p + 1); });
+    auto [last] =
+        k.for_range(0, 3, 1, carry(from), [&](Scalar, PtrTile p) { return carry(p + 1); });
     store(out + (256 + row * 32 + col), load(last, col < 29));
   };
   Case()
@@ -170,7 +186,8 @@ TEST(CpuMemory, AtomicsOfSeveralThreadsLoseNothing) {
       threads.emplace_back([&, t] {
         alignas(64) char arena[4096];
         ASSERT_LE(kernel.artifact.arena_bytes, int64_t(sizeof arena));
-        for (int i = 0; i < (type == f32 ? 1000 : 1); ++i) loaded.entry(slots.words.data(), grid, t, t + 1, arena);
+        for (int i = 0; i < (type == f32 ? 1000 : 1); ++i)
+          loaded.entry(slots.words.data(), grid, t, t + 1, arena);
       });
     for (std::thread& thread : threads) thread.join();
     for (int i = 0; i < 2; ++i)
@@ -181,7 +198,8 @@ TEST(CpuMemory, AtomicsOfSeveralThreadsLoseNothing) {
 TEST(CpuMemory, HandlesOffsetsBeyondTwoToThe31) {
   constexpr int64_t stride = (int64_t(1) << 31) + 5, rows = 4, cols = 40;
   size_t bytes = (stride * (rows - 1) + cols) * 4;
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
   float* x = static_cast<float*>(memory);
   for (int64_t r = 0; r < rows; ++r)
@@ -207,7 +225,8 @@ TEST(CpuMemory, HandlesOffsetsBeyondTwoToThe31) {
   munmap(memory, bytes);
 }
 
-std::string llvmOf(const std::function<void(KernelBuilder&)>& build, program::CompileOptions options) {
+std::string llvmOf(const std::function<void(KernelBuilder&)>& build,
+                   program::CompileOptions options) {
   options.emit = "llvm";
   return CpuKernel(build, options).artifact.code;
 }
@@ -226,25 +245,29 @@ TEST(CpuMemory, LargeResultsUseNonTemporalStores) {
     EXPECT_NE(llvmOf(build, aliasing({1, 2})).find("sfence"), std::string::npos);
 #endif
     EXPECT_EQ(llvmOf(build, aliasing({1, 1})).find("!nontemporal"), std::string::npos);  // in place
-    EXPECT_EQ(llvmOf(build, {}).find("!nontemporal"), std::string::npos);                // nothing known
+    EXPECT_EQ(llvmOf(build, {}).find("!nontemporal"), std::string::npos);  // nothing known
     CpuKernel kernel(build, aliasing({1, 2}));
     constexpr int64_t rows = 8, many = int64_t{1} << 20;
     for (int64_t cols : {100, 128})
       for (int64_t stride : {128, 129})
         for (int64_t offset : {0, 16, 1}) {
-          SCOPED_TRACE(std::to_string(cols) + " " + std::to_string(stride) + " " + std::to_string(offset));
+          SCOPED_TRACE(std::to_string(cols) + " " + std::to_string(stride) + " " +
+                       std::to_string(offset));
           std::vector<float> x = randomFloats(rows * 128);
           const int64_t size = size_of(type), bytes = (rows * stride + offset) * size;
           auto* y = static_cast<char*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64));
           std::memset(y, 0, bytes);
-          kernel.run(Slots().view(y + offset * size, {many, cols}, {stride, 1}).view(x.data(), {many, cols}, {128, 1}),
+          kernel.run(Slots()
+                         .view(y + offset * size, {many, cols}, {stride, 1})
+                         .view(x.data(), {many, cols}, {128, 1}),
                      {int32_t(rows / 2)});
           for (int64_t i = 0; i < rows * stride; ++i) {
             const int64_t r = i / stride, c = i % stride;
             const float expected = c < cols ? x[r * 128 + c] + 1.0f : 0.0f;
             uint32_t bits = 0;
             std::memcpy(&bits, y + (offset + i) * size, size);
-            ASSERT_EQ(bits, type == f32 ? std::bit_cast<uint32_t>(expected) : toBf16(expected)) << r << " " << c;
+            ASSERT_EQ(bits, type == f32 ? std::bit_cast<uint32_t>(expected) : toBf16(expected))
+                << r << " " << c;
           }
           std::free(y);
         }
@@ -258,7 +281,8 @@ TEST(CpuMemory, NonTemporalStoresDoNotChangeReductions) {
   for (int axis : {0, 1}) {
     SCOPED_TRACE(axis);
     auto build = [=](KernelBuilder& k) {
-      View y = k.view("y", f32, {dyn, cols}), x = k.view("x", f32, {dyn, cols}), sums = k.view("sums", f32, {dyn});
+      View y = k.view("y", f32, {dyn, cols}), x = k.view("x", f32, {dyn, cols}),
+           sums = k.view("sums", f32, {dyn});
       Tile e = exp(x.partition({rows, cols}).load({0, 0}));
       y.partition({rows, cols}).store({0, 0}, e);
       sums.partition({axis == 0 ? cols : rows}).store({0}, sum(e, axis));
@@ -271,7 +295,10 @@ TEST(CpuMemory, NonTemporalStoresDoNotChangeReductions) {
     for (int64_t offset : {0, 1}) {  // aligned to a cache line, and not aligned
       auto* y = static_cast<float*>(std::aligned_alloc(64, (rows * cols + 16) * sizeof(float)));
       std::vector<float> sums(cols);
-      kernel.run(Slots().view(y + offset, {many, cols}).view(x.data(), {many, cols}).view(sums.data(), {cols}));
+      kernel.run(Slots()
+                     .view(y + offset, {many, cols})
+                     .view(x.data(), {many, cols})
+                     .view(sums.data(), {cols}));
       std::vector<double> expected(cols);
       for (int64_t i = 0; i < rows * cols; ++i) {
         ASSERT_NEAR(y[offset + i], std::exp(x[i]), 1e-6 * std::exp(x[i])) << i;
@@ -345,8 +372,10 @@ TEST(CpuMemory, PrintsEveryElement) {
   kernel.run(Slots(), {2});
   fflush(stdout);
   EXPECT_EQ(::testing::internal::GetCapturedStdout(),
-            "(0, 0, 0) program 0\n(0, 0, 0) program 0\n(0, 0, 0) program [0, 0] 0\n(0, 0, 0) program [0, 1] 1\n"
-            "(1, 0, 0) program 1\n(1, 0, 0) program 0.5\n(1, 0, 0) program [0, 0] 0\n(1, 0, 0) program [0, 1] 1\n");
+            "(0, 0, 0) program 0\n(0, 0, 0) program 0\n(0, 0, 0) program [0, 0] 0\n(0, 0, 0) "
+            "program [0, 1] 1\n"
+            "(1, 0, 0) program 1\n(1, 0, 0) program 0.5\n(1, 0, 0) program [0, 0] 0\n(1, 0, 0) "
+            "program [0, 1] 1\n");
 }
 
 TEST(CpuMemory, PrintsFp8AsNumbers) {

@@ -67,7 +67,8 @@ void writeElement(void* data, DType dtype, size_t i, double value) {
 }
 
 std::vector<double> randomNumbers(size_t count, unsigned seed, double low, double high) {
-  std::vector<float> floats = randomFloats(count, seed, static_cast<float>(low), static_cast<float>(high));
+  std::vector<float> floats =
+      randomFloats(count, seed, static_cast<float>(low), static_cast<float>(high));
   return std::vector<double>(floats.begin(), floats.end());
 }
 
@@ -91,7 +92,8 @@ Case& Case::view(DType dtype, const std::vector<double>& elements, std::vector<i
   argument.dtype = dtype;
   argument.count = elements.size();
   argument.words.resize((elements.size() * size_of(dtype) + 7) / 8 + 1);
-  for (size_t i = 0; i < elements.size(); ++i) writeElement(argument.words.data(), dtype, i, elements[i]);
+  for (size_t i = 0; i < elements.size(); ++i)
+    writeElement(argument.words.data(), dtype, i, elements[i]);
   if (strides.empty()) {
     strides.resize(dims.size());
     int64_t stride = 1;
@@ -106,7 +108,8 @@ Case& Case::out(DType dtype, std::vector<int64_t> dims, std::vector<int64_t> str
   int64_t count = 1;
   for (size_t i = 0; i < dims.size(); ++i)
     count = strides.empty() ? count * dims[i] : count + (dims[i] - 1) * strides[i];
-  return view(dtype, std::vector<double>(count + 16, dtype == DType::i1 ? 1 : 7), std::move(dims), std::move(strides));
+  return view(dtype, std::vector<double>(count + 16, dtype == DType::i1 ? 1 : 7), std::move(dims),
+              std::move(strides));
 }
 
 Case& Case::pointer(DType dtype, const std::vector<double>& elements) {
@@ -123,8 +126,8 @@ Case& Case::scalar(DType dtype, double value) {
   return *this;
 }
 
-void Case::check(const std::function<void(KernelBuilder&)>& build, std::vector<int32_t> grid, Tolerance tolerance,
-                 std::vector<program::CompileOptions> optionSets) {
+void Case::check(const std::function<void(KernelBuilder&)>& build, std::vector<int32_t> grid,
+                 Tolerance tolerance, std::vector<program::CompileOptions> optionSets) {
   grid.resize(3, 1);
   KernelBuilder k("kernel");
   build(k);
@@ -165,8 +168,8 @@ void Case::check(const std::function<void(KernelBuilder&)>& build, std::vector<i
         double y = readElement(expected[a].words.data(), expected[a].dtype, i);
         bool same = x == y || (std::isnan(x) && std::isnan(y)) ||
                     std::fabs(x - y) <= tolerance.absolute + tolerance.relative * std::fabs(y);
-        ASSERT_TRUE(same) << "argument " << a << " element " << i << ": got " << x << ", expected " << y << " ("
-                          << options.facts.size() << " facts)";
+        ASSERT_TRUE(same) << "argument " << a << " element " << i << ": got " << x << ", expected "
+                          << y << " (" << options.facts.size() << " facts)";
       }
     }
   }

@@ -39,7 +39,8 @@ class Case {
 
 double readElement(const void* data, DType dtype, size_t index);
 void writeElement(void* data, DType dtype, size_t index, double value);
-std::vector<double> randomNumbers(size_t count, unsigned seed = 1, double low = -2, double high = 2);
+std::vector<double> randomNumbers(size_t count, unsigned seed = 1, double low = -2,
+                                  double high = 2);
 std::vector<double> randomIntegers(size_t count, unsigned seed, int64_t low, int64_t high);
 /// Returns facts that give every argument its own alias class.
 program::CompileOptions distinct(size_t arguments);

@@ -23,14 +23,17 @@ class Shuffler {
 
  private:
   int pick(int n) { return static_cast<int>(random_() % unsigned(n)); }
-  const Tile& any() { return values_[values_.size() - 1 - pick(std::min<int>(5, int(values_.size())))]; }
+  const Tile& any() {
+    return values_[values_.size() - 1 - pick(std::min<int>(5, int(values_.size())))];
+  }
   const View& view() { return views_[pick(int(views_.size()))]; }
   Scalar index() { return loop_.empty() || pick(3) ? k_.constant(pick(2), i32) : loop_ % 2; }
   Tile tame(const Tile& v) { return clamp(v, -1000.0f, 1000.0f); }
 
   void load() {
     if (pick(4) == 0)
-      values_.push_back(view().partition({16, 8}).load({0, pick(4)}).permute({1, 0}).reshape({8, 16}));
+      values_.push_back(
+          view().partition({16, 8}).load({0, pick(4)}).permute({1, 0}).reshape({8, 16}));
     else
       values_.push_back(view().partition({8, 16}).load({index(), index()}));
   }
@@ -161,7 +164,9 @@ void checkSeed(unsigned seed, bool withShifted, const program::CompileOptions& o
   program::Program program = k.finish();
   Memory expected(seed), actual(seed);
   interpreter::Arguments arguments;
-  expected.bind(withShifted, [&](float* data) { arguments.view(data, f32, {kRows, kColumns}, {kColumns, 1}); });
+  expected.bind(withShifted, [&](float* data) {
+    arguments.view(data, f32, {kRows, kColumns}, {kColumns, 1});
+  });
   interpreter::run(program, arguments, {});
   Slots slots;
   actual.bind(withShifted, [&](float* data) { slots.view(data, {kRows, kColumns}); });

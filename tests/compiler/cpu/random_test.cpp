@@ -15,8 +15,10 @@ constexpr int64_t kRows = 9, kColumns = 37, kStride = 40;
 struct Memory {
   std::vector<float> a = std::vector<float>(kRows * kStride), v = std::vector<float>(16);
   std::vector<uint16_t> b = std::vector<uint16_t>(kRows * kStride);
-  std::vector<int32_t> c = std::vector<int32_t>(kRows * kStride), y = std::vector<int32_t>(kRows * kStride, 7);
-  std::vector<uint8_t> e = std::vector<uint8_t>(kRows * kStride), g = std::vector<uint8_t>(kRows * kStride, 7);
+  std::vector<int32_t> c = std::vector<int32_t>(kRows * kStride),
+                       y = std::vector<int32_t>(kRows * kStride, 7);
+  std::vector<uint8_t> e = std::vector<uint8_t>(kRows * kStride),
+                       g = std::vector<uint8_t>(kRows * kStride, 7);
   std::vector<float> x = std::vector<float>(kRows * kStride, 7), z = x, w = x;
 
   explicit Memory(unsigned seed) {
@@ -79,10 +81,12 @@ TEST(CpuRandom, ProgramsMatchTheInterpreter) {
       slots.view(data, dims(rows, columns), strides(rows));
     });
     std::unique_ptr<CpuKernel> kernel;
-    ASSERT_NO_THROW(kernel = std::make_unique<CpuKernel>(build)) << "seed " << seed << "\n" << program::print(program);
+    ASSERT_NO_THROW(kernel = std::make_unique<CpuKernel>(build)) << "seed " << seed << "\n"
+                                                                 << program::print(program);
     kernel->run(slots, {static_cast<int32_t>(grid[0]), static_cast<int32_t>(grid[1])});
     EXPECT_EQ(actual.numbers_of_g(), expected.numbers_of_g()) << "seed " << seed;
-    EXPECT_TRUE(actual.x == expected.x && actual.y == expected.y && actual.z == expected.z && actual.w == expected.w)
+    EXPECT_TRUE(actual.x == expected.x && actual.y == expected.y && actual.z == expected.z &&
+                actual.w == expected.w)
         << "seed " << seed << "\n"
         << program::print(program);
   }

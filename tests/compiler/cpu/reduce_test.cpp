@@ -4,8 +4,9 @@
 namespace ligerdsl::testing {
 namespace {
 
-const std::vector<Shape> kShapes = {{1},     {3},     {16},    {40},      {320},      {1024},    {4, 1},    {1, 48},
-                                    {8, 16}, {5, 64}, {64, 3}, {16, 160}, {2, 3, 32}, {4, 8, 2}, {3, 1, 16}};
+const std::vector<Shape> kShapes = {{1},     {3},       {16},       {40},      {320},
+                                    {1024},  {4, 1},    {1, 48},    {8, 16},   {5, 64},
+                                    {64, 3}, {16, 160}, {2, 3, 32}, {4, 8, 2}, {3, 1, 16}};
 
 Shape without(Shape shape, int axis) {
   shape.erase(shape.begin() + axis);
@@ -27,47 +28,59 @@ std::string text(const Shape& shape) {
 // Checks y = f(x). In every dimension longer than 8, x has `missing` fewer elements than its tile
 // and is padded with `pad`.
 void check(const Shape& shape, const Shape& outShape, DType inType, DType outType,
-           const std::function<Tile(KernelBuilder&, Tile)>& f, Tolerance tolerance = {}, double pad = 0,
-           int64_t missing = 3, std::vector<double> elements = {}) {
+           const std::function<Tile(KernelBuilder&, Tile)>& f, Tolerance tolerance = {},
+           double pad = 0, int64_t missing = 3, std::vector<double> elements = {}) {
   SCOPED_TRACE(text(shape));
   Shape dims = shape;
   for (int64_t& size : dims)
     if (size > 8) size -= missing;
   if (elements.empty())
-    elements = is_float(inType) ? randomNumbers(product(dims), 11) : randomIntegers(product(dims), 11, -50, 50);
+    elements = is_float(inType) ? randomNumbers(product(dims), 11)
+                                : randomIntegers(product(dims), 11, -50, 50);
   auto build = [&](KernelBuilder& k) {
-    View out = k.view("out", outType, Shape(outShape.size(), dyn)), x = k.view("x", inType, Shape(shape.size(), dyn));
+    View out = k.view("out", outType, Shape(outShape.size(), dyn)),
+         x = k.view("x", inType, Shape(shape.size(), dyn));
     Tile v = x.partition(shape).load(Indices(shape.size(), 0), {.pad = pad});
     out.partition(outShape).store(Indices(outShape.size(), 0), f(k, v));
   };
-  Case().out(outType, outShape).view(inType, elements, dims).check(build, {1}, tolerance, {{}, distinct(2)});
+  Case()
+      .out(outType, outShape)
+      .view(inType, elements, dims)
+      .check(build, {1}, tolerance, {{}, distinct(2)});
 }
 
 TEST(CpuReduce, ReducesAlongEveryAxis) {
   for (const Shape& shape : kShapes) {
     for (int axis = 0; axis < int(shape.size()) && shape.size() > 1; ++axis) {
       SCOPED_TRACE(axis);
-      check(shape, without(shape, axis), f32, f32, [&](KernelBuilder&, Tile x) { return sum(x, axis); }, {1e-5, 1e-5});
+      check(shape, without(shape, axis), f32, f32,
+            [&](KernelBuilder&, Tile x) { return sum(x, axis); }, {1e-5, 1e-5});
       check(
-          shape, without(shape, axis), f32, f32, [&](KernelBuilder&, Tile x) { return reduce_max(x * 2.0f, axis); },
-          {0, 0}, -100);
+          shape, without(shape, axis), f32, f32,
+          [&](KernelBuilder&, Tile x) { return reduce_max(x * 2.0f, axis); }, {0, 0}, -100);
       check(
-          shape, without(shape, axis), i32, i32, [&](KernelBuilder&, Tile x) { return reduce_min(x, axis); }, {0, 0},
-          100);
+          shape, without(shape, axis), i32, i32,
+          [&](KernelBuilder&, Tile x) { return reduce_min(x, axis); }, {0, 0}, 100);
       check(
-          shape, without(shape, axis), bf16, bf16, [&](KernelBuilder&, Tile x) { return reduce_max(x, axis); }, {0, 0},
-          -100);
-      check(shape, without(shape, axis), i64, i64, [&](KernelBuilder&, Tile x) { return sum(x, axis); }, {0, 0});
+          shape, without(shape, axis), bf16, bf16,
+          [&](KernelBuilder&, Tile x) { return reduce_max(x, axis); }, {0, 0}, -100);
+      check(shape, without(shape, axis), i64, i64,
+            [&](KernelBuilder&, Tile x) { return sum(x, axis); }, {0, 0});
       check(
-          shape, without(shape, axis), f32, i32, [&](KernelBuilder&, Tile x) { return argmax(x, axis); }, {0, 0}, -100);
+          shape, without(shape, axis), f32, i32,
+          [&](KernelBuilder&, Tile x) { return argmax(x, axis); }, {0, 0}, -100);
     }
-    check(shape, {1}, f32, f32, [](KernelBuilder&, Tile x) { return sum(x).broadcast_to({1}); }, {1e-5, 1e-5});
+    check(shape, {1}, f32, f32, [](KernelBuilder&, Tile x) { return sum(x).broadcast_to({1}); },
+          {1e-5, 1e-5});
     check(
-        shape, {1}, f16, f16, [](KernelBuilder&, Tile x) { return reduce_min(x).broadcast_to({1}); }, {0, 0}, 100);
+        shape, {1}, f16, f16,
+        [](KernelBuilder&, Tile x) { return reduce_min(x).broadcast_to({1}); }, {0, 0}, 100);
     check(
-        shape, {1}, f32, i32, [](KernelBuilder&, Tile x) { return argmin(x).broadcast_to({1}); }, {0, 0}, 100);
+        shape, {1}, f32, i32, [](KernelBuilder&, Tile x) { return argmin(x).broadcast_to({1}); },
+        {0, 0}, 100);
     check(
-        shape, {1}, i32, i32, [](KernelBuilder&, Tile x) { return argmax(x).broadcast_to({1}); }, {0, 0}, -100);
+        shape, {1}, i32, i32, [](KernelBuilder&, Tile x) { return argmax(x).broadcast_to({1}); },
+        {0, 0}, -100);
   }
 }
 
@@ -75,7 +88,8 @@ TEST(CpuReduce, MaxOfNanIsNan) {
   std::vector<double> x = randomNumbers(253, 3);
   x[100] = NAN;
   check(
-      {256}, {1}, f32, f32, [](KernelBuilder&, Tile v) { return reduce_max(v).broadcast_to({1}); }, {0, 0}, 0, 3, x);
+      {256}, {1}, f32, f32, [](KernelBuilder&, Tile v) { return reduce_max(v).broadcast_to({1}); },
+      {0, 0}, 0, 3, x);
 }
 
 TEST(CpuReduce, CombinersReduceSeveralValues) {
@@ -89,13 +103,16 @@ TEST(CpuReduce, CombinersReduceSeveralValues) {
     };
     check(
         shape, {1}, f32, f32,
-        [&](KernelBuilder& k, Tile x) { return logSumExp(x, k.ones(shape, f32)).broadcast_to({1}); }, {1e-5, 1e-5},
-        0.5);
+        [&](KernelBuilder& k, Tile x) {
+          return logSumExp(x, k.ones(shape, f32)).broadcast_to({1});
+        },
+        {1e-5, 1e-5}, 0.5);
     for (int axis = 0; axis < int(shape.size()) && shape.size() > 1; ++axis) {
       check(shape, without(shape, axis), f32, f32,
             [&](KernelBuilder& k, Tile x) {
-              auto [product, sum] = reduce({x * 0.01f + 1.0f, k.ones(shape, f32)}, axis,
-                                           [](Scalar a, Scalar n, Scalar b, Scalar m) { return carry(a * b, n + m); });
+              auto [product, sum] = reduce(
+                  {x * 0.01f + 1.0f, k.ones(shape, f32)}, axis,
+                  [](Scalar a, Scalar n, Scalar b, Scalar m) { return carry(a * b, n + m); });
               return product * sum;
             },
             {1e-4, 1e-4});
@@ -114,7 +131,8 @@ TEST(CpuReduce, SumsHaveTheSameBitsInEveryLoop) {
       for (bool ends : {false, true}) {
         CpuKernel kernel(
             [&](KernelBuilder& k) {
-              View s = k.view("s", f32, {1}), y = k.view("y", f32, {kTile}), in = k.view("x", f32, {dyn});
+              View s = k.view("s", f32, {1}), y = k.view("y", f32, {kTile}),
+                   in = k.view("x", f32, {dyn});
               Tile t = in.partition({kTile}).load({0});
               Tile e = exp(t) * t;
               s.store({0}, sum(e));
@@ -123,7 +141,10 @@ TEST(CpuReduce, SumsHaveTheSameBitsInEveryLoop) {
             aliasing({1, 2, 3}));
         std::vector<float>& from = ends ? x : whole;
         std::vector<float> y(kTile), s(1);
-        kernel.run(Slots().view(s.data(), {1}).view(y.data(), {kTile}).view(from.data(), {ends ? n : kTile}));
+        kernel.run(Slots()
+                       .view(s.data(), {1})
+                       .view(y.data(), {kTile})
+                       .view(from.data(), {ends ? n : kTile}));
         sums.push_back(s[0]);
       }
     }
@@ -134,7 +155,8 @@ TEST(CpuReduce, SumsHaveTheSameBitsInEveryLoop) {
 // One loop computes the stored row and its reductions, whatever the shapes of their tiles.
 TEST(CpuReduce, StoredRowAndItsSumsShareALoop) {
   const auto build = [](KernelBuilder& k) {
-    View y = k.view("y", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn}), total = k.view("total", f32, {dyn});
+    View y = k.view("y", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn}),
+         total = k.view("total", f32, {dyn});
     View largest = k.view("largest", f32, {dyn});
     Scalar row = k.program_id(0);
     Tile e = exp(x.partition({1, 256}).load({row, 0}));
@@ -156,7 +178,8 @@ TEST(CpuReduce, StoredRowAndItsSumsShareALoop) {
   program::Program program = k.finish();
   const std::string loops = compileProgram(program, options).code;
   options.emit = "";
-  EXPECT_LT(compileProgram(program, options).arena_bytes, 256 * 4) << loops;  // e is not stored for another loop
+  EXPECT_LT(compileProgram(program, options).arena_bytes, 256 * 4)
+      << loops;  // e is not stored for another loop
 }
 
 TEST(CpuReduce, ReducesOneTileSeveralTimes) {
@@ -176,7 +199,9 @@ TEST(CpuReduce, CarriedReductionsShareALoop) {
   const auto build = [](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn});
     View first = k.view("first", f32, {64}), second = k.view("second", f32, {64});
-    const auto at = [](const View& v, const Scalar& i) { return v.partition({4, 64}).load({i, 0}); };
+    const auto at = [](const View& v, const Scalar& i) {
+      return v.partition({4, 64}).load({i, 0});
+    };
     const Tile zeros = k.zeros({64}, f32);
     auto [a, c] = k.for_range(0, 3, 1, carry(zeros, zeros), [&](Scalar i, Tile a, Tile c) {
       const Tile t = at(x, i), r = 1.0f / (exp(t) + 1.0f);
@@ -205,9 +230,11 @@ TEST(CpuReduce, ReducesAcrossRowsSeveralTimes) {
         {256}, {32}, f32, f32,
         [](KernelBuilder&, Tile x) {
           Tile folded = x.reshape({8, 32});
-          Tile top = reduce_max(folded, 0), total = sum(exp(folded), 0), spread = sum(folded * folded, 0);
+          Tile top = reduce_max(folded, 0), total = sum(exp(folded), 0),
+               spread = sum(folded * folded, 0);
           auto [best, at] = max_with_index(folded, 0);
-          return top + total * 2.0f + spread + best * at.to(f32) + sum(exp(folded - top.expand_dims(0)), 0);
+          return top + total * 2.0f + spread + best * at.to(f32) +
+                 sum(exp(folded - top.expand_dims(0)), 0);
         },
         {1e-4, 1e-5}, 0.25, missing);
   }
@@ -233,7 +260,8 @@ TEST(CpuScan, ScansEveryAxisForwardAndReverse) {
     for (int axis = 0; axis < int(shape.size()); ++axis) {
       for (bool reverse : {false, true}) {
         SCOPED_TRACE("axis " + std::to_string(axis) + (reverse ? " reverse" : ""));
-        check(shape, shape, f32, f32, [&](KernelBuilder&, Tile x) { return cumsum(x, axis, reverse); }, {1e-4, 1e-5});
+        check(shape, shape, f32, f32,
+              [&](KernelBuilder&, Tile x) { return cumsum(x, axis, reverse); }, {1e-4, 1e-5});
         check(shape, shape, i32, i32,
               [&](KernelBuilder&, Tile x) {
                 auto [m] = scan(
@@ -245,7 +273,10 @@ TEST(CpuScan, ScansEveryAxisForwardAndReverse) {
               [&](KernelBuilder&, Tile x) {  // a first-order recurrence: not commutative
                 auto [a, y] = scan(
                     {x * 0.1f, x}, axis,
-                    [](Scalar a0, Scalar y0, Scalar a1, Scalar y1) { return carry(a0 * a1, a1 * y0 + y1); }, reverse);
+                    [](Scalar a0, Scalar y0, Scalar a1, Scalar y1) {
+                      return carry(a0 * a1, a1 * y0 + y1);
+                    },
+                    reverse);
                 return y;
               },
               {1e-5, 1e-5});
@@ -255,7 +286,8 @@ TEST(CpuScan, ScansEveryAxisForwardAndReverse) {
 }
 
 TEST(CpuShape, ReshapesPermutesExpandsAndBroadcasts) {
-  auto same = [](const Shape& from, const Shape& to, const std::function<Tile(KernelBuilder&, Tile)>& f) {
+  auto same = [](const Shape& from, const Shape& to,
+                 const std::function<Tile(KernelBuilder&, Tile)>& f) {
     for (DType type : {f32, bf16, i8, i16, i64}) check(from, to, type, type, f, {0, 0});
   };
   for (auto [from, to] : std::vector<std::pair<Shape, Shape>>{{{64}, {4, 16}},
@@ -276,18 +308,29 @@ TEST(CpuShape, ReshapesPermutesExpandsAndBroadcasts) {
   }
   same({16, 32}, {32, 16}, [](KernelBuilder&, Tile x) { return x.permute({1, 0}); });
   same({2, 3, 16}, {16, 2, 3}, [](KernelBuilder&, Tile x) { return (x + x).permute({2, 0, 1}); });
-  same({4, 16}, {16, 4}, [](KernelBuilder&, Tile x) { return (x + x).permute({1, 0}).reshape({64}).reshape({16, 4}); });
-  same({16}, {4, 16}, [](KernelBuilder&, Tile x) { return x.expand_dims(0).broadcast_to({4, 16}); });
-  same({16}, {16, 8}, [](KernelBuilder&, Tile x) { return x.expand_dims(1).broadcast_to({16, 8}); });
+  same({4, 16}, {16, 4}, [](KernelBuilder&, Tile x) {
+    return (x + x).permute({1, 0}).reshape({64}).reshape({16, 4});
+  });
+  same({16}, {4, 16}, [](KernelBuilder&, Tile x) {
+    return x.expand_dims(0).broadcast_to({4, 16});
+  });
+  same({16}, {16, 8}, [](KernelBuilder&, Tile x) {
+    return x.expand_dims(1).broadcast_to({16, 8});
+  });
   same({16}, {16, 16}, [](KernelBuilder&, Tile x) { return x.expand_dims(1) + x.expand_dims(0); });
-  check({16}, {16, 16}, f32, f32,
-        [](KernelBuilder& k, Tile x) { return x.expand_dims(1) * k.arange(16).to(f32).expand_dims(0); });
-  check({8, 32}, {8, 32}, f32, f32, [](KernelBuilder&, Tile x) { return x - sum(x, 1).expand_dims(1); }, {1e-5, 1e-5});
-  check({8, 32}, {8, 32}, f32, f32, [](KernelBuilder&, Tile x) { return x - reduce_max(x, 0).expand_dims(0); },
-        {1e-6, 0});
-  check({8, 32}, {8, 32}, f32, f32, [](KernelBuilder&, Tile x) { return softmax(x, 1); }, {1e-6, 1e-5});
-  check({8, 32}, {8, 32}, f32, f32, [](KernelBuilder&, Tile x) { return softmax(x, 0); }, {1e-6, 1e-5});
-  check({128}, {128}, f32, f32, [](KernelBuilder&, Tile x) { return exp(x) / sum(exp(x)); }, {1e-6, 1e-5});
+  check({16}, {16, 16}, f32, f32, [](KernelBuilder& k, Tile x) {
+    return x.expand_dims(1) * k.arange(16).to(f32).expand_dims(0);
+  });
+  check({8, 32}, {8, 32}, f32, f32,
+        [](KernelBuilder&, Tile x) { return x - sum(x, 1).expand_dims(1); }, {1e-5, 1e-5});
+  check({8, 32}, {8, 32}, f32, f32,
+        [](KernelBuilder&, Tile x) { return x - reduce_max(x, 0).expand_dims(0); }, {1e-6, 0});
+  check({8, 32}, {8, 32}, f32, f32, [](KernelBuilder&, Tile x) { return softmax(x, 1); },
+        {1e-6, 1e-5});
+  check({8, 32}, {8, 32}, f32, f32, [](KernelBuilder&, Tile x) { return softmax(x, 0); },
+        {1e-6, 1e-5});
+  check({128}, {128}, f32, f32, [](KernelBuilder&, Tile x) { return exp(x) / sum(exp(x)); },
+        {1e-6, 1e-5});
 }
 
 }  // namespace

@@ -33,8 +33,10 @@ TEST(Conversion, TravelMatchesBruteForce) {
   std::map<Travel, int> seen;
   for (const auto& shape : sampleShapes()) {
     auto layouts = layoutsOf(shape);
-    if (shape.size() == 2) layouts.push_back(LinearLayout::blocked({shape[1], shape[0]}, 2, 4, 2).permute({1, 0}));
-    for (size_t i = 0, count = layouts.size(); i < count; ++i) {  // the same threads, registers in another order
+    if (shape.size() == 2)
+      layouts.push_back(LinearLayout::blocked({shape[1], shape[0]}, 2, 4, 2).permute({1, 0}));
+    for (size_t i = 0, count = layouts.size(); i < count;
+         ++i) {  // the same threads, registers in another order
       auto reg = layouts[i].bases(Axis::reg);
       std::reverse(reg.begin(), reg.end());
       layouts.emplace_back(shape, reg, layouts[i].bases(Axis::lane), layouts[i].bases(Axis::warp));
@@ -61,7 +63,8 @@ TEST(Conversion, TravelMatchesBruteForce) {
         ASSERT_EQ(sources.size(), static_cast<size_t>(to.registers()));
         forEachThread(to, [&](int64_t lane, int64_t warp) {
           for (int64_t reg = 0; reg < to.registers(); ++reg)
-            EXPECT_EQ(from.coordinates({sources[reg], lane, warp}), to.coordinates({reg, lane, warp}));
+            EXPECT_EQ(from.coordinates({sources[reg], lane, warp}),
+                      to.coordinates({reg, lane, warp}));
         });
       }
   }
@@ -87,7 +90,8 @@ TEST(Conversion, BitSwapMatchesBruteForce) {
     });
     EXPECT_EQ(swapped(to, bits), from);
     for (const BitSwap second : {BitSwap{0, 1}, BitSwap{2, 3}})
-      if (second.reg != bits.reg && second.lane != bits.lane) EXPECT_FALSE(bitSwap(from, swapped(to, second)));
+      if (second.reg != bits.reg && second.lane != bits.lane)
+        EXPECT_FALSE(bitSwap(from, swapped(to, second)));
   }
   EXPECT_FALSE(bitSwap(from, from));
 }
@@ -96,7 +100,8 @@ TEST(Conversion, TravelInClustersMatchesBruteForce) {
   auto heldByCta = [](const LinearLayout& layout, int64_t cta) {
     std::set<Coordinates> result;
     forEachThread(layout, [&](int64_t lane, int64_t warp) {
-      for (int64_t reg = 0; reg < layout.registers(); ++reg) result.insert(layout.coordinates({reg, lane, warp, cta}));
+      for (int64_t reg = 0; reg < layout.registers(); ++reg)
+        result.insert(layout.coordinates({reg, lane, warp, cta}));
     });
     return result;
   };
@@ -105,7 +110,8 @@ TEST(Conversion, TravelInClustersMatchesBruteForce) {
     auto layouts = cutLayoutsOf(shape);
     for (const auto& from : layouts)
       for (const auto& to : layouts) {
-        if (from.lanes() != to.lanes() || from.warps() != to.warps() || from.ctas() != to.ctas()) continue;
+        if (from.lanes() != to.lanes() || from.warps() != to.warps() || from.ctas() != to.ctas())
+          continue;
         bool inCta = true;
         for (int64_t cta = 0; cta < to.ctas(); ++cta)
           inCta = inCta && contains(heldByCta(from, cta), heldByCta(to, cta));
@@ -114,7 +120,8 @@ TEST(Conversion, TravelInClustersMatchesBruteForce) {
         EXPECT_EQ(how <= Travel::cta, inCta) << from.str() << " -> " << to.str();
       }
   }
-  for (Travel how : {Travel::none, Travel::cta, Travel::cluster}) EXPECT_GT(seen[how], 0) << name(how);
+  for (Travel how : {Travel::none, Travel::cta, Travel::cluster})
+    EXPECT_GT(seen[how], 0) << name(how);
 }
 
 TEST(Conversion, ReductionGroupsCoverTheTile) {

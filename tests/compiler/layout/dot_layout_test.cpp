@@ -54,7 +54,8 @@ Place of_acc(int64_t lane, int64_t reg) {
   return {lane / 4 + 8 * (reg / 2), lane % 4 * 2 + reg % 2};
 }
 
-// Calls check(row, column, warp) with the first element of every fragment that the first lane of a warp holds.
+// Calls check(row, column, warp) with the first element of every fragment that the first lane of a
+// warp holds.
 template <class Check>
 void for_fragments(const LinearLayout& layout, int64_t rows, int64_t columns, const Check& check) {
   for (int64_t warp = 0; warp < layout.warps(); ++warp)
@@ -66,13 +67,14 @@ void for_fragments(const LinearLayout& layout, int64_t rows, int64_t columns, co
 
 // Expects that the register that holds this element in lane 0 holds `expected` in `lane`. The
 // lowering looks up registers of the first thread and uses them for all threads.
-void expect_held(const LinearLayout& layout, int64_t lane, int64_t warp, Place origin, Place in_lane_0,
-                 Place expected) {
+void expect_held(const LinearLayout& layout, int64_t lane, int64_t warp, Place origin,
+                 Place in_lane_0, Place expected) {
   const LinearLayout::Coordinates first = layout.coordinates({.warp = warp});
-  const std::optional<int64_t> reg =
-      layout.registerAt({origin.row - first[0] + in_lane_0.row, origin.column - first[1] + in_lane_0.column});
+  const std::optional<int64_t> reg = layout.registerAt(
+      {origin.row - first[0] + in_lane_0.row, origin.column - first[1] + in_lane_0.column});
   ASSERT_TRUE(reg);
-  const LinearLayout::Coordinates found = layout.coordinates({.reg = *reg, .lane = lane, .warp = warp});
+  const LinearLayout::Coordinates found =
+      layout.coordinates({.reg = *reg, .lane = lane, .warp = warp});
   EXPECT_EQ(found[0], origin.row + expected.row);
   EXPECT_EQ(found[1], origin.column + expected.column);
 }
@@ -86,12 +88,14 @@ TEST(DotLayout, FragmentsMatchThePtxIsa) {
       for_fragments(layouts->a, kMmaM, depth, [&](int64_t row, int64_t column, int64_t warp) {
         for (int reg = 0; reg < 4; ++reg)
           for (int i = 0; i < 4 / bytes; ++i)
-            expect_held(layouts->a, lane, warp, {row, column}, of_a(0, reg, i, bytes), of_a(lane, reg, i, bytes));
+            expect_held(layouts->a, lane, warp, {row, column}, of_a(0, reg, i, bytes),
+                        of_a(lane, reg, i, bytes));
       });
       for_fragments(layouts->b, depth, kMmaN, [&](int64_t row, int64_t column, int64_t warp) {
         for (int reg = 0; reg < 2; ++reg)
           for (int i = 0; i < 4 / bytes; ++i)
-            expect_held(layouts->b, lane, warp, {row, column}, of_b(0, reg, i, bytes), of_b(lane, reg, i, bytes));
+            expect_held(layouts->b, lane, warp, {row, column}, of_b(0, reg, i, bytes),
+                        of_b(lane, reg, i, bytes));
       });
       for_fragments(layouts->sums, kMmaM, kMmaN, [&](int64_t row, int64_t column, int64_t warp) {
         for (int reg = 0; reg < 4; ++reg)
@@ -133,10 +137,14 @@ TEST(DotLayout, OperandsAreWhereTheirAccumulatorIs) {
   }
 }
 
-// PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16": warp w of a group has rows 16 w to 16 w + 15 of 64.
+// PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16": warp w of a group has rows 16 w to 16
+// w + 15 of 64.
 TEST(DotLayout, WarpGroupsHaveTheRowsOfWgmma) {
-  for (const DotShape& shape : std::vector<DotShape>{
-           {64, 8, 16, 4}, {128, 192, 64, 4}, {256, 96, 32, 8}, {192, 64, 16, 4}, {256, 128, 64, 16}}) {
+  for (const DotShape& shape : std::vector<DotShape>{{64, 8, 16, 4},
+                                                     {128, 192, 64, 4},
+                                                     {256, 96, 32, 8},
+                                                     {192, 64, 16, 4},
+                                                     {256, 128, 64, 16}}) {
     DotShape by_groups = shape;
     by_groups.part = WarpPart::group;
     ASSERT_TRUE(fitsWgmma(by_groups));
@@ -149,7 +157,8 @@ TEST(DotLayout, WarpGroupsHaveTheRowsOfWgmma) {
         if (first[0] % 16 == 0 && first[1] == 0) rows.insert(first[0]);
         if (first[0] % 16 == 0) EXPECT_EQ(first[0] / 16 % 4, warp % 4);
         for (const int64_t lane : {3, 13, 31}) {
-          const LinearLayout::Coordinates at = sums.coordinates({.reg = reg, .lane = lane, .warp = warp});
+          const LinearLayout::Coordinates at =
+              sums.coordinates({.reg = reg, .lane = lane, .warp = warp});
           EXPECT_EQ(at[0], first[0] + lane / 4);
           EXPECT_EQ(at[1], first[1] + lane % 4 * 2);
         }

@@ -10,8 +10,9 @@ namespace ligerdsl::compiler {
 
 inline const std::vector<LinearLayout::Shape>& sampleShapes() {
   static const std::vector<LinearLayout::Shape> shapes = {
-      {1},    {2},     {8},     {64},    {256},   {3},       {12},       {96},      {5 * 16},  {1, 1},   {4, 8},
-      {8, 4}, {1, 32}, {32, 1}, {3, 16}, {6, 20}, {2, 2, 2}, {4, 2, 16}, {3, 1, 8}, {2, 3, 4}, {1, 7, 1}};
+      {1},     {2},      {8},       {64},       {256},     {3},       {12},
+      {96},    {5 * 16}, {1, 1},    {4, 8},     {8, 4},    {1, 32},   {32, 1},
+      {3, 16}, {6, 20},  {2, 2, 2}, {4, 2, 16}, {3, 1, 8}, {2, 3, 4}, {1, 7, 1}};
   return shapes;
 }
 
@@ -31,7 +32,8 @@ inline std::vector<LinearLayout> cutLayoutsOf(const LinearLayout::Shape& shape) 
   std::vector<LinearLayout> result;
   const int last = static_cast<int>(shape.size()) - 1;
   for (int64_t ctas : {2, 4})
-    for (const ClusterCut& cut : {ClusterCut{ctas}, ClusterCut{ctas, {last}}, ClusterCut{ctas, {0, last}}}) {
+    for (const ClusterCut& cut :
+         {ClusterCut{ctas}, ClusterCut{ctas, {last}}, ClusterCut{ctas, {0, last}}}) {
       result.push_back(LinearLayout::blocked(shape, 2, 4, 2, cut));
       result.push_back(LinearLayout::rowsPerWarp(shape, 4, 8, 2, cut));
     }
@@ -46,7 +48,8 @@ inline std::vector<LinearLayout> sampleLayouts() {
   return result;
 }
 
-inline void forEachThread(const LinearLayout& layout, const std::function<void(int64_t lane, int64_t warp)>& body) {
+inline void forEachThread(const LinearLayout& layout,
+                          const std::function<void(int64_t lane, int64_t warp)>& body) {
   for (int64_t warp = 0; warp < layout.warps(); ++warp)
     for (int64_t lane = 0; lane < layout.lanes(); ++lane) body(lane, warp);
 }
@@ -63,9 +66,11 @@ inline void forEachElement(const LinearLayout::Shape& shape,
 }
 
 // Returns the elements of one thread in register order.
-inline std::vector<LinearLayout::Coordinates> elementsOf(const LinearLayout& layout, int64_t lane, int64_t warp) {
+inline std::vector<LinearLayout::Coordinates> elementsOf(const LinearLayout& layout, int64_t lane,
+                                                         int64_t warp) {
   std::vector<LinearLayout::Coordinates> result;
-  for (int64_t reg = 0; reg < layout.registers(); ++reg) result.push_back(layout.coordinates({reg, lane, warp}));
+  for (int64_t reg = 0; reg < layout.registers(); ++reg)
+    result.push_back(layout.coordinates({reg, lane, warp}));
   return result;
 }
 

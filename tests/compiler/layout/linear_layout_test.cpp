@@ -70,7 +70,8 @@ TEST(LinearLayout, EveryElementIsHeldAndOwnedOnce) {
     EXPECT_EQ(redundant.reg, 0u);
     forEachThread(layout, [&](int64_t lane, int64_t warp) {
       auto elements = elementsOf(layout, lane, warp);
-      EXPECT_EQ(std::set<Coordinates>(elements.begin(), elements.end()).size(), elements.size()) << layout.str();
+      EXPECT_EQ(std::set<Coordinates>(elements.begin(), elements.end()).size(), elements.size())
+          << layout.str();
       bool owner = !(lane & redundant.lane) && !(warp & redundant.warp);
       for (auto& element : elements) {
         ++holders[element];
@@ -98,7 +99,8 @@ TEST(LinearLayout, BlockedFillsLanesBeforeWarpsAlongTheLastDimension) {
     if (layout.copies() != 1 || layout.isReplicated() || linear != 1) continue;
     forEachElement(shape, [&](const Coordinates& at) {
       Place place = layout.owner(at);
-      EXPECT_EQ(rowMajor(shape, at) / layout.contiguous(), place.lane + 4 * place.warp) << layout.str();
+      EXPECT_EQ(rowMajor(shape, at) / layout.contiguous(), place.lane + 4 * place.warp)
+          << layout.str();
     });
   }
 }
@@ -142,11 +144,13 @@ TEST(LinearLayout, AlongReturnsTheBitsOfADimension) {
       EXPECT_TRUE(layout.isSeparable(dim));
       BitMasks masks = layout.along(dim);
       for (size_t bit = 0; bit < layout.bases(Axis::lane).size(); ++bit)
-        EXPECT_EQ((masks.lane >> bit & 1) != 0,
-                  layout.coordinates({.lane = int64_t{1} << bit})[dim] != layout.coordinates({})[dim]);
+        EXPECT_EQ(
+            (masks.lane >> bit & 1) != 0,
+            layout.coordinates({.lane = int64_t{1} << bit})[dim] != layout.coordinates({})[dim]);
       for (size_t bit = 0; bit < layout.bases(Axis::warp).size(); ++bit)
-        EXPECT_EQ((masks.warp >> bit & 1) != 0,
-                  layout.coordinates({.warp = int64_t{1} << bit})[dim] != layout.coordinates({})[dim]);
+        EXPECT_EQ(
+            (masks.warp >> bit & 1) != 0,
+            layout.coordinates({.warp = int64_t{1} << bit})[dim] != layout.coordinates({})[dim]);
     }
   EXPECT_FALSE(LinearLayout({2, 2}, {{1, 1}}, {{0, 1}}, {}).isSeparable(0));
 }
@@ -183,7 +187,8 @@ TEST(ClusterLayout, EveryElementIsHeldAndOwnedOnce) {
         });
         for (const auto& [at, count] : holders) EXPECT_EQ(local[at], 1) << layout.str();
       }
-      forEachElement(shape, [&](const Coordinates& at) { EXPECT_EQ(owners[at], 1) << layout.str(); });
+      forEachElement(shape,
+                     [&](const Coordinates& at) { EXPECT_EQ(owners[at], 1) << layout.str(); });
     }
 }
 
@@ -200,11 +205,13 @@ TEST(ClusterLayout, PartOfCtaIsAValidTile) {
         forEachThread(layout, [&](int64_t lane, int64_t warp) {
           for (int64_t reg = 0; reg < layout.registers(); ++reg) {
             Coordinates whole = layout.coordinates({reg, lane, warp, cta});
-            Coordinates inside = part->coordinates({reg, lane, warp}), first = layout.coordinates({.cta = cta});
+            Coordinates inside = part->coordinates({reg, lane, warp}),
+                        first = layout.coordinates({.cta = cta});
             for (int dim = 0; dim < layout.rank(); ++dim) {
               int64_t size = int64_t{1} << splitOdd(shape[dim]).second;
               int64_t own = int64_t{1} << splitOdd(part->shape()[dim]).second;
-              EXPECT_EQ(whole[dim], inside[dim] / own * size + first[dim] + inside[dim] % own) << layout.str();
+              EXPECT_EQ(whole[dim], inside[dim] / own * size + first[dim] + inside[dim] % own)
+                  << layout.str();
             }
           }
         });
@@ -234,7 +241,8 @@ TEST(LinearLayout, SliceKeepsThreadsAndDropsDuplicates) {
       forEachThread(layout, [&](int64_t lane, int64_t warp) {
         auto expected = elementsOf(layout, lane, warp);
         for (auto& at : expected) at.erase(at.begin() + dim);
-        EXPECT_EQ(elementsOf(slice, lane, warp), unique(expected)) << layout.str() << " dim " << dim;
+        EXPECT_EQ(elementsOf(slice, lane, warp), unique(expected))
+            << layout.str() << " dim " << dim;
       });
     }
 }
@@ -290,10 +298,10 @@ TEST(LinearLayout, PermuteMovesEveryElement) {
 }
 
 TEST(LinearLayout, ReshapeKeepsRowMajorOrderAndRegisters) {
-  std::vector<std::pair<Shape, Shape>> pairs = {{{64}, {4, 16}},     {{4, 8}, {32}},       {{4, 8}, {8, 4}},
-                                                {{96}, {3, 32}},     {{3, 32}, {96}},      {{96}, {3, 4, 8}},
-                                                {{12, 8}, {96}},     {{12, 8}, {1, 96}},   {{3, 5}, {15}},
-                                                {{5 * 16}, {5, 16}}, {{2, 3, 4}, {2, 12}}, {{2, 6}, {2, 3, 2}}};
+  std::vector<std::pair<Shape, Shape>> pairs = {
+      {{64}, {4, 16}}, {{4, 8}, {32}},      {{4, 8}, {8, 4}},     {{96}, {3, 32}},
+      {{3, 32}, {96}}, {{96}, {3, 4, 8}},   {{12, 8}, {96}},      {{12, 8}, {1, 96}},
+      {{3, 5}, {15}},  {{5 * 16}, {5, 16}}, {{2, 3, 4}, {2, 12}}, {{2, 6}, {2, 3, 2}}};
   for (auto& [from, to] : pairs)
     for (const auto& layout : layoutsOf(from)) {
       auto reshaped = layout.reshape(to);
@@ -309,7 +317,8 @@ TEST(LinearLayout, ReshapeKeepsRowMajorOrderAndRegisters) {
 }
 
 TEST(LinearLayout, ReshapeRejectsNonLinearShapes) {
-  std::vector<std::pair<Shape, Shape>> pairs = {{{2, 3}, {6}}, {{6}, {2, 3}}, {{2, 96}, {192}}, {{4, 6}, {2, 12}}};
+  std::vector<std::pair<Shape, Shape>> pairs = {
+      {{2, 3}, {6}}, {{6}, {2, 3}}, {{2, 96}, {192}}, {{4, 6}, {2, 12}}};
   for (auto& [from, to] : pairs)
     for (const auto& layout : layoutsOf(from)) EXPECT_FALSE(layout.reshape(to)) << layout.str();
 }
@@ -317,7 +326,8 @@ TEST(LinearLayout, ReshapeRejectsNonLinearShapes) {
 TEST(LinearLayout, RegisterAtFindsTheRegisterOfThreadZero) {
   for (const auto& layout : sampleLayouts()) {
     std::map<Coordinates, int64_t> held;
-    for (int64_t reg = 0; reg < layout.registers(); ++reg) held[layout.coordinates({.reg = reg})] = reg;
+    for (int64_t reg = 0; reg < layout.registers(); ++reg)
+      held[layout.coordinates({.reg = reg})] = reg;
     forEachElement(layout.shape(), [&](const Coordinates& at) {
       auto reg = layout.registerAt(at);
       ASSERT_EQ(reg.has_value(), held.count(at) == 1);

@@ -23,7 +23,8 @@ Coordinates loaded(const MatrixRead& read, int64_t reg, int64_t lane, int64_t wa
   const int64_t matrix = word % read.matrices, instruction = word / read.matrices;
   const int64_t row = read.transposed ? lane % 4 * 2 + i : lane / 4;
   const int64_t column = read.transposed ? lane / 4 : lane % 4 * each + i;
-  const Coordinates named = read.rows.coordinates({.reg = instruction, .lane = 8 * matrix + row, .warp = warp});
+  const Coordinates named =
+      read.rows.coordinates({.reg = instruction, .lane = 8 * matrix + row, .warp = warp});
   return {named[0], named[1] * (16 / bytes) + column};
 }
 
@@ -36,12 +37,18 @@ void expect_read(const LinearLayout& tile, bool transposed, int64_t bytes = 2) {
   for (int64_t warp = 0; warp < tile.warps(); ++warp)
     for (int64_t lane = 0; lane < tile.lanes(); ++lane)
       for (int64_t reg = 0; reg < tile.registers(); ++reg)
-        ASSERT_EQ(loaded(*read, reg, lane, warp, bytes), tile.coordinates({.reg = reg, .lane = lane, .warp = warp}))
+        ASSERT_EQ(loaded(*read, reg, lane, warp, bytes),
+                  tile.coordinates({.reg = reg, .lane = lane, .warp = warp}))
             << "register " << reg << " of lane " << lane << " of warp " << warp;
 }
 
-const std::vector<DotShape> kShapes = {{16, 8, 16, 1},  {64, 64, 32, 4},  {128, 256, 16, 8},
-                                       {48, 24, 16, 2}, {80, 40, 112, 4}, {64, 64, 64, 4, 2}, {128, 64, 64, 8, 1, WarpPart::rows}};
+const std::vector<DotShape> kShapes = {{16, 8, 16, 1},
+                                       {64, 64, 32, 4},
+                                       {128, 256, 16, 8},
+                                       {48, 24, 16, 2},
+                                       {80, 40, 112, 4},
+                                       {64, 64, 64, 4, 2},
+                                       {128, 64, 64, 8, 1, WarpPart::rows}};
 
 TEST(MatrixRead, ReadsTheFragmentsOfDots) {
   for (const DotShape& shape : kShapes) {
@@ -78,7 +85,8 @@ TEST(MatrixRead, RejectsOtherLayouts) {
 struct Rows {
   int64_t rows, bytes;
 };
-const std::vector<Rows> kRows = {{8, 128}, {64, 512}, {128, 64}, {16, 32}, {48, 96}, {24, 384}, {80, 224}};
+const std::vector<Rows> kRows = {{8, 128}, {64, 512}, {128, 64}, {16, 32},
+                                 {48, 96}, {24, 384}, {80, 224}};
 
 TEST(Swizzle, EveryUnitHasItsOwnAddress) {
   for (const auto& [rows, bytes] : kRows) {
@@ -122,7 +130,8 @@ TEST(Swizzle, RowsAndColumnsHaveNoBankConflicts) {
     if (swizzle.bytes < 128) continue;
     for (int64_t row = 0; row < rows; ++row) {
       std::set<int64_t> met;
-      for (int64_t unit = 0; unit < 8; ++unit) met.insert(banks(swizzle.offset(row, unit * Swizzle::kUnit)));
+      for (int64_t unit = 0; unit < 8; ++unit)
+        met.insert(banks(swizzle.offset(row, unit * Swizzle::kUnit)));
       EXPECT_EQ(met.size(), 8u);
     }
   }

@@ -18,11 +18,17 @@ struct Part {
 // names the byte `begin`. Eight rows of a panel follow each other. The next eight start `stride`
 // bytes later, and the next panel `leading` bytes later. Bits of the address permute the 16-byte
 // units.
-int64_t addressed(uint64_t descriptor, int64_t begin, int64_t bytes, bool transposed, int64_t at, int64_t k) {
-  const auto field = [&](int shift) { return static_cast<int64_t>(descriptor >> shift & 0x3fff) * 16; };
-  const int64_t mode = static_cast<int64_t>(descriptor >> 62), panel = mode == 1 ? 128 : mode == 2 ? 64 : 32;
+int64_t addressed(uint64_t descriptor, int64_t begin, int64_t bytes, bool transposed, int64_t at,
+                  int64_t k) {
+  const auto field = [&](int shift) {
+    return static_cast<int64_t>(descriptor >> shift & 0x3fff) * 16;
+  };
+  const int64_t mode = static_cast<int64_t>(descriptor >> 62), panel = mode == 1   ? 128
+                                                                       : mode == 2 ? 64
+                                                                                   : 32;
   const int64_t row = transposed ? k : at, byte = bytes * (transposed ? at : k);
-  const int64_t plain = begin + row % 8 * panel + row / 8 * field(32) + byte / panel * field(16) + byte % panel;
+  const int64_t plain =
+      begin + row % 8 * panel + row / 8 * field(32) + byte / panel * field(16) + byte % panel;
   return plain ^ (plain >> 7) % (panel / 16) * 16;
 }
 
@@ -40,20 +46,25 @@ TEST(WgmmaDescriptor, AddressesTheElements) {
                           {64, 32, 4},
                           {128, 8, 4},
                           {40, 48, 4}}) {
-    const int64_t bytes = Swizzle::widest(part.rows, part.columns * part.number), step = kMmaBytes / part.number;
+    const int64_t bytes = Swizzle::widest(part.rows, part.columns * part.number),
+                  step = kMmaBytes / part.number;
     ASSERT_GT(bytes, 0);
     for (const bool transposed : {false, true}) {
       if (transposed && part.number != 2) continue;  // no instruction reads it
-      SCOPED_TRACE(std::to_string(part.rows) + "x" + std::to_string(part.columns) + (transposed ? " transposed" : ""));
+      SCOPED_TRACE(std::to_string(part.rows) + "x" + std::to_string(part.columns) +
+                   (transposed ? " transposed" : ""));
       const WgmmaFactor factor{Swizzle(part.rows, bytes), transposed, part.number};
-      const int64_t m = transposed ? part.columns : part.rows, depth = transposed ? part.rows : part.columns;
+      const int64_t m = transposed ? part.columns : part.rows,
+                    depth = transposed ? part.rows : part.columns;
       const int64_t block = m % kWgmmaM == 0 ? kWgmmaM : m;  // all of n, or 64 rows of m
       for (int64_t first = 0; first < m; first += block)
         for (int64_t k = 0; k + step <= depth; k += step)
           for (int64_t at = 0; at < block; ++at)
             for (int64_t along = 0; along < step; ++along) {
-              const int64_t row = transposed ? k + along : first + at, column = transposed ? first + at : k + along;
-              ASSERT_EQ(addressed(factor.descriptor(), factor.offset(first, k), part.number, transposed, at, along),
+              const int64_t row = transposed ? k + along : first + at,
+                            column = transposed ? first + at : k + along;
+              ASSERT_EQ(addressed(factor.descriptor(), factor.offset(first, k), part.number,
+                                  transposed, at, along),
                         factor.swizzle.offset(row, column * part.number))
                   << first << "+" << at << ", " << k << "+" << along;
             }

@@ -9,7 +9,8 @@ constexpr int64_t kWidth = 32768;
 
 // One row per program, with a reduction of one value and a reduction of two.
 void normalise(KernelBuilder& k) {
-  View x = k.view("x", bf16, {dyn, dyn}), y = k.view("y", bf16, {dyn, dyn}), w = k.view("w", bf16, {dyn});
+  View x = k.view("x", bf16, {dyn, dyn}), y = k.view("y", bf16, {dyn, dyn}),
+       w = k.view("w", bf16, {dyn});
   Scalar row = k.program_id(0);
   Tile xf = x.partition({squeeze, kWidth}).load({row, 0}).to(f32);
   Scalar r = rsqrt(sum(xf * xf) / static_cast<float>(kWidth) + 1e-6f);

@@ -6,7 +6,8 @@ namespace {
 
 auto rmsNorm(DType type, int64_t width) {
   return [=](KernelBuilder& k) {
-    View y = k.view("y", type, {dyn, width}), x = k.view("x", type, {dyn, width}), w = k.view("w", type, {width});
+    View y = k.view("y", type, {dyn, width}), x = k.view("x", type, {dyn, width}),
+         w = k.view("w", type, {width});
     View rstd = k.view("rstd", f32, {dyn});
     Scalar eps = k.scalar("eps", f32), row = k.program_id(0);
     Tile xf = x.partition({squeeze, width}).load({row, 0}).to(f32);
@@ -40,17 +41,21 @@ TEST(NvptxCompute, RmsNormUsesWideInstructions) {
   EXPECT_EQ(kernel.count("st.global.v4.b32"), 4) << kernel.ptx;
   EXPECT_EQ(kernel.count("bar.sync"), 1) << kernel.ptx;
   EXPECT_EQ(kernel.count("shfl.sync.bfly"), 5) << kernel.ptx;
-  EXPECT_EQ(kernel.count("cvt.rn.bf16x2.f32"), 16) << "32 elements are rounded before the weight, in pairs\n"
-                                                   << kernel.ptx;
+  EXPECT_EQ(kernel.count("cvt.rn.bf16x2.f32"), 16)
+      << "32 elements are rounded before the weight, in pairs\n"
+      << kernel.ptx;
   EXPECT_EQ(kernel.count("mul.rn.bf16x2"), 16) << "and multiplied by it in pairs\n" << kernel.ptx;
   EXPECT_FALSE(kernel.has("cvt.rn.bf16.f32")) << kernel.ptx;
-  EXPECT_FALSE(kernel.has("cvt.f32.bf16")) << "a bf16 is widened by a shift or a mask of its pair\n" << kernel.ptx;
+  EXPECT_FALSE(kernel.has("cvt.f32.bf16")) << "a bf16 is widened by a shift or a mask of its pair\n"
+                                           << kernel.ptx;
   program::CompileOptions older;
   older.arch = "sm_80";
-  EXPECT_FALSE(PtxKernel(rmsNorm(bf16, 4096), Known::aligned, older).has("mul.rn.bf16x2")) << "sm_90 and later have it";
+  EXPECT_FALSE(PtxKernel(rmsNorm(bf16, 4096), Known::aligned, older).has("mul.rn.bf16x2"))
+      << "sm_90 and later have it";
   EXPECT_GE(kernel.count("fma.rn.f32"), 24) << "squares are added by multiply-add\n" << kernel.ptx;
   for (DType type : {f32, bf16, f16}) expectAssemblesEverywhere(rmsNorm(type, 4096));
-  for (int warps : {1, 8, 16, 32}) expectAssembles(rmsNorm(bf16, 2048), "sm_90a", Known::aligned, warps);
+  for (int warps : {1, 8, 16, 32})
+    expectAssembles(rmsNorm(bf16, 2048), "sm_90a", Known::aligned, warps);
 }
 
 TEST(NvptxCompute, SwigluUsesWideInstructions) {
@@ -69,15 +74,16 @@ TEST(NvptxCompute, SoftmaxPropagatesNanAndAssembles) {
 }
 
 TEST(NvptxCompute, EveryElementaryFunctionAssembles) {
-  for (auto function : {+[](const Tile& x) { return exp(x); }, +[](const Tile& x) { return exp2(x); },
-                        +[](const Tile& x) { return log(x); }, +[](const Tile& x) { return log2(x); },
-                        +[](const Tile& x) { return sqrt(x); }, +[](const Tile& x) { return rsqrt(x); },
-                        +[](const Tile& x) { return tanh(x); }, +[](const Tile& x) { return erf(x); },
-                        +[](const Tile& x) { return sigmoid(x); }, +[](const Tile& x) { return abs(x); },
-                        +[](const Tile& x) { return floor(x); }, +[](const Tile& x) { return ceil(x); },
-                        +[](const Tile& x) { return round(x); }, +[](const Tile& x) { return sin(x); },
-                        +[](const Tile& x) { return cos(x); }, +[](const Tile& x) { return log1p(x); },
-                        +[](const Tile& x) { return expm1(x); }, +[](const Tile& x) { return pow(x, abs(x)); }})
+  for (auto function :
+       {+[](const Tile& x) { return exp(x); }, +[](const Tile& x) { return exp2(x); },
+        +[](const Tile& x) { return log(x); }, +[](const Tile& x) { return log2(x); },
+        +[](const Tile& x) { return sqrt(x); }, +[](const Tile& x) { return rsqrt(x); },
+        +[](const Tile& x) { return tanh(x); }, +[](const Tile& x) { return erf(x); },
+        +[](const Tile& x) { return sigmoid(x); }, +[](const Tile& x) { return abs(x); },
+        +[](const Tile& x) { return floor(x); }, +[](const Tile& x) { return ceil(x); },
+        +[](const Tile& x) { return round(x); }, +[](const Tile& x) { return sin(x); },
+        +[](const Tile& x) { return cos(x); }, +[](const Tile& x) { return log1p(x); },
+        +[](const Tile& x) { return expm1(x); }, +[](const Tile& x) { return pow(x, abs(x)); }})
     expectAssemblesEverywhere([&](KernelBuilder& k) {
       View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
       Scalar i = k.program_id(0);
@@ -99,7 +105,8 @@ TEST(NvptxCompute, PhiloxUsesWideMultiplications) {
   };
   for (DType type : {f32, bf16}) {
     const PtxKernel kernel(words(type), Known::aligned);
-    int products = 0;  // by 0xd2511f53 and 0xcd9e8d57, of words or of 64 bits whose upper half ptxas sees to be 0
+    int products = 0;  // by 0xd2511f53 and 0xcd9e8d57, of words or of 64 bits whose upper half
+                       // ptxas sees to be 0
     for (const char* factor : {"-766435501", "-845247145", "3528531795", "3449720151"})
       products += kernel.count(std::string(", ") + factor + ";");
     EXPECT_EQ(products, 2 * 19) << "of 20 in ten rounds one is of 0\n" << kernel.ptx;
@@ -116,8 +123,10 @@ TEST(NvptxCompute, UnsignedOpsAndAtomicsAssemble) {
       Tile a = x.partition({512}).load({0}), b = x.partition({512}).load({1}, {.pad = 1});
       Tile c = where(ult(a, b) || uge(a, 7), udiv(a, b), urem(a, 10)) + umulhi(a, b) + lshr(a, 3);
       if (type == i32) c += bitcast(bitcast(c, f32) * 2.0f, i32);
-      atomic_min(y.ptr() + k.arange(512), c, a == b && (k.zeros({512}, i32) == any(a == 0).to(i32)));
-      y.partition({512}).store({1}, atomic_xchg(y.ptr() + k.arange(512), c) + a.to(bf16).to(f32).to(type));
+      atomic_min(y.ptr() + k.arange(512), c,
+                 a == b && (k.zeros({512}, i32) == any(a == 0).to(i32)));
+      y.partition({512}).store(
+          {1}, atomic_xchg(y.ptr() + k.arange(512), c) + a.to(bf16).to(f32).to(type));
     };
   };
   const auto rounding = [](DType type) {
@@ -141,14 +150,15 @@ TEST(NvptxCompute, FastFunctionsAreInstructions) {
       y.partition({512}).store({0}, function(x.partition({512}).load({0})));
     };
   };
-  for (auto [function, instruction] : {std::pair(
-                                           +[](const Tile& x) { return fast_exp(x); }, "ex2.approx.ftz.f32"),
-                                       {+[](const Tile& x) { return fast_exp2(x); }, "ex2.approx.ftz.f32"},
-                                       {+[](const Tile& x) { return fast_log(x); }, "lg2.approx.ftz.f32"},
-                                       {+[](const Tile& x) { return fast_log2(x); }, "lg2.approx.ftz.f32"},
-                                       {+[](const Tile& x) { return fast_sqrt(x); }, "sqrt.approx"},
-                                       {+[](const Tile& x) { return fast_rsqrt(x); }, "rsqrt.approx.ftz.f32"},
-                                       {+[](const Tile& x) { return fast_tanh(x); }, "tanh.approx.f32"}}) {
+  for (auto [function, instruction] :
+       {std::pair(
+            +[](const Tile& x) { return fast_exp(x); }, "ex2.approx.ftz.f32"),
+        {+[](const Tile& x) { return fast_exp2(x); }, "ex2.approx.ftz.f32"},
+        {+[](const Tile& x) { return fast_log(x); }, "lg2.approx.ftz.f32"},
+        {+[](const Tile& x) { return fast_log2(x); }, "lg2.approx.ftz.f32"},
+        {+[](const Tile& x) { return fast_sqrt(x); }, "sqrt.approx"},
+        {+[](const Tile& x) { return fast_rsqrt(x); }, "rsqrt.approx.ftz.f32"},
+        {+[](const Tile& x) { return fast_tanh(x); }, "tanh.approx.f32"}}) {
     EXPECT_EQ(PtxKernel(apply(function), Known::whole).count(instruction), 4) << instruction;
     expectAssembles(apply(function), "sm_90a");
   }
@@ -163,19 +173,22 @@ TEST(NvptxCompute, TanhAndSigmoidDivideByOneInstruction) {
     };
   };
   PtxKernel tanhs(apply([](const Tile& x) { return tanh(x); }), Known::whole, withoutOverlap());
-  PtxKernel sigmoids(apply([](const Tile& x) { return sigmoid(x); }), Known::whole, withoutOverlap());
-  PtxKernel magnitudes(apply([](const Tile& x) { return fast_div(1.0f, fma(min(abs(x), 13.0f), 0.36f, 1.0f)); }),
-                       Known::whole, withoutOverlap());
+  PtxKernel sigmoids(apply([](const Tile& x) { return sigmoid(x); }), Known::whole,
+                     withoutOverlap());
+  PtxKernel magnitudes(
+      apply([](const Tile& x) { return fast_div(1.0f, fma(min(abs(x), 13.0f), 0.36f, 1.0f)); }),
+      Known::whole, withoutOverlap());
   EXPECT_EQ(magnitudes.count("rcp.approx.ftz.f32"), 4) << magnitudes.ptx;
   EXPECT_FALSE(magnitudes.has("div.") || magnitudes.has("rcp.approx.f32")) << magnitudes.ptx;
   // Divisors that may be less than 1, and exact divisions, do not use the approximate reciprocal.
-  const auto others = {apply([](const Tile& x) { return fast_div(1.0f, fma(abs(x), -0.5f, 1.0f)); }),
-                       apply([](const Tile& x) { return fast_div(1.0f, fma(max(x, -1.0f), 0.5f, 1.0f)); }),
-                       apply([](const Tile& x) { return fast_div(1.0f, 2.0f + fast_exp(x)); }),
-                       apply([](const Tile& x) { return fast_div(1.0f, x + fast_exp(x)); }),
-                       apply([](const Tile& x) { return fast_div(1.0f, fast_exp(x) + x); }),
-                       apply([](const Tile& x) { return fast_div(1.0f, 1.0f + x); }),
-                       apply([](const Tile& x) { return 1.0f / (1.0f + fast_exp(x)); })};
+  const auto others = {
+      apply([](const Tile& x) { return fast_div(1.0f, fma(abs(x), -0.5f, 1.0f)); }),
+      apply([](const Tile& x) { return fast_div(1.0f, fma(max(x, -1.0f), 0.5f, 1.0f)); }),
+      apply([](const Tile& x) { return fast_div(1.0f, 2.0f + fast_exp(x)); }),
+      apply([](const Tile& x) { return fast_div(1.0f, x + fast_exp(x)); }),
+      apply([](const Tile& x) { return fast_div(1.0f, fast_exp(x) + x); }),
+      apply([](const Tile& x) { return fast_div(1.0f, 1.0f + x); }),
+      apply([](const Tile& x) { return 1.0f / (1.0f + fast_exp(x)); })};
   for (const PtxKernel* kernel : {&tanhs, &sigmoids}) {
     EXPECT_EQ(kernel->count("rcp.approx.ftz.f32"), 4) << kernel->ptx;
     EXPECT_EQ(kernel->count("ex2.approx.ftz.f32"), 4) << kernel->ptx;
@@ -208,7 +221,8 @@ TEST(NvptxCompute, IndexComparisonsKeepNoIndicesInRegisters) {
     k.for_range(0, 4, 1, [&](Scalar b) {
       Tile t = x.partition({squeeze, 2048}).load({row, b});
       Tile column = (b * 2048 + k.arange(2048)).reshape({2, 1024});
-      y.partition({squeeze, 2048}).store({row, b}, where(column == label, 0.0f, t.reshape({2, 1024})).reshape({2048}));
+      y.partition({squeeze, 2048})
+          .store({row, b}, where(column == label, 0.0f, t.reshape({2, 1024})).reshape({2048}));
     });
   };
   PtxKernel kernel(build, Known::aligned, withoutOverlap());
@@ -240,7 +254,8 @@ TEST(NvptxCompute, ContractionIsAnOption) {
   off.contract = false;
   EXPECT_TRUE(PtxKernel(product).has("fma.rn.f32"));
   EXPECT_FALSE(PtxKernel(product, Known::aligned, off).has("fma.rn.f32"));
-  EXPECT_TRUE(PtxKernel(product, Known::aligned, off).has("mul.rn.f32")) << "without .rn ptxas could fuse";
+  EXPECT_TRUE(PtxKernel(product, Known::aligned, off).has("mul.rn.f32"))
+      << "without .rn ptxas could fuse";
 }
 
 TEST(NvptxCompute, CastsOfEveryTypeAssemble) {
@@ -302,18 +317,21 @@ TEST(NvptxCompute, ReductionsOfEveryShapeAssemble) {
             [=](KernelBuilder& k) {
               View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn, dyn});
               Tile t = x.partition({rows, columns}).load({0, 0});
-              y.partition({axis == 0 ? columns : rows}).store({0}, sum(t, axis) + reduce_max(t, axis));
+              y.partition({axis == 0 ? columns : rows})
+                  .store({0}, sum(t, axis) + reduce_max(t, axis));
             },
             "sm_90a");
 }
 
 TEST(NvptxCompute, ArgmaxAndCustomReductionsAssemble) {
   auto welford = [](KernelBuilder& k) {
-    View y = k.view("y", f32, {dyn}), index = k.view("index", i32, {dyn}), x = k.view("x", f32, {dyn, dyn});
+    View y = k.view("y", f32, {dyn}), index = k.view("index", i32, {dyn}),
+         x = k.view("x", f32, {dyn, dyn});
     Scalar row = k.program_id(0);
     Tile t = x.partition({squeeze, 2048}).load({row, 0});
-    auto [mean, m2, n] =
-        reduce({t, t - t, k.ones({2048}, f32)}, [](Scalar ma, Scalar sa, Scalar na, Scalar mb, Scalar sb, Scalar nb) {
+    auto [mean, m2, n] = reduce(
+        {t, t - t, k.ones({2048}, f32)},
+        [](Scalar ma, Scalar sa, Scalar na, Scalar mb, Scalar sb, Scalar nb) {
           Scalar total = na + nb, delta = mb - ma;
           return carry(ma + delta * nb / total, sa + sb + delta * delta * na * nb / total, total);
         });
@@ -329,7 +347,8 @@ TEST(NvptxCompute, ScansAssemble) {
       expectAssembles(
           [=](KernelBuilder& k) {
             View y = k.view("y", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn});
-            y.partition({2, width}).store({0, 0}, cumsum(x.partition({2, width}).load({0, 0}), 1, reverse));
+            y.partition({2, width})
+                .store({0, 0}, cumsum(x.partition({2, width}).load({0, 0}), 1, reverse));
           },
           "sm_90a");
 }

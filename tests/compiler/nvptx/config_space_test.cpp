@@ -23,7 +23,8 @@ MetaValues optionsOf(const kernels::CatalogEntry& entry, const std::string& type
   for (const MetaField& field : entry.options) {
     if (field.name == "type") options[field.name] = type;
     if (field.name == "weight_type" || field.name == "bias_type") options[field.name] = weights;
-    if (field.name == "cols" || field.name == "classes") options[field.name] = std::to_string(width);
+    if (field.name == "cols" || field.name == "classes")
+      options[field.name] = std::to_string(width);
     if (field.name == "q_heads") options[field.name] = "12";
     if (field.name == "with_gradient") options[field.name] = "true";
   }
@@ -54,11 +55,13 @@ TEST_P(ConfigSpace, ValidConfigurationsCompile) {
         SCOPED_TRACE(trace);
         for (const kernels::Step& step : entry.make_with(machine, options, config).steps) {
           program::Artifact artifact;
-          ASSERT_NO_THROW(artifact = compileProgram(step.program, optionsOf(step, arch.name))) << step.program.name;
+          ASSERT_NO_THROW(artifact = compileProgram(step.program, optionsOf(step, arch.name)))
+              << step.program.name;
           EXPECT_LE(artifact.shared_bytes, arch.shared_per_cta) << step.program.name;
         }
       }
-      EXPECT_EQ(compiled, kOfEach) << entry.name << ": too little of the space is valid to be found";
+      EXPECT_EQ(compiled, kOfEach)
+          << entry.name << ": too little of the space is valid to be found";
     }
   }
 }
@@ -71,8 +74,11 @@ TEST(ConfigLimits, RejectedClustersDoNotCompile) {
   const auto& kernel = kernels::layer_norm_forward_kernel;
   for (const auto& [arch, ctas] : {std::pair{"sm_80", 2}, {"sm_120a", 16}}) {
     const kernels::Machine machine = kernels::gpu(arch, 0, kNewestPtx);
-    const kernels::RowConfig config{
-        .keep = kernels::Keep::cluster, .num_warps = 4, .vectors = 1, .num_ctas = ctas, .min_ctas_per_sm = 2};
+    const kernels::RowConfig config{.keep = kernels::Keep::cluster,
+                                    .num_warps = 4,
+                                    .vectors = 1,
+                                    .num_ctas = ctas,
+                                    .min_ctas_per_sm = 2};
     EXPECT_NE(kernel.valid(machine, options, config), "") << arch;
     const kernels::Step step = kernel.build(machine, options, config).steps.back();
     EXPECT_NE(program::refused(optionsOf(step, arch)), "") << arch;

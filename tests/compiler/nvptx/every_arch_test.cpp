@@ -15,15 +15,17 @@ MetaValues settingsOf(const kernels::CatalogEntry& entry, const std::string& typ
   MetaValues settings;
   for (const MetaField& field : entry.options) {
     if (field.name == "type" || field.name == "weight_type") settings[field.name] = type;
-    if (field.name == "cols" || field.name == "classes") settings[field.name] = std::to_string(width);
+    if (field.name == "cols" || field.name == "classes")
+      settings[field.name] = std::to_string(width);
     if (field.name == "with_gradient") settings[field.name] = "true";
   }
   return settings;
 }
 
 bool hasWidth(const kernels::CatalogEntry& entry) {
-  return std::any_of(entry.options.begin(), entry.options.end(),
-                     [](const MetaField& field) { return field.name == "cols" || field.name == "classes"; });
+  return std::any_of(entry.options.begin(), entry.options.end(), [](const MetaField& field) {
+    return field.name == "cols" || field.name == "classes";
+  });
 }
 
 program::CompileOptions optionsOf(const kernels::Step& step, std::string_view arch) {
@@ -34,13 +36,16 @@ class EveryArch : public ::testing::TestWithParam<std::string> {
  protected:
   // Calls `check` with each step of each operation at these widths.
   template <class Check>
-  void forEachStep(const std::vector<int64_t>& widths, const std::vector<std::string>& types, const Check& check) {
+  void forEachStep(const std::vector<int64_t>& widths, const std::vector<std::string>& types,
+                   const Check& check) {
     const kernels::Machine machine = kernels::gpu(GetParam(), /*sms=*/0, kNewestPtx);
     for (const kernels::CatalogEntry& entry : kernels::catalog())
       for (const std::string& type : types)
         for (int64_t width : widths) {
           SCOPED_TRACE(entry.name + " " + type + " " + std::to_string(width));
-          for (const kernels::Step& step : entry.make(machine, settingsOf(entry, type, width)).steps) check(step);
+          for (const kernels::Step& step :
+               entry.make(machine, settingsOf(entry, type, width)).steps)
+            check(step);
           if (!hasWidth(entry)) break;
         }
   }
@@ -49,12 +54,13 @@ class EveryArch : public ::testing::TestWithParam<std::string> {
 TEST_P(EveryArch, PlansStayWithinTheLimits) {
   const program::GpuArch& arch = *program::find_gpu_arch(GetParam());
   int clusters = 0;
-  forEachStep({64, 1000, 4096, 11008, 32768, 32776, 50257, 65536, 81920, 128256, 163840, 262144, 524288},
-              {"bf16", "f32"}, [&](const kernels::Step& step) {
-                EXPECT_EQ(program::refused(optionsOf(step, arch.name)), "") << step.program.name;
-                EXPECT_LE(step.launch.num_ctas, arch.max_cluster) << step.program.name;
-                clusters += step.launch.num_ctas > 1;
-              });
+  forEachStep(
+      {64, 1000, 4096, 11008, 32768, 32776, 50257, 65536, 81920, 128256, 163840, 262144, 524288},
+      {"bf16", "f32"}, [&](const kernels::Step& step) {
+        EXPECT_EQ(program::refused(optionsOf(step, arch.name)), "") << step.program.name;
+        EXPECT_LE(step.launch.num_ctas, arch.max_cluster) << step.program.name;
+        clusters += step.launch.num_ctas > 1;
+      });
   EXPECT_EQ(clusters > 0, arch.max_cluster > 1) << "clusters are used where there are some";
 }
 
@@ -76,7 +82,8 @@ TEST_P(LeastShared, CompilesEveryPlan) {
   const program::GpuArch& arch = *program::find_gpu_arch(GetParam());
   forEachStep({4096, 32768, 65536, 128256, 262144}, {"f32"}, [&](const kernels::Step& step) {
     program::Artifact artifact;
-    ASSERT_NO_THROW(artifact = compileProgram(step.program, optionsOf(step, arch.name))) << step.program.name;
+    ASSERT_NO_THROW(artifact = compileProgram(step.program, optionsOf(step, arch.name)))
+        << step.program.name;
     EXPECT_LE(artifact.shared_bytes, arch.shared_per_cta) << step.program.name;
   });
 }
@@ -94,7 +101,8 @@ TEST(EveryArchOnce, MinCtasPerSmIsCappedByTheSm) {
     KernelBuilder k("floor");
     k.view("x", f32, {512}).partition({512}).store({0}, k.zeros({512}, f32));
     const std::string ptx = compileProgram(k.finish(), options).code;
-    EXPECT_NE(ptx.find(".minnctapersm " + std::to_string(floor)), std::string::npos) << arch << "\n" << ptx;
+    EXPECT_NE(ptx.find(".minnctapersm " + std::to_string(floor)), std::string::npos) << arch << "\n"
+                                                                                     << ptx;
   }
 }
 

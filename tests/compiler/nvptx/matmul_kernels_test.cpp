@@ -48,13 +48,17 @@ TEST_P(MatmulKernels, UseWgmmaWithoutSpills) {
   const kernels::Machine machine = kernels::gpu("sm_90a", 132, kPtx);
   MetaValues chosen;
   for_each(0, &chosen, [&](const MetaValues& settings) {
-    for (const kernels::Step& step : kernels::find_operation(GetParam().kernel)->make(machine, settings).steps) {
-      const auto named = [&](const std::string& name) { return step.program.name.starts_with(name); };
+    for (const kernels::Step& step :
+         kernels::find_operation(GetParam().kernel)->make(machine, settings).steps) {
+      const auto named = [&](const std::string& name) {
+        return step.program.name.starts_with(name);
+      };
       if (std::ranges::none_of(GetParam().multiplies, named)) continue;
       std::string line = step.program.name;
       for (const auto& [name, value] : settings)
         if (name != "type") line += " " + name + "=" + value;
-      const program::Artifact artifact = compileProgram(step.program, optionsOfStep(step, "sm_90a", kPtx));
+      const program::Artifact artifact =
+          compileProgram(step.program, optionsOfStep(step, "sm_90a", kPtx));
       EXPECT_NE(artifact.code.find("wgmma.mma_async"), std::string::npos) << line;
       if (step.program.name.starts_with("attention_"))
         EXPECT_NE(artifact.code.find("cp.async.bulk.tensor"), std::string::npos) << line;
@@ -62,7 +66,9 @@ TEST_P(MatmulKernels, UseWgmmaWithoutSpills) {
       EXPECT_TRUE(assembled.ok) << line << "\n" << assembled.log;
       EXPECT_EQ(assembled.log.find("(C75"), std::string::npos) << line << "\n" << assembled.log;
       const auto known = kSpilled.find(line);
-      EXPECT_EQ(assembled.spilledBytes, known == kSpilled.end() ? 0 : known->second) << line << "\n" << assembled.log;
+      EXPECT_EQ(assembled.spilledBytes, known == kSpilled.end() ? 0 : known->second)
+          << line << "\n"
+          << assembled.log;
     }
   });
 }
@@ -76,11 +82,16 @@ TEST(ShallowMatmul, UsesWgmmaAndStoresVectors) {
   for (const char* factors : {"nt", "nn"})
     for (const char* width : {"16", "32", "48", "64", "96", "128"})
       for (const char* most_rows : {"0", "64"}) {
-        const MetaValues settings{
-            {"factors", factors}, {"cols", "4096"}, {"width", width}, {"type", "bf16"}, {"most_rows", most_rows}};
-        for (const kernels::Step& step : kernels::find_operation("matmul")->make(machine, settings).steps) {
+        const MetaValues settings{{"factors", factors},
+                                  {"cols", "4096"},
+                                  {"width", width},
+                                  {"type", "bf16"},
+                                  {"most_rows", most_rows}};
+        for (const kernels::Step& step :
+             kernels::find_operation("matmul")->make(machine, settings).steps) {
           SCOPED_TRACE(std::string(factors) + " K " + width + " most_rows " + most_rows);
-          const program::Artifact artifact = compileProgram(step.program, optionsOfStep(step, "sm_90a", kPtx));
+          const program::Artifact artifact =
+              compileProgram(step.program, optionsOfStep(step, "sm_90a", kPtx));
           EXPECT_NE(artifact.code.find("wgmma.mma_async"), std::string::npos);
           EXPECT_EQ(artifact.code.find("mma.sync"), std::string::npos);
           std::smatch found;
@@ -101,10 +112,11 @@ TEST(ShallowMatmul, UsesWgmmaInAnAuthorsLoop) {
     const Partition a = k.view("a", bf16, {dyn, 64}).partition({128, 64});
     const Partition b = k.view("b", bf16, {64, 4096}).partition({64, 128});
     const Scalar row = k.program_id(0), column = k.program_id(1);
-    const auto [sums] = k.for_range(0, 1, 1, {.num_stages = 3, .tensor_copies = tensor_copies},
-                                    carry(k.zeros({128, 128}, f32)), [&](const Scalar& i, const Tile& sums) {
-                                      return carry(dot(a.load({row, i}), b.load({i, column}), sums));
-                                    });
+    const auto [sums] =
+        k.for_range(0, 1, 1, {.num_stages = 3, .tensor_copies = tensor_copies},
+                    carry(k.zeros({128, 128}, f32)), [&](const Scalar& i, const Tile& sums) {
+                      return carry(dot(a.load({row, i}), b.load({i, column}), sums));
+                    });
     c.store({row, column}, sums.to(bf16));
     const kernels::Step step{.program = k.finish(), .launch = kernels::library_launch(8, 8)};
     const std::string code = compileProgram(step.program, optionsOfStep(step, "sm_90a", 86)).code;
@@ -118,11 +130,14 @@ TEST(AmpereMatmul, UsesMmaSyncWithoutSpills) {
   const kernels::Machine machine = kernels::gpu("sm_80", 108, /*ptx_version=*/80);
   for (const char* factors : {"nn", "nt", "tn", "tt"})
     for (const char* type : {"f16", "bf16"}) {
-      const MetaValues settings{{"factors", factors}, {"cols", "4096"}, {"width", "4096"}, {"type", type}};
+      const MetaValues settings{
+          {"factors", factors}, {"cols", "4096"}, {"width", "4096"}, {"type", type}};
       const kernels::Operation made = kernels::find_operation("matmul")->make(machine, settings);
       const kernels::Step& step = made.steps.front();
-      const program::Artifact artifact = compileProgram(step.program, optionsOfStep(step, "sm_80", 80));
-      EXPECT_NE(artifact.code.find("mma.sync.aligned.m16n8k16"), std::string::npos) << factors << type;
+      const program::Artifact artifact =
+          compileProgram(step.program, optionsOfStep(step, "sm_80", 80));
+      EXPECT_NE(artifact.code.find("mma.sync.aligned.m16n8k16"), std::string::npos)
+          << factors << type;
       const Assembled assembled = assemble(artifact.code, "sm_80");
       EXPECT_TRUE(assembled.ok) << factors << type << "\n" << assembled.log;
       EXPECT_EQ(assembled.spilledBytes, 0) << factors << type << "\n" << assembled.log;
@@ -137,10 +152,11 @@ std::string clusterMatmul(int64_t rows) {
   const Partition a = k.view("a", bf16, {dyn, 4096}).partition({rows, 64});
   const Partition b = k.view("b", bf16, {4096, 4096}).partition({64, 64});
   const Scalar row = k.program_id(0);
-  const auto [sums] = k.for_range(0, 64, 1, {.num_stages = 3, .tensor_copies = true}, carry(k.zeros({rows, 64}, f32)),
-                                  [&](const Scalar& i, const Tile& sums) {
-                                    return carry(dot(a.load({row, i}), b.load({i, 0}), sums));
-                                  });
+  const auto [sums] =
+      k.for_range(0, 64, 1, {.num_stages = 3, .tensor_copies = true},
+                  carry(k.zeros({rows, 64}, f32)), [&](const Scalar& i, const Tile& sums) {
+                    return carry(dot(a.load({row, i}), b.load({i, 0}), sums));
+                  });
   c.store({row, 0}, sums);
   kernels::Step step{.program = k.finish(), .launch = kernels::library_launch(8, 4)};
   step.launch.num_ctas = 2;
@@ -150,52 +166,57 @@ std::string clusterMatmul(int64_t rows) {
 TEST(ClusterMatmul, SharesOperandB) {
   const std::string shared = ".multicast::cluster";
   EXPECT_NE(clusterMatmul(128).find(shared), std::string::npos);
-  EXPECT_EQ(clusterMatmul(192).find(shared), std::string::npos) << "CTAs have no equal parts of 192 rows";
+  EXPECT_EQ(clusterMatmul(192).find(shared), std::string::npos)
+      << "CTAs have no equal parts of 192 rows";
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Families, MatmulKernels,
-    ::testing::Values(
-        Family{"matmul",
-               {{"factors", {"nn", "nt", "tn", "tt"}},
-                {"cols", {"4096", "4024"}},  // rows of b that are whole lines, and others; two CTAs share the latter
-                {"width", {"4096", "4088"}},
-                {"type", {"bf16"}}},
-               {"matmul_bf16"}},
-        Family{"grouped_matmul",
-               {{"factors", {"nt", "nn", "tn"}},
-                {"experts", {"128"}},
-                {"cols", {"1536"}},
-                {"width", {"2048"}},
-                {"type", {"bf16"}}},
-               {"grouped_matmul_bf16", "grouped_matmul_tn_bf16"}},
-        Family{"gated_matmul",
-               {{"cols", {"4096"}},
-                {"width", {"4096"}},
-                {"type", {"bf16"}},
-                {"activation", {"silu", "gelu_tanh"}},
-                {"stores_products", {"false", "true"}},
-                {"most_rows", {"0", "64", "256"}}},
-               {"gated_matmul"}},
-        Family{"gated_matmul_backward",
-               {{"cols", {"4096"}},
-                {"width", {"4096"}},
-                {"type", {"bf16"}},
-                {"activation", {"silu", "gelu_tanh"}},
-                {"stores_out", {"false", "true"}},
-                {"most_rows", {"0", "64", "256"}}},
-               {"gated_matmul_backward"}},
-        Family{"attention_forward",
-               {{"type", {"bf16"}},
-                {"dim", {"8", "40", "64", "72", "80", "96", "120", "128", "160", "176", "192", "224", "256"}},
-                {"right", {"true"}},
-                {"softcap", {"false", "true"}}},
-               {"attention_forward"}},
-        Family{"attention_backward",
-               {{"type", {"bf16"}},
-                {"dim", {"8", "40", "64", "72", "80", "96", "120", "128", "160", "176", "192", "224", "256"}},
-                {"right", {"true"}}},
-               {"attention_d_"}}),
+    ::testing::Values(Family{"matmul",
+                             {{"factors", {"nn", "nt", "tn", "tt"}},
+                              {"cols", {"4096", "4024"}},  // rows of b that are whole lines, and
+                                                           // others; two CTAs share the latter
+                              {"width", {"4096", "4088"}},
+                              {"type", {"bf16"}}},
+                             {"matmul_bf16"}},
+                      Family{"grouped_matmul",
+                             {{"factors", {"nt", "nn", "tn"}},
+                              {"experts", {"128"}},
+                              {"cols", {"1536"}},
+                              {"width", {"2048"}},
+                              {"type", {"bf16"}}},
+                             {"grouped_matmul_bf16", "grouped_matmul_tn_bf16"}},
+                      Family{"gated_matmul",
+                             {{"cols", {"4096"}},
+                              {"width", {"4096"}},
+                              {"type", {"bf16"}},
+                              {"activation", {"silu", "gelu_tanh"}},
+                              {"stores_products", {"false", "true"}},
+                              {"most_rows", {"0", "64", "256"}}},
+                             {"gated_matmul"}},
+                      Family{"gated_matmul_backward",
+                             {{"cols", {"4096"}},
+                              {"width", {"4096"}},
+                              {"type", {"bf16"}},
+                              {"activation", {"silu", "gelu_tanh"}},
+                              {"stores_out", {"false", "true"}},
+                              {"most_rows", {"0", "64", "256"}}},
+                             {"gated_matmul_backward"}},
+                      Family{"attention_forward",
+                             {{"type", {"bf16"}},
+                              {"dim",
+                               {"8", "40", "64", "72", "80", "96", "120", "128", "160", "176",
+                                "192", "224", "256"}},
+                              {"right", {"true"}},
+                              {"softcap", {"false", "true"}}},
+                             {"attention_forward"}},
+                      Family{"attention_backward",
+                             {{"type", {"bf16"}},
+                              {"dim",
+                               {"8", "40", "64", "72", "80", "96", "120", "128", "160", "176",
+                                "192", "224", "256"}},
+                              {"right", {"true"}}},
+                             {"attention_d_"}}),
     [](const auto& info) { return info.param.kernel; });
 
 }  // namespace

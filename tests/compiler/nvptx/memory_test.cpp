@@ -6,9 +6,11 @@ namespace {
 
 auto vectorAdd(DType type, int64_t block = 1024) {
   return [=](KernelBuilder& k) {
-    View out = k.view("out", type, {dyn}), a = k.view("a", type, {dyn}), b = k.view("b", type, {dyn});
+    View out = k.view("out", type, {dyn}), a = k.view("a", type, {dyn}),
+         b = k.view("b", type, {dyn});
     Scalar i = k.program_id(0);
-    out.partition({block}).store({i}, a.partition({block}).load({i}) + b.partition({block}).load({i}));
+    out.partition({block}).store({i},
+                                 a.partition({block}).load({i}) + b.partition({block}).load({i}));
   };
 }
 
@@ -40,7 +42,8 @@ TEST(NvptxMemory, VectorAddAssembles) {
     for (Known known : {Known::nothing, Known::aligned, Known::whole})
       expectAssembles(vectorAdd(type), "sm_90a", known);
   expectAssemblesEverywhere(vectorAdd(bf16));
-  for (int warps : {1, 2, 8, 16, 32}) expectAssembles(vectorAdd(f32), "sm_90a", Known::aligned, warps);
+  for (int warps : {1, 2, 8, 16, 32})
+    expectAssembles(vectorAdd(f32), "sm_90a", Known::aligned, warps);
 }
 
 // f32 is added by vectors if rows are aligned, and by elements at their ends. Other types, and GPUs
@@ -69,16 +72,19 @@ TEST(NvptxMemory, AddUsesVectorAtomicsOfF32) {
 TEST(NvptxMemory, StaticWidthNeedsNoColumnMask) {
   PtxKernel exact(copyRows(bf16, 4096, 4096), Known::aligned, withoutOverlap());
   EXPECT_EQ(exact.count("ld.global.L2::cache_hint.v4.b32"), 4) << exact.ptx;
-  EXPECT_EQ(exact.count("setp"), 3) << "one row test for the load, one for the store, one of the view's size\n"
-                                    << exact.ptx;
+  EXPECT_EQ(exact.count("setp"), 3)
+      << "one row test for the load, one for the store, one of the view's size\n"
+      << exact.ptx;
   PtxKernel padded(copyRows(bf16, 4000, 4096), Known::aligned);
-  EXPECT_FALSE(padded.has(".b16 ")) << "4000 is a multiple of 8: no chunk straddles\n" << padded.ptx;
+  EXPECT_FALSE(padded.has(".b16 ")) << "4000 is a multiple of 8: no chunk straddles\n"
+                                    << padded.ptx;
 }
 
 TEST(NvptxMemory, VectorsAcrossTheEndAreMovedByElement) {
   PtxKernel ragged(copyRows(bf16, 4001, 4096), Known::aligned);
   EXPECT_EQ(ragged.count("ld.global.L2::cache_hint.v4.b32"), 4) << ragged.ptx;
-  EXPECT_EQ(ragged.count("ld.global.L2::cache_hint.b16"), 1) << "a chunk of 4001 % 8 elements\n" << ragged.ptx;
+  EXPECT_EQ(ragged.count("ld.global.L2::cache_hint.b16"), 1) << "a chunk of 4001 % 8 elements\n"
+                                                             << ragged.ptx;
   EXPECT_EQ(ragged.count("st.global.b16"), 1) << ragged.ptx;
   expectAssemblesEverywhere(copyRows(bf16, 4001, 4096));
 }
@@ -101,7 +107,8 @@ TEST(NvptxMemory, UnalignedViewsAreMovedByElement) {
 
 TEST(NvptxMemory, OddTileSizesAssemble) {
   for (int64_t block : {5120, 3 * 1024, 7 * 64, 96, 3, 1})
-    for (DType type : {f32, bf16}) expectAssembles(copyRows(type, block, block), "sm_90a", Known::aligned, 4);
+    for (DType type : {f32, bf16})
+      expectAssembles(copyRows(type, block, block), "sm_90a", Known::aligned, 4);
 }
 
 TEST(NvptxMemory, ReplicatedTilesAreStoredOnce) {
@@ -123,7 +130,8 @@ TEST(NvptxMemory, HintsBecomeModifiers) {
 }
 
 void gatherRows(KernelBuilder& k) {
-  View y = k.view("y", f32, {dyn, dyn}), labels = k.view("labels", i64, {dyn}), x = k.view("x", f32, {dyn, dyn});
+  View y = k.view("y", f32, {dyn, dyn}), labels = k.view("labels", i64, {dyn}),
+       x = k.view("x", f32, {dyn, dyn});
   Scalar row = k.program_id(0);
   Tile columns = k.arange(256);
   Scalar label = labels.load({row});
@@ -146,10 +154,12 @@ TEST(NvptxMemory, AtomicsUseNativeInstructions) {
     };
   };
   for (DType type : {f32, i32, i64, f16, bf16}) expectAssembles(atomics(type), "sm_90a");
-  PtxKernel maximum([](KernelBuilder& k) { atomic_max(k.view("x", i64, {dyn}).ptr(), k.constant(3, i64)); });
+  PtxKernel maximum(
+      [](KernelBuilder& k) { atomic_max(k.view("x", i64, {dyn}).ptr(), k.constant(3, i64)); });
   EXPECT_TRUE(maximum.has("max.s64")) << maximum.ptx;
   // PTX has no floating-point maximum, so the compiler emits a compare-and-swap loop.
-  PtxKernel loop([](KernelBuilder& k) { atomic_max(k.view("x", f32, {dyn}).ptr(), k.constant(3, f32)); });
+  PtxKernel loop(
+      [](KernelBuilder& k) { atomic_max(k.view("x", f32, {dyn}).ptr(), k.constant(3, f32)); });
   EXPECT_TRUE(loop.has("cas")) << loop.ptx;
   EXPECT_TRUE(assemble(loop.ptx, "sm_90a").ok);
 }

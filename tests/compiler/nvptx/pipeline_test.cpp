@@ -14,9 +14,10 @@ void sumOfRows(KernelBuilder& k) {
   View y = k.view("y", f32, {dyn}), x = k.view("x", bf16, {dyn, dyn});
   Scalar rows = k.scalar("rows", i32);
   auto [acc] =
-      k.for_range(k.program_id(0), rows, k.num_programs(0), carry(k.zeros({1024}, f32)), [&](Scalar row, Tile acc) {
-        return carry(acc + x.partition({squeeze, 1024}).load({row, 0}).to(f32));
-      });
+      k.for_range(k.program_id(0), rows, k.num_programs(0), carry(k.zeros({1024}, f32)),
+                  [&](Scalar row, Tile acc) {
+                    return carry(acc + x.partition({squeeze, 1024}).load({row, 0}).to(f32));
+                  });
   y.partition({1024}).store({k.program_id(0)}, acc);
 }
 
@@ -46,12 +47,13 @@ TEST(NvptxPipeline, PipelinedLoopsLoadOneIterationAhead) {
     return [=](KernelBuilder& k) {
       View y = k.view("y", bf16, {dyn, 1024}), x = k.view("x", bf16, {dyn, 1024}),
            partial = k.view("partial", f32, {dyn, 1024});
-      auto [acc] = k.for_range(k.program_id(0), x.dim(0).to(i32), k.num_programs(0), pipelined(stages),
-                               carry(k.zeros({1024}, f32)), [&](Scalar row, Tile acc) {
-                                 Tile t = x.partition({squeeze, 1024}).load({row, 0}).to(f32);
-                                 y.partition({squeeze, 1024}).store({row, 0}, (t * sum(t)).to(bf16));
-                                 return carry(acc + t);
-                               });
+      auto [acc] =
+          k.for_range(k.program_id(0), x.dim(0).to(i32), k.num_programs(0), pipelined(stages),
+                      carry(k.zeros({1024}, f32)), [&](Scalar row, Tile acc) {
+                        Tile t = x.partition({squeeze, 1024}).load({row, 0}).to(f32);
+                        y.partition({squeeze, 1024}).store({row, 0}, (t * sum(t)).to(bf16));
+                        return carry(acc + t);
+                      });
       partial.partition({squeeze, 1024}).store({k.program_id(0), 0}, acc);
     };
   };
@@ -69,19 +71,20 @@ TEST(NvptxPipeline, PrefetchedScalarsAreNotUniformForPtxas) {
     return [=](KernelBuilder& k) {
       View x = k.view("x", bf16, {dyn, 1024}), scale = k.view("scale", f32, {dyn}),
            partial = k.view("partial", f32, {dyn, 1024});
-      auto [acc] = k.for_range(k.program_id(0), x.dim(0).to(i32), k.num_programs(0), pipelined(stages),
-                               carry(k.zeros({1, 1024}, f32)), [&](Scalar row, Tile acc) {
-                                 Tile s = scale.partition({1}).load({row}).expand_dims(1);
-                                 return carry(fma(x.partition({1, 1024}).load({row, 0}).to(f32), s, acc));
-                               });
+      auto [acc] =
+          k.for_range(k.program_id(0), x.dim(0).to(i32), k.num_programs(0), pipelined(stages),
+                      carry(k.zeros({1, 1024}, f32)), [&](Scalar row, Tile acc) {
+                        Tile s = scale.partition({1}).load({row}).expand_dims(1);
+                        return carry(fma(x.partition({1, 1024}).load({row, 0}).to(f32), s, acc));
+                      });
       partial.partition({1, 1024}).store({k.program_id(0), 0}, acc);
     };
   };
   const std::regex laneZero(
       "and\\.b32\\s+(%r\\d+), %r\\d+, %r\\d+;[^]*mov\\.b32 %r\\d+, \\1; @%p\\d+ ld\\.global\\.b32");
-  PtxKernel ahead(rows(2)), inTurn(rows(1));
+  PtxKernel ahead(rows(2)), perRow(rows(1));
   EXPECT_TRUE(std::regex_search(ahead.ptx, laneZero)) << ahead.ptx;
-  EXPECT_FALSE(std::regex_search(inTurn.ptx, laneZero)) << inTurn.ptx;
+  EXPECT_FALSE(std::regex_search(perRow.ptx, laneZero)) << perRow.ptx;
   expectAssemblesEverywhere(rows(2));
 }
 
@@ -104,14 +107,16 @@ TEST(NvptxPipeline, ResidentRowsAreReadOnce) {
     return [=](KernelBuilder& k) {
       View x = k.view("x", bf16, {dyn, 65536}), y = k.view("y", bf16, {dyn, 65536});
       Resident row = x.partition({squeeze, 8192}).resident({k.program_id(0)});
-      auto [acc] = k.for_range(0, row.blocks(), 1, carry(k.zeros({8192}, f32)), [&](Scalar b, Tile acc) {
-        if (inPlace) x.partition({squeeze, 8192}).store({k.program_id(0), b}, 1.0);
-        return carry(acc + row.load(b).to(f32));
-      });
+      auto [acc] =
+          k.for_range(0, row.blocks(), 1, carry(k.zeros({8192}, f32)), [&](Scalar b, Tile acc) {
+            if (inPlace) x.partition({squeeze, 8192}).store({k.program_id(0), b}, 1.0);
+            return carry(acc + row.load(b).to(f32));
+          });
       Scalar total = sum(acc);
       k.for_range(0, row.blocks(), 1, [&](Scalar i) {
         Scalar b = row.blocks() - 1 - i;
-        y.partition({squeeze, 8192}).store({k.program_id(0), b}, (row.load(b).to(f32) * total).to(bf16));
+        y.partition({squeeze, 8192})
+            .store({k.program_id(0), b}, (row.load(b).to(f32) * total).to(bf16));
       });
     };
   };
@@ -133,7 +138,8 @@ TEST(NvptxPipeline, ConditionalsAndWhileLoopsAssemble) {
     Tile chosen = k.if_(
         sum(t) > 0.0f, [&] { return t * 2.0f; }, [&] { return t - 1.0f; });
     auto [grown] = k.while_(
-        carry(chosen), [&](Tile v) { return sum(v) < 100.0f; }, [&](Tile v) { return carry(v + 1.0f); });
+        carry(chosen), [&](Tile v) { return sum(v) < 100.0f; },
+        [&](Tile v) { return carry(v + 1.0f); });
     y.partition({512}).store({0}, grown);
   });
 }
@@ -193,8 +199,10 @@ TEST(NvptxPipeline, HotInstructionsHaveTheAuthorsLines) {
         out.partition({1024}).store({i}, root);
       },
       Known::whole);
-  for (auto [instruction, line] : {std::pair("ld.global", load), {"sqrt", arithmetic}, {"st.global", store}})
-    EXPECT_EQ(linesOf(kernel.ptx, instruction), std::set<int>{line}) << instruction << " in\n" << kernel.ptx;
+  for (auto [instruction, line] :
+       {std::pair("ld.global", load), {"sqrt", arithmetic}, {"st.global", store}})
+    EXPECT_EQ(linesOf(kernel.ptx, instruction), std::set<int>{line}) << instruction << " in\n"
+                                                                     << kernel.ptx;
 }
 
 TEST(NvptxPipeline, EqualProgramsGiveEqualPtx) {
@@ -209,7 +217,8 @@ TEST(NvptxPipeline, ArchitectureSelectsThePtxVersion) {
                                {"sm_100", "8.6"},
                                {"sm_120", "8.7"}}) {
     PtxKernel kernel(sumOfRows, Known::aligned, optionsFor(arch));
-    EXPECT_TRUE(kernel.has(std::string(".version ") + version)) << arch << kernel.ptx.substr(0, 200);
+    EXPECT_TRUE(kernel.has(std::string(".version ") + version))
+        << arch << kernel.ptx.substr(0, 200);
     EXPECT_TRUE(kernel.has(std::string(".target ") + arch)) << kernel.ptx.substr(0, 200);
     EXPECT_TRUE(assemble(kernel.ptx, arch).ok) << arch;
   }
@@ -234,14 +243,16 @@ TEST(NvptxPipeline, ResourceOptionsReachThePtx) {
 // A resident row of 1 MB, and a tile that is transposed through shared memory.
 void wideRowAndTranspose(KernelBuilder& k) {
   constexpr int64_t kColumns = 1 << 18, kBlock = 4096;
-  View y = k.view("y", f32, {dyn, kColumns}), x = k.view("x", f32, {dyn, kColumns}), t = k.view("t", f32, {128, 128});
+  View y = k.view("y", f32, {dyn, kColumns}), x = k.view("x", f32, {dyn, kColumns}),
+       t = k.view("t", f32, {128, 128});
   Scalar row = k.program_id(0);
   Resident kept = x.partition({squeeze, kBlock}).resident({row});
   const int64_t blocks = kColumns / kBlock;
   auto [acc] = k.for_range(0, blocks, 1, carry(k.zeros({kBlock}, f32)),
                            [&](Scalar b, Tile acc) { return carry(acc + kept.load(b)); });
   Scalar total = sum(acc);
-  t.partition({128, 128}).store({0, 0}, t.partition({128, 128}).load({0, 0}).permute({1, 0}) * total);
+  t.partition({128, 128})
+      .store({0, 0}, t.partition({128, 128}).load({0, 0}).permute({1, 0}) * total);
   k.for_range(0, blocks, 1, [&](Scalar i) {
     Scalar b = blocks - 1 - i;
     y.partition({squeeze, kBlock}).store({row, b}, kept.load(b) * total);
@@ -260,7 +271,9 @@ TEST(NvptxPipeline, ResidentRowsFillTheFreeSharedMemory) {
   PtxKernel shared(wideRowAndTranspose, Known::aligned, twice);
   EXPECT_LE(2 * (shared.artifact.shared_bytes + 1024), 228 * 1024);
   for (const char* arch : {"sm_90a", "sm_100", "sm_120"})
-    EXPECT_TRUE(assemble(PtxKernel(wideRowAndTranspose, Known::aligned, optionsFor(arch)).ptx, arch).ok) << arch;
+    EXPECT_TRUE(
+        assemble(PtxKernel(wideRowAndTranspose, Known::aligned, optionsFor(arch)).ptx, arch).ok)
+        << arch;
   PtxKernel older(wideRowAndTranspose, Known::aligned, optionsFor("sm_80"));
   EXPECT_FALSE(older.has("cp.async.bulk")) << "there is none\n" << older.ptx;
 }
@@ -287,15 +300,19 @@ TEST(NvptxPipeline, RowsArePrefetchedBeforeTheWait) {
     std::function<Tile(KernelBuilder&, const View& x, const View& w, const View& order)> first;
     int lines;  // lines of 128 bytes that a thread prefetches
   };
-  const auto row = [](const View& x, ScalarArg i) { return x.partition({squeeze, 4096}).load({i, 0}); };
+  const auto row = [](const View& x, ScalarArg i) {
+    return x.partition({squeeze, 4096}).load({i, 0});
+  };
   const Case cases[] = {
-      {"a program's row", [&](auto& k, auto& x, auto&, auto&) { return row(x, k.program_id(0) * 2 + 1); }, 4},
+      {"a program's row",
+       [&](auto& k, auto& x, auto&, auto&) { return row(x, k.program_id(0) * 2 + 1); }, 4},
       {"two rows",
        [&](auto& k, auto& x, auto&, auto&) {
          return row(x, k.program_id(0)) + row(x, k.num_programs(0) + k.program_id(0));
        },
        8},
-      {"a row of all programs along x", [&](auto& k, auto& x, auto&, auto&) { return row(x, k.program_id(1)); }, 0},
+      {"a row of all programs along x",
+       [&](auto& k, auto& x, auto&, auto&) { return row(x, k.program_id(1)); }, 0},
       {"a row of all programs, from an argument",
        [&](auto& k, auto& x, auto&, auto&) { return row(x, k.scalar("i", i32)); }, 0},
       {"a row at a place that is long to compute",
@@ -315,14 +332,22 @@ TEST(NvptxPipeline, RowsArePrefetchedBeforeTheWait) {
        0},
       {"rows shorter than a line",
        [&](auto& k, auto&, auto&, auto&) {
-         return k.view("t", bf16, {dyn, 8}).partition({512, 8}).load({k.program_id(0), 0}).reshape({4096});
+         return k.view("t", bf16, {dyn, 8})
+             .partition({512, 8})
+             .load({k.program_id(0), 0})
+             .reshape({4096});
        },
        0},
       {"a row and the weight",
-       [&](auto& k, auto& x, auto& w, auto&) { return w.partition({4096}).load({0}) + row(x, k.program_id(0)); }, 4},
-      {"the weight alone", [&](auto&, auto&, auto& w, auto&) { return w.partition({4096}).load({0}); }, 0},
+       [&](auto& k, auto& x, auto& w, auto&) {
+         return w.partition({4096}).load({0}) + row(x, k.program_id(0));
+       },
+       4},
+      {"the weight alone",
+       [&](auto&, auto&, auto& w, auto&) { return w.partition({4096}).load({0}); }, 0},
       {"a row that another tensor names",
-       [&](auto& k, auto& x, auto&, auto& order) { return row(x, order.load({k.program_id(0)})); }, 0},
+       [&](auto& k, auto& x, auto&, auto& order) { return row(x, order.load({k.program_id(0)})); },
+       0},
       {"a row after a reduction",
        [&](auto& k, auto& x, auto& w, auto&) {
          Scalar total = sum(w.partition({4096}).load({0}));
@@ -337,18 +362,20 @@ TEST(NvptxPipeline, RowsArePrefetchedBeforeTheWait) {
   };
   for (const Case& example : cases) {
     const auto build = [&](KernelBuilder& k) {
-      View y = k.view("y", bf16, {dyn, 4096}), x = k.view("x", bf16, {dyn, 4096}), w = k.view("w", bf16, {4096}),
-           order = k.view("order", i64, {dyn});
+      View y = k.view("y", bf16, {dyn, 4096}), x = k.view("x", bf16, {dyn, 4096}),
+           w = k.view("w", bf16, {4096}), order = k.view("order", i64, {dyn});
       Tile t = example.first(k, x, w, order);
       y.partition({squeeze, t.shape()[0]}).store({k.program_id(0), 0}, t.to(bf16));
     };
     PtxKernel kernel(build);
     EXPECT_EQ(kernel.count("prefetch.global.L2"), example.lines) << example.what << kernel.ptx;
     const size_t wait = kernel.ptx.find("griddepcontrol.wait;");
-    EXPECT_EQ(kernel.ptx.find("prefetch.global.L2", wait), std::string::npos) << example.what << kernel.ptx;
+    EXPECT_EQ(kernel.ptx.find("prefetch.global.L2", wait), std::string::npos)
+        << example.what << kernel.ptx;
     EXPECT_GT(kernel.ptx.find("ld.global"), wait) << example.what << kernel.ptx;
     EXPECT_TRUE(assemble(kernel.ptx, "sm_90a").ok) << kernel.ptx;
-    EXPECT_FALSE(PtxKernel(build, Known::aligned, withoutOverlap()).has("prefetch")) << example.what;
+    EXPECT_FALSE(PtxKernel(build, Known::aligned, withoutOverlap()).has("prefetch"))
+        << example.what;
   }
 }
 
@@ -357,7 +384,8 @@ TEST(NvptxPipeline, RowsArePrefetchedBeforeTheWait) {
 TEST(NvptxPipeline, FirstWaveOfProgramsPrefetchesRows) {
   auto copy = [](KernelBuilder& k) {
     View y = k.view("y", bf16, {dyn, 8192}), x = k.view("x", bf16, {dyn, 8192});
-    y.partition({squeeze, 8192}).store({k.program_id(0), 0}, x.partition({squeeze, 8192}).load({k.program_id(0), 0}));
+    y.partition({squeeze, 8192})
+        .store({k.program_id(0), 0}, x.partition({squeeze, 8192}).load({k.program_id(0), 0}));
   };
   for (int ctas : {1, 4}) {
     program::CompileOptions options;
@@ -365,11 +393,14 @@ TEST(NvptxPipeline, FirstWaveOfProgramsPrefetchesRows) {
     PtxKernel kernel(copy, Known::aligned, options);
     const std::string before = kernel.ptx.substr(0, kernel.ptx.find("griddepcontrol.wait;"));
     std::smatch processors;
-    ASSERT_TRUE(std::regex_search(before, processors, std::regex(R"(mov\.u32\s+(%r\d+), %nsmid;)"))) << before;
-    const std::string places = processors[1].str() + (ctas == 1 ? ", 4;" : ", 2;");  // 2048 by 128 or 512 threads: 2^n
+    ASSERT_TRUE(std::regex_search(before, processors, std::regex(R"(mov\.u32\s+(%r\d+), %nsmid;)")))
+        << before;
+    const std::string places =
+        processors[1].str() + (ctas == 1 ? ", 4;" : ", 2;");  // 2048 by 128 or 512 threads: 2^n
     EXPECT_TRUE(std::regex_search(before, std::regex("shl\\.b32\\s+%r\\d+, " + places))) << before;
     EXPECT_NE(before.find(ctas == 1 ? "%ctaid.x" : "%clusterid.x"), std::string::npos) << before;
-    for (const char* other : {"%ctaid.y", "%ctaid.z"}) EXPECT_NE(before.find(other), std::string::npos) << before;
+    for (const char* other : {"%ctaid.y", "%ctaid.z"})
+      EXPECT_NE(before.find(other), std::string::npos) << before;
     EXPECT_TRUE(std::regex_search(before, std::regex("@%p\\d+ bra"))) << before;
   }
 }
@@ -406,7 +437,8 @@ TEST(NvptxPipeline, OverlappedKernelsReadCoherently) {
 }
 
 TEST(NvptxPipeline, ArchitectureOrOptionDisablesOverlap) {
-  for (const program::CompileOptions& options : {optionsFor("sm_80"), optionsFor("sm_89"), withoutOverlap()}) {
+  for (const program::CompileOptions& options :
+       {optionsFor("sm_80"), optionsFor("sm_89"), withoutOverlap()}) {
     PtxKernel kernel(sumOfRows, Known::aligned, options);
     EXPECT_FALSE(kernel.artifact.launch_overlap) << options.arch;
     EXPECT_FALSE(kernel.has("griddepcontrol")) << kernel.ptx;
@@ -425,20 +457,21 @@ TEST(NvptxPipeline, AttentionLoopOverlapsWgmmaWithMath) {
     const auto tile = [&](const View& of, const Scalar& i) {
       return of.partition({squeeze, 64, squeeze, 64}).load({0, i, head, 0});
     };
-    auto [top, out, last] =
-        k.for_range(0, cdiv(keys.dim(1), 64), 1, {.num_stages = 2, .tensor_copies = true},
-                    carry(k.zeros({64}, f32), k.zeros({64, 64}, f32), k.zeros({64, 64}, bf16)),
-                    [&](const Scalar& i, const Tile& top, const Tile& out, const Tile& before) {
-                      const Tile s = dot(queries, tile(keys, i).permute({1, 0}), k.zeros({64, 64}, f32));
-                      const Tile more = dot(before, tile(values, i), out);
-                      const Tile highest = ligerdsl::max(top, reduce_max(s, 1));
-                      const Tile p = fast_exp2(s - highest.expand_dims(1));
-                      return carry(highest, more * 0.5f, p.to(bf16));
-                    });
+    auto [top, out, last] = k.for_range(
+        0, cdiv(keys.dim(1), 64), 1, {.num_stages = 2, .tensor_copies = true},
+        carry(k.zeros({64}, f32), k.zeros({64, 64}, f32), k.zeros({64, 64}, bf16)),
+        [&](const Scalar& i, const Tile& top, const Tile& out, const Tile& before) {
+          const Tile s = dot(queries, tile(keys, i).permute({1, 0}), k.zeros({64, 64}, f32));
+          const Tile more = dot(before, tile(values, i), out);
+          const Tile highest = ligerdsl::max(top, reduce_max(s, 1));
+          const Tile p = fast_exp2(s - highest.expand_dims(1));
+          return carry(highest, more * 0.5f, p.to(bf16));
+        });
     o.partition({64, 64}).store({row, 0}, out * top.expand_dims(1));
   };
   const PtxKernel kernel(attend, Known::whole);
-  program::TensorMap of_keys{.slot = 10, .type = DType::bf16, .box = {1, 64, 1, 64}, .swizzle = 128},
+  program::TensorMap of_keys{
+      .slot = 10, .type = DType::bf16, .box = {1, 64, 1, 64}, .swizzle = 128},
       of_values = of_keys;
   of_values.slot = 19;
   EXPECT_EQ(kernel.artifact.maps, (std::vector{of_keys, of_values}));
@@ -450,14 +483,17 @@ TEST(NvptxPipeline, AttentionLoopOverlapsWgmmaWithMath) {
 }
 
 // c = a b^T. Both operands are contiguous along k.
-PtxKernel::Build productOf(DType type, DType sums, int64_t depth, bool tensorCopies, DotOptions options = {}) {
+PtxKernel::Build productOf(DType type, DType sums, int64_t depth, bool tensorCopies,
+                           DotOptions options = {}) {
   return [=](KernelBuilder& k) {
-    View c = k.view("c", sums, {dyn, dyn}), a = k.view("a", type, {dyn, dyn}), b = k.view("b", type, {dyn, dyn});
+    View c = k.view("c", sums, {dyn, dyn}), a = k.view("a", type, {dyn, dyn}),
+         b = k.view("b", type, {dyn, dyn});
     const Scalar row = k.program_id(0);
     LoopOptions loop = pipelined(3);
     loop.tensor_copies = tensorCopies;
-    auto [total] =
-        k.for_range(0, cdiv(a.dim(1), depth), 1, loop, carry(k.zeros({64, 128}, sums)), [&](Scalar i, Tile total) {
+    auto [total] = k.for_range(
+        0, cdiv(a.dim(1), depth), 1, loop, carry(k.zeros({64, 128}, sums)),
+        [&](Scalar i, Tile total) {
           const Tile right = b.partition({128, depth}).load({0, i}).permute({1, 0});
           return carry(dot(a.partition({64, depth}).load({row, i}), right, total, options));
         });
@@ -507,19 +543,21 @@ TEST(NvptxPipeline, Int8AndTf32MatmulsUseTensorCores) {
 // may load or store in the next iteration what this one stores.
 TEST(NvptxPipeline, IterationsThatStoreSynchroniseAllWarps) {
   for (const bool stores : {false, true}) {
-    const auto turns = [stores](KernelBuilder& k) {
-      View o = k.view("o", f32, {dyn, dyn}), a = k.view("a", bf16, {dyn, dyn}), b = k.view("b", bf16, {dyn, dyn});
+    const auto loop = [stores](KernelBuilder& k) {
+      View o = k.view("o", f32, {dyn, dyn}), a = k.view("a", bf16, {dyn, dyn}),
+           b = k.view("b", bf16, {dyn, dyn});
       const Ptr seen = k.view("seen", f32, {dyn}).ptr();
-      auto [out] = k.for_range(0, cdiv(a.dim(1), 64), 1, {.num_stages = 2, .tensor_copies = true},
-                               carry(k.zeros({64, 64}, f32)), [&](const Scalar& i, const Tile& out) {
-                                 const Tile left = a.partition({64, 64}).load({0, i});
-                                 const Tile s = dot(left, b.partition({64, 64}).load({0, i}).permute({1, 0}), out);
-                                 if (stores) store(seen + (k.arange(64) + i.to(i32)), reduce_max(s, 1));
-                                 return carry(s * 0.5f);
-                               });
+      auto [out] = k.for_range(
+          0, cdiv(a.dim(1), 64), 1, {.num_stages = 2, .tensor_copies = true},
+          carry(k.zeros({64, 64}, f32)), [&](const Scalar& i, const Tile& out) {
+            const Tile left = a.partition({64, 64}).load({0, i});
+            const Tile s = dot(left, b.partition({64, 64}).load({0, i}).permute({1, 0}), out);
+            if (stores) store(seen + (k.arange(64) + i.to(i32)), reduce_max(s, 1));
+            return carry(s * 0.5f);
+          });
       o.partition({64, 64}).store({0, 0}, out);
     };
-    const PtxKernel kernel(turns, Known::whole);
+    const PtxKernel kernel(loop, Known::whole);
     EXPECT_EQ(kernel.count("bar.arrive"), stores ? 0 : 2) << kernel.ptx;
     EXPECT_TRUE(kernel.has("cp.async.bulk.tensor.2d")) << kernel.ptx;
   }
@@ -529,14 +567,16 @@ TEST(NvptxPipeline, IterationsThatStoreSynchroniseAllWarps) {
 // for b. Views without a tensor map use cp.async.
 TEST(NvptxPipeline, TmaCopiesLoadTheOperands) {
   const auto product = [](KernelBuilder& k) {
-    View c = k.view("c", f32, {dyn, dyn}), a = k.view("a", bf16, {dyn, dyn}), b = k.view("b", bf16, {dyn, dyn});
+    View c = k.view("c", f32, {dyn, dyn}), a = k.view("a", bf16, {dyn, dyn}),
+         b = k.view("b", bf16, {dyn, dyn});
     const Scalar row = k.program_id(0);
-    auto [sums] = k.for_range(
-        0, cdiv(a.dim(1), 64), 1, {.num_stages = 3, .tensor_copies = true}, carry(k.zeros({64, 128}, f32)),
-        [&](const Scalar& i, const Tile& sums) {
-          const Tile left = a.partition({64, 64}).load({row, i}), right = b.partition({64, 128}).load({i, 0});
-          return carry(dot(left, right, sums));
-        });
+    auto [sums] =
+        k.for_range(0, cdiv(a.dim(1), 64), 1, {.num_stages = 3, .tensor_copies = true},
+                    carry(k.zeros({64, 128}, f32)), [&](const Scalar& i, const Tile& sums) {
+                      const Tile left = a.partition({64, 64}).load({row, i}),
+                                 right = b.partition({64, 128}).load({i, 0});
+                      return carry(dot(left, right, sums));
+                    });
     c.partition({64, 128}).store({row, 0}, sums);
   };
   const PtxKernel kernel(product, Known::whole);
@@ -544,7 +584,8 @@ TEST(NvptxPipeline, TmaCopiesLoadTheOperands) {
   program::TensorMap of_b = of_a;
   of_b.slot = 10;
   EXPECT_EQ(kernel.artifact.maps, (std::vector{of_a, of_b}));
-  EXPECT_EQ(kernel.count("cp.async.bulk.tensor.2d"), 3 * 3) << kernel.ptx;  // two iterations ahead, one in the loop
+  EXPECT_EQ(kernel.count("cp.async.bulk.tensor.2d"), 3 * 3)
+      << kernel.ptx;  // two iterations ahead, one in the loop
   EXPECT_EQ(kernel.count("mbarrier.arrive.expect_tx"), 3) << kernel.ptx;
   EXPECT_EQ(kernel.count("cp.async.cg"), 0) << kernel.ptx;
   expectAssembles(product, "sm_90a", Known::whole);
@@ -562,20 +603,22 @@ TEST(NvptxPipeline, TmaCopiesLoadTheOperands) {
 // two more dimensions.
 TEST(NvptxPipeline, TmaCopiesLoadSlices) {
   const auto product = [](KernelBuilder& k) {
-    View c = k.view("c", f32, {dyn, dyn}), a = k.view("a", bf16, {dyn, dyn}), b = k.view("b", bf16, {dyn, dyn, dyn}),
-         bounds = k.view("bounds", i64, {2});
+    View c = k.view("c", f32, {dyn, dyn}), a = k.view("a", bf16, {dyn, dyn}),
+         b = k.view("b", bf16, {dyn, dyn, dyn}), bounds = k.view("bounds", i64, {2});
     const Scalar row = k.program_id(0), begin = bounds.load({0}), end = bounds.load({1});
     const View of_a = a.slice(0, begin, end), of_b = b.slice(1, begin, end).slice(1, 3, end);
-    auto [sums] = k.for_range(0, cdiv(a.dim(1), 64), 1, {.num_stages = 3, .tensor_copies = true},
-                              carry(k.zeros({64, 128}, f32)), [&](const Scalar& i, const Tile& sums) {
-                                const Tile left = of_a.partition({64, 64}).load({row, i}),
-                                           right = of_b.partition({squeeze, 64, 128}).load({row, i, 0});
-                                return carry(dot(left, right, sums));
-                              });
+    auto [sums] =
+        k.for_range(0, cdiv(a.dim(1), 64), 1, {.num_stages = 3, .tensor_copies = true},
+                    carry(k.zeros({64, 128}, f32)), [&](const Scalar& i, const Tile& sums) {
+                      const Tile left = of_a.partition({64, 64}).load({row, i}),
+                                 right = of_b.partition({squeeze, 64, 128}).load({row, i, 0});
+                      return carry(dot(left, right, sums));
+                    });
     c.partition({64, 128}).store({row, 0}, sums);
   };
   const PtxKernel kernel(product, Known::whole);
-  const program::TensorMap of_a{.slot = 5, .type = DType::bf16, .box = {64, 64}, .swizzle = 128, .sliced = 0},
+  const program::TensorMap of_a{
+      .slot = 5, .type = DType::bf16, .box = {64, 64}, .swizzle = 128, .sliced = 0},
       of_b{.slot = 10, .type = DType::bf16, .box = {1, 64, 64}, .swizzle = 128, .sliced = 1};
   EXPECT_EQ(kernel.artifact.maps, (std::vector{of_a, of_b}));
   EXPECT_EQ(kernel.count("cp.async.bulk.tensor.4d"), 3) << kernel.ptx;
@@ -596,12 +639,14 @@ TEST(NvptxPipeline, ConsecutiveRingsShareMemory) {
       Tile sums = k.zeros({rows, kN}, f32);
       for (int segment = 0; segment < count; ++segment) {
         const std::string number = std::to_string(segment);
-        const View a = k.view("a" + number, bf16, {dyn, dyn}), b = k.view("b" + number, bf16, {dyn, dyn});
-        auto [more] = k.for_range(0, cdiv(a.dim(1), kK), 1, {.num_stages = kStages, .tensor_copies = true}, carry(sums),
-                                  [&](const Scalar& i, const Tile& sums) {
-                                    const Tile right = b.partition({kN, kK}).load({0, i}).permute({1, 0});
-                                    return carry(dot(a.partition({rows, kK}).load({row, i}), right, sums));
-                                  });
+        const View a = k.view("a" + number, bf16, {dyn, dyn}),
+                   b = k.view("b" + number, bf16, {dyn, dyn});
+        auto [more] =
+            k.for_range(0, cdiv(a.dim(1), kK), 1, {.num_stages = kStages, .tensor_copies = true},
+                        carry(sums), [&](const Scalar& i, const Tile& sums) {
+                          const Tile right = b.partition({kN, kK}).load({0, i}).permute({1, 0});
+                          return carry(dot(a.partition({rows, kK}).load({row, i}), right, sums));
+                        });
         sums = more;
       }
       c.partition({rows, kN}).store({row, 0}, sums);
@@ -609,13 +654,15 @@ TEST(NvptxPipeline, ConsecutiveRingsShareMemory) {
   };
   program::CompileOptions options;
   options.num_warps = 8;
-  const PtxKernel one(segments(1, kM), Known::whole, options), two(segments(2, kM), Known::whole, options);
+  const PtxKernel one(segments(1, kM), Known::whole, options),
+      two(segments(2, kM), Known::whole, options);
   constexpr int64_t kBarriers = kStages * 8;
   EXPECT_EQ(one.artifact.shared_bytes, kSlots + kBarriers);
   EXPECT_EQ(two.artifact.shared_bytes, kSlots + 2 * kBarriers);
   EXPECT_EQ(two.count("bar.sync"), 2 * one.count("bar.sync")) << two.ptx;
   EXPECT_EQ(two.count("wgmma.mma_async"), 2 * one.count("wgmma.mma_async"));
-  EXPECT_EQ(two.count("shfl.sync"), 2 * one.count("shfl.sync")) << "only the warp's number\n" << two.ptx;
+  EXPECT_EQ(two.count("shfl.sync"), 2 * one.count("shfl.sync")) << "only the warp's number\n"
+                                                                << two.ptx;
   EXPECT_FALSE(two.has("ld.shared") || two.has("st.shared")) << two.ptx;
   expectAssembles(segments(2, kM), "sm_90a", Known::whole, 8);
   expectAssembles(segments(2, 64), "sm_80", Known::whole, 8);
@@ -625,12 +672,14 @@ TEST(NvptxPipeline, ConsecutiveRingsShareMemory) {
 // that both need.
 TEST(NvptxPipeline, ErrorNamesTheLeastSharedMemory) {
   const auto kernel = [](KernelBuilder& k) {
-    const View c = k.view("c", f32, {dyn, dyn}), a = k.view("a", bf16, {dyn, dyn}), b = k.view("b", bf16, {dyn, dyn});
-    auto [sums] = k.for_range(0, cdiv(a.dim(1), 64), 1, {.num_stages = 4, .tensor_copies = true},
-                              carry(k.zeros({128, 256}, f32)), [&](const Scalar& i, const Tile& sums) {
-                                const Tile right = b.partition({256, 64}).load({0, i}).permute({1, 0});
-                                return carry(dot(a.partition({128, 64}).load({0, i}), right, sums));
-                              });
+    const View c = k.view("c", f32, {dyn, dyn}), a = k.view("a", bf16, {dyn, dyn}),
+               b = k.view("b", bf16, {dyn, dyn});
+    auto [sums] =
+        k.for_range(0, cdiv(a.dim(1), 64), 1, {.num_stages = 4, .tensor_copies = true},
+                    carry(k.zeros({128, 256}, f32)), [&](const Scalar& i, const Tile& sums) {
+                      const Tile right = b.partition({256, 64}).load({0, i}).permute({1, 0});
+                      return carry(dot(a.partition({128, 64}).load({0, i}), right, sums));
+                    });
     c.partition({128, 256}).store({0, 0}, sums);
     const View y = k.view("y", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn});
     y.partition({256, 256}).store({0, 0}, x.partition({256, 256}).load({0, 0}).permute({1, 0}));
@@ -642,8 +691,9 @@ TEST(NvptxPipeline, ErrorNamesTheLeastSharedMemory) {
     const PtxKernel compiled(kernel, Known::whole, options);
     FAIL() << "compiled, with " << compiled.artifact.shared_bytes << " bytes of shared memory";
   } catch (const std::runtime_error& error) {
-    const std::string said = "needs " + std::to_string(kTile + kBarriers) + " bytes of shared memory per CTA, " +
-                             std::to_string(kTile) + " of them here; sm_90a has 232448; use smaller tiles";
+    const std::string said = "needs " + std::to_string(kTile + kBarriers) +
+                             " bytes of shared memory per CTA, " + std::to_string(kTile) +
+                             " of them here; sm_90a has 232448; use smaller tiles";
     EXPECT_NE(std::string(error.what()).find(said), std::string::npos) << error.what();
   }
 }
@@ -666,8 +716,10 @@ TEST(NvptxPipeline, TilesBeyondTheRegistersAreErrors) {
     PtxKernel kernel(huge);
     FAIL() << "expected an error";
   } catch (const std::runtime_error& error) {
-    EXPECT_NE(std::string(error.what()).find("pipeline_test.cpp"), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find("1048576 elements, 8192 in each thread"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("pipeline_test.cpp"), std::string::npos)
+        << error.what();
+    EXPECT_NE(std::string(error.what()).find("1048576 elements, 8192 in each thread"),
+              std::string::npos)
         << error.what();
   }
 }
@@ -675,27 +727,32 @@ TEST(NvptxPipeline, TilesBeyondTheRegistersAreErrors) {
 TEST(NvptxPipeline, ErrorNamesTheAllowedOptions) {
   program::CompileOptions options;
   options.num_warps = 3;
-  EXPECT_NE(errorOf(options).find("num_warps is a power of two from 1 to 32, got 3"), std::string::npos)
+  EXPECT_NE(errorOf(options).find("num_warps is a power of two from 1 to 32, got 3"),
+            std::string::npos)
       << errorOf(options);
   options.num_warps = 4;
   for (int ctas : {0, 3, 32}) {
     options.num_ctas = ctas;
-    EXPECT_NE(errorOf(options).find("num_ctas is 1, 2, 4, 8 or 16, got " + std::to_string(ctas)), std::string::npos)
+    EXPECT_NE(errorOf(options).find("num_ctas is 1, 2, 4, 8 or 16, got " + std::to_string(ctas)),
+              std::string::npos)
         << errorOf(options);
   }
   for (const char* arch : {"sm_80", "sm_86", "sm_89"}) {
     options = optionsFor(arch);
     options.num_ctas = 2;
-    EXPECT_NE(errorOf(options).find(std::string("num_ctas is 2, but ") + arch + " has no clusters"), std::string::npos)
+    EXPECT_NE(errorOf(options).find(std::string("num_ctas is 2, but ") + arch + " has no clusters"),
+              std::string::npos)
         << errorOf(options);
   }
   const std::string archs = program::gpu_arch_names();
-  EXPECT_NE(errorOf(optionsFor("sm_35")).find("unknown GPU architecture 'sm_35'; expected one of " + archs),
+  EXPECT_NE(errorOf(optionsFor("sm_35"))
+                .find("unknown GPU architecture 'sm_35'; expected one of " + archs),
             std::string::npos)
       << errorOf(optionsFor("sm_35"));
   options = optionsFor("sm_100");
   options.ptx_version = 82;
-  EXPECT_NE(errorOf(options).find("sm_100 needs PTX 8.6, but the driver accepts up to PTX 8.2"), std::string::npos)
+  EXPECT_NE(errorOf(options).find("sm_100 needs PTX 8.6, but the driver accepts up to PTX 8.2"),
+            std::string::npos)
       << errorOf(options);
 }
 

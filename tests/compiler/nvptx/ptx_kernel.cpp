@@ -53,14 +53,16 @@ PtxKernel::PtxKernel(const Build& build, Known known, program::CompileOptions op
   if (options.arch.empty()) options.arch = "sm_90a";
   if (options.facts.empty())
     for (const program::Argument& argument : program.arguments)
-      options.facts.push_back(factsOf(program.values[argument.value], known, options.facts.size() + 1));
+      options.facts.push_back(
+          factsOf(program.values[argument.value], known, options.facts.size() + 1));
   artifact = compileProgram(program, options);
   ptx = artifact.code;
 }
 
 int PtxKernel::count(const std::string& text) const {
   int n = 0;
-  for (size_t at = ptx.find(text); at != std::string::npos; at = ptx.find(text, at + text.size())) ++n;
+  for (size_t at = ptx.find(text); at != std::string::npos; at = ptx.find(text, at + text.size()))
+    ++n;
   return n;
 }
 
@@ -68,8 +70,9 @@ Assembled assemble(const std::string& ptx, const std::string& arch) {
   TemporaryFile source, log;
   std::ofstream(source.path) << ptx;
   const char* given = std::getenv("LIGERDSL_PTXAS");
-  std::string command = std::string("'") + (given ? given : LIGERDSL_PTXAS) + "' -c -v -arch=" + arch +
-                        " -o /dev/null " + source.path + " >" + log.path + " 2>&1";
+  std::string command = std::string("'") + (given ? given : LIGERDSL_PTXAS) +
+                        "' -c -v -arch=" + arch + " -o /dev/null " + source.path + " >" + log.path +
+                        " 2>&1";
   Assembled result;
   result.ok = std::system(command.c_str()) == 0;
   std::ifstream stream(log.path);
@@ -79,7 +82,8 @@ Assembled assemble(const std::string& ptx, const std::string& arch) {
   return result;
 }
 
-void expectAssembles(const PtxKernel::Build& build, const std::string& arch, Known known, int numWarps) {
+void expectAssembles(const PtxKernel::Build& build, const std::string& arch, Known known,
+                     int numWarps) {
   program::CompileOptions options;
   options.arch = arch;
   options.num_warps = numWarps;
@@ -93,7 +97,8 @@ void expectAssembles(const PtxKernel::Build& build, const std::string& arch, Kno
 }
 
 void expectAssemblesEverywhere(const PtxKernel::Build& build, Known known, int numWarps) {
-  for (const char* arch : {"sm_80", "sm_90a", "sm_100"}) expectAssembles(build, arch, known, numWarps);
+  for (const char* arch : {"sm_80", "sm_90a", "sm_100"})
+    expectAssembles(build, arch, known, numWarps);
 }
 
 }  // namespace ligerdsl::testing

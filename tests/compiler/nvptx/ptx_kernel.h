@@ -30,7 +30,8 @@ inline program::CompileOptions withoutOverlap() {
 class PtxKernel {
  public:
   using Build = std::function<void(KernelBuilder&)>;
-  explicit PtxKernel(const Build& build, Known known = Known::aligned, program::CompileOptions options = {});
+  explicit PtxKernel(const Build& build, Known known = Known::aligned,
+                     program::CompileOptions options = {});
 
   /// Returns the number of occurrences of a text in the PTX.
   int count(const std::string& text) const;
@@ -51,10 +52,11 @@ Assembled assemble(const std::string& ptx, const std::string& arch);
 
 /// Compiles for the architecture. Expects that ptxas accepts the PTX without spills, calls or local
 /// memory.
-void expectAssembles(const PtxKernel::Build& build, const std::string& arch, Known known = Known::aligned,
-                     int numWarps = 4);
+void expectAssembles(const PtxKernel::Build& build, const std::string& arch,
+                     Known known = Known::aligned, int numWarps = 4);
 
 /// Calls expectAssembles for sm_80, sm_90a and sm_100.
-void expectAssemblesEverywhere(const PtxKernel::Build& build, Known known = Known::aligned, int numWarps = 4);
+void expectAssemblesEverywhere(const PtxKernel::Build& build, Known known = Known::aligned,
+                               int numWarps = 4);
 
 }  // namespace ligerdsl::testing

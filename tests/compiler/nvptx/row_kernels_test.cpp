@@ -23,12 +23,15 @@ const std::vector<int64_t> kWidths{2048,  3584,  4096,  5120,  6144,  7168,  819
 // Spilled bytes per thread. Most are the next row's mean and rstd, one or two words in a loop of
 // 450 to 580 instructions. Others are a few of 48 elements, where a third CTA per SM is worth more.
 // Remove an entry whose kernel stops spilling.
-const std::map<std::string, int64_t> kSpilled{
-    {"bf16 13824 layer_norm_forward_bf16", 8},        {"f16 13824 layer_norm_forward_f16", 8},
-    {"bf16 13824 rms_norm_forward_bf16", 8},          {"f16 3584 rms_norm_backward_f16", 4},
-    {"bf16 18944 rms_norm_backward_bf16", 16},        {"bf16 6144 layer_norm_backward_bf16", 4},
-    {"f16 6144 layer_norm_backward_f16", 4},          {"bf16 6144 fused_add_layer_norm_backward_bf16", 4},
-    {"f16 6144 fused_add_layer_norm_backward_f16", 4}};
+const std::map<std::string, int64_t> kSpilled{{"bf16 13824 layer_norm_forward_bf16", 8},
+                                              {"f16 13824 layer_norm_forward_f16", 8},
+                                              {"bf16 13824 rms_norm_forward_bf16", 8},
+                                              {"f16 3584 rms_norm_backward_f16", 4},
+                                              {"bf16 18944 rms_norm_backward_bf16", 16},
+                                              {"bf16 6144 layer_norm_backward_bf16", 4},
+                                              {"f16 6144 layer_norm_backward_f16", 4},
+                                              {"bf16 6144 fused_add_layer_norm_backward_bf16", 4},
+                                              {"f16 6144 fused_add_layer_norm_backward_f16", 4}};
 
 // Resources of one compiled kernel.
 struct Line {
@@ -44,40 +47,44 @@ struct Line {
 };
 
 void PrintTo(const Line& line, std::ostream* out) {
-  *out << line.kernel << ": " << line.threads << " threads, " << line.registers << " registers, " << line.ctas()
-       << " CTAs, spills " << line.spilled << ", accesses " << line.wide << " of 16 bytes, " << line.narrow
-       << " narrower";
+  *out << line.kernel << ": " << line.threads << " threads, " << line.registers << " registers, "
+       << line.ctas() << " CTAs, spills " << line.spilled << ", accesses " << line.wide
+       << " of 16 bytes, " << line.narrow << " narrower";
 }
 
 int occurrences(const std::string& text, const std::string& pattern) {
   const std::regex regex(pattern);
-  return static_cast<int>(std::distance(std::sregex_iterator(text.begin(), text.end(), regex), std::sregex_iterator()));
+  return static_cast<int>(
+      std::distance(std::sregex_iterator(text.begin(), text.end(), regex), std::sregex_iterator()));
 }
 
 Line lineOf(const std::string& name, const kernels::Step& step) {
-  const program::Artifact artifact = compileProgram(step.program, optionsOfStep(step, "sm_90a", 90));
+  const program::Artifact artifact =
+      compileProgram(step.program, optionsOfStep(step, "sm_90a", 90));
   const Assembled assembled = assemble(artifact.code, "sm_90a");
   EXPECT_TRUE(assembled.ok) << name << "\n" << assembled.log;
   Line line{.kernel = name + " " + step.program.name,
             .threads = artifact.threads,
             .registers = assembled.registers,
             .spilled = assembled.spilledBytes};
-  line.wide = occurrences(artifact.code, "(ld|st)\\.global[.:\\w]*\\.(v4\\.[bfu]32|v2\\.[bu]64)|cp\\.async\\.cg");
+  line.wide = occurrences(artifact.code,
+                          "(ld|st)\\.global[.:\\w]*\\.(v4\\.[bfu]32|v2\\.[bu]64)|cp\\.async\\.cg");
   line.copies = occurrences(artifact.code, "cp\\.async\\.bulk");
-  line.narrow =
-      occurrences(artifact.code, "(ld|st)\\.global") + occurrences(artifact.code, "cp\\.async\\.cg") - line.wide;
+  line.narrow = occurrences(artifact.code, "(ld|st)\\.global") +
+                occurrences(artifact.code, "cp\\.async\\.cg") - line.wide;
   return line;
 }
 
 kernels::Operation operationOf(const std::string& name, const MetaValues& settings) {
-  return kernels::find_operation(name)->make(kernels::gpu("sm_90a", 132, /*ptx_version=*/80), settings);
+  return kernels::find_operation(name)->make(kernels::gpu("sm_90a", 132, /*ptx_version=*/80),
+                                             settings);
 }
 
 struct Family {
   const char* name;
   std::vector<const char*> typed;  // options that take the type
-  // Largest number of narrow accesses in the PTX: per row of a tile, before and in a loop, or of the
-  // few elements that determine a shift.
+  // Largest number of narrow accesses in the PTX: per row of a tile, before and in a loop, or of
+  // the few elements that determine a shift.
   int statistics;
 };
 
@@ -97,7 +104,8 @@ TEST_P(RowKernels, UseWholeVectorsWithoutSpills) {
       for (const kernels::Step& step : operationOf(family.name, settings).steps) {
         const Line line = lineOf(name, step);
         const auto known = kSpilled.find(line.kernel);
-        EXPECT_EQ(line.spilled, known == kSpilled.end() ? 0 : known->second) << ::testing::PrintToString(line);
+        EXPECT_EQ(line.spilled, known == kSpilled.end() ? 0 : known->second)
+            << ::testing::PrintToString(line);
         EXPECT_LE(line.narrow, family.statistics) << ::testing::PrintToString(line);
         EXPECT_GE(line.ctas() * line.threads, 256) << ::testing::PrintToString(line);
       }
@@ -126,7 +134,9 @@ TEST(Rope, ReachesMinCtasPerSm) {
   for (const char* type : {"bf16", "f16", "f32"})
     for (const char* columns : {"64", "128"})
       for (const kernels::Step& step :
-           operationOf("rope", {{"type", type}, {"head_dim", columns}, {"q_heads", "32"}, {"k_heads", "8"}}).steps) {
+           operationOf("rope",
+                       {{"type", type}, {"head_dim", columns}, {"q_heads", "32"}, {"k_heads", "8"}})
+               .steps) {
         const Line line = lineOf(std::string(type) + " " + columns, step);
         EXPECT_GT(step.launch.min_ctas_per_sm, 0) << line.kernel;
         EXPECT_GE(line.ctas(), step.launch.min_ctas_per_sm) << ::testing::PrintToString(line);
@@ -141,8 +151,10 @@ TEST(ClusterCrossEntropy, CachesItsRow) {
     for (int64_t width : {128256, 131080, 136528, 163840, 200064, 262144, 262208, 327680})
       for (const char* option : {"smoothing", "softcap", "lse_square"}) {
         if (type[0] == 'f' && width > 163840) continue;  // longer f32 rows have no room
-        MetaValues settings{
-            {"classes", std::to_string(width)}, {"type", type}, {"with_gradient", "true"}, {option, "true"}};
+        MetaValues settings{{"classes", std::to_string(width)},
+                            {"type", type},
+                            {"with_gradient", "true"},
+                            {option, "true"}};
         const auto operation = kernels::find_operation("cross_entropy")->make(machine, settings);
         int copies = 0;
         for (const kernels::Step& step : operation.steps)
@@ -154,18 +166,20 @@ TEST(ClusterCrossEntropy, CachesItsRow) {
 
 INSTANTIATE_TEST_SUITE_P(
     Families, RowKernels,
-    ::testing::Values(Family{"rms_norm_forward", {"type", "weight_type"}, 1},
-                      Family{"layer_norm_forward", {"type", "weight_type"}, 6},
-                      Family{"rms_norm_backward", {"type", "weight_type"}, 8},
-                      Family{"layer_norm_backward", {"type", "weight_type"}, 16},
-                      Family{"fused_add_layer_norm_forward", {"type", "weight_type"}, 12},
-                      Family{"fused_add_layer_norm_backward", {"type", "weight_type"}, 16},
-                      Family{"scale_rows", {"type"}, 1}, Family{"bias_add_forward", {"type", "bias_type"}, 0},
-                      Family{"bias_add_backward", {"type"}, 1},  // column sums of a program, one column per thread
-                      Family{"activation_forward", {"type"}, 0}, Family{"activation_backward", {"type"}, 0},
-                      Family{"dropout_forward", {"type"}, 0}, Family{"dropout_backward", {"type"}, 0},
-                      Family{"swiglu_forward", {"type"}, 0}, Family{"swiglu_backward", {"type"}, 0},
-                      Family{"geglu_backward", {"type"}, 0}, Family{"embedding_forward", {"type"}, 2}),
+    ::testing::Values(
+        Family{"rms_norm_forward", {"type", "weight_type"}, 1},
+        Family{"layer_norm_forward", {"type", "weight_type"}, 6},
+        Family{"rms_norm_backward", {"type", "weight_type"}, 8},
+        Family{"layer_norm_backward", {"type", "weight_type"}, 16},
+        Family{"fused_add_layer_norm_forward", {"type", "weight_type"}, 12},
+        Family{"fused_add_layer_norm_backward", {"type", "weight_type"}, 16},
+        Family{"scale_rows", {"type"}, 1}, Family{"bias_add_forward", {"type", "bias_type"}, 0},
+        Family{
+            "bias_add_backward", {"type"}, 1},  // column sums of a program, one column per thread
+        Family{"activation_forward", {"type"}, 0}, Family{"activation_backward", {"type"}, 0},
+        Family{"dropout_forward", {"type"}, 0}, Family{"dropout_backward", {"type"}, 0},
+        Family{"swiglu_forward", {"type"}, 0}, Family{"swiglu_backward", {"type"}, 0},
+        Family{"geglu_backward", {"type"}, 0}, Family{"embedding_forward", {"type"}, 2}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

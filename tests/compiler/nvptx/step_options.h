@@ -8,7 +8,8 @@
 
 namespace ligerdsl::testing {
 
-inline program::CompileOptions optionsOfStep(const kernels::Step& step, const std::string& arch, int ptx) {
+inline program::CompileOptions optionsOfStep(const kernels::Step& step, const std::string& arch,
+                                             int ptx) {
   program::CompileOptions base;
   base.target = program::Target::nvptx;
   base.arch = arch;

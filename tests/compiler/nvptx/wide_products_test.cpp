@@ -35,9 +35,11 @@ class WideProductsTest : public ::testing::Test {
 TEST_F(WideProductsTest, GroupNeedsAMultiplicationAndAShift) {
   Value product = arith::MulIOp::create(b, loc, x, y);
   Value high = arith::ShRUIOp::create(b, loc, product, y);
-  Value low = arith::TruncIOp::create(b, loc, RankedTensorType::get({256}, b.getI32Type()), product);
+  Value low =
+      arith::TruncIOp::create(b, loc, RankedTensorType::get({256}, b.getI32Type()), product);
   Value apart = arith::MulIOp::create(b, loc, x, x);
-  Value words = arith::MulIOp::create(b, loc, low, low);  // 32 bits wide, connected to the group by 32 bits
+  Value words =
+      arith::MulIOp::create(b, loc, low, low);  // 32 bits wide, connected to the group by 32 bits
   WideProducts wide;
   for (Value value : {product, high, low}) EXPECT_TRUE(wide.contains(value.getDefiningOp()));
   for (Value value : {apart, words}) EXPECT_FALSE(wide.contains(value.getDefiningOp()));
@@ -49,7 +51,8 @@ TEST_F(WideProductsTest, WalksEachOpOnce) {
   for (bool shift : {false, true}) {
     SmallVector<Operation*> ops;
     Value last = x;
-    while (ops.size() < kOps - 1) ops.push_back((last = arith::MulIOp::create(b, loc, last, y)).getDefiningOp());
+    while (ops.size() < kOps - 1)
+      ops.push_back((last = arith::MulIOp::create(b, loc, last, y)).getDefiningOp());
     ops.push_back(shift ? arith::ShRUIOp::create(b, loc, last, y).getOperation()
                         : arith::XOrIOp::create(b, loc, last, y).getOperation());
     WideProducts wide;

@@ -1,4 +1,5 @@
-// Programs that must not compile, one per CASE, with the message that the author reads (tests/dsl/CMakeLists.txt).
+// Programs that must not compile, one per CASE, with the message that the author reads
+// (tests/dsl/CMakeLists.txt).
 #include "ligerdsl/dsl.h"
 
 using namespace ligerdsl;
@@ -18,11 +19,13 @@ void kernel(KernelBuilder& k) {
 #elif CASE == 4
   k.for_range(0, n, 1, [&](Scalar) { return t; });
 #elif CASE == 5
-  k.if_(n > 0, [&] { return t; }, [&] { return n; });
+  k.if_(
+      n > 0, [&] { return t; }, [&] { return n; });
 #elif CASE == 6
   k.if_(n > 0, [&] { return t; });
 #elif CASE == 7
-  k.while_(carry(n), [](Scalar n) { return true; }, [](Scalar n) { return carry(n); });
+  k.while_(
+      carry(n), [](Scalar n) { return true; }, [](Scalar n) { return carry(n); });
 #elif CASE == 8
   reduce({t, t}, [](Scalar a, Scalar b, Scalar c, Scalar d) { return a + b + c + d; });
 #elif CASE == 9

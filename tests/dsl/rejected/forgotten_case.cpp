@@ -3,9 +3,13 @@
 
 int number_of(ligerdsl::program::MathOp op) {
   switch (op) {
-#define LIGERDSL_FAST_MATH(name, number, ...) case ligerdsl::program::MathOp::name: return number;
+#define LIGERDSL_FAST_MATH(name, number, ...) \
+  case ligerdsl::program::MathOp::name:       \
+    return number;
 #if CASE == 0
-#define LIGERDSL_MATH(name, number, ...) case ligerdsl::program::MathOp::name: return number;
+#define LIGERDSL_MATH(name, number, ...) \
+  case ligerdsl::program::MathOp::name:  \
+    return number;
 #endif
 #include "ligerdsl/dsl/ops.def"
   }

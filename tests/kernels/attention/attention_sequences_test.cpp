@@ -91,7 +91,8 @@ struct Trial {
       return t.fill(Random(seed++).normals(t.size()));
     };
     const auto bounds_of = [&](int64_t Length::*count) {
-      return Tensor(index_type, {static_cast<int64_t>(lengths.size()) + 1}, {bound_stride}).fill(bounds(count));
+      return Tensor(index_type, {static_cast<int64_t>(lengths.size()) + 1}, {bound_stride})
+          .fill(bounds(count));
     };
     return {.q = random(queries(), heads),
             .k = random(keys(), kv_heads),
@@ -108,9 +109,12 @@ struct Trial {
   }
   Arguments arguments(const Tensors& t) const {
     Arguments arguments;
-    arguments.tensor("q", t.q).tensor("k", t.k).tensor("v", t.v).tensor("o", t.o).tensor("lse", t.lse);
+    arguments.tensor("q", t.q).tensor("k", t.k).tensor("v", t.v).tensor("o", t.o).tensor("lse",
+                                                                                         t.lse);
     arguments.tensor("d_o", t.d_o).tensor("d_q", t.d_q).tensor("d_k", t.d_k).tensor("d_v", t.d_v);
-    arguments.tensor("cu_seqlens_q", t.cu_q).tensor("cu_seqlens_k", t.cu_k).tensor("error", t.error);
+    arguments.tensor("cu_seqlens_q", t.cu_q)
+        .tensor("cu_seqlens_k", t.cu_k)
+        .tensor("error", t.error);
     return arguments.number("scale", scale())
         .number("cap", cap)
         .number("inverse_cap", cap > 0 ? 1 / cap : 0)
@@ -121,44 +125,52 @@ struct Trial {
   }
   void run_forward(const Tensors& t) const {
     const auto& kernel = kernels::attention_forward_kernel;
-    backend().run(kernel.build(machine(), options(), kernel.chosen(machine(), options(), forward)), rows(),
-                  arguments(t));
+    backend().run(kernel.build(machine(), options(), kernel.chosen(machine(), options(), forward)),
+                  rows(), arguments(t));
   }
   void run_backward(const Tensors& t) const {
     const auto& kernel = kernels::attention_backward_kernel;
-    backend().run(kernel.build(machine(), options(), kernel.chosen(machine(), options(), backward)), rows(),
-                  arguments(t));
+    backend().run(kernel.build(machine(), options(), kernel.chosen(machine(), options(), backward)),
+                  rows(), arguments(t));
   }
   std::string text() const {
     std::string text = kernels::meta_text(options()) + " left " + std::to_string(left) + " right " +
-                       std::to_string(right) + (heads_first ? " heads first" : "") + " gap " + std::to_string(gap);
-    for (const auto& [queries, keys] : lengths) text += " " + std::to_string(queries) + ":" + std::to_string(keys);
+                       std::to_string(right) + (heads_first ? " heads first" : "") + " gap " +
+                       std::to_string(gap);
+    for (const auto& [queries, keys] : lengths)
+      text += " " + std::to_string(queries) + ":" + std::to_string(keys);
     return text;
   }
   void check(uint64_t seed) const {
     SCOPED_TRACE(text() + " seed " + std::to_string(seed));
     Tensors t = tensors(seed);
     run_forward(t);
-    const auto wanted = reference::attention_reference(which(), t.q.values(), t.k.values(), t.v.values());
+    const auto wanted =
+        reference::attention_reference(which(), t.q.values(), t.k.values(), t.v.values());
     EXPECT_TRUE(close_normwise(t.o.values(), wanted.o, gate()));
     EXPECT_TRUE(close(t.lse.values(), wanted.lse, {1e-5, 3e-6}));
     EXPECT_TRUE(t.o.untouched_outside() && t.lse.untouched_outside());
 
-    // The gradients start from rounded results of the reference, so that errors of the forward do not count.
+    // The gradients start from rounded results of the reference, so that errors of the forward do
+    // not count.
     t.o.fill(wanted.o);
     t.lse.fill(wanted.lse);
     run_backward(t);
-    const auto gradients = reference::attention_gradient_reference(which(), t.q.values(), t.k.values(), t.v.values(),
-                                                                   t.o.values(), t.d_o.values(), t.lse.values());
+    const auto gradients =
+        reference::attention_gradient_reference(which(), t.q.values(), t.k.values(), t.v.values(),
+                                                t.o.values(), t.d_o.values(), t.lse.values());
     EXPECT_TRUE(close_normwise(t.d_q.values(), gradients.dq, gate())) << "d_q";
     EXPECT_TRUE(close_normwise(t.d_k.values(), gradients.dk, gate())) << "d_k";
     EXPECT_TRUE(close_normwise(t.d_v.values(), gradients.dv, gate())) << "d_v";
-    EXPECT_TRUE(t.d_q.untouched_outside() && t.d_k.untouched_outside() && t.d_v.untouched_outside());
+    EXPECT_TRUE(t.d_q.untouched_outside() && t.d_k.untouched_outside() &&
+                t.d_v.untouched_outside());
     EXPECT_EQ(t.error.get_integer(0), 0);
   }
   // Weights and their gradients are rounded to the dtype before matmuls; with f32, exponents have
   // errors.
-  double gate() const { return type == f32 ? 1e-5 * std::max(1.0, size / 10) : type == f16 ? 1.5e-3 : 1e-2; }
+  double gate() const {
+    return type == f32 ? 1e-5 * std::max(1.0, size / 10) : type == f16 ? 1.5e-3 : 1e-2;
+  }
 };
 
 // Lengths: none, one, about a block, several blocks.
@@ -167,11 +179,21 @@ const std::vector<Length> kUsual = alike({0, 1, 63, 64, 65, 200});
 TEST(AttentionSequences, TypesAndHeads) {
   uint64_t seed = 11;
   for (const DType type : kFloats) {
-    Trial{.lengths = alike({21, 0, 40, 1}), .type = type, .kv_heads = 2, .dim = 32, .right = 0}.check(seed += 9);
-    Trial{.lengths = {{21, 70}, {5, 3}, {9, 0}, {0, 7}, {30, 33}}, .type = type, .heads = 4, .kv_heads = 2, .dim = 16}
+    Trial{.lengths = alike({21, 0, 40, 1}), .type = type, .kv_heads = 2, .dim = 32, .right = 0}
         .check(seed += 9);
-    Trial{.lengths = {{5, 3}, {40, 2}}, .type = type, .heads = 3, .dim = 24, .right = 0, .index_type = i64}.check(
-        seed += 9);
+    Trial{.lengths = {{21, 70}, {5, 3}, {9, 0}, {0, 7}, {30, 33}},
+          .type = type,
+          .heads = 4,
+          .kv_heads = 2,
+          .dim = 16}
+        .check(seed += 9);
+    Trial{.lengths = {{5, 3}, {40, 2}},
+          .type = type,
+          .heads = 3,
+          .dim = 24,
+          .right = 0,
+          .index_type = i64}
+        .check(seed += 9);
   }
 }
 
@@ -218,7 +240,8 @@ TEST(AttentionSequences, WorkIsBoundedByTokens) {
   for (const auto& operation : {kernels::attention_forward(machine(), loose.options()),
                                 kernels::attention_backward(machine(), loose.options())})
     for (const kernels::Step& step : operation.steps)
-      ASSERT_LE(step.launch.grid_at(tokens)[0], 3 * loose.heads * ((tokens + 15) / 16)) << step.program.name;
+      ASSERT_LE(step.launch.grid_at(tokens)[0], 3 * loose.heads * ((tokens + 15) / 16))
+          << step.program.name;
   loose.check(551);
   Trial empty{.lengths = {{0, 0}, {0, 0}}, .max_length = kLongest};
   empty.check(561);
@@ -241,8 +264,10 @@ TEST(AttentionSequences, Strides) {
 
 TEST(AttentionSequences, SoftcapAndLargeScores) {
   uint64_t seed = 701;
-  Trial{.lengths = alike({40, 66}), .type = f16, .dim = 32, .right = 0, .cap = 3, .size = 4}.check(seed += 9);
-  Trial{.lengths = alike({40, 66}), .type = f32, .dim = 32, .right = 0, .size = 100}.check(seed += 9);
+  Trial{.lengths = alike({40, 66}), .type = f16, .dim = 32, .right = 0, .cap = 3, .size = 4}.check(
+      seed += 9);
+  Trial{.lengths = alike({40, 66}), .type = f32, .dim = 32, .right = 0, .size = 100}.check(seed +=
+                                                                                           9);
 }
 
 TEST(AttentionSequences, Schedules) {
@@ -250,16 +275,19 @@ TEST(AttentionSequences, Schedules) {
   std::vector<Trial> all{{.forward = {{"ahead", "true"}}, .backward = {{"apart", "true"}}}};
   if (machine().is_gpu())
     for (const char* reload : {"false", "true"})
-      all.push_back(
-          {.forward = {{"queries", "64"}, {"keys", "32"}, {"num_warps", "4"}, {"reload", reload}, {"stages", "3"}},
-           .backward = {{"k_queries", "32"},
-                        {"k_keys", "64"},
-                        {"k_warps", "4"},
-                        {"k_reload", reload},
-                        {"q_queries", "64"},
-                        {"q_keys", "32"},
-                        {"q_warps", "4"},
-                        {"q_reload", reload}}});
+      all.push_back({.forward = {{"queries", "64"},
+                                 {"keys", "32"},
+                                 {"num_warps", "4"},
+                                 {"reload", reload},
+                                 {"stages", "3"}},
+                     .backward = {{"k_queries", "32"},
+                                  {"k_keys", "64"},
+                                  {"k_warps", "4"},
+                                  {"k_reload", reload},
+                                  {"q_queries", "64"},
+                                  {"q_keys", "32"},
+                                  {"q_warps", "4"},
+                                  {"q_reload", reload}}});
   for (Trial& trial : all) {
     trial.lengths = {{70, 100}, {0, 3}, {40, 40}}, trial.right = 0;
     trial.check(seed += 9);
@@ -267,8 +295,10 @@ TEST(AttentionSequences, Schedules) {
 }
 
 const MetaValues kCopiedForward{{"ahead", "true"}, {"reload", "true"}, {"tensor_copies", "true"}},
-    kCopiedBackward{
-        {"k_reload", "true"}, {"k_tensor_copies", "true"}, {"q_reload", "true"}, {"q_tensor_copies", "true"}};
+    kCopiedBackward{{"k_reload", "true"},
+                    {"k_tensor_copies", "true"},
+                    {"q_reload", "true"},
+                    {"q_tensor_copies", "true"}};
 
 TEST(AttentionSequences, TmaCopies) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no TMA copies";
@@ -296,7 +326,10 @@ TEST(AttentionSequences, TmaCopies) {
 
 // No bit of a sequence depends on its neighbouring sequences, which may hold anything.
 void sequences_are_isolated(const MetaValues& forward, const MetaValues& backward) {
-  const Trial trial{.lengths = {{30, 20}, {50, 70}, {9, 33}}, .right = 0, .forward = forward, .backward = backward};
+  const Trial trial{.lengths = {{30, 20}, {50, 70}, {9, 33}},
+                    .right = 0,
+                    .forward = forward,
+                    .backward = backward};
   const Trial alone{.lengths = {{50, 70}}, .right = 0, .forward = forward, .backward = backward};
   Trial::Tensors t = trial.tensors(41), one = alone.tensors(51);
   const auto rows_of = [&](const Values& all, int64_t first, int64_t count, int64_t heads) {
@@ -336,18 +369,20 @@ TEST(AttentionSequences, InvalidBounds) {
   };
   const std::vector<int64_t> right{0, 10, 20, 40};
   const int64_t far = int64_t{1} << 40;
-  const std::vector<Wrong> all = {{{0, 10, 5, 40}, right, 1},
-                                  {right, {0, 10, 5, 40}, 1},
-                                  {{-1, 10, 20, 40}, right, 0},
-                                  {right, {0, 10, 20, 41}, 2},
-                                  {right, {3, 10, 20, 40}, 0},
-                                  {{0, 10, 20, 39}, right, 2},
-                                  {right, {0, 0, 21, 40}, 1},
-                                  {{0, far, -far, 40}, right, 0},
-                                  {{INT64_MIN, INT64_MAX, 0, 40}, {INT64_MIN, INT64_MAX, INT64_MIN, 0}, 0},
-                                  {right, {40, 30, 20, 10}, 0}};
-  std::vector<Trial> trials(all.size(),
-                            {.lengths = alike({10, 10, 20}), .dim = 16, .right = 0, .index_type = i64, .gap = 8});
+  const std::vector<Wrong> all = {
+      {{0, 10, 5, 40}, right, 1},
+      {right, {0, 10, 5, 40}, 1},
+      {{-1, 10, 20, 40}, right, 0},
+      {right, {0, 10, 20, 41}, 2},
+      {right, {3, 10, 20, 40}, 0},
+      {{0, 10, 20, 39}, right, 2},
+      {right, {0, 0, 21, 40}, 1},
+      {{0, far, -far, 40}, right, 0},
+      {{INT64_MIN, INT64_MAX, 0, 40}, {INT64_MIN, INT64_MAX, INT64_MIN, 0}, 0},
+      {right, {40, 30, 20, 10}, 0}};
+  std::vector<Trial> trials(
+      all.size(),
+      {.lengths = alike({10, 10, 20}), .dim = 16, .right = 0, .index_type = i64, .gap = 8});
   Trial copied = trials[0];
   copied.dim = 64, copied.forward = kCopiedForward, copied.backward = kCopiedBackward;
   if (machine().is_gpu()) trials.insert(trials.end(), all.size(), copied);
@@ -357,11 +392,13 @@ TEST(AttentionSequences, InvalidBounds) {
     Trial::Tensors t = trial.tensors(77);
     t.cu_q.fill(wrong.queries), t.cu_k.fill(wrong.keys);
     trial.run_forward(t);
-    EXPECT_EQ(kernels::kErrorBase - t.error.get_integer(0), wrong.sequence) << wrong.queries[1] << " " << wrong.keys[1];
+    EXPECT_EQ(kernels::kErrorBase - t.error.get_integer(0), wrong.sequence)
+        << wrong.queries[1] << " " << wrong.keys[1];
     t.lse.fill(Values(80, 0.0));
     t.error.fill(std::vector<int64_t>{0});
     trial.run_backward(t);
-    EXPECT_EQ(kernels::kErrorBase - t.error.get_integer(0), wrong.sequence) << wrong.queries[1] << " " << wrong.keys[1];
+    EXPECT_EQ(kernels::kErrorBase - t.error.get_integer(0), wrong.sequence)
+        << wrong.queries[1] << " " << wrong.keys[1];
     EXPECT_TRUE(t.o.untouched_outside() && t.lse.untouched_outside() && t.d_q.untouched_outside() &&
                 t.d_k.untouched_outside() && t.d_v.untouched_outside());
   }

@@ -35,16 +35,19 @@ struct Trial {
   }
   Tensor tensor(int64_t tokens, int64_t n_heads) const {
     const int64_t row = dim + gap;
-    return heads_first ? Tensor(type, {batch, tokens, n_heads, dim}, {n_heads * tokens * row, row, tokens * row, 1})
-                       : Tensor(type, {batch, tokens, n_heads, dim}, {tokens * n_heads * row, n_heads * row, row, 1});
+    return heads_first ? Tensor(type, {batch, tokens, n_heads, dim},
+                                {n_heads * tokens * row, row, tokens * row, 1})
+                       : Tensor(type, {batch, tokens, n_heads, dim},
+                                {tokens * n_heads * row, n_heads * row, row, 1});
   }
   Tensor random(int64_t tokens, int64_t n_heads, uint64_t seed) const {
     Tensor t = tensor(tokens, n_heads);
     return t.fill(Random(seed).normals(t.size()));
   }
   std::string text() const {
-    return kernels::meta_text(options()) + " batch " + std::to_string(batch) + " left " + std::to_string(left) +
-           " right " + std::to_string(right) + (heads_first ? " heads first" : "") + " gap " + std::to_string(gap);
+    return kernels::meta_text(options()) + " batch " + std::to_string(batch) + " left " +
+           std::to_string(left) + " right " + std::to_string(right) +
+           (heads_first ? " heads first" : "") + " gap " + std::to_string(gap);
   }
 
   void check(uint64_t seed) const {
@@ -61,8 +64,9 @@ struct Trial {
         .integer("window_left", left)
         .integer("window_right", right);
     const auto forward_of = kernels::attention_forward_kernel;
-    backend().run(forward_of.build(machine(), options(), forward_of.chosen(machine(), options(), forward)), batch,
-                  arguments);
+    backend().run(
+        forward_of.build(machine(), options(), forward_of.chosen(machine(), options(), forward)),
+        batch, arguments);
     const reference::AttentionCase which{.batch = batch,
                                          .queries = queries,
                                          .keys = keys,
@@ -78,16 +82,18 @@ struct Trial {
     EXPECT_TRUE(close(lse.values(), wanted.lse, {1e-5, 3e-6}));
     EXPECT_TRUE(o.untouched_outside() && lse.untouched_outside());
 
-    // The gradients start from rounded results of the reference, so that errors of the forward do not count.
+    // The gradients start from rounded results of the reference, so that errors of the forward do
+    // not count.
     o.fill(wanted.o);
     lse.fill(wanted.lse);
     Tensor d_q = tensor(queries, heads), d_k = tensor(keys, kv_heads), d_v = tensor(keys, kv_heads);
     arguments.tensor("d_o", d_o).tensor("d_q", d_q).tensor("d_k", d_k).tensor("d_v", d_v);
     const auto backward_of = kernels::attention_backward_kernel;
-    backend().run(backward_of.build(machine(), options(), backward_of.chosen(machine(), options(), backward)), batch,
-                  arguments);
-    const auto gradients = reference::attention_gradient_reference(which, q.values(), k.values(), v.values(),
-                                                                   o.values(), d_o.values(), lse.values());
+    backend().run(
+        backward_of.build(machine(), options(), backward_of.chosen(machine(), options(), backward)),
+        batch, arguments);
+    const auto gradients = reference::attention_gradient_reference(
+        which, q.values(), k.values(), v.values(), o.values(), d_o.values(), lse.values());
     EXPECT_TRUE(close_normwise(d_q.values(), gradients.dq, gate())) << "d_q";
     EXPECT_TRUE(close_normwise(d_k.values(), gradients.dk, gate())) << "d_k";
     EXPECT_TRUE(close_normwise(d_v.values(), gradients.dv, gate())) << "d_v";
@@ -95,16 +101,27 @@ struct Trial {
   }
   // Weights and their gradients are rounded to the dtype before matmuls; with f32, exponents have
   // errors.
-  double gate() const { return type == f32 ? 1e-5 * std::max(1.0, size / 10) : type == f16 ? 1.5e-3 : 1e-2; }
+  double gate() const {
+    return type == f32 ? 1e-5 * std::max(1.0, size / 10) : type == f16 ? 1.5e-3 : 1e-2;
+  }
 };
 
 TEST(Attention, TypesAndHeads) {
   uint64_t seed = 11;
   for (DType type : kFloats) {
-    Trial{.type = type, .batch = 2, .queries = 40, .keys = 40, .heads = 2, .kv_heads = 2, .dim = 32, .right = 0}.check(
+    Trial{.type = type,
+          .batch = 2,
+          .queries = 40,
+          .keys = 40,
+          .heads = 2,
+          .kv_heads = 2,
+          .dim = 32,
+          .right = 0}
+        .check(seed += 5);
+    Trial{.type = type, .queries = 21, .keys = 70, .heads = 4, .kv_heads = 2, .dim = 16}.check(
         seed += 5);
-    Trial{.type = type, .queries = 21, .keys = 70, .heads = 4, .kv_heads = 2, .dim = 16}.check(seed += 5);
-    Trial{.type = type, .queries = 5, .keys = 3, .heads = 3, .kv_heads = 1, .dim = 16, .right = 0}.check(seed += 5);
+    Trial{.type = type, .queries = 5, .keys = 3, .heads = 3, .kv_heads = 1, .dim = 16, .right = 0}
+        .check(seed += 5);
     Trial{.type = type, .batch = 3, .dim = 8}.check(seed += 5);
   }
 }
@@ -123,8 +140,15 @@ TEST(Attention, HeadsOfWholeVectorsAtOddLengths) {
   backend().took_generic();
   for (int64_t dim : {72, 80, 104, 120, 176, 240})
     Trial{.type = bf16, .queries = 67, .keys = 131, .dim = dim, .right = 0}.check(seed += 5);
-  Trial{.type = f16, .queries = 67, .keys = 131, .heads = 2, .kv_heads = 1, .dim = 24, .right = 0, .cap = 3}.check(
-      seed);
+  Trial{.type = f16,
+        .queries = 67,
+        .keys = 131,
+        .heads = 2,
+        .kv_heads = 1,
+        .dim = 24,
+        .right = 0,
+        .cap = 3}
+      .check(seed);
   EXPECT_EQ(backend().took_generic(), std::vector<std::string>());
 }
 
@@ -132,14 +156,22 @@ TEST(Attention, HeadsOfWholeVectorsAtOddLengths) {
 TEST(Attention, ManyBlocks) {
   uint64_t seed = 251;
   for (int64_t dim : {64, 128, 256})
-    Trial{.type = bf16, .queries = 40, .keys = 200, .dim = dim, .left = 190, .right = 0}.check(seed += 5);
+    Trial{.type = bf16, .queries = 40, .keys = 200, .dim = dim, .left = 190, .right = 0}.check(
+        seed += 5);
   Trial{.type = bf16, .queries = 40, .keys = 200, .dim = 128, .right = 0}.check(seed += 5);
 }
 
 // More heads than fit in the L2 of a CPU core: two heads together, then the last one.
 TEST(Attention, HeadsGroupedByL2) {
-  Trial{.type = bf16, .batch = 3, .queries = 200, .keys = 200, .heads = 2, .kv_heads = 1, .dim = 128, .right = 0}.check(
-      261);
+  Trial{.type = bf16,
+        .batch = 3,
+        .queries = 200,
+        .keys = 200,
+        .heads = 2,
+        .kv_heads = 1,
+        .dim = 128,
+        .right = 0}
+      .check(261);
 }
 
 // Schedules that reload operands from shared memory or hold them in registers, and more stages.
@@ -149,25 +181,28 @@ TEST(Attention, Schedules) {
   for (DType type : {bf16, f32})
     for (const char* reload : {"false", "true"})
       for (const char* stages : {"2", "3"})
-        Trial{
-            .type = type,
-            .queries = 40,
-            .keys = 100,
-            .heads = 2,
-            .kv_heads = 1,
-            .dim = 16,
-            .right = 0,
-            .forward = {{"queries", "64"}, {"keys", "32"}, {"num_warps", "4"}, {"reload", reload}, {"stages", stages}},
-            .backward = {{"k_queries", "32"},
-                         {"k_keys", "64"},
-                         {"k_warps", "4"},
-                         {"k_reload", reload},
-                         {"k_stages", stages},
-                         {"q_queries", "64"},
-                         {"q_keys", "32"},
-                         {"q_warps", "4"},
-                         {"q_reload", reload},
-                         {"q_stages", stages}}}
+        Trial{.type = type,
+              .queries = 40,
+              .keys = 100,
+              .heads = 2,
+              .kv_heads = 1,
+              .dim = 16,
+              .right = 0,
+              .forward = {{"queries", "64"},
+                          {"keys", "32"},
+                          {"num_warps", "4"},
+                          {"reload", reload},
+                          {"stages", stages}},
+              .backward = {{"k_queries", "32"},
+                           {"k_keys", "64"},
+                           {"k_warps", "4"},
+                           {"k_reload", reload},
+                           {"k_stages", stages},
+                           {"q_queries", "64"},
+                           {"q_keys", "32"},
+                           {"q_warps", "4"},
+                           {"q_reload", reload},
+                           {"q_stages", stages}}}
             .check(seed += 5);
 }
 
@@ -191,20 +226,34 @@ TEST(Attention, Strides) {
 // Queries that see no key get zeros, whatever the values: the first key's are infinite and NaN.
 TEST(Attention, HiddenValues) {
   for (const auto& [type, dim] : {std::pair<DType, int64_t>{bf16, 64}, {f32, 40}}) {
-    const Trial which{.type = type, .queries = 150, .keys = 40, .heads = 2, .kv_heads = 1, .dim = dim, .right = 0};
+    const Trial which{.type = type,
+                      .queries = 150,
+                      .keys = 40,
+                      .heads = 2,
+                      .kv_heads = 1,
+                      .dim = dim,
+                      .right = 0};
     const int64_t unseen = which.queries - which.keys;
-    const Tensor q = which.random(which.queries, which.heads, 3), k = which.random(which.keys, which.kv_heads, 4);
-    Tensor v = which.tensor(which.keys, which.kv_heads), o = which.tensor(which.queries, which.heads);
+    const Tensor q = which.random(which.queries, which.heads, 3),
+                 k = which.random(which.keys, which.kv_heads, 4);
+    Tensor v = which.tensor(which.keys, which.kv_heads),
+           o = which.tensor(which.queries, which.heads);
     std::vector<double> values = Random(5).normals(v.size());
     values[0] = INFINITY, values[1] = NAN;
     v.fill(values);
     Tensor lse(f32, {1, which.heads, which.queries});
     Arguments arguments;
-    arguments.tensor("q", q).tensor("k", k).tensor("v", v).tensor("o", o).tensor("lse", lse).number("scale", 0.125);
+    arguments.tensor("q", q)
+        .tensor("k", k)
+        .tensor("v", v)
+        .tensor("o", o)
+        .tensor("lse", lse)
+        .number("scale", 0.125);
     arguments.integer("window_right", 0);
     backend().run(kernels::attention_forward(machine(), which.options()), 1, arguments);
     const std::vector<double> found = o.values();
-    for (int64_t i = 0; i < unseen * which.heads * dim; ++i) ASSERT_EQ(found[static_cast<size_t>(i)], 0) << i;
+    for (int64_t i = 0; i < unseen * which.heads * dim; ++i)
+      ASSERT_EQ(found[static_cast<size_t>(i)], 0) << i;
     for (int64_t head = 0; head < which.heads; ++head)
       EXPECT_EQ(lse.values()[static_cast<size_t>(head * which.queries + unseen - 1)], -INFINITY);
     EXPECT_FALSE(std::isfinite(found[static_cast<size_t>(unseen * which.heads * dim)]))
@@ -219,7 +268,8 @@ TEST(Attention, Windows) {
     int64_t left, right;
   };
   for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{150, 150}, {40, 150}, {150, 40}})
-    for (const auto& [left, right] : {Window{-1, 0}, {17, 0}, {0, 0}, {70, 3}, {-1, 40}, {30, -1}, {1000, 1000}})
+    for (const auto& [left, right] :
+         {Window{-1, 0}, {17, 0}, {0, 0}, {70, 3}, {-1, 40}, {30, -1}, {1000, 1000}})
       Trial{.type = bf16,
             .queries = queries,
             .keys = keys,
@@ -229,7 +279,10 @@ TEST(Attention, Windows) {
             .left = left,
             .right = right,
             .forward = {{"queries", "32"}, {"keys", "32"}},
-            .backward = {{"k_queries", "32"}, {"k_keys", "32"}, {"q_queries", "32"}, {"q_keys", "32"}}}
+            .backward = {{"k_queries", "32"},
+                         {"k_keys", "32"},
+                         {"q_queries", "32"},
+                         {"q_keys", "32"}}}
           .check(seed += 5);
 }
 
@@ -244,17 +297,29 @@ TEST(Attention, ScoresAheadAndTmaCopies) {
   };
   std::vector<Schedule> schedules{{{{"ahead", "true"}}}};
   if (machine().is_gpu()) {
+    schedules.push_back({{{"ahead", "true"},
+                          {"queries", "128"},
+                          {"keys", "32"},
+                          {"num_warps", "8"},
+                          {"reload", "true"}}});
     schedules.push_back(
-        {{{"ahead", "true"}, {"queries", "128"}, {"keys", "32"}, {"num_warps", "8"}, {"reload", "true"}}});
-    schedules.push_back({{{"ahead", "true"}, {"tensor_copies", "true"}},
-                         {{"k_tensor_copies", "true"}, {"q_tensor_copies", "true"}, {"q_reload", "true"}}});
-    schedules.push_back(
-        {{{"ahead", "true"}, {"keys", "32"}, {"stages", "3"}, {"reload", "true"}, {"tensor_copies", "true"}},
-         {{"k_keys", "64"}, {"k_queries", "32"}, {"k_warps", "4"}, {"k_stages", "3"}, {"k_tensor_copies", "true"}}});
+        {{{"ahead", "true"}, {"tensor_copies", "true"}},
+         {{"k_tensor_copies", "true"}, {"q_tensor_copies", "true"}, {"q_reload", "true"}}});
+    schedules.push_back({{{"ahead", "true"},
+                          {"keys", "32"},
+                          {"stages", "3"},
+                          {"reload", "true"},
+                          {"tensor_copies", "true"}},
+                         {{"k_keys", "64"},
+                          {"k_queries", "32"},
+                          {"k_warps", "4"},
+                          {"k_stages", "3"},
+                          {"k_tensor_copies", "true"}}});
   }
   uint64_t seed = 451;
   for (const Schedule& schedule : schedules)
-    for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{150, 150}, {40, 150}, {150, 40}})
+    for (const auto& [queries, keys] :
+         {std::pair<int64_t, int64_t>{150, 150}, {40, 150}, {150, 40}})
       for (const auto& [left, right] : {Window{-1, 0}, {-1, -1}, {17, 0}, {70, 3}, {30, -1}})
         Trial{.type = bf16,
               .queries = queries,
@@ -269,17 +334,34 @@ TEST(Attention, ScoresAheadAndTmaCopies) {
             .check(seed += 5);
   const MetaValues ahead = schedules[0].forward;
   for (int64_t dim : {40, 128, 256})
-    Trial{.type = bf16, .queries = 40, .keys = 200, .dim = dim, .right = 0, .forward = ahead}.check(seed += 5);
-  Trial{.type = f32, .queries = 40, .keys = 200, .dim = 32, .right = 0, .size = 100, .forward = ahead}.check(seed += 5);
-  Trial{.type = f16, .queries = 40, .keys = 66, .dim = 32, .right = 0, .cap = 3, .size = 4, .forward = ahead}.check(
-      seed += 5);
+    Trial{.type = bf16, .queries = 40, .keys = 200, .dim = dim, .right = 0, .forward = ahead}.check(
+        seed += 5);
+  Trial{
+      .type = f32, .queries = 40, .keys = 200, .dim = 32, .right = 0, .size = 100, .forward = ahead}
+      .check(seed += 5);
+  Trial{.type = f16,
+        .queries = 40,
+        .keys = 66,
+        .dim = 32,
+        .right = 0,
+        .cap = 3,
+        .size = 4,
+        .forward = ahead}
+      .check(seed += 5);
 }
 
 TEST(Attention, Softcap) {
   uint64_t seed = 501;
   for (DType type : kFloats)
-    Trial{
-        .type = type, .queries = 40, .keys = 66, .heads = 2, .kv_heads = 1, .dim = 32, .right = 0, .cap = 3, .size = 4}
+    Trial{.type = type,
+          .queries = 40,
+          .keys = 66,
+          .heads = 2,
+          .kv_heads = 1,
+          .dim = 32,
+          .right = 0,
+          .cap = 3,
+          .size = 4}
         .check(seed += 5);
 }
 

@@ -59,7 +59,8 @@ TEST(ArgumentFacts, StatisticsOfRows) {
   for (const char* name : {"x", "y"}) {
     EXPECT_EQ(facts.of(name).pointer_align, 16);
     EXPECT_EQ(facts.of(name).dims, (std::vector<program::SizeFact>(2)));
-    EXPECT_EQ(facts.of(name).strides, (std::vector<program::SizeFact>{{.divisor = 8}, {.exact = 1}}));
+    EXPECT_EQ(facts.of(name).strides,
+              (std::vector<program::SizeFact>{{.divisor = 8}, {.exact = 1}}));
   }
   EXPECT_EQ(facts.of("weight").pointer_align, 16);
   EXPECT_EQ(facts.of("rstd").pointer_align, 16);
@@ -90,7 +91,9 @@ TEST(ArgumentFacts, AlignedIndicesAreContiguous) {
   EXPECT_EQ(Facts(kernels::embedding_forward(kGpu, options), Variant::any).of("indices").strides,
             (std::vector<program::SizeFact>(1)));
   alignas(16) const char memory[16] = {};
-  const auto fits = [&](int64_t size, int64_t stride) { return kernels::is_aligned(aligned, memory, &size, &stride); };
+  const auto fits = [&](int64_t size, int64_t stride) {
+    return kernels::is_aligned(aligned, memory, &size, &stride);
+  };
   EXPECT_TRUE(fits(9, 1));
   EXPECT_FALSE(fits(9, 2));
   EXPECT_FALSE(fits(9, 0));
@@ -101,9 +104,13 @@ TEST(ArgumentFacts, AlignedIndicesAreContiguous) {
 
 // In the `factors` variant, operands are aligned; the result and the bias need not be.
 TEST(ArgumentFacts, FactorsVariantAlignsMatmulOperands) {
-  const kernels::Operation product = kernels::matmul(
-      kGpu, {.factors = kernels::Factors::nt, .cols = 50257, .width = 768, .type = bf16, .has_bias = true});
-  const std::vector<Variant> three = {Variant::aligned, Variant::factors, Variant::any}, two = {three[0], three[2]};
+  const kernels::Operation product = kernels::matmul(kGpu, {.factors = kernels::Factors::nt,
+                                                            .cols = 50257,
+                                                            .width = 768,
+                                                            .type = bf16,
+                                                            .has_bias = true});
+  const std::vector<Variant> three = {Variant::aligned, Variant::factors, Variant::any},
+                             two = {three[0], three[2]};
   EXPECT_EQ(kernels::variants_of(product.steps.at(0).program), three);
   const Facts aligned(product), factors(product, Variant::factors);
   for (const char* name : {"a", "b"}) {
@@ -150,7 +157,8 @@ TEST(ArgumentFacts, FactorsVariantAlignsGatedMatmulOperands) {
 TEST(ArgumentFacts, FactorsVariantAlignsGatedMatmulBackwardOperands) {
   const kernels::Operation product = kernels::gated_matmul_backward(kGpu, {.stores_out = true});
   const Facts aligned(product), of_factors(product, Variant::factors);
-  for (const char* name : {"x", "gate_weight", "up_weight"}) EXPECT_EQ(of_factors.of(name), aligned.of(name)) << name;
+  for (const char* name : {"x", "gate_weight", "up_weight"})
+    EXPECT_EQ(of_factors.of(name), aligned.of(name)) << name;
   for (const char* name : {"d_out", "d_gate", "d_up", "out"}) {
     EXPECT_EQ(aligned.of(name).pointer_align, 16) << name;
     EXPECT_EQ(of_factors.of(name), Facts(product, Variant::any).of(name)) << name;
@@ -173,7 +181,8 @@ class AttentionCall {
         const Shape type = step.program.values[step.program.arguments[i].value].shape;
         if (type.empty()) continue;
         const auto [dims, strides] = layout_of(operation, name);
-        const std::string why = kernels::why_not_aligned(facts[i], nullptr, dims.data(), strides.data());
+        const std::string why =
+            kernels::why_not_aligned(facts[i], nullptr, dims.data(), strides.data());
         if (!why.empty()) found += step.program.name + ": " + name + ": " + why + "\n";
       }
     }
@@ -230,8 +239,10 @@ TEST(ArgumentFacts, AttentionIsAlignedForEveryNumberOfTokens) {
                                                 .with_lse = true,
                                                 .sequences = sequences};
         const AttentionCall call(options, sequences ? tokens : 2, tokens);
-        EXPECT_EQ(call.unaligned(kernels::attention_forward(kGpu, options)), "") << tokens << " x " << dim;
-        EXPECT_EQ(call.unaligned(kernels::attention_backward(kGpu, options)), "") << tokens << " x " << dim;
+        EXPECT_EQ(call.unaligned(kernels::attention_forward(kGpu, options)), "")
+            << tokens << " x " << dim;
+        EXPECT_EQ(call.unaligned(kernels::attention_backward(kGpu, options)), "")
+            << tokens << " x " << dim;
       }
 }
 
@@ -256,20 +267,23 @@ TEST(Workspace, RowsAreAlignedToVectors) {
     for (const char* width : {"64", "1001", "4097", "50257"}) {
       MetaValues options;
       for (const MetaField& field : entry.options)
-        if (field.name == "cols" || field.name == "classes" || field.name == "queries") options[field.name] = width;
+        if (field.name == "cols" || field.name == "classes" || field.name == "queries")
+          options[field.name] = width;
       for (const kernels::Scratch& scratch : entry.make(kGpu, options).workspace) {
         for (const int64_t rows : {1, 3, 1000, 4097}) {
           std::vector<int64_t> sizes;
           for (const Size& dim : scratch.shape) sizes.push_back(dim.at(rows));
           std::vector<int64_t> strides(sizes.size());
           kernels::workspace_strides(scratch.dtype, sizes, strides.data());
-          const std::string which = entry.name + " " + scratch.name + " " + width + " x " + std::to_string(rows);
+          const std::string which =
+              entry.name + " " + scratch.name + " " + width + " x " + std::to_string(rows);
           for (size_t i = 0; i + 1 < strides.size(); ++i) {
             ++buffers;
             EXPECT_EQ(strides[i] * size_of(scratch.dtype) % 16, 0) << which;
             EXPECT_GE(strides[i], sizes[i + 1] * strides[i + 1]) << which;
           }
-          EXPECT_GE(kernels::workspace_bytes(scratch).at(rows), sizes[0] * strides[0] * size_of(scratch.dtype))
+          EXPECT_GE(kernels::workspace_bytes(scratch).at(rows),
+                    sizes[0] * strides[0] * size_of(scratch.dtype))
               << which;
         }
       }

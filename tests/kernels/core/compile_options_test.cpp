@@ -33,15 +33,20 @@ TEST(LaunchCompileOptions, EveryChoiceReachesTheCompiler) {
   base.arch = "sm_90a";
   base.ptx_version = 80;
   base.launch_overlap = base.contract = false;
-  const Launch launch{
-      .num_warps = 8, .num_ctas = 2, .num_stages = 3, .min_ctas_per_sm = 4, .max_registers = 64, .no_alias = false};
+  const Launch launch{.num_warps = 8,
+                      .num_ctas = 2,
+                      .num_stages = 3,
+                      .min_ctas_per_sm = 4,
+                      .max_registers = 64,
+                      .no_alias = false};
   program::CompileOptions expected = base;
   expected.num_warps = 8;
   expected.num_ctas = 2;
   expected.num_stages = 3;
   expected.min_ctas_per_sm = 4;
   expected.max_registers = 64;
-  const program::CompileOptions options = kernels::compile_options(base, copy_rows(), launch, Variant::any);
+  const program::CompileOptions options =
+      kernels::compile_options(base, copy_rows(), launch, Variant::any);
   expected.facts = options.facts;
   EXPECT_EQ(program::serialize(options), program::serialize(expected));
 }
@@ -49,7 +54,8 @@ TEST(LaunchCompileOptions, EveryChoiceReachesTheCompiler) {
 TEST(LaunchCompileOptions, ArgumentThatMayOverlapAWriteIsNotReadOnly) {
   const program::Program program = copy_rows();
   const auto facts = [&](const Launch& launch, std::vector<ArgPromise> promises) {
-    return read_only(kernels::compile_options({}, program, launch, Variant::any, std::move(promises)));
+    return read_only(
+        kernels::compile_options({}, program, launch, Variant::any, std::move(promises)));
   };
   const std::vector<bool> none(3, false), apart = {false, true, true};
   EXPECT_EQ(facts({}, {}), none);
@@ -61,7 +67,8 @@ TEST(LaunchCompileOptions, ArgumentThatMayOverlapAWriteIsNotReadOnly) {
 
 TEST(LaunchCompileOptions, PromisedSizesAreFacts) {
   const program::Program program = copy_rows();
-  const auto options = kernels::compile_options({}, program, {}, Variant::aligned, {{.exact = {7, -1}}, {}, {}});
+  const auto options =
+      kernels::compile_options({}, program, {}, Variant::aligned, {{.exact = {7, -1}}, {}, {}});
   EXPECT_EQ(options.facts[0].dims[0].exact, 7);
   EXPECT_EQ(options.facts[1].dims[0].exact, -1);
   EXPECT_EQ(options.facts[0].pointer_align, 16);

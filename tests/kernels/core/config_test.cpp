@@ -33,13 +33,17 @@ std::string name_of(const Machine& machine) {
 
 // Returns options for a width and a dtype. If `turned`, all boolean options are the opposite of
 // their defaults.
-MetaValues options_of(const CatalogEntry& entry, const std::string& type, int64_t width, bool turned) {
+MetaValues options_of(const CatalogEntry& entry, const std::string& type, int64_t width,
+                      bool turned) {
   MetaValues options;
   for (const MetaField& field : entry.options) {
-    if (turned && field.type == "bool") options[field.name] = field.value == "true" ? "false" : "true";
+    if (turned && field.type == "bool")
+      options[field.name] = field.value == "true" ? "false" : "true";
     if (field.name == "type" || field.name == "weight_type") options[field.name] = type;
-    if (field.name == "cols" || field.name == "classes") options[field.name] = std::to_string(width);
-    if (field.name == "head_dim") options[field.name] = std::to_string(std::clamp<int64_t>(width, 2, 512));
+    if (field.name == "cols" || field.name == "classes")
+      options[field.name] = std::to_string(width);
+    if (field.name == "head_dim")
+      options[field.name] = std::to_string(std::clamp<int64_t>(width, 2, 512));
     if (field.name == "q_heads") options[field.name] = std::to_string(1 + width % 40);
     if (field.name == "with_gradient") options[field.name] = "true";
   }
@@ -60,7 +64,8 @@ void for_each_case(const Check& check) {
       for (const char* type : {"bf16", "f32"})
         for (const int64_t width : kWidths) {
           if (!entry.configured()) continue;
-          SCOPED_TRACE(name_of(machine) + " " + entry.name + " " + type + " " + std::to_string(width));
+          SCOPED_TRACE(name_of(machine) + " " + entry.name + " " + type + " " +
+                       std::to_string(width));
           check(machine, entry, options_of(entry, type, width, false), width);
           if (width % 4096 != 0) check(machine, entry, options_of(entry, type, width, true), width);
         }
@@ -74,33 +79,39 @@ bool same(const Operation& a, const Operation& b) {
     return x.name == y.name && x.dtype == y.dtype && x.shape == y.shape && x.room == y.room;
   };
   return std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(), b.steps.end(), same_step) &&
-         std::equal(a.workspace.begin(), a.workspace.end(), b.workspace.begin(), b.workspace.end(), same_scratch);
+         std::equal(a.workspace.begin(), a.workspace.end(), b.workspace.begin(), b.workspace.end(),
+                    same_scratch);
 }
 
 TEST(Configs, HeuristicIsValidAndBuildsTheDefaultOperation) {
-  for_each_case([](const Machine& machine, const CatalogEntry& entry, const MetaValues& options, int64_t) {
-    const std::vector<MetaField> fields = entry.heuristic(machine, options);
-    ASSERT_FALSE(fields.empty());
-    for (const MetaField& field : fields) {
-      EXPECT_TRUE(std::count(field.choices.begin(), field.choices.end(), field.value)) << field.name << field.value;
-      EXPECT_NE(field.bits, Bits::fixed) << field.name << " does not declare its effect on results (Bits)";
-    }
-    const MetaValues values = values_of(fields);
-    EXPECT_EQ(entry.valid(machine, options, values), "") << kernels::config_text(fields);
-    EXPECT_TRUE(same(entry.make(machine, options), entry.make_with(machine, options, values)));
-  });
+  for_each_case(
+      [](const Machine& machine, const CatalogEntry& entry, const MetaValues& options, int64_t) {
+        const std::vector<MetaField> fields = entry.heuristic(machine, options);
+        ASSERT_FALSE(fields.empty());
+        for (const MetaField& field : fields) {
+          EXPECT_TRUE(std::count(field.choices.begin(), field.choices.end(), field.value))
+              << field.name << field.value;
+          EXPECT_NE(field.bits, Bits::fixed)
+              << field.name << " does not declare its effect on results (Bits)";
+        }
+        const MetaValues values = values_of(fields);
+        EXPECT_EQ(entry.valid(machine, options, values), "") << kernels::config_text(fields);
+        EXPECT_TRUE(same(entry.make(machine, options), entry.make_with(machine, options, values)));
+      });
 }
 
 // Samples the combinations of choices.
 TEST(Configs, EveryConfigIsBuiltOrRefusedWithAReason) {
   std::mt19937 random(1);
   int valid = 0, refused = 0;
-  for_each_case([&](const Machine& machine, const CatalogEntry& entry, const MetaValues& options, int64_t width) {
+  for_each_case([&](const Machine& machine, const CatalogEntry& entry, const MetaValues& options,
+                    int64_t width) {
     const std::vector<MetaField> fields = entry.heuristic(machine, options);
     for (int i = 0; i < 40; ++i) {
       MetaValues config;
       for (const MetaField& field : fields)
-        if (i % 4 == 0 || random() % 3 == 0) config[field.name] = field.choices[random() % field.choices.size()];
+        if (i % 4 == 0 || random() % 3 == 0)
+          config[field.name] = field.choices[random() % field.choices.size()];
       const std::string reason = entry.valid(machine, options, config);
       if (reason.empty()) {
         if (++valid % 8 == 0 || width < 100) {
@@ -130,21 +141,29 @@ TEST(Configs, UnknownFieldOrValueThrows) {
 
 TEST(Configs, WideRowHeuristicAndReasons) {
   const Machine h200 = kernels::gpu("sm_90a", 132, 90);
-  const kernels::RmsNormOptions options{.cols = 8192, .type = bf16, .weight_type = bf16, .has_offset = false};
+  const kernels::RmsNormOptions options{
+      .cols = 8192, .type = bf16, .weight_type = bf16, .has_offset = false};
   const auto& kernel = kernels::rms_norm_forward_kernel;
   EXPECT_EQ(kernels::config_text(meta_fields(kernel.heuristic(h200, options))),
-            "keep=registers rows=1 num_warps=16 vectors=0 num_ctas=1 min_ctas_per_sm=4 early_weight=true");
+            "keep=registers rows=1 num_warps=16 vectors=0 num_ctas=1 min_ctas_per_sm=4 "
+            "early_weight=true");
   const auto reason = [&](const MetaValues& changed) {
-    return kernel.valid(h200, options, meta_from(kernel.name, changed, kernel.heuristic(h200, options)));
+    return kernel.valid(h200, options,
+                        meta_from(kernel.name, changed, kernel.heuristic(h200, options)));
   };
-  EXPECT_EQ(reason({{"num_warps", "1"}}),
-            "vectors per thread: expected at most 16, got 32; use more warps, fewer rows or keep=shared");
-  EXPECT_EQ(reason({{"num_ctas", "4"}}), "num_ctas above 1 requires keep=cluster; use num_ctas=1, or keep=cluster");
+  EXPECT_EQ(
+      reason({{"num_warps", "1"}}),
+      "vectors per thread: expected at most 16, got 32; use more warps, fewer rows or keep=shared");
+  EXPECT_EQ(reason({{"num_ctas", "4"}}),
+            "num_ctas above 1 requires keep=cluster; use num_ctas=1, or keep=cluster");
   EXPECT_EQ(reason({{"keep", "shared"}, {"early_weight", "false"}}),
             "a block needs 1 vector per thread or more; set vectors, or use keep=registers");
-  EXPECT_EQ(
-      reason({{"keep", "cluster"}, {"early_weight", "false"}, {"vectors", "1"}, {"num_ctas", "4"}, {"num_warps", "4"}}),
-      "");
+  EXPECT_EQ(reason({{"keep", "cluster"},
+                    {"early_weight", "false"},
+                    {"vectors", "1"},
+                    {"num_ctas", "4"},
+                    {"num_warps", "4"}}),
+            "");
 }
 
 TEST(Configs, ClusterSizeIsLimitedByTheMachine) {
@@ -152,7 +171,11 @@ TEST(Configs, ClusterSizeIsLimitedByTheMachine) {
   const MetaValues options = {{"cols", "65536"}};
   const auto reason = [&](const Machine& machine, const char* ctas) {
     return entry.valid(machine, options,
-                       {{"keep", "cluster"}, {"rows", "1"}, {"num_warps", "4"}, {"vectors", "1"}, {"num_ctas", ctas}});
+                       {{"keep", "cluster"},
+                        {"rows", "1"},
+                        {"num_warps", "4"},
+                        {"vectors", "1"},
+                        {"num_ctas", ctas}});
   };
   EXPECT_EQ(reason(kernels::gpu("sm_90a", 0, 90), "16"), "");
   EXPECT_EQ(reason(kernels::gpu("sm_120a", 0, 90), "8"), "");
@@ -189,7 +212,8 @@ TEST(Configs, MinCtasPerSmDoesNotChangeCpuPrograms) {
 
 TEST(Configs, CostCountsInputAndOutputBytes) {
   const CatalogEntry& entry = *kernels::find_operation("rms_norm_forward");
-  EXPECT_EQ(entry.cost({{"cols", "100"}, {"type", "bf16"}, {"weight_type", "f32"}}, 10).bytes, 10 * (400 + 4) + 400);
+  EXPECT_EQ(entry.cost({{"cols", "100"}, {"type", "bf16"}, {"weight_type", "f32"}}, 10).bytes,
+            10 * (400 + 4) + 400);
 }
 
 }  // namespace

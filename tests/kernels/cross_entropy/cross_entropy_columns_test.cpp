@@ -47,7 +47,8 @@ void check(Columns problem, int64_t classes, int64_t width) {
   c.n = kRows;
   c.classes = classes;
   SCOPED_TRACE(std::string(name(problem.type)) + " classes " + std::to_string(classes) + " width " +
-               std::to_string(width) + " reduction " + std::to_string(static_cast<int>(c.reduction)));
+               std::to_string(width) + " reduction " +
+               std::to_string(static_cast<int>(c.reduction)));
   Random random(5);
   Tensor x = random_rows(problem.type, kRows, classes, 41, 0, 2.0);
   Tensor bias = random_vector(f32, classes, 42);
@@ -60,13 +61,15 @@ void check(Columns problem, int64_t classes, int64_t width) {
   for (int64_t i = 0; problem.bias && i < kRows * classes; ++i) z[i] += bias.get(i % classes);
   const CrossEntropyResult whole = cross_entropy_reference(z, labels, c);
 
-  Tensor label_tensor = Tensor(i64, {kRows}).fill(labels), lse = Tensor(f32, {kRows}).fill(whole.lse);
+  Tensor label_tensor = Tensor(i64, {kRows}).fill(labels),
+         lse = Tensor(f32, {kRows}).fill(whole.lse);
   CrossEntropyCase losses = c;
   losses.d_entropy.clear();
   const CrossEntropyResult of_losses = cross_entropy_reference(z, labels, losses);
   Tensor entropy = Tensor(f32, {kRows}).fill(whole.entropy), d_entropy(f32, {kRows});
   if (!c.d_entropy.empty()) d_entropy.fill(c.d_entropy);
-  Tensor weight(f32, {classes}), d_loss = Tensor(f32, {static_cast<int64_t>(c.upstream.size())}).fill(c.upstream);
+  Tensor weight(f32, {classes}),
+      d_loss = Tensor(f32, {static_cast<int64_t>(c.upstream.size())}).fill(c.upstream);
   if (!c.weight.empty()) weight.fill(c.weight);
   double n = 0, s = 0, w = 0;
   for (int64_t label : labels) {
@@ -80,17 +83,22 @@ void check(Columns problem, int64_t classes, int64_t width) {
   if (problem.token_scaling) {
     Arguments arguments;
     arguments.tensor("label_logit", label_logit).tensor("logits", x).tensor("labels", label_tensor);
-    arguments.tensor("bias", bias).number("softcap", c.softcap).number("temperature", c.temperature);
-    backend().run({{kernels::cross_entropy_label_logit(backend().machine(), options)}, {}}, kRows, arguments);
+    arguments.tensor("bias", bias)
+        .number("softcap", c.softcap)
+        .number("temperature", c.temperature);
+    backend().run({{kernels::cross_entropy_label_logit(backend().machine(), options)}, {}}, kRows,
+                  arguments);
   }
-  const auto columns = kernels::cross_entropy_columns(backend().machine(), options, problem.reports);
+  const auto columns =
+      kernels::cross_entropy_columns(backend().machine(), options, problem.reports);
   for (int64_t first = 0; first < classes; first += width) {
     const int64_t here = std::min(width, classes - first);
     Tensor block = Tensor::rows(problem.type, kRows, here, 3);
     Values part, expected;
     for (int64_t i = 0; i < kRows; ++i) {
       double factor = 1;  // factor of the gradient of the loss
-      if (problem.token_scaling && i != 3 && i != kBad) factor = std::exp(label_logit.get(i) - whole.lse[i]);
+      if (problem.token_scaling && i != 3 && i != kBad)
+        factor = std::exp(label_logit.get(i) - whole.lse[i]);
       for (int64_t j = first; j < first + here; ++j) {
         part.push_back(x.get(i * classes + j));
         const double of_loss = of_losses.d_logits[i * classes + j];
@@ -137,8 +145,15 @@ TEST(CrossEntropyColumns, Options) {
     check({f32, {.softcap = 3, .reduction = reduction}, true}, 130, 64);
     check({f32, {.lse_square = exact(1e-3), .reduction = reduction}, true}, 77, 77);
     check({f32, {.weight = class_weights(77), .reduction = reduction}}, 77, 20);
-    check({f32, {.reduction = reduction, .temperature = 0.5, .d_entropy = Values(kRows, 0.75)}, true, true}, 77, 20);
-    check({bf16, {.softcap = 4, .reduction = reduction, .temperature = 3, .d_entropy = Values(kRows, -2)}}, 77, 77);
+    check({f32,
+           {.reduction = reduction, .temperature = 0.5, .d_entropy = Values(kRows, 0.75)},
+           true,
+           true},
+          77, 20);
+    check(
+        {bf16,
+         {.softcap = 4, .reduction = reduction, .temperature = 3, .d_entropy = Values(kRows, -2)}},
+        77, 77);
     check({f32,
            {.smoothing = exact(0.2),
             .lse_square = exact(1e-3),
@@ -154,7 +169,8 @@ TEST(CrossEntropyColumns, Options) {
 TEST(CrossEntropyColumns, BlocksOfManyTiles) {
   for (DType type : {f32, bf16}) {
     for (bool reports : {false, true})
-      check({.type = type, .c = {.smoothing = static_cast<float>(0.1)}, .reports = reports}, 5003, 4480);
+      check({.type = type, .c = {.smoothing = static_cast<float>(0.1)}, .reports = reports}, 5003,
+            4480);
   }
 }
 

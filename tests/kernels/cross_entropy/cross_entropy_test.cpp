@@ -16,11 +16,12 @@ struct Trial {
   std::vector<int64_t> labels;
   int64_t first_row = 0;
   int64_t label_stride = 1;
-  Tensor logits, label_tensor, bias, weight, d_loss, d_entropy, loss, z_loss, accuracy, predictions, lse, entropy,
-      d_logits, error;
+  Tensor logits, label_tensor, bias, weight, d_loss, d_entropy, loss, z_loss, accuracy, predictions,
+      lse, entropy, d_logits, error;
 
   // Asks for all results. `seed` determines logits and labels; every fifth row is ignored.
-  Trial(DType type, int64_t n, int64_t classes, CrossEntropyCase with = {}, double spread = 1.0, int64_t gap = 0)
+  Trial(DType type, int64_t n, int64_t classes, CrossEntropyCase with = {}, double spread = 1.0,
+        int64_t gap = 0)
       : c(with) {
     c.n = n;
     c.classes = classes;
@@ -37,7 +38,8 @@ struct Trial {
     o.with_z_loss = o.with_accuracy = o.with_predictions = o.with_lse = o.with_gradient = true;
     logits = random_rows(type, n, classes, 11, gap, spread);
     Random random(12);
-    for (int64_t i = 0; i < n; ++i) labels.push_back(i % 5 == 4 ? c.ignore_index : random.below(classes));
+    for (int64_t i = 0; i < n; ++i)
+      labels.push_back(i % 5 == 4 ? c.ignore_index : random.below(classes));
     make_outputs(gap);
   }
   void make_outputs(int64_t gap = 0) {
@@ -55,11 +57,15 @@ struct Trial {
     bias = random_vector(o.bias_type, c.classes, 14);
     weight = Tensor(o.weight_type, {c.classes});
     if (o.has_weight) weight.fill(c.weight);
-    c.upstream.resize(o.with_d_loss && c.reduction == Reduce::none ? c.n : 1, c.upstream.empty() ? 1.0 : c.upstream[0]);
+    c.upstream.resize(o.with_d_loss && c.reduction == Reduce::none ? c.n : 1,
+                      c.upstream.empty() ? 1.0 : c.upstream[0]);
     d_loss = Tensor(o.d_loss_type, {static_cast<int64_t>(c.upstream.size())}).fill(c.upstream);
   }
-  void run(const Tensor& gradient) { run(kernels::cross_entropy_kernel.heuristic(machine(), o), machine(), gradient); }
-  void run(const kernels::CrossEntropyConfig& config, const kernels::Machine& of, const Tensor& gradient) {
+  void run(const Tensor& gradient) {
+    run(kernels::cross_entropy_kernel.heuristic(machine(), o), machine(), gradient);
+  }
+  void run(const kernels::CrossEntropyConfig& config, const kernels::Machine& of,
+           const Tensor& gradient) {
     label_tensor = Tensor(o.label_type, {c.n}, {label_stride}).fill(labels);
     backend().run(kernels::cross_entropy_kernel.build(of, o, config), c.n,
                   Arguments()
@@ -86,9 +92,11 @@ struct Trial {
   }
   void run() { run(d_logits); }
   std::string describe() const {
-    return std::string(name(o.type)) + " n=" + std::to_string(c.n) + " v=" + std::to_string(c.classes) + " reduction " +
-           std::to_string(static_cast<int>(c.reduction)) + " smoothing " + std::to_string(c.smoothing) + " z " +
-           std::to_string(c.lse_square) + " cap " + std::to_string(c.softcap) + (o.has_weight ? " weighted" : "");
+    return std::string(name(o.type)) + " n=" + std::to_string(c.n) +
+           " v=" + std::to_string(c.classes) + " reduction " +
+           std::to_string(static_cast<int>(c.reduction)) + " smoothing " +
+           std::to_string(c.smoothing) + " z " + std::to_string(c.lse_square) + " cap " +
+           std::to_string(c.softcap) + (o.has_weight ? " weighted" : "");
   }
   void check() {
     SCOPED_TRACE(describe());
@@ -104,7 +112,8 @@ struct Trial {
     EXPECT_EQ(predictions.values(), expected.predictions);
     EXPECT_TRUE(close(d_logits.values(), expected.d_logits, gate_e(o.type))) << "d_logits";
     EXPECT_EQ(error.get_integer(0), 0);
-    for (const Tensor& t : {loss, z_loss, accuracy, predictions, lse, entropy, d_logits, logits, error}) {
+    for (const Tensor& t :
+         {loss, z_loss, accuracy, predictions, lse, entropy, d_logits, logits, error}) {
       EXPECT_TRUE(t.untouched_outside());
     }
   }
@@ -148,8 +157,8 @@ TEST(CrossEntropy, LabelsOfAnyStride) {
   counted_at_the_end.o.with_gradient = false;
   counted_at_the_end.label_stride = 2;
   counted_at_the_end.run();
-  const auto expected =
-      cross_entropy_reference(counted_at_the_end.logits.values(), counted_at_the_end.labels, counted_at_the_end.c);
+  const auto expected = cross_entropy_reference(counted_at_the_end.logits.values(),
+                                                counted_at_the_end.labels, counted_at_the_end.c);
   EXPECT_TRUE(close_loss(counted_at_the_end.loss.values(), expected.loss));
 }
 
@@ -167,7 +176,8 @@ TEST(CrossEntropy, LongRowsAndIgnoredRows) {
     if (n * v > backend().budget()) continue;
     for (int skipped = -1; skipped < n; ++skipped) {
       Trial run(f32, n, v, {.smoothing = skipped == 1 ? exact(0.1) : 0.0});
-      for (int64_t row = 0; row < n; ++row) run.labels[row] = row == skipped ? ignored : (row * 9973 + v - 1) % v;
+      for (int64_t row = 0; row < n; ++row)
+        run.labels[row] = row == skipped ? ignored : (row * 9973 + v - 1) % v;
       run.check();
       Trial over(f32, n, v, run.c);
       over.labels = run.labels;
@@ -203,8 +213,9 @@ TEST(CrossEntropy, RowsSharedByCtas) {
 }
 
 TEST(CrossEntropy, AnyNumberOfRows) {
-  for_any_number_of_rows(
-      [](DType type, int64_t n, int64_t v) { Trial(type, n, v, {.reduction = Reduce::none}).check(); });
+  for_any_number_of_rows([](DType type, int64_t n, int64_t v) {
+    Trial(type, n, v, {.reduction = Reduce::none}).check();
+  });
 }
 
 TEST(CrossEntropy, ManyRows) {
@@ -235,13 +246,15 @@ TEST(CrossEntropy, SeveralRowsPerProgram) {
   const int64_t n = 75;  // some of 32 programs take three rows, some two
   for (DType type : {bf16, f32}) {
     for (int64_t v : affordable({1, 33, 257, 1000, 1001}, n)) {
-      Trial each(type, n, v, {.smoothing = v == 33 ? exact(0.1) : 0.0, .reduction = Reduce::none}, 1.0, gap_of(v));
+      Trial each(type, n, v, {.smoothing = v == 33 ? exact(0.1) : 0.0, .reduction = Reduce::none},
+                 1.0, gap_of(v));
       each.labels[40] = v;  // not a class
       Trial several = each;
       several.make_outputs(gap_of(v));
-      each.run(kernels::cross_entropy_kernel.chosen(few, each.o, {{"programs_per_sm", "0"}}), few, each.d_logits);
-      several.run(kernels::cross_entropy_kernel.chosen(few, each.o, {{"programs_per_sm", "32"}}), few,
-                  several.d_logits);
+      each.run(kernels::cross_entropy_kernel.chosen(few, each.o, {{"programs_per_sm", "0"}}), few,
+               each.d_logits);
+      several.run(kernels::cross_entropy_kernel.chosen(few, each.o, {{"programs_per_sm", "32"}}),
+                  few, several.d_logits);
       EXPECT_TRUE(several.d_logits.same_bits(each.d_logits)) << each.describe();
       EXPECT_TRUE(several.loss.same_bits(each.loss)) << each.describe();
       EXPECT_TRUE(several.predictions.same_bits(each.predictions)) << each.describe();
@@ -253,10 +266,12 @@ TEST(CrossEntropy, SeveralRowsPerProgram) {
 // Starting the programs takes at most a third of the time that an H200's memory needs for the rows.
 TEST(CrossEntropy, ShortRowsStartFewPrograms) {
   const kernels::Machine h200 = kernels::gpu("sm_90a", 132, 80);
-  for (auto [n, v] : {std::pair<int64_t, int64_t>{1'000'000, 257}, {262'144, 1000}, {10'000'000, 32}}) {
+  for (auto [n, v] :
+       {std::pair<int64_t, int64_t>{1'000'000, 257}, {262'144, 1000}, {10'000'000, 32}}) {
     const CrossEntropyOptions o{.classes = v, .type = bf16, .with_gradient = true};
     int64_t programs = 0;
-    for (const kernels::Step& step : kernels::cross_entropy(h200, o).steps) programs += step.launch.grid_at(n)[0];
+    for (const kernels::Step& step : kernels::cross_entropy(h200, o).steps)
+      programs += step.launch.grid_at(n)[0];
     const double bytes = 2.0 * 2 * static_cast<double>(n * v);
     EXPECT_LT(static_cast<double>(programs) * 1.35e-9, bytes / 4.2e12 / 3) << n << " x " << v;
   }
@@ -298,7 +313,8 @@ TEST(CrossEntropy, SmallAndLargeCaps) {
     for (double cap : {0.5, 30.0, 64.0, 65.0}) {
       for (double spread : {0.01, 0.3, 1.0}) {
         for (int64_t classes : affordable({611, 4096}, 11))
-          Trial(type, 11, classes, {.softcap = cap, .reduction = Reduce::none}, spread * cap).check();
+          Trial(type, 11, classes, {.softcap = cap, .reduction = Reduce::none}, spread * cap)
+              .check();
       }
     }
     // The quick softcap's error is relative to the cap, so a cap far above the logits would show
@@ -348,7 +364,8 @@ TEST(CrossEntropy, WeightsOfUnalignedRows) {
     biased.run();
     Values shifted = biased.logits.values();
     for (size_t i = 0; i < shifted.size(); ++i) shifted[i] += biased.bias.get(i % v);
-    EXPECT_TRUE(close(biased.d_logits.values(), cross_entropy_reference(shifted, biased.labels, biased.c).d_logits,
+    EXPECT_TRUE(close(biased.d_logits.values(),
+                      cross_entropy_reference(shifted, biased.labels, biased.c).d_logits,
                       gate_e(bf16)));
     EXPECT_TRUE(biased.d_logits.untouched_outside());
   }
@@ -382,7 +399,10 @@ TEST(CrossEntropy, UpstreamGradient) {
   for (Reduce reduction : {Reduce::none, Reduce::mean, Reduce::sum}) {
     for (DType type : kFloats) {
       Trial run(type, 9, 50,
-                {.smoothing = exact(0.1), .lse_square = exact(1e-3), .reduction = reduction, .upstream = {3.0}});
+                {.smoothing = exact(0.1),
+                 .lse_square = exact(1e-3),
+                 .reduction = reduction,
+                 .upstream = {3.0}});
       run.o.with_d_loss = true;
       run.make_outputs();
       run.check();
@@ -454,7 +474,8 @@ TEST(CrossEntropy, BiasAndPartOfABatch) {
 
 TEST(CrossEntropy, TokenScaling) {
   for (Reduce reduction : {Reduce::none, Reduce::mean}) {
-    Trial run(f32, 9, 50, {.smoothing = exact(0.1), .lse_square = exact(1e-2), .reduction = reduction});
+    Trial run(f32, 9, 50,
+              {.smoothing = exact(0.1), .lse_square = exact(1e-2), .reduction = reduction});
     run.o.token_scaling = true;
     run.run();
     auto expected = cross_entropy_reference(run.logits.values(), run.labels, run.c);
@@ -479,9 +500,11 @@ TEST(CrossEntropy, TokenScaling) {
 TEST(CrossEntropy, GradientAlone) {
   Trial run(bf16, 9, 50, {.upstream = {0.25}});
   run.o.with_d_loss = true;
-  run.o.with_loss = run.o.with_z_loss = run.o.with_accuracy = run.o.with_predictions = run.o.with_lse = false;
+  run.o.with_loss = run.o.with_z_loss = run.o.with_accuracy = run.o.with_predictions =
+      run.o.with_lse = false;
   run.run();
-  EXPECT_TRUE(close(run.d_logits.values(), cross_entropy_reference(run.logits.values(), run.labels, run.c).d_logits,
+  EXPECT_TRUE(close(run.d_logits.values(),
+                    cross_entropy_reference(run.logits.values(), run.labels, run.c).d_logits,
                     gate_e(bf16)));
   EXPECT_TRUE(std::isnan(run.loss.get(0))) << "wrote a loss that is not wanted";
 }
@@ -493,16 +516,20 @@ TEST(CrossEntropy, LossAloneLeavesLogits) {
     const Tensor before = run.logits.clone();
     run.run();
     EXPECT_TRUE(run.logits.same_bits(before));
-    EXPECT_TRUE(close_loss(run.loss.values(), cross_entropy_reference(run.logits.values(), run.labels, run.c).loss));
+    EXPECT_TRUE(close_loss(run.loss.values(),
+                           cross_entropy_reference(run.logits.values(), run.labels, run.c).loss));
   }
 }
 
 TEST(CrossEntropy, InPlaceIsBitEqual) {
   for (int64_t v : affordable({300, 20000}, 6)) {
     for (DType type : kFloats) {
-      const CrossEntropyCase all{
-          .smoothing = exact(0.1), .lse_square = exact(1e-3), .softcap = 20, .weight = class_weights(v)};
-      for (const CrossEntropyCase& c : {CrossEntropyCase{}, CrossEntropyCase{.smoothing = exact(0.1)}, all}) {
+      const CrossEntropyCase all{.smoothing = exact(0.1),
+                                 .lse_square = exact(1e-3),
+                                 .softcap = 20,
+                                 .weight = class_weights(v)};
+      for (const CrossEntropyCase& c :
+           {CrossEntropyCase{}, CrossEntropyCase{.smoothing = exact(0.1)}, all}) {
         Trial apart(type, 6, v, c), over(type, 6, v, c);
         apart.run();
         over.run(over.logits);
@@ -606,7 +633,8 @@ TEST(CrossEntropy, TiesGoToTheLowestIndex) {
   for (int64_t v : affordable({50, 20000}, 2)) {
     Trial run(f32, 2, v, {.reduction = Reduce::none});
     run.labels = {3, v - 1};
-    for (int64_t j = 0; j < v; ++j) run.logits.set(j, 1.0), run.logits.set(v + j, j == v - 1 || j == 20 ? 5.0 : 0.0);
+    for (int64_t j = 0; j < v; ++j)
+      run.logits.set(j, 1.0), run.logits.set(v + j, j == v - 1 || j == 20 ? 5.0 : 0.0);
     run.check();
     EXPECT_EQ(run.predictions.get_integer(0), 0);
     EXPECT_EQ(run.predictions.get_integer(1), 20);
@@ -622,10 +650,12 @@ TEST(CrossEntropy, ConfidentRowsKeepTheTargetsDigits) {
     run.logits.set(v + 9, 17.3);
     run.logits.set(2 * v + 7, 1000.7);
     run.run();
-    const Values expected = cross_entropy_reference(run.logits.values(), run.labels, run.c).d_logits;
+    const Values expected =
+        cross_entropy_reference(run.logits.values(), run.labels, run.c).d_logits;
     for (int64_t i = 0; i < 3; ++i) {
       const int64_t at = i * v + run.labels[i];
-      EXPECT_NEAR(run.d_logits.get(at), expected[at], 4 * 0x1p-24 * backend().summation_slack()) << "row " << i;
+      EXPECT_NEAR(run.d_logits.get(at), expected[at], 4 * 0x1p-24 * backend().summation_slack())
+          << "row " << i;
     }
   }
 }

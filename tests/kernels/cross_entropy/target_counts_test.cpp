@@ -7,21 +7,28 @@
 namespace ligerdsl::test {
 namespace {
 
-void run_and_check(std::vector<int64_t> labels, int64_t ignore_index, DType label_type, const Values& weight) {
-  SCOPED_TRACE(std::to_string(labels.size()) + " labels, " + std::to_string(weight.size()) + " weights");
+void run_and_check(std::vector<int64_t> labels, int64_t ignore_index, DType label_type,
+                   const Values& weight) {
+  SCOPED_TRACE(std::to_string(labels.size()) + " labels, " + std::to_string(weight.size()) +
+               " weights");
   const auto n = static_cast<int64_t>(labels.size()), classes = static_cast<int64_t>(weight.size());
-  const kernels::TargetCountsOptions options{
-      .label_type = label_type, .has_weight = classes > 0, .classes = std::max<int64_t>(classes, 1)};
+  const kernels::TargetCountsOptions options{.label_type = label_type,
+                                             .has_weight = classes > 0,
+                                             .classes = std::max<int64_t>(classes, 1)};
   Tensor counts(f32, {4}), label_tensor = Tensor(label_type, {n}).fill(labels);
-  Arguments arguments =
-      Arguments().tensor("counts", counts).tensor("labels", label_tensor).integer("ignore_index", ignore_index);
+  Arguments arguments = Arguments()
+                            .tensor("counts", counts)
+                            .tensor("labels", label_tensor)
+                            .integer("ignore_index", ignore_index);
   Tensor weight_tensor(f32, {std::max<int64_t>(classes, 1)});
   if (classes > 0) arguments.tensor("weight", weight_tensor.fill(weight));
   const Values rounded = classes > 0 ? weight_tensor.values() : Values{};
   backend().run(kernels::target_counts(machine(), options), n, arguments);
   const Values expected = counts_reference(labels, ignore_index, rounded);
   for (int64_t i = 0; i < 4; ++i) {
-    EXPECT_NEAR(counts.get(i), expected[i], 2e-6 * backend().summation_slack() * std::fabs(expected[i])) << i;
+    EXPECT_NEAR(counts.get(i), expected[i],
+                2e-6 * backend().summation_slack() * std::fabs(expected[i]))
+        << i;
   }
   EXPECT_TRUE(counts.untouched_outside());
 }
@@ -53,7 +60,8 @@ TEST(TargetCounts, ManyRowsTakePartialCounts) {
   const int64_t classes = 7;
   Values weight = Random(2).normals(classes);
   for (double& w : weight) w = std::fabs(w) + 0.1;
-  for (int64_t n : {kernels::kRowsOfOneProgram - 1, kernels::kRowsOfOneProgram, kernels::kRowsOfOneProgram + 3000}) {
+  for (int64_t n : {kernels::kRowsOfOneProgram - 1, kernels::kRowsOfOneProgram,
+                    kernels::kRowsOfOneProgram + 3000}) {
     if (n > backend().budget()) continue;
     const auto labels = random_labels(n, classes, -100);
     run_and_check(labels, -100, i64, {});

@@ -26,19 +26,23 @@ struct Trial {
   // One per shard.
   std::vector<Tensor> shards, partials, losses, gradients, errors;
 
-  Trial(DType type, int64_t n, std::vector<int64_t> sizes, VocabParallelCase with = {}, double spread = 1.0,
-        int64_t gap = 0)
+  Trial(DType type, int64_t n, std::vector<int64_t> sizes, VocabParallelCase with = {},
+        double spread = 1.0, int64_t gap = 0)
       : type(type), c(with), sizes(std::move(sizes)), gap(gap) {
     c.n = n;
     c.total_classes = std::accumulate(this->sizes.begin(), this->sizes.end(), int64_t{0});
-    logits = Tensor(type, {n, c.total_classes}).fill(Random(11).normals(n * c.total_classes, spread)).values();
+    logits = Tensor(type, {n, c.total_classes})
+                 .fill(Random(11).normals(n * c.total_classes, spread))
+                 .values();
     Random random(12);
-    for (int64_t i = 0; i < n; ++i) labels.push_back(i % 5 == 4 ? c.ignore_index : random.below(c.total_classes));
+    for (int64_t i = 0; i < n; ++i)
+      labels.push_back(i % 5 == 4 ? c.ignore_index : random.below(c.total_classes));
   }
   VocabParallelCase shard_case(size_t s) const {
     VocabParallelCase one = c;
     one.classes = sizes[s];
-    one.first_class = std::accumulate(sizes.begin(), sizes.begin() + static_cast<int64_t>(s), int64_t{0});
+    one.first_class =
+        std::accumulate(sizes.begin(), sizes.begin() + static_cast<int64_t>(s), int64_t{0});
     one.shard = static_cast<int64_t>(s);
     return one;
   }
@@ -60,8 +64,10 @@ struct Trial {
       shards.push_back(Tensor::rows(type, c.n, one.classes, gap).fill(columns_of(logits, s)));
       partials.push_back(Tensor(f32, {c.n, c.columns()}));
       errors.push_back(Tensor(i64, {1}).fill(std::vector<int64_t>{0}));
-      const kernels::VocabParallelPartialsOptions o{
-          .classes = one.classes, .type = type, .label_type = label_type, .smoothing = c.smoothing > 0};
+      const kernels::VocabParallelPartialsOptions o{.classes = one.classes,
+                                                    .type = type,
+                                                    .label_type = label_type,
+                                                    .smoothing = c.smoothing > 0};
       backend().run(kernels::vocab_parallel_partials(machine(), o), c.n,
                     Arguments()
                         .tensor("partials", partials[s])
@@ -111,16 +117,17 @@ struct Trial {
       const VocabParallelCase one = shard_case(s);
       losses.push_back(Tensor(loss_type, {each ? c.n : 1}));
       gradients.push_back(in_place ? shards[s] : Tensor::rows(type, c.n, one.classes, gap));
-      const kernels::VocabParallelCrossEntropyOptions o{.classes = one.classes,
-                                                        .type = type,
-                                                        .label_type = label_type,
-                                                        .reduction = static_cast<kernels::Reduction>(c.reduction),
-                                                        .smoothing = c.smoothing > 0,
-                                                        .shard_smoothing = c.shard_smoothing,
-                                                        .loss_type = loss_type,
-                                                        .with_gradient = with_gradient,
-                                                        .with_d_loss = with_d_loss && with_gradient,
-                                                        .d_loss_type = d_loss_type};
+      const kernels::VocabParallelCrossEntropyOptions o{
+          .classes = one.classes,
+          .type = type,
+          .label_type = label_type,
+          .reduction = static_cast<kernels::Reduction>(c.reduction),
+          .smoothing = c.smoothing > 0,
+          .shard_smoothing = c.shard_smoothing,
+          .loss_type = loss_type,
+          .with_gradient = with_gradient,
+          .with_d_loss = with_d_loss && with_gradient,
+          .d_loss_type = d_loss_type};
       backend().run(kernels::vocab_parallel_cross_entropy(machine(), o), c.n,
                     Arguments()
                         .tensor("logits", shards[s])
@@ -144,24 +151,29 @@ struct Trial {
     run_losses(gathered());
   }
   std::string describe() const {
-    return std::string(name(type)) + " n=" + std::to_string(c.n) + " v=" + std::to_string(c.total_classes) + " in " +
-           std::to_string(sizes.size()) + " shards of " + std::to_string(sizes[0]) + ".. reduction " +
-           std::to_string(static_cast<int>(c.reduction)) + " smoothing " + std::to_string(c.smoothing);
+    return std::string(name(type)) + " n=" + std::to_string(c.n) +
+           " v=" + std::to_string(c.total_classes) + " in " + std::to_string(sizes.size()) +
+           " shards of " + std::to_string(sizes[0]) + ".. reduction " +
+           std::to_string(static_cast<int>(c.reduction)) + " smoothing " +
+           std::to_string(c.smoothing);
   }
   // Compares with the formulas of one shard, from float64 statistics.
   void expect_right(bool with_gradient = true) {
     Values exact_partials;
     for (size_t s = 0; s < sizes.size(); ++s) {
-      const Values more = vocab_parallel_partials_reference(columns_of(logits, s), labels, shard_case(s));
+      const Values more =
+          vocab_parallel_partials_reference(columns_of(logits, s), labels, shard_case(s));
       exact_partials.insert(exact_partials.end(), more.begin(), more.end());
     }
     for (size_t s = 0; s < sizes.size(); ++s) {
-      const auto right = vocab_parallel_reference(exact_partials, columns_of(logits, s), labels, shard_case(s));
+      const auto right =
+          vocab_parallel_reference(exact_partials, columns_of(logits, s), labels, shard_case(s));
       EXPECT_TRUE(loss_type == f32 ? close_loss(losses[s].values(), right.loss)
                                    : close(losses[s].values(), right.loss, gate_e(loss_type)))
           << "loss of shard " << s;
       if (with_gradient) {
-        EXPECT_TRUE(close(gradients[s].values(), right.d_logits, gate_e(type))) << "d_logits of shard " << s;
+        EXPECT_TRUE(close(gradients[s].values(), right.d_logits, gate_e(type)))
+            << "d_logits of shard " << s;
       }
       for (const Tensor& t : {losses[s], gradients[s], shards[s], partials[s], errors[s]})
         EXPECT_TRUE(t.untouched_outside());
@@ -180,7 +192,8 @@ struct Trial {
       EXPECT_TRUE(loss_type == f32 ? close_loss(losses[s].values(), right.loss)
                                    : close(losses[s].values(), right.loss, gate_e(loss_type)))
           << "loss of shard " << s;
-      EXPECT_TRUE(close(gradients[s].values(), columns_of(right.d_logits, s), gate_e(type))) << "shard " << s;
+      EXPECT_TRUE(close(gradients[s].values(), columns_of(right.d_logits, s), gate_e(type)))
+          << "shard " << s;
       EXPECT_TRUE(losses[s].same_bits(losses[0])) << "shard " << s;
     }
   }
@@ -195,9 +208,10 @@ struct Trial {
 
 TEST(VocabParallelCrossEntropy, ShardsTypesAndStrides) {
   int64_t number = 0;
-  const std::vector<std::vector<int64_t>> all{{1},           {41},           {1, 1},
-                                              {64, 64},      {40, 1, 23},    {1023, 4097},
-                                              {4096, 12000}, {16032, 16032}, {8, 16, 24, 32, 40, 48, 56, 64}};
+  const std::vector<std::vector<int64_t>> all{
+      {1},           {41},           {1, 1},
+      {64, 64},      {40, 1, 23},    {1023, 4097},
+      {4096, 12000}, {16032, 16032}, {8, 16, 24, 32, 40, 48, 56, 64}};
   for (const std::vector<int64_t>& sizes : all) {
     if (5 * std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) > backend().budget()) continue;
     for (DType type : kFloats) Trial(type, 5, sizes, {}, 2.0, gap_of(number++)).check();
@@ -206,19 +220,23 @@ TEST(VocabParallelCrossEntropy, ShardsTypesAndStrides) {
 
 TEST(VocabParallelCrossEntropy, WideShards) {
   for (int64_t v : affordable({20003, 32064, 128256}, 3)) {
-    for (DType type : {bf16, f32}) Trial(type, 3, {v, 8}, {.smoothing = v < 30000 ? exact(0.1) : 0}, 1.0, 8).check();
+    for (DType type : {bf16, f32})
+      Trial(type, 3, {v, 8}, {.smoothing = v < 30000 ? exact(0.1) : 0}, 1.0, 8).check();
   }
 }
 
 TEST(VocabParallelCrossEntropy, ManyRows) {
-  Trial(f32, std::min<int64_t>(2500, backend().budget() / 64), {20, 21}, {.reduction = Reduce::mean}).check();
+  Trial(f32, std::min<int64_t>(2500, backend().budget() / 64), {20, 21},
+        {.reduction = Reduce::mean})
+      .check();
 }
 
 TEST(VocabParallelCrossEntropy, ReductionsAndUpstreamGradients) {
   for (Reduce reduction : {Reduce::none, Reduce::mean, Reduce::sum}) {
     for (double smoothing : {0.0, exact(0.1)}) {
       for (DType type : kFloats) {
-        Trial run(type, 9, {30, 17}, {.smoothing = smoothing, .reduction = reduction, .upstream = {3.0}});
+        Trial run(type, 9, {30, 17},
+                  {.smoothing = smoothing, .reduction = reduction, .upstream = {3.0}});
         run.with_d_loss = true;
         if (type == bf16) run.label_type = i32, run.loss_type = bf16, run.d_loss_type = f16;
         run.check();
@@ -231,9 +249,11 @@ TEST(VocabParallelCrossEntropy, Smoothing) {
   for (bool shard : {false, true}) {
     for (bool others : {false, true}) {
       for (const auto& sizes : {std::vector<int64_t>{37, 20, 64}, {5000, 12000}}) {
-        if (6 * std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) > backend().budget()) continue;
+        if (6 * std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) > backend().budget())
+          continue;
         for (DType type : kFloats) {
-          const VocabParallelCase c{.smoothing = exact(0.2), .shard_smoothing = shard, .smooth_others = others};
+          const VocabParallelCase c{
+              .smoothing = exact(0.2), .shard_smoothing = shard, .smooth_others = others};
           Trial(type, 6, sizes, c, 2.0, type == bf16 ? 3 : 0).check();
         }
       }
@@ -310,7 +330,8 @@ TEST(VocabParallelCrossEntropy, NaNSpreadsToAllShards) {
     run.run();
     for (size_t s = 0; s < 2; ++s) {
       EXPECT_TRUE(std::isnan(run.losses[s].get(0)) && std::isnan(run.gradients[s].get(1)));
-      EXPECT_FALSE(std::isnan(run.losses[s].get(1)) || std::isnan(run.gradients[s].get(run.sizes[s])));
+      EXPECT_FALSE(std::isnan(run.losses[s].get(1)) ||
+                   std::isnan(run.gradients[s].get(run.sizes[s])));
     }
   }
 }
@@ -349,7 +370,8 @@ TEST(VocabParallelCrossEntropy, InPlaceIsBitEqual) {
         for (size_t s = 0; s < 2; ++s) {
           EXPECT_TRUE(over.shards[s].same_bits(apart.gradients[s])) << apart.describe();
           EXPECT_TRUE(over.losses[s].same_bits(apart.losses[s]));
-          EXPECT_EQ(apart.shards[s].values(), apart.columns_of(apart.logits, s)) << "logits were written";
+          EXPECT_EQ(apart.shards[s].values(), apart.columns_of(apart.logits, s))
+              << "logits were written";
         }
       }
     }
@@ -383,7 +405,8 @@ TEST(VocabParallelCrossEntropy, LabelsOutOfRange) {
       }
       run.run_losses(run.gathered());
       run.expect_right();
-      for (size_t s = 0; s < 2; ++s) EXPECT_EQ(kernels::kErrorBase - run.errors[s].get_integer(0), 2);
+      for (size_t s = 0; s < 2; ++s)
+        EXPECT_EQ(kernels::kErrorBase - run.errors[s].get_integer(0), 2);
     }
   }
 }
@@ -406,7 +429,8 @@ TEST(VocabParallelCrossEntropy, IgnoredRows) {
 
 TEST(VocabParallelCrossEntropy, AlignedRowsTakeVectors) {
   expect_aligned([] {
-    for (int64_t v : affordable({512, 16032}, 3)) Trial(bf16, 3, {v, 64}, {.smoothing = exact(0.1)}).check();
+    for (int64_t v : affordable({512, 16032}, 3))
+      Trial(bf16, 3, {v, 64}, {.smoothing = exact(0.1)}).check();
   });
 }
 

@@ -13,12 +13,14 @@ using kernels::Divergence;
 using kernels::Reduction;
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-const std::vector<Divergence> kKinds{Divergence::kl, Divergence::forward_kl, Divergence::reverse_kl, Divergence::jsd,
-                                     Divergence::tvd};
-const std::vector<Reduction> kReductions{Reduction::none, Reduction::mean, Reduction::sum, Reduction::batchmean};
+const std::vector<Divergence> kKinds{Divergence::kl, Divergence::forward_kl, Divergence::reverse_kl,
+                                     Divergence::jsd, Divergence::tvd};
+const std::vector<Reduction> kReductions{Reduction::none, Reduction::mean, Reduction::sum,
+                                         Reduction::batchmean};
 
 const char* name_of(Divergence kind) {
-  return std::vector<const char*>{"kl", "forward_kl", "reverse_kl", "jsd", "tvd"}[static_cast<size_t>(kind)];
+  return std::vector<const char*>{"kl", "forward_kl", "reverse_kl", "jsd",
+                                  "tvd"}[static_cast<size_t>(kind)];
 }
 
 // Returns rows of log-probabilities, or of probabilities.
@@ -46,10 +48,16 @@ struct Trial {
   Tensor input, target, loss, d_input;
 
   Trial(Divergence kind, DType type, DType target_type, int64_t n, int64_t cols, int64_t gap = 0)
-      : o{.cols = cols, .type = type, .target_type = target_type, .kind = kind, .with_gradient = true}, n(n) {
+      : o{.cols = cols,
+          .type = type,
+          .target_type = target_type,
+          .kind = kind,
+          .with_gradient = true},
+        n(n) {
     const bool raw = kind == Divergence::tvd;
     input = Tensor::rows(type, n, cols, gap).fill(distribution(n, cols, 1, !raw));
-    target = Tensor::rows(target_type, n, cols, gap).fill(distribution(n, cols, 2, !raw && kind != Divergence::kl));
+    target = Tensor::rows(target_type, n, cols, gap)
+                 .fill(distribution(n, cols, 2, !raw && kind != Divergence::kl));
     d_input = Tensor::rows(type, n, cols, gap);
   }
   // Ignores every third row.
@@ -108,7 +116,8 @@ struct Trial {
                  " n=" + std::to_string(n) + " cols=" + std::to_string(o.cols) + " reduction " +
                  std::to_string(static_cast<int>(o.reduction)) + (o.has_labels ? " labels" : ""));
     run(d_input);
-    const DivergenceResult right = divergence_reference(input.values(), target.values(), reference_case());
+    const DivergenceResult right =
+        divergence_reference(input.values(), target.values(), reference_case());
     EXPECT_TRUE(o.loss_type == f32 ? close_loss(loss.values(), right.loss)
                                    : close(loss.values(), right.loss, gate_e(o.loss_type)))
         << "loss";
@@ -162,7 +171,11 @@ TEST(Divergence, SeveralTilesPerProgram) {
     for (Reduction reduction : {Reduction::none, Reduction::batchmean}) {
       for (const char* stages : {"1", "2"}) {
         Trial run = Trial(kind, bf16, bf16, 3, 2310).reduced(reduction).ignoring().upstreamed();
-        run.config = {{"rows", "1"}, {"num_warps", "1"}, {"vectors", "1"}, {"tiles", "4"}, {"stages", stages}};
+        run.config = {{"rows", "1"},
+                      {"num_warps", "1"},
+                      {"vectors", "1"},
+                      {"tiles", "4"},
+                      {"stages", stages}};
         run.check();
       }
     }
@@ -201,7 +214,8 @@ TEST(Divergence, JsdOfNearlyEqualRows) {
 
 // Probabilities of 0 in one row or in both, and equal values.
 TEST(Divergence, ZeroProbabilities) {
-  for (Divergence kind : {Divergence::kl, Divergence::forward_kl, Divergence::reverse_kl, Divergence::jsd}) {
+  for (Divergence kind :
+       {Divergence::kl, Divergence::forward_kl, Divergence::reverse_kl, Divergence::jsd}) {
     for (DType type : kFloats) {
       Trial run(kind, type, type, 3, 70);
       Values x = run.input.values(), y = run.target.values();
@@ -210,7 +224,8 @@ TEST(Divergence, ZeroProbabilities) {
         const bool both = i % 7 == 3;
         // If only the other probability is 0, a one-sided divergence is infinite.
         if (both || (i % 7 == 1 && kind != Divergence::reverse_kl)) y[i] = none;
-        if (both || (i % 7 == 2 && (kind == Divergence::reverse_kl || kind == Divergence::jsd))) x[i] = -kInfinite;
+        if (both || (i % 7 == 2 && (kind == Divergence::reverse_kl || kind == Divergence::jsd)))
+          x[i] = -kInfinite;
       }
       run.input.fill(x);
       run.target.fill(y);
@@ -256,7 +271,8 @@ TEST(Divergence, NaNSpreads) {
       Trial run = Trial(kind, f32, f32, 2, 40).reduced(Reduction::none);
       (second ? run.target : run.input).set(43, std::nan(""));
       run.run(run.d_input);
-      for (int64_t i = 0; i < 80; ++i) EXPECT_EQ(std::isnan(run.loss.get(i)), i == 43) << name_of(kind) << " " << i;
+      for (int64_t i = 0; i < 80; ++i)
+        EXPECT_EQ(std::isnan(run.loss.get(i)), i == 43) << name_of(kind) << " " << i;
     }
   }
 }

@@ -32,15 +32,17 @@ struct Trial {
   }
   ActivationKind kind() const { return static_cast<ActivationKind>(options.kind); }
   void forward(const Tensor& to) {
-    backend().run(kernels::activation_forward(machine(), options), n, Arguments().tensor("x", x).tensor("y", to));
+    backend().run(kernels::activation_forward(machine(), options), n,
+                  Arguments().tensor("x", x).tensor("y", to));
   }
   void backward(const Tensor& to) {
     backend().run(kernels::activation_backward(machine(), options), n,
                   Arguments().tensor("x", x).tensor("d_y", d_y).tensor("d_x", to));
   }
   void check() {
-    SCOPED_TRACE(std::string(name_of(options.kind)) + " " + name(options.type) + " n=" + std::to_string(n) +
-                 " cols=" + std::to_string(options.cols) + (options.accumulate ? " accumulate" : ""));
+    SCOPED_TRACE(std::string(name_of(options.kind)) + " " + name(options.type) +
+                 " n=" + std::to_string(n) + " cols=" + std::to_string(options.cols) +
+                 (options.accumulate ? " accumulate" : ""));
     const Values u = x.values(), before = d_x.values();
     forward(y);
     EXPECT_TRUE(close(y.values(), activation_reference(kind(), u), gate_e(options.type))) << "y";
@@ -110,7 +112,9 @@ TEST_P(Activations, PropagatesNanAndInfinity) {
     run.d_y.fill(Values{1.0, 1.0, kNan, 1.0});
     run.forward(run.y);
     run.backward(run.d_x);
-    EXPECT_TRUE(std::isnan(run.y.get(0)) && run.y.get(1) == kInfinity && std::isfinite(run.y.get(2))) << name(type);
+    EXPECT_TRUE(std::isnan(run.y.get(0)) && run.y.get(1) == kInfinity &&
+                std::isfinite(run.y.get(2)))
+        << name(type);
     EXPECT_TRUE(std::isnan(run.d_x.get(2)) && std::isfinite(run.d_x.get(3))) << name(type);
     // The slope of relu is 1 for NaN.
     EXPECT_EQ(std::isnan(run.d_x.get(0)), GetParam() != Activation::relu) << name(type);
@@ -118,8 +122,9 @@ TEST_P(Activations, PropagatesNanAndInfinity) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, Activations,
-                         ::testing::Values(Activation::gelu_tanh, Activation::gelu_erf, Activation::silu,
-                                           Activation::relu, Activation::relu_squared),
+                         ::testing::Values(Activation::gelu_tanh, Activation::gelu_erf,
+                                           Activation::silu, Activation::relu,
+                                           Activation::relu_squared),
                          [](const auto& info) { return name_of(info.param); });
 
 // The gradient is 0 for x <= 0, even if the upstream gradient is infinite or NaN.
@@ -132,7 +137,8 @@ TEST(Activation, ReluIsFlatUpToZero) {
       run.backward(run.d_x);
       const double slope = kind == Activation::relu ? 1 : 4;
       const Values expected{0, 0, 0, 0, -3 * slope, kInfinity};
-      for (int64_t i = 0; i < 6; ++i) EXPECT_EQ(run.d_x.get(i), expected[i]) << name_of(kind) << " " << i;
+      for (int64_t i = 0; i < 6; ++i)
+        EXPECT_EQ(run.d_x.get(i), expected[i]) << name_of(kind) << " " << i;
     }
   }
 }
@@ -147,7 +153,8 @@ TEST(Activation, TailsKeepTheirDigits) {
     run.forward(run.y);
     run.backward(run.d_x);
     for (int64_t i = 0; i < 6; ++i) {
-      const double y = activation_reference(run.kind(), u[i]), d_x = activation_slope_reference(run.kind(), u[i]);
+      const double y = activation_reference(run.kind(), u[i]),
+                   d_x = activation_slope_reference(run.kind(), u[i]);
       EXPECT_NEAR(run.y.get(i), y, 3e-5 * std::fabs(y)) << name_of(kind) << " " << u[i];
       EXPECT_NEAR(run.d_x.get(i), d_x, 3e-5 * std::fabs(d_x)) << name_of(kind) << " " << u[i];
     }
@@ -160,16 +167,20 @@ TEST(Activation, GeluErfEverywhere) {
   const int64_t count = std::min<int64_t>(28 << 10, backend().budget());
   Trial run(Activation::gelu_erf, f32, 1, count, 0);
   Values u(count);
-  for (int64_t i = 0; i < count; ++i) u[i] = -14.0 + 28.0 * static_cast<double>(i) / static_cast<double>(count);
+  for (int64_t i = 0; i < count; ++i)
+    u[i] = -14.0 + 28.0 * static_cast<double>(i) / static_cast<double>(count);
   run.x.fill(u);
   run.d_y.fill(Values(count, 1.0));
   u = run.x.values();
   run.forward(run.y);
   run.backward(run.d_x);
   for (int64_t i = 0; i < count; ++i) {
-    const double y = activation_reference(run.kind(), u[i]), d_x = activation_slope_reference(run.kind(), u[i]);
+    const double y = activation_reference(run.kind(), u[i]),
+                 d_x = activation_slope_reference(run.kind(), u[i]);
     ASSERT_NEAR(run.y.get(i), y, 1e-5 * std::fabs(y) + 2e-36) << u[i];
-    ASSERT_NEAR(run.d_x.get(i), d_x, 1e-5 * std::fabs(d_x) + 1e-6 * std::exp(-0.5 * u[i] * u[i]) + 2e-36) << u[i];
+    ASSERT_NEAR(run.d_x.get(i), d_x,
+                1e-5 * std::fabs(d_x) + 1e-6 * std::exp(-0.5 * u[i] * u[i]) + 2e-36)
+        << u[i];
   }
 }
 

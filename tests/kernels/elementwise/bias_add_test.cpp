@@ -1,9 +1,9 @@
 // Tests of bias_add and its gradient.
 #include "kernels/elementwise/bias_add.h"
 
-#include "kernels/elementwise/bias_add_reference.h"
 #include "kernels/reduce/column_sums.h"
 #include "tests/kernels/shapes.h"
+#include "tests/support/reference_call.h"
 
 namespace ligerdsl::test {
 namespace {
@@ -22,20 +22,26 @@ struct Trial {
     d_bias = random_vector(bias_type, cols, 3);
   }
   void forward(const Tensor& to) {
-    backend().run(kernels::bias_add_forward(machine(), {.cols = cols, .type = type, .bias_type = bias_type}), n,
-                  Arguments().tensor("x", x).tensor("bias", bias).tensor("y", to));
+    backend().run(
+        kernels::bias_add_forward(machine(), {.cols = cols, .type = type, .bias_type = bias_type}),
+        n, Arguments().tensor("x", x).tensor("bias", bias).tensor("y", to));
   }
   void backward(const Tensor& to) {
-    backend().run(kernels::bias_add_backward(
-                      machine(), {.cols = cols, .type = type, .out_type = bias_type, .accumulate = accumulate}),
-                  n, Arguments().tensor("d_y", x).tensor("d_bias", to));
+    backend().run(
+        kernels::bias_add_backward(
+            machine(),
+            {.cols = cols, .type = type, .out_type = bias_type, .accumulate = accumulate}),
+        n, Arguments().tensor("d_y", x).tensor("d_bias", to));
   }
   void check() {
     SCOPED_TRACE(std::string(name(type)) + " " + name(bias_type) + " n=" + std::to_string(n) +
                  " cols=" + std::to_string(cols) + (accumulate ? " accumulate" : ""));
     forward(y);
-    EXPECT_TRUE(close(y.values(), bias_reference(x.values(), bias.values()), gate_e(type))) << "y";
-    Values sums = column_sums_reference(x.values(), cols);
+    const std::map<std::string, double> sizes = {{"N", n}, {"F", cols}};
+    const auto expected =
+        expected_of("bias_add_forward", sizes, {{"x", x.values()}, {"bias", bias.values()}});
+    EXPECT_TRUE(close(y.values(), expected.at("y"), gate_e(type))) << "y";
+    Values sums = expected_of("bias_add_backward", sizes, {{"d_y", x.values()}}).at("d_bias");
     for (int64_t j = 0; accumulate && j < cols; ++j) sums[j] += d_bias.get(j);
     backward(d_bias);
     const double gate = gate_r(bias_type, n) * backend().summation_slack();
@@ -55,7 +61,8 @@ TEST(BiasAdd, WidthsAndTypes) {
 }
 
 TEST(BiasAdd, AnyNumberOfRows) {
-  for_any_number_of_rows([](DType type, int64_t n, int64_t cols) { Trial(type, f32, n, cols).check(); });
+  for_any_number_of_rows(
+      [](DType type, int64_t n, int64_t cols) { Trial(type, f32, n, cols).check(); });
 }
 
 TEST(BiasAdd, ManyRows) {

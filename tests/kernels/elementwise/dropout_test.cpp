@@ -11,7 +11,8 @@ namespace {
 
 // Computes the threshold from p like the library's host code.
 int32_t threshold_of(float p) {
-  return static_cast<int32_t>(static_cast<uint32_t>(std::floor(std::ldexp(static_cast<double>(p), 32))));
+  return static_cast<int32_t>(
+      static_cast<uint32_t>(std::floor(std::ldexp(static_cast<double>(p), 32))));
 }
 
 struct Trial {
@@ -39,14 +40,17 @@ struct Trial {
                   arguments().tensor("x", x).tensor("residual", addend).tensor("y", to));
   }
   void backward(const Tensor& to) {
-    backend().run(kernels::dropout_backward(machine(), options), n, arguments().tensor("d_y", x).tensor("d_x", to));
+    backend().run(kernels::dropout_backward(machine(), options), n,
+                  arguments().tensor("d_y", x).tensor("d_x", to));
   }
   Values expected() const {
-    return dropout_reference(x.values(), options.add ? addend.values() : Values(), {p, seed, offset});
+    return dropout_reference(x.values(), options.add ? addend.values() : Values(),
+                             {p, seed, offset});
   }
   void check() {
-    SCOPED_TRACE(std::string(name(options.type)) + " n=" + std::to_string(n) + " cols=" + std::to_string(options.cols) +
-                 " p=" + std::to_string(p) + (options.add ? " add" : "") + (options.device_seed ? " device" : ""));
+    SCOPED_TRACE(std::string(name(options.type)) + " n=" + std::to_string(n) +
+                 " cols=" + std::to_string(options.cols) + " p=" + std::to_string(p) +
+                 (options.add ? " add" : "") + (options.device_seed ? " device" : ""));
     const Values right = expected();
     forward(y);
     EXPECT_TRUE(close(y.values(), right, gate_e(options.type))) << "y";
@@ -62,7 +66,8 @@ struct Trial {
 
 TEST(Dropout, WidthsAndTypes) {
   int64_t number = 0;
-  for (int64_t cols : affordable({1, 2, 3, 4, 8, 41, 42, 430, 512, 768, 4096, 4097, 4098, 11008, 32768}, 4)) {
+  for (int64_t cols :
+       affordable({1, 2, 3, 4, 8, 41, 42, 430, 512, 768, 4096, 4097, 4098, 11008, 32768}, 4)) {
     for (DType type : kFloats) Trial(type, 4, cols, gap_of(number++)).check();
   }
   Trial(bf16, 300, 24).check();

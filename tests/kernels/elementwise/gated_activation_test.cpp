@@ -15,7 +15,8 @@ struct Trial {
   double gamma, delta;
   Tensor gate, up, out, d_out, d_gate, d_up;
 
-  Trial(Activation activation, DType type, int64_t n, int64_t f, int64_t gap, double gamma = 1, double delta = 1)
+  Trial(Activation activation, DType type, int64_t n, int64_t f, int64_t gap, double gamma = 1,
+        double delta = 1)
       : activation(activation),
         type(type),
         n(n),
@@ -37,23 +38,26 @@ struct Trial {
     return arguments;
   }
   void forward() {
-    backend().run((silu() ? kernels::swiglu_forward : kernels::geglu_forward)(machine(), options()), n,
-                  common().tensor("out", out));
+    backend().run((silu() ? kernels::swiglu_forward : kernels::geglu_forward)(machine(), options()),
+                  n, common().tensor("out", out));
   }
   void backward(const Tensor& to_gate, const Tensor& to_up) {
-    backend().run((silu() ? kernels::swiglu_backward : kernels::geglu_backward)(machine(), options()), n,
-                  common().tensor("d_out", d_out).tensor("d_gate", to_gate).tensor("d_up", to_up));
+    backend().run(
+        (silu() ? kernels::swiglu_backward : kernels::geglu_backward)(machine(), options()), n,
+        common().tensor("d_out", d_out).tensor("d_gate", to_gate).tensor("d_up", to_up));
   }
   void check() {
     SCOPED_TRACE(std::string(silu() ? "silu " : "gelu ") + name(type) + " n=" + std::to_string(n) +
                  " f=" + std::to_string(f));
     const Values a = gate.values(), b = up.values(), c = d_out.values();
     forward();
-    EXPECT_TRUE(
-        close(out.values(), silu() ? swiglu_reference(a, b, gamma, delta) : geglu_reference(a, b), gate_e2(type)))
+    EXPECT_TRUE(close(out.values(),
+                      silu() ? swiglu_reference(a, b, gamma, delta) : geglu_reference(a, b),
+                      gate_e2(type)))
         << "out";
     backward(d_gate, d_up);
-    const auto expected = silu() ? swiglu_gradient_reference(c, a, b, gamma, delta) : geglu_gradient_reference(c, a, b);
+    const auto expected = silu() ? swiglu_gradient_reference(c, a, b, gamma, delta)
+                                 : geglu_gradient_reference(c, a, b);
     EXPECT_TRUE(close(d_gate.values(), expected.d_gate, gate_e2(type))) << "d_gate";
     EXPECT_TRUE(close(d_up.values(), expected.d_up, gate_e2(type))) << "d_up";
     for (const Tensor& t : {out, d_gate, d_up}) EXPECT_TRUE(t.untouched_outside());
@@ -80,7 +84,8 @@ TEST_P(Gated, InPlaceIsBitEqual) {
 }
 
 TEST_P(Gated, FusedLayout) {
-  const int64_t n = 6, f = 90, stride = 2 * f + 7;  // gate and up are the halves of the rows of one tensor
+  const int64_t n = 6, f = 90,
+                stride = 2 * f + 7;  // gate and up are the halves of the rows of one tensor
   Trial apart(GetParam(), bf16, n, f, 0), fused(GetParam(), bf16, n, f, 0);
   Tensor both(bf16, {n, 2 * f}, {stride, 1});
   fused.gate = both.view({n, f}, {stride, 1});
@@ -112,11 +117,14 @@ TEST_P(Gated, LargeInputsStayFinite) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, Gated, ::testing::Values(Activation::silu, Activation::gelu_tanh),
-                         [](const auto& info) { return info.param == Activation::silu ? "Swiglu" : "Geglu"; });
+                         [](const auto& info) {
+                           return info.param == Activation::silu ? "Swiglu" : "Geglu";
+                         });
 
 TEST(Swiglu, Multipliers) {
   for (DType type : kFloats) {
-    for (double gamma : {0.5, 2.0, 0.884}) Trial(Activation::silu, type, 3, 100, 0, gamma, 1.0 / gamma).check();
+    for (double gamma : {0.5, 2.0, 0.884})
+      Trial(Activation::silu, type, 3, 100, 0, gamma, 1.0 / gamma).check();
   }
 }
 
@@ -128,7 +136,8 @@ TEST(Geglu, TailsKeepTheirDigits) {
   run.up.fill(Values(5, 1.0));
   run.forward();
   const Values expected = geglu_reference(a, Values(5, 1.0));
-  for (int64_t i = 0; i < 5; ++i) EXPECT_NEAR(run.out.get(i), expected[i], 3e-5 * std::fabs(expected[i])) << a[i];
+  for (int64_t i = 0; i < 5; ++i)
+    EXPECT_NEAR(run.out.get(i), expected[i], 3e-5 * std::fabs(expected[i])) << a[i];
 }
 
 // The gradient rounds d_out * up to the dtype, and then rounds the result.
@@ -136,12 +145,14 @@ TEST(Geglu, GradientRoundsWherePyTorchDoes) {
   for (DType type : {f16, bf16}) {
     Trial run(Activation::gelu_tanh, type, 4, 500, 0);
     run.backward(run.d_gate, run.d_up);
-    const Values a = run.gate.values(), b = run.up.values(), c = run.d_out.values(), got = run.d_gate.values();
+    const Values a = run.gate.values(), b = run.up.values(), c = run.d_out.values(),
+                 got = run.d_gate.values();
     const Values ones(a.size(), 1.0), slope = geglu_gradient_reference(ones, a, ones).d_gate;
     const double half_of_last_bit = type == f16 ? 0x1p-11 : 0x1p-8;
     for (size_t i = 0; i < a.size(); ++i) {
       const double expected = rounded(c[i] * b[i], type) * slope[i];
-      ASSERT_NEAR(got[i], expected, (half_of_last_bit + 1e-6) * std::fabs(expected) + 1e-6) << "element " << i;
+      ASSERT_NEAR(got[i], expected, (half_of_last_bit + 1e-6) * std::fabs(expected) + 1e-6)
+          << "element " << i;
     }
   }
 }

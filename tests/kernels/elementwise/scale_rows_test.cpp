@@ -19,14 +19,17 @@ struct Trial {
     out = Tensor::rows(type, n, cols, gap);
   }
   void run(const Tensor& to) {
-    backend().run(kernels::scale_rows(machine(), {.type = type, .factor_type = f32, .per_row = per_row, .cols = cols}),
-                  n, Arguments().tensor("in", x).tensor("factor", factor).tensor("out", to));
+    backend().run(
+        kernels::scale_rows(machine(),
+                            {.type = type, .factor_type = f32, .per_row = per_row, .cols = cols}),
+        n, Arguments().tensor("in", x).tensor("factor", factor).tensor("out", to));
   }
   void check() {
-    SCOPED_TRACE(std::string(name(type)) + " n=" + std::to_string(n) + " cols=" + std::to_string(cols) +
-                 (per_row ? " per row" : ""));
+    SCOPED_TRACE(std::string(name(type)) + " n=" + std::to_string(n) +
+                 " cols=" + std::to_string(cols) + (per_row ? " per row" : ""));
     Values expected = x.values();
-    for (size_t i = 0; i < expected.size(); ++i) expected[i] *= factor.get(per_row ? i / static_cast<size_t>(cols) : 0);
+    for (size_t i = 0; i < expected.size(); ++i)
+      expected[i] *= factor.get(per_row ? i / static_cast<size_t>(cols) : 0);
     run(out);
     EXPECT_TRUE(close(out.values(), expected, gate_e(type)));
     for (const Tensor& t : {x, factor, out}) EXPECT_TRUE(t.untouched_outside());

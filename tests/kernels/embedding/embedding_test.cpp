@@ -1,11 +1,20 @@
 #include "kernels/embedding/embedding.h"
 
 #include "kernels/cross_entropy/cross_entropy.h"
-#include "kernels/embedding/embedding_reference.h"
 #include "tests/kernels/shapes.h"
+#include "tests/support/reference_call.h"
 
 namespace ligerdsl::test {
 namespace {
+
+// Returns the gradient of a table of `rows` rows.
+Values expected_d_table(const Tensor& d_out, const std::vector<int64_t>& indices, int64_t rows,
+                        int64_t cols) {
+  return expected_of(
+             "embedding_backward", {{"V", rows}, {"H", cols}},
+             {{"d_out", d_out.values()}, {"indices", Values(indices.begin(), indices.end())}})
+      .at("d_weight");
+}
 
 struct Trial {
   kernels::EmbeddingOptions o;
@@ -16,7 +25,9 @@ struct Trial {
   std::vector<int64_t> indices;
   Tensor table, out, d_out, d_table, d_positions, error;
 
-  Trial(DType type, int64_t n, int64_t vocabulary, int64_t cols, DType index_type = i64, int64_t gap = 0) : n(n) {
+  Trial(DType type, int64_t n, int64_t vocabulary, int64_t cols, DType index_type = i64,
+        int64_t gap = 0)
+      : n(n) {
     o = {.cols = cols, .vocabulary = vocabulary, .type = type, .index_type = index_type};
     table = random_rows(type, vocabulary, cols, 1, gap);
     d_out = random_rows(type, n, cols, 2, gap);
@@ -62,7 +73,7 @@ struct Trial {
     d_positions = Tensor::rows(type, positions, o.cols, 3);
   }
   void check_backward(DType gate_type) {
-    const Values expected = embedding_gradient_reference(d_out.values(), indices, o.vocabulary, o.cols);
+    const Values expected = expected_d_table(d_out, indices, o.vocabulary, o.cols);
     EXPECT_TRUE(close_normwise(d_table.values(), expected, gate_r(gate_type, n)));
     EXPECT_TRUE(d_table.untouched_outside());
   }
@@ -77,7 +88,8 @@ TEST(Embedding, ForwardCopiesExactly) {
       run.forward();
       for (int64_t i = 0; i < 37; ++i) {
         for (int64_t j = 0; j < cols; ++j) {
-          ASSERT_EQ(run.out.get(i * cols + j), run.table.get(run.indices[i] * cols + j)) << i << "," << j;
+          ASSERT_EQ(run.out.get(i * cols + j), run.table.get(run.indices[i] * cols + j))
+              << i << "," << j;
         }
       }
       EXPECT_TRUE(run.out.untouched_outside());
@@ -133,7 +145,8 @@ TEST(Embedding, ShardsOfATable) {
         shard.indices = whole.indices;
         shard.d_out = whole.d_out;
         shard.in_order = in_order;
-        for (int64_t i = 0; i < rows * cols; ++i) shard.table.set(i, whole.table.get(first * cols + i));
+        for (int64_t i = 0; i < rows * cols; ++i)
+          shard.table.set(i, whole.table.get(first * cols + i));
         shard.forward();
         shard.backward();
         EXPECT_EQ(kernels::kErrorBase - shard.error.get_integer(0), 7);
@@ -147,7 +160,7 @@ TEST(Embedding, ShardsOfATable) {
         const bool nobodys = i / cols == 7 || i / cols == 9;
         ASSERT_TRUE(nobodys ? std::isnan(sum[i]) : sum[i] == whole.out.get(i)) << i;
       }
-      const Values expected = embedding_gradient_reference(whole.d_out.values(), whole.indices, total, cols);
+      const Values expected = expected_d_table(whole.d_out, whole.indices, total, cols);
       EXPECT_TRUE(close_normwise(gradient, expected, gate_r(f32, n)));
     }
   }
@@ -155,7 +168,8 @@ TEST(Embedding, ShardsOfATable) {
 
 // Position i mod P, also with an incomplete last sequence; the sum is rounded once.
 TEST(Embedding, ForwardAddsTheRowOfThePosition) {
-  for (auto [cols, positions] : {std::pair<int64_t, int64_t>{1, 1}, {7, 5}, {1000, 37}, {256, 64}}) {
+  for (auto [cols, positions] :
+       {std::pair<int64_t, int64_t>{1, 1}, {7, 5}, {1000, 37}, {256, 64}}) {
     for (DType type : kFloats) {
       Trial run(type, 37, 91, cols);
       run.o.positions = positions;
@@ -174,8 +188,10 @@ TEST(Embedding, ForwardAddsTheRowOfThePosition) {
             ASSERT_TRUE(std::isnan(run.out.get(i * cols + j)));
             continue;
           }
-          const double exact = run.table.get(run.indices[i] * cols + j) + position_table.get(i % positions * cols + j);
-          ASSERT_EQ(run.out.get(i * cols + j), rounded(static_cast<float>(exact), type)) << i << "," << j;
+          const double exact = run.table.get(run.indices[i] * cols + j) +
+                               position_table.get(i % positions * cols + j);
+          ASSERT_EQ(run.out.get(i * cols + j), rounded(static_cast<float>(exact), type))
+              << i << "," << j;
         }
       }
       EXPECT_TRUE(run.out.untouched_outside());
@@ -192,7 +208,8 @@ TEST(Embedding, AnyNumberOfIndices) {
       expect_aligned([&] { run.forward(); });
       run.backward();
       for (const std::string& program : backend().took_generic()) {
-        EXPECT_TRUE(program == "embedding_count_indices_bf16" || program == "embedding_place_positions_bf16")
+        EXPECT_TRUE(program == "embedding_count_indices_bf16" ||
+                    program == "embedding_place_positions_bf16")
             << program;
       }
       run.check_backward(f32);
@@ -214,7 +231,8 @@ Values sums_in_order(const Trial& run) {
     const size_t full = named.size() / chunk * chunk;
     for (int64_t c = 0; c < run.o.cols; ++c) {
       const auto add = [&](float sum, size_t first, size_t end) {
-        for (size_t i = first; i < end; ++i) sum += static_cast<float>(run.d_out.get(named[i] * run.o.cols + c));
+        for (size_t i = first; i < end; ++i)
+          sum += static_cast<float>(run.d_out.get(named[i] * run.o.cols + c));
         return sum;
       };
       float total = 0;
@@ -233,7 +251,8 @@ void expect_sums_in_order(Trial& run) {
     run.check_backward(f32);
     if (backend().name() == "interpreter") continue;  // adds in float64
     const Values expected = sums_in_order(run);
-    for (int64_t i = 0; i < run.d_table.size(); ++i) ASSERT_EQ(run.d_table.get(i), expected[i]) << "element " << i;
+    for (int64_t i = 0; i < run.d_table.size(); ++i)
+      ASSERT_EQ(run.d_table.get(i), expected[i]) << "element " << i;
   }
 }
 
@@ -257,7 +276,8 @@ TEST(Embedding, BackwardAddsInOrder) {
 TEST(Embedding, BackwardOfFrequentRows) {
   for (DType index_type : {i32, i64}) {
     Trial run(bf16, 4701, 1031, 16, index_type, index_type == i32 ? 3 : 0);
-    const std::vector<std::pair<int64_t, int64_t>> counts{{1030, 128}, {0, 127}, {517, 129}, {3, 256}, {700, 1500}};
+    const std::vector<std::pair<int64_t, int64_t>> counts{
+        {1030, 128}, {0, 127}, {517, 129}, {3, 256}, {700, 1500}};
     Random random(4);
     for (auto [row, count] : counts) {
       for (int64_t i = 0; i < count; ++i) run.indices[random.below(run.n)] = row;
@@ -336,15 +356,16 @@ TEST(Embedding, BackwardTypesAndAccumulate) {
     const Tensor once = sum.d_table.clone();
     sum.o.accumulate = true;
     sum.backward();
-    for (int64_t i = 0; i < once.size(); ++i) ASSERT_NEAR(sum.d_table.get(i), 2 * once.get(i), 1e-5);
+    for (int64_t i = 0; i < once.size(); ++i)
+      ASSERT_NEAR(sum.d_table.get(i), 2 * once.get(i), 1e-5);
   }
 }
 
 // Row i adds to position i mod P, for any index. The last sequence may be incomplete, and some
 // positions have no row.
 TEST(Embedding, BackwardAddsUpPositions) {
-  const std::tuple<int64_t, int64_t, int64_t> shapes[] = {{37, 40, 1},   {37, 1, 5}, {37, 7, 5}, {300, 40, 64},
-                                                          {24, 1100, 8}, {5, 20, 9}, {0, 8, 4}};
+  const std::tuple<int64_t, int64_t, int64_t> shapes[] = {
+      {37, 40, 1}, {37, 1, 5}, {37, 7, 5}, {300, 40, 64}, {24, 1100, 8}, {5, 20, 9}, {0, 8, 4}};
   for (const auto& [n, cols, positions] : shapes) {
     for (DType type : kFloats) {
       for (DType sums : {f32, type}) {
@@ -358,8 +379,13 @@ TEST(Embedding, BackwardAddsUpPositions) {
           run.in_order = in_order;
           run.backward();
           run.check_backward(f32);
-          const Values expected = position_gradient_reference(run.d_out.values(), n, positions, cols);
-          EXPECT_TRUE(close_normwise(run.d_positions.values(), expected, gate_r(sums, n)));
+          const auto expected = expected_of(
+              "embedding_backward", {{"N", n}, {"V", 91}, {"H", cols}, {"P", positions}},
+              {{"d_out", run.d_out.values()},
+               {"indices", Values(run.indices.begin(), run.indices.end())}},
+              {"d_position_weight"});
+          EXPECT_TRUE(close_normwise(run.d_positions.values(), expected.at("d_position_weight"),
+                                     gate_r(sums, n)));
           EXPECT_TRUE(run.d_positions.untouched_outside());
           const Tensor once = run.d_positions.clone();
           run.backward();
@@ -367,7 +393,8 @@ TEST(Embedding, BackwardAddsUpPositions) {
           if (sums != f32) continue;
           run.o.accumulate_positions = true;
           run.backward();
-          for (int64_t i = 0; i < once.size(); ++i) ASSERT_NEAR(run.d_positions.get(i), 2 * once.get(i), 1e-5);
+          for (int64_t i = 0; i < once.size(); ++i)
+            ASSERT_NEAR(run.d_positions.get(i), 2 * once.get(i), 1e-5);
         }
       }
     }
@@ -401,8 +428,10 @@ TEST(Embedding, NotFinite) {
     for (int64_t i = 0; i < 12; ++i) run.indices[i] = i % 10;  // 0 and 10, 1 and 11: the same row
     run.d_out.set(33 + 5, NAN);
     run.backward();
-    for (int64_t i = 0; i < 330; ++i) ASSERT_EQ(std::isnan(run.d_table.get(i)), i == 38) << name(type) << " " << i;
-    for (int64_t i = 0; i < 132; ++i) ASSERT_EQ(std::isnan(run.d_positions.get(i)), i == 38) << name(type) << " " << i;
+    for (int64_t i = 0; i < 330; ++i)
+      ASSERT_EQ(std::isnan(run.d_table.get(i)), i == 38) << name(type) << " " << i;
+    for (int64_t i = 0; i < 132; ++i)
+      ASSERT_EQ(std::isnan(run.d_positions.get(i)), i == 38) << name(type) << " " << i;
   }
 }
 

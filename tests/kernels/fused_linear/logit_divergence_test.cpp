@@ -13,7 +13,8 @@ namespace {
 using kernels::Divergence;
 using kernels::Reduction;
 
-const std::vector<Divergence> kKinds{Divergence::forward_kl, Divergence::reverse_kl, Divergence::jsd};
+const std::vector<Divergence> kKinds{Divergence::forward_kl, Divergence::reverse_kl,
+                                     Divergence::jsd};
 
 struct Trial {
   kernels::LogitDivergenceOptions o;
@@ -92,7 +93,8 @@ struct Trial {
     run();
     const LogitDivergenceResult right = expected();
     if (o.with_loss) {
-      EXPECT_TRUE(close_loss(loss.values(), {right.loss}, o.loss_type == f32 ? 5e-6 : 8e-3)) << "loss";
+      EXPECT_TRUE(close_loss(loss.values(), {right.loss}, o.loss_type == f32 ? 5e-6 : 8e-3))
+          << "loss";
     }
     if (o.with_gradient) {
       EXPECT_TRUE(close_normwise((o.in_place() ? logits : d_logits).values(), right.d_logits,

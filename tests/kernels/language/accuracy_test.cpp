@@ -25,7 +25,7 @@ constexpr double kLeastNormal = 0x1p-126, kMost = 3.4028234663852886e38;
 struct Bound {
   bool exact = false;
   double ulp = INFINITY, relative = INFINITY, absolute = INFINITY;  // all of them must hold
-  double either = 0;                                                // if not 0: either of these errors
+  double either = 0;  // if not 0: either of these errors
   double low = -INFINITY, high = INFINITY;
 };
 constexpr Bound kExact = {.exact = true};
@@ -50,9 +50,12 @@ double logistic(double x) {
   return 1 / (1 + std::exp(-x));
 }
 
-#define FUNCTION(name, value, ...)                                                                        \
-  {                                                                                                       \
-#name, +[](const Tile& x) { return name(x); }, +[](double x) -> double { return value; }, __VA_ARGS__ \
+#define FUNCTION(name, value, ...)                                                               \
+  {                                                                                              \
+#name,                                                                                       \
+        +[](const Tile& x) { return name(x); },                                                  \
+                                             +[](double x) -> double { return value; },          \
+                                                                                     __VA_ARGS__ \
   }
 const Function kFunctions[] = {
     FUNCTION(exp, std::exp(x), kTwoUlp),
@@ -68,12 +71,16 @@ const Function kFunctions[] = {
     FUNCTION(cos, std::cos(x), kTwoUlp),
     FUNCTION(log1p, std::log1p(x), kTwoUlp),
     FUNCTION(expm1, std::expm1(x), kTwoUlp),
-    {"pow", +[](const Tile& x) { return pow(x, 2.7f); }, +[](double x) { return std::pow(x, 2.7f); }, kTwoUlp},
-    {"pow_odd", +[](const Tile& x) { return pow(x, -3); }, +[](double x) { return std::pow(x, -3); }, kTwoUlp},
-    {"pow_root", +[](const Tile& x) { return pow(x, 1e-3f); }, +[](double x) { return std::pow(x, 1e-3f); }, kTwoUlp},
-    {"pow_base", +[](const Tile& x) { return pow(1.7f, x); }, +[](double x) { return std::pow(1.7f, x); }, kTwoUlp},
-    {"pow_near_one", +[](const Tile& x) { return pow(0.9999f, x); }, +[](double x) { return std::pow(0.9999f, x); },
-     kTwoUlp},
+    {"pow", +[](const Tile& x) { return pow(x, 2.7f); },
+     +[](double x) { return std::pow(x, 2.7f); }, kTwoUlp},
+    {"pow_odd", +[](const Tile& x) { return pow(x, -3); },
+     +[](double x) { return std::pow(x, -3); }, kTwoUlp},
+    {"pow_root", +[](const Tile& x) { return pow(x, 1e-3f); },
+     +[](double x) { return std::pow(x, 1e-3f); }, kTwoUlp},
+    {"pow_base", +[](const Tile& x) { return pow(1.7f, x); },
+     +[](double x) { return std::pow(1.7f, x); }, kTwoUlp},
+    {"pow_near_one", +[](const Tile& x) { return pow(0.9999f, x); },
+     +[](double x) { return std::pow(0.9999f, x); }, kTwoUlp},
     FUNCTION(abs, std::fabs(x), kExact),
     FUNCTION(floor, std::floor(x), kExact),
     FUNCTION(ceil, std::ceil(x), kExact),
@@ -152,26 +159,30 @@ void judge(const Bound& bound, double x, float actual, double expected, Errors* 
   }
   if (actual == nearest && bound.exact) return;
   const double off = std::fabs(actual - expected), size = std::fabs(expected);
-  const double unit = std::ldexp(1.0, std::max(std::ilogb(size == 0 ? kLeastNormal : size), -126) - 23);
+  const double unit =
+      std::ldexp(1.0, std::max(std::ilogb(size == 0 ? kLeastNormal : size), -126) - 23);
   const double relative = size > 0 ? off / size : 0;
   errors->ulp.see(off / unit, x);
   errors->relative.see(relative, x);
   errors->absolute.see(off, x);
-  errors->beyond.see(std::max({off / unit / bound.ulp, relative / bound.relative, off / bound.absolute}), x);
+  errors->beyond.see(
+      std::max({off / unit / bound.ulp, relative / bound.relative, off / bound.absolute}), x);
   if (bound.either > 0) errors->beyond.see(std::min(relative, off) / bound.either, x);
 }
 
 // Runs the function on inputs from `input(i)` and judges each result. Several threads compute the
 // reference values.
 template <class Bits, class Input, class Value>
-Errors measure(const Function& function, DType type, int64_t count, const Input& input, const Value& value) {
+Errors measure(const Function& function, DType type, int64_t count, const Input& input,
+               const Value& value) {
   Errors all;
   for (int64_t first = 0; first < count; first += kAtATime) {
     const int64_t n = std::min(kAtATime, count - first);
     Tensor in(type, {n}), out(f32, {n});
     auto* bits = reinterpret_cast<Bits*>(in.data());
     for (int64_t i = 0; i < n; ++i) bits[i] = input(first + i);
-    backend().run({.steps = {step_of(function, type, n)}}, n, Arguments().tensor("y", out).tensor("x", in));
+    backend().run({.steps = {step_of(function, type, n)}}, n,
+                  Arguments().tensor("y", out).tensor("x", in));
     const auto* results = reinterpret_cast<const float*>(out.data());
     const int64_t threads = std::clamp<int64_t>(std::thread::hardware_concurrency(), 1, 16);
     std::vector<Errors> of_thread(static_cast<size_t>(threads));
@@ -180,7 +191,8 @@ Errors measure(const Function& function, DType type, int64_t count, const Input&
       running.emplace_back([&, t] {
         for (int64_t i = t; i < n; i += threads) {
           const double x = value(bits[i]);
-          judge(function.bound, x, results[i], function.value(x), &of_thread[static_cast<size_t>(t)]);
+          judge(function.bound, x, results[i], function.value(x),
+                &of_thread[static_cast<size_t>(t)]);
         }
       });
     }
@@ -193,15 +205,18 @@ Errors measure(const Function& function, DType type, int64_t count, const Input&
 class Accuracy : public ::testing::TestWithParam<Function> {};
 
 void report(const Function& function, const char* inputs, const Errors& e) {
-  std::printf("| %s | %s | %.3f ulp at %.9g | relative %.2e at %.9g | absolute %.2e at %.9g |\n", function.name, inputs,
-              e.ulp.error, e.ulp.at, e.relative.error, e.relative.at, e.absolute.error, e.absolute.at);
-  EXPECT_LE(e.beyond.error, 1) << function.name << " of " << e.beyond.at << ", " << inputs << ": times its bound";
+  std::printf("| %s | %s | %.3f ulp at %.9g | relative %.2e at %.9g | absolute %.2e at %.9g |\n",
+              function.name, inputs, e.ulp.error, e.ulp.at, e.relative.error, e.relative.at,
+              e.absolute.error, e.absolute.at);
+  EXPECT_LE(e.beyond.error, 1) << function.name << " of " << e.beyond.at << ", " << inputs
+                               << ": times its bound";
 }
 
 TEST_P(Accuracy, EveryFloat) {
   const auto step = static_cast<int64_t>(stride());
   const Errors errors = measure<uint32_t>(
-      GetParam(), f32, (int64_t{1} << 32) / step, [=](int64_t i) { return static_cast<uint32_t>(i * step); },
+      GetParam(), f32, (int64_t{1} << 32) / step,
+      [=](int64_t i) { return static_cast<uint32_t>(i * step); },
       [](uint32_t bits) { return std::bit_cast<float>(bits); });
   report(GetParam(), "f32", errors);
 }
@@ -221,7 +236,8 @@ TEST(AccuracyCases, EveryUnaryFunctionHasACase) {
   std::set<std::string> have;
   for (const Function& function : kFunctions) have.insert(function.name);
   for (const program::OpInfo& operation : program::operations()) {
-    if (operation.family != program::Family::sign && operation.family != program::Family::math) continue;
+    if (operation.family != program::Family::sign && operation.family != program::Family::math)
+      continue;
     const std::string name = operation.name;
     EXPECT_TRUE(have.contains(name)) << name;
     const bool has_fast = (operation.takes >> static_cast<int>(program::AttrKey::fast)) & 1;

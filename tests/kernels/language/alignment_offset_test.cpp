@@ -20,7 +20,8 @@ kernels::Step copy(const Case& c) {
        other = k.view("other", c.offset_type, {dyn, c.columns}), sums = k.view("sums", f32, {dyn});
   Scalar at = k.program_id(0);
   const View& offset_of = c.own ? x : other;
-  Scalar alignment_offset = offset_of.alignment_offset({at * static_cast<int>(std::max<int64_t>(c.rows_of_tile, 1))});
+  Scalar alignment_offset =
+      offset_of.alignment_offset({at * static_cast<int>(std::max<int64_t>(c.rows_of_tile, 1))});
   Scalar blocks = cdiv(x.dim(1).to(i32) + offset_of.max_alignment_offset(), c.block);
   const Shape cut{c.rows_of_tile, c.block};
   auto [total] = k.for_range(0, blocks, 1, carry(k.constant(0, f32)), [&](Scalar b, Scalar total) {
@@ -41,20 +42,24 @@ Tensor small_numbers(const Case& c, int64_t rows, int64_t gap, int64_t shift) {
 
 void expect_copies(const Case& c, int64_t gap, int64_t shift, int64_t shift_of_copy) {
   const int64_t high = std::max<int64_t>(c.rows_of_tile, 1), rows = 2 * high;
-  Tensor x = small_numbers(c, rows, gap, shift), y = Tensor::rows(c.type, rows, c.columns, gap, shift_of_copy),
+  Tensor x = small_numbers(c, rows, gap, shift),
+         y = Tensor::rows(c.type, rows, c.columns, gap, shift_of_copy),
          other = Tensor::rows(c.offset_type, rows, c.columns, gap, 1), sums(f32, {2});
-  backend().run({.steps = {copy(c)}}, rows,
-                Arguments().tensor("y", y).tensor("x", x).tensor("other", other).tensor("sums", sums));
+  backend().run(
+      {.steps = {copy(c)}}, rows,
+      Arguments().tensor("y", y).tensor("x", x).tensor("other", other).tensor("sums", sums));
   SCOPED_TRACE(std::string(name(c.type)) + " columns " + std::to_string(c.columns) + " block " +
-               std::to_string(c.block) + " gap " + std::to_string(gap) + " shift " + std::to_string(shift) + ", " +
-               std::to_string(shift_of_copy) +
-               (c.own ? " own alignment offset" : std::string(" alignment offset of ") + name(c.offset_type)));
+               std::to_string(c.block) + " gap " + std::to_string(gap) + " shift " +
+               std::to_string(shift) + ", " + std::to_string(shift_of_copy) +
+               (c.own ? " own alignment offset"
+                      : std::string(" alignment offset of ") + name(c.offset_type)));
   EXPECT_TRUE(y.same_bits(x));
   EXPECT_TRUE(y.untouched_outside());
   for (int64_t i = 0; i < 2 && high == 1; ++i) {
     double expected = -static_cast<double>(c.columns);
     for (int64_t j = 0; j < c.columns; ++j)
-      expected += is_integer(c.type) ? static_cast<double>(x.get_integer(i * c.columns + j)) : x.get(i * c.columns + j);
+      expected += is_integer(c.type) ? static_cast<double>(x.get_integer(i * c.columns + j))
+                                     : x.get(i * c.columns + j);
     EXPECT_EQ(sums.get(i), expected);
   }
 }
@@ -89,7 +94,8 @@ TEST(AlignmentOffset, RowsWithTheOffsetOfOtherRows) {
 TEST(AlignmentOffset, TilesOfSeveralRows) {
   for (DType type : {f32, bf16})
     for (int64_t columns : {67, 300})
-      for (int64_t shift : {0, 3}) expect_copies({type, type, columns, 128, true, 2}, 1, shift, shift + 1);
+      for (int64_t shift : {0, 3})
+        expect_copies({type, type, columns, 128, true, 2}, 1, shift, shift + 1);
 }
 
 // Tiles smaller than the alignment offset: several tiles hold columns before the row.

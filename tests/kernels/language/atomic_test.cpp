@@ -17,7 +17,8 @@ struct Meta {
 };
 
 kernels::Operation operation(void (*build)(KernelBuilder&, const Meta&), const Meta& meta) {
-  return {.steps = {kernels::record_step("atomic", i32, build, meta, kernels::library_launch(Size::rows(), 4))}};
+  return {.steps = {kernels::record_step("atomic", i32, build, meta,
+                                         kernels::library_launch(Size::rows(), 4))}};
 }
 
 // Every program takes kTickets numbers and stores each in a whole row.
@@ -38,7 +39,8 @@ TEST(Atomics, TicketsAreTakenOnce) {
     backend().run(operation(take_tickets, {width}), kPrograms,
                   Arguments().tensor("counter", counter).tensor("taken", taken));
     EXPECT_EQ(counter.get(0), kPrograms * kTickets) << width;
-    for (int64_t i = 0; i < kPrograms * kTickets * width; ++i) ASSERT_EQ(taken.get(i), i / width + 1) << width;
+    for (int64_t i = 0; i < kPrograms * kTickets * width; ++i)
+      ASSERT_EQ(taken.get(i), i / width + 1) << width;
   }
 }
 
@@ -49,19 +51,22 @@ void claim(KernelBuilder& k, const Meta& m) {
   Scalar number = k.program_id(0);
   Tile at = k.arange(m.width);
   Tile before = atomic_cas(places.ptr() + at, 0, number + 1, at % kPrograms <= number);
-  got.partition({squeeze, m.width}).store({number, 0}, (at % kPrograms <= number && before == 0).to(i32));
+  got.partition({squeeze, m.width})
+      .store({number, 0}, (at % kPrograms <= number && before == 0).to(i32));
 }
 
 TEST(Atomics, PlacesAreClaimedOnce) {
   for (int64_t width : {1, 8, 96, 2048}) {
     Tensor places(i32, {width}), got(i32, {kPrograms, width});
     places.fill(Values(width, 0));
-    backend().run(operation(claim, {width}), kPrograms, Arguments().tensor("places", places).tensor("got", got));
+    backend().run(operation(claim, {width}), kPrograms,
+                  Arguments().tensor("places", places).tensor("got", got));
     for (int64_t i = 0; i < width; ++i) {
       const auto owner = static_cast<int64_t>(places.get(i)) - 1;
       ASSERT_GE(owner, i % kPrograms) << width << ": masked off, or no program claimed it";
       ASSERT_LT(owner, kPrograms) << width;
-      for (int64_t p = 0; p < kPrograms; ++p) ASSERT_EQ(got.get(p * width + i), p == owner) << width;
+      for (int64_t p = 0; p < kPrograms; ++p)
+        ASSERT_EQ(got.get(p * width + i), p == owner) << width;
     }
   }
 }
@@ -103,7 +108,8 @@ TEST(Atomics, MinimumAndExchange) {
     for (int64_t width : {1, 8, 96, 2048}) {
       KernelBuilder k("atomic");
       lower_and_exchange(k, {width}, type);
-      const kernels::Step step{.program = k.finish(), .launch = kernels::library_launch(Size::rows(), 4)};
+      const kernels::Step step{.program = k.finish(),
+                               .launch = kernels::library_launch(Size::rows(), 4)};
       Tensor least(type, {width}), place(type, {width}), got(type, {kPrograms, width});
       least.fill(Values(width, 3));
       place.fill(Values(width, -1));
@@ -116,8 +122,10 @@ TEST(Atomics, MinimumAndExchange) {
           if (i % 5 != p % 5) expected = std::min(expected, (i + p) * 7 % 11 - 5);
           chain.insert(got.get(p * width + i));
         }
-        ASSERT_EQ(least.get(i), static_cast<double>(expected)) << name(type) << " " << width << ": " << i;
-        ASSERT_EQ(chain.size(), size_t{kPrograms} + 1) << "each number was put once and taken or left once";
+        ASSERT_EQ(least.get(i), static_cast<double>(expected))
+            << name(type) << " " << width << ": " << i;
+        ASSERT_EQ(chain.size(), size_t{kPrograms} + 1)
+            << "each number was put once and taken or left once";
       }
     }
   }
@@ -142,8 +150,9 @@ TEST(Atomics, ElementsAreCountedOnce) {
     for (int64_t i = 0; i < n; ++i) ++expected[static_cast<size_t>(at[i] = (i * i + 3 * i) % 16)];
     numbers.fill(at);
     counts.fill(Values(16, 0));
-    backend().run(operation(count, {width}), kPrograms,
-                  Arguments().tensor("numbers", numbers).tensor("old", old).tensor("counts", counts));
+    backend().run(
+        operation(count, {width}), kPrograms,
+        Arguments().tensor("numbers", numbers).tensor("old", old).tensor("counts", counts));
     EXPECT_EQ(counts.values(), expected) << width;
     std::vector<std::vector<bool>> seen(16);
     for (int64_t b = 0; b < 16; ++b) seen[b].resize(static_cast<size_t>(expected[b]));
@@ -158,7 +167,8 @@ TEST(Atomics, ElementsAreCountedOnce) {
 
 // Adds the row sums of two rows to two totals. Every element stores the old total of its row.
 void add_rows(KernelBuilder& k, const Meta& m) {
-  View x = k.view("x", i32, {dyn, m.width}), totals = k.view("totals", i32, {2}), y = k.view("y", i32, {dyn, m.width});
+  View x = k.view("x", i32, {dyn, m.width}), totals = k.view("totals", i32, {2}),
+       y = k.view("y", i32, {dyn, m.width});
   Scalar pair = k.program_id(0);
   Tile rows = x.partition({2, m.width}).load({pair, 0});
   Tile before = atomic_add(totals.ptr() + k.arange(2), sum(rows, 1));
@@ -183,7 +193,8 @@ TEST(Atomics, OldValuesReachTheCtasOfTheirRow) {
       const double old = y.get(first) - 1;
       EXPECT_EQ(std::fmod(old, kWidth), 0);
       EXPECT_TRUE(old >= 0 && old < kPrograms * kWidth && olds.insert(old).second) << old;
-      for (int64_t i = 1; i < kWidth; ++i) ASSERT_EQ(y.get(first + i), old + 1) << program << ": " << i;
+      for (int64_t i = 1; i < kWidth; ++i)
+        ASSERT_EQ(y.get(first + i), old + 1) << program << ": " << i;
     }
   }
 }
@@ -206,9 +217,11 @@ TEST(Atomics, MasksAndMaxima) {
       Tensor sums(type, {n}), most(type, {n});
       sums.fill(Values(n, 0));
       most.fill(Values(n, 0));
-      backend().run(operation(build, {n}), kPrograms, Arguments().tensor("sums", sums).tensor("most", most));
+      backend().run(operation(build, {n}), kPrograms,
+                    Arguments().tensor("sums", sums).tensor("most", most));
       for (int64_t i = 0; i < n; ++i) {
-        EXPECT_EQ(sums.get(i), i == n - 1 ? 2 * kPrograms : kPrograms) << name(type) << " " << n << ": " << i;
+        EXPECT_EQ(sums.get(i), i == n - 1 ? 2 * kPrograms : kPrograms)
+            << name(type) << " " << n << ": " << i;
         EXPECT_EQ(most.get(i), kPrograms - 1 + i) << name(type) << " " << n << ": " << i;
       }
     }

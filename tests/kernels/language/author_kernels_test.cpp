@@ -44,8 +44,9 @@ Values row_of(const Tensor& rows, int64_t row) {
 
 double log_sum_exp(const Values& x) {
   const double top = *std::max_element(x.begin(), x.end());
-  return top + std::log(std::accumulate(x.begin(), x.end(), 0.0,
-                                        [&](double sum, double v) { return sum + std::exp(v - top); }));
+  return top + std::log(std::accumulate(x.begin(), x.end(), 0.0, [&](double sum, double v) {
+           return sum + std::exp(v - top);
+         }));
 }
 
 // Log-probabilities, some of them log 0.
@@ -68,7 +69,8 @@ TEST(AuthorKernels, Jsd) {
       const Tensor x = log_probabilities(type, cols, 1), y = log_probabilities(type, cols, 2);
       Tensor loss(f32, {kRows}), d_x(type, {kRows, cols});
       run(generalized_jsd_kernel, {.type = type, .cols = cols, .block = 512},
-          {{"loss", loss}, {"d_x", d_x}, {"x", x}, {"y", y}}, Arguments().number("beta", beta).number("scale", scale));
+          {{"loss", loss}, {"d_x", d_x}, {"x", x}, {"y", y}},
+          Arguments().number("beta", beta).number("scale", scale));
       Values losses(kRows, 0.0), gradient;
       for (int64_t i = 0; i < kRows * cols; ++i) {
         const double q = std::exp(x.get(i)), p = std::exp(y.get(i)), m = beta * p + (1 - beta) * q;
@@ -98,14 +100,21 @@ TEST(AuthorKernels, SelectiveLogSoftmax) {
 }
 
 // The mean of each channel is large compared with its deviation.
-void check_group_norm(DType type, int64_t channels, int64_t groups, int64_t positions, int64_t block) {
-  SCOPED_TRACE(std::string(name(type)) + ", " + std::to_string(channels) + " channels of " + std::to_string(positions));
+void check_group_norm(DType type, int64_t channels, int64_t groups, int64_t positions,
+                      int64_t block) {
+  SCOPED_TRACE(std::string(name(type)) + ", " + std::to_string(channels) + " channels of " +
+               std::to_string(positions));
   const int64_t images = 2, n = images * groups, cols = channels / groups * positions;
   const double eps = 1e-3;
   Tensor x(type, {n, cols}), y(type, {n, cols}), mean(f32, {n}), rstd(f32, {n});
   x.fill(Random(4).normals(n * cols, 1.0, 20.0));
   const Tensor weight = random_vector(f32, channels, 5), bias = random_vector(f32, channels, 6);
-  run(group_norm_kernel, {.type = type, .channels = channels, .groups = groups, .positions = positions, .block = block},
+  run(group_norm_kernel,
+      {.type = type,
+       .channels = channels,
+       .groups = groups,
+       .positions = positions,
+       .block = block},
       {{"y", y}, {"mean", mean}, {"rstd", rstd}, {"x", x}, {"weight", weight}, {"bias", bias}},
       Arguments().number("eps", eps));
   Values means, rstds, expected;
@@ -161,7 +170,8 @@ TEST(AuthorKernels, Sparsemax) {
       for (double v : sparsemax_of(row_of(x, r))) expected.push_back(v);
     }
     for (int64_t block : {1024, 8192}) {  // one tile holds the row, or several do
-      run(sparsemax_kernel, {.type = type, .cols = cols, .block = block, .ctas = block == 8192 ? 2 : 1},
+      run(sparsemax_kernel,
+          {.type = type, .cols = cols, .block = block, .ctas = block == 8192 ? 2 : 1},
           {{"y", y}, {"x", x}});
       EXPECT_TRUE(close(y.values(), expected, gate_e(type)));
     }
@@ -175,7 +185,9 @@ TEST(AuthorKernels, DropoutKeepsExpectedShareAndBackwardReusesMask) {
     Tensor x(type, {n}), y(type, {n}), d_y(type, {n}), d_x(type, {n});
     x.fill(Values(n, 3.0));
     d_y.fill(Random(8).normals(n));
-    const auto scalars = [&](int64_t seed) { return Arguments().number("p", p).integer("seed", seed); };
+    const auto scalars = [&](int64_t seed) {
+      return Arguments().number("p", p).integer("seed", seed);
+    };
     run(dropout_kernel, {.type = type}, {{"y", y}, {"x", x}}, scalars(11));
     run(dropout_kernel, {.type = type, .block = 256}, {{"y", d_x}, {"x", d_y}}, scalars(11));
     double kept = 0, pairs = 0;
@@ -199,7 +211,8 @@ TEST(AuthorKernels, Top2) {
   const auto check = [](DType type, int64_t rows, Top2Meta meta) {
     SCOPED_TRACE(std::string(name(type)) + ", " + std::to_string(meta.cols) + " columns");
     meta.type = type;
-    Tensor x = random_rows(type, rows, meta.cols, 9), values(type, {rows, 2}), indices(i32, {rows, 2});
+    Tensor x = random_rows(type, rows, meta.cols, 9), values(type, {rows, 2}),
+           indices(i32, {rows, 2});
     for (int64_t j = 0; j < meta.cols; ++j) {
       x.set(j, j % 7 == 3 ? 5.0 : -1.0);                           // ties
       x.set(meta.cols + j, j == meta.cols - 1 ? 0.0 : -INFINITY);  // only one finite element
@@ -210,7 +223,8 @@ TEST(AuthorKernels, Top2) {
       const Values row = row_of(x, r);
       std::vector<int64_t> order(row.size());
       std::iota(order.begin(), order.end(), 0);
-      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return row[a] > row[b]; });
+      std::stable_sort(order.begin(), order.end(),
+                       [&](int64_t a, int64_t b) { return row[a] > row[b]; });
       for (int i : {0, 1}) {
         EXPECT_EQ(indices.get_integer(2 * r + i), order[i]) << r << ", " << i;
         EXPECT_EQ(values.get(2 * r + i), row[order[i]]) << r << ", " << i;
@@ -231,7 +245,8 @@ TEST(AuthorKernels, QuantizeInt8) {
       x.set(cols + j, 0.0);
       x.set(2 * cols + j, j == 1 ? -127.0 : j % 9 + 0.5);  // steps of 1: ties
     }
-    run(quantize_int8_kernel, {.type = type, .cols = cols, .block = 256}, {{"q", q}, {"scale", scale}, {"x", x}});
+    run(quantize_int8_kernel, {.type = type, .cols = cols, .block = 256},
+        {{"q", q}, {"scale", scale}, {"x", x}});
     for (int64_t r = 0; r < kRows; ++r) {
       double most = 0;
       for (double v : row_of(x, r)) most = std::max(most, std::abs(v));
@@ -240,7 +255,8 @@ TEST(AuthorKernels, QuantizeInt8) {
         const int64_t i = r * cols + j, found = q.get_integer(i);
         const double steps = most > 0 ? x.get(i) * 127 / most : 0;
         ASSERT_NEAR(found, steps, 0.5 + 1e-4) << i;
-        ASSERT_TRUE(r == 0 || found == std::nearbyint(steps)) << i << ": " << found << ", expected " << steps;
+        ASSERT_TRUE(r == 0 || found == std::nearbyint(steps))
+            << i << ": " << found << ", expected " << steps;
       }
     }
   });
@@ -251,18 +267,22 @@ TEST(AuthorKernels, BiasGelu) {
     const int64_t rows = kRows * 4 + 1;
     if (rows * cols > backend().budget()) return;
     const BiasGeluMeta meta{.type = type, .cols = cols, .block = 256, .rows = 4};
-    const Tensor x = random_rows(type, rows, cols, 12, 0, 2.0), d_y = random_rows(type, rows, cols, 13);
+    const Tensor x = random_rows(type, rows, cols, 12, 0, 2.0),
+                 d_y = random_rows(type, rows, cols, 13);
     const Tensor bias = random_vector(f32, cols, 14);
-    Tensor y(type, {rows, cols}), d_x(type, {rows, cols}), parts(f32, {2, cols}), d_bias(f32, {cols});
+    Tensor y(type, {rows, cols}), d_x(type, {rows, cols}), parts(f32, {2, cols}),
+        d_bias(f32, {cols});
     run(bias_gelu_kernel, meta, {{"y", y}, {"x", x}, {"bias", bias}});
-    run(bias_gelu_backward_kernel, meta, {{"d_x", d_x}, {"parts", parts}, {"d_y", d_y}, {"x", x}, {"bias", bias}});
+    run(bias_gelu_backward_kernel, meta,
+        {{"d_x", d_x}, {"parts", parts}, {"d_y", d_y}, {"x", x}, {"bias", bias}});
     run(bias_gelu_d_bias_kernel, meta, {{"d_bias", d_bias}, {"parts", parts}});
     const double c = std::sqrt(2 / M_PI), a = 0.044715;
     Values forward, backward, column(cols, 0.0);
     for (int64_t i = 0; i < rows * cols; ++i) {
       const double v = x.get(i) + bias.get(i % cols), t = std::tanh(c * (v + a * v * v * v));
       forward.push_back(v / 2 * (1 + t));
-      backward.push_back(d_y.get(i) * ((1 + t) / 2 + v / 2 * (1 - t * t) * c * (1 + 3 * a * v * v)));
+      backward.push_back(d_y.get(i) *
+                         ((1 + t) / 2 + v / 2 * (1 - t * t) * c * (1 + 3 * a * v * v)));
       column[i % cols] += backward.back();
     }
     EXPECT_TRUE(close(y.values(), forward, gate_e2(type)));
@@ -292,7 +312,8 @@ TEST(AuthorKernels, Matmul) {
         for (int i = 0; i < m; ++i)
           for (int j = 0; j < n; ++j)
             for (int l = 0; l < k; ++l)
-              expected[i * n + j] += a.get(columns ? l * m + i : i * k + l) * b.get(rows ? j * k + l : l * n + j);
+              expected[i * n + j] +=
+                  a.get(columns ? l * m + i : i * k + l) * b.get(rows ? j * k + l : l * n + j);
         EXPECT_TRUE(close(c.values(), expected, gate_e(type)));
       }
     }
@@ -308,10 +329,16 @@ TEST(AuthorKernels, MatmulOfOtherPrecisions) {
       Random random(17);
       for (Tensor* factor : {&a, &b})
         for (int64_t i = 0; i < factor->size(); ++i)
-          factor->set(i, type == i8 ? static_cast<double>(random.below(256) - 128) : random.normal());
+          factor->set(i,
+                      type == i8 ? static_cast<double>(random.below(256) - 128) : random.normal());
       Tensor c(type == i8 ? i32 : f32, {kM, kN});
       run(matmul_kernel,
-          {.type = type, .block_m = 32, .block_n = 32, .warps = 2, .transposed_b = rows, .tf32 = type == f32},
+          {.type = type,
+           .block_m = 32,
+           .block_n = 32,
+           .warps = 2,
+           .transposed_b = rows,
+           .tf32 = type == f32},
           {{"c", c}, {"a", a}, {"b", b}});
       for (int64_t i = 0; i < kM; ++i)
         for (int64_t j = 0; j < kN; ++j) {
@@ -332,17 +359,26 @@ struct Heads {
 
 TEST(AuthorKernels, FlashAttention) {
   for (DType type : kFloats) {
-    for (const Heads& h : {Heads{2, 50, 50, 32, 1, true}, {4, 33, 70, 64, 2, true}, {2, 40, 21, 16, 1, false}}) {
+    for (const Heads& h :
+         {Heads{2, 50, 50, 32, 1, true}, {4, 33, 70, 64, 2, true}, {2, 40, 21, 16, 1, false}}) {
       const auto random = [&](int64_t heads, int64_t rows, uint64_t seed) {
-        return random_rows(type, heads * rows, h.dim, seed).view({heads, rows, h.dim}, {rows * h.dim, h.dim, 1});
+        return random_rows(type, heads * rows, h.dim, seed)
+            .view({heads, rows, h.dim}, {rows * h.dim, h.dim, 1});
       };
       const Tensor q = random(h.heads, h.queries, 17), key = random(h.heads / h.group, h.keys, 18),
                    v = random(h.heads / h.group, h.keys, 19);
       Tensor o(type, {h.heads, h.queries, h.dim}), lse(f32, {h.heads, h.queries});
       const float scale = 0.3f;
       run(flash_attention_kernel,
-          {.type = type, .dim = h.dim, .group = h.group, .causal = h.causal, .queries = 32, .keys = 16, .warps = 4},
-          {{"o", o}, {"lse", lse}, {"q", q}, {"k", key}, {"v", v}}, Arguments().number("scale", scale));
+          {.type = type,
+           .dim = h.dim,
+           .group = h.group,
+           .causal = h.causal,
+           .queries = 32,
+           .keys = 16,
+           .warps = 4},
+          {{"o", o}, {"lse", lse}, {"q", q}, {"k", key}, {"v", v}},
+          Arguments().number("scale", scale));
       Values expected, sums;
       for (int64_t row = 0; row < h.heads * h.queries; ++row) {
         const int64_t first = row / h.queries / h.group * h.keys;
@@ -351,18 +387,23 @@ TEST(AuthorKernels, FlashAttention) {
         double total = 0;
         for (int64_t j = 0; j < seen; ++j) {
           double s = 0;
-          for (int64_t d = 0; d < h.dim; ++d) s += q.get(row * h.dim + d) * key.get((first + j) * h.dim + d);
+          for (int64_t d = 0; d < h.dim; ++d)
+            s += q.get(row * h.dim + d) * key.get((first + j) * h.dim + d);
           total += weights[j] = std::exp(scale * s);
         }
         sums.push_back(std::log(total));
         for (int64_t d = 0; d < h.dim; ++d) {
           double weighted = 0;
-          for (int64_t j = 0; j < seen; ++j) weighted += weights[j] / total * v.get((first + j) * h.dim + d);
+          for (int64_t j = 0; j < seen; ++j)
+            weighted += weights[j] / total * v.get((first + j) * h.dim + d);
           expected.push_back(weighted);
         }
       }
       // Weights are rounded to the type before the matmul. Their sum is that of unrounded weights.
-      EXPECT_TRUE(close_normwise(o.values(), expected, type == f32 ? 1e-5 : type == f16 ? 2e-3 : 1e-2));
+      EXPECT_TRUE(close_normwise(o.values(), expected,
+                                 type == f32   ? 1e-5
+                                 : type == f16 ? 2e-3
+                                               : 1e-2));
       EXPECT_TRUE(close(lse.values(), sums, gate_e(f32)));
     }
   }

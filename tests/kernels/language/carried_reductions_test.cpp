@@ -16,7 +16,8 @@ constexpr int64_t kRows = 8, kBlock = 512, kColumns = 4 * kBlock - 24;  // the l
 Tensor whole_numbers(DType type, int64_t columns, unsigned seed) {
   Tensor tensor = Tensor::rows(type, kRows, columns);
   Random random(seed);
-  for (int64_t i = 0; i < tensor.size(); ++i) tensor.set(i, static_cast<double>(random.below(9) - 4));
+  for (int64_t i = 0; i < tensor.size(); ++i)
+    tensor.set(i, static_cast<double>(random.below(9) - 4));
   return tensor;
 }
 
@@ -31,12 +32,14 @@ void expect_interpreters_bits(DType type, int num_ctas, int num_warps, const Bui
   step.launch.num_ctas = num_ctas;
   SCOPED_TRACE(std::to_string(num_ctas) + " CTAs of " + std::to_string(num_warps) + " warps\n" +
                program::print(step.program));
-  Tensor rows = whole_numbers(type, kColumns, 1), expected = whole_numbers(type, 8, 2), actual = expected.clone();
+  Tensor rows = whole_numbers(type, kColumns, 1), expected = whole_numbers(type, 8, 2),
+         actual = expected.clone();
   interpreter::Arguments slots;
   for (Tensor* tensor : {&expected, &rows})
     slots.view(tensor->data(), tensor->type(), tensor->shape(), tensor->strides());
   interpreter::run(step.program, slots, {2, 1, 1}, {.round_every_op = true});
-  ASSERT_NO_THROW(backend().run({.steps = {step}}, kRows, Arguments().tensor("y", actual).tensor("x", rows)));
+  ASSERT_NO_THROW(
+      backend().run({.steps = {step}}, kRows, Arguments().tensor("y", actual).tensor("x", rows)));
   EXPECT_TRUE(actual.same_bits(expected));
   EXPECT_TRUE(actual.untouched_outside());
 }
@@ -62,7 +65,9 @@ TEST_P(CarriedReductions, WholeRows) {
     k.for_range(0, 4, 1, [&](Scalar i) {
       Scalar row = k.program_id(0) * 4 + i;
       auto [total, top, low, last] = k.for_range(
-          0, i, 1, carry(k.constant(3, type), k.constant(-2, type), k.constant(2, type), k.constant(1, type)),
+          0, i, 1,
+          carry(k.constant(3, type), k.constant(-2, type), k.constant(2, type),
+                k.constant(1, type)),
           [&](Scalar b, Scalar total, Scalar top, Scalar low, Scalar last) {
             Tile t = blocks.load({row, b});
             return carry(total + sum(t), max(max(t), top), min(low, min(t)), last + max(t) * 2);
@@ -80,12 +85,13 @@ TEST_P(CarriedReductions, ValuesThatTheLoopReads) {
   expect([&](KernelBuilder& k, const View& x, const View& y) {
     const Partition blocks = x.partition({squeeze, kBlock});
     Scalar row = k.program_id(0) * 4;
-    auto [total] = k.for_range(0, 3, 1, carry(k.constant(1, GetParam())), [&](Scalar b, Scalar total) {
-      Scalar next = total + sum(blocks.load({row, b}));
-      store(k, y, row + b, 4, next);
-      store(k, y, row + b, 5, total);
-      return carry(next);
-    });
+    auto [total] =
+        k.for_range(0, 3, 1, carry(k.constant(1, GetParam())), [&](Scalar b, Scalar total) {
+          Scalar next = total + sum(blocks.load({row, b}));
+          store(k, y, row + b, 4, next);
+          store(k, y, row + b, 5, total);
+          return carry(next);
+        });
     store(k, y, row, 6, total);
   });
 }
@@ -96,12 +102,12 @@ TEST_P(CarriedReductions, RowsAndColumnsOfTiles) {
     const Partition blocks = x.partition({4, kBlock});
     const DType type = GetParam();
     Scalar rows = k.program_id(0);
-    auto [sums, tops, columns] =
-        k.for_range(0, 4, 1, carry(k.full({4}, 2, type), k.full({4}, -3, type), k.full({kBlock}, 1, type)),
-                    [&](Scalar b, Tile sums, Tile tops, Tile columns) {
-                      Tile t = blocks.load({rows, b});
-                      return carry(sums + sum(t, 1), max(reduce_max(t, 1), tops), columns + sum(t, 0));
-                    });
+    auto [sums, tops, columns] = k.for_range(
+        0, 4, 1, carry(k.full({4}, 2, type), k.full({4}, -3, type), k.full({kBlock}, 1, type)),
+        [&](Scalar b, Tile sums, Tile tops, Tile columns) {
+          Tile t = blocks.load({rows, b});
+          return carry(sums + sum(t, 1), max(reduce_max(t, 1), tops), columns + sum(t, 0));
+        });
     y.partition({4, 1}).store({rows, 0}, sums.expand_dims(1));
     y.partition({4, 1}).store({rows, 1}, tops.expand_dims(1));
     auto [all] = k.for_range(0, 2, 1, carry(k.constant(0, type)), [&](Scalar b, Scalar all) {

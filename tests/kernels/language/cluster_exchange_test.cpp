@@ -39,7 +39,8 @@ void expect_interpreters_bits(DType type, int num_ctas, int num_warps, const Bui
   for (Tensor* tensor : {&input, &expected})
     slots.view(tensor->data(), tensor->type(), tensor->shape(), tensor->strides());
   interpreter::run(step.program, slots, {1, 1, 1}, {.round_every_op = true});
-  ASSERT_NO_THROW(backend().run({.steps = {step}}, kRows, Arguments().tensor("x", input).tensor("y", actual)));
+  ASSERT_NO_THROW(
+      backend().run({.steps = {step}}, kRows, Arguments().tensor("x", input).tensor("y", actual)));
   EXPECT_TRUE(actual.same_bits(expected));
 }
 
@@ -77,13 +78,15 @@ TEST_F(ClusterExchange, NestedLoopsAndBranches) {
     k.for_range(0, 12, 1, [&](Scalar i) {
       Tile t = x.partition({squeeze, 2048}).load({i, 0});
       k.if_(i % 3 != 1, [&] {
-        auto [total] = k.for_range(0, i % 4, 1, carry(k.constant(0.0f, f32)), [&](Scalar j, Scalar total) {
-          return carry(total + sum(x.partition({squeeze, 1024}).load({i + j, 1})));
-        });
+        auto [total] =
+            k.for_range(0, i % 4, 1, carry(k.constant(0.0f, f32)), [&](Scalar j, Scalar total) {
+              return carry(total + sum(x.partition({squeeze, 1024}).load({i + j, 1})));
+            });
         y.store({i, 1}, total);
       });
       y.partition({squeeze, 2048}).store({i, 1}, t + max(t));
-      y.partition({squeeze, 512}).store({i, 1}, cumsum(x.partition({squeeze, 512}).load({i, 2}), 0));
+      y.partition({squeeze, 512})
+          .store({i, 1}, cumsum(x.partition({squeeze, 512}).load({i, 2}), 0));
     });
   });
 }
@@ -93,9 +96,11 @@ TEST_F(ClusterExchange, Transpositions) {
   for (DType type : {f32, i32, bf16}) {
     for (int64_t side : {8, 16, 32}) {
       expect_on_clusters(type, [&](KernelBuilder& k, const View& x, const View& y) {
-        Partition in = x.partition({squeeze, side * side}), out = y.partition({squeeze, side * side});
+        Partition in = x.partition({squeeze, side * side}),
+                  out = y.partition({squeeze, side * side});
         k.for_range(0, 6, 1, [&](Scalar i) {
-          Tile turned = in.load({i, 0}).reshape({side, side}).permute({1, 0}).reshape({side * side});
+          Tile turned =
+              in.load({i, 0}).reshape({side, side}).permute({1, 0}).reshape({side * side});
           out.store({i, 0}, turned);
           y.store({i, kColumns - 1}, sum(turned.to(f32)).to(type));
         });
@@ -112,10 +117,12 @@ TEST_F(ClusterExchange, ResultsOfAtomics) {
       SCOPED_TRACE(width);
       expect_on_clusters(type, [&](KernelBuilder& k, const View& x, const View& y) {
         k.for_range(0, 5, 1, [&](Scalar i) {
-          Tile old = atomic_add(y.ptr() + k.arange(width), k.full({width}, 1, type), k.arange(width) >= 0);
+          Tile old =
+              atomic_add(y.ptr() + k.arange(width), k.full({width}, 1, type), k.arange(width) >= 0);
           k.for_range(0, 2, 1, [&](Scalar j) { y.store({i + 1, j + 1000}, j.to(type)); });
           k.if_(i % 2 == 0, [&] { y.partition({squeeze, width}).store({i + 1, 0}, old + old); });
-          y.partition({squeeze, 2048}).store({i + 6, 1}, x.partition({squeeze, 2048}).load({i, 1}) + sum(old));
+          y.partition({squeeze, 2048})
+              .store({i + 6, 1}, x.partition({squeeze, 2048}).load({i, 1}) + sum(old));
         });
       });
     }

@@ -53,19 +53,21 @@ class Builder {
   }
 
  private:
-  static constexpr int64_t kAcross = ceil_div(kColumns, kBlockN), kTurns = ceil_div(kDepth, kBlockK);
+  static constexpr int64_t kAcross = ceil_div(kColumns, kBlockN),
+                           kTurns = ceil_div(kDepth, kBlockK);
 
   Tile sums(const Scalar& row, const Scalar& column, int64_t from, int64_t to, const Tile& before) {
-    auto [all] =
-        k_.for_range(from, to, 1, {.num_stages = 3, .tensor_copies = true}, carry(before), [&](Scalar turn, Tile sums) {
-          const Tile a = p_.fixed ? a_.load({row, 1}) : a_.load({row, turn});
-          return carry(dot(a, b_.load({turn, column}), sums));
-        });
+    auto [all] = k_.for_range(from, to, 1, {.num_stages = 3, .tensor_copies = true}, carry(before),
+                              [&](Scalar step, Tile sums) {
+                                const Tile a = p_.fixed ? a_.load({row, 1}) : a_.load({row, step});
+                                return carry(dot(a, b_.load({step, column}), sums));
+                              });
     return all;
   }
 
   void make(const Scalar& tile) {
-    const Scalar row = tile / static_cast<int32_t>(kAcross), column = tile % static_cast<int32_t>(kAcross);
+    const Scalar row = tile / static_cast<int32_t>(kAcross),
+                 column = tile % static_cast<int32_t>(kAcross);
     const Tile zeros = k_.zeros({p_.block_m, kBlockN}, f32);
     Tile all;
     if (p_.around == Around::two_loops)
@@ -87,26 +89,30 @@ class Builder {
 };
 
 void expect_exact(const Product& p) {
-  SCOPED_TRACE(std::to_string(p.num_ctas) + " CTAs, rows " + std::to_string(p.block_m) + ", around " +
-               std::to_string(static_cast<int>(p.around)) + (p.fixed ? ", fixed" : "") +
-               (p.no_alias ? "" : ", may alias"));
+  SCOPED_TRACE(std::to_string(p.num_ctas) + " CTAs, rows " + std::to_string(p.block_m) +
+               ", around " + std::to_string(static_cast<int>(p.around)) +
+               (p.fixed ? ", fixed" : "") + (p.no_alias ? "" : ", may alias"));
   KernelBuilder k("products");
   Builder builder(k, p);
   builder.build();
-  kernels::Step step{.program = k.finish(), .launch = kernels::library_launch(builder.programs(), 4)};
+  kernels::Step step{.program = k.finish(),
+                     .launch = kernels::library_launch(builder.programs(), 4)};
   step.launch.num_ctas = p.num_ctas, step.launch.no_alias = p.no_alias;
   Random random(7);
   const auto small = [&](int64_t rows, int64_t cols) {
     Tensor tensor(bf16, {rows, cols});
-    for (int64_t i = 0; i < tensor.size(); ++i) tensor.set(i, static_cast<double>(random.below(5)) - 2);
+    for (int64_t i = 0; i < tensor.size(); ++i)
+      tensor.set(i, static_cast<double>(random.below(5)) - 2);
     return tensor;
   };
   Tensor a = small(kRows, kDepth), b = small(kDepth, kColumns), c(f32, {kRows, kColumns});
   const int64_t tiles = ceil_div(kRows, p.block_m);
   Tensor highest(f32, {tiles, kColumns});
-  backend().run({.steps = {step}}, kRows,
-                Arguments().tensor("a", a).tensor("b", b).tensor("c", c).tensor("highest", highest));
-  Values wanted(kRows * kColumns, 0.0), most(tiles * kColumns, 0.0);  // rows after the last one are zeros
+  backend().run(
+      {.steps = {step}}, kRows,
+      Arguments().tensor("a", a).tensor("b", b).tensor("c", c).tensor("highest", highest));
+  Values wanted(kRows * kColumns, 0.0),
+      most(tiles * kColumns, 0.0);  // rows after the last one are zeros
   for (int64_t i = 0; i < kRows; ++i)
     for (int64_t j = 0; j < kColumns; ++j) {
       double& sum = wanted[i * kColumns + j];
@@ -119,7 +125,8 @@ void expect_exact(const Product& p) {
     for (int64_t j = 0; j < kColumns; ++j) {
       const int64_t end = std::min(kRows, (tile + 1) * p.block_m);
       double highest_of = end - tile * p.block_m < p.block_m ? 0 : -INFINITY;
-      for (int64_t i = tile * p.block_m; i < end; ++i) highest_of = std::max(highest_of, wanted[i * kColumns + j]);
+      for (int64_t i = tile * p.block_m; i < end; ++i)
+        highest_of = std::max(highest_of, wanted[i * kColumns + j]);
       most[tile * kColumns + j] = highest_of;
     }
   EXPECT_EQ(c.values(), wanted);
@@ -135,7 +142,8 @@ class ClusterProduct : public ::testing::Test {
 
 TEST_F(ClusterProduct, IsExactInLoopsAndBranches) {
   for (const int num_ctas : {2, 4})
-    for (const Around around : {Around::nothing, Around::tiles, Around::branch, Around::while_, Around::two_loops})
+    for (const Around around :
+         {Around::nothing, Around::tiles, Around::branch, Around::while_, Around::two_loops})
       expect_exact({.num_ctas = num_ctas, .block_m = 64 * num_ctas, .around = around});
 }
 

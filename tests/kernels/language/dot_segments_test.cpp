@@ -24,7 +24,8 @@ struct Result {
 Result multiply(const Segments& s, const Tensor (&a)[2], const Tensor (&b)[2]) {
   KernelBuilder k("segments");
   const int64_t depth[] = {s.k1, s.k2};
-  const View c = k.view("c", f32, {dyn, kColumns}), first = k.view("first", s.type, {dyn, kColumns});
+  const View c = k.view("c", f32, {dyn, kColumns}),
+             first = k.view("first", s.type, {dyn, kColumns});
   std::vector<Partition> ta, tb;
   for (int i = 0; i < 2; ++i) {
     const std::string number = std::to_string(i + 1);
@@ -34,9 +35,10 @@ Result multiply(const Segments& s, const Tensor (&a)[2], const Tensor (&b)[2]) {
   LoopOptions loop = pipelined(5);
   loop.tensor_copies = s.tensor;
   const auto add = [&](int i, const Scalar& row, const Tile& sums) {
-    auto [more] = k.for_range(0, ceil_div(depth[i], kBlockK), 1, loop, carry(sums), [&](Scalar at, Tile sums) {
-      return carry(dot(ta[i].load({row, at}), tb[i].load({0, at}).permute({1, 0}), sums));
-    });
+    auto [more] = k.for_range(
+        0, ceil_div(depth[i], kBlockK), 1, loop, carry(sums), [&](Scalar at, Tile sums) {
+          return carry(dot(ta[i].load({row, at}), tb[i].load({0, at}).permute({1, 0}), sums));
+        });
     return more;
   };
   const auto make = [&](const Scalar& row) {
@@ -49,7 +51,8 @@ Result multiply(const Segments& s, const Tensor (&a)[2], const Tensor (&b)[2]) {
     k.for_range(k.program_id(0), kTiles, k.num_programs(0), make);
   else
     make(k.program_id(0));
-  kernels::Step step{.program = k.finish(), .launch = kernels::library_launch(s.one_after ? 1 : kTiles, 4)};
+  kernels::Step step{.program = k.finish(),
+                     .launch = kernels::library_launch(s.one_after ? 1 : kTiles, 4)};
   step.launch.no_alias = true;
   Tensor sums(f32, {kRows, kColumns}), partial(s.type, {kRows, kColumns});
   Tensor factors[] = {a[0], a[1], b[0], b[1]};
@@ -68,15 +71,18 @@ void add_product(Values& sums, const Tensor& a, const Tensor& b, int64_t depth) 
   const Values left = a.values(), right = b.values();
   for (int64_t i = 0; i < kRows; ++i)
     for (int64_t j = 0; j < kColumns; ++j)
-      for (int64_t at = 0; at < depth; ++at) sums[i * kColumns + j] += left[i * depth + at] * right[j * depth + at];
+      for (int64_t at = 0; at < depth; ++at)
+        sums[i * kColumns + j] += left[i * depth + at] * right[j * depth + at];
 }
 
 void check(const Segments& s, uint64_t seed) {
-  SCOPED_TRACE(std::string(name(s.type)) + " k " + std::to_string(s.k1) + " and " + std::to_string(s.k2) +
-               (s.tensor ? ", tensor copies" : "") + (s.one_after ? ", one program" : "") +
-               (s.between ? ", stored between" : ""));
-  const Tensor a[] = {random_rows(s.type, kRows, s.k1, seed), random_rows(s.type, kRows, s.k2, seed + 1)};
-  const Tensor b[] = {random_rows(s.type, kColumns, s.k1, seed + 2), random_rows(s.type, kColumns, s.k2, seed + 3)};
+  SCOPED_TRACE(std::string(name(s.type)) + " k " + std::to_string(s.k1) + " and " +
+               std::to_string(s.k2) + (s.tensor ? ", tensor copies" : "") +
+               (s.one_after ? ", one program" : "") + (s.between ? ", stored between" : ""));
+  const Tensor a[] = {random_rows(s.type, kRows, s.k1, seed),
+                      random_rows(s.type, kRows, s.k2, seed + 1)};
+  const Tensor b[] = {random_rows(s.type, kColumns, s.k1, seed + 2),
+                      random_rows(s.type, kColumns, s.k2, seed + 3)};
   const Result found = multiply(s, a, b);
   Values expected(kRows * kColumns, 0.0);
   add_product(expected, a[0], b[0], s.k1);
@@ -88,9 +94,10 @@ void check(const Segments& s, uint64_t seed) {
 // More and fewer iterations than stages; whole tiles and partial ones.
 TEST(DotSegments, AccumulatorContinuesInSecondLoop) {
   uint64_t seed = 1;
-  for (const Segments& s : std::vector<Segments>{{.type = bf16, .k1 = 7 * kBlockK, .k2 = 6 * kBlockK},
-                                                 {.type = f16, .k1 = 2 * kBlockK, .k2 = 5 * kBlockK + 24},
-                                                 {.type = bf16, .k1 = 5 * kBlockK, .k2 = 40, .tensor = false}})
+  for (const Segments& s :
+       std::vector<Segments>{{.type = bf16, .k1 = 7 * kBlockK, .k2 = 6 * kBlockK},
+                             {.type = f16, .k1 = 2 * kBlockK, .k2 = 5 * kBlockK + 24},
+                             {.type = bf16, .k1 = 5 * kBlockK, .k2 = 40, .tensor = false}})
     check(s, seed += 4);
 }
 
@@ -99,7 +106,8 @@ TEST(DotSegments, AccumulatorContinuesInSecondLoop) {
 TEST(DotSegments, PersistentPrograms) {
   uint64_t seed = 101;
   for (const bool tensor : {true, false})
-    check({.type = bf16, .k1 = 6 * kBlockK, .k2 = 3 * kBlockK, .tensor = tensor, .one_after = true}, seed += 4);
+    check({.type = bf16, .k1 = 6 * kBlockK, .k2 = 3 * kBlockK, .tensor = tensor, .one_after = true},
+          seed += 4);
 }
 
 // The second loop's copies write to memory from which threads have just read an exchange.

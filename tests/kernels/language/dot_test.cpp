@@ -50,22 +50,26 @@ Matrix multiply(DType type, const Product& p, bool transposed, const Tensor& a, 
   const Partition ta = p.columns ? left.partition({p.bk, p.bm}) : left.partition({p.bm, p.bk});
   const Partition tb = transposed ? right.partition({p.bn, p.bk}) : right.partition({p.bk, p.bn});
   const auto make = [&](const Scalar& tile) {
-    const Scalar row = tile / static_cast<int32_t>(columns), column = tile % static_cast<int32_t>(columns);
+    const Scalar row = tile / static_cast<int32_t>(columns),
+                 column = tile % static_cast<int32_t>(columns);
     auto [sums] =
-        k.for_range(0, ceil_div(p.k, p.bk), 1, loop, carry(k.zeros({p.bm, p.bn}, sum)), [&](Scalar i, Tile sums) {
-          const Tile factor = transposed ? tb.load({column, i}).permute({1, 0}) : tb.load({i, column});
-          Tile rows = p.columns ? ta.load({i, row}).permute({1, 0}) : ta.load({row, i});
-          if (p.doubled) rows = type == i8 ? rows + rows : rows * 2.0f;
-          return carry(dot(rows, factor, sums, options));
-        });
+        k.for_range(0, ceil_div(p.k, p.bk), 1, loop, carry(k.zeros({p.bm, p.bn}, sum)),
+                    [&](Scalar i, Tile sums) {
+                      const Tile factor =
+                          transposed ? tb.load({column, i}).permute({1, 0}) : tb.load({i, column});
+                      Tile rows = p.columns ? ta.load({i, row}).permute({1, 0}) : ta.load({row, i});
+                      if (p.doubled) rows = type == i8 ? rows + rows : rows * 2.0f;
+                      return carry(dot(rows, factor, sums, options));
+                    });
     out.partition({p.bm, p.bn}).store({row, column}, sums.to(p.result));
   };
   if (p.programs)
     k.for_range(k.program_id(0), static_cast<int32_t>(tiles), k.num_programs(0), make);
   else
     make(k.program_id(0));
-  kernels::Step step{.program = k.finish(),
-                     .launch = kernels::library_launch(p.programs ? p.programs : tiles, p.num_warps)};
+  kernels::Step step{
+      .program = k.finish(),
+      .launch = kernels::library_launch(p.programs ? p.programs : tiles, p.num_warps)};
   step.launch.num_ctas = p.num_ctas;
   step.launch.no_alias = p.programs > 0 || p.tensor;
   Tensor c(p.result, {p.m, p.n});
@@ -85,17 +89,19 @@ void fill_factor(Tensor& factor, uint64_t seed, int64_t limit) {
     factor.fill(random.normals(factor.size()));
     return;
   }
-  for (int64_t i = 0; i < factor.size(); ++i) factor.set_integer(i, random.below(2 * limit) - limit);
+  for (int64_t i = 0; i < factor.size(); ++i)
+    factor.set_integer(i, random.below(2 * limit) - limit);
 }
 
 void check_product(DType type, const Product& p, bool transposed, uint64_t seed) {
-  SCOPED_TRACE(std::string(name(type)) + " " + std::to_string(p.m) + "x" + std::to_string(p.n) + "x" +
-               std::to_string(p.k) + " by " + std::to_string(p.bm) + "x" + std::to_string(p.bn) + "x" +
-               std::to_string(p.bk) + (transposed ? " transposed " : " ") + std::to_string(p.num_ctas) + " CTAs of " +
-               std::to_string(p.num_warps) + ", " + std::to_string(p.stages) + " stages" +
-               (p.dynamic ? ", dynamic" : "") + (p.columns ? ", a by columns" : "") + (p.doubled ? ", 2 a" : "") +
-               ", " + std::to_string(p.programs) + " programs, result " + name(p.result) + (p.tf32 ? ", tf32" : "") +
-               (p.tensor ? ", tensor copies" : ""));
+  SCOPED_TRACE(
+      std::string(name(type)) + " " + std::to_string(p.m) + "x" + std::to_string(p.n) + "x" +
+      std::to_string(p.k) + " by " + std::to_string(p.bm) + "x" + std::to_string(p.bn) + "x" +
+      std::to_string(p.bk) + (transposed ? " transposed " : " ") + std::to_string(p.num_ctas) +
+      " CTAs of " + std::to_string(p.num_warps) + ", " + std::to_string(p.stages) + " stages" +
+      (p.dynamic ? ", dynamic" : "") + (p.columns ? ", a by columns" : "") +
+      (p.doubled ? ", 2 a" : "") + ", " + std::to_string(p.programs) + " programs, result " +
+      name(p.result) + (p.tf32 ? ", tf32" : "") + (p.tensor ? ", tensor copies" : ""));
   Tensor a = p.columns ? Tensor(type, {p.k, p.m}) : Tensor(type, {p.m, p.k});
   const DType second = is_fp8(p.second) ? p.second : type;
   Tensor b = transposed ? Tensor(second, {p.n, p.k}) : Tensor(second, {p.k, p.n});
@@ -131,11 +137,11 @@ void check_product(DType type, const Product& p, bool transposed, uint64_t seed)
                                                  : 4e-3);
 }
 
-const std::vector<Product> kProducts = {{64, 64, 64, 32, 32, 32},      {50, 70, 90, 32, 32, 32},
-                                        {16, 8, 16, 16, 8, 16, 1},     {96, 48, 80, 48, 24, 16, 2},
-                                        {33, 17, 5, 16, 16, 16},       {40, 40, 40, 8, 8, 8},
-                                        {64, 128, 48, 64, 128, 48, 8}, {7, 9, 3, 4, 4, 4, 1},
-                                        {80, 40, 32, 80, 40, 32, 4},   {64, 64, 32, 64, 64, 32, 16}};
+const std::vector<Product> kProducts = {
+    {64, 64, 64, 32, 32, 32},      {50, 70, 90, 32, 32, 32}, {16, 8, 16, 16, 8, 16, 1},
+    {96, 48, 80, 48, 24, 16, 2},   {33, 17, 5, 16, 16, 16},  {40, 40, 40, 8, 8, 8},
+    {64, 128, 48, 64, 128, 48, 8}, {7, 9, 3, 4, 4, 4, 1},    {80, 40, 32, 80, 40, 32, 4},
+    {64, 64, 32, 64, 64, 32, 16}};
 
 TEST(Dot, MultipliesTilesOfEveryShape) {
   uint64_t seed = 3;
@@ -151,13 +157,43 @@ TEST(Dot, PipelinedLoopsMultiplyFromSlots) {
   for (const DType type : kFloats)
     for (const Product& p : std::vector<Product>{
              {.m = 64, .n = 64, .k = 160, .bm = 32, .bn = 32, .bk = 32, .stages = 2},
-             {.m = 50, .n = 72, .k = 264, .bm = 32, .bn = 64, .bk = 64, .num_warps = 8, .stages = 3},
+             {.m = 50,
+             .n = 72,
+             .k = 264,
+             .bm = 32,
+             .bn = 64,
+             .bk = 64,
+             .num_warps = 8,
+             .stages = 3},
              {.m = 32, .n = 16, .k = 80, .bm = 32, .bn = 16, .bk = 16, .num_warps = 1, .stages = 4},
              {.m = 96, .n = 96, .k = 96, .bm = 48, .bn = 96, .bk = 48, .num_warps = 2, .stages = 3},
-             {.m = 64, .n = 128, .k = 64, .bm = 64, .bn = 128, .bk = 32, .num_warps = 8, .stages = 4},
-             {.m = 64, .n = 64, .k = 160, .bm = 16, .bn = 64, .bk = 64, .num_warps = 8, .stages = 3, .dynamic = true},
+             {.m = 64,
+             .n = 128,
+             .k = 64,
+             .bm = 64,
+             .bn = 128,
+             .bk = 32,
+             .num_warps = 8,
+             .stages = 4},
+             {.m = 64,
+             .n = 64,
+             .k = 160,
+             .bm = 16,
+             .bn = 64,
+             .bk = 64,
+             .num_warps = 8,
+             .stages = 3,
+             .dynamic = true},
              {.m = 40, .n = 35, .k = 70, .bm = 32, .bn = 32, .bk = 32, .stages = 3},
-             {.m = 32, .n = 32, .k = 64, .bm = 32, .bn = 32, .bk = 16, .num_warps = 2, .num_ctas = 2, .stages = 2}})
+             {.m = 32,
+             .n = 32,
+             .k = 64,
+             .bm = 32,
+             .bn = 32,
+             .bk = 16,
+             .num_warps = 2,
+             .num_ctas = 2,
+             .stages = 2}})
       for (const bool transposed : {false, true}) check_product(type, p, transposed, seed += 2);
 }
 
@@ -169,11 +205,32 @@ TEST(Dot, WarpgroupsMultiplyFromSlots) {
   for (const DType type : {f16, bf16})
     for (const Product& p : std::vector<Product>{
              {.m = 64, .n = 64, .k = 192, .bm = 64, .bn = 64, .bk = 64, .stages = 3},
-             {.m = 100, .n = 136, .k = 264, .bm = 128, .bn = 128, .bk = 64, .num_warps = 8, .stages = 4},
+             {.m = 100,
+             .n = 136,
+             .k = 264,
+             .bm = 128,
+             .bn = 128,
+             .bk = 64,
+             .num_warps = 8,
+             .stages = 4},
              {.m = 128, .n = 48, .k = 80, .bm = 128, .bn = 16, .bk = 16, .stages = 3},
              {.m = 192, .n = 96, .k = 96, .bm = 192, .bn = 96, .bk = 32, .stages = 3},
-             {.m = 256, .n = 32, .k = 256, .bm = 256, .bn = 32, .bk = 128, .num_warps = 8, .stages = 2},
-             {.m = 64, .n = 256, .k = 64, .bm = 64, .bn = 256, .bk = 32, .stages = 4, .dynamic = true}})
+             {.m = 256,
+             .n = 32,
+             .k = 256,
+             .bm = 256,
+             .bn = 32,
+             .bk = 128,
+             .num_warps = 8,
+             .stages = 2},
+             {.m = 64,
+             .n = 256,
+             .k = 64,
+             .bm = 64,
+             .bn = 256,
+             .bk = 32,
+             .stages = 4,
+             .dynamic = true}})
       for (const bool transposed : {false, true}) {
         Product by = p;
         check_product(type, by, transposed, seed += 2);
@@ -192,8 +249,23 @@ TEST(Dot, PersistentPrograms) {
   uint64_t seed = 371;
   for (const DType type : {f16, bf16})
     for (const Product& p : std::vector<Product>{
-             {.m = 200, .n = 200, .k = 192, .bm = 64, .bn = 64, .bk = 64, .stages = 4, .programs = 3},
-             {.m = 256, .n = 520, .k = 64, .bm = 128, .bn = 256, .bk = 64, .num_warps = 8, .stages = 4, .programs = 2},
+             {.m = 200,
+   .n = 200,
+   .k = 192,
+   .bm = 64,
+   .bn = 64,
+   .bk = 64,
+   .stages = 4,
+   .programs = 3},
+             {.m = 256,
+             .n = 520,
+             .k = 64,
+             .bm = 128,
+             .bn = 256,
+             .bk = 64,
+             .num_warps = 8,
+             .stages = 4,
+             .programs = 2},
              {.m = 256,
              .n = 264,
              .k = 128,
@@ -206,7 +278,15 @@ TEST(Dot, PersistentPrograms) {
              .programs = 2},
              {.m = 130, .n = 64, .k = 96, .bm = 64, .bn = 64, .bk = 32, .stages = 2, .programs = 1},
              {.m = 96, .n = 96, .k = 160, .bm = 32, .bn = 32, .bk = 32, .stages = 3, .programs = 4},
-             {.m = 48, .n = 64, .k = 16, .bm = 16, .bn = 64, .bk = 16, .num_warps = 1, .stages = 4, .programs = 1}})
+             {.m = 48,
+             .n = 64,
+             .k = 16,
+             .bm = 16,
+             .bn = 64,
+             .bk = 16,
+             .num_warps = 1,
+             .stages = 4,
+             .programs = 1}})
       for (const DType result : {f32, type})
         for (const bool transposed : {false, true}) {
           Product by = p;
@@ -223,15 +303,37 @@ TEST(Dot, PersistentPrograms) {
 // to f16, which is exact: by mma.sync, by threads, from slots and from registers.
 TEST(Dot, OperandsOfFp8) {
   uint64_t seed = 571;
-  for (const auto& [first, second] : {std::pair{f8e4m3, f8e4m3}, {f8e4m3, f8e5m2}, {f8e5m2, f8e4m3}})
+  for (const auto& [first, second] :
+       {std::pair{f8e4m3, f8e4m3}, {f8e4m3, f8e5m2}, {f8e5m2, f8e4m3}})
     for (const Product& p : std::vector<Product>{
              {.m = 50, .n = 70, .k = 90, .bm = 32, .bn = 32, .bk = 32},
              {.m = 7, .n = 9, .k = 3, .bm = 4, .bn = 4, .bk = 4, .num_warps = 1},
              {.m = 40, .n = 35, .k = 70, .bm = 32, .bn = 32, .bk = 32, .stages = 3},
-             {.m = 50, .n = 80, .k = 272, .bm = 32, .bn = 64, .bk = 64, .num_warps = 8, .stages = 3},
+             {.m = 50,
+             .n = 80,
+             .k = 272,
+             .bm = 32,
+             .bn = 64,
+             .bk = 64,
+             .num_warps = 8,
+             .stages = 3},
              {.m = 64, .n = 64, .k = 384, .bm = 64, .bn = 64, .bk = 128, .stages = 3},
-             {.m = 100, .n = 144, .k = 272, .bm = 128, .bn = 128, .bk = 64, .num_warps = 8, .stages = 4},
-             {.m = 192, .n = 96, .k = 96, .bm = 192, .bn = 96, .bk = 32, .stages = 2, .dynamic = true},
+             {.m = 100,
+             .n = 144,
+             .k = 272,
+             .bm = 128,
+             .bn = 128,
+             .bk = 64,
+             .num_warps = 8,
+             .stages = 4},
+             {.m = 192,
+             .n = 96,
+             .k = 96,
+             .bm = 192,
+             .bn = 96,
+             .bk = 32,
+             .stages = 2,
+             .dynamic = true},
              {.m = 64, .n = 64, .k = 96, .bm = 64, .bn = 64, .bk = 16, .stages = 3},
              {.m = 256,
              .n = 272,
@@ -263,11 +365,34 @@ TEST(Dot, OperandsOfI8) {
            {.m = 50, .n = 80, .k = 272, .bm = 32, .bn = 64, .bk = 64, .num_warps = 8, .stages = 3},
            {.m = 48, .n = 24, .k = 224, .bm = 48, .bn = 24, .bk = 96, .num_warps = 2, .stages = 2},
            {.m = 64, .n = 64, .k = 384, .bm = 64, .bn = 64, .bk = 128, .stages = 3},
-           {.m = 100, .n = 144, .k = 272, .bm = 128, .bn = 128, .bk = 64, .num_warps = 8, .stages = 4, .tensor = true},
-           {.m = 192, .n = 96, .k = 96, .bm = 192, .bn = 96, .bk = 32, .stages = 2, .dynamic = true},
+           {.m = 100,
+           .n = 144,
+           .k = 272,
+           .bm = 128,
+           .bn = 128,
+           .bk = 64,
+           .num_warps = 8,
+           .stages = 4,
+           .tensor = true},
+           {.m = 192,
+           .n = 96,
+           .k = 96,
+           .bm = 192,
+           .bn = 96,
+           .bk = 32,
+           .stages = 2,
+           .dynamic = true},
            {.m = 64, .n = 48, .k = 64, .bm = 64, .bn = 24, .bk = 32, .stages = 3},
            {.m = 64, .n = 80, .k = 64, .bm = 64, .bn = 40, .bk = 32, .stages = 3},
-           {.m = 256, .n = 272, .k = 128, .bm = 128, .bn = 128, .bk = 64, .num_warps = 8, .stages = 3, .programs = 2}})
+           {.m = 256,
+           .n = 272,
+           .k = 128,
+           .bm = 128,
+           .bn = 128,
+           .bk = 64,
+           .num_warps = 8,
+           .stages = 3,
+           .programs = 2}})
     for (const bool transposed : {true, false}) {
       Product by = p;
       by.result = i32;
@@ -286,9 +411,10 @@ TEST(Dot, AccumulatorOfI8Wraps) {
   const Partition tx = k.view("x", i8, {kSide, kDepth}).partition({kSide, 32}),
                   ty = k.view("y", i8, {kSide, kDepth}).partition({kSide, 32}),
                   tc = k.view("c", i32, {kSide, kSide}).partition({kSide, kSide});
-  auto [sums] = k.for_range(0, kDepth / 32, 1, pipelined(3), carry(tc.load({0, 0})), [&](Scalar i, Tile sums) {
-    return carry(dot(tx.load({0, i}), ty.load({0, i}).permute({1, 0}), sums));
-  });
+  auto [sums] = k.for_range(
+      0, kDepth / 32, 1, pipelined(3), carry(tc.load({0, 0})), [&](Scalar i, Tile sums) {
+        return carry(dot(tx.load({0, i}), ty.load({0, i}).permute({1, 0}), sums));
+      });
   tc.store({0, 0}, sums);
   Tensor x(i8, {kSide, kDepth}), y(i8, {kSide, kDepth}), c(i32, {kSide, kSide});
   for (int64_t i = 0; i < x.size(); ++i) x.set_integer(i, -128), y.set_integer(i, -128);
@@ -298,8 +424,10 @@ TEST(Dot, AccumulatorOfI8Wraps) {
   arguments.tensor("x", x);
   arguments.tensor("y", y);
   arguments.tensor("c", c);
-  backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1, arguments);
-  for (int64_t i = 0; i < c.size(); ++i) ASSERT_EQ(c.get_integer(i), i % 2 ? INT32_MIN : INT32_MAX) << i;
+  backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1,
+                arguments);
+  for (int64_t i = 0; i < c.size(); ++i)
+    ASSERT_EQ(c.get_integer(i), i % 2 ? INT32_MIN : INT32_MAX) << i;
 }
 
 // tf32 by mma.sync, by threads, and by wgmma if TMA copies load both operands and k is contiguous
@@ -315,7 +443,15 @@ TEST(Dot, OperandsOfTf32) {
            {.m = 48, .n = 24, .k = 120, .bm = 48, .bn = 24, .bk = 24, .num_warps = 2, .stages = 2},
            {.m = 64, .n = 64, .k = 192, .bm = 64, .bn = 64, .bk = 32, .stages = 3},
            {.m = 64, .n = 64, .k = 192, .bm = 64, .bn = 64, .bk = 32, .stages = 3, .tensor = true},
-           {.m = 100, .n = 144, .k = 136, .bm = 128, .bn = 128, .bk = 32, .num_warps = 8, .stages = 4, .tensor = true},
+           {.m = 100,
+           .n = 144,
+           .k = 136,
+           .bm = 128,
+           .bn = 128,
+           .bk = 32,
+           .num_warps = 8,
+           .stages = 4,
+           .tensor = true},
            {.m = 192, .n = 96, .k = 48, .bm = 192, .bn = 96, .bk = 16, .stages = 2, .tensor = true},
            {.m = 64, .n = 80, .k = 64, .bm = 64, .bn = 40, .bk = 8, .stages = 3, .tensor = true},
            {.m = 256,
@@ -343,14 +479,17 @@ TEST(Dot, OperandsOfTf32) {
 TEST(Dot, Tf32RoundsToNearest) {
   constexpr int64_t kSide = 16;
   const double tie = 1 + 0x1p-11;
-  const Values numbers = {1.0,          tie,   -tie,         1 + 0x1.fffffep-12, 1 + 0x1.8p-10, -1 - 0x1.8p-10,
-                          0x1.fffffep0, 1e-30, 0x1.002p-126, 0x1.fffp127,        INFINITY,      -INFINITY,
-                          NAN,          0.0,   3.0,          -0x1.003p5};
+  const Values numbers = {
+      1.0,          tie,   -tie,         1 + 0x1.fffffep-12, 1 + 0x1.8p-10, -1 - 0x1.8p-10,
+      0x1.fffffep0, 1e-30, 0x1.002p-126, 0x1.fffp127,        INFINITY,      -INFINITY,
+      NAN,          0.0,   3.0,          -0x1.003p5};
   KernelBuilder k("rounded");
-  const auto whole = [&](const char* name) { return k.view(name, f32, {kSide, kSide}).partition({kSide, kSide}); };
+  const auto whole = [&](const char* name) {
+    return k.view(name, f32, {kSide, kSide}).partition({kSide, kSide});
+  };
   const Partition out = whole("c");
-  out.store({0, 0}, dot(whole("x").load({0, 0}), whole("y").load({0, 0}), k.zeros({kSide, kSide}, f32),
-                        {.input_precision = InputPrecision::tf32}));
+  out.store({0, 0}, dot(whole("x").load({0, 0}), whole("y").load({0, 0}),
+                        k.zeros({kSide, kSide}, f32), {.input_precision = InputPrecision::tf32}));
   Tensor x(f32, {kSide, kSide}), y(f32, {kSide, kSide}), c(f32, {kSide, kSide});
   for (Tensor* factor : {&x, &y}) factor->fill(Values(kSide * kSide, 0.0));
   for (int64_t i = 0; i < kSide; ++i) x.set(i * kSide, numbers[i]), y.set(i, 1.0);
@@ -358,7 +497,8 @@ TEST(Dot, Tf32RoundsToNearest) {
   arguments.tensor("x", x);
   arguments.tensor("y", y);
   arguments.tensor("c", c);
-  backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1, arguments);
+  backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1,
+                arguments);
   for (int64_t i = 0; i < kSide; ++i)
     for (int64_t j = 0; j < kSide; ++j) {
       const auto given = static_cast<float>(numbers[i]);
@@ -376,14 +516,18 @@ TEST(Dot, SeveralMatmulsPerIteration) {
   constexpr int64_t kSide = 64, kDepth = 192;
   for (const DType type : {f16, bf16}) {
     KernelBuilder k("pair");
-    const auto of = [&](const char* name) { return k.view(name, type, {kSide, kDepth}).partition({kSide, 32}); };
+    const auto of = [&](const char* name) {
+      return k.view(name, type, {kSide, kDepth}).partition({kSide, 32});
+    };
     const Partition tx = of("x"), ty = of("y"), tz = of("z");
-    auto [once, twice] = k.for_range(
-        0, kDepth / 32, 1, pipelined(4), carry(k.zeros({kSide, kSide}, f32), k.zeros({kSide, kSide}, f32)),
-        [&](Scalar i, Tile once, Tile twice) {
-          const Tile x = tx.load({0, i}), y = ty.load({0, i}).permute({1, 0}), z = tz.load({0, i}).permute({1, 0});
-          return carry(dot(x, y, once), dot(x, y, dot(x, z, twice)));
-        });
+    auto [once, twice] =
+        k.for_range(0, kDepth / 32, 1, pipelined(4),
+                    carry(k.zeros({kSide, kSide}, f32), k.zeros({kSide, kSide}, f32)),
+                    [&](Scalar i, Tile once, Tile twice) {
+                      const Tile x = tx.load({0, i}), y = ty.load({0, i}).permute({1, 0}),
+                                 z = tz.load({0, i}).permute({1, 0});
+                      return carry(dot(x, y, once), dot(x, y, dot(x, z, twice)));
+                    });
     const auto store = [&](const char* name, Tile tile) {
       k.view(name, f32, {kSide, kSide}).partition({kSide, kSide}).store({0, 0}, tile);
     };
@@ -398,7 +542,8 @@ TEST(Dot, SeveralMatmulsPerIteration) {
     arguments.tensor("z", z);
     arguments.tensor("once", first);
     arguments.tensor("twice", second);
-    backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1, arguments);
+    backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1,
+                  arguments);
     Values xy(kSide * kSide, 0.0), both(kSide * kSide, 0.0);
     for (int64_t i = 0; i < kSide; ++i)
       for (int64_t j = 0; j < kSide; ++j)
@@ -420,9 +565,10 @@ TEST(Dot, LoopInvariantAccumulator) {
   const Partition tx = k.view("x", bf16, {kSide, kDepth}).partition({kSide, 32}),
                   ty = k.view("y", bf16, {kDepth, kSide}).partition({32, kSide});
   const Tile begin = k.full({kSide, kSide}, 3.0f, f32);
-  auto [sums] = k.for_range(0, kDepth / 32, 1, pipelined(4), carry(k.zeros({kSide, kSide}, f32)), [&](Scalar i, Tile) {
-    return carry(dot(tx.load({0, i}), ty.load({i, 0}), begin));
-  });
+  auto [sums] = k.for_range(0, kDepth / 32, 1, pipelined(4), carry(k.zeros({kSide, kSide}, f32)),
+                            [&](Scalar i, Tile) {
+                              return carry(dot(tx.load({0, i}), ty.load({i, 0}), begin));
+                            });
   k.view("c", f32, {kSide, kSide}).partition({kSide, kSide}).store({0, 0}, sums);
   const Tensor x = random_rows(bf16, kSide, kDepth, 31), y = random_rows(bf16, kDepth, kSide, 32);
   Tensor c(f32, {kSide, kSide});
@@ -430,7 +576,8 @@ TEST(Dot, LoopInvariantAccumulator) {
   arguments.tensor("x", x);
   arguments.tensor("y", y);
   arguments.tensor("c", c);
-  backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1, arguments);
+  backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1,
+                arguments);
   Values expected(kSide * kSide, 3.0);
   for (int64_t i = 0; i < kSide; ++i)
     for (int64_t j = 0; j < kSide; ++j)
@@ -446,27 +593,30 @@ TEST(Dot, MemoryOfALoopsCopiesIsReused) {
   KernelBuilder k("reuse");
   const Partition tx = k.view("x", f16, {kStep * kTurns, kSide}).partition({kStep, kSide}),
                   ty = k.view("y", f16, {kStep * kTurns, kSide}).partition({kStep, kSide});
-  auto [sums, rows] =
-      k.for_range(0, kTurns, 1, pipelined(3), carry(k.zeros({kSide, kSide}, f32), k.zeros({kSide}, f32)),
-                  [&](Scalar i, Tile sums, Tile rows) {
-                    const Tile x = tx.load({i, 0}).permute({1, 0});
-                    return carry(dot(x * 2.0f, ty.load({i, 0}) * 2.0f, sums), rows + sum(x.to(f32), 1));
-                  });
+  auto [sums, rows] = k.for_range(
+      0, kTurns, 1, pipelined(3), carry(k.zeros({kSide, kSide}, f32), k.zeros({kSide}, f32)),
+      [&](Scalar i, Tile sums, Tile rows) {
+        const Tile x = tx.load({i, 0}).permute({1, 0});
+        return carry(dot(x * 2.0f, ty.load({i, 0}) * 2.0f, sums), rows + sum(x.to(f32), 1));
+      });
   k.view("rows", f32, {kSide}).partition({kSide}).store({0}, rows);
   k.view("c", f16, {kSide, kSide}).partition({kSide, kSide}).store({0, 0}, sums.to(f16));
-  const Tensor x = random_rows(f16, kStep * kTurns, kSide, 41), y = random_rows(f16, kStep * kTurns, kSide, 42);
+  const Tensor x = random_rows(f16, kStep * kTurns, kSide, 41),
+               y = random_rows(f16, kStep * kTurns, kSide, 42);
   Tensor c(f16, {kSide, kSide}), totals(f32, {kSide});
   Arguments arguments;
   arguments.tensor("x", x);
   arguments.tensor("y", y);
   arguments.tensor("rows", totals);
   arguments.tensor("c", c);
-  backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1, arguments);
+  backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1,
+                arguments);
   Values expected(kSide * kSide, 0.0), expected_rows(kSide, 0.0);
   for (int64_t at = 0; at < kStep * kTurns; ++at)
     for (int64_t i = 0; i < kSide; ++i) {
       expected_rows[i] += x.get(at * kSide + i);
-      for (int64_t j = 0; j < kSide; ++j) expected[i * kSide + j] += 4 * x.get(at * kSide + i) * y.get(at * kSide + j);
+      for (int64_t j = 0; j < kSide; ++j)
+        expected[i * kSide + j] += 4 * x.get(at * kSide + i) * y.get(at * kSide + j);
     }
   EXPECT_TRUE(close_normwise(c.values(), expected, 1e-3));
   EXPECT_TRUE(close_normwise(totals.values(), expected_rows, 1e-6));
@@ -481,7 +631,8 @@ TEST(Dot, TilesThatSeveralOperationsUse) {
     const Partition tx = k.view("x", type, {kRows, kColumns}).partition({32, kColumns}),
                     ty = k.view("y", type, {kRows, kColumns}).partition({32, kColumns});
     auto [products, columns] =
-        k.for_range(0, kRows / 32, 1, pipelined(2), carry(k.zeros({kColumns, kColumns}, f32), k.zeros({kColumns}, f32)),
+        k.for_range(0, kRows / 32, 1, pipelined(2),
+                    carry(k.zeros({kColumns, kColumns}, f32), k.zeros({kColumns}, f32)),
                     [&](Scalar i, Tile products, Tile columns) {
                       const Tile x = tx.load({i, 0}), y = ty.load({i, 0});
                       const Tile square = dot(x.permute({1, 0}), x, products);
@@ -489,21 +640,24 @@ TEST(Dot, TilesThatSeveralOperationsUse) {
                     });
     k.view("c", f32, {kColumns, kColumns}).partition({kColumns, kColumns}).store({0, 0}, products);
     k.view("sums", f32, {kColumns}).partition({kColumns}).store({0}, columns);
-    const Tensor x = random_rows(type, kRows, kColumns, 11), y = random_rows(type, kRows, kColumns, 12);
+    const Tensor x = random_rows(type, kRows, kColumns, 11),
+                 y = random_rows(type, kRows, kColumns, 12);
     Tensor c(f32, {kColumns, kColumns}), sums(f32, {kColumns});
     Arguments arguments;
     arguments.tensor("c", c);
     arguments.tensor("sums", sums);
     arguments.tensor("x", x);
     arguments.tensor("y", y);
-    backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1, arguments);
+    backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1,
+                  arguments);
     Values expected(kColumns * kColumns, 0.0), totals(kColumns, 0.0);
     for (int64_t row = 0; row < kRows; ++row)
       for (int64_t i = 0; i < kColumns; ++i) {
         const double left = x.get(row * kColumns + i);
         totals[i] += left;
         for (int64_t j = 0; j < kColumns; ++j)
-          expected[i * kColumns + j] += left * (x.get(row * kColumns + j) + y.get(row * kColumns + j));
+          expected[i * kColumns + j] +=
+              left * (x.get(row * kColumns + j) + y.get(row * kColumns + j));
       }
     EXPECT_TRUE(close_normwise(c.values(), expected, 1e-6)) << name(type);
     EXPECT_TRUE(close_normwise(sums.values(), totals, 1e-6)) << name(type);
@@ -517,18 +671,21 @@ TEST(Dot, TilesContiguousAlongFirstDimension) {
     KernelBuilder k("product");
     const View a = k.view("a", type, {kRows, kDepth}, {.strides = {1, kRows}}),
                b = k.view("b", type, {kDepth, kRows}, {.strides = {1, kDepth}});
-    auto [sums] =
-        k.for_range(0, kDepth / 32, 1, pipelined(3), carry(k.zeros({kRows, kRows}, f32)), [&](Scalar i, Tile sums) {
-          return carry(dot(a.partition({kRows, 32}).load({0, i}), b.partition({32, kRows}).load({i, 0}), sums));
-        });
+    auto [sums] = k.for_range(0, kDepth / 32, 1, pipelined(3), carry(k.zeros({kRows, kRows}, f32)),
+                              [&](Scalar i, Tile sums) {
+                                return carry(dot(a.partition({kRows, 32}).load({0, i}),
+                                                 b.partition({32, kRows}).load({i, 0}), sums));
+                              });
     k.view("c", f32, {kRows, kRows}).partition({kRows, kRows}).store({0, 0}, sums);
-    const Tensor left = random_rows(type, kDepth, kRows, 8), right = random_rows(type, kRows, kDepth, 9);
+    const Tensor left = random_rows(type, kDepth, kRows, 8),
+                 right = random_rows(type, kRows, kDepth, 9);
     Tensor c(f32, {kRows, kRows});
     Arguments arguments;
     arguments.tensor("c", c);
     arguments.tensor("a", left.view({kRows, kDepth}, {1, kRows}));
     arguments.tensor("b", right.view({kDepth, kRows}, {1, kDepth}));
-    backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1, arguments);
+    backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1,
+                  arguments);
     Values expected(kRows * kRows, 0.0);
     for (int64_t i = 0; i < kRows; ++i)
       for (int64_t j = 0; j < kRows; ++j)
@@ -543,21 +700,24 @@ TEST(Dot, TilesContiguousAlongFirstDimension) {
 TEST(Dot, PipelinedLoopsLoadTheirOwnStores) {
   KernelBuilder k("stored");
   const Partition p = k.view("x", f32, {8, 256}).partition({8, 64});
-  auto [sum] = k.for_range(0, 4, 1, pipelined(2), carry(k.zeros({8, 64}, f32)), [&](Scalar i, Tile sum) {
-    p.store({0, i}, k.full({8, 64}, 2.0f, f32));
-    return carry(sum + p.load({0, i}));
-  });
+  auto [sum] =
+      k.for_range(0, 4, 1, pipelined(2), carry(k.zeros({8, 64}, f32)), [&](Scalar i, Tile sum) {
+        p.store({0, i}, k.full({8, 64}, 2.0f, f32));
+        return carry(sum + p.load({0, i}));
+      });
   k.view("y", f32, {8, 64}).partition({8, 64}).store({0, 0}, sum);
   Tensor x = random_rows(f32, 8, 256, 10), y(f32, {8, 64});
   Arguments arguments;
   arguments.tensor("x", x);
   arguments.tensor("y", y);
-  backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1, arguments);
+  backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1,
+                arguments);
   for (int64_t i = 0; i < y.size(); ++i) ASSERT_EQ(y.get(i), 8.0);
 }
 
 TEST(Dot, ClustersComputeTheWholeMatmul) {
-  const Product product{.m = 32, .n = 32, .k = 32, .bm = 32, .bn = 32, .bk = 16, .num_warps = 2, .num_ctas = 2};
+  const Product product{
+      .m = 32, .n = 32, .k = 32, .bm = 32, .bn = 32, .bk = 16, .num_warps = 2, .num_ctas = 2};
   for (const DType type : {bf16, f32}) check_product(type, product, false, 51);
   for (const int stages : {1, 2})
     for (const bool transposed : {false, true}) {
@@ -583,14 +743,16 @@ TEST(Dot, DependentMatmuls) {
                v = whole("v", kKeys).load({0, 0});
     const Tile p = softmax(dot(q, key.permute({1, 0}), k.zeros({kQueries, kKeys}, f32)) * 0.25f, 1);
     out.store({0, 0}, dot(p.to(type), v, k.zeros({kQueries, kDim}, f32)));
-    Tensor o(f32, {kQueries, kDim}), tq = random_rows(type, kQueries, kDim, 5), tk = random_rows(type, kKeys, kDim, 6),
+    Tensor o(f32, {kQueries, kDim}), tq = random_rows(type, kQueries, kDim, 5),
+                                     tk = random_rows(type, kKeys, kDim, 6),
                                      tv = random_rows(type, kKeys, kDim, 7);
     Arguments arguments;
     arguments.tensor("o", o);
     arguments.tensor("q", tq);
     arguments.tensor("k", tk);
     arguments.tensor("v", tv);
-    backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1, arguments);
+    backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1,
+                  arguments);
     const Values qs = tq.values(), ks = tk.values(), vs = tv.values(), found = o.values();
     for (int64_t i = 0; i < kQueries; ++i) {
       std::vector<double> weight(kKeys);
@@ -603,7 +765,8 @@ TEST(Dot, DependentMatmuls) {
       for (int64_t d = 0; d < kDim; ++d) {
         double expected = 0;
         for (int64_t j = 0; j < kKeys; ++j) expected += weight[j] / total * vs[j * kDim + d];
-        EXPECT_NEAR(found[i * kDim + d], expected, type == f32 ? 1e-5 : 2e-2) << i << " " << d << " " << name(type);
+        EXPECT_NEAR(found[i * kDim + d], expected, type == f32 ? 1e-5 : 2e-2)
+            << i << " " << d << " " << name(type);
       }
     }
   }

@@ -51,7 +51,8 @@ Tensor map_blocks(const Tensor& x, DType to, int64_t block, const Function& f) {
     Scalar i = k.program_id(0);
     y.partition({block}).store({i}, f(k, in.partition({block}).load({i})));
   }
-  const Step step{.program = k.finish(), .launch = kernels::library_launch(ceil_div(x.size(), block), 4)};
+  const Step step{.program = k.finish(),
+                  .launch = kernels::library_launch(ceil_div(x.size(), block), 4)};
   Tensor in = x, y(to, {x.size()});
   backend().run({.steps = {step}}, x.size(), Arguments().tensor("y", y).tensor("x", in));
   return y;
@@ -96,7 +97,8 @@ TEST_P(Fp8Types, HalvesRoundToNearestNumber) {
   for (const DType from : {f16, bf16}) {
     SCOPED_TRACE(name(from));
     Tensor x(from, {65536});
-    for (uint32_t i = 0; i < x.size(); ++i) reinterpret_cast<uint16_t*>(x.data())[i] = static_cast<uint16_t>(i);
+    for (uint32_t i = 0; i < x.size(); ++i)
+      reinterpret_cast<uint16_t*>(x.data())[i] = static_cast<uint16_t>(i);
     const Tensor y = cast(x, GetParam(), 4096);
     for (int64_t i = 0; i < x.size(); ++i) expect_code(GetParam(), y.data()[i], x.get(i));
   }
@@ -104,7 +106,8 @@ TEST_P(Fp8Types, HalvesRoundToNearestNumber) {
 
 TEST_P(Fp8Types, ThreadsWithFewElementsConvertThem) {
   const double largest = largest_of(GetParam());
-  const Values numbers = {0.0, -0.0, 1.0, -1.1, 0.3, 5e-3, -3e-5, 1e-9, largest, -1.04 * largest, 1e9, INFINITY, NAN};
+  const Values numbers = {
+      0.0, -0.0, 1.0, -1.1, 0.3, 5e-3, -3e-5, 1e-9, largest, -1.04 * largest, 1e9, INFINITY, NAN};
   for (const DType from : {f32, f16}) {
     Tensor x(from, {1543});
     for (int64_t i = 0; i < x.size(); ++i) x.set(i, numbers[i % std::ssize(numbers)]);
@@ -131,7 +134,8 @@ TEST_P(Fp8Types, CodesMove) {
 
 TEST_P(Fp8Types, BitcastsToI8) {
   const Tensor codes = every_code(GetParam());
-  const Tensor bits = map_blocks(codes, i8, 512, [](KernelBuilder&, const Tile& x) { return bitcast(x, i8); });
+  const Tensor bits =
+      map_blocks(codes, i8, 512, [](KernelBuilder&, const Tile& x) { return bitcast(x, i8); });
   const auto doubled = [&](KernelBuilder&, const Tile& x) { return bitcast((x + x), GetParam()); };
   const Tensor back = map_blocks(bits, GetParam(), 512, doubled);
   for (int64_t i = 0; i < codes.size(); ++i) {
@@ -139,7 +143,9 @@ TEST_P(Fp8Types, BitcastsToI8) {
     if (!std::isnan(codes.get(i))) {
       EXPECT_EQ(bits.get_integer(i), static_cast<int8_t>(code));
     }
-    expect_number(back.get(i), from_fp8(format_of(GetParam()), static_cast<uint8_t>(2 * bits.get_integer(i))), i);
+    expect_number(back.get(i),
+                  from_fp8(format_of(GetParam()), static_cast<uint8_t>(2 * bits.get_integer(i))),
+                  i);
   }
 }
 
@@ -149,7 +155,9 @@ TEST_P(Fp8Types, PadsConstantsAndScalars) {
   {
     View y = k.view("y", type, {8, 64}), x = k.view("x", type, {3});
     Scalar given = k.scalar("given", type), whole = k.scalar("whole", f32);
-    auto store = [&, row = 0](const Tile& tile) mutable { y.partition({squeeze, 64}).store({row++, 0}, tile); };
+    auto store = [&, row = 0](const Tile& tile) mutable {
+      y.partition({squeeze, 64}).store({row++, 0}, tile);
+    };
     store(x.partition({64}).load({0}, {.pad = -0.3}));
     store(x.partition({64}).load({0}, {.pad = largest_of(type)}));
     store(k.full({64}, 0.3, type));
@@ -162,16 +170,18 @@ TEST_P(Fp8Types, PadsConstantsAndScalars) {
   }
   const Step step{.program = k.finish(), .launch = kernels::library_launch(1, 4)};
   Tensor x = Tensor(type, {3}).fill(Values{1, 2, 3}), y(type, {8, 64});
-  backend().run({.steps = {step}}, 1,
-                Arguments().tensor("y", y).tensor("x", x).number("given", -1.3).number("whole", 1e6));
+  backend().run(
+      {.steps = {step}}, 1,
+      Arguments().tensor("y", y).tensor("x", x).number("given", -1.3).number("whole", 1e6));
   const double last = type == f8e5m2 ? INFINITY : NAN;
   const Values rest = {-0.3, largest_of(type), 0.3, -0.0, last, -1.3, largest_of(type), 2.0};
   for (int64_t row = 0; row < 8; ++row) {
     for (int64_t column = 0; column < 64; ++column) {
       const bool loaded = column < 3 && (row < 2 || row == 7);
       const double expected = loaded ? static_cast<double>(column + 1) : rest[row];
-      const double rounded =
-          std::isfinite(expected) ? from_fp8(format_of(type), to_fp8(format_of(type), expected)) : expected;
+      const double rounded = std::isfinite(expected)
+                                 ? from_fp8(format_of(type), to_fp8(format_of(type), expected))
+                                 : expected;
       expect_number(y.get(64 * row + column), rounded, 64 * row + column);
     }
   }
@@ -189,9 +199,15 @@ Tensor prefix_greatest(const Tensor& x, DType between, int64_t block, const Comb
 
 TEST_P(Fp8Types, CombinersCast) {
   const DType type = GetParam();
-  const auto of_codes = [](const Scalar& a, const Scalar& b) { return carry(where(a.to(f32) > b.to(f32), a, b)); };
-  const auto rounded = [&](const Scalar& a, const Scalar& b) { return carry(max(a, b).to(type).to(a.dtype())); };
-  const auto through_half = [&](const Scalar& a, const Scalar& b) { return carry(max(a.to(f16), b.to(f16)).to(type)); };
+  const auto of_codes = [](const Scalar& a, const Scalar& b) {
+    return carry(where(a.to(f32) > b.to(f32), a, b));
+  };
+  const auto rounded = [&](const Scalar& a, const Scalar& b) {
+    return carry(max(a, b).to(type).to(a.dtype()));
+  };
+  const auto through_half = [&](const Scalar& a, const Scalar& b) {
+    return carry(max(a.to(f16), b.to(f16)).to(type));
+  };
   for (const Block& block : kBlocks) {
     SCOPED_TRACE(block.size);
     Tensor codes(type, {2 * block.size}), numbers(f32, {2 * block.size});
@@ -208,7 +224,8 @@ TEST_P(Fp8Types, CombinersCast) {
       most = first ? codes.get(i) : std::max(most, codes.get(i));
       EXPECT_EQ(found[0].get(i), most) << i;
       EXPECT_EQ(found[1].get(i), most) << i;
-      EXPECT_EQ(found[2].get(i), first ? numbers.get(i) : most) << i;  // the first element is not combined
+      EXPECT_EQ(found[2].get(i), first ? numbers.get(i) : most)
+          << i;  // the first element is not combined
     }
   }
 }
@@ -235,7 +252,8 @@ Step quantise_rows(int64_t rows) {
     scales.store({row}, scale);
     k.for_range(0, n, 1, [&](Scalar i) {
       Scalar b = n - 1 - i;
-      codes.partition({squeeze, kRowBlock}).store({row, b}, (blocks.load(b).to(f32) / scale).to(f8e4m3));
+      codes.partition({squeeze, kRowBlock})
+          .store({row, b}, (blocks.load(b).to(f32) / scale).to(f8e4m3));
     });
   }
   return {.program = k.finish(), .launch = kernels::library_launch(rows, 4)};
@@ -276,7 +294,8 @@ TEST(Fp8Rows, QuantiseAndDequantise) {
       for (int64_t i = row * width; i < (row + 1) * width; ++i) {
         const double wanted = x.get(i) / scale, got = codes.get(i);
         // Half the distance between two adjacent numbers: 4 bits of significand, at least 2^-9.
-        const double half = std::max(std::ldexp(1.0, std::ilogb(std::max(std::fabs(wanted), 1e-9)) - 4), 0x1p-10);
+        const double half =
+            std::max(std::ldexp(1.0, std::ilogb(std::max(std::fabs(wanted), 1e-9)) - 4), 0x1p-10);
         ASSERT_NEAR(got, wanted, half * (1 + 1e-5)) << x.get(i);
         ASSERT_NEAR(y.get(i), got * scale, 1e-6 * std::fabs(got * scale));
         most = std::max(most, std::fabs(got));

@@ -13,7 +13,8 @@ namespace {
 using kernels::Step;
 
 constexpr int64_t kBlock = 512;
-constexpr double kTiny = 1.1754943508222875e-38;  // smallest normal float: a GPU returns 0 for smaller results
+constexpr double kTiny =
+    1.1754943508222875e-38;  // smallest normal float: a GPU returns 0 for smaller results
 
 using Function = Tile (*)(const Tile&);
 
@@ -27,18 +28,22 @@ Values evaluate(Function function, const Values& x) {
   const auto n = static_cast<int64_t>(x.size());
   const Step step{.program = k.finish(), .launch = kernels::library_launch(ceil_div(n, kBlock), 4)};
   Tensor in = Tensor(f32, {n}).fill(x), y(f32, {n});
-  expect_aligned([&] { backend().run({.steps = {step}}, n, Arguments().tensor("y", y).tensor("x", in)); });
+  expect_aligned(
+      [&] { backend().run({.steps = {step}}, n, Arguments().tensor("y", y).tensor("x", in)); });
   return y.values();
 }
 
 // One special number among small ones, at each place of a vector; then numbers on both sides of
 // tanh's limit.
 Values mixtures() {
-  constexpr double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInf = std::numeric_limits<double>::infinity(),
+                   kNan = std::numeric_limits<double>::quiet_NaN();
   Values x;
-  for (double one : {kNan, kInf, -kInf, 3e38, -3e38, 90.0, -90.0, 87.0, -87.0, 0.75, -0.75, 0.0, -0.0, 1e-45, -1e-39}) {
+  for (double one : {kNan, kInf, -kInf, 3e38, -3e38, 90.0, -90.0, 87.0, -87.0, 0.75, -0.75, 0.0,
+                     -0.0, 1e-45, -1e-39}) {
     for (size_t place = 0; place < 4; ++place) {
-      for (size_t i = 0; i < 4; ++i) x.push_back(static_cast<float>(i == place ? one : 0.05 * i - 0.1));
+      for (size_t i = 0; i < 4; ++i)
+        x.push_back(static_cast<float>(i == place ? one : 0.05 * i - 0.1));
     }
   }
   for (int i = 0; i < 2048; ++i) x.push_back(static_cast<float>((i * 37 % 2049 - 1024) / 1024.0));
@@ -69,12 +74,14 @@ TEST(Functions, SigmoidOfMixedVectors) {
 
 // Each number to the power of each, compared with C's powf.
 TEST(Functions, PowersOfSpecialValues) {
-  constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInf = std::numeric_limits<float>::infinity(),
+                  kNan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> numbers = {
-      0.0f,         -0.0f,      1.0f,        -1.0f,         0.5f,         -0.5f,       2.0f,       -2.0f,
-      3.0f,         -3.0f,      kInf,        -kInf,         kNan,         1e-45f,      -1e-45f,    3.4e38f,
-      -3.4e38f,     1e30f,      -1e30f,      16777215.0f,   -16777215.0f, 16777216.0f, 8388607.5f, 0.99999994f,
-      -0.99999994f, 1.0000001f, -1.0000001f, 2147483648.0f, 2.5f,         127.9f,      -0.75f,     -149.5f};
+      0.0f,        -0.0f,      1.0f,        -1.0f,        0.5f,       -0.5f,       2.0f,
+      -2.0f,       3.0f,       -3.0f,       kInf,         -kInf,      kNan,        1e-45f,
+      -1e-45f,     3.4e38f,    -3.4e38f,    1e30f,        -1e30f,     16777215.0f, -16777215.0f,
+      16777216.0f, 8388607.5f, 0.99999994f, -0.99999994f, 1.0000001f, -1.0000001f, 2147483648.0f,
+      2.5f,        127.9f,     -0.75f,      -149.5f};
   Values x, y;
   for (float base : numbers) {
     for (float power : numbers) x.push_back(base), y.push_back(power);
@@ -83,13 +90,16 @@ TEST(Functions, PowersOfSpecialValues) {
   {
     View out = k.view("out", f32, {dyn}), a = k.view("a", f32, {dyn}), b = k.view("b", f32, {dyn});
     Scalar i = k.program_id(0);
-    out.partition({kBlock}).store({i}, pow(a.partition({kBlock}).load({i}), b.partition({kBlock}).load({i})));
+    out.partition({kBlock}).store(
+        {i}, pow(a.partition({kBlock}).load({i}), b.partition({kBlock}).load({i})));
   }
   const auto n = static_cast<int64_t>(x.size());
   const Step step{.program = k.finish(), .launch = kernels::library_launch(ceil_div(n, kBlock), 4)};
   Tensor a = Tensor(f32, {n}).fill(x), b = Tensor(f32, {n}).fill(y), out(f32, {n});
-  expect_aligned(
-      [&] { backend().run({.steps = {step}}, n, Arguments().tensor("out", out).tensor("a", a).tensor("b", b)); });
+  expect_aligned([&] {
+    backend().run({.steps = {step}}, n,
+                  Arguments().tensor("out", out).tensor("a", a).tensor("b", b));
+  });
   for (int64_t i = 0; i < n; ++i) {
     const float expected = std::pow(static_cast<float>(x[i]), static_cast<float>(y[i]));
     const double found = out.get(i);
@@ -109,16 +119,20 @@ TEST(Functions, PowersOfSpecialValues) {
 // Conversion rounds toward zero. A number out of range becomes the nearest integer of the type, and
 // NaN becomes 0.
 TEST(Functions, FloatsToIntegersSaturate) {
-  constexpr double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
-  const Values x = {0.0,    0.9,    -0.9,         127.9,   128.0,         -128.9,   -129.0, 300.0,
-                    -300.0, 1e6,    -1e6,         32767.9, 32768.0,       -32768.9, 7.0e4,  32766.5,
-                    -7.0e4, 2.14e9, 2147483648.0, 3e9,     -2147483648.0, -3e9,     1e18,   1e19,
-                    -1e19,  kInf,   -kInf,        kNan,    -3.5,          65504.0,  9.3e18, -9.3e18};
+  constexpr double kInf = std::numeric_limits<double>::infinity(),
+                   kNan = std::numeric_limits<double>::quiet_NaN();
+  const Values x = {0.0,   0.9,     -0.9,   127.9,  128.0,        -128.9,  -129.0,
+                    300.0, -300.0,  1e6,    -1e6,   32767.9,      32768.0, -32768.9,
+                    7.0e4, 32766.5, -7.0e4, 2.14e9, 2147483648.0, 3e9,     -2147483648.0,
+                    -3e9,  1e18,    1e19,   -1e19,  kInf,         -kInf,   kNan,
+                    -3.5,  65504.0, 9.3e18, -9.3e18};
   const auto expect = [&](Function function, double least, double most, const char* what) {
     const Values y = evaluate(function, x);
     for (size_t i = 0; i < x.size(); ++i) {
       const double exact =
-          std::isnan(x[i]) ? 0.0 : std::clamp(std::trunc(static_cast<double>(static_cast<float>(x[i]))), least, most);
+          std::isnan(x[i])
+              ? 0.0
+              : std::clamp(std::trunc(static_cast<double>(static_cast<float>(x[i]))), least, most);
       EXPECT_EQ(y[i], static_cast<float>(exact)) << what << " of " << x[i];
     }
   };
@@ -131,7 +145,9 @@ TEST(Functions, FloatsToIntegersSaturate) {
   expect(
       +[](const Tile& t) { return t.to(i64).to(f32); }, -0x1p63, 0x1p63, "i64");
   // bf16 represents whole numbers up to 128 exactly.
-  const auto half = [](const Tile& t) { return min(max(t, -1e30f), 1e30f).to(bf16).to(i8).to(f32); };
+  const auto half = [](const Tile& t) {
+    return min(max(t, -1e30f), 1e30f).to(bf16).to(i8).to(f32);
+  };
   const Values y = evaluate(+half, {1e6, -1e6, 100.0, -3.5, 128.0, 0.0, 1.0, -1.0});
   EXPECT_EQ(y, (Values{127, -128, 100, -3, 127, 0, 1, -1}));
 }

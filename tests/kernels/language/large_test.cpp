@@ -28,9 +28,13 @@ TEST(Large, Rows) {
     o.cols = h;
     o.type = o.weight_type = bf16;
     o.with_rstd = false;
-    backend().run(
-        kernels::rms_norm_forward(machine(), o), 3,
-        Arguments().tensor("x", from).tensor("y", to).tensor("weight", weight).number("eps", 1e-6).number("offset", 0));
+    backend().run(kernels::rms_norm_forward(machine(), o), 3,
+                  Arguments()
+                      .tensor("x", from)
+                      .tensor("y", to)
+                      .tensor("weight", weight)
+                      .number("eps", 1e-6)
+                      .number("offset", 0));
   };
   Tensor near = Tensor::rows(bf16, 3, h), far = far_rows(h);
   norm(x, near);

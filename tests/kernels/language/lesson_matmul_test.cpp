@@ -11,7 +11,8 @@ namespace {
 constexpr int64_t kM = 136, kN = 200, kK = 104;
 
 struct Product {
-  Tensor a = random_rows(bf16, kM, kK, 31), b = random_rows(bf16, kK, kN, 32), c = Tensor(bf16, {kM, kN});
+  Tensor a = random_rows(bf16, kM, kK, 31), b = random_rows(bf16, kK, kN, 32),
+         c = Tensor(bf16, {kM, kN});
   Tensor bias = random_vector(bf16, kN, 33);
 
   void check(const Kernel<Meta>& rung, const Meta& meta) {
@@ -22,8 +23,8 @@ struct Product {
     expect_aligned([&] { run(rung, meta, tensors); });
     reference::MatmulCase which{.m = kM, .n = kN, .k = kK};
     if (linear) which.f = reference::ActivationKind::gelu_tanh;
-    const Values wanted =
-        reference::matmul_reference(which, a.values(), b.values(), linear ? bias.values() : Values{}, c.values());
+    const Values wanted = reference::matmul_reference(
+        which, a.values(), b.values(), linear ? bias.values() : Values{}, c.values());
     EXPECT_TRUE(close_normwise(c.values(), wanted, gate_r(bf16, kK) * backend().summation_slack()));
   }
 };

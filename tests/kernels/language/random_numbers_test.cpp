@@ -50,7 +50,8 @@ TEST(Random, PhiloxGivesThePublishedWords) {
       const Values found = tile_of(4, i32, [&](KernelBuilder& k) {
         std::array<Tile, 4> counter;
         for (int j = 0; j < 4; ++j) counter[j] = k.full({4}, word(known.counter[j]), i32);
-        return philox(counter, {k.constant(word(known.key[0]), i32), k.constant(word(known.key[1]), i32)})[i];
+        return philox(
+            counter, {k.constant(word(known.key[0]), i32), k.constant(word(known.key[1]), i32)})[i];
       });
       EXPECT_EQ(found[0], word(known.words[i])) << "word " << i;
     }
@@ -59,8 +60,9 @@ TEST(Random, PhiloxGivesThePublishedWords) {
 
 TEST(Random, SeedAndPositionFillKeyAndCounter) {
   const int64_t seed = 0x299f31d0a4093822, position = 0x05a308d3243f6a88;
-  const Values found =
-      tile_of(4, i32, [&](KernelBuilder& k) { return philox(k.constant(seed, i64), k.full({4}, position, i64))[1]; });
+  const Values found = tile_of(4, i32, [&](KernelBuilder& k) {
+    return philox(k.constant(seed, i64), k.full({4}, position, i64))[1];
+  });
   const Values expected = tile_of(4, i32, [&](KernelBuilder& k) {
     const auto tile = [&](int64_t bits) { return k.full({4}, word(bits), i32); };
     return philox({tile(0x243f6a88), tile(0x05a308d3), tile(0), tile(0)},
@@ -73,8 +75,8 @@ TEST(Random, SeedAndPositionFillKeyAndCounter) {
 // numbers are equal.
 TEST(Random, UniformNumbersFillTheUnitInterval) {
   constexpr int64_t kCount = 8192;
-  const Values x =
-      tile_of(kCount, f32, [&](KernelBuilder& k) { return uniform(k.constant(7, i64), k.arange(kCount)); });
+  const Values x = tile_of(
+      kCount, f32, [&](KernelBuilder& k) { return uniform(k.constant(7, i64), k.arange(kCount)); });
   double mean = 0, square = 0;
   for (double v : x) {
     EXPECT_GE(v, 0.0);
@@ -93,9 +95,14 @@ TEST(Random, NormalNumbersFollowBoxMuller) {
   constexpr int64_t kCount = 8192;
   std::array<Values, 2> words;
   for (int i : {0, 1})
-    words[i] = tile_of(kCount, i32, [&](KernelBuilder& k) { return philox(k.constant(7, i64), k.arange(kCount))[i]; });
-  const Values x = tile_of(kCount, f32, [&](KernelBuilder& k) { return normal(k.constant(7, i64), k.arange(kCount)); });
-  const auto unit = [](double bits) { return (static_cast<uint32_t>(static_cast<int64_t>(bits)) >> 8) * 0x1p-24; };
+    words[i] = tile_of(kCount, i32, [&](KernelBuilder& k) {
+      return philox(k.constant(7, i64), k.arange(kCount))[i];
+    });
+  const Values x = tile_of(
+      kCount, f32, [&](KernelBuilder& k) { return normal(k.constant(7, i64), k.arange(kCount)); });
+  const auto unit = [](double bits) {
+    return (static_cast<uint32_t>(static_cast<int64_t>(bits)) >> 8) * 0x1p-24;
+  };
   double mean = 0, square = 0;
   for (int64_t i = 0; i < kCount; ++i) {
     const double radius = std::sqrt(-2 * std::log(1 - unit(words[0][i])));

@@ -1,4 +1,5 @@
-// Random programs (tests/dsl/random_program.h) through the whole library: every backend gives the interpreter's bits.
+// Random programs (tests/dsl/random_program.h) through the whole library: every backend gives the
+// interpreter's bits.
 #include "tests/dsl/random_program.h"
 
 #include "dsl/interpreter/interpreter.h"
@@ -25,7 +26,8 @@ struct Memory {
         z(Tensor(f32, {kRows, kColumns})),
         w(Tensor(f32, {kRows * kColumns})) {
     std::mt19937 random(seed);
-    for (int64_t i = 0; i < c.size(); ++i) c.set_integer(i, static_cast<int64_t>(random() % 200) - 100);
+    for (int64_t i = 0; i < c.size(); ++i)
+      c.set_integer(i, static_cast<int64_t>(random() % 200) - 100);
     for (int64_t i = 0; i < e.size(); ++i) e.set(i, from_fp8(kE4m3, random_f8e4m3(random())));
   }
 
@@ -41,7 +43,8 @@ struct Memory {
   for (int64_t i = 0; i < got.size(); ++i) {
     const bool both_poisoned = got.get(i) != got.get(i) && expected.get(i) != expected.get(i);
     if (got.get(i) != expected.get(i) && !both_poisoned) {
-      return ::testing::AssertionFailure() << "element " << i << " is " << got.get(i) << ", not " << expected.get(i);
+      return ::testing::AssertionFailure()
+             << "element " << i << " is " << got.get(i) << ", not " << expected.get(i);
     }
   }
   return ::testing::AssertionSuccess();

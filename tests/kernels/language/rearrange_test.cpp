@@ -20,8 +20,8 @@ struct Launched {
 const std::vector<Launched> kLaunches = {{1, 1}, {4, 1}, {8, 1}, {2, 2}, {4, 4}};
 
 // Returns the results of a program on one tile [rows, columns], as doubles.
-std::vector<Values> run(DType type, const Shape& shape, const Values& input, const Launched& launched,
-                        const Program& program) {
+std::vector<Values> run(DType type, const Shape& shape, const Values& input,
+                        const Launched& launched, const Program& program) {
   KernelBuilder k("rearrange");
   View x = k.view("x", type, {shape[0], shape[1]});
   std::vector<std::pair<DType, Shape>> results;
@@ -47,7 +47,8 @@ std::vector<Values> run(DType type, const Shape& shape, const Values& input, con
 
 Values numbers(const Shape& shape, uint64_t seed) {
   Values values = Random(seed).normals(shape[0] * shape[1], 40.0);
-  for (double& value : values) value = std::clamp(std::trunc(value), -100.0, 100.0) + 0.0;  // exact in any type
+  for (double& value : values)
+    value = std::clamp(std::trunc(value), -100.0, 100.0) + 0.0;  // exact in any type
   return values;
 }
 
@@ -67,8 +68,9 @@ void for_tiles(const std::vector<DType>& types, const Check& check) {
     for (const int axis : {0, 1}) {
       for (const Launched& launched : kLaunches) {
         const DType type = types[turn++ % types.size()];
-        SCOPED_TRACE(std::to_string(shape[0]) + " x " + std::to_string(shape[1]) + " " + name(type) + ", axis " +
-                     std::to_string(axis) + ", " + std::to_string(launched.num_ctas) + " CTAs of " +
+        SCOPED_TRACE(std::to_string(shape[0]) + " x " + std::to_string(shape[1]) + " " +
+                     name(type) + ", axis " + std::to_string(axis) + ", " +
+                     std::to_string(launched.num_ctas) + " CTAs of " +
                      std::to_string(launched.num_warps) + " warps");
         check(shape, axis, launched, type);
       }
@@ -77,29 +79,32 @@ void for_tiles(const std::vector<DType>& types, const Check& check) {
 }
 
 TEST(Rearrange, ShuffleXorMovesPartners) {
-  for_tiles({f32, bf16, i64, i8}, [](const Shape& shape, int axis, const Launched& launched, DType type) {
-    const int64_t size = shape[axis], most = (size & -size) - 1;
-    std::vector<int64_t> masks = {1, 2, 5, (most + 1) / 2, most};
-    std::erase_if(masks, [&](int64_t mask) { return mask < 1 || mask > most; });
-    if (masks.empty()) return;
-    Values input = numbers(shape, 7);
-    const auto found = run(type, shape, input, launched, [&](KernelBuilder&, const Tile& x) {
-      std::vector<Tile> tiles;
-      for (const int64_t mask : masks) tiles.push_back(shuffle_xor(x, mask, axis));
-      return tiles;
-    });
-    for (size_t n = 0; n < masks.size(); ++n) {
-      Values expected(input.size());
-      for (int64_t i = 0; i < shape[0]; ++i)
-        for (int64_t j = 0; j < shape[1]; ++j)
-          at(expected, shape, i, j) = at(input, shape, axis == 0 ? i ^ masks[n] : i, axis == 1 ? j ^ masks[n] : j);
-      EXPECT_EQ(found[n], expected) << "mask " << masks[n];
-    }
-  });
+  for_tiles(
+      {f32, bf16, i64, i8}, [](const Shape& shape, int axis, const Launched& launched, DType type) {
+        const int64_t size = shape[axis], most = (size & -size) - 1;
+        std::vector<int64_t> masks = {1, 2, 5, (most + 1) / 2, most};
+        std::erase_if(masks, [&](int64_t mask) { return mask < 1 || mask > most; });
+        if (masks.empty()) return;
+        Values input = numbers(shape, 7);
+        const auto found = run(type, shape, input, launched, [&](KernelBuilder&, const Tile& x) {
+          std::vector<Tile> tiles;
+          for (const int64_t mask : masks) tiles.push_back(shuffle_xor(x, mask, axis));
+          return tiles;
+        });
+        for (size_t n = 0; n < masks.size(); ++n) {
+          Values expected(input.size());
+          for (int64_t i = 0; i < shape[0]; ++i)
+            for (int64_t j = 0; j < shape[1]; ++j)
+              at(expected, shape, i, j) =
+                  at(input, shape, axis == 0 ? i ^ masks[n] : i, axis == 1 ? j ^ masks[n] : j);
+          EXPECT_EQ(found[n], expected) << "mask " << masks[n];
+        }
+      });
 }
 
 TEST(Rearrange, GatherTakesElementsByIndex) {
-  for_tiles({f32, f16, i32}, [](const Shape& shape, int axis, const Launched& launched, DType type) {
+  for_tiles({f32, f16, i32}, [](const Shape& shape, int axis, const Launched& launched,
+                                DType type) {
     const int64_t size = shape[axis];
     Values input = numbers(shape, 11);
     // (3 i + j) mod (size + 3) - 1: some are below 0 or beyond the axis.
@@ -129,13 +134,16 @@ TEST(Rearrange, GatherFromCarriedTile) {
   for (const Launched& launched : kLaunches) {
     const auto found = run(f32, shape, input, launched, [&](KernelBuilder& k, const Tile& x) {
       const Tile next = (k.arange(64) + 1).expand_dims(0).broadcast_to(shape);
-      auto [turned] = k.for_range(0, 70, 1, carry(x), [&](Scalar, Tile t) { return carry(gather(t, next % 64, 1)); });
+      auto [turned] = k.for_range(0, 70, 1, carry(x),
+                                  [&](Scalar, Tile t) { return carry(gather(t, next % 64, 1)); });
       const Tile few = (k.arange(4) * 16).expand_dims(0).broadcast_to({2, 4});
       return std::vector{turned, gather(turned, few, 1)};
     });
     for (int64_t i = 0; i < 2; ++i) {
-      for (int64_t j = 0; j < 64; ++j) ASSERT_EQ(found[0][i * 64 + j], at(input, shape, i, (j + 70) % 64));
-      for (int64_t j = 0; j < 4; ++j) ASSERT_EQ(found[1][i * 4 + j], at(input, shape, i, (j * 16 + 70) % 64));
+      for (int64_t j = 0; j < 64; ++j)
+        ASSERT_EQ(found[0][i * 64 + j], at(input, shape, i, (j + 70) % 64));
+      for (int64_t j = 0; j < 4; ++j)
+        ASSERT_EQ(found[1][i * 4 + j], at(input, shape, i, (j * 16 + 70) % 64));
     }
   }
 }
@@ -169,7 +177,8 @@ TEST(Rearrange, ReshapedThereAndBack) {
   Values input = numbers(shape, 31);
   for (const Launched& launched : kLaunches) {
     const auto found = run(f32, shape, input, launched, [&](KernelBuilder& k, const Tile& x) {
-      const Tile flat = x.reshape({64}) * 2, columns = k.arange(8).to(f32).expand_dims(0).broadcast_to({8, 8});
+      const Tile flat = x.reshape({64}) * 2,
+                 columns = k.arange(8).to(f32).expand_dims(0).broadcast_to({8, 8});
       const Tile scaled = (flat.reshape({8, 8}) * columns).reshape({64}),
                  pairs = (-flat.reshape({32, 2})).reshape({64});
       const Tile kept = (k.arange(64) * 37 % 101).reshape({8, 8}), full = k.full({96}, 5, f32);
@@ -199,7 +208,8 @@ template <class Check>
 void for_lines(const Shape& shape, int axis, const Check& check) {
   for (int64_t line = 0; line < shape[1 - axis]; ++line) {
     std::vector<int64_t> places;
-    for (int64_t i = 0; i < shape[axis]; ++i) places.push_back(axis == 0 ? i * shape[1] + line : line * shape[1] + i);
+    for (int64_t i = 0; i < shape[axis]; ++i)
+      places.push_back(axis == 0 ? i * shape[1] + line : line * shape[1] + i);
     check(places);
   }
 }
@@ -263,8 +273,9 @@ TEST(Rearrange, TopkIsPrefixOfDescendingSort) {
       for (int64_t row = 0; row < shape[0]; ++row) {
         std::vector<int64_t> order(shape[1]);
         std::iota(order.begin(), order.end(), 0);
-        std::stable_sort(order.begin(), order.end(),
-                         [&](int64_t a, int64_t b) { return at(input, shape, row, a) > at(input, shape, row, b); });
+        std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+          return at(input, shape, row, a) > at(input, shape, row, b);
+        });
         for (int64_t i = 0; i < k; ++i) {
           ASSERT_EQ(found[0][row * k + i], at(input, shape, row, order[i])) << k;
           ASSERT_EQ(found[1][row * k + i], static_cast<double>(order[i])) << k;

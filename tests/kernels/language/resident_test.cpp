@@ -19,7 +19,9 @@ struct Rows {
   int num_warps = 4;
   bool aligned_blocks = false;  // blocks begin at vector boundaries, rows at any element
 
-  int64_t blocks() const { return ceil_div(columns + (aligned_blocks ? 16 / size_of(type) - 1 : 0), block); }
+  int64_t blocks() const {
+    return ceil_div(columns + (aligned_blocks ? 16 / size_of(type) - 1 : 0), block);
+  }
 };
 
 struct Memory {
@@ -32,7 +34,8 @@ struct Memory {
         v(Tensor::rows(of.type, of.rows, of.columns)),
         z(Tensor(f32, {of.rows + 2, kOthers})),
         w(Tensor(of.type, {of.columns})) {
-    const Tensor row = whole({.rows = 1, .columns = of.columns, .block = of.block}, of.type, seed + 2);
+    const Tensor row =
+        whole({.rows = 1, .columns = of.columns, .block = of.block}, of.type, seed + 2);
     for (int64_t i = 0; i < w.size(); ++i)
       is_integer(of.type) ? w.set_integer(i, row.get_integer(i)) : w.set(i, row.get(i));
   }
@@ -68,9 +71,11 @@ struct Views {
 };
 
 // `ctas`: number of CTAs that run a dynamic persistent kernel, 0 for a grid.
-void expect_interpreters_bits(KernelBuilder& k, const Rows& of, unsigned seed, bool in_place = false, int ctas = 0) {
+void expect_interpreters_bits(KernelBuilder& k, const Rows& of, unsigned seed,
+                              bool in_place = false, int ctas = 0) {
   const int64_t programs = of.rows + 2, grid = ctas ? ctas : programs;
-  const kernels::Step step{.program = k.finish(), .launch = kernels::library_launch(grid, of.num_warps)};
+  const kernels::Step step{.program = k.finish(),
+                           .launch = kernels::library_launch(grid, of.num_warps)};
   SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + program::print(step.program));
   Memory expected(of, seed), actual(of, seed);
   if (in_place) expected.y = expected.x, actual.y = actual.x;
@@ -106,7 +111,10 @@ class RandomPasses {
   void build() {
     // The alignment offset decides which columns a block has, so all blocks must be visited.
     positions_ = of_.blocks() - (!of_.aligned_blocks && of_.blocks() > 2 && pick(3) == 0 ? 1 : 0);
-    order_ = pick(of_.aligned_blocks ? 3 : positions_ == of_.blocks() ? 4 : 2) + (positions_ == of_.blocks() ? 0 : 4);
+    order_ = pick(of_.aligned_blocks           ? 3
+                  : positions_ == of_.blocks() ? 4
+                                               : 2) +
+             (positions_ == of_.blocks() ? 0 : 4);
     in_place_ = pick(3) == 0 && order_ != 3;
     if (pick(3) == 0) other_work();
     Scalar taken = views_.z.dim(0).to(i32) > 0;
@@ -162,15 +170,18 @@ class RandomPasses {
     const LoadOptions pad{.pad = pick(2) ? 0.0 : 3.0, .alignment_offset = alignment_offset};
     const bool leading = pick(4) == 0;  // tiles of rank 2
     const Shape cut{leading ? 1 : squeeze, of_.block}, shape = leading ? cut : Shape{of_.block};
-    Resident x = views_.x.partition(cut).resident({row_}, pad), u = views_.u.partition(cut).resident({row_}, pad);
+    Resident x = views_.x.partition(cut).resident({row_}, pad),
+             u = views_.u.partition(cut).resident({row_}, pad);
     const bool weighted = pick(2) == 0;
-    Resident w = views_.w.partition({of_.block}).resident({}, {.alignment_offset = alignment_offset});
+    Resident w =
+        views_.w.partition({of_.block}).resident({}, {.alignment_offset = alignment_offset});
     const DType sums = is_integer(of_.type) ? i32 : f32;
-    auto [acc] = k_.for_range(0, positions_, 1, carry(k_.zeros(shape, sums)), [&](Scalar i, Tile acc) {
-      Tile t = x.load(block(i)).to(sums);
-      if (two) t = t + u.load(block(i)).to(sums) * 3;
-      return carry(acc + t);
-    });
+    auto [acc] =
+        k_.for_range(0, positions_, 1, carry(k_.zeros(shape, sums)), [&](Scalar i, Tile acc) {
+          Tile t = x.load(block(i)).to(sums);
+          if (two) t = t + u.load(block(i)).to(sums) * 3;
+          return carry(acc + t);
+        });
     Scalar total = sum(acc);
     if (pick(4) == 0) other_work();
     total = min(max(total, -2), 2);
@@ -179,7 +190,8 @@ class RandomPasses {
       Tile t = x.load(b).to(sums);
       if (two) t = t - u.load(b).to(sums);
       if (weighted) t = t + w.load(b).to(sums).reshape(shape);
-      views_.y.partition(cut).store({row_, b}, (t + total).to(of_.type), {.alignment_offset = alignment_offset});
+      views_.y.partition(cut).store({row_, b}, (t + total).to(of_.type),
+                                    {.alignment_offset = alignment_offset});
     });
     if (positions_ < of_.blocks()) {
       Scalar b = order_ == 4 ? home_ : k_.constant(0, i32);
@@ -231,7 +243,12 @@ TEST(Resident, RandomPassesGiveTheInterpretersBits) {
 // Rows that end in the 16-byte group in which they begin, or in the next one.
 TEST(Resident, RowsSmallerThan16Bytes) {
   for (unsigned columns = 2; columns < 8; ++columns) {
-    const Rows of{.rows = 9, .columns = columns, .block = 8, .type = bf16, .num_warps = 1, .aligned_blocks = true};
+    const Rows of{.rows = 9,
+                  .columns = columns,
+                  .block = 8,
+                  .type = bf16,
+                  .num_warps = 1,
+                  .aligned_blocks = true};
     expect_random_passes_bits(of, columns - 1);
     if (HasFatalFailure()) return;
   }
@@ -260,10 +277,11 @@ TEST(Resident, RandomDynamicPersistentPassesGiveTheInterpretersBits) {
 void two_passes(
     KernelBuilder& k, const Rows& of, const Resident& kept, const Partition& to, const Scalar& row,
     const std::function<void(const Scalar&)>& before = [](const Scalar&) {}) {
-  auto [acc] = k.for_range(0, of.blocks(), 1, carry(k.zeros({of.block}, f32)), [&](Scalar i, Tile acc) {
-    before(i);
-    return carry(acc + kept.load(i));
-  });
+  auto [acc] =
+      k.for_range(0, of.blocks(), 1, carry(k.zeros({of.block}, f32)), [&](Scalar i, Tile acc) {
+        before(i);
+        return carry(acc + kept.load(i));
+      });
   Scalar total = sum(acc);
   k.for_range(0, of.blocks(), 1, [&](Scalar j) {
     Scalar b = static_cast<int>(of.blocks()) - 1 - j;
@@ -280,7 +298,8 @@ TEST(Resident, RowsThatTheProgramWroteBefore) {
   Partition x = views.x.partition({squeeze, of.block}), y = views.y.partition({squeeze, of.block}),
             v = views.v.partition({squeeze, of.block});
   k.for_range(0, of.blocks(), 1, [&](Scalar i) {
-    y.store({row, i}, cumsum(x.load({row, i}).reshape({16, 32}).permute({1, 0}), 1).reshape({of.block}));
+    y.store({row, i},
+            cumsum(x.load({row, i}).reshape({16, 32}).permute({1, 0}), 1).reshape({of.block}));
   });
   Resident kept = y.resident({row});
   two_passes(k, of, kept, v, row);
@@ -296,7 +315,9 @@ TEST(Resident, RowsThatTheFirstPassWrites) {
   Partition x = views.x.partition({squeeze, of.block}), y = views.y.partition({squeeze, of.block}),
             v = views.v.partition({squeeze, of.block});
   Resident kept = y.resident({row});
-  two_passes(k, of, kept, v, row, [&](const Scalar& i) { y.store({row, i}, x.load({row, i}) * 2.0f); });
+  two_passes(k, of, kept, v, row, [&](const Scalar& i) {
+    y.store({row, i}, x.load({row, i}) * 2.0f);
+  });
   expect_interpreters_bits(k, of, 1);
 }
 
@@ -308,7 +329,9 @@ TEST(Resident, RowsNextToLargeExchanges) {
   Scalar row = k.program_id(0);
   Resident kept = views.x.partition({squeeze, of.block}).resident({row});
   Partition y = views.y.partition({squeeze, of.block});
-  auto turned = [&](const Tile& t) { return cumsum(t.reshape({128, 128}).permute({1, 0}), 1).reshape({of.block}); };
+  auto turned = [&](const Tile& t) {
+    return cumsum(t.reshape({128, 128}).permute({1, 0}), 1).reshape({of.block});
+  };
   auto [acc] = k.for_range(0, of.blocks(), 1, carry(k.zeros({of.block}, f32)),
                            [&](Scalar i, Tile acc) { return carry(acc + turned(kept.load(i))); });
   Scalar total = max(acc);

@@ -54,9 +54,11 @@ kernels::Step copy_slice(DType type, int axis, int64_t rows, int64_t columns) {
   View slice = x.slice(axis, numbers.load({p, 0}), numbers.load({p, 1}));
   sizes.store({p}, slice.dim(axis));
   constexpr int64_t kRows = 4, kColumns = 16;
-  const Partition from = slice.partition({kRows, kColumns}), to = y.partition({squeeze, kRows, kColumns});
+  const Partition from = slice.partition({kRows, kColumns}),
+                  to = y.partition({squeeze, kRows, kColumns});
   k.for_range(0, ceil_div(rows, kRows) + 1, 1, [&](const Scalar& i) {
-    for (int64_t j = 0; j < ceil_div(columns, kColumns); ++j) to.store({p, i, j}, from.load({i, j}, {.pad = 7}));
+    for (int64_t j = 0; j < ceil_div(columns, kColumns); ++j)
+      to.store({p, i, j}, from.load({i, j}, {.pad = 7}));
   });
   return {.program = k.finish(), .launch = kernels::library_launch(Size::rows(), 2)};
 }
@@ -69,13 +71,16 @@ TEST(Slice, HoldsOnlyElementsOfTheView) {
         const int64_t rows = 21, size = axis == 0 ? rows : columns;
         const std::vector<Range> all = ranges(size);
         const auto programs = static_cast<int64_t>(all.size());
-        Tensor x = Tensor::rows(type, rows, columns, gap_of(number++)), y(type, {programs, rows, columns}),
-               sizes(i64, {programs});
+        Tensor x = Tensor::rows(type, rows, columns, gap_of(number++)),
+               y(type, {programs, rows, columns}), sizes(i64, {programs});
         for (int64_t i = 0; i < x.size(); ++i)
           is_integer(type) ? x.set_integer(i, i) : x.set(i, static_cast<double>(i % 200));
-        backend().run(
-            {.steps = {copy_slice(type, axis, rows, columns)}}, programs,
-            Arguments().tensor("y", y).tensor("x", x).tensor("numbers", numbers_of(all)).tensor("sizes", sizes));
+        backend().run({.steps = {copy_slice(type, axis, rows, columns)}}, programs,
+                      Arguments()
+                          .tensor("y", y)
+                          .tensor("x", x)
+                          .tensor("numbers", numbers_of(all))
+                          .tensor("sizes", sizes));
         const auto value = [&](const Tensor& t, int64_t at) {
           return is_integer(type) ? static_cast<double>(t.get_integer(at)) : t.get(at);
         };
@@ -86,7 +91,8 @@ TEST(Slice, HoldsOnlyElementsOfTheView) {
             for (int64_t j = 0; j < columns; ++j) {
               const int64_t row = i + (axis == 0 ? begin : 0), column = j + (axis == 1 ? begin : 0);
               const bool inside = axis == 0 ? row < end : column < end;
-              ASSERT_EQ(value(y, (p * rows + i) * columns + j), inside ? value(x, row * columns + column) : 7)
+              ASSERT_EQ(value(y, (p * rows + i) * columns + j),
+                        inside ? value(x, row * columns + column) : 7)
                   << name(type) << " axis " << axis << " program " << p << " at " << i << ", " << j;
             }
         }
@@ -144,23 +150,28 @@ struct Products {
     View y = k.view("y", f32, {dyn, kTile, kTile}), x = k.view("x", bf16, {kMatrices, dyn, kTile}),
          w = k.view("w", bf16, {kTile, kTile}), numbers = k.view("numbers", i64, {dyn, 2});
     const Scalar program = k.program_id(0), p = program / static_cast<int32_t>(results()),
-                 tile = program % static_cast<int32_t>(results()) - 1, matrix = p % static_cast<int32_t>(kMatrices);
+                 tile = program % static_cast<int32_t>(results()) - 1,
+                 matrix = p % static_cast<int32_t>(kMatrices);
     const View all = nested ? x.slice(1, first(), first() + size()) : x;
-    const Partition rows = all.slice(1, numbers.load({p, 0}), numbers.load({p, 1})).partition({squeeze, kTile, kTile});
+    const Partition rows =
+        all.slice(1, numbers.load({p, 0}), numbers.load({p, 1})).partition({squeeze, kTile, kTile});
     const Partition weights = w.partition({kTile, kTile});
-    auto [sums] =
-        k.for_range(turned ? -1 : 0, turned ? kTiles - 1 : 1, 1, LoopOptions{.num_stages = 3, .tensor_copies = true},
-                    carry(k.zeros({kTile, kTile}, f32)), [&](const Scalar& turn, const Tile& sums) {
-                      const Tile block = rows.load({matrix, turned ? turn : tile, turned ? k.constant(0, i32) : turn});
-                      return carry(turned ? dot(block.permute({1, 0}), rows.load({matrix, turn, 0}), sums)
-                                          : dot(block, weights.load({turn, 0}), sums));
-                    });
+    auto [sums] = k.for_range(
+        turned ? -1 : 0, turned ? kTiles - 1 : 1, 1,
+        LoopOptions{.num_stages = 3, .tensor_copies = true}, carry(k.zeros({kTile, kTile}, f32)),
+        [&](const Scalar& turn, const Tile& sums) {
+          const Tile block =
+              rows.load({matrix, turned ? turn : tile, turned ? k.constant(0, i32) : turn});
+          return carry(turned ? dot(block.permute({1, 0}), rows.load({matrix, turn, 0}), sums)
+                              : dot(block, weights.load({turn, 0}), sums));
+        });
     y.partition({squeeze, kTile, kTile}).store({program, 0, 0}, sums);
     return {.program = k.finish(), .launch = kernels::library_launch(Size::rows(), 4)};
   }
 
   // Returns the expected result for a matrix, from its rows inside the slice.
-  Values expected(const Values& x, const Values& w, int64_t matrix, int64_t begin, int64_t end) const {
+  Values expected(const Values& x, const Values& w, int64_t matrix, int64_t begin,
+                  int64_t end) const {
     const auto at = [&](int64_t row, int64_t column) {
       const bool inside = row >= 0 && row < end - begin;
       return inside ? x[(matrix * kRows + first() + begin + row) * kTile + column] : 0;
@@ -189,22 +200,27 @@ TEST(Slice, MatmulsOfTiles) {
         // Each slice has its own matrix.
         const int64_t count = std::min(Products::kMatrices, programs - first);
         const std::vector<Range> some(all.begin() + first, all.begin() + first + count);
-        Tensor x = Tensor(bf16, {Products::kMatrices, kRows, kTile}, {(kRows + 1) * (kTile + 8), kTile + 8, 1});
+        Tensor x = Tensor(bf16, {Products::kMatrices, kRows, kTile},
+                          {(kRows + 1) * (kTile + 8), kTile + 8, 1});
         for (int64_t i = 0; i < x.size(); ++i) x.set(i, i % 2 ? INFINITY : NAN);
         for (int64_t p = 0; p < count; ++p)
-          for (int64_t row = clamped_begin(some[p], products.size()); row < clamped_end(some[p], products.size());
-               ++row)
+          for (int64_t row = clamped_begin(some[p], products.size());
+               row < clamped_end(some[p], products.size()); ++row)
             for (int64_t column = 0; column < kTile; ++column)
               x.set((p * kRows + products.first() + row) * kTile + column,
                     static_cast<double>((row * 3 + column) % 7 - 3));
         Tensor some_y(f32, {count * products.results(), kTile, kTile});
-        backend().run(
-            {.steps = {products.step()}}, count * products.results(),
-            Arguments().tensor("y", some_y).tensor("x", x).tensor("w", w).tensor("numbers", numbers_of(some)));
+        backend().run({.steps = {products.step()}}, count * products.results(),
+                      Arguments()
+                          .tensor("y", some_y)
+                          .tensor("x", x)
+                          .tensor("w", w)
+                          .tensor("numbers", numbers_of(some)));
         const Values values = x.values(), found = some_y.values();
         for (int64_t p = 0; p < count; ++p) {
-          const Values wanted = products.expected(values, w.values(), p, clamped_begin(some[p], products.size()),
-                                                  clamped_end(some[p], products.size()));
+          const Values wanted =
+              products.expected(values, w.values(), p, clamped_begin(some[p], products.size()),
+                                clamped_end(some[p], products.size()));
           const Values mine(found.begin() + p * static_cast<int64_t>(wanted.size()),
                             found.begin() + (p + 1) * static_cast<int64_t>(wanted.size()));
           EXPECT_EQ(mine, wanted) << some[p].begin << " to " << some[p].end;
@@ -229,7 +245,8 @@ TEST(Slice, ReadsStoresOfAnotherSlice) {
   constexpr int64_t kSize = 75;
   Tensor x(f32, {kSize});
   Values expected;
-  for (int64_t i = 0; i < kSize; ++i) x.set(i, static_cast<double>(i * i % 17)), expected.push_back(x.get(i));
+  for (int64_t i = 0; i < kSize; ++i)
+    x.set(i, static_cast<double>(i * i % 17)), expected.push_back(x.get(i));
   for (int64_t i = 0; i + 64 < kSize; ++i) {
     const Values block(expected.begin() + i, expected.begin() + i + 64);
     for (int64_t j = 0; j < 64; ++j) expected[i + 1 + j] = block[j] + 1;

@@ -21,7 +21,8 @@ struct Meta {
 // row.
 void add(KernelBuilder& k, const Meta& m) {
   View y = k.view("y", m.type, {dyn, dyn}), x = k.view("x", m.type, {dyn, dyn});
-  const Scalar first = k.program_id(0), blocks = cdiv(x.dim(1) + x.max_alignment_offset().to(i64), m.block);
+  const Scalar first = k.program_id(0),
+               blocks = cdiv(x.dim(1) + x.max_alignment_offset().to(i64), m.block);
   if (m.along) {
     const Scalar offset = y.alignment_offset({first});
     const Partition to = y.partition({squeeze, m.block}), from = x.partition({squeeze, m.block});
@@ -41,7 +42,8 @@ void add(KernelBuilder& k, const Meta& m) {
 Tensor whole_numbers(DType type, int64_t rows, int64_t cols, int64_t gap) {
   Tensor tensor(type, {rows, cols}, {cols + gap, 1});
   Values values(static_cast<size_t>(rows * cols));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(static_cast<int64_t>(i * 7 % 23) - 11);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<double>(static_cast<int64_t>(i * 7 % 23) - 11);
   tensor.fill(values);
   return tensor;
 }
@@ -49,14 +51,18 @@ Tensor whole_numbers(DType type, int64_t rows, int64_t cols, int64_t gap) {
 TEST(SumsInMemory, EveryTypeAndShape) {
   for (const DType type : kNumbers)
     for (const bool along : {false, true})
-      for (const auto [rows, cols, gap] : {std::array<int64_t, 3>{8, 64, 0}, {9, 61, 3}, {1, 7, 0}, {5, 130, 6}}) {
-        SCOPED_TRACE(std::string(name(type)) + " " + std::to_string(rows) + "x" + std::to_string(cols) +
-                     (along ? " along" : ""));
+      for (const auto [rows, cols, gap] :
+           {std::array<int64_t, 3>{8, 64, 0}, {9, 61, 3}, {1, 7, 0}, {5, 130, 6}}) {
+        SCOPED_TRACE(std::string(name(type)) + " " + std::to_string(rows) + "x" +
+                     std::to_string(cols) + (along ? " along" : ""));
         const Meta meta{.type = type, .along = along};
         const kernels::Operation operation{
-            .steps = {kernels::record_step("add", type, add, meta, kernels::library_launch(Size::rows(), 2))}};
-        const Tensor x = whole_numbers(type, rows, cols, gap), y = whole_numbers(type, rows, cols, gap);
-        backend().run(operation, along ? rows : ceil_div(rows, meta.rows), Arguments().tensor("y", y).tensor("x", x));
+            .steps = {kernels::record_step("add", type, add, meta,
+                                           kernels::library_launch(Size::rows(), 2))}};
+        const Tensor x = whole_numbers(type, rows, cols, gap),
+                     y = whole_numbers(type, rows, cols, gap);
+        backend().run(operation, along ? rows : ceil_div(rows, meta.rows),
+                      Arguments().tensor("y", y).tensor("x", x));
         for (int64_t i = 0; i < rows * cols; ++i) ASSERT_EQ(y.get(i), 3 * x.get(i)) << i;
         EXPECT_TRUE(y.untouched_outside());
       }
@@ -78,7 +84,8 @@ TEST(SumsInMemory, Scalars) {
     backend().run({.steps = {kernels::record_step("count", type, count, Meta{.type = type},
                                                   kernels::library_launch(Size::rows(), 2))}},
                   5, Arguments().tensor("counts", counts));
-    for (int64_t i = 0; i < 5; ++i) EXPECT_EQ(counts.get(i), 12 + static_cast<double>(i)) << name(type);
+    for (int64_t i = 0; i < 5; ++i)
+      EXPECT_EQ(counts.get(i), 12 + static_cast<double>(i)) << name(type);
   }
 }
 
@@ -89,8 +96,9 @@ TEST(SumsInMemory, SpecialFloats) {
   const Meta meta{.rows = 1, .block = 32};
   Tensor x(f32, {1, 8}), y(f32, {1, 8});
   x.fill(numbers), y.fill(Values(8, 0));
-  backend().run({.steps = {kernels::record_step("add", f32, add, meta, kernels::library_launch(Size::rows(), 1))}}, 1,
-                Arguments().tensor("y", y).tensor("x", x));
+  backend().run({.steps = {kernels::record_step("add", f32, add, meta,
+                                                kernels::library_launch(Size::rows(), 1))}},
+                1, Arguments().tensor("y", y).tensor("x", x));
   for (int64_t i = 0; i < 8; ++i) {
     const auto one = static_cast<float>(numbers[static_cast<size_t>(i)]);
     const double wanted = one + one;

@@ -14,8 +14,10 @@ std::vector<Tensor> norm_results() {
   kernels::RmsNormOptions o;
   o.cols = h;
   o.type = bf16;
-  Tensor x = random_rows(bf16, n, h, 1), d_y = random_rows(bf16, n, h, 2), weight = random_vector(f32, h, 3, 0.5, 1.0);
-  Tensor y = Tensor::rows(bf16, n, h), d_x = Tensor::rows(bf16, n, h), rstd(f32, {n}), d_weight(f32, {h});
+  Tensor x = random_rows(bf16, n, h, 1), d_y = random_rows(bf16, n, h, 2),
+         weight = random_vector(f32, h, 3, 0.5, 1.0);
+  Tensor y = Tensor::rows(bf16, n, h), d_x = Tensor::rows(bf16, n, h), rstd(f32, {n}),
+         d_weight(f32, {h});
   const Arguments args = Arguments()
                              .tensor("x", x)
                              .tensor("y", y)
@@ -35,7 +37,8 @@ std::vector<Tensor> layer_norm_results() {
   const int64_t n = 301, h = 130;
   kernels::LayerNormOptions o;
   o.cols = h;
-  Tensor x = random_rows(f32, n, h, 1), d_y = random_rows(f32, n, h, 2), weight = random_vector(f32, h, 3, 0.5, 1.0);
+  Tensor x = random_rows(f32, n, h, 1), d_y = random_rows(f32, n, h, 2),
+         weight = random_vector(f32, h, 3, 0.5, 1.0);
   Tensor y = Tensor::rows(f32, n, h), d_x = Tensor::rows(f32, n, h), mean(f32, {n}), rstd(f32, {n});
   Tensor d_weight(f32, {h}), d_bias(f32, {h});
   const Arguments args = Arguments()
@@ -62,7 +65,8 @@ std::vector<Tensor> loss_results() {
   Tensor logits = random_rows(f32, n, v, 4), d_logits = Tensor::rows(f32, n, v), loss(f32, {1});
   std::vector<int64_t> labels(n);
   for (int64_t i = 0; i < n; ++i) labels[i] = i;
-  Tensor label_tensor = Tensor(i64, {n}).fill(labels), error = Tensor(i64, {1}).fill(std::vector<int64_t>{0});
+  Tensor label_tensor = Tensor(i64, {n}).fill(labels),
+         error = Tensor(i64, {1}).fill(std::vector<int64_t>{0});
   backend().run(kernels::cross_entropy(machine(), o), n,
                 Arguments()
                     .tensor("logits", logits)
@@ -77,12 +81,17 @@ std::vector<Tensor> loss_results() {
 std::vector<Tensor> gradient_results() {
   // Some rows are never named, some occasionally, and some more than a hundred times.
   const int64_t n = 1700, vocabulary = 1000;
-  Tensor d_out = random_rows(f32, n, 24, 5), d_table = Tensor::rows(f32, vocabulary, 24), partials(f32, {4, 2});
+  Tensor d_out = random_rows(f32, n, 24, 5), d_table = Tensor::rows(f32, vocabulary, 24),
+         partials(f32, {4, 2});
   std::vector<int64_t> indices(n);
   for (int64_t i = 0; i < n; ++i) indices[i] = i % 3 ? i * i % vocabulary : vocabulary - 1;
   backend().run(
-      kernels::embedding_backward(machine(), {.cols = 24, .vocabulary = vocabulary, .type = f32}), n,
-      Arguments().tensor("d_out", d_out).tensor("d_table", d_table).tensor("indices", Tensor(i64, {n}).fill(indices)));
+      kernels::embedding_backward(machine(), {.cols = 24, .vocabulary = vocabulary, .type = f32}),
+      n,
+      Arguments()
+          .tensor("d_out", d_out)
+          .tensor("d_table", d_table)
+          .tensor("indices", Tensor(i64, {n}).fill(indices)));
   Tensor x = random_vector(f32, 200000, 6);
   backend().run(kernels::sum_of_squares(machine(), {f32}), 200000,
                 Arguments().tensor("x", x).tensor("partials", partials));

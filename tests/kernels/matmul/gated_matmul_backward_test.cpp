@@ -25,17 +25,24 @@ struct Trial {
     Tensor x, weight, d_out, d_gate_up, out;
   };
   Tensors tensors(uint64_t seed, int64_t gap) const {
-    return {random_rows(options.type, m, k, seed, gap), random_rows(options.type, 2 * f, k, seed + 1, gap, 0.3),
-            random_rows(options.type, m, f, seed + 2, gap), Tensor::rows(options.type, m, 2 * f, gap),
-            Tensor::rows(options.type, m, f, gap)};
+    return {random_rows(options.type, m, k, seed, gap),
+            random_rows(options.type, 2 * f, k, seed + 1, gap, 0.3),
+            random_rows(options.type, m, f, seed + 2, gap),
+            Tensor::rows(options.type, m, 2 * f, gap), Tensor::rows(options.type, m, f, gap)};
   }
   // Return one half of a tensor's rows, or of its columns.
-  Tensor rows_of(const Tensor& t, int half) const { return t.view({f, k}, t.strides(), half * f * t.strides()[0]); }
-  Tensor columns_of(const Tensor& t, int half) const { return t.view({m, f}, t.strides(), half * f); }
+  Tensor rows_of(const Tensor& t, int half) const {
+    return t.view({f, k}, t.strides(), half * f * t.strides()[0]);
+  }
+  Tensor columns_of(const Tensor& t, int half) const {
+    return t.view({m, f}, t.strides(), half * f);
+  }
 
   Arguments arguments(const Tensors& t) const {
     Arguments all;
-    all.tensor("x", t.x).tensor("gate_weight", rows_of(t.weight, 0)).tensor("up_weight", rows_of(t.weight, 1));
+    all.tensor("x", t.x)
+        .tensor("gate_weight", rows_of(t.weight, 0))
+        .tensor("up_weight", rows_of(t.weight, 1));
     return all.tensor("out", t.out);
   }
   void run(const Tensors& t) {
@@ -49,13 +56,15 @@ struct Trial {
     backend().run(kernel.build(on, options, kernel.chosen(on, options, config)), m, all);
   }
   void check(uint64_t seed, int64_t gap = 0) {
-    SCOPED_TRACE(kernels::meta_text(options) + " " + std::to_string(m) + "x" + std::to_string(f) + "x" +
-                 std::to_string(k) + " seed " + std::to_string(seed));
+    SCOPED_TRACE(kernels::meta_text(options) + " " + std::to_string(m) + "x" + std::to_string(f) +
+                 "x" + std::to_string(k) + " seed " + std::to_string(seed));
     const Tensors t = tensors(seed, gap);
     run(t);
     const auto kind = static_cast<reference::ActivationKind>(options.activation);
-    const auto made = reference::gated_matmul_reference(kind, t.x.values(), t.weight.values(), m, f, k);
-    const auto wanted = reference::gated_matmul_gradient_reference(kind, t.d_out.values(), made.gate_up, m, f);
+    const auto made =
+        reference::gated_matmul_reference(kind, t.x.values(), t.weight.values(), m, f, k);
+    const auto wanted =
+        reference::gated_matmul_gradient_reference(kind, t.d_out.values(), made.gate_up, m, f);
     const double gate = gate_r(options.type, k) * backend().summation_slack();
     EXPECT_TRUE(close_normwise(t.d_gate_up.values(), wanted, 4 * gate));
     if (options.stores_out) {
@@ -74,9 +83,10 @@ TEST(GatedMatmulBackward, EveryTypeAndActivation) {
       Trial{.m = 130, .f = 24, .k = 40, .options = options}.check(seed += 5, 8);
       Trial{.m = 7, .f = 13, .k = 9, .options = options}.check(seed += 5, 3);
     }
-  for (const Activation activation :
-       {Activation::gelu_tanh, Activation::gelu_erf, Activation::silu, Activation::relu, Activation::relu_squared})
-    Trial{.m = 20, .f = 24, .k = 40, .options = {.type = bf16, .activation = activation}}.check(seed += 5);
+  for (const Activation activation : {Activation::gelu_tanh, Activation::gelu_erf, Activation::silu,
+                                      Activation::relu, Activation::relu_squared})
+    Trial{.m = 20, .f = 24, .k = 40, .options = {.type = bf16, .activation = activation}}.check(
+        seed += 5);
 }
 
 TEST(GatedMatmulBackward, OneRowAndOneColumn) {
@@ -84,7 +94,8 @@ TEST(GatedMatmulBackward, OneRowAndOneColumn) {
   for (const DType type : kFloats) {
     Trial{.m = 1, .f = 1, .k = 1, .options = {.type = type}}.check(seed += 5);
     Trial{.m = 1, .f = 200, .k = 8, .options = {.type = type}}.check(seed += 5);
-    Trial{.m = 150, .f = 1, .k = 16, .options = {.type = type, .stores_out = true}}.check(seed += 5);
+    Trial{.m = 150, .f = 1, .k = 16, .options = {.type = type, .stores_out = true}}.check(seed +=
+                                                                                          5);
   }
 }
 
@@ -93,31 +104,38 @@ TEST(GatedMatmulBackward, MatchesStoredGateAndUp) {
   uint64_t seed = 301;
   for (const Activation activation : {Activation::silu, Activation::gelu_tanh})
     for (const DType type : {f16, bf16}) {
-      Trial trial{.m = 70, .f = 72, .k = 40, .options = {.type = type, .activation = activation, .stores_out = true}};
+      Trial trial{.m = 70,
+                  .f = 72,
+                  .k = 40,
+                  .options = {.type = type, .activation = activation, .stores_out = true}};
       const Trial::Tensors t = trial.tensors(seed += 5, 8);
       trial.run(t);
-      const Tensor gate_up = Tensor::rows(type, trial.m, 2 * trial.f), apart = Tensor::rows(type, trial.m, 2 * trial.f);
+      const Tensor gate_up = Tensor::rows(type, trial.m, 2 * trial.f),
+                   apart = Tensor::rows(type, trial.m, 2 * trial.f);
       Trial::Tensors forward = t;
       forward.out = Tensor::rows(type, trial.m, trial.f);
-      backend().run(
-          kernels::gated_matmul(
-              machine(),
-              {.cols = trial.f, .width = trial.k, .type = type, .activation = activation, .stores_products = true}),
-          trial.m,
-          trial.arguments(forward)
-              .tensor("gate", trial.columns_of(gate_up, 0))
-              .tensor("up", trial.columns_of(gate_up, 1)));
+      backend().run(kernels::gated_matmul(machine(), {.cols = trial.f,
+                                                      .width = trial.k,
+                                                      .type = type,
+                                                      .activation = activation,
+                                                      .stores_products = true}),
+                    trial.m,
+                    trial.arguments(forward)
+                        .tensor("gate", trial.columns_of(gate_up, 0))
+                        .tensor("up", trial.columns_of(gate_up, 1)));
       EXPECT_TRUE(t.out.same_bits(forward.out));
       const bool silu = activation == Activation::silu;
-      backend().run((silu ? kernels::swiglu_backward : kernels::geglu_backward)(machine(), {trial.f, type}), trial.m,
-                    Arguments()
-                        .tensor("d_out", t.d_out)
-                        .tensor("gate", trial.columns_of(gate_up, 0))
-                        .tensor("up", trial.columns_of(gate_up, 1))
-                        .tensor("d_gate", trial.columns_of(apart, 0))
-                        .tensor("d_up", trial.columns_of(apart, 1))
-                        .number("gate_multiplier", 1)
-                        .number("down_multiplier", 1));
+      backend().run(
+          (silu ? kernels::swiglu_backward : kernels::geglu_backward)(machine(), {trial.f, type}),
+          trial.m,
+          Arguments()
+              .tensor("d_out", t.d_out)
+              .tensor("gate", trial.columns_of(gate_up, 0))
+              .tensor("up", trial.columns_of(gate_up, 1))
+              .tensor("d_gate", trial.columns_of(apart, 0))
+              .tensor("d_up", trial.columns_of(apart, 1))
+              .number("gate_multiplier", 1)
+              .number("down_multiplier", 1));
       EXPECT_TRUE(t.d_gate_up.same_bits(apart));
     }
 }
@@ -128,8 +146,16 @@ TEST(GatedMatmulBackward, Schedules) {
   std::vector<MetaValues> configs{{}};
   if (machine().is_gpu())
     configs = {{{"tile_m", "64"}, {"tile_n", "32"}, {"num_warps", "4"}, {"stages", "3"}},
-               {{"tile_m", "128"}, {"tile_n", "64"}, {"tile_k", "32"}, {"stages", "5"}, {"tensor_copies", "false"}},
-               {{"tile_m", "16"}, {"tile_n", "32"}, {"num_warps", "2"}, {"stages", "1"}, {"tensor_copies", "false"}},
+               {{"tile_m", "128"},
+                {"tile_n", "64"},
+                {"tile_k", "32"},
+                {"stages", "5"},
+                {"tensor_copies", "false"}},
+               {{"tile_m", "16"},
+                {"tile_n", "32"},
+                {"num_warps", "2"},
+                {"stages", "1"},
+                {"tensor_copies", "false"}},
                {{"tile_m", "32"}, {"tile_n", "16"}, {"num_warps", "4"}, {"group", "1"}}};
   for (MetaValues config : configs) {
     if (machine().is_gpu()) config["persistent"] = "false";
@@ -160,8 +186,12 @@ TEST(GatedMatmulBackward, PersistentPrograms) {
                                 {"tensor_copies", copies},
                                 {"tensor_stores", "true"}};
         const bool stores = copies == persistent;
-        Trial trial{
-            .m = 200, .f = 136, .k = 264, .options = {.type = bf16, .stores_out = stores}, .config = config, .sms = 2};
+        Trial trial{.m = 200,
+                    .f = 136,
+                    .k = 264,
+                    .options = {.type = bf16, .stores_out = stores},
+                    .config = config,
+                    .sms = 2};
         trial.check(seed += 5, 8);
         trial.options.stores_out = !stores;
         trial.m = 72, trial.f = 75, trial.k = 40;

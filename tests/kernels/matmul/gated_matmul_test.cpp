@@ -16,8 +16,8 @@ namespace {
 using kernels::Activation;
 using kernels::GatedMatmulOptions;
 
-constexpr Activation kAll[] = {Activation::gelu_tanh, Activation::gelu_erf, Activation::silu, Activation::relu,
-                               Activation::relu_squared};
+constexpr Activation kAll[] = {Activation::gelu_tanh, Activation::gelu_erf, Activation::silu,
+                               Activation::relu, Activation::relu_squared};
 
 struct Trial {
   int64_t m, f, k;
@@ -30,12 +30,17 @@ struct Trial {
   };
   // gate_up is [m, 2 f], even if it is not stored.
   Tensors tensors(uint64_t seed, int64_t gap) const {
-    return {random_rows(options.type, m, k, seed, gap), random_rows(options.type, 2 * f, k, seed + 1, gap, 0.3),
+    return {random_rows(options.type, m, k, seed, gap),
+            random_rows(options.type, 2 * f, k, seed + 1, gap, 0.3),
             Tensor::rows(options.type, m, 2 * f, gap), Tensor::rows(options.type, m, f, gap)};
   }
   // Return one half of a tensor's rows, or of its columns.
-  Tensor rows_of(const Tensor& t, int half) const { return t.view({f, k}, t.strides(), half * f * t.strides()[0]); }
-  Tensor columns_of(const Tensor& t, int half) const { return t.view({m, f}, t.strides(), half * f); }
+  Tensor rows_of(const Tensor& t, int half) const {
+    return t.view({f, k}, t.strides(), half * f * t.strides()[0]);
+  }
+  Tensor columns_of(const Tensor& t, int half) const {
+    return t.view({m, f}, t.strides(), half * f);
+  }
 
   void run(const Tensors& t) {
     options.cols = f, options.width = k;
@@ -49,12 +54,13 @@ struct Trial {
     backend().run(kernel.build(on, options, kernel.chosen(on, options, config)), m, arguments);
   }
   void check(uint64_t seed, int64_t gap = 0) {
-    SCOPED_TRACE(kernels::meta_text(options) + " " + std::to_string(m) + "x" + std::to_string(f) + "x" +
-                 std::to_string(k) + " seed " + std::to_string(seed));
+    SCOPED_TRACE(kernels::meta_text(options) + " " + std::to_string(m) + "x" + std::to_string(f) +
+                 "x" + std::to_string(k) + " seed " + std::to_string(seed));
     const Tensors t = tensors(seed, gap);
     run(t);
     const auto kind = static_cast<reference::ActivationKind>(options.activation);
-    const auto wanted = reference::gated_matmul_reference(kind, t.x.values(), t.weight.values(), m, f, k);
+    const auto wanted =
+        reference::gated_matmul_reference(kind, t.x.values(), t.weight.values(), m, f, k);
     const double gate = gate_r(options.type, k) * backend().summation_slack();
     EXPECT_TRUE(close_normwise(t.out.values(), wanted.out, 2 * gate));
     if (options.stores_products) {
@@ -74,20 +80,23 @@ TEST(GatedMatmul, EveryTypeAndActivation) {
       Trial{.m = 7, .f = 13, .k = 9, .options = options}.check(seed += 5, 3);
     }
   for (const Activation activation : kAll)
-    Trial{.m = 20, .f = 24, .k = 40, .options = {.type = bf16, .activation = activation}}.check(seed += 5);
+    Trial{.m = 20, .f = 24, .k = 40, .options = {.type = bf16, .activation = activation}}.check(
+        seed += 5);
 }
 
 // Rows of up are not aligned in the stored tensor.
 TEST(GatedMatmul, UnalignedHalves) {
   uint64_t seed = 201;
   for (const DType type : kFloats)
-    Trial{.m = 70, .f = 43, .k = 72, .options = {.type = type, .stores_products = true}}.check(seed += 5, 2);
+    Trial{.m = 70, .f = 43, .k = 72, .options = {.type = type, .stores_products = true}}.check(
+        seed += 5, 2);
 }
 
 TEST(GatedMatmul, OneRowAndOneColumn) {
   uint64_t seed = 251;
   for (const DType type : kFloats) {
-    Trial{.m = 1, .f = 1, .k = 1, .options = {.type = type, .stores_products = true}}.check(seed += 5);
+    Trial{.m = 1, .f = 1, .k = 1, .options = {.type = type, .stores_products = true}}.check(seed +=
+                                                                                            5);
     Trial{.m = 1, .f = 200, .k = 8, .options = {.type = type}}.check(seed += 5);
     Trial{.m = 150, .f = 1, .k = 16, .options = {.type = type}}.check(seed += 5);
   }
@@ -98,19 +107,24 @@ TEST(GatedMatmul, MatchesUnfusedPair) {
   uint64_t seed = 301;
   for (const Activation activation : {Activation::silu, Activation::gelu_tanh})
     for (const DType type : {f16, bf16}) {
-      Trial trial{
-          .m = 70, .f = 72, .k = 40, .options = {.type = type, .activation = activation, .stores_products = true}};
+      Trial trial{.m = 70,
+                  .f = 72,
+                  .k = 40,
+                  .options = {.type = type, .activation = activation, .stores_products = true}};
       const Trial::Tensors t = trial.tensors(seed += 5, 8);
       trial.run(t);
-      const Tensor apart = Tensor::rows(type, trial.m, trial.f), alone = Tensor::rows(type, trial.m, trial.f);
+      const Tensor apart = Tensor::rows(type, trial.m, trial.f),
+                   alone = Tensor::rows(type, trial.m, trial.f);
       const bool silu = activation == Activation::silu;
-      backend().run((silu ? kernels::swiglu_forward : kernels::geglu_forward)(machine(), {trial.f, type}), trial.m,
-                    Arguments()
-                        .tensor("out", apart)
-                        .tensor("gate", trial.columns_of(t.gate_up, 0))
-                        .tensor("up", trial.columns_of(t.gate_up, 1))
-                        .number("gate_multiplier", 1)
-                        .number("down_multiplier", 1));
+      backend().run(
+          (silu ? kernels::swiglu_forward : kernels::geglu_forward)(machine(), {trial.f, type}),
+          trial.m,
+          Arguments()
+              .tensor("out", apart)
+              .tensor("gate", trial.columns_of(t.gate_up, 0))
+              .tensor("up", trial.columns_of(t.gate_up, 1))
+              .number("gate_multiplier", 1)
+              .number("down_multiplier", 1));
       EXPECT_TRUE(t.out.same_bits(apart));
       trial.options.stores_products = false;
       trial.run({t.x, t.weight, t.gate_up, alone});
@@ -124,8 +138,16 @@ TEST(GatedMatmul, Schedules) {
   std::vector<MetaValues> configs{{}};
   if (machine().is_gpu())
     configs = {{{"tile_m", "64"}, {"tile_n", "32"}, {"num_warps", "4"}, {"stages", "3"}},
-               {{"tile_m", "128"}, {"tile_n", "64"}, {"tile_k", "32"}, {"stages", "5"}, {"tensor_copies", "false"}},
-               {{"tile_m", "16"}, {"tile_n", "32"}, {"num_warps", "2"}, {"stages", "1"}, {"tensor_copies", "false"}},
+               {{"tile_m", "128"},
+                {"tile_n", "64"},
+                {"tile_k", "32"},
+                {"stages", "5"},
+                {"tensor_copies", "false"}},
+               {{"tile_m", "16"},
+                {"tile_n", "32"},
+                {"num_warps", "2"},
+                {"stages", "1"},
+                {"tensor_copies", "false"}},
                {{"tile_m", "32"}, {"tile_n", "16"}, {"num_warps", "4"}, {"group", "1"}}};
   for (MetaValues config : configs) {
     if (machine().is_gpu()) config["persistent"] = "false";
@@ -183,7 +205,8 @@ TEST(GatedMatmul, RefusesInvalidConfigs) {
   const GatedMatmulOptions options{.type = bf16};
   kernels::GatedMatmulConfig config = kernels::gated_matmul_kernel.heuristic(machine(), options);
   config.tile_m = 256, config.tile_n = 128, config.num_warps = 8;
-  EXPECT_NE(kernels::gated_matmul_kernel.valid(machine(), options, config).find("256 registers"), std::string::npos);
+  EXPECT_NE(kernels::gated_matmul_kernel.valid(machine(), options, config).find("256 registers"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -47,9 +47,11 @@ struct Trial {
     Tensors all;
     all.a = random_rows(options.type, rows(), k, seed, gap);
     if (of_weights())
-      all.b = random_rows(options.type, rows(), n, seed + 1, gap), all.c = matrices(options.c_type, k, n);
+      all.b = random_rows(options.type, rows(), n, seed + 1, gap),
+      all.c = matrices(options.c_type, k, n);
     else
-      all.b = options.factors == GroupedFactors::nt ? matrices(options.type, n, k) : matrices(options.type, k, n),
+      all.b = options.factors == GroupedFactors::nt ? matrices(options.type, n, k)
+                                                    : matrices(options.type, k, n),
       all.c = random_rows(options.c_type, rows(), n, seed + 2, gap);
     all.offsets = Tensor(options.index_type, {experts + 1}, {offset_stride}).fill(offsets());
     all.error = Tensor(i64, {1}).fill(std::vector<int64_t>{0});
@@ -77,7 +79,8 @@ struct Trial {
     if (!of_weights()) all.assign(before * n, 0.0);
     int64_t row = before, expert = 0;
     for (const int64_t size : sizes) {
-      reference::MatmulCase which{.m = size, .n = n, .k = k, .transposed_b = options.factors == GroupedFactors::nt};
+      reference::MatmulCase which{
+          .m = size, .n = n, .k = k, .transposed_b = options.factors == GroupedFactors::nt};
       Values factor, one;
       if (of_weights()) {
         which = {.m = k, .n = n, .k = size, .transposed_a = true, .beta = options.adds ? 1.0 : 0.0};
@@ -94,13 +97,14 @@ struct Trial {
   }
   void check(uint64_t seed, int64_t gap = 0) {
     SCOPED_TRACE(kernels::meta_text(options) + " " + std::to_string(rows()) + " rows of " +
-                 std::to_string(sizes.size()) + " groups, " + std::to_string(k) + " by " + std::to_string(n) +
-                 " seed " + std::to_string(seed));
+                 std::to_string(sizes.size()) + " groups, " + std::to_string(k) + " by " +
+                 std::to_string(n) + " seed " + std::to_string(seed));
     const Tensors t = tensors(seed, gap);
     const Values wanted = expected(t);
     run(t);
     const int64_t terms = of_weights() ? rows() : k;
-    EXPECT_TRUE(close_normwise(t.c.values(), wanted, gate_r(options.c_type, terms) * backend().summation_slack()));
+    EXPECT_TRUE(close_normwise(t.c.values(), wanted,
+                               gate_r(options.c_type, terms) * backend().summation_slack()));
     EXPECT_TRUE(t.c.untouched_outside());
     EXPECT_EQ(t.error.get_integer(0), 0);
   }
@@ -111,11 +115,13 @@ TEST(GroupedMatmul, EveryOrderAndType) {
   for (const GroupedFactors factors : kFactors)
     for (const DType type : kFloats)
       for (const DType index_type : {i64, i32}) {
-        const GroupedMatmulOptions own{.factors = factors, .type = type, .c_type = type, .index_type = index_type},
+        const GroupedMatmulOptions own{
+            .factors = factors, .type = type, .c_type = type, .index_type = index_type},
             wide{.factors = factors, .type = type, .c_type = f32, .index_type = index_type};
         Trial{.options = own, .k = 40, .n = 72, .sizes = {33, 1, 17}}.check(seed += 9);
         Trial{.options = wide, .k = 24, .n = 40, .sizes = {5, 130, 64, 7}}.check(seed += 9, 8);
-        Trial{.options = own, .k = 13, .n = 9, .sizes = {3, 8}, .offset_stride = 3}.check(seed += 9, 3);
+        Trial{.options = own, .k = 13, .n = 9, .sizes = {3, 8}, .offset_stride = 3}.check(seed += 9,
+                                                                                          3);
       }
 }
 
@@ -126,7 +132,8 @@ TEST(GroupedMatmul, EmptyGroups) {
              {0, 40, 0, 0, 9, 0}, {0, 0, 0}, {70}, {0}, {1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1}})
       for (const bool adds : {false, true}) {
         if (adds && factors != GroupedFactors::tn) continue;
-        const GroupedMatmulOptions options{.factors = factors, .type = bf16, .c_type = adds ? f32 : bf16, .adds = adds};
+        const GroupedMatmulOptions options{
+            .factors = factors, .type = bf16, .c_type = adds ? f32 : bf16, .adds = adds};
         Trial{.options = options, .k = 24, .n = 40, .sizes = sizes}.check(seed += 9);
       }
 }
@@ -145,15 +152,18 @@ TEST(GroupedMatmul, RowsOfNoGroupAreZero) {
       Trial::Tensors t = trial.tensors(seed += 9, 0);
       const Values wanted = trial.expected(t);
       for (int64_t row = 0; row < trial.rows(); ++row)
-        if (row < before || row >= before + 86) t.a.set(row * 40, std::numeric_limits<double>::quiet_NaN());
+        if (row < before || row >= before + 86)
+          t.a.set(row * 40, std::numeric_limits<double>::quiet_NaN());
       trial.run(t);
-      EXPECT_TRUE(close_normwise(t.c.values(), wanted, gate_r(f32, 100) * backend().summation_slack()));
+      EXPECT_TRUE(
+          close_normwise(t.c.values(), wanted, gate_r(f32, 100) * backend().summation_slack()));
       EXPECT_EQ(t.error.get_integer(0), 0);
     }
 }
 
-const MetaValues kTensorCopies{{"tile_m", "64"}, {"tile_n", "64"},        {"num_warps", "4"},
-                               {"stages", "3"},  {"persistent", "false"}, {"tensor_copies", "true"}};
+const MetaValues kTensorCopies{{"tile_m", "64"},        {"tile_n", "64"},
+                               {"num_warps", "4"},      {"stages", "3"},
+                               {"persistent", "false"}, {"tensor_copies", "true"}};
 
 // No tile has rows of two groups, so neighbouring groups may hold anything.
 void groups_are_isolated(const MetaValues& config) {
@@ -173,7 +183,8 @@ void groups_are_isolated(const MetaValues& config) {
       }
     trial.run(t);
     const Values found = t.c.values();
-    const int64_t first = trial.of_weights() ? 24 * 40 : 21 * 40, count = trial.of_weights() ? 24 * 40 : 30 * 40;
+    const int64_t first = trial.of_weights() ? 24 * 40 : 21 * 40,
+                  count = trial.of_weights() ? 24 * 40 : 30 * 40;
     const Values mine(found.begin() + first, found.begin() + first + count),
         theirs(wanted.begin() + first, wanted.begin() + first + count);
     EXPECT_TRUE(close_normwise(mine, theirs, gate_r(f32, 30) * backend().summation_slack()));
@@ -191,7 +202,8 @@ TEST(GroupedMatmul, TmaCopies) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no TMA copies";
   uint64_t seed = 1301;
   MetaValues wide = kTensorCopies;
-  wide["tile_m"] = wide["tile_n"] = "128", wide["num_warps"] = "8", wide["stages"] = "4", wide["persistent"] = "true";
+  wide["tile_m"] = wide["tile_n"] = "128", wide["num_warps"] = "8", wide["stages"] = "4",
+  wide["persistent"] = "true";
   MetaValues stored = wide;
   stored["tensor_stores"] = "true";
   for (const GroupedFactors factors : kFactors)
@@ -220,10 +232,22 @@ TEST(GroupedMatmul, Schedules) {
   uint64_t seed = 701;
   const std::vector<MetaValues> configs =
       machine().is_gpu()
-          ? std::vector<MetaValues>{{{"tile_m", "64"}, {"tile_n", "64"}, {"num_warps", "4"}, {"stages", "3"}},
-                                    {{"tile_m", "128"}, {"tile_n", "32"}, {"tile_k", "32"}, {"stages", "5"}},
-                                    {{"tile_m", "128"}, {"tile_n", "128"}, {"stages", "3"}, {"min_ctas_per_sm", "2"}},
-                                    {{"tile_m", "32"}, {"tile_n", "32"}, {"num_warps", "4"}, {"persistent", "true"}},
+          ? std::vector<MetaValues>{{{"tile_m", "64"},
+                                     {"tile_n", "64"},
+                                     {"num_warps", "4"},
+                                     {"stages", "3"}},
+                                    {{"tile_m", "128"},
+                                     {"tile_n", "32"},
+                                     {"tile_k", "32"},
+                                     {"stages", "5"}},
+                                    {{"tile_m", "128"},
+                                     {"tile_n", "128"},
+                                     {"stages", "3"},
+                                     {"min_ctas_per_sm", "2"}},
+                                    {{"tile_m", "32"},
+                                     {"tile_n", "32"},
+                                     {"num_warps", "4"},
+                                     {"persistent", "true"}},
                                     {{"tile_m", "64"},
                                      {"tile_n", "128"},
                                      {"num_warps", "4"},
@@ -244,7 +268,8 @@ TEST(GroupedMatmul, Schedules) {
 
 // Returns the tiles that programs [0, programs) write, of a result of 20 by 12 tiles in three
 // groups. A tile is 16 x 16. Other tiles keep their NaN.
-std::set<std::pair<int64_t, int64_t>> tiles_of_first_programs(GroupedFactors factors, int64_t programs) {
+std::set<std::pair<int64_t, int64_t>> tiles_of_first_programs(GroupedFactors factors,
+                                                              int64_t programs) {
   constexpr int64_t kTile = 16, kColumns = 12;
   Trial trial{.options = {.factors = factors, .type = bf16, .c_type = f32},
               .k = 32,
@@ -256,7 +281,8 @@ std::set<std::pair<int64_t, int64_t>> tiles_of_first_programs(GroupedFactors fac
   const auto& kernel = kernels::grouped_matmul_kernel;
   MetaValues config{{"tile_m", "16"}, {"tile_n", "16"}, {"tile_k", "16"}};
   if (machine().is_gpu())
-    config.insert({{"num_warps", "2"}, {"stages", "1"}, {"persistent", "false"}, {"tensor_copies", "false"}});
+    config.insert(
+        {{"num_warps", "2"}, {"stages", "1"}, {"persistent", "false"}, {"tensor_copies", "false"}});
   kernels::Operation operation =
       kernel.build(machine(), trial.options, kernel.chosen(machine(), trial.options, config));
   operation.steps[0].launch.grid[0] = Size(programs);
@@ -271,7 +297,8 @@ std::set<std::pair<int64_t, int64_t>> tiles_of_first_programs(GroupedFactors fac
   const Values c = t.c.values();
   for (size_t i = 0; i < c.size(); ++i)
     if (!std::isnan(c[i]))
-      written.insert({static_cast<int64_t>(i) / trial.n / kTile, static_cast<int64_t>(i) % trial.n / kTile});
+      written.insert(
+          {static_cast<int64_t>(i) / trial.n / kTile, static_cast<int64_t>(i) % trial.n / kTile});
   return written;
 }
 
@@ -295,7 +322,8 @@ TEST(GroupedMatmul, ManyGroups) {
   for (int64_t i = 0; i < 1100; ++i) sizes.push_back(i % 9 == 1 ? i * i % 7 % 4 : 0);
   std::vector<MetaValues> configs(1);
   if (machine().is_gpu())
-    configs.push_back({{"tile_m", "32"}, {"tile_n", "32"}, {"num_warps", "4"}, {"persistent", "true"}});
+    configs.push_back(
+        {{"tile_m", "32"}, {"tile_n", "32"}, {"num_warps", "4"}, {"persistent", "true"}});
   for (const GroupedFactors factors : kFactors)
     for (const MetaValues& config : configs)
       Trial{.options = {.factors = factors, .type = f16, .c_type = f32, .index_type = i32},
@@ -335,7 +363,8 @@ TEST(GroupedMatmul, InvalidOffsets) {
   MetaValues tile_after_tile = kTensorCopies;
   tile_after_tile["persistent"] = "true";
   const std::vector<MetaValues> configs =
-      machine().is_gpu() ? std::vector<MetaValues>{{}, kTensorCopies, tile_after_tile} : std::vector<MetaValues>{{}};
+      machine().is_gpu() ? std::vector<MetaValues>{{}, kTensorCopies, tile_after_tile}
+                         : std::vector<MetaValues>{{}};
   for (const GroupedFactors factors : kFactors)
     for (size_t number = 0; number < all.size() * configs.size(); ++number) {
       const Wrong& wrong = all[number % all.size()];
@@ -356,11 +385,12 @@ TEST(GroupedMatmul, InvalidOffsets) {
 // Each of three groups has all rows, and so does the section after the last group.
 TEST(GroupedMatmul, TileListOverflow) {
   if (!machine().is_gpu()) GTEST_SKIP() << "programs are persistent on a GPU only";
-  Trial trial{.options = {.type = bf16, .c_type = f32},
-              .k = 24,
-              .n = 40,
-              .sizes = {96, 0, 0, 0, 0, 0},
-              .config = {{"tile_m", "32"}, {"tile_n", "32"}, {"num_warps", "4"}, {"persistent", "true"}}};
+  Trial trial{
+      .options = {.type = bf16, .c_type = f32},
+      .k = 24,
+      .n = 40,
+      .sizes = {96, 0, 0, 0, 0, 0},
+      .config = {{"tile_m", "32"}, {"tile_n", "32"}, {"num_warps", "4"}, {"persistent", "true"}}};
   Trial::Tensors t = trial.tensors(77, 8);
   t.offsets.fill(std::vector<int64_t>{0, 96, 0, 96, 0, 96, 0});
   trial.run(t);

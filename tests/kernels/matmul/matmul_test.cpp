@@ -31,32 +31,41 @@ struct Trial {
     options.scaled = alpha != 1;
     options.adds = beta != 0;
     options.unit_beta = beta == 1;
-    SCOPED_TRACE(kernels::meta_text(options) + " " + std::to_string(m) + "x" + std::to_string(n) + "x" +
-                 std::to_string(k) + " seed " + std::to_string(seed));
+    SCOPED_TRACE(kernels::meta_text(options) + " " + std::to_string(m) + "x" + std::to_string(n) +
+                 "x" + std::to_string(k) + " seed " + std::to_string(seed));
     const bool ta = options.transposed_a(), tb = options.transposed_b();
     const Tensor a = random_rows(options.type, ta ? k : m, ta ? m : k, seed, gap);
     const Tensor b = random_rows(options.b_type(), tb ? n : k, tb ? k : n, seed + 1, gap);
-    const Tensor a_scale = random_vector(f32, m, seed + 4), b_scale = random_vector(f32, n, seed + 5);
+    const Tensor a_scale = random_vector(f32, m, seed + 4),
+                 b_scale = random_vector(f32, n, seed + 5);
     const Tensor c = random_rows(options.c_type, m, n, seed + 2, gap);
     const Tensor bias = random_vector(options.bias_type, n, seed + 3);
-    reference::MatmulCase which{
-        .m = m, .n = n, .k = k, .transposed_a = ta, .transposed_b = tb, .alpha = alpha, .beta = beta};
+    reference::MatmulCase which{.m = m,
+                                .n = n,
+                                .k = k,
+                                .transposed_a = ta,
+                                .transposed_b = tb,
+                                .alpha = alpha,
+                                .beta = beta};
     if (options.epilogue != Epilogue::none)
       which.f = static_cast<reference::ActivationKind>(static_cast<int>(options.epilogue) - 1);
     const auto by_rows = [&](Values values, bool scaled, const Tensor& scale) {
-      for (size_t i = 0; scaled && i < values.size(); ++i) values[i] *= scale.get(static_cast<int64_t>(i) / k);
+      for (size_t i = 0; scaled && i < values.size(); ++i)
+        values[i] *= scale.get(static_cast<int64_t>(i) / k);
       return values;
     };
-    const Values wanted = reference::matmul_reference(which, by_rows(a.values(), options.scaled_rows, a_scale),
-                                                      by_rows(b.values(), options.scaled_cols, b_scale),
-                                                      options.has_bias ? bias.values() : Values{}, c.values());
+    const Values wanted =
+        reference::matmul_reference(which, by_rows(a.values(), options.scaled_rows, a_scale),
+                                    by_rows(b.values(), options.scaled_cols, b_scale),
+                                    options.has_bias ? bias.values() : Values{}, c.values());
     Arguments arguments;
     arguments.tensor("a", a).tensor("b", b).tensor("bias", bias).tensor("c", c);
     arguments.tensor("a_scale", a_scale).tensor("b_scale", b_scale);
     arguments.number("alpha", alpha).number("beta", beta);
     kernels::Machine on = machine();
     if (sms) on.sms = sms;
-    backend().run(kernels::matmul_kernel.build(on, options, kernels::matmul_kernel.chosen(on, options, config)),
+    backend().run(kernels::matmul_kernel.build(on, options,
+                                               kernels::matmul_kernel.chosen(on, options, config)),
                   ta ? k : m, arguments);
     // fp8 accumulators of sm_90a have about 14 bits.
     const bool few_bits = is_fp8(options.type) && backend().name() == "cuda";
@@ -72,17 +81,21 @@ TEST(Matmul, EveryOrderAndType) {
   uint64_t seed = 11;
   for (const Factors factors : kFactors)
     for (const DType type : kFloats) {
-      Trial{.m = 33, .n = 40, .k = 72, .options = {.factors = factors, .type = type, .c_type = type}}.check(seed += 5);
-      Trial{.m = 130, .n = 24, .k = 40, .options = {.factors = factors, .type = type, .c_type = f32}}.check(seed += 5,
-                                                                                                            8);
-      Trial{.m = 7, .n = 13, .k = 9, .options = {.factors = factors, .type = type, .c_type = type}}.check(seed += 5, 3);
+      Trial{
+          .m = 33, .n = 40, .k = 72, .options = {.factors = factors, .type = type, .c_type = type}}
+          .check(seed += 5);
+      Trial{
+          .m = 130, .n = 24, .k = 40, .options = {.factors = factors, .type = type, .c_type = f32}}
+          .check(seed += 5, 8);
+      Trial{.m = 7, .n = 13, .k = 9, .options = {.factors = factors, .type = type, .c_type = type}}
+          .check(seed += 5, 3);
     }
 }
 
 TEST(Matmul, Epilogues) {
   uint64_t seed = 301;
-  for (const Epilogue epilogue : {Epilogue::none, Epilogue::gelu_tanh, Epilogue::gelu_erf, Epilogue::silu,
-                                  Epilogue::relu, Epilogue::relu_squared})
+  for (const Epilogue epilogue : {Epilogue::none, Epilogue::gelu_tanh, Epilogue::gelu_erf,
+                                  Epilogue::silu, Epilogue::relu, Epilogue::relu_squared})
     for (const bool bias : {false, true})
       Trial{.m = 20,
             .n = 40,
@@ -103,9 +116,11 @@ TEST(Matmul, Batches) {
   for (const Factors factors : kFactors)
     for (const DType type : kFloats)
       for (const bool side_by_side : {false, true})
-        for (const auto& [m, n, k] : {std::array<int64_t, 3>{70, 40, 72}, {16, 24, 136}, {7, 13, 9}}) {
+        for (const auto& [m, n, k] :
+             {std::array<int64_t, 3>{70, 40, 72}, {16, 24, 136}, {7, 13, 9}}) {
           constexpr int64_t kBatch = 3;
-          MatmulOptions options{.factors = factors, .type = type, .c_type = f32, .has_bias = true, .adds = true};
+          MatmulOptions options{
+              .factors = factors, .type = type, .c_type = f32, .has_bias = true, .adds = true};
           options.batch = kBatch, options.cols = n, options.width = options.transposed_a() ? m : k;
           SCOPED_TRACE(kernels::meta_text(options) + (side_by_side ? " side by side" : ""));
           const bool ta = options.transposed_a(), tb = options.transposed_b();
@@ -115,22 +130,35 @@ TEST(Matmul, Batches) {
                                        : Tensor(of, {kBatch, rows, cols});
             return made.fill(Random(seed + salt).normals(kBatch * rows * cols));
           };
-          const Tensor a = matrices(type, ta ? k : m, ta ? m : k, 1), b = matrices(type, tb ? n : k, tb ? k : n, 2),
-                       c = matrices(f32, m, n, 3), bias = random_vector(f32, n, seed + 4);
+          const Tensor a = matrices(type, ta ? k : m, ta ? m : k, 1),
+                       b = matrices(type, tb ? n : k, tb ? k : n, 2), c = matrices(f32, m, n, 3),
+                       bias = random_vector(f32, n, seed + 4);
           const Values all_a = a.values(), all_b = b.values(), all_c = c.values();
           const auto one = [](const Values& all, int64_t i, int64_t size) {
             return Values(all.begin() + i * size, all.begin() + (i + 1) * size);
           };
           Values wanted;
           for (int64_t i = 0; i < kBatch; ++i)
-            for (const double value : reference::matmul_reference(
-                     {.m = m, .n = n, .k = k, .transposed_a = ta, .transposed_b = tb, .alpha = 1, .beta = 0.5},
-                     one(all_a, i, m * k), one(all_b, i, k * n), bias.values(), one(all_c, i, m * n)))
+            for (const double value :
+                 reference::matmul_reference({.m = m,
+                 .n = n,
+                 .k = k,
+                 .transposed_a = ta,
+                 .transposed_b = tb,
+                 .alpha = 1,
+                 .beta = 0.5},
+                                             one(all_a, i, m * k), one(all_b, i, k * n),
+                                             bias.values(), one(all_c, i, m * n)))
               wanted.push_back(value);
           Arguments arguments;
-          arguments.tensor("a", a).tensor("b", b).tensor("bias", bias).tensor("c", c).number("beta", 0.5);
+          arguments.tensor("a", a)
+              .tensor("b", b)
+              .tensor("bias", bias)
+              .tensor("c", c)
+              .number("beta", 0.5);
           backend().run(kernels::matmul(machine(), options), ta ? k : m, arguments);
-          EXPECT_TRUE(close_normwise(c.values(), wanted, gate_r(f32, k) * backend().summation_slack()));
+          EXPECT_TRUE(
+              close_normwise(c.values(), wanted, gate_r(f32, k) * backend().summation_slack()));
           EXPECT_TRUE(c.untouched_outside());
           seed += 7;
         }
@@ -161,9 +189,11 @@ TEST(Matmul, AccumulatesIntoC) {
   uint64_t seed = 501;
   for (const Factors factors : kFactors)
     for (const DType c_type : {f32, f16}) {
-      MatmulOptions options{.factors = factors, .type = f16, .c_type = c_type, .has_bias = factors == Factors::nt};
+      MatmulOptions options{
+          .factors = factors, .type = f16, .c_type = c_type, .has_bias = factors == Factors::nt};
       Trial{.m = 40, .n = 48, .k = 40, .options = options, .beta = 1}.check(seed += 5);
-      Trial{.m = 19, .n = 21, .k = 40, .options = options, .alpha = -2, .beta = 0.5}.check(seed += 5, 5);
+      Trial{.m = 19, .n = 21, .k = 40, .options = options, .alpha = -2, .beta = 0.5}.check(
+          seed += 5, 5);
     }
 }
 
@@ -174,19 +204,25 @@ TEST(Matmul, AddsInMemory) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no reductions in memory";
   uint64_t seed = 551;
   for (const Factors factors : kFactors)
-    for (const auto& [persistent, stores] : {std::pair("false", "false"), std::pair("true", "false"),
-                                             std::pair("false", "true"), std::pair("true", "true")}) {
-      const MatmulOptions options{.factors = factors, .type = bf16, .c_type = f32, .has_bias = factors == Factors::nt};
-      const MetaValues config{
-          {"adds_in_memory", "true"}, {"persistent", persistent}, {"tensor_stores", stores}, {"splits", "1"}};
-      Trial{.m = 136, .n = 72, .k = 72, .options = options, .beta = 1, .config = config, .sms = 2}.check(seed += 5);
-      Trial{.m = 19, .n = 21, .k = 40, .options = options, .alpha = -2, .beta = 1, .config = config}.check(seed += 5,
-                                                                                                           5);
+    for (const auto& [persistent, stores] :
+         {std::pair("false", "false"), std::pair("true", "false"), std::pair("false", "true"),
+          std::pair("true", "true")}) {
+      const MatmulOptions options{
+          .factors = factors, .type = bf16, .c_type = f32, .has_bias = factors == Factors::nt};
+      const MetaValues config{{"adds_in_memory", "true"},
+                              {"persistent", persistent},
+                              {"tensor_stores", stores},
+                              {"splits", "1"}};
+      Trial{.m = 136, .n = 72, .k = 72, .options = options, .beta = 1, .config = config, .sms = 2}
+          .check(seed += 5);
+      Trial{.m = 19, .n = 21, .k = 40, .options = options, .alpha = -2, .beta = 1, .config = config}
+          .check(seed += 5, 5);
     }
   const MatmulOptions rounded{.type = bf16, .c_type = bf16, .adds = true, .unit_beta = true};
   MatmulConfig config = kernels::matmul_kernel.heuristic(machine(), rounded);
   config.adds_in_memory = true;
-  EXPECT_NE(kernels::matmul_kernel.valid(machine(), rounded, config).find("adds_in_memory=false"), std::string::npos);
+  EXPECT_NE(kernels::matmul_kernel.valid(machine(), rounded, config).find("adds_in_memory=false"),
+            std::string::npos);
 }
 
 // Includes programs without k-steps, and tiles that exceed c.
@@ -195,7 +231,8 @@ TEST(Matmul, SplitKSteps) {
   uint64_t seed = 701;
   for (const Factors factors : kFactors)
     for (const char* splits : {"2", "8"}) {
-      const MatmulOptions options{.factors = factors, .type = bf16, .c_type = bf16, .has_bias = true};
+      const MatmulOptions options{
+          .factors = factors, .type = bf16, .c_type = bf16, .has_bias = true};
       Trial{.m = 50,
             .n = 40,
             .k = 104,
@@ -212,20 +249,36 @@ TEST(Matmul, Schedules) {
   uint64_t seed = 901;
   const std::vector<MetaValues> configs =
       machine().is_gpu()
-          ? std::vector<MetaValues>{{{"tile_m", "64"}, {"tile_n", "64"}, {"num_warps", "4"}, {"stages", "3"}},
-                                    {{"tile_m", "128"}, {"tile_n", "32"}, {"tile_k", "32"}, {"stages", "5"}},
-                                    {{"tile_m", "128"}, {"tile_n", "64"}, {"stages", "3"}, {"tensor_copies", "false"}},
+          ? std::vector<MetaValues>{{{"tile_m", "64"},
+                                     {"tile_n", "64"},
+                                     {"num_warps", "4"},
+                                     {"stages", "3"}},
+                                    {{"tile_m", "128"},
+                                     {"tile_n", "32"},
+                                     {"tile_k", "32"},
+                                     {"stages", "5"}},
+                                    {{"tile_m", "128"},
+                                     {"tile_n", "64"},
+                                     {"stages", "3"},
+                                     {"tensor_copies", "false"}},
                                     {{"tile_m", "16"},
                                      {"tile_n", "64"},
                                      {"num_warps", "2"},
                                      {"stages", "1"},
                                      {"tensor_copies", "false"}},
-                                    {{"tile_m", "32"}, {"tile_n", "32"}, {"num_warps", "4"}, {"group", "1"}}}
+                                    {{"tile_m", "32"},
+                                     {"tile_n", "32"},
+                                     {"num_warps", "4"},
+                                     {"group", "1"}}}
           : std::vector<MetaValues>{{{"tile_m", "16"}, {"tile_n", "32"}, {"tile_k", "16"}},
                                     {{"tile_m", "64"}, {"tile_n", "128"}, {"tile_k", "64"}}};
   for (const Factors factors : kFactors)
     for (const MetaValues& config : configs)
-      Trial{.m = 72, .n = 88, .k = 136, .options = {.factors = factors, .type = bf16, .c_type = bf16}, .config = config}
+      Trial{.m = 72,
+            .n = 88,
+            .k = 136,
+            .options = {.factors = factors, .type = bf16, .c_type = bf16},
+            .config = config}
           .check(seed += 5);
 }
 
@@ -236,18 +289,29 @@ TEST(Matmul, PersistentPrograms) {
   uint64_t seed = 1101;
   const MetaValues wide{{"tile_m", "64"},  {"tile_n", "256"}, {"num_warps", "4"},
                         {"num_ctas", "1"}, {"stages", "3"},   {"persistent", "true"}};
-  const MetaValues narrow{{"tile_m", "32"},  {"tile_n", "32"}, {"tile_k", "16"},      {"num_warps", "2"},
-                          {"num_ctas", "1"}, {"stages", "4"},  {"persistent", "true"}};
+  const MetaValues narrow{{"tile_m", "32"},      {"tile_n", "32"},  {"tile_k", "16"},
+                          {"num_warps", "2"},    {"num_ctas", "1"}, {"stages", "4"},
+                          {"persistent", "true"}};
   for (const Factors factors : kFactors)
     for (const MetaValues& config : {wide, narrow})
       for (const DType c_type : {bf16, f32}) {
         MatmulOptions options{.factors = factors, .type = bf16, .c_type = c_type};
-        Trial{.m = 136, .n = 264, .k = 72, .options = options, .config = config, .sms = 2}.check(seed += 5);
-        options.has_bias = true, options.epilogue = Epilogue::silu;
-        Trial{.m = 100, .n = 72, .k = 40, .options = options, .alpha = 2, .beta = 3, .config = config, .sms = 1}.check(
+        Trial{.m = 136, .n = 264, .k = 72, .options = options, .config = config, .sms = 2}.check(
             seed += 5);
+        options.has_bias = true, options.epilogue = Epilogue::silu;
+        Trial{.m = 100,
+              .n = 72,
+              .k = 40,
+              .options = options,
+              .alpha = 2,
+              .beta = 3,
+              .config = config,
+              .sms = 1}
+            .check(seed += 5);
         const int64_t none = options.transposed_a() ? 0 : 8;  // rows of a are known
-        Trial{.m = 70, .n = 24, .k = none, .options = options, .beta = 2, .config = config, .sms = 1}.check(seed += 5);
+        Trial{
+            .m = 70, .n = 24, .k = none, .options = options, .beta = 2, .config = config, .sms = 1}
+            .check(seed += 5);
       }
 }
 
@@ -276,32 +340,50 @@ TEST(Matmul, Clusters) {
       for (const bool persistent : {false, true}) {
         const MetaValues config = cluster_config(ctas, persistent);
         MatmulOptions options{.factors = factors, .type = persistent ? f16 : bf16, .c_type = f32};
-        Trial{.m = 72 * ctas, .n = 200, .k = 264, .options = options, .config = config, .sms = 4}.check(seed += 5, 8);
+        Trial{.m = 72 * ctas, .n = 200, .k = 264, .options = options, .config = config, .sms = 4}
+            .check(seed += 5, 8);
         options.has_bias = true, options.c_type = options.type, options.epilogue = Epilogue::silu;
-        Trial{.m = 136, .n = 264, .k = 328, .options = options, .config = config, .sms = 4}.check(seed += 5);
-        Trial{.m = 72, .n = 72, .k = 40, .options = options, .alpha = 2, .beta = 3, .config = config, .sms = 1}.check(
+        Trial{.m = 136, .n = 264, .k = 328, .options = options, .config = config, .sms = 4}.check(
             seed += 5);
+        Trial{.m = 72,
+              .n = 72,
+              .k = 40,
+              .options = options,
+              .alpha = 2,
+              .beta = 3,
+              .config = config,
+              .sms = 1}
+            .check(seed += 5);
         if (!persistent) continue;
         MetaValues stores = config;
         stores["tensor_stores"] = "true", stores["splits"] = "1";
         MatmulOptions adds{.factors = factors, .type = bf16, .c_type = f32, .unit_beta = true};
         for (const MetaValues& each : {config, stores})
-          Trial{.m = 136, .n = 200, .k = 264, .options = adds, .beta = 1, .config = each, .sms = 4}.check(seed += 5);
+          Trial{.m = 136, .n = 200, .k = 264, .options = adds, .beta = 1, .config = each, .sms = 4}
+              .check(seed += 5);
         // Rows of c that are whole vectors, and others.
         for (const int n : {200, 75})
-          Trial{.m = 72 * ctas, .n = n, .k = 72, .options = options, .alpha = 2, .config = stores, .sms = 4}.check(
-              seed += 5, n == 200 ? 8 : 0);
+          Trial{.m = 72 * ctas,
+                .n = n,
+                .k = 72,
+                .options = options,
+                .alpha = 2,
+                .config = stores,
+                .sms = 4}
+              .check(seed += 5, n == 200 ? 8 : 0);
       }
 }
 
 // A driver without PTX support of clusters, such as an old one on a Hopper GPU.
 TEST(Matmul, RefusesClustersWithoutSupport) {
   const MatmulOptions odd{.factors = Factors::nt, .cols = 4024, .width = 4088};
-  const kernels::Machine with = kernels::gpu("sm_90a", 132, 86), without = kernels::gpu("sm_90a", 132, 80);
+  const kernels::Machine with = kernels::gpu("sm_90a", 132, 86),
+                         without = kernels::gpu("sm_90a", 132, 80);
   MatmulConfig config = kernels::matmul_kernel.heuristic(with, odd);
   EXPECT_EQ(config.num_ctas, 2);
   EXPECT_EQ(kernels::matmul_kernel.valid(with, odd, config), "");
-  EXPECT_NE(kernels::matmul_kernel.valid(without, odd, config).find("use num_ctas=1"), std::string::npos);
+  EXPECT_NE(kernels::matmul_kernel.valid(without, odd, config).find("use num_ctas=1"),
+            std::string::npos);
   config = kernels::matmul_kernel.heuristic(without, odd);
   EXPECT_EQ(config.num_ctas, 1);
   EXPECT_EQ(kernels::matmul_kernel.valid(without, odd, config), "");
@@ -311,15 +393,18 @@ TEST(Matmul, RefusesClustersWithoutSupport) {
 // as tall as those of many rows, which fused lm_heads rely on.
 TEST(Matmul, SchedulesOfFewRows) {
   for (const int sms : {14, 26, 66, 78, 114, 132, 133, 142})
-    for (const int64_t cols : {8, 128, 136, 512, 1280, 1600, 4096, 4160, 4992, 5120, 7232, 10880, 128256}) {
+    for (const int64_t cols :
+         {8, 128, 136, 512, 1280, 1600, 4096, 4160, 4992, 5120, 7232, 10880, 128256}) {
       const kernels::Machine gpu = kernels::gpu("sm_90a", sms, 86);
       MatmulOptions options{.factors = Factors::nn, .cols = cols, .width = 4096};
       const std::vector<int64_t> few = kernels::few_rows(gpu, options);
-      EXPECT_TRUE(std::ranges::is_sorted(few, std::ranges::less_equal())) << sms << " SMs, " << cols;
+      EXPECT_TRUE(std::ranges::is_sorted(few, std::ranges::less_equal()))
+          << sms << " SMs, " << cols;
       for (const int64_t most : few) {
         options.most_rows = most;
         const MatmulConfig config = kernels::matmul_kernel.heuristic(gpu, options);
-        EXPECT_EQ(config.tile_m, most == few.back() && most > 64 ? 128 : 64) << sms << " SMs, " << cols << ", " << most;
+        EXPECT_EQ(config.tile_m, most == few.back() && most > 64 ? 128 : 64)
+            << sms << " SMs, " << cols << ", " << most;
         if (most != few.back() || most == 64) {
           EXPECT_LE(kernels::matmul_tiles(config, most, cols) * config.splits, sms);
         }
@@ -334,7 +419,8 @@ TEST(Matmul, SchedulesOfFewRows) {
   EXPECT_EQ(kernels::matmul_kernel.heuristic(gpu, options).splits, 2);
   EXPECT_EQ(kernels::matmul_kernel.heuristic(gpu, options).tile_k, 128);
   options.width = 4093;
-  EXPECT_EQ(kernels::matmul_kernel.heuristic(gpu, options).tile_k, 64) << "rows that are no vectors";
+  EXPECT_EQ(kernels::matmul_kernel.heuristic(gpu, options).tile_k, 64)
+      << "rows that are no vectors";
 }
 
 // The schedule of unaligned rows.
@@ -359,11 +445,20 @@ TEST(Matmul, TmaCopies) {
     for (MetaValues config : {kTensorCopies, narrow})
       for (const char* persistent : {"false", "true"}) {
         config["persistent"] = persistent;
-        MatmulOptions options{.factors = factors, .type = persistent[0] == 't' ? f16 : bf16, .c_type = f32};
-        Trial{.m = 136, .n = 200, .k = 264, .options = options, .config = config, .sms = 2}.check(seed += 5, 8);
+        MatmulOptions options{
+            .factors = factors, .type = persistent[0] == 't' ? f16 : bf16, .c_type = f32};
+        Trial{.m = 136, .n = 200, .k = 264, .options = options, .config = config, .sms = 2}.check(
+            seed += 5, 8);
         options.has_bias = true, options.c_type = options.type, options.epilogue = Epilogue::silu;
-        Trial{.m = 72, .n = 72, .k = 40, .options = options, .alpha = 2, .beta = 3, .config = config, .sms = 1}.check(
-            seed += 5);
+        Trial{.m = 72,
+              .n = 72,
+              .k = 40,
+              .options = options,
+              .alpha = 2,
+              .beta = 3,
+              .config = config,
+              .sms = 1}
+            .check(seed += 5);
       }
 }
 
@@ -381,15 +476,19 @@ TEST(Matmul, TmaStores) {
   for (const MetaValues& config : {narrow, wide, without, once})
     for (const DType c_type : {bf16, f32}) {
       MatmulOptions options{.factors = Factors::nt, .type = bf16, .c_type = c_type};
-      Trial{.m = 256, .n = 512, .k = 72, .options = options, .config = config, .sms = 2}.check(seed += 5);
-      Trial{.m = 200, .n = 328, .k = 136, .options = options, .config = config, .sms = 2}.check(seed += 5, 8);
+      Trial{.m = 256, .n = 512, .k = 72, .options = options, .config = config, .sms = 2}.check(
+          seed += 5);
+      Trial{.m = 200, .n = 328, .k = 136, .options = options, .config = config, .sms = 2}.check(
+          seed += 5, 8);
       options.has_bias = true, options.epilogue = Epilogue::silu, options.factors = Factors::tn;
-      Trial{.m = 72, .n = 75, .k = 40, .options = options, .alpha = 2, .config = config, .sms = 1}.check(seed += 5);
+      Trial{.m = 72, .n = 75, .k = 40, .options = options, .alpha = 2, .config = config, .sms = 1}
+          .check(seed += 5);
     }
   MatmulConfig config;
   config.tensor_stores = true;
   const MatmulOptions added{.type = bf16, .c_type = f32, .adds = true};
-  EXPECT_NE(kernels::matmul_kernel.valid(machine(), added, config).find("tensor_stores=false"), std::string::npos);
+  EXPECT_NE(kernels::matmul_kernel.valid(machine(), added, config).find("tensor_stores=false"),
+            std::string::npos);
 }
 
 // Views that TMA descriptors can describe, views at unaligned addresses, and views without
@@ -399,15 +498,19 @@ TEST(Matmul, TmaDescriptorsOfViews) {
   uint64_t seed = 1701;
   for (const Factors factors : {Factors::nt, Factors::tn}) {
     const MatmulOptions options{.factors = factors, .type = bf16, .c_type = f32};
-    Trial{.m = 72, .n = 136, .k = 136, .options = options, .config = kTensorCopies}.check(seed += 5, 8);
-    Trial{.m = 72, .n = 75, .k = 43, .options = options, .config = kTensorCopies}.check(seed += 5, 3);
+    Trial{.m = 72, .n = 136, .k = 136, .options = options, .config = kTensorCopies}.check(seed += 5,
+                                                                                          8);
+    Trial{.m = 72, .n = 75, .k = 43, .options = options, .config = kTensorCopies}.check(seed += 5,
+                                                                                        3);
     const int64_t none = options.transposed_a() ? 0 : 8;  // columns of a are known at compile time
-    Trial{.m = 72, .n = 24, .k = none, .options = options, .beta = 2, .config = kTensorCopies}.check(seed += 5);
+    Trial{.m = 72, .n = 24, .k = none, .options = options, .beta = 2, .config = kTensorCopies}
+        .check(seed += 5);
     if (!shares_tiles()) continue;
     MetaValues cluster = cluster_config(2, true);
     cluster["splits"] = "1";
     Trial{.m = 200, .n = 75, .k = 43, .options = options, .config = cluster}.check(seed += 5, 3);
-    Trial{.m = 72, .n = 24, .k = none, .options = options, .beta = 2, .config = cluster}.check(seed += 5);
+    Trial{.m = 72, .n = 24, .k = none, .options = options, .beta = 2, .config = cluster}.check(
+        seed += 5);
   }
 }
 
@@ -416,7 +519,11 @@ TEST(Matmul, EmptyK) {
   Trial{.m = 9,
         .n = 17,
         .k = 0,
-        .options = {.factors = Factors::tn, .type = bf16, .c_type = f32, .has_bias = true, .epilogue = Epilogue::silu},
+        .options = {.factors = Factors::tn,
+                    .type = bf16,
+                    .c_type = f32,
+                    .has_bias = true,
+                    .epilogue = Epilogue::silu},
         .beta = 2}
       .check(1001);
 }

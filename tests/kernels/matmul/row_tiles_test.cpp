@@ -10,7 +10,8 @@ constexpr int64_t kRows = 64, kIgnored = -100;
 // Expects consecutive places: first the whole tiles without a counted row, then the others. A last
 // tile with fewer rows keeps its place.
 void run_and_check(const std::vector<int64_t>& labels, DType label_type, int64_t stride) {
-  const auto n = static_cast<int64_t>(labels.size()), tiles = (n + kRows - 1) / kRows, whole = n / kRows;
+  const auto n = static_cast<int64_t>(labels.size()), tiles = (n + kRows - 1) / kRows,
+             whole = n / kRows;
   std::vector<bool> counts(tiles);
   for (int64_t i = 0; i < n; ++i)
     if (labels[i] != kIgnored) counts[i / kRows] = true;
@@ -21,7 +22,8 @@ void run_and_check(const std::vector<int64_t>& labels, DType label_type, int64_t
       if (counts[tile] == counted) places[tile] = counted ? next++ : -1 - next++;
   }
   if (whole < tiles) places[whole] = counts[whole] ? whole : -1 - whole;
-  for (int64_t tile = 0; tile < tiles; ++tile) tile_at[places[tile] < 0 ? -1 - places[tile] : places[tile]] = tile;
+  for (int64_t tile = 0; tile < tiles; ++tile)
+    tile_at[places[tile] < 0 ? -1 - places[tile] : places[tile]] = tile;
   int64_t others = 0;
   for (int64_t tile = 0; tile < whole; ++tile) others += !counts[tile];
   const int64_t end = whole < tiles && !counts[whole] ? whole * kRows : n;
@@ -40,7 +42,8 @@ void run_and_check(const std::vector<int64_t>& labels, DType label_type, int64_t
   EXPECT_EQ(made.values(), places) << n << " labels";
   EXPECT_EQ(inverse.values(), tile_at);
   EXPECT_EQ(counted.values(), (Values{others * 1.0 * kRows, end * 1.0, 0, INT32_MAX}));
-  EXPECT_TRUE(made.untouched_outside() && inverse.untouched_outside() && counted.untouched_outside());
+  EXPECT_TRUE(made.untouched_outside() && inverse.untouched_outside() &&
+              counted.untouched_outside());
 }
 
 // More labels than a program reads at once, and few.
@@ -50,7 +53,8 @@ TEST(RowTiles, PlacesOfSegments) {
       Random random(5);
       std::vector<int64_t> labels(n, kIgnored);
       for (int64_t tile = 0; tile * kRows < n; ++tile)
-        if (tile % period == period / 2) labels[std::min(tile * kRows + random.below(kRows), n - 1)] = random.below(9);
+        if (tile % period == period / 2)
+          labels[std::min(tile * kRows + random.below(kRows), n - 1)] = random.below(9);
       run_and_check(labels, i64, 1);
       run_and_check(labels, i32, 3);
     }

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "kernels/norm/dyt_reference.h"
 #include "tests/kernels/shapes.h"
+#include "tests/support/reference_call.h"
 
 namespace ligerdsl::test {
 namespace {
@@ -30,9 +30,12 @@ struct Trial {
     d_weight = random_vector(o.d_weight_type, o.cols, 7);
     d_bias = random_vector(o.d_weight_type, o.cols, 8);
   }
-  Arguments common() const { return Arguments().tensor("x", x).tensor("alpha", alpha).tensor("weight", weight); }
+  Arguments common() const {
+    return Arguments().tensor("x", x).tensor("alpha", alpha).tensor("weight", weight);
+  }
   void forward(const Tensor& to) {
-    backend().run(kernels::dyt_forward(machine(), o), n, common().tensor("bias", bias).tensor("y", to));
+    backend().run(kernels::dyt_forward(machine(), o), n,
+                  common().tensor("bias", bias).tensor("y", to));
   }
   void backward(const Tensor& to) {
     backend().run(kernels::dyt_backward(machine(), o), n,
@@ -44,34 +47,45 @@ struct Trial {
                       .tensor("d_bias", d_bias));
   }
   // Checks that `is` equals `sums` if they are wanted, and `before` otherwise.
-  void check_sums(const char* name, const Tensor& is, const Tensor& before, bool wanted, Values sums) const {
+  void check_sums(const char* name, const Tensor& is, const Tensor& before, bool wanted,
+                  Values sums) const {
     if (!wanted) {
       EXPECT_TRUE(is.same_bits(before)) << name;
       return;
     }
     for (int64_t j = 0; o.accumulate && j < before.size(); ++j) sums[j] += before.get(j);
-    EXPECT_TRUE(close_normwise(is.values(), sums, gate_r(o.d_weight_type, n) * backend().summation_slack())) << name;
+    EXPECT_TRUE(
+        close_normwise(is.values(), sums, gate_r(o.d_weight_type, n) * backend().summation_slack()))
+        << name;
   }
   void check() {
-    SCOPED_TRACE(std::string(name(o.type)) + " weight " + name(o.weight_type) + " n=" + std::to_string(n) +
-                 " h=" + std::to_string(o.cols));
+    SCOPED_TRACE(std::string(name(o.type)) + " weight " + name(o.weight_type) +
+                 " n=" + std::to_string(n) + " h=" + std::to_string(o.cols));
     forward(y);
-    EXPECT_TRUE(close(
-        y.values(), dyt_reference(x.values(), alpha.get(0), weight.values(), o.without_bias ? Values() : bias.values()),
-        gate_e(o.type)))
-        << "y";
-    const Tensor nothing = d_x.clone(), alpha_before = d_alpha.clone(), weight_before = d_weight.clone(),
-                 bias_before = d_bias.clone();
+    const auto expected = expected_of("dyt_forward", {},
+                                      {{"x", x.values()},
+                                       {"alpha", alpha.values()},
+                                       {"weight", weight.values()},
+                                       {"bias", o.without_bias ? Values() : bias.values()}});
+    EXPECT_TRUE(close(y.values(), expected.at("y"), gate_e(o.type))) << "y";
+    const Tensor nothing = d_x.clone(), alpha_before = d_alpha.clone(),
+                 weight_before = d_weight.clone(), bias_before = d_bias.clone();
     backward(d_x);
-    const auto g = dyt_gradient_reference(d_y.values(), x.values(), alpha.get(0), weight.values());
+    const auto g = expected_of("dyt_backward", {},
+                               {{"d_y", d_y.values()},
+                                {"x", x.values()},
+                                {"alpha", alpha.values()},
+                                {"weight", weight.values()}},
+                               {"d_alpha", "d_weight", "d_bias"});
     if (o.without_d_x)
       EXPECT_TRUE(d_x.same_bits(nothing)) << "d_x";
     else
-      EXPECT_TRUE(close(d_x.values(), g.d_x, gate_e(o.type))) << "d_x";
-    check_sums("d_alpha", d_alpha, alpha_before, o.want_d_alpha, g.d_alpha);
-    check_sums("d_weight", d_weight, weight_before, o.want_d_weight, g.d_weight);
-    check_sums("d_bias", d_bias, bias_before, o.want_d_bias, g.d_bias);
-    for (const Tensor& t : {y, d_x, d_alpha, d_weight, d_bias, d_y}) EXPECT_TRUE(t.untouched_outside());
+      EXPECT_TRUE(close(d_x.values(), g.at("d_x"), gate_e(o.type))) << "d_x";
+    check_sums("d_alpha", d_alpha, alpha_before, o.want_d_alpha, g.at("d_alpha"));
+    check_sums("d_weight", d_weight, weight_before, o.want_d_weight, g.at("d_weight"));
+    check_sums("d_bias", d_bias, bias_before, o.want_d_bias, g.at("d_bias"));
+    for (const Tensor& t : {y, d_x, d_alpha, d_weight, d_bias, d_y})
+      EXPECT_TRUE(t.untouched_outside());
   }
 };
 
@@ -87,7 +101,8 @@ TEST(Dyt, WidthsAndTypes) {
 }
 
 TEST(Dyt, AnyNumberOfRows) {
-  for_any_number_of_rows([](DType type, int64_t n, int64_t h) { Trial(options_of(h, type), n).check(); });
+  for_any_number_of_rows(
+      [](DType type, int64_t n, int64_t h) { Trial(options_of(h, type), n).check(); });
 }
 
 TEST(Dyt, ManyRows) {

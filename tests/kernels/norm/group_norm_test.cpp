@@ -2,9 +2,8 @@
 
 #include <cmath>
 
-#include "kernels/norm/group_norm_reference.h"
-#include "kernels/norm/layer_norm_reference.h"
 #include "tests/kernels/shapes.h"
+#include "tests/support/reference_call.h"
 
 namespace ligerdsl::test {
 namespace {
@@ -26,9 +25,9 @@ struct Case {
 std::string describe(const Case& c) {
   const auto& o = c.options;
   const auto text = [](int64_t n) { return std::to_string(n); };
-  return std::string(name(o.type)) + " weight " + name(o.weight_type) + " " + text(c.n) + "x" + text(o.channels) + "x" +
-         text(o.positions) + " groups " + text(o.groups) + " gap " + text(c.gap) +
-         (o.without_d_x ? " without d_x" : "");
+  return std::string(name(o.type)) + " weight " + name(o.weight_type) + " " + text(c.n) + "x" +
+         text(o.channels) + "x" + text(o.positions) + " groups " + text(o.groups) + " gap " +
+         text(c.gap) + (o.without_d_x ? " without d_x" : "");
 }
 
 struct Trial {
@@ -38,7 +37,8 @@ struct Trial {
   explicit Trial(const Case& c) : c(c) {
     const auto& o = c.options;
     const int64_t batch = o.channels * o.positions;
-    x = Tensor::rows(o.type, c.n, batch, c.gap).fill(Random(1).normals(c.n * batch, c.scale, c.mean));
+    x = Tensor::rows(o.type, c.n, batch, c.gap)
+            .fill(Random(1).normals(c.n * batch, c.scale, c.mean));
     y = Tensor::rows(o.type, c.n, batch, c.gap);
     d_y = random_rows(o.type, c.n, batch, 2, c.gap);
     d_x = Tensor::rows(o.type, c.n, batch, c.gap);
@@ -51,7 +51,11 @@ struct Trial {
     d_bias = random_vector(o.d_weight_type, o.channels, 6);
   }
   Arguments common() const {
-    return Arguments().tensor("weight", weight).tensor("bias", bias).tensor("mean", mean).tensor("rstd", rstd);
+    return Arguments()
+        .tensor("weight", weight)
+        .tensor("bias", bias)
+        .tensor("mean", mean)
+        .tensor("rstd", rstd);
   }
   // Returns the kernels' view of a tensor [n, C S].
   Tensor rows(const Tensor& t) const {
@@ -61,7 +65,8 @@ struct Trial {
   Tensor tiles(const Tensor& t) const {
     const auto& o = c.options;
     const int64_t channels = o.channels_of_group(), batch = t.strides()[0];
-    if (o.positions == 1) return t.view({c.n, o.groups, 1, channels}, {batch, channels, channels, 1});
+    if (o.positions == 1)
+      return t.view({c.n, o.groups, 1, channels}, {batch, channels, channels, 1});
     return t.view({c.n, o.groups, channels, o.positions}, {batch, o.row(), o.positions, 1});
   }
   void forward() {
@@ -81,52 +86,71 @@ struct Trial {
                       .tensor("d_weight", d_weight)
                       .tensor("d_bias", d_bias));
   }
-  GroupNormShape shape() const { return {c.n, c.options.channels, c.options.groups, c.options.positions}; }
+  // Sizes, and numbers of the call.
+  std::map<std::string, double> numbers() const {
+    return {{"N", c.n},
+            {"C", c.options.channels},
+            {"K", c.options.groups},
+            {"S", c.options.positions},
+            {"eps", kEps}};
+  }
 
   void check_forward() {
     const auto& o = c.options;
-    const LayerNormResult right = group_norm_reference(x.values(), weight.values(), bias.values(), shape(), kEps);
+    const auto right =
+        expected_of("group_norm_forward", numbers(),
+                    {{"x", x.values()}, {"weight", weight.values()}, {"bias", bias.values()}});
     forward();
-    EXPECT_TRUE(close(y.values(), right.y, gate_e(o.type))) << "y";
+    EXPECT_TRUE(close(y.values(), right.at("y"), gate_e(o.type))) << "y";
     if (o.with_mean) {
-      EXPECT_TRUE(close(mean.values(), right.mean, gate_e(f32))) << "mean";
+      EXPECT_TRUE(close(mean.values(), right.at("mean"), gate_e(f32))) << "mean";
     }
     if (o.with_rstd) {
-      EXPECT_TRUE(close(rstd.values(), right.rstd, gate_e(f32))) << "rstd";
+      EXPECT_TRUE(close(rstd.values(), right.at("rstd"), gate_e(f32))) << "rstd";
     }
-    mean.fill(right.mean);
-    rstd.fill(right.rstd);
+    mean.fill(right.at("mean"));
+    rstd.fill(right.at("rstd"));
     for (const Tensor& t : {y, mean, rstd, x}) EXPECT_TRUE(t.untouched_outside());
   }
-  void check_sums(const char* name, const Tensor& is, const Tensor& before, bool wanted, Values sums) const {
+  void check_sums(const char* name, const Tensor& is, const Tensor& before, bool wanted,
+                  Values sums) const {
     if (!wanted) {
       EXPECT_TRUE(is.same_bits(before)) << name;
       return;
     }
     for (int64_t j = 0; c.options.accumulate && j < before.size(); ++j) sums[j] += before.get(j);
-    const double gate = gate_r(c.options.d_weight_type, c.n * c.options.positions) * backend().summation_slack();
+    const double gate =
+        gate_r(c.options.d_weight_type, c.n * c.options.positions) * backend().summation_slack();
     EXPECT_TRUE(close_normwise(is.values(), sums, gate)) << name;
   }
   void check_backward() {
     const auto& o = c.options;
-    const auto g =
-        group_norm_gradient_reference(d_y.values(), x.values(), weight.values(), mean.values(), rstd.values(), shape());
-    const Tensor nothing = d_x.clone(), weight_before = d_weight.clone(), bias_before = d_bias.clone();
+    const auto g = expected_of("group_norm_backward", numbers(),
+                               {{"d_y", d_y.values()},
+                                {"x", x.values()},
+                                {"weight", weight.values()},
+                                {"mean", mean.values()},
+                                {"rstd", rstd.values()}},
+                               {"d_weight", "d_bias"});
+    const Tensor nothing = d_x.clone(), weight_before = d_weight.clone(),
+                 bias_before = d_bias.clone();
     backward(d_x);
     if (o.without_d_x) {
       EXPECT_TRUE(d_x.same_bits(nothing)) << "d_x";
     } else if (o.row() <= 2) {  // terms cancel up to eps, so the error is relative to them
       for (int64_t i = 0; i < d_x.size(); ++i) {
         const double scale = rstd.get(i / o.row()) * (std::fabs(d_y.get(i) * 3) + 1);
-        EXPECT_NEAR(d_x.get(i), g.dx[i], gate_e(o.type).rtol * scale) << "d_x, element " << i;
+        EXPECT_NEAR(d_x.get(i), g.at("d_x")[i], gate_e(o.type).rtol * scale)
+            << "d_x, element " << i;
       }
     } else {
-      EXPECT_TRUE(close(d_x.values(), g.dx, gate_e(o.type))) << "d_x";
+      EXPECT_TRUE(close(d_x.values(), g.at("d_x"), gate_e(o.type))) << "d_x";
     }
     const bool weight_wanted = o.want_d_weight && o.gradients != LayerNormGradients::bias;
     if (o.row() > 1 || !weight_wanted)  // else exactly 0
-      check_sums("d_weight", d_weight, weight_before, weight_wanted, g.dw);
-    check_sums("d_bias", d_bias, bias_before, o.want_d_weight && o.gradients != LayerNormGradients::weight, g.db);
+      check_sums("d_weight", d_weight, weight_before, weight_wanted, g.at("d_weight"));
+    check_sums("d_bias", d_bias, bias_before,
+               o.want_d_weight && o.gradients != LayerNormGradients::weight, g.at("d_bias"));
     for (const Tensor& t : {d_x, d_weight, d_bias, d_y}) EXPECT_TRUE(t.untouched_outside());
   }
 };
@@ -179,12 +203,15 @@ TEST(GroupNorm, ShapesAndTypes) {
                                      {1, 20, 2, 4096},
                                      {1, 2, 1, 20480},
                                      {1, 4, 1, 33000}}))
-    for (DType type : kFloats) run_and_check({.options = options_of(s, type), .n = s.n, .gap = gap_of(number++)});
+    for (DType type : kFloats)
+      run_and_check({.options = options_of(s, type), .n = s.n, .gap = gap_of(number++)});
 }
 
 TEST(GroupNorm, GroupsSharedByCtas) {
-  for (const Shape4& s : affordable({{2, 4, 1, 16384}, {1, 20, 1, 4096}, {1, 8, 1, 16384}, {1, 40004, 1, 1}}))
-    for (DType type : {f32, bf16}) run_and_check({.options = options_of(s, type), .n = s.n, .gap = 8});
+  for (const Shape4& s :
+       affordable({{2, 4, 1, 16384}, {1, 20, 1, 4096}, {1, 8, 1, 16384}, {1, 40004, 1, 1}}))
+    for (DType type : {f32, bf16})
+      run_and_check({.options = options_of(s, type), .n = s.n, .gap = 8});
 }
 
 MetaValues in_parts(int parts, int vectors = 1) {
@@ -219,8 +246,12 @@ TEST(GroupNorm, GroupsInParts) {
 
 // Many small batches: several per tile, and more than there are programs.
 TEST(GroupNorm, ManyBatches) {
-  for (const Shape4& s :
-       {Shape4{5003, 8, 2, 1}, {1201, 32, 4, 1}, {611, 12, 3, 4}, {67, 20, 10, 16}, {301, 9, 9, 3}, {41, 6, 2, 130}}) {
+  for (const Shape4& s : {Shape4{5003, 8, 2, 1},
+                          {1201, 32, 4, 1},
+                          {611, 12, 3, 4},
+                          {67, 20, 10, 16},
+                          {301, 9, 9, 3},
+                          {41, 6, 2, 130}}) {
     Shape4 few = s;
     few.n = std::min<int64_t>(s.n, backend().budget() / (s.channels * s.positions));
     for (DType type : {f32, bf16}) run_and_check({.options = options_of(few, type), .n = few.n});
@@ -230,12 +261,14 @@ TEST(GroupNorm, ManyBatches) {
 // The partial sums of a channel are added up by the kernel of d_x or by a separate launch.
 TEST(GroupNorm, ByPartsOfChannels) {
   int64_t number = 0;
-  for (const Shape4& s : affordable({{2, 20, 2, 1024}, {3, 4, 2, 600}, {1, 300, 1, 520}, {2, 8, 8, 100}})) {
+  for (const Shape4& s :
+       affordable({{2, 20, 2, 1024}, {3, 4, 2, 600}, {1, 300, 1, 520}, {2, 8, 8, 100}})) {
     for (DType type : kFloats) {
       for (const char* turns : {"1", "2"}) {
         Case c{.options = options_of(s, type), .n = s.n, .gap = gap_of(number++)};
-        c.config = {{"by", "channels"}, {"rows", "1"},          {"num_warps", "1"}, {"vectors", "1"},
-                    {"num_ctas", "1"},  {"late_sums", "false"}, {"turns", turns}};
+        c.config = {{"by", "channels"}, {"rows", "1"},     {"num_warps", "1"},
+                    {"vectors", "1"},   {"num_ctas", "1"}, {"late_sums", "false"},
+                    {"turns", turns}};
         run_and_check(c);
       }
     }
@@ -245,10 +278,15 @@ TEST(GroupNorm, ByPartsOfChannels) {
 // by=channels computes the same d_x as by=groups.
 TEST(GroupNorm, ByChannels) {
   int64_t number = 0;
-  for (const Shape4& s :
-       affordable({{3, 160, 4, 1}, {5, 48, 3, 4}, {2, 20, 2, 49}, {2, 5, 1, 1000}, {2, 4, 2, 4096}, {1, 600, 1, 7}})) {
+  for (const Shape4& s : affordable({{3, 160, 4, 1},
+                                     {5, 48, 3, 4},
+                                     {2, 20, 2, 49},
+                                     {2, 5, 1, 1000},
+                                     {2, 4, 2, 4096},
+                                     {1, 600, 1, 7}})) {
     for (DType type : kFloats) {
-      for (auto gradients : {LayerNormGradients::both, LayerNormGradients::weight, LayerNormGradients::bias}) {
+      for (auto gradients :
+           {LayerNormGradients::both, LayerNormGradients::weight, LayerNormGradients::bias}) {
         Case c{.options = options_of(s, type), .n = s.n, .gap = gap_of(number++)};
         c.options.gradients = gradients;
         c.config = {{"by", "channels"}, {"rows", "1"},     {"num_warps", "1"},
@@ -265,7 +303,8 @@ TEST(GroupNorm, Options) {
   for (DType type : kFloats) {
     for (const Shape4& s : {Shape4{5, 24, 4, 1}, {3, 12, 4, 50}, {2, 6, 2, 16}}) {
       for (DType weight_type : {f32, type}) {
-        for (auto gradients : {LayerNormGradients::both, LayerNormGradients::weight, LayerNormGradients::bias}) {
+        for (auto gradients :
+             {LayerNormGradients::both, LayerNormGradients::weight, LayerNormGradients::bias}) {
           Case c{.options = options_of(s, type), .n = s.n, .gap = 3};
           c.options.weight_type = weight_type;
           c.options.gradients = gradients;
@@ -287,8 +326,8 @@ TEST(GroupNorm, Options) {
 
 TEST(GroupNorm, WithoutDx) {
   int64_t number = 0;
-  for (const Shape4& s :
-       affordable({{401, 24, 4, 1}, {33, 63, 21, 5}, {3, 2, 1, 5000}, {5, 320, 32, 49}, {2, 3, 3, 1}}))
+  for (const Shape4& s : affordable(
+           {{401, 24, 4, 1}, {33, 63, 21, 5}, {3, 2, 1, 5000}, {5, 320, 32, 49}, {2, 3, 3, 1}}))
     for (DType type : kFloats) {
       Case c{.options = options_of(s, type), .n = s.n, .gap = gap_of(number++)};
       c.options.without_d_x = true;
@@ -354,7 +393,8 @@ TEST(GroupNorm, InPlaceAndRepeatedRunsAreBitEqual) {
         apart.backward(apart.d_x);
         over.backward(over.d_y);
         EXPECT_TRUE(over.d_y.same_bits(apart.d_x)) << describe(c);
-        EXPECT_TRUE(over.d_weight.same_bits(apart.d_weight) && over.d_bias.same_bits(apart.d_bias)) << describe(c);
+        EXPECT_TRUE(over.d_weight.same_bits(apart.d_weight) && over.d_bias.same_bits(apart.d_bias))
+            << describe(c);
       }
     }
   }

@@ -19,24 +19,27 @@ struct Case {
 };
 
 std::string describe(const Case& c) {
-  return std::string(name(c.options.type)) + " weight " + name(c.options.weight_type) + " n=" + std::to_string(c.n) +
-         " h=" + std::to_string(c.options.cols) + " gap " + std::to_string(c.gap) + " mean " + std::to_string(c.mean) +
+  return std::string(name(c.options.type)) + " weight " + name(c.options.weight_type) +
+         " n=" + std::to_string(c.n) + " h=" + std::to_string(c.options.cols) + " gap " +
+         std::to_string(c.gap) + " mean " + std::to_string(c.mean) +
          (c.options.residual ? " residual" : "") + (c.options.without_d_x ? " without d_x" : "");
 }
 
 // Inputs of a case and the results of the kernels.
 struct Trial {
   Case c;
-  Tensor x, residual, weight, bias, y, sum, mean, rstd;  // forward; sum is x itself without a residual
+  Tensor x, residual, weight, bias, y, sum, mean,
+      rstd;  // forward; sum is x itself without a residual
   Tensor d_y, d_sum, d_x, d_weight, d_bias;
 
   explicit Trial(const Case& c) : c(c) {
     const auto& o = c.options;
-    x = Tensor::rows(o.type, c.n, o.cols, c.gap).fill(Random(1).normals(c.n * o.cols, c.scale, c.mean));
+    x = Tensor::rows(o.type, c.n, o.cols, c.gap)
+            .fill(Random(1).normals(c.n * o.cols, c.scale, c.mean));
     d_y = random_rows(o.type, c.n, o.cols, 2, c.gap);
     weight = random_vector(o.weight_type, o.cols, 3, 0.5, 1.0);
-    bias =
-        o.without_bias ? Tensor(o.weight_type, {o.cols}).fill(Values(o.cols)) : random_vector(o.weight_type, o.cols, 4);
+    bias = o.without_bias ? Tensor(o.weight_type, {o.cols}).fill(Values(o.cols))
+                          : random_vector(o.weight_type, o.cols, 4);
     y = Tensor::rows(o.type, c.n, o.cols, c.gap);
     residual = random_rows(o.type, c.n, o.cols, 5, c.gap);
     d_sum = random_rows(o.type, c.n, o.cols, 6, c.gap);
@@ -57,8 +60,9 @@ struct Trial {
         .number("eps", kEps);
   }
   void forward(const Tensor& sum_out) {
-    backend().run(kernels::layer_norm_forward(machine(), c.options), c.n,
-                  common().tensor("y", y).tensor("x", x).tensor("residual", residual).tensor("sum", sum_out));
+    backend().run(
+        kernels::layer_norm_forward(machine(), c.options), c.n,
+        common().tensor("y", y).tensor("x", x).tensor("residual", residual).tensor("sum", sum_out));
   }
   void forward() { forward(sum); }
   void backward(const Tensor& d_x_out) {
@@ -75,13 +79,15 @@ struct Trial {
   void backward() { backward(d_x); }
 
   LayerNormResult expected() const {
-    return layer_norm_reference(sum.values(), weight.values(), bias.values(), c.n, c.options.cols, kEps);
+    return layer_norm_reference(sum.values(), weight.values(), bias.values(), c.n, c.options.cols,
+                                kEps);
   }
   // `slack`: factor of the gate for sums over a row.
   void check_forward(double slack = 1) {
     if (c.options.residual) {
       Values added(c.n * c.options.cols);
-      for (size_t i = 0; i < added.size(); ++i) added[i] = rounded(x.get(i) + residual.get(i), c.options.type);
+      for (size_t i = 0; i < added.size(); ++i)
+        added[i] = rounded(x.get(i) + residual.get(i), c.options.type);
       EXPECT_TRUE(close(sum.values(), added, {0, 0})) << "sum";
     }
     const LayerNormResult expected = this->expected();
@@ -96,14 +102,17 @@ struct Trial {
     const auto& o = c.options;
     Gate of_dx = gate_e(o.type);
     of_dx.rtol *= slack, of_dx.atol *= slack;
-    const auto expected = layer_norm_gradient_reference(d_y.values(), sum.values(), weight.values(),
-                                                        o.with_d_sum ? d_sum.values() : Values{}, c.n, o.cols, kEps);
+    const auto expected =
+        layer_norm_gradient_reference(d_y.values(), sum.values(), weight.values(),
+                                      o.with_d_sum ? d_sum.values() : Values{}, c.n, o.cols, kEps);
     if (o.without_d_x) {
       EXPECT_TRUE(d_x.same_bits(Tensor::rows(o.type, c.n, o.cols, c.gap))) << "d_x";
     } else if (o.cols <= 2) {  // terms cancel up to eps, so the error is relative to them
       for (int64_t i = 0; i < d_x.size(); ++i) {
-        const double rstd_of_row = rstd.get(i / o.cols), terms = std::fabs(d_y.get(i) * weight.get(i % o.cols)) + 1;
-        EXPECT_NEAR(d_x.get(i), expected.dx[i], gate_e(o.type).rtol * rstd_of_row * terms) << "d_x, element " << i;
+        const double rstd_of_row = rstd.get(i / o.cols),
+                     terms = std::fabs(d_y.get(i) * weight.get(i % o.cols)) + 1;
+        EXPECT_NEAR(d_x.get(i), expected.dx[i], gate_e(o.type).rtol * rstd_of_row * terms)
+            << "d_x, element " << i;
       }
     } else {
       EXPECT_TRUE(close(d_x.values(), expected.dx, of_dx)) << "d_x";
@@ -141,8 +150,10 @@ LayerNormOptions options_of(int64_t cols, DType type) {
 
 TEST(LayerNorm, WidthsAndTypes) {
   int64_t number = 0;
-  for (int64_t h : affordable({1, 2, 7, 64, 512, 1023, 1500, 4096, 4097, 5120, 8200, 16385, 33000, 65536}, 3)) {
-    for (DType type : kFloats) run_and_check({.options = options_of(h, type), .n = 3, .gap = gap_of(number++)});
+  for (int64_t h :
+       affordable({1, 2, 7, 64, 512, 1023, 1500, 4096, 4097, 5120, 8200, 16385, 33000, 65536}, 3)) {
+    for (DType type : kFloats)
+      run_and_check({.options = options_of(h, type), .n = 3, .gap = gap_of(number++)});
   }
 }
 
@@ -159,13 +170,15 @@ TEST(LayerNorm, SeveralRowBlocksPerProgram) {
 }
 
 TEST(LayerNorm, AnyNumberOfRows) {
-  for_any_number_of_rows(
-      [](DType type, int64_t n, int64_t h) { run_and_check({.options = options_of(h, type), .n = n}); });
+  for_any_number_of_rows([](DType type, int64_t n, int64_t h) {
+    run_and_check({.options = options_of(h, type), .n = n});
+  });
 }
 
 TEST(LayerNorm, ManyShortRows) {
   for (int64_t h : {8, 64, 128}) {
-    run_and_check({.options = options_of(h, bf16), .n = std::min<int64_t>(5003, backend().budget() / h)});
+    run_and_check(
+        {.options = options_of(h, bf16), .n = std::min<int64_t>(5003, backend().budget() / h)});
     run_and_check({.options = options_of(h, f32), .n = 131, .gap = 3});
   }
 }
@@ -225,7 +238,8 @@ TEST(LayerNorm, WithoutDx) {
   int64_t number = 0;
   for (int64_t h : affordable({1, 7, 64, 123, 512, 4097, 33000, 65536}, 5)) {
     for (DType type : kFloats) {
-      for (auto gradients : {LayerNormGradients::both, LayerNormGradients::weight, LayerNormGradients::bias}) {
+      for (auto gradients :
+           {LayerNormGradients::both, LayerNormGradients::weight, LayerNormGradients::bias}) {
         Case c{.options = options_of(h, type), .n = 5, .gap = gap_of(number++)};
         c.options.without_d_x = true;
         c.options.gradients = gradients;
@@ -262,8 +276,10 @@ TEST(LayerNorm, WithoutDxAccumulatesAndRepeats) {
   twice.c.options.accumulate = true;
   twice.backward();
   for (int64_t j = 0; j < 200; ++j) {
-    EXPECT_FLOAT_EQ(static_cast<float>(twice.d_weight.get(j)), static_cast<float>(2 * once.d_weight.get(j)));
-    EXPECT_FLOAT_EQ(static_cast<float>(twice.d_bias.get(j)), static_cast<float>(2 * once.d_bias.get(j)));
+    EXPECT_FLOAT_EQ(static_cast<float>(twice.d_weight.get(j)),
+                    static_cast<float>(2 * once.d_weight.get(j)));
+    EXPECT_FLOAT_EQ(static_cast<float>(twice.d_bias.get(j)),
+                    static_cast<float>(2 * once.d_bias.get(j)));
   }
 }
 
@@ -358,7 +374,8 @@ TEST(LayerNorm, ResidualInPlaceIsBitEqual) {
       EXPECT_TRUE(over_d_y.d_y.same_bits(apart.d_x)) << "d_x over d_y";
       EXPECT_TRUE(over_d_sum.d_sum.same_bits(apart.d_x)) << "d_x over d_sum";
       for (const Trial* trial : {&over_d_y, &over_d_sum})
-        EXPECT_TRUE(trial->d_weight.same_bits(apart.d_weight) && trial->d_bias.same_bits(apart.d_bias));
+        EXPECT_TRUE(trial->d_weight.same_bits(apart.d_weight) &&
+                    trial->d_bias.same_bits(apart.d_bias));
     }
   }
 }
@@ -377,8 +394,10 @@ TEST(LayerNorm, AccumulatesAndRepeats) {
     twice.c.options.accumulate = true;
     twice.backward();
     for (int64_t j = 0; j < h; ++j) {
-      EXPECT_FLOAT_EQ(static_cast<float>(twice.d_weight.get(j)), static_cast<float>(2 * once.d_weight.get(j)));
-      EXPECT_FLOAT_EQ(static_cast<float>(twice.d_bias.get(j)), static_cast<float>(2 * once.d_bias.get(j)));
+      EXPECT_FLOAT_EQ(static_cast<float>(twice.d_weight.get(j)),
+                      static_cast<float>(2 * once.d_weight.get(j)));
+      EXPECT_FLOAT_EQ(static_cast<float>(twice.d_bias.get(j)),
+                      static_cast<float>(2 * once.d_bias.get(j)));
     }
   }
 }
@@ -413,7 +432,8 @@ TEST(LayerNorm, NotFinite) {
     run.x.set(45, NAN);
     run.forward();
     for (int64_t i = 0; i < 240; ++i) ASSERT_EQ(std::isnan(run.y.get(i)), i / 40 == 1) << i;
-    for (int64_t i = 0; i < 6; ++i) ASSERT_EQ(std::isnan(run.mean.get(i)) && std::isnan(run.rstd.get(i)), i == 1) << i;
+    for (int64_t i = 0; i < 6; ++i)
+      ASSERT_EQ(std::isnan(run.mean.get(i)) && std::isnan(run.rstd.get(i)), i == 1) << i;
     run.backward();
     for (int64_t i = 0; i < 240; ++i) ASSERT_EQ(std::isnan(run.d_x.get(i)), i / 40 == 1) << i;
     for (int64_t j = 0; j < 40; ++j) {

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "kernels/norm/modulated_rms_norm_reference.h"
 #include "tests/kernels/shapes.h"
+#include "tests/support/reference_call.h"
 
 namespace ligerdsl::test {
 namespace {
@@ -58,7 +58,8 @@ struct Trial {
                       .tensor("d_scale", d_scale)
                       .tensor("d_shift", d_shift));
   }
-  void check_sums(const char* name, const Tensor& is, const Tensor& before, bool wanted, Values sums) const {
+  void check_sums(const char* name, const Tensor& is, const Tensor& before, bool wanted,
+                  Values sums) const {
     if (!wanted) {
       EXPECT_TRUE(is.same_bits(before)) << name;
       return;
@@ -66,17 +67,18 @@ struct Trial {
     for (int64_t j = 0; o.accumulate && j < before.size(); ++j) sums[j] += before.get(j);
     // Llama's casting rounds the terms of the sum.
     const DType terms = o.casting == Casting::llama && is.type() == f32 ? o.type : is.type();
-    EXPECT_TRUE(close_normwise(is.values(), sums, gate_r(terms, n) * backend().summation_slack())) << name;
+    EXPECT_TRUE(close_normwise(is.values(), sums, gate_r(terms, n) * backend().summation_slack()))
+        << name;
   }
   // With llama's casting, the gradients add up dy round(x rstd).
-  void sum_rounded_terms(ModulatedRmsNormGradient* g) const {
-    g->dw.assign(g->dw.size(), 0.0);
-    g->d_scale.assign(g->d_scale.size(), 0.0);
+  void sum_rounded_terms(Values* dw, Values* d_scale) const {
+    dw->assign(dw->size(), 0.0);
+    d_scale->assign(d_scale->size(), 0.0);
     for (int64_t e = 0; e < x.size(); ++e) {
       const int64_t column = e % o.cols, at = e / o.cols / (n / o.modulations) * o.cols + column;
       const double product = d_y.get(e) * rounded(x.get(e) * rstd.get(e / o.cols), o.type);
-      g->dw[column] += product * (1 + scale.get(at));
-      g->d_scale[at] += product * (o.has_weight ? offset() + weight.get(column) : 1.0);
+      (*dw)[column] += product * (1 + scale.get(at));
+      (*d_scale)[at] += product * (o.has_weight ? offset() + weight.get(column) : 1.0);
     }
   }
   // The rounding error of casting is relative to the terms, and the shift may cancel most of them.
@@ -87,39 +89,53 @@ struct Trial {
     }
     for (int64_t e = 0; e < y.size(); ++e) {
       const int64_t at = e / o.cols / (n / o.modulations) * o.cols + e % o.cols;
-      const double added = o.has_shift ? shift.get(at) : 0, terms = std::fabs(right[e] - added) + std::fabs(added);
-      ASSERT_NEAR(y.get(e), right[e], gate_e2(o.type).rtol * terms + kHalfSubnormalF16) << "y, element " << e;
+      const double added = o.has_shift ? shift.get(at) : 0,
+                   terms = std::fabs(right[e] - added) + std::fabs(added);
+      ASSERT_NEAR(y.get(e), right[e], gate_e2(o.type).rtol * terms + kHalfSubnormalF16)
+          << "y, element " << e;
     }
   }
   void check() {
-    SCOPED_TRACE(std::string(name(o.type)) + " scale " + name(o.scale_type) + " weight " + name(o.weight_type) +
-                 " n=" + std::to_string(n) + " k=" + std::to_string(o.modulations) + " h=" + std::to_string(o.cols));
-    const auto right = modulated_rms_norm_reference(x.values(), weights(), scale.values(),
-                                                    o.has_shift ? shift.values() : Values(), n, o.cols, kEps, offset());
+    SCOPED_TRACE(std::string(name(o.type)) + " scale " + name(o.scale_type) + " weight " +
+                 name(o.weight_type) + " n=" + std::to_string(n) +
+                 " k=" + std::to_string(o.modulations) + " h=" + std::to_string(o.cols));
+    const std::map<std::string, double> numbers = {
+        {"N", n}, {"H", o.cols}, {"eps", kEps}, {"offset", offset()}};
+    const auto right = expected_of("modulated_rms_norm_forward", numbers,
+                                   {{"x", x.values()},
+                                    {"weight", weights()},
+                                    {"scale", scale.values()},
+                                    {"shift", o.has_shift ? shift.values() : Values()}});
     forward();
-    check_y(right.y);
+    check_y(right.at("y"));
     if (o.with_rstd) {
-      EXPECT_TRUE(close(rstd.values(), right.rstd, gate_e(f32))) << "rstd";
+      EXPECT_TRUE(close(rstd.values(), right.at("rstd"), gate_e(f32))) << "rstd";
     }
-    rstd.fill(right.rstd);
-    auto g = modulated_rms_norm_gradient_reference(d_y.values(), x.values(), weights(), scale.values(), rstd.values(),
-                                                   n, o.cols, offset());
-    if (o.casting == Casting::llama) sum_rounded_terms(&g);
-    const Tensor nothing = d_x.clone(), weight_before = d_weight.clone(), scale_before = d_scale.clone(),
-                 shift_before = d_shift.clone();
+    rstd.fill(right.at("rstd"));
+    auto g = expected_of("modulated_rms_norm_backward", numbers,
+                         {{"d_y", d_y.values()},
+                          {"x", x.values()},
+                          {"weight", weights()},
+                          {"scale", scale.values()},
+                          {"rstd", rstd.values()}},
+                         {"d_weight", "d_scale", "d_shift"});
+    if (o.casting == Casting::llama) sum_rounded_terms(&g["d_weight"], &g["d_scale"]);
+    const Tensor nothing = d_x.clone(), weight_before = d_weight.clone(),
+                 scale_before = d_scale.clone(), shift_before = d_shift.clone();
     backward(d_x);
     if (o.without_d_x) {
       EXPECT_TRUE(d_x.same_bits(nothing)) << "d_x";
     } else if (o.cols == 1) {  // terms cancel up to eps
       for (int64_t i = 0; i < n; ++i)
-        EXPECT_NEAR(d_x.get(i), g.dx[i], gate_e(o.type).rtol * rstd.get(i) * (std::fabs(d_y.get(i) * 4) + 1))
+        EXPECT_NEAR(d_x.get(i), g["d_x"][i],
+                    gate_e(o.type).rtol * rstd.get(i) * (std::fabs(d_y.get(i) * 4) + 1))
             << "d_x " << i;
     } else {
-      EXPECT_TRUE(close(d_x.values(), g.dx, gate_e(o.type))) << "d_x";
+      EXPECT_TRUE(close(d_x.values(), g["d_x"], gate_e(o.type))) << "d_x";
     }
-    check_sums("d_weight", d_weight, weight_before, o.want_d_weight, g.dw);
-    check_sums("d_scale", d_scale, scale_before, o.want_d_scale, g.d_scale);
-    check_sums("d_shift", d_shift, shift_before, o.want_d_shift, g.d_shift);
+    check_sums("d_weight", d_weight, weight_before, o.want_d_weight, g["d_weight"]);
+    check_sums("d_scale", d_scale, scale_before, o.want_d_scale, g["d_scale"]);
+    check_sums("d_shift", d_shift, shift_before, o.want_d_shift, g["d_shift"]);
     for (const Tensor& t : {x, y, rstd, d_x, d_y, d_weight, d_scale, d_shift, scale, shift})
       EXPECT_TRUE(t.untouched_outside());
   }
@@ -141,13 +157,15 @@ TEST(ModulatedRmsNorm, WidthsAndTypes) {
 }
 
 TEST(ModulatedRmsNorm, RowsSharedByCtas) {
-  for_rows_shared_by_ctas(
-      [](DType type, int64_t n, int64_t h, int64_t gap) { Trial(options_of(h, n, type), n, gap).check(); });
+  for_rows_shared_by_ctas([](DType type, int64_t n, int64_t h, int64_t gap) {
+    Trial(options_of(h, n, type), n, gap).check();
+  });
 }
 
 // Cases: one modulation for all rows, one per row, more modulations than programs.
 TEST(ModulatedRmsNorm, NumbersOfModulations) {
-  for (auto [n, k] : {std::pair<int64_t, int64_t>{60, 1}, {60, 3}, {60, 60}, {612, 204}, {612, 612}, {1300, 2}}) {
+  for (auto [n, k] :
+       {std::pair<int64_t, int64_t>{60, 1}, {60, 3}, {60, 60}, {612, 204}, {612, 612}, {1300, 2}}) {
     for (DType type : {bf16, f32}) {
       for (int64_t h : {40, 200})
         if (n * h <= backend().budget()) Trial(options_of(h, k, type), n, 8).check();
@@ -224,7 +242,8 @@ TEST(ModulatedRmsNorm, SeveralModulationsPerProgram) {
   int64_t number = 0;
   for (int64_t h : affordable({1152, 2560, 3072}, k)) {
     Trial(options_of(h, k, bf16), k, gap_of(number++)).check();
-    if (2 * k * h <= backend().budget()) Trial(options_of(h, k, bf16), 2 * k, gap_of(number++)).check();
+    if (2 * k * h <= backend().budget())
+      Trial(options_of(h, k, bf16), 2 * k, gap_of(number++)).check();
   }
 }
 
@@ -273,8 +292,8 @@ TEST(ModulatedRmsNorm, InPlaceAndRepeatedRunsAreBitEqual) {
       apart.backward(apart.d_x);
       over.backward(over.d_y);
       EXPECT_TRUE(over.d_y.same_bits(apart.d_x)) << name(type);
-      EXPECT_TRUE(over.d_weight.same_bits(apart.d_weight) && over.d_scale.same_bits(apart.d_scale) &&
-                  over.d_shift.same_bits(apart.d_shift))
+      EXPECT_TRUE(over.d_weight.same_bits(apart.d_weight) &&
+                  over.d_scale.same_bits(apart.d_scale) && over.d_shift.same_bits(apart.d_shift))
           << name(type);
     }
   }

@@ -14,7 +14,8 @@ TEST(NormBackward, RowsSideBySideFitRegisters) {
     for (const int sums : {0, 1, 2})
       for (const int inputs : {2, 3})
         for (int64_t cols = 1; cols <= 512; ++cols) {
-          const kernels::NormBackwardShape shape{.type = type, .cols = cols, .sums = sums, .inputs = inputs};
+          const kernels::NormBackwardShape shape{
+              .type = type, .cols = cols, .sums = sums, .inputs = inputs};
           const kernels::NormBackwardConfig config = kernels::norm_backward_heuristic(gpu, shape);
           EXPECT_LE(config.vectors, 2) << name(type) << " " << cols << " " << sums;
           EXPECT_GE(config.columns(type), cols);

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/norm/poly_norm_reference.h"
 #include "tests/kernels/shapes.h"
+#include "tests/support/reference_call.h"
 
 namespace ligerdsl::test {
 namespace {
@@ -29,14 +29,20 @@ struct Trial {
     d_weight = random_vector(o.d_weight_type, 3, 5);
     d_bias = random_vector(o.d_weight_type, 1, 6);
   }
-  Arguments common() const { return Arguments().tensor("weight", weight).tensor("rstd", rstd).tensor("x", x); }
+  Arguments common() const {
+    return Arguments().tensor("weight", weight).tensor("rstd", rstd).tensor("x", x);
+  }
   void forward() {
     backend().run(kernels::poly_norm_forward(machine(), o), n,
                   common().tensor("bias", bias).tensor("y", y).number("eps", kEps));
   }
   void backward(const Tensor& to) {
     backend().run(kernels::poly_norm_backward(machine(), o), n,
-                  common().tensor("d_y", d_y).tensor("d_x", to).tensor("d_weight", d_weight).tensor("d_bias", d_bias));
+                  common()
+                      .tensor("d_y", d_y)
+                      .tensor("d_x", to)
+                      .tensor("d_weight", d_weight)
+                      .tensor("d_bias", d_bias));
   }
   // Returns the gradients of all four parameters.
   Values parameters() const {
@@ -49,35 +55,46 @@ struct Trial {
     for (int64_t i = 0; i < n; ++i) {
       double terms = 0;
       for (int p = 1; p <= 3; ++p)
-        terms += p * std::fabs(weight.get(3 - p) * rstd.get(3 * i + 3 - p) * std::pow(x.get(i), p - 1) * d_y.get(i));
+        terms += p * std::fabs(weight.get(3 - p) * rstd.get(3 * i + 3 - p) *
+                               std::pow(x.get(i), p - 1) * d_y.get(i));
       EXPECT_NEAR(d_x.get(i), right[i], gate_e(o.type).rtol * terms) << "d_x, element " << i;
     }
   }
   void check() {
-    SCOPED_TRACE(std::string(name(o.type)) + " weight " + name(o.weight_type) + " n=" + std::to_string(n) +
-                 " h=" + std::to_string(o.cols));
-    const auto expected = poly_norm_reference(x.values(), weight.values(), bias.values(), n, o.cols, kEps);
+    SCOPED_TRACE(std::string(name(o.type)) + " weight " + name(o.weight_type) +
+                 " n=" + std::to_string(n) + " h=" + std::to_string(o.cols));
+    const std::map<std::string, double> numbers = {{"N", n}, {"H", o.cols}, {"eps", kEps}};
+    const auto expected =
+        expected_of("poly_norm_forward", numbers,
+                    {{"x", x.values()}, {"weight", weight.values()}, {"bias", bias.values()}});
     forward();
-    EXPECT_TRUE(close(y.values(), expected.y, gate_e(o.type))) << "y";
+    EXPECT_TRUE(close(y.values(), expected.at("y"), gate_e(o.type))) << "y";
     if (o.with_rstd) {
-      EXPECT_TRUE(close(rstd.values(), expected.rstd, gate_e(f32))) << "rstd";
+      EXPECT_TRUE(close(rstd.values(), expected.at("rstd"), gate_e(f32))) << "rstd";
     }
-    rstd.fill(expected.rstd);
-    const auto g = poly_norm_gradient_reference(d_y.values(), x.values(), weight.values(), rstd.values(), n, o.cols);
+    rstd.fill(expected.at("rstd"));
+    const auto g = expected_of("poly_norm_backward", numbers,
+                               {{"d_y", d_y.values()},
+                                {"x", x.values()},
+                                {"weight", weight.values()},
+                                {"rstd", rstd.values()}},
+                               {"d_weight", "d_bias"});
     const Values before = parameters();
-    Values sums = g.dw;
-    sums.push_back(g.db[0]);
+    Values sums = g.at("d_weight");
+    sums.push_back(g.at("d_bias")[0]);
     for (size_t i = 0; o.accumulate && i < sums.size(); ++i) sums[i] += before[i];
     if (!o.want_d_weight) std::copy_n(before.begin(), 3, sums.begin());
     if (!o.want_d_bias) sums[3] = before[3];
     backward(d_x);
     if (o.cols > 1)
-      EXPECT_TRUE(close(d_x.values(), g.dx, gate_e(o.type))) << "d_x";
+      EXPECT_TRUE(close(d_x.values(), g.at("d_x"), gate_e(o.type))) << "d_x";
     else
-      check_single_columns(g.dx);
-    EXPECT_TRUE(close_normwise(parameters(), sums, gate_r(o.d_weight_type, n) * backend().summation_slack()))
+      check_single_columns(g.at("d_x"));
+    EXPECT_TRUE(close_normwise(parameters(), sums,
+                               gate_r(o.d_weight_type, n) * backend().summation_slack()))
         << "d_weight, d_bias";
-    for (const Tensor& t : {x, y, rstd, d_y, d_x, d_weight, d_bias}) EXPECT_TRUE(t.untouched_outside());
+    for (const Tensor& t : {x, y, rstd, d_y, d_x, d_weight, d_bias})
+      EXPECT_TRUE(t.untouched_outside());
   }
 };
 
@@ -93,18 +110,21 @@ TEST(PolyNorm, WidthsAndTypes) {
 }
 
 TEST(PolyNorm, RowsSharedByCtas) {
-  for_rows_shared_by_ctas(
-      [](DType type, int64_t n, int64_t h, int64_t gap) { Trial(options_of(h, type), n, gap).check(); });
+  for_rows_shared_by_ctas([](DType type, int64_t n, int64_t h, int64_t gap) {
+    Trial(options_of(h, type), n, gap).check();
+  });
 }
 
 TEST(PolyNorm, AnyNumberOfRows) {
-  for_any_number_of_rows([](DType type, int64_t n, int64_t h) { Trial(options_of(h, type), n).check(); });
+  for_any_number_of_rows(
+      [](DType type, int64_t n, int64_t h) { Trial(options_of(h, type), n).check(); });
 }
 
 // There are more programs than the last kernel adds up in one tile.
 TEST(PolyNorm, ManyShortRows) {
   for (DType type : {bf16, f32}) {
-    for (int64_t h : {1, 64}) Trial(options_of(h, type), std::min<int64_t>(20011, backend().budget() / h)).check();
+    for (int64_t h : {1, 64})
+      Trial(options_of(h, type), std::min<int64_t>(20011, backend().budget() / h)).check();
   }
 }
 
@@ -160,7 +180,8 @@ TEST(PolyNorm, InPlaceAndRepeatedRunsAreBitEqual) {
       over.forward();
       over.backward(over.d_y);
       EXPECT_TRUE(over.d_y.same_bits(apart.d_x)) << name(type);
-      EXPECT_TRUE(over.d_weight.same_bits(apart.d_weight) && over.d_bias.same_bits(apart.d_bias)) << name(type);
+      EXPECT_TRUE(over.d_weight.same_bits(apart.d_weight) && over.d_bias.same_bits(apart.d_bias))
+          << name(type);
     }
   }
 }
@@ -177,7 +198,8 @@ TEST(PolyNorm, NotFinite) {
       EXPECT_FALSE(std::isfinite(run.d_x.get(45))) << name(type);
       for (int64_t i = 0; i < 240; ++i) {
         if (i / 40 == 1) continue;
-        ASSERT_TRUE(std::isfinite(run.y.get(i)) && std::isfinite(run.d_x.get(i))) << name(type) << " " << i;
+        ASSERT_TRUE(std::isfinite(run.y.get(i)) && std::isfinite(run.d_x.get(i)))
+            << name(type) << " " << i;
       }
       EXPECT_FALSE(std::isfinite(run.d_weight.get(0))) << name(type);
     }

@@ -21,9 +21,10 @@ struct Case {
 
 std::string describe(const Case& c) {
   return std::string(name(c.options.type)) + " weight " +
-         (c.options.has_weight ? name(c.options.weight_type) : "none") + " n=" + std::to_string(c.n) +
-         " h=" + std::to_string(c.options.cols) + " casting " + std::to_string(static_cast<int>(c.options.casting)) +
-         " offset " + std::to_string(c.offset) + " gap " + std::to_string(c.gap) +
+         (c.options.has_weight ? name(c.options.weight_type) : "none") +
+         " n=" + std::to_string(c.n) + " h=" + std::to_string(c.options.cols) + " casting " +
+         std::to_string(static_cast<int>(c.options.casting)) + " offset " +
+         std::to_string(c.offset) + " gap " + std::to_string(c.gap) +
          (c.options.residual ? " residual" : "") + (c.options.without_d_x ? " without d_x" : "");
 }
 
@@ -52,11 +53,16 @@ struct Trial {
   }
 
   Arguments common() const {
-    return Arguments().tensor("weight", weight).tensor("rstd", rstd).number("eps", kEps).number("offset", c.offset);
+    return Arguments()
+        .tensor("weight", weight)
+        .tensor("rstd", rstd)
+        .number("eps", kEps)
+        .number("offset", c.offset);
   }
   void forward(const Tensor& sum_out) {
-    backend().run(kernels::rms_norm_forward(machine(), c.options), c.n,
-                  common().tensor("y", y).tensor("x", x).tensor("residual", residual).tensor("sum", sum_out));
+    backend().run(
+        kernels::rms_norm_forward(machine(), c.options), c.n,
+        common().tensor("y", y).tensor("x", x).tensor("residual", residual).tensor("sum", sum_out));
   }
   void forward() { forward(sum); }
   void backward(const Tensor& d_y_in, const Tensor& d_sum_in, const Tensor& d_x_out) {
@@ -77,7 +83,8 @@ struct Trial {
     const auto& o = c.options;
     if (o.residual) {
       Values expected(c.n * o.cols);
-      for (size_t i = 0; i < expected.size(); ++i) expected[i] = rounded(x.get(i) + residual.get(i), o.type);
+      for (size_t i = 0; i < expected.size(); ++i)
+        expected[i] = rounded(x.get(i) + residual.get(i), o.type);
       EXPECT_TRUE(close(sum.values(), expected, {0, 0})) << "sum";
     }
     const auto expected = rms_norm_reference(sum.values(), weights(), c.n, o.cols, kEps, c.offset);
@@ -95,8 +102,9 @@ struct Trial {
   }
   void check_backward() {
     const auto& o = c.options;
-    const auto expected = rms_norm_gradient_reference(
-        d_y.values(), sum.values(), weights(), o.with_d_sum ? d_sum.values() : Values{}, c.n, o.cols, kEps, c.offset);
+    const auto expected = rms_norm_gradient_reference(d_y.values(), sum.values(), weights(),
+                                                      o.with_d_sum ? d_sum.values() : Values{}, c.n,
+                                                      o.cols, kEps, c.offset);
     if (o.without_d_x) {
       EXPECT_TRUE(d_x.same_bits(Tensor::rows(o.type, c.n, o.cols, c.gap))) << "d_x";
     } else if (o.cols == 1) {
@@ -106,8 +114,10 @@ struct Trial {
     }
     if (o.want_d_weight) {
       // llama adds up rounded terms, for any dtype of the sum.
-      const DType gate_type = o.casting == Casting::llama && o.d_weight_type == f32 ? o.type : o.d_weight_type;
-      EXPECT_TRUE(close_normwise(d_weight.values(), expected.dw, gate_r(gate_type, c.n) * backend().summation_slack()))
+      const DType gate_type =
+          o.casting == Casting::llama && o.d_weight_type == f32 ? o.type : o.d_weight_type;
+      EXPECT_TRUE(close_normwise(d_weight.values(), expected.dw,
+                                 gate_r(gate_type, c.n) * backend().summation_slack()))
           << "d_weight";
     }
     for (const Tensor& t : {d_x, d_weight, d_y}) EXPECT_TRUE(t.untouched_outside());
@@ -132,7 +142,8 @@ RmsNormOptions options_of(int64_t cols, DType type) {
 
 TEST(RmsNorm, WidthsAndTypes) {
   int64_t number = 0;
-  for (int64_t h : affordable({1, 7, 31, 512, 1023, 3584, 4096, 4097, 16385, 33000, 65536, 131072}, 3)) {
+  for (int64_t h :
+       affordable({1, 7, 31, 512, 1023, 3584, 4096, 4097, 16385, 33000, 65536, 131072}, 3)) {
     for (DType type : kFloats) {
       run_and_check({.options = options_of(h, type), .n = 3, .gap = gap_of(number)});
       ++number;
@@ -153,13 +164,15 @@ TEST(RmsNorm, SeveralRowBlocksPerProgram) {
 }
 
 TEST(RmsNorm, AnyNumberOfRows) {
-  for_any_number_of_rows(
-      [](DType type, int64_t n, int64_t h) { run_and_check({.options = options_of(h, type), .n = n}); });
+  for_any_number_of_rows([](DType type, int64_t n, int64_t h) {
+    run_and_check({.options = options_of(h, type), .n = n});
+  });
 }
 
 TEST(RmsNorm, ManyShortRows) {
   for (int64_t h : {8, 64, 128}) {
-    run_and_check({.options = options_of(h, bf16), .n = std::min<int64_t>(5003, backend().budget() / h)});
+    run_and_check(
+        {.options = options_of(h, bf16), .n = std::min<int64_t>(5003, backend().budget() / h)});
     run_and_check({.options = options_of(h, f32), .n = 131, .gap = 3});
   }
 }
@@ -168,7 +181,10 @@ TEST(RmsNorm, Options) {
   for (DType type : kFloats) {
     for (Casting casting : {Casting::llama, Casting::gemma, Casting::none}) {
       for (DType weight_type : {f32, type}) {
-        Case c{.options = options_of(123, type), .n = 15, .offset = casting == Casting::gemma ? 1.0 : 0.0, .gap = 3};
+        Case c{.options = options_of(123, type),
+               .n = 15,
+               .offset = casting == Casting::gemma ? 1.0 : 0.0,
+               .gap = 3};
         c.options.casting = casting;
         c.options.has_offset = c.offset != 0;
         c.options.weight_type = weight_type;
@@ -255,7 +271,8 @@ TEST(RmsNorm, WithoutDxAccumulatesAndRepeats) {
   twice.c.options.accumulate = true;
   twice.backward();
   for (int64_t j = 0; j < 200; ++j)
-    EXPECT_FLOAT_EQ(static_cast<float>(twice.d_weight.get(j)), static_cast<float>(2 * once.d_weight.get(j)));
+    EXPECT_FLOAT_EQ(static_cast<float>(twice.d_weight.get(j)),
+                    static_cast<float>(2 * once.d_weight.get(j)));
 }
 
 TEST(RmsNorm, InPlaceIsBitEqual) {
@@ -276,9 +293,11 @@ TEST(RmsNorm, InPlaceIsBitEqual) {
       apart.backward();
       for (Trial* trial : {&over_d_y, &over_d_sum}) trial->forward();
       over_d_y.backward(over_d_y.d_y, over_d_y.d_sum, over_d_y.d_y);
-      EXPECT_TRUE(over_d_y.d_y.same_bits(apart.d_x) && over_d_y.d_weight.same_bits(apart.d_weight)) << "d_x over d_y";
+      EXPECT_TRUE(over_d_y.d_y.same_bits(apart.d_x) && over_d_y.d_weight.same_bits(apart.d_weight))
+          << "d_x over d_y";
       over_d_sum.backward(over_d_sum.d_y, over_d_sum.d_sum, over_d_sum.d_sum);
-      EXPECT_TRUE(over_d_sum.d_sum.same_bits(apart.d_x) && over_d_sum.d_weight.same_bits(apart.d_weight))
+      EXPECT_TRUE(over_d_sum.d_sum.same_bits(apart.d_x) &&
+                  over_d_sum.d_weight.same_bits(apart.d_weight))
           << "over d_sum";
     }
   }
@@ -292,12 +311,14 @@ TEST(RmsNorm, AccumulatesAndRepeats) {
     once.backward();
     twice.forward();
     twice.backward();
-    EXPECT_TRUE(once.d_weight.same_bits(twice.d_weight) && once.d_x.same_bits(twice.d_x) && once.y.same_bits(twice.y));
+    EXPECT_TRUE(once.d_weight.same_bits(twice.d_weight) && once.d_x.same_bits(twice.d_x) &&
+                once.y.same_bits(twice.y));
 
     twice.c.options.accumulate = true;
     twice.backward();
     for (int64_t j = 0; j < h; ++j) {
-      EXPECT_FLOAT_EQ(static_cast<float>(twice.d_weight.get(j)), static_cast<float>(2 * once.d_weight.get(j)));
+      EXPECT_FLOAT_EQ(static_cast<float>(twice.d_weight.get(j)),
+                      static_cast<float>(2 * once.d_weight.get(j)));
     }
   }
 }
@@ -308,8 +329,11 @@ TEST(RmsNorm, WideBackwardFillsTheMachine) {
   const kernels::Machine h200 = kernels::gpu("sm_90a", 132, 90);
   // With 132 CTAs, each would have 31 or 32 of the 4096 rows. 128 CTAs take the same time and write
   // fewer partial sums.
-  for (auto [cols, ctas, clusters] :
-       {std::tuple(16384, 1, 128), {29568, 2, 66}, {65536, 4, 30}, {131072, 8, 15}, {262144, 16, 7}}) {
+  for (auto [cols, ctas, clusters] : {std::tuple(16384, 1, 128),
+                                      {29568, 2, 66},
+                                      {65536, 4, 30},
+                                      {131072, 8, 15},
+                                      {262144, 16, 7}}) {
     const kernels::Operation backward = kernels::rms_norm_backward(h200, options_of(cols, bf16));
     EXPECT_EQ(backward.steps.size(), 2u) << cols;
     EXPECT_EQ(backward.steps[0].launch.num_ctas, ctas) << cols;

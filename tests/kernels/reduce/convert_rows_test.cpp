@@ -16,7 +16,8 @@ TEST(ConvertRows, EveryPairOfTypes) {
         const Tensor expected = Tensor::rows(to, 5, cols, gap).fill(in.values());
         backend().run(kernels::convert_rows(machine(), from, to, cols), 5,
                       Arguments().tensor("in", in).tensor("out", out));
-        EXPECT_TRUE(out.same_bits(expected)) << name(from) << " to " << name(to) << ", " << cols << " columns";
+        EXPECT_TRUE(out.same_bits(expected))
+            << name(from) << " to " << name(to) << ", " << cols << " columns";
         EXPECT_TRUE(out.untouched_outside());
       }
     }
@@ -45,10 +46,11 @@ TEST(ReducePartials, SumsRowsOfEveryType) {
         out.fill(expected);
         for (int64_t i = 0; i < n * cols; ++i) expected[i % cols] += in.get(i);
         kernels::Operation operation;
-        operation.steps.push_back(
-            kernels::reduce_partials(machine(), {{.from = from, .cols = cols, .accumulate = accumulate}}));
+        operation.steps.push_back(kernels::reduce_partials(
+            machine(), {{.from = from, .cols = cols, .accumulate = accumulate}}));
         backend().run(operation, n, Arguments().tensor("out", out).tensor("partials", in));
-        EXPECT_TRUE(close_normwise(out.values(), expected, gate_r(f32, n))) << name(from) << " " << n;
+        EXPECT_TRUE(close_normwise(out.values(), expected, gate_r(f32, n)))
+            << name(from) << " " << n;
       }
     }
   }
@@ -63,7 +65,8 @@ TEST(ReducePartials, SeveralSumsPerLaunch) {
       if (backend().name() == "interpreter" && n > 500) continue;
       SCOPED_TRACE(std::to_string(groups) + " groups of " + std::to_string(parts));
       const Tensor in = random_rows(f32, n, cols, 1), numbers = random_rows(f32, n, 1, 2),
-                   modulation = random_rows(bf16, groups, cols, 3, 8), weight = random_vector(f16, cols, 4);
+                   modulation = random_rows(bf16, groups, cols, 3, 8),
+                   weight = random_vector(f16, cols, 4);
       Tensor row(f32, {cols}), of_groups(f32, {groups, parts, cols});
       of_groups.fill(in.values());
       const Tensor number(bf16, {1}), sums(bf16, {groups, cols}), modulated(f32, {cols});
@@ -78,25 +81,25 @@ TEST(ReducePartials, SeveralSumsPerLaunch) {
       }
       for (double value : numbers.values()) of_number[0] += value;
       kernels::Operation operation;
-      operation.steps.push_back(
-          kernels::reduce_partials(machine(), {{.out = "row", .partials = "in", .cols = cols, .accumulate = true},
-                                               {.out = "number", .partials = "numbers", .type = bf16, .cols = 1},
-                                               {.out = "sums",
-                                                .partials = "of_groups",
-                                                .type = bf16,
-                                                .cols = cols,
-                                                .groups = groups,
-                                                .most = parts,
-                                                .weight = "weight",
-                                                .weight_type = f16,
-                                                .weight_offset = "offset"},
-                                               {.out = "modulated",
-                                                .partials = "of_groups",
-                                                .cols = cols,
-                                                .groups = groups,
-                                                .most = parts,
-                                                .modulation = "modulation",
-                                                .modulation_type = bf16}}));
+      operation.steps.push_back(kernels::reduce_partials(
+          machine(), {{.out = "row", .partials = "in", .cols = cols, .accumulate = true},
+                      {.out = "number", .partials = "numbers", .type = bf16, .cols = 1},
+                      {.out = "sums",
+                       .partials = "of_groups",
+                       .type = bf16,
+                       .cols = cols,
+                       .groups = groups,
+                       .most = parts,
+                       .weight = "weight",
+                       .weight_type = f16,
+                       .weight_offset = "offset"},
+                      {.out = "modulated",
+                       .partials = "of_groups",
+                       .cols = cols,
+                       .groups = groups,
+                       .most = parts,
+                       .modulation = "modulation",
+                       .modulation_type = bf16}}));
       backend().run(operation, n,
                     Arguments()
                         .tensor("row", row)

@@ -51,7 +51,8 @@ struct Case {
 
 Heads make_heads(const Case& c, int64_t heads) {
   const int64_t n = std::max<int64_t>(heads, 1);
-  Sizes strides = c.heads_first ? Sizes{n * c.seq * c.d, c.d, c.seq * c.d, 1} : Sizes{c.seq * n * c.d, n * c.d, c.d, 1};
+  Sizes strides = c.heads_first ? Sizes{n * c.seq * c.d, c.d, c.seq * c.d, 1}
+                                : Sizes{c.seq * n * c.d, n * c.d, c.d, 1};
   return {Tensor(c.type, {c.batch, c.seq, heads, c.d}, strides), c.options().angles()};
 }
 
@@ -93,7 +94,8 @@ struct Trial {
     }
     return Tensor(c.angle_type, shape, strides);
   }
-  void run(const Heads& q_to, const Heads& k_to, const Heads& q_from, const Heads& k_from, double sign) {
+  void run(const Heads& q_to, const Heads& k_to, const Heads& q_from, const Heads& k_from,
+           double sign) {
     Arguments arguments = Arguments()
                               .tensor("q_out", q_to.rotated(c.layout))
                               .tensor("q_in", q_from.rotated(c.layout))
@@ -117,14 +119,16 @@ struct Trial {
                .angle_batch = c.batched_angles ? c.batch : 1,
                .interleaved = c.layout == RopeLayout::interleaved,
                .sign = sign};
-    if (c.planes() == 3) r.time = c.time, r.height = c.height, r.width = r.angles() - c.time - c.height;
+    if (c.planes() == 3)
+      r.time = c.time, r.height = c.height, r.width = r.angles() - c.time - c.height;
     return rope_reference(x.all.values(), cos.values(), sin.values(), r);
   }
 };
 
 void run_and_check(const Case& c) {
-  SCOPED_TRACE(std::string(name(c.type)) + " b" + std::to_string(c.batch) + " s" + std::to_string(c.seq) + " q" +
-               std::to_string(c.q_heads) + " k" + std::to_string(c.k_heads) + " d" + std::to_string(c.d) + " r" +
+  SCOPED_TRACE(std::string(name(c.type)) + " b" + std::to_string(c.batch) + " s" +
+               std::to_string(c.seq) + " q" + std::to_string(c.q_heads) + " k" +
+               std::to_string(c.k_heads) + " d" + std::to_string(c.d) + " r" +
                std::to_string(c.rotary) + " layout " + std::to_string(static_cast<int>(c.layout)));
   for (double sign : {1.0, -1.0}) {
     Trial run(c);
@@ -134,14 +138,20 @@ void run_and_check(const Case& c) {
     EXPECT_TRUE(close(run.k_out.all.values(), k, gate_e(c.type))) << "k";
     EXPECT_TRUE(run.q_out.all.untouched_outside() && run.k_out.all.untouched_outside());
     run.run(run.q, run.k, run.q, run.k, sign);
-    EXPECT_TRUE(run.q.all.same_bits(run.q_out.all) && run.k.all.same_bits(run.k_out.all)) << "in place";
+    EXPECT_TRUE(run.q.all.same_bits(run.q_out.all) && run.k.all.same_bits(run.k_out.all))
+        << "in place";
   }
 }
 
 TEST(Rope, HeadsAndTypes) {
   for (DType type : kFloats) {
     run_and_check({.batch = 2, .seq = 9, .q_heads = 8, .k_heads = 2, .d = 64, .type = type});
-    run_and_check({.batch = 1, .seq = 3, .q_heads = 2, .k_heads = 5, .d = 92, .type = type});  // more k than q
+    run_and_check({.batch = 1,
+                   .seq = 3,
+                   .q_heads = 2,
+                   .k_heads = 5,
+                   .d = 92,
+                   .type = type});  // more k than q
     run_and_check({.batch = 1, .seq = 3, .q_heads = 73, .k_heads = 13, .d = 8, .type = type});
     run_and_check({.batch = 1, .seq = 2, .q_heads = 2, .k_heads = 0, .d = 16, .type = type});
   }
@@ -153,14 +163,39 @@ TEST(Rope, OddHeadDimension) {
 }
 
 TEST(Rope, Strides) {
-  run_and_check({.batch = 2, .seq = 5, .q_heads = 4, .k_heads = 2, .d = 32, .type = bf16, .heads_first = true});
-  run_and_check({.batch = 2, .seq = 5, .q_heads = 1, .k_heads = 1, .d = 128, .type = f32, .heads_first = true});
+  run_and_check({.batch = 2,
+                 .seq = 5,
+                 .q_heads = 4,
+                 .k_heads = 2,
+                 .d = 32,
+                 .type = bf16,
+                 .heads_first = true});
+  run_and_check({.batch = 2,
+                 .seq = 5,
+                 .q_heads = 1,
+                 .k_heads = 1,
+                 .d = 128,
+                 .type = f32,
+                 .heads_first = true});
 }
 
 TEST(Rope, AngleTypesAndBatches) {
-  run_and_check({.batch = 3, .seq = 4, .q_heads = 2, .k_heads = 2, .d = 16, .type = bf16, .batched_angles = true});
-  run_and_check({.batch = 2, .seq = 4, .q_heads = 2, .k_heads = 2, .d = 16, .type = f16, .angle_type = f16});
-  run_and_check({.batch = 2, .seq = 4, .q_heads = 2, .k_heads = 2, .d = 16, .type = bf16, .angle_type = bf16});
+  run_and_check({.batch = 3,
+                 .seq = 4,
+                 .q_heads = 2,
+                 .k_heads = 2,
+                 .d = 16,
+                 .type = bf16,
+                 .batched_angles = true});
+  run_and_check(
+      {.batch = 2, .seq = 4, .q_heads = 2, .k_heads = 2, .d = 16, .type = f16, .angle_type = f16});
+  run_and_check({.batch = 2,
+                 .seq = 4,
+                 .q_heads = 2,
+                 .k_heads = 2,
+                 .d = 16,
+                 .type = bf16,
+                 .angle_type = bf16});
 }
 
 TEST(Rope, WideHeadsInSeveralBlocks) {
@@ -176,7 +211,9 @@ void run_layout(Case c) {
   };
   for (DType type : kFloats) {
     with([&](Case& v) { v.batch = 2, v.seq = 5, v.q_heads = 8, v.k_heads = 2, v.type = type; });
-    with([&](Case& v) { v.seq = 3, v.q_heads = 2, v.k_heads = 5, v.type = type, v.heads_first = true; });
+    with([&](Case& v) {
+      v.seq = 3, v.q_heads = 2, v.k_heads = 5, v.type = type, v.heads_first = true;
+    });
     with([&](Case& v) { v.seq = 2, v.k_heads = 0, v.type = type, v.complex_angles = true; });
     with([&](Case& v) { v.seq = 2, v.type = v.angle_type = type; });
   }
@@ -186,13 +223,22 @@ void run_layout(Case c) {
 
 TEST(Rope, Interleaved) {
   for (int64_t d : {2, 41, 128}) run_layout({.d = d, .layout = RopeLayout::interleaved});
-  run_and_check({.seq = 2, .q_heads = 73, .k_heads = 155, .d = 128, .type = bf16, .layout = RopeLayout::interleaved});
+  run_and_check({.seq = 2,
+                 .q_heads = 73,
+                 .k_heads = 155,
+                 .d = 128,
+                 .type = bf16,
+                 .layout = RopeLayout::interleaved});
 }
 
 TEST(Rope, Multimodal) {
-  run_layout({.d = 128, .layout = RopeLayout::multimodal, .time = 16, .height = 24});  // Qwen2-VL: 16, 24, 24
+  run_layout({.d = 128,
+              .layout = RopeLayout::multimodal,
+              .time = 16,
+              .height = 24});  // Qwen2-VL: 16, 24, 24
   run_layout({.d = 92, .layout = RopeLayout::multimodal, .time = 7, .height = 20});
-  run_and_check({.seq = 2, .d = 16, .layout = RopeLayout::multimodal, .time = 8});  // only a time section
+  run_and_check(
+      {.seq = 2, .d = 16, .layout = RopeLayout::multimodal, .time = 8});  // only a time section
   run_and_check({.seq = 2, .d = 16, .layout = RopeLayout::multimodal, .height = 3});
 }
 
@@ -208,7 +254,8 @@ TEST(Rope, MultimodalWithEqualPlanes) {
     sections.sin.set(i, plain.sin.get(i % plain.sin.size()));
   }
   for (Trial* t : {&plain, &sections}) t->run(t->q_out, t->k_out, t->q, t->k, 1.0);
-  EXPECT_TRUE(sections.q_out.all.same_bits(plain.q_out.all) && sections.k_out.all.same_bits(plain.k_out.all));
+  EXPECT_TRUE(sections.q_out.all.same_bits(plain.q_out.all) &&
+              sections.k_out.all.same_bits(plain.k_out.all));
 }
 
 TEST(Rope, Partial) {
@@ -218,7 +265,13 @@ TEST(Rope, Partial) {
       if (layout == RopeLayout::multimodal) c.time = rotary / 4;
       rotary == 25 ? run_layout(c) : run_and_check(c);
     }
-    Case wide{.seq = 2, .q_heads = 3, .k_heads = 2, .d = 256, .type = bf16, .layout = layout, .rotary = 64};
+    Case wide{.seq = 2,
+              .q_heads = 3,
+              .k_heads = 2,
+              .d = 256,
+              .type = bf16,
+              .layout = layout,
+              .rotary = 64};
     if (layout == RopeLayout::multimodal) wide.time = wide.height = 8;
     run_and_check(wide);
   }

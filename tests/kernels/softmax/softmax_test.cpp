@@ -1,7 +1,7 @@
 #include "kernels/softmax/softmax.h"
 
-#include "kernels/softmax/softmax_reference.h"
 #include "tests/kernels/shapes.h"
+#include "tests/support/reference_call.h"
 
 namespace ligerdsl::test {
 namespace {
@@ -12,33 +12,45 @@ struct Trial {
   double scale;
   Tensor x, y, d_y, d_x;
 
-  Trial(DType type, int64_t n, int64_t h, double scale = 1.0, int64_t queries = 0, int64_t gap = 0, double spread = 2.0)
+  Trial(DType type, int64_t n, int64_t h, double scale = 1.0, int64_t queries = 0, int64_t gap = 0,
+        double spread = 2.0)
       : type(type), n(n), h(h), queries(queries), scale(static_cast<float>(scale)) {
     x = random_rows(type, n, h, 1, gap, spread);
     d_y = random_rows(type, n, h, 2, gap);
     y = Tensor::rows(type, n, h, gap);
     d_x = Tensor::rows(type, n, h, gap);
   }
-  Arguments common() const { return Arguments().number("scale", scale).integer("queries", queries); }
-  kernels::SoftmaxOptions options() const { return {.cols = h, .type = type, .causal = queries > 0}; }
+  Arguments common() const {
+    return Arguments().number("scale", scale).integer("queries", queries);
+  }
+  // Sizes, and numbers of the call.
+  std::map<std::string, double> numbers() const {
+    return {{"N", n}, {"H", h}, {"scale", scale}, {"causal", queries > 0}, {"n_queries", queries}};
+  }
+  kernels::SoftmaxOptions options() const {
+    return {.cols = h, .type = type, .causal = queries > 0};
+  }
   void forward(const Tensor& to) {
-    backend().run(kernels::softmax_forward(machine(), options()), n, common().tensor("x", x).tensor("y", to));
+    backend().run(kernels::softmax_forward(machine(), options()), n,
+                  common().tensor("x", x).tensor("y", to));
   }
   void backward(const Tensor& to) {
     backend().run(kernels::softmax_backward(machine(), options()), n,
                   common().tensor("d_y", d_y).tensor("y", y).tensor("d_x", to));
   }
   void check() {
-    SCOPED_TRACE(std::string(name(type)) + " n=" + std::to_string(n) + " h=" + std::to_string(h) + " queries " +
-                 std::to_string(queries));
+    SCOPED_TRACE(std::string(name(type)) + " n=" + std::to_string(n) + " h=" + std::to_string(h) +
+                 " queries " + std::to_string(queries));
     forward(y);
-    EXPECT_TRUE(close(y.values(), softmax_reference(x.values(), n, h, scale, queries), gate_e(type))) << "y";
+    const auto expected = expected_of("softmax_forward", numbers(), {{"x", x.values()}});
+    EXPECT_TRUE(close(y.values(), expected.at("y"), gate_e(type))) << "y";
     backward(d_x);
-    EXPECT_TRUE(
-        close(d_x.values(), softmax_gradient_reference(d_y.values(), y.values(), n, h, scale, queries), gate_p(type)))
-        << "d_x";
+    const auto gradient =
+        expected_of("softmax_backward", numbers(), {{"d_y", d_y.values()}, {"y", y.values()}});
+    EXPECT_TRUE(close(d_x.values(), gradient.at("d_x"), gate_p(type))) << "d_x";
     for (int64_t i = 0; i < n; ++i) {
-      for (int64_t j = softmax_limit(i, h, queries); j < h; ++j) {
+      const int64_t seen = queries > 0 ? i % queries + h - queries + 1 : h;
+      for (int64_t j = std::max<int64_t>(seen, 0); j < h; ++j) {
         ASSERT_EQ(y.get(i * h + j), 0.0);
         ASSERT_EQ(d_x.get(i * h + j), 0.0);
       }
@@ -125,7 +137,8 @@ TEST(Softmax, Infinities) {
     EXPECT_TRUE(close(
         {y.begin() + 2 * h, y.end()},
         [&] {
-          const Values all = softmax_reference(run.x.values(), 3, h, 1.0, 0);
+          const Values all =
+              expected_of("softmax_forward", run.numbers(), {{"x", run.x.values()}}).at("y");
           return Values{all.begin() + 2 * h, all.end()};
         }(),
         gate_e(f32)));

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "kernels/softmax/sparsemax_reference.h"
 #include "tests/kernels/shapes.h"
+#include "tests/support/reference_call.h"
 
 namespace ligerdsl::test {
 namespace {
@@ -22,9 +22,11 @@ struct Trial {
         y(Tensor::rows(type, n, h, gap)),
         d_y(random_rows(type, n, h, 2, gap)),
         d_x(Tensor::rows(type, n, h, gap)) {}
+  std::map<std::string, double> sizes() const { return {{"N", n}, {"H", h}}; }
   kernels::SparsemaxOptions options() const { return {.cols = h, .type = type}; }
   void forward(const Tensor& to) {
-    backend().run(kernels::sparsemax_forward(machine(), options()), n, Arguments().tensor("y", to).tensor("x", x));
+    backend().run(kernels::sparsemax_forward(machine(), options()), n,
+                  Arguments().tensor("y", to).tensor("x", x));
   }
   void backward(const Tensor& to) {
     backend().run(kernels::sparsemax_backward(machine(), options()), n,
@@ -33,7 +35,8 @@ struct Trial {
   void check() {
     SCOPED_TRACE(std::string(name(type)) + " n=" + std::to_string(n) + " h=" + std::to_string(h));
     forward(y);
-    EXPECT_TRUE(close(y.values(), sparsemax_reference(x.values(), n, h), gate_e(type))) << "y";
+    const auto expected = expected_of("sparsemax_forward", sizes(), {{"x", x.values()}});
+    EXPECT_TRUE(close(y.values(), expected.at("y"), gate_e(type))) << "y";
     if (type == f32) {
       for (int64_t i = 0; i < n; ++i) {
         double sum = 0;
@@ -42,15 +45,17 @@ struct Trial {
       }
     }
     backward(d_x);
-    EXPECT_TRUE(close(d_x.values(), sparsemax_gradient_reference(d_y.values(), y.values(), n, h), gate_e(type)))
-        << "d_x";
+    const auto gradient =
+        expected_of("sparsemax_backward", sizes(), {{"y", y.values()}, {"d_y", d_y.values()}});
+    EXPECT_TRUE(close(d_x.values(), gradient.at("d_x"), gate_e(type))) << "d_x";
     for (const Tensor& t : {x, y, d_y, d_x}) EXPECT_TRUE(t.untouched_outside());
   }
 };
 
 TEST(Sparsemax, WidthsAndTypes) {
   int64_t number = 0;
-  for (int64_t h : affordable({1, 2, 3, 7, 31, 64, 123, 512, 1023, 1024, 4097, 5120, 16384, 20000, 32768, 65536}, 3)) {
+  for (int64_t h : affordable(
+           {1, 2, 3, 7, 31, 64, 123, 512, 1023, 1024, 4097, 5120, 16384, 20000, 32768, 65536}, 3)) {
     for (DType type : kFloats) Trial(type, 3, h, gap_of(number++)).check();
   }
 }
@@ -73,13 +78,15 @@ TEST(Sparsemax, ManyRows) {
       Trial(f32, std::min<int64_t>(150, backend().budget() / h), h, 0, scale).check();
   }
   for (int64_t h : {72, 96, 128, 256})
-    for (double scale : {0.2, 3.0}) Trial(bf16, std::min<int64_t>(150, backend().budget() / h), h, 0, scale).check();
+    for (double scale : {0.2, 3.0})
+      Trial(bf16, std::min<int64_t>(150, backend().budget() / h), h, 0, scale).check();
 }
 
 // Supports from all elements of a row, if it is nearly constant, to a single element.
 TEST(Sparsemax, SupportsOfAnySize) {
   for (int64_t h : affordable({40, 1000, 8192, 40000}, 3)) {
-    for (double scale : {0.0, 1e-6, 1e-4, 1e-2, 0.1, 1.0, 10.0, 1e4}) Trial(f32, 3, h, 0, scale).check();
+    for (double scale : {0.0, 1e-6, 1e-4, 1e-2, 0.1, 1.0, 10.0, 1e4})
+      Trial(f32, 3, h, 0, scale).check();
     Trial(bf16, 3, h, 0, 1e-2).check();
   }
 }

@@ -1,5 +1,5 @@
-/* A character model in C99: embedding, RMSNorm, a linear head, cross-entropy, AdamW. It memorises one
- * sentence. */
+/* A character model in C99: embedding, RMSNorm, a linear head, cross-entropy, AdamW. It memorises
+ * one sentence. */
 #include <ligerdsl/ligerdsl.h>
 #include <math.h>
 #include <stdio.h>
@@ -55,16 +55,19 @@ static void update(ligerdsl_context_t context, parameter p, int64_t step) {
 
 int main(void) {
   static const char text[] =
-      "memory runs out long before arithmetic does; fuse, and the logits never have to exist all at once.";
+      "memory runs out long before arithmetic does; fuse, and the logits never have to exist all "
+      "at once.";
   static int64_t tokens[MAX_T];
-  static float x[MAX_T * H], y[MAX_T * H], rstd[MAX_T], logits[MAX_T * V], d_x[MAX_T * H], d_y[MAX_T * H];
+  static float x[MAX_T * H], y[MAX_T * H], rstd[MAX_T], logits[MAX_T * V], d_x[MAX_T * H],
+      d_y[MAX_T * H];
   const int64_t T = (int64_t)strlen(text) - 1;
   int64_t shape_T[1], shape_TH[2], shape_TV[2], shape_VH[2], shape_H[1], shape_1[1] = {1};
   float loss = 0, first = 0;
   int64_t i, j, k, step;
   ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
   ligerdsl_context_t context;
-  parameter table = make_parameter(V * H, 1.0f), weight = make_parameter(H, 0.0f), head = make_parameter(V * H, 0.2f);
+  parameter table = make_parameter(V * H, 1.0f), weight = make_parameter(H, 0.0f),
+            head = make_parameter(V * H, 0.2f);
 
   check(ligerdsl_context_create(&config, &context));
   shape_T[0] = shape_TH[0] = shape_TV[0] = T;
@@ -85,8 +88,10 @@ int main(void) {
     ligerdsl_tensor_t t_loss = ligerdsl_tensor_make(&loss, cpu(), LIGERDSL_F32, 1, shape_1);
     ligerdsl_tensor_t t_table = ligerdsl_tensor_make(table.value, cpu(), LIGERDSL_F32, 2, shape_VH);
     ligerdsl_tensor_t t_dtable = ligerdsl_tensor_make(table.grad, cpu(), LIGERDSL_F32, 2, shape_VH);
-    ligerdsl_tensor_t t_weight = ligerdsl_tensor_make(weight.value, cpu(), LIGERDSL_F32, 1, shape_H);
-    ligerdsl_tensor_t t_dweight = ligerdsl_tensor_make(weight.grad, cpu(), LIGERDSL_F32, 1, shape_H);
+    ligerdsl_tensor_t t_weight =
+        ligerdsl_tensor_make(weight.value, cpu(), LIGERDSL_F32, 1, shape_H);
+    ligerdsl_tensor_t t_dweight =
+        ligerdsl_tensor_make(weight.grad, cpu(), LIGERDSL_F32, 1, shape_H);
 
     ligerdsl_embedding_forward_desc_t embed_desc = LIGERDSL_EMBEDDING_FORWARD_DESC_INIT;
     ligerdsl_embedding_forward_args_t embed = LIGERDSL_EMBEDDING_FORWARD_ARGS_INIT;
@@ -148,7 +153,7 @@ int main(void) {
   check(ligerdsl_context_check(context, NULL));
   ligerdsl_context_destroy(context);
   printf("loss %.3f -> %.3f nats per character\n", (double)first, (double)loss);
-  /* 128 equally likely characters: 4.85. Entropy of the next character given the last, in this sentence:
-   * 1.4842. */
+  /* 128 equally likely characters: 4.85. Entropy of the next character given the last, in this
+   * sentence: 1.4842. */
   return fabs((double)first - log(V)) < 1.0 && loss > 1.484f && loss < 1.52f ? 0 : 1;
 }

@@ -27,8 +27,8 @@ void linear(const Floats& x, const Floats& w, Floats& out, int64_t a, int64_t b)
   }
 }
 
-void linear_backward(const Floats& x, const Floats& w, const Floats& d_out, Floats& d_x, Floats& d_w, int64_t a,
-                     int64_t b) {
+void linear_backward(const Floats& x, const Floats& w, const Floats& d_out, Floats& d_x,
+                     Floats& d_w, int64_t a, int64_t b) {
   std::fill(d_x.begin(), d_x.end(), 0.0f);
   std::fill(d_w.begin(), d_w.end(), 0.0f);
   for (int64_t i = 0; i < kRows; ++i) {
@@ -43,7 +43,8 @@ void linear_backward(const Floats& x, const Floats& w, const Floats& d_out, Floa
 
 struct Parameter {
   Floats value, grad, m, v;
-  explicit Parameter(int64_t size, std::mt19937& random) : value(size), grad(size), m(size), v(size) {
+  explicit Parameter(int64_t size, std::mt19937& random)
+      : value(size), grad(size), m(size), v(size) {
     for (float& f : value) f = std::normal_distribution<float>(0.0f, 0.5f)(random);
   }
 };
@@ -53,12 +54,14 @@ struct Parameter {
 int main() {
   const ligerdsl::Context context = ligerdsl::Context::cpu(2);
   std::mt19937 random(1);
-  Floats x(kRows * kIn), gate_up(kRows * 2 * kHidden), d_gate_up(gate_up.size()), act(kRows * kHidden),
-      d_act(act.size());
-  Floats logits(kRows * kClasses), d_logits(logits.size()), d_x(x.size()), loss(1), accuracy(1), norm(1), factor(1);
+  Floats x(kRows * kIn), gate_up(kRows * 2 * kHidden), d_gate_up(gate_up.size()),
+      act(kRows * kHidden), d_act(act.size());
+  Floats logits(kRows * kClasses), d_logits(logits.size()), d_x(x.size()), loss(1), accuracy(1),
+      norm(1), factor(1);
   std::vector<int64_t> labels(kRows);
   for (int64_t i = 0; i < kRows; ++i) {
-    for (int64_t k = 0; k < kIn; ++k) x[i * kIn + k] = std::uniform_real_distribution<float>(-1.0f, 1.0f)(random);
+    for (int64_t k = 0; k < kIn; ++k)
+      x[i * kIn + k] = std::uniform_real_distribution<float>(-1.0f, 1.0f)(random);
     labels[i] = (x[i * kIn] > 0) + 2 * (x[i * kIn + 1] > 0);
   }
   Parameter w_in(2 * kHidden * kIn, random), w_out(kClasses * kHidden, random);
@@ -74,11 +77,13 @@ int main() {
   back_desc.fused = 1;
   const ligerdsl::SwigluBackwardPlan swiglu_backward(context, back_desc);
 
-  const auto t_gate_up = tensor(gate_up, {kRows, 2 * kHidden}), t_d_gate_up = tensor(d_gate_up, {kRows, 2 * kHidden});
+  const auto t_gate_up = tensor(gate_up, {kRows, 2 * kHidden}),
+             t_d_gate_up = tensor(d_gate_up, {kRows, 2 * kHidden});
   const auto t_act = tensor(act, {kRows, kHidden}), t_d_act = tensor(d_act, {kRows, kHidden});
-  const auto t_logits = tensor(logits, {kRows, kClasses}), t_d_logits = tensor(d_logits, {kRows, kClasses});
-  const auto t_loss = tensor(loss, {1}), t_accuracy = tensor(accuracy, {}), t_norm = tensor(norm, {1}),
-             t_factor = tensor(factor, {1});
+  const auto t_logits = tensor(logits, {kRows, kClasses}),
+             t_d_logits = tensor(d_logits, {kRows, kClasses});
+  const auto t_loss = tensor(loss, {1}), t_accuracy = tensor(accuracy, {}),
+             t_norm = tensor(norm, {1}), t_factor = tensor(factor, {1});
   const ligerdsl::Tensor t_labels(labels.data(), context.device(), LIGERDSL_I64, {kRows});
 
   auto forward = ligerdsl::swiglu_forward_args();
@@ -106,7 +111,8 @@ int main() {
     swiglu_backward(backward);
     linear_backward(x, w_in.value, d_gate_up, d_x, w_in.grad, kIn, 2 * kHidden);
 
-    const auto g_in = tensor(w_in.grad, {2 * kHidden * kIn}), g_out = tensor(w_out.grad, {kClasses * kHidden});
+    const auto g_in = tensor(w_in.grad, {2 * kHidden * kIn}),
+               g_out = tensor(w_out.grad, {kClasses * kHidden});
     const ligerdsl_tensor_t list[] = {g_in.raw(), g_out.raw()};
     auto clip = ligerdsl::global_norm_args();
     clip.tensors = list;
@@ -117,8 +123,8 @@ int main() {
 
     for (Parameter* p : {&w_in, &w_out}) {
       const auto size = static_cast<int64_t>(p->value.size());
-      const auto value = tensor(p->value, {size}), grad = tensor(p->grad, {size}), m = tensor(p->m, {size}),
-                 v = tensor(p->v, {size});
+      const auto value = tensor(p->value, {size}), grad = tensor(p->grad, {size}),
+                 m = tensor(p->m, {size}), v = tensor(p->v, {size});
       auto adam = ligerdsl::adamw_step_args();
       adam.param = value;
       adam.grad = grad;
@@ -130,7 +136,8 @@ int main() {
       ligerdsl::adamw_step(context, ligerdsl::adamw_step_desc(), adam);
     }
   }
-  std::printf("loss %.3f -> %.3f, accuracy %.3f, gradient norm %.4f\n", first, loss[0], accuracy[0], norm[0]);
+  std::printf("loss %.3f -> %.3f, accuracy %.3f, gradient norm %.4f\n", first, loss[0], accuracy[0],
+              norm[0]);
 
   // A mistake throws an exception with the library's message.
   auto wrong = ligerdsl::swiglu_forward_args();

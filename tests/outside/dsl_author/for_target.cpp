@@ -24,7 +24,8 @@ struct Result {
       return false;
     }
     if (block == expected_block) return true;
-    std::printf("for_target, %s: expected blocks of %d, got %d\n", how, static_cast<int>(expected_block), block);
+    std::printf("for_target, %s: expected blocks of %d, got %d\n", how,
+                static_cast<int>(expected_block), block);
     return false;
   }
 };
@@ -34,7 +35,8 @@ struct Result {
 int main() {
   const Context context = Context::cpu();
   std::vector<float> x(kRows * kColumns);
-  for (int64_t i = 0; i < kRows * kColumns; ++i) x[i] = static_cast<float>(i / kColumns) + static_cast<float>(i % 2);
+  for (int64_t i = 0; i < kRows * kColumns; ++i)
+    x[i] = static_cast<float>(i / kColumns) + static_cast<float>(i % 2);
   const Tensor tx(x.data(), context.device(), LIGERDSL_F32, {kRows, kColumns});
   const auto result_of = [&](const auto& call) {
     Result result;
@@ -46,9 +48,10 @@ int main() {
   const int64_t on_cpu = 4 * context.target().vector_bytes;
   KernelLauncher launcher(context, row_mean_kernel);
   const Result launched = result_of([&](const auto& args) { launcher({}, args); });
-  const Result interpreted = result_of([&](const auto& args) { interpret(row_mean_kernel, {}, args); });
-  const Result of_gpu =
-      result_of([&](const auto& args) { interpret(row_mean_kernel, {}, args, {}, target_named("sm_90a")); });
+  const Result interpreted =
+      result_of([&](const auto& args) { interpret(row_mean_kernel, {}, args); });
+  const Result of_gpu = result_of(
+      [&](const auto& args) { interpret(row_mean_kernel, {}, args, {}, target_named("sm_90a")); });
   const bool right = launched.is("launched", on_cpu) && interpreted.is("interpreted", on_cpu) &&
                      of_gpu.is("interpreted for sm_90a", 2048);
   return right ? 0 : 1;

@@ -12,7 +12,8 @@ int main() {
   constexpr int64_t n = 5000;
   std::vector<float> x(n), y(n + 1, -1.0f), reference(n + 1, -1.0f);
   for (int64_t i = 0; i < n; ++i) x[i] = static_cast<float>(i % 17) - 8.0f;
-  const Tensor tx(x.data(), context.device(), LIGERDSL_F32, {n}), ty(y.data(), context.device(), LIGERDSL_F32, {n}),
+  const Tensor tx(x.data(), context.device(), LIGERDSL_F32, {n}),
+      ty(y.data(), context.device(), LIGERDSL_F32, {n}),
       tr(reference.data(), context.device(), LIGERDSL_F32, {n});
   KernelLauncher launcher(context, squared_relu_kernel);
   launcher({}, {{"y", ty}, {"x", tx}, {"scale", 0.5f}});

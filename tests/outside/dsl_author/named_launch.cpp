@@ -32,18 +32,18 @@ void shift(KernelBuilder& k, const ShiftMeta& m) {
   y.partition({m.block}).store({i}, (v.to(f32) * scale).to(i32));
 }
 
-const Kernel<ShiftMeta> shift_kernel{.name = "shift",
-                                     .description = "y = (x + by) * scale",
-                                     .build =
-                                         [](KernelBuilder& k, const ShiftMeta& m) {
-                                           ++recorded;
-                                           m.dynamic_persistent ? k.dynamic_persistent([&] { shift(k, m); })
-                                                                : shift(k, m);
-                                         },
-                                     .launch =
-                                         [](const ShiftMeta& m, const LaunchArguments& a) {
-                                           return Launch{.grid = {ceil_div(a.dim("y", 0), m.block)}, .num_warps = 1};
-                                         }};
+const Kernel<ShiftMeta> shift_kernel{
+    .name = "shift",
+    .description = "y = (x + by) * scale",
+    .build =
+        [](KernelBuilder& k, const ShiftMeta& m) {
+          ++recorded;
+          m.dynamic_persistent ? k.dynamic_persistent([&] { shift(k, m); }) : shift(k, m);
+        },
+    .launch =
+        [](const ShiftMeta& m, const LaunchArguments& a) {
+          return Launch{.grid = {ceil_div(a.dim("y", 0), m.block)}, .num_warps = 1};
+        }};
 
 struct PlainMeta {  // without visit: identified by its program
   int64_t block = 128;
@@ -52,8 +52,10 @@ const Kernel<PlainMeta> plain_kernel{
     .name = "plain_shift",
     .description = "the same",
     .build = [](KernelBuilder& k, const PlainMeta& m) { shift(k, {.block = m.block}); },
-    .launch = [](const PlainMeta& m,
-                 const LaunchArguments& a) { return Launch{.grid = {ceil_div(a.dim("y", 0), m.block)}}; }};
+    .launch =
+        [](const PlainMeta& m, const LaunchArguments& a) {
+          return Launch{.grid = {ceil_div(a.dim("y", 0), m.block)}};
+        }};
 
 // `visit` omits a field that `build` reads.
 struct UnlistedMeta {
@@ -82,8 +84,10 @@ const Kernel<Meta> unlisted_kernel{
           if constexpr (std::is_same_v<Meta, UnlistedTextMeta>) more = m.sign == "-" ? -more : more;
           y.partition({m.block}).store({i}, x.partition({m.block}).load({i}) + more);
         },
-    .launch = [](const Meta& m,
-                 const LaunchArguments& a) { return Launch{.grid = {ceil_div(a.dim("y", 0), m.block)}}; }};
+    .launch =
+        [](const Meta& m, const LaunchArguments& a) {
+          return Launch{.grid = {ceil_div(a.dim("y", 0), m.block)}};
+        }};
 
 struct Fp8Meta {
   DType from = f8e4m3, to = f8e5m2;
@@ -100,9 +104,13 @@ const Kernel<Fp8Meta> recode_kernel{
         [](KernelBuilder& k, const Fp8Meta& m) {
           View y = k.view("y", m.to, {dyn}), x = k.view("x", m.from, {dyn});
           Scalar scale = k.scalar("scale", m.from), i = k.program_id(0);
-          y.partition({8}).store({i}, (x.partition({8}).load({i}).to(f32) * scale.to(f32)).to(m.to));
+          y.partition({8}).store({i},
+                                 (x.partition({8}).load({i}).to(f32) * scale.to(f32)).to(m.to));
         },
-    .launch = [](const Fp8Meta&, const LaunchArguments& a) { return Launch{.grid = {ceil_div(a.dim("y", 0), 8)}}; }};
+    .launch =
+        [](const Fp8Meta&, const LaunchArguments& a) {
+          return Launch{.grid = {ceil_div(a.dim("y", 0), 8)}};
+        }};
 
 bool fail(const std::string& text) {
   std::printf("named_launch: %s\n", text.c_str());
@@ -128,10 +136,12 @@ bool launches_work() {
   constexpr int n = 1000;
   std::vector<int32_t> x(n), y(n);
   for (int i = 0; i < n; ++i) x[i] = i;
-  const Tensor tx(x.data(), context.device(), LIGERDSL_I32, {n}), ty(y.data(), context.device(), LIGERDSL_I32, {n});
+  const Tensor tx(x.data(), context.device(), LIGERDSL_I32, {n}),
+      ty(y.data(), context.device(), LIGERDSL_I32, {n});
   const auto is = [&](int by, int scale) {
     for (int i = 0; i < n; ++i) {
-      if (y[i] != (i + by) * scale) return fail("y[" + std::to_string(i) + "] is " + std::to_string(y[i]));
+      if (y[i] != (i + by) * scale)
+        return fail("y[" + std::to_string(i) + "] is " + std::to_string(y[i]));
       y[i] = -1;
     }
     return true;
@@ -149,7 +159,8 @@ bool launches_work() {
     launcher({.dynamic_persistent = true}, {{"y", ty}, {"x", tx}, {"by", by}, {"scale", 1.0f}});
     if (!is(by, 1)) return false;
   }
-  interpret(shift_kernel, {.dynamic_persistent = true}, {{"y", ty}, {"x", tx}, {"by", 9}, {"scale", 1}});
+  interpret(shift_kernel, {.dynamic_persistent = true},
+            {{"y", ty}, {"x", tx}, {"by", 9}, {"scale", 1}});
   if (!is(9, 1)) return false;
   launcher.prepare({}, {{"y", ty}, {"x", tx}, {"by", 1}, {"scale", 1.0f}});
   if (y[0] != -1) return fail("prepare ran the kernel");
@@ -169,13 +180,15 @@ bool launches_work() {
     UnlistedTextMeta meta;
     meta.more = 7, meta.sign = sign;
     by_text(meta, {{"y", ty}, {"x", tx}});
-    if (!is(*sign == '-' ? -7 : 7, 1)) return fail("a text that visit does not list chose another program");
+    if (!is(*sign == '-' ? -7 : 7, 1))
+      return fail("a text that visit does not list chose another program");
   }
 
   const Tensor square(x.data(), context.device(), LIGERDSL_I32, {10, 10});
   const Tensor floats(x.data(), context.device(), LIGERDSL_F32, {n});
   const Tensor nowhere(nullptr, context.device(), LIGERDSL_I32, {n});
-  return refuses({"kernel 'shift'", "unknown 'z'", "given twice: 'x'", "missing 'y'", "missing 'scale'"},
+  return refuses({"kernel 'shift'", "unknown 'z'", "given twice: 'x'", "missing 'y'",
+                  "missing 'scale'"},
                  [&] {
                    launcher({}, {{"z", 1}, {"x", tx}, {"x", tx}, {"by", 1}});
                  }) &&
@@ -199,16 +212,20 @@ bool launches_work() {
                  [&] {
                    interpret(shift_kernel, {}, {{"y", ty}, {"x", floats}, {"by", 1}, {"scale", 1}});
                  }) &&
-         refuses({"'x'", "memory, got NULL"},
-                 [&] {
-                   interpret(shift_kernel, {}, {{"y", ty}, {"x", nowhere}, {"by", 1}, {"scale", 1}});
-                 }) &&
-         refuses({"kernel 'plain_shift'", "num_warps = 3"},
-                 [&] {
-                   Kernel<PlainMeta> wrong = plain_kernel;
-                   wrong.launch = [](const PlainMeta&, const LaunchArguments&) { return Launch{.num_warps = 3}; };
-                   KernelLauncher(context, wrong)({}, {{"y", ty}, {"x", tx}, {"by", 1}, {"scale", 1}});
-                 }) &&
+         refuses(
+             {"'x'", "memory, got NULL"},
+             [&] {
+               interpret(shift_kernel, {}, {{"y", ty}, {"x", nowhere}, {"by", 1}, {"scale", 1}});
+             }) &&
+         refuses(
+             {"kernel 'plain_shift'", "num_warps = 3"},
+             [&] {
+               Kernel<PlainMeta> wrong = plain_kernel;
+               wrong.launch = [](const PlainMeta&, const LaunchArguments&) {
+                 return Launch{.num_warps = 3};
+               };
+               KernelLauncher(context, wrong)({}, {{"y", ty}, {"x", tx}, {"by", 1}, {"scale", 1}});
+             }) &&
          refuses({"x", "i32"}, [&] {
            launcher({}, {{"y", ty}, {"x", floats}, {"by", 1}, {"scale", 1}});
          });
@@ -217,16 +234,20 @@ bool launches_work() {
 // Runs fp8 tensors with float scalars, compiled and interpreted.
 bool fp8_works() {
   const Context context = Context::cpu();
-  std::vector<uint8_t> x{0x38, 0xb8, 0x7e, 0x01, 0x80, 0x7f}, y(x.size());  // 1, -1, 448, 2^-9, -0, NaN
-  const std::vector<uint8_t> twice{0x40, 0xc0, 0x63, 0x1c, 0x80}, half{0x38, 0xb8, 0x5b, 0x14, 0x80};
+  std::vector<uint8_t> x{0x38, 0xb8, 0x7e, 0x01, 0x80, 0x7f},
+      y(x.size());  // 1, -1, 448, 2^-9, -0, NaN
+  const std::vector<uint8_t> twice{0x40, 0xc0, 0x63, 0x1c, 0x80},
+      half{0x38, 0xb8, 0x5b, 0x14, 0x80};
   const int64_t n = static_cast<int64_t>(x.size());
   const Tensor tx(x.data(), context.device(), LIGERDSL_F8E4M3, {n}),
       ty(y.data(), context.device(), LIGERDSL_F8E5M2, {n});
   const auto is = [&](const std::vector<uint8_t>& codes) {
     for (size_t i = 0; i < codes.size(); ++i) {
-      if (y[i] != codes[i]) return fail("fp8 " + std::to_string(i) + " has the code " + std::to_string(y[i]));
+      if (y[i] != codes[i])
+        return fail("fp8 " + std::to_string(i) + " has the code " + std::to_string(y[i]));
     }
-    if ((y.back() & 0x7f) <= 0x7c) return fail("a NaN of fp8 became the code " + std::to_string(y.back()));
+    if ((y.back() & 0x7f) <= 0x7c)
+      return fail("a NaN of fp8 became the code " + std::to_string(y.back()));
     y.assign(y.size(), 0);
     return true;
   };

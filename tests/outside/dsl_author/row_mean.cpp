@@ -30,9 +30,10 @@ void row_mean(KernelBuilder& k, const RowMeanMeta& m) {
   View chosen = k.view("block", i32, {1});
   Scalar columns = x.dim(1);
   k.for_range(k.program_id(0), x.dim(0), k.num_programs(0), [&](Scalar row) {
-    auto [total] = k.for_range(0, cdiv(columns, block), 1, carry(k.zeros({block}, f32)), [&](Scalar i, Tile partial) {
-      return carry(partial + x.partition({squeeze, block}).load({row, i}).to(f32));
-    });
+    auto [total] = k.for_range(
+        0, cdiv(columns, block), 1, carry(k.zeros({block}, f32)), [&](Scalar i, Tile partial) {
+          return carry(partial + x.partition({squeeze, block}).load({row, i}).to(f32));
+        });
     mean.store({row}, sum(total) / columns.to(f32));
   });
   k.if_(k.program_id(0) == 0, [&] { chosen.store({0}, static_cast<int32_t>(block)); });
@@ -49,7 +50,9 @@ Launch launch(const RowMeanMeta& m, const LaunchArguments& a) {
 
 }  // namespace
 
-const Kernel<RowMeanMeta> row_mean_kernel{
-    .name = "row_mean", .description = "mean = sum(x, 1) / columns", .build = row_mean, .launch = launch};
+const Kernel<RowMeanMeta> row_mean_kernel{.name = "row_mean",
+                                          .description = "mean = sum(x, 1) / columns",
+                                          .build = row_mean,
+                                          .launch = launch};
 
 LIGERDSL_REGISTER_KERNEL(row_mean_kernel);

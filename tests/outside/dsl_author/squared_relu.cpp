@@ -15,12 +15,13 @@ void squared_relu(KernelBuilder& k, const SquaredReluMeta& m) {
 
 }  // namespace
 
-const Kernel<SquaredReluMeta> squared_relu_kernel{.name = "squared_relu",
-                                                  .description = "y = max(x, 0)^2 * scale",
-                                                  .build = squared_relu,
-                                                  .launch = [](const SquaredReluMeta& m, const LaunchArguments& a) {
-                                                    return Launch{.grid = {ceil_div(a.dim("y", 0), m.block)}};
-                                                  }};
+const Kernel<SquaredReluMeta> squared_relu_kernel{
+    .name = "squared_relu",
+    .description = "y = max(x, 0)^2 * scale",
+    .build = squared_relu,
+    .launch = [](const SquaredReluMeta& m, const LaunchArguments& a) {
+      return Launch{.grid = {ceil_div(a.dim("y", 0), m.block)}};
+    }};
 
 LIGERDSL_REGISTER_KERNEL(squared_relu_kernel);
 LIGERDSL_EXPORT_KERNELS();

@@ -52,13 +52,15 @@ def pytest_runtest_call(item):
 def pytest_runtest_logreport(report):
     """Writes the line in the process that collects the workers' reports, or in the only process."""
     path = os.environ.get("LIGER_COUNTS")
-    if not path or "PYTEST_XDIST_WORKER" in os.environ or not (report.when == "call" or report.outcome != "passed"):
+    if not path or "PYTEST_XDIST_WORKER" in os.environ or not (
+            report.when == "call" or report.outcome != "passed"):
         return
     calls, launched = json.loads(dict(report.user_properties).get("ran", "[{}, {}]"))
     outcome = report.outcome
     if hasattr(report, "wasxfail"):
         outcome = "xfailed" if outcome == "skipped" else "xpassed"
-    row = {"test": report.nodeid, "outcome": outcome, "when": report.when, "seconds": round(report.duration, 2), "calls": calls, "triton": launched}
+    row = {"test": report.nodeid, "outcome": outcome, "when": report.when,
+           "seconds": round(report.duration, 2), "calls": calls, "triton": launched}
     if outcome in ("failed", "skipped"):
         text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         row["why"] = text[-1500:]

@@ -18,7 +18,8 @@ MODULE = "test_modulated_rms_norm"
 def gradients(x, weight, scale, shift, d_y, *, eps=1e-6, offset=0.0):
     """Returns float64 gradients of each given tensor: (1 + scale) RMSNorm(x) (offset + weight) +
     shift."""
-    wide = [None if t is None else t.detach().double().requires_grad_() for t in (x, weight, scale, shift)]
+    wide = [None if t is None else t.detach().double().requires_grad_()
+            for t in (x, weight, scale, shift)]
     x, weight, scale, shift = wide
     y = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)
     if weight is not None:
@@ -60,10 +61,12 @@ class Reference:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item):
-    if item.module.__name__.rpartition(".")[2] != MODULE or getattr(item, "originalname", "") != "test_correctness":
+    if (item.module.__name__.rpartition(".")[2] != MODULE
+        or getattr(item, "originalname", "") != "test_correctness"):
         yield
         return
-    reference, compare, forward = Reference(), item.module.assert_verbose_allclose, item.module.ModulatedRMSNormReference.forward
+    reference, compare, forward = (Reference(), item.module.assert_verbose_allclose,
+                                   item.module.ModulatedRMSNormReference.forward)
 
     def compare_with_float64(expected, found, **tolerance):
         try:
@@ -79,4 +82,5 @@ def pytest_runtest_call(item):
     try:
         yield
     finally:
-        item.module.assert_verbose_allclose, item.module.ModulatedRMSNormReference.forward = compare, forward
+        item.module.assert_verbose_allclose, item.module.ModulatedRMSNormReference.forward = (
+            compare, forward)

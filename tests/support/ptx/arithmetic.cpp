@@ -63,7 +63,8 @@ uint64_t f16_bits(uint64_t a) {
 uint64_t rounded_to_odd(long double exact) {
   const float near = static_cast<float>(exact);
   uint64_t result = bits(near);
-  if (near != exact) result = (result - (std::abs(static_cast<long double>(near)) > std::abs(exact))) | 1;
+  if (near != exact)
+    result = (result - (std::abs(static_cast<long double>(near)) > std::abs(exact))) | 1;
   return result;
 }
 template <class T>
@@ -123,7 +124,8 @@ void add_integer(Table& t, const std::string& type) {
   // Multiplies in a type twice as wide.
   using Wide = std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>;
   t["mul.hi." + type] = BINARY((static_cast<Wide>(a) * static_cast<Wide>(b)) >> kBits);
-  t["mad.lo." + type] = {[](uint64_t a, uint64_t b, uint64_t c) -> uint64_t { return static_cast<U>(a * b + c); }, 3};
+  t["mad.lo." + type] = {
+      [](uint64_t a, uint64_t b, uint64_t c) -> uint64_t { return static_cast<U>(a * b + c); }, 3};
   t["min." + type] = BINARY(std::min(a, b));
   t["max." + type] = BINARY(std::max(a, b));
   if constexpr (std::is_same_v<T, int32_t>) {
@@ -133,13 +135,14 @@ void add_integer(Table& t, const std::string& type) {
   t["neg." + type] = UNARY(U{0} - static_cast<U>(a));
   t["div." + type] = BINARY((divisible(a, b), a / b));
   t["rem." + type] = BINARY((divisible(a, b), a % b));
-  t["shr." + type] = {[](uint64_t x, uint64_t n, uint64_t) -> uint64_t {
-                        const uint32_t by = as<uint32_t>(n);
-                        if (by >= kBits)
-                          return bits<T>(std::is_signed_v<T> && as<T>(x) < 0 ? static_cast<T>(-1) : T{0});
-                        return bits<T>(static_cast<T>(as<T>(x) >> by));
-                      },
-                      2};
+  t["shr." + type] = {
+      [](uint64_t x, uint64_t n, uint64_t) -> uint64_t {
+        const uint32_t by = as<uint32_t>(n);
+        if (by >= kBits)
+          return bits<T>(std::is_signed_v<T> && as<T>(x) < 0 ? static_cast<T>(-1) : T{0});
+        return bits<T>(static_cast<T>(as<T>(x) >> by));
+      },
+      2};
   t["setp.lt." + type] = COMPARE(a < b);
   t["setp.le." + type] = COMPARE(a <= b);
   t["setp.gt." + type] = COMPARE(a > b);
@@ -147,9 +150,12 @@ void add_integer(Table& t, const std::string& type) {
   t["setp.eq." + type] = COMPARE(a == b);
   t["setp.ne." + type] = COMPARE(a != b);
   t["inc." + type] = BINARY(a >= b ? T{0} : static_cast<T>(a + 1));  // atomics use it
-  t["cvt.rn.bf16." + type] = {[](uint64_t a, uint64_t, uint64_t) { return bf16_bits(odd_bits<T>(a)); }, 1};
-  t["cvt.rn.f16." + type] = {[](uint64_t a, uint64_t, uint64_t) { return f16_bits(odd_bits<T>(a)); }, 1};
-  t["cvt.rn.f32." + type] = {[](uint64_t a, uint64_t, uint64_t) { return bits(static_cast<float>(as<T>(a))); }, 1};
+  t["cvt.rn.bf16." + type] = {
+      [](uint64_t a, uint64_t, uint64_t) { return bf16_bits(odd_bits<T>(a)); }, 1};
+  t["cvt.rn.f16." + type] = {
+      [](uint64_t a, uint64_t, uint64_t) { return f16_bits(odd_bits<T>(a)); }, 1};
+  t["cvt.rn.f32." + type] = {
+      [](uint64_t a, uint64_t, uint64_t) { return bits(static_cast<float>(as<T>(a))); }, 1};
 }
 
 template <class T>
@@ -164,23 +170,27 @@ void add_bits(Table& t, const std::string& type) {
                       3};
   t["not." + type] = UNARY(~a);
   t["shl." + type] = {[](uint64_t x, uint64_t n, uint64_t) -> uint64_t {
-                        return as<uint32_t>(n) >= sizeof(T) * 8 ? 0
-                                                                : bits<T>(static_cast<T>(as<T>(x) << as<uint32_t>(n)));
+                        return as<uint32_t>(n) >= sizeof(T) * 8
+                                   ? 0
+                                   : bits<T>(static_cast<T>(as<T>(x) << as<uint32_t>(n)));
                       },
                       2};
   t["setp.eq." + type] = COMPARE(a == b);
   t["setp.ne." + type] = COMPARE(a != b);
-  const Pure select = {[](uint64_t a, uint64_t b, uint64_t p) { return bits<T>(as<T>(p ? a : b)); }, 3};
+  const Pure select = {[](uint64_t a, uint64_t b, uint64_t p) { return bits<T>(as<T>(p ? a : b)); },
+                       3};
   t["selp." + type] = select;
   if (type == "b32") t["selp.f32"] = select;
 }
 
 template <class T, class From>
-constexpr Pure kConvert = {[](uint64_t a, uint64_t, uint64_t) { return bits<T>(static_cast<T>(as<From>(a))); }, 1};
+constexpr Pure kConvert = {
+    [](uint64_t a, uint64_t, uint64_t) { return bits<T>(static_cast<T>(as<From>(a))); }, 1};
 
 // Sign- or zero-extends a byte to the wider register.
 template <class T>
-constexpr Pure kByte = {[](uint64_t a, uint64_t, uint64_t) { return static_cast<uint64_t>(int64_t{as<T>(a)}); }, 1};
+constexpr Pure kByte = {
+    [](uint64_t a, uint64_t, uint64_t) { return static_cast<uint64_t>(int64_t{as<T>(a)}); }, 1};
 
 template <class T>
 void add_conversions_to(Table& t, const std::string& type) {
@@ -219,26 +229,39 @@ uint64_t signed_field(uint64_t a, uint64_t at, uint64_t length) {
 }
 
 void add_wide(Table& t) {
-  t["mul.wide.u16"] = {[](uint64_t a, uint64_t b, uint64_t) { return uint64_t{as<uint16_t>(a)} * as<uint16_t>(b); }, 2};
-  t["mul.wide.s16"] = {[](uint64_t a, uint64_t b, uint64_t) { return bits(as<int16_t>(a) * as<int16_t>(b)); }, 2};
-  t["mul.wide.u32"] = {[](uint64_t a, uint64_t b, uint64_t) { return uint64_t{as<uint32_t>(a)} * as<uint32_t>(b); }, 2};
-  t["mul.wide.s32"] = {
-      [](uint64_t a, uint64_t b, uint64_t) { return static_cast<uint64_t>(int64_t{as<int32_t>(a)} * as<int32_t>(b)); },
+  t["mul.wide.u16"] = {
+      [](uint64_t a, uint64_t b, uint64_t) { return uint64_t{as<uint16_t>(a)} * as<uint16_t>(b); },
       2};
+  t["mul.wide.s16"] = {
+      [](uint64_t a, uint64_t b, uint64_t) { return bits(as<int16_t>(a) * as<int16_t>(b)); }, 2};
+  t["mul.wide.u32"] = {
+      [](uint64_t a, uint64_t b, uint64_t) { return uint64_t{as<uint32_t>(a)} * as<uint32_t>(b); },
+      2};
+  t["mul.wide.s32"] = {[](uint64_t a, uint64_t b, uint64_t) {
+                         return static_cast<uint64_t>(int64_t{as<int32_t>(a)} * as<int32_t>(b));
+                       },
+                       2};
   t["bfe.u32"] = {[](uint64_t a, uint64_t at, uint64_t length) -> uint64_t {
                     at &= 255, length &= 255;
-                    return at >= 32 ? 0 : (as<uint32_t>(a) >> at) & (length >= 32 ? 0xffffffffu : (1u << length) - 1);
+                    return at >= 32 ? 0
+                                    : (as<uint32_t>(a) >> at) &
+                                          (length >= 32 ? 0xffffffffu : (1u << length) - 1);
                   },
                   3};
-  t["bfe.u64"] = {[](uint64_t a, uint64_t at, uint64_t length) -> uint64_t {
-                    at &= 255, length &= 255;
-                    return at >= 64 ? 0 : (a >> at) & (length >= 64 ? ~uint64_t{0} : (uint64_t{1} << length) - 1);
-                  },
+  t["bfe.u64"] = {
+      [](uint64_t a, uint64_t at, uint64_t length) -> uint64_t {
+        at &= 255, length &= 255;
+        return at >= 64 ? 0
+                        : (a >> at) & (length >= 64 ? ~uint64_t{0} : (uint64_t{1} << length) - 1);
+      },
+      3};
+  t["bfe.s32"] = {[](uint64_t a, uint64_t b, uint64_t c) { return signed_field<int32_t>(a, b, c); },
                   3};
-  t["bfe.s32"] = {[](uint64_t a, uint64_t b, uint64_t c) { return signed_field<int32_t>(a, b, c); }, 3};
-  t["bfe.s64"] = {[](uint64_t a, uint64_t b, uint64_t c) { return signed_field<int64_t>(a, b, c); }, 3};
+  t["bfe.s64"] = {[](uint64_t a, uint64_t b, uint64_t c) { return signed_field<int64_t>(a, b, c); },
+                  3};
   t["shf.l.wrap.b32"] = {[](uint64_t low, uint64_t high, uint64_t n) -> uint64_t {
-                           return (((high << 32) | as<uint32_t>(low)) << (n & 31)) >> 32 & 0xffffffffu;
+                           return (((high << 32) | as<uint32_t>(low)) << (n & 31)) >> 32 &
+                                  0xffffffffu;
                          },
                          3};
   t["prmt.b32"] = {[](uint64_t a, uint64_t b, uint64_t c) { return permuted(a, b, c); }, 3};
@@ -288,11 +311,13 @@ void add_float(Table& t) {
   t["rcp.approx.ftz.f32"] = UNARY(flushed(1.0f / flushed(a)));
   t["sqrt.rn.f32"] = t["sqrt.approx.f32"] = UNARY(std::sqrt(a));
   t["rsqrt.approx.f32"] = UNARY(1.0 / std::sqrt(static_cast<double>(a)));
-  t["rsqrt.approx.ftz.f32"] = UNARY(flushed(static_cast<float>(1.0 / std::sqrt(static_cast<double>(flushed(a))))));
+  t["rsqrt.approx.ftz.f32"] =
+      UNARY(flushed(static_cast<float>(1.0 / std::sqrt(static_cast<double>(flushed(a))))));
   t["sqrt.approx.ftz.f32"] = UNARY(flushed(std::sqrt(flushed(a))));
   t["tanh.approx.f32"] = UNARY(std::tanh(static_cast<double>(a)));
   t["ex2.approx.f32"] = UNARY(std::exp2(static_cast<double>(a)));
-  t["ex2.approx.ftz.f32"] = UNARY(flushed(static_cast<float>(std::exp2(static_cast<double>(flushed(a))))));
+  t["ex2.approx.ftz.f32"] =
+      UNARY(flushed(static_cast<float>(std::exp2(static_cast<double>(flushed(a))))));
   t["lg2.approx.f32"] = UNARY(std::log2(static_cast<double>(a)));
   t["lg2.approx.ftz.f32"] = UNARY(std::log2(static_cast<double>(flushed(a))));
   t["cvt.rmi.f32.f32"] = UNARY(std::floor(a));
@@ -300,15 +325,18 @@ void add_float(Table& t) {
   t["cvt.rzi.f32.f32"] = UNARY(std::trunc(a));
   t["cvt.rni.f32.f32"] = UNARY(std::nearbyint(a));
   t["neg.f32"] = UNARY(-a);
-  t["cvta.param.u64"] = {[](uint64_t a, uint64_t, uint64_t) { return a; }, 1};  // addresses are the host's
+  t["cvta.param.u64"] = {[](uint64_t a, uint64_t, uint64_t) { return a; },
+                         1};  // addresses are the host's
   t["abs.f32"] = UNARY(std::fabs(a));
   t["copysign.f32"] = BINARY(std::copysign(b, a));  // the sign of the first, the rest of the second
   t["max.f32"] = BINARY((extreme<true, false>(a, b)));
   t["min.f32"] = BINARY((extreme<false, false>(a, b)));
   t["max.NaN.f32"] = BINARY((extreme<true, true>(a, b)));
   t["min.NaN.f32"] = BINARY((extreme<false, true>(a, b)));
-  t["fma.rn.f32"] = {
-      [](uint64_t a, uint64_t b, uint64_t c) { return bits(std::fma(as<float>(a), as<float>(b), as<float>(c))); }, 3};
+  t["fma.rn.f32"] = {[](uint64_t a, uint64_t b, uint64_t c) {
+                       return bits(std::fma(as<float>(a), as<float>(b), as<float>(c)));
+                     },
+                     3};
 }
 
 // Values out of range become the nearest limit. NaN becomes 0, or the least number for 64 bits.
@@ -318,18 +346,21 @@ uint64_t truncated(uint64_t a, uint64_t, uint64_t) {
   const double value = std::trunc(static_cast<double>(kValue(a)));
   if (std::isnan(value)) return bits(sizeof(Integer) == 8 ? Limits::min() : Integer{0});
   if (value >= static_cast<double>(Limits::max())) return bits(Limits::max());
-  return bits(value <= static_cast<double>(Limits::min()) ? Limits::min() : static_cast<Integer>(value));
+  return bits(value <= static_cast<double>(Limits::min()) ? Limits::min()
+                                                          : static_cast<Integer>(value));
 }
 
 // Returns a b + c, rounded once. The multiplication is exact in double, and a sum rounded to odd
 // may be rounded again.
 template <float (*kValue)(uint64_t), uint64_t (*kBits)(uint64_t)>
 uint64_t fused_half(uint64_t x, uint64_t y, uint64_t z) {
-  const double product = static_cast<double>(kValue(x)) * kValue(y), addend = kValue(z), sum = product + addend;
+  const double product = static_cast<double>(kValue(x)) * kValue(y), addend = kValue(z),
+               sum = product + addend;
   if (!std::isfinite(sum)) return kBits(bits(static_cast<float>(sum)));
   const double added = sum - product, lost = (product - (sum - added)) + (addend - added);
   const bool even = (std::bit_cast<uint64_t>(sum) & 1) == 0;
-  return kBits(rounded_to_odd(lost != 0 && even ? std::nextafter(sum, lost > 0 ? INFINITY : -INFINITY) : sum));
+  return kBits(rounded_to_odd(
+      lost != 0 && even ? std::nextafter(sum, lost > 0 ? INFINITY : -INFINITY) : sum));
 }
 
 // Addition and multiplication go through f32: its 24 bits (>= 2 p + 2) are enough for the second
@@ -352,13 +383,19 @@ void add_half(Table& t, const std::string& type) {
   t["max." + type] = HALVES((extreme<true, false>(a, b)));
   t["min." + type] = HALVES((extreme<false, false>(a, b)));
   t["cvt.rmi." + type + "." + type] = {
-      [](uint64_t a, uint64_t, uint64_t) -> uint64_t { return kBits(bits(std::floor(kValue(a)))); }, 1};
+      [](uint64_t a, uint64_t, uint64_t) -> uint64_t { return kBits(bits(std::floor(kValue(a)))); },
+      1};
   t["cvt.rpi." + type + "." + type] = {
-      [](uint64_t a, uint64_t, uint64_t) -> uint64_t { return kBits(bits(std::ceil(kValue(a)))); }, 1};
-  t["cvt.rni." + type + "." + type] = {
-      [](uint64_t a, uint64_t, uint64_t) -> uint64_t { return kBits(bits(std::nearbyint(kValue(a)))); }, 1};
-  t["fma.rn." + type] = {
-      [](uint64_t a, uint64_t b, uint64_t c) -> uint64_t { return fused_half<kValue, kBits>(a, b, c); }, 3};
+      [](uint64_t a, uint64_t, uint64_t) -> uint64_t { return kBits(bits(std::ceil(kValue(a)))); },
+      1};
+  t["cvt.rni." + type + "." + type] = {[](uint64_t a, uint64_t, uint64_t) -> uint64_t {
+                                         return kBits(bits(std::nearbyint(kValue(a))));
+                                       },
+                                       1};
+  t["fma.rn." + type] = {[](uint64_t a, uint64_t b, uint64_t c) -> uint64_t {
+                           return fused_half<kValue, kBits>(a, b, c);
+                         },
+                         3};
   t["neg." + type] = {[](uint64_t a, uint64_t, uint64_t) -> uint64_t { return a ^ 0x8000; }, 1};
   t["abs." + type] = {[](uint64_t a, uint64_t, uint64_t) -> uint64_t { return a & 0x7fff; }, 1};
 }
@@ -376,12 +413,19 @@ uint64_t fp8_half(uint64_t code) {
 }
 template <const Fp8& kFormat>
 void add_fp8(Table& t, const std::string& type) {
-  t["cvt.rn.satfinite." + type + ".f32"] = {
-      [](uint64_t a, uint64_t b, uint64_t) { return fp8_pair<kFormat>(as<float>(a), as<float>(b)); }, 2};
-  t["cvt.rn.satfinite." + type + ".f16x2"] = {
-      [](uint64_t a, uint64_t, uint64_t) { return fp8_pair<kFormat>(f16_value(a >> 16), f16_value(a)); }, 1};
-  t["cvt.rn.f16x2." + type] = {
-      [](uint64_t a, uint64_t, uint64_t) { return fp8_half<kFormat>(a >> 8) << 16 | fp8_half<kFormat>(a); }, 1};
+  t["cvt.rn.satfinite." + type + ".f32"] = {[](uint64_t a, uint64_t b, uint64_t) {
+                                              return fp8_pair<kFormat>(as<float>(a), as<float>(b));
+                                            },
+                                            2};
+  t["cvt.rn.satfinite." + type + ".f16x2"] = {[](uint64_t a, uint64_t, uint64_t) {
+                                                return fp8_pair<kFormat>(f16_value(a >> 16),
+                                                                         f16_value(a));
+                                              },
+                                              1};
+  t["cvt.rn.f16x2." + type] = {[](uint64_t a, uint64_t, uint64_t) {
+                                 return fp8_half<kFormat>(a >> 8) << 16 | fp8_half<kFormat>(a);
+                               },
+                               1};
 }
 
 void add_conversions(Table& t) {
@@ -397,20 +441,31 @@ void add_conversions(Table& t) {
     t[std::string("cvt.s8.") + from] = kByte<int8_t>;
     t[std::string("cvt.u8.") + from] = kByte<uint8_t>;
   }
-  t["cvt.rna.tf32.f32"] = {[](uint64_t a, uint64_t, uint64_t) { return bits(to_tf32(as<float>(a))); }, 1};
-  t["cvt.rzi.s16.f32"] = {
-      [](uint64_t a, uint64_t b, uint64_t c) -> uint64_t { return truncated<int16_t, as<float>>(a, b, c); }, 1};
-  t["cvt.rzi.s32.f32"] = {
-      [](uint64_t a, uint64_t b, uint64_t c) -> uint64_t { return truncated<int32_t, as<float>>(a, b, c); }, 1};
-  t["cvt.rzi.s64.f32"] = {
-      [](uint64_t a, uint64_t b, uint64_t c) -> uint64_t { return truncated<int64_t, as<float>>(a, b, c); }, 1};
-  t["cvt.f32.bf16"] = {[](uint64_t a, uint64_t, uint64_t) { return bits(from_bf16(as<uint16_t>(a))); }, 1};
-  t["cvt.f32.f16"] = {[](uint64_t a, uint64_t, uint64_t) { return bits(from_f16(as<uint16_t>(a))); }, 1};
+  t["cvt.rna.tf32.f32"] = {
+      [](uint64_t a, uint64_t, uint64_t) { return bits(to_tf32(as<float>(a))); }, 1};
+  t["cvt.rzi.s16.f32"] = {[](uint64_t a, uint64_t b, uint64_t c) -> uint64_t {
+                            return truncated<int16_t, as<float>>(a, b, c);
+                          },
+                          1};
+  t["cvt.rzi.s32.f32"] = {[](uint64_t a, uint64_t b, uint64_t c) -> uint64_t {
+                            return truncated<int32_t, as<float>>(a, b, c);
+                          },
+                          1};
+  t["cvt.rzi.s64.f32"] = {[](uint64_t a, uint64_t b, uint64_t c) -> uint64_t {
+                            return truncated<int64_t, as<float>>(a, b, c);
+                          },
+                          1};
+  t["cvt.f32.bf16"] = {
+      [](uint64_t a, uint64_t, uint64_t) { return bits(from_bf16(as<uint16_t>(a))); }, 1};
+  t["cvt.f32.f16"] = {
+      [](uint64_t a, uint64_t, uint64_t) { return bits(from_f16(as<uint16_t>(a))); }, 1};
   t["cvt.rn.bf16.f32"] = {[](uint64_t a, uint64_t, uint64_t) { return bf16_bits(a); }, 1};
   t["cvt.rn.f16.f32"] = {[](uint64_t a, uint64_t, uint64_t) { return f16_bits(a); }, 1};
   // The first operand becomes the upper half.
-  t["cvt.rn.bf16x2.f32"] = {[](uint64_t a, uint64_t b, uint64_t) { return bf16_bits(a) << 16 | bf16_bits(b); }, 2};
-  t["cvt.rn.f16x2.f32"] = {[](uint64_t a, uint64_t b, uint64_t) { return f16_bits(a) << 16 | f16_bits(b); }, 2};
+  t["cvt.rn.bf16x2.f32"] = {
+      [](uint64_t a, uint64_t b, uint64_t) { return bf16_bits(a) << 16 | bf16_bits(b); }, 2};
+  t["cvt.rn.f16x2.f32"] = {
+      [](uint64_t a, uint64_t b, uint64_t) { return f16_bits(a) << 16 | f16_bits(b); }, 2};
 }
 
 #undef UNARY

@@ -25,9 +25,11 @@ void Mbarrier::init(uint64_t count, Epoch by) {
 
 void Mbarrier::invalidate(const Order& order, const Agents& agents) {
   if (const Epoch user = order.seen.missing(users_)) {
-    throw std::runtime_error("an mbarrier is invalidated that " + agents.name(agent_of(user)) + " may still use");
+    throw std::runtime_error("an mbarrier is invalidated that " + agents.name(agent_of(user)) +
+                             " may still use");
   }
-  if (!waiting.empty()) throw std::runtime_error("an mbarrier is invalidated that a warp waits for");
+  if (!waiting.empty())
+    throw std::runtime_error("an mbarrier is invalidated that a warp waits for");
   live_ = false;
 }
 

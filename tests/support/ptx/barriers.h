@@ -33,7 +33,9 @@ class Mbarrier {
   bool live() const { return live_; }
   uint64_t token() const { return phase_; }
   bool passed(uint64_t token) const { return phase_ > token; }
-  bool passed_parity(uint64_t parity) const { return ((phase_ - first_phase_) & 1) != (parity & 1); }
+  bool passed_parity(uint64_t parity) const {
+    return ((phase_ - first_phase_) & 1) != (parity & 1);
+  }
   void acquire(Order& order, bool wide) const;
   // Returns the epoch at which a copy issued now has landed: the end of this phase.
   Epoch copy_epoch() { return last_copy_ = make_epoch(agent_, phase_ + 1); }

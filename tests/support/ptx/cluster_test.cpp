@@ -23,14 +23,16 @@ const std::string kNeighbour = R"(
 	$end
 	st.global.b32 	[%rd1], %r5;)";
 
-const std::string kArrive = "barrier.cluster.arrive.aligned;", kWait = "barrier.cluster.wait.aligned;";
+const std::string kArrive = "barrier.cluster.arrive.aligned;",
+                  kWait = "barrier.cluster.wait.aligned;";
 
 struct Neighbour {
   std::string start = "", arrive = kArrive, wait = kWait, end = kArrive + "\n	" + kWait;
 };
 
 std::string neighbour(const Neighbour& n = {}) {
-  return with(with(with(with(kNeighbour, "$start", n.start), "$arrive", n.arrive), "$wait", n.wait), "$end", n.end);
+  return with(with(with(with(kNeighbour, "$start", n.start), "$arrive", n.arrive), "$wait", n.wait),
+              "$end", n.end);
 }
 
 TEST(PtxClusters, ReadsSharedMemoryOfAnotherCta) {
@@ -44,8 +46,8 @@ TEST(PtxClusters, ReadsSharedMemoryOfAnotherCta) {
 }
 
 TEST(PtxClusters, ParsesTheClusterSize) {
-  const std::string text =
-      with(kernel(neighbour()), ".reqntid 64", ".reqntid 64\n.explicitcluster\n.reqnctapercluster 2, 1, 1");
+  const std::string text = with(kernel(neighbour()), ".reqntid 64",
+                                ".reqntid 64\n.explicitcluster\n.reqnctapercluster 2, 1, 1");
   EXPECT_EQ(parse(text).cluster, (std::array<int64_t, 3>{2, 1, 1}));
 }
 
@@ -61,7 +63,8 @@ TEST(PtxClusters, SpecialRegistersHaveClusterIds) {
 	st.global.b32 	[%rd1], %r6;)",
                                    {.ctas = 6, .cluster = 2});
   ASSERT_EQ(result.error, "");
-  for (uint32_t cta = 0; cta < 6; ++cta) EXPECT_EQ(result.out[64 * cta], cta / 2 * 1000 + 300 + cta % 2 * 10 + 2);
+  for (uint32_t cta = 0; cta < 6; ++cta)
+    EXPECT_EQ(result.out[64 * cta], cta / 2 * 1000 + 300 + cta % 2 * 10 + 2);
 }
 
 // Every CTA sends its words to all others, which wait for them on their own mbarriers. The first
@@ -109,8 +112,8 @@ $L__BB0_3:
 
 TEST(PtxClusters, RemoteStoresCompleteOnRemoteMbarriers) {
   for (uint64_t seed = 1; seed < 20; ++seed) {
-    const Result result =
-        run_kernel(with(kExchange, "$meet", "bar.sync 	0;"), {.ctas = 8, .cluster = 2, .seed = seed});
+    const Result result = run_kernel(with(kExchange, "$meet", "bar.sync 	0;"),
+                                     {.ctas = 8, .cluster = 2, .seed = seed});
     ASSERT_EQ(result.error, "");
     for (uint32_t value : result.out) EXPECT_EQ(value, 15 + 100 * 21u);
   }
@@ -157,7 +160,8 @@ std::string signal(const std::string& arrive, const std::string& wait) {
 }
 
 TEST(PtxClusters, ArrivesAtRemoteMbarrier) {
-  const Result result = run_kernel(signal(".release.cluster", ".acquire.cluster"), {.ctas = 2, .cluster = 2});
+  const Result result =
+      run_kernel(signal(".release.cluster", ".acquire.cluster"), {.ctas = 2, .cluster = 2});
   ASSERT_EQ(result.error, "");
   for (uint32_t i = 0; i < 64; ++i) EXPECT_EQ(result.out[i], 64u);
 }
@@ -179,26 +183,37 @@ INSTANTIATE_TEST_SUITE_P(
     All, PtxClusterFaults,
     ::testing::Values(
         Fault{"NotWholeClusters", neighbour(), "not whole clusters", {.ctas = 3, .cluster = 2}},
-        Fault{"NotKnownToRun", neighbour({.arrive = "", .wait = ""}), "before a cluster barrier showed that it runs",
-              kPair},
-        Fault{"NoBarrier", neighbour({.start = kArrive + "\n	" + kWait, .arrive = "", .wait = ""}),
+        Fault{"NotKnownToRun", neighbour({.arrive = "", .wait = ""}),
+              "before a cluster barrier showed that it runs", kPair},
+        Fault{"NoBarrier",
+              neighbour({.start = kArrive + "\n	" + kWait, .arrive = "", .wait = ""}),
               "shared memory that", kPair},
         Fault{"OnlyACtaBarrier",
               neighbour({.start = kArrive + "\n	" + kWait, .arrive = "bar.sync 	0;", .wait = ""}),
               "shared memory that", kPair},
-        Fault{"Relaxed", neighbour({.arrive = "barrier.cluster.arrive.relaxed.aligned;"}), "of CTA rank", kPair},
+        Fault{"Relaxed", neighbour({.arrive = "barrier.cluster.arrive.relaxed.aligned;"}),
+              "of CTA rank", kPair},
         Fault{"ArriveTwice", neighbour({.wait = kArrive}), "arrived at twice", kPair},
         Fault{"WaitAlone", neighbour({.arrive = ""}), "without an arrival", kPair},
         Fault{"EndsEarly", neighbour({.end = ""}), "ended", kPair},
-        Fault{"UnknownRank", "	mapa.shared::cluster.u64 	%rd6, %rd2, 2;", "CTA rank 2 in a cluster of 2", kPair},
-        Fault{"OutOfBounds", neighbour({.end = "ld.shared::cluster.b32 	%r5, [%rd6+1024];"}), "bytes of shared memory",
-              kPair},
+        Fault{"UnknownRank", "	mapa.shared::cluster.u64 	%rd6, %rd2, 2;",
+              "CTA rank 2 in a cluster of 2", kPair},
+        Fault{"OutOfBounds", neighbour({.end = "ld.shared::cluster.b32 	%r5, [%rd6+1024];"}),
+              "bytes of shared memory", kPair},
         Fault{"OthersAddressAsOwn", with(neighbour(), "ld.shared::cluster.b32", "ld.shared.b32"),
               "another CTA's address as its own", kPair},
         Fault{"SlotsOverwritten", with(kExchange, "$meet", ""), "shared memory that", kPair},
-        Fault{"ArrivalOfTheCta", signal("", ".acquire.cluster"), "of CTA rank 1", {.ctas = 2, .cluster = 2}},
-        Fault{"WaitOfTheCta", signal(".release.cluster", ""), "of CTA rank 1 wrote", {.ctas = 2, .cluster = 2}},
-        Fault{"OneSlot", with(with(kExchange, "$meet", "bar.sync 	0;"), "and.b32 	%r4, %r3, 1", "mov.b32 	%r4, 0"),
+        Fault{"ArrivalOfTheCta",
+              signal("", ".acquire.cluster"),
+              "of CTA rank 1",
+              {.ctas = 2, .cluster = 2}},
+        Fault{"WaitOfTheCta",
+              signal(".release.cluster", ""),
+              "of CTA rank 1 wrote",
+              {.ctas = 2, .cluster = 2}},
+        Fault{"OneSlot",
+              with(with(kExchange, "$meet", "bar.sync 	0;"), "and.b32 	%r4, %r3, 1",
+                   "mov.b32 	%r4, 0"),
               "PTX line", kPair}),
     [](const auto& info) { return std::string(info.param.name); });
 

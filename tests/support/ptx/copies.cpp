@@ -32,7 +32,8 @@ void add_f32(const Piece& piece) {
 
 Mbarrier* Copies::land(size_t at) {
   const Copy copy = std::move(pending_[at]);
-  if (at + 1 < pending_.size()) pending_[at] = std::move(pending_.back());  // copies complete in any order
+  if (at + 1 < pending_.size())
+    pending_[at] = std::move(pending_.back());  // copies complete in any order
   pending_.pop_back();
   for (const Piece& piece : copy.pieces) {
     if (copy.adds) {
@@ -57,7 +58,8 @@ Mbarrier* Copies::land(size_t at) {
 void Copies::land_groups(const Agents& agents, Epoch last) {
   for (size_t at = 0; at < pending_.size();) {
     const Epoch done = pending_[at].done;
-    if (pending_[at].group == &agents && agent_of(done) == agent_of(last) && time_of(done) <= time_of(last)) {
+    if (pending_[at].group == &agents && agent_of(done) == agent_of(last) &&
+        time_of(done) <= time_of(last)) {
       land(at);
     } else {
       ++at;

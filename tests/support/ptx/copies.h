@@ -22,13 +22,14 @@ struct Piece {
 
 struct Copy {
   std::vector<Piece> pieces;
-  Mbarrier* barrier = nullptr;    // mbarrier that counts its bytes
-  Epoch done = 0;                 // time of completion of the mbarrier, or of the warp's copy group
-  Order passed;                   // passed to agents that wait for the mbarrier with .cluster scope
-  std::string issued;             // instruction, for errors
-  const Agents* group = nullptr;  // agents that count `done` of a warp's group; several clusters run at a time
-  bool rounds_to_tf32 = false;    // rounds the copied f32 to tf32
-  bool adds = false;              // adds f32 to the target
+  Mbarrier* barrier = nullptr;  // mbarrier that counts its bytes
+  Epoch done = 0;               // time of completion of the mbarrier, or of the warp's copy group
+  Order passed;                 // passed to agents that wait for the mbarrier with .cluster scope
+  std::string issued;           // instruction, for errors
+  const Agents* group =
+      nullptr;  // agents that count `done` of a warp's group; several clusters run at a time
+  bool rounds_to_tf32 = false;  // rounds the copied f32 to tf32
+  bool adds = false;            // adds f32 to the target
 };
 
 class Copies {

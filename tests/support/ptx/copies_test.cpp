@@ -26,8 +26,8 @@ const std::string kSpin =
     "mbarrier.try_wait.parity.shared.b64 	%p1, [%rd5+512], 0;\n	@!%p1 bra 	$L__BB0_1;";
 
 struct Fetch {
-  std::string fence = "fence.mbarrier_init.release.cluster;", meet = "bar.sync 	0;", wait = kSpin, expect = "256",
-              bytes = "256";
+  std::string fence = "fence.mbarrier_init.release.cluster;", meet = "bar.sync 	0;", wait = kSpin,
+              expect = "256", bytes = "256";
 };
 
 std::string fetch(const Fetch& f = {}) {
@@ -92,10 +92,13 @@ std::string ring(const std::string& release, const std::string& end = "") {
 
 TEST(PtxCopies, RingIsRefilledAfterItsRelease) {
   for (uint64_t seed = 1; seed < 20; ++seed) {
-    const Result result = run_kernel(ring("mbarrier.arrive.shared.b64 	%rd6, [%rd5+520];"), {.ctas = 4, .seed = seed});
-    EXPECT_EQ(result.error.find("outside the arguments' buffers") != std::string::npos, true);  // inputs of CTAs 1 to 3
+    const Result result = run_kernel(ring("mbarrier.arrive.shared.b64 	%rd6, [%rd5+520];"),
+                                     {.ctas = 4, .seed = seed});
+    EXPECT_EQ(result.error.find("outside the arguments' buffers") != std::string::npos,
+              true);  // inputs of CTAs 1 to 3
     const Result first = run_kernel(
-        with(ring("mbarrier.arrive.shared.b64 	%rd6, [%rd5+520];"), "[%rd9]", "[%rd8]"), {.ctas = 4, .seed = seed});
+        with(ring("mbarrier.arrive.shared.b64 	%rd6, [%rd5+520];"), "[%rd9]", "[%rd8]"),
+        {.ctas = 4, .seed = seed});
     ASSERT_EQ(first.error, "");
     for (uint32_t i = 32; i < 64; ++i) EXPECT_EQ(first.out[i], 4 * (1000 + i));
   }
@@ -172,7 +175,8 @@ std::string bulk_store(const std::string& fence, const std::string& wait) {
 
 TEST(PtxCopies, BulkStoreWritesGlobalMemory) {
   for (uint64_t seed = 1; seed < 9; ++seed) {
-    const std::string body = bulk_store("fence.proxy.async.shared::cta;", "cp.async.bulk.wait_group.read 	0;");
+    const std::string body =
+        bulk_store("fence.proxy.async.shared::cta;", "cp.async.bulk.wait_group.read 	0;");
     const Result result = run_kernel(body, {.seed = seed});
     ASSERT_EQ(result.error, "");
     for (uint32_t i = 0; i < 64; ++i) EXPECT_EQ(result.out[i], i);
@@ -202,23 +206,27 @@ $L__BB0_1:
 	st.global.b32 	[%rd1], %r2;)";
 
 struct Box {
-  std::string fence = "fence.proxy.async.shared::cta;", wait = kSpin, expect = "256", column = "0", row = "0", to = "0";
+  std::string fence = "fence.proxy.async.shared::cta;", wait = kSpin, expect = "256", column = "0",
+              row = "0", to = "0";
 };
 
 std::string box(const Box& b = {}) {
-  std::string text = with(with(with(kTensor, "$fence", b.fence), "$wait", b.wait), "$expect", b.expect);
+  std::string text =
+      with(with(with(kTensor, "$fence", b.fence), "$wait", b.wait), "$expect", b.expect);
   return with(with(with(text, "$column", b.column), "$row", b.row), "$to", b.to);
 }
 
 TEST(PtxCopies, TmaCopyLoadsABoxWithZeroPadding) {
   for (int row : {0, 3, 8, -2, -8})
     for (int column : {0, 8, 10, 16, -8, -16}) {
-      const Result result = run_kernel(box({.column = std::to_string(column), .row = std::to_string(row)}));
+      const Result result =
+          run_kernel(box({.column = std::to_string(column), .row = std::to_string(row)}));
       ASSERT_EQ(result.error, "");
       for (int i = 0; i < 64; ++i) {  // words, eight of them in a row
         const int from = i / 8 + row, at = i % 8 + column / 2;
         const bool inside = from >= 0 && from < 8 && at >= 0 && at < 8;
-        EXPECT_EQ(result.out[static_cast<size_t>(i)], inside ? 1000u + static_cast<unsigned>(8 * from + at) : 0u)
+        EXPECT_EQ(result.out[static_cast<size_t>(i)],
+                  inside ? 1000u + static_cast<unsigned>(8 * from + at) : 0u)
             << i << " at " << row << ", " << column;
       }
     }
@@ -246,23 +254,27 @@ $L__BB0_1:
 	st.shared.b32 	[%rd2], %r10;)";
 
 struct StoredBox {
-  std::string fence = "fence.proxy.async.shared::cta;", wait = "cp.async.bulk.wait_group.read 	0;", column = "0",
-              row = "0";
+  std::string fence = "fence.proxy.async.shared::cta;", wait = "cp.async.bulk.wait_group.read 	0;",
+              column = "0", row = "0";
 };
 
 std::string stored_box(const StoredBox& b = {}) {
-  return with(with(with(with(kTensorStore, "$fence", b.fence), "$wait", b.wait), "$column", b.column), "$row", b.row);
+  return with(
+      with(with(with(kTensorStore, "$fence", b.fence), "$wait", b.wait), "$column", b.column),
+      "$row", b.row);
 }
 
 TEST(PtxCopies, TmaStoreDropsElementsOutside) {
   for (int row : {0, 3, 8, -2, -8})
     for (int column : {0, 8, 16, -8, -16}) {
-      const Result result = run_kernel(stored_box({.column = std::to_string(column), .row = std::to_string(row)}));
+      const Result result =
+          run_kernel(stored_box({.column = std::to_string(column), .row = std::to_string(row)}));
       ASSERT_EQ(result.error, "");
       for (int i = 0; i < 64; ++i) {
         const int of = i / 8 - row, at = i % 8 - column / 2;
         const bool stored = of >= 0 && of < 8 && at >= 0 && at < 8;
-        EXPECT_EQ(result.in[static_cast<size_t>(i)], static_cast<uint32_t>(stored ? 8 * of + at : 1000 + i))
+        EXPECT_EQ(result.in[static_cast<size_t>(i)],
+                  static_cast<uint32_t>(stored ? 8 * of + at : 1000 + i))
             << i << " at " << row << ", " << column;
       }
     }
@@ -291,65 +303,90 @@ const std::string kArrive = "mbarrier.arrive.shared.b64 	%rd6, [%rd5+520];";
 INSTANTIATE_TEST_SUITE_P(
     All, PtxCopyFaults,
     ::testing::Values(
-        Fault{"NoInit", "	@%p9 mbarrier.arrive.shared.b64 	%rd6, [%rd5];", "was not initialised"},
+        Fault{"NoInit", "	@%p9 mbarrier.arrive.shared.b64 	%rd6, [%rd5];",
+              "was not initialised"},
         Fault{"InitTwice",
-              "	@%p9 mbarrier.init.shared.b64 	[%rd5], 1;\n	@%p9 mbarrier.init.shared.b64 	[%rd5], 1;",
+              "	@%p9 mbarrier.init.shared.b64 	[%rd5], 1;\n	@%p9 mbarrier.init.shared.b64 	"
+              "[%rd5], 1;",
               "initialised twice"},
         Fault{"InitByAll", "	mbarrier.init.shared.b64 	[%rd5], 1;", "initialised twice"},
-        Fault{"InitOfNothing", "	@%p9 mbarrier.init.shared.b64 	[%rd5], 0;", "for 0 arrivals"},
-        Fault{"InitMisaligned", "	@%p9 mbarrier.init.shared.b64 	[%rd5+4], 1;", "misaligned"},
+        Fault{"InitOfNothing", "	@%p9 mbarrier.init.shared.b64 	[%rd5], 0;",
+              "for 0 arrivals"},
+        Fault{"InitMisaligned", "	@%p9 mbarrier.init.shared.b64 	[%rd5+4], 1;",
+              "misaligned"},
         Fault{"InitNotShown", fetch({.meet = ""}), "initialised"},
         Fault{"InitNotFenced", fetch({.fence = ""}), "without fence.proxy.async or .mbarrier_init"},
         Fault{"TooManyArrivals",
-              "	@%p9 mbarrier.init.shared.b64 	[%rd5], 2;\n	@%p9 mbarrier.arrive.shared.b64 	%rd6, [%rd5], "
+              "	@%p9 mbarrier.init.shared.b64 	[%rd5], 2;\n	@%p9 mbarrier.arrive.shared.b64 "
+              "	%rd6, [%rd5], "
               "3;",
               "3 arrivals at an mbarrier that waits for 2 more"},
         Fault{"TooManyBytes",
-              "	@%p9 mbarrier.init.shared.b64 	[%rd5], 2;\n	@%p9 mbarrier.expect_tx.shared.b64 	[%rd5], "
+              "	@%p9 mbarrier.init.shared.b64 	[%rd5], 2;\n	@%p9 mbarrier.expect_tx.shared.b64 "
+              "	[%rd5], "
               "1048576;",
               "expects 1048576 bytes"},
-        Fault{"BytesRead", "	@%p9 mbarrier.init.shared.b64 	[%rd5], 2;\n	@%p9 ld.shared.b32 	%r2, [%rd5];",
+        Fault{"BytesRead",
+              "	@%p9 mbarrier.init.shared.b64 	[%rd5], 2;\n	@%p9 ld.shared.b32 	%r2, "
+              "[%rd5];",
               "read of an mbarrier's bytes"},
-        Fault{"BytesWritten", "	@%p9 mbarrier.init.shared.b64 	[%rd5], 2;\n	@%p9 st.shared.b32 	[%rd5+4], %r1;",
+        Fault{"BytesWritten",
+              "	@%p9 mbarrier.init.shared.b64 	[%rd5], 2;\n	@%p9 st.shared.b32 	[%rd5+4], "
+              "%r1;",
               "write to an mbarrier's bytes"},
         Fault{"Invalidated",
-              "	@%p9 mbarrier.init.shared.b64 	[%rd5], 2;\n	@%p9 mbarrier.inval.shared.b64 	[%rd5];\n"
+              "	@%p9 mbarrier.init.shared.b64 	[%rd5], 2;\n	@%p9 mbarrier.inval.shared.b64 	"
+              "[%rd5];\n"
               "	@%p9 mbarrier.arrive.shared.b64 	%rd6, [%rd5];",
               "was not initialised"},
-        Fault{"InvalidatedEarly",
-              but(ring(kArrive, "@%p9 mbarrier.inval.shared.b64 	[%rd5+512];"), "[%rd9]", "[%rd8]"),
-              "may still use"},
+        Fault{
+            "InvalidatedEarly",
+            but(ring(kArrive, "@%p9 mbarrier.inval.shared.b64 	[%rd5+512];"), "[%rd9]", "[%rd8]"),
+            "may still use"},
         Fault{"NoWait", fetch({.wait = ""}), "shared memory that"},
-        Fault{"WaitWithoutLoop", fetch({.wait = "mbarrier.try_wait.parity.shared.b64 	%p1, [%rd5+512], 1;"}),
+        Fault{"WaitWithoutLoop",
+              fetch({.wait = "mbarrier.try_wait.parity.shared.b64 	%p1, [%rd5+512], 1;"}),
               "shared memory that"},
-        Fault{"RelaxedWait", but(fetch(), "try_wait.parity.shared", "try_wait.parity.relaxed.cta.shared"),
+        Fault{"RelaxedWait",
+              but(fetch(), "try_wait.parity.shared", "try_wait.parity.relaxed.cta.shared"),
               "wrote, without a barrier between"},
-        Fault{"NeverEnough", fetch({.expect = "272"}), "deadlock, all warps wait:\n  k, CTA (0, 0, 0): PTX line"},
+        Fault{"NeverEnough", fetch({.expect = "272"}),
+              "deadlock, all warps wait:\n  k, CTA (0, 0, 0): PTX line"},
         Fault{"NothingExpected", fetch({.expect = "0"}), "wrote, without a barrier between"},
         Fault{"OddBytes", fetch({.bytes = "248"}), "a bulk copy of 248 bytes"},
         Fault{"MisalignedTarget", but(fetch(), "[%rd5], [%rd9]", "[%rd5+4], [%rd9]"), "misaligned"},
         Fault{"MisalignedSource", but(fetch(), "[%rd5], [%rd9]", "[%rd5], [%rd9+8]"), "misaligned"},
-        Fault{"SourceOutOfBounds", but(fetch(), "[%rd5], [%rd9]", "[%rd5], [%rd9+16]"), "access of 256 bytes at"},
-        Fault{"TargetOutOfBounds", but(fetch(), "[%rd5], [%rd9]", "[%rd5+896], [%rd9]"), "bytes of shared memory"},
-        Fault{"CopyBeforeTheWait", fetch() + "\n	griddepcontrol.wait;", "before griddepcontrol.wait"},
+        Fault{"SourceOutOfBounds", but(fetch(), "[%rd5], [%rd9]", "[%rd5], [%rd9+16]"),
+              "access of 256 bytes at"},
+        Fault{"TargetOutOfBounds", but(fetch(), "[%rd5], [%rd9]", "[%rd5+896], [%rd9]"),
+              "bytes of shared memory"},
+        Fault{"CopyBeforeTheWait", fetch() + "\n	griddepcontrol.wait;",
+              "before griddepcontrol.wait"},
         Fault{"NotReleased",
-              but(ring("mbarrier.arrive.relaxed.cta.shared.b64 	%rd6, [%rd5+520];"), "[%rd9]", "[%rd8]"),
+              but(ring("mbarrier.arrive.relaxed.cta.shared.b64 	%rd6, [%rd5+520];"), "[%rd9]",
+                  "[%rd8]"),
               "copy into shared memory that"},
-        Fault{"ReleasedEarly", but(but(ring(""), "ld.shared.b32", kArrive + "\n	ld.shared.b32"), "[%rd9]", "[%rd8]"),
+        Fault{"ReleasedEarly",
+              but(but(ring(""), "ld.shared.b32", kArrive + "\n	ld.shared.b32"), "[%rd9]",
+                  "[%rd8]"),
               "read"},
-        Fault{"ReleasedUnfenced", but(but(ring(kArrive), "	fence.proxy.async.shared::cta;", ""), "[%rd9]", "[%rd8]"),
+        Fault{"ReleasedUnfenced",
+              but(but(ring(kArrive), "	fence.proxy.async.shared::cta;", ""), "[%rd9]", "[%rd8]"),
               "read, without fence.proxy.async between"},
-        Fault{"StoreUnderACopy", but(fetch(), "$L__BB0_1:", "	st.shared.b32 	[%rd5+4], %r1;\n$L__BB0_1:"),
+        Fault{"StoreUnderACopy",
+              but(fetch(), "$L__BB0_1:", "	st.shared.b32 	[%rd5+4], %r1;\n$L__BB0_1:"),
               "write to shared memory that a copy on the mbarrier at offset 512 wrote"},
         Fault{"CopyOverPlainStores",
               but(fetch({.fence = ""}), "bar.sync", "st.shared.b32 	[%rd2], %r1;\n	bar.sync"),
               "without fence.proxy.async"},
         Fault{"CopyOverOthersStores",
-              but(but(fetch(), "fence.mbarrier_init.release.cluster", "fence.proxy.async"), "cp.async",
-                  "add.s64 	%rd7, %rd5, 768;\n	cp.async") +
-                  "\n	st.shared.b32 	[%rd2+768], %r1;\n	@%p9 mbarrier.expect_tx.shared.b64 	[%rd5+512], "
+              but(but(fetch(), "fence.mbarrier_init.release.cluster", "fence.proxy.async"),
+                  "cp.async", "add.s64 	%rd7, %rd5, 768;\n	cp.async") +
+                  "\n	st.shared.b32 	[%rd2+768], %r1;\n	@%p9 mbarrier.expect_tx.shared.b64 "
+                  "	[%rd5+512], "
                   "256;\n"
-                  "	@%p9 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes 	[%rd5+768], [%rd9], "
+                  "	@%p9 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes 	"
+                  "[%rd5+768], [%rd9], "
                   "256, "
                   "[%rd5+512];",
               "copy into shared memory that warp"},
@@ -364,24 +401,32 @@ INSTANTIATE_TEST_SUITE_P(
               but(box({.fence = "@%p9 fence.mbarrier_init.release.cluster;"}), "bar.sync",
                   "st.shared.b32 	[%rd2], %r1;\n	bar.sync"),
               "without fence.proxy.async"},
-        Fault{"TensorOverReads", but(box(), "@!%p9 bra", "@!%p9 ld.shared.b32 	%r2, [%rd2];\n	@!%p9 bra"),
+        Fault{"TensorOverReads",
+              but(box(), "@!%p9 bra", "@!%p9 ld.shared.b32 	%r2, [%rd2];\n	@!%p9 bra"),
               "shared memory that"},
         Fault{"AddressOfASlot", "	mov.b64 	%rd11, k_param_1;",
               "the address of a parameter that is not a tensor map"},
-        Fault{"EndsBeforeCopy", but(fetch({.wait = "ret;"}), "ld.shared", "ld.shared"), "ends before"},
+        Fault{"EndsBeforeCopy", but(fetch({.wait = "ret;"}), "ld.shared", "ld.shared"),
+              "ends before"},
         Fault{"NoGroupWait", gather("", kMeet), "a cp.async of warp"},
         Fault{"GroupWaitTooShort", gather("cp.async.wait_group 	1;", kMeet), "a cp.async of warp"},
         Fault{"GroupOfOthers", gather(kWaitAll, ""), "shared memory that"},
-        Fault{"GroupNotAwaited", "	cp.async.ca.shared.global 	[%rd2], [%rd9], 4;", "ends before it waited"},
-        Fault{"SourceTooLarge", "	cp.async.ca.shared.global 	[%rd2], [%rd9], 4, 8;", "a source larger than"},
-        Fault{"OddCopy", "	cp.async.ca.shared.global 	[%rd2], [%rd9], 2;", "other than 4, 8 or 16 bytes"},
-        Fault{"BulkStoreNotFenced", bulk_store("", "cp.async.bulk.wait_group 	0;"), "without fence.proxy.async"},
+        Fault{"GroupNotAwaited", "	cp.async.ca.shared.global 	[%rd2], [%rd9], 4;",
+              "ends before it waited"},
+        Fault{"SourceTooLarge", "	cp.async.ca.shared.global 	[%rd2], [%rd9], 4, 8;",
+              "a source larger than"},
+        Fault{"OddCopy", "	cp.async.ca.shared.global 	[%rd2], [%rd9], 2;",
+              "other than 4, 8 or 16 bytes"},
+        Fault{"BulkStoreNotFenced", bulk_store("", "cp.async.bulk.wait_group 	0;"),
+              "without fence.proxy.async"},
         Fault{"BulkStoreNotAwaited", bulk_store("fence.proxy.async;", ""),
               "write to shared memory that a bulk store of"},
         Fault{"TensorStoreNotFenced", stored_box({.fence = ""}), "without fence.proxy.async"},
-        Fault{"TensorStoreNotAwaited", stored_box({.wait = ""}), "write to shared memory that a bulk store of"},
+        Fault{"TensorStoreNotAwaited", stored_box({.wait = ""}),
+              "write to shared memory that a bulk store of"},
         Fault{"TensorStoreMisaligned", but(stored_box(), "[%rd5];", "[%rd5+64];"), "misaligned"},
-        Fault{"TensorStoreWithoutMap", but(stored_box(), "[%rd12,", "[%rd9,"), "without a tensor map"}),
+        Fault{"TensorStoreWithoutMap", but(stored_box(), "[%rd12,", "[%rd9,"),
+              "without a tensor map"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -74,7 +74,8 @@ void decode_parameter(const Instruction& i, Operand& address, const std::string&
 }
 
 // Memory orders and scopes are ignored, because global memory has no checks for races between CTAs.
-void decode_memory(Instruction& i, const std::vector<std::string>& parts, const std::string& entry) {
+void decode_memory(Instruction& i, const std::vector<std::string>& parts,
+                   const std::string& entry) {
   size_t first = 1, count = 1;
   if (std::find(parts.begin(), parts.end(), "L2::cache_hint") != parts.end()) {  // a cache policy
     if (i.operands.size() != 3) fail("expected a cache policy");
@@ -91,7 +92,8 @@ void decode_memory(Instruction& i, const std::vector<std::string>& parts, const 
     if (parts[p] == "v2" || parts[p] == "v4") {
       count = static_cast<size_t>(parts[p][1] - '0');
     } else if (parts[p] != "nc" && !parts[p].starts_with("L1::") && !parts[p].starts_with("L2::")) {
-      fail("unknown qualifier ." + parts[p]);  // those named here are hints without meaning for values
+      fail("unknown qualifier ." +
+           parts[p]);  // those named here are hints without meaning for values
     }
   }
   if (data.kind != Operand::Kind::vector) {
@@ -119,7 +121,8 @@ void decode_reduction(Instruction& i, std::vector<std::string> parts, const std:
 void decode_atomic(Instruction& i, std::vector<std::string> parts) {
   std::erase_if(parts, [](const std::string& part) { return orders(part) || is_scope(part); });
   const Pure* pure = parts.size() == 4 ? find_pure(parts[2] + "." + parts[3]) : nullptr;
-  if (!pure || parts[1] != "global" || i.operands.size() != pure->operands + 1) fail("unknown opcode " + i.opcode);
+  if (!pure || parts[1] != "global" || i.operands.size() != pure->operands + 1)
+    fail("unknown opcode " + i.opcode);
   i.function = pure->function;
   i.bytes = bytes_of(parts[3]);
 }
@@ -161,9 +164,10 @@ uint64_t add_in_memory(uint64_t held, uint64_t given, uint64_t) {
 void decode(Instruction& i, const std::string& entry) {
   const std::vector<std::string> parts = parts_of(i.opcode);
   static const std::map<std::string, Kind> kinds{
-      {"mov", Kind::move},          {"ld", Kind::load},        {"st", Kind::store}, {"red", Kind::store},
-      {"atom", Kind::atomic},       {"bra", Kind::branch},     {"ret", Kind::exit}, {"exit", Kind::exit},
-      {"prefetch", Kind::prefetch}, {"bfi", Kind::insert_bits}};
+      {"mov", Kind::move},       {"ld", Kind::load},     {"st", Kind::store},
+      {"red", Kind::store},      {"atom", Kind::atomic}, {"bra", Kind::branch},
+      {"ret", Kind::exit},       {"exit", Kind::exit},   {"prefetch", Kind::prefetch},
+      {"bfi", Kind::insert_bits}};
   if (decode_sync(i)) return;
   const auto kind = kinds.find(parts[0]);
   if (kind == kinds.end()) return decode_pure(i);
@@ -172,7 +176,8 @@ void decode(Instruction& i, const std::string& entry) {
   if (i.kind == Kind::load || i.kind == Kind::store) decode_memory(i, parts, entry);
   if (i.kind == Kind::move) decode_move(i, parts, entry);
   if (i.kind == Kind::atomic) decode_atomic(i, parts);
-  if (i.kind == Kind::prefetch && i.opcode != "prefetch.global.L2") fail("unknown opcode " + i.opcode);
+  if (i.kind == Kind::prefetch && i.opcode != "prefetch.global.L2")
+    fail("unknown opcode " + i.opcode);
   if (i.kind == Kind::insert_bits && i.opcode != "bfi.b32") fail("unknown opcode " + i.opcode);
   if (i.kind == Kind::insert_bits && i.operands.size() != 5) fail("wrong number of operands");
   if (i.kind == Kind::branch && i.opcode != "bra" && i.opcode != "bra.uni") fail("unknown opcode");

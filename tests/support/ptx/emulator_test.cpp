@@ -78,8 +78,12 @@ TEST(PtxEmulator, LdmatrixLoadsMatrices) {
   const auto number = [](uint32_t row, uint32_t column) { return row + (column % 4 == 3); };
   for (uint32_t lane = 0; lane < 32; ++lane) {
     const uint32_t one = lane / 4, other = lane % 4 * 2;
-    EXPECT_EQ(plain.out[lane], 2 * (number(one, other) | number(one, other + 1) << 16) + (8 | 8 << 16)) << lane;
-    EXPECT_EQ(transposed.out[lane], 2 * (number(other, one) | number(other + 1, one) << 16) + (8 | 8 << 16)) << lane;
+    EXPECT_EQ(plain.out[lane],
+              2 * (number(one, other) | number(one, other + 1) << 16) + (8 | 8 << 16))
+        << lane;
+    EXPECT_EQ(transposed.out[lane],
+              2 * (number(other, one) | number(other + 1, one) << 16) + (8 | 8 << 16))
+        << lane;
   }
 }
 
@@ -215,7 +219,9 @@ TEST(PtxEmulator, ExtractsSignedFieldsOf64Bits) {
 	add.s32 	%r4, %r2, %r3;
 	st.global.b32 	[%rd1], %r4;)");
   ASSERT_EQ(result.error, "");
-  const auto both = [](int64_t value) { return static_cast<uint32_t>(value) + static_cast<uint32_t>(value >> 32); };
+  const auto both = [](int64_t value) {
+    return static_cast<uint32_t>(value) + static_cast<uint32_t>(value >> 32);
+  };
   EXPECT_EQ(result.out[0], both(0x210));
   EXPECT_EQ(result.out[28], both(0x987 - 0x1000)) << "the field's own sign";
   EXPECT_EQ(result.out[32], both(0xa98 - 0x1000));
@@ -237,7 +243,8 @@ TEST(PtxEmulator, ExtractsSignedFieldsAtTheLimits) {
 	and.b32 	%r2, %r2, %r4;
 	st.global.b32 	[%rd1], %r2;)");
   ASSERT_EQ(result.error, "");
-  EXPECT_EQ(result.out[0], 0xffffffffu) << "none; beyond the operand, its sign; places count by their low 8 bits";
+  EXPECT_EQ(result.out[0], 0xffffffffu)
+      << "none; beyond the operand, its sign; places count by their low 8 bits";
 }
 
 TEST(PtxEmulator, InsertsBits) {
@@ -409,28 +416,35 @@ INSTANTIATE_TEST_SUITE_P(
     All, PtxEmulatorFaults,
     ::testing::Values(
         Fault{"MissingBarrier", exchange(""), "shared memory that"},
-        Fault{"MatricesWithoutABarrier", with(matrices(""), "bar.sync 	0;", ""), "shared memory that"},
-        Fault{"MisalignedMatrices", with(matrices(""), "and.b64 	%rd6, %rd6, 511;", "add.s64 	%rd6, %rd6, 8;"),
+        Fault{"MatricesWithoutABarrier", with(matrices(""), "bar.sync 	0;", ""),
+              "shared memory that"},
+        Fault{"MisalignedMatrices",
+              with(matrices(""), "and.b64 	%rd6, %rd6, 511;", "add.s64 	%rd6, %rd6, 8;"),
               "misaligned address"},
         Fault{"OutOfBounds", "	st.global.b32 	[%rd1+4], %r1;", "thread 63: access of 4 bytes at"},
         Fault{"Misaligned", "	ld.global.v2.b32 	{%r2, %r3}, [%rd1];", "misaligned address"},
-        Fault{"SharedOutOfBounds", "	st.shared.b32 	[%rd2+772], %r1;", "of 1024 bytes of shared memory"},
+        Fault{"SharedOutOfBounds", "	st.shared.b32 	[%rd2+772], %r1;",
+              "of 1024 bytes of shared memory"},
         Fault{"UnwrittenShared", "	ld.shared.b32 	%r2, [%rd2];", "was not written"},
         Fault{"UnwrittenRegister", "	add.s32 	%r2, %r1, %r8;", "register is read before"},
         Fault{"UnknownOpcode", "	vadd.s32 	%r2, %r1, %r1;", "unknown opcode vadd.s32"},
         Fault{"UnknownQualifier", "	ld.volatile.global.b32 	%r2, [%rd1];", "unknown"},
         Fault{"DivergentBarrier",
-              "	setp.lt.u32 	%p1, %r1, 9;\n	@%p1 bra 	$L__BB0_1;\n	bar.sync 	0;\n$L__BB0_1:",
+              "	setp.lt.u32 	%p1, %r1, 9;\n	@%p1 bra 	$L__BB0_1;\n	bar.sync 	"
+              "0;\n$L__BB0_1:",
               "not all threads"},
         Fault{"DivergentShuffle",
-              "	setp.lt.u32 	%p1, %r1, 9;\n	@%p1 shfl.sync.bfly.b32 	%r2, %r1, 1, 31, -1;",
+              "	setp.lt.u32 	%p1, %r1, 9;\n	@%p1 shfl.sync.bfly.b32 	%r2, %r1, 1, 31, "
+              "-1;",
               "not all threads"},
         Fault{"DivergentElect",
-              "	setp.lt.u32 	%p1, %r1, 9;\n	@%p1 bra 	$L__BB0_1;\n	elect.sync 	_|%p2, -1;\n$L__BB0_1:",
+              "	setp.lt.u32 	%p1, %r1, 9;\n	@%p1 bra 	$L__BB0_1;\n	elect.sync 	"
+              "_|%p2, -1;\n$L__BB0_1:",
               "not all threads"},
         Fault{"PartOfABarrier", "	bar.sync 	1, 16;", "whole warps"},
         Fault{"LonelyBarrier",
-              "	setp.lt.u32 	%p1, %r1, 32;\n	@%p1 bra 	$L__BB0_1;\n	bar.sync 	1, 64;\n$L__BB0_1:",
+              "	setp.lt.u32 	%p1, %r1, 32;\n	@%p1 bra 	$L__BB0_1;\n	bar.sync 	1, "
+              "64;\n$L__BB0_1:",
               "deadlock, all warps wait:\n  k, CTA (0, 0, 0): PTX line 23 `bar.sync 	1, 64`"},
         Fault{"CountsDiffer",
               "	setp.lt.u32 	%p1, %r1, 32;\n	@%p1 bra 	$L__BB0_1;\n	bar.sync 	1, "
@@ -444,10 +458,12 @@ INSTANTIATE_TEST_SUITE_P(
               "before griddepcontrol.wait",
               {.early_inputs = true}},
         Fault{"PrefetchOutside",
-              "	prefetch.global.L2 [%rd9];\n	prefetch.global.L2 [%rd8+-1];\n	griddepcontrol.wait;",
+              "	prefetch.global.L2 [%rd9];\n	prefetch.global.L2 [%rd8+-1];\n	"
+              "griddepcontrol.wait;",
               "outside the arguments' buffers"},
         Fault{"WarpsApart",
-              "	setp.lt.u32 	%p1, %r1, 32;\n	@%p1 bra 	$L__BB0_1;\n	bar.sync 	0;\n$L__BB0_1:",
+              "	setp.lt.u32 	%p1, %r1, 32;\n	@%p1 bra 	$L__BB0_1;\n	bar.sync 	"
+              "0;\n$L__BB0_1:",
               "at different barriers"}),
     [](const auto& info) { return std::string(info.param.name); });
 

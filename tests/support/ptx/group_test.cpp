@@ -13,9 +13,9 @@ namespace {
 // Multiplies eight rows of 32 bytes of ones by ones in registers, and adds zeros.
 struct Product {
   std::string proxy = "fence.proxy.async.shared::cta;", descriptor = "13835058124001705984",
-              fence = "wgmma.fence.sync.aligned;", commit = "wgmma.commit_group.sync.aligned;", between,
-              wait = "wgmma.wait_group.sync.aligned 	0;", store = "st.global.b32 	[%rd1], %r30;", scale = "-1",
-              zeros = "mov.b32 	%r30, 0;";
+              fence = "wgmma.fence.sync.aligned;", commit = "wgmma.commit_group.sync.aligned;",
+              between, wait = "wgmma.wait_group.sync.aligned 	0;",
+              store = "st.global.b32 	[%rd1], %r30;", scale = "-1", zeros = "mov.b32 	%r30, 0;";
 };
 
 std::string product(const Product& p = {}) {
@@ -65,8 +65,8 @@ TEST(PtxGroup, AccumulatorWithScaleZeroNeedNotBeWritten) {
 
 // A warp multiplies with one word in all registers of each operand: 10 by 1, eight times, added to
 // -100; 1.5 by 2, eight times.
-std::string product_of_words(const std::string& types, const std::string& left, const std::string& right,
-                             const std::string& sum) {
+std::string product_of_words(const std::string& types, const std::string& left,
+                             const std::string& right, const std::string& sum) {
   return with(with(with(with(R"(
 	mov.b32 	%r20, $left;
 	mov.b32 	%r21, $right;
@@ -78,20 +78,25 @@ std::string product_of_words(const std::string& types, const std::string& left, 
                    "$right", right),
               "$sum", sum);
 }
-const std::string kWholeTypes = "m16n8k32.row.col.s32.s8.s8.s32", kTf32Types = "m16n8k8.row.col.f32.tf32.tf32.f32";
+const std::string kWholeTypes = "m16n8k32.row.col.s32.s8.s8.s32",
+                  kTf32Types = "m16n8k8.row.col.f32.tf32.tf32.f32";
 
 TEST(PtxMultiply, MultipliesInt8AndTf32) {
-  const Result whole = run_kernel(product_of_words(kWholeTypes, "0x01020304", "0x01010101", "-100"));
+  const Result whole =
+      run_kernel(product_of_words(kWholeTypes, "0x01020304", "0x01010101", "-100"));
   ASSERT_EQ(whole.error, "");
   for (const uint32_t sum : whole.out) EXPECT_EQ(static_cast<int32_t>(sum), -20);
-  const Result negative = run_kernel(product_of_words(kWholeTypes, "0x80808080", "0x80808080", "0x7fffffff"));
+  const Result negative =
+      run_kernel(product_of_words(kWholeTypes, "0x80808080", "0x80808080", "0x7fffffff"));
   ASSERT_EQ(negative.error, "");
   for (const uint32_t sum : negative.out) EXPECT_EQ(sum, 0x7fffffffu + 32u * 128u * 128u);  // wraps
-  const Result tf32 = run_kernel(product_of_words(kTf32Types, "0x3fc00000", "0x40000000", "0x3f800000"));
+  const Result tf32 =
+      run_kernel(product_of_words(kTf32Types, "0x3fc00000", "0x40000000", "0x3f800000"));
   ASSERT_EQ(tf32.error, "");
   for (const uint32_t sum : tf32.out) EXPECT_EQ(std::bit_cast<float>(sum), 25.0f);
   const Result rounded = run_kernel(
-      "	mov.b32 	%r20, 0xbf801000;\n	cvt.rna.tf32.f32 	%r21, %r20;\n	st.global.b32 	[%rd1], %r21;");
+      "	mov.b32 	%r20, 0xbf801000;\n	cvt.rna.tf32.f32 	%r21, %r20;\n	"
+      "st.global.b32 	[%rd1], %r21;");
   ASSERT_EQ(rounded.error, "");
   for (const uint32_t bits : rounded.out) EXPECT_EQ(bits, 0xbf802000u);
 }
@@ -109,30 +114,44 @@ INSTANTIATE_TEST_SUITE_P(
     All, PtxGroupFaults,
     ::testing::Values(
         Fault{"NoFence", product({.fence = ""}), "wgmma without wgmma.fence before"},
-        Fault{"SumNotWritten", product({.zeros = ""}), "the accumulator is read before it is written"},
+        Fault{"SumNotWritten", product({.zeros = ""}),
+              "the accumulator is read before it is written"},
         Fault{"NotShown", product({.proxy = ""}), "wrote, without fence.proxy.async between"},
         Fault{"NoWait", product({.wait = ""}), "a register that a wgmma has not given back"},
-        Fault{"WaitTooShort", product({.wait = "wgmma.wait_group.sync.aligned 	1;"}), "has not given back"},
+        Fault{"WaitTooShort", product({.wait = "wgmma.wait_group.sync.aligned 	1;"}),
+              "has not given back"},
         Fault{"WaitBeforeCommit", product({.commit = ""}), "wgmma.wait_group before the commit"},
-        Fault{"FactorOverwritten", product({.between = "mov.b32 	%r20, 0;"}), "has not given back"},
-        Fault{"SlotOverwritten", product({.between = kBetween}), "write to shared memory that a wgmma of warp"},
-        Fault{"NotAwaited", product({.wait = "", .store = ""}), "ends before it waited for a wgmma of warp"},
-        Fault{"DifferentDescriptors",
-              product({.fence = "@%p2 add.s64 	%rd21, %rd21, 2;\n	wgmma.fence.sync.aligned;"}),
-              "the warps of a wgmma have different descriptors"},
-        Fault{"DifferentOperands",
-              product({.fence = "@%p9 add.s64 	%rd21, %rd21, 2;\n	wgmma.fence.sync.aligned;"}),
-              "the threads of a wgmma have different operands"},
+        Fault{"FactorOverwritten", product({.between = "mov.b32 	%r20, 0;"}),
+              "has not given back"},
+        Fault{"SlotOverwritten", product({.between = kBetween}),
+              "write to shared memory that a wgmma of warp"},
+        Fault{"NotAwaited", product({.wait = "", .store = ""}),
+              "ends before it waited for a wgmma of warp"},
+        Fault{
+            "DifferentDescriptors",
+            product({.fence =
+                         "@%p2 add.s64 	%rd21, %rd21, 2;\n	wgmma.fence.sync.aligned;"}),
+            "the warps of a wgmma have different descriptors"},
+        Fault{
+            "DifferentOperands",
+            product({.fence =
+                         "@%p9 add.s64 	%rd21, %rd21, 2;\n	wgmma.fence.sync.aligned;"}),
+            "the threads of a wgmma have different operands"},
         Fault{"NotRounded", product_of_words(kTf32Types, "0x3fc00001", "0x40000000", "0"),
               "that was not rounded to tf32"},
-        Fault{"FewerColumns",
-              "	wgmma.mma_async.sync.aligned.m64n40k32.s32.s8.s8 	{%r30, %r31, %r32, %r33, %r30, %r31, %r32, "
-              "%r33, %r30, "
-              "%r31, %r32, %r33, %r30, %r31, %r32, %r33, %r30, %r31, %r32, %r33}, %rd21, %rd21, %p1;",
-              "wgmma has more than 32 columns of i8 by 16"},
-        Fault{"NoSwizzle", product({.descriptor = "68719542272"}), "a descriptor without a swizzle"},
-        Fault{"OutOfBounds", product({.fence = "add.s64 	%rd21, %rd21, 64;\n	wgmma.fence.sync.aligned;"}),
-              "bytes of shared memory"}),
+        Fault{
+            "FewerColumns",
+            "	wgmma.mma_async.sync.aligned.m64n40k32.s32.s8.s8 	{%r30, %r31, %r32, %r33, "
+            "%r30, %r31, %r32, "
+            "%r33, %r30, "
+            "%r31, %r32, %r33, %r30, %r31, %r32, %r33, %r30, %r31, %r32, %r33}, %rd21, %rd21, %p1;",
+            "wgmma has more than 32 columns of i8 by 16"},
+        Fault{"NoSwizzle", product({.descriptor = "68719542272"}),
+              "a descriptor without a swizzle"},
+        Fault{
+            "OutOfBounds",
+            product({.fence = "add.s64 	%rd21, %rd21, 64;\n	wgmma.fence.sync.aligned;"}),
+            "bytes of shared memory"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -64,7 +64,9 @@ class Scheduler {
 
   void run() {
     while (true) {
-      while (static_cast<int64_t>(resident_.size()) < machine_.launch.resident && started_ < order_.size()) start();
+      while (static_cast<int64_t>(resident_.size()) < machine_.launch.resident &&
+             started_ < order_.size())
+        start();
       if (resident_.empty()) return;
       if (!machine_.runnable.empty()) {
         step();
@@ -81,7 +83,8 @@ class Scheduler {
   void start() {
     const auto& size = machine_.launch.cluster;
     const int64_t n = order_[started_++];
-    const std::array<int64_t, 3> at{n % clusters_[0] * size[0], n / clusters_[0] % clusters_[1] * size[1],
+    const std::array<int64_t, 3> at{n % clusters_[0] * size[0],
+                                    n / clusters_[0] % clusters_[1] * size[1],
                                     n / clusters_[0] / clusters_[1] * size[2]};
     const size_t ctas = static_cast<size_t>(size[0] * size[1] * size[2]);
     auto cluster = std::make_unique<Cluster>(machine_, ctas, warps_);
@@ -89,7 +92,8 @@ class Scheduler {
     for (int64_t rank = 0; rank < static_cast<int64_t>(ctas); ++rank) {
       const std::array<int64_t, 3> id{at[0] + rank % size[0], at[1] + rank / size[0] % size[1],
                                       at[2] + rank / size[0] / size[1]};
-      auto cta = std::make_unique<Cta>(*cluster, static_cast<size_t>(rank), id, machine_.launch.shared_bytes);
+      auto cta = std::make_unique<Cta>(*cluster, static_cast<size_t>(rank), id,
+                                       machine_.launch.shared_bytes);
       for (size_t w = 0; w < warps_; ++w) {
         cta->warps.push_back(std::make_unique<Warp>(machine_, *cta, static_cast<int>(w)));
         machine_.runnable.push_back(cta->warps.back().get());
@@ -146,7 +150,8 @@ class Scheduler {
 }  // namespace
 
 void run(const Program& program, const Launch& launch, const GlobalMemory& memory) {
-  if (program.threads <= 0 || program.threads % kLanes) throw std::runtime_error("PTX without whole warps in .reqntid");
+  if (program.threads <= 0 || program.threads % kLanes)
+    throw std::runtime_error("PTX without whole warps in .reqntid");
   Launch with_cluster = launch;
   if (program.cluster[0] != 0) {
     const bool named = launch.cluster != std::array<int64_t, 3>{1, 1, 1};

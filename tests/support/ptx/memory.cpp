@@ -20,12 +20,14 @@ uint8_t* GlobalMemory::check(uint64_t address, int64_t bytes, bool early) const 
     while (last_ < ranges_.size() && !holds(ranges_[last_])) ++last_;
   }
   if (last_ < ranges_.size()) {
-    if (early && !ranges_[last_].early) throw std::runtime_error("access of global memory before griddepcontrol.wait");
+    if (early && !ranges_[last_].early)
+      throw std::runtime_error("access of global memory before griddepcontrol.wait");
     return reinterpret_cast<uint8_t*>(address);
   }
-  std::string known = "access of " + std::to_string(bytes) + " bytes at " + std::to_string(address) +
-                      ", outside the arguments' buffers";
-  for (const Range& r : ranges_) known += " [" + std::to_string(r.begin) + ", " + std::to_string(r.end) + ")";
+  std::string known = "access of " + std::to_string(bytes) + " bytes at " +
+                      std::to_string(address) + ", outside the arguments' buffers";
+  for (const Range& r : ranges_)
+    known += " [" + std::to_string(r.begin) + ", " + std::to_string(r.end) + ")";
   throw std::runtime_error(known);
 }
 
@@ -43,8 +45,8 @@ size_t SharedMemory::check(uint64_t address, int64_t bytes) const {
   const uint64_t at = address - kBase;
   if (address < kBase || at + static_cast<uint64_t>(bytes) > cells_.size()) {
     throw std::runtime_error("access of " + std::to_string(bytes) + " bytes at offset " +
-                             std::to_string(static_cast<int64_t>(at)) + " of " + std::to_string(cells_.size()) +
-                             " bytes of shared memory");
+                             std::to_string(static_cast<int64_t>(at)) + " of " +
+                             std::to_string(cells_.size()) + " bytes of shared memory");
   }
   return at;
 }
@@ -77,7 +79,8 @@ Epoch SharedMemory::with_reader(Epoch read, const Order& order, Epoch now) {
   last_ = {read, now, now};
   if (!unordered_reader(read, order)) return now;
   std::vector<Epoch> readers{now};
-  const std::vector<Epoch> before = agent_of(read) == kManyReaders ? sets_[time_of(read)] : std::vector<Epoch>{read};
+  const std::vector<Epoch> before =
+      agent_of(read) == kManyReaders ? sets_[time_of(read)] : std::vector<Epoch>{read};
   for (Epoch reader : before) {
     if (!order.seen.covers(reader)) readers.push_back(reader);
   }
@@ -93,9 +96,10 @@ void SharedMemory::fail_read(Epoch write) const {
 }
 
 void SharedMemory::fail_write(const char* what, Epoch other, const char* did) const {
-  if (agent_of(other) == kBarrierBytes) throw std::runtime_error(std::string(what) + " an mbarrier's bytes");
-  throw std::runtime_error(std::string(what) + " shared memory that " + agents_.name(agent_of(other)) + did +
-                           ", without a barrier between");
+  if (agent_of(other) == kBarrierBytes)
+    throw std::runtime_error(std::string(what) + " an mbarrier's bytes");
+  throw std::runtime_error(std::string(what) + " shared memory that " +
+                           agents_.name(agent_of(other)) + did + ", without a barrier between");
 }
 
 uint64_t SharedMemory::load(uint64_t address, int bytes, const Order& order, Epoch now) {
@@ -114,7 +118,8 @@ uint64_t SharedMemory::load(uint64_t address, int bytes, const Order& order, Epo
   return value;
 }
 
-void SharedMemory::store(uint64_t address, int bytes, uint64_t value, const Order& order, Epoch now) {
+void SharedMemory::store(uint64_t address, int bytes, uint64_t value, const Order& order,
+                         Epoch now) {
   const size_t at = check(address, bytes);
   Cell known;  // state of a byte that may be overwritten
   for (int i = 0; i < bytes; ++i) {
@@ -130,22 +135,27 @@ void SharedMemory::store(uint64_t address, int bytes, uint64_t value, const Orde
         (values_[at + i] != byte || !agents_.is_warp(agent_of(cell.write)))) {
       fail_write("write to", cell.write, " wrote");
     }
-    if (const Epoch reader = unordered_reader(cell.read, order)) fail_write("write to", reader, " read");
+    if (const Epoch reader = unordered_reader(cell.read, order))
+      fail_write("write to", reader, " read");
     cell = {now, 0};
     values_[at + i] = byte;
   }
 }
 
-void SharedMemory::claim(uint64_t address, int64_t bytes, const Order& order, Epoch done, bool bulk) {
+void SharedMemory::claim(uint64_t address, int64_t bytes, const Order& order, Epoch done,
+                         bool bulk) {
   const size_t at = check(address, bytes);
   for (size_t i = at; i < at + static_cast<size_t>(bytes); ++i) {
     Cell& cell = cells_[i];
     if (cell.write && !order.seen.covers(cell.write)) fail_write("copy into", cell.write, " wrote");
-    if (cell.write && bulk && agents_.is_warp(agent_of(cell.write)) && !order.fenced.covers(cell.write)) {
-      throw std::runtime_error("copy into shared memory that " + agents_.name(agent_of(cell.write)) +
+    if (cell.write && bulk && agents_.is_warp(agent_of(cell.write)) &&
+        !order.fenced.covers(cell.write)) {
+      throw std::runtime_error("copy into shared memory that " +
+                               agents_.name(agent_of(cell.write)) +
                                " wrote, without fence.proxy.async between");
     }
-    if (const Epoch reader = unordered_reader(cell.read, order)) fail_write("copy into", reader, " read");
+    if (const Epoch reader = unordered_reader(cell.read, order))
+      fail_write("copy into", reader, " read");
     if (const Epoch reader = bulk ? unfenced_reader(cell.read, order) : 0) {
       throw std::runtime_error("copy into shared memory that " + agents_.name(agent_of(reader)) +
                                " read, without fence.proxy.async between");
@@ -160,7 +170,8 @@ void SharedMemory::borrow(uint64_t address, int64_t bytes, const Order& order, E
     Cell& cell = cells_[i];
     if (cell.write == 0 || !order.seen.covers(cell.write)) fail_read(cell.write);
     if (agents_.writes_generic(agent_of(cell.write)) && !order.fenced.covers(cell.write)) {
-      throw std::runtime_error("asynchronous read of shared memory that " + agents_.name(agent_of(cell.write)) +
+      throw std::runtime_error("asynchronous read of shared memory that " +
+                               agents_.name(agent_of(cell.write)) +
                                " wrote, without fence.proxy.async between");
     }
     cell.read = with_reader(cell.read, order, done);

@@ -33,7 +33,8 @@ class GlobalMemory {
 // write equal bytes.
 class SharedMemory {
  public:
-  SharedMemory(int64_t bytes, const Agents& agents) : agents_(agents), cells_(bytes), values_(bytes, 0xff) {}
+  SharedMemory(int64_t bytes, const Agents& agents)
+      : agents_(agents), cells_(bytes), values_(bytes, 0xff) {}
   uint64_t load(uint64_t address, int bytes, const Order& order, Epoch now);
   void store(uint64_t address, int bytes, uint64_t value, const Order& order, Epoch now);
   // Registers a copy that writes the bytes until the epoch `done`. Bulk copies need a proxy fence
@@ -44,7 +45,8 @@ class SharedMemory {
   uint8_t* bytes(uint64_t address) { return &values_[address - kBase]; }
   void become_barrier(uint64_t address, bool barrier);
 
-  static constexpr uint64_t kBase = 1 << 10;  // base of a CTA's window, as on sm_90; no host buffer is there
+  static constexpr uint64_t kBase =
+      1 << 10;  // base of a CTA's window, as on sm_90; no host buffer is there
 
  private:
   struct Cell {

@@ -31,11 +31,16 @@ struct MmaOperand {
 };
 
 inline MmaOperand mma_operand_named(const std::string& type) {
-  if (type == "f16") return {2, [](uint32_t bits) { return double{from_f16(static_cast<uint16_t>(bits))}; }};
-  if (type == "bf16") return {2, [](uint32_t bits) { return double{from_bf16(static_cast<uint16_t>(bits))}; }};
-  if (type == "e4m3") return {1, [](uint32_t bits) { return from_fp8(kE4m3, static_cast<uint8_t>(bits)); }};
-  if (type == "e5m2") return {1, [](uint32_t bits) { return from_fp8(kE5m2, static_cast<uint8_t>(bits)); }};
-  if (type == "s8") return {1, [](uint32_t bits) { return static_cast<double>(static_cast<int8_t>(bits)); }};
+  if (type == "f16")
+    return {2, [](uint32_t bits) { return double{from_f16(static_cast<uint16_t>(bits))}; }};
+  if (type == "bf16")
+    return {2, [](uint32_t bits) { return double{from_bf16(static_cast<uint16_t>(bits))}; }};
+  if (type == "e4m3")
+    return {1, [](uint32_t bits) { return from_fp8(kE4m3, static_cast<uint8_t>(bits)); }};
+  if (type == "e5m2")
+    return {1, [](uint32_t bits) { return from_fp8(kE5m2, static_cast<uint8_t>(bits)); }};
+  if (type == "s8")
+    return {1, [](uint32_t bits) { return static_cast<double>(static_cast<int8_t>(bits)); }};
   if (type == "tf32")
     return {4, [](uint32_t bits) {
               const float number = std::bit_cast<float>(bits);
@@ -54,7 +59,8 @@ struct Accumulator {
     return whole ? static_cast<double>(static_cast<int32_t>(word)) : std::bit_cast<float>(word);
   }
   uint32_t bits(double sum) const {
-    return whole ? static_cast<uint32_t>(static_cast<int64_t>(sum)) : std::bit_cast<uint32_t>(static_cast<float>(sum));
+    return whole ? static_cast<uint32_t>(static_cast<int64_t>(sum))
+                 : std::bit_cast<uint32_t>(static_cast<float>(sum));
   }
 };
 

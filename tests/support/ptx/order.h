@@ -14,7 +14,8 @@ namespace ligerdsl::test::ptx {
 // One agent at one time; 0 means none.
 using Epoch = uint32_t;
 inline constexpr int kTimeBits = 20;
-inline constexpr uint32_t kManyReaders = 0xfff, kBarrierBytes = 0xffe;  // values that are not agents; see memory.h
+inline constexpr uint32_t kManyReaders = 0xfff,
+                          kBarrierBytes = 0xffe;  // values that are not agents; see memory.h
 inline constexpr uint32_t kMaxAgents = 0xffe;
 
 inline uint32_t agent_of(Epoch epoch) {
@@ -39,7 +40,8 @@ class Clock {
   }
   void join(const Clock& other) {
     if (other.times_.size() > times_.size()) times_.resize(other.times_.size());
-    for (size_t i = 0; i < other.times_.size(); ++i) times_[i] = std::max(times_[i], other.times_[i]);
+    for (size_t i = 0; i < other.times_.size(); ++i)
+      times_[i] = std::max(times_[i], other.times_[i]);
   }
   // Returns the first epoch of `other` that this clock does not include, or 0.
   Epoch missing(const Clock& other) const {
@@ -68,7 +70,9 @@ struct Order {
 class Agents {
  public:
   Agents(size_t ctas, size_t warps) : ctas_(ctas), warps_(warps) {}
-  uint32_t warp(size_t cta, size_t number) const { return static_cast<uint32_t>(cta * warps_ + number); }
+  uint32_t warp(size_t cta, size_t number) const {
+    return static_cast<uint32_t>(cta * warps_ + number);
+  }
   bool is_warp(uint32_t agent) const { return agent < ctas_ * warps_; }
   bool writes_generic(uint32_t agent) const {
     return is_warp(agent) || others_.at(agent - ctas_ * warps_).proxy == Proxy::generic;
@@ -88,7 +92,8 @@ class Agents {
   uint32_t add(std::string name, Proxy proxy = Proxy::async) {
     others_.push_back({std::move(name), proxy});
     const size_t agent = ctas_ * warps_ + others_.size() - 1;
-    if (agent >= kMaxAgents) throw std::runtime_error("more mbarriers and copies than the emulator counts");
+    if (agent >= kMaxAgents)
+      throw std::runtime_error("more mbarriers and copies than the emulator counts");
     return static_cast<uint32_t>(agent);
   }
   std::string name(uint32_t agent) const {

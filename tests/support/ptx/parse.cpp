@@ -11,7 +11,9 @@ namespace {
 
 std::string trim(const std::string& text) {
   const size_t begin = text.find_first_not_of(" \t\n");
-  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \t\n") - begin + 1);
+  return begin == std::string::npos
+             ? ""
+             : text.substr(begin, text.find_last_not_of(" \t\n") - begin + 1);
 }
 
 // Splits at top level only: separators inside braces and brackets do not count.
@@ -32,7 +34,8 @@ std::vector<std::string> split(const std::string& text, char separator) {
 
 bool is_special(const std::string& name) {
   static const std::regex pattern(
-      "%(tid\\.x|ntid\\.x|n?ctaid\\.[xyz]|laneid|nsmid|cluster_n?ctarank|n?clusterid\\.[xyz]|cluster_n?ctaid\\.[xyz])");
+      "%(tid\\.x|ntid\\.x|n?ctaid\\.[xyz]|laneid|nsmid|cluster_n?ctarank|n?clusterid\\.[xyz]|"
+      "cluster_n?ctaid\\.[xyz])");
   return std::regex_match(name, pattern);
 }
 
@@ -43,10 +46,13 @@ class Parser {
     if (!std::regex_search(text, match, std::regex("\\.entry\\s+(\\w+)")))
       throw std::runtime_error("PTX without .entry");
     program_.entry = match[1];
-    if (std::regex_search(text, match, std::regex("\\.reqntid\\s+(\\d+)"))) program_.threads = std::stoi(match[1]);
-    static const std::regex cluster("\\.reqnctapercluster\\s+(\\d+)(?:,\\s*(\\d+))?(?:,\\s*(\\d+))?");
+    if (std::regex_search(text, match, std::regex("\\.reqntid\\s+(\\d+)")))
+      program_.threads = std::stoi(match[1]);
+    static const std::regex cluster(
+        "\\.reqnctapercluster\\s+(\\d+)(?:,\\s*(\\d+))?(?:,\\s*(\\d+))?");
     if (std::regex_search(text, match, cluster)) {
-      for (size_t i = 0; i < 3; ++i) program_.cluster[i] = match[i + 1].length() ? std::stoll(match[i + 1]) : 1;
+      for (size_t i = 0; i < 3; ++i)
+        program_.cluster[i] = match[i + 1].length() ? std::stoll(match[i + 1]) : 1;
     }
     parse_body(text);
     resolve_labels();
@@ -71,7 +77,8 @@ class Parser {
     const std::string body = std::regex_replace(text, std::regex("//[^\n]*"), "");
     size_t at = body.find("\n{");
     if (at == std::string::npos) throw std::runtime_error("PTX without a body");
-    line_ = 1 + static_cast<int>(std::count(body.begin(), body.begin() + static_cast<int64_t>(at), '\n'));
+    line_ = 1 + static_cast<int>(
+                    std::count(body.begin(), body.begin() + static_cast<int64_t>(at), '\n'));
     while (at < body.size()) {
       const char c = body[at];
       if (std::isspace(static_cast<unsigned char>(c))) {
@@ -93,12 +100,14 @@ class Parser {
 
   size_t parse_next(const std::string& body, size_t at) {
     size_t colon = at;
-    while (colon < body.size() && (std::isalnum(static_cast<unsigned char>(body[colon])) || body[colon] == '_' ||
-                                   body[colon] == '$' || body[colon] == '%')) {
+    while (colon < body.size() &&
+           (std::isalnum(static_cast<unsigned char>(body[colon])) || body[colon] == '_' ||
+            body[colon] == '$' || body[colon] == '%')) {
       ++colon;
     }
     if (colon < body.size() && body[colon] == ':' && body.compare(colon, 2, "::") != 0) {
-      labels_[scoped(body.substr(at, colon - at), scopes_.back().number)] = program_.instructions.size();
+      labels_[scoped(body.substr(at, colon - at), scopes_.back().number)] =
+          program_.instructions.size();
       return colon + 1;
     }
     size_t end = body.find_first_of(body[at] == '.' ? ";\n" : ";", at);
@@ -109,8 +118,8 @@ class Parser {
     } else if (statement[0] != '.' && !statement.empty()) {  // .loc and .pragma have no effect here
       parse_statement(statement);
     }
-    line_ += static_cast<int>(
-        std::count(body.begin() + static_cast<int64_t>(at), body.begin() + static_cast<int64_t>(end), '\n'));
+    line_ += static_cast<int>(std::count(body.begin() + static_cast<int64_t>(at),
+                                         body.begin() + static_cast<int64_t>(end), '\n'));
     return end < body.size() && body[end] == ';' ? end + 1 : end;
   }
 
@@ -137,7 +146,8 @@ class Parser {
     i.negated = match[1].length() > 0;
     if (match[2].length()) i.predicate = register_of(match[2]);
     if (match[4].length()) {
-      for (const std::string& operand : split(match[4], ',')) i.operands.push_back(parse_operand(operand));
+      for (const std::string& operand : split(match[4], ','))
+        i.operands.push_back(parse_operand(operand));
     }
     try {
       decode(i, program_.entry);
@@ -163,7 +173,8 @@ class Parser {
     std::string key = local_name(name);
     if (key.empty() && (std::regex_match(name, plain) || is_special(name))) key = name;
     if (key.empty()) fail("unknown register", name);
-    return program_.registers.emplace(key, static_cast<int>(program_.registers.size())).first->second;
+    return program_.registers.emplace(key, static_cast<int>(program_.registers.size()))
+        .first->second;
   }
 
   Operand parse_vector(const std::string& text, char separator) {
@@ -180,7 +191,8 @@ class Parser {
     if (text.find('|') != std::string::npos) return parse_vector(text, '|');
     if (text[0] == '[') {
       o.kind = Operand::Kind::address;
-      const std::vector<std::string> place = split(text.substr(1, text.size() - 2), ','), sum = split(place[0], '+');
+      const std::vector<std::string> place = split(text.substr(1, text.size() - 2), ','),
+                                     sum = split(place[0], '+');
       o.parts.push_back(parse_operand(sum[0]));
       if (place.size() > 1) o.parts.push_back(parse_operand(place[1]));
       if (sum.size() > 1) o.offset = std::stoll(sum[1]);
@@ -192,7 +204,8 @@ class Parser {
     } else if (text.starts_with("0f")) {
       o.constant.fill(std::stoull(text.substr(2), nullptr, 16));
     } else if (text[0] == '-' || std::isdigit(static_cast<unsigned char>(text[0]))) {
-      o.constant.fill(text[0] == '-' ? static_cast<uint64_t>(std::stoll(text)) : std::stoull(text, nullptr, 0));
+      o.constant.fill(text[0] == '-' ? static_cast<uint64_t>(std::stoll(text))
+                                     : std::stoull(text, nullptr, 0));
     } else if (text == "ligerdsl_shared") {
       o.kind = Operand::Kind::shared;
     } else {

@@ -25,7 +25,8 @@ struct Pure {
   constexpr Pure() = default;
   template <class F>
   constexpr Pure(F, size_t n) : function(F{}), all(&in_all_lanes<F>), operands(n) {
-    static_assert(std::is_empty_v<F>, "a lambda without captures, which is made anew where it is called");
+    static_assert(std::is_empty_v<F>,
+                  "a lambda without captures, which is made anew where it is called");
   }
 
  private:
@@ -96,7 +97,15 @@ enum class Kind {
 enum class Space { param, global, shared, cluster };
 
 struct Operand {
-  enum class Kind { reg, constant, shared, vector, address, name, sink };  // shared: start of the CTA's own memory
+  enum class Kind {
+    reg,
+    constant,
+    shared,
+    vector,
+    address,
+    name,
+    sink
+  };  // shared: start of the CTA's own memory
   Kind kind = Kind::constant;
   int reg = -1;
   Lanes constant{};            // value in every lane
@@ -111,9 +120,10 @@ struct Instruction {
   int predicate = -1;  // register, or -1
   bool negated = false;
   Kind kind = Kind::pure;
-  Function function = nullptr;  // pure, atomic; for a store, computes the new value from the old and the given one
-  AllLanes all = nullptr;       // pure
-  bool pairs = false;           // pure: applies to each half of the operands
+  Function function =
+      nullptr;  // pure, atomic; for a store, computes the new value from the old and the given one
+  AllLanes all = nullptr;  // pure
+  bool pairs = false;      // pure: applies to each half of the operands
   Space space = Space::global;
   int bytes = 0;              // bytes per element: memory, move, atomic
   bool extends_sign = false;  // sign extension of a load into a wider register
@@ -127,8 +137,8 @@ struct Instruction {
   // - expect: arrive with expect_tx; arrive: arrive without waiting
   // - bulk: bulk copies; adds: copies that add
   // - proxy, inits: proxy or mbarrier_init fence
-  bool wide = false, relaxed = false, acquire = false, parity = false, test = false, expect = false, arrive = false,
-       bulk = false, proxy = false, inits = false, adds = false;
+  bool wide = false, relaxed = false, acquire = false, parity = false, test = false, expect = false,
+       arrive = false, bulk = false, proxy = false, inits = false, adds = false;
   std::vector<Operand> operands;
 };
 

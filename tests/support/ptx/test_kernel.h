@@ -62,7 +62,8 @@ inline Result run_kernel(const std::string& body, const Conditions& conditions =
   memory.add(result.out.data(), static_cast<int64_t>(4 * count));
   memory.add(result.in.data(), static_cast<int64_t>(4 * count), conditions.early_inputs);
   Launch launch;
-  launch.slots = {reinterpret_cast<uintptr_t>(result.out.data()), reinterpret_cast<uintptr_t>(result.in.data())};
+  launch.slots = {reinterpret_cast<uintptr_t>(result.out.data()),
+                  reinterpret_cast<uintptr_t>(result.in.data())};
   TensorMap map{};  // eight rows of 16 numbers
   map.address = launch.slots[1], map.rank = 2, map.element_bytes = 2, map.swizzle = 32;
   map.sizes[0] = 16, map.sizes[1] = 8, map.strides[0] = 32;
@@ -82,7 +83,8 @@ inline Result run_kernel(const std::string& body, const Conditions& conditions =
 
 // Replaces every `name` in a text.
 inline std::string with(std::string text, const std::string& name, const std::string& value) {
-  for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + value.size())) {
+  for (size_t at = text.find(name); at != std::string::npos;
+       at = text.find(name, at + value.size())) {
     text.replace(at, name.size(), value);
   }
   return text;

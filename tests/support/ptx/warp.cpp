@@ -79,7 +79,8 @@ Warp::Stop Warp::run_until_stop() {
       if (converges(i.kind)) {
         if (group.lanes != kAllLanes && parked_) return Stop::wait;
         if (group.lanes != kAllLanes) {
-          throw std::runtime_error("an instruction of the whole warp that not all threads of the warp reach together");
+          throw std::runtime_error(
+              "an instruction of the whole warp that not all threads of the warp reach together");
         }
       }
       const Stop stop = execute(i, group);
@@ -92,8 +93,8 @@ Warp::Stop Warp::run_until_stop() {
 }
 
 std::string Warp::where(const Instruction& i) const {
-  return cta_.name(machine_.program) + ": PTX line " + std::to_string(i.line) + " `" + i.text + "`, thread " +
-         std::to_string(number_ * kLanes + lane_);
+  return cta_.name(machine_.program) + ": PTX line " + std::to_string(i.line) + " `" + i.text +
+         "`, thread " + std::to_string(number_ * kLanes + lane_);
 }
 
 void Warp::fail(const Instruction& i, const char* what) const {
@@ -112,7 +113,8 @@ Warp::Group Warp::next() const {
     const size_t pc = pcs_[lane];
     if (pc == kEnded || (parked_ >> lane & 1)) continue;
     if (pc != last) {
-      if (pc >= instructions.size()) throw std::runtime_error("a warp runs beyond the kernel's end");
+      if (pc >= instructions.size())
+        throw std::runtime_error("a warp runs beyond the kernel's end");
       into = converges(instructions[pc].kind) ? &waiting : &running;
       last = pc;
     }
@@ -162,7 +164,8 @@ Warp::Stop Warp::execute(const Instruction& i, const Group& group) {
   }
   set_pc(group.lanes, group.pc + 1);
   if (converges(i.kind) && active != 0 && active != kAllLanes) {
-    throw std::runtime_error("an instruction of the whole warp that not all threads of the warp reach together");
+    throw std::runtime_error(
+        "an instruction of the whole warp that not all threads of the warp reach together");
   }
   return active ? dispatch(i, group, active) : Stop::none;
 }
@@ -324,7 +327,8 @@ const Lanes& Warp::read_register(int reg, uint32_t lanes) {
 }
 
 Lanes& Warp::write(const Operand& o, uint32_t lanes) {
-  if (o.kind != Operand::Kind::reg) throw std::runtime_error("a destination that is not a register");
+  if (o.kind != Operand::Kind::reg)
+    throw std::runtime_error("a destination that is not a register");
   expect_free(o.reg);
   defined_[o.reg] |= lanes;
   return registers_[o.reg];
@@ -362,15 +366,19 @@ void Warp::pure(const Instruction& i, uint32_t lanes) {
 void Warp::move(const Instruction& i, uint32_t lanes) {
   const Lanes& from = read(i.operands[1], lanes);
   Lanes& to = write(i.operands[0], lanes);
-  each_lane(lanes, [&](int lane) { to[lane] = i.bytes ? low(from[lane], i.bytes) : from[lane] & 1; });
+  each_lane(lanes,
+            [&](int lane) { to[lane] = i.bytes ? low(from[lane], i.bytes) : from[lane] & 1; });
 }
 
 void Warp::parameter_address(const Instruction& i, uint32_t lanes) {
-  const size_t number = static_cast<size_t>(i.operands[1].offset), slots = machine_.launch.slots.size();
+  const size_t number = static_cast<size_t>(i.operands[1].offset),
+               slots = machine_.launch.slots.size();
   if (number < slots || number - slots >= machine_.launch.maps.size())
     throw std::runtime_error("the address of a parameter that is not a tensor map");
   Lanes& to = write(i.operands[0], lanes);
-  each_lane(lanes, [&](int lane) { to[lane] = reinterpret_cast<uintptr_t>(&machine_.launch.maps[number - slots]); });
+  each_lane(lanes, [&](int lane) {
+    to[lane] = reinterpret_cast<uintptr_t>(&machine_.launch.maps[number - slots]);
+  });
 }
 
 void Warp::pack(const Instruction& i, uint32_t lanes) {

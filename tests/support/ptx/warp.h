@@ -52,7 +52,8 @@ class Warp {
   const Lanes& read(const Operand& o, uint32_t lanes);
   const Lanes& read_register(int reg, uint32_t lanes);
   void expect_free(int reg) const {
-    if (pending_[reg] > products_.waited) throw std::runtime_error("a register that a wgmma has not given back");
+    if (pending_[reg] > products_.waited)
+      throw std::runtime_error("a register that a wgmma has not given back");
   }
   Lanes& write(const Operand& o, uint32_t lanes);
   void pure(const Instruction& i, uint32_t lanes);
@@ -65,7 +66,9 @@ class Warp {
   // Memory. A Place is the CTA whose shared memory contains an address, and the address there. The
   // bits above a CTA's window contain the CTA's rank, also in its own addresses, like on hardware.
   static constexpr int kWindowBits = 24;
-  static constexpr uint64_t in_window(uint64_t address) { return address & ((uint64_t{1} << kWindowBits) - 1); }
+  static constexpr uint64_t in_window(uint64_t address) {
+    return address & ((uint64_t{1} << kWindowBits) - 1);
+  }
   struct Place {
     Cta& cta;
     uint64_t at;

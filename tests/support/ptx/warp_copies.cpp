@@ -6,7 +6,8 @@
 namespace ligerdsl::test::ptx {
 
 Epoch Warp::open_group(Groups& groups, const char* what, Agents::Proxy proxy) {
-  if (groups.agent == 0) groups.agent = cta_.cluster.agents.add(what + cta_.cluster.agents.name(agent_), proxy);
+  if (groups.agent == 0)
+    groups.agent = cta_.cluster.agents.add(what + cta_.cluster.agents.name(agent_), proxy);
   groups.open = true;
   return make_epoch(groups.agent, groups.committed + 1);
 }
@@ -29,9 +30,11 @@ void Warp::wait_group(const Instruction& i) {
 
 // Bytes beyond the source size are zeros.
 void Warp::copy(const Instruction& i, uint32_t lanes) {
-  const Lanes to = read(i.operands[0].parts.at(0), lanes), from = read(i.operands[1].parts.at(0), lanes);
+  const Lanes to = read(i.operands[0].parts.at(0), lanes),
+              from = read(i.operands[1].parts.at(0), lanes);
   const Lanes& sizes = read(i.operands.back(), lanes);
-  Copy copy{.done = open_group(copies_, "a cp.async of ", Agents::Proxy::generic), .group = &cta_.cluster.agents};
+  Copy copy{.done = open_group(copies_, "a cp.async of ", Agents::Proxy::generic),
+            .group = &cta_.cluster.agents};
   each_lane(lanes, [&](int lane) {
     lane_ = lane;
     const int64_t size = static_cast<int64_t>(low(sizes[lane], 4));
@@ -47,26 +50,30 @@ void Warp::copy(const Instruction& i, uint32_t lanes) {
 
 int64_t Warp::bulk_bytes(const Lanes& sizes, int lane) const {
   const int64_t bytes = static_cast<int64_t>(low(sizes[lane], 4));
-  if (bytes == 0 || bytes % 16) throw std::runtime_error("a bulk copy of " + std::to_string(bytes) + " bytes");
+  if (bytes == 0 || bytes % 16)
+    throw std::runtime_error("a bulk copy of " + std::to_string(bytes) + " bytes");
   return bytes;
 }
 
 void Warp::bulk_load(const Instruction& i, uint32_t lanes) {
   const auto& o = i.operands;
-  const Lanes to = read(o[0].parts.at(0), lanes), from = read(o[1].parts.at(0), lanes), sizes = read(o[2], lanes),
-              barriers = read(o[3].parts.at(0), lanes);
+  const Lanes to = read(o[0].parts.at(0), lanes), from = read(o[1].parts.at(0), lanes),
+              sizes = read(o[2], lanes), barriers = read(o[3].parts.at(0), lanes);
   each_lane(lanes, [&](int lane) {
     lane_ = lane;
     const int64_t bytes = bulk_bytes(sizes, lane);
     const Place place = resolve(address(o[0], to, lane, 16), i.space, false);
     const Place signal = resolve(address(o[3], barriers, lane, 8), i.space, false);
-    if (&place.cta != &signal.cta) throw std::runtime_error("a copy and its mbarrier in different CTAs");
+    if (&place.cta != &signal.cta)
+      throw std::runtime_error("a copy and its mbarrier in different CTAs");
     Mbarrier& barrier = mbarrier(signal);
-    if (!barrier.fenced()) throw std::runtime_error("an mbarrier without fence.proxy.async or .mbarrier_init");
+    if (!barrier.fenced())
+      throw std::runtime_error("an mbarrier without fence.proxy.async or .mbarrier_init");
     const uint8_t* source = machine_.global.check(address(o[1], from, lane, 16), bytes, early());
     const Epoch done = barrier.copy_epoch();
     place.cta.shared.claim(place.at, bytes, order_, done, true);
-    machine_.copies.add({{{place.cta.shared.bytes(place.at), source, bytes, 0, 0}}, &barrier, done, {}, where(i)});
+    machine_.copies.add(
+        {{{place.cta.shared.bytes(place.at), source, bytes, 0, 0}}, &barrier, done, {}, where(i)});
   });
 }
 
@@ -106,8 +113,10 @@ void each_unit(const TensorMap& map, const std::vector<int64_t>& places, Unit un
       offset += static_cast<uint64_t>(at) * static_cast<uint64_t>(map.strides[dim - 1]);
     }
     for (int64_t at = 0; at < box.width; at += kUnit) {
-      const int64_t begin = places[0] * bytes + at, end = static_cast<int64_t>(map.sizes[0]) * bytes;
-      if (begin < 0 && begin > -kUnit) throw std::runtime_error("a box that begins within 16 bytes before a row");
+      const int64_t begin = places[0] * bytes + at,
+                    end = static_cast<int64_t>(map.sizes[0]) * bytes;
+      if (begin < 0 && begin > -kUnit)
+        throw std::runtime_error("a box that begins within 16 bytes before a row");
       unit(line * box.width + at, map.address + offset + begin,
            has_line && begin >= 0 ? std::clamp<int64_t>(end - begin, 0, kUnit) : 0);
     }
@@ -133,17 +142,21 @@ void Warp::tensor_load(const Instruction& i, uint32_t lanes) {
   const auto copy_to = [&](int lane, uint64_t at, uint64_t signal_at) {
     const TensorMap& map = map_at(maps[lane]);
     const Place place = resolve(at, i.space, false), signal = resolve(signal_at, i.space, false);
-    if (&place.cta != &signal.cta) throw std::runtime_error("a copy and its mbarrier in different CTAs");
+    if (&place.cta != &signal.cta)
+      throw std::runtime_error("a copy and its mbarrier in different CTAs");
     Mbarrier& barrier = mbarrier(signal);
-    if (!barrier.fenced()) throw std::runtime_error("an mbarrier without fence.proxy.async or .mbarrier_init");
+    if (!barrier.fenced())
+      throw std::runtime_error("an mbarrier without fence.proxy.async or .mbarrier_init");
     Copy copy{.barrier = &barrier, .done = barrier.copy_epoch(), .issued = where(i)};
     copy.rounds_to_tf32 = map.rounds_to_tf32 != 0;
     const BoxSize box(map);
     place.cta.shared.claim(place.at, box.width * box.lines, order_, copy.done, true);
-    each_unit(map, coordinates_of(coordinates, lane), [&](int64_t at, uint64_t source, int64_t inside) {
-      const uint8_t* from = inside ? machine_.global.check(source, inside, early()) : nullptr;
-      copy.pieces.push_back({place.cta.shared.bytes(exchanged(map, place.at + at)), from, inside, kUnit - inside, 0});
-    });
+    each_unit(
+        map, coordinates_of(coordinates, lane), [&](int64_t at, uint64_t source, int64_t inside) {
+          const uint8_t* from = inside ? machine_.global.check(source, inside, early()) : nullptr;
+          copy.pieces.push_back({place.cta.shared.bytes(exchanged(map, place.at + at)), from,
+                                 inside, kUnit - inside, 0});
+        });
     machine_.copies.add(std::move(copy));
   };
   each_lane(lanes, [&](int lane) {
@@ -158,7 +171,8 @@ void Warp::tensor_load(const Instruction& i, uint32_t lanes) {
 
 std::vector<int64_t> Warp::coordinates_of(const std::vector<Lanes>& coordinates, int lane) {
   std::vector<int64_t> places;
-  for (const Lanes& coordinate : coordinates) places.push_back(static_cast<int32_t>(coordinate[lane]));
+  for (const Lanes& coordinate : coordinates)
+    places.push_back(static_cast<int32_t>(coordinate[lane]));
   return places;
 }
 
@@ -169,27 +183,34 @@ void Warp::tensor_store(const Instruction& i, uint32_t lanes) {
   std::vector<Lanes> coordinates;
   for (const auto& coordinate : o[0].parts[1].parts) coordinates.push_back(read(coordinate, lanes));
   if (early()) throw std::runtime_error("write of global memory before griddepcontrol.wait");
-  Copy copy{.done = open_group(stores_, "a bulk store of "), .group = &cta_.cluster.agents, .adds = i.adds};
+  Copy copy{.done = open_group(stores_, "a bulk store of "),
+            .group = &cta_.cluster.agents,
+            .adds = i.adds};
   each_lane(lanes, [&](int lane) {
     lane_ = lane;
     const TensorMap& map = map_at(maps[lane]);
-    if (map.rounds_to_tf32) throw std::runtime_error("a tensor store with a map that rounds to tf32");
-    if (copy.adds && map.element_bytes != 4) throw std::runtime_error("only f32 elements can be added");
+    if (map.rounds_to_tf32)
+      throw std::runtime_error("a tensor store with a map that rounds to tf32");
+    if (copy.adds && map.element_bytes != 4)
+      throw std::runtime_error("only f32 elements can be added");
     const Place place = resolve(address(o[1], from, lane, 128), Space::shared);
     const BoxSize box(map);
     place.cta.shared.borrow(place.at, box.width * box.lines, order_, copy.done);
-    each_unit(map, coordinates_of(coordinates, lane), [&](int64_t at, uint64_t target, int64_t inside) {
-      if (inside)
-        copy.pieces.push_back({machine_.global.check(target, inside),
-                               place.cta.shared.bytes(exchanged(map, place.at + at)), inside, 0, 0});
-    });
+    each_unit(map, coordinates_of(coordinates, lane),
+              [&](int64_t at, uint64_t target, int64_t inside) {
+                if (inside)
+                  copy.pieces.push_back({machine_.global.check(target, inside),
+                                         place.cta.shared.bytes(exchanged(map, place.at + at)),
+                                         inside, 0, 0});
+              });
   });
   machine_.copies.add(std::move(copy));
 }
 
 void Warp::bulk_store(const Instruction& i, uint32_t lanes) {
   const auto& o = i.operands;
-  const Lanes to = read(o[0].parts.at(0), lanes), from = read(o[1].parts.at(0), lanes), sizes = read(o[2], lanes);
+  const Lanes to = read(o[0].parts.at(0), lanes), from = read(o[1].parts.at(0), lanes),
+              sizes = read(o[2], lanes);
   if (early()) throw std::runtime_error("write of global memory before griddepcontrol.wait");
   Copy copy{.done = open_group(stores_, "a bulk store of "), .group = &cta_.cluster.agents};
   each_lane(lanes, [&](int lane) {
@@ -212,13 +233,16 @@ void Warp::remote_store(const Instruction& i, uint32_t lanes) {
     lane_ = lane;
     const Place place = resolve(address(o[0], to, lane, bytes), i.space, false);
     const Place signal = resolve(address(o[2], barriers, lane, 8), i.space, false);
-    if (&place.cta != &signal.cta) throw std::runtime_error("a store and its mbarrier in different CTAs");
+    if (&place.cta != &signal.cta)
+      throw std::runtime_error("a store and its mbarrier in different CTAs");
     Mbarrier& barrier = mbarrier(signal);
-    Copy copy{.barrier = &barrier, .done = barrier.copy_epoch(), .passed = order_, .issued = where(i)};
+    Copy copy{
+        .barrier = &barrier, .done = barrier.copy_epoch(), .passed = order_, .issued = where(i)};
     place.cta.shared.claim(place.at, bytes, order_, copy.done, false);
     uint8_t* target = place.cta.shared.bytes(place.at);
     for (size_t e = 0; e < data.size(); ++e) {
-      copy.pieces.push_back({target + e * i.bytes, nullptr, i.bytes, 0, read(data[e], lanes)[lane]});
+      copy.pieces.push_back(
+          {target + e * i.bytes, nullptr, i.bytes, 0, read(data[e], lanes)[lane]});
     }
     machine_.copies.add(std::move(copy));
   });
@@ -230,7 +254,8 @@ void Warp::finish() {
   const std::string who = cta_.name(machine_.program) + ": warp " + std::to_string(number_);
   for (const Groups& groups : {copies_, stores_, products_}) {
     if (groups.open || groups.committed > groups.waited) {
-      throw std::runtime_error(who + " ends before it waited for " + cta_.cluster.agents.name(groups.agent));
+      throw std::runtime_error(who + " ends before it waited for " +
+                               cta_.cluster.agents.name(groups.agent));
     }
   }
   for (const CtaBarrier& barrier : cta_.barriers) {
@@ -241,7 +266,8 @@ void Warp::finish() {
   cta_.last.join(order_);
   ++cta_.ended;
   ClusterBarrier& barrier = cta_.cluster.barrier;
-  if (barrier.leave(cluster_arrived_ && cluster_phase_ == barrier.phase)) machine_.wake(barrier.waiting);
+  if (barrier.leave(cluster_arrived_ && cluster_phase_ == barrier.phase))
+    machine_.wake(barrier.waiting);
   if (cta_.ended < cta_.warps.size()) return;
   for (const auto& [address, mbarrier] : cta_.mbarriers) {
     if (cta_.last.seen.covers(mbarrier.last_copy())) continue;

@@ -9,8 +9,9 @@
 namespace ligerdsl::test::ptx {
 namespace {
 
-constexpr int kRows = 16, kMostDepth = 32, kGroupWarps = 4;  // rows of a warp; largest depth of an instruction; warps
-constexpr uint64_t kUnit = 16;                               // bytes
+constexpr int kRows = 16, kMostDepth = 32,
+              kGroupWarps = 4;  // rows of a warp; largest depth of an instruction; warps
+constexpr uint64_t kUnit = 16;  // bytes
 
 // PTX ISA, "Matrix Descriptor". Rows are those of m or n, unless transposed.
 class Descriptor {
@@ -41,10 +42,12 @@ class Descriptor {
   // column) of m or n.
   uint64_t address(uint64_t at, uint64_t k) const {
     // The distance of groups of eight rows of a panel is `stride` bytes, that of panels `leading`.
-    const uint64_t row = transposed_ ? k : at, column = transposed_ ? at : k, width = panel_ / number_;
-    if (!transposed_ && column >= width) throw std::runtime_error("a descriptor's k leaves its panel");
-    const uint64_t plain =
-        begin_ + row % 8 * panel_ + row / 8 * stride_ + column / width * leading_ + column % width * number_;
+    const uint64_t row = transposed_ ? k : at, column = transposed_ ? at : k,
+                   width = panel_ / number_;
+    if (!transposed_ && column >= width)
+      throw std::runtime_error("a descriptor's k leaves its panel");
+    const uint64_t plain = begin_ + row % 8 * panel_ + row / 8 * stride_ +
+                           column / width * leading_ + column % width * number_;
     return plain ^ (plain >> 7 & (panel_ / kUnit - 1)) * kUnit;
   }
 
@@ -60,14 +63,16 @@ void Warp::expect_alike(const Instruction& i, uint64_t left, uint64_t right) {
   const std::array product{left, right, static_cast<uint64_t>(i.line)};
   const std::pair key{number_ / kGroupWarps, group_products_++};
   const auto [entry, first] = cta_.products.emplace(key, product);
-  if (!first && entry->second != product) throw std::runtime_error("the warps of a wgmma have different descriptors");
+  if (!first && entry->second != product)
+    throw std::runtime_error("the warps of a wgmma have different descriptors");
 }
 
 void Warp::group_multiply(const Instruction& i) {
   if (!group_fenced_) throw std::runtime_error("wgmma without wgmma.fence before");
   // wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16
   const Accumulator acc{word_of(i.opcode, 5) == "s32"};
-  const MmaOperand first = mma_operand_named(word_of(i.opcode, 6)), second = mma_operand_named(word_of(i.opcode, 7));
+  const MmaOperand first = mma_operand_named(word_of(i.opcode, 6)),
+                   second = mma_operand_named(word_of(i.opcode, 7));
   const bool in_registers = i.operands[1].kind == Operand::Kind::vector;
   const int depth = first.depth();
   const auto number_bytes = static_cast<uint64_t>(first.bytes);
@@ -75,11 +80,13 @@ void Warp::group_multiply(const Instruction& i) {
   const auto the_same = [&](const Operand& o) {
     const Lanes& values = read(o, kAllLanes);
     for (uint64_t value : values)
-      if (value != values[0]) throw std::runtime_error("the threads of a wgmma have different operands");
+      if (value != values[0])
+        throw std::runtime_error("the threads of a wgmma have different operands");
     return values[0];
   };
   const Epoch done = open_group(products_, "a wgmma of ");
-  const auto load = [&](const Descriptor& from, const MmaOperand& operand, uint64_t at, uint64_t k) {
+  const auto load = [&](const Descriptor& from, const MmaOperand& operand, uint64_t at,
+                        uint64_t k) {
     const uint64_t address = SharedMemory::kBase + from.address(at, k);
     cta_.shared.borrow(address, number_bytes, order_, done);
     const uint8_t* bytes = cta_.shared.bytes(address);
@@ -93,24 +100,27 @@ void Warp::group_multiply(const Instruction& i) {
     throw std::runtime_error("negated operands are not supported");
   const uint64_t left = in_registers ? 0 : the_same(i.operands[1]), right = the_same(i.operands[2]);
   expect_alike(i, left, right);
-  const uint64_t base = SharedMemory::kBase / kUnit;  // start of the CTA's window, from which descriptors count
+  const uint64_t base =
+      SharedMemory::kBase / kUnit;  // start of the CTA's window, from which descriptors count
   double a[kRows][kMostDepth];
   if (in_registers) {
     const auto& fragment = i.operands[1].parts;
-    if (fragment.size() != 4) throw std::runtime_error("an operand in registers has four registers");
+    if (fragment.size() != 4)
+      throw std::runtime_error("an operand in registers has four registers");
     for (int reg = 0; reg < 4; ++reg) {
       const Lanes words = read(fragment[reg], kAllLanes);
       for (int lane = 0; lane < kLanes; ++lane)
         for (int n = 0; n < first.each(); ++n)
-          a[MmaOperand::row(lane) + 8 * (reg % 2)][first.k(lane, n, reg / 2)] = first.at(words[lane], n);
+          a[MmaOperand::row(lane) + 8 * (reg % 2)][first.k(lane, n, reg / 2)] =
+              first.at(words[lane], n);
     }
     for (const Operand& part : fragment) pending_[part.reg] = products_.committed + 1;
   } else {
     const Descriptor from(left - base, number_bytes, wide && is_set(last - 1));
     for (int row = 0; row < kRows; ++row)
       for (int k = 0; k < depth; ++k)
-        a[row][k] =
-            load(from, first, static_cast<uint64_t>(number_ % kGroupWarps * kRows + row), static_cast<uint64_t>(k));
+        a[row][k] = load(from, first, static_cast<uint64_t>(number_ % kGroupWarps * kRows + row),
+                         static_cast<uint64_t>(k));
   }
   const Descriptor from(right - base, number_bytes, wide && is_set(last));
   const bool adds = is_set(3);
@@ -121,7 +131,8 @@ void Warp::group_multiply(const Instruction& i) {
         b[k][n] = load(from, second, static_cast<uint64_t>(column + n), static_cast<uint64_t>(k));
     for (int reg = 0; reg < 4; ++reg) {
       const int at = i.operands[0].parts[column / 2 + reg].reg;
-      if (adds && defined_[at] != kAllLanes) throw std::runtime_error("the accumulator is read before it is written");
+      if (adds && defined_[at] != kAllLanes)
+        throw std::runtime_error("the accumulator is read before it is written");
       defined_[at] = kAllLanes;
       pending_[at] = products_.committed + 1;
       for (int lane = 0; lane < kLanes; ++lane) {

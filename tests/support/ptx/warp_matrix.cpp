@@ -17,12 +17,15 @@ void Warp::multiply(const Instruction& i) {
   if (to.size() != 4 || left.size() != 4 || right.size() != 2 || addend.size() != 4)
     throw std::runtime_error("fragments of m16n8 have 4, 4, 2 and 4 registers");
   double a[16][kMostDepth], b[kMostDepth][8], d[16][8];
-  const auto at_acc = [](int lane, int reg) { return std::pair{lane / 4 + 8 * (reg / 2), lane % 4 * 2 + reg % 2}; };
+  const auto at_acc = [](int lane, int reg) {
+    return std::pair{lane / 4 + 8 * (reg / 2), lane % 4 * 2 + reg % 2};
+  };
   for (int reg = 0; reg < 4; ++reg) {
     const Lanes words = read(left[reg], kAllLanes), own = read(addend[reg], kAllLanes);
     for (int lane = 0; lane < kLanes; ++lane) {
       for (int n = 0; n < operand.each(); ++n)
-        a[MmaOperand::row(lane) + 8 * (reg % 2)][operand.k(lane, n, reg / 2)] = operand.at(words[lane], n);
+        a[MmaOperand::row(lane) + 8 * (reg % 2)][operand.k(lane, n, reg / 2)] =
+            operand.at(words[lane], n);
       const auto [row, column] = at_acc(lane, reg);
       d[row][column] = acc.number(own[lane]);
     }
@@ -59,7 +62,8 @@ void Warp::load_matrix(const Instruction& i) {
       lane_ = static_cast<int>(matrix) * kSide + row;
       const Place place = resolve(address(where, base, lane_, kSide * kBytes), i.space);
       for (int column = 0; column < kSide; ++column)
-        numbers[row][column] = place.cta.shared.load(place.at + column * kBytes, kBytes, order_, now_);
+        numbers[row][column] =
+            place.cta.shared.load(place.at + column * kBytes, kBytes, order_, now_);
     }
     Lanes& out = write(to[matrix], kAllLanes);
     for (int lane = 0; lane < kLanes; ++lane) {

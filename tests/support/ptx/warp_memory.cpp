@@ -10,8 +10,8 @@ void Warp::map_rank(const Instruction& i, uint32_t lanes) {
   each_lane(lanes, [&](int lane) {
     lane_ = lane;
     if (low(rank[lane], 4) >= cta_.cluster.ctas.size()) {
-      throw std::runtime_error("CTA rank " + std::to_string(low(rank[lane], 4)) + " in a cluster of " +
-                               std::to_string(cta_.cluster.ctas.size()));
+      throw std::runtime_error("CTA rank " + std::to_string(low(rank[lane], 4)) +
+                               " in a cluster of " + std::to_string(cta_.cluster.ctas.size()));
     }
     to[lane] = in_window(from[lane]) | low(rank[lane], 4) << kWindowBits;
   });
@@ -21,8 +21,10 @@ void Warp::map_rank(const Instruction& i, uint32_t lanes) {
 // ends.
 Warp::Place Warp::resolve(uint64_t address, Space space, bool touch) {
   const uint64_t window = address >> kWindowBits, at = in_window(address);
-  if (window != cta_.rank && space != Space::cluster) throw std::runtime_error("another CTA's address as its own");
-  if (window >= cta_.cluster.ctas.size()) throw std::runtime_error("an address outside the cluster's shared memory");
+  if (window != cta_.rank && space != Space::cluster)
+    throw std::runtime_error("another CTA's address as its own");
+  if (window >= cta_.cluster.ctas.size())
+    throw std::runtime_error("an address outside the cluster's shared memory");
   Cta& target = *cta_.cluster.ctas[window];
   if (&target == &cta_) return {target, at};
   const std::string name = "shared memory of CTA rank " + std::to_string(target.rank);
@@ -40,8 +42,8 @@ Warp::Place Warp::resolve(uint64_t address, Space space, bool touch) {
 uint64_t Warp::address(const Operand& o, const Lanes& base, int lane, int64_t alignment) {
   const uint64_t at = base[lane] + static_cast<uint64_t>(o.offset);
   if (at & static_cast<uint64_t>(alignment - 1)) {
-    throw std::runtime_error("misaligned address " + std::to_string(at) + " of " + std::to_string(alignment) +
-                             " bytes");
+    throw std::runtime_error("misaligned address " + std::to_string(at) + " of " +
+                             std::to_string(alignment) + " bytes");
   }
   return at;
 }
@@ -56,11 +58,14 @@ void Warp::transfer(const Instruction& i, uint32_t lanes) {
     const Lanes* from = load ? nullptr : &read(data[e], lanes);
     each_lane(lanes, [&](int lane) {
       lane_ = lane;
-      const uint64_t at = address(where, base, lane, i.bytes * static_cast<int>(data.size())) + e * i.bytes;
+      const uint64_t at =
+          address(where, base, lane, i.bytes * static_cast<int>(data.size())) + e * i.bytes;
       if (load) {
         const uint64_t value = load_element(i, at);
         const int unused = i.extends_sign ? 64 - 8 * i.bytes : 0;
-        (*to)[lane] = unused > 0 ? static_cast<uint64_t>(static_cast<int64_t>(value << unused) >> unused) : value;
+        (*to)[lane] = unused > 0
+                          ? static_cast<uint64_t>(static_cast<int64_t>(value << unused) >> unused)
+                          : value;
       } else if (i.function) {
         store_element(i, at, i.function(load_element(i, at), (*from)[lane], 0));
       } else {
@@ -82,7 +87,8 @@ void Warp::prefetch(const Instruction& i, uint32_t lanes) {
 }
 
 uint64_t Warp::load_element(const Instruction& i, uint64_t at) {
-  if (i.space == Space::param) return low(machine_.launch.slots.at(at / 8) >> (8 * (at % 8)), i.bytes);
+  if (i.space == Space::param)
+    return low(machine_.launch.slots.at(at / 8) >> (8 * (at % 8)), i.bytes);
   if (i.space == Space::global) return machine_.global.load(at, i.bytes, early());
   const Place place = resolve(at, i.space);
   return place.cta.shared.load(place.at, i.bytes, order_, now_);
@@ -101,7 +107,8 @@ void Warp::atomic(const Instruction& i, uint32_t lanes) {
   if (early()) throw std::runtime_error("write of global memory before griddepcontrol.wait");
   const Lanes base = read(i.operands[1].parts.at(0), lanes);
   const Lanes value = read(i.operands[2], lanes);
-  const Lanes swap = i.operands.size() > 3 ? read(i.operands[3], lanes) : Lanes{};  // new value of a compare and swap
+  const Lanes swap = i.operands.size() > 3 ? read(i.operands[3], lanes)
+                                           : Lanes{};  // new value of a compare and swap
   Lanes& old = write(i.operands[0], lanes);
   each_lane(lanes, [&](int lane) {
     lane_ = lane;
@@ -127,9 +134,12 @@ void Warp::shuffle(const Instruction& i, uint32_t lanes) {
   Lanes& to = write(i.operands[0], lanes);
   const char mode = i.opcode[sizeof("shfl.sync.") - 1];  // first letter of bfly, up, down or idx
   each_lane(lanes, [&](int lane) {
-    if (low(members[lane], 4) != kAllLanes) throw std::runtime_error("a shuffle of some of the lanes");
-    const int distance = static_cast<int>(by[lane] & 31), segment = static_cast<int>(clamp[lane] >> 8 & 31);
-    const int first = lane & segment, bound = first | (static_cast<int>(clamp[lane] & 31) & ~segment);
+    if (low(members[lane], 4) != kAllLanes)
+      throw std::runtime_error("a shuffle of some of the lanes");
+    const int distance = static_cast<int>(by[lane] & 31),
+              segment = static_cast<int>(clamp[lane] >> 8 & 31);
+    const int first = lane & segment,
+              bound = first | (static_cast<int>(clamp[lane] & 31) & ~segment);
     const int source = mode == 'b'   ? lane ^ distance
                        : mode == 'u' ? lane - distance
                        : mode == 'd' ? lane + distance

@@ -15,11 +15,14 @@ Warp::Stop Warp::barrier(const Instruction& i, const Group& group) {
   if (number >= cta_.barriers.size()) throw std::runtime_error("there are 16 barriers");
   CtaBarrier& barrier = cta_.barriers[number];
   const bool counted = i.operands.size() == 2;
-  const uint64_t threads = counted ? low(read(i.operands[1], kAllLanes)[0], 4) : cta_.warps.size() * kLanes;
-  if (threads == 0 || threads % kLanes) throw std::runtime_error("a barrier of other than whole warps");
-  if (!counted && cta_.ended > 0) throw std::runtime_error("warps wait at different barriers: one has ended");
-  if (barrier.arrived > 0 &&
-      (barrier.count != threads / kLanes || barrier.counted != counted || (!counted && barrier.pc != group.pc))) {
+  const uint64_t threads =
+      counted ? low(read(i.operands[1], kAllLanes)[0], 4) : cta_.warps.size() * kLanes;
+  if (threads == 0 || threads % kLanes)
+    throw std::runtime_error("a barrier of other than whole warps");
+  if (!counted && cta_.ended > 0)
+    throw std::runtime_error("warps wait at different barriers: one has ended");
+  if (barrier.arrived > 0 && (barrier.count != threads / kLanes || barrier.counted != counted ||
+                              (!counted && barrier.pc != group.pc))) {
     throw std::runtime_error("warps wait at different barriers");
   }
   barrier.count = threads / kLanes;
@@ -38,19 +41,22 @@ Warp::Stop Warp::barrier(const Instruction& i, const Group& group) {
 }
 
 void Warp::cluster_arrive(const Instruction& i) {
-  if (cluster_arrived_) throw std::runtime_error("a cluster barrier is arrived at twice without a wait");
+  if (cluster_arrived_)
+    throw std::runtime_error("a cluster barrier is arrived at twice without a wait");
   cluster_arrived_ = true;
   ClusterBarrier& barrier = cta_.cluster.barrier;
   cluster_phase_ = barrier.phase;
   Order passed = i.relaxed ? released_ : order_;
-  passed.seen.raise(make_epoch(agent_, 1));  // shows that the warp runs, even if nothing else is released
+  passed.seen.raise(
+      make_epoch(agent_, 1));  // shows that the warp runs, even if nothing else is released
   const bool ended = barrier.arrive(passed);
   tick();
   if (ended) machine_.wake(barrier.waiting);
 }
 
 Warp::Stop Warp::cluster_wait(const Instruction&, const Group& group) {
-  if (!cluster_arrived_) throw std::runtime_error("a cluster barrier is waited for without an arrival");
+  if (!cluster_arrived_)
+    throw std::runtime_error("a cluster barrier is waited for without an arrival");
   ClusterBarrier& barrier = cta_.cluster.barrier;
   if (barrier.phase == cluster_phase_) {
     set_pc(kAllLanes, group.pc);
@@ -75,7 +81,8 @@ void Warp::fence(const Instruction& i) {
 
 Mbarrier& Warp::mbarrier(const Place& place) {
   const auto found = place.cta.mbarriers.find(place.at);
-  if (found == place.cta.mbarriers.end()) throw std::runtime_error("an mbarrier that was not initialised");
+  if (found == place.cta.mbarriers.end())
+    throw std::runtime_error("an mbarrier that was not initialised");
   found->second.use(order_, cta_.cluster.agents, now_);
   return found->second;
 }
@@ -87,7 +94,8 @@ void Warp::mbarrier_init(const Instruction& i, uint32_t lanes) {
     const uint64_t at = resolve(address(i.operands[0], base, lane, 8), Space::shared).at;
     auto found = cta_.mbarriers.find(at);
     if (found == cta_.mbarriers.end()) {
-      const std::string name = "a copy on the mbarrier at offset " + std::to_string(at - SharedMemory::kBase);
+      const std::string name =
+          "a copy on the mbarrier at offset " + std::to_string(at - SharedMemory::kBase);
       found = cta_.mbarriers.emplace(at, Mbarrier(cta_.cluster.agents.add(name))).first;
     }
     if (!found->second.live()) cta_.shared.store(at, 8, 0, order_, now_);
@@ -111,8 +119,10 @@ void Warp::mbarrier_arrive(const Instruction& i, uint32_t lanes) {
   const bool state = i.operands[0].kind != Operand::Kind::address;  // or a sink
   const Operand& where = i.operands[state ? 1 : 0];
   const Lanes base = read(where.parts.at(0), lanes);
-  const Lanes* number = i.operands.size() > (state ? 2 : 1) ? &read(i.operands.back(), lanes) : nullptr;
-  Lanes* tokens = state && i.operands[0].kind != Operand::Kind::sink ? &write(i.operands[0], lanes) : nullptr;
+  const Lanes* number =
+      i.operands.size() > (state ? 2 : 1) ? &read(i.operands.back(), lanes) : nullptr;
+  Lanes* tokens =
+      state && i.operands[0].kind != Operand::Kind::sink ? &write(i.operands[0], lanes) : nullptr;
   each_lane(lanes, [&](int lane) {
     lane_ = lane;
     const Place place = resolve(address(where, base, lane, 8), i.space);
@@ -123,9 +133,10 @@ void Warp::mbarrier_arrive(const Instruction& i, uint32_t lanes) {
     if (i.expect) barrier.expect(low((*number)[lane], 4));
     const Order* passed = i.relaxed ? &released_ : &order_;
     const bool tells_writes = !far || i.wide;
-    const Order ended = tells_writes ? Order{} : Order{cta_.cluster.agents.ended_in(order_.seen), {}};
-    if (barrier.arrive(i.expect || !number ? 1 : low((*number)[lane], 4), tells_writes ? *passed : ended,
-                       far && tells_writes)) {
+    const Order ended =
+        tells_writes ? Order{} : Order{cta_.cluster.agents.ended_in(order_.seen), {}};
+    if (barrier.arrive(i.expect || !number ? 1 : low((*number)[lane], 4),
+                       tells_writes ? *passed : ended, far && tells_writes)) {
       machine_.signal(barrier);
     }
   });

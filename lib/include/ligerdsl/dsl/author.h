@@ -54,17 +54,21 @@ typedef struct ligerdsl_author_table {
   size_t (*count)(void);
   int32_t (*describe)(size_t index, ligerdsl_author_bytes* name, ligerdsl_author_bytes* description,
                       ligerdsl_author_bytes* fields, ligerdsl_author_bytes* error);
-  int32_t (*record)(size_t index, const char* settings, ligerdsl_author_bytes* program, ligerdsl_author_bytes* error);
-  int32_t (*launch)(size_t index, const char* settings, const ligerdsl_author_argument* arguments, size_t n_arguments,
-                    ligerdsl_author_launch* launch, ligerdsl_author_bytes* error);
+  int32_t (*record)(size_t index, const char* settings, ligerdsl_author_bytes* program,
+                    ligerdsl_author_bytes* error);
+  int32_t (*launch)(size_t index, const char* settings, const ligerdsl_author_argument* arguments,
+                    size_t n_arguments, ligerdsl_author_launch* launch,
+                    ligerdsl_author_bytes* error);
   void (*free_bytes)(ligerdsl_author_bytes bytes);
   /* `record` and `launch` for a device. `target` points to `target_bytes` bytes. In a table without
    * these functions no kernel uses the target. A kernel that uses the target fails if the caller
    * uses `record` or `launch` instead. */
-  int32_t (*record_for)(size_t index, const char* settings, const ligerdsl_target_t* target, size_t target_bytes,
-                        ligerdsl_author_bytes* program, ligerdsl_author_bytes* error);
-  int32_t (*launch_for)(size_t index, const char* settings, const ligerdsl_target_t* target, size_t target_bytes,
-                        const ligerdsl_author_argument* arguments, size_t n_arguments, ligerdsl_author_launch* launch,
+  int32_t (*record_for)(size_t index, const char* settings, const ligerdsl_target_t* target,
+                        size_t target_bytes, ligerdsl_author_bytes* program,
+                        ligerdsl_author_bytes* error);
+  int32_t (*launch_for)(size_t index, const char* settings, const ligerdsl_target_t* target,
+                        size_t target_bytes, const ligerdsl_author_argument* arguments,
+                        size_t n_arguments, ligerdsl_author_launch* launch,
                         ligerdsl_author_bytes* error);
 } ligerdsl_author_table;
 
@@ -89,10 +93,11 @@ std::vector<std::unique_ptr<AnyKernel>> kernels_of(const ligerdsl_author_table* 
 }  // namespace ligerdsl
 
 // Exports the registry from a shared object.
-#define LIGERDSL_EXPORT_KERNELS()                                                                              \
-  extern "C" __attribute__((visibility("default"))) const ligerdsl_author_table* ligerdsl_author_entry(void) { \
-    return ::ligerdsl::author_table();                                                                         \
-  }                                                                                                            \
+#define LIGERDSL_EXPORT_KERNELS()                                                \
+  extern "C" __attribute__((visibility("default"))) const ligerdsl_author_table* \
+  ligerdsl_author_entry(void) {                                                  \
+    return ::ligerdsl::author_table();                                           \
+  }                                                                              \
   static_assert(true, "a semicolon follows")
 #endif /* __cplusplus */
 

@@ -17,7 +17,8 @@ struct Program;
 }
 
 struct ViewOptions {
-  Shape strides = {};  // in elements, each `dyn` or a number; empty: 1 in the last dimension, `dyn` in the others
+  Shape strides = {};  // in elements, each `dyn` or a number; empty: 1 in the last dimension, `dyn`
+                       // in the others
   // The kernel does not write this view's memory. Recording fails for a store through the view.
   // That no other argument writes the memory is a promise for every launch, as with `const
   // __restrict__`: loads may be cached, repeated and moved across stores. A launch rejects memory
@@ -29,7 +30,8 @@ class KernelBuilder {
  public:
   // The name becomes part of the symbol that debuggers and profilers show. It matches
   // [a-zA-Z_][a-zA-Z0-9_]*.
-  explicit KernelBuilder(const std::string& name, const std::optional<Target>& target = {}, Loc loc = Here::current());
+  explicit KernelBuilder(const std::string& name, const std::optional<Target>& target = {},
+                         Loc loc = Here::current());
 
   // Returns the device that the kernel is recorded for, to choose tiles and loops by. Fails if the
   // kernel is recorded without a target.
@@ -37,8 +39,8 @@ class KernelBuilder {
 
   // Declares an argument. The order of declarations is the order of arguments at a launch. A
   // dimension is `dyn` or a number.
-  View view(const std::string& name, DType dtype, const Shape& dims, const ViewOptions& options = {},
-            Loc loc = Here::current());
+  View view(const std::string& name, DType dtype, const Shape& dims,
+            const ViewOptions& options = {}, Loc loc = Here::current());
   Scalar scalar(const std::string& name, DType dtype, Loc loc = Here::current());
   Ptr ptr(const std::string& name, DType dtype, Loc loc = Here::current());
 
@@ -76,16 +78,18 @@ class KernelBuilder {
   //   auto [acc] = k.for_range(0, n, 1, carry(k.zeros({256}, f32)),
   //                            [&](Scalar i, Tile acc) { return carry(acc + ...); });
   template <class... T, class Body>
-  Carry<T...> for_range(ScalarArg lo, ScalarArg hi, ScalarArg step, const LoopOptions& options, Carry<T...> init,
-                        Body body, Loc loc = Here::current()) {
+  Carry<T...> for_range(ScalarArg lo, ScalarArg hi, ScalarArg step, const LoopOptions& options,
+                        Carry<T...> init, Body body, Loc loc = Here::current()) {
     static_assert(detail::is_carry<Carry<T...>>::value);
     static_assert(std::is_invocable_v<Body&, Scalar, T...>,
                   "for_range: the body takes (Scalar index, then one parameter per carried value)");
     static_assert(std::is_same_v<std::invoke_result_t<Body&, Scalar, T...>, Carry<T...>>,
-                  "for_range: the body must return carry(...) with the kinds of the initial values, in the same order");
+                  "for_range: the body must return carry(...) with the kinds of the initial "
+                  "values, in the same order");
     detail::RegionBody region = [&](const std::vector<detail::Handle>& in) {
       auto carried = detail::unpack<Carry<T...>>(in, 1);
-      return detail::pack(std::apply([&](const T&... value) { return body(Scalar(in[0]), value...); }, carried));
+      return detail::pack(
+          std::apply([&](const T&... value) { return body(Scalar(in[0]), value...); }, carried));
     };
     return detail::unpack<Carry<T...>>(
         detail::record_for(*recorder_, lo, hi, step, options, detail::pack(init), region, loc));
@@ -141,15 +145,17 @@ class KernelBuilder {
     static_assert(std::is_same_v<std::invoke_result_t<Condition&, T...>, Scalar>,
                   "while_: the condition must return a Scalar of i1");
     static_assert(std::is_same_v<std::invoke_result_t<Body&, T...>, Carry<T...>>,
-                  "while_: the body must return carry(...) with the kinds of the initial values, in the same order");
+                  "while_: the body must return carry(...) with the kinds of the initial values, "
+                  "in the same order");
     detail::RegionBody test = [&](const std::vector<detail::Handle>& in) {
-      return std::vector<detail::Handle>{std::apply(condition, detail::unpack<Carry<T...>>(in)).handle()};
+      return std::vector<detail::Handle>{
+          std::apply(condition, detail::unpack<Carry<T...>>(in)).handle()};
     };
     detail::RegionBody step = [&](const std::vector<detail::Handle>& in) {
       return detail::pack(std::apply(body, detail::unpack<Carry<T...>>(in)));
     };
-    return detail::unpack<Carry<T...>>(
-        detail::record_while(*recorder_, detail::pack(init), test, step, /*independent=*/false, loc));
+    return detail::unpack<Carry<T...>>(detail::record_while(*recorder_, detail::pack(init), test,
+                                                            step, /*independent=*/false, loc));
   }
 
   // While the returned guard lives, recorded float ops are not contracted into fma. Use it for

@@ -12,9 +12,11 @@ namespace ligerdsl {
 
 // Execution options of a loop. They never change a result. 0 lets the compiler decide.
 struct LoopOptions {
-  int num_stages = 0;          // depth of the software pipeline of the loop's loads
-  int unroll = 0;              // copies of the body per iteration, at most 256; a second loop runs the remainder
-  bool tensor_copies = false;  // loads operands of dot as whole tiles by TMA (sm_90a), where TMA supports them
+  int num_stages = 0;  // depth of the software pipeline of the loop's loads
+  int unroll =
+      0;  // copies of the body per iteration, at most 256; a second loop runs the remainder
+  bool tensor_copies =
+      false;  // loads operands of dot as whole tiles by TMA (sm_90a), where TMA supports them
 };
 
 inline LoopOptions pipelined(int stages) {
@@ -26,30 +28,33 @@ inline LoopOptions unrolled(int copies) {
 
 namespace detail {
 
-std::vector<Handle> record_for(Recorder& recorder, const ScalarArg& lo, const ScalarArg& hi, const ScalarArg& step,
-                               const LoopOptions& options, const std::vector<Handle>& init, const RegionBody& body,
-                               Loc loc);
+std::vector<Handle> record_for(Recorder& recorder, const ScalarArg& lo, const ScalarArg& hi,
+                               const ScalarArg& step, const LoopOptions& options,
+                               const std::vector<Handle>& init, const RegionBody& body, Loc loc);
 std::vector<Handle> record_if(Recorder& recorder, const Scalar& condition, const RegionBody& then,
                               const RegionBody& otherwise, Loc loc);
-std::vector<Handle> record_while(Recorder& recorder, const std::vector<Handle>& init, const RegionBody& condition,
-                                 const RegionBody& body, bool independent, Loc loc);
+std::vector<Handle> record_while(Recorder& recorder, const std::vector<Handle>& init,
+                                 const RegionBody& condition, const RegionBody& body,
+                                 bool independent, Loc loc);
 
 template <class T>
-inline constexpr bool is_carryable =
-    std::is_same_v<T, Scalar> || std::is_same_v<T, Tile> || std::is_same_v<T, Ptr> || std::is_same_v<T, PtrTile>;
+inline constexpr bool is_carryable = std::is_same_v<T, Scalar> || std::is_same_v<T, Tile> ||
+                                     std::is_same_v<T, Ptr> || std::is_same_v<T, PtrTile>;
 
 template <class T>
 struct is_carry : std::false_type {};
 template <class... T>
 struct is_carry<Carry<T...>> : std::true_type {
   static_assert((is_carryable<T> && ...),
-                "carry(...) takes Scalar, Tile, Ptr or PtrTile; wrap a number with KernelBuilder::constant or full");
+                "carry(...) takes Scalar, Tile, Ptr or PtrTile; wrap a number with "
+                "KernelBuilder::constant or full");
 };
 
 // Returns the handles of a Carry's values.
 template <class... T>
 std::vector<Handle> pack(const Carry<T...>& values) {
-  return std::apply([](const auto&... value) { return std::vector<Handle>{value.handle()...}; }, values);
+  return std::apply([](const auto&... value) { return std::vector<Handle>{value.handle()...}; },
+                    values);
 }
 
 // Returns a Carry of type C with the handles from index `first` on.
@@ -71,7 +76,8 @@ std::vector<Handle> run_branch(Branch& branch) {
   } else if constexpr (is_carry<Result>::value) {
     return pack(branch());
   } else {
-    static_assert(is_carryable<Result>, "a branch returns nothing, one Scalar/Tile/Ptr/PtrTile, or carry(...)");
+    static_assert(is_carryable<Result>,
+                  "a branch returns nothing, one Scalar/Tile/Ptr/PtrTile, or carry(...)");
     return {branch().handle()};
   }
 }

@@ -25,7 +25,7 @@ struct DotOptions {
   InputPrecision input_precision = InputPrecision::ieee;  // tf32 requires f32 operands
 };
 
-// Returns `sums` + a b, for a [m, k], b [k, n] and the accumulator `sums` [m, n]. Operand types:
+// Returns `acc` + a b, for a [m, k], b [k, n] and the accumulator `acc` [m, n]. Operand types:
 //   * f16, bf16, f32, or fp8 (both formats may mix): the accumulator is f32.
 //   * i8: the accumulator is i32, exact, and wraps.
 //
@@ -35,7 +35,8 @@ struct DotOptions {
 // InputPrecision::tf32 rounds each f32 operand to the nearest number of 11 significand bits, with a
 // relative error of at most 2^-11. Ties round away from zero. TMA copies break ties as the hardware
 // does.
-Tile dot(const Tile& a, const Tile& b, const Tile& sums, const DotOptions& options = {}, Loc loc = Here::current());
+Tile dot(const Tile& a, const Tile& b, const Tile& acc, const DotOptions& options = {},
+         Loc loc = Here::current());
 
 }  // namespace ligerdsl
 

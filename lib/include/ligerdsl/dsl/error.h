@@ -17,7 +17,8 @@ using Here = std::source_location;
 #else  // clang before 16
 class Here {
  public:
-  static constexpr Here current(const char* file = __builtin_FILE(), uint32_t line = __builtin_LINE(),
+  static constexpr Here current(const char* file = __builtin_FILE(),
+                                uint32_t line = __builtin_LINE(),
                                 uint32_t column = __builtin_COLUMN()) {
     return Here(file, line, column);
   }
@@ -26,7 +27,8 @@ class Here {
   constexpr uint32_t column() const { return column_; }
 
  private:
-  constexpr Here(const char* file, uint32_t line, uint32_t column) : file_(file), line_(line), column_(column) {}
+  constexpr Here(const char* file, uint32_t line, uint32_t column)
+      : file_(file), line_(line), column_(column) {}
   const char* file_;
   uint32_t line_, column_;
 };
@@ -39,7 +41,8 @@ class Here {
 class Loc {
  public:
   constexpr Loc() = default;
-  constexpr Loc(const Here& here) : file_(here.file_name()), line_(here.line()), column_(here.column()) {}  // NOLINT
+  constexpr Loc(const Here& here)
+      : file_(here.file_name()), line_(here.line()), column_(here.column()) {}  // NOLINT
   constexpr const char* file_name() const { return file_; }
   constexpr uint32_t line() const { return line_; }
   constexpr uint32_t column() const { return column_; }

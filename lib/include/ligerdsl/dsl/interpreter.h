@@ -30,7 +30,8 @@ class Arguments {
   explicit Arguments(Memory memory) : memory_(memory) {}
 
   // Appends a view of memory at `data`; strides are in elements.
-  void view(void* data, DType dtype, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides);
+  void view(void* data, DType dtype, const std::vector<int64_t>& dims,
+            const std::vector<int64_t>& strides);
   // Appends a pointer to `bytes` bytes.
   void pointer(void* data, size_t bytes);
   // Appends a scalar of the given dtype.
@@ -86,7 +87,8 @@ struct Options {
 //  - a broken assume
 //  - an integer division by zero
 //  - a block of a resident row that changes between its loads
-void run(const std::string& program, const Arguments& arguments, Grid grid, const Options& options = {});
+void run(const std::string& program, const Arguments& arguments, Grid grid,
+         const Options& options = {});
 
 }  // namespace ligerdsl::interpreter
 

@@ -72,16 +72,17 @@ class LaunchArguments {
     std::vector<int64_t> strides = {};              // views
     double number = 0.0;                            // scalars of float types
     std::optional<int64_t> integer = std::nullopt;  // scalars of integer types
-    bool pointer = false;                           // dims, if given, has the number of elements at it
+    bool pointer = false;  // dims, if given, has the number of elements at it
   };
 
   LaunchArguments() = default;
-  explicit LaunchArguments(std::vector<Argument> arguments, const std::optional<Target>& target = {})
+  explicit LaunchArguments(std::vector<Argument> arguments,
+                           const std::optional<Target>& target = {})
       : arguments_(std::move(arguments)), target_(target) {}
 
   int64_t dim(const std::string& view, int axis) const;     // a negative axis counts from the end
   int64_t stride(const std::string& view, int axis) const;  // in elements
-  int64_t integer(const std::string& scalar) const;         // exact; throws if the value is no int64_t
+  int64_t integer(const std::string& scalar) const;  // exact; throws if the value is no int64_t
   double number(const std::string& scalar) const;
   const Target& target() const;  // throws if the launch has no target
   bool has_target() const { return target_.has_value(); }
@@ -107,7 +108,8 @@ struct Kernel {
 // definition only code of the library includes. (The builder's type depends on Meta so that the
 // compiler looks up the incomplete type at the call only.)
 template <class Meta>
-auto record(const Kernel<Meta>& kernel, const Meta& meta, const std::optional<Target>& target = {}) {
+auto record(const Kernel<Meta>& kernel, const Meta& meta,
+            const std::optional<Target>& target = {}) {
   using Builder = std::conditional_t<(sizeof(Meta) > 0), KernelBuilder, void>;
   Builder builder(kernel.name, target);
   kernel.build(builder, meta);
@@ -116,7 +118,8 @@ auto record(const Kernel<Meta>& kernel, const Meta& meta, const std::optional<Ta
 
 // Returns the same in serialised form, which ligerdsl_kernel_create takes.
 template <class Meta>
-std::string program_bytes(const Kernel<Meta>& kernel, const Meta& meta, const std::optional<Target>& target = {}) {
+std::string program_bytes(const Kernel<Meta>& kernel, const Meta& meta,
+                          const std::optional<Target>& target = {}) {
   KernelBuilder builder(kernel.name, target);
   kernel.build(builder, meta);
   return builder.finish_bytes();
@@ -129,7 +132,8 @@ class AnyKernel {
   virtual std::string name() const = 0;
   virtual std::string description() const = 0;
   virtual std::vector<MetaField> fields() const = 0;  // with default values
-  virtual std::string program_bytes(const MetaValues& meta, const std::optional<Target>& target = {}) const = 0;
+  virtual std::string program_bytes(const MetaValues& meta,
+                                    const std::optional<Target>& target = {}) const = 0;
   virtual Launch launch(const MetaValues& meta, const LaunchArguments& arguments) const = 0;
 };
 
@@ -166,7 +170,8 @@ class KernelAdapter : public AnyKernel {
   std::string name() const override { return kernel_.name; }
   std::string description() const override { return kernel_.description; }
   std::vector<MetaField> fields() const override { return meta_fields(Meta{}); }
-  std::string program_bytes(const MetaValues& meta, const std::optional<Target>& target) const override {
+  std::string program_bytes(const MetaValues& meta,
+                            const std::optional<Target>& target) const override {
     return ligerdsl::program_bytes(kernel_, meta_from<Meta>(kernel_.name, meta), target);
   }
   Launch launch(const MetaValues& meta, const LaunchArguments& arguments) const override {

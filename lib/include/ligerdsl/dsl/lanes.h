@@ -57,8 +57,8 @@ struct BlockLanes {
 // Set `aligned` if blocks begin at 16-byte boundaries: rows are aligned and blocks divide them, or
 // loads use View::alignment_offset. Use blocks that are a multiple of num_ctas * num_warps * 32
 // vectors. Other blocks have more lanes than threads.
-BlockLanes block_lanes(const Target& target, DType type, int64_t block, int num_warps, int num_ctas = 1,
-                       bool aligned = true);
+BlockLanes block_lanes(const Target& target, DType type, int64_t block, int num_warps,
+                       int num_ctas = 1, bool aligned = true);
 
 }  // namespace ligerdsl
 

@@ -18,8 +18,8 @@ Scalar cdiv(const Scalar& a, ScalarArg b, Loc loc = Here::current());
 struct TilePlace {
   Scalar row, column;
 };
-TilePlace grouped_tiles(const Scalar& program, const Scalar& tile_rows, const Scalar& tile_columns, int64_t group,
-                        Loc loc = Here::current());
+TilePlace grouped_tiles(const Scalar& program, const Scalar& tile_rows, const Scalar& tile_columns,
+                        int64_t group, Loc loc = Here::current());
 
 // Unsigned comparisons: return true if a < b (<=, >, >=), with the bits read as unsigned numbers;
 // i8, i16, i32, i64.
@@ -53,9 +53,10 @@ Scalar sum_products(const Tile& a, const Tile& b, Loc loc = Here::current());
 Tile sum_products(const Tile& a, const Tile& b, int axis, Loc loc = Here::current());
 
 Tile relu(const Tile& x, Loc loc = Here::current());
-Tile silu(const Tile& x, Loc loc = Here::current());       // x * sigmoid(x)
-Tile gelu_tanh(const Tile& x, Loc loc = Here::current());  // x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))
-Tile gelu_erf(const Tile& x, Loc loc = Here::current());   // x/2 * (1 + erf(x / sqrt(2)))
+Tile silu(const Tile& x, Loc loc = Here::current());  // x * sigmoid(x)
+Tile gelu_tanh(const Tile& x,
+               Loc loc = Here::current());  // x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))
+Tile gelu_erf(const Tile& x, Loc loc = Here::current());  // x/2 * (1 + erf(x / sqrt(2)))
 
 // Returns the softmax over all elements, or along an axis; f32. Pad with -infinity: such elements
 // become 0.

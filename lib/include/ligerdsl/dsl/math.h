@@ -17,7 +17,8 @@ LIGERDSL_DECLARE_UNARY(abs)
 // Rows of ops.def: floor, ceil and round (any float; round takes ties to even), exp, fast_exp and
 // so on.
 #define LIGERDSL_MATH(name, ...) LIGERDSL_DECLARE_UNARY(name)
-#define LIGERDSL_FAST_MATH(name, ...) LIGERDSL_DECLARE_UNARY(name) LIGERDSL_DECLARE_UNARY(fast_##name)
+#define LIGERDSL_FAST_MATH(name, ...) \
+  LIGERDSL_DECLARE_UNARY(name) LIGERDSL_DECLARE_UNARY(fast_##name)
 #include "ligerdsl/dsl/ops.def"
 #undef LIGERDSL_DECLARE_UNARY
 

@@ -43,9 +43,11 @@ LIGERDSL_DECLARE_ATOMIC(atomic_xchg)
 // Replaces memory that equals `expected` by `desired`; i32 and i64. The swap happened where the
 // result equals `expected`.
 Tile atomic_cas(const PtrTile& p, TileArg expected, TileArg desired, Loc loc = Here::current());
-Tile atomic_cas(const PtrTile& p, TileArg expected, TileArg desired, TileArg mask, Loc loc = Here::current());
+Tile atomic_cas(const PtrTile& p, TileArg expected, TileArg desired, TileArg mask,
+                Loc loc = Here::current());
 Scalar atomic_cas(const Ptr& p, ScalarArg expected, ScalarArg desired, Loc loc = Here::current());
-Scalar atomic_cas(const Ptr& p, ScalarArg expected, ScalarArg desired, ScalarArg mask, Loc loc = Here::current());
+Scalar atomic_cas(const Ptr& p, ScalarArg expected, ScalarArg desired, ScalarArg mask,
+                  Loc loc = Here::current());
 
 // Promises to the compiler; a broken promise is undefined behaviour on the device.
 // LIGERDSL_VALIDATE=1 and the interpreter check them.
@@ -55,7 +57,8 @@ void assume(const Scalar& condition, Loc loc = Here::current());
 [[nodiscard]] Scalar assume_divisible(const Scalar& x, int64_t divisor, Loc loc = Here::current());
 
 // Prints text and the values (at least one), once per program. For debugging.
-void device_print(const std::string& text, const std::vector<Value>& values, Loc loc = Here::current());
+void device_print(const std::string& text, const std::vector<Value>& values,
+                  Loc loc = Here::current());
 
 }  // namespace ligerdsl
 

@@ -73,10 +73,13 @@ concept Enum = std::is_enum_v<E>;
 std::vector<std::string> dtype_names();
 std::string number_text(double value);
 // These throw ligerdsl::Error with the field, the text and the accepted values.
-int64_t parse_integer(const std::string& field, const std::string& text, int64_t least, int64_t most);
+int64_t parse_integer(const std::string& field, const std::string& text, int64_t least,
+                      int64_t most);
 double parse_number(const std::string& field, const std::string& text);
-size_t parse_choice(const std::string& field, const std::string& text, const std::vector<std::string>& choices);
-void require_known_fields(const std::string& kernel, const MetaValues& values, const std::vector<MetaField>& fields);
+size_t parse_choice(const std::string& field, const std::string& text,
+                    const std::vector<std::string>& choices);
+void require_known_fields(const std::string& kernel, const MetaValues& values,
+                          const std::vector<MetaField>& fields);
 
 // Lists the fields with their current values.
 struct MetaReader {
@@ -109,7 +112,8 @@ struct MetaReader {
     (*this)(name, value);
     fields.back().bits = bits;
   }
-  void operator()(const char* name, Enum auto& value, std::initializer_list<const char*> names, Bits bits) {
+  void operator()(const char* name, Enum auto& value, std::initializer_list<const char*> names,
+                  Bits bits) {
     (*this)(name, value, names);
     fields.back().bits = bits;
   }
@@ -124,13 +128,17 @@ struct MetaWriter {
     return entry == values.end() ? nullptr : &entry->second;
   }
   void operator()(const char* name, bool& value) {
-    if (const std::string* text = find(name)) value = parse_choice(name, *text, {"false", "true"}) == 1;
+    if (const std::string* text = find(name))
+      value = parse_choice(name, *text, {"false", "true"}) == 1;
   }
   template <std::integral T>
   void operator()(const char* name, T& value) {
-    constexpr int64_t most = sizeof(T) < 8 ? static_cast<int64_t>(std::numeric_limits<T>::max()) : INT64_MAX;
-    constexpr int64_t least = std::is_signed_v<T> ? static_cast<int64_t>(std::numeric_limits<T>::min()) : 0;
-    if (const std::string* text = find(name)) value = static_cast<T>(parse_integer(name, *text, least, most));
+    constexpr int64_t most =
+        sizeof(T) < 8 ? static_cast<int64_t>(std::numeric_limits<T>::max()) : INT64_MAX;
+    constexpr int64_t least =
+        std::is_signed_v<T> ? static_cast<int64_t>(std::numeric_limits<T>::min()) : 0;
+    if (const std::string* text = find(name))
+      value = static_cast<T>(parse_integer(name, *text, least, most));
   }
   void operator()(const char* name, std::floating_point auto& value) {
     if (const std::string* text = find(name)) {
@@ -138,12 +146,14 @@ struct MetaWriter {
     }
   }
   void operator()(const char* name, DType& value) {
-    if (const std::string* text = find(name)) value = static_cast<DType>(parse_choice(name, *text, dtype_names()));
+    if (const std::string* text = find(name))
+      value = static_cast<DType>(parse_choice(name, *text, dtype_names()));
   }
   template <Enum E>
   void operator()(const char* name, E& value, std::initializer_list<const char*> names) {
     if (const std::string* text = find(name)) {
-      value = static_cast<E>(parse_choice(name, *text, std::vector<std::string>(names.begin(), names.end())));
+      value = static_cast<E>(
+          parse_choice(name, *text, std::vector<std::string>(names.begin(), names.end())));
     }
   }
   template <std::integral T>

@@ -59,7 +59,8 @@ OnlineSums accumulate(const OnlineSums& state, const BlockLanes& lanes, const Ti
 //   terms(base)  tile of lanes.shape(): 2^(c x - base), 0 for an element that does not count.
 //                `base` broadcasts to lanes.shape().
 OnlineSums accumulate_terms(const OnlineSums& state, const BlockLanes& lanes, const Tile& largest,
-                            const std::function<Tile(const Tile& base)>& terms, Loc loc = Here::current());
+                            const std::function<Tile(const Tile& base)>& terms,
+                            Loc loc = Here::current());
 // Returns the state of all lanes together. This is the one exchange between threads.
 OnlineSum combine(const OnlineSums& state, Loc loc = Here::current());
 

@@ -22,7 +22,8 @@ struct Number {
 
   Number() = default;
   template <Arithmetic T>
-  explicit Number(T value) : is_float(std::is_floating_point_v<T>), real(static_cast<double>(value)) {
+  explicit Number(T value)
+      : is_float(std::is_floating_point_v<T>), real(static_cast<double>(value)) {
     if constexpr (!std::is_floating_point_v<T>) integer = static_cast<int64_t>(value);
   }
 };
@@ -43,7 +44,8 @@ struct Operand {
 // A handle of kind T with the source location of the expression.
 template <class T>
 struct At : detail::Operand {
-  At(const T& value, Loc at = Here::current()) : Operand(value, at) {}  // NOLINT: implicit by design
+  At(const T& value, Loc at = Here::current())
+      : Operand(value, at) {}  // NOLINT: implicit by design
 };
 
 // A number.

@@ -47,7 +47,8 @@ struct Sorted {
 };
 // Returns the same with indices, for any type but i64. Equal elements keep their order, also with
 // `descending`.
-Sorted stable_sort(const Tile& x, int axis = -1, bool descending = false, Loc loc = Here::current());
+Sorted stable_sort(const Tile& x, int axis = -1, bool descending = false,
+                   Loc loc = Here::current());
 
 // Returns the k largest elements of the axis, the largest first, in the order of stable_sort. The
 // axis gets size k. k and the axis's size are powers of two. Pad rows that end inside the block

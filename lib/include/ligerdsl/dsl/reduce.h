@@ -70,8 +70,10 @@ using RegionBody = std::function<std::vector<Handle>(const std::vector<Handle>&)
 
 inline constexpr int kAllAxes = INT32_MAX;  // flattens the tiles first; results are scalars
 
-std::vector<Handle> custom_reduce(std::vector<Handle> tiles, int axis, const RegionBody& combiner, Loc loc);
-std::vector<Handle> custom_scan(std::vector<Handle> tiles, int axis, bool reverse, const RegionBody& combiner, Loc loc);
+std::vector<Handle> custom_reduce(std::vector<Handle> tiles, int axis, const RegionBody& combiner,
+                                  Loc loc);
+std::vector<Handle> custom_scan(std::vector<Handle> tiles, int axis, bool reverse,
+                                const RegionBody& combiner, Loc loc);
 
 template <size_t N>
 std::vector<Handle> handles(const Tile (&tiles)[N]) {
@@ -100,7 +102,8 @@ RegionBody combiner_body(Combiner& combine) {
     } else {
       static_assert(std::tuple_size_v<decltype(result)> == N,
                     "the combiner must return carry(...) with one scalar per reduced tile");
-      std::apply([&](const auto&... scalar) { (out.push_back(Scalar(scalar).handle()), ...); }, result);
+      std::apply([&](const auto&... scalar) { (out.push_back(Scalar(scalar).handle()), ...); },
+                 result);
     }
     return out;
   };
@@ -111,15 +114,18 @@ RegionBody combiner_body(Combiner& combine) {
 // Reduces N tiles of one shape over `axis` with a combiner (a0, ..., b0, ...) -> carry(c0, ...)
 // over scalars.
 template <size_t N, class Combiner>
-std::array<Tile, N> reduce(const Tile (&tiles)[N], int axis, Combiner combine, Loc loc = Here::current()) {
-  auto out = detail::custom_reduce(detail::handles(tiles), axis, detail::combiner_body<N>(combine), loc);
+std::array<Tile, N> reduce(const Tile (&tiles)[N], int axis, Combiner combine,
+                           Loc loc = Here::current()) {
+  auto out =
+      detail::custom_reduce(detail::handles(tiles), axis, detail::combiner_body<N>(combine), loc);
   return detail::to_array<Tile, N>(out, std::make_index_sequence<N>());
 }
 
 // Reduces N tiles of one shape over all elements.
 template <size_t N, class Combiner>
 std::array<Scalar, N> reduce(const Tile (&tiles)[N], Combiner combine, Loc loc = Here::current()) {
-  auto out = detail::custom_reduce(detail::handles(tiles), detail::kAllAxes, detail::combiner_body<N>(combine), loc);
+  auto out = detail::custom_reduce(detail::handles(tiles), detail::kAllAxes,
+                                   detail::combiner_body<N>(combine), loc);
   return detail::to_array<Scalar, N>(out, std::make_index_sequence<N>());
 }
 
@@ -127,7 +133,8 @@ std::array<Scalar, N> reduce(const Tile (&tiles)[N], Combiner combine, Loc loc =
 template <size_t N, class Combiner>
 std::array<Tile, N> scan(const Tile (&tiles)[N], int axis, Combiner combine, bool reverse = false,
                          Loc loc = Here::current()) {
-  auto out = detail::custom_scan(detail::handles(tiles), axis, reverse, detail::combiner_body<N>(combine), loc);
+  auto out = detail::custom_scan(detail::handles(tiles), axis, reverse,
+                                 detail::combiner_body<N>(combine), loc);
   return detail::to_array<Tile, N>(out, std::make_index_sequence<N>());
 }
 

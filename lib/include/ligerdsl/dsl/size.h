@@ -27,7 +27,8 @@ class Size {
     bool operator==(const Node&) const = default;
   };
 
-  Size(std::integral auto number) : Size(Kind::number, static_cast<int64_t>(number)) {}  // NOLINT: a number is a size
+  Size(std::integral auto number)
+      : Size(Kind::number, static_cast<int64_t>(number)) {}  // NOLINT: a number is a size
   static Size rows() { return {Kind::rows, 0}; }
 
   // Returns the value for `rows` rows. Allocates no memory.
@@ -39,7 +40,9 @@ class Size {
 
   friend Size operator+(const Size& a, const Size& b) { return {Kind::add, a, b}; }
   friend Size operator*(const Size& a, const Size& b) { return {Kind::multiply, a, b}; }
-  friend Size ceil_div(const Size& a, const Size& b) { return {Kind::ceil_div, a, b}; }  // throws for b < 1
+  friend Size ceil_div(const Size& a, const Size& b) {
+    return {Kind::ceil_div, a, b};
+  }  // throws for b < 1
   friend Size min(const Size& a, const Size& b) { return {Kind::min, a, b}; }
   friend Size max(const Size& a, const Size& b) { return {Kind::max, a, b}; }
   // Returns `size` if a >= b, else 0.

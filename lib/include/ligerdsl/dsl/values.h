@@ -19,7 +19,7 @@ namespace ligerdsl {
 using Shape = std::vector<int64_t>;
 
 inline constexpr int64_t dyn = INT64_MIN;  // a view dimension or stride known only at launch
-inline constexpr int64_t squeeze = 0;      // in a partition: take one element and drop the dimension
+inline constexpr int64_t squeeze = 0;  // in a partition: take one element and drop the dimension
 
 class Partition;
 class Ptr;
@@ -69,11 +69,15 @@ class Tile : public Value {
  public:
   using Value::Value;
   Tile to(DType dtype, Loc loc = Here::current()) const;
-  Tile expand_dims(int axis, Loc loc = Here::current()) const;             // inserts a dimension of 1; -1 = at the end
-  Tile broadcast_to(const Shape& shape, Loc loc = Here::current()) const;  // same rank; dimensions of 1 grow
-  Tile reshape(const Shape& shape, Loc loc = Here::current()) const;       // same elements in row-major order
-  Tile permute(const std::vector<int>& order, Loc loc = Here::current()) const;  // result dim i = dim order[i]
-  int64_t size() const;                                                          // number of elements
+  Tile expand_dims(int axis,
+                   Loc loc = Here::current()) const;  // inserts a dimension of 1; -1 = at the end
+  Tile broadcast_to(const Shape& shape,
+                    Loc loc = Here::current()) const;  // same rank; dimensions of 1 grow
+  Tile reshape(const Shape& shape,
+               Loc loc = Here::current()) const;  // same elements in row-major order
+  Tile permute(const std::vector<int>& order,
+               Loc loc = Here::current()) const;  // result dim i = dim order[i]
+  int64_t size() const;                           // number of elements
 };
 
 // Hints to the memory system; they never change a result.
@@ -90,8 +94,8 @@ enum class Evict : int64_t {
 
 struct LoadOptions {
   double pad = 0.0;  // value of elements outside the view; the view's type must represent it
-  Scalar alignment_offset =
-      {};  // result of View::alignment_offset: tiles begin this number of elements earlier along the last axis
+  Scalar alignment_offset = {};  // result of View::alignment_offset: tiles begin this number of
+                                 // elements earlier along the last axis
   Cache cache = Cache::normal;
   Evict evict = Evict::normal;
 };
@@ -134,12 +138,14 @@ class View : public Value {
   // matrix. Bounds are clamped to the view: begin to at least 0, end to at most the dimension, and
   // an end before begin to begin. A slice is therefore always memory of its view, whatever numbers
   // the kernel has read.
-  View slice(int axis, const ScalarArg& begin, const ScalarArg& end, Loc loc = Here::current()) const;
+  View slice(int axis, const ScalarArg& begin, const ScalarArg& end,
+             Loc loc = Here::current()) const;
   // Divides the view into tiles: `tile_shape` has a tile size or `squeeze` per dimension. Indices
   // count tiles.
   Partition partition(const Shape& tile_shape, Loc loc = Here::current()) const;
   // Loads or stores one element. Outside the view, load returns `pad` and store does nothing.
-  Scalar load(const Indices& index, const LoadOptions& options = {}, Loc loc = Here::current()) const;
+  Scalar load(const Indices& index, const LoadOptions& options = {},
+              Loc loc = Here::current()) const;
   void store(const Indices& index, const ScalarArg& value, const StoreOptions& options = {},
              Loc loc = Here::current()) const;
   void add(const Indices& index, const ScalarArg& value, const StoreOptions& options = {},
@@ -151,7 +157,8 @@ class View : public Value {
 class Partition {
  public:
   Partition() = default;
-  Partition(View view, Shape tile_shape) : view_(std::move(view)), tile_shape_(std::move(tile_shape)) {}
+  Partition(View view, Shape tile_shape)
+      : view_(std::move(view)), tile_shape_(std::move(tile_shape)) {}
 
   const View& view() const { return view_; }
   const Shape& tile_shape() const { return tile_shape_; }  // with `squeeze` entries
@@ -170,10 +177,12 @@ class Partition {
            Loc loc = Here::current()) const;
   // Returns an i1 tile: true for elements of the loaded tile that are inside the view. Pass the
   // load's `alignment_offset`.
-  Tile inside(const Indices& index, const Scalar& alignment_offset = {}, Loc loc = Here::current()) const;
+  Tile inside(const Indices& index, const Scalar& alignment_offset = {},
+              Loc loc = Here::current()) const;
   // Returns the tiles along the last axis as a row that the kernel reads twice. `index` fixes the
   // other axes.
-  Resident resident(const Indices& index, const LoadOptions& options = {}, Loc loc = Here::current()) const;
+  Resident resident(const Indices& index, const LoadOptions& options = {},
+                    Loc loc = Here::current()) const;
 
  private:
   View view_;
@@ -201,7 +210,8 @@ class Partition {
 class Resident {
  public:
   Resident() = default;
-  Scalar blocks(Loc loc = Here::current()) const;  // i32: tiles that cover the last axis with any alignment offset
+  Scalar blocks(Loc loc = Here::current())
+      const;  // i32: tiles that cover the last axis with any alignment offset
   Tile load(const ScalarArg& block, Loc loc = Here::current()) const;
 
  private:

@@ -1,11 +1,13 @@
 """Changes Hugging Face models in place to use the library's kernels:
 
-    report = ligerdsl.hf.patch(model)     # norms, rotary embedding, gated MLPs, lm_head with its loss
+    # norms, rotary embedding, gated MLPs, lm_head with its loss
+    report = ligerdsl.hf.patch(model)
     ligerdsl.hf.unpatch(model)
 
 To change the classes before a model exists:
 
-    ligerdsl.hf.apply_to_llama()          # and apply_to_mistral, _qwen2, _qwen3, _phi3, _gemma, _gemma2, _gemma3
+    # and apply_to_mistral, _qwen2, _qwen3, _phi3, _gemma, _gemma2, _gemma3
+    ligerdsl.hf.apply_to_llama()
     ligerdsl.hf.unapply("llama")
 """
 
@@ -16,4 +18,5 @@ from .patch import NotPatched, Report, patch, unpatch
 _one_line = {f"apply_to_{family}": one_line(family) for family in FAMILIES}
 globals().update(_one_line)
 
-__all__ = ["FAMILIES", "NotPatched", "Report", "apply_to", "patch", "unapply", "unpatch", *_one_line]
+__all__ = ["FAMILIES", "NotPatched", "Report", "apply_to", "patch", "unapply", "unpatch",
+           *_one_line]

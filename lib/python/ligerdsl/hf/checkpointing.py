@@ -19,9 +19,11 @@ from .memory import kept_layers, piece_rows
 from .neighbours import Joined
 from .roles import FORWARDS, ROLES, give, is_bare, patched_class, wrapper_of
 
-PARTS = {"self_attn": ("q_proj", "k_proj", "v_proj", "o_proj"), "mlp": ("gate_proj", "up_proj", "down_proj")}
+PARTS = {"self_attn": ("q_proj", "k_proj", "v_proj", "o_proj"),
+         "mlp": ("gate_proj", "up_proj", "down_proj")}
 NORMS = ("input_layernorm", "post_attention_layernorm")
-CACHE = ("use_cache", "past_key_values", "cache")  # arguments that transformers removes when it recomputes a layer
+# arguments that transformers removes when it recomputes a layer
+CACHE = ("use_cache", "past_key_values", "cache")
 PIECE_BYTES = 512 << 20  # of gate * up and its gradient
 LONG = 4096  # positions from which attention is a large part of a layer's time
 
@@ -61,24 +63,27 @@ def parts_of(layer):
 
 def is_plain_layer(layer, family):
     """Returns true if layer.py implements this layer's formula."""
-    return (FAMILIES[family] == Family() and set(layer._modules) == {*PARTS, *NORMS} and parts_of(layer) is not None
-            and activation_of(layer.mlp.act_fn) == "swiglu" and hasattr(layer, "gradient_checkpointing") and is_bare(layer))
+    return (FAMILIES[family] == Family() and set(layer._modules) == {*PARTS, *NORMS}
+            and parts_of(layer) is not None and activation_of(layer.mlp.act_fn) == "swiglu"
+            and hasattr(layer, "gradient_checkpointing") and is_bare(layer))
 
 
 def untouched(module):
     """Returns true if nothing intercepts a call of the module: it has no torch hooks and no forward
     of its own (accelerate's hooks set one)."""
-    return not (module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
-                or "forward" in vars(module))
+    return not (module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
+                or module._backward_pre_hooks or "forward" in vars(module))
 
 
 def _is_plain_call(layer, kwargs):
     """Returns true for a training step with purely causal attention and no hooks inside the
     layer."""
-    if not torch.is_grad_enabled() or is_compiling() or layer._compiled_call_impl is not None or config.main_grad:
+    if (not torch.is_grad_enabled() or is_compiling() or layer._compiled_call_impl is not None
+        or config.main_grad):
         return False
     for name, value in kwargs.items():
-        if value is not None and value is not False and name not in ("position_embeddings", "position_ids", *CACHE):
+        if value is not None and value is not False and name not in ("position_embeddings",
+                                                                     "position_ids", *CACHE):
             return False
     attention = layer._modules["self_attn"]
     if attention.config._attn_implementation != "sdpa" or attention.attention_dropout:
@@ -94,13 +99,15 @@ def _shape_of(layer, x):
     """Returns the layer's Shape, with `keep` set from the plan of this step."""
     plan, attention, mlp = layer._ligerdsl_plan, layer.self_attn, layer.mlp
     piece = piece_rows(mlp.down_proj.in_features, x.element_size(), plan.piece_bytes)
-    shape = _shape(attention.head_dim, attention.scaling, tuple(layer._modules[name].variance_epsilon for name in NORMS), piece)
+    shape = _shape(attention.head_dim, attention.scaling,
+                   tuple(layer._modules[name].variance_epsilon for name in NORMS), piece)
     wanted = plan.kept
     if plan.keep == "auto":
         wanted = plan.kept = _kept(layer, plan, x, piece) if attention.layer_idx == 0 else plan.kept
     else:
         wanted = plan.keep
-    return shape if attention.layer_idx < plan.layers - wanted else dataclasses.replace(shape, keep=True)
+    return shape if attention.layer_idx < plan.layers - wanted else dataclasses.replace(shape,
+                                                                                        keep=True)
 
 
 _shape = functools.lru_cache(Shape)
@@ -112,11 +119,14 @@ def _kept(layer, plan, x, piece):
     rows, element = x.shape[0] * x.shape[1], x.element_size()
     fraction = getattr(torch.cuda, "get_per_process_memory_fraction", lambda device: 1.0)(x.device)
     unused, total = torch.cuda.mem_get_info(x.device)
-    free = min(fraction * total, unused + torch.cuda.memory_reserved(x.device)) - torch.cuda.memory_allocated(x.device)
+    free = (min(fraction * total, unused + torch.cuda.memory_reserved(x.device))
+            - torch.cuda.memory_allocated(x.device))
     attention, mlp = layer.self_attn, layer.mlp
     free -= (plan.layers - 1) * rows * x.shape[2] * element  # inputs of the other layers
-    row = attention.o_proj.in_features * element + 4 * attention.o_proj.in_features // attention.head_dim
-    return kept_layers(rows, plan.layers, x.shape[2], mlp.down_proj.in_features, element, row, piece, free, plan.head_bytes)
+    row = (attention.o_proj.in_features * element
+           + 4 * attention.o_proj.in_features // attention.head_dim)
+    return kept_layers(rows, plan.layers, x.shape[2], mlp.down_proj.in_features, element, row,
+                       piece, free, plan.head_bytes)
 
 
 def _forward(self, hidden_states, *args, ligerdsl_layer=False, **kwargs):
@@ -128,16 +138,20 @@ def _forward(self, hidden_states, *args, ligerdsl_layer=False, **kwargs):
     first, second = (self._modules[name].weight for name in NORMS)
     cos, sin = kwargs["position_embeddings"]
     x = hidden_states.contiguous()
-    if (not is_direct(x, cos, sin, first, second, *weights) or torch.is_autocast_enabled(x.device.type)
-            or any(weight.dtype != x.dtype for weight in (first, second, *weights))):
-        return self._gradient_checkpointing_func(functools.partial(patched_class(self).forward, self, **kwargs), hidden_states)
+    if (not is_direct(x, cos, sin, first, second, *weights)
+        or torch.is_autocast_enabled(x.device.type)
+        or any(weight.dtype != x.dtype for weight in (first, second, *weights))):
+        return self._gradient_checkpointing_func(
+            functools.partial(patched_class(self).forward, self, **kwargs), hidden_states)
     self._ligerdsl_joined.join(weights)  # needed if the model moved to its device after the patch
-    return call(LayerFunction, _shape_of(self, x), self._ligerdsl_joined, x, cos, sin, first, *weights[:4], second, *weights[4:])
+    return call(LayerFunction, _shape_of(self, x), self._ligerdsl_joined, x, cos, sin, first,
+                *weights[:4], second, *weights[4:])
 
 
 def _warn_without_cache(name):
     from transformers.modeling_layers import logger
-    logger.warning_once(f"Caching is incompatible with gradient checkpointing in {name}: there is no cache.")
+    logger.warning_once(f"Caching is incompatible with gradient checkpointing in {name}: there is "
+                        "no cache.")
 
 
 def _layer_role(kind):
@@ -146,7 +160,8 @@ def _layer_role(kind):
     `forward` is an attribute of the instance, because transformers wraps the forward of every
     subclass of a layer with checkpointing."""
     def __call__(self, *args, **kwargs):
-        if self.gradient_checkpointing and self.training and len(args) == 1 and "_ligerdsl_plan" in vars(self) and _is_plain_call(self, kwargs):
+        if (self.gradient_checkpointing and self.training and len(args) == 1
+            and "_ligerdsl_plan" in vars(self) and _is_plain_call(self, kwargs)):
             if any(kwargs.get(name) for name in CACHE):
                 _warn_without_cache(type(self).__name__)
             return nn.Module.__call__(self, *args, ligerdsl_layer=True, **kwargs)

@@ -29,7 +29,8 @@ def _init_with_loss(kind, loss, max_workspace_bytes, strict):
     return init
 
 
-def apply_to(family, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_workspace_bytes=None, strict=False):
+def apply_to(family, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_workspace_bytes=None,
+             strict=False):
     """Replaces the forward functions of a family's classes by the library's kernels, until unapply.
 
     Models created later use them. Norms and MLPs of existing models use them, too. The arguments
@@ -41,7 +42,8 @@ def apply_to(family, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_wor
     if loss not in ("flce", "ce", None):
         raise ValueError(f"apply_to: loss: expected flce, ce or None, got {loss!r}")
     if family in _applied:
-        raise ValueError(f"apply_to: {family} has the library's kernels already; call unapply({family!r}) first")
+        raise ValueError(f"apply_to: {family} has the library's kernels already; call "
+                         f"unapply({family!r}) first")
     module = importlib.import_module(f"transformers.models.{family}.modeling_{family}")
     report, changed = Report(), _Applied()
 
@@ -82,8 +84,10 @@ def unapply(family):
 
 def one_line(family):
     """Returns the function apply_to_<family>."""
-    def apply(*, rms_norm=True, rope=True, mlp=True, loss="flce", max_workspace_bytes=None, strict=False):
-        return apply_to(family, rms_norm=rms_norm, rope=rope, mlp=mlp, loss=loss, max_workspace_bytes=max_workspace_bytes, strict=strict)
+    def apply(*, rms_norm=True, rope=True, mlp=True, loss="flce", max_workspace_bytes=None,
+              strict=False):
+        return apply_to(family, rms_norm=rms_norm, rope=rope, mlp=mlp, loss=loss,
+                        max_workspace_bytes=max_workspace_bytes, strict=strict)
 
     apply.__name__ = apply.__qualname__ = f"apply_to_{family}"
     apply.__module__ = __package__

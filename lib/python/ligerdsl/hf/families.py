@@ -14,8 +14,8 @@ class Family:
 
 GEMMA = Family("gemma", 1.0)
 # Key: the name of the folder in transformers.models.
-FAMILIES = {"llama": Family(), "mistral": Family(), "qwen2": Family(), "qwen3": Family(), "phi3": Family(), "gemma": GEMMA, "gemma2": GEMMA,
-            "gemma3": GEMMA}
+FAMILIES = {"llama": Family(), "mistral": Family(), "qwen2": Family(), "qwen3": Family(),
+            "phi3": Family(), "gemma": GEMMA, "gemma2": GEMMA, "gemma3": GEMMA}
 
 
 @dataclass(frozen=True)
@@ -27,18 +27,22 @@ class Head:
 
 
 # Vision-language models whose forward is base model, lm_head, loss_function. Key: the folder.
-VISION_LANGUAGE = {"gemma3": Head(takes_labels=True), "internvl": Head(), "llava": Head(), "paligemma": Head(capped=True)}
+VISION_LANGUAGE = {"gemma3": Head(takes_labels=True), "internvl": Head(), "llava": Head(),
+                   "paligemma": Head(capped=True)}
 
 
 def definer_of(kind):
     """Returns the class that defines the forward of `kind`, ignoring subclasses from roles.py."""
-    return next(each for each in kind.__mro__ if "forward" in vars(each) and "_ligerdsl_made" not in vars(each))
+    return next(each for each in kind.__mro__
+                if "forward" in vars(each) and "_ligerdsl_made" not in vars(each))
 
 
 def _folder_of(kind):
     """Returns the folder in transformers.models that defines the forward of `kind`, or None."""
     parts = definer_of(kind).__module__.split(".")
-    return parts[2] if parts[:2] == ["transformers", "models"] and parts[3:] == [f"modeling_{parts[2]}"] else None
+    return (parts[2]
+            if parts[:2] == ["transformers", "models"] and parts[3:] == [f"modeling_{parts[2]}"]
+            else None)
 
 
 def family_of_class(kind):
@@ -57,7 +61,8 @@ def head_of(kind):
         return None
     if name.endswith("ForCausalLM") and family_of_class(kind):
         return Head(capped=True)
-    return VISION_LANGUAGE.get(_folder_of(kind)) if name.endswith("ForConditionalGeneration") else None
+    return (VISION_LANGUAGE.get(_folder_of(kind)) if name.endswith("ForConditionalGeneration")
+            else None)
 
 
 def family_of(module):
@@ -69,6 +74,7 @@ def activation_of(function):
     name = type(function).__name__
     if name in ("SiLU", "SiLUActivation"):
         return "swiglu"
-    if name in ("GELUTanh", "PytorchGELUTanh") or isinstance(function, torch.nn.GELU) and function.approximate == "tanh":
+    if (name in ("GELUTanh", "PytorchGELUTanh")
+        or isinstance(function, torch.nn.GELU) and function.approximate == "tanh"):
         return "geglu"
     return None

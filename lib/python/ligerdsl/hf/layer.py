@@ -43,7 +43,8 @@ class Shape:
 
 
 def attention(q, k, v, scale):
-    return scaled_dot_product_attention(q, k, v, scale=scale, is_causal=q.shape[2] > 1, enable_gqa=q.shape[1] != k.shape[1])
+    return scaled_dot_product_attention(q, k, v, scale=scale, is_causal=q.shape[2] > 1,
+                                        enable_gqa=q.shape[1] != k.shape[1])
 
 
 class Attention:
@@ -101,9 +102,11 @@ def queries_keys_values(shape, w_qkv, n1, cos, sin, *weights):
     """Returns q, k and v, each [batch, head, position, column], with q and k rotated.
 
     w_qkv: the weights as one matrix, or None."""
-    parts = [linear(n1, weight) for weight in weights] if w_qkv is None else cut(linear(n1, w_qkv), weights)
+    parts = [linear(n1, weight) for weight in weights] if w_qkv is None else cut(linear(n1, w_qkv),
+                                                                                 weights)
     heads = [part.unflatten(-1, (-1, shape.head_dim)) for part in parts]
-    arrays.rope(heads[0], heads[1], cos, sin, rotary_dim=cos.shape[-1], q_out=heads[0], k_out=heads[1])
+    arrays.rope(heads[0], heads[1], cos, sin, rotary_dim=cos.shape[-1], q_out=heads[0],
+                k_out=heads[1])
     return [t.transpose(1, 2) for t in heads]
 
 
@@ -117,10 +120,12 @@ def queries_keys_values_backward(w_qkv, wanted, d_heads, n1, cos, sin, *weights)
     d_heads = [d.transpose(1, 2) for d in d_heads]
     d_heads = [d if d.stride(-1) == 1 else d.contiguous() for d in d_heads]
     q_out, k_out, v_out = (part.view(d.shape) for part, d in zip(parts, d_heads))
-    arrays.rope(*d_heads[:2], cos, sin, rotary_dim=cos.shape[-1], inverse=True, q_out=q_out, k_out=k_out)
+    arrays.rope(*d_heads[:2], cos, sin, rotary_dim=cos.shape[-1], inverse=True, q_out=q_out,
+                k_out=k_out)
     v_out.copy_(d_heads[2])
     if w_qkv is None:
-        d_n1 = torch.mm(parts[0], weights[0]).addmm_(parts[1], weights[1]).addmm_(parts[2], weights[2])
+        d_n1 = torch.mm(parts[0], weights[0]).addmm_(parts[1], weights[1]).addmm_(parts[2],
+                                                                                  weights[2])
     else:
         d_n1 = torch.mm(d_qkv, w_qkv)
         if all(wanted):
@@ -183,7 +188,8 @@ def gated_backward(shape, both, wanted, d_y, n2, wg, wu, wd):
     """Returns d_n2, and the gradients of wg, wu and wd. wanted: one flag for each of these
     three."""
     if both is None:
-        d_gate, d_up = linear(n2, wg), linear(n2, wu)  # hold gate and up until their gradients overwrite them
+        # hold gate and up until their gradients overwrite them
+        d_gate, d_up = linear(n2, wg), linear(n2, wu)
     else:
         d_gate_up = n2.new_empty(len(n2), len(both))
         d_gate, d_up = d_gate_up.chunk(2, dim=1)
@@ -194,7 +200,8 @@ def gated_backward(shape, both, wanted, d_y, n2, wg, wu, wd):
         d_out, out = memory[0, :end - begin], memory[1, :end - begin] if wanted[2] else None
         torch.mm(d_y[begin:end], wd, out=d_out)
         if both is not None:
-            arrays.gated_matmul_nt_backward(n2[begin:end], both, d_out, d_gate_up=d_gate_up[begin:end], out=out)
+            arrays.gated_matmul_nt_backward(n2[begin:end], both, d_out,
+                                            d_gate_up=d_gate_up[begin:end], out=out)
         else:
             gate, up = d_gate[begin:end], d_up[begin:end]
             if wanted[2]:
@@ -223,7 +230,8 @@ class LayerFunction(Function):
         ctx.kept = KeptAttention(q, k, v, shape.scale) if shape.keep else None
         a = ctx.kept.out.detach() if shape.keep else attention(q, k, v, shape.scale)
         del q, k, v
-        n2, h, _ = ops.fused_add_rms_norm_forward(linear(heads_joined(a), wo), x, w2, eps=shape.eps[1])
+        n2, h, _ = ops.fused_add_rms_norm_forward(linear(heads_joined(a), wo), x, w2,
+                                                  eps=shape.eps[1])
         del a
         return gated_forward(shape, joined.gate_up.of(wg, wu), n2, h, wg, wu, wd)
 
@@ -232,18 +240,22 @@ class LayerFunction(Function):
     def backward(ctx, d_y):
         shape, batch = ctx.shape, d_y.shape
         x, cos, sin, w1, wq, wk, wv, wo, w2, wg, wu, wd = ctx.saved_tensors
-        _, _, _, _, _, needs_1, *needs_qkv, needs_o, needs_2, needs_gate, needs_up, needs_down = ctx.needs_input_grad
+        needs_1, *needs_qkv, needs_o, needs_2, needs_gate, needs_up, needs_down = (
+            ctx.needs_input_grad[5:])
         w_qkv = ctx.joined.qkv.of(wq, wk, wv)
         n1, rstd1 = ops.rms_norm_forward(x, w1, eps=shape.eps[0], with_rstd=True)
         q, k, v = queries_keys_values(shape, w_qkv, n1, cos, sin, wq, wk, wv)
         around, ctx.kept = ctx.kept or Attention(q, k, v, shape.scale), None
         a = heads_joined(around.out.detach()).flatten(0, 1)
-        n2, h, rstd2 = ops.fused_add_rms_norm_forward(linear(a, wo).view(batch), x, w2, eps=shape.eps[1], with_rstd=True)
+        n2, h, rstd2 = ops.fused_add_rms_norm_forward(linear(a, wo).view(batch), x, w2,
+                                                      eps=shape.eps[1], with_rstd=True)
         d_y = d_y.contiguous()
-        d_n2, d_mlp = gated_backward(shape, ctx.joined.gate_up.of(wg, wu), (needs_gate, needs_up, needs_down), d_y.flatten(0, 1),
+        d_n2, d_mlp = gated_backward(shape, ctx.joined.gate_up.of(wg, wu),
+                                     (needs_gate, needs_up, needs_down), d_y.flatten(0, 1),
                                      n2.flatten(0, 1), wg, wu, wd)
         del n2
-        d_h, d_w2 = arrays.fused_add_rms_norm_backward(d_n2.view(batch), d_y, h, w2, rstd2, d_weight_dtype=w2.dtype if needs_2 else None,
+        d_h, d_w2 = arrays.fused_add_rms_norm_backward(d_n2.view(batch), d_y, h, w2, rstd2,
+                                                       d_weight_dtype=w2.dtype if needs_2 else None,
                                                        d_x=d_n2.view(batch))
         del d_n2, h, d_y
         rows = d_h.flatten(0, 1)
@@ -251,8 +263,10 @@ class LayerFunction(Function):
         d_a = torch.mm(rows, wo).view(*batch[:2], -1, shape.head_dim).transpose(1, 2)
         d_heads = around.backward(q, k, v, d_a)
         del q, k, v, a, d_a, around
-        d_n1, d_qkv_weights = queries_keys_values_backward(w_qkv, needs_qkv, d_heads, n1.flatten(0, 1), cos, sin, wq, wk, wv)
+        d_n1, d_qkv_weights = queries_keys_values_backward(w_qkv, needs_qkv, d_heads,
+                                                           n1.flatten(0, 1), cos, sin, wq, wk, wv)
         del d_heads, n1
-        d_x, d_w1 = arrays.fused_add_rms_norm_backward(d_n1.view(batch), d_h, x, w1, rstd1, d_weight_dtype=w1.dtype if needs_1 else None,
+        d_x, d_w1 = arrays.fused_add_rms_norm_backward(d_n1.view(batch), d_h, x, w1, rstd1,
+                                                       d_weight_dtype=w1.dtype if needs_1 else None,
                                                        d_x=d_n1.view(batch))
         return (None, None, d_x, None, None, d_w1, *d_qkv_weights, d_wo, d_w2, *d_mlp)

@@ -17,7 +17,8 @@ def layer_bytes(rows, hidden, intermediate, element, piece):
 
     Eight rows of the model's width stand for norms, q, k, v, attention and the gradient of the
     residual stream. Gate and up, and a piece of their product and its gradient, are added."""
-    return rows * element * (8 * hidden + 2 * intermediate) + 2 * min(rows, piece) * intermediate * element
+    return (rows * element * (8 * hidden + 2 * intermediate)
+            + 2 * min(rows, piece) * intermediate * element)
 
 
 def kept_layers(rows, layers, hidden, intermediate, element, kept_row, piece, free, head):
@@ -42,7 +43,8 @@ def head_limit(rows, layers, hidden, intermediate, element, piece, classes, othe
     gradients that do not exist yet, without the head's. The lower limit is the f32 sum of the
     weight's gradient and 3/4 GiB of logits: smaller chunks are slow."""
     inputs = (layers + 4) * rows * hidden * element
-    later = max(other_gradients - inputs, 0) + max(layer_bytes(rows, hidden, intermediate, element, piece), classes * hidden * element)
+    later = max(other_gradients - inputs, 0) + max(
+        layer_bytes(rows, hidden, intermediate, element, piece), classes * hidden * element)
     sums = 4 * classes * hidden
     products = GIB // 16
     if later >= sums + GIB + products:

@@ -14,16 +14,19 @@ def may_join(weights):
     tensor."""
     def is_plain(weight):
         storage = weight.untyped_storage()
-        alone = weight.storage_offset() == 0 and storage.nbytes() == weight.numel() * weight.element_size()
-        return alone and weight.is_contiguous() and not (weight.device.type == "cpu" and weight.is_shared())
+        alone = (weight.storage_offset() == 0
+                 and storage.nbytes() == weight.numel() * weight.element_size())
+        return alone and weight.is_contiguous() and not (
+            weight.device.type == "cpu" and weight.is_shared())
 
-    return all(type(w) is torch.nn.Parameter and not w.is_meta and is_plain(w) for w in weights) and len(
-        {(w.shape[1:], w.dtype, w.device) for w in weights}) == 1
+    return (all(type(w) is torch.nn.Parameter and not w.is_meta and is_plain(w) for w in weights)
+            and len({(w.shape[1:], w.dtype, w.device) for w in weights}) == 1)
 
 
 def is_faster(weight):
     """Returns true if the library's matmuls are as fast as cuBLAS: 16-bit weights on sm_90."""
-    return weight.is_cuda and weight.element_size() == 2 and torch.cuda.get_device_capability(weight.device) == (9, 0)
+    return (weight.is_cuda and weight.element_size() == 2
+            and torch.cuda.get_device_capability(weight.device) == (9, 0))
 
 
 def _place(weight):
@@ -48,7 +51,8 @@ class Neighbours:
         """Moves the weights into one buffer, once, if this is wanted and possible.
 
         Code that separates the weights later has a reason, so they are not joined again."""
-        if self.tried or not self.wanted or (self.wanted == "auto" and not is_faster(weights[0])) or not may_join(weights):
+        if (self.tried or not self.wanted or (self.wanted == "auto" and not is_faster(weights[0]))
+            or not may_join(weights)):
             return
         if weights[0].is_cuda and torch.cuda.is_current_stream_capturing():
             return
@@ -56,7 +60,8 @@ class Neighbours:
         for weight, part in zip(weights, joined.split([len(weight) for weight in weights])):
             weight.data = torch.from_dlpack(part)
         self.memory, self.shape = StorageWeakRef(joined.untyped_storage()), joined.shape
-        self.places, self.weights = [_place(weight) for weight in weights], [weakref.ref(weight) for weight in weights]
+        self.places, self.weights = ([_place(weight) for weight in weights],
+                                     [weakref.ref(weight) for weight in weights])
 
     def of(self, *weights):
         """Returns one matrix of all rows in this order, or None if the weights are not contiguous
@@ -66,7 +71,8 @@ class Neighbours:
         storage = torch.UntypedStorage._new_with_weak_ptr(self.memory.cdata)
         if storage is None:
             return None
-        return torch.empty(0, dtype=weights[0].dtype, device=weights[0].device).set_(storage, 0, self.shape)
+        return torch.empty(0, dtype=weights[0].dtype,
+                           device=weights[0].device).set_(storage, 0, self.shape)
 
     def part(self):
         """Gives its own memory to each weight that is still in the shared buffer."""

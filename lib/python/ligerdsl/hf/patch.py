@@ -35,10 +35,11 @@ class Report:
 
     def __str__(self):
         lines = [f"{count} x {kind}" for kind, count in self.patched.items()]
-        return "\n".join(lines + [f"left alone: {name}: {why}" for name, why in self.left]) or "nothing to patch"
+        return ("\n".join(lines + [f"left alone: {name}: {why}" for name, why in self.left])
+                or "nothing to patch")
 
 
-# ---- Forward functions ------------------------------------------------------------------------------------------------
+# ---- Forward functions ---------------------------------------------------------------------------
 
 def norm_forward(family):
     def forward(self, hidden_states):
@@ -82,7 +83,8 @@ def _head_forward(self, input, loss_request=None):
     if loss_request is None:
         return nn.functional.linear(input, self.weight, self.bias)
     labels = loss_request["labels"].to(input.device)
-    return F.fused_linear_cross_entropy(input, self.weight, labels, self.bias, **{k: v for k, v in loss_request.items() if k != "labels"})
+    return F.fused_linear_cross_entropy(input, self.weight, labels, self.bias,
+                                        **{k: v for k, v in loss_request.items() if k != "labels"})
 
 
 def _shifted(labels, ignore_index):
@@ -96,18 +98,22 @@ def _head_limit(model, rows):
 
     None also if the peak is not known."""
     heads, settings = linear_layers(model.lm_head), model.config.get_text_config()
-    if heads is None or config.max_workspace_bytes is not None or not getattr(model.model, "gradient_checkpointing", False):
+    if heads is None or config.max_workspace_bytes is not None or not getattr(
+            model.model, "gradient_checkpointing", False):
         return None
     head = heads[0].weight
     hidden, classes, element = settings.hidden_size, head.shape[0], head.element_size()
     if rows * classes * element <= GIB:
         return None
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad and parameter.grad is None]
+    parameters = [parameter for parameter in model.parameters()
+                  if parameter.requires_grad and parameter.grad is None]
     if any(type(parameter) is not nn.Parameter for parameter in parameters):  # sharded parameters
         return None
-    other = sum(parameter.numel() * parameter.element_size() for parameter in parameters if parameter is not head)
+    other = sum(parameter.numel() * parameter.element_size() for parameter in parameters
+                if parameter is not head)
     piece = piece_rows(settings.intermediate_size, element, checkpointing.PIECE_BYTES)
-    return head_limit(rows, settings.num_hidden_layers, hidden, settings.intermediate_size, element, piece, classes, other)
+    return head_limit(rows, settings.num_hidden_layers, hidden, settings.intermediate_size, element,
+                      piece, classes, other)
 
 
 def _loss_request(model, head, given, max_workspace_bytes):
@@ -115,27 +121,36 @@ def _loss_request(model, head, given, max_workspace_bytes):
         max_workspace_bytes = _head_limit(model, given["labels"].numel())
     ignore_index = given.get("ignore_index", -100)
     shifted = given.get("shift_labels")
-    return {"labels": _shifted(given["labels"], ignore_index) if shifted is None else shifted, "ignore_index": ignore_index,
-            "softcap": getattr(model.config.get_text_config(), "final_logit_softcapping", None) if head.capped else None,
-            "num_items": given.get("num_items_in_batch"), "max_workspace_bytes": max_workspace_bytes}
+    return {"labels": _shifted(given["labels"], ignore_index) if shifted is None else shifted,
+            "ignore_index": ignore_index,
+            "softcap": getattr(model.config.get_text_config(), "final_logit_softcapping", None)
+                       if head.capped else None,
+            "num_items": given.get("num_items_in_batch"),
+            "max_workspace_bytes": max_workspace_bytes}
 
 
 def _output_class(kind):
     """Returns the class that the model's forward names as its return type."""
     from transformers.modeling_outputs import CausalLMOutputWithPast
     returned = inspect.signature(kind.forward).return_annotation
-    fields = [(each, getattr(each, "__dataclass_fields__", ())) for each in typing.get_args(returned) or (returned,)]
-    return next((each for each, names in fields if "loss" in names and "logits" in names), CausalLMOutputWithPast)
+    fields = [(each, getattr(each, "__dataclass_fields__", ()))
+              for each in typing.get_args(returned) or (returned,)]
+    return next((each for each, names in fields if "loss" in names and "logits" in names),
+                CausalLMOutputWithPast)
 
 
 def _fused_forward(model, head, output_class, given, max_workspace_bytes):
     """Runs the model's forward with lm_head and loss fused; the logits never exist."""
     request = _loss_request(model, head, given, max_workspace_bytes)
-    dropped = ("logits_to_keep", "return_dict") if head.takes_labels else ("labels", "logits_to_keep", "return_dict")
-    outputs = model.model(**{name: value for name, value in given.items() if name not in dropped}, return_dict=True)
+    dropped = ("logits_to_keep", "return_dict") if head.takes_labels else (
+        "labels", "logits_to_keep", "return_dict")
+    outputs = model.model(**{name: value for name, value in given.items() if name not in dropped},
+                          return_dict=True)
     hidden, layer = outputs.last_hidden_state, model.lm_head
-    loss = _head_forward(layer, hidden, request) if type(layer) is nn.Linear else layer(hidden, loss_request=request)
-    kept = {name: getattr(outputs, name, None) for name in output_class.__dataclass_fields__ if name not in ("loss", "logits")}
+    loss = _head_forward(layer, hidden, request) if type(layer) is nn.Linear else layer(
+        hidden, loss_request=request)
+    kept = {name: getattr(outputs, name, None) for name in output_class.__dataclass_fields__
+            if name not in ("loss", "logits")}
     output = output_class(loss=loss, logits=None, **kept)
     wanted = given.get("return_dict")
     return output if wanted or wanted is None and model.config.return_dict else output.to_tuple()
@@ -145,7 +160,8 @@ def linear_layers(head):
     """Returns the plain linear layers of a head, or None if the head contains anything else."""
     if original_class(head) is nn.Linear:
         return [head]
-    if type(head).__name__ == "ModulesToSaveWrapper":  # peft keeps a trained copy next to the original
+    # peft keeps a trained copy next to the original
+    if type(head).__name__ == "ModulesToSaveWrapper":
         inside = [head.original_module, *head.modules_to_save.values()]
         return inside if all(original_class(each) is nn.Linear for each in inside) else None
     return None
@@ -159,7 +175,8 @@ def _gives_loss(head):
         return False
     if all(role_of(each) == "head" for each in layers):
         return True
-    return type(head) is nn.Linear and type(head.weight) is nn.Parameter and checkpointing.untouched(head)
+    return (type(head) is nn.Linear and type(head.weight) is nn.Parameter
+            and checkpointing.untouched(head))
 
 
 def _is_causal_loss(function):
@@ -179,8 +196,11 @@ def _makes_loss(model, given):
         return True
     if not is_compiling() and not getattr(model, "_ligerdsl_warned", False):
         model._ligerdsl_warned = True
-        warnings.warn(f"ligerdsl: lm_head was replaced after the patch by {_describe_class(model.lm_head)}; it makes its logits, and the loss "
-                      "is transformers'. Call ligerdsl.unpatch and ligerdsl.patch for a loss by the library's cross_entropy", stacklevel=4)
+        warnings.warn(
+            f"ligerdsl: lm_head was replaced after the patch by {_describe_class(model.lm_head)}; "
+            "it makes its logits, and the loss is transformers'. Call ligerdsl.unpatch and "
+            "ligerdsl.patch for a loss by the library's cross_entropy",
+            stacklevel=4)
     return False
 
 
@@ -202,7 +222,8 @@ def _model_role(kind):
 
     @functools.wraps(kind.forward)
     def forward(self, *args, **kwargs):
-        if getattr(self, MARK, None) is not None and all([name in known for name in kwargs]):  # a wrapper may hold this after unpatch
+        # a wrapper may hold this after unpatch
+        if getattr(self, MARK, None) is not None and all([name in known for name in kwargs]):
             given = {**dict(zip(names, args)), **kwargs}
             if _makes_loss(self, given):
                 return _fused_forward(self, head, output_class, given, self._ligerdsl_limit)
@@ -211,14 +232,16 @@ def _model_role(kind):
     return {"forward": forward}
 
 
-def _loss(logits, labels, vocab_size=None, num_items_in_batch=None, ignore_index=-100, shift_labels=None, **_):
+def _loss(logits, labels, vocab_size=None, num_items_in_batch=None, ignore_index=-100,
+          shift_labels=None, **_):
     """Computes transformers' loss of a causal model with cross_entropy, from existing logits."""
     labels = _shifted(labels, ignore_index) if shift_labels is None else shift_labels
     labels = labels.to(logits.device)
     if num_items_in_batch is None:
         return F.cross_entropy(logits, labels, ignore_index=ignore_index)
     total = F.cross_entropy(logits, labels, ignore_index=ignore_index, reduction="sum")
-    return total / (num_items_in_batch.to(total.device) if isinstance(num_items_in_batch, torch.Tensor) else num_items_in_batch)
+    return total / (num_items_in_batch.to(total.device)
+                    if isinstance(num_items_in_batch, torch.Tensor) else num_items_in_batch)
 
 
 ROLES.update({"norm": lambda kind: {"forward": norm_forward(FAMILIES[family_of_class(kind)])},
@@ -227,7 +250,7 @@ ROLES.update({"norm": lambda kind: {"forward": norm_forward(FAMILIES[family_of_c
               "model": _model_role})
 
 
-# ---- Patching ---------------------------------------------------------------------------------------------------------
+# ---- Patching ------------------------------------------------------------------------------------
 
 _ROOT = "_ligerdsl_root"  # attribute of the module that was passed to patch
 _warned = set()           # names of classes that have warned
@@ -245,7 +268,8 @@ def _describe_wrapper(module):
     wrapper = wrapper_of(module)
     function = getattr(wrapper, "__func__", wrapper)
     code = getattr(function, "__code__", None)
-    name = type(wrapper).__name__ if code is None else f"{function.__globals__['__name__']}.{code.co_name}"
+    name = (type(wrapper).__name__ if code is None
+            else f"{function.__globals__['__name__']}.{code.co_name}")
     return f"its forward was replaced by {name}; patch the model before that"
 
 
@@ -262,12 +286,15 @@ def _patch_module(name, module, options, report):
     kind = definer_of(type(module)).__name__
     if kind.endswith("Attention") and options["rope"]:
         _patch_attention(family, module)
-    role = "norm" if kind.endswith("RMSNorm") and options["rms_norm"] else "mlp" if kind.endswith("MLP") and options["mlp"] else None
+    role = ("norm" if kind.endswith("RMSNorm") and options["rms_norm"] else "mlp"
+            if kind.endswith("MLP") and options["mlp"] else None)
     if role is None:
         return
     counted = "RMSNorm" if role == "norm" else activation_of(_activation_function(module))
     if counted is None:
-        report.left.append((name, f"its activation is {type(_activation_function(module)).__name__}, not SiLU or GELU's tanh form"))
+        report.left.append((name,
+                            f"its activation is {type(_activation_function(module)).__name__}, not "
+                            "SiLU or GELU's tanh form"))
     elif wrapper_of(module) is not None:
         report.left.append((name, _describe_wrapper(module)))
     else:
@@ -277,14 +304,16 @@ def _patch_module(name, module, options, report):
 
 def _patch_layers(model, options, report):
     """Patches the decoder layers that layer.py implements; they use it when they are recomputed."""
-    layers = [module for module in model.modules() if family_of(module) and definer_of(type(module)).__name__.endswith("DecoderLayer")]
+    layers = [module for module in model.modules()
+              if family_of(module) and definer_of(type(module)).__name__.endswith("DecoderLayer")]
     layers = [layer for layer in layers if checkpointing.is_plain_layer(layer, family_of(layer))]
     if not layers:
         return
     head = getattr(model, "get_output_embeddings", lambda: None)()
     weight = getattr(head, "weight", None)
     plan = checkpointing.Plan(len(layers), options["keep_attention"], options["mlp_piece_bytes"],
-                              0 if weight is None else weight.numel() * weight.element_size(), options["join_weights"])
+                              0 if weight is None else weight.numel() * weight.element_size(),
+                              options["join_weights"])
     for layer in layers:
         checkpointing.take(layer, plan)
         report.add("layer, if it is recomputed")
@@ -302,7 +331,9 @@ def _reason_to_keep_logits(name, model):
         return name or "model", _describe_wrapper(model)
     head_name = f"{name}.lm_head".lstrip(".")
     if head_of(type(model)) is None:
-        return head_name, f"{_describe_class(model)} has a forward of its own, which is not known to do without logits"
+        return (head_name,
+                f"{_describe_class(model)} has a forward of its own, which is not known to do "
+                "without logits")
     layers = linear_layers(model.lm_head)
     if layers is None:
         return head_name, f"it is a {_describe_class(model.lm_head)}"
@@ -317,12 +348,15 @@ def patch_loss(name, model, loss, max_workspace_bytes, report):
         return
     if model.loss_function is _loss:
         if loss == "flce":
-            report.left.append((name or "model", "its loss_function is cross_entropy already, by apply_to; the head keeps its logits"))
+            report.left.append((name or "model",
+                                "its loss_function is cross_entropy already, by apply_to; the head "
+                                "keeps its logits"))
         return
     reason = _reason_to_keep_logits(name, model) if loss == "flce" else None
     if reason is not None:
         where, why = reason
-        report.left.append((where, f"{why}; it keeps its logits, and the model's loss_function is cross_entropy"))
+        report.left.append((
+            where, f"{why}; it keeps its logits, and the model's loss_function is cross_entropy"))
     if loss == "flce" and reason is None:
         for head in linear_layers(model.lm_head):
             give(head, "head")
@@ -341,28 +375,35 @@ def _report_unknown(model, report):
     report.left.append((kind, f"its family is none of {', '.join(FAMILIES)}"))
     if kind not in _warned:
         _warned.add(kind)
-        warnings.warn(f"ligerdsl.patch: {kind} is left alone: its family is none of {', '.join(FAMILIES)}. Liger-Kernel may have a patch for it, "
-                      "which runs on this library's kernels: set LIGER_KERNEL_IMPL=ligerdsl before Python starts and call "
-                      "liger_kernel.transformers.apply_liger_kernel_to_<family>()", stacklevel=3)
+        warnings.warn(f"ligerdsl.patch: {kind} is left alone: its family is none of "
+                      f"{', '.join(FAMILIES)}. Liger-Kernel may have a patch for it, which runs on "
+                      "this library's kernels: set LIGER_KERNEL_IMPL=ligerdsl before Python "
+                      "starts and call liger_kernel.transformers.apply_liger_kernel_to_<family>()",
+                      stacklevel=3)
 
 
 def _check_options(model, loss, mlp_piece_bytes, keep_attention, join_weights):
     if not isinstance(model, torch.nn.Module):
-        raise TypeError(f"patch: expected a model, got {model!r}; apply_to_llama() and its like take classes")
+        raise TypeError(f"patch: expected a model, got {model!r}; apply_to_llama() and its like "
+                        "take classes")
     if keep_attention != "auto" and (not isinstance(keep_attention, int) or keep_attention < 0):
-        raise ValueError(f"patch: keep_attention: expected 'auto' or a number of layers, got {keep_attention!r}")
+        raise ValueError("patch: keep_attention: expected 'auto' or a number of layers, got "
+                         f"{keep_attention!r}")
     if join_weights not in ("auto", True, False):
-        raise ValueError(f"patch: join_weights: expected 'auto', True or False, got {join_weights!r}")
+        raise ValueError("patch: join_weights: expected 'auto', True or False, got "
+                         f"{join_weights!r}")
     if mlp_piece_bytes < 0:
-        raise ValueError(f"patch: mlp_piece_bytes: expected 0 or a number of bytes, got {mlp_piece_bytes}")
+        raise ValueError("patch: mlp_piece_bytes: expected 0 or a number of bytes, got "
+                         f"{mlp_piece_bytes}")
     if loss not in ("flce", "ce", None):
         raise ValueError(f"patch: loss: expected flce, ce or None, got {loss!r}")
     if _ROOT in vars(model):
         raise ValueError("patch: the model is patched already; call unpatch first")
 
 
-def patch(model, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_workspace_bytes=None, strict=False, layers=True,
-          mlp_piece_bytes=checkpointing.PIECE_BYTES, keep_attention="auto", join_weights="auto"):
+def patch(model, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_workspace_bytes=None,
+          strict=False, layers=True, mlp_piece_bytes=checkpointing.PIECE_BYTES,
+          keep_attention="auto", join_weights="auto"):
     """Replaces the forward functions of a model of FAMILIES by the library's kernels.
 
     Works under peft's wrappers. Returns a Report. In training, with labels, the output has a loss

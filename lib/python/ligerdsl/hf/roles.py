@@ -1,12 +1,15 @@
 """Gives a module the library's forward, by giving the instance a subclass of its class.
 
-The subclass has the same name and module, so tools that look for modules by class or by name still find them. Its advantages over an
-attribute `forward` of the instance:
+The subclass has the same name and module, so tools that look for modules by class or by name still
+find them. Its advantages over an attribute `forward` of the instance:
 
-* The instance's own `forward` stays free for tools that wrap it: accelerate's hooks, TRL's head, autocast.
-* A copy of a module calls itself. A pickle names the original class and the role, and makes the subclass again when it is loaded.
+* The instance's own `forward` stays free for tools that wrap it: accelerate's hooks, TRL's head,
+  autocast.
+* A copy of a module calls itself. A pickle names the original class and the role, and makes the
+  subclass again when it is loaded.
 
-`ROLES` maps the name of a role to a function of the original class. It returns the attributes of the subclass.
+`ROLES` maps the name of a role to a function of the original class. It returns the attributes of
+the subclass.
 """
 
 import functools
@@ -22,7 +25,8 @@ FORWARDS = set()                # functions that patching puts in the place of a
 @functools.cache
 def subclass_of(kind, role):
     """Returns the subclass of `kind` for `role`."""
-    attributes = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__, "__reduce_ex__": _reduce}
+    attributes = {"__module__": kind.__module__, "__qualname__": kind.__qualname__,
+                  "__doc__": kind.__doc__, "__reduce_ex__": _reduce}
     own = ROLES[role](kind)
     made = type(kind)(kind.__name__, (kind,), {**attributes, **own, "_ligerdsl_made": (kind, role)})
     if "forward" in own:
@@ -45,7 +49,8 @@ def new_instance(kind, role):
 def _reduce(self, protocol):
     made = type(self)
     reduced = super(_made(made), self).__reduce_ex__(max(protocol, 2))
-    if "_ligerdsl_made" not in vars(made):  # others derived this class from ours, and handle its copies
+    # others derived this class from ours, and handle its copies
+    if "_ligerdsl_made" not in vars(made):
         return reduced
     return (new_instance, made._ligerdsl_made, *reduced[2:])
 
@@ -69,7 +74,8 @@ def _is_class_forward(bound, module):
     """Returns true if `bound` is a method that the module would inherit from its class."""
     if not isinstance(bound, MethodType) or bound.__self__ is not module:
         return False
-    return bound.__func__ in FORWARDS or any(vars(each).get("forward") is bound.__func__ for each in type(module).__mro__)
+    return bound.__func__ in FORWARDS or any(vars(each).get("forward") is bound.__func__
+                                             for each in type(module).__mro__)
 
 
 def _slot(module):

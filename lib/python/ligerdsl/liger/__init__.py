@@ -8,14 +8,17 @@ Functions are the library's and which remain Liger's own."""
 import importlib
 
 # Modules of Liger that do not get their kernels from liger_kernel.ops alone: {module: Function}.
-_ADAPTERS = {"liger_kernel.megatron.rms_norm": "LigerRMSNormFunction", "liger_kernel.megatron.swiglu": "LigerFusedGateUpSiLUMulFunction",
-             "liger_kernel.transformers.vocab_parallel_cross_entropy": "LigerVocabParallelCEFunction"}
+_ADAPTERS = {
+    "liger_kernel.megatron.rms_norm": "LigerRMSNormFunction",
+    "liger_kernel.megatron.swiglu": "LigerFusedGateUpSiLUMulFunction",
+    "liger_kernel.transformers.vocab_parallel_cross_entropy": "LigerVocabParallelCEFunction"}
 
 
 def _kernels(module):
     """Returns the public Functions of a Liger module, and its functions that launch kernels."""
-    return {name: value for name, value in vars(module).items() if not name.startswith("_") and callable(value)
-            and getattr(value, "__module__", "").startswith(("liger_kernel.ops.", "ligerdsl.liger."))}
+    return {name: value for name, value in vars(module).items()
+            if not name.startswith("_") and callable(value) and getattr(
+                value, "__module__", "").startswith(("liger_kernel.ops.", "ligerdsl.liger."))}
 
 
 def coverage():
@@ -27,13 +30,15 @@ def coverage():
     import liger_kernel.ops as liger
 
     from . import dispatched, hook, ops
-    table = {name: "ligerdsl" if value is getattr(ops, name, None) else "liger" for name, value in sorted(_kernels(liger).items())}
+    table = {name: "ligerdsl" if value is getattr(ops, name, None) else "liger"
+             for name, value in sorted(_kernels(liger).items())}
     for path, name in _ADAPTERS.items():
         try:
             module = importlib.import_module(path)
         except ImportError:  # a version without it
             continue
-        table[f"{path}: {name}"] = "ligerdsl" if vars(module).get(name) is getattr(ops, name, 0) else "liger"
+        table[f"{path}: {name}"] = (
+            "ligerdsl" if vars(module).get(name) is getattr(ops, name, 0) else "liger")
     try:
         megatron = importlib.import_module("liger_kernel.megatron.monkey_patch")
         table["liger_kernel.megatron.monkey_patch: LigerFusedGateUpSiLUMulFunction"] = (
@@ -41,4 +46,5 @@ def coverage():
     except (ImportError, AttributeError):
         pass
     found = hook.dispatched_operations()
-    return table | {f"dispatch: {name}": "ligerdsl" if owner == hook.NAME else "liger" for name, owner in found.items()}
+    return table | {f"dispatch: {name}": "ligerdsl" if owner == hook.NAME else "liger"
+                    for name, owner in found.items()}

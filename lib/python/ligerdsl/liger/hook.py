@@ -13,7 +13,8 @@ handed_on = set()  # dispatched operations that this library lacks, so Liger's o
 
 def _register_functions(registry):
     """Registers all Functions together, so that LIGER_KERNEL_IMPL can choose them."""
-    registry.register_impl(registry.ImplInfo(NAME, ("cuda", "cpu"), module_path="ligerdsl.liger.ops"))
+    registry.register_impl(registry.ImplInfo(NAME, ("cuda", "cpu"),
+                                             module_path="ligerdsl.liger.ops"))
 
 
 def _register_dispatched(registry):
@@ -22,20 +23,23 @@ def _register_dispatched(registry):
     Operations that this library lacks fall back to Liger's, with one warning each."""
     from . import dispatched
     for operation, function in dispatched.OPERATIONS.items():
-        registry.register_impl(operation, impl_name=NAME, preference_rank=10, tolerances=dispatched.tolerances())(function)
+        registry.register_impl(operation, impl_name=NAME, preference_rank=10,
+                               tolerances=dispatched.tolerances())(function)
     find = registry.get_registered
 
     def get_registered(operation, implementation):
         found = find(operation, implementation)
         if found is not None or implementation != NAME:
             return found
-        usable = [each for each in registry.list_registered(operation) if each.capability.is_satisfied(None)]
+        usable = [each for each in registry.list_registered(operation)
+                  if each.capability.is_satisfied(None)]
         if not usable:
             return None
         best = min(usable, key=lambda each: each.preference_rank)
         if operation not in handed_on:
             handed_on.add(operation)
-            warnings.warn(f"ligerdsl has no {operation}; Liger's {best.impl_name} is used", stacklevel=2)
+            warnings.warn(f"ligerdsl has no {operation}; Liger's {best.impl_name} is used",
+                          stacklevel=2)
         return best
 
     registry.get_registered = get_registered
@@ -52,13 +56,15 @@ def dispatched_operations():
     except ImportError:
         return {}
     names = {*registry.all_registered_ops(), *getattr(registry, "_DISCOVERY_MAP", ())}
-    return {name: resolve(name).impl_name if name in dispatched.OPERATIONS else "liger" for name in sorted(names)}
+    return {name: resolve(name).impl_name if name in dispatched.OPERATIONS else "liger"
+            for name in sorted(names)}
 
 
 def chosen():
     """Returns true if LIGER_KERNEL_IMPL, as Liger read it, names this back end."""
     from . import ops
-    return importlib.import_module("liger_kernel.ops").LigerSiLUMulFunction is ops.LigerSiLUMulFunction
+    return (importlib.import_module("liger_kernel.ops").LigerSiLUMulFunction
+            is ops.LigerSiLUMulFunction)
 
 
 def _bind_past_the_choice(module):
@@ -71,7 +77,8 @@ def _bind_past_the_choice(module):
 def _bind_in_patch_of_megatron(module):
     """Wraps a Megatron patch that imports the gate from its defining module when it runs."""
     from . import ops
-    name, before = "LigerFusedGateUpSiLUMulFunction", getattr(module, "_patch_swiglu_function", None)
+    name, before = ("LigerFusedGateUpSiLUMulFunction",
+                    getattr(module, "_patch_swiglu_function", None))
     if before is None or not chosen():
         return
 
@@ -94,8 +101,11 @@ def _name_kernels_without_a_gpu(module):
     if not chosen():
         return
     for name, value in list(vars(module).items()):
-        if isinstance(value, type) and issubclass(value, Function) and value.__module__.startswith("liger_kernel.ops."):
-            own = {"forward": staticmethod(_naming(name, value.forward)), "__module__": value.__module__, "__qualname__": value.__qualname__}
+        if (isinstance(value, type) and issubclass(value, Function)
+            and value.__module__.startswith("liger_kernel.ops.")):
+            own = {"forward": staticmethod(_naming(name, value.forward)),
+                   "__module__": value.__module__,
+                   "__qualname__": value.__qualname__}
             setattr(module, name, type(value)(name, (value,), own))
 
 
@@ -109,13 +119,16 @@ def _naming(name, forward):
         except RuntimeError as error:
             if "active drivers" not in str(error):
                 raise
-            raise NotSupported(f"{name}: ligerdsl has no kernel for it, and Liger's own is a Triton kernel, which needs a GPU; expected tensors of "
-                               "a GPU, or a model that Liger has not patched with it") from error
+            raise NotSupported(f"{name}: ligerdsl has no kernel for it, and Liger's own is a "
+                               "Triton kernel, which needs a GPU; expected tensors of a GPU, or a "
+                               "model that Liger has not patched with it") from error
 
     return named
 
 
-AFTER = {"liger_kernel.ops": _name_kernels_without_a_gpu, "liger_kernel.ops.backends.registry": _register_functions, "liger_kernel.backends.registry": _register_dispatched,
+AFTER = {"liger_kernel.ops": _name_kernels_without_a_gpu,
+         "liger_kernel.ops.backends.registry": _register_functions,
+         "liger_kernel.backends.registry": _register_dispatched,
          "liger_kernel.transformers.vocab_parallel_cross_entropy": _bind_past_the_choice,
          "liger_kernel.megatron.monkey_patch": _bind_in_patch_of_megatron}
 

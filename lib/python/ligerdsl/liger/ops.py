@@ -45,8 +45,10 @@ def _whole(tensor):
 
 def _cut_alike(a, b):
     from torch.distributed.tensor import distribute_tensor
-    mesh, placements = (a.device_mesh, a.placements) if hasattr(a, "full_tensor") else (b.device_mesh, b.placements)
-    return tuple(t if hasattr(t, "full_tensor") else distribute_tensor(t, mesh, placements) for t in (a, b))
+    mesh, placements = (a.device_mesh, a.placements) if hasattr(a, "full_tensor") else (
+        b.device_mesh, b.placements)
+    return tuple(t if hasattr(t, "full_tensor") else distribute_tensor(t, mesh, placements)
+                 for t in (a, b))
 
 
 def _gathering(norm, X, *args, **kwargs):
@@ -71,7 +73,8 @@ def _labels_checked(function, *args, **kwargs):
 class LigerRMSNormFunction:
     @staticmethod
     def apply(X, W, eps, offset=0.0, casting_mode="llama", in_place=True, row_mode=None):
-        return _gathering(F.rms_norm, X, _contiguous(W), eps, offset=offset, casting=_casting(casting_mode))
+        return _gathering(F.rms_norm, X, _contiguous(W), eps, offset=offset,
+                          casting=_casting(casting_mode))
 
 
 class LigerLayerNormFunction:
@@ -83,7 +86,8 @@ class LigerLayerNormFunction:
 class LigerFusedAddRMSNormFunction:
     @staticmethod
     def apply(X, R, W, eps, offset=0.0, casting_mode="llama", in_place=False):
-        return F.fused_add_rms_norm(_contiguous(X), _contiguous(R), _contiguous(W), eps, offset=offset, casting=_casting(casting_mode))
+        return F.fused_add_rms_norm(_contiguous(X), _contiguous(R), _contiguous(W), eps,
+                                    offset=offset, casting=_casting(casting_mode))
 
 
 class LigerModulatedRMSNormFunction:
@@ -91,14 +95,17 @@ class LigerModulatedRMSNormFunction:
 
     @staticmethod
     def apply(X, W, scale, shift, eps, offset=0.0, casting_mode="llama", in_place=True):
-        rows = [None if each is None else each.reshape(-1, each.shape[-1]) for each in (scale, shift)]
-        return _gathering(F.modulated_rms_norm, X, *rows, _contiguous(W), eps, offset=offset, casting=_casting(casting_mode))
+        rows = [
+            None if each is None else each.reshape(-1, each.shape[-1]) for each in (scale, shift)]
+        return _gathering(F.modulated_rms_norm, X, *rows, _contiguous(W), eps, offset=offset,
+                          casting=_casting(casting_mode))
 
 
 class LigerGroupNormFunction:
     @staticmethod
     def apply(X, affine_scaling_weight, affine_shifting_bias, num_channels, num_groups, eps):
-        return F.group_norm(_contiguous(X), num_groups, affine_scaling_weight, affine_shifting_bias, eps)
+        return F.group_norm(_contiguous(X), num_groups, affine_scaling_weight, affine_shifting_bias,
+                            eps)
 
 
 class LigerDyTFunction:
@@ -121,8 +128,8 @@ class LigerSiLUMulFunction:
     def apply(a, b, gate_multiplier=1.0, down_multiplier=1.0):
         if hasattr(a, "full_tensor") != hasattr(b, "full_tensor"):
             a, b = _cut_alike(a, b)
-        return F.swiglu(_contiguous(a), _contiguous(b), gate_multiplier=float(gate_multiplier), down_multiplier=float(down_multiplier),
-                        in_place=True)
+        return F.swiglu(_contiguous(a), _contiguous(b), gate_multiplier=float(gate_multiplier),
+                        down_multiplier=float(down_multiplier), in_place=True)
 
 
 class LigerFusedGateUpSiLUMulFunction:
@@ -150,7 +157,8 @@ class LigerRopeFunction:
             cos, sin = cos.squeeze(1), sin.squeeze(1)
         rotary_dim = rotary_dim or min(cos.shape[-1], q.shape[-1]) // 2 * 2
         if cos.shape[-1] > rotary_dim:  # an odd last column of a head is not rotated
-            cos, sin = (t[..., :rotary_dim // 2].repeat(*[1] * (t.dim() - 1), 2) for t in (cos, sin))
+            cos, sin = (
+                t[..., :rotary_dim // 2].repeat(*[1] * (t.dim() - 1), 2) for t in (cos, sin))
         return F.rope(q, k, cos.contiguous(), sin.contiguous(), heads_dim=1, rotary_dim=rotary_dim)
 
 
@@ -168,7 +176,8 @@ class LigerLlama4RopeFunction:
 class LigerQwen2VLMRopeFunction:
     @staticmethod
     def apply(q, k, cos, sin, mrope_section, unsqueeze_dim=1):
-        return F.rope(q, k, cos.contiguous(), sin.contiguous(), heads_dim=1, layout="multimodal", sections=tuple(mrope_section))
+        return F.rope(q, k, cos.contiguous(), sin.contiguous(), heads_dim=1, layout="multimodal",
+                      sections=tuple(mrope_section))
 
 
 class LigerSoftmaxFunction:
@@ -193,12 +202,15 @@ class LigerCrossEntropyFunction:
     """The forward overwrites the input with its gradient."""
 
     @staticmethod
-    def apply(_input, target, weight, ignore_index=-100, lse_square_scale=0.0, label_smoothing=0.0, reduction="mean", softcap=None,
-              return_z_loss=False, return_token_accuracy=False, return_predicted_tokens=False):
-        out = _labels_checked(F.cross_entropy, _contiguous(_input), target, class_weight=_contiguous(weight), ignore_index=ignore_index,
-                              reduction=reduction, label_smoothing=label_smoothing, lse_square_scale=lse_square_scale, softcap=softcap,
-                              with_z_loss=return_z_loss, with_accuracy=return_token_accuracy, with_predictions=return_predicted_tokens,
-                              in_place=True)
+    def apply(_input, target, weight, ignore_index=-100, lse_square_scale=0.0, label_smoothing=0.0,
+              reduction="mean", softcap=None, return_z_loss=False, return_token_accuracy=False,
+              return_predicted_tokens=False):
+        out = _labels_checked(F.cross_entropy, _contiguous(_input), target,
+                              class_weight=_contiguous(weight), ignore_index=ignore_index,
+                              reduction=reduction, label_smoothing=label_smoothing,
+                              lse_square_scale=lse_square_scale, softcap=softcap,
+                              with_z_loss=return_z_loss, with_accuracy=return_token_accuracy,
+                              with_predictions=return_predicted_tokens, in_place=True)
         return _four(out, _input.dtype, _input.dtype)
 
 
@@ -212,16 +224,20 @@ def _four(out, loss_dtype, z_loss_dtype):
 
 class LigerFusedLinearCrossEntropyFunction:
     @staticmethod
-    def apply(_input, weight, target, bias=None, ce_weight=None, ignore_index=-100, lse_square_scale=0.0, label_smoothing=0.0,
-              reduction="mean", softcap=None, return_z_loss=False, accum_dtype=None, use_token_scaling=False,
-              return_token_accuracy=False, return_predicted_tokens=False, ce_impl=None, ce_mode=None, chunk_mem_const=1):
+    def apply(_input, weight, target, bias=None, ce_weight=None, ignore_index=-100,
+              lse_square_scale=0.0, label_smoothing=0.0, reduction="mean", softcap=None,
+              return_z_loss=False, accum_dtype=None, use_token_scaling=False,
+              return_token_accuracy=False, return_predicted_tokens=False, ce_impl=None,
+              ce_mode=None, chunk_mem_const=1):
         _only_default("fused_linear_cross_entropy", ce_impl)
         _only_default("fused_linear_cross_entropy", ce_mode)
         _only_default("fused_linear_cross_entropy", chunk_mem_const, 1)
-        out = _labels_checked(F.fused_linear_cross_entropy, _contiguous(_input), weight, target, bias, class_weight=_contiguous(ce_weight),
-                              ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing,
-                              lse_square_scale=lse_square_scale, softcap=softcap, use_token_scaling=use_token_scaling,
-                              with_z_loss=return_z_loss, with_accuracy=return_token_accuracy, with_predictions=return_predicted_tokens)
+        out = _labels_checked(
+            F.fused_linear_cross_entropy, _contiguous(_input), weight, target, bias,
+            class_weight=_contiguous(ce_weight), ignore_index=ignore_index, reduction=reduction,
+            label_smoothing=label_smoothing, lse_square_scale=lse_square_scale, softcap=softcap,
+            use_token_scaling=use_token_scaling, with_z_loss=return_z_loss,
+            with_accuracy=return_token_accuracy, with_predictions=return_predicted_tokens)
         return _four(out, torch.float32, _input.dtype)
 
 
@@ -231,29 +247,36 @@ class LigerVocabParallelCEFunction:
     with the largest logit."""
 
     @staticmethod
-    def apply(vocab_parallel_logits, target, tp_group, ignore_index, label_smoothing, label_smoothing_formula, label_smoothing_mode):
+    def apply(vocab_parallel_logits, target, tp_group, ignore_index, label_smoothing,
+              label_smoothing_formula, label_smoothing_mode):
         if vocab_parallel_logits.dim() != 3:
-            raise ValueError(f"vocab_parallel_logits must be 3-D ([seq, batch, vocab]); got shape {tuple(vocab_parallel_logits.shape)}.")
+            raise ValueError("vocab_parallel_logits must be 3-D ([seq, batch, vocab]); got shape "
+                             f"{tuple(vocab_parallel_logits.shape)}.")
         logits = _contiguous(vocab_parallel_logits)
         group = tp_group if hasattr(tp_group, "size") and tp_group.size() > 1 else None
-        return _labels_checked(F.vocab_parallel_cross_entropy, logits, target.reshape(logits.shape[:2]).contiguous(), group=group,
-                               ignore_index=_NOTHING if ignore_index is None else ignore_index, reduction="none",
-                               label_smoothing=float(label_smoothing), shard_smoothing=label_smoothing_mode == "partition",
+        return _labels_checked(F.vocab_parallel_cross_entropy, logits,
+                               target.reshape(logits.shape[:2]).contiguous(), group=group,
+                               ignore_index=_NOTHING if ignore_index is None else ignore_index,
+                               reduction="none", label_smoothing=float(label_smoothing),
+                               shard_smoothing=label_smoothing_mode == "partition",
                                smooth_others=label_smoothing_formula == "megatron")
 
 
 class LigerKLDivLossFunction:
     @staticmethod
     def apply(y_pred, y_true, reduction="batchmean", log_target=False, eps=1e-10):
-        return F.kl_div(_contiguous(y_pred), _contiguous(y_true).detach(), reduction=reduction, log_target=log_target, eps=eps)
+        return F.kl_div(_contiguous(y_pred), _contiguous(y_true).detach(), reduction=reduction,
+                        log_target=log_target, eps=eps)
 
 
 class LigerJSDFunction:
     @staticmethod
-    def apply(_input, target, shift_labels=None, beta=0.5, ignore_index=-100, jsd_impl=None, jsd_mode=None):
+    def apply(_input, target, shift_labels=None, beta=0.5, ignore_index=-100, jsd_impl=None,
+              jsd_mode=None):
         _only_default("jsd", jsd_impl)
         _only_default("jsd", jsd_mode)
-        loss = F.jsd(_contiguous(_input), _contiguous(target).detach(), shift_labels, beta=beta, ignore_index=ignore_index)
+        loss = F.jsd(_contiguous(_input), _contiguous(target).detach(), shift_labels, beta=beta,
+                     ignore_index=ignore_index)
         return loss.to(_input.dtype)
 
 
@@ -261,18 +284,21 @@ class LigerFusedLinearJSDFunction:
     """Gradients of the weights are summed in f32, whatever `accum_dtype` is."""
 
     @staticmethod
-    def apply(student_input, student_weight, teacher_input, teacher_weight, shift_labels=None, jsd_beta=0.5, ignore_index=-100,
-              temperature=1.0, accum_dtype=None, jsd_impl=None, jsd_mode=None):
+    def apply(student_input, student_weight, teacher_input, teacher_weight, shift_labels=None,
+              jsd_beta=0.5, ignore_index=-100, temperature=1.0, accum_dtype=None, jsd_impl=None,
+              jsd_mode=None):
         _only_default("fused_linear_jsd", jsd_impl)
         _only_default("fused_linear_jsd", jsd_mode)
-        return F.fused_linear_jsd(_contiguous(student_input), student_weight, _contiguous(teacher_input), teacher_weight, shift_labels,
+        return F.fused_linear_jsd(_contiguous(student_input), student_weight,
+                                  _contiguous(teacher_input), teacher_weight, shift_labels,
                                   beta=jsd_beta, temperature=temperature, ignore_index=ignore_index)
 
 
 class LigerTVDLossFunction:
     @staticmethod
     def apply(p, q, shift_labels=None, reduction="batchmean", ignore_index=-100):
-        return F.tvd(_contiguous(p), _contiguous(q).detach(), shift_labels, reduction=reduction, ignore_index=ignore_index)
+        return F.tvd(_contiguous(p), _contiguous(q).detach(), shift_labels, reduction=reduction,
+                     ignore_index=ignore_index)
 
 
 __all__ = [name for name in dir() if name.startswith("Liger") and name.endswith("Function")]

@@ -10,10 +10,12 @@ from .config import config
 from .dispatch import learn_sharding as _learn_sharding
 from .functional import *  # noqa: F403
 from .functional import __all__ as _functions
-from .modules import (CrossEntropyLoss, Embedding, FusedLinearCrossEntropyLoss, GeGLUMLP, GroupNorm, LayerNorm, RMSNorm, SwiGLUMLP)
+from .modules import (CrossEntropyLoss, Embedding, FusedLinearCrossEntropyLoss, GeGLUMLP, GroupNorm,
+                      LayerNorm, RMSNorm, SwiGLUMLP)
 from .optim import AdamW
 
-__all__ = [*_functions, "AdamW", "CrossEntropyLoss", "Embedding", "FusedLinearCrossEntropyLoss", "GeGLUMLP", "GroupNorm", "LayerNorm",
-           "RMSNorm", "SwiGLUMLP", "calls", "check", "config", "doctor", "functional", "ops", "poll"]
+__all__ = [*_functions, "AdamW", "CrossEntropyLoss", "Embedding", "FusedLinearCrossEntropyLoss",
+           "GeGLUMLP", "GroupNorm", "LayerNorm", "RMSNorm", "SwiGLUMLP", "calls", "check", "config",
+           "doctor", "functional", "ops", "poll"]
 
 _learn_sharding()  # compiled functions do not check for it

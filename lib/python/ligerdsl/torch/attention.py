@@ -2,11 +2,13 @@
 
 from torch.autograd import Function
 
-from .dispatch import as_autocast_has_it, call, columns_together, first_order, operations, require_tensors, wants_grad, whole
+from .dispatch import (as_autocast_has_it, call, columns_together, first_order, operations,
+                       require_tensors, wants_grad, whole)
 
 
 def _operation(bounds, direction, *tensors):
-    return getattr(operations(*tensors), f"attention_varlen_{direction}" if bounds else f"attention_{direction}")
+    return getattr(operations(*tensors),
+                   f"attention_varlen_{direction}" if bounds else f"attention_{direction}")
 
 
 class AttentionFunction(Function):
@@ -29,8 +31,10 @@ class AttentionFunction(Function):
             return None, None, None, *others
         q, k, v, o, lse, *bounds = ctx.saved_tensors
         d_o = columns_together(d_o, "attention_varlen_backward" if bounds else "attention_backward")
-        gradients = _operation(bounds, "backward", d_o, q, k, v, o, lse)(d_o, q, k, v, o, lse, *bounds, **ctx.numbers)
-        return *(gradient if needed else None for gradient, needed in zip(gradients, ctx.needs_input_grad)), *others
+        gradients = _operation(bounds, "backward", d_o, q, k, v, o,
+                               lse)(d_o, q, k, v, o, lse, *bounds, **ctx.numbers)
+        return (*(gradient if needed else None
+                  for gradient, needed in zip(gradients, ctx.needs_input_grad)), *others)
 
 
 def _numbers(name, causal, window, softcap, scale):
@@ -38,14 +42,20 @@ def _numbers(name, causal, window, softcap, scale):
     left, right = window
     for side, keys in (("left", left), ("right", right)):
         if keys is not None and keys < 0:
-            raise ValueError(f"{name}: window: expected 0 or more keys to the {side}, or None for all, got {keys}")
+            raise ValueError(f"{name}: window: expected 0 or more keys to the {side}, or None for "
+                             f"all, got {keys}")
     if scale == 0:  # in the descriptor, 0 means 1 / sqrt(column)
-        raise ValueError(f"{name}: scale: expected a number above 0, or None for 1 / sqrt(column), got {scale}")
-    return {"causal": causal, "window_left": -1 if left is None else left, "window_right": -1 if right is None else right,
-            "scale": 0.0 if scale is None else scale, "softcap": softcap}
+        raise ValueError(f"{name}: scale: expected a number above 0, or None for 1 / sqrt(column), "
+                         f"got {scale}")
+    return {"causal": causal,
+            "window_left": -1 if left is None else left,
+            "window_right": -1 if right is None else right,
+            "scale": 0.0 if scale is None else scale,
+            "softcap": softcap}
 
 
-def attention(q, k, v, *, causal=False, window=(None, None), softcap=0.0, scale=None, heads_dim=2, return_lse=False):
+def attention(q, k, v, *, causal=False, window=(None, None), softcap=0.0, scale=None, heads_dim=2,
+              return_lse=False):
     """Returns softmax(scale q k^T) v over the keys that each query sees; the scores are not stored.
 
     * q: [batch, queries, heads, column]. k and v: [batch, keys, key heads, column]. With
@@ -79,8 +89,8 @@ def attention(q, k, v, *, causal=False, window=(None, None), softcap=0.0, scale=
     return (o, lse) if return_lse else o
 
 
-def attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, *, causal=False, window=(None, None), softcap=0.0,
-                     scale=None, return_lse=False):
+def attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, *,
+                     causal=False, window=(None, None), softcap=0.0, scale=None, return_lse=False):
     """attention of sequences of several lengths, whose tokens are concatenated.
 
     * q: [tokens, heads, column]. k and v: [tokens, key heads, column].
@@ -94,13 +104,16 @@ def attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seql
     is at the position of its last key. return_lse also returns f32 [heads, tokens]. Bounds that
     decrease, omit tokens or exceed the given lengths raise BoundsError, on a GPU later
     (ligerdsl.check)."""
-    require_tensors("attention_varlen", q=q, k=k, v=v, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
+    require_tensors("attention_varlen", q=q, k=k, v=v, cu_seqlens_q=cu_seqlens_q,
+                    cu_seqlens_k=cu_seqlens_k)
     numbers = _numbers("attention_varlen", causal, window, softcap, scale)
-    numbers |= {name: whole(name, longest) for name, longest in (("max_seqlen_q", max_seqlen_q), ("max_seqlen_k", max_seqlen_k))}
+    numbers |= {name: whole(name, longest) for name, longest in (("max_seqlen_q", max_seqlen_q),
+                                                                 ("max_seqlen_k", max_seqlen_k))}
     q, k, v = as_autocast_has_it(q, k, v)
     q, k, v = (columns_together(t, "attention_varlen_forward") for t in (q, k, v))
     if wants_grad(q, k, v):
         o, lse = call(AttentionFunction, q, k, v, numbers, cu_seqlens_q, cu_seqlens_k)
     else:
-        o, lse = operations(q, k, v).attention_varlen_forward(q, k, v, cu_seqlens_q, cu_seqlens_k, with_lse=return_lse, **numbers)
+        o, lse = operations(q, k, v).attention_varlen_forward(q, k, v, cu_seqlens_q, cu_seqlens_k,
+                                                              with_lse=return_lse, **numbers)
     return (o, lse) if return_lse else o

@@ -25,14 +25,18 @@ def count(operation, name, tensor):
     change that."""
     with _lock:
         config.copies[operation] = config.copies.get(operation, 0) + 1
-        expanded = any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape))
+        expanded = any(stride == 0 and size > 1
+                       for stride, size in zip(tensor.stride(), tensor.shape))
         warns = not expanded and operation not in config.copies_warned
         if warns:
             config.copies_warned.add(operation)
     if warns:
-        warnings.warn(f"{operation}: `{name}` {list(tensor.shape)} with strides {list(tensor.stride())} was copied, as the kernel takes rows "
-                      "that are contiguous and evenly strided; pass a contiguous tensor to save the copy. Later copies of this operation are "
-                      "counted in ligerdsl.torch.config.copies and do not warn.", CopyWarning, stacklevel=2)
+        warnings.warn(
+            f"{operation}: `{name}` {list(tensor.shape)} with strides {list(tensor.stride())} was "
+            "copied, as the kernel takes rows that are contiguous and evenly strided; pass a "
+            "contiguous tensor to save the copy. Later copies of this operation are counted in "
+            "ligerdsl.torch.config.copies and do not warn.",
+            CopyWarning, stacklevel=2)
 
 
 def contiguous(tensor, operation, name):
@@ -50,7 +54,8 @@ def _refused(error, tensors):
     a result. No names if strides cannot be the reason."""
     if error.status != _INVALID_SHAPE:
         return None, ()
-    scattered = [name for name, tensor in tensors.items() if isinstance(tensor, torch.Tensor) and not tensor.is_contiguous()]
+    scattered = [name for name, tensor in tensors.items()
+                 if isinstance(tensor, torch.Tensor) and not tensor.is_contiguous()]
     found = re.search(r"(?:(\w+): )?`(\w+)`", str(error))
     operation, named = found.groups() if found else (None, None)
     return operation, [named] if named in scattered else scattered
@@ -69,7 +74,8 @@ def retried(error, function, tensors, numbers):
 @functools.cache
 def _names(function):
     """Returns the parameter names of a Function's forward, without ctx."""
-    return [parameter.name for parameter in inspect.signature(function.forward).parameters.values()][1:]
+    return [
+        parameter.name for parameter in inspect.signature(function.forward).parameters.values()][1:]
 
 
 def in_arguments(error, function, arguments):
@@ -80,4 +86,5 @@ def in_arguments(error, function, arguments):
     if not names:
         return None
     operation = operation or function.__name__.removesuffix("Function")
-    return [contiguous(value, operation, name) if name in names else value for name, value in tensors.items()] + list(arguments[len(tensors):])
+    return [contiguous(value, operation, name) if name in names else value
+            for name, value in tensors.items()] + list(arguments[len(tensors):])

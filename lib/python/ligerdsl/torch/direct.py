@@ -27,7 +27,8 @@ from torch.autograd.graph import increment_version
 from .. import _bind
 from . import copies
 
-_MAKERS = {maker: getattr(_bind, f"DIRECT_NEW_{maker.upper()}") for maker in ("like", "rows", "pair", "gated", "loss", "over")}
+_MAKERS = {maker: getattr(_bind, f"DIRECT_NEW_{maker.upper()}")
+           for maker in ("like", "rows", "pair", "gated", "loss", "over")}
 _bind.set_autograd(is_grad_enabled, empty_like, increment_version, float32, copies.count)
 
 
@@ -54,10 +55,12 @@ def _encoded(words, slots, numbers, inputs):
 
 
 def _indices(names, slots):
-    return bytes(_bind.DIRECT_NOTHING if name == "None" else slots.index(name) for name in names.split())
+    return bytes(_bind.DIRECT_NOTHING if name == "None" else slots.index(name)
+                 for name in names.split())
 
 
-def direct(function, inputs, numbers, upstream, *, forward, saved, returned="y", backward, gradients, columns_together=False, labels=False):
+def direct(function, inputs, numbers, upstream, *, forward, saved, returned="y", backward,
+           gradients, columns_together=False, labels=False):
     """Returns the replacement of this Function for apply().
 
     It takes `inputs` (tensors or None) and the tuple of numbers.
@@ -75,10 +78,13 @@ def direct(function, inputs, numbers, upstream, *, forward, saved, returned="y",
     for name, *words in map(str.split, [backward] if isinstance(backward, str) else backward):
         behind.append(name)
         backward_bytes += _encoded(words, slots, numbers, inputs)
-    flags = ((len(upstream) > 1) * _bind.DIRECT_KEEPS_NONE | columns_together * _bind.DIRECT_COLUMNS_TOGETHER
-             | labels * _bind.DIRECT_REPORTS_LABELS)
-    run = _bind.direct_forward(function.forward, len(inputs), len(upstream), flags, operation, forward_bytes,
-                               " ".join(behind), backward_bytes, of_saved, of_returned, _indices(gradients, slots))
-    twin = type(function)(function.__name__, (function,), {"forward": run, "__module__": function.__module__})
+    flags = (
+        (len(upstream) > 1) * _bind.DIRECT_KEEPS_NONE
+        | columns_together * _bind.DIRECT_COLUMNS_TOGETHER | labels * _bind.DIRECT_REPORTS_LABELS)
+    run = _bind.direct_forward(function.forward, len(inputs), len(upstream), flags, operation,
+                               forward_bytes, " ".join(behind), backward_bytes, of_saved,
+                               of_returned, _indices(gradients, slots))
+    twin = type(function)(function.__name__, (function,),
+                          {"forward": run, "__module__": function.__module__})
     _bind.direct_backward(run, twin._backward_cls)
     return twin

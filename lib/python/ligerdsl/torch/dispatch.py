@@ -52,15 +52,18 @@ def _refuse_mixtures(tensors):
     Most likely one of them is an FSDP parameter that is not gathered."""
     from torch.distributed.tensor import DTensor
     shards = [tensor for tensor in tensors if isinstance(tensor, DTensor)]
-    others = [tensor for tensor in tensors if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.numel() != 1]
-    implicit = getattr(getattr(DTensor, "_op_dispatcher", None), "_allow_implicit_replication", False)
+    others = [tensor for tensor in tensors
+              if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.numel() != 1]
+    implicit = getattr(getattr(DTensor, "_op_dispatcher", None), "_allow_implicit_replication",
+                       False)
     if not shards or not others or implicit:
         return
     one, other = shards[0], others[0]
     raise NotSupported(
-        f"expected tensors alone or DTensors alone, got both: a DTensor of {list(one.shape)} with placements {one.placements} and a tensor of "
-        f"{list(other.shape)}. A parameter that FSDP shards is whole inside its module's forward only: call the function there (ligerdsl.patch "
-        "computes a head's loss inside lm_head), or pass weight.full_tensor()")
+        f"expected tensors alone or DTensors alone, got both: a DTensor of {list(one.shape)} with "
+        f"placements {one.placements} and a tensor of {list(other.shape)}. A parameter that FSDP "
+        "shards is whole inside its module's forward only: call the function there "
+        "(ligerdsl.patch computes a head's loss inside lm_head), or pass weight.full_tensor()")
 
 
 def is_direct(*tensors):
@@ -85,8 +88,10 @@ def require_torch(arrays):
     """Raises TypeError if one of the arrays is neither a tensor nor None."""
     for array in arrays:
         if array is not None and not isinstance(array, torch.Tensor):
-            raise TypeError(f"expected a torch.Tensor, got a {type(array).__module__}.{type(array).__qualname__}; torch.as_tensor() makes "
-                            "one of it, and ligerdsl.ops takes other arrays as they are")
+            raise TypeError("expected a torch.Tensor, got a "
+                            f"{type(array).__module__}.{type(array).__qualname__}; "
+                            "torch.as_tensor() makes one of it, and ligerdsl.ops takes other "
+                            "arrays as they are")
 
 
 def device_type(tensor):
@@ -110,7 +115,8 @@ def call(function, *arguments, within=None):
     if is_compiling():
         return function.apply(*arguments)
     if _transforms_active():
-        raise NotSupported(f"{function.__name__.removesuffix('Function')}: {register.NO_TRANSFORMS}")
+        raise NotSupported(f"{function.__name__.removesuffix('Function')}: "
+                           f"{register.NO_TRANSFORMS}")
     called = within or function
     apply = _applies.get(called)
     if apply is None:
@@ -130,7 +136,8 @@ def choice(name, value, choices):
         try:
             return choices[value]
         except KeyError:
-            raise ValueError(f"{name}: expected one of {', '.join(choices)}, got {value!r}") from None
+            raise ValueError(f"{name}: expected one of {', '.join(choices)}, got "
+                             f"{value!r}") from None
     try:
         return index(value)
     except TypeError:
@@ -148,7 +155,8 @@ def whole(name, value):
 def require_tensors(operation, **tensors):
     for name, tensor in tensors.items():
         if not isinstance(tensor, torch.Tensor):
-            raise TypeError(f"{operation}: `{name}`: expected a tensor, got {type(tensor).__name__}")
+            raise TypeError(f"{operation}: `{name}`: expected a tensor, got "
+                            f"{type(tensor).__name__}")
 
 
 def names_of(enum):
@@ -163,7 +171,8 @@ def gradient(tensor, operation):
 def _contiguous(tensor, operation):
     """Returns a contiguous tensor. Under torch.compile the copy is in the graph and is not
     counted."""
-    return tensor.contiguous() if is_compiling() else copies.contiguous(tensor, operation, "gradient")
+    return tensor.contiguous() if is_compiling() else copies.contiguous(tensor, operation,
+                                                                        "gradient")
 
 
 # Before torch 2.11, torch.compile allows no backward to ask for strides.
@@ -186,7 +195,8 @@ def as_autocast_has_it(*tensors):
     if not torch.is_autocast_enabled(kind):
         return tensors
     dtype = torch.get_autocast_dtype(kind)
-    return tuple(tensor if tensor.dtype in (dtype, torch.float64) else tensor.to(dtype) for tensor in tensors)
+    return tuple(tensor if tensor.dtype in (dtype, torch.float64) else tensor.to(dtype)
+                 for tensor in tensors)
 
 
 def main_grad_of(parameter):
@@ -223,7 +233,8 @@ class SecondOrder(Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        raise NotSupported(f"{ctx.name}: its gradient has no gradient of its own; expected one backward, without create_graph=True")
+        raise NotSupported(f"{ctx.name}: its gradient has no gradient of its own; expected one "
+                           "backward, without create_graph=True")
 
 
 class _UnpackedOnce:
@@ -270,10 +281,12 @@ def first_order(backward):
         made = [result.detach() for result in results if result is not None]
         if not made:
             return results
-        sources = [tensor for tensor in (*gradients, *unpacked.saved_tensors) if tensor is not None and tensor.requires_grad]
+        sources = [tensor for tensor in (*gradients, *unpacked.saved_tensors)
+                   if tensor is not None and tensor.requires_grad]
         if not sources:  # the gradient is constant
             return results
-        marked = iter(SecondOrder.apply(type(ctx).__name__.removesuffix("FunctionBackward"), len(made), *made, *sources))
+        marked = iter(SecondOrder.apply(type(ctx).__name__.removesuffix("FunctionBackward"),
+                                        len(made), *made, *sources))
         return tuple(None if result is None else next(marked) for result in results)
 
     return checked

@@ -13,8 +13,4 @@ from .rope import rope
 from .rows import activation, bias_add, dropout, embedding, softmax, sparsemax
 from .vocab_parallel import merge_partials, vocab_parallel_cross_entropy, vocab_parallel_partials
 
-__all__ = ["LossOutput", "activation", "attention", "attention_varlen", "bias_add", "clip_grad_norm_", "cross_entropy", "dropout", "dyt",
-           "embedding", "fused_add_layer_norm", "fused_add_rms_norm", "fused_linear_cross_entropy", "fused_linear_jsd", "geglu",
-           "global_norm", "group_norm", "grouped_linear", "jsd", "kl_div", "layer_norm", "linear", "matmul", "merge_partials",
-           "modulated_rms_norm", "poly_norm", "rms_norm", "rope", "softmax", "sparsemax", "swiglu", "tvd", "vocab_parallel_cross_entropy",
-           "vocab_parallel_partials"]
+__all__ = [name for name in dir() if not name.startswith("_")]

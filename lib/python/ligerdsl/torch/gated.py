@@ -6,13 +6,15 @@ from torch.autograd.graph import increment_version
 from .. import ops as arrays
 from ..errors import NotSupported
 from .direct import direct
-from .dispatch import call, first_order, gradient, is_direct, is_first_backward, operations, wants_grad
+from .dispatch import (call, first_order, gradient, is_direct, is_first_backward, operations,
+                       wants_grad)
 
 
 def _overwriting(name, d_out, inputs, numbers):
     """Runs backward with the gradients in the memory of the forward's inputs."""
     gate, up, gate_up = inputs
-    results = getattr(arrays, name)(d_out, gate, up, gate_up, d_gate=gate, d_up=up, d_gate_up=gate_up, **numbers)
+    results = getattr(arrays, name)(d_out, gate, up, gate_up, d_gate=gate, d_up=up,
+                                    d_gate_up=gate_up, **numbers)
     for tensor in inputs:
         if tensor is not None:
             increment_version(tensor)
@@ -20,8 +22,8 @@ def _overwriting(name, d_out, inputs, numbers):
 
 
 def _backward(ctx, name, d_out, in_place, numbers):
-    again = NotSupported(f"{name}: a second backward: with in_place=True the first one wrote the gradients over the inputs, by an inplace "
-                         "operation; pass in_place=False")
+    again = NotSupported(f"{name}: a second backward: with in_place=True the first one wrote the "
+                         "gradients over the inputs, by an inplace operation; pass in_place=False")
     if getattr(ctx, "spent", None) is not None:
         raise again
     gate, up, gate_up = ctx.saved_tensors
@@ -31,7 +33,8 @@ def _backward(ctx, name, d_out, in_place, numbers):
             raise again
         results = _overwriting(name, d_out, (gate, up, gate_up), numbers)
     else:
-        results = getattr(operations(d_out, gate, up, gate_up), name)(d_out, gate, up, gate_up, **numbers)
+        results = getattr(operations(d_out, gate, up, gate_up),
+                          name)(d_out, gate, up, gate_up, **numbers)
     return [result if needed else None for result, needed in zip(results, ctx.needs_input_grad)]
 
 
@@ -42,8 +45,8 @@ class SwiGLUFunction(Function):
     def forward(ctx, gate, up, gate_up, numbers):
         gate_multiplier, down_multiplier, _ = ctx.numbers = numbers
         ctx.save_for_backward(gate, up, gate_up)
-        return operations(gate, up, gate_up).swiglu_forward(gate, up, gate_up, gate_multiplier=gate_multiplier,
-                                                            down_multiplier=down_multiplier)
+        return operations(gate, up, gate_up).swiglu_forward(
+            gate, up, gate_up, gate_multiplier=gate_multiplier, down_multiplier=down_multiplier)
 
     @staticmethod
     @first_order
@@ -69,13 +72,16 @@ class GeGLUFunction(Function):
 def _directly(function, name, numbers):
     """Returns the Function for `direct` in two versions; the index is in_place."""
     words = "".join(f" .{number}" for number in numbers.split())
-    return [direct(function, "gate up gate_up", numbers + " in_place", "d_out", returned="out", saved="gate up gate_up",
+    return [direct(function, "gate up gate_up", numbers + " in_place", "d_out", returned="out",
+                   saved="gate up gate_up",
                    forward=f"{name}_forward gate up gate_up out=gated(gate)" + words,
-                   backward=f"{name}_backward d_out gate up gate_up d_gate={where % 'gate'} d_up={where % 'up'} "
-                            f"d_gate_up={where % 'gate_up'}" + words, gradients="d_gate d_up d_gate_up") for where in ("%s", "over(%s)")]
+                   backward=f"{name}_backward d_out gate up gate_up d_gate={where % 'gate'} "
+                            f"d_up={where % 'up'} d_gate_up={where % 'gate_up'}" + words,
+                   gradients="d_gate d_up d_gate_up") for where in ("%s", "over(%s)")]
 
 
-_SWIGLUS = _directly(SwiGLUFunction, "swiglu", "gate_multiplier down_multiplier")  # index: in_place as a number, see norms.py
+# index: in_place as a number, see norms.py
+_SWIGLUS = _directly(SwiGLUFunction, "swiglu", "gate_multiplier down_multiplier")
 _GEGLUS = _directly(GeGLUFunction, "geglu", "")
 
 
@@ -91,14 +97,16 @@ def swiglu(gate, up=None, *, gate_multiplier=1.0, down_multiplier=1.0, in_place=
     gate, up, gate_up = _halves(gate, up)
     if wants_grad(gate, up, gate_up):
         numbers = (gate_multiplier, down_multiplier, in_place)
-        return call(SwiGLUFunction, gate, up, gate_up, numbers, within=_SWIGLUS[1 if in_place else 0])
-    return operations(gate, up, gate_up).swiglu_forward(gate, up, gate_up, gate_multiplier=gate_multiplier,
-                                                        down_multiplier=down_multiplier)
+        return call(SwiGLUFunction, gate, up, gate_up, numbers,
+                    within=_SWIGLUS[1 if in_place else 0])
+    return operations(gate, up, gate_up).swiglu_forward(
+        gate, up, gate_up, gate_multiplier=gate_multiplier, down_multiplier=down_multiplier)
 
 
 def geglu(gate, up=None, *, in_place=False):
     """GELU(gate) * up with the tanh form of GELU. up, in_place: see swiglu."""
     gate, up, gate_up = _halves(gate, up)
     if wants_grad(gate, up, gate_up):
-        return call(GeGLUFunction, gate, up, gate_up, (in_place,), within=_GEGLUS[1 if in_place else 0])
+        return call(GeGLUFunction, gate, up, gate_up, (in_place,),
+                    within=_GEGLUS[1 if in_place else 0])
     return operations(gate, up, gate_up).geglu_forward(gate, up, gate_up)

@@ -4,7 +4,8 @@ import torch
 from torch.autograd import Function
 
 from .. import ops as arrays
-from .dispatch import added, call, device_type, first_order, gradient, is_direct, main_grad_of, operations, wants_grad
+from .dispatch import (added, call, device_type, first_order, gradient, is_direct, main_grad_of,
+                       operations, wants_grad)
 
 
 def _product(x, weight, offsets, transposed):
@@ -18,11 +19,14 @@ def _d_weight(rows, columns, offsets, weight):
 
     For weights [E, width of rows, width of columns]."""
     groups, main_grad = weight.shape[0], main_grad_of(weight)
-    if main_grad is not None and main_grad.dtype == torch.float32 and is_direct(rows, columns, offsets, main_grad):
-        arrays.grouped_matmul_tn(rows, columns, offsets, n_groups=groups, c=main_grad, accumulate=True)
+    if main_grad is not None and main_grad.dtype == torch.float32 and is_direct(rows, columns,
+                                                                                offsets, main_grad):
+        arrays.grouped_matmul_tn(rows, columns, offsets, n_groups=groups, c=main_grad,
+                                 accumulate=True)
         added(weight, main_grad)
         return None
-    made = operations(rows, columns, offsets).grouped_matmul_tn(rows, columns, offsets, n_groups=groups, c_dtype=weight.dtype)
+    made = operations(rows, columns, offsets).grouped_matmul_tn(
+        rows, columns, offsets, n_groups=groups, c_dtype=weight.dtype)
     if main_grad is None:
         return made
     main_grad.add_(made)
@@ -47,7 +51,8 @@ class GroupedLinearFunction(Function):
         d_weight = None
         if needs_weight:
             d_weight = _d_weight(*((d_y, x) if ctx.transposed else (x, d_y)), offsets, weight)
-        return _product(d_y, taken, offsets, not ctx.transposed) if needs_x else None, d_weight, None, None
+        return (_product(d_y, taken, offsets, not ctx.transposed) if needs_x else None, d_weight,
+                None, None)
 
 
 def grouped_linear(x, weight, offsets, *, transposed=True):

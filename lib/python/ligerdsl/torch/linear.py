@@ -6,19 +6,23 @@ from torch.autograd import Function
 from .. import ops as arrays
 from ..enums import Activation, Epilogue
 from ..errors import InvalidArgument
-from .dispatch import (added, call, choice, first_order, gradient, is_direct, main_grad_of, names_of, operations, require_tensors, wants_grad)
+from .dispatch import (added, call, choice, first_order, gradient, is_direct, main_grad_of,
+                       names_of, operations, require_tensors, wants_grad)
 from .fused_linear import accumulated
 from .rows import sum_dtype
 
 _ACTIVATIONS = names_of(Activation)
-_EPILOGUES = {None: int(Epilogue.NONE)} | {int(kind): int(Epilogue[kind.name]) for kind in Activation}
-_IN_EPILOGUE = (None, int(Activation.RELU))  # activations whose derivative follows from their result
+_EPILOGUES = (
+    {None: int(Epilogue.NONE)} | {int(kind): int(Epilogue[kind.name]) for kind in Activation})
+# activations whose derivative follows from their result
+_IN_EPILOGUE = (None, int(Activation.RELU))
 
 # The two gradients of c = a b, by the layout of that matmul: (operand, operand, layout) of the
 # matmul for d_a and of that for d_b. d is the gradient of c. A layout says for each operand whether
 # it is stored as it is (n) or transposed (t).
-_GRADIENTS = {"nn": (("d", "b", "nt"), ("a", "d", "tn")), "nt": (("d", "b", "nn"), ("d", "a", "tn")),
-              "tn": (("b", "d", "nt"), ("a", "d", "nn")), "tt": (("b", "d", "tt"), ("d", "a", "tt"))}
+_GRADIENTS = {
+    "nn": (("d", "b", "nt"), ("a", "d", "tn")), "nt": (("d", "b", "nn"), ("d", "a", "tn")),
+    "tn": (("b", "d", "nt"), ("a", "d", "nn")), "tt": (("b", "d", "tt"), ("d", "a", "tt"))}
 
 
 def _operation(layout, batched):
@@ -29,7 +33,8 @@ def _product(a, b, layout, batched, bias=None, epilogue=0, dtype=None):
     """Returns the matmul's result in new memory. dtype: default a's dtype."""
     rows = (a.shape[-1],) if layout[0] == "t" else a.shape[-2:-1] if batched else a.shape[:-1]
     batch = a.shape[:1] if batched else ()
-    c = a.new_empty((*batch, *rows, b.shape[-2 if layout[1] == "t" else -1]), dtype=dtype or a.dtype)
+    c = a.new_empty((*batch, *rows, b.shape[-2 if layout[1] == "t" else -1]),
+                    dtype=dtype or a.dtype)
     getattr(operations(a, b, bias), _operation(layout, batched))(a, b, bias, c, epilogue=epilogue)
     return c
 
@@ -76,10 +81,12 @@ class ProductFunction(Function):
         factors = {"a": a, "b": taken, "d": d}
         made = []
         for factor, needed, (one, other, of) in zip((a, b), (needs_a, needs_b), _GRADIENTS[layout]):
-            made.append(_gradient_of(factor, factors[one], factors[other], of, batched) if needed else None)
+            made.append(
+                _gradient_of(factor, factors[one], factors[other], of, batched) if needed else None)
         d_bias = None
         if needs_bias:
-            sums_of_columns = operations(d).bias_add_backward(d, d_bias_dtype=sum_dtype(d, bias.dtype))
+            sums_of_columns = operations(d).bias_add_backward(d,
+                                                              d_bias_dtype=sum_dtype(d, bias.dtype))
             d_bias = accumulated(bias, sums_of_columns.to(bias.dtype))
         return *made, d_bias, None
 
@@ -121,11 +128,13 @@ def linear(x, weight, bias=None, activation=None):
     ValueError. There is no sharding for DTensors."""
     require_tensors("linear", x=x, weight=weight)
     if weight.dim() != 2 or x.dim() < 1 or x.shape[-1] != weight.shape[-1]:
-        raise InvalidArgument(f"linear: expected x [..., K] and weight [N, K], got {list(x.shape)} and {list(weight.shape)}")
+        raise InvalidArgument(f"linear: expected x [..., K] and weight [N, K], got {list(x.shape)} "
+                              f"and {list(weight.shape)}")
     kind = None if activation is None else choice("activation", activation, _ACTIVATIONS)
     dtype = _autocast_dtype(x)
     if dtype is not None:
-        x, bias = x.to(dtype), bias if bias is None or bias.dtype == torch.float32 else bias.to(dtype)
+        x, bias = (x.to(dtype),
+                   bias if bias is None or bias.dtype == torch.float32 else bias.to(dtype))
     weight, of_weight = _as_in_memory(weight)
     return _run(x, weight, bias, "nt" if of_weight == "n" else "nn", False, kind, dtype is not None)
 
@@ -140,7 +149,8 @@ def matmul(a, b):
     casts them. Shapes or dtypes that do not fit raise InvalidArgument."""
     require_tensors("matmul", a=a, b=b)
     if a.dim() == 0 or b.dim() == 0 or a.shape[-1] != b.shape[-2 if b.dim() > 1 else -1]:
-        raise InvalidArgument(f"matmul: expected a [..., M, K] and b [..., K, N], got {list(a.shape)} and {list(b.shape)}")
+        raise InvalidArgument("matmul: expected a [..., M, K] and b [..., K, N], got "
+                              f"{list(a.shape)} and {list(b.shape)}")
     dtype = _autocast_dtype(a)
     if dtype is not None:
         a = a.to(dtype)
@@ -151,8 +161,10 @@ def matmul(a, b):
         try:
             batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         except RuntimeError:
-            raise InvalidArgument(f"matmul: leading dimensions cannot be broadcast: {list(a.shape)} and {list(b.shape)}") from None
-        a, b = (t.expand(*batch, *t.shape[-2:]).reshape(batch.numel(), *t.shape[-2:]) for t in (a, b))
+            raise InvalidArgument("matmul: leading dimensions cannot be broadcast: "
+                                  f"{list(a.shape)} and {list(b.shape)}") from None
+        a, b = (
+            t.expand(*batch, *t.shape[-2:]).reshape(batch.numel(), *t.shape[-2:]) for t in (a, b))
     a, of_a = _as_in_memory(a, batched or a.dim() == 2)
     b, of_b = _as_in_memory(b)
     c = _run(a, b, None, of_a + of_b, batched, None, dtype is not None)

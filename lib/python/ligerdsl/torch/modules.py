@@ -9,28 +9,34 @@ from . import functional as F
 class RMSNorm(nn.Module):
     """`offset`, `casting`, `in_place`: see rms_norm."""
 
-    def __init__(self, hidden_size, eps=1e-6, *, offset=0.0, casting="llama", in_place=False, elementwise_affine=True, device=None,
-                 dtype=None):
+    def __init__(self, hidden_size, eps=1e-6, *, offset=0.0, casting="llama", in_place=False,
+                 elementwise_affine=True, device=None, dtype=None):
         super().__init__()
-        self.hidden_size, self.eps, self.offset, self.casting, self.in_place = hidden_size, eps, offset, casting, in_place
+        self.hidden_size, self.eps, self.offset, self.casting, self.in_place = (
+            hidden_size, eps, offset, casting, in_place)
         if elementwise_affine:
-            self.weight = nn.Parameter(torch.full((hidden_size,), 1.0 - offset, device=device, dtype=dtype))
+            self.weight = nn.Parameter(torch.full((hidden_size,), 1.0 - offset, device=device,
+                                                  dtype=dtype))
         else:
             self.register_parameter("weight", None)
 
     def forward(self, x):
-        return F.rms_norm(x, self.weight, self.eps, offset=self.offset, casting=self.casting, in_place=self.in_place)
+        return F.rms_norm(x, self.weight, self.eps, offset=self.offset, casting=self.casting,
+                          in_place=self.in_place)
 
     def extra_repr(self):
         return f"{self.hidden_size}, eps={self.eps}, offset={self.offset}, casting={self.casting}"
 
 
 class LayerNorm(nn.Module):
-    def __init__(self, hidden_size, eps=1e-5, *, bias=True, in_place=False, device=None, dtype=None):
+    def __init__(self, hidden_size, eps=1e-5, *, bias=True, in_place=False, device=None,
+                 dtype=None):
         super().__init__()
         self.hidden_size, self.eps, self.in_place = hidden_size, eps, in_place
         self.weight = nn.Parameter(torch.ones(hidden_size, device=device, dtype=dtype))
-        self.register_parameter("bias", nn.Parameter(torch.zeros(hidden_size, device=device, dtype=dtype)) if bias else None)
+        self.register_parameter(
+            "bias",
+            nn.Parameter(torch.zeros(hidden_size, device=device, dtype=dtype)) if bias else None)
 
     def forward(self, x):
         return F.layer_norm(x, self.weight, self.bias, self.eps, in_place=self.in_place)
@@ -44,7 +50,9 @@ class GroupNorm(nn.Module):
         super().__init__()
         self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
         self.weight = nn.Parameter(torch.ones(num_channels, device=device, dtype=dtype))
-        self.register_parameter("bias", nn.Parameter(torch.zeros(num_channels, device=device, dtype=dtype)) if bias else None)
+        self.register_parameter(
+            "bias",
+            nn.Parameter(torch.zeros(num_channels, device=device, dtype=dtype)) if bias else None)
 
     def forward(self, x):
         return F.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
@@ -54,12 +62,16 @@ class GroupNorm(nn.Module):
 
 
 class _GatedMLP(nn.Module):
-    def __init__(self, hidden_size, intermediate_size, *, bias=False, in_place=False, device=None, dtype=None):
+    def __init__(self, hidden_size, intermediate_size, *, bias=False, in_place=False, device=None,
+                 dtype=None):
         super().__init__()
         self.in_place = in_place
-        self.gate_proj = nn.Linear(hidden_size, intermediate_size, bias=bias, device=device, dtype=dtype)
-        self.up_proj = nn.Linear(hidden_size, intermediate_size, bias=bias, device=device, dtype=dtype)
-        self.down_proj = nn.Linear(intermediate_size, hidden_size, bias=bias, device=device, dtype=dtype)
+        self.gate_proj = nn.Linear(hidden_size, intermediate_size, bias=bias, device=device,
+                                   dtype=dtype)
+        self.up_proj = nn.Linear(hidden_size, intermediate_size, bias=bias, device=device,
+                                 dtype=dtype)
+        self.down_proj = nn.Linear(intermediate_size, hidden_size, bias=bias, device=device,
+                                   dtype=dtype)
 
 
 class SwiGLUMLP(_GatedMLP):
@@ -79,8 +91,10 @@ class GeGLUMLP(_GatedMLP):
 class Embedding(nn.Module):
     def __init__(self, num_embeddings, embedding_dim, padding_idx=None, *, device=None, dtype=None):
         super().__init__()
-        self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
-        self.weight = nn.Parameter(torch.empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
+        self.num_embeddings, self.embedding_dim, self.padding_idx = (num_embeddings, embedding_dim,
+                                                                     padding_idx)
+        self.weight = nn.Parameter(torch.empty(num_embeddings, embedding_dim, device=device,
+                                               dtype=dtype))
         nn.init.normal_(self.weight)
         if padding_idx is not None:
             with torch.no_grad():
@@ -114,4 +128,5 @@ class FusedLinearCrossEntropyLoss(nn.Module):
         self.register_buffer("class_weight", class_weight)
 
     def forward(self, x, weight, labels, bias=None, **more):
-        return F.fused_linear_cross_entropy(x, weight, labels, bias, class_weight=self.class_weight, **self.options, **more)
+        return F.fused_linear_cross_entropy(x, weight, labels, bias, class_weight=self.class_weight,
+                                            **self.options, **more)

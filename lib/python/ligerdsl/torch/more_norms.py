@@ -3,7 +3,8 @@
 from torch.autograd import Function
 
 from ..enums import Casting
-from .dispatch import call, choice, dtype_if, first_order, gradient, names_of, operations, require_torch, wants_grad
+from .dispatch import (call, choice, dtype_if, first_order, gradient, names_of, operations,
+                       require_torch, wants_grad)
 
 _CASTING = names_of(Casting)
 
@@ -11,8 +12,8 @@ _CASTING = names_of(Casting)
 class GroupNormFunction(Function):
     @staticmethod
     def forward(ctx, x, weight, bias, n_groups, eps):
-        y, mean, rstd = operations(x, weight, bias).group_norm_forward(x, weight, bias, n_groups=n_groups, eps=eps, with_mean=True,
-                                                                       with_rstd=True)
+        y, mean, rstd = operations(x, weight, bias).group_norm_forward(
+            x, weight, bias, n_groups=n_groups, eps=eps, with_mean=True, with_rstd=True)
         ctx.save_for_backward(x, weight, bias, mean, rstd)
         return y
 
@@ -23,9 +24,10 @@ class GroupNormFunction(Function):
         needs_x, needs_weight, needs_bias, *_ = ctx.needs_input_grad
         d_y = gradient(d_y, "group_norm_backward")
         d_x, d_weight, d_bias = operations(d_y, x, weight, mean, rstd).group_norm_backward(
-            d_y, x, weight, mean, rstd, without_d_x=not needs_x, d_weight_dtype=dtype_if(needs_weight, weight),
-            d_bias_dtype=dtype_if(needs_bias, bias))
-        return d_x if needs_x else None, d_weight if needs_weight else None, d_bias if needs_bias else None, None, None
+            d_y, x, weight, mean, rstd, without_d_x=not needs_x,
+            d_weight_dtype=dtype_if(needs_weight, weight), d_bias_dtype=dtype_if(needs_bias, bias))
+        return (d_x if needs_x else None, d_weight if needs_weight else None,
+                d_bias if needs_bias else None, None, None)
 
 
 def group_norm(x, num_groups, weight, bias=None, eps=1e-5):
@@ -35,14 +37,16 @@ def group_norm(x, num_groups, weight, bias=None, eps=1e-5):
     if wants_grad(x, weight, bias):
         y = call(GroupNormFunction, flat, weight, bias, num_groups, eps)
     else:
-        y = operations(flat, weight, bias).group_norm_forward(flat, weight, bias, n_groups=num_groups, eps=eps)[0]
+        y = operations(flat, weight, bias).group_norm_forward(flat, weight, bias,
+                                                              n_groups=num_groups, eps=eps)[0]
     return y.view(x.shape)
 
 
 class PolyNormFunction(Function):
     @staticmethod
     def forward(ctx, x, weight, bias, eps):
-        y, rstd = operations(x, weight, bias).poly_norm_forward(x, weight, bias, eps=eps, with_rstd=True)
+        y, rstd = operations(x, weight, bias).poly_norm_forward(x, weight, bias, eps=eps,
+                                                                with_rstd=True)
         ctx.save_for_backward(x, weight, rstd)
         ctx.bias_dtype = bias.dtype
         return y
@@ -54,12 +58,14 @@ class PolyNormFunction(Function):
         _, needs_weight, needs_bias, _ = ctx.needs_input_grad
         d_y = gradient(d_y, "poly_norm_backward")
         d_x, d_weight, d_bias = operations(d_y, x, weight, rstd).poly_norm_backward(
-            d_y, x, weight, rstd, d_weight_dtype=dtype_if(needs_weight, weight), d_bias_dtype=ctx.bias_dtype if needs_bias else None)
+            d_y, x, weight, rstd, d_weight_dtype=dtype_if(needs_weight, weight),
+            d_bias_dtype=ctx.bias_dtype if needs_bias else None)
         return d_x, d_weight if needs_weight else None, d_bias if needs_bias else None, None
 
 
 def poly_norm(x, weight, bias, eps=1e-6):
-    """weight[0] * norm(x^3) + weight[1] * norm(x^2) + weight[2] * norm(x) + bias; bias has one element."""
+    """weight[0] * norm(x^3) + weight[1] * norm(x^2) + weight[2] * norm(x) + bias; bias has one
+    element."""
     if wants_grad(x, weight, bias):
         return call(PolyNormFunction, x, weight, bias, eps)
     return operations(x, weight, bias).poly_norm_forward(x, weight, bias, eps=eps)[0]
@@ -78,10 +84,11 @@ class DyTFunction(Function):
         needs_x, needs_alpha, needs_weight, needs_bias = ctx.needs_input_grad
         d_y = gradient(d_y, "dyt_backward")
         d_x, d_alpha, d_weight, d_bias = operations(d_y, x, alpha, weight).dyt_backward(
-            d_y, x, alpha, weight, without_d_x=not needs_x, d_alpha_dtype=dtype_if(needs_alpha, alpha),
+            d_y, x, alpha, weight, without_d_x=not needs_x,
+            d_alpha_dtype=dtype_if(needs_alpha, alpha),
             d_weight_dtype=dtype_if(needs_weight, weight), d_bias_dtype=dtype_if(needs_bias, bias))
-        return (d_x if needs_x else None, d_alpha if needs_alpha else None, d_weight if needs_weight else None,
-                d_bias if needs_bias else None)
+        return (d_x if needs_x else None, d_alpha if needs_alpha else None,
+                d_weight if needs_weight else None, d_bias if needs_bias else None)
 
 
 def dyt(x, alpha, weight, bias=None):
@@ -94,8 +101,8 @@ def dyt(x, alpha, weight, bias=None):
 class ModulatedRMSNormFunction(Function):
     @staticmethod
     def forward(ctx, x, weight, scale, shift, eps, offset, casting):
-        y, rstd = operations(x, weight, scale, shift).modulated_rms_norm_forward(x, weight, scale, shift, eps=eps, offset=offset,
-                                                                                 casting=casting, with_rstd=True)
+        y, rstd = operations(x, weight, scale, shift).modulated_rms_norm_forward(
+            x, weight, scale, shift, eps=eps, offset=offset, casting=casting, with_rstd=True)
         ctx.save_for_backward(x, weight, scale, shift, rstd)
         ctx.numbers = {"offset": offset, "casting": casting}
         return y
@@ -106,11 +113,14 @@ class ModulatedRMSNormFunction(Function):
         x, weight, scale, shift, rstd = ctx.saved_tensors
         needs_x, needs_weight, needs_scale, needs_shift, *_ = ctx.needs_input_grad
         d_y = gradient(d_y, "modulated_rms_norm_backward")
-        d_x, d_weight, d_scale, d_shift = operations(d_y, x, weight, scale, rstd).modulated_rms_norm_backward(
-            d_y, x, weight, scale, rstd, **ctx.numbers, without_d_x=not needs_x, d_weight_dtype=dtype_if(needs_weight, weight),
+        d_x, d_weight, d_scale, d_shift = operations(d_y, x, weight, scale,
+                                                     rstd).modulated_rms_norm_backward(
+            d_y, x, weight, scale, rstd, **ctx.numbers, without_d_x=not needs_x,
+            d_weight_dtype=dtype_if(needs_weight, weight),
             d_scale_dtype=dtype_if(needs_scale, scale), d_shift_dtype=dtype_if(needs_shift, shift))
-        return (d_x if needs_x else None, d_weight if needs_weight else None, d_scale if needs_scale else None,
-                d_shift if needs_shift else None, None, None, None)
+        return (d_x if needs_x else None, d_weight if needs_weight else None,
+                d_scale if needs_scale else None, d_shift if needs_shift else None, None, None,
+                None)
 
 
 def modulated_rms_norm(x, scale, shift=None, weight=None, eps=1e-6, *, offset=0.0, casting="llama"):
@@ -119,5 +129,5 @@ def modulated_rms_norm(x, scale, shift=None, weight=None, eps=1e-6, *, offset=0.
     casting = choice("casting", casting, _CASTING)
     if wants_grad(x, weight, scale, shift):
         return call(ModulatedRMSNormFunction, x, weight, scale, shift, eps, offset, casting)
-    return operations(x, weight, scale, shift).modulated_rms_norm_forward(x, weight, scale, shift, eps=eps, offset=offset,
-                                                                          casting=casting)[0]
+    return operations(x, weight, scale, shift).modulated_rms_norm_forward(
+        x, weight, scale, shift, eps=eps, offset=offset, casting=casting)[0]

@@ -11,14 +11,16 @@ def _flat(tensor):
     """Returns the elements as a contiguous tensor in memory order, or None if there are gaps."""
     if tensor.is_contiguous():
         return tensor
-    order = sorted(range(tensor.dim()), key=lambda i: (tensor.stride(i), tensor.shape[i]), reverse=True)
+    order = sorted(range(tensor.dim()), key=lambda i: (tensor.stride(i), tensor.shape[i]),
+                   reverse=True)
     dense = tensor.permute(order)
     return dense if dense.is_contiguous() else None
 
 
 def _like(tensor, other):
     """Returns `tensor` in the memory order of `other`."""
-    return tensor if tensor.stride() == other.stride() else torch.empty_like(other, dtype=tensor.dtype).copy_(tensor)
+    return tensor if tensor.stride() == other.stride() else torch.empty_like(
+        other, dtype=tensor.dtype).copy_(tensor)
 
 
 def _sum_of_flags(flags, device):
@@ -42,18 +44,23 @@ class AdamW(Optimizer):
     clip_grad_norm_ or step(skip=...) give the flag. The device reads it, so the host does not
     wait."""
 
-    _step_supports_amp_scaling = True  # GradScaler.step sets grad_scale and found_inf and does not wait for the device
+    # GradScaler.step sets grad_scale and found_inf and does not wait for the device
+    _step_supports_amp_scaling = True
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, *, master_weights=False, capturable=False):
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, *,
+                 master_weights=False, capturable=False):
         if lr < 0 or eps < 0 or weight_decay < 0 or not all(0 <= beta < 1 for beta in betas):
-            raise ValueError(f"AdamW: expected lr, eps, weight_decay >= 0 and 0 <= betas < 1, got {lr}, {eps}, {weight_decay}, {betas}")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
-                                  "master_weights": master_weights, "capturable": capturable})
+            raise ValueError("AdamW: expected lr, eps, weight_decay >= 0 and 0 <= betas < 1, got "
+                             f"{lr}, {eps}, {weight_decay}, {betas}")
+        super().__init__(params,
+                         {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+                          "master_weights": master_weights, "capturable": capturable})
         self._on_device()
 
     def _on_device(self):
         self._skipped = {}  # device -> number of skipped steps
-        self._rates = {}  # (number of the group, device) -> learning rate, and the same on the device
+        # (number of the group, device) -> learning rate, and the same on the device
+        self._rates = {}
 
     def __setstate__(self, state):
         super().__setstate__(state)
@@ -77,7 +84,8 @@ class AdamW(Optimizer):
                 state["master"] = parameter.detach().to(torch.float32, copy=True)
         if group["capturable"] and "lr" not in state:
             self._move_step(parameter, state)
-            state["lr"] = torch.full((), float(group["lr"]), dtype=torch.float32, device=parameter.device)
+            state["lr"] = torch.full((), float(group["lr"]), dtype=torch.float32,
+                                     device=parameter.device)
         return state
 
     @staticmethod
@@ -85,7 +93,8 @@ class AdamW(Optimizer):
         """Moves the step count to the device, because only the device knows if a step is
         skipped."""
         if not isinstance(state["step"], torch.Tensor):
-            state["step"] = torch.full((), state["step"], dtype=torch.int64, device=parameter.device)
+            state["step"] = torch.full((), state["step"], dtype=torch.int64,
+                                       device=parameter.device)
 
     def load_state_dict(self, state_dict):
         """Loads the state. torch casts it to the parameter's dtype; this restores the dtypes of
@@ -110,10 +119,11 @@ class AdamW(Optimizer):
                 loss = closure()
         scale = getattr(self, "grad_scale", None)
         if scale is not None:
-            clip_factor = 1 / scale if clip_factor is None else clip_factor / scale.to(clip_factor.device)
+            clip_factor = (
+                1 / scale if clip_factor is None else clip_factor / scale.to(clip_factor.device))
         flags = self._flags([skip, getattr(self, "found_inf", None)])
-        updates = [(parameter, number) for number, group in enumerate(self.param_groups) for parameter in group["params"]
-                   if parameter.grad is not None]
+        updates = [(parameter, number) for number, group in enumerate(self.param_groups)
+                   for parameter in group["params"] if parameter.grad is not None]
         self._count(updates, flags)
         for parameter, number in updates:
             self._update(parameter, number, clip_factor, flags.get(parameter.device))
@@ -143,7 +153,8 @@ class AdamW(Optimizer):
                     devices.add(parameter.device)
                     if (flag := _flag_of(parameter.grad)) is not None:
                         flags[id(flag)] = flag
-        found = {device: _sum_of_flags(flags.values(), device) for device in devices} if flags else {}
+        found = (
+            {device: _sum_of_flags(flags.values(), device) for device in devices} if flags else {})
         for device, flag in found.items():
             if device not in self._skipped:
                 self._skipped[device] = torch.zeros((), dtype=torch.int64, device=device)
@@ -156,14 +167,19 @@ class AdamW(Optimizer):
         group, state = self.param_groups[number], self.state[parameter]
         master = state.get("master")
         target = parameter if master is None else master
-        tensors = [_flat(_like(t, target)) for t in (target, parameter.grad, state["exp_avg"], state["exp_avg_sq"])]
+        tensors = [_flat(_like(t, target))
+                   for t in (target, parameter.grad, state["exp_avg"], state["exp_avg_sq"])]
         if any(t is None for t in tensors):
-            raise ValueError("AdamW: a parameter whose memory has gaps is not supported; make it contiguous")
+            raise ValueError("AdamW: a parameter whose memory has gaps is not supported; make it "
+                             "contiguous")
         beta1, beta2 = group["betas"]
-        numbers = {"beta1": beta1, "beta2": beta2, "eps": group["eps"], "weight_decay": group["weight_decay"]}
+        numbers = {"beta1": beta1, "beta2": beta2, "eps": group["eps"],
+                   "weight_decay": group["weight_decay"]}
         place = {}
         if isinstance(state["step"], torch.Tensor):
-            place = {"device_lr": self._device_rate(parameter, number, state), "device_step": state["step"], "skip": skip}
+            place = {"device_lr": self._device_rate(parameter, number, state),
+                     "device_step": state["step"],
+                     "skip": skip}
         else:
             numbers |= {"lr": float(group["lr"]), "step": state["step"]}
         copy = None if master is None else _flat(parameter)
@@ -182,7 +198,8 @@ class AdamW(Optimizer):
             return state["lr"]
         rate, key = float(group["lr"]), (number, parameter.device)
         if self._rates.get(key, (None, None))[0] != rate:
-            self._rates[key] = rate, torch.full((), rate, dtype=torch.float32, device=parameter.device)
+            self._rates[key] = (rate,
+                                torch.full((), rate, dtype=torch.float32, device=parameter.device))
         return self._rates[key][1]
 
 

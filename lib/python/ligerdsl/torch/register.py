@@ -7,9 +7,10 @@ from ..errors import NotSupported
 
 _library = torch.library.Library("ligerdsl", "DEF")
 
-NO_TRANSFORMS = ("transforms of torch.func (grad, vmap, jvp, jacrev) are not supported; use torch.autograd.grad, and one more leading "
-                 "dimension in place of vmap")
-_wraps = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", lambda tensor: False)
+NO_TRANSFORMS = ("transforms of torch.func (grad, vmap, jvp, jacrev) are not supported; use "
+                 "torch.autograd.grad, and one more leading dimension in place of vmap")
+_wraps = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor",
+                 lambda tensor: False)
 
 
 def explained(tensor):
@@ -17,7 +18,8 @@ def explained(tensor):
     if _wraps(tensor):
         return NO_TRANSFORMS
     if tensor.is_meta:
-        return "expected a tensor with memory, got one of the meta device; give it memory with to_empty(device=...) and load its values"
+        return ("expected a tensor with memory, got one of the meta device; give it memory with "
+                "to_empty(device=...) and load its values")
     if tensor.layout is not torch.strided:
         return f"expected a dense tensor, got one of layout {tensor.layout}; call to_dense()"
     return None
@@ -30,14 +32,15 @@ def or_empty(tensor, like):
 
 
 def is_taken(x, columns, any_stride=False):
-    """Returns true if the library takes x without a copy; the same rule as in lib/src/bind.cpp.
+    """Returns true if the library takes x without a copy; the same rule as in lib/abi/bind.cpp.
 
     The last `columns` dimensions may have any strides. The dimensions before them are joined and
     must be evenly strided. The last dimension needs a stride of 1, unless any_stride."""
     if x.is_contiguous() or x.numel() == 0:
         return True
     count, step = 1, 0
-    for size, stride in zip(reversed(x.shape[:x.dim() - columns]), reversed(x.stride()[:x.dim() - columns])):
+    for size, stride in zip(reversed(x.shape[:x.dim() - columns]),
+                            reversed(x.stride()[:x.dim() - columns])):
         if size != 1:
             if count != 1 and stride != step * count:
                 return False
@@ -72,6 +75,7 @@ def _workspace(device):
 _bind.set_torch(torch.Tensor, torch.nn.Parameter, torch._C._len_torch_dispatch_stack,
                 getattr(torch._C, "_cuda_getCurrentRawStream", None), explained)
 _bind.set_workspace(_workspace)
-_raw = [getattr(torch._C, f"_cuda_{name}", None) for name in ("cudaCachingAllocator_raw_alloc", "cudaCachingAllocator_raw_delete", "getDevice")]
+_raw = [getattr(torch._C, f"_cuda_{name}", None) for name in (
+    "cudaCachingAllocator_raw_alloc", "cudaCachingAllocator_raw_delete", "getDevice")]
 if all(_raw):  # only in torch with CUDA: allocates without creating a tensor
     _bind.set_raw_workspace(*_raw)

@@ -28,7 +28,8 @@ class SoftmaxFunction(Function):
         return operations(y, d_y).softmax_backward(y, d_y, scale=scale, causal=causal), None
 
 
-_direct_softmax = direct(SoftmaxFunction, "x", "scale causal", "d_y", forward="softmax_forward x y=x .scale .causal", saved="y",
+_direct_softmax = direct(SoftmaxFunction, "x", "scale causal", "d_y",
+                         forward="softmax_forward x y=x .scale .causal", saved="y",
                          backward="softmax_backward y d_y d_x=y .scale .causal", gradients="d_x")
 
 
@@ -75,7 +76,8 @@ class ActivationFunction(Function):
         return operations(d_y, x).activation_backward(d_y, x, kind=ctx.numbers[0]), None
 
 
-_direct_activation = direct(ActivationFunction, "x", "kind", "d_y", forward="activation_forward x y=x .kind", saved="x",
+_direct_activation = direct(ActivationFunction, "x", "kind", "d_y",
+                            forward="activation_forward x y=x .kind", saved="x",
                             backward="activation_backward d_y x d_x=x .kind 0", gradients="d_x")
 
 
@@ -130,7 +132,8 @@ class BiasAddFunction(Function):
         d_bias = None
         if needs_bias:
             rows = gradient(d_y, "bias_add_backward")
-            d_bias = operations(rows).bias_add_backward(rows, d_bias_dtype=sum_dtype(rows, ctx.bias_dtype)).to(ctx.bias_dtype)
+            d_bias = operations(rows).bias_add_backward(
+                rows, d_bias_dtype=sum_dtype(rows, ctx.bias_dtype)).to(ctx.bias_dtype)
         return d_y if needs_x else None, d_bias
 
 
@@ -141,7 +144,8 @@ def sum_dtype(rows, wanted):
 
 def bias_add(x, bias):
     """Adds bias to each row of x."""
-    return call(BiasAddFunction, x, bias) if wants_grad(x, bias) else operations(x, bias).bias_add_forward(x, bias)
+    return call(BiasAddFunction, x, bias) if wants_grad(x, bias) else operations(
+        x, bias).bias_add_forward(x, bias)
 
 
 class EmbeddingFunction(Function):
@@ -160,7 +164,8 @@ class EmbeddingFunction(Function):
         if ctx.padding_idx is not None:
             indices = indices.masked_fill(indices == ctx.padding_idx, -1)  # -1 adds nothing
         d_out = gradient(d_out, "embedding_backward")
-        d_weight, _ = operations(indices, d_out).embedding_backward(indices, d_out, n_rows=n_rows, d_weight_dtype=dtype, **ctx.shard)
+        d_weight, _ = operations(indices, d_out).embedding_backward(
+            indices, d_out, n_rows=n_rows, d_weight_dtype=dtype, **ctx.shard)
         return None, d_weight, None, None, None
 
 
@@ -174,4 +179,5 @@ def embedding(indices, weight, padding_idx=None, *, first_row=0, total_rows=0):
         padding_idx += total_rows or weight.shape[0]
     if wants_grad(weight):
         return call(EmbeddingFunction, indices, weight, padding_idx, first_row, total_rows)
-    return operations(indices, weight).embedding_forward(indices, weight, first_row=first_row, total_rows=total_rows)
+    return operations(indices, weight).embedding_forward(indices, weight, first_row=first_row,
+                                                         total_rows=total_rows)

@@ -1,5 +1,7 @@
 """Sharding rules for DTensors: which arguments may be sharded, and which gradients become Partial.
 
+The row of an operation names its rule (`sharding` in `kernels/*/*.op.py`).
+
 Rows may be sharded along any of their leading dimensions. Parameters are whole on every rank, and
 their gradients are Partial. torch redistributes other placements into one of these. These operators
 have no rule, and torch raises for them:
@@ -17,6 +19,7 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 from torch.distributed.tensor.experimental import register_sharding
 
 from .losses import REDUCTIONS
+from .ops import SHARDING
 
 _PARAMETERS = ("weight", "bias", "alpha", "class_weight")
 _EACH = ("none", "sum")  # reductions whose values for parts of the rows add up
@@ -32,8 +35,10 @@ class _Call:
 
     def __init__(self, schema, args, kwargs):
         self.schema = schema
-        self.given = {argument.name: argument.default_value if argument.has_default_value() else None for argument in schema.arguments}
-        self.given |= {argument.name: value for argument, value in zip(schema.arguments, args)} | kwargs
+        self.given = {argument.name: argument.default_value if argument.has_default_value()
+                                     else None for argument in schema.arguments}
+        self.given |= (
+            {argument.name: value for argument, value in zip(schema.arguments, args)} | kwargs)
         self.tensors = {name: value for name, value in self.given.items() if _is_tensor(value)}
 
     def makes(self, name):
@@ -49,9 +54,11 @@ class _Call:
 
     def placed(self, place, result):
         """Returns (placements of the results, of the arguments), from two functions of the name."""
-        outs = [result(each.name) if self.makes(each.name) else Replicate() for each in self.schema.returns]
+        outs = [result(each.name) if self.makes(each.name) else Replicate()
+                for each in self.schema.returns]
         positional = [argument for argument in self.schema.arguments if not argument.kwarg_only]
-        return outs, [place(argument.name) if argument.name in self.tensors else None for argument in positional]
+        return outs, [place(argument.name) if argument.name in self.tensors else None
+                      for argument in positional]
 
     def whole(self):
         return self.placed(lambda name: Replicate(), lambda name: Replicate())
@@ -62,7 +69,9 @@ class _Call:
             return special.get(name, Replicate() if name in _PARAMETERS else Shard(dim))
 
         def result(name):
-            return special.get(name, Partial() if name.startswith("d_") and name[2:] in _PARAMETERS else Shard(dim))
+            return special.get(
+                name,
+                Partial() if name.startswith("d_") and name[2:] in _PARAMETERS else Shard(dim))
 
         return self.placed(place, result)
 
@@ -81,14 +90,17 @@ def _groups(call):
 
 
 def _softmax(call):
-    return [call.rows(dim) for dim in range(call.tensors["y" if "y" in call.tensors else "x"].ndim - (2 if call.given["causal"] else 1))]
+    return [call.rows(dim) for dim in range(call.tensors["y" if "y" in call.tensors else "x"].ndim
+                                            - (2 if call.given["causal"] else 1))]
 
 
 def _modulated(call):
     x, scale = call.tensors["x"], call.tensors["scale"]
     names = ("scale", "shift")
     if scale.shape[0] == 1:
-        return [call.rows(dim, **{name: Replicate() for name in names}, **{f"d_{name}": Partial() for name in names}) for dim in range(x.ndim - 1)]
+        return [call.rows(dim, **{name: Replicate() for name in names},
+                          **{f"d_{name}": Partial() for name in names})
+                for dim in range(x.ndim - 1)]
     return [call.rows(0)] if scale.shape[0] == x.shape[0] else []
 
 
@@ -98,21 +110,25 @@ def _losses(call, first):
     name = next(name for name, number in REDUCTIONS.items() if number == call.given["reduction"])
     if name not in _EACH or name == "sum" and call.given.get("with_accuracy"):
         return []
-    special = {} if name == "none" else {"loss": Partial(), "z_loss": Partial(), "d_loss": Replicate()}
+    special = {} if name == "none" else {"loss": Partial(), "z_loss": Partial(),
+                                         "d_loss": Replicate()}
     return [call.rows(dim, **special) for dim in range(call.tensors[first].ndim - 1)]
 
 
 def _embedding(call):
     if "position_weight" in call.tensors or call.given.get("n_positions"):
         return []
-    return [call.rows(dim, d_position_weight=Replicate()) for dim in range(call.tensors["indices"].ndim)]
+    return [call.rows(dim, d_position_weight=Replicate())
+            for dim in range(call.tensors["indices"].ndim)]
 
 
 def _scale(call):
     if call.given["per_row"]:
         return []
     dims = [call.rows(dim, factor=Replicate()) for dim in range(call.tensors["x"].ndim)]
-    return [*dims, call.placed(lambda name: Partial() if name == "x" else Replicate(), lambda name: Partial())]
+    return [
+        *dims,
+        call.placed(lambda name: Partial() if name == "x" else Replicate(), lambda name: Partial())]
 
 
 def _rope(call):
@@ -127,22 +143,17 @@ def _rope(call):
     return found
 
 
-def _of(function, *more):
-    return lambda call: function(call, *more)
+_RULES = {
+    "rows": _rows, "elements": _elements, "groups": _groups, "softmax": _softmax,
+    "modulated": _modulated, "losses": _losses, "embedding": _embedding, "scale": _scale,
+    "rope": _rope
+}
 
 
-_RULES = {name: _of(_rows, "d_y" if name.endswith("backward") else "x") for name in (
-    "rms_norm_forward", "rms_norm_backward", "fused_add_rms_norm_forward", "fused_add_rms_norm_backward", "layer_norm_forward",
-    "layer_norm_backward", "fused_add_layer_norm_forward", "fused_add_layer_norm_backward", "poly_norm_forward", "poly_norm_backward",
-    "dyt_forward", "dyt_backward", "bias_add_forward", "bias_add_backward")}
-_RULES |= {name: _elements for name in ("swiglu_forward", "swiglu_backward", "geglu_forward", "geglu_backward", "activation_forward",
-                                        "activation_backward", "vector_add")}
-_RULES |= {"sparsemax_forward": _of(_rows, "x"), "sparsemax_backward": _of(_rows, "y"), "softmax_forward": _softmax, "softmax_backward": _softmax,
-           "attention_forward": _groups, "attention_backward": _groups, "group_norm_forward": _groups, "group_norm_backward": _groups, "modulated_rms_norm_forward": _modulated,
-           "modulated_rms_norm_backward": _modulated, "embedding_forward": _embedding, "embedding_backward": _embedding, "scale": _scale,
-           "rope": _rope, "cross_entropy": _of(_losses, "logits"), "fused_linear_cross_entropy": _of(_losses, "x"),
-           "fused_linear_cross_entropy_backward": _of(_losses, "x"), "kl_div": _of(_losses, "input"), "jsd": _of(_losses, "input"),
-           "tvd": _of(_losses, "input")}
+def _rule_of(text):
+    """Returns the rule that an operation's row names, such as "rows x"."""
+    name, *arguments = text.split()
+    return lambda call: _RULES[name](call, *arguments)
 
 
 def _mesh_of_any(strategy):
@@ -152,7 +163,8 @@ def _mesh_of_any(strategy):
     def of_any(op_schema):
         first = op_schema.args_schema[0]
         if first is None:
-            mesh = next(argument.mesh for argument in op_schema.args_schema if hasattr(argument, "mesh"))
+            mesh = next(argument.mesh for argument in op_schema.args_schema
+                        if hasattr(argument, "mesh"))
             op_schema.get_mesh_from_args = lambda validate=True: mesh
         return strategy(op_schema)
 
@@ -169,14 +181,16 @@ def _register(name, rule):
 
     # Flags and dtypes decide which results exist. torch's cache of strategies compares only
     # integers.
-    names = [argument.name for argument in operator._schema.arguments if argument.kwarg_only and "float" not in str(argument.type)]
+    names = [argument.name for argument in operator._schema.arguments
+             if argument.kwarg_only and "float" not in str(argument.type)]
     _known[operator] = dataclasses.replace(_known[operator], static_kwargkey=names or None)
     if operator in _strategies:
         _strategies[operator] = _mesh_of_any(_strategies[operator])
 
 
 _propagator = getattr(getattr(DTensor, "_op_dispatcher", None), "sharding_propagator", None)
-_known, _strategies = getattr(_propagator, "op_to_schema_info", None), getattr(_propagator, "op_strategy_funcs", {})
+_known, _strategies = (getattr(_propagator, "op_to_schema_info", None),
+                       getattr(_propagator, "op_strategy_funcs", {}))
 if _known is not None:  # without it torch could mix up calls, so no operator gets a sharding
-    for _name, _rule in _RULES.items():
-        _register(_name, _rule)
+    for _name, _text in SHARDING.items():
+        _register(_name, _rule_of(_text))

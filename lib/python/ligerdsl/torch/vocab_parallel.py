@@ -5,7 +5,8 @@ from torch.autograd import Function
 from torch.autograd.graph import increment_version
 
 from .. import ops as arrays
-from .dispatch import call, choice, first_order, gradient, is_direct, operations, require_torch, wants_grad
+from .dispatch import (call, choice, first_order, gradient, is_direct, operations, require_torch,
+                       wants_grad)
 from .losses import REDUCTIONS, report_labels
 
 _REDUCTIONS = {name: REDUCTIONS[name] for name in ("none", "sum", "mean")}
@@ -14,7 +15,8 @@ _REDUCTIONS = {name: REDUCTIONS[name] for name in ("none", "sum", "mean")}
 class VocabParallelCrossEntropyFunction(Function):
     @staticmethod
     def forward(ctx, logits, labels, partials, numbers, in_place):
-        loss, _ = operations(logits, labels, partials).vocab_parallel_cross_entropy(logits, labels, partials, **numbers)
+        loss, _ = operations(logits, labels, partials).vocab_parallel_cross_entropy(
+            logits, labels, partials, **numbers)
         ctx.save_for_backward(logits, labels, partials)
         ctx.numbers, ctx.in_place = numbers, in_place
         return loss
@@ -26,14 +28,17 @@ class VocabParallelCrossEntropyFunction(Function):
         logits, labels, partials = ctx.saved_tensors
         inputs = (logits, labels, partials, gradient(d_loss, "vocab_parallel_cross_entropy"))
         if ctx.in_place and is_direct(*inputs):
-            arrays.vocab_parallel_cross_entropy(*inputs, **ctx.numbers, with_d_logits=True, without_loss=True, d_logits=logits)
+            arrays.vocab_parallel_cross_entropy(*inputs, **ctx.numbers, with_d_logits=True,
+                                                without_loss=True, d_logits=logits)
             increment_version(logits)
             return logits.detach(), None, None, None, None
-        _, d_logits = operations(*inputs).vocab_parallel_cross_entropy(*inputs, **ctx.numbers, with_d_logits=True, without_loss=True)
+        _, d_logits = operations(*inputs).vocab_parallel_cross_entropy(
+            *inputs, **ctx.numbers, with_d_logits=True, without_loss=True)
         return d_logits, None, None, None, None
 
 
-def vocab_parallel_partials(logits, labels, *, first_class=0, total_classes=0, ignore_index=-100, with_smoothing=False):
+def vocab_parallel_partials(logits, labels, *, first_class=0, total_classes=0, ignore_index=-100,
+                            with_smoothing=False):
     """Returns f32 statistics of each row over this rank's classes, which have no gradient.
 
     They are the largest logit, the sum of e^(logit - largest) over classes other than the label,
@@ -41,7 +46,8 @@ def vocab_parallel_partials(logits, labels, *, first_class=0, total_classes=0, i
     gradient of the loss is complete without gradients of the statistics."""
     logits = logits.detach()
     return operations(logits, labels).vocab_parallel_cross_entropy_partials(
-        logits, labels, ignore_index=ignore_index, first_class=first_class, total_classes=total_classes, with_smoothing=with_smoothing)
+        logits, labels, ignore_index=ignore_index, first_class=first_class,
+        total_classes=total_classes, with_smoothing=with_smoothing)
 
 
 def merge_partials(partials):
@@ -65,9 +71,10 @@ def _gathered(partials, group):
     return everyone
 
 
-def vocab_parallel_cross_entropy(logits, labels, partials=None, *, group=None, first_class=None, total_classes=None, shard=None,
-                                 ignore_index=-100, reduction="mean", label_smoothing=0.0, shard_smoothing=False, smooth_others=False,
-                                 in_place=False):
+def vocab_parallel_cross_entropy(logits, labels, partials=None, *, group=None, first_class=None,
+                                 total_classes=None, shard=None, ignore_index=-100,
+                                 reduction="mean", label_smoothing=0.0, shard_smoothing=False,
+                                 smooth_others=False, in_place=False):
     """Cross-entropy of rows if this rank has only a part of the classes.
 
     The loss is f32 and the same on all ranks. The gradient is that of this rank's logits.
@@ -94,14 +101,23 @@ def vocab_parallel_cross_entropy(logits, labels, partials=None, *, group=None, f
         world, rank = dist.get_world_size(group), dist.get_rank(group)
     first_class = rank * logits.shape[-1] if first_class is None else first_class
     if total_classes is None:
-        total_classes = 0 if partials is not None else world * logits.shape[-1] if group is not None else first_class + logits.shape[-1]
-    of_rows = {"ignore_index": ignore_index, "first_class": first_class, "total_classes": total_classes}
+        total_classes = (0 if partials is not None else world * logits.shape[-1]
+                         if group is not None else first_class + logits.shape[-1])
+    of_rows = {"ignore_index": ignore_index, "first_class": first_class,
+               "total_classes": total_classes}
     if partials is None:
-        partials = vocab_parallel_partials(logits, labels, **of_rows, with_smoothing=label_smoothing > 0)
+        partials = vocab_parallel_partials(logits, labels, **of_rows,
+                                           with_smoothing=label_smoothing > 0)
         if world > 1:
             partials = _gathered(partials, group)
-    numbers = {**of_rows, "reduction": choice("reduction", reduction, _REDUCTIONS), "label_smoothing": label_smoothing,
-               "shard_smoothing": shard_smoothing, "smooth_others": smooth_others, "shard": rank if shard is None else shard}
+    numbers = {**of_rows,
+               "reduction": choice("reduction", reduction, _REDUCTIONS),
+               "label_smoothing": label_smoothing,
+               "shard_smoothing": shard_smoothing,
+               "smooth_others": smooth_others,
+               "shard": rank if shard is None else shard}
     if wants_grad(logits):
-        return call(VocabParallelCrossEntropyFunction, logits, labels, partials.detach(), numbers, in_place)
-    return operations(logits, labels, partials).vocab_parallel_cross_entropy(logits, labels, partials, **numbers)[0]
+        return call(VocabParallelCrossEntropyFunction, logits, labels, partials.detach(), numbers,
+                    in_place)
+    return operations(logits, labels, partials).vocab_parallel_cross_entropy(logits, labels,
+                                                                             partials, **numbers)[0]

@@ -90,9 +90,10 @@ struct Head : LinearHead {
     require(ligerdsl_fused_linear_cross_entropy_backward_plan(context(), &d, &plan));
     Transfer transfer;
     const BackwardArgs args = backward_arguments(transfer);
-    const size_t answer = ligerdsl_plan_workspace_bytes_for(plan, n), bytes = answer == SIZE_MAX ? 0 : answer;
-    const ligerdsl_status_t status =
-        ligerdsl_fused_linear_cross_entropy_backward_execute(plan, &args, transfer.memory(bytes), bytes, nullptr);
+    const size_t answer = ligerdsl_plan_workspace_bytes_for(plan, n),
+                 bytes = answer == SIZE_MAX ? 0 : answer;
+    const ligerdsl_status_t status = ligerdsl_fused_linear_cross_entropy_backward_execute(
+        plan, &args, transfer.memory(bytes), bytes, nullptr);
     transfer.back();
     ligerdsl_plan_destroy(plan);
     return status;
@@ -136,10 +137,11 @@ struct Head : LinearHead {
 
   void check() {
     SCOPED_TRACE(std::string(name(type)) + " n=" + std::to_string(n) + " h=" + std::to_string(h) +
-                 " v=" + std::to_string(v) + " chunk " + std::to_string(desc.chunk_rows) + " limit " +
-                 std::to_string(desc.max_workspace_bytes) + " reduction " +
-                 std::to_string(static_cast<int>(c.reduction)) + " smoothing " + std::to_string(c.smoothing) + " z " +
-                 std::to_string(c.lse_square) + " cap " + std::to_string(c.softcap));
+                 " v=" + std::to_string(v) + " chunk " + std::to_string(desc.chunk_rows) +
+                 " limit " + std::to_string(desc.max_workspace_bytes) + " reduction " +
+                 std::to_string(static_cast<int>(c.reduction)) + " smoothing " +
+                 std::to_string(c.smoothing) + " z " + std::to_string(c.lse_square) + " cap " +
+                 std::to_string(c.softcap));
     const Tensor x_before = x.clone();
     run();
     EXPECT_TRUE(x.same_bits(x_before));
@@ -149,7 +151,8 @@ struct Head : LinearHead {
 };
 
 class FusedLinearCrossEntropyBackward : public WithProducts {};
-INSTANTIATE_TEST_SUITE_P(Products, FusedLinearCrossEntropyBackward, makers_of_products(), products_name);
+INSTANTIATE_TEST_SUITE_P(Products, FusedLinearCrossEntropyBackward, makers_of_products(),
+                         products_name);
 
 constexpr Reduce kReductions[] = {Reduce::none, Reduce::mean, Reduce::sum};
 
@@ -171,9 +174,11 @@ std::vector<CrossEntropyCase> cases(int64_t n, int64_t v) {
 }
 
 TEST_P(FusedLinearCrossEntropyBackward, ShapesAndTypes) {
-  const int64_t shapes[][3] = {{4, 8, 8}, {63, 41, 41}, {188, 31, 123}, {1, 1, 1}, {12, 64, 1000}, {3, 24, 20000}};
+  const int64_t shapes[][3] = {{4, 8, 8}, {63, 41, 41},   {188, 31, 123},
+                               {1, 1, 1}, {12, 64, 1000}, {3, 24, 20000}};
   for (const auto& [n, h, v] : shapes) {
-    for (DType type : kFloats) Head(n, h, v, type, {.reduction = Reduce::none}, {}, n % 2 * 3).check();
+    for (DType type : kFloats)
+      Head(n, h, v, type, {.reduction = Reduce::none}, {}, n % 2 * 3).check();
   }
 }
 
@@ -215,7 +220,8 @@ TEST_P(FusedLinearCrossEntropyBackward, ByVocabulary) {
 
 TEST_P(FusedLinearCrossEntropyBackward, EveryChunkSizeGivesTheSame) {
   for (int64_t chunk : {1, 5, 36, 37, 100}) {
-    Head head(37, 19, 75, bf16, {.smoothing = exact(0.1), .lse_square = exact(1e-3), .weight = class_weights(75)});
+    Head head(37, 19, 75, bf16,
+              {.smoothing = exact(0.1), .lse_square = exact(1e-3), .weight = class_weights(75)});
     head.desc.chunk_rows = chunk;
     head.check();
   }
@@ -225,8 +231,8 @@ TEST_P(FusedLinearCrossEntropyBackward, EveryChunkSizeGivesTheSame) {
 }
 
 TEST_P(FusedLinearCrossEntropyBackward, GradientsAreIndependent) {
-  for (const Gradients wanted :
-       {Gradients{true, false, false}, Gradients{false, true, false}, Gradients{false, false, true}}) {
+  for (const Gradients wanted : {Gradients{true, false, false}, Gradients{false, true, false},
+                                 Gradients{false, false, true}}) {
     for (DType type : {f32, bf16}) {
       Head head(10, 15, 31, type, {}, wanted);
       head.desc.chunk_rows = 4;
@@ -257,7 +263,8 @@ TEST_P(FusedLinearCrossEntropyBackward, MatchesForwardGradients) {
 TEST_P(FusedLinearCrossEntropyBackward, SmallTensorsInTheTypeOfX) {
   for (DType type : {f16, bf16}) {
     for (Reduce reduction : {Reduce::mean, Reduce::none}) {
-      Head head(13, 12, 40, type, {.smoothing = exact(0.1), .weight = class_weights(40), .reduction = reduction});
+      Head head(13, 12, 40, type,
+                {.smoothing = exact(0.1), .weight = class_weights(40), .reduction = reduction});
       head.keep_small_tensors_in_type();
       head.set_d_weight_type(type);
       head.bias = random_vector(type, 40, 23);
@@ -311,9 +318,11 @@ TEST_P(FusedLinearCrossEntropyBackward, TwoRunsAreBitIdentical) {
   for (DType type : kFloats) {
     Head head(29, 40, 500, type);
     head.run();
-    const Tensor d_x = head.d_x.clone(), d_weight = head.d_weight.clone(), d_bias = head.d_bias.clone();
+    const Tensor d_x = head.d_x.clone(), d_weight = head.d_weight.clone(),
+                 d_bias = head.d_bias.clone();
     require(head.execute_backward());
-    EXPECT_TRUE(d_x.same_bits(head.d_x) && d_weight.same_bits(head.d_weight) && d_bias.same_bits(head.d_bias));
+    EXPECT_TRUE(d_x.same_bits(head.d_x) && d_weight.same_bits(head.d_weight) &&
+                d_bias.same_bits(head.d_bias));
   }
 }
 
@@ -356,14 +365,15 @@ TEST_P(FusedLinearCrossEntropyBackward, ConfidentRows) {
   if (on_gpu() && GetParam() == Products::library) GTEST_SKIP() << "matmuls store rounded logits";
   for (const double scale : {1e2, 1e3, 1e4}) {
     for (const bool by_vocabulary : {false, true}) {
-      Head head(90, 24, 405, bf16, {.reduction = Reduce::none}, {.x = !by_vocabulary, .bias = !by_vocabulary});
+      Head head(90, 24, 405, bf16, {.reduction = Reduce::none},
+                {.x = !by_vocabulary, .bias = !by_vocabulary});
       Values x = head.x.values();
       for (double& value : x) value *= scale;
       head.x.fill(x);
       const Values z = head.logits();
       for (int64_t i = 0; i < head.n; i += 2)  // the label has the largest logit
-        head.labels[i] =
-            std::max_element(z.begin() + i * head.v, z.begin() + (i + 1) * head.v) - (z.begin() + i * head.v);
+        head.labels[i] = std::max_element(z.begin() + i * head.v, z.begin() + (i + 1) * head.v) -
+                         (z.begin() + i * head.v);
       head.desc.with_accuracy = head.desc.with_predictions = 0;
       if (by_vocabulary) head.limit_workspace(6000);
       head.check();
@@ -383,7 +393,8 @@ TEST_P(FusedLinearCrossEntropyBackward, NearlyCertainRows) {
   for (int64_t i = 0; i < head.n; ++i) least = std::min(least, -d[i * head.v + 7]);
   ASSERT_LT(least, 5e-3);
   const double lse = 12, gate = lse * std::ldexp(1.0, -23) / least;
-  EXPECT_TRUE(close_normwise(head.d_x.values(), product_gradients(d, head.x, head.weight, 8, 16, 50).x, gate));
+  EXPECT_TRUE(close_normwise(head.d_x.values(),
+                             product_gradients(d, head.x, head.weight, 8, 16, 50).x, gate));
 }
 
 TEST_P(FusedLinearCrossEntropyBackward, LabelsOutOfRangeAreReportedByRowOfTheBatch) {
@@ -420,7 +431,8 @@ TEST_P(FusedLinearCrossEntropyBackward, WorkspaceStaysBelowItsLimit) {
   head.desc.max_workspace_bytes = 1000;
   EXPECT_EQ(head.workspace_bytes(300), SIZE_MAX);
   EXPECT_EQ(head.execute_backward(), LIGERDSL_INVALID_ARGUMENT);
-  EXPECT_NE(std::string(ligerdsl_last_error()).find("max_workspace_bytes"), std::string::npos) << ligerdsl_last_error();
+  EXPECT_NE(std::string(ligerdsl_last_error()).find("max_workspace_bytes"), std::string::npos)
+      << ligerdsl_last_error();
 }
 
 TEST_P(FusedLinearCrossEntropyBackward, OneCall) {
@@ -447,7 +459,8 @@ TEST_P(FusedLinearCrossEntropyBackward, Misuse) {
   BackwardDesc desc = head.backward_desc();
   desc.with_d_x = desc.d_weight_dtype = desc.d_bias_dtype = 0;
   std::string error = plan_error(desc, LIGERDSL_INVALID_ARGUMENT);
-  EXPECT_NE(error.find("expected at least one of d_x, d_weight and d_bias"), std::string::npos) << error;
+  EXPECT_NE(error.find("expected at least one of d_x, d_weight and d_bias"), std::string::npos)
+      << error;
   desc = head.backward_desc();
   desc.bias_dtype = 0;
   error = plan_error(desc, LIGERDSL_INVALID_ARGUMENT);
@@ -462,16 +475,19 @@ TEST_P(FusedLinearCrossEntropyBackward, Misuse) {
   const Tensor d_loss = head.d_loss;
   head.d_loss = Tensor(f32, {4}).fill(Values(4, 1.0));
   EXPECT_EQ(head.execute_backward(), LIGERDSL_INVALID_SHAPE) << "one per row for a mean";
-  EXPECT_NE(std::string(ligerdsl_last_error()).find("`d_loss`: expected 1 elements, got 4"), std::string::npos)
+  EXPECT_NE(std::string(ligerdsl_last_error()).find("`d_loss`: expected 1 elements, got 4"),
+            std::string::npos)
       << ligerdsl_last_error();
   head.d_loss = d_loss;
   head.lse = Tensor(f32, {3});
   EXPECT_EQ(head.execute_backward(), LIGERDSL_INVALID_SHAPE);
-  EXPECT_NE(std::string(ligerdsl_last_error()).find("`lse`"), std::string::npos) << ligerdsl_last_error();
+  EXPECT_NE(std::string(ligerdsl_last_error()).find("`lse`"), std::string::npos)
+      << ligerdsl_last_error();
   head.lse = Tensor(f32, {4});
   head.x = Tensor(bf16, {12}).view({4, 8}, {1, 1});
   EXPECT_EQ(head.execute_backward(), LIGERDSL_INVALID_SHAPE) << "rows that overlap";
-  EXPECT_NE(std::string(ligerdsl_last_error()).find("`x`"), std::string::npos) << ligerdsl_last_error();
+  EXPECT_NE(std::string(ligerdsl_last_error()).find("`x`"), std::string::npos)
+      << ligerdsl_last_error();
 }
 
 }  // namespace

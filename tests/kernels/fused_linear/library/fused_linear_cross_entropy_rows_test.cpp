@@ -36,8 +36,11 @@ TEST_P(FusedLinearCrossEntropy, SmallUpstreamGradientsOfUnlikelyLabels) {
     head.bias.set(head.labels[row], -55.0);
     head.run();
     const Values d = cross_entropy_reference(head.logits(), head.labels, head.c).d_logits;
-    const Values to_x = product_gradients(d, head.x, head.weight, n, h, v).x, all = head.d_x.values();
-    const auto of_row = [&](const Values& of) { return Values(of.begin() + row * h, of.begin() + (row + 1) * h); };
+    const Values to_x = product_gradients(d, head.x, head.weight, n, h, v).x,
+                 all = head.d_x.values();
+    const auto of_row = [&](const Values& of) {
+      return Values(of.begin() + row * h, of.begin() + (row + 1) * h);
+    };
     EXPECT_TRUE(close_normwise(of_row(all), of_row(to_x), type == f32 ? 1e-5 : 1e-2));
   }
 }
@@ -81,13 +84,15 @@ TEST_P(FusedLinearCrossEntropy, ConfidentRows) {
         if (head.rounds_logits()) GTEST_SKIP() << "matmuls store rounded logits";
         head.desc.with_entropy = 1;
         head.least_entropy_gate = 1e-4;
-        if (c.softcap > 0) head.desc.with_accuracy = head.desc.with_predictions = 0;  // capped logits tie
+        if (c.softcap > 0)
+          head.desc.with_accuracy = head.desc.with_predictions = 0;  // capped logits tie
         Values x = head.x.values();
         for (double& value : x) value *= scale;
         head.x.fill(x);
         const Values z = head.logits();
         for (int64_t i = 0; i < n; i += 2)  // the label has the largest logit
-          head.labels[i] = std::max_element(z.begin() + i * v, z.begin() + (i + 1) * v) - (z.begin() + i * v);
+          head.labels[i] =
+              std::max_element(z.begin() + i * v, z.begin() + (i + 1) * v) - (z.begin() + i * v);
         if (by_vocabulary) {
           head.desc.chunk_rows = 1;
           head.desc.max_workspace_bytes = static_cast<int64_t>(head.workspace_bytes(n)) + 6000;
@@ -135,11 +140,14 @@ TEST_P(FusedLinearCrossEntropy, IgnoredRowsMayHoldAnything) {
 TEST_P(FusedLinearCrossEntropy, SegmentsOfIgnoredRows) {
   const int64_t n = 453, v = 300;
   const std::vector<std::vector<std::pair<int64_t, int64_t>>> all_segments = {
-      {{0, 128}}, {{100, 270}}, {{200, n}}, {{384, n}}, {{0, 384}}, {{0, 130}, {255, 452}}, {{0, n}}};
-  const std::vector<CrossEntropyCase> cases = {
-      {},
-      {.smoothing = exact(0.1), .lse_square = exact(1e-3), .weight = class_weights(v), .reduction = Reduce::sum},
-      {.softcap = 3, .reduction = Reduce::none}};
+      {{0, 128}}, {{100, 270}},           {{200, n}}, {{384, n}},
+      {{0, 384}}, {{0, 130}, {255, 452}}, {{0, n}}};
+  const std::vector<CrossEntropyCase> cases = {{},
+                                               {.smoothing = exact(0.1),
+                                                .lse_square = exact(1e-3),
+                                                .weight = class_weights(v),
+                                                .reduction = Reduce::sum},
+                                               {.softcap = 3, .reduction = Reduce::none}};
   for (const auto& segments : all_segments) {
     for (const CrossEntropyCase& c : cases) {
       for (const DType type : {f32, bf16}) {
@@ -196,7 +204,8 @@ TEST_P(FusedLinearCrossEntropy, AllIgnored) {
     for (int64_t& label : head.labels) label = -100;
     head.run();
     if (!head.desc.with_accuracy) head.accuracy.fill(Values(head.accuracy.size()));
-    for (const Tensor& t : {head.loss, head.z_loss, head.accuracy, head.d_x, head.d_weight, head.d_bias}) {
+    for (const Tensor& t :
+         {head.loss, head.z_loss, head.accuracy, head.d_x, head.d_weight, head.d_bias}) {
       for (double value : t.values()) EXPECT_EQ(value, 0.0);
     }
   }
@@ -250,7 +259,8 @@ TEST_P(FusedLinearCrossEntropy, ClassesWithoutProbability) {
 // An offset common to all logits does not change gradients. This also holds if the label has no
 // probability, so that no base is known before the matmul.
 TEST_P(FusedLinearCrossEntropy, LabelsWithoutProbabilityAmongSmallLogits) {
-  Head near(9, 24, 300, f32, {.reduction = Reduce::none}), far(9, 24, 300, f32, {.reduction = Reduce::none});
+  Head near(9, 24, 300, f32, {.reduction = Reduce::none}),
+      far(9, 24, 300, f32, {.reduction = Reduce::none});
   Values bias = near.bias.values();
   bias[7] = -INFINITY;
   near.bias.fill(bias);
@@ -262,8 +272,10 @@ TEST_P(FusedLinearCrossEntropy, LabelsWithoutProbabilityAmongSmallLogits) {
   }
   EXPECT_EQ(far.loss.get(4), INFINITY);
   for (int64_t i = 0; i < far.n; ++i)
-    for (int64_t j = 0; j < far.h; ++j) EXPECT_NEAR(far.d_x.get(i * far.h + j), near.d_x.get(i * far.h + j), 1e-4);
-  for (int64_t j = 0; j < far.v * far.h; ++j) ASSERT_NEAR(far.d_weight.get(j), near.d_weight.get(j), 1e-4);
+    for (int64_t j = 0; j < far.h; ++j)
+      EXPECT_NEAR(far.d_x.get(i * far.h + j), near.d_x.get(i * far.h + j), 1e-4);
+  for (int64_t j = 0; j < far.v * far.h; ++j)
+    ASSERT_NEAR(far.d_weight.get(j), near.d_weight.get(j), 1e-4);
 }
 
 TEST_P(FusedLinearCrossEntropy, LabelsOfAnyStride) {
@@ -286,7 +298,8 @@ TEST_P(FusedLinearCrossEntropy, LabelsOutOfRangeAreReportedByRowOfTheBatch) {
   EXPECT_TRUE(std::isnan(head.loss.get(7)));
   EXPECT_FALSE(std::isnan(head.loss.get(6)));
   EXPECT_EQ(ligerdsl_context_check(context(), nullptr), LIGERDSL_INVALID_LABEL);
-  EXPECT_NE(std::string(ligerdsl_last_error()).find("row 7"), std::string::npos) << ligerdsl_last_error();
+  EXPECT_NE(std::string(ligerdsl_last_error()).find("row 7"), std::string::npos)
+      << ligerdsl_last_error();
 }
 
 }  // namespace

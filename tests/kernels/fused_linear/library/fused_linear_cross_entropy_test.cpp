@@ -15,7 +15,8 @@ using Head = LinearHead;
 INSTANTIATE_TEST_SUITE_P(Products, FusedLinearCrossEntropy, makers_of_products(), products_name);
 
 TEST_P(FusedLinearCrossEntropy, ShapesAndTypes) {
-  const int64_t shapes[][3] = {{4, 8, 8}, {63, 41, 41}, {188, 31, 123}, {1, 1, 1}, {12, 64, 1000}, {3, 24, 20000}};
+  const int64_t shapes[][3] = {{4, 8, 8}, {63, 41, 41},   {188, 31, 123},
+                               {1, 1, 1}, {12, 64, 1000}, {3, 24, 20000}};
   for (const auto& [n, h, v] : shapes) {
     for (DType type : kFloats) Head(n, h, v, type, {}, {}, n % 2 * 3).check();
   }
@@ -24,7 +25,8 @@ TEST_P(FusedLinearCrossEntropy, ShapesAndTypes) {
 TEST_P(FusedLinearCrossEntropy, EveryChunkSizeGivesTheSame) {
   for (DType type : {f32, bf16}) {
     for (int64_t chunk : {1, 2, 5, 16, 36, 37, 100}) {
-      Head head(37, 19, 75, type, {.smoothing = exact(0.1), .lse_square = exact(1e-3), .weight = class_weights(75)});
+      Head head(37, 19, 75, type,
+                {.smoothing = exact(0.1), .lse_square = exact(1e-3), .weight = class_weights(75)});
       head.desc.chunk_rows = chunk;
       head.check();
     }
@@ -102,9 +104,11 @@ TEST_P(FusedLinearCrossEntropy, UpstreamGradient) {
 TEST_P(FusedLinearCrossEntropy, SmallTensorsInTheTypeOfX) {
   for (DType type : {f16, bf16}) {
     for (Reduce reduction : {Reduce::mean, Reduce::none}) {
-      Head head(
-          13, 12, 40, type,
-          {.smoothing = exact(0.1), .lse_square = exact(1e-3), .weight = class_weights(40), .reduction = reduction});
+      Head head(13, 12, 40, type,
+                {.smoothing = exact(0.1),
+                 .lse_square = exact(1e-3),
+                 .weight = class_weights(40),
+                 .reduction = reduction});
       head.upstream(reduction == Reduce::none ? Random(31).normals(13) : Values{0.7});
       head.keep_small_tensors_in_type();
       head.desc.chunk_rows = 5;
@@ -138,8 +142,9 @@ TEST_P(FusedLinearCrossEntropy, WeightInF32) {
 
 TEST_P(FusedLinearCrossEntropy, TokenScaling) {
   for (Reduce reduction : {Reduce::mean, Reduce::sum, Reduce::none}) {
-    Head head(13, 12, 9, f32,
-              {.smoothing = exact(0.1), .lse_square = exact(1e-2), .softcap = 5, .reduction = reduction});
+    Head head(
+        13, 12, 9, f32,
+        {.smoothing = exact(0.1), .lse_square = exact(1e-2), .softcap = 5, .reduction = reduction});
     head.desc.use_token_scaling = 1;
     head.desc.chunk_rows = 4;
     head.run();
@@ -175,7 +180,8 @@ TEST_P(FusedLinearCrossEntropy, Lse) {
   for (DType type : kFloats) {
     for (const Gradients wanted : {Gradients{}, Gradients{false, false, false}}) {
       for (int64_t chunk : {0, 4}) {
-        Head head(13, 12, 37, type, {.smoothing = exact(0.1), .softcap = 5, .temperature = 0.5}, wanted);
+        Head head(13, 12, 37, type, {.smoothing = exact(0.1), .softcap = 5, .temperature = 0.5},
+                  wanted);
         head.desc.with_lse = 1;
         head.desc.chunk_rows = chunk;
         head.check();
@@ -252,7 +258,10 @@ TEST_P(FusedLinearCrossEntropy, EntropyAndTemperature) {
     for (bool wanted : {true, false}) {
       for (Reduce reduction : {Reduce::mean, Reduce::none}) {
         Head head(13, 12, 37, bf16,
-                  {.softcap = 5, .reduction = reduction, .temperature = 0.5, .d_entropy = Random(35).normals(13)});
+                  {.softcap = 5,
+                   .reduction = reduction,
+                   .temperature = 0.5,
+                   .d_entropy = Random(35).normals(13)});
         for (double& value : head.c.d_entropy) value = exact(value);
         head.d_entropy.fill(head.c.d_entropy);
         head.desc.with_entropy = wanted;
@@ -273,7 +282,8 @@ TEST_P(FusedLinearCrossEntropy, OneCall) {
   Head head(12, 10, 50);
   Desc given = head.desc;  // without the fields that the tensors imply
   given.n_classes = given.n_cols = 0;
-  given.dtype = given.label_dtype = given.bias_dtype = given.d_weight_dtype = given.d_bias_dtype = 0;
+  given.dtype = given.label_dtype = given.bias_dtype = given.d_weight_dtype = given.d_bias_dtype =
+      0;
   given.with_z_loss = given.with_accuracy = given.with_predictions = given.with_d_x = 0;
   Transfer transfer;
   const Args args = head.arguments(transfer);
@@ -285,7 +295,8 @@ TEST_P(FusedLinearCrossEntropy, OneCall) {
 TEST_P(FusedLinearCrossEntropy, Misuse) {
   const auto plan_status = [](const Desc& desc) {
     ligerdsl_plan_t plan = nullptr;
-    const ligerdsl_status_t status = ligerdsl_fused_linear_cross_entropy_plan(context(), &desc, &plan);
+    const ligerdsl_status_t status =
+        ligerdsl_fused_linear_cross_entropy_plan(context(), &desc, &plan);
     ligerdsl_plan_destroy(plan);
     return status;
   };
@@ -299,7 +310,8 @@ TEST_P(FusedLinearCrossEntropy, Misuse) {
   desc = head.desc;
   desc.with_d_x = desc.d_weight_dtype = desc.d_bias_dtype = 0;
   desc.with_d_entropy = 1;
-  EXPECT_EQ(plan_status(desc), LIGERDSL_INVALID_ARGUMENT) << "an upstream gradient without a gradient";
+  EXPECT_EQ(plan_status(desc), LIGERDSL_INVALID_ARGUMENT)
+      << "an upstream gradient without a gradient";
   desc = head.desc;
   desc.weight_dtype = LIGERDSL_F16;
   EXPECT_EQ(plan_status(desc), LIGERDSL_INVALID_DTYPE);
@@ -307,7 +319,8 @@ TEST_P(FusedLinearCrossEntropy, Misuse) {
   desc.dtype = LIGERDSL_F32;
   desc.weight_dtype = LIGERDSL_BF16;
   EXPECT_EQ(plan_status(desc), LIGERDSL_INVALID_DTYPE);
-  EXPECT_NE(std::string(ligerdsl_last_error()).find("`weight_dtype`: expected f32 where x is f32, got bf16"),
+  EXPECT_NE(std::string(ligerdsl_last_error())
+                .find("`weight_dtype`: expected f32 where x is f32, got bf16"),
             std::string::npos)
       << ligerdsl_last_error();
   desc = head.desc;
@@ -319,7 +332,8 @@ TEST_P(FusedLinearCrossEntropy, Misuse) {
   EXPECT_EQ(plan_status(desc), LIGERDSL_INVALID_DTYPE);
   head.x = Tensor(bf16, {12}).view({4, 8}, {1, 1});
   EXPECT_EQ(head.execute(), LIGERDSL_INVALID_SHAPE) << "rows that overlap";
-  EXPECT_NE(std::string(ligerdsl_last_error()).find("`x`"), std::string::npos) << ligerdsl_last_error();
+  EXPECT_NE(std::string(ligerdsl_last_error()).find("`x`"), std::string::npos)
+      << ligerdsl_last_error();
 }
 
 }  // namespace

@@ -22,17 +22,21 @@ TEST_P(FusedLinearCrossEntropy, WorkspaceStaysBelowItsLimit) {
   }
   head.desc.max_workspace_bytes = 1000;
   EXPECT_EQ(head.workspace_bytes(300), SIZE_MAX);
-  EXPECT_NE(std::string(ligerdsl_last_error()).find("`max_workspace_bytes`: expected at least"), std::string::npos)
+  EXPECT_NE(std::string(ligerdsl_last_error()).find("`max_workspace_bytes`: expected at least"),
+            std::string::npos)
       << ligerdsl_last_error();
   EXPECT_EQ(head.execute(), LIGERDSL_INVALID_ARGUMENT);
-  EXPECT_NE(std::string(ligerdsl_last_error()).find("max_workspace_bytes"), std::string::npos) << ligerdsl_last_error();
+  EXPECT_NE(std::string(ligerdsl_last_error()).find("max_workspace_bytes"), std::string::npos)
+      << ligerdsl_last_error();
 }
 
 // Without stored logits a loss takes two values per row and tile of the matmul, and a few more.
 TEST_P(FusedLinearCrossEntropy, LossesAloneKeepNoLogits) {
   const int64_t n = 300, v = 2000;
   for (const CrossEntropyCase& c : std::vector<CrossEntropyCase>{
-           {}, {.smoothing = exact(0.1)}, {.smoothing = exact(0.1), .softcap = 3, .weight = class_weights(v)}}) {
+           {},
+           {.smoothing = exact(0.1)},
+           {.smoothing = exact(0.1), .softcap = 3, .weight = class_weights(v)}}) {
     for (const DType type : {f32, bf16}) {
       for (const bool with_entropy : {false, true}) {
         Head head(n, 16, v, type, c, {false, false, false});

@@ -21,7 +21,8 @@ struct Pupil {
   Tensor x, weight, target_x, target_weight, label_tensor, d_loss, loss, d_x, d_weight;
   Values upstream{1.0}, d_weight_before;
 
-  Pupil(int64_t rows, int64_t width, int64_t target_width, int64_t classes, DType of = f32, int64_t gap = 0)
+  Pupil(int64_t rows, int64_t width, int64_t target_width, int64_t classes, DType of = f32,
+        int64_t gap = 0)
       : n(rows), h(width), target_h(target_width), v(classes), type(of) {
     const auto head = [&](int64_t cols, uint64_t seed) {
       return random_rows(type, v, cols, seed, gap, 1.0 / std::sqrt(static_cast<double>(cols)));
@@ -75,7 +76,8 @@ struct Pupil {
     require(ligerdsl_fused_linear_jsd_plan(context(), &desc, &plan));
     Transfer transfer;
     const Args args = arguments(transfer);
-    const size_t answer = ligerdsl_plan_workspace_bytes_for(plan, n), bytes = answer == SIZE_MAX ? 0 : answer;
+    const size_t answer = ligerdsl_plan_workspace_bytes_for(plan, n),
+                 bytes = answer == SIZE_MAX ? 0 : answer;
     const ligerdsl_status_t status =
         ligerdsl_fused_linear_jsd_execute(plan, &args, transfer.memory(bytes), bytes, nullptr);
     transfer.back();
@@ -91,31 +93,34 @@ struct Pupil {
     return bytes;
   }
   LogitDivergenceResult expected() const {
-    const DivergenceCase c{.kind = DivergenceKind::jsd,
-                           .n = n,
-                           .cols = v,
-                           .reduction = desc.reduction == LIGERDSL_REDUCTION_SUM    ? DivergenceReduce::sum
-                                        : desc.reduction == LIGERDSL_REDUCTION_MEAN ? DivergenceReduce::mean
-                                                                                    : DivergenceReduce::batchmean,
-                           .beta = desc.beta,
-                           .labels = labels,
-                           .ignore_index = desc.ignore_index,
-                           .upstream = upstream};
+    const DivergenceCase c{
+        .kind = DivergenceKind::jsd,
+        .n = n,
+        .cols = v,
+        .reduction = desc.reduction == LIGERDSL_REDUCTION_SUM    ? DivergenceReduce::sum
+                     : desc.reduction == LIGERDSL_REDUCTION_MEAN ? DivergenceReduce::mean
+                                                                 : DivergenceReduce::batchmean,
+        .beta = desc.beta,
+        .labels = labels,
+        .ignore_index = desc.ignore_index,
+        .upstream = upstream};
     return logit_divergence_reference(product_logits(x, weight, n, h, v),
                                       product_logits(target_x, target_weight, n, target_h, v), c,
                                       desc.temperature == 0 ? 1 : desc.temperature);
   }
   double gate() const { return type == f32 ? 1e-5 : type == f16 ? 1e-3 : 6e-3; }
   void check() {
-    SCOPED_TRACE(std::string(name(type)) + " n=" + std::to_string(n) + " h=" + std::to_string(h) + " " +
-                 std::to_string(target_h) + " v=" + std::to_string(v) + " chunk " + std::to_string(desc.chunk_rows) +
-                 " beta " + std::to_string(desc.beta) + " temperature " + std::to_string(desc.temperature));
+    SCOPED_TRACE(std::string(name(type)) + " n=" + std::to_string(n) + " h=" + std::to_string(h) +
+                 " " + std::to_string(target_h) + " v=" + std::to_string(v) + " chunk " +
+                 std::to_string(desc.chunk_rows) + " beta " + std::to_string(desc.beta) +
+                 " temperature " + std::to_string(desc.temperature));
     const LogitDivergenceResult right = expected();
     auto gradients = product_gradients(right.d_logits, x, weight, n, h, v);
     for (size_t i = 0; i < d_weight_before.size(); ++i) gradients.w[i] += d_weight_before[i];
     run();
     if (!desc.without_loss) {
-      EXPECT_TRUE(close_loss(loss.values(), {right.loss}, type == f32 || !on_gpu() ? 5e-6 : 2e-3)) << "loss";
+      EXPECT_TRUE(close_loss(loss.values(), {right.loss}, type == f32 || !on_gpu() ? 5e-6 : 2e-3))
+          << "loss";
     }
     if (desc.with_d_x) {
       EXPECT_TRUE(close_normwise((desc.in_place ? x : d_x).values(), gradients.x, gate())) << "d_x";
@@ -131,7 +136,8 @@ class FusedLinearJsd : public WithProducts {};
 INSTANTIATE_TEST_SUITE_P(Products, FusedLinearJsd, makers_of_products(), products_name);
 
 TEST_P(FusedLinearJsd, ShapesAndTypes) {
-  const int64_t shapes[][4] = {{4, 8, 8, 8}, {63, 41, 20, 41}, {188, 31, 62, 123}, {1, 1, 1, 1}, {12, 64, 16, 9001}};
+  const int64_t shapes[][4] = {
+      {4, 8, 8, 8}, {63, 41, 20, 41}, {188, 31, 62, 123}, {1, 1, 1, 1}, {12, 64, 16, 9001}};
   for (const auto& [n, h, target_h, v] : shapes)
     for (DType type : kFloats) Pupil(n, h, target_h, v, type, n % 2 * 3).check();
 }
@@ -161,7 +167,8 @@ TEST_P(FusedLinearJsd, EveryChunkSizeGivesTheSame) {
 }
 
 TEST_P(FusedLinearJsd, ReductionsLabelsAndUpstream) {
-  for (int32_t reduction : {LIGERDSL_REDUCTION_SUM, LIGERDSL_REDUCTION_MEAN, LIGERDSL_REDUCTION_BATCHMEAN}) {
+  for (int32_t reduction :
+       {LIGERDSL_REDUCTION_SUM, LIGERDSL_REDUCTION_MEAN, LIGERDSL_REDUCTION_BATCHMEAN}) {
     Pupil pupil(13, 12, 15, 40);
     pupil.desc.reduction = reduction;
     pupil.desc.chunk_rows = 4;
@@ -250,7 +257,8 @@ TEST_P(FusedLinearJsd, NotFinite) {
       (teacher ? pupil.target_x : pupil.x).set(row * (teacher ? 8 : 12) + 3, NAN);
       pupil.run();
       EXPECT_EQ(std::isnan(pupil.loss.get(0)), counts);
-      for (int64_t i = 0; i < 7 * 12; ++i) ASSERT_EQ(std::isnan(pupil.d_x.get(i)), counts && i / 12 == row) << i;
+      for (int64_t i = 0; i < 7 * 12; ++i)
+        ASSERT_EQ(std::isnan(pupil.d_x.get(i)), counts && i / 12 == row) << i;
       EXPECT_EQ(std::isnan(pupil.d_weight.get(0)), counts);
     }
   }
@@ -272,7 +280,8 @@ TEST_P(FusedLinearJsd, WorkspaceStaysBelowItsLimit) {
     pupil.desc.max_workspace_bytes = 1000;
     EXPECT_EQ(pupil.workspace_bytes(300), SIZE_MAX);
     EXPECT_EQ(pupil.execute(), LIGERDSL_INVALID_ARGUMENT);
-    EXPECT_NE(std::string(ligerdsl_last_error()).find("`max_workspace_bytes`: expected at least"), std::string::npos)
+    EXPECT_NE(std::string(ligerdsl_last_error()).find("`max_workspace_bytes`: expected at least"),
+              std::string::npos)
         << ligerdsl_last_error();
   }
 }
@@ -291,7 +300,8 @@ TEST_P(FusedLinearJsd, Misuse) {
   const auto refused = [](const Desc& desc, ligerdsl_status_t expected, const char* words) {
     ligerdsl_plan_t plan = nullptr;
     EXPECT_EQ(ligerdsl_fused_linear_jsd_plan(context(), &desc, &plan), expected);
-    EXPECT_NE(std::string(ligerdsl_last_error()).find(words), std::string::npos) << ligerdsl_last_error();
+    EXPECT_NE(std::string(ligerdsl_last_error()).find(words), std::string::npos)
+        << ligerdsl_last_error();
     ligerdsl_plan_destroy(plan);
   };
   Pupil pupil(4, 8, 8, 8, bf16);
@@ -310,10 +320,12 @@ TEST_P(FusedLinearJsd, Misuse) {
   refused(desc, LIGERDSL_INVALID_ARGUMENT, "`with_d_loss`: expected 0 without d_x or d_weight");
   desc.with_d_loss = 0;
   desc.without_loss = 1;
-  refused(desc, LIGERDSL_INVALID_ARGUMENT, "`without_loss`: expected 0 where no gradient is wanted");
+  refused(desc, LIGERDSL_INVALID_ARGUMENT,
+          "`without_loss`: expected 0 where no gradient is wanted");
   pupil.target_x = Tensor(bf16, {12}).view({4, 8}, {1, 1});
   EXPECT_EQ(pupil.execute(), LIGERDSL_INVALID_SHAPE) << "rows that overlap";
-  EXPECT_NE(std::string(ligerdsl_last_error()).find("`target_x`"), std::string::npos) << ligerdsl_last_error();
+  EXPECT_NE(std::string(ligerdsl_last_error()).find("`target_x`"), std::string::npos)
+      << ligerdsl_last_error();
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Memory limits under which exponentials are in the memory of d_weight
-// (lib/src/fused_linear/chunks.h).
+// (lib/abi/fused_linear/chunks.h).
 #include "tests/kernels/fused_linear/library/linear_head.h"
 
 namespace ligerdsl::test {
@@ -9,7 +9,8 @@ using Head = LinearHead;
 constexpr Gradients kWithoutBias{.x = true, .weight = true, .bias = false};
 
 class HeadInDWeight : public WithProducts {};
-INSTANTIATE_TEST_SUITE_P(Products, HeadInDWeight, testing::Values(Products::kernels), products_name);
+INSTANTIATE_TEST_SUITE_P(Products, HeadInDWeight, testing::Values(Products::kernels),
+                         products_name);
 
 // Returns the bytes for a block of `classes` in addition to the chunk's exponentials, and the bytes
 // of its rows by blocks of the vocabulary.
@@ -27,14 +28,16 @@ Head limited(int64_t n, int64_t h, int64_t v, DType type, CrossEntropyCase c, in
 // All rows in one chunk, and several chunks, of which all but the last are computed again.
 TEST_P(HeadInDWeight, Options) {
   const int64_t v = 1100;
-  const std::vector<CrossEntropyCase> cases = {
-      {},
-      {.smoothing = exact(0.1)},
-      {.softcap = 3},
-      {.lse_square = exact(1e-3)},
-      {.weight = class_weights(v)},
-      {.temperature = 1.5},
-      {.ignore_index = 2, .smoothing = exact(0.2), .lse_square = exact(1e-3), .weight = class_weights(v)}};
+  const std::vector<CrossEntropyCase> cases = {{},
+                                               {.smoothing = exact(0.1)},
+                                               {.softcap = 3},
+                                               {.lse_square = exact(1e-3)},
+                                               {.weight = class_weights(v)},
+                                               {.temperature = 1.5},
+                                               {.ignore_index = 2,
+                                                .smoothing = exact(0.2),
+                                                .lse_square = exact(1e-3),
+                                                .weight = class_weights(v)}};
   for (Reduce reduction : {Reduce::none, Reduce::mean, Reduce::sum}) {
     for (CrossEntropyCase c : cases) {
       c.reduction = reduction;
@@ -49,11 +52,13 @@ TEST_P(HeadInDWeight, Options) {
 }
 
 TEST_P(HeadInDWeight, Shapes) {
-  const int64_t shapes[][3] = {{64, 64, 513}, {65, 64, 2048}, {8, 8, 700}, {200, 32, 1537}, {33, 7, 600}};
+  const int64_t shapes[][3] = {
+      {64, 64, 513}, {65, 64, 2048}, {8, 8, 700}, {200, 32, 1537}, {33, 7, 600}};
   for (const auto& [n, h, v] : shapes) {
     for (DType type : kFloats) {
       for (bool with_d_x : {true, false}) {
-        Head head = limited(n, h, v, type, {}, room(n, h, 400) + 4000, {.x = with_d_x, .weight = true, .bias = false});
+        Head head = limited(n, h, v, type, {}, room(n, h, 400) + 4000,
+                            {.x = with_d_x, .weight = true, .bias = false});
         EXPECT_LT(head.workspace_bytes(n), static_cast<size_t>(n * v * 4)) << "logits do not fit";
         head.check();
       }
@@ -69,7 +74,8 @@ TEST_P(HeadInDWeight, WithoutBias) {
 
 TEST_P(HeadInDWeight, UpstreamGradient) {
   for (Reduce reduction : {Reduce::mean, Reduce::none}) {
-    Head head = limited(150, 64, 1100, f32, {.smoothing = exact(0.1), .reduction = reduction}, room(150, 64, 400));
+    Head head = limited(150, 64, 1100, f32, {.smoothing = exact(0.1), .reduction = reduction},
+                        room(150, 64, 400));
     Values g{3.0};
     if (reduction == Reduce::none) {
       g = Random(31).normals(150);
@@ -106,7 +112,8 @@ TEST_P(HeadInDWeight, LeadingRows) {
     for (const double smoothing : {0.0, exact(0.1)}) {
       const int64_t n = 1700, h = 8, v = 600;
       Head head = limited(n, h, v, type, {.smoothing = smoothing}, n * v * size_of(type) * 3 / 4);
-      EXPECT_LT(head.workspace_bytes(n), static_cast<size_t>(n * v * size_of(type))) << "logits do not fit";
+      EXPECT_LT(head.workspace_bytes(n), static_cast<size_t>(n * v * size_of(type)))
+          << "logits do not fit";
       head.check();
     }
   }
@@ -129,7 +136,8 @@ TEST_P(HeadInDWeight, LargeLogits) {
   head.run();
   const CrossEntropyResult expected = cross_entropy_reference(head.logits(), head.labels, head.c);
   EXPECT_TRUE(close_loss(head.loss.values(), expected.loss, 1e-4));
-  const auto [d_x, d_weight] = product_gradients(expected.d_logits, head.x, head.weight, 40, 64, 1100);
+  const auto [d_x, d_weight] =
+      product_gradients(expected.d_logits, head.x, head.weight, 40, 64, 1100);
   EXPECT_TRUE(close_normwise(head.d_x.values(), d_x, 1e-3));
   EXPECT_TRUE(close_normwise(head.d_weight.values(), d_weight, 1e-3));
 }
@@ -140,7 +148,8 @@ TEST_P(HeadInDWeight, IgnoredRowsMayHoldAnything) {
   Head same(40, 64, 1100, f32, {}, kWithoutBias);
   for (Head* each : {&head, &same}) each->desc.max_workspace_bytes = room(40, 64, 400);
   for (int64_t i = 4; i < 40; i += 5)
-    for (int64_t j = 0; j < 64; ++j) head.x.set(i * 64 + j, std::numeric_limits<double>::infinity());
+    for (int64_t j = 0; j < 64; ++j)
+      head.x.set(i * 64 + j, std::numeric_limits<double>::infinity());
   head.run();
   same.run();
   EXPECT_EQ(head.d_weight.values(), same.d_weight.values());
@@ -185,7 +194,8 @@ TEST_P(HeadInDWeight, TwoRunsAreBitIdentical) {
 TEST_P(HeadInDWeight, WorkspaceStaysBelowItsLimit) {
   for (int64_t n : {40, 64, 65, 150, 1000}) {
     const int64_t bytes = room(n, 64, 400);
-    EXPECT_LE(limited(n, 64, 1100, f32, {}, bytes).workspace_bytes(n), static_cast<size_t>(bytes)) << n;
+    EXPECT_LE(limited(n, 64, 1100, f32, {}, bytes).workspace_bytes(n), static_cast<size_t>(bytes))
+        << n;
   }
 }
 

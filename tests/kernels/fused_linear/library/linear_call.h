@@ -32,7 +32,8 @@ inline Products& maker_of_products() {
   return chosen;
 }
 inline int32_t products() {
-  return maker_of_products() == Products::library ? LIGERDSL_PRODUCTS_LIBRARY : LIGERDSL_PRODUCTS_KERNELS;
+  return maker_of_products() == Products::library ? LIGERDSL_PRODUCTS_LIBRARY
+                                                  : LIGERDSL_PRODUCTS_KERNELS;
 }
 
 // Runs each test of an lm_head with each provider of matmuls.
@@ -52,12 +53,16 @@ inline auto makers_of_products() {
 
 inline void require(ligerdsl_status_t status) {
   if (status != LIGERDSL_SUCCESS)
-    throw std::runtime_error(std::string(ligerdsl_status_name(status)) + ": " + ligerdsl_last_error());
+    throw std::runtime_error(std::string(ligerdsl_status_name(status)) + ": " +
+                             ligerdsl_last_error());
 }
 
 inline int32_t code_of(DType type) {
-  static const std::map<DType, int32_t> codes = {
-      {f32, LIGERDSL_F32}, {f16, LIGERDSL_F16}, {bf16, LIGERDSL_BF16}, {i32, LIGERDSL_I32}, {i64, LIGERDSL_I64}};
+  static const std::map<DType, int32_t> codes = {{f32, LIGERDSL_F32},
+                                                 {f16, LIGERDSL_F16},
+                                                 {bf16, LIGERDSL_BF16},
+                                                 {i32, LIGERDSL_I32},
+                                                 {i64, LIGERDSL_I64}};
   return codes.at(type);
 }
 
@@ -144,8 +149,8 @@ inline Values product_logits(const Tensor& x, const Tensor& w, int64_t n, int64_
 struct ProductGradients {
   Values x, w;
 };
-inline ProductGradients product_gradients(const Values& d, const Tensor& x, const Tensor& w, int64_t n, int64_t h,
-                                          int64_t v) {
+inline ProductGradients product_gradients(const Values& d, const Tensor& x, const Tensor& w,
+                                          int64_t n, int64_t h, int64_t v) {
   const Values xs = x.values(), ws = w.values();
   ProductGradients out{Values(n * h), Values(v * h)};
   for (int64_t i = 0; i < n; ++i) {

@@ -35,8 +35,8 @@ struct LinearHead {
   Values d_weight_before, d_bias_before;  // with accumulate
   double least_entropy_gate = 0;          // for logits whose f32 accumulators are less exact
 
-  LinearHead(int64_t rows, int64_t cols, int64_t classes, DType of = f32, CrossEntropyCase with = {},
-             Gradients wanted = {}, int64_t gap = 0)
+  LinearHead(int64_t rows, int64_t cols, int64_t classes, DType of = f32,
+             CrossEntropyCase with = {}, Gradients wanted = {}, int64_t gap = 0)
       : n(rows), h(cols), v(classes), type(of), c(with) {
     c.n = n;
     c.classes = v;
@@ -153,9 +153,10 @@ struct LinearHead {
     require(ligerdsl_fused_linear_cross_entropy_plan(context(), &desc, &plan));
     Transfer transfer;
     const Args args = arguments(transfer);
-    const size_t answer = ligerdsl_plan_workspace_bytes_for(plan, n), bytes = answer == SIZE_MAX ? 0 : answer;
-    const ligerdsl_status_t status =
-        ligerdsl_fused_linear_cross_entropy_execute(plan, &args, transfer.memory(bytes), bytes, nullptr);
+    const size_t answer = ligerdsl_plan_workspace_bytes_for(plan, n),
+                 bytes = answer == SIZE_MAX ? 0 : answer;
+    const ligerdsl_status_t status = ligerdsl_fused_linear_cross_entropy_execute(
+        plan, &args, transfer.memory(bytes), bytes, nullptr);
     transfer.back();
     ligerdsl_plan_destroy(plan);
     return status;
@@ -216,9 +217,10 @@ struct LinearHead {
 
   void check() {
     SCOPED_TRACE(std::string(name(type)) + " n=" + std::to_string(n) + " h=" + std::to_string(h) +
-                 " v=" + std::to_string(v) + " chunk " + std::to_string(desc.chunk_rows) + " reduction " +
-                 std::to_string(static_cast<int>(c.reduction)) + " smoothing " + std::to_string(c.smoothing) + " z " +
-                 std::to_string(c.lse_square) + " cap " + std::to_string(c.softcap));
+                 " v=" + std::to_string(v) + " chunk " + std::to_string(desc.chunk_rows) +
+                 " reduction " + std::to_string(static_cast<int>(c.reduction)) + " smoothing " +
+                 std::to_string(c.smoothing) + " z " + std::to_string(c.lse_square) + " cap " +
+                 std::to_string(c.softcap));
     const Tensor x_before = x.clone();
     run();
     EXPECT_TRUE(x.same_bits(x_before));
@@ -228,7 +230,8 @@ struct LinearHead {
     EXPECT_TRUE(close_loss(loss.values(), expected.loss, loss_gate())) << "loss";
     EXPECT_TRUE(close_loss(z_loss.values(), expected.z_loss, loss_gate())) << "z_loss";
     if (desc.with_entropy) {
-      EXPECT_TRUE(close_loss(entropy.values(), expected.entropy, std::max(loss_gate(), least_entropy_gate)))
+      EXPECT_TRUE(
+          close_loss(entropy.values(), expected.entropy, std::max(loss_gate(), least_entropy_gate)))
           << "entropy";
     }
     if (desc.with_lse) {
@@ -239,7 +242,8 @@ struct LinearHead {
       EXPECT_EQ(predictions.values(), expected.predictions);
     }
     check_gradients(expected.d_logits);
-    for (const Tensor& t : {loss, z_loss, accuracy, predictions, entropy, d_x, d_weight, d_bias, lse})
+    for (const Tensor& t :
+         {loss, z_loss, accuracy, predictions, entropy, d_x, d_weight, d_bias, lse})
       EXPECT_TRUE(t.untouched_outside());
   }
 };

@@ -1,0 +1,88 @@
+// Binds the tensors of one call: checks them against the table, joins leading dimensions and
+// collects sizes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "kernels/core/count.h"
+#include "lib/abi/op_info.h"
+#include "program/overlap.h"
+#include "runtime/kernel/kernel.h"
+
+namespace ligerdsl::lib {
+
+// Maximum number of elements of a tensor, and of the memory that its strides span. Byte counts of a
+// few such tensors fit in 63 bits.
+inline constexpr int64_t kMaxElements = int64_t{1} << 56;
+
+struct BoundTensor {
+  std::byte* data;
+  int64_t dims[kMaxRank];
+  int64_t strides[kMaxRank];  // elements; 0 along dimensions of size 1
+  int rank;
+  DType dtype;
+  bool present;
+};
+
+inline program::Strided memory_of(const BoundTensor& tensor) {
+  return {tensor.data, tensor.dtype, tensor.rank, tensor.dims, tensor.strides};
+}
+
+// One call of execute. Lives on the caller's stack and holds no memory of its own.
+struct Call {
+  BoundTensor tensors[kMaxTensors];
+  int64_t sizes[kMaxSymbols];  // indexed by symbol; -1: no tensor has it
+  int64_t rows;                // number that the operation counts as rows; set by Plan
+  const void* args;            // the args struct, complete
+  std::byte* workspace;
+  size_t workspace_bytes;
+  runtime::Stream stream;
+};
+
+// Data for the checks of an operation's tensors, from its description. Made once per plan.
+struct BindRules {
+  const OpInfo* info;
+  ligerdsl_device_t device;
+  int64_t sizes[kMaxSymbols];  // known from the description, else -1
+  DType dtypes[kMaxTensors];
+  bool given[kMaxTensors];
+  bool read[kMaxValues];  // numeric arguments that this description uses
+  bool in_place;
+};
+
+BindRules make_bind_rules(const OpInfo& info, const void* desc, ligerdsl_device_t device);
+
+// Throws INVALID_SHAPE if the description alone gives a tensor too many elements. No call could
+// pass such a tensor, and other sizes could not be computed.
+void check_described_sizes(const BindRules& rules);
+
+// Returns the number of elements that the tensor has for each row of a call, or 0 if it has no
+// rows.
+kernels::Count elements_per_row(const BindRules& rules, int tensor);
+
+// Checks the numeric arguments. Throws INVALID_ARGUMENT.
+void check_values(const BindRules& rules, const void* args);
+
+// Checks the numeric arguments, then fills call.tensors and call.sizes from call.args.
+// Throws INVALID_NULL_POINTER, INVALID_DEVICE, INVALID_DTYPE, INVALID_SHAPE, INVALID_ARGUMENT or
+// INVALID_ALIAS; the text has the argument, the expected and the actual value. Allocates only if it
+// throws.
+void bind_tensors(const BindRules& rules, Call* call);
+
+// Throws INVALID_SHAPE with the expected shape of `tensor`, by the known `sizes` (-1: unknown), the
+// shape of `t`, and `why`.
+[[noreturn]] void fail_shape(const OpInfo& info, const TensorInfo& tensor, const int64_t* sizes,
+                             const ligerdsl_tensor_t& t, const std::string& why = "");
+
+// Throws INVALID_SHAPE or INVALID_NULL_POINTER if the sizes of a caller's tensor cannot be read.
+void require_shape(const char* name, const ligerdsl_tensor_t& tensor);
+
+// Binds one tensor whose shape the caller checks. Checks that the rank is at most kMaxRank, that
+// sizes and strides are not negative, dtype, device, and a last dimension of stride 1 unless
+// any_strides.
+void bind_free_tensor(const char* name, const ligerdsl_tensor_t& tensor, DType dtype,
+                      ligerdsl_device_t device, BoundTensor* out, bool any_strides = false);
+
+}  // namespace ligerdsl::lib

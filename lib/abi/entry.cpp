@@ -1,0 +1,197 @@
+#include "lib/abi/entry.h"
+
+#include <cstring>
+
+#include "lib/abi/failure.h"
+#include "lib/abi/handles.h"
+#include "lib/abi/recent_calls.h"
+#include "lib/abi/structs.h"
+
+namespace ligerdsl::lib {
+
+namespace {
+
+struct Struct {
+  alignas(8) std::byte bytes[kMaxStruct];
+};
+
+void read_desc(const OpInfo& info, const void* given, Struct* desc) {
+  read_struct("desc", given, info.desc_size, info.desc_first_size, info.desc_defaults, desc->bytes);
+}
+
+void read_args(const OpInfo& info, const void* given, Struct* args) {
+  read_struct("args", given, info.args_size, info.args_first_size, info.args_defaults, args->bytes);
+}
+
+void prepare_call(const Struct& args, void* workspace, size_t bytes, ligerdsl_stream_t stream,
+                  Call* call) {
+  call->args = args.bytes;
+  call->workspace = static_cast<std::byte*>(workspace);
+  call->workspace_bytes = bytes;
+  call->stream = reinterpret_cast<runtime::Stream>(stream);
+}
+
+// Returns the context's plan of this description, and makes it if there is none.
+PlanRef plan_of_call(const OpInfo& info, const ContextRef& context, const Struct& desc,
+                     runtime::Stream stream) {
+  char key[sizeof(void*) + kMaxStruct];
+  const OpInfo* which = &info;
+  std::memcpy(key, &which, sizeof which);
+  const std::string_view text(key, sizeof which + desc_key(info, desc.bytes, key + sizeof which));
+  if (PlanRef plan = context->plans().find(text)) return plan;
+  if (context->device().capturing(stream)) {
+    fail(Status::capture_unsafe,
+         "this configuration is not planned yet, and the stream is being captured; make the same "
+         "call "
+         "once before the capture, or use plan and execute");
+  }
+  // The context owns the plan, so the plan must not own the context.
+  const ContextRef unowned(ContextRef(), context.get());
+  return context->plans().add(text, std::make_shared<Plan>(info, unowned, desc.bytes));
+}
+
+// A call that differs from a recent one of this thread only in addresses and numeric arguments. It
+// uses the results of that call's checks.
+class RepeatedCall {
+ public:
+  // Becomes false, without an effect, if
+  // - no recent call is equal,
+  // - the call needs the full checks, or
+  // - its plan must be looked up in `plans`, so that the cache does not drop it as the least
+  //   recently used. `plans` is null if the caller holds the plan.
+  RepeatedCall(RecentCalls* calls, const CallKey& key, const PlanCache* plans, const OpInfo& info,
+               const void* args) {
+    RecentCalls::Entry* entry = calls && key ? calls->find(key) : nullptr;
+    if (!entry || (plans && !plans->is_recent(entry->use)) || !entry->place(info, args)) return;
+    plan_ = entry->plan.lock();
+    if (!plan_) return;
+    plan_->check_values(args);
+    entry_ = entry;
+    entry_->in_use = true;
+  }
+  ~RepeatedCall() {
+    if (entry_) entry_->in_use = false;
+  }
+  RepeatedCall(const RepeatedCall&) = delete;
+  RepeatedCall& operator=(const RepeatedCall&) = delete;
+
+  explicit operator bool() const { return entry_; }
+  size_t needed() const { return entry_->workspace; }
+
+  void launch(void* workspace, size_t bytes, ligerdsl_stream_t stream) {
+    entry_->call.workspace = static_cast<std::byte*>(workspace);
+    entry_->call.workspace_bytes = bytes;
+    entry_->call.stream = reinterpret_cast<runtime::Stream>(stream);
+    plan_->launch(entry_->call, entry_->workspace);
+  }
+
+ private:
+  std::shared_ptr<const Plan> plan_;
+  RecentCalls::Entry* entry_ = nullptr;
+};
+
+// Caches the resolved call, so that the next identical call skips binding.
+void remember(RecentCalls* calls, const CallKey& key, const Plan& plan, const Call& call,
+              size_t needed, uint64_t use = 0) {
+  if (calls && key) calls->remember(key, plan, call, needed, use);
+}
+
+}  // namespace
+
+ligerdsl_status_t plan_entry(const OpInfo& info, ligerdsl_context_t context, const void* desc,
+                             ligerdsl_plan_t* plan) noexcept {
+  return guarded(info.name, [&] {
+    require_pointer(plan, "plan");
+    *plan = nullptr;
+    const ContextUse use(context);
+    Struct copy;
+    read_desc(info, desc, &copy);
+    check_desc(info, copy.bytes);
+    auto made = std::make_unique<PlanRef>(std::make_shared<Plan>(info, use.ref(), copy.bytes));
+    *plan = static_cast<ligerdsl_plan_t>(make_handle(HandleKind::plan, made.get()));
+    made.release();
+    RecentCalls::of_this_thread(/*make=*/true);  // here, because an execute must not allocate
+  });
+}
+
+ligerdsl_status_t execute_entry(const OpInfo& info, ligerdsl_plan_t handle, const void* args,
+                                void* workspace, size_t bytes, ligerdsl_stream_t stream) noexcept {
+  return guarded(info.name, [&] {
+    const HandleUse use(HandleKind::plan, handle, "plan");
+    const Plan& plan = **static_cast<PlanRef*>(use.object());
+    if (&plan.info() != &info) {
+      fail(Status::invalid_argument,
+           std::string("`plan`: made for ") + plan.info().name + ", expected one for " + info.name);
+    }
+    RecentCalls* const calls = RecentCalls::of_this_thread(/*make=*/false);
+    const CallKey key(info, handle, nullptr, args);
+    if (RepeatedCall again(calls, key, nullptr, info, args); again)
+      return again.launch(workspace, bytes, stream);
+    Struct copy;
+    read_args(info, args, &copy);
+    Call call;
+    prepare_call(copy, workspace, bytes, stream, &call);
+    plan.bind(&call);
+    const size_t needed = plan.count(&call);
+    plan.launch(call, needed);
+    remember(calls, key, plan, call, needed);
+  });
+}
+
+ligerdsl_status_t call_entry(const OpInfo& info, ligerdsl_context_t context, const void* desc,
+                             const void* args, ligerdsl_stream_t stream) noexcept {
+  return guarded(info.name, [&] {
+    const ContextUse use(context);
+    const ContextRef& ref = use.ref();
+    RecentCalls* const calls = RecentCalls::of_this_thread(/*make=*/true);
+    const CallKey key = desc ? CallKey(info, context, desc, args) : CallKey();
+    if (RepeatedCall again(calls, key, &ref->plans(), info, args); again) {
+      const Context::Lease lease(*ref, again.needed(), reinterpret_cast<runtime::Stream>(stream));
+      return again.launch(lease.data(), again.needed(), stream);
+    }
+    Struct desc_copy, args_copy;
+    read_desc(info, desc, &desc_copy);
+    read_args(info, args, &args_copy);
+    fill_from_args(info, args_copy.bytes, desc_copy.bytes);
+    Call call;
+    prepare_call(args_copy, nullptr, 0, stream, &call);
+    check_desc(info, desc_copy.bytes);
+    bind_tensors(make_bind_rules(info, desc_copy.bytes, ref->api_device()),
+                 &call);  // before the plan, so that a mistake costs no compile
+    const PlanRef plan = plan_of_call(info, ref, desc_copy, call.stream);
+    const uint64_t use_of_plan = ref->plans().uses();
+    const size_t needed = plan->count(&call);
+    const Context::Lease lease(*ref, needed, call.stream);
+    call.workspace = lease.data();
+    call.workspace_bytes = needed;
+    plan->launch(call, needed);
+    remember(calls, key, *plan, call, needed, use_of_plan);
+  });
+}
+
+}  // namespace ligerdsl::lib
+
+using namespace ligerdsl::lib;
+
+extern "C" {
+
+size_t ligerdsl_plan_workspace_bytes_for(ligerdsl_plan_t plan, int64_t rows) {
+  size_t bytes = 0;
+  const ligerdsl_status_t status = guarded("ligerdsl_plan_workspace_bytes_for", [&] {
+    const HandleUse use(HandleKind::plan, plan, "plan");
+    const Plan& made = **static_cast<PlanRef*>(use.object());
+    bytes = made.workspace_bytes(rows);
+    made.op().prepare(rows);
+  });
+  return status == LIGERDSL_SUCCESS ? bytes : SIZE_MAX;
+}
+
+size_t ligerdsl_plan_workspace_align(ligerdsl_plan_t) {
+  return kWorkspaceAlign;
+}
+
+void ligerdsl_plan_destroy(ligerdsl_plan_t plan) {
+  delete static_cast<PlanRef*>(remove_handle(HandleKind::plan, plan));
+}
+
+}  // extern "C"

@@ -1,0 +1,212 @@
+// Divides the batch of a fused linear cross-entropy into chunks of rows, and places the parts of
+// its workspace. The numbers are those of the algorithms in fused_linear_cross_entropy_plan.h.
+//
+// d_weight += d^T x reads and writes all of d_weight for each chunk. If chunks would be too small
+// for that (few_rows), d_weight is computed by blocks of the vocabulary. The pass over chunks keeps
+// the lse of each row. A second pass computes the logits of one block of columns again, for many
+// rows at a time, and from them that block of d_weight. If the lse is given and only d_weight is
+// wanted, the second pass is the only one.
+//
+// The exponentials of a chunk may be in the memory of d_weight (in_d_weight). Each block of
+// d_weight overwrites the exponentials of the block after it, from which d_weight was just
+// computed. Only the last chunk's exponentials are there; for all other rows d(loss)/dz is computed
+// again. It is stored between the exponentials of lower blocks and the finished blocks of d_weight,
+// or in the workspace if that gap is too small. An f32 d_weight that the first rows have filled in
+// this way can take chunks of the other rows.
+//
+// A weight that does not have the matmuls' dtype is converted once. If that leaves too little of a
+// limit, it is converted in blocks of its rows, again for each matmul of a chunk. Then d_x
+// accumulates in f32.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "ligerdsl/dtype.h"
+
+namespace ligerdsl::lib {
+
+inline constexpr size_t kMostTileNumbers = 5;
+// Bytes of a chunk's logits: 4,096 rows of 128,256 classes.
+inline constexpr int64_t kDefaultLogits = int64_t{1} << 30;
+
+enum class ChunkRule { by_workspace, published };
+
+struct LinearChunkOptions {
+  int64_t classes = 0, cols = 0;    // V, H
+  int64_t target_cols = 0;          // not 0: columns H of a target, whose logits are also computed
+  DType type = DType::f32;          // dtype of the caller's tensors
+  DType weight_type = DType::f32;   // dtype of the caller's weight
+  DType product_type = DType::f32;  // dtype of the matmuls: `type`, or f32 on a CPU
+  // Logits are f32 although matmuls have 16 bits. Their gradient has memory of its own.
+  bool f32_logits = false;
+  bool with_d_x = false, with_d_weight = false, with_d_bias = false;
+  // d_weight = d^T x needs zeros in ignored rows of x, so the matmul reads a copy. The memory of
+  // d_x holds a chunk's copy if d_x is wanted.
+  bool ignores_rows = false;
+  DType d_weight_type = DType::f32, d_bias_type = DType::f32;
+  size_t product_workspace = 0;  // workspace of a matmul
+  int64_t few_rows = 0;          // smaller chunks take longer than computing logits again
+  bool keeps_x = true;           // d_x does not overwrite x
+  bool token_scaling = false;
+  // The workspace keeps the lse of all rows, because the caller has no memory for it; the next:
+  // entropy.
+  bool keeps_lse = true;
+  bool keeps_entropy = false;
+  bool from_lse = false;  // compute only gradients, from the rows' lse
+  // Not 0: logits are stored as exponentials, if a gradient needs them. A tile has tile_columns
+  // columns and stores tile_numbers 4-byte values per row
+  // (kernels/fused_linear/linear_cross_entropy.h).
+  int64_t tile_columns = 0, tile_numbers = 0;
+  int64_t smoothing_parts = 0;  // parts of the row sums for label smoothing; 0: no smoothing term
+  bool whole_weight = false;    // never convert the weight in blocks
+  // Exponentials are in blocks of columns. All blocks but the first are in d_weight's memory, or
+  // there is only one. Then the tile height of their matmul, and the tiles that run at once.
+  bool in_blocks = false;
+  int64_t tile_rows = 128, tiles_at_once = 1;
+
+  ChunkRule rule = ChunkRule::by_workspace;
+  int64_t chunk_rows = 0;           // not 0: rows per chunk
+  int64_t max_workspace_bytes = 0;  // not 0: limit of the whole workspace
+};
+
+// Offsets into the workspace, multiples of 256. Parts that are not needed have 0 bytes.
+struct LinearLayout {
+  int64_t chunk = 0;          // rows
+  int64_t logits_stride = 0;  // elements
+  // A 16-bit d_weight has an f32 accumulator.
+  bool add_up_d_weight = false;
+  size_t counts = 0, row_loss = 0, row_z_loss = 0, row_accuracy = 0;  // f32
+  // Statistics of all rows (f32), if the vocabulary may be divided into blocks.
+  size_t lse = 0, label_logit = 0, entropy = 0;
+  size_t products = 0;
+  size_t logits = 0;  // [chunk, V] of product_type, or f32
+  // [chunk, V] of product_type, if logits are f32.
+  size_t d_logits = 0;
+  size_t x = 0, weight = 0;                            // copies in product_type
+  size_t d_x = 0;                                      // f32 accumulator, if add_up_d_x
+  size_t d_weight = 0, d_bias = 0;                     // f32 accumulators
+  size_t base = 0, again = 0, factor = 0, smooth = 0;  // [chunk]: exponentials
+  size_t places = 0, tile_at = 0, counted = 0;         // per row tile (row_tiles.h)
+  std::array<size_t, kMostTileNumbers> of_tiles = {};  // [chunk, tiles]: tile statistics
+  // Smoothing: [V], [H], [H], [parts, H].
+  size_t class_factor = 0, weight_sums = 0, x_sums = 0, part_sums = 0;
+  size_t scaled_x = 0;       // [chunk, H] of product_type, in the memory of of_tiles
+  int64_t tiles = 0;         // tiles of columns of exponentials
+  size_t target_logits = 0;  // like logits; likewise the next two
+  size_t target_x = 0, target_weight = 0;
+  bool add_up_d_x = false;  // d_x has an f32 accumulator
+
+  // Classes of the weight per matmul: all, or a block whose copy is at `weight`.
+  int64_t weight_rows = 0;
+
+  // d_weight by blocks of `columns` classes. Their logits [block_rows, columns] replace those of a
+  // chunk. If add_up_d_weight, the f32 accumulator is that of a block and follows them.
+  bool by_vocabulary = false;
+  int64_t columns = 0, block_rows = 0, block_stride = 0;
+
+  // in_blocks: a block of exponentials has 2^block_shift classes. With in_d_weight, `logits` holds
+  // the first block of the current chunk and d_weight's memory the others. The last chunk's
+  // exponentials are kept for the blocks of d_weight.
+  //
+  // For the rows before, d is computed again: block_rows at a time, at `again_logits`. d_weight's
+  // memory may have room for more rows after a block's exponentials. There are rows_between of them
+  // for each block below it.
+  int64_t block_shift = 0;
+  bool in_d_weight = false;
+  int64_t rows = 0;  // rows of the layout, if in_d_weight
+  int64_t rows_between = 0;
+  size_t again_logits = 0;
+
+  // The first rows_in_front rows are computed first, in d_weight's memory, with the layout that
+  // in_front returns.
+  int64_t rows_in_front = 0;
+
+  size_t bytes = 0;
+};
+
+class LinearChunks {
+ public:
+  explicit LinearChunks(const LinearChunkOptions& options)
+      : o_(options), weight_rows_(options.classes) {}
+
+  // Returns the layout for a number of rows. It depends only on the options, the rows, and whether
+  // d_weight's memory may hold exponentials.
+  LinearLayout layout(int64_t rows, bool d_weight_is_free = false) const;
+
+  // Returns the layout of the first rows, if `layout` has rows_in_front. Parts that do not depend
+  // on the chunk are at the same offsets.
+  LinearLayout in_front(const LinearLayout& layout, int64_t rows) const {
+    return in_d_weight(layout.rows_in_front, rows);
+  }
+
+  // Returns the rows of the chunk that begins at row `first`. If the last chunk's exponentials are
+  // kept, it is a full one, and the first chunk takes the remainder.
+  static int64_t chunk_at(const LinearLayout& layout, int64_t rows, int64_t first);
+
+  // Rows of a block of classes for which d is computed again at a time, and where their d is.
+  struct Again {
+    int64_t rows = 0;
+    bool in_d_weight = false;
+  };
+  static Again again_at(const LinearLayout& layout, int64_t block);
+
+  // Returns true if the options allow blocks of the vocabulary.
+  bool may_go_by_vocabulary() const;
+  // Returns true if a pass over chunks of rows is needed.
+  bool needs_rows(const LinearLayout& layout) const {
+    return !layout.by_vocabulary || !only_d_weight();
+  }
+
+ private:
+  LinearLayout best(int64_t rows, bool d_weight_is_free) const;
+  LinearLayout by_rows(int64_t rows) const;
+  LinearLayout by_vocabulary(int64_t rows) const;
+  struct InDWeight {
+    int64_t columns = 0, chunk = 0, again = 0;
+  };
+  LinearLayout in_d_weight(int64_t rows, int64_t of_batch) const;
+  LinearLayout with_rows_in_front(const LinearLayout& whole, int64_t rows) const;
+  int64_t matmul_time(int64_t rows, int64_t columns, int64_t depth) const;
+  int64_t max_rows_in_d_weight() const {
+    return o_.cols * size_of(o_.d_weight_type) / size_of(o_.product_type);
+  }
+  double extra_time(const LinearLayout& layout, int64_t rows) const;
+  LinearLayout place(int64_t rows, int64_t chunk, int64_t logits_bytes, int64_t accumulator,
+                     int64_t x_rows = 0) const;
+  int64_t d_weight_accumulator(int64_t rows, int64_t chunk) const;
+  int64_t chunk_of(int64_t rows) const;
+  int64_t chunk_by_workspace(int64_t rows, bool by_vocabulary) const;
+  int64_t logits_stride() const;
+  bool has_separate_d() const {
+    return o_.f32_logits && o_.product_type != DType::f32 && with_gradient();
+  }
+  int64_t size_of_logit() const { return size_of(o_.f32_logits ? DType::f32 : o_.product_type); }
+  int64_t bytes_of_row() const;  // per row of a chunk
+  // Returns true if a copy of x, other than a conversion, is needed: for a chunk that adds to
+  // d_weight, or for the rows of a block of the vocabulary.
+  bool copies_x_of_chunk() const { return copies_x_of_block() && !o_.with_d_x; }
+  bool copies_x_of_block() const { return o_.ignores_rows && o_.with_d_weight && !converts(); }
+  int64_t bytes_of_numbers() const;  // per row: tile statistics
+  int64_t bytes_of_scaled_x() const { return scales_x() ? o_.cols * size_of(o_.product_type) : 0; }
+  int64_t weight_block(int64_t fixed) const;
+  int64_t tiles() const;  // tiles of columns of exponentials
+  bool with_gradient() const { return o_.with_d_x || o_.with_d_weight || o_.with_d_bias; }
+  bool stores_logits() const { return o_.tile_columns == 0 || with_gradient(); }
+  bool scales_x() const { return o_.tile_columns > 0 && o_.with_d_weight; }
+  // Returns true if blocks of the vocabulary are the only pass.
+  bool only_d_weight() const {
+    return o_.from_lse && !o_.with_d_x && !o_.with_d_bias && !o_.token_scaling;
+  }
+  bool converts() const { return o_.type != o_.product_type; }
+  bool copies_weight() const { return o_.weight_type != o_.product_type; }
+  bool adds_up_d_x() const {
+    return o_.with_d_x && o_.type != DType::f32 && (converts() || weight_rows_ < o_.classes);
+  }
+
+  LinearChunkOptions o_;
+  int64_t weight_rows_;  // LinearLayout::weight_rows
+};
+
+}  // namespace ligerdsl::lib

@@ -1,0 +1,51 @@
+// Gradients of a chunk whose logits are not stored: matmuls of its exponentials. These are one
+// matrix, or blocks of classes, all but the first of which are in d_weight's memory.
+#pragma once
+
+#include "lib/abi/fused_linear/linear_plan.h"
+#include "lib/abi/fused_linear/views.h"
+#include "lib/abi/kernel_matmul.h"
+
+namespace ligerdsl::lib::head {
+
+class ExponentialMatmuls {
+ public:
+  // smooths: the matmuls add the terms of label smoothing.
+  ExponentialMatmuls(const KernelMatmul& products, const Desc& d, DType type, bool smooths,
+                     bool in_blocks)
+      : products_(products),
+        classes_(d.n_classes),
+        type_(type),
+        smooths_(smooths),
+        in_blocks_(in_blocks),
+        x_is_given_(dtype_of(d.dtype) == type) {}
+
+  // Sets the views of the blocks of a chunk of `count` rows, if there are blocks.
+  void select(const LinearLayout& layout, int64_t count, Views* views) const;
+  // Sets v.chunk.logits to the exponentials of the first `columns` classes of a block.
+  void select_block(int64_t block, int64_t columns, Views* views) const;
+
+  // Computes d_x [+]= f (e w) for the classes of v.chunk.logits and v.block.weight, or for all
+  // blocks.
+  void multiply_d_x(const Call& call, const LinearLayout& layout, bool add,
+                    const Views& views) const;
+  // Computes d_weight [+]= e^T (f x).
+  void multiply_d_weight(const Call& call, const Views& views, bool add) const;
+  // Computes d_weight [+]= d^T x for the rows whose gradient is v.chunk.logits, with zeros in
+  // ignored rows of x.
+  void add_rows(const Call& call, const Views& views, bool add) const;
+
+ private:
+  void multiply(const Call& call, runtime::Product product, const BoundTensor& a,
+                const BoundTensor& b, const KernelMatmul::Factors& factors, bool add,
+                const BoundTensor& c) const;
+  KernelMatmul::Factors factors_of_d_x(const Views& v, bool smooths) const;
+
+  const KernelMatmul& products_;
+  int64_t classes_;
+  DType type_;
+  bool smooths_, in_blocks_;
+  bool x_is_given_;  // chunk.x is the caller's; a copy would have zeros in ignored rows
+};
+
+}  // namespace ligerdsl::lib::head

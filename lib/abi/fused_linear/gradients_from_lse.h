@@ -1,0 +1,15 @@
+// Plan that computes only gradients of fused_linear_cross_entropy, from the lse of an earlier call.
+#pragma once
+
+#include "lib/abi/ops/support.h"
+
+namespace ligerdsl::lib {
+
+// For descriptors with with_lse and d_loss, and without results other than gradients. The call
+// gives lse, and entropy if it gives d_entropy. `info` is the operation that reports invalid
+// labels.
+std::unique_ptr<OpPlan> gradients_from_lse(const ContextRef& context,
+                                           const ligerdsl_fused_linear_cross_entropy_desc_t& d,
+                                           const OpInfo& info);
+
+}  // namespace ligerdsl::lib

@@ -1,0 +1,278 @@
+#include "lib/abi/kernel_matmul.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "lib/abi/failure.h"
+#include "op_table.h"
+#include "runtime/environment/log.h"
+#include "runtime/environment/options.h"
+
+namespace ligerdsl::lib {
+
+namespace {
+
+// Fixed cost of a tile as a number of additional columns: prologue, epilogue, and loads of A, whose
+// rows a tile of any width reads.
+constexpr int64_t kColumnsOfTile = 32;
+
+using runtime::Matrix;
+using runtime::Product;
+
+enum View : int { kA, kB, kC, kRowScale, kOuterRows, kOuterCols, kPlaces, kDepth, kLabels, kViews };
+
+void set_factors(const KernelMatmul::Factors& factors, std::array<BoundTensor, kViews>* views) {
+  if (factors.row_scale) (*views)[kRowScale] = *factors.row_scale;
+  if (factors.outer_rows)
+    (*views)[kOuterRows] = *factors.outer_rows, (*views)[kOuterCols] = *factors.outer_cols;
+  if (factors.places) (*views)[kPlaces] = *factors.places;
+  if (factors.depth) (*views)[kDepth] = *factors.depth;
+  if (factors.labels) (*views)[kLabels] = *factors.labels;
+}
+
+kernels::Factors factors_of(Product product) {
+  switch (product) {
+    case Product::nn:
+      return kernels::Factors::nn;
+    case Product::nt:
+      return kernels::Factors::nt;
+    case Product::tn:
+      return kernels::Factors::tn;
+  }
+  return kernels::Factors::nn;
+}
+
+BoundTensor bound(const Matrix& m) {
+  return {.data = static_cast<std::byte*>(m.data),
+          .dims = {m.rows, m.cols},
+          .strides = {m.stride, 1},
+          .rank = 2,
+          .dtype = m.type,
+          .present = true};
+}
+
+std::array<BoundTensor, kViews> views_of(const Matrix& a, const Matrix& b, const Matrix& c) {
+  std::array<BoundTensor, kViews> views = {};
+  views[kA] = bound(a), views[kB] = bound(b), views[kC] = bound(c);
+  return views;
+}
+
+kernels::MatmulOptions options_of(const ProductKind& kind, int64_t most_rows) {
+  return {.factors = factors_of(kind.product),
+          .cols = kind.cols,
+          .width = kind.width,
+          .type = kind.type,
+          .c_type = kind.result,
+          .row_scale = kind.row_scale,
+          .adds = kind.adds,
+          .unit_beta = true,
+          .outer = kind.outer,
+          .most_rows = most_rows,
+          .in_blocks = kind.in_blocks,
+          .row_tiles = kind.tile_rows > 0 && kind.product != Product::tn,
+          .some_depth = kind.tile_rows > 0 && kind.product == Product::tn,
+          .ignores_rows = kind.ignores_rows,
+          .label_type = kind.label_type};
+}
+
+// Returns true if the user set the path of the library that multiplies matrices, and so expects it
+// to be used.
+bool library_is_named(const Context& context) {
+  const runtime::Options& options = runtime::options();
+  return !(context.machine().is_gpu() ? options.libcublaslt : options.libcblas).empty();
+}
+
+}  // namespace
+
+std::vector<ProductKind> head_products(const HeadProducts& h) {
+  const DType type = h.product_type;
+  const ProductKind d_x{.product = Product::nn,
+                        .type = type,
+                        .row_scale = h.row_scale,
+                        .tile_rows = h.tile_rows,
+                        .cols = h.cols,
+                        .width = h.classes},
+      d_weight{.product = Product::tn,
+               .type = type,
+               .tile_rows = h.tile_rows,
+               .cols = h.cols,
+               .width = h.classes};
+  std::vector<ProductKind> kinds;
+  if (h.logits)
+    kinds.push_back({.product = Product::nt,
+                     .type = type,
+                     .result = h.logits_type,
+                     .pads = true,
+                     .cols = h.classes,
+                     .width = h.cols});
+  const auto add = [&](ProductKind kind, DType result, bool adds, bool outer) {
+    kind.result = result;
+    kind.adds = adds;
+    kind.outer = outer;
+    kinds.push_back(kind);
+  };
+  if (h.with_d_x && h.type == type) add(d_x, type, false, h.outer);
+  if (h.with_d_x && h.in_blocks) {
+    add(d_x, type, true, false);
+    kinds.back().in_blocks = true;
+  }
+  for (const bool adds : {false, true})
+    if (h.with_d_x && h.adds_up_d_x)
+      add(d_x, f32, adds, h.outer && !adds);  // the outer product is added once
+  if (!h.with_d_weight) return kinds;
+  for (const bool outer : {false, true}) {
+    if (outer ? !h.outer : h.outer && !h.by_vocabulary) continue;
+    if (h.d_weight_type == type && type != f32) add(d_weight, type, false, outer);
+    for (const bool adds : {false, true}) add(d_weight, f32, adds, outer);
+    if (h.in_blocks && h.d_weight_type != f32 && !outer)
+      add(d_weight, h.d_weight_type, true, false);
+  }
+  if (h.tile_rows == 0 || !h.by_vocabulary || h.type != type) return kinds;
+  ProductKind ignoring = d_weight;
+  ignoring.ignores_rows = true, ignoring.label_type = h.label_type,
+  ignoring.ignore_index = h.ignore_index;
+  ignoring.result = f32, ignoring.adds = true;
+  kinds.push_back(ignoring);
+  ignoring.result = type;
+  if (h.d_weight_type == type && type != f32) kinds.push_back(ignoring);
+  return kinds;
+}
+
+KernelMatmul::KernelMatmul(Context& context, const std::vector<ProductKind>& kinds)
+    : tiles_at_once_(std::max<int64_t>(context.machine().sms, 1)) {
+  const kernels::Machine machine = context.machine();
+  for (const ProductKind& kind : kinds) {
+    const kernels::MatmulOptions many = options_of(kind, 0);
+    add_kernel(context, kind, many);
+    if (kind.product != Product::nn || !machine.is_gpu()) continue;
+    // With few rows in a chunk, tiles of many rows leave SMs idle.
+    const std::vector<int64_t> most_rows = kernels::few_rows(machine, many);
+    if (most_rows.empty()) continue;
+    const kernels::MatmulOptions few = options_of(kind, most_rows.back());
+    if (kernels::one_cta_product(machine, few).tile_n < kernels_.back().config.tile_n)
+      add_kernel(context, kind, few);
+  }
+}
+
+void KernelMatmul::add_kernel(Context& context, const ProductKind& kind,
+                              const kernels::MatmulOptions& options) {
+  kernels::MatmulConfig config = kernels::one_cta_product(context.machine(), options);
+  config.splits = 1;
+  // Persistent kernels made fused heads slower, except those that accumulate in memory while the
+  // next tile is multiplied (docs/design/decisions/012).
+  config.persistent = config.persistent && config.adds_in_memory;
+  if (options.ignores_rows) {  // most rows are ignored: few persistent programs skip them fastest
+    config.tensor_copies = config.tensor_stores = false;
+    config.persistent = context.machine().is_gpu();
+  }
+  if ((options.row_tiles && config.tile_m != kind.tile_rows) ||
+      (options.some_depth && kind.tile_rows % config.tile_k))
+    fail(Status::internal_error, "tiles of a matmul differ from the tiles that are skipped");
+  kernels_.push_back({kind, config,
+                      std::make_unique<KernelStep>(
+                          context, kernels::matmul_of_any_size(context.machine(), options, config),
+                          StepNames{.views = {{"a", kA},
+                                              {"b", kB},
+                                              {"c", kC},
+                                              {"row_scale", kRowScale},
+                                              {"outer_rows", kOuterRows},
+                                              {"outer_cols", kOuterCols},
+                                              {"places", kPlaces},
+                                              {"depth", kDepth},
+                                              {"labels", kLabels}},
+                                    .numbers = {{"block_shift", 0}},
+                                    .integers = {{"ignore_index", kind.ignore_index}}})});
+}
+
+void KernelMatmul::add_launchers(std::vector<const Launcher*>* all) const {
+  for (const Kernel& kernel : kernels_) all->push_back(kernel.step->launcher());
+}
+
+const KernelMatmul::Kernel& KernelMatmul::kernel_for(Product product, DType type, const Matrix& c,
+                                                     bool adds, const Factors& factors,
+                                                     bool in_blocks) const {
+  const auto fits = [&](const Kernel& kernel) {
+    const ProductKind& kind = kernel.kind;
+    return kind.product == product && kind.type == type && kind.result == c.type &&
+           kind.adds == adds && kind.in_blocks == in_blocks &&
+           kind.ignores_rows == (factors.labels != nullptr) &&
+           kind.row_scale == (factors.row_scale != nullptr) &&
+           kind.outer == (factors.outer_rows != nullptr) &&
+           (kind.tile_rows > 0) == (factors.places != nullptr || factors.depth != nullptr);
+  };
+  const Kernel* best = nullptr;
+  for (const Kernel& kernel : kernels_)
+    if (fits(kernel) && (!best || time_of(kernel, c) < time_of(*best, c))) best = &kernel;
+  if (!best)
+    fail(Status::internal_error,
+         std::string("no kernel was made for a matmul of ") + name(type) + " into " + name(c.type));
+  return *best;
+}
+
+// Returns the estimated time, in elements of c that one SM computes.
+int64_t KernelMatmul::time_of(const Kernel& kernel, const Matrix& c) const {
+  const kernels::MatmulConfig& config = kernel.config;
+  const int64_t tiles = kernels::matmul_tiles(config, c.rows, c.cols);
+  return kernels::ceil_div(tiles, tiles_at_once_) * config.tile_m *
+         (config.tile_n + kColumnsOfTile);
+}
+
+void KernelMatmul::run(Product product, const Sizes& sizes, const Matrix& a, const Matrix& b,
+                       float beta, const Matrix& c, void*, runtime::Stream stream) {
+  if (beta != 0 && beta != 1)
+    fail(Status::internal_error, "beta of a matmul by the library's kernels: expected 0 or 1");
+  const Kernel& kernel = kernel_for(product, a.type, c, beta != 0, {});
+  std::array<BoundTensor, kViews> views = views_of(a, b, c);
+  // The faster variant requires rows of c to be whole vectors. Columns of c beyond those of b are
+  // zero.
+  int64_t& cols = views[kC].dims[1];
+  if (kernel.kind.pads) cols = std::min(kernels::round_up(cols, vector_width(c.type)), c.stride);
+  kernel.step->run(views.data(), nullptr, kernels::matmul_tiles(kernel.config, sizes.m, cols),
+                   stream);
+}
+
+void KernelMatmul::multiply_with(Product product, const Matrix& a, const Matrix& b,
+                                 const Factors& factors, bool add, const Matrix& c,
+                                 runtime::Stream stream) const {
+  const Kernel& kernel = kernel_for(product, a.type, c, add, factors);
+  std::array<BoundTensor, kViews> views = views_of(a, b, c);
+  set_factors(factors, &views);
+  kernel.step->run(views.data(), nullptr, kernels::matmul_tiles(kernel.config, c.rows, c.cols),
+                   stream);
+}
+
+void KernelMatmul::add_blocks(const BoundTensor& a, int64_t block_shift, const Matrix& b,
+                              const Factors& factors, const Matrix& c,
+                              runtime::Stream stream) const {
+  const Kernel& kernel = kernel_for(Product::nn, b.type, c, true, factors, true);
+  std::array<BoundTensor, kViews> views = {};
+  views[kA] = a, views[kB] = bound(b), views[kC] = bound(c);
+  set_factors(factors, &views);
+  kernel.step->run(views.data(), &block_shift, kernels::matmul_tiles(kernel.config, c.rows, c.cols),
+                   stream);
+}
+
+bool own_products_are_faster(const kernels::Machine& machine, DType type, int64_t classes,
+                             std::initializer_list<int64_t> widths) {
+  if (!kernels::has_fast_products(machine, type)) return false;
+  const auto is_aligned = [&](int64_t size) { return size % vector_width(type) == 0; };
+  return !is_aligned(classes) && std::ranges::all_of(widths, is_aligned);
+}
+
+Products products_of(Context& context, int32_t choice, const std::vector<ProductKind>& kinds) {
+  if (choice != LIGERDSL_PRODUCTS_KERNELS) try {
+      return {context.matmul(), nullptr};
+    } catch (const runtime::Error& error) {
+      if (choice == LIGERDSL_PRODUCTS_LIBRARY || error.status() != Status::not_supported ||
+          library_is_named(context))
+        throw;
+      runtime::log_once(
+          runtime::LogLevel::warning, "products",
+          std::string("fused heads multiply by the library's own kernels: ") + error.what());
+    }
+  const auto made = std::make_shared<KernelMatmul>(context, kinds);
+  return {made, made};
+}
+
+}  // namespace ligerdsl::lib

@@ -1,0 +1,114 @@
+// Matmuls of plans that process large tensors in chunks. KernelMatmul implements runtime::Matmul by
+// the library's own kernels instead of the vendor's library.
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <vector>
+
+#include "kernels/matmul/matmul.h"
+#include "lib/abi/context.h"
+#include "lib/abi/kernel_step.h"
+#include "runtime/kernel/matmul.h"
+
+namespace ligerdsl::lib {
+
+// A matmul that a plan needs. Its kernels are compiled when the plan is made.
+struct ProductKind {
+  runtime::Product product;
+  DType type, result;      // dtype of both operands, and of c
+  bool adds = false;       // adds to the values in c
+  bool row_scale = false;  // every row is multiplied by a number of its own
+  bool outer = false;      // outer product of two vectors is added to c
+  bool in_blocks = false;  // columns of a are stored in blocks (kernels/core/column_blocks.h)
+  bool pads = false;       // padding after a row of c may be written, up to a whole vector
+  // Rows per tile (of K in d^T x) that the kernel may skip, as kernels/matmul/row_tiles.h
+  // describes; 0: none.
+  int64_t tile_rows = 0;
+  // Skips ignored rows of b (kernels/matmul/matmul.h); the next two fields describe their labels.
+  bool ignores_rows = false;
+  DType label_type = i64;
+  int64_t ignore_index = 0;
+  int64_t cols, width;  // usual row lengths of c and of a in memory, for the schedule
+};
+
+// Matmuls of an lm_head: logits = x w^T, d_x = d w and d_weight = d^T x.
+struct HeadProducts {
+  int64_t classes, cols;
+  DType type, product_type;  // dtype of x, and of the operands
+  DType logits_type;
+  bool adds_up_d_x;  // d_x may be accumulated in f32 over several matmuls
+  bool with_d_x, with_d_weight;
+  DType d_weight_type;
+  bool logits = true;         // a plain matmul computes them
+  bool row_scale = false;     // d has one per row
+  int64_t tile_rows = 0;      // rows per tile of d, as in ProductKind
+  bool outer = false;         // d_x and d_weight get an outer product of two vectors
+  bool in_blocks = false;     // d is stored in blocks for d_x
+  bool by_vocabulary = true;  // d_weight may be vocabulary-blocked
+  DType label_type = i64;     // with by_vocabulary and tile_rows, as is the next
+  int64_t ignore_index = 0;
+};
+std::vector<ProductKind> head_products(const HeadProducts& head);
+
+class KernelMatmul final : public runtime::Matmul {
+ public:
+  KernelMatmul(Context& context, const std::vector<ProductKind>& kinds);
+
+  size_t workspace_bytes() const override { return 0; }
+  // Computes c = row_scale * (a b) + outer_rows outer_cols, or adds it to c. Null terms are
+  // omitted.
+  // - row_scale and outer_rows: [rows of c] f32.
+  // - outer_cols: [columns of c] f32.
+  // - places, depth: arguments of kernels/matmul/matmul.h with row_tiles and some_depth.
+  struct Factors {
+    const BoundTensor *row_scale = nullptr, *outer_rows = nullptr, *outer_cols = nullptr;
+    const BoundTensor *places = nullptr, *depth = nullptr;
+    const BoundTensor* labels = nullptr;  // with depth: argument of ignores_rows
+  };
+  void multiply_with(runtime::Product product, const runtime::Matrix& a, const runtime::Matrix& b,
+                     const Factors& factors, bool add, const runtime::Matrix& c,
+                     runtime::Stream stream) const;
+  // Computes c += row_scale * (a b), with a stored in blocks [blocks, rows, 2^block_shift].
+  void add_blocks(const BoundTensor& a, int64_t block_shift, const runtime::Matrix& b,
+                  const Factors& factors, const runtime::Matrix& c, runtime::Stream stream) const;
+  void add_launchers(std::vector<const Launcher*>* all) const;
+
+ protected:
+  void run(runtime::Product product, const Sizes& sizes, const runtime::Matrix& a,
+           const runtime::Matrix& b, float beta, const runtime::Matrix& c, void* workspace,
+           runtime::Stream stream) override;
+
+ private:
+  struct Kernel {
+    ProductKind kind;
+    kernels::MatmulConfig config;
+    std::unique_ptr<KernelStep> step;
+  };
+  void add_kernel(Context& context, const ProductKind& kind, const kernels::MatmulOptions& options);
+  int64_t time_of(const Kernel& kernel, const runtime::Matrix& c) const;
+  const Kernel& kernel_for(runtime::Product product, DType type, const runtime::Matrix& c,
+                           bool adds, const Factors& factors, bool in_blocks = false) const;
+
+  int64_t tiles_at_once_;
+  std::vector<Kernel> kernels_;
+};
+
+// Matmul implementation of a plan, as LIGERDSL_PRODUCTS_* chooses it. `kernels` is null if the
+// vendor's library multiplies.
+struct Products {
+  std::shared_ptr<runtime::Matmul> matmul;
+  std::shared_ptr<const KernelMatmul> kernels;
+};
+Products products_of(Context& context, int32_t choice, const std::vector<ProductKind>& kinds);
+
+// Returns true if the library's own kernels multiply an lm_head of these sizes faster than
+// cuBLASLt.
+// cuBLASLt is fast only if m, n and k are multiples of 8. With V = 50,257 its three matmuls took
+// 4.9 times as long as with V = 50,304. The library's kernels accept any V, because their TMA
+// copies fill elements outside of a tensor with zeros. TMA needs rows of x and of the weight that
+// begin at multiples of 16 bytes, so `widths` must be multiples of 8.
+bool own_products_are_faster(const kernels::Machine& machine, DType type, int64_t classes,
+                             std::initializer_list<int64_t> widths);
+
+}  // namespace ligerdsl::lib

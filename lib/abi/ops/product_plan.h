@@ -1,0 +1,58 @@
+// Plans of matmuls: schedules for few rows, and one for any number of rows.
+#pragma once
+
+#include "kernels/matmul/matmul.h"
+#include "lib/abi/ops/support.h"
+
+namespace ligerdsl::lib {
+
+/// Returns true if a row of a or b, the first two tensors, is not aligned.
+inline bool has_unaligned_factors(const Call& call) {
+  constexpr int64_t kVector = 16;  // bytes
+  const auto is_aligned = [](const BoundTensor& factor) {
+    const auto size = static_cast<int64_t>(size_of(factor.dtype));
+    bool whole = reinterpret_cast<uintptr_t>(factor.data) % kVector == 0;
+    for (int dim = 0; dim + 1 < factor.rank; ++dim)
+      whole = whole && factor.strides[dim] * size % kVector == 0;
+    return whole;
+  };
+  return !is_aligned(call.tensors[0]) || !is_aligned(call.tensors[1]);
+}
+
+/// Returns a plan with a schedule for each range of row counts. `rows`: symbol of a's rows in
+/// memory.
+template <class Desc, class Kernel, class Options>
+std::unique_ptr<OpPlan> plan_of_product(const ContextRef& context, const OpInfo& info,
+                                        const Desc& d, const Kernel& kernel, Options options,
+                                        OperationPlan::Bindings bindings, int rows) {
+  options.most_rows = 0;
+  const auto of_most = [&options](int64_t most) {
+    Options of_few = options;
+    of_few.most_rows = most;
+    return of_few;
+  };
+  const auto schedule = [&](int64_t most) {
+    return kernels::meta_text(kernel.heuristic(context->machine(), of_most(most)));
+  };
+  std::vector<OperationPlan::Bucket> buckets;
+  const std::vector<int64_t> few = few_rows(context->machine(), options);
+  for (size_t i = 0; i < few.size(); ++i) {
+    const int64_t next = i + 1 < few.size() ? few[i + 1] : 0;
+    if (schedule(few[i]) != schedule(next))
+      buckets.push_back({few[i], configured(context, kernel, of_most(few[i]))});
+  }
+  if constexpr (requires { has_unaligned_schedule(context->machine(), options); }) {
+    if (has_unaligned_schedule(context->machine(), options)) {
+      Options unaligned = options;
+      unaligned.unaligned = true;
+      buckets.push_back({OperationPlan::kAnyRows, configured(context, kernel, unaligned),
+                         &has_unaligned_factors, "operands with unaligned rows"});
+    }
+  }
+  buckets.push_back({OperationPlan::kAnyRows, configured(context, kernel, options)});
+  bindings.rows = size_of_call(rows);
+  return std::make_unique<OperationPlan>(context, info, &d, std::move(buckets),
+                                         std::move(bindings));
+}
+
+}  // namespace ligerdsl::lib

@@ -1,0 +1,226 @@
+// A plan is an operation with one description, ready to run on any tensors that fit the
+// description.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/core/launch.h"
+#include "lib/abi/bind.h"
+#include "lib/abi/context.h"
+#include "lib/abi/launcher.h"
+#include "lib/abi/op_info.h"
+#include "lib/abi/size_table.h"
+
+namespace ligerdsl::lib {
+
+// A choice that a call's sizes decide, and its value.
+struct Fact {
+  std::string name, value;
+};
+
+// The part of a plan that each operation's file implements.
+class OpPlan {
+ public:
+  virtual ~OpPlan() = default;
+  // Returns the number of rows, from which grids and workspace sizes are computed. It depends on
+  // shapes and strides of the call's tensors alone, so an identical later call has the same.
+  virtual int64_t rows(const Call& call) const = 0;
+  // Returns the reason why a call with `rows` rows cannot run on any tensors (too many programs or
+  // bytes), or "". If it returns "", fewer rows can run too.
+  virtual std::string refusal(int64_t rows) const = 0;
+  // Returns the bytes of the workspace, for rows that are not refused. Fewer rows never need more.
+  virtual size_t workspace_bytes(int64_t rows) const = 0;
+  // Allocates host memory that calls with `rows` rows need. Called together with workspace_bytes().
+  virtual void prepare(int64_t /*rows*/) const {}
+  // Runs a call whose tensors are checked and whose workspace is large enough. Never allocates,
+  // synchronises or compiles.
+  virtual void execute(const Call& call) const = 0;
+  // Returns every kernel, for reports.
+  virtual std::vector<const Launcher*> launchers() const = 0;
+  // Returns the index of the schedule that a call uses, in the order in which the plan asked for
+  // them (KernelConfigs).
+  virtual size_t schedule(const Call& /*call*/) const { return 0; }
+  // Returns choices of a call that its kernels alone do not show, for reports. The call's tensors
+  // need no memory.
+  virtual std::vector<Fact> facts(const Call& /*call*/) const { return {}; }
+};
+
+inline constexpr size_t kWorkspaceAlign = 256;
+inline constexpr int64_t kMaxWorkspace = kMaxElements * 8;  // bytes of the largest tensor
+
+// Return the reason why a launch of this grid, or a workspace of these bytes, is impossible, or "".
+std::string refuse_grid(const kernels::Grid& grid, const Launcher& launcher);
+std::string refuse_workspace(kernels::Count bytes);
+
+class Plan;
+using PlanRef = std::shared_ptr<Plan>;
+
+class Plan : public std::enable_shared_from_this<Plan> {
+ public:
+  Plan(const OpInfo& info, ContextRef context, const void* desc);
+
+  const OpInfo& info() const { return *info_; }
+  Context& context() const { return *context_; }
+  const OpPlan& op() const { return *op_; }
+
+  // Binds and checks the tensors; call.args must be set.
+  void bind(Call* call) const { bind_tensors(rules_, call); }
+  void check_values(const void* args) const { lib::check_values(rules_, args); }
+  // Returns the bytes of the workspace for `rows` rows. Throws INVALID_SHAPE for a number of rows
+  // that no call can have.
+  size_t workspace_bytes(int64_t rows) const;
+  // Sets the call's number of rows and returns the bytes of the workspace that they need.
+  size_t count(Call* call) const;
+  // Checks the workspace and launches.
+  void execute(Call* call) const { launch(*call, count(call)); }
+  void launch(const Call& call, size_t needed) const;
+
+ private:
+  std::string refusal(int64_t rows) const;
+  int64_t find_most_rows() const;
+  void launch_observed(const Call& call) const;
+
+  const OpInfo* info_;
+  ContextRef context_;
+  std::atomic<int64_t>* calls_;  // number of calls of this operation that ran on the context
+  bool observed_;                // calls are validated, or a profiler or trace wants their ranges
+  std::string range_name_;       // name of these ranges
+  BindRules rules_;
+  std::unique_ptr<OpPlan> op_;
+  int64_t most_rows_;  // largest number of rows of a call; computed once
+};
+
+// Connects a kernels::Operation to the tensors of a table row. A program's argument is bound, in
+// this order, to
+// 1. the entry of Bindings with its name,
+// 2. the tensor of that name,
+// 3. the operation's scratch buffer of that name,
+// 4. the error word ("error"), or the number of the launch's programs ("programs").
+//
+// A plan may hold several operations (buckets): for few rows and for many, or for tensors with
+// other strides or addresses. All are compiled when the plan is made; kernels that they share are
+// compiled once. A call's bucket depends only on shapes, strides and addresses of its tensors, so a
+// captured graph keeps the bucket of its call.
+class OperationPlan final : public OpPlan {
+ public:
+  using Number = std::function<int64_t(const Call&)>;
+  using View = std::function<BoundTensor(const Call&)>;
+
+  struct Bindings {
+    std::vector<std::pair<std::string, double>> numbers;  // f32 scalars fixed by the description
+    std::vector<std::pair<std::string, int64_t>>
+        integers;  // integer scalars fixed by the description
+    std::vector<std::pair<std::string, Number>> integers_of_call;  // integer scalars of a call
+    std::vector<std::pair<std::string, std::function<float(const Call&)>>> numbers_of_call;
+    // A view that an operation derives from its tensors. `memory` names the memory: views of equal
+    // memory may be the same tensor, others never overlap.
+    struct Derived {
+      std::string name;
+      std::string memory;
+      View view;
+      std::vector<int64_t> exact;  // sizes that are known when the plan is made, or -1
+    };
+    std::vector<Derived> views;
+    std::vector<std::pair<std::string, std::string>>
+        renamed;  // a kernel's view -> the tensor of the table
+    Number rows;
+  };
+
+  static constexpr size_t kMostBuckets = 6, kMostScratch = 12;
+  struct Bucket {
+    int64_t up_to;  // rows; the last bucket's is kAnyRows
+    kernels::Operation operation;
+    bool (*takes)(const Call&) =
+        nullptr;              // null: any call of up to `up_to` rows; null in the last bucket
+    std::string called = {};  // its name in reports; empty: its rows
+  };
+  static constexpr int64_t kAnyRows = INT64_MAX;
+
+  OperationPlan(const ContextRef& context, const OpInfo& info, const void* desc,
+                kernels::Operation operation, Bindings bindings);
+  // Takes one to kMostBuckets buckets, fewest rows first. A call uses the first that fits.
+  OperationPlan(const ContextRef& context, const OpInfo& info, const void* desc,
+                std::vector<Bucket> buckets, Bindings bindings);
+
+  int64_t rows(const Call& call) const override { return bindings_.rows(call); }
+  std::string refusal(int64_t rows) const override;
+  size_t workspace_bytes(int64_t rows) const override {
+    return has_buffers_ ? static_cast<size_t>(room_up_to(rows).value()) : 0;
+  }
+  void execute(const Call& call) const override;
+  std::vector<const Launcher*> launchers() const override;
+  size_t schedule(const Call& call) const override { return &variant_of(call) - variants_.data(); }
+  std::vector<Fact> facts(const Call& call) const override;
+
+ private:
+  enum class Source : uint8_t {
+    tensor,
+    derived,
+    scratch,
+    error_word,
+    constant,
+    programs,
+    integer_of_call,
+    number_of_call
+  };
+  struct Binding {
+    Source source;
+    int index = 0;      // index of a tensor, derived view, scratch buffer or function
+    uint64_t bits = 0;  // constant
+    DType type = DType::f32;
+  };
+  struct Step {
+    std::shared_ptr<const Launcher> launcher;
+    std::vector<Binding> bindings;
+    std::array<SizeTable::Index, 3> programs;  // along x, y and z
+  };
+  struct Buffer {
+    DType dtype;
+    std::vector<SizeTable::Index> dims;
+    SizeTable::Index offset;  // bytes of the workspace before it
+  };
+  struct Variant {
+    int64_t up_to;
+    bool (*takes)(const Call&);
+    std::string called;
+    SizeTable sizes;  // sizes of grids and buffers
+    std::vector<Buffer> buffers;
+    std::vector<Step> steps;
+    SizeTable room;  // computes the workspace's bytes
+    SizeTable::Index bytes;
+  };
+  struct Loaded {
+    std::string program;
+    Launch launch;  // without its grid
+    std::vector<ArgPromise> promises;
+    std::shared_ptr<const Launcher> launcher;
+  };
+
+  static void add_buffers(const std::vector<kernels::Scratch>& workspace, Variant* variant);
+  static kernels::Grid grid_of(const Step& step, const SizeTable::Values& sizes);
+  Variant load(const OpInfo& info, const BindRules& rules, Bucket bucket,
+               std::vector<Loaded>* loaded) const;
+  Binding bind(const OpInfo& info, const std::vector<kernels::Scratch>& workspace,
+               const program::Program& program, size_t arg) const;
+  ArgPromise promise(const OpInfo& info, const BindRules& rules,
+                     const std::vector<kernels::Scratch>& workspace, const Binding& binding) const;
+  const Variant& variant_of(const Call& call) const;
+  // Calls `body` with each variant that calls of at most `rows` rows use, and with the most rows of
+  // that variant.
+  template <class Body>
+  void for_variants_up_to(int64_t rows, Body body) const;
+  kernels::Count room_up_to(int64_t rows) const;
+
+  ContextRef context_;
+  BoundTensor error_word_;
+  Bindings bindings_;
+  std::vector<Variant> variants_;
+  bool has_buffers_ = false;
+};
+
+}  // namespace ligerdsl::lib

@@ -1,0 +1,3 @@
+"""Sizes of matmuls."""
+
+SMALL_SIZES = {"K": 40, "M": 30}
