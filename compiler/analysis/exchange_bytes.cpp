@@ -134,7 +134,7 @@ tgpu::MemDescType exchangeBuffer(RankedTensorType source, RankedTensorType resul
 // - The other exchanges of one block may run together; those of different blocks do not.
 // - Alternating buffers and those among CTAs keep their place all the time, so they count wherever
 //   they are.
-int64_t exchangeBytes(Operation* scope) {
+int64_t exchangeBytes(Operation* scope, const Conversions& vanishing) {
   auto kernel = dyn_cast<func::FuncOp>(scope);
   if (!kernel) kernel = scope->getParentOfType<func::FuncOp>();
   int64_t lasting = 0, most = 0;
@@ -148,7 +148,8 @@ int64_t exchangeBytes(Operation* scope) {
         lasting += llvm::alignTo(bufferBytes(alloc.getType()), kLeastAlignment);
       if (op.getNumOperands() == 0 || !hasLayout(op.getOperand(0).getType())) continue;
       int64_t bytes = 0;
-      if (auto conversion = dyn_cast<tgpu::ConvertLayoutOp>(op)) bytes = bytesOf(conversion);
+      if (auto conversion = dyn_cast<tgpu::ConvertLayoutOp>(op))
+        bytes = vanishing.contains(&op) ? 0 : bytesOf(conversion);
       if (auto reduce = dyn_cast<tile::ReduceOp>(op)) bytes = bytesOf(reduce);
       if (auto scan = dyn_cast<tile::ScanOp>(op)) bytes = bytesOf(scan);
       auto shuffle = dyn_cast<tile::ShuffleXorOp>(op);

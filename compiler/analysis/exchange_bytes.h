@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/dialect/tgpu.h"
+#include "llvm/ADT/SmallPtrSet.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace ligerdsl::compiler {
@@ -10,6 +11,9 @@ namespace ligerdsl::compiler {
 /// Largest exchange, in bytes, that alternates between two buffers in a loop. Two buffers cost
 /// twice the shared memory; for larger exchanges, the cost of a barrier is relatively small.
 inline constexpr int64_t kMostAlternatingBytes = 1024;
+
+/// A set of layout conversions.
+using Conversions = llvm::SmallPtrSet<mlir::Operation*, 4>;
 
 /// Returns true if the conversion needs shared memory. It does not if threads keep their elements,
 /// or if lanes exchange words in pairs (bitSwap).
@@ -24,7 +28,7 @@ bool staysInWarp(tile::ShuffleXorOp op);
 /// Returns an upper bound, in bytes, of the shared memory that exchanges take at a time while
 /// `scope`, a kernel or a loop of it, runs. The pass tgpu-allocate-shared places it next to buffers
 /// with the same lifetime. Every tile must have a layout (otherwise the result is 0), and exchanges
-/// must not be lowered yet.
-int64_t exchangeBytes(mlir::Operation* scope);
+/// must not be lowered yet. Conversions of `vanishing` count as absent.
+int64_t exchangeBytes(mlir::Operation* scope, const Conversions& vanishing = {});
 
 }  // namespace ligerdsl::compiler

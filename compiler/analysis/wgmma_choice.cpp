@@ -85,15 +85,11 @@ bool canBeShared(tile::DotOp dot) {
 }
 
 // Returns true if wgmma can read 8-bit and 32-bit operands: both are in slots, with k along the
-// rows.
-bool readsRows(tile::DotOp dot, llvm::function_ref<bool(Value)> inSlot) {
-  const auto permuted = [](Value operand) {
-    return static_cast<bool>(operand.getDefiningOp<tile::PermuteOp>());
-  };
+// rows. B is in a slot.
+bool readsRows(tile::DotOp dot, const OperandPlace& placeOfA, const OperandPlace& placeOfB) {
   const auto a = cast<RankedTensorType>(dot.getA().getType());
   const int64_t bytes = a.getDimSize(1) * a.getElementTypeBitWidth() / 8;
-  return bytes % kMmaBytes == 0 && inSlot(dot.getA()) && !permuted(dot.getA()) &&
-         permuted(dot.getB());
+  return bytes % kMmaBytes == 0 && placeOfA.inSlot && !placeOfA.permuted && placeOfB.permuted;
 }
 
 }  // namespace
@@ -155,13 +151,14 @@ bool hasWgmmaLayouts(tile::DotOp dot) {
          mmaLayouts(shape)->a == layoutOf(a);
 }
 
-std::string reasonNotInSlots(tile::DotOp dot, llvm::function_ref<bool(Value)> inSlot,
+std::string reasonNotInSlots(tile::DotOp dot, llvm::function_ref<OperandPlace(Value)> placeOf,
                              bool roundsF32) {
-  if (!inSlot(dot.getB())) return "B is not in shared memory";
+  const OperandPlace placeOfA = placeOf(dot.getA()), placeOfB = placeOf(dot.getB());
+  if (!placeOfB.inSlot) return "B is not in shared memory";
   if (dot.getTf32() && !roundsF32)
     return "only TMA copies to shared memory round its f32 operands to tf32; use tensor_copies = "
            "true";
-  if (dot.takesRowsOnly() && !readsRows(dot, inSlot))
+  if (dot.takesRowsOnly() && !readsRows(dot, placeOfA, placeOfB))
     return "its operands are not both in shared memory, with k along their rows";
   return "";
 }

@@ -33,10 +33,15 @@ std::string reasonNoWgmma(tile::DotOp dot, const Threads& threads);
 
 /// Returns true if the dot's tiles have the layouts of wgmma.
 bool hasWgmmaLayouts(tile::DotOp dot);
-/// Returns why wgmma does not compute a dot with these layouts; empty if it does. Operands for
-/// which `inSlot` is true are read from swizzled slots. Copies to the slots round f32 to tf32 if
+/// Place of a dot's operand: a slot or registers, directly or after a permute.
+struct OperandPlace {
+  bool inSlot = false, permuted = false;
+};
+
+/// Returns why wgmma does not compute a dot with these layouts; empty if it does. `placeOf` says
+/// which operands are read from swizzled slots. Copies to the slots round f32 to tf32 if
 /// `roundsF32` is true. TMA copies do; wgmma itself does not round.
-std::string reasonNotInSlots(tile::DotOp dot, llvm::function_ref<bool(mlir::Value)> inSlot,
+std::string reasonNotInSlots(tile::DotOp dot, llvm::function_ref<OperandPlace(mlir::Value)> placeOf,
                              bool roundsF32);
 
 }  // namespace ligerdsl::compiler

@@ -32,6 +32,18 @@ inline constexpr llvm::StringLiteral kNextProgramAttr =
 inline constexpr llvm::StringLiteral kNumStagesAttr = "tile.num_stages";
 inline constexpr llvm::StringLiteral kTensorCopiesAttr = "tile.tensor_copies";
 inline constexpr llvm::StringLiteral kUnrollAttr = "tile.unroll";
+/// Plan of a pipelined loop, on scf.for. tile-prefetch-loads writes it before it rewrites the loop;
+/// compiler/pipeline/README.md lists the values.
+inline constexpr llvm::StringLiteral kMechanismAttr = "tile.mechanism";
+inline constexpr llvm::StringLiteral kPlannedStagesAttr = "tile.planned_stages";
+inline constexpr llvm::StringLiteral kCopiesAttr = "tile.copies";
+inline constexpr llvm::StringLiteral kCopiesFirstAttr = "tile.copies_first";
+inline constexpr llvm::StringLiteral kAcrossLoopsAttr = "tile.across_loops";
+/// The plan's part on a load of the loop, and on the layout conversion of an operand that a dot
+/// reads from a slot.
+inline constexpr llvm::StringLiteral kLoadedAttr = "tile.loaded";
+inline constexpr llvm::StringLiteral kStagedAttr = "tile.staged";
+inline constexpr llvm::StringLiteral kFromSlotAttr = "tile.from_slot";
 /// On scf.while: its iterations are independent programs (KernelBuilder::dynamic_persistent).
 inline constexpr llvm::StringLiteral kIndependentAttr = "tile.independent";
 

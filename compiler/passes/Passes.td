@@ -75,7 +75,8 @@ def TilePrefetchLoadsPass : Pass<"tile-prefetch-loads", "::mlir::func::FuncOp"> 
   let summary = "Issue the loads of pipelined loops iterations ahead";
   let description = [{
     Loops of num_stages >= 2 load tiles some iterations ahead, into registers or into shared
-    memory, of which exchanges keep their part as above.
+    memory, of which exchanges keep their part as above. Each loop gets the attributes of its
+    plan before it changes; with `planOnly` none changes.
   }];
   let dependentDialects = ["::ligerdsl::compiler::tgpu::TgpuDialect"];
   let options = [
@@ -85,6 +86,7 @@ def TilePrefetchLoadsPass : Pass<"tile-prefetch-loads", "::mlir::func::FuncOp"> 
     Option<"ctasPerSm", "ctas-per-sm", "int", /*default=*/"1", "CTAs that share an SM">,
     Option<"sharedBytes", "shared-bytes", "int64_t", /*default=*/"0", "Shared memory of a CTA">,
     Option<"leastForExchanges", "exchange-bytes", "int64_t", /*default=*/"0", "Bytes of it that stay free for exchanges">,
+    Option<"planOnly", "plan-only", "bool", /*default=*/"false", "Write the plans only">,
     Option<"archName", "arch", "std::string", /*default=*/"\"sm_90a\"", "GPU architecture">
   ];
 }

@@ -1,95 +1,78 @@
-// Replaces loads of a pipelined loop by reads of a ring (tgpu.ring) that copies fill some
-// iterations ahead.
+// Ring of a pipelined loop (tgpu.ring), which copies fill some iterations ahead. This file has what
+// the three rewrites to a ring share: slots, fills, waits and reads.
 #pragma once
 
-#include "compiler/pipeline/dot_operand_staging.h"
-#include "compiler/pipeline/loop_carried_state.h"
-#include "compiler/pipeline/outer_loop_pipeline.h"
+#include "compiler/pipeline/loop_plan.h"
+#include "compiler/pipeline/pipelined_loop.h"
 #include "compiler/pipeline/wgmma_dots.h"
+#include "mlir/IR/PatternMatch.h"
 
 namespace ligerdsl::compiler {
 
 class LoopRing {
  public:
-  struct Options {
-    int64_t ctas;         // per cluster
-    bool wgmma;           // the target has it
-    bool early;           // copies start at the top of an iteration, not before its first reduction
-    bool tensor = false;  // TMA copies, which reasonNoTensorCopies has allowed
-  };
+  /// Takes the plan of the loop. `wgmma`: the target has it.
+  LoopRing(mlir::scf::ForOp loop, bool wgmma);
 
-  LoopRing(PipelinedLoop& at, DotOperandStaging& operands, const Options& options)
-      : at(at), operands(operands), options(options) {}
-
-  /// Returns one load per distinct tile, of the loads that can be staged.
-  llvm::SmallVector<tile::LoadTileOp> partsOf(llvm::ArrayRef<tile::LoadTileOp> all) const;
-  /// Shape, element type and swizzle of the tile in a slot.
-  tgpu::MemDescType slotOf(tile::LoadTileOp load) const;
-
-  /// Reason why TMA copies cannot bring these loads to a ring of `slots` slots; empty if they can.
-  /// The ring is allocated before the outermost loop, or before the outer loop of `pipeline`.
-  std::string reasonNoTensorCopies(llvm::ArrayRef<tile::LoadTileOp> loads, int64_t slots,
-                                   const OuterLoopPipeline* pipeline) const;
-
-  /// Replaces the loads that can be staged by reads of slots. The loop carries the others in
-  /// registers, one iteration ahead. Tiles of `stationary` are copied once. Returns the new loop.
-  mlir::scf::ForOp stage(llvm::ArrayRef<tile::LoadTileOp> loads,
-                         llvm::ArrayRef<tile::LoadTileOp> stationary, int64_t slots);
-  /// The same for loads that can all be staged, with copies that continue across iterations of the
-  /// outer loop.
-  mlir::scf::ForOp stage(llvm::ArrayRef<tile::LoadTileOp> loads, OuterLoopPipeline& pipeline,
-                         int64_t slots);
-
-  /// Outer loops and branches that were replaced in order to carry the slot and parity. mbarriers
-  /// count phases from 0 only once, so these must outlive the inner loop.
-  llvm::ArrayRef<LoopCarriedState::Replaced> replaced() const {
-    return around ? around->replaced() : llvm::ArrayRef<LoopCarriedState::Replaced>();
-  }
-
- private:
-  bool isSameTile(tile::LoadTileOp a, tile::LoadTileOp b) const;
   mlir::Value number(mlir::OpBuilder& builder, int64_t value);
-  mlir::Value ringOf(mlir::OpBuilder& builder, llvm::ArrayRef<tile::LoadTileOp> parts,
-                     int64_t slots, bool tensor);
-  mlir::Value nextSlot(mlir::OpBuilder& builder, mlir::Value slot, int64_t step);
-  bool isInSlot(mlir::Value operand) const;
-  std::string reasonNoTensorCopy(tile::LoadTileOp load) const;
-  size_t placeValues() const { return options.tensor ? 2 : 1; }
+
+  /// Emits the ring of the tiles that are loaded ahead.
+  void create(mlir::OpBuilder& builder);
+  /// Emits the ring of the tiles that are equal in all iterations, if there are any, and its fill.
+  void fillOnce(mlir::OpBuilder& builder, mlir::Value iteration);
+  /// Starts the copies of `iteration`. TMA copies start only if the loop has this iteration,
+  /// because they must be awaited.
+  void fill(mlir::OpBuilder& builder, mlir::Value iteration, mlir::Value slot);
+  /// The same with views and index values of another iteration of an outer loop. `wanted` is null
+  /// or an i1: nothing is copied where it is false.
+  void fill(mlir::OpBuilder& builder, mlir::ValueRange views, mlir::Value iteration,
+            mlir::Value slot, const mlir::IRMapping& values, mlir::Value wanted);
+
+  /// The loop carries the current slot and, if mbarriers signal the copies, the parity of its fill.
+  size_t placeValues() const { return byTma() ? 2 : 1; }
   llvm::SmallVector<mlir::Value> firstPlace(mlir::OpBuilder& builder);
   llvm::SmallVector<mlir::Value> nextPlace(mlir::OpBuilder& builder, mlir::ValueRange place);
-  void remarkHints(tile::LoadTileOp load);
-  void prepare(llvm::ArrayRef<tile::LoadTileOp> loads, int64_t count);
-  void fill(mlir::OpBuilder& builder, mlir::Value ring, llvm::ArrayRef<tile::LoadTileOp> parts,
-            mlir::Value position, mlir::Value slot, bool open);
-  void fill(mlir::OpBuilder& builder, mlir::Value slot, OuterLoopPipeline& pipeline,
-            mlir::ValueRange iteration);
-  void fill(mlir::OpBuilder& builder, mlir::Value ring, llvm::ArrayRef<tile::LoadTileOp> parts,
-            llvm::ArrayRef<mlir::Value> views, mlir::Value position, mlir::Value slot, bool open,
-            const mlir::IRMapping& values, mlir::Value wanted);
+  mlir::Value nextSlot(mlir::OpBuilder& builder, mlir::Value slot, int64_t step);
+  mlir::Value toBeFilled(mlir::OpBuilder& builder, mlir::Value slot);
+
+  mlir::Operation* await(mlir::OpBuilder& builder, mlir::Location loc, int64_t pending);
+  void awaitSlot(mlir::OpBuilder& builder, mlir::ValueRange place);
+  void empty(mlir::OpBuilder& builder, mlir::Location loc);
+
+  /// Emits the body's copies and reads. Returns the values that the loop yields for its carried
+  /// state: the place in the ring, and the values of loads that are not staged.
+  llvm::SmallVector<mlir::Value> fetchNext(llvm::ArrayRef<mlir::BlockArgument> carried);
+  /// Replaces the loads by reads of a slot.
+  void readParts(mlir::IRRewriter& rewriter, mlir::Value slot);
+  /// Adds carried values to the loop. `addYields` returns what it yields for them.
   mlir::scf::ForOp replaceLoop(
       mlir::IRRewriter& rewriter, mlir::ValueRange inits,
       llvm::function_ref<llvm::SmallVector<mlir::Value>(llvm::ArrayRef<mlir::BlockArgument>)>
           addYields);
-  mlir::Operation* await(mlir::OpBuilder& builder, mlir::Location loc, int64_t pending);
-  void empty(mlir::OpBuilder& builder, mlir::Location loc);
-  void awaitSlot(mlir::OpBuilder& builder, mlir::ValueRange place);
-  void readParts(mlir::IRRewriter& rewriter, mlir::Value ring, llvm::ArrayRef<tile::LoadTileOp> all,
+  /// Replaces dots by wgmmas, after the reads.
+  void replaceDots();
+
+  bool byTma() const { return plan.copies == Copies::tma; }
+
+  PipelinedLoop at;
+  LoopPlan plan;
+  LoopTiles tiles;
+  int64_t slots;
+  llvm::SmallVector<tile::LoadTileOp> small;  // carried in registers, one iteration ahead
+  llvm::SmallVector<LoadedTile> parts;
+  std::optional<WgmmaDots> dots;  // become wgmma
+  bool overlapping = false;       // wgmmas stay in flight while those of the next iteration start
+  mlir::Value ring, onceRing;
+
+ private:
+  mlir::Value createRing(mlir::OpBuilder& builder, llvm::ArrayRef<LoadedTile> parts, int64_t slots,
+                         Copies copies);
+  void fill(mlir::OpBuilder& builder, mlir::Value ring, llvm::ArrayRef<LoadedTile> parts,
+            mlir::ValueRange views, mlir::Value iteration, mlir::Value slot, bool open,
+            const mlir::IRMapping& values, mlir::Value wanted);
+  void readParts(mlir::IRRewriter& rewriter, mlir::Value ring, llvm::ArrayRef<LoadedTile> all,
                  mlir::Value slot);
   tile::ReduceOp firstReduction();
-  mlir::Value toBeFilled(mlir::OpBuilder& builder, mlir::Value slot);
-  llvm::SmallVector<mlir::Value> fetchNext(llvm::ArrayRef<mlir::BlockArgument> carried);
-  llvm::SmallVector<mlir::Value> fetchNext(llvm::ArrayRef<mlir::BlockArgument> carried,
-                                           OuterLoopPipeline& pipeline);
-
-  PipelinedLoop& at;
-  DotOperandStaging& operands;
-  Options options;
-  int64_t slots = 0;
-  llvm::SmallVector<tile::LoadTileOp> staged, small, stationary;
-  mlir::Value ring, stationaryRing;
-  std::optional<WgmmaDots> dots;  // become wgmma
-  std::optional<LoopCarriedState> around;
-  bool overlapping = false;  // wgmmas stay in flight while those of the next iteration start
 };
 
 }  // namespace ligerdsl::compiler

@@ -12,7 +12,7 @@ namespace ligerdsl::compiler {
 
 struct PipelinedLoop {
   mlir::scf::ForOp loop;
-  int64_t stages;                   // number of stages that the author or the options ask for
+  int64_t stages = 0;               // that the author or the options ask for, for remarks
   std::string reasonNotAhead = "";  // set by addSlice when it refuses a value
 
   /// Begins a remark with the number of stages.

@@ -1,6 +1,5 @@
 #include "compiler/pipeline/wgmma_dots.h"
 
-#include "compiler/analysis/wgmma_choice.h"
 #include "mlir/IR/PatternMatch.h"
 
 using namespace mlir;
@@ -44,11 +43,12 @@ Value waited(OpBuilder& builder, Location loc, Value acc, int64_t pending) {
 
 }  // namespace
 
-WgmmaDots::WgmmaDots(scf::ForOp loop, llvm::function_ref<bool(Value)> inSlot, bool roundsF32) {
+WgmmaDots::WgmmaDots(scf::ForOp loop, const LoopTiles& tiles, bool roundsF32) {
+  const auto placeOf = [&](Value operand) { return tiles.placeOf(operand); };
   for (tile::DotOp dot : loop.getBody()->getOps<tile::DotOp>()) {
-    if (!hasWgmmaLayouts(dot) || !reasonNotInSlots(dot, inSlot, roundsF32).empty()) continue;
+    if (!hasWgmmaLayouts(dot) || !reasonNotInSlots(dot, placeOf, roundsF32).empty()) continue;
     dots.push_back(dot);
-    readsRegisters |= !inSlot(dot.getA());
+    readsRegisters |= !tiles.placeOf(dot.getA()).inSlot;
   }
 }
 

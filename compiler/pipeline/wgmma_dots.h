@@ -1,16 +1,18 @@
 // Dots of a pipelined loop that become wgmma, with operands in the slots of the loop's ring.
 #pragma once
 
-#include "compiler/dialect/tgpu.h"
+#include "compiler/pipeline/loop_tiles.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace ligerdsl::compiler {
 
 class WgmmaDots {
  public:
-  /// Collects the dots of the loop's body that wgmma can compute (reasonNotInSlots).
-  WgmmaDots(mlir::scf::ForOp loop, llvm::function_ref<bool(mlir::Value)> inSlot, bool roundsF32);
+  /// Collects the dots of the loop's body that wgmma can compute from the slots of `tiles`
+  /// (reasonNotInSlots). The IR still has the conversions of operands.
+  WgmmaDots(mlir::scf::ForOp loop, const LoopTiles& tiles, bool roundsF32);
 
+  bool contains(tile::DotOp dot) const { return llvm::is_contained(dots, dot); }
   size_t count() const { return dots.size(); }
   bool empty() const { return dots.empty(); }
   tile::DotOp last() const { return dots.back(); }

@@ -1,0 +1,86 @@
+// Rule S: a store does not prevent a load from moving ahead in two cases. The two cannot overlap
+// (alias facts). Or the store comes after the load, both use equal partitions of one memory, and
+// they share an index that differs between iterations. Then the store is at iv, the load at iv + n
+// step.
+#include "compiler/pipeline/load_reach.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+
+Operation* LoadReach::collectWrites() {
+  Operation* atomic = nullptr;
+  at.loop.getBody()->walk([&](Operation* op) {
+    FailureOr<MemoryAccesses> accesses = memoryAccesses(op);
+    if (failed(accesses) ||
+        llvm::any_of(*accesses, [](const MemoryAccess& access) { return access.atomic; })) {
+      atomic = op;
+      return WalkResult::interrupt();
+    }
+    for (const MemoryAccess& access : *accesses)
+      if (access.writes) writes.push_back(access);
+    return WalkResult::advance();
+  });
+  return atomic;
+}
+
+LoadReach::Reach LoadReach::of(tile::LoadTileOp load) {
+  SetVector<Operation*> slice;
+  bool follows = false;
+  if (!at.loop.isDefinedOutsideOfLoop(load.getView())) {
+    at.reasonNotAhead =
+        "it reads a slice of a view that the loop makes; take the slice before the loop";
+    return Reach::none;
+  }
+  for (Value index : PipelinedLoop::positionOf(load))
+    if (!at.addSlice(index, slice, follows)) return Reach::none;
+  MemoryAccess access = memoryAccess(load);
+  for (const MemoryAccess& write : writes) {
+    if (follows ? staysBehind(write, access, load) : !mayOverlap(write, access)) continue;
+    at.reasonNotAhead = "the store at " + placeOf(write.op) +
+                        " may write what it reads; promise that the arguments do not overlap "
+                        "(no_alias), or store "
+                        "after the load, at its indices";
+    return Reach::none;
+  }
+  return follows ? Reach::ahead : Reach::always;
+}
+
+// Rule S.
+bool LoadReach::staysBehind(const MemoryAccess& write, const MemoryAccess& read,
+                            tile::LoadTileOp load) {
+  scf::ForOp loop = at.loop;
+  if (!mayOverlap(write, read)) return true;
+  auto store = dyn_cast<tile::StoreTileOp>(write.op);
+  bool exact =
+      write.root == read.root || (write.aliasClass != 0 && write.aliasClass == read.aliasClass);
+  if (!store || !write.root || !read.root || !exact ||
+      store.getTileShape() != load.getTileShape() ||
+      store.getAlignmentOffset() != load.getAlignmentOffset())
+    return false;
+  if (store.getView() != load.getView() &&
+      (store.getView().getDefiningOp() || load.getView().getDefiningOp()))
+    return false;
+  // A load after the store reads what is stored.
+  if (!load->isBeforeInBlock(loop.getBody()->findAncestorOpInBlock(*store))) return false;
+  return llvm::any_of(llvm::zip_equal(store.getIndices(), load.getIndices()), [&](auto pair) {
+    auto [stored, loaded] = pair;
+    return stored == loaded && isInjective(stored);
+  });
+}
+
+// Returns true if the value differs between any two iterations.
+bool LoadReach::isInjective(Value value) {
+  if (value == at.loop.getInductionVar()) return true;
+  Operation* op = value.getDefiningOp();
+  if (!op) return false;
+  if (isa<arith::ExtSIOp, arith::ExtUIOp>(op)) return isInjective(op->getOperand(0));
+  if (!isa<arith::AddIOp, arith::SubIOp>(op)) return false;
+  Value a = op->getOperand(0), b = op->getOperand(1);
+  return at.loop.isDefinedOutsideOfLoop(a) ? isInjective(b)
+                                           : at.loop.isDefinedOutsideOfLoop(b) && isInjective(a);
+}
+
+}  // namespace ligerdsl::compiler

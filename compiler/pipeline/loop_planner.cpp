@@ -1,0 +1,295 @@
+#include "compiler/pipeline/loop_planner.h"
+
+#include "compiler/analysis/shared_buffer.h"
+#include "compiler/pipeline/tma_copies.h"
+#include "compiler/pipeline/wgmma_dots.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+
+int64_t LoopPlanner::bytesPerThread(Type type) const {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  Type element = getElementTypeOrSelf(type);
+  int64_t bytes = element.isIntOrFloat() ? llvm::divideCeil(element.getIntOrFloatBitWidth(), 8) : 8;
+  return bytes *
+         (tensor ? llvm::divideCeil(tensor.getNumElements(), target.threads * target.ctas) : 1);
+}
+
+LogicalResult LoopPlanner::plan() {
+  erasePlan(loop);
+  if (stages < 2) return remarkNoTma("they need two stages or more"), success();
+  if (Operation* atomic = reach.collectWrites()) return remarkAtomic(atomic), success();
+  collectLoads();
+  if (ahead.empty()) return remarkNothingToLoad(), success();
+
+  int64_t bytes = 0, carried = 0;
+  for (tile::LoadTileOp load : ahead) bytes += bytesPerThread(load.getType());
+  for (Type type : loop.getResultTypes()) carried += bytesPerThread(type);
+  const program::GpuTuning& tuning = target.arch.tuning;
+  const int64_t budget = carriedBudget() - carried;
+  const int64_t depth = std::min(stages - 1, budget / std::max<int64_t>(bytes, 1));
+  const bool crowded = carried * 8 >= target.registers * tuning.crowded_eighths;
+
+  const RingFit fit = room.fit(chooseTiles(), stages);
+  const bool operands = fit.tiles.haveOperands();
+  if (operands && !fit.fits)
+    remark(loop, RemarkId::no_room_for_dot_operands)
+        << "dot operands pass through registers: shared memory does not hold the tiles of two "
+           "iterations; use smaller "
+           "tiles";
+  const bool ample = (carried + bytes) * 16 <= target.registers * tuning.ample_sixteenths;
+  if (depth > 0 && (!fit.fits || (ample && !operands)))
+    planRegisters(depth);
+  else if (fit.fits)
+    return planRing(fit, crowded);
+  else
+    planPrefetch(fit, bytes, budget);
+  return success();
+}
+
+void LoopPlanner::collectLoads() {
+  for (tile::LoadTileOp load : loop.getBody()->getOps<tile::LoadTileOp>()) {
+    switch (reach.of(load)) {
+      case LoadReach::Reach::ahead:
+        ahead.push_back(load);
+        break;
+      case LoadReach::Reach::always:
+        once.push_back(load);
+        break;
+      case LoadReach::Reach::none:
+        remark(load, RemarkId::load_not_ahead) << "not loaded ahead: " << at.reasonNotAhead;
+        break;
+    }
+  }
+}
+
+// TMA copies can bring tiles that have fewer vectors than there are threads. A loop that cannot
+// have TMA copies falls back to copies by all threads.
+LoopTiles LoopPlanner::chooseTiles() {
+  // Copies may continue across iterations of an outer loop.
+  const bool inLoop = isa<scf::ForOp>(loop->getParentOp());
+  LoopTiles tiles = staging.tilesOf(ahead, once, Copies::threads);
+  Copies copies = Copies::threads;
+  if (asksForTma() && target.arch.wgmma && target.ctas == 1 && !inLoop) {
+    LoopTiles byTma = staging.tilesOf(ahead, once, Copies::tma);
+    if (staging.needTma(byTma)) {
+      const RingFit fit = room.fit(byTma, stages);
+      if (fit.fits && reasonNoTma(fit, nullptr).empty()) {
+        tiles = std::move(byTma);
+        copies = Copies::tma;
+      }
+    }
+  }
+  staging.remarkOthers(tiles, copies);
+  if (target.ctas == 1 || !tiles.haveOperands()) return tiles;
+  const std::string why = reasonNotShared(tiles);
+  if (why.empty()) return tiles;
+  remarkNoTma(why + "; every CTA of the cluster computes the whole tile");
+  return staging.tilesWithoutOperands(ahead, once);
+}
+
+// Reason why the CTAs of a cluster cannot share the loop's operands; empty if they can.
+std::string LoopPlanner::reasonNotShared(const LoopTiles& tiles) {
+  auto outer = dyn_cast<scf::ForOp>(loop->getParentOp());
+  Operation* scope = outer ? outer.getOperation() : loop.getOperation();
+  if (!isa<func::FuncOp>(scope->getParentOp()))
+    return "the loop is in a branch or in more than one other loop";
+  const RingFit fit = room.fit(tiles, stages);
+  if (!fit.fits ||
+      fit.stages * room.slotBytes(fit.tiles) + 2 * barrierBytes(fit.stages) * target.ctas >
+          room.left(scope, fit.tiles))
+    return "shared memory does not hold the tiles of two iterations";
+  if (!target.arch.wgmma) return "the architecture has no wgmma";
+  return reasonNoTmaCopies(at, fit.tiles, target.ctas, fit.stages, nullptr);
+}
+
+// The ring is allocated before the outermost loop. It is empty after this loop, unless its copies
+// continue across the outer loop.
+std::string LoopPlanner::reasonNoTma(const RingFit& fit, const OuterLoopPipeline* pipeline) {
+  if (!target.arch.wgmma) return "the architecture has no wgmma";
+  std::string why = reasonNoTmaCopies(at, fit.tiles, target.ctas, fit.stages, pipeline);
+  Operation* scope = pipeline ? pipeline->outer : loop;
+  const int64_t barriers =
+      target.ctas > 1 ? 2 * barrierBytes(fit.stages) * target.ctas : barrierBytes(fit.stages);
+  if (why.empty() &&
+      fit.stages * room.slotBytes(fit.tiles) + barriers > room.left(scope, fit.tiles))
+    why =
+        "shared memory does not hold their mbarriers and the tiles; use smaller tiles or fewer "
+        "stages";
+  return why;
+}
+
+// Returns the pipeline over the outer loop if dots repeat in its body, as in a persistent kernel.
+std::optional<OuterLoopPipeline> LoopPlanner::outerPipeline(const RingFit& fit) {
+  if (!fit.tiles.haveOperands() || !fit.tiles.once.empty() || !isa<scf::ForOp>(loop->getParentOp()))
+    return std::nullopt;
+  const int64_t bytes = fit.stages * room.slotBytes(fit.tiles);
+  std::string why;
+  std::optional<OuterLoopPipeline> pipeline;
+  if (!llvm::all_of(fit.tiles.ahead, [](const LoadedTile& tile) { return tile.inSlot; }))
+    why = "not all of the loop's tiles are staged";
+  else if ((pipeline = OuterLoopPipeline::around(at, loadsOf(fit.tiles.ahead), why)) &&
+           bytes > room.left(pipeline->outer, fit.tiles)) {
+    pipeline.reset();
+    why =
+        "shared memory does not hold them and the buffers of the outer loop's body; use smaller "
+        "tiles or fewer "
+        "stages";
+  } else if (pipeline) {
+    const int64_t later = room.bytesOfLaterLoops(pipeline->outer);
+    if (later > 0 && bytes + later > room.left(pipeline->outer, fit.tiles)) {
+      pipeline.reset();
+      why =
+          "shared memory does not hold them and those of a later loop; use smaller tiles or "
+          "fewer stages";
+    }
+  }
+  if (!pipeline)
+    remark(loop, RemarkId::not_ahead_across_outer_loop)
+        << "loads are not issued ahead from one iteration of the loop around it to the next: "
+        << why;
+  return pipeline;
+}
+
+//===-- One mechanism each --===//
+
+void LoopPlanner::planRegisters(int64_t depth) {
+  if (depth < stages - 1)
+    remark(loop, RemarkId::fewer_stages_in_registers)
+        << "loads are issued " << depth << " iterations ahead, not " << stages - 1
+        << ": more would take more than " << carriedBudget()
+        << " bytes of registers per thread; use smaller tiles, more warps or fewer stages";
+  remarkMmaSync({}, Copies::threads);
+  remarkNoTma("its tiles are in registers");
+  writePlan(loop, {Mechanism::registers, depth + 1}, inRegisters());
+}
+
+LogicalResult LoopPlanner::planRing(const RingFit& fit, bool crowded) {
+  const bool operands = fit.tiles.haveOperands();
+  if (fit.stages < stages)
+    remark(loop, RemarkId::fewer_stages_in_shared_memory)
+        << "loads are issued " << fit.stages - 1 << " iterations ahead, not " << stages - 1
+        << ": shared memory holds the tiles of " << fit.stages
+        << " iterations; use smaller tiles or fewer stages";
+  const std::optional<OuterLoopPipeline> pipeline = outerPipeline(fit);
+  std::string reasonNoCopies;
+  if (asksForTma()) reasonNoCopies = reasonNoTma(fit, pipeline ? &*pipeline : nullptr);
+  if (!reasonNoCopies.empty()) remarkNoTma(reasonNoCopies);
+  const bool byTma = asksForTma() && reasonNoCopies.empty();
+  if (target.ctas > 1 && operands && !byTma)
+    return loop.emitError() << "num_ctas is " << target.ctas
+                            << ": a cluster needs its operands by TMA copies, which are not "
+                               "possible: "
+                            << reasonNoCopies << "; use num_ctas = 1";
+  for (const auto& tiles : {fit.tiles.ahead, fit.tiles.once})
+    for (const LoadedTile& part : LoopTiles::partsOf(tiles)) remarkHints(part.load);
+  const LoopPlan plan{Mechanism::ring, fit.stages, byTma ? Copies::tma : Copies::threads,
+                      crowded || target.ctas > 1 || operands, pipeline.has_value()};
+  remarkMmaSync(fit.tiles, plan.copies);
+  writePlan(loop, plan, fit.tiles);
+  return success();
+}
+
+void LoopPlanner::planPrefetch(const RingFit& fit, int64_t bytes, int64_t budget) {
+  remark(loop, RemarkId::only_prefetched_to_l2)
+      << "tiles of the next iteration are only prefetched to L2: in registers they take " << bytes
+      << " bytes per thread, and " << std::max<int64_t>(0, budget)
+      << " are left; use smaller tiles or more warps";
+  SetVector<tile::LoadTileOp> loads;
+  for (const LoadedTile& tile : fit.tiles.ahead) loads.insert(tile.load);
+  for (tile::LoadTileOp load : loads) {
+    std::string why = staging.reasonNotStaged(load, Copies::threads);
+    if (why.empty())
+      why = "two iterations take " + std::to_string(2 * tileBytes(load)) +
+            " bytes of shared memory or more, and " + std::to_string(fit.room) + " are left";
+    remark(load, RemarkId::load_not_staged) << "not staged in shared memory: " << why;
+  }
+  remarkMmaSync({}, Copies::threads);
+  remarkNoTma("its tiles are not staged in shared memory");
+  writePlan(loop, {Mechanism::prefetch}, inRegisters());
+}
+
+// Returns the tiles that are issued ahead, none in a slot.
+LoopTiles LoopPlanner::inRegisters() const {
+  LoopTiles tiles;
+  for (tile::LoadTileOp load : ahead) tiles.ahead.push_back({load});
+  return tiles;
+}
+
+//===-- Remarks --===//
+
+void LoopPlanner::remarkAtomic(Operation* atomic) {
+  if (isAskedByAuthor() || !loop.getBody()->getOps<tile::LoadTileOp>().empty())
+    remark(loop, RemarkId::atomic_in_loop)
+        << "no load is issued ahead: the atomic at " << placeOf(atomic)
+        << " may announce what a later iteration reads; take it out of the loop";
+}
+
+// Each load that did not qualify has its own remark. Blocks of resident rows are copied ahead
+// already.
+void LoopPlanner::remarkNothingToLoad() {
+  Block& body = *loop.getBody();
+  if (isAskedByAuthor() && body.getOps<tile::LoadTileOp>().empty() &&
+      body.getOps<tgpu::RingReadOp>().empty())
+    remark(loop, RemarkId::nothing_to_load_ahead)
+        << "without effect: the loop's body loads no tile of a partition; loads in inner loops "
+           "and "
+           "branches, and gathers, are not issued ahead";
+}
+
+void LoopPlanner::remarkNoTma(const std::string& why) {
+  if (asksForTma())
+    remark(loop, RemarkId::no_tensor_copies) << "tensor_copies = true: not done: " << why;
+}
+
+// Copies to shared memory take no eviction policy; set_eviction_policy.cpp says why.
+void LoopPlanner::remarkHints(tile::LoadTileOp load) {
+  const bool policy =
+      load.getEvict() == tile::EvictHint::first || load.getEvict() == tile::EvictHint::last;
+  if (!policy && load.getCache() == tile::CacheHint::normal) return;
+  remark(load, RemarkId::load_hint_ignored)
+      << "its " << (policy ? "eviction policy" : "cache hint")
+      << " is ignored: asynchronous copies to shared memory have none; omit it, or use smaller "
+         "tiles or "
+         "fewer stages, which stay in registers";
+}
+
+void remarkNoWgmma(tile::DotOp dot, const std::string& why) {
+  if (!why.empty()) missed(dot, RemarkId::wgmma_not_used) << "wgmma: not used: " << why;
+}
+
+// Emits a remark on each dot that has the layouts of wgmma although its operands are not in
+// swizzled slots. Other copies than TMA copies do not round, and those make every dot a wgmma.
+void LoopPlanner::remarkMmaSync(const LoopTiles& tiles, Copies copies) {
+  if (!target.arch.wgmma) return;
+  const Conversions vanishing = tiles.vanishing();
+  const auto source = [](Value operand) -> Operation* {
+    if (auto conversion = operand.getDefiningOp<tgpu::ConvertLayoutOp>())
+      operand = conversion.getSource();
+    if (auto permute = operand.getDefiningOp<tile::PermuteOp>()) operand = permute.getSource();
+    return operand.getDefiningOp();
+  };
+  const auto isIn = [](Operation* load, ArrayRef<LoadedTile> all, bool inSlot) {
+    return llvm::any_of(
+        all, [&](const LoadedTile& tile) { return tile.load == load && tile.inSlot == inSlot; });
+  };
+  const auto placeOf = [&](Value operand) -> OperandPlace {
+    Operation* read = source(operand);
+    auto conversion = operand.getDefiningOp<tgpu::ConvertLayoutOp>();
+    if (vanishing.contains(conversion)) operand = conversion.getSource();
+    return {isa_and_nonnull<tgpu::RingReadOp>(read) || isIn(read, tiles.ahead, true) ||
+                isIn(read, tiles.once, true),
+            operand.getDefiningOp<tile::PermuteOp>() != nullptr};
+  };
+  const WgmmaDots made(loop, tiles, /*roundsF32=*/copies == Copies::tma);
+  for (tile::DotOp dot : loop.getBody()->getOps<tile::DotOp>()) {
+    Operation* read = source(dot.getB());
+    if (!made.contains(dot) && !reported.contains(dot) && hasWgmmaLayouts(dot) &&
+        isa_and_nonnull<tile::LoadTileOp, tgpu::RingReadOp>(read) &&
+        !isIn(read, tiles.ahead, false))
+      remarkNoWgmma(dot, reasonNotInSlots(dot, placeOf, /*roundsF32=*/false));
+  }
+}
+
+}  // namespace ligerdsl::compiler

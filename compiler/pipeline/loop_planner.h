@@ -1,0 +1,81 @@
+// Decides how the loads of one loop are issued ahead, and reports what is not done. Writes the plan
+// (loop_plan.h) as attributes, and changes nothing else.
+#pragma once
+
+#include "compiler/pipeline/dot_operand_staging.h"
+#include "compiler/pipeline/load_reach.h"
+#include "compiler/pipeline/outer_loop_pipeline.h"
+#include "compiler/pipeline/ring_room.h"
+#include "program/gpu_arch.h"
+
+namespace ligerdsl::compiler {
+
+using Dots = llvm::SmallPtrSet<mlir::Operation*, 4>;
+
+/// Emits a remark on a dot that wgmma does not compute, unless `why` is empty.
+void remarkNoWgmma(tile::DotOp dot, const std::string& why);
+
+class LoopPlanner {
+ public:
+  struct Target {
+    const program::GpuArch& arch;
+    int64_t threads, ctas;  // per CTA, and per cluster
+    int64_t registers;      // bytes per thread
+    int64_t sharedBytes;    // per CTA; exchanges get at least `leastForExchanges`
+    int64_t leastForExchanges;
+  };
+
+  /// Dots of `reported` have a remark already.
+  LoopPlanner(mlir::scf::ForOp loop, int64_t stages, const Target& target, const Dots& reported)
+      : at{loop, stages, ""},
+        loop(loop),
+        stages(stages),
+        target(target),
+        reported(reported),
+        reach(at),
+        staging(at, target.threads, target.ctas),
+        room{loop, target.ctas, target.sharedBytes, target.leastForExchanges} {}
+
+  /// Plans the loop. It has no plan afterwards if its loads stay. Fails after an error message.
+  mlir::LogicalResult plan();
+
+ private:
+  bool asksForTma() { return loop->hasAttr(tile::kTensorCopiesAttr); }
+  bool isAskedByAuthor() { return loop->hasAttr(tile::kNumStagesAttr); }
+  int64_t bytesPerThread(mlir::Type type) const;
+  /// Bytes of registers per thread for the values that the loop carries.
+  int64_t carriedBudget() const {
+    return target.registers * target.arch.tuning.carried_eighths / 8;
+  }
+
+  void collectLoads();
+  LoopTiles chooseTiles();
+  std::string reasonNotShared(const LoopTiles& tiles);
+  std::string reasonNoTma(const RingFit& fit, const OuterLoopPipeline* pipeline);
+  std::optional<OuterLoopPipeline> outerPipeline(const RingFit& fit);
+
+  LoopTiles inRegisters() const;
+  void planRegisters(int64_t depth);
+  mlir::LogicalResult planRing(const RingFit& fit, bool crowded);
+  void planPrefetch(const RingFit& fit, int64_t bytes, int64_t budget);
+
+  MissedRemark remark(mlir::Operation* op, RemarkId id) { return at.remark(op, id); }
+  void remarkAtomic(mlir::Operation* atomic);
+  void remarkNothingToLoad();
+  void remarkNoTma(const std::string& why);
+  void remarkHints(tile::LoadTileOp load);
+  void remarkMmaSync(const LoopTiles& tiles, Copies copies);
+
+  PipelinedLoop at;
+  mlir::scf::ForOp loop;
+  int64_t stages;  // that the author or the options ask for
+  Target target;
+  const Dots& reported;
+  LoadReach reach;
+  DotOperandStaging staging;
+  RingRoom room;
+  llvm::SmallVector<tile::LoadTileOp> ahead;  // can be issued ahead
+  llvm::SmallVector<tile::LoadTileOp> once;   // equal in every iteration
+};
+
+}  // namespace ligerdsl::compiler

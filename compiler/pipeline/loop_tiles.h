@@ -1,0 +1,60 @@
+// Tiles that a pipelined loop loads ahead or once, and those of them that a ring holds. Describes
+// the loop as it will be: the IR still has the loads and the layout conversions of operands.
+#pragma once
+
+#include "compiler/analysis/exchange_bytes.h"
+#include "compiler/analysis/wgmma_choice.h"
+#include "compiler/dialect/tgpu.h"
+#include "llvm/ADT/SmallVector.h"
+
+namespace ligerdsl::compiler {
+
+/// A tile that a loop loads, for one reader or for all of them.
+struct LoadedTile {
+  tile::LoadTileOp load;
+  tgpu::ConvertLayoutOp operand;  // conversion for the one dot that reads it in its own layout
+  bool inSlot = false;            // in a slot of the ring, not in registers
+  bool separate = false;          // the load has other readers than `operand`
+
+  /// Returns the transpose between the load and the conversion, or null.
+  tile::PermuteOp permute() {
+    return operand ? operand.getSource().getDefiningOp<tile::PermuteOp>() : tile::PermuteOp();
+  }
+  /// Type in which it is read from its slot.
+  mlir::RankedTensorType readType();
+};
+
+struct LoopTiles {
+  llvm::SmallVector<LoadedTile> ahead;  // read by iterations after the one that issues the load
+  llvm::SmallVector<LoadedTile> once;   // equal in every iteration, copied before the loop
+
+  /// Adds tiles of loads that are issued ahead, with the conversions of each load that vanish. Each
+  /// conversion gets a tile of its own if the load has other readers. These tiles come last, and
+  /// the load itself comes first if it has readers left.
+  struct Ahead {
+    tile::LoadTileOp load;
+    bool inSlot;
+    llvm::SmallVector<tgpu::ConvertLayoutOp> operands;
+  };
+  void addAhead(llvm::ArrayRef<Ahead> loads);
+
+  /// True if a dot reads a tile from a slot in its own layout.
+  bool haveOperands() const;
+  /// The layout conversions that vanish, because dots read slots in their own layouts.
+  Conversions vanishing() const;
+
+  /// Returns the distinct tiles in slots among `tiles`.
+  static llvm::SmallVector<LoadedTile> partsOf(llvm::ArrayRef<LoadedTile> tiles);
+  /// Returns the number of the part that holds the tile.
+  static unsigned partOf(llvm::ArrayRef<LoadedTile> parts, LoadedTile tile);
+  /// Shape, element type and swizzle of the tile in a slot.
+  tgpu::MemDescType slotOf(LoadedTile tile) const;
+
+  /// Place of a dot's operand for wgmma, which reads swizzled slots.
+  OperandPlace placeOf(mlir::Value operand) const;
+};
+
+/// Returns the loads of these tiles, in their order.
+llvm::SmallVector<tile::LoadTileOp> loadsOf(llvm::ArrayRef<LoadedTile> tiles);
+
+}  // namespace ligerdsl::compiler

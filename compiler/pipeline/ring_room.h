@@ -1,0 +1,39 @@
+// Shared memory for the ring of a pipelined loop.
+#pragma once
+
+#include "compiler/pipeline/loop_tiles.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace ligerdsl::compiler {
+
+/// Tiles that shared memory holds, and the number of iterations that the ring has slots for.
+struct RingFit {
+  LoopTiles tiles;  // without the tiles of `once` that do not fit
+  int64_t stages;
+  int64_t room = 0;   // bytes that others leave, over all CTAs
+  bool fits = false;  // there is something to stage, and room for this iteration and the next
+};
+
+struct RingRoom {
+  mlir::scf::ForOp loop;
+  int64_t ctas;               // per cluster
+  int64_t sharedBytes;        // per CTA
+  int64_t leastForExchanges;  // bytes of `sharedBytes` that the ring does not take
+
+  /// Returns the bytes of shared memory left for the ring, over all CTAs of the cluster. Subtracts
+  /// other rings that are alive while `scope` runs, and the exchanges in `scope`, which the ring
+  /// outlives.
+  int64_t left(mlir::Operation* scope, const LoopTiles& tiles) const;
+  /// Returns the bytes of one slot, over all CTAs.
+  int64_t slotBytes(const LoopTiles& tiles) const;
+  /// Fits the tiles of up to `stages` iterations, and tiles that are copied once.
+  RingFit fit(LoopTiles tiles, int64_t stages) const;
+  /// Returns the bytes that loops after this one in `outer`, which are not planned yet, would need
+  /// for the stages they ask for.
+  int64_t bytesOfLaterLoops(mlir::scf::ForOp outer) const;
+};
+
+/// Returns the bytes of a tile in shared memory.
+int64_t tileBytes(tile::LoadTileOp load);
+
+}  // namespace ligerdsl::compiler
