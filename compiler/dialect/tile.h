@@ -39,8 +39,7 @@ inline constexpr llvm::StringLiteral kPlannedStagesAttr = "tile.planned_stages";
 inline constexpr llvm::StringLiteral kCopiesAttr = "tile.copies";
 inline constexpr llvm::StringLiteral kCopiesFirstAttr = "tile.copies_first";
 inline constexpr llvm::StringLiteral kAcrossLoopsAttr = "tile.across_loops";
-/// The plan's part on a load of the loop, and on the layout conversion of an operand that a dot
-/// reads from a slot.
+/// The plan's part on a load of the loop, and on the layout conversion of a dot's operand.
 inline constexpr llvm::StringLiteral kLoadedAttr = "tile.loaded";
 inline constexpr llvm::StringLiteral kStagedAttr = "tile.staged";
 inline constexpr llvm::StringLiteral kFromSlotAttr = "tile.from_slot";

@@ -26,7 +26,9 @@ Operation* lastWidening(scf::ForOp loop, ArrayRef<tile::LoadTileOp> loads) {
 
 void carryLoads(scf::ForOp loop) {
   const int64_t depth = planOf(loop)->stages - 1;
-  const SmallVector<tile::LoadTileOp> loads = loadsOf(takeTiles(loop).ahead);
+  const LoopTiles tiles = takeTiles(loop);
+  separateTransposes(tiles.ahead);
+  const SmallVector<tile::LoadTileOp> loads = loadsOf(tiles.ahead);
   PipelinedLoop at{loop};
   IRRewriter rewriter(loop);
   SmallVector<Value> inits;  // ordered by stage

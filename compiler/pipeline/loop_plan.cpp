@@ -55,7 +55,10 @@ void writePlan(scf::ForOp loop, const LoopPlan& plan, const LoopTiles& tiles) {
 
   const auto write = [&](const LoadedTile& tile, StringRef loaded) {
     tile.load->setAttr(tile::kLoadedAttr, builder.getStringAttr(loaded));
-    if (tile.operand) tile.operand->setAttr(tile::kFromSlotAttr, builder.getUnitAttr());
+    if (tile.operand && tile.inSlot)
+      tile.operand->setAttr(tile::kFromSlotAttr, builder.getUnitAttr());
+    if (tile.separate && !tile.inSlot)
+      tile.operand->setAttr(tile::kStagedAttr, builder.getStringAttr(kNone));
     if (tile.inSlot && !isText(tile.load, tile::kStagedAttr, kOperand))
       tile.load->setAttr(tile::kStagedAttr, builder.getStringAttr(tile.operand ? kOperand : kTile));
   };
@@ -83,7 +86,8 @@ LoopTiles takeTiles(scf::ForOp loop) {
   for (tile::LoadTileOp load : loop.getBody()->getOps<tile::LoadTileOp>()) {
     SmallVector<tgpu::ConvertLayoutOp> operands;
     for (tgpu::ConvertLayoutOp conversion : conversionsOf(load))
-      if (conversion->removeAttr(tile::kFromSlotAttr)) operands.push_back(conversion);
+      if (conversion->removeAttr(tile::kFromSlotAttr) || conversion->removeAttr(tile::kStagedAttr))
+        operands.push_back(conversion);
     const bool inSlot = load->hasAttr(tile::kStagedAttr);
     if (isText(load, tile::kLoadedAttr, kAhead)) ahead.push_back({load, inSlot, operands});
     if (isText(load, tile::kLoadedAttr, kOnce))

@@ -40,7 +40,7 @@ LogicalResult LoopPlanner::plan() {
            "tiles";
   const bool ample = (carried + bytes) * 16 <= target.registers * tuning.ample_sixteenths;
   if (depth > 0 && (!fit.fits || (ample && !operands)))
-    planRegisters(depth);
+    planRegisters(fit, depth);
   else if (fit.fits)
     return planRing(fit, crowded);
   else
@@ -154,7 +154,7 @@ std::optional<OuterLoopPipeline> LoopPlanner::outerPipeline(const RingFit& fit) 
 
 //===-- One mechanism each --===//
 
-void LoopPlanner::planRegisters(int64_t depth) {
+void LoopPlanner::planRegisters(const RingFit& fit, int64_t depth) {
   if (depth < stages - 1)
     remark(loop, RemarkId::fewer_stages_in_registers)
         << "loads are issued " << depth << " iterations ahead, not " << stages - 1
@@ -162,7 +162,7 @@ void LoopPlanner::planRegisters(int64_t depth) {
         << " bytes of registers per thread; use smaller tiles, more warps or fewer stages";
   remarkMmaSync({}, Copies::threads);
   remarkNoTma("its tiles are in registers");
-  writePlan(loop, {Mechanism::registers, depth + 1}, inRegisters());
+  writePlan(loop, {Mechanism::registers, depth + 1}, inRegisters(fit.tiles));
 }
 
 LogicalResult LoopPlanner::planRing(const RingFit& fit, bool crowded) {
@@ -196,9 +196,7 @@ void LoopPlanner::planPrefetch(const RingFit& fit, int64_t bytes, int64_t budget
       << "tiles of the next iteration are only prefetched to L2: in registers they take " << bytes
       << " bytes per thread, and " << std::max<int64_t>(0, budget)
       << " are left; use smaller tiles or more warps";
-  SetVector<tile::LoadTileOp> loads;
-  for (const LoadedTile& tile : fit.tiles.ahead) loads.insert(tile.load);
-  for (tile::LoadTileOp load : loads) {
+  for (tile::LoadTileOp load : loadsOf(fit.tiles.ahead)) {
     std::string why = staging.reasonNotStaged(load, Copies::threads);
     if (why.empty())
       why = "two iterations take " + std::to_string(2 * tileBytes(load)) +
@@ -207,13 +205,13 @@ void LoopPlanner::planPrefetch(const RingFit& fit, int64_t bytes, int64_t budget
   }
   remarkMmaSync({}, Copies::threads);
   remarkNoTma("its tiles are not staged in shared memory");
-  writePlan(loop, {Mechanism::prefetch}, inRegisters());
+  writePlan(loop, {Mechanism::prefetch}, inRegisters(fit.tiles));
 }
 
 // Returns the tiles that are issued ahead, none in a slot.
-LoopTiles LoopPlanner::inRegisters() const {
-  LoopTiles tiles;
-  for (tile::LoadTileOp load : ahead) tiles.ahead.push_back({load});
+LoopTiles LoopPlanner::inRegisters(LoopTiles tiles) {
+  for (LoadedTile& tile : tiles.ahead) tile.inSlot = false;
+  tiles.once.clear();
   return tiles;
 }
 

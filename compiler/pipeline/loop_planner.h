@@ -54,8 +54,8 @@ class LoopPlanner {
   std::string reasonNoTma(const RingFit& fit, const OuterLoopPipeline* pipeline);
   std::optional<OuterLoopPipeline> outerPipeline(const RingFit& fit);
 
-  LoopTiles inRegisters() const;
-  void planRegisters(int64_t depth);
+  static LoopTiles inRegisters(LoopTiles tiles);
+  void planRegisters(const RingFit& fit, int64_t depth);
   mlir::LogicalResult planRing(const RingFit& fit, bool crowded);
   void planPrefetch(const RingFit& fit, int64_t bytes, int64_t budget);
 

@@ -4,6 +4,8 @@
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/layout/swizzle.h"
+#include "llvm/ADT/SetVector.h"
+#include "mlir/IR/Builders.h"
 
 using namespace mlir;
 
@@ -104,7 +106,19 @@ OperandPlace LoopTiles::placeOf(Value operand) const {
 }
 
 SmallVector<tile::LoadTileOp> loadsOf(ArrayRef<LoadedTile> tiles) {
-  return llvm::map_to_vector(tiles, [](const LoadedTile& tile) { return tile.load; });
+  llvm::SetVector<tile::LoadTileOp> loads;
+  for (const LoadedTile& tile : tiles) loads.insert(tile.load);
+  return loads.takeVector();
+}
+
+void separateTransposes(ArrayRef<LoadedTile> tiles) {
+  for (LoadedTile tile : tiles) {
+    tile::PermuteOp transpose = tile.permute();
+    if (!tile.separate || !transpose) continue;
+    OpBuilder builder(tile.operand);
+    tile.operand.getSourceMutable().assign(builder.clone(*transpose)->getResult(0));
+    if (transpose.use_empty()) transpose.erase();
+  }
 }
 
 }  // namespace ligerdsl::compiler

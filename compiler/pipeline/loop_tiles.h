@@ -54,7 +54,11 @@ struct LoopTiles {
   OperandPlace placeOf(mlir::Value operand) const;
 };
 
-/// Returns the loads of these tiles, in their order.
+/// Returns the loads of these tiles, each once, in their order.
 llvm::SmallVector<tile::LoadTileOp> loadsOf(llvm::ArrayRef<LoadedTile> tiles);
+
+/// Gives each separate operand a transpose of its own, right before its conversion. The buffer of
+/// the conversion is then used for a shorter time.
+void separateTransposes(llvm::ArrayRef<LoadedTile> tiles);
 
 }  // namespace ligerdsl::compiler

@@ -9,7 +9,9 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 
 void prefetchTiles(scf::ForOp loop) {
-  const SmallVector<tile::LoadTileOp> loads = loadsOf(takeTiles(loop).ahead);
+  const LoopTiles tiles = takeTiles(loop);
+  separateTransposes(tiles.ahead);
+  const SmallVector<tile::LoadTileOp> loads = loadsOf(tiles.ahead);
   PipelinedLoop at{loop};
   OpBuilder builder = OpBuilder::atBlockBegin(loop.getBody());
   IRMapping mapping = at.indicesAt(builder, loads, at.ahead(builder, loop.getInductionVar()));
