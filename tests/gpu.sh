@@ -11,11 +11,9 @@
 # Default: all except sanitize, and python only if the package was built.
 #
 # - `python` runs tests/python/gpu_test.py with PYTHON (default python3), which must have torch.
-#   pytest
-#   is packed from BUILD/python-venv or from the folder PYTEST_FROM.
+#   pytest is packed from BUILD/python-venv or from the folder PYTEST_FROM.
 # - `sanitize` runs a few tests under compute-sanitizer's four tools. compute-sanitizer must be in
-#   PATH
-#   or named by COMPUTE_SANITIZER.
+#   PATH or named by COMPUTE_SANITIZER.
 #
 # Variables: JOBS (concurrent processes, default 12), RESULTS (folder for logs, default
 # gpu-results), LIGERDSL_LIBCUBLASLT (without a cuBLASLt, tests of fused linear cross-entropy are
