@@ -117,7 +117,7 @@ def measure(library, product, a, b, result):
                             [library.layout(t) for t in (b, a, result)])
     proposals = library.proposals(description, *layouts)
     times, beta = [[] for _ in proposals], float(product == "tn_f32_sum")
-    for turn in range(ROUNDS + 1):  # the first round warms up
+    for number in range(ROUNDS + 1):  # the first round warms up
         for proposal, mine in zip(proposals, times):
             begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             torch.cuda.synchronize()
@@ -126,7 +126,7 @@ def measure(library, product, a, b, result):
             library.multiply(description, proposal, b, a, beta, result, layouts)
             end.record()
             torch.cuda.synchronize()
-            mine += [begin.elapsed_time(end)] if turn else []
+            mine += [begin.elapsed_time(end)] if number else []
     return [{"tile": library.tile(p), "waves": round(p.waves, 2),
              "ms": round(sorted(mine)[ROUNDS // 2], 4)} for p, mine in zip(proposals, times)]
 

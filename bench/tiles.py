@@ -199,9 +199,10 @@ def products(rows, kernels, shapes, tiles, dtype):
     mma_sync = without_wgmma(triton) if triton else None
     for (m, n, k), order in itertools.product(shapes, rows.options.orders.split(",")):
         turned = [letter == "T" for letter in order]
-        stored = [torch.randn(size[::-1] if turn else size, device=rows.options.device, dtype=dtype)
-                  for size, turn in zip(((m, k), (k, n)), turned)]
-        a, b = (each.T if turn else each for each, turn in zip(stored, turned))
+        stored = [torch.randn(size[::-1] if transposed else size, device=rows.options.device,
+                              dtype=dtype)
+                  for size, transposed in zip(((m, k), (k, n)), turned)]
+        a, b = (each.T if transposed else each for each, transposed in zip(stored, turned))
         exact, c = (a.double() @ b.double(),
                     torch.empty(m, n, device=rows.options.device, dtype=dtype))
         case, flops = {"kernel": "matmul", "shape": f"{m}x{n}x{k}", "order": order}, 2.0 * m * n * k

@@ -159,11 +159,11 @@ struct Products {
     auto [sums] = k.for_range(
         turned ? -1 : 0, turned ? kTiles - 1 : 1, 1,
         LoopOptions{.num_stages = 3, .tensor_copies = true}, carry(k.zeros({kTile, kTile}, f32)),
-        [&](const Scalar& turn, const Tile& sums) {
+        [&](const Scalar& step, const Tile& sums) {
           const Tile block =
-              rows.load({matrix, turned ? turn : tile, turned ? k.constant(0, i32) : turn});
-          return carry(turned ? dot(block.permute({1, 0}), rows.load({matrix, turn, 0}), sums)
-                              : dot(block, weights.load({turn, 0}), sums));
+              rows.load({matrix, turned ? step : tile, turned ? k.constant(0, i32) : step});
+          return carry(turned ? dot(block.permute({1, 0}), rows.load({matrix, step, 0}), sums)
+                              : dot(block, weights.load({step, 0}), sums));
         });
     y.partition({squeeze, kTile, kTile}).store({program, 0, 0}, sums);
     return {.program = k.finish(), .launch = kernels::library_launch(Size::rows(), 4)};

@@ -41,8 +41,8 @@ void check(const Sequence& s, uint64_t seed) {
                                                  : ends.load({tile});
     auto [sums] =
         k.for_range(k.constant(s.begin, i64), end, 1, loop, carry(k.zeros({kTile, kTile}, f32)),
-                    [&](const Scalar& turn, const Tile& sums) {
-                      const Tile one = tiles.load({tile, turn});
+                    [&](const Scalar& step, const Tile& sums) {
+                      const Tile one = tiles.load({tile, step});
                       return carry(dot(one, one.permute({1, 0}), sums));
                     });
     c.partition({kTile, kTile}).store({tile, 0}, sums);

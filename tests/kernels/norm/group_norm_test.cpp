@@ -264,11 +264,12 @@ TEST(GroupNorm, ByPartsOfChannels) {
   for (const Shape4& s :
        affordable({{2, 20, 2, 1024}, {3, 4, 2, 600}, {1, 300, 1, 520}, {2, 8, 8, 100}})) {
     for (DType type : kFloats) {
-      for (const char* turns : {"1", "2"}) {
+      for (const char* tiles : {"1", "2"}) {
         Case c{.options = options_of(s, type), .n = s.n, .gap = gap_of(number++)};
-        c.config = {{"by", "channels"}, {"rows", "1"},     {"num_warps", "1"},
-                    {"vectors", "1"},   {"num_ctas", "1"}, {"late_sums", "false"},
-                    {"turns", turns}};
+        c.config = {{"by", "channels"},          {"rows", "1"},
+                    {"num_warps", "1"},          {"vectors", "1"},
+                    {"num_ctas", "1"},           {"late_sums", "false"},
+                    {"tiles_per_program", tiles}};
         run_and_check(c);
       }
     }

@@ -256,15 +256,15 @@ TEST(ModulatedRmsNorm, RowsPerIteration) {
       Trial one(options_of(200, k, type), n, 8);
       one.forward();
       one.backward(one.d_x);
-      for (const char* turn : {"2", "4"}) {
+      for (const char* rows : {"2", "4"}) {
         Trial run(options_of(200, k, type), n, 8), over(options_of(200, k, type), n, 8);
-        run.config = over.config = {{"turn", turn}};
+        run.config = over.config = {{"rows_per_iteration", rows}};
         run.check();
         over.forward();
         over.backward(over.d_y);
         EXPECT_TRUE(over.d_y.same_bits(one.d_x) && over.d_weight.same_bits(one.d_weight) &&
                     over.d_scale.same_bits(one.d_scale) && over.d_shift.same_bits(one.d_shift))
-            << turn << " rows, n=" << n << " k=" << k << " " << name(type);
+            << rows << " rows, n=" << n << " k=" << k << " " << name(type);
       }
     }
   }
