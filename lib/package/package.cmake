@@ -34,7 +34,8 @@ endforeach()
 
 configure_package_config_file(package/ligerdslConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfig.cmake
   INSTALL_DESTINATION ${cmake_dir} PATH_VARS ops_json)
-write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+# A project that asks for 0.1 gets 0.2: the C ABI and its soname are the same.
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfigVersion.cmake COMPATIBILITY SameMajorVersion)
 # The path is relative, so that an installed folder can be moved.
 file(RELATIVE_PATH pc_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(package/ligerdsl.pc.in ${CMAKE_CURRENT_BINARY_DIR}/ligerdsl.pc @ONLY)
