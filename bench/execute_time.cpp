@@ -8,7 +8,7 @@
 // alternate, and the queue is drained after each, so no call waits for space in it. With the tests'
 // fake driver (libfake_cuda.so), nearly all of the time is the library's, and so are the
 // instructions that this counts:
-//   LIGERDSL_LIBCUDA=... LIGERDSL_LIBCUBLASLT=... valgrind --tool=callgrind ...
+//   LIGERDSL_LIBCUDA=... LIGERDSL_LIBCUBLASLT=... valgrind --tool=callgrind
 //     --toggle-collect='ligerdsl::lib::execute_entry(*)' execute_time 3
 #include <algorithm>
 #include <chrono>

@@ -132,8 +132,7 @@ void give(const T& value, T* out) {
                   [](char byte) { return byte != 0; }))
     throw Error(
         "error: the launch rule asks for what this program does not know yet; use a later one, or "
-        "build the "
-        "kernels against its headers");
+        "build the kernels against its headers");
   std::memcpy(out, bytes, std::min(size, sizeof(T)));
   out->struct_size = size;
 }

@@ -28,8 +28,7 @@ const Target& KernelBuilder::target(Loc loc) const {
   if (!target_) {
     fail(loc, "target",
          "the kernel is recorded for no device; give KernelBuilder, record() or program_bytes() a "
-         "Target, "
-         "or run it with a program that is built against these headers");
+         "Target, or run it with a program that is built against these headers");
   }
   return *target_;
 }

@@ -131,9 +131,7 @@ const Target& LaunchArguments::target() const {
   if (target_) return *target_;
   throw Error(
       "error: launch rule: the launch is for no device; give LaunchArguments a Target, or run the "
-      "kernel with a "
-      "program "
-      "that is built against these headers");
+      "kernel with a program that is built against these headers");
 }
 
 Registry& Registry::global() {

@@ -65,8 +65,7 @@ void require_tile_shape(const Shape& shape, const std::string& op, Loc loc) {
       fail(loc, op,
            which +
                " must be c * 2^n with odd c <= 31; round up to such a size and let the view's "
-               "bounds or a mask cut the "
-               "rest");
+               "bounds or a mask cut the rest");
     }
   }
   if (program::tileElements(shape) < 0) {
@@ -144,8 +143,7 @@ void Recorder::require_combinable(OpCode code, const std::vector<Type>& results,
   if (scalars && program::fitsCombiner(code)) return;
   fail(loc, program::opName(code),
        "a combiner is arithmetic on scalars: no memory, tiles, loops or branches; take the value "
-       "before the reduction "
-       "and use it here, or choose with where(...)");
+       "before the reduction and use it here, or choose with where(...)");
 }
 
 std::vector<Handle> Recorder::emit(OpCode code, const std::vector<Handle>& operands,

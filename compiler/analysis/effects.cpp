@@ -124,8 +124,7 @@ LogicalResult verifyEffects(Operation* root) {
     if (op == root || succeeded(effectsOf(op))) return WalkResult::advance();
     op->emitOpError(
         "has unknown effects on memory; declare in its .td that it is Pure, or what it does "
-        "through its "
-        "operands (compiler/analysis/effects.h)");
+        "through its operands (compiler/analysis/effects.h)");
     return WalkResult::interrupt();
   });
   return failure(walk.wasInterrupted());

@@ -94,8 +94,7 @@ static std::string whyNarrowView(tile::ViewType view, ValueRange indices,
   const int fast = unitStrideDim(view, tileShape);
   if (fast < 0)
     return "no dimension of the tile is known to have stride 1; declare the view's strides, or "
-           "take tiles along the "
-           "contiguous dimension";
+           "take tiles along the contiguous dimension";
   const int64_t bytes = elementBytes(view.getElementType()), vector = tile::kVectorBytes / bytes;
   if (view.getAlignment() % tile::kVectorBytes != 0)
     return "the address is known to be a multiple of " + std::to_string(view.getAlignment()) +
@@ -107,8 +106,7 @@ static std::string whyNarrowView(tile::ViewType view, ValueRange indices,
              " are known to begin at a multiple of " + std::to_string(known) +
              " elements only, not of " + std::to_string(vector) +
              "; pad them, take an alignment offset (View::alignment_offset), or say what divides "
-             "the index "
-             "(assume_divisible)";
+             "the index (assume_divisible)";
   }
   return "tiles have " + std::to_string(tileShape[fast]) +
          " elements along the dimension of stride 1, no multiple of " + std::to_string(vector);

@@ -53,14 +53,12 @@ std::string reasonNoRowWgmma(tile::DotOp dot) {
   if (!isLoadedAhead(dot, dot.getA(), false) || !isLoadedAhead(dot, dot.getB(), true))
     return llvm::formatv(
                "its {0} operands are not both tiles that a pipelined loop loads with k along their "
-               "rows, of a multiple "
-               "of 32 bytes: A as [m, k], B as [n, k], permuted{1}",
+               "rows, of a multiple of 32 bytes: A as [m, k], B as [n, k], permuted{1}",
                type, dot.isFp8() ? "; they are converted to f16" : "")
         .str();
   if (dot.getTf32() && !dot->getParentOp()->hasAttr(tile::kTensorCopiesAttr))
     return "neither wgmma nor the loop's copies to shared memory round f32 to tf32; use "
-           "tensor_copies = true, which "
-           "does";
+           "tensor_copies = true, which does";
   return "";
 }
 

@@ -403,8 +403,7 @@ void remarkConversion(tgpu::ConvertLayoutOp op) {
   missed(op, RemarkId::layout_change_in_loop)
       << "change of layout in a loop: each iteration moves " << bytes
       << " bytes through shared memory; do it outside of the loop, or load the tile in the shape "
-         "in which it is "
-         "used";
+         "in which it is used";
 }
 
 void remarkMisses(func::FuncOp func) {

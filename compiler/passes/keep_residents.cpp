@@ -90,8 +90,7 @@ class RowKeeper {
     if (!holdsSegments()) {
       notCached(row.firstLoad)
           << "the layouts of its uses do not give each CTA of the cluster "
-             "one segment of a block; use it with tiles of its own shape, or without a "
-             "cluster";
+             "one segment of a block; use it with tiles of its own shape, or without a cluster";
       return;
     }
     notCached(row.firstLoad)

@@ -41,8 +41,7 @@ LoadReach::Reach LoadReach::of(tile::LoadTileOp load) {
     if (follows ? staysBehind(write, access, load) : !mayOverlap(write, access)) continue;
     at.reasonNotAhead = "the store at " + placeOf(write.op) +
                         " may write what it reads; promise that the arguments do not overlap "
-                        "(no_alias), or store "
-                        "after the load, at its indices";
+                        "(no_alias), or store after the load, at its indices";
     return Reach::none;
   }
   return follows ? Reach::ahead : Reach::always;

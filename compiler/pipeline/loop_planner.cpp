@@ -36,8 +36,7 @@ LogicalResult LoopPlanner::plan() {
   if (operands && !fit.fits)
     remark(loop, RemarkId::no_room_for_dot_operands)
         << "dot operands pass through registers: shared memory does not hold the tiles of two "
-           "iterations; use smaller "
-           "tiles";
+           "iterations; use smaller tiles";
   const bool ample = (carried + bytes) * 16 <= target.registers * tuning.ample_sixteenths;
   if (depth > 0 && (!fit.fits || (ample && !operands)))
     planRegisters(fit, depth);
@@ -134,8 +133,7 @@ std::optional<OuterLoopPipeline> LoopPlanner::outerPipeline(const RingFit& fit) 
     pipeline.reset();
     why =
         "shared memory does not hold them and the buffers of the outer loop's body; use smaller "
-        "tiles or fewer "
-        "stages";
+        "tiles or fewer stages";
   } else if (pipeline) {
     const int64_t later = room.bytesOfLaterLoops(pipeline->outer);
     if (later > 0 && bytes + later > room.left(pipeline->outer, fit.tiles)) {

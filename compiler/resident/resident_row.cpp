@@ -109,9 +109,8 @@ bool ResidentRow::isTheSameForAllPrograms() {
   std::optional<int64_t> count = positionsOf(first);
   reason =
       "one loop reads it, so it would have to be the same row for all programs of a loop over "
-      "programs "
-      "(dynamic_persistent), in a loop from 0 to a constant; read it in a second loop, or load it "
-      "without resident()";
+      "programs (dynamic_persistent), in a loop from 0 to a constant; read it in a second loop, or "
+      "load it without resident()";
   if (!programs || !count || *count < 1) return false;
   positions = *count;
   // A program's promise does not cover copies that start before the first program.
@@ -151,8 +150,7 @@ bool ResidentRow::sameBlocks() {
     if (!mirrors(a, b) || !first.isDefinedOutsideOfLoop(a)) return false;
   reason =
       "the second loop does not read the blocks in the opposite order of the first; where that has "
-      "i, take "
-      "blocks - 1 - i";
+      "i, take blocks - 1 - i";
   return mirrors(indices.back(), mirrored.back()) && collect(indices.back());
 }
 

@@ -207,8 +207,7 @@ void Machine::require_unchanged(const Op& op, const Shape& start, const Data& bl
     return;
   fail(op,
        "this block of a resident row was written after its first load; write it after its last "
-       "load, or load it "
-       "without resident()");
+       "load, or load it without resident()");
 }
 
 void Machine::pointer_access(const Op& op) {

@@ -59,8 +59,7 @@ std::string Aliasing::contradiction() const {
     if (read_only_[i] && written_[i])
       return "view " + names_[i] +
              " is read_only, but a store may reach it through a pointer that comes out of a loop "
-             "or branch; declare it "
-             "without read_only, or take no pointer to it";
+             "or branch; declare it without read_only, or take no pointer to it";
   }
   return "";
 }

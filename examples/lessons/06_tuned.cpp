@@ -4,7 +4,7 @@
 // it computes. This file is built twice. As a shared object, `ligerdsl tune` tries its kernel in
 // every configuration and checks it in float64. As a program, it takes the winner out of the table:
 //
-//   ligerdsl --load liblesson_06_kernels.so tune normalize y=x x=4096x1000 ...
+//   ligerdsl --load liblesson_06_kernels.so tune normalize y=x x=4096x1000
 //     --check-with "x=7x1000 y=x" --export t.json
 //   LIGERDSL_TABLE=t.json lesson_06_tuned
 //

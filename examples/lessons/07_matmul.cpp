@@ -2,7 +2,7 @@
 // order that reuses L2, persistent programs, an epilogue. It is a shared object for the `ligerdsl`
 // command. docs/tutorial/07-matmul.md explains each step. Time one with
 //
-//   ligerdsl bench --load liblesson_07_matmul.so --device cuda:0 ...
+//   ligerdsl bench --load liblesson_07_matmul.so --device cuda:0
 //     matmul_grouped c=4096x4096 a=4096x4096 b=4096x4096
 //
 // c = a b; a [m, k], b [k, n], c [m, n] of one type, any sizes; f32 accumulation. 2 m n k flop.

@@ -3,7 +3,7 @@
 // the current softmax, masks only at the edges. It is a shared object for the `ligerdsl` command.
 // docs/tutorial/09-flash-attention.md explains each step. Time one with
 //
-//   ligerdsl bench --load liblesson_09_flash_attention.so attention_edges ...
+//   ligerdsl bench --load liblesson_09_flash_attention.so attention_edges
 //     o=32x4096x128 q=32x4096x128 k=32x4096x128 v=32x4096x128
 //       scale=0.088 --device cuda:0
 //

@@ -109,10 +109,9 @@ constexpr SharingRule kSharing[] = {
      .streams = 1,
      .measured =
          "rows of 40 KiB are the widest that CTAs of 512 threads hold with two CTAs per SM. A CTA "
-         "of 1024 threads "
-         "occupies an SM, and nothing overlaps its reduction. 16384 rows of bf16 with 24576, 29568 "
-         "and 32768 columns "
-         "take 445, 497 and 532 us with one CTA per row, and 380, 453 and 506 us with four"},
+         "of 1024 threads occupies an SM, and nothing overlaps its reduction. 16384 rows of bf16 "
+         "with 24576, 29568 and 32768 columns take 445, 497 and 532 us with one CTA per row, and "
+         "380, 453 and 506 us with four"},
     {.residual = true,
      .above_columns = kResidentWidth,
      .above_bytes = kSharedRow / 2 - 1,

@@ -42,8 +42,7 @@ PlanRef plan_of_call(const OpInfo& info, const ContextRef& context, const Struct
   if (context->device().capturing(stream)) {
     fail(Status::capture_unsafe,
          "this configuration is not planned yet, and the stream is being captured; make the same "
-         "call "
-         "once before the capture, or use plan and execute");
+         "call once before the capture, or use plan and execute");
   }
   // The context owns the plan, so the plan must not own the context.
   const ContextRef unowned(ContextRef(), context.get());

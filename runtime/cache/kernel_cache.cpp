@@ -212,8 +212,7 @@ std::shared_ptr<LoadedKernel> KernelCache::find_or_compile(const Request& reques
         Status::not_supported,
         "a kernel for " + request.target + " is overridden from \"" + edited.folder +
             "\", and what was edited is compiled anew in each process, which this context must not "
-            "do "
-            "(NO_JIT): unset LIGERDSL_OVERRIDE_DIR, or create the context without NO_JIT");
+            "do (NO_JIT): unset LIGERDSL_OVERRIDE_DIR, or create the context without NO_JIT");
   if (!may_compile)
     throw NotCached(Status::not_supported,
                     "a kernel for " + request.target +

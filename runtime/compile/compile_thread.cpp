@@ -85,14 +85,12 @@ void refuse_what_is_lost(CompilerCall call) {
   if (memory_ran_out)
     fail(Status::out_of_host_memory,
          "memory ran out inside the compiler earlier in this process, and what it held then is "
-         "lost: restart the "
-         "process with more memory, or compile in processes of their own "
+         "lost: restart the process with more memory, or compile in processes of their own "
          "(LIGERDSL_COMPILE=process)");
   if (linking_is_lost && call != CompilerCall::compile)
     fail(Status::compile_failed,
          "LLVM gave up earlier in this process while it linked a kernel, and what it held then is "
-         "lost: restart the "
-         "process");
+         "lost: restart the process");
 }
 
 void require_memory(CompilerCall call) {

@@ -25,8 +25,7 @@ constexpr const char* kLibraryName = "libligerdsl-compiler.so";
   const std::string path = write_reproducer(program, options);
   fail(status, what + ". " +
                    (path.empty() ? "The program could not be kept for a report: set "
-                                   "LIGERDSL_REPRODUCER_DIR to a folder "
-                                   "that can be written"
+                                   "LIGERDSL_REPRODUCER_DIR to a folder that can be written"
                                  : "Please report this with \"" + path +
                                        "\"; `ligerdsl compile` takes that file"));
 }

@@ -136,8 +136,7 @@ Cblas find_cblas(const std::string& path) {
   }
   fail(Status::not_supported, "matmul on a CPU needs a CBLAS library: " + tried +
                                   "; install OpenBLAS (Debian and Ubuntu: libopenblas0), or set "
-                                  "LIGERDSL_LIBCBLAS to the path of a library "
-                                  "with cblas_sgemm");
+                                  "LIGERDSL_LIBCBLAS to the path of a library with cblas_sgemm");
 }
 
 class CpuMatmul final : public Matmul {

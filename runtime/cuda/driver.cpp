@@ -56,8 +56,7 @@ std::string result_text(const cuda::Api& api, cuda::Result result) {
       fail(Status::no_device,
            found +
                "It is the toolkit's stub driver, for linking only: remove its folder (lib64/stubs) "
-               "from "
-               "LD_LIBRARY_PATH, or set LIGERDSL_LIBCUDA to the real driver's libcuda.so.1");
+               "from LD_LIBRARY_PATH, or set LIGERDSL_LIBCUDA to the real driver's libcuda.so.1");
     case cuda::error_no_device:
       fail(Status::no_device,
            found + "No GPU is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES");
@@ -66,8 +65,7 @@ std::string result_text(const cuda::Api& api, cuda::Result result) {
     case cuda::error_system_driver_mismatch:
       fail(Status::no_device, found +
                                   "The kernel module and the user library are of different "
-                                  "versions: reboot, or reinstall "
-                                  "the driver");
+                                  "versions: reboot, or reinstall the driver");
     default:
       fail(Status::no_device,
            found + "Check that the NVIDIA kernel module is loaded and /dev/nvidia* can be opened");
@@ -103,11 +101,8 @@ std::string advice(Status status) {
   switch (status) {
     case Status::sticky_device_error:
       return ". A kernel that ran earlier on this GPU, of this library or of other code in the "
-             "process, failed, and "
-             "the "
-             "context cannot be used any more: find it with compute-sanitizer or "
-             "CUDA_LAUNCH_BLOCKING=1 and restart "
-             "the process";
+             "process, failed, and the context cannot be used any more: find it with "
+             "compute-sanitizer or CUDA_LAUNCH_BLOCKING=1 and restart the process";
     case Status::out_of_device_memory:
       return ". The context is still usable: free device memory and try again";
     case Status::forked_process:

@@ -53,8 +53,7 @@ std::vector<program::Remark> resource_remarks(const program::Artifact& artifact,
             std::to_string(resources.ctas_per_sm) + " CTAs of " +
             std::to_string(resources.threads) + " threads with " + registers_of(resources) +
             " each and " + std::to_string(resources.shared_bytes) +
-            " bytes of shared memory; use fewer warps, smaller tiles or a smaller "
-            "max_registers"));
+            " bytes of shared memory; use fewer warps, smaller tiles or a smaller max_registers"));
   return remarks;
 }
 

@@ -21,7 +21,7 @@ def main():
     folder.mkdir(parents=True)
     ligerdsl = Command(path, folder / "cache")
     source = (pathlib.Path(__file__).parents[2] / "examples/lessons/06_tuned.cpp").read_text()
-    said = re.search(r"^// +ligerdsl --load \S+ tune (.*) \.\.\.\n"
+    said = re.search(r"^// +ligerdsl --load \S+ tune (.*)\n"
                      r"// +--check-with \"(.*)\" --export", source, re.MULTILINE)
     table = folder / "tuned.json"
     result = ligerdsl.json("--load", kernels, "tune", *said[1].split(), "--check-with", said[2],

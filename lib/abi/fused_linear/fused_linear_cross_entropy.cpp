@@ -227,8 +227,7 @@ std::unique_ptr<OpPlan> gradients_from_lse(const ContextRef& context, const Desc
   if (!with_gradient(d))
     fail(Status::invalid_argument,
          "`with_d_x`, `d_weight_dtype`, `d_bias_dtype`: expected at least one of d_x, d_weight and "
-         "d_bias to be wanted, "
-         "got none");
+         "d_bias to be wanted, got none");
   return std::make_unique<FusedLinearCrossEntropy>(context, d, info, true);
 }
 

@@ -156,8 +156,7 @@ inline void check_without_d_x(int32_t without_d_x, bool parameters, int32_t with
   if (without_d_x && !parameters)
     fail(Status::invalid_argument,
          "`without_d_x`: expected 0 where no gradient of a parameter is wanted, got 1; pass d_x, "
-         "or what of the "
-         "parameters is wanted");
+         "or what of the parameters is wanted");
   if (without_d_x && with_d_sum)
     fail(Status::invalid_argument,
          "`with_d_sum`: expected 0 without d_x, got 1; d_sum is added to d_x alone, so pass both "

@@ -124,8 +124,7 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context,
     if (!whole_given && rows > 0 && partials > rows)
       fail(Status::invalid_argument,
            "`total_classes`: expected the classes of the whole vocabulary where partials are of "
-           "several shards, got 0 "
-           "with " +
+           "several shards, got 0 with " +
                std::to_string(partials / rows) + " shards");
     if (alone && rows > 0 && partials == rows)
       fail(Status::invalid_argument,

@@ -110,8 +110,7 @@ int print_configs(const Globals& globals, const CompileRequest& request,
   if (AuthorKernels(globals.load).find(request.kernel))
     throw Failure(kUsage,
                   "--emit config shows kernels of the library only; `ligerdsl explain` shows the "
-                  "configuration of a "
-                  "kernel of --load");
+                  "configuration of a kernel of --load");
   const auto context =
       std::make_shared<RecordingContext>(options_for_target(target), unused_cpu(globals));
   OpInstance instance(find_op(request.kernel), request.settings);

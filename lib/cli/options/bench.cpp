@@ -18,8 +18,7 @@ void add_bench(CommandLine& line) {
   command
       ->add_option("--axis", request->axes,
                    "NAME=VALUES: the kernel with each of them, H=1024:16384*2, N=100:500+100, "
-                   "dtype=f32,bf16; with "
-                   "another --axis, each combination")
+                   "dtype=f32,bf16; with another --axis, each combination")
       ->allow_extra_args(false);
   line.offer(command->add_option(
                  "--vs", request->vs,

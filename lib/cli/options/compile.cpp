@@ -16,9 +16,8 @@ void add_compile(CommandLine& line) {
       command->add_option(
           "--emit", request->stage,
           "config (the schedule, as settings), program, tile, tgpu, loops, llvm, ptx, asm, remarks "
-          "(what "
-          "the compiler could not do, and why), cubin, resources (these need ptxas) or sass (and "
-          "cuobjdump); default ptx or asm"),
+          "(what the compiler could not do, and why), cubin, resources (these need ptxas) or sass "
+          "(and cuobjdump); default ptx or asm"),
       {.words = compile_stages()});
   add_target(
       line, command, &request->target,

@@ -18,10 +18,9 @@ void add_kernel(CommandLine& line, CLI::App* command, std::string* kernel,
              {.kind = Offer::Kind::kernels});
   line.offer(command->add_option("settings", *settings,
                                  "name=value: fields of the description, numbers, sizes "
-                                 "(dtype=bf16 N=16384 H=8192); of a kernel of "
-                                 "--load meta-parameters, shapes (x=4096x512, y=x), integers to "
-                                 "fill with (labels=4096:0..31999), "
-                                 "scalars, num_warps and the like"),
+                                 "(dtype=bf16 N=16384 H=8192); of a kernel of --load "
+                                 "meta-parameters, shapes (x=4096x512, y=x), integers to fill with "
+                                 "(labels=4096:0..31999), scalars, num_warps and the like"),
              {.kind = Offer::Kind::settings});
 }
 

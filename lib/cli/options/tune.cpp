@@ -44,8 +44,7 @@ void add_subject(CommandLine& line, CLI::App* command, TuneRequest* request) {
             request->bits = text == "same" ? Bits::same : text == "row" ? Bits::row : Bits::batch;
           },
           "What a configuration may change in the results: same (nothing), row (the last bits of a "
-          "row; default) or "
-          "batch (those of sums over rows too)"),
+          "row; default) or batch (those of sums over rows too)"),
       {"same", "row", "batch"});
 }
 
@@ -87,8 +86,7 @@ void add_results(CommandLine& line, CLI::App* command, TuneRequest* request) {
                     "Reuse trials of the store with this build, device and problem");
   command->add_option("--export", request->export_to,
                       "Write winners to a table for LIGERDSL_TABLE, or to -; its entries for these "
-                      "problems are tried again, others "
-                      "stay");
+                      "problems are tried again, others stay");
   line.offer(command->add_option(
                  "--report", request->report,
                  "Write an HTML page about the trials, as `ligerdsl report` does for a store"),

@@ -152,8 +152,7 @@ class Page {
     const std::string chart = figure(
         roofline.chart,
         "<span class=\"key\"></span>a copy of the same bytes, measured with it; dashed: a large "
-        "copy; "
-        "<span class=\"key open\"></span>heuristic; <span class=\"key best\"></span>winner.");
+        "copy; <span class=\"key open\"></span>heuristic; <span class=\"key best\"></span>winner.");
     return fmt::format(
         "<section class=\"roofline\">\n<h2>Roofline: {}</h2>\n<p>These kernels are bound by "
         "memory: at best a call "

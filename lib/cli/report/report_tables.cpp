@@ -150,9 +150,7 @@ std::string winners_table(const std::vector<TaskSummary>& tasks) {
   }
   return html_table(
       "Times are medians with cold caches; of several problems, their geometric mean. Noise: what "
-      "the heuristic "
-      "differs "
-      "from itself.",
+      "the heuristic differs from itself.",
       {{"kernel"},
        {"problems"},
        {"heuristic", true},

@@ -96,9 +96,8 @@ Json TuneDevice::must_answer(const Json& question, const std::string& what, cons
         kNothingFound,
         fmt::format(
             "the worker process had not opened {} after {:g} s (10 times --timeout, at least 10 "
-            "s): "
-            "either the kernel hangs as it is configured without a tuner, or making its data takes "
-            "longer. Try `ligerdsl run`, or give a longer --timeout",
+            "s): either the kernel hangs as it is configured without a tuner, or making its data "
+            "takes longer. Try `ligerdsl run`, or give a longer --timeout",
             what, seconds));
   if (answer.json.contains("error"))
     throw Failure(answer.json.value("code", int{kNothingFound}),
