@@ -2,6 +2,8 @@
 PRESET ?= release
 BUILD  := build/$(PRESET)
 NIGHTLY ?= OFF
+# A nightly build compiles each source alone, which finds missing includes.
+GROUPS_OF_SOURCES := $(if $(filter ON,$(NIGHTLY)),OFF,ON)
 JOBS   ?= $(shell nproc)
 
 .PHONY: help lint quick demo test asan tsan check nightly bench format clean
@@ -19,14 +21,15 @@ help:
 	@echo "make clean   remove the build trees"
 
 .PHONY: build
+TARGETS ?= all
 build:
 	cmake --preset $(PRESET) $(CONFIGURE)
-	cmake --build $(BUILD) -j $(JOBS)
+	cmake --build $(BUILD) -j $(JOBS) --target $(TARGETS)
 
 demo:
 	.ci/install-packages build
-	$(MAKE) build CONFIGURE="-DLIGERDSL_BUILD_TESTS=OFF"
-	$(BUILD)/bin/train_llama --loss-svg $(BUILD)/loss.svg
+	$(MAKE) build CONFIGURE="-DLIGERDSL_BUILD_TESTS=OFF" TARGETS="train_llama ligerdsl-command ligerdsl_compiler"
+	$(BUILD)/bin/train_llama --steps 500 --loss-svg $(BUILD)/loss.svg
 	$(BUILD)/bin/ligerdsl check --all
 
 lint:
@@ -44,12 +47,13 @@ quick:
 
 test:
 	.ci/install-packages test
-	$(MAKE) build CONFIGURE="-DLIGERDSL_BUILD_TESTS=ON -DLIGERDSL_NIGHTLY_TESTS=$(NIGHTLY)"
+	$(MAKE) build CONFIGURE="-DLIGERDSL_BUILD_TESTS=ON -DLIGERDSL_NIGHTLY_TESTS=$(NIGHTLY) -DLIGERDSL_COMPILE_IN_GROUPS=$(GROUPS_OF_SOURCES)"
 	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure
 
 asan tsan:
 	.ci/install-packages test
-	cmake --preset $@ -DLIGERDSL_NIGHTLY_TESTS=$(NIGHTLY) -DLIGERDSL_BUILD_COMMAND=$(NIGHTLY)
+	cmake --preset $@ -DLIGERDSL_NIGHTLY_TESTS=$(NIGHTLY) -DLIGERDSL_BUILD_COMMAND=$(NIGHTLY) \
+	  -DLIGERDSL_COMPILE_IN_GROUPS=$(GROUPS_OF_SOURCES)
 	cmake --build --preset $@ -j $(JOBS)
 	ctest --preset $@ -j $(JOBS)
 

@@ -23,6 +23,31 @@ function(ligerdsl_precompiles target)
                             <string_view> <utility> <variant> <vector> ${ARGN})
 endfunction()
 
+# Compiles up to eight sources of a folder as one, so that the compiler reads their headers once.
+# Sources of one folder must not define the same names.
+# A source with SKIP_UNITY_BUILD_INCLUSION is compiled alone.
+function(ligerdsl_compile_in_groups target)
+  if(NOT LIGERDSL_COMPILE_IN_GROUPS)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)  # a group's sources count as headers
+  get_target_property(sources ${target} SOURCES)
+  foreach(source ${sources})
+    cmake_path(ABSOLUTE_PATH source OUTPUT_VARIABLE path)
+    cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
+    cmake_path(GET path PARENT_PATH folder)
+    string(MAKE_C_IDENTIFIER "${folder}" folder)
+    if(NOT DEFINED sources_of_${folder})
+      set(sources_of_${folder} 0)
+    endif()
+    math(EXPR group "${sources_of_${folder}} / 8")
+    math(EXPR sources_of_${folder} "${sources_of_${folder}} + 1")
+    set(name ${folder}_${group})
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${name})
+  endforeach()
+endfunction()
+
 # Makes binaries independent of the folder of the checkout: __FILE__ and std::source_location give
 # "kernels/softmax/softmax.cpp". Recorded programs contain these paths, so they are part of cache
 # keys and of PTX line information. ccache passes paths below the checkout as relative paths;
@@ -35,12 +60,13 @@ if(_source_from_build)
 endif()
 add_compile_options(${_prefix_maps})
 
-# GCC 12 warns of overlapping and endless copies in std::string's operator+ that do not exist (GCC
-# bug 105651).
+# GCC 12 warns of overlapping and endless copies in std::string that do not exist (GCC bugs 105651
+# and 105329).
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12
    AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>
-                      $<$<COMPILE_LANGUAGE:CXX>:-Wno-stringop-overflow>)
+  foreach(warning restrict stringop-overflow stringop-overread array-bounds)
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-${warning}>)
+  endforeach()
 endif()
 
 # Hardening. With sanitizers it is off: they check more, and exclude _FORTIFY_SOURCE, which needs an

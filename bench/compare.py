@@ -86,8 +86,8 @@ def parse():
     return options
 
 
-def about(library, device, run):
-    """Returns the fields that describe a run."""
+def about(library, device, run, tool="bench/compare.py"):
+    """Returns the fields that describe a run of a command."""
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)
         asked = subprocess.run(
@@ -104,7 +104,7 @@ def about(library, device, run):
             "run": number,
             **build_fields(library.build_info()),
             "torch": torch.__version__,
-            "command": " ".join(["bench/compare.py", *map(without_folder, sys.argv[1:])]),
+            "command": " ".join([tool, *map(without_folder, sys.argv[1:])]),
             "peers": peers()}
 
 

@@ -89,8 +89,8 @@ def kernel_times(case, provider, timer):
             for name, one in contender.passes.items()}
 
 
-def measure(case, wanted, provider, timer, copies):
-    """Returns the rows of a contender and of the copies. Raises its errors, and Wrong for one of
+def checked(case, wanted, provider):
+    """Returns a contender and {pass: {output: error}}. Raises its errors, and Wrong for one of
     ours."""
     contender = case.make[provider]()
     errors = check(case, contender)
@@ -99,6 +99,12 @@ def measure(case, wanted, provider, timer, copies):
            if not error <= gate}
     if bad and case.gated and provider.startswith("ligerdsl"):
         raise Wrong(f"{wanted}: relative error {bad}, expected at most {gate}")
+    return contender, errors
+
+
+def measure(case, wanted, provider, timer, copies):
+    """Returns the rows of a contender and of the copies. Raises what `checked` raises."""
+    contender, errors = checked(case, wanted, provider)
     rows = []
     for name, one in contender.passes.items():
         row = {"kernel": case.kernel, "pass": name, "shape": list(case.shape),

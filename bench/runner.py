@@ -67,14 +67,17 @@ def show(row):
 
 
 class Run:
-    """context, device, timer and copies belong to the process; file and budget belong to the
-    job."""
+    """The process sets context, device, timer and copies; the job sets file and budget.
+
+    copies: None for a job whose rows are not compared with copies.
+    """
 
     def __init__(self, context, device, timer, copies, file, budget, contender_s):
         self.context, self.device, self.timer, self.copies = context, device, timer, copies
         self.file, self.budget, self.contender_s = file, budget, contender_s
-        file.rows.insert(
-            0, copies.row("copy", "fwd", [copies.ceiling_bytes], "u8", 2 * copies.ceiling_bytes))
+        if copies:
+            file.rows.insert(0, copies.row("copy", "fwd", [copies.ceiling_bytes], "u8",
+                                           2 * copies.ceiling_bytes))
 
     def limited(self, what):
         """Calls what() and gives up after the time limit of a contender."""

@@ -7,36 +7,40 @@ ones.
 import json
 import pathlib
 import random
+import sys
 from dataclasses import dataclass
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "lib/codegen"))
+from emit_cases import layers_of  # noqa: E402
+from formulas import evaluate  # noqa: E402
+from ops import OPS  # noqa: E402
 
 Shape = tuple
 
 
 @dataclass(frozen=True)
 class Wanted:
+    """A case and the memory of its inputs. They begin `address` bytes after a 256-byte boundary,
+    and `pitch` unused elements follow each row."""
     kernel: str
     shape: Shape
     dtype: str = "bf16"
+    address: int = 0
+    pitch: int = 0
+
+    @property
+    def call(self):
+        """Returns the shape as text, and how inputs differ from aligned contiguous ones."""
+        return ("x".join(map(str, self.shape)) + f":address+{self.address}" * bool(self.address)
+                + f":pitch+{self.pitch}" * bool(self.pitch))
 
     def __str__(self):
-        return f"{self.kernel} {'x'.join(map(str, self.shape))} {self.dtype}"
+        return f"{self.kernel} {self.call} {self.dtype}"
 
 
-@dataclass(frozen=True)
-class Model:
-    hidden: int
-    ffn: int  # width of the gated activation
-    vocab: int
-    q_heads: int
-    k_heads: int
-    head_dim: int  # rotated columns per head
-    gate: str = "swiglu"
-    rope: str = "half"  # layout of the pairs that rope rotates
-
-
-SHAPES = json.loads(
-    (pathlib.Path(__file__).resolve().parents[1] / "lib/cli/bench/shapes.json").read_text())
-MODELS = {name: Model(**model) for name, model in SHAPES["models"].items()}
+SHAPES = json.loads((ROOT / "lib/cli/bench/shapes.json").read_text())
+MODELS = SHAPES["models"]
 WIDTHS, VOCABULARIES = SHAPES["widths"], SHAPES["vocabularies"]
 ROPES = ((8, 2048, 32, 8, 128), (1, 16384, 64, 8, 128))
 # Batches, tokens, query heads, key heads, columns of a head.
@@ -48,16 +52,15 @@ CE_TABLE = ((4096, 40960), (8192, 128256), (4096, 163840))
 
 
 def model_cases(name, tokens=8192):
-    """The kernels of a model's training step with this number of tokens."""
-    m = MODELS[name]
-    return [
-        Wanted("rms_norm", (tokens, m.hidden)),
-        Wanted("fused_add_rms_norm", (tokens, m.hidden)),
-        Wanted(m.gate, (tokens, m.ffn)),
-        Wanted("rope" if m.rope == "half" else f"rope_{m.rope}",
-               (tokens // 2048, 2048, m.q_heads, m.k_heads, m.head_dim)),
-        Wanted("cross_entropy", (tokens, m.vocab))
-    ]
+    """Returns a model's layers in `kernels/*/*.op.py`, with this number of tokens."""
+    cases = []
+    for op, settings in layers_of(OPS, MODELS[name]):
+        kernel = op.name.removesuffix("_forward").removesuffix("_backward")
+        layout = dict(settings).get("layout", "half")
+        sizes = [value.strip("{}") for letter, value in settings if letter in op.symbols]
+        cases.append(Wanted(kernel if layout == "half" else f"{kernel}_{layout}",
+                            tuple(int(evaluate(size, {"tokens": tokens})) for size in sizes)))
+    return list(dict.fromkeys(cases))
 
 
 def issue2():

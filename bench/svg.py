@@ -102,16 +102,22 @@ def plot(title, x_label, y_label, places, lines, names=None):
     return figure.text()
 
 
-def steps(title, x_label, y_label, lines, names=None):
-    """lines: {contender: [(x, value)]} with ascending x from 0 on; a value holds until the next.
-
-    Only the largest and the last of the values in a column of pixels are drawn.
-    """
+def _from_zero(title, x_label, y_label, lines, names):
+    """Returns a figure with an x axis from 0, and a function from x to its position."""
     right = nice_top(max(points[-1][0] for points in lines.values()))
     figure = _Figure(title, x_label, y_label, lines, names,
                      nice_top(max(value for points in lines.values() for _, value in points)))
     x_of = lambda x: LEFT + (WIDTH - LEFT - RIGHT) * x / right
     figure.places([(x_of(right * i / 5), number(right * i / 5)) for i in range(6)], 11)
+    return figure, x_of
+
+
+def steps(title, x_label, y_label, lines, names=None):
+    """lines: {contender: [(x, value)]} with ascending x from 0. A value is valid until the next.
+
+    Only the largest and the last of the values in a column of pixels are drawn.
+    """
+    figure, x_of = _from_zero(title, x_label, y_label, lines, names)
     for k, (contender, points) in enumerate(lines.items()):
         columns = {}
         for x, value in points:
@@ -127,11 +133,7 @@ def steps(title, x_label, y_label, lines, names=None):
 
 def curves(title, x_label, y_label, lines, names=None):
     """lines: {contender: [(x, value)]} with x from 0 on, joined by straight lines."""
-    right = nice_top(max(points[-1][0] for points in lines.values()))
-    figure = _Figure(title, x_label, y_label, lines, names,
-                     nice_top(max(value for points in lines.values() for _, value in points)))
-    x_of = lambda x: LEFT + (WIDTH - LEFT - RIGHT) * x / right
-    figure.places([(x_of(right * i / 5), number(right * i / 5)) for i in range(6)], 11)
+    figure, x_of = _from_zero(title, x_label, y_label, lines, names)
     for k, (contender, points) in enumerate(lines.items()):
         figure.line(k, contender,
                     [f"{'L' if i else 'M'}{x_of(x):.1f} {figure.y_of(value):.1f}"

@@ -21,6 +21,7 @@ FLUSH_US = 55  # about the least time to overwrite them
 MOST_FLUSHES = 64
 # extra time of a host's first call after a pause: 100 to 130 for a bare cuBLAS matmul
 WAKING_US = 500
+MOST_IN_ROUND = 32  # repetitions of a run in one round of `repeats`
 ROUNDS = 12  # runs of a chain between two events: enough to hide its ends
 
 
@@ -148,6 +149,33 @@ class GpuTimer:
                 blocks[i].append(begin.elapsed_time(end) * 1e3 / count)
         return [(*quantiles(burst), quantiles(block)[0]) for burst, block in zip(bursts, blocks)]
 
+    def repeats(self, runs, repeats=3, rounds=5, round_us=2000):
+        """Returns [us of each repeat] of each (run, before). Use it to compare runs.
+
+        Each round repeats each run with a cold L2, for round_us or MOST_IN_ROUND times, at least
+        once. Rounds begin with different runs. A repeat is the median of its rounds.
+        """
+        settings = []
+        for run, before in runs:
+            for _ in range(2):
+                if before:
+                    before()
+                run()
+            flushes = min(MOST_FLUSHES,
+                          1 + math.ceil(1.5 * self.host_us(run, before, calls=1) / FLUSH_US))
+            once = min(self._times(run, before, flushes, 3))
+            settings.append((run, before, flushes,
+                             max(1, min(MOST_IN_ROUND, math.ceil(round_us / once)))))
+        found = [[] for _ in runs]
+        for _ in range(repeats):
+            samples = [[] for _ in runs]
+            for round in range(rounds):
+                for i in [(round + i) % len(runs) for i in range(len(runs))]:
+                    samples[i] += self._times(*settings[i])
+            for times, each in zip(found, samples):
+                times.append(quantiles(each)[0])
+        return found
+
     def chain(self, run, links):
         """Returns quantiles of one of `links` links, over many runs in a row on the stream and in a
         CUDA graph (us_graph).
@@ -250,6 +278,13 @@ class CpuTimer:
 
     def in_turns(self, runs):
         return [(*self.bursts(run), self.sustained(run)) for run in runs]
+
+    def repeats(self, runs, repeats=3):
+        found = [[] for _ in runs]
+        for _ in range(repeats):
+            for times, (run, before) in zip(found, runs):
+                times.append(self.measure(run, before)["us"])
+        return found
 
     def host_waits(self, run):
         return False

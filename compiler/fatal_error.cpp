@@ -17,20 +17,20 @@ void onFatalError(void*, const char* reason, bool) {
   if (auto* hook = currentHook.load()) hook(reason ? reason : "LLVM gave no reason");
 }
 
-constexpr const char* kNoMemory = LIGERDSL_OUT_OF_MEMORY ": an allocation of LLVM failed";
+constexpr const char* kOutOfMemory = LIGERDSL_OUT_OF_MEMORY ": an allocation of LLVM failed";
 
 // LLVM is built without exceptions, so nothing may be thrown through it, and its failed allocations
 // end here too. LLVM's code after the call assumes that this does not return.
 void onBadAlloc(void*, const char*, bool) {
   reportBadAlloc();
-  std::fprintf(stderr, "ligerdsl: the process ends: %s\n", kNoMemory);
+  std::fprintf(stderr, "ligerdsl: the process ends: %s\n", kOutOfMemory);
   std::abort();
 }
 
 }  // namespace
 
 void reportBadAlloc() {
-  if (auto* hook = currentHook.load()) hook(kNoMemory);
+  if (auto* hook = currentHook.load()) hook(kOutOfMemory);
 }
 
 void setFatalHook(void (*hook)(const char*)) {

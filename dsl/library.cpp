@@ -14,11 +14,6 @@ namespace {
 
 using program::Dtypes;
 
-// Operators with the caller's location.
-template <class T>
-At<T> at(const T& value, Loc loc) {
-  return At<T>(value, loc);
-}
 ScalarArg number(double value, Loc loc) {
   return ScalarArg(value, loc);
 }

@@ -188,6 +188,23 @@ View View::slice(int axis, const ScalarArg& begin, const ScalarArg& end, Loc loc
                                 {{AttrKey::axis, int64_t{at}}}, loc));
 }
 
+View View::every(int axis, int64_t step, const ScalarArg& begin, Loc loc) const {
+  Recorder& recorder = recorder_of(handle_, "every", loc);
+  recorder.require_live(handle_, "every", loc);
+  const int at = detail::normal_axis(axis, rank(), "every", loc);
+  if (step < 1 || step > INT32_MAX)
+    fail(loc, "every", "the step must be 1 to 2147483647, got " + std::to_string(step));
+  Type type = recorder.type(handle_);
+  type.shape[static_cast<size_t>(at)] = dyn;
+  int64_t& stride = type.strides[static_cast<size_t>(at)];
+  if (stride != dyn && __builtin_mul_overflow(stride, step, &stride))
+    fail(loc, "every", "the step times the stride of the dimension exceeds 64 bits");
+  const Handle first =
+      Scalar(index_operand(recorder, begin, "every", begin.loc)).to(i64, loc).handle();
+  return View(recorder.emit_one(OpCode::slice, {handle_, first, dim(at, loc).handle()}, type,
+                                {{AttrKey::axis, int64_t{at}}, {AttrKey::step, step}}, loc));
+}
+
 Partition View::partition(const Shape& tile_shape, Loc loc) const {
   recorder_of(handle_, "partition", loc).require_live(handle_, "partition", loc);
   if (static_cast<int>(tile_shape.size()) != rank()) {

@@ -12,12 +12,6 @@ namespace {
 
 using program::Dtypes;
 
-// Operators with the caller's location.
-template <class T>
-At<T> at(const T& value, Loc loc) {
-  return At<T>(value, loc);
-}
-
 // Returns the factor that rescales s from base m to another base.
 template <class T>
 T rescaled(const T& m, const T& base, Loc loc) {

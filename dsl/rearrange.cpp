@@ -16,11 +16,7 @@ using detail::OpCode;
 using detail::Recorder;
 using detail::recorder_of;
 
-// Operators with the caller's location.
-At<Tile> at(const Tile& x, Loc loc) {
-  return At<Tile>(x, loc);
-}
-ScalarArg number(int64_t value, Loc loc) {
+ScalarArg integer(int64_t value, Loc loc) {
   return ScalarArg(value, loc);
 }
 
@@ -36,8 +32,8 @@ Tile positions(const Tile& x, int axis, Loc loc) {
 // Returns true where the index has one of these bits.
 Tile has_bits(const Tile& x, int axis, int64_t bits, Loc loc) {
   const Tile place = positions(x, axis, loc);
-  const Tile masked = at(place, loc) & number(bits, loc);
-  return at(masked, loc) != number(0, loc);
+  const Tile masked = at(place, loc) & integer(bits, loc);
+  return at(masked, loc) != integer(0, loc);
 }
 
 // Returns the axis of a tile that can be sorted.
@@ -61,15 +57,15 @@ int power_of_two_axis(const Tile& x, int axis, const char* op, Loc loc) {
 Tile to_keys(const Tile& x, Loc loc) {
   if (!is_float(x.dtype())) return size_of(x.dtype()) < 4 ? x.to(i32, loc) : x;
   const Tile wide = x.to(f32, loc), bits = bitcast(wide, i32, loc);
-  const Tile sign = at(bits, loc) >> number(31, loc);
-  const Tile flipped = at(sign, loc) & number(INT32_MAX, loc);
+  const Tile sign = at(bits, loc) >> integer(31, loc);
+  const Tile flipped = at(sign, loc) & integer(INT32_MAX, loc);
   const Tile key = at(bits, loc) ^ at(flipped, loc), nan = at(wide, loc) != at(wide, loc);
   return where(nan, TileArg(INT32_MAX, loc), TileArg(key, loc), loc);
 }
 Tile from_keys(const Tile& key, DType dtype, Loc loc) {
   if (!is_float(dtype)) return key.to(dtype, loc);
-  const Tile sign = at(key, loc) >> number(31, loc);
-  const Tile flipped = at(sign, loc) & number(INT32_MAX, loc);
+  const Tile sign = at(key, loc) >> integer(31, loc);
+  const Tile flipped = at(sign, loc) & integer(INT32_MAX, loc);
   const Tile bits = at(key, loc) ^ at(flipped, loc);
   return bitcast(bits, f32, loc).to(dtype, loc);
 }
@@ -97,13 +93,13 @@ Tile sort_blocks(Tile x, int axis, int64_t size, Loc loc) {
 // distinct, and split them again.
 Tile with_indices(const Tile& keys, int axis, bool descending, Loc loc) {
   const Tile order = descending ? ~at(keys, loc) : keys;
-  const Tile upper = at(order.to(i64, loc), loc) << number(32, loc);
+  const Tile upper = at(order.to(i64, loc), loc) << integer(32, loc);
   return at(upper, loc) | at(positions(keys, axis, loc).to(i64, loc), loc);
 }
 Sorted without_indices(const Tile& x, DType dtype, bool descending, Loc loc) {
-  const Tile upper = at(x, loc) >> number(32, loc), order = upper.to(i32, loc);
+  const Tile upper = at(x, loc) >> integer(32, loc), order = upper.to(i32, loc);
   const Tile key = descending ? ~at(order, loc) : order;
-  const Tile index = at(x, loc) & number(INT32_MAX, loc);
+  const Tile index = at(x, loc) & integer(INT32_MAX, loc);
   return {from_keys(key, dtype, loc), index.to(i32, loc)};
 }
 
@@ -160,7 +156,7 @@ Tile flip(const Tile& x, int axis, Loc loc) {
   const int along = detail::normal_axis(axis, x.rank(), "flip", loc);
   const int64_t size = x.shape()[along];
   if (std::has_single_bit(static_cast<uint64_t>(size))) return shuffle_xor(x, size - 1, along, loc);
-  const Tile back = number(size - 1, loc) - at(positions(x, along, loc), loc);
+  const Tile back = integer(size - 1, loc) - at(positions(x, along, loc), loc);
   return gather(x, back, along, loc);
 }
 

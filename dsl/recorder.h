@@ -170,3 +170,13 @@ Handle broadcast(const Handle& x, const Shape& shape, const std::string& op, Loc
 Handle reshape(const Handle& x, const Shape& shape, const std::string& op, Loc loc);
 
 }  // namespace ligerdsl::detail
+
+namespace ligerdsl {
+
+// Returns an operand whose operators record the caller's location.
+template <class T>
+At<T> at(const T& value, Loc loc) {
+  return At<T>(value, loc);
+}
+
+}  // namespace ligerdsl

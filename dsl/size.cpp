@@ -15,10 +15,10 @@ constexpr int kDepth = 16;  // largest depth of the evaluation stack
 // Simplifies now, because sizes are evaluated at every launch.
 Size::Size(Kind kind, const Size& a, const Size& b) : nodes_(a.nodes_) {
   const Node& divisor = b.nodes_.front();
-  if (kind == Kind::ceil_div && b.nodes_.size() == 1 && divisor.kind == Kind::number &&
-      divisor.number < 1)
-    throw Error("error: ceil_div: expected a divisor of 1 or more, got " +
-                std::to_string(divisor.number));
+  const bool divides = kind == Kind::ceil_div || kind == Kind::remainder;
+  if (divides && b.nodes_.size() == 1 && divisor.kind == Kind::number && divisor.number < 1)
+    throw Error(std::string("error: ") + (kind == Kind::ceil_div ? "ceil_div" : "%") +
+                ": expected a divisor of 1 or more, got " + std::to_string(divisor.number));
   const auto is_one = [](const Size& size) { return size == Size(1); };
   if ((kind == Kind::multiply || kind == Kind::ceil_div) && is_one(b)) return;
   if (kind == Kind::multiply && is_one(a)) {
@@ -86,6 +86,9 @@ std::string Size::text() const {
         break;
       case Kind::multiply:
         stack.back() = {factor(a) + " * " + factor(b), false};
+        break;
+      case Kind::remainder:
+        stack.back() = {"(" + factor(a) + " % " + factor(b) + ")", false};
         break;
       case Kind::ceil_div:
         stack.back() = {call("ceil_div"), false};

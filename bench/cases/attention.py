@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from .common import CODES, Case, Maker, autograd, normwise, ours
+from .common import CODES, Case, Maker, autograd, case, normwise, ours
 
 
 def exact_heads(q, k, v, d_o, at, head):
@@ -28,6 +28,7 @@ def exact_heads(q, k, v, d_o, at, head):
     return {"o": torch.stack(o, 1), "d_q": torch.stack(d_q, 1), "d_k": d_k, "d_v": d_v}
 
 
+@case
 def attention(context, B, T, A, K, D, dtype):
     """B batches of T tokens; A query heads share K key heads of D columns.
 

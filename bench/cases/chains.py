@@ -5,7 +5,7 @@ Each link of a chain has its own tensors. Together they exceed every L2, so a li
 from memory.
 """
 
-from .common import Case, Contender, Pass
+from .common import Case, Contender, Pass, case
 from .norms import rms_norm
 
 LINKS = 8
@@ -46,5 +46,6 @@ def numbered(links):
     return {f"{name}{i}": value for i, link in enumerate(links) for name, value in link.items()}
 
 
+@case
 def rms_norm_chain(context, M, H, dtype):
     return chain("rms_norm_chain", rms_norm, context, M, H, dtype=dtype)

@@ -5,6 +5,8 @@ with preallocated outputs returns None and lists them in `wrote`. `own_bytes` is
 such a pass needs in addition to its inputs.
 """
 
+import contextlib
+import math
 from dataclasses import dataclass, field
 from typing import Callable, Optional
 
@@ -15,6 +17,13 @@ DTYPES = {name: dtype for dtype, name in CODES.items()}
 # Largest max |a - r| / max |r| of one of our outputs; sums over rows use the norm. Tests have
 # tighter gates.
 GATES = {"f32": 2e-5, "f16": 4e-3, "bf16": 1.6e-2}
+BUILDERS = {}  # functions of this folder that build a case, by the name of their kernel
+
+
+def case(build):
+    """Registers build(context, *shape, dtype) -> Case by its name."""
+    BUILDERS[build.__name__] = build
+    return build
 
 
 @dataclass
@@ -63,14 +72,35 @@ class Case:
 
 class Maker:
     """Random tensors on the device from a fixed seed, so that all contenders of a case see the same
-    numbers."""
+    numbers.
+
+    A tensor begins `address` bytes after a 256-byte boundary, rounded up to whole elements. If it
+    has two or more dimensions, `pitch` unused elements follow each row. Results of torch.empty_like
+    are aligned and contiguous.
+    """
+
+    address, pitch = 0, 0  # `placed` sets them
 
     def __init__(self, device):
-        self.device = device
+        self.device, self.address, self.pitch = device, Maker.address, Maker.pitch
+
+    def empty(self, *shape, dtype=torch.float32):
+        return self.memory(shape, dtype)[1]
+
+    def memory(self, shape, dtype):
+        """Returns a new tensor's memory, flat, and the tensor."""
+        if not self.address and not self.pitch:
+            out = torch.empty(shape, device=self.device, dtype=dtype)
+            return out.view(-1), out
+        size = torch.empty(0, dtype=dtype).element_size()
+        offset = -(-self.address // size)
+        width = shape[-1] + (self.pitch if len(shape) > 1 else 0)
+        flat = torch.empty(offset + math.prod(shape[:-1]) * width, device=self.device, dtype=dtype)
+        strides = [*(math.prod(shape[i + 1:-1]) * width for i in range(len(shape) - 1)), 1]
+        return flat, flat.as_strided(shape, strides, offset)
 
     def randn(self, *shape, dtype, scale=1.0):
-        out = torch.empty(*shape, device=self.device, dtype=dtype)
-        flat = out.view(-1)
+        flat, out = self.memory(shape, dtype)
         for part in flat.split(1 << 28):  # avoids an f32 copy of a large tensor
             part.copy_(torch.randn(part.numel(), device=self.device) * scale)
         return out
@@ -81,11 +111,18 @@ class Maker:
             labels[::ignored] = -100
         return labels
 
-    def empty(self, *shape, dtype=torch.float32):
-        return torch.empty(*shape, device=self.device, dtype=dtype)
-
     def rows(self, count, sampled=64):
         return torch.randint(count, (min(sampled, count),), device=self.device)
+
+
+@contextlib.contextmanager
+def placed(address, pitch):
+    """Sets address and pitch of every Maker that is made inside the `with` block."""
+    Maker.address, Maker.pitch = address, pitch
+    try:
+        yield
+    finally:
+        Maker.address, Maker.pitch = 0, 0
 
 
 def nbytes(*tensors):
@@ -175,6 +212,13 @@ def by_compiler(reference, contender, repeated=True):
     is timed."""
     return {"compile": lambda: contender(compiled(reference, None, repeated)),
             "compile_max": lambda: contender(compiled(reference, MAX_AUTOTUNE, repeated))}
+
+
+def by_torch(reference, inputs, grads, names):
+    """Returns the contenders of torch.compile and of torch for a differentiable function of these
+    inputs. names: those of autograd."""
+    contender = lambda f: autograd(lambda: f(*inputs), inputs, grads, names)
+    return {**by_compiler(reference, contender), "torch": lambda: contender(reference)}
 
 
 def put_back(*tensors):

@@ -4,7 +4,7 @@ averaged over rows."""
 import torch
 import torch.nn.functional as F
 
-from .common import CODES, Case, Contender, Maker, Pass, by_compiler, chunks, nbytes, worst
+from .common import CODES, Case, Contender, Maker, Pass, by_compiler, case, chunks, nbytes, worst
 from .losses import loss_passes
 from .peers import liger_cute
 
@@ -58,6 +58,7 @@ def divergence(context, kernel, M, V, dtype, logarithms, reference, liger, cute=
                 {"loss": lambda found: check_loss(found.reshape(1)), "dx": worst(gradient, rows)})
 
 
+@case
 def kl_div(context, M, V, dtype):
     def liger():
         from liger_kernel.ops.kl_div import LigerKLDivLossFunction
@@ -67,6 +68,7 @@ def kl_div(context, M, V, dtype):
                       lambda x, y: F.kl_div(x, y, reduction="batchmean"), liger, "kl_div")
 
 
+@case
 def jsd(context, M, V, dtype):
     """beta = 0.5."""
     def reference(x, y):
@@ -81,6 +83,7 @@ def jsd(context, M, V, dtype):
     return divergence(context, "jsd", M, V, dtype, (True, True), reference, liger, "jsd")
 
 
+@case
 def tvd(context, M, V, dtype):
     def liger():
         from liger_kernel.ops.tvd import LigerTVDLossFunction

@@ -3,11 +3,12 @@
 import torch
 import torch.nn.functional as F
 
-from .common import (CODES, Case, Contender, Maker, Pass, autograd, by_compiler, kept, nbytes, ours,
-                     put_back, worst)
+from .common import (CODES, Case, Contender, Maker, Pass, autograd, by_compiler, by_torch, case,
+                     kept, nbytes, ours, put_back, worst)
 from .peers import liger_cute
 
 
+@case
 def bias_add(context, M, N, dtype):
     make = Maker(context.device)
     x, g, b = (make.randn(M, N, dtype=dtype), make.randn(M, N, dtype=dtype),
@@ -31,6 +32,7 @@ def bias_add(context, M, N, dtype):
                  "torch": lambda: eager(reference)}, exact)
 
 
+@case
 def scale(context, M, N, dtype):
     """Scales by one number in device memory."""
     make = Maker(context.device)
@@ -81,22 +83,27 @@ def activation(context, kernel, M, N, dtype, kind, function, liger_functions=Non
                  "torch": lambda: eager(function)}, exact)
 
 
+@case
 def gelu_tanh(context, M, N, dtype):
     return activation(context, "gelu_tanh", M, N, dtype, 0, lambda x: F.gelu(x, approximate="tanh"))
 
 
+@case
 def gelu_erf(context, M, N, dtype):
     return activation(context, "gelu_erf", M, N, dtype, 1, F.gelu)
 
 
+@case
 def silu(context, M, N, dtype):
     return activation(context, "silu", M, N, dtype, 2, F.silu)
 
 
+@case
 def relu(context, M, N, dtype):
     return activation(context, "relu", M, N, dtype, 3, F.relu)
 
 
+@case
 def relu_squared(context, M, N, dtype):
     def liger():
         from liger_kernel.ops.relu_squared import LigerReLUSquaredFunction
@@ -106,6 +113,7 @@ def relu_squared(context, M, N, dtype):
                       {"liger": liger})
 
 
+@case
 def dropout(context, M, N, dtype):
     """p = 0.1, as in GPT-2. Every provider draws its own random numbers."""
     make, p = Maker(context.device), 0.1
@@ -171,10 +179,10 @@ def gated(context, kernel, M, N, dtype, activation, gradient, liger_functions):
     return Case(kernel, (M, N), dtype, {"fwd": 3 * one, "bwd": 5 * one, "full": 8 * one},
                 {"ligerdsl": ligerdsl,
                  **peers,
-                 **by_compiler(reference, lambda f: autograd(lambda: f(a, b), (a, b), g, names)),
-                 "torch": lambda: autograd(lambda: reference(a, b), (a, b), g, names)}, exact)
+                 **by_torch(reference, (a, b), g, names)}, exact)
 
 
+@case
 def swiglu(context, M, N, dtype):
     def gradient(u):
         s = torch.sigmoid(u)
@@ -192,6 +200,7 @@ def swiglu(context, M, N, dtype):
                  {"liger": liger, "liger_cute": cute})
 
 
+@case
 def geglu(context, M, N, dtype):
     def gradient(u):
         k, c = (2 / torch.pi) ** 0.5, 0.044715
@@ -254,6 +263,7 @@ def angles(device, T, D):
     return turns[:, None] / 10000 ** (torch.arange(0, D, 2, device=device).double() / D)
 
 
+@case
 def rope(context, B, T, nq, nk, D, dtype):
     angle = angles(context.device, T, D)
     cos, sin = (torch.cat((f(angle), f(angle)), -1).to(dtype) for f in (torch.cos, torch.sin))
@@ -283,6 +293,7 @@ def rope(context, B, T, nq, nk, D, dtype):
                     {"liger": liger, "liger_cute": cute})
 
 
+@case
 def rope_interleaved(context, B, T, nq, nk, D, dtype):
     """Rotates adjacent columns by complex numbers, in which Llama 4 stores its angles."""
     angle = angles(context.device, T, D)
@@ -308,6 +319,7 @@ def rope_interleaved(context, B, T, nq, nk, D, dtype):
                     {"liger": liger})
 
 
+@case
 def vector_add(context, n, dtype):
     make = Maker(context.device)
     a, b, out = (make.randn(n, dtype=dtype) for _ in range(3))

@@ -4,9 +4,10 @@ grouped_mm."""
 import torch
 import torch.nn.functional as F
 
-from .common import CODES, Case, Contender, Maker, Pass, nbytes, normwise
+from .common import CODES, Case, Contender, Maker, Pass, case, nbytes, normwise
 
 
+@case
 def grouped_matmul_nt(context, E, M, K, N, dtype):
     """c [M, N]: E experts with M / E rows of K columns each; weights [E, N, K]."""
     make = Maker(context.device)

@@ -9,8 +9,8 @@ import math
 import torch
 import torch.nn.functional as F
 
-from .common import (CODES, Case, Contender, Maker, Pass, autograd, by_compiler, chunks, nbytes,
-                     normwise, ours, worst)
+from .common import (CODES, Case, Contender, Maker, Pass, autograd, by_compiler, case, chunks,
+                     nbytes, normwise, ours, worst)
 from .peers import liger_cute
 
 
@@ -56,31 +56,45 @@ def whole_checks(x, w, labels):
             "dw": normwise(lambda: dw)}
 
 
-def linear_case(context, kernel, x, w, labels, exact, extras):
-    """full = loss and the gradients of x and weight. extras: variants that only some cases time."""
-    make, dtype = Maker(context.device), x.dtype
-    (M, H), V = x.shape, w.shape[0]
+def ours_of(context, operation, x, w, inputs, **fields):
+    """Returns a function ligerdsl(d_weight_dtype, **limits). It returns our contender, which
+    computes the loss and the gradients of x and weight."""
+    make, dtype, (M, H), V = Maker(context.device), x.dtype, x.shape, w.shape[0]
 
     def ligerdsl(d_weight_dtype=dtype, **limits):
         def contender():
             loss, dx, dw = (make.empty(1), torch.empty_like(x.detach()),
                             make.empty(V, H, dtype=d_weight_dtype))
             upstream = make.empty(1).fill_(1)  # peers multiply by the gradient of the loss, too
-            full = context.plan("fused_linear_cross_entropy", n_classes=V, n_cols=H,
-                                dtype=CODES[dtype], label_dtype="i64", with_d_x=1, with_d_loss=1,
-                                d_weight_dtype=CODES[d_weight_dtype], **limits).bind(
-                M, x=x, weight=w, labels=labels, d_loss=upstream, loss=loss, d_x=dx, d_weight=dw)
+            full = context.plan(operation, n_classes=V, n_cols=H, dtype=CODES[dtype], with_d_x=1,
+                                with_d_loss=1, d_weight_dtype=CODES[d_weight_dtype], **fields,
+                                **limits).bind(M, x=x, weight=w, **inputs, d_loss=upstream,
+                                               loss=loss, d_x=dx, d_weight=dw)
             made = {"loss": loss, "dx": dx, "dw": dw}
             return Contender({"full": Pass(full, lambda: made,
                                            nbytes(*made.values()) + full.workspace_bytes,
                                            full.workspace_bytes)})
         return contender
 
-    def through(loss_of):
-        def full():
-            loss = loss_of()
-            return {"loss": loss, **dict(zip(("dx", "dw"), torch.autograd.grad(loss, (x, w))))}
-        return Contender({"full": Pass(full)})
+    return ligerdsl
+
+
+def loss_and_gradients(loss_of, x, w):
+    def full():
+        loss = loss_of()
+        return {"loss": loss, **dict(zip(("dx", "dw"), torch.autograd.grad(loss, (x, w))))}
+
+    return Contender({"full": Pass(full)})
+
+
+def linear_case(context, kernel, x, w, labels, exact, extras):
+    """full = loss and the gradients of x and weight. extras: variants that only some cases time."""
+    make, dtype = Maker(context.device), x.dtype
+    (M, H), V = x.shape, w.shape[0]
+
+    ligerdsl = ours_of(context, "fused_linear_cross_entropy", x, w, {"labels": labels},
+                       label_dtype="i64")
+    through = lambda loss_of: loss_and_gradients(loss_of, x, w)
 
     def floor():
         logits, dx, dw = (make.randn(M, V, dtype=dtype), make.empty(M, H, dtype=dtype),
@@ -161,6 +175,7 @@ LARGE = ("liger_chunks", "quack_8192", "quack_logits_8192")
 VARIANTS = ("liger_cute_scaled", "ligerdsl_f32", "liger32", "torch", "compile_max")
 
 
+@case
 def fused_linear_cross_entropy(context, M, H, V, dtype):
     """Logits of deviation 1. floor = the three bare matmuls of the same tensors, by torch's
     library.
@@ -214,23 +229,28 @@ def error_case(context, kernel, M, H, V, dtype, deviation=1.0, probability=None)
     return case
 
 
+@case
 def flce_deviation_1(context, M, H, V, dtype):
     return error_case(context, "flce_deviation_1", M, H, V, dtype)
 
 
+@case
 def flce_deviation_4(context, M, H, V, dtype):
     return error_case(context, "flce_deviation_4", M, H, V, dtype, deviation=4.0)
 
 
+@case
 def flce_deviation_12(context, M, H, V, dtype):
     return error_case(context, "flce_deviation_12", M, H, V, dtype, deviation=12.0)
 
 
+@case
 def flce_trained(context, M, H, V, dtype):
     """Rows like those of a trained model: the label's probability is about 0.999."""
     return error_case(context, "flce_trained", M, H, V, dtype, probability=0.999)
 
 
+@case
 def flce_losses(context, M, H, V, dtype):
     """The mean loss alone, for logits of deviation 1. floor = one bare matmul by torch's library.
 
@@ -290,6 +310,7 @@ def flce_losses(context, M, H, V, dtype):
                 contenders, exact, {"fwd": 2 * M * H * V}, True)
 
 
+@case
 def flce_per_token(context, M, H, V, dtype):
     """A loss per row, then gradients of x and weight for an upstream gradient per row, as in policy
     gradients.
@@ -419,6 +440,7 @@ def jsd_checks(x, w, y, u):
             "dw": lambda found: column(found[:, 0])}
 
 
+@case
 def fused_linear_jsd(context, M, H, V, dtype):
     """beta = 0.5, logits of deviation 1, a teacher as wide as the student.
 
@@ -430,27 +452,9 @@ def fused_linear_jsd(context, M, H, V, dtype):
             make.randn(V, H, dtype=dtype, scale=H ** -0.5).requires_grad_())
     y, u = make.randn(M, H, dtype=dtype), make.randn(V, H, dtype=dtype, scale=H ** -0.5)
 
-    def ligerdsl(d_weight_dtype=dtype, **limits):
-        def contender():
-            loss, dx, dw = (make.empty(1), torch.empty_like(x.detach()),
-                            make.empty(V, H, dtype=d_weight_dtype))
-            upstream = make.empty(1).fill_(1)  # peers multiply by the gradient of the loss, too
-            full = context.plan("fused_linear_jsd", n_classes=V, n_cols=H, n_target_cols=H,
-                                dtype=CODES[dtype], with_d_x=1, with_d_loss=1,
-                                d_weight_dtype=CODES[d_weight_dtype], **limits).bind(
-                M, x=x, weight=w, target_x=y, target_weight=u, d_loss=upstream, loss=loss, d_x=dx,
-                d_weight=dw)
-            made = {"loss": loss, "dx": dx, "dw": dw}
-            return Contender({"full": Pass(full, lambda: made,
-                                           nbytes(*made.values()) + full.workspace_bytes,
-                                           full.workspace_bytes)})
-        return contender
-
-    def through(loss_of):
-        def full():
-            loss = loss_of()
-            return {"loss": loss, **dict(zip(("dx", "dw"), torch.autograd.grad(loss, (x, w))))}
-        return Contender({"full": Pass(full)})
+    ligerdsl = ours_of(context, "fused_linear_jsd", x, w, {"target_x": y, "target_weight": u},
+                       n_target_cols=H)
+    through = lambda loss_of: loss_and_gradients(loss_of, x, w)
 
     def floor():
         logits, target, dx, dw = (make.randn(M, V, dtype=dtype), make.randn(M, V, dtype=dtype),

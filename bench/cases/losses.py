@@ -3,11 +3,12 @@
 import torch
 import torch.nn.functional as F
 
-from .common import (CODES, Case, Contender, Maker, Pass, autograd, by_compiler, chunks, direct,
-                     nbytes, ours, put_back, worst)
+from .common import (CODES, Case, Contender, Maker, Pass, autograd, by_compiler, by_torch, case,
+                     chunks, direct, nbytes, ours, put_back, worst)
 from .peers import liger_cute
 
 
+@case
 def softmax(context, M, N, dtype):
     make = Maker(context.device)
     x, g = make.randn(M, N, dtype=dtype, scale=2.0).requires_grad_(), make.randn(M, N, dtype=dtype)
@@ -48,12 +49,12 @@ def softmax(context, M, N, dtype):
                  "liger": liger,
                  "liger_cute": cute,
                  "quack": quack,
-                 **by_compiler(reference, lambda f: autograd(lambda: f(x), (x,), g, names)),
-                 "torch": lambda: autograd(lambda: reference(x), (x,), g, names)},
+                 **by_torch(reference, (x,), g, names)},
                 {"y": worst(lambda: torch.softmax(x.detach()[rows].double(), -1), rows),
                  "dx": worst(dx, rows)})
 
 
+@case
 def sparsemax(context, M, N, dtype):
     make = Maker(context.device)
     x, g = make.randn(M, N, dtype=dtype).requires_grad_(), make.randn(M, N, dtype=dtype)
@@ -90,8 +91,7 @@ def sparsemax(context, M, N, dtype):
         "sparsemax", (M, N), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
         {"ligerdsl": ligerdsl,
          "liger": liger,
-         **by_compiler(reference, lambda f: autograd(lambda: f(x), (x,), g, names)),
-         "torch": lambda: autograd(lambda: reference(x), (x,), g, names)},
+         **by_torch(reference, (x,), g, names)},
         {"y": worst(lambda: reference(x.detach()[rows].double()), rows), "dx": worst(dx, rows)})
 
 
@@ -105,6 +105,7 @@ def loss_passes(loss_of, x, restore=None):
                      restore)
 
 
+@case
 def cross_entropy(context, M, V, dtype, softcap=0.0, smoothing=0.0, scale=2.0):
     """fwd = loss only; full = loss and gradient.
 
@@ -197,10 +198,12 @@ def cross_entropy(context, M, V, dtype, softcap=0.0, smoothing=0.0, scale=2.0):
          "torch": lambda: loss_passes(lambda x: reference(x, labels), x)}, exact)
 
 
+@case
 def cross_entropy_softcap(context, M, V, dtype):
     """Capped at 30, as in Gemma 2, with logits large enough for the cap to matter."""
     return cross_entropy(context, M, V, dtype, softcap=30.0, scale=10.0)
 
 
+@case
 def cross_entropy_smoothing(context, M, V, dtype):
     return cross_entropy(context, M, V, dtype, smoothing=0.1)

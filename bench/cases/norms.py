@@ -4,7 +4,7 @@ DyT."""
 import torch
 import torch.nn.functional as F
 
-from .common import (CODES, Case, Maker, autograd, by_compiler, chunks, direct, normwise, ours,
+from .common import (CODES, Case, Maker, autograd, by_torch, case, chunks, direct, normwise, ours,
                      worst, written_over)
 from .peers import liger_cute, quack_tuned_rms_norm
 
@@ -34,6 +34,7 @@ def rms_exact(x, w, g, rows, eps, extra=None):
     return {"y": worst(y, rows), "dx": worst(dx, rows), "dw": normwise(dw)}
 
 
+@case
 def rms_norm(context, M, H, dtype):
     make = Maker(context.device)
     x, w, g = (make.randn(M, H, dtype=dtype).requires_grad_(),
@@ -94,11 +95,11 @@ def rms_norm(context, M, H, dtype):
                  "liger_cute": lambda: cute(True),
                  "liger_cute_new": lambda: cute(False),
                  "quack": quack,
-                 **by_compiler(reference, lambda f: autograd(lambda: f(x, w), (x, w), g, names)),
-                 "torch": lambda: autograd(lambda: reference(x, w), (x, w), g, names),
+                 **by_torch(reference, (x, w), g, names),
                  "quack_tuned": quack_tuned}, exact)
 
 
+@case
 def fused_add_rms_norm(context, M, H, dtype):
     make = Maker(context.device)
     x, r = (make.randn(M, H, dtype=dtype).requires_grad_(),
@@ -155,9 +156,7 @@ def fused_add_rms_norm(context, M, H, dtype):
          "liger": liger,
          "liger_cute": cute,
          "quack": quack,
-         **by_compiler(reference,
-                       lambda f: autograd(lambda: f(x, r, w), (x, r, w), (gy, gs), names)),
-         "torch": lambda: autograd(lambda: reference(x, r, w), (x, r, w), (gy, gs), names)}, exact)
+         **by_torch(reference, (x, r, w), (gy, gs), names)}, exact)
 
 
 def layer_exact(x, w, b, g, rows, extra=None):
@@ -182,6 +181,7 @@ def layer_exact(x, w, b, g, rows, extra=None):
             "db": normwise(lambda: sum(g[p].double().sum(0) for p in chunks(*x.shape)))}
 
 
+@case
 def fused_add_layer_norm(context, M, H, dtype):
     make = Maker(context.device)
     x, r = (make.randn(M, H, dtype=dtype).requires_grad_(),
@@ -214,12 +214,11 @@ def fused_add_layer_norm(context, M, H, dtype):
     return Case(
         "fused_add_layer_norm", (M, H), dtype, {"fwd": 4 * one, "bwd": 4 * one, "full": 8 * one},
         {"ligerdsl": ligerdsl,
-         **by_compiler(reference,
-                       lambda f: autograd(lambda: f(x, r, w, b), (x, r, w, b), (gy, gs), names)),
-         "torch": lambda: autograd(lambda: reference(x, r, w, b), (x, r, w, b), (gy, gs), names)},
+         **by_torch(reference, (x, r, w, b), (gy, gs), names)},
         exact)
 
 
+@case
 def layer_norm(context, M, H, dtype):
     make = Maker(context.device)
     x, g = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(M, H, dtype=dtype)
@@ -265,10 +264,10 @@ def layer_norm(context, M, H, dtype):
          "liger": liger,
          "liger_cute": cute,
          "quack": quack,
-         **by_compiler(reference, lambda f: autograd(lambda: f(x, w, b), (x, w, b), g, names)),
-         "torch": lambda: autograd(lambda: reference(x, w, b), (x, w, b), g, names)}, exact)
+         **by_torch(reference, (x, w, b), g, names)}, exact)
 
 
+@case
 def modulated_rms_norm(context, M, H, K, dtype):
     make = Maker(context.device)
     x, g = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(M, H, dtype=dtype)
@@ -328,10 +327,19 @@ def modulated_rms_norm(context, M, H, K, dtype):
                 {"ligerdsl": ligerdsl,
                  "liger": lambda: liger(False),
                  "liger_inplace": lambda: liger(True),
-                 **by_compiler(reference, lambda f: autograd(lambda: f(*inputs), inputs, g, names)),
-                 "torch": lambda: autograd(lambda: reference(*inputs), inputs, g, names)}, exact)
+                 **by_torch(reference, inputs, g, names)}, exact)
 
 
+def gradients_exact(gradients, rows, parts, names):
+    """Checks the gradient of x for some rows, and the gradients of parameters as sums over all
+    parts. gradients(part) returns all of them in the order of names."""
+    checks = {names[0]: worst(lambda: gradients(rows)[0], rows)}
+    for i, name in enumerate(names[1:], 1):
+        checks[name] = normwise(lambda i=i: sum(gradients(part)[i] for part in parts))
+    return checks
+
+
+@case
 def group_norm(context, N, C, S, G, dtype):
     make = Maker(context.device)
     x, g = make.randn(N, C, S, dtype=dtype).requires_grad_(), make.randn(N, C, S, dtype=dtype)
@@ -363,9 +371,7 @@ def group_norm(context, N, C, S, G, dtype):
 
     exact = {"y": worst(lambda: reference(*(t.detach().double() for t in (x.detach()[rows], w, b))),
                         rows),
-             "dx": worst(lambda: gradients(rows)[0], rows),
-             "dw": normwise(lambda: sum(gradients(p)[1] for p in chunks(N, C * S))),
-             "db": normwise(lambda: sum(gradients(p)[2] for p in chunks(N, C * S)))}
+             **gradients_exact(gradients, rows, chunks(N, C * S), names[1])}
     statistics = 8 * N * G  # mean and rstd: considerable for small groups
     return Case(
         "group_norm", (N, C, S, G), dtype,
@@ -373,10 +379,10 @@ def group_norm(context, N, C, S, G, dtype):
          "full": 5 * one + 2 * statistics},
         {"ligerdsl": ligerdsl,
          "liger": liger,
-         **by_compiler(reference, lambda f: autograd(lambda: f(x, w, b), (x, w, b), g, names)),
-         "torch": lambda: autograd(lambda: reference(x, w, b), (x, w, b), g, names)}, exact)
+         **by_torch(reference, (x, w, b), g, names)}, exact)
 
 
+@case
 def poly_norm(context, M, H, dtype):
     make = Maker(context.device)
     x, g = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(M, H, dtype=dtype)
@@ -414,17 +420,15 @@ def poly_norm(context, M, H, dtype):
     exact = {"y": worst(lambda: exact_y(x.detach()[rows].double(), w.detach().double(),
                                         b.detach().double()),
                         rows),
-             "dx": worst(lambda: gradients(rows)[0], rows),
-             "dw": normwise(lambda: sum(gradients(p)[1] for p in chunks(M, H))),
-             "db": normwise(lambda: sum(gradients(p)[2] for p in chunks(M, H)))}
+             **gradients_exact(gradients, rows, chunks(M, H), names[1])}
     return Case(
         "poly_norm", (M, H), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
         {"ligerdsl": ligerdsl,
          "liger": liger,
-         **by_compiler(reference, lambda f: autograd(lambda: f(x, w, b), (x, w, b), g, names)),
-         "torch": lambda: autograd(lambda: reference(x, w, b), (x, w, b), g, names)}, exact)
+         **by_torch(reference, (x, w, b), g, names)}, exact)
 
 
+@case
 def dyt(context, M, H, dtype):
     make = Maker(context.device)
     x, g = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(M, H, dtype=dtype)
@@ -459,12 +463,8 @@ def dyt(context, M, H, dtype):
     inputs = (x, alpha, w, b)
     exact = {
         "y": worst(lambda: exact_y(*(t.detach().double() for t in (x.detach()[rows], alpha, w, b))),
-                   rows),
-        "dx": worst(lambda: gradients(rows)[0], rows)}
-    for i, name in enumerate(("da", "dw", "db"), 1):
-        exact[name] = normwise(lambda i=i: sum(gradients(p)[i] for p in chunks(M, H)))
+                   rows), **gradients_exact(gradients, rows, chunks(M, H), names[1])}
     return Case("dyt", (M, H), dtype, {"fwd": 2 * one, "bwd": 3 * one, "full": 5 * one},
                 {"ligerdsl": ligerdsl,
                  "liger": liger,
-                 **by_compiler(reference, lambda f: autograd(lambda: f(*inputs), inputs, g, names)),
-                 "torch": lambda: autograd(lambda: reference(*inputs), inputs, g, names)}, exact)
+                 **by_torch(reference, inputs, g, names)}, exact)

@@ -2,7 +2,7 @@
 
 import torch
 
-from .common import CODES, Case, Contender, Maker, Pass, by_compiler, nbytes, normwise
+from .common import CODES, Case, Contender, Maker, Pass, by_compiler, case, nbytes, normwise
 
 
 def product(context, layout, M, N, K, dtype):
@@ -35,13 +35,16 @@ def product(context, layout, M, N, K, dtype):
                 {"c": lambda found: check(found[rows])}, {"fwd": 2 * M * N * K}, True)
 
 
+@case
 def matmul_nn(context, M, N, K, dtype):
     return product(context, "nn", M, N, K, dtype)
 
 
+@case
 def matmul_nt(context, M, N, K, dtype):
     return product(context, "nt", M, N, K, dtype)
 
 
+@case
 def matmul_tn(context, M, N, K, dtype):
     return product(context, "tn", M, N, K, dtype)

@@ -4,10 +4,11 @@ gradients."""
 import torch
 import torch.nn.functional as F
 
-from .common import (CODES, Case, Contender, Maker, Pass, autograd, by_compiler, nbytes, normwise,
-                     ours, put_back, worst)
+from .common import (CODES, Case, Contender, Maker, Pass, autograd, by_compiler, by_torch, case,
+                     nbytes, normwise, ours, put_back, worst)
 
 
+@case
 def embedding(context, M, V, H, dtype):
     make = Maker(context.device)
     w, g = make.randn(V, H, dtype=dtype).requires_grad_(), make.randn(M, H, dtype=dtype)
@@ -42,11 +43,11 @@ def embedding(context, M, V, H, dtype):
          "full": forward + one + V * H * w.element_size()},
         {"ligerdsl": ligerdsl,
          "liger": liger,
-         **by_compiler(reference, lambda f: autograd(lambda: f(w), (w,), g, names)),
-         "torch": lambda: autograd(lambda: reference(w), (w,), g, names)},
+         **by_torch(reference, (w,), g, names)},
         {"out": worst(lambda: w.detach()[indices[rows]].double(), rows), "dw": normwise(dw)})
 
 
+@case
 def embedding_positions(context, M, V, H, P, dtype):
     """Embeddings of tokens and positions, as in GPT-2: M / P sequences of P tokens."""
     make = Maker(context.device)
@@ -87,6 +88,7 @@ def embedding_positions(context, M, V, H, P, dtype):
          "dp": normwise(lambda: g.double().view(-1, P, H).sum(0))})
 
 
+@case
 def adamw(context, n, dtype):
     """One step on one tensor with f32 moments."""
     make = Maker(context.device)
@@ -124,6 +126,7 @@ def adamw(context, n, dtype):
                 {"ligerdsl": ligerdsl, "torch": eager}, {"p": worst(lambda: exact)})
 
 
+@case
 def global_norm(context, n, dtype):
     make = Maker(context.device)
     sizes = [n // 2, n // 4, n - n // 2 - n // 4]

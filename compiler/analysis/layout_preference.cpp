@@ -3,6 +3,8 @@
 #include <numeric>
 
 #include "compiler/analysis/divisibility.h"
+#include "compiler/analysis/row_alignment.h"
+#include "compiler/dialect/slice_step.h"
 #include "compiler/dialect/tgpu.h"
 #include "mlir/IR/Matchers.h"
 #include "program/gpu_arch.h"
@@ -51,12 +53,12 @@ static std::optional<AccessShape> offsetAccess(Operation* access) {
   };
   if (auto load = dyn_cast<tile::LoadTileOp>(access); load && load.getAlignmentOffset())
     return shape(load.getView().getType(), load.getTileShape(),
-                 tile::alignmentOffsetAligns(load.getAlignmentOffset(), load.getView(),
-                                             load.getIndices(), load.getTileShape()));
+                 isShiftOfAlignedRow(load) ||
+                     alignmentOffsetAligns(load.getAlignmentOffset(), load.getView(),
+                                           load.getIndices(), load.getTileShape()));
   if (auto store = dyn_cast<tile::StoreTileOp>(access); store && store.getAlignmentOffset())
-    return shape(
-        store.getView().getType(), store.getTileShape(),
-        llvm::all_of(store.getTileShape().drop_back(), [](int64_t size) { return size <= 1; }));
+    return shape(store.getView().getType(), store.getTileShape(),
+                 tile::rowsHaveOneOffset(store.getView().getType(), store.getTileShape()));
   return std::nullopt;
 }
 

@@ -1,5 +1,6 @@
 #include "compiler/analysis/sliced_view.h"
 
+#include "compiler/dialect/slice_step.h"
 #include "program/artifact.h"
 
 using namespace mlir;
@@ -10,7 +11,7 @@ SlicedView slicedView(Value view) {
   SlicedView result;
   while (auto slice = view.getDefiningOp<tile::SliceOp>()) {
     const auto dim = static_cast<int32_t>(slice.getAxis());
-    if (!result.slices.empty() && dim != result.dim) return result;
+    if (tile::stepOf(slice) != 1 || (!result.slices.empty() && dim != result.dim)) return result;
     result.dim = dim;
     result.slices.push_back(slice);
     view = slice.getView();

@@ -25,8 +25,8 @@ Value unconverted(Value value) {
   return value;
 }
 
-// Returns true if the dot's loop loads the operand ahead. It is then in swizzled rows of shared
-// memory, which wgmma reads. `permuted`, if given, says whether it must be permuted.
+// Returns true if the dot's loop loads the operand ahead, to swizzled rows of shared memory that
+// wgmma reads. `permuted`, if given: the operand must be permuted (true) or not (false).
 bool isLoadedAhead(tile::DotOp dot, Value source, std::optional<bool> permuted = std::nullopt) {
   source = unconverted(source);
   auto permute = source.getDefiningOp<tile::PermuteOp>();

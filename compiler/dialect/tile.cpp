@@ -5,6 +5,7 @@
 #include "compiler/dialect/TileDialect.cpp.inc"
 #include "compiler/dialect/TileEnums.cpp.inc"
 #include "compiler/dialect/atomic.h"
+#include "compiler/dialect/slice_step.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/Builders.h"
@@ -155,20 +156,49 @@ ViewType sliceType(ViewType view, size_t axis) {
                        alignment, divisors, view.getStrideDivisors());
 }
 
+static constexpr llvm::StringLiteral kStepAttr = "tile.step";
+
+int64_t stepOf(SliceOp slice) {
+  auto step = slice->getAttrOfType<IntegerAttr>(kStepAttr);
+  return step ? step.getInt() : 1;
+}
+
+void setStep(SliceOp slice, int64_t step) {
+  if (step != 1) slice->setAttr(kStepAttr, OpBuilder(slice).getI64IntegerAttr(step));
+}
+
+ViewType sliceType(ViewType view, size_t axis, int64_t step) {
+  ViewType whole = sliceType(view, axis);
+  if (step == 1) return whole;
+  constexpr int64_t kLargestDivisor = int64_t{1} << 20;
+  SmallVector<int64_t> strides(whole.getStrides()), divisors(whole.getStrideDivisors());
+  const int64_t power = step & -step;
+  if (!whole.isDynamicStride(axis))
+    strides[axis] *= step;
+  else if (divisors[axis] <= kLargestDivisor / power)
+    divisors[axis] *= power;
+  return ViewType::get(view.getContext(), whole.getShape(), view.getElementType(), strides,
+                       whole.getAlignment(), whole.getDimDivisors(), divisors);
+}
+
+bool keepsAlignment(ViewType view, size_t axis) {
+  const int64_t stride =
+      view.isDynamicStride(axis) ? view.getStrideDivisors()[axis] : view.getStrides()[axis];
+  return stride * view.getElementBytes() % kVectorBytes == 0;
+}
+
+bool rowsHaveOneOffset(ViewType view, ArrayRef<int64_t> tileShape) {
+  for (size_t axis = 0; axis + 1 < tileShape.size(); ++axis)
+    if (tileShape[axis] > 1 && !keepsAlignment(view, axis)) return false;
+  return true;
+}
+
 int64_t maxAlignmentOffset(Value alignmentOffset) {
   return kVectorBytes / alignmentOffset.getDefiningOp<AlignmentOffsetOp>()
                             .getView()
                             .getType()
                             .getElementBytes() -
          1;
-}
-
-bool alignmentOffsetAligns(Value alignmentOffset, Value view, ValueRange indices,
-                           ArrayRef<int64_t> tileShape) {
-  auto of =
-      alignmentOffset ? alignmentOffset.getDefiningOp<AlignmentOffsetOp>() : AlignmentOffsetOp();
-  return of && of.getView() == view && llvm::equal(of.getIndices(), indices.drop_back()) &&
-         llvm::all_of(tileShape.drop_back(), [](int64_t size) { return size <= 1; });
 }
 
 //===-- Verifiers and folders -------------------------------------------------===//
@@ -328,7 +358,8 @@ static LogicalResult verifyPartition(Operation* op, ViewType view, ArrayRef<int6
 
 LogicalResult SliceOp::verify() {
   if (getAxis() >= getView().getType().getRank()) return emitOpError("axis is outside the view");
-  const ViewType expected = sliceType(getView().getType(), getAxis());
+  if (stepOf(*this) < 1) return emitOpError("has a step of 1 or more");
+  const ViewType expected = sliceType(getView().getType(), getAxis(), stepOf(*this));
   if (getType() != expected) return emitOpError("gives ") << expected << ", got " << getType();
   return success();
 }

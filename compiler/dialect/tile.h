@@ -61,12 +61,6 @@ ViewType sliceType(ViewType view, size_t axis);
 /// Returns the largest possible value of this alignment offset.
 int64_t maxAlignmentOffset(mlir::Value alignmentOffset);
 
-/// Returns true if the tiles have one row, and the alignment offset is that of this row. Every
-/// whole vector of a tile, counted from its first column, then begins at a multiple of
-/// kVectorBytes.
-bool alignmentOffsetAligns(mlir::Value alignmentOffset, mlir::Value view, mlir::ValueRange indices,
-                           llvm::ArrayRef<int64_t> tileShape);
-
 /// Returns true for a legal tile dimension: c * 2^n with odd c <= 31.
 bool isTileDim(int64_t size);
 

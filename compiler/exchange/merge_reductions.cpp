@@ -99,7 +99,8 @@ tile::ReduceOp merge(tile::ReduceOp a, tile::ReduceOp b, ArrayRef<Operation*> sl
   llvm::append_range(sources, b.getSources());
   SmallVector<Type> types(a.getResultTypes());
   llvm::append_range(types, b.getResultTypes());
-  // A named kind promises a commutative combiner. Two of them together are commutative too.
+  // A named kind promises a commutative combiner. Two commutative combiners merge into a
+  // commutative one.
   bool named =
       a.getKind() != tile::ReductionKind::custom && b.getKind() != tile::ReductionKind::custom;
   auto kind = named ? a.getKind() : tile::ReductionKind::custom;

@@ -1,4 +1,5 @@
 // Ops of creation, shape, memory, reductions and hints.
+#include "compiler/dialect/slice_step.h"
 #include "compiler/import/importer.h"
 #include "mlir/IR/Matchers.h"
 
@@ -194,10 +195,13 @@ void Importer::memory(const program::Op& op, Location loc) {
       return;
     case MemoryOp::slice: {
       const auto axis = static_cast<uint32_t>(op.integer(AttrKey::axis));
-      const Type sliced = tile::sliceType(mlir::cast<tile::ViewType>(operands[0].getType()), axis);
-      bind(op,
-           tile::SliceOp::create(builder, loc, sliced, operands[0], axis, operands[1], operands[2])
-               ->getResults());
+      const int64_t step = op.integer(AttrKey::step, 1);
+      const Type sliced =
+          tile::sliceType(mlir::cast<tile::ViewType>(operands[0].getType()), axis, step);
+      auto slice =
+          tile::SliceOp::create(builder, loc, sliced, operands[0], axis, operands[1], operands[2]);
+      tile::setStep(slice, step);
+      bind(op, slice->getResults());
       return;
     }
     case MemoryOp::addptr:

@@ -8,7 +8,7 @@ namespace {
 using Basis = LinearLayout::Basis;
 using Bases = LinearLayout::Bases;
 
-constexpr int64_t kRows = 8, kRowBytes = 16;  // size of one matrix
+constexpr int64_t kMatrixRows = 8, kRowBytes = 16;  // size of one matrix
 constexpr int kLaneBits = 5;
 
 // Returns true if a register holds `each` contiguous elements along dimension `along`, and four
@@ -37,7 +37,7 @@ std::optional<MatrixRead> matrixRead(const LinearLayout& tile, int64_t bytes) {
   const bool transposed = !holdsRows(tile, 1, 0, each);
   if (transposed && (bytes != 2 || !holdsRows(tile, 0, 1, each))) return std::nullopt;
   const auto isWhole = [&](const Basis& basis) {
-    return basis[0] % kRows == 0 && basis[1] % columns == 0;
+    return basis[0] % kMatrixRows == 0 && basis[1] % columns == 0;
   };
   const auto inUnits = [&](Basis basis) {
     basis[1] /= columns;

@@ -3,7 +3,7 @@
 namespace ligerdsl::compiler {
 namespace {
 
-constexpr int64_t kRows = 8;  // rows of a group, which has its own stride
+constexpr int64_t kGroupRows = 8;  // rows of a group, which has its own stride
 
 uint64_t units(int64_t bytes) {
   return static_cast<uint64_t>(bytes / Swizzle::kUnit);
@@ -16,7 +16,7 @@ uint64_t WgmmaFactor::descriptor() const {
   // others the hardware ignores it.
   const int64_t panels = transposed ? swizzle.rows * swizzle.bytes : Swizzle::kUnit;
   const uint64_t mode = swizzle.bytes == 128 ? 1 : swizzle.bytes == 64 ? 2 : 3;
-  return units(panels) << 16 | units(kRows * swizzle.bytes) << 32 | mode << 62;
+  return units(panels) << 16 | units(kGroupRows * swizzle.bytes) << 32 | mode << 62;
 }
 
 int64_t WgmmaFactor::offset(int64_t row, int64_t k) const {

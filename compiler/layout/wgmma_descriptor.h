@@ -6,7 +6,7 @@
 
 namespace ligerdsl::compiler {
 
-/// A part of a slot with swizzled rows: rows of m or n with k along them, or `transposed`.
+/// Operand in a slot with swizzled rows, contiguous along k, or along m or n if `transposed`.
 struct WgmmaFactor {
   Swizzle swizzle;
   bool transposed;

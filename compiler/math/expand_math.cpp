@@ -479,7 +479,7 @@ Value Expander::rsqrt(Value x) {
 constexpr float kHalfPi[] = {1.57079637e+00f, -4.37113883e-08f, -1.71512451e-15f};
 constexpr float kLargeAngle = 32768.0f;
 
-// The first fma is exact up to 2^15 quarters.
+// The first fma of the loop is exact if n is at most 2^15.
 Expander::Turn Expander::smallTurn(Value x) {
   Value rounded = fma(x, f(6.36619772e-01f), f(kRounder));
   Value n = sub(rounded, f(kRounder));

@@ -91,10 +91,13 @@ bool repeatsWith(tile::DotOp dot, tile::StoreTileOp store) {
   return loop && (loop == dotLoop || !loop->isAncestor(dot));
 }
 
-// A thread has two contiguous elements of an accumulator row, so four threads have half a sector of
-// 16-bit elements and a whole one of f32. A whole sector is enough for a store, but not for an add:
-// memory adds per request, of up to a line. Such tiles get a layout of whole vectors for their
-// store, after the loops that use shared memory for rings. Returns true if there are any.
+// Gives some accumulators another layout for their store, in which lanes have contiguous vectors.
+// Returns true if there are any such stores.
+//
+// In an accumulator row, four threads have half a sector of 16-bit elements or a whole one of f32.
+// A whole sector is enough for a store. It is not enough for an add, because memory handles adds in
+// requests of up to a line. The layout changes after the loops that use shared memory for rings.
+// The rows' alignment limits the vectors.
 bool separateStores(const LayoutClasses& classes, const Threads& threads) {
   constexpr int64_t kNarrowBytes = 2, kMostBytes = 64 * 1024;
   llvm::SmallDenseSet<Operation*> stores;
@@ -108,11 +111,11 @@ bool separateStores(const LayoutClasses& classes, const Threads& threads) {
       const int64_t bytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
       const int64_t vector = tile::kVectorBytes / bytes, elements = type.getNumElements();
       const bool adds = store.getAdds() && reasonNoTensorCores(dot, threads).empty();
+      const AccessShape access_shape = accessShape(store);
+      const bool narrow = bytes <= kNarrowBytes && elements * bytes <= kMostBytes * threads.ctas;
       const bool gains =
-          adds || (bytes <= kNarrowBytes && elements * bytes <= kMostBytes * threads.ctas);
-      if (gains && accessShape(store).vector >= vector &&
-          elements % (threads.count() * vector) == 0)
-        stores.insert(store);
+          (narrow && access_shape.fastDim >= 0) || (adds && access_shape.vector >= vector);
+      if (gains && elements % (threads.count() * vector) == 0) stores.insert(store);
     }
   }
   for (Operation* op : stores) {

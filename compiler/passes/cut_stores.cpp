@@ -4,8 +4,9 @@
 // does so in segments of columns, one after the other. A conversion of the whole accumulator would
 // need so much shared memory that the copies of the loop's next iterations would not fit.
 //
-//   1. An accumulator whose rows are whole within a warp is split into equal segments, as few as
-//      pass through kMostBytes each.
+//   1. An accumulator of more than kMostBytes is split if its rows are whole within a warp. Its
+//      segments are equal, and there are as few as possible. Each has at most kMostBytes, and at
+//      most kMostAccesses per thread if its columns allow it.
 //   2. Each segment is converted and stored before the next, so that they share one buffer.
 //   3. A larger accumulator that is added to memory and cannot be split is added in its own layout.
 //   4. A store that asks for TMA copies uses them if it can (pipeline/tensor_store.h), from the
@@ -31,6 +32,8 @@ namespace ligerdsl::compiler {
 namespace {
 
 constexpr int64_t kMostBytes = 32 * 1024, kVectorBytes = tile::kVectorBytes;
+constexpr int64_t kMostAccesses = 32;  // accesses per thread and segment
+constexpr int64_t kColumns = 16;       // divisor of a segment's columns: two fragments
 
 // Returns the accumulator's layout for this number of columns, if threads have the same rows in it.
 std::optional<LinearLayout> stretchOf(const LinearLayout& sums, int64_t columns) {
@@ -48,11 +51,14 @@ tgpu::ConvertLayoutOp conversionOf(tile::StoreTileOp store) {
   return conversion && conversion->hasOneUse() ? conversion : tgpu::ConvertLayoutOp();
 }
 
-int64_t partsOf(RankedTensorType whole) {
-  const int64_t bytes =
-      whole.getNumElements() * whole.getElementTypeBitWidth() / 8 / layoutOf(whole).ctas();
+int64_t bytesOf(RankedTensorType whole) {
+  return whole.getNumElements() * whole.getElementTypeBitWidth() / 8 / layoutOf(whole).ctas();
+}
+
+int64_t partsOf(RankedTensorType whole, int64_t mostBytes = kMostBytes) {
   int64_t parts = 1;
-  while (bytes / parts > kMostBytes && whole.getDimSize(1) % (2 * parts) == 0) parts *= 2;
+  while (bytesOf(whole) / parts > mostBytes && whole.getDimSize(1) % (2 * parts * kColumns) == 0)
+    parts *= 2;
   return parts;
 }
 
@@ -88,15 +94,17 @@ bool cut(tile::StoreTileOp store, tgpu::ConvertLayoutOp conversion) {
       store.getTileShape().back() != whole.getDimSize(1))
     return false;
   const int64_t bytes = whole.getElementTypeBitWidth() / 8;
-  const int64_t parts = partsOf(whole);
-  if (parts == 1) return false;
+  if (partsOf(whole) == 1) return false;
   const LinearLayout from = layoutOf(conversion.getSource()), to = layoutOf(whole);
-  const int64_t columns = whole.getDimSize(1) / parts, vector = kVectorBytes / bytes;
+  // Each access of a segment has an address and a mask in registers.
+  const int64_t threadsOfCta = to.lanes() * to.warps(),
+                parts = partsOf(whole, std::min(kMostBytes, threadsOfCta * kMostAccesses *
+                                                                to.contiguous(1) * bytes));
+  const int64_t columns = whole.getDimSize(1) / parts,
+                vector = std::min(kVectorBytes / bytes, to.contiguous(1));
   const std::optional<LinearLayout> stretch = stretchOf(from, columns);
   const int64_t threads = to.lanes() * to.warps() * to.ctas();
-  if (!stretch || whole.getDimSize(0) * columns % (threads * vector) != 0 ||
-      to.contiguous(1) < vector)
-    return false;
+  if (!stretch || whole.getDimSize(0) * columns % (threads * vector) != 0) return false;
   const RankedTensorType type =
       RankedTensorType::get({whole.getDimSize(0), columns}, whole.getElementType());
   const LinearLayout stored =

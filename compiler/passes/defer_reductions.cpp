@@ -58,7 +58,7 @@ LinearLayout perThreadLayout(const LinearLayout& source, int axis) {
   return LinearLayout(shape, std::move(reg), std::move(lane), std::move(warp), std::move(cta));
 }
 
-// A carried value of a loop that each iteration combines with the reduction of a tile.
+// Carried value of a loop. Each iteration combines it with the reduction of a tile.
 struct CarriedReduction {
   unsigned index;  // among the carried values
   tile::ReduceOp reduce;

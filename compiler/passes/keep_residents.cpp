@@ -34,6 +34,7 @@
 // In a cluster a slot of each CTA holds the CTA's part of a block: one of equal segments, one per
 // CTA. The layouts of the tiles that the row is used with must agree with that.
 #include "compiler/analysis/exchange_bytes.h"
+#include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/passes/passes.h"
 #include "compiler/remarks.h"
@@ -55,8 +56,6 @@ namespace ligerdsl::compiler {
 
 namespace {
 
-constexpr int64_t kBarrierBytes = 8, kAlignment = 16;  // kAlignment: of a buffer
-
 MissedRemark notCached(Operation* op) {
   return missed(op, RemarkId::resident_row_not_cached) << "resident row: not cached: ";
 }
@@ -75,7 +74,7 @@ class RowKeeper {
     programs = ProgramLoop::around(this->row.first);
     const int64_t positions = row.positions, most = programs ? 2 * positions : positions;
     slots = std::min(
-        {row.isStationary() ? positions : most, (share - kAlignment) / slotBytes(), threads});
+        {row.isStationary() ? positions : most, (share - kLeastAlignment) / slotBytes(), threads});
   }
 
   bool fits() { return isDivisible() && holdsSegments() && slots >= leastSlots(); }
@@ -100,7 +99,7 @@ class RowKeeper {
   }
 
   // Bytes of shared memory per CTA.
-  int64_t bytes() { return slots * slotBytes() + kAlignment; }
+  int64_t bytes() { return slots * slotBytes() + kLeastAlignment; }
 
   void keep() {
     if (slots < row.positions)
@@ -445,7 +444,7 @@ class TileKeepResidentsPass : public impl::TileKeepResidentsPassBase<TileKeepRes
         llvm::count_if(rows, [](const ResidentRow& row) { return !row.isStationary(); });
     int64_t needed = 0, left = budget;
     for (ResidentRow& row : rows)
-      needed += row.bytes() / numCtas + row.positions * kBarrierBytes + kAlignment;
+      needed += row.bytes() / numCtas + row.positions * kBarrierBytes + kLeastAlignment;
     for (ResidentRow& row : rows) {
       if (!row.isStationary()) continue;
       if (needed > budget) {

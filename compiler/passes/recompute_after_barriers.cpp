@@ -40,7 +40,7 @@ namespace ligerdsl::compiler {
 
 namespace {
 
-constexpr size_t kMostOps = 8;
+constexpr size_t kMostRecomputedOps = 8;
 
 bool isCheap(Operation* op) {
   return isa<arith::ExtFOp, tile::Fp8DecodeOp, arith::MulFOp, arith::AddFOp, arith::SubFOp,
@@ -150,7 +150,7 @@ class BarrierSite {
       for (Value operand : op->getOperands())
         if (!collect(operand, ops, leaves)) return false;
       ops.insert(op);
-      return ops.size() <= kMostOps;
+      return ops.size() <= kMostRecomputedOps;
     }
     auto element = cast<RankedTensorType>(value.getType()).getElementType();
     if (element.getIntOrFloatBitWidth() >= 32 && !staysInMemory(value)) return false;
@@ -249,7 +249,7 @@ class LoopSite {
       for (Value operand : op->getOperands())
         if (!collect(operand, ops, leaves)) return false;
       ops.insert(op);
-      return ops.size() <= kMostOps;
+      return ops.size() <= kMostRecomputedOps;
     }
     if (getElementTypeOrSelf(value.getType()).getIntOrFloatBitWidth() >= 32) return false;
     leaves.insert(value);

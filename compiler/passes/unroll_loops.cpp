@@ -34,7 +34,7 @@ namespace ligerdsl::compiler {
 
 namespace {
 
-constexpr int64_t kMostOps = 16 * 1024;  // limit of ops in all copies together
+constexpr int64_t kMostCopiedOps = 16 * 1024;  // limit of ops in all copies together
 
 std::optional<int64_t> constantOf(Value value) {
   APInt number;
@@ -64,10 +64,10 @@ class Unroller {
       copies = std::max<uint64_t>(1, std::min<uint64_t>(copies, *iterations));
     int64_t ops = 0;
     loop.getBody()->walk([&](Operation*) { ++ops; });
-    if (ops > kMostOps / copies) {
+    if (ops > kMostCopiedOps / copies) {
       missed(loop, RemarkId::unrolled_body_too_long)
           << "not unrolled by " << copies << ": the body has " << ops
-          << " operations, and all copies may have " << kMostOps
+          << " operations, and all copies may have " << kMostCopiedOps
           << "; unroll less, or use a shorter body";
       return;
     }

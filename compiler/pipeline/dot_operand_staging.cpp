@@ -1,6 +1,7 @@
 #include "compiler/pipeline/dot_operand_staging.h"
 
 #include "compiler/analysis/layout_preference.h"
+#include "compiler/analysis/row_alignment.h"
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/layout_attr.h"
 
@@ -37,6 +38,26 @@ bool isZero(TypedAttr pad) {
   if (auto number = dyn_cast<FloatAttr>(pad)) return number.getValue().isPosZero();
   auto number = dyn_cast<IntegerAttr>(pad);
   return number && number.getValue().isZero();
+}
+
+// Returns why a load with an alignment offset is not staged; empty if it is. A copy includes the
+// whole 16-byte vector in which a row begins. This vector is inside the argument if the argument is
+// aligned. Reads of the slot replace the elements before the row.
+std::string reasonOffsetNotStaged(tile::LoadTileOp load, Copies copies) {
+  Value offset = load.getAlignmentOffset();
+  const int64_t alignment = load.getView().getType().getAlignment();
+  if (copies == Copies::tma || llvm::any_of(conversionsOf(load), dotOf))
+    return "it has an alignment offset";
+  if (!llvm::all_of(load.getTileShape().drop_back(), [](int64_t size) { return size <= 1; }))
+    return "it has an alignment offset, and its tiles have several rows";
+  if (!alignmentOffsetAligns(offset, load.getView(), load.getIndices(), load.getTileShape()))
+    return "the alignment offset is another row's";
+  if (tile::maxAlignmentOffset(offset) >= load.getTileShape().back())
+    return "its tiles are narrower than the alignment offset may be";
+  if (alignment % tile::kVectorBytes != 0)
+    return "the address of its argument is known to be a multiple of " + std::to_string(alignment) +
+           " bytes only";
+  return "";
 }
 
 }  // namespace
@@ -124,7 +145,8 @@ void DotOperandStaging::remark(tgpu::ConvertLayoutOp conversion, Copies copies) 
 std::string DotOperandStaging::reasonNotStaged(tile::LoadTileOp load, Copies copies) const {
   auto type = dyn_cast<RankedTensorType>(load.getType());
   if (!type) return "it is a scalar";
-  if (load.getAlignmentOffset()) return "it has an alignment offset";
+  if (load.getAlignmentOffset())
+    if (std::string why = reasonOffsetNotStaged(load, copies); !why.empty()) return why;
   const AccessShape access = accessShape(load);
   int64_t bytes = sharedElementBytes(type.getElementType()), vector = access.vector;
   if (access.fastDim >= 0 && access.fastDim != type.getRank() - 1)

@@ -38,7 +38,12 @@ LogicalResult LoopPlanner::plan() {
         << "dot operands pass through registers: shared memory does not hold the tiles of two "
            "iterations; use smaller tiles";
   const bool ample = (carried + bytes) * 16 <= target.registers * tuning.ample_sixteenths;
-  if (depth > 0 && (!fit.fits || (ample && !operands)))
+  // Loads of ragged rows to registers would need branches for the vectors in which rows begin and
+  // end. A branch waits for the other loads of the thread.
+  const bool ragged = llvm::any_of(fit.tiles.ahead, [](const LoadedTile& tile) {
+    return tile.inSlot && tile::LoadTileOp(tile.load).getAlignmentOffset();
+  });
+  if (depth > 0 && (!fit.fits || (ample && !operands && !ragged)))
     planRegisters(fit, depth);
   else if (fit.fits)
     return planRing(fit, crowded);

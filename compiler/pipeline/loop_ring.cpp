@@ -1,8 +1,10 @@
 #include "compiler/pipeline/loop_ring.h"
 
+#include "compiler/analysis/row_alignment.h"
 #include "compiler/analysis/shared_lifetime.h"
 #include "compiler/dialect/layout_attr.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 
@@ -63,13 +65,15 @@ void LoopRing::fill(OpBuilder& builder, ValueRange views, Value iteration, Value
 // An open fill shares the commit group of the next fill; TMA copies have no such groups.
 void LoopRing::fill(OpBuilder& builder, Value ring, ArrayRef<LoadedTile> parts, ValueRange views,
                     Value iteration, Value slot, bool open, const IRMapping& values, Value wanted) {
-  SmallVector<int64_t> shapes;
+  SmallVector<int64_t> shapes, withOffset;
   SmallVector<Attribute> layouts;
   const SmallVector<tile::LoadTileOp> loads = loadsOf(parts);
-  for (tile::LoadTileOp load : loads) {
+  for (size_t part = 0; part < loads.size(); ++part) {
+    tile::LoadTileOp load = loads[part];
     const auto type = cast<RankedTensorType>(load.getType());
     llvm::append_range(shapes, load.getTileShape());
     if (hasLayout(type) && !wanted) layouts.push_back(type.getEncoding());
+    if (load.getAlignmentOffset()) withOffset.push_back(part);
   }
   Value count;
   if (wanted)
@@ -78,6 +82,7 @@ void LoopRing::fill(OpBuilder& builder, Value ring, ArrayRef<LoadedTile> parts, 
                                      shapes,
                                      layouts.empty() ? ArrayAttr() : builder.getArrayAttr(layouts),
                                      TypedAttr(), tile::EvictHint::normal, open && !byTma());
+  if (!withOffset.empty()) op->setAttr(kOffsetPartsAttr, builder.getDenseI64ArrayAttr(withOffset));
   Block& body =
       op.getPosition().empty() ? op.getPosition().emplaceBlock() : op.getPosition().front();
   Value position = body.addArgument(iteration.getType(), at.loop.getLoc());
@@ -86,6 +91,10 @@ void LoopRing::fill(OpBuilder& builder, Value ring, ArrayRef<LoadedTile> parts, 
   SmallVector<Value> indices;
   for (tile::LoadTileOp load : loads)
     for (Value index : load.getIndices()) indices.push_back(mapping.lookupOrDefault(index));
+  for (int64_t part : withOffset) {
+    tile::LoadTileOp load = loads[part];
+    indices.push_back(mapping.lookupOrDefault(load.getAlignmentOffset()));
+  }
   tgpu::YieldOp::create(inside, at.loop.getLoc(), indices);
 }
 
@@ -195,6 +204,18 @@ void LoopRing::readParts(IRRewriter& rewriter, Value slot) {
   readParts(rewriter, ring, tiles.ahead, slot);
 }
 
+// Returns the element of a loaded tile at which the row begins; null if the tile has no elements
+// before the row. Only the first tile of a row has such elements.
+static Value firstOfRow(OpBuilder& builder, tile::LoadTileOp load) {
+  Value offset = load.getAlignmentOffset(), index = load.getIndices().back();
+  if (!offset || matchPattern(index, m_Zero())) return offset;
+  const Location loc = load.getLoc();
+  Value zero = arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(index.getType(), 0)),
+        none = arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(0));
+  Value isFirst = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, index, zero);
+  return arith::SelectOp::create(builder, loc, isFirst, offset, none);
+}
+
 // A dot reads the slot in its own layout: the conversion vanishes, and a transpose gets its layout.
 void LoopRing::readParts(IRRewriter& rewriter, Value ring, ArrayRef<LoadedTile> all, Value slot) {
   const SmallVector<LoadedTile> parts = LoopTiles::partsOf(all);
@@ -204,9 +225,12 @@ void LoopRing::readParts(IRRewriter& rewriter, Value ring, ArrayRef<LoadedTile> 
     loads.insert(tile.load);
     rewriter.setInsertionPoint(tile.separate ? tile.operand.getOperation()
                                              : tile.load.getOperation());
-    Value read = tgpu::RingReadOp::create(rewriter, tile.load.getLoc(), tile.readType(), ring, slot,
-                                          LoopTiles::partOf(parts, tile), Value(), TypedAttr(),
-                                          DenseI64ArrayAttr());
+    Value first = firstOfRow(rewriter, tile.load);
+    auto op = tgpu::RingReadOp::create(rewriter, tile.load.getLoc(), tile.readType(), ring, slot,
+                                       LoopTiles::partOf(parts, tile), first, TypedAttr(),
+                                       DenseI64ArrayAttr());
+    if (first) op->setAttr(kBeforeLimitAttr, rewriter.getUnitAttr());
+    Value read = op;
     if (!tile.operand) {
       rewriter.replaceAllUsesWith(tile.load.getResult(), read);
       continue;

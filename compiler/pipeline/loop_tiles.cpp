@@ -14,7 +14,8 @@ namespace {
 
 bool isSameTile(tile::LoadTileOp a, tile::LoadTileOp b) {
   return a.getView() == b.getView() && a.getIndices() == b.getIndices() &&
-         a.getTileShape() == b.getTileShape() && a.getType() == b.getType();
+         a.getAlignmentOffset() == b.getAlignmentOffset() && a.getTileShape() == b.getTileShape() &&
+         a.getType() == b.getType();
 }
 
 // Returns true if the load has a reader that is none of these conversions.

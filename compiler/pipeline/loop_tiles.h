@@ -1,5 +1,5 @@
-// Tiles that a pipelined loop loads ahead or once, and those of them that a ring holds. Describes
-// the loop as it will be: the IR still has the loads and the layout conversions of operands.
+// Tiles that a pipelined loop loads ahead or once; a ring holds some of them. They describe the
+// planned loop: the IR still has the loads and the layout conversions of operands.
 #pragma once
 
 #include "compiler/analysis/exchange_bytes.h"
@@ -20,7 +20,7 @@ struct LoadedTile {
   tile::PermuteOp permute() {
     return operand ? operand.getSource().getDefiningOp<tile::PermuteOp>() : tile::PermuteOp();
   }
-  /// Type in which it is read from its slot.
+  /// Returns the type that readers of its slot get.
   mlir::RankedTensorType readType();
 };
 

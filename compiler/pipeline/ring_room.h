@@ -28,8 +28,8 @@ struct RingRoom {
   int64_t slotBytes(const LoopTiles& tiles) const;
   /// Fits the tiles of up to `stages` iterations, and tiles that are copied once.
   RingFit fit(LoopTiles tiles, int64_t stages) const;
-  /// Returns the bytes that loops after this one in `outer`, which are not planned yet, would need
-  /// for the stages they ask for.
+  /// Returns the bytes that the later loops in `outer` would need for their requested stages. These
+  /// loops have no plan yet.
   int64_t bytesOfLaterLoops(mlir::scf::ForOp outer) const;
 };
 

@@ -1,6 +1,7 @@
 #include "compiler/resident/resident_row.h"
 
 #include "compiler/analysis/memory_access.h"
+#include "compiler/analysis/row_alignment.h"
 #include "compiler/remarks.h"
 #include "compiler/resident/program_loop.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -60,14 +61,13 @@ std::string reasonNotAligned(tile::LoadTileOp load) {
   if (shape.back() * view.getElementBytes() % group != 0)
     return "a block of " + std::to_string(shape.back() * view.getElementBytes()) +
            " bytes is no multiple of " + std::to_string(group);
+  if (!llvm::all_of(shape.drop_back(), [](int64_t size) { return size <= 1; }))
+    return "a block has elements of several rows";
   if (load.getAlignmentOffset()) {
-    if (tile::alignmentOffsetAligns(load.getAlignmentOffset(), load.getView(), load.getIndices(),
-                                    shape))
+    if (alignmentOffsetAligns(load.getAlignmentOffset(), load.getView(), load.getIndices(), shape))
       return "";
     return "the alignment offset is another row's";
   }
-  if (!llvm::all_of(shape.drop_back(), [](int64_t size) { return size <= 1; }))
-    return "a block has elements of several rows";
   if (tile::rowsMayBeginInsideVectors(view))
     return "rows may be unaligned: the address (aligned to " + std::to_string(view.getAlignment()) +
            " bytes) or a stride is no multiple of 16 bytes; load with an alignment offset "

@@ -120,7 +120,9 @@ void Machine::slice(const Op& op) {
   const int64_t bytes = element_bytes(type(op.operands[0]).dtype);
   view.base =
       wrapping_multiply_add(wrapping_multiply_add(begin, view.strides[axis], 0), bytes, view.base);
-  view.dims[axis] = end - begin;
+  const int64_t step = op.integer(AttrKey::step, 1);
+  view.dims[axis] = (end - begin) / step + ((end - begin) % step != 0);
+  view.strides[axis] = wrapping_multiply_add(view.strides[axis], step, 0);
   views_[op.results[0]] = std::move(view);
 }
 

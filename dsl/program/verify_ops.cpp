@@ -506,8 +506,15 @@ class Checker {
       case MemoryOp::slice: {
         Type sliced = operand(0);
         range(AttrKey::axis, 0, static_cast<int64_t>(sliced.shape.size()) - 1);
-        sliced.shape[static_cast<size_t>(op_.integer(AttrKey::axis))] = kDynamic;
-        return require(result() == sliced, "gives the view's type with a dynamic dimension");
+        const auto axis = static_cast<size_t>(op_.integer(AttrKey::axis));
+        sliced.shape[axis] = kDynamic;
+        const int64_t step = op_.integer(AttrKey::step, 1);
+        require(step >= 1, "has a step of 1 or more");
+        int64_t& stride = sliced.strides[axis];
+        require(stride == kDynamic || !__builtin_mul_overflow(stride, step, &stride),
+                "has a step whose product with the stride fits in 64 bits");
+        return require(result() == sliced,
+                       "gives the view's type with a dynamic dimension, its stride times the step");
       }
       case MemoryOp::add_tile:
         return require(accepts(Dtypes::numbers, operand(0).dtype), "does not work on i1 and fp8");

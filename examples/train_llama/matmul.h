@@ -55,7 +55,7 @@ std::unique_ptr<Matmul> make_cpu_matmul(int threads);
 // Loads cuBLAS; throws if it or the driver is missing. stream: a CUstream.
 std::unique_ptr<Matmul> make_cuda_matmul(int device, void* stream);
 
-// `library` does no matmuls: it reports the memory in use.
+// Returns libligerdsl's matmuls. `library` only reports the memory in use.
 std::unique_ptr<Matmul> make_kernel_matmul(Ops& ops, std::unique_ptr<Matmul> library);
 
 // Implementation of matmuls: the device's library or libligerdsl.

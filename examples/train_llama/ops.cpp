@@ -43,9 +43,14 @@ std::span<const Ops::Operation> Ops::operations() {
   return all;
 }
 std::vector<Ops::Operation> Ops::called() const {
+  // No call requests this output, because no model here has attention sinks.
+  constexpr std::string_view kUnrequested = " d_sinks";
   std::vector<Operation> out;
-  for (const Operation& operation : operations()) {
-    if (impl_->called.count(operation.name)) out.push_back(operation);
+  for (Operation operation : operations()) {
+    if (!impl_->called.count(operation.name)) continue;
+    if (const size_t at = operation.outputs.find(kUnrequested); at != std::string::npos)
+      operation.outputs.erase(at, kUnrequested.size());
+    out.push_back(std::move(operation));
   }
   return out;
 }

@@ -37,7 +37,7 @@ class Ops {
     std::string name, outputs;  // outputs: the tensors that it writes, separated by spaces
   };
   static std::span<const Operation> operations();  // all operations of the library
-  std::vector<Operation> called() const;           // those that this object called
+  std::vector<Operation> called() const;           // called by this object, with requested outputs
   std::string latest() const;                      // name of the last operation called
 
   // Returns zeroed memory that lives as long as the Ops. Throws if the machine has too little.

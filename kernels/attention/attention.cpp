@@ -5,8 +5,12 @@
 //   p_ij = e^(z_ij - lse_i),  lse_i = log sum_j e^z_ij,  o_i = sum_j p_ij v_j
 //   lse_i = -inf and o_i = 0 if query i sees no key
 //
-//   delta_i = o_i . d_o_i,  d_v_j = sum_i p_ij d_o_i,  d_s_ij = p_ij (d_o_i . v_j - delta_i) dz/ds
+//   delta_i = o_i . d_o_i - d_lse_i,  d_v_j = sum_i p_ij d_o_i
+//   d_s_ij = p_ij (d_o_i . v_j - delta_i) dz/ds
 //   d_k_j = scale sum_i d_s_ij q_i,  d_q_i = scale sum_j d_s_ij k_j
+//
+// The sink s of a head is a score without a value, which every query sees: it is one more term e^s
+// of the sum in lse_i. Its gradient is d_s = -sum_i e^(s - lse_i) delta_i.
 //
 // Matmul operands have the dtype `type`; p and d_s are rounded to it. Accumulators are f32.
 //
@@ -34,6 +38,14 @@ View heads_of(KernelBuilder& k, const AttentionMeta& m, const char* name, int64_
 View numbers_of(KernelBuilder& k, const AttentionMeta& m, const char* name) {
   if (m.sequences) return k.view(name, f32, {m.heads, dyn}, {.strides = {dyn, 1}});
   return k.view(name, f32, {dyn, m.heads, dyn}, {.strides = {dyn, dyn, 1}});
+}
+
+View sinks_of(KernelBuilder& k, const AttentionMeta& m, const char* name = "sinks") {
+  return k.view(name, f32, {m.heads});
+}
+
+View partials_of(KernelBuilder& k, const AttentionMeta& m) {
+  return k.view("sink_partials", f32, {m.heads, dyn}, {.strides = {dyn, 1}});
 }
 
 // Blocks of `rows` rows of one head, as tiles [rows, width].
@@ -204,6 +216,8 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
   const Scores scores(k, m, k.scalar("scale", f32));
   AttentionBand band(k, m, q, keys);
   const Tokens tokens(k, m, q, keys);
+  View sinks;
+  if (m.with_sinks) sinks = sinks_of(k, m);
 
   const Scalar blocks = cdiv(tokens.queries(), m.tile_q).to(i32);
   Place at(k, m, tokens.batches(), blocks, m.heads, m.group(), tokens.keys());
@@ -239,7 +253,15 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
       return std::tuple(highest, fma(sum, rescale, ligerdsl::sum(p, 1)), p, rescale.expand_dims(1));
     };
     const auto keys_seen = band.keys_of(at.block);
-    const Tile nothing = k.full({m.tile_q}, -INFINITY, f32), zeros = k.zeros({m.tile_q}, f32);
+    // Row maximum and sum before the first block. A sink is the first term of the sum.
+    Tile first_top, first_sum;
+    if (m.with_sinks) {
+      const Scalar sink = sinks.load({at.head}) * kLog2E;
+      first_top = k.full({m.tile_q}, sink, f32);
+      first_sum = k.full({m.tile_q}, where(sink == -INFINITY, k.constant(0, f32), 1.0f), f32);
+    } else {
+      first_top = k.full({m.tile_q}, -INFINITY, f32), first_sum = k.zeros({m.tile_q}, f32);
+    }
     const Tile no_values = k.zeros({m.tile_q, m.width}, f32);
     std::optional<Tile> top, sum, weighted;
     if (m.ahead) {
@@ -249,7 +271,7 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
       const auto [most, total, values_of_all, last] = k.for_range(
           keys_seen.begin, keys_seen.end + 1, 1,
           LoopOptions{.num_stages = m.stages, .tensor_copies = m.tensor_copies},
-          carry(nothing, zeros, no_values, k.zeros({m.tile_q, m.tile_k}, m.type)),
+          carry(first_top, first_sum, no_values, k.zeros({m.tile_q, m.tile_k}, m.type)),
           [&](const Scalar& block, const Tile& top, const Tile& sum, const Tile& weighted,
               const Tile& before) {
             Tile s = block_scores(block);
@@ -263,7 +285,7 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
       top = most, sum = total, weighted = values_of_all;
     } else {
       const auto [most, total, values_of_all] = band.each(
-          keys_seen, m.left, true, carry(nothing, zeros, no_values),
+          keys_seen, m.left, true, carry(first_top, first_sum, no_values),
           [&](const Scalar& block, const AttentionBand::Masked& masked, const Tile& top,
               const Tile& sum, const Tile& weighted) {
             Tile s = block_scores(block);
@@ -275,10 +297,12 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
     }
     const Tile none = *sum == 0.0f;
     const Tile inverse = where(none, 0.0f, fast_div(1.0f, *sum));
-    // A row that saw no key is 0, whatever values it was multiplied by.
+    // Rows that see no key get o = 0, even if v holds inf or NaN. With a sink their sum is not 0,
+    // so the band decides.
+    const Tile hides_values = m.with_sinks && m.right ? none || band.sees_nothing(at.block) : none;
     HeadRows(o, m, m.tile_q)
         .store(at.batch, at.block, at.head,
-               where(none.expand_dims(1), 0.0f, *weighted * inverse.expand_dims(1)));
+               where(hides_values.expand_dims(1), 0.0f, *weighted * inverse.expand_dims(1)));
     if (m.with_lse)
       HeadScalars(lse, m).store(at.batch, at.block, at.head,
                                 where(none, -INFINITY, (*top + log2(*sum)) * kLn2));
@@ -286,15 +310,47 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
 }
 
 void attention_delta(KernelBuilder& k, const AttentionMeta& m) {
-  const View delta = numbers_of(k, m, "delta");
+  const View deltas = numbers_of(k, m, "delta");
   const View o = heads_of(k, m, "o", m.heads), d_o = heads_of(k, m, "d_o", m.heads);
+  View lse, d_lse, sinks, partials;
+  if (m.with_d_lse || m.with_sinks) lse = numbers_of(k, m, "lse");
+  if (m.with_d_lse) d_lse = numbers_of(k, m, "d_lse");
+  if (m.with_sinks) sinks = sinks_of(k, m), partials = partials_of(k, m);
   // The workspace may have more tokens than o. Loads past the end of o return zeros.
   const Scalar batches = m.sequences ? k.constant(1, i64) : o.dim(0),
-               rows = delta.dim(m.tokens_axis() + 1);
+               rows = deltas.dim(m.tokens_axis() + 1);
   const Place at(k, m, batches, cdiv(rows, m.tile_q), m.heads, 1, rows);
   const Tile value = HeadRows(o, m, m.tile_q).load(at.batch, at.block, at.head).to(f32);
   const Tile gradient = HeadRows(d_o, m, m.tile_q).load(at.batch, at.block, at.head).to(f32);
-  HeadScalars(delta, m).store(at.batch, at.block, at.head, ligerdsl::sum(value * gradient, 1));
+  const HeadScalars numbers(deltas, m);
+  Tile delta = ligerdsl::sum(value * gradient, 1);
+  if (m.with_d_lse || m.with_sinks) {
+    const Tile base = HeadScalars(lse, m).load(at.batch, at.block, at.head);
+    const Tile none = base == -INFINITY;  // the row saw neither a key nor a sink
+    if (m.with_d_lse)
+      delta = where(none, delta, delta - HeadScalars(d_lse, m).load(at.batch, at.block, at.head));
+    if (m.with_sinks) {
+      // Padded rows load lse = 0, so their weight may overflow. Their delta is 0, so their part is
+      // 0.
+      const Tile weight = fast_exp2((sinks.load({at.head}) - base) * kLog2E);
+      const Tile part = where(none || delta == 0.0f, 0.0f, weight * -delta);
+      const Scalar blocks = cdiv(rows, m.tile_q).to(i32);
+      partials.store({at.head, at.batch * blocks + at.block}, ligerdsl::sum(part));
+    }
+  }
+  numbers.store(at.batch, at.block, at.head, delta);
+}
+
+void attention_d_sinks(KernelBuilder& k, const AttentionMeta& m) {
+  const View d_sinks = sinks_of(k, m, "d_sinks"), partials = partials_of(k, m);
+  const Scalar head = k.program_id(0);
+  const Partition tiles = partials.partition({squeeze, m.tile_q});
+  const auto [lanes] =
+      k.for_range(0, cdiv(partials.dim(1), m.tile_q), 1, carry(k.zeros({m.tile_q}, f32)),
+                  [&](const Scalar& i, const Tile& lanes) {
+                    return carry(lanes + tiles.load({head, i}));
+                  });
+  d_sinks.store({head}, ligerdsl::sum(lanes));
 }
 
 void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m) {

@@ -17,7 +17,9 @@ struct AttentionOptions {
   bool left = false;       // hides keys further to the left than the window
   bool right = true;       // hides keys further to the right than the window; causal: a window of 0
   bool softcap = false;
-  bool with_lse = false;   // forward: also store lse
+  bool with_lse = false;    // forward: also store lse
+  bool with_sinks = false;  // forward: heads have a sink; backward: also compute d_sinks
+  bool with_d_lse = false;  // backward: d_lse is passed
   int64_t sequences = 0;   // sequences of different lengths in one call, for grids only; 0: a batch
   DType index_type = i32;  // dtype of the sequences' bounds
 
@@ -35,6 +37,8 @@ struct AttentionOptions {
     v("right", right);
     v("softcap", softcap);
     v("with_lse", with_lse);
+    v("with_sinks", with_sinks);
+    v("with_d_lse", with_d_lse);
     v("sequences", sequences);
     if (sequences) v("index_type", index_type);
   }
@@ -58,7 +62,9 @@ struct AttentionMeta : AttentionOptions {
 // Arguments of all kernels:
 // - `type`: q, o, d_o, d_q [batch, S, A, D] and k, v, d_k, d_v [batch, T, K, D]. Any strides, but
 //   the last one is 1.
-// - f32: lse and delta [batch, A, S], with the same rule for strides.
+// - f32: lse, d_lse and delta [batch, A, S], with the same rule for strides.
+// - f32: sinks and d_sinks [A], contiguous. -inf means no sink, as do sinks below -2.3e38; sinks
+//   above 2.3e38 are not supported.
 // - f32 scalars: scale > 0; with softcap also cap and inverse_cap = 1 / cap.
 // - i64 scalars: window_left with `left`, window_right with `right`; both are 0 or more.
 //
@@ -73,11 +79,17 @@ struct AttentionMeta : AttentionOptions {
 //   without a sequence (kErrorBase). Then accesses stay within the arguments, and results are
 //   undefined.
 
-// Arguments: o, [lse], q, k, v.
+// Arguments: o, [lse], q, k, v, [sinks].
 void attention_forward(KernelBuilder& k, const AttentionMeta& m);
 
-// Computes delta = row sums of o * d_o. Arguments: delta, o, d_o; no scale, cap, windows or bounds.
+// Computes delta = row sums of o * d_o, minus d_lse. With `with_sinks`, each program also stores
+// its part of d_sinks. Arguments: delta, o, d_o, [lse], [d_lse], [sinks, sink_partials [A, programs
+// of a head] f32]; no scale, cap, windows or bounds.
 void attention_delta(KernelBuilder& k, const AttentionMeta& m);
+
+// Computes d_sinks: a program adds up the parts of one head, in order. Arguments: d_sinks,
+// sink_partials.
+void attention_d_sinks(KernelBuilder& k, const AttentionMeta& m);
 
 // Computes d_k and d_v of a block of keys from all queries that see it. Arguments: [d_k], [d_v], q,
 // k, [v], d_o, lse, [delta]; v and delta only if d_k is computed.

@@ -100,6 +100,22 @@ SEEN = "(min(S, T) * (T - min(S, T)) + min(S, T) * (min(S, T) + 1) / 2 if causal
 FORWARD_FLOPS, BACKWARD_FLOPS = f"4 * A * D * {SEEN}", f"10 * A * D * {SEEN}"
 LSE = {"mean": "log(T) + 0.5", "deviation": "0.1"}  # near the lse of random q and k
 
+SINKS = Tensor("sinks", "in", "A", "f32", "sink of each head, or NULL", "with_sinks",
+               later=True)
+# Fields and tensors of the gradients that not every backward has.
+MORE_GRADIENTS = [present("sinks", later=True), present("d_lse", later=True)]
+D_SINKS = Tensor("d_sinks", "out", "A", "f32", "gradient of sinks, or NULL", "with_sinks",
+                 later=True)
+BACKWARD_SINKS = Tensor("sinks", "in", "A", "f32",
+                        "the forward's sinks, to compute d_sinks, or NULL", "with_sinks",
+                        later=True)
+
+
+def d_lse(shape):
+    return Tensor("d_lse", "in", shape, "f32", "gradient of lse, or NULL = 0", "with_d_lse",
+                  later=True)
+
+
 CASE_SIZES = {"B": 2, "S": "(rows + 1) / 2", "T": "(rows + 4) / 2", "A": 4, "K": 2, "D": 64}
 SEQUENCE_CASE_SIZES = {"S": "rows", "T": "rows + 3", "U": 6, "A": 4, "K": 2, "D": 64}
 
@@ -109,26 +125,36 @@ OPS = [
        f"""o_i = sum_j p_ij v_j, p_ij = e^(z_ij - lse_i), lse_i = log sum_j e^z_ij over the
 keys j that query i sees. z = scale q k^T, or softcap tanh(scale q k^T / softcap).
 {BAND}
-A query that sees no key has o = 0 and lse = -inf. Matmuls with 16-bit operands run on tensor cores
-if the device has them; p is rounded to dtype for that. Accumulators, exponentials and lse are f32.
-{MEMORY}""", [*FIELDS, present("lse")], [
+A query that sees no key has o = 0 and lse = -inf.
+A sink is an extra logit of a head. It enters the softmax denominator of each query and has no
+value:
+  lse_i = log(e^sinks_h + sum_j e^z_ij), so a query that sees no key has o = 0 and lse = sinks_h.
+-inf means no sink, as do sinks below -2.3e38. Sinks above 2.3e38 are not supported. Neither scale
+nor softcap changes sinks.
+Matmuls with 16-bit operands run on tensor cores if the device has them; p is rounded to dtype for
+that. Accumulators, exponentials and lse are f32.
+{MEMORY}""", [*FIELDS, present("lse"), present("sinks", later=True)], [
            Tensor("q", "in", "B S A D", "dtype", "queries"),
            Tensor("k", "in", "B T K D", "dtype", "keys"),
-           Tensor("v", "in", "B T K D", "dtype", "values"),
+           Tensor("v", "in", "B T K D", "dtype", "values", positive=True),
            Tensor("o", "out", "B S A D", "dtype", "the weighted values"),
            Tensor("lse", "out", "B A S", "f32",
-                  "lse of each query, which the backward reads, or NULL", "with_lse")
+                  "lse of each query, which the backward reads, or NULL", "with_lse"), SINKS
        ],
        rows="batches",
        sharding="groups",
        cases=[
            "dtype=bf16 causal=1 with_lse=1", "window_left=5 window_right=2 softcap=3 D=24",
-           "dtype=f16 scale=0.5 D=96"
+           "dtype=f16 scale=0.5 D=96", "dtype=bf16 causal=1 with_lse=1 with_sinks=1"
+       ],
+       recorded=[
+           "causal=1 with_lse=1", "dtype=bf16 D=96 window_left=100 window_right=3 softcap=30"
        ],
        checks=[
            "B=2 S=70 T=80 A=4 K=2 D=24 causal=1 with_lse=1",
            "B=1 S=9 T=5 A=2 K=2 D=96 dtype=bf16 window_left=2 window_right=1 softcap=3 with_lse=1",
-           "B=1 S=33 T=65 A=3 K=1 D=64 dtype=f16 scale=0.5"
+           "B=1 S=33 T=65 A=3 K=1 D=64 dtype=f16 scale=0.5",
+           "B=2 S=80 T=70 A=4 K=2 D=24 causal=1 window_left=30 with_lse=1 with_sinks=1"
        ],
        sizes={"T": 1024},
        flops=f"B * {FORWARD_FLOPS}",
@@ -140,35 +166,46 @@ if the device has them; p is rounded to dtype for that. Accumulators, exponentia
        ]),
     Op("attention_backward",
        "gradients of attention",
-       f"""delta_i = o_i . d_o_i, d_s_ij = p_ij (d_o_i . v_j - delta_i).
+       f"""delta_i = o_i . d_o_i - d_lse_i, d_s_ij = p_ij (d_o_i . v_j - delta_i).
 With softcap d_s_ij is also multiplied by 1 - (z_ij / softcap)^2.
   d_v_j = sum_i p_ij d_o_i;  d_k_j = scale sum_i d_s_ij q_i;  d_q_i = scale sum_j d_s_ij k_j
 d_k and d_v are summed over all heads of q that share a head of k and v. p is computed again from
 q, k and lse, so the description must have the forward's values. d_s and p are rounded to dtype
 before they are multiplied.
+lse already includes the forward's sinks, so d_q, d_k and d_v do not need them. Pass sinks only to
+compute their gradient:
+  d_sinks_h = -sum of e^(sinks_h - lse_i) delta_i over the queries i of all batches.
 {BAND}
-A query that sees no key has gradient 0.
+A query that sees no key has gradient 0. Without a sink its d_lse is ignored, even if it is NaN.
 {MEMORY}
 There are no atomics, so every call gives the same bits. The workspace holds delta, 4 bytes per query
-and head.""",
-       FIELDS, [
+and head. With sinks it also holds partial sums, at most 4 bytes per query and head.""",
+       [*FIELDS, *MORE_GRADIENTS], [
            Tensor("d_o", "in", "B S A D", "dtype", "gradient of o"),
            Tensor("q", "in", "B S A D", "dtype", "queries"),
            Tensor("k", "in", "B T K D", "dtype", "keys"),
-           Tensor("v", "in", "B T K D", "dtype", "values"),
+           Tensor("v", "in", "B T K D", "dtype", "values", positive=True),
            Tensor("o", "in", "B S A D", "dtype", "the forward's o"),
            Tensor("lse", "in", "B A S", "f32", "the forward's lse", **LSE),
            Tensor("d_q", "out", "B S A D", "dtype", "gradient of q"),
            Tensor("d_k", "out", "B T K D", "dtype", "gradient of k"),
-           Tensor("d_v", "out", "B T K D", "dtype", "gradient of v")
+           Tensor("d_v", "out", "B T K D", "dtype", "gradient of v"), BACKWARD_SINKS,
+           d_lse("B A S"), D_SINKS
        ],
        rows="batches",
        sharding="groups",
-       cases=["dtype=bf16 causal=1", "window_left=3 softcap=2 D=24 scale=0.2"],
+       cases=[
+           "dtype=bf16 causal=1", "window_left=3 softcap=2 D=24 scale=0.2",
+           "dtype=bf16 causal=1 with_sinks=1 with_d_lse=1"
+       ],
+       recorded=["causal=1 dtype=f16", "window_left=100 softcap=30 D=256 dtype=bf16"],
        checks=[
            "B=2 S=70 T=80 A=4 K=2 D=24 causal=1",
            "B=1 S=9 T=5 A=2 K=2 D=96 dtype=bf16 window_left=2 window_right=1 softcap=3",
-           "B=1 S=33 T=65 A=3 K=1 D=64 dtype=f16 scale=0.1"
+           "B=1 S=33 T=65 A=3 K=1 D=64 dtype=f16 scale=0.1",
+           "B=2 S=80 T=70 A=4 K=2 D=24 causal=1 with_sinks=1 with_d_lse=1",
+           "B=3 S=70 T=80 A=4 K=2 D=24 dtype=bf16 with_sinks=1",
+           "B=1 S=9 T=12 A=2 K=2 D=8 with_d_lse=1"
        ],
        sizes={"T": 1024},
        flops=f"B * {BACKWARD_FLOPS}",
@@ -179,29 +216,33 @@ and head.""",
        "attention over sequences of different lengths in one call",
        f"""Computes attention_forward for each sequence.
 {SEQUENCES}
-{SEQUENCE_MEMORY}""", [*SEQUENCE_FIELDS, present("lse")], [
+{SEQUENCE_MEMORY}""", [*SEQUENCE_FIELDS, present("lse"), present("sinks", later=True)], [
            Tensor("q", "in", "S A D", "dtype", "queries"),
            Tensor("k", "in", "T K D", "dtype", "keys"),
-           Tensor("v", "in", "T K D", "dtype", "values"), *BOUNDS,
+           Tensor("v", "in", "T K D", "dtype", "values", positive=True), *BOUNDS,
            Tensor("o", "out", "S A D", "dtype", "the weighted values"),
            Tensor("lse", "out", "A S", "f32",
-                  "lse of each query, which the backward reads, or NULL", "with_lse")
+                  "lse of each query, which the backward reads, or NULL", "with_lse"), SINKS
        ],
        rows="queries of all sequences, or keys if there are more",
        reports="sequence",
        cases=[
            "dtype=bf16 causal=1 with_lse=1",
-           "window_left=5 window_right=2 softcap=3 D=24 index_dtype=i32"
+           "window_left=5 window_right=2 softcap=3 D=24 index_dtype=i32",
+           "causal=1 D=24 with_lse=1 with_sinks=1"
        ],
+       recorded=["dtype=bf16 causal=1 with_lse=1"],
        checks=[
            "S=150 T=170 U=6 A=4 K=2 D=24 causal=1 with_lse=1",
            "S=40 T=90 U=4 A=2 K=1 D=64 dtype=bf16 index_dtype=i32 window_left=20 window_right=3 "
-           "softcap=3 with_lse=1"
+           "softcap=3 with_lse=1",
+           "S=150 T=140 U=6 A=4 K=2 D=24 causal=1 with_lse=1 with_sinks=1"
        ],
        sizes={"S": 4096, "T": 4096, "U": 9},
        flops=FORWARD_FLOPS,
        case_sizes=SEQUENCE_CASE_SIZES,
        large=["row dtype=bf16 T=70 A={8|2} K=1 D=64 U=2 max_seqlen_q={16777216|4096}"],
+       not_compared="the case attention times the formula on sequences of one length",
        bench=[
            "dtype={bf16|f32} U=9 S={12288|1536} T={12288|1536} max_seqlen_q={3072|384} "
            "max_seqlen_k={3072|384} A=32 K=8 D=128 index_dtype=i32 causal=1 with_lse=1"
@@ -212,30 +253,36 @@ and head.""",
 {SEQUENCES}
 {SEQUENCE_MEMORY}
 There are no atomics, so every call gives the same bits. The workspace holds delta, 4 bytes per query
-and head.""",
-       SEQUENCE_FIELDS, [
+and head. With sinks it also holds partial sums, at most 4 bytes per query and head.""",
+       [*SEQUENCE_FIELDS, *MORE_GRADIENTS], [
            Tensor("d_o", "in", "S A D", "dtype", "gradient of o"),
            Tensor("q", "in", "S A D", "dtype", "queries"),
            Tensor("k", "in", "T K D", "dtype", "keys"),
-           Tensor("v", "in", "T K D", "dtype", "values"),
+           Tensor("v", "in", "T K D", "dtype", "values", positive=True),
            Tensor("o", "in", "S A D", "dtype", "the forward's o"),
            Tensor("lse", "in", "A S", "f32", "the forward's lse", **LSE), *BOUNDS,
            Tensor("d_q", "out", "S A D", "dtype", "gradient of q"),
            Tensor("d_k", "out", "T K D", "dtype", "gradient of k"),
-           Tensor("d_v", "out", "T K D", "dtype", "gradient of v")
+           Tensor("d_v", "out", "T K D", "dtype", "gradient of v"), BACKWARD_SINKS, d_lse("A S"),
+           D_SINKS
        ],
        rows="queries of all sequences, or keys if there are more",
        reports="sequence",
-       cases=["dtype=bf16 causal=1 index_dtype=i32", "window_left=3 softcap=2 D=24 scale=0.2"],
+       cases=[
+           "dtype=bf16 causal=1 index_dtype=i32", "window_left=3 softcap=2 D=24 scale=0.2",
+           "causal=1 D=24 with_sinks=1 with_d_lse=1"
+       ],
+       recorded=["dtype=bf16 causal=1 index_dtype=i32"],
        checks=[
            "S=150 T=170 U=6 A=4 K=2 D=24 causal=1",
            "S=40 T=90 U=4 A=2 K=1 D=64 dtype=bf16 index_dtype=i32 window_left=20 window_right=3 "
-           "softcap=3"
+           "softcap=3", "S=150 T=140 U=6 A=4 K=2 D=24 causal=1 with_sinks=1 with_d_lse=1"
        ],
        sizes={"S": 4096, "T": 4096, "U": 9},
        flops=BACKWARD_FLOPS,
        case_sizes=SEQUENCE_CASE_SIZES,
        not_large="its lse has one column per row; the forward pass covers its tensors",
+       not_compared="the case attention times the formula on sequences of one length",
        bench=[
            "dtype={bf16|f32} U=9 S={12288|1536} T={12288|1536} max_seqlen_q={3072|384} "
            "max_seqlen_k={3072|384} A=32 K=8 D=128 index_dtype=i32 causal=1"

@@ -67,6 +67,11 @@ class AttentionBand {
     if (m_.left) seen = seen && key >= (query + near(diagonal - left_)).expand_dims(1);
     return seen;
   }
+  // Returns i1 [tile_q], true for queries that see no key because all keys are to their right.
+  // Requires `right`.
+  Tile sees_nothing(const Scalar& query_block) const {
+    return k_.arange(m_.tile_q) < near(-(query_block.to(i64) * m_.tile_q + shift_ + right_));
+  }
   // Returns i1 [tile_k, tile_q], true for visible scores; rows of padded keys are undefined.
   Tile seen_transposed(const Scalar& query_block, const Scalar& key_block) const {
     const Scalar diagonal = diagonal_of(query_block, key_block);

@@ -36,16 +36,24 @@ AttentionSequences attention_sequences(const ReferenceCall& call) {
 // multiplies.
 template <class Which>
 Expected forward(const ReferenceCall& call, const Which& which) {
-  const auto r = attention_reference(which, call["q"], call["k"], call["v"]);
+  const auto r = attention_reference(which, call["q"], call["k"], call["v"], call["sinks"]);
   return {{"o", {r.o, true, call.type("o")}}, {"lse", {r.lse}}};
 }
 
 template <class Which>
 Expected backward(const ReferenceCall& call, const Which& which) {
-  const auto g = attention_gradient_reference(which, call["q"], call["k"], call["v"], call["o"],
-                                              call["d_o"], call["lse"]);
+  const auto g =
+      attention_gradient_reference(which, call["q"], call["k"], call["v"], call["o"], call["d_o"],
+                                   call["lse"], call["d_lse"], call["sinks"]);
   const DType own = call.type("q");
-  return {{"d_q", {g.dq, true, own}}, {"d_k", {g.dk, true, own}}, {"d_v", {g.dv, true, own}}};
+  Expected expected{
+      {"d_q", {g.dq, true, own}}, {"d_k", {g.dk, true, own}}, {"d_v", {g.dv, true, own}}};
+  if (call.has("sinks")) {
+    double norm = 0;
+    for (const double terms : g.sink_terms) norm += terms * terms;
+    expected["d_sinks"] = {g.d_sinks, true, DType::f32, std::sqrt(norm)};
+  }
+  return expected;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // float64 attention: o = softmax(z) v over the keys that a query sees, with z = scale q k^T or
-// z = cap tanh(scale q k^T / cap), and its gradients.
+// z = cap tanh(scale q k^T / cap), and its gradients. A sink is one more score of each query of a
+// head, without a value.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace ligerdsl::reference {
 
 // q, o: [batch, queries, heads, dim]; k, v: [batch, keys, kv_heads, dim]; lse: [batch, heads,
-// queries].
+// queries]; sinks: [heads], or empty.
 struct AttentionCase {
   int64_t batch, queries, keys, heads, kv_heads, dim;
   double scale;
@@ -30,7 +31,8 @@ struct AttentionResult {
   Values o, lse;
 };
 struct AttentionGradients {
-  Values dq, dk, dv;
+  Values dq, dk, dv, d_sinks;
+  Values sink_terms;  // [heads]: d_sinks with absolute values of its terms
 };
 
 namespace attention_detail {
@@ -62,20 +64,21 @@ void each_row(const AttentionCase& p, const Body& body) {
 }  // namespace attention_detail
 
 inline AttentionResult attention_reference(const AttentionCase& p, const Values& q, const Values& k,
-                                           const Values& v) {
+                                           const Values& v, const Values& sinks = {}) {
+  constexpr double kNone = -std::numeric_limits<double>::infinity();
   AttentionResult r{Values(q.size(), 0.0), Values(p.batch * p.heads * p.queries)};
   attention_detail::each_row(p, [&](const attention_detail::Row& row) {
-    Values z(p.keys, -std::numeric_limits<double>::infinity());
-    double top = z.empty() ? 0 : z[0], total = 0;
+    Values z(p.keys, kNone);
+    const double sink = sinks.empty() ? kNone : sinks[row.h];
+    double top = sink, total = 0;
     for (int64_t j = 0; j < p.keys; ++j) {
       if (p.sees(row.i, j)) z[j] = row.score(q, k, j);
       if (!(z[j] <= top)) top = z[j];
     }
     for (int64_t j = 0; j < p.keys; ++j)
       if (p.sees(row.i, j)) total += std::exp(z[j] - top);
-    r.lse[row.number()] = total > 0    ? top + std::log(total)
-                          : total == 0 ? -std::numeric_limits<double>::infinity()
-                                       : total;
+    if (sink != kNone) total += std::exp(sink - top);
+    r.lse[row.number()] = total > 0 ? top + std::log(total) : total == 0 ? kNone : total;
     for (int64_t j = 0; j < p.keys; ++j)
       for (int64_t d = 0; p.sees(row.i, j) && d < p.dim; ++d)
         r.o[row.query(d)] += std::exp(z[j] - top) / total * v[row.key(j, d)];
@@ -83,15 +86,23 @@ inline AttentionResult attention_reference(const AttentionCase& p, const Values&
   return r;
 }
 
-// Returns the gradients from the forward's lse. `o` is the forward's rounded result.
+// Returns the gradients from the forward's lse. `o` is the forward's rounded result. Without sinks,
+// d_sinks is empty. The gradient d_lse of a query that sees neither a key nor a sink is not read.
 inline AttentionGradients attention_gradient_reference(const AttentionCase& p, const Values& q,
                                                        const Values& k, const Values& v,
                                                        const Values& o, const Values& d_o,
-                                                       const Values& lse) {
-  AttentionGradients g{Values(q.size(), 0.0), Values(k.size(), 0.0), Values(v.size(), 0.0)};
+                                                       const Values& lse, const Values& d_lse = {},
+                                                       const Values& sinks = {}) {
+  AttentionGradients g{Values(q.size(), 0.0), Values(k.size(), 0.0), Values(v.size(), 0.0),
+                       Values(sinks.size(), 0.0), Values(sinks.size(), 0.0)};
   attention_detail::each_row(p, [&](const attention_detail::Row& row) {
-    double delta = 0;
+    if (lse[row.number()] == -std::numeric_limits<double>::infinity()) return;
+    double delta = d_lse.empty() ? 0 : -d_lse[row.number()];
     for (int64_t d = 0; d < p.dim; ++d) delta += o[row.query(d)] * d_o[row.query(d)];
+    if (!sinks.empty()) {
+      const double term = -std::exp(sinks[row.h] - lse[row.number()]) * delta;
+      g.d_sinks[row.h] += term, g.sink_terms[row.h] += std::abs(term);
+    }
     for (int64_t j = 0; j < p.keys; ++j) {
       if (!p.sees(row.i, j)) continue;
       const double z = row.score(q, k, j), weight = std::exp(z - lse[row.number()]);
@@ -141,13 +152,14 @@ struct AttentionSequences {
 };
 
 inline AttentionResult attention_reference(const AttentionSequences& p, const Values& q,
-                                           const Values& k, const Values& v) {
+                                           const Values& k, const Values& v,
+                                           const Values& sinks = {}) {
   AttentionResult all{Values(q.size(), 0.0),
                       Values(static_cast<size_t>(p.of_all.heads * p.queries.back()))};
   p.each([&](const AttentionCase& one, int64_t query, int64_t key) {
     const AttentionResult r = attention_reference(one, p.rows(q, query, one.queries, one.heads),
                                                   p.rows(k, key, one.keys, one.kv_heads),
-                                                  p.rows(v, key, one.keys, one.kv_heads));
+                                                  p.rows(v, key, one.keys, one.kv_heads), sinks);
     std::copy(r.o.begin(), r.o.end(), all.o.begin() + query * one.heads * one.dim);
     for (int64_t h = 0; h < one.heads; ++h)
       std::copy_n(r.lse.begin() + h * one.queries, one.queries,
@@ -159,19 +171,24 @@ inline AttentionResult attention_reference(const AttentionSequences& p, const Va
 inline AttentionGradients attention_gradient_reference(const AttentionSequences& p, const Values& q,
                                                        const Values& k, const Values& v,
                                                        const Values& o, const Values& d_o,
-                                                       const Values& lse) {
-  AttentionGradients all{Values(q.size(), 0.0), Values(k.size(), 0.0), Values(v.size(), 0.0)};
+                                                       const Values& lse, const Values& d_lse = {},
+                                                       const Values& sinks = {}) {
+  AttentionGradients all{Values(q.size(), 0.0), Values(k.size(), 0.0), Values(v.size(), 0.0),
+                         Values(sinks.size(), 0.0), Values(sinks.size(), 0.0)};
   p.each([&](const AttentionCase& one, int64_t query, int64_t key) {
     const auto of_queries = [&](const Values& x) {
       return p.rows(x, query, one.queries, one.heads);
     };
     const auto of_keys = [&](const Values& x) { return p.rows(x, key, one.keys, one.kv_heads); };
-    const AttentionGradients g =
-        attention_gradient_reference(one, of_queries(q), of_keys(k), of_keys(v), of_queries(o),
-                                     of_queries(d_o), p.numbers(lse, query, one.queries));
+    const AttentionGradients g = attention_gradient_reference(
+        one, of_queries(q), of_keys(k), of_keys(v), of_queries(o), of_queries(d_o),
+        p.numbers(lse, query, one.queries),
+        d_lse.empty() ? d_lse : p.numbers(d_lse, query, one.queries), sinks);
     std::copy(g.dq.begin(), g.dq.end(), all.dq.begin() + query * one.heads * one.dim);
     std::copy(g.dk.begin(), g.dk.end(), all.dk.begin() + key * one.kv_heads * one.dim);
     std::copy(g.dv.begin(), g.dv.end(), all.dv.begin() + key * one.kv_heads * one.dim);
+    for (size_t h = 0; h < sinks.size(); ++h)
+      all.d_sinks[h] += g.d_sinks[h], all.sink_terms[h] += g.sink_terms[h];
   });
   return all;
 }

@@ -315,11 +315,18 @@ std::string backward_valid(const Machine& machine, const AttentionOptions& o,
   return reason.empty() ? refused(machine, o, query_blocks(config), "q_") : reason;
 }
 
+// Tile and warps of a program that adds up the partial sums of one head's d_sinks.
+constexpr int64_t kSinkPartials = 512;
+constexpr int kSinkWarps = 4;
+
 Operation backward(const Machine& machine, const AttentionOptions& o,
                    const AttentionBackwardConfig& config) {
   AttentionMeta meta = meta_of(machine, o, Blocks{}, true);
   const TileShape tile = row_tile(machine, o.type, meta.width, 2);
   meta.tile_q = tile.rows;
+  // A width of a power of two lets each thread load whole vectors. At a width of 176 threads would
+  // load single elements.
+  if (machine.is_gpu()) meta.width = tile.cols;
   Operation op;
   const Size batches = o.sequences ? Size(1) : Size::rows(),
              tokens = o.sequences ? Size::rows() : Size(o.queries);
@@ -328,6 +335,14 @@ Operation backward(const Machine& machine, const AttentionOptions& o,
   if (!o.sequences) op.workspace[0].shape.insert(op.workspace[0].shape.begin(), batches);
   op.steps = {record_step("attention_delta", o.type, &attention_delta, meta,
                           library_launch(of_delta, tile.num_warps))};
+  if (o.with_sinks) {
+    op.workspace.push_back({.name = "sink_partials",
+                            .dtype = DType::f32,
+                            .shape = {o.heads, batches * ceil_div(tokens, tile.rows)}});
+    meta.tile_q = kSinkPartials;
+    op.steps.push_back(record_step("attention_d_sinks", f32, &attention_d_sinks, meta,
+                                   library_launch(o.heads, kSinkWarps)));
+  }
   const auto of_keys = [&](bool d_k, bool d_v) {
     meta = meta_of(machine, o, key_blocks(config), false);
     meta.d_k = d_k, meta.d_v = d_v, meta.tensor_copies = config.k_tensor_copies;
@@ -347,7 +362,7 @@ Operation backward(const Machine& machine, const AttentionOptions& o,
 }
 
 Cost backward_cost(const AttentionOptions& o, int64_t rows) {
-  return {bytes_of(o, rows, 4, 4) + 4 * pairs_of(o, rows)};
+  return {bytes_of(o, rows, 4, 4) + (o.with_d_lse ? 8 : 4) * pairs_of(o, rows)};
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "kernels/core/argument_facts.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "program/op_info.h"
 
@@ -156,6 +157,62 @@ class Factors {
   std::vector<bool> is_factor_, of_argument_;
 };
 
+// Arguments whose rows the program loads or stores with an alignment offset.
+class RowsWithOffset {
+ public:
+  explicit RowsWithOffset(const program::Program& program)
+      : program_(program),
+        argument_of_(program.values.size(), kNone),
+        offset_of_(program.values.size(), kNone),
+        moved_(program.arguments.size()) {
+    for (size_t i = 0; i < moved_.size(); ++i)
+      argument_of_[program.arguments[i].value] = static_cast<int>(i);
+    collect(program.body);
+  }
+  // Returns true if the argument has ragged rows of a known length and an access with an offset.
+  bool of(size_t argument) const { return moved_[argument] && is_ragged(argument); }
+  // Returns true if the program loads an argument with the offset of another argument's ragged row.
+  bool any_with_other_offset() const { return with_other_offset_; }
+
+ private:
+  static constexpr int kNone = -1;
+
+  bool is_ragged(size_t argument) const {
+    const program::Type& type = program_.values[program_.arguments[argument].value];
+    return type.shape.size() > 1 && type.strides.back() == 1 &&
+           type.shape.back() != program::kDynamic &&
+           type.shape.back() * size_of(type.dtype) % kVector != 0;
+  }
+  void collect(const program::Region& region) {
+    for (const Op& op : region.ops) {
+      if (op.code == OpCode::alignment_offset)
+        offset_of_[op.results[0]] = argument_of_[op.operands[0]];
+      if (op.integer(program::AttrKey::has_alignment_offset)) meet(op);
+      for (const program::Region& inner : op.regions) collect(inner);
+    }
+  }
+  // The offset is the last operand of a load, and the last but one of a store.
+  void meet(const Op& op) {
+    const bool loads = op.code == OpCode::load_tile;
+    const int from = offset_of_[op.operands[op.operands.size() - (loads ? 1 : 2)]],
+              moved = argument_of_[op.operands[0]];
+    if (from == kNone || moved == kNone) return;
+    moved_[static_cast<size_t>(from)] = moved_[static_cast<size_t>(moved)] = true;
+    with_other_offset_ |= loads && from != moved && is_ragged(static_cast<size_t>(from));
+  }
+
+  const program::Program& program_;
+  std::vector<int> argument_of_, offset_of_;
+  std::vector<bool> moved_;
+  bool with_other_offset_ = false;
+};
+
+// Returns true for vectors of labels or indices with any stride. Nearly all calls pass contiguous
+// ones, which take less time.
+bool is_list_of_integers(const program::Type& type) {
+  return type.shape.size() == 1 && is_integer(type.dtype) && type.strides[0] == program::kDynamic;
+}
+
 // Arguments whose alignment the facts require.
 class Asked {
  public:
@@ -165,7 +222,7 @@ class Asked {
     const program::Type& type = program_.values[program_.arguments[argument].value];
     if (type.kind != program::TypeKind::view || tiles_.of(argument) == 1) return false;
     const bool has_open_rows = type.shape.size() > 1 && type.shape.back() == program::kDynamic;
-    return !has_open_rows || !tiles_.is_small(argument);
+    return !(has_open_rows || is_list_of_integers(type)) || !tiles_.is_small(argument);
   }
   // Returns true if no argument of the program has larger tiles.
   bool is_largest(size_t argument) const { return tiles_.of(argument) == tiles_.of_all(); }
@@ -174,12 +231,6 @@ class Asked {
   const program::Program& program_;
   LargestTiles tiles_;
 };
-
-// Returns true for vectors of labels or indices with any stride. Nearly all calls pass contiguous
-// ones, which take less time.
-bool is_list_of_integers(const program::Type& type) {
-  return type.shape.size() == 1 && is_integer(type.dtype) && type.strides[0] == program::kDynamic;
-}
 
 // Returns true if a stride agrees with its fact. The stride of a dimension of size 1 is never used.
 bool has_stride(const program::SizeFact& fact, int64_t stride, int64_t size) {
@@ -205,9 +256,10 @@ bool has_variant_of_factors(const program::Program& program) {
 std::vector<program::ArgFacts> argument_facts(const program::Program& program, Variant variant) {
   const Asked asked(program);
   const Factors factors(program);
-  const auto counted = [&](size_t argument) {
-    return variant == Variant::aligned || factors.of(argument);
-  };
+  const RowsWithOffset with_offset(program);
+  const bool contiguous_rows = variant == Variant::contiguous,
+             all_counted = contiguous_rows || variant == Variant::aligned;
+  const auto counted = [&](size_t argument) { return all_counted || factors.of(argument); };
   std::vector<program::ArgFacts> all(program.arguments.size());
   for (size_t i = 0; i < all.size(); ++i) {
     const program::Type& type = program.values[program.arguments[i].value];
@@ -217,14 +269,20 @@ std::vector<program::ArgFacts> argument_facts(const program::Program& program, V
     facts.dims.resize(rank);
     facts.strides.resize(rank);
     // Any other last stride that the program leaves open need not be 1.
-    const bool listed = variant == Variant::aligned && is_list_of_integers(type);
+    const bool listed = all_counted && is_list_of_integers(type);
     const bool contiguous = rank > 0 && (type.strides[rank - 1] == 1 || listed);
     if (contiguous) facts.strides[rank - 1].exact = 1;
     if (variant == Variant::any || !asked.of(i) || !counted(i)) continue;
     const int64_t vector = kVector / size_of(type.dtype);
     facts.pointer_align = kVector;
-    for (size_t dim = 0; dim + 1 < rank; ++dim)
-      if (type.strides[dim] == program::kDynamic) facts.strides[dim].divisor = vector;
+    const bool known_rows = contiguous_rows && contiguous && type.shape[rank - 1] > 0;
+    for (size_t dim = 0; dim + 1 < rank; ++dim) {
+      if (type.strides[dim] != program::kDynamic) continue;
+      if (known_rows && dim + 2 == rank && with_offset.of(i))
+        facts.strides[dim].exact = type.shape[rank - 1];
+      else
+        facts.strides[dim].divisor = known_rows ? std::gcd(vector, type.shape[rank - 1]) : vector;
+    }
     if (contiguous && type.shape[rank - 1] == program::kDynamic && asked.is_largest(i))
       facts.dims[rank - 1].divisor = vector;
   }
@@ -232,14 +290,26 @@ std::vector<program::ArgFacts> argument_facts(const program::Program& program, V
 }
 
 std::vector<Variant> variants_of(const program::Program& program) {
-  if (has_variant_of_factors(program)) return {Variant::aligned, Variant::factors, Variant::any};
-  return {Variant::aligned, Variant::any};
+  std::vector<Variant> variants;
+  if (RowsWithOffset(program).any_with_other_offset()) variants.push_back(Variant::contiguous);
+  variants.push_back(Variant::aligned);
+  if (has_variant_of_factors(program)) variants.push_back(Variant::factors);
+  variants.push_back(Variant::any);
+  return variants;
 }
 
 const char* name_of(Variant variant) {
-  return variant == Variant::aligned   ? "aligned"
-         : variant == Variant::factors ? "factors"
-                                       : "generic";
+  switch (variant) {
+    case Variant::contiguous:
+      return "contiguous";
+    case Variant::aligned:
+      return "aligned";
+    case Variant::factors:
+      return "factors";
+    case Variant::any:
+      break;
+  }
+  return "generic";
 }
 
 bool is_aligned(const program::ArgFacts& facts, const void* data, const int64_t* dims,

@@ -25,6 +25,7 @@
 #include <numbers>
 
 #include "kernels/cross_entropy/cross_entropy_results.h"
+#include "kernels/cross_entropy/cross_entropy_tile.h"
 
 namespace ligerdsl::kernels {
 namespace {
@@ -51,7 +52,8 @@ class CountedRow {
     sums_ = m_.looped ? row_.looped_sums(label_, reference_) : row_.sums(z, label_, reference_);
     if (row_.finds_label()) z_label_ = sums_.label;
     const CrossEntropyResults results(
-        k_, m_, args_, {index_, label_, row_.classes(), z_label_, reference_, row_.rate()}, sums_);
+        k_, m_, args_, {OneRow(index_), label_, row_.classes(), z_label_, reference_, row_.rate()},
+        sums_);
     results.store();
     if (!m_.with_gradient) return;
     const Coefficients c = results.coefficients();
@@ -109,6 +111,7 @@ void one_row(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args,
 
 void cross_entropy_rows(KernelBuilder& k, const CrossEntropyMeta& m) {
   const Arguments args(k, m);
+  if (m.rows > 1) return cross_entropy_tile(k, m, args);
   for_each_row(k, m, args.labels, [&](const Scalar& index, const Scalar& label) {
     one_row(k, m, args, index, label);
   });

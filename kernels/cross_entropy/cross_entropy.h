@@ -77,6 +77,8 @@ struct CrossEntropyMeta : CrossEntropyOptions {
   bool aligned_blocks = false;    // blocks begin at 16-byte boundaries (View::alignment_offset)
   bool prefetched = true;         // the first pass is pipelined with two stages
   BlockLanes lanes;               // distribution of a block's columns over lanes
+  int64_t rows = 1;      // above 1: whole rows per tile (cross_entropy_tile.cpp)
+  int64_t row_step = 1;  // if rows > 1: a tile has every row_step-th row
   bool several_rows = false;      // program p takes rows p, p + programs, p + 2 programs ...
   bool without_logits = false;    // the kernel reads only precomputed statistics of a row
   bool without_d_logits = false;  // compute a gradient, but store it elsewhere
@@ -100,8 +102,8 @@ bool needs_counts(const CrossEntropyOptions& m);
 // weights (n without weights). W is the sum of all weights. 1/n and 1/S are 0 if n is 0.
 void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m);
 
-// One program per row, or any number of programs with several_rows. Arguments; the options select
-// those in brackets:
+// One program per row or tile of rows, or any number of programs with several_rows. Options select
+// the arguments in brackets:
 // - outputs, reduction none: [loss], [z_loss] [n] loss_type, [accuracy] [n] f32
 // - outputs, other reductions: [row_loss], [row_z_loss], [row_accuracy] [n] f32
 // - outputs: [entropy], [lse] [n] f32; [predictions] [n] i64; [d_logits] [n, V] type
@@ -148,6 +150,8 @@ struct CrossEntropyConfig : RowConfig {
 using CrossEntropy = ConfiguredKernel<CrossEntropyOptions, CrossEntropyConfig>;
 extern const CrossEntropy cross_entropy_kernel;
 
+// Returns the heuristic's schedule with one row per tile.
+CrossEntropyConfig one_row_per_tile(const Machine& machine, const CrossEntropyOptions& o);
 // Returns the compile-time parameters that a config gives to the options.
 CrossEntropyMeta cross_entropy_meta(const Machine& machine, const CrossEntropyOptions& o,
                                     const CrossEntropyConfig& config);

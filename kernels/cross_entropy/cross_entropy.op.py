@@ -1,7 +1,7 @@
 """Cross-entropy over rows of logits."""
 
-from fields.losses import (CLASS_WEIGHT_DTYPE, CROSS_ENTROPY_TERMS, D_LOSS_DTYPE, ENTROPY_TENSORS,
-                           LOSS_DTYPE, TEMPERATURE)
+from fields.losses import (CLASS_WEIGHT_DTYPE, CLASS_WEIGHT_TENSOR, CROSS_ENTROPY_TERMS,
+                           D_LOSS_DTYPE, ENTROPY_TENSORS, LOSS_DTYPE, LOSS_TENSOR, TEMPERATURE)
 from table import (INDEX, Op, Plan, Tensor, absent, dim, dtype, flag, in_place, indices, option,
                    present)
 
@@ -48,10 +48,8 @@ ligerdsl_context_check reports it.""", [
     ], [
         Tensor("logits", "in", "N* V", "dtype", "unnormalised scores"),
         indices("labels", "N*", "label_dtype", "class of each row, or ignore_index"),
-        Tensor("class_weight", "in", "V", "class_weight_dtype", "weight of each class, or NULL",
-               "with_class_weight"),
-        Tensor("loss", "out", "L*", "loss_dtype", "[rows] for NONE, else one element; or NULL",
-               "!without_loss"),
+        CLASS_WEIGHT_TENSOR,
+        LOSS_TENSOR,
         Tensor("z_loss", "out", "Z*", "loss_dtype",
                "term of the loss with lse_square_scale, or NULL", "with_z_loss"),
         Tensor("accuracy", "out", "R*", "f32", "1 where argmax z is the label, reduced, or NULL",
@@ -73,6 +71,12 @@ ligerdsl_context_check reports it.""", [
         "softcap=30 label_dtype=i32 with_d_logits=0", "without_loss=1 reduction=none",
         "dtype=bf16 temperature=0.5 with_entropy=1 with_d_entropy=1 with_d_loss=1"
     ],
+    recorded=[
+        "reduction=none with_class_weight=1 with_z_loss=1 with_accuracy=1 with_predictions=1 "
+        "with_lse=1 label_smoothing=0.1",
+        "lse_square_scale=1e-4 softcap=30 V=128256 dtype=bf16 in_place=1 label_dtype=i32",
+        "with_d_logits=0 with_accuracy=1"
+    ],
     checks=[
         "N=5 V=77 in_place=1",
         "reduction=none with_class_weight=1 with_z_loss=1 with_accuracy=1 with_predictions=1 "
@@ -84,6 +88,10 @@ ligerdsl_context_check reports it.""", [
         "row dtype=bf16 V={4096|64} reduction=none with_lse=1 with_predictions=1",
         "row dtype=bf16 V={4096|64} reduction=sum",
         "narrow dtype=bf16 V=2 reduction=none label_dtype=i32"
+    ],
+    layers=[
+        "dtype={bf16|f32} N={tokens} V={vocab} with_d_logits=0",
+        "dtype={bf16|f32} N={tokens} V={vocab} in_place=1"
     ],
     bench=[
         "dtype={bf16|f32} N=rows(4096|512) V={128256|32000} with_d_logits=0",
@@ -104,8 +112,10 @@ CROSS_ENTROPY_BACKWARD = Op(
               kernel="scale_rows_kernel", header="kernels/elementwise/scale_rows.h",
               tensors="in=d_logits out=d_logits factor=d_loss", reduced="d_loss"),
     cases=["dtype=bf16", "per_row=1"],
+    recorded=["per_row=1"],
     checks=["per_row=1 N=5 V=77 dtype=bf16"],
     large=["row dtype=bf16 V={4096|64} per_row=1"],
+    not_compared="it only scales the gradient that cross_entropy wrote",
     bench=["dtype={bf16|f32} N=rows(4096|512) V={128256|32000}"])
 
 OPS = [CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD]

@@ -1,53 +1,129 @@
-// Results of a row from its row sums and its label, and the coefficients of its gradient.
+// Results of a row and coefficients of its gradient, from its row sums and its label. T is Scalar
+// for one row, and Tile [rows] for all rows of a tile.
 #pragma once
 
+#include "kernels/core/short_rows.h"
 #include "kernels/cross_entropy/cross_entropy_row.h"
 
 namespace ligerdsl::kernels {
 
-// A row's place and its values that do not come from the row sums.
-struct CrossEntropyPlace {
-  Scalar index;      // row
-  Scalar label;      // a valid class
-  Scalar classes;    // number of classes, i32
-  Scalar z_label;    // z of the label
-  Scalar reference;  // subtracted from each z in `deviation`
-  Scalar rate;       // 1 / temperature; empty without temperature
+// Accesses one row's values in tensors with a value per row.
+class OneRow {
+ public:
+  explicit OneRow(const Scalar& index) : index_(index) {}
+
+  Scalar load(const View& view) const { return view.load({index_}); }
+  void store(const View& view, const Scalar& value) const {
+    view.store({index_}, value.to(view.dtype()));
+  }
+  void store_right(const View& view, const Scalar& right) const { store(view, right); }
+  void fill(const View& view, double value) const { view.store({index_}, value); }
+  Scalar element(const View& view, const Scalar& at) const { return view.load({at}); }
+  Scalar all(const Scalar& value) const { return value; }
+
+ private:
+  Scalar index_;
 };
 
-class CrossEntropyResults {
+// Accesses the values of a tile's rows. Rows without a valid label store other values.
+class RowsOfTile : public TileRows {
+ public:
+  using TileRows::TileRows;
+
+  // `counted`: true for rows whose label is a class and not ignore_index. Other rows store
+  // `otherwise` (f32).
+  void set_counted(const Tile& counted, const Tile& otherwise) {
+    counted_ = counted;
+    otherwise_ = otherwise;
+  }
+
+  Tile load(const View& view) const { return of(view).partition({rows_}).load({block_}); }
+  void store(const View& view, const Tile& value) const {
+    store_all(view, where(counted_, value, fill_for(value)).to(view.dtype()));
+  }
+  // Stores 1 for a correct prediction, and 0 for rows without a valid label.
+  void store_right(const View& view, const Tile& right) const {
+    store_all(view, where(counted_, right, 0.0f));
+  }
+  void fill(const View& view, double value) const {
+    store_all(view, where(counted_, value, otherwise_).to(view.dtype()));
+  }
+  Tile element(const View& view, const Tile& at) const {
+    return ligerdsl::load(view.ptr() + at, counted_);
+  }
+  Tile all(const Scalar& value) const { return value.broadcast_to({rows_}); }
+
+ private:
+  // Only predictions are integers.
+  TileArg fill_for(const Tile& value) const {
+    return value.dtype() == i64 ? TileArg(-1) : TileArg(otherwise_);
+  }
+  void store_all(const View& view, const Tile& value) const {
+    of(view).partition({rows_}).store({block_}, value);
+  }
+
+  Tile counted_, otherwise_;
+};
+
+template <class T>
+struct RowAccess;
+template <>
+struct RowAccess<Scalar> {
+  using type = OneRow;
+};
+template <>
+struct RowAccess<Tile> {
+  using type = RowsOfTile;
+};
+
+// A row's place and its values that do not come from the row sums.
+template <class T>
+struct CrossEntropyPlace {
+  typename RowAccess<T>::type row;
+  T label;         // a valid class
+  Scalar classes;  // number of classes, i32
+  T z_label;       // z of the label
+  T reference;     // subtracted from each z in `deviation`
+  Scalar rate;     // 1 / temperature; empty without temperature
+};
+
+template <class T>
+class CrossEntropyResultsOf {
  public:
   // d_c = 2^u_c * (power + u_c * entropy) - [w_c] * smooth; `label` is the final gradient of the
   // label.
   struct Coefficients {
-    Scalar power, entropy, smooth, label;
+    T power, entropy, smooth, label;
   };
 
-  CrossEntropyResults(KernelBuilder& k, const CrossEntropyMeta& m,
-                      const CrossEntropyArguments& args, const CrossEntropyPlace& place,
-                      const CrossEntropyRowSums& sums);
+  CrossEntropyResultsOf(KernelBuilder& k, const CrossEntropyMeta& m,
+                        const CrossEntropyArguments& args, const CrossEntropyPlace<T>& place,
+                        const CrossEntropySums<T>& sums);
 
   void store() const;
   Coefficients coefficients() const;
 
  private:
   // Returns lse - z without the cancellation of large values.
-  Scalar lse_minus(const Scalar& z) const;
+  T lse_minus(const T& z) const;
   void set_scales();
-  Scalar target_weight() const;  // (1 - a) w_y
-  Scalar loss() const;
-  Scalar tempered(const Scalar& d) const { return m_.tempered ? d * place_.rate : d; }
+  T target_weight() const;  // (1 - a) w_y
+  T loss() const;
+  T tempered(const T& d) const { return m_.tempered ? d * place_.rate : d; }
 
   KernelBuilder& k_;
   const CrossEntropyMeta& m_;
   const CrossEntropyArguments& args_;
-  CrossEntropyPlace place_;
-  CrossEntropyRowSums sums_;
-  Scalar label_power_, total_, log_total_, lse_;
+  CrossEntropyPlace<T> place_;
+  CrossEntropySums<T> sums_;
+  T label_power_, total_, log_total_, lse_;
   // Scales of the row's loss and z-loss in the reduced result, and values of options.
-  Scalar zeta_scale_, loss_scale_, label_weight_, per_class_, rest_;
+  T zeta_scale_, loss_scale_, label_weight_;
+  Scalar per_class_, rest_;
   // With entropies: u of the label, and the mean of u weighted by p.
-  Scalar label_exponent_, mean_exponent_;
+  T label_exponent_, mean_exponent_;
 };
+
+using CrossEntropyResults = CrossEntropyResultsOf<Scalar>;
 
 }  // namespace ligerdsl::kernels

@@ -37,17 +37,20 @@ void for_each_row(KernelBuilder& k, const CrossEntropyMeta& m, const View& label
               });
 }
 
-// Sums over a row. An element is the power 2^u with u = z log2(e) - base.
-struct CrossEntropyRowSums {
-  Scalar base;  // the maximum, times log2(e)
+// Sums over a row (T = Scalar), or over each row of a tile (T = Tile [rows]). They add powers 2^u
+// with u = z log2(e) - base.
+template <class T>
+struct CrossEntropySums {
+  T base;  // the maximum, times log2(e)
   // Sum of the powers except the label's. Only this sum keeps the digits of 1 - p_y as p_y
   // approaches 1.
-  Scalar others;
-  Scalar deviation;  // smoothing: sum of [w_c] (z_c - reference)
-  Scalar moment;     // entropy: sum of u 2^u, without the label's term
-  Scalar best;       // accuracy, predictions: lowest index of the largest z, i32
-  Scalar label;      // z of the label, if the pass finds it (CrossEntropyRow::finds_label)
+  T others;
+  T deviation;  // smoothing: sum of [w_c] (z_c - reference)
+  T moment;     // entropy: sum of u 2^u, without the label's term
+  T best;       // accuracy, predictions: lowest index of the largest z, i32
+  T label;      // z of the label, if the pass finds it (CrossEntropyRow::finds_label)
 };
+using CrossEntropyRowSums = CrossEntropySums<Scalar>;
 
 // Returns u = z log2(e) - base. The exponents are 0 or less, for which the approximate exponential
 // is accurate, except that it flushes to 0 below 2^-126.

@@ -1,4 +1,7 @@
+#include <cmath>
+
 #include "kernels/core/record.h"
+#include "kernels/core/short_rows.h"
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/cross_entropy/cross_entropy_totals.h"
 
@@ -54,21 +57,138 @@ int64_t columns_by_element(const Machine& machine, const CrossEntropyOptions& o)
   return columns * 5 <= tile_width(columns_with_offset(o)) * 4 ? columns : 0;
 }
 
-// Returns the columns that a tile of a whole row covers.
+// Returns the columns that a tile of a whole row covers, with any alignment offset.
 int64_t covered(const CrossEntropyOptions& o) {
   return o.classes % vector_width(o.type) == 0 ? o.classes : columns_with_offset(o);
 }
 
-// Rows that are read once: 128 threads with four vectors each. Six such CTAs per SM hide latency
-// without prefetching, even if an alignment offset takes registers. Rows that are read twice: 512
-// threads keep the row in shared memory; a cluster shares longer rows.
+// Returns covered() rounded up to whole vectors, because bulk copies to the CTAs of a cluster move
+// vectors.
+int64_t whole_vectors(const CrossEntropyOptions& o) {
+  return round_up(covered(o), vector_width(o.type));
+}
+
+// Instructions per element of a tile of short rows, and per row for its results.
+constexpr double kPerShortElement = 10, kPerShortRow = 600;
+
+std::optional<ShortRowTile> tile_of_short_rows(const CrossEntropyOptions& o) {
+  constexpr int64_t kMostWithTerms = 48;
+  const double arrays = o.with_gradient ? 2 : 1;
+  const bool terms = o.softcap || o.smoothing || o.entropies() || o.with_accuracy ||
+                     o.with_predictions;
+  return short_row_tile(
+      o.type, o.classes,
+      {arrays * static_cast<double>(o.classes * size_of(o.type)), kPerShortElement, kPerShortRow,
+       terms ? kMostWithTerms : kMostElementsPerLane});
+}
+
+std::optional<CrossEntropyConfig> short_rows(const Machine& machine,
+                                             const CrossEntropyOptions& o) {
+  if (!machine.is_gpu() || programs_per_sm(machine, o) == 0) return {};
+  const std::optional<ShortRowTile> tile = tile_of_short_rows(o);
+  if (!tile) return {};
+  CrossEntropyConfig config{RowConfig{.num_warps = 4}};
+  config.rows = static_cast<int>(rows_of_tile(*tile, config.num_warps));
+  return config;
+}
+
+std::string refused_short_rows(const CrossEntropyOptions& o, const CrossEntropyConfig& config) {
+  const std::optional<ShortRowTile> tile = tile_of_short_rows(o);
+  if (!config.whole()) return "several rows per tile require keep=registers; use rows=1";
+  if (config.programs_per_sm > 0)
+    return "programs_per_sm needs tiles of one row; use rows=1, or programs_per_sm=0";
+  if (!tile)
+    return "rows of " + std::to_string(o.classes) + " elements do not fit in a warp; use rows=1";
+  if (config.vectors != 0 || config.num_ctas != 1 || config.prefetched)
+    return "several rows per tile require vectors=0, num_ctas=1 and prefetched=false";
+  const int64_t threads = int64_t{program::kWarpThreads} * config.num_warps,
+                elements = config.rows * tile->columns / threads;
+  if (config.rows * tile->lanes < threads)
+    return "several rows per tile require a row for each " + std::to_string(tile->lanes) +
+           " threads; use fewer warps or more rows";
+  if (elements > kMostElementsPerLane)
+    return "elements per thread: expected at most " + std::to_string(kMostElementsPerLane) +
+           ", got " + std::to_string(elements) + "; use more warps or fewer rows";
+  return "";
+}
+
+// Schedules for rows in blocks. kReadOnce has 128 threads with four vectors each. Six such CTAs per
+// SM hide latency without prefetching, also if an alignment offset takes registers. With kReadTwice
+// a CTA caches the row in shared memory. A cluster shares longer rows.
 constexpr RowConfig kReadOnce{
     .keep = Keep::shared, .num_warps = 4, .vectors = 4, .min_ctas_per_sm = 6};
 constexpr RowConfig kReadTwice{.keep = Keep::shared, .num_warps = 16, .vectors = 2};
 constexpr int64_t kWidestOnGpu = 1024;  // vectors per whole row
 constexpr int64_t kBlockOnCpu = 8192;   // columns of a block, and of the widest whole row
 
+// Predicted time of a row that one CTA reads twice, in clocks of an SM. It is the cube root of the
+// sum of cubes of three times:
+//
+//   memory        bytes / kBytesPerClock
+//   instructions  (elements of all blocks * kPerElement / 32 + warps * kPerWarp) / 4
+//   waiting       (kStart + 2 blocks * kBlock) / CTAs per SM
+//
+// The three overlap in part. With 16 warps the formula agrees with measurements: 1.34 times the
+// memory time for 21,799 bf16 columns, and 1.5 times for 14,177.
+constexpr double kBytesPerClock = 18.1;  // 4.2 TB/s, 132 SMs, 1.755 GHz
+constexpr double kPerElement = 17;       // instructions of both passes
+constexpr double kPerWarp = 400;         // instructions of a warp outside of the loops
+constexpr double kStart = 5000;          // start, label, first copy, exchange between warps, end
+constexpr double kBlock = 350;           // latency of a block in one pass
+
+double predicted_clocks(const CrossEntropyOptions& o, const RowConfig& config) {
+  const auto elements = static_cast<double>(o.classes), warps = double(config.num_warps);
+  const int64_t block = config.columns(o.type, o.classes);
+  const auto blocks = static_cast<double>(ceil_div(covered(o), block));
+  const double memory = 2 * elements * static_cast<double>(size_of(o.type)) / kBytesPerClock;
+  const double instructions = (blocks * static_cast<double>(block) * kPerElement /
+                                   static_cast<double>(program::kWarpThreads) +
+                               warps * kPerWarp) /
+                              4;
+  const double waiting = (kStart + 2 * blocks * kBlock) / config.min_ctas_per_sm;
+  return std::cbrt(memory * memory * memory + instructions * instructions * instructions +
+                   waiting * waiting * waiting);
+}
+
+// Returns the number of CTAs per SM whose rows fit in shared memory and whose threads have enough
+// registers; 0 if one row does not fit.
+int ctas_with_rows(const Machine& machine, const CrossEntropyOptions& o, const RowConfig& config) {
+  constexpr int64_t kMostCtas = 8;
+  constexpr int64_t kBarrier = 8, kAlignment = 16;  // bytes besides the row: per block, per row
+  const bool terms = o.softcap || o.smoothing || o.entropies();
+  const int64_t registers = terms ? 80 : o.with_accuracy || o.with_predictions ? 56 : 48;
+  const int64_t block = config.columns(o.type, o.classes),
+                bytes = ceil_div(covered(o), block) * (block * size_of(o.type) + kBarrier) +
+                        kAlignment,
+                threads = program::kWarpThreads * config.num_warps;
+  int64_t ctas = std::min(kMostCtas, machine.registers_per_sm / (registers * threads));
+  while (ctas > 0 && bytes > machine.resident_budget(static_cast<int>(ctas))) --ctas;
+  return static_cast<int>(ctas);
+}
+
+constexpr double kEqual = 1.02;  // times with a smaller ratio count as equal
+
+// Returns the schedule with the least predicted time, and among equal times the most warps.
+RowConfig rows_read_twice(const Machine& machine, const CrossEntropyOptions& o) {
+  RowConfig best = kReadTwice;
+  best.min_ctas_per_sm = ctas_with_rows(machine, o, best);
+  if (best.min_ctas_per_sm == 0) return kReadTwice;
+  double least = predicted_clocks(o, best) / kEqual;
+  bool found = false;
+  for (int warps : {8, 4}) {
+    RowConfig config = kReadTwice;
+    config.num_warps = warps;
+    config.min_ctas_per_sm = ctas_with_rows(machine, o, config);
+    if (config.min_ctas_per_sm == 0) continue;
+    const double time = predicted_clocks(o, config);
+    if (time >= least) continue;
+    best = config, least = time / kEqual, found = true;
+  }
+  return found ? best : kReadTwice;
+}
+
 RowConfig in_blocks(const Machine& machine, const CrossEntropyOptions& o) {
+  if (machine.is_gpu() && o.with_gradient) return rows_read_twice(machine, o);
   RowConfig config = o.with_gradient ? kReadTwice : kReadOnce;
   if (!o.with_gradient && o.entropies()) config.min_ctas_per_sm = 5;  // six would spill
   if (machine.is_gpu()) return config;
@@ -80,13 +200,39 @@ RowConfig in_blocks(const Machine& machine, const CrossEntropyOptions& o) {
 
 std::optional<RowConfig> shared_rows(const Machine& machine, const CrossEntropyOptions& o) {
   if (!machine.is_gpu() || !o.with_gradient || o.part) return {};
-  if (o.classes * size_of(o.type) <= machine.shared_for_rows()) return {};
+  // If one row fills an SM, its CTA waits for the copy. Copies of rows that are not whole lines
+  // take longer, and a cluster is then faster. H200, bf16, 4096 rows: 65000 columns take 1.68 times
+  // as long per byte as 65536.
+  constexpr int64_t kLine = 128;
+  const int64_t bytes = o.classes * size_of(o.type);
+  const bool waits =
+      bytes % kLine != 0 && ctas_with_rows(machine, o, rows_read_twice(machine, o)) == 1;
+  if (bytes <= machine.shared_for_rows() && !waits) return {};
   RowConfig sharers = kSharers;
   sharers.min_ctas_per_sm = sharing_ctas(machine, o);
-  return rows_in_cluster(machine, o.type, o.classes, sharers);
+  if (o.classes % vector_width(o.type) != 0) {  // the offset takes registers: 4 vectors would spill
+    // Rows that do not fit in a cluster's shared memory are loaded twice. More CTAs hide the
+    // latency.
+    constexpr int kKept = 5, kLoadedTwice = 8;
+    const bool kept = kept_by_cluster(machine, machine.max_cluster, bytes, kKept);
+    const bool terms = o.softcap || o.smoothing || o.entropies();
+    sharers.vectors = 2;
+    if (kept || terms)
+      sharers.min_ctas_per_sm = std::min(sharers.min_ctas_per_sm, kKept);
+    else
+      sharers.min_ctas_per_sm = kLoadedTwice;
+  }
+  return rows_in_cluster(machine, o.type, whole_vectors(o), sharers);
 }
 
 CrossEntropyConfig heuristic(const Machine& machine, const CrossEntropyOptions& o) {
+  const std::optional<CrossEntropyConfig> several = short_rows(machine, o);
+  return several ? *several : one_row_per_tile(machine, o);
+}
+
+}  // namespace
+
+CrossEntropyConfig one_row_per_tile(const Machine& machine, const CrossEntropyOptions& o) {
   if (const auto shared = shared_rows(machine, o)) return {*shared, true};
   const int64_t widest = machine.is_gpu() ? kWidestOnGpu * vector_width(o.type) : kBlockOnCpu;
   if (covered(o) > widest) return {in_blocks(machine, o), o.with_gradient};
@@ -97,9 +243,11 @@ CrossEntropyConfig heuristic(const Machine& machine, const CrossEntropyOptions& 
   return config;
 }
 
+namespace {
+
 std::string valid(const Machine& machine, const CrossEntropyOptions& o,
                   const CrossEntropyConfig& config) {
-  if (config.rows != 1) return "a tile has one row; use rows=1";
+  if (config.rows != 1) return refused_short_rows(o, config);
   if (config.prefetched && config.whole())
     return "prefetched needs rows in blocks; use prefetched=false";
   if (config.programs_per_sm > 0 && !config.whole())
@@ -110,19 +258,19 @@ std::string valid(const Machine& machine, const CrossEntropyOptions& o,
     return "keep=cluster needs a gradient, for which rows are read twice; use keep=shared";
   if (config.keep == Keep::cluster && o.part)
     return "clusters do not share rows of a part of a batch; use keep=shared";
-  if (config.keep == Keep::cluster && o.classes % vector_width(o.type) != 0)
-    return "keep=cluster needs aligned rows, and rows have " + std::to_string(o.classes) +
-           " elements; use keep=shared";
   if (const std::string reason = refused_lanes(config); !reason.empty()) return reason;
-  const int64_t columns = config.keep == Keep::cluster ? o.classes : covered(o);
+  const int64_t columns = config.keep == Keep::cluster ? whole_vectors(o) : covered(o);
   return refused(machine, o.type, columns, config);
 }
 
 Operation build(const Machine& machine, const CrossEntropyOptions& o,
                 const CrossEntropyConfig& config) {
   const CrossEntropyMeta meta = cross_entropy_meta(machine, o, config);
+  Launch launch = config.launch(machine);
+  if (meta.rows > 1)
+    launch.grid[0] = programs_of_tiles(meta.rows, meta.row_step);
   return with_totals(meta, record_step(cross_entropy_kernel.name, o.type, &cross_entropy_rows, meta,
-                                       config.launch(machine), schedule_of(config)));
+                                       std::move(launch), schedule_of(config)));
 }
 
 // Counts each byte of a row once. Values per row are neglected.
@@ -143,6 +291,13 @@ Launch CrossEntropyConfig::launch(const Machine& machine) const {
 CrossEntropyMeta cross_entropy_meta(const Machine& machine, const CrossEntropyOptions& o,
                                     const CrossEntropyConfig& config) {
   CrossEntropyMeta meta{o};
+  if (config.rows > 1) {
+    const ShortRowTile tile = tile_of_short_rows(o).value();
+    meta.rows = config.rows;
+    meta.block = tile.columns;
+    meta.row_step = row_step(machine, o.type, o.classes, tile);
+    return meta;
+  }
   meta.looped = !config.whole();
   meta.prefetched = config.prefetched;
   meta.several_rows = config.programs_per_sm > 0;

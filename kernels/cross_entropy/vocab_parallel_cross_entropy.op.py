@@ -1,6 +1,6 @@
 """Cross-entropy over a vocabulary that is split between ranks."""
 
-from fields.losses import D_LOSS_DTYPE, LOSS_DTYPE_ALONE
+from fields.losses import D_LOSS_DTYPE, LOSS_DTYPE_ALONE, LOSS_TENSOR
 from table import INDEX, Op, Tensor, absent, dim, dtype, flag, in_place, indices, option, present
 
 KIND, TITLE = "losses", "vocabulary-parallel cross-entropy"
@@ -48,6 +48,7 @@ reports it on every rank. total_classes = 0: the number is unknown, and no label
        reports="shard_label",
        sizes={"C": "5 if with_smoothing else 3"},
        cases=["dtype=bf16", "with_smoothing=1 label_dtype=i32 total_classes=5000"],
+       recorded=["V=16032 dtype=bf16 total_classes=128256"],
        checks=[
            "N=5 V=77 dtype=bf16 first_class=40 total_classes=200",
            "N=5 V=77 with_smoothing=1 label_dtype=i32"
@@ -97,11 +98,10 @@ require total_classes.""", [
                   moved="N * V if with_d_logits else 0"),
            indices("labels", "N*", "label_dtype", "class of each row, or ignore_index"),
            Tensor("partials", "in", "M* C", "f32",
-                  "[P, ..., C]: 3 numbers per row, or 5 with label_smoothing"),
+                  "[P, ..., C]: 3 numbers per row, or 5 with label_smoothing", positive=True),
            Tensor("d_loss", "in", "G*", "d_loss_dtype",
                   "gradient of the loss, of its shape, or NULL for 1", "with_d_loss"),
-           Tensor("loss", "out", "L*", "loss_dtype", "[rows] for NONE, else one element; or NULL",
-                  "!without_loss"),
+           LOSS_TENSOR,
            Tensor("d_logits", "out", "N* V", "dtype", "gradient of logits, or NULL",
                   "with_d_logits")
        ],
@@ -113,6 +113,10 @@ require total_classes.""", [
            "dtype=bf16 in_place=1",
            "reduction=mean label_smoothing=0.1 with_d_loss=1 first_class=400 total_classes=5000",
            "label_smoothing=0.1 shard_smoothing=1 smooth_others=1 with_d_logits=0 reduction=sum"
+       ],
+       recorded=[
+           "V=16032 dtype=bf16 M=32768 in_place=1 label_smoothing=0.1",
+           "with_d_logits=0 reduction=mean"
        ],
        checks=[
            "N=5 V=77 M=15 total_classes=231 dtype=bf16 in_place=1",

@@ -28,7 +28,7 @@ CrossEntropyOptions one_pass(const VocabParallelCrossEntropyOptions& o) {
 }
 
 CrossEntropyConfig heuristic(const Machine& machine, const VocabParallelPartialsOptions& o) {
-  CrossEntropyConfig config = cross_entropy_kernel.heuristic(machine, one_pass(o));
+  CrossEntropyConfig config = one_row_per_tile(machine, one_pass(o));
   // Six CTAs per SM would spill: with smoothing, a thread's four vectors need more registers.
   if (o.smoothing && config.min_ctas_per_sm > 0) config.vectors = 2, config.min_ctas_per_sm = 8;
   return config;
@@ -43,13 +43,14 @@ CrossEntropyConfig heuristic(const Machine& machine, const VocabParallelCrossEnt
     if (o.classes > 4096 && o.classes <= 8192)
       return {RowConfig{.keep = Keep::shared, .num_warps = 2, .vectors = 4}};
   }
-  return cross_entropy_kernel.heuristic(machine, one_pass(o));
+  return one_row_per_tile(machine, one_pass(o));
 }
 
 template <class Options>
 std::string valid(const Machine& machine, const Options& o, const CrossEntropyConfig& config) {
   if (config.keep == Keep::cluster)
     return "keep=cluster needs rows that are read twice; use keep=shared";
+  if (config.rows != 1) return "a tile has one row; use rows=1";
   return cross_entropy_kernel.valid(machine, one_pass(o), config);
 }
 

@@ -65,6 +65,7 @@ It is 0 where p or e^t is 0.""" + DIVERGENCE_DOC,
     cases=[
         "dtype=bf16", "target_dtype=bf16 log_target=1 reduction=none with_d_loss=1 loss_dtype=f16"
     ],
+    recorded=["log_target=1 dtype=bf16", "reduction=none with_d_loss=1"],
     checks=[
         "N=5 V=77", "N=5 V=77 log_target=1 dtype=bf16 target_dtype=f32 reduction=none with_d_loss=1"
     ],
@@ -96,6 +97,10 @@ factor P or Q is 0 is 0.""" + DIVERGENCE_DOC + DIVERGENCE_LABELS_DOC,
         "beta=0.1 reduction=sum in_place=1 without_loss=1", "beta=0 reduction=mean label_dtype=i64",
         "beta=1 dtype=f16 with_d_input=0"
     ],
+    recorded=[
+        "dtype=bf16 label_dtype=i64 V=128256", "beta=0 label_dtype=i32 without_loss=1",
+        "beta=1 with_d_input=0"
+    ],
     checks=[
         "N=5 V=77 beta=0.1 label_dtype=i32 with_d_loss=1 d_loss_dtype=bf16",
         "N=20 V=1000 dtype=bf16 reduction=sum in_place=1",
@@ -121,6 +126,7 @@ respect to x is half the sign of x - y, 0 where x = y.""" + DIVERGENCE_DOC + DIV
     cases=[
         "dtype=bf16 target_dtype=f32 reduction=mean label_dtype=i64", "reduction=none in_place=1"
     ],
+    recorded=["dtype=bf16 target_dtype=f32 reduction=mean"],
     checks=["N=5 V=77 dtype=bf16 target_dtype=f32 reduction=none in_place=1", "N=0 V=8"],
     large=["row dtype=bf16 V={4096|64} reduction=sum"],
     bench=["dtype={bf16|f32} N=rows(4096|512) V={128256|32000} with_d_input=1"])

@@ -29,6 +29,7 @@ exactly x when in_place is set.""", [
        aliases=[("y", "x")],
        plan=Plan("cols=n_cols type=dtype kind"),
        cases=["dtype=bf16", "kind=gelu_erf in_place=1"],
+       recorded=["kind=gelu_erf in_place=1", "dtype=f16 kind=relu"],
        checks=[
            "N=5 F=33 dtype=bf16", "kind=gelu_erf N=5 F=33 in_place=1",
            "kind=silu N=5 F=33 dtype=f16", "kind=relu N=5 F=33", "kind=relu_squared N=5 F=33"
@@ -54,6 +55,7 @@ when in_place is set, but not together with accumulate.""", [
        aliases=[("d_x", "d_y"), ("d_x", "x")],
        plan=Plan("cols=n_cols type=dtype kind accumulate"),
        cases=["dtype=bf16 kind=gelu_erf", "kind=relu_squared accumulate=1", "kind=silu in_place=1"],
+       recorded=["kind=relu_squared accumulate=1 dtype=bf16", "kind=silu in_place=1"],
        checks=[
            "N=5 F=33", "kind=gelu_erf N=5 F=33 dtype=bf16 accumulate=1",
            "kind=silu N=5 F=33 in_place=1", "kind=relu N=5 F=33 accumulate=1",

@@ -24,6 +24,7 @@ OPS = [
        aliases=[("y", "x")],
        plan=Plan("cols=n_cols type=dtype bias_type=bias_dtype"),
        cases=["dtype=bf16", "dtype=f16 bias_dtype=f32 in_place=1"],
+       recorded=["in_place=1 dtype=bf16 bias_dtype=f32"],
        checks=["N=5 F=33 dtype=bf16", "N=5 F=33 in_place=1"],
        large=["row dtype=bf16 F={4096|64}", "narrow dtype=bf16 F=2"],
        bench=["dtype={bf16|f32} N=rows(16384) F={14336|4096}"]),
@@ -44,6 +45,7 @@ is 0. The gradient of x is d_y itself.""", [
        plan=Plan("cols=n_cols type=dtype out_type=d_bias_dtype accumulate",
                  header="kernels/reduce/column_sums.h"),
        cases=["dtype=bf16", "d_bias_dtype=f32 accumulate=1"],
+       recorded=["accumulate=1 d_bias_dtype=f32", "dtype=bf16 F=50000"],
        checks=["N=50 F=33 dtype=bf16", "N=50 F=33 d_bias_dtype=f32 accumulate=1", "N=0 F=33"],
        large=[
            "row dtype=bf16 F={4096|64} d_bias_dtype=f32", "narrow dtype=bf16 F=2 d_bias_dtype=f32"

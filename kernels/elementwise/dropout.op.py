@@ -47,6 +47,7 @@ exactly x or residual when in_place is set.
        plan=Plan("cols=n_cols type=dtype add=with_residual device_seed=with_device_seed",
                  values="seed offset", hook=True),
        cases=["dtype=bf16 p=0.1", "with_residual=1 in_place=1"],
+       recorded=["with_residual=1 dtype=bf16", "in_place=1 F=41"],
        checks=[
            "N=5 F=33 p=0.25 seed=-81985529216486896 offset=4294967290",
            "N=5 F=32 dtype=bf16 with_residual=1 in_place=1", "N=5 F=32 p=0"
@@ -72,6 +73,7 @@ not together with accumulate.
        plan=Plan("cols=n_cols type=dtype add=accumulate device_seed=with_device_seed",
                  values="seed offset", hook=True),
        cases=["dtype=bf16 with_device_seed=1", "accumulate=1 F=701", "in_place=1"],
+       recorded=["accumulate=1 with_device_seed=1"],
        checks=["N=5 F=34 p=0.9 with_device_seed=1 offset=1000", "N=5 F=32 dtype=f16 accumulate=1"],
        large=["row dtype=bf16 F={4096|64} p=0"],
        bench=["dtype={bf16|f32} N=rows(16384) F={14336|4096}"]),

@@ -49,8 +49,10 @@ shard. A shard takes no position_weight: add positions once, to the sum.""", [
            "dtype=bf16", "index_dtype=i32", "dtype=bf16 with_position_weight=1 P=5",
            "dtype=bf16 first_row=10 total_rows=5000"
        ],
+       recorded=["index_dtype=i32"],
        checks=["N=10 V=30 H=8 index_dtype=i32"],
        large=["row dtype=bf16 V=1000 H={4096|64}", "narrow dtype=bf16 V=1000 H=1 index_dtype=i32"],
+       layers=["dtype={bf16|f32} N={tokens} V={vocab} H={hidden}"],
        bench=["dtype={bf16|f32} N=rows(32768) V={128256|32000} H=2048"]),
     Op(
         "embedding_backward",
@@ -112,6 +114,7 @@ d_position_type=d_position_weight_dtype accumulate_positions""",
             "d_weight_dtype=f32 d_position_weight_dtype=f32 accumulate_positions=1 P=5",
             "dtype=bf16 d_weight_dtype=bf16 d_position_weight_dtype=bf16 P=5"
         ],
+        recorded=["accumulate=1 d_weight_dtype=f32"],
         checks=[
             "accumulate=1 d_weight_dtype=f32 N=10 V=5 H=8",
             "d_weight_dtype=f32 d_position_weight_dtype=f32 P=4 N=10 V=5 H=8"

@@ -2,8 +2,8 @@
 
 from fields import fused_linear
 from fields.large import MATMUL_TOLERANCES
-from fields.losses import (CLASS_WEIGHT_DTYPE, CROSS_ENTROPY_TERMS, D_LOSS_DTYPE, ENTROPY_TENSORS,
-                           LOSS_DTYPE, TEMPERATURE)
+from fields.losses import (CLASS_WEIGHT_DTYPE, CLASS_WEIGHT_TENSOR, CROSS_ENTROPY_TERMS,
+                           D_LOSS_DTYPE, ENTROPY_TENSORS, LOSS_DTYPE, LOSS_TENSOR, TEMPERATURE)
 from table import INDEX, Large, Op, Tensor, absent, dtype, flag, in_place, indices, option, present
 
 KIND, TITLE = "losses", "fused linear cross-entropy"
@@ -30,8 +30,7 @@ FIRST_TENSORS = [
            deviation=fused_linear.WEIGHT_DEVIATION),
     Tensor("bias", "in", "V", "bias_dtype", "added to the logits, or NULL", "bias_dtype"),
     indices("labels", "N*", "label_dtype", "class of each row, or ignore_index"),
-    Tensor("class_weight", "in", "V", "class_weight_dtype", "weight of each class, or NULL",
-           "with_class_weight")]
+    CLASS_WEIGHT_TENSOR]
 GRADIENTS = [
     *fused_linear.GRADIENTS,
     Tensor("d_bias", "inout", "V", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")]
@@ -66,6 +65,7 @@ The default workspace is thus below 1 GiB plus:
   - 32 MiB on a GPU for the matmul library
   - 20 bytes per row
   - on a CPU with a 16-bit dtype, f32 copies of weight and of a chunk of x and d_x
+  - copies of weight and of a chunk of x, if the own kernels multiply and H is not a multiple of 8
 
 If chunks are so small that adding each of them to d_weight would take longer, logits are computed a
 second time, in blocks of the vocabulary, and each block of d_weight is written once. This is not
@@ -75,7 +75,7 @@ Under max_workspace_bytes the library's own kernels that store no logits keep ex
 d_weight's memory until d_weight is made there. This requires that
   - d_weight is contiguous and not accumulated to;
   - d_bias is not wanted;
-  - weight_dtype is dtype;
+  - weight_dtype is dtype, and weight is not copied (see below);
   - d_x does not overwrite x.
 Then logits of up to H rows (2 H with 16-bit x and f32 d_weight) are computed once. The same holds
 for more rows if d_weight is f32 and large chunks of the other rows fit. Otherwise the logits of all
@@ -85,13 +85,14 @@ the rows.
 An f32 weight with 16-bit x: a GPU rounds it to dtype in the workspace, once per call, which takes
 2 V H bytes. If max_workspace_bytes leaves no room for that next to large chunks, each matmul of a
 chunk rounds it again, in blocks, and parts of d_x are added in f32. A CPU uses the f32 weight
-itself.
+itself. With 16 bits on a GPU with wgmma and H not a multiple of 8, the own kernels copy weight and x
+in the same way. Rows of the copies begin at multiples of 128 bytes.
 
 Matmuls are in dtype on a GPU and in f32 on a CPU. `products` selects their implementation:
   - AUTO: cuBLASLt or CBLAS if it is found, else the library's own kernels. If an environment
     variable names a library, that one must be found. On a GPU with wgmma (sm_90a) AUTO always uses
     the own kernels in these cases:
-      16 bits, V is not a multiple of 8 and H is one: cuBLASLt is several times slower there
+      16 bits, V or H is not a multiple of 8: cuBLASLt is several times slower there
       bf16, lse is neither written nor read, no gradient is wanted
       bf16, lse is neither written nor read, exponentials may use d_weight's memory
   - LIBRARY: cuBLASLt or CBLAS. If it is not found, plan returns NOT_SUPPORTED.
@@ -131,8 +132,7 @@ ligerdsl_context_check reports it.""", [
            *FIRST_TENSORS,
            Tensor("d_loss", "in", "G*", "d_loss_dtype", "gradient of the loss, or NULL for 1",
                   "with_d_loss"),
-           Tensor("loss", "out", "L*", "loss_dtype", "[rows] for NONE, else one element; or NULL",
-                  "!without_loss"),
+           LOSS_TENSOR,
            Tensor("z_loss", "out", "Z*", "loss_dtype",
                   "term of the loss with lse_square_scale, or NULL", "with_z_loss"),
            Tensor("accuracy", "out", "R*", "f32", "1 where argmax z is the label, reduced, or NULL",

@@ -33,7 +33,9 @@ accumulator. Otherwise several chunks need an f32 accumulator in the workspace, 
 """ + fused_linear.EACH_GRADIENT + """
 The device reads d_loss. If the upstream gradient becomes known later, the operation scale applies it.
 Matmuls are those of fused_linear_cross_entropy. On a CPU 16-bit tensors are copied to f32, both
-weights as a whole.""", [
+weights as a whole. If H or T is not a multiple of 8, x, weight and both targets are copied in the
+cases in which fused_linear_cross_entropy copies them, but only if both weights fit in half of
+max_workspace_bytes.""", [
            *fused_linear.SIZES,
            dim("n_target_cols", "T", "target_x", "width of target_x"),
            dtype("dtype", "x", "of x, weight, target_x and target_weight"), *DIVERGENCE_LABELS,

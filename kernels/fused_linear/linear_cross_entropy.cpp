@@ -323,8 +323,8 @@ void rows(KernelBuilder& k, const Meta& m) {
     sums.others = others * scale;
     if (m.entropies()) sums.moment = fma(others, shift, found.moment) * scale;
     const Scalar z = label_logit.load({row});
-    const CrossEntropyResults results(k, m, args,
-                                      {row, label, k.constant(m.classes, i32), z, z, rate}, sums);
+    const CrossEntropyResults results(
+        k, m, args, {OneRow(row), label, k.constant(m.classes, i32), z, z, rate}, sums);
     results.store();
     if (!m.with_gradient) return;
     const CrossEntropyResults::Coefficients c = results.coefficients();

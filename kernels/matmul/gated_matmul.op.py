@@ -51,6 +51,7 @@ not, single elements are moved for that tensor alone.""",
     large=[
         Large("row dtype=bf16 K={4096|64} F=32",
               "row dtype=bf16 K={1024|16} F={2048|32} with_gate_up=1", **MATMUL_TOLERANCES)],
+    not_compared="nobody has written a contender",
     bench=[
         "dtype={bf16|f32} with_gate_up=0 M=rows(4096|512) K={4096|1024} F={14336|4096}",
         "dtype={bf16|f32} with_gate_up=1 M=rows(4096|512) K={4096|1024} F={14336|4096}"])
@@ -92,6 +93,7 @@ not, single elements are moved for all tensors but x and weight.""",
     flops="4 * M * F * K",
     case_sizes=CASE_SIZES,
     large=[Large("row dtype=bf16 K={1024|16} F={2048|32} with_out=1", **MATMUL_TOLERANCES)],
+    not_compared="nobody has written a contender",
     bench=["dtype={bf16|f32} with_out=1 M=rows(4096|512) K={4096|1024} F={14336|4096}"])
 
 OPS = [GATED_MATMUL, GATED_MATMUL_BACKWARD]

@@ -65,6 +65,7 @@ Rows of c that belong to no group become 0. A list of tiles may need a workspace
               small=SMALL_SIZES,
               case_sizes={"M": "rows", "K": 88, "N": 136, "E": 5},
               large=[Large(LARGE[layout], **MATMUL_TOLERANCES)],
+              not_compared="" if layout == "nt" else "bench/tiles_experts.py compares it",
               bench=["dtype={bf16|f32} E={128|8} M=8*rows(8192|64) K={2048|512} N={1536|512}"])
 
 
@@ -101,6 +102,7 @@ grouped_matmul_nn pass its a as a and the gradient of its c as b.
     small=SMALL_SIZES,
     case_sizes={"K": "rows", "M": 88, "N": 136, "E": 5},
     large=[Large("row dtype=bf16 M={4096|64} N=64 E=1 c_dtype=f32", **MATMUL_TOLERANCES)],
+    not_compared="bench/tiles_experts.py compares it",
     bench=["dtype={bf16|f32} E={128|8} K=8*rows(8192|64) M={2048|512} N={1536|512}"])
 
 OPS = [of_rows("nt"), of_rows("nn"), GRADIENT]

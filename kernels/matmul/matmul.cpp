@@ -7,8 +7,10 @@
 
 #include "kernels/core/index_view.h"
 #include "kernels/core/program_tile.h"
+#include "kernels/matmul/aligned_copy.h"
 #include "kernels/matmul/matmul_tiles.h"
 #include "kernels/matmul/row_tiles.h"
+#include "kernels/matmul/split_wave.h"
 
 namespace ligerdsl::kernels {
 namespace {
@@ -70,6 +72,43 @@ class Finish {
   std::optional<Scalar> alpha_, beta_;
 };
 
+View parts_of_wave(KernelBuilder& k, const MatmulMeta& m) {
+  return k.view("partials", f32, {m.programs + m.most_split, m.tile_m, m.tile_n});
+}
+
+// Computes this program's two parts of the split wave, then its whole tiles. The loads of the whole
+// tiles overlap with the stores of the parts.
+void matmul_with_split_wave(KernelBuilder& k, const MatmulMeta& m, const MatmulTiles& tiles,
+                            const Finish& finish) {
+  const View partials = parts_of_wave(k, m);
+  const Partition parts = partials.partition({squeeze, m.tile_m, m.tile_n});
+  const SplitWave wave(m, tiles.count(), tiles.k_steps());
+  const Scalar program = k.program_id(0), k_steps = tiles.k_steps().to(i32);
+  constexpr int kParts = 2;
+  const Scalar first_item = where(wave.tiles() > 0, k.constant(0, i32), kParts),
+               whole_tiles = cdiv(max(wave.whole() - program, 0), m.programs);
+  k.for_range(first_item, whole_tiles + kParts, 1, [&](const Scalar& item) {
+    const Scalar is_part = item < kParts;
+    const SplitWave::Part part = wave.part(program, min(item, kParts - 1));
+    const MatmulTiles::Place tile =
+        tiles.at(where(is_part, wave.whole() + part.tile, program + (item - kParts) * m.programs));
+    // The loop begins at 0, so that its loads are issued ahead across items.
+    const Scalar first = where(is_part, part.first, 0), steps = where(is_part, part.steps, k_steps);
+    const Tile acc = accumulate_k_steps(
+        k, m, k.constant(0, i32), steps,
+        [&](const Scalar& k_step) { return tiles.left(tile, first + k_step); },
+        [&](const Scalar& k_step) { return tiles.right(tile, first + k_step); });
+    k.if_(
+        is_part,
+        [&] {
+          k.if_(part.steps > 0, [&] {
+            parts.store({SplitWave::slot(program, part.tile), 0, 0}, acc);
+          });
+        },
+        [&] { finish.store(acc, m.tile_m, m.tile_n, tile, tile.row); });
+  });
+}
+
 View partials_of(KernelBuilder& k, const MatmulMeta& m) {
   return k.view("partials", f32,
                 {m.splits, m.transposed_a() ? m.known(m.width) : dyn, m.known(m.cols)});
@@ -129,9 +168,10 @@ void matmul(KernelBuilder& k, const MatmulMeta& m) {
   const bool split = m.splits > 1;
   const int64_t width = m.known(m.width), cols_of_c = m.known(m.cols),
                 depth = m.transposed_a() ? dyn : width;
-  const View a = k.view("a", m.type, m.in_blocks ? Shape{dyn, dyn, dyn} : shape_of(m, dyn, width));
+  const View a = k.view(name_of(Operand::a, m.copied_a), m.type,
+                        m.in_blocks ? Shape{dyn, dyn, dyn} : shape_of(m, dyn, width));
   const View b =
-      k.view("b", m.b_type(),
+      k.view(name_of(Operand::b, m.copied_b), m.b_type(),
              m.transposed_b() ? shape_of(m, cols_of_c, depth) : shape_of(m, depth, cols_of_c));
   std::optional<Finish> finish;
   std::optional<View> partials;
@@ -146,6 +186,7 @@ void matmul(KernelBuilder& k, const MatmulMeta& m) {
   const MatmulTiles tiles(k, m, a, b, rows, cols);
   if (m.ignores_rows) return matmul_of_counted_rows(k, m, tiles, *finish);
   if (m.some_depth || m.row_tiles) return matmul_of_some(k, m, tiles, *finish);
+  if (m.most_split > 0) return matmul_with_split_wave(k, m, tiles, *finish);
   if (!split)
     return tiles.each([&](const MatmulTiles::Place& tile, const Tile& acc) {
       finish->store(acc, m.tile_m, m.tile_n, tile, tile.row);
@@ -166,6 +207,30 @@ void matmul_finish(KernelBuilder& k, const MatmulMeta& m) {
   Tile acc = tiles.load({0, at.row(), at.column()});
   for (int part = 1; part < m.splits; ++part) acc = acc + tiles.load({part, at.row(), at.column()});
   finish.store(acc, m.rows, m.block, {at.row(), at.column(), {}}, at.row());
+}
+
+void matmul_finish_wave(KernelBuilder& k, const MatmulMeta& m) {
+  const View partials = parts_of_wave(k, m);
+  const Finish finish(k, m);
+  const Scalar rows = cdiv(finish.c().dim(0), m.tile_m),
+               columns = cdiv(finish.c().dim(1), m.tile_n);
+  const Scalar depth = m.transposed_a()
+                           ? k.view(name_of(Operand::a, m.copied_a), m.type, {dyn, m.width}).dim(0)
+                           : k.constant(m.width, i64);
+  const SplitWave wave(m, (rows * columns).to(i32), cdiv(depth, m.tile_k));
+  // A program adds m.rows rows of a tile.
+  const int64_t blocks = m.tile_m / m.rows;
+  const Scalar tile = k.program_id(0) / blocks, block = k.program_id(0) % blocks;
+  const Partition parts = partials.partition({squeeze, m.rows, m.tile_n});
+  auto [acc] = k.for_range(wave.first_program(tile), wave.end_program(tile), 1,
+                           carry(k.zeros({m.rows, m.tile_n}, f32)),
+                           [&](const Scalar& program, const Tile& acc) {
+                             const Scalar slot = SplitWave::slot(program, tile);
+                             return carry(acc + parts.load({slot, block, 0}));
+                           });
+  const TilePlace place = grouped_tiles(wave.whole() + tile, rows, columns, m.group);
+  const Scalar row = place.row * blocks + block;
+  finish.store(acc, m.rows, m.tile_n, {row, place.column, {}}, row);
 }
 
 }  // namespace ligerdsl::kernels

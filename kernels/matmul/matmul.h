@@ -38,7 +38,9 @@ struct MatmulOptions {
   bool outer = false;      // add outer_rows outer_cols to the accumulator
   int64_t batch = 0;       // number of matrices in a batch; 0: no batch dimension
   int64_t most_rows = 0;   // upper bound of the calls' rows, for the schedule; 0: none
-  bool unaligned = false;  // rows of a or b are not aligned, for the schedule
+  // Rows of a or b are not aligned. Operands whose row lengths cause that are copied if this gains
+  // time (aligned_copy.h). Otherwise the schedule loads single elements.
+  bool unaligned = false;
   bool any_size = false;   // sizes are dynamic; cols and width only choose the schedule
   bool in_blocks = false;  // a is in column blocks (column_blocks.h); nothing is transposed
   // Row tiles of a and row_scale are at the places that row_tiles.h gives. Tiles without a counted
@@ -82,23 +84,28 @@ struct MatmulOptions {
 };
 
 struct MatmulMeta : MatmulOptions {
-  int64_t tile_m = 128, tile_n = 128;  // tile of c
-  int64_t tile_k = 32;                 // columns of A and rows of B per k-step
-  int stages = 1;                      // stages of the k loop
-  int64_t group = 16;                  // rows of tiles per group of concurrent programs
-  int64_t splits = 1;                  // programs that share a tile's k-steps
-  bool persistent = false;             // fewer programs than tiles: each loops over tiles
-  bool tensor_copies = false;          // load a and b by TMA copies
-  bool adds_in_memory = false;         // add to c by reductions in memory, without loading c
-  bool tensor_stores = false;          // StoreOptions::tensor_copies
-  int64_t rows = 1, block = 1024;      // tile of matmul_finish
+  int64_t tile_m = 128, tile_n = 128;       // tile of c
+  int64_t tile_k = 32;                      // columns of A and rows of B per k-step
+  int stages = 1;                           // stages of the k loop
+  int64_t group = 16;                       // rows of tiles per group of concurrent programs
+  int64_t splits = 1;                       // programs that share a tile's k-steps
+  bool persistent = false;                  // fewer programs than tiles: each loops over tiles
+  bool tensor_copies = false;               // load a and b by TMA copies
+  bool adds_in_memory = false;              // add to c by reductions in memory, without loading c
+  bool tensor_stores = false;               // StoreOptions::tensor_copies
+  int64_t rows = 1, block = 1024;           // tile of matmul_finish
+  bool copied_a = false, copied_b = false;  // the operand is aligned_a or aligned_b
+  int64_t programs = 0;                     // with most_split: persistent programs of the launch
+  int64_t most_split = 0;                   // largest number of tiles in a split wave
 };
 
 // Arguments; with a batch all but vectors have the batch as first dimension:
 // - a [M, K], or [K, M] if transposed; with in_blocks [blocks, M, 2^block_shift] and block_shift
 //   i32
 // - b [K, N], or [N, K] if transposed
+// - aligned_a and aligned_b instead of a and b, if they are copied (aligned_copy.h)
 // - with splits partials [splits, M, N] f32; otherwise c [M, N] and the arguments of the epilogue
+// - with most_split also partials [programs + most_split, tile_m, tile_n] f32
 // - epilogue, vectors: bias [N]; a_scale [M] and b_scale [N] f32 of any stride; outer_rows [M] and
 //   outer_cols [N] f32; row_scale [M] f32, where 0 makes a row 0 for any accumulator
 // - epilogue, scalars: alpha and beta f32, unless they are known to be 1
@@ -111,6 +118,10 @@ void matmul(KernelBuilder& k, const MatmulMeta& m);
 
 // Arguments: partials, and those of matmul without splits except a and b.
 void matmul_finish(KernelBuilder& k, const MatmulMeta& m);
+
+// Adds the parts of the tiles of a split wave (split_wave.h). Arguments: partials, those of
+// matmul's epilogue, and `a` if it is transposed.
+void matmul_finish_wave(KernelBuilder& k, const MatmulMeta& m);
 
 // Rows: rows of a in memory: M, or K if a is transposed.
 Operation matmul(const Machine& machine, const MatmulOptions& options);
@@ -125,6 +136,9 @@ struct MatmulConfig {
   int splits = 1;    // programs that share a tile's k-steps
   // One program per SM, which loads the next tile while it stores the current one.
   bool persistent = false;
+  // Persistent: the last wave of tiles is split along K among all programs, if its tiles are at
+  // most this many eighths of the programs (split_wave.h); 0: never.
+  int split_eighths = 0;
   // sm_90a: operands are loaded by TMA copies, not by 16-byte copies of all threads.
   bool tensor_copies = false;
   // f32 results with beta = 1: reductions in memory (Partition::add), so that no thread waits for
@@ -138,7 +152,7 @@ struct MatmulConfig {
   template <class V>
   void visit(V&& v) {
     v("tile_m", tile_m, powers_of_two(16, 512), Bits::same);
-    v("tile_n", tile_n, powers_of_two(16, 256), Bits::same);
+    v("tile_n", tile_n, choices({16, 32, 64, 96, 128, 160, 192, 224, 256}), Bits::same);
     v("tile_k", tile_k, powers_of_two(16, 128), Bits::same);
     v("stages", stages, choices({1, 2, 3, 4, 5, 6}), Bits::same);
     v("num_warps", num_warps, powers_of_two(2, 16), Bits::same);
@@ -146,6 +160,7 @@ struct MatmulConfig {
     v("group", group, powers_of_two(1, 64), Bits::same);
     v("splits", splits, powers_of_two(1, 16), Bits::batch);
     v("persistent", persistent, Bits::same);
+    v("split_eighths", split_eighths, choices({0, 2, 4, 6}), Bits::batch);
     v("tensor_copies", tensor_copies, Bits::same);
     v("adds_in_memory", adds_in_memory, Bits::row);  // subnormal results become 0
     v("tensor_stores", tensor_stores, Bits::same);
@@ -165,6 +180,10 @@ std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& optio
 // Returns true if calls with unaligned rows of a or b have a schedule of their own (`unaligned`).
 // Either row lengths allow such rows, or the usual schedule is a cluster, which needs TMA copies.
 bool has_unaligned_schedule(const Machine& machine, const MatmulOptions& options);
+
+// Returns the least number of rows of a in memory at which calls copy unaligned operands; 0: no
+// call copies them.
+int64_t least_rows_of_copies(const Machine& machine, const MatmulOptions& options);
 
 // Returns the schedule of such a matmul if it may not use a cluster. Kernels that fuse more work
 // into a matmul start from it.

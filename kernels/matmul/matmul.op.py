@@ -78,8 +78,10 @@ terms are added in one chain or a few, so the error grows with K. The order of a
 shapes, number of rows, alignment, device and schedule. {empty}
 c overlaps no other tensor. Few rows may need a workspace for partial sums, at most 64 N M bytes.
 On a GPU the fast kernels for 16-bit dtypes require that a and b, and their rows, begin at multiples
-of 16 bytes. If one does not, a kernel that moves single elements is used (LIGERDSL_LOG=debug names
-the argument). If only c or bias does not, single elements are moved for that tensor alone.
+of 16 bytes. If row lengths prevent that and the matmul is large enough, unaligned operands are first
+copied to the workspace, where rows begin at multiples of 128 bytes. Otherwise a kernel moves single
+elements (LIGERDSL_LOG=debug names the argument). If only c or bias is unaligned, that tensor alone
+is moved by single elements.
 The library's own kernels are used on every device.""",
         [inner, dim("n_cols", "N", "c", "width of c"), *FIELDS],
         [Tensor("a", "in", a, "dtype", "operand A"), Tensor("b", "in", b, "dtype", "operand B"),
@@ -92,6 +94,7 @@ The library's own kernels are used on every device.""",
         case_sizes=case_sizes(layout),
         large=LARGE.get(layout, []),
         not_large=NOT_LARGE.get(layout, ""),
+        not_compared="no layer of a model has this layout" if layout == "tt" else "",
         bench=BENCH.get(layout, []))
 
 
@@ -107,7 +110,7 @@ def batched(layout):
         f"""c[i] = round(f(alpha {formula} + bias) + beta c[i]) for every matrix i of a batch.
 All else is as in matmul_{layout}. Strides of the batch and of rows are free, so the heads of a
 projection can be the matrices. A batch stride of 0 repeats one matrix; the kernel that moves single
-elements then runs. There is no workspace.""",
+elements then runs, as for all unaligned operands. There is no workspace.""",
         [dim("n_batch", "B", "c", "matrices", high=2**30), *one.fields],
         one.args,
         rows="rows of a matrix of a in memory",
@@ -115,7 +118,8 @@ elements then runs. There is no workspace.""",
         checks=[BATCHED_CHECKS[layout]],
         small=SMALL_SIZES,
         case_sizes={**case_sizes(layout), "B": 3},
-        not_large=f"a plan fixes the number of matrices; matmul_{layout} covers each of them")
+        not_large=f"a plan fixes the number of matrices; matmul_{layout} covers each of them",
+        not_compared=f"matmul_{layout} computes each of its matrices")
 
 
 OPS = [*(product(layout) for layout in LAYOUTS), *(batched(layout) for layout in LAYOUTS)]

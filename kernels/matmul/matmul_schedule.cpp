@@ -1,10 +1,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 
 #include "kernels/core/record.h"
 #include "kernels/core/tile_shape.h"
+#include "kernels/matmul/aligned_copy.h"
 #include "kernels/matmul/matmul.h"
+#include "kernels/matmul/split_wave.h"
 #include "program/gpu_arch.h"
 
 namespace ligerdsl::kernels {
@@ -141,9 +144,43 @@ std::array<int64_t, 2> row_lengths(const MatmulOptions& o) {
   return {o.width, o.transposed_b() ? depth_of(o) : o.cols};
 }
 
+bool is_vector(const MatmulOptions& o, int64_t row_length) {
+  return row_length % vector_width(o.type) == 0;
+}
+
 bool are_vectors(const MatmulOptions& o) {
-  return std::ranges::all_of(row_lengths(o),
-                             [&](int64_t length) { return length % vector_width(o.type) == 0; });
+  return std::ranges::all_of(row_lengths(o), [&](int64_t length) { return is_vector(o, length); });
+}
+
+// Returns the copied bytes. If a is transposed and b is not, both have K rows in memory, so the
+// bytes of b count per row of a.
+CopiedBytes copied_bytes(const MatmulOptions& o) {
+  const auto [length_a, length_b] = row_lengths(o);
+  CopiedBytes bytes{};
+  if (!is_vector(o, length_a))
+    bytes.per_row += static_cast<double>(bytes_of(o, length_a)), ++bytes.copies;
+  if (is_vector(o, length_b)) return bytes;
+  ++bytes.copies;
+  const auto row = static_cast<double>(bytes_of(o, length_b));
+  if (o.transposed_a() && !o.transposed_b())
+    bytes.per_row += row;
+  else
+    bytes.fixed += row * static_cast<double>(o.transposed_b() ? o.cols : o.width);
+  return bytes;
+}
+
+CopyGain gain_of_copies(const MatmulOptions& o) {
+  const double flop = 2.0 * static_cast<double>(o.cols) * static_cast<double>(o.width);
+  return gain_of_copies(flop, copied_bytes(o));
+}
+
+// Returns true if unaligned operands are copied first. Batches have no workspace, so they are not.
+bool copies_operands(const Machine& machine, const MatmulOptions& o) {
+  if (!machine.is_gpu() || !has_wgmma(machine) || size_of(o.type) != 2 || o.batch || are_vectors(o))
+    return false;
+  const CopyGain gain = gain_of_copies(o);
+  return gain.gained_per_row > 0 &&
+         (!o.most_rows || gain.gained_per_row * static_cast<double>(o.most_rows) >= gain.lost);
 }
 
 // Returns true if rows of b begin inside a cache line of L2, but at 16-byte boundaries, so that TMA
@@ -201,7 +238,8 @@ MatmulConfig with_wide_k_steps(const Machine& machine, const MatmulOptions& o,
 }
 
 MatmulConfig heuristic(const Machine& machine, const MatmulOptions& o) {
-  if (machine.is_gpu() && o.unaligned) return config_for_unaligned_rows(o);
+  if (machine.is_gpu() && o.unaligned && !copies_operands(machine, o))
+    return config_for_unaligned_rows(o);
   MatmulConfig config = with_wide_k_steps(machine, o, one_cta_product(machine, o));
   if (gains_by_cluster(machine, o, config)) make_cluster_of_two(o, config);
   return config;
@@ -217,6 +255,7 @@ std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulCo
     return config.stages > 1       ? "a CPU has no pipelined loads; use stages=1"
            : config.splits > 1     ? "splits are not possible on a CPU; use splits=1"
            : config.persistent     ? "a CPU has no persistent programs; use persistent=false"
+           : config.split_eighths  ? "splits are not possible on a CPU; use split_eighths=0"
            : config.tensor_copies  ? "a CPU has no TMA copies; use tensor_copies=false"
            : config.tensor_stores  ? "a CPU has no TMA copies; use tensor_stores=false"
            : config.adds_in_memory ? "a CPU has no reductions in memory; use adds_in_memory=false"
@@ -231,6 +270,8 @@ std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulCo
     return "each thread needs an element of c; use fewer warps or a larger tile";
   if (config.persistent && config.splits > 1)
     return "splits and persistent exclude each other; use splits=1 or persistent=false";
+  if (config.split_eighths > 0 && (!config.persistent || o.batch))
+    return "split_eighths requires persistent=true and no batch; use split_eighths=0";
   if (config.num_ctas > machine.max_cluster)
     return machine.max_cluster == 1
                ? "the target has no clusters; use num_ctas=1"
@@ -256,29 +297,74 @@ std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulCo
   return "";
 }
 
+int64_t persistent_programs(const Machine& machine, const MatmulConfig& config) {
+  return std::max(machine.sms / config.num_ctas, 1);
+}
+
 Step matmul_step(const Machine& machine, const MatmulMeta& meta, const MatmulConfig& config,
                  const Size& tiles) {
-  const Size at_once(std::max(machine.sms / config.num_ctas, 1));
-  const Size programs = config.persistent ? min(tiles, at_once) : tiles * config.splits;
+  const Size at_once(persistent_programs(machine, config));
+  const Size programs = meta.most_split > 0 ? min(tiles * at_once, at_once)
+                        : config.persistent ? min(tiles, at_once)
+                                            : tiles * config.splits;
   Launch launch = library_launch(programs, config.num_warps);
   launch.num_ctas = config.num_ctas;
   return record_step("matmul", meta.type, &matmul, meta, launch);
 }
 
+// Returns the number of tiles that are split, as SplitWave computes it.
+Size split_tiles(const MatmulMeta& meta, const Size& tiles) {
+  const int64_t largest_depth = SplitWave::largest_depth(meta.programs, meta.tile_k);
+  const Size left = tiles % meta.programs, depth = meta.transposed_a() ? Size::rows() : meta.width;
+  return where_at_least(largest_depth, depth, where_at_least(meta.most_split, left, left));
+}
+
+// Adds the step that adds up the parts of split tiles.
+void add_finish_wave(Operation& op, MatmulMeta meta, const Size& tiles) {
+  constexpr int64_t kElements = 2048;  // elements of c per program
+  meta.rows = std::clamp(
+      static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(kElements / meta.tile_n))),
+      int64_t{1}, meta.tile_m);
+  const int num_warps = warps_for(meta.rows * meta.tile_n, f32, 2);
+  meta.tensor_stores = false;
+  op.steps.push_back(
+      record_step("matmul_finish_wave", meta.c_type, &matmul_finish_wave, meta,
+                  library_launch(split_tiles(meta, tiles) * (meta.tile_m / meta.rows), num_warps)));
+  op.workspace.push_back({.name = "partials",
+                          .dtype = DType::f32,
+                          .shape = {meta.programs + meta.most_split, meta.tile_m, meta.tile_n}});
+}
+
 Operation build(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
   MatmulMeta meta = matmul_meta(o, config);
+  if (config.split_eighths > 0) {
+    meta.programs = persistent_programs(machine, config);
+    meta.most_split = std::max<int64_t>(meta.programs * config.split_eighths / 8, 1);
+  }
   const Size rows = o.transposed_a() ? Size(o.width) : Size::rows();
   const Size tiles = ceil_div(rows, config.tile_m) * ceil_div(o.cols, config.tile_n) *
                      std::max<int64_t>(o.batch, 1);
-  Operation op{.steps = {matmul_step(machine, meta, config, tiles)}};
+  Operation op;
+  if (o.unaligned && copies_operands(machine, o)) {
+    const auto [length_a, length_b] = row_lengths(o);
+    const Size rows_b = o.transposed_b()   ? Size(o.cols)
+                        : o.transposed_a() ? Size::rows()
+                                           : Size(o.width);
+    meta.copied_a = !is_vector(o, length_a);
+    meta.copied_b = !is_vector(o, length_b);
+    if (meta.copied_a) add_aligned_copy(op, machine, Operand::a, o.type, Size::rows(), length_a);
+    if (meta.copied_b) add_aligned_copy(op, machine, Operand::b, o.type, rows_b, length_b);
+  }
+  op.steps.push_back(matmul_step(machine, meta, config, tiles));
+  if (meta.most_split > 0) add_finish_wave(op, meta, tiles);
   if (config.splits == 1) return op;
   const TileShape tile = elementwise_tile(machine, f32, o.cols);
   meta.rows = tile.rows, meta.block = tile.cols;
   op.steps.push_back(record_step(
       "matmul_finish", o.c_type, &matmul_finish, meta,
       library_launch(ceil_div(rows, tile.rows) * ceil_div(o.cols, tile.cols), tile.num_warps)));
-  op.workspace = {
-      {.name = "partials", .dtype = DType::f32, .shape = {config.splits, rows, o.cols}}};
+  op.workspace.push_back(
+      {.name = "partials", .dtype = DType::f32, .shape = {config.splits, rows, o.cols}});
   return op;
 }
 
@@ -319,6 +405,9 @@ Step matmul_of_any_size(const Machine& machine, MatmulOptions o, const MatmulCon
   o.any_size = true;
   std::string reason = valid(machine, o, config);
   if (reason.empty() && config.splits > 1) reason = "splits are not possible; use splits=1";
+  if (reason.empty() && config.split_eighths > 0)
+    reason = "split_eighths: expected 0, got " + std::to_string(config.split_eighths) +
+             "; use split_eighths=0";
   if (!reason.empty()) throw Error("error: a matmul of dynamic size: " + reason);
   return matmul_step(machine, matmul_meta(o, config), config, Size::rows());
 }
@@ -343,6 +432,12 @@ std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& o) {
 bool has_unaligned_schedule(const Machine& machine, const MatmulOptions& o) {
   if (!machine.is_gpu() || size_of(o.type) != 2 || !has_wgmma(machine)) return false;
   return !are_vectors(o) || gains_by_cluster(machine, o, one_cta_product(machine, o));
+}
+
+int64_t least_rows_of_copies(const Machine& machine, const MatmulOptions& o) {
+  if (!copies_operands(machine, o)) return 0;
+  const CopyGain gain = gain_of_copies(o);
+  return std::max<int64_t>(static_cast<int64_t>(std::ceil(gain.lost / gain.gained_per_row)), 1);
 }
 
 bool has_fast_products(const Machine& machine, DType type) {

@@ -47,6 +47,7 @@ multiples of 16 bytes. If one does not, a kernel that moves single elements is u
     small=SMALL_SIZES,
     case_sizes={"M": "rows", "K": 88, "N": 136},
     large=[Large("row K={4096|64} N=64 c_dtype=f32 with_a_scale=1", **MATMUL_TOLERANCES)],
+    not_compared="bench/tiles.py compares it",
     bench=[
         "c_dtype=bf16 with_a_scale=1 with_b_scale=1 M=rows(4096|512) K={8192|4096} N={8192|4096}"])
 

@@ -6,6 +6,7 @@
 
 #include "kernels/norm/layer_norm.h"
 #include "kernels/norm/moments.h"
+#include "kernels/norm/norm_rows.h"
 #include "ligerdsl/dsl.h"
 
 namespace ligerdsl::kernels {
@@ -36,15 +37,16 @@ struct ParameterGradients {
   explicit ParameterGradients(LayerNormGradients which)
       : weight(which != LayerNormGradients::bias), bias(which != LayerNormGradients::weight) {}
 
-  // Returns the views of the partial sums of each gradient.
-  std::vector<View> partials(KernelBuilder& k, int64_t cols) const {
+  // Returns the views of each gradient's partial sums. `view(name)` declares a view.
+  template <class DeclareView>
+  std::vector<View> partials(const DeclareView& view) const {
     std::vector<View> views;
-    if (weight) views.push_back(k.view("weight_partials", f32, {dyn, cols}));
-    if (bias) views.push_back(k.view("bias_partials", f32, {dyn, cols}));
+    if (weight) views.push_back(view("weight_partials"));
+    if (bias) views.push_back(view("bias_partials"));
     return views;
   }
 
-  // Returns `sums` plus the contribution of some rows: dy n and dy of each element.
+  // Returns `sums` plus the contribution of some rows: dy * n to the weight's, dy to the bias's.
   std::vector<Tile> plus(const std::vector<Tile>& sums, const Tile& dy, const Tile& n) const {
     std::vector<Tile> more = sums;
     if (bias) more.back() = sums.back() + dy;
@@ -95,7 +97,7 @@ class CentredRows {
       whole_ = input.load(row, 0);
   }
 
-  Scalar blocks() const { return cdiv(cols_, m_.block); }
+  Scalar blocks() const { return input_.blocks(m_.block); }
   Tile block(const Scalar& b) const { return m_.looped ? kept_.load(b) : whole_; }
 
   // Statistics, [rows]. `mean` is stored as the result; for deviations the mean is shift + low.
@@ -142,7 +144,10 @@ class CentredRows {
  private:
   LaneBlock lane_block(const Scalar& b) const {
     Tile inside;
-    if (m_.cols % m_.block != 0)
+    if (const Scalar offset = input_.alignment_offset(); !offset.empty()) {
+      const Tile column = k_.arange(m_.block) + ((b * m_.block).to(i32) - offset);
+      inside = (column >= 0 && column < cols_.to(i32)).expand_dims(0);
+    } else if (m_.cols % m_.block != 0)
       inside = (k_.arange(m_.block) < (cols_ - b * m_.block).to(i32)).expand_dims(0);
     return LaneBlock(k_, block(b), inside, m_.lanes);
   }

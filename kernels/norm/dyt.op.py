@@ -1,6 +1,8 @@
 """DyT, a tanh instead of a norm."""
 
-from fields.parameters import NORM_BIAS, NORM_D_BIAS, NORM_D_WEIGHT
+from fields.parameters import (NORM_BIAS, NORM_BIAS_TENSOR, NORM_D_BIAS, NORM_D_BIAS_TENSOR,
+                               NORM_D_WEIGHT, NORM_D_WEIGHT_TENSOR, NORM_D_X_TENSOR,
+                               NORM_WEIGHT_TENSOR)
 from table import Op, Plan, Tensor, absent, dim, dtype, flag, in_place
 
 KIND, TITLE = "norms", "DyT"
@@ -26,8 +28,8 @@ OPS = [
        ], [
            Tensor("x", "in", "N* H", "dtype", "rows"),
            Tensor("alpha", "in", "1", "weight_dtype", "multiplies every element"),
-           Tensor("weight", "in", "H", "weight_dtype", "scale of each column"),
-           Tensor("bias", "in", "H", "bias_dtype", "added to each column, or NULL", "bias_dtype"),
+           NORM_WEIGHT_TENSOR,
+           NORM_BIAS_TENSOR,
            Tensor("y", "out", "N* H", "dtype", "the scaled tanh")
        ],
        rows="rows of x",
@@ -58,13 +60,11 @@ OPS = [
            Tensor("x", "in", "N* H", "dtype", "the forward's x"),
            Tensor("alpha", "in", "1", "weight_dtype", "the forward's alpha"),
            Tensor("weight", "in", "H", "weight_dtype", "the forward's weight"),
-           Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "!without_d_x"),
+           NORM_D_X_TENSOR,
            Tensor("d_alpha", "inout", "1", "d_alpha_dtype", "gradient of alpha, or NULL",
                   "d_alpha_dtype"),
-           Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL",
-                  "d_weight_dtype"),
-           Tensor("d_bias", "inout", "H", "d_bias_dtype", "gradient of bias, or NULL",
-                  "d_bias_dtype")
+           NORM_D_WEIGHT_TENSOR,
+           NORM_D_BIAS_TENSOR
        ],
        rows="rows of x",
        sharding="rows d_y",

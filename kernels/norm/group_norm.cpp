@@ -44,6 +44,8 @@ class GroupRows {
         view_(k.view(name, m.type, {dyn, m.groups, m.row()}, {.strides = {dyn, m.row(), 1}})) {}
 
   Scalar cols() const { return view_.dim(2); }
+  Scalar blocks(int64_t block) const { return cdiv(cols(), block); }
+  Scalar alignment_offset() const { return {}; }
   Tile load(const Scalar& row, ScalarArg column) const {
     const Place at(m_, row);
     return tiles().load({at.batch, at.group, column}).to(f32).reshape({m_.rows, m_.block});
@@ -62,7 +64,7 @@ class GroupRows {
     friend GroupRows;
     Resident kept_;
   };
-  // Returns the place of a row, for programs that have one row or a part of one.
+  // Returns the place of the row of which a program has all or a part.
   Place place_of(const Scalar& row) const {
     const Place at(m_, row);
     assume(ult(at.batch, view_.dim(0)));
@@ -238,6 +240,8 @@ class PartOfGroup {
 
   using Kept = GroupRows::Kept;
   Scalar cols() const { return length_; }
+  Scalar blocks(int64_t block) const { return cdiv(cols(), block); }
+  Scalar alignment_offset() const { return {}; }
   Tile load(const Scalar& row, int64_t) const { return rows_.load(row, part_); }
   Kept keep(const Scalar& row) const { return rows_.keep(row); }
   Tile sample(const Scalar& row, int64_t first, int64_t width) const {

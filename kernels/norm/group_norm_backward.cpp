@@ -111,7 +111,10 @@ void group_norm_backward(KernelBuilder& k, const GroupNormMeta& m) {
   const GroupTiles d_x(k, "d_x", m);
   const ParameterGradients gradients(m.gradients);
   std::vector<View> partials;
-  if (m.want_d_weight) partials = gradients.partials(k, m.channels);
+  if (m.want_d_weight)
+    partials = gradients.partials([&](const char* name) {
+      return k.view(name, f32, {dyn, m.channels});
+    });
   const GroupTiles d_y(k, "d_y", m), x_tiles(k, "x", m);
   const View weight = k.view("weight", m.weight_type, {m.channels});
   const View mean = k.view("mean", f32, {dyn}), rstd = k.view("rstd", f32, {dyn});
@@ -196,7 +199,9 @@ void group_norm_backward(KernelBuilder& k, const GroupNormMeta& m) {
 
 void group_norm_sums(KernelBuilder& k, const GroupNormMeta& m) {
   const ParameterGradients gradients(m.gradients);
-  const std::vector<View> partials = gradients.partials(k, m.channels);
+  const std::vector<View> partials = gradients.partials([&](const char* name) {
+    return k.view(name, f32, {dyn, m.channels});
+  });
   const GroupTiles d_y(k, "d_y", m);
   std::optional<GroupTiles> x;
   View mean, rstd;

@@ -17,13 +17,17 @@ namespace ligerdsl::kernels {
 namespace {
 
 // Returns one block of columns of weight or bias as a [1, block] tile.
-Tile columns_of(const View& view, const LayerNormMeta& m, ScalarArg column) {
-  return view.partition({m.block}).load({column}).to(f32).expand_dims(0);
+Tile columns_of(const View& view, const LayerNormMeta& m, ScalarArg column,
+                const Scalar& alignment_offset = {}) {
+  return view.partition({m.block})
+      .load({column}, {.alignment_offset = alignment_offset})
+      .to(f32)
+      .expand_dims(0);
 }
 
 // Returns weight or bias as a resident row, which all rows of a CTA share.
-Resident keep_columns(const View& view, const LayerNormMeta& m) {
-  return view.partition({m.block}).resident({});
+Resident keep_columns(const View& view, const LayerNormMeta& m, const Scalar& alignment_offset) {
+  return view.partition({m.block}).resident({}, {.alignment_offset = alignment_offset});
 }
 Tile columns_of(const Resident& kept, const Scalar& column) {
   return kept.load(column).to(f32).expand_dims(0);
@@ -46,11 +50,11 @@ struct Statistics {
 }  // namespace
 
 void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
-  const NormRows y(k.view("y", m.type, {dyn, m.cols}), m);
-  std::optional<NormRows> sum_out, residual;
-  if (m.residual) sum_out.emplace(k.view("sum", m.type, {dyn, m.cols}), m);
-  const NormRows x_rows(k.view("x", m.type, {dyn, m.cols}), m);
-  if (m.residual) residual.emplace(k.view("residual", m.type, {dyn, m.cols}), m);
+  const View y_view = k.view("y", m.type, {dyn, m.cols});
+  View sum_view, residual_view;
+  if (m.residual) sum_view = k.view("sum", m.type, {dyn, m.cols});
+  const View x_view = k.view("x", m.type, {dyn, m.cols});
+  if (m.residual) residual_view = k.view("residual", m.type, {dyn, m.cols});
   View weight = k.view("weight", m.weight_type, {m.cols});
   View bias;
   if (!m.without_bias) bias = k.view("bias", m.weight_type, {m.cols});
@@ -59,48 +63,71 @@ void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
   if (m.with_rstd) rstd_view = k.view("rstd", f32, {dyn});
   Scalar eps = k.scalar("eps", f32);
 
-  Scalar row = k.program_id(0).to(i64);
-  const NormInput input(x_rows, residual);
-  const CentredRows x(k, m, input, row);
-  const auto centre = x.centre(eps);
-  if (m.with_mean) mean_view.partition({m.rows}).store({row}, centre.mean);
-  if (m.with_rstd) rstd_view.partition({m.rows}).store({row}, centre.rstd);
-
-  const decltype(x)::Normalised normalised(m, centre);
-  auto finish = [&](const Tile& block, ScalarArg b, const Tile& w, const Tile& added) {
-    if (m.residual) sum_out->store(row, b, block);
-    Tile n = normalised(block);
-    y.store(row, b, m.without_bias ? n * w : fma(n, w, added));
+  const Scalar first = k.program_id(0).to(i64);
+  Scalar offset;  // alignment offset, the same for all rows of this program
+  if (m.aligned_blocks) offset = x_view.alignment_offset({first});
+  const NormRows y(y_view, m, offset);
+  std::optional<NormRows> sum_out, residual;
+  if (m.residual) sum_out.emplace(sum_view, m, offset), residual.emplace(residual_view, m, offset);
+  const NormInput input(NormRows(x_view, m, offset), residual);
+  Tile w, added;
+  const auto load_parameters = [&] {
+    if (!m.without_bias) added = columns_of(bias, m, 0, offset);
+    w = columns_of(weight, m, 0, offset);
   };
-  if (!m.looped) {
-    const Tile added = m.without_bias ? Tile() : columns_of(bias, m, 0),
-               w = columns_of(weight, m, 0);
-    finish(x.block(k.constant(0, i64)), 0, w, added);
-    return;
-  }
-  // The last block comes first: the caches still hold it.
-  const Resident kept_weight = keep_columns(weight, m);
-  const Resident kept_bias = m.without_bias ? Resident() : keep_columns(bias, m);
-  k.for_range(0, x.blocks(), 1, [&](Scalar i) {
-    Scalar b = x.blocks() - 1 - i;
-    const Tile block = x.block(b), w = columns_of(kept_weight, b);
-    finish(block, b, w, m.without_bias ? Tile() : columns_of(kept_bias, b));
-  });
+  if (m.loops_over_rows) load_parameters();
+
+  const auto normalise = [&](const Scalar& row) {
+    const CentredRows x(k, m, input, row);
+    const auto centre = x.centre(eps);
+    if (m.with_mean) mean_view.partition({m.rows}).store({row}, centre.mean);
+    if (m.with_rstd) rstd_view.partition({m.rows}).store({row}, centre.rstd);
+
+    const typename decltype(x)::Normalised normalised(m, centre);
+    auto finish = [&](const Tile& block, ScalarArg b, const Tile& w, const Tile& added) {
+      if (m.residual) sum_out->store(row, b, block);
+      Tile n = normalised(block);
+      y.store(row, b, m.without_bias ? n * w : fma(n, w, added));
+    };
+    if (!m.looped) {
+      if (!m.loops_over_rows) load_parameters();
+      return finish(x.block(k.constant(0, i64)), 0, w, added);
+    }
+    // The last block comes first: the caches still hold it.
+    const Resident kept_weight = keep_columns(weight, m, offset);
+    const Resident kept_bias = m.without_bias ? Resident() : keep_columns(bias, m, offset);
+    k.for_range(0, x.blocks(), 1, [&](Scalar i) {
+      Scalar b = x.blocks() - 1 - i;
+      const Tile block = x.block(b), w = columns_of(kept_weight, b);
+      finish(block, b, w, m.without_bias ? Tile() : columns_of(kept_bias, b));
+    });
+  };
+  if (!m.loops_over_rows) return normalise(first);
+  k.for_range(first, x_view.dim(0), programs_of(k, m).to(i64), pipelined(m.stages), normalise);
 }
 
 void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m) {
   const bool partial_sums = m.want_d_weight && !m.looped;
-  NormGradient d_x{NormRows(k.view("d_x", m.type, {dyn, m.cols}), m), {}};
+  const View d_x_view = k.view("d_x", m.type, {dyn, m.cols});
   const ParameterGradients gradients(m.gradients);
   std::vector<View> partials;
-  if (partial_sums) partials = gradients.partials(k, m.cols);
-  const NormRows d_y(k.view("d_y", m.type, {dyn, m.cols}), m);
-  View x_view = k.view(m.residual ? "sum" : "x", m.type, {dyn, m.cols});
-  if (m.with_d_sum) d_x.d_sum.emplace(k.view("d_sum", m.type, {dyn, m.cols}), m);
+  if (partial_sums)
+    partials = gradients.partials([&](const char* name) { return partials_view(k, m, name); });
+  const View d_y_view = k.view("d_y", m.type, {dyn, m.cols});
+  View x_view = k.view(m.residual ? "sum" : "x", m.type, {dyn, m.cols}), d_sum_view;
+  if (m.with_d_sum) d_sum_view = k.view("d_sum", m.type, {dyn, m.cols});
   View weight = k.view("weight", m.weight_type, {m.cols});
   const Statistics statistics(k);
 
-  const NormRows x(x_view, m);
+  // All rows of a program have the same alignment offset as its first row.
+  Scalar first, offset;
+  if (m.aligned_blocks) {
+    first = k.program_id(0);
+    offset = x_view.alignment_offset({first});
+  }
+  NormGradient d_x{NormRows(d_x_view, m, offset), {}};
+  if (m.with_d_sum) d_x.d_sum.emplace(d_sum_view, m, offset);
+  const NormRows d_y(d_y_view, m, offset), x(x_view, m, offset);
   Scalar cols = x_view.dim(1);
   auto mean_of = [&](const Tile& sums) { return (sums * (1.0 / m.cols)).expand_dims(1); };
 
@@ -129,7 +156,8 @@ void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m) {
 
   // Program p takes row blocks p, p + programs, ... and holds its partial sums of d_weight and
   // d_bias in registers.
-  Tile kept = m.reload_weight ? Tile() : columns_of(weight, m, 0);
+  const auto load_weight = [&] { return columns_of(weight, m, 0, offset); };
+  Tile kept = m.reload_weight ? Tile() : load_weight();
   struct Read {
     Tile d_y, n;
   };
@@ -137,30 +165,33 @@ void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m) {
     const NormalisedRows normalised(m.type, statistics.mean_of(m, row), statistics.rstd_of(m, row));
     Tile x_rows = x.load(row, 0), n = normalised(x_rows);
     Tile dy = d_y.load(row, 0);
-    Tile q = dy * (m.reload_weight ? columns_of(weight, m, 0) : kept);
+    Tile q = dy * (m.reload_weight ? load_weight() : kept);
     d_x.store(row, 0,
               normalised.gradient(x_rows, q, mean_of(sum_products(n, q, 1)), mean_of(sum(q, 1))));
     return Read{dy, n};
   };
+  if (!m.aligned_blocks) first = k.program_id(0);
   if (!partial_sums) {
-    backward_rows(k.program_id(0));
+    backward_rows(first);
     return;
   }
-  Scalar first = k.program_id(0);
   Tile zeros = k.zeros({m.rows, m.block}, f32);
   const std::vector<Tile> sums =
-      sums_over(k, first, cdiv(x_view.dim(0), m.rows), k.num_programs(0), pipelined(m.stages),
+      sums_over(k, first, cdiv(x_view.dim(0), m.rows), programs_of(k, m), pipelined(m.stages),
                 zeros, partials.size(), [&](const Scalar& row, const std::vector<Tile>& sums) {
                   const Read read = backward_rows(row);
                   return gradients.plus(sums, read.d_y, read.n);
                 });
   for (size_t i = 0; i < sums.size(); ++i)
-    partials[i].partition({squeeze, m.block}).store({first, 0}, sum(sums[i], 0));
+    partials[i]
+        .partition({squeeze, m.block})
+        .store({first, 0}, sum(sums[i], 0), {.alignment_offset = offset});
 }
 
 void layer_norm_d_weight(KernelBuilder& k, const LayerNormMeta& m) {
   const ParameterGradients gradients(m.gradients);
-  const std::vector<View> partials = gradients.partials(k, m.cols);
+  const std::vector<View> partials =
+      gradients.partials([&](const char* name) { return partials_view(k, m, name); });
   const NormRows d_y(k.view("d_y", m.type, {dyn, m.cols}), m);
   std::optional<NormRows> x;
   std::optional<Statistics> statistics;

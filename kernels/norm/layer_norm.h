@@ -55,7 +55,14 @@ struct LayerNormMeta : LayerNormOptions {
   int64_t block = 4096;  // columns of a tile: the whole row unless `looped`
   BlockLanes lanes;      // forward: distribution of a tile's row over lanes
   bool looped = false;   // wider rows: a program makes two passes over blocks of its row
-  // Backward, loops over rows:
+  // True if tiles begin at 16-byte boundaries (View::alignment_offset). Such a tile has one row and
+  // at least columns_with_offset() columns.
+  bool aligned_blocks = false;
+  // Loops over rows:
+  // Divisor of the number of programs, so that all rows of a program have one alignment offset.
+  int64_t row_period = 1;
+  // Forward: a program computes several rows, with weight and bias in registers.
+  bool loops_over_rows = false;
   int stages = 1;              // stages of loads; 2 loads the next rows during this iteration
   bool reload_weight = false;  // load the weight again for every row, to save registers
 };
@@ -81,7 +88,19 @@ void layer_norm_d_weight(KernelBuilder& k, const LayerNormMeta& m);
 Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& options);
 Operation layer_norm_backward(const Machine& machine, const LayerNormOptions& options);
 
-using LayerNormForward = ConfiguredKernel<LayerNormOptions, RowConfig>;
+struct LayerNormForwardConfig : RowConfig {
+  // For ragged rows: number of programs per SM. Each loops over rows and loads weight and bias
+  // once. 0: one program per row.
+  int programs_per_sm = 0;
+
+  template <class V>
+  void visit(V&& v) {
+    RowConfig::visit(v);
+    v("programs_per_sm", programs_per_sm, choices({0, 1, 2, 3, 4, 5, 6, 7, 8}), Bits::same);
+  }
+};
+
+using LayerNormForward = ConfiguredKernel<LayerNormOptions, LayerNormForwardConfig>;
 extern const LayerNormForward layer_norm_forward_kernel;
 extern const LayerNormForward fused_add_layer_norm_forward_kernel;  // normalises sum = x + residual
 

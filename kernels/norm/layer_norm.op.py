@@ -1,6 +1,9 @@
 """LayerNorm, with and without a residual sum before it."""
 
-from fields.parameters import LAYER_NORM_EPS, NORM_ACCUMULATE, NORM_BIAS, NORM_D_BIAS, NORM_D_WEIGHT
+from fields.parameters import (LAYER_NORM_EPS, NORM_ACCUMULATE, NORM_BIAS, NORM_BIAS_TENSOR,
+                               NORM_D_BIAS, NORM_D_BIAS_TENSOR, NORM_D_WEIGHT,
+                               NORM_D_WEIGHT_TENSOR, NORM_D_X_TENSOR, NORM_RSTD_TENSOR,
+                               NORM_WEIGHT_TENSOR)
 from table import Op, Plan, Tensor, absent, dim, dtype, in_place, present
 
 KIND, TITLE = "norms", "LayerNorm (with residual addition)"
@@ -31,8 +34,8 @@ OPS = [
            present("rstd", usual=True), NORM_BIAS
        ], [
            Tensor("x", "in", "N* H", "dtype", "rows"),
-           Tensor("weight", "in", "H", "weight_dtype", "scale of each column"),
-           Tensor("bias", "in", "H", "bias_dtype", "added to each column, or NULL", "bias_dtype"),
+           NORM_WEIGHT_TENSOR,
+           NORM_BIAS_TENSOR,
            Tensor("y", "out", "N* H", "dtype", "normalised rows"),
            Tensor("mean", "out", "N*", "f32", "mean of each row, which the backward reads, or NULL",
                   "with_mean"),
@@ -46,6 +49,7 @@ OPS = [
            "without_bias=!bias_dtype",
            numbers="eps"),
        cases=["dtype=bf16", "with_mean=0 with_rstd=0", "dtype=bf16 bias_dtype=none"],
+       recorded=["dtype=bf16", "with_mean=0 with_rstd=0 H=50000"],
        checks=["dtype=bf16 N=5 H=100"],
        large=["row dtype=bf16 H={4096|64}", "narrow dtype=bf16 H=2"],
        bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096}"]),
@@ -62,12 +66,10 @@ OPS = [
            Tensor("x", "in", "N* H", "dtype", "the forward's x"),
            Tensor("weight", "in", "H", "weight_dtype", "the forward's weight"),
            Tensor("mean", "in", "N*", "f32", "the forward's mean"),
-           Tensor("rstd", "in", "N*", "f32", "the forward's rstd"),
-           Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "!without_d_x"),
-           Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL",
-                  "d_weight_dtype"),
-           Tensor("d_bias", "inout", "H", "d_bias_dtype", "gradient of bias, or NULL",
-                  "d_bias_dtype")
+           NORM_RSTD_TENSOR,
+           NORM_D_X_TENSOR,
+           NORM_D_WEIGHT_TENSOR,
+           NORM_D_BIAS_TENSOR
        ],
        rows="rows of x",
        sharding="rows d_y",
@@ -80,6 +82,10 @@ OPS = [
            "dtype=bf16", "dtype=bf16 d_bias_dtype=none", "d_weight_dtype=none d_bias_dtype=f32",
            "d_weight_dtype=f32 accumulate=1", "dtype=bf16 without_d_x=1",
            "dtype=bf16 without_d_x=1 d_weight_dtype=none d_bias_dtype=bf16"
+       ],
+       recorded=[
+           "dtype=bf16 d_weight_dtype=f32 accumulate=1", "in_place=1 H=65536",
+           "d_weight_dtype=none", "dtype=f16 without_d_x=1"
        ],
        checks=[
            "dtype=f16 d_weight_dtype=f32 N=5 H=100 accumulate=1",
@@ -104,8 +110,8 @@ OPS = [
        ], [
            Tensor("x", "in", "N* H", "dtype", "rows"),
            Tensor("residual", "in", "N* H", "dtype", "rows added to x"),
-           Tensor("weight", "in", "H", "weight_dtype", "scale of each column"),
-           Tensor("bias", "in", "H", "bias_dtype", "added to each column, or NULL", "bias_dtype"),
+           NORM_WEIGHT_TENSOR,
+           NORM_BIAS_TENSOR,
            Tensor("y", "out", "N* H", "dtype", "normalised rows"),
            Tensor("sum", "out", "N* H", "dtype", "x + residual"),
            Tensor("mean", "out", "N*", "f32", "mean of each row, which the backward reads, or NULL",
@@ -121,6 +127,7 @@ OPS = [
            "without_bias=!bias_dtype",
            numbers="eps"),
        cases=["dtype=bf16", "in_place=1 bias_dtype=none"],
+       recorded=["in_place=1", "dtype=bf16 bias_dtype=none H=65536"],
        checks=["in_place=1 N=5 H=100 dtype=bf16", "bias_dtype=none N=5 H=100"],
        large=["row dtype=bf16 H={4096|64}"],
        bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096}"]),
@@ -142,13 +149,11 @@ OPS = [
            Tensor("sum", "in", "N* H", "dtype", "the forward's sum"),
            Tensor("weight", "in", "H", "weight_dtype", "the forward's weight"),
            Tensor("mean", "in", "N*", "f32", "the forward's mean"),
-           Tensor("rstd", "in", "N*", "f32", "the forward's rstd"),
+           NORM_RSTD_TENSOR,
            Tensor("d_x", "out", "N* H", "dtype", "gradient of x and of residual, or NULL",
                   "!without_d_x"),
-           Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL",
-                  "d_weight_dtype"),
-           Tensor("d_bias", "inout", "H", "d_bias_dtype", "gradient of bias, or NULL",
-                  "d_bias_dtype")
+           NORM_D_WEIGHT_TENSOR,
+           NORM_D_BIAS_TENSOR
        ],
        rows="rows of sum",
        sharding="rows d_y",
@@ -161,6 +166,7 @@ OPS = [
            "dtype=bf16 with_d_sum=1", "with_d_sum=1 in_place=1 d_bias_dtype=none",
            "without_d_x=1 accumulate=1"
        ],
+       recorded=["with_d_sum=1 in_place=1", "d_bias_dtype=none dtype=bf16 H=131072"],
        checks=[
            "with_d_sum=1 in_place=1 N=5 H=100 d_weight_dtype=f32",
            "N=5 H=100 dtype=f16 d_weight_dtype=none d_bias_dtype=f32 accumulate=1",

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <span>
 
+#include "kernels/core/aligned_rows.h"
 #include "kernels/core/record.h"
 #include "kernels/norm/fused_add_norm.h"
 #include "kernels/norm/layer_norm.h"
@@ -71,8 +72,17 @@ int floor_of(std::span<const FloorRule> rules, int warps, int64_t held) {
       ->min_ctas_per_sm;
 }
 
-RowConfig heuristic(const Machine& machine, const LayerNormOptions& o) {
-  if (o.cols > widest_whole(machine, o.type)) {
+// Returns the minimum of CTAs per SM for ragged rows. Shifting the weight and the bias takes
+// registers.
+int ragged_ctas(int num_warps) {
+  constexpr int kWarpsWith128Registers = 16;
+  return std::max(kWarpsWith128Registers / num_warps, 1);
+}
+
+RowConfig row_heuristic(const Machine& machine, const LayerNormOptions& o) {
+  const int64_t cols =
+      tile_columns(machine, o.type, o.cols, whole_rows(machine, o.type, o.cols, 4));
+  if (cols > widest_whole(machine, o.type)) {
     if (machine.is_gpu() && streams_of(o) * o.cols * size_of(o.type) >= kSharedRow) {
       const RowConfig sharers{
           .num_warps = 4, .vectors = 4, .min_ctas_per_sm = sharing_ctas(machine, o)};
@@ -82,17 +92,31 @@ RowConfig heuristic(const Machine& machine, const LayerNormOptions& o) {
     return rows_in_blocks(o.type, block_of(o.cols), o.type == f32 ? 2 : 4);
   }
   const int64_t widened = size_of(f32) / size_of(o.type);
-  RowConfig config = whole_rows(machine, o.type, o.cols, o.residual ? 4 / widened : 4);
+  RowConfig config = whole_rows(machine, o.type, cols, o.residual ? 4 / widened : 4);
   if (config.rows > 1) return config;
-  const int64_t held = config.held(o.type, o.cols);
+  const int64_t held = config.held(o.type, cols);
+  if (cols != o.cols) {
+    config.min_ctas_per_sm = ragged_ctas(config.num_warps);
+    return config;
+  }
   config.min_ctas_per_sm = o.residual
                                ? floor_of(kFloorsBesideResidual, config.num_warps, held * widened)
                                : floor_of(kFloors, config.num_warps, held);
   return config;
 }
 
-std::string valid(const Machine& machine, const LayerNormOptions& o, const RowConfig& config) {
-  if (const std::string reason = refused(machine, o.type, o.cols, config); !reason.empty())
+LayerNormForwardConfig heuristic(const Machine& machine, const LayerNormOptions& o) {
+  return {row_heuristic(machine, o)};
+}
+
+std::string valid(const Machine& machine, const LayerNormOptions& o,
+                  const LayerNormForwardConfig& config) {
+  if (config.programs_per_sm > 0 &&
+      !(config.whole() && has_aligned_blocks(machine, o.type, o.cols, config)))
+    return "programs_per_sm requires ragged rows, keep=registers and rows=1; use programs_per_sm=0";
+  if (const std::string reason =
+          refused(machine, o.type, tile_columns(machine, o.type, o.cols, config), config);
+      !reason.empty())
     return reason;
   return config.keep == Keep::cluster ? refused_lanes(config) : "";
 }
@@ -101,13 +125,23 @@ const char* name_of(const LayerNormOptions& o) {
   return o.residual ? fused_add_layer_norm_forward_kernel.name : layer_norm_forward_kernel.name;
 }
 
-Operation build(const Machine& machine, const LayerNormOptions& o, const RowConfig& config) {
+Operation build(const Machine& machine, const LayerNormOptions& o,
+                const LayerNormForwardConfig& config) {
   LayerNormMeta meta{o};
   meta.looped = !config.whole();
   meta.rows = config.rows;
-  meta.block = config.columns(o.type, o.cols);
+  meta.block = config.columns(o.type, tile_columns(machine, o.type, o.cols, config));
+  meta.aligned_blocks = has_aligned_blocks(machine, o.type, o.cols, config);
   meta.lanes = lanes_of_rows(machine, o.type, meta.rows, meta.block, config);
-  return operation_of(record_step(name_of(o), o.type, &layer_norm_forward, meta, config.launch(),
+  Launch launch = config.launch();
+  if (config.programs_per_sm > 0) {
+    meta.loops_over_rows = true;
+    meta.stages = 2;
+    meta.row_period = row_period(o.type, o.cols);
+    const Size programs(round_up(int64_t{machine.sms} * config.programs_per_sm, meta.row_period));
+    launch.grid = {min(Size::rows() * programs, programs)};  // nothing without rows
+  }
+  return operation_of(record_step(name_of(o), o.type, &layer_norm_forward, meta, std::move(launch),
                                   schedule_of(config)));
 }
 
@@ -136,7 +170,7 @@ const LayerNormForward layer_norm_forward_kernel{
     "layer_norm_forward", "LayerNorm of rows", &valid, &heuristic, &build, &cost};
 
 const LayerNormForward fused_add_layer_norm_forward_kernel =
-    fused_add<LayerNormOptions, RowConfig, layer_norm_forward_kernel>(
+    fused_add<LayerNormOptions, LayerNormForwardConfig, layer_norm_forward_kernel>(
         "fused_add_layer_norm_forward", "residual sum and its LayerNorm");
 
 Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& options) {

@@ -1,6 +1,7 @@
 """RMSNorm with one scale and shift per segment of rows."""
 
-from fields.parameters import CASTING, EPS, NORM_D_WEIGHT, NORM_RANGE, OFFSET
+from fields.parameters import (CASTING, EPS, NORM_D_WEIGHT, NORM_D_WEIGHT_TENSOR, NORM_D_X_TENSOR,
+                               NORM_RANGE, NORM_RSTD_TENSOR, OFFSET)
 from table import Op, Plan, Tensor, absent, dim, dtype, flag, in_place, present
 
 KIND, TITLE = "norms", "modulated RMSNorm"
@@ -88,10 +89,9 @@ scale_type=scale_dtype has_shift=with_shift with_rstd""",
            Tensor("weight", "in", "H", "weight_dtype", "the forward's weight, or NULL",
                   "weight_dtype"),
            Tensor("scale", "in", "K H", "scale_dtype", "the forward's scale", hint=MODULATION_HINT),
-           Tensor("rstd", "in", "N*", "f32", "the forward's rstd"),
-           Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "!without_d_x"),
-           Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL",
-                  "d_weight_dtype"),
+           NORM_RSTD_TENSOR,
+           NORM_D_X_TENSOR,
+           NORM_D_WEIGHT_TENSOR,
            Tensor("d_scale",
                   "inout",
                   "K H",

@@ -100,9 +100,14 @@ constexpr int64_t kColumnsVectors = 2;
 constexpr int kColumnsMostWarps = 16, kColumnsProgramsPerSm = 2;
 
 constexpr int kRegisters = 128;  // registers per thread, with partial sums
-// Most partial sums per thread with which its part of the weight stays in registers. With more, the
-// weight is loaded again for every row.
+// Most partial sums per thread at which the weight stays in registers. With more, the weight is
+// loaded again for every row.
 constexpr int kMostHeld = 16;
+// Most partial sums of a thread with kRegisters registers, for ragged rows. A thread with more has
+// kMostRegisters registers, and the weight stays in them.
+constexpr int kMostHeldOfRagged = 32, kMostRegisters = 255;
+constexpr int64_t kShortRow = 1024;  // columns; a longer ragged row has a tile of its own
+constexpr int64_t kMostPrograms = 4;
 constexpr int64_t kMostColumnsOnCpu = 16384;  // 64 KB of column sums stay in a core's caches
 
 // Returns the threads of the largest CTA with kRegisters registers per thread.
@@ -110,16 +115,33 @@ int64_t threads_of(const Machine& machine) {
   return machine.threads_with(kRegisters);
 }
 
-int64_t most_vectors(const NormBackwardShape& shape) {
-  return first_of(kRoom, [&](const RoomRule& rule) { return rule.of.fits(shape); }).vectors;
+// Returns true if rows are ragged and their tiles, of one row each, begin at 16-byte boundaries.
+bool begins_early(const Machine& machine, const NormBackwardShape& shape) {
+  return shape.cols > kShortRow && has_ragged_rows(machine, shape.type, shape.cols);
+}
+
+// Returns the most vectors of a row per thread. Ragged rows have fewer, because alignment offsets
+// take registers. Clusters therefore share ragged rows that are shorter.
+int64_t most_vectors(const Machine& machine, const NormBackwardShape& shape) {
+  const int64_t vectors =
+      first_of(kRoom, [&](const RoomRule& rule) { return rule.of.fits(shape); }).vectors;
+  if (!begins_early(machine, shape) || machine.max_cluster == 1 || size_of(shape.type) != 2)
+    return vectors;
+  return std::min<int64_t>(vectors, shape.sums == 2 ? 2 : 3);
+}
+
+// Returns the columns that a tile of a row must hold, with any alignment offset.
+int64_t widest_tile(const Machine& machine, const NormBackwardShape& shape) {
+  return begins_early(machine, shape) ? columns_with_offset(shape.type, shape.cols) : shape.cols;
 }
 
 int64_t backward_width(const Machine& machine, const NormBackwardShape& shape) {
-  const int64_t narrow = tile_width(shape.cols);
+  const int64_t narrow = tile_width(widest_tile(machine, shape));
   const int64_t power = narrow & -narrow, odd = narrow / power;
   const bool fills_cta = power == threads_of(machine) * vector_width(shape.type);
   for (const OddRule& rule : kOdd) {
-    if (rule.odd == odd && (fills_cta || !rule.fills_cta) && most_vectors(shape) >= rule.least_room)
+    if (rule.odd == odd && (fills_cta || !rule.fills_cta) &&
+        most_vectors(machine, shape) >= rule.least_room)
       return rule.taken * power;
   }
   return narrow;
@@ -137,14 +159,16 @@ std::optional<NormBackwardConfig> shared_rows(const Machine& machine,
   if (machine.max_cluster == 1) return {};
   const int64_t step =
       threads_of(machine) * vector_width(shape.type);  // columns that a CTA reads at once
-  if (shape.sums == 0 || backward_width(machine, shape) <= step * most_vectors(shape)) return {};
-  const int64_t vectors = std::min(kSharedVectors, most_vectors(shape));
+  if (shape.sums == 0 || backward_width(machine, shape) <= step * most_vectors(machine, shape))
+    return {};
+  const int64_t vectors = std::min(kSharedVectors, most_vectors(machine, shape)),
+                cols = widest_tile(machine, shape);
   int ctas = 2;
-  while (ctas <= machine.max_cluster && shape.cols > ctas * step * vectors) ctas *= 2;
+  while (ctas <= machine.max_cluster && cols > ctas * step * vectors) ctas *= 2;
   if (ctas > machine.max_cluster) return {};
   NormBackwardConfig config{
       .num_warps = static_cast<int>(threads_of(machine) / program::kWarpThreads),
-      .vectors = static_cast<int>(ceil_div(shape.cols, ctas * step)),
+      .vectors = static_cast<int>(ceil_div(cols, ctas * step)),
       .num_ctas = ctas,
       .stages = kSharedStages};
   config.reload_weight = held(config, shape) > kMostHeld;
@@ -155,7 +179,7 @@ std::optional<NormBackwardConfig> shared_rows(const Machine& machine,
 bool fits(const Machine& machine, const NormBackwardShape& shape) {
   if (!machine.is_gpu()) return shape.cols <= kMostColumnsOnCpu;
   return backward_width(machine, shape) <=
-         threads_of(machine) * vector_width(shape.type) * most_vectors(shape);
+         threads_of(machine) * vector_width(shape.type) * most_vectors(machine, shape);
 }
 
 NormBackwardConfig config_of(const TileShape& tile, DType type) {
@@ -165,9 +189,37 @@ NormBackwardConfig config_of(const TileShape& tile, DType type) {
           .vectors = static_cast<int>(tile.rows * tile.cols / step)};
 }
 
+// Returns true if each thread takes five vectors of a ragged row, in CTAs of few threads with
+// kMostRegisters. Wider tiles would compute more columns outside the row.
+bool takes_five(const Machine& machine, const NormBackwardShape& shape) {
+  const int64_t narrow = tile_width(widest_tile(machine, shape)), power = narrow & -narrow;
+  return begins_early(machine, shape) && size_of(shape.type) == 2 && shape.sums > 0 &&
+         narrow == 5 * power &&
+         power <= machine.threads_with(kMostRegisters) * vector_width(shape.type);
+}
+
+// Returns the schedule of ragged rows. A tile has one row, because adjacent rows begin at different
+// places inside a vector. Several small CTAs per SM replace tiles of several rows.
+NormBackwardConfig ragged_rows(const Machine& machine, const NormBackwardShape& shape) {
+  const TileRule& rule =
+      first_of(kTiles, [&](const TileRule& r) { return r.of.fits(shape) && r.cols == 0; });
+  TileShape tile{.cols = takes_five(machine, shape) ? tile_width(widest_tile(machine, shape))
+                                                    : backward_width(machine, shape)};
+  tile.num_warps = warps_for(tile.cols, shape.type, rule.vectors, rule.most_warps);
+  NormBackwardConfig config = config_of(tile, shape.type);
+  const bool crowded = held(config, shape) > kMostHeldOfRagged;
+  config.reload_weight = held(config, shape) > kMostHeld && !crowded;
+  config.programs_per_sm = static_cast<int>(
+      std::clamp<int64_t>(machine.threads_with(crowded ? kMostRegisters : kRegisters) /
+                              (program::kWarpThreads * tile.num_warps),
+                          1, kMostPrograms));
+  return config;
+}
+
 NormBackwardConfig whole_rows(const Machine& machine, const NormBackwardShape& shape) {
   TileShape tile = row_tile(machine, shape.type, shape.cols);
   if (!machine.is_gpu()) return config_of(tile, shape.type);
+  if (begins_early(machine, shape)) return ragged_rows(machine, shape);
   const int64_t vector = vector_width(shape.type), bytes = size_of(shape.type),
                 threads = threads_of(machine);
   tile.cols = backward_width(machine, shape);
@@ -182,7 +234,7 @@ NormBackwardConfig whole_rows(const Machine& machine, const NormBackwardShape& s
   const auto roomy = [&](int64_t rows) {
     return rows * tile.cols <= threads * side_by_side / bytes ||
            (!crowded && rows * whole <= threads &&
-            rows * tile.cols <= threads * vector * most_vectors(shape));
+            rows * tile.cols <= threads * vector * most_vectors(machine, shape));
   };
   while (roomy(tile.rows * 2)) tile.rows *= 2;
   const TileRule& rule = first_of(kTiles, [&](const TileRule& r) {
@@ -226,6 +278,13 @@ std::string refused_cluster(const Machine& machine, const NormBackwardShape& sha
 
 }  // namespace
 
+int64_t aligned_period(const Machine& machine, const NormBackwardShape& shape,
+                       const NormBackwardConfig& config) {
+  const bool one_row = shape.d_x && config.by == BackwardBy::rows && config.rows == 1;
+  const bool fits = config.columns(shape.type) >= columns_with_offset(shape.type, shape.cols);
+  return machine.is_gpu() && one_row && fits ? row_period(shape.type, shape.cols) : 1;
+}
+
 NormBackwardConfig norm_backward_heuristic(const Machine& machine, const NormBackwardShape& shape) {
   if (!shape.d_x) {
     const ColumnSumsConfig sums = column_sums_config(machine, shape.type, shape.cols,
@@ -237,6 +296,7 @@ NormBackwardConfig norm_backward_heuristic(const Machine& machine, const NormBac
             .stages = sums.stages,
             .programs_per_sm = sums.programs_per_sm};
   }
+  if (takes_five(machine, shape)) return ragged_rows(machine, shape);
   if (const auto shared = shared_rows(machine, shape)) return *shared;
   if (fits(machine, shape)) return whole_rows(machine, shape);
   NormBackwardConfig config =

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/core/aligned_rows.h"
 #include "kernels/core/launch.h"
 #include "kernels/core/record.h"
 #include "kernels/core/tile_shape.h"
@@ -64,6 +65,11 @@ struct NormBackwardShape {
   bool d_x = true;
 };
 
+// Returns row_period() if rows are ragged and tiles begin at 16-byte boundaries; otherwise 1. Such
+// tiles have one row.
+int64_t aligned_period(const Machine& machine, const NormBackwardShape& shape,
+                       const NormBackwardConfig& config);
+
 NormBackwardConfig norm_backward_heuristic(const Machine& machine, const NormBackwardShape& shape);
 // Returns the reason why rows of this shape cannot have this schedule; empty if they can.
 std::string norm_backward_refused(const Machine& machine, const NormBackwardShape& shape,
@@ -89,19 +95,23 @@ namespace norm_backward_rule {
 
 inline constexpr int64_t kColumns = 1024, kRows = 4;  // tile of `by_columns` if `by_rows` runs too
 
-// Returns one kernel, whose tiles have whole rows.
+// Returns the step whose tiles have whole rows. `period` is the result of aligned_period().
 template <class Meta>
 std::vector<Step> whole_rows(Meta meta, const NormBackwardConfig& config,
-                             const NormBackwardKernels<Meta>& kernels,
-                             const PartialCount& partials) {
+                             const NormBackwardKernels<Meta>& kernels, const PartialCount& partials,
+                             int64_t period) {
   meta.rows = config.rows;
   meta.block = config.columns(meta.type);
   meta.reload_weight = config.reload_weight;
   meta.stages = config.stages;
+  meta.aligned_blocks = period > 1;
+  meta.row_period = period;
   Launch launch =
       library_launch(meta.want_d_weight ? partials.of_rows : ceil_div(Size::rows(), config.rows),
                      config.num_warps);
   launch.num_ctas = config.num_ctas;
+  if (meta.aligned_blocks && config.programs_per_sm > 1)
+    launch.min_ctas_per_sm = config.programs_per_sm;
   return {kernels.by_rows.step(meta, std::move(launch))};
 }
 
@@ -146,14 +156,16 @@ Operation norm_backward(const Machine& machine, const Meta& options,
   namespace rule = norm_backward_rule;
   Operation op;
   const bool by_rows = config.by == BackwardBy::rows;
+  const int64_t period = aligned_period(
+      machine, {.type = options.type, .cols = options.cols, .d_x = !options.without_d_x}, config);
   // If both kernels run, each partial sum has at least 16 tiles of rows.
   const PartialCount partials =
       options.without_d_x ? column_partials(machine, options.cols, config.rows,
                                             config.columns(options.type), config.programs_per_sm)
                           : norm_partials(machine, by_rows ? config.rows : 16 * rule::kRows,
-                                          config.programs_per_sm, config.num_ctas);
+                                          config.programs_per_sm, config.num_ctas, period);
   op.steps = options.without_d_x ? rule::sums_alone(options, config, kernels, partials)
-             : by_rows           ? rule::whole_rows(options, config, kernels, partials)
+             : by_rows           ? rule::whole_rows(options, config, kernels, partials, period)
                                  : rule::blocks_of_rows(options, config, kernels, partials);
   if (!options.want_d_weight) return op;
   op.steps.push_back(kernels.reduce());

@@ -5,30 +5,52 @@
 #include <optional>
 #include <utility>
 
+#include "kernels/core/workspace.h"
 #include "ligerdsl/dsl.h"
 
 namespace ligerdsl::kernels {
 
 struct NormRows {
   Partition tiles;
+  Scalar alignment_offset;  // elements from the beginning of a tile to its row; empty: 0
 
   // Tiles have m.rows rows and m.block columns.
   template <class Meta>
-  NormRows(const View& view, const Meta& m) : tiles(view.partition({m.rows, m.block})) {}
+  NormRows(const View& view, const Meta& m, Scalar alignment_offset = {})
+      : tiles(view.partition({m.rows, m.block})), alignment_offset(std::move(alignment_offset)) {}
 
   Tile load(const Scalar& row, ScalarArg column, Loc loc = Here::current()) const {
-    return tiles.load({row, column}, {}, loc).to(f32, loc);
+    return tiles.load({row, column}, {.alignment_offset = alignment_offset}, loc).to(f32, loc);
   }
   // Returns one row as a resident row, because it is read twice.
   Resident keep(const Scalar& row, Loc loc = Here::current()) const {
     assume(row < tiles.view().dim(0), loc);  // a program for each row
-    return tiles.resident({row}, {}, loc);
+    return tiles.resident({row}, {.alignment_offset = alignment_offset}, loc);
   }
   void store(const Scalar& row, ScalarArg column, const Tile& value,
              Loc loc = Here::current()) const {
-    tiles.store({row, column}, value.to(tiles.view().dtype(), loc), {}, loc);
+    tiles.store({row, column}, value.to(tiles.view().dtype(), loc),
+                {.alignment_offset = alignment_offset}, loc);
   }
 };
+
+// Returns the view of a backward's partial sums. With alignment offsets it has the exact strides of
+// the workspace, so it adds no condition to the contiguous variant.
+template <class Meta>
+View partials_view(KernelBuilder& k, const Meta& m, const std::string& name) {
+  if (!m.aligned_blocks) return k.view(name, f32, {dyn, m.cols});
+  const int64_t sizes[] = {1, m.cols};
+  int64_t strides[2];
+  workspace_strides(f32, sizes, strides);
+  return k.view(name, f32, {dyn, m.cols}, {.strides = {strides[0], strides[1]}});
+}
+
+// Returns the number of programs of a backward that loops over rows.
+template <class Meta>
+Scalar programs_of(KernelBuilder& k, const Meta& m) {
+  const Scalar programs = k.num_programs(0);
+  return m.row_period > 1 ? assume_divisible(programs, m.row_period) : programs;
+}
 
 // Input of a norm: rows of x, or round(x + residual).
 class NormInput {
@@ -38,6 +60,12 @@ class NormInput {
 
   View view() const { return x_.tiles.view(); }
   Scalar cols() const { return view().dim(1); }
+  // Returns the number of blocks of `block` columns.
+  Scalar blocks(int64_t block) const {
+    if (x_.alignment_offset.empty()) return cdiv(cols(), block);
+    return cdiv(cols() + view().max_alignment_offset().to(i64), block);
+  }
+  const Scalar& alignment_offset() const { return x_.alignment_offset; }
 
   Tile load(const Scalar& row, ScalarArg column, Loc loc = Here::current()) const {
     const Tile added = residual_ ? residual_->load(row, column, loc) : Tile();

@@ -46,7 +46,7 @@ OPS = [
            Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
            Tensor("x", "in", "N* H", "dtype", "the forward's x"),
            Tensor("weight", "in", "3", "weight_dtype", "the forward's weight"),
-           Tensor("rstd", "in", "N* 3", "f32", "the forward's rstd"),
+           Tensor("rstd", "in", "N* 3", "f32", "the forward's rstd", positive=True),
            Tensor("d_x", "out", "N* H", "dtype", "gradient of x"),
            Tensor("d_weight", "inout", "3", "d_weight_dtype", "gradient of weight, or NULL",
                   "d_weight_dtype"),

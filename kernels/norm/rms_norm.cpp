@@ -15,11 +15,10 @@
 
 namespace ligerdsl::kernels {
 void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
-  NormRows y(k.view("y", m.type, {dyn, m.cols}), m);
-  std::optional<NormRows> sum_out, residual;
-  if (m.residual) sum_out.emplace(k.view("sum", m.type, {dyn, m.cols}), m);
+  View y_view = k.view("y", m.type, {dyn, m.cols}), sum_view, residual_view;
+  if (m.residual) sum_view = k.view("sum", m.type, {dyn, m.cols});
   View x_view = k.view("x", m.type, {dyn, m.cols});
-  if (m.residual) residual.emplace(k.view("residual", m.type, {dyn, m.cols}), m);
+  if (m.residual) residual_view = k.view("residual", m.type, {dyn, m.cols});
   NormWeight weight{.block = m.block};
   if (m.has_weight) weight.view = k.view("weight", m.weight_type, {m.cols});
   View scale, shift;
@@ -30,9 +29,13 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
   Scalar eps = k.scalar("eps", f32);
   if (m.has_weight && m.has_offset) weight.offset = k.scalar("offset", f32);
 
-  const NormInput input(NormRows(x_view, m), residual);
   Scalar row = k.program_id(0).to(i64);
-  Scalar cols = x_view.dim(1);
+  if (m.aligned_blocks) weight.alignment_offset = x_view.alignment_offset({row});
+  const auto rows_of = [&](const View& view) { return NormRows(view, m, weight.alignment_offset); };
+  const NormRows y = rows_of(y_view);
+  std::optional<NormRows> sum_out, residual;
+  if (m.residual) sum_out = rows_of(sum_view), residual = rows_of(residual_view);
+  const NormInput input(rows_of(x_view), residual);
   // With modulations, a program has one row. The grid counts rows, so 32 bits are enough; a 64-bit
   // division takes about a hundred instructions on a GPU.
   Scalar modulation;
@@ -66,7 +69,7 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
     finish(x, w, rstd, 0);
     return;
   }
-  Scalar blocks = cdiv(cols, m.block);
+  Scalar blocks = input.blocks(m.block);
   const NormInput::Kept kept = input.keep(row);
   auto [squares] =
       k.for_range(0, blocks, 1, carry(k.zeros({m.rows, m.block}, f32)), [&](Scalar b, Tile acc) {
@@ -86,11 +89,11 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
   const bool partial_sums = m.want_d_weight && !m.looped;
   View d_x_view = k.view("d_x", m.type, {dyn, m.cols});
   View partials;
-  if (partial_sums) partials = k.view("partials", f32, {dyn, m.cols});
+  if (partial_sums) partials = partials_view(k, m, "partials");
   View d_y_view = k.view("d_y", m.type, {dyn, m.cols});
   View x_view = k.view(m.residual ? "sum" : "x", m.type, {dyn, m.cols});
-  std::optional<NormRows> d_sum;
-  if (m.with_d_sum) d_sum.emplace(k.view("d_sum", m.type, {dyn, m.cols}), m);
+  View d_sum_view;
+  if (m.with_d_sum) d_sum_view = k.view("d_sum", m.type, {dyn, m.cols});
   NormWeight weight{.block = m.block};
   if (m.has_weight) weight.view = k.view("weight", m.weight_type, {m.cols});
   std::optional<NormRows> scale;
@@ -98,8 +101,17 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
   View rstd_view = k.view("rstd", f32, {dyn});
   if (m.has_weight && m.has_offset) weight.offset = k.scalar("offset", f32);
 
-  const NormGradient d_x{NormRows(d_x_view, m), d_sum};
-  const NormRows d_y(d_y_view, m), x_rows(x_view, m);
+  // All rows of a program have the same alignment offset as its first row.
+  Scalar first;
+  if (m.aligned_blocks) {
+    first = k.program_id(0);
+    weight.alignment_offset = x_view.alignment_offset({first});
+  }
+  const auto rows_of = [&](const View& view) { return NormRows(view, m, weight.alignment_offset); };
+  std::optional<NormRows> d_sum;
+  if (m.with_d_sum) d_sum = rows_of(d_sum_view);
+  const NormGradient d_x{rows_of(d_x_view), d_sum};
+  const NormRows d_y = rows_of(d_y_view), x_rows = rows_of(x_view);
   Scalar cols = x_view.dim(1);
   auto load_rstd = [&](const Scalar& row) {
     return rstd_view.partition({m.rows}).load({row}).expand_dims(1);
@@ -149,16 +161,17 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
     d_x.store(row, 0, gradient(x, m_tile, rstd, correction_of(sum_products(m_tile, x, 1), rstd)));
     return partial_sums ? fma(dy, normalised(m, x, rstd), acc) : acc;
   };
+  if (!m.aligned_blocks) first = k.program_id(0);
   if (!partial_sums) {
-    backward_rows(k.program_id(0), Tile());
+    backward_rows(first, Tile());
     return;
   }
-  Scalar first = k.program_id(0);
   auto [d_weight] =
-      k.for_range(first, cdiv(x_view.dim(0), m.rows), k.num_programs(0), pipelined(m.stages),
+      k.for_range(first, cdiv(x_view.dim(0), m.rows), programs_of(k, m), pipelined(m.stages),
                   carry(k.zeros({m.rows, m.block}, f32)),
                   [&](Scalar row, Tile acc) { return carry(backward_rows(row, acc)); });
-  partials.partition({squeeze, m.block}).store({first, 0}, sum(d_weight, 0));
+  partials.partition({squeeze, m.block})
+      .store({first, 0}, sum(d_weight, 0), {.alignment_offset = weight.alignment_offset});
 }
 
 void rms_norm_d_weight(KernelBuilder& k, const RmsNormMeta& m) {

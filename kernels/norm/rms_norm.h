@@ -58,7 +58,12 @@ struct RmsNormMeta : RmsNormOptions {
   bool looped = false;   // wider rows: a program makes two passes over blocks of its row
   // Forward: load the weight before the reduction, which hides the latency but takes registers.
   bool early_weight = false;
+  // True if tiles begin at 16-byte boundaries (View::alignment_offset). Such a tile has one row and
+  // at least columns_with_offset() columns.
+  bool aligned_blocks = false;
   // Backward, loops over rows:
+  // Divisor of the number of programs, so that all rows of a program have one alignment offset.
+  int64_t row_period = 1;
   int stages = 1;              // stages of loads; 2 loads the next rows during this iteration
   bool reload_weight = false;  // load the weight again for every row, to save registers
 };

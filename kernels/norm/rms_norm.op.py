@@ -1,6 +1,7 @@
 """RMSNorm, with and without a residual sum before it."""
 
-from fields.parameters import ACCUMULATE, CASTING, EPS, NORM_D_WEIGHT, NORM_RANGE, OFFSET
+from fields.parameters import (ACCUMULATE, CASTING, EPS, NORM_D_WEIGHT, NORM_D_WEIGHT_TENSOR,
+                               NORM_D_X_TENSOR, NORM_RANGE, NORM_RSTD_TENSOR, OFFSET)
 from table import Op, Plan, Tensor, absent, dim, dtype, in_place, present
 
 KIND, TITLE = "norms", "RMSNorm (with residual addition)"
@@ -37,8 +38,10 @@ OPS = [
            "has_offset=offset with_rstd",
            numbers="eps offset"),
        cases=["dtype=bf16 casting=gemma", "dtype=f16 weight_dtype=none with_rstd=0"],
+       recorded=["dtype=bf16 casting=gemma", "weight_dtype=none with_rstd=0"],
        checks=["dtype=bf16 N=5 H=100", "dtype=f16 casting=gemma offset=1 N=5 H=100"],
        large=["row dtype=bf16 H={4096|64}", "narrow dtype=bf16 H=2"],
+       layers=["dtype={bf16|f32} N={tokens} H={hidden}"],
        bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096}"]),
     Op("rms_norm_backward",
        "gradient of RMSNorm",
@@ -54,10 +57,9 @@ OPS = [
            Tensor("x", "in", "N* H", "dtype", "the forward's x"),
            Tensor("weight", "in", "H", "weight_dtype", "the forward's weight, or NULL",
                   "weight_dtype"),
-           Tensor("rstd", "in", "N*", "f32", "the forward's rstd"),
-           Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "!without_d_x"),
-           Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL",
-                  "d_weight_dtype")
+           NORM_RSTD_TENSOR,
+           NORM_D_X_TENSOR,
+           NORM_D_WEIGHT_TENSOR
        ],
        rows="rows of x",
        sharding="rows d_y",
@@ -71,6 +73,10 @@ want_d_weight=d_weight_dtype d_weight_type=d_weight_dtype accumulate without_d_x
            "dtype=bf16 d_weight_dtype=f32", "d_weight_dtype=f32 accumulate=1 in_place=1",
            "dtype=bf16 d_weight_dtype=f32 without_d_x=1"
        ],
+       recorded=[
+           "dtype=bf16 d_weight_dtype=f32 accumulate=1", "dtype=bf16 H=131072",
+           "dtype=bf16 H=131072 without_d_x=1"
+       ],
        checks=[
            "dtype=bf16 d_weight_dtype=f32 accumulate=1 N=50 H=100",
            "weight_dtype=none d_weight_dtype=none N=5 H=100 in_place=1",
@@ -82,6 +88,7 @@ want_d_weight=d_weight_dtype d_weight_type=d_weight_dtype accumulate without_d_x
            "narrow dtype=bf16 H=2 d_weight_dtype=f32",
            "narrow dtype=bf16 H=2 d_weight_dtype=f32 without_d_x=1"
        ],
+       layers=["dtype={bf16|f32} N={tokens} H={hidden} d_weight_dtype=f32"],
        bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096} d_weight_dtype=f32"]),
     Op("fused_add_rms_norm_forward",
        "residual sum and RMSNorm in one pass",
@@ -110,8 +117,10 @@ want_d_weight=d_weight_dtype d_weight_type=d_weight_dtype accumulate without_d_x
            "has_offset=offset with_rstd",
            numbers="eps offset"),
        cases=["dtype=bf16", "in_place=1"],
+       recorded=["in_place=1"],
        checks=["in_place=1 N=5 H=100 dtype=bf16"],
        large=["row dtype=bf16 H={4096|64}"],
+       layers=["dtype={bf16|f32} N={tokens} H={hidden}"],
        bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096}"]),
     Op("fused_add_rms_norm_backward",
        "gradient of fused_add_rms_norm",
@@ -132,11 +141,10 @@ want_d_weight=d_weight_dtype d_weight_type=d_weight_dtype accumulate without_d_x
            Tensor("sum", "in", "N* H", "dtype", "the forward's sum"),
            Tensor("weight", "in", "H", "weight_dtype", "the forward's weight, or NULL",
                   "weight_dtype"),
-           Tensor("rstd", "in", "N*", "f32", "the forward's rstd"),
+           NORM_RSTD_TENSOR,
            Tensor("d_x", "out", "N* H", "dtype", "gradient of x and of residual, or NULL",
                   "!without_d_x"),
-           Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL",
-                  "d_weight_dtype")
+           NORM_D_WEIGHT_TENSOR
        ],
        rows="rows of sum",
        sharding="rows d_y",
@@ -147,7 +155,9 @@ want_d_weight=d_weight_dtype d_weight_type=d_weight_dtype accumulate without_d_x
 want_d_weight=d_weight_dtype d_weight_type=d_weight_dtype accumulate without_d_x with_d_sum""",
            numbers="offset"),
        cases=["dtype=bf16 with_d_sum=1", "with_d_sum=1 in_place=1", "without_d_x=1 casting=none"],
+       recorded=["with_d_sum=1 in_place=1"],
        checks=["with_d_sum=1 in_place=1 N=5 H=100 d_weight_dtype=f32"],
        large=["row dtype=bf16 H={4096|64} d_weight_dtype=f32 with_d_sum=1"],
+       layers=["dtype={bf16|f32} N={tokens} H={hidden} d_weight_dtype=f32"],
        bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096} d_weight_dtype=f32"]),
 ]

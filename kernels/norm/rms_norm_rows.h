@@ -12,9 +12,14 @@ struct NormWeight {
   View view;
   Scalar offset;  // 0 if empty
   int64_t block = 0;
-  Tile read(ScalarArg column) const { return view.partition({block}).load({column}); }
+  Scalar alignment_offset;  // as in NormRows
+  Tile read(ScalarArg column) const {
+    return view.partition({block}).load({column}, {.alignment_offset = alignment_offset});
+  }
   // Returns the weight as a resident row, which all rows of a CTA share.
-  Resident keep() const { return view.partition({block}).resident({}); }
+  Resident keep() const {
+    return view.partition({block}).resident({}, {.alignment_offset = alignment_offset});
+  }
   Tile widen(const Tile& raw) const {
     return (offset.empty() ? raw.to(f32) : raw.to(f32) + offset).expand_dims(0);
   }

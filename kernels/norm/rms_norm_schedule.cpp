@@ -2,6 +2,7 @@
 #include <iterator>
 #include <optional>
 
+#include "kernels/core/aligned_rows.h"
 #include "kernels/core/record.h"
 #include "kernels/norm/fused_add_norm.h"
 #include "kernels/norm/rms_norm.h"
@@ -129,9 +130,8 @@ std::optional<RowConfig> shared_rows(const Machine& machine, const RmsNormOption
   return rows_in_cluster(machine, o.type, o.cols, kSharers, rule.streams);
 }
 
-RmsNormForwardConfig heuristic(const Machine& machine, const RmsNormOptions& o) {
-  if (const auto shared = shared_rows(machine, o)) return {*shared};
-  if (o.cols > kResidentWidth) return {rows_in_blocks(o.type, kRowBlock, kBlockVectors)};
+// Returns the schedule of tiles with whole rows of o.cols columns.
+RmsNormForwardConfig whole_row_config(const Machine& machine, const RmsNormOptions& o) {
   const int64_t width = tile_width(o.cols), bytes = width * size_of(o.type);
   const VectorRule& vectors =
       *std::find_if(std::begin(kVectors), std::end(kVectors), [&](const VectorRule& rule) {
@@ -152,22 +152,43 @@ RmsNormForwardConfig heuristic(const Machine& machine, const RmsNormOptions& o) 
   return config;
 }
 
+// Returns min_ctas_per_sm for ragged rows; 0: no minimum. Shifting the weight's vectors takes
+// registers, so with more CTAs a thread would spill.
+int ragged_ctas(int num_warps, int64_t held) {
+  if (num_warps < 8) return 0;
+  if (num_warps == 8) return held <= 5 ? 3 : 2;
+  return num_warps == 16 && held <= 2 ? 2 : 1;
+}
+
+RmsNormForwardConfig heuristic(const Machine& machine, const RmsNormOptions& o) {
+  if (const auto shared = shared_rows(machine, o)) return {*shared};
+  RmsNormOptions wider = o;
+  wider.cols = tile_columns(machine, o.type, o.cols, whole_rows(machine, o.type, o.cols, 4));
+  if (wider.cols > kResidentWidth) return {rows_in_blocks(o.type, kRowBlock, kBlockVectors)};
+  RmsNormForwardConfig config = whole_row_config(machine, wider);
+  if (wider.cols != o.cols)
+    config.min_ctas_per_sm = ragged_ctas(config.num_warps, config.held(o.type, wider.cols));
+  return config;
+}
+
 std::string valid(const Machine& machine, const RmsNormOptions& o,
                   const RmsNormForwardConfig& config) {
   if (config.early_weight && !config.whole())
     return "early_weight requires keep=registers; use early_weight=false";
-  return refused(machine, o.type, o.cols, config);
+  return refused(machine, o.type, tile_columns(machine, o.type, o.cols, config), config);
 }
 
 const char* name_of(const RmsNormOptions& o) {
   return o.residual ? fused_add_rms_norm_forward_kernel.name : rms_norm_forward_kernel.name;
 }
 
-Operation build(const Machine&, const RmsNormOptions& o, const RmsNormForwardConfig& config) {
+Operation build(const Machine& machine, const RmsNormOptions& o,
+                const RmsNormForwardConfig& config) {
   RmsNormMeta meta{o};
   meta.looped = !config.whole();
   meta.rows = config.rows;
-  meta.block = config.columns(o.type, o.cols);
+  meta.block = config.columns(o.type, tile_columns(machine, o.type, o.cols, config));
+  meta.aligned_blocks = has_aligned_blocks(machine, o.type, o.cols, config);
   meta.early_weight = config.early_weight;
   return operation_of(record_step(name_of(o), o.type, &rms_norm_forward, meta, config.launch(),
                                   schedule_of(config)));

@@ -35,7 +35,7 @@ ligerdsl_context_check reports it.""",
         Tensor("param", "inout", "N*", "dtype", "parameters"),
         Tensor("grad", "in", "N*", "grad_dtype", "gradient"),
         Tensor("m", "inout", "N*", "f32", "first moment"),
-        Tensor("v", "inout", "N*", "f32", "second moment"),
+        Tensor("v", "inout", "N*", "f32", "second moment", positive=True),
         Tensor("param_copy", "out", "N*", "copy_dtype", "rounded copy of param, or NULL",
                "copy_dtype"),
         Tensor("clip_factor", "in", "1", "f32", "multiplies grad, or NULL", "with_clip_factor"),
@@ -60,6 +60,7 @@ ligerdsl_context_check reports it.""",
            "dtype=bf16 grad_dtype=bf16 copy_dtype=f16 with_device_step=1 skip_dtype=i32",
            "skip_dtype=f32"
        ],
+       recorded=["copy_dtype=bf16", "with_device_step=1 with_clip_factor=0"],
        checks=[
            "copy_dtype=bf16 N=1000", "with_device_step=1 with_clip_factor=0 N=1000",
            "skip_dtype=i32 copy_dtype=bf16 N=1000", "with_device_step=1 skip_dtype=f32 N=1000"

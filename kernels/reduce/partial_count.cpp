@@ -35,13 +35,20 @@ PartialCount partial_count(const Size& tiles, int64_t most) {
           .limit = most};
 }
 
-PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_sm, int num_ctas) {
+PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_sm, int num_ctas,
+                           int64_t period) {
   const bool gpu = machine.is_gpu();
   const int64_t grouped =
       num_ctas > 2 ? machine.sms - ceil_div(machine.sms, kUngroupedSms) : machine.sms;
   const int64_t most = gpu ? std::max<int64_t>(grouped / num_ctas, 1) * per_sm : kProgramsOnCpu;
   const int64_t tiles_each = gpu ? 1 : 4;  // minimum per partial sum
-  return partial_count(ceil_div(Size::rows(), tile_rows * tiles_each), most);
+  const Size tiles = ceil_div(Size::rows(), tile_rows * tiles_each);
+  if (period == 1) return partial_count(tiles, most);
+  const int64_t whole = std::max(most / period, int64_t{1}) * period;
+  const PartialCount count = partial_count(tiles, whole);
+  return {.of_rows = ceil_div(count.of_rows, period) * period,
+          .most = min(ceil_div(tiles, period) * period, whole),
+          .limit = whole};
 }
 
 PartialCount column_partials(const Machine& machine, int64_t cols, int64_t tile_rows,

@@ -18,8 +18,10 @@ struct PartialCount {
 
 // Returns a count for `tiles` tiles of rows, at most `most`.
 PartialCount partial_count(const Size& tiles, int64_t most);
-// Returns the count of a kernel whose clusters of `num_ctas` CTAs take whole tiles of rows.
-PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_sm, int num_ctas);
+// Returns the count of a kernel whose clusters of `num_ctas` CTAs take whole tiles of rows. The
+// count is always a multiple of `period`.
+PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_sm, int num_ctas,
+                           int64_t period = 1);
 // Returns the count of a kernel that splits the columns into blocks. The programs of all blocks
 // together fill the machine.
 PartialCount column_partials(const Machine& machine, int64_t cols, int64_t tile_rows,

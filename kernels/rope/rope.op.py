@@ -3,6 +3,8 @@
 from table import Op, Tensor, dim, dtype, flag, in_place, option, present
 
 KIND, TITLE = "matmuls and attention", "RoPE"
+OF_MODEL = (" layout={rope} B={max(tokens/2048,1)} S={min(tokens,2048)} A={q_heads} K={k_heads} "
+            "D={head_dim}")
 
 OPS = [
     Op("rope", "rotary position embedding; backward with inverse = 1",
@@ -63,6 +65,11 @@ in_place is set.""", [
            "dtype=bf16", "inverse=1 in_place=1 D=46", "layout=interleaved with_k=0",
            "layout=multimodal time_section=8 height_section=12 width_section=12"
        ],
+       recorded=[
+           "D=92", "D=41 in_place=1 dtype=bf16", "with_k=0", "layout=interleaved D=41 in_place=1",
+           "layout=multimodal time_section=16 height_section=24 width_section=24 D=128 dtype=bf16",
+           "rotary_dim=32 D=128 complex_table=1"
+       ],
        checks=[
            "B=2 S=3 A=4 K=2 D=10",
            "B=2 S=3 A=4 K=2 D=10 layout=interleaved rotary_dim=6 complex_table=1",
@@ -71,6 +78,10 @@ in_place is set.""", [
        ],
        case_sizes={"B": 2, "S": "(rows + 1) / 2", "A": 4, "K": 2, "D": 64},
        large=["row dtype=bf16 S={16|2} A={8|2} K=1 D=64"],
+       layers=[
+           "dtype={bf16|f32} table_dtype=f32 inverse=0" + OF_MODEL,
+           "dtype={bf16|f32} table_dtype=f32 inverse=1" + OF_MODEL
+       ],
        bench=[
            "dtype={bf16|f32} table_dtype=f32 inverse=0 layout=half B={8|1} S=2048 A=32 K=8 D=128",
            "dtype={bf16|f32} table_dtype=f32 inverse=1 layout=half B={8|1} S=2048 A=32 K=8 D=128"]),

@@ -2,6 +2,7 @@
 // collects sizes.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -12,6 +13,13 @@
 #include "runtime/kernel/kernel.h"
 
 namespace ligerdsl::lib {
+
+// Returns an iterator to the pair whose first member is `name`, or list.end().
+template <class List>
+auto find_name(const List& list, const std::string& name) {
+  return std::find_if(list.begin(), list.end(),
+                      [&](const auto& entry) { return entry.first == name; });
+}
 
 // Maximum number of elements of a tensor, and of the memory that its strides span. Byte counts of a
 // few such tensors fit in 63 bits.

@@ -76,6 +76,11 @@ kernels::MatmulOptions options_of(const ProductKind& kind, int64_t most_rows) {
           .label_type = kind.label_type};
 }
 
+bool are_vectors(DType type, std::span<const int64_t> widths) {
+  return std::ranges::all_of(widths,
+                             [&](int64_t width) { return width % vector_width(type) == 0; });
+}
+
 // Returns true if the user set the path of the library that multiplies matrices, and so expects it
 // to be used.
 bool library_is_named(const Context& context) {
@@ -254,10 +259,15 @@ void KernelMatmul::add_blocks(const BoundTensor& a, int64_t block_shift, const M
 }
 
 bool own_products_are_faster(const kernels::Machine& machine, DType type, int64_t classes,
-                             std::initializer_list<int64_t> widths) {
-  if (!kernels::has_fast_products(machine, type)) return false;
-  const auto is_aligned = [&](int64_t size) { return size % vector_width(type) == 0; };
-  return !is_aligned(classes) && std::ranges::all_of(widths, is_aligned);
+                             std::span<const int64_t> widths) {
+  return kernels::has_fast_products(machine, type) && classes % vector_width(type) != 0 &&
+         are_vectors(type, widths);
+}
+
+bool need_aligned_copies(const kernels::Machine& machine, DType type, int32_t choice,
+                         std::span<const int64_t> widths) {
+  return choice != LIGERDSL_PRODUCTS_LIBRARY && kernels::has_fast_products(machine, type) &&
+         !are_vectors(type, widths);
 }
 
 Products products_of(Context& context, int32_t choice, const std::vector<ProductKind>& kinds) {

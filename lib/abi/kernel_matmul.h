@@ -2,8 +2,8 @@
 // the library's own kernels instead of the vendor's library.
 #pragma once
 
-#include <initializer_list>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "kernels/matmul/matmul.h"
@@ -107,8 +107,16 @@ Products products_of(Context& context, int32_t choice, const std::vector<Product
 // cuBLASLt is fast only if m, n and k are multiples of 8. With V = 50,257 its three matmuls took
 // 4.9 times as long as with V = 50,304. The library's kernels accept any V, because their TMA
 // copies fill elements outside of a tensor with zeros. TMA needs rows of x and of the weight that
-// begin at multiples of 16 bytes, so `widths` must be multiples of 8.
+// begin at multiples of 16 bytes, so `widths` must be multiples of 8, or the rows are copied.
 bool own_products_are_faster(const kernels::Machine& machine, DType type, int64_t classes,
-                             std::initializer_list<int64_t> widths);
+                             std::span<const int64_t> widths);
+
+// Returns true if the library's own kernels should multiply copies of x and of the weight: rows of
+// `widths` elements do not all begin at multiples of 16 bytes, as TMA needs. With H = 2050 the
+// three matmuls of an lm_head took 2.9 times as long as with H = 2056 (H200).
+//
+// choice: LIGERDSL_PRODUCTS_*.
+bool need_aligned_copies(const kernels::Machine& machine, DType type, int32_t choice,
+                         std::span<const int64_t> widths);
 
 }  // namespace ligerdsl::lib

@@ -6,16 +6,6 @@
 
 namespace ligerdsl::lib {
 
-namespace {
-
-template <class List>
-auto find_name(const List& list, const std::string& name) {
-  return std::find_if(list.begin(), list.end(),
-                      [&](const auto& entry) { return entry.first == name; });
-}
-
-}  // namespace
-
 KernelStep::KernelStep(Context& context, const kernels::Step& step, const StepNames& names)
     : programs_(sizes_.add(step.launch)) {
   std::vector<ArgPromise> promises;

@@ -112,10 +112,35 @@ Launcher::Launcher(Context& context, const program::Program& program, const Laun
   log_remarks(fastest(), launch.min_ctas_per_sm);
 }
 
-// Logs why the variant `missed` does not fit and the next one is taken.
-void Launcher::Pack::report(size_t missed, const BoundTensor& tensor) const {
+// The packed slots have the address, the sizes and the strides of each view.
+bool Launcher::Pack::fits(size_t variant) const {
+  const uint64_t* slot = slots_;
+  for (size_t i = 0; i <= arg_; ++i) {
+    const program::Type& type = launcher_.types_[i];
+    if (type.kind == program::TypeKind::view) {
+      const auto* dims = reinterpret_cast<const int64_t*>(slot + 1);
+      if (!kernels::is_aligned(launcher_.variants_[variant].facts[i],
+                               reinterpret_cast<const void*>(slot[0]), dims,
+                               dims + type.shape.size()))
+        return false;
+    }
+    slot += program::slotCount(type);
+  }
+  return true;
+}
+
+// The next variant may want facts of earlier arguments that this variant does not.
+void Launcher::Pack::next_variant(const BoundTensor& tensor) {
+  const size_t missed = variant_;
+  do ++variant_;
+  while (variant_ + 1 < launcher_.variants_.size() && !fits(variant_));
+  report(missed, variant_, tensor);
+}
+
+// Logs why a variant does not fit and another one is taken.
+void Launcher::Pack::report(size_t missed, size_t index, const BoundTensor& tensor) const {
   if (!runtime::log_enabled(runtime::LogLevel::debug)) return;
-  const Variant &wanted = launcher_.variants_[missed], &taken = launcher_.variants_[missed + 1];
+  const Variant &wanted = launcher_.variants_[missed], &taken = launcher_.variants_[index];
   const std::string kernel = taken.kernel->artifact().entry,
                     name = launcher_.program_.arguments[arg_].name;
   log_remark(
@@ -164,10 +189,10 @@ void Launcher::Pack::view(const BoundTensor& tensor) {
     slots_[used_++] = unit ? 1 : static_cast<uint64_t>(tensor.strides[i]);
   }
   const std::vector<Variant>& variants = launcher_.variants_;
-  while (variant_ + 1 < variants.size() &&
-         !kernels::is_aligned(variants[variant_].facts[arg_], tensor.data, tensor.dims,
-                              tensor.strides))
-    report(variant_++, tensor);
+  if (variant_ + 1 < variants.size() &&
+      !kernels::is_aligned(variants[variant_].facts[arg_], tensor.data, tensor.dims,
+                           tensor.strides))
+    next_variant(tensor);
   ++arg_;
 }
 

@@ -44,7 +44,11 @@ class Launcher {
     void launch(const runtime::Grid& grid, runtime::Stream stream);
 
    private:
-    void report(size_t missed, const BoundTensor& tensor) const;
+    // Returns true if all packed views have the facts of a variant.
+    bool fits(size_t variant) const;
+    // Goes on to the next variant that fits, because this argument does not fit the current one.
+    void next_variant(const BoundTensor& tensor);
+    void report(size_t missed, size_t index, const BoundTensor& tensor) const;
     bool has_maps(const runtime::LoadedKernel& kernel) const;
 
     const Launcher& launcher_;

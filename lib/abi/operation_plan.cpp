@@ -18,12 +18,6 @@ Size room_of(const kernels::Scratch& buffer) {
   return ceil_div(kernels::workspace_bytes(buffer), kAlign) * kAlign;
 }
 
-template <class List>
-auto find_name(const List& list, const std::string& name) {
-  return std::find_if(list.begin(), list.end(),
-                      [&](const auto& entry) { return entry.first == name; });
-}
-
 // Returns a number for each tensor's memory. Tensors that may share memory have the number of the
 // first of them.
 std::vector<int> memory_of_tensors(const OpInfo& info, bool in_place) {

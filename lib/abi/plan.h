@@ -131,13 +131,14 @@ class OperationPlan final : public OpPlan {
     Number rows;
   };
 
-  static constexpr size_t kMostBuckets = 6, kMostScratch = 12;
+  static constexpr size_t kMostBuckets = 10, kMostScratch = 12;
   struct Bucket {
     int64_t up_to;  // rows; the last bucket's is kAnyRows
     kernels::Operation operation;
-    bool (*takes)(const Call&) =
-        nullptr;              // null: any call of up to `up_to` rows; null in the last bucket
-    std::string called = {};  // its name in reports; empty: its rows
+    // Returns true if the bucket accepts a call of at most `up_to` rows. Empty: it accepts all, as
+    // the last bucket must.
+    std::function<bool(const Call&)> takes = {};
+    std::string called = {};  // name in reports; empty: `up_to` names the bucket
   };
   static constexpr int64_t kAnyRows = INT64_MAX;
 
@@ -186,7 +187,7 @@ class OperationPlan final : public OpPlan {
   };
   struct Variant {
     int64_t up_to;
-    bool (*takes)(const Call&);
+    std::function<bool(const Call&)> takes;
     std::string called;
     SizeTable sizes;  // sizes of grids and buffers
     std::vector<Buffer> buffers;

@@ -4,12 +4,14 @@
 - every_op_large.inc: those on more than 2^31 elements
 - every_op_not_large.inc: operations that have none of the second kind
 - bench_standard.inc: those of `ligerdsl bench standard`
-- bench_shapes.inc: models and sizes of the command's other sets
+- bench_layers.inc: layers of the models in lib/cli/bench/shapes.json
+- bench_shapes.inc: names of these models, and sizes of the command's other sets
 """
 
 import re
 
-from table import CASE_SIZES
+import formulas
+from table import CASE_SIZES, MODEL_WORDS
 
 
 def braces(items):
@@ -87,17 +89,52 @@ def bench_setting(word):
 
 
 def emit_shapes(shapes):
-    """Returns the models and the sizes of lib/cli/bench/shapes.json as C++."""
-    fields = ("hidden", "ffn", "vocab", "q_heads", "k_heads", "head_dim")
-    out = ["// Generated from lib/cli/bench/shapes.json.", "constexpr Model kModels[] = {"]
-    for name, model in shapes["models"].items():
-        texts = [model.get("gate", "swiglu"), model.get("rope", "half")]
-        out.append("    " + braces(
-            [quoted(name), *(str(model[field]) for field in fields), *map(quoted, texts)]) + ",")
-    return "\n".join(out + [
-        "};", f"constexpr int64_t kWidths[] = {braces(map(str, shapes['widths']))};",
+    """Returns the names of the models and the sizes of lib/cli/bench/shapes.json as C++."""
+    return "\n".join([
+        "// Generated from lib/cli/bench/shapes.json.",
+        f"constexpr const char* kModels[] = {braces(map(quoted, shapes['models']))};",
+        f"constexpr int64_t kWidths[] = {braces(map(str, shapes['widths']))};",
         f"constexpr int64_t kVocabularies[] = {braces(map(str, shapes['vocabularies']))};", ""
     ])
+
+
+def layers_of(ops, model):
+    """Yields (operation, [(setting, value)]) of each layer of a model. Values have the model's
+    words and numbers; formulas of `tokens` remain as {formula}."""
+    numbers = MODEL_WORDS | model
+    for op in ops:
+        for text in op.layers:
+            words = [word.split("=", 1) for word in text.split()]
+            if all(numbers[name] == value for name, value in words if name in MODEL_WORDS):
+                yield op, [(name, filled(value, numbers)) for name, value in words
+                           if name not in MODEL_WORDS]
+
+
+def filled(value, numbers):
+    """Returns a setting's value with the model's word or number for {formula}."""
+    formula = value[1:-1]
+    if not value.startswith("{") or "|" in value or "tokens" in formulas.names(formula):
+        return value
+    return str(formulas.evaluate(formula, numbers))
+
+
+def layer_setting(name, value):
+    """Returns a C++ expression for a setting. In it, n("tokens") is the number of tokens."""
+    if not value.startswith("{") or "|" in value:
+        return on_devices(f"{name}={value}", '"')
+    number = formulas.number(formulas.parsed(value[1:-1]))
+    return f"Builder::size({quoted(name)}, static_cast<int64_t>({number}))"
+
+
+def emit_layers(ops, shapes):
+    out = ["// Generated from kernels/*/*.op.py and lib/cli/bench/shapes.json: layers of models."]
+    for name, model in shapes["models"].items():
+        out += [f"if (model == {quoted(name)}) {{", "  return {"]
+        for op, settings in layers_of(ops, model):
+            words = braces(layer_setting(*word) for word in settings)
+            out.append(f"    {braces([quoted(op.name), words])},")
+        out += ["  };", "}"]
+    return "\n".join(out + [""])
 
 
 def emit_bench(ops):

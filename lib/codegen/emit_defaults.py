@@ -9,7 +9,7 @@ from emit_cases import braces, quoted
 from emit_header import CONSTANTS
 from emit_json import ENUMERATION, number
 from formulas import cpp, evaluate
-from table import POSITIVE, Value
+from table import Value
 
 ENUMERATORS = {name: value for _, names in CONSTANTS for name, value in names}
 
@@ -20,7 +20,7 @@ def tensor(op, t):
     parts = [
         f".{name} = {value}" for name, value in (
             ("bounds", quoted(t.bounds)), ("accumulate", quoted(reads)),
-            ("positive", str(t.name in POSITIVE).lower()),
+            ("positive", str(t.positive).lower()),
             ("contiguous", str(t.contiguous).lower()), ("mean", cpp(t.mean)),
             ("deviation", cpp(t.deviation)), ("moved", cpp(t.moved)))
         if value not in ('""', "false", "nullptr")

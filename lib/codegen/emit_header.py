@@ -1,10 +1,13 @@
 """Writes ligerdsl/ops.h: enumerations, desc and args structs, their initialisers, and the functions
 of every operation."""
 
+import re
 import textwrap
 
 from table import DTYPES, Tensor, TensorList, Value, range_text
 
+WIDTH = 100
+FIXED_SPACE = "\0"  # a space at which a line does not break
 CONSTANTS = [
     ("Rounding of RMSNorm: LLAMA rounds x * rstd before the weight and the result; GEMMA and NONE "
      "round only the result",
@@ -81,6 +84,19 @@ def comment(text, indent=""):
     return f"{indent}/* " + f"\n{indent}   ".join(lines) + " */"
 
 
+def declaration(text):
+    """Returns the lines of an enum or a prototype. Lines break only after commas."""
+    head, bracket, rest = text.partition("(") if "(" in text else ("", "", text)
+    text = f"{head}{bracket} " + re.sub(r"(?<!,) ", FIXED_SPACE, rest)
+    lines = textwrap.wrap(text, WIDTH, subsequent_indent="    ", break_long_words=False)
+    return [line.replace("( ", "(").replace(FIXED_SPACE, " ") for line in lines]
+
+
+def heading(op):
+    title = f"---- {op.name}: {op.brief} "
+    return comment(title + "-" * max(4, 94 - len(title)))
+
+
 def field_note(f):
     note = f.doc
     if f.role == "dtype":
@@ -105,9 +121,17 @@ def tensor_note(t):
     return f"{t.direction}, {shape} {t.dtype}: {t.doc}"
 
 
+def member(declaration, note):
+    """Returns the lines of a struct's member. A long comment is above the member, a short one after
+    it."""
+    line = f"  {declaration}; /* {note} */"
+    return [line] if len(line) <= WIDTH else [comment(note, "  "), f"  {declaration};"]
+
+
 def desc_struct(op):
     out = [f"typedef struct ligerdsl_{op.name}_desc {{", "  LIGERDSL_STRUCT_HEADER;"]
-    out += [f"  {f.ctype} {f.name}; /* {field_note(f)} */" for f in op.fields]
+    for f in op.fields:
+        out += member(f"{f.ctype} {f.name}", field_note(f))
     out.append(f"}} ligerdsl_{op.name}_desc_t;")
     defaults = ", ".join(str(f.default) for f in op.fields)
     out.append(f"#define LIGERDSL_{op.name.upper()}_DESC_INIT "
@@ -119,14 +143,14 @@ def args_struct(op):
     out, defaults = [f"typedef struct ligerdsl_{op.name}_args {{", "  LIGERDSL_STRUCT_HEADER;"], []
     for a in op.args:
         if isinstance(a, Tensor):
-            out.append(f"  const ligerdsl_tensor_t *{a.name}; /* {tensor_note(a)} */")
+            out += member(f"const ligerdsl_tensor_t *{a.name}", tensor_note(a))
             defaults.append("LIGERDSL_NULL")
         elif isinstance(a, TensorList):
-            out.append(f"  const ligerdsl_tensor_t *{a.name}; /* {a.doc} */")
+            out += member(f"const ligerdsl_tensor_t *{a.name}", a.doc)
             out.append(f"  int64_t n_{a.name};")
             defaults += ["LIGERDSL_NULL", "0"]
         elif isinstance(a, Value):
-            out.append(f"  {a.ctype} {a.name}; /* {with_range(a.doc, a)} */")
+            out += member(f"{a.ctype} {a.name}", with_range(a.doc, a))
             defaults.append(str(a.default))
     out.append(f"}} ligerdsl_{op.name}_args_t;")
     out.append(f"#define LIGERDSL_{op.name.upper()}_ARGS_INIT "
@@ -137,20 +161,21 @@ def args_struct(op):
 def functions(op):
     d, a = f"const ligerdsl_{op.name}_desc_t *desc", f"const ligerdsl_{op.name}_args_t *args"
     status = "LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t"
-    return [f"{status} ligerdsl_{op.name}_plan(ligerdsl_context_t context, {d}, ligerdsl_plan_t "
-            "*plan);",
-            f"{status} ligerdsl_{op.name}_execute(ligerdsl_plan_t plan, {a}, void *workspace, "
-            "size_t workspace_bytes, ligerdsl_stream_t stream);",
-            f"{status} ligerdsl_{op.name}(ligerdsl_context_t context, {d}, {a}, ligerdsl_stream_t "
-            "stream);"]
+    texts = [f"{status} ligerdsl_{op.name}_plan(ligerdsl_context_t context, {d}, ligerdsl_plan_t "
+             "*plan);",
+             f"{status} ligerdsl_{op.name}_execute(ligerdsl_plan_t plan, {a}, void *workspace, "
+             "size_t workspace_bytes, ligerdsl_stream_t stream);",
+             f"{status} ligerdsl_{op.name}(ligerdsl_context_t context, {d}, {a}, ligerdsl_stream_t "
+             "stream);"]
+    return [line for text in texts for line in declaration(text)]
 
 
 def for_each(ops):
     """Returns an X-macro over the table."""
     rows = [f'  X({op.name}, "{" ".join(t.name for t in op.tensors if t.direction != "in")}")'
             for op in ops]
-    return ["/* Every operation and the tensors that it writes, for bindings and for tests that "
-            "must cover all. */",
+    return ["/* Every operation and the tensors that it writes, for bindings and for tests of all. "
+            "*/",
             "#define LIGERDSL_FOR_EACH_OPERATION(X) \\"] + [row + " \\" for row in rows[:-1]] + [
         rows[-1], ""]
 
@@ -158,13 +183,12 @@ def for_each(ops):
 def emit(ops):
     out = [PREAMBLE]
     for text, names in CONSTANTS:
-        out += [comment(text + "."),
-                "enum { " + ", ".join(f"{name} = {value}" for name, value in names) + " };"]
+        enumerators = ", ".join(f"{name} = {value}" for name, value in names)
+        out += [comment(text + "."), *declaration("enum { " + enumerators + " };")]
     out += ["", comment("Conventions of all comments. " + CONVENTIONS.replace("\n", " ")), ""]
     out += for_each(ops)
     for op in ops:
-        out.append(
-            f"/* ---- {op.name}: {op.brief} " + "-" * max(3, 100 - len(op.name + op.brief)) + " */")
+        out.append(heading(op))
         out.append(comment(op.doc + f"\nRows of the workspace: {op.rows}."))
         out += desc_struct(op) + args_struct(op) + functions(op) + [""]
     out += ["#ifdef __cplusplus", "}", "#endif", "", "#endif /* LIGERDSL_OPS_H_ */", ""]

@@ -1,6 +1,8 @@
 """Writes ligerdsl/ops.hpp: for each operation a plan class and a one-call function that take
 the C structs."""
 
+import textwrap
+
 PREAMBLE = """\
 // Operations of libligerdsl in C++. Included by ligerdsl.hpp; generated from lib/codegen/ops.py.
 #ifndef LIGERDSL_OPS_HPP_
@@ -14,8 +16,11 @@ namespace ligerdsl {
 
 def wrapper(op):
     c, name = op.camel, op.name
+    brief = "\n".join(textwrap.wrap(
+        f"{op.brief}. See ops.h for formulas, shapes and aliasing.", 100, initial_indent="// ",
+        subsequent_indent="// "))
     return f"""
-// {op.brief}. See ops.h for formulas, shapes and aliasing.
+{brief}
 using {c}Desc = ligerdsl_{name}_desc_t;
 using {c}Args = ligerdsl_{name}_args_t;
 inline {c}Desc {name}_desc() {{ {c}Desc desc = LIGERDSL_{name.upper()}_DESC_INIT; return desc; }}

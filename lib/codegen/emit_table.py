@@ -1,7 +1,7 @@
 """Writes op_table.h and op_table.cpp: the same table as data for the library (lib/abi/op_info.h),
 and the C entry points."""
 
-from table import Tensor, TensorList, Value
+from table import TensorList, Value
 
 TYPES = {"int32_t": "i32", "int64_t": "i64", "float": "f32"}
 
@@ -57,8 +57,9 @@ def value_row(op, v):
 
 def table(index, op):
     n = op.camel
-    last_field = op.fields[-1].name
-    last_arg = op.args[-1].name
+    last_field, last_arg = (
+        [one.name for one in all_ if not getattr(one, "later", False)][-1]
+        for all_ in (op.fields, op.args))
     names = [t.name for t in op.tensors]
     in_place = [f.name for f in op.fields].index("in_place") if op.aliases else -1
     values = [a for a in op.args if isinstance(a, Value)]

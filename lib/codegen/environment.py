@@ -4,12 +4,12 @@ The table is runtime/environment/options.def; the prose is in environment.md.in.
 nothing and exits 1 if the page is not what the table gives.
 """
 
-import argparse
 import dataclasses
 import pathlib
 import re
 import sys
 
+from pages import write_or_check
 from remark_table import ROOT, fields
 from remarks import row
 
@@ -115,17 +115,5 @@ def page():
     return "\n".join(lines) + "\n"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true")
-    check = parser.parse_args().check
-    text = page()
-    if not check:
-        PAGE.write_text(text, encoding="utf-8")
-    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != text:
-        sys.exit(f"{PAGE.name} is not what {TABLE.name} gives: run lib/codegen/environment.py")
-
-
 if __name__ == "__main__":
-    main()
+    write_or_check(__doc__, [(PAGE, page())], TABLE.name, "environment.py")

@@ -51,26 +51,29 @@ def main():
         op.check()
     ops_h = emit_header.emit(OPS)
     header = options.header.read_text()
-    write(options.out / "include/ligerdsl/ops.h", ops_h)
-    write(options.out / "include/ligerdsl/ops.hpp", emit_hpp.emit(OPS))
-    write(options.out / "ops.json", emit_json.emit(OPS, header))
-    write(options.out / "op_table.h", emit_table.emit_header(OPS))
-    write(options.out / "op_table.cpp", emit_table.emit_source(OPS))
-    write(options.out / "plans.cpp", emit_plans.emit(OPS))
-    write(options.out / "op_defaults.inc", emit_defaults.emit(OPS))
-    write(options.out / "option_words.inc", emit_defaults.emit_words(OPS))
-    write(options.out / "op_default_sizes.inc", emit_defaults.emit_expected(OPS))
-    write(options.out / "bench_standard.inc", emit_cases.emit_bench(OPS))
     shapes = json.loads((ROOT / "lib/cli/bench/shapes.json").read_text())
-    write(options.out / "bench_shapes.inc", emit_cases.emit_shapes(shapes))
-    write(options.out / "every_op_cases.inc", emit_cases.emit(OPS))
-    write(options.out / "every_op_large.inc", emit_cases.emit_large(OPS))
-    write(options.out / "every_op_not_large.inc", emit_cases.emit_not_large(OPS))
-    write(options.out / "python/bind_operations.c", emit_python.emit_c(OPS))
-    write(options.out / "python/ligerdsl/enums.py", emit_python.emit_enums())
-    write(options.out / "python/ligerdsl/ops.py", emit_python.emit_arrays(OPS))
-    write(options.out / "python/ligerdsl/torch/ops.py", emit_python.emit_torch(OPS))
-    write(options.out / "exports.map", version_script(exports(header, ops_h)))
+    texts = {"include/ligerdsl/ops.h": ops_h,
+             "include/ligerdsl/ops.hpp": emit_hpp.emit(OPS),
+             "ops.json": emit_json.emit(OPS, header),
+             "op_table.h": emit_table.emit_header(OPS),
+             "op_table.cpp": emit_table.emit_source(OPS),
+             "plans.cpp": emit_plans.emit(OPS),
+             "op_defaults.inc": emit_defaults.emit(OPS),
+             "option_words.inc": emit_defaults.emit_words(OPS),
+             "op_default_sizes.inc": emit_defaults.emit_expected(OPS),
+             "bench_standard.inc": emit_cases.emit_bench(OPS),
+             "bench_shapes.inc": emit_cases.emit_shapes(shapes),
+             "bench_layers.inc": emit_cases.emit_layers(OPS, shapes),
+             "every_op_cases.inc": emit_cases.emit(OPS),
+             "every_op_large.inc": emit_cases.emit_large(OPS),
+             "every_op_not_large.inc": emit_cases.emit_not_large(OPS),
+             "python/bind_operations.c": emit_python.emit_c(OPS),
+             "python/ligerdsl/enums.py": emit_python.emit_enums(),
+             "python/ligerdsl/ops.py": emit_python.emit_arrays(OPS),
+             "python/ligerdsl/torch/ops.py": emit_python.emit_torch(OPS),
+             "exports.map": version_script(exports(header, ops_h))}
+    for name, text in texts.items():
+        write(options.out / name, text)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,12 @@
 --check writes nothing and exits 1 if the page is not what the table gives.
 """
 
-import argparse
 import pathlib
 import re
 import sys
 
 import remark_table
+from pages import write_or_check
 
 PAGE = remark_table.ROOT / "docs/reference/remarks.md"
 TEMPLATE = pathlib.Path(__file__).resolve().parent / "remarks.md.in"
@@ -66,18 +66,5 @@ def page():
     return "\n".join(lines) + "\n"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true")
-    check = parser.parse_args().check
-    text = page()
-    if not check:
-        PAGE.write_text(text, encoding="utf-8")
-    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != text:
-        sys.exit(f"{PAGE.name} is not what {remark_table.TABLE.name} gives: run "
-                 "lib/codegen/remarks.py")
-
-
 if __name__ == "__main__":
-    main()
+    write_or_check(__doc__, [(PAGE, page())], remark_table.TABLE.name, "remarks.py")

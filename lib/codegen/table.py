@@ -28,7 +28,7 @@ FOLLOW_DTYPE = ("weight_dtype", "target_dtype", "scale_dtype"
 CASE_SIZES = {"N": "rows", "H": 520, "F": 700,
               "V": 1003}  # sizes of a row without case_sizes, for the letters that it has
 LARGE_KINDS = ("row", "flat", "narrow")
-POSITIVE = ("v", "rstd", "class_weight", "partials")  # tensors of positive random numbers
+MODEL_WORDS = {"gate": "swiglu", "rope": "half"}  # default words of a model in shapes.json
 REPORTS = ("label", "shard_label", "index", "group", "sequence", "step")
 
 
@@ -58,6 +58,13 @@ class Field:
     # dtype of a gradient: the parameter's dtype field. All its gradients have one dtype
     gradient_of: str = ""
     command: str = ""  # option: formula of the number that the command passes without a setting
+    # added after the first release: older programs pass structs that end before it
+    later: bool = False
+
+    def __post_init__(self):
+        if self.later and self.ctype != "int64_t":
+            raise ValueError(f"{self.name}: expected 8 bytes for a later field: a shorter one can "
+                             "share bytes with the padding of older structs")
 
 
 def dim(name, symbol, source, doc, optional=False, high=2**31 - 1):
@@ -72,10 +79,11 @@ def dtype(name, source, doc="", dtypes=FLOATS, optional=False, zero="none", **ru
                  zero=zero if optional else "", **rules)
 
 
-def present(arg, doc="", usual=False):
+def present(arg, doc="", usual=False, later=False):
     """Returns a flag that is set if the optional tensor `arg` is passed to execute."""
-    return Field(f"with_{arg}", "int32_t", 0, doc or f"1: `{arg}` is passed", "present", arg, low=0,
-                 high=1, usual=usual)
+    return Field(f"with_{arg}", "int64_t" if later else "int32_t", 0,
+                 doc or f"1: `{arg}` is passed", "present", arg, low=0, high=1, usual=usual,
+                 later=later)
 
 
 def absent(arg):
@@ -144,11 +152,13 @@ class Tensor:
     # end of the error for a wrong shape: a common mistake, and the shape to pass instead
     hint: str = ""
     bounds: str = ""  # letter of the size that these bounds divide into groups or sequences
+    positive: bool = False  # random numbers are positive; mean and deviation do not apply
     mean: str = ""  # formula of the mean of random numbers; "" = 0
     deviation: str = ""  # formula of their standard deviation; "" = 1
     moved: str = ""  # formula of the elements that a call moves; "" = all
     accumulate: str = "accumulate"  # inout: the flag with which a call reads it; always without it
     contiguous: bool = False  # rows have no stride of their own
+    later: bool = False  # added after the first release, like a field
 
 
 def indices(name, shape, dtype, doc, given="", bounds=""):
@@ -251,6 +261,8 @@ class Op:
     )  # configurations of tests/every_op, as settings of the command: "dtype=bf16 in_place=1"
     # Settings with which tests/cli compares the operation with its reference; [] = small cases
     checks: list = field(default_factory=list)
+    # More settings for which tests/cli records the kernels, without running them
+    recorded: list = field(default_factory=list)
     case_sizes: dict = field(
         default_factory=dict
     )  # sizes of these configurations by letter, as C++ expressions of `rows`; {} = CASE_SIZES
@@ -260,6 +272,11 @@ class Op:
     # Configurations of `ligerdsl bench standard`. {bf16|f32} is the value for a GPU, and for a CPU.
     # --rows replaces n in rows(n).
     bench: list = field(default_factory=list)
+    # Layers of the models in lib/cli/bench/shapes.json, for `ligerdsl bench --model`, like `bench`.
+    # {hidden} is a word or number of the model, or a formula of them and `tokens`. A word
+    # gate=geglu limits the layer to models that have it.
+    layers: list = field(default_factory=list)
+    not_compared: str = ""  # why bench/cases has no contender of it; "" = it has one
     place: str = ""  # the row's file without .op.py: "kernels/norm/rms_norm"; ops.py sets it
     kind: str = ""   # row of the README's table: "norms", as ops.py sets it from KIND of the file
     title: str = ""  # name in that table: "RMSNorm", as ops.py sets it from TITLE of the file
@@ -426,8 +443,10 @@ class Op:
     def check_cases(self):
         """Rejects a configuration with a setting that the row lacks."""
         large = [case.split() for case, _ in self.large_cases]
-        words = [word for case in self.cases + self.checks + self.bench
+        words = [word for case in self.cases + self.checks + self.recorded + self.bench
                  for word in case.split()] + [word for case in large for word in case[1:]]
+        words += [word for layer in self.layers for word in layer.split()
+                  if word.split("=")[0] not in MODEL_WORDS]
         given = [*self.case_sizes, *(word.split("=")[0] for word in words)]
         assert set(given) <= set(
             self.settings), f"{self.name}: cases name {set(given) - set(self.settings)}"

@@ -81,6 +81,88 @@ TEST_F(Execute, AttentionOfZeroQueriesAveragesValues) {
   }
 }
 
+// With queries of 0, a sink of 0 counts like one more key with value 0: o is the sum of T values
+// divided by T + 1. With
+// d_o = 1 and d_lse = 2 each query adds (2 - o) / (T + 1) to d_sinks.
+TEST_F(Execute, AttentionSinkOfZeroIsOneMoreKey) {
+  constexpr int64_t kS = 3, kT = 4, kD = 8;
+  Owned q(LIGERDSL_F32, {1, kS, 2, kD}), k(LIGERDSL_F32, {1, kT, 1, kD}),
+      v(LIGERDSL_F32, {1, kT, 1, kD}), o(LIGERDSL_F32, {1, kS, 2, kD}),
+      lse(LIGERDSL_F32, {1, 2, kS}), sinks(LIGERDSL_F32, {2}), d_o(LIGERDSL_F32, {1, kS, 2, kD}),
+      d_lse(LIGERDSL_F32, {1, 2, kS}), d_q(LIGERDSL_F32, {1, kS, 2, kD}),
+      d_k(LIGERDSL_F32, {1, kT, 1, kD}), d_v(LIGERDSL_F32, {1, kT, 1, kD}),
+      d_sinks(LIGERDSL_F32, {2});
+  std::fill_n(q.floats(), kS * 2 * kD, 0.0f), std::fill_n(k.floats(), kT * kD, 1.0f);
+  for (int64_t i = 0; i < kT * kD; ++i) v.floats()[i] = static_cast<float>(i / kD + 1);
+  std::fill_n(d_o.floats(), kS * 2 * kD, 0.0f), std::fill_n(d_lse.floats(), kS * 2, 2.0f);
+  for (int64_t i = 0; i < kS * 2; ++i) d_o.floats()[i * kD] = 1;
+  sinks.floats()[0] = 0, sinks.floats()[1] = -INFINITY;
+  AttentionForwardArgs args = attention_forward_args();
+  args.q = q, args.k = k, args.v = v, args.o = o, args.lse = lse, args.sinks = sinks;
+  attention_forward(context_, attention_forward_desc(), args);
+  AttentionBackwardArgs with = attention_backward_args();
+  with.d_o = d_o, with.q = q, with.k = k, with.v = v, with.o = o, with.lse = lse;
+  with.d_q = d_q, with.d_k = d_k, with.d_v = d_v;
+  with.sinks = sinks, with.d_lse = d_lse, with.d_sinks = d_sinks;
+  attention_backward(context_, attention_backward_desc(), with);
+  for (int64_t i = 0; i < kS; ++i) {
+    EXPECT_NEAR(lse.floats()[i], std::log(5.0), 1e-6);
+    EXPECT_NEAR(lse.floats()[kS + i], std::log(4.0), 1e-6);
+    EXPECT_NEAR(o.floats()[i * 2 * kD], 10.0 / 5, 1e-6);
+    EXPECT_NEAR(o.floats()[(i * 2 + 1) * kD], 10.0 / 4, 1e-6);
+  }
+  EXPECT_NEAR(d_sinks.floats()[0], 0, 1e-5);  // 2 - o is 0
+  EXPECT_EQ(d_sinks.floats()[1], 0);
+  for (int64_t i = 0; i < kS * 2; ++i) d_lse.floats()[i] = 12;
+  attention_backward(context_, attention_backward_desc(), with);
+  EXPECT_NEAR(d_sinks.floats()[0], kS * (12.0 - 2) / 5, 1e-5);
+
+  // `sinks` requires `d_sinks` and has one element per head.
+  with.d_sinks = nullptr;
+  AttentionBackwardDesc back = attention_backward_desc();
+  expect_failure(ligerdsl_attention_backward(context_.get(), &back, &with, nullptr),
+                 LIGERDSL_INVALID_NULL_POINTER, {"`d_sinks`"});
+  AttentionForwardDesc desc = attention_forward_desc();
+  Owned three(LIGERDSL_F32, {3});
+  args.sinks = three;
+  expect_failure(ligerdsl_attention_forward(context_.get(), &desc, &args, nullptr),
+                 LIGERDSL_INVALID_SHAPE, {"`sinks`"});
+}
+
+// Programs built before sinks and d_lse were added pass shorter structs.
+TEST_F(Execute, AttentionAcceptsStructsWithoutLaterFields) {
+  Owned q(LIGERDSL_F32, {1, 3, 2, 8}), k(LIGERDSL_F32, {1, 3, 2, 8}), o(LIGERDSL_F32, {1, 3, 2, 8}),
+      lse(LIGERDSL_F32, {1, 2, 3}), d_q(LIGERDSL_F32, {1, 3, 2, 8}),
+      d_k(LIGERDSL_F32, {1, 3, 2, 8}), d_v(LIGERDSL_F32, {1, 3, 2, 8});
+  for (Owned* tensor : {&q, &k, &o}) std::fill_n(tensor->floats(), 48, 1.0f);
+  std::fill_n(lse.floats(), 6, std::log(3.0f));
+  AttentionBackwardDesc desc = attention_backward_desc();
+  AttentionBackwardArgs args = attention_backward_args();
+  args.d_o = o, args.q = q, args.k = k, args.v = k, args.o = o, args.lse = lse;
+  args.d_q = d_q, args.d_k = d_k, args.d_v = d_v;
+  args.sinks = q;  // beyond the size that is passed
+  desc.struct_size = offsetof(AttentionBackwardDesc, with_sinks);
+  args.struct_size = offsetof(AttentionBackwardArgs, sinks);
+  EXPECT_EQ(ligerdsl_attention_backward(context_.get(), &desc, &args, nullptr), LIGERDSL_SUCCESS)
+      << ligerdsl_last_error();
+  args.struct_size -= sizeof(void*);
+  expect_failure(ligerdsl_attention_backward(context_.get(), &desc, &args, nullptr),
+                 LIGERDSL_ABI_MISMATCH, {"struct_size"});
+
+  // An older struct ends before the later fields, padding included. The bytes after it have any
+  // value.
+  AttentionForwardDesc forward = attention_forward_desc();
+  AttentionForwardArgs tensors = attention_forward_args();
+  tensors.q = q, tensors.k = k, tensors.v = k, tensors.o = o;
+  forward.struct_size = offsetof(AttentionForwardDesc, with_sinks);
+  EXPECT_EQ(forward.struct_size % alignof(AttentionForwardDesc), 0u);
+  forward.with_sinks = 0x5a5a5a5a;
+  tensors.struct_size = offsetof(AttentionForwardArgs, sinks);
+  EXPECT_EQ(ligerdsl_attention_forward(context_.get(), &forward, &tensors, nullptr),
+            LIGERDSL_SUCCESS)
+      << ligerdsl_last_error();
+}
+
 TEST_F(Execute, AttentionRefusesMismatchedArguments) {
   Owned q(LIGERDSL_F32, {2, 3, 4, 8}), k(LIGERDSL_F32, {2, 5, 2, 8}), v(LIGERDSL_F32, {2, 5, 2, 8}),
       o(LIGERDSL_F32, {2, 3, 4, 8}), lse(LIGERDSL_F32, {2, 4, 3});

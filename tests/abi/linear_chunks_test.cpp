@@ -351,6 +351,29 @@ TEST(LinearChunks, WeightIsCopiedWholeOrInBlocks) {
   EXPECT_GT(LinearChunks(options).layout(100).bytes, static_cast<size_t>(copy));
 }
 
+// Copies of unaligned rows begin at multiples of 128 bytes. Under a limit the weight is copied in
+// blocks, and then d_x accumulates in f32.
+TEST(LinearChunks, UnalignedRowsAreCopied) {
+  LinearChunkOptions options = head();
+  options.cols = 2050;
+  options.ignores_rows = true;
+  const LinearLayout before = LinearChunks(options).layout(4096);
+  options.aligned_copies = true;
+  const LinearLayout l = LinearChunks(options).layout(4096);
+  EXPECT_EQ(l.copy_stride, 2112);
+  EXPECT_EQ(l.chunk, before.chunk);
+  EXPECT_GE(l.weight, l.x + static_cast<size_t>(l.chunk) * 2112 * 2);
+  EXPECT_GE(l.bytes, l.weight + static_cast<size_t>(options.classes) * 2112 * 2);
+  EXPECT_EQ(l.weight_rows, options.classes);
+  EXPECT_FALSE(l.add_up_d_x);
+  options.max_workspace_bytes = 300 * kMiB;
+  const LinearLayout limited = LinearChunks(options).layout(4096);
+  EXPECT_LE(limited.bytes, static_cast<size_t>(options.max_workspace_bytes));
+  EXPECT_LT(limited.weight_rows, options.classes);
+  EXPECT_GE(limited.bytes, limited.weight + static_cast<size_t>(limited.weight_rows) * 2112 * 2);
+  EXPECT_TRUE(limited.add_up_d_x);
+}
+
 // There are two sets of logits. The target's x is copied whenever x is.
 TEST(LinearChunks, TargetHasItsOwnLogits) {
   LinearChunkOptions options = head();

@@ -49,3 +49,30 @@ if jobs.returncode != 5 or [file.name for file in files] != [
 if ([result["run"] for result in found] != [7, 7] or found[0]["not_measured"]
     or not found[1]["not_measured"]):
     sys.exit("jobs: the second one's budget was not its own")
+# Addresses and row pitches of inputs.
+sys.path.insert(0, str(root / "bench"))
+import torch  # noqa: E402
+from cases.common import Maker, placed  # noqa: E402
+
+with placed(2, 3):
+    moved = Maker(torch.device("cpu")).randn(4, 5, dtype=torch.bfloat16)
+if moved.data_ptr() % 16 != 2 or moved.stride() != (8, 1) or not moved.isfinite().all():
+    sys.exit(f"an input was not moved: address {moved.data_ptr():#x}, strides {moved.stride()}")
+if Maker(torch.device("cpu")).randn(4, 5, dtype=torch.bfloat16).data_ptr() % 16:
+    sys.exit("an input after `placed` is not aligned")
+# continuity.py: every pair of its small shapes is measured, with addresses and pitches among them.
+out = folder / "continuity.json"
+scan = [sys.executable, "-B", root / "bench/continuity.py", "--library", library, "--device", "cpu",
+        "--providers", "torch", "--smoke", "--out", out]
+if subprocess.run(scan).returncode != 0:
+    sys.exit("continuity.py failed")
+result = json.loads(out.read_text())
+steps = {row["step"].split("+")[0] for row in result["pairs"]}
+if result["not_measured"] or not {"address", "pitch"} <= steps or not result["peers"]:
+    sys.exit(f"continuity.py: steps {steps}, not measured: {result['not_measured']}")
+if not all(len(row["us"]) == len(row["base_us"]) == 3 and row["floor_us"] > 0
+           for row in result["pairs"]):
+    sys.exit("continuity.py: a pair lacks three repeats or its floor")
+cut = subprocess.run([*scan, "--budget-s", "0.001"])
+if cut.returncode != 5 or not json.loads(out.read_text())["not_measured"]:
+    sys.exit(f"continuity.py: a spent budget: exit code {cut.returncode}, expected 5")

@@ -14,87 +14,17 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
-from command import SMALL_FLUSH
+from command import SMALL_FLUSH, expect, finish
 
 command, part, folder = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "lib/codegen"))
 from ops import OPS  # noqa: E402
 
-# Options and widths with which kernels have other arguments. `program` needs no compiler.
-OPTIONS = """\
-scale dtype=bf16
-scale per_row=1 in_place=1
-rms_norm_forward dtype=bf16 casting=gemma
-rms_norm_forward weight_dtype=none with_rstd=0
-rms_norm_backward dtype=bf16 d_weight_dtype=f32 accumulate=1
-rms_norm_backward dtype=bf16 H=131072
-rms_norm_backward dtype=bf16 H=131072 without_d_x=1
-fused_add_rms_norm_forward in_place=1
-fused_add_rms_norm_backward with_d_sum=1 in_place=1
-layer_norm_forward dtype=bf16
-layer_norm_forward with_mean=0 with_rstd=0 H=50000
-layer_norm_backward dtype=bf16 d_weight_dtype=f32 accumulate=1
-layer_norm_backward in_place=1 H=65536
-layer_norm_backward d_weight_dtype=none
-layer_norm_backward dtype=f16 without_d_x=1
-fused_add_layer_norm_forward in_place=1
-fused_add_layer_norm_forward dtype=bf16 bias_dtype=none H=65536
-fused_add_layer_norm_backward with_d_sum=1 in_place=1
-fused_add_layer_norm_backward d_bias_dtype=none dtype=bf16 H=131072
-bias_add_forward in_place=1 dtype=bf16 bias_dtype=f32
-bias_add_backward accumulate=1 d_bias_dtype=f32
-bias_add_backward dtype=bf16 F=50000
-activation_forward kind=gelu_erf in_place=1
-activation_forward dtype=f16 kind=relu
-activation_backward kind=relu_squared accumulate=1 dtype=bf16
-activation_backward kind=silu in_place=1
-dropout_forward with_residual=1 dtype=bf16
-dropout_forward in_place=1 F=41
-dropout_backward accumulate=1 with_device_seed=1
-swiglu_forward fused=1
-swiglu_backward fused=1 in_place=1
-geglu_forward fused=1 dtype=bf16
-geglu_backward fused=1 in_place=1
-geglu_backward dtype=f16
-attention_forward causal=1 with_lse=1
-attention_forward dtype=bf16 D=96 window_left=100 window_right=3 softcap=30
-attention_backward causal=1 dtype=f16
-attention_backward window_left=100 softcap=30 D=256 dtype=bf16
-attention_varlen_forward dtype=bf16 causal=1 with_lse=1
-attention_varlen_backward dtype=bf16 causal=1 index_dtype=i32
-rope D=92
-rope D=41 in_place=1 dtype=bf16
-rope with_k=0
-rope layout=interleaved D=41 in_place=1
-rope layout=multimodal time_section=16 height_section=24 width_section=24 D=128 dtype=bf16
-rope rotary_dim=32 D=128 complex_table=1
-softmax_forward causal=1
-softmax_backward in_place=1
-sparsemax_forward H=65536 dtype=bf16
-sparsemax_backward in_place=1
-cross_entropy reduction=none with_class_weight=1 with_z_loss=1 with_accuracy=1 with_predictions=1 with_lse=1 label_smoothing=0.1
-cross_entropy lse_square_scale=1e-4 softcap=30 V=128256 dtype=bf16 in_place=1 label_dtype=i32
-cross_entropy with_d_logits=0 with_accuracy=1
-cross_entropy_backward per_row=1
-vocab_parallel_cross_entropy_partials V=16032 dtype=bf16 total_classes=128256
-vocab_parallel_cross_entropy V=16032 dtype=bf16 M=32768 in_place=1 label_smoothing=0.1
-vocab_parallel_cross_entropy with_d_logits=0 reduction=mean
-kl_div log_target=1 dtype=bf16
-kl_div reduction=none with_d_loss=1
-jsd dtype=bf16 label_dtype=i64 V=128256
-jsd beta=0 label_dtype=i32 without_loss=1
-jsd beta=1 with_d_input=0
-tvd dtype=bf16 target_dtype=f32 reduction=mean
-target_counts with_class_weight=0 label_dtype=i32
-embedding_forward index_dtype=i32
-embedding_backward accumulate=1 d_weight_dtype=f32
-adamw_step copy_dtype=bf16
-adamw_step with_device_step=1 with_clip_factor=0
-global_norm with_nonfinite=1"""
-
-# Every operation binds all arguments of its kernels for both targets.
-RECORDED = [op.name for op in OPS] + OPTIONS.splitlines()
+# Every operation binds all arguments of its kernels for both targets, also with the options and
+# widths of its row. `program` needs no compiler.
+RECORDED = [op.name for op in OPS] + [
+    f"{op.name} {settings}" for op in OPS for settings in op.recorded]
 
 # Every operation is compared with its float64 reference, in the settings of its row.
 CHECKED = [f"{op.name} {settings}" for op in OPS for settings in op.checked]
@@ -286,16 +216,6 @@ def run(arguments, **environment):
     result = subprocess.run([command] + arguments, capture_output=True, text=True,
                             env={**os.environ, **SMALL_FLUSH, **environment})
     return result.returncode, result.stdout + result.stderr, result.stdout
-
-
-failures = 0
-
-
-def expect(right, text):
-    global failures
-    if not right:
-        failures += 1
-        print("FAILED:", text)
 
 
 def table(rows):
@@ -635,5 +555,4 @@ if part == "compiled":
     schedules_are_settings()
     checks_against_references()
     compiles_in_a_process()
-print(f"{failures} failures")
-sys.exit(failures != 0)
+finish()

@@ -22,6 +22,12 @@ def expect(right, text):
         print("FAILED:", text)
 
 
+def finish():
+    """Prints the number of failures and exits with 1 if there is one."""
+    print(f"{failures} failures")
+    sys.exit(failures != 0)
+
+
 class Command:
     """The command with its own cache folder and without LIGERDSL variables of the environment."""
 

@@ -215,15 +215,14 @@ def test_call(ligerdsl):
             facts, _ = head(ligerdsl, *size, "N=2048", *settings, *limit, op=op)
             expect(facts["products"].startswith("by a matrix library"),
                    f"{settings} {limit} {facts}")
-    # cuBLASLt is slow if V is not a multiple of 8. Our kernels are not: every launch uses TMA and
-    # the aligned variant. Rows of H elements that are not aligned are slow in both.
+    # cuBLASLt is slow if V or H is not a multiple of 8. Our kernels are not: they use TMA for any
+    # V, and read aligned copies of x and weight if H is no multiple of 8.
     for op, settings in (("", []), ("", ["with_lse=1"]), ("_backward", [])):
-        facts, _ = head(ligerdsl, "H=512", "V=8193", "N=1024", "d_weight_dtype=bf16", *settings,
-                        op=op)
-        expect("by the library's own kernels" in facts["products"], f"{op} {settings} {facts}")
-        facts, _ = head(ligerdsl, "H=514", "V=8193", "N=1024", "d_weight_dtype=bf16", *settings,
-                        op=op)
-        expect(facts["products"].startswith("by a matrix library"), f"{op} {settings} {facts}")
+        for hidden in ("H=512", "H=514"):
+            facts, _ = head(ligerdsl, hidden, "V=8193", "N=1024", "d_weight_dtype=bf16", *settings,
+                            op=op)
+            expect("by the library's own kernels" in facts["products"],
+                   f"{op} {hidden} {settings} {facts}")
     facts = ligerdsl.json("explain", "fused_linear_jsd", "dtype=bf16", "N=512", "H=512", "T=1024",
                           "V=4097", "with_d_x=1", "--target", "sm_90a")["call"]["facts"]
     expect("by the library's own kernels" in facts["products"], f"{facts}")
@@ -250,14 +249,17 @@ def test_call(ligerdsl):
            f"{launches}")
     odd = ligerdsl.json("explain", "matmul_nt", "dtype=bf16", "M=4001", "N=4099", "K=4093",
                         "--target", "sm_90a")
-    expect([row["variant"] for row in odd["call"]["launches"]] == ["generic"], f"{odd['call']}")
+    expect([(row["kernel"], row["variant"]) for row in odd["call"]["launches"]]
+           == [("aligned_copy_a_bf16", "generic"), ("aligned_copy_b_bf16", "generic"),
+               ("matmul_bf16", "factors")],
+           f"{odd['call']}")
     expect(odd["call"]["facts"]["schedule"] == "that of operands with unaligned rows",
            f"{odd['call']}")
-    expect(len(odd["kernels"]) == 1 and odd["kernels"][0]["remarks"],
-           "what runs is shown, with why it is slower")
+    expect(len(odd["kernels"]) == 3 and all(kernel["remarks"] for kernel in odd["kernels"]),
+           "explain shows each kernel that runs and why it is slower")
     code, out, errors = ligerdsl.run("explain", "matmul_nt", "dtype=bf16", "M=4001", "N=4099",
                                      "K=4093", "--target", "sm_90a")
-    expect(code == 0 and "1 launch of matmul_bf16, generic variant" in out, out + errors)
+    expect(code == 0 and "1 launch of matmul_bf16, factors variant" in out, out + errors)
     code, out, errors = ligerdsl.run("explain", "fused_linear_cross_entropy", "dtype=f32", *size,
                                      "N=64", "d_weight_dtype=f32", "--target", "cpu")
     expect(code == 0 and "workspace of this call:" in out and "chunks: one, of 64 rows" in out,
@@ -280,6 +282,38 @@ def test_time(ligerdsl):
         expect("time" not in said and said["bytes"] == bytes_moved, f"{said}")
         expect(any(what.startswith("floor and measured time") for what in said["left_out"]),
                f"{said['left_out']}")
+
+
+def test_prediction(ligerdsl, kernels):
+    """Predicted times of a GPU that is absent, of a call's launches and of a loaded kernel."""
+    gpu = ["--target", "sm_90a"]
+    said = ligerdsl.json("explain", "rms_norm_backward", "dtype=bf16", "N=16384", "H=8192", *gpu)
+    launches, predicted = said["call"]["launches"], said["predicted"]
+    expect(len(launches) == 2 and all(row["predicted_us"] > 0 for row in launches), f"{launches}")
+    expect(launches[0]["bound"] == "memory" and predicted["iterations_known"]
+           and predicted["rates"] == "H200",
+           f"{said['call']} {predicted}")
+    expect(sum(row["predicted_us"] for row in launches) < predicted["us"] < 250, f"{predicted}")
+    code, out, errors = ligerdsl.run("explain", "rms_norm_backward", "dtype=bf16", "N=16384",
+                                     "H=8192", *gpu)
+    expect(code == 0 and "bound by memory" in out and "by the rates of an H200" in out,
+           out + errors)
+    small = ligerdsl.json("explain", "rms_norm_backward", "dtype=bf16", "N=1024", "H=8192", *gpu)
+    expect(small["predicted"]["us"] < predicted["us"] / 4, f"{small['predicted']}")
+    # The offsets of groups decide how many tiles there are.
+    grouped = ["explain", "grouped_matmul_nt", "dtype=bf16", "E=8", "M=4096", "N=512", "K=512"]
+    expect(not ligerdsl.json(*grouped, *gpu)["predicted"]["iterations_known"], "data decides")
+    code, out, errors = ligerdsl.run(*grouped, *gpu)
+    expect(code == 0 and "predicted: at least " in out, out + errors)
+    for target, words in ((["--target", "sm_80"], "only H100 and H200"), (["--no-run"], "")):
+        other = ligerdsl.json("explain", "softmax_forward", "H=512", "N=64", *target)
+        expect("predicted" not in other, f"{other}")
+        expect(not words or any(words in what for what in other["left_out"]), f"{other}")
+    sizes = ["y=5000000", "x=5000000"]
+    loaded = ligerdsl.json("--load", kernels, "explain", "faulty", "block=1024", *sizes, *gpu)
+    expect(loaded["bytes"] / 4450e3 < loaded["predicted"]["us"] < 100, f"{loaded}")
+    without = ligerdsl.json("--load", kernels, "explain", "faulty", *gpu)
+    expect("predicted" not in without, "sizes are missing")
 
 
 def test_interrupt(ligerdsl, kernels):
@@ -446,6 +480,7 @@ def main():
     test_resources(ligerdsl, folder)
     test_call(ligerdsl)
     test_time(ligerdsl)
+    test_prediction(ligerdsl, kernels)
     test_interrupt(ligerdsl, kernels)
     test_loaded(ligerdsl, kernels)
     test_loaded_table(ligerdsl, kernels, folder)

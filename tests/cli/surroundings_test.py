@@ -14,16 +14,10 @@ import subprocess
 import sys
 import time
 
+from command import expect, finish
+
 command, part, folder = (os.path.abspath(sys.argv[1]), sys.argv[2],
                          pathlib.Path(sys.argv[3]).resolve())
-failures = 0
-
-
-def expect(right, text):
-    global failures
-    if not right:
-        failures += 1
-        print("FAILED:", text)
 
 
 def run(arguments, stdout=subprocess.PIPE, **options):
@@ -317,5 +311,4 @@ if part == "compiled":
     tools()
     interrupted_benchmarks()
     progress()
-print(f"{failures} failures")
-sys.exit(failures != 0)
+finish()

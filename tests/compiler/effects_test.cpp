@@ -48,7 +48,9 @@ class Effects : public ::testing::Test {
     });
     OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(kKernel, &context);
     EXPECT_TRUE(module) << text;
-    if (module) EXPECT_TRUE(failed(compile(*module)));
+    if (module) {
+      EXPECT_TRUE(failed(compile(*module)));
+    }
     return text;
   }
   MLIRContext context;

@@ -217,6 +217,8 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { k.view("y", f32, {dyn}).partition({33}); }, "partition: dimension 0 of tile shape [33] must be"},
     {__LINE__, [](KernelBuilder& k) { k.view("y", f32, {dyn}).slice(1, 0, 4); }, "slice: axis 1 is outside a value of rank 1"},
     {__LINE__, [](KernelBuilder& k) { k.view("y", f32, {dyn}).slice(0, 0, k.constant(1, f32)); }, "slice: "},
+    {__LINE__, [](KernelBuilder& k) { k.view("y", f32, {dyn}).every(1, 2, 0); }, "every: axis 1 is outside a value of rank 1"},
+    {__LINE__, [](KernelBuilder& k) { k.view("y", f32, {dyn}).every(0, 0, 0); }, "every: the step must be 1 to 2147483647, got 0"},
     {__LINE__, [](KernelBuilder& k) { View x = k.view("x", f32, {dyn}), y; k.if_(k.scalar("c", i1), [&] { y = x.slice(0, 1, 2); }); y.load({0}); }, "load: the operand was made inside a loop, branch or combiner that has ended"},
     {__LINE__, [](KernelBuilder& k) { k.view("x", f32, {dyn}, {.read_only = true}).slice(0, 1, 2).store({0}, 1.0f); }, "store_tile: 'x' is a view that was declared read_only"},
     {__LINE__, [](KernelBuilder& k) { k.view("y", f32, {dyn}).dim(1); }, "dim: axis 1 is outside a value of rank 1"},

@@ -29,6 +29,8 @@ TEST(Size, AdditionAndMultiplicationSaturate) {
 
 TEST(Size, PrintsItsExpression) {
   EXPECT_EQ((ceil_div(kRows, 4) * 8).text(), "ceil_div(rows, 4) * 8");
+  EXPECT_EQ(((kRows + 1) % 4 * 8).text(), "((rows + 1) % 4) * 8");
+  EXPECT_EQ(((kRows + 1) % 4 * 8).at(5), 16);
   EXPECT_EQ(((kRows + 1) * max(kRows, 2)).text(), "(rows + 1) * max(rows, 2)");
   EXPECT_EQ(where_at_least(kRows, 5, min(kRows, 7)).text(), "(rows >= 5) * min(rows, 7)");
   EXPECT_EQ(Size(12), Size(int64_t{12}));
@@ -62,6 +64,7 @@ TEST(Size, RejectsDeepNesting) {
 TEST(Size, RejectsDivisorsBelowOne) {
   EXPECT_THROW(ceil_div(kRows, 0), Error);
   EXPECT_THROW(ceil_div(kRows, -4), Error);
+  EXPECT_THROW(kRows % 0, Error);
   EXPECT_EQ(ceil_div(7, kRows).at(0), INT64_MAX)
       << "known at a launch only: what every limit refuses";
 }

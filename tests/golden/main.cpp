@@ -1,19 +1,21 @@
-// golden_tests FILE COMPILER [--update [OPERATION...]]: compares the code of the library's kernels,
-// or the compiler's remarks on them, with FILE.
+// golden_tests COMPILER FILE... [--update [OPERATION...]]: compares the code of the library's
+// kernels, or the compiler's remarks on them, with each FILE.
 //
-// The first line of FILE names the target and the LLVM version ("sm_90a LLVM 22.1.8"). Each other
+// The first line of a FILE names the target and the LLVM version ("sm_90a LLVM 22.1.8"). Each other
 // line describes a kernel: the case, its number among the kernels of the case, resources, and a
 // digest of its code. If the first line ends with "remarks", each other line is an operation and a
-// remark on one of its kernels.
+// remark on one of its kernels. Files of the same target share the compiled kernels.
 //
 // Exit code 1: a line differs. Exit code 77: this compiler has another LLVM, whose code may differ.
-// --update rewrites FILE; with operations, the lines of other operations stay.
+// --update rewrites each FILE; with operations, the lines of other operations stay.
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "kernels/core/argument_facts.h"
 #include "lib/abi/structs.h"
@@ -80,7 +82,8 @@ class Golden {
   std::vector<std::string> lines(const Case& which) {
     std::vector<std::string> out;
     for (const cli::RecordedKernel& kernel : record(which))
-      out.push_back(title_of(which) + " #" + std::to_string(out.size()) + " " + line(kernel));
+      out.push_back(title_of(which) + " #" + std::to_string(out.size()) + " " +
+                    compiled(kernel).line);
     return out;
   }
 
@@ -91,14 +94,19 @@ class Golden {
     size_t variants = 0;
     for (size_t i = 0; i < all.size(); i += variants) {  // the first variant of each program
       variants = kernels::variants_of(program::parseProgram(all[i].program)).size();
-      if (!lines_.try_emplace(key(all[i])).second) continue;
-      for (const program::Remark& remark : compile(all[i], all[i].options).remarks)
-        out.push_back(which.op + " " + without_lines(to_string(remark)));
+      Compiled& kernel = compiled(all[i]);
+      for (const std::string& remark : std::exchange(kernel.remarks, {}))
+        out.push_back(which.op + " " + remark);
     }
     return out;
   }
 
  private:
+  struct Compiled {
+    std::string line;
+    std::vector<std::string> remarks;  // listed for the first case that has the kernel
+  };
+
   std::vector<cli::RecordedKernel> record(const Case& which) {
     const cli::OpInstance instance(cli::find_op(which.op), which.settings);
     lib::check_desc(instance.info(), instance.desc());
@@ -106,34 +114,35 @@ class Golden {
     const lib::Plan plan(instance.info(), context, instance.desc());
     return context->recorded;
   }
-  static std::string key(const cli::RecordedKernel& kernel) {
-    return program::serialize(kernel.options) + kernel.program;
-  }
-  // Caches compiled kernels, because cases share them.
-  const std::string& line(const cli::RecordedKernel& kernel) {
-    const auto [entry, fresh] = lines_.try_emplace(key(kernel));
-    if (fresh) entry->second = describe(kernel);
+  // Caches compiled kernels, because cases and files share them.
+  Compiled& compiled(const cli::RecordedKernel& kernel) {
+    const std::string key = program::serialize(kernel.options) + kernel.program;
+    const auto [entry, fresh] = compiled_.try_emplace(key);
+    if (fresh) entry->second = compile(kernel);
     return entry->second;
   }
-  program::Artifact compile(const cli::RecordedKernel& kernel,
-                            const program::CompileOptions& options) {
-    return program::parseArtifact(compiler_->compile(kernel.program, program::serialize(options)));
-  }
-  std::string describe(const cli::RecordedKernel& kernel) {
+  Compiled compile(const cli::RecordedKernel& kernel) {
     program::CompileOptions options = kernel.options;
     const bool gpu = options.target == program::Target::nvptx;
     if (!gpu) options.emit = "asm";
-    const program::Artifact made = compile(kernel, options);
-    const std::string digest =
-        runtime::hex(runtime::sha256(without_locations(made.code, gpu))).substr(0, 16);
-    if (!gpu) return digest;
-    return "threads=" + std::to_string(made.threads) + " cluster=" + std::to_string(made.cluster) +
-           " shared=" + std::to_string(made.shared_bytes) + " " + digest;
+    const program::Artifact artifact =
+        program::parseArtifact(compiler_->compile(kernel.program, program::serialize(options)));
+    Compiled result;
+    result.line =
+        runtime::hex(runtime::sha256(without_locations(artifact.code, gpu))).substr(0, 16);
+    if (gpu) {
+      result.line = "threads=" + std::to_string(artifact.threads) +
+                    " cluster=" + std::to_string(artifact.cluster) +
+                    " shared=" + std::to_string(artifact.shared_bytes) + " " + result.line;
+    }
+    for (const program::Remark& remark : artifact.remarks)
+      result.remarks.push_back(without_lines(to_string(remark)));
+    return result;
   }
 
   program::CompileOptions base_;
   std::shared_ptr<runtime::CompilerLibrary> compiler_;
-  std::map<std::string, std::string> lines_;
+  std::map<std::string, Compiled> compiled_;
 };
 
 std::vector<std::string> read_lines(const std::string& path) {
@@ -164,16 +173,30 @@ std::vector<std::string> kept(const std::vector<std::string>& before, const Case
   return lines;
 }
 
-int run(const std::string& path, const std::string& compiler_path, bool update,
+// The kernels of each target, compiled once for all files.
+class Targets {
+ public:
+  explicit Targets(const std::string& compiler_path)
+      : compiler_(runtime::CompilerLibrary::open(compiler_path)) {}
+  Golden& operator[](const std::string& target) {
+    return goldens_.try_emplace(target, options_for(target), compiler_).first->second;
+  }
+  std::string llvm_version() const { return compiler_->llvm_version(); }
+
+ private:
+  std::shared_ptr<runtime::CompilerLibrary> compiler_;
+  std::map<std::string, Golden> goldens_;
+};
+
+int run(const std::string& path, Targets& targets, bool update,
         const std::set<std::string>& operations) {
-  const auto compiler = runtime::CompilerLibrary::open(compiler_path);
   const std::vector<std::string> before = read_lines(path);
   if (before.empty())
     throw std::runtime_error(path + ": no such file, or empty; its first line names a target");
   const std::string target = before[0].substr(0, before[0].find(' '));
   const bool remarks = before[0].ends_with(kRemarks);
   const std::string head =
-      target + " LLVM " + compiler->llvm_version() + std::string(remarks ? kRemarks : "");
+      target + " LLVM " + targets.llvm_version() + std::string(remarks ? kRemarks : "");
   if (!update && before.size() == 1)
     throw std::runtime_error(path + " is empty: write it with --update");
   if (!update && before[0] != head) {
@@ -181,7 +204,7 @@ int run(const std::string& path, const std::string& compiler_path, bool update,
               << "'\n";
     return kOtherCompiler;
   }
-  Golden golden(options_for(target), compiler);
+  Golden& golden = targets[target];
   std::set<std::string> unique;
   std::vector<std::string> found = {head};
   for (const Case& which : all_cases(target.starts_with("sm_"))) {
@@ -210,14 +233,23 @@ int run(const std::string& path, const std::string& compiler_path, bool update,
 }  // namespace ligerdsl::test
 
 int main(int argc, char** argv) {
-  if (argc < 3 || (argc > 3 && std::string(argv[3]) != "--update")) {
-    std::cerr << "usage: golden_tests FILE COMPILER [--update [OPERATION...]]\n";
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  const auto option = std::find(arguments.begin(), arguments.end(), "--update");
+  const bool update = option != arguments.end();
+  if (arguments.size() < 2 || std::distance(arguments.begin(), option) < 2) {
+    std::cerr << "usage: golden_tests COMPILER FILE... [--update [OPERATION...]]\n";
     return 2;
   }
   setenv("LIGERDSL_TUNING", "off", 1);  // compare the heuristics' choice; tuned tables change
   try {
-    const bool update = argc > 3;
-    return ligerdsl::test::run(argv[1], argv[2], update, {argv + (update ? 4 : argc), argv + argc});
+    ligerdsl::test::Targets targets(arguments[0]);
+    const std::set<std::string> operations(update ? option + 1 : option, arguments.end());
+    std::set<int> codes;
+    for (auto file = arguments.begin() + 1; file != option; ++file)
+      codes.insert(ligerdsl::test::run(*file, targets, update, operations));
+    for (const int code : {ligerdsl::test::kChanged, ligerdsl::test::kOtherCompiler})
+      if (codes.contains(code)) return code;
+    return 0;
   } catch (const std::exception& error) {
     std::cerr << "golden_tests: " << error.what() << "\n";
     return 2;

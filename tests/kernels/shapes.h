@@ -55,6 +55,27 @@ void expect_aligned(const Work& work) {
   EXPECT_EQ(backend().took_generic(), std::vector<std::string>());
 }
 
+// Rows whose length is no multiple of a 16-byte vector.
+struct RaggedRows {
+  DType type;
+  int64_t rows, width;
+  int64_t gap = 0;                          // poisoned elements after each row
+  int64_t shift = 0, shift_of_results = 0;  // elements from an aligned address to the first row
+};
+// Calls check(RaggedRows) for contiguous rows, for rows with a gap, and for rows at odd addresses.
+template <class Check>
+void for_ragged_rows(const Check& check) {
+  for (int64_t width : affordable({1031, 2047, 4097, 4100, 8979, 20483}, 3)) {
+    const int64_t rows = std::min<int64_t>(19, backend().budget() / width);
+    for (DType type : {f32, bf16}) check(RaggedRows{type, rows, width});
+  }
+  for (int64_t width : affordable({1957, 4100, 4941}, 3)) {
+    for (int64_t gap : {0, 1, 3})
+      for (auto [shift, shift_of_results] : {std::pair<int64_t, int64_t>{1, 1}, {3, 2}, {0, 5}})
+        check(RaggedRows{gap == 1 ? f16 : bf16, 3, width, gap, shift, shift_of_results});
+  }
+}
+
 // Calls check(type, rows, width, gap) for kernels whose programs process several blocks of rows and
 // load the next block ahead. Each program has a few blocks. All arguments are aligned, even rows of
 // 6140 16-bit elements, which end inside a vector. The widest rows do not fit in the registers of

@@ -61,13 +61,67 @@ def test_window_is_a_mask():
                                **TOLERANCE[torch.float32])
 
 
+def composed(q, k, v, sinks=None, left=None, right=None, cap=0.0, scale=None):
+    """Attention in f64 from torch's operations: o and lse. A sink is one more column of scores."""
+    q, k, v = (t.double() for t in (q, k, v))
+    k, v = (t.repeat_interleave(q.shape[2] // t.shape[2], 2) for t in (k, v))
+    z = torch.einsum("bihd,bjhd->bhij", q, k) * (scale or q.shape[-1]**-0.5)
+    z = cap * torch.tanh(z / cap) if cap else z
+    own = torch.arange(q.shape[1])[:, None] + k.shape[1] - q.shape[1]
+    distance = torch.arange(k.shape[1]) - own
+    hidden = torch.zeros_like(distance, dtype=torch.bool)
+    hidden |= distance < -left if left is not None else False
+    hidden |= distance > right if right is not None else False
+    z = z.masked_fill(hidden, -torch.inf)
+    if sinks is not None:
+        z = torch.cat([sinks.double()[None, :, None, None].expand(*z.shape[:3], 1), z], -1)
+    lse = z.logsumexp(-1)
+    p = (z - lse[..., None]).exp()[..., -k.shape[1]:]
+    return torch.einsum("bhij,bjhd->bihd", p, v), lse
+
+
+def gradients_of(results, inputs, upstream):
+    return torch.autograd.grad(results, inputs, [u.to(r.dtype) for u, r in zip(upstream, results)])
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("options, formula", [
+    ({}, {}), (dict(causal=True), dict(right=0)),
+    (dict(window=(5, 2), softcap=2.0, scale=0.7), dict(left=5, right=2, cap=2.0, scale=0.7))],
+                         ids=str)
+@pytest.mark.parametrize("with_sinks", [False, True])
+def test_sinks_and_gradients_of_lse(dtype, options, formula, with_sinks):
+    torch.manual_seed(11)
+    q, k, v = heads(2, 19, 4, 16, dtype), heads(2, 23, 2, 16, dtype), heads(2, 23, 2, 16, dtype)
+    sinks = torch.tensor([0.5, -20.0, 4.0, 1.0], requires_grad=True) if with_sinks else None
+    inputs = (q, k, v, sinks) if with_sinks else (q, k, v)
+    ours = lt.attention(q, k, v, sinks=sinks, return_lse=True, **options)
+    theirs = composed(q, k, v, sinks, **formula)
+    for one, other in zip(ours, theirs):
+        torch.testing.assert_close(one.double(), other, **TOLERANCE[dtype])
+    upstream = torch.randn(ours[0].shape), torch.randn(ours[1].shape)
+    expected = gradients_of(theirs, inputs, upstream)
+    for one, other in zip(gradients_of(ours, inputs, upstream), expected):
+        assert one.dtype == other.dtype
+        scale = other.abs().max().item()
+        torch.testing.assert_close(one.float() / scale, other.float() / scale, **TOLERANCE[dtype])
+    # a loss of lse alone
+    lse = lt.attention(q, k, v, sinks=sinks, return_lse=True, **options)[1]
+    for one, other in zip(torch.autograd.grad(lse.square().sum(), (q, k)),
+                          torch.autograd.grad(
+                              composed(q, k, v, sinks, **formula)[1].square().sum(), (q, k))):
+        torch.testing.assert_close(one.float(), other.float(), **TOLERANCE[dtype])
+
+
 def test_lse():
     torch.manual_seed(4)
     q, k, v = heads(2, 5, 2, 8), heads(2, 7, 1, 8), heads(2, 7, 1, 8)
     o, lse = lt.attention(q, k, v, return_lse=True)
     scores = torch.einsum("bihd,bjd->bhij", q, k[:, :, 0]) * 8**-0.5
     torch.testing.assert_close(lse, scores.logsumexp(-1).detach(), rtol=1e-5, atol=1e-5)
-    assert o.requires_grad and not lse.requires_grad
+    assert o.requires_grad and lse.requires_grad
+    o, lse = lt.attention(*(t.detach() for t in (q, k, v)), return_lse=True)
+    assert not o.requires_grad and not lse.requires_grad
     with torch.no_grad():
         torch.testing.assert_close(lt.attention(q, k, v, return_lse=True)[1], lse, rtol=0, atol=0)
 
@@ -89,6 +143,72 @@ def test_repeats_bit_for_bit():
                                          (q, k, v)) for _ in range(2))
     for one, other in zip(first, second):
         torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+def test_sinks_of_queries_without_visible_keys():
+    """Such queries give 0 and the sink. A gradient of lse reaches the sink alone."""
+    q, k, v = heads(1, 5, 2, 8), heads(1, 3, 1, 8), heads(1, 3, 1, 8)
+    sinks = torch.tensor([1.5, -torch.inf], requires_grad=True)
+    o, lse = lt.attention(q, k, v, causal=True, sinks=sinks, return_lse=True)
+    assert (o[:, :2] == 0).all() and (lse[:, 1, :2] == -torch.inf).all()
+    torch.testing.assert_close(lse[:, 0, :2], torch.full((1, 2), 1.5))
+    upstream = torch.zeros(1, 2, 5)
+    upstream[0, 0, :2], upstream[0, 1, :2] = 3, torch.nan
+    d_q, d_k, d_v, d_sinks = torch.autograd.grad(lse, (q, k, v, sinks), upstream)
+    assert all((gradient == 0).all() for gradient in (d_q, d_k, d_v))
+    torch.testing.assert_close(d_sinks, torch.tensor([6.0, 0]))
+
+
+def test_sinks_of_minus_infinity_are_none():
+    torch.manual_seed(12)
+    q, k, v = heads(2, 9, 2, 8), heads(2, 9, 2, 8), heads(2, 9, 2, 8)
+    none = torch.full((2,), -torch.inf)
+    assert torch.equal(lt.attention(q, k, v, causal=True, sinks=none),
+                       lt.attention(q, k, v, causal=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
+def test_sinks_of_other_dtypes_and_strides(dtype):
+    torch.manual_seed(13)
+    q, k, v = heads(2, 9, 4, 8), heads(2, 9, 2, 8), heads(2, 9, 2, 8)
+    table = torch.randn(4, 3).to(dtype).requires_grad_()
+    ours, theirs = lt.attention(q, k, v, sinks=table[:, 1]), composed(q, k, v, table[:, 1])[0]
+    torch.testing.assert_close(ours, theirs.float(), **TOLERANCE[torch.float32])
+    found, = torch.autograd.grad(ours.sum(), table)
+    expected, = torch.autograd.grad(theirs.sum(), table)
+    assert found.dtype == dtype
+    torch.testing.assert_close(found.float(), expected.float(), **TOLERANCE[dtype])
+
+
+def test_sinks_alone_have_a_gradient():
+    """Frozen queries, keys and values; heads first; the gradient repeats bit for bit."""
+    torch.manual_seed(14)
+    q, k, v = (torch.randn(2, 4, 70, 16) for _ in range(3))
+    sinks = torch.randn(4, requires_grad=True)
+    first, second = (torch.autograd.grad(
+        lt.attention(q, k, v, sinks=sinks, heads_dim=1).square().sum(), sinks)[0]
+                     for _ in range(2))
+    assert torch.equal(first, second)
+    theirs = composed(*(t.transpose(1, 2) for t in (q, k, v)), sinks)[0]
+    torch.testing.assert_close(first, torch.autograd.grad(theirs.square().sum(), sinks)[0],
+                               **TOLERANCE[torch.float32])
+
+
+def test_two_halves_of_the_keys_merge_by_lse():
+    """Attention over parts of the keys, merged by lse as context parallelism does."""
+    torch.manual_seed(15)
+    q, k, v = heads(2, 9, 4, 16), heads(2, 20, 2, 16), heads(2, 20, 2, 16)
+    sinks = torch.randn(4, requires_grad=True)
+    parts = [lt.attention(q, k[:, :8], v[:, :8], sinks=sinks, return_lse=True),
+             lt.attention(q, k[:, 8:], v[:, 8:], return_lse=True)]
+    lse = torch.logaddexp(parts[0][1], parts[1][1])
+    merged = sum(o * (one - lse).exp().transpose(1, 2)[..., None] for o, one in parts)
+    whole = lt.attention(q, k, v, sinks=sinks)
+    torch.testing.assert_close(merged, whole, **TOLERANCE[torch.float32])
+    inputs, upstream = (q, k, v, sinks), torch.randn_like(whole)
+    for one, other in zip(torch.autograd.grad(merged, inputs, upstream),
+                          torch.autograd.grad(whole, inputs, upstream)):
+        torch.testing.assert_close(one, other, **TOLERANCE[torch.float32])
 
 
 LENGTHS = [0, 1, 63, 64, 65, 130]
@@ -140,6 +260,26 @@ def test_sequences_equal_single_calls_bit_for_bit():
             dense = lt.attention(q[None, a:b], k[None, c:d], v[None, c:d], causal=True, softcap=2.0,
                                  scale=0.5)
             torch.testing.assert_close(one, dense[0], **TOLERANCE[torch.float32])
+
+
+def test_sinks_of_sequences():
+    """Compares each sequence with the formula: values, lse, and the gradients of a loss of both."""
+    torch.manual_seed(16)
+    queries, keys = bounds([5, 30, 0, 9]), bounds([9, 33, 4, 9])
+    q, k, v = (t[0] for t in (heads(1, 44, 4, 16), heads(1, 55, 2, 16), heads(1, 55, 2, 16)))
+    sinks = torch.tensor([1.0, -3.0, 0.0, 5.0], requires_grad=True)
+    ours = lt.attention_varlen(q, k, v, queries, keys, 30, 33, causal=True, sinks=sinks,
+                               return_lse=True)
+    parts = [composed(q[None, a:b], k[None, c:d], v[None, c:d], sinks, right=0)
+             for a, b, c, d in zip(queries, queries[1:], keys, keys[1:])]
+    theirs = torch.cat([o[0] for o, _ in parts]), torch.cat([lse[0] for _, lse in parts], 1)
+    for one, other in zip(ours, theirs):
+        torch.testing.assert_close(one, other.float(), **TOLERANCE[torch.float32])
+    inputs = (q, k, v, sinks)
+    upstream = torch.randn(ours[0].shape), torch.randn(ours[1].shape)
+    for one, other in zip(gradients_of(ours, inputs, upstream),
+                          gradients_of(theirs, inputs, upstream)):
+        torch.testing.assert_close(one, other, **TOLERANCE[torch.float32])
 
 
 def test_sequences_with_no_keys_or_no_queries():
@@ -200,6 +340,8 @@ def test_errors_of_sequences():
      "softcap"),
     (lambda: lt.attention(heads(1, 2, 1, 8), heads(1, 2, 1, 8), heads(1, 2, 1, 8), scale=-1.0),
      "scale"),
+    (lambda: lt.attention(*[heads(1, 2, 2, 8)] * 3, sinks=torch.randn(3)), "`sinks`"),
+    (lambda: lt.attention(*[heads(1, 2, 2, 8)] * 3, sinks=torch.randn(2).double()), "`sinks`"),
 ])
 def test_errors_of_the_library(call, words):
     with pytest.raises(ligerdsl.Error, match=words):
@@ -210,6 +352,8 @@ def test_errors():
     q = heads(1, 2, 1, 8)
     with pytest.raises(TypeError, match="attention: `q`: expected a tensor, got NoneType"):
         lt.attention(None, torch.randn(1, 4, 2, 8), torch.randn(1, 4, 2, 8))
+    with pytest.raises(TypeError, match="attention: `sinks`: expected a tensor, got float"):
+        lt.attention(q, q, q, sinks=0.5)
     with pytest.raises(ValueError, match="heads_dim"):
         lt.attention(q, q, q, heads_dim=3)
     with pytest.raises(ValueError, match="window"):

@@ -51,17 +51,27 @@ def causal(x):
     return torch.softmax(0.7 * x.masked_fill(~mask, -math.inf), -1)
 
 
-def attention(q, k, v, left, right, scale, cap=None):
+def attention(q, k, v, left, right, scale, cap=None, sinks=None):
     """Attention over [batch, tokens, heads, column] by all scores; a query without visible keys
-    gives 0."""
+    gives 0. Returns lse, too, if there are sinks."""
     k, v = (t.repeat_interleave(q.shape[2] // t.shape[2], 2) for t in (k, v))
     z = scale * torch.einsum("bihd,bjhd->bhij", q, k)
     z = z if cap is None else cap * torch.tanh(z / cap)
     right_of = (
         torch.arange(k.shape[1]) - (torch.arange(q.shape[1]) + k.shape[1] - q.shape[1])[:, None])
     seen = (right_of >= -left) & (right_of <= right)
+    if sinks is not None:
+        z = z.masked_fill(~seen, -math.inf)
+        sink = sinks[None, :, None, None].expand(*z.shape[:3], 1)
+        lse = torch.cat([z, sink], -1).logsumexp(-1)
+        return torch.einsum("bhij,bjhd->bihd", (z - lse[..., None]).exp(), v), lse
     p = torch.where(seen, z.masked_fill(~seen, -1e30).softmax(-1), 0)
     return torch.einsum("bhij,bjhd->bihd", p, v)
+
+
+def joined(o, lse):
+    """Returns one tensor that depends on both results of attention."""
+    return o + lse.transpose(1, 2)[..., None]
 
 
 def sequences(q, k, v, bounds_q, bounds_k, left, right, scale):
@@ -159,6 +169,11 @@ CASES = {
         lambda q, k, v: attention(*(t.transpose(1, 2) for t in (q, k, v)), 3, 1, 0.5,
                                   2.0).transpose(1, 2),
         lambda: [tensor(2, 4, 9, 8), tensor(2, 4, 5, 8), tensor(2, 4, 5, 8)], lambda: []),
+    "attention with sinks": (
+        lambda q, k, v, s: joined(*lt.attention(q, k, v, causal=True, sinks=s, return_lse=True)),
+        lambda q, k, v, s: joined(*attention(q, k, v, math.inf, 0, 8**-0.5, sinks=s)),
+        lambda: [tensor(2, 9, 4, 8), tensor(2, 7, 2, 8), tensor(2, 7, 2, 8), tensor(4)],
+        lambda: []),
     "attention_varlen": (lambda q, k, v, a, b: lt.attention_varlen(q, k, v, a, b, 7, 6, causal=True,
                                                                    window=(4, None)),
                          lambda q, k, v, a, b: sequences(q, k, v, a, b, 4, 0, 8**-0.5),

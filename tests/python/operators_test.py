@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib/codegen"))
 
 from ops import OPS
-from table import LOSSES, POSITIVE
+from table import LOSSES
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import ligerdsl
@@ -96,7 +96,7 @@ def random_tensor(op, tensor):
     dtypes = field.dtypes if field else (tensor.dtype, )
     if dtypes[0] in ("i32", "i64"):
         return torch.randint(0, EDGE, shape, dtype={"i32": torch.int32}.get(dtypes[0], torch.int64))
-    return torch.rand(shape) + 0.1 if tensor.name in POSITIVE else torch.randn(shape)
+    return torch.rand(shape) + 0.1 if tensor.positive else torch.randn(shape)
 
 
 def by_hand():

@@ -144,7 +144,9 @@ class PtxBackend : public Backend {
     if (packed.variant != kernels::Variant::any &&
         !has_maps(compiled(step, packed.variant, packed.apart), packed))
       packed.variant = kernels::Variant::any;
-    if (packed.variant != kernels::Variant::aligned) took_generic_.push_back(step.program.name);
+    if (packed.variant != kernels::Variant::aligned &&
+        packed.variant != kernels::Variant::contiguous)
+      took_generic_.push_back(step.program.name);
     const Compiled& kernel = compiled(step, packed.variant, packed.apart);
     ptx::Launch parameters;
     parameters.maps = encoded(kernel.maps, packed);

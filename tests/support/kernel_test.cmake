@@ -54,3 +54,17 @@ function(ligerdsl_kernel_shard name backend suffix shards index)
   set_tests_properties(${test} PROPERTIES LABELS kernels TIMEOUT 900 SKIP_RETURN_CODE 77 COST 100
                        ENVIRONMENT "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index}")
 endfunction()
+
+# ligerdsl_suites(filter sources...) sets the variable `filter` to a --gtest_filter of all test
+# suites in the sources.
+function(ligerdsl_suites filter)
+  set(found)
+  foreach(source ${ARGN})
+    file(STRINGS ${source} lines REGEX "^TEST")
+    list(TRANSFORM lines REPLACE "^[A-Z_]+\\(([A-Za-z0-9_]+).*" "*\\1.*")
+    list(APPEND found ${lines})
+  endforeach()
+  list(REMOVE_DUPLICATES found)
+  list(JOIN found ":" found)
+  set(${filter} "${found}" PARENT_SCOPE)
+endfunction()

@@ -207,8 +207,9 @@ TEST_F(StoreTest, RejectsMissingFilesAndFolders) {
   } catch (const runtime::Error& error) {
     EXPECT_NE(std::string(error.what()).find("directory"), std::string::npos) << error.what();
   }
-  if (access("/dev/zero", R_OK) == 0)
+  if (access("/dev/zero", R_OK) == 0) {
     EXPECT_THROW(read_trials("/dev/zero"), runtime::Error) << "it has no end";
+  }
 }
 
 TEST_F(StoreTest, ConcurrentTunersAppendWholeLines) {

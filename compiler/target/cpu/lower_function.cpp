@@ -1,6 +1,7 @@
 // Lowers the frame of the entry: argument slots, the loop over programs, scalar code and control
 // flow.
 #include "compiler/dialect/atomic.h"
+#include "compiler/dialect/slice_step.h"
 #include "compiler/target/cpu/lowering.h"
 
 using namespace mlir;
@@ -219,6 +220,10 @@ void TileLowering::lowerSlice(tile::SliceOp op) {
                                      storageType(op.getView().getType().getElementType()),
                                      view.pointer, mul(begin, view.strides[op.getAxis()]));
   size = sub(end, begin);
+  if (const int64_t step = tile::stepOf(op); step != 1) {
+    size = LLVM::UDivOp::create(b, loc, add(size, i64(step - 1)), i64(step));
+    view.strides[op.getAxis()] = mul(view.strides[op.getAxis()], i64(step));
+  }
   views[op.getResult()] = std::move(view);
 }
 

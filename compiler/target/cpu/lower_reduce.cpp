@@ -151,7 +151,7 @@ void TileLowering::lowerAcross(const Group& group) {
     while (nest->registers < 4 && nest->shape[lane] % (2 * nest->registers * nest->lanes) == 0)
       nest->registers *= 2;
   loopNest(longDims(axis), [&] {
-    // Coordinates of adjacent registers. The axis has no index yet.
+    // Coordinates of adjacent registers. The index along the reduced axis is set later.
     SmallVector<Coords> places(nest->registers, identity());
     for (int copy = 1; copy < nest->registers; ++copy)
       places[copy][lane].base = add(places[0][lane].base, i64(copy * nest->lanes));

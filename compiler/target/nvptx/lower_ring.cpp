@@ -2,6 +2,7 @@
 // cp.async, bulk copies (bulk_fill.cpp) or TMA copies (tensor_fill.cpp). Bulk and TMA copies signal
 // mbarriers. PTX ISA: cp.async, mbarrier.
 #include "compiler/analysis/memory_access.h"
+#include "compiler/analysis/row_alignment.h"
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/analysis/shared_lifetime.h"
 #include "compiler/target/nvptx/buffer_access.h"
@@ -71,14 +72,23 @@ class SlotCopies {
   ValueRange indicesOf(int64_t part) {
     return indices.slice(op.firstDim(part), op.shapeOf(part).size());
   }
+  // Returns the alignment offset of a part; null if it has none.
+  Value alignmentOffsetOf(int64_t part) {
+    auto with = op->getAttrOfType<DenseI64ArrayAttr>(kOffsetPartsAttr);
+    if (!with) return {};
+    const ArrayRef<int64_t> parts = with.asArrayRef();
+    const auto* found = llvm::find(parts, part);
+    if (found == parts.end()) return {};
+    return indices[op.firstDim(op.getViews().size()) + (found - parts.begin())];
+  }
   TileAccess tileOf(int64_t part, Mover mover) {
     return {t,
             op.getViews()[part],
             indicesOf(part),
             op.shapeOf(part),
             op.tileOf(part),
-            {},
-            TileAccess::OffsetKind::none,
+            alignmentOffsetOf(part),
+            TileAccess::OffsetKind::aligns,
             mover};
   }
 
@@ -279,7 +289,7 @@ LogicalResult lowerRingRelease(ThreadLowering& t, tgpu::RingReleaseOp op) {
 class Limit {
  public:
   Limit(ThreadLowering& t, tgpu::RingReadOp op, const BufferAccess& access) : t(t), access(access) {
-    if (!op.getLimit()) return;
+    if (!op.getLimit() || op->hasAttr(kBeforeLimitAttr)) return;
     limit = t.scalar(op.getLimit());
     const int64_t part = op.getRing().getType().part(op.getPart()).getShape().back();
     if (part >= cast<RankedTensorType>(op.getType()).getShape().back()) return;
@@ -299,6 +309,73 @@ class Limit {
   Value limit;
 };
 
+// Replaces the elements before the row by zeros (kBeforeLimitAttr), in words of 32 bits. These
+// elements are in the chunk at column 0.
+class ZerosBeforeRow {
+ public:
+  ZerosBeforeRow(ThreadLowering& t, tgpu::RingReadOp op, const BufferAccess& access)
+      : t(t), access(access) {
+    if (!op->hasAttr(kBeforeLimitAttr)) return;
+    first = t.scalar(op.getLimit());
+    const int64_t part = op.getRing().getType().part(op.getPart()).getShape().back();
+    if (part >= cast<RankedTensorType>(op.getType()).getShape().back()) return;
+    Value before = arith::MulIOp::create(t.b, t.loc, t.ctaRank(), t.constant(part));
+    first = arith::SubIOp::create(t.b, t.loc, first, before);
+  }
+
+  void write(int64_t reg, MutableArrayRef<Value> chunk) {
+    if (!first) return;
+    auto [base, offset] = t.coordinate(access.layout, reg, access.layout.map.rank() - 1);
+    if (access.layout.disjoint && offset > 0) return;
+    Value column = arith::AddIOp::create(t.b, t.loc, base, t.constant(offset));
+    Value skipped = arith::SubIOp::create(t.b, t.loc, first, column);
+    const Type element = chunk[0].getType();
+    const int64_t bits = element.getIntOrFloatBitWidth(), all = bits * chunk.size();
+    if (all % kWord != 0) {
+      for (auto [i, value] : llvm::enumerate(chunk))
+        value = arith::SelectOp::create(t.b, t.loc, isSkipped(skipped, i), t.zero(element), value);
+      return;
+    }
+    const int64_t words = all / kWord;
+    Value packed = t.bitcast(t.pack(chunk), typeOf(words, t.b.getI32Type()));
+    SmallVector<Value> kept;
+    for (int64_t word = 0; word < words; ++word)
+      kept.push_back(arith::AndIOp::create(
+          t.b, t.loc, words == 1 ? packed : t.extract(packed, word), mask(skipped, word, bits)));
+    Value result = t.bitcast(t.pack(kept), typeOf(chunk.size(), element));
+    for (auto [i, value] : llvm::enumerate(chunk))
+      value = chunk.size() == 1 ? result : t.extract(result, i);
+  }
+
+ private:
+  static constexpr int64_t kWord = 32;  // bits
+
+  static Type typeOf(int64_t size, Type element) {
+    return size == 1 ? element : Type(VectorType::get(size, element));
+  }
+  // Returns a predicate that is true if element `i` is one of the first `skipped` elements of the
+  // chunk.
+  Value isSkipped(Value skipped, int64_t i) {
+    return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sgt, skipped, t.constant(i));
+  }
+  // Returns a mask of the bits of a word that are not skipped.
+  Value mask(Value skipped, int64_t word, int64_t bits) {
+    const int64_t begin = word * kWord / bits, count = std::max<int64_t>(kWord / bits, 1);
+    Value kept = t.constant(-1);
+    for (int64_t i = 0; i < count; ++i) {
+      const auto left = static_cast<int32_t>(
+          i + 1 == count ? 0 : ~uint32_t{0} << static_cast<uint32_t>((i + 1) * bits));
+      kept = arith::SelectOp::create(t.b, t.loc, isSkipped(skipped, begin + i), t.constant(left),
+                                     kept);
+    }
+    return kept;
+  }
+
+  ThreadLowering& t;
+  const BufferAccess& access;
+  Value first;
+};
+
 LogicalResult lowerRingRead(ThreadLowering& t, tgpu::RingReadOp op) {
   auto tile = cast<RankedTensorType>(op.getType());
   if (op.getRing().getType().getFill() == tgpu::RingFill::tensor)
@@ -315,14 +392,18 @@ LogicalResult lowerRingRead(ThreadLowering& t, tgpu::RingReadOp op) {
   BufferAccess access(t, part, slot, tile, begin);
   Type element = t.elementType(tile);
   const Limit limit(t, op, access);
+  ZerosBeforeRow zeros(t, op, access);
   SmallVector<Value> elements, pads;
   if (op.getLimit()) {
     TypedAttr pad = op.getPadAttr() ? op.getPadAttr() : t.b.getZeroAttr(element);
     pads.assign(access.chunk, arith::ConstantOp::create(t.b, t.loc, pad));
   }
-  for (int64_t reg = 0; reg < access.layout.registers(); reg += access.chunk)
-    llvm::append_range(elements, loadElements(t, access.pointer(reg), element, access.chunk,
-                                              limit.inside(reg), pads, {}));
+  for (int64_t reg = 0; reg < access.layout.registers(); reg += access.chunk) {
+    SmallVector<Value> chunk =
+        loadElements(t, access.pointer(reg), element, access.chunk, limit.inside(reg), pads, {});
+    zeros.write(reg, chunk);
+    llvm::append_range(elements, chunk);
+  }
   t.defineElements(op, elements);
   return success();
 }

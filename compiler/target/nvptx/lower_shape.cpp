@@ -64,9 +64,8 @@ LogicalResult lowerRename(ThreadLowering& t, Op op) {
   return renameRegisters(t, op);
 }
 
-// Renames registers, or shuffles them if a register bit and a lane bit change places. Of two
-// registers that differ in that bit, a lane then keeps one and exchanges the other with its partner
-// lane.
+// Renames registers, or shuffles them if a register bit and a lane bit change places. If two
+// registers differ in this bit only, a lane keeps one and exchanges the other with its partner.
 LogicalResult lowerConversion(ThreadLowering& t, tgpu::ConvertLayoutOp op) {
   const std::optional<BitSwap> bits = bitSwap(layoutOf(op.getSource()), layoutOf(op.getResult()));
   if (!bits) return renameRegisters(t, op);

@@ -1,6 +1,8 @@
 // load_tile, store_tile, prefetch_tile, view_ptr, slice and alignment_offset. TileAccess computes
 // addresses and masks.
+#include "compiler/analysis/row_alignment.h"
 #include "compiler/dialect/layout_attr.h"
+#include "compiler/dialect/slice_step.h"
 #include "compiler/target/nvptx/slice_bounds.h"
 #include "compiler/target/nvptx/tile_access.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -128,12 +130,14 @@ void storeStraddling(TileAccess& access, ArrayRef<Value> elements, Value owner,
   }
 }
 
-// Loads the chunk in which the row begins, element by element, into `loaded`.
+// Loads the chunks in which rows begin into `loaded`, element by element.
 void loadBegin(TileAccess& access, SmallVectorImpl<Value>& loaded, Value pad, AccessHints hints) {
   ThreadLowering& t = access.t;
   Words words(t, access.element, access.chunk);
-  const SmallVector<int64_t> first = access.firstChunks();
-  SmallVector<Value> whole = words.of(ArrayRef(loaded).slice(first[0], access.chunk));
+  const SmallVector<SmallVector<int64_t>> lines = access.firstChunks();
+  SmallVector<Value> whole;
+  for (ArrayRef<int64_t> first : lines)
+    llvm::append_range(whole, words.of(ArrayRef(loaded).slice(first[0], access.chunk)));
   auto begins = scf::IfOp::create(t.b, t.loc, ValueRange(whole).getTypes(), access.holdsBegin(),
                                   /*withElseRegion=*/true);
   {
@@ -142,24 +146,31 @@ void loadBegin(TileAccess& access, SmallVectorImpl<Value>& loaded, Value pad, Ac
     scf::YieldOp::create(t.b, t.loc, whole);
     t.b.setInsertionPointToStart(begins.thenBlock());
     SmallVector<Value> exact;
-    for (int64_t i = 0; i < access.chunk; ++i)
-      llvm::append_range(exact, loadElements(t, access.pointer(first[0], i), access.element, 1,
-                                             access.hasBegun(i), {pad}, hints));
+    for (ArrayRef<int64_t> first : lines)
+      for (int64_t i = 0; i < access.chunk; ++i)
+        llvm::append_range(
+            exact, loadElements(t, access.pointer(first[0], i), access.element, 1,
+                                t.both(access.firstLineInside(first[0]), access.hasBegun(i)), {pad},
+                                hints));
     scf::YieldOp::create(t.b, t.loc, words.of(exact));
   }
   SmallVector<Value> elements = words.elements(begins.getResults());
-  for (int64_t reg : first) llvm::copy(elements, loaded.begin() + reg);
+  for (auto [n, first] : llvm::enumerate(lines))
+    for (int64_t reg : first)
+      llvm::copy(ArrayRef(elements).slice(n * access.chunk, access.chunk), loaded.begin() + reg);
 }
 
 void storeBegin(TileAccess& access, ArrayRef<Value> elements, Value owner, const Writing& write) {
   ThreadLowering& t = access.t;
-  const int64_t first = access.firstChunks()[0];
+  const SmallVector<SmallVector<int64_t>> lines = access.firstChunks();
   auto begins =
       scf::IfOp::create(t.b, t.loc, t.both(owner, access.holdsBegin()), /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(t.b);
   t.b.setInsertionPointToStart(begins.thenBlock());
-  for (int64_t i = 0; i < access.chunk; ++i)
-    write(t, access.pointer(first, i), {elements[first + i]}, access.hasBegun(i));
+  for (ArrayRef<int64_t> line : lines)
+    for (int64_t first = line[0], i = 0; i < access.chunk; ++i)
+      write(t, access.pointer(first, i), {elements[first + i]},
+            t.both(access.firstLineInside(first), access.hasBegun(i)));
 }
 
 void storeTile(TileAccess& access, ArrayRef<Value> elements, const Writing& write) {
@@ -172,6 +183,159 @@ void storeTile(TileAccess& access, ArrayRef<Value> elements, const Writing& writ
   if (access.mayStraddle()) storeStraddling(access, elements, owner, write);
 }
 
+// Loads a tile of an aligned row with the alignment offset of another row (isShiftOfAlignedRow). A
+// thread's group of contiguous elements begins inside a vector, at the same place in all threads.
+// The thread loads the vectors that contain the group as words and shifts them. It loads the
+// elements after the last whole vector of the row one by one, so it reads nothing outside the row.
+class ShiftedLoad {
+ public:
+  ShiftedLoad(ThreadLowering& t, tile::LoadTileOp op, TileAccess& access, AccessHints hints)
+      : t(t),
+        op(op),
+        access(access),
+        hints(hints),
+        vector(tile::kVectorBytes / access.bytes()),
+        group(access.layout->width),
+        size(access.view.getShape().back()),
+        whole(size / vector * vector) {}
+
+  // Returns true if the load is such a shift, and each thread has groups of whole vectors.
+  bool isPossible() const {
+    return isShiftOfAlignedRow(op) && access.layout->disjoint && group % vector == 0;
+  }
+
+  SmallVector<Value> load() {
+    Value offset = t.scalar(op.getAlignmentOffset());
+    back = arith::AndIOp::create(t.b, t.loc, minus(t.constant(0), offset), t.constant(vector - 1));
+    Value tile =
+        arith::TruncIOp::create(t.b, t.loc, t.b.getI32Type(), t.scalar(op.getIndices().back()));
+    first = minus(arith::MulIOp::create(t.b, t.loc, tile, t.constant(op.getTileShape().back())),
+                  plus(offset, back));
+    SmallVector<Value> words;
+    for (int64_t reg = 0; reg < access.registers(); reg += group) loadGroup(reg, words);
+    if (size > whole) words = withRest(words);
+    SmallVector<Value> elements;
+    const size_t perGroup = words.size() * group / access.registers();
+    for (size_t i = 0; i < words.size(); i += perGroup)
+      shift(ArrayRef(words).slice(i, perGroup), elements);
+    return elements;
+  }
+
+ private:
+  static constexpr int64_t kWords = tile::kVectorBytes / 4;  // words of 4 bytes per vector
+
+  int64_t vectors() const { return group / vector + 1; }  // vectors that contain a group
+  Value plus(Value a, Value c) { return arith::AddIOp::create(t.b, t.loc, a, c); }
+  Value minus(Value a, Value c) { return arith::SubIOp::create(t.b, t.loc, a, c); }
+  Value compare(arith::CmpIPredicate predicate, Value a, int64_t c) {
+    return arith::CmpIOp::create(t.b, t.loc, predicate, a, t.constant(c));
+  }
+  Value hasBit(Value value, int64_t bit) {
+    Value masked = arith::AndIOp::create(t.b, t.loc, value, t.constant(bit));
+    return compare(arith::CmpIPredicate::ne, masked, 0);
+  }
+  // Returns the column of the first vector that contains elements of the group.
+  Value columnOf(int64_t reg) {
+    auto [base, offset] = t.coordinate(*access.layout, reg, access.layout->map.rank() - 1);
+    return plus(plus(base, t.constant(offset)), first);
+  }
+  Value moved(Value pointer, Value bytes) {
+    return LLVM::GEPOp::create(t.b, t.loc, pointer.getType(), t.b.getI8Type(), pointer,
+                               ArrayRef<LLVM::GEPArg>{bytes});
+  }
+  void append(ArrayRef<Value> elements, SmallVectorImpl<Value>& words) {
+    Value packed = t.bitcast(t.pack(elements), VectorType::get(kWords, t.b.getI32Type()));
+    for (int64_t word = 0; word < kWords; ++word) words.push_back(t.extract(packed, word));
+  }
+
+  void loadGroup(int64_t reg, SmallVectorImpl<Value>& words) {
+    Value bytesBack = arith::MulIOp::create(t.b, t.loc, back, t.constant(-access.bytes()));
+    Value pointer = moved(access.pointer(reg), bytesBack), column = columnOf(reg);
+    const SmallVector<Value> zeros(vector, t.zero(access.element));
+    for (int64_t i = 0; i < vectors(); ++i) {
+      // The comparison is unsigned, so it also rejects columns before the row.
+      Value inside =
+          compare(arith::CmpIPredicate::ule, plus(column, t.constant(i * vector)), whole - vector);
+      if (i + 1 == vectors()) inside = t.both(inside, compare(arith::CmpIPredicate::ne, back, 0));
+      append(loadElements(t, moved(pointer, t.constant(i * tile::kVectorBytes)), access.element,
+                          vector, t.both(access.uniform, inside), zeros, hints),
+             words);
+    }
+  }
+
+  // Returns the words, including the elements after the row's last whole vector. Only threads that
+  // need these elements branch to load them.
+  SmallVector<Value> withRest(SmallVector<Value> words) {
+    Value any;
+    for (int64_t reg = 0; reg < access.registers(); reg += group) {
+      Value here = compare(arith::CmpIPredicate::ult, minus(t.constant(whole), columnOf(reg)),
+                           vectors() * vector);
+      any = any ? Value(arith::OrIOp::create(t.b, t.loc, any, here)) : here;
+    }
+    auto branch = scf::IfOp::create(t.b, t.loc, ValueRange(words).getTypes(),
+                                    t.both(access.uniform, any), /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(t.b);
+    t.b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(t.b, t.loc, words);
+    t.b.setInsertionPointToStart(branch.thenBlock());
+    Value ahead = minus(t.constant(whole), plus(columnOf(0), back));
+    Value pointer = moved(access.pointer(0),
+                          arith::MulIOp::create(t.b, t.loc, ahead, t.constant(access.bytes())));
+    SmallVector<Value> rest(vector, t.zero(access.element)), restWords;
+    for (int64_t i = 0; i < size - whole; ++i)
+      rest[i] = loadElements(t, moved(pointer, t.constant(i * access.bytes())), access.element, 1,
+                             {}, {}, hints)[0];
+    append(rest, restWords);
+    size_t word = 0;
+    for (int64_t reg = 0; reg < access.registers(); reg += group)
+      for (int64_t i = 0; i < vectors(); ++i) {
+        Value here =
+            compare(arith::CmpIPredicate::eq, plus(columnOf(reg), t.constant(i * vector)), whole);
+        for (Value with : restWords) {
+          words[word] = arith::SelectOp::create(t.b, t.loc, here, with, words[word]);
+          ++word;
+        }
+      }
+    scf::YieldOp::create(t.b, t.loc, words);
+    return SmallVector<Value>(branch.getResults());
+  }
+
+  // Appends the elements of a group. Shifts the words of its vectors by `back` elements: by two
+  // words, by one word, then by bytes.
+  void shift(ArrayRef<Value> words, SmallVectorImpl<Value>& elements) {
+    Value bytes = arith::MulIOp::create(t.b, t.loc, back, t.constant(access.bytes()));
+    SmallVector<Value> moved(words);
+    for (const int64_t by : {2, 1}) {
+      Value moves = hasBit(bytes, 4 * by);
+      for (size_t i = 0; i + by < moved.size(); ++i)
+        moved[i] = arith::SelectOp::create(t.b, t.loc, moves, moved[i + by], moved[i]);
+      moved.truncate(moved.size() - by);
+    }
+    if (access.bytes() < 4) {
+      Value bits = arith::MulIOp::create(
+          t.b, t.loc, arith::AndIOp::create(t.b, t.loc, bytes, t.constant(3)), t.constant(8));
+      for (size_t i = 0; i + 1 < moved.size(); ++i)
+        moved[i] = LLVM::FshrOp::create(t.b, t.loc, t.b.getI32Type(), moved[i + 1], moved[i], bits);
+    }
+    moved.truncate(words.size() - kWords);
+    for (size_t i = 0; i < moved.size(); i += kWords) {
+      Value packed = t.bitcast(t.pack(ArrayRef(moved).slice(i, kWords)),
+                               VectorType::get(vector, access.element));
+      for (int64_t element = 0; element < vector; ++element)
+        elements.push_back(t.extract(packed, element));
+    }
+  }
+
+  ThreadLowering& t;
+  tile::LoadTileOp op;
+  TileAccess& access;
+  AccessHints hints;
+  int64_t vector, group;  // elements
+  int64_t size, whole;    // elements of the row; elements in its whole vectors
+  Value back;             // elements between the vector boundary before a group and the group
+  Value first;            // column at which the vector with tile column 0 begins
+};
+
 // Returns true if a loop carries the loaded tile to its next iteration.
 bool isCarried(tile::LoadTileOp op) {
   return llvm::any_of(op->getUsers(), llvm::IsaPred<scf::YieldOp>);
@@ -179,8 +343,8 @@ bool isCarried(tile::LoadTileOp op) {
 
 LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
   auto tensor = dyn_cast<RankedTensorType>(op.getType());
-  const bool aligns = tile::alignmentOffsetAligns(op.getAlignmentOffset(), op.getView(),
-                                                  op.getIndices(), op.getTileShape());
+  const bool aligns = alignmentOffsetAligns(op.getAlignmentOffset(), op.getView(), op.getIndices(),
+                                            op.getTileShape());
   TileAccess access(t, op.getView(), op.getIndices(), op.getTileShape(), tensor,
                     op.getAlignmentOffset(),
                     aligns ? TileAccess::OffsetKind::aligns : TileAccess::OffsetKind::unknown);
@@ -194,6 +358,10 @@ LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
       arith::ConstantOp::create(t.b, t.loc, padAttr ? padAttr : t.b.getZeroAttr(access.element));
   if (!tensor) {
     t.define(op, Pieces(loadScalar(access, pad, hints)));
+    return success();
+  }
+  if (ShiftedLoad shifted(t, op, access, hints); shifted.isPossible()) {
+    t.defineElements(op, shifted.load());
     return success();
   }
   // ptxas would move a word that is equal in all lanes to a uniform register at once, and wait for
@@ -228,8 +396,8 @@ LogicalResult lowerStoreTile(ThreadLowering& t, tile::StoreTileOp op) {
     return success();
   }
   if (!op.getAlignmentOffset() || access.chunk == 1 ||
-      tile::alignmentOffsetAligns(op.getAlignmentOffset(), op.getView(), op.getIndices(),
-                                  op.getTileShape()))
+      alignmentOffsetAligns(op.getAlignmentOffset(), op.getView(), op.getIndices(),
+                            op.getTileShape()))
     return storeTile(access, elements, write), success();
   auto branch = scf::IfOp::create(t.b, t.loc, access.isAligned(), /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(t.b);
@@ -271,6 +439,12 @@ LogicalResult lowerSlice(ThreadLowering& t, tile::SliceOp op) {
   slots[0] =
       arith::AddIOp::create(t.b, t.loc, slots[0], arith::MulIOp::create(t.b, t.loc, begin, step));
   slots[1 + axis] = arith::SubIOp::create(t.b, t.loc, end, begin);
+  if (const int64_t step = tile::stepOf(op); step != 1) {
+    Value most = arith::AddIOp::create(t.b, t.loc, slots[1 + axis], t.constant(step - 1, 64));
+    slots[1 + axis] = arith::DivUIOp::create(t.b, t.loc, most, t.constant(step, 64));
+    Value& stride = slots[1 + view.getRank() + axis];
+    stride = arith::MulIOp::create(t.b, t.loc, stride, t.constant(step, 64));
+  }
   t.define(op, slots);
   return success();
 }

@@ -9,12 +9,12 @@ namespace ligerdsl::compiler::nvptx {
 namespace {
 
 // The words of an access: 16 bytes are v4.b32 (or v2.b64), 8 bytes v2.b32, fewer bytes one word.
-struct Words {
+struct AccessWords {
   int count;
   int bytes;
 };
 
-Words wordsOf(int64_t bytes, int64_t elementBytes) {
+AccessWords wordsOf(int64_t bytes, int64_t elementBytes) {
   int word = elementBytes == 8 ? 8 : std::min<int64_t>(bytes, 4);
   return {static_cast<int>(bytes / word), word};
 }
@@ -34,7 +34,7 @@ bool isShared(Value pointer) {
 }
 
 // ".v4.b32", ".b16", ...
-std::string widthSuffix(Words words) {
+std::string widthSuffix(AccessWords words) {
   std::string vector = words.count > 1 ? ".v" + std::to_string(words.count) : "";
   return vector + ".b" + std::to_string(8 * words.bytes);
 }
@@ -175,7 +175,7 @@ SmallVector<Value> loadElements(ThreadLowering& t, Value pointer, Type element, 
                                 Value predicate, ArrayRef<Value> others, AccessHints hints) {
   if (!predicate && !hints.any()) return plainLoad(t, pointer, element, count);
   int64_t bytes = memoryBytes(element);
-  Words words = wordsOf(bytes * count, bytes);
+  AccessWords words = wordsOf(bytes * count, bytes);
   int64_t perWord = words.bytes / bytes;
   Type word = registerType(t, words.bytes);
 
@@ -226,7 +226,7 @@ void storeElements(ThreadLowering& t, Value pointer, ArrayRef<Value> elements, V
                    AccessHints hints) {
   if (!predicate && !hints.any()) return plainStore(t, pointer, elements);
   int64_t bytes = memoryBytes(elements[0].getType());
-  Words words = wordsOf(bytes * elements.size(), bytes);
+  AccessWords words = wordsOf(bytes * elements.size(), bytes);
   int64_t perWord = words.bytes / bytes;
 
   const bool shared = isShared(pointer);

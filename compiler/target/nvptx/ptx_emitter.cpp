@@ -135,7 +135,7 @@ void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
   LoopAnalysisManager loops;
   FunctionAnalysisManager functions;
   CGSCCAnalysisManager sccs;
-  ModuleAnalysisManager modules;
+  llvm::ModuleAnalysisManager modules;  // mlir has one, too
   PassInstrumentationCallbacks callbacks;
   TimeProfilingPassesHandler times;
   times.registerCallbacks(callbacks);  // no effect unless this thread's passes are timed

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "compiler/analysis/divisibility.h"
+#include "compiler/dialect/slice_step.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -84,15 +85,20 @@ Value TileAccess::pointer(int64_t reg, int64_t i) {
 }
 
 Value TileAccess::inside(int64_t reg) {
+  Value predicate = isBeforeEnd(reg);
+  return begin ? t.both(predicate, isAtOrAfterBegin(reg)) : predicate;
+}
+
+Value TileAccess::isBeforeEnd(int64_t reg) {
   Value predicate = uniform;
   for (auto [dim, axis] : llvm::enumerate(tileAxes))
     predicate = t.both(predicate, fits(reg, dim, isLast(axis) ? chunk : 1));
-  return begin ? t.both(predicate, isAtOrAfterBegin(reg)) : predicate;
+  return predicate;
 }
 
 Value TileAccess::bytesInside(int64_t reg) {
   if (!mayStraddle()) {
-    Value whole = inside(reg);
+    Value whole = isBeforeEnd(reg);
     if (!whole) return {};
     return arith::SelectOp::create(t.b, t.loc, whole, t.constant(chunk * bytes()), t.constant(0));
   }
@@ -143,11 +149,22 @@ Value TileAccess::holdsBegin() {
   return t.both(uniform, t.both(holds, fits(0, tileAxes.size() - 1, chunk)));
 }
 
-SmallVector<int64_t> TileAccess::firstChunks() {
-  SmallVector<int64_t> registersOf;
-  for (int64_t reg = 0; reg < registers(); reg += chunk)
-    if (lastCoordinate(reg) == 0) registersOf.push_back(reg);
-  return registersOf;
+SmallVector<SmallVector<int64_t>> TileAccess::firstChunks() {
+  SmallVector<SmallVector<int64_t>> result;
+  for (ArrayRef<int64_t> line : lines())
+    if (auto first = llvm::to_vector(
+            llvm::make_filter_range(line, [&](int64_t reg) { return lastCoordinate(reg) == 0; }));
+        !first.empty())
+      result.push_back(first);
+  return result;
+}
+
+// The predicate omits the condition that all lines share; holdsBegin() tests it.
+Value TileAccess::firstLineInside(int64_t reg) {
+  Value predicate;
+  for (int dim = 0, n = tileAxes.size() - 1; dim < n; ++dim)
+    predicate = t.both(predicate, fits(reg, dim, 1));
+  return predicate;
 }
 
 Value TileAccess::hasBegun(int64_t i) {
@@ -244,8 +261,7 @@ int64_t TileAccess::chunkSize() const {
   int64_t n = std::min(layout->width, tile::kVectorBytes / bytes());
   if (offsetKind != OffsetKind::none) {
     const bool whole = maxAlignmentOffset < n && n * bytes() == tile::kVectorBytes &&
-                       tileShape[last] % n == 0 &&
-                       llvm::all_of(tileShape.drop_back(), [](int64_t size) { return size <= 1; });
+                       tileShape[last] % n == 0 && tile::rowsHaveOneOffset(view, tileShape);
     return offsetKind == OffsetKind::aligns && whole ? n : 1;
   }
   for (; n > 1; n /= 2) {

@@ -63,7 +63,8 @@ class TileAccess {
   /// Returns a predicate that is true if the whole chunk is inside the view; null: always.
   mlir::Value inside(int64_t reg);
 
-  /// Returns the number of bytes of the chunk that are inside the view, i32; null: all.
+  /// Returns the number of bytes of the chunk that are inside the view, i32; null: all. If the row
+  /// begins inside the chunk, the elements before it count too.
   mlir::Value bytesInside(int64_t reg);
 
   /// Returns true if a chunk may begin inside the view and end outside (case 4).
@@ -82,7 +83,11 @@ class TileAccess {
   /// Returns a predicate that is true in threads with the chunk at column 0, if the row begins
   /// inside it and does not end in it.
   mlir::Value holdsBegin();
-  llvm::SmallVector<int64_t> firstChunks();
+  /// Returns the registers of the chunks at column 0, grouped by line.
+  llvm::SmallVector<llvm::SmallVector<int64_t>> firstChunks();
+  /// Returns a predicate for a line of `firstChunks`: its other indices are inside the view. Null:
+  /// always.
+  mlir::Value firstLineInside(int64_t reg);
   /// Returns a predicate that is true if element `i` of the first chunk belongs to the row.
   mlir::Value hasBegun(int64_t i);
 
@@ -123,6 +128,8 @@ class TileAccess {
   bool hasAlignmentOffset(size_t axis) const {
     return offsetKind != OffsetKind::none && isLast(axis);
   }
+  // Returns a predicate that is true if the whole chunk is before the view's end; null: always.
+  mlir::Value isBeforeEnd(int64_t reg);
   // Returns begin <= coordinate(reg), or null if that holds in every thread.
   mlir::Value isAtOrAfterBegin(int64_t reg);
 

@@ -15,7 +15,7 @@ using kernels::ceil_div;
 using kernels::round_up;
 
 constexpr int64_t kChunkAlign = 128;  // rows or columns: a multiple of every matrix library's tiles
-constexpr int64_t kRowAlign = 128;    // bytes: alignment of rows of logits
+constexpr int64_t kRowAlign = 128;    // bytes: alignment of rows of logits and of copies
 constexpr int64_t kBlockRows = 8192;  // rows per block of the vocabulary, if there are over 16,384
 constexpr int64_t kRowNumbers = 4;    // per row of exponentials: base, again, factor, smooth
 constexpr int64_t kCounted = 4;       // values of `counted` per chunk
@@ -54,6 +54,10 @@ int64_t LinearChunks::logits_stride() const {
   return round_up(o_.classes, kRowAlign / size_of(o_.product_type));
 }
 
+int64_t LinearChunks::copy_stride(int64_t cols) const {
+  return o_.aligned_copies ? round_up(cols, kRowAlign / size_of(o_.product_type)) : cols;
+}
+
 // The weight comes in pieces, each of which begins a tile.
 int64_t LinearChunks::tiles() const {
   if (o_.tile_columns == 0 || weight_rows_ == 0) return 0;
@@ -64,8 +68,8 @@ int64_t LinearChunks::tiles() const {
 int64_t LinearChunks::bytes_of_row() const {
   const int64_t logits =
       stores_logits() ? logits_stride() * (o_.target_cols > 0 ? 2 : 1) * size_of_logit() : 0;
-  const int64_t elements =
-      (has_separate_d() ? logits_stride() : 0) + (converts() ? o_.cols + o_.target_cols : 0);
+  const int64_t elements = (has_separate_d() ? logits_stride() : 0) +
+                           (copies_x() ? copy_stride(o_.cols) + copy_stride(o_.target_cols) : 0);
   int64_t numbers = adds_up_d_x() ? o_.cols : 0;
   if (o_.tile_columns > 0) numbers += kRowNumbers;
   const int64_t of_place = o_.tile_columns > 0 ? 1 : 0;  // places, tile_at: under 4 bytes per row
@@ -81,7 +85,7 @@ int64_t LinearChunks::bytes_of_numbers() const {
 int64_t LinearChunks::weight_block(int64_t fixed) const {
   const int64_t room = std::max<int64_t>(o_.max_workspace_bytes - fixed, 0);
   const int64_t bytes = std::min(kWeightBlock, room / kWeightShare);
-  const int64_t classes = whole_tiles(bytes / (o_.cols * size_of(o_.product_type)));
+  const int64_t classes = whole_tiles(bytes / (copy_stride(o_.cols) * size_of(o_.product_type)));
   return std::clamp(classes, std::min(kChunkAlign, o_.classes), o_.classes);
 }
 
@@ -98,6 +102,7 @@ LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_byt
   LinearLayout l;
   l.chunk = chunk;
   l.logits_stride = logits_stride();
+  l.copy_stride = copy_stride(o_.cols);
   l.add_up_d_weight = accumulator > 0;
   l.add_up_d_x = adds_up_d_x();
   l.weight_rows = weight_rows_;
@@ -132,13 +137,14 @@ LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_byt
   for (size_t* const of_tile : {&l.places, &l.tile_at})
     *of_tile = take(ceil_div(exponentials, o_.tile_rows), DType::i32);
   l.counted = take(exponentials > 0 ? kCounted : 0, DType::i32);
-  l.x = take((converts() ? chunk : x_rows) * o_.cols, type);
+  l.x = take((copies_x() ? chunk : x_rows) * l.copy_stride, type);
   l.d_x = take(adds_up_d_x() ? chunk * o_.cols : 0, DType::f32);
-  l.weight = take(copies_weight() && rows > 0 ? weight_rows_ * o_.cols : 0, type);
+  l.weight = take(copies_weight() && rows > 0 ? weight_rows_ * l.copy_stride : 0, type);
   l.target_logits = take(o_.target_cols > 0 ? logits_bytes : 0, DType::i8);
   l.d_logits = has_separate_d() ? take(chunk * logits_stride(), type) : l.logits;
-  l.target_x = take(converts() ? chunk * o_.target_cols : 0, type);
-  l.target_weight = take(copies_weight() && rows > 0 ? o_.classes * o_.target_cols : 0, type);
+  l.target_x = take(copies_x() ? chunk * copy_stride(o_.target_cols) : 0, type);
+  l.target_weight =
+      take(copies_weight() && rows > 0 ? o_.classes * copy_stride(o_.target_cols) : 0, type);
   l.d_weight = take(accumulator, DType::f32);
   l.d_bias = take(o_.with_d_bias && o_.d_bias_type != DType::f32 ? o_.classes : 0, DType::f32);
   l.scaled_x = l.bytes;
@@ -208,7 +214,7 @@ LinearLayout LinearChunks::by_vocabulary(int64_t rows) const {
   LinearLayout block;
   int64_t logits = 0, sums = 0, x = 0;
   for (int64_t most = rows <= 2 * kBlockRows ? rows : kBlockRows; most > 0; most /= 2) {
-    block.block_rows = converts() ? std::min(most, chunk) : most;  // x is converted per chunk
+    block.block_rows = copies_x() ? std::min(most, chunk) : most;  // x is copied per chunk
     block.add_up_d_weight =
         o_.d_weight_type != DType::f32 && (converts() || block.block_rows < rows);
     const int64_t of_column = block.block_rows * size + (block.add_up_d_weight ? o_.cols * 4 : 0);
@@ -356,6 +362,8 @@ LinearLayout LinearChunks::best(int64_t rows, bool d_weight_is_free) const {
   }
   if (whole.chunk >= o_.few_rows && !only_d_weight()) return whole;
   const LinearLayout blocks = by_vocabulary(rows);
+  // Copies of x leave room for no more rows than a chunk has, so blocks would gain nothing.
+  if (o_.aligned_copies && !only_d_weight() && blocks.block_rows <= whole.chunk) return whole;
   const auto limit = static_cast<size_t>(o_.max_workspace_bytes);
   const bool too_large = limit > 0 && blocks.bytes > limit && blocks.bytes > whole.bytes;
   return too_large ? whole : blocks;

@@ -10,15 +10,16 @@ namespace ligerdsl::lib::head {
 
 class ExponentialMatmuls {
  public:
-  // smooths: the matmuls add the terms of label smoothing.
+  // smooths: the matmuls add the terms of label smoothing. x_is_given: chunk.x is the caller's; a
+  // copy has zeros in ignored rows.
   ExponentialMatmuls(const KernelMatmul& products, const Desc& d, DType type, bool smooths,
-                     bool in_blocks)
+                     bool in_blocks, bool x_is_given)
       : products_(products),
         classes_(d.n_classes),
         type_(type),
         smooths_(smooths),
         in_blocks_(in_blocks),
-        x_is_given_(dtype_of(d.dtype) == type) {}
+        x_is_given_(x_is_given) {}
 
   // Sets the views of the blocks of a chunk of `count` rows, if there are blocks.
   void select(const LinearLayout& layout, int64_t count, Views* views) const;
@@ -44,8 +45,7 @@ class ExponentialMatmuls {
   const KernelMatmul& products_;
   int64_t classes_;
   DType type_;
-  bool smooths_, in_blocks_;
-  bool x_is_given_;  // chunk.x is the caller's; a copy would have zeros in ignored rows
+  bool smooths_, in_blocks_, x_is_given_;
 };
 
 }  // namespace ligerdsl::lib::head

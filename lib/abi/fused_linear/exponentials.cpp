@@ -95,7 +95,8 @@ void HeadExponentials::run(const Call& call, const LinearLayout& layout, const H
 void HeadExponentials::scale_x(const Call& call, const LinearLayout& layout, Views* views) const {
   Views& v = *views;
   const int64_t count = v.chunk.x.dims[0];
-  v.exponentials.scaled_x = make_view(call.workspace + layout.scaled_x, type_, count, cols_, cols_);
+  v.exponentials.scaled_x =
+      make_view(call.workspace + layout.scaled_x, type_, count, cols_, layout.copy_stride);
   scaled_x_->run(view_table(v), nullptr, count, call.stream);
 }
 

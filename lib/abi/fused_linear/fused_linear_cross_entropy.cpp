@@ -24,10 +24,12 @@ FusedLinearCrossEntropy::FusedLinearCrossEntropy(const ContextRef& context, cons
       from_lse_(from_lse),
       type_(dtype_of(d.dtype)),
       product_type_(context->machine().is_gpu() ? type_ : DType::f32),
+      aligned_copies_(
+          need_aligned_copies(context->machine(), product_type_, d.products, {&d_.n_cols, 1})),
       products_(products_of(*context, choice_of_products(), product_kinds())),
       matmul_(products_.matmul),
       chunks_(stored_chunk_options()),
-      weight_(*context, d, weight_type(d), product_type_) {
+      weight_(*context, d, weight_type(d), product_type_, aligned_copies_) {
   check_product_width("n_classes", d_.n_classes);
   check_product_width("n_cols", d_.n_cols);
   if (products_.kernels && takes_exponentials()) make_exponentials();
@@ -109,8 +111,10 @@ std::vector<Fact> FusedLinearCrossEntropy::facts(const Call& call) const {
 }
 
 LinearChunkOptions FusedLinearCrossEntropy::chunk_options_of(size_t product_workspace) const {
-  return chunk_options(d_, from_lse_, product_type_, few_rows(context_->machine()),
-                       product_workspace);
+  LinearChunkOptions chunks =
+      chunk_options(d_, from_lse_, product_type_, few_rows(context_->machine()), product_workspace);
+  chunks.aligned_copies = aligned_copies_;
+  return chunks;
 }
 
 LinearChunkOptions FusedLinearCrossEntropy::stored_chunk_options() const {
@@ -129,11 +133,11 @@ LinearLayout FusedLinearCrossEntropy::layout_of(const Call& call) const {
 int32_t FusedLinearCrossEntropy::choice_of_products() const {
   if (d_.products != LIGERDSL_PRODUCTS_AUTO) return d_.products;
   const kernels::Machine machine = context_->machine();
-  if (own_products_are_faster(machine, product_type_, d_.n_classes, {d_.n_cols}))
+  if (aligned_copies_ ||
+      own_products_are_faster(machine, product_type_, d_.n_classes, {&d_.n_cols, 1}))
     return LIGERDSL_PRODUCTS_KERNELS;
   const bool has_lse = from_lse_ || d_.with_lse, losses_alone = !with_gradient(d_),
-             limited =
-                 d_.max_workspace_bytes < kDefaultLogits && may_use_d_weight(d_, product_type_);
+             limited = d_.max_workspace_bytes < kDefaultLogits && may_use_d_weight();
   const bool own = !has_lse && has_exponentials() && (losses_alone || limited) &&
                    kernels::has_fast_products(machine, product_type_);
   return own ? LIGERDSL_PRODUCTS_KERNELS : LIGERDSL_PRODUCTS_AUTO;
@@ -145,7 +149,8 @@ std::vector<ProductKind> FusedLinearCrossEntropy::product_kinds() const {
                         .type = type_,
                         .product_type = product_type_,
                         .logits_type = product_type_,
-                        .adds_up_d_x = type_ != product_type_ || weight_type(d_) != product_type_,
+                        .adds_up_d_x = type_ != product_type_ || weight_type(d_) != product_type_ ||
+                                       (aligned_copies_ && d_.max_workspace_bytes > 0),
                         .with_d_x = d_.with_d_x != 0,
                         .with_d_weight = d_.d_weight_dtype != 0,
                         .d_weight_type = dtype_of(d_.d_weight_dtype),

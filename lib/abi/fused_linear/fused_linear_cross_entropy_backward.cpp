@@ -11,7 +11,7 @@ namespace {
 
 namespace op = fused_linear_cross_entropy_backward;
 namespace whole = fused_linear_cross_entropy;
-using Desc = ligerdsl_fused_linear_cross_entropy_backward_desc_t;
+using BackwardDesc = ligerdsl_fused_linear_cross_entropy_backward_desc_t;
 using WholeDesc = ligerdsl_fused_linear_cross_entropy_desc_t;
 
 template <class Table>
@@ -22,7 +22,7 @@ const auto& named(const Table& table, std::string_view name) {
        std::string(name) + " is not a field or tensor of fused_linear_cross_entropy");
 }
 
-WholeDesc whole_desc(const Desc& d) {
+WholeDesc whole_desc(const BackwardDesc& d) {
   WholeDesc all = LIGERDSL_FUSED_LINEAR_CROSS_ENTROPY_DESC_INIT;
   for (const FieldInfo& field : op::info().fields) {
     const size_t bytes = field.type == FieldType::i64 ? 8 : 4;
@@ -37,7 +37,7 @@ WholeDesc whole_desc(const Desc& d) {
 
 class FusedLinearCrossEntropyBackward final : public OpPlan {
  public:
-  FusedLinearCrossEntropyBackward(const ContextRef& context, const Desc& d)
+  FusedLinearCrossEntropyBackward(const ContextRef& context, const BackwardDesc& d)
       : per_row_(d.reduction == LIGERDSL_REDUCTION_NONE),
         gradients_(gradients_from_lse(context, whole_desc(d), op::info())) {
     const auto tensors = whole::info().tensors;
@@ -77,7 +77,7 @@ class FusedLinearCrossEntropyBackward final : public OpPlan {
 
 }  // namespace
 
-std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const Desc& d) {
+std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const BackwardDesc& d) {
   return std::make_unique<FusedLinearCrossEntropyBackward>(context, d);
 }
 

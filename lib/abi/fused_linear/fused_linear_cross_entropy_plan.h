@@ -63,6 +63,9 @@
 //    On a GPU matmuls have the dtype of x, and an f32 weight is rounded to it. If the workspace has
 //    no room for the whole rounded weight, it is rounded in blocks of rows. Then each matmul is
 //    split into one per block, and d_x accumulates in f32.
+//
+// 7. Unaligned rows. The library's matmuls need rows that begin at multiples of 16 bytes. If H does
+//    not allow this, x and the weight are copied to aligned rows like operands of another dtype.
 #pragma once
 
 #include <memory>
@@ -111,8 +114,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
   LinearChunkOptions stored_chunk_options() const;
   LinearLayout layout_of(const Call& call) const;
   // AUTO takes the library's own matmuls if one of these holds:
-  // - V is not a multiple of 8 (own_products_are_faster). This rule depends on sizes alone, so a
-  //   call that writes an lse and the call that reads it agree.
+  // - V or H is not a multiple of 8 (own_products_are_faster, need_aligned_copies). These rules
+  //   depend on sizes alone, so a call that writes an lse and the call that reads it agree.
   // - The workspace limit requires that d_weight's memory holds exponentials. With stored logits
   //   the call takes a third longer.
   // - Only losses are wanted: 2 % slower than cuBLASLt, in hundredths of the memory.
@@ -120,7 +123,11 @@ class FusedLinearCrossEntropy final : public OpPlan {
   // The last two do not apply to calls that write or read an lse, because the lse of rounded logits
   // differs.
   int32_t choice_of_products() const;
-  bool in_blocks() const { return takes_exponentials() && may_use_d_weight(d_, product_type_); }
+  // Returns true if d_weight's memory may hold exponentials.
+  bool may_use_d_weight() const {
+    return !aligned_copies_ && head::may_use_d_weight(d_, product_type_);
+  }
+  bool in_blocks() const { return takes_exponentials() && may_use_d_weight(); }
   bool has_exponentials() const {
     return kernels::has_exponentials(kernel_options(d_, product_type_, false));
   }
@@ -230,6 +237,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
   const OpInfo& info_;
   bool from_lse_;
   DType type_, product_type_;
+  bool aligned_copies_;
   Products products_;
   std::shared_ptr<runtime::Matmul> matmul_;
   LinearChunks chunks_;

@@ -47,7 +47,7 @@ void FusedLinearCrossEntropy::count_x(const Call& call, const LinearLayout& layo
 
 BoundTensor FusedLinearCrossEntropy::x_in_workspace(const Call& call, const LinearLayout& layout,
                                                     int64_t rows) const {
-  return make_view(call.workspace + layout.x, product_type_, rows, d_.n_cols, d_.n_cols);
+  return make_view(call.workspace + layout.x, product_type_, rows, d_.n_cols, layout.copy_stride);
 }
 
 Views FusedLinearCrossEntropy::whole_batch(const Call& call, const LinearLayout& layout,

@@ -34,7 +34,7 @@ void FusedLinearCrossEntropy::make_exponentials() {
   exponentials_.emplace(*context_, d_, options);
   if (smooths()) smoothing_.emplace(*context_, d_, options, options.head_type);
   exponential_matmuls_.emplace(*products_.kernels, d_, product_type_, smoothing_.has_value(),
-                               options.in_blocks);
+                               options.in_blocks, type_ == product_type_ && !aligned_copies_);
   LinearChunkOptions chunks = chunk_options_of(matmul_->workspace_bytes());
   chunks.tile_columns = exponentials_->tile_columns(),
   chunks.tile_numbers = exponentials_->tile_numbers();
@@ -164,7 +164,7 @@ void FusedLinearCrossEntropy::make_x() {
   const CountedX::Views views{LIGERDSL_VIEW(chunk.x_given), LIGERDSL_VIEW(chunk.x),
                               LIGERDSL_VIEW(chunk.labels)};
   const CountedX::Rows rows{d_.n_cols, dtype_of(d_.label_dtype), d_.ignore_index};
-  if (product_type_ != type_) {
+  if (product_type_ != type_ || aligned_copies_) {
     convert_x_ = zeros ? CountedX::convert(*context_, views, rows, type_, product_type_)
                        : convert_step(*context_, type_, product_type_, d_.n_cols,
                                       LIGERDSL_VIEW(chunk.x_given), LIGERDSL_VIEW(chunk.x));

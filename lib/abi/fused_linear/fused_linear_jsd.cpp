@@ -15,7 +15,8 @@
 // Logits are f32 whatever the operands' dtype. The divergence is a difference of functions of both
 // logits, which rounding would spoil. d is rounded once, to the matmuls' dtype; if that is f32, d
 // overwrites z. On a CPU matmuls are f32: x, target_x, both weights and d_x of other dtypes are
-// converted.
+// converted. On a GPU the four operands are copied if their rows are not aligned for the library's
+// matmuls (need_aligned_copies).
 #include <array>
 #include <optional>
 
@@ -82,14 +83,15 @@ kernels::LogitDivergenceOptions kernel_options(const Desc& d, DType product_type
           .d_loss_type = dtype_of(d.d_loss_dtype)};
 }
 
-LinearChunkOptions chunk_options(const Desc& d, DType product_type, int64_t few_rows,
-                                 size_t product_workspace) {
+LinearChunkOptions chunk_options(const Desc& d, DType product_type, bool aligned_copies,
+                                 int64_t few_rows, size_t product_workspace) {
   return {.classes = d.n_classes,
           .cols = d.n_cols,
           .target_cols = d.n_target_cols,
           .type = dtype_of(d.dtype),
           .weight_type = dtype_of(d.dtype),
           .product_type = product_type,
+          .aligned_copies = aligned_copies,
           .f32_logits = true,
           .with_d_x = d.with_d_x != 0,
           .with_d_weight = d.d_weight_dtype != 0,
@@ -110,9 +112,10 @@ class FusedLinearJsd final : public OpPlan {
         d_(d),
         type_(dtype_of(d.dtype)),
         product_type_(context->machine().is_gpu() ? type_ : DType::f32),
+        aligned_copies_(takes_aligned_copies()),
         products_(products_of(*context, choice_of_products(), product_kinds())),
         matmul_(products_.matmul),
-        chunks_(chunk_options(d, product_type_, few_rows(context->machine()),
+        chunks_(chunk_options(d, product_type_, aligned_copies_, few_rows(context->machine()),
                               matmul_->workspace_bytes())) {
     check_product_width("n_classes", d_.n_classes);
     check_product_width("n_cols", d_.n_cols);
@@ -242,10 +245,23 @@ class FusedLinearJsd final : public OpPlan {
     }
   }
 
+  // Both weights are copied whole. A workspace limit leaves at least half of it for logits.
+  bool takes_aligned_copies() const {
+    if (!need_aligned_copies(context_->machine(), product_type_, d_.products, widths()))
+      return false;
+    const int64_t limit = d_.max_workspace_bytes;
+    const kernels::Count copies =
+        (kernels::Count(d_.n_cols) + d_.n_target_cols + 2 * kMostPadding) * d_.n_classes *
+        size_of(product_type_);
+    return limit == 0 || copies <= kernels::Count(limit / 2);
+  }
+
+  std::array<int64_t, 2> widths() const { return {d_.n_cols, d_.n_target_cols}; }
+
   int32_t choice_of_products() const {
     const bool own = d_.products == LIGERDSL_PRODUCTS_AUTO &&
-                     own_products_are_faster(context_->machine(), product_type_, d_.n_classes,
-                                             {d_.n_cols, d_.n_target_cols});
+                     (aligned_copies_ || own_products_are_faster(context_->machine(), product_type_,
+                                                                 d_.n_classes, widths()));
     return own ? LIGERDSL_PRODUCTS_KERNELS : d_.products;
   }
 
@@ -267,9 +283,10 @@ class FusedLinearJsd final : public OpPlan {
     const CountedX::Views views{LIGERDSL_VIEW(chunk.x_given), LIGERDSL_VIEW(chunk.x),
                                 LIGERDSL_VIEW(chunk.labels)};
     const CountedX::Rows rows{d_.n_cols, dtype_of(d_.label_dtype, DType::i64), d_.ignore_index};
-    if (zeros && product_type_ == type_)
+    const bool copies = product_type_ != type_ || aligned_copies_;
+    if (zeros && !copies)
       counted_x_.emplace(*context_, views, rows, type_, d_.with_d_x && d_.in_place);
-    if (product_type_ != type_) {
+    if (copies) {
       const auto convert = [&](int64_t cols, int in, int out) {
         return convert_step(*context_, type_, product_type_, cols, in, out);
       };
@@ -281,7 +298,7 @@ class FusedLinearJsd final : public OpPlan {
                          : convert(d_.n_cols, LIGERDSL_VIEW(chunk.x_given), LIGERDSL_VIEW(chunk.x));
       convert_target_x_ = convert(d_.n_target_cols, LIGERDSL_VIEW(chunk.target_x_given),
                                   LIGERDSL_VIEW(chunk.target_x));
-      if (d_.with_d_x)
+      if (d_.with_d_x && product_type_ != type_)
         round_d_x_ = convert_step(*context_, DType::f32, type_, d_.n_cols, LIGERDSL_VIEW(chunk.d_x),
                                   LIGERDSL_VIEW(chunk.d_x_wanted));
     }
@@ -296,10 +313,11 @@ class FusedLinearJsd final : public OpPlan {
           zero_step(*context_, wanted, d_.n_cols, LIGERDSL_VIEW(batch.d_weight_wanted));
   }
 
-  // Returns the copy in the workspace, in the matmuls' dtype, or `given` if there is none.
+  // Returns the copy in the workspace, as the matmuls need it, or `given` if there is none.
   BoundTensor copy_of(const Call& call, const BoundTensor& given, size_t at) const {
-    return convert_x_ ? make_view(call.workspace + at, product_type_, given.dims[0], given.dims[1],
-                                  given.dims[1])
+    const int64_t cols = given.dims[1];
+    return convert_x_ ? make_view(call.workspace + at, product_type_, given.dims[0], cols,
+                                  chunks_.copy_stride(cols))
                       : given;
   }
 
@@ -381,6 +399,7 @@ class FusedLinearJsd final : public OpPlan {
   ContextRef context_;
   Desc d_;
   DType type_, product_type_;
+  bool aligned_copies_;
   Products products_;
   std::shared_ptr<runtime::Matmul> matmul_;
   LinearChunks chunks_;

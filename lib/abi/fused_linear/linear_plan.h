@@ -83,9 +83,11 @@ inline std::string refuse_linear(int64_t rows, int64_t classes, int64_t cols) {
   // An upper bound. A CPU needs copies of x, d_x and the scaled x for each row, and of the weight
   // and the accumulator of its gradient. Statistics of tiles, which have at least 128 columns, take
   // less than a sixteenth of the logits.
-  const kernels::Count of_row =
-      kernels::Count(classes) + classes / 16 + 2 * kMostPadding + kernels::Count(cols) * 3;
-  return refuse_workspace((kernels::Count(classes) * cols * 2 + of_row * rows) * kMostBytes);
+  const kernels::Count of_row = kernels::Count(classes) + classes / 16 + 2 * kMostPadding +
+                                (kernels::Count(cols) + kMostPadding) * 3;
+  return refuse_workspace(
+      (kernels::Count(classes) * (kernels::Count(cols) + kMostPadding) * 2 + of_row * rows) *
+      kMostBytes);
 }
 
 // `chosen`: the library chose the chunks. `hint`: how the caller can reduce the workspace.

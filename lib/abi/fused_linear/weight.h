@@ -1,6 +1,6 @@
-// The lm_head's weight in the matmuls' dtype. A weight of another dtype is converted once a call.
-// If the workspace has no room for all of it, it is converted block by block of its rows, and each
-// matmul is split into one per block.
+// The lm_head's weight in the matmuls' dtype. A weight of another dtype, or with rows that are not
+// aligned, is copied once a call. If the workspace has no room for all of it, it is copied block by
+// block of its rows, and each matmul is split into one per block.
 #pragma once
 
 #include <algorithm>
@@ -13,9 +13,10 @@ namespace ligerdsl::lib::head {
 
 class HeadWeight {
  public:
-  HeadWeight(Context& context, const Desc& d, DType given, DType taken)
+  // aligned_copies: as in LinearChunkOptions.
+  HeadWeight(Context& context, const Desc& d, DType given, DType taken, bool aligned_copies)
       : classes_(d.n_classes), cols_(d.n_cols), type_(taken) {
-    if (given != taken)
+    if (given != taken || aligned_copies)
       convert_ = convert_step(context, given, taken, cols_, LIGERDSL_VIEW(block.weight_given),
                               LIGERDSL_VIEW(block.weight));
   }
@@ -58,7 +59,7 @@ class HeadWeight {
 
  private:
   BoundTensor copy(const Call& call, const LinearLayout& layout, int64_t classes) const {
-    return make_view(call.workspace + layout.weight, type_, classes, cols_, cols_);
+    return make_view(call.workspace + layout.weight, type_, classes, cols_, layout.copy_stride);
   }
 
   int64_t classes_, cols_;

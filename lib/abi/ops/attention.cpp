@@ -68,6 +68,13 @@ AttentionOptions options_of_sequences(const Desc& d) {
   return options;
 }
 
+// Adds the optional gradients: d_sinks and d_lse.
+template <class Desc>
+AttentionOptions with_more_gradients(AttentionOptions options, const Desc& d) {
+  options.with_sinks = d.with_sinks != 0, options.with_d_lse = d.with_d_lse != 0;
+  return options;
+}
+
 // Returns an unchanged view of a tensor. The compiler knows its numbers of heads and columns;
 // batches and tokens are dynamic.
 OperationPlan::Bindings::Derived heads(const char* name, int tensor, int64_t count, int64_t dim) {
@@ -81,6 +88,11 @@ OperationPlan::Bindings::Derived numbers(const char* name, int tensor, int64_t c
           .memory = name,
           .view = [=](const Call& call) { return call.tensors[tensor]; },
           .exact = {-1, count, -1}};
+}
+OperationPlan::Bindings::Derived of_heads(const char* name, int tensor, int64_t count) {
+  OperationPlan::Bindings::Derived view = numbers(name, tensor, count);
+  view.exact = {count};
+  return view;
 }
 // Returns the same for tokens of sequences, which have no batch dimension.
 OperationPlan::Bindings::Derived tokens(const char* name, int tensor, int64_t count, int64_t dim) {
@@ -129,12 +141,13 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context,
                                   const ligerdsl_attention_forward_desc_t& d) {
   namespace op = attention_forward;
   AttentionOptions options = options_of(d);
-  options.with_lse = d.with_lse != 0;
+  options.with_lse = d.with_lse != 0, options.with_sinks = d.with_sinks != 0;
   OperationPlan::Bindings bindings = bindings_of(d, size_of_call(op::dim_B));
   bindings.views = {
       heads("q", op::k_q, d.q_heads, d.head_dim), heads("k", op::k_k, d.k_heads, d.head_dim),
       heads("v", op::k_v, d.k_heads, d.head_dim), heads("o", op::k_o, d.q_heads, d.head_dim)};
   if (options.with_lse) bindings.views.push_back(numbers("lse", op::k_lse, d.q_heads));
+  if (options.with_sinks) bindings.views.push_back(of_heads("sinks", op::k_sinks, d.q_heads));
   return plan_of(context, op::info(), d,
                  configured(context, kernels::attention_forward_kernel, options),
                  std::move(bindings));
@@ -153,8 +166,14 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context,
                     heads("d_q", op::k_d_q, d.q_heads, d.head_dim),
                     heads("d_k", op::k_d_k, d.k_heads, d.head_dim),
                     heads("d_v", op::k_d_v, d.k_heads, d.head_dim)};
+  const AttentionOptions options = with_more_gradients(options_of(d), d);
+  if (options.with_d_lse) bindings.views.push_back(numbers("d_lse", op::k_d_lse, d.q_heads));
+  if (options.with_sinks) {
+    bindings.views.push_back(of_heads("sinks", op::k_sinks, d.q_heads));
+    bindings.views.push_back(of_heads("d_sinks", op::k_d_sinks, d.q_heads));
+  }
   return plan_of(context, op::info(), d,
-                 configured(context, kernels::attention_backward_kernel, options_of(d)),
+                 configured(context, kernels::attention_backward_kernel, options),
                  std::move(bindings));
 }
 
@@ -162,7 +181,7 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context,
                                   const ligerdsl_attention_varlen_forward_desc_t& d) {
   namespace op = attention_varlen_forward;
   AttentionOptions options = options_of_sequences(d);
-  options.with_lse = d.with_lse != 0;
+  options.with_lse = d.with_lse != 0, options.with_sinks = d.with_sinks != 0;
   OperationPlan::Bindings bindings =
       bindings_of_sequences(d, op::dim_S, op::dim_T, op::k_cu_seqlens_q, op::k_cu_seqlens_k);
   for (auto&& view :
@@ -170,6 +189,7 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context,
         tokens("v", op::k_v, d.k_heads, d.head_dim), tokens("o", op::k_o, d.q_heads, d.head_dim)})
     bindings.views.push_back(view);
   if (options.with_lse) bindings.views.push_back(token_numbers("lse", op::k_lse, d.q_heads));
+  if (options.with_sinks) bindings.views.push_back(of_heads("sinks", op::k_sinks, d.q_heads));
   return plan_of(context, op::info(), d,
                  configured(context, kernels::attention_forward_kernel, options),
                  std::move(bindings));
@@ -188,8 +208,14 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context,
         tokens("d_k", op::k_d_k, d.k_heads, d.head_dim),
         tokens("d_v", op::k_d_v, d.k_heads, d.head_dim)})
     bindings.views.push_back(view);
+  const AttentionOptions options = with_more_gradients(options_of_sequences(d), d);
+  if (options.with_d_lse) bindings.views.push_back(token_numbers("d_lse", op::k_d_lse, d.q_heads));
+  if (options.with_sinks) {
+    bindings.views.push_back(of_heads("sinks", op::k_sinks, d.q_heads));
+    bindings.views.push_back(of_heads("d_sinks", op::k_d_sinks, d.q_heads));
+  }
   return plan_of(context, op::info(), d,
-                 configured(context, kernels::attention_backward_kernel, options_of_sequences(d)),
+                 configured(context, kernels::attention_backward_kernel, options),
                  std::move(bindings));
 }
 

@@ -35,20 +35,35 @@ std::unique_ptr<OpPlan> plan_of_product(const ContextRef& context, const OpInfo&
     return kernels::meta_text(kernel.heuristic(context->machine(), of_most(most)));
   };
   std::vector<OperationPlan::Bucket> buckets;
+  // Calls with unaligned rows of a or b have their own buckets, which precede those of other calls.
+  bool has_unaligned = false;
+  int64_t least_copied = 0;
+  if constexpr (requires { has_unaligned_schedule(context->machine(), options); }) {
+    has_unaligned = has_unaligned_schedule(context->machine(), options);
+    least_copied = least_rows_of_copies(context->machine(), options);
+  }
+  const auto add_unaligned = [&](Options of_rows, int64_t least, int64_t up_to) {
+    if constexpr (requires { of_rows.unaligned; }) {
+      of_rows.unaligned = true;
+      buckets.push_back(
+          {up_to, configured(context, kernel, of_rows),
+           [least](const Call& call) { return call.rows >= least && has_unaligned_factors(call); },
+           "operands with unaligned rows"});
+    }
+  };
   const std::vector<int64_t> few = few_rows(context->machine(), options);
   for (size_t i = 0; i < few.size(); ++i) {
     const int64_t next = i + 1 < few.size() ? few[i + 1] : 0;
-    if (schedule(few[i]) != schedule(next))
-      buckets.push_back({few[i], configured(context, kernel, of_most(few[i]))});
+    if (schedule(few[i]) == schedule(next)) continue;
+    if (least_copied > 0 && few[i] >= least_copied)
+      add_unaligned(of_most(few[i]), least_copied, few[i]);
+    buckets.push_back({few[i], configured(context, kernel, of_most(few[i]))});
   }
-  if constexpr (requires { has_unaligned_schedule(context->machine(), options); }) {
-    if (has_unaligned_schedule(context->machine(), options)) {
-      Options unaligned = options;
-      unaligned.unaligned = true;
-      buckets.push_back({OperationPlan::kAnyRows, configured(context, kernel, unaligned),
-                         &has_unaligned_factors, "operands with unaligned rows"});
-    }
-  }
+  // More rows than few, and too few for copies of the operands.
+  const int64_t not_copied = least_copied - 1;
+  if (has_unaligned && !few.empty() && not_copied > few.back())
+    add_unaligned(of_most(not_copied), 0, not_copied);
+  if (has_unaligned) add_unaligned(options, least_copied, OperationPlan::kAnyRows);
   buckets.push_back({OperationPlan::kAnyRows, configured(context, kernel, options)});
   bindings.rows = size_of_call(rows);
   return std::make_unique<OperationPlan>(context, info, &d, std::move(buckets),

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "lib/text/nearest.h"
 #include "lib/text/output.h"
@@ -19,14 +20,7 @@ struct Scale {
   int64_t rows;  // number of rows of every case; 0: the set's own
 };
 
-struct Model {
-  const char* name;
-  int64_t hidden, ffn, vocab, q_heads, k_heads, head_dim;
-  const char* gate;
-  const char* rope;
-};
-
-// The models, and sizes that are not powers of two, from shapes.json.
+// Names of the models, and sizes that are not powers of two, from shapes.json.
 #include "bench_shapes.inc"
 
 // Builds a list of cases, in f32 for a CPU and bf16 for a GPU.
@@ -49,13 +43,11 @@ class Builder {
     if (norm) settings.push_back("d_weight_dtype=f32");
     one(fmt::format("{}_backward", kernel), rows, settings);
   }
-  void rope(int64_t batch, int64_t positions, int64_t q, int64_t k, int64_t d,
-            const std::string& layout = "half") {
+  void rope(int64_t batch, int64_t positions, int64_t q, int64_t k, int64_t d) {
     for (const char* direction : {"inverse=0", "inverse=1"}) {
-      cases_.push_back(
-          {"rope",
-           {dtype_, "table_dtype=f32", direction, fmt::format("layout={}", layout),
-            size("B", batch), size("S", positions), size("A", q), size("K", k), size("D", d)}});
+      cases_.push_back({"rope",
+                        {dtype_, "table_dtype=f32", direction, "layout=half", size("B", batch),
+                         size("S", positions), size("A", q), size("K", k), size("D", d)}});
     }
   }
   void loss(int64_t rows, int64_t classes) {
@@ -115,24 +107,21 @@ Cases widths(const Scale& scale) {
   return add.take();
 }
 
-Cases layers_of(const Model& m, const Scale& scale) {
-  Builder add(scale);
-  const int64_t rows = add.rows_of(scale.cpu ? 1024 : 8192),
-                positions = std::min<int64_t>(rows, 2048);
-  add.pair("rms_norm", rows, "H", m.hidden, true);
-  add.pair("fused_add_rms_norm", rows, "H", m.hidden, true);
-  add.pair(m.gate, rows, "F", m.ffn);
-  add.rope(std::max<int64_t>(rows / 2048, 1), positions, m.q_heads, m.k_heads, m.head_dim, m.rope);
-  add.loss(rows, m.vocab);
-  add.one("embedding_forward", rows, {Builder::size("V", m.vocab), Builder::size("H", m.hidden)});
-  return add.take();
+// Returns the layers of a model in shapes.json, from the rows (kernels/*/*.op.py). `gpu` and `n`
+// are names in the generated text.
+Cases layers_of(std::string_view model, const Scale& scale) {
+  const bool gpu = !scale.cpu;
+  const int64_t tokens = scale.rows > 0 ? scale.rows : gpu ? 8192 : 1024;
+  const auto n = [&](const char*) { return static_cast<double>(tokens); };
+#include "bench_layers.inc"
+  return {};
 }
 
 }  // namespace
 
 std::vector<std::string> bench_set_names() {
   std::vector<std::string> names = {"standard", "paper", "widths"};
-  for (const Model& model : kModels) names.push_back(model.name);
+  for (const char* model : kModels) names.emplace_back(model);
   return names;
 }
 
@@ -142,8 +131,8 @@ Cases cases_of(const std::string& set, const Scale& scale) {
   if (set == "standard") return standard(scale);
   if (set == "paper") return paper(scale);
   if (set == "widths") return widths(scale);
-  for (const Model& model : kModels) {
-    if (set == model.name) return layers_of(model, scale);
+  for (const char* model : kModels) {
+    if (set == model) return layers_of(model, scale);
   }
   const std::vector<std::string> names = bench_set_names();
   throw Failure(kUsage, fmt::format("no set or model '{}'{}; there are {}", set,

@@ -12,6 +12,7 @@
 #include "lib/cli/bench/bench_measure.h"
 #include "lib/cli/explain/explain_config.h"
 #include "lib/cli/explain/explain_kernel.h"
+#include "lib/cli/explain/explain_prediction.h"
 #include "lib/cli/kernels/authors.h"
 #include "lib/cli/kernels/compiled_kernel.h"
 #include "lib/cli/kernels/launch_list.h"
@@ -46,6 +47,10 @@ class Place {
   lib::ContextRef context() const {
     if (here_) return here_;
     return away_;
+  }
+  // Returns the name that the device's driver reports; "" for a device that is not present.
+  std::string device_name() const {
+    return here_ ? here_->device().description().name : std::string();
   }
   const std::vector<RecordedKernel>& recorded() const {
     return here_ ? here_->recorded : away_->recorded;
@@ -140,11 +145,28 @@ class Explanation {
                        {"launches", launches_of(list.launches)}};
   }
 
+  // Adds a launch's prediction to the row of its kernel.
+  static void add_prediction(const kernels::Prediction& step, Json* row) {
+    (*row)["predicted_us"] = row->value("predicted_us", 0.0) + step.us;
+    (*row)["bound"] = kernels::name_of(step.bound);
+    (*row)["estimated_ctas_per_sm"] = step.ctas_per_sm;
+    (*row)["iterations_known"] = row->value("iterations_known", true) && !step.is_assumed;
+  }
+
+  // Returns the prediction of a call, or lists it as left out: CPUs and some GPUs have no rates.
+  std::optional<CallPrediction> prediction() {
+    CallPrediction predicted(place_.context()->machine(), place_.device_name());
+    if (predicted.has_rates()) return predicted;
+    if (place_.is_gpu()) leave_out("predicted time: only H100 and H200 have measured rates");
+    return {};
+  }
+
   // Returns the launches by kernel, in the order of their first launches, and adds these kernels to
   // the page.
   Json launches_of(const std::vector<LaunchList::Launch>& launches) {
     const std::vector<std::string> variants = variant_names(place_.recorded(), place_.is_gpu());
     std::map<std::string, size_t> places;
+    std::optional<CallPrediction> predicted = prediction();
     Json list = Json::array();
     for (const LaunchList::Launch& launch : launches) {
       const bool product = launch.kernel < 0;
@@ -167,7 +189,12 @@ class Explanation {
       if (!product)
         row["programs"] =
             row["programs"].get<int64_t>() + launch.grid.x * launch.grid.y * launch.grid.z;
+      if (!predicted) continue;
+      add_prediction(product ? predicted->add(launch)
+                             : predicted->add(launch, place_.recorded()[launch.kernel]),
+                     &row);
     }
+    if (predicted) result_["predicted"] = predicted->json();
     return list;
   }
 
@@ -178,7 +205,12 @@ class Explanation {
     load_kernels(authors_, request_.kernel, settings_, context);
     shown_ = choose_variant(place_.recorded(), "aligned", place_.is_gpu());
     try {
-      result_["bytes"] = AuthorCall(*author_, settings_, {}, context->machine()).bytes_moved();
+      const AuthorCall call(*author_, settings_, {}, context->machine());
+      result_["bytes"] = call.bytes_moved();
+      if (std::optional<CallPrediction> predicted = prediction()) {
+        predicted->add(call, shown_.front().options);
+        result_["predicted"] = predicted->json();
+      }
     } catch (const Failure& failure) {
       const std::string why = failure.what();
       leave_out(
@@ -244,6 +276,10 @@ class Explanation {
     if (result_.contains("bytes"))
       print_text(fmt::format("bytes: {}, inputs read once and outputs written once\n",
                              format_bytes(result_["bytes"].get<double>())));
+    if (result_.contains("predicted"))
+      print_text(fmt::format("predicted: {}, by the rates of an {}\n",
+                             predicted_text(result_["predicted"]),
+                             result_["predicted"]["rates"].get<std::string>()));
     if (result_.contains("time")) print_time(result_["time"]);
     for (const std::string& what : left_out_) print_text(fmt::format("left out: {}\n", what));
   }
@@ -256,16 +292,25 @@ class Explanation {
     for (const Json& row : call["launches"]) {
       const std::string times = counted(row["launches"].get<int>(), "launch", "launches");
       if (row.contains("product")) {
-        text +=
-            fmt::format("{} of a library's matmul {}\n", times, row["product"].get<std::string>());
+        text += fmt::format("{} of a library's matmul {}{}\n", times,
+                            row["product"].get<std::string>(), step_text(row));
         continue;
       }
       const auto variant = row["variant"].get<std::string>();
-      text += fmt::format("{} of {}{}, {} programs\n", times, row["kernel"].get<std::string>(),
+      text += fmt::format("{} of {}{}, {} programs{}\n", times, row["kernel"].get<std::string>(),
                           variant.empty() ? "" : fmt::format(", {} variant", variant),
-                          row["programs"].get<int64_t>());
+                          row["programs"].get<int64_t>(), step_text(row));
     }
     print_text(text);
+  }
+
+  // Returns ", predicted 12.3 us, bound by memory", or "" without a prediction.
+  static std::string step_text(const Json& row) {
+    if (!row.contains("predicted_us")) return "";
+    return fmt::format(", predicted {}, bound by {}",
+                       predicted_text({{"us", row["predicted_us"]},
+                                       {"iterations_known", row["iterations_known"]}}),
+                       row["bound"].get<std::string>());
   }
 
   static void print_time(const Json& time) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/cli/kernels/recording_context.h"
+#include "program/serialize.h"
 #include "runtime/kernel/matmul.h"
 
 namespace ligerdsl::cli {
@@ -17,6 +18,8 @@ struct LaunchList {
     int kernel;  // index in the context's recorded kernels; -1: a library's matmul
     runtime::Product product;
     runtime::Grid grid;
+    std::vector<uint64_t> slots;  // of a kernel
+    int64_t m = 0, n = 0, k = 0;  // of a matmul
   };
   bool open = false;  // launches are recorded, not executed
   std::vector<Launch> launches;
@@ -25,20 +28,23 @@ struct LaunchList {
 // Records launches while the list is open, otherwise launches the wrapped kernel.
 class ListedKernel final : public runtime::LoadedKernel {
  public:
-  ListedKernel(std::shared_ptr<runtime::LoadedKernel> other, int number, LaunchList* list)
-      : other_(std::move(other)), number_(number), list_(list) {
+  // `slot_count`: number of the kernel's argument slots.
+  ListedKernel(std::shared_ptr<runtime::LoadedKernel> other, int number, size_t slot_count,
+               LaunchList* list)
+      : other_(std::move(other)), number_(number), slot_count_(slot_count), list_(list) {
     artifact_ = other_->artifact();
     resources_ = other_->resources();
   }
   void launch(const uint64_t* slots, const runtime::Grid& grid, runtime::Stream stream) override {
     if (!list_->open) return other_->launch(slots, grid, stream);
-    list_->launches.push_back({number_, {}, grid});
+    list_->launches.push_back({number_, {}, grid, {slots, slots + slot_count_}});
   }
   runtime::Grid largest_grid() const override { return other_->largest_grid(); }
 
  private:
   std::shared_ptr<runtime::LoadedKernel> other_;
   int number_;
+  size_t slot_count_;
   LaunchList* list_;
 };
 
@@ -56,11 +62,11 @@ class ListedMatmul final : public runtime::Matmul {
   }
 
  protected:
-  void run(runtime::Product product, const Sizes&, const runtime::Matrix& a,
+  void run(runtime::Product product, const Sizes& sizes, const runtime::Matrix& a,
            const runtime::Matrix& b, float beta, const runtime::Matrix& c, void* workspace,
            runtime::Stream stream) override {
     if (list_->open)
-      list_->launches.push_back({-1, product, {}});
+      list_->launches.push_back({-1, product, {}, {}, sizes.m, sizes.n, sizes.k});
     else if (other_)
       other_->multiply(product, a, b, beta, c, workspace, stream);
     else
@@ -80,8 +86,12 @@ class Listing final : public Base {
   std::shared_ptr<runtime::LoadedKernel> load(const std::string& program,
                                               const program::CompileOptions& options) override {
     auto kernel = Base::load(program, options);
-    return std::make_shared<ListedKernel>(std::move(kernel),
-                                          static_cast<int>(Base::recorded.size()) - 1, &list);
+    size_t slots = 0;
+    const program::Program parsed = program::parseProgram(program);
+    for (const program::Argument& argument : parsed.arguments)
+      slots += program::slotCount(parsed.values[argument.value]);
+    return std::make_shared<ListedKernel>(
+        std::move(kernel), static_cast<int>(Base::recorded.size()) - 1, slots, &list);
   }
   std::shared_ptr<runtime::Matmul> matmul() override {
     const bool away = Base::machine().is_gpu() && Base::device().is_cpu();

@@ -7,9 +7,10 @@
 namespace ligerdsl::cli {
 
 void add_explain(CommandLine& line) {
-  CLI::App* command = line.app.add_subcommand("explain",
-                                              "Explain a kernel: configuration and why, resources, "
-                                              "occupancy, bytes, floor and measured time, remarks");
+  CLI::App* command =
+      line.app.add_subcommand("explain",
+                              "Explain a kernel: configuration and why, resources, "
+                              "occupancy, bytes, predicted and measured time, remarks");
   const auto request = std::make_shared<ExplainRequest>();
   add_kernel(line, command, &request->kernel, &request->settings, true);
   add_target(line, command, &request->target,

@@ -28,9 +28,10 @@ void add_layout(CommandLine& line) {
   command->add_flag("--whole", request->whole,
                     "Print whole tables, not only their upper left corners");
   line.choice(command->add_option("--variant", request->variant,
-                                  "`aligned` (all arguments are aligned), `factors` (operands of "
-                                  "matmuls are) or `generic`"),
-              {"aligned", "factors", "generic"});
+                                  "`contiguous` (rows follow each other without a gap), `aligned` "
+                                  "(all arguments are aligned), `factors` (operands of matmuls "
+                                  "are) or `generic`"),
+              {"contiguous", "aligned", "factors", "generic"});
   line.on(command, [request](const Globals& globals) { return layout(globals, *request); });
 }
 

@@ -31,11 +31,6 @@ namespace {
 
 using tune::Fate;
 using tune::Trial;
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 // Shows the progress on stderr: on one line of a terminal, else as a line now and then.
 class Progress {

@@ -27,16 +27,11 @@ namespace {
 using tune::Config;
 using tune::Fate;
 using tune::Trial;
-using Clock = std::chrono::steady_clock;
 
 constexpr int kSamples = 5, kSemifinalSamples = 15, kFinalSamples = 45;
 constexpr size_t kSemifinalists = 8, kFinalists = 3;
 constexpr double kFewSamplesNoise =
     1.03;  // a problem that is slower by more than this is slower with many samples too
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 class Search {
  public:

@@ -1,6 +1,7 @@
 // The search of one task for its fastest configuration.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -13,6 +14,12 @@
 #include "lib/tune/worker_pool.h"
 
 namespace ligerdsl::cli {
+
+using Clock = std::chrono::steady_clock;
+
+inline double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 struct TuneWinner {
   tune::Trial trial;

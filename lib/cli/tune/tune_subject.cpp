@@ -160,7 +160,7 @@ double bytes_of_problem(const lib::OpInfo& info, const std::vector<std::string>&
   return instance.bytes_to_allocate(*instance.plan(context), candidates, guard);
 }
 
-// Fails for too little free memory before any is allocated.
+// Fails before the first allocation if the device has too little free memory.
 void require_memory(const lib::ContextRef& context, const TuneProblems& problems, double needed) {
   const auto free = static_cast<double>(context->device().free_memory());
   if (needed <= free) return;

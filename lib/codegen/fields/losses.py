@@ -7,6 +7,10 @@ CLASS_WEIGHT_DTYPE = dtype("class_weight_dtype", "class_weight", optional=True, 
                            usual=True)
 LOSS_DTYPE_ALONE = dtype("loss_dtype", "loss", optional=True, zero="f32")
 D_LOSS_DTYPE = dtype("d_loss_dtype", "d_loss", optional=True, zero="f32")
+CLASS_WEIGHT_TENSOR = Tensor("class_weight", "in", "V", "class_weight_dtype",
+                             "weight of each class, or NULL", "with_class_weight", positive=True)
+LOSS_TENSOR = Tensor("loss", "out", "L*", "loss_dtype",
+                     "[rows] for NONE, else one element; or NULL", "!without_loss")
 TEMPERATURE = option("temperature", "float", "0.0f",
                      "divides the logits after softcap; 0 = off, like 1", 1e-4, 1e30, or_zero=True)
 CROSS_ENTROPY_TERMS = [

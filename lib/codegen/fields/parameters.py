@@ -1,6 +1,6 @@
-"""Fields for parameters of norms and for gradients of parameters."""
+"""Fields and tensors for parameters of norms and for gradients of parameters."""
 
-from table import dtype, flag, option
+from table import Tensor, dtype, flag, option
 
 ACCUMULATE = flag("accumulate", "1: d_weight += instead of =; d_weight must be f32")
 EPS = option("eps", "float", "1e-6f", "added to the mean square", 0)
@@ -17,6 +17,16 @@ NORM_ACCUMULATE = flag("accumulate", "1: d_weight += and d_bias += instead of =;
 CASTING = option("casting", "int32_t", "LIGERDSL_CASTING_LLAMA",
                  "LIGERDSL_CASTING_*: where the norm rounds", 0, 2)
 OFFSET = option("offset", "float", "0.0f", "added to every weight; 1 for zero-centred weights")
+
+NORM_WEIGHT_TENSOR = Tensor("weight", "in", "H", "weight_dtype", "scale of each column")
+NORM_BIAS_TENSOR = Tensor("bias", "in", "H", "bias_dtype", "added to each column, or NULL",
+                          "bias_dtype")
+NORM_RSTD_TENSOR = Tensor("rstd", "in", "N*", "f32", "the forward's rstd", positive=True)
+NORM_D_X_TENSOR = Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "!without_d_x")
+NORM_D_WEIGHT_TENSOR = Tensor("d_weight", "inout", "H", "d_weight_dtype",
+                              "gradient of weight, or NULL", "d_weight_dtype")
+NORM_D_BIAS_TENSOR = Tensor("d_bias", "inout", "H", "d_bias_dtype", "gradient of bias, or NULL",
+                            "d_bias_dtype")
 
 NORM_RANGE = """
 Squares and their sum are f32:

@@ -252,8 +252,10 @@ TEST(CpuMath, ExponentialsHaveTheSameBitsOnEveryCpu) {
                                                               [](Tile t) { return exp2(t); },
                                                               [](Tile t) { return exp(t); }}) {
     std::vector<float> here = evaluate(f, x, cpus().front()), there = evaluate(f, x, cpus().back());
-    for (size_t i = 0; i < x.size(); ++i)
-      if (std::isnormal(here[i]) && here[i] < 0x1p127f) ASSERT_EQ(here[i], there[i]) << x[i];
+    for (size_t i = 0; i < x.size(); ++i) {
+      if (!std::isnormal(here[i]) || here[i] >= 0x1p127f) continue;
+      ASSERT_EQ(here[i], there[i]) << x[i];
+    }
   }
 }
 

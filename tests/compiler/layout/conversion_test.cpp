@@ -90,8 +90,9 @@ TEST(Conversion, BitSwapMatchesBruteForce) {
     });
     EXPECT_EQ(swapped(to, bits), from);
     for (const BitSwap second : {BitSwap{0, 1}, BitSwap{2, 3}})
-      if (second.reg != bits.reg && second.lane != bits.lane)
+      if (second.reg != bits.reg && second.lane != bits.lane) {
         EXPECT_FALSE(bitSwap(from, swapped(to, second)));
+      }
   }
   EXPECT_FALSE(bitSwap(from, from));
 }

@@ -155,7 +155,9 @@ TEST(DotLayout, WarpGroupsHaveTheRowsOfWgmma) {
       for (int64_t reg = 0; reg < sums.registers(); ++reg) {
         const LinearLayout::Coordinates first = sums.coordinates({.reg = reg, .warp = warp});
         if (first[0] % 16 == 0 && first[1] == 0) rows.insert(first[0]);
-        if (first[0] % 16 == 0) EXPECT_EQ(first[0] / 16 % 4, warp % 4);
+        if (first[0] % 16 == 0) {
+          EXPECT_EQ(first[0] / 16 % 4, warp % 4);
+        }
         for (const int64_t lane : {3, 13, 31}) {
           const LinearLayout::Coordinates at =
               sums.coordinates({.reg = reg, .lane = lane, .warp = warp});

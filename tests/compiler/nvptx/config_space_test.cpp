@@ -74,11 +74,11 @@ TEST(ConfigLimits, RejectedClustersDoNotCompile) {
   const auto& kernel = kernels::layer_norm_forward_kernel;
   for (const auto& [arch, ctas] : {std::pair{"sm_80", 2}, {"sm_120a", 16}}) {
     const kernels::Machine machine = kernels::gpu(arch, 0, kNewestPtx);
-    const kernels::RowConfig config{.keep = kernels::Keep::cluster,
-                                    .num_warps = 4,
-                                    .vectors = 1,
-                                    .num_ctas = ctas,
-                                    .min_ctas_per_sm = 2};
+    const kernels::LayerNormForwardConfig config{{.keep = kernels::Keep::cluster,
+                                                  .num_warps = 4,
+                                                  .vectors = 1,
+                                                  .num_ctas = ctas,
+                                                  .min_ctas_per_sm = 2}};
     EXPECT_NE(kernel.valid(machine, options, config), "") << arch;
     const kernels::Step step = kernel.build(machine, options, config).steps.back();
     EXPECT_NE(program::refused(optionsOf(step, arch)), "") << arch;

@@ -60,8 +60,9 @@ TEST_P(MatmulKernels, UseWgmmaWithoutSpills) {
       const program::Artifact artifact =
           compileProgram(step.program, optionsOfStep(step, "sm_90a", kPtx));
       EXPECT_NE(artifact.code.find("wgmma.mma_async"), std::string::npos) << line;
-      if (step.program.name.starts_with("attention_"))
+      if (step.program.name.starts_with("attention_")) {
         EXPECT_NE(artifact.code.find("cp.async.bulk.tensor"), std::string::npos) << line;
+      }
       const Assembled assembled = assemble(artifact.code, "sm_90a");
       EXPECT_TRUE(assembled.ok) << line << "\n" << assembled.log;
       EXPECT_EQ(assembled.log.find("(C75"), std::string::npos) << line << "\n" << assembled.log;

@@ -32,6 +32,30 @@ func.func @in_a_loop(%x: !c, %c: !c, %n: i64) {
   return
 }
 
+!narrow = !tile.view<?x?xbf16, strides = [?, 1], align = 2>
+
+// Rows begin at any element, so a thread has an access per element: 32 of them per segment.
+// CHECK-LABEL: func.func @narrow
+// CHECK: scf.for
+// CHECK-COUNT-4: tile.store_tile %{{.+}}[%c0_i64, %{{.+}}] shape [128, 64] :
+// CHECK-NOT: tile.store_tile
+func.func @narrow(%x: !c, %c: !narrow, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<128x256xf32>
+  scf.for %tile = %c0 to %n step %c1 : i64 {
+    %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<128x256xf32>) : i64 {
+      %a = tile.load_tile %x[%c0, %i] shape [128, 16] : !c -> tensor<128x16xbf16>
+      %b = tile.load_tile %x[%i, %c0] shape [16, 256] : !c -> tensor<16x256xbf16>
+      %s = tile.dot %a, %b, %acc : tensor<128x16xbf16>, tensor<16x256xbf16> -> tensor<128x256xf32>
+      scf.yield %s : tensor<128x256xf32>
+    } {tile.num_stages = 4 : i64}
+    %rounded = arith.truncf %sums : tensor<128x256xf32> to tensor<128x256xbf16>
+    tile.store_tile %rounded, %c[%c0, %tile] shape [128, 256] : tensor<128x256xbf16>, !narrow
+  }
+  return
+}
+
 // After all loops, shared memory is free, so the store is not split.
 // CHECK-LABEL: func.func @behind
 // CHECK-NOT: tgpu.stretch

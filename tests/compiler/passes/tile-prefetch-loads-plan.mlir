@@ -6,6 +6,8 @@
 
 !r = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 !x = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>
+!odd = !tile.view<?x4001xf32, strides = [4001, 1], align = 16>
+!any = !tile.view<?x4001xf32, strides = [?, 1], align = 16>
 !c = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 
 // Small tiles stay in registers. A tile that is equal in every iteration stays a load.
@@ -47,6 +49,30 @@ func.func @staged(%x: !r {tile.read_only}, %sums: !r, %lo: i64, %hi: i64, %step:
   // NONE: } {tile.mechanism = "prefetch", tile.num_stages = 3 : i64, tile.planned_stages = 2 : i64}
   } {tile.num_stages = 3 : i64}
   tile.store_tile %sum, %sums[%c0, %c0] shape [0, 8192] : tensor<8192xf32>, !r
+  return
+}
+
+// Rows whose alignment offset aligns them are staged: the loop's step keeps the offset of the first
+// row, and rows of contiguous views begin at the same place inside a vector.
+// CHECK-LABEL: func.func @offset
+func.func @offset(%x: !odd {tile.read_only}, %y: !odd {tile.read_only}, %z: !any {tile.read_only}, %sums: !r, %first: i64, %n: i64, %programs: i64) {
+  %c0 = arith.constant 0 : i64
+  %zero = arith.constant dense<0.0> : tensor<4096xf32>
+  %step = tile.assume_divisible %programs {divisor = 4 : i64} : i64
+  %offset = tile.alignment_offset %x[%first] : !odd
+  %sum = scf.for %i = %first to %n step %step iter_args(%acc = %zero) -> (tensor<4096xf32>) : i64 {
+    // CHECK-COUNT-2: tile.load_tile {{.+}} {tile.loaded = "ahead", tile.staged = "tile"}
+    %t = tile.load_tile %x[%i, %c0] alignment_offset %offset shape [0, 4096] : !odd -> tensor<4096xf32>
+    %u = tile.load_tile %y[%i, %c0] alignment_offset %offset shape [0, 4096] : !odd -> tensor<4096xf32>
+    // The stride of z is not known.
+    // CHECK: tile.load_tile {{.+}} {tile.loaded = "ahead"}
+    %v = tile.load_tile %z[%i, %c0] alignment_offset %offset shape [0, 4096] : !any -> tensor<4096xf32>
+    %a = arith.addf %t, %u : tensor<4096xf32>
+    %b = arith.addf %a, %v : tensor<4096xf32>
+    %s = arith.addf %acc, %b : tensor<4096xf32>
+    scf.yield %s : tensor<4096xf32>
+  } {tile.num_stages = 2 : i64}
+  tile.store_tile %sum, %sums[%c0, %c0] shape [0, 4096] : tensor<4096xf32>, !r
   return
 }
 

@@ -34,7 +34,9 @@ struct Trial {
   int64_t gap = 0;           // elements after each row
   double size = 1;           // magnitude of the scores
   MetaValues forward = {}, backward = {};
-  int64_t max_length = 0;  // max_queries and max_keys of the call; 0: the longest length
+  int64_t max_length = 0;          // max_queries and max_keys of the call; 0: the longest length
+  std::vector<double> sinks = {};  // one per head, or none
+  bool with_d_lse = false;
 
   std::vector<int64_t> bounds(int64_t Length::*count) const {
     std::vector<int64_t> all{0};
@@ -61,6 +63,8 @@ struct Trial {
             .right = right >= 0,
             .softcap = cap > 0,
             .with_lse = true,
+            .with_sinks = !sinks.empty(),
+            .with_d_lse = with_d_lse,
             .sequences = static_cast<int64_t>(lengths.size()),
             .index_type = index_type};
   }
@@ -83,7 +87,7 @@ struct Trial {
   }
 
   struct Tensors {
-    Tensor q, k, v, o, lse, d_o, d_q, d_k, d_v, cu_q, cu_k, error;
+    Tensor q, k, v, o, lse, d_o, d_q, d_k, d_v, cu_q, cu_k, error, sinks, d_sinks, d_lse;
   };
   Tensors tensors(uint64_t seed) const {
     const auto random = [&](int64_t tokens, int64_t n_heads) {
@@ -105,7 +109,10 @@ struct Trial {
             .d_v = tensor(keys(), kv_heads),
             .cu_q = bounds_of(&Length::queries),
             .cu_k = bounds_of(&Length::keys),
-            .error = Tensor(i64, {1}).fill(std::vector<int64_t>{0})};
+            .error = Tensor(i64, {1}).fill(std::vector<int64_t>{0}),
+            .sinks = Tensor(f32, {heads}).fill(sinks.empty() ? Values(heads, 0.0) : sinks),
+            .d_sinks = Tensor(f32, {heads}),
+            .d_lse = Tensor(f32, {heads, queries()})};
   }
   Arguments arguments(const Tensors& t) const {
     Arguments arguments;
@@ -115,6 +122,8 @@ struct Trial {
     arguments.tensor("cu_seqlens_q", t.cu_q)
         .tensor("cu_seqlens_k", t.cu_k)
         .tensor("error", t.error);
+    if (!sinks.empty()) arguments.tensor("sinks", t.sinks).tensor("d_sinks", t.d_sinks);
+    if (with_d_lse) arguments.tensor("d_lse", t.d_lse);
     return arguments.number("scale", scale())
         .number("cap", cap)
         .number("inverse_cap", cap > 0 ? 1 / cap : 0)
@@ -145,8 +154,9 @@ struct Trial {
     SCOPED_TRACE(text() + " seed " + std::to_string(seed));
     Tensors t = tensors(seed);
     run_forward(t);
+    const Values given = sinks.empty() ? Values() : t.sinks.values();
     const auto wanted =
-        reference::attention_reference(which(), t.q.values(), t.k.values(), t.v.values());
+        reference::attention_reference(which(), t.q.values(), t.k.values(), t.v.values(), given);
     EXPECT_TRUE(close_normwise(t.o.values(), wanted.o, gate()));
     EXPECT_TRUE(close(t.lse.values(), wanted.lse, {1e-5, 3e-6}));
     EXPECT_TRUE(t.o.untouched_outside() && t.lse.untouched_outside());
@@ -155,15 +165,23 @@ struct Trial {
     // not count.
     t.o.fill(wanted.o);
     t.lse.fill(wanted.lse);
+    Values of_lse = Random(seed + 8).normals(t.lse.size());
+    for (size_t i = 0; i < of_lse.size(); ++i)
+      if (!std::isfinite(wanted.lse[i])) of_lse[i] = NAN;
+    t.d_lse.fill(of_lse);
     run_backward(t);
-    const auto gradients =
-        reference::attention_gradient_reference(which(), t.q.values(), t.k.values(), t.v.values(),
-                                                t.o.values(), t.d_o.values(), t.lse.values());
+    const auto gradients = reference::attention_gradient_reference(
+        which(), t.q.values(), t.k.values(), t.v.values(), t.o.values(), t.d_o.values(),
+        t.lse.values(), with_d_lse ? t.d_lse.values() : Values(), given);
     EXPECT_TRUE(close_normwise(t.d_q.values(), gradients.dq, gate())) << "d_q";
     EXPECT_TRUE(close_normwise(t.d_k.values(), gradients.dk, gate())) << "d_k";
     EXPECT_TRUE(close_normwise(t.d_v.values(), gradients.dv, gate())) << "d_v";
     EXPECT_TRUE(t.d_q.untouched_outside() && t.d_k.untouched_outside() &&
                 t.d_v.untouched_outside());
+    for (size_t h = 0; h < given.size(); ++h)
+      EXPECT_NEAR(t.d_sinks.values()[h], gradients.d_sinks[h],
+                  1e-5 * gradients.sink_terms[h] + 1e-30)
+          << "d_sinks of head " << h;
     EXPECT_EQ(t.error.get_integer(0), 0);
   }
   // Weights and their gradients are rounded to the dtype before matmuls; with f32, exponents have
@@ -294,6 +312,24 @@ TEST(AttentionSequences, Schedules) {
   }
 }
 
+// Cases: queries without keys, keys without queries, no queries at all, no sink, large sinks.
+TEST(AttentionSequences, SinksAndGradientsOfLse) {
+  uint64_t seed = 821;
+  for (const DType type : kFloats)
+    for (const std::vector<double>& sinks :
+         {std::vector<double>{1, -20}, std::vector<double>{-INFINITY, 100}, std::vector<double>{}})
+      for (const int64_t right : {-1, 0})
+        Trial{.lengths = {{70, 100}, {0, 3}, {40, 20}, {5, 0}},
+              .type = type,
+              .dim = 24,
+              .right = right,
+              .sinks = sinks,
+              .with_d_lse = true}
+            .check(seed += 9);
+  Trial{.lengths = {{5, 0}, {66, 0}}, .sinks = {1, 2}, .with_d_lse = true}.check(seed += 9);
+  Trial{.lengths = {{0, 5}, {0, 66}}, .sinks = {1, 2}, .with_d_lse = true}.check(seed += 9);
+}
+
 const MetaValues kCopiedForward{{"ahead", "true"}, {"reload", "true"}, {"tensor_copies", "true"}},
     kCopiedBackward{{"k_reload", "true"},
                     {"k_tensor_copies", "true"},
@@ -315,6 +351,8 @@ TEST(AttentionSequences, TmaCopies) {
   Trial wide = trial;
   wide.dim = 128, wide.right = 0, wide.heads_first = true, wide.gap = 8;
   wide.forward["keys"] = wide.forward["queries"] = "128", wide.forward["num_warps"] = "8";
+  wide.check(seed += 9);
+  wide.sinks = {-1, 3}, wide.with_d_lse = true;
   wide.check(seed += 9);
   Trial empty = trial;
   empty.lengths = {{0, 0}, {0, 70}, {70, 0}, {0, 0}, {3, 3}, {0, 0}};
@@ -405,12 +443,13 @@ TEST(AttentionSequences, InvalidBounds) {
 }
 
 TEST(AttentionSequences, SameBitsAtEveryCall) {
-  const Trial trial{.lengths = kUsual, .right = 0};
+  const Trial trial{.lengths = kUsual, .right = 0, .sinks = {0.5, -2}};
   const Trial::Tensors first = trial.tensors(91), second = trial.tensors(91);
   for (const Trial::Tensors* t : {&first, &second}) trial.run_forward(*t), trial.run_backward(*t);
   EXPECT_EQ(first.d_q.values(), second.d_q.values());
   EXPECT_EQ(first.d_k.values(), second.d_k.values());
   EXPECT_EQ(first.d_v.values(), second.d_v.values());
+  EXPECT_EQ(first.d_sinks.values(), second.d_sinks.values());
 }
 
 }  // namespace

@@ -20,6 +20,8 @@ struct Trial {
   int64_t gap = 0;           // elements after each row
   double size = 1;           // magnitude of the scores
   MetaValues forward = {}, backward = {};
+  std::vector<double> sinks = {};  // one per head, or none
+  bool with_d_lse = false;
 
   AttentionOptions options() const {
     return {.type = type,
@@ -31,7 +33,9 @@ struct Trial {
             .left = left >= 0,
             .right = right >= 0,
             .softcap = cap > 0,
-            .with_lse = true};
+            .with_lse = true,
+            .with_sinks = !sinks.empty(),
+            .with_d_lse = with_d_lse};
   }
   Tensor tensor(int64_t tokens, int64_t n_heads) const {
     const int64_t row = dim + gap;
@@ -49,6 +53,13 @@ struct Trial {
            std::to_string(left) + " right " + std::to_string(right) +
            (heads_first ? " heads first" : "") + " gap " + std::to_string(gap);
   }
+  // Returns random gradients of lse. Those of queries without a finite lse are NaN.
+  Tensor random_d_lse(const Values& lse, uint64_t seed) const {
+    Values values = Random(seed).normals(static_cast<int64_t>(lse.size()));
+    for (size_t i = 0; i < values.size(); ++i)
+      if (!std::isfinite(lse[i])) values[i] = NAN;
+    return Tensor(f32, {batch, heads, queries}).fill(values);
+  }
 
   void check(uint64_t seed) const {
     SCOPED_TRACE(text() + " seed " + std::to_string(seed));
@@ -63,6 +74,9 @@ struct Trial {
         .number("inverse_cap", cap > 0 ? 1 / cap : 0)
         .integer("window_left", left)
         .integer("window_right", right);
+    Tensor sink(f32, {heads}), d_sinks(f32, {heads});
+    if (!sinks.empty()) arguments.tensor("sinks", sink.fill(sinks)).tensor("d_sinks", d_sinks);
+    const Values given = sinks.empty() ? Values() : sink.values();
     const auto forward_of = kernels::attention_forward_kernel;
     backend().run(
         forward_of.build(machine(), options(), forward_of.chosen(machine(), options(), forward)),
@@ -77,7 +91,8 @@ struct Trial {
                                          .cap = cap,
                                          .left = left,
                                          .right = right};
-    const auto wanted = reference::attention_reference(which, q.values(), k.values(), v.values());
+    const auto wanted =
+        reference::attention_reference(which, q.values(), k.values(), v.values(), given);
     EXPECT_TRUE(close_normwise(o.values(), wanted.o, gate()));
     EXPECT_TRUE(close(lse.values(), wanted.lse, {1e-5, 3e-6}));
     EXPECT_TRUE(o.untouched_outside() && lse.untouched_outside());
@@ -88,16 +103,22 @@ struct Trial {
     lse.fill(wanted.lse);
     Tensor d_q = tensor(queries, heads), d_k = tensor(keys, kv_heads), d_v = tensor(keys, kv_heads);
     arguments.tensor("d_o", d_o).tensor("d_q", d_q).tensor("d_k", d_k).tensor("d_v", d_v);
+    const Tensor d_lse = random_d_lse(wanted.lse, seed + 4);
+    if (with_d_lse) arguments.tensor("d_lse", d_lse);
     const auto backward_of = kernels::attention_backward_kernel;
     backend().run(
         backward_of.build(machine(), options(), backward_of.chosen(machine(), options(), backward)),
         batch, arguments);
     const auto gradients = reference::attention_gradient_reference(
-        which, q.values(), k.values(), v.values(), o.values(), d_o.values(), lse.values());
+        which, q.values(), k.values(), v.values(), o.values(), d_o.values(), lse.values(),
+        with_d_lse ? d_lse.values() : Values(), given);
     EXPECT_TRUE(close_normwise(d_q.values(), gradients.dq, gate())) << "d_q";
     EXPECT_TRUE(close_normwise(d_k.values(), gradients.dk, gate())) << "d_k";
     EXPECT_TRUE(close_normwise(d_v.values(), gradients.dv, gate())) << "d_v";
     EXPECT_TRUE(d_q.untouched_outside() && d_k.untouched_outside() && d_v.untouched_outside());
+    for (size_t h = 0; h < given.size(); ++h)
+      EXPECT_NEAR(d_sinks.values()[h], gradients.d_sinks[h], 1e-5 * gradients.sink_terms[h] + 1e-30)
+          << "d_sinks of head " << h;
   }
   // Weights and their gradients are rounded to the dtype before matmuls; with f32, exponents have
   // errors.
@@ -369,6 +390,147 @@ TEST(Attention, Softcap) {
 TEST(Attention, LargeScores) {
   Trial{.type = f32, .queries = 40, .keys = 200, .dim = 32, .right = 0, .size = 100}.check(601);
   Trial{.type = f16, .queries = 40, .keys = 200, .dim = 32, .size = 100}.check(606);
+}
+
+// Cases:
+// - sinks below, among and far above the scores, and no sink
+// - queries without keys, windows, a softcap
+// - more partial sums of d_sinks than one tile has
+TEST(AttentionSinks, MatchFormula) {
+  uint64_t seed = 801;
+  const std::vector<double> sinks{0.5, -30, 100, -INFINITY};
+  for (const DType type : kFloats) {
+    Trial trial{.type = type,
+                .batch = 2,
+                .queries = 70,
+                .keys = 50,
+                .heads = 4,
+                .kv_heads = 2,
+                .dim = 32,
+                .right = 0,
+                .sinks = sinks};
+    trial.check(seed += 5);
+    trial.with_d_lse = true;
+    trial.check(seed += 5);
+    trial.left = 17, trial.right = 2, trial.cap = 3, trial.size = 4;
+    trial.check(seed += 5);
+    trial.left = trial.right = -1;
+    trial.check(seed += 5);
+  }
+  Trial{.type = bf16, .batch = 3, .dim = 8, .sinks = {1.5}, .with_d_lse = true}.check(seed += 5);
+  Trial{.type = f32, .batch = 520, .dim = 8, .sinks = {-1}}.check(seed += 5);
+}
+
+TEST(AttentionSinks, Schedules) {
+  uint64_t seed = 901;
+  std::vector<std::pair<MetaValues, MetaValues>> schedules{
+      {{{"ahead", "true"}}, {{"apart", "true"}}}};
+  if (machine().is_gpu())
+    schedules.push_back(
+        {{{"ahead", "true"}, {"reload", "true"}, {"tensor_copies", "true"}},
+         {{"k_tensor_copies", "true"}, {"q_tensor_copies", "true"}, {"q_reload", "true"}}});
+  for (const auto& [forward, backward] : schedules)
+    for (const int64_t dim : {64, 128})
+      for (const int64_t right : {-1, 0})
+        Trial{.type = bf16,
+              .queries = 150,
+              .keys = 90,
+              .heads = 2,
+              .kv_heads = 1,
+              .dim = dim,
+              .right = right,
+              .forward = forward,
+              .backward = backward,
+              .sinks = {2, -1},
+              .with_d_lse = true}
+            .check(seed += 5);
+}
+
+// A query that sees no key has o = 0 and the lse of its sink, whatever the values are: the first
+// key's are infinite and NaN.
+TEST(AttentionSinks, HiddenValues) {
+  const MetaValues with_ahead{{"ahead", "true"}},
+      without{{"ahead", "false"}, {"tensor_copies", "false"}};
+  for (const MetaValues& schedule : {with_ahead, without})
+    for (const int64_t keys : {0, 40}) {
+      const Trial which{.type = bf16, .queries = 150, .keys = keys, .right = 0};
+      AttentionOptions options = which.options();
+      options.with_sinks = true;
+      const Tensor q = which.random(which.queries, 1, 3), k = which.random(keys, 1, 4),
+                   sinks = Tensor(f32, {1}).fill(Values{-2.5});
+      Tensor v = which.tensor(keys, 1), o = which.tensor(which.queries, 1),
+             lse(f32, {1, 1, which.queries});
+      Values values = Random(5).normals(v.size());
+      if (keys > 0) values[0] = INFINITY, values[1] = NAN;
+      v.fill(values);
+      Arguments arguments;
+      arguments.tensor("q", q).tensor("k", k).tensor("v", v).tensor("o", o).tensor("lse", lse);
+      arguments.tensor("sinks", sinks).number("scale", 0.125).integer("window_right", 0);
+      const auto& kernel = kernels::attention_forward_kernel;
+      backend().run(kernel.build(machine(), options, kernel.chosen(machine(), options, schedule)),
+                    1, arguments);
+      const Values found = o.values(), sums = lse.values();
+      for (int64_t i = 0; i < (which.queries - keys) * which.dim; ++i)
+        ASSERT_EQ(found[static_cast<size_t>(i)], 0) << i;
+      for (int64_t i = 0; i < which.queries - keys; ++i)
+        ASSERT_NEAR(sums[static_cast<size_t>(i)], -2.5, 1e-6) << i;
+    }
+}
+
+// A sink of -inf gives the bits of a call without sinks, and has the gradient 0.
+TEST(AttentionSinks, MinusInfinityIsNoSink) {
+  for (const int64_t keys : {40, 150}) {
+    const Trial which{.type = bf16,
+                      .queries = 100,
+                      .keys = keys,
+                      .heads = 2,
+                      .kv_heads = 1,
+                      .dim = 64,
+                      .right = 0};
+    const Tensor q = which.random(which.queries, 2, 3), k = which.random(keys, 1, 4),
+                 v = which.random(keys, 1, 5), d_o = which.random(which.queries, 2, 6),
+                 sinks = Tensor(f32, {2}).fill(Values{-INFINITY, -INFINITY});
+    std::vector<Values> results[2];
+    for (const bool with_sinks : {false, true}) {
+      AttentionOptions options = which.options();
+      options.with_sinks = with_sinks;
+      Tensor o = which.tensor(which.queries, 2), lse(f32, {1, 2, which.queries}),
+             d_q = which.tensor(which.queries, 2), d_k = which.tensor(keys, 1),
+             d_v = which.tensor(keys, 1), d_sinks(f32, {2});
+      Arguments arguments;
+      arguments.tensor("q", q).tensor("k", k).tensor("v", v).tensor("o", o).tensor("lse", lse);
+      arguments.tensor("d_o", d_o).tensor("d_q", d_q).tensor("d_k", d_k).tensor("d_v", d_v);
+      arguments.number("scale", 0.125).integer("window_right", 0);
+      if (with_sinks) arguments.tensor("sinks", sinks).tensor("d_sinks", d_sinks);
+      backend().run(kernels::attention_forward(machine(), options), 1, arguments);
+      backend().run(kernels::attention_backward(machine(), options), 1, arguments);
+      results[with_sinks] = {o.values(), lse.values(), d_q.values(), d_k.values(), d_v.values()};
+      if (with_sinks) {
+        EXPECT_EQ(d_sinks.values(), (Values{0, 0}));
+      }
+    }
+    EXPECT_EQ(results[0], results[1]) << keys << " keys";
+  }
+}
+
+// The gradient of lse without sinks. Queries without keys have an lse of -inf, and their gradients
+// of lse are NaN.
+TEST(AttentionLseGradient, MatchesFormula) {
+  uint64_t seed = 1001;
+  for (const DType type : kFloats)
+    for (const int64_t keys : {30, 90})
+      for (const double cap : {0, 3})
+        Trial{.type = type,
+              .batch = 2,
+              .queries = 50,
+              .keys = keys,
+              .heads = 4,
+              .kv_heads = 2,
+              .dim = 40,
+              .right = 0,
+              .cap = cap,
+              .with_d_lse = true}
+            .check(seed += 5);
 }
 
 TEST(Attention, SeparateKeyAndValueGradients) {

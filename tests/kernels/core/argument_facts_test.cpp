@@ -124,6 +124,23 @@ TEST(ArgumentFacts, FactorsVariantAlignsMatmulOperands) {
   EXPECT_EQ(kernels::variants_of(norm(64).steps.at(0).program), two);
 }
 
+// Rows of 4097 columns are aligned only if they are padded. The contiguous variant requires rows
+// without gaps, which share the alignment offset of x, and a weight at a multiple of 16 bytes.
+TEST(ArgumentFacts, ContiguousVariantOfRaggedRows) {
+  const kernels::Operation ragged = norm(4097);
+  EXPECT_EQ(kernels::variants_of(ragged.steps.at(0).program),
+            (std::vector<Variant>{Variant::contiguous, Variant::aligned, Variant::any}));
+  const Facts contiguous(ragged, Variant::contiguous), aligned(ragged);
+  for (const char* name : {"x", "y"}) {
+    EXPECT_EQ(contiguous.of(name).strides[0], (program::SizeFact{.exact = 4097})) << name;
+    EXPECT_EQ(aligned.of(name).strides[0], (program::SizeFact{.divisor = 8})) << name;
+    EXPECT_EQ(contiguous.of(name).pointer_align, 16) << name;
+  }
+  EXPECT_EQ(contiguous.of("weight").pointer_align, 16);
+  EXPECT_EQ(kernels::variants_of(norm(4096).steps.at(0).program),
+            (std::vector<Variant>{Variant::aligned, Variant::any}));
+}
+
 // A view whose slices are operands counts as an operand.
 TEST(ArgumentFacts, FactorsVariantAlignsSlicedOperands) {
   for (const auto factors : {kernels::GroupedFactors::nt, kernels::GroupedFactors::tn}) {

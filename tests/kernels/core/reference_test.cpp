@@ -278,6 +278,32 @@ TEST(Reference, Attention) {
   }
 }
 
+// A loss that reads o and lse. Every query has a finite lse, because each head has a sink.
+TEST(Reference, AttentionWithSinksAndGradientOfLse) {
+  AttentionCase c{
+      .batch = 2, .queries = 5, .keys = 4, .heads = 4, .kv_heads = 2, .dim = 3, .scale = 0.7};
+  for (const auto& [right, cap] : {std::pair<int64_t, double>{0, 0}, {-1, 1.5}}) {
+    c.right = right, c.cap = cap;
+    const int64_t size = c.batch * c.queries * c.heads * c.dim,
+                  size_kv = c.batch * c.keys * c.kv_heads * c.dim;
+    const Values q = Random(1).normals(size), k = Random(2).normals(size_kv),
+                 v = Random(3).normals(size_kv), dy = Random(4).normals(size),
+                 d_lse = Random(5).normals(c.batch * c.heads * c.queries),
+                 sinks = Random(6).normals(c.heads);
+    const auto loss = [&](const Values& q, const Values& k, const Values& v, const Values& sinks) {
+      const AttentionResult r = attention_reference(c, q, k, v, sinks);
+      return dot(r.o, dy) + dot(r.lse, d_lse);
+    };
+    const AttentionResult r = attention_reference(c, q, k, v, sinks);
+    const AttentionGradients g =
+        attention_gradient_reference(c, q, k, v, r.o, dy, r.lse, d_lse, sinks);
+    check_gradient([&](const Values& x) { return loss(x, k, v, sinks); }, q, g.dq);
+    check_gradient([&](const Values& x) { return loss(q, x, v, sinks); }, k, g.dk);
+    check_gradient([&](const Values& x) { return loss(q, k, x, sinks); }, v, g.dv);
+    check_gradient([&](const Values& x) { return loss(q, k, v, x); }, sinks, g.d_sinks);
+  }
+}
+
 // Values worked out by hand for two keys. With two queries, the first sees one key; with four
 // queries, the first two see none.
 TEST(Reference, AttentionOfFewKeys) {

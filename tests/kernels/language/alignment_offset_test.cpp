@@ -110,5 +110,85 @@ TEST(AlignmentOffset, TilesSmallerThanTheOffset) {
   expect_copies({f32, bf16, 37, 4, false, squeeze}, 1, 0, 0);
 }
 
+// Computes y = x and the sum of each row, in a loop whose step keeps the alignment offset of the
+// first row. Contiguous rows are copied ahead to shared memory, with the elements before them.
+TEST(AlignmentOffset, LoopsOverRows) {
+  constexpr int kPrograms = 8, kStages = 3;
+  for (DType type : {f32, bf16, i32})
+    for (int64_t columns : {1001, 1002, 1004})
+      for (int64_t gap : {0, 1, 8}) {
+        KernelBuilder k("copy_rows_ahead");
+        View y = k.view("y", type, {dyn, columns}), x = k.view("x", type, {dyn, columns}),
+             z = k.view("z", type, {dyn, columns}), sums = k.view("sums", f32, {dyn});
+        const Scalar first = k.program_id(0), offset = x.alignment_offset({first});
+        const Shape row_of{squeeze, 1024};
+        auto [count] = k.for_range(
+            first, x.dim(0), assume_divisible(k.num_programs(0), kPrograms), pipelined(kStages),
+            carry(k.constant(0, i32)), [&](Scalar row, Scalar count) {
+              Tile t = x.partition(row_of).load({row, 0}, {.alignment_offset = offset}),
+                   u = z.partition(row_of).load({row, 0}, {.alignment_offset = offset});
+              y.partition(row_of).store({row, 0}, t, {.alignment_offset = offset});
+              sums.store({row}, sum(t.to(f32)) + sum(u.to(f32)));
+              return carry(count + 1);
+            });
+        constexpr int64_t kRows = 19;
+        const Case c{type, type, columns, 1024, true, squeeze};
+        Tensor from = small_numbers(c, kRows, gap, 0), other = small_numbers(c, kRows, gap, 0),
+               to = Tensor::rows(type, kRows, columns, gap), total(f32, {kRows});
+        backend().took_generic();
+        backend().run(
+            {.steps = {{.program = k.finish(), .launch = kernels::library_launch(kPrograms, 2)}}},
+            kRows,
+            Arguments().tensor("y", to).tensor("x", from).tensor("z", other).tensor("sums", total));
+        if (gap == 0) {
+          EXPECT_EQ(backend().took_generic(), std::vector<std::string>());
+        }
+        SCOPED_TRACE(std::string(name(type)) + " columns " + std::to_string(columns) + " gap " +
+                     std::to_string(gap));
+        EXPECT_TRUE(to.same_bits(from));
+        EXPECT_TRUE(to.untouched_outside());
+        for (int64_t i = 0; i < kRows; ++i) {
+          double expected = 0;
+          for (int64_t j = i * columns; j < (i + 1) * columns; ++j)
+            expected += 2 * static_cast<double>(j % 5);
+          EXPECT_EQ(total.get(i), expected) << i;
+        }
+      }
+}
+
+// Rows of y get a weight, which is read with the alignment offset of rows of x.
+TEST(AlignmentOffset, WeightOfRows) {
+  for (DType type : {f32, bf16, i32})
+    for (DType type_of_rows : {f32, bf16})
+      for (int64_t columns : {9, 67, 301, 1001})
+        for (int64_t block : {256, 2048}) {
+          KernelBuilder k("copy_weight_to_rows");
+          View y = k.view("y", type, {dyn, columns}), x = k.view("x", type_of_rows, {dyn, columns}),
+               w = k.view("w", type, {columns});
+          const Scalar row = k.program_id(0), offset = x.alignment_offset({row});
+          const Scalar blocks = cdiv(x.dim(1).to(i32) + x.max_alignment_offset(), block);
+          k.for_range(0, blocks, 1, [&](Scalar b) {
+            Tile t = w.partition({block}).load({b}, {.alignment_offset = offset});
+            y.partition({squeeze, block}).store({row, b}, t, {.alignment_offset = offset});
+          });
+          constexpr int64_t kRows = 9;
+          const Case c{type, type, columns, block, true, squeeze};
+          Tensor from(type_of_rows, {kRows, columns}), to(type, {kRows, columns}),
+              weight = small_numbers(c, 1, 0, 0).view({columns}, {1});
+          backend().run(
+              {.steps = {{.program = k.finish(), .launch = kernels::library_launch(kRows, 2)}}},
+              kRows, Arguments().tensor("y", to).tensor("x", from).tensor("w", weight));
+          SCOPED_TRACE(std::string(name(type)) + " offset of " + name(type_of_rows) + " columns " +
+                       std::to_string(columns) + " block " + std::to_string(block));
+          EXPECT_TRUE(to.untouched_outside());
+          for (int64_t i = 0; i < kRows * columns; ++i) {
+            const int64_t expected = i % columns % 5;
+            ASSERT_EQ(is_integer(type) ? static_cast<double>(to.get_integer(i)) : to.get(i),
+                      static_cast<double>(expected))
+                << i;
+          }
+        }
+}
+
 }  // namespace
 }  // namespace ligerdsl::test

@@ -86,7 +86,9 @@ void check(const Segments& s, uint64_t seed) {
   const Result found = multiply(s, a, b);
   Values expected(kRows * kColumns, 0.0);
   add_product(expected, a[0], b[0], s.k1);
-  if (s.between) EXPECT_TRUE(close_normwise(found.first, expected, 4e-3));
+  if (s.between) {
+    EXPECT_TRUE(close_normwise(found.first, expected, 4e-3));
+  }
   add_product(expected, a[1], b[1], s.k2);
   EXPECT_TRUE(close_normwise(found.c, expected, 1e-6));
 }

@@ -133,6 +133,55 @@ TEST(Slice, StoresStayInside) {
   }
 }
 
+// Program p copies the rows p, p + step, p + 2 step ... from x to y, in tiles of several rows. With
+// `offset`, tiles begin at 16-byte boundaries of x if all rows have one alignment offset.
+kernels::Step copy_every(DType type, int64_t step, int64_t rows, int64_t columns, bool offset,
+                         int num_warps) {
+  KernelBuilder k("copy_every");
+  View y = k.view("y", type, {dyn, columns}), x = k.view("x", type, {dyn, columns}),
+       sizes = k.view("sizes", i64, {dyn});
+  Scalar p = k.program_id(0);
+  const View from = x.every(0, step, p), to = y.every(0, step, p);
+  sizes.store({p}, from.dim(0));
+  const Scalar early = offset ? from.alignment_offset({0}) : Scalar();
+  constexpr int64_t kRows = 16, kColumns = 96;
+  k.for_range(0, ceil_div(rows, kRows * step) + 1, 1, [&](const Scalar& i) {
+    const Tile tile = from.partition({kRows, kColumns})
+                          .load({i, 0}, {.pad = 7, .alignment_offset = early});
+    to.partition({kRows, kColumns}).store({i, 0}, tile, {.alignment_offset = early});
+  });
+  return {.program = k.finish(), .launch = kernels::library_launch(Size::rows(), num_warps)};
+}
+
+TEST(Slice, HasEveryNthRow) {
+  int64_t number = 0;
+  for (const DType type : {f32, bf16, i32, f16})
+    for (const int64_t step : {1, 2, 3, 8})
+      for (const int64_t columns : {80, 33, 3})
+        for (const bool offset : {false, true}) {
+          if (step % (16 / size_of(type)) != 0 && offset) continue;  // rows have several offsets
+          const int64_t rows = 45, gap = gap_of(number), shift = number % 5;
+          ++number;
+          Tensor x = Tensor::rows(type, rows, columns, gap, shift),
+                 y = Tensor::rows(type, rows, columns, gap, number % 3 ? shift : shift + 1),
+                 sizes(i64, {step});
+          for (int64_t i = 0; i < x.size(); ++i)
+            is_integer(type) ? x.set_integer(i, i) : x.set(i, static_cast<double>(i % 200));
+          backend().run(
+              {.steps = {copy_every(type, step, rows, columns, offset, number % 2 ? 1 : 4)}}, step,
+              Arguments().tensor("y", y).tensor("x", x).tensor("sizes", sizes));
+          for (int64_t p = 0; p < step; ++p)
+            EXPECT_EQ(sizes.get_integer(p), (rows - p + step - 1) / step);
+          const auto value = [&](const Tensor& t, int64_t at) {
+            return is_integer(type) ? static_cast<double>(t.get_integer(at)) : t.get(at);
+          };
+          for (int64_t i = 0; i < rows * columns; ++i)
+            ASSERT_EQ(value(y, i), value(x, i))
+                << name(type) << " step " << step << " of " << columns << " columns at " << i;
+          EXPECT_TRUE(y.untouched_outside());
+        }
+}
+
 // Matmuls with a slice of the rows of x as operand, loaded by TMA copies where the target has them.
 // Either tiles from one before the slice to one after it are multiplied by w. Or (`turned`) the
 // transposed slice is multiplied by itself, with its rows along k.

@@ -244,6 +244,81 @@ TEST(Matmul, SplitKSteps) {
     }
 }
 
+// The last wave is split, computed whole because it has too many tiles, or empty. Ranges of k-steps
+// end inside a tile, at its end, and before all programs have one.
+TEST(Matmul, SplitWaves) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no persistent programs";
+  uint64_t seed = 751;
+  struct Shape {
+    int m, n, k, sms;
+    const char *tile_n = "64", *tile_m = "64", *num_ctas = "1";
+  };
+  for (const Factors factors : kFactors)
+    for (const auto& [m, n, k, sms, tile_n, tile_m, num_ctas] :
+         std::initializer_list<Shape>{{200, 100, 320, 3},
+                                      {200, 100, 40, 3},
+                                      {136, 72, 320, 5},
+                                      {64, 64, 320, 8},
+                                      {200, 100, 160, 4},
+                                      {200, 100, 160, 5},
+                                      {200, 200, 320, 3, "96"},
+                                      {136, 328, 200, 4, "160"},
+                                      {136, 328, 200, 4, "224"},
+                                      {200, 136, 320, 6, "64", "128", "2"}}) {
+      if (std::stoi(num_ctas) > machine().max_cluster) continue;
+      const MatmulOptions options{
+          .factors = factors, .type = bf16, .c_type = bf16, .has_bias = true};
+      Trial{.m = m,
+            .n = n,
+            .k = k,
+            .options = options,
+            .alpha = 3,
+            .beta = m == 200 ? 0.5 : 0.0,
+            .config = {{"tile_m", tile_m},
+                       {"tile_n", tile_n},
+                       {"tile_k", "16"},
+                       {"stages", "3"},
+                       {"num_warps", "4"},
+                       {"num_ctas", num_ctas},
+                       {"tensor_stores", "false"},
+                       {"splits", "1"},
+                       {"persistent", "true"},
+                       {"split_eighths", "4"}},
+            .sms = sms}
+          .check(seed += 5);
+    }
+}
+
+TEST(Matmul, SplitWavesWithoutRowsLaunchNothing) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no persistent programs";
+  const MatmulOptions options{.factors = Factors::nt, .type = bf16, .c_type = bf16};
+  const MetaValues config{
+      {"splits", "1"}, {"num_ctas", "1"}, {"persistent", "true"}, {"split_eighths", "4"}};
+  const kernels::Operation op = kernels::matmul_kernel.build(
+      machine(), options, kernels::matmul_kernel.chosen(machine(), options, config));
+  ASSERT_EQ(op.steps.size(), 2u);
+  for (const kernels::Step& step : op.steps) EXPECT_EQ(step.launch.grid[0].at(0), 0);
+  EXPECT_EQ(op.steps[0].launch.grid[0].at(1), std::max(machine().sms, 1));
+}
+
+// Persistent programs store tiles whose rows begin at any element in several segments.
+TEST(Matmul, StoresUnalignedRowsInSegments) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no persistent programs";
+  for (const int n : {261, 262})
+    Trial{.m = 150,
+          .n = n,
+          .k = 72,
+          .options = {.factors = Factors::nt, .type = bf16, .c_type = bf16},
+          .config = {{"tile_m", "128"},
+                     {"tile_n", "256"},
+                     {"tile_k", "64"},
+                     {"num_warps", "8"},
+                     {"splits", "1"},
+                     {"persistent", "true"}},
+          .sms = 2}
+        .check(871 + static_cast<uint64_t>(n));
+}
+
 // Tiles of warp groups and of single warps, more stages than k-steps.
 TEST(Matmul, Schedules) {
   uint64_t seed = 901;
@@ -271,7 +346,8 @@ TEST(Matmul, Schedules) {
                                      {"num_warps", "4"},
                                      {"group", "1"}}}
           : std::vector<MetaValues>{{{"tile_m", "16"}, {"tile_n", "32"}, {"tile_k", "16"}},
-                                    {{"tile_m", "64"}, {"tile_n", "128"}, {"tile_k", "64"}}};
+                                    {{"tile_m", "64"}, {"tile_n", "128"}, {"tile_k", "64"}},
+                                    {{"tile_m", "32"}, {"tile_n", "96"}, {"tile_k", "32"}}};
   for (const Factors factors : kFactors)
     for (const MetaValues& config : configs)
       Trial{.m = 72,
@@ -516,16 +592,20 @@ TEST(Matmul, TmaDescriptorsOfViews) {
 
 // A matmul with K = 0 gives 0, to which the epilogue is applied.
 TEST(Matmul, EmptyK) {
-  Trial{.m = 9,
-        .n = 17,
-        .k = 0,
-        .options = {.factors = Factors::tn,
-                    .type = bf16,
-                    .c_type = f32,
-                    .has_bias = true,
-                    .epilogue = Epilogue::silu},
-        .beta = 2}
-      .check(1001);
+  Trial trial{.m = 9,
+              .n = 17,
+              .k = 0,
+              .options = {.factors = Factors::tn,
+                          .type = bf16,
+                          .c_type = f32,
+                          .has_bias = true,
+                          .epilogue = Epilogue::silu},
+              .beta = 2};
+  trial.check(1001);
+  if (!machine().is_gpu()) return;
+  trial.config = {{"splits", "1"}, {"persistent", "true"}, {"split_eighths", "4"}};
+  trial.sms = 4;
+  trial.check(1006);
 }
 
 }  // namespace

@@ -15,13 +15,15 @@ struct Case {
   LayerNormOptions options;
   int64_t n = 1;
   int64_t gap = 0;
-  double mean = 0, scale = 1;  // distribution of x
+  double mean = 0, scale = 1;               // distribution of x
+  int64_t shift = 0, shift_of_results = 0;  // elements before the first row
 };
 
 std::string describe(const Case& c) {
   return std::string(name(c.options.type)) + " weight " + name(c.options.weight_type) +
          " n=" + std::to_string(c.n) + " h=" + std::to_string(c.options.cols) + " gap " +
-         std::to_string(c.gap) + " mean " + std::to_string(c.mean) +
+         std::to_string(c.gap) + " mean " + std::to_string(c.mean) + " shift " +
+         std::to_string(c.shift) + " " + std::to_string(c.shift_of_results) +
          (c.options.residual ? " residual" : "") + (c.options.without_d_x ? " without d_x" : "");
 }
 
@@ -34,17 +36,23 @@ struct Trial {
 
   explicit Trial(const Case& c) : c(c) {
     const auto& o = c.options;
-    x = Tensor::rows(o.type, c.n, o.cols, c.gap)
-            .fill(Random(1).normals(c.n * o.cols, c.scale, c.mean));
-    d_y = random_rows(o.type, c.n, o.cols, 2, c.gap);
+    const auto input = [&](uint64_t seed, double scale = 1, double mean = 0) {
+      return Tensor::rows(o.type, c.n, o.cols, c.gap, c.shift)
+          .fill(Random(seed).normals(c.n * o.cols, scale, mean));
+    };
+    const auto result = [&] {
+      return Tensor::rows(o.type, c.n, o.cols, c.gap, c.shift_of_results);
+    };
+    x = input(1, c.scale, c.mean);
+    d_y = input(2);
     weight = random_vector(o.weight_type, o.cols, 3, 0.5, 1.0);
     bias = o.without_bias ? Tensor(o.weight_type, {o.cols}).fill(Values(o.cols))
                           : random_vector(o.weight_type, o.cols, 4);
-    y = Tensor::rows(o.type, c.n, o.cols, c.gap);
-    residual = random_rows(o.type, c.n, o.cols, 5, c.gap);
-    d_sum = random_rows(o.type, c.n, o.cols, 6, c.gap);
-    sum = o.residual ? Tensor::rows(o.type, c.n, o.cols, c.gap) : x;
-    d_x = Tensor::rows(o.type, c.n, o.cols, c.gap);
+    y = result();
+    residual = input(5);
+    d_sum = input(6);
+    sum = o.residual ? result() : x;
+    d_x = result();
     mean = Tensor(f32, {c.n});
     rstd = Tensor(f32, {c.n});
     d_weight = Tensor(o.d_weight_type, {o.cols});
@@ -60,8 +68,11 @@ struct Trial {
         .number("eps", kEps);
   }
   void forward(const Tensor& sum_out) {
+    forward(kernels::layer_norm_forward(machine(), c.options), sum_out);
+  }
+  void forward(const kernels::Operation& operation, const Tensor& sum_out) {
     backend().run(
-        kernels::layer_norm_forward(machine(), c.options), c.n,
+        operation, c.n,
         common().tensor("y", y).tensor("x", x).tensor("residual", residual).tensor("sum", sum_out));
   }
   void forward() { forward(sum); }
@@ -167,6 +178,49 @@ TEST(LayerNorm, SeveralRowBlocksPerProgram) {
   for_rows_in_turn([](DType type, int64_t n, int64_t h, int64_t gap) {
     run_and_check({.options = options_of(h, type), .n = n, .gap = gap});
   });
+}
+
+TEST(LayerNorm, RaggedRows) {
+  for_ragged_rows([](const RaggedRows& of) {
+    Case c{.options = options_of(of.width, of.type),
+           .n = of.rows,
+           .gap = of.gap,
+           .shift = of.shift,
+           .shift_of_results = of.shift_of_results};
+    run_and_check(c);
+    c.options.residual = c.options.with_d_sum = true;
+    c.options.weight_type = f32;
+    run_and_check(c);
+  });
+}
+
+// Programs that loop over rows load weight and bias once. There are more rows than programs.
+TEST(LayerNorm, RaggedRowsInALoop) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no ragged rows";
+  kernels::Machine small = machine();
+  small.sms = 2;
+  int checked = 0;
+  for_ragged_rows([&](const RaggedRows& of) {
+    for (const bool residual : {false, true}) {
+      Case c{.options = options_of(of.width, of.type),
+             .n = of.rows,
+             .gap = of.gap,
+             .shift = of.shift,
+             .shift_of_results = of.shift_of_results};
+      c.options.residual = residual;
+      const auto& kernel = residual ? kernels::fused_add_layer_norm_forward_kernel
+                                    : kernels::layer_norm_forward_kernel;
+      kernels::LayerNormForwardConfig config = kernel.heuristic(small, c.options);
+      config.programs_per_sm = 2;
+      if (!kernel.valid(small, c.options, config).empty()) return;  // wider than registers
+      SCOPED_TRACE(describe(c));
+      Trial run(c);
+      run.forward(kernel.build(small, c.options, config), run.sum);
+      run.check_forward();
+      ++checked;
+    }
+  });
+  EXPECT_GT(checked, 0);
 }
 
 TEST(LayerNorm, AnyNumberOfRows) {
@@ -283,8 +337,8 @@ TEST(LayerNorm, WithoutDxAccumulatesAndRepeats) {
   }
 }
 
-// A mean much larger than the deviations costs no digit of y, for any width and padding of the
-// tile.
+// y keeps its accuracy if the mean is much larger than the deviations, for any width and padding of
+// the tile.
 TEST(LayerNorm, LargeMeans) {
   for (int64_t h : affordable({100, 1023, 1024, 4096, 5000, 33000}, 3)) {
     for (auto [type, mean] : {std::pair{f32, 1e4}, {f32, -3e5}, {f16, 300.0}, {bf16, -50.0}}) {

@@ -17,6 +17,8 @@ struct Case {
   double offset = 0;
   int64_t gap = 0;
   double scale = 1;
+  int64_t shift = 0, shift_of_results = 0;  // elements before the first row
+  int64_t more_gap_of_results = 0;          // in addition to `gap`
 };
 
 std::string describe(const Case& c) {
@@ -24,7 +26,8 @@ std::string describe(const Case& c) {
          (c.options.has_weight ? name(c.options.weight_type) : "none") +
          " n=" + std::to_string(c.n) + " h=" + std::to_string(c.options.cols) + " casting " +
          std::to_string(static_cast<int>(c.options.casting)) + " offset " +
-         std::to_string(c.offset) + " gap " + std::to_string(c.gap) +
+         std::to_string(c.offset) + " gap " + std::to_string(c.gap) + " shift " +
+         std::to_string(c.shift) + " " + std::to_string(c.shift_of_results) +
          (c.options.residual ? " residual" : "") + (c.options.without_d_x ? " without d_x" : "");
 }
 
@@ -40,14 +43,21 @@ struct Trial {
 
   explicit Trial(const Case& c) : c(c) {
     const auto& o = c.options;
-    x = random_rows(o.type, c.n, o.cols, 1, c.gap, c.scale);
-    residual = random_rows(o.type, c.n, o.cols, 2, c.gap, c.scale);
-    d_y = random_rows(o.type, c.n, o.cols, 3, c.gap);
-    d_sum = random_rows(o.type, c.n, o.cols, 4, c.gap);
+    const auto input = [&](uint64_t seed, double scale) {
+      return Tensor::rows(o.type, c.n, o.cols, c.gap, c.shift)
+          .fill(Random(seed).normals(c.n * o.cols, scale));
+    };
+    const auto result = [&] {
+      return Tensor::rows(o.type, c.n, o.cols, c.gap + c.more_gap_of_results, c.shift_of_results);
+    };
+    x = input(1, c.scale);
+    residual = input(2, c.scale);
+    d_y = input(3, 1);
+    d_sum = input(4, 1);
     weight = random_vector(o.weight_type, o.cols, 5, 0.5, 1.0);
-    y = Tensor::rows(o.type, c.n, o.cols, c.gap);
-    sum = o.residual ? Tensor::rows(o.type, c.n, o.cols, c.gap) : x;
-    d_x = Tensor::rows(o.type, c.n, o.cols, c.gap);
+    y = result();
+    sum = o.residual ? result() : x;
+    d_x = result();
     rstd = Tensor(f32, {c.n});
     d_weight = Tensor(o.d_weight_type, {o.cols});
   }
@@ -161,6 +171,56 @@ TEST(RmsNorm, SeveralRowBlocksPerProgram) {
   for_rows_in_turn([](DType type, int64_t n, int64_t h, int64_t gap) {
     run_and_check({.options = options_of(h, type), .n = n, .gap = gap});
   });
+}
+
+TEST(RmsNorm, RaggedRows) {
+  for_ragged_rows([](const RaggedRows& of) {
+    Case c{.options = options_of(of.width, of.type),
+           .n = of.rows,
+           .gap = of.gap,
+           .shift = of.shift,
+           .shift_of_results = of.shift_of_results};
+    run_and_check(c);
+    c.options.residual = c.options.with_d_sum = true;
+    c.options.weight_type = f32;
+    run_and_check(c);
+  });
+}
+
+// One variant of a kernel is for contiguous rows, another one for rows that begin at multiples of
+// 16 bytes. Neither is for a call in which some tensors have such rows and some the others.
+TEST(RmsNorm, RowsOfDifferentPitches) {
+  constexpr int64_t kColumns = 2049, kToVectors = 7;
+  for (const bool padded_inputs : {false, true}) {
+    run_and_check({.options = options_of(kColumns, bf16),
+                   .n = 3,
+                   .gap = padded_inputs ? kToVectors : 0,
+                   .more_gap_of_results = padded_inputs ? -kToVectors : kToVectors});
+  }
+}
+
+// Contiguous rows do not use the generic variant. Repeated runs have equal bits, also in place.
+TEST(RmsNorm, ContiguousRaggedRowsInPlace) {
+  for (int64_t h : affordable({2047, 4097, 4100, 8979}, 9)) {
+    for (DType type : {f32, bf16}) {
+      if (16 / size_of(type) == 4 && h % 4 == 0) continue;
+      Case c{.options = options_of(h, type), .n = 9};
+      c.options.residual = c.options.with_d_sum = true;
+      SCOPED_TRACE(describe(c));
+      Trial apart(c), over_x(c), over_d_y(c);
+      backend().took_generic();
+      apart.forward();
+      apart.backward();
+      for (const std::string& name : backend().took_generic())
+        EXPECT_EQ(name.find("norm"), std::string::npos) << name;
+      over_x.forward(over_x.x);
+      EXPECT_TRUE(over_x.x.same_bits(apart.sum) && over_x.y.same_bits(apart.y)) << "sum over x";
+      over_d_y.forward();
+      over_d_y.backward(over_d_y.d_y, over_d_y.d_sum, over_d_y.d_y);
+      EXPECT_TRUE(over_d_y.d_y.same_bits(apart.d_x) && over_d_y.d_weight.same_bits(apart.d_weight))
+          << "d_x over d_y";
+    }
+  }
 }
 
 TEST(RmsNorm, AnyNumberOfRows) {

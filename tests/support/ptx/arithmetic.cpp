@@ -264,6 +264,10 @@ void add_wide(Table& t) {
                                   0xffffffffu;
                          },
                          3};
+  t["shf.r.wrap.b32"] = {[](uint64_t low, uint64_t high, uint64_t n) -> uint64_t {
+                           return ((high << 32) | as<uint32_t>(low)) >> (n & 31) & 0xffffffffu;
+                         },
+                         3};
   t["prmt.b32"] = {[](uint64_t a, uint64_t b, uint64_t c) { return permuted(a, b, c); }, 3};
 }
 

@@ -20,7 +20,17 @@ namespace ligerdsl {
 
 class Size {
  public:
-  enum class Kind : uint8_t { number, rows, add, multiply, ceil_div, min, max, at_least };
+  enum class Kind : uint8_t {
+    number,
+    rows,
+    add,
+    multiply,
+    ceil_div,
+    remainder,
+    min,
+    max,
+    at_least
+  };
   struct Node {
     Kind kind;
     int64_t number;
@@ -42,6 +52,9 @@ class Size {
   friend Size operator*(const Size& a, const Size& b) { return {Kind::multiply, a, b}; }
   friend Size ceil_div(const Size& a, const Size& b) {
     return {Kind::ceil_div, a, b};
+  }  // throws for b < 1
+  friend Size operator%(const Size& a, const Size& b) {
+    return {Kind::remainder, a, b};
   }  // throws for b < 1
   friend Size min(const Size& a, const Size& b) { return {Kind::min, a, b}; }
   friend Size max(const Size& a, const Size& b) { return {Kind::max, a, b}; }
@@ -73,6 +86,8 @@ inline int64_t Size::combined(Kind kind, int64_t a, int64_t b) {
       return __builtin_mul_overflow(a, b, &result) ? INT64_MAX : result;
     case Kind::ceil_div:
       return b < 1 ? INT64_MAX : a / b + (a % b != 0);
+    case Kind::remainder:
+      return b < 1 ? INT64_MAX : a % b;
     case Kind::min:
       return a < b ? a : b;
     case Kind::max:

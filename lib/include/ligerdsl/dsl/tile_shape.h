@@ -34,9 +34,9 @@ inline int64_t vector_width(DType type) {
   return 16 / size_of(type);
 }
 
-// Returns the number of warps for a tile of `elements` = c * 2^n with about `vectors` 16-byte
-// vectors per thread, and at least one. The odd factor c counts registers of a thread. More threads
-// than the 2^n elements have vectors would halve the vectors.
+// Returns the number of warps for a tile of `elements` = c * 2^n, c odd, with about `vectors`
+// 16-byte vectors per thread. Threads divide 2^n elements, and each holds c such parts. A part has
+// at least one vector.
 inline int warps_for(int64_t elements, DType type, int64_t vectors, int most = 32) {
   const int64_t whole = std::max<int64_t>(1, (elements & -elements) / vector_width(type));
   const int64_t threads =

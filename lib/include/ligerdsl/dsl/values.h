@@ -130,7 +130,8 @@ class View : public Value {
   // it, so results must not depend on it.
   //
   // Rows of other tensors may use the same offset. Their accesses are vectors as well if both rows
-  // are equally far from a 16-byte boundary.
+  // are equally far from a 16-byte boundary. Tiles of several rows take it too, if all rows of the
+  // view have the same offset (View::every).
   Scalar alignment_offset(const Indices& index, Loc loc = Here::current()) const;
   Scalar max_alignment_offset(Loc loc = Here::current()) const;
   // Returns a view of the elements [begin, end) of one dimension; its index 0 is `begin`. Use it
@@ -140,6 +141,11 @@ class View : public Value {
   // the kernel has read.
   View slice(int axis, const ScalarArg& begin, const ScalarArg& end,
              Loc loc = Here::current()) const;
+  // Returns a view of the elements begin, begin + step, begin + 2 step ... of one dimension. `step`
+  // is 1 or more. All rows of the view have one alignment offset if the step times the pitch is a
+  // multiple of 16 bytes. This holds for every 8th row of 16-bit elements. Tiles of several rows
+  // then move whole vectors, whatever the width of a row.
+  View every(int axis, int64_t step, const ScalarArg& begin, Loc loc = Here::current()) const;
   // Divides the view into tiles: `tile_shape` has a tile size or `squeeze` per dimension. Indices
   // count tiles.
   Partition partition(const Shape& tile_shape, Loc loc = Here::current()) const;

@@ -1,7 +1,7 @@
 """Estimates the memory of a training step of a patched model, in bytes.
 
-From it follow the workspace of the fused head and the number of layers that may keep the output of
-attention without a higher peak. The functions take and return numbers only."""
+The estimate determines the workspace of the fused head. It also determines how many layers can keep
+the output of attention without a higher peak. The functions take and return numbers only."""
 
 GIB = 1 << 30
 

@@ -1,5 +1,6 @@
 """Attention that does not store the scores."""
 
+import torch
 from torch.autograd import Function
 
 from .dispatch import (as_autocast_has_it, call, columns_together, first_order, operations,
@@ -15,26 +16,39 @@ class AttentionFunction(Function):
     """Attention of batches, or of sequences if `bounds` holds the bounds of queries and keys."""
 
     @staticmethod
-    def forward(ctx, q, k, v, numbers, *bounds):
+    def forward(ctx, q, k, v, sinks, numbers, *bounds):
         ctx.set_materialize_grads(False)
-        o, lse = _operation(bounds, "forward", q, k, v)(q, k, v, *bounds, with_lse=True, **numbers)
-        ctx.save_for_backward(q, k, v, o, lse, *bounds)
+        o, lse = _operation(bounds, "forward", q, k, v, sinks)(q, k, v, *bounds, sinks,
+                                                               with_lse=True, **numbers)
+        ctx.save_for_backward(q, k, v, o, lse, sinks, *bounds)
         ctx.numbers = numbers
-        ctx.mark_non_differentiable(lse)
         return o, lse
 
     @staticmethod
     @first_order
-    def backward(ctx, d_o, _):
-        others = [None] * (len(ctx.needs_input_grad) - 3)
-        if d_o is None:
-            return None, None, None, *others
-        q, k, v, o, lse, *bounds = ctx.saved_tensors
-        d_o = columns_together(d_o, "attention_varlen_backward" if bounds else "attention_backward")
-        gradients = _operation(bounds, "backward", d_o, q, k, v, o,
-                               lse)(d_o, q, k, v, o, lse, *bounds, **ctx.numbers)
+    def backward(ctx, d_o, d_lse):
+        others = [None] * (len(ctx.needs_input_grad) - 4)
+        if d_o is None and d_lse is None:
+            return None, None, None, None, *others
+        q, k, v, o, lse, sinks, *bounds = ctx.saved_tensors
+        name = "attention_varlen_backward" if bounds else "attention_backward"
+        d_o = torch.zeros_like(o) if d_o is None else columns_together(d_o, name)
+        d_lse = columns_together(d_lse, name)
+        if not ctx.needs_input_grad[3]:
+            sinks = None
+        gradients = _operation(bounds, "backward", d_o, q, k, v, o, lse, sinks,
+                               d_lse)(d_o, q, k, v, o, lse, *bounds, sinks, d_lse, **ctx.numbers)
         return (*(gradient if needed else None
                   for gradient, needed in zip(gradients, ctx.needs_input_grad)), *others)
+
+
+def _sinks(name, sinks):
+    """Returns sinks as contiguous f32; sinks of 16 bits are converted."""
+    if sinks is None:
+        return None
+    require_tensors(name, sinks=sinks)
+    half = sinks.dtype in (torch.float16, torch.bfloat16)
+    return (sinks.float() if half else sinks).contiguous()
 
 
 def _numbers(name, causal, window, softcap, scale):
@@ -55,7 +69,7 @@ def _numbers(name, causal, window, softcap, scale):
 
 
 def attention(q, k, v, *, causal=False, window=(None, None), softcap=0.0, scale=None, heads_dim=2,
-              return_lse=False):
+              sinks=None, return_lse=False):
     """Returns softmax(scale q k^T) v over the keys that each query sees; the scores are not stored.
 
     * q: [batch, queries, heads, column]. k and v: [batch, keys, key heads, column]. With
@@ -67,11 +81,13 @@ def attention(q, k, v, *, causal=False, window=(None, None), softcap=0.0, scale=
     * window: (left, right), the number of visible keys on each side of a query; None: all.
     * softcap: replaces scores z by softcap tanh(z / softcap); 0: does not.
     * scale: default 1 / sqrt(column).
+    * sinks: [heads], an extra logit of each head. It enters the softmax denominator of each
+      query and has no value. -inf means no sink. Sinks of 16 bits are converted to f32.
     * return_lse: also returns the logarithms of the sums of exponentials, f32 [batch, heads,
-      queries], which have no gradient.
+      queries], with a gradient. They contain the sinks.
 
-    A query that sees no key gives 0. Backward is deterministic and computes all three gradients,
-    even if some of them are not needed."""
+    A query that sees no key gives 0, and its lse is -inf or its sink. Backward is deterministic. It
+    computes the gradients of q, k and v even if some of them are not needed."""
     if heads_dim not in (1, 2):
         raise ValueError(f"attention: heads_dim: expected 1 or 2, got {heads_dim}")
     require_tensors("attention", q=q, k=k, v=v)
@@ -80,17 +96,20 @@ def attention(q, k, v, *, causal=False, window=(None, None), softcap=0.0, scale=
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
     q, k, v = as_autocast_has_it(q, k, v)
     q, k, v = (columns_together(t, "attention_forward") for t in (q, k, v))
-    if wants_grad(q, k, v):
-        o, lse = call(AttentionFunction, q, k, v, numbers)
+    sinks = _sinks("attention", sinks)
+    if wants_grad(q, k, v, sinks):
+        o, lse = call(AttentionFunction, q, k, v, sinks, numbers)
     else:
-        o, lse = operations(q, k, v).attention_forward(q, k, v, with_lse=return_lse, **numbers)
+        o, lse = operations(q, k, v, sinks).attention_forward(q, k, v, sinks, with_lse=return_lse,
+                                                              **numbers)
     if heads_dim == 1:
         o = o.transpose(1, 2)
     return (o, lse) if return_lse else o
 
 
 def attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, *,
-                     causal=False, window=(None, None), softcap=0.0, scale=None, return_lse=False):
+                     causal=False, window=(None, None), softcap=0.0, scale=None, sinks=None,
+                     return_lse=False):
     """attention of sequences of several lengths, whose tokens are concatenated.
 
     * q: [tokens, heads, column]. k and v: [tokens, key heads, column].
@@ -111,9 +130,10 @@ def attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seql
                                                                  ("max_seqlen_k", max_seqlen_k))}
     q, k, v = as_autocast_has_it(q, k, v)
     q, k, v = (columns_together(t, "attention_varlen_forward") for t in (q, k, v))
-    if wants_grad(q, k, v):
-        o, lse = call(AttentionFunction, q, k, v, numbers, cu_seqlens_q, cu_seqlens_k)
+    sinks = _sinks("attention_varlen", sinks)
+    if wants_grad(q, k, v, sinks):
+        o, lse = call(AttentionFunction, q, k, v, sinks, numbers, cu_seqlens_q, cu_seqlens_k)
     else:
-        o, lse = operations(q, k, v).attention_varlen_forward(q, k, v, cu_seqlens_q, cu_seqlens_k,
-                                                              with_lse=return_lse, **numbers)
+        o, lse = operations(q, k, v, sinks).attention_varlen_forward(
+            q, k, v, cu_seqlens_q, cu_seqlens_k, sinks, with_lse=return_lse, **numbers)
     return (o, lse) if return_lse else o

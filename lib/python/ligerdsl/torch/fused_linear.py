@@ -15,7 +15,7 @@ from .dispatch import (added, call, choice, device_type, dtype_if, first_order, 
 from .losses import REDUCTIONS, LossOutput, mark, numbers_of, report_labels
 
 
-def scaled(tensor, factor):
+def _scaled(tensor, factor):
     """Returns tensor * factor, in place if that is safe. The kernel skips a factor of 1."""
     if tensor is None:
         return None
@@ -25,7 +25,7 @@ def scaled(tensor, factor):
     return tensor
 
 
-def spend(ctx, name):
+def _spend(ctx, name):
     """Raises if an earlier backward took the gradients of the forward, which are scaled in
     place."""
     if is_compiling():
@@ -99,7 +99,7 @@ class FusedLinearCrossEntropyFunction(Function):
             return (None, None, None, *nothing)
         needs_x, needs_weight, needs_bias, *_ = ctx.needs_input_grad
         if not later:  # must precede saved_tensors, which the first backward overwrote
-            spend(ctx, "fused_linear_cross_entropy")
+            _spend(ctx, "fused_linear_cross_entropy")
         weight, bias, factor, *rest = ctx.saved_tensors
         if later:
             x, labels, class_weight, lse, entropy = rest
@@ -119,7 +119,7 @@ class FusedLinearCrossEntropyFunction(Function):
         else:
             factor = d_loss if factor is None else d_loss / factor
             _, *made = rest
-            d_x, d_weight, d_bias = (scaled(tensor, factor) if needed else None
+            d_x, d_weight, d_bias = (_scaled(tensor, factor) if needed else None
                                      for tensor, needed in zip(made,
                                                                (needs_x, needs_weight, needs_bias)))
         return (d_x if needs_x else None, accumulated(weight, d_weight) if needs_weight else None,
@@ -141,7 +141,7 @@ _direct_head = direct(
     gradients="scaled_x scaled_weight scaled_bias None None None None", labels=True)
 
 
-def under_autocast(x, *weights):
+def _under_autocast(x, *weights):
     """Casts as torch.nn.functional.linear does, except f32 weights, which the kernels take with
     16-bit x."""
     kind = device_type(x)
@@ -197,7 +197,7 @@ def fused_linear_cross_entropy(x, weight, labels, bias=None, *, class_weight=Non
                 "chunk_rows": chunk_rows}
     extras = {"with_z_loss": with_z_loss, "with_accuracy": with_accuracy,
               "with_predictions": with_predictions, "with_entropy": bool(with_entropy)}
-    x, weight, bias = under_autocast(x, weight, bias)
+    x, weight, bias = _under_autocast(x, weight, bias)
     if wants_grad(x, weight, bias):
         later = numbers["reduction"] == REDUCTIONS["none"] or with_entropy is True
         alone = not later and inverse is None and grad_scale is None and not any(extras.values())
@@ -230,11 +230,11 @@ class FusedLinearJSDFunction(Function):
     @staticmethod
     @first_order
     def backward(ctx, d_loss):
-        spend(ctx, "fused_linear_jsd")
+        _spend(ctx, "fused_linear_jsd")
         needs_x, needs_weight, *_ = ctx.needs_input_grad
         weight, d_x, d_weight, _ = ctx.saved_tensors
-        d_x = scaled(d_x, d_loss) if needs_x else None
-        d_weight = accumulated(weight, scaled(d_weight, d_loss)) if needs_weight else None
+        d_x = _scaled(d_x, d_loss) if needs_x else None
+        d_weight = accumulated(weight, _scaled(d_weight, d_loss)) if needs_weight else None
         return d_x, d_weight, None, None, None, None
 
 
@@ -246,7 +246,7 @@ def fused_linear_jsd(x, weight, target_x, target_weight, labels=None, *, beta=0.
     if reduction == "none":
         raise NotSupported("fused_linear_jsd: reduction: expected sum, mean or batchmean, got none")
     require_torch((x, weight, target_x, target_weight))
-    x, weight, target_x, target_weight = under_autocast(x, weight, target_x, target_weight)
+    x, weight, target_x, target_weight = _under_autocast(x, weight, target_x, target_weight)
     weight, target_x, target_weight = (
         tensor.to(x.dtype) for tensor in (weight, target_x, target_weight))
     numbers = {"reduction": choice("reduction", reduction, REDUCTIONS),

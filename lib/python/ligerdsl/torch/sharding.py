@@ -21,7 +21,7 @@ from torch.distributed.tensor.experimental import register_sharding
 from .losses import REDUCTIONS
 from .ops import SHARDING
 
-_PARAMETERS = ("weight", "bias", "alpha", "class_weight")
+_PARAMETERS = ("weight", "bias", "alpha", "class_weight", "sinks")
 _EACH = ("none", "sum")  # reductions whose values for parts of the rows add up
 _REDUCED = ("loss", "z_loss", "accuracy", "d_loss")
 
@@ -49,7 +49,8 @@ class _Call:
             return not self.given[f"without_{name}"]
         if f"{name}_dtype" in self.given and name != "loss":
             return self.given[f"{name}_dtype"] is not None
-        of = {"k_out": "k", "d_gate": "gate", "d_up": "up", "d_gate_up": "gate_up"}.get(name)
+        of = {"k_out": "k", "d_gate": "gate", "d_up": "up", "d_gate_up": "gate_up",
+              "d_sinks": "sinks"}.get(name)
         return of is None or of in self.tensors
 
     def placed(self, place, result):

@@ -174,6 +174,7 @@ std::vector<CrossEntropyCase> cases(int64_t n, int64_t v) {
 }
 
 TEST_P(FusedLinearCrossEntropyBackward, ShapesAndTypes) {
+  LIGERDSL_SKIP_LONG_EMULATION();
   const int64_t shapes[][3] = {{4, 8, 8}, {63, 41, 41},   {188, 31, 123},
                                {1, 1, 1}, {12, 64, 1000}, {3, 24, 20000}};
   for (const auto& [n, h, v] : shapes) {
@@ -183,6 +184,7 @@ TEST_P(FusedLinearCrossEntropyBackward, ShapesAndTypes) {
 }
 
 TEST_P(FusedLinearCrossEntropyBackward, Options) {
+  LIGERDSL_SKIP_LONG_EMULATION();
   const int64_t n = 11, v = 67;
   for (Reduce reduction : kReductions) {
     for (CrossEntropyCase c : cases(n, v)) {
@@ -201,6 +203,7 @@ TEST_P(FusedLinearCrossEntropyBackward, Options) {
 
 // Limits with room for few rows, so that d_weight is computed by blocks of the vocabulary.
 TEST_P(FusedLinearCrossEntropyBackward, ByVocabulary) {
+  LIGERDSL_SKIP_LONG_EMULATION();
   const int64_t n = 90, v = 405;
   for (Reduce reduction : kReductions) {
     for (CrossEntropyCase c : cases(n, v)) {
@@ -248,6 +251,7 @@ TEST_P(FusedLinearCrossEntropyBackward, GradientsAreIndependent) {
 }
 
 TEST_P(FusedLinearCrossEntropyBackward, MatchesForwardGradients) {
+  LIGERDSL_SKIP_LONG_EMULATION();
   for (DType type : kFloats) {
     LinearHead forward(29, 40, 500, type, {.reduction = Reduce::none});
     Head backward(29, 40, 500, type, {.reduction = Reduce::none});
@@ -398,6 +402,7 @@ TEST_P(FusedLinearCrossEntropyBackward, NearlyCertainRows) {
 }
 
 TEST_P(FusedLinearCrossEntropyBackward, LabelsOutOfRangeAreReportedByRowOfTheBatch) {
+  LIGERDSL_SKIP_TRAPS_OF_EMULATOR();
   for (const Gradients wanted : {Gradients{}, Gradients{false, true, false}}) {
     Head head(90, 12, 400, f32, {.reduction = Reduce::none}, wanted);
     head.forward();
@@ -418,6 +423,7 @@ TEST_P(FusedLinearCrossEntropyBackward, LabelsOutOfRangeAreReportedByRowOfTheBat
 }
 
 TEST_P(FusedLinearCrossEntropyBackward, WorkspaceStaysBelowItsLimit) {
+  LIGERDSL_SKIP_LONG_EMULATION();
   Head head(300, 16, 400);
   const size_t whole = head.workspace_bytes(300);
   head.desc.chunk_rows = 1;

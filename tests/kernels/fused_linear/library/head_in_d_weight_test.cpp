@@ -27,6 +27,7 @@ Head limited(int64_t n, int64_t h, int64_t v, DType type, CrossEntropyCase c, in
 
 // All rows in one chunk, and several chunks, of which all but the last are computed again.
 TEST_P(HeadInDWeight, Options) {
+  LIGERDSL_SKIP_LONG_EMULATION();
   const int64_t v = 1100;
   const std::vector<CrossEntropyCase> cases = {{},
                                                {.smoothing = exact(0.1)},
@@ -52,6 +53,7 @@ TEST_P(HeadInDWeight, Options) {
 }
 
 TEST_P(HeadInDWeight, Shapes) {
+  LIGERDSL_SKIP_LONG_EMULATION();
   const int64_t shapes[][3] = {
       {64, 64, 513}, {65, 64, 2048}, {8, 8, 700}, {200, 32, 1537}, {33, 7, 600}};
   for (const auto& [n, h, v] : shapes) {
@@ -108,6 +110,7 @@ TEST_P(HeadInDWeight, RecomputedRowsInDWeight) {
 // More rows than d_weight can hold, and room for large chunks of the others, whose gradients are
 // added.
 TEST_P(HeadInDWeight, LeadingRows) {
+  LIGERDSL_SKIP_LONG_EMULATION();
   for (const DType type : {bf16, f32}) {
     for (const double smoothing : {0.0, exact(0.1)}) {
       const int64_t n = 1700, h = 8, v = 600;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <ligerdsl/ligerdsl.h>
 
+#include <cstdlib>
 #include <list>
 #include <map>
 #include <memory>
@@ -35,6 +36,20 @@ inline int32_t products() {
   return maker_of_products() == Products::library ? LIGERDSL_PRODUCTS_LIBRARY
                                                   : LIGERDSL_PRODUCTS_KERNELS;
 }
+
+// Returns true on the fake GPU of tests/support/emulated_cuda, which interprets PTX.
+inline bool on_emulator() {
+  const char* const driver = std::getenv("LIGERDSL_LIBCUDA");
+  return on_gpu() && driver && std::string(driver).find("emulated_cuda") != std::string::npos;
+}
+// Skips a test on the emulator if its matmuls by the library's kernels would take minutes. Smaller
+// problems of the suite launch the same kernels.
+#define LIGERDSL_SKIP_LONG_EMULATION()                          \
+  if (on_emulator() && maker_of_products() == Products::kernels) \
+  GTEST_SKIP() << "the emulator takes too long"
+// Skips a test of labels out of range, because a trap in a kernel ends the emulator's process.
+#define LIGERDSL_SKIP_TRAPS_OF_EMULATOR() \
+  if (on_emulator()) GTEST_SKIP() << "the emulator does not continue after a trap"
 
 // Runs each test of an lm_head with each provider of matmuls.
 class WithProducts : public testing::TestWithParam<Products> {

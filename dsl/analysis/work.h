@@ -1,0 +1,118 @@
+// Work of one launch of a recorded kernel: bytes, multiply-adds, instructions, iterations.
+//
+// A counter runs some programs of the grid without data. Scalars that follow from the grid and the
+// arguments (program ids, sizes, loop bounds) have their values. Tiles have a shape and a dtype.
+// Tiles of indices and pointers also have a base and one step per dimension, so that masks of
+// tails are exact.
+//
+// Values that depend on data in memory are unknown. The counter then assumes:
+//
+//   value            assumption                                          reported in
+//   bound of a loop  Assumptions::iterations                             Unknowns::loops
+//   condition        the branch that moves more bytes is taken           Unknowns::branches
+//   index of a tile  the tile is inside the view                         Unknowns::indices
+//   mask of a tile   all elements are true                               Unknowns::masks
+//
+// The counter samples programs and iterations. It runs the first program, the last one and two
+// between them. If the last one and these two do equal work, all programs after the first count as
+// equal. Otherwise it runs more programs, and the sum is an estimate. Grids of at most kAllPrograms
+// programs are counted completely.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "program/program.h"
+
+namespace ligerdsl::analysis {
+
+using Grid = std::array<int64_t, 3>;
+
+inline constexpr int64_t kAllPrograms = 16;
+
+// Bytes that a launch moves between the SMs and an argument, without masked elements.
+struct Traffic {
+  double loaded = 0;    // by all programs; a byte counts each time that a program loads it
+  double stored = 0;    // by stores and additions
+  double to_dots = 0;   // part of `loaded` that becomes an operand of a dot
+  double resident = 0;  // part of `loaded` that repeats blocks of a resident row
+  double element_bytes = 0;
+  double size = 0;          // bytes of the view, or of the range that pointers reached
+  double read() const;      // distinct bytes loaded: at most the view's
+  double written() const;   // distinct bytes stored
+  double repeated() const;  // loads of bytes that the launch has loaded before
+};
+
+// Multiply-adds of the dots with one shape and one dtype, of all programs.
+struct DotWork {
+  DType dtype = DType::f32;
+  bool tf32 = false;  // f32 operands, rounded for tensor cores
+  int64_t m = 0, n = 0, k = 0;
+  bool in_loop = false;
+  bool loads_a = false;  // a is a loaded tile, which tensor cores read from shared memory
+  double multiply_adds = 0;
+};
+
+// Numbers of unknown values, per launch.
+struct Unknowns {
+  double loops = 0, branches = 0, indices = 0, masks = 0;
+  bool any() const { return loops + branches + indices + masks > 0; }
+};
+
+struct ProgramWork {
+  double bytes = 0;       // loaded and stored
+  double lanes = 0;       // plain instructions, in lanes
+  double functions = 0;   // exponentials, reciprocals and other functions of the MUFU
+  double dots = 0;        // multiply-adds
+  double iterations = 0;  // of loops that load
+  double waits = 0;       // memory latencies that a program waits for
+  double reductions = 0;  // reductions and scans of tiles
+  double scalars = 0;     // instructions of scalars, which every warp executes
+};
+
+struct Work {
+  int64_t programs = 0;
+  bool persistent = false;          // the work of a program depends on num_programs
+  bool dynamic_persistent = false;  // each CTA takes its next program from a counter
+  ProgramWork total, largest;       // sum of all programs; the largest program
+  std::vector<Traffic> traffic;     // by argument; empty for scalars
+  std::vector<DotWork> dots;
+  int stages = 1;         // most iterations in flight in a loop, including the current one
+  double ring_bytes = 0;  // bytes of the slots of the largest pipelined loop
+  double live_bytes = 0;  // most bytes of tiles that are live at one operation
+  double row_bytes = 0;   // bytes of the resident rows of a program
+  Unknowns unknown;
+
+  double read() const;
+  double written() const;
+  double repeated() const;
+};
+
+struct Assumptions {
+  double iterations = 1;  // of a loop whose bound is unknown
+};
+
+struct PreparedProgram;
+
+// Counts launches of one kernel. Preparation takes longer than a count.
+class WorkCounter {
+ public:
+  // The program must outlive the counter. `num_stages` is that of the launch; loops without a
+  // number of their own use it.
+  explicit WorkCounter(const program::Program& program, int num_stages = 1);
+  ~WorkCounter();
+
+  // Counts a launch with these argument slots, in the order of Program::arguments. Reads no memory
+  // at the addresses.
+  Work count(const uint64_t* slots, const Grid& grid, const Assumptions& assumptions = {}) const;
+
+ private:
+  std::unique_ptr<PreparedProgram> prepared_;
+};
+
+Work count_work(const program::Program& program, const uint64_t* slots, const Grid& grid,
+                int num_stages = 1, const Assumptions& assumptions = {});
+
+}  // namespace ligerdsl::analysis

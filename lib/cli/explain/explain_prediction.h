@@ -1,0 +1,50 @@
+// For `ligerdsl explain`: predicted times of the launches of a call (kernels/core/predict.h).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analysis/work.h"
+#include "kernels/core/predict.h"
+#include "lib/cli/kernels/author_call.h"
+#include "lib/cli/kernels/launch_list.h"
+#include "lib/text/output.h"
+
+namespace ligerdsl::cli {
+
+class CallPrediction {
+ public:
+  // `device`: name that the driver reports, or "".
+  CallPrediction(const kernels::Machine& machine, const std::string& device)
+      : machine_(machine), rates_(kernels::find_machine_rates(machine, device)) {}
+
+  bool has_rates() const { return rates_ != nullptr; }
+
+  // Predict one launch. Call these functions only if the device has rates.
+  kernels::Prediction add(const LaunchList::Launch& launch, const RecordedKernel& kernel);
+  kernels::Prediction add(const LaunchList::Launch& launch);  // of a library's matmul
+  kernels::Prediction add(const AuthorCall& call, const program::CompileOptions& options);
+
+  // Returns the time of all launches, and a flag that it is a lower bound: iterations of a loop are
+  // unknown.
+  Json json() const;
+
+ private:
+  struct Counter {
+    program::Program program;
+    std::unique_ptr<analysis::WorkCounter> work;
+  };
+
+  kernels::Machine machine_;
+  const kernels::MachineRates* rates_;
+  std::map<int, Counter> counters_;  // by the kernel's number
+  std::vector<kernels::Prediction> steps_;
+};
+
+// Returns "12.3 us", or "at least 12.3 us" if the iterations of a loop are unknown.
+std::string predicted_text(const Json& prediction);
+
+}  // namespace ligerdsl::cli
