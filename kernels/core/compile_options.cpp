@@ -47,6 +47,7 @@ program::CompileOptions compile_options(program::CompileOptions base,
     const std::vector<int64_t>& exact = promises[i].exact;
     for (size_t dim = 0; dim < std::min(exact.size(), facts.dims.size()); ++dim)
       if (exact[dim] >= 0) facts.dims[dim] = {.exact = exact[dim]};
+    facts.pointer_align = std::max(facts.pointer_align, promises[i].pointer_align);
     facts.alias_class = promises[i].alias_class;
     facts.read_only = program.arguments[i].read_only || read_only(i, promises, written);
   }

@@ -16,6 +16,7 @@ namespace ligerdsl::kernels {
 struct ArgPromise {
   uint32_t alias_class = 0;    // as in program::ArgFacts
   std::vector<int64_t> exact;  // views: size of each dimension, or -1; empty: the program's sizes
+  int64_t pointer_align = 1;   // bytes; the address of the view is a multiple of this
 
   bool operator==(const ArgPromise&) const = default;
 };

@@ -73,25 +73,24 @@ class Finish {
 };
 
 View parts_of_wave(KernelBuilder& k, const MatmulMeta& m) {
-  return k.view("partials", f32, {m.programs + m.most_split, m.tile_m, m.tile_n});
+  return k.view("partials", f32, {dyn, m.tile_m, m.tile_n},
+                {.strides = {m.tile_m * m.tile_n, m.tile_n, 1}});
 }
 
-// Computes this program's two parts of the split wave, then its whole tiles. The loads of the whole
-// tiles overlap with the stores of the parts.
+// Computes this program's part of the split wave, then its whole tiles. The loads of the whole
+// tiles overlap with the store of the part.
 void matmul_with_split_wave(KernelBuilder& k, const MatmulMeta& m, const MatmulTiles& tiles,
                             const Finish& finish) {
-  const View partials = parts_of_wave(k, m);
-  const Partition parts = partials.partition({squeeze, m.tile_m, m.tile_n});
+  const Partition parts = parts_of_wave(k, m).partition({squeeze, m.tile_m, m.tile_n});
   const SplitWave wave(m, tiles.count(), tiles.k_steps());
   const Scalar program = k.program_id(0), k_steps = tiles.k_steps().to(i32);
-  constexpr int kParts = 2;
-  const Scalar first_item = where(wave.tiles() > 0, k.constant(0, i32), kParts),
+  const SplitWave::Part part = wave.part(program);
+  const Scalar first_item = where(part.steps > 0, k.constant(0, i32), 1),
                whole_tiles = cdiv(max(wave.whole() - program, 0), m.programs);
-  k.for_range(first_item, whole_tiles + kParts, 1, [&](const Scalar& item) {
-    const Scalar is_part = item < kParts;
-    const SplitWave::Part part = wave.part(program, min(item, kParts - 1));
+  k.for_range(first_item, whole_tiles + 1, 1, [&](const Scalar& item) {
+    const Scalar is_part = item == 0;
     const MatmulTiles::Place tile =
-        tiles.at(where(is_part, wave.whole() + part.tile, program + (item - kParts) * m.programs));
+        tiles.at(where(is_part, wave.whole() + part.tile, program + (item - 1) * m.programs));
     // The loop begins at 0, so that its loads are issued ahead across items.
     const Scalar first = where(is_part, part.first, 0), steps = where(is_part, part.steps, k_steps);
     const Tile acc = accumulate_k_steps(
@@ -101,9 +100,7 @@ void matmul_with_split_wave(KernelBuilder& k, const MatmulMeta& m, const MatmulT
     k.if_(
         is_part,
         [&] {
-          k.if_(part.steps > 0, [&] {
-            parts.store({SplitWave::slot(program, part.tile), 0, 0}, acc);
-          });
+          parts.store({program, 0, 0}, acc);
         },
         [&] { finish.store(acc, m.tile_m, m.tile_n, tile, tile.row); });
   });
@@ -222,12 +219,12 @@ void matmul_finish_wave(KernelBuilder& k, const MatmulMeta& m) {
   const int64_t blocks = m.tile_m / m.rows;
   const Scalar tile = k.program_id(0) / blocks, block = k.program_id(0) % blocks;
   const Partition parts = partials.partition({squeeze, m.rows, m.tile_n});
-  auto [acc] = k.for_range(wave.first_program(tile), wave.end_program(tile), 1,
-                           carry(k.zeros({m.rows, m.tile_n}, f32)),
-                           [&](const Scalar& program, const Tile& acc) {
-                             const Scalar slot = SplitWave::slot(program, tile);
-                             return carry(acc + parts.load({slot, block, 0}));
-                           });
+  auto [acc] =
+      k.for_range(k.constant(0, i32), wave.parts(), 1, carry(k.zeros({m.rows, m.tile_n}, f32)),
+                  [&](const Scalar& part, const Tile& acc) {
+                    const Scalar slot = wave.slot(tile, part);
+                    return carry(acc + parts.load({slot, block, 0}));
+                  });
   const TilePlace place = grouped_tiles(wave.whole() + tile, rows, columns, m.group);
   const Scalar row = place.row * blocks + block;
   finish.store(acc, m.rows, m.tile_n, {row, place.column, {}}, row);

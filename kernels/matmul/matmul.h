@@ -95,8 +95,9 @@ struct MatmulMeta : MatmulOptions {
   bool tensor_stores = false;               // StoreOptions::tensor_copies
   int64_t rows = 1, block = 1024;           // tile of matmul_finish
   bool copied_a = false, copied_b = false;  // the operand is aligned_a or aligned_b
-  int64_t programs = 0;                     // with most_split: persistent programs of the launch
   int64_t most_split = 0;                   // largest number of tiles in a split wave
+  int64_t least_k_steps = 0;                // with most_split: least k-steps of a split tile
+  int64_t programs = 0;                     // with most_split: persistent programs of the launch
 };
 
 // Arguments; with a batch all but vectors have the batch as first dimension:
@@ -105,7 +106,7 @@ struct MatmulMeta : MatmulOptions {
 // - b [K, N], or [N, K] if transposed
 // - aligned_a and aligned_b instead of a and b, if they are copied (aligned_copy.h)
 // - with splits partials [splits, M, N] f32; otherwise c [M, N] and the arguments of the epilogue
-// - with most_split also partials [programs + most_split, tile_m, tile_n] f32
+// - with most_split also partials [programs, tile_m, tile_n] f32
 // - epilogue, vectors: bias [N]; a_scale [M] and b_scale [N] f32 of any stride; outer_rows [M] and
 //   outer_cols [N] f32; row_scale [M] f32, where 0 makes a row 0 for any accumulator
 // - epilogue, scalars: alpha and beta f32, unless they are known to be 1
@@ -136,9 +137,9 @@ struct MatmulConfig {
   int splits = 1;    // programs that share a tile's k-steps
   // One program per SM, which loads the next tile while it stores the current one.
   bool persistent = false;
-  // Persistent: the last wave of tiles is split along K among all programs, if its tiles are at
-  // most this many eighths of the programs (split_wave.h); 0: never.
-  int split_eighths = 0;
+  // The last wave of tiles is split along K if that shortens it by at least this many k-steps
+  // (split_wave.h); 0: never. Only in persistent programs without a batch.
+  int least_saved = 0;
   // sm_90a: operands are loaded by TMA copies, not by 16-byte copies of all threads.
   bool tensor_copies = false;
   // f32 results with beta = 1: reductions in memory (Partition::add), so that no thread waits for
@@ -160,7 +161,7 @@ struct MatmulConfig {
     v("group", group, powers_of_two(1, 64), Bits::same);
     v("splits", splits, powers_of_two(1, 16), Bits::batch);
     v("persistent", persistent, Bits::same);
-    v("split_eighths", split_eighths, choices({0, 2, 4, 6}), Bits::batch);
+    v("least_saved", least_saved, choices({0, 4, 8, 16, 24, 32}), Bits::batch);
     v("tensor_copies", tensor_copies, Bits::same);
     v("adds_in_memory", adds_in_memory, Bits::row);  // subnormal results become 0
     v("tensor_stores", tensor_stores, Bits::same);

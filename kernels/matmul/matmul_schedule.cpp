@@ -237,11 +237,29 @@ MatmulConfig with_wide_k_steps(const Machine& machine, const MatmulOptions& o,
   return timed && whole && fits_shared(machine, o, wide) ? wide : config;
 }
 
+int64_t persistent_programs(const Machine& machine, const MatmulConfig& config) {
+  return std::max(machine.sms / config.num_ctas, 1);
+}
+
+// Returns true if split waves are implemented.
+bool splits_waves(const MatmulOptions& o, const MatmulConfig& config) {
+  return config.persistent && !o.batch && !o.row_tiles && !o.some_depth && !o.ignores_rows &&
+         !o.in_blocks;
+}
+
+// Returns the k-steps that a split wave must save. Its parts and its second launch took as long as
+// 15 to 30 k-steps of 128x256x64 (H200, bf16).
+int least_saved(const MatmulOptions& o, const MatmulConfig& config) {
+  constexpr int kLeast = 24;
+  return splits_waves(o, config) && size_of(o.type) == 2 ? kLeast : 0;
+}
+
 MatmulConfig heuristic(const Machine& machine, const MatmulOptions& o) {
   if (machine.is_gpu() && o.unaligned && !copies_operands(machine, o))
     return config_for_unaligned_rows(o);
   MatmulConfig config = with_wide_k_steps(machine, o, one_cta_product(machine, o));
   if (gains_by_cluster(machine, o, config)) make_cluster_of_two(o, config);
+  config.least_saved = least_saved(o, config);
   return config;
 }
 
@@ -255,7 +273,6 @@ std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulCo
     return config.stages > 1       ? "a CPU has no pipelined loads; use stages=1"
            : config.splits > 1     ? "splits are not possible on a CPU; use splits=1"
            : config.persistent     ? "a CPU has no persistent programs; use persistent=false"
-           : config.split_eighths  ? "splits are not possible on a CPU; use split_eighths=0"
            : config.tensor_copies  ? "a CPU has no TMA copies; use tensor_copies=false"
            : config.tensor_stores  ? "a CPU has no TMA copies; use tensor_stores=false"
            : config.adds_in_memory ? "a CPU has no reductions in memory; use adds_in_memory=false"
@@ -270,8 +287,6 @@ std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulCo
     return "each thread needs an element of c; use fewer warps or a larger tile";
   if (config.persistent && config.splits > 1)
     return "splits and persistent exclude each other; use splits=1 or persistent=false";
-  if (config.split_eighths > 0 && (!config.persistent || o.batch))
-    return "split_eighths requires persistent=true and no batch; use split_eighths=0";
   if (config.num_ctas > machine.max_cluster)
     return machine.max_cluster == 1
                ? "the target has no clusters; use num_ctas=1"
@@ -297,10 +312,6 @@ std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulCo
   return "";
 }
 
-int64_t persistent_programs(const Machine& machine, const MatmulConfig& config) {
-  return std::max(machine.sms / config.num_ctas, 1);
-}
-
 Step matmul_step(const Machine& machine, const MatmulMeta& meta, const MatmulConfig& config,
                  const Size& tiles) {
   const Size at_once(persistent_programs(machine, config));
@@ -312,11 +323,34 @@ Step matmul_step(const Machine& machine, const MatmulMeta& meta, const MatmulCon
   return record_step("matmul", meta.type, &matmul, meta, launch);
 }
 
+// Sets most_split and least_k_steps, so that a split saves at least `least_saved` k-steps. If no
+// number of rows allows that, most_split remains 0.
+void split_last_wave(const MatmulOptions& o, int64_t programs, int64_t least_saved,
+                     MatmulMeta& meta) {
+  const auto steps_of_part = [&](int64_t k_steps, int64_t left) {
+    return std::max<int64_t>(ceil_div(k_steps, programs / left), SplitWave::kLeastSteps);
+  };
+  meta.programs = programs;
+  if (o.transposed_a()) {  // M and N are known, K is not
+    const int64_t left = ceil_div(o.width, meta.tile_m) * ceil_div(o.cols, meta.tile_n) % programs;
+    if (left == 0 || programs / left == 1) return;
+    meta.most_split = left;
+    while (meta.least_k_steps - steps_of_part(meta.least_k_steps, left) < least_saved)
+      ++meta.least_k_steps;
+    return;
+  }
+  const int64_t k_steps = ceil_div(o.width, meta.tile_k);
+  for (int64_t left = 1; left < programs; ++left)
+    if (k_steps - steps_of_part(k_steps, left) >= least_saved) meta.most_split = left;
+}
+
 // Returns the number of tiles that are split, as SplitWave computes it.
 Size split_tiles(const MatmulMeta& meta, const Size& tiles) {
-  const int64_t largest_depth = SplitWave::largest_depth(meta.programs, meta.tile_k);
-  const Size left = tiles % meta.programs, depth = meta.transposed_a() ? Size::rows() : meta.width;
-  return where_at_least(largest_depth, depth, where_at_least(meta.most_split, left, left));
+  const int64_t largest_depth = SplitWave::largest_depth(meta.tile_k);
+  const Size left = tiles % meta.programs, depth = meta.transposed_a() ? Size::rows() : meta.width,
+             k_steps = ceil_div(depth, meta.tile_k),
+             split = where_at_least(meta.most_split, left, left);
+  return where_at_least(largest_depth, depth, where_at_least(k_steps, meta.least_k_steps, split));
 }
 
 // Adds the step that adds up the parts of split tiles.
@@ -327,20 +361,25 @@ void add_finish_wave(Operation& op, MatmulMeta meta, const Size& tiles) {
       int64_t{1}, meta.tile_m);
   const int num_warps = warps_for(meta.rows * meta.tile_n, f32, 2);
   meta.tensor_stores = false;
-  op.steps.push_back(
-      record_step("matmul_finish_wave", meta.c_type, &matmul_finish_wave, meta,
-                  library_launch(split_tiles(meta, tiles) * (meta.tile_m / meta.rows), num_warps)));
-  op.workspace.push_back({.name = "partials",
-                          .dtype = DType::f32,
-                          .shape = {meta.programs + meta.most_split, meta.tile_m, meta.tile_n}});
+  const Size split = split_tiles(meta, tiles);
+  op.steps.push_back(record_step("matmul_finish_wave", meta.c_type, &matmul_finish_wave, meta,
+                                 library_launch(split * (meta.tile_m / meta.rows), num_warps)));
+  // Fewer rows may be split although more are not. K, the rows of a transposed a, only needs to be
+  // large enough.
+  const int64_t least_rows = (meta.least_k_steps - 1) * meta.tile_k + 1;
+  const Size room = meta.transposed_a() ? where_at_least(Size::rows(), least_rows, meta.programs)
+                                        : Size(meta.programs);
+  op.workspace.push_back(
+      {.name = "partials",
+       .dtype = DType::f32,
+       .shape = {where_at_least(split, 1, meta.programs), meta.tile_m, meta.tile_n},
+       .room = {room, meta.tile_m, meta.tile_n}});
 }
 
 Operation build(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
   MatmulMeta meta = matmul_meta(o, config);
-  if (config.split_eighths > 0) {
-    meta.programs = persistent_programs(machine, config);
-    meta.most_split = std::max<int64_t>(meta.programs * config.split_eighths / 8, 1);
-  }
+  if (config.least_saved > 0 && splits_waves(o, config))
+    split_last_wave(o, persistent_programs(machine, config), config.least_saved, meta);
   const Size rows = o.transposed_a() ? Size(o.width) : Size::rows();
   const Size tiles = ceil_div(rows, config.tile_m) * ceil_div(o.cols, config.tile_n) *
                      std::max<int64_t>(o.batch, 1);
@@ -405,9 +444,9 @@ Step matmul_of_any_size(const Machine& machine, MatmulOptions o, const MatmulCon
   o.any_size = true;
   std::string reason = valid(machine, o, config);
   if (reason.empty() && config.splits > 1) reason = "splits are not possible; use splits=1";
-  if (reason.empty() && config.split_eighths > 0)
-    reason = "split_eighths: expected 0, got " + std::to_string(config.split_eighths) +
-             "; use split_eighths=0";
+  if (reason.empty() && config.least_saved > 0)
+    reason = "least_saved: expected 0, got " + std::to_string(config.least_saved) +
+             "; use least_saved=0";
   if (!reason.empty()) throw Error("error: a matmul of dynamic size: " + reason);
   return matmul_step(machine, matmul_meta(o, config), config, Size::rows());
 }

@@ -89,8 +89,8 @@ Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& opt
 Operation layer_norm_backward(const Machine& machine, const LayerNormOptions& options);
 
 struct LayerNormForwardConfig : RowConfig {
-  // For ragged rows: number of programs per SM. Each loops over rows and loads weight and bias
-  // once. 0: one program per row.
+  // Number of programs per SM. Each loops over rows and loads weight and bias once. 0: one program
+  // per row. It has no effect unless rows are ragged, keep=registers and rows=1.
   int programs_per_sm = 0;
 
   template <class V>

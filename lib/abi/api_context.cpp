@@ -67,6 +67,7 @@ Config read_config(const ligerdsl_context_config_t* given) {
       .validate = runtime::options().validate || (config.flags & LIGERDSL_CTX_VALIDATE) != 0,
       .deterministic =
           runtime::options().deterministic || (config.flags & LIGERDSL_CTX_DETERMINISTIC) != 0,
+      .no_jit = runtime::options().no_jit || (config.flags & LIGERDSL_CTX_NO_JIT) != 0,
       .table = config.table ? config.table : "",
       .log = config.log,
       .log_user = config.user,

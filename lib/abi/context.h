@@ -40,6 +40,7 @@ struct WorkspaceSource {
 struct ContextOptions {
   bool validate = false;       // calls run through run_validated()
   bool deterministic = false;  // kernels of authors that add floats atomically are refused
+  bool no_jit = false;         // all kernels come from the cache
   std::string table = {};      // path of a table of tuned kernels; empty: LIGERDSL_TABLE
   runtime::LogCallback log = nullptr;
   void* log_user = nullptr;

@@ -4,6 +4,7 @@
 
 #include "lib/abi/failure.h"
 #include "lib/abi/handles.h"
+#include "lib/abi/operand_copies.h"
 #include "lib/abi/recent_calls.h"
 #include "lib/abi/structs.h"
 
@@ -49,12 +50,19 @@ PlanRef plan_of_call(const OpInfo& info, const ContextRef& context, const Struct
   return context->plans().add(text, std::make_shared<Plan>(info, unowned, desc.bytes));
 }
 
+// Returns the operands that the one-call form copies to aligned memory.
+OperandCopies::Operands copied_operands(const Plan& plan, const Call& call) {
+  const OperandCopies* const copies = plan.op().copies();
+  return copies ? copies->operands_to_copy(call) : OperandCopies::Operands{};
+}
+
 // A call that differs from a recent one of this thread only in addresses and numeric arguments. It
 // uses the results of that call's checks.
 class RepeatedCall {
  public:
   // Becomes false, without an effect, if
   // - no recent call is equal,
+  // - an operand must be copied, which only the one-call form does,
   // - the call needs the full checks, or
   // - its plan must be looked up in `plans`, so that the cache does not drop it as the least
   //   recently used. `plans` is null if the caller holds the plan.
@@ -63,7 +71,10 @@ class RepeatedCall {
     RecentCalls::Entry* entry = calls && key ? calls->find(key) : nullptr;
     if (!entry || (plans && !plans->is_recent(entry->use)) || !entry->place(info, args)) return;
     plan_ = entry->plan.lock();
-    if (!plan_) return;
+    const bool is_one_call = plans != nullptr;
+    if (!plan_ ||
+        (is_one_call && copied_operands(*plan_, entry->call) != OperandCopies::Operands{}))
+      return;
     plan_->check_values(args);
     entry_ = entry;
     entry_->in_use = true;
@@ -160,11 +171,16 @@ ligerdsl_status_t call_entry(const OpInfo& info, ligerdsl_context_t context, con
     const PlanRef plan = plan_of_call(info, ref, desc_copy, call.stream);
     const uint64_t use_of_plan = ref->plans().uses();
     const size_t needed = plan->count(&call);
-    const Context::Lease lease(*ref, needed, call.stream);
-    call.workspace = lease.data();
+    OperandCopies::Operands copied = copied_operands(*plan, call);
+    if (copied != OperandCopies::Operands{} && !plan->op().copies()->can_run(copied, call.stream))
+      copied = {};
+    const size_t copied_bytes = OperandCopies::bytes(call, copied);
+    const Context::Lease lease(*ref, copied_bytes + needed, call.stream);
+    call.workspace = lease.data() + copied_bytes;
     call.workspace_bytes = needed;
+    if (copied_bytes > 0) plan->op().copies()->run(copied, lease.data(), &call);
     plan->launch(call, needed);
-    remember(calls, key, *plan, call, needed, use_of_plan);
+    if (copied_bytes == 0) remember(calls, key, *plan, call, needed, use_of_plan);
   });
 }
 

@@ -12,6 +12,9 @@ namespace {
 
 using kernels::Count;
 
+constexpr int64_t kVectorBytes = 16;  // widest access of a kernel
+static_assert(kWorkspaceAlign % kVectorBytes == 0);
+
 // Bytes that a scratch buffer takes, rounded up to the alignment of the next one.
 Size room_of(const kernels::Scratch& buffer) {
   constexpr auto kAlign = static_cast<int64_t>(kWorkspaceAlign);
@@ -199,7 +202,8 @@ ArgPromise OperationPlan::promise(const OpInfo& info, const BindRules& rules,
       return {.alias_class = 1 + n_tensors + first, .exact = bindings_.views[binding.index].exact};
     }
     case Source::scratch:
-      return {.alias_class = 1 + n_tensors + n_views + static_cast<uint32_t>(binding.index)};
+      return {.alias_class = 1 + n_tensors + n_views + static_cast<uint32_t>(binding.index),
+              .pointer_align = kVectorBytes};
     case Source::error_word:
       return {.alias_class = 1 + n_tensors + n_views + static_cast<uint32_t>(workspace.size())};
     default:

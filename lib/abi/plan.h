@@ -18,6 +18,8 @@
 
 namespace ligerdsl::lib {
 
+class OperandCopies;
+
 // A choice that a call's sizes decide, and its value.
 struct Fact {
   std::string name, value;
@@ -48,6 +50,8 @@ class OpPlan {
   // Returns choices of a call that its kernels alone do not show, for reports. The call's tensors
   // need no memory.
   virtual std::vector<Fact> facts(const Call& /*call*/) const { return {}; }
+  // Returns the copies that the one-call form makes of unaligned operands; null: none.
+  virtual const OperandCopies* copies() const { return nullptr; }
 };
 
 inline constexpr size_t kWorkspaceAlign = 256;
@@ -157,6 +161,8 @@ class OperationPlan final : public OpPlan {
   std::vector<const Launcher*> launchers() const override;
   size_t schedule(const Call& call) const override { return &variant_of(call) - variants_.data(); }
   std::vector<Fact> facts(const Call& call) const override;
+  const OperandCopies* copies() const override { return copies_.get(); }
+  void set_copies(std::shared_ptr<const OperandCopies> copies) { copies_ = std::move(copies); }
 
  private:
   enum class Source : uint8_t {
@@ -222,6 +228,7 @@ class OperationPlan final : public OpPlan {
   Bindings bindings_;
   std::vector<Variant> variants_;
   bool has_buffers_ = false;
+  std::shared_ptr<const OperandCopies> copies_;
 };
 
 }  // namespace ligerdsl::lib

@@ -2,21 +2,14 @@
 #pragma once
 
 #include "kernels/matmul/matmul.h"
+#include "lib/abi/operand_copies.h"
 #include "lib/abi/ops/support.h"
 
 namespace ligerdsl::lib {
 
 /// Returns true if a row of a or b, the first two tensors, is not aligned.
 inline bool has_unaligned_factors(const Call& call) {
-  constexpr int64_t kVector = 16;  // bytes
-  const auto is_aligned = [](const BoundTensor& factor) {
-    const auto size = static_cast<int64_t>(size_of(factor.dtype));
-    bool whole = reinterpret_cast<uintptr_t>(factor.data) % kVector == 0;
-    for (int dim = 0; dim + 1 < factor.rank; ++dim)
-      whole = whole && factor.strides[dim] * size % kVector == 0;
-    return whole;
-  };
-  return !is_aligned(call.tensors[0]) || !is_aligned(call.tensors[1]);
+  return is_unaligned(call.tensors[0]) || is_unaligned(call.tensors[1]);
 }
 
 /// Returns a plan with a schedule for each range of row counts. `rows`: symbol of a's rows in
@@ -66,8 +59,14 @@ std::unique_ptr<OpPlan> plan_of_product(const ContextRef& context, const OpInfo&
   if (has_unaligned) add_unaligned(options, least_copied, OperationPlan::kAnyRows);
   buckets.push_back({OperationPlan::kAnyRows, configured(context, kernel, options)});
   bindings.rows = size_of_call(rows);
-  return std::make_unique<OperationPlan>(context, info, &d, std::move(buckets),
-                                         std::move(bindings));
+  auto plan =
+      std::make_unique<OperationPlan>(context, info, &d, std::move(buckets), std::move(bindings));
+  if constexpr (std::is_same_v<Options, kernels::MatmulOptions>) {
+    if (size_of(options.type) == 2 && !options.batch && !context->options().no_jit &&
+        kernels::has_fast_products(context->machine(), options.type))
+      plan->set_copies(std::make_shared<OperandCopies>(context, options));
+  }
+  return plan;
 }
 
 }  // namespace ligerdsl::lib

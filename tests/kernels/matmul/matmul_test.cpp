@@ -264,7 +264,7 @@ TEST(Matmul, SplitWaves) {
                                       {200, 200, 320, 3, "96"},
                                       {136, 328, 200, 4, "160"},
                                       {136, 328, 200, 4, "224"},
-                                      {200, 136, 320, 6, "64", "128", "2"}}) {
+                                      {200, 72, 320, 6, "64", "128", "2"}}) {
       if (std::stoi(num_ctas) > machine().max_cluster) continue;
       const MatmulOptions options{
           .factors = factors, .type = bf16, .c_type = bf16, .has_bias = true};
@@ -283,7 +283,7 @@ TEST(Matmul, SplitWaves) {
                        {"tensor_stores", "false"},
                        {"splits", "1"},
                        {"persistent", "true"},
-                       {"split_eighths", "4"}},
+                       {"least_saved", "4"}},
             .sms = sms}
           .check(seed += 5);
     }
@@ -293,7 +293,7 @@ TEST(Matmul, SplitWavesWithoutRowsLaunchNothing) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no persistent programs";
   const MatmulOptions options{.factors = Factors::nt, .type = bf16, .c_type = bf16};
   const MetaValues config{
-      {"splits", "1"}, {"num_ctas", "1"}, {"persistent", "true"}, {"split_eighths", "4"}};
+      {"splits", "1"}, {"num_ctas", "1"}, {"persistent", "true"}, {"least_saved", "4"}};
   const kernels::Operation op = kernels::matmul_kernel.build(
       machine(), options, kernels::matmul_kernel.chosen(machine(), options, config));
   ASSERT_EQ(op.steps.size(), 2u);
@@ -401,6 +401,7 @@ MetaValues cluster_config(int ctas, bool persistent) {
   config["num_ctas"] = std::to_string(ctas);
   config["tile_m"] = std::to_string(64 * ctas);
   config["persistent"] = persistent ? "true" : "false";
+  config["least_saved"] = "4";
   return config;
 }
 
@@ -603,7 +604,7 @@ TEST(Matmul, EmptyK) {
               .beta = 2};
   trial.check(1001);
   if (!machine().is_gpu()) return;
-  trial.config = {{"splits", "1"}, {"persistent", "true"}, {"split_eighths", "4"}};
+  trial.config = {{"splits", "1"}, {"persistent", "true"}, {"least_saved", "4"}};
   trial.sms = 4;
   trial.check(1006);
 }

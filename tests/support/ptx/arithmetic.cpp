@@ -275,6 +275,10 @@ void add_predicates(Table& t) {
   t["and.pred"] = {[](uint64_t a, uint64_t b, uint64_t) { return a & b & 1; }, 2};
   t["or.pred"] = {[](uint64_t a, uint64_t b, uint64_t) { return (a | b) & 1; }, 2};
   t["xor.pred"] = {[](uint64_t a, uint64_t b, uint64_t) { return (a ^ b) & 1; }, 2};
+  t["popc.b32"] = {[](uint64_t a, uint64_t, uint64_t) -> uint64_t {
+                     return static_cast<uint64_t>(std::popcount(as<uint32_t>(a)));
+                   },
+                   1};
   t["not.pred"] = {[](uint64_t a, uint64_t, uint64_t) { return ~a & 1; }, 1};
 }
 

@@ -1,0 +1,52 @@
+// Copies of unaligned matmul operands to aligned memory.
+//
+// Fast matmuls load operands whose address and rows are aligned to 16 bytes. If the row length
+// permits that, but the address or the row pitch of a call does not, the one-call form copies the
+// operand first. A plan's execute() does not, because the size of its workspace must not depend on
+// addresses. Without a copy, a kernel moves single elements.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "kernels/matmul/matmul.h"
+#include "lib/abi/kernel_step.h"
+
+namespace ligerdsl::lib {
+
+/// Returns true if the address or the rows of a matrix are not aligned to 16 bytes.
+bool is_unaligned(const BoundTensor& matrix);
+
+class OperandCopies {
+ public:
+  static constexpr size_t kOperands = 2;                 // tensors 0 and 1 of a call: a and b
+  static constexpr size_t kMostBytes = size_t{1} << 30;  // a context keeps this memory
+  using Operands = std::array<bool, kOperands>;
+
+  OperandCopies(const ContextRef& context, const kernels::MatmulOptions& options);
+
+  /// Returns the operands to copy: none if copies save no time, take more than kMostBytes or leave
+  /// an operand unaligned. Does not read call.stream.
+  Operands operands_to_copy(const Call& call) const;
+  /// Returns true if the copies need no compilation while the stream is captured.
+  bool can_run(const Operands& operands, runtime::Stream stream) const;
+  /// Returns the bytes of the copies, a multiple of kWorkspaceAlign.
+  static size_t bytes(const Call& call, const Operands& operands);
+  /// Copies the operands to `memory`, of bytes() bytes, and binds the copies to the call. Compiles
+  /// a copy at its first use.
+  void run(const Operands& operands, std::byte* memory, Call* call) const;
+
+ private:
+  const KernelStep& step(size_t operand) const;
+
+  ContextRef context_;
+  DType type_;
+  double columns_of_c_;
+  std::array<int64_t, kOperands> columns_;  // row lengths; 0: the operand is not copied
+  mutable std::mutex compiling_;
+  mutable std::array<std::unique_ptr<KernelStep>, kOperands> steps_;
+};
+
+}  // namespace ligerdsl::lib
