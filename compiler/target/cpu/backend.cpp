@@ -3,6 +3,7 @@
 #include <mutex>
 #include <stdexcept>
 
+#include "compiler/target/cpu/split_masked.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
@@ -93,6 +94,7 @@ void Backend::optimize(llvm::Module& module) {
   passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(loops), /*UseMemorySSA=*/true));
   passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
   passes.addPass(llvm::SimplifyCFGPass());
+  passes.addPass(SplitMasked());
   passes.addPass(llvm::DCEPass());
   for (llvm::Function& function : module)
     if (!function.isDeclaration()) passes.run(function, functionAnalyses);

@@ -51,6 +51,19 @@ program::CompileOptions aliasing(std::vector<uint32_t> classes) {
   return options;
 }
 
+std::vector<std::string> hostLevels() {
+  std::vector<std::string> levels = {""};
+#if defined(__x86_64__)
+  levels.push_back("x86-64-v2");
+  const bool wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (wide) levels.push_back("x86-64-v3");
+  if (wide && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512cd"))
+    levels.push_back("x86-64-v4");
+#endif
+  return levels;
+}
+
 std::vector<float> randomFloats(size_t count, unsigned seed, float low, float high) {
   std::mt19937 engine(seed);
   std::uniform_real_distribution<float> distribution(low, high);

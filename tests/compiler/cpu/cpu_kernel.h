@@ -76,6 +76,10 @@ class CpuKernel {
 /// Returns facts for arguments: argument i has the alias class classes[i].
 program::CompileOptions aliasing(std::vector<uint32_t> classes);
 
+/// Returns names of CPUs whose code this host can run: "" (this host), then levels of x86-64 with
+/// vector registers of 16, 32 and 64 bytes.
+std::vector<std::string> hostLevels();
+
 std::vector<float> randomFloats(size_t count, unsigned seed = 1, float low = -2, float high = 2);
 uint16_t toBf16(float value);
 float fromBf16(uint16_t bits);

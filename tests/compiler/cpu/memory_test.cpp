@@ -25,6 +25,63 @@ TEST(CpuMemory, PartitionsHandleTheEdges) {
                  {{}, distinct(2)});  // grid {3, 3}: some programs are completely outside
 }
 
+// The mask of a register at the end of a row is constant from some lane on, and the condition of
+// the row is not. LLVM must not read the lanes after the row.
+TEST(CpuMemory, RowsOfKnownWidthEndInARegister) {
+  auto build = [](KernelBuilder& k) {
+    View out = k.view("out", f32, {dyn}), x = k.view("x", f32, {dyn, dyn});
+    Scalar i = k.program_id(0);
+    out.store({i}, sum(x.partition({8, 32}).load({i, 0})));
+  };
+  for (int64_t width : {4, 8, 16, 20, 24, 25, 32}) {
+    SCOPED_TRACE(width);
+    std::vector<program::CompileOptions> levels;
+    for (const std::string& level : hostLevels()) {
+      levels.push_back(distinct(2));
+      levels.back().facts[1].dims = {{}, {.exact = width}};
+      levels.back().arch = level;
+    }
+    Case()
+        .out(f32, {2})
+        .view(f32, randomNumbers(13 * (width + 9)), {13, width}, {width + 9, 1})
+        .check(build, {2}, {1e-5, 1e-5}, levels);
+  }
+}
+
+// An author's mask may also be constant in a part of a register.
+TEST(CpuMemory, MasksMayBeConstantInAPartOfARegister) {
+  std::vector<program::CompileOptions> levels;
+  for (const std::string& level : hostLevels()) {
+    levels.emplace_back();
+    levels.back().arch = level;
+  }
+  const std::vector<std::function<Tile(Tile, Tile)>> masks = {
+      [](Tile first, Tile rows) { return first && rows; },
+      [](Tile first, Tile rows) { return first || rows; },
+      [](Tile first, Tile rows) { return !(first && rows); },
+      [](Tile first, Tile rows) { return !(!first || rows); },
+      [](Tile first, Tile rows) { return first ^ rows; },
+      [](Tile first, Tile rows) { return where(first, first && rows, first); }};
+  for (size_t which = 0; which < masks.size(); ++which)
+    for (int32_t first : {4, 8, 20, 24})
+      for (double count : {0, 3, 8}) {
+        SCOPED_TRACE("mask " + std::to_string(which) + ", first " + std::to_string(first) +
+                     ", rows " + std::to_string(count));
+        auto build = [&](KernelBuilder& k) {
+          View out = k.view("out", f32, {dyn});
+          Ptr x = k.ptr("x", f32);
+          Tile row = k.arange(8).expand_dims(1), column = k.arange(32).expand_dims(0);
+          out.store({0}, sum(load(x + (row * 32 + column),
+                                  masks[which](column < first, row < k.scalar("count", i32)))));
+        };
+        Case()
+            .out(f32, {1})
+            .pointer(f32, randomNumbers(256))
+            .scalar(i32, count)
+            .check(build, {1}, {1e-5, 1e-5}, levels);
+      }
+}
+
 TEST(CpuMemory, PaddingReachesReductions) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn}), x = k.view("x", bf16, {dyn, dyn});
