@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/cross_entropy/cross_entropy_reference.h"
+#include "tests/kernels/class_weights.h"
 #include "tests/kernels/fused_linear/library/linear_call.h"
 #include "tests/kernels/shapes.h"
 
@@ -247,15 +248,5 @@ struct LinearHead {
       EXPECT_TRUE(t.untouched_outside());
   }
 };
-
-inline double exact(double value) {
-  return static_cast<float>(value);
-}
-
-inline Values class_weights(int64_t classes) {
-  Values w = Random(13).normals(classes);
-  for (double& value : w) value = exact(0.1 + std::fabs(value));
-  return w;
-}
 
 }  // namespace ligerdsl::test
