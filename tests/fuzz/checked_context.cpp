@@ -1,6 +1,6 @@
 #include "checked_context.h"
 
-#include <set>
+#include <algorithm>
 
 #include "kernels/core/launch.h"
 #include "program/aliasing.h"
@@ -37,15 +37,18 @@ struct Argument {
     for (const int64_t dim : dims) n *= dim;
     return n;
   }
-  std::set<uint64_t> addresses() const {
-    std::set<uint64_t> all{base};
+  __int128 end() const { return base + (last() + 1) * size_of(type.dtype); }
+  std::vector<uint64_t> sorted_addresses() const {
+    std::vector<uint64_t> all{base};
     for (size_t i = 0; i < dims.size(); ++i) {
-      std::set<uint64_t> next;
+      std::vector<uint64_t> next;
+      next.reserve(all.size() * static_cast<size_t>(dims[i]));
       for (const uint64_t at : all)
         for (int64_t k = 0; k < dims[i]; ++k)
-          next.insert(at + static_cast<uint64_t>(k * strides[i] * size_of(type.dtype)));
+          next.push_back(at + static_cast<uint64_t>(k * strides[i] * size_of(type.dtype)));
       all = std::move(next);
     }
+    std::sort(all.begin(), all.end());
     return all;
   }
 };
@@ -70,17 +73,18 @@ bool inside_what_was_given(uint64_t begin, __int128 end) {
 void check_memory(const std::string& owner, const Argument& view) {
   if (view.base % static_cast<uint64_t>(size_of(view.type.dtype)) != 0)
     report(owner + ": " + view.name + " is not aligned to its elements");
-  if (!inside_what_was_given(view.base, static_cast<__int128>(view.base) +
-                                            (view.last() + 1) * size_of(view.type.dtype)))
+  if (!inside_what_was_given(view.base, view.end()))
     report(owner + ": " + view.name + " reaches memory that the caller did not give");
 }
 
 bool share_an_element(const Argument& a, const Argument& b) {
   if (a.elements() > kFewElements || b.elements() > kFewElements) return false;
-  const std::set<uint64_t> addresses = a.addresses();
-  for (const uint64_t at : b.addresses())
-    if (addresses.count(at)) return true;
-  return false;
+  if (a.end() <= b.base || b.end() <= a.base) return false;
+  const std::vector<uint64_t> left = a.sorted_addresses(), right = b.sorted_addresses();
+  const auto is_in_left = [&](uint64_t at) {
+    return std::binary_search(left.begin(), left.end(), at);
+  };
+  return std::any_of(right.begin(), right.end(), is_in_left);
 }
 
 class CheckedKernel final : public runtime::LoadedKernel {

@@ -394,7 +394,8 @@ class DescriptorFuzz : public testing::TestWithParam<std::string> {};
 
 TEST_P(DescriptorFuzz, IsRefusedOrKeepsPromises) {
   const OpInfo& info = op_named(GetParam());
-  const Budget budget = test::budget(400);
+  constexpr unsigned kUsualSeeds = 400;
+  const Budget budget = test::budget(kUsualSeeds);
   int accepted = 0, launches = 0;
   for (unsigned seed = budget.first_seed; seed < budget.first_seed + budget.count; ++seed) {
     SCOPED_TRACE(std::string(info.name) + " --seed=" + std::to_string(seed) + " --count=1");
@@ -435,6 +436,7 @@ TEST_P(DescriptorFuzz, IsRefusedOrKeepsPromises) {
     lib::remove_handle(lib::HandleKind::context, context);
     if (HasFailure()) break;
   }
+  if (budget.count < kUsualSeeds) return;  // a single seed, or a build with sanitizers
   EXPECT_GT(accepted, static_cast<int>(budget.count) / 80)
       << "the fuzzer makes up too few right calls";
   EXPECT_GT(launches, 0);

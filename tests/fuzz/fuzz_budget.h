@@ -7,7 +7,8 @@ struct Budget {
   unsigned first_seed, count;
 };
 
-// Returns the range of seeds; `usual` is the number of seeds in CI.
+// Returns the range of seeds. `usual` is the number of seeds in CI; a build with sanitizers runs
+// half of them.
 Budget budget(unsigned usual);
 
 }  // namespace ligerdsl::test
