@@ -21,9 +21,10 @@ void add_aligned_copy(Operation& operation, const Machine& machine, Operand oper
                       const Size& rows, int64_t cols);
 
 // Effect of copying unaligned operands first: seconds gained per row of `a` in memory, and seconds
-// lost whatever the number of rows. Copies pay above `lost / gained_per_row` rows.
+// lost whatever the number of rows.
 struct CopyGain {
   double gained_per_row, lost;
+  bool pays(double rows) const { return gained_per_row * rows > lost; }
 };
 
 struct CopiedBytes {

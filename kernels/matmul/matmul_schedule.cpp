@@ -180,7 +180,7 @@ bool copies_operands(const Machine& machine, const MatmulOptions& o) {
     return false;
   const CopyGain gain = gain_of_copies(o);
   return gain.gained_per_row > 0 &&
-         (!o.most_rows || gain.gained_per_row * static_cast<double>(o.most_rows) >= gain.lost);
+         (!o.most_rows || gain.pays(static_cast<double>(o.most_rows)));
 }
 
 // Returns true if rows of b begin inside a cache line of L2, but at 16-byte boundaries, so that TMA

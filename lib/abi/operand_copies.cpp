@@ -65,9 +65,8 @@ OperandCopies::Operands OperandCopies::operands_to_copy(const Call& call) const 
   const BoundTensor& a = call.tensors[0];
   const double flop =
       2 * static_cast<double>(a.dims[0]) * static_cast<double>(a.dims[1]) * columns_of_c_;
-  // The gain of the whole call, as if it had one row.
-  const kernels::CopyGain gain = kernels::gain_of_copies(flop, copied);
-  return gain.gained_per_row > gain.lost ? operands : Operands{};
+  // The whole call is counted as one row.
+  return kernels::gain_of_copies(flop, copied).pays(1) ? operands : Operands{};
 }
 
 bool OperandCopies::can_run(const Operands& operands, runtime::Stream stream) const {
