@@ -2,12 +2,14 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <optional>
 
 #include "kernels/core/record.h"
 #include "kernels/core/tile_shape.h"
 #include "kernels/matmul/aligned_copy.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/matmul/split_wave.h"
+#include "kernels/matmul/tile_choice.h"
 #include "program/gpu_arch.h"
 
 namespace ligerdsl::kernels {
@@ -254,12 +256,32 @@ int least_saved(const MatmulOptions& o, const MatmulConfig& config) {
   return splits_waves(o, config) && size_of(o.type) == 2 ? kLeast : 0;
 }
 
+// Returns the matmul whose tile width is chosen. Only 16-bit matmuls that do not load c were timed.
+std::optional<WideMatmul> wide_matmul(const Machine& machine, const MatmulOptions& o,
+                                      const MatmulConfig& config) {
+  const bool timed = size_of(o.type) == 2 && !o.adds && has_wgmma(machine) && depth_of(o) > 0;
+  if (!timed || config.tile_n != kWidestTile || config.num_ctas > 1 || !splits_waves(o, config))
+    return {};
+  return WideMatmul{.cols = o.cols,
+                    .depth = depth_of(o),
+                    .programs = persistent_programs(machine, config),
+                    .least_saved = least_saved(o, config)};
+}
+
+void choose_tile_n(const Machine& machine, const MatmulOptions& o, MatmulConfig& config) {
+  const std::optional<WideMatmul> wide = wide_matmul(machine, o, config);
+  if (!wide || o.most_rows == 0) return;
+  config.tile_n = chosen_tile_n(*wide, o.most_rows);
+  if (config.tile_n < kWidestTile) config.least_saved = 0;
+}
+
 MatmulConfig heuristic(const Machine& machine, const MatmulOptions& o) {
   if (machine.is_gpu() && o.unaligned && !copies_operands(machine, o))
     return config_for_unaligned_rows(o);
   MatmulConfig config = with_wide_k_steps(machine, o, one_cta_product(machine, o));
   if (gains_by_cluster(machine, o, config)) make_cluster_of_two(o, config);
   config.least_saved = least_saved(o, config);
+  choose_tile_n(machine, o, config);
   return config;
 }
 
@@ -466,6 +488,14 @@ std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& o) {
   for (const int64_t some : {kSmallRows, middle, small, most})
     if (rows.empty() || some > rows.back()) rows.push_back(some);
   return rows;
+}
+
+std::vector<int64_t> middle_rows(const Machine& machine, const MatmulOptions& o) {
+  if (!machine.is_gpu()) return {};
+  MatmulOptions aligned = o;
+  aligned.most_rows = 0, aligned.unaligned = false;
+  const std::optional<WideMatmul> wide = wide_matmul(machine, aligned, heuristic(machine, aligned));
+  return wide ? bounds_of_tile_choices(*wide, max_few_rows(machine, o)) : std::vector<int64_t>{};
 }
 
 bool has_unaligned_schedule(const Machine& machine, const MatmulOptions& o) {

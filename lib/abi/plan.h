@@ -135,7 +135,7 @@ class OperationPlan final : public OpPlan {
     Number rows;
   };
 
-  static constexpr size_t kMostBuckets = 10, kMostScratch = 12;
+  static constexpr size_t kMostBuckets = 40, kMostScratch = 12;
   struct Bucket {
     int64_t up_to;  // rows; the last bucket's is kAnyRows
     kernels::Operation operation;

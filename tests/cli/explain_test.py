@@ -239,6 +239,12 @@ def test_call(ligerdsl):
     expect(few["schedule"] == "that of up to 64 rows"
            and many["schedule"] == "that of any number of rows",
            f"{few} {many}")
+    # One row more than eight tiles: narrower tiles than 256 columns, without a split wave.
+    middle = ligerdsl.json("explain", "matmul_nt", "dtype=bf16", "M=1025", "N=4096", "K=4096",
+                           "--target", "sm_90a")["call"]
+    expect(middle["facts"]["schedule"] == "that of up to 1280 rows"
+           and [row["kernel"] for row in middle["launches"]] == ["matmul_bf16"],
+           f"{middle}")
     # Launches: the first block of exponentials and the other blocks, per chunk; d_weight by blocks.
     launches = {row.get("kernel"): row for row in ligerdsl.json(
         "explain", "fused_linear_cross_entropy", "dtype=bf16", *size, "N=512",

@@ -54,8 +54,19 @@ std::unique_ptr<OpPlan> plan_of_product(const ContextRef& context, const OpInfo&
   }
   // More rows than few, and too few for copies of the operands.
   const int64_t not_copied = least_copied - 1;
-  if (has_unaligned && !few.empty() && not_copied > few.back())
-    add_unaligned(of_most(not_copied), 0, not_copied);
+  bool some_not_copied = has_unaligned && !few.empty() && not_copied > few.back();
+  if constexpr (requires { middle_rows(context->machine(), options); }) {
+    for (const int64_t most : middle_rows(context->machine(), options)) {
+      if (some_not_copied && most >= least_copied) {
+        add_unaligned(of_most(not_copied), 0, not_copied);
+        some_not_copied = false;
+      }
+      if (has_unaligned && (some_not_copied || most >= least_copied))
+        add_unaligned(of_most(most), some_not_copied ? 0 : least_copied, most);
+      buckets.push_back({most, configured(context, kernel, of_most(most))});
+    }
+  }
+  if (some_not_copied) add_unaligned(of_most(not_copied), 0, not_copied);
   if (has_unaligned) add_unaligned(options, least_copied, OperationPlan::kAnyRows);
   buckets.push_back({OperationPlan::kAnyRows, configured(context, kernel, options)});
   bindings.rows = size_of_call(rows);
