@@ -78,6 +78,9 @@ static AccessShape viewAccess(tile::ViewType view, ValueRange indices,
 }
 
 AccessShape accessShape(Operation* access) {
+  // Four elements are 16 bytes of a 32-bit type. With eight, a lane would have two vectors. Each
+  // store of one of them would write half sectors.
+  if (isUnalignedArray(access)) return {.vector = 4, .fastDim = 0};
   if (std::optional<AccessShape> offset = offsetAccess(access)) return *offset;
   if (auto load = dyn_cast<tile::LoadTileOp>(access))
     return viewAccess(load.getView().getType(), load.getIndices(), load.getTileShape());

@@ -7,6 +7,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 
 using namespace mlir;
 
@@ -105,6 +106,27 @@ bool isShiftOfAlignedRow(tile::LoadTileOp load) {
     if (constantOf(index) != 0 && strideDivisor(type, axis) % vector != 0) return false;
   return !alignmentOffsetAligns(load.getAlignmentOffset(), load.getView(), load.getIndices(),
                                 shape);
+}
+
+bool isUnalignedArray(Operation* access) {
+  // In a loop, the words of a shift take too many registers: 148 a thread in the global norm.
+  if (access->getParentOfType<LoopLikeOpInterface>()) return false;
+  const auto isOne = [](auto op) {
+    const auto type = cast<tile::ViewType>(op.getView().getType());
+    if (type.getRank() != 1 || !type.isDynamicDim(0) || type.getStrides()[0] != 1) return false;
+    const Type element = type.getElementType();
+    if (!element.isIntOrFloat()) return false;
+    const unsigned bits = element.getIntOrFloatBitWidth();
+    constexpr int64_t kLanes = 32;
+    const int64_t vector = tile::kVectorBytes / type.getElementBytes();
+    if ((bits != 16 && bits != 32) || op.getTileShape()[0] % (kLanes * vector) != 0) return false;
+    return op.getAlignmentOffset() ? !alignmentOffsetAligns(op.getAlignmentOffset(), op.getView(),
+                                                            op.getIndices(), op.getTileShape())
+                                   : type.getAlignment() % tile::kVectorBytes != 0;
+  };
+  if (auto load = dyn_cast<tile::LoadTileOp>(access)) return isOne(load);
+  auto store = dyn_cast<tile::StoreTileOp>(access);
+  return store && !store.getAdds() && isOne(store);
 }
 
 }  // namespace ligerdsl::compiler

@@ -29,4 +29,8 @@ bool alignmentOffsetAligns(mlir::Value alignmentOffset, mlir::Value view, mlir::
 /// vector of the tile then overlaps two aligned vectors.
 bool isShiftOfAlignedRow(tile::LoadTileOp load);
 
+/// Returns true if a load or store outside of loops moves a tile of an array of unknown length,
+/// which may begin inside a vector. Its threads access aligned words and shift them.
+bool isUnalignedArray(mlir::Operation* access);
+
 }  // namespace ligerdsl::compiler

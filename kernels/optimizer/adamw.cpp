@@ -62,18 +62,26 @@ void adamw(KernelBuilder& k, const AdamwMeta& meta) {
   }
   Scalar i = k.program_id(0);
   const Shape shape{meta.block};
-  Tile g = gradient.partition(shape).load({i}).to(f32);
+  // The moments have most of the bytes, so blocks begin at whole vectors of m.
+  const Scalar offset = m_view.alignment_offset({});
+  const auto load = [&](const View& view) {
+    return view.partition(shape).load({i}, {.alignment_offset = offset});
+  };
+  Tile g = load(gradient).to(f32);
   if (meta.with_clip) g = g * clip.load({0});
-  Tile m = fma(m_view.partition(shape).load({i}), beta1, (1.0f - beta1) * g);
-  Tile v = fma(v_view.partition(shape).load({i}), beta2, (1.0f - beta2) * g * g);
-  Tile p = parameter.partition(shape).load({i}).to(f32);
+  Tile m = fma(load(m_view), beta1, (1.0f - beta1) * g);
+  Tile v = fma(load(v_view), beta2, (1.0f - beta2) * g * g);
+  Tile p = load(parameter).to(f32);
   Tile update = fma(p, weight_decay, fast_div(m * bias1, fma(fast_sqrt(v), bias2, eps)));
   Tile next = fma(update, -lr, p);
+  const auto store_to = [&](const View& view, const Tile& tile) {
+    view.partition(shape).store({i}, tile, {.alignment_offset = offset});
+  };
   const auto store = [&] {
-    m_view.partition(shape).store({i}, m);
-    v_view.partition(shape).store({i}, v);
-    parameter.partition(shape).store({i}, next.to(meta.type));
-    if (meta.with_copy) copy.partition(shape).store({i}, next.to(meta.copy_type));
+    store_to(m_view, m);
+    store_to(v_view, v);
+    store_to(parameter, next.to(meta.type));
+    if (meta.with_copy) store_to(copy, next.to(meta.copy_type));
   };
   // A skipped step stores nothing. Multiplying the update by 0 is not enough: 0 times infinity is
   // NaN.

@@ -3,8 +3,10 @@
 #include "compiler/analysis/row_alignment.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/slice_step.h"
+#include "compiler/target/nvptx/shifted_words.h"
 #include "compiler/target/nvptx/slice_bounds.h"
 #include "compiler/target/nvptx/tile_access.h"
+#include "compiler/target/nvptx/unaligned_array.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
 
@@ -222,17 +224,13 @@ class ShiftedLoad {
   }
 
  private:
-  static constexpr int64_t kWords = tile::kVectorBytes / 4;  // words of 4 bytes per vector
+  static constexpr int64_t kWords = tile::kVectorBytes / kWordBytes;  // words of 4 bytes per vector
 
   int64_t vectors() const { return group / vector + 1; }  // vectors that contain a group
   Value plus(Value a, Value c) { return arith::AddIOp::create(t.b, t.loc, a, c); }
   Value minus(Value a, Value c) { return arith::SubIOp::create(t.b, t.loc, a, c); }
   Value compare(arith::CmpIPredicate predicate, Value a, int64_t c) {
     return arith::CmpIOp::create(t.b, t.loc, predicate, a, t.constant(c));
-  }
-  Value hasBit(Value value, int64_t bit) {
-    Value masked = arith::AndIOp::create(t.b, t.loc, value, t.constant(bit));
-    return compare(arith::CmpIPredicate::ne, masked, 0);
   }
   // Returns the column of the first vector that contains elements of the group.
   Value columnOf(int64_t reg) {
@@ -242,10 +240,6 @@ class ShiftedLoad {
   Value moved(Value pointer, Value bytes) {
     return LLVM::GEPOp::create(t.b, t.loc, pointer.getType(), t.b.getI8Type(), pointer,
                                ArrayRef<LLVM::GEPArg>{bytes});
-  }
-  void append(ArrayRef<Value> elements, SmallVectorImpl<Value>& words) {
-    Value packed = t.bitcast(t.pack(elements), VectorType::get(kWords, t.b.getI32Type()));
-    for (int64_t word = 0; word < kWords; ++word) words.push_back(t.extract(packed, word));
   }
 
   void loadGroup(int64_t reg, SmallVectorImpl<Value>& words) {
@@ -257,9 +251,11 @@ class ShiftedLoad {
       Value inside =
           compare(arith::CmpIPredicate::ule, plus(column, t.constant(i * vector)), whole - vector);
       if (i + 1 == vectors()) inside = t.both(inside, compare(arith::CmpIPredicate::ne, back, 0));
-      append(loadElements(t, moved(pointer, t.constant(i * tile::kVectorBytes)), access.element,
-                          vector, t.both(access.uniform, inside), zeros, hints),
-             words);
+      appendWords(
+          t,
+          loadElements(t, moved(pointer, t.constant(i * tile::kVectorBytes)), access.element,
+                       vector, t.both(access.uniform, inside), zeros, hints),
+          words);
     }
   }
 
@@ -285,7 +281,7 @@ class ShiftedLoad {
     for (int64_t i = 0; i < size - whole; ++i)
       rest[i] = loadElements(t, moved(pointer, t.constant(i * access.bytes())), access.element, 1,
                              {}, {}, hints)[0];
-    append(rest, restWords);
+    appendWords(t, rest, restWords);
     size_t word = 0;
     for (int64_t reg = 0; reg < access.registers(); reg += group)
       for (int64_t i = 0; i < vectors(); ++i) {
@@ -300,30 +296,12 @@ class ShiftedLoad {
     return SmallVector<Value>(branch.getResults());
   }
 
-  // Appends the elements of a group. Shifts the words of its vectors by `back` elements: by two
-  // words, by one word, then by bytes.
+  // Appends the elements of a group, whose vectors' words begin `back` elements before it.
   void shift(ArrayRef<Value> words, SmallVectorImpl<Value>& elements) {
     Value bytes = arith::MulIOp::create(t.b, t.loc, back, t.constant(access.bytes()));
-    SmallVector<Value> moved(words);
-    for (const int64_t by : {2, 1}) {
-      Value moves = hasBit(bytes, 4 * by);
-      for (size_t i = 0; i + by < moved.size(); ++i)
-        moved[i] = arith::SelectOp::create(t.b, t.loc, moves, moved[i + by], moved[i]);
-      moved.truncate(moved.size() - by);
-    }
-    if (access.bytes() < 4) {
-      Value bits = arith::MulIOp::create(
-          t.b, t.loc, arith::AndIOp::create(t.b, t.loc, bytes, t.constant(3)), t.constant(8));
-      for (size_t i = 0; i + 1 < moved.size(); ++i)
-        moved[i] = LLVM::FshrOp::create(t.b, t.loc, t.b.getI32Type(), moved[i + 1], moved[i], bits);
-    }
-    moved.truncate(words.size() - kWords);
-    for (size_t i = 0; i < moved.size(); i += kWords) {
-      Value packed = t.bitcast(t.pack(ArrayRef(moved).slice(i, kWords)),
-                               VectorType::get(vector, access.element));
-      for (int64_t element = 0; element < vector; ++element)
-        elements.push_back(t.extract(packed, element));
-    }
+    appendElements(t,
+                   shiftWords(t, words, bytes, access.bytes(), kWords / 2, words.size() - kWords),
+                   access.element, elements);
   }
 
   ThreadLowering& t;
@@ -348,8 +326,9 @@ LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
   TileAccess access(t, op.getView(), op.getIndices(), op.getTileShape(), tensor,
                     op.getAlignmentOffset(),
                     aligns ? TileAccess::OffsetKind::aligns : TileAccess::OffsetKind::unknown);
+  const bool shifts = tensor && isUnalignedArray(op) && UnalignedArray::fits(access);
   // Narrow loads are limited by their instructions, not by L2: `large` would only add more.
-  const bool whole = access.chunk * access.bytes() == tile::kVectorBytes;
+  const bool whole = shifts || access.chunk * access.bytes() == tile::kVectorBytes;
   const tile::EvictHint evict =
       op.getEvict() == tile::EvictHint::large && !whole ? tile::EvictHint::normal : op.getEvict();
   AccessHints hints{op.getCache(), cachePolicy(t, op.getView(), evict)};
@@ -362,6 +341,12 @@ LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
   }
   if (ShiftedLoad shifted(t, op, access, hints); shifted.isPossible()) {
     t.defineElements(op, shifted.load());
+    return success();
+  }
+  if (shifts) {
+    UnalignedArray array(t, access, op.getView(), op.getIndices()[0], op.getTileShape()[0],
+                         op.getAlignmentOffset());
+    t.defineElements(op, array.load(pad, hints));
     return success();
   }
   // ptxas would move a word that is equal in all lanes to a uniform register at once, and wait for
@@ -393,6 +378,12 @@ LogicalResult lowerStoreTile(ThreadLowering& t, tile::StoreTileOp op) {
   if (!tensor) {
     Value first = t.both(access.uniform, t.threadMaskIsZero(t.numThreads() - 1));
     write(t, globalPointer(t, access.scalarAddress()), elements, first);
+    return success();
+  }
+  if (isUnalignedArray(op) && UnalignedArray::fits(access)) {
+    UnalignedArray array(t, access, op.getView(), op.getIndices()[0], op.getTileShape()[0],
+                         op.getAlignmentOffset());
+    array.store(elements, write.hints);
     return success();
   }
   if (!op.getAlignmentOffset() || access.chunk == 1 ||

@@ -38,5 +38,25 @@ TEST(VectorAdd, UnalignedAndEmpty) {
   EXPECT_TRUE(none.untouched_outside());
 }
 
+// Larger than a block, in place, and each array begins at its own place inside a vector.
+TEST(VectorAdd, AddressesInsideVectors) {
+  for (DType type : kFloats) {
+    for (int64_t shift : {0, 1, 2, 3, 5}) {
+      const int64_t n = 5001;
+      Tensor a(type, {n}, {}, shift), b(type, {n}, {}, 3), out(type, {n}, {}, 7 - shift);
+      a.fill(Random(1).normals(n));
+      b.fill(Random(2).normals(n));
+      const auto add = kernels::vector_add(machine(), type);
+      backend().run(add, n, Arguments().tensor("out", out).tensor("a", a).tensor("b", b));
+      Values expected(n);
+      for (int64_t i = 0; i < n; ++i) expected[i] = a.get(i) + b.get(i);
+      EXPECT_TRUE(close(out.values(), expected, gate_e(type))) << name(type) << " +" << shift;
+      backend().run(add, n, Arguments().tensor("out", a).tensor("a", a).tensor("b", b));
+      EXPECT_TRUE(a.same_bits(out)) << "in place";
+      for (const Tensor& t : {a, b, out}) EXPECT_TRUE(t.untouched_outside());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ligerdsl::test

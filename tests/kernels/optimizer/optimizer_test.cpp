@@ -9,11 +9,22 @@
 namespace ligerdsl::test {
 namespace {
 
+// Elements between the beginning of a vector and each tensor.
+struct Shifts {
+  int64_t p = 0, m = 0, v = 0, copy = 0, g = 0;
+};
+
 struct Step {
   kernels::AdamwOptions o;
   int64_t n = 1000, t = 1;
   float lr = 1e-2f, beta1 = 0.9f, beta2 = 0.999f, eps = 1e-8f, weight_decay = 0.1f, clip = 1.0f;
+  Shifts shifts = {};
 };
+
+Tensor shifted(const Tensor& values, int64_t shift) {
+  Tensor tensor(values.type(), values.shape(), {}, shift);
+  return tensor.fill(values.values());
+}
 
 Tensor zeros(DType type, int64_t n) {
   return Tensor(type, {n}).fill(Values(static_cast<size_t>(n), 0.0));
@@ -21,9 +32,13 @@ Tensor zeros(DType type, int64_t n) {
 
 void check(const Step& s) {
   SCOPED_TRACE(std::string(name(s.o.type)) + " n=" + std::to_string(s.n) +
-               " t=" + std::to_string(s.t) + (s.o.device_step ? " device" : ""));
-  Tensor p = random_vector(s.o.type, s.n, 1), g = random_vector(s.o.gradient_type, s.n, 2, 0.1);
-  Tensor m = random_vector(f32, s.n, 3, 0.1), v(f32, {s.n}), copy(s.o.copy_type, {s.n});
+               " t=" + std::to_string(s.t) + (s.o.device_step ? " device" : "") + " p+" +
+               std::to_string(s.shifts.p) + " m+" + std::to_string(s.shifts.m) + " v+" +
+               std::to_string(s.shifts.v) + " g+" + std::to_string(s.shifts.g));
+  Tensor p = shifted(random_vector(s.o.type, s.n, 1), s.shifts.p),
+         g = shifted(random_vector(s.o.gradient_type, s.n, 2, 0.1), s.shifts.g),
+         m = shifted(random_vector(f32, s.n, 3, 0.1), s.shifts.m), v(f32, {s.n}, {}, s.shifts.v),
+         copy(s.o.copy_type, {s.n}, {}, s.shifts.copy);
   Values squares = Random(4).normals(s.n, 0.1);
   for (double& value : squares) value *= value;
   v.fill(squares);
@@ -96,6 +111,25 @@ TEST(Adamw, StepIsTakenWhereTheSkipFlagIsZero) {
   check({.o = {.type = bf16, .gradient_type = bf16, .with_skip = true}, .n = 4097});
   check(
       {.o = {.with_copy = true, .device_step = true, .with_skip = true, .skip_type = f32}, .t = 7});
+}
+
+// Each tensor begins at its own place inside a vector. The sizes end inside the first block, at the
+// end of a block and just after it.
+TEST(Adamw, AddressesInsideVectors) {
+  const Shifts all[] = {{1, 1, 1, 1, 1}, {2, 1, 1, 2, 2}, {4, 2, 2, 4, 4},
+                        {7, 3, 2, 5, 6}, {0, 3, 0, 1, 3}, {3, 0, 1, 0, 0}};
+  for (const Shifts& shifts : all) {
+    for (int64_t n : {1, 3, 8, 1001, 2045, 2048, 2053, 4097}) {
+      check({.o = {.type = bf16, .gradient_type = bf16}, .n = n, .t = 3, .shifts = shifts});
+    }
+    check({.o = {.gradient_type = bf16, .with_copy = true, .with_clip = true},
+           .n = 4099,
+           .clip = 0.25f,
+           .shifts = shifts});
+    check({.n = 3075, .shifts = shifts});
+    check(
+        {.o = {.type = f16, .gradient_type = f32, .with_skip = true}, .n = 2051, .shifts = shifts});
+  }
 }
 
 TEST(Adamw, EmptyTensor) {

@@ -269,6 +269,12 @@ void add_wide(Table& t) {
                          },
                          3};
   t["prmt.b32"] = {[](uint64_t a, uint64_t b, uint64_t c) { return permuted(a, b, c); }, 3};
+  t["prmt.b32.f4e"] = {[](uint64_t a, uint64_t b, uint64_t c) -> uint64_t {
+                         const uint64_t pair =
+                             as<uint32_t>(b) * (uint64_t{1} << 32) + as<uint32_t>(a);
+                         return as<uint32_t>(pair >> (8 * (c & 3)));
+                       },
+                       3};
 }
 
 void add_predicates(Table& t) {

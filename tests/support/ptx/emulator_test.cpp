@@ -286,6 +286,15 @@ TEST(PtxEmulator, PermutesHalves) {
   EXPECT_EQ(result.out[5], 0x50000u);
 }
 
+TEST(PtxEmulator, ExtractsForward) {
+  const Result result = run_kernel(R"(
+	mov.b32 	%r2, 0x44332211;
+	prmt.b32.f4e 	%r3, %r2, 0x88776655, 7;
+	st.global.b32 	[%rd1], %r3;)");
+  ASSERT_EQ(result.error, "");
+  EXPECT_EQ(result.out[0], 0x77665544u);
+}
+
 // 2^24 + 2^16 + 1 is just above the midpoint of two numbers with 8 bits. Rounding to f32 first
 // would give the midpoint.
 TEST(PtxEmulator, IntegersAreRoundedOnce) {

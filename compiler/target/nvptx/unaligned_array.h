@@ -1,0 +1,59 @@
+// Accesses to an array that may begin inside a vector (isUnalignedArray).
+//
+// A thread holds groups of contiguous elements, and the lanes of a warp hold adjacent groups. All
+// groups begin at the same place inside a unit: the aligned memory of a group, at most 16 bytes.
+//
+// 1. A load reads the units that overlap the group and shifts their words.
+// 2. A store writes one unit for each unit of the group: the one that begins in the group before.
+//    Its first elements come from the lower lane. So warps write whole sectors of L2. Single
+//    elements are left at the ends of the warp's groups.
+// 3. Units across an end of the array, or of its first tile's offset, are accessed element by
+//    element. Threads without such a unit skip these accesses.
+#pragma once
+
+#include "compiler/target/nvptx/tile_access.h"
+
+namespace ligerdsl::compiler::nvptx {
+
+class UnalignedArray {
+ public:
+  UnalignedArray(ThreadLowering& t, TileAccess& access, mlir::Value view, mlir::Value index,
+                 int64_t tileSize, mlir::Value alignmentOffset);
+
+  /// Returns true if the layout has adjacent groups that no two threads share.
+  static bool fits(const TileAccess& access);
+
+  llvm::SmallVector<mlir::Value> load(mlir::Value pad, AccessHints hints);
+  /// All lanes of a warp must execute it. Later loads by the threads that hold these elements read
+  /// the stored values.
+  void store(llvm::ArrayRef<mlir::Value> elements, AccessHints hints);
+
+ private:
+  mlir::Value plus(mlir::Value a, int64_t c);
+  mlir::Value compare(mlir::arith::CmpIPredicate predicate, mlir::Value a, mlir::Value c);
+  mlir::Value any(mlir::Value a, mlir::Value c);
+  /// Returns the column of a group's first element, relative to the tile.
+  mlir::Value columnOf(int64_t reg);
+  /// Returns the address `elements` after the first unit that overlaps the group.
+  mlir::Value unitPointer(int64_t reg, int64_t elements);
+  /// Returns a predicate that is true if `count` elements from a column are inside the array.
+  mlir::Value inside(mlir::Value column, int64_t count);
+  /// Returns a predicate that is true if a unit that overlaps a group crosses an end of the array.
+  mlir::Value crossesEnd();
+  void loadSingles(llvm::SmallVectorImpl<mlir::Value>& words, mlir::Value pad, AccessHints hints);
+  void storeUnits(int64_t reg, llvm::ArrayRef<mlir::Value> elements, AccessHints hints);
+  void storeSingles(int64_t reg, llvm::ArrayRef<mlir::Value> elements, AccessHints hints);
+
+  int64_t units() const { return group / unit; }
+  int64_t unitBytes() const { return unit * access.bytes(); }
+
+  ThreadLowering& t;
+  TileAccess& access;
+  int64_t group, unit;    // elements
+  mlir::Value back;       // elements from the beginning of a unit to the group, i32
+  mlir::Value isShifted;  // back != 0
+  mlir::Value first;      // first column of the array, relative to the tile, i32
+  mlir::Value end;        // column after the last one of the array, relative to the tile, i32
+};
+
+}  // namespace ligerdsl::compiler::nvptx
