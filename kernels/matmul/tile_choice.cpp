@@ -72,6 +72,7 @@ int chosen_tile_n(const WideMatmul& m, int64_t rows) {
   const double widest = predicted_us(m, rows, kWidestTile);
   double least = std::min(widest * (1 - kLeastGain), widest - kLeastGainUs);
   for (const int tile_n : kNarrowTiles) {
+    if (tile_n % m.multiple != 0) continue;
     const double us = predicted_us(m, rows, tile_n);
     if (us < least) best = tile_n, least = us;
   }

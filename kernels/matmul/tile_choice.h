@@ -19,6 +19,7 @@ struct WideMatmul {
   int64_t cols = 0, depth = 0;  // N and K
   int64_t programs = 0;         // that run at one time
   int64_t least_saved = 0;      // k-steps that a split wave saves at least; 0: waves are not split
+  int64_t multiple = 1;         // the columns of a tile are a multiple of this
 };
 
 constexpr int kWidestTile = 256;

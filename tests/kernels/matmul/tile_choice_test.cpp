@@ -59,7 +59,16 @@ TEST(TileChoice, PredictsMeasuredTimes) {
                               {2312, 7056, 1984, 256, 104},
                               {8192, 896, 4864, 256, 107.3},
                               {4096, 4160, 4096, 256, 202.2},
-                              {4096, 4096, 4096, 256, 178.8}}) {
+                              {4096, 4096, 4096, 256, 178.8},
+                              // These times are not among those that the constants fit.
+                              {1025, 4096, 4096, 160, 61.2},
+                              {1025, 4096, 4096, 192, 67.6},
+                              {1280, 4096, 4096, 160, 60.4},
+                              {641, 4096, 11008, 192, 89.4},
+                              {1060, 5120, 3456, 192, 58.4},
+                              {8192, 896, 4864, 224, 95.9},
+                              {4096, 4160, 4096, 224, 193.3},
+                              {4096, 4160, 4096, 192, 197.9}}) {
     const double us =
         kernels::predicted_us(wide(one.cols, one.depth), one.rows, one.tile_n) + kLaunchUs;
     EXPECT_LT(std::abs(std::log(us / one.us)), 0.1)
@@ -77,6 +86,11 @@ TEST(TileChoice, FillsWaves) {
   for (const int64_t size : {1024, 4096, 8192})  // whole waves of the widest tiles, or nearly so
     EXPECT_EQ(config_of(size, options_of(4096, 4096)).tile_n, 256) << size;
   EXPECT_EQ(config_of(8192, options_of(8192, 8192)).tile_n, 256);
+  MatmulOptions nn = options_of(4096, 4096);
+  nn.factors = kernels::Factors::nn;
+  EXPECT_EQ(config_of(1025, nn).tile_n, 256) << "160 columns are no whole lines of b";
+  nn.width = 11008;
+  EXPECT_EQ(config_of(641, nn).tile_n, 192);
 }
 
 // The choice for a bound holds for all numbers of rows up to it, and is never predicted to be
