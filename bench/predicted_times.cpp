@@ -19,9 +19,7 @@
 
 #include "analysis/work.h"
 #include "kernels/core/predict.h"
-#include "lib/abi/structs.h"
-#include "lib/cli/kernels/launch_list.h"
-#include "lib/instance/op_instance.h"
+#include "lib/cli/kernels/listed_call.h"
 #include "program/serialize.h"
 
 namespace ligerdsl::cli {
@@ -50,23 +48,7 @@ double thread_us() {
 
 // Appends the launches of one operation.
 void add_operation(const std::string& text, Call* call, std::vector<CountTime>* times) {
-  std::istringstream words(text);
-  std::string op;
-  words >> op;
-  std::vector<std::string> settings;
-  for (std::string setting; words >> setting;) settings.push_back(setting);
-  program::CompileOptions options;
-  options.target = program::Target::nvptx;
-  options.arch = kArch;
-  const auto context = std::make_shared<Listing<RecordingContext>>(options);
-  OpInstance instance(find_op(op), settings);
-  lib::check_desc(instance.info(), instance.desc());
-  const auto plan = instance.plan(context);
-  instance.place_tensors(*plan);
-  lib::Call bound = instance.bound(*plan);
-  bound.workspace = OpInstance::address_of_workspace();
-  context->list.open = true;
-  plan->op().execute(bound);
+  const auto context = listed_call(text, kArch);
   for (const LaunchList::Launch& launch : context->list.launches) {
     if (launch.kernel < 0) {
       call->push_back({.work = {}, .options = {}, .m = launch.m, .n = launch.n, .k = launch.k});

@@ -78,8 +78,8 @@ static AccessShape viewAccess(tile::ViewType view, ValueRange indices,
 }
 
 AccessShape accessShape(Operation* access) {
-  // Four elements are 16 bytes of a 32-bit type. With eight, a lane would have two vectors. Each
-  // store of one of them would write half sectors.
+  // Four 32-bit elements are one vector. Eight would be two vectors per lane, and each store would
+  // write half sectors.
   if (isUnalignedArray(access)) return {.vector = 4, .fastDim = 0};
   if (std::optional<AccessShape> offset = offsetAccess(access)) return *offset;
   if (auto load = dyn_cast<tile::LoadTileOp>(access))
@@ -118,6 +118,8 @@ static std::string whyNarrowView(tile::ViewType view, ValueRange indices,
 }
 
 std::string whyNarrow(Operation* access) {
+  if (isUnalignedArray(access))
+    return "arrays that may begin inside a vector are moved by 4 elements a lane";
   if (offsetAccess(access))
     return "the alignment offset is not that of the tile's only row; use tiles of one row";
   if (auto load = dyn_cast<tile::LoadTileOp>(access))

@@ -178,8 +178,8 @@ bool has_fast_products(const Machine& machine, DType type);
 // order. With few rows, tiles of many rows would be mostly empty or leave SMs idle.
 std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& options);
 
-// Returns further such bounds, above few_rows: more rows, up to some waves of tiles, have the tile
-// width of the least predicted time (tile_choice.h).
+// Returns the bounds above few_rows. Up to each, tiles have the width of the least predicted time
+// (tile_choice.h).
 std::vector<int64_t> middle_rows(const Machine& machine, const MatmulOptions& options);
 
 // Returns true if calls with unaligned rows of a or b have a schedule of their own (`unaligned`).

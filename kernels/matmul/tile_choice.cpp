@@ -16,7 +16,7 @@ constexpr int kNarrowTiles[] = {224, 192, 160};
 // tiles than 160.
 constexpr double kStepUs = 0.022, kColumnUs = 0.00253;  // k-step = kStepUs + tile_n x kColumnUs
 constexpr double kTileUs = 1;                           // start and end of a tile
-constexpr double kIdleGain = 0.2;  // relative time that k-steps gain if almost all SMs are idle
+constexpr double kIdleGain = 0.2;  // part of the time that is saved if almost all SMs are idle
 // Storing and adding the parts of a split wave, and the second launch.
 constexpr double kSplitUs = 6, kPartUs = 0.08;
 

@@ -20,11 +20,12 @@ ElementwiseConfig heuristic_step(const Machine& machine, const AdamwOptions& o) 
   return {.rows = 1, .num_warps = 8, .vectors = !machine.is_gpu() ? 4 : narrow ? 2 : 1};
 }
 
-// Blocks may begin one vector less one element before m (View::alignment_offset).
+// Blocks may begin up to three elements before m (View::alignment_offset).
 Operation step(const Machine& machine, const AdamwOptions& o, const ElementwiseConfig& config) {
   AdamwMeta meta{o};
   meta.block = config.columns(f32, kFlat);
-  const Size elements = Size::rows() + (machine.is_gpu() ? vector_width(f32) - 1 : 0);
+  const Size more = Size::rows() + (vector_width(f32) - 1),
+             elements = where_at_least(Size::rows(), 1, more);  // nothing without parameters
   Launch launch = library_launch(ceil_div(elements, meta.block), config.num_warps);
   // The generic variant's shifts take 90 registers without a limit, and 67 with this one.
   if (machine.is_gpu() && config.num_warps == 8 && config.vectors <= 2) launch.min_ctas_per_sm = 3;

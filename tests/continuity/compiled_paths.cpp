@@ -22,9 +22,7 @@
 #include <vector>
 
 #include "kernels/core/argument_facts.h"
-#include "lib/abi/structs.h"
-#include "lib/cli/kernels/launch_list.h"
-#include "lib/instance/op_instance.h"
+#include "lib/cli/kernels/listed_call.h"
 #include "program/serialize.h"
 #include "runtime/compile/compiler_library.h"
 #include "runtime/system/sha256.h"
@@ -50,23 +48,7 @@ class Paths {
 
   // Checks the kernels of one operation that no earlier call launched.
   void check_operation(const std::string& text, const std::string& call) {
-    std::istringstream words(text);
-    std::string op;
-    words >> op;
-    std::vector<std::string> settings;
-    for (std::string setting; words >> setting;) settings.push_back(setting);
-    program::CompileOptions options;
-    options.target = program::Target::nvptx;
-    options.arch = "sm_90a";
-    const auto context = std::make_shared<cli::Listing<cli::RecordingContext>>(options);
-    cli::OpInstance instance(cli::find_op(op), settings);
-    lib::check_desc(instance.info(), instance.desc());
-    const auto plan = instance.plan(context);
-    instance.place_tensors(*plan);
-    lib::Call bound = instance.bound(*plan);
-    bound.workspace = cli::OpInstance::address_of_workspace();
-    context->list.open = true;
-    plan->op().execute(bound);
+    const auto context = cli::listed_call(text, "sm_90a");
     for (const cli::LaunchList::Launch& launch : context->list.launches)
       if (launch.kernel >= 0) check_launch(*context, launch, call);
   }

@@ -16,9 +16,9 @@ void appendWords(ThreadLowering& t, llvm::ArrayRef<mlir::Value> elements,
 void appendElements(ThreadLowering& t, llvm::ArrayRef<mlir::Value> words, mlir::Type element,
                     llvm::SmallVectorImpl<mlir::Value>& elements);
 
-/// Returns the `count` words that begin `bytes` after the first of `words`. `bytes` is a multiple
-/// of `elementBytes`. It is less than 8 * `largestStep`, where `largestStep` is a power of two or
-/// 0: the largest step of the shift, in words.
+/// Returns the `count` words that begin `bytes` after the first of `words`. The largest step of the
+/// shift is a power of two, in words. `bytes` is a multiple of `elementBytes`, and less than twice
+/// the largest step.
 llvm::SmallVector<mlir::Value> shiftWords(ThreadLowering& t, llvm::ArrayRef<mlir::Value> words,
                                           mlir::Value bytes, int64_t elementBytes,
                                           int64_t largestStep, int64_t count);

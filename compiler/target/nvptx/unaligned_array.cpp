@@ -16,8 +16,10 @@ bool UnalignedArray::fits(const TileAccess& access) {
   bool adjacent = layout.map.rank() == 1 && lanes.size() == 5;
   for (size_t bit = 0; adjacent && bit < lanes.size(); ++bit)
     adjacent = lanes[bit][0] == layout.width << bit;
+  // With more elements a thread, shifted words take too many registers.
+  constexpr int64_t kMostElements = 16;
   return adjacent && layout.disjoint && !layout.map.isReplicated() &&
-         layout.width * access.bytes() >= 2 * kWordBytes;
+         access.registers() <= kMostElements && layout.width * access.bytes() >= 2 * kWordBytes;
 }
 
 UnalignedArray::UnalignedArray(ThreadLowering& t, TileAccess& access, Value view, Value index,
@@ -41,7 +43,8 @@ UnalignedArray::UnalignedArray(ThreadLowering& t, TileAccess& access, Value view
   Value begins = compare(CmpIPredicate::ult, origin, size);
   Value left = arith::SubIOp::create(t.b, t.loc, size, origin);
   left = arith::MinUIOp::create(t.b, t.loc, left, t.constant(tileSize + unit, 64));
-  left = arith::SelectOp::create(t.b, t.loc, begins, left, t.constant(0, 64));
+  // Then no element of a tile outside the array is inside, not even one of the unit before it.
+  left = arith::SelectOp::create(t.b, t.loc, begins, left, t.constant(-unit, 64));
   end = arith::TruncIOp::create(t.b, t.loc, t.b.getI32Type(), left);
   // A unit at the beginning of a later tile overlaps the tile before it.
   first =

@@ -1,14 +1,15 @@
 // Accesses to an array that may begin inside a vector (isUnalignedArray).
 //
-// A thread holds groups of contiguous elements, and the lanes of a warp hold adjacent groups. All
-// groups begin at the same place inside a unit: the aligned memory of a group, at most 16 bytes.
+// A thread holds groups of contiguous elements, and the lanes of a warp hold adjacent groups. A
+// unit is aligned memory of a group's size, at most 16 bytes. All groups begin at the same place
+// inside a unit.
 //
 // 1. A load reads the units that overlap the group and shifts their words.
-// 2. A store writes one unit for each unit of the group: the one that begins in the group before.
-//    Its first elements come from the lower lane. So warps write whole sectors of L2. Single
-//    elements are left at the ends of the warp's groups.
-// 3. Units across an end of the array, or of its first tile's offset, are accessed element by
-//    element. Threads without such a unit skip these accesses.
+// 2. A store writes whole units, so warps write whole sectors of L2. The first unit begins in the
+//    lower lane's group, so its first elements come from that lane. Lanes 0 and 31 store the
+//    elements at the ends of the warp's groups one by one.
+// 3. A unit that crosses an end of the array is accessed element by element. Threads without such a
+//    unit skip these accesses.
 #pragma once
 
 #include "compiler/target/nvptx/tile_access.h"

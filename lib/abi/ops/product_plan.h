@@ -57,7 +57,7 @@ std::unique_ptr<OpPlan> plan_of_product(const ContextRef& context, const OpInfo&
   bool some_not_copied = has_unaligned && !few.empty() && not_copied > few.back();
   if constexpr (requires { middle_rows(context->machine(), options); }) {
     for (const int64_t most : middle_rows(context->machine(), options)) {
-      if (some_not_copied && most >= least_copied) {
+      if (some_not_copied && most >= not_copied) {
         add_unaligned(of_most(not_copied), 0, not_copied);
         some_not_copied = false;
       }

@@ -19,20 +19,24 @@ kernels::Step copy(DType type) {
 }
 
 TEST(WrappedIndex, TouchesNothingOutsideTheView) {
-  // Times 256, they wrap to 2^63 - 256, -2^63, -256 (twice), -512.
-  const std::vector<int64_t> indices = {INT64_MAX / kBlock, INT64_MAX / kBlock + 1, INT64_MAX,
-                                        (int64_t{1} << 56) - 1, -2};
-  for (DType type : {f32, i32}) {
-    Tensor x(type, {100}), y(type, {100}), index(i64, {static_cast<int64_t>(indices.size())});
-    for (int64_t i = 0; i < x.size(); ++i)
-      is_integer(type) ? y.set_integer(i, i) : y.set(i, static_cast<double>(i));
-    for (size_t i = 0; i < indices.size(); ++i)
-      index.set_integer(static_cast<int64_t>(i), indices[i]);
-    const Tensor before = y.clone();
-    backend().run({.steps = {copy(type)}}, static_cast<int64_t>(indices.size()),
-                  Arguments().tensor("y", y).tensor("x", x).tensor("index", index));
-    EXPECT_TRUE(y.same_bits(before));
-    EXPECT_TRUE(y.untouched_outside());
+  // Times 256, the first five wrap to 2^63 - 256, -2^63, -256 (twice), -512.
+  const std::vector<int64_t> indices = {
+      INT64_MAX / kBlock, INT64_MAX / kBlock + 1, INT64_MAX, (int64_t{1} << 56) - 1, -2, -1, 1, 2,
+      int64_t{1} << 40};
+  for (DType type : {f32, i32, bf16}) {
+    for (int64_t shift : {0, 1, 3}) {
+      Tensor x(type, {100}, {}, shift), y(type, {100}, {}, shift),
+          index(i64, {static_cast<int64_t>(indices.size())});
+      for (int64_t i = 0; i < x.size(); ++i)
+        is_integer(type) ? y.set_integer(i, i) : y.set(i, static_cast<double>(i));
+      for (size_t i = 0; i < indices.size(); ++i)
+        index.set_integer(static_cast<int64_t>(i), indices[i]);
+      const Tensor before = y.clone();
+      backend().run({.steps = {copy(type)}}, static_cast<int64_t>(indices.size()),
+                    Arguments().tensor("y", y).tensor("x", x).tensor("index", index));
+      EXPECT_TRUE(y.same_bits(before)) << name(type) << " +" << shift;
+      EXPECT_TRUE(y.untouched_outside());
+    }
   }
 }
 

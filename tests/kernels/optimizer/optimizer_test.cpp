@@ -119,7 +119,7 @@ TEST(Adamw, AddressesInsideVectors) {
   const Shifts all[] = {{1, 1, 1, 1, 1}, {2, 1, 1, 2, 2}, {4, 2, 2, 4, 4},
                         {7, 3, 2, 5, 6}, {0, 3, 0, 1, 3}, {3, 0, 1, 0, 0}};
   for (const Shifts& shifts : all) {
-    for (int64_t n : {1, 3, 8, 1001, 2045, 2048, 2053, 4097}) {
+    for (int64_t n : {1, 3, 8, 1001, 2045, 2046, 2047, 2048, 2053, 4094, 4097}) {
       check({.o = {.type = bf16, .gradient_type = bf16}, .n = n, .t = 3, .shifts = shifts});
     }
     check({.o = {.gradient_type = bf16, .with_copy = true, .with_clip = true},
