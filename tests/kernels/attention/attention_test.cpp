@@ -150,7 +150,7 @@ TEST(Attention, TypesAndHeads) {
 // Tiles wider than heads, heads whose columns are not whole vectors, and the widest heads.
 TEST(Attention, HeadDimensions) {
   uint64_t seed = 201;
-  for (int64_t dim : {1, 40, 80, 96, 100, 128, 192, 256})
+  for (int64_t dim : {1, 40, 80, 96, 100, 128, 136, 192, 208, 256})
     Trial{.type = bf16, .queries = 24, .keys = 40, .dim = dim, .right = 0}.check(seed += 5);
   Trial{.type = f32, .queries = 20, .keys = 40, .dim = 100}.check(seed += 5);
 }
