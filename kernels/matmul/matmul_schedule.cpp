@@ -256,8 +256,8 @@ int least_saved(const MatmulOptions& o, const MatmulConfig& config) {
 }
 
 // Returns the matmul whose tile width is chosen. Only 16-bit matmuls that do not load c were timed.
-// If rows of b have N elements, tiles of b consist of whole lines of L2: NN of 1025 x 4096 x 4096
-// takes 67 us by tiles of 256 columns and 80 us by tiles of 160 (H200).
+// If rows of b have N elements, tiles of b consist of whole lines of L2. NN of 1025 x 4096 x 4096
+// takes 67 us by tiles of 256 columns, and 80 us by tiles of 160 (H200).
 std::optional<WideMatmul> wide_matmul(const Machine& machine, const MatmulOptions& o,
                                       const MatmulConfig& config) {
   const bool timed = size_of(o.type) == 2 && !o.adds && has_wgmma(machine) && depth_of(o) > 0;
