@@ -22,7 +22,7 @@ constexpr double kSplitUs = 6, kPartUs = 0.08;
 
 // Smaller gains may be errors of the prediction.
 constexpr double kLeastGain = 0.05, kLeastGainUs = 1;
-constexpr int64_t kMostWaves = 3;   // of widest tiles; later waves gain little
+constexpr int64_t kMostWaves = 3;   // of widest tiles; more were not timed
 constexpr size_t kMostBounds = 12;  // each is a schedule of the plan
 
 double us_per_step(int tile_n) {

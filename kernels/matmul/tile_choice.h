@@ -3,10 +3,9 @@
 // Tiles of 128 x 256 are fastest if they fill whole waves of SMs. Example: c [640, 4096] has 80 of
 // them for 132 SMs, but 130 tiles of 128 x 160, which take 0.71 of the time (H200).
 //
-//   time      = max(waves, bytes of the operands and c / memory rate)
-//   waves     = full waves x one tile + the last wave: one tile, or the parts of a split wave
-//   one tile  = k-steps x k-step + its start and end
-//   k-step    = constant + columns of the tile x constant
+// A call takes the time of its waves, or of its bytes if that is longer. A full wave takes the time
+// of one tile. The last wave takes that of one tile, or of the parts of split tiles. The time of a
+// tile is linear in its k-steps, and that of a k-step is linear in the columns of the tile.
 #pragma once
 
 #include <cstdint>
