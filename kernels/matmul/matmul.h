@@ -7,6 +7,7 @@
 #include "kernels/core/activation_function.h"
 #include "kernels/core/config.h"
 #include "kernels/core/launch.h"
+#include "kernels/matmul/tile_choice.h"
 #include "ligerdsl/dsl.h"
 
 namespace ligerdsl::kernels {
@@ -178,9 +179,9 @@ bool has_fast_products(const Machine& machine, DType type);
 // order. With few rows, tiles of many rows would be mostly empty or leave SMs idle.
 std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& options);
 
-// Returns the bounds above few_rows. Up to each, tiles have the width of the least predicted time
-// (tile_choice.h).
-std::vector<int64_t> middle_rows(const Machine& machine, const MatmulOptions& options);
+// Returns numbers of rows above few_rows whose tiles differ from those of the schedule for any
+// number of rows (tile_choice.h). The schedule for most_rows = most() has the tile.
+std::vector<ChosenRows> middle_rows(const Machine& machine, const MatmulOptions& options);
 
 // Returns true if calls with unaligned rows of a or b have a schedule of their own (`unaligned`).
 // Either row lengths allow such rows, or the usual schedule is a cluster, which needs TMA copies.

@@ -185,19 +185,11 @@ bool copies_operands(const Machine& machine, const MatmulOptions& o) {
   return gain.gained_per_row > 0 && (!o.most_rows || gain.pays(static_cast<double>(o.most_rows)));
 }
 
-// Returns true if rows of b begin inside a cache line of L2, but at 16-byte boundaries, so that TMA
-// copies can load them. A tile then reads two lines for one, which limits the matmul's speed.
-bool cuts_lines(const MatmulOptions& o) {
-  return are_vectors(o) && bytes_of(o, row_lengths(o)[1]) % kLine != 0;
-}
-
-// Two CTAs that need the same part of b read it once. Time with a cluster and without (H200, bf16):
-// 4000 x 4024 x 4088 NT 212 and 280 us, 8192 x 3000 x 3000 NN 246 and 312 us. If rows of b are
-// whole cache lines, a cluster takes 1.1 to 1.3 times as long. TMA stores, which do not wait for
-// other CTAs, take 0.96 to 0.98 of the time.
-void make_cluster_of_two(const MatmulOptions& o, MatmulConfig& config) {
-  config.num_ctas = 2, config.tile_m *= 2, config.group /= 2;
-  config.tensor_stores = size_of(o.c_type) == 2 && o.cols % vector_width(o.c_type) == 0;
+// Returns true if rows of the operand begin inside a cache line of L2, but at 16-byte boundaries,
+// so that TMA copies can load them. A tile then reads two lines for one, which limits the matmul's
+// speed.
+bool cuts_lines(const MatmulOptions& o, Operand operand) {
+  return are_vectors(o) && bytes_of(o, row_lengths(o)[operand == Operand::b]) % kLine != 0;
 }
 
 // Configuration for unaligned rows, which are loaded by element. Several small CTAs per SM hide the
@@ -217,10 +209,12 @@ bool few_rows_have_a_schedule(const Machine& machine, const MatmulOptions& o) {
   return !few.empty() && few.back() >= kRows;
 }
 
-// Returns true in the measured cases: bf16, c not added to, tiles of 256 columns.
+// Returns true if clusters of two CTAs, which read their part of b once, may gain time. Time with a
+// cluster and without (H200, bf16): 4000 x 4024 x 4088 NT 212 and 280 us. If rows of b are whole
+// cache lines, a cluster takes 1.1 to 1.3 times as long.
 bool gains_by_cluster(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
   const bool measured = size_of(o.type) == 2 && !o.adds && !o.batch && config.tile_n == 256;
-  return machine.max_cluster > 1 && config.persistent && measured && cuts_lines(o) &&
+  return machine.max_cluster > 1 && config.persistent && measured && cuts_lines(o, Operand::b) &&
          few_rows_have_a_schedule(machine, o);
 }
 
@@ -255,36 +249,45 @@ int least_saved(const MatmulOptions& o, const MatmulConfig& config) {
   return splits_waves(o, config) && size_of(o.type) == 2 ? kLeast : 0;
 }
 
-// Returns the matmul whose tile width is chosen. Only 16-bit matmuls that do not load c were timed.
-// If rows of b have N elements, tiles of b consist of whole lines of L2. NN of 1025 x 4096 x 4096
+// Returns the matmul whose tile is chosen. Only 16-bit matmuls that do not load c were timed. If
+// rows of b have N elements, tiles of b consist of whole lines of L2. NN of 1025 x 4096 x 4096
 // takes 67 us by tiles of 256 columns, and 80 us by tiles of 160 (H200).
 std::optional<WideMatmul> wide_matmul(const Machine& machine, const MatmulOptions& o,
                                       const MatmulConfig& config) {
-  const bool timed = size_of(o.type) == 2 && !o.adds && has_wgmma(machine) && depth_of(o) > 0;
-  if (!timed || config.tile_n != kWidestTile || config.num_ctas > 1 || !splits_waves(o, config))
-    return {};
+  constexpr int64_t kUsualDepth = 4096;  // if K is not known
+  const bool timed =
+      size_of(o.type) == 2 && !o.adds && has_wgmma(machine) && o.factors != Factors::tt;
+  if (!timed || config.tile_n != MatmulTile{}.cols || !splits_waves(o, config)) return {};
   return WideMatmul{
       .cols = o.cols,
-      .depth = depth_of(o),
-      .programs = persistent_programs(machine, config),
+      .depth = o.transposed_a() ? kUsualDepth : depth_of(o),
+      .programs = machine.sms,
       .least_saved = least_saved(o, config),
-      .multiple = o.transposed_b() ? 1 : kLine / static_cast<int64_t>(size_of(o.type))};
+      .multiple = o.transposed_b() ? 1 : kLine / static_cast<int64_t>(size_of(o.type)),
+      .cuts_a = cuts_lines(o, Operand::a),
+      .cuts_b = cuts_lines(o, Operand::b),
+      .clusters = gains_by_cluster(machine, o, config)};
 }
 
-void choose_tile_n(const Machine& machine, const MatmulOptions& o, MatmulConfig& config) {
-  const std::optional<WideMatmul> wide = wide_matmul(machine, o, config);
-  if (!wide || o.most_rows == 0) return;
-  config.tile_n = chosen_tile_n(*wide, o.most_rows);
-  if (config.tile_n < kWidestTile) config.least_saved = 0;
+// TMA stores, which do not wait for other CTAs of a cluster, take 0.96 to 0.98 of the time.
+void set_tile(const MatmulOptions& o, const MatmulTile& tile, bool usual, MatmulConfig& config) {
+  constexpr int kGroupRows = 2048;  // 4096 x 4104 x 4096 by 256 x 128: 4,096 rows take 1.08 times
+  config.tile_m = tile.rows, config.tile_n = tile.cols, config.num_ctas = tile.ctas;
+  config.group = kGroupRows / tile.rows;
+  config.tensor_stores =
+      tile.ctas > 1 && size_of(o.c_type) == 2 && o.cols % vector_width(o.c_type) == 0;
+  if (!usual) config.least_saved = 0;
 }
 
 MatmulConfig heuristic(const Machine& machine, const MatmulOptions& o) {
   if (machine.is_gpu() && o.unaligned && !copies_operands(machine, o))
     return config_for_unaligned_rows(o);
   MatmulConfig config = with_wide_k_steps(machine, o, one_cta_product(machine, o));
-  if (gains_by_cluster(machine, o, config)) make_cluster_of_two(o, config);
   config.least_saved = least_saved(o, config);
-  choose_tile_n(machine, o, config);
+  if (const std::optional<WideMatmul> wide = wide_matmul(machine, o, config)) {
+    const MatmulTile tile = chosen_tile(*wide, height_of(o));
+    set_tile(o, tile, tile == usual_tile(*wide), config);
+  }
   return config;
 }
 
@@ -493,12 +496,13 @@ std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& o) {
   return rows;
 }
 
-std::vector<int64_t> middle_rows(const Machine& machine, const MatmulOptions& o) {
-  if (!machine.is_gpu()) return {};
+std::vector<ChosenRows> middle_rows(const Machine& machine, const MatmulOptions& o) {
+  if (!machine.is_gpu() || o.transposed_a()) return {};
   MatmulOptions aligned = o;
   aligned.most_rows = 0, aligned.unaligned = false;
-  const std::optional<WideMatmul> wide = wide_matmul(machine, aligned, heuristic(machine, aligned));
-  return wide ? bounds_of_tile_choices(*wide, max_few_rows(machine, o)) : std::vector<int64_t>{};
+  const std::optional<WideMatmul> wide =
+      wide_matmul(machine, aligned, one_cta_product(machine, aligned));
+  return wide ? rows_of_tiles(*wide, max_few_rows(machine, o)) : std::vector<ChosenRows>{};
 }
 
 bool has_unaligned_schedule(const Machine& machine, const MatmulOptions& o) {

@@ -10,11 +10,14 @@ namespace ligerdsl::kernels {
 namespace {
 
 constexpr int64_t kTileM = 128, kTileK = 64;
-constexpr int kNarrowTiles[] = {224, 192, 160};
+constexpr MatmulTile kUsual{}, kClusterOfTwo{256, 256, 2};
+constexpr MatmulTile kOthers[] = {{256, 128}, {128, 224}, {128, 192}, {128, 160}};
 
-// Times in us of bf16 NT matmuls with K from 1,984 to 11,008 (H200). Reads from L2 limit narrower
+// Times in us of bf16 matmuls with K from 1,984 to 11,008 (H200). Reads from L2 limit narrower
 // tiles than 160.
-constexpr double kStepUs = 0.022, kColumnUs = 0.00253;  // k-step = kStepUs + tile_n x kColumnUs
+constexpr double kStepUs = 0.022, kColumnUs = 0.00253;  // k-step = kStepUs + cols x kColumnUs
+constexpr double kClusterSteps = 1.15;                  // factor for k-steps of clusters
+constexpr double kLineUs = 0.00145;                     // line of L2
 constexpr double kTileUs = 1;                           // start and end of a tile
 constexpr double kIdleGain = 0.2;  // part of the time that is saved if almost all SMs are idle
 // Storing and adding the parts of a split wave, and the second launch.
@@ -22,42 +25,56 @@ constexpr double kSplitUs = 6, kPartUs = 0.08;
 
 // Smaller gains may be errors of the prediction.
 constexpr double kLeastGain = 0.05, kLeastGainUs = 1;
-constexpr int64_t kMostWaves = 3;   // of widest tiles; more were not timed
-constexpr size_t kMostBounds = 12;  // each is a schedule of the plan
+// With more waves of the usual tile, the last one is a small part of the time.
+constexpr int64_t kMostWaves = 8;
 
-double us_per_step(int tile_n) {
-  return kStepUs + tile_n * kColumnUs;
+double us_per_step(const WideMatmul& m, const MatmulTile& tile) {
+  const double rows = static_cast<double>(tile.rows) / tile.ctas;
+  const double multiply =
+      (kStepUs + tile.cols * kColumnUs * rows / kTileM) * (tile.ctas > 1 ? kClusterSteps : 1);
+  const double lines =
+      rows * (m.cuts_a ? 2 : 1) + static_cast<double>(tile.cols) / tile.ctas * (m.cuts_b ? 2 : 1);
+  return std::max(multiply, lines * kLineUs);
 }
 
-// Returns the time of the last wave, which has `left` tiles.
-double last_wave_us(const WideMatmul& m, int64_t left, int64_t k_steps, int tile_n) {
-  const double whole = static_cast<double>(k_steps) * us_per_step(tile_n) + kTileUs;
-  const int64_t programs_per_tile = m.programs / left;
-  if (m.least_saved == 0 || tile_n != kWidestTile || programs_per_tile < 2) return whole;
+double us_per_tile(const WideMatmul& m, const MatmulTile& tile) {
+  return static_cast<double>(ceil_div(m.depth, kTileK)) * us_per_step(m, tile) + kTileUs;
+}
+
+// Returns the time of the last wave, which has `left` tiles for `at_once` programs.
+double last_wave_us(const WideMatmul& m, int64_t left, int64_t at_once, const MatmulTile& tile) {
+  const double whole = us_per_tile(m, tile);
+  const int64_t k_steps = ceil_div(m.depth, kTileK), programs_per_tile = at_once / left;
+  if (m.least_saved == 0 || tile != usual_tile(m) || programs_per_tile < 2) return whole;
   const int64_t steps =
       std::max<int64_t>(ceil_div(k_steps, programs_per_tile), SplitWave::kLeastSteps);
   if (k_steps - steps < m.least_saved) return whole;
   const int64_t parts = ceil_div(k_steps, steps) * left;
-  return static_cast<double>(steps) * us_per_step(tile_n) + kTileUs + kSplitUs +
-         static_cast<double>(parts) * kPartUs;
+  return static_cast<double>(steps) * us_per_step(m, tile) + kTileUs + kSplitUs +
+         static_cast<double>(parts * tile.ctas) * kPartUs;
 }
 
-// Returns the largest number of rows whose tile width is chosen.
-int64_t most_chosen_rows(const WideMatmul& m) {
-  return kMostWaves * m.programs / ceil_div(m.cols, kWidestTile) * kTileM;
+// Returns the time for this number of rows, 0: of one row of very many.
+double us_of(const WideMatmul& m, int64_t rows, const MatmulTile& tile) {
+  if (rows > 0) return predicted_us(m, rows, tile);
+  return static_cast<double>(ceil_div(m.cols, tile.cols) * tile.ctas) * us_per_tile(m, tile) /
+         tile.rows;
 }
 
 }  // namespace
 
-double predicted_us(const WideMatmul& m, int64_t rows, int tile_n) {
-  const int64_t tiles = ceil_div(rows, kTileM) * ceil_div(m.cols, tile_n),
-                k_steps = ceil_div(m.depth, kTileK), waves = tiles / m.programs,
-                left = tiles % m.programs;
-  double us =
-      static_cast<double>(waves) * (static_cast<double>(k_steps) * us_per_step(tile_n) + kTileUs);
-  if (left > 0) us += last_wave_us(m, left, k_steps, tile_n);
+MatmulTile usual_tile(const WideMatmul& m) {
+  return m.clusters && m.cuts_b ? kClusterOfTwo : kUsual;
+}
+
+double predicted_us(const WideMatmul& m, int64_t rows, const MatmulTile& tile) {
+  const int64_t tiles = ceil_div(rows, tile.rows) * ceil_div(m.cols, tile.cols),
+                at_once = std::max<int64_t>(m.programs / tile.ctas, 1), waves = tiles / at_once,
+                left = tiles % at_once;
+  double us = static_cast<double>(waves) * us_per_tile(m, tile);
+  if (left > 0) us += last_wave_us(m, left, at_once, tile);
   if (waves == 0)
-    us *= 1 - kIdleGain * (1 - static_cast<double>(left) / static_cast<double>(m.programs));
+    us *= 1 - kIdleGain * (1 - static_cast<double>(left) / static_cast<double>(at_once));
   constexpr int64_t kBytes = 2;
   constexpr double kBytesPerGbpsUs = 1e3;
   const double memory =
@@ -66,27 +83,36 @@ double predicted_us(const WideMatmul& m, int64_t rows, int tile_n) {
   return std::max(us, memory);
 }
 
-int chosen_tile_n(const WideMatmul& m, int64_t rows) {
-  int best = kWidestTile;
-  if (rows > most_chosen_rows(m)) return best;
-  const double widest = predicted_us(m, rows, kWidestTile);
-  double least = std::min(widest * (1 - kLeastGain), widest - kLeastGainUs);
-  for (const int tile_n : kNarrowTiles) {
-    if (tile_n % m.multiple != 0) continue;
-    const double us = predicted_us(m, rows, tile_n);
-    if (us < least) best = tile_n, least = us;
-  }
+MatmulTile chosen_tile(const WideMatmul& m, int64_t rows) {
+  MatmulTile best = rows > 0 ? chosen_tile(m, 0) : usual_tile(m);
+  double least = us_of(m, rows, best) * (1 - kLeastGain);
+  if (rows > 0) least = std::min(least, us_of(m, rows, best) - kLeastGainUs);
+  const auto compare = [&](const MatmulTile& tile) {
+    const double us = us_of(m, rows, tile);
+    if (us < least) best = tile, least = us;
+  };
+  compare(usual_tile(m));
+  for (const MatmulTile& tile : kOthers)
+    if (tile.cols % m.multiple == 0) compare(tile);
   return best;
 }
 
-std::vector<int64_t> bounds_of_tile_choices(const WideMatmul& m, int64_t few) {
-  std::vector<int64_t> bounds;
-  const int64_t most = most_chosen_rows(m);
-  for (int64_t rows = (few / kTileM + 1) * kTileM; rows <= most; rows += kTileM)
-    if (chosen_tile_n(m, rows) != chosen_tile_n(m, rows + kTileM)) bounds.push_back(rows);
-  // After the last bound come tiles of kWidestTile columns.
-  if (bounds.size() > kMostBounds) bounds.resize(kMostBounds);
-  return bounds;
+void ChosenRows::add(int64_t block) {
+  blocks_.resize(static_cast<size_t>(block) + 1);
+  blocks_.back() = true;
+}
+
+std::vector<ChosenRows> rows_of_tiles(const WideMatmul& m, int64_t few) {
+  std::vector<ChosenRows> found;
+  const MatmulTile of_any_rows = chosen_tile(m, 0);
+  const int64_t blocks = kMostWaves * m.programs / ceil_div(m.cols, kUsual.cols);
+  for (int64_t block = few / ChosenRows::kBlock; block < blocks; ++block) {
+    const MatmulTile tile = chosen_tile(m, (block + 1) * ChosenRows::kBlock);
+    if (tile == of_any_rows) continue;
+    const auto same = std::ranges::find(found, tile, &ChosenRows::tile);
+    (same == found.end() ? found.emplace_back(tile) : *same).add(block);
+  }
+  return found;
 }
 
 }  // namespace ligerdsl::kernels

@@ -12,66 +12,109 @@ inline bool has_unaligned_factors(const Call& call) {
   return is_unaligned(call.tensors[0]) || is_unaligned(call.tensors[1]);
 }
 
-/// Returns a plan with a schedule for each range of row counts. `rows`: symbol of a's rows in
-/// memory.
+/// Schedules of a matmul's plan. Calls with unaligned rows of a or b may have schedules of their
+/// own, which precede those of other calls.
+template <class Kernel, class Options>
+class ProductBuckets {
+ public:
+  using Bucket = OperationPlan::Bucket;
+
+  ProductBuckets(const ContextRef& context, const Kernel& kernel, const Options& options)
+      : context_(context), kernel_(kernel), options_(options) {
+    options_.most_rows = 0;
+    if constexpr (requires { has_unaligned_schedule(machine(), options_); }) {
+      has_unaligned_ = has_unaligned_schedule(machine(), options_);
+      least_copied_ = least_rows_of_copies(machine(), options_);
+    }
+  }
+
+  std::vector<Bucket> make() {
+    const std::vector<int64_t> few = few_rows(machine(), options_);
+    for (size_t i = 0; i < few.size(); ++i) {
+      const int64_t next = i + 1 < few.size() ? few[i + 1] : 0;
+      if (schedule(few[i]) == schedule(next)) continue;
+      if (least_copied_ > 0 && few[i] >= least_copied_)
+        add_unaligned(few[i], few[i],
+                      [least = least_copied_](int64_t rows) { return rows >= least; });
+      buckets_.push_back({few[i], configured(context_, kernel_, of_most(few[i]))});
+    }
+    add_without_copies(few.empty() ? 0 : few.back());
+    add_middle();
+    if (least_copied_ > 0) add_unaligned(0, OperationPlan::kAnyRows, [](int64_t) { return true; });
+    buckets_.push_back({OperationPlan::kAnyRows, configured(context_, kernel_, options_)});
+    return std::move(buckets_);
+  }
+
+ private:
+  kernels::Machine machine() const { return context_->machine(); }
+
+  Options of_most(int64_t most) const {
+    Options of_few = options_;
+    of_few.most_rows = most;
+    return of_few;
+  }
+
+  std::string schedule(int64_t most) const {
+    return kernels::meta_text(kernel_.heuristic(machine(), of_most(most)));
+  }
+
+  /// Adds the schedule for at most `most` rows (0: any number) of unaligned calls whose rows
+  /// `contains` accepts.
+  template <class Contains>
+  void add_unaligned(int64_t most, int64_t up_to, Contains contains) {
+    if constexpr (requires { options_.unaligned; }) {
+      Options unaligned = of_most(most);
+      unaligned.unaligned = true;
+      buckets_.push_back({up_to, configured(context_, kernel_, unaligned),
+                          [contains](const Call& call) {
+                            return contains(call.rows) && has_unaligned_factors(call);
+                          },
+                          "operands with unaligned rows"});
+    }
+  }
+
+  /// Adds the schedule for more rows than `few` of unaligned operands that are not copied.
+  void add_without_copies(int64_t few) {
+    const int64_t most = least_copied_ - 1;
+    if (!has_unaligned_ || (least_copied_ > 0 && most <= few)) return;
+    add_unaligned(std::max<int64_t>(most, 0), OperationPlan::kAnyRows,
+                  [most](int64_t rows) { return most < 0 || rows <= most; });
+  }
+
+  /// Adds schedules for numbers of rows that have tiles of their own.
+  void add_middle() {
+    if constexpr (requires { middle_rows(machine(), options_); }) {
+      for (const kernels::ChosenRows& of_tile : middle_rows(machine(), options_)) {
+        const auto contains = [of_tile](int64_t rows) { return of_tile.contains(rows); };
+        if (least_copied_ > 0 && of_tile.most() >= least_copied_)
+          add_unaligned(of_tile.most(), OperationPlan::kAnyRows, contains);
+        buckets_.push_back({OperationPlan::kAnyRows,
+                            configured(context_, kernel_, of_most(of_tile.most())),
+                            [contains](const Call& call) { return contains(call.rows); },
+                            "tiles of " + std::to_string(of_tile.tile().rows) + " x " +
+                                std::to_string(of_tile.tile().cols)});
+      }
+    }
+  }
+
+  ContextRef context_;
+  const Kernel& kernel_;
+  Options options_;
+  bool has_unaligned_ = false;
+  int64_t least_copied_ = 0;  // least number of rows whose unaligned operands are copied; 0: none
+  std::vector<Bucket> buckets_;
+};
+
+/// Returns a plan with schedules for several numbers of rows. `rows`: symbol of a's rows in memory.
 template <class Desc, class Kernel, class Options>
 std::unique_ptr<OpPlan> plan_of_product(const ContextRef& context, const OpInfo& info,
                                         const Desc& d, const Kernel& kernel, Options options,
                                         OperationPlan::Bindings bindings, int rows) {
   options.most_rows = 0;
-  const auto of_most = [&options](int64_t most) {
-    Options of_few = options;
-    of_few.most_rows = most;
-    return of_few;
-  };
-  const auto schedule = [&](int64_t most) {
-    return kernels::meta_text(kernel.heuristic(context->machine(), of_most(most)));
-  };
-  std::vector<OperationPlan::Bucket> buckets;
-  // Calls with unaligned rows of a or b have their own buckets, which precede those of other calls.
-  bool has_unaligned = false;
-  int64_t least_copied = 0;
-  if constexpr (requires { has_unaligned_schedule(context->machine(), options); }) {
-    has_unaligned = has_unaligned_schedule(context->machine(), options);
-    least_copied = least_rows_of_copies(context->machine(), options);
-  }
-  const auto add_unaligned = [&](Options of_rows, int64_t least, int64_t up_to) {
-    if constexpr (requires { of_rows.unaligned; }) {
-      of_rows.unaligned = true;
-      buckets.push_back(
-          {up_to, configured(context, kernel, of_rows),
-           [least](const Call& call) { return call.rows >= least && has_unaligned_factors(call); },
-           "operands with unaligned rows"});
-    }
-  };
-  const std::vector<int64_t> few = few_rows(context->machine(), options);
-  for (size_t i = 0; i < few.size(); ++i) {
-    const int64_t next = i + 1 < few.size() ? few[i + 1] : 0;
-    if (schedule(few[i]) == schedule(next)) continue;
-    if (least_copied > 0 && few[i] >= least_copied)
-      add_unaligned(of_most(few[i]), least_copied, few[i]);
-    buckets.push_back({few[i], configured(context, kernel, of_most(few[i]))});
-  }
-  // More rows than few, and too few for copies of the operands.
-  const int64_t not_copied = least_copied - 1;
-  bool some_not_copied = has_unaligned && !few.empty() && not_copied > few.back();
-  if constexpr (requires { middle_rows(context->machine(), options); }) {
-    for (const int64_t most : middle_rows(context->machine(), options)) {
-      if (some_not_copied && most >= not_copied) {
-        add_unaligned(of_most(not_copied), 0, not_copied);
-        some_not_copied = false;
-      }
-      if (has_unaligned && (some_not_copied || most >= least_copied))
-        add_unaligned(of_most(most), some_not_copied ? 0 : least_copied, most);
-      buckets.push_back({most, configured(context, kernel, of_most(most))});
-    }
-  }
-  if (some_not_copied) add_unaligned(of_most(not_copied), 0, not_copied);
-  if (has_unaligned) add_unaligned(options, least_copied, OperationPlan::kAnyRows);
-  buckets.push_back({OperationPlan::kAnyRows, configured(context, kernel, options)});
   bindings.rows = size_of_call(rows);
-  auto plan =
-      std::make_unique<OperationPlan>(context, info, &d, std::move(buckets), std::move(bindings));
+  auto plan = std::make_unique<OperationPlan>(
+      context, info, &d, ProductBuckets<Kernel, Options>(context, kernel, options).make(),
+      std::move(bindings));
   if constexpr (std::is_same_v<Options, kernels::MatmulOptions>) {
     if (size_of(options.type) == 2 && !options.batch && !context->options().no_jit &&
         kernels::has_fast_products(context->machine(), options.type))

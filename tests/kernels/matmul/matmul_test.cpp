@@ -539,6 +539,24 @@ TEST(Matmul, TmaCopies) {
       }
 }
 
+// Tiles of tile_choice.h whose warp groups execute two wgmma of 64 rows each.
+TEST(Matmul, TallTiles) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no TMA copies";
+  const MetaValues tall{{"tile_m", "256"},        {"tile_n", "128"}, {"tile_k", "64"},
+                        {"num_warps", "8"},       {"num_ctas", "1"}, {"stages", "4"},
+                        {"persistent", "true"},   {"group", "8"},    {"least_saved", "0"},
+                        {"tensor_copies", "true"}};
+  uint64_t seed = 2301;
+  for (const Factors factors : kFactors) {
+    MatmulOptions options{.factors = factors, .type = bf16, .c_type = bf16};
+    Trial{.m = 300, .n = 204, .k = 136, .options = options, .config = tall, .sms = 2}.check(
+        seed += 5, 8);
+    options.has_bias = true, options.c_type = f32, options.epilogue = Epilogue::gelu_tanh;
+    Trial{.m = 264, .n = 136, .k = 72, .options = options, .config = tall, .sms = 1}.check(
+        seed += 5, 8);
+  }
+}
+
 // Whole and partial tiles, in one segment of columns and in several; rows that are whole vectors,
 // and others.
 TEST(Matmul, TmaStores) {
