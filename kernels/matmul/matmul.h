@@ -180,11 +180,11 @@ bool has_fast_products(const Machine& machine, DType type);
 std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& options);
 
 // Returns numbers of rows above few_rows whose tiles differ from those of the schedule for any
-// number of rows (tile_choice.h). The schedule for most_rows = most() has the tile.
+// number of rows (tile_choice.h). Schedules with most_rows = most() use that tile.
 std::vector<ChosenRows> middle_rows(const Machine& machine, const MatmulOptions& options);
 
 // Returns true if calls with unaligned rows of a or b have a schedule of their own (`unaligned`).
-// Either row lengths allow such rows, or the usual schedule is a cluster, which needs TMA copies.
+// Either row lengths allow such rows, or clusters, which need TMA copies, are possible.
 bool has_unaligned_schedule(const Machine& machine, const MatmulOptions& options);
 
 // Returns the least number of rows of a in memory at which calls copy unaligned operands; 0: no

@@ -188,7 +188,7 @@ bool copies_operands(const Machine& machine, const MatmulOptions& o) {
 // Returns true if rows of the operand begin inside a cache line of L2, but at 16-byte boundaries,
 // so that TMA copies can load them. A tile then reads two lines for one, which limits the matmul's
 // speed.
-bool cuts_lines(const MatmulOptions& o, Operand operand) {
+bool crosses_lines(const MatmulOptions& o, Operand operand) {
   return are_vectors(o) && bytes_of(o, row_lengths(o)[operand == Operand::b]) % kLine != 0;
 }
 
@@ -204,7 +204,7 @@ MatmulConfig config_for_unaligned_rows(const MatmulOptions& o) {
 // their own.
 bool few_rows_have_a_schedule(const Machine& machine, const MatmulOptions& o) {
   constexpr int64_t kRows = 128;
-  if (height_of(o)) return height_of(o) > kRows;
+  if (o.transposed_a()) return o.width > kRows;
   const std::vector<int64_t> few = few_rows(machine, o);
   return !few.empty() && few.back() >= kRows;
 }
@@ -212,9 +212,9 @@ bool few_rows_have_a_schedule(const Machine& machine, const MatmulOptions& o) {
 // Returns true if clusters of two CTAs, which read their part of b once, may gain time. Time with a
 // cluster and without (H200, bf16): 4000 x 4024 x 4088 NT 212 and 280 us. If rows of b are whole
 // cache lines, a cluster takes 1.1 to 1.3 times as long.
-bool gains_by_cluster(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
+bool may_use_cluster(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
   const bool measured = size_of(o.type) == 2 && !o.adds && !o.batch && config.tile_n == 256;
-  return machine.max_cluster > 1 && config.persistent && measured && cuts_lines(o, Operand::b) &&
+  return machine.max_cluster > 1 && config.persistent && measured && crosses_lines(o, Operand::b) &&
          few_rows_have_a_schedule(machine, o);
 }
 
@@ -254,24 +254,24 @@ int least_saved(const MatmulOptions& o, const MatmulConfig& config) {
 // takes 67 us by tiles of 256 columns, and 80 us by tiles of 160 (H200).
 std::optional<WideMatmul> wide_matmul(const Machine& machine, const MatmulOptions& o,
                                       const MatmulConfig& config) {
-  constexpr int64_t kUsualDepth = 4096;  // if K is not known
   const bool timed =
       size_of(o.type) == 2 && !o.adds && has_wgmma(machine) && o.factors != Factors::tt;
   if (!timed || config.tile_n != MatmulTile{}.cols || !splits_waves(o, config)) return {};
   return WideMatmul{
       .cols = o.cols,
-      .depth = o.transposed_a() ? kUsualDepth : depth_of(o),
-      .programs = machine.sms,
+      .depth = depth_of(o),
+      .sms = machine.sms,
       .least_saved = least_saved(o, config),
       .multiple = o.transposed_b() ? 1 : kLine / static_cast<int64_t>(size_of(o.type)),
-      .cuts_a = cuts_lines(o, Operand::a),
-      .cuts_b = cuts_lines(o, Operand::b),
-      .clusters = gains_by_cluster(machine, o, config)};
+      .a_crosses_lines = crosses_lines(o, Operand::a),
+      .b_crosses_lines = crosses_lines(o, Operand::b),
+      .clusters = may_use_cluster(machine, o, config)};
 }
 
 // TMA stores, which do not wait for other CTAs of a cluster, take 0.96 to 0.98 of the time.
 void set_tile(const MatmulOptions& o, const MatmulTile& tile, bool usual, MatmulConfig& config) {
-  constexpr int kGroupRows = 2048;  // 4096 x 4104 x 4096 by 256 x 128: 4,096 rows take 1.08 times
+  // Groups of 4,096 rows take 1.08 of the time (4096 x 4104 x 4096 NT by 256 x 128, H200).
+  constexpr int kGroupRows = 2048;
   config.tile_m = tile.rows, config.tile_n = tile.cols, config.num_ctas = tile.ctas;
   config.group = kGroupRows / tile.rows;
   config.tensor_stores =
@@ -285,7 +285,10 @@ MatmulConfig heuristic(const Machine& machine, const MatmulOptions& o) {
   MatmulConfig config = with_wide_k_steps(machine, o, one_cta_product(machine, o));
   config.least_saved = least_saved(o, config);
   if (const std::optional<WideMatmul> wide = wide_matmul(machine, o, config)) {
-    const MatmulTile tile = chosen_tile(*wide, height_of(o));
+    const int64_t rows = height_of(o);
+    const MatmulTile tile = o.transposed_a() ? tile_for_any_depth(*wide, rows)
+                            : rows > 0       ? chosen_tile(*wide, rows)
+                                             : tile_for_any_rows(*wide);
     set_tile(o, tile, tile == usual_tile(*wide), config);
   }
   return config;
@@ -507,7 +510,7 @@ std::vector<ChosenRows> middle_rows(const Machine& machine, const MatmulOptions&
 
 bool has_unaligned_schedule(const Machine& machine, const MatmulOptions& o) {
   if (!machine.is_gpu() || size_of(o.type) != 2 || !has_wgmma(machine)) return false;
-  return !are_vectors(o) || gains_by_cluster(machine, o, one_cta_product(machine, o));
+  return !are_vectors(o) || may_use_cluster(machine, o, one_cta_product(machine, o));
 }
 
 int64_t least_rows_of_copies(const Machine& machine, const MatmulOptions& o) {

@@ -10,30 +10,31 @@ namespace ligerdsl::kernels {
 namespace {
 
 constexpr int64_t kTileM = 128, kTileK = 64;
-constexpr MatmulTile kUsual{}, kClusterOfTwo{256, 256, 2};
+constexpr MatmulTile k128x256{}, kClusterOfTwo{256, 256, 2};
+// Reads from L2 limit tiles of less than 160 columns.
 constexpr MatmulTile kOthers[] = {{256, 128}, {128, 224}, {128, 192}, {128, 160}};
 
-// Times in us of bf16 matmuls with K from 1,984 to 11,008 (H200). Reads from L2 limit narrower
-// tiles than 160.
-constexpr double kStepUs = 0.022, kColumnUs = 0.00253;  // k-step = kStepUs + cols x kColumnUs
-constexpr double kClusterSteps = 1.15;                  // factor for k-steps of clusters
+// Times in us of bf16 matmuls with K from 1,984 to 11,008 (H200). The model does not know why two
+// calls take longer than predicted: 65536 x 320 x 4096 NT by 128 x 256 (557 us, predicted 355), and
+// 1025 x 4096 x 4096 NN by 128 x 160 (80 us, predicted 60).
+constexpr double kStepUs = 0.022, kColumnUs = 0.00253;  // 128 rows: kStepUs + cols x kColumnUs
+constexpr double kClusterFactor = 1.15;                 // factor for k-steps of clusters
 constexpr double kLineUs = 0.00145;                     // line of L2
 constexpr double kTileUs = 1;                           // start and end of a tile
-constexpr double kIdleGain = 0.2;  // part of the time that is saved if almost all SMs are idle
+constexpr double kIdleGain = 0.2;  // saved part of the time of one wave with almost all SMs idle
 // Storing and adding the parts of a split wave, and the second launch.
 constexpr double kSplitUs = 6, kPartUs = 0.08;
 
-// Smaller gains may be errors of the prediction.
+// Least predicted gains. Errors of the prediction reach 10 %.
 constexpr double kLeastGain = 0.05, kLeastGainUs = 1;
-// With more waves of the usual tile, the last one is a small part of the time.
-constexpr int64_t kMostWaves = 8;
+constexpr int64_t kMostWaves = 8;  // of k128x256; calls with more have tile_for_any_rows
 
 double us_per_step(const WideMatmul& m, const MatmulTile& tile) {
   const double rows = static_cast<double>(tile.rows) / tile.ctas;
   const double multiply =
-      (kStepUs + tile.cols * kColumnUs * rows / kTileM) * (tile.ctas > 1 ? kClusterSteps : 1);
-  const double lines =
-      rows * (m.cuts_a ? 2 : 1) + static_cast<double>(tile.cols) / tile.ctas * (m.cuts_b ? 2 : 1);
+      (kStepUs + tile.cols * kColumnUs * rows / kTileM) * (tile.ctas > 1 ? kClusterFactor : 1);
+  const double lines = rows * (m.a_crosses_lines ? 2 : 1) +
+                       static_cast<double>(tile.cols) / tile.ctas * (m.b_crosses_lines ? 2 : 1);
   return std::max(multiply, lines * kLineUs);
 }
 
@@ -54,22 +55,35 @@ double last_wave_us(const WideMatmul& m, int64_t left, int64_t at_once, const Ma
          static_cast<double>(parts * tile.ctas) * kPartUs;
 }
 
-// Returns the time for this number of rows, 0: of one row of very many.
-double us_of(const WideMatmul& m, int64_t rows, const MatmulTile& tile) {
-  if (rows > 0) return predicted_us(m, rows, tile);
+// Returns the time of an SM for one row of very many, without a last wave or memory.
+double sm_us_per_row(const WideMatmul& m, const MatmulTile& tile) {
   return static_cast<double>(ceil_div(m.cols, tile.cols) * tile.ctas) * us_per_tile(m, tile) /
          tile.rows;
+}
+
+// Returns the tile of the least time, or `usual` if that is at most `gain` longer.
+template <class Time>
+MatmulTile fastest_tile(const WideMatmul& m, const MatmulTile& usual, double gain, Time time) {
+  MatmulTile best = usual;
+  double least = time(usual) - gain;
+  const auto compare = [&](const MatmulTile& tile) {
+    if (const double us = time(tile); us < least) best = tile, least = us;
+  };
+  compare(usual_tile(m));
+  for (const MatmulTile& tile : kOthers)
+    if (tile.cols % m.multiple == 0) compare(tile);
+  return best;
 }
 
 }  // namespace
 
 MatmulTile usual_tile(const WideMatmul& m) {
-  return m.clusters && m.cuts_b ? kClusterOfTwo : kUsual;
+  return m.clusters && m.b_crosses_lines ? kClusterOfTwo : k128x256;
 }
 
 double predicted_us(const WideMatmul& m, int64_t rows, const MatmulTile& tile) {
   const int64_t tiles = ceil_div(rows, tile.rows) * ceil_div(m.cols, tile.cols),
-                at_once = std::max<int64_t>(m.programs / tile.ctas, 1), waves = tiles / at_once,
+                at_once = std::max<int64_t>(m.sms / tile.ctas, 1), waves = tiles / at_once,
                 left = tiles % at_once;
   double us = static_cast<double>(waves) * us_per_tile(m, tile);
   if (left > 0) us += last_wave_us(m, left, at_once, tile);
@@ -83,18 +97,26 @@ double predicted_us(const WideMatmul& m, int64_t rows, const MatmulTile& tile) {
   return std::max(us, memory);
 }
 
+MatmulTile tile_for_any_rows(const WideMatmul& m) {
+  const auto time = [&](const MatmulTile& tile) { return sm_us_per_row(m, tile); };
+  const MatmulTile usual = usual_tile(m);
+  return fastest_tile(m, usual, time(usual) * kLeastGain, time);
+}
+
 MatmulTile chosen_tile(const WideMatmul& m, int64_t rows) {
-  MatmulTile best = rows > 0 ? chosen_tile(m, 0) : usual_tile(m);
-  double least = us_of(m, rows, best) * (1 - kLeastGain);
-  if (rows > 0) least = std::min(least, us_of(m, rows, best) - kLeastGainUs);
-  const auto compare = [&](const MatmulTile& tile) {
-    const double us = us_of(m, rows, tile);
-    if (us < least) best = tile, least = us;
-  };
-  compare(usual_tile(m));
-  for (const MatmulTile& tile : kOthers)
-    if (tile.cols % m.multiple == 0) compare(tile);
-  return best;
+  const auto time = [&](const MatmulTile& tile) { return predicted_us(m, rows, tile); };
+  const MatmulTile usual = tile_for_any_rows(m);
+  return fastest_tile(m, usual, std::max(time(usual) * kLeastGain, kLeastGainUs), time);
+}
+
+MatmulTile tile_for_any_depth(WideMatmul m, int64_t rows) {
+  constexpr int64_t kUsualDepth = 4096, kLargeDepth = 32768;
+  m.depth = kUsualDepth;
+  const MatmulTile tile = chosen_tile(m, rows);
+  m.depth = kLargeDepth;
+  const MatmulTile deep = chosen_tile(m, rows);
+  const double least = predicted_us(m, rows, tile) * (1 - kLeastGain);
+  return least <= predicted_us(m, rows, deep) ? tile : deep;
 }
 
 void ChosenRows::add(int64_t block) {
@@ -104,8 +126,8 @@ void ChosenRows::add(int64_t block) {
 
 std::vector<ChosenRows> rows_of_tiles(const WideMatmul& m, int64_t few) {
   std::vector<ChosenRows> found;
-  const MatmulTile of_any_rows = chosen_tile(m, 0);
-  const int64_t blocks = kMostWaves * m.programs / ceil_div(m.cols, kUsual.cols);
+  const MatmulTile of_any_rows = tile_for_any_rows(m);
+  const int64_t blocks = kMostWaves * m.sms / ceil_div(m.cols, k128x256.cols);
   for (int64_t block = few / ChosenRows::kBlock; block < blocks; ++block) {
     const MatmulTile tile = chosen_tile(m, (block + 1) * ChosenRows::kBlock);
     if (tile == of_any_rows) continue;

@@ -148,7 +148,8 @@ class OperationPlan final : public OpPlan {
 
   OperationPlan(const ContextRef& context, const OpInfo& info, const void* desc,
                 kernels::Operation operation, Bindings bindings);
-  // Takes one to kMostBuckets buckets, fewest rows first. A call uses the first that fits.
+  // Takes one to kMostBuckets buckets in the order of `up_to`. A call uses the first that accepts
+  // it.
   OperationPlan(const ContextRef& context, const OpInfo& info, const void* desc,
                 std::vector<Bucket> buckets, Bindings bindings);
 

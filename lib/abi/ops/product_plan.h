@@ -1,4 +1,4 @@
-// Plans of matmuls: schedules for few rows, and one for any number of rows.
+// Plans of matmuls: schedules for few rows, for blocks of rows, and for any number of rows.
 #pragma once
 
 #include "kernels/matmul/matmul.h"
@@ -49,17 +49,17 @@ class ProductBuckets {
   kernels::Machine machine() const { return context_->machine(); }
 
   Options of_most(int64_t most) const {
-    Options of_few = options_;
-    of_few.most_rows = most;
-    return of_few;
+    Options bounded = options_;
+    bounded.most_rows = most;
+    return bounded;
   }
 
   std::string schedule(int64_t most) const {
     return kernels::meta_text(kernel_.heuristic(machine(), of_most(most)));
   }
 
-  /// Adds the schedule for at most `most` rows (0: any number) of unaligned calls whose rows
-  /// `contains` accepts.
+  /// Adds a bucket for unaligned calls of at most `up_to` rows that `contains` accepts. `most`:
+  /// most_rows of its schedule.
   template <class Contains>
   void add_unaligned(int64_t most, int64_t up_to, Contains contains) {
     if constexpr (requires { options_.unaligned; }) {
@@ -73,26 +73,28 @@ class ProductBuckets {
     }
   }
 
-  /// Adds the schedule for more rows than `few` of unaligned operands that are not copied.
+  /// Adds the bucket of unaligned calls that copy nothing, if some have more than `few` rows.
   void add_without_copies(int64_t few) {
+    if (!has_unaligned_) return;
+    if (least_copied_ == 0)
+      return add_unaligned(0, OperationPlan::kAnyRows, [](int64_t) { return true; });
     const int64_t most = least_copied_ - 1;
-    if (!has_unaligned_ || (least_copied_ > 0 && most <= few)) return;
-    add_unaligned(std::max<int64_t>(most, 0), OperationPlan::kAnyRows,
-                  [most](int64_t rows) { return most < 0 || rows <= most; });
+    if (most > few)
+      add_unaligned(most, OperationPlan::kAnyRows, [most](int64_t rows) { return rows <= most; });
   }
 
-  /// Adds schedules for numbers of rows that have tiles of their own.
+  /// Adds buckets of numbers of rows that have tiles of their own.
   void add_middle() {
     if constexpr (requires { middle_rows(machine(), options_); }) {
-      for (const kernels::ChosenRows& of_tile : middle_rows(machine(), options_)) {
-        const auto contains = [of_tile](int64_t rows) { return of_tile.contains(rows); };
-        if (least_copied_ > 0 && of_tile.most() >= least_copied_)
-          add_unaligned(of_tile.most(), OperationPlan::kAnyRows, contains);
+      for (const kernels::ChosenRows& chosen : middle_rows(machine(), options_)) {
+        const auto contains = [chosen](int64_t rows) { return chosen.contains(rows); };
+        if (least_copied_ > 0 && chosen.most() >= least_copied_)
+          add_unaligned(chosen.most(), OperationPlan::kAnyRows, contains);
         buckets_.push_back({OperationPlan::kAnyRows,
-                            configured(context_, kernel_, of_most(of_tile.most())),
+                            configured(context_, kernel_, of_most(chosen.most())),
                             [contains](const Call& call) { return contains(call.rows); },
-                            "tiles of " + std::to_string(of_tile.tile().rows) + " x " +
-                                std::to_string(of_tile.tile().cols)});
+                            "tiles of " + std::to_string(chosen.tile().rows) + " x " +
+                                std::to_string(chosen.tile().cols)});
       }
     }
   }

@@ -24,7 +24,7 @@ const kernels::Machine kGpu = kernels::gpu("sm_90a", 132, 86);
 constexpr MatmulTile kTall{256, 128}, kClusterOfTwo{256, 256, 2};
 
 WideMatmul wide(int64_t cols, int64_t depth) {
-  return {.cols = cols, .depth = depth, .programs = 132, .least_saved = 24, .clusters = true};
+  return {.cols = cols, .depth = depth, .sms = 132, .least_saved = 24, .clusters = true};
 }
 
 MatmulOptions options_of(int64_t cols, int64_t depth) {
@@ -37,8 +37,8 @@ MatmulConfig config_of(int64_t rows, MatmulOptions options) {
   if (const auto bound = std::ranges::lower_bound(few, rows); bound != few.end())
     options.most_rows = *bound;
   else
-    for (const ChosenRows& of_tile : kernels::middle_rows(kGpu, options))
-      if (of_tile.contains(rows)) options.most_rows = of_tile.most();
+    for (const ChosenRows& chosen : kernels::middle_rows(kGpu, options))
+      if (chosen.contains(rows)) options.most_rows = chosen.most();
   return kernels::matmul_kernel.heuristic(kGpu, options);
 }
 
@@ -46,18 +46,18 @@ MatmulTile tile_of(const MatmulConfig& config) {
   return {config.tile_m, config.tile_n, config.num_ctas};
 }
 
-// Predicted times, with a launch of 3.75 us, compared with measured times in us (H200). Half of
-// them are among those that the constants fit.
+// Predictions plus a launch of 3.75 us are within 10 % of measured times (us, H200).
 TEST(TileChoice, PredictsMeasuredTimes) {
   struct Measured {
     int64_t rows, cols, depth;
     MatmulTile tile;
     double us;
-    bool cuts_a = false, cuts_b = false;
+    bool a_crosses_lines = false, b_crosses_lines = false;
   };
   constexpr MatmulTile kUsual{}, k160{128, 160}, k192{128, 192}, k224{128, 224};
   constexpr double kLaunchUs = 3.75;
-  for (const Measured& one : {Measured{1024, 4096, 4096, kUsual, 47.7},
+  for (const Measured& one : {// Fitted.
+                              Measured{1024, 4096, 4096, kUsual, 47.7},
                               {1025, 4096, 4096, kUsual, 69.7},
                               {1024, 4104, 4096, kUsual, 59.6},
                               {640, 4096, 11008, kUsual, 109.7},
@@ -70,6 +70,13 @@ TEST(TileChoice, PredictsMeasuredTimes) {
                               {8192, 896, 4864, kUsual, 107.3},
                               {4096, 4160, 4096, kUsual, 202.2},
                               {4096, 4096, 4096, kUsual, 178.8},
+                              {4096, 4104, 4096, kTall, 191.9, false, true},
+                              {4096, 4104, 4096, kClusterOfTwo, 232.6, false, true},
+                              {3000, 3000, 3000, kClusterOfTwo, 101.5, true, true},
+                              {4096, 4096, 4104, kClusterOfTwo, 206.8, true, true},
+                              {4096, 4096, 4104, kTall, 292.7, true, true},
+                              {1000, 3000, 3000, kTall, 49.7, true, true},
+                              // Not fitted.
                               {1025, 4096, 4096, k160, 61.2},
                               {1025, 4096, 4096, k192, 67.6},
                               {1280, 4096, 4096, k160, 60.4},
@@ -90,15 +97,9 @@ TEST(TileChoice, PredictsMeasuredTimes) {
                               {8192, 2880, 2880, kTall, 189.4},
                               {16384, 1408, 2048, kUsual, 136.9},
                               {16384, 1408, 2048, k160, 137.1},
-                              {16384, 1408, 2048, k192, 143.7},
-                              {4096, 4104, 4096, kTall, 191.9, false, true},
-                              {4096, 4104, 4096, kClusterOfTwo, 232.6, false, true},
-                              {3000, 3000, 3000, kClusterOfTwo, 101.5, true, true},
-                              {4096, 4096, 4104, kClusterOfTwo, 206.8, true, true},
-                              {4096, 4096, 4104, kTall, 292.7, true, true},
-                              {1000, 3000, 3000, kTall, 49.7, true, true}}) {
+                              {16384, 1408, 2048, k192, 143.7}}) {
     WideMatmul matmul = wide(one.cols, one.depth);
-    matmul.cuts_a = one.cuts_a, matmul.cuts_b = one.cuts_b;
+    matmul.a_crosses_lines = one.a_crosses_lines, matmul.b_crosses_lines = one.b_crosses_lines;
     const double us = kernels::predicted_us(matmul, one.rows, one.tile) + kLaunchUs;
     EXPECT_LT(std::abs(std::log(us / one.us)), 0.1)
         << one.rows << "x" << one.cols << "x" << one.depth << ", " << us << " us";
@@ -135,16 +136,16 @@ TEST(TileChoice, TallTilesFillFourWaves) {
     }
 }
 
-TEST(TileChoice, ForAnyRows) {
+TEST(TileChoice, IgnoresTheLastWaveOfAnyRows) {
   EXPECT_EQ(config_of(1 << 20, options_of(320, 4096)).tile_n, 160);
   EXPECT_EQ(config_of(1 << 20, options_of(192, 4096)).tile_n, 192);
   EXPECT_EQ(tile_of(config_of(1 << 20, options_of(4096, 4096))), MatmulTile{});
   EXPECT_EQ(tile_of(config_of(1 << 20, options_of(4096, 4088))), kClusterOfTwo);
 }
 
-// The choice for a block holds for all numbers of rows in it, and is never predicted to be slower
-// than the usual tiles.
-TEST(TileChoice, IsNeverSlowerThanTheUsualTiles) {
+// All numbers of rows in a block have the same tile. It is predicted to lose at most 5 % or 1 us
+// against 128 x 256.
+TEST(TileChoice, LosesAtMostFivePercent) {
   for (const int64_t cols : {520, 896, 1000, 1024, 3000, 4096, 4160, 5120, 11008, 32000, 128256})
     for (const int64_t depth : {64, 1024, 4096, 16384}) {
       const MatmulOptions options = options_of(cols, depth);
@@ -152,10 +153,10 @@ TEST(TileChoice, IsNeverSlowerThanTheUsualTiles) {
       const std::vector<int64_t> few = kernels::few_rows(kGpu, options);
       const std::vector<ChosenRows> middle = kernels::middle_rows(kGpu, options);
       EXPECT_LE(middle.size(), 4U);
-      for (const ChosenRows& of_tile : middle) {
-        EXPECT_TRUE(of_tile.contains(of_tile.most()));
-        EXPECT_FALSE(of_tile.contains(of_tile.most() + 1));
-        EXPECT_GT(of_tile.most(), few.empty() ? 0 : few.back());
+      for (const ChosenRows& chosen : middle) {
+        EXPECT_TRUE(chosen.contains(chosen.most()));
+        EXPECT_FALSE(chosen.contains(chosen.most() + 1));
+        EXPECT_GT(chosen.most(), few.empty() ? 0 : few.back());
       }
       for (int64_t rows = few.empty() ? 1 : few.back() + 1; rows <= 9000; rows += 61) {
         const MatmulConfig config = config_of(rows, options);
@@ -171,7 +172,48 @@ TEST(TileChoice, IsNeverSlowerThanTheUsualTiles) {
     }
 }
 
-TEST(TileChoice, OnlyOfTimedMatmuls) {
+// The schedule of a bucket has the tile that was chosen for its rows, also if no number of rows
+// counts as few. A cluster needs another schedule for unaligned rows.
+TEST(TileChoice, IsThatOfTheSchedule) {
+  for (const int sms : {1, 14, 78, 114, 132})
+    for (const auto factors : {kernels::Factors::nt, kernels::Factors::nn})
+      for (const int64_t cols : {136, 1000, 4104, 4160, 16904, 20008, 32008})
+        for (const int64_t depth : {1000, 2056, 4096}) {
+          const kernels::Machine gpu = kernels::gpu("sm_90a", sms, 86);
+          MatmulOptions options = options_of(cols, depth);
+          options.factors = factors;
+          for (const ChosenRows& chosen : kernels::middle_rows(gpu, options)) {
+            options.most_rows = chosen.most();
+            const MatmulConfig config = kernels::matmul_kernel.heuristic(gpu, options);
+            options.most_rows = 0;
+            EXPECT_EQ(tile_of(config), chosen.tile()) << sms << " SMs, " << cols << "x" << depth;
+            EXPECT_EQ(kernels::matmul_kernel.valid(gpu, options, config), "");
+            if (config.num_ctas > 1) {
+              EXPECT_TRUE(kernels::has_unaligned_schedule(gpu, options));
+            }
+          }
+        }
+}
+
+TEST(TileChoice, UnknownDepthKeepsTilesThatAreSplit) {
+  MatmulOptions options = options_of(896, 4864);
+  options.factors = kernels::Factors::tn;  // [4864, K] [K, 896]
+  EXPECT_EQ(tile_of(config_of(4096, options)), MatmulTile{});
+  WideMatmul matmul = wide(896, 16384);
+  EXPECT_GT(kernels::predicted_us(matmul, 4864, {128, 192}),
+            1.1 * kernels::predicted_us(matmul, 4864, {}));
+}
+
+TEST(TileChoice, NoRowsHaveNoTile) {
+  ChosenRows rows({128, 160});
+  rows.add(0);
+  EXPECT_FALSE(rows.contains(0));
+  EXPECT_TRUE(rows.contains(1));
+  EXPECT_TRUE(rows.contains(128));
+  EXPECT_FALSE(rows.contains(129));
+}
+
+TEST(TileChoice, RequiresTimedMatmuls) {
   const MatmulOptions plain = options_of(4096, 4096);
   EXPECT_FALSE(kernels::middle_rows(kGpu, plain).empty());
   const auto none = [](const kernels::Machine& machine, const MatmulOptions& options) {
@@ -180,7 +222,7 @@ TEST(TileChoice, OnlyOfTimedMatmuls) {
   EXPECT_TRUE(none(kernels::gpu("sm_80", 108, 80), plain));
   MatmulOptions other = plain;
   other.factors = kernels::Factors::tn;
-  EXPECT_TRUE(none(kGpu, other)) << "M is known";
+  EXPECT_TRUE(none(kGpu, other)) << "M is known, and K does not matter";
   other = plain, other.type = f32, other.c_type = f32;
   EXPECT_TRUE(none(kGpu, other));
   other = plain, other.adds = true;
