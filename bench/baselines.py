@@ -6,8 +6,8 @@
     # Contenders that the table lacks, of a second run of the same commit
     python3 bench/baselines.py add --peers-only RUN.json
 
-`add` refuses a run without a commit or with changed sources. A run replaces the rows of each case
-that it measured completely: it had time for all main contenders. Needs no torch.
+`add` refuses a run without a commit or with changed sources. A run replaces a case's rows only if
+it had time for all main contenders. Needs no torch.
 
   h200.csv     one file per GPU: a row for each pass of a case by a contender
   runs.csv     facts of runs
@@ -29,9 +29,9 @@ from collections import defaultdict
 from results import build_fields, case_key, problems
 
 FOLDER = pathlib.Path(__file__).resolve().parent / "baselines"
-WRONG = 0.1  # a peer whose result is off by more has not done the work
+WRONG = 0.1  # a peer with a larger error has not computed the result
 FULL, OURS, NO_PEER = "full", "ligerdsl", ("copy", "floor")
-# contenders that a complete run of a case has
+# contenders in each complete run of a case
 MAIN_FORMS = ("liger", "liger_cute", "quack", "quack_logits", "compile")
 NUMBERS = ("us", "us_p20", "us_p80", "in_ours", "us_sustained", "us_kernels", "us_graph", "host_us",
            "gbps", "tflops", "frac_copy", "frac_same_copy", "peak_mb", "workspace_mb", "max_error")
@@ -52,7 +52,7 @@ class Refused(ValueError):
 
 
 def digits(value):
-    """A number with four significant digits, without an exponent where that is short."""
+    """Returns a number with four significant digits, without an exponent if that is short."""
     return ("" if value is None else f"{float(f'{value:.4g}'):.10g}"
             if isinstance(value, (int, float)) else value)
 
@@ -62,18 +62,18 @@ def short(shape):
 
 
 def family(provider):
-    """Returns whose contender it is: ligerdsl, liger, quack, compile, torch, flash."""
+    """Returns the contender's family: ligerdsl, liger, quack, compile, torch or flash."""
     return provider.rstrip("0123456789").split("_")[0]
 
 
 def time_of(row):
-    """Returns a contender's time at its best: of its kernels alone where its host waits for the GPU
-    between them."""
+    """Returns a contender's time, or its kernels' time alone if less, because its host waits for
+    the GPU between kernels."""
     return min(row["us"], row.get("us_kernels") or row["us"])
 
 
 def counts(row):
-    """Returns true if a row is of a peer whose result is right."""
+    """Returns true if a row belongs to a peer with a correct result."""
     return (row["provider"] not in NO_PEER and family(row["provider"]) != OURS
             and row["max_error"] <= WRONG)
 
@@ -104,7 +104,7 @@ def kept(rows):
 
 
 def late(result, key):
-    """Returns the main contenders that a run left out of a case for lack of time."""
+    """Returns the main contenders that a case lacks because the run's time ended."""
     start = f"{key[0]} {short(key[1])} {key[2]}"
     left = [text.split(":")[0][len(start):].strip() for text in result.get("not_measured", [])
             if text.startswith((start + " ", start + ":"))]
@@ -116,7 +116,7 @@ def late(result, key):
 
 
 def flat(result, row, ours):
-    """Returns a row as the table has it."""
+    """Returns a row in the table's form."""
     cells = {name: digits(row.get(name)) for name in NUMBERS}
     own = ours.get((case_key(row), row["pass"]))
     cells["in_ours"] = digits(time_of(row) / time_of(own)) if own else ""
@@ -154,13 +154,13 @@ class Tables:
             writer.writerows(rows)
 
     def gpus(self):
-        """Returns the tables of GPUs: those whose columns are COLUMNS."""
+        """Returns the GPU tables, those with the columns COLUMNS."""
         names = sorted(path.name for path in self.folder.glob("*.csv"))
         return [name for name in names
                 if (self.folder / name).read_text().split("\n", 1)[0] == ",".join(COLUMNS)]
 
     def add(self, result, peers_only=False, only=None):
-        """Adds a run to the tables. Returns a text for each case that was added or left out."""
+        """Adds a run to the tables. Returns a line for each case that was added or left out."""
         result = {**result, **build_fields(result.get("build", ""))}
         if result["dirty"]:
             raise Refused(f"its sources were changed after commit {result['commit']}: commit them, "

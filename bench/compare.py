@@ -49,7 +49,7 @@ from runner import CUT, FAILED, LOST, OK, Budget, Run, on_alarm
 from timing import timer_for
 
 PROVIDERS = ("ligerdsl", "liger", "compile", "torch", "quack", "flash4")
-AFTERWARDS_S = 30  # part of a process's time that jobs leave for the profiler
+AFTERWARDS_S = 30  # seconds of a process's time that jobs leave for the profiler
 
 
 def parse():
@@ -109,8 +109,7 @@ def about(library, device, run, tool="bench/compare.py"):
 
 
 def without_folder(argument):
-    """Returns the file name alone, because published results must not contain paths of a
-    machine."""
+    """Returns the file name alone, because published results must not contain local paths."""
     return argument.rsplit("/", 1)[-1]
 
 
@@ -135,8 +134,8 @@ NEEDS = {
 
 
 def installed(providers):
-    """Returns the providers that can be imported, and for each other the reason and the wheels it
-    needs."""
+    """Returns the providers that can be imported, and for the others the reason and the wheels they
+    need."""
     present, missing = [], []
     for provider in providers:
         module, wheels = NEEDS.get(provider.split("_")[0], ("torch", ""))
@@ -150,7 +149,7 @@ def installed(providers):
 
 
 def jobs_of(options, fields):
-    """Returns [(sets, seconds, file)] of the command line."""
+    """Returns [(sets, seconds, file)] from the command line."""
     if not options.jobs:
         return [(options.set.split(","), options.budget_s, pathlib.Path(options.out))]
     found = []

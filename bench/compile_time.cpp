@@ -10,8 +10,8 @@
 // kernel disk        the entry is in our disk cache; the device context exists, the compiler
 // library is loaded
 //
-// Each repetition uses a new device object, so nothing comes from memory. "builder" is recording
-// and serialising.
+// Each repetition uses a new device object, so nothing is cached in memory. "builder" is the time
+// for recording and serialising.
 #include <unistd.h>
 
 #include <algorithm>

@@ -4,11 +4,11 @@
 
     compile_time_triton.py [--repetitions 21] > triton.json  # needs a GPU; JSON in milliseconds
 
-Each repetition has a new function and an empty disk cache, in a process that has compiled another
-kernel.
+Each repetition has a new function and an empty disk cache, in a process that has already compiled
+another kernel.
 
-`pointers` is the matmul of tiles.py over pointers, and `descriptors` one over tensor descriptors.
-Both use 128x256x64, four stages and eight warps, and are not persistent.
+`pointers` is the matmul of tiles.py, with pointers; `descriptors` uses tensor descriptors. Both
+have tiles of 128x256x64, four stages and eight warps, and are not persistent.
 """
 
 import argparse
@@ -76,7 +76,7 @@ def main():
              "torch": torch.__version__}
     for name, make in (("pointers", lambda: triton_product()[0]),
                        ("descriptors", product_of_descriptors)):
-        cold(make, a, b, c)  # one-time work of a process
+        cold(make, a, b, c)  # does a process's one-time work
         exact = a.double() @ (b.double() if name == "pointers" else b.double().T)
         if not (c.double() - exact).abs().max() <= 2e-2 * exact.abs().max():
             sys.exit(f"compile_time_triton.py: the product of {name} is wrong")

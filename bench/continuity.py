@@ -112,7 +112,7 @@ class Call:
         return {"kernel": self.wanted.kernel, "pass": pass_name, "dtype": self.wanted.dtype}
 
     def peer_row(self, pass_name, times):
-        """Returns the row of peers from {provider: us of each repeat}."""
+        """Returns the row of peers; times: {provider: us of each repeat}."""
         peers = {name: {"us": times[name],
                         "max_error": max(self.contenders[name][1][pass_name].values())}
                  for name in self.peers(pass_name)}
@@ -121,7 +121,7 @@ class Call:
 
 
 class Scan(Run):
-    """Measures pairs. A base call stays built while its pairs are measured."""
+    """Measures pairs. A base call remains built while its pairs are measured."""
 
     def __init__(self, context, device, timer, file, budget, contender_s, peers_of):
         """peers_of: function from a kernel to the peers that can be imported."""
@@ -145,7 +145,7 @@ class Scan(Run):
         return call
 
     def times(self, runs, steady):
-        """Returns the repeats of runs. Measures once more if steady(repeats) is false."""
+        """Returns the repeats of runs. Measures them once more if steady(repeats) is false."""
         found = self.timer.repeats(runs)
         return found if steady(found) else self.timer.repeats(runs)
 
@@ -182,7 +182,7 @@ class Scan(Run):
         self.file.write()
 
     def measure(self, pair):
-        """Measures a pair. Builds its base call unless the previous pair has the same."""
+        """Measures a pair. Builds its base call unless the previous pair had the same one."""
         if pair.base in self.failed:
             return
         wanted = pair.base
@@ -203,7 +203,7 @@ class Scan(Run):
         self.after()
 
     def scan(self, pairs):
-        """Measures the pairs in order, and lists those for which no time is left."""
+        """Measures the pairs in order; lists those left out for lack of time."""
         for pair in pairs:
             if not self.budget.allows(pair.base.kernel, "pair"):
                 self.cut(str(pair))

@@ -32,7 +32,7 @@ FAR = 1.25  # above this ratio of sizes, only the larger one can break rule 1
 LEAST_OF_PEER = 0.95
 AGREE = 0.03  # largest relative difference of repeats
 GROWN = 1.10  # largest growth of a known cliff
-PEER = "peer"  # second call of a known cliff of rule 2
+PEER = "peer"  # stands for the second call in a known cliff of rule 2
 
 
 def floor_us(nbytes, flops=0):
@@ -45,7 +45,7 @@ def agree(ratios):
 
 
 def unit_ratios(row):
-    """Returns unit time of the adjacent call over that of the base call, for each repeat."""
+    """Returns the adjacent call's unit time / the base call's, for each repeat."""
     return [after / row["floor_us"] / (before / row["base_floor_us"])
             for before, after in zip(row["base_us"], row["us"])]
 
@@ -53,8 +53,7 @@ def unit_ratios(row):
 def excess(row):
     """Returns the ratio that rule 1 limits: the larger unit time over the smaller one.
 
-    If the ratio of the sizes is above FAR, it is the unit time of the larger size over that of the
-    smaller one.
+    If the ratio of the sizes is above FAR, it is the larger size's unit time / the smaller size's.
     """
     ratio = median(unit_ratios(row))
     before, after = row["sizes"] or (1, 1)
@@ -69,7 +68,8 @@ def peer_ratios(row, peer):
 
 
 def best_peer(row):
-    """Returns (name, ratios) of the fastest peer with a right result and steady times, or None."""
+    """Returns (name, ratios) of the fastest peer with a correct result and steady times, or
+    None."""
     found = {name: peer_ratios(row, peer) for name, peer in row["peers"].items()
              if peer["max_error"] <= WRONG}
     steady = {name: ratios for name, ratios in found.items() if agree(ratios)}
@@ -93,7 +93,7 @@ class Cliff:
 
     @property
     def line(self):
-        """Returns the first fields of a line of the list."""
+        """Returns the first fields of the cliff's line in the list."""
         return f"{' '.join(self.key)} {self.ratio:.4g}"
 
 
@@ -125,7 +125,7 @@ def judge_pair(row):
 
 
 def judge_peers(row):
-    """Applies rule 2 to a row of peers. Returns None without a peer that counts."""
+    """Applies rule 2 to a row of peers. Returns None without a peer to compare with."""
     best = best_peer(row)
     if best is None:
         return None
@@ -182,7 +182,7 @@ class Verdict:
 
 
 def judge(pairs, peers, known):
-    """Applies the rules to the rows. Ignores lines of the list without a row."""
+    """Applies the rules to the rows. Ignores listed cliffs without a row."""
     verdict = Verdict([], [], [], [])
     results = []
     for row in pairs:
@@ -208,7 +208,7 @@ def judge(pairs, peers, known):
 
 
 def show(verdict):
-    """Prints what the rules found."""
+    """Prints the results of the rules."""
     for title, texts in (("KNOWN", verdict.known), ("BROKEN", verdict.broken),
                          ("GONE", verdict.gone)):
         for text in texts:

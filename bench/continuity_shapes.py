@@ -14,8 +14,8 @@ EVERY = (*NEAREST, PRIME, LINE, MORE, DOUBLE)
 FEW = (1, 4, 8, 64, MORE)
 ODD = (-1, 1, 8)
 FINE = tuple(sign * step for step in (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64) for sign in (-1, 1))
-ADDRESSES = (2, 4, 8)  # bytes
-PITCHES = (1, 4, 8, 64)  # elements
+ADDRESSES = (2, 4, 8)  # in bytes
+PITCHES = (1, 4, 8, 64)  # in elements
 # Steps, in the order of a short run.
 IMPORTANCE = (1, 8, LINE, 4, MORE, -1, PRIME, 64, 2, DOUBLE, -8, -4, -2)
 VECTOR = 8  # elements of 16 bits in 16 bytes
@@ -40,11 +40,11 @@ def moved(size, step):
 
 @dataclass(frozen=True)
 class Operation:
-    """Facts of the cases of a kernel.
+    """Facts of a kernel's cases.
 
-    Shapes that break `multiples` or `most` are left out.
+    Shapes that violate `multiples` or `most` are left out.
     """
-    letters: str  # one for each size
+    letters: str  # one letter for each size
     passes: tuple
     peers: tuple
     ours: str = "ligerdsl"  # our contender; preferably one that overwrites no input
@@ -71,7 +71,7 @@ OPERATIONS = {
 
 @dataclass(frozen=True)
 class Base:
-    """A base shape: its kernel, its sizes, {letter: steps}, addresses and pitches of its inputs."""
+    """A base shape: its kernel, sizes, {letter: steps}, and its inputs' addresses and pitches."""
     kernel: str
     shape: tuple
     steps: dict
@@ -151,13 +151,13 @@ SMOKE = (
 
 @dataclass(frozen=True)
 class Pair:
-    """A base call and the call after one step. step: the letter of a size and its change, or
-    address+BYTES, or pitch+ELEMENTS."""
+    """A base call and the call after one step. step: a size's letter and change, or address+BYTES,
+    or pitch+ELEMENTS."""
     base: Wanted
     adjacent: Wanted
     step: str
-    sizes: tuple  # the changed size, before and after; () for an address or a pitch
-    aligned: bool  # both sizes are multiples of 8, addresses and rows of 16 bytes
+    sizes: tuple  # the changed size, before and after; () if an address or pitch changed
+    aligned: bool  # both sizes are multiples of 8; addresses and rows are multiples of 16 bytes
 
     @property
     def operation(self):
@@ -207,14 +207,14 @@ def pairs_of(base):
     ranked.sort(key=lambda each: each[:2])
     once = {}
     for _, _, pair in ranked:
-        once.setdefault(pair.adjacent, pair)  # two steps may give one size
+        once.setdefault(pair.adjacent, pair)  # two steps may result in one size
     return list(once.values())
 
 
 def pairs(bases=BASES, most=0):
     """Returns the pairs of all bases, grouped by base.
 
-    most: limit of their number; the most important pairs of each base remain.
+    most: largest number of pairs; the most important pairs of each base remain.
     """
     ranked = [(rank, i, pair) for i, base in enumerate(bases)
               for rank, pair in enumerate(pairs_of(base))]
@@ -224,7 +224,7 @@ def pairs(bases=BASES, most=0):
 
 
 def quick(bases=BASES):
-    """Returns at most QUICK pairs: those of the first base of each kernel."""
+    """Returns at most QUICK pairs, from the first base of each kernel."""
     first = {}
     for base in bases:
         first.setdefault(base.kernel, base)

@@ -5,7 +5,7 @@
 
 It records the loss of every step and of held-out text. Tokens are bytes of this repository's
 documents and sources. Contenders with the same seed start from the same weights and see the same
-text. A second seed changes both, which shows the spread of transformers itself.
+text. A second seed changes both, to show transformers' own spread.
 
 The optimiser is AdamW. --precision autocast has f32 weights, on a GPU with bf16 autocast.
 --precision bf16 has bf16 weights with f32 copies in the optimiser, and every layer recomputed. Then
@@ -50,7 +50,7 @@ def rows_of(text, count, length, generator):
 
 
 class Masters:
-    """The parameters that the optimiser updates: a model's own, or f32 copies of 16-bit ones."""
+    """Parameters that the optimiser updates: the model's own, or f32 copies of 16-bit ones."""
 
     def __init__(self, model):
         import torch

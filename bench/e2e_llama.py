@@ -3,9 +3,9 @@
     python bench/e2e_llama.py --sweeps batch,length,ablation --cap-gb 24 --out e2e-DATE.json
     python bench/e2e_plot.py e2e-DATE.json --out docs/training
 
-It measures tokens per second and peak memory over batch size and sequence length, ablations, and
-the memory of one step over time. Weights and tokens are random, the dtype is bf16, and every layer
-is recomputed in backward. Each contender runs in its own process, because Liger's patches affect a
+It measures tokens per second and peak memory by batch size and sequence length, ablations, and one
+step's memory over time. Weights and tokens are random, the dtype is bf16, and every layer is
+recomputed in backward. Each contender runs in its own process, because Liger's patches affect a
 whole process. A point that runs out of memory is marked, and larger ones of its sweep are not
 tried.
 """
@@ -30,12 +30,13 @@ CONTENDERS = ("hf", "liger", "ligerdsl", "liger_without_flce", "ligerdsl_without
 PEERS = ("hf", "liger", "ligerdsl")
 ABLATION = ("hf", "ligerdsl_without_flce", "ligerdsl")
 POINTS = 4000  # points of a timeline
-WORKSPACES = (64, 128, 256, 512, 1024)  # MiB
+WORKSPACES = (64, 128, 256, 512, 1024)  # limits in MiB
 
 
 @dataclasses.dataclass(frozen=True)
 class Preset:
-    """`config`: of transformers' LlamaConfig. All other sweeps use `batch` and `length`."""
+    """`config`: arguments of transformers' LlamaConfig. `batch` and `length`: for sweeps that do
+    not vary them."""
 
     config: dict
     batch: int
@@ -61,7 +62,7 @@ PRESETS = {
 }
 
 
-# Points of a sweep from small to large: contenders, batch, length, MiB of workspace or None.
+# Points of each sweep, smallest first: contenders, batch, length, workspace in MiB or None.
 SWEEPS = {
     "batch": lambda preset: [(PEERS, batch, preset.length, None) for batch in preset.batches],
     "length": lambda preset: [(PEERS, preset.batch, length, None) for length in preset.lengths],
@@ -76,7 +77,7 @@ SWEEPS = {
 
 
 def preset_of(options):
-    """Returns the preset with the sizes of the command line."""
+    """Returns the preset, with its sizes replaced by those of the command line."""
     given = {"batches": options.batches, "lengths": options.lengths}
     return dataclasses.replace(PRESETS[options.preset],
                                **{name: tuple(places) for name, places in given.items() if places})
@@ -122,8 +123,8 @@ def make_model(shape, contender, device, dtype, seed=0, checkpointing=True):
 
 
 def layers_as_one_node(contender):
-    """Returns how many layers ran backward as one node: each has two fused add-norms; modules do
-    not fuse them."""
+    """Returns the number of layers that ran backward as one node: each has two fused add-norms,
+    which modules lack."""
     if not contender.startswith("ligerdsl"):
         return None
     import ligerdsl
@@ -307,8 +308,8 @@ def versions(device):
 # -------------------------------------------------------------------------------
 
 def child(options, contender, seconds, found, take):
-    """Calls take(row) for each row when it is measured; `found` gets the versions that the child
-    prints."""
+    """Calls take(row) after each measured row; adds the versions printed by the child to
+    `found`."""
     command = [sys.executable, __file__, "--contender", contender, "--preset", options.preset,
                "--device", options.device, "--dtype", options.dtype, "--sweeps",
                ",".join(options.sweeps), "--step", options.step, "--steps", str(options.steps),

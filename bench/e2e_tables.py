@@ -3,8 +3,8 @@ bench/baselines (training.csv, training-runs.csv).
 
     python bench/e2e_tables.py [RESULT.json ...]
 
-A RESULT replaces the rows of its kind. Its name before the date is the kind: e2e, e2e-again (fewer
-points, another version of a peer), e2e-adamw, e2e-workspace, e2e-backend, convergence, fsdp,
+A RESULT replaces the rows of its kind. Its file name before the date is the kind: e2e, e2e-again
+(fewer points, another version of a peer), e2e-adamw, e2e-workspace, e2e-backend, convergence, fsdp,
 fsdp-compiled, train-llama."""
 
 import argparse
@@ -19,8 +19,8 @@ from e2e_plot import NAMES
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- bench/e2e_tables.py writes from here -->", "<!-- to here -->"
 PEERS = ("hf", "liger", "ligerdsl")
-PLOTS = "../training"  # from the page's folder
-WIDTH = 100  # of a line of text
+PLOTS = "../training"  # relative to the page's folder
+WIDTH = 100  # characters per line of text
 
 
 FACTS = ("kind", "date", "commit", "device", "torch", "transformers", "liger", "cap_gb", "steps",
@@ -65,7 +65,7 @@ def compact(kind, result):
 
 
 def state_of(row):
-    """Returns why a row has no time, or whether it has a timeline."""
+    """Returns the reason why a row has no time, or else whether it has a timeline."""
     if row.get("out_of_memory"):
         return "out of memory"
     if "skipped" in row:
@@ -145,7 +145,7 @@ def sweep_table(result, sweep, axis, words):
 
 
 def pairs(result, value, peer):
-    """(place, ours / theirs) where both were measured."""
+    """Returns (place, ours / theirs) wherever both were measured."""
     found = []
     for sweep, axis in (("batch", "batch"), ("length", "length")):
         for place, rows in by_place(result, sweep, axis).items():
@@ -338,7 +338,7 @@ def page(results):
 
 
 def wrapped(part):
-    """Text in lines of WIDTH; tables, headings and images as they are."""
+    """Returns text in lines of WIDTH; leaves tables, headings and images unchanged."""
     return part if part.startswith(("|", "#", "!")) else textwrap.fill(
         part, WIDTH, break_long_words=False, break_on_hyphens=False)
 

@@ -1,13 +1,13 @@
-// Host time of one warm execute, for every operation of the table. The driver's own time, for
-// equally many launches of an empty kernel with equally many parameters, is measured next to it:
-// execute = launches x driver's launch + ours.
+// Host time of one warm execute, for every operation of the table. The driver's own time is
+// measured too, with an empty kernel, equally many launches and parameters: execute = launches x
+// driver's launch + ours.
 //
 //   execute_time [batches]      JSON on stdout; times in nanoseconds per call
 //
 // The driver is the one that LIGERDSL_LIBCUDA names, else the GPU's. Batches of both kinds
 // alternate, and the queue is drained after each, so no call waits for space in it. With the tests'
-// fake driver (libfake_cuda.so), nearly all of the time is the library's, and so are the
-// instructions that this counts:
+// fake driver (libfake_cuda.so), nearly all time is the library's, and so are the instructions
+// counted by:
 //   LIGERDSL_LIBCUDA=... LIGERDSL_LIBCUBLASLT=... valgrind --tool=callgrind
 //     --toggle-collect='ligerdsl::lib::execute_entry(*)' execute_time 3
 #include <algorithm>
@@ -32,7 +32,7 @@ using runtime::PrimaryContext;
 namespace cuda = runtime::cuda;
 using Json = nlohmann::ordered_json;
 
-constexpr int kLaunchesAtATime = 240;  // per batch: far fewer than a queue holds
+constexpr int kLaunchesAtATime = 240;  // launches per batch, far fewer than a queue holds
 constexpr int kWarmUp = 20;
 
 void must(ligerdsl_status_t status) {
@@ -47,7 +47,7 @@ void find_compiler() {
   if (std::filesystem::exists(file, error)) setenv("LIGERDSL_COMPILER", file.c_str(), 0);
 }
 
-// Returns sizes so small that every kernel ends before the host continues.
+// Returns settings so small that every kernel ends before the host continues.
 std::vector<std::string> small_sizes(const lib::OpInfo& info) {
   std::vector<std::string> settings;
   for (const char* symbol : info.symbols) {
@@ -208,7 +208,7 @@ Json measure(ligerdsl_context_t context, const PrimaryContext& driver, ligerdsl_
   const int calls =
       std::max<int>(kLaunchesAtATime / static_cast<int>(std::max<size_t>(launches.size(), 1)), 10);
   std::vector<double> ours, theirs, added;
-  // The context is current, as in a trainer. Otherwise each launch would take two more driver
+  // The context is current, as in a training program; otherwise each launch needs two more driver
   // calls.
   const PrimaryContext::Scope scope(driver);
   for (int i = -kWarmUp; i < batches; ++i) {

@@ -36,13 +36,13 @@ TUNED = ROOT / "kernels/tuned/sm_90a.json"
 EXCLUDED = {
     ("dyt", "16384x14336", "bwd"): "measured before its schedule changed",
     ("dyt", "16384x14336", "full"): "measured before its schedule changed"}
-# Bounds of a fit, outside which a rate would lose its physical meaning.
+# Bounds of a fit; a rate outside them has no physical meaning.
 BOUNDS = {"tensor": (1200, 2048), "operand_bytes": (90, 128), "l2_bytes": (45, 68),
           "latency_clocks": (300, 1500), "program_clocks": (50, 3000), "access_clocks": (1, 8),
           "exposed": (0.2, 1.5), "scalar": (0.2, 1.5), "reduction": (2, 20),
           "tensor_heat": (0.01, 0.6), "looped": (0.85, 1)}
-# Start of a fit: published rates, or round numbers. A fit to half of the rows is therefore
-# independent of the other half.
+# Start of a fit: published rates or round numbers, so a fit to half of the rows is independent of
+# the other half.
 START = {"memory_gbps": 4800, "looped": 1, "launch_us": 3, "follow_us": 1, "ramp_us": 2,
          "program_clocks": 500, "latency_clocks": 500, "tensor": 2048, "tensor_heat": 0.1,
          "operand_bytes": 128, "exposed": 1, "l2_bytes": 64, "access_clocks": 4, "scatter": 8,
@@ -84,8 +84,7 @@ def baseline_rows():
 
 
 def tuned_rows():
-    """Returns the times in the tuned table, of tuned schedules and of the heuristics'. No fit uses
-    them."""
+    """Returns the tuned table's times of tuned and heuristic schedules. No fit uses them."""
     rows = []
     for key, entry in json.loads(TUNED.read_text())["entries"].items():
         if not key:
@@ -125,7 +124,8 @@ class Model:
         return [float(us) for us in self._line()]
 
     def errors(self, rates=None):
-        """Returns {family: [(ln ratio, row)]} of the rows without assumptions."""
+        """Returns {family: [(ln ratio, row)]} of the rows whose predictions assume nothing about
+        data."""
         errors = {}
         for row, us in zip(self.rows, self.predict(rates)):
             if not row.assumed:
@@ -139,8 +139,8 @@ def quantile(values, q):
 
 
 def score(errors, of=lambda row: True):
-    """Returns the mean error of the families. Square roots of their sizes are the weights, to limit
-    the influence of large families."""
+    """Returns the families' mean error, weighted by square roots of their sizes to limit large
+    families' influence."""
     total = weight = 0.0
     for found in errors.values():
         own = [min(abs(error), 0.5) for error, row in found if of(row)]
@@ -151,7 +151,8 @@ def score(errors, of=lambda row: True):
 
 
 def fit(model, rates, of=lambda row: True, rounds=20):
-    """Fits the rates by coordinate descent: one rate at a time, by 30, 10, 3 and 1 percent."""
+    """Fits the rates by coordinate descent: one rate at a time, in steps of 30, 10, 3 and 1
+    percent."""
     best = score(model.errors(rates), of)
     for _ in range(rounds):
         before = best

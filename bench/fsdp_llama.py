@@ -1,5 +1,5 @@
-"""Training steps of a Llama of transformers on several GPUs with FSDP2, with and without the
-library's kernels.
+"""Training steps of transformers' Llama on several GPUs with FSDP2, with and without the library's
+kernels.
 
     python bench/fsdp_llama.py --gpus 2 --out fsdp-DATE.json
     python bench/fsdp_llama.py --gpus 2 --compile --contenders ligerdsl \\
@@ -38,7 +38,7 @@ from e2e_llama import PRESETS, layers_as_one_node, make_model, versions
 
 SHAPES = {name: preset.config for name, preset in PRESETS.items()} | {"small": SIZES["small"]}
 SAMPLE = 4096
-# relative norm of a step's gradient difference; a tenth of it for a loss
+# largest relative norm of a gradient difference; a tenth of it for a loss
 APART = {"bfloat16": 2e-2, "float32": 1e-4}
 
 
@@ -56,8 +56,8 @@ def make_sharded(options, contender, device, mesh):
 
 
 def sample(gradient):
-    """Returns the same elements of a gradient for any sharding. A collective call if it is
-    sharded."""
+    """Returns the same elements of a gradient for any sharding. A collective call for a sharded
+    gradient."""
     whole = (gradient.full_tensor() if hasattr(gradient, "full_tensor") else gradient).flatten()
     return whole[::max(1, whole.numel() // SAMPLE)][:SAMPLE].float().cpu().clone()
 
@@ -112,7 +112,7 @@ def work(rank, options, contender, world, port, path):
             "tokens_per_s": round(options.batch * options.length / middle, 1),
             "peak_gb": round(float(peak), 3) if kind == "cuda" else None,
             "versions": versions("cuda:0" if kind == "cuda" else "cpu")}))
-    del model, optimiser, loss, norm  # and everything they still reference
+    del model, optimiser, loss, norm  # frees everything they still reference
     dist.barrier()
     dist.destroy_process_group()
 
@@ -133,8 +133,8 @@ def run(options, contender, world, folder):
 
 
 def apart(one, other):
-    """Returns relative norms of differences: (of all gradients, parameter with the largest, its
-    norm)."""
+    """Returns relative norms of gradient differences: (of all parameters, name of the largest one,
+    its norm)."""
     if one.keys() != other.keys():
         raise ValueError(f"gradients of other parameters: expected {sorted(one)}, got "
                          f"{sorted(other)}")
@@ -147,7 +147,7 @@ def apart(one, other):
 
 
 def compared(rows, gradients, world):
-    """Returns the difference of each contender between all GPUs and one."""
+    """Returns each contender's difference between all GPUs and one GPU."""
     found = {}
     for contender in dict.fromkeys(row["contender"] for row in rows):
         pair = [next((row for row in rows if row["contender"] == contender and row["gpus"] == count

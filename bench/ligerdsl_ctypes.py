@@ -1,7 +1,7 @@
 """libligerdsl's C ABI through ctypes, for torch tensors on torch's stream; lib/codegen has the
 operation table.
 
-A CPU needs no torch: any object with data_ptr(), shape, stride(), dtype and is_cuda like torch's
+On a CPU torch is not needed: any object with torch's data_ptr(), shape, stride(), dtype and is_cuda
 works.
 
     lib = Library("build/release/lib/libligerdsl.so")
@@ -26,7 +26,7 @@ WORKSPACE_ALIGN = 256
 INVALID_SHAPE = 2002
 CODES = {"i32": 0x12000, "i64": 0x14000, "f16": 0x11002, "f32": 0x12002, "bf16": 0x11004}
 DLPACK = {"float32": (2, 32), "float16": (2, 16), "bfloat16": (4, 16), "int32": (0, 32),
-          "int64": (0, 64)}  # by torch's names
+          "int64": (0, 64)}  # keyed by torch's names
 CTYPES = {"int32_t": c.c_int32, "int64_t": c.c_int64, "float": c.c_float}
 
 
@@ -84,7 +84,7 @@ def args_type(op):
 
 
 def default_of(field):
-    """Returns a default of the table, which may be a number, a C literal or an enumerator."""
+    """Returns a field's default, which the table has as a number, a C literal or an enumerator."""
     named = dict(constant for _, constants in CONSTANTS for constant in constants)
     text = str(field.default)
     if text in named:
@@ -119,7 +119,7 @@ class Library:
 
 
 def current_stream(device):
-    """Returns the handle of torch's current stream of a GPU, or None on a CPU."""
+    """Returns the handle of torch's current stream, or None on a CPU."""
     if device.type != "cuda":
         return None
     import torch
@@ -180,8 +180,8 @@ class Plan:
         return size
 
     def bind(self, rows, **values):
-        """Returns a function that executes the plan on these tensors and on the stream current
-        now."""
+        """Returns a function that executes the plan on these tensors and on the current stream of
+        this call."""
         struct = args_type(self.op)
         args, keep = struct(c.sizeof(struct), MAGIC, VERSION), []
         for a in self.op.args:

@@ -36,7 +36,7 @@ class Copies:
                            self.of(nbytes), nbytes)
 
     def finish(self, row, times, nbytes):
-        """Sets the fields that follow from a time and from the least bytes of the pass."""
+        """Sets the fields derived from a time and from the pass's least bytes."""
         row.update({name: value if isinstance(value, str) else round(value, 2)
                     for name, value in times.items()})
         row["gbps"] = round(nbytes / times["us"] / 1e3, 6)
@@ -82,16 +82,16 @@ def time_pass(case, timer, one, restore):
 
 
 def kernel_times(case, provider, timer):
-    """Returns {pass: us of its GPU kernels} by a profiler, for contenders whose host waits within a
-    pass."""
+    """Returns {pass: us of its GPU kernels} from a profiler, for contenders whose host waits within
+    a pass."""
     contender = case.make[provider]()
     return {name: round(timer.kernels_us(one.run, contender.restore), 2)
             for name, one in contender.passes.items()}
 
 
 def checked(case, wanted, provider):
-    """Returns a contender and {pass: {output: error}}. Raises its errors, and Wrong for one of
-    ours."""
+    """Returns a contender and {pass: {output: error}}. Raises the contender's exceptions, and Wrong
+    if it is ours and inaccurate."""
     contender = case.make[provider]()
     errors = check(case, contender)
     gate = GATES[wanted.dtype]

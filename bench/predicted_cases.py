@@ -1,4 +1,4 @@
-"""Operations of baseline rows (bench/cases), in the words of the command."""
+"""Operations of baseline rows (bench/cases), in the command's syntax."""
 
 ACTIVATIONS = {"gelu_tanh": 0, "gelu_erf": 1, "silu": 2, "relu": 3, "relu_squared": 4}
 SHARDS = 8

@@ -1,12 +1,11 @@
 // predicted_times [--time]: predicted times of operations on an H200, for bench/fit_machine.py.
 //
-// Input: one case per line, the operations of a call in the words of the command, separated by ";".
-// After an empty line, each line sets rates of the machine ("tensor=1700 scatter=8"). Output: first
-// a line with one digit per case, 1 if the number of a loop's iterations depends on data. Then, for
-// each line of rates, a line with the predictions of all cases in us.
+// Input: one case per line, a call's operations in the command's syntax, separated by ";". After an
+// empty line, each line sets rates of the machine ("tensor=1700 scatter=8"). Output: first a line
+// with one digit per case, 1 if a loop's number of iterations depends on data. Then a line for each
+// line of rates, with all cases' predictions in us.
 //
-// With --time it prints, for each kernel of the cases, the times of preparation and of a count in
-// us.
+// With --time it prints the preparation time and the counting time of each kernel, in us.
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -126,7 +125,7 @@ int run(bool time) {
 }  // namespace ligerdsl::cli
 
 int main(int argc, char** argv) {
-  setenv("LIGERDSL_TUNING", "off", 1);  // the heuristics' schedules
+  setenv("LIGERDSL_TUNING", "off", 1);  // uses the heuristics' schedules
   try {
     return ligerdsl::cli::run(argc > 1 && std::string(argv[1]) == "--time");
   } catch (const std::exception& error) {

@@ -32,7 +32,7 @@ WORKSPACE, PROPOSALS, ROUNDS, GAP_S = 32 << 20, 16, 5, 0.008
 SHAPES = ((4096, 4096, 128256), (2048, 4096, 128256), (8192, 2048, 128256), (4096, 2048, 128256),
           (8192, 4096, 128256), (1024, 4096, 128256), (3456, 3584, 152064), (8192, 4096, 32000),
           (2048, 3584, 256000), (4096, 8192, 128256))
-# transpositions as the column-major library sees them
+# transpositions in the library's column-major view
 PRODUCTS = {"nt": (1, 0), "nn": (0, 0), "tn": (0, 1), "tn_f32_sum": (0, 1)}
 
 

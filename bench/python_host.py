@@ -44,7 +44,7 @@ YARDSTICK = "torch's layer_norm, forward and grad()"
 
 
 def rows_of():
-    """Returns names of rows and the call of each."""
+    """Returns the rows' names and calls."""
     import torch
     import torch.nn.functional as F
 
@@ -107,7 +107,7 @@ def rows_of():
             F.cross_entropy(F.linear(x, head), labels), (x, head)),
         "torch's cross_entropy, forward and grad()": lambda: grad(F.cross_entropy(x, labels), (x,)),
     }
-    if device.type == "cuda":  # separates the work of autograd's GPU thread
+    if device.type == "cuda":  # keeps the work of autograd's GPU thread out of the next measurement
         def in_this_thread(call):
             def run():
                 with torch.autograd.set_multithreading_enabled(False):
@@ -160,13 +160,13 @@ def warm(call):
 
 
 def least(call):
-    """Returns the smallest of the repeats: interference of other processes only adds time."""
+    """Returns the smallest repeat, because interference by other processes only adds time."""
     warm(call)
     return min(timed(call) for _ in range(options.repeats))
 
 
 def serve():
-    """Runs a process of --beside: reads names of rows, prints their microseconds."""
+    """Runs a process of --beside: reads row names, prints microseconds."""
     rows = rows_of()
     for call in rows.values():
         warm(call)
@@ -194,7 +194,7 @@ def ask(process, row):
 
 
 def beside():
-    """Returns the lowest tenths of both packages by row: microseconds, and relative to torch's
+    """Returns both packages' lowest tenths by row: microseconds, and ratios to torch's
     layer_norm."""
     workers = {"package": worker(options.package), "beside": worker(options.beside)}
     names = workers["package"][2]

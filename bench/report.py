@@ -26,7 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 WIDTH = 100  # characters per line
 LEVEL = 0.995  # smallest ratio at which a case counts as fast as the best peer
 KNOB_SHAPE = (8192, 4096, 128256)
-# Plots: kernel, index of the dimension that varies, its letter and name.
+# Plots: kernel, index of the varying dimension, its letter and name.
 SWEEPS = (("cross_entropy", 1, "V", "classes"), ("rms_norm", 1, "H", "row width"),
           ("layer_norm", 1, "H", "row width"), ("swiglu", 0, "T", "rows"),
           ("geglu", 0, "T", "rows"), ("rope", 1, "T", "positions"), (FLCE, 0, "T", "rows"))
@@ -101,7 +101,8 @@ def keys_of(names):
 
 
 def other_groups(without):
-    """Returns {what: cases} of the other sets: by kernel in bf16, by type in others."""
+    """Returns {group: cases} of the other sets, grouped by kernel for bf16 and by type for
+    others."""
     found = defaultdict(list)
     for key in keys_of(("widths", "figure", "dtypes", "options", "models")):
         if key not in without + found[key[0], key[2]]:
@@ -111,7 +112,7 @@ def other_groups(without):
 
 
 def figures(cases):
-    """Returns {file name: SVG} of every sweep with at least three points: ours and each family's
+    """Returns {file name: SVG} of each sweep with three or more points: ours, and each family's
     best form."""
     files = {}
     for kernel, axis, letter, words in SWEEPS:
@@ -139,7 +140,8 @@ def figures(cases):
 
 
 def answers(cases, device):
-    """Returns the first table of the page: speed, memory, and the option that trades them."""
+    """Returns the page's first table: speed, memory, and the option that trades one for the
+    other."""
     whole = lambda rows: FULL if (FULL, OURS) in rows else "fwd"  # noqa: E731
     found = [best for rows in cases.values() if (best := best_peer(rows, whole(rows)))]
     if not found:

@@ -1,5 +1,5 @@
-"""The JSON of a run: written after every contender, read to resume, checked for completeness. Needs
-no torch.
+"""A run's JSON: written after every contender, read to resume, checked for completeness. Needs no
+torch.
 
 Fields: device, driver, date, run (its number on that day), command, build, commit and dirty (of the
 library's sources), and rows (ROW below). `failures` and `not_measured` list what is missing.
@@ -17,7 +17,7 @@ ROW = ("kernel", "pass", "shape", "dtype", "provider", "us", "us_p20", "us_p80",
        "frac_copy", "peak_mb", "max_error")
 MAY_BE_ZERO = ("host_us", "peak_mb", "max_error")
 PASSES = ("fwd", "bwd", "full", "chain")
-# must be equal in two processes that share a file
+# fields that must be equal in two processes that share a file
 SAME = ("device", "driver", "build", "commit", "dirty", "torch")
 
 
@@ -42,7 +42,7 @@ def problems(result):
                 good = isinstance(value, list) and value and all(isinstance(n, int) and n > 0
                                                                  for n in value)
             elif name == "peak_mb" and value is None:
-                # torch does not count memory there
+                # on a CPU torch does not count memory
                 good = result.get("device", "").startswith("cpu")
             else:
                 good = isinstance(value, (int, float)) and math.isfinite(value) and (
@@ -78,7 +78,7 @@ def one_line(text):
 
 
 class ResultFile:
-    """The file of a run. `about` are the fields of RUN that describe it."""
+    """A run's file. `about`: the fields of RUN that describe the run."""
 
     def __init__(self, path, about):
         self.path = pathlib.Path(path)
@@ -90,8 +90,8 @@ class ResultFile:
         return self.data["rows"]
 
     def resume(self, path):
-        """Takes the rows of another file of the same device, driver, build and torch, else raises
-        ValueError."""
+        """Adopts the rows of another file. Raises ValueError if its device, driver, build or torch
+        differs."""
         old = json.loads(pathlib.Path(path).read_text())
         for name in SAME:
             if old.get(name) != self.data[name]:
@@ -109,8 +109,7 @@ class ResultFile:
             f["provider"] == provider and case_key(f) == key for f in self.data["failures"])
 
     def waiting(self, case):
-        """Returns the providers of a case whose host waits for the GPU and which lack
-        us_kernels."""
+        """Returns a case's providers whose host waits for the GPU and that lack us_kernels."""
         key = (case.kernel, case.shape, case.dtype)
         return list(dict.fromkeys(r["provider"] for r in self.rows
                                   if case_key(r) == key and r.get("host_waits")
@@ -125,7 +124,7 @@ class ResultFile:
                 row["us_kernels"] = times[row["pass"]]
 
     def drop(self, case):
-        """Drops the rows of a case: its times must come from one process."""
+        """Drops a case's rows, because its times must come from one process."""
         key = (case.kernel, case.shape, case.dtype)
         self.rows[:] = [r for r in self.rows if case_key(r) != key]
 

@@ -1,4 +1,4 @@
-"""One job of a comparison: measures cases, contender by contender, into a file within a time
+"""One job of a comparison: measures each contender of its cases and writes a file, within a time
 limit."""
 
 import signal
@@ -10,7 +10,7 @@ from cases import build
 from measure import kernel_times, measure
 
 OK, FAILED, LOST, CUT = 0, 1, 4, 5
-SLOW = ("compile_max", "quack_tuned")  # they search for long, so they run only on request
+SLOW = ("compile_max", "quack_tuned")  # run only on request, because they search for long
 
 
 class Late(Exception):
@@ -22,7 +22,7 @@ def on_alarm(signum, frame):
 
 
 class Budget:
-    """Remaining seconds, and the time that contenders of a kernel took before. 0: no limit."""
+    """Remaining seconds, and earlier times of each kernel's contenders. 0: no limit."""
 
     def __init__(self, seconds):
         self.seconds, self.begin, self.took = seconds, time.monotonic(), {}
@@ -80,7 +80,7 @@ class Run:
                                            2 * copies.ceiling_bytes))
 
     def limited(self, what):
-        """Calls what() and gives up after the time limit of a contender."""
+        """Calls what(); gives up after a contender's time limit."""
         signal.alarm(int(min(self.contender_s, max(self.budget.left(), 5))))
         try:
             return what()
@@ -113,7 +113,7 @@ class Run:
             self.file.add([self.copies.row(case.kernel, name, case.shape, wanted.dtype, size)
                            for name, size in case.bytes.items()])
         for provider in contenders:
-            if self.file.has(wanted, provider):  # it is known to fail
+            if self.file.has(wanted, provider):  # the file already lists it as failed
                 continue
             if not self.budget.allows(wanted.kernel, provider):
                 self.cut(f"{wanted} {provider}")
@@ -143,8 +143,8 @@ class Run:
                 self.after()
 
     def kernel_times(self, cases):
-        """Measures us_kernels for contenders whose host waits. Runs last: a profiler may slow later
-        passes."""
+        """Measures us_kernels for contenders whose host waits. Runs last, because a profiler may
+        slow later passes."""
         for wanted in cases:
             providers = self.file.waiting(wanted)
             if not providers:
@@ -170,7 +170,7 @@ class Run:
                                               "spent")
 
     def after(self):
-        """Stops after a contender that broke the GPU's context."""
+        """Stops the process if a contender broke the GPU's context."""
         if context_is_lost(self.device):
             raise SystemExit(LOST)
         if self.device.type == "cuda":

@@ -1,7 +1,6 @@
 """The cases to time, without torch: model shapes, the named sets of compare.py, and their order.
 
-A set lists its cases from the most to the least important, because a time limit drops the last
-ones.
+A set lists its most important cases first, because a time limit drops the last ones.
 """
 
 import json
@@ -31,7 +30,7 @@ class Wanted:
 
     @property
     def call(self):
-        """Returns the shape as text, and how inputs differ from aligned contiguous ones."""
+        """Returns a text: the shape, and how inputs differ from aligned contiguous ones."""
         return ("x".join(map(str, self.shape)) + f":address+{self.address}" * bool(self.address)
                 + f":pitch+{self.pitch}" * bool(self.pitch))
 
@@ -43,7 +42,7 @@ SHAPES = json.loads((ROOT / "lib/cli/bench/shapes.json").read_text())
 MODELS = SHAPES["models"]
 WIDTHS, VOCABULARIES = SHAPES["widths"], SHAPES["vocabularies"]
 ROPES = ((8, 2048, 32, 8, 128), (1, 16384, 64, 8, 128))
-# Batches, tokens, query heads, key heads, columns of a head.
+# Batches, tokens, query heads, key heads, columns per head.
 ATTENTION = ((2, 4095, 16, 4, 128), (2, 4095, 16, 4, 64), (2, 4096, 16, 4, 128),
              (3, 3001, 12, 4, 96), (4, 4096, 16, 16, 80), (4, 4096, 16, 16, 72),
              (2, 4096, 8, 8, 192), (2, 4096, 8, 4, 256), (4, 4096, 16, 16, 64),
@@ -103,7 +102,7 @@ def widths():
 
 
 def dtypes():
-    """The other two dtypes, at a shape of each kernel that another set times in bf16."""
+    """f32 and f16, at one shape per kernel that another set times in bf16."""
     cases = []
     for dtype in ("f32", "f16"):
         cases += [Wanted("rms_norm", (16384, 8192), dtype),
@@ -187,7 +186,7 @@ def single_precision():
 
 
 def embeddings():
-    """Embeddings and their gradients, with Llama 3's vocabulary and with GPT-2's and positions."""
+    """Embeddings and their gradients: Llama 3's vocabulary, and GPT-2's with positions."""
     return [Wanted("embedding", (32768, 128256, 2048)), Wanted("embedding", (16384, 50257, 768)),
             *(Wanted("embedding_positions", (16384, 50257, 768, 1024), dtype)
               for dtype in ("bf16", "f32"))]
@@ -221,7 +220,7 @@ def sparse():
 
 
 def sparse_widths():
-    """16-bit sparsemax forward, one width per kind of schedule."""
+    """16-bit sparsemax forward, one width for each kind of schedule."""
     return [Wanted("sparsemax", shape) for shape in ((65536, 128), (32768, 256), (32768, 512),
                                                      (8192, 24576), (8192, 32768), (2048, 131072))]
 
@@ -249,7 +248,7 @@ def flce_losses():
 
 
 def flce_per_token():
-    """Losses of rows whose upstream gradients come later."""
+    """Per-row losses, with upstream gradients known only in backward."""
     return [
         Wanted("flce_per_token", shape) for shape in ((4096, 4096, 128256), (16384, 4096, 128256))]
 
@@ -267,7 +266,7 @@ def flce_errors():
 
 
 def products():
-    """Matmuls: square, the three of an lm_head, a small model's layers, few rows, short k, odd,
+    """Matmuls: square, an lm_head's three, a small model's layers, few rows, short k, odd sizes,
     unaligned rows."""
     layouts = ("matmul_nt", "matmul_nn", "matmul_tn")
     return [*(Wanted(kernel, (8192, 8192, 8192)) for kernel in layouts),
@@ -305,7 +304,7 @@ def neighbours():
 
 
 def drawn():
-    """Sizes drawn at random from a fixed seed, so that no schedule was tuned for them."""
+    """Random sizes from a fixed seed, for which no schedule was tuned."""
     source = random.Random(50)
     pick, draw = (
         source.choice,
@@ -393,7 +392,7 @@ SETS = {"head": head, "issue2": issue2, "issue3-table": table, "widths": widths,
 
 
 def select(names, only=()):
-    """Returns the cases of these sets in order, each once. `only` selects kernels.
+    """Returns the cases of these sets in order, without duplicates. `only` selects kernels.
 
     Raises KeyError with the existing names.
     """

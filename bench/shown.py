@@ -7,7 +7,7 @@ from baselines import (COLUMNS, FULL, MAIN_FORMS, NO_PEER, NUMBERS, OURS, WRONG,
 
 
 def typed(row):
-    """Returns a row of a table with numbers; fields without a value are left out."""
+    """Returns a table's row with numbers instead of texts, without empty fields."""
     made = {name: float(row[name]) if name in NUMBERS else row[name] for name in COLUMNS
             if row[name] != ""}
     made["shape"] = tuple(int(n) for n in row["shape"].split("x"))
@@ -30,12 +30,12 @@ def sustained(row):
 
 
 def ratio(row, ours, read=time_of):
-    """Returns a row's time over ours, both of one run."""
+    """Returns a row's time / ours, both from one run."""
     return row["in_ours"] if read is time_of and "in_ours" in row else read(row) / read(ours)
 
 
 def best_peer(rows, pass_name, read=time_of):
-    """Returns (our row, the best peer's row, its time over ours) of a pass, or None."""
+    """Returns (our row, the best peer's row, peer's time / ours) for a pass, or None."""
     ours = rows.get((pass_name, OURS))
     theirs = [row for (name, _), row in rows.items() if name == pass_name and counts(row) and (
         read is time_of or row["run"] == ours["run"])] if ours else []
@@ -44,13 +44,13 @@ def best_peer(rows, pass_name, read=time_of):
 
 
 def ratios(rows, pass_name, read=time_of):
-    """Returns [the best peer's time over ours], or [] without one."""
+    """Returns [the best peer's time / ours], or [] without a peer."""
     found = best_peer(rows, pass_name, read)
     return [found[2]] if found else []
 
 
 def span(numbers, form="{:.1f}"):
-    """Returns '169.2', or '168.9-170.3' of several numbers."""
+    """Returns a text for one number, '169.2', or several, '168.9-170.3'."""
     texts = (list(dict.fromkeys(form.format(value) for value in (min(numbers), max(numbers))))
              if numbers else [""])
     return "-".join(texts)

@@ -15,7 +15,7 @@ OTHERS = ("#8c564b", "#e377c2", "#bcbd22", "#17becf", "#ff9896", "#98df8a")
 
 
 def nice_top(value):
-    """Returns the smallest of 1, 2, 2.5, 5, 10 times a power of ten that is at least value."""
+    """Returns the smallest number >= value of the form 1, 2, 2.5, 5 or 10 times a power of ten."""
     power = 1.0
     while power * 10 < value:
         power *= 10
@@ -29,7 +29,7 @@ def number(value):
 
 
 class _Figure:
-    """The axes and a legend below them; `lines` by contender."""
+    """The axes and a legend below them. `lines`: by contender."""
 
     def __init__(self, title, x_label, y_label, lines, names, top):
         self.names, self.top, self.spare = names or {}, top, iter(OTHERS)
@@ -82,8 +82,8 @@ class _Figure:
 
 
 def plot(title, x_label, y_label, places, lines, names=None):
-    """places: labels along x. lines: {contender: {label: value}}. A missing point interrupts its
-    line."""
+    """Returns a plot with labels along x. places: the labels. lines: {contender: {label: value}}; a
+    missing point interrupts its line."""
     figure = _Figure(title, x_label, y_label, lines, names,
                      nice_top(max(value for points in lines.values() for value in points.values())))
     x_of = lambda i: LEFT + (WIDTH - LEFT - RIGHT) * (i + 0.5) / len(places)
@@ -113,9 +113,10 @@ def _from_zero(title, x_label, y_label, lines, names):
 
 
 def steps(title, x_label, y_label, lines, names=None):
-    """lines: {contender: [(x, value)]} with ascending x from 0. A value is valid until the next.
+    """Returns a step plot. lines: {contender: [(x, value)]} with ascending x from 0; a value is
+    valid until the next one.
 
-    Only the largest and the last of the values in a column of pixels are drawn.
+    Only the largest and the last value in each pixel column are drawn.
     """
     figure, x_of = _from_zero(title, x_label, y_label, lines, names)
     for k, (contender, points) in enumerate(lines.items()):
@@ -132,7 +133,7 @@ def steps(title, x_label, y_label, lines, names=None):
 
 
 def curves(title, x_label, y_label, lines, names=None):
-    """lines: {contender: [(x, value)]} with x from 0 on, joined by straight lines."""
+    """Returns a plot with straight lines. lines: {contender: [(x, value)]} with x from 0 on."""
     figure, x_of = _from_zero(title, x_label, y_label, lines, names)
     for k, (contender, points) in enumerate(lines.items()):
         figure.line(k, contender,

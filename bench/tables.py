@@ -74,15 +74,15 @@ def micros(value):
 
 
 def readings(kernel):
-    """Returns the functions that read a case's times: bursts and sustained for fused linear
-    cross-entropy, else one."""
+    """Returns functions that read a case's times: bursts and sustained for fused linear
+    cross-entropy, else one function."""
     return [("", time_of)] if kernel != FLCE else [(", bursts", time_of),
                                                    (", sustained", sustained)]
 
 
 def standing(cases, keys):
-    """Returns a line for each case, the smallest lead first. A case without a backward shows its
-    forward."""
+    """Returns a line per case, sorted by our lead, smallest first. A case without backward shows
+    its forward."""
     rows = []
     for key in keys:
         whole = FULL if (FULL, OURS) in cases.get(key, ()) else "fwd"
@@ -103,8 +103,8 @@ def standing(cases, keys):
 
 
 def summary(cases, groups):
-    """Returns a line for each group of cases: the span of the ratios to the best peer. groups:
-    {name: keys}."""
+    """Returns a line per group of cases: the range of ratios to the best peer. groups: {name:
+    keys}."""
     rows = []
     for what, keys in groups.items():
         found = [cases[key] for key in keys if key in cases and best_peer(cases[key], FULL)]
@@ -124,8 +124,8 @@ def mean_of(cases):
 
 
 def best_forms(rows):
-    """Returns the contenders of fused linear cross-entropy for the page: all of ours, the bare
-    matmuls, the best form of each peer."""
+    """Returns the page's contenders of fused linear cross-entropy: all of ours, the bare matmuls,
+    each peer's best form."""
     of_families = defaultdict(list)
     for name, provider in rows:
         if name == FULL and (
@@ -137,8 +137,8 @@ def best_forms(rows):
 
 
 def linear_row(rows, provider):
-    """Returns [bursts, sustained, peak MB, workspace MB, error] of a contender. Times are in ms,
-    with the multiple of the bare matmuls."""
+    """Returns a contender's [bursts, sustained, peak MB, workspace MB, error]. Times are in ms,
+    each with its ratio to the bare matmuls."""
     row, floor = rows[FULL, provider], rows.get((FULL, "floor"))
     times = [f"{read(row) / 1e3:.1f}" + (f" ({read(row) / read(floor):.2f})" if floor else "")
              for read in (time_of, sustained)]
@@ -148,8 +148,7 @@ def linear_row(rows, provider):
 
 
 def linear_table(cases, kernel=FLCE):
-    """Returns the table of a head's contenders, with the multiple of the bare matmuls in the same
-    run."""
+    """Returns the table of a head's contenders, with ratios to the bare matmuls in the same run."""
     rows = [[shape_text(key), name_of(provider), *linear_row(rows, provider)]
             for key, rows in sorted(cases.items()) if key[0] == kernel
             for provider in best_forms(rows)]
@@ -158,7 +157,7 @@ def linear_table(cases, kernel=FLCE):
 
 
 def knob_table(cases, shape):
-    """Returns the table of memory and time of the fused head's options on one shape."""
+    """Returns a table of memory and time for the fused head's options at one shape."""
     rows = cases.get((FLCE, shape, "bf16"), {})
     found = [[KNOBS[provider], *linear_row(rows, provider)[:4]] for provider in KNOBS
              if (FULL, provider) in rows]
@@ -170,7 +169,7 @@ def knob_table(cases, shape):
 
 
 def error_table(cases):
-    """Returns the table of errors of the loss and both gradients for flat and peaked rows."""
+    """Returns a table of errors in the loss and both gradients, for flat and peaked rows."""
     found = defaultdict(dict)
     for (kernel, _, _), rows in cases.items():
         for (_, provider), row in rows.items():
@@ -192,8 +191,7 @@ def chain_table(cases):
                  rows)
 
 
-# Each function below formats the numbers of a goal: (cases, one selection, limit of the goal) ->
-# text.
+# Each function below formats a goal's numbers: (cases, selection, the goal's limit) -> text.
 def chosen(cases, text):
     """Returns the cases that "KERNEL [SHAPE] [DTYPE]" selects, {key: rows}."""
     kernel, *more = text.split()
@@ -207,7 +205,8 @@ def chosen(cases, text):
 
 
 def of_copies(cases, text, goal):
-    """Returns fractions of a copy of equal size, forward, backward, both; bold below the goal."""
+    """Returns fractions of an equal copy's speed for forward, backward, both; bold below the
+    goal."""
     parts = []
     for key, rows in chosen(cases, text).items():
         each = [rows[name, OURS]["frac_same_copy"] for name in ("fwd", "bwd", FULL)
@@ -231,7 +230,7 @@ def beside_peer(cases, text, goal):
 
 
 def of_floors(cases, text, goal):
-    """Returns multiples of the bare matmuls for "PROVIDER ROWS", bursts / sustained; bold above the
+    """Returns ratios to the bare matmuls for "PROVIDER ROWS", bursts / sustained; bold above the
     goal."""
     provider, shape = text.split()
     (rows,) = chosen(cases, f"{FLCE} {shape}").values()
@@ -242,7 +241,7 @@ def of_floors(cases, text, goal):
 
 
 def of_peer(cases, text, goal):
-    """Returns the best peer's time over ours of a matmul "KERNEL SHAPE"; bold below the goal."""
+    """Returns the best peer's time / ours for a matmul "KERNEL SHAPE"; bold below the goal."""
     (rows,) = chosen(cases, text).values()
     value = best_peer(rows, "fwd")[2]
     return text.split()[1] + " " + (f"**{value:.3f}**" if goal and value < goal else f"{value:.3f}")
@@ -258,7 +257,7 @@ def goal_tables(cases, goals):
         rows = []
         for row in (each for each in goals if each["area"] == area):
             texts = row["select"].split(";") if row["show"] else []
-            # one for all, or one for each
+            # one limit for all, or one for each
             limits = [float(limit) for limit in row["at"].split()] or [None]
             kernels = {text.split()[0] for text in texts}
             read = [(text.split()[0].replace("_", " ") + " ") * (len(kernels) > 1)

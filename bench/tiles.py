@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Times kernels that multiply tiles against PyTorch and Triton, in one process with the same
-tensors.
+"""Times tile kernels against PyTorch and Triton, in one process with the same tensors.
 
     PYTHONPATH=build/release/python python3 bench/tiles.py \\
         --kernels build/release/examples/author_kernels/libauthor_kernels.so \\
@@ -13,15 +12,15 @@ and, for matmuls, a Triton kernel with the same tiles.
 Fields of a row:
 
 - kernel, shape, dtype, provider, settings
-- us, us_p20, us_p80: bursts with a cold L2; us_sustained: blocks in a row; both alternate with the
-  case's other contenders (timing.py)
+- us, us_p20, us_p80: bursts with a cold L2; us_sustained: uninterrupted repetitions; both alternate
+  with the case's other contenders (timing.py)
 - tflops: from us
 - error: the largest error of an element against float64, relative to the largest element
 
 A contender with an error above 2e-2 is listed as failed and has no time. Every configuration of
 ours and of Triton is a row; the reader takes the best of each. `triton_mma_sync` is Triton with
-layouts and pipelines for compute capability 8.0, compiled for this card. Triton only multiplies in
-order NN. The file is written during the run; --budget-s ends it in time.
+layouts and pipelines for compute capability 8.0, compiled for this card. Triton has only NN
+matmuls. The file is written during the run; --budget-s ends it in time.
 """
 
 import argparse
@@ -120,7 +119,7 @@ def triton_product():
         tl.store(c + rows[:, None] * n + columns[None, :], total.to(c.dtype.element_ty),
                  mask=(rows < m)[:, None] & (columns < n)[None, :])
 
-    # `wgmma` only separates the two in Triton's cache
+    # `wgmma` only gives the two forms separate entries in Triton's cache
     def run(a, b, c, tile, stages, warps, wgmma=True):
         (m, k), n = a.shape, b.shape[1]
         grid = (triton.cdiv(n, tile[1]), triton.cdiv(m, tile[0]))
@@ -131,8 +130,7 @@ def triton_product():
 
 
 def without_wgmma(triton):
-    """Returns Triton's kernel compiled from the tile program that its compiler makes for capability
-    8.0."""
+    """Returns Triton's kernel, compiled from its tile program for capability 8.0."""
     from triton.backends.nvidia.compiler import CUDABackend
 
     made = CUDABackend.make_ttgir
@@ -165,14 +163,14 @@ class Rows:
             error = ((result().double() - exact).abs().max() / exact.abs().max()).item()
             if not error <= MOST_ERROR:
                 raise ArithmeticError(f"wrong: error {error:.2e}")
-        # A contender that fails is listed, the others go on.
+        # A failing contender is listed; the others continue.
         except Exception as error:  # noqa: BLE001
             self.failures.append({**row, "reason": one_line(str(error))})
             return
         self.case.append(({**row, "error": error}, run, flops))
 
     def time(self):
-        """Times the correct contenders of a case. Then the next case can begin."""
+        """Times a case's correct contenders and ends the case."""
         for (row, _, flops), (us, p20, p80, sustained) in zip(
                 self.case, self.timer.in_turns([run for _, run, _ in self.case])):
             self.rows.append({**row, "us": us, "us_p20": p20, "us_p80": p80,
@@ -237,7 +235,7 @@ def products(rows, kernels, shapes, tiles, dtype):
 def scaled_products(rows, shapes, dtype):
     """Times fp8 matmuls with one scale per matrix against cuBLAS.
 
-    fast: tensor-core accumulation alone; else with f32 accumulation outside of them.
+    fast: accumulation in tensor cores alone; else also in f32 outside of them.
     """
     multiply = ligerdsl.torch.ops.scaled_matmul_nt
     for m, n, k in shapes:
@@ -341,8 +339,7 @@ def attention(rows, kernels, shapes, blocks, dtype):
         q, key, value = random_heads(rows, shape, dtype)
         o, scale = torch.empty_like(q), dim**-0.5
         lse = torch.empty(batch * heads, tokens, device=rows.options.device)
-        # Compares only the first and the last head: float64 scores of all heads need too much
-        # memory.
+        # Only the first and last head: float64 scores of all heads need too much memory.
         picks = [(0, 0), (batch - 1, heads - 1)]
 
         def exact_of(pick):

@@ -1,8 +1,8 @@
 """Matmuls of a mixture of experts, as rows of `tiles.py`: `grouped_linear` forward and both
 gradients.
 
-Peers: torch's grouped_mm, QuACK's gemm with several lengths (by its autotuner, which is its
-default, and with its own choice) and Liger's Triton kernel of the down projection.
+Peers: torch's grouped_mm, QuACK's gemm with several lengths (with its autotuner, the default, and
+with its heuristic choice) and Liger's Triton kernel of the down projection.
 """
 
 from functools import partial
@@ -17,14 +17,14 @@ EXPERTS = [(128, 8, 8192, 2048, 1536), (128, 8, 8192, 768, 2048)]
 
 
 def _offsets(experts, rows, device):
-    """Returns offsets of a random router: groups differ in length, as in training."""
+    """Returns offsets from a random router, whose groups differ in length as in training."""
     counts = torch.bincount(torch.randint(experts, (rows,)), minlength=experts)
     return torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)]).to(device=device,
                                                                                dtype=torch.int32)
 
 
 def _liger(x, weight, offsets, y):
-    """Launches Liger's kernel of a plain grouped matmul as its fused mixture does."""
+    """Launches Liger's plain grouped matmul as its fused mixture of experts does."""
     import triton
     from liger_kernel.ops.fused_moe import BLOCK_M_TOKEN
     from liger_kernel.ops.fused_moe_kernels import _fused_down_proj_kernel
@@ -52,7 +52,7 @@ def grouped_products(rows, shapes, dtype):
         ends, total = offsets[1:].contiguous(), of_token * tokens
         x, d_y = (torch.randn(total, width, device=device, dtype=dtype) for width in (k, n))
         weight = torch.randn(experts, n, k, device=device, dtype=dtype)
-        # compares the rows of the second expert and its weight's gradient
+        # compares the second expert's rows and weight gradient
         probe = slice(int(offsets[1]), int(offsets[2]))
         held = {}
 

@@ -1,9 +1,10 @@
 """Times one pass: cold caches, a queue that never waits for the host, median and quantiles; host
 time; peak memory.
 
-A repetition on a GPU: restore inputs, overwrite 256 MB until the host has enqueued the pass (at
-least once, which also flushes the L2), event, pass, event. So `kernel_us` contains no time in which
-the GPU waits for Python. `wall_us` is the same with one overwrite, as a caller would see it.
+A GPU repetition restores inputs, overwrites 256 MB until the host has enqueued the pass (at least
+once, to flush the L2), then records an event, the pass and an event. So `kernel_us` includes no
+waits of the GPU for Python. `wall_us` has one overwrite and includes such waits, like a caller's
+time.
 """
 
 import math
@@ -16,13 +17,13 @@ from torch.profiler import ProfilerActivity, profile
 
 from results import one_line
 
-FLUSH_BYTES = 256 << 20  # several times the L2 of every supported card
-FLUSH_US = 55  # about the least time to overwrite them
+FLUSH_BYTES = 256 << 20  # several times the L2 size of every supported card
+FLUSH_US = 55  # shortest time to overwrite FLUSH_BYTES, about
 MOST_FLUSHES = 64
-# extra time of a host's first call after a pause: 100 to 130 for a bare cuBLAS matmul
+# extra us of a host's first call after a pause; a bare cuBLAS matmul has 100 to 130
 WAKING_US = 500
 MOST_IN_ROUND = 32  # repetitions of a run in one round of `repeats`
-ROUNDS = 12  # runs of a chain between two events: enough to hide its ends
+ROUNDS = 12  # runs of a chain between two events, enough to hide the cost of its ends
 
 
 def quantiles(samples):
@@ -78,8 +79,8 @@ class GpuTimer:
         return {"us": us, "us_p20": p20, "us_p80": p80, "wall_us": wall, "host_us": host}
 
     def host_us(self, run, before=None, calls=20):
-        """Returns the host time of a call into an empty queue. It includes waits for the GPU, if
-        the pass has any."""
+        """Returns the host time of a call into an empty queue, including the pass's waits for the
+        GPU."""
         def batch(count):
             if before:
                 before()
@@ -100,8 +101,8 @@ class GpuTimer:
         """Returns quantiles of repetitions after idle gaps, in which the card cools and regains
         power.
 
-        The overwrites before a repetition last until the host has enqueued it, as in measure(), and
-        WAKING_US longer, because the host was idle, too.
+        Overwrites continue until the host has enqueued the repetition, as in measure(), and
+        WAKING_US longer, because the host was idle too.
         """
         samples, flushes = [], min(
             MOST_FLUSHES, 1 + math.ceil((WAKING_US + 1.5 * self.host_us(run, calls=1)) / FLUSH_US))
@@ -112,7 +113,8 @@ class GpuTimer:
         return quantiles(samples)
 
     def sustained(self, run, seconds=1.2):
-        """Returns the median of repetitions in a row for this long, without the first third."""
+        """Returns the median of uninterrupted repetitions over `seconds`, without the first
+        third."""
         once = self._times(run, None, 1, 1)[0]
         count = max(6, min(80, int(seconds * 1e6 / once)))
         return quantiles(self._times(run, None, 1, count)[count // 3:])[0]
@@ -150,10 +152,10 @@ class GpuTimer:
         return [(*quantiles(burst), quantiles(block)[0]) for burst, block in zip(bursts, blocks)]
 
     def repeats(self, runs, repeats=3, rounds=5, round_us=2000):
-        """Returns [us of each repeat] of each (run, before). Use it to compare runs.
+        """Returns a list of us per repeat for each (run, before), to compare runs.
 
-        Each round repeats each run with a cold L2, for round_us or MOST_IN_ROUND times, at least
-        once. Rounds begin with different runs. A repeat is the median of its rounds.
+        Each round repeats each run with a cold L2 for round_us, but 1 to MOST_IN_ROUND times.
+        Rounds begin with different runs. A repeat is the median of its rounds.
         """
         settings = []
         for run, before in runs:
@@ -177,11 +179,11 @@ class GpuTimer:
         return found
 
     def chain(self, run, links):
-        """Returns quantiles of one of `links` links, over many runs in a row on the stream and in a
+        """Returns quantiles of one link's time, from many consecutive runs on the stream and in a
         CUDA graph (us_graph).
 
-        The host enqueues the links between the events, so us contains its time if that is longer;
-        us_graph never does.
+        The host enqueues the links between the events, so us is the host's time if that is longer;
+        us_graph never is.
         """
         def rounds():
             for _ in range(ROUNDS):
@@ -230,8 +232,7 @@ class GpuTimer:
         return quantiles(samples)[0]
 
     def peak_bytes(self, run):
-        """Returns the peak memory of a pass through torch's allocator, beyond the memory held
-        before."""
+        """Returns a pass's peak memory in torch's allocator, beyond the memory held before."""
         torch.cuda.synchronize()
         torch.cuda.empty_cache()
         base = torch.cuda.memory_allocated()
@@ -242,7 +243,8 @@ class GpuTimer:
 
 
 class CpuTimer:
-    """The same on the host, for the smoke test. torch uses one thread, so host time is the time."""
+    """CPU counterpart, for the smoke test. torch uses one thread, so host time is the pass's
+    time."""
 
     def __init__(self, device, repetitions=3):
         self.device, self.repetitions = device, repetitions

@@ -3,8 +3,8 @@ alone.
 
     python bench/train_llama.py build/release/bin/train_llama --out train-llama-DATE.json
 
-It times forward and backward, and with AdamW. Each point runs in its own process; the result is
-written after each.
+It times forward and backward, without and with AdamW. Each point runs in its own process; the
+result is written after each.
 """
 
 import argparse

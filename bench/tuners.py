@@ -6,13 +6,13 @@
 
 Both tuners get the same operation, shape, number of configurations and number of timed launches.
 
-Every search is a process with empty disk caches. It has two times of one clock:
+Every search is a process with empty disk caches. One clock measures two times:
 
 - `process_seconds`: the whole process, with imports and the GPU's context
 - `search_seconds`: the search alone
 
 METHOD, which goes into the JSON, describes both. Triton runs in each of MODES (tuners_triton.py).
-One process then times all winners by one timer (`winners_us`). A search that fails is listed with
+One process then times all winners with one timer (`winners_us`). A search that fails is listed with
 its reason. `--device cpu` runs ours alone, to try this script without a GPU.
 """
 
@@ -58,8 +58,8 @@ METHOD = {
 
 
 def timed_launches(trials):
-    """Returns the launches that a search timed for one problem; the heuristic alternates with each
-    candidate."""
+    """Returns a search's number of timed launches of one problem; the heuristic alternates with
+    each candidate."""
     samples = sum(FIRST_SAMPLES + (trial["samples"] if trial["fate"] == "ok" else 0)
                   for trial in trials if trial["us"])
     return 2 * samples
@@ -71,7 +71,7 @@ def samples_each(launches, configurations):
 
 
 def run(arguments, environment):
-    """Returns seconds and output of a process; raises RuntimeError with its last line if it
+    """Returns a process's seconds and output. Raises RuntimeError with its last line if it
     fails."""
     began = time.perf_counter()
     done = subprocess.run([str(argument) for argument in arguments],
@@ -107,7 +107,7 @@ def triton_search(mode, operation, n, h, configurations, launches, folder):
 
 
 def winners_us(options, operation, n, h, searches, folder):
-    """Returns the times of each tuner's winner, by one timer."""
+    """Returns the times of all tuners' winners, measured with one timer."""
     configs = {name: search["config"] for name, search in searches.items()
                if name != "ligerdsl" and "config" in search}
     out = run([sys.executable, HERE / "tuners_triton.py", "time", operation, n, h, "--library",
@@ -144,7 +144,7 @@ def measured(options, operation, n, h):
 
 
 def medians(repetitions):
-    """Returns medians of both times over repetitions, by tuner."""
+    """Returns each tuner's medians of both times over repetitions."""
     found = {}
     for name in ("ligerdsl", *MODES):
         right = [one[name] for one in repetitions if "error" not in one[name]]

@@ -1,5 +1,5 @@
-"""The kernels that tuners_triton.py tunes, in their usual form; rows per program are a parameter.
-Needs Triton."""
+"""The kernels that tuners_triton.py tunes, in their usual form, with rows per program as a
+parameter. Needs Triton."""
 
 import triton.language as tl
 

@@ -68,13 +68,13 @@ def fixed_samples(count):
 
 
 def compile_all(jit, arguments, columns, configs):
-    """Compiles every configuration, one thread per core; returns how. Uses Triton's own way if it
-    has one."""
+    """Compiles every configuration, one thread per core, with Triton's own function if it has one.
+    Returns a description of the method."""
     def warm(config):
         try:
             jit.warmup(*arguments, H=columns, ROWS=config.kwargs["ROWS"], grid=(1,),
                        num_warps=config.num_warps, num_stages=config.num_stages)
-        except Exception as error:  # the autotuner hits it again and skips such configurations
+        except Exception as error:  # the autotuner gets the same error and skips the configuration
             print(f"{config}: {error}", file=sys.stderr)
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -87,7 +87,7 @@ def compile_all(jit, arguments, columns, configs):
             with AsyncCompileMode(pool):
                 for config in configs:
                     warm(config)
-        except Exception as error:  # raised at the end for one that does not compile
+        except Exception as error:  # a configuration that does not compile raises at the end
             print(error, file=sys.stderr)
         return "AsyncCompileMode"
 

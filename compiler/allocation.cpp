@@ -1,7 +1,7 @@
-// Wraps malloc, calloc and realloc of this library: if the C library has no memory, they call the
-// fatal hook.
+// Wraps malloc, calloc and realloc of this library, to call the fatal hook if the C library has no
+// memory.
 //
-// MLIR allocates every operation by malloc and does not check the result, so a null pointer would
+// MLIR allocates every operation with malloc and does not check the result, so a null pointer would
 // crash the process. The linker replaces all references in this library, including those of LLVM's
 // archives (--wrap).
 #include <cstddef>

@@ -72,8 +72,8 @@ void registerDialects(DialectRegistry& registry) {
 
 namespace {
 
-// Collects the context's errors and remarks, each text once. An error is a line
-// "file:line:col: error: message", with the author's location first.
+// Collects the context's errors and remarks, each text once. An error is a line "file:line:col:
+// error: message" at the author's location.
 class DiagnosticText {
  public:
   explicit DiagnosticText(MLIRContext& context)
@@ -134,13 +134,13 @@ LogicalResult simplify(ModuleOp module, const program::CompileOptions& options) 
   if (failed(unrollLoops(module))) return failure();
   std::optional<KeptLoops> kept;
   if (options.target == program::Target::nvptx)
-    kept.emplace(module);  // a CPU has no loads in flight
+    kept.emplace(module);  // CPU kernels have no pipelined loops
   PassManager passes(module.getContext());
   timePasses(passes);
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   passes.addPass(createLoopInvariantCodeMotionPass());
-  // Merges equal values that two loops hoist: resident rows are recognised by that.
+  // Merges equal values that two loops hoist, which recognition of resident rows requires.
   passes.addPass(createCSEPass());
   return passes.run(module);
 }
@@ -149,7 +149,7 @@ LogicalResult simplify(ModuleOp module, const program::CompileOptions& options) 
 
 program::Artifact compile(const program::Program& program, const program::CompileOptions& options) {
   CompileTrace trace(options);
-  // The registry is built once; a context per compile keeps compiles independent.
+  // The registry is built once. Each compile has its own context, so that compiles are independent.
   static const DialectRegistry& registry = *[] {
     auto* all = new DialectRegistry;
     registerDialects(*all);
@@ -173,7 +173,7 @@ program::Artifact compile(const program::Program& program, const program::Compil
   for (const program::Argument& argument : program.arguments)
     artifact.slots += program::slotCount(program.values[argument.value]);
 
-  // Edited tile IR was simplified before it was edited.
+  // Edited tile IR was simplified before the edit.
   LogicalResult done = expandAdds(*module, options);
   if (succeeded(done) && !edited) done = simplify(*module, options);
   if (succeeded(done) && trace.emits("tile")) {

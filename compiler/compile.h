@@ -1,4 +1,4 @@
-// The compiler's one entry: a program and options in, an artifact out.
+// The compiler's only entry point: compiles a program with options to an artifact.
 #pragma once
 
 #include <string>
@@ -24,19 +24,20 @@ program::Artifact compile(const program::Program& program, const program::Compil
 /// Registers every dialect that the pipelines use.
 void registerDialects(mlir::DialectRegistry& registry);
 
-/// Collects the wall times of phases, those of passes if CompileOptions::spans asks for them, and
-/// the text of the stage that CompileOptions::emit names.
+/// Collects the wall times of phases (with CompileOptions::spans also of passes), and the text of
+/// the stage CompileOptions::emit.
 class CompileTrace {
  public:
   explicit CompileTrace(const program::CompileOptions& options)
       : options(options), passes(options.spans) {}
   /// Ends the phase that ran since the last mark.
   void mark(const char* phase);
-  /// Returns true if the compile returns this stage's text. Then keep() it; the pipeline may stop.
+  /// Returns true if the compile returns this stage's text. The caller then calls keep() and may
+  /// stop the pipeline.
   bool emits(const char* stage) const { return options.emit == stage; }
   void keep(std::string text) { emitted = std::move(text); }
 
-  /// The phases, and the passes inside them.
+  /// Returns the phases and the passes inside them.
   std::vector<program::Span> spans() const;
 
   std::vector<program::PhaseTime> times;

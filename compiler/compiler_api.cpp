@@ -1,4 +1,4 @@
-// The table of C functions that libligerdsl-compiler.so's one exported symbol returns.
+// Table of C functions, returned by libligerdsl-compiler.so's only exported symbol.
 #include "compiler/compiler_api.h"
 
 #include <cstdlib>
@@ -35,8 +35,8 @@ enum : int32_t {
   kNoMemory = LIGERDSL_COMPILER_NO_MEMORY
 };
 
-// Runs `work` and converts its exceptions to a status and a text. LLVM's fatal errors do not throw:
-// see fatal_error.h.
+// Runs `work` and converts its exceptions to a status and a text. LLVM's fatal errors do not throw
+// (fatal_error.h).
 template <class Work>
 int32_t guarded(ligerdsl_bytes* error, Work work) {
   try {

@@ -9,7 +9,7 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// An op that makes a tile, at the author's source line.
+// An op that produces a tile, with the author's source line.
 struct Tile {
   std::string op, type, file;
   unsigned line = 0;
@@ -35,7 +35,7 @@ llvm::json::Array json(const LinearLayout::Bases& bases) {
 }  // namespace
 
 std::string listLayouts(ModuleOp module) {
-  // The key is the type without its element type: tiles that differ only in that share a layout.
+  // The key ignores the element type, because tiles that differ only in it share a layout.
   llvm::MapVector<Type, std::vector<Tile>> tiles;
   const Type byte = IntegerType::get(module.getContext(), 8);
   module.walk<WalkOrder::PreOrder>([&](Operation* op) {

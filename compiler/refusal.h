@@ -1,5 +1,5 @@
-// Errors of the author or the caller that only a pipeline finds: a tile that is too large, an
-// option out of range.
+// Errors of the author or the caller that only a pipeline finds, such as an oversized tile or an
+// out-of-range option.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
@@ -8,8 +8,8 @@ namespace ligerdsl::compiler {
 
 inline constexpr llvm::StringLiteral kRefusedAttr = "ligerdsl.refused";
 
-/// Marks the module where such an error is emitted. compile() then reports a wrong program or
-/// option, not a compiler bug.
+/// Marks the module after such an error, so that compile() reports a wrong program or option, not a
+/// compiler bug.
 inline void markRefused(mlir::Operation* op) {
   auto module = mlir::dyn_cast<mlir::ModuleOp>(op);
   if (!module) module = op->getParentOfType<mlir::ModuleOp>();

@@ -1,9 +1,9 @@
-// Remarks: what a program asked for and did not get.
+// Remarks: requests of a program that the compiler did not fulfil.
 //
-// A pass that does not do something calls missed() with what was asked, why it was not done and
-// what to change, at the author's file and line. program/remarks.def declares every remark. Remarks
-// are MLIR diagnostics. Tests read them with -verify-diagnostics, compile() collects them in the
-// artifact, and they are never part of an error's text.
+// A pass that does not fulfil a request calls missed() with the request, the reason and the remedy,
+// at the author's file and line. program/remarks.def declares every remark. Remarks are MLIR
+// diagnostics. Tests read them with -verify-diagnostics, compile() collects them in the artifact,
+// and they are never part of an error's text.
 #pragma once
 
 #include <string>
@@ -39,7 +39,7 @@ class MissedRemark {
   RemarkId id;
 };
 
-/// missed(op, RemarkId::load_not_staged) << "what was asked: why not; what to change". Reports
+/// missed(op, RemarkId::load_not_staged) << "<request>: <reason>; <what to change>" reports
 /// "[tile-prefetch-loads] text [load-not-staged]".
 inline MissedRemark missed(mlir::Location at, RemarkId id) {
   return {at, id};
@@ -48,13 +48,13 @@ inline MissedRemark missed(mlir::Operation* op, RemarkId id) {
   return {op->getLoc(), id};
 }
 
-/// "kernel.cpp:12", for remarks that name a second place.
+/// Returns "kernel.cpp:12", for remarks that name a second place.
 std::string placeOf(mlir::Location at);
 inline std::string placeOf(mlir::Operation* op) {
   return placeOf(op->getLoc());
 }
 
-/// A remark or a warning as data.
+/// Returns a remark or a warning as data.
 program::Remark toRemark(mlir::Diagnostic& diagnostic);
 
 }  // namespace ligerdsl::compiler

@@ -14,8 +14,8 @@ namespace ligerdsl::compiler {
 namespace {
 
 class TimePasses final : public mlir::PassInstrumentation {
-  // Names passes as ligerdsl-opt does. The adaptor that runs passes on every function has no such
-  // name.
+  // Records a pass under its name in ligerdsl-opt. The adaptor that runs passes on every function
+  // has none.
   void runBeforePass(mlir::Pass* pass, mlir::Operation*) override {
     const llvm::StringRef argument = pass->getArgument();
     llvm::timeTraceProfilerBegin(argument.empty() ? pass->getName() : argument, "");
@@ -24,7 +24,7 @@ class TimePasses final : public mlir::PassInstrumentation {
   void runAfterPassFailed(mlir::Pass*, mlir::Operation*) override { llvm::timeTraceProfilerEnd(); }
 };
 
-// Returns nothing for the profiler's totals and for thread names.
+// Returns the span of an event, or nothing for the profiler's totals and thread names.
 std::optional<program::Span> toSpan(const llvm::json::Object& event) {
   const auto name = event.getString("name");
   const auto begin = event.getInteger("ts"), duration = event.getInteger("dur");

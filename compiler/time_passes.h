@@ -12,13 +12,13 @@ class PassManager;
 
 namespace ligerdsl::compiler {
 
-/// While it lives, LLVM's time profiler records the passes of this thread, if `wanted`.
+/// Runs LLVM's time profiler for this thread's passes during its lifetime, if `wanted`.
 class PassTimes {
  public:
   explicit PassTimes(bool wanted);
   ~PassTimes();
   PassTimes(const PassTimes&) = delete;
-  /// All passes that ended. Passes of a nested pipeline are inside it.
+  /// Returns all passes that have ended. A nested pipeline's span contains those of its passes.
   std::vector<program::Span> spans() const;
 
  private:
@@ -26,7 +26,8 @@ class PassTimes {
   int64_t beginUs = 0;
 };
 
-/// Makes the profiler, if it runs, record these passes. LLVM's pass managers do so by themselves.
+/// Makes the profiler, if it runs, record these passes. LLVM's own pass managers do so
+/// automatically.
 void timePasses(mlir::PassManager& passes);
 
 }  // namespace ligerdsl::compiler

@@ -1,4 +1,4 @@
-// Both sides of the C table in author.h: exporting a registry, and reading that of another binary.
+// Both sides of the C table in author.h: export of this binary's registry, import of another's.
 #include "ligerdsl/dsl/author.h"
 
 #include <algorithm>
@@ -70,7 +70,7 @@ const AnyKernel& kernel_at(size_t index) {
   return *kernels[index];
 }
 
-// Converts exceptions to messages: no exception may leave through the table.
+// Runs `body` and converts exceptions to messages, because none may cross the table.
 template <class Body>
 int32_t guarded(ligerdsl_author_bytes* error, Body body) {
   try {
@@ -112,8 +112,7 @@ int32_t record_kernel(size_t index, const char* settings, ligerdsl_author_bytes*
   return record_for(index, settings, nullptr, 0, program, error);
 }
 
-// Returns element i of an array from the other binary. Fields that the other binary does not know
-// are 0.
+// Returns element i of the other binary's array. Fields that the other binary lacks are 0.
 template <class T>
 T sized(const T* array, size_t i) {
   T copy{};
@@ -122,8 +121,7 @@ T sized(const T* array, size_t i) {
   return copy;
 }
 
-// Copies a value to the other binary. Throws if a field that the other binary does not know is not
-// 0.
+// Copies a value to the other binary. Throws if a field that the other binary lacks is nonzero.
 template <class T>
 void give(const T& value, T* out) {
   const auto* bytes = reinterpret_cast<const char*>(&value);
@@ -252,7 +250,7 @@ class LoadedKernel : public AnyKernel {
   }
 
  private:
-  // Returns false for kernels that were built against headers without targets.
+  // Returns true if the kernels were built against headers with targets.
   bool takes_targets() const {
     constexpr size_t kEnd = offsetof(ligerdsl_author_table, launch_for) + sizeof table_->launch_for;
     return table_->struct_size >= kEnd && table_->record_for && table_->launch_for;
@@ -288,8 +286,8 @@ const ligerdsl_author_table* author_table() {
   static const ligerdsl_author_table table = {
       LIGERDSL_AUTHOR_VERSION,
       sizeof(ligerdsl_author_table),
-      // A failed registration counts as one kernel. Asking for it throws the error of the
-      // registration.
+      // A failed registration counts as one kernel. A request for it throws the registration's
+      // error.
       [] {
         return std::max(Registry::global().all().size(),
                         size_t{!Registry::global().problems().empty()});

@@ -132,7 +132,7 @@ KernelBuilder::ExactGuard::~ExactGuard() {
 program::Program KernelBuilder::finish(Loc loc) {
   program::Program program = recorder_->finish(loc);
   recorder_ = std::make_shared<Recorder>(
-      program.name);  // handles of the finished program keep the old recorder
+      program.name);  // handles of the finished program still refer to the old recorder
   return program;
 }
 std::string KernelBuilder::finish_bytes(Loc loc) {

@@ -12,7 +12,7 @@ std::vector<Type> types_of(const Recorder& recorder, const std::vector<Handle>& 
   return types;
 }
 
-// Returns a check that yielded values have the expected types.
+// Returns a Check that fails unless yielded values have the expected types.
 Recorder::Check same_types(const Recorder& recorder, const std::vector<Type>& expected,
                            const std::string& op, const std::string& what, Loc loc) {
   return [&recorder, expected, op, what, loc](const std::vector<Handle>& yielded) {
@@ -37,8 +37,8 @@ void require_condition(const Recorder& recorder, const Handle& condition, const 
   }
 }
 
-// Fails unless the counter after the last iteration, at most hi + step - 1, is a number of its
-// type. Otherwise the loop would never end.
+// Fails unless the counter's type represents its value after the last iteration, at most hi + step
+// - 1. Otherwise the loop would never end.
 void require_representable_counter(const ScalarArg& hi, const ScalarArg& step, int64_t largest,
                                    Loc loc) {
   if (!hi.is_number || !step.is_number || hi.number.integer <= largest - (step.number.integer - 1))
@@ -129,7 +129,7 @@ std::vector<Handle> record_while(Recorder& recorder, const std::vector<Handle>& 
   const std::string op = "while_";
   require_live_all(recorder, init, op, loc);
   const std::vector<Type> carried = types_of(recorder, init);
-  // The first region yields the condition and passes its arguments on.
+  // The first region yields the condition and its own arguments.
   const RegionBody test = [&](const std::vector<Handle>& arguments) {
     std::vector<Handle> yielded = condition(arguments);
     yielded.insert(yielded.end(), arguments.begin(), arguments.end());

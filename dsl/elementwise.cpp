@@ -21,8 +21,8 @@ using program::Dtypes;
 using program::info;
 using program::Predicate;
 
-// Checks a constant shift. A shift by a negative or too large value is unspecified at run time; the
-// interpreter rejects it.
+// Checks a constant shift distance. At run time, a negative or too large distance gives an
+// unspecified result; the interpreter rejects it.
 void require_shift(const Operand& by, DType dtype, const std::string& op, Loc loc) {
   int64_t bits = 0;
   if (by.is_number) {
@@ -81,7 +81,7 @@ Handle negate(const Operand& a) {
   return recorder.emit_one(OpCode::neg, {a.handle}, recorder.type(a.handle), {}, a.loc);
 }
 
-// ~x as x ^ -1, !x as x ^ true.
+// Records ~x as x ^ -1, and !x as x ^ true.
 Handle invert(const Operand& a, Dtypes rule, const std::string& op) {
   Recorder& recorder = recorder_of(a.handle, op, a.loc);
   recorder.require_live(a.handle, op, a.loc);
@@ -106,7 +106,7 @@ Handle same_bits(const Value& x, DType dtype, Loc loc) {
   return recorder.emit_one(OpCode::bitcast, {x.handle()}, type, {}, loc);
 }
 
-// Records an fma after bringing b and c to a's type.
+// Converts b and c to a's type and records an fma.
 Handle fused(const Value& a, const Operand& b, const Operand& c, Loc loc) {
   Recorder& recorder = recorder_of(a.handle(), "fma", loc);
   recorder.require_live(a.handle(), "fma", loc);
@@ -136,7 +136,7 @@ Handle choose(const Value& condition, const Operand& a, const Operand& b, Loc lo
     values.b = splat(values.b, test.shape, "where", loc);
   }
   if (test.shape != values.a.shape) {
-    // Grow whichever side has dimensions of 1.
+    // Broadcast the test and the values to one shape.
     const Shape before = values.a.shape;
     if (test.shape.size() != before.size()) {
       fail(loc, "where",
@@ -153,7 +153,7 @@ Handle choose(const Value& condition, const Operand& a, const Operand& b, Loc lo
                            loc);
 }
 
-// Implementations of the operators. The source location is that of the right operand.
+// Implementations of the operators. Their source location is the right operand's.
 template <OpCode code>
 Handle arithmetic(const Operand& a, const Operand& b, const char* op) {
   return binary(code, info(code).dtypes, a, b, op, b.loc);
@@ -175,7 +175,7 @@ T& assign(T& a, const Operand& b, const char* op) {
   }
   return a = result;
 }
-// The same for functions, which have a source location of their own.
+// Implementation of functions, which have a source location of their own.
 template <OpCode code>
 Handle function(const Operand& a, const Operand& b, const char* op, Loc loc) {
   return binary(code, info(code).dtypes, a, b, op, loc);

@@ -1,4 +1,4 @@
-// Distribution of blocks to lanes. Every step passes the caller's location on.
+// Distribution of blocks over lanes. Each op gets the caller's location.
 #include "ligerdsl/dsl/lanes.h"
 
 #include <algorithm>
@@ -55,7 +55,7 @@ Tile BlockLanes::expand(const Tile& t, Loc loc) const {
   return run == 1 ? rows : rows.expand_dims(run_axis(), loc);
 }
 
-// Positions are ((f * lanes) + lane) * run + r, after the segments of the previous CTAs.
+// A lane's positions are ((f * lanes) + lane) * run + r, after the previous CTAs' segments.
 Carry<Tile, Tile> BlockLanes::max_with_index(const Tile& t, Loc loc) const {
   Tile lane = arange(t, lanes, loc);
   if (ctas > 1) {
@@ -79,7 +79,7 @@ Carry<Tile, Tile> BlockLanes::max_with_index(const Tile& t, Loc loc) const {
   return carry(value, Tile(at(times(first_of(f), run, loc), loc) + at(behind, loc)));
 }
 
-// A CPU has few vector registers to combine at the same time. With up to 64 lanes they traverse a
+// A CPU combines few vector registers at a time, so it uses at most 64 lanes, which traverse a
 // block in memory order.
 BlockLanes block_lanes(const Target& target, DType type, int64_t block, int num_warps, int num_ctas,
                        bool aligned) {

@@ -1,4 +1,5 @@
-// Grids of launches. This is not in kernel.cpp, because the library links without its registry.
+// Grids of launches. They are not in kernel.cpp, because the library must link without its
+// registry.
 #include <algorithm>
 
 #include "ligerdsl/dsl/kernel.h"

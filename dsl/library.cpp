@@ -1,4 +1,4 @@
-// Functions written with the ops. Every step passes the caller's location on.
+// Library functions that consist of ops. Each op gets the caller's location.
 #include "ligerdsl/dsl/library.h"
 
 #include <cmath>
@@ -26,7 +26,7 @@ Tile with_axis(const Tile& reduced, int axis, const Tile& like, Loc loc) {
   return reduced.expand_dims(axis < 0 ? axis + like.rank() : axis, loc);
 }
 
-// Returns a * b without no_contract, so that it may become an fma with the additions of its sum.
+// Returns a * b without no_contract, so that it may become an fma with the sum's additions.
 Tile product_for_sum(const Tile& a, const Tile& b, Loc loc) {
   int& exact = a.handle().recorder->exact_depth;
   const int depth = std::exchange(exact, 0);
@@ -61,11 +61,11 @@ TilePlace grouped_tiles(const Scalar& program, const Scalar& tile_rows, const Sc
   const NumberArg together(group, loc);
   const Scalar of_group = Scalar(at(columns, loc) * together).to(wide, loc);
   const Scalar before = at(Scalar(at(number, loc) / at(of_group, loc)), loc) * together;
-  // At least 1: a loop that looks one tile ahead also asks for the tile after the last one.
+  // At least 1, because a loop that looks ahead also computes the place of the tile after the last.
   const Scalar left =
       max(min(Scalar(at(rows, loc) - at(before, loc)), together, loc), NumberArg(1, loc), loc);
-  // A group has fewer than 2^31 tiles, so its divisors are i32 in any case: a 64-bit division takes
-  // a GPU ten times as long.
+  // A group has fewer than 2^31 tiles, so i32 divisors suffice. A 64-bit division takes ten times
+  // as long on a GPU.
   const Scalar here = left.to(i32, loc),
                within = Scalar(at(number, loc) % at(of_group, loc)).to(i32, loc);
   const Scalar down = Scalar(at(within, loc) % at(here, loc)).to(wide, loc);
@@ -81,7 +81,7 @@ Scalar mean(const Tile& x, Loc loc) {
 
 namespace {
 
-// Brings the operands of an unsigned function to one integer type.
+// Converts the operands of an unsigned function to one integer type.
 template <class T>
 std::pair<T, T> unsigned_pair(const T& a, const detail::Operand& b, const char* op, Loc loc,
                               program::Dtypes dtypes = program::Dtypes::integers) {
@@ -93,11 +93,11 @@ std::pair<T, T> unsigned_pair(const T& a, const detail::Operand& b, const char* 
   return {T(pair.a), T(pair.b)};
 }
 
-// Type of number that T's operators take.
+// Type of a number operand of T's operators.
 template <class T>
 using Literal = std::conditional_t<std::is_same_v<T, Tile>, ScalarArg, NumberArg>;
 
-// Flips the highest bit. The unsigned order of x is the signed order of the result.
+// Flips the highest bit, so that the result's signed order is the unsigned order of x.
 template <class T>
 T signed_order(const T& x, Loc loc) {
   return at(x, loc) ^ Literal<T>(least_of(x.dtype()), loc);

@@ -49,7 +49,7 @@ Attrs hints(Cache cache, Evict evict) {
   return attrs;
 }
 
-// Returns the checked view and indices.
+// Checks the view and the indices; returns both.
 std::vector<Handle> tile_operands(const View& view, const Shape& tile_shape, const Indices& index,
                                   const std::string& op, Loc loc) {
   Recorder& recorder = recorder_of(view.handle(), op, loc);
@@ -293,7 +293,7 @@ Tile Resident::load(const ScalarArg& block, Loc loc) const {
 
 namespace {
 
-// Records pointer + offset. A tile of offsets makes a tile of pointers.
+// Records pointer + offset. A tile of offsets gives a tile of pointers.
 Handle add_pointer(const Operand& pointer, const Operand& offset) {
   const std::string op = "pointer +";
   const Loc loc = offset.loc;
@@ -334,7 +334,7 @@ Type pointee(const Recorder& recorder, const Handle& pointer) {
   return type.kind == TypeKind::ptr ? scalar_type(type.dtype) : tile_type(type.dtype, type.shape);
 }
 
-// Brings an operand to `type`, scalar or tile.
+// Converts an operand to `type`, a scalar or tile type.
 Handle conform(Recorder& recorder, const Operand& operand, const Type& type, const std::string& op,
                Loc loc) {
   if (type.kind == TypeKind::tile) return tile_operand(recorder, operand, type, op, loc);
@@ -354,7 +354,7 @@ struct Access {
   const Operand* other = nullptr;
 };
 
-// Returns pointer [, values] [, mask] [, other], each brought to the pointers' shape.
+// Returns pointer [, values] [, mask] [, other], each in the shape of the pointers.
 std::vector<Handle> access_operands(const Value& pointer, const Access& access, Attrs& attrs,
                                     Loc loc) {
   Recorder& recorder = recorder_of(pointer.handle(), access.op, loc);

@@ -1,4 +1,4 @@
-// Online log-sum-exp. Every step passes the caller's location on.
+// Online log-sum-exp. Each op gets the caller's location.
 #include "ligerdsl/dsl/online_sum.h"
 
 #include <cmath>
@@ -22,7 +22,7 @@ T rescaled(const T& m, const T& base, Loc loc) {
 struct Block {
   const Tile& x;
   const OnlineOptions& options;
-  Tile counts;  // mask with x's shape; empty: all elements count
+  Tile counts;  // mask with x's shape; empty if all elements count
   Loc loc;
 
   Tile where_counted(const Tile& t, double otherwise) const {
@@ -31,7 +31,7 @@ struct Block {
   bool scale_is_positive() const {
     return options.scale_log2.is_number && options.scale_log2.number.real > 0;
   }
-  // Returns the largest c x, where `reduce` computes the maximum of a tile.
+  // Returns the largest c x. `reduce` computes a tile's maximum.
   template <class Reduce>
   auto largest(Reduce reduce) const {
     const ScalarArg& c = options.scale_log2;

@@ -1,4 +1,4 @@
-// Brings numbers, scalars and tiles to a common type.
+// Converts numbers, scalars and tiles to a common type.
 #include <cmath>
 #include <sstream>
 
@@ -22,15 +22,15 @@ std::string widened(DType dtype) {
   return std::string(".to(") + (dtype == i32 ? "i64" : "i32") + ")";
 }
 
-// Returns true for ops that read the bits as unsigned numbers. For these, a conversion changes the
-// value, because it keeps the sign.
+// Returns true for ops that read integers as unsigned. A conversion keeps the sign and so changes
+// the unsigned value.
 bool reads_unsigned(const std::string& op) {
   static constexpr std::string_view kOps[] = {"ult", "ule", "ugt", "uge", "udiv", "urem", "umulhi"};
   return std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
 }
 std::string unsigned_advice(int64_t number, DType dtype) {
   const int64_t half = most_of(dtype) + 1,
-                most = 2 * half - 1;  // not for i64, which has every number
+                most = 2 * half - 1;  // not for i64, which represents every number
   const std::string widen =
       "convert the operand with " + widened(dtype) + " & " + std::to_string(most);
   if (number < 0 || number > most) return widen + ", its unsigned value";
@@ -38,7 +38,8 @@ std::string unsigned_advice(int64_t number, DType dtype) {
          ", its unsigned value";
 }
 
-// Returns an error for a number that a float type cannot represent or round to, else "".
+// Returns an error if a float type can neither represent the number nor round it to a finite value,
+// else "".
 std::string overflow(double number, DType dtype) {
   const bool infinite = std::isinf(number) && dtype != f8e4m3;
   if (infinite || std::isnan(number) || std::fabs(number) <= largest_of(dtype)) return "";
@@ -47,7 +48,7 @@ std::string overflow(double number, DType dtype) {
          (dtype == f8e4m3 ? " and has no infinities" : "; write an infinity if you mean one");
 }
 
-// Widens a scalar to a wider integer type. Other types must agree.
+// Converts an integer scalar to a wider integer type. Returns other scalars unchanged.
 Handle widen(const Handle& scalar, DType dtype, Loc loc) {
   const bool wider = is_plain_integer(scalar.dtype) && is_plain_integer(dtype) &&
                      size_of(dtype) > size_of(scalar.dtype);

@@ -9,9 +9,9 @@ namespace {
 
 constexpr int kRounds = 10;
 constexpr int64_t kMultipliers[] = {0xd2511f53, 0xcd9e8d57};
-constexpr int64_t kWeyl[] = {0x9e3779b9, 0xbb67ae85};  // added to the key before each further round
+constexpr int64_t kWeyl[] = {0x9e3779b9, 0xbb67ae85};  // added to the key between rounds
 
-// Returns the number with these low 32 bits.
+// Returns the i32 with these low 32 bits.
 int32_t word(int64_t bits) {
   return static_cast<int32_t>(static_cast<uint32_t>(bits));
 }
@@ -25,8 +25,8 @@ struct Product {
   Tile high, low;
 };
 
-// Returns both words of the product of unsigned words. They are parts of one multiplication: the
-// instruction for it (mul.wide.u32, vpmuludq) costs less than two for its halves.
+// Returns both words of a product of unsigned words. They come from one multiplication, because its
+// instruction (mul.wide.u32, vpmuludq) costs less than one for each half.
 Product multiply(const Tile& x, int64_t factor, Loc loc) {
   const Tile wide = At<Tile>(x.to(i64, loc), loc) & ScalarArg(int64_t{0xffffffff}, loc);
   const Tile product = At<Tile>(wide, loc) * ScalarArg(factor, loc);

@@ -1,4 +1,4 @@
-// The two moves, gather and shuffle_xor, and the functions made of them.
+// gather, shuffle_xor and the functions that consist of them.
 #include "ligerdsl/dsl/rearrange.h"
 
 #include <bit>
@@ -29,14 +29,14 @@ Tile positions(const Tile& x, int axis, Loc loc) {
   return detail::positions(*x.handle().recorder, x.shape(), axis, "arange", loc);
 }
 
-// Returns true where the index has one of these bits.
+// Returns a mask of the elements whose index along the axis has one of these bits.
 Tile has_bits(const Tile& x, int axis, int64_t bits, Loc loc) {
   const Tile place = positions(x, axis, loc);
   const Tile masked = at(place, loc) & integer(bits, loc);
   return at(masked, loc) != integer(0, loc);
 }
 
-// Returns the axis of a tile that can be sorted.
+// Returns the non-negative axis. Fails unless the tile can be sorted along it.
 int power_of_two_axis(const Tile& x, int axis, const char* op, Loc loc) {
   require_operand(x, op, loc);
   if (is_fp8(x.dtype()))
@@ -52,8 +52,9 @@ int power_of_two_axis(const Tile& x, int axis, const char* op, Loc loc) {
   return along;
 }
 
-// Convert x to integers in the same order, and back. The bits of floats are in order except for
-// negative numbers, whose order is reversed. A NaN is the largest key, and comes back as a NaN.
+// Convert x to integer keys in the same order, and back. The bits of floats are ordered like
+// integers, except that the order of negative numbers is reversed. A NaN becomes the largest key,
+// which converts back to a NaN.
 Tile to_keys(const Tile& x, Loc loc) {
   if (!is_float(x.dtype())) return size_of(x.dtype()) < 4 ? x.to(i32, loc) : x;
   const Tile wide = x.to(f32, loc), bits = bitcast(wide, i32, loc);
@@ -70,7 +71,7 @@ Tile from_keys(const Tile& key, DType dtype, Loc loc) {
   return bitcast(bits, f32, loc).to(dtype, loc);
 }
 
-// Sorts bitonic blocks of `size`, in reverse where the index has the bit `backwards`.
+// Sorts bitonic blocks of `size` elements, in reverse where the index has the bit `backwards`.
 Tile merge(Tile x, int axis, int64_t size, int64_t backwards, Loc loc) {
   for (int64_t distance = size / 2; distance > 0; distance /= 2) {
     const Tile other = shuffle_xor(x, distance, axis, loc);
@@ -81,7 +82,7 @@ Tile merge(Tile x, int axis, int64_t size, int64_t backwards, Loc loc) {
   return x;
 }
 
-// Sorts blocks of `size`. If there are several, every other one is in reverse order.
+// Sorts blocks of `size` elements. If there are several, every second one is in reverse order.
 Tile sort_blocks(Tile x, int axis, int64_t size, Loc loc) {
   const int64_t whole = x.shape()[axis];
   for (int64_t block = 2; block <= size; block *= 2)
@@ -89,7 +90,7 @@ Tile sort_blocks(Tile x, int axis, int64_t size, Loc loc) {
   return x;
 }
 
-// Combine keys (inverted for `descending`) with the indices along the axis, which makes all numbers
+// Combine keys (inverted for `descending`) with their indices along the axis, so that all are
 // distinct, and split them again.
 Tile with_indices(const Tile& keys, int axis, bool descending, Loc loc) {
   const Tile order = descending ? ~at(keys, loc) : keys;
@@ -190,7 +191,7 @@ std::pair<Tile, Tile> split(const Tile& x, Loc loc) {
              detail::to_string(x.shape()));
   const int axis = x.rank() - 1;
   const Tile place = positions(x, axis, loc);
-  // Returns one of the two elements with its bits unchanged, by its index.
+  // Selects the first or second element by a reduction on indices, so that its bits stay unchanged.
   const auto element = [&](bool second) {
     const auto choose = [&](Scalar a, Scalar i, Scalar b, Scalar j) {
       const At<Scalar> left(second ? j : i, loc), right(second ? i : j, loc);
@@ -224,8 +225,9 @@ Sorted stable_sort(const Tile& x, int axis, bool descending, Loc loc) {
                          loc);
 }
 
-// Sorts blocks of k, every other one in reverse. The minima of the pairs of two adjacent blocks are
-// then the k smallest elements of both, and bitonic. Each iteration halves the tile.
+// Sorts blocks of k elements, every second one in reverse. The elementwise minima of two adjacent
+// blocks are then the k smallest elements of both, in bitonic order. Each iteration halves the
+// tile.
 Sorted topk(const Tile& x, int64_t k, int axis, Loc loc) {
   const int along = power_of_two_axis(x, axis, "topk", loc), last = x.rank() - 1;
   require_key(x, "topk", loc);

@@ -209,7 +209,7 @@ program::Region Recorder::region(const std::vector<Type>& arguments, const Regio
     check(yielded);
     emit(OpCode::yield, yielded, {}, {}, loc);
   } catch (...) {
-    open_.resize(depth);  // drops the unfinished region, so that the builder stays usable
+    open_.resize(depth);  // discards the unfinished region, so that the builder stays usable
     throw;
   }
   program::Region region = std::move(open_.back().region);

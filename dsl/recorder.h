@@ -48,18 +48,17 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   Handle emit_one(OpCode code, const std::vector<Handle>& operands, const Type& result, Attrs attrs,
                   Loc loc);
 
-  // Records a region. Opens it with arguments of these types, runs the body, calls `check` on its
-  // results, and closes the region with a yield of them. Values of the body end with the region.
+  // Opens a region with arguments of these types, runs the body, calls `check` on its results, and
+  // closes the region with their yield. The body's values are unusable afterwards.
   using Check = std::function<void(const std::vector<Handle>&)>;
   program::Region region(const std::vector<Type>& arguments, const RegionBody& body,
                          const Check& check, Loc loc);
 
-  // Fails unless the handle is usable here: recorded by this builder, in a region that is still
-  // open.
+  // Fails unless this builder recorded the handle, in a region that is still open.
   void require_live(const Handle& handle, const std::string& op, Loc loc) const;
   const Type& type(const Handle& handle) const { return program_.values[handle.id]; }
 
-  // Inside KernelBuilder::dynamic_persistent: the values of program_id(0) and num_programs(0).
+  // Values of program_id(0) and num_programs(0) inside KernelBuilder::dynamic_persistent.
   struct ProgramLoop {
     Handle program, programs;
   };
@@ -83,13 +82,13 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
 
   int exact_depth = 0;        // > 0: float ops carry no_contract
   bool in_combiner = false;   // a combiner is being recorded
-  int64_t num_residents = 0;  // resident rows so far; the next one gets the next number
+  int64_t num_residents = 0;  // resident rows so far; also the next one's number
   std::unordered_set<ValueId> alignment_offsets;  // results of View::alignment_offset
   std::unordered_map<ValueId, int64_t> integers;  // constants
-  // Read-only views and pointers into them -> number of the argument.
+  // Maps read-only views, and pointers into them, to their argument's number.
   std::unordered_map<ValueId, size_t> read_only;
 
-  // Returns false after the handle's program is finished. The handle must not be used then.
+  // Returns false if the handle's program is finished, so that the handle must not be used.
   bool knows(const Handle& handle) const { return handle.id < program_.values.size(); }
 
   program::Program finish(Loc loc);
@@ -128,38 +127,37 @@ inline bool is_plain_integer(DType dtype) {
 // Converts 16-bit floats to f32, the type in which they are accumulated (reduce.cpp).
 Tile widened_to_add(const Tile& x, Loc loc);
 
-// Returns a tile of this shape with the index (i32) along an axis, or of all elements in row-major
-// order with kAllAxes (reduce.cpp).
+// Returns a tile with each element's index (i32) along an axis; with kAllAxes, its row-major index
+// (reduce.cpp).
 Tile positions(Recorder& recorder, const Shape& shape, int axis, const std::string& op, Loc loc);
 
-// Reshapes a block to the shape of the lanes. Records nothing if it has that shape (lanes.cpp).
+// Reshapes a block to the shape of `lanes`. Records nothing if it has that shape (lanes.cpp).
 Tile deal(const BlockLanes& lanes, const Tile& block, const std::string& op, Loc loc);
 
 // Operands (operand.cpp).
 // Fails unless the rule accepts the operand's type.
 void require_dtype(const Handle& x, program::Dtypes rule, const std::string& op, Loc loc);
-// Returns the recorder of an operand of a function that records several ops. An invalid operand is
-// then an error of the function, not of one of its ops.
+// Returns an operand's recorder. Reports an invalid operand as an error of `op`, a function that
+// records several ops.
 Recorder& require_operand(const Handle& x, program::Dtypes rule, const std::string& op, Loc loc);
-// Fails unless the view's type represents the pad value.
+// Fails unless the type represents the pad value.
 void require_pad(double pad, DType type, Loc loc);
 Handle constant(Recorder& recorder, const Number& number, const Type& type, const std::string& op,
                 Loc loc);
-// Returns a scalar handle. A number takes `dtype`, or i64 if dtype is i32 and it does not fit.
+// Returns a scalar handle. A number has type `dtype`, or i64 if it exceeds i32.
 Handle scalar_operand(Recorder& recorder, const Operand& operand, DType dtype,
                       const std::string& op, Loc loc);
-// Returns a tile of exactly this type: numbers and scalars fill it, dimensions of 1 grow.
+// Returns a tile of exactly this type. Broadcasts numbers, scalars and dimensions of 1.
 Handle tile_operand(Recorder& recorder, const Operand& operand, const Type& type,
                     const std::string& op, Loc loc);
-// Both operands in one type.
+// Two operands, converted to one type.
 struct Pair {
   Handle a, b;
 };
 Pair match(const Operand& a, const Operand& b, const std::string& op, Loc loc);
-// Returns an integer scalar for index arithmetic (i32, or i64 for a number that does not fit).
+// Returns an integer scalar for index arithmetic: i32, or i64 for numbers that exceed i32.
 Handle index_operand(Recorder& recorder, const Operand& operand, const std::string& op, Loc loc);
-// Fails unless the offset is a result of View::alignment_offset and tiles are along the last
-// dimension.
+// Fails unless the offset is a result of View::alignment_offset and tiles span the last dimension.
 void require_alignment_offset(Recorder& recorder, const Scalar& alignment_offset,
                               const Shape& tile_shape, const std::string& op, Loc loc);
 

@@ -21,7 +21,7 @@ struct CatalogEntry {
 
   // Functions of a ConfiguredKernel (config.h); empty for a FixedKernel.
   std::function<std::vector<MetaField>(const Machine&, const MetaValues& options)> heuristic;
-  // Returns the reason why the heuristic's Config with these fields changed is not valid, or "".
+  // Returns why the heuristic's Config, with these fields changed, is not valid, or "".
   std::function<std::string(const Machine&, const MetaValues& options, const MetaValues& config)>
       valid;
   // Returns the operation of that Config; throws the reason if it is not valid.

@@ -1,7 +1,8 @@
 """environment_table.py: runtime/environment/options.def agrees with the sources.
 
 1. A name is in the table once, and the values of an option are those that its parser accepts.
-2. Each LIGERDSL_ variable that a source reads has an entry. In shipped sources, each variable has.
+2. Each LIGERDSL_ variable that a source reads has an entry. In shipped sources, this holds for each
+   variable.
 3. Each variable that the library does not read is read by another source.
 4. In the library, only options.cpp reads the environment.
 5. In other shipped sources, a call of getenv names its variable.

@@ -1,5 +1,5 @@
-"""operations_plans.py: the code that a row's Plan becomes (lib/codegen/emit_plans.py), the plans
-that are refused, and that lib/abi defines the hooks."""
+"""operations_plans.py: checks the code generated from a row's Plan (lib/codegen/emit_plans.py),
+that invalid plans are refused, and that lib/abi defines the hooks."""
 
 import pathlib
 import re

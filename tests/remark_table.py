@@ -60,8 +60,8 @@ def texts_of(remark):
 
 
 def fits(remark, text):
-    """Whether a text with holes for regular expressions can be part of the remark's: its words,
-    without names of files, follow each other there in this order."""
+    """Returns true if `text`, with holes for regular expressions, can be part of the remark's text.
+    Its words, without file names, must occur there in this order."""
     words = WORD.findall(re.sub(r"\S*\.mlir\S*", " ", HOLE.sub(" ", text)))
     return any(all(word in known for word in words)
                for known in map(iter, map(WORD.findall, texts_of(remark))))

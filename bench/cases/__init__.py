@@ -1,6 +1,6 @@
 """The kernels to compare, one function each: build(context, *shape, dtype) -> Case.
 
-Every module of this folder is imported. `case` of common.py registers a function by its name.
+Every module of this folder is imported. common.py's `case` registers a function by its name.
 """
 
 import importlib

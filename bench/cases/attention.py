@@ -8,7 +8,7 @@ from .common import CODES, Case, Maker, autograd, case, normwise, ours
 
 
 def exact_heads(q, k, v, d_o, at, head):
-    """Returns float64 output and gradients of one key head and its query heads.
+    """Returns float64 outputs and gradients of one key head and its query heads.
 
     o, d_q: [T, G, D]; d_k, d_v: [T, D].
     """

@@ -1,15 +1,15 @@
-"""Chains: forward and backward of one kernel, many times on one stream, like small kernels of a
-training step.
+"""Chains: one kernel's forward and backward, many times on one stream, like a training step's small
+kernels.
 
-Each link of a chain has its own tensors. Together they exceed every L2, so a link reads its inputs
-from memory.
+Each link of a chain has its own tensors. Together they exceed every L2, so each link reads its
+inputs from memory.
 """
 
 from .common import Case, Contender, Pass, case
 from .norms import rms_norm
 
 LINKS = 8
-# contenders that overwrite inputs or take long to tune
+# contenders that overwrite inputs or need long tuning
 NOT_IN_CHAINS = ("liger_inplace", "liger_cute", "compile_max", "quack_tuned")
 
 
@@ -42,7 +42,7 @@ def chain(kernel, build, *arguments, **more):
 
 
 def numbered(links):
-    """Merges the links' dictionaries; appends the number of its link to the name of each output."""
+    """Merges the links' dictionaries; appends the link's number to each output's name."""
     return {f"{name}{i}": value for i, link in enumerate(links) for name, value in link.items()}
 
 

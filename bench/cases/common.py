@@ -14,14 +14,14 @@ import torch
 
 CODES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
 DTYPES = {name: dtype for dtype, name in CODES.items()}
-# Largest max |a - r| / max |r| of one of our outputs; sums over rows use the norm. Tests have
+# Largest accepted max |a - r| / max |r| of our outputs; sums over rows use the norm. Tests have
 # tighter gates.
 GATES = {"f32": 2e-5, "f16": 4e-3, "bf16": 1.6e-2}
-BUILDERS = {}  # functions of this folder that build a case, by the name of their kernel
+BUILDERS = {}  # functions of this folder that build a case, by kernel name
 
 
 def case(build):
-    """Registers build(context, *shape, dtype) -> Case by its name."""
+    """Registers the function build(context, *shape, dtype) -> Case under its name."""
     BUILDERS[build.__name__] = build
     return build
 
@@ -58,7 +58,7 @@ class Case:
     # pass -> floating-point operations, if they bound the time
     flops: dict = field(default_factory=dict)
     bursts: bool = False  # long and hot: time it in bursts and sustained
-    links: int = 0  # links per run of a chain: time one of many in a row
+    links: int = 0  # links per run of a chain, whose times are per link
     gated: bool = True  # False: the case measures the error itself
 
     def errors(self, outputs):
@@ -117,7 +117,7 @@ class Maker:
 
 @contextlib.contextmanager
 def placed(address, pitch):
-    """Sets address and pitch of every Maker that is made inside the `with` block."""
+    """Sets address and pitch of every Maker created inside the `with` block."""
     Maker.address, Maker.pitch = address, pitch
     try:
         yield
@@ -130,7 +130,7 @@ def nbytes(*tensors):
 
 
 def ours(forward, backward, made, saved=(), restore=None):
-    """Returns the passes of two bound plans.
+    """Returns the passes of two bound plans, forward and backward.
 
     made: (outputs of forward, outputs of backward). saved: tensors that forward saves for backward.
     restore: restores inputs that the outputs overwrite.
@@ -215,15 +215,15 @@ def by_compiler(reference, contender, repeated=True):
 
 
 def by_torch(reference, inputs, grads, names):
-    """Returns the contenders of torch.compile and of torch for a differentiable function of these
-    inputs. names: those of autograd."""
+    """Returns torch's and torch.compile's contenders for a differentiable function of these inputs.
+    names: see autograd."""
     contender = lambda f: autograd(lambda: f(*inputs), inputs, grads, names)
     return {**by_compiler(reference, contender), "torch": lambda: contender(reference)}
 
 
 def put_back(*tensors):
-    """Returns a function that restores the current contents of these tensors, hidden from
-    autograd."""
+    """Returns a function that restores these tensors' current contents without autograd's
+    notice."""
     pristine = [t.detach().clone() for t in tensors]
 
     def restore():
@@ -267,7 +267,7 @@ class worst(Check):
 
 
 class kept(worst):
-    """The same for the elements that dropout kept; infinite if their number is not 1 - p within
+    """Error `worst` of the elements that dropout kept; infinite if their share is not 1 - p within
     five deviations."""
 
     def __init__(self, exact, rows, p):
@@ -290,7 +290,7 @@ class normwise(Check):
 
 
 def written_over(exact, *tensors):
-    """Returns a function that restores overwritten inputs; computes the exact values before."""
+    """Computes the exact values; returns a function that restores overwritten inputs."""
     for check in exact.values():
         if isinstance(check, Check):
             check.reference()

@@ -1,5 +1,4 @@
-"""Divergences of distributions over the vocabulary: KL, Jensen-Shannon and total variation,
-averaged over rows."""
+"""Divergences over the vocabulary, averaged over rows: KL, Jensen-Shannon and total variation."""
 
 import torch
 import torch.nn.functional as F
@@ -12,8 +11,8 @@ from .peers import liger_cute
 def divergence(context, kernel, M, V, dtype, logarithms, reference, liger, cute=None):
     """fwd = loss only; full = loss and gradient.
 
-    logarithms: whether input and target are logarithms. reference(x, y): the mean over rows in the
-    precision of its arguments. liger(): returns its function (x, y) -> loss on demand.
+    logarithms: whether input and target are logarithms. reference(x, y): the mean over rows, in its
+    arguments' precision. liger(): returns Liger's function (x, y) -> loss.
     """
     make = Maker(context.device)
 

@@ -34,7 +34,7 @@ def bias_add(context, M, N, dtype):
 
 @case
 def scale(context, M, N, dtype):
-    """Scales by one number in device memory."""
+    """Scaling by one number in device memory."""
     make = Maker(context.device)
     x, factor = make.randn(M, N, dtype=dtype), make.randn(1, dtype=torch.float32)
     rows = make.rows(M)
@@ -54,7 +54,8 @@ def scale(context, M, N, dtype):
 
 
 def activation(context, kernel, M, N, dtype, kind, function, liger_functions=None):
-    """kind: of activation_forward; function: torch's; liger_functions: as in `gated`."""
+    """kind: activation_forward's kind. function: torch's function. liger_functions: as in
+    `gated`."""
     make = Maker(context.device)
     x, g = make.randn(M, N, dtype=dtype).requires_grad_(), make.randn(M, N, dtype=dtype)
     one, names, rows = M * N * x.element_size(), (("y",), ("dx",)), make.rows(M)
@@ -139,10 +140,10 @@ def dropout(context, M, N, dtype):
 def gated(context, kernel, M, N, dtype, activation, gradient, liger_functions):
     """A gated activation.
 
-    activation: torch's function. gradient(u) = f(u), f'(u) in float64.
-    liger_functions: {provider: function that returns Liger's autograd function on demand}.
-    Most overwrite a and b with the gradients. liger_cute_new allocates them; so does liger_cute if
-    it is the only form.
+    activation: torch's function. gradient(u) = f(u), f'(u) in float64. liger_functions: {provider:
+    function that returns Liger's autograd function on demand}. Most overwrite a and b with the
+    gradients. liger_cute_new allocates the gradients, and so does liger_cute if it is the only
+    form.
     """
     make = Maker(context.device)
     a, b, g = (make.randn(M, N, dtype=dtype) for _ in range(3))
@@ -219,8 +220,8 @@ def rotation(context, kernel, shape, dtype, tables, reference, fields, bound, li
     """Rotates q and k in place, as Liger does, or into new memory (ligerdsl_new, torch.compile,
     PyTorch).
 
-    reference(q, k, *tables). fields and bound: of our plan. liger_passes: {provider: function of
-    (q, k, gq, gk, names)}.
+    reference: function of (q, k, *tables). fields and bound: arguments of our plan. liger_passes:
+    {provider: function of (q, k, gq, gk, names)}.
     """
     make = Maker(context.device)
     B, T, nq, nk, D = shape
@@ -240,8 +241,7 @@ def rotation(context, kernel, shape, dtype, tables, reference, fields, bound, li
         return ours(forward, backward, ({"qo": qo, "ko": ko}, {"dq": dq, "dk": dk}),
                     restore=put_back(q, k, gq, gk) if in_place else None)
 
-    # The gradient of a rotation is the inverse rotation: float64 autograd of the reference gives
-    # all four.
+    # Exact values of all four outputs, from float64 autograd of the reference.
     part = [t.detach()[:1, positions].double().requires_grad_() for t in (q, k)]
     exact_out = reference(
         *part,
@@ -295,7 +295,7 @@ def rope(context, B, T, nq, nk, D, dtype):
 
 @case
 def rope_interleaved(context, B, T, nq, nk, D, dtype):
-    """Rotates adjacent columns by complex numbers, in which Llama 4 stores its angles."""
+    """Rotates adjacent columns by complex numbers, the form of Llama 4's angles."""
     angle = angles(context.device, T, D)
     freqs = torch.polar(torch.ones_like(angle), angle).to(torch.complex64)
     table = torch.view_as_real(freqs).flatten(-2).contiguous()

@@ -1,5 +1,5 @@
-"""Matmuls of a mixture of experts: each group of rows by its expert's matrix, compared with torch's
-grouped_mm."""
+"""Matmuls of a mixture of experts, compared with torch's grouped_mm. Each group of rows is
+multiplied by its expert's matrix."""
 
 import torch
 import torch.nn.functional as F

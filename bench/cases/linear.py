@@ -22,7 +22,7 @@ def sampled_checks(x, w, labels):
     held = []
 
     def sums():
-        """Returns the mean loss and the column from one computation of the logits."""
+        """Returns the mean loss and a column of dw from one computation of the logits."""
         if not held:
             wf, total, column = (w.detach().float(), 0.0,
                                  torch.zeros(V, device=x.device, dtype=torch.float64))
@@ -57,7 +57,7 @@ def whole_checks(x, w, labels):
 
 
 def ours_of(context, operation, x, w, inputs, **fields):
-    """Returns a function ligerdsl(d_weight_dtype, **limits). It returns our contender, which
+    """Returns a function ligerdsl(d_weight_dtype, **limits) that returns our contender, which
     computes the loss and the gradients of x and weight."""
     make, dtype, (M, H), V = Maker(context.device), x.dtype, x.shape, w.shape[0]
 
@@ -65,7 +65,7 @@ def ours_of(context, operation, x, w, inputs, **fields):
         def contender():
             loss, dx, dw = (make.empty(1), torch.empty_like(x.detach()),
                             make.empty(V, H, dtype=d_weight_dtype))
-            upstream = make.empty(1).fill_(1)  # peers multiply by the gradient of the loss, too
+            upstream = make.empty(1).fill_(1)  # peers also multiply by the loss's gradient
             full = context.plan(operation, n_classes=V, n_cols=H, dtype=CODES[dtype], with_d_x=1,
                                 with_d_loss=1, d_weight_dtype=CODES[d_weight_dtype], **fields,
                                 **limits).bind(M, x=x, weight=w, **inputs, d_loss=upstream,
@@ -112,7 +112,7 @@ def linear_case(context, kernel, x, w, labels, exact, extras):
     def liger(accumulate=None, chunks=1):
         from liger_kernel.ops.fused_linear_cross_entropy import LigerFusedLinearCrossEntropyFunction
         fused = LigerFusedLinearCrossEntropyFunction
-        # defaults of softcap to ce_mode
+        # default arguments from softcap to ce_mode
         unasked = (None, False, accumulate, False, False, False, None, None)
         return through(lambda: fused.apply(x, w, labels, None, None, -100, 0.0, 0.0, "mean",
                                            *unasked, chunks)[0])
@@ -170,7 +170,7 @@ def linear_case(context, kernel, x, w, labels, exact, extras):
 
 NONE = 0  # LIGERDSL_REDUCTION_NONE
 CHUNK_ROWS = 4096  # rows per chunk of liger_chunks, as in QuACK
-# differ from others only with several chunks
+# forms that differ from others only with several chunks
 LARGE = ("liger_chunks", "quack_8192", "quack_logits_8192")
 VARIANTS = ("liger_cute_scaled", "ligerdsl_f32", "liger32", "torch", "compile_max")
 
@@ -180,19 +180,19 @@ def fused_linear_cross_entropy(context, M, H, V, dtype):
     """Logits of deviation 1. floor = the three bare matmuls of the same tensors, by torch's
     library.
 
-    The bound is 6 M H V flops, not bytes: compare us with the floor's. Variants:
+    The bound is 6 M H V flops, not bytes, so compare `us` with the floor's. Variants:
 
     - ligerdsl: _f32 has d_weight in f32; _300mb and _64mb also limit the workspace; _dw16 has
       d_weight in the type of the data.
     - liger32: Liger with f32 accumulation. liger_chunks: Liger with a budget for chunks of at least
       4096 rows, from 8192 rows on.
-    - liger_cute: Liger's kernel for Hopper, which its registry does not choose. _scaled: its form
-      without stored logits. liger_cute_registry: the registry's choice.
-    - quack: its default. It has chunks of 2048 rows if its 4096 equals H, which it rejects (version
-      0.6.5). quack_logits: its form with stored logits; quack_tuned: that form by its autotuner.
+    - liger_cute: Liger's kernel for Hopper, which its registry does not choose. liger_cute_scaled:
+      that kernel without stored logits. liger_cute_registry: the registry's choice.
+    - quack: its default. If its 4096 rows per chunk equal H, which version 0.6.5 rejects, it has
+      2048. quack_logits: its form with stored logits; quack_tuned: that form by its autotuner.
       _8192: chunks of 8192 rows, from 8192 rows on.
 
-    _f32 and forms that tune for long are timed for up to 4096 rows. d_loss is 1 and read on the
+    _f32 and forms with long tuning are timed for up to 4096 rows. d_loss is 1 and read on the
     device, like the gradient that autograd passes to peers.
     """
     make = Maker(context.device)
@@ -206,7 +206,7 @@ def fused_linear_cross_entropy(context, M, H, V, dtype):
 def error_case(context, kernel, M, H, V, dtype, deviation=1.0, probability=None):
     """A case that measures errors, not time.
 
-    Logits have this deviation and random labels, or the labels have this probability.
+    Logits have this deviation and labels are random, or the labels have this probability.
     """
     make = Maker(context.device)
     labels = make.labels(M, V)
@@ -217,7 +217,7 @@ def error_case(context, kernel, M, H, V, dtype, deviation=1.0, probability=None)
         # gives the label a logit of 0
         other = x.double() - (x.double() * own).sum(-1, keepdim=True) / length * own
         margin = math.log(probability / (1 - probability)) + math.log(V) + 0.5
-        margin += margin ** 2 / H / 2  # the label's row adds some of its logit to others
+        margin += margin ** 2 / H / 2  # the label's row also adds to other logits
         x = (other + margin / length * own).to(dtype)
     x.requires_grad_()
     w.requires_grad_()
@@ -254,7 +254,7 @@ def flce_trained(context, M, H, V, dtype):
 def flce_losses(context, M, H, V, dtype):
     """The mean loss alone, for logits of deviation 1. floor = one bare matmul by torch's library.
 
-    The bound is 2 M H V flops. ligerdsl stores a chunk of logits if it uses that library;
+    The bound is 2 M H V flops. ligerdsl stores a chunk of logits if it uses the matmul library;
     ligerdsl_kernels stores none.
     """
     make = Maker(context.device)
@@ -322,7 +322,7 @@ def flce_per_token(context, M, H, V, dtype):
     - torch and compile: store the logits and need three matmuls.
     - ligerdsl_300mb: limits the workspace.
 
-    Liger's Triton kernel has no gradient for this.
+    Liger's Triton kernel has no backward for per-row losses.
     """
     make = Maker(context.device)
     x, w = (make.randn(M, H, dtype=dtype).requires_grad_(),
@@ -403,8 +403,8 @@ def flce_per_token(context, M, H, V, dtype):
 
 
 def log_mixture(q, p):
-    """Returns the elements of the JSD with beta = 0.5 of log-probabilities, and the derivative by
-    the first."""
+    """Returns the elementwise JSD (beta = 0.5) of two log-probabilities, and its derivative by the
+    first."""
     log_m = torch.logaddexp(q, p) - math.log(2)
     slope = 0.5 * q.exp() * (q - log_m)
     return 0.5 * p.exp() * (p - log_m) + slope, slope
@@ -445,7 +445,7 @@ def fused_linear_jsd(context, M, H, V, dtype):
     """beta = 0.5, logits of deviation 1, a teacher as wide as the student.
 
     The bound is 8 M H V flops: floor = the four bare matmuls of the same tensors, by torch's
-    library. ligerdsl_300mb: d_weight in f32 and that workspace limit, up to 4096 rows.
+    library. ligerdsl_300mb has d_weight in f32 and a 300 MB workspace, for up to 4096 rows.
     """
     make = Maker(context.device)
     x, w = (make.randn(M, H, dtype=dtype).requires_grad_(),

@@ -61,7 +61,7 @@ def sparsemax(context, M, N, dtype):
     one, names, rows = M * N * x.element_size(), (("y",), ("dx",)), make.rows(M)
 
     def reference(x):
-        """Sorts, in f32 or float64."""
+        """Returns sparsemax by sorting, in f32 or float64."""
         z = x if x.dtype == torch.float64 else x.float()
         z = z - z.amax(-1, keepdim=True)
         s = z.sort(dim=-1, descending=True).values
@@ -96,7 +96,7 @@ def sparsemax(context, M, N, dtype):
 
 
 def loss_passes(loss_of, x, restore=None):
-    """fwd: the loss alone; full: loss and gradient."""
+    """Returns passes: fwd is the loss alone, full is loss and gradient."""
     def full():
         loss = loss_of(x)
         return {"loss": loss, "dx": torch.autograd.grad(loss, (x,))[0]}
@@ -147,7 +147,7 @@ def cross_entropy(context, M, V, dtype, softcap=0.0, smoothing=0.0, scale=2.0):
             "full": Pass(full, lambda: {"loss": loss, "dx": x}, full.workspace_bytes + nbytes(loss),
                          full.workspace_bytes)}, put_back(x))
 
-    def apart():  # the gradient has its own memory
+    def apart():  # stores the gradient in its own memory
         loss, dx = make.empty(1), torch.empty_like(x.detach())
         full = context.plan(
             "cross_entropy", n_classes=V, dtype=CODES[dtype], label_dtype="i64", softcap=softcap,
@@ -170,7 +170,7 @@ def cross_entropy(context, M, V, dtype, softcap=0.0, smoothing=0.0, scale=2.0):
         from liger_kernel.ops.cutedsl.ops import LigerCrossEntropyFunction
         return by_liger(LigerCrossEntropyFunction)
 
-    # overwrites the logits by the gradient of the sum; its time lacks the factor of the mean
+    # overwrites the logits with the sum's gradient; its time excludes the mean's factor
     def quack():
         from quack.cross_entropy import cross_entropy_fwd
         xd = x.detach()

@@ -1,4 +1,4 @@
-"""RMSNorm, LayerNorm and each with a residual add; modulated RMSNorm, GroupNorm, PolyNorm and
+"""RMSNorm and LayerNorm, each also with a residual add; modulated RMSNorm, GroupNorm, PolyNorm,
 DyT."""
 
 import torch
@@ -285,7 +285,7 @@ def modulated_rms_norm(context, M, H, K, dtype):
     def exact_y(x, w, s, t):
         return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w * (1 + s) + t
 
-    def gradients(k, part):  # for some rows of modulation k
+    def gradients(k, part):  # gradients for some rows of modulation k
         inputs = [u.detach().double().requires_grad_() for u in (x.detach()[part], w, s[k], t[k])]
         return torch.autograd.grad(exact_y(*inputs), inputs, g[part].double())
 
@@ -331,8 +331,8 @@ def modulated_rms_norm(context, M, H, K, dtype):
 
 
 def gradients_exact(gradients, rows, parts, names):
-    """Checks the gradient of x for some rows, and the gradients of parameters as sums over all
-    parts. gradients(part) returns all of them in the order of names."""
+    """Checks x's gradient for some rows, and parameter gradients as sums over all parts.
+    gradients(part) returns all gradients in the order of `names`."""
     checks = {names[0]: worst(lambda: gradients(rows)[0], rows)}
     for i, name in enumerate(names[1:], 1):
         checks[name] = normwise(lambda i=i: sum(gradients(part)[i] for part in parts))
@@ -372,7 +372,7 @@ def group_norm(context, N, C, S, G, dtype):
     exact = {"y": worst(lambda: reference(*(t.detach().double() for t in (x.detach()[rows], w, b))),
                         rows),
              **gradients_exact(gradients, rows, chunks(N, C * S), names[1])}
-    statistics = 8 * N * G  # mean and rstd: considerable for small groups
+    statistics = 8 * N * G  # bytes of mean and rstd, considerable for small groups
     return Case(
         "group_norm", (N, C, S, G), dtype,
         {"fwd": 2 * one + statistics, "bwd": 3 * one + statistics,
@@ -413,7 +413,7 @@ def poly_norm(context, M, H, dtype):
 
     def liger():
         from liger_kernel.ops.poly_norm import LigerPolyNormFunction
-        scalar = b.detach().reshape(()).requires_grad_()  # as in its module
+        scalar = b.detach().reshape(()).requires_grad_()  # a scalar, as in Liger's module
         return autograd(lambda: LigerPolyNormFunction.apply(x, w, scalar, 1e-6, False),
                         (x, w, scalar), g, names)
 

@@ -7,8 +7,8 @@ import os
 def liger_cute(operation, *probe):
     """Returns an operation of Liger's dispatched CuTe back end.
 
-    probe: arguments of a first call. It raises if Liger would fall back to Triton, because that
-    time would have the wrong name.
+    probe: arguments of a first call. The call raises if Liger would fall back to Triton, because
+    that time would have the wrong name.
     """
     from liger_kernel import functional
     function = getattr(functional, operation)
@@ -25,7 +25,7 @@ def liger_cute(operation, *probe):
 
 
 def quack_tuned_rms_norm(x, w, eps):
-    """QuACK's RMSNorm by its autotuner over all configurations.
+    """QuACK's RMSNorm, tuned by its autotuner over all configurations.
 
     Returns (forward() -> y, rstd; backward(g, rstd) -> dx, dw).
     """

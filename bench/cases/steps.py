@@ -1,5 +1,4 @@
-"""Operations of a training step outside of the layers: embedding, AdamW, the norm of all
-gradients."""
+"""Training-step operations outside the layers: embedding, AdamW, the norm of all gradients."""
 
 import torch
 import torch.nn.functional as F
@@ -90,7 +89,7 @@ def embedding_positions(context, M, V, H, P, dtype):
 
 @case
 def adamw(context, n, dtype):
-    """One step on one tensor with f32 moments."""
+    """One AdamW step on one tensor with f32 moments."""
     make = Maker(context.device)
     p, g = make.randn(n, dtype=dtype), make.randn(n, dtype=dtype)
     m, v = make.randn(n, dtype=torch.float32), make.randn(n, dtype=torch.float32).abs_()

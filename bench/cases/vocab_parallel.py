@@ -10,11 +10,12 @@ SHARDS = 8
 
 @case
 def vocab_parallel_cross_entropy(context, M, V, dtype):
-    """The first of eight shards of V classes, without an exchange.
+    """The first of eight shards of V classes, without communication.
 
     fwd: its statistics. full: also the losses and the gradient, from the statistics of all shards;
     the gradient overwrites the logits. Liger's operation runs as the only rank without a process
-    group, so it has no exchange either. Its forward pass stores f32 exponentials for its gradient.
+    group, so it does not communicate either. Its forward pass stores f32 exponentials for its
+    gradient.
     """
     make = Maker(context.device)
     x, own = (make.randn(M, V, dtype=dtype, scale=2.0).requires_grad_(),
@@ -35,7 +36,7 @@ def vocab_parallel_cross_entropy(context, M, V, dtype):
             torch.stack((top, rest, torch.where(mine, label, 0.0)), -1) * (labels != -100)[:, None])
 
     def losses(x, labels, others):
-        """Returns the losses and the gradient of x, in the precision of x."""
+        """Returns the losses and x's gradient, in x's precision."""
         all_of = torch.cat((statistics(x, labels)[None], others.to(x.dtype)))
         label = all_of[..., 2].sum(0)
         top = torch.maximum(all_of[..., 0].amax(0), label)

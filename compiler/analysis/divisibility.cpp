@@ -13,7 +13,7 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-constexpr int kMostSteps = 8;  // ops to follow back from a value
+constexpr int kMostSteps = 8;  // largest number of ops followed back from a value
 
 int64_t product(int64_t a, int64_t b) {
   const int64_t most = powerOfTwoPart(0);

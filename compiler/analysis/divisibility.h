@@ -8,8 +8,8 @@
 
 namespace ligerdsl::compiler {
 
-/// Returns a number that divides `value` in every execution: 1 if nothing is known, 0 if the value
-/// is 0.
+/// Returns a number that divides `value` in every execution, 1 if nothing is known, or 0 if the
+/// value is 0.
 int64_t divisorOf(mlir::Value value);
 
 /// Returns true if `factor`, greater than 0, divides the value.
@@ -17,7 +17,7 @@ inline bool isMultiple(mlir::Value value, int64_t factor) {
   return divisorOf(value) % factor == 0;
 }
 
-/// Returns the largest power of two that divides a number; 2^40 for 0.
+/// Returns the largest power of two that divides a number, or 2^40 for 0.
 inline int64_t powerOfTwoPart(int64_t number) {
   return number == 0 ? int64_t{1} << 40 : number & -number;
 }

@@ -20,7 +20,7 @@ bool isFilledByBulkCopies(Operation* op) {
   return fill && fill.getRing().getType().hasBarriers();
 }
 
-// Returns true for ops that have effects only so that they are not reordered.
+// Returns true for ops that have effects only to prevent reordering.
 bool ordersGlobal(Operation* op) {
   return isa<tile::AssumeOp, tile::PrintOp, tile::PrefetchTileOp, tgpu::GridWaitOp,
              tgpu::LaunchDependentsOp,
@@ -38,7 +38,7 @@ bool ordersShared(Operation* op) {
              tgpu::RingReleaseOp, tgpu::WgmmaWaitOp>(op);
 }
 
-// Returns the effects of ops that read some operands and write others. Returns nothing for other
+// Returns the effects of an op that reads some operands and writes others, or nothing for other
 // ops.
 std::optional<OperandEffects> ownEffects(Operation* op) {
   if (auto fill = dyn_cast<tgpu::RingFillOp>(op)) {
@@ -51,7 +51,7 @@ std::optional<OperandEffects> ownEffects(Operation* op) {
     return OperandEffects{{store.getBuffer(), true, false}, {store.getView(), false, true}};
   if (auto wait = dyn_cast<tgpu::TensorWaitOp>(op))
     return OperandEffects{{wait.getBuffer(), true, false}};
-  // The copies of a thread into its own slots may arrive until it has waited.
+  // A thread's copies to its own slots may arrive until this wait.
   if (isOwnAwait(op)) return OperandEffects{{cast<tgpu::RingAwaitOp>(op).getRing(), false, true}};
   if (auto send = dyn_cast<tgpu::ClusterSendOp>(op)) {
     OperandEffects effects;

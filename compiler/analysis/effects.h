@@ -1,9 +1,9 @@
 // Memory effects of one op, without its regions, for both targets.
 //
 // An op declares them in its .td: Pure, RecursiveMemoryEffects, or MemoryEffects. MemoryEffects
-// hold for every operand that is an address: a view, a pointer, a tile of pointers, or a buffer in
-// shared memory. The file effects.cpp lists ops whose operands differ, and ops that have effects
-// but no address. The effects of all other ops are unknown, and no target compiles them.
+// apply to every address operand: a view, a pointer, a tile of pointers, or a buffer in shared
+// memory. The file effects.cpp lists ops whose operands have different effects, and ops with
+// effects but no address. The effects of all other ops are unknown, and no target compiles them.
 #pragma once
 
 #include "mlir/IR/Operation.h"
@@ -19,10 +19,10 @@ struct OperandEffect {
 };
 using OperandEffects = llvm::SmallVector<OperandEffect, 2>;
 
-/// Fails, without a diagnostic, if the effects are unknown.
+/// Returns the effects of an op. Fails, without a diagnostic, if they are unknown.
 mlir::FailureOr<OperandEffects> effectsOf(mlir::Operation* op);
 
-/// Return true if the op reads or writes memory, or may.
+/// Return true if the op may read, or may write, memory.
 bool readsMemory(mlir::Operation* op);
 bool writesMemory(mlir::Operation* op);
 
@@ -30,8 +30,8 @@ bool writesMemory(mlir::Operation* op);
 /// happen before those after it.
 bool meetsThreads(mlir::Operation* op);
 
-/// Attribute of a tgpu.barrier: before it, every thread executes a proxy fence, which makes its
-/// reads and writes visible to TMA copies.
+/// Attribute of a tgpu.barrier. Before the barrier, every thread executes a proxy fence, which
+/// orders its accesses before later TMA copies.
 inline constexpr llvm::StringLiteral kProxyFenceAttr = "tgpu.proxy_fence";
 
 /// Returns true if every thread executes a proxy fence before the op synchronises them.

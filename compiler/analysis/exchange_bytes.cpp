@@ -14,12 +14,11 @@ namespace {
 constexpr int64_t kAlignment =
     16;  // alignment of a buffer in bytes; also the bytes of a pair of mbarriers
 
-// Returns the number of padding elements after each row of the last dimension.
+// Returns the number of padding elements after each row.
 int64_t rowPad(RankedTensorType type, const LinearLayout& from, const LinearLayout& to) {
   if (type.getRank() < 2) return 0;
   const int last = static_cast<int>(type.getRank()) - 1;
-  // Padding helps if lanes that differ in lane bit 0 are in one row on one side, and in different
-  // rows on the other.
+  // Padding helps if lanes 0 and 1 access one row in one layout and different rows in the other.
   auto firstLaneInRow = [&](const LinearLayout& layout) {
     const auto& lane = layout.bases(Axis::lane);
     return lane.empty() || lane[0] == LinearLayout::Basis(layout.rank(), 0) || lane[0][last] != 0;
@@ -29,11 +28,11 @@ int64_t rowPad(RankedTensorType type, const LinearLayout& from, const LinearLayo
   return std::max<int64_t>(std::max<int64_t>(from.contiguous(), to.contiguous()), 4 / bytes);
 }
 
-// Returns the bytes of a swizzle for an exchange between matmul fragments and vectors; 0 for other
-// exchanges. In a fragment, four lanes hold a 16-byte unit (two for f32) of each of eight rows.
-// Without a swizzle, rows of a power of two would all fall in the same four banks (eight for f32).
-// Swizzled rows avoid these conflicts (for f32 in pairs), and keep the vectors of the other side
-// whole.
+// Returns the bytes of a swizzle for an exchange between matmul fragments and vectors, or 0 for
+// other exchanges. In a fragment, four lanes hold a 16-byte unit (two for f32) of each of eight
+// rows. Without a swizzle, if a row's length is a power of two, all these units would be in the
+// same four banks (eight for f32). Swizzled rows avoid these conflicts (for f32 in pairs), and keep
+// the other side's vectors whole.
 int64_t swizzle(RankedTensorType type, const LinearLayout& from, const LinearLayout& to) {
   if (type.getRank() != 2 || from.ctas() > 1 || !type.getElementType().isIntOrFloat() ||
       (type.getElementTypeBitWidth() != 16 && type.getElementTypeBitWidth() != 32))
@@ -56,8 +55,8 @@ int64_t tileBytes(RankedTensorType type) {
   return type.getNumElements() * sharedElementBytes(type.getElementType());
 }
 
-// Returns the bytes of an exchange with its alternating buffers: small ones in a loop, and those of
-// a cluster exchange.
+// Returns the bytes of an exchange's buffers. Small exchanges and cluster exchanges alternate
+// between two.
 int64_t withAlternation(int64_t buffer, int64_t wholeTile, bool amongCtas) {
   const int64_t inCta = buffer <= kMostAlternatingBytes ? 2 * buffer : buffer;
   return std::max(inCta, amongCtas ? 2 * wholeTile : 0) + kAlignment;
@@ -128,12 +127,11 @@ tgpu::MemDescType exchangeBuffer(RankedTensorType source, RankedTensorType resul
                                 rowPad(type, layoutOf(source), layoutOf(result)));
 }
 
-// Adds up the buffers that are in use at the same time:
-// - The buffer of a gather is read at once, so that the next gather may reuse it, unless it is
-//   small.
-// - The other exchanges of one block may run together; those of different blocks do not.
-// - Alternating buffers and those among CTAs keep their place all the time, so they count wherever
-//   they are.
+// Returns the bytes of all buffers that are in use at the same time:
+// - A gather's buffer is read immediately, so the next gather may reuse it, unless it is small.
+// - Other exchanges may be in progress together if they are in one block, not in different blocks.
+// - Alternating buffers and those of exchanges between CTAs are always reserved, so they count in
+//   all blocks.
 int64_t exchangeBytes(Operation* scope, const Conversions& vanishing) {
   auto kernel = dyn_cast<func::FuncOp>(scope);
   if (!kernel) kernel = scope->getParentOfType<func::FuncOp>();
@@ -160,7 +158,7 @@ int64_t exchangeBytes(Operation* scope, const Conversions& vanishing) {
         else if (inScope)
           most = std::max(most, read + kAlignment);
       }
-      // If a store follows the conversion at once, the buffer is free before the next exchange.
+      // If a store immediately follows the conversion, the buffer is free before the next exchange.
       if (isa<tgpu::ConvertLayoutOp>(op) && isa_and_nonnull<tile::StoreTileOp>(op.getNextNode()) &&
           !isa_and_nonnull<tgpu::ConvertLayoutOp>(op.getPrevNode()) &&
           bytes > 2 * kMostAlternatingBytes + kAlignment) {

@@ -15,20 +15,20 @@ inline constexpr int64_t kMostAlternatingBytes = 1024;
 /// A set of layout conversions.
 using Conversions = llvm::SmallPtrSet<mlir::Operation*, 4>;
 
-/// Returns true if the conversion needs shared memory. It does not if threads keep their elements,
-/// or if lanes exchange words in pairs (bitSwap).
+/// Returns true if the conversion needs shared memory. It needs none if threads keep their
+/// elements, or if pairs of lanes exchange words (bitSwap).
 bool passesMemory(tgpu::ConvertLayoutOp op);
 
 /// Returns the buffer for the conversion of a tile to the layout of `result`.
 tgpu::MemDescType exchangeBuffer(mlir::RankedTensorType source, mlir::RankedTensorType result);
 
-/// Returns true if both sides of the exchange are in one warp, so that it needs no memory.
+/// Returns true if the exchange is within warps, so that it needs no shared memory.
 bool staysInWarp(tile::ShuffleXorOp op);
 
-/// Returns an upper bound, in bytes, of the shared memory that exchanges take at a time while
-/// `scope`, a kernel or a loop of it, runs. The pass tgpu-allocate-shared places it next to buffers
-/// with the same lifetime. Every tile must have a layout (otherwise the result is 0), and exchanges
-/// must not be lowered yet. Conversions of `vanishing` count as absent.
+/// Returns an upper bound, in bytes, of the shared memory that exchanges use at a time while
+/// `scope`, a kernel or one of its loops, runs. The pass tgpu-allocate-shared places it next to
+/// buffers with the same lifetime. Every tile must have a layout (otherwise the result is 0), and
+/// exchanges must not be lowered yet. Ignores conversions in `vanishing`.
 int64_t exchangeBytes(mlir::Operation* scope, const Conversions& vanishing = {});
 
 }  // namespace ligerdsl::compiler

@@ -1,5 +1,5 @@
-// Finds the tiles of a function that must share one layout, and the ops that relate the layouts of
-// two such classes.
+// Finds the classes of tiles that must share a layout, and the ops that relate two classes'
+// layouts.
 //
 // Elementwise ops, memory ops with several tiles, scans and control flow need the same layout on
 // all their tiles. These values form one class (union-find). A shape op or reduction relates two
@@ -21,15 +21,15 @@ struct LayoutClass {
   std::vector<mlir::Value> values;         // in program order
   std::vector<mlir::Operation*> accesses;  // loads, stores and atomics
   bool reducedAlongRows =
-      false;                 // true if a reduction over the last of several dimensions reads it
-  uint64_t reducedDims = 0;  // bit mask of the dimensions over which reductions read it
+      false;  // true if a reduction over the last of several dimensions reads the class
+  uint64_t reducedDims = 0;  // bit mask of the dimensions that reductions of the class combine
   bool scanned = false;
   std::optional<LinearLayout> layout;
 
   int64_t elements() const;
 };
 
-// A shape op or reduction from tiles of one class to tiles of another class, or of the same.
+// A shape op or reduction from tiles of one class to tiles of the same or another class.
 struct LayoutRelation {
   mlir::Operation* op;
   int source, result;
@@ -37,7 +37,7 @@ struct LayoutRelation {
 
 class LayoutClasses {
  public:
-  /// Fails with a diagnostic on an op that has tiles but no rule.
+  /// Collects the classes. Fails with a diagnostic on an op that has tiles but no rule.
   mlir::LogicalResult build(mlir::func::FuncOp func);
 
   std::vector<LayoutClass> classes;
@@ -63,12 +63,12 @@ class LayoutClasses {
 
 bool isTile(mlir::Type type);
 
-/// Returns the layout of the op's result for this layout of its source; nothing if several are
+/// Returns the layout of the op's result for this source layout, or nothing if several are
 /// possible.
 std::optional<LinearLayout> resultLayout(mlir::Operation* op, const LinearLayout& source);
 
-/// Returns the layout in which the op finds its source in the same thread; nothing if the result
-/// does not determine it.
+/// Returns the source layout for which no element changes its thread, or nothing if the result's
+/// layout does not determine it.
 std::optional<LinearLayout> sourceLayout(mlir::Operation* op, const LinearLayout& result);
 
 }  // namespace ligerdsl::compiler

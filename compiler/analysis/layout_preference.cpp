@@ -21,15 +21,15 @@ static bool isZero(Value value) {
   return matchPattern(value, m_Zero());
 }
 
-// Returns the innermost view dimension with stride 1 that the tile spans; -1 if there is none.
+// Returns the innermost view dimension with stride 1 that the tile spans, or -1 if there is none.
 static int unitStrideDim(tile::ViewType view, ArrayRef<int64_t> tileShape) {
   for (int dim = int(tileShape.size()) - 1; dim >= 0; --dim)
     if (tileShape[dim] != 0 && view.getStrides()[dim] == 1) return dim;
   return -1;
 }
 
-// Returns the known power-of-two divisor of what a dimension adds to the offset, in elements from
-// the base of the view, of the first element of every vector.
+// Returns the largest known power of two that divides a dimension's contribution to the offset of
+// every vector, in elements from the view's base.
 static int64_t offsetDivisor(tile::ViewType view, ValueRange indices, ArrayRef<int64_t> tileShape,
                              int fast, int dim) {
   const int64_t size = std::max<int64_t>(tileShape[dim], 1);
@@ -42,8 +42,8 @@ static int64_t offsetDivisor(tile::ViewType view, ValueRange indices, ArrayRef<i
   return step > powerOfTwoPart(0) / index ? powerOfTwoPart(0) : step * index;
 }
 
-// Returns the access shape of a tile with an alignment offset; nothing for other tiles. Whether the
-// offset fits the row of a store is tested at run time.
+// Returns the access shape of a tile with an alignment offset, or nothing for other tiles. For
+// stores, a test at run time checks that the offset matches the row.
 static std::optional<AccessShape> offsetAccess(Operation* access) {
   auto shape = [](tile::ViewType view, ArrayRef<int64_t> tileShape, bool whole) {
     int64_t vector = whole ? tile::kVectorBytes / elementBytes(view.getElementType()) : 1;
@@ -78,8 +78,8 @@ static AccessShape viewAccess(tile::ViewType view, ValueRange indices,
 }
 
 AccessShape accessShape(Operation* access) {
-  // Four 32-bit elements are one vector. Eight would be two vectors per lane, and each store would
-  // write half sectors.
+  // Four 32-bit elements are one vector. With eight, a lane would have two vectors, and each store
+  // would write half sectors.
   if (isUnalignedArray(access)) return {.vector = 4, .fastDim = 0};
   if (std::optional<AccessShape> offset = offsetAccess(access)) return *offset;
   if (auto load = dyn_cast<tile::LoadTileOp>(access))
@@ -118,8 +118,7 @@ static std::string whyNarrowView(tile::ViewType view, ValueRange indices,
 }
 
 std::string whyNarrow(Operation* access) {
-  if (isUnalignedArray(access))
-    return "arrays that may begin inside a vector are moved by 4 elements a lane";
+  if (isUnalignedArray(access)) return "arrays of unknown alignment are moved 4 elements per lane";
   if (offsetAccess(access))
     return "the alignment offset is not that of the tile's only row; use tiles of one row";
   if (auto load = dyn_cast<tile::LoadTileOp>(access))
@@ -171,7 +170,7 @@ LinearLayout blockedLayout(const LayoutClass& tiles, const Threads& threads, int
   if (fast < 0 || fast == rank - 1)
     return build(tiles.shape, vector, program::kWarpThreads, threads.warps, cut);
 
-  // Builds the layout as if the contiguous dimension were the last, then moves it back.
+  // Build the layout with the contiguous dimension last, then permute it back.
   std::vector<int64_t> order, inverse(rank);
   for (int dim = 0; dim < rank; ++dim)
     if (dim != fast) order.push_back(dim);

@@ -16,7 +16,7 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// Returns the view or pointer argument that an address is computed from; null if unknown.
+// Returns the view or pointer argument from which an address is computed, or null if unknown.
 Value rootOf(Value address) {
   while (Operation* op = address.getDefiningOp()) {
     if (!isa<tile::SliceOp, tile::ViewPtrOp, tile::AddPtrOp, tile::SplatOp, tile::ExpandDimsOp,
@@ -69,8 +69,8 @@ MemoryAccess sharedAccess(Operation* op, Value buffer, bool writes) {
   return access;
 }
 
-// Returns true if every warp of every CTA sends. After the next iteration has arrived from all of
-// them, no warp still reads the current one.
+// Returns true if every warp of every CTA sends. Once all of them have sent the next iteration's
+// values, no warp still reads the current ones.
 bool everyWarpSends(tgpu::ClusterSendOp send) {
   return !send.getFromFirst() && llvm::any_of(send.getValues(), [](Value value) {
     BitMasks redundant = layoutOf(value).redundant();
@@ -78,8 +78,8 @@ bool everyWarpSends(tgpu::ClusterSendOp send) {
   });
 }
 
-// Appends the accesses to the slots of a ring. A ring that bulk copies fill shares its memory with
-// nothing, so it has none. The memory of a ring that TMA copies fill is reused: later accesses
+// Appends the accesses to the slots of a ring. A ring that bulk copies fill has none, because it
+// shares its memory with no buffer. A ring that TMA copies fill reuses memory: later accesses
 // conflict with its reads, and earlier ones with its fills (tensorCopies).
 void addRingAccesses(Operation* op, Value address, bool writes, MemoryAccesses& accesses) {
   auto ring = address.getDefiningOp<tgpu::RingOp>();
@@ -97,7 +97,7 @@ void addRingAccesses(Operation* op, Value address, bool writes, MemoryAccesses& 
   }
 }
 
-// Returns the type of the tile that is loaded or stored; null for a scalar.
+// Returns the type of the loaded or stored tile, or null for a scalar.
 RankedTensorType movedTile(const MemoryAccess& access) {
   Operation* op = access.op;
   if (auto fill = dyn_cast<tgpu::RingFillOp>(op)) return fill.tileOf(access.part);
@@ -115,8 +115,8 @@ RankedTensorType movedTile(const MemoryAccess& access) {
   return value ? dyn_cast<RankedTensorType>(value.getType()) : RankedTensorType();
 }
 
-// Returns the tile shape of a partition access. Two accesses to a partition with one alignment
-// offset map elements to threads in the same way if shape and layout are equal.
+// Returns the tile shape of a partition access. Two accesses with the same alignment offset, shape
+// and layout assign a partition's elements to threads in the same way.
 ArrayRef<int64_t> partitionShape(const MemoryAccess& access) {
   Operation* op = access.op;
   if (auto load = dyn_cast<tile::LoadTileOp>(op)) return load.getTileShape();
@@ -145,7 +145,7 @@ bool isUniform(Value value) {
          matchPattern(value, m_Constant(&constant));
 }
 
-// Returns true if no two elements of a tile of integers or pointers are equal, as in base + arange.
+// Returns true if all elements of an integer or pointer tile differ, as in base + arange.
 bool isInjective(Value value) {
   Operation* op = value.getDefiningOp();
   if (!op) return false;
@@ -157,15 +157,15 @@ bool isInjective(Value value) {
   return (isUniform(a) && isInjective(b)) || (isInjective(a) && isUniform(b));
 }
 
-// Returns true if the value is outside of all loops. A pointer tile inside a loop has other
-// addresses in the next iteration.
+// Returns true if the value is defined outside all loops. A pointer tile inside a loop may differ
+// in the next iteration.
 bool isLoopInvariant(Value value) {
   Operation* parent = value.getParentBlock()->getParentOp();
   return !isa<LoopLikeOpInterface>(parent) && !parent->getParentOfType<LoopLikeOpInterface>();
 }
 
-// Returns true if equal tiles of the two are the same elements. Slices of one view begin at
-// different elements; a slice that a loop creates begins at a different one in each iteration.
+// Returns true if tiles at equal indices are the same elements in both accesses. Slices may begin
+// at different elements, and a slice in a loop may do so in each iteration.
 bool isOneGrid(const MemoryAccess& a, const MemoryAccess& b) {
   if (a.view.getDefiningOp() || b.view.getDefiningOp())
     return a.view == b.view && isLoopInvariant(a.view);
@@ -200,7 +200,7 @@ FailureOr<MemoryAccesses> memoryAccesses(Operation* op) {
   if (failed(effects)) return failure();
   MemoryAccesses accesses;
   for (const OperandEffect& effect : *effects) {
-    // The cluster synchronises before it uses the mbarriers of exchanges.
+    // The cluster synchronises between this and the first use of the exchanges' mbarriers.
     if (isa<tgpu::InitMbarriersOp>(op) && isOfExchange(effect.address)) continue;
     if (isa<tgpu::RingType>(effect.address.getType())) {
       addRingAccesses(op, effect.address, effect.writes, accesses);
@@ -261,7 +261,7 @@ bool needsBarrier(const MemoryAccess& earlier, const MemoryAccess& later) {
   if (!earlier.writes && !later.writes) return false;
   if (earlier.atomic && later.atomic) return false;
   if (earlier.exchange && later.exchange) {
-    // A stage that was read is overwritten only after the next one was received.
+    // A stage is overwritten only after the next stage was received.
     auto send = dyn_cast<tgpu::ClusterSendOp>(later.op);
     return earlier.reads && send && mayOverlap(earlier, later) && !everyWarpSends(send);
   }

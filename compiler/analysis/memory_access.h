@@ -12,21 +12,21 @@ struct MemoryAccess {
   mlir::Operation* op = nullptr;
   bool reads = false, writes = false, atomic = false;
 
-  // Shared memory: the bytes [begin, end); `remote`: in every CTA of the cluster.
+  // Shared memory: the bytes [begin, end), in every CTA of the cluster if `remote`.
   bool shared = false, remote = false;
   int64_t begin = 0, end = 0;
-  // For a stage that alternates with every iteration of a loop: the buffer, the index that the loop
-  // flips (tgpu.local_stage), and the iterations since this access.
+  // Stage that alternates in every iteration of a loop: its buffer, the index that the loop flips
+  // (tgpu.local_stage), and the iterations since this access.
   mlir::Value buffer = nullptr;
   mlir::BlockArgument phase = nullptr;
   int iterations = 0;
-  bool exchange =
-      false;  // part of a cluster exchange: a wait separates iterations, and two alternate
+  bool exchange = false;  // part of a cluster exchange, which alternates between two stages; a wait
+                          // separates iterations
   mlir::Value ring = nullptr;  // the ring of these slots, which orders accesses to them
-  bool async = false;  // uses the async proxy (copies and wgmma), not that of thread accesses
+  bool async = false;          // by the async proxy (copies and wgmma), not by thread instructions
 
-  // Global memory: the argument if it is known, and its facts about overlap. `part` is the number
-  // of the view if the op reads several.
+  // Global memory: the argument, if known, and its facts about overlap. `part` is the view's number
+  // if the op reads several.
   int part = 0;
   mlir::Value root = nullptr;
   mlir::Value view = nullptr;  // the address itself: a view, a slice of one, or a pointer
@@ -44,9 +44,9 @@ mlir::FailureOr<MemoryAccesses> memoryAccesses(mlir::Operation* op);
 
 MemoryAccess memoryAccess(tile::LoadTileOp load);
 
-/// Returns the writes of TMA copies. memoryAccesses() does not contain them, because readers wait
-/// at an mbarrier. Only a barrier separates them from earlier accesses to that memory, except
-/// accesses to the slots of the same ring.
+/// Returns the writes of TMA copies, which memoryAccesses() omits because readers wait at an
+/// mbarrier. They need a barrier only after earlier accesses to that memory, except accesses to
+/// slots of the same ring.
 MemoryAccesses tensorCopies(tgpu::RingFillOp fill);
 
 /// Returns true if the op, without its regions, may write memory that an access reads or writes.
@@ -55,8 +55,7 @@ bool mayWriteTo(mlir::Operation* op, const MemoryAccess& place);
 /// Returns true if a buffer in shared memory belongs to a cluster exchange.
 bool isOfExchange(mlir::Value buffer);
 
-/// Returns true if two accesses may touch the same memory, according to offsets and facts about
-/// arguments.
+/// Returns true if two accesses may overlap, given their offsets and facts about arguments.
 bool mayOverlap(const MemoryAccess& a, const MemoryAccess& b);
 
 /// Returns true if `later`, executed after `earlier`, may access the same memory in a different
@@ -64,11 +63,11 @@ bool mayOverlap(const MemoryAccess& a, const MemoryAccess& b);
 /// same way need no barrier, because each thread keeps its program order.
 bool needsBarrier(const MemoryAccess& earlier, const MemoryAccess& later);
 
-/// Returns true if a proxy fence is needed too. This is the case if a TMA copy writes memory that
-/// threads have read or written, or if a TMA store reads memory that they have written.
+/// Returns true if a proxy fence is also needed: a TMA copy writes memory that threads have
+/// accessed, or a TMA store reads memory that they have written.
 bool needsProxyFence(const MemoryAccess& earlier, const MemoryAccess& later);
 
-/// Returns true if two such threads may be in different CTAs of a cluster.
+/// Returns true if the threads of two such accesses may be in different CTAs of a cluster.
 inline bool meetsAcrossCtas(const MemoryAccess& earlier, const MemoryAccess& later) {
   return !earlier.shared || earlier.remote || later.remote;
 }

@@ -14,7 +14,7 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-constexpr int kMostProofSteps = 8;  // most ops that a proof follows back from an index
+constexpr int kMostProofSteps = 8;  // largest number of ops followed back from an index
 
 Value withoutExtensions(Value value) {
   while (isa_and_nonnull<arith::ExtSIOp, tile::AssumeDivisibleOp>(value.getDefiningOp()))
@@ -28,8 +28,8 @@ std::optional<int64_t> constantOf(Value value) {
   return number.getSExtValue();
 }
 
-// Returns true if `value` is proved to be `base` plus a multiple of `modulus`, a power of two. A
-// loop counter is the lower bound plus a multiple of the step.
+// Returns true if `value` is provably `base` plus a multiple of `modulus`, a power of two. A loop
+// counter is the lower bound plus a multiple of the step.
 bool differByMultiple(Value value, Value base, int64_t modulus, int steps = kMostProofSteps) {
   value = withoutExtensions(value);
   base = withoutExtensions(base);
@@ -109,7 +109,7 @@ bool isShiftOfAlignedRow(tile::LoadTileOp load) {
 }
 
 bool isUnalignedArray(Operation* access) {
-  // In a loop, the words of a shift take too many registers: 148 a thread in the global norm.
+  // In a loop, the words of a shift need too many registers: 148 per thread in the global norm.
   if (access->getParentOfType<LoopLikeOpInterface>()) return false;
   const auto isOne = [](auto op) {
     const auto type = cast<tile::ViewType>(op.getView().getType());

@@ -1,34 +1,33 @@
-// Sizes and alignments of buffers in shared memory, and attributes that concern their use.
+// Sizes and alignments of buffers in shared memory, and attributes about their use.
 #pragma once
 
 #include "compiler/dialect/tgpu.h"
 
 namespace ligerdsl::compiler {
 
-/// Largest size, in bytes, of buffers that share their memory with no other buffer. Memory that is
-/// not reused needs no barrier.
+/// Largest size, in bytes, of buffers that never share memory with others. Memory that is not
+/// reused needs no barrier.
 inline constexpr int64_t kUnsharedBytes = 512;
 
 /// Smallest alignment of a buffer, in bytes.
 inline constexpr int64_t kLeastAlignment = 16;
 
 /// Returns the alignment of a buffer, in bytes. Swizzles repeat after eight rows of a panel, and
-/// wgmma derives them from the address.
+/// wgmma derives the swizzle from the address.
 inline int64_t bufferAlignment(tgpu::MemDescType type) {
   constexpr int64_t kRows = 8;
   return std::max(kLeastAlignment, kRows * type.getSwizzle());
 }
 
-/// Attribute of a tgpu.ring_fill that runs in few iterations of a loop. Its code should be small
-/// and use few registers.
+/// Attribute of a tgpu.ring_fill that runs in few iterations of a loop, so that its code should be
+/// small and use few registers.
 inline constexpr llvm::StringLiteral kSeldomAttr = "tgpu.seldom";
 
 /// Attribute of a persistent loop over output tiles of a matmul. Values that depend only on the
-/// thread are recomputed in each iteration; otherwise they would take registers next to the
-/// accumulator.
+/// thread are recomputed in each iteration, so that they use no registers next to the accumulator.
 inline constexpr llvm::StringLiteral kTilesAttr = "tgpu.tiles";
 
-/// Returns the bytes of one element in shared memory (i1 takes one byte, a pointer eight).
+/// Returns the bytes of one element in shared memory (1 for i1, 8 for a pointer).
 inline int64_t sharedElementBytes(mlir::Type element) {
   if (mlir::isa<tile::PtrType>(element)) return 8;
   return std::max<int64_t>(1, element.getIntOrFloatBitWidth() / 8);
@@ -44,13 +43,13 @@ inline int64_t bufferBytes(tgpu::MemDescType type) {
 /// Bytes of an mbarrier.
 inline constexpr int64_t kBarrierBytes = 8;
 
-/// Returns the bytes of a buffer with one mbarrier per slot.
+/// Returns the bytes of a buffer of one mbarrier per slot.
 inline int64_t barrierBytes(int64_t slots) {
   return llvm::alignTo(slots * kBarrierBytes, kLeastAlignment);
 }
 
-/// Returns the bytes of each buffer of a ring: its parts, each with all slots, and the mbarriers of
-/// its slots if it has any.
+/// Returns the bytes of each of a ring's buffers: one per part, with all slots, and one for the
+/// mbarriers, if any.
 inline llvm::SmallVector<int64_t> bufferBytes(tgpu::RingType type) {
   llvm::SmallVector<int64_t> bytes;
   for (unsigned part = 0; part < type.getParts().size(); ++part)

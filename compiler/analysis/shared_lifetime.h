@@ -1,5 +1,5 @@
-// Time during which the slots of a ring hold tiles, from the structure of the kernel. During this
-// time no other buffer may use their memory.
+// Lifetime of a ring's slots in the kernel's structure. During this time no other buffer may use
+// their memory.
 #pragma once
 
 #include "compiler/dialect/tgpu.h"
@@ -7,21 +7,21 @@
 namespace ligerdsl::compiler {
 
 /// Attribute of the tgpu.ring_release or tgpu.ring_await after a pipelined loop: no copy is in
-/// flight after it, and nothing reads the slots any more. A ring can be created before its loop,
-/// because its mbarriers are initialised once. Its slots need not be reserved that early.
+/// flight after it, and nothing reads the slots any more. A ring may be created long before its
+/// loop, because its mbarriers are initialised once; its slots need no memory that early.
 inline constexpr llvm::StringLiteral kEmptiedAttr = "tgpu.emptied";
 
-/// Time from the start of `first` to the end of `last`, two ops of one block. In the body of a
-/// loop, this holds in each iteration. Null: the whole kernel.
+/// Time from the start of `first` to the end of `last`, two ops of one block, in each iteration if
+/// the block is a loop's body. If they are null, the whole kernel.
 struct Lifetime {
   mlir::Operation *first = nullptr, *last = nullptr;
 
-  /// Returns true if this time overlaps that of an op; a loop counts with all its iterations.
+  /// Returns true if this time overlaps that of an op, which for a loop includes all iterations.
   bool meets(mlir::Operation* scope) const;
 };
 
-/// Returns the lifetime of the parts of a ring. Its mbarriers live as long as the kernel. Parts
-/// that bulk copies fill do too, because the copies go on from one row to the next.
+/// Returns the lifetime of a ring's parts. The mbarriers live as long as the kernel. So do parts
+/// that bulk copies fill, because the copies continue from one row to the next.
 Lifetime lifetimeOf(tgpu::RingOp ring);
 
 }  // namespace ligerdsl::compiler

@@ -1,4 +1,4 @@
-// Registers that tiles take in each thread.
+// Registers that tiles use in each thread.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace ligerdsl::compiler {
 
-/// Returns the architecture of a pass's option. Returns null, with an error, if the name is
-/// unknown.
+/// Returns the architecture that a pass's option names. Emits an error and returns null if the name
+/// is unknown.
 inline const program::GpuArch* archNamed(mlir::Operation* op, llvm::StringRef name) {
   const program::GpuArch* arch = program::find_gpu_arch(std::string_view(name));
   if (!arch)
@@ -29,7 +29,7 @@ inline mlir::Value registersOf(mlir::Value value) {
   return value;
 }
 
-/// Returns the bytes of a tile that one thread holds; 0 for other values and for constants.
+/// Returns the bytes of a tile in one thread, or 0 for constants and other values.
 inline int64_t bytesPerThread(mlir::Value value) {
   value = registersOf(value);
   auto type = mlir::dyn_cast<mlir::RankedTensorType>(value.getType());
@@ -38,7 +38,7 @@ inline int64_t bytesPerThread(mlir::Value value) {
   return layoutOf(type).registers() * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
 }
 
-/// Largest size, in bytes per thread, of tiles that are not worth an optimisation.
+/// Largest size, in bytes per thread, of tiles that are too small for an optimisation.
 inline constexpr int64_t kFewBytes = 16;
 
 }  // namespace ligerdsl::compiler

@@ -26,7 +26,7 @@ Value unconverted(Value value) {
 }
 
 // Returns true if the dot's loop loads the operand ahead, to swizzled rows of shared memory that
-// wgmma reads. `permuted`, if given: the operand must be permuted (true) or not (false).
+// wgmma reads. If `permuted` has a value, the operand must be permuted (true) or not (false).
 bool isLoadedAhead(tile::DotOp dot, Value source, std::optional<bool> permuted = std::nullopt) {
   source = unconverted(source);
   auto permute = source.getDefiningOp<tile::PermuteOp>();
@@ -43,7 +43,8 @@ bool isLoadedAhead(tile::DotOp dot, Value source, std::optional<bool> permuted =
   return stages && stages.getInt() >= 2;
 }
 
-// wgmma reads 8-bit and 32-bit operands with k along the rows. Here both must be in shared memory.
+// Returns why wgmma cannot read 8-bit and 32-bit operands, or "" if it can. Both must be in shared
+// memory, with k along the rows.
 std::string reasonNoRowWgmma(tile::DotOp dot) {
   const char* type = dot.isFp8() ? "fp8" : dot.isInt8() ? "i8" : "tf32";
   const int64_t depth = cast<RankedTensorType>(dot.getA().getType()).getDimSize(1);
@@ -73,8 +74,8 @@ bool variesInLoop(Value source) {
                                [&](Value index) { return loop.isDefinedOutsideOfLoop(index); });
 }
 
-// Returns true if the CTAs of a cluster can share the dot's operands: TMA copies bring both in each
-// iteration.
+// Returns true if the CTAs of a cluster can share the dot's operands, because TMA copies bring both
+// in each iteration.
 bool canBeShared(tile::DotOp dot) {
   if (!dot->getParentOp()->hasAttr(tile::kTensorCopiesAttr)) return false;
   return llvm::all_of(ValueRange{dot.getA(), dot.getB()}, [&](Value operand) {
@@ -82,8 +83,8 @@ bool canBeShared(tile::DotOp dot) {
   });
 }
 
-// Returns true if wgmma can read 8-bit and 32-bit operands: both are in slots, with k along the
-// rows. B is in a slot.
+// Returns true if wgmma can read 8-bit and 32-bit operands: both in slots, with k along the rows.
+// The caller has checked that B is in a slot.
 bool readsRows(tile::DotOp dot, const OperandPlace& placeOfA, const OperandPlace& placeOfB) {
   const auto a = cast<RankedTensorType>(dot.getA().getType());
   const int64_t bytes = a.getDimSize(1) * a.getElementTypeBitWidth() / 8;

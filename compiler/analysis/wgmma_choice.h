@@ -1,10 +1,12 @@
-// The instruction that computes a dot: wgmma, mma.sync, or none of the tensor cores.
+// Choice of the instruction for a dot: wgmma, mma.sync, or no tensor-core instruction.
 //
-// wgmma needs layouts before it is known what a loop stages, so the choice has two steps.
+// wgmma needs its layouts before the tiles that a loop stages are known, so the choice has two
+// steps.
 //
-//   1. tile-assign-layouts gives the tiles the layouts of wgmma if the loop could load B to
-//      swizzled rows of shared memory.
-//   2. tile-prefetch-loads makes the dot a wgmma if the loop does so. It reports both steps.
+//   1. tile-assign-layouts assigns the layouts of wgmma if the loop could load B to swizzled rows
+//      of shared memory.
+//   2. tile-prefetch-loads makes the dot a wgmma if the loop does so. It reports remarks on both
+//      steps.
 #pragma once
 
 #include <string>
@@ -19,28 +21,27 @@ namespace ligerdsl::compiler {
 /// single threads.
 DotLayouts layoutsOf(tile::DotOp dot, const Threads& threads, WarpPart part);
 
-/// Returns why tensor cores do not compute the dot; empty if they do.
+/// Returns why tensor cores do not compute the dot, or "" if they do.
 std::string reasonNoTensorCores(tile::DotOp dot, const Threads& threads);
 
 /// Returns true if wgmma supports the dot's types and shape.
 bool couldUseWgmma(tile::DotOp dot, const Threads& threads);
-/// Returns true if wgmma can read the operands, B from the slots of a ring, once the loop of the
-/// dot stages them.
+/// Returns true if wgmma can read the operands (B from a ring's slots) once the dot's loop stages
+/// them.
 bool readsSlots(tile::DotOp dot, const Threads& threads);
-/// Returns why wgmma does not compute a dot of tensor cores, whatever its loop stages; empty if
-/// wgmma can.
+/// Returns why wgmma cannot compute a tensor-core dot, whatever its loop stages, or "" if it can.
 std::string reasonNoWgmma(tile::DotOp dot, const Threads& threads);
 
 /// Returns true if the dot's tiles have the layouts of wgmma.
 bool hasWgmmaLayouts(tile::DotOp dot);
-/// Place of a dot's operand: a slot or registers, directly or after a permute.
+/// Place of a dot's operand: a slot or registers, possibly before a permute.
 struct OperandPlace {
   bool inSlot = false, permuted = false;
 };
 
-/// Returns why wgmma does not compute a dot with these layouts; empty if it does. `placeOf` says
-/// which operands are read from swizzled slots. Copies to the slots round f32 to tf32 if
-/// `roundsF32` is true. TMA copies do; wgmma itself does not round.
+/// Returns why wgmma does not compute a dot with these layouts, or "" if it does. Here `placeOf`
+/// returns the place of an operand. Copies to the slots round f32 to tf32 if `roundsF32` is true,
+/// as TMA copies do; wgmma itself does not round.
 std::string reasonNotInSlots(tile::DotOp dot, llvm::function_ref<OperandPlace(mlir::Value)> placeOf,
                              bool roundsF32);
 

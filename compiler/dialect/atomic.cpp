@@ -32,7 +32,8 @@ Operation* cloneAtomic(OpBuilder& builder, Operation* atomic, const AtomicOperan
   return clone;
 }
 
-// LLVM lowers it to an instruction of the machine, or to a compare-and-swap loop.
+// Returns LLVM's atomic operation. LLVM lowers it to a machine instruction or a compare-and-swap
+// loop.
 static LLVM::AtomicBinOp binaryOp(tile::AtomicKind kind, Type element) {
   const bool isFloat = isa<FloatType>(element);
   switch (kind) {

@@ -1,5 +1,5 @@
-// Common interface, for passes and targets, of the ops that update elements through pointers
-// atomically and return the old values.
+// Common interface of the ops that atomically update elements through pointers and return the old
+// values. Passes and targets use it.
 #pragma once
 
 #include "compiler/dialect/tile.h"
@@ -22,7 +22,7 @@ bool isAtomic(mlir::Operation* op);
 struct AtomicOperands {
   mlir::Value ptr;
   llvm::SmallVector<mlir::Value, 2> values;
-  mlir::Value mask;  // null: all elements
+  mlir::Value mask;  // null means all elements
 };
 AtomicOperands atomicOperands(mlir::Operation* atomic);
 

@@ -50,7 +50,7 @@ std::optional<RankedTensorType> partOfCta(RankedTensorType type) {
                                layoutAttr(type.getContext(), *part));
 }
 
-// Returns the element of the source that a shape op puts at `at` of its result.
+// Returns the source element that a shape op puts at position `at` of its result.
 static LinearLayout::Coordinates sourceElement(Operation* op, ArrayRef<int64_t> sourceShape,
                                                ArrayRef<int64_t> resultShape,
                                                LinearLayout::Coordinates at) {

@@ -24,12 +24,12 @@ bool hasLayout(mlir::Type type);
 tgpu::LayoutAttr layoutAttr(mlir::MLIRContext* context, const LinearLayout& layout);
 mlir::RankedTensorType withLayout(mlir::RankedTensorType type, const LinearLayout& layout);
 
-/// Returns the part of one CTA as a tile (LinearLayout::partOfCta), if it is one.
+/// Returns one CTA's part as a tile type (LinearLayout::partOfCta), or nothing if it is no tile.
 std::optional<mlir::RankedTensorType> partOfCta(mlir::RankedTensorType type);
 
 /// Returns the source register of every result register. The op is tile.expand_dims, broadcast,
-/// permute or reshape, `tgpu.stretch`, or a convert_layout within a thread. Returns nothing if the
-/// layout of the result asks a thread for an element that it does not hold.
+/// permute or reshape, `tgpu.stretch`, or a convert_layout within a thread. Returns nothing if a
+/// thread does not hold an element that the result's layout needs.
 std::optional<llvm::SmallVector<int32_t>> shapeOpSources(mlir::Operation* op);
 
 }  // namespace ligerdsl::compiler

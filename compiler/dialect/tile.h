@@ -25,9 +25,8 @@ namespace ligerdsl::compiler::tile {
 inline constexpr llvm::StringLiteral kKernelAttr = "tile.kernel";
 inline constexpr llvm::StringLiteral kAliasClassAttr = "tile.alias_class";
 inline constexpr llvm::StringLiteral kReadOnlyAttr = "tile.read_only";
-inline constexpr llvm::StringLiteral kNextProgramAttr =
-    "tile.next_program";  // memory that no other argument overlaps
-                          // (KernelBuilder::dynamic_persistent)
+// Memory that no other argument overlaps (KernelBuilder::dynamic_persistent).
+inline constexpr llvm::StringLiteral kNextProgramAttr = "tile.next_program";
 /// Loop attributes on scf.for.
 inline constexpr llvm::StringLiteral kNumStagesAttr = "tile.num_stages";
 inline constexpr llvm::StringLiteral kTensorCopiesAttr = "tile.tensor_copies";
@@ -39,15 +38,15 @@ inline constexpr llvm::StringLiteral kPlannedStagesAttr = "tile.planned_stages";
 inline constexpr llvm::StringLiteral kCopiesAttr = "tile.copies";
 inline constexpr llvm::StringLiteral kCopiesFirstAttr = "tile.copies_first";
 inline constexpr llvm::StringLiteral kAcrossLoopsAttr = "tile.across_loops";
-/// The plan's part on a load of the loop, and on the layout conversion of a dot's operand.
+/// Plan attributes on a load of the loop, and on the layout conversion of a dot's operand.
 inline constexpr llvm::StringLiteral kLoadedAttr = "tile.loaded";
 inline constexpr llvm::StringLiteral kStagedAttr = "tile.staged";
 inline constexpr llvm::StringLiteral kFromSlotAttr = "tile.from_slot";
 /// On scf.while: its iterations are independent programs (KernelBuilder::dynamic_persistent).
 inline constexpr llvm::StringLiteral kIndependentAttr = "tile.independent";
 
-/// Returns the shape of the tiles of a partition with this `tile_shape` attribute: without squeezed
-/// (0) dimensions.
+/// Returns the tile shape of a partition with this `tile_shape` attribute, without squeezed (0)
+/// dimensions.
 llvm::SmallVector<int64_t> resultShape(llvm::ArrayRef<int64_t> tileShape);
 
 inline constexpr int64_t kVectorBytes = 16;  // bytes of the widest access

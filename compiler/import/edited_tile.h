@@ -1,4 +1,4 @@
-// Tile IR that a person edited, which replaces the imported program.
+// Hand-edited tile IR that replaces the imported program.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
@@ -7,9 +7,9 @@
 
 namespace ligerdsl::compiler {
 
-/// Parses CompileOptions::tile. It must have the kernel of `imported` with equal name and
-/// arguments, because launches pack these. Locations are lines of the text. Reports errors there
-/// and then returns a null module.
+/// Parses CompileOptions::tile. It must contain `imported`'s kernel with the same name and
+/// arguments, because launches pack these arguments. Locations are lines of the text. Reports
+/// errors there and then returns a null module.
 mlir::OwningOpRef<mlir::ModuleOp> parseEditedTile(const program::CompileOptions& options,
                                                   mlir::ModuleOp imported);
 

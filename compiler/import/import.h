@@ -1,4 +1,4 @@
-// Import of a Program to the tile dialect.
+// Imports a Program to the tile dialect.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"

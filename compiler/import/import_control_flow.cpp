@@ -1,4 +1,4 @@
-// Loops and conditionals as scf ops that carry the DSL's values.
+// Imports loops and conditionals as scf ops that carry the DSL's values.
 #include "compiler/import/importer.h"
 
 using namespace mlir;
@@ -9,8 +9,8 @@ using program::AttrKey;
 using program::ControlOp;
 using program::OpCode;
 
-// Fills `block`, which has its arguments, with the region's ops. The region's yield becomes the
-// terminator of the block's parent.
+// Fills `block`, which already has its arguments, with the region's ops. The region's yield becomes
+// the terminator of the block's parent.
 void Importer::importBlock(const program::Region& region, Block* block) {
   for (auto [id, argument] : llvm::zip_equal(region.arguments, block->getArguments()))
     values[id] = argument;
@@ -53,10 +53,8 @@ void Importer::controlFlow(const program::Op& op, Location loc) {
         if (op.find(key)) loop->setAttr(name, builder.getI64IntegerAttr(op.integer(key)));
       if (op.find(AttrKey::tensor_copies))
         loop->setAttr(tile::kTensorCopiesAttr, builder.getUnitAttr());
-      if (types.empty())
-        loop.getBody()
-            ->getTerminator()
-            ->erase();  // the builder adds a yield when nothing is carried
+      // The builder adds a yield if nothing is carried.
+      if (types.empty()) loop.getBody()->getTerminator()->erase();
       importBlock(op.regions[0], loop.getBody());
       return bind(op, loop.getResults());
     }

@@ -1,4 +1,4 @@
-// Elementwise ops as arith and math ops on scalars or tiles.
+// Imports elementwise ops as arith and math ops on scalars or tiles.
 #include "compiler/import/importer.h"
 
 using namespace mlir;
@@ -42,8 +42,8 @@ Value Importer::compare(Location loc, int64_t predicate, Value a, Value b) {
   return arith::CmpIOp::create(builder, loc, integers[predicate], a, b);
 }
 
-// Converts integers with more bits than f32 has to bf16. Rounding to odd in f32 keeps the bits that
-// the second rounding needs.
+// Converts integers of more bits than f32's significand to bf16. Rounding to odd in f32 keeps the
+// bits that the second rounding needs.
 Value Importer::narrowOnce(Location loc, Value source, Type type) {
   Type integer = source.getType(), f32 = builder.getF32Type(), i32 = builder.getI32Type();
   if (auto tensor = dyn_cast<RankedTensorType>(type))

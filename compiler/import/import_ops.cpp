@@ -1,4 +1,4 @@
-// Ops of creation, shape, memory, reductions and hints.
+// Imports creation, shape, memory, reduction and hint ops.
 #include "compiler/dialect/slice_step.h"
 #include "compiler/import/importer.h"
 #include "mlir/IR/Matchers.h"
@@ -23,7 +23,7 @@ Value Importer::toI64(Location loc, Value integer) {
   return arith::ExtSIOp::create(builder, loc, builder.getI64Type(), integer);
 }
 
-// Imports alignment_offset. It becomes 0 on a CPU, and if all rows begin at whole vectors.
+// Imports alignment_offset. It becomes 0 on a CPU, or if every row begins at a vector boundary.
 Value Importer::alignmentOffset(const program::Op& op, Location loc, Type type) {
   Value view = values[op.operands[0]];
   auto viewType = mlir::cast<tile::ViewType>(view.getType());
@@ -224,8 +224,8 @@ void Importer::memory(const program::Op& op, Location loc) {
   unknown(op);
 }
 
-// Creates the op tile.<name> with the operands in the program's order. Only atomic_rmw has the
-// value first.
+// Creates the op tile.<name> with the operands in the program's order, except that atomic_rmw has
+// its value first.
 void Importer::atomic(const program::Op& op, Location loc) {
   OperationState state(loc, std::string("tile.") + program::opName(op.code));
   if (!state.name.isRegistered()) unknown(op);
@@ -239,9 +239,9 @@ void Importer::atomic(const program::Op& op, Location loc) {
   bind(op, builder.create(state)->getResults());
 }
 
-// Emits the combiner of a named reduction. With `contract` an addition may fuse with the
-// multiplication that it adds. CPUs do not contract: in-place kernels fuse other loops than kernels
-// with a separate output, so the results of the two would differ.
+// Emits the combiner of a named reduction. With `contract`, an addition may fuse with the
+// multiplication before it. CPUs do not contract: in-place kernels fuse different loops than
+// kernels with a separate output, so their results would differ.
 static Value namedCombiner(OpBuilder& builder, Location loc, tile::ReductionKind kind, Value a,
                            Value b, bool contract) {
   bool isFloat = isa<FloatType>(a.getType());

@@ -14,7 +14,7 @@ void insertAll(F2Span& span, const LinearLayout& layout, Axis axis) {
   for (const auto& basis : layout.bases(axis)) span.insert(layout.flatten(basis));
 }
 
-// Returns true if, for every bit of `axis`, both layouts move equally up to elements of
+// Returns true if, for every bit of `axis`, the basis vectors of both layouts differ by a vector in
 // `reachable`.
 bool agree(const LinearLayout& a, const LinearLayout& b, Axis axis, const F2Span& reachable) {
   const Bases& left = a.bases(axis);
@@ -86,7 +86,8 @@ std::vector<int32_t> registerSources(const LinearLayout& from, const LinearLayou
   const int64_t linear = to.linearRegisters();
   std::vector<int32_t> sources;
   sources.reserve(to.registers());
-  // Copies are outside the map and equal on both sides, so only the linear part is renamed.
+  // Copies are outside the map and equal in both layouts, so only registers of the linear part are
+  // renamed.
   for (int64_t copy = 0; copy < to.copies(); ++copy) {
     for (int64_t reg = 0; reg < linear; ++reg) {
       uint64_t offset = 0;
@@ -121,8 +122,8 @@ std::vector<std::vector<int32_t>> reductionGroups(const LinearLayout& layout, in
   return sources;
 }
 
-// The map is linear over exclusive or. The distance between the elements at a coordinate and at
-// coordinate ^ mask is therefore the same everywhere.
+// The map is linear over exclusive or. So the places of elements `i` and `i ^ mask` differ by the
+// same bits everywhere.
 Place shufflePartner(const LinearLayout& layout, int dim, int64_t mask) {
   LinearLayout::Coordinates offset(layout.rank(), 0);
   offset[dim] = mask;

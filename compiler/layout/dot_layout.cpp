@@ -9,8 +9,8 @@ constexpr int64_t kWarpThreads = 32;
 using Basis = LinearLayout::Basis;
 using Bases = LinearLayout::Bases;
 
-// Bits of one dimension. One warp has `own()` of the `total` bits, of which `whole` are inside a
-// fragment. The number of the warp gives the bits above.
+// Bits of one dimension. Of the `total` bits, one warp covers the lowest `own()`, of which `whole`
+// are inside a fragment. The warp's number gives the bits above.
 struct Extent {
   int total, whole, warps = 0;
   int own() const { return total - warps; }
@@ -18,7 +18,7 @@ struct Extent {
 
 struct WarpSplit {
   Extent m, n;
-  int idle = 0;         // bits of the warp's number that do not matter
+  int idle = 0;         // bits of the warp's number that only replicate
   bool groups = false;  // the first two warp bits select rows inside the 64 of a wgmma
 
   int rowsOfGroup() const { return groups ? m.whole + kGroupBits : m.whole; }
@@ -29,7 +29,7 @@ int bitsOf(int64_t size) {
   return splitOdd(size).second;
 }
 
-// Returns the number of row bits that CTAs take; they take the highest ones.
+// Returns the number of row bits, the highest ones, that select the CTA.
 int ctaRowBits(const DotShape& shape) {
   return shape.part == WarpPart::group ? bitsOf(shape.ctas) : 0;
 }
@@ -66,14 +66,14 @@ void idle(Bases* bases, int bits) {
   bases->insert(bases->end(), bits, Basis(2, 0));
 }
 
-// Appends the row bits above those of a fragment that a warp holds in registers.
+// Appends the row bits above a fragment's that are in a warp's registers.
 void ownRows(Bases* bases, const WarpSplit& split) {
   along(bases, 0, split.rowsOfGroup(),
         split.m.total - split.m.warps + (split.groups ? WarpSplit::kGroupBits : 0));
 }
 
-// Returns the bases of the bits of the warp's number: rows, columns, idle bits. `rows` and
-// `columns` are the dimensions of the tile, or -1.
+// Returns the bases of the warp number's bits: rows, columns, idle bits. `rows` and `columns` are
+// the tile's dimensions for the accumulator's rows and columns, or -1.
 Bases warpBases(const WarpSplit& split, int rows, int columns) {
   Bases bases;
   if (rows < 0) {
@@ -131,8 +131,8 @@ DotShape shapeOf(const LinearLayout& sums, int64_t k, int64_t bytes) {
   return shape;
 }
 
-// A register holds contiguous elements along k. The next register bits of a fragment are the second
-// half of its rows, then the second half of its k.
+// Elements in one register are contiguous along k. A fragment's next register bits select the
+// second half of its rows, then the second half of its k.
 std::optional<DotLayouts> mmaLayouts(const DotShape& shape) {
   const int64_t each = perRegister(shape.bytes), depth = mmaK(shape.bytes);
   if (!fitsFragments(shape) || bitsOf(shape.k) < bitsOf(depth)) return std::nullopt;

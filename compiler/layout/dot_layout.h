@@ -1,4 +1,4 @@
-// Layouts of the tiles of a matmul, [m, k] by [k, n] added to [m, n], on the threads of a GPU.
+// Layouts of a matmul's tiles, [m, k] by [k, n] added to [m, n], on the threads of a GPU.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@ namespace ligerdsl::compiler {
 /// Size of one mma.sync, with the same number of bytes along k for all types. PTX ISA, "Matrix
 /// Fragments for mma.m16n8k16" for 16-bit types, m16n8k32 for i8, m16n8k8 for tf32.
 inline constexpr int64_t kMmaM = 16, kMmaN = 8, kMmaBytes = 32;
-/// Elements of `bytes` bytes along k of one instruction, and in one register.
+/// Number of elements of `bytes` bytes along one instruction's k, and in one register.
 constexpr int64_t mmaK(int64_t bytes) {
   return kMmaBytes / bytes;
 }
@@ -18,8 +18,8 @@ constexpr int64_t perRegister(int64_t bytes) {
   return 4 / bytes;
 }
 
-/// Rows of one wgmma, which four warps share, and its largest number of columns. Its k is that of
-/// mma.sync. PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16".
+/// Rows of one wgmma, which four warps share, and its largest number of columns. Its k equals that
+/// of mma.sync. PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16".
 inline constexpr int64_t kWgmmaM = 64, kMostWgmmaN = 256, kGroupWarps = 4;
 /// Largest number of accumulator registers per thread; more would leave too few for other values.
 inline constexpr int64_t kMostWgmmaSums = 192;
@@ -32,8 +32,8 @@ enum class WarpPart { square, rows, group };
 
 struct DotShape {
   int64_t m, n, k;
-  int64_t warps, ctas = 1;  // CTAs of a cluster split the rows of WarpPart::group; otherwise each
-                            // holds the whole tile
+  int64_t warps, ctas = 1;  // With WarpPart::group, CTAs of a cluster split the rows; otherwise
+                            // each holds the whole tile
   WarpPart part = WarpPart::square;
   int64_t bytes = 2;  // bytes per element of an operand: 1 for i8, 4 for tf32
 };
@@ -42,28 +42,28 @@ struct DotLayouts {
   LinearLayout a, b, sums;
 };
 
-/// Returns the layout of the accumulator, for any instruction; it has whole fragments if they fit.
-/// With whole rows, an accumulator that becomes an operand of another matmul already has the layout
-/// of that operand's fragments.
+/// Returns the accumulator's layout for any instruction, with whole fragments if the shape allows
+/// them. With WarpPart::rows, an accumulator that becomes another matmul's operand already has the
+/// layout of that operand's fragments.
 LinearLayout sumsLayout(const DotShape& shape);
 
-/// Returns the shape of a matmul with this k whose accumulator has this layout.
+/// Returns the DotShape of a matmul with this k whose accumulator has this layout.
 DotShape shapeOf(const LinearLayout& sums, int64_t k, int64_t bytes = 2);
 
-/// Returns the fragments of mma.sync. Warps with the same rows all hold the fragments of A, and
-/// warps with the same columns those of B. Returns nothing if a tile is not a multiple of whole
-/// fragments.
+/// Returns the layouts of mma.sync. Warps with the same rows hold the same fragments of A; warps
+/// with the same columns hold the same fragments of B. Returns nothing if a tile does not consist
+/// of whole fragments.
 std::optional<DotLayouts> mmaLayouts(const DotShape& shape);
 
-/// Returns true if wgmma supports this number of columns: a multiple of 8, or for i8 with more than
-/// 32 columns a multiple of 16.
+/// Returns true if wgmma supports this number of columns: a multiple of 8, or of 16 for i8 with
+/// more than 32 columns.
 bool fitsWgmmaColumns(const DotShape& shape);
-/// Returns true if wgmma can compute the matmul, with the accumulator, and an operand in registers,
+/// Returns true if wgmma can compute the matmul, with the accumulator and any operand in registers
 /// distributed by WarpPart::group.
 bool fitsWgmma(const DotShape& shape);
 
-/// Returns layouts in which every thread holds the rows of A and the columns of B for its
-/// accumulator.
+/// Returns layouts in which every thread holds the rows of A and columns of B for its accumulator
+/// elements.
 DotLayouts threadLayouts(const DotShape& shape);
 
 }  // namespace ligerdsl::compiler

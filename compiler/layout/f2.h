@@ -1,4 +1,4 @@
-// Linear algebra over F2: a vector is a bit mask, addition is exclusive or.
+// Linear algebra over F2: vectors are bit masks, and addition is exclusive or.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,12 @@
 
 namespace ligerdsl::compiler {
 
-// The span of the vectors inserted so far. Remembers how each vector of the span is a sum of
-// inserted ones, so that it can both answer "is v in the span" and "which of them add up to v".
-// Holds at most 64 inserted vectors.
+// The span of the inserted vectors, at most 64. It can test if a vector is in the span, and return
+// the inserted vectors whose sum it is.
 class F2Span {
  public:
-  // Adds a vector. Returns true if it was independent of those before; a dependent vector never
-  // joins a solution.
+  // Inserts a vector. Returns true if it is independent of the earlier ones; a dependent vector is
+  // in no solution.
   bool insert(uint64_t vector) {
     uint64_t combination = uint64_t{1} << inserted_++;
     reduce(vector, combination);
@@ -28,8 +27,8 @@ class F2Span {
     return vector == 0;
   }
 
-  // Returns the inserted vectors (bit i = i-th insertion) whose sum is `vector`; nothing if it is
-  // outside the span.
+  // Returns the inserted vectors (bit i = i-th insertion) whose sum is `vector`, or nothing if it
+  // is outside the span.
   std::optional<uint64_t> solve(uint64_t vector) const {
     uint64_t combination = 0;
     reduce(vector, combination);
@@ -41,8 +40,8 @@ class F2Span {
 
  private:
   struct Row {
-    uint64_t vector;       // its highest bit is set in no later row
-    uint64_t combination;  // the inserted vectors it is the sum of
+    uint64_t vector;       // no later row has its highest bit
+    uint64_t combination;  // the inserted vectors with this sum
   };
 
   void reduce(uint64_t& vector, uint64_t& combination) const {

@@ -20,7 +20,7 @@ std::string cellText(const LinearLayout& layout, const LinearLayout::Coordinates
          std::to_string(place.reg);
 }
 
-// Advances all but the last coordinate in row-major order. Returns false after the last row.
+// Advances all but the last coordinate to the next row. Returns false after the last row.
 bool nextRow(const LinearLayout::Shape& shape, LinearLayout::Coordinates& coordinates) {
   for (int dim = static_cast<int>(shape.size()) - 2; dim >= 0; --dim) {
     if (++coordinates[dim] < shape[dim]) return true;

@@ -17,7 +17,7 @@ int log2Exact(int64_t value) {
   return __builtin_ctzll(static_cast<unsigned long long>(value));
 }
 
-// Assigns the bits of a tile's 2^n part to basis vectors.
+// Allocates the coordinate bits of a tile's 2^n part to basis vectors.
 class BitAllocator {
  public:
   explicit BitAllocator(const Shape& shape) : shape_(shape), next_(shape.size(), 0) {
@@ -32,14 +32,14 @@ class BitAllocator {
     return basis;
   }
 
-  // Returns the next free bit of the innermost dimension >= `outermost` that has one.
+  // Returns the next free bit of the innermost dimension >= `outermost` that is not full.
   std::optional<Basis> takeInner(int outermost = 0) {
     for (int dim = static_cast<int>(shape_.size()) - 1; dim >= outermost; --dim)
       if (auto basis = take(dim)) return basis;
     return std::nullopt;
   }
 
-  // Fills `count` bits of a thread number; bits without room replicate.
+  // Returns bases for `count` bits of a thread number. Bits without room replicate.
   Bases takeThreads(int count) {
     Bases bases;
     for (int i = 0; i < count; ++i) bases.push_back(takeInner().value_or(zero()));
@@ -74,7 +74,8 @@ Bases takeVector(BitAllocator& allocator, const Shape& shape, int64_t vector) {
   return reg;
 }
 
-// A copy number per dimension, decoded from the outermost part of a register number.
+// Returns the copy number of each dimension, decoded from `copy`, the outermost part of a register
+// number.
 std::vector<int64_t> decodeCopies(const Shape& shape, int64_t copy) {
   std::vector<int64_t> result(shape.size(), 0);
   for (int dim = static_cast<int>(shape.size()) - 1; dim >= 0; --dim) {
@@ -85,8 +86,8 @@ std::vector<int64_t> decodeCopies(const Shape& shape, int64_t copy) {
   return result;
 }
 
-// Digits of a group of dimensions in row-major order: an odd digit after a power-of-two digit makes
-// the group's row-major number nonlinear in its bits.
+// Returns true if no dimension's odd factor follows a power of two within the group. One that does
+// makes the row-major number nonlinear in its bits.
 bool oddDigitsLead(const Shape& shape, size_t begin, size_t end) {
   bool sawBits = false;
   for (size_t dim = begin; dim < end; ++dim) {
@@ -97,7 +98,7 @@ bool oddDigitsLead(const Shape& shape, size_t begin, size_t end) {
   return true;
 }
 
-// Splits both shapes into the smallest groups of equal size, and tests whether each group stays
+// Splits both shapes into the smallest groups of equal size. Returns true if all groups stay
 // linear.
 bool reshapeIsLinear(const Shape& from, const Shape& to) {
   size_t i = 0, j = 0;
@@ -326,7 +327,7 @@ int64_t LinearLayout::contiguous(int dim) const {
     unit[dim] = int64_t{1} << bits;
     if (reg[bits] != unit) break;
   }
-  // Every other bit must keep the vector's start aligned.
+  // All other bits must move by multiples of the vector.
   for (int axis = 0; axis < kAxes; ++axis)
     for (size_t bit = axis == 0 ? bits : 0; bit < bases_[axis].size(); ++bit)
       if (int64_t step = bases_[axis][bit][dim])

@@ -49,13 +49,12 @@
 //   register: (2)       lane: (0) (0)   warp: (1)      = slice(1)
 //
 // A butterfly of shuffles leaves the row sums in this layout: every lane of warp 0 holds rows 0 and
-// 2. For expand_dims and broadcast, the same relation holds backwards. If the operand of a
-// broadcast along dimension 1 has the layout slice(1) of the result, each thread already holds its
-// elements.
+// 2. expand_dims and broadcast have the reverse relation. If the operand of a broadcast along
+// dimension 1 has the layout slice(1) of the result, each thread already holds its elements.
 //
 // EXAMPLE 5. Widths that are not powers of two. A dimension is c * 2^n with odd c <= 31. The map
-// covers the 2^n part; the c copies are registers outside of it, outermost: blocked({96}, 4, 4, 2)
-// = blocked({32}, 4, 4, 2) with 3 copies,
+// covers the 2^n part. The c copies are the outermost registers, outside the map: blocked({96}, 4,
+// 4, 2) = blocked({32}, 4, 4, 2) with 3 copies,
 //
 //   register: 1, 2   lane: 4, 8   warp: 16   copies: 3
 //   12 registers: register 4 is element 32 + 0 of w0 l0
@@ -80,7 +79,7 @@
 namespace ligerdsl::compiler {
 
 // Inputs of a layout, in the order that determines redundancy: a bit is redundant if the bits
-// before it (registers first) already reach all elements that it reaches.
+// before it (registers first) reach the same elements without it.
 enum class Axis : uint8_t { reg = 0, lane = 1, warp = 2, cta = 3 };
 inline constexpr int kAxes = 4;
 
@@ -89,15 +88,15 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-// Bits of the register, lane, warp and cta numbers that have a property: one mask per axis.
+// Sets of bits of the register, lane, warp and CTA numbers: one mask per axis.
 struct BitMasks {
   uint64_t reg = 0, lane = 0, warp = 0, cta = 0;
   bool operator==(const BitMasks&) const = default;
 };
 
-// Split of a tile among the CTAs of a cluster. CTAs take the highest bits of the first of these
-// dimensions, then of the next. Each CTA holds one contiguous part (per copy of an odd factor).
-// CTAs without a bit replicate the tile.
+// Split of a tile among the CTAs of a cluster. CTA bits are the highest bits of the first dimension
+// in `dims`, then of the next. Each CTA holds one contiguous part (per copy of an odd factor). CTA
+// bits for which no dimension has room replicate the tile.
 struct ClusterCut {
   int64_t ctas = 1;  // a power of two
   std::vector<int> dims = {};
@@ -117,19 +116,19 @@ class LinearLayout {
   // ones.
   LinearLayout(Shape shape, Bases reg, Bases lane, Bases warp, Bases cta = {});
 
-  // Returns why these vectors form no layout of a tile of this shape; empty if they form one.
+  // Returns why these vectors are no layout of a tile of this shape, or "" if they are one.
   static std::string check(const Shape& shape, const Bases& reg, const Bases& lane,
                            const Bases& warp, const Bases& cta = {});
 
-  // Distributes vector registers along the last dimension, then lanes, then warps, then registers.
-  // If a dimension is full, they continue in the dimension before it. Bits without room are
-  // replicated. `vector`, `lanes` and `warps` are powers of two; a vector longer than the last
-  // dimension is shortened. Bits that `cut` takes are not distributed.
+  // Distributes the last dimension over vector registers, then lanes, then warps, then registers.
+  // If a dimension is full, they continue in the dimension before it. Bits without room replicate.
+  // `vector`, `lanes` and `warps` are powers of two; a vector longer than the last dimension is
+  // shortened. The CTA bits of `cut` are excluded.
   static LinearLayout blocked(const Shape& shape, int64_t vector, int64_t lanes, int64_t warps,
                               const ClusterCut& cut = {});
 
-  // Like blocked(), but warps take the outer dimensions first (outermost last), so that a row
-  // belongs to as few warps as possible. Registers take the remaining bits.
+  // Like blocked(), but warps first fill the outer dimensions (the outermost one last), so that
+  // each row is in as few warps as possible. Registers get the remaining bits.
   static LinearLayout rowsPerWarp(const Shape& shape, int64_t vector, int64_t lanes, int64_t warps,
                                   const ClusterCut& cut = {});
 
@@ -151,21 +150,20 @@ class LinearLayout {
   Coordinates coordinates(const Place& place) const;
   // Returns the canonical owner of an element: the place whose redundant bits are 0.
   Place owner(const Coordinates& coordinates) const;
-  // Returns the register of lane 0, warp 0 that holds an element, if one does.
+  // Returns the register of lane 0, warp 0 that holds an element, or nothing if none does.
   std::optional<int64_t> registerAt(const Coordinates& coordinates) const;
-  // Bits that only replicate. A thread stores if (lane & lane-mask) == 0 and (warp & warp-mask) ==
-  // 0; no register bit is ever redundant (rule 3).
+  // Returns the bits that only replicate. A thread stores if (lane & lane-mask) == 0 and (warp &
+  // warp-mask) == 0; no register bit is ever redundant (rule 3).
   BitMasks redundant() const;
   bool isReplicated() const { return redundant() != BitMasks{}; }
 
-  // Bits whose basis vector moves along dimension `dim`.
+  // Returns the bits whose basis vectors move along dimension `dim`.
   BitMasks along(int dim) const;
-  // True if every basis vector moves either along `dim` alone or not along it at all. Then a
-  // reduction over `dim` combines exactly the bits of along(dim).
+  // Returns true if every basis vector moves along `dim` only, or not along `dim` at all. A
+  // reduction over `dim` then combines exactly the bits of along(dim).
   bool isSeparable(int dim) const;
-  // Returns the widest vector that this layout can load or store: the number of consecutive
-  // registers that hold contiguous elements along a dimension, from a multiple of that number. A
-  // power of two.
+  // Returns the length of the widest vector that this layout can load or store along a dimension, a
+  // power of two. Consecutive registers hold the vector, which begins at a multiple of its length.
   int64_t contiguous(int dim) const;
   int64_t contiguous() const { return rank() == 0 ? 1 : contiguous(rank() - 1); }
 
@@ -179,40 +177,40 @@ class LinearLayout {
       const Shape& shape) const;  // dimensions of 1 grow; new elements are outermost registers
   LinearLayout permute(
       const std::vector<int64_t>& permutation) const;  // result dim i = dim permutation[i]
-  // Returns the part of one CTA as a tile, without CTA bits, if CTAs only take the highest bits of
-  // dimensions, or none.
+  // Returns the layout of one CTA's part as a tile, without CTA bits. Returns nothing unless every
+  // CTA bit is among the highest bits of a dimension, or replicates.
   std::optional<LinearLayout> partOfCta() const;
-  // Returns the layout of the same elements in row-major order under another shape. Returns nothing
-  // if the new map would not be linear, which only odd dimensions can cause: {2, 3} -> {6} steps by
-  // 3 per row, and no basis vector of 2 x 3 copies can express this.
+  // Returns the layout after a row-major reshape. Returns nothing if the new map would not be
+  // linear, which only odd dimensions can cause: {2, 3} -> {6} steps by 3 per row, which no basis
+  // vector can express.
   std::optional<LinearLayout> reshape(const Shape& shape) const;
 
   bool operator==(const LinearLayout&) const = default;
 
-  // "reg: (0,1) (2,0); lane: (0,2) (0,4); warp: (1,0)"
+  // Returns "reg: (0,1) (2,0); lane: (0,2) (0,4); warp: (1,0)".
   std::string str() const;
-  // Returns the tile as a readable table of owners: one line per row, cells such as "w0 l3 r1".
+  // Returns the tile as a table of owners: one line per row, with cells such as "w0 l3 r1".
   std::string table() const;
 
-  // Returns the position of an offset of the 2^n part as one bit mask, last dimension in the lowest
-  // bits.
+  // Returns an offset in the 2^n part as one bit mask, with the last dimension in the lowest bits.
   uint64_t flatten(const Basis& offset) const;
   Basis unflatten(uint64_t mask) const;
 
  private:
   struct Unchecked {};
   LinearLayout(Shape shape, Bases reg, Bases lane, Bases warp, Bases cta, Unchecked);
-  // Result dimension i takes the offsets of dimension sourceDims[i], or none if that is negative.
+  // Dimension i of the result gets the offsets of dimension sourceDims[i], or zeros if that is
+  // negative.
   LinearLayout mapBases(Shape shape, const std::vector<int>& sourceDims) const;
   void dropDuplicateRegisters();
-  // Returns the number of the copy of an element, and its offset in the 2^n part.
+  // Returns an element's copy number, and its offset in the 2^n part.
   std::pair<int64_t, uint64_t> split(const Coordinates& coordinates) const;
 
   Shape shape_;
   std::array<Bases, kAxes> bases_;
 };
 
-// Returns the odd factor and the power of two of a dimension: value = odd << bits.
+// Returns (odd, bits) with value = odd << bits.
 std::pair<int64_t, int> splitOdd(int64_t value);
 
 }  // namespace ligerdsl::compiler

@@ -11,8 +11,8 @@ using Bases = LinearLayout::Bases;
 constexpr int64_t kMatrixRows = 8, kRowBytes = 16;  // size of one matrix
 constexpr int kLaneBits = 5;
 
-// Returns true if a register holds `each` contiguous elements along dimension `along`, and four
-// lanes hold a row of a matrix.
+// Returns true if each register holds `each` contiguous elements along dimension `along`, and four
+// lanes hold a matrix row.
 bool holdsRows(const LinearLayout& tile, int along, int across, int64_t each) {
   const auto step = [&](int dim, int64_t by) {
     Basis basis(2, 0);
@@ -44,7 +44,7 @@ std::optional<MatrixRead> matrixRead(const LinearLayout& tile, int64_t bytes) {
     return basis;
   };
   const auto& registers = tile.bases(Axis::reg);
-  const size_t within = bytes == 1 ? 2 : bytes == 2 ? 1 : 0;  // register bits inside one register
+  const size_t within = bytes == 1 ? 2 : bytes == 2 ? 1 : 0;  // bits inside a 32-bit register
   if (!std::all_of(registers.begin() + within, registers.end(), isWhole)) return std::nullopt;
 
   const size_t bits = std::min<size_t>(2, registers.size() - within);

@@ -1,6 +1,6 @@
 // Tiles that a warp reads from rows of shared memory by ldmatrix (PTX ISA). An instruction reads up
 // to four matrices of 8 rows of 16 bytes, and each lane gives the address of one row. Elements have
-// 16 bits, or another size if a register holds contiguous elements of a row.
+// 16 bits, or another size if a register holds contiguous elements of one row.
 #pragma once
 
 #include <optional>
@@ -10,15 +10,15 @@
 namespace ligerdsl::compiler {
 
 struct MatrixRead {
-  /// Layout of the tile in 16-byte units, [rows, bytes / 16]: the row that each lane addresses, for
+  /// Layout of the tile in 16-byte units, [rows, bytes / 16]: the row that each lane addresses in
   /// each instruction. Consecutive instructions load consecutive registers of the tile.
   LinearLayout rows;
   int64_t matrices;  // matrices per instruction: 1, 2 or 4
   bool transposed;
 };
 
-/// Returns how ldmatrix loads a tile of elements of 1, 2 or 4 bytes; nothing if the layout is not
-/// that of the instruction.
+/// Returns the ldmatrix reads for a tile with elements of 1, 2 or 4 bytes, or nothing if the
+/// instruction has another layout.
 std::optional<MatrixRead> matrixRead(const LinearLayout& tile, int64_t bytes = 2);
 
 }  // namespace ligerdsl::compiler

@@ -1,22 +1,22 @@
-// Swizzled rows in shared memory. The 16-byte units are permuted, so that neither the units of a
-// row nor equal units of eight rows conflict in a bank. PTX ISA, "Swizzling Modes" of TMA copies
-// and of the operands of wgmma.
+// Swizzled rows in shared memory. The 16-byte units are permuted, so that neither the units of one
+// row nor the same unit of eight rows have bank conflicts. PTX ISA, "Swizzling Modes" of TMA copies
+// and of wgmma operands.
 #pragma once
 
 #include <cstdint>
 
 namespace ligerdsl::compiler {
 
-/// Rows are split into panels of `bytes` columns, which are stored one after the other. Inside a
-/// panel, the number of a unit is combined by exclusive or with the number of its 128-byte line.
+/// Rows are split into panels `bytes` wide, which are stored one after the other. Inside a panel, a
+/// unit's number becomes its exclusive or with the number of its 128-byte line.
 class Swizzle {
  public:
   static constexpr int64_t kUnit = 16, kPeriod = 8;  // bytes; rows after which panels repeat
 
   Swizzle(int64_t rows, int64_t bytes) : rows(rows), bytes(bytes) {}
 
-  /// Returns the width of the widest panels, 128, 64 or 32 bytes, for rows of `row_bytes` bytes; 0
-  /// if there are none.
+  /// Returns the width of the widest panels (128, 64 or 32 bytes) for rows of `row_bytes` bytes, or
+  /// 0 if there are none.
   static int64_t widest(int64_t rows, int64_t row_bytes);
 
   /// Returns the offset of a byte without the swizzle.
@@ -28,7 +28,7 @@ class Swizzle {
   int64_t offset(int64_t row, int64_t byte) const {
     return plain(row, byte) ^ flips(plain(row, byte));
   }
-  /// Returns all bits that may be flipped.
+  /// Returns the offset bits that the swizzle may flip.
   int64_t unitBits() const { return bytes - kUnit; }
 
   const int64_t rows, bytes;

@@ -3,7 +3,7 @@
 namespace ligerdsl::compiler {
 namespace {
 
-constexpr int64_t kGroupRows = 8;  // rows of a group, which has its own stride
+constexpr int64_t kGroupRows = 8;  // rows of a group; groups have a stride of their own
 
 uint64_t units(int64_t bytes) {
   return static_cast<uint64_t>(bytes / Swizzle::kUnit);
@@ -12,8 +12,8 @@ uint64_t units(int64_t bytes) {
 }  // namespace
 
 uint64_t WgmmaFactor::descriptor() const {
-  // For a transposed operand the first stride is the distance between panels along its rows. For
-  // others the hardware ignores it.
+  // For a transposed operand, the first stride is the distance between panels along its rows.
+  // Otherwise the hardware ignores it.
   const int64_t panels = transposed ? swizzle.rows * swizzle.bytes : Swizzle::kUnit;
   const uint64_t mode = swizzle.bytes == 128 ? 1 : swizzle.bytes == 64 ? 2 : 3;
   return units(panels) << 16 | units(kGroupRows * swizzle.bytes) << 32 | mode << 62;

@@ -1,25 +1,25 @@
-// Method of each function. P, Q, S, C and W are polynomials. All were fitted to the functions at
-// Chebyshev nodes in 50-digit arithmetic; log's without AVX-512 was fitted in double.
+// Method of each function. P, Q, S, C and W are polynomials, fitted at Chebyshev nodes in 50-digit
+// arithmetic. Only log's P without AVX-512 was fitted in double.
 //   exp    x = i ln2 + f, |f| <= ln2/2; polynomial for e^f (nvptx: ex2.approx of f); scaled by 2^i
-//   exp2   like exp without the change of base. Approximate: a shorter polynomial and one power of
-//          two, which is 0 or infinity at the ends of the range
+//   exp2   like exp, without the change of base. The approximate exp2 has a shorter polynomial and
+//          one power of two, which is 0 or infinity at the ends of the range
 //   log    x = 2^e m, m in [sqrt(1/2), sqrt(2)), with AVX-512 in [3/4, 3/2);
 //          log(1 + f) = f - f^2/2 + f^3 P(f)
-//          approximate with AVX-512: f + f^2 P(f) with a shorter P, relative error 4e-7, near 1
-//          too
+//          approximate with AVX-512: f + f^2 P(f) with a shorter P; relative error 4e-7, also near
+//          1
 //   log2   like log, with log2(1 + f) = f log2(e) + f^2 Q(f)
-//   tanh   |x| < 0.6: x + x^3 P(x^2); else 1 - 2 / (1 + e^2|x|). nvptx omits the latter in threads
-//          in which all elements have |x| < 0.6
+//   tanh   |x| < 0.6: x + x^3 P(x^2); else 1 - 2 / (1 + e^2|x|). On nvptx, a thread whose elements
+//          all have |x| < 0.6 skips the second formula
 //   sin    x = q pi/2 + r, |r| <= pi/4. For |x| < 2^15 three fmas reduce x. Otherwise 96 bits of
 //          2/pi give the last two bits of q and the fraction after them.
 //          Then sin r = r + r^3 S(r^2) or cos r = 1 - r^2/2 + r^4 C(r^2)
 //   cos    sin of |x| with q + 1
-//   log1p  log of u = 1 + x, plus (x - (u - 1)) / u for the part of x that rounding u lost
+//   log1p  log of u = 1 + x, plus (x - (u - 1)) / u to restore the part of x that rounding u lost
 //   expm1  x = n ln2 + r as in exp. The result is 2^n (e^r - 1) + (2^n - 1), computed at half the
 //          scale so that 2^128 is finite
-//   pow    2^(y log2 |x|), with the logarithm and its multiple as pairs of floats.
+//   pow    2^(y log2 |x|), with log2 |x| and its multiple by y as pairs of floats.
 //          log(m) = 2s (1 + s^2 W(s^2)) with s = (m - 1) / (m + 1). The last coefficients of W are
-//          those of the series. Selects give C's special values
+//          those of the series. Selects return the special values of C's pow
 //   erf    |x| < 0.92: x + x P(x^2); else 1 - 2^Q(|x|)
 #include "compiler/math/expand_math.h"
 
@@ -44,7 +44,8 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 // log2(e) and ln(2), each as a high and a low part.
 constexpr float kLog2eHigh = 1.44269502e+00f, kLog2eLow = 1.92596303e-08f;
 constexpr float kLn2High = 6.93145752e-01f, kLn2Low = 1.42860677e-06f;
-// Adding and subtracting 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
+// Adding 1.5 * 2^23 to a float rounds it to an integer in the low bits. Subtracting it again gives
+// the integer as a float.
 constexpr float kRounder = 12582912.0f;
 // 2^r = 1 + r P(r) for |r| <= 1/2.
 constexpr float kExp2[] = {6.931471881e-01f, 2.402265076e-01f, 5.550356899e-02f,
@@ -79,7 +80,7 @@ class Expander {
   Value log1p(Value x);
   Value expm1(Value x);
   Value pow(Value x, Value y);
-  // Returns x / y to a few ulp. y is at least 1, so that a GPU need not scale it.
+  // Returns x / y to a few ulp. Requires y >= 1, so that a GPU need not scale y.
   Value quotient(Value x, Value y) {
     if (gpu) return mul(x, intrinsic("llvm.nvvm.rcp.approx.ftz.f", y));
     return arith::DivFOp::create(b, x, y, arith::FastMathFlags::afn);
@@ -88,15 +89,15 @@ class Expander {
  private:
   using Predicate = arith::CmpFPredicate;
 
-  // Returns e^x by the approximate instruction alone.
+  // Sets `fast` and returns the approximate e^x.
   Value power(Value x) {
     fast = true;
     return exp(x);
   }
 
-  // Emits `small` for GPU threads whose elements of x are all below the limit, and `any` for the
-  // others. The branch pays off because the threads of a warp mostly agree. On a CPU emits `any`
-  // alone.
+  // Emits a branch on a GPU: `small` in threads whose elements of x are all below `limit`, else
+  // `any`. The branch pays off because the threads of a warp mostly agree. On a CPU, emits only
+  // `any`.
   Value whereAll(Value x, float limit, llvm::function_ref<Value()> small,
                  llvm::function_ref<Value()> any) {
     auto vector = dyn_cast<VectorType>(type);
@@ -171,9 +172,9 @@ class Expander {
     return result;
   }
 
-  // Calls an AVX-512 instruction on the operands `xs`. `counts` masks the lanes (null: all lanes),
-  // and masked-off lanes become 0. Vectors with fewer than 8 lanes are padded to 8. Vectors with
-  // more than 16 are split in halves.
+  // Calls an AVX-512 instruction on the operands `xs`. Lanes outside the mask `counts` become 0; a
+  // null mask has all lanes. Vectors of fewer than 8 lanes are padded to 8. Vectors of more than 16
+  // lanes are split in halves.
   Value onVectors(StringRef name, ArrayRef<Value> xs, std::optional<int32_t> immediate,
                   Value counts = {});
 
@@ -224,7 +225,7 @@ class Expander {
   // Returns 2^t, 0 below the range and infinity above it.
   Value powerOfPair(Pair t);
   Value minusWhereOdd(Value magnitude, Value x, Value odd);
-  // Returns log x + correction (null: none), added before the last two roundings.
+  // Returns log x + `correction`, which is added before the last two roundings. It may be null.
   Value logWith(Value x, Value correction);
   Value shiftRightUnsigned(Value x, Value n) { return arith::ShRUIOp::create(b, x, n); }
   Value and_(Value x, Value y) { return arith::AndIOp::create(b, x, y); }
@@ -234,11 +235,11 @@ class Expander {
   };
   // x = 2^exponent (1 + fraction), fraction in [sqrt(1/2) - 1, sqrt(2) - 1), for positive finite x.
   Split split(Value x);
-  // The same with AVX-512 instructions, fraction in [-1/4, 1/2) and normal = x. The exponent is
-  // -infinity for 0 and infinity for infinity. The fraction is NaN for NaN and negative x.
+  // Like split, with AVX-512 instructions: fraction is in [-1/4, 1/2) and normal = x. The exponent
+  // is -infinity for 0 and infinity for infinity. The fraction is NaN for NaN and negative x.
   Split splitAvx512(Value x);
-  // Returns `result` if `normal` (of a Split) is positive and finite, else the limits of all
-  // logarithms.
+  // Returns `result` if `normal` (of a Split) is positive and finite, else -infinity, infinity or
+  // NaN.
   Value logLimits(Value normal, Value result);
 
   ImplicitLocOpBuilder b;
@@ -275,7 +276,7 @@ Value Expander::onVectors(StringRef name, ArrayRef<Value> xs, std::optional<int3
       return LLVM::InsertElementOp::create(b, zero, x,
                                            arith::ConstantOp::create(b, b.getI32IntegerAttr(0)));
     }
-    SmallVector<int32_t> picked(width, lanes);  // 0 after the elements of x
+    SmallVector<int32_t> picked(width, lanes);  // elements after those of x are 0
     std::iota(picked.begin(), picked.begin() + lanes, 0);
     return LLVM::ShuffleVectorOp::create(b, x, LLVM::ZeroOp::create(b, x.getType()), picked);
   };
@@ -341,8 +342,7 @@ Value Expander::exp2(Value x) {
     return fma(r, polynomial(r, p), f(1.0f));
   };
   if (avx512) {
-    // A subnormal result takes the instruction 200 cycles, so the approximate exp2 masks these
-    // lanes.
+    // scalef takes 200 cycles for a subnormal result, so the approximate exp2 masks these lanes.
     Value counts = fast ? compare(Predicate::UGE, x, -126.0f) : Value();
     Value r = fractionOf(x);
     return scaleBy(mantissa(r), sub(x, r), counts);
@@ -376,8 +376,8 @@ Expander::Split Expander::split(Value x) {
 Value Expander::logLimits(Value normal, Value result) {
   if (gpu) {
     // lg2.approx runs on a unit that is otherwise idle. It is finite exactly where `result` is
-    // valid, and else gives the limits. It treats subnormal inputs as 0, but `normal` is never
-    // subnormal.
+    // valid, and returns the limits elsewhere. It treats subnormal inputs as 0, but `normal` is
+    // never subnormal.
     Value approximate = intrinsic("llvm.nvvm.lg2.approx.ftz.f", normal);
     return select(compare(Predicate::OLT, math::AbsFOp::create(b, approximate), kInfinity), result,
                   approximate);
@@ -420,7 +420,7 @@ Value Expander::logWith(Value x, Value correction) {
   Value square = mul(r, r);
   Value ofFraction = correction ? add(r, fma(p, square, correction)) : fma(p, square, r);
   Value result = fma(exponent, f(kLn2), ofFraction);
-  // At the limits of log1p the correction is NaN.
+  // log1p needs logLimits, because its correction is NaN at the limits.
   return avx512 && !correction ? result : logLimits(normal, result);
 }
 
@@ -488,10 +488,10 @@ Expander::Turn Expander::smallTurn(Value x) {
   return {bits(rounded), rest};
 }
 
-// Payne-Hanek reduction with x = m 2^(e - 31), where m has 32 bits. Computes 64 bits of x 2/pi from
-// the bit worth 2 down; higher bits are multiples of 4 quarters. They depend on the 96 bits of 2/pi
-// from the bit worth 2^(33 - e) down. These bits are in four words, beginning with the word of bit
-// e - 1.
+// Payne-Hanek reduction of x = m 2^(e - 31), where m has 32 bits. Computes 64 bits of x 2/pi, from
+// the bit worth 2 down; higher bits are multiples of 4 quarters. The 64 bits depend on 96 bits of
+// 2/pi, from the bit worth 2^(33 - e) down. Four words hold these 96 bits, beginning with the word
+// of bit e - 1.
 Expander::Turn Expander::largeTurn(Value x) {
   constexpr uint32_t kTwoOverPi[] = {0,          0xa2f9836e, 0x4e441529, 0xfc2757d1,
                                      0xf534ddc0, 0xdb629599, 0x3c439041};
@@ -519,8 +519,8 @@ Expander::Turn Expander::largeTurn(Value x) {
   Value carry = arith::ExtUIOp::create(
       b, integer, arith::CmpIOp::create(b, arith::CmpIPredicate::ult, low, middle.getLow()));
   Value high = addInt(addInt(middle.getHigh(), arith::MulIOp::create(b, m, window(0))), carry);
-  // The nearest quarter, and the signed rest in units of 2^-32. The rest is added from three parts
-  // that floats represent: its first 24 bits, 8 more, and the 32 bits of `low`.
+  // The nearest quarter, and the signed rest in units of 2^-32. The rest is summed from three
+  // floats: its first 24 bits, the next 8 bits, and the 32 bits of `low`.
   Value quarters = shiftRightUnsigned(addInt(high, i(0x20000000)), i(30));
   Value signedRest = arith::OrIOp::create(b, shiftLeft(high, 2), shiftRightUnsigned(low, i(30)));
   Value tail = arith::UIToFPOp::create(b, type, shiftLeft(low, 2));
@@ -607,8 +607,7 @@ Value Expander::powerOfPair(Pair t) {
   return scale(fma(fraction, polynomial(fraction, kExp2), f(1.0f)), rounded);
 }
 
-// Returns the magnitude with the sign of x if `odd`: odd powers of -0 and of negative x are
-// negative.
+// Returns `magnitude`, with the sign of x if `odd`. Odd powers of -0 and negative x are negative.
 Value Expander::minusWhereOdd(Value magnitude, Value x, Value odd) {
   Value sign = and_(bits(x), i(std::numeric_limits<int32_t>::min()));
   return fromBits(arith::OrIOp::create(b, bits(magnitude), select(odd, sign, i(0))));
@@ -671,7 +670,7 @@ Value expand(Operation* op, MathFlavor flavor) {
   return (expander.*expansionOf(op))(op->getOperand(0));
 }
 
-// Makes a cast saturate on every target: numbers outside the type's range become the nearest one,
+// Makes a cast saturate on every target. Numbers outside the type's range become its nearest bound,
 // and NaN becomes 0.
 void saturate(arith::FPToSIOp cast) {
   ImplicitLocOpBuilder b(cast.getLoc(), cast);
@@ -685,8 +684,8 @@ void saturate(arith::FPToSIOp cast) {
   cast.erase();
 }
 
-// Returns true if x is an exponential, a magnitude, a constant >= 0, or a multiplication or minimum
-// of such values. Ignores NaN.
+// Returns true if x is an exponential, a magnitude, a constant >= 0, or a product or minimum of
+// such values. Ignores NaN.
 bool isNotNegative(Value x) {
   APFloat constant(0.0f);
   if (matchPattern(x, m_ConstantFloat(&constant))) return !constant.isNegative();

@@ -9,8 +9,8 @@ namespace ligerdsl::compiler {
 
 enum class MathFlavor : uint8_t {
   generic,  // arith and math.{fma, absf, copysign, sqrt} only
-  avx512,   // generic, and AVX-512 instructions that split off and apply exponents (F, DQ, VL)
-  nvptx,    // may use ex2.approx, lg2.approx, rsqrt.approx, tanh.approx (the last with afn only)
+  avx512,   // generic, plus AVX-512 instructions that split off and apply exponents (F, DQ, VL)
+  nvptx,    // may use ex2.approx, lg2.approx, rsqrt.approx, and, with afn only, tanh.approx
 };
 
 /// Replaces the math ops on f32 scalars and vectors under `root` that have an expansion
@@ -26,9 +26,9 @@ enum class MathFlavor : uint8_t {
 /// generic and avx512 give the same bits for normal results up to 2^127. arith.fptosi saturates,
 /// and gives 0 for NaN.
 ///
-/// nvptx: tanh, sin and cos of a vector branch (scf.if). arith.divf<afn> by 1 plus an exponential,
-/// a magnitude or the like becomes a multiplication by rcp.approx.ftz. That gives 0 for divisors
-/// above 2^126.
+/// On nvptx, tanh, sin and cos of vectors contain a branch (scf.if). arith.divf<afn> by 1 plus an
+/// exponential, a magnitude or the like becomes a multiplication by rcp.approx.ftz. That gives 0
+/// for divisors above 2^126.
 mlir::LogicalResult expandMath(mlir::Operation* root, MathFlavor flavor);
 
 }  // namespace ligerdsl::compiler

@@ -14,8 +14,8 @@ namespace {
 
 constexpr int kF32Fraction = 23, kF32Bias = 127, kF32Infinity = 0x7f800000;
 
-// A code has a sign, an exponent and `fraction` bits. Its value is 2^(exponent - bias) (1 +
-// fraction). Exponent 0 is subnormal: 2^(1 - bias) fraction.
+// A code has a sign, an exponent and a fraction of `fraction` bits. Its value is 2^(exponent -
+// bias) (1 + fraction). Exponent 0 is subnormal: 2^(1 - bias) fraction.
 struct Format {
   int fraction, bias;
   int special;    // first code that is NaN or infinite
@@ -77,8 +77,8 @@ Value Converter::decode(Value codes) {
   Value units = arith::SIToFPOp::create(b, f32, size);
   Value small = bits(arith::MulFOp::create(b, units, f(std::ldexp(1.0f, format.leastExponent()))));
   Value number = select(less(size, 1 << format.fraction), small, normal);
-  // The largest exponent means infinity or NaN, depending on the fraction. So does code 0x7f of
-  // f8E4M3FN, a NaN.
+  // The largest exponent means infinity or NaN, depending on the fraction. In f8E4M3FN only code
+  // 0x7f is special, a NaN.
   Value special = arith::OrIOp::create(b, normal, i(kF32Infinity));
   number = select(less(size, format.special), number, special);
   return fromBits(arith::OrIOp::create(b, number, shiftLeft(and_(code, 0x80), 24)));
@@ -92,7 +92,7 @@ Value Converter::encode(Value numbers) {
   Value odd = and_(shiftRight(size, format.dropped()), 1);
   Value rounded = add(add(size, i((1 << (format.dropped() - 1)) - 1)), odd);
   Value normal = shiftRight(add(rounded, i(-(format.rebias() << kF32Fraction))), format.dropped());
-  // The last bit of this f32 has the value of the smallest subnormal, so adding the f32 rounds.
+  // This f32's last bit is worth the smallest subnormal, so the addition rounds.
   const int32_t roundingBits = (format.leastExponent() + kF32Fraction + kF32Bias) << kF32Fraction;
   Value sum = arith::AddFOp::create(b, fromBits(size), fromBits(i(roundingBits)));
   Value small = add(bits(sum), i(-roundingBits));

@@ -1,21 +1,21 @@
 // tgpu-allocate-shared
 //
-//   1. A buffer lives from its allocation to its last use. A use inside a loop that does not
-//      contain the allocation extends to the loop's end. The slots of a ring may live shorter (rule
-//      4).
+//   1. A buffer lives from its allocation to its last use. A use in a loop lasts until the loop's
+//      end, unless the loop contains the allocation. A ring's slots may have a shorter lifetime
+//      (rule 4).
 //   2. Memory that is not reused needs no barrier before its next use. So buffers of up to
-//      kUnsharedBytes never share, and none do if all fit next to each other in kSeparateBytes.
-//   3. mbarriers never share: their memory must have had no other use. Targets of cluster exchanges
-//      do not, because other CTAs write them. Slots of bulk copies do not, because the copies
-//      continue from one row to the next. Slots of TMA copies may share with buffers that begin
-//      after the ring's last use, because all copies have been awaited by then.
-//   4. `shared-bytes` is what leaves room for the number of CTAs per SM that the kernel asks for.
-//      If rules 1 to 3 take more, slots of rings live only from their first fill to the op that
-//      empties them (analysis/shared_lifetime.h). TMA copies then also fill memory that had another
-//      use. That may need barriers before the first fill, with a proxy fence after plain accesses
-//      (tgpu-insert-barriers), so it is done only then.
-//   5. First fit: each buffer, largest first, takes the lowest offset without a conflict with a
-//      placed buffer.
+//      kUnsharedBytes share no memory, and none do if kSeparateBytes holds all of them.
+//   3. mbarriers never share memory, because it must have had no other use. Nor do targets of
+//      cluster exchanges, which other CTAs write, and slots of bulk copies, which continue from one
+//      row to the next. Slots of TMA copies may share with buffers that begin after the ring's last
+//      use, because all copies are complete by then.
+//   4. `shared-bytes` leaves room for the number of CTAs per SM that the kernel asks for. If rules
+//      1 to 3 need more, a ring's slots live only from their first fill to the op that empties them
+//      (analysis/shared_lifetime.h). TMA copies then also fill memory that had another use. That
+//      may need barriers before the first fill, with a proxy fence after plain accesses
+//      (tgpu-insert-barriers).
+//   5. First fit: each buffer, largest first, gets the lowest offset without conflict with a placed
+//      buffer.
 //
 // The function's `tgpu.shared_bytes` is the end of the highest buffer.
 #include <limits>
@@ -98,8 +98,7 @@ class TgpuAllocateSharedPass : public impl::TgpuAllocateSharedPassBase<TgpuAlloc
     });
   }
 
-  // Returns the end of a use, seen from the allocation's block: the end of the outermost op there
-  // that contains it.
+  // Returns the end of a use: the end of the op in the allocation's block that contains it.
   int64_t endOfUse(Operation* user, Operation* alloc) {
     Operation* outer = alloc->getBlock()->findAncestorOpInBlock(*user);
     return last[outer];
@@ -135,7 +134,7 @@ class TgpuAllocateSharedPass : public impl::TgpuAllocateSharedPassBase<TgpuAlloc
         if (part < ring.getType().getParts().size())
           add(bytes, bufferAlignment(ring.getType().part(part)),
               ring.getType().hasBarriers() && !byTensor, byTensor, shortestLife(ring));
-        else  // mbarriers of filled slots; in clusters, mbarriers of free slots after them
+        else  // mbarriers of filled slots; in clusters, those of free slots follow
           add(byTensor && getOperation()->hasAttr(kNumCtasAttr) ? 2 * bytes : bytes,
               kLeastAlignment, /*alone=*/true,
               /*byTensor=*/false, wholeLife(op));

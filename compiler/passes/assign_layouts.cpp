@@ -1,21 +1,21 @@
 // tile-assign-layouts
 //
-//   1. Clone each constant, splat and range for each use, so that a cheap value never ties two
-//      classes together.
+//   1. Clone each constant, splat and range per use, so that a cheap value never joins two classes.
 //   2. Collect classes of tiles that must share a layout, and relations between classes
 //      (layout_classes.h). A dot fixes the layouts of its tiles (dot_layout.h). Its operands become
 //      separate values, with a conversion.
-//   3. Take the classes in order of memory traffic: largest tile first, and the widest vectors
-//      first among equals, because they are whole vectors of wider types too. A class without a
-//      layout gets its preferred one (layout_preference.h). Everything that follows through
-//      relations is assigned at once: a broadcast operand is loaded where it is needed, and a
-//      reduction's result stays where it is computed.
+//   3. Process the classes in order of memory traffic: the largest tile first, and among equals the
+//      widest vectors, which are whole vectors of wider types too. A class without a layout gets
+//      its preferred one (layout_preference.h). Its relations then determine the layouts of other
+//      classes. So a broadcast operand is loaded where it is needed, and a reduction's result stays
+//      where it is computed.
 //   4. Write the layouts into the types.
 //   5. Insert a conversion where a relation's two layouts differ.
-//   6. If a thread has two vectors of 32-bit elements in a row, pairs of lanes store them together,
-//      so that they write whole sectors.
+//   6. If a thread has two consecutive vectors of 32-bit elements, pairs of lanes store them
+//      together and write whole sectors.
 //
-// Accesses of less than 16 bytes although a thread has more, and conversions in loops, are remarks.
+// Remarks report conversions in loops, and accesses of less than 16 bytes by threads that hold
+// more.
 //
 // Old values of atomics are sent to all holders of replicated elements (atomic_results.h).
 #include <numeric>
@@ -65,8 +65,7 @@ void rematerializeCreators(func::FuncOp func) {
   }
 }
 
-// Returns true if an operand is loaded with k across its rows: B unless it is permuted, and A if it
-// is permuted.
+// Returns true if an operand is loaded with k across its rows: B without a permute, or A with one.
 bool hasKAcrossRows(Value operand, bool second) {
   if (auto conversion = operand.getDefiningOp<tgpu::ConvertLayoutOp>())
     operand = conversion.getSource();
@@ -91,11 +90,11 @@ bool repeatsWith(tile::DotOp dot, tile::StoreTileOp store) {
   return loop && (loop == dotLoop || !loop->isAncestor(dot));
 }
 
-// Gives some accumulators another layout for their store, in which lanes have contiguous vectors.
-// Returns true if there are any such stores.
+// Converts some accumulators, for their store, to a layout in which lanes have contiguous vectors.
+// Returns true if there are such stores.
 //
-// In an accumulator row, four threads have half a sector of 16-bit elements or a whole one of f32.
-// A whole sector is enough for a store. It is not enough for an add, because memory handles adds in
+// Four threads share an accumulator row: half a sector of 16-bit elements, or a whole one of f32. A
+// whole sector is enough for a store. It is not enough for an add, because memory handles adds in
 // requests of up to a line. The layout changes after the loops that use shared memory for rings.
 // The rows' alignment limits the vectors.
 bool separateStores(const LayoutClasses& classes, const Threads& threads) {
@@ -127,9 +126,9 @@ bool separateStores(const LayoutClasses& classes, const Threads& threads) {
   return !stores.empty();
 }
 
-// A thread that computes 32-bit elements from a vector of 16-bit elements, as f32 from bf16, has
-// two vectors of them. A store of one vector by all lanes writes half of each sector, which costs
-// L2 as much as the whole sector. So lanes exchange one vector for one in pairs and write whole
+// A thread that computes 32-bit elements from a vector of 16-bit ones (f32 from bf16) has two
+// vectors of results. A store of one vector by all lanes writes half of each sector, which costs L2
+// as much as the whole sector. So the lanes of a pair exchange one vector each and write whole
 // sectors together. Measured on an H200 for 128256 rows of 2048 f32 (gradient of the embedding, 33
 // million sectors): 90 million sectors written in 554 us before, 338 us after.
 void pairLanesOfStores(func::FuncOp func) {
@@ -154,8 +153,8 @@ void pairLanesOfStores(func::FuncOp func) {
   });
 }
 
-// Moves the conversion of an operand that is equal in all iterations before the loop, if a thread's
-// part leaves enough registers for the loop.
+// Moves the conversion of a loop-invariant operand before the loop, if a thread's part leaves
+// enough registers for the loop.
 void hoistOperands(func::FuncOp func) {
   constexpr int64_t kMostBytes = 128;  // per thread: 32 registers
   func.walk([](tile::DotOp dot) {
@@ -198,8 +197,8 @@ class Assigner {
   }
 
  private:
-  // Returns the accumulators that become the A of another dot, possibly after elementwise ops, as
-  // in attention. Both dots then distribute rows to warps.
+  // Returns the accumulators of chained dots: one dot's result, possibly after elementwise ops, is
+  // the other's A, as in attention. Both dots then distribute rows to warps.
   llvm::SmallDenseSet<int> accumulatorsOfWholeRows() const {
     llvm::SmallDenseSet<int> sums, found;
     for (tile::DotOp dot : all.dots) sums.insert(all.classOf(dot.getResult()));
@@ -212,7 +211,7 @@ class Assigner {
     return found;
   }
 
-  // Returns the accumulators whose dots all fit wgmma, and at least one of which reads slots.
+  // Returns the accumulators whose dots all fit wgmma and include one that reads slots.
   llvm::SmallDenseSet<int> accumulatorsForWgmma() const {
     llvm::SmallDenseSet<int> fit, others;
     for (tile::DotOp dot : all.dots) {
@@ -224,7 +223,8 @@ class Assigner {
     return fit;
   }
 
-  // Accumulators of equal shapes have equal layouts, so that a class has one layout.
+  // Assigns the layouts of dots. Accumulators of one shape get one layout, because they may share a
+  // class.
   void anchorDots() {
     const llvm::SmallDenseSet<int> rows = accumulatorsOfWholeRows(),
                                    groups = accumulatorsForWgmma();
@@ -241,8 +241,8 @@ class Assigner {
     for (tile::DotOp dot : all.dots) propagateFrom(all.classOf(dot.getResult()));
   }
 
-  // Returns the preferred layout. Returns one with wider vectors, in which some threads repeat
-  // others, if only that one finds the operands of its broadcasts in their present layouts.
+  // Returns the preferred layout, or one with wider vectors (which some threads replicate) if only
+  // that one matches the present layouts of broadcast operands.
   LinearLayout choose(int number) const {
     const LayoutClass& tiles = all.classes[number];
     LinearLayout preferred = preferredLayout(tiles, threads);
@@ -275,8 +275,8 @@ class Assigner {
     }
   }
 
-  // A reduction across warps exchanges values anyway. If the result goes to memory and has an
-  // element per thread or more, it is distributed over all warps, not repeated in every warp.
+  // Returns true if a reduction's result is distributed over all warps, not replicated in each: the
+  // reduction crosses warps, and its result goes to memory and has an element per thread.
   bool keepsWarpsBusy(const LayoutRelation& relation, const LinearLayout& source) const {
     auto reduce = dyn_cast<tile::ReduceOp>(relation.op);
     const LayoutClass& result = all.classes[relation.result];
@@ -286,9 +286,9 @@ class Assigner {
            result.elements() >= threads.count();
   }
 
-  // Assigns a layout that follows from the layout of class `start`. Tiles that are accessed in
-  // memory and are at least as large keep their wide accesses and are converted instead. For
-  // smaller tiles a conversion would cost more than narrow or repeated accesses.
+  // Assigns a layout that follows from that of class `start`. If the target is accessed in memory
+  // and is at least as large, it keeps its wide accesses and is converted instead. For smaller
+  // tiles a conversion would cost more than narrow or repeated accesses.
   bool offer(int target, int start, const std::optional<LinearLayout>& layout) {
     LayoutClass& tiles = all.classes[target];
     if (!layout || tiles.layout) return false;
@@ -327,8 +327,7 @@ Value convert(OpBuilder& builder, Location loc, Value value, const LinearLayout&
              : tgpu::ConvertLayoutOp::create(builder, loc, type, value).getResult();
 }
 
-// Gives a result the layout that its op produces, and converts it to the layout that its users
-// expect.
+// Sets a result's layout to `produced` and converts the result to `expected` for its users.
 void convertResult(Operation* op, unsigned number, const LinearLayout& produced,
                    const LinearLayout& expected) {
   Value result = op->getResult(number);
@@ -353,7 +352,7 @@ void matchShapeOp(Operation* op) {
     op->setOperand(0, convert(builder, op->getLoc(), source, *wanted));
     return;
   }
-  // A reshape whose map is not linear: correct in every thread, because each has all elements.
+  // The reshape's map is not linear. Give each thread all elements, so that it is correct anyway.
   auto whole = [&](Value value) {
     return LinearLayout::replicated(
         LinearLayout::Shape(cast<RankedTensorType>(value.getType()).getShape()), result.lanes(),
@@ -363,7 +362,7 @@ void matchShapeOp(Operation* op) {
   convertResult(op, 0, whole(op->getResult(0)), result);
 }
 
-// Emits a remark if facts or the layout allow less than 16-byte accesses to the tile.
+// Emits a remark if the facts or the layout prevent 16-byte accesses to the tile.
 void remarkNarrowAccess(Operation* op) {
   Value tile = isa<tile::LoadTileOp>(op) ? op->getResult(0) : op->getOperand(0);
   auto type = dyn_cast<RankedTensorType>(tile.getType());
@@ -386,14 +385,15 @@ void remarkNarrowAccess(Operation* op) {
   }
 }
 
-// Returns true for conversions by separateStores and pairLanesOfStores.
+// Returns true if separateStores or pairLanesOfStores inserted the conversion.
 bool isForStore(tgpu::ConvertLayoutOp op) {
   auto store = dyn_cast_or_null<tile::StoreTileOp>(op->getNextNode());
   return store && store.getValue() == op.getResult() && op->hasOneUse() &&
          op->getLoc() == store->getLoc();
 }
 
-// Reductions exchange their results anyway, so their conversions get no remark.
+// Emits a remark on a conversion in a loop. Reductions exchange their results anyway, so theirs get
+// none.
 void remarkConversion(tgpu::ConvertLayoutOp op) {
   const bool inLoop = op->getParentOfType<scf::ForOp>() != nullptr;
   if (!inLoop || op.getSource().getDefiningOp<tile::ReduceOp>() ||

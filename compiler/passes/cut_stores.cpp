@@ -1,15 +1,16 @@
 // tgpu-cut-stores
 //
-// An accumulator that changes its layout in order to be stored in a loop, or to be added to memory,
-// does so in segments of columns, one after the other. A conversion of the whole accumulator would
-// need so much shared memory that the copies of the loop's next iterations would not fit.
+// An accumulator whose layout is converted for a store in a loop, or for an add to memory, is
+// converted in segments of columns, one after the other. A conversion of the whole accumulator
+// would leave too little shared memory for the copies of the loop's next iterations.
 //
-//   1. An accumulator of more than kMostBytes is split if its rows are whole within a warp. Its
-//      segments are equal, and there are as few as possible. Each has at most kMostBytes, and at
-//      most kMostAccesses per thread if its columns allow it.
+//   1. An accumulator of more than kMostBytes is split into the fewest equal segments if its rows
+//      are whole within a warp. Each segment has at most kMostBytes, and at most kMostAccesses per
+//      thread if its columns allow it.
 //   2. Each segment is converted and stored before the next, so that they share one buffer.
-//   3. A larger accumulator that is added to memory and cannot be split is added in its own layout.
-//   4. A store that asks for TMA copies uses them if it can (pipeline/tensor_store.h), from the
+//   3. An accumulator of more than kMostBytes that cannot be split is added to memory in its own
+//      layout.
+//   4. A store that asks for TMA copies uses them if possible (pipeline/tensor_store.h), from the
 //      accumulator's own layout.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
@@ -35,7 +36,8 @@ constexpr int64_t kMostBytes = 32 * 1024, kVectorBytes = tile::kVectorBytes;
 constexpr int64_t kMostAccesses = 32;  // accesses per thread and segment
 constexpr int64_t kColumns = 16;       // divisor of a segment's columns: two fragments
 
-// Returns the accumulator's layout for this number of columns, if threads have the same rows in it.
+// Returns the accumulator's layout for this number of columns, or nothing if threads would hold
+// other rows.
 std::optional<LinearLayout> stretchOf(const LinearLayout& sums, int64_t columns) {
   DotShape shape = shapeOf(sums, mmaK(2));
   if (sumsLayout(shape) != sums || shape.part == WarpPart::square) return std::nullopt;
@@ -62,7 +64,7 @@ int64_t partsOf(RankedTensorType whole, int64_t mostBytes = kMostBytes) {
   return parts;
 }
 
-// Replaces the store by TMA copies if that is possible, and returns true if it did.
+// Replaces the store by TMA copies if possible. Returns true if it did.
 bool madeByTensorCopies(tile::StoreTileOp store, bool hasThem) {
   tgpu::ConvertLayoutOp conversion = conversionOf(store);
   Value source = conversion ? conversion.getSource() : store.getValue();
@@ -96,7 +98,7 @@ bool cut(tile::StoreTileOp store, tgpu::ConvertLayoutOp conversion) {
   const int64_t bytes = whole.getElementTypeBitWidth() / 8;
   if (partsOf(whole) == 1) return false;
   const LinearLayout from = layoutOf(conversion.getSource()), to = layoutOf(whole);
-  // Each access of a segment has an address and a mask in registers.
+  // Limit a thread's accesses per segment, because each needs an address and a mask in registers.
   const int64_t threadsOfCta = to.lanes() * to.warps(),
                 parts = partsOf(whole, std::min(kMostBytes, threadsOfCta * kMostAccesses *
                                                                 to.contiguous(1) * bytes));

@@ -5,15 +5,15 @@
 // A reduction whose axis is within warps is one tgpu.reduce_in_warp: registers, then shuffles.
 // Otherwise:
 //
-//   1. reduce_in_warp leaves one value per warp along the axis: a tile whose axis has W elements,
-//      one per warp of the CTA, or of the cluster if CTAs share the axis.
-//   2. convert_layout gives every thread, or every group of lanes, all W of them. This is the only
-//      exchange through shared memory. It moves all values of a variadic reduction together, with
-//      one barrier.
+//   1. reduce_in_warp leaves one value per warp: a tile whose axis has W elements, one for each
+//      warp along the axis (of the cluster if CTAs share the axis).
+//   2. convert_layout gives every thread, or every group of lanes, all W values. This is the only
+//      exchange through shared memory. A variadic reduction exchanges all its values with one
+//      barrier.
 //   3. reduce_in_warp combines the W values in a fixed order, the same in all CTAs.
 //
-// Every thread that needs the result computes it, so no result is sent back. If all results are
-// converted to one other layout only, step 2 converts to that layout directly.
+// Every thread that needs the result computes it, so no result is sent back. If the only use of all
+// results is a conversion to one layout, step 2 converts to that layout directly.
 //
 // A scan is converted to a layout whose axis is within one warp, scanned there, and converted back.
 // Tiles that are scanned are not split among CTAs.
@@ -38,8 +38,8 @@ using Basis = LinearLayout::Basis;
 using Bases = LinearLayout::Bases;
 using Shape = LinearLayout::Shape;
 
-// Up to this many values per reduction, each thread reads and combines them all; beyond, lanes
-// share the work.
+// Largest number of values that each thread reads and combines alone. For more, lanes share the
+// work.
 constexpr int64_t kMaxInThread = 8;
 
 Bases insertAxis(const Bases& bases, int axis) {
@@ -83,8 +83,8 @@ LinearLayout perWarpLayout(const LinearLayout& source, int axis) {
                       insertAxis(slice.bases(Axis::lane), axis), std::move(warp), std::move(cta));
 }
 
-// Returns `target` with an axis of `size` values inserted. Many values go to lanes that otherwise
-// hold copies, few to registers.
+// Returns `target` with an inserted axis of `size` values. Many values are distributed over lanes
+// that would otherwise hold copies; few are in registers.
 LinearLayout gatherLayout(const LinearLayout& target, int axis, int64_t size) {
   const int rank = target.rank() + 1;
   Bases reg = insertAxis(target.bases(Axis::reg), axis),
@@ -95,8 +95,8 @@ LinearLayout gatherLayout(const LinearLayout& target, int axis, int64_t size) {
   SmallVector<size_t> freeLanes;
   for (size_t bit = 0; bit < lane.size(); ++bit)
     if (lane[bit] == Basis(rank, 0)) freeLanes.push_back(bit);
-  // Values that do not go to lanes are lowest along the last dimension, so that a thread reads them
-  // as vectors.
+  // Values in registers are lowest along the last dimension, so that a thread reads them as
+  // vectors.
   const bool share =
       size > program::kWarpThreads || (size > kMaxInThread && freeLanes.size() >= values.size());
   const size_t dealt = share ? std::min(values.size(), freeLanes.size()) : 0;
@@ -139,7 +139,8 @@ SmallVector<Value> convertAll(OpBuilder& builder, Location loc, ValueRange value
   return results;
 }
 
-// Returns the one layout to which every result is converted, if there is one and no other use.
+// Returns the layout to which every result is converted, if it is the same for all and they have no
+// other use.
 std::optional<LinearLayout> commonConversion(tile::ReduceOp reduce) {
   std::optional<LinearLayout> common;
   for (Value result : reduce.getResults()) {
@@ -194,8 +195,8 @@ void decompose(tile::ReduceOp reduce) {
                  conversion.has_value());
 }
 
-// Along the axis: contiguous elements of a lane, then lanes. Warps and remaining lanes go to the
-// other dimensions.
+// Returns a layout whose axis is within one warp: contiguous elements per lane, then lanes. Warps
+// and remaining lanes are along the other dimensions.
 LinearLayout scanLayout(const LinearLayout& source, int axis) {
   const int rank = source.rank();
   std::vector<int64_t> order, inverse(rank);

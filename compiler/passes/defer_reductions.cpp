@@ -1,20 +1,20 @@
 // tgpu-defer-reductions
 //
-// A loop that adds the sum of a tile to a carried value, or takes the larger of the two, needs the
-// whole sum only after the loop. The pass rewrites each carried value `carried = combine(carried,
-// reduce(tile))` whose `combine` is also the operation of the reduction, and which nothing else in
-// the loop reads:
+// A loop that combines a carried value with the reduction of a tile, by a sum or a maximum, needs
+// the complete result only after the loop. The pass rewrites each carried value `carried =
+// combine(carried, reduce(tile))` if the reduction uses the same operation `combine`, and nothing
+// else in the loop reads the carried value:
 //
-//   1. In the loop every thread combines its own registers (tgpu.reduce_in_thread) with its own
-//      part of the carried value, which begins at the operation's neutral element. Threads exchange
+//   1. In the loop, each thread combines its own registers (tgpu.reduce_in_thread) with its part of
+//      the carried value. This part starts as the operation's neutral element. Threads exchange
 //      nothing.
-//   2. After the loop one tile.reduce combines the parts, and `combine` adds the value that entered
-//      the loop.
+//   2. After the loop, one tile.reduce combines the parts, and `combine` includes the loop's
+//      initial value.
 //
 // The compiler may choose the order of a sum (docs/reference/dsl-reductions.md), so this needs no
-// permission. Reductions within threads, and those of pairs by an author's combiner, stay in the
-// loop. A reduction that stays, crosses warps and feeds a carried value is a remark if the loop
-// could carry a value per lane instead.
+// permission. Reductions within threads, and reductions of pairs by an author's combiner, stay in
+// the loop. A remark reports a reduction that stays, crosses warps and feeds a carried value, if
+// the loop could carry a value per lane instead.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/passes.h"
@@ -58,7 +58,7 @@ LinearLayout perThreadLayout(const LinearLayout& source, int axis) {
   return LinearLayout(shape, std::move(reg), std::move(lane), std::move(warp), std::move(cta));
 }
 
-// Carried value of a loop. Each iteration combines it with the reduction of a tile.
+// Carried value that each iteration of a loop combines with the reduction of a tile.
 struct CarriedReduction {
   unsigned index;  // among the carried values
   tile::ReduceOp reduce;
@@ -77,7 +77,7 @@ bool crossesWarps(tile::ReduceOp reduce) {
   return along.warp != 0 || along.cta != 0;
 }
 
-// Returns true if the combiner is this one operation on its two arguments.
+// Returns true if the combiner consists of this operation on its two arguments.
 bool combinesBy(tile::ReduceOp reduce, Operation* combine) {
   Block& body = reduce.getCombiner().front();
   if (body.getNumArguments() != 2 || !llvm::hasSingleElement(body.without_terminator()))
@@ -122,7 +122,7 @@ std::optional<CarriedReduction> match(scf::ForOp loop, unsigned index) {
   return CarriedReduction{index, reduce, conversion, combine, *neutral};
 }
 
-// Builds the operation on other operands; it works on tiles as on scalars.
+// Builds an operation like `like` on `a` and `b`, which may be tiles.
 Value combined(OpBuilder& builder, Operation* like, Value a, Value b) {
   OperationState state(like->getLoc(), like->getName(), ValueRange{a, b}, a.getType(),
                        like->getAttrs());
@@ -139,7 +139,8 @@ void takeCombiner(OpBuilder& builder, Region& from, Region& to) {
   yield->erase();
 }
 
-// Carries each thread's part in addition to the value, which the loop then only passes on.
+// Makes the loop carry each thread's part, in addition to the original value, which the loop then
+// does not change.
 scf::ForOp defer(IRRewriter& rewriter, scf::ForOp loop, CarriedReduction found) {
   tile::ReduceOp reduce = found.reduce;
   const int axis = static_cast<int>(reduce.getAxis());

@@ -4,15 +4,16 @@
 // An accumulation whose inputs are all complete before the barrier can run before it. Otherwise its
 // inputs stay in registers together with the accumulator.
 //
-//   1. Collect the pure ops after a barrier that need nothing from after it.
-//   2. For every tile that leaves this set, take the ops that compute it. They move before the
-//      barrier, next to their last operand, if their results for others need no more registers than
-//      the operands that they use last.
-//   3. Repeat until nothing moves: an operand of two accumulations is free once the first has
-//      moved.
+//   1. Collect the pure ops after a barrier whose operands do not depend on other ops after it.
+//   2. For every tile that an op outside this set uses, find the ops that compute it. They move
+//      before the barrier, next to their last operand, if that frees the registers that their
+//      results need, or more.
+//   3. Repeat until nothing moves: once one of two accumulations has moved, the other's move can
+//      free their common operand.
 //
-// Cluster exchanges stay: ops that move before one would delay the send. In the backward passes of
-// norms on clusters, whose threads use all registers before the send, they would spill.
+// Ops do not move before cluster exchanges, because that would delay the send. In backward passes
+// of norms on clusters, whose threads use all registers before the send, it would also cause
+// spills.
 #include "compiler/analysis/effects.h"
 #include "compiler/analysis/thread_registers.h"
 #include "compiler/passes/passes.h"
@@ -85,8 +86,8 @@ class BarrierSite {
     slice.insert(op);
   }
 
-  // Returns true if the move frees registers: the tiles that no op after the barrier needs any more
-  // are at least as large as the results that ops after it then need.
+  // Returns true if the move needs no additional registers: the tiles no longer needed after the
+  // barrier are at least as large as the results that ops after it use.
   bool frees(const llvm::SetVector<Operation*>& slice) const {
     auto onlyHere = [&](Value value) {
       return llvm::all_of(value.getUsers(), [&](Operation* user) {

@@ -1,28 +1,27 @@
 // tgpu-insert-barriers
 //
-// Walks the function in program order with the set of accesses since the last barrier. An op whose
-// access needs a barrier after one of them (compiler/analysis/memory_access.h) gets a tgpu.barrier
-// before it, which empties the set. If the threads may be of different CTAs, it gets a
-// tgpu.cluster_barrier. In a cluster, accesses before a tgpu.barrier stay in the set, because other
-// CTAs are not synchronised.
+// Walks the function in program order with the set of accesses since the last barrier. An op that
+// conflicts with one of them (compiler/analysis/memory_access.h) gets a tgpu.barrier before it,
+// which empties the set. If the threads may be in different CTAs, it gets a tgpu.cluster_barrier.
+// In a cluster, accesses before a tgpu.barrier stay in the set, because other CTAs are not
+// synchronised.
 //
-//   * Loops: the body is walked alone until its set no longer changes, starting with what its end
-//     left. So hazards between iterations are found, and a body whose accesses are separated
-//     already gets no further barrier. If accesses before the loop still conflict with the body,
-//     the barrier is before the loop.
-//   * Loops over programs (tile.independent): iterations are ordered no more than CTAs of a grid.
-//     Accesses of one to global memory are no hazard for the next.
-//   * Stages: an access to a stage that alternates counts the iterations of its loop. After one
-//     iteration the loop is in the other stage. The number of iterations of a finished loop is
-//     unknown.
+//   * Loops: the body is walked repeatedly, each time from the set at its end, until the set no
+//     longer changes. This finds hazards between iterations, and adds no barrier where one
+//     separates them already. If accesses before the loop still conflict with the body, the barrier
+//     is before the loop.
+//   * Loops over programs (tile.independent): iterations are as unordered as CTAs of a grid. One
+//     iteration's accesses to global memory are no hazard for the next.
+//   * Stages: an access to an alternating stage counts the loop's iterations since then. After one
+//     iteration the loop is in the other stage. After the loop, this number is unknown.
 //   * Branches: both start from the same set. The union of their sets continues.
-//   * TMA copies access memory through the async proxy. A barrier has a proxy fence of all threads
-//     before it (tgpu.proxy_fence) if threads have accessed what a copy overwrites, or written what
-//     a TMA store reads. In a kernel with such copies, a barrier without a fence leaves the
-//     accesses of threads in the set, for the copies alone. The writes of the copies are awaited at
-//     mbarriers, before other buffers use the memory.
+//   * TMA copies access memory through the async proxy. All threads execute a proxy fence before
+//     the barrier (tgpu.proxy_fence) if they have accessed memory that a copy overwrites, or
+//     written memory that a TMA store reads. In a kernel with such copies, a barrier without a
+//     fence leaves the threads' accesses in the set, for the copies alone. A wait at an mbarrier
+//     orders a copy's writes before other uses of the memory.
 //
-// A barrier whose only reason is that two arguments may share memory is a remark.
+// A remark reports each barrier that is only needed because two arguments may share memory.
 //
 // Conditions are scalars, equal in all threads of a cluster, so barriers may be inside loops and
 // branches.
@@ -63,7 +62,7 @@ struct Since {
   }
 };
 
-// Accesses on some path to this op. The key is the op and the state that distinguishes entries.
+// Accesses on any path to this op, by op and Since::key.
 using Pending = llvm::MapVector<std::pair<Operation*, int>, Since>;
 
 constexpr int kManyIterations = 2;
@@ -78,8 +77,8 @@ void join(Pending& into, const Pending& from) {
 
 enum class Barrier { none, cta, cluster };
 
-// Reason for a barrier: two accesses to memory of different arguments, unless another reason
-// requires it.
+// Reason for a barrier. Unless `certain`, the two accesses conflict only if their arguments
+// overlap.
 struct Cause {
   Operation *earlier = nullptr, *later = nullptr;
   bool certain = false;
@@ -125,7 +124,7 @@ struct Wanted {
   Cause cause;
 };
 
-// Returns the same accesses, `iterations` iterations of the loop later.
+// Returns the pending accesses after `iterations` more iterations of the loop.
 Pending afterIterations(const Pending& pending, scf::ForOp loop, int iterations) {
   Pending result;
   for (auto [key, since] : pending) {
@@ -244,7 +243,7 @@ class Inserter {
     join(pending, exit);
   }
 
-  // Returns the further barrier that an iteration from this state would need.
+  // Returns the barrier that an iteration from `state` would add.
   template <typename Iterate>
   Wanted conflicts(Pending state, Iterate iterate) {
     bool outerInserting = std::exchange(inserting, false);
@@ -268,7 +267,8 @@ class Inserter {
   Wanted found;
 };
 
-// Other CTAs may send once a CTA has arrived, so its mbarriers must be ready before.
+// Returns the position after the initialisation of exchange mbarriers. A CTA arrives only then,
+// because other CTAs may send once it has arrived.
 Block::iterator readyForExchange(Block& body) {
   Block::iterator ready = body.begin();
   for (Operation& op : body)
@@ -290,8 +290,8 @@ void announceCtas(func::FuncOp func) {
   auto first = llvm::find_if(body, touches);
   if (first == body.end() || isa<tgpu::ClusterBarrierOp>(*first)) return;
   OpBuilder atFirst(&*first), ready(&body, readyForExchange(body));
-  // Every CTA synchronises at a ring that all CTAs fill by TMA copies. An arrive and its wait must
-  // not enclose that.
+  // The cluster synchronises at a ring that TMA copies fill. An arrive and its wait must not
+  // enclose that.
   bool meets = false;
   func.walk(
       [&](tgpu::RingOp ring) { meets |= ring.getType().getFill() == tgpu::RingFill::tensor; });

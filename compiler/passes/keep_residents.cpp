@@ -1,38 +1,38 @@
 // tile-keep-residents
 //
-// Loads that carry one number `resident` read blocks of one row, in two loops of opposite order.
-// They become reads of a ring (tgpu.ring) that bulk copies fill ahead of them. So memory stays busy
-// while the program computes, and blocks that fit are read from memory once. resident_row.h says
-// which rows qualify.
+// Loads with the same number `resident` read the blocks of one row, in two loops of opposite order.
+// They become reads of a ring (tgpu.ring) that bulk copies fill ahead. So memory stays busy while
+// the program computes, and blocks that fit are read from memory once. resident_row.h says which
+// rows qualify.
 //
-// The rows of a function share the shared memory that exchanges between threads leave
-// (exchange_bytes.h). A row gets at least two slots; otherwise its loads stay.
+// The rows of a function share the memory that exchanges between threads leave (exchange_bytes.h).
+// If a row cannot have two slots, its loads stay.
 //
 // A kernel of one program, with n positions and S = min(n, slots that fit):
 //   1. Position p is in slot p mod S. Positions 0 .. S-1 are copied as early as their operands
-//      allow. The first loop copies position p + S into a slot once all threads have read p; the
-//      second copies p - S. So the second loop begins with what the first left in the ring, and n -
-//      S blocks are read again.
-//   2. The fills of a slot alternate in parity. Position p is always awaited with the parity of p
-//      div S, because the second loop passes the fills of a slot in reverse order.
+//      allow. Once all threads have read position p, the first loop copies p + S into its slot; the
+//      second loop copies p - S. So the second loop begins with the blocks that the first left in
+//      the ring, and n - S blocks are read again.
+//   2. The fills of a slot alternate in parity. The wait for position p always has the parity of p
+//      div S, because the second loop repeats a slot's fills in reverse order.
 //
 // A dynamic persistent kernel (program_loop.h), if n <= S = min(2 n, slots that fit):
 //   1. Rows follow each other in the ring: position p is in slot (base + p) mod S, and the next
-//      row's base is n further. The fills of each slot alternate in parity across rows.
-//   2. The S - n slots that this row leaves free take the next row's first positions during the
-//      first loop. The second loop hands each slot to the next row once all threads have read it.
-//      So memory stays busy across the end of a row.
+//      row's base is base + n. The fills of each slot alternate in parity across rows.
+//   2. The first loop fills the S - n free slots with the next row's first positions. The second
+//      loop fills each slot for the next row once all threads have read it. So memory stays busy
+//      across the end of a row.
 //   3. If the next program is not known early enough, or does not read its row, the row is copied
 //      when its program starts.
 // Rows that do not fit keep their loads.
 //
-// A stationary row has a slot for each position, copied and awaited before the first program. It is
-// cached if all rows fit together.
+// A stationary row has a slot for each position, filled before the first program. It is cached if
+// it fits together with all other rows.
 //
-// A row that is not cached, or only in part, is a remark.
+// Remarks report rows that are not cached, or only in part.
 //
-// In a cluster a slot of each CTA holds the CTA's part of a block: one of equal segments, one per
-// CTA. The layouts of the tiles that the row is used with must agree with that.
+// In a cluster a block has one equal segment per CTA, and a CTA's slot holds its own segment. The
+// layouts of the tiles that use the row must agree with this split.
 #include "compiler/analysis/exchange_bytes.h"
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/layout_attr.h"
@@ -127,14 +127,14 @@ class RowKeeper {
  private:
   bool isDivisible() { return row.blockBytes() % (ctas * ResidentRow::kGroupBytes) == 0; }
   int64_t leastSlots() const { return programs ? row.positions : 2; }
-  // Bytes per CTA, with the mbarrier of the slot.
+  // Bytes per CTA, including the slot's mbarrier.
   int64_t slotBytes() { return row.blockBytes() / ctas + kBarrierBytes; }
   bool holdsSegments() {
     return isSplitLikeSlots(row.firstLoad) &&
            (row.isStationary() || isSplitLikeSlots(row.secondLoad));
   }
 
-  // Returns true if each CTA needs the segment of a block that is copied to it.
+  // Returns true if each CTA reads exactly the segment of a block that its slot holds.
   bool isSplitLikeSlots(tile::LoadTileOp load) {
     auto tile = cast<RankedTensorType>(load.getType());
     if (ctas == 1 || !hasLayout(tile)) return true;
@@ -158,7 +158,7 @@ class RowKeeper {
     return text;
   }
 
-  // Slot of a position, and parity of the bulk copy that fills it.
+  // Slot of a position, and parity of the slot's fill.
   struct Place {
     Value slot, parity;
   };
@@ -183,8 +183,8 @@ class RowKeeper {
     read(builder, load, place.slot);
   }
 
-  // Reads the load's block from its slot, then copies position + distance into the slot if it
-  // exists.
+  // Reads the load's block from its slot, then copies position + distance, if it exists, to this
+  // slot.
   void replaceByRingReads(tile::LoadTileOp load, Value position, int64_t distance) {
     OpBuilder builder(load);
     Place place{position, number(builder, 0)};
@@ -225,7 +225,7 @@ class RowKeeper {
     SmallVector<Value> state = programs->receive({zero, zero, none});
     Value base = state[0], parity = state[1], copied = state[2];
 
-    // All threads have finished with the previous row before any copy starts here.
+    // Wait until all threads have read the previous row; only then start copies.
     OpBuilder begin(at);
     release(begin);
     Value missing = arith::XOrIOp::create(
@@ -268,8 +268,7 @@ class RowKeeper {
                     {base, parity, none});
   }
 
-  // Returns the place `distance` positions after `from`, for a distance of at most the number of
-  // slots.
+  // Returns the place `distance` positions after `from`. `distance` is at most the number of slots.
   Place placeOf(OpBuilder& builder, const Place& from, Value distance) {
     Value n = number(builder, slots);
     Value sum = arith::AddIOp::create(builder, loc, from.slot, distance);
@@ -284,8 +283,8 @@ class RowKeeper {
 
   void release(OpBuilder& builder) { tgpu::RingReleaseOp::create(builder, loc, ring); }
 
-  // Returns the earliest op of the loops' block that bulk copies may precede: it is after their
-  // operands and after every possible write.
+  // Returns the first op before which bulk copies may start: after their operands, and after every
+  // op before the loops that may write memory.
   Operation* earliest() {
     llvm::SmallPtrSet<Operation*, 8> needed;
     for (Value value : row.outerValues())
@@ -330,8 +329,7 @@ class RowKeeper {
     return tgpu::MemDescType::get(tile.getContext(), part, tile.getElementType(), 0);
   }
 
-  // Emits the number of the block's elements that are inside of the view; 0 if the row does not
-  // exist.
+  // Emits the number of the block's elements inside the view; 0 if the row does not exist.
   Value inside(OpBuilder& builder, ValueRange indices, Value alignmentOffset) {
     tile::ViewType view = row.firstLoad.getView().getType();
     int64_t block = row.firstLoad.getTileShape().back();
@@ -367,8 +365,8 @@ class RowKeeper {
     return arith::TruncIOp::create(builder, loc, builder.getI32Type(), left);
   }
 
-  // The same, rounded up to whole 16-byte groups, which bulk copies complete. Null if all are
-  // inside.
+  // Emits `inside` rounded up to whole 16-byte groups, the unit of bulk copies. Returns null if
+  // every block is inside the view.
   Value groupsInside(OpBuilder& builder, tile::LoadTileOp load) {
     tile::ViewType view = load.getView().getType();
     if (row.isAllInside()) return Value();
@@ -379,7 +377,7 @@ class RowKeeper {
     return arith::AndIOp::create(builder, loc, up, number(builder, -group));
   }
 
-  // Copies positions from .. from + count - 1 of the row whose outer values `mapping` gives.
+  // Copies positions from .. from + count - 1 of a row. `mapping` has the row's outer values.
   void fill(OpBuilder& builder, IRMapping mapping, Value base, Value from, int64_t count) {
     auto op = tgpu::RingFillOp::create(
         builder, loc, ring, base, from, number(builder, count), ValueRange(row.firstLoad.getView()),
@@ -439,7 +437,7 @@ class TileKeepResidentsPass : public impl::TileKeepResidentsPassBase<TileKeepRes
     if (rows.empty()) return;
     const int64_t exchanges = std::max(exchangeBytes(getOperation()), int64_t{leastForExchanges}),
                   budget = sharedBytes - exchanges;
-    // Stationary rows come first, if the others still fit with them.
+    // Reserve slots for stationary rows first, if all rows fit.
     int64_t others =
         llvm::count_if(rows, [](const ResidentRow& row) { return !row.isStationary(); });
     int64_t needed = 0, left = budget;

@@ -1,20 +1,18 @@
 // tgpu-lower-conversions
 //
-// A tgpu.convert_layout whose values stay in their threads only renames registers and remains. So
-// does one in which pairs of lanes exchange words (passesMemory). Every other one goes through
-// shared memory: allocate, store, load. If values leave their CTA, every CTA of the cluster gets
-// the whole tile: a small one by a cluster exchange (cluster_exchange.h), others by
-// tgpu.remote_store. Otherwise a buffer holds its CTA's part only. Adjacent conversions are lowered
-// together, all stores before all loads, so that they share one barrier (tgpu-insert-barriers
-// inserts it) and one cluster exchange.
+// A tgpu.convert_layout remains if values stay in their threads, which only renames registers, or
+// if pairs of lanes exchange words (passesMemory). Every other one uses shared memory: allocate,
+// store, load. If values leave their CTA, every CTA of the cluster gets the whole tile: a small one
+// by a cluster exchange (cluster_exchange.h), others by tgpu.remote_store. Otherwise a buffer holds
+// only its CTA's part. Adjacent conversions are lowered together, all stores before all loads, so
+// that they share one barrier (from tgpu-insert-barriers) and one cluster exchange.
 //
-// If a loop's body has only one exchange, it alternates between two stages: the loop carries 0, 1,
-// 0, ... and indexes its buffers with it. The next iteration does not overwrite what this one still
+// If a loop's body has only one exchange, the exchange alternates between two stages: the loop
+// carries their index 0, 1, 0, ... The next iteration does not overwrite values that this one still
 // reads, so one barrier per iteration is enough.
 //
-// Buffers are row-major. If two layouts traverse the tile along different dimensions (a
-// transposition), rows are padded by one vector, so that the lanes of a column access use different
-// banks.
+// Buffers are row-major. If two layouts traverse the tile along different dimensions (a transpose),
+// each row is padded by one vector, so that lanes that access a column use different banks.
 #include "compiler/analysis/exchange_bytes.h"
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/layout_attr.h"
@@ -42,7 +40,8 @@ bool leavesCta(tgpu::ConvertLayoutOp op) {
   return travel(layoutOf(op.getSource()), layoutOf(op.getResult())) == Travel::cluster;
 }
 
-// Every CTA must have something to send: otherwise a receiver could run ahead of it.
+// Returns true if a cluster exchange does the conversion. Every CTA must send something; otherwise
+// a receiver could run ahead of it.
 bool isExchanged(tgpu::ConvertLayoutOp op) {
   const bool allSend = layoutOf(op.getSource()).redundant().cta == 0;
   return allSend && leavesCta(op) && fitsExchange(cast<RankedTensorType>(op.getSource().getType()));
@@ -53,8 +52,8 @@ tgpu::MemDescType bufferType(tgpu::ConvertLayoutOp op) {
                         cast<RankedTensorType>(op.getResult().getType()));
 }
 
-// Allocates a buffer for one conversion. With a phase: the stage of this iteration, in a buffer
-// allocated before the loop.
+// Allocates a buffer for one conversion. With a phase, allocates two stages before the loop and
+// returns this iteration's stage.
 Value allocate(OpBuilder& builder, tgpu::ConvertLayoutOp op, BlockArgument phase) {
   tgpu::MemDescType type = bufferType(op);
   if (!phase) return tgpu::LocalAllocOp::create(builder, op.getLoc(), type, IntegerAttr());
@@ -125,7 +124,7 @@ class TgpuLowerConversionsPass
   }
 
  private:
-  // Returns groups of conversions with nothing between them, none of which needs another's result.
+  // Returns groups of adjacent conversions. None of a group needs another's result.
   SmallVector<Run> runsOf(Block& block) {
     SmallVector<Run> runs;
     bool open = false;
@@ -145,7 +144,8 @@ class TgpuLowerConversionsPass
     return runs;
   }
 
-  // If one body has several exchanges, each separates the others.
+  // Returns true if the exchange alternates between two stages. Several exchanges in one body need
+  // not, because each separates the others.
   bool alternates(ArrayRef<Run> runs) {
     if (runs.size() != 1) return false;
     int64_t bytes = 0;
@@ -154,7 +154,7 @@ class TgpuLowerConversionsPass
     return 0 < bytes && bytes <= kMostAlternatingBytes;
   }
 
-  // Makes the loop carry 0, 1, 0, ...
+  // Adds a carried value 0, 1, 0, ... to the loop.
   BlockArgument addPhase(scf::ForOp loop) {
     IRRewriter rewriter(loop);
     auto number = [&](int64_t value) {

@@ -1,10 +1,9 @@
 // tgpu-overlap-launches
 //
-// Makes a kernel that may start while the one before it on its stream still runs:
+// Lets a kernel start while the previous one on its stream still runs:
 //
-//   1. Find the first op of the kernel's outermost block that may touch memory of other kernels, by
-//      itself or inside a region. Ops on shared memory may not; an op whose effects are unknown
-//      may.
+//   1. Find the first op of the kernel's outermost block that may access memory of other kernels,
+//      itself or in its regions. Ops on shared memory do not; ops with unknown effects may.
 //   2. Insert a tgpu.grid_wait before it, or at the end if there is none. Every thread reaches the
 //      outermost block, so no grid ends before the grids that it depends on.
 //   3. Insert a tgpu.launch_dependents after the wait. Everything before this grid has ended by
@@ -12,13 +11,13 @@
 //      when the first CTA of the next one starts.
 //   4. Prefetch tiles (prefetch_tile) before the wait, in the programs that may have to wait, so
 //      that memory has work while the previous grid ends. A tile is prefetched if the outermost
-//      block loads it before the first loop, branch or reduction, if it is large and the program's
-//      own, and if its address needs no load. No value moves. Later writes of the previous grid
-//      update the prefetched lines in L2. A kernel with more large CTAs than run at a time
-//      prefetches nothing: see beginsOften.
+//      block loads it before the first loop, branch or reduction. It must also be large and read by
+//      no other program, and its address must need no load. The load itself stays after the wait:
+//      later writes of the previous grid update the prefetched lines in L2. A kernel with more
+//      large CTAs than run at a time prefetches nothing (beginsOften).
 //
-// docs/design/decisions/005-overlap-launches.md says why this is right whatever runs before or
-// after.
+// docs/design/decisions/005-overlap-launches.md explains why this is correct for any kernels before
+// and after.
 #include "compiler/analysis/effects.h"
 #include "compiler/analysis/thread_registers.h"
 #include "compiler/dialect/tgpu.h"
@@ -39,8 +38,7 @@ namespace ligerdsl::compiler {
 
 namespace {
 
-// Returns true if the op, without its regions, may write memory that other kernels read, or read
-// memory that they write.
+// Returns true if the op, without its regions, may access memory of other kernels.
 bool mayTouchGlobal(Operation* op) {
   if (touchesOnlyShared(op) || op->hasTrait<OpTrait::HasRecursiveMemoryEffects>()) return false;
   return !isMemoryEffectFree(op);
@@ -54,8 +52,8 @@ bool needsGridWait(Operation& op) {
       .wasInterrupted();
 }
 
-// Returns true if the tile is large and has whole cache lines: prefetch_tile needs one instruction
-// per 128 bytes along the last dimension.
+// Returns true if the tile is large and has whole cache lines, because prefetch_tile needs one
+// instruction per 128 bytes along the last dimension.
 bool isWorthPrefetching(tile::LoadTileOp load, int64_t leastBytes) {
   tile::ViewType view = load.getView().getType();
   int64_t bytes = view.getElementBytes();
@@ -64,19 +62,19 @@ bool isWorthPrefetching(tile::LoadTileOp load, int64_t leastBytes) {
          load.getTileShape().back() * view.getElementBytes() >= program::kCacheLineBytes;
 }
 
-// Returns true if the grid needs more than one wave of large CTAs. Later CTAs never wait, but the
-// test for it would delay them (LayerNorm of 16384 columns with 512 threads, measured: 274 us
-// instead of 264).
+// Returns true if the grid needs more than one wave of large CTAs. CTAs of later waves never wait,
+// but a test for this would delay them (LayerNorm of 16384 columns with 512 threads, measured: 274
+// us instead of 264).
 bool beginsOften(func::FuncOp kernel, int64_t threads, const program::GpuArch& arch) {
   const bool persistent =
       kernel.walk([](tile::NumProgramsOp) { return WalkResult::interrupt(); }).wasInterrupted();
   return threads > arch.tuning.most_prefetch_threads && !persistent;
 }
 
-// Returns true if waiting programs load different tiles. Waiting programs differ along the first
-// axis only (tgpu.may_wait). A tile that all of them read is not prefetched, because one CTA's load
-// is enough. If all CTAs prefetch the tile at once, it arrives later than from memory (measured on
-// an H200 for a weight of 8 KB and 2048 CTAs: 3.7 us).
+// Returns true if waiting programs, which differ only along the first axis (tgpu.may_wait), load
+// different tiles. A tile that all of them read is not prefetched, because one CTA's load is
+// enough. A prefetch by all CTAs at once takes longer than a load from memory (measured on an H200
+// for a weight of 8 KB and 2048 CTAs: 3.7 us).
 bool isTheProgramsOwn(ValueRange indices) {
   return originOf(indices).program;
 }
@@ -86,7 +84,7 @@ class BeforeWait {
  public:
   explicit BeforeWait(Operation* wait) : wait(wait), builder(wait) {}
 
-  // Returns the same values, computed before the wait; nothing if one of them comes from memory.
+  // Returns the values as computed before the wait, or nothing if one of them depends on memory.
   std::optional<SmallVector<Value>> values(ValueRange wanted) {
     if (!llvm::all_of(wanted, [&](Value value) { return knows(value); })) return std::nullopt;
     return llvm::map_to_vector(wanted, [&](Value value) { return compute(value); });
@@ -116,11 +114,12 @@ class BeforeWait {
   Operation* wait;
   OpBuilder builder;
   IRMapping known;
-  // Results of knows(): many operands may lead to one op.
+  // Cached results of knows(), because many operands may lead to one op.
   llvm::SmallDenseMap<Operation*, bool> decided;
 };
 
-// Prefetches, before the wait, tiles of at least `leastBytes` that the block loads first.
+// Prefetches, before the wait, the tiles of at least `leastBytes` bytes that the block loads before
+// its first region.
 void prefetchWhileWaiting(tgpu::GridWaitOp wait, int64_t leastBytes) {
   BeforeWait front(wait);
   OpBuilder builder(wait);

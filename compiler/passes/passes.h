@@ -1,5 +1,5 @@
-// Passes on one func.func each; Passes.td declares them. create<Name>Pass takes <Name>PassOptions
-// if the pass has options.
+// Passes on a func.func, declared in Passes.td. create<Name>Pass takes <Name>PassOptions if the
+// pass has options.
 #pragma once
 
 #include <cstdint>

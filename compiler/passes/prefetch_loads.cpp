@@ -1,34 +1,36 @@
 // tile-prefetch-loads
 //
-// In a loop that asks for num_stages >= 2 (its own attribute, else the compile option), loads are
-// issued num_stages - 1 iterations before their use. Until then the values are in registers or in
-// shared memory. So memory stays busy while an iteration computes.
+// In a loop with num_stages >= 2 (its own attribute, else the compile option), loads are issued
+// num_stages - 1 iterations before their use. Until then the values are in registers or in shared
+// memory. So memory stays busy while an iteration computes.
 //
-// The pass walks over the loops in order, because the rings of earlier loops reduce the room of
+// The pass visits the loops in order, because rings of earlier loops leave less shared memory for
 // later ones. It plans a loop (pipeline/loop_planner.h) and writes the plan as attributes
-// (pipeline/README.md). Only then one of the rewrites of pipeline/loop_rewrites.h changes the loop.
+// (pipeline/README.md). Only then, one of the rewrites of pipeline/loop_rewrites.h changes the
+// loop.
 //
 // The plan:
 //
-//   1. A load_tile of the loop's body qualifies if its indices are pure functions of the induction
-//      variable and of values from outside. No store of the loop may touch what it reads ahead
-//      (rule S in pipeline/load_reach.cpp).
-//   2. The values that the loop carries must fit in a part of the registers (carriedBudget).
-//      Otherwise fewer iterations are in flight.
+//   1. A load_tile in the loop's body qualifies if its indices are pure functions of the induction
+//      variable and of values from outside. No store of the loop may write the memory that it reads
+//      ahead (rule S in pipeline/load_reach.cpp).
+//   2. Carried values may fill only a part of the registers (carriedBudget). If they would fill
+//      more, fewer iterations are in flight.
 //   3. Registers: each qualifying load becomes one load per stage before the loop, one in the body
 //      for the iteration num_stages - 1 ahead, and a carried value in place of the load.
-//   4. Ring: if that would leave few registers, tiles of whole vectors are staged in a tgpu.ring.
+//   4. Ring: if carried values would leave few registers, tiles of whole vectors are staged in a
+//      tgpu.ring.
 //      * Each thread copies its part of a tile to a slot ahead of time and reads it there, possibly
 //        more than once.
-//      * The ring has num_stages slots, or fewer if they do not fit, and at least two. A load that
+//      * The ring has num_stages slots, or fewer if memory is short, and at least two. A load that
 //        cannot be staged is issued one iteration ahead. In a cluster a slot holds the CTA's part
 //        of a tile.
-//      * Copies start before the body's first reduction. At the top they would delay the
-//        iteration's own reads of shared memory, because both use one queue, and warps wait for
-//        each other at a reduction anyway.
+//      * Copies start before the body's first reduction, where warps wait for each other anyway. At
+//        the top they would delay the iteration's own reads of shared memory, because both use one
+//        queue.
 //      * Copies start at the top if carried values leave no registers for addresses (GpuTuning),
 //        and in clusters, where that measured faster.
-//   5. Operands of matmuls that no thread uses alone are always staged.
+//   5. Operands of matmuls, which threads share, are always staged.
 //      * All threads copy them, synchronise, and read them in the dot's layout. ldmatrix reads
 //        swizzled rows, or wgmma the slots themselves (pipeline/wgmma_dots.h).
 //      * If wgmmas may stay in flight across iterations, an iteration starts with its wgmmas.
@@ -39,21 +41,21 @@
 //      * If such a loop is in the body of another loop, as in a persistent kernel, its copies
 //        continue across iterations of that loop (pipeline/outer_loop_pipeline.h). They arrive
 //        while the accumulator is stored.
-//      * A tile may be equal in all iterations, and loaded in each for lack of registers. It is
-//        copied once if it is the A of a dot and leaves room for two stages. In a cluster any such
-//        tile is copied once if it fits after all stages. For other tiles of a single CTA that did
-//        not measure faster.
+//      * A tile may be equal in all iterations but loaded in each for lack of registers. It is
+//        copied once if it is the A of a dot and leaves room for two stages. In a cluster, any such
+//        tile is copied once if it fits in addition to all stages. For other tiles of a single CTA,
+//        this measured no faster.
 //      * Rings of consecutive loops may share memory, because each is empty after its loop
 //        (tgpu-allocate-shared). A ring that continues across outer iterations is not empty. So
-//        copies continue only if there is also room for what later loops would stage.
+//        copies continue only if later loops also have room for their rings.
 //   6. Prefetch: if shared memory is too small as well, the loads stay. The body begins with a
 //      prefetch of the next iteration's tiles to L2 (prefetch_tile).
 //
-// Loads past the loop's end read tiles that nobody uses. A view's bounds are tested for every index
-// that is not a constant, so outside of the view they read no memory.
+// Loads past the loop's end read tiles that nothing uses. Outside the view they read no memory,
+// because every index that is not a constant is tested against the view's bounds.
 //
-// A load that does not qualify, and a loop that gets fewer stages than it asked for, is a remark.
-// So is each dot of tensor cores that wgmma does not compute (analysis/wgmma_choice.h).
+// Remarks report each load that does not qualify, each loop with fewer stages than requested, and
+// each dot that tensor cores compute without wgmma (analysis/wgmma_choice.h).
 #include "compiler/analysis/thread_registers.h"
 #include "compiler/analysis/wgmma_choice.h"
 #include "compiler/dialect/tgpu.h"
@@ -74,7 +76,7 @@ namespace {
 
 using Replaced = LoopCarriedState::Replaced;
 
-// Rewrites a planned loop. Returns the ops around it that were replaced too.
+// Rewrites a planned loop. Returns the replaced ops around it.
 SmallVector<Replaced> rewrite(scf::ForOp loop, bool wgmma) {
   const std::optional<LoopPlan> plan = planOf(loop);
   if (!plan) return {};
@@ -120,8 +122,8 @@ class TilePrefetchLoadsPass : public impl::TilePrefetchLoadsPassBase<TilePrefetc
   }
 
  private:
-  // Emits a remark on each dot that tensor cores compute, but not wgmma, whatever its loop stages.
-  // Returns these dots.
+  // Emits a remark on each dot that tensor cores compute but wgmma cannot, whatever its loop
+  // stages. Returns these dots.
   Dots remarkDots() {
     const Threads threads{numWarps, numCtas};
     Dots found;

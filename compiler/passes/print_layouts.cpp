@@ -1,5 +1,4 @@
-// tgpu-print-layouts: prints every layout of a function once, as text, to the error stream. Changes
-// nothing.
+// tgpu-print-layouts: prints each layout of a function once, as text, to stderr. Changes nothing.
 //
 // Small tiles are printed element by element with their owners. Larger ones are printed as basis
 // vectors with registers per thread, vector width and replication.

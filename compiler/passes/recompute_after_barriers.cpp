@@ -1,22 +1,21 @@
 // tgpu-recompute-after-barriers
 //
-// A tile that is needed on both sides of a barrier stays in registers while the CTA exchanges
-// values. If such tiles would fill more than a part of a thread's registers (GpuTuning), those that
-// come from narrower tiles are computed again:
+// A tile that is needed before and after a barrier stays in registers while the CTA exchanges
+// values. If such tiles would fill more than a given part of a thread's registers (GpuTuning),
+// those computed from narrower tiles are recomputed:
 //
-//   1. At every barrier, and at the wait of a cluster exchange, count the tiles that are alive
-//      across it. A broadcast tile counts as its source.
-//   2. While they are too many, recompute one tile of 32-bit elements, the one with the least work
-//      per freed byte. Its operands, followed through cheap ops, must end in narrower tiles, in
-//      values from outside of the block, or in tiles of few registers.
+//   1. At every barrier, and at every wait of a cluster exchange, sum the bytes of the tiles that
+//      are live across it. A broadcast tile counts as its source.
+//   2. While the sum is too large, recompute the tile of 32-bit elements with the least work per
+//      freed byte. Only cheap ops may compute it, from narrower tiles, values from outside the
+//      block, or tiles of few registers.
 //   3. Only the narrower tile stays in registers. It passes through tgpu.opaque; otherwise LLVM and
-//      ptxas would recognise the result and keep it. A tile that stays in memory for this iteration
-//      (staged in shared memory, or a weight in L1) is read once more instead.
-//   4. If too many are left, a remark says by how much.
+//      ptxas would recognise the result and keep it. A narrower tile that stays in memory during
+//      the iteration (staged in shared memory, or a weight in L1) is read again instead.
+//   4. If the sum is still too large, a remark reports the excess.
 //
-// The same holds for tiles that are made before a loop and used in it or after it. They stay in
-// registers through all iterations, and are counted for each loop that contains a barrier. Again
-// the narrower tile stays instead.
+// Tiles that are computed before a loop and used in or after it stay in registers through all
+// iterations. They are handled in the same way, for each loop that contains a barrier.
 #include "compiler/analysis/effects.h"
 #include "compiler/analysis/memory_access.h"
 #include "compiler/analysis/thread_registers.h"
@@ -48,9 +47,9 @@ bool isCheap(Operation* op) {
              tile::ReshapeOp, arith::ConstantOp>(op);
 }
 
-// Returns true if memory holds the value until the end of the iteration. That is a slot that each
-// thread fills for itself, or a read-only argument at an index that every iteration reads (so that
-// it stays in L1).
+// Returns true if memory holds the value until the iteration ends. It is then in a slot that each
+// thread fills for itself, or in a read-only argument at a loop-invariant index (so it stays in
+// L1).
 bool staysInMemory(Value value) {
   if (auto read = value.getDefiningOp<tgpu::RingReadOp>())
     return read.getRing().getType().getFill() == tgpu::RingFill::asyncOwn;
@@ -62,7 +61,7 @@ bool staysInMemory(Value value) {
                       [&](Value index) { return loop.isDefinedOutsideOfLoop(index); });
 }
 
-// A tile that could be computed again, by `ops` from `leaves`.
+// A tile that `ops` can recompute from `leaves`.
 struct Candidate {
   Value value;
   SetVector<Operation*> ops;
@@ -73,8 +72,8 @@ struct Candidate {
   double price() const { return static_cast<double>(work) / static_cast<double>(freed); }
 };
 
-// Recomputes tiles of the site, cheapest first, until the others fit in `room`. Returns the bytes
-// that are still too many.
+// Recomputes tiles of the site, cheapest first, until the others fit in `room` bytes. Returns the
+// excess bytes that remain.
 template <typename Site>
 int64_t makeRoom(Site& site, int64_t room) {
   int64_t excess = -room;
@@ -133,7 +132,7 @@ class BarrierSite {
       if (&op == barrier) break;
       for (Value result : op.getResults()) add(result);
     }
-    // Values from outside of the block stay alive through all iterations.
+    // Values from outside the block stay live through all iterations.
     block->walk([&](Operation* op) {
       for (Value operand : op->getOperands())
         if (operand.getParentRegion()->isProperAncestor(block->getParent())) alive.insert(operand);
@@ -141,8 +140,8 @@ class BarrierSite {
     return alive;
   }
 
-  // Collects the ops that compute `value` from values that are alive anyway, and narrower tiles in
-  // `leaves`. Returns false if that is not cheap.
+  // Collects the ops that compute `value` from `leaves` (narrower tiles) and from values that are
+  // live anyway. Returns false if that is not cheap.
   bool collect(Value value, SetVector<Operation*>& ops, SetVector<Value>& leaves) {
     if (value.getParentBlock() != block || bytesPerThread(value) <= kFewBytes) return true;
     Operation* op = value.getDefiningOp();
@@ -211,7 +210,7 @@ class BarrierSite {
   llvm::DenseMap<Value, Value> opaque;
 };
 
-// A loop, and the tiles of the block around it that are alive through it.
+// A loop, and the tiles of its parent block that are live through it.
 class LoopSite {
  public:
   LoopSite(Operation* loop, int64_t room) : loop(loop), block(loop->getBlock()), room(room) {}
@@ -222,7 +221,8 @@ class LoopSite {
   template <typename Site>
   friend int64_t makeRoom(Site& site, int64_t room);
 
-  // Returns the op that contains the user, in a block of the loop or in the block after the loop.
+  // userIn returns the op of `inside`, a block of the loop, that contains the user. userBehind
+  // returns that of the parent block, if it is after the loop.
   Operation* userIn(Block& inside, Operation* user) { return inside.findAncestorOpInBlock(*user); }
   Operation* userBehind(Operation* user) {
     Operation* here = block->findAncestorOpInBlock(*user);
@@ -283,7 +283,7 @@ class LoopSite {
     for (Value leaf : candidate.leaves) kept.insert(leaf);
   }
 
-  // Recomputes for the users that `userHere` maps to ops of the block of `start`.
+  // Recomputes the candidate at `start`, for users that `userHere` maps to ops of that block.
   void recompute(const Candidate& candidate, Block::iterator start,
                  llvm::function_ref<Operation*(Operation*)> userHere) {
     Value value = candidate.value;

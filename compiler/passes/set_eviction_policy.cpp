@@ -1,14 +1,14 @@
 // tile-set-eviction-policy
 //
-// In kernels that write about as much as they read, loads leave L2 last (evict = large). L2 then
-// evicts written lines early and in the order of the writes. Measured on an H200: kernels one after
-// the other gain 1 to 4 %, and kernels between them lose nothing (docs/design/decisions/004). A
-// load takes part if all of this holds for its tile.
-//   * It is the program's own, at an index that does not come from memory. Tiles that all programs
-//     read stay in L2 anyway, and rows at loaded indices lost 2 %.
-//   * It is at most as large as one that the kernel stores, and at least a quarter of it.
+// In kernels that write about as much as they read, loaded lines leave L2 last (evict = large). L2
+// then evicts written lines early, in the order of the writes. Measured on an H200: consecutive
+// launches gain 1 to 4 %, and other kernels between them lose nothing (docs/design/decisions/004).
+// A load gets the policy if its tile fulfils all conditions:
+//   * Only its program reads it, at an index that does not come from memory. Tiles that all
+//     programs read stay in L2 anyway, and rows at loaded indices lost 2 %.
+//   * It has at most the size of a tile that the kernel stores, and at least a quarter of it.
 //     Statistics and tables gain too little, and a kernel that only reads gains nothing.
-//   * It has no hint of the author.
+//   * The author gave it no hint.
 // Rows of a persistent loop gained nothing. cp.async cannot have the hint: ptxas 13.0 assembles it
 // to instructions that the GPU rejects.
 #include "compiler/dialect/tile.h"

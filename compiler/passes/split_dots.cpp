@@ -1,9 +1,9 @@
 // tgpu-split-dots
 //
-// A dot with an operand in the slots of a ring becomes one dot per step along k, with its own
-// reads. Only a few fragments are in registers at a time, and instruction schedulers can read the
-// next step's fragments during this step's multiplication. A step is one tensor-core instruction
-// along k, or for IEEE f32 what a thread reads at a time.
+// A dot with an operand in a ring's slots becomes one dot per step along k, with its own reads. So
+// few fragments are in registers at a time, and instruction schedulers can read the next step's
+// fragments during this step's multiplication. A step has the k of one tensor-core instruction, or
+// for IEEE f32 of one thread's read.
 #include "compiler/analysis/layout_classes.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
@@ -23,10 +23,10 @@ namespace {
 
 constexpr int64_t kThreadStep = 4;
 
-// An operand in registers or in a slot, directly or after a permute.
+// An operand in registers or in a slot, possibly permuted.
 struct DotOperand {
   Value tile;
-  tile::PermuteOp permute;  // permute of the value that is read, or null
+  tile::PermuteOp permute;  // permute of the read value, or null
   tgpu::RingReadOp read;    // null if the operand is in registers
 
   explicit DotOperand(Value value) : tile(value), permute(value.getDefiningOp<tile::PermuteOp>()) {
@@ -34,7 +34,7 @@ struct DotOperand {
     if (read && (read.getLimit() || read.getBegin())) read = {};
   }
 
-  // Returns the segment that begins at k of the operand's dimension `along`.
+  // Returns the operand's segment that begins at `k` along dimension `along`.
   Value segment(OpBuilder& builder, int along, int64_t k, const LinearLayout& layout) {
     auto whole = cast<RankedTensorType>(tile.getType());
     const auto result =

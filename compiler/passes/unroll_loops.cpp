@@ -1,21 +1,21 @@
 // tile-unroll-loops
 //
-// A loop whose author asked for n copies of its body (tile.unroll = n), from lo to hi by s, becomes
+// A loop from lo to hi by s, with n copies of its body requested (tile.unroll = n), becomes
 //
-//   1. a loop from lo to mid by n s, whose body is n copies of the body: for iv, iv + s, ... iv +
-//      (n - 1) s. Each copy takes the values that the previous one yields.
-//   2. a loop from mid to hi by s for the remaining iterations, fewer than n. It is omitted if
-//      there are provably none (analysis/divisibility.h). It asks for no stages, because it would
-//      end before a pipeline fills.
+//   1. a loop from lo to mid by n s, with n copies of the body, for iv, iv + s, ... iv + (n - 1) s.
+//      Each copy starts from the values that the previous one yields.
+//   2. a loop from mid to hi by s for the fewer than n remaining iterations. It is omitted if there
+//      are provably none (analysis/divisibility.h). It is not pipelined, because it would end
+//      before a pipeline fills.
 //
-//   mid = lo + n s floor(iterations / n). With span = hi - lo, the first loop has an iteration if
-//   span > (n - 1) s, and then floor((span - (n - 1) s - 1) / (n s)) + 1 of them. Nothing here
-//   overflows: if span or n s would, mid is lo.
+//   mid = lo + n s floor(iterations / n). With span = hi - lo, the first loop has floor((span - (n
+//   - 1) s - 1) / (n s)) + 1 iterations if span > (n - 1) s, else none. Nothing here overflows: if
+//   span or n s would, mid is lo.
 //
-// A loop with a constant number of iterations below n gets that number of copies.
+// A loop with a constant number of iterations less than n gets one copy per iteration.
 //
-// LLVM unrolls neither loop (tile.unroll = 1). Bodies that would become too large keep their loop,
-// with a remark.
+// LLVM unrolls neither loop (tile.unroll = 1). A loop whose copies would be too large stays, with a
+// remark.
 #include "compiler/analysis/divisibility.h"
 #include "compiler/dialect/tile.h"
 #include "compiler/passes/passes.h"
@@ -125,7 +125,7 @@ class Unroller {
     }
     Value span = sub(hi, lo), last = mul(step, number(copies - 1));
     Value fits = compare(arith::CmpIPredicate::sgt, span, last);
-    if (!known) {  // a step so long that n of them wrap around
+    if (!known) {  // a step so large that n steps wrap around
       Value isShort = compare(arith::CmpIPredicate::ule, step, number(most() / copies));
       bounds.unrolledStep = select(isShort, bounds.unrolledStep, number(1));
       fits = both(fits, isShort);

@@ -20,12 +20,13 @@ int64_t linearPart(RankedTensorType type) {
   return product;
 }
 
-// Returns the dot that alone uses the conversion, or null.
+// Returns the dot that is the conversion's only user, or null.
 tile::DotOp dotOf(tgpu::ConvertLayoutOp conversion) {
   return dyn_cast_or_null<tile::DotOp>(onlyUser(conversion.getResult()));
 }
 
-// Returns the conversion of a load that only one dot uses, directly or after a transpose.
+// Returns the load's conversion for a dot, directly or after a transpose, if the load has no other
+// use.
 tgpu::ConvertLayoutOp onlyOperandOf(tile::LoadTileOp load) {
   Operation* user = onlyUser(load.getResult());
   if (auto permute = dyn_cast_or_null<tile::PermuteOp>(user)) user = onlyUser(permute.getResult());
@@ -40,9 +41,9 @@ bool isZero(TypedAttr pad) {
   return number && number.getValue().isZero();
 }
 
-// Returns why a load with an alignment offset is not staged; empty if it is. A copy includes the
-// whole 16-byte vector in which a row begins. This vector is inside the argument if the argument is
-// aligned. Reads of the slot replace the elements before the row.
+// Returns why a load with an alignment offset cannot be staged, or "" if it can. A copy includes
+// the whole 16-byte vector in which a row begins. This vector is inside the argument if the
+// argument is aligned. Reads of the slot replace the elements before the row.
 std::string reasonOffsetNotStaged(tile::LoadTileOp load, Copies copies) {
   Value offset = load.getAlignmentOffset();
   const int64_t alignment = load.getView().getType().getAlignment();
@@ -62,13 +63,14 @@ std::string reasonOffsetNotStaged(tile::LoadTileOp load, Copies copies) {
 
 }  // namespace
 
-// Only TMA copies bring an operand to all CTAs of a cluster.
+// Returns true if copies can bring an operand to all CTAs of a cluster, which only TMA copies can.
 bool DotOperandStaging::comesToAll() const {
   return ctas == 1 || at.loop->hasAttr(tile::kTensorCopiesAttr);
 }
 
-// Returns the conversions of `load`, or of its transpose, that vanish: each belongs to one dot. The
-// copies fetch a tile once, also if the load has other users. In a cluster it must have none.
+// Returns the conversions of `load`, or of its transpose, that vanish. Each has one dot as its only
+// user. The copies fetch the tile once, even if the load has other users; in a cluster it must have
+// none.
 SmallVector<tgpu::ConvertLayoutOp> DotOperandStaging::operandsOf(tile::LoadTileOp load) const {
   if (!comesToAll()) return {};
   if (tgpu::ConvertLayoutOp only = onlyOperandOf(load)) return {only};
@@ -91,8 +93,7 @@ LoopTiles DotOperandStaging::tilesOf(ArrayRef<tile::LoadTileOp> ahead,
   for (tile::LoadTileOp load : once) {
     LoadedTile tile{load, {}, canBeStaged(load, copies)};
     tgpu::ConvertLayoutOp operand = onlyOperandOf(load);
-    // Threads copy the tiles that are copied once. These copies do not round to tf32, which wgmma
-    // would need.
+    // Threads copy these tiles. Their copies do not round to tf32, which wgmma would need.
     if (operand && ctas == 1 && canBeStaged(load, Copies::threads) &&
         operand.getSource() == load.getResult() && dotOf(operand).getA() == operand.getResult() &&
         !dotOf(operand).getTf32())
@@ -140,8 +141,7 @@ void DotOperandStaging::remark(tgpu::ConvertLayoutOp conversion, Copies copies) 
       << "a dot operand passes through registers: " << why;
 }
 
-// Copies by all threads give each element to one thread. One thread issues a TMA copy for the whole
-// tile.
+// Copies by all threads need a vector per thread. For a TMA copy, one thread issues the whole tile.
 std::string DotOperandStaging::reasonNotStaged(tile::LoadTileOp load, Copies copies) const {
   auto type = dyn_cast<RankedTensorType>(load.getType());
   if (!type) return "it is a scalar";

@@ -1,16 +1,17 @@
-// Pipelined loops with matmuls, which stay loops while the canonicalizer runs.
+// Keeps pipelined loops with matmuls while the canonicalizer runs.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
 
 namespace ligerdsl::compiler {
 
-/// While it lives, keeps the canonicalizer from folding pipelined loops with a matmul. It would
-/// replace every loop of one iteration by straight-line code. The loop is needed until
-/// tile-prefetch-loads has run. Only loads of a loop get a ring in shared memory, which wgmma
+/// During its lifetime, prevents the canonicalizer from folding pipelined loops with a matmul. It
+/// would replace a loop of one iteration by straight-line code. The loop is needed until
+/// tile-prefetch-loads has run. Only loads in a loop get a ring in shared memory, which wgmma
 /// reads. Only a loop can continue its copies across tiles of the result.
 ///
-/// The loop's upper bound becomes an op that has no folder. The destructor restores it.
+/// The constructor replaces the loop's upper bound by an op without a folder. The destructor
+/// restores it.
 class KeptLoops {
  public:
   explicit KeptLoops(mlir::ModuleOp module);

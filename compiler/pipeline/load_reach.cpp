@@ -1,7 +1,7 @@
-// Rule S: a store does not prevent a load from moving ahead in two cases. The two cannot overlap
-// (alias facts). Or the store comes after the load, both use equal partitions of one memory, and
-// they share an index that differs between iterations. Then the store is at iv, the load at iv + n
-// step.
+// Rule S: a load may move ahead of a store if
+// - they cannot overlap (alias facts), or
+// - the store is after the load, both use equal partitions of one memory, and they share an index
+//   that differs between iterations. Then the store is at iv, and the load at iv + n step.
 #include "compiler/pipeline/load_reach.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -47,7 +47,7 @@ LoadReach::Reach LoadReach::of(tile::LoadTileOp load) {
   return follows ? Reach::ahead : Reach::always;
 }
 
-// Rule S.
+// Returns true if the load may move ahead of the write (rule S).
 bool LoadReach::staysBehind(const MemoryAccess& write, const MemoryAccess& read,
                             tile::LoadTileOp load) {
   scf::ForOp loop = at.loop;

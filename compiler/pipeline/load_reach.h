@@ -10,11 +10,11 @@ class LoadReach {
  public:
   explicit LoadReach(PipelinedLoop& at) : at(at) {}
 
-  /// Collects the loop's writes. Returns an atomic or an op with unknown effects, if there is one:
-  /// it may communicate with other programs and announce what a later load reads.
+  /// Collects the loop's writes. Returns an atomic or an op with unknown effects, if there is one.
+  /// It may synchronise with other programs, which write memory that a later load reads.
   mlir::Operation* collectWrites();
 
-  /// Not before its iteration, some iterations ahead, or once before the loop for all iterations.
+  /// A load's earliest issue: in its own iteration, some iterations ahead, or once before the loop.
   enum class Reach { none, ahead, always };
   /// Sets the loop's reasonNotAhead if the result is `none`.
   Reach of(tile::LoadTileOp load);

@@ -1,4 +1,4 @@
-// Values that one inner loop leaves to its next execution. The loops around it carry them, and the
+// Values that one inner loop leaves for its next execution. The loops around it carry them, and the
 // branches in between yield them.
 #pragma once
 
@@ -9,15 +9,15 @@ namespace ligerdsl::compiler {
 
 class LoopCarriedState {
  public:
-  /// Returns the loops around `inner` and the branches between them, outermost loop first. Empty if
-  /// there is no loop around it.
+  /// Returns the loops around `inner` and the branches between them, outermost loop first. Returns
+  /// nothing if no loop is around it.
   static llvm::SmallVector<mlir::Operation*> around(mlir::scf::ForOp inner);
 
   /// Replaces the loops and branches around `inner`, which are scf.for and scf.if. The new ones
   /// carry `inits`, which are defined before the outermost loop.
   LoopCarriedState(mlir::IRRewriter& rewriter, mlir::scf::ForOp inner, mlir::ValueRange inits);
 
-  /// The carried values at `inner`.
+  /// Returns the carried values at `inner`.
   llvm::ArrayRef<mlir::Value> values() const { return held; }
   /// Sets the values that `inner`, or the op that replaced it, leaves for its next execution.
   void leave(mlir::Operation* inner, mlir::ValueRange left);

@@ -9,40 +9,40 @@
 
 namespace ligerdsl::compiler {
 
-/// Place of the tiles between their load and their use.
+/// Place of the tiles between load and use.
 enum class Mechanism {
   registers,  // the loop carries the values
   ring,       // copies fill the slots of a ring
   prefetch,   // the next iteration's tiles are in L2
 };
 
-/// The copies that fill a ring: each thread copies at least one 16-byte vector of a tile, or one
-/// thread issues TMA copies of whole tiles.
+/// Kind of copies that fill a ring: each thread copies at least one 16-byte vector of a tile, or
+/// one thread issues TMA copies of whole tiles.
 enum class Copies { threads, tma };
 
 struct LoopPlan {
   Mechanism mechanism = Mechanism::prefetch;
-  int64_t stages = 2;  // iterations whose tiles are loaded or in flight, including the current one
+  int64_t stages = 2;  // iterations with tiles loaded or in flight, including the current one
   // For rings only:
   Copies copies = Copies::threads;
-  bool copiesFirst = false;  // copies start at the top of an iteration, not before its reductions
+  bool copiesFirst = false;  // copies start at the top of the body, not before a reduction
   bool acrossLoops = false;  // copies continue across iterations of the outer loop
 };
 
 /// Writes the attributes of the loop, of its loads, and of the conversions of `tiles` that vanish.
 void writePlan(mlir::scf::ForOp loop, const LoopPlan& plan, const LoopTiles& tiles);
 
-/// Returns the plan of a loop; nothing if its loads stay.
+/// Returns the plan of a loop, or nothing if its loads stay.
 std::optional<LoopPlan> planOf(mlir::scf::ForOp loop);
 
-/// Returns the tiles of a planned loop. Removes the attributes of its loads and conversions, which
-/// would distinguish the loads from equal ones elsewhere.
+/// Removes the attributes of a planned loop's loads and conversions, which would distinguish the
+/// loads from equal ones elsewhere. Returns the loop's tiles.
 LoopTiles takeTiles(mlir::scf::ForOp loop);
 
 /// Removes all attributes of a plan.
 void erasePlan(mlir::scf::ForOp loop);
 
-/// Layout conversions of `load`, or of its transpose, in the order of its users.
+/// Returns the layout conversions of `load` or of its transpose, in the order of the users.
 llvm::SmallVector<tgpu::ConvertLayoutOp> conversionsOf(tile::LoadTileOp load);
 
 }  // namespace ligerdsl::compiler

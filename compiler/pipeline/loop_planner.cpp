@@ -38,8 +38,8 @@ LogicalResult LoopPlanner::plan() {
         << "dot operands pass through registers: shared memory does not hold the tiles of two "
            "iterations; use smaller tiles";
   const bool ample = (carried + bytes) * 16 <= target.registers * tuning.ample_sixteenths;
-  // Loads of ragged rows to registers would need branches for the vectors in which rows begin and
-  // end. A branch waits for the other loads of the thread.
+  // Loads of ragged rows to registers would need branches for the vectors at a row's begin and end.
+  // A branch waits for the thread's other loads.
   const bool ragged = llvm::any_of(fit.tiles.ahead, [](const LoadedTile& tile) {
     return tile.inSlot && tile::LoadTileOp(tile.load).getAlignmentOffset();
   });
@@ -68,8 +68,8 @@ void LoopPlanner::collectLoads() {
   }
 }
 
-// TMA copies can bring tiles that have fewer vectors than there are threads. A loop that cannot
-// have TMA copies falls back to copies by all threads.
+// Chooses TMA copies if the loop asks for them and needs them, for example for tiles with fewer
+// vectors than threads. Falls back to copies by all threads.
 LoopTiles LoopPlanner::chooseTiles() {
   // Copies may continue across iterations of an outer loop.
   const bool inLoop = isa<scf::ForOp>(loop->getParentOp());
@@ -93,7 +93,7 @@ LoopTiles LoopPlanner::chooseTiles() {
   return staging.tilesWithoutOperands(ahead, once);
 }
 
-// Reason why the CTAs of a cluster cannot share the loop's operands; empty if they can.
+// Returns why the CTAs of a cluster cannot share the loop's operands, or "" if they can.
 std::string LoopPlanner::reasonNotShared(const LoopTiles& tiles) {
   auto outer = dyn_cast<scf::ForOp>(loop->getParentOp());
   Operation* scope = outer ? outer.getOperation() : loop.getOperation();
@@ -108,8 +108,8 @@ std::string LoopPlanner::reasonNotShared(const LoopTiles& tiles) {
   return reasonNoTmaCopies(at, fit.tiles, target.ctas, fit.stages, nullptr);
 }
 
-// The ring is allocated before the outermost loop. It is empty after this loop, unless its copies
-// continue across the outer loop.
+// Returns why TMA copies cannot fill the ring, or "" if they can. The ring is allocated before the
+// outermost loop. It is empty after this loop, unless its copies continue across the outer loop.
 std::string LoopPlanner::reasonNoTma(const RingFit& fit, const OuterLoopPipeline* pipeline) {
   if (!target.arch.wgmma) return "the architecture has no wgmma";
   std::string why = reasonNoTmaCopies(at, fit.tiles, target.ctas, fit.stages, pipeline);
@@ -124,7 +124,7 @@ std::string LoopPlanner::reasonNoTma(const RingFit& fit, const OuterLoopPipeline
   return why;
 }
 
-// Returns the pipeline over the outer loop if dots repeat in its body, as in a persistent kernel.
+// Returns the pipeline over the outer loop if its body repeats dots, as in a persistent kernel.
 std::optional<OuterLoopPipeline> LoopPlanner::outerPipeline(const RingFit& fit) {
   if (!fit.tiles.haveOperands() || !fit.tiles.once.empty() || !isa<scf::ForOp>(loop->getParentOp()))
     return std::nullopt;
@@ -211,7 +211,7 @@ void LoopPlanner::planPrefetch(const RingFit& fit, int64_t bytes, int64_t budget
   writePlan(loop, {Mechanism::prefetch}, inRegisters(fit.tiles));
 }
 
-// Returns the tiles that are issued ahead, none in a slot.
+// Returns the tiles that are loaded ahead, all in registers.
 LoopTiles LoopPlanner::inRegisters(LoopTiles tiles) {
   for (LoadedTile& tile : tiles.ahead) tile.inSlot = false;
   tiles.once.clear();
@@ -227,8 +227,8 @@ void LoopPlanner::remarkAtomic(Operation* atomic) {
         << " may announce what a later iteration reads; take it out of the loop";
 }
 
-// Each load that did not qualify has its own remark. Blocks of resident rows are copied ahead
-// already.
+// Emits a remark if the body has no load at all. Each load that did not qualify has its own remark,
+// and blocks of resident rows are already copied ahead.
 void LoopPlanner::remarkNothingToLoad() {
   Block& body = *loop.getBody();
   if (isAskedByAuthor() && body.getOps<tile::LoadTileOp>().empty() &&
@@ -244,7 +244,8 @@ void LoopPlanner::remarkNoTma(const std::string& why) {
     remark(loop, RemarkId::no_tensor_copies) << "tensor_copies = true: not done: " << why;
 }
 
-// Copies to shared memory take no eviction policy; set_eviction_policy.cpp says why.
+// Emits a remark on an ignored hint. Copies to shared memory have no eviction policy;
+// set_eviction_policy.cpp explains why.
 void LoopPlanner::remarkHints(tile::LoadTileOp load) {
   const bool policy =
       load.getEvict() == tile::EvictHint::first || load.getEvict() == tile::EvictHint::last;
@@ -260,8 +261,8 @@ void remarkNoWgmma(tile::DotOp dot, const std::string& why) {
   if (!why.empty()) missed(dot, RemarkId::wgmma_not_used) << "wgmma: not used: " << why;
 }
 
-// Emits a remark on each dot that has the layouts of wgmma although its operands are not in
-// swizzled slots. Other copies than TMA copies do not round, and those make every dot a wgmma.
+// Emits a remark on each dot that has the layouts of wgmma but not its operands in swizzled slots.
+// TMA copies make every dot a wgmma; other copies do not round to tf32.
 void LoopPlanner::remarkMmaSync(const LoopTiles& tiles, Copies copies) {
   if (!target.arch.wgmma) return;
   const Conversions vanishing = tiles.vanishing();

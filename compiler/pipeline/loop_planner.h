@@ -1,5 +1,5 @@
-// Decides how the loads of one loop are issued ahead, and reports what is not done. Writes the plan
-// (loop_plan.h) as attributes, and changes nothing else.
+// Plans how one loop issues its loads ahead, and reports requests that are not fulfilled. Writes
+// the plan (loop_plan.h) as attributes and changes nothing else.
 #pragma once
 
 #include "compiler/pipeline/dot_operand_staging.h"
@@ -21,11 +21,11 @@ class LoopPlanner {
     const program::GpuArch& arch;
     int64_t threads, ctas;  // per CTA, and per cluster
     int64_t registers;      // bytes per thread
-    int64_t sharedBytes;    // per CTA; exchanges get at least `leastForExchanges`
+    int64_t sharedBytes;    // per CTA, of which exchanges get at least `leastForExchanges`
     int64_t leastForExchanges;
   };
 
-  /// Dots of `reported` have a remark already.
+  /// Dots in `reported` already have a remark.
   LoopPlanner(mlir::scf::ForOp loop, int64_t stages, const Target& target, const Dots& reported)
       : at{loop, stages, ""},
         loop(loop),
@@ -36,14 +36,14 @@ class LoopPlanner {
         staging(at, target.threads, target.ctas),
         room{loop, target.ctas, target.sharedBytes, target.leastForExchanges} {}
 
-  /// Plans the loop. It has no plan afterwards if its loads stay. Fails after an error message.
+  /// Plans the loop. If its loads stay, it gets no plan. Fails after an error message.
   mlir::LogicalResult plan();
 
  private:
   bool asksForTma() { return loop->hasAttr(tile::kTensorCopiesAttr); }
   bool isAskedByAuthor() { return loop->hasAttr(tile::kNumStagesAttr); }
   int64_t bytesPerThread(mlir::Type type) const;
-  /// Bytes of registers per thread for the values that the loop carries.
+  /// Bytes of registers per thread that carried values may fill.
   int64_t carriedBudget() const {
     return target.registers * target.arch.tuning.carried_eighths / 8;
   }
@@ -68,14 +68,14 @@ class LoopPlanner {
 
   PipelinedLoop at;
   mlir::scf::ForOp loop;
-  int64_t stages;  // that the author or the options ask for
+  int64_t stages;  // requested by the author or the options
   Target target;
   const Dots& reported;
   LoadReach reach;
   DotOperandStaging staging;
   RingRoom room;
   llvm::SmallVector<tile::LoadTileOp> ahead;  // can be issued ahead
-  llvm::SmallVector<tile::LoadTileOp> once;   // equal in every iteration
+  llvm::SmallVector<tile::LoadTileOp> once;   // equal in all iterations
 };
 
 }  // namespace ligerdsl::compiler

@@ -6,20 +6,21 @@
 
 namespace ligerdsl::compiler {
 
-/// Loads move ahead, and the loop carries their values (carry_loads.cpp).
+/// Moves loads ahead; the loop carries their values (carry_loads.cpp).
 void carryLoads(mlir::scf::ForOp loop);
 
-/// The body begins with a prefetch of the next iteration's tiles to L2 (prefetch_tiles.cpp).
+/// Prefetches the next iteration's tiles to L2 at the top of the body (prefetch_tiles.cpp).
 void prefetchTiles(mlir::scf::ForOp loop);
 
-/// Copies of all threads fill a ring (ring_by_threads.cpp). `wgmma`: the target has it.
+/// Fills a ring by copies of all threads (ring_by_threads.cpp). `wgmma` is true if the target has
+/// it.
 void fillRingByThreads(mlir::scf::ForOp loop, bool wgmma);
 
-/// TMA copies fill a ring (ring_by_tma.cpp). Returns the ops around the loop that were replaced.
+/// Fills a ring by TMA copies (ring_by_tma.cpp). Returns the replaced ops around the loop.
 llvm::SmallVector<LoopCarriedState::Replaced> fillRingByTma(mlir::scf::ForOp loop, bool wgmma);
 
-/// Copies of either kind fill a ring, and continue across iterations of the outer loop
-/// (ring_across_loops.cpp). Returns the outer loop, which is replaced.
+/// Fills a ring by either kind of copies, which continue across iterations of the outer loop
+/// (ring_across_loops.cpp). Returns the replaced outer loop.
 LoopCarriedState::Replaced fillRingAcrossLoops(mlir::scf::ForOp loop, bool wgmma);
 
 }  // namespace ligerdsl::compiler

@@ -62,7 +62,7 @@ void LoopRing::fill(OpBuilder& builder, ValueRange views, Value iteration, Value
   fill(builder, ring, parts, views, iteration, slot, /*open=*/false, values, wanted);
 }
 
-// An open fill shares the commit group of the next fill; TMA copies have no such groups.
+// If `open`, the fill shares the commit group of the next fill. TMA copies have no commit groups.
 void LoopRing::fill(OpBuilder& builder, Value ring, ArrayRef<LoadedTile> parts, ValueRange views,
                     Value iteration, Value slot, bool open, const IRMapping& values, Value wanted) {
   SmallVector<int64_t> shapes, withOffset;
@@ -141,15 +141,16 @@ void LoopRing::replaceDots() {
   if (dots) dots->replace(at.loop, overlapping);
 }
 
-// Waits until at most `pending` fills are in flight, and synchronises all threads. TMA copies are
-// awaited per slot, at the read.
+// Waits until at most `pending` fills are in flight, and synchronises all threads. The wait for TMA
+// copies is per slot, at the read.
 Operation* LoopRing::await(OpBuilder& builder, Location loc, int64_t pending) {
   if (byTma()) return tgpu::RingReleaseOp::create(builder, loc, ring);
   return tgpu::RingAwaitOp::create(builder, loc, ring, Value(), Value(),
                                    builder.getI32IntegerAttr(pending), dots && !dots->empty());
 }
 
-// Nobody reads the slots after the loop, so other buffers may use their memory.
+// Waits for all fills after the loop. Nothing reads the slots then, so other buffers may use their
+// memory.
 void LoopRing::empty(OpBuilder& builder, Location loc) {
   await(builder, loc, 0)->setAttr(kEmptiedAttr, builder.getUnitAttr());
 }
@@ -159,20 +160,21 @@ void LoopRing::awaitSlot(OpBuilder& builder, ValueRange place) {
                             /*for_wgmma=*/false);
 }
 
-// Null if there is no reduction, or if the copies start at the top of the body.
+// Returns the reduction before which the copies start, or null if they start at the top of the
+// body.
 tile::ReduceOp LoopRing::firstReduction() {
   auto reductions = at.loop.getBody()->getOps<tile::ReduceOp>();
   return plan.copiesFirst || reductions.empty() ? tile::ReduceOp() : *reductions.begin();
 }
 
-// Returns the slot to fill, which the previous iteration has read. `slot` is the current one.
+// Returns the slot to fill: the one that the previous iteration read. `slot` is the current one.
 Value LoopRing::toBeFilled(OpBuilder& builder, Value slot) {
   return nextSlot(builder, slot, slots == 2 ? 1 : -1);
 }
 
-// Waits for the oldest copies, starts those of the last iteration that has a free slot, and reads.
-// Overlapping wgmmas start first. After them those of the previous iteration have completed, so
-// their slot is free, and the next iteration's copies are awaited.
+// Waits for the oldest copies, starts copies for the latest iteration with a free slot, and reads.
+// Overlapping wgmmas start before that. Those of the previous iteration have then completed, so
+// their slot is free, and the wait is for the next iteration's copies.
 SmallVector<Value> LoopRing::fetchNext(ArrayRef<BlockArgument> carried) {
   scf::ForOp loop = at.loop;
   IRRewriter rewriter(loop.getContext());
@@ -204,8 +206,8 @@ void LoopRing::readParts(IRRewriter& rewriter, Value slot) {
   readParts(rewriter, ring, tiles.ahead, slot);
 }
 
-// Returns the element of a loaded tile at which the row begins; null if the tile has no elements
-// before the row. Only the first tile of a row has such elements.
+// Returns the index of the row's first element in a loaded tile, or null if no element is before
+// the row. Only a row's first tile has elements before it.
 static Value firstOfRow(OpBuilder& builder, tile::LoadTileOp load) {
   Value offset = load.getAlignmentOffset(), index = load.getIndices().back();
   if (!offset || matchPattern(index, m_Zero())) return offset;
@@ -216,7 +218,8 @@ static Value firstOfRow(OpBuilder& builder, tile::LoadTileOp load) {
   return arith::SelectOp::create(builder, loc, isFirst, offset, none);
 }
 
-// A dot reads the slot in its own layout: the conversion vanishes, and a transpose gets its layout.
+// Replaces loads by reads of the slot. A dot reads it in its own layout: the conversion vanishes,
+// and a transpose gets that layout.
 void LoopRing::readParts(IRRewriter& rewriter, Value ring, ArrayRef<LoadedTile> all, Value slot) {
   const SmallVector<LoadedTile> parts = LoopTiles::partsOf(all);
   SetVector<Operation*> loads;

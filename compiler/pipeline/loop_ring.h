@@ -1,5 +1,5 @@
-// Ring of a pipelined loop (tgpu.ring), which copies fill some iterations ahead. This file has what
-// the three rewrites to a ring share: slots, fills, waits and reads.
+// Ring of a pipelined loop (tgpu.ring), which copies fill some iterations ahead: slots, fills,
+// waits and reads, shared by the three rewrites to a ring.
 #pragma once
 
 #include "compiler/pipeline/loop_plan.h"
@@ -11,24 +11,25 @@ namespace ligerdsl::compiler {
 
 class LoopRing {
  public:
-  /// Takes the plan of the loop. `wgmma`: the target has it.
+  /// Takes the loop's plan. `wgmma` is true if the target has wgmma.
   LoopRing(mlir::scf::ForOp loop, bool wgmma);
 
   mlir::Value number(mlir::OpBuilder& builder, int64_t value);
 
-  /// Emits the ring of the tiles that are loaded ahead.
+  /// Emits the ring for the tiles that are loaded ahead.
   void create(mlir::OpBuilder& builder);
-  /// Emits the ring of the tiles that are equal in all iterations, if there are any, and its fill.
+  /// Emits the ring for tiles that are equal in all iterations, if any, and its fill.
   void fillOnce(mlir::OpBuilder& builder, mlir::Value iteration);
   /// Starts the copies of `iteration`. TMA copies start only if the loop has this iteration,
   /// because they must be awaited.
   void fill(mlir::OpBuilder& builder, mlir::Value iteration, mlir::Value slot);
   /// The same with views and index values of another iteration of an outer loop. `wanted` is null
-  /// or an i1: nothing is copied where it is false.
+  /// or an i1; nothing is copied if it is false.
   void fill(mlir::OpBuilder& builder, mlir::ValueRange views, mlir::Value iteration,
             mlir::Value slot, const mlir::IRMapping& values, mlir::Value wanted);
 
-  /// The loop carries the current slot and, if mbarriers signal the copies, the parity of its fill.
+  /// Number of carried values for the ring: the current slot and, if mbarriers signal the copies,
+  /// the parity of its fill.
   size_t placeValues() const { return byTma() ? 2 : 1; }
   llvm::SmallVector<mlir::Value> firstPlace(mlir::OpBuilder& builder);
   llvm::SmallVector<mlir::Value> nextPlace(mlir::OpBuilder& builder, mlir::ValueRange place);
@@ -39,12 +40,12 @@ class LoopRing {
   void awaitSlot(mlir::OpBuilder& builder, mlir::ValueRange place);
   void empty(mlir::OpBuilder& builder, mlir::Location loc);
 
-  /// Emits the body's copies and reads. Returns the values that the loop yields for its carried
-  /// state: the place in the ring, and the values of loads that are not staged.
+  /// Emits the body's copies and reads. Returns the values to yield for the carried state: the
+  /// place in the ring, and values of loads that are not staged.
   llvm::SmallVector<mlir::Value> fetchNext(llvm::ArrayRef<mlir::BlockArgument> carried);
   /// Replaces the loads by reads of a slot.
   void readParts(mlir::IRRewriter& rewriter, mlir::Value slot);
-  /// Adds carried values to the loop. `addYields` returns what it yields for them.
+  /// Adds carried values to the loop. `addYields` returns their yielded values.
   mlir::scf::ForOp replaceLoop(
       mlir::IRRewriter& rewriter, mlir::ValueRange inits,
       llvm::function_ref<llvm::SmallVector<mlir::Value>(llvm::ArrayRef<mlir::BlockArgument>)>

@@ -18,7 +18,7 @@ bool isSameTile(tile::LoadTileOp a, tile::LoadTileOp b) {
          a.getType() == b.getType();
 }
 
-// Returns true if the load has a reader that is none of these conversions.
+// Returns true if the load has readers other than these conversions.
 bool hasOtherReaders(tile::LoadTileOp load, ArrayRef<tgpu::ConvertLayoutOp> operands) {
   const auto vanishes = [&](Operation* user) {
     auto conversion = dyn_cast<tgpu::ConvertLayoutOp>(user);
@@ -42,7 +42,7 @@ RankedTensorType LoadedTile::readType() {
 }
 
 void LoopTiles::addAhead(ArrayRef<Ahead> loads) {
-  SmallVector<LoadedTile> own;  // of conversions whose load has other readers
+  SmallVector<LoadedTile> own;  // tiles of conversions whose load has other readers
   for (const Ahead& each : loads) {
     const bool others = hasOtherReaders(each.load, each.operands);
     if (each.operands.empty() || others) ahead.push_back({each.load, {}, each.inSlot});

@@ -1,5 +1,5 @@
 // Tiles that a pipelined loop loads ahead or once; a ring holds some of them. They describe the
-// planned loop: the IR still has the loads and the layout conversions of operands.
+// planned loop. The IR still has the loads, and the layout conversions of operands.
 #pragma once
 
 #include "compiler/analysis/exchange_bytes.h"
@@ -14,23 +14,23 @@ struct LoadedTile {
   tile::LoadTileOp load;
   tgpu::ConvertLayoutOp operand;  // conversion for the one dot that reads it in its own layout
   bool inSlot = false;            // in a slot of the ring, not in registers
-  bool separate = false;          // the load has other readers than `operand`
+  bool separate = false;          // the load has readers other than `operand`
 
   /// Returns the transpose between the load and the conversion, or null.
   tile::PermuteOp permute() {
     return operand ? operand.getSource().getDefiningOp<tile::PermuteOp>() : tile::PermuteOp();
   }
-  /// Returns the type that readers of its slot get.
+  /// Returns the type of a read of the tile's slot.
   mlir::RankedTensorType readType();
 };
 
 struct LoopTiles {
   llvm::SmallVector<LoadedTile> ahead;  // read by iterations after the one that issues the load
-  llvm::SmallVector<LoadedTile> once;   // equal in every iteration, copied before the loop
+  llvm::SmallVector<LoadedTile> once;   // equal in all iterations, copied before the loop
 
-  /// Adds tiles of loads that are issued ahead, with the conversions of each load that vanish. Each
-  /// conversion gets a tile of its own if the load has other readers. These tiles come last, and
-  /// the load itself comes first if it has readers left.
+  /// Adds tiles of loads that are issued ahead, with each load's vanishing conversions. If a load
+  /// has several readers, each conversion gets its own tile, after all other tiles. The remaining
+  /// readers share one tile.
   struct Ahead {
     tile::LoadTileOp load;
     bool inSlot;
@@ -38,27 +38,27 @@ struct LoopTiles {
   };
   void addAhead(llvm::ArrayRef<Ahead> loads);
 
-  /// True if a dot reads a tile from a slot in its own layout.
+  /// Returns true if a dot reads a tile from a slot in its own layout.
   bool haveOperands() const;
-  /// The layout conversions that vanish, because dots read slots in their own layouts.
+  /// Returns the layout conversions that vanish because dots read slots in their own layouts.
   Conversions vanishing() const;
 
-  /// Returns the distinct tiles in slots among `tiles`.
+  /// Returns the distinct tiles of `tiles` that are in slots.
   static llvm::SmallVector<LoadedTile> partsOf(llvm::ArrayRef<LoadedTile> tiles);
   /// Returns the number of the part that holds the tile.
   static unsigned partOf(llvm::ArrayRef<LoadedTile> parts, LoadedTile tile);
-  /// Shape, element type and swizzle of the tile in a slot.
+  /// Returns the shape, element type and swizzle of the tile in a slot.
   tgpu::MemDescType slotOf(LoadedTile tile) const;
 
-  /// Place of a dot's operand for wgmma, which reads swizzled slots.
+  /// Returns the place of a dot's operand for wgmma, which reads swizzled slots.
   OperandPlace placeOf(mlir::Value operand) const;
 };
 
 /// Returns the loads of these tiles, each once, in their order.
 llvm::SmallVector<tile::LoadTileOp> loadsOf(llvm::ArrayRef<LoadedTile> tiles);
 
-/// Gives each separate operand a transpose of its own, right before its conversion. The buffer of
-/// the conversion is then used for a shorter time.
+/// Gives each separate operand its own transpose, directly before its conversion. This shortens the
+/// lifetime of the conversion's buffer.
 void separateTransposes(llvm::ArrayRef<LoadedTile> tiles);
 
 }  // namespace ligerdsl::compiler

@@ -13,7 +13,7 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// Returns an op of the outer loop's body that may write what is read, or that may communicate with
+// Returns an op of the outer loop's body that may write the memory of `read` or communicate with
 // other programs.
 Operation* writerOf(scf::ForOp outer, const MemoryAccess& read) {
   Operation* found = nullptr;
@@ -57,9 +57,9 @@ std::optional<OuterLoopPipeline> OuterLoopPipeline::around(PipelinedLoop& at,
   return pipeline;
 }
 
-// Returns true if the op may be repeated elsewhere, and for iterations that the outer loop does not
-// have. A load may if the outer loop does not write its memory: outside of the view it reads a pad
-// value.
+// Returns true if the op may be repeated elsewhere, also for iterations that the outer loop does
+// not have. A load may be, if the outer loop does not write its memory: outside the view it reads a
+// pad value.
 bool OuterLoopPipeline::mayRepeat(Operation* op) {
   if (op->getNumRegions()) return false;
   if (isMemoryEffectFree(op)) {
@@ -165,7 +165,7 @@ SmallVector<Value> OuterLoopPipeline::valuesAt(OpBuilder& builder, Value counter
   return llvm::map_to_vector(following, [&](Value value) { return mapping.lookup(value); });
 }
 
-// Emits the first outer counter, from `counter` on, whose inner loop has an iteration.
+// Emits the first outer counter >= `counter` whose inner loop has an iteration.
 Value OuterLoopPipeline::nextNonEmpty(OpBuilder& builder, Value counter) {
   if (!countsDiffer) return counter;
   const Location loc = at->loop.getLoc();
@@ -243,9 +243,9 @@ IRMapping OuterLoopPipeline::values(ValueRange iteration) {
   return mapping;
 }
 
-// If the inner loop has more than `ahead` iterations, its first `ahead` tiles are in flight when it
-// starts. Its last `ahead` iterations copy the first tiles of its next executions. With fewer
-// iterations the first of the two loops is empty.
+// The tiles of the inner loop's first `ahead` iterations are in flight when it starts. Its last
+// `ahead` iterations copy the first tiles of its next executions. If it has at most `ahead`
+// iterations, the first of the two loops is empty.
 void OuterLoopPipeline::separateOwnIterations(scf::ForOp loop, int64_t ahead) {
   if (!matchPattern(loop.getStep(), m_One())) return;
   const Location loc = loop.getLoc();

@@ -1,5 +1,5 @@
-// A loop whose loads may be issued iterations ahead: computes a load's indices there, and repeats
-// the load.
+// A loop with loads that may be issued iterations ahead. Computes a load's indices for a later
+// iteration, and repeats the load.
 #pragma once
 
 #include "compiler/dialect/tile.h"
@@ -12,25 +12,25 @@ namespace ligerdsl::compiler {
 
 struct PipelinedLoop {
   mlir::scf::ForOp loop;
-  int64_t stages = 0;               // that the author or the options ask for, for remarks
+  int64_t stages = 0;               // requested by the author or the options; for remarks
   std::string reasonNotAhead = "";  // set by addSlice when it refuses a value
 
   /// Begins a remark with the number of stages.
   MissedRemark remark(mlir::Operation* op, RemarkId id) const;
 
-  /// Collects the body's ops that compute `value`, in order. Returns false if it is not a pure
+  /// Collects the body's ops that compute `value`, in order. Returns false if `value` is not a pure
   /// function of the induction variable.
   bool addSlice(mlir::Value value, llvm::SetVector<mlir::Operation*>& slice, bool& follows);
   /// Returns the indices of a load and its alignment offset.
   static llvm::SmallVector<mlir::Value> positionOf(tile::LoadTileOp load);
 
-  /// Repeats the computation of the loads' indices for induction value `at`. Other values follow
-  /// `mapping`.
+  /// Repeats the computation of the loads' indices for induction value `at`. `mapping` replaces
+  /// other values.
   mlir::IRMapping indicesAt(mlir::OpBuilder& builder, llvm::ArrayRef<tile::LoadTileOp> loads,
                             mlir::Value at, mlir::IRMapping mapping = {});
   llvm::SmallVector<mlir::Value> loadAt(mlir::OpBuilder& builder,
                                         llvm::ArrayRef<tile::LoadTileOp> loads, mlir::Value at);
-  /// Returns the induction value one iteration after `from`.
+  /// Emits the induction value one iteration after `from`.
   mlir::Value ahead(mlir::OpBuilder& builder, mlir::Value from) const;
 };
 

@@ -1,5 +1,5 @@
-// A ring whose copies, of either kind, continue across iterations of the outer loop. Both loops
-// carry the slot number and the state of the iteration that is filled next.
+// A ring whose copies (TMA or by threads) continue across iterations of the outer loop. Both loops
+// carry the slot number and the state of the next iteration to fill.
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/pipeline/loop_rewrites.h"
 #include "compiler/pipeline/loop_ring.h"
@@ -10,7 +10,7 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// Starts the copies of an iteration of the combined pipeline of both loops.
+// Starts the copies of one iteration of both loops' combined pipeline.
 void fill(LoopRing& ring, OpBuilder& builder, Value slot, OuterLoopPipeline& pipeline,
           ValueRange iteration) {
   const IRMapping values = pipeline.values(iteration);

@@ -1,5 +1,5 @@
-// A ring that copies of all threads fill (cp.async). The loop carries the slot number and the
-// values of loads that are not staged. The ring is empty after the loop.
+// A ring that all threads fill by cp.async. The loop carries the slot number and the values of
+// loads that are not staged. The ring is empty after the loop.
 #include "compiler/pipeline/loop_rewrites.h"
 #include "compiler/pipeline/loop_ring.h"
 

@@ -1,6 +1,6 @@
-// A ring that TMA copies fill. Each slot has an mbarrier. An mbarrier counts phases from 0 only
-// once, so it must outlive the loop. The ring is allocated before the outermost loop, and the loops
-// and branches around this one carry the slot and the parity. The ring is empty after the loop.
+// A ring that TMA copies fill. Each slot has an mbarrier, which is initialised only once and so
+// must outlive the loop. The ring is allocated before the outermost loop, and the loops and
+// branches around this one carry the slot and the parity. The ring is empty after the loop.
 #include "compiler/pipeline/loop_rewrites.h"
 #include "compiler/pipeline/loop_ring.h"
 

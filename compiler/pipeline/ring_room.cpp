@@ -14,7 +14,7 @@ int64_t tileBytes(tile::LoadTileOp load) {
 }
 
 int64_t RingRoom::left(Operation* scope, const LoopTiles& tiles) const {
-  SmallVector<int64_t> gaps;  // before parts, whose slots are multiples of their alignment
+  SmallVector<int64_t> gaps;  // bytes before parts, because slots are aligned to multiples
   int64_t alignment = kLeastAlignment;
   for (const LoadedTile& part : LoopTiles::partsOf(tiles.ahead)) {
     const int64_t ofPart = bufferAlignment(tiles.slotOf(part));
@@ -33,8 +33,8 @@ int64_t RingRoom::left(Operation* scope, const LoopTiles& tiles) const {
     else if (other.getType().hasBarriers())
       taken += barrierBytes(other.getType().getSlots());
   });
-  // Nothing else is between parts. If an exchange's buffer is the only other one, it separates
-  // parts at most once: the others are adjacent.
+  // If no other ring is live, only an exchange's buffer can separate the parts, at most once. Other
+  // parts are adjacent.
   if (taken == 0 && whole > 0 && whole == exchanges) gaps.clear();
   if (taken == 0 && gaps.size() > 2 && llvm::all_equal(gaps)) gaps.resize(2);
   for (int64_t gap : gaps) taken += gap;

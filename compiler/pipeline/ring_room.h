@@ -6,27 +6,28 @@
 
 namespace ligerdsl::compiler {
 
-/// Tiles that shared memory holds, and the number of iterations that the ring has slots for.
+/// Tiles that shared memory holds, and the number of iterations with slots.
 struct RingFit {
-  LoopTiles tiles;  // without the tiles of `once` that do not fit
+  LoopTiles tiles;  // without tiles of `once` that do not fit
   int64_t stages;
-  int64_t room = 0;   // bytes that others leave, over all CTAs
-  bool fits = false;  // there is something to stage, and room for this iteration and the next
+  int64_t room = 0;   // bytes left by other buffers, over all CTAs
+  bool fits = false;  // there are tiles to stage, and room for two iterations
 };
 
 struct RingRoom {
   mlir::scf::ForOp loop;
   int64_t ctas;               // per cluster
   int64_t sharedBytes;        // per CTA
-  int64_t leastForExchanges;  // bytes of `sharedBytes` that the ring does not take
+  int64_t leastForExchanges;  // part of `sharedBytes` that the ring leaves to exchanges
 
   /// Returns the bytes of shared memory left for the ring, over all CTAs of the cluster. Subtracts
-  /// other rings that are alive while `scope` runs, and the exchanges in `scope`, which the ring
-  /// outlives.
+  /// other rings that are live while `scope` runs, and the exchanges in `scope`, during which the
+  /// ring is live.
   int64_t left(mlir::Operation* scope, const LoopTiles& tiles) const;
   /// Returns the bytes of one slot, over all CTAs.
   int64_t slotBytes(const LoopTiles& tiles) const;
-  /// Fits the tiles of up to `stages` iterations, and tiles that are copied once.
+  /// Returns the tiles that fit: those of up to `stages` iterations, and tiles that are copied
+  /// once.
   RingFit fit(LoopTiles tiles, int64_t stages) const;
   /// Returns the bytes that the later loops in `outer` would need for their requested stages. These
   /// loops have no plan yet.

@@ -20,7 +20,7 @@ int64_t elementBytes(RankedTensorType type) {
   return type.getElementTypeBitWidth() / 8;
 }
 
-// Returns another access that may touch what the store writes. TMA copies are not ordered with it.
+// Returns another access to memory that the store may write, with which TMA copies are not ordered.
 Operation* rivalOf(tile::StoreTileOp store) {
   const MemoryAccess own = memoryAccesses(store)->front();
   Operation* rival = nullptr;
@@ -36,9 +36,9 @@ Operation* rivalOf(tile::StoreTileOp store) {
   return rival;
 }
 
-// Returns the buffer of an earlier TMA store in the block. It has already waited for the writes of
-// the previous iteration. Two stores that alternate in one buffer cost less than the ring stages
-// that a second buffer would take.
+// Returns the buffer of an earlier TMA store in the block, which has already waited for the
+// previous iteration's writes. Two stores that alternate in one buffer cost less than a second
+// buffer, which would take ring stages.
 tgpu::LocalAllocOp bufferBefore(tile::StoreTileOp store, tgpu::MemDescType type) {
   if (!store->getParentOfType<scf::ForOp>()) return {};
   for (Operation* op = store->getPrevNode(); op; op = op->getPrevNode())
@@ -48,8 +48,8 @@ tgpu::LocalAllocOp bufferBefore(tile::StoreTileOp store, tgpu::MemDescType type)
   return {};
 }
 
-// Returns the number of rows per CTA if CTA r has the rows from r times this number on. Returns
-// nothing if CTAs split columns, share rows or have them in another order.
+// Returns the number of rows per CTA if CTA r holds the r-th such group of rows. Returns nothing if
+// CTAs split columns, share rows or hold them in another order.
 std::optional<int64_t> rowsOfCta(const LinearLayout& layout) {
   const std::optional<LinearLayout> part = layout.partOfCta();
   if (!part) return std::nullopt;
@@ -130,7 +130,7 @@ void storeByTensorCopies(tile::StoreTileOp store, Value source, const Stretches&
       indices.back() = arith::AddIOp::create(here, loc, indices.back(), number(part));
       tile = tgpu::StretchOp::create(here, loc, type, source, ArrayRef<int64_t>{0, part * columns});
     }
-    // Tiles of consecutive iterations may be the same memory.
+    // Tiles of consecutive iterations may overlap in memory.
     tgpu::TensorWaitOp::create(here, loc, buffer, /*written=*/isFirst && part == 0);
     tgpu::LocalStoreOp::create(here, loc, tile, buffer);
     tgpu::TensorStoreOp::create(here, loc, buffer, store.getView(), indices, shape,

@@ -1,5 +1,5 @@
-// Stores an accumulator by TMA copies, which the program does not wait for. Threads write the tile
-// to swizzled shared memory in their own layout, one segment of columns after the other, and TMA
+// Stores an accumulator by TMA copies, for which the program does not wait. Threads write the tile
+// to swizzled shared memory in its own layout, one segment of columns after the other, and TMA
 // copies read it from there.
 #pragma once
 
@@ -11,18 +11,17 @@
 
 namespace ligerdsl::compiler {
 
-/// Division of a tile's columns into equal segments.
+/// Split of a tile's columns into equal segments.
 struct Stretches {
   int64_t parts;
   LinearLayout layout;  // layout of one segment
 };
 
-/// Reason why TMA copies cannot store `source`; empty if they can. `source` is the store's value,
-/// or the value that was converted to it. In a cluster each CTA stores its own rows.
+/// Returns why TMA copies cannot store `source`, or "" if they can. `source` is the store's value,
+/// or that value before its conversion. In a cluster each CTA stores its own rows.
 std::string reasonNoTensorStore(tile::StoreTileOp store, mlir::Value source);
 
-/// Replaces the store by TMA copies of `source`, its value or the value that was converted to it.
-/// Nothing else uses the buffer.
+/// Replaces the store by TMA copies of `source`, its value before or after conversion.
 void storeByTensorCopies(tile::StoreTileOp store, mlir::Value source, const Stretches& stretches);
 
 }  // namespace ligerdsl::compiler

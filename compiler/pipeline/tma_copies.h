@@ -7,8 +7,8 @@
 
 namespace ligerdsl::compiler {
 
-/// Returns why TMA copies cannot bring the tiles to a ring of `slots` slots, on an architecture
-/// with wgmma; empty if they can. The ring is allocated before the outermost loop, or before the
+/// Returns why TMA copies cannot bring the tiles to a ring of `slots` slots, or "" if they can. The
+/// architecture must have wgmma. The ring is allocated before the outermost loop, or before the
 /// outer loop of `pipeline`.
 std::string reasonNoTmaCopies(const PipelinedLoop& at, const LoopTiles& tiles, int64_t ctas,
                               int64_t slots, const OuterLoopPipeline* pipeline);

@@ -7,7 +7,7 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// An operand of a dot, and the ring slot that it is read from.
+// An operand of a dot, and the read of its ring slot.
 struct OperandRead {
   tgpu::RingReadOp read;  // null if the operand is in registers or in an unswizzled slot
   tile::PermuteOp permute;
@@ -23,8 +23,8 @@ struct OperandRead {
   }
 };
 
-// wgmma takes both slots from one ring. An A of another ring, which all iterations share, stays an
-// SSA value: its lowering finds the shared memory.
+// wgmma reads both slots from one ring. An A from another ring, which all iterations share, stays
+// an SSA value; its lowering finds the slot.
 Value startWgmma(OpBuilder& builder, tile::DotOp dot) {
   OperandRead a(dot.getA()), b(dot.getB());
   if (a.read && a.read.getRing() != b.read.getRing()) a.read = {};
@@ -52,8 +52,8 @@ WgmmaDots::WgmmaDots(scf::ForOp loop, const LoopTiles& tiles, bool roundsF32) {
   }
 }
 
-// Returns true if a chain of dots only accumulates: it starts at an accumulator that the loop
-// carries and ends at the value that the loop yields for it.
+// Returns true if the dot's chain only accumulates: it starts at an accumulator that the loop
+// carries, and the loop yields its result for that accumulator.
 bool WgmmaDots::onlyAddsUp(tile::DotOp dot) const {
   auto loop = cast<scf::ForOp>(dot->getParentOp());
   const auto among = [&](tile::DotOp other) { return other && llvm::is_contained(dots, other); };
@@ -78,9 +78,9 @@ bool WgmmaDots::mayOverlap() const {
          llvm::all_of(dots, [&](tile::DotOp dot) { return onlyAddsUp(dot); });
 }
 
-// Returns the first op of the body that the wgmma must complete before. This op, or an op in its
-// regions, reads the accumulator. If A is in registers that the loop carries, it can also be the op
-// that computes the next A: wgmma reads these registers until it completes.
+// Returns the first op of the body that must wait for the wgmma. This op, or an op in its regions,
+// reads the accumulator. If A is in registers that the loop carries, it can also be the op that
+// computes the next A, because wgmma reads these registers until it completes.
 Operation* WgmmaDots::firstReader(tgpu::WgmmaOp wgmma) const {
   Block* body = wgmma->getBlock();
   Operation* first = body->getTerminator();
@@ -102,7 +102,8 @@ Operation* WgmmaDots::firstReader(tgpu::WgmmaOp wgmma) const {
   return first;
 }
 
-// wgmmas complete in the order in which they start, so those that started later may stay in flight.
+// Inserts waits before the first readers. wgmmas complete in the order of their start, so later
+// ones may stay in flight.
 void WgmmaDots::awaitReaders(ArrayRef<tgpu::WgmmaOp> started) const {
   tgpu::WgmmaOp any = started.front();
   OpBuilder builder(any.getContext());

@@ -16,13 +16,13 @@ class WgmmaDots {
   size_t count() const { return dots.size(); }
   bool empty() const { return dots.empty(); }
   tile::DotOp last() const { return dots.back(); }
-  /// Returns true if wgmmas may stay in flight while those of the next iteration start. No op of
-  /// the loop may read an accumulator, and no operand may be in registers.
+  /// Returns true if wgmmas may stay in flight while those of the next iteration start: no op of
+  /// the loop reads an accumulator, and no operand is in registers.
   bool mayOverlap() const;
-  /// Replaces the dots by wgmmas. Their operands are tgpu.ring_read by now, or permutes of one. The
-  /// wait for a wgmma comes before the first reader of its accumulator, so that it overlaps with
-  /// the ops in between. With `overlap` it comes in the next iteration, and once more after the
-  /// loop.
+  /// Replaces the dots by wgmmas. Their operands must be tgpu.ring_read ops or permutes of one. The
+  /// wait for a wgmma is before the first reader of its accumulator, so that the wgmma overlaps
+  /// with the ops in between. With `overlap`, the wait is in the next iteration, and once more
+  /// after the loop.
   void replace(mlir::scf::ForOp loop, bool overlap);
 
  private:

@@ -19,7 +19,8 @@ struct BranchSide {
   bool then;
 };
 
-// Outermost first. Returns nothing if an op other than a branch is between.
+// Returns the branches between the loop and the op, outermost first. Returns nothing if an op other
+// than a branch is between.
 std::optional<SmallVector<BranchSide>> branchesTo(Operation* op, scf::WhileOp loop) {
   SmallVector<BranchSide> branches;
   for (Operation* parent; (parent = op->getParentOp()) != loop; op = parent) {
@@ -34,7 +35,7 @@ bool comesFromOutside(Value value, scf::WhileOp loop) {
   return !loop->isAncestor(value.getParentBlock()->getParentOp());
 }
 
-// Repeats computations of the loop for the next program, before an op.
+// Repeats computations of the loop for the next program, before the op `at`.
 class Repeater {
  public:
   Repeater(scf::WhileOp loop, ArrayRef<BranchSide> branches, ValueRange wanted, Operation* at)
@@ -62,15 +63,15 @@ class Repeater {
  private:
   bool isOutside(Value value) { return comesFromOutside(value, loop); }
 
-  // Returns the value that the next iteration gets for an argument of the loop's before region, or
-  // null.
+  // Returns the next iteration's value of an argument of the loop's before region. Returns null for
+  // other arguments.
   Value successor(BlockArgument argument) {
     if (argument.getOwner() == loop.getBeforeBody())
       return loop.getYieldOp().getOperand(argument.getArgNumber());
     return Value();
   }
-  // Returns the value in the before region that an argument of the after region stands for, or
-  // null.
+  // Returns the before region's value of an argument of the after region. Returns null for other
+  // arguments.
   Value tested(BlockArgument argument) {
     return argument.getOwner() == loop.getAfterBody()
                ? loop.getConditionOp().getArgs()[argument.getArgNumber()]
@@ -120,8 +121,8 @@ class Repeater {
     return mapping.lookup(value);
   }
 
-  // Further conditions and values are computed only where this condition holds, as in the program
-  // itself.
+  // Computes the later conditions and values only where this condition holds, as the program itself
+  // does.
   SmallVector<Value> emitUnder(OpBuilder& builder, Value condition, bool then, size_t depth,
                                IRMapping mapping) {
     Location loc = at->getLoc();
@@ -157,7 +158,7 @@ class Repeater {
   llvm::DenseMap<Value, bool> known;
 };
 
-// Replaces the branch by one with further results, which its two blocks yield.
+// Replaces the branch by one with additional results, which its two blocks yield.
 scf::IfOp withResults(scf::IfOp branch, ValueRange then, ValueRange otherwise) {
   OpBuilder builder(branch);
   SmallVector<Type> types(branch.getResultTypes());

@@ -11,12 +11,12 @@ namespace ligerdsl::compiler {
 
 /// Inputs of a tile's indices.
 struct IndexOrigin {
-  bool program = false;  // the program number along axis 0, of the grid or of such a loop
+  bool program = false;  // program number along axis 0, of the grid or of a dynamic persistent loop
   bool memory = false;
 };
 IndexOrigin originOf(mlir::ValueRange indices);
 
-/// The loop, and an op in it that some of the programs reach.
+/// The loop, and an op in it that some programs reach.
 class ProgramLoop {
  public:
   /// Returns nothing if the op is not in such a loop, or if an op other than a branch encloses it
@@ -28,15 +28,15 @@ class ProgramLoop {
   /// Returns true if the value is defined outside of the loop.
   bool isOutside(mlir::Value value);
 
-  /// Values that this CTA's next program will have in place of `values`. They are computed before
-  /// `at`, which is in the block of the loop's op. `reached` (i1) is true if the next program gets
-  /// there. Otherwise the values are 0.
+  /// Values that replace `values` in this CTA's next program. They are computed before `at`, which
+  /// is in the block of the loop's op. `reached` (i1) is true if the next program reaches that op;
+  /// otherwise the values are 0.
   struct Next {
     mlir::Value reached;
     llvm::SmallVector<mlir::Value> values;
   };
-  /// Returns nothing if a value depends on more than arithmetic and memory that the kernel does not
-  /// write.
+  /// Returns nothing unless every value depends only on arithmetic and on memory that the kernel
+  /// does not write.
   std::optional<Next> next(mlir::ValueRange values, mlir::Operation* at);
 
   /// Adds scalars that the loop carries from program to program. `first` are their initial values.

@@ -21,7 +21,7 @@ std::optional<int64_t> constantOf(Value value) {
   return number.getSExtValue();
 }
 
-// Returns the number of iterations of a loop from 0 to a constant with step 1.
+// Returns the iteration count of a loop that runs from 0 to a constant with step 1.
 std::optional<int64_t> positionsOf(scf::ForOp loop) {
   auto begin = constantOf(loop.getLowerBound()), end = constantOf(loop.getUpperBound()),
        step = constantOf(loop.getStep());
@@ -47,7 +47,7 @@ bool isProgramNumber(Value value) {
   return loop && loop->hasAttr(tile::kIndependentAttr) && argument.getArgNumber() == 0;
 }
 
-// Rule A. Blocks follow each other along the last axis. Empty if the rule holds.
+// Returns how rule A is broken, or an empty text. Blocks follow each other along the last axis.
 std::string reasonNotAligned(tile::LoadTileOp load) {
   tile::ViewType view = load.getView().getType();
   ArrayRef<int64_t> shape = load.getTileShape();
@@ -103,7 +103,7 @@ std::optional<ResidentRow> ResidentRow::of(ArrayRef<tile::LoadTileOp> all, std::
   return kept ? std::optional(row) : std::nullopt;
 }
 
-// Rule S.
+// Returns true if rule S holds.
 bool ResidentRow::isTheSameForAllPrograms() {
   std::optional<ProgramLoop> programs = ProgramLoop::around(first);
   std::optional<int64_t> count = positionsOf(first);
@@ -139,7 +139,8 @@ bool ResidentRow::loopsMatch() {
          firstLoad.getAlignmentOffset() == secondLoad.getAlignmentOffset();
 }
 
-// All indices except the last are one value from outside of the loops. The last obeys rule M.
+// Returns true if all indices except the last are equal in both loops and defined outside of them,
+// and the last index obeys rule M.
 bool ResidentRow::sameBlocks() {
   auto indices = firstLoad.getIndices(), mirrored = secondLoad.getIndices();
   reason = "its row or alignment offset is computed inside of the loops";
@@ -187,8 +188,8 @@ void ResidentRow::findPromises() {
 
 bool ResidentRow::mirrors(Value a, Value b) {
   if (a == first.getInductionVar()) return isReversedCounter(b, second);
-  // A value from outside of both loops, or a pair compared before. A difference there would already
-  // have returned false.
+  // Either one value from outside of both loops, or a pair compared before. A difference in that
+  // pair would already have returned false.
   if (a == b || !compared.insert({a, b}).second) return true;
   Operation *left = a.getDefiningOp(), *right = b.getDefiningOp();
   if (!left || !right || left->getName() != right->getName() || left->getNumRegions() ||
@@ -206,8 +207,8 @@ bool ResidentRow::isReversedCounter(Value value, scf::ForOp loop) {
          difference.getRhs() == loop.getInductionVar();
 }
 
-// Rules W and S: returns an op that may write the row, before the end of the first loop or
-// anywhere; null if there is none.
+// Returns an op that may write the row, or null (rules W and S). With `before`, searches only up to
+// the end of the first loop.
 Operation* ResidentRow::writer(bool before) {
   MemoryAccess row = memoryAccess(firstLoad);
   Operation* found = nullptr;

@@ -1,12 +1,12 @@
-// A row that two loops of a kernel read in opposite order. Finds the loads that copies ahead of
-// them can serve.
+// A row that two loops of a kernel read in opposite order. Finds the loads that can read from
+// copies started ahead of the loops.
 //
 // Rules for a row that two loops read:
 //   Rule M: Exactly two loops of one block load blocks of the row; loads elsewhere stay unchanged.
-//           Both loops run from 0 to one constant number n of positions. The first loads index
-//           f(i), the second g(i) with g(i) = f(n - 1 - i). The two index computations are equal op
-//           by op, with n - 1 - j in the second loop for i in the first. No loop encloses them
-//           except the loop over a CTA's programs, so the ring is set up once.
+//           Both loops run from 0 to the same constant n, the number of positions. The first loads
+//           index f(i), the second g(i) with g(i) = f(n - 1 - i). The two index computations are
+//           equal op by op, if n - 1 - j in the second loop replaces i in the first. No loop
+//           encloses them except the loop over a CTA's programs, so the ring is set up once.
 //   Rule W: Nothing before the end of the first loop may write the row. Copies read ahead through
 //           the async proxy, and no barrier orders them with stores.
 //   Rule A: Every block begins at a multiple of 16 bytes: types prove it, or the load has the row's
@@ -15,8 +15,8 @@
 //
 // A stationary row is the same for all programs of a CTA, for example a weight:
 //   Rule S: One loop of n positions inside the loop over programs loads its blocks. The indices
-//           depend on that loop's counter and on nothing else of a program, and nothing in the
-//           kernel may write the row. Rule A holds.
+//           depend on no value of a program except that loop's counter. Nothing in the kernel may
+//           write the row. Rule A holds.
 #pragma once
 
 #include <optional>
@@ -34,7 +34,7 @@ class ResidentRow {
   static constexpr int64_t kGroupBytes = 16;  // unit of bulk copies
 
   /// Builds the row from the loads of one resident number. Returns nothing if they break a rule;
-  /// `why` names it and says what to change.
+  /// `why` then names the rule and the necessary change.
   static std::optional<ResidentRow> of(llvm::ArrayRef<tile::LoadTileOp> all, std::string& why);
 
   /// A stationary row has no second loop.

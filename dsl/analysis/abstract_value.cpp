@@ -41,7 +41,7 @@ int64_t times(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
 }
 
-// Returns the result for two uniform integers; nullopt for a division by zero.
+// Returns the op's result for two uniform integers, or nullopt for a division by zero.
 std::optional<int64_t> fold(const Op& op, DType type, int64_t a, int64_t b) {
   const int bits = static_cast<int>(8 * size_of(type));
   switch (op.code) {
@@ -130,8 +130,8 @@ int64_t ceil_quotient(int64_t a, int64_t b) {  // b > 0
   return a / b + (a % b > 0);
 }
 
-// Sets [first, end) to the indices i in [0, size) at which the comparison of `base + step i` with 0
-// is true. Returns false if these indices are not one range: `ne` is false at an inner index.
+// Sets [first, end) to the indices i in [0, size) at which `base + step i` compares true with 0.
+// Returns false if these are not one range, because `ne` is false at an inner index.
 bool range_of(Predicate predicate, int64_t base, int64_t step, int64_t size, int64_t* first,
               int64_t* end) {
   if (predicate == Predicate::gt || predicate == Predicate::ge) {  // -base - step i < 0
@@ -219,7 +219,7 @@ Value combine_masks(const Op& op, const Value& a, const Value& b, const Shape& s
   return {};
 }
 
-// Returns an operation of two integers or affine tiles.
+// Returns the result of an operation on two integers or affine tiles.
 Value arithmetic(const Op& op, const Value& a, const Value& b, const Type& type) {
   const size_t rank = type.shape.size();
   if (a.is_uniform() && b.is_uniform()) {
@@ -356,7 +356,7 @@ Value evaluate_elementwise(const Op& op, const Value* const* operands, const Typ
     return {};
   }
   if (type.dtype == DType::i1 && !shape.empty()) return combine_masks(op, a, b, shape);
-  if (type.dtype == DType::i1 && a.kind != b.kind) {  // a known side can decide
+  if (type.dtype == DType::i1 && a.kind != b.kind) {  // one known operand may suffice
     const Value& known = a.kind == Kind::integer ? a : b;
     if (known.kind == Kind::integer && op.code == OpCode::bit_and && known.base == 0) return known;
     if (known.kind == Kind::integer && op.code == OpCode::bit_or && known.base != 0) return known;

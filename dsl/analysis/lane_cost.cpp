@@ -16,8 +16,8 @@ bool is_wide(DType type) {
 LaneCost cast_cost(DType from, DType to) {
   if (from == to) return {};
   if (is_float(from) && is_float(to)) return {1};
-  if (is_float(from) != is_float(to)) return {2};  // half of the rate
-  return {};                                       // a register, or one of a pair
+  if (is_float(from) != is_float(to)) return {2};  // half the rate
+  return {};                                       // the same register, or one of a pair
 }
 
 LaneCost math_cost(program::MathOp code, bool fast) {
@@ -57,7 +57,7 @@ LaneCost arithmetic_cost(const program::Op& op, DType type) {
   const double words = is_wide(type) ? 2 : 1;
   switch (op.code) {
     case OpCode::mul:
-      return {is_float(type) ? 1.0 : 2.0};  // integers: half of the rate, also with 64-bit results
+      return {is_float(type) ? 1.0 : 2.0};  // integers: half the rate, also with 64-bit results
     case OpCode::div:
       if (is_float(type)) return op.integer(AttrKey::fast) ? LaneCost{2, 1} : LaneCost{9, 1};
       return {8 * words};

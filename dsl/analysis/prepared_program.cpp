@@ -15,7 +15,7 @@ using program::Type;
 using program::TypeKind;
 using program::ValueId;
 
-constexpr double kAddressInstructions = 4;  // of an access, besides those of each vector
+constexpr double kAddressInstructions = 4;  // per access, besides those per vector
 
 double elements_of(const Type& type) {
   return type.shape.empty() ? 1 : static_cast<double>(program::tileElements(type.shape));
@@ -28,7 +28,7 @@ double block_elements(const Op& op) {
   return elements;
 }
 
-// Values from which operands of dots are computed, also through loops.
+// Values that dot operands are computed from, also through loops.
 class DotOperands {
  public:
   explicit DotOperands(const program::Program& program)
@@ -41,7 +41,7 @@ class DotOperands {
       for (size_t i : {0, 1}) mark(dot->operands[i]);
   }
   bool feeds(ValueId value) const { return marked_[value]; }
-  // Returns true if the value is a loaded tile, also after permute and reshape.
+  // Returns true if the value is a loaded tile, possibly after permute or reshape.
   bool is_loaded(ValueId value) const { return loaded_[value]; }
 
  private:
@@ -78,7 +78,7 @@ class DotOperands {
   std::vector<const Op*> dots_;
 };
 
-// Values that loops, branches and accesses to memory depend on.
+// Values that loops, branches and memory accesses depend on.
 class NeededValues {
  public:
   explicit NeededValues(const program::Program& program)
@@ -161,8 +161,8 @@ class NeededValues {
   std::vector<ValueId> roots_;
 };
 
-// Bytes of the tiles that a program holds: loaded tiles, accumulators and tiles that loops carry.
-// All other tiles are computed from these, element by element.
+// Bytes of a program's live tiles: loaded tiles, accumulators and loop-carried tiles. All other
+// tiles are computed from these, element by element.
 class LiveBytes {
  public:
   explicit LiveBytes(const program::Program& program)
@@ -189,8 +189,7 @@ class LiveBytes {
       for (ValueId result : op.results) defined_[result] = at_;
     }
   }
-  // A value that is defined before an operation and used in its regions lives until the operation
-  // ends.
+  // A value that an operation's regions use, but do not define, lives until the operation ends.
   void use(const Op& op, int64_t begin) {
     for (ValueId operand : op.operands)
       if (defined_[operand] <= begin) last_use_[operand] = std::max(last_use_[operand], at_);
@@ -348,8 +347,8 @@ class Preparation {
   struct Loads {
     double bytes = 0, ring = 0;
   };
-  // Returns the bytes that one iteration loads, without inner loops. `ring` counts the tiles that
-  // take slots in shared memory.
+  // Returns the bytes that one iteration loads, without inner loops. `ring` counts only tiles with
+  // slots in shared memory.
   Loads loads_of(const PreparedBlock& block) const {
     constexpr double kLeastSlot = 1024;  // bytes; smaller tiles are loaded to registers
     Loads loads;

@@ -1,4 +1,4 @@
-// Facts of a program that WorkCounter computes once, before any launch.
+// Facts about a program that WorkCounter computes once, before any launch.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@ struct PreparedBlock;
 struct PreparedOp {
   const program::Op* op = nullptr;
   program::Family family = program::Family::control;
-  double elements = 1;  // of the accessed tile
+  double elements = 1;  // in the accessed tile
   double element_bytes = 0;
-  bool feeds_dot = false;       // a load whose tile becomes an operand of a dot
+  bool feeds_dot = false;       // a load whose tile becomes a dot operand
   bool repeats = false;         // a load of a resident row, after the first load of that row
   bool loads = false;           // a loop whose own body loads, without inner loops
-  int stages = 1;               // iterations of a loop in flight, including the current one
+  int stages = 1;               // a loop's iterations in flight, including the current one
   std::vector<size_t> carried;  // indices of the carried values that a run needs
   std::vector<PreparedBlock> regions;
 };
 
-// A region. The costs that are known before a run are summed. A run evaluates `ops`: accesses to
-// memory, control flow, and operations whose values these use.
+// A region. Costs that are known before a run are summed here. A run evaluates only `ops`: memory
+// accesses, control flow, and operations that compute values for these.
 struct PreparedBlock {
   const program::Region* region = nullptr;
   LaneCost cost;
@@ -41,7 +41,7 @@ struct PreparedDot {
   DType dtype = DType::f32;
   bool tf32 = false;
   bool in_loop = false;
-  bool loads_a = false;  // operand A is loaded, so its tile is in shared memory
+  bool loads_a = false;  // operand A is a loaded tile, which is in shared memory
   int64_t m = 0, n = 0, k = 0;
   double multiply_adds() const {
     return static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
@@ -58,7 +58,7 @@ struct PreparedProgram {
   bool dynamic_persistent = false;
   int stages = 1;         // largest number of stages of a loop
   double ring_bytes = 0;  // bytes of the slots of the largest pipelined loop
-  double live_bytes = 0;  // most bytes of loaded, carried and accumulated tiles at one time
+  double live_bytes = 0;  // peak bytes of loaded, carried and accumulated tiles
 };
 
 }  // namespace ligerdsl::analysis

@@ -1,6 +1,6 @@
-// Loops and branches of a program that runs with abstract values. A loop runs its first, second,
-// middle and last iterations. If the second and the middle iteration do equal work, all iterations
-// between the first and the last count as equal.
+// Loops and branches of a program on abstract values. A loop runs its first, second, middle and
+// last iterations. If the second and the middle iterations do equal work, all iterations between
+// the first and the last are assumed equal.
 #include <cmath>
 
 #include "analysis/program_run.h"
@@ -14,8 +14,8 @@ using program::ValueId;
 namespace {
 constexpr double kLoopInstructions = 3;
 constexpr int64_t kAllIterations = 6;   // loops of at most this number of iterations run completely
-constexpr int64_t kSomeIterations = 8;  // samples of a loop with unequal iterations
-constexpr int64_t kMostTests = 64;      // largest number of iterations of a while loop that run
+constexpr int64_t kSomeIterations = 8;  // iterations sampled in a loop with unequal ones
+constexpr int64_t kMostTests = 64;      // most iterations of a while loop that run
 }  // namespace
 
 bool equal(const Row& a, const Row& b) {
@@ -37,9 +37,9 @@ void ProgramRun::control(const PreparedOp& prepared) {
   }
 }
 
-// Takes the branch of a known condition. Otherwise takes the branch that moves more bytes. If both
-// move equal bytes, it takes the one with fewer instructions, because the other one is usually a
-// special case.
+// Runs the branch that a known condition selects. If the condition is unknown, runs the branch that
+// moves more bytes. If both move equal bytes, it runs the one with fewer instructions, because the
+// other one is usually a special case.
 void ProgramRun::if_else(const PreparedOp& prepared) {
   const Op& op = *prepared.op;
   const Value& test = values_[op.operands[0]];
@@ -79,7 +79,7 @@ void ProgramRun::for_range(const PreparedOp& prepared) {
   for (ValueId result : op.results) values_[result] = {};
 }
 
-// Adds iteration `number` to the row; -1: the index is unknown.
+// Adds iteration `number` to the row. If `number` is -1, the loop counter is unknown.
 void ProgramRun::run_iteration(const Loop& loop, int64_t number) {
   const PreparedOp& prepared = loop.prepared;
   values_[loop.body.arguments[0]] =
@@ -138,7 +138,7 @@ void ProgramRun::sample(Loop& loop, int64_t trips) {
   run_iteration(loop, trips - 1);
 }
 
-// Runs iterations while the condition is known. If it is unknown, the next iteration counts
+// Runs iterations while the condition is known. Once it is unknown, one more iteration counts
 // Assumptions::iterations times. A dynamic persistent loop runs once, for program `drawn_`.
 void ProgramRun::while_loop(const PreparedOp& prepared) {
   const Op& op = *prepared.op;

@@ -267,7 +267,7 @@ void ProgramRun::add_traffic(const PreparedOp& prepared, int argument, double el
   const program::Effect effect = program::info(prepared.op->code).effect;
   const double bytes = elements * prepared.element_bytes;
   Row& row = *row_;
-  // Masked elements take instructions too.
+  // Masked elements cost instructions too.
   row[kLanes] += prepared.elements * prepared.element_bytes / kVectorBytes * kInstructionsPerVector;
   row[kBytes] += bytes;
   if (argument < 0) return;

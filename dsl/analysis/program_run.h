@@ -1,7 +1,7 @@
 // Evaluation of one program of a launch, with abstract values.
 //
 // A Row holds all counts as doubles: the fields of ProgramWork and Unknowns, then four per argument
-// and one per dot. A weighted sum of iterations or programs is therefore one loop over a row.
+// and one per dot. So one loop over a row computes a weighted sum of iterations or programs.
 #pragma once
 
 #include <algorithm>
@@ -69,7 +69,7 @@ class ProgramRun {
     run_block(prepared_.body);
     if (std::any_of(program_.arguments.begin(), program_.arguments.end(),
                     [&](const auto& a) { return row[traffic_field(index_of(a), kLoaded)] > 0; }))
-      row[kWaits] += 1;  // latency of the loads outside loops, or of a loop's first load
+      row[kWaits] += 1;  // one latency: loads outside loops, or a loop's first load
     return row;
   }
   size_t width() const { return width_; }
@@ -96,8 +96,8 @@ class ProgramRun {
   void pointer_access(const PreparedOp& prepared);
   void slice(const program::Op& op);
   void add_traffic(const PreparedOp& prepared, int argument, double elements);
-  // Counts an access whose index comes from memory: that load must complete before this access
-  // starts.
+  // Counts an access whose index comes from memory. The index's load must complete before the
+  // access starts.
   void unknown_index(const PreparedOp& prepared) {
     (*row_)[kIndices] += 1;
     if (program::reads(program::info(prepared.op->code).effect)) (*row_)[kWaits] += 1;
@@ -112,8 +112,8 @@ class ProgramRun {
     const PreparedOp& prepared;
     const program::Region& body;
     int64_t lo, step;
-    std::vector<Value> carried;  // needed values before iteration 0; later those before iteration 1
-    std::vector<int64_t> steps;  // change of each carried value per iteration; empty: none yet
+    std::vector<Value> carried;  // needed values before iteration 0, later before iteration 1
+    std::vector<int64_t> steps;  // change of each carried value per iteration; empty if unknown
   };
   void run_iteration(const Loop& loop, int64_t number);
   std::vector<Value> carried_values(const Loop& loop) const;
@@ -145,10 +145,10 @@ class ProgramRun {
   std::vector<Value> values_;
   std::vector<ViewValue> views_;
   size_t width_;
-  std::vector<int64_t> lowest_, highest_;  // range of bytes that pointers reached, by argument
+  std::vector<int64_t> lowest_, highest_;  // range of bytes accessed through pointers, by argument
   Row* row_ = nullptr;
   std::array<int64_t, 3> id_{};
-  int64_t drawn_ = 0;  // program that a dynamic persistent kernel has taken
+  int64_t drawn_ = 0;  // current program of a dynamic persistent kernel
 };
 
 }  // namespace ligerdsl::analysis

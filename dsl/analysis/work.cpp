@@ -10,7 +10,7 @@
 namespace ligerdsl::analysis {
 namespace {
 
-constexpr int64_t kSomePrograms = 32;  // samples of a grid with unequal programs
+constexpr int64_t kSomePrograms = 32;  // programs sampled in a grid with unequal ones
 
 ProgramWork program_work(const Row& row) {
   return {.bytes = row[kBytes],
@@ -40,8 +40,8 @@ class ProgramSum {
       add(static_cast<double>(inner), one);
       return;
     }
-    // Samples one program from each of equal parts of the grid. The places inside the parts have no
-    // period, so they match no period of the grid.
+    // Sample one program from each of `parts` equal parts of the grid. The places inside the parts
+    // have no period, so they match no period of the grid.
     constexpr double kGolden = 0.6180339887498949;
     const int64_t parts = std::min(inner, kSomePrograms);
     for (int64_t i = 0; i < parts; ++i) {

@@ -1,9 +1,9 @@
 // Work of one launch of a recorded kernel: bytes, multiply-adds, instructions, iterations.
 //
-// A counter runs some programs of the grid without data. Scalars that follow from the grid and the
-// arguments (program ids, sizes, loop bounds) have their values. Tiles have a shape and a dtype.
-// Tiles of indices and pointers also have a base and one step per dimension, so that masks of
-// tails are exact.
+// A counter runs some programs of the grid without data. Scalars that depend only on the grid and
+// the arguments (program ids, sizes, loop bounds) have their values. Tiles have a shape and a
+// dtype. Tiles of indices and pointers also have a base and one step per dimension, so that masks
+// of tails are exact.
 //
 // Values that depend on data in memory are unknown. The counter then assumes:
 //
@@ -32,20 +32,20 @@ using Grid = std::array<int64_t, 3>;
 
 inline constexpr int64_t kAllPrograms = 16;
 
-// Bytes that a launch moves between the SMs and an argument, without masked elements.
+// Bytes that a launch moves between an argument and the SMs, without masked elements.
 struct Traffic {
-  double loaded = 0;    // by all programs; a byte counts each time that a program loads it
+  double loaded = 0;    // by all programs; a byte counts once per load
   double stored = 0;    // by stores and additions
   double to_dots = 0;   // part of `loaded` that becomes an operand of a dot
   double resident = 0;  // part of `loaded` that repeats blocks of a resident row
   double element_bytes = 0;
-  double size = 0;          // bytes of the view, or of the range that pointers reached
-  double read() const;      // distinct bytes loaded: at most the view's
+  double size = 0;          // bytes of the view, or of the range accessed through pointers
+  double read() const;      // distinct bytes loaded, at most the view's
   double written() const;   // distinct bytes stored
-  double repeated() const;  // loads of bytes that the launch has loaded before
+  double repeated() const;  // bytes that the launch loads again
 };
 
-// Multiply-adds of the dots with one shape and one dtype, of all programs.
+// Multiply-adds of all programs' dots with one shape and one dtype.
 struct DotWork {
   DType dtype = DType::f32;
   bool tf32 = false;  // f32 operands, rounded for tensor cores
@@ -67,22 +67,22 @@ struct ProgramWork {
   double functions = 0;   // exponentials, reciprocals and other functions of the MUFU
   double dots = 0;        // multiply-adds
   double iterations = 0;  // of loops that load
-  double waits = 0;       // memory latencies that a program waits for
+  double waits = 0;       // number of memory latencies that a program waits for
   double reductions = 0;  // reductions and scans of tiles
   double scalars = 0;     // instructions of scalars, which every warp executes
 };
 
 struct Work {
   int64_t programs = 0;
-  bool persistent = false;          // the work of a program depends on num_programs
+  bool persistent = false;          // a program's work depends on num_programs
   bool dynamic_persistent = false;  // each CTA takes its next program from a counter
-  ProgramWork total, largest;       // sum of all programs; the largest program
+  ProgramWork total, largest;       // sum over all programs; the largest program
   std::vector<Traffic> traffic;     // by argument; empty for scalars
   std::vector<DotWork> dots;
   int stages = 1;         // most iterations in flight in a loop, including the current one
   double ring_bytes = 0;  // bytes of the slots of the largest pipelined loop
-  double live_bytes = 0;  // most bytes of tiles that are live at one operation
-  double row_bytes = 0;   // bytes of the resident rows of a program
+  double live_bytes = 0;  // largest number of bytes of tiles that are live at once
+  double row_bytes = 0;   // bytes of a program's resident rows
   Unknowns unknown;
 
   double read() const;
@@ -91,7 +91,7 @@ struct Work {
 };
 
 struct Assumptions {
-  double iterations = 1;  // of a loop whose bound is unknown
+  double iterations = 1;  // per loop with an unknown bound
 };
 
 struct PreparedProgram;
@@ -99,13 +99,12 @@ struct PreparedProgram;
 // Counts launches of one kernel. Preparation takes longer than a count.
 class WorkCounter {
  public:
-  // The program must outlive the counter. `num_stages` is that of the launch; loops without a
-  // number of their own use it.
+  // The program must outlive the counter. Loops without their own `num_stages` use the launch's.
   explicit WorkCounter(const program::Program& program, int num_stages = 1);
   ~WorkCounter();
 
-  // Counts a launch with these argument slots, in the order of Program::arguments. Reads no memory
-  // at the addresses.
+  // Counts a launch with these argument slots, in the order of Program::arguments. Reads no
+  // argument's memory.
   Work count(const uint64_t* slots, const Grid& grid, const Assumptions& assumptions = {}) const;
 
  private:

@@ -17,7 +17,7 @@ AccessLog::AccessLog(const program::Program& program, const Arguments& arguments
   }
 }
 
-// Ranges may overlap. An address always belongs to the first range that contains it.
+// Returns the entry of an address in the first range that contains it; ranges may overlap.
 AccessLog::Element& AccessLog::at(uintptr_t address) {
   const auto memory = std::find_if(memory_.begin(), memory_.end(), [&](const Memory& one) {
     return address >= one.begin && address < one.end;

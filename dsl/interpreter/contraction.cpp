@@ -17,7 +17,7 @@ double to_tf32(double number) {
   return std::bit_cast<float>(bits >> kDropped << kDropped);
 }
 
-// Calls put(index, total) for each element of acc + left right.
+// Calls put(index, total) for each element of acc + left * right.
 template <class Number, class Put>
 void multiply(const std::vector<Number>& left, const std::vector<Number>& right,
               const std::vector<Number>& acc, int64_t m, int64_t n, int64_t k, const Put& put) {

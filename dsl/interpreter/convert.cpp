@@ -10,7 +10,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-// Rounds to `digits` significand bits. The smallest normal number is 2^min_exponent.
+// Rounds to `digits` significand bits in a format whose smallest normal number is 2^min_exponent.
 double round_significand(double value, int digits, int min_exponent, double overflow) {
   if (!std::isfinite(value) || value == 0.0) return value;
   int exponent = 0;
@@ -72,8 +72,8 @@ uint8_t fp8_code(DType dtype, double value) {
   const int exponent = magnitude == 0 ? format.least_exponent()
                                       : std::max(std::ilogb(magnitude), format.least_exponent());
   const auto steps = static_cast<int>(std::ldexp(magnitude, format.fraction_bits - exponent));
-  // For a normal number `steps` has one bit more than the fraction, which adds one to the
-  // exponent's field.
+  // For a normal number, `steps` has one more bit than the fraction, which adds 1 to the exponent
+  // field.
   return static_cast<uint8_t>(
       sign | (((exponent - format.least_exponent()) << format.fraction_bits) + steps));
 }

@@ -7,25 +7,25 @@
 
 namespace ligerdsl::interpreter {
 
-// Returns the nearest value of the float dtype, ties to even. Beyond the largest finite value it is
-// infinity, or that value for f8e4m3, which has no infinity.
+// Returns the nearest value of the float dtype, ties to even. Overflow gives infinity, or for
+// f8e4m3, which has no infinity, the largest finite value.
 double round_to(DType dtype, double value);
 
 // Returns the number, clamped to the finite range of the dtype. Casts to fp8 begin with it.
 double saturate(DType dtype, double value);
 
 // Returns the integer if a double represents it, else the adjacent double whose last bit is set. A
-// further rounding then gives the same result as a single rounding of the integer.
+// second rounding then gives the same result as one rounding of the integer.
 double odd_double(int64_t value);
 
-// Wraps to the width of the integer dtype (i1: the lowest bit).
+// Wraps to the width of the integer dtype (to the lowest bit for i1).
 int64_t wrap_to(DType dtype, int64_t value);
 
-// Float elements; storing rounds.
+// Access float elements; the write rounds.
 double read_float(DType dtype, const void* address);
 void write_float(DType dtype, void* address, double value);
 
-// Integer elements. i1 reads as != 0.
+// Access integer elements. An i1 is read as != 0.
 int64_t read_integer(DType dtype, const void* address);
 void write_integer(DType dtype, void* address, int64_t value);
 

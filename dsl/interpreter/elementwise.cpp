@@ -18,7 +18,7 @@ using program::SignOp;
 
 namespace {
 
-// Result after a switch that names every member.
+// Unreachable result after a switch over all members of an enum.
 constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 
 double minimum(double a, double b) {
@@ -94,8 +94,7 @@ double evaluate(SignOp code, double x) {
   return kNoValue;
 }
 
-// Integers wrap, as unsigned arithmetic does. Division, minimum and maximum are the exceptions
-// below.
+// Integer arithmetic wraps, as if unsigned, except for division, minimum and maximum below.
 int64_t negative(int64_t x) {
   return static_cast<int64_t>(0 - static_cast<uint64_t>(x));
 }
@@ -191,8 +190,8 @@ int64_t truncate_to(DType dtype, double value) {
   return static_cast<int64_t>(value);
 }
 
-// Message for a division by zero. It is an error also in elements that no store uses: a kernel
-// should load a valid divisor everywhere.
+// Returns the error of a division by zero. It is an error even in elements that are never stored: a
+// kernel should load a valid divisor everywhere.
 std::string divided_by_zero(size_t element) {
   return "division by zero in element " + std::to_string(element) +
          "; a divisor outside of its view is the pad: load it with {.pad = 1}";
@@ -320,7 +319,8 @@ void Machine::cast(const Op& op) {
 
 namespace {
 
-// Returns the bits of a NaN. The negative NaN has the fraction bits that the positive one lacks.
+// Returns the bits of a NaN. The fraction bits of the negative NaN are those of the positive one,
+// inverted.
 uint64_t nan_bits(DType dtype, bool negative) {
   switch (dtype) {
     case f8e4m3:
@@ -345,7 +345,7 @@ uint64_t nan_bits(DType dtype, bool negative) {
 
 }  // namespace
 
-// Converts through memory, in which an element has the bits of its type.
+// Converts through memory, where each element has its type's bits.
 void Machine::bitcast(const Op& op) {
   const DType from = type(op.operands[0]).dtype, to = type(op.results[0]).dtype;
   const Data& in = data(op.operands[0]);

@@ -8,7 +8,7 @@ namespace ligerdsl::interpreter {
 
 class AccessLog;
 
-// `log` is an AccessLog for these arguments. With a log, races are errors as with
+// `log` is an AccessLog for these arguments, or null. With a log, races are errors, as with
 // Options::find_races.
 void run(const program::Program& program, const Arguments& arguments, Grid grid,
          const Options& options = {}, AccessLog* log = nullptr);

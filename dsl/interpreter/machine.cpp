@@ -34,7 +34,7 @@ Machine::Machine(const program::Program& program, const Arguments& arguments,
   require_disjoint();
 }
 
-// Checks aliasing as a launch does.
+// Checks the aliasing rules of a launch.
 void Machine::require_disjoint() const {
   const program::Aliasing aliasing(program_, options_.no_alias);
   std::string fault = aliasing.contradiction();

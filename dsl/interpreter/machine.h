@@ -18,8 +18,8 @@ using program::Shape;
 using program::Type;
 using program::ValueId;
 
-// A value: floats in `real`, integers, i1 and addresses in `integer`; one element per tile element,
-// row-major.
+// A value: `real` has floats, `integer` has integers, i1 and addresses. Tile elements are in
+// row-major order.
 struct Data {
   std::vector<double> real;
   std::vector<int64_t> integer;
@@ -76,8 +76,8 @@ class Machine {
   void pointer_access(const Op& op);
 
   [[noreturn]] void fail(const Op& op, const std::string& message) const;
-  // element_bytes returns the bytes of an element in memory. checked returns the element at an
-  // address, which must be inside the arguments' memory.
+  // element_bytes returns the bytes of an element in memory. checked returns a pointer to the
+  // element at an address, and fails outside the arguments' memory.
   int64_t element_bytes(DType dtype) const { return wide_ ? 8 : size_of(dtype); }
   void* checked(const Op& op, int64_t address, DType dtype) const;
   void note(const Op& op, const void* element, DType dtype, Access access, bool changes) const;
@@ -88,7 +88,7 @@ class Machine {
 
   const Type& type(ValueId id) const { return program_.values[id]; }
   Data& data(ValueId id) { return values_[id]; }
-  // Returns the result's storage, with the size of its type.
+  // Returns the storage of a result, resized to its type.
   Data& result(const Op& op, size_t i = 0);
   int64_t size(const Type& type) const;
   double rounded(DType dtype, double value) const;
@@ -100,13 +100,12 @@ class Machine {
 
   const program::Program& program_;
   const Options& options_;
-  AccessLog* log_;  // null: no log
+  AccessLog* log_;  // null without a log
   std::vector<Arguments::Range> ranges_;
   bool wide_;                 // memory has 8-byte elements
   std::vector<Data> values_;  // by ValueId
   std::vector<View> views_;   // by ValueId; views only
-  // Blocks that this program has loaded from resident rows, by the number of the row and the start
-  // of the block.
+  // Blocks that this program has loaded from resident rows, by row number and block start.
   std::map<std::pair<int64_t, Shape>, Data> residents_;
   std::array<int64_t, 3> id_{};
   std::array<int64_t, 3> grid_{};

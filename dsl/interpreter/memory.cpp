@@ -18,7 +18,7 @@ using program::TypeKind;
 
 namespace {
 
-// Returns a * b + c with wrap-around. The check of the address follows.
+// Returns a * b + c with wrap-around. The caller checks the address.
 int64_t wrapping_multiply_add(int64_t a, int64_t b, int64_t c) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b) +
                               static_cast<uint64_t>(c));
@@ -126,7 +126,8 @@ void Machine::slice(const Op& op) {
   views_[op.results[0]] = std::move(view);
 }
 
-// Returns the same limit as on a GPU, where aligned rows begin at multiples of 16 bytes.
+// Returns the largest alignment offset, as on a GPU, where aligned rows begin at multiples of 16
+// bytes.
 int64_t Machine::max_alignment_offset(const Op& op) const {
   const View& view = views_[op.operands[0]];
   return view.strides.back() == 1 ? 16 / size_of(type(op.operands[0]).dtype) - 1 : 0;
@@ -236,7 +237,7 @@ void Machine::pointer_access(const Op& op) {
 
 namespace {
 
-// Returns the new value of an element that is `old`. `operands` are those after the pointer.
+// Returns the new value of an element with value `old`. `operands` excludes the pointer.
 template <class T>
 T updated(const Op& op, AtomicOp code, T old, const std::vector<T>& operands) {
   switch (code) {

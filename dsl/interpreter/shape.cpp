@@ -47,7 +47,7 @@ void Machine::creation(const Op& op, CreationOp code) {
 
 namespace {
 
-// Returns the source of each element i of the result: sum(index_d(i) * stride_d).
+// Returns the source element of each element i of the result: sum(index_d(i) * stride_d).
 std::vector<int64_t> gather_indices(const Shape& shape, const Shape& strides) {
   std::vector<int64_t> from(program::tileElements(shape));
   Shape index(shape.size(), 0);
@@ -71,7 +71,7 @@ void Machine::shape(const Op& op, ShapeOp code) {
   const Type& t = type(op.results[0]);
   Shape strides = row_major(in.shape);
   const int64_t axis = op.integer(AttrKey::axis);
-  // Element i of the result is the source element at index `place(i, its index)` of the axis.
+  // Element i of the result has the axis index `place(i, axis index of i)` in the source.
   std::vector<int64_t> moved;
   const auto move = [&](auto place) {
     const int64_t below = strides[axis], size = t.shape[axis];

@@ -1,4 +1,4 @@
-// Arguments of a launch that may share memory: one rule for the launcher and the interpreter.
+// Rules for launch arguments that share memory, common to the launcher and the interpreter.
 #pragma once
 
 #include <span>
@@ -10,19 +10,19 @@
 
 namespace ligerdsl::program {
 
-// Returns, for each argument of the program, whether a store or atomic writes through it.
+// Returns, for each argument of the program, true if a store or atomic writes through it.
 std::vector<bool> written_arguments(const Program& program);
 
-// Rules: a view that the kernel writes reaches each of its elements through one index only. It
-// shares no memory with views that are declared read_only, and with `no_alias` none with any other
-// view. The caller is responsible for pointers.
+// Rules: in a view that the kernel writes, different indices are different elements. Such a view
+// shares no memory with views declared read_only, and with `no_alias` none with any other view. The
+// caller is responsible for pointers.
 class Aliasing {
  public:
   Aliasing() = default;
   Aliasing(const Program& program, bool no_alias);
 
   const std::vector<bool>& written() const { return written_; }
-  // Returns an error if a store may reach a read_only argument through a pointer that control flow
+  // Returns an error if a store may write a read_only argument through a pointer that control flow
   // yields, else "". No launch of such a program can be correct.
   std::string contradiction() const;
   // Returns an error for a launch on these views, or "". arguments[i] is the number of views[i].

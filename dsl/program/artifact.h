@@ -1,4 +1,4 @@
-// Result of a compile: code, and all that a launcher must know, as plain data.
+// Result of a compile as plain data: the code, and all facts that a launcher needs.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ struct PhaseTime {
   double milliseconds = 0;
 };
 
-// A phase, or a pass in it, with its time in microseconds of CLOCK_MONOTONIC.
+// A phase, or one of its passes, with its time in microseconds of CLOCK_MONOTONIC.
 struct Span {
   std::string name, detail;
   int64_t begin_us = 0, duration_us = 0;
 };
 
-// A request of a program that the compiler did not fulfil: place, reason, and what to change.
+// A program's request that the compiler did not fulfil: place, reason, and what to change.
 struct Remark {
   std::string file;  // file of the author; empty if unknown
   uint32_t line = 0, column = 0;
@@ -39,27 +39,27 @@ inline std::string to_string(const Remark& remark) {
          remark.text + (remark.id.empty() ? std::string() : " [" + remark.id + "]");
 }
 
-// Tensor map of a view, for TMA copies. The kernel takes it after its slots, as 128 bytes
-// (CUtensorMap).
+// Tensor map of a view, for TMA copies: a kernel parameter of 128 bytes (CUtensorMap) after the
+// slots.
 //
-// Only the device knows where a slice begins and ends. For slices along one dimension the map has
-// two extra dimensions. They keep rows after the end of a slice outside the map.
+// Only the device knows the begin and end of a slice. For slices along one dimension, the map has
+// two extra dimensions, which put rows after the slice's end outside the map.
 //
-//   * The sliced dimension has 2^30 rows, and a slice is the last of them. Row i of the slice
-//     [begin, begin + size) has the coordinate 2^30 - size + i.
-//   * The next dimension steps by one row. Its coordinate, begin + size, adds the rows before the
-//     slice's end.
-//   * The last dimension steps by 2^34 elements less one row. The coordinate 2^30 subtracts 2^30
-//     rows, because addresses wrap at 64 bits.
+//   * The sliced dimension has 2^30 rows, and the slice consists of the last ones. Row i of the
+//     slice [begin, begin + size) has the coordinate 2^30 - size + i.
+//   * The next dimension has a step of one row. Its coordinate, begin + size, adds the rows before
+//     the slice's end.
+//   * The last dimension has a step of 2^34 elements less one row. Its coordinate 2^30 subtracts
+//     2^30 rows, because addresses wrap at 64 bits.
 struct TensorMap {
   static constexpr size_t kMostDims = 5, kSliceDims = 2;
   static constexpr int64_t kSliceRows = int64_t{1} << 30, kSliceStep = int64_t{1} << 34;
 
   uint32_t slot = 0;  // slot of the view's pointer; a size, then a stride per dimension follow
   DType type = DType::f32;   // type of its elements; loads to shared memory round f32 to tf32
-  std::vector<int64_t> box;  // elements of a copy per dimension; the last dimension is contiguous
-  int32_t swizzle = 0;       // bytes of a line whose 16-byte units are permuted
-  int32_t sliced = -1;       // dimension of the slices; -1: no slices
+  std::vector<int64_t> box;  // elements per copy in each dimension, the last one contiguous
+  int32_t swizzle = 0;       // bytes of a line in which 16-byte units are permuted
+  int32_t sliced = -1;       // dimension of the slices, or -1 without slices
   bool stores = false;       // copies store to the view
 
   size_t dims() const { return box.size() + (sliced < 0 ? 0 : kSliceDims); }
@@ -77,13 +77,13 @@ struct Artifact {
   int32_t cluster = 1;          // nvptx: CTAs per cluster
   int64_t shared_bytes = 0;     // nvptx: dynamic shared memory per CTA
   bool launch_overlap = false;  // nvptx: the kernel waits for earlier grids itself (griddepcontrol)
-  bool persistent = false;  // nvptx: reads num_programs, so the grid decides the work of a program
+  bool persistent = false;  // nvptx: reads num_programs, so a program's work depends on the grid
   bool dynamic_persistent =
-      false;  // nvptx: any grid runs all programs; CTAs that cannot run at once are of no use
+      false;  // nvptx: any grid runs all programs; more CTAs than run at once are useless
   int64_t arena_bytes = 0;      // cpu: bytes of scratch per worker, 64-byte aligned
   int32_t ptx_version = 0;      // nvptx: emitted PTX version, times ten
   std::vector<TensorMap> maps;  // nvptx: tensor maps that the kernel takes after its slots
-  std::vector<ArgFacts> facts;  // facts that the code assumes about the arguments
+  std::vector<ArgFacts> facts;  // facts about the arguments that the code assumes
   std::vector<Remark> remarks;  // each text once, in pass order
   std::vector<PhaseTime> times;
   std::vector<Span> spans;  // with CompileOptions::spans
@@ -93,7 +93,7 @@ struct Artifact {
 // fastest).
 //   slots: argument slots
 //   grid: programs per axis x, y, z
-//   arena: arena_bytes of scratch that the calling worker owns
+//   arena: scratch memory of arena_bytes, owned by the calling worker
 using CpuEntry = void (*)(const uint64_t* slots, const int32_t* grid, int64_t begin, int64_t end,
                           void* arena);
 

@@ -66,7 +66,7 @@ class Rewriter {
         {OpCode::if_else, {condition}, {}, {}, {std::move(holds), std::move(broken)}, loc});
   }
 
-  // Replaces the op by a check and a value without known divisor.
+  // Replaces the op by a check and a value without a known divisor.
   void divisible(Region& region, const Op& op) {
     const DType dtype = result_.program.values[op.operands[0]].dtype;
     const int64_t divisor = op.integer(AttrKey::divisor);

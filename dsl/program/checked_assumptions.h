@@ -10,11 +10,11 @@
 namespace ligerdsl::program {
 
 struct CheckedAssumptions {
-  Program program;                   // has an extra last argument: a pointer to an i64
+  Program program;                   // with an additional last argument, a pointer to an i64
   std::vector<std::string> reports;  // reports[i]: "file:line:column: error: assume: ..."
 };
 
-// If assumption number i does not hold, the program stores -1 - i through the added argument and
+// If assumption i does not hold, the program stores -1 - i through the added argument and
 // continues. The compiler assumes nothing about checked values, so no code before the check relies
 // on them.
 CheckedAssumptions check_assumptions(const Program& program);

@@ -16,7 +16,7 @@ constexpr GpuArch named(GpuArch arch, std::string_view name) {
   return arch;
 }
 
-// Returns the same chip under another name. Devices are compiled for under the first name.
+// Returns the same chip under another name, which is no device's compile target.
 constexpr GpuArch with_name(const GpuArch& arch, std::string_view name) {
   GpuArch other = named(arch, name);
   other.of_devices = false;
@@ -24,8 +24,8 @@ constexpr GpuArch with_name(const GpuArch& arch, std::string_view name) {
   return other;
 }
 
-// Adds the properties that all chips share. A CTA can have an SM's shared memory except the
-// system's share.
+// Adds the properties that all chips share. A CTA can use an SM's shared memory except the part
+// that the system reserves.
 constexpr ligerdsl::Target chip(ligerdsl_target_t target) {
   target.gpu = 1;
   target.registers_per_sm = 64 * 1024;
@@ -44,12 +44,12 @@ constexpr ligerdsl::Target chip(ligerdsl_target_t target) {
 //   1.4.1.1, do not apply to 12.0.)
 // * Clusters: Hopper Tuning Guide, 1.4.1.3, and Blackwell Tuning Guide, 1.4.1.2: 8, and 16 on
 //   request on 9.0 and 10.0.
-// * PTX: PTX ISA 9.0, "Release Notes". ptxas 13.0 takes each target from this version on.
-// * SMs and L2: published device properties of H200, B200 and RTX PRO 6000. For the others, and for
-//   clusters of 12.0, only secondary sources were found.
+// * PTX: PTX ISA 9.0, "Release Notes". ptxas 13.0 accepts each target from this version on.
+// * SMs and L2: published device properties of H200, B200 and RTX PRO 6000. For other chips, and
+//   for clusters on 12.0, only secondary sources were found.
 //
-// GpuTest.AttributesMatchTheTableOfArchitectures compares a row with its device: sm_90a with an
-// H200 so far.
+// GpuTest.AttributesMatchTheTableOfArchitectures compares a row with its device. So far it ran for
+// sm_90a, on an H200.
 constexpr GpuArch kSm80{chip({.name = "sm_80",
                               .capability = 80,
                               .sms = 108,
@@ -136,7 +136,7 @@ constexpr GpuArch kSm120{chip({.name = "sm_120",
                           .bulk_copies = true,
                           .overlaps_launches = true}};
 
-// In the order of capabilities.
+// Sorted by capability.
 constexpr std::array kArchs = {kSm80,
                                kSm86,
                                kSm87,

@@ -6,7 +6,7 @@
 namespace ligerdsl::program {
 namespace {
 
-// The words of the table are parsed at compile time: an unknown word does not compile.
+// The table's words are parsed at compile time; an unknown word is a compile error.
 constexpr AttrInfo kAttributes[] = {
 #define LIGERDSL_ATTRIBUTE(name, number, kind, most, names) \
   {AttrKey::name, #name, AttrKind::kind, most, names},

@@ -10,13 +10,13 @@
 
 #include "program/program.h"
 
-// A switch over an enum must name every member or have a default, so that no case is forgotten.
+// A switch over an enum must name all members or have a default.
 #pragma GCC diagnostic error "-Wswitch"
 
 namespace ligerdsl::program {
 
-// One enum per family. A switch over it names all members of the family and needs no default. An
-// OpCode of the family converts by static_cast: the numbers are the same.
+// One enum per family, so that a switch over all its members needs no default. static_cast converts
+// an OpCode of the family, because the numbers are equal.
 enum class Family : uint8_t {
   creation,
   shape,
@@ -40,7 +40,7 @@ enum class ShapeOp : uint16_t {
 #define LIGERDSL_SHAPE(name, number, ...) name = number,
 #include "ligerdsl/dsl/ops.def"
 };
-enum class ElementwiseOp : uint16_t {  // elementwise ops without a family of their own
+enum class ElementwiseOp : uint16_t {  // elementwise ops outside the families below
 #define LIGERDSL_ELEMENTWISE(name, number, ...) name = number,
 #include "ligerdsl/dsl/ops.def"
 };
@@ -85,8 +85,8 @@ enum class HintOp : uint16_t {
 #include "ligerdsl/dsl/ops.def"
 };
 
-// Dtypes of an operation's values. words: i32, i64; dot_operands: floats, fp8 and i8; atomics:
-// types of atomic addition.
+// Dtypes of an operation's values. `words` are i32 and i64, `dot_operands` are floats, fp8 and i8,
+// and `atomics` are the types of atomic addition.
 enum class Dtypes : uint8_t {
   any,
   numbers,
@@ -104,9 +104,9 @@ bool accepts(Dtypes dtypes, DType dtype);
 const char* wanted(Dtypes dtypes);  // "f32; convert with .to(f32)"
 
 // Effect of an operation on memory through its first operand.
-//   address  none; a resulting pointer points into the same memory as the first operand
-//   order    none, but the operation keeps its place
-//   regions  that of its regions
+//   address  none; the resulting pointer points into the first operand's memory
+//   order    none, but the operation is not reordered
+//   regions  the effects of the operation's regions
 enum class Effect : uint8_t { pure, address, read, write, read_write, order, regions };
 constexpr bool reads(Effect effect) {
   return effect == Effect::read || effect == Effect::read_write;
@@ -157,7 +157,7 @@ struct OpInfo {
   Dtypes dtypes;
   Terms operands, results;
   Effect effect;
-  uint64_t needs, takes;  // bit masks of required and of accepted attributes, by AttrKey
+  uint64_t needs, takes;  // bit masks of the required and the accepted attributes, by AttrKey
 };
 
 const OpInfo* find(OpCode code);  // null if there is no such operation
@@ -180,8 +180,8 @@ const char* attrName(AttrKey key);  // "tile_shape"; nullptr for an unknown numb
 bool canCast(DType from, DType to);     // fp8 only from and to f16, bf16 and f32
 bool canBitcast(DType from, DType to);  // types of equal width, neither is i1
 bool isElementwise(OpCode code);        // cast, select, add ... sigmoid
-bool roundsToTf32(const Op& dot);       // rounds its f32 operands
-// Returns true if a combiner may contain the op, with scalars: elementwise ops, a constant, the
+bool roundsToTf32(const Op& dot);       // the dot rounds its f32 operands
+// Returns true if a combiner may contain the op, on scalars: elementwise ops, constants and the
 // yield.
 bool fitsCombiner(OpCode code);
 

@@ -1,6 +1,6 @@
-// A tensor whose dimensions join into rows [count, width] with one stride is compared modulo that
-// stride. Two slices of one buffer, such as q and k of a fused projection or gate and up of a fused
-// MLP, are then found not to overlap.
+// Two tensors whose dimensions join into rows [count, width] of one stride are compared modulo that
+// stride. This proves slices of one buffer disjoint, such as q and k of a fused projection or gate
+// and up of a fused MLP.
 #include "program/overlap.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ bool empty(const Strided& t) {
   return std::any_of(t.dims, t.dims + t.rank, [](int64_t d) { return d == 0; });
 }
 
-// Sorts the dimensions by stride, largest first, without those of size 1.
+// Sorts the dimensions by stride, largest first, and omits those of size 1.
 int sorted_dims(const Strided& t, int64_t (&dims)[kMaxViewRank], int64_t (&strides)[kMaxViewRank]) {
   int n = 0;
   for (int i = 0; i < t.rank; ++i) {
@@ -53,8 +53,8 @@ Rows rows_of(const Strided& t) {
   return rows;
 }
 
-// Returns true if both are the same memory, element for element. Strides of dimensions of size 1 do
-// not matter.
+// Returns true if equal indices are the same element in both. Ignores strides of dimensions of size
+// 1.
 bool same(const Strided& a, const Strided& b) {
   if (a.data != b.data || a.dtype != b.dtype || a.rank != b.rank) return false;
   for (int i = 0; i < a.rank; ++i) {
@@ -94,7 +94,7 @@ Overlap overlap(const Strided& a, const Strided& b) {
 bool injective(const Strided& t) {
   int64_t dims[kMaxViewRank], strides[kMaxViewRank];
   const int n = sorted_dims(t, dims, strides);
-  int64_t reach = 0;  // largest offset that smaller strides reach
+  int64_t reach = 0;  // largest offset along dimensions with smaller strides
   for (int i = n - 1; i >= 0; --i) {
     if (strides[i] <= reach) return empty(t);
     reach += (dims[i] - 1) * strides[i];

@@ -10,7 +10,7 @@ namespace ligerdsl::program {
 
 inline constexpr int kMaxViewRank = 8;
 
-// A view of elements in memory. The caller owns the arrays.
+// A view of elements in memory. The caller owns the arrays of dimensions and strides.
 struct Strided {
   const std::byte* data;
   DType dtype;
@@ -21,18 +21,19 @@ struct Strided {
 
 enum class Overlap : uint8_t {
   none,   // no element in common
-  exact,  // same base, sizes and strides: one element is reached through equal indices only
-  other   // elements in common, or this could not be ruled out
+  exact,  // same base, sizes and strides, so equal indices are the same element
+  other   // possibly elements in common
 };
 
-// Compares two views. Exact for views that reduce to evenly strided rows, as slices of one buffer
-// do; otherwise compares address ranges.
+// Compares two views. Exact for views that reduce to evenly strided rows, as for slices of one
+// buffer; otherwise compares address ranges.
 Overlap overlap(const Strided& a, const Strided& b);
 
-// Returns the bytes from the first element to the end of the last; 0 for a view without elements.
+// Returns the bytes from the first element to the end of the last, or 0 for a view without
+// elements.
 int64_t span_bytes(const Strided& view);
 
-// Returns true if no element is reached through two different indices.
+// Returns true if different indices are always different elements.
 bool injective(const Strided& view);
 
 }  // namespace ligerdsl::program

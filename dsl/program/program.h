@@ -1,4 +1,4 @@
-// A recorded kernel as plain structs, without compiler types.
+// A recorded kernel in plain structs, without compiler types.
 //
 // The builder (lib/include/ligerdsl/dsl.h) records one Program per kernel and set of
 // meta-parameters. A Program serialises to versioned bytes (serialize.h). These bytes cross every
@@ -98,13 +98,13 @@ struct Op {
   double number(AttrKey key, double otherwise = 0.0) const;
 };
 
-// A kernel argument. A launch packs arguments into 8-byte slots in order. A view takes 1 + 2 * rank
-// slots (pointer, every dim, every stride). Any other argument takes one slot with the bits of its
-// value, zero-extended.
+// A kernel argument. A launch packs arguments into 8-byte slots in order. A view has 1 + 2 * rank
+// slots (pointer, every dim, every stride). Any other argument has one, with its bits
+// zero-extended.
 struct Argument {
   std::string name;
   ValueId value;
-  bool read_only = false;  // view of memory that the kernel writes through no argument
+  bool read_only = false;  // view of memory that the kernel does not write, through any argument
 };
 
 struct Program {

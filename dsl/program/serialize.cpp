@@ -1,5 +1,5 @@
-// The byte formats. Integers are little-endian. Strings and lists begin with a 32-bit count. Every
-// format begins with a magic of four letters and the version of this file.
+// The byte formats. Integers are little-endian. Strings and lists begin with a 32-bit count. Each
+// format begins with four magic letters and the version of this file.
 #include "program/serialize.h"
 
 #include <bit>
@@ -100,8 +100,8 @@ class Reader {
     at_ += size;
     return value;
   }
-  // Reads a count of items of at least `least` bytes each, which bounds memory by the size of the
-  // input.
+  // Reads an item count. Items have at least `least` bytes each, so the input's size bounds the
+  // memory.
   size_t count(size_t least) {
     const size_t n = u32();
     if (n > (bytes_.size() - at_) / least)

@@ -1,6 +1,6 @@
 // Versioned little-endian bytes for programs, options and artifacts. Equal inputs give equal bytes.
-// Readers throw std::runtime_error with a reason on bytes that are truncated, of another version,
-// or inconsistent (never undefined behaviour).
+// Readers throw std::runtime_error with a reason if bytes are truncated, inconsistent or of another
+// version. No input causes undefined behaviour.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace ligerdsl::program {
 
-// Largest nesting of regions below a program's body: parsers recurse.
+// Largest nesting depth of regions below a program's body, because parsers recurse.
 inline constexpr int kMaxRegionDepth = 64;
 
 std::string serialize(const Program& program);

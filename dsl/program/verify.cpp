@@ -1,4 +1,4 @@
-// Checks the structure: types of the value table, SSA order, regions and their yields.
+// Checks a program's structure: types of the value table, SSA order, regions and their yields.
 // verify_ops.cpp checks each op.
 #include "program/verify.h"
 
@@ -139,7 +139,7 @@ class Verifier {
       fail("a combiner is arithmetic on scalars", &op);
     const bool combines = info(op.code).family == Family::reduction;
     for (const Region& inner : op.regions) {
-      // Only the missing else branch of an if without results may be empty.
+      // Only the else branch of an if without results may be empty.
       if (inner.ops.empty() && inner.arguments.empty() && op.code == OpCode::if_else) continue;
       if (inner.ops.empty()) fail("a region ends in a yield", &op);
       in_combiner_ = combines;

@@ -1,5 +1,5 @@
-// Checks the rules of every Program. The builder records only such programs; readers of bytes check
-// them.
+// Checks the rules that every Program must follow. The builder records only valid programs; readers
+// of bytes call this.
 #pragma once
 
 #include "program/program.h"

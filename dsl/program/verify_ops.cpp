@@ -19,7 +19,7 @@ void require(bool condition, const char* text) {
 
 constexpr char kNoSuchAtomic[] = "there is no such atomic on this dtype";
 
-// Checks one op: first the row of the table, then the rules of this op alone.
+// Checks one op against its row of the table, then against the op's own rules.
 class Checker {
  public:
   Checker(const Program& program, const Op& op)
@@ -32,7 +32,7 @@ class Checker {
   }
 
  private:
-  // Checks rules that the row does not express.
+  // Checks the rules that the table cannot express.
   void rules() const {
     switch (info_.family) {
       case Family::creation:
@@ -92,7 +92,7 @@ class Checker {
     if (op_.regions.size() != expected)
       throw Problem{"has " + std::to_string(expected) + " regions"};
   }
-  // Returns a required attribute after a check of its range.
+  // Returns a required attribute. Fails if it is out of range.
   int64_t range(AttrKey key, int64_t least, int64_t most) const {
     const int64_t number = op_.integer(key);
     if (number < least || number > most)
@@ -103,8 +103,8 @@ class Checker {
     return std::get<std::vector<int64_t>>(*op_.find(key));
   }
 
-  // Checks that every attribute is accepted by the operation, has the right kind of value and
-  // appears once, and that no required attribute is missing.
+  // Fails if an attribute is repeated, not accepted by the operation or of the wrong kind, or if a
+  // required one is missing.
   void attributes() const {
     uint64_t seen = 0;
     for (const Attr& attr : op_.attrs) {
@@ -268,7 +268,7 @@ class Checker {
       case Term::alignment_offset:
         return "the alignment offset is an i32 scalar";
       case Term::block:
-        return "the value has the tile's type";
+        return "the value must have the tile's type";
       case Term::ptr:
         return "takes a pointer";
       case Term::pointee:
@@ -374,7 +374,7 @@ class Checker {
         return gatherRules();
     }
   }
-  // Returns the size of the axis of a tile of values.
+  // Returns the size of operand 0 along `axis`. Fails for a tile of pointers.
   int64_t movedAxis() const {
     require(operand(0).kind == TypeKind::tile, "moves values, not pointers");
     return operand(0)
@@ -481,11 +481,11 @@ class Checker {
     require(op_.regions[0].arguments.size() == 2 * n, "the combiner takes two values per tile");
     for (size_t i = 0; i < 2 * n; ++i) {
       require(regionArgument(0, i) == scalar(operand(i % n).dtype),
-              "the combiner takes scalars of the tiles' dtypes");
+              "the combiner must take scalars of the tiles' dtypes");
     }
   }
 
-  // Returns the type of a tile of tile_shape.
+  // Returns the type of a tile with the attribute `tile_shape`.
   Type block() const {
     const auto& tile_shape = list(AttrKey::tile_shape);
     require(tile_shape.size() == operand(0).shape.size(),
@@ -571,7 +571,7 @@ class Checker {
     require(operand(0) == scalar(DType::i1), "the condition is an i1 scalar");
     for (const Region& region : op_.regions)
       require(region.arguments.empty(), "branches have no arguments");
-    require(!op_.regions[0].ops.empty(), "the first branch ends in a yield");
+    require(!op_.regions[0].ops.empty(), "the first branch must end in a yield");
     require(op_.results.empty() || !op_.regions[1].ops.empty(), "results need both branches");
   }
   void whileRules() const {

@@ -11,7 +11,7 @@ namespace ligerdsl::program {
 // Checks one op. Ids of operands, results and region arguments must be inside the value table.
 std::string checkOp(const Program& program, const Op& op);
 
-// Checks the types that `region` of `op` yields. The region must be verified already.
+// Checks the types that `region` of `op` yields. The region must already be verified.
 std::string checkYield(const Program& program, const Op& op, const Region& region);
 
 }  // namespace ligerdsl::program

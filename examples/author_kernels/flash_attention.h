@@ -6,10 +6,10 @@
 //   p_ij = e^(scale q[h, i] . k[h / group, j]) / e^lse[h, i]
 //
 // q and o [heads, queries, dim], k and v [heads / group, keys, dim] of one type; lse [heads,
-// queries] f32. `heads` counts the heads of all sequences. With `causal`, query i sees keys 0 .. i
-// + keys
-// - queries. Rows are contiguous. There may be any number of queries and keys; causal needs keys >=
-// queries. Memory traffic: q and o once, k and v once per block of queries, mostly from L2.
+// queries] f32. `heads` counts the heads of all sequences. With `causal`, the last key that query i
+// sees is i + keys - queries. Rows are contiguous. There may be any number of queries and keys;
+// causal needs keys >= queries. Memory traffic: q and o once, k and v once per block of queries,
+// mostly from L2.
 #pragma once
 
 #include <ligerdsl/dsl.h>

@@ -24,7 +24,7 @@ struct GroupNormMeta {
   int64_t channels = 256;  // C
   int64_t groups = 32;
   int64_t positions = 1024;  // height times width
-  int64_t block = 1024;      // columns per iteration; of one channel if it divides positions
+  int64_t block = 1024;      // columns per iteration; if it divides positions, of one channel
   int64_t vectors = 1;       // 16-byte vectors per thread and block
   template <class V>
   void visit(V&& v) {

@@ -1,7 +1,7 @@
 // Sparsemax: Martins, Astudillo, "From softmax to sparsemax", ICML 2016, equations 2 and 3. It
 // projects a row onto the simplex:
 //
-//   y_j = max(x_j - tau, 0), with the tau for which the y_j add up to 1.
+//   y_j = max(x_j - tau, 0), with the tau for which the y_j sum to 1.
 //
 // The kernel neither sorts nor bisects. f(tau) = sum_j max(x_j - tau, 0) - 1 is convex, decreasing
 // and piecewise linear. Newton's method starts at tau = max x - 1, where f >= 0, and climbs to the

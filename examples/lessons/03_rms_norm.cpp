@@ -6,10 +6,10 @@
 //                                           dw = sum over rows of dy * x * r
 //
 // The forward pass saves r, one number per row, so that the backward pass need not reduce x again.
-// dx is computed row by row like the forward pass. dw is a sum *over* rows, the topic of this
+// Like the forward pass, dx is computed row by row. But dw is a sum *over* rows, the topic of this
 // lesson. Adding to one dw from all programs needs atomics, whose order differs from run to run.
-// Instead each program adds up the rows of its own group and writes one partial row. A second,
-// small kernel adds the partial rows in order, which gives the same bits every time.
+// Instead each program adds the rows of its own group and writes one partial row. A second, small
+// kernel adds the partial rows in order, which gives the same bits every time.
 #include <ligerdsl/launch.hpp>
 
 #include "lesson.h"

@@ -2,7 +2,7 @@
 //
 // A field of a meta struct with choices is a schedule: it changes how fast the kernel is, not what
 // it computes. This file is built twice. As a shared object, `ligerdsl tune` tries its kernel in
-// every configuration and checks it in float64. As a program, it takes the winner out of the table:
+// every configuration and checks it in float64. As a program, it reads the winner from the table:
 //
 //   ligerdsl --load liblesson_06_kernels.so tune normalize y=x x=4096x1000
 //     --check-with "x=7x1000 y=x" --export t.json

@@ -86,8 +86,7 @@ void loads_in_flight(KernelBuilder& k, const Meta& m) {
   x.of_c.store({tile.row, tile.column}, sums_of(k, m, x, tile, pipelined(4)).to(m.type));
 }
 
-// Step 4: groups of 16 rows of tiles, so that programs that run at the same time share their
-// inputs.
+// Step 4: groups of 16 rows of tiles, so that concurrent programs share their inputs.
 void grouped(KernelBuilder& k, const Meta& m) {
   const Matrices x(k, m);
   const TilePlace tile =

@@ -5,9 +5,9 @@
 //   d_z = (p - [c = y]) / n,   d_x = d_z w,   d_w = d_z^T x
 //
 // A softmax needs a row's maximum before its first exponential, but a matmul computes a row in many
-// programs. So each row has an anchor r that is known beforehand: the logit of its label plus 40.
-// The matmul's epilogue stores E_c = e^(z_c - r), and every tile also stores its sum S over c != y.
-// Then with E_y = e^-40
+// programs. So each row has an anchor r known in advance: its label's logit plus 40. The matmul's
+// epilogue stores E_c = e^(z_c - r), and every tile also stores its sum S over c != y. Then with
+// E_y = e^-40
 //
 //   loss_i = log(1 + S / E_y),   n d_z_c = E_c / (S + E_y) for c != y,   n d_z_y = -S / (S + E_y)
 //
@@ -56,7 +56,7 @@ void anchors(KernelBuilder& k, const HeadMeta& m) {
   anchor.store({row}, total + kAbove);
 }
 
-// Returns the accumulator of a tile of a matmul over `terms` terms. load(i) loads both operands of
+// Returns one tile's accumulator in a matmul over `terms` terms. load(i) loads both operands of
 // k-step i.
 template <class Load>
 Tile multiply(KernelBuilder& k, const HeadMeta& m, const Scalar& terms, Load load) {

@@ -73,7 +73,7 @@ struct Block {
     return where(column.expand_dims(0) <= row.expand_dims(1) && column.expand_dims(0) < q.dim(1), s,
                  k.constant(-INFINITY, f32));
   }
-  // The same, but only for blocks that may contain such keys.
+  // Masks only blocks that may contain such keys.
   Tile seen_at_edge(const Scalar& j, const Tile& s) const {
     return k.if_((j + 1) * m.keys > number.to(i64) * m.queries, [&] { return seen(j, s); },
                  [&] { return s; });
@@ -134,8 +134,8 @@ void online(KernelBuilder& k, const Meta& m, int stages) {
   b.store(weighted, sum);
 }
 
-// Step 4: an iteration starts the scores of its block and the values of the block before, with
-// weights from the previous iteration. So tensor cores work while threads compute weights. One
+// Step 4: an iteration starts two matmuls: the scores of its block, and the previous block's values
+// with weights from the previous iteration. So tensor cores work while threads compute weights. One
 // thread copies whole tiles (TMA), if the device can. The first iteration has no values and the
 // last no scores: both are zeros. Step 5: a branch that nearly all blocks skip contains the mask.
 void ahead(KernelBuilder& k, const Meta& m, bool branch) {

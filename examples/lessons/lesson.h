@@ -66,7 +66,7 @@ inline bool report(const char* what, const std::vector<float>& got,
   for (double e : expected) largest = std::fmax(largest, std::fabs(e));
   for (size_t i = 0; i < expected.size(); ++i) {
     double error = std::fabs(got[i] - expected[i]);
-    if (!(error <= worst)) worst = error;  // also takes a NaN
+    if (!(error <= worst)) worst = error;  // also true for a NaN
   }
   bool right = worst <= limit * largest;
   std::printf("%-10s error %.1e of the largest value, allowed %.0e: %s\n", what, worst / largest,

@@ -21,8 +21,8 @@ class Attention {
   virtual ~Attention() = default;
   Attention(const Attention&) = delete;
 
-  // Returns the activations that a layer saves for the backward pass; empty if it recomputes all of
-  // them.
+  // Returns the activations that a layer saves for the backward pass, or an empty tensor if it
+  // recomputes all.
   virtual Tensor make_kept() = 0;
   // qkv: [batch * context, qkv_width]; rotates its queries and keys in place. attended: [batch *
   // context, width].
@@ -56,8 +56,8 @@ std::unique_ptr<Attention> make_fused_attention(const ModelConfig& config, int64
                                                 Ops& ops);
 
 // Uses matmuls: scores, softmax, weighted values. score_bytes limits the scores in memory; a
-// backward pass recomputes them and needs less than twice the limit. 0: no limit, and layers save
-// their probabilities.
+// backward pass recomputes them and needs less than twice the limit. If score_bytes is 0, there is
+// no limit, and layers save their probabilities.
 std::unique_ptr<Attention> make_product_attention(const ModelConfig& config, int64_t largest_batch,
                                                   int64_t score_bytes, Type type, Ops& ops,
                                                   Matmul& matmul);

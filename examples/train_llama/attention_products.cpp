@@ -76,8 +76,8 @@ Tensor ProductAttention::make_kept() {
                : Tensor();
 }
 
-// Starts with the last queries of a sequence: they set the gradient of keys and values, and earlier
-// ones add to it.
+// Starts with a sequence's last queries, which set the gradient of keys and values; earlier queries
+// add to it.
 template <class Body>
 void ProductAttention::for_each_block(int64_t batch, Body body) const {
   for (int64_t s = 0; s < batch; s += sequences_) {
@@ -87,8 +87,8 @@ void ProductAttention::for_each_block(int64_t batch, Body body) const {
   }
 }
 
-// Returns matrices of head_dim columns, one for each sequence of the block and every `step`-th head
-// of x from `head` on. Row 0 is that of `position`.
+// Returns matrices of head_dim columns: one per sequence of the block and per `step`-th head of x,
+// from `head` on. Row 0 is at `position`.
 Matrix ProductAttention::of_heads(const Tensor& x, const Block& b, int64_t position, int64_t head,
                                   int64_t step, bool transposed) const {
   const int64_t row = x.shape[1], width = config_.head_dim();

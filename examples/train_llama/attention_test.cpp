@@ -18,7 +18,7 @@ struct Step {
   int64_t bytes = 0;
 };
 
-// Takes one step of `batch` sequences, in a model made for two.
+// Runs one step of `batch` sequences, in a model made for two.
 Step step_of(AttentionKind kind, const ModelConfig& config, int64_t batch,
              const MemoryPlan& memory) {
   Ops ops("cpu", 2);

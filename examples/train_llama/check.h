@@ -25,7 +25,7 @@ struct Gate {
   double rtol, atol;
   bool normwise = false;
 };
-// row > 0: max|r| is taken per row of `row` elements.
+// If row > 0, max|r| is that of each row of `row` elements.
 Comparison compare(std::string name, std::string output, std::string shape,
                    const std::vector<double>& got, const std::vector<double>& expected, Gate gate,
                    int64_t row = 0);
@@ -35,7 +35,7 @@ std::vector<double> fetch(Ops& ops, const Tensor& t);
 std::vector<double> fill(Ops& ops, const Tensor& t, std::vector<double> values);
 
 // Compares the model's operations on random data, at the model's shapes with `batch` sequences. An
-// output of an operation that `ops` called counts as a failed comparison if it has none.
+// output of an operation that `ops` called fails if it has no comparison.
 std::vector<Comparison> compare_kernels(const ModelConfig& config, int64_t batch, Ops& ops);
 // Returns one failed comparison for each output in `operations` that `made` does not cover.
 std::vector<Comparison> missing_checks(std::span<const Ops::Operation> operations,

@@ -16,8 +16,8 @@ struct RopeCase {
   bool complex = false;
 };
 
-// Positions of the planes of a multimodal table: three different functions of the position in the
-// text.
+// Returns a plane's position in a multimodal table: each plane has its own function of the text
+// position.
 int64_t position_in(int64_t plane, int64_t position) {
   return plane == 0 ? position : plane == 1 ? position / 3 : position % 5;
 }

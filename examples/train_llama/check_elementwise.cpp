@@ -25,7 +25,7 @@ void embedding(CheckTable& t) {
         oracle::embedding_backward(dout.values, places, positions, width), t.reduction);
 }
 
-// Operands in both orders; results are added to old values.
+// Compares matmuls with operands in both orders; results are added to old values.
 void products(CheckTable& t) {
   const int64_t m = t.rows, n = t.c.width, k = t.c.ffn;
   auto c = t.random({m, n}, Type::f32);
@@ -77,7 +77,7 @@ Array joined(const Array& gate, const Array& up, int64_t ffn) {
   return out;
 }
 
-// gate_up and SwiGLU of it in one kernel.
+// Compares the kernel that computes gate_up and its SwiGLU.
 void gated_products(CheckTable& t) {
   const int64_t m = t.rows, ffn = t.c.ffn, k = t.c.width;
   const auto x = t.random({m, k}), weight = t.random({2 * ffn, k});
@@ -88,7 +88,7 @@ void gated_products(CheckTable& t) {
   t.add("out", out, oracle::swiglu(products, ffn), t.reduction);
 }
 
-// Both in one tensor and in place, as in the model; then in separate tensors.
+// Compares gate and up in one tensor and in place, as in the model; then in separate tensors.
 void swiglu(CheckTable& t) {
   const int64_t rows = t.rows, ffn = t.c.ffn;
   auto gate_up = t.random({rows, 2 * ffn}), dout = t.random({rows, ffn}),

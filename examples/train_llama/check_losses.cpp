@@ -93,8 +93,8 @@ void cross_entropy(CheckTable& t) {
   oracle::Loss expected = oracle::cross_entropy(logits.values, labels.values, vocab, settings);
   results.add(t, expected, logits.values, t.f32_scalar, t.exact, t.f32_elementwise);
   t.add("lse", lse, expected.lse, t.f32_elementwise);
-  // Smoothing and hits make whole rows nearly cancel, so errors are relative to the largest of all
-  // rows.
+  // Smoothing and hits make whole rows nearly cancel, so errors are relative to the largest element
+  // of all rows.
   t.add("d_logits", dlogits, expected.dlogits, t.elementwise);
   t.variant("");
 

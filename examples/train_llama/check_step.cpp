@@ -22,8 +22,8 @@ std::vector<Comparison> compare_step(Model& model, Ops& ops, std::span<const int
   std::vector<float> seen = model.seen_weights();
   ReferenceResult reference = reference_step(
       model.config(), layout, oracle::Array(seen.begin(), seen.end()), tokens, labels);
-  // Errors of single kernels (2e-6 and below in f32) add up over the model's depth. In bf16 every
-  // activation is rounded.
+  // Errors of single kernels (2e-6 and below in f32) accumulate over the model's depth. In bf16
+  // every activation is rounded.
   const bool bf16 = model.weight_copy().data != nullptr;
   const Gate loss_gate = bf16 ? Gate{5e-3, 0} : Gate{5e-6, 0};
   const Gate gradient_gate = bf16 ? Gate{5e-2, 0, true} : Gate{2e-5, 0, true};

@@ -49,7 +49,7 @@ struct Summary {
 Summary read_summary(const std::filesystem::path& path);
 
 // Returns the differences between a checkpoint's settings and this run's, in the words of the
-// command line. "": equal in everything that affects data or learning rate.
+// command line. Returns "" if everything that affects data or learning rate is equal.
 std::string differences(const Checkpoint& checkpoint, const TrainConfig& train, uint64_t text);
 
 uint64_t fnv1a(const void* bytes, size_t count, uint64_t hash = 0xcbf29ce484222325u);

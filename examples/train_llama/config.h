@@ -27,8 +27,8 @@ struct MemoryPlan {
   // A layer keeps only its input and is recomputed in the backward pass. The lm_head and its loss
   // are one operation, which never stores all logits.
   bool recompute = false;
-  // Bytes of attention scores at a time, which the backward pass recomputes; 0: every layer keeps
-  // its scores.
+  // Bytes of attention scores at a time, which the backward pass recomputes. If 0, every layer
+  // keeps its scores.
   int64_t score_bytes = 0;
 };
 

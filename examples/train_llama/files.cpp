@@ -116,7 +116,7 @@ bool is_special(const fs::path& path) {
 
 }  // namespace
 
-// A distinctive name, so that the file can be overwritten.
+// Returns a distinctive name, so that such a file may be overwritten.
 fs::path temporary_of(const fs::path& path) {
   return target_of(path).string() + ".train_llama-part";
 }

@@ -36,7 +36,7 @@ class Matmul {
   // are bf16.
   virtual void multiply(int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a,
                         const Matrix& b, float beta, const Matrix& c) = 0;
-  // The same for every matrix of a batch of outer x inner.
+  // Multiplies every matrix of a batch of outer x inner.
   virtual void multiply_batch(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k,
                               float alpha, const Matrix& a, const Matrix& b, float beta,
                               const Matrix& c) = 0;
@@ -46,11 +46,11 @@ class Matmul {
                       const Tensor& /*weight*/) {
     return false;
   }
-  // Returns the GPU memory in use by all processes; 0 on a CPU.
+  // Returns the GPU memory in use by all processes, or 0 on a CPU.
   virtual int64_t device_bytes_used() const { return 0; }
 };
 
-// threads: for matmuls alone; 0 = all cores.
+// threads: number of matmul threads; 0 = all cores.
 std::unique_ptr<Matmul> make_cpu_matmul(int threads);
 // Loads cuBLAS; throws if it or the driver is missing. stream: a CUstream.
 std::unique_ptr<Matmul> make_cuda_matmul(int device, void* stream);

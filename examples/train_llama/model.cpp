@@ -117,9 +117,8 @@ void Model::norm(const Norm& n, const Tensor& stream, int index) {
                     config_.norm_eps);
 }
 
-// Computes a layer from branch_ and the previous stream up to its activated feed-forward. again:
-// starts from the saved sum of the two. Recomputed layers share memory for everything except that
-// sum.
+// Computes a layer up to its activated feed-forward. The input is branch_ and the previous stream
+// or, if `again`, their saved sum. Recomputed layers share memory for everything except that sum.
 void Model::forward_layer(size_t i, bool again) {
   auto r = [&](const Tensor& t) { return t.rows(rows_); };
   const Layer& layer = layers_[i];
@@ -159,7 +158,7 @@ void Model::forward(std::span<const int64_t> tokens) {
   norm(final_norm_, layers_.back().ffn_norm.sum, layout_.final_norm);
 }
 
-// with_gradient: the gradient overwrites final_norm_.y.
+// If with_gradient, the gradient overwrites final_norm_.y.
 void Model::head(std::span<const int64_t> labels, const Tensor& loss, bool with_gradient) {
   ops_.upload(labels_.rows(rows_), labels.data());
   const Tensor x = final_norm_.y.rows(rows_), none;

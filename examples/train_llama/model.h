@@ -78,7 +78,7 @@ class Model {
   int64_t batch_ = 0, rows_ = 0;  // sizes of the current step
 
   Tensor weights_, copy_, gradients_;
-  // branch_: input that the next norm adds to the stream; in the backward pass a gradient of
+  // branch_: input that the next norm adds to the stream; in the backward pass, the gradient of
   // attention's output. logits_: one row if the lm_head is fused with its loss.
   Tensor tokens_, labels_, branch_, logits_, loss_;
   std::vector<Layer> layers_;

@@ -63,7 +63,7 @@ std::string Ops::latest() const {
 namespace {
 
 // Returns the limit of memory on a CPU. Pages are committed when touched, so larger requests would
-// succeed and the kernel would end some process later.
+// succeed and Linux would later end some process.
 int64_t physical_bytes() {
   return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
 }

@@ -94,8 +94,8 @@ class Ops {
   void swiglu(const Tensor& out, const Gated& in);
   void swiglu_backward(const Gated& d_in, const Tensor& d_out, const Gated& in);
 
-  // The mean over rows that count, and further results; empty tensors are omitted. d_logits may be
-  // logits.
+  // The mean over rows that are not ignored, and other results; empty tensors are omitted. d_logits
+  // may be logits.
   struct LossSettings {
     double smoothing = 0, lse_square_scale = 0, softcap = 0;
     int64_t ignored = -100;  // label of ignored rows
@@ -129,7 +129,7 @@ class Ops {
     bool transposed;
   };
   void matmul(const Tensor& c, const Factor& a, const Factor& b, float alpha = 1, float beta = 0);
-  // The same for every matrix of a batch, [batch, rows, columns].
+  // Multiplies every matrix of a batch, [batch, rows, columns].
   void batched_matmul(const Tensor& c, const Factor& a, const Factor& b, float alpha = 1,
                       float beta = 0);
   struct FusedLinearCrossEntropy {

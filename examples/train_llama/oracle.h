@@ -35,7 +35,7 @@ NormGradients rms_norm_backward(View dy, View x, View w, View rstd);
 // the backward.
 void rope(std::span<double> x, int64_t batch, int64_t positions, int64_t heads, int64_t head_dim,
           int64_t row, double base, double direction);
-// The same for any choice of pairs. The first `rotated` columns of a head rotate, pair i by
+// Rotation for any choice of pairs. The first `rotated` columns of a head rotate, pair i by
 // angle(position, i). Its columns are 2i and 2i + 1 if interleaved, else i and i + rotated / 2.
 struct Rotation {
   int64_t heads, head_dim, rotated;
@@ -50,8 +50,8 @@ void rotate(std::span<double> x, int64_t batch, int64_t positions, int64_t row, 
 Array causal_softmax(View x, int64_t width, double scale);
 Array causal_softmax_backward(View dy, View y, int64_t width, double scale);
 
-// Causal attention: q and o [batch, tokens, heads, head_dim]; k and v have kv_heads, each for
-// equally many query heads; lse [batch, heads, tokens].
+// Causal attention: q and o [batch, tokens, heads, head_dim]; k and v have kv_heads, each for an
+// equal share of the query heads; lse [batch, heads, tokens].
 struct Heads {
   int64_t batch, tokens, heads, kv_heads, head_dim;
   double scale;
@@ -85,7 +85,7 @@ struct LossSettings {
   int64_t ignored = -1;
   Array class_weight;  // empty: all ones
   double temperature = 1;
-  Array d_entropy;  // gradient by the entropies, included in dlogits; empty: 0
+  Array d_entropy;  // upstream gradient of the entropies, included in dlogits; empty: 0
 };
 struct Loss {
   double loss = 0, z_loss = 0, accuracy = 0;

@@ -7,8 +7,8 @@
 namespace train::oracle {
 namespace {
 
-// Calls body(offset of the row in q, offset of the first key in k, its row of lse, weights, lse)
-// for each token and head.
+// Calls body(row's offset in q, first key's offset in k, row in lse, weights, lse) for each token
+// and head.
 template <class Body>
 void each_token(View q, View k, const Heads& h, Body body) {
   const int64_t d = h.head_dim, keys_apart = h.kv_heads * d;

@@ -21,7 +21,7 @@ inline double random_uniform(uint64_t seed, uint64_t index) {
   return (random_bits(seed, index) >> 11) * 0x1p-53;
 }
 
-// Standard normal (Box-Muller).
+// Returns a standard normal number (Box-Muller).
 inline double random_normal(uint64_t seed, uint64_t index) {
   double u = 1 - random_uniform(seed, 2 * index), v = random_uniform(seed, 2 * index + 1);
   return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v);

@@ -22,10 +22,10 @@ void say(fmt::format_string<Args...> format, Args&&... args) {
 }
 bool output_complete();
 
-// "04:05", "3:04:05", "2 d 03:04:05".
+// Returns a text such as "04:05", "3:04:05" or "2 d 03:04:05".
 std::string duration(double seconds);
 
-// A progress bar on a terminal; elsewhere only the lines printed by `line`.
+// A progress bar on a terminal. Without a terminal, only `line` prints.
 class Progress {
  public:
   Progress(int64_t first_step, int64_t steps, int64_t tokens_per_step);

@@ -112,7 +112,7 @@ class Run {
     saver_->save(trainer_.checkpoint());
   }
 
-  // Handles a signal, which decides the exit status.
+  // Saves and reports after a stop signal; returns the exit status.
   int stopped() {
     const int64_t done = trainer_.done();
     const bool saved = saver_->good() == s_.checkpoint && saver_->good_step() == done;

@@ -10,7 +10,8 @@ namespace train {
 
 class Saver {
  public:
-  // path: empty = nothing is saved. resumed: the checkpoint that the run resumed, or empty.
+  // path: checkpoint to write, or empty to save nothing. resumed: the checkpoint that the run
+  // resumed, or empty.
   Saver(std::filesystem::path path, std::filesystem::path resumed, int64_t resumed_step)
       : path_(std::move(path)), good_(std::move(resumed)), good_step_(resumed_step) {}
 
@@ -19,8 +20,7 @@ class Saver {
   // warning gives the reason.
   void save(const Checkpoint& checkpoint);
 
-  // The newest saved state, of this run or of the one that it resumed; an empty path if there is
-  // none.
+  // Returns the newest saved state, of this run or the one that it resumed, or an empty path.
   const std::filesystem::path& good() const { return good_; }
   int64_t good_step() const { return good_step_; }
   const std::string& failure() const { return failure_; }  // of the latest save; "" = success

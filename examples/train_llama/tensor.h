@@ -40,7 +40,7 @@ struct Tensor {
   Tensor view(std::initializer_list<int64_t> dims, int64_t offset = 0) const {
     return Tensor(static_cast<std::byte*>(data) + offset * size_of(type), type, dims);
   }
-  // The same with explicit strides.
+  // Returns such a view with explicit strides.
   Tensor strided(std::initializer_list<int64_t> dims, std::initializer_list<int64_t> strides,
                  int64_t offset) const {
     Tensor t = view(dims, offset);

@@ -69,7 +69,7 @@ std::optional<NotText> llm_c(Bytes bytes) {
   return NotText{(tokens ? "a file of tokens" : "a file of tokens or weights") + magic, kTokens};
 }
 
-// Detects the size of a JSON object, the object, and then numbers.
+// Returns true if the bytes begin with the size of a JSON object and the object.
 bool is_safetensors(Bytes bytes) {
   if (bytes.size() < 10) return false;
   const uint64_t header = little_endian(bytes, 0, 8);

@@ -30,7 +30,7 @@ class TextFiles : public ::testing::Test {
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
     return folder_ / name;
   }
-  // Returns the error of load_text for such a file, or "".
+  // Returns load_text's error for this file, or "".
   std::string refusal(const std::string& name, const std::string& bytes) const {
     try {
       load_text({write(name, bytes)}, 16);

@@ -25,7 +25,7 @@ class Trainer {
   // Returns bits per byte on `batches` batches of held-out text. Throws Diverged if it is not
   // finite.
   double held_out_bits(int64_t batches);
-  // The same, and appends a point to the history.
+  // Returns held_out_bits, and appends a point to the history.
   double evaluate(int64_t batches);
   const History& history() const { return history_; }
 

@@ -9,15 +9,15 @@
 //   d_s_ij = p_ij (d_o_i . v_j - delta_i) dz/ds
 //   d_k_j = scale sum_i d_s_ij q_i,  d_q_i = scale sum_j d_s_ij k_j
 //
-// The sink s of a head is a score without a value, which every query sees: it is one more term e^s
-// of the sum in lse_i. Its gradient is d_s = -sum_i e^(s - lse_i) delta_i.
+// A head's sink s is a score without a value. Every query sees it, so the sum in lse_i has one more
+// term, e^s. Its gradient is d_s = -sum_i e^(s - lse_i) delta_i.
 //
 // Matmul operands have the dtype `type`; p and d_s are rounded to it. Accumulators are f32.
 //
-// Flop per visible pair of query and key: 4 D forward, 14 D backward. The backward pass takes 16 D
-// if separate programs compute d_k and d_v, because each of them recomputes the scores.
+// Flop per visible query-key pair: 4 D forward, 14 D backward. Separate programs for d_k and d_v
+// need 16 D backward, because both recompute the scores.
 //
-// No kernel uses floating-point atomics, so the bits do not depend on the order of programs.
+// No kernel uses floating-point atomics, so results are bitwise equal for any order of programs.
 #include "kernels/attention/attention.h"
 
 #include <numbers>
@@ -48,7 +48,7 @@ View partials_of(KernelBuilder& k, const AttentionMeta& m) {
   return k.view("sink_partials", f32, {m.heads, dyn}, {.strides = {dyn, 1}});
 }
 
-// Blocks of `rows` rows of one head, as tiles [rows, width].
+// One head's rows, in blocks of `rows` rows: tiles [rows, width].
 class HeadRows {
  public:
   HeadRows(const View& view, const AttentionMeta& m, int64_t rows)
@@ -69,11 +69,11 @@ class HeadRows {
     return of_batch_ ? Indices{batch, block, head, 0} : Indices{block, head, 0};
   }
 
-  bool of_batch_;  // false: the view is one sequence's
+  bool of_batch_;  // false if the view is one sequence
   Partition rows_;
 };
 
-// Blocks of tile_q f32 values of one head, one value per query (lse, delta).
+// One head's f32 values per query (lse, delta), in blocks of tile_q.
 class HeadScalars {
  public:
   HeadScalars(const View& view, const AttentionMeta& m)
@@ -98,8 +98,8 @@ class HeadScalars {
   Partition numbers_;
 };
 
-// Converts scores q k^T to powers of 2. It multiplies by reciprocals, because an exact division is
-// a call, and wgmma waits for calls.
+// Converts scores q k^T to powers of 2. Multiplies by reciprocals, because exact division is a
+// function call, and calls make wgmma wait.
 class Scores {
  public:
   Scores(KernelBuilder& k, const AttentionMeta& m, const Scalar& scale)
@@ -110,11 +110,11 @@ class Scores {
     to_log2_ = k.constant(kLog2E, f32);
   }
 
-  // Returns the values whose maximum a row takes: q k^T itself, or z if there is a softcap.
+  // Returns the values for the row maximum: z with a softcap, else q k^T.
   Tile capped(const Tile& raw_scores) const {
     return cap_.empty() ? raw_scores : cap_ * tanh(raw_scores * (scale_ * inverse_cap_));
   }
-  // Returns d_s, given the gradient with respect to z and the capped scores.
+  // Returns d_s from d_z and the capped scores.
   Tile cap_gradient(const Tile& d_z, const Tile& capped) const {
     if (cap_.empty()) return d_z;
     const Tile t = capped * inverse_cap_;
@@ -133,13 +133,13 @@ class Scores {
 
 // Batch, head and block of a program. Programs of heads that share keys are consecutive. Heads form
 // groups whose keys and values fit in L2 together. Within a group the block index varies slowest:
-// all heads run one block, then all run the next one. So if the blocks with most work come first,
-// the ones with least work end the group.
+// all heads run one block, then the next. If blocks with most work come first, each group therefore
+// ends with the least work.
 struct Place {
   Scalar batch, head, block;
 
-  // Each head of a batch has `blocks` blocks; a sequence may have fewer. The programs of `together`
-  // heads read the same `read` rows of two arrays.
+  // A head has `blocks` blocks per batch; a sequence may have fewer. `together` heads read the same
+  // `read` rows of two arrays.
   Place(KernelBuilder& k, const AttentionMeta& m, const Scalar& batches, const Scalar& blocks,
         int64_t heads, int64_t together, const Scalar& read) {
     const Scalar program = k.program_id(0), bytes = read.to(i64) * (2 * m.width * size_of(m.type));
@@ -160,8 +160,8 @@ Scalar group_of(const AttentionMeta& m, const Scalar& head) {
   return head / static_cast<int32_t>(m.group());
 }
 
-// Numbers of tokens of a batch, or of one program's sequence. Grids are computed from them, and
-// slice ends the views where the program's sequence ends.
+// Token counts, from which grids are computed. slice_to_sequence restricts views to the program's
+// sequence.
 class Tokens {
  public:
   Tokens(KernelBuilder& k, const AttentionMeta& m, const View& q, const View& keys)
@@ -187,7 +187,7 @@ class Tokens {
       if (!view->empty()) *view = sequences_->queries_of(batch, *view, 1);
     band->measure(**of_queries.begin(), **of_keys.begin());
   }
-  // Runs body() if the sequence has a block that begins at `place`; it has `count` tokens.
+  // Runs body() if a sequence of `count` tokens has a block at `place`; without sequences, always.
   template <class Body>
   void if_block_exists(const Scalar& place, const Scalar& count, Body body) const {
     if (sequences_) return k_.if_(place < count, body);
@@ -195,8 +195,8 @@ class Tokens {
   }
 
  private:
-  // Returns the bound that the host uses for grids. It is at least 1, so that one program checks
-  // the sequence bounds of empty tensors.
+  // Returns the host's bound for grids. It is at least 1, so that one program checks the sequence
+  // bounds of empty tensors.
   Scalar longest(const Scalar& promised) const {
     return max(min(promised, max(q_.dim(0), all_keys_.dim(0))), 1);
   }
@@ -244,8 +244,8 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
     const auto add_values = [&](const Tile& p, const Scalar& block, const Tile& weighted) {
       return dot(p, value_rows.load(at.batch, block, shared), weighted);
     };
-    // Updates the row maximum and sum, and returns the block's weights p and the factor that
-    // rescales older values.
+    // Returns the new row maximum and sum, the block's weights p, and the factor that rescales
+    // earlier values.
     const auto weights = [&](const Tile& s, bool masked, const Tile& top, const Tile& sum) {
       const Tile highest = max(top, scores.log2(reduce_max(s, 1)));
       const Tile base = masked ? finite_maximum(highest) : highest;
@@ -266,8 +266,8 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
     std::optional<Tile> top, sum, weighted;
     if (m.ahead) {
       // Software pipeline: an iteration computes the scores of its block and multiplies the
-      // previous block's weights by V. That matmul runs while the scores become weights. The first
-      // iteration has no previous block and the last one has no scores; both use zeros.
+      // previous block's weights by V. That matmul overlaps the conversion of scores to weights.
+      // The first iteration has no previous block and the last one has no scores; both use zeros.
       const auto [most, total, values_of_all, last] = k.for_range(
           keys_seen.begin, keys_seen.end + 1, 1,
           LoopOptions{.num_stages = m.stages, .tensor_copies = m.tensor_copies},
@@ -298,7 +298,7 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
     const Tile none = *sum == 0.0f;
     const Tile inverse = where(none, 0.0f, fast_div(1.0f, *sum));
     // Rows that see no key get o = 0, even if v holds inf or NaN. With a sink their sum is not 0,
-    // so the band decides.
+    // so the band is checked instead.
     const Tile hides_values = m.with_sinks && m.right ? none || band.sees_nothing(at.block) : none;
     HeadRows(o, m, m.tile_q)
         .store(at.batch, at.block, at.head,
@@ -330,8 +330,8 @@ void attention_delta(KernelBuilder& k, const AttentionMeta& m) {
     if (m.with_d_lse)
       delta = where(none, delta, delta - HeadScalars(d_lse, m).load(at.batch, at.block, at.head));
     if (m.with_sinks) {
-      // Padded rows load lse = 0, so their weight may overflow. Their delta is 0, so their part is
-      // 0.
+      // Padded rows load lse = 0, so their weight may overflow; their delta is 0, so they
+      // contribute 0.
       const Tile weight = fast_exp2((sinks.load({at.head}) - base) * kLog2E);
       const Tile part = where(none || delta == 0.0f, 0.0f, weight * -delta);
       const Scalar blocks = cdiv(rows, m.tile_q).to(i32);
@@ -375,7 +375,7 @@ void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m) {
     const HeadRows rows(q, m, m.tile_q), gradient_rows(d_o, m, m.tile_q),
         key_rows(keys, m, m.tile_k);
     const HeadRows value_rows(m.d_k ? values : keys, m, m.tile_k);
-    // These loads use pointers. Loads of a partition would be issued one iteration ahead, into
+    // These loads use pointers, because partition loads would be issued one iteration ahead, into
     // registers that the accumulators need. Offsets within a block are 32-bit, so that each thread
     // computes the 64-bit address once.
     const Tile query = k.arange(m.tile_q);
@@ -384,8 +384,8 @@ void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m) {
       const Scalar row = m.sequences
                              ? head.to(i64) * view.stride(0)
                              : at.batch.to(i64) * view.stride(0) + head.to(i64) * view.stride(1);
-      // All views of a sequence have the same number of queries. Keeping it in one register leaves
-      // more registers for TMA coordinates.
+      // All views of a sequence have the same number of queries. One register for it leaves more
+      // for TMA coordinates.
       const Scalar count =
           m.sequences ? m.tensor_copies ? band.queries() : view.dim(1) : view.dim(2);
       const Scalar left = min(count - first, m.tile_q).to(i32);
@@ -407,7 +407,7 @@ void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m) {
       Tile mean;
       if (acc_k) mean = numbers(delta, head, block);
       Tile raw_scores = dot(key, queries.permute({1, 0}), k.zeros(block_shape, f32)), d_p;
-      // This matmul runs while the scores become weights.
+      // This matmul overlaps the conversion of scores to weights.
       if (acc_k) {
         const Tile value =
             held_values ? *held_values : value_rows.load(at.batch, at.block, at.head);

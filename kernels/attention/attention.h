@@ -10,18 +10,18 @@ namespace ligerdsl::kernels {
 struct AttentionOptions {
   DType type = bf16;       // dtype of q, k, v, o and their gradients
   int64_t dim = 128;       // D: columns of a head, at most kMostAttentionDim
-  int64_t heads = 32;      // A: of q and o
-  int64_t kv_heads = 8;    // K, a divisor of A: of k and v
+  int64_t heads = 32;      // A, heads of q and o
+  int64_t kv_heads = 8;    // K, heads of k and v; a divisor of A
   int64_t queries = 4096;  // S, for grids only
   int64_t keys = 4096;     // T, for grids only
-  bool left = false;       // hides keys further to the left than the window
-  bool right = true;       // hides keys further to the right than the window; causal: a window of 0
+  bool left = false;       // hides keys left of the window
+  bool right = true;       // hides keys right of the window; a window of 0 is causal
   bool softcap = false;
   bool with_lse = false;    // forward: also store lse
   bool with_sinks = false;  // forward: heads have a sink; backward: also compute d_sinks
   bool with_d_lse = false;  // backward: d_lse is passed
-  int64_t sequences = 0;   // sequences of different lengths in one call, for grids only; 0: a batch
-  DType index_type = i32;  // dtype of the sequences' bounds
+  int64_t sequences = 0;    // sequences of different lengths, for grids only; 0 for a batch
+  DType index_type = i32;   // dtype of the sequences' bounds
 
   int64_t group() const { return heads / kv_heads; }
 
@@ -60,8 +60,8 @@ struct AttentionMeta : AttentionOptions {
 };
 
 // Arguments of all kernels:
-// - `type`: q, o, d_o, d_q [batch, S, A, D] and k, v, d_k, d_v [batch, T, K, D]. Any strides, but
-//   the last one is 1.
+// - `type`: q, o, d_o, d_q [batch, S, A, D] and k, v, d_k, d_v [batch, T, K, D]. The last stride is
+//   1; the others are free.
 // - f32: lse, d_lse and delta [batch, A, S], with the same rule for strides.
 // - f32: sinks and d_sinks [A], contiguous. -inf means no sink, as do sinks below -2.3e38; sinks
 //   above 2.3e38 are not supported.
@@ -71,7 +71,7 @@ struct AttentionMeta : AttentionOptions {
 // The arguments do not overlap.
 //
 // With `sequences`, tensors have no batch dimension: [S, A, D], [T, K, D] and [A, S] hold the
-// tokens of all sequences, one sequence after the other. Further arguments:
+// tokens of all sequences, one sequence after the other. Additional arguments:
 // - cu_seqlens_q, cu_seqlens_k [sequences + 1] index_type, any stride: sequence n has the queries
 //   [cu_seqlens_q[n], cu_seqlens_q[n + 1]), and likewise its keys.
 // - i64 max_queries, max_keys: upper bounds of a sequence's length, from which grids are computed.
@@ -87,8 +87,7 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m);
 // of a head] f32]; no scale, cap, windows or bounds.
 void attention_delta(KernelBuilder& k, const AttentionMeta& m);
 
-// Computes d_sinks: a program adds up the parts of one head, in order. Arguments: d_sinks,
-// sink_partials.
+// Computes d_sinks: a program adds one head's parts in order. Arguments: d_sinks, sink_partials.
 void attention_d_sinks(KernelBuilder& k, const AttentionMeta& m);
 
 // Computes d_k and d_v of a block of keys from all queries that see it. Arguments: [d_k], [d_v], q,
@@ -99,7 +98,7 @@ void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m);
 // delta.
 void attention_backward_queries(KernelBuilder& k, const AttentionMeta& m);
 
-// Rows: batches; with `sequences` the number of queries or of keys, whichever is larger.
+// Rows: batches; with `sequences`, the larger of the numbers of queries and keys.
 Operation attention_forward(const Machine& machine, const AttentionOptions& options);
 Operation attention_backward(const Machine& machine, const AttentionOptions& options);
 
@@ -128,7 +127,7 @@ struct AttentionConfig {
 struct AttentionBackwardConfig {
   int k_queries = 64, k_keys = 64, k_stages = 2, k_warps = 4;
   bool k_reload = false;
-  bool apart = false;  // separate programs for d_k and d_v: fewer accumulators, scores twice
+  bool apart = false;  // d_k and d_v have separate programs: fewer accumulators, scores twice
   int q_queries = 64, q_keys = 64, q_stages = 2, q_warps = 4;
   bool q_reload = false;
   bool k_tensor_copies = false, q_tensor_copies = false;  // loads in loops are TMA copies

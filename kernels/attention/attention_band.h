@@ -85,10 +85,10 @@ class AttentionBand {
     return seen;
   }
 
-  // Blocks that need a mask: none of a loop, all of it (`may`), or those for which `here` is true.
+  // Blocks of a loop that need a mask: none, all (`may`), or those where `here` is true.
   struct Masked {
     bool may = false;
-    std::optional<Scalar> here;  // empty: all blocks of the loop, or none
+    std::optional<Scalar> here;  // empty if all blocks of the loop need one, or none
   };
   // Returns `values` with `unseen` in place of hidden scores, if the block needs its mask.
   template <class Seen>
@@ -99,9 +99,9 @@ class AttentionBand {
         *masked.here, [&] { return where(seen(), values, unseen); }, [&] { return values; });
   }
 
-  // Runs body(block, masked, state) for each block. Blocks with and without masks have loops of
-  // their own. TMA loops do not pass their slots on to the next loop, so with tensor_copies there
-  // is one loop.
+  // Runs body(block, masked, state) for each block. Blocks with and without masks have separate
+  // loops. TMA loops do not pass their slots on to the next loop, so with tensor_copies there is
+  // one loop.
   template <class... T, class Body>
   Carry<T...> each(const Blocks& blocks, bool mask_before, bool mask_after, Carry<T...> state,
                    Body body) const {
@@ -115,7 +115,7 @@ class AttentionBand {
   Carry<T...> each_of_heads(int64_t heads, const Blocks& blocks, bool mask_before, bool mask_after,
                             Carry<T...> state, Body body) const {
     const auto loop = [&](const Scalar& from, const Scalar& to, bool masked) {
-      // One loop over blocks and heads, so that loads continue ahead from one block to the next.
+      // One loop over blocks and heads, so that loads run ahead into the next block.
       const auto each_head = static_cast<int32_t>(heads);
       const LoopOptions options{.num_stages = m_.stages, .tensor_copies = m_.tensor_copies};
       state = k_.for_range(0, (to - from) * each_head, 1, options, state,
@@ -144,8 +144,9 @@ class AttentionBand {
  private:
   Scalar none() const { return k_.constant(0, i64); }
 
-  // Returns the blocks of `tile` places among `count` places. low_* and high_* are the band's first
-  // and last places for the first and the last row of the other operand's block.
+  // Returns the blocks of `tile` places among `count` places. Parameters low_* and high_* are the
+  // band's first and last places. Those named *_first and *_last are for the first and last row of
+  // the other operand's block.
   Blocks blocks(int64_t tile, const Scalar& count, const Scalar& low_first, const Scalar& low_last,
                 const Scalar& high_first, const Scalar& high_last, bool ragged) const {
     const auto clamped = [&](const Scalar& place) { return min(max(place, 0), count); };
@@ -164,7 +165,7 @@ class AttentionBand {
     const int64_t most = 2 * (m_.tile_q + m_.tile_k);
     return min(max(distance, -most), most).to(i32);
   }
-  // Returns by how many keys the diagonal of the first query is after the first key of the block.
+  // Returns the distance, in keys, from the block's first key to the first query's diagonal.
   Scalar diagonal_of(const Scalar& query_block, const Scalar& key_block) const {
     return query_block.to(i64) * m_.tile_q + shift_ - key_block.to(i64) * m_.tile_k;
   }

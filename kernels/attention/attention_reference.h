@@ -1,6 +1,6 @@
-// float64 attention: o = softmax(z) v over the keys that a query sees, with z = scale q k^T or
-// z = cap tanh(scale q k^T / cap), and its gradients. A sink is one more score of each query of a
-// head, without a value.
+// float64 attention and its gradients: o = softmax(z) v over the keys that a query sees, with
+// z = scale q k^T or z = cap tanh(scale q k^T / cap). A head's sink is one more score, without a
+// value, for each of its queries.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace ligerdsl::reference {
 struct AttentionCase {
   int64_t batch, queries, keys, heads, kv_heads, dim;
   double scale;
-  double cap = 0;                 // 0: none
-  int64_t left = -1, right = -1;  // negative: any number of keys
+  double cap = 0;                 // 0 for none
+  int64_t left = -1, right = -1;  // negative for no limit
 
   bool sees(int64_t query, int64_t key) const {
     const int64_t own = query + keys - queries;  // the last query corresponds to the last key
@@ -32,7 +32,7 @@ struct AttentionResult {
 };
 struct AttentionGradients {
   Values dq, dk, dv, d_sinks;
-  Values sink_terms;  // [heads]: d_sinks with absolute values of its terms
+  Values sink_terms;  // [heads], like d_sinks but summing absolute values
 };
 
 namespace attention_detail {
@@ -122,8 +122,8 @@ inline AttentionGradients attention_gradient_reference(const AttentionCase& p, c
   return g;
 }
 
-// Packed sequences of different lengths. `queries` and `keys` hold the bounds, one more than there
-// are sequences. Tensors have no batch dimension; lse is [heads, queries].
+// Packed sequences of different lengths. `queries` and `keys` hold the bounds, one more than the
+// number of sequences. Tensors have no batch dimension; lse is [heads, queries].
 struct AttentionSequences {
   AttentionCase of_all;  // batch, queries and keys are not set
   std::vector<int64_t> queries, keys;

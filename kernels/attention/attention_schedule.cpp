@@ -8,28 +8,28 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Tile shape of one launch of matmuls. A program owns one block, which gives the rows of its
-// accumulators and scores; its loop streams other blocks, which give the columns of the scores.
+// Tile shape of a launch. A program owns one block: the rows of its accumulators and scores. Its
+// loop streams other blocks: the columns of the scores.
 struct Blocks {
   int64_t width = 0;  // columns of a head's tile
   int own = 64, streamed = 64, stages = 2, warps = 4;
   bool reload = false;
   int accs = 1;         // accumulators [own, width] f32 that the loop carries
-  int held = 1;         // tiles [own, width] that all iterations share
+  int held = 1;         // loop-invariant tiles [own, width]
   int scores = 1;       // tiles [own, streamed] f32 that are live at once
   bool copies = false;  // loads in loops are TMA copies; forward also sets `ahead`
   bool ahead = false;   // the loop carries a block's weights
 };
 
-// Returns true if loads are TMA copies and matmuls are wgmma: rows of a head are whole 16-byte
+// Returns true if loads are TMA copies and matmuls are wgmma. A head's rows are then whole 16-byte
 // vectors, and two warp groups own 128 rows.
 bool has_copies(const Machine& machine, const AttentionOptions& o) {
   const program::GpuArch* arch = program::find_gpu_arch(machine.name);
   return arch && arch->wgmma && size_of(o.type) == 2 && o.dim % 8 == 0;
 }
 
-// Time of a column, relative to tiles whose width is a multiple of 64. of_32: other multiples of
-// 32; of_16: other multiples of 16. The swizzle of their shared memory covers 64 or 32 bytes, not
+// Time per column, relative to tile widths that are multiples of 64: `of_32` for other multiples of
+// 32, `of_16` for other multiples of 16. Their shared-memory swizzle covers 64 or 32 bytes, not
 // 128.
 struct ColumnTimes {
   double of_16, of_32;
@@ -41,8 +41,7 @@ struct ColumnTimes {
 //   backward  455  504  597  535  957  842  1249  1022
 constexpr ColumnTimes kForward{1.3, 1.05}, kBackward{1.2, 1.05};
 
-// Returns the columns of a head's tile: a multiple of 16, as tensor cores need. Wider tiles may
-// take less time.
+// Returns the width of a head's tile, a multiple of 16 for tensor cores. Wider tiles may be faster.
 int64_t width_of(const Machine& machine, const AttentionOptions& o, const ColumnTimes& times) {
   const int64_t least = round_up(o.dim, 16);
   if (!has_copies(machine, o)) return least;
@@ -59,13 +58,13 @@ int64_t width_of(const Machine& machine, const AttentionOptions& o, const Column
 
 int64_t shared_bytes(const AttentionOptions& o, const Blocks& b) {
   constexpr int64_t kAlignment = 2048;  // slots are aligned to the period of the swizzle
-  constexpr int64_t kExchanges = 4096;  // bytes that TMA loops leave for exchanges
+  constexpr int64_t kExchanges = 4096;  // bytes reserved for exchanges in TMA loops
   constexpr int64_t kPadding = 16;
   const int64_t row = b.width * size_of(o.type);
-  // Threads that multiply f32 without tensor cores exchange a tile.
+  // f32 matmuls without tensor cores exchange a tile between threads.
   const int64_t kept = b.reload ? b.held : size_of(o.type) == 4 ? 1 : 0;
-  // Without a ring, both streamed tiles are exchanged to reach the layout of an operand. Their rows
-  // are padded against bank conflicts.
+  // Without a ring, exchanges convert both streamed tiles to operand layout. Their rows are padded
+  // against bank conflicts.
   const int64_t padded = row + kPadding;
   const int64_t streamed = b.stages > 1 ? b.stages * row : size_of(o.type) == 2 ? padded : 0;
   return 2 * b.streamed * streamed + kept * b.own * row + kAlignment + (b.copies ? kExchanges : 0);
@@ -119,13 +118,13 @@ Blocks with_plain_loads(const Machine& machine, const AttentionOptions& o, Block
     b.own = b.streamed = 64, b.stages = 1, b.warps = 4, b.reload = b.copies = false;
     return b;
   }
-  // f32 is multiplied without tensor cores: each thread has whole rows and columns of its scores.
+  // f32 matmuls do not use tensor cores; each thread has whole rows and columns of its scores.
   if (size_of(o.type) == 4) b.own = b.streamed = 32, b.warps = 2, b.reload = true, b.copies = false;
   return fitting(machine, o, b);
 }
 
-// Tiles of 16-bit elements for which ptxas spills nothing within 255 registers (sm_90a): forward,
-// d_k with or without d_v, d_q.
+// Tile shapes for 16-bit elements that ptxas compiles without spills in 255 registers (sm_90a):
+// forward, d_k with or without d_v, d_q.
 struct Tiles {
   int64_t most_width;
   Blocks forward, keys, queries;
@@ -143,19 +142,19 @@ constexpr Tiles kTiles[] = {{64,
                              {.own = 128, .streamed = 16, .warps = 8, .reload = true},
                              {.own = 128, .streamed = 32, .warps = 8, .reload = true}}};
 
-// Registers per thread for accumulators, scores and carried weights, up to which ptxas spills
-// nothing (sm_90a).
+// Most registers per thread for accumulators, scores and carried weights without spills (ptxas,
+// sm_90a).
 constexpr int64_t kMostForward = 176, kMostKeys = 192, kMostQueries = 176;
 
 int64_t registers_of(const Blocks& b) {
-  // Times 4, because it may be a fraction.
+  // Multiplied by 4, because the number of rows may be a fraction.
   const int64_t rows_of_thread = b.own * 4 / (program::kWarpThreads * b.warps);
   const int64_t weights = b.ahead ? b.streamed / 2 : 0;
   return rows_of_thread * (b.accs * b.width + b.scores * b.streamed + weights) / 4;
 }
 
-// Uses all score columns that registers and shared memory allow, because each iteration has a
-// fixed cost of waits.
+// Uses the most score columns that registers and shared memory allow, because waits cost a fixed
+// time per iteration.
 Blocks with_tensor_copies(const Machine& machine, const AttentionOptions& o, Blocks b,
                           int64_t most_registers) {
   b.own = 128, b.warps = 8, b.reload = b.copies = true;
@@ -213,7 +212,7 @@ std::string unsupported(const AttentionOptions& o) {
   return "";
 }
 
-// Half of L2; on a CPU, half of a core's cache.
+// Returns half of L2, or half of a CPU core's cache.
 int64_t cached_bytes(const Machine& machine) {
   return machine.is_gpu() ? machine.l2_bytes / 2 : 256 << 10;
 }
@@ -230,15 +229,15 @@ AttentionMeta meta_of(const Machine& machine, const AttentionOptions& o, const B
   return meta;
 }
 
-// Returns the number of programs of a launch that divides `places` queries or keys into tiles. No
-// sequence has more tokens than all sequences together. So that sum bounds the grid, whatever
-// maximum length the caller gives (Tokens in attention.cpp).
+// Returns the number of programs for `places` queries or keys, divided into tiles. The total number
+// of tokens bounds each sequence's length, so it bounds the grid, whatever maximum length the
+// caller passes (Tokens in attention.cpp).
 Size programs(const AttentionOptions& o, int64_t heads, int64_t places, int64_t tile) {
   if (!o.sequences) return Size::rows() * heads * ceil_div(Size(places), tile);
   return Size(o.sequences) * heads * ceil_div(max(min(Size(places), Size::rows()), 1), tile);
 }
 
-// Returns a reason if loops cannot load by TMA copies.
+// Returns why loops cannot load by TMA copies, or "".
 std::string reason_no_tensor_copies(const Machine& machine, int stages, const std::string& prefix) {
   if (!machine.is_gpu() || stages < 2)
     return "TMA copies need a GPU and two stages or more; use " + prefix + "stages=2 or " + prefix +
@@ -280,9 +279,9 @@ Operation forward(const Machine& machine, const AttentionOptions& o,
   Launch launch = library_launch(programs(o, o.heads, o.queries, meta.tile_q), config.num_warps);
   Operation op{.steps = {record_step("attention_forward", o.type, &attention_forward, meta,
                                      std::move(launch))}};
-  // No grid depends on the total number of queries. If it exceeds what a tensor can hold, this
-  // workspace is larger than any memory, so that the call fails before it allocates; otherwise it
-  // is empty.
+  // No grid depends on the total number of queries. If this number exceeds a tensor's limit, the
+  // workspace is larger than any memory, so that the call fails before it allocates. Otherwise the
+  // workspace is empty.
   constexpr int64_t kMostElements = int64_t{1} << 56, kTooMuch = int64_t{1} << 61;
   if (o.sequences)
     op.workspace = {
@@ -292,7 +291,7 @@ Operation forward(const Machine& machine, const AttentionOptions& o,
   return op;
 }
 
-// Queries per row. A row is a batch, or one query with `sequences`.
+// Returns the queries per row. A row is a batch or, with `sequences`, one query.
 double queries_of(const AttentionOptions& o) {
   return o.sequences ? 1 : static_cast<double>(o.queries);
 }
@@ -301,7 +300,8 @@ double pairs_of(const AttentionOptions& o, int64_t rows) {
   return static_cast<double>(rows * o.heads) * queries_of(o);
 }
 
-// Bytes of arrays of queries and of keys. With `sequences` both are assumed to have `rows` tokens.
+// Returns the bytes of `queries` query arrays and `keys` key arrays. With `sequences`, each is
+// assumed to have `rows` tokens.
 double bytes_of(const AttentionOptions& o, int64_t rows, int queries, int keys) {
   const double of_keys = o.sequences ? 1 : static_cast<double>(o.keys);
   return static_cast<double>(rows) * static_cast<double>(o.dim * size_of(o.type)) *
@@ -348,7 +348,7 @@ std::string backward_valid(const Machine& machine, const AttentionOptions& o,
   return reason.empty() ? refused(machine, o, query_blocks(machine, o, config), "q_") : reason;
 }
 
-// Tile and warps of a program that adds up the partial sums of one head's d_sinks.
+// Tile and warps of a program that adds one head's partial d_sinks.
 constexpr int64_t kSinkPartials = 512;
 constexpr int kSinkWarps = 4;
 
@@ -357,7 +357,7 @@ Operation backward(const Machine& machine, const AttentionOptions& o,
   AttentionMeta meta = meta_of(machine, o, query_blocks(machine, o, config), true);
   const TileShape tile = row_tile(machine, o.type, meta.width, 2);
   meta.tile_q = tile.rows;
-  // A width of a power of two lets each thread load whole vectors. At a width of 176 threads would
+  // With a power-of-two width, each thread loads whole vectors. At a width of 176, threads would
   // load single elements.
   if (machine.is_gpu()) meta.width = tile.cols;
   Operation op;

@@ -1,4 +1,4 @@
-// Ranges of tokens of the sequences in one attention call, from bounds that the device reads.
+// Token ranges of the sequences in one attention call, from bounds that the device reads.
 #pragma once
 
 #include "kernels/attention/attention.h"

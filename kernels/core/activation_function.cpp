@@ -1,4 +1,5 @@
-// sigma = logistic function, Phi and phi = distribution and density of the normal distribution.
+// sigma = logistic function, Phi and phi = cumulative distribution and density of the normal
+// distribution.
 //
 //   silu           f = u sigma(w), w = u
 //   gelu_tanh      f = u sigma(w) = u/2 (1 + tanh(w / 2)), w = 2 k (u + 0.044715 u^3),

@@ -27,7 +27,7 @@ class LargestTiles {
     collect(program.body);
   }
   // Elements of the argument's largest tile. A column counts as one element, because its elements
-  // are not contiguous. An argument whose address is taken counts two or more.
+  // are not contiguous. An argument whose address is taken counts as two or more.
   int64_t of(size_t argument) const { return elements_[argument]; }
   int64_t of_all() const {
     return elements_.empty() ? 1 : *std::max_element(elements_.begin(), elements_.end());
@@ -112,7 +112,7 @@ class LargestTiles {
   const program::Program& program_;
   std::vector<int> argument_of_;  // argument of each view, pointer or tile of pointers
   std::vector<int64_t> elements_, bytes_;
-  std::vector<bool> escapes_;  // control flow carries a pointer to the argument; it is not followed
+  std::vector<bool> escapes_;  // control flow carries a pointer to the argument: it is not followed
 };
 
 // Arguments whose tiles become an operand of a matmul, directly or after arithmetic. A tile that is
@@ -137,7 +137,7 @@ class Factors {
       for (const program::Region& inner : op.regions) collect(inner);
     }
   }
-  // Marks what `value` is computed from, except values that control flow carries.
+  // Marks the values from which `value` is computed, except those that control flow carries.
   void trace(program::ValueId value) {
     if (is_factor_[value]) return;
     is_factor_[value] = true;
@@ -191,7 +191,7 @@ class RowsWithOffset {
       for (const program::Region& inner : op.regions) collect(inner);
     }
   }
-  // The offset is the last operand of a load, and the last but one of a store.
+  // The offset is the last operand of a load, and the second-to-last of a store.
   void meet(const Op& op) {
     const bool loads = op.code == OpCode::load_tile;
     const int from = offset_of_[op.operands[op.operands.size() - (loads ? 1 : 2)]],
@@ -268,7 +268,7 @@ std::vector<program::ArgFacts> argument_facts(const program::Program& program, V
     const size_t rank = type.shape.size();
     facts.dims.resize(rank);
     facts.strides.resize(rank);
-    // Any other last stride that the program leaves open need not be 1.
+    // Any other open last stride need not be 1.
     const bool listed = all_counted && is_list_of_integers(type);
     const bool contiguous = rank > 0 && (type.strides[rank - 1] == 1 || listed);
     if (contiguous) facts.strides[rank - 1].exact = 1;

@@ -1,5 +1,4 @@
-// Facts about the arguments of a GPU kernel, and the test whether the arguments of a call satisfy
-// them.
+// Facts about the arguments of a GPU kernel, and a test that a call's arguments satisfy them.
 //
 // A GPU program is compiled in two or more variants:
 //
@@ -16,7 +15,7 @@
 // each other without a gap. All other arguments must satisfy the facts of the aligned variant, but
 // their contiguous rows of known length need not be whole vectors.
 //
-// The facts of the aligned variant require only what larger tiles profit from, because a single
+// The aligned variant requires only alignment from which larger tiles profit, because a single
 // unaligned argument makes the call use another variant:
 //
 //   1. The address and the rows of an argument are aligned to 16 bytes: every stride except the
@@ -55,8 +54,8 @@ std::vector<Variant> variants_of(const program::Program& program);
 // Returns the name of a variant: `contiguous`, `aligned`, `factors` or `generic`.
 const char* name_of(Variant variant);
 
-// Returns true if a tensor satisfies the facts: its address, and its sizes and strides in elements.
-// The divisors of facts are powers of two.
+// Returns true if a tensor's address, and its sizes and strides in elements, satisfy the facts. The
+// divisors of facts are powers of two.
 bool is_aligned(const program::ArgFacts& facts, const void* data, const int64_t* dims,
                 const int64_t* strides);
 

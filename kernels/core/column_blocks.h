@@ -14,7 +14,7 @@ class ColumnBlocks {
  public:
   explicit ColumnBlocks(KernelBuilder& k) : k_(k), shift_(k.scalar("block_shift", i32).to(i64)) {}
 
-  // Returns the indices, in a view of blocks, of tile (row, column) with `columns` columns.
+  // Returns the indices of tile (row, column), `columns` columns wide, in a view of blocks.
   Indices at(const Scalar& row, const Scalar& column, int64_t columns = 1) const {
     const Scalar number = column.to(i64),
                  shift = shift_ - std::countr_zero(static_cast<uint64_t>(columns));

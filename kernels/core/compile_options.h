@@ -1,5 +1,5 @@
-// Compile options of a launch and of its caller's promises about the arguments. The launcher and
-// all other users of the compiler share this rule.
+// Compile options from a launch and its caller's promises about the arguments. The launcher and all
+// other users of the compiler share this rule.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct ArgPromise {
 // Returns the promise that no two arguments share memory.
 std::vector<ArgPromise> all_apart(const program::Program& program);
 
-// `base`: the device, and all options that a launch does not decide. `promises`: one per argument
-// of the program, or none.
+// Returns the compile options. `base` has the device and all options that a launch does not set.
+// `promises` has one per argument of the program, or none.
 program::CompileOptions compile_options(program::CompileOptions base,
                                         const program::Program& program, const Launch& launch,
                                         Variant variant, std::vector<ArgPromise> promises = {});

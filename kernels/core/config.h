@@ -10,8 +10,8 @@
 // holds choices only: `build` derives tiles and grids. The search space is every combination that
 // `valid` accepts.
 //
-// A CPU ignores min_ctas_per_sm. All its values are valid there, so that a GPU's Config can be
-// tried, and they change the Launch only. A search on a CPU therefore needs only one of them.
+// A CPU ignores min_ctas_per_sm, which only changes the Launch. All its values are valid there, so
+// that a GPU's Config can be tried. A search on a CPU needs only one of them.
 #pragma once
 
 #include <cstdint>
@@ -93,7 +93,7 @@ template <class Options, class Config>
 struct ConfiguredKernel {
   const char* name;
   const char* description;
-  // Returns the reason why this Config cannot be built. Empty if it can; every GPU of the machine's
+  // Returns the reason why this Config cannot be built; empty if it can. Every GPU of the machine's
   // architecture then runs it.
   std::string (*valid)(const Machine&, const Options&, const Config&);
   Config (*heuristic)(const Machine&, const Options&);

@@ -8,7 +8,7 @@
 // The number of rows is known at run time only. Grids and workspace sizes are formulas of it
 // (Size), so one Operation serves every number of rows; the family's header defines a row. The
 // number and order of partial results depend on shape, machine and options, never on the number of
-// a CPU's threads.
+// CPU threads.
 #pragma once
 
 #include <array>
@@ -48,7 +48,7 @@ struct Scratch {
   std::string name;
   DType dtype = DType::f32;
   std::vector<Size> shape;
-  // Shape that is reserved; empty: `shape`. It may be larger than `shape`, because fewer rows may
+  // Reserved shape, or empty for `shape`. It may be larger than `shape`, because fewer rows may
   // need more memory, and a workspace for many rows must serve fewer rows too.
   std::vector<Size> room;
 };
@@ -64,7 +64,7 @@ struct Operation {
 void add_step(Operation& operation, Step step);
 Operation operation_of(Step step);
 
-using ligerdsl::ceil_div;  // overloads next to those of this namespace
+using ligerdsl::ceil_div;  // adds to the overloads of this namespace
 constexpr int64_t round_up(int64_t a, int64_t b) {
   return ceil_div(a, b) * b;
 }

@@ -13,27 +13,27 @@ struct MachineRates {
 
   // Published numbers.
   double clock_ghz = 1.98;  // without tensor-core load
-  double lanes = 128;       // instructions of an SM per clock, in lanes
-  double functions = 16;    // instructions of an SM's MUFU per clock, in lanes
+  double lanes = 128;       // lane instructions per SM and clock
+  double functions = 16;    // MUFU lane instructions per SM and clock
   double start_ns = 1.35;   // between the starts of two CTAs on the GPU
 
   // Fitted.
   double memory_gbps = 4364;    // reads and writes of global memory
   double looped = 0.961;        // factor of memory_gbps for persistent kernels of one wave
   double launch_us = 3.75;      // first launch of a call, with the events that time it
-  double follow_us = 1.38;      // each further launch
+  double follow_us = 1.38;      // each later launch
   double ramp_us = 2.5;         // until memory is busy, and after its last access
   double program_clocks = 82;   // start and end of a program
   double latency_clocks = 322;  // wait for a load, with loads of other warps in flight
-  double tensor = 1591;         // 16-bit multiply-adds of an SM per clock
+  double tensor = 1591;         // 16-bit multiply-adds per SM and clock
   double tensor_heat = 0.107;   // relative time that dense matmuls lose to a lower clock
   double operand_bytes = 113;   // bytes of shared memory that an SM's tensor cores read per clock
   double exposed = 1.11;        // time factor of plain instructions next to dots; 0: dots hide them
   double l2_bytes = 49.7;       // bytes from L2 to an SM per clock
-  double access_clocks = 2.51;  // of an SM, per access of a warp to global memory
+  double access_clocks = 2.51;  // of an SM, per global memory access of a warp
   double scatter = 10.4;        // accesses per store in a kernel with dots: rows are scattered
-  double scalar = 1.49;         // instructions of a warp per scalar operation
-  double reduction = 19.9;      // instructions of a warp per reduction of a tile
+  double scalar = 1.49;         // warp instructions per scalar operation
+  double reduction = 19.9;      // warp instructions per reduction of a tile
 
   template <class V>
   void visit(V&& v) {
@@ -61,8 +61,8 @@ inline constexpr MachineRates kH200{.name = "H200"};
 // published bandwidths.
 inline constexpr MachineRates kH100{.name = "H100", .memory_gbps = kH200.memory_gbps * 3.35 / 4.8};
 
-// Returns the rates of a Hopper GPU; null for other machines. `device` is the name that the driver
-// reports ("NVIDIA H100 80GB HBM3"). A name without "H100" gives the rates of an H200.
+// Returns the rates of a Hopper GPU, or null for other machines. `device` is the name that the
+// driver reports ("NVIDIA H100 80GB HBM3"). A name without "H100" gives the rates of an H200.
 inline const MachineRates* find_machine_rates(const Machine& machine, std::string_view device) {
   constexpr int kHopper = 90;
   if (!machine.is_gpu() || machine.capability != kHopper) return nullptr;

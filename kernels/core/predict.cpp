@@ -18,11 +18,11 @@ constexpr double kBytesPerGbpsUs = 1e3;  // 1 GB/s moves 1e3 bytes in a microsec
 // The time of units that overlap is a p-norm of their times: p = 1 is the sum, infinity the
 // maximum.
 constexpr double kMemoryNorm = 20, kPipesNorm = 3, kL2Norm = 8;
-// Registers of a thread besides those of live tiles.
+// Registers per thread besides those of live tiles.
 constexpr double kOtherRegisters = 24;
-constexpr double kUnresidentBytes = 6 * 1024;  // of a CTA's shared memory, not for rows
-constexpr double kL2Share = 0.64;              // part of L2 that holds resident rows
-constexpr double kFewWaves = 6;      // with more waves, a partly filled wave hardly counts
+constexpr double kUnresidentBytes = 6 * 1024;  // bytes of a CTA's shared memory that hold no rows
+constexpr double kL2Share = 0.64;              // fraction of L2 that holds resident rows
+constexpr double kFewWaves = 6;                // with more waves, a partial wave hardly matters
 constexpr double kUnevenTail = 0.5;  // waves that unequal programs add at the end of a grid
 
 double norm(double power, double a, double b) {
@@ -118,7 +118,7 @@ class LaunchModel {
     return bytes;
   }
 
-  // Returns the clocks of tensor cores for an average program.
+  // Returns an average program's clocks for `dot`.
   double dot_clocks() const {
     constexpr double kMmaShare = 0.63;  // rate of mma.sync over that of wgmma
     double clocks = 0;
@@ -138,7 +138,7 @@ class LaunchModel {
     return clocks / programs_;
   }
 
-  // Returns the clocks of an average program for its threads' accesses to global memory.
+  // Returns an average program's clocks for accesses to global memory by its threads.
   double access_clocks(bool scattered) const {
     double accesses = 0;
     for (size_t i = 0; i < work_.traffic.size(); ++i) {
@@ -152,7 +152,7 @@ class LaunchModel {
     return accesses * rates_.access_clocks / programs_;
   }
 
-  // Returns the clocks of an average program that has an SM to itself.
+  // Returns an average program's clocks if it has an SM to itself.
   double program_clocks() const {
     const ProgramWork& all = work_.total;
     const double warps = static_cast<double>(program::kWarpThreads) * options_.num_warps * cluster_;

@@ -31,7 +31,8 @@ struct Prediction {
 };
 
 // Predicts the time of one launch. `options` are those of the kernel's variant; its facts determine
-// the width of accesses. `ctas_per_sm` = 0: estimated from live tiles and slots of pipelined loops.
+// the width of accesses. If `ctas_per_sm` is 0, it is estimated from live tiles and slots of
+// pipelined loops.
 Prediction predict(const analysis::Work& work, const program::CompileOptions& options,
                    const Machine& machine, const MachineRates& rates, int ctas_per_sm = 0);
 

@@ -20,7 +20,7 @@ class ProgramTile {
   Tile load(const View& view) const {
     return view.partition({rows_, block_}).load({row_, column_}).to(f32);
   }
-  // Rounds to the view's type.
+  // Stores `value`, rounded to the view's type.
   void store(const View& view, const Tile& value) const {
     view.partition({rows_, block_}).store({row_, column_}, value.to(view.dtype()));
   }

@@ -10,8 +10,8 @@
 
 namespace ligerdsl::kernels {
 
-// Assignment of programs to CTAs: one program per CTA, or KernelBuilder::dynamic_persistent. The
-// code of a kernel does not depend on it.
+// Assignment of programs to CTAs: one program per CTA, or KernelBuilder::dynamic_persistent. A
+// kernel's code does not depend on it.
 enum class Schedule { grid, dynamic_persistent };
 
 // Clusters that share rows take their programs from a counter.
@@ -20,9 +20,9 @@ inline Schedule schedule_of(const RowConfig& config) {
 }
 
 // Records a step. The name of the kernel ends with the dtype, so that profiles show it. The
-// compiler contracts no multiplication and addition unless the kernel calls fma. Otherwise the
-// in-place and the out-of-place compile of a kernel could differ, and their results must have the
-// same bits.
+// compiler contracts no multiplication and addition unless the kernel calls fma. If it did, a
+// kernel's in-place and out-of-place compiles could differ, but their results must have the same
+// bits.
 template <class Meta>
 Step record_step(const std::string& name, DType type, void (*build)(KernelBuilder&, const Meta&),
                  const Meta& meta, Launch launch, Schedule schedule = Schedule::grid) {

@@ -1,4 +1,4 @@
-// Reduction of the losses of rows to the loss of a call.
+// Reduction of row losses to a call's loss.
 #pragma once
 
 namespace ligerdsl::kernels {

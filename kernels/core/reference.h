@@ -57,9 +57,9 @@ class ReferenceCall {
   // Return a number of the descriptor or arguments, or `missing` if there is none with this name.
   virtual double number(const std::string& name, double missing) const = 0;
   virtual int64_t integer(const std::string& name, int64_t missing) const = 0;
-  // Returns the size of a letter of the tensors' shapes.
+  // Returns the size that a letter stands for in the tensors' shapes.
   virtual int64_t size(const std::string& letter) const = 0;
-  // Returns the number that `type` stores for a value.
+  // Returns `value` rounded to `type`.
   virtual double round_to(DType type, double value) const = 0;
 
   double number(const std::string& name) const { return number(name, 0); }
@@ -82,7 +82,7 @@ Reference* find_reference(std::string_view operation);
 // Returns the names of all operations that have a reference.
 std::vector<std::string_view> referenced_operations();
 
-// Returns rows of `cols` columns, each multiplied by its factor or by the single one. Empty
+// Returns rows of `cols` columns, each multiplied by its own factor or by the only one. Empty
 // `factors` change nothing.
 Values scaled_rows(Values rows, const Values& factors, int64_t cols);
 

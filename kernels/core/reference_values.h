@@ -1,4 +1,4 @@
-// Values that float64 references compute with.
+// Values of float64 references.
 #pragma once
 
 #include <cstddef>

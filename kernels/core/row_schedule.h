@@ -25,13 +25,13 @@ struct RowConfig {
   Keep keep = Keep::registers;
   int rows = 1;  // rows per tile; 1 unless keep is registers
   int num_warps = 4;
-  int vectors = 0;  // 16-byte vectors per thread and block; 0 if keep is registers: the row decides
+  int vectors = 0;  // 16-byte vectors per thread and block; 0 with keep=registers: set by the row
   int num_ctas = 1;
   int min_ctas_per_sm = 0;  // 0: no minimum
 
   // Returns true if a tile has whole rows.
   bool whole() const { return keep == Keep::registers; }
-  // Columns per tile, or per block of all CTAs of a cluster.
+  // Columns per tile, or per block over all CTAs of a cluster.
   int64_t columns(DType type, int64_t cols) const {
     return whole() ? tile_width(cols)
                    : int64_t{num_ctas} * program::kWarpThreads * num_warps * vector_width(type) *
@@ -45,7 +45,7 @@ struct RowConfig {
   // Returns a launch with one program per tile of rows.
   Launch launch() const;
 
-  // `bits`: effect of another value on the results; larger than Bits::row if a kernel adds up the
+  // `bits`: effect of another value on the results; larger than Bits::row if a kernel sums over the
   // rows of a tile.
   template <class V>
   void visit(V&& v, Bits bits = Bits::row) {
@@ -65,13 +65,12 @@ RowConfig whole_rows(const Machine& machine, DType type, int64_t cols, int64_t v
 RowConfig rows_in_blocks(DType type, int64_t block, int64_t vectors);
 // Row bytes below which a cluster has 4 CTAs. Longer rows have 8, and the longest 16.
 inline constexpr int64_t kSharedByEight = 128 * 1024;
-// Row bytes from which on the CTAs of a cluster share the rows of norms.
+// Least row bytes for which the CTAs of a cluster share the rows of norms.
 inline constexpr int64_t kSharedRow = kSharedByEight;
 
-// Returns a schedule in which a cluster shares each row; none if the machine or the rows do not
-// allow it. `of` gives num_warps and the largest number of vectors. Its min_ctas_per_sm is the
-// number of these CTAs that must fit on an SM. `streams`: number of arrays whose rows are read
-// twice.
+// Returns a schedule in which a cluster shares each row, or none if the machine or the rows do not
+// allow it. `of` gives num_warps and the largest number of vectors. Its min_ctas_per_sm CTAs must
+// fit on an SM. `streams`: number of arrays whose rows are read twice.
 std::optional<RowConfig> rows_in_cluster(const Machine& machine, DType type, int64_t cols,
                                          RowConfig of, int64_t streams = 1);
 // Returns true if an SM has shared memory for the parts of `ctas_per_sm` CTAs. Each CTA has one of

@@ -11,7 +11,7 @@ namespace ligerdsl::kernels {
 namespace {
 
 constexpr double kBytesPerSlot = 4.5;
-constexpr int64_t kMostOddTile = 31;  // most c of a tile with c 2^n columns, c odd
+constexpr int64_t kMostOddTile = 31;  // largest odd c of a tile with c 2^n columns
 constexpr int64_t kFewestLanes = 4;   // lanes that read 64 bytes of a row, whole sectors
 // Most elements of a thread that has parts of several rows. Cross-entropy of 262144 x 256 in bf16
 // takes 96 us with 16, and 128 us with 32 (H200).

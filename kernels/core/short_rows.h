@@ -17,7 +17,7 @@
 
 namespace ligerdsl::kernels {
 
-// Tile of short rows; each row takes `lanes` lanes of a warp.
+// Tile of short rows; each row uses `lanes` lanes of a warp.
 struct ShortRowTile {
   int64_t columns = 0;  // of the tile, including an alignment offset if rows need one
   int64_t lanes = 1;
@@ -27,7 +27,7 @@ struct ShortRowTile {
 // Most elements per lane and row; a kernel that holds more would spill.
 inline constexpr int64_t kMostElementsPerLane = 72;
 
-// Work of a row. The predicted time of a row is the cube root of the sum of the cubes of
+// Work of a row. A row's predicted time is the cube root of the sum of the cubes of
 //   bytes / 4.5                                        memory
 //   columns / 32 * per_element + per_row * lanes / 32  instructions
 // Both are in issue slots: a slot issues one instruction of a warp. An H200 has 528 schedulers at
@@ -39,33 +39,32 @@ struct ShortRowWork {
   int64_t most_elements = kMostElementsPerLane;  // fewer if an element takes several registers
 };
 
-// Returns the tile with the least predicted time for rows of `cols` elements; none if a row does
-// not fit in a warp. Among equal times it takes the one with the fewest elements per lane, which
-// leaves room for more warps.
+// Returns the tile with the least predicted time for rows of `cols` elements, or none if a row does
+// not fit in a warp. Of tiles with equal times, it has the fewest elements per lane, which leaves
+// room for more warps.
 std::optional<ShortRowTile> short_row_tile(DType type, int64_t cols, const ShortRowWork& work);
 
-// Returns the number of rows of a tile for programs of num_warps warps. A thread has a part of one
-// row, or parts of several rows if each part has few elements.
+// Returns a tile's number of rows for programs of num_warps warps. A thread has a part of one row,
+// or parts of several rows if each part has few elements.
 int64_t rows_of_tile(const ShortRowTile& tile, int num_warps);
 
-// Returns the step between the rows of a tile. It is 1 on a CPU, and if the tile has no room for an
+// Returns the step between the rows of a tile. It is 1 on a CPU, or if the tile has no room for an
 // alignment offset.
 int64_t row_step(const Machine& machine, DType type, int64_t cols, const ShortRowTile& tile);
 
 // Returns the number of programs that cover all rows with tiles of `rows` rows and this step.
 Size programs_of_tiles(int64_t rows, int64_t step);
 
-// Rows of the tile that a program has.
+// Rows of a program's tile.
 class TileRows {
  public:
   TileRows(KernelBuilder& k, int64_t rows, int64_t step);
 
-  // Returns the view of every step-th row that includes this program's rows. The program's tile is
-  // number block().
+  // Returns the view of every step-th row that contains this program's rows, as tile block().
   View of(const View& view) const { return step_ == 1 ? view : view.every(0, step_, residue_); }
   const Scalar& block() const { return block_; }
   Tile indices() const;  // of the rows, i64
-  // Returns the alignment offset of all rows of the view; empty with step 1.
+  // Returns the alignment offset that all rows of the view share; empty with step 1.
   Scalar alignment_offset(const View& view) const {
     return step_ == 1 ? Scalar() : of(view).alignment_offset({0});
   }

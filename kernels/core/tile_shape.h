@@ -2,8 +2,8 @@
 //
 // Best shapes on Hopper:
 //   - row kernels: 2 to 4 vectors of 16 bytes per thread and array, in CTAs of 128 to 512 threads
-//   - elementwise kernels: 256 vectors per CTA, one per thread; four per thread if the arithmetic
-//     takes so long that work done once per thread counts
+//   - elementwise kernels: 256 vectors per CTA, one per thread; four per thread if
+//     arithmetic takes longest, to share the work done once per thread
 //   - short rows: several per CTA
 #pragma once
 

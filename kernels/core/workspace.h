@@ -1,5 +1,4 @@
-// Memory layout of an operation's scratch buffers. Plans and the backends of tests create views
-// with it.
+// Memory layout of an operation's scratch buffers. Plans and test backends create views with it.
 //
 // Rows are padded to whole 16-byte vectors, so that vector accesses and TMA copies can start at
 // each row. Rows of a cache line or more are padded to whole lines. A one-dimensional buffer has no
@@ -12,10 +11,10 @@
 
 namespace ligerdsl::kernels {
 
-// Writes the strides of a buffer's view of these sizes, in elements.
+// Writes the strides, in elements, of a buffer's view with these sizes.
 void workspace_strides(DType type, std::span<const int64_t> sizes, int64_t* strides);
 
-// Bytes that a buffer takes, padding included.
+// Returns a buffer's bytes, including padding.
 Size workspace_bytes(const Scratch& buffer);
 
 }  // namespace ligerdsl::kernels

@@ -18,8 +18,8 @@
 // from lse itself. For the same reason the sum over c of lse - z_c is computed relative to z_y.
 //
 // Bytes, s = sizeof(type): n V s for the loss, 2 n V s with the gradient. A row that does not fit
-// in a tile takes another n V s; its second pass runs backwards, to begin with what the caches
-// hold. Each element takes one exponential per pass.
+// in a tile is read once more; this second pass runs backwards, to begin with cached elements. Each
+// pass computes one exponential per element.
 #include "kernels/cross_entropy/cross_entropy.h"
 
 #include <numbers>
@@ -66,7 +66,7 @@ class CountedRow {
 
  private:
   Tile gradient(const Tile& z, const Coefficients& c, const Scalar& b) const {
-    // Explicit fma, so that the bits do not depend on whether the compiler contracts.
+    // Explicit fma, so that results do not depend on contraction by the compiler.
     const Tile u = base_2(z, -sums_.base);
     Tile d = fast_exp2(u);
     const auto scaled = [&](const auto& power) {

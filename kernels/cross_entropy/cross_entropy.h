@@ -73,13 +73,13 @@ struct CrossEntropyOptions {
 
 struct CrossEntropyMeta : CrossEntropyOptions {
   int64_t block = 1024;           // columns per tile: the whole row unless `looped`
-  bool looped = false;            // rows wider than a tile: two passes over blocks of the row
+  bool looped = false;            // rows are wider than a tile: two passes read them in blocks
   bool aligned_blocks = false;    // blocks begin at 16-byte boundaries (View::alignment_offset)
   bool prefetched = true;         // the first pass is pipelined with two stages
   BlockLanes lanes;               // distribution of a block's columns over lanes
-  int64_t rows = 1;      // above 1: whole rows per tile (cross_entropy_tile.cpp)
-  int64_t row_step = 1;  // if rows > 1: a tile has every row_step-th row
-  bool several_rows = false;      // program p takes rows p, p + programs, p + 2 programs ...
+  int64_t rows = 1;               // if above 1, whole rows per tile (cross_entropy_tile.cpp)
+  int64_t row_step = 1;           // if rows > 1: a tile has every row_step-th row
+  bool several_rows = false;      // program p computes rows p, p + programs, p + 2 programs ...
   bool without_logits = false;    // the kernel reads only precomputed statistics of a row
   bool without_d_logits = false;  // compute a gradient, but store it elsewhere
   bool totals_in_parts = false;   // an earlier launch leaves partial sums (cross_entropy_totals.h)
@@ -94,9 +94,9 @@ inline bool divides_at_the_end(const CrossEntropyOptions& m) {
 // Returns true if the rows need the results of cross_entropy_count.
 bool needs_counts(const CrossEntropyOptions& m);
 
-// Counts the rows on the device, as the options ask. One program. Arguments: counts [4] f32 (out),
-// labels [n] label_type, [weight [V] weight_type], ignore_index i64. With totals_in_parts also the
-// scratch of add_count.
+// Counts the rows on the device, depending on the options. One program. Arguments: counts [4] f32
+// (out), labels [n] label_type, [weight [V] weight_type], ignore_index i64. With totals_in_parts
+// also the scratch of add_count.
 //
 // counts = 1/n, 1/S, W, n: n is the number of rows that are not ignored, and S the sum of their
 // weights (n without weights). W is the sum of all weights. 1/n and 1/S are 0 if n is 0.
@@ -132,8 +132,7 @@ struct CrossEntropyConfig : RowConfig {
   static constexpr int kProgramsOfShortRows = 256;
 
   bool prefetched = false;  // looped rows: the first pass loads a block ahead
-  // Whole rows: maximum of programs per SM, each of which takes several rows; 0: one program per
-  // row.
+  // Maximum programs per SM if each computes several whole rows, or 0 for one program per row.
   int programs_per_sm = 0;
 
   // Returns the launch; the caller sets its program.
@@ -152,10 +151,10 @@ extern const CrossEntropy cross_entropy_kernel;
 
 // Returns the heuristic's schedule with one row per tile.
 CrossEntropyConfig one_row_per_tile(const Machine& machine, const CrossEntropyOptions& o);
-// Returns the compile-time parameters that a config gives to the options.
+// Returns the compile-time parameters for these options and this config.
 CrossEntropyMeta cross_entropy_meta(const Machine& machine, const CrossEntropyOptions& o,
                                     const CrossEntropyConfig& config);
-// Returns `rows` with the steps that count before it and sum after it, and their scratch.
+// Returns `rows` with the counting steps before it, the summing steps after it, and their scratch.
 Operation with_totals(const CrossEntropyMeta& meta, Step rows);
 
 }  // namespace ligerdsl::kernels

@@ -1,5 +1,4 @@
-// With p_c = e^(z_c - lse), and formulas and names as in cross_entropy.cpp, the gradient of one
-// element of a row is
+// Gradient of one element of a row, with the names of cross_entropy.cpp and p_c = e^(z_c - lse):
 //
 //   d_c = p_c (t + r) - e [w_c] - [c = y] t
 //
@@ -8,8 +7,8 @@
 //   with the upstream gradient h of the entropy E:  d_c -= h p_c (z_c - lse + E)
 //   d_c *= (1 - (z_c / softcap)^2) / temperature
 //
-// All terms but those of h are multiplied by d_loss and, with token scaling, by p_y. 1/S and 1/n
-// are 1 unless the reduction is mean.
+// All terms without h are multiplied by d_loss and, with token scaling, by p_y. 1/S and 1/n are 1
+// unless the reduction is mean.
 //
 // lse is one f32 number here, so p_c has a relative error of about |lse| 2^-23. This is enough for
 // gradients that become rounded operands of matmuls.
@@ -60,7 +59,7 @@ struct ColumnArguments {
 // Below the logarithm of any f32 probability, so that 0 * log 0 is 0.
 constexpr double kLeastLogarithm = -104;
 
-// Coefficients of p_c, of [w_c] and of the label's indicator.
+// Coefficients of p_c, [w_c] and the label's indicator.
 struct Coefficients {
   Scalar power, smooth, target;
 };

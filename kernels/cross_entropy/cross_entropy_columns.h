@@ -1,6 +1,6 @@
 // Gradient of cross-entropy for some or all columns of the logits, given the lse of each row.
-// Callers use it to compute gradients once the upstream gradient is known, from recomputed logits,
-// and to compute a weight's gradient in blocks of its rows.
+// Callers use it for gradients from recomputed logits, once the upstream gradient is known, and for
+// a weight's gradient in blocks of its rows.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ void cross_entropy_columns(KernelBuilder& k, const CrossEntropyColumnsMeta& m);
 // label_logit [n] f32; logits [n, V] type; labels [n]; [bias] [V]; [softcap], [temperature].
 void cross_entropy_label_logit(KernelBuilder& k, const CrossEntropyOptions& m);
 
-// Rows: blocks of all rows: column_blocks(columns) for each row of logits.
+// Rows: column_blocks(columns) blocks for each row of logits.
 struct CrossEntropyColumns {
   Step step;
   int64_t block = 0;

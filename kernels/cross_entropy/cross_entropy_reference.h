@@ -15,13 +15,13 @@ enum class Reduce { none, mean, sum };
 struct CrossEntropyCase {
   int64_t n = 0, classes = 0;
   int64_t ignore_index = -100;
-  double smoothing = 0, lse_square = 0, softcap = 0;  // softcap 0: off
-  Values weight;                                      // empty: none
+  double smoothing = 0, lse_square = 0, softcap = 0;  // a softcap of 0 is off
+  Values weight;                                      // empty for none
   Reduce reduction = Reduce::mean;
   Values upstream{1.0};    // one value, or one per row when reduction is none
-  double temperature = 0;  // 0: none
-  Values d_entropy;        // upstream gradient of each row's entropy; empty: 0
-  Values lse, entropy;     // per row, for the gradient; empty: the row's own
+  double temperature = 0;  // 0 for none
+  Values d_entropy;        // upstream gradient of each row's entropy; 0 if empty
+  Values lse, entropy;     // per row, for the gradient; if empty, the row's own
 };
 
 struct CrossEntropyResult {

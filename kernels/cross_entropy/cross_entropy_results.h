@@ -1,5 +1,5 @@
-// Results of a row and coefficients of its gradient, from its row sums and its label. T is Scalar
-// for one row, and Tile [rows] for all rows of a tile.
+// A row's results and gradient coefficients, from its row sums and label. T is Scalar for one row,
+// and Tile [rows] for all rows of a tile.
 #pragma once
 
 #include "kernels/core/short_rows.h"
@@ -30,7 +30,7 @@ class RowsOfTile : public TileRows {
  public:
   using TileRows::TileRows;
 
-  // `counted`: true for rows whose label is a class and not ignore_index. Other rows store
+  // `counted` is true for rows whose label is a class and not ignore_index. Other rows store
   // `otherwise` (f32).
   void set_counted(const Tile& counted, const Tile& otherwise) {
     counted_ = counted;
@@ -76,7 +76,7 @@ struct RowAccess<Tile> {
   using type = RowsOfTile;
 };
 
-// A row's place and its values that do not come from the row sums.
+// A row's place, and its values from outside the row sums.
 template <class T>
 struct CrossEntropyPlace {
   typename RowAccess<T>::type row;
@@ -90,8 +90,7 @@ struct CrossEntropyPlace {
 template <class T>
 class CrossEntropyResultsOf {
  public:
-  // d_c = 2^u_c * (power + u_c * entropy) - [w_c] * smooth; `label` is the final gradient of the
-  // label.
+  // d_c = 2^u_c * (power + u_c * entropy) - [w_c] * smooth; `label` is the label's final gradient.
   struct Coefficients {
     T power, entropy, smooth, label;
   };

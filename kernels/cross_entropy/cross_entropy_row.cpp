@@ -10,8 +10,8 @@ namespace {
 
 using Sums = CrossEntropyRowSums;
 
-// Returns the name of a per-row result: the caller's tensor, or scratch that the last launch adds
-// up.
+// Returns the name of a per-row result: the caller's tensor, or scratch that the last launch
+// reduces.
 std::string row_name(const CrossEntropyOptions& m, const std::string& name) {
   return m.reduction == Reduction::none ? name : "row_" + name;
 }
@@ -26,15 +26,15 @@ struct Moments {
   Scalar top, total, moment;
 };
 
-// Changes the base of a moment: with the largest exponent `to` instead of `from`, the sum becomes
-// that of (u + from - to) 2^(u + from - to).
+// Rebases a moment from the largest exponent `from` to `to`: returns the sum of (u + from - to)
+// 2^(u + from - to).
 template <class T>
 T rescaled_moment(const T& from, const T& to, const T& total, const T& moment) {
   const T shift = where(from > -INFINITY, from - to, 0.0f);  // an empty sum has nothing to shift
   return fast_exp2(from - to) * fma(total, shift, moment);
 }
 
-// Combines all lanes, as combine(OnlineSums) does, with the moments.
+// Combines all lanes like combine(OnlineSums), including the moments.
 Moments combine(const Tile& top, const Tile& total, const Tile& moment) {
   auto [m, s, t] = reduce(
       {top, total, moment}, [](Scalar am, Scalar as, Scalar at, Scalar bm, Scalar bs, Scalar bt) {
@@ -154,7 +154,7 @@ Sums CrossEntropyRow::sums(const Tile& z, const Scalar& label, const Scalar& ref
 }
 
 Sums CrossEntropyRow::looped_sums(const Scalar& label, const Scalar& reference) const {
-  // Carried values that no option asks for stay constant, so that the compiler removes them.
+  // Carried values of unused options stay constant, so that the compiler removes them.
   const Shape lanes = m_.lanes.carried();
   auto [lane_max, lane_sum, lane_label, lane_deviation, lane_moment, lane_best, lane_index] =
       k_.for_range(

@@ -1,5 +1,4 @@
-// Row of logits in blocks, as all kernels of cross-entropy read it, and the row sums that a pass
-// computes.
+// Row of logits in blocks, which all cross-entropy kernels read, and the row sums of a pass.
 #pragma once
 
 #include <string>
@@ -9,7 +8,7 @@
 
 namespace ligerdsl::kernels {
 
-// Tensors and scalars that the options ask for.
+// Tensors and scalars that the options select.
 struct CrossEntropyArguments {
   View loss, z_loss, accuracy, entropy, lse, predictions, d_logits, logits, labels, bias, weight,
       d_loss, d_entropy, counts, error;
@@ -19,8 +18,8 @@ struct CrossEntropyArguments {
   CrossEntropyArguments(KernelBuilder& k, const CrossEntropyMeta& m);
 };
 
-// Runs body(row, label) for each row of a program: one row, or several one after the other with
-// several_rows. Labels are i64.
+// Runs body(row, label) for each row of a program: one row, or several in order with several_rows.
+// Labels are i64.
 template <class Body>
 void for_each_row(KernelBuilder& k, const CrossEntropyMeta& m, const View& labels,
                   const Body& body) {
@@ -37,8 +36,8 @@ void for_each_row(KernelBuilder& k, const CrossEntropyMeta& m, const View& label
               });
 }
 
-// Sums over a row (T = Scalar), or over each row of a tile (T = Tile [rows]). They add powers 2^u
-// with u = z log2(e) - base.
+// Sums over a row (T = Scalar), or over each row of a tile (T = Tile [rows]). Powers are 2^u with
+// u = z log2(e) - base.
 template <class T>
 struct CrossEntropySums {
   T base;  // the maximum, times log2(e)
@@ -118,8 +117,8 @@ class CrossEntropyRow {
         .to(f32)
         .reshape(shape_);
   }
-  // Returns `t` with `otherwise` outside the row. Only the last block has such columns, and the
-  // first block if there is an alignment offset.
+  // Returns `t` with `otherwise` outside the row. Only the last block and, with an alignment
+  // offset, the first block have such columns.
   Tile where_inside(const Scalar& b, const Tile& t, double otherwise) const;
 
   KernelBuilder& k_;
@@ -127,16 +126,16 @@ class CrossEntropyRow {
   const Arguments& args_;
   Scalar row_, classes_;
   Softcap softcap_;
-  Scalar rate_;           // 1 / temperature
-  Scalar offset_;         // columns by which blocks begin early; empty if tiles have no room for it
+  Scalar rate_;    // 1 / temperature
+  Scalar offset_;  // columns of the first block before the row; empty if tiles have no room for it
   Scalar offset_number_;  // offset_, or 0
   Resident logits_;
   Shape shape_;
 };
 
-// Stores the results of a row without a valid label, and returns their value. It is 0 if the label
-// is ignore_index. If the label is not a class, it is NaN, and the error flag gets the row's
-// number. `row` is needed only with a gradient.
+// Stores the results of a row without a valid label, and returns their value: 0 for ignore_index.
+// For another label the value is NaN, and the error flag gets the row's number. `row` is needed
+// only with a gradient.
 Scalar fill_row(KernelBuilder& k, const CrossEntropyMeta& m, const CrossEntropyArguments& args,
                 const CrossEntropyRow* row, const Scalar& index, const Scalar& ignored);
 

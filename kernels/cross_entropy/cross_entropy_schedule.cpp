@@ -8,11 +8,11 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Schedule of the CTAs of a cluster that share a row.
+// Schedule of a cluster's CTAs that share a row.
 constexpr RowConfig kSharers{.keep = Keep::shared, .num_warps = 4, .vectors = 4};
 
-// Returns the number of CTAs per SM for rows shared by clusters. It prefers six, or five if five
-// allow clusters of eight where six need sixteen (Hopper, bf16, 4096 x 163840: 662 us, six 703 us).
+// Returns the number of CTAs per SM for rows shared by clusters: six, or five if clusters of eight
+// then suffice where six need sixteen (Hopper, bf16, 4096 x 163840: 662 us compared with 703 us).
 // Softcap, smoothing and entropies need more registers: 4 or 3 CTAs (8192 x 128256 with smoothing:
 // 1194 us with four, 1407 us with five).
 int sharing_ctas(const Machine& machine, const CrossEntropyOptions& o) {
@@ -30,26 +30,25 @@ int sharing_ctas(const Machine& machine, const CrossEntropyOptions& o) {
   return eight_keep(6) || (!eight_keep(5) && keep(6, 16)) ? 6 : 5;
 }
 
-// Bytes that an H200 moves while it starts a program: 1.35 ns at 4.2 TB/s. Programs with shorter
-// rows would wait for their start, so each program takes several rows.
+// Bytes that an H200 moves while it starts a program: 1.35 ns at 4.2 TB/s. With shorter rows,
+// starts would limit the speed, so each program computes several rows.
 constexpr int64_t kShortRow = 5632;
-constexpr int64_t kMostOddTile = 31;  // a tile has c 2^n columns, with an odd c up to this
+constexpr int64_t kMostOddTile = 31;  // a tile has c 2^n columns; maximum of the odd c
 
 int programs_per_sm(const Machine& machine, const CrossEntropyOptions& o) {
   const int64_t bytes = (o.with_gradient ? 2 : 1) * o.classes * size_of(o.type);
   return machine.is_gpu() && bytes < kShortRow ? CrossEntropyConfig::kProgramsOfShortRows : 0;
 }
 
-// Columns including room for an alignment offset, for rows that are not aligned.
+// Returns the columns of an unaligned row, including room for an alignment offset.
 int64_t columns_with_offset(const CrossEntropyOptions& o) {
   return o.classes + vector_width(o.type) - 1;
 }
 
-// Returns the columns of a GPU tile for unaligned rows that are read element by element, with the
-// lanes of a warp at contiguous addresses, or 0 if this does not pay. Vectors need room for an
-// alignment offset, rounded up to a power of two: 512 columns for 257 classes, compared with 288
-// here. Reading by element costs 5 of about 26 instructions more, so it must save a fifth of the
-// columns.
+// Returns the columns of a GPU tile that reads unaligned rows by element, or 0 if this is slower. A
+// warp's lanes then read contiguous addresses. Vectors need room for an alignment offset, rounded
+// up to a power of two: 512 columns for 257 classes, compared with 288 here. About 5 of 26
+// instructions are the extra cost of reading by element, so it must save a fifth of the columns.
 int64_t columns_by_element(const Machine& machine, const CrossEntropyOptions& o) {
   const int64_t columns = ceil_div(o.classes, program::kWarpThreads) * program::kWarpThreads;
   const bool is_tile = columns / (columns & -columns) <= kMostOddTile;
@@ -57,33 +56,31 @@ int64_t columns_by_element(const Machine& machine, const CrossEntropyOptions& o)
   return columns * 5 <= tile_width(columns_with_offset(o)) * 4 ? columns : 0;
 }
 
-// Returns the columns that a tile of a whole row covers, with any alignment offset.
+// Returns the columns of a whole-row tile, including any alignment offset.
 int64_t covered(const CrossEntropyOptions& o) {
   return o.classes % vector_width(o.type) == 0 ? o.classes : columns_with_offset(o);
 }
 
-// Returns covered() rounded up to whole vectors, because bulk copies to the CTAs of a cluster move
-// vectors.
+// Returns covered() rounded up to whole vectors, the unit of bulk copies to a cluster's CTAs.
 int64_t whole_vectors(const CrossEntropyOptions& o) {
   return round_up(covered(o), vector_width(o.type));
 }
 
-// Instructions per element of a tile of short rows, and per row for its results.
+// Instructions per element of a short-row tile, and per row for its results.
 constexpr double kPerShortElement = 10, kPerShortRow = 600;
 
 std::optional<ShortRowTile> tile_of_short_rows(const CrossEntropyOptions& o) {
   constexpr int64_t kMostWithTerms = 48;
   const double arrays = o.with_gradient ? 2 : 1;
-  const bool terms = o.softcap || o.smoothing || o.entropies() || o.with_accuracy ||
-                     o.with_predictions;
+  const bool terms =
+      o.softcap || o.smoothing || o.entropies() || o.with_accuracy || o.with_predictions;
   return short_row_tile(
       o.type, o.classes,
       {arrays * static_cast<double>(o.classes * size_of(o.type)), kPerShortElement, kPerShortRow,
        terms ? kMostWithTerms : kMostElementsPerLane});
 }
 
-std::optional<CrossEntropyConfig> short_rows(const Machine& machine,
-                                             const CrossEntropyOptions& o) {
+std::optional<CrossEntropyConfig> short_rows(const Machine& machine, const CrossEntropyOptions& o) {
   if (!machine.is_gpu() || programs_per_sm(machine, o) == 0) return {};
   const std::optional<ShortRowTile> tile = tile_of_short_rows(o);
   if (!tile) return {};
@@ -112,24 +109,24 @@ std::string refused_short_rows(const CrossEntropyOptions& o, const CrossEntropyC
   return "";
 }
 
-// Schedules for rows in blocks. kReadOnce has 128 threads with four vectors each. Six such CTAs per
-// SM hide latency without prefetching, also if an alignment offset takes registers. With kReadTwice
-// a CTA caches the row in shared memory. A cluster shares longer rows.
+// Schedules for rows in blocks. kReadOnce has 128 threads with four vectors each. Six of its CTAs
+// per SM hide latency without prefetching, even if an alignment offset needs registers. With
+// kReadTwice a CTA caches the row in shared memory. A cluster shares longer rows.
 constexpr RowConfig kReadOnce{
     .keep = Keep::shared, .num_warps = 4, .vectors = 4, .min_ctas_per_sm = 6};
 constexpr RowConfig kReadTwice{.keep = Keep::shared, .num_warps = 16, .vectors = 2};
 constexpr int64_t kWidestOnGpu = 1024;  // vectors per whole row
 constexpr int64_t kBlockOnCpu = 8192;   // columns of a block, and of the widest whole row
 
-// Predicted time of a row that one CTA reads twice, in clocks of an SM. It is the cube root of the
-// sum of cubes of three times:
+// Predicted SM clocks for a row that one CTA reads twice: the cube root of memory^3 +
+// instructions^3 + waiting^3, with
 //
 //   memory        bytes / kBytesPerClock
 //   instructions  (elements of all blocks * kPerElement / 32 + warps * kPerWarp) / 4
 //   waiting       (kStart + 2 blocks * kBlock) / CTAs per SM
 //
-// The three overlap in part. With 16 warps the formula agrees with measurements: 1.34 times the
-// memory time for 21,799 bf16 columns, and 1.5 times for 14,177.
+// The three times partly overlap. With 16 warps the formula agrees with measurements: 1.34 times
+// the memory time for 21,799 bf16 columns, and 1.5 times for 14,177.
 constexpr double kBytesPerClock = 18.1;  // 4.2 TB/s, 132 SMs, 1.755 GHz
 constexpr double kPerElement = 17;       // instructions of both passes
 constexpr double kPerWarp = 400;         // instructions of a warp outside of the loops
@@ -150,16 +147,16 @@ double predicted_clocks(const CrossEntropyOptions& o, const RowConfig& config) {
                    waiting * waiting * waiting);
 }
 
-// Returns the number of CTAs per SM whose rows fit in shared memory and whose threads have enough
-// registers; 0 if one row does not fit.
+// Returns the number of CTAs per SM that shared memory and registers allow, or 0 if one row does
+// not fit.
 int ctas_with_rows(const Machine& machine, const CrossEntropyOptions& o, const RowConfig& config) {
   constexpr int64_t kMostCtas = 8;
-  constexpr int64_t kBarrier = 8, kAlignment = 16;  // bytes besides the row: per block, per row
+  constexpr int64_t kBarrier = 8, kAlignment = 16;  // extra bytes: per block, per row
   const bool terms = o.softcap || o.smoothing || o.entropies();
   const int64_t registers = terms ? 80 : o.with_accuracy || o.with_predictions ? 56 : 48;
   const int64_t block = config.columns(o.type, o.classes),
-                bytes = ceil_div(covered(o), block) * (block * size_of(o.type) + kBarrier) +
-                        kAlignment,
+                bytes =
+                    ceil_div(covered(o), block) * (block * size_of(o.type) + kBarrier) + kAlignment,
                 threads = program::kWarpThreads * config.num_warps;
   int64_t ctas = std::min(kMostCtas, machine.registers_per_sm / (registers * threads));
   while (ctas > 0 && bytes > machine.resident_budget(static_cast<int>(ctas))) --ctas;
@@ -168,7 +165,7 @@ int ctas_with_rows(const Machine& machine, const CrossEntropyOptions& o, const R
 
 constexpr double kEqual = 1.02;  // times with a smaller ratio count as equal
 
-// Returns the schedule with the least predicted time, and among equal times the most warps.
+// Returns the schedule with the least predicted time. Among equal times it prefers the most warps.
 RowConfig rows_read_twice(const Machine& machine, const CrossEntropyOptions& o) {
   RowConfig best = kReadTwice;
   best.min_ctas_per_sm = ctas_with_rows(machine, o, best);
@@ -200,9 +197,9 @@ RowConfig in_blocks(const Machine& machine, const CrossEntropyOptions& o) {
 
 std::optional<RowConfig> shared_rows(const Machine& machine, const CrossEntropyOptions& o) {
   if (!machine.is_gpu() || !o.with_gradient || o.part) return {};
-  // If one row fills an SM, its CTA waits for the copy. Copies of rows that are not whole lines
-  // take longer, and a cluster is then faster. H200, bf16, 4096 rows: 65000 columns take 1.68 times
-  // as long per byte as 65536.
+  // A CTA whose row fills an SM waits for the copy. If rows are not whole cache lines, copies take
+  // longer, and a cluster is faster. H200, bf16, 4096 rows: 65000 columns take 1.68 times as long
+  // per byte as 65536.
   constexpr int64_t kLine = 128;
   const int64_t bytes = o.classes * size_of(o.type);
   const bool waits =
@@ -210,7 +207,7 @@ std::optional<RowConfig> shared_rows(const Machine& machine, const CrossEntropyO
   if (bytes <= machine.shared_for_rows() && !waits) return {};
   RowConfig sharers = kSharers;
   sharers.min_ctas_per_sm = sharing_ctas(machine, o);
-  if (o.classes % vector_width(o.type) != 0) {  // the offset takes registers: 4 vectors would spill
+  if (o.classes % vector_width(o.type) != 0) {  // the offset needs registers: 4 vectors would spill
     // Rows that do not fit in a cluster's shared memory are loaded twice. More CTAs hide the
     // latency.
     constexpr int kKept = 5, kLoadedTwice = 8;
@@ -267,8 +264,7 @@ Operation build(const Machine& machine, const CrossEntropyOptions& o,
                 const CrossEntropyConfig& config) {
   const CrossEntropyMeta meta = cross_entropy_meta(machine, o, config);
   Launch launch = config.launch(machine);
-  if (meta.rows > 1)
-    launch.grid[0] = programs_of_tiles(meta.rows, meta.row_step);
+  if (meta.rows > 1) launch.grid[0] = programs_of_tiles(meta.rows, meta.row_step);
   return with_totals(meta, record_step(cross_entropy_kernel.name, o.type, &cross_entropy_rows, meta,
                                        std::move(launch), schedule_of(config)));
 }
@@ -318,7 +314,7 @@ Operation with_totals(const CrossEntropyMeta& meta, Step rows) {
   };
   CrossEntropyMeta totals = meta;
   totals.block = 1024;
-  // If this is a part of the rows, the caller adds up the totals of all parts.
+  // For a part of the rows, the caller adds the totals of all parts.
   totals.totals_in_parts = !meta.part;
   if (needs_counts(meta)) {
     scratch("counts", 4);

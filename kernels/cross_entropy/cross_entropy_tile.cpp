@@ -1,4 +1,4 @@
-// Cross-entropy of tiles of several short rows (short_rows.h), with the formulas and names of
+// Cross-entropy of several short rows per tile (short_rows.h), with the formulas and names of
 // cross_entropy.cpp.
 //
 // The label's column reads as -inf, so its power and its gradient in the tile are 0. The label's
@@ -105,7 +105,7 @@ class TileOfRows {
     return m_.tempered ? x * rate_ : x;
   }
 
-  // `others`: z with -inf in the label's column.
+  // `others` is z with -inf in the label's column.
   CrossEntropySums<Tile> sums_of(const Tile& z, const Tile& others, const Tile& z_label,
                                  const Tile& reference) const {
     CrossEntropySums<Tile> out;
@@ -135,9 +135,8 @@ class TileOfRows {
       return m_.has_weight ? fma(d, power, -(along_row(args_.weight) * column(c.smooth)))
                            : fma(d, power, column(-c.smooth));
     };
-    d = m_.with_d_entropy
-            ? scaled(fma(finite_exponent(u), column(c.entropy), column(c.power)))
-            : scaled(column(c.power));
+    d = m_.with_d_entropy ? scaled(fma(finite_exponent(u), column(c.entropy), column(c.power)))
+                          : scaled(column(c.power));
     if (m_.softcap) d = d * cap_slope(z);
     d = where(column(counted_), d, column(fill_));
     rows_.of(args_.d_logits)

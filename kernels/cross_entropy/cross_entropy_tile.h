@@ -1,11 +1,11 @@
-// Cross-entropy of tiles of several short rows (CrossEntropyMeta::rows > 1).
+// Cross-entropy of several short rows per tile (CrossEntropyMeta::rows > 1).
 #pragma once
 
 #include "kernels/cross_entropy/cross_entropy_row.h"
 
 namespace ligerdsl::kernels {
 
-// Computes all results of one tile of rows, the program's tile.
+// Computes all results of the program's tile of rows.
 void cross_entropy_tile(KernelBuilder& k, const CrossEntropyMeta& m,
                         const CrossEntropyArguments& args);
 

@@ -1,10 +1,10 @@
-// Counts before the rows of cross-entropy, and sums over all rows after them. The order of
-// additions is fixed.
+// Launches before and after the rows of cross-entropy: counts of labels, and sums over all rows.
+// The order of additions is fixed.
 //
-// Few rows are summed by one program. It mostly waits for memory (some 40 GB/s on an H200), so it
-// keeps three tiles in flight while it adds a fourth. Many rows (kRowsOfOneProgram) take two
-// launches. First P = kMostTotalPrograms programs or fewer add every P-th tile and store one
-// partial result each. Then one program adds these.
+// One program reduces few rows. Latency limits it (some 40 GB/s on an H200), so it keeps three
+// tiles in flight while it adds a fourth. kRowsOfOneProgram rows or more need two launches. First,
+// P programs, at most kMostTotalPrograms, each reduce every P-th tile to a partial result. Then one
+// program adds these.
 #include "kernels/cross_entropy/cross_entropy_totals.h"
 
 #include <optional>
@@ -15,7 +15,7 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Number of programs of the first launch. It is 0 for few rows, which skips the launch.
+// Returns the number of programs of the first launch, or 0 for few rows, which skips the launch.
 Size partial_programs(const Size& rows) {
   return where_at_least(rows, kRowsOfOneProgram,
                         min(kMostTotalPrograms, ceil_div(rows, kRowsOfTotalProgram)));
@@ -44,7 +44,7 @@ struct Labels {
     ignore_index = k.scalar("ignore_index", i64);
   }
 
-  // True for each label of tile `b` that is not ignored.
+  // Returns true for each label of tile `b` that exists and is not ignored.
   Tile counted(KernelBuilder& k, const Scalar& b, const Tile& label) const {
     const int64_t block = label.shape()[0];
     const Tile inside = b.to(i64) * block + k.arange(block).to(i64) < labels.dim(0);
@@ -74,7 +74,7 @@ Carry<Tile, Tile> count_labels(KernelBuilder& k, const CrossEntropyMeta& m, cons
 struct RowResults {
   View loss, z_loss, accuracy;
 
-  // `prefix`: "row_" for results of rows, "partial_" for partial sums of programs.
+  // `prefix` is "row_" for row results, or "partial_" for programs' partial sums.
   RowResults(KernelBuilder& k, const CrossEntropyMeta& m, const std::string& prefix) {
     if (m.with_loss) loss = k.view(prefix + "loss", f32, {dyn});
     if (m.with_z_loss) z_loss = k.view(prefix + "z_loss", f32, {dyn});
@@ -83,11 +83,11 @@ struct RowResults {
   const View& any() const { return !loss.empty() ? loss : !z_loss.empty() ? z_loss : accuracy; }
 };
 
-// Partial sums per lane. Those that the options do not ask for stay constant.
+// Partial sums per lane. Those of unused options stay constant.
 using Sums = Carry<Tile, Tile, Tile, Tile>;  // counted labels (i32), losses, z losses, accuracies
 
-// Adds all results in one loop, so that their loads wait for memory together. Counts `labels` if
-// the last launch divides.
+// Adds all results in one loop, so that their loads overlap. Counts `labels` if the last launch
+// divides by their number.
 Sums add_rows(KernelBuilder& k, const CrossEntropyMeta& m, const RowResults& rows,
               const std::optional<Labels>& labels, const Tiles& tiles) {
   const Shape shape{m.block};
@@ -210,7 +210,7 @@ void cross_entropy_finish(KernelBuilder& k, const CrossEntropyMeta& m) {
 
 namespace {
 
-// Adds `last`, and before it the launch that computes partial results of many rows.
+// Adds `last`, preceded by the launch that computes partial results of many rows.
 void add_in_parts(Operation& op, const std::string& name, DType type, const CrossEntropyMeta& meta,
                   const Size& rows, void (*parts)(KernelBuilder&, const CrossEntropyMeta&),
                   void (*last)(KernelBuilder&, const CrossEntropyMeta&)) {

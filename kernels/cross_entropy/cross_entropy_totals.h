@@ -8,12 +8,13 @@
 
 namespace ligerdsl::kernels {
 
-// Number of rows from which a total takes two launches. On an H200 the second launch costs 0.8 us,
+// Minimum number of rows for a total in two launches. On an H200 the second launch costs 0.8 us,
 // and one program reads this many labels of 8 bytes in 3 us.
 inline constexpr int64_t kRowsOfOneProgram = 16384;
-// Minimum of rows for a program that stores a partial result.
+// Minimum number of rows per program that stores a partial result.
 inline constexpr int64_t kRowsOfTotalProgram = 2048;
-// Maximum, so that partial results fill at most one tile. It does not depend on the machine.
+// Maximum number of programs, so that partial results fill at most one tile. It does not depend on
+// the machine.
 inline constexpr int64_t kMostTotalPrograms = 128;
 
 // Appends the steps of cross_entropy_count and their scratch, except `counts`. A tile has

@@ -22,13 +22,13 @@ struct TargetCountsOptions {
   }
 };
 
-// Arguments: those of cross_entropy_count (cross_entropy.h), which it runs. Rows: labels. Scratch:
-// partial counts.
+// Runs cross_entropy_count (cross_entropy.h), with its arguments. Rows: labels. Scratch: partial
+// counts.
 Operation target_counts(const Machine& machine, const TargetCountsOptions& options);
 extern const FixedKernel<TargetCountsOptions> target_counts_kernel;
 
-// Returns one step with one program and without scratch, for operations where reading labels takes
-// little of the time.
+// Returns a step with one program and without scratch, for operations that spend little time
+// reading labels.
 Step target_counts_step(const TargetCountsOptions& options);
 
 }  // namespace ligerdsl::kernels

@@ -1,4 +1,4 @@
-// Cross-entropy of a vocabulary in shards. Arithmetic is f32. For a row with label y, a shard s of
+// Cross-entropy over a sharded vocabulary. Arithmetic is f32. For a row with label y, a shard s of
 // V_s classes computes
 //
 //   m_s = max x_c,  o_s = sum of e^(x_c - m_s) over c != y,  z_s = x_y if the shard owns y, else 0
@@ -16,12 +16,12 @@
 // subtraction has operands as large as the logits, and the terms of M - x_c have one sign.
 //
 // m_s need not be the exact maximum, but o_s and b_s must be relative to the stored m_s. Exponents
-// are in base 2, relative to the rounded M log2(e). For large M its error exceeds f32's last bits,
+// are in base 2, relative to the rounded M log2(e). For large M the rounding error is significant,
 // so t is multiplied by a correction (from_base_2).
 //
 // Bytes, s = sizeof(T): n V_s s for the statistics, 2 n V_s s for the gradient; the other arguments
 // are a few values per row. The second operation needs no reduction and keeps no row in shared
-// memory. The loss alone does not read the logits.
+// memory. Without a gradient, it does not read the logits.
 #include "kernels/cross_entropy/vocab_parallel_cross_entropy.h"
 
 #include <numbers>
@@ -37,13 +37,13 @@ using Arguments = CrossEntropyArguments;
 using Row = CrossEntropyRow;
 
 struct Vocabulary {
-  Scalar first, classes;  // the shard's first class; classes of the whole vocabulary
+  Scalar first, classes;  // the shard's first class; number of classes of the whole vocabulary
 
   explicit Vocabulary(KernelBuilder& k)
       : first(k.scalar("first_class", i64)), classes(k.scalar("total_classes", i64)) {}
 };
 
-// Label of a row, which is a class of the whole vocabulary.
+// A row's label, numbered as a class of the whole vocabulary.
 struct ShardLabel {
   Scalar ignored, counts;  // i1
   Scalar owned;            // i1: true if this shard has the class
@@ -59,7 +59,7 @@ struct ShardLabel {
   }
 };
 
-// Returns e^x for x of 0 or little more.
+// Returns e^x; x is 0 or slightly more.
 Scalar power_of_e(const Scalar& x) {
   return fast_exp2(x * std::numbers::log2e);
 }
@@ -115,7 +115,7 @@ class MergedRow {
   Scalar others, label_power, total;  // relative to e^maximum
 
   Scalar base() const { return maximum_ * std::numbers::log2e; }
-  // Returns the factor by which 2^(x log2(e) - base()) becomes a probability.
+  // Returns the factor that converts 2^(x log2(e) - base()) to a probability.
   Scalar inverse_total() const { return from_base_2(base(), maximum_) / total; }
 
   Scalar loss(const Scalar& smoothing, const Scalar& of_class) const {
@@ -153,7 +153,7 @@ void partials_of_row(KernelBuilder& k, const VocabParallelMeta& m, const Argumen
         const Scalar logit = where(label.owned, row.load_one(max(label.local, 0)), zero);
         Tile z;
         if (!m.looped || m.smoothing) z = row.load(first);
-        // A reference near the row's other logits, so that the sum of deviations cancels little.
+        // The reference is near the row's logits, so that the sum of deviations cancels little.
         const Scalar reference = m.smoothing ? finite_maximum(reduce_max(z)) : zero;
         const CrossEntropyRowSums sums = m.looped ? row.looped_sums(label.local, reference)
                                                   : row.sums(z, label.local, reference);

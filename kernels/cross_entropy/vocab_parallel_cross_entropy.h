@@ -11,7 +11,7 @@
 
 namespace ligerdsl::kernels {
 
-// Columns of the statistics of a row, f32.
+// Columns of a row's statistics, f32.
 enum Partial : int {
   kPartialMaximum,  // m, the shard's largest logit, up to rounding
   kPartialOthers,   // sum of e^(x - m) over the shard's classes except the label

@@ -72,7 +72,8 @@ struct VocabParallelResult {
   Values d_logits;
 };
 
-// `partials` are those of all shards, one shard after the other. `logits` are those of this shard.
+// `partials` has the statistics of all shards, one shard after the other. `logits` has only this
+// shard.
 inline VocabParallelResult vocab_parallel_reference(const Values& partials, const Values& logits,
                                                     const std::vector<int64_t>& labels,
                                                     const VocabParallelCase& c) {

@@ -4,8 +4,7 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Options of an equivalent cross-entropy with one pass over the rows, whose schedules these kernels
-// reuse.
+// Returns the options of an equivalent one-pass cross-entropy. These kernels reuse its schedules.
 CrossEntropyOptions one_pass(const VocabParallelPartialsOptions& o) {
   return {.classes = o.classes,
           .type = o.type,
@@ -71,8 +70,7 @@ Cost cost_of_partials(const VocabParallelPartialsOptions& o, int64_t rows) {
   return {static_cast<double>(o.classes * size_of(o.type)) * static_cast<double>(rows)};
 }
 
-// Without a gradient a row has only a few values, so one warp computes it and nothing can be
-// chosen.
+// Without a gradient a row has only a few values, so one warp computes it and there is no choice.
 CrossEntropyConfig loss_alone(const Machine& machine) {
   CrossEntropyConfig config{RowConfig{.num_warps = 1}};
   if (machine.is_gpu()) config.programs_per_sm = CrossEntropyConfig::kProgramsOfShortRows;

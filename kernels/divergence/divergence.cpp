@@ -16,7 +16,7 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Returns the factor of a term in the reduced loss.
+// Returns a term's factor in the reduced loss.
 Scalar share(KernelBuilder& k, const DivergenceMeta& m, const View& input, const View& counts) {
   if (m.reduction == Reduction::none || m.reduction == Reduction::sum) return k.constant(1.0f, f32);
   Scalar share = m.has_labels ? counts.load({0}) : 1.0f / input.dim(0).to(f32);

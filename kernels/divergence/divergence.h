@@ -77,7 +77,7 @@ Operation divergence(const Machine& machine, const DivergenceOptions& options);
 
 // The tile fields change the order in which the loss is summed.
 struct DivergenceConfig : ElementwiseConfig {
-  int tiles = 1;   // adjacent blocks that a program takes one after the other
+  int tiles = 1;   // adjacent blocks that a program computes one after the other
   int stages = 1;  // tiles in flight, including the current one
 
   template <class V>

@@ -22,7 +22,7 @@ struct DivergenceCase {
   int64_t n = 0, cols = 0;
   DivergenceReduce reduction = DivergenceReduce::batchmean;
   double beta = 0.5, eps = 1e-10;
-  std::vector<int64_t> labels;  // empty: every row counts
+  std::vector<int64_t> labels;  // if empty, every row counts
   int64_t ignore_index = -100;
   Values upstream{1.0};  // one value, or one per element when reduction is none
 };
@@ -32,7 +32,7 @@ struct DivergenceResult {
   Values d_input;
 };
 
-// Returns weight * log, and 0 for weight 0 even if the logarithm is infinite.
+// Returns weight * log, or 0 for weight 0 even if the logarithm is infinite.
 inline double weighed_log(double weight, double log) {
   return weight == 0 ? 0 : weight * log;
 }

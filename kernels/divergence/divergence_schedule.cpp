@@ -5,10 +5,10 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Enough columns per program that one program can add the programs' results.
+// Columns per program, enough for one program to sum all programs' results.
 constexpr int64_t kColumnsOfProgram = 8192;
 
-// Vectors per thread. jsd needs registers for its arithmetic, so it has fewer.
+// Returns the vectors per thread. jsd needs registers for its arithmetic, so it has fewer.
 int64_t vectors_of(const Machine& machine, const DivergenceOptions& o) {
   if (!machine.is_gpu()) return 4;
   return o.kind == Divergence::jsd ? 1 : 2;

@@ -20,7 +20,7 @@ struct DivergenceTerm {
 // Also declares the kernel arguments of the formulas: beta for jsd, eps for kl.
 class DivergenceTerms {
  public:
-  // `relative`: fast_log has a relative error of a few ulp even near 1, as on a CPU.
+  // `relative` is true if fast_log's relative error is a few ulp even near 1, as on a CPU.
   DivergenceTerms(KernelBuilder& k, const DivergenceOptions& o, bool relative);
 
   DivergenceTerm operator()(const Tile& x, const Tile& y) const;

@@ -43,7 +43,7 @@ inline double activation_reference(ActivationKind kind, double u) {
   return u <= 0 ? 0 : u * u;
 }
 
-// Returns f'(u); that of ReLU at 0 is 0.
+// Returns f'(u); for ReLU it is 0 at 0.
 inline double activation_slope_reference(ActivationKind kind, double u) {
   const double k = std::sqrt(2 / 3.14159265358979323846);
   switch (kind) {
@@ -72,7 +72,7 @@ inline Values activation_reference(ActivationKind kind, const Values& x) {
   return y;
 }
 
-// Returns d_y f'(x), and 0 where ReLU is flat, even if d_y is not finite.
+// Returns d_y f'(x), or 0 where ReLU is flat, even if d_y is not finite.
 inline Values activation_gradient_reference(ActivationKind kind, const Values& d_y,
                                             const Values& x) {
   const bool flat = kind == ActivationKind::relu || kind == ActivationKind::relu_squared;

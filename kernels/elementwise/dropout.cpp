@@ -4,13 +4,13 @@
 //   y_i  = w_i >= floor(p 2^32) ? x_i / (1 - p) : 0
 //   dx_i = w_i >= floor(p 2^32) ? dy_i / (1 - p) : 0
 //
-// w_i is word i % 4, as an unsigned integer, of philox(seed, offset + i / 4); i = row F + column.
-// So the mask depends only on seed, offset and the position of the element. Arithmetic is in f32
-// and rounded once, after the residual or d_x is added.
+// w_i is word i % 4 of philox(seed, offset + i / 4), an unsigned integer; i = row F + column. So
+// the mask depends only on seed, offset and the position of the element. Arithmetic is in f32 and
+// rounded once, after the residual or d_x is added.
 //
 // Bytes, s = sizeof(T): 2 n F s, or 3 n F s with a residual or if d_x accumulates. A program has
-// one tile and no loop. A call of Philox takes about 40 instructions, 19 of them 64-bit
-// multiplications; with 16-bit types that is close to the time of a copy. So one call serves four
+// one tile and no loop. A Philox call needs about 40 instructions, 19 of them 64-bit
+// multiplications; with 16-bit types this takes nearly the time of a copy. So one call serves four
 // contiguous elements, and the kernel compares words instead of floats.
 #include "kernels/elementwise/dropout.h"
 
@@ -19,7 +19,7 @@
 namespace ligerdsl::kernels {
 namespace {
 
-using Words = std::array<Tile, 4>;  // random words of groups of four elements
+using Words = std::array<Tile, 4>;  // random words for groups of four elements
 
 // Returns a tile [R, B] whose columns 4 k + j are words[j], each [R, B / 4].
 Tile by_column(const Words& words) {
@@ -29,8 +29,8 @@ Tile by_column(const Words& words) {
 }
 
 // Shifts the words of each row left by first mod 4, because a row may begin inside a counter's four
-// words. Element `first` [R, 1] is the first one of each row. The words after `words` are `more`.
-// If `even`, all rows begin at an even element.
+// words. Element `first` [R, 1] is the first of each row. The words after `words` are `more`. If
+// `even`, all rows begin at an even element.
 Tile shifted(const Words& words, const Words& more, const Tile& first, bool even) {
   std::array<Tile, 7> w = {words[0], words[1], words[2], words[3], more[0], more[1], more[2]};
   Tile two = (first & int64_t{2}) != 0;
@@ -76,7 +76,7 @@ class Dropout {
     Scalar row = at.row().to(i64) * m_.rows;
     if (m_.cols % group == 0)
       return by_column(philox(seed, (rows + row) * (m_.cols / group) + offset + columns));
-    Tile before = (rows + row) * m_.cols;  // number of elements of the rows before
+    Tile before = (rows + row) * m_.cols;  // number of elements in earlier rows
     Tile position = (before >> 2) + offset + columns;
     return shifted(philox(seed, position), philox(seed, position + 1), before, m_.cols % 2 == 0);
   }

@@ -29,7 +29,7 @@ struct DropoutMeta : DropoutOptions {
   int64_t block = 1024;  // columns of a tile, a multiple of 4
 };
 
-// Arguments: y, x, [residual] [n, F] type, and those of both kernels. y may be exactly x or
+// Arguments: y, x, [residual] [n, F] type, and the arguments of both kernels. y may be exactly x or
 // residual.
 //
 // Arguments of both kernels:
@@ -38,7 +38,8 @@ struct DropoutMeta : DropoutOptions {
 // The host computes threshold and scale in double. device_offset is added to offset.
 void dropout_forward(KernelBuilder& k, const DropoutMeta& m);
 
-// Arguments: d_x, d_y [n, F] type, and those of both kernels. d_x may be exactly d_y, unless `add`.
+// Arguments: d_x, d_y [n, F] type, and the arguments of both kernels. d_x may be exactly d_y,
+// unless `add`.
 void dropout_backward(KernelBuilder& k, const DropoutMeta& m);
 
 // Rows: rows of x.

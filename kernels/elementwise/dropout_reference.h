@@ -9,7 +9,7 @@
 
 namespace ligerdsl::reference {
 
-// Returns the four random words of a counter for this key.
+// Returns the four random words for this counter and key.
 inline std::array<uint32_t, 4> philox_reference(std::array<uint32_t, 4> c,
                                                 std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {

@@ -9,8 +9,8 @@
 //                                       dgate = round_T(round_T(dout up) f'(u))
 //
 // GeGLU rounds at the same places as PyTorch with separate operations. With 16-bit types, its
-// gradients also compute f by 1 + tanh, as PyTorch does. So a total over gradients that cancel
-// agrees with PyTorch's.
+// gradients also compute f by 1 + tanh, as PyTorch does. So totals of gradients that cancel agree
+// with PyTorch's.
 //
 // Bytes, s = sizeof(T): forward 3 n F s, backward 5 n F s. A program has one tile and no loop.
 #include "kernels/elementwise/gated_activation.h"
@@ -30,7 +30,7 @@ struct Multipliers {
   }
 };
 
-// f and f' of the tanh form of GELU by 1 + tanh, which cancels for u < -3.
+// f and f' of GELU's tanh form, computed by 1 + tanh, which cancels for u < -3.
 class GeluByTanh {
  public:
   explicit GeluByTanh(const Tile& u) : u_(u), near_(clamp(u, -kMost, kMost)) {

@@ -6,7 +6,7 @@ namespace ligerdsl::reference {
 
 namespace {
 
-// Returns one half of the columns of rows of 2 f: 0 for gates, 1 for ups.
+// Returns one half of each row's 2 f columns: 0 for gates, 1 for ups.
 Values half_of(const Values& both, int64_t f, int64_t half) {
   Values out;
   out.reserve(both.size() / 2);

@@ -41,25 +41,25 @@ struct EmbeddingMeta : EmbeddingOptions {
 };
 
 struct EmbeddingBackwardMeta : EmbeddingOptions {
-  int64_t block = 1024;         // columns per program
-  int64_t rows = 1;             // rows of the table per program, one after the other
-  int64_t chunk = 128;          // gradients per program of a frequently used row
-  int64_t scan = 1024;          // indices that a program counts together
-  int64_t rows_to_place = 256;  // rows of the table whose list entries one program allocates
+  int64_t block = 1024;                 // columns per program
+  int64_t rows = 1;                     // rows of the table per program, one after the other
+  int64_t chunk = 128;                  // gradients per program of a frequently used row
+  int64_t scan = 1024;                  // indices that a program counts together
+  int64_t rows_to_place = 256;          // table rows whose list entries one program allocates
   int64_t ranked = 16, compared = 256;  // indices per program; indices compared per step
 };
 
 // Arguments: out [n, H] type; table [V, H] type; indices [n] index_type; error [1] i64. With
 // positions also position_table [positions, H] type; for a shard also first_row and total_rows i64.
 //
-// An index outside [0, V), or outside [0, total_rows) for a shard, gives a row of NaN and sets the
-// error flag to the row's number (kErrorBase). An index of another shard gives a row of zeros.
+// An index outside [0, V), or outside [0, total_rows) for a shard, results in a row of NaN and sets
+// the error flag to the row's number (kErrorBase). An index of another shard results in a row of
+// zeros.
 void embedding_forward(KernelBuilder& k, const EmbeddingMeta& m);
 
 // Rows: indices. Arguments of the gradient: d_table [V, H] d_table_type; d_out [n, H] type; indices
 // [n] index_type, fewer than 2^31. With positions also d_position_table [positions, H]
-// d_position_type; for a shard also first_row i64. Indices of rows that d_table does not have are
-// ignored.
+// d_position_type; for a shard also first_row i64. Indices outside d_table are ignored.
 Operation embedding_forward(const Machine& machine, const EmbeddingOptions& options);
 Operation embedding_backward(const Machine& machine, const EmbeddingOptions& options);
 
@@ -70,11 +70,11 @@ struct EmbeddingBackwardConfig {
   int block = 1024;  // columns per program
   int num_warps = 4;
   int rows = 1;           // rows of the table per program, one after the other
-  int chunk = 128;        // gradients of one table row that a program of its own adds
-  int part = 2048;        // indices per part, unless that gives more than 64 parts
+  int chunk = 128;        // gradients of one table row that a separate program adds
+  int part = 2048;        // indices per part, unless there would be more than 64 parts
   int scan = 1024;        // indices that a program counts together
   bool in_order = false;  // add to the f32 table index by index; uses only block, num_warps, rows
-  // Minimum of resident threads per SM: for programs that add chunks, and for those that add rows.
+  // Minimum resident threads per SM, for programs that add chunks and for those that add rows.
   int chunk_threads = 640, row_threads = 1024;
 
   template <class V>

@@ -1,5 +1,5 @@
-// d_table[v, :] = sum over i with index_i = v of d_out[i, :], in f32, rounded once; 0 if no i has
-// it.
+// d_table[v, :] = sum over i with index_i = v of d_out[i, :], in f32, rounded once; 0 if no index
+// is v.
 //
 // 1. A stable counting sort orders the positions i by v. The indices are divided into parts, each
 //    with its own counts. A position's place in the sorted list is
@@ -7,20 +7,20 @@
 //   starts[part, v]: positions before v's segment of the list + positions of v in earlier parts
 //   + number of earlier positions of v in the same part, found by comparison.
 //
-// 2. One program per row of the table adds the gradients of its segment of the list.
+// 2. One program per table row adds the gradients in its segment of the list.
 //
-// A frequently used row would keep one program busy after all others have ended. So programs of
-// their own add the full chunks of a segment. The row's program adds their results in order, then
-// the positions that fill no chunk.
+// A frequently used row would keep its program busy after all others have ended. So separate
+// programs add a segment's full chunks. The row's program adds their results in order, then the
+// remaining positions.
 //
 // Integer counts do not depend on the order of atomics. The sum of a row does not depend on where
 // its segment is in the list. So the result is deterministic.
 //
-// d_position_table[p, :] = sum over i with i mod positions = p of d_out[i, :]. A program adds the
-// same position of one sequence after the other, whatever the indices.
+// d_position_table[p, :] = sum over i with i mod positions = p of d_out[i, :]. A program adds one
+// position's gradients sequence by sequence, whatever the indices.
 //
 // Bytes, s = sizeof(type): n H s read and V H sizeof(d_table_type) written. The starts are read and
-// written in the caches, 4 V bytes per part. The positions read n H s once more.
+// written in the caches, 4 V bytes per part. d_position_table reads n H s once more.
 #include <algorithm>
 #include <functional>
 
@@ -31,10 +31,10 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Long parts take many comparisons; many parts take a large table of starts.
+// Long parts need many comparisons; many parts need a large table of starts.
 constexpr int64_t kMostParts = 64;
 
-// Rows of the table of starts are whole tiles.
+// Rows of `starts` are whole tiles.
 int64_t padded_vocabulary(const EmbeddingBackwardMeta& m) {
   return round_up(m.vocabulary, m.scan);
 }
@@ -43,12 +43,12 @@ View starts_view(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   return k.view("starts", i32, {dyn, padded_vocabulary(m)});
 }
 
-// List of positions, sorted by the row of the table that their indices select.
+// List of positions, sorted by the table row that each position's index selects.
 struct Sorted {
   View starts, positions;
   Scalar parts;
 
-  // Only programs that read or write the list itself have it as an argument.
+  // Only programs that access `positions` have it as an argument.
   Sorted(KernelBuilder& k, const EmbeddingBackwardMeta& m, bool with_positions = true) {
     starts = starts_view(k, m);
     parts = starts.dim(0) - 1;
@@ -64,7 +64,7 @@ struct Sorted {
 struct Cut {
   View indices;
   Scalar part;       // indices per part, a multiple of the tile
-  Scalar first_row;  // first row of a shard; else empty
+  Scalar first_row;  // first row of a shard; empty without shards
   int64_t vocabulary;
 
   Cut(KernelBuilder& k, const EmbeddingBackwardMeta& m, const Scalar& parts)
@@ -72,7 +72,7 @@ struct Cut {
     part = cdiv(cdiv(indices.dim(0), parts), m.scan) * m.scan;
     if (m.shard) first_row = k.scalar("first_row", i64);
   }
-  // Returns rows of the table; an index of no row becomes negative or too large.
+  // Returns table rows; an index without a row becomes negative or too large.
   Tile load(const Scalar& tile, int64_t size) const {
     const Tile index = indices.partition({size}).load({tile}, {.pad = -1.0});
     if (first_row.empty()) return index;
@@ -85,7 +85,7 @@ struct Cut {
   }
 };
 
-// A program's block of columns, and the row of the table or the chunk that it adds up.
+// A program's block of columns, and its table row or chunk.
 struct Columns {
   Scalar owner, column;
   Columns(KernelBuilder& k, const View& rows, const EmbeddingBackwardMeta& m) {
@@ -95,9 +95,9 @@ struct Columns {
   }
 };
 
-// Returns `total` plus `rows` at the places [first, end), added in order. `together` rows are in
-// flight at a time. It finds all of them before it reads the first, so that no row waits for
-// another. Row -1 is zeros.
+// Returns `total` plus `rows` at the places [first, end), added in order. Keeps `together` rows in
+// flight, and finds all of them before it reads the first, so that no row waits for another. Row -1
+// is zeros.
 template <class Find>
 Tile add_rows(KernelBuilder& k, const Tile& total, const Scalar& first, const Scalar& end,
               int64_t together, const LoopOptions& options, const Find& find, const Partition& rows,
@@ -122,7 +122,7 @@ void reset_counts(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   k.if_(k.program_id(0) == 0, [&] { listed.store({0}, 0); });
 }
 
-// Computes starts[part, v] = number of indices of the part that are v.
+// Computes starts[part, v] = number of indices v in the part.
 void count_indices(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   const Sorted sorted(k, m, false);
   const Cut cut(k, m, sorted.parts);
@@ -172,8 +172,9 @@ void place_positions(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   store(sorted.positions.ptr() + place, position.to(i32), named);
 }
 
-// Returns the number of the first chunk of a segment. Chunk c of row v has number ceil(begin_v /
-// chunk) + c. No two rows share a number, and chunk number s contains the list's entry s * chunk.
+// Returns the number of a segment's first chunk. Row v's chunk c has number
+// ceil(begin_v / chunk) + c. No two rows share a number, and chunk number s contains the list's
+// entry s * chunk.
 Scalar first_chunk(const Scalar& begin, const EmbeddingBackwardMeta& m) {
   return cdiv(begin, m.chunk);
 }
@@ -281,7 +282,7 @@ Operation embedding_backward_steps(const EmbeddingOptions& options,
     launch.min_ctas_per_sm = std::min(ctas, program::kMaxCtasPerSm);
     return launch;
   };
-  // Places in the list are 32-bit. For more indices the grid is one that every device refuses.
+  // Places in the list are 32-bit. For more indices, the grid is too large for every device.
   const Size too_many = where_at_least(rows, int64_t{INT32_MAX} + 1, rows);
   add("embedding_reset_counts", &reset_counts,
       library_launch(max(vocabulary / meta.scan * parts, too_many), 8));

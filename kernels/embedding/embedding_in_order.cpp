@@ -4,8 +4,8 @@
 //
 // An f32 gradient of the position table is added in the same loop, so that d_out is read once.
 //
-// Bytes, s = sizeof(type): n H (s + 8), and V H 4 written unless d_table is added to. Positions
-// take n H 8 more, which the caches keep.
+// Bytes, s = sizeof(type): n H (s + 8), and 4 V H written unless d_table accumulates. Positions
+// need 8 n H more, which stay in the caches.
 #include "kernels/core/index_view.h"
 #include "kernels/core/record.h"
 #include "kernels/embedding/embedding.h"
@@ -37,7 +37,7 @@ void add_in_order(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   Scalar first_row;
   if (m.shard) first_row = k.scalar("first_row", i64);
   Scalar column = k.program_id(0).to(i64);
-  // Runs `also` on the gradient, and adds it to the table if its index is a row of the table.
+  // Runs `also` on a gradient, and adds the gradient to the table if its index is a table row.
   const auto add = [&](const Scalar& i, const auto& also) {
     Scalar v = indices.load({i}).to(i64);
     if (m.shard) v = v - first_row;

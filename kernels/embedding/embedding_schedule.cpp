@@ -21,8 +21,8 @@ std::string valid_forward(const Machine&, const EmbeddingOptions& o,
 }
 
 // A thread loads four vectors after one index. An H200 starts a CTA every 1.3 to 1.4 ns, while its
-// memory moves 6 KB. So a program with less data takes several rows (16384 x 768, bf16: 23.2 us
-// with one row per program, 17.9 us with two).
+// memory moves 6 KB. So a program whose rows have less data computes several (16384 x 768, bf16:
+// 23.2 us with one row per program, 17.9 us with two).
 ElementwiseConfig heuristic_forward(const Machine& machine, const EmbeddingOptions& o) {
   constexpr int64_t kVectors = 4, kLeastBytes = 3072;
   const int64_t most = machine.is_gpu() ? 1024 * vector_width(o.type) : 4096,
@@ -88,7 +88,7 @@ std::string valid_backward(const Machine&, const EmbeddingOptions& o,
                            const EmbeddingBackwardConfig& config) {
   if (config.in_order && o.d_table_type != f32)
     return "in_order needs d_table_type=f32; use in_order=false";
-  constexpr int64_t kMostHeld = 4;  // vectors per thread of each of the eight rows in flight
+  constexpr int64_t kMostHeld = 4;  // vectors per thread for each of eight rows in flight
   if (config.block > widest_block(o))
     return "a block of " + std::to_string(config.block) +
            " columns is wider than a row; use block=" + std::to_string(widest_block(o)) +
@@ -114,7 +114,7 @@ Operation backward(const Machine&, const EmbeddingOptions& o,
                          : embedding_backward_steps(o, config);
 }
 
-// Counts the gradients of the output rows, of the table and of the position table.
+// Counts the gradients of the output, the table and the position table.
 Cost backward_cost(const EmbeddingOptions& o, int64_t rows) {
   const double row = static_cast<double>(o.cols * size_of(o.type) + size_of(o.index_type)),
                row_of_table =

@@ -1,5 +1,5 @@
-// Cross-entropy of logits z = x w^T in one pass over the matmul. With y a row's label, z after
-// bias, softcap and temperature, and base = z_y log2(e) + 40 at first:
+// Cross-entropy of logits z = x w^T in one pass over the matmul. y is a row's label, z includes
+// bias, softcap and temperature, and base is initially z_y log2(e) + 40:
 //
 //   e_c = 2^(z_c log2(e) - base),  others = sum of e_c over c != y
 //   total = others + 2^(z_y log2(e) - base)
@@ -9,13 +9,13 @@
 //   d_c = f e_c for c != y,  d_y = f g
 //   f = (t + r) / total,  f g = (r e_y - t others) / total
 //
-// t and r are those of cross_entropy_columns.cpp; linear_smoothing.h has what smoothing subtracts
-// from every d_c. With g stored in place of the label's e: d_x = f (e w), d_w = e^T (f x).
+// cross_entropy_columns.cpp defines t and r; linear_smoothing.h has the term that smoothing
+// subtracts from every d_c. With e_y replaced by g: d_x = f (e w), d_w = e^T (f x).
 //
-// A softmax in one pass normally needs the maximum. Here the label's logit replaces it, because it
-// is known before the matmul. This base fails for a logit more than kMostExponent above it, which
-// is found after the matmul. Then all tiles with such a row are computed again relative to the
-// row's largest logit, which overwrites any infinite value.
+// A one-pass softmax normally needs the maximum. Here the base comes from the label's logit, which
+// is known before the matmul. It fails if a logit is more than kMostExponent above it. A step after
+// the matmul finds such rows. All their tiles are then recomputed relative to the row's largest
+// logit, which overwrites any infinite value.
 //
 // Flop: 2 n V H per matmul. Bytes besides the matmul's: 8 n V / tile_n written and read, 2 n H s.
 #include "kernels/fused_linear/linear_cross_entropy.h"
@@ -35,11 +35,11 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Exponents in base 2. The label's power is 2^-kBelow. So logits up to 86 - kBelow above the
-// label's have powers, sums over 2^18 classes and inverses of these in the middle of f32's range. A
-// factor keeps its digits for upstream gradients down to 2^-62 / n.
+// Base-2 exponents. The label's power is 2^-kBelow. Logits up to 86 above the label's have powers
+// up to 2^kMostExponent, so sums over 2^18 classes and their inverses stay well inside f32's range.
+// A factor keeps its digits for upstream gradients down to 2^-62 / n.
 constexpr double kBelow = 40, kMostExponent = 86 - kBelow;
-constexpr int64_t kFlags = 1024;  // rows whose flags are read at a time
+constexpr int64_t kFlags = 1024;  // flags that an iteration reads, one per row
 
 struct Meta : CrossEntropyMeta {
   MatmulMeta lm_head;
@@ -180,7 +180,7 @@ void exponentials(KernelBuilder& k, const Meta& m) {
     if (p.persistent) return tiles.each_place(make);
     return k.if_(k.program_id(0) < tiles.count(), [&] { tiles.each_place(make); });
   }
-  // Usually no row needs it, and a few programs find this out at once.
+  // Usually no row needs recomputation, and a few programs learn this from the flags.
   const Partition flags = again.partition({kFlags});
   const auto [any] = k.for_range(
       0, cdiv(again.dim(0), kFlags), 1, carry(k.zeros({kFlags}, i32)),
@@ -203,7 +203,7 @@ void overflows(KernelBuilder& k, const Meta& m) {
       });
   const Scalar top = reduce_max(lanes), old = base.load({row}),
                u = fma(top, std::numbers::log2e, -old);
-  // Powers can all be too small only in a row whose label's logit is -inf, which has base 0.
+  // All powers can be too small only if the label's logit is -inf; the base is then 0.
   const Scalar missed = u > kMostExponent || (old == 0.0f && u < -kMostExponent && top > -INFINITY);
   base.store({row}, where(missed, top * std::numbers::log2e, old));
   again.store({row}, missed.to(i32));
@@ -213,7 +213,7 @@ void overflows(KernelBuilder& k, const Meta& m) {
 CrossEntropyRowSums row_sums(KernelBuilder& k, const Meta& m, const TileStatistics& numbers,
                              const Scalar& row, const Scalar& blocks) {
   const Tile zeros = k.zeros({m.block}, f32);
-  // Carried values that no option asks for stay constant, so that the compiler removes them.
+  // Carried values of unused options stay constant, so that the compiler removes them.
   const auto [others, deviations, moments, tops, bests] = k.for_range(
       0, blocks, 1,
       carry(zeros, zeros, zeros, k.full({m.block}, -INFINITY, f32),
@@ -243,9 +243,9 @@ CrossEntropyRowSums row_sums(KernelBuilder& k, const Meta& m, const TileStatisti
   return found;
 }
 
-// Exponentials by row: one matrix, or column blocks, the first of which has memory of its own.
-// Arguments: d_logits [n, V] type, or e_first [n, columns], e_others [blocks, n, 2^block_shift],
-// block_shift i32.
+// Stored exponentials: one matrix, or column blocks, the first in separate memory. Arguments:
+// d_logits [n, V] type, or e_first [n, columns], e_others [blocks, n, 2^block_shift], block_shift
+// i32.
 class StoredRows {
  public:
   StoredRows(KernelBuilder& k, const Meta& m, const View& d_logits) : k_(k), m_(m) {
@@ -329,8 +329,8 @@ void rows(KernelBuilder& k, const Meta& m) {
     if (!m.with_gradient) return;
     const CrossEntropyResults::Coefficients c = results.coefficients();
     // A z-loss may cancel the loss in all elements but the label's. Then 2^-110 of the label's
-    // gradient replaces c.power, so that the division below stays finite. The matmuls add the
-    // smoothing term that all classes share, so it is left out here.
+    // gradient replaces c.power, so that the division below stays finite. The smoothing term shared
+    // by all classes is omitted here, because the matmuls add it.
     Scalar label_gradient = c.label;
     if (m.smoothing)
       label_gradient =
@@ -351,8 +351,8 @@ void rows(KernelBuilder& k, const Meta& m) {
     const Scalar f = fill_row(k, results, args, nullptr, row, ignored);
     if (!m.with_gradient) return;
     store_gradient(f, f);
-    // A factor of 0 does not make NaN or infinity 0, so such elements are cleared. `others` does
-    // not include the column that ignore_index may name.
+    // 0 times NaN or infinity is not 0, so such elements are cleared. `others` excludes the column
+    // that ignore_index may name.
     k.if_(ignored && of_tile.tile.counts, [&] {
       k.if_(label >= 0 && label < m.classes,
             [&] { stored->store(place, label, k.constant(0, m.type)); });
@@ -435,7 +435,7 @@ LinearCrossEntropy linear_cross_entropy(const Machine& machine,
                   library_launch(made.config.persistent ? few : each, made.config.num_warps));
   Meta again = meta;
   again.recomputes = true;
-  // Few rows are computed again.
+  // Few rows are recomputed.
   again.lm_head.tensor_copies = again.lm_head.tensor_stores = false;
   again.lm_head.persistent = true;
   made.again = record_step("linear_exponentials_again", o.type, &exponentials, again,

@@ -1,5 +1,5 @@
 // Cross-entropy of logits z = x w^T that are never stored. The matmul stores exponentials relative
-// to the label's logit. Multiplied by one factor per row they become the gradient.
+// to the label's logit. One factor per row converts them to the gradient.
 #pragma once
 
 #include <optional>
@@ -17,15 +17,15 @@ struct LinearCrossEntropyOptions : CrossEntropyOptions {
 };
 
 // Returns true if these kernels support the options. Each gradient element must be a row's factor
-// times an exponential. Exceptions are the label's element and a smoothing term that is equal for
-// all classes. The exponentials must be in f32's range.
+// times an exponential, except for the label's element and a smoothing term equal for all classes.
+// The exponentials must be in f32's range.
 //
-// Gradients of entropies do not have this form, nor do those of a smoothed loss with softcap. Both
-// would take a third matmul of the weight's size, while stored logits take only one more.
+// Gradients of entropies, and of a smoothed loss with softcap, do not have this form. Both would
+// need a third matmul of the weight's size, while stored logits need only one more.
 bool has_exponentials(const CrossEntropyOptions& options);
 
-// Steps in order. u = z log2(e) - base is an exponent in base 2. A tile of rows without a counted
-// row is neither multiplied, stored nor read. Rows of e, factor and scaled are at the places of
+// Steps in order. u = z log2(e) - base is an exponent in base 2. A row tile without a counted row
+// is neither multiplied, stored nor read. Rows of e, factor and scaled are at the places of
 // row_tiles.h; all other rows are in the order of x.
 struct LinearCrossEntropy {
   // Rows: tiles of rows. Arguments: see row_tiles.h.
@@ -54,8 +54,8 @@ struct LinearCrossEntropy {
   // Rows: rows of x. Sets again = 1 if a row's u was too large, or all too small, and bases the row
   // on its largest logit instead. Arguments: base [n] f32, again [n] i32, tops [n, tiles]; places.
   Step overflows;
-  // Rows: rows of x. Stores the results of cross_entropy_rows except the gradient. Instead of it
-  // stores factor, and the label's element of e, so that d_c = factor e_c.
+  // Rows: rows of x. Stores the results of cross_entropy_rows except the gradient. Also stores
+  // `factor` and the label's element of e, so that d_c = factor e_c.
   //
   // Arguments:
   // - those of cross_entropy_rows without logits and bias, with e as d_logits
@@ -66,7 +66,7 @@ struct LinearCrossEntropy {
   // - with a gradient factor [n] f32; with smoothing also smooth [n] f32, the factor of
   //   linear_smoothing.h, whose term d_c does not include
   Step rows;
-  // Rows: rows of x. Optional: multiplies the rows of x by their factor. A launch of its own,
+  // Rows: rows of x. Optional: multiplies the rows of x by their factor. It is a separate launch,
   // because its output may share memory with the tile statistics. Arguments: scaled [n, H] type
   // (out), x, factor, places.
   std::optional<Step> scaled_x;
@@ -80,7 +80,7 @@ struct LinearMatmul {
 };
 LinearMatmul linear_matmul(const Machine& machine, const LinearCrossEntropyOptions& options);
 
-// Returns the step that computes each row's label logit. `anchors`: it also writes `base`.
+// Returns the step that computes each row's label logit. With `anchors`, it also writes `base`.
 Step linear_label_logits(const Machine& machine, const LinearCrossEntropyOptions& options,
                          bool anchors);
 

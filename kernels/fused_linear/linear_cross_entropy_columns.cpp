@@ -1,5 +1,5 @@
-// Formulas and names are those of cross_entropy_columns.cpp. This kernel computes the same element
-// d_c, rounded once, with p_c = 2^((z_c - lse) log2(e)). The subtraction of nearly equal values is
+// Computes the same element d_c as cross_entropy_columns.cpp, which has the formulas and names. It
+// is rounded once, with p_c = 2^((z_c - lse) log2(e)). The subtraction of nearly equal values is
 // exact, so the relative error of p_c is about |lse| 2^-23, the error of lse.
 //
 // Flop 2 n V H. Bytes: n V s, and the matmul's operands.

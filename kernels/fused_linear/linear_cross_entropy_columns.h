@@ -24,7 +24,7 @@ struct LinearCrossEntropyColumns {
 
   MatmulConfig config;  // schedule of the tiles
 };
-// `reports`: report labels that are not a class.
+// With `reports`, the step reports labels that are not a class.
 LinearCrossEntropyColumns linear_cross_entropy_columns(const Machine& machine,
                                                        const LinearCrossEntropyOptions& options,
                                                        bool reports);

@@ -11,8 +11,7 @@ namespace ligerdsl::reference {
 
 namespace {
 
-// Multiplies losses of rows by the probability of their label. Gradients take the probability as a
-// constant.
+// Multiplies each row's losses by its label's probability, which is constant in gradients.
 void scale_by_tokens(const CrossEntropyCase& which, const Values& logits,
                      const std::vector<int64_t>& labels, CrossEntropyResult* result) {
   CrossEntropyCase each = which;

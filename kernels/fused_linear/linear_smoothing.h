@@ -1,9 +1,9 @@
-// Terms of label smoothing in the gradients of an lm_head whose logits are not stored. Every d_c
-// gets s [w_c] with s = -a / V times the row's scale. It follows that
+// Label-smoothing terms in the gradients of an lm_head whose logits are not stored. Every d_c gets
+// s [w_c] with s = -a / V times the row's scale. It follows that
 //
-//   d_x gets s times the sum of the rows of the weight, each [times w_c].
-//   d_weight gets w_c times the sum of the rows of x, each times s.
-//   d_bias gets w_c times the sum of all s.
+//   d_x gets s times the sum of the weight's rows [times w_c]
+//   d_weight gets w_c times the sum of x's rows times s
+//   d_bias gets w_c times the sum of s
 //
 // No intermediate result is as large as the logits.
 #pragma once

@@ -1,18 +1,18 @@
-// z and t are rows of the student's and the teacher's logits, divided by temperature. Terms l_c and
-// D_c = dl_c / dx_c are those of divergence_terms.cpp:
+// z and t are rows of student and teacher logits, divided by temperature. divergence_terms.cpp
+// defines the terms l_c and D_c = dl_c / dx_c:
 //
 //   x = z - log sum e^z, y = t - log sum e^t
 //   loss = sum_c l_c(x_c, y_c);  d_c = (D_c - e^(x_c) sum D) / temperature
 //   sum: all terms; batchmean: / n, the number of counted rows; mean: / (n V)
 //
 // There are three passes over both rows: lse, then loss and sum D, then the gradient. For the
-// forward KL, sum D is known to be -1, so its loss comes with its gradient in two passes. Each pass
-// runs through the row in the direction opposite to the previous one, so that it begins with what
-// the caches hold. Shared memory keeps the part of the row that fits for the last two passes.
+// forward KL, sum D is known to be -1, so two passes compute loss and gradient. Each pass reverses
+// the previous direction, so that it begins with cached elements. For the last two passes, shared
+// memory keeps the part of the row that fits.
 //
-// Bytes, s = sizeof(logits_type): n V s read twice per pass that finds nothing in the caches, and n
-// V sizeof(type) written. A row that fits in a tile takes one pass. Each element takes two
-// exponentials per pass, and jsd a logarithm in the last two passes.
+// Bytes, s = sizeof(logits_type): 2 n V s read per pass without cache hits, and n V sizeof(type)
+// written. A row that fits in a tile needs one pass. Each pass computes two exponentials per
+// element; for jsd, the last two also compute a logarithm.
 #include "kernels/fused_linear/logit_divergence.h"
 
 #include <numbers>
@@ -46,7 +46,7 @@ DivergenceOptions terms_of(const LogitDivergenceOptions& o) {
   return {.type = o.type, .target_type = o.type, .kind = o.kind, .with_gradient = o.with_gradient};
 }
 
-// A row of logits in blocks, -infinity outside it. A row that is read twice is kept on chip if
+// Blocks of a row of logits, padded with -infinity. A row that is read twice is kept on chip if
 // possible.
 class Logits {
  public:
@@ -149,7 +149,7 @@ class CountedRow {
   }
 
  private:
-  // Sets the scales of a row's loss and of its gradient.
+  // Sets the scales of a row's loss and gradient.
   void set_share() {
     share_ = k_.constant(1.0f, f32);
     if (m_.reduction != Reduction::sum)

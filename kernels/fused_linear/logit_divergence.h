@@ -1,5 +1,5 @@
-// Divergences between softmaxes of rows of logits, a student's and a teacher's, with the gradient
-// of the student's logits. fused_linear_jsd runs it between its matmuls.
+// Divergences between row softmaxes of student and teacher logits, with the gradient of the
+// student's logits. fused_linear_jsd runs it between its matmuls.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct LogitDivergenceOptions {
   DType d_loss_type = f32;
 
   DType logits_type() const { return f32_logits ? f32 : type; }
-  // True if the gradient overwrites the student's logits, which needs one type for both.
+  // Returns true if the gradient overwrites the student's logits, which needs one type for both.
   bool in_place() const { return logits_type() == type; }
 
   template <class V>
@@ -51,7 +51,7 @@ struct LogitDivergenceOptions {
 
 struct LogitDivergenceMeta : LogitDivergenceOptions {
   int64_t block = 1024;       // columns per tile: the whole row unless `looped`
-  bool looped = false;        // rows wider than a tile: passes over blocks of the row
+  bool looped = false;        // rows are wider than a tile: passes read them in blocks
   BlockLanes lanes;           // distribution of a block's columns over lanes
   bool relative_log = false;  // DivergenceTerms
 };

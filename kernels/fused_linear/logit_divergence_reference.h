@@ -13,8 +13,8 @@ namespace ligerdsl::reference {
 struct LogitDivergenceResult {
   double loss = 0;
   Values d_logits;  // gradient of the student
-  // Sum of the absolute values of the two terms of each gradient. If the distributions of a row
-  // have nothing in common, both terms are near log 2 and nearly cancel.
+  // Sum of the absolute values of each gradient's two terms. If a row's distributions do not
+  // overlap, both terms are near log 2 and nearly cancel.
   Values d_logits_terms;
 };
 
@@ -31,7 +31,7 @@ inline Values log_softmax(const Values& logits, int64_t n, int64_t cols, double 
   return out;
 }
 
-// Returns the divergence `c` of the logarithms of both softmaxes.
+// Returns the divergence `c` between both log-softmaxes.
 inline LogitDivergenceResult logit_divergence_reference(const Values& logits,
                                                         const Values& target_logits,
                                                         const DivergenceCase& c,

@@ -1,7 +1,7 @@
 // Copies matmul operands to the workspace, where their rows begin at multiples of 128 bytes.
 //
 // TMA and cp.async need rows that begin at multiples of 16 bytes. A matmul of other rows loads
-// single elements: bf16 4096 x 4096 x 4090 NT takes 1785 us, and with K = 4088 204 us (H200).
+// single elements: bf16 4096 x 4096 x 4090 NT takes 1785 us, and 204 us with K = 4088 (H200).
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ void add_aligned_copy(Operation& operation, const Machine& machine, Operand oper
                       const Size& rows, int64_t cols);
 
 // Effect of copying unaligned operands first: seconds gained per row of `a` in memory, and seconds
-// lost whatever the number of rows.
+// lost for any number of rows.
 struct CopyGain {
   double gained_per_row, lost;
   bool pays(double rows) const { return gained_per_row * rows > lost; }
 };
 
 struct CopiedBytes {
-  double per_row, fixed;  // copied bytes per row of `a` in memory; bytes for any number of rows
+  double per_row, fixed;  // copied bytes per row of `a` in memory, and for any number of rows
   int copies;             // number of copied operands
 };
 

@@ -28,7 +28,7 @@ struct GatedMatmulOptions {
   }
 };
 
-// tile_n is the width of a tile of out, and of each of the two matmuls.
+// tile_n is the tile width of out, and of each of the two matmuls.
 struct GatedMatmulMeta : MatmulMeta {
   Activation activation = Activation::silu;
   bool stores_products = false;
@@ -65,7 +65,7 @@ struct GatedMatmulConfig {
   }
 };
 
-// Returns row counts with schedules of their own, as few_rows of matmul.h does.
+// Return row counts that have their own schedules, like few_rows of matmul.h.
 std::vector<int64_t> few_rows(const Machine& machine, const GatedMatmulOptions& options);
 std::vector<int64_t> few_rows(const Machine& machine, const GatedMatmulBackwardOptions& options);
 

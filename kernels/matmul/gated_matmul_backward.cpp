@@ -1,8 +1,8 @@
 // gate = round(x gate_weight^T) and up = round(x up_weight^T) are recomputed and not stored. From
 // them and d_out, d_gate and d_up are computed as in gated_backward, and out as in gated_matmul.
 //
-// This is everything that recomputation of a gated MLP needs in the backward pass: gate and up are
-// neither stored nor read.
+// The backward pass of a recomputed gated MLP needs nothing else: gate and up are neither stored
+// nor read.
 //
 // Flop 4 M F K. The load of a tile of d_out overlaps with the matmuls.
 #include "kernels/matmul/gated_matmul_backward.h"

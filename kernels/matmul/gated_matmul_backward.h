@@ -1,5 +1,5 @@
-// Gradients of gate and up of out = f(x gate^T) (x up^T), from the gradient of out. It recomputes
-// gate and up.
+// Gradients of gate and up in out = f(x gate^T) (x up^T), from the gradient of out. Gate and up are
+// recomputed.
 #pragma once
 
 #include "kernels/matmul/matmul.h"
@@ -25,7 +25,7 @@ struct GatedMatmulBackwardOptions {
   }
 };
 
-// tile_n is the width of a tile of out, and of each of the two matmuls.
+// tile_n is the tile width of out, and of each of the two matmuls.
 struct GatedMatmulBackwardMeta : MatmulMeta {
   Activation activation = Activation::silu;
   bool stores_out = false;

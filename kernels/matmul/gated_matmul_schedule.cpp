@@ -18,8 +18,8 @@ MatmulOptions each_of(const Options& o) {
           .most_rows = o.most_rows};
 }
 
-// Options of one matmul with the columns of both. Its accumulator and operand tiles have the size
-// of the two matmuls' together.
+// Options of one matmul with the columns of both. Its accumulator and operand tiles are as large as
+// those of both matmuls together.
 template <class Options>
 MatmulOptions both_of(const Options& o) {
   MatmulOptions both = each_of(o);

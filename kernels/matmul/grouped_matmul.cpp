@@ -14,8 +14,8 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Runs make(number) for each number of this program: all of them if persistent, else the program's
-// own one, which may be `count` or more.
+// Runs make(number) for each of this program's numbers. A persistent program has those below
+// `count`; any other has only its index, which may be `count` or more.
 template <class Make>
 void each_number(KernelBuilder& k, bool persistent, const Scalar& count, Make make) {
   if (!persistent) return make(k.program_id(0).to(i64));
@@ -34,7 +34,7 @@ class Offsets {
   // Returns offset `number`, or 0 before the first and after the last one.
   Scalar at(const Scalar& number) const { return offsets_.load({number}).to(i64); }
 
-  // Returns the sum of of(offset, next offset, group), of dtype `type`, over all groups. The rows
+  // Returns the sum of `of(offset, next offset, group)` over all groups, in dtype `type`. The rows
   // after the last group count as one more group, which ends at 0.
   template <class Of>
   Scalar sum_over_groups(KernelBuilder& k, DType type, Of of) const {
@@ -70,8 +70,8 @@ class Offsets {
 
 // Rows of a tile of c.
 struct Place {
-  Scalar expert;      // group; -1 or the number of experts: no group
-  Scalar begin, end;  // first row of the tile; end of its section, which may be before
+  Scalar expert;      // group, or none if -1 or the number of experts
+  Scalar begin, end;  // first row of the tile; end of its section, which may be less
 };
 
 // The matrix as consecutive sections: the rows before the first group, the groups, and the rows
@@ -86,9 +86,9 @@ class Sections {
     return where(section < count(), clamp(offsets_.at(section - 1), 0, rows_), rows_);
   }
 
-  // Returns the tile with a number. The numbers of section s start at begin(s) / tile_m + s, which
-  // leaves enough for all its tiles and at most one more. All threads together count the sections
-  // that start at or before the number; a binary search would wait for memory at each step.
+  // Returns tile `number`. The numbers of section s start at begin(s) / tile_m + s, enough for all
+  // its tiles and at most one more. All threads together count the sections that start at or before
+  // the number; a binary search would wait for memory at each step.
   Place at(const Scalar& number) const {
     const Scalar section =
         offsets_
@@ -102,8 +102,8 @@ class Sections {
     return {section - 1, first + tile * tile_m_, begin(section + 1)};
   }
 
-  // Returns the number of tiles of the sections before one. It is i64, because groups that overlap
-  // may have more than 2^31 tiles.
+  // Returns the number of tiles in the sections before `section`. It is i64, because groups that
+  // overlap may have more than 2^31 tiles.
   Scalar tiles_before(const Scalar& section) const {
     const Scalar groups = offsets_.sum_over_groups(
         k_, i64, [&](const Tile& offset, const Tile& next, const Tile& group) {

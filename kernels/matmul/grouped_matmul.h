@@ -52,8 +52,8 @@ void grouped_matmul_tiles(KernelBuilder& k, const GroupedMatmulMeta& m);
 // persistent, otherwise offsets and error. Rows of c that belong to no group become 0.
 void grouped_matmul(KernelBuilder& k, const GroupedMatmulMeta& m);
 
-// Arguments: a [T, M], b [T, N], offsets, error; c [experts, M, N]. For an empty group c is 0, or
-// unchanged if c is added to.
+// Arguments: a [T, M], b [T, N], offsets, error; c [experts, M, N]. For an empty group, c is 0, or
+// unchanged with `adds`.
 void grouped_matmul_tn(KernelBuilder& k, const GroupedMatmulMeta& m);
 
 // Rows: rows of a.

@@ -35,21 +35,21 @@ struct MatmulOptions {
   bool scaled = false;     // alpha is not 1
   bool row_scale = false;  // multiply each row of op(a) op(b) by a value of its own
   bool adds = false;       // beta is not 0
-  bool unit_beta = false;  // if it adds, beta is 1
+  bool unit_beta = false;  // with `adds`: beta is 1
   bool outer = false;      // add outer_rows outer_cols to the accumulator
   int64_t batch = 0;       // number of matrices in a batch; 0: no batch dimension
   int64_t most_rows = 0;   // upper bound of the calls' rows, for the schedule; 0: none
-  // Rows of a or b are not aligned. Operands whose row lengths cause that are copied if this gains
-  // time (aligned_copy.h). Otherwise the schedule loads single elements.
+  // Rows of a or b are not aligned. If it saves time, operands with such row lengths are copied
+  // (aligned_copy.h). Otherwise the schedule loads single elements.
   bool unaligned = false;
   bool any_size = false;   // sizes are dynamic; cols and width only choose the schedule
   bool in_blocks = false;  // a is in column blocks (column_blocks.h); nothing is transposed
-  // Row tiles of a and row_scale are at the places that row_tiles.h gives. Tiles without a counted
-  // row are not multiplied.
+  // row_tiles.h gives the places of the row tiles of a and row_scale. Tiles without a counted row
+  // are not multiplied.
   bool row_tiles = false;
   bool some_depth = false;  // a range of K is read from the device
-  // Replaces the matmul that some_depth skips if ignored rows of b contain NaN or infinity: it
-  // multiplies all of K, with zeros in these rows. Otherwise it does nothing.
+  // If ignored rows of b contain NaN or infinity, the matmul with some_depth is skipped. This one
+  // then multiplies all of K, with zeros in these rows; otherwise it does nothing.
   bool ignores_rows = false;
   DType label_type = i64;
 
@@ -101,13 +101,13 @@ struct MatmulMeta : MatmulOptions {
   int64_t programs = 0;                     // with most_split: persistent programs of the launch
 };
 
-// Arguments; with a batch all but vectors have the batch as first dimension:
+// Arguments; with a batch, all except vectors have it as first dimension:
 // - a [M, K], or [K, M] if transposed; with in_blocks [blocks, M, 2^block_shift] and block_shift
 //   i32
 // - b [K, N], or [N, K] if transposed
 // - aligned_a and aligned_b instead of a and b, if they are copied (aligned_copy.h)
-// - with splits partials [splits, M, N] f32; otherwise c [M, N] and the arguments of the epilogue
-// - with most_split also partials [programs, tile_m, tile_n] f32
+// - with splits: partials [splits, M, N] f32; otherwise c [M, N] and the arguments of the epilogue
+// - with most_split: also partials [programs, tile_m, tile_n] f32
 // - epilogue, vectors: bias [N]; a_scale [M] and b_scale [N] f32 of any stride; outer_rows [M] and
 //   outer_cols [N] f32; row_scale [M] f32, where 0 makes a row 0 for any accumulator
 // - epilogue, scalars: alpha and beta f32, unless they are known to be 1
@@ -121,8 +121,8 @@ void matmul(KernelBuilder& k, const MatmulMeta& m);
 // Arguments: partials, and those of matmul without splits except a and b.
 void matmul_finish(KernelBuilder& k, const MatmulMeta& m);
 
-// Adds the parts of the tiles of a split wave (split_wave.h). Arguments: partials, those of
-// matmul's epilogue, and `a` if it is transposed.
+// Adds the parts of a split wave's tiles (split_wave.h). Arguments: partials, those of matmul's
+// epilogue, and `a` if it is transposed.
 void matmul_finish_wave(KernelBuilder& k, const MatmulMeta& m);
 
 // Rows: rows of a in memory: M, or K if a is transposed.
@@ -141,14 +141,14 @@ struct MatmulConfig {
   // The last wave of tiles is split along K if that shortens it by at least this many k-steps
   // (split_wave.h); 0: never. Only in persistent programs without a batch.
   int least_saved = 0;
-  // sm_90a: operands are loaded by TMA copies, not by 16-byte copies of all threads.
+  // sm_90a: operands are loaded by TMA copies, not by 16-byte copies by all threads.
   bool tensor_copies = false;
-  // f32 results with beta = 1: reductions in memory (Partition::add), so that no thread waits for
-  // c.
+  // Adds f32 results with beta = 1 to c by reductions in memory (Partition::add), so that no thread
+  // waits for c.
   bool adds_in_memory = false;
   // c is stored by TMA copies, which overlap with the next tile of a persistent program. Not the
-  // default for plain matmuls: 0.98 to 1.08 of the time of 16-byte stores, and 1.12 to add f32
-  // (H100).
+  // default for plain matmuls: they take 0.98 to 1.08 times as long as with 16-byte stores, and
+  // 1.12 if they add f32 (H100).
   bool tensor_stores = false;
 
   template <class V>
@@ -175,29 +175,29 @@ bool keeps_few_bits_of_fp8(const Machine& machine);
 // Returns true if matmuls of this dtype are about as fast as the vendor's.
 bool has_fast_products(const Machine& machine, DType type);
 
-// Returns upper bounds of row counts that have schedules of their own (most_rows), in ascending
-// order. With few rows, tiles of many rows would be mostly empty or leave SMs idle.
+// Returns the values of most_rows that have their own schedules, in ascending order. With few rows,
+// the tiles for many rows would be mostly empty or leave SMs idle.
 std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& options);
 
-// Returns numbers of rows above few_rows whose tiles differ from those of the schedule for any
-// number of rows (tile_choice.h). Schedules with most_rows = most() use that tile.
+// Returns numbers of rows above few_rows whose tile differs from that of the general schedule
+// (tile_choice.h). Schedules with most_rows = most() use that tile.
 std::vector<ChosenRows> middle_rows(const Machine& machine, const MatmulOptions& options);
 
-// Returns true if calls with unaligned rows of a or b have a schedule of their own (`unaligned`).
-// Either row lengths allow such rows, or clusters, which need TMA copies, are possible.
+// Returns true if calls with unaligned rows of a or b have their own schedule (`unaligned`). Either
+// row lengths allow such rows, or clusters, which need TMA copies, are possible.
 bool has_unaligned_schedule(const Machine& machine, const MatmulOptions& options);
 
-// Returns the least number of rows of a in memory at which calls copy unaligned operands; 0: no
-// call copies them.
+// Returns the least number of rows of a in memory for which calls copy unaligned operands, or 0 if
+// no call does.
 int64_t least_rows_of_copies(const Machine& machine, const MatmulOptions& options);
 
-// Returns the schedule of such a matmul if it may not use a cluster. Kernels that fuse more work
-// into a matmul start from it.
+// Returns the schedule of a matmul that may not use a cluster. Kernels that fuse more work into a
+// matmul start from it.
 MatmulConfig one_cta_product(const Machine& machine, const MatmulOptions& options);
 
-// Returns the compile-time parameters that a config gives to the options.
+// Returns the compile-time parameters for options and a config.
 MatmulMeta matmul_meta(const MatmulOptions& o, const MatmulConfig& config);
-// Returns a matmul whose sizes come from its views. Rows of its launch are tiles of c.
+// Returns a matmul whose sizes come from its views. Its launch counts tiles of c as rows.
 Step matmul_of_any_size(const Machine& machine, MatmulOptions options, const MatmulConfig& config);
 // Returns the number of tiles of c [m, n].
 int64_t matmul_tiles(const MatmulConfig& config, int64_t m, int64_t n);

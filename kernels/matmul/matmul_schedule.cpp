@@ -20,7 +20,7 @@ constexpr int64_t kMaxAccumulators = 192;  // accumulator registers per thread
 // previous tile's store, and a static assignment of tiles costs time. Time relative to one tile per
 // program: 1.01 for K = 128,256, 0.99 for 8,192, 0.98 for 4,096 (H100).
 constexpr int64_t kDeep = 32768;
-constexpr int64_t kLine = 128;  // bytes of a line of L2
+constexpr int64_t kLine = 128;  // bytes per L2 cache line
 
 int64_t depth_of(const MatmulOptions& o) {  // K, or 0 if not known
   return o.transposed_a() ? 0 : o.width;
@@ -29,7 +29,7 @@ int64_t height_of(const MatmulOptions& o) {  // M, or 0 if not known
   return o.transposed_a() ? o.width : o.most_rows;
 }
 
-// Returns the power of two that holds n, clamped to [least, most].
+// Returns n rounded up to a power of two, clamped to [least, most].
 int fitting(int64_t n, int64_t least, int64_t most) {
   return static_cast<int>(
       std::clamp<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::min(n, most))), least, most));
@@ -80,7 +80,7 @@ bool has_wgmma(const Machine& machine) {
 
 constexpr int64_t kSmallRows = 64;
 
-// Returns the largest number of rows that leaves half of the SMs without a tile of many rows.
+// Returns the largest number of rows for which config_for_many_rows leaves half of the SMs idle.
 int64_t max_few_rows(const Machine& machine, const MatmulOptions& o) {
   const MatmulConfig many = config_for_many_rows(machine, o);
   return machine.sms / 2 / ceil_div(o.cols, many.tile_n) * many.tile_m;
@@ -91,17 +91,17 @@ bool has_small_tiles(const Machine& machine, const MatmulOptions& o) {
   return !o.batch && size_of(o.type) == 2 && has_wgmma(machine);
 }
 
-// Returns the largest number of rows for which tiles have 64 rows. Then each SM has at most one
-// tile of 128 columns. On an H200, NT of 256 x 4096 x 4096 takes 24.7 us, with tiles of 128 x
-// 128 27.4 us. The result is less than max_few_rows, which the fused lm_heads use.
+// Returns the largest number of rows for which tiles have 64 rows. Each SM then has at most one
+// tile of 64 x 128. On an H200, NT of 256 x 4096 x 4096 takes 24.7 us, and 27.4 us with tiles of
+// 128 x 128. The result is less than max_few_rows, which the fused lm_heads use.
 int64_t max_rows_of_small_tiles(const Machine& machine, const MatmulOptions& o) {
   if (!has_small_tiles(machine, o)) return kSmallRows;
   const int64_t rows = machine.sms / ceil_div(o.cols, 128) * kSmallRows;
   return rows < max_few_rows(machine, o) ? std::max(rows, kSmallRows) : kSmallRows;
 }
 
-// Configuration for few rows: smaller tiles, and splits if SMs are still idle. Such a program has
-// few k-steps, so it needs more stages: 512 x 4096 x 4096 with 128x128x64 took 33.2 us with six
+// Configuration for few rows: smaller tiles, and splits if SMs are still idle. Such programs have
+// few k-steps, so they need more stages: 512 x 4096 x 4096 with 128x128x64 took 33.2 us with six
 // stages, 43.0 us with four (H100).
 MatmulConfig config_for_few_rows(const Machine& machine, const MatmulOptions& o, int64_t rows) {
   MatmulConfig config = config_for_many_rows(machine, o);
@@ -124,15 +124,15 @@ MatmulConfig config_for_few_rows(const Machine& machine, const MatmulOptions& o,
   return config;
 }
 
-// Returns true if matmuls are by wgmma, for which TMA copies are 1.02 to 1.03 times as fast (H200).
+// Returns true if matmuls use wgmma. TMA copies are then 1.02 to 1.03 times as fast (H200).
 bool multiplies_from_shared(const Machine& machine, const MatmulOptions& o) {
   return has_wgmma(machine) &&
          (size_of(o.type) == 2 || (is_fp8(o.type) && o.factors == Factors::nt));
 }
 
-// Returns true if reductions in memory are faster than loading c: one instruction must add several
-// elements. 128,256 x 4,096 of f32 with bf16 operands and K = 1,024: 2.24 ms, compared with 3.60 ms
-// (H200).
+// Returns true if reductions in memory are faster than loading c. One instruction must add several
+// elements. 128,256 x 4,096 in f32 with bf16 operands and K = 1,024 takes 2.24 ms, and 3.60 ms with
+// loads (H200).
 bool memory_adds(const Machine& machine, const MatmulOptions& o) {
   const program::GpuArch* arch = program::find_gpu_arch(machine.name);
   return arch && arch->adds_ptx > 0 && o.adds && o.unit_beta && o.c_type == DType::f32;
@@ -142,7 +142,7 @@ int64_t bytes_of(const MatmulOptions& o, int64_t elements) {
   return elements * static_cast<int64_t>(size_of(o.type));
 }
 
-// Returns the lengths of the rows of a and b in memory; 0: not known.
+// Returns the row lengths of a and b in memory, each 0 if not known.
 std::array<int64_t, 2> row_lengths(const MatmulOptions& o) {
   return {o.width, o.transposed_b() ? depth_of(o) : o.cols};
 }
@@ -185,9 +185,8 @@ bool copies_operands(const Machine& machine, const MatmulOptions& o) {
   return gain.gained_per_row > 0 && (!o.most_rows || gain.pays(static_cast<double>(o.most_rows)));
 }
 
-// Returns true if rows of the operand begin inside a cache line of L2, but at 16-byte boundaries,
-// so that TMA copies can load them. A tile then reads two lines for one, which limits the matmul's
-// speed.
+// Returns true if the operand's rows are aligned for TMA copies, but begin inside L2 cache lines. A
+// tile then reads two lines instead of one, which limits the matmul's speed.
 bool crosses_lines(const MatmulOptions& o, Operand operand) {
   return are_vectors(o) && bytes_of(o, row_lengths(o)[operand == Operand::b]) % kLine != 0;
 }
@@ -200,8 +199,8 @@ MatmulConfig config_for_unaligned_rows(const MatmulOptions& o) {
       .tile_m = 128, .tile_n = fitting(o.cols, 16, 64), .tile_k = 32, .stages = 1, .num_warps = 4};
 }
 
-// Returns true if a tile of 256 rows is not mostly empty, because fewer rows have schedules of
-// their own.
+// Returns true if fewer rows have their own schedules, so that tiles of 256 rows are not mostly
+// empty.
 bool few_rows_have_a_schedule(const Machine& machine, const MatmulOptions& o) {
   constexpr int64_t kRows = 128;
   if (o.transposed_a()) return o.width > kRows;
@@ -209,8 +208,8 @@ bool few_rows_have_a_schedule(const Machine& machine, const MatmulOptions& o) {
   return !few.empty() && few.back() >= kRows;
 }
 
-// Returns true if clusters of two CTAs, which read their part of b once, may gain time. Time with a
-// cluster and without (H200, bf16): 4000 x 4024 x 4088 NT 212 and 280 us. If rows of b are whole
+// Returns true if clusters of two CTAs, which read b once for both, may save time. 4000 x 4024 x
+// 4088 NT takes 212 us with a cluster, and 280 us without (H200, bf16). If rows of b are whole
 // cache lines, a cluster takes 1.1 to 1.3 times as long.
 bool may_use_cluster(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
   const bool measured = size_of(o.type) == 2 && !o.adds && !o.batch && config.tile_n == 256;
@@ -236,7 +235,7 @@ int64_t persistent_programs(const Machine& machine, const MatmulConfig& config) 
   return std::max(machine.sms / config.num_ctas, 1);
 }
 
-// Returns true if split waves are implemented.
+// Returns true if split waves are implemented for these options.
 bool splits_waves(const MatmulOptions& o, const MatmulConfig& config) {
   return config.persistent && !o.batch && !o.row_tiles && !o.some_depth && !o.ignores_rows &&
          !o.in_blocks;
@@ -249,9 +248,9 @@ int least_saved(const MatmulOptions& o, const MatmulConfig& config) {
   return splits_waves(o, config) && size_of(o.type) == 2 ? kLeast : 0;
 }
 
-// Returns the matmul whose tile is chosen. Only 16-bit matmuls that do not load c were timed. If
-// rows of b have N elements, tiles of b consist of whole lines of L2. NN of 1025 x 4096 x 4096
-// takes 67 us by tiles of 256 columns, and 80 us by tiles of 160 (H200).
+// Returns the matmul for chosen_tile, or none if it was not timed. Only 16-bit matmuls that do not
+// load c were timed. If b's rows have N elements, its tiles consist of whole L2 cache lines. NN of
+// 1025 x 4096 x 4096 takes 67 us with tiles of 256 columns, and 80 us with tiles of 160 (H200).
 std::optional<WideMatmul> wide_matmul(const Machine& machine, const MatmulOptions& o,
                                       const MatmulConfig& config) {
   const bool timed =
@@ -268,9 +267,10 @@ std::optional<WideMatmul> wide_matmul(const Machine& machine, const MatmulOption
       .clusters = may_use_cluster(machine, o, config)};
 }
 
-// TMA stores, which do not wait for other CTAs of a cluster, take 0.96 to 0.98 of the time.
+// Sets the tile. A cluster uses TMA stores, which do not wait for its other CTAs and take 0.96 to
+// 0.98 of the time.
 void set_tile(const MatmulOptions& o, const MatmulTile& tile, bool usual, MatmulConfig& config) {
-  // Groups of 4,096 rows take 1.08 of the time (4096 x 4104 x 4096 NT by 256 x 128, H200).
+  // Groups of 4,096 rows take 1.08 times as long (4096 x 4104 x 4096 NT, tiles of 256 x 128, H200).
   constexpr int kGroupRows = 2048;
   config.tile_m = tile.rows, config.tile_n = tile.cols, config.num_ctas = tile.ctas;
   config.group = kGroupRows / tile.rows;
@@ -325,7 +325,7 @@ std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulCo
   if (config.num_ctas > 1 && !(config.tensor_copies && multiplies_from_shared(machine, o)))
     return "a cluster needs TMA copies and wgmma, with 16-bit operands or fp8 in the order nt; use "
            "num_ctas=1";
-  // Minimum of rows of wgmma per warp, of warps per wgmma, and of rows of a TMA copy.
+  // Minimum wgmma rows per warp, warps per wgmma, and rows per TMA copy.
   constexpr int kWarpRows = 16, kGroupWarps = 4, kSlotRows = 8;
   const int slot_rows = o.transposed_b() ? config.tile_n : config.tile_k;
   if (config.num_ctas > 1 &&
@@ -384,7 +384,7 @@ Size split_tiles(const MatmulMeta& meta, const Size& tiles) {
   return where_at_least(largest_depth, depth, where_at_least(k_steps, meta.least_k_steps, split));
 }
 
-// Adds the step that adds up the parts of split tiles.
+// Appends the step that adds the parts of split tiles, and its workspace.
 void add_finish_wave(Operation& op, MatmulMeta meta, const Size& tiles) {
   constexpr int64_t kElements = 2048;  // elements of c per program
   meta.rows = std::clamp(
@@ -395,8 +395,8 @@ void add_finish_wave(Operation& op, MatmulMeta meta, const Size& tiles) {
   const Size split = split_tiles(meta, tiles);
   op.steps.push_back(record_step("matmul_finish_wave", meta.c_type, &matmul_finish_wave, meta,
                                  library_launch(split * (meta.tile_m / meta.rows), num_warps)));
-  // Fewer rows may be split although more are not. K, the rows of a transposed a, only needs to be
-  // large enough.
+  // Calls with fewer rows may split tiles even if calls with more do not. If a is transposed, the
+  // rows are K, which only needs to be large enough.
   const int64_t least_rows = (meta.least_k_steps - 1) * meta.tile_k + 1;
   const Size room = meta.transposed_a() ? where_at_least(Size::rows(), least_rows, meta.programs)
                                         : Size(meta.programs);

@@ -12,7 +12,7 @@ inline LoopOptions k_loop_options(const MatmulMeta& m) {
   return {.num_stages = m.stages, .tensor_copies = m.tensor_copies};
 }
 
-// Returns the accumulator of the k-steps [first, end): left(k_step) [tile_m, tile_k] times
+// Returns the accumulator over the k-steps [first, end) of left(k_step) [tile_m, tile_k] times
 // right(k_step) [tile_k, tile_n].
 template <class Left, class Right>
 Tile accumulate_k_steps(KernelBuilder& k, const MatmulMeta& m, const Scalar& first,
@@ -33,7 +33,7 @@ class MatmulTiles {
     Scalar row, column;            // position of the tile in c
     std::optional<Scalar> matrix;  // index in the batch, if there is one
 
-    // Index of tile (i, j) in such a view, and index of this tile.
+    // Return the indices of tile (i, j) of this matrix, and of this tile.
     Indices of(const Scalar& i, const Scalar& j) const {
       return matrix ? Indices{*matrix, i, j} : Indices{i, j};
     }
@@ -82,7 +82,7 @@ class MatmulTiles {
   Tile accumulate(const Place& tile) const {
     return accumulate(tile, k_.constant(0, i64), k_steps_);
   }
-  // Returns the accumulator of the k-steps [first, end).
+  // Returns the accumulator over the k-steps [first, end).
   Tile accumulate(const Place& tile, const Scalar& first, const Scalar& end) const {
     return accumulate_k_steps(
         k_, m_, first, end, [&](const Scalar& k_step) { return left(tile, k_step); },

@@ -1,6 +1,6 @@
-// Let a counted tile be one with a counted row. place = (counted tiles before it) + (all tiles that
-// are not counted), or (tiles before it that are not counted). A last tile with fewer rows keeps
-// its place. Each program reads all labels, so a chunk has at most some ten thousand rows.
+// A tile with a counted row is a counted tile. Its place is (counted tiles before it) + (all
+// uncounted tiles). An uncounted tile's place is (uncounted tiles before it). A partial last tile
+// keeps its place. Each program reads all labels, so a chunk has at most some ten thousand rows.
 #include "kernels/matmul/row_tiles.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace ligerdsl::kernels {
 namespace {
 
-constexpr int64_t kLabels = 4096;  // labels read at a time
+constexpr int64_t kLabels = 4096;  // labels per iteration
 
 struct Meta {
   DType label_type = i64;
@@ -30,8 +30,8 @@ void row_tiles(KernelBuilder& k, const Meta& m) {
 
   const Partition some = labels.partition({kLabels});
   const Tile none = k.zeros({together}, i32);
-  // Whole tiles: the counted ones before this tile, and all counted ones. Then: is this tile
-  // counted, and is the last, partial one.
+  // Counted whole tiles before this tile, and all counted whole tiles; then whether this tile and
+  // the partial last tile are counted.
   const auto [before, all, own, last] = k.for_range(
       0, cdiv(labels.dim(0), kLabels), 1, carry(none, none, none, none),
       [&](const Scalar& b, const Tile& before, const Tile& all, const Tile& own, const Tile& last) {

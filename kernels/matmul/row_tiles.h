@@ -1,8 +1,8 @@
 // Finds the tiles of rows that have a counted row, so that matmuls skip the others.
 //
-// Results of counted tiles are stored together at the end of memory for all rows, so that a last
-// tile with fewer rows keeps its place. The other tiles have the places before them, at which a
-// matmul reads and writes nothing.
+// Results of counted tiles are stored together at the end of memory for all rows, so that a partial
+// last tile keeps its place. The other tiles have the places before them, where a matmul reads and
+// writes nothing.
 #pragma once
 
 #include "kernels/core/launch.h"
@@ -19,8 +19,8 @@ namespace ligerdsl::kernels {
 Step row_tiles(DType label_type, int64_t rows);
 
 // Rows: rows of x. Makes matmuls with some_depth (kernels/matmul/matmul.h) skip all of K if an
-// ignored row of x contains NaN or infinity; ignores_rows multiplies instead. Arguments: depth [2]
-// i32, initially {0, INT32_MAX}; x [n, H] type; labels [n]; ignore_index i64.
+// ignored row of x contains NaN or infinity; the matmul with ignores_rows then replaces them.
+// Arguments: depth [2] i32, initially {0, INT32_MAX}; x [n, H] type; labels [n]; ignore_index i64.
 Step check_ignored_rows(const Machine& machine, DType type, int64_t cols, DType label_type);
 
 // Counted tiles, in consecutive places. Arguments: tile_at, counted.
@@ -61,7 +61,7 @@ struct RowOfTile {
       : tile(places, row / static_cast<int32_t>(rows)),
         place(tile.place * static_cast<int32_t>(rows) + row % static_cast<int32_t>(rows)) {}
 
-  // Returns the number of blocks of a row of `numbers`, or 0 if no row of its tile is counted.
+  // Returns the number of blocks per row of `numbers`, or 0 if the tile has no counted row.
   Scalar blocks(KernelBuilder& k, const View& numbers, int64_t block) const {
     return where(tile.counts, cdiv(numbers.dim(1), block), k.constant(0, i64));
   }

@@ -16,7 +16,7 @@ namespace ligerdsl::kernels {
 
 class SplitWave {
  public:
-  static constexpr int kLeastSteps = 4;  // k-steps of a part
+  static constexpr int kLeastSteps = 4;  // least k-steps per part but the last
   // A wave is split only up to this K. Its k-steps then fit in i32. ptxas implements a 64-bit
   // division as a call, and it serialises wgmma in kernels with calls.
   static constexpr int64_t largest_depth(int64_t tile_k) {
@@ -43,7 +43,7 @@ class SplitWave {
     Scalar tile;  // index among the split tiles
     Scalar first, steps;
   };
-  // Returns the part of a program. It has no k-steps if the program has no part.
+  // Returns a program's part, with no k-steps if the program has none.
   Part part(const Scalar& program) const {
     const Scalar divisor = max(tiles_, 1), first = program / divisor * steps_,
                  steps = max(min(k_steps_ - first, steps_), 0);

@@ -22,8 +22,8 @@ struct NormalisedRows {
   // n
   Tile operator()(const Tile& x) const { return folded ? fma(x, rstd, shift) : (x - mean) * rstd; }
 
-  // Returns dx of x and q, given mean(n q) and mean(q). It uses x instead of n, so that n need not
-  // stay in registers until the means are known.
+  // Returns dx, given x, q, mean(n q) and mean(q). It uses x instead of n, so that n need not stay
+  // in registers until the means are known.
   Tile gradient(const Tile& x, const Tile& q, const Tile& mean_nq, const Tile& mean_q) const {
     const Tile slope = -(rstd * mean_nq), level = -(rstd * mean_q);
     return folded ? fma(x, slope * rstd, fma(q, rstd, fma(shift, slope, level)))
@@ -46,14 +46,14 @@ struct ParameterGradients {
     return views;
   }
 
-  // Returns `sums` plus the contribution of some rows: dy * n to the weight's, dy to the bias's.
+  // Returns `sums` plus some rows' contributions: dy * n for the weight, dy for the bias.
   std::vector<Tile> plus(const std::vector<Tile>& sums, const Tile& dy, const Tile& n) const {
     std::vector<Tile> more = sums;
     if (bias) more.back() = sums.back() + dy;
     if (weight) more.front() = fma(dy, n, sums.front());
     return more;
   }
-  // Returns `sums` plus contributions that are already added up.
+  // Returns `sums` plus contributions that are already summed.
   std::vector<Tile> plus_sums(const std::vector<Tile>& sums, const Tile& sum_dy,
                               const Tile& sum_dy_n) const {
     std::vector<Tile> more = sums;
@@ -82,7 +82,7 @@ std::vector<Tile> sums_over(KernelBuilder& k, ScalarArg first, ScalarArg end, Sc
   return {a, b};
 }
 
-// Rows of one program of the forward pass: whole, or in blocks that are read twice.
+// Rows of a program of the forward pass, whole or in blocks that are read twice.
 //
 // `Meta` has cols (of a row), rows and block (of a tile), lanes (distribution of a tile's row),
 // looped (rows in blocks) and type. `Input` has the interface of NormInput (norm_rows.h).
@@ -153,8 +153,8 @@ class CentredRows {
   }
   Tile zeros() const { return k_.zeros({m_.rows, m_.lanes.lanes * m_.lanes.ctas}, f32); }
 
-  // Returns some elements of a long row, in tiles that one warp can add up. The tiles are spread
-  // evenly over the row.
+  // Returns samples of a long row, in tiles that one warp can sum. The tiles are spread evenly over
+  // the row.
   std::vector<Tile> samples() const {
     if (m_.rows > 1) return {};
     const int64_t width = shift_width(m_.cols), part = std::min<int64_t>(width, 32),
@@ -173,7 +173,7 @@ class CentredRows {
     return sum(total, 1) * (1.0 / shift_width(m_.cols));
   }
 
-  // Partial sums of a row, and the shift that they are relative to.
+  // Partial sums of a row, relative to `shift`.
   struct Sums {
     ShiftedSums lanes;
     Tile shift;

@@ -6,7 +6,7 @@
 //   dweight = sum over rows of dy t;  dbias = sum over rows of dy
 //
 // Bytes, s = sizeof(T): forward 2 n H s; backward 3 n H s and the partial sums, 8 H bytes a part.
-// While memory delivers one 16-bit element, there is time for about 25 instructions. So tanh takes
+// While memory delivers one 16-bit element, there is time for about 25 instructions. So tanh uses
 // one exponential and one division.
 #include "kernels/norm/dyt.h"
 
@@ -56,7 +56,7 @@ void dyt_forward(KernelBuilder& k, const DytMeta& m) {
 }
 
 // Order of the additions. If m.lanes, row r of the tile accumulates rows r, r + rows, ... of the
-// part in order, and these lanes are added up after the loop. Otherwise the rows of each tile are
+// part in order, and these lanes are summed after the loop. Otherwise the rows of each tile are
 // added first.
 void dyt_backward(KernelBuilder& k, const DytMeta& m) {
   std::optional<NormRows> d_x;
@@ -74,7 +74,7 @@ void dyt_backward(KernelBuilder& k, const DytMeta& m) {
   Scalar blocks = cdiv(rows.dim(1), m.block).to(i32);
   Scalar column = k.program_id(0) % blocks, part = k.program_id(0) / blocks;
   const Tile w = columns_of(weight, m, column) * 4.0f,
-             slope = w * alpha;  // 4, because g has the quarter slope
+             slope = w * alpha;  // 4, because g has a quarter of the slope
   const auto added = [&](const Tile& sums, const Tile& more) {
     return m.lanes ? sums + more : sums + sum(more, 0);
   };
@@ -82,7 +82,7 @@ void dyt_backward(KernelBuilder& k, const DytMeta& m) {
     return m.lanes ? fma(a, b, sums) : sums + sum_products(a, b, 0);
   };
   const Tile zeros = m.lanes ? k.zeros({m.rows, m.block}, f32) : k.zeros({m.block}, f32);
-  // Column sums of dy t, dy and g x. Those that are not wanted stay 0.
+  // Column sums of dy t, dy and g x. Unwanted ones stay 0.
   auto [d_weight, d_bias, d_alpha] = k.for_range(
       part, cdiv(rows.dim(0), m.rows), k.num_programs(0) / blocks, pipelined(m.stages),
       carry(zeros, zeros, zeros), [&](Scalar row, Tile d_weight, Tile d_bias, Tile d_alpha) {

@@ -9,15 +9,15 @@
 //   dbias_c = sum over batches and positions of dy
 //
 // The forward is LayerNorm of rows of D elements (centred_rows.h). It loads one weight and one bias
-// per vector of elements of one channel. On a CPU with short channels it stores the results channel
-// by channel instead, and reads each channel again.
+// per vector if vectors are within channels. On a CPU with short channels it stores the results
+// channel by channel instead, and reads each channel again.
 //
-// The backward adds up dy n and dy of each channel. From these totals it computes both the
+// The backward reduces dy n and dy over each channel. From these totals it computes both the
 // parameter gradients and the means: mean(n q) = sum over channels of weight_c (sum of dy n) / D.
 //
 // Bytes, s = sizeof(T):
-//   forward    2 n C S s; 3 n C S s if groups are split into parts, except what the second launch
-//              finds in L2
+//   forward    2 n C S s; 3 n C S s if groups are split into parts, less the L2 hits of the
+//              second launch
 //   backward   3 n C S s, and two f32 rows of C partial sums per part, with at most n parts;
 //              5 n C S s if no program holds a group
 #include "kernels/norm/group_norm.h"
@@ -64,7 +64,7 @@ class GroupRows {
     friend GroupRows;
     Resident kept_;
   };
-  // Returns the place of the row of which a program has all or a part.
+  // Returns the row's place, and assumes that it is within the view.
   Place place_of(const Scalar& row) const {
     const Place at(m_, row);
     assume(ult(at.batch, view_.dim(0)));
@@ -139,7 +139,7 @@ class OfChannels {
   int64_t run_;
 };
 
-// Results of the forward, with one launch or two: statistics and y.
+// Results of the forward (statistics and y), with one launch or two.
 class Results {
  public:
   Results(KernelBuilder& k, const GroupNormMeta& m, const GroupRows& y) : k_(k), m_(m), y_(y) {

@@ -49,7 +49,7 @@ struct GroupNormOptions {
 };
 
 struct GroupNormMeta : GroupNormOptions {
-  // Groups per tile, and batches that they come from. A tile has some groups of one batch, or all
+  // Groups per tile, and the number of their batches. A tile has some groups of one batch, or all
   // groups of `batches` batches.
   int64_t rows = 1, batches = 1;
 
@@ -59,7 +59,7 @@ struct GroupNormMeta : GroupNormOptions {
   BlockLanes lanes;      // distribution of a tile's row over lanes
   bool looped = false;   // long rows: a program makes two passes over blocks of its row
 
-  int64_t parts = 1;  // two launches: parts of a group, each a block of the first launch
+  int64_t parts = 1;  // two launches: parts per group, each a block of the first launch
 
   int64_t channel_width =
       0;  // elements per block of a channel; 0: results are not stored channel by channel
@@ -67,23 +67,23 @@ struct GroupNormMeta : GroupNormOptions {
   // Backward: channels of each group and positions of each channel per tile. If channels have one
   // position, position_block counts channels.
   int64_t channel_block = 1, position_block = 1;
-  bool late_sums = false;  // add up each element over batches in the loop, and positions after it
-  int64_t position_parts = 1;  // parts of a channel's positions; a program adds up one part
+  bool late_sums = false;      // reduce each element over batches in the loop, then over positions
+  int64_t position_parts = 1;  // parts of a channel's positions; a program reduces one part
   bool own_means = false;      // the kernel of d_x computes the means itself
-  int stages = 1;              // stages of loads; 2 loads the next batches during this iteration
+  int stages = 1;              // stages of loads; 2 loads the next iteration's batches early
 
   int64_t group_block() const { return rows / batches; }
 };
 
-// x, y, d_y and d_x may have any stride between batches; within a batch they are contiguous.
-// mean and rstd [n G] f32 have the groups of one batch after those of the previous one.
-// weight, bias [C] weight_type; eps f32 scalar.
+// x, y, d_y and d_x may have any stride between batches; within a batch they are contiguous. The
+// order of mean and rstd [n G] f32 is by batch, then by group. The dtype of weight and bias [C] is
+// weight_type; eps is an f32 scalar.
 //
 // Arguments: y, x [n, G, C / G S] type, weight, [bias], [mean], [rstd], eps.
 void group_norm_forward(KernelBuilder& k, const GroupNormMeta& m);
 
-// Forward in two launches: in the first, a program adds up one part of a group. All part_* are
-// [n G parts] f32.
+// Forward in two launches: in the first, a program reduces one part of a group. All part_* are [n G
+// parts] f32.
 //
 // Arguments: x, part_total, part_shift, part_low, part_squares.
 void group_norm_statistics(KernelBuilder& k, const GroupNormMeta& m);
@@ -102,8 +102,8 @@ void group_norm_backward(KernelBuilder& k, const GroupNormMeta& m);
 // Computes the partial sums: one row per part of each batch. Arguments: [weight_partials],
 // [bias_partials], d_y, and for d_weight x, mean, rstd.
 void group_norm_sums(KernelBuilder& k, const GroupNormMeta& m);
-// Computes the means of each group that d_x needs, from the partial sums of its batch. Arguments:
-// mean_nq, mean_q [n G] f32, weight_partials, bias_partials, weight.
+// Computes each group's means, which d_x needs, from its batch's partial sums. Arguments: mean_nq,
+// mean_q [n G] f32, weight_partials, bias_partials, weight.
 void group_norm_means(KernelBuilder& k, const GroupNormMeta& m);
 // Arguments: d_x, d_y, x, weight, mean, rstd, and mean_nq, mean_q or the partials. d_x may be
 // exactly d_y.
@@ -120,7 +120,7 @@ Operation group_norm_backward(const Machine& machine, const GroupNormOptions& op
 // `rows`: groups per tile. If a tile has all groups of a batch and their number has an odd factor,
 // `rows` counts them without that factor.
 struct GroupNormForwardConfig : RowConfig {
-  // Groups that no cluster holds may take two launches. In the first, `parts` programs add up a
+  // Groups that no cluster holds may use two launches. In the first, `parts` programs reduce a
   // group; in the second, each thread has `part_vectors` vectors of the result.
   int parts = 1;         // 1: one launch
   int part_vectors = 0;  // 16-byte vectors per thread; 0 if parts is 1
@@ -135,7 +135,7 @@ struct GroupNormForwardConfig : RowConfig {
 using GroupNormForward = ConfiguredKernel<GroupNormOptions, GroupNormForwardConfig>;
 extern const GroupNormForward group_norm_forward_kernel;
 
-// Kernel that adds up dy n and dy of each channel.
+// Kernel that reduces dy n and dy over each channel.
 enum class GroupNormBackwardBy {
   groups,    // the kernel of d_x; its programs hold whole groups and read them once
   channels,  // a separate kernel; the kernel of d_x reads the groups again
@@ -149,7 +149,7 @@ struct GroupNormBackwardConfig {
   int num_ctas = 1;         // CTAs of a cluster, which share groups
   int stages = 1;           // tiles in use or in flight
   int programs_per_sm = 1;  // programs per SM, each with its own partial sums
-  bool late_sums = false;   // add up each element over batches first, and positions last
+  bool late_sums = false;   // reduce each element over batches first, then over positions
   int min_ctas_per_sm = 0;  // 0: no minimum
   int tiles_per_program =
       0;  // by=channels: tiles of positions per program; 0: all tiles of a channel

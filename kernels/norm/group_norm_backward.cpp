@@ -130,8 +130,8 @@ void group_norm_backward(KernelBuilder& k, const GroupNormMeta& m) {
   const Tile w = of_channels.expand_dims(own ? 2 : 3);
 
   // A run is a range of contiguous positions. If a channel has 2^n vectors of a tile, a run is one
-  // vector: its thread adds it up, and the runs of a channel are added after the loop. Otherwise a
-  // run is the whole channel, and the threads synchronise for each channel of each batch.
+  // vector: its thread reduces it, and a channel's runs are summed after the loop. Otherwise a run
+  // is the whole channel, and the threads synchronise for each channel of each batch.
   const int64_t vector = std::min(vector_width(m.type), m.position_block);
   const bool across_threads =
       !std::has_single_bit(static_cast<uint64_t>(m.position_block / vector));
@@ -141,8 +141,8 @@ void group_norm_backward(KernelBuilder& k, const GroupNormMeta& m) {
     Tile d_y, n;          // per element
     Tile sum_n, sum_d_y;  // per run, unless late_sums
   };
-  // Flattens the elements or runs of a group to one dimension, if the number of positions is a
-  // power of two: then no element moves to another thread.
+  // Flattens a group's elements or runs to one dimension if the number of positions is a power of
+  // two. No element then moves to another thread.
   const auto flat = [&](const Tile& all) {
     const int64_t positions = all.shape()[3];
     if (!std::has_single_bit(static_cast<uint64_t>(positions))) return all;
@@ -220,7 +220,8 @@ void group_norm_sums(KernelBuilder& k, const GroupNormMeta& m) {
   const Scalar part = at / runs, run = at % runs, parts = programs / runs;
   Scalar group = tile / of_group, channel = tile % of_group;
   const OfGroups of_groups(k, m, group);
-  // The program takes batches part, part + parts, ... and loops over the position tiles of its run.
+  // The program processes batches part, part + parts, ... and loops over the position tiles of its
+  // run.
   const int64_t iterations = ceil_div(position_tiles(m), m.position_parts);
   const Scalar batches = cdiv(d_y.batches(m) - part.to(i64), parts.to(i64));
   const Tile zeros = k.zeros({m.batches, m.group_block(), m.channel_block, m.position_block}, f32);

@@ -10,7 +10,7 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Groups of a tile: `groups` of each of `batches` batches.
+// Groups of a tile: `groups` groups from each of `batches` batches.
 struct Side {
   int64_t batches = 1, groups = 1;
   int64_t rows() const { return batches * groups; }
@@ -29,7 +29,7 @@ Side side_of(const GroupNormOptions& o, int64_t rows) {
   return {rows / power, o.groups};
 }
 
-// Returns the largest set of at most `most` groups that a tile can have.
+// Returns the groups of the largest tile with at most `most` groups.
 Side side_of_most(const GroupNormOptions& o, int64_t most) {
   const int64_t power = o.groups & -o.groups, odd = o.groups / power;
   if (odd > kMostOdd || most < (odd == 1 ? 1 : 2) * o.groups)
@@ -37,7 +37,7 @@ Side side_of_most(const GroupNormOptions& o, int64_t most) {
   return {floor_power_of_two(most / o.groups), o.groups};
 }
 
-// Returns the value of RowConfig::rows and GroupNormBackwardConfig::rows for these groups.
+// Returns the `rows` field of RowConfig and GroupNormBackwardConfig for these groups.
 int rows_of(const GroupNormOptions& o, const Side& side) {
   const int64_t power = o.groups & -o.groups;
   return static_cast<int>(side.groups < o.groups ? side.groups : side.batches * power);
@@ -50,7 +50,7 @@ std::string refused_side(const GroupNormOptions& o, int64_t rows) {
          std::to_string(o.groups) + " groups, got " + std::to_string(rows) + "; use fewer";
 }
 
-constexpr int64_t kMostHeld = 16;  // vectors per thread of a GPU
+constexpr int64_t kMostHeld = 16;  // most vectors per thread
 
 std::string refused_held(int64_t elements, DType type, int num_warps, int64_t num_ctas,
                          int64_t most) {
@@ -61,8 +61,8 @@ std::string refused_held(int64_t elements, DType type, int num_warps, int64_t nu
          std::to_string(ceil_div(vectors, threads)) + "; use more warps or fewer rows";
 }
 
-// Returns the options of a LayerNorm with rows of the same length. GroupNorm takes its schedule,
-// except for the number of groups per tile.
+// Returns the options of a LayerNorm with rows of the same length. GroupNorm's heuristic starts
+// from its schedule.
 LayerNormOptions rows_like(const GroupNormOptions& o) {
   LayerNormOptions rows;
   rows.cols = o.row();
@@ -71,7 +71,7 @@ LayerNormOptions rows_like(const GroupNormOptions& o) {
   return rows;
 }
 
-// Returns the warps of the launch that adds up parts of groups.
+// Returns the warps of the launch that reduces parts of groups.
 int warps_of_part(const GroupNormOptions& o, int64_t part) {
   return warps_for(part, o.type, 4, 16);
 }
@@ -93,10 +93,10 @@ std::string refused_parts(const GroupNormOptions& o, const GroupNormForwardConfi
   return refused_held(part, o.type, warps_of_part(o, part), 1, kMostHeld);
 }
 
-// Splits groups into parts of 16 KB, if clusters cannot hold them. On an H200 in bf16, 1x128x262144
-// with 32 groups (2 MB each) takes 55.7 us in parts, and 61 us with clusters that hold a third of a
-// group. With groups of 512 KB, which clusters hold, two and four batches take 29.7 and 55.6 us in
-// parts, and 27.7 and 44.3 us with clusters.
+// Splits groups that clusters cannot hold into parts of 16 KB or more. On an H200 in bf16,
+// 1x128x262144 with 32 groups (2 MB each) takes 55.7 us in parts, and 61 us with clusters that hold
+// a third of a group. With groups of 512 KB, which clusters hold, two and four batches take 29.7
+// and 55.6 us in parts, and 27.7 and 44.3 us with clusters.
 void split(const GroupNormOptions& o, GroupNormForwardConfig* config) {
   constexpr int64_t kPart = 16 * 1024;
   GroupNormForwardConfig in_parts = *config;
@@ -111,8 +111,8 @@ void split(const GroupNormOptions& o, GroupNormForwardConfig* config) {
   }
 }
 
-// Returns the elements of a block within one channel, for a CPU: a power of two, or 0 if
-// channels are too short. Without such blocks, weight and bias are looked up for each vector.
+// Returns a CPU's elements per block if no block crosses channels: a power of two, or 0 if channels
+// are too short. Without such blocks, weight and bias are looked up for each vector.
 int64_t block_of_channel(const GroupNormOptions& o) {
   constexpr int64_t kLeast = 512;
   const int64_t block = std::min(o.positions & -o.positions, kRowBlock);
@@ -130,8 +130,8 @@ int64_t channel_width(const GroupNormOptions& o) {
 
 GroupNormForwardConfig heuristic_forward(const Machine& machine, const GroupNormOptions& o) {
   GroupNormForwardConfig config{layer_norm_forward_kernel.heuristic(machine, rows_like(o))};
-  // On two cores, 8x320x4096 in f32 with 32 groups reaches 0.25 of the speed of a copy in blocks of
-  // 8192, and 0.8 or more in blocks of 4096.
+  // On two cores, 8x320x4096 in f32 with 32 groups reaches 0.25 of a copy's speed with blocks of
+  // 8192, and 0.8 or more with blocks of 4096.
   if (const int64_t block = block_of_channel(o); !machine.is_gpu() && block > 0) {
     static_cast<RowConfig&>(config) = rows_in_blocks(o.type, block, 2);
     return config;
@@ -194,8 +194,8 @@ Operation groups_in_parts(const Machine& machine, const GroupNormOptions& o,
   Operation op;
   op.steps.push_back(record_step("group_norm_statistics", o.type, &group_norm_statistics, meta,
                                  library_launch(parts, of_part.num_warps)));
-  // The vectors of a block are contiguous. If the number of positions allows it, a vector is in one
-  // channel.
+  // The vectors of a block are contiguous. If channels consist of whole vectors, each vector is in
+  // one channel.
   constexpr int kWarps = 4;
   meta.cols = o.row();
   meta.block = kWarps * program::kWarpThreads * vector_width(o.type) * config.part_vectors;
@@ -221,12 +221,12 @@ Cost cost_forward(const GroupNormOptions& o, int64_t batches) {
 }
 
 constexpr int kRegisters = 128;         // registers per thread
-constexpr int64_t kVectors = 2;         // vectors per thread of x and of d_y
+constexpr int64_t kVectors = 2;         // vectors of x, and of d_y, per thread
 constexpr int64_t kMostVectors = 4;     // the same for large groups
-constexpr int64_t kLatePositions = 64;  // late_sums for channels with fewer positions
+constexpr int64_t kLatePositions = 64;  // channels with fewer positions use late_sums
 constexpr int64_t kFewOnCpu = 16384;    // most elements of a group that stay in a core's caches
 constexpr int64_t kMostOnCpu =
-    int64_t{1} << 19;  // most elements of a group per program if there are many groups
+    int64_t{1} << 19;  // most elements of a group that a program holds if there are many groups
 
 // Part of a tile for one group.
 struct GroupTile {
@@ -234,7 +234,7 @@ struct GroupTile {
   int64_t size() const { return channels * positions; }
 };
 
-// Returns the smallest tile that holds a group, with a limit on the odd part of its sizes: it
+// Returns the smallest tile that holds a group. The odd factor of its size is limited, because it
 // multiplies the elements per thread. If channels have one position, `positions` counts channels.
 GroupTile tile_of(const GroupNormOptions& o) {
   const int64_t odds = o.positions < kLatePositions ? 3 : kMostOdd;
@@ -293,7 +293,7 @@ GroupNormBackwardConfig by_channels(const Machine& machine, const GroupNormOptio
 
 GroupNormBackwardConfig heuristic_backward(const Machine& machine, const GroupNormOptions& o) {
   const int64_t group = tile_of(o).size(), step = threads_of(machine) * vector_width(o.type);
-  // With by=channels, x and d_y are read twice. On a CPU, by=groups takes 0.5 to 0.8 of that time
+  // With by=channels, x and d_y are read twice. On a CPU, by=groups takes 0.5 to 0.8 times as long
   // for groups of up to 2^19 elements.
   const int64_t on_cpu = o.groups >= 8 ? kMostOnCpu : kFewOnCpu;
   const int64_t most = machine.is_gpu() ? step * kMostVectors * machine.max_cluster : on_cpu;
@@ -306,7 +306,7 @@ GroupNormBackwardConfig heuristic_backward(const Machine& machine, const GroupNo
   // need more registers.
   const bool many = machine.is_gpu() && o.positions == 1 && size_of(o.type) == 2 &&
                     o.channels_of_group() == vector_width(o.type) && odd_of(o.groups) == 1;
-  // With one sum per element, half the elements per tile avoid spills.
+  // With one sum per element, tiles of half the size avoid spills.
   const int64_t together = step * kVectors / (o.positions < kLatePositions && !many ? 2 : 1);
   Side side = side_of_most(o, std::max<int64_t>(together / group, 1));
   if (odd_of(side.rows() * group) > kMostOdd)
@@ -321,8 +321,8 @@ GroupNormBackwardConfig heuristic_backward(const Machine& machine, const GroupNo
     config.programs_per_sm = std::clamp((many ? 8 : 16) / config.num_warps, 1, 8);
     config.min_ctas_per_sm = config.num_warps < 16 ? std::min(config.programs_per_sm, 4) : 0;
     // On an H200 in bf16, with groups of 40960 elements and clusters of four, 8 and 32 batches take
-    // 27.9 and 74.5 us. With all programs that fit at a time they take 28.6 and 82.7 us, with
-    // eight per SM 31.2 and 74.4 us.
+    // 27.9 and 74.5 us. They take 28.6 and 82.7 us with all programs that fit at one time, and 31.2
+    // and 74.4 us with eight per SM.
     if (config.num_ctas > 1 && config.num_warps < 16) config.programs_per_sm = 3;
   }
   config.late_sums = o.positions == 1 || (o.positions < kLatePositions && config.num_ctas == 1);
@@ -375,7 +375,7 @@ std::string valid_backward(const Machine& machine, const GroupNormOptions& o,
              : "";
 }
 
-// Returns the last launch, which adds up the partial sums.
+// Returns the last launch, which reduces the partial sums.
 Step reduce_step(const Machine& machine, const GroupNormOptions& o) {
   return reduce_partials(machine,
                          layer_norm_sums(o.gradients, o.d_weight_type, o.channels, o.accumulate));
@@ -417,9 +417,9 @@ Step by_groups(const Machine& machine, const GroupNormOptions& o,
                      std::move(launch));
 }
 
-// Sets a tile of `elements` elements per batch. The width of a channel's block is the largest one
-// that adds at most an eighth of padding to the channel, or else the one with the least padding.
-// The rest of the tile holds several channels, and several groups if they fit.
+// Sets a tile with `elements` elements per batch. A channel's block is the widest with at most an
+// eighth of padding, or else the one with the least padding. The tile then holds several channels,
+// and several groups if they fit.
 void set_tile(GroupNormMeta* meta, int64_t elements) {
   const auto power_over = [](int64_t n) {
     return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n)));
@@ -447,13 +447,12 @@ int64_t position_tiles_of(const GroupNormMeta& m) {
   return m.positions == 1 ? 1 : ceil_div(m.positions, m.position_block);
 }
 
-// Returns the steps of d_x by channels, which needs the partial sums of each batch. The kernel of
-// d_x comes last, because d_x may overwrite d_y. Appends scratch other than the partials to
-// `scratch`.
+// Appends scratch other than the partials to `scratch`; returns the steps of d_x by channels. d_x
+// needs each batch's partial sums. Its kernel comes last, because d_x may overwrite d_y.
 std::vector<Step> d_x_by_channels(const GroupNormOptions& o, const GroupNormBackwardConfig& config,
                                   PartialCount* parts, std::vector<Scratch>* scratch) {
   constexpr int64_t kOwnMeans =
-      512;  // most partial sums from which each program computes its group's means
+      512;  // most partial sums of a group for which each program computes the means itself
   GroupNormMeta meta{o};
   const int64_t threads = program::kWarpThreads * config.num_warps, vector = vector_width(o.type);
   meta.stages = config.stages;
@@ -485,7 +484,7 @@ std::vector<Step> d_x_by_channels(const GroupNormOptions& o, const GroupNormBack
   return steps;
 }
 
-// Returns the operation of the parameter gradients alone.
+// Returns the operation that computes only the parameter gradients.
 Operation sums_by_channels(const Machine& machine, const GroupNormOptions& o,
                            const GroupNormBackwardConfig& config) {
   GroupNormMeta meta{o};

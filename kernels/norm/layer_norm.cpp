@@ -154,7 +154,7 @@ void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m) {
     return;
   }
 
-  // Program p takes row blocks p, p + programs, ... and holds its partial sums of d_weight and
+  // Program p processes row blocks p, p + programs, ... and holds its partial sums of d_weight and
   // d_bias in registers.
   const auto load_weight = [&] { return columns_of(weight, m, 0, offset); };
   Tile kept = m.reload_weight ? Tile() : load_weight();

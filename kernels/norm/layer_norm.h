@@ -84,13 +84,13 @@ void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m);
 void layer_norm_d_weight(KernelBuilder& k, const LayerNormMeta& m);
 
 // Rows: rows of x. d_weight and d_bias are arguments of the backward's last launch; its scratch is
-// "weight_partials" and "bias_partials", for the gradients that are wanted.
+// "weight_partials" and "bias_partials", for the wanted gradients.
 Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& options);
 Operation layer_norm_backward(const Machine& machine, const LayerNormOptions& options);
 
 struct LayerNormForwardConfig : RowConfig {
-  // Number of programs per SM. Each loops over rows and loads weight and bias once. 0: one program
-  // per row. It has no effect unless rows are ragged, keep=registers and rows=1.
+  // Number of programs per SM, each of which loops over rows and loads weight and bias once; 0 for
+  // one program per row. It has no effect unless rows are ragged, keep=registers and rows=1.
   int programs_per_sm = 0;
 
   template <class V>
@@ -105,8 +105,8 @@ extern const LayerNormForward layer_norm_forward_kernel;
 extern const LayerNormForward fused_add_layer_norm_forward_kernel;  // normalises sum = x + residual
 
 // Returns the distribution of a tile's rows over lanes. With one row per tile, a thread is a lane.
-// With several rows, a vector is a lane. On a CPU a lane adds up eight elements that are not
-// contiguous, if the number of columns allows it.
+// With several rows, a vector is a lane. On a CPU, a lane of a one-row tile adds eight elements
+// that are not contiguous, if 1024 divides `block`.
 BlockLanes lanes_of_rows(const Machine& machine, DType type, int64_t rows, int64_t block,
                          const RowConfig& config);
 

@@ -14,14 +14,14 @@ int64_t streams_of(const LayerNormOptions& o) {
   return o.residual ? 2 : 1;
 }
 
-// Returns the columns of the widest row that is held in registers. A CTA with a wider row would
-// occupy a whole SM.
+// Returns the columns of the widest row held in registers. A CTA with a wider row would occupy a
+// whole SM.
 int64_t widest_whole(const Machine& machine, DType type) {
   if (!machine.is_gpu()) return kResidentWidth;
   return type == f32 ? 16384 : 20480;
 }
 
-// Returns the one of two block widths that leaves less of the last block empty.
+// Returns whichever of two block widths leaves less of the last block empty.
 int64_t block_of(int64_t cols) {
   constexpr int64_t kOther = kRowBlock / 4 * 5;
   return round_up(cols, kOther) < round_up(cols, kRowBlock) ? kOther : kRowBlock;
@@ -30,7 +30,7 @@ int64_t block_of(int64_t cols) {
 // Returns the CTAs per SM if clusters share rows: three if they hold weight and bias in shared
 // memory next to two rows, otherwise five. On Hopper, 4096x65536 in bf16 takes 264 us with three,
 // and 282 us with five that load weight and bias from the caches. With a residual it is four
-// instead of five, unmeasured, for the registers of two rows.
+// instead of five (not measured), because two rows take more registers.
 int sharing_ctas(const Machine& machine, const LayerNormOptions& o) {
   constexpr int64_t kCtas = 3, kSharers = 8;
   const int64_t kept =
@@ -38,7 +38,7 @@ int sharing_ctas(const Machine& machine, const LayerNormOptions& o) {
   return kCtas * kept <= machine.shared_for_rows() ? kCtas : o.residual ? 4 : 5;
 }
 
-// Minimum of CTAs per SM, by warps and by vectors per thread. The first rule that fits applies. On
+// Minimum CTAs per SM, by warps and by vectors per thread. The first matching rule applies. On
 // Hopper, fewer registers per thread cost less time than fewer CTAs per SM.
 struct FloorRule {
   int least_warps = 0;
@@ -59,7 +59,7 @@ constexpr FloorRule kFloorsBesideResidual[] = {
     {.least_warps = 16, .least_held = 5, .min_ctas_per_sm = 1},
     {.least_warps = 16, .min_ctas_per_sm = 2},  // 64 registers
     {.least_warps = 8, .least_held = 8, .min_ctas_per_sm = 1},
-    {.least_warps = 8, .least_held = 5, .min_ctas_per_sm = 3},  // 80
+    {.least_warps = 8, .least_held = 5, .min_ctas_per_sm = 3},  // 80 registers
     {.least_warps = 8, .min_ctas_per_sm = 4},
     {.min_ctas_per_sm = 0},
 };
@@ -72,7 +72,7 @@ int floor_of(std::span<const FloorRule> rules, int warps, int64_t held) {
       ->min_ctas_per_sm;
 }
 
-// Returns the minimum of CTAs per SM for ragged rows. Shifting the weight and the bias takes
+// Returns the minimum CTAs per SM for ragged rows. Shifting the weight and the bias takes
 // registers.
 int ragged_ctas(int num_warps) {
   constexpr int kWarpsWith128Registers = 16;
@@ -112,7 +112,7 @@ bool can_loop_over_rows(const Machine& machine, const LayerNormOptions& o,
 }
 
 // With ragged rows, programs loop over rows, so that they shift weight and bias once. 16,384 rows
-// of 4097 columns take 80 us instead of 116 us, of 8979 columns 166 us instead of 231 us (H200,
+// take 80 us instead of 116 us with 4097 columns, and 166 us instead of 231 us with 8979 (H200,
 // bf16).
 LayerNormForwardConfig heuristic(const Machine& machine, const LayerNormOptions& o) {
   LayerNormForwardConfig config{row_heuristic(machine, o)};
@@ -147,7 +147,7 @@ Operation build(const Machine& machine, const LayerNormOptions& o,
     meta.stages = 2;
     meta.row_period = row_period(o.type, o.cols);
     const Size programs(round_up(int64_t{machine.sms} * config.programs_per_sm, meta.row_period));
-    launch.grid = {min(Size::rows() * programs, programs)};  // nothing without rows
+    launch.grid = {min(Size::rows() * programs, programs)};  // no programs without rows
   }
   return operation_of(record_step(name_of(o), o.type, &layer_norm_forward, meta, std::move(launch),
                                   schedule_of(config)));

@@ -10,7 +10,7 @@
 //
 // So p_k serves both weight and scale. Bytes, s = sizeof(T): 3 n H s, or 5 n H s if no program
 // holds a row. There are also f32 rows of partial sums: two per modulation and program that shares
-// it, and one per program for the weight if a program has several modulations.
+// it, and one per program for the weight if programs have several modulations.
 #include "kernels/norm/modulated_rms_norm.h"
 
 #include <vector>
@@ -54,7 +54,7 @@ void modulated_rms_norm_backward(KernelBuilder& k, const ModulatedRmsNormMeta& m
   const Scalar parts = m.shared ? programs / m.modulations : k.constant(1, i64);
   const Tile zeros = k.zeros({1, m.block}, f32);
 
-  // Sums over the rows of a part, [1, block]. Those that are not wanted stay 0.
+  // Sums over the rows of a part, [1, block]. Unwanted ones stay 0.
   struct Sums {
     Tile products, d_y, scaled;
   };

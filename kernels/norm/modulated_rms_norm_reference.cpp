@@ -53,7 +53,7 @@ LIGERDSL_REFERENCE(modulated_rms_norm_forward) {
   const auto r = modulated_rms_norm_reference(call["x"], call["weight"], call["scale"],
                                               call["shift"], call.size("N"), call.size("H"),
                                               call.number("eps"), call.number("offset"));
-  // The shift may cancel most of an element, but not the rounding error of the element.
+  // The shift may cancel most of an element, but not its rounding error.
   const bool rounds = call.option("casting") == LIGERDSL_CASTING_LLAMA && call.has("shift");
   return {{"y", {r.y, rounds, call.type("y")}}, {"rstd", {r.rstd}}};
 }

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kForwardRegisters = 80;
 constexpr int64_t kLongBytes = 16384;  // bytes of a row
-// Columns of 2 bytes up to which four warps need at most 64 registers per thread, and up to which
-// one warp is enough.
+// Most 2-byte columns for which four warps need at most 64 registers per thread, and for which one
+// warp is enough.
 constexpr int64_t kLooseColumns = 3072, kWarpColumns = 1024;
 
 // Scale and shift take the same number of registers as a residual.
@@ -87,7 +87,7 @@ constexpr int64_t kNarrow = 512, kShort = 4096;  // columns
 constexpr int64_t kMostOnCpu = 16384;  // most columns whose partial sums stay in a core's caches
 constexpr int64_t kColumnsOnCpu = 1024;
 
-// Returns the schedule with blocks that are shorter than the row.
+// Returns the schedule whose blocks are shorter than a row.
 ModulatedRmsNormBackwardConfig by_columns(const Machine& machine,
                                           const ModulatedRmsNormOptions& o) {
   ModulatedRmsNormBackwardConfig config{
@@ -188,7 +188,7 @@ std::string valid_backward(const Machine& machine, const ModulatedRmsNormOptions
   return "";
 }
 
-// Returns the step that computes d_x of rows that no program holds.
+// Returns the step that computes d_x if no program holds a whole row.
 Step d_x_step(const ModulatedRmsNormOptions& o) {
   RmsNormMeta meta{o};
   meta.want_d_weight = false;
@@ -198,9 +198,9 @@ Step d_x_step(const ModulatedRmsNormOptions& o) {
                      library_launch(Size::rows(), warps_for(meta.block, o.type, kVectors)));
 }
 
-// Returns the reductions to the parameter gradients, with at most `parts` partial sums per
-// modulation. The partial sums of a modulation are contiguous. If programs share modulations,
-// d_weight and d_scale come from the same partial sums.
+// Returns the reductions that compute the parameter gradients, from at most `parts` partial sums
+// per modulation. The partial sums of a modulation are contiguous. If programs share modulations,
+// d_weight and d_scale use the same partial sums.
 std::vector<PartialSums> sums_of(const ModulatedRmsNormOptions& o, bool weight_of_products,
                                  int64_t parts) {
   std::vector<PartialSums> sums;
@@ -250,7 +250,7 @@ Operation build_backward(const Machine& machine, const ModulatedRmsNormOptions& 
   const int64_t together =
       machine.is_gpu() ? machine.sms / config.num_ctas * config.programs_per_sm : 64;
   const int64_t programs =
-      std::max<int64_t>(together / blocks, 1);  // programs of a block of columns
+      std::max<int64_t>(together / blocks, 1);  // programs per block of columns
   meta.shared = o.modulations < programs;
   const bool weight_of_products = meta.shared && o.want_d_weight && o.want_d_scale;
   if (weight_of_products) meta.want_d_weight = false;

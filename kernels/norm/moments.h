@@ -10,8 +10,8 @@
 // were outliers, the cost would be n / v roundings. That was an error of 2.6e-5 in rstd with 20480
 // columns of bf16.
 //
-// The mean that is stored comes from the plain sum of x, because shift + A / n loses digits if the
-// mean is near 0.
+// The stored mean comes from the plain sum of x, because shift + A / n loses digits if the mean is
+// near 0.
 #pragma once
 
 #include "ligerdsl/dsl.h"
@@ -37,7 +37,7 @@ class LaneBlock {
                  : over_lane(sum(folded(inside.to(f32)), 1)).broadcast_to({rows_, lanes_});
   }
 
-  // Number of elements of each lane that count, [rows, lanes].
+  // Number of counted elements per lane, [rows, lanes].
   const Tile& count() const { return count_; }
   Tile elements() const { return folded(x_); }
   Tile zeros() const { return zeros_; }  // [rows, lanes]
@@ -45,16 +45,16 @@ class LaneBlock {
   Tile counted(const Tile& value) const {
     return inside_.empty() ? value : where(folded(inside_), value, 0.0f);
   }
-  // Return the totals of each lane, [rows, lanes], of values and of their squares.
+  // Return each lane's totals, [rows, lanes], of values and of their squares.
   Tile total(const Tile& value) const { return over_lane(sum(value, 1)); }
   Tile total_of_squares(const Tile& value) const {
     return over_lane(sum_products(value, value, 1));
   }
-  // Returns the mean of each lane, given its total.
+  // Returns each lane's mean, given its total.
   Tile mean(const Tile& total) const {
     return inside_.empty() ? total * inverse_ : fast_div(total, max(count_, 1.0f));
   }
-  // Returns the value of each lane in a shape that broadcasts to the lane's elements.
+  // Returns each lane's value in a shape that broadcasts to the lane's elements.
   Tile spread(const Tile& value) const {
     return value.reshape({rows_ * split_.ctas, 1, split_.lanes, 1});
   }
@@ -74,19 +74,19 @@ class LaneBlock {
   double inverse_;
 };
 
-// Returns the number of elements whose mean is the shift of a row: v^2 >= n / 8.
+// Returns the number v of elements whose mean is a row's shift: v^2 >= n / 8.
 inline int64_t shift_width(int64_t n) {
   int64_t v = 1;
   while (8 * v * v < n && 2 * v <= n) v *= 2;
   return v;
 }
 
-// Partial sums that give the mean and m2 of a row after they are added over lanes and blocks.
+// Partial sums whose totals over lanes and blocks give a row's mean and m2.
 struct ShiftedSums {
   Tile total, first, second;  // totals of x, x - shift, (x - shift)^2
 };
 
-// Returns the partial sums of each lane, [rows, lanes]; shift [rows, 1].
+// Returns each lane's partial sums, [rows, lanes], given the shift [rows, 1].
 inline ShiftedSums lane_sums(const LaneBlock& block, const Tile& shift) {
   Tile away = block.counted(block.elements() - shift.reshape({shift.shape()[0], 1, 1, 1}));
   return {block.total(block.elements()), block.total(away), block.total_of_squares(away)};
@@ -95,7 +95,7 @@ inline ShiftedSums lane_sums(const LaneBlock& block, const Tile& shift) {
 // Partial sums of each lane for 16-bit elements, all [rows, lanes]. They take one addition less and
 // need not wait for the row's shift: they are relative to the lane's mean in its first block. The
 // squares of a block are relative to the mean of that block, which is accurate enough because
-// 16-bit elements that differ at all differ by at least 2^-11 of their size.
+// distinct 16-bit elements differ by at least 2^-11 of their size.
 struct LaneSums {
   Tile count, shift;
   ShiftedSums sums;
@@ -106,7 +106,7 @@ struct LaneSums {
     return {block.count(), mean, {total, block.zeros(), m2}};
   }
 
-  // Returns the partial sums of this block and another one together.
+  // Returns the combined partial sums of this block and another one.
   LaneSums plus(const LaneSums& more) const {
     const ShiftedSums moved = more.relative_to(shift);
     return {count + more.count,

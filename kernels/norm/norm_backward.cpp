@@ -9,9 +9,9 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Tables of the heuristic. In each table, the first row that fits applies.
+// Tables of the heuristic. In each table, the first matching row applies.
 
-// Shapes that a row of a table applies to. A default matches any shape.
+// Shapes to which a table's row applies. Default values match any shape.
 struct ShapeFilter {
   int64_t element_bytes = 0;
   int most_sums = 2, inputs = 0, least_sums = 0;
@@ -22,8 +22,7 @@ struct ShapeFilter {
            (inputs == 0 || inputs == shape.inputs);
   }
 };
-// At most one partial sum and no gradient of a residual; two partial sums and the gradient of a
-// residual.
+// kPlain: at most one partial sum, without d_sum. kFull: two partial sums, with d_sum.
 constexpr ShapeFilter kPlain{.element_bytes = 2, .most_sums = 1, .inputs = 2};
 constexpr ShapeFilter kFull{.element_bytes = 2, .inputs = 3, .least_sums = 2};
 
@@ -32,7 +31,7 @@ const auto& first_of(const Rules& rules, const Fits& fits) {
   return *std::find_if(std::begin(rules), std::end(rules), fits);
 }
 
-// Vectors of a row per thread for which kRegisters suffice. Partial sums take 8 registers per
+// Row vectors per thread for which kRegisters registers suffice. Partial sums take 8 registers per
 // vector of 2-byte elements, and 4 per vector of 4-byte elements. The next rows are in shared
 // memory.
 struct RoomRule {
@@ -50,7 +49,7 @@ constexpr RoomRule kRoom[] = {
 struct OddRule {
   int64_t odd;
   bool fills_cta =
-      false;  // only rows whose power of two is one vector for each thread of the largest CTA
+      false;  // only if the width's power of two is one vector per thread of the largest CTA
   int64_t least_room = 0;  // least RoomRule::vectors
   int64_t taken;
   const char* why;
@@ -90,21 +89,21 @@ struct ShortRowRule {
 };
 constexpr ShortRowRule kShortRows[] = {{.of = kFull, .bytes = 16}, {.bytes = 32}};
 
-// Rows that a cluster shares: as few CTAs as possible with at most four vectors per thread, one CTA
+// Rows shared by a cluster: as few CTAs as possible with at most four vectors per thread, one CTA
 // per SM, and one row block in flight. On Hopper, two in flight are 2 to 10 % slower.
 constexpr int64_t kSharedVectors = 4;
 constexpr int kSharedStages = 2;
 
-// Wider rows take a separate kernel for the column sums, in blocks of columns.
+// Wider rows use a separate kernel for the column sums, in blocks of columns.
 constexpr int64_t kColumnsVectors = 2;
 constexpr int kColumnsMostWarps = 16, kColumnsProgramsPerSm = 2;
 
 constexpr int kRegisters = 128;  // registers per thread, with partial sums
-// Most partial sums per thread at which the weight stays in registers. With more, the weight is
-// loaded again for every row.
+// Most partial sums per thread with the weight in registers. With more, the weight is loaded again
+// for every row.
 constexpr int kMostHeld = 16;
-// Most partial sums of a thread with kRegisters registers, for ragged rows. A thread with more has
-// kMostRegisters registers, and the weight stays in them.
+// For ragged rows: most partial sums of a thread with kRegisters registers. A thread with more has
+// kMostRegisters registers, which also hold the weight.
 constexpr int kMostHeldOfRagged = 32, kMostRegisters = 255;
 constexpr int64_t kShortRow = 1024;  // columns; a longer ragged row has a tile of its own
 constexpr int64_t kMostPrograms = 4;
@@ -115,13 +114,13 @@ int64_t threads_of(const Machine& machine) {
   return machine.threads_with(kRegisters);
 }
 
-// Returns true if rows are ragged and their tiles, of one row each, begin at 16-byte boundaries.
+// Returns true if rows are ragged and have one-row tiles that begin at 16-byte boundaries.
 bool begins_early(const Machine& machine, const NormBackwardShape& shape) {
   return shape.cols > kShortRow && has_ragged_rows(machine, shape.type, shape.cols);
 }
 
 // Returns the most vectors of a row per thread. Ragged rows have fewer, because alignment offsets
-// take registers. Clusters therefore share ragged rows that are shorter.
+// take registers. Clusters therefore share shorter rows if these are ragged.
 int64_t most_vectors(const Machine& machine, const NormBackwardShape& shape) {
   const int64_t vectors =
       first_of(kRoom, [&](const RoomRule& rule) { return rule.of.fits(shape); }).vectors;
@@ -130,7 +129,7 @@ int64_t most_vectors(const Machine& machine, const NormBackwardShape& shape) {
   return std::min<int64_t>(vectors, shape.sums == 2 ? 2 : 3);
 }
 
-// Returns the columns that a tile of a row must hold, with any alignment offset.
+// Returns the columns that a row's tile must hold, with any alignment offset.
 int64_t widest_tile(const Machine& machine, const NormBackwardShape& shape) {
   return begins_early(machine, shape) ? columns_with_offset(shape.type, shape.cols) : shape.cols;
 }
@@ -151,14 +150,14 @@ int held(const NormBackwardConfig& config, const NormBackwardShape& shape) {
   return config.vectors * static_cast<int>(vector_width(shape.type)) * shape.sums;
 }
 
-// Returns the schedule in which a cluster shares each row; none for rows that one CTA can hold.
+// Returns the schedule in which a cluster shares each row, or none if one CTA can hold a row.
 // Without partial sums there is no loop over rows, and a cluster would not run long enough to pay
 // for its start.
 std::optional<NormBackwardConfig> shared_rows(const Machine& machine,
                                               const NormBackwardShape& shape) {
   if (machine.max_cluster == 1) return {};
   const int64_t step =
-      threads_of(machine) * vector_width(shape.type);  // columns that a CTA reads at once
+      threads_of(machine) * vector_width(shape.type);  // columns per CTA with one vector per thread
   if (shape.sums == 0 || backward_width(machine, shape) <= step * most_vectors(machine, shape))
     return {};
   const int64_t vectors = std::min(kSharedVectors, most_vectors(machine, shape)),
@@ -189,8 +188,8 @@ NormBackwardConfig config_of(const TileShape& tile, DType type) {
           .vectors = static_cast<int>(tile.rows * tile.cols / step)};
 }
 
-// Returns true if each thread takes five vectors of a ragged row, in CTAs of few threads with
-// kMostRegisters. Wider tiles would compute more columns outside the row.
+// Returns true if each thread holds five vectors of a ragged row, in small CTAs with kMostRegisters
+// registers per thread. Wider tiles would compute more columns outside the row.
 bool takes_five(const Machine& machine, const NormBackwardShape& shape) {
   const int64_t narrow = tile_width(widest_tile(machine, shape)), power = narrow & -narrow;
   return begins_early(machine, shape) && size_of(shape.type) == 2 && shape.sums > 0 &&
@@ -199,7 +198,7 @@ bool takes_five(const Machine& machine, const NormBackwardShape& shape) {
 }
 
 // Returns the schedule of ragged rows. A tile has one row, because adjacent rows begin at different
-// places inside a vector. Several small CTAs per SM replace tiles of several rows.
+// offsets in a vector. Several small CTAs per SM replace tiles of several rows.
 NormBackwardConfig ragged_rows(const Machine& machine, const NormBackwardShape& shape) {
   const TileRule& rule =
       first_of(kTiles, [&](const TileRule& r) { return r.of.fits(shape) && r.cols == 0; });
@@ -256,7 +255,8 @@ std::string refused_columns(const NormBackwardShape& shape, const NormBackwardCo
   return "";
 }
 
-// Returns the reason against a schedule without d_x. Only d_x needs whole rows.
+// Returns the reason why a schedule without d_x is invalid; empty if it is valid. Only d_x needs
+// whole rows.
 std::string refused_sums(const Machine& machine, const NormBackwardShape& shape,
                          const NormBackwardConfig& config) {
   if (config.by != BackwardBy::columns) return "without_d_x requires by=columns; use by=columns";

@@ -1,9 +1,9 @@
 // Launch rules of the backward of RMSNorm and LayerNorm.
 //
-// There is one program per SM. Program p takes row blocks p, p + programs, ..., holds its partial
-// sums of the parameter gradients in registers, and stores them to a scratch buffer at the end. If
-// one CTA cannot hold a row, the CTAs of a cluster share it. Wider rows take two kernels: one
-// computes d_x by rows, the other the partial sums by blocks of columns. Without d_x, only the
+// There is one program per SM. Program p processes row blocks p, p + programs, ..., holds its
+// partial sums of the parameter gradients in registers, and stores them to a scratch buffer at the
+// end. If one CTA cannot hold a row, the CTAs of a cluster share it. Wider rows use two kernels:
+// one computes d_x by rows, the other the partial sums by blocks of columns. Without d_x, only the
 // second kernel runs, because nothing else needs whole rows.
 #pragma once
 
@@ -30,7 +30,7 @@ enum class BackwardBy {
 
 struct NormBackwardConfig {
   BackwardBy by = BackwardBy::rows;
-  int rows = 1;  // rows per tile of the kernel with by=rows, or of the only kernel without d_x
+  int rows = 1;  // rows per tile with by=rows, or without d_x
   int num_warps = 16;
   int vectors = 2;             // 16-byte vectors per thread and tile
   int num_ctas = 1;            // CTAs of a cluster, which share the rows
@@ -38,7 +38,7 @@ struct NormBackwardConfig {
   int programs_per_sm = 1;     // programs per SM, each with its own partial sums
   bool reload_weight = false;  // load the weight again for every row; it stays in L1
 
-  // Columns per tile, of all CTAs of a cluster together.
+  // Columns per tile, over all CTAs of a cluster.
   int64_t columns(DType type) const {
     return int64_t{num_ctas} * program::kWarpThreads * num_warps * vector_width(type) * vectors /
            rows;
@@ -87,7 +87,7 @@ struct NormBackwardKernels {
   };
   Part by_rows;                       // computes d_x, and the partial sums if they fit in registers
   Part by_columns;                    // computes the partial sums otherwise
-  std::function<Step()> reduce;       // adds up the partial sums
+  std::function<Step()> reduce;       // reduces the partial sums
   std::vector<std::string> partials;  // scratch buffers of the partial sums
 };
 
@@ -115,7 +115,8 @@ std::vector<Step> whole_rows(Meta meta, const NormBackwardConfig& config,
   return {kernels.by_rows.step(meta, std::move(launch))};
 }
 
-// Returns two kernels. by_columns runs first: it reads d_y, which by_rows may overwrite.
+// Returns by_columns, if parameter gradients are wanted, then by_rows. by_rows runs last, because
+// it may overwrite d_y.
 template <class Meta>
 std::vector<Step> blocks_of_rows(Meta meta, const NormBackwardConfig& config,
                                  const NormBackwardKernels<Meta>& kernels,
@@ -148,7 +149,7 @@ std::vector<Step> sums_alone(Meta meta, const NormBackwardConfig& config,
 
 }  // namespace norm_backward_rule
 
-// Returns the backward of a family with these options.
+// Returns a family's backward with these options.
 template <class Meta>
 Operation norm_backward(const Machine& machine, const Meta& options,
                         const NormBackwardConfig& config,
@@ -158,7 +159,7 @@ Operation norm_backward(const Machine& machine, const Meta& options,
   const bool by_rows = config.by == BackwardBy::rows;
   const int64_t period = aligned_period(
       machine, {.type = options.type, .cols = options.cols, .d_x = !options.without_d_x}, config);
-  // If both kernels run, each partial sum has at least 16 tiles of rows.
+  // If both kernels run, each partial sum covers at least 16 tiles of rows.
   const PartialCount partials =
       options.without_d_x ? column_partials(machine, options.cols, config.rows,
                                             config.columns(options.type), config.programs_per_sm)

@@ -24,7 +24,7 @@ struct NormRows {
   }
   // Returns one row as a resident row, because it is read twice.
   Resident keep(const Scalar& row, Loc loc = Here::current()) const {
-    assume(row < tiles.view().dim(0), loc);  // a program for each row
+    assume(row < tiles.view().dim(0), loc);  // one program per row
     return tiles.resident({row}, {.alignment_offset = alignment_offset}, loc);
   }
   void store(const Scalar& row, ScalarArg column, const Tile& value,
@@ -112,8 +112,8 @@ class NormInput {
   std::optional<NormRows> residual_;
 };
 
-// Gradient of a norm's input. d_sum, if there is one, is added: the gradient of other uses of the
-// sum.
+// Gradient of a norm's input. If there is a d_sum, the gradient of other uses of the sum, it is
+// added.
 struct NormGradient {
   NormRows d_x;
   std::optional<NormRows> d_sum;

@@ -27,7 +27,7 @@ constexpr int kPowers = 3;
 // Values for x, x^2 and x^3, in this order.
 using OfPowers = std::array<Tile, kPowers>;
 
-// Returns the column of rstd, and the element of weight, that belong to a power.
+// Returns a power's column in rstd, which is also its element in weight.
 int64_t place_of(int power) {
   return kPowers - 1 - power;
 }
@@ -174,7 +174,7 @@ void poly_norm_backward(KernelBuilder& k, const PolyNormMeta& m) {
   });
 }
 
-// Row r of the tile accumulates partials r, r + rows, ... in order. These lanes are added up after
+// Row r of the tile accumulates partials r, r + rows, ... in order. These lanes are summed after
 // the loop.
 void poly_norm_reduce(KernelBuilder& k, const PolyNormMeta& m) {
   View partials = k.view("partials", f32, {dyn, kPowers + 1});

@@ -48,7 +48,7 @@ void poly_norm_forward(KernelBuilder& k, const PolyNormMeta& m);
 // f32 are each program's partial sums of d_weight and d_bias.
 void poly_norm_backward(KernelBuilder& k, const PolyNormMeta& m);
 
-// One program adds up the partials. Arguments: partials, [d_weight] [3], [d_bias] [1]
+// One program reduces the partials. Arguments: partials, [d_weight] [3], [d_bias] [1]
 // d_weight_type. m.rows: partials per tile.
 void poly_norm_reduce(KernelBuilder& k, const PolyNormMeta& m);
 
@@ -58,7 +58,7 @@ Operation poly_norm_forward(const Machine& machine, const PolyNormOptions& optio
 Operation poly_norm_backward(const Machine& machine, const PolyNormOptions& options);
 
 // Its fields have Bits::batch, because the rows of a tile determine the order in which parameter
-// gradients are added up.
+// gradients are summed.
 struct PolyNormBackwardConfig : RowConfig {
   template <class V>
   void visit(V&& v) {

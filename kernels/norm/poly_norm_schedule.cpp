@@ -8,10 +8,10 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// The forward uses each row twice and nothing else, like RMSNorm without a weight. Its three
-// reductions take longer than one, so 16-bit rows have more CTAs with fewer threads. On an H200,
-// 16384x8192 in bf16 takes 128 us with 256 threads of four vectors and four CTAs per SM, and 171 us
-// with 512 threads of two vectors.
+// Like RMSNorm without a weight, the forward only uses each row twice. Its three reductions take
+// longer than one, so 16-bit rows have more CTAs with fewer threads. On an H200, 16384x8192 in bf16
+// takes 128 us with 256 threads of four vectors and four CTAs per SM, and 171 us with 512 threads
+// of two vectors.
 constexpr int64_t kWidestOf256 = 28 * 1024;  // bytes
 RowConfig heuristic_forward(const Machine& machine, const PolyNormOptions& o) {
   if (!machine.is_gpu() || size_of(o.type) != 2 || o.cols * size_of(o.type) > kWidestOf256)
@@ -27,8 +27,8 @@ RowConfig heuristic_forward(const Machine& machine, const PolyNormOptions& o) {
 constexpr int64_t kWidestWhole = 32 * 1024;  // bytes
 constexpr int64_t kVectors = 2;              // vectors per thread of each row
 
-// Returns the minimum of CTAs per SM. With 8 warps, 80 registers hold two vectors of each row; with
-// more warps 64 do, because a barrier ends the reductions earlier.
+// Returns the minimum CTAs per SM. With 8 warps, 80 registers hold two vectors of each row; with
+// more warps, 64 do, because a barrier ends the reductions earlier.
 int floor_of(const RowConfig& config, int64_t held) {
   if (held > kVectors || config.num_warps < 8) return 0;
   return config.num_warps == 8 ? 3 : 32 / config.num_warps;
@@ -65,8 +65,8 @@ PolyNormBackwardConfig heuristic_backward(const Machine& machine, const PolyNorm
     config.min_ctas_per_sm = floor_of(config, config.held(o.type, o.cols));
     return config;
   }
-  // The loop carries four column sums. One vector of 16-bit elements takes the same number of
-  // registers for them as two vectors of f32.
+  // The loop carries four column sums. One vector of 16-bit elements needs the same number of
+  // registers for these as two vectors of f32.
   const int64_t vectors = machine.is_gpu() && size_of(o.type) == 2 ? 1 : 2;
   const RowConfig sharers{
       .num_warps = 8, .vectors = static_cast<int>(vectors), .min_ctas_per_sm = 2};
@@ -97,7 +97,7 @@ Operation build_forward(const Machine&, const PolyNormOptions& o, const RowConfi
                                   meta_of(o, config), config.launch(), schedule_of(config)));
 }
 
-// One program adds up all partials. On a GPU it is the largest CTA, with four partials per thread.
+// One program reduces all partials. On a GPU it is the largest CTA, with four partials per thread.
 Step reduce_step(const Machine& machine, const PolyNormOptions& o) {
   PolyNormMeta meta{o};
   meta.rows = machine.is_gpu() ? 4096 : 256;

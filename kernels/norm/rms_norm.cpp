@@ -44,7 +44,7 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
     return view.partition({1, m.block}).load({modulation, column}).to(f32);
   };
 
-  auto rstd_of = [&](const Tile& squares) {  // from row sums of x^2 [rows] to [rows, 1]
+  auto rstd_of = [&](const Tile& squares) {  // from row sums of x^2, [rows], to [rows, 1]
     Tile rstd = rsqrt(squares * (1.0 / m.cols) + eps);
     if (m.with_rstd) rstd_view.partition({m.rows}).store({row}, rstd);
     return rstd.expand_dims(1);
@@ -120,7 +120,7 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
     return fma(x, correction, m_tile * rstd);  // correction = -r^3 mean(m x)
   };
   auto correction_of = [&](const Tile& products,
-                           const Tile& rstd) {  // from row sums of m x [rows] to [rows, 1]
+                           const Tile& rstd) {  // from row sums of m x, [rows], to [rows, 1]
     return (products * (-1.0 / m.cols)).expand_dims(1) * rstd * rstd * rstd;
   };
 
@@ -148,7 +148,7 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
     return;
   }
 
-  // Program p takes row blocks p, p + programs, ... and holds its partial sum of d_weight in
+  // Program p processes row blocks p, p + programs, ... and holds its partial sum of d_weight in
   // registers.
   Tile kept_weight;
   if (m.has_weight && !m.reload_weight) kept_weight = weight.load(0);

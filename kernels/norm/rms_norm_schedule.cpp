@@ -12,13 +12,13 @@ namespace {
 
 constexpr int64_t KB = 1024;
 
-// Returns true if a value is as wanted, or if nothing is wanted.
+// Returns true if `is` equals `wanted`, or if `wanted` is empty.
 bool agrees(const std::optional<bool>& wanted, bool is) {
   return !wanted || *wanted == is;
 }
 
-// Vectors of a row per thread, by the bytes of the row's tile. The first rule that fits applies.
-// The times in these tables are from an H200.
+// Row vectors per thread, by the bytes of the row's tile. The first matching rule applies. The
+// times in these tables are from an H200.
 struct VectorRule {
   int64_t least = 0, most = INT64_MAX;  // bytes
   std::optional<bool> residual, odd;    // odd: the tile's width has an odd factor
@@ -41,12 +41,12 @@ constexpr VectorRule kVectors[] = {
     {.vectors = 4, .measured = "with two vectors, a CTA would occupy a whole SM"},
 };
 
-// Minimum of CTAs per SM and time of the weight's load, by warps and by vectors of a row per
-// thread. The first rule that fits applies.
+// Minimum CTAs per SM, and whether the weight is loaded early, by warps and by row vectors per
+// thread. The first matching rule applies.
 struct ResourceRule {
   int least_warps = 0, most_warps = 32;
   int64_t least_held = 0, most_held = INT64_MAX;
-  std::optional<bool> residual, light;  // light: no offset, and no weight or one of the rows' type
+  std::optional<bool> residual, light;  // light: no offset; weight absent or of the rows' type
   int min_ctas_per_sm;
   bool early_weight;
   const char* measured;
@@ -96,7 +96,7 @@ constexpr ResourceRule kResources[] = {
     {.min_ctas_per_sm = 0, .early_weight = true, .measured = "registers hold row and weight"},
 };
 
-// Rows that the CTAs of a cluster share: those with more columns and more bytes than these.
+// Rows with more columns and more bytes than these are shared by the CTAs of a cluster.
 struct SharingRule {
   bool residual;
   int64_t above_columns, above_bytes;
@@ -119,7 +119,7 @@ constexpr SharingRule kSharing[] = {
      .streams = 2,
      .measured = "registers are as fast for all rows that they hold"},
 };
-constexpr int64_t kBlockVectors = 2;  // vectors per thread of rows in blocks
+constexpr int64_t kBlockVectors = 2;  // vectors per thread, for rows in blocks
 constexpr RowConfig kSharers{.num_warps = 8, .vectors = kBlockVectors, .min_ctas_per_sm = 2};
 
 std::optional<RowConfig> shared_rows(const Machine& machine, const RmsNormOptions& o) {
@@ -130,7 +130,7 @@ std::optional<RowConfig> shared_rows(const Machine& machine, const RmsNormOption
   return rows_in_cluster(machine, o.type, o.cols, kSharers, rule.streams);
 }
 
-// Returns the schedule of tiles with whole rows of o.cols columns.
+// Returns the schedule for tiles with whole rows of o.cols columns.
 RmsNormForwardConfig whole_row_config(const Machine& machine, const RmsNormOptions& o) {
   const int64_t width = tile_width(o.cols), bytes = width * size_of(o.type);
   const VectorRule& vectors =
@@ -152,8 +152,8 @@ RmsNormForwardConfig whole_row_config(const Machine& machine, const RmsNormOptio
   return config;
 }
 
-// Returns min_ctas_per_sm for ragged rows; 0: no minimum. Shifting the weight's vectors takes
-// registers, so with more CTAs a thread would spill.
+// Returns min_ctas_per_sm for ragged rows, or 0 for no minimum. Shifting the weight's vectors takes
+// registers, so more CTAs would cause spills.
 int ragged_ctas(int num_warps, int64_t held) {
   if (num_warps < 8) return 0;
   if (num_warps == 8) return held <= 5 ? 3 : 2;

@@ -12,8 +12,8 @@ std::string valid_step(const Machine&, const AdamwOptions&, const ElementwiseCon
   return refused_flat(f32, config);
 }
 
-// Vectors are those of the moments, four f32 each. Two of them have eight elements, like one vector
-// of a 16-bit parameter, gradient or copy.
+// Vectors are those of the moments, with four f32 each. Two of them have eight elements, like one
+// vector of a 16-bit parameter, gradient or copy.
 ElementwiseConfig heuristic_step(const Machine& machine, const AdamwOptions& o) {
   const bool narrow = size_of(o.type) == 2 || size_of(o.gradient_type) == 2 ||
                       (o.with_copy && size_of(o.copy_type) == 2);
@@ -25,9 +25,9 @@ Operation step(const Machine& machine, const AdamwOptions& o, const ElementwiseC
   AdamwMeta meta{o};
   meta.block = config.columns(f32, kFlat);
   const Size more = Size::rows() + (vector_width(f32) - 1),
-             elements = where_at_least(Size::rows(), 1, more);  // nothing without parameters
+             elements = where_at_least(Size::rows(), 1, more);  // 0 without parameters
   Launch launch = library_launch(ceil_div(elements, meta.block), config.num_warps);
-  // The generic variant's shifts take 90 registers without a limit, and 67 with this one.
+  // The generic variant's shifts use 90 registers without a limit, and 67 with this one.
   if (machine.is_gpu() && config.num_warps == 8 && config.vectors <= 2) launch.min_ctas_per_sm = 3;
   return {.steps = {record_step(adamw_kernel.name, o.type, &adamw, meta, std::move(launch))}};
 }

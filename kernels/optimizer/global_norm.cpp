@@ -1,14 +1,14 @@
 // norm = sqrt(sum g^2) over a list of tensors, factor = min(1, max_norm / (norm + 1e-6)); f32, two
 // stages in a fixed order.
 //
-// First stage: a program adds up the squares of 64 Ki consecutive elements of one tensor. This is
-// the same on every machine, so the partial sums depend on the tensor alone. Second stage: one
-// program adds up all partial sums. NaN and infinity propagate through both stages.
+// First stage: a program adds the squares of 64 Ki consecutive elements of one tensor. This number
+// is the same on every machine, so the partial sums depend on the tensor alone. Second stage: one
+// program adds all partial sums. NaN and infinity propagate through both stages.
 //
 // Squares of f32 can exceed the range of f32. So a program also finds its largest element. If that
 // element is outside [kLeast, kMost], the program reads its elements a second time, from the cache,
-// and adds up the squares of g * kUp or of g * kDown. The second stage adds up each of the three
-// kinds of partial sums, and scales them to the kind of the largest element.
+// and adds the squares of g * kUp or of g * kDown. The second stage adds the partial sums of each
+// of the three kinds, and rescales the results to the largest element's kind.
 #include "kernels/optimizer/global_norm.h"
 
 #include "kernels/core/record.h"
@@ -21,7 +21,7 @@ constexpr SquaresMeta kSquares{};
 constexpr int64_t kPerProgram = kSquares.block * kSquares.per_program;
 
 // The sum of 2^16 squares of at most kMost is at most 2^100, so that the partial sums of 2^27
-// programs fit in f32. Squares below 2^-126 lose at most 2^-134 together, which is negligible in a
+// programs fit in f32. Squares below 2^-126 lose at most 2^-134 in total, which is negligible in a
 // sum of at least kLeast^2.
 constexpr float kLeast = 0x1p-50f, kMost = 0x1p42f;
 // The smallest denormal, 2^-149, times kUp has a square of 2^-98. Sums of squares below (2^128

@@ -22,7 +22,7 @@ struct SquaresMeta : SquaresOptions {
 };
 
 // Partial sums of squares of one tensor. Arguments: partials [programs, 2] f32, x [n] type. A
-// partial is a sum of scaled squares and its scale: the sum of squares is
+// partial has a sum of scaled squares and the scale's exponent. The sum of squares is
 // partials[i, 0] * 2^(2 partials[i, 1]).
 void sum_of_squares(KernelBuilder& k, const SquaresMeta& m);
 

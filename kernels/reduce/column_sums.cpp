@@ -1,6 +1,6 @@
 // s_j = sum over rows of dy_ij, in f32 and in a fixed order. A program loops over its part of the
-// rows of a block of columns. If several programs have the same columns, reduce_partials adds up
-// their partial sums.
+// rows of a block of columns. If several programs have the same columns, reduce_partials adds their
+// partial sums.
 //
 // Bytes, s = sizeof(type): n F s read, and the partial sums written and read, 4 F bytes a part.
 #include "kernels/reduce/column_sums.h"
@@ -8,7 +8,7 @@
 namespace ligerdsl::kernels {
 
 // Order of the additions. If m.lanes, row r of the tile accumulates rows r, r + rows, ... of the
-// part in order, and these lanes are added up after the loop. Otherwise the rows of each tile are
+// part in order, and these lanes are summed after the loop. Otherwise the rows of each tile are
 // added first. The last rows, which do not fill a tile, are then added one by one after the others.
 void column_sums(KernelBuilder& k, const ColumnSumsMeta& m) {
   View out =

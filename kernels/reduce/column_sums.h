@@ -31,7 +31,7 @@ struct ColumnSumsMeta : ColumnSumsOptions {
   bool partial = true;   // write partial sums, because each column has several programs
 };
 
-// Arguments: partials [parts, F] f32, or d_bias [F] out_type if one program adds up all rows of a
+// Arguments: partials [parts, F] f32, or d_bias [F] out_type if one program reduces all rows of a
 // column, and d_y [n, F] type. Partial sum p is the sum of row tiles p, p + parts, ...
 void column_sums(KernelBuilder& k, const ColumnSumsMeta& m);
 
@@ -61,7 +61,7 @@ struct ColumnSumsConfig {
   }
 };
 
-// Work of a kernel that adds up columns: number of arrays that it reads, and of column sums.
+// Work of a kernel with column sums: number of arrays that it reads, and of results per column.
 struct ColumnSumsWork {
   int arrays = 1, sums = 1;
 };

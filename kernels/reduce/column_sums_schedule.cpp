@@ -13,7 +13,7 @@ namespace {
 constexpr ColumnSumsConfig kOnGpu{.num_warps = 4, .vectors = 8, .stages = 2, .programs_per_sm = 4};
 
 // Schedules for 16-bit elements on a GPU, whose partial sums take twice the registers of the
-// inputs. The first rule that fits applies. Times are from an H200, 16384 rows of bf16.
+// inputs. The first matching rule applies. Times are from an H200, 16384 rows of bf16.
 struct Rule {
   int sums;
   int64_t least_columns;
@@ -50,7 +50,7 @@ constexpr Rule kRules[] = {
 constexpr int64_t kColumnsOnCpu = 256, kWideColumnsOnCpu = 1024, kManyColumnsOnCpu = 2048,
                   kRowsOnCpu = 16;
 constexpr int64_t kFewRowsOnCpu = 256;  // 768 columns take 10 us, too short for a second thread
-// Bytes between elements that map to the same set of an L1 cache, which has eight lines or more.
+// Bytes between elements in the same set of an L1 cache; a set has eight lines or more.
 constexpr int64_t kPage = 4096;
 
 int64_t lanes_of(DType type) {
@@ -86,8 +86,8 @@ Operation backward(const Machine& machine, const ColumnSumsOptions& o,
     add_up(blocks);
     return op;
   }
-  // On a CPU, a second launch takes as long as adding up 10 rows of 768 columns. So few rows are
-  // one part.
+  // On a CPU, a second launch takes as long as summing 10 rows of 768 columns, so few rows are one
+  // part.
   const Size few = machine.is_gpu() ? 0 : kFewRowsOnCpu,
              many = where_at_least(Size::rows(), few + 1, 1);
   if (!machine.is_gpu()) add_up(blocks * where_at_least(few, Size::rows(), 1));

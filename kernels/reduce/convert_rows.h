@@ -1,5 +1,5 @@
-// Row conversions that operations of several kernels need between them: to another dtype, to zeros,
-// and to zeros in ignored rows.
+// Row conversions between the kernels of an operation: to another dtype, to zeros, and to zeros in
+// ignored rows.
 #pragma once
 
 #include <cstdint>

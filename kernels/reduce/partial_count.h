@@ -1,5 +1,5 @@
 // Number of programs with partial sums of columns: enough to fill the machine, and few enough that
-// adding up the partial sums is cheap.
+// reducing the partial sums is cheap.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace ligerdsl::kernels {
 
-// Number of partial sums of a column, for each number of rows of a call.
+// Number of partial sums per column, as a function of a call's rows.
 struct PartialCount {
   Size of_rows = 1;   // number for the rows of the call
-  Size most = 1;      // number for any call with at most these rows; sizes the workspace
+  Size most = 1;      // largest number for at most these rows; sizes the workspace
   int64_t limit = 1;  // upper bound for any number of rows
 };
 
 // Returns a count for `tiles` tiles of rows, at most `most`.
 PartialCount partial_count(const Size& tiles, int64_t most);
-// Returns the count of a kernel whose clusters of `num_ctas` CTAs take whole tiles of rows. The
+// Returns the count of a kernel whose clusters of `num_ctas` CTAs process whole tiles of rows. The
 // count is always a multiple of `period`.
 PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_sm, int num_ctas,
                            int64_t period = 1);
@@ -27,8 +27,8 @@ PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_sm
 PartialCount column_partials(const Machine& machine, int64_t cols, int64_t tile_rows,
                              int64_t tile_cols, int per_sm);
 
-// Returns the reason why a GPU cannot add up the rows of a tile of `elements` elements in shared
-// memory; empty if it can. Shared memory is needed if different warps hold the rows.
+// Returns the reason why a GPU cannot sum over the rows of a tile with `elements` elements in
+// shared memory; empty if it can. Shared memory is needed if different warps hold the rows.
 std::string refused_sum_in_shared_memory(const Machine& machine, int64_t elements);
 
 }  // namespace ligerdsl::kernels

@@ -1,5 +1,5 @@
-// Row r of a program's tile accumulates partials r, r + rows, ... in order. These lanes are added
-// up after the loop.
+// Row r of a program's tile accumulates partials r, r + rows, ... in order. These lanes are summed
+// after the loop.
 #include "kernels/reduce/reduce_partials.h"
 
 #include <algorithm>
@@ -76,7 +76,7 @@ Tile total_of(KernelBuilder& k, const PartialSums& m, const SumViews& v, const S
   return sum(lanes, 0);
 }
 
-// Returns the sum over all groups of the group's partials times 1 + its modulation.
+// Returns the sum of all groups' partials, each times 1 + the group's modulation.
 Tile modulated_total(KernelBuilder& k, const PartialSums& m, const SumViews& v,
                      const Scalar& column) {
   const Partition tiles = v.partials.partition({m.tile_groups, m.tile_rows, m.tile_cols});
@@ -120,7 +120,7 @@ int64_t power_over(int64_t n) {
 // the loop runs once: for 132 SMs a thread has 9 rows, because 9 * 16 = 144. If groups have few
 // partials, tiles have fewer rows and more columns, so that all threads have elements.
 void set_tile(const Machine& machine, PartialSums* m) {
-  constexpr int64_t kHeld = 2048;  // elements of a tile of few rows, eight per thread
+  constexpr int64_t kHeld = 2048;  // elements of a tile with few rows, eight per thread
   constexpr int64_t kTogether = 256, kGroups = 16;  // most rows and most groups of a tile
   if (m->cols == 1) {
     m->tile_rows = 512;

@@ -1,4 +1,4 @@
-// Second stage of parameter gradients: adds up the partial sums of several parameters in one
+// Second stage of parameter gradients: reduces the partial sums of several parameters in one
 // launch.
 #pragma once
 
@@ -43,8 +43,8 @@ struct ReducePartialsMeta {
 // The arguments are those of each entry of `m.sums`.
 void reduce_partials(KernelBuilder& k, const ReducePartialsMeta& m);
 
-// Returns one launch that computes all of `sums`. A program has a tile of columns of one row of one
-// of them.
+// Returns one launch that computes all of `sums`. A program computes a tile of columns in one row
+// of one sum.
 Step reduce_partials(const Machine& machine, std::vector<PartialSums> sums);
 
 }  // namespace ligerdsl::kernels

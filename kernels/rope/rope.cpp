@@ -1,5 +1,5 @@
-// RoPE; arithmetic in f32, T = type, h = R / 2 of the R rotated columns, c = cos_i, s = sign sin_i,
-// (a, b) = pair i of a head, 0 <= i < h:
+// RoPE in f32 arithmetic. T is `type`, R columns are rotated, h = R / 2, c = cos_i, s = sign sin_i,
+// and (a, b) is pair i of a head, 0 <= i < h:
 //
 //   a' = round_T(a c - b s);  b' = round_T(b c + a s)
 //
@@ -11,9 +11,8 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Split of a tile [n, 2 w] into its even and its odd columns, [n, w] each, and back. The two
-// elements of a pair are contiguous, so one thread has both and the split moves nothing between
-// threads.
+// Splits a tile [n, 2 w] into even and odd columns, [n, w] each, and joins them. The two elements
+// of a pair are contiguous, so one thread has both and the split moves nothing between threads.
 struct Pairs {
   Tile is_odd;  // [1, 1, 2]
   explicit Pairs(KernelBuilder& k) : is_odd((k.arange(2) == 1).reshape({1, 1, 2})) {}

@@ -7,7 +7,7 @@
 
 namespace ligerdsl::kernels {
 
-// Columns of a head that form the pair rotated by angle i, and the source of that angle.
+// Columns of the pair that angle i rotates in a head, and the source of that angle.
 enum class RopeLayout {
   half,         // i and i + h (NeoX, Hugging Face)
   interleaved,  // 2 i and 2 i + 1 (GPT-J, Llama 4)
@@ -19,9 +19,9 @@ struct RopeOptions {
   DType type = f32;        // dtype of q and k
   DType angle_type = f32;  // dtype of cos and sin
   int64_t q_heads = 1;
-  int64_t k_heads = 1;          // any number; 0: there is no k
+  int64_t k_heads = 1;          // any number; 0 without k
   int64_t head_dim = 64;        // D >= 2
-  int64_t rotary_dim = 0;       // R <= D: columns that are rotated, 0: all; the others are copied
+  int64_t rotary_dim = 0;       // R <= D: rotated columns, or 0 for all; the others are copied
   bool batched_angles = false;  // cos and sin differ per batch; else all batches share them
   RopeLayout layout = RopeLayout::half;
   int64_t time_section = 0,
@@ -71,7 +71,7 @@ Operation rope(const Machine& machine, const RopeOptions& options);
 struct RopeConfig {
   int heads = 1;  // most heads per tile of q or k
   int num_warps = 4;
-  int min_ctas_per_sm = 0;  // 0: no minimum
+  int min_ctas_per_sm = 0;  // 0 for no minimum
 
   template <class V>
   void visit(V&& v) {

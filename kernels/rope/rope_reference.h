@@ -9,11 +9,11 @@ namespace ligerdsl::reference {
 
 struct RopeCase {
   int64_t batch = 1, seq = 1, heads = 1, d = 2;
-  int64_t rotary = 0;       // columns that are rotated; 0: d
+  int64_t rotary = 0;       // rotated columns; 0 means d
   int64_t angle_batch = 1;  // batch size of cos and sin: 1 or batch
   bool interleaved = false;
   int64_t time = 0, height = 0, width = 0;  // multimodal sections, unless all are 0
-  double sign = 1;                          // -1: the backward
+  double sign = 1;                          // -1 for the backward
 
   int64_t angles() const { return (rotary ? rotary : d) / 2; }
   int64_t planes() const { return time + height + width > 0 ? 3 : 1; }

@@ -7,7 +7,7 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Most vectors per thread, of q and k together. A thread has many if the heads do not add up to a
+// Most vectors per thread, q and k together. A thread has many if the number of heads is not a
 // power of two.
 constexpr int64_t kMostHeld = 128;
 
@@ -33,15 +33,15 @@ int64_t threads_of(const RopeConfig& config) {
   return int64_t{program::kWarpThreads} * config.num_warps;
 }
 
-// Returns the largest useful value of RopeConfig::heads: larger values give the same tiles.
+// Returns the largest useful value of RopeConfig::heads; larger values result in the same tiles.
 int64_t most_heads(const RopeOptions& o) {
   const int64_t widest =
       std::max(tile_width(o.q_heads), tile_width(std::max<int64_t>(o.k_heads, 1)));
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(widest)));
 }
 
-// Registers per thread, by the vectors per thread of q and k together, and of k alone. There is no
-// limit if no rule fits, or if tiles are masked, which takes more registers.
+// Register limit per thread, by its vectors of q and k together, and of k alone. There is no limit
+// if no rule matches, or if tiles are masked, because masks need more registers.
 struct RegisterRule {
   int64_t most_held, least_keys;
   int registers;
@@ -56,8 +56,7 @@ constexpr RegisterRule kRegisters[] = {
                  "and 30.0 us in 2.25 waves with the 72 registers that ptxas chooses"},
 };
 
-// Returns the minimum of CTAs per SM that limits threads to the registers of the rule; 0 without a
-// rule.
+// Returns the minimum CTAs per SM that enforces the rule's register limit, or 0 without a rule.
 int ctas_per_sm(const Machine& machine, const RopeOptions& o, const RopeMeta& meta, int num_warps) {
   const bool masked =
       meta.q_block != o.q_heads || meta.k_block != o.k_heads || meta.half != o.angles();
@@ -80,7 +79,7 @@ RopeConfig heuristic(const Machine& machine, const RopeOptions& o) {
   if (!machine.is_gpu()) return config;
   RopeMeta meta = meta_of(o, config);
   config.num_warps = warps_for(elements_of(meta), o.type, 4, 16);
-  // 256 heads of q and one of k would give a single warp too many vectors per thread.
+  // With 256 heads of q and one of k, a single warp would have too many vectors per thread.
   while (config.heads > 1 && vectors_of(o, meta) > kMostHeld * threads_of(config)) {
     config.heads /= 2;
     meta = meta_of(o, config);

@@ -24,7 +24,8 @@ struct Mask {
     cols = x.dim(1).to(i32);
     if (causal) queries = k.scalar("queries", i32);
   }
-  // Returns the number of columns that count in each row. `row`: a row index, or a tile of indices.
+  // Returns the number of columns that count in each row. `row` is a row index or a tile of row
+  // indices.
   template <class Rows>
   Rows limit(const Rows& row) const {
     return row % queries + (cols - queries + 1);
@@ -68,7 +69,7 @@ struct LoopedRow {
   }
   // Returns the row as a resident row, because it is read twice.
   Resident keep(const View& view) const {
-    assume(row < view.dim(0));  // a program for each row
+    assume(row < view.dim(0));  // one program per row
     return view.partition({squeeze, m.block}).resident({row});
   }
   Tile load(const Resident& kept, const Scalar& b) const {

@@ -7,7 +7,8 @@ namespace {
 // Columns of the widest row that fits in one tile.
 constexpr int64_t kWidest = kResidentWidth / 2;
 
-// `vectors` per thread of each row: 4 in the forward, and 2 in the backward, which reads two rows.
+// `vectors` is the number per thread and row: 4 in the forward, and 2 in the backward, which reads
+// two rows.
 template <int vectors>
 RowConfig heuristic(const Machine& machine, const SoftmaxOptions& o) {
   return o.cols > kWidest ? rows_in_blocks(o.type, kRowBlock, vectors)

@@ -11,11 +11,11 @@
 //
 // increases tau up to the root. It is exact once no element leaves the support.
 //
-// The start is at least max x - 1. The root of a subset of the elements is at most the root of all,
-// so the method first runs on the largest element of each part of the row. A part is a run of
-// contiguous elements if a thread has several runs, and otherwise the elements of a lane. If few
-// elements of the support share a part, often one step over the whole row suffices instead of six
-// or more: the step that finds no further element.
+// The start is at least max x - 1. The root for a subset of the elements is at most the root for
+// all, so the method first runs on the largest element of each part. A part is a run of contiguous
+// elements if a thread has several runs, and otherwise the elements of a lane. If few elements of
+// the support share a part, one step over the whole row, which finds no more elements, often
+// replaces six or more.
 //
 // x and tau are relative to the row's maximum. The last step's f(tau) / count is the part of tau
 // that f32 cannot represent. It is subtracted separately, so that the sum of y is accurate for any
@@ -33,13 +33,13 @@ namespace ligerdsl::kernels {
 namespace {
 
 constexpr int kEarlySteps = 5;    // steps on the largest elements of parts
-constexpr int kRunsOfThread = 4;  // minimum of runs per thread for which each run is a part
+constexpr int kRunsOfThread = 4;  // least runs per thread for which each run is a part
 // With short rows, a step over parts costs a fourth of a step over all elements. After two such
 // steps, two or three steps over all elements remain instead of five.
 constexpr int kEarlyStepsOfShort = 2;
-constexpr int64_t kRun = 8;  // maximum of columns of such a run, with several rows per tile
+constexpr int64_t kRun = 8;  // most columns of a run, if a tile has several rows
 
-// Root of f: `tau` in f32, the rest of it, and the number of elements above it.
+// Root of f: `tau` in f32, the rest that f32 cannot represent, and the number of elements above.
 template <class Number>
 struct Threshold {
   Number tau, rest, count;
@@ -58,8 +58,8 @@ Tile ones_where(KernelBuilder& k, const Tile& positive) {
   return where(positive > 0.0f, 1.0f, k.zeros(positive.shape(), f32));
 }
 
-// Start of Newton's method. `count`: number of the parts' largest elements above tau if tau is
-// their root; otherwise 0.
+// Start of Newton's method. `count` is the number of parts whose largest element is above tau, or 0
+// if tau is not their root.
 template <class Number>
 struct Start {
   Number tau, count;
@@ -70,11 +70,10 @@ Number quotient(const SparsemaxMeta& m, const Number& sum, const Number& count) 
   return m.exact_division ? sum / count : fast_div(sum, count);
 }
 
-// Runs Newton's method over elements that are relative to the largest. `above` returns the sum of
-// max(x - tau, 0) and the number of these terms that are not 0. The loop ends when all rows of the
-// tile are done. A row is done when a step does not reduce the number of elements above tau;
-// rounding may even increase it. A row is also done if the first step finds no more elements than
-// start.count.
+// Runs Newton's method over elements relative to the largest. `above` returns the sum of max(x -
+// tau, 0) and the number of nonzero terms. The loop ends when all rows of the tile are done. A row
+// is done when a step does not reduce the number of elements above tau; rounding may even increase
+// it. A row is also done if the first step finds no more elements than start.count.
 template <class Number, class Above>
 Threshold<Number> newton(KernelBuilder& k, const SparsemaxMeta& m, const Start<Number>& start,
                          const Above& above) {
@@ -137,7 +136,7 @@ class LaneRow {
     return reduce_max(whole_, of_run).reshape({lanes.ctas, lanes.fold * lanes.lanes});
   }
 
-  // Sets the row's maximum and the start of tau from the largest elements of parts. The CTAs of a
+  // Sets the row's maximum and the start of tau from the parts' largest elements. The CTAs of a
   // cluster first use their own parts. They synchronise once to combine their results, and continue
   // together.
   void start_from(const Tile& largest) {
@@ -198,7 +197,7 @@ class LaneRow {
   Threshold<Scalar> threshold_;
 };
 
-// Rows of d_y and y of a program, whole or in blocks.
+// A program's rows of d_y and y, whole or in blocks.
 struct GradientRows {
   KernelBuilder& k;
   const SparsemaxMeta& m;
@@ -216,8 +215,8 @@ struct GradientRows {
   }
 };
 
-// Several rows per tile. Columns are split into pieces of which each thread has one vector. A
-// thread adds up its elements of all pieces, so that few lanes share a row.
+// Tile of several rows. Columns are split into pieces with one vector per thread. A thread adds its
+// elements of all pieces, so that few lanes share a row.
 class TileOfRows {
  public:
   TileOfRows(KernelBuilder& k, const SparsemaxMeta& m, const View& x)
@@ -253,8 +252,7 @@ class TileOfRows {
     return width <= run ? most : reduce_max(most.reshape({m_.rows, width / run, run}), 2);
   }
 
-  // Returns the start of each row, given the largest elements of its runs relative to the row's
-  // maximum.
+  // Returns each row's start, given the runs' largest elements relative to the row's maximum.
   Start<Tile> start(const Tile& largest) const {
     const auto over = [&](const Tile& tau) { return max(largest - tau, 0.0f); };
     const auto count = [&](const Tile& over) {

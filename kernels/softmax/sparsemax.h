@@ -23,9 +23,9 @@ struct SparsemaxOptions {
 struct SparsemaxMeta : SparsemaxOptions {
   int64_t rows = 1;      // rows of a tile
   int64_t block = 1024;  // columns of a tile: the whole row unless `looped`
-  int64_t pieces = 1;  // forward with several rows: number of tiles that the columns are split into
-  bool looped = false;  // wider rows: a program makes several passes over blocks of its row
-  BlockLanes lanes;     // rows = 1: distribution of a block over lanes
+  int64_t pieces = 1;    // forward with several rows: number of tiles into which columns are split
+  bool looped = false;   // wider rows: a program makes several passes over blocks of its row
+  BlockLanes lanes;      // rows = 1: distribution of a block over lanes
   // Forward: divide exactly. An approximate division has a tenth of the instructions and no branch,
   // but with many elements per thread it spills.
   bool exact_division = false;

@@ -15,7 +15,7 @@ int64_t tile_of(const SparsemaxOptions& o, const RowConfig& config) {
                              : config.columns(o.type, o.cols);
 }
 
-constexpr int64_t kExactFrom = 48;  // elements per thread from which on divisions are exact
+constexpr int64_t kExactFrom = 48;  // least elements per thread for exact divisions
 constexpr int kMostWarps = 16;  // most warps per CTA; more would leave too few registers per thread
 constexpr int kWarpsPerSm =
     32;  // least warps per SM: 64 registers per thread, 64 KB of 16-bit rows in flight
@@ -33,7 +33,7 @@ struct Held {
   bool one_each;     // a CTA has several rows even if a warp has only one
   // Longer rows, which one CTA holds:
   int64_t elements;  // elements per thread
-  int64_t most;  // elements per thread up to which CTAs of kMostWarps hold even wide rows; 0: never
+  int64_t most;  // most elements per thread of a CTA of kMostWarps with a wide row; 0: no such CTA
   // Wide rows, with more than `wide` columns, which a cluster holds:
   int64_t wide;
   int wide_warps;         // warps per CTA
@@ -80,7 +80,7 @@ Held held_backward(const SparsemaxOptions&) {
           .wide_ctas_per_sm = 3};
 }
 
-// Returns the schedule of rows of which a warp has one or more.
+// Returns the schedule for one or more rows per warp.
 RowConfig side_by_side(const Held& held, int64_t rows_of_warp) {
   // With one warp per CTA, all lanes must have the same number of vectors.
   if (held.side_by_side == 1) rows_of_warp = floor_power_of_two(rows_of_warp);
@@ -90,9 +90,9 @@ RowConfig side_by_side(const Held& held, int64_t rows_of_warp) {
           .min_ctas_per_sm = warps > 1 ? kWarpsPerSm / warps : 0};
 }
 
-// Returns a schedule that holds rows in registers; none if a cluster cannot hold them. Rows within
-// a warp need no barrier, and CTAs of one warp wait for no other row. A cluster holds the rows that
-// a CTA cannot.
+// Returns a schedule that holds rows in registers, or none if even a cluster cannot. Rows within a
+// warp need no barrier, and CTAs of one warp wait for no other row. A cluster holds the rows that a
+// CTA cannot.
 std::optional<RowConfig> in_registers(const Machine& machine, const SparsemaxOptions& o,
                                       const Held& held) {
   const int64_t rows_of_warp = program::kWarpThreads * held.of_rows / tile_width(o.cols);

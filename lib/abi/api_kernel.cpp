@@ -26,7 +26,7 @@ constexpr size_t kMaxViews = 24;
 struct AuthorKernel {
   ContextRef context;
   std::unique_ptr<AssumptionWord>
-      assumptions;  // last argument of the launcher; null: assumptions are not checked
+      assumptions;  // the launcher's last argument, or null if assumptions are not checked
   std::unique_ptr<Launcher> launcher;
   size_t arguments() const { return launcher->program().arguments.size() - (assumptions ? 1 : 0); }
 };
@@ -244,7 +244,7 @@ void write_parameters(const AuthorKernel& kernel, void* parameters, size_t param
   for (size_t i = 0; i < there; ++i) {
     const ligerdsl_kernel_parameter_t parameter = parameter_of(kernel, i);
     char* to = static_cast<char*>(parameters) + i * parameter_bytes;
-    std::memset(to, 0, parameter_bytes);  // a field of a later version is 0
+    std::memset(to, 0, parameter_bytes);  // later versions' fields are 0
     std::memcpy(to, &parameter, sizeof parameter);
   }
 }

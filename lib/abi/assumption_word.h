@@ -16,8 +16,8 @@ class Context;
 
 class AssumptionWord {
  public:
-  // If the context validates and the program makes assumptions: rewrites the program so that it
-  // reports them, with address() as its last argument. Otherwise returns null and leaves the
+  // If the context validates and the program makes assumptions, rewrites the program so that it
+  // reports broken ones; address() becomes its last argument. Otherwise returns null and leaves the
   // program unchanged.
   static std::unique_ptr<AssumptionWord> of(Context& context, program::Program* program);
 

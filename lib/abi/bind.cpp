@@ -96,7 +96,8 @@ Given read_given(const char* name, const ligerdsl_tensor_t& t) {
   return given;
 }
 
-// Joins dimensions [0, count) into one. Returns false if it has elements but not one even stride.
+// Joins dimensions [0, count) into one. Returns false if the joined dimension has elements but no
+// single stride.
 bool join_leading(const Given& given, int count, int64_t* size, int64_t* stride) {
   *size = 1;
   *stride = 0;
@@ -222,7 +223,7 @@ void bind_one(const BindRules& rules, int index, Call* call) {
   check_data(info.name, *t, out, info.any_stride);
 }
 
-// Returns true if the operation has an in-place form in which one of these tensors is the other.
+// Returns true if the operation has an in-place form in which these tensors are the same.
 bool has_alias(const OpInfo& info, int a, int b) {
   return std::any_of(info.aliases.begin(), info.aliases.end(), [&](const AliasInfo& alias) {
     return (alias.output == a && alias.input == b) || (alias.output == b && alias.input == a);
@@ -273,7 +274,7 @@ void check_aliases(const BindRules& rules, const Call& call) {
   }
 }
 
-// Returns the size of a dimension by the description, or -1 if only tensors tell it.
+// Returns the description's size of a dimension, or -1 if only tensors have it.
 Count size_of_dim(const BindRules& rules, const DimSpec& dim) {
   const int64_t size = dim.symbol < 0 ? 1 : rules.sizes[dim.symbol];
   return size < 0 ? Count(-1) : Count(size) * dim.factor;
@@ -330,7 +331,7 @@ kernels::Count elements_per_row(const BindRules& rules, int tensor) {
   if (!rules.given[tensor] || info.shape == ShapeKind::free) return 0;
   const bool leading = info.shape == ShapeKind::leading;
   Count elements = leading ? info.dims[0].factor : 1;
-  int open = 0;  // sizes that only tensors give: if a fixed shape has exactly one, it counts rows
+  int open = 0;  // sizes that only tensors give; if a fixed shape has exactly one, it counts rows
   for (int i = leading ? 1 : 0; i < info.rank; ++i) {
     const Count size = size_of_dim(rules, info.dims[i]);
     if (!leading && size < 0) {

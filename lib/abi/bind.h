@@ -38,7 +38,7 @@ inline program::Strided memory_of(const BoundTensor& tensor) {
   return {tensor.data, tensor.dtype, tensor.rank, tensor.dims, tensor.strides};
 }
 
-// One call of execute. Lives on the caller's stack and holds no memory of its own.
+// One call of execute. It is on the caller's stack and owns no memory.
 struct Call {
   BoundTensor tensors[kMaxTensors];
   int64_t sizes[kMaxSymbols];  // indexed by symbol; -1: no tensor has it
@@ -49,7 +49,7 @@ struct Call {
   runtime::Stream stream;
 };
 
-// Data for the checks of an operation's tensors, from its description. Made once per plan.
+// Data from an operation's description for checks of its tensors. Made once per plan.
 struct BindRules {
   const OpInfo* info;
   ligerdsl_device_t device;
@@ -79,17 +79,16 @@ void check_values(const BindRules& rules, const void* args);
 // throws.
 void bind_tensors(const BindRules& rules, Call* call);
 
-// Throws INVALID_SHAPE with the expected shape of `tensor`, by the known `sizes` (-1: unknown), the
-// shape of `t`, and `why`.
+// Throws INVALID_SHAPE with the expected shape of `tensor`, the shape of `t`, and `why`. The
+// expected shape uses the known `sizes` (-1: unknown).
 [[noreturn]] void fail_shape(const OpInfo& info, const TensorInfo& tensor, const int64_t* sizes,
                              const ligerdsl_tensor_t& t, const std::string& why = "");
 
 // Throws INVALID_SHAPE or INVALID_NULL_POINTER if the sizes of a caller's tensor cannot be read.
 void require_shape(const char* name, const ligerdsl_tensor_t& tensor);
 
-// Binds one tensor whose shape the caller checks. Checks that the rank is at most kMaxRank, that
-// sizes and strides are not negative, dtype, device, and a last dimension of stride 1 unless
-// any_strides.
+// Binds one tensor whose shape the caller checks. Checks dtype, device, a rank of at most kMaxRank,
+// and sizes and strides of at least 0. Unless any_strides, also checks that the last stride is 1.
 void bind_free_tensor(const char* name, const ligerdsl_tensor_t& tensor, DType dtype,
                       ligerdsl_device_t device, BoundTensor* out, bool any_strides = false);
 

@@ -90,7 +90,7 @@ std::optional<Fault> Context::poll() {
 
 namespace {
 
-// Adds half of the bytes, because calls often grow by a little. The minimum of 4 KiB serves small
+// Adds half of the bytes, because calls often grow slightly. The minimum of 4 KiB serves small
 // calls.
 size_t scratch_size(size_t bytes) {
   return std::max<size_t>(bytes + bytes / 2, 4096);
@@ -98,7 +98,7 @@ size_t scratch_size(size_t bytes) {
 
 }  // namespace
 
-// Takes the largest block that no call uses; its `data` is null if there is none.
+// Removes and returns the largest idle block; its `data` is null if there is none.
 Context::Lease::Block Context::largest_idle() {
   const std::lock_guard lock(scratch_mutex_);
   const auto smaller = [](const Lease::Block& a, const Lease::Block& b) {

@@ -39,7 +39,7 @@ struct WorkspaceSource {
 
 struct ContextOptions {
   bool validate = false;       // calls run through run_validated()
-  bool deterministic = false;  // kernels of authors that add floats atomically are refused
+  bool deterministic = false;  // authors' kernels that add floats atomically are rejected
   bool no_jit = false;         // all kernels come from the cache
   std::string table = {};      // path of a table of tuned kernels; empty: LIGERDSL_TABLE
   runtime::LogCallback log = nullptr;
@@ -71,28 +71,27 @@ class Context {
   }
   virtual std::shared_ptr<runtime::Matmul> matmul() { return device_->matmul(); }
 
-  // Source of the configurations of a plan's kernels: tables of tuned kernels, or null for the
-  // heuristics. Must not change while a plan is made.
+  // Source of kernel configurations for plans: tables of tuned kernels, or null for the heuristics.
+  // Must not change while a plan is made.
   KernelConfigs* kernel_configs() const { return kernel_configs_; }
   void set_kernel_configs(KernelConfigs* configs) { kernel_configs_ = configs; }
-  // Returns the tables of tuned kernels, with which kernel_configs() begins, or null.
+  // Returns the tables of tuned kernels (the initial kernel_configs()), or null.
   TunedConfigs* tuned() { return tuned_.get(); }
-  // Returns the tables' configuration of a kernel that is not the library's, or "". The text lives
-  // as long as the context.
+  // Returns the tables' configuration of an author's kernel, or "". The text lives as long as the
+  // context.
   const char* tuned_author_kernel(std::string_view kernel, std::string_view options);
   // Returns the name of this device in tables. For a CPU this loads the compiler, because only the
   // compiler knows the CPU's architecture.
   virtual TunedDevice tuned_device();
 
-  // Returns the word in which kernels of an operation report a label, an index or bounds out of
-  // range.
+  // Returns the word in which an operation's kernels report an out-of-range label, index or bounds.
   BoundTensor error_word(const OpInfo& info) const { return faults_.word(info.index); }
-  // Returns one operation's fault reported so far and clears it. Does not wait.
+  // Returns and clears the fault that one operation has reported so far. Does not wait.
   std::optional<Fault> poll();
   // Waits for the stream, then polls. Throws INVALID_LABEL or INVALID_BOUNDS.
   void check(runtime::Stream stream);
 
-  // Maximum number of plans of the one-call form. A training step uses some dozens; a plan takes 20
+  // Maximum number of plans of the one-call form. A training step uses some dozens; a plan needs 20
   // to 170 KB.
   static constexpr size_t kMostPlans = 512;
   PlanCache& plans() { return plans_; }
@@ -106,7 +105,7 @@ class Context {
   // - on a CPU, an idle block, which is returned.
   // Grows by allocation; on a captured stream that throws CAPTURE_UNSAFE. While a lease lives,
   // calls of other threads on the same stream wait: launches of two calls that share scratch memory
-  // must not alternate.
+  // must not interleave.
   class Lease {
    public:
     Lease(Context& context, size_t bytes, runtime::Stream stream);
@@ -167,10 +166,9 @@ class Context {
 
   runtime::ForkMutex scratch_mutex_;
   std::vector<Lease::Block> idle_;  // CPU
-  // GPU: by stream. For the handle that names a stream of each thread (stream_per_thread), also by
-  // thread.
+  // GPU: by stream, and also by thread for the handle of the per-thread stream (stream_per_thread).
   std::map<std::pair<runtime::Stream, uint64_t>, Lease::OfStream> by_stream_;
-  std::vector<void*> retired_;  // GPU: replaced by larger ones, but maybe used by queued work
+  std::vector<void*> retired_;  // GPU: replaced by larger ones, but queued work may use them
 };
 
 }  // namespace ligerdsl::lib

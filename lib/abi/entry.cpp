@@ -32,7 +32,7 @@ void prepare_call(const Struct& args, void* workspace, size_t bytes, ligerdsl_st
   call->stream = reinterpret_cast<runtime::Stream>(stream);
 }
 
-// Returns the context's plan of this description, and makes it if there is none.
+// Returns the context's plan for this description, and creates it if there is none.
 PlanRef plan_of_call(const OpInfo& info, const ContextRef& context, const Struct& desc,
                      runtime::Stream stream) {
   char key[sizeof(void*) + kMaxStruct];
@@ -56,11 +56,11 @@ OperandCopies::Operands copied_operands(const Plan& plan, const Call& call) {
   return copies ? copies->operands_to_copy(call) : OperandCopies::Operands{};
 }
 
-// A call that differs from a recent one of this thread only in addresses and numeric arguments. It
-// uses the results of that call's checks.
+// A call that differs from this thread's recent one only in addresses and numeric arguments. It
+// reuses the results of that call's checks.
 class RepeatedCall {
  public:
-  // Becomes false, without an effect, if
+  // Is false and has no effect if
   // - no recent call is equal,
   // - an operand must be copied, which only the one-call form does,
   // - the call needs the full checks, or

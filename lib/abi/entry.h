@@ -14,7 +14,7 @@ ligerdsl_status_t execute_entry(const OpInfo& info, ligerdsl_plan_t plan, const 
 ligerdsl_status_t call_entry(const OpInfo& info, ligerdsl_context_t context, const void* desc,
                              const void* args, ligerdsl_stream_t stream) noexcept;
 
-// Access to the context of a handle, which is not destroyed while this object lives. Throws
+// Access to a handle's context, which is not destroyed while this object lives. Throws
 // INVALID_NULL_POINTER or DEAD_HANDLE.
 class ContextUse {
  public:

@@ -1,4 +1,4 @@
-// Words in which kernels report a label, an index or bounds out of range, one per operation
+// Words, one per operation, in which kernels report an out-of-range label, index or bounds
 // (kernels::kErrorBase). The host reads them without waiting for the device.
 #pragma once
 

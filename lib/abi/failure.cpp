@@ -9,7 +9,7 @@ namespace ligerdsl::lib {
 namespace {
 
 // This thread's message. At thread exit its destructor may run before a later failure, which then
-// keeps a fixed text.
+// reports a fixed text.
 thread_local bool closed = false;
 thread_local const char* fallback = "";
 struct Message {

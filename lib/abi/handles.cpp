@@ -92,7 +92,7 @@ void* remove_handle(HandleKind kind, const void* handle) noexcept {
   auto tag = reinterpret_cast<uint64_t>(handle);
   Slot* slot = slot_of(kind, tag);
   if (!slot || !slot->tag.compare_exchange_strong(tag, 0)) return nullptr;
-  // A call that looks the slot up from here on finds that its handle is dead.
+  // From here on, a call that looks up the slot finds a dead handle.
   if (in_use_by_this_thread(*slot)) return nullptr;
   slot->users.wait_until_left();
   void* object = slot->object;

@@ -1,4 +1,4 @@
-// Handles of the C ABI are numbers stored in pointers. A dead or foreign handle is found without
+// Handles of the C ABI are numbers stored in pointers. A dead or foreign handle is detected without
 // dereferencing it.
 //
 // A handle holds a slot's index, its generation and its kind. Slots are never freed. A lookup

@@ -22,7 +22,7 @@ class ConfigQuestion {
   // Returns the reason why the kernel cannot be built with these fields in place of the
   // heuristic's, or "". An unknown name or value is a reason too.
   virtual std::string refusal(const MetaValues& values) const = 0;
-  // Returns a text of the kernel that these fields give: equal texts mean equal code and equal
+  // Returns a text of the kernel built with these fields: equal texts mean equal code and equal
   // launches on this device. Throws if refusal() returns a reason.
   virtual std::string built(const MetaValues& values) const = 0;
 };

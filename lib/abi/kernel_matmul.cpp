@@ -13,8 +13,8 @@ namespace ligerdsl::lib {
 
 namespace {
 
-// Fixed cost of a tile as a number of additional columns: prologue, epilogue, and loads of A, whose
-// rows a tile of any width reads.
+// Fixed cost of a tile, in additional columns: prologue, epilogue, and loads of A, which do not
+// depend on the tile's width.
 constexpr int64_t kColumnsOfTile = 32;
 
 using runtime::Matrix;
@@ -81,8 +81,7 @@ bool are_vectors(DType type, std::span<const int64_t> widths) {
                              [&](int64_t width) { return width % vector_width(type) == 0; });
 }
 
-// Returns true if the user set the path of the library that multiplies matrices, and so expects it
-// to be used.
+// Returns true if the user set the matrix library's path, and so expects it to be used.
 bool library_is_named(const Context& context) {
   const runtime::Options& options = runtime::options();
   return !(context.machine().is_gpu() ? options.libcublaslt : options.libcblas).empty();
@@ -164,8 +163,8 @@ void KernelMatmul::add_kernel(Context& context, const ProductKind& kind,
                               const kernels::MatmulOptions& options) {
   kernels::MatmulConfig config = kernels::one_cta_product(context.machine(), options);
   config.splits = 1;
-  // Persistent kernels made fused heads slower, except those that accumulate in memory while the
-  // next tile is multiplied (docs/design/decisions/012).
+  // Persistent kernels make fused lm_heads slower, except those that accumulate in memory while
+  // they multiply the next tile (docs/design/decisions/012).
   config.persistent = config.persistent && config.adds_in_memory;
   if (options.ignores_rows) {  // most rows are ignored: few persistent programs skip them fastest
     config.tensor_copies = config.tensor_stores = false;

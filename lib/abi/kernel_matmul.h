@@ -1,5 +1,5 @@
-// Matmuls of plans that process large tensors in chunks. KernelMatmul implements runtime::Matmul by
-// the library's own kernels instead of the vendor's library.
+// Matmuls of plans that process large tensors in chunks. KernelMatmul implements runtime::Matmul
+// with the library's own kernels instead of the vendor's library.
 #pragma once
 
 #include <memory>
@@ -18,12 +18,12 @@ struct ProductKind {
   runtime::Product product;
   DType type, result;      // dtype of both operands, and of c
   bool adds = false;       // adds to the values in c
-  bool row_scale = false;  // every row is multiplied by a number of its own
+  bool row_scale = false;  // every row is multiplied by its own number
   bool outer = false;      // outer product of two vectors is added to c
   bool in_blocks = false;  // columns of a are stored in blocks (kernels/core/column_blocks.h)
   bool pads = false;       // padding after a row of c may be written, up to a whole vector
-  // Rows per tile (of K in d^T x) that the kernel may skip, as kernels/matmul/row_tiles.h
-  // describes; 0: none.
+  // Rows (of K in d^T x) per tile that the kernel may skip, see kernels/matmul/row_tiles.h; 0: no
+  // skips.
   int64_t tile_rows = 0;
   // Skips ignored rows of b (kernels/matmul/matmul.h); the next two fields describe their labels.
   bool ignores_rows = false;
@@ -41,12 +41,12 @@ struct HeadProducts {
   bool with_d_x, with_d_weight;
   DType d_weight_type;
   bool logits = true;         // a plain matmul computes them
-  bool row_scale = false;     // d has one per row
+  bool row_scale = false;     // each row of d has a scale
   int64_t tile_rows = 0;      // rows per tile of d, as in ProductKind
   bool outer = false;         // d_x and d_weight get an outer product of two vectors
   bool in_blocks = false;     // d is stored in blocks for d_x
   bool by_vocabulary = true;  // d_weight may be vocabulary-blocked
-  DType label_type = i64;     // with by_vocabulary and tile_rows, as is the next
+  DType label_type = i64;     // used with by_vocabulary and tile_rows, like the next
   int64_t ignore_index = 0;
 };
 std::vector<ProductKind> head_products(const HeadProducts& head);
@@ -56,8 +56,8 @@ class KernelMatmul final : public runtime::Matmul {
   KernelMatmul(Context& context, const std::vector<ProductKind>& kinds);
 
   size_t workspace_bytes() const override { return 0; }
-  // Computes c = row_scale * (a b) + outer_rows outer_cols, or adds it to c. Null terms are
-  // omitted.
+  // multiply_with() computes c = row_scale * (a b) + outer_rows outer_cols, or adds it to c. Null
+  // terms are omitted.
   // - row_scale and outer_rows: [rows of c] f32.
   // - outer_cols: [columns of c] f32.
   // - places, depth: arguments of kernels/matmul/matmul.h with row_tiles and some_depth.
@@ -94,8 +94,8 @@ class KernelMatmul final : public runtime::Matmul {
   std::vector<Kernel> kernels_;
 };
 
-// Matmul implementation of a plan, as LIGERDSL_PRODUCTS_* chooses it. `kernels` is null if the
-// vendor's library multiplies.
+// A plan's matmul implementation, chosen by LIGERDSL_PRODUCTS_*. `kernels` is null if the vendor's
+// library multiplies.
 struct Products {
   std::shared_ptr<runtime::Matmul> matmul;
   std::shared_ptr<const KernelMatmul> kernels;
@@ -111,9 +111,9 @@ Products products_of(Context& context, int32_t choice, const std::vector<Product
 bool own_products_are_faster(const kernels::Machine& machine, DType type, int64_t classes,
                              std::span<const int64_t> widths);
 
-// Returns true if the library's own kernels should multiply copies of x and of the weight: rows of
-// `widths` elements do not all begin at multiples of 16 bytes, as TMA needs. With H = 2050 the
-// three matmuls of an lm_head took 2.9 times as long as with H = 2056 (H200).
+// Returns true if the library's own kernels should multiply aligned copies of x and of the weight,
+// because not all rows of `widths` elements begin at multiples of 16 bytes, as TMA needs. With H =
+// 2050 the three matmuls of an lm_head took 2.9 times as long as with H = 2056 (H200).
 //
 // choice: LIGERDSL_PRODUCTS_*.
 bool need_aligned_copies(const kernels::Machine& machine, DType type, int32_t choice,

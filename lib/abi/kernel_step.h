@@ -1,5 +1,5 @@
-// One kernel of an operation that is not a plain list of launches. The plan fixes which view,
-// number or constant each argument is; a call passes a table of views and numbers.
+// One kernel of an operation that is not a plain list of launches. The plan binds each argument to
+// a view, number or constant; a call passes tables of views and numbers.
 #pragma once
 
 #include <array>
@@ -25,9 +25,8 @@ struct StepNames {
   std::vector<std::pair<std::string, int64_t>> integers;
 };
 
-// Returns the table of views that `views` is: a struct whose members are BoundTensors, or structs
-// of them. LIGERDSL_VIEW(member) is the index of a member of the struct that is called Views in its
-// scope.
+// Returns `views`, a struct of BoundTensors or of such structs, as a table of views.
+// LIGERDSL_VIEW(member) is the index of a member of the struct Views in the current scope.
 template <class Struct>
 const BoundTensor* view_table(const Struct& views) {
   static_assert(std::is_standard_layout_v<Struct> && sizeof(Struct) % sizeof(BoundTensor) == 0);
@@ -37,8 +36,8 @@ const BoundTensor* view_table(const Struct& views) {
 
 class KernelStep {
  public:
-  // The operation promises that views of different indices do not overlap if the kernel writes one
-  // of them.
+  // The operation promises that a view that the kernel writes does not overlap views of other
+  // indices.
   KernelStep(Context& context, const kernels::Step& step, const StepNames& names);
 
   // Launches the kernel for `rows` rows; an empty grid launches nothing. Does not allocate.

@@ -40,8 +40,8 @@ void log_remark(program::RemarkId id, const std::string& kernel, const std::stri
                     kernel + ": " + to_string(program::make_remark(id, std::move(text))));
 }
 
-// Adds to `facts` that lists of integers which the program moves in tiles are contiguous. Only this
-// speeds up a CPU kernel. Returns false if there is no such list.
+// Adds to `facts` that integer lists which the program loads or stores as tiles are contiguous. No
+// other fact speeds up a CPU kernel. Returns false if there is no such list.
 bool assume_contiguous_lists(const program::Program& program,
                              std::vector<program::ArgFacts>* facts) {
   bool any = false;
@@ -129,7 +129,7 @@ bool Launcher::Pack::fits(size_t variant) const {
   return true;
 }
 
-// The next variant may want facts of earlier arguments that this variant does not.
+// The next variant may require facts of earlier arguments that this variant does not require.
 void Launcher::Pack::next_variant(const BoundTensor& tensor) {
   const size_t missed = variant_;
   do ++variant_;
@@ -137,7 +137,7 @@ void Launcher::Pack::next_variant(const BoundTensor& tensor) {
   report(missed, variant_, tensor);
 }
 
-// Logs why a variant does not fit and another one is taken.
+// Logs why a variant does not match and another one is used.
 void Launcher::Pack::report(size_t missed, size_t index, const BoundTensor& tensor) const {
   if (!runtime::log_enabled(runtime::LogLevel::debug)) return;
   const Variant &wanted = launcher_.variants_[missed], &taken = launcher_.variants_[index];

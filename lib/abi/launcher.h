@@ -4,7 +4,7 @@
 // - On a CPU, where alignment makes no difference, one variant. Kernels that read lists of integers
 //   have a second one, for contiguous lists.
 //
-// launch() takes the first variant that fits the actual arguments.
+// launch() uses the first variant that fits the actual arguments.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ class Launcher {
    private:
     // Returns true if all packed views have the facts of a variant.
     bool fits(size_t variant) const;
-    // Goes on to the next variant that fits, because this argument does not fit the current one.
+    // Switches to the next variant that fits, because this argument does not fit the current one.
     void next_variant(const BoundTensor& tensor);
     void report(size_t missed, size_t index, const BoundTensor& tensor) const;
     bool has_maps(const runtime::LoadedKernel& kernel) const;

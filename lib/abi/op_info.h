@@ -55,7 +55,7 @@ struct FieldInfo {
 enum class Direction : uint8_t { in, out, inout };
 enum class ShapeKind : uint8_t {
   fixed,    // exactly `rank` dimensions
-  leading,  // the first is any number of evenly strided dimensions, joined
+  leading,  // the first one joins any number of evenly strided dimensions
   free      // the operation checks it
 };
 
@@ -74,7 +74,7 @@ struct TensorInfo {
   DimSpec dims[kMaxRank];
   DType dtype;
   int dtype_field;       // field that gives the dtype, or -1
-  int dtype_zero_field;  // field that gives it if that is 0; -1: `dtype`
+  int dtype_zero_field;  // field that gives it if dtype_field has 0; -1: `dtype`
   int given_field;       // field that is set if the tensor is passed; -1: always
   bool given_when_zero;
   bool any_stride;   // stride of the last dimension may differ from 1
@@ -94,7 +94,7 @@ struct AliasInfo {
   int output, input;
 };
 
-// The kind of number that a kernel reports when an index that it reads is out of bounds.
+// Kind of the out-of-bounds number that a kernel reports.
 enum class Reported : uint8_t { label, shard_label, index, group, sequence, step };
 
 struct OpInfo {
@@ -103,7 +103,7 @@ struct OpInfo {
   const char* brief;
   const char* rows;  // unit of the operation's rows, for errors
   Reported reported;
-  size_t desc_size, desc_first_size;  // in this release; in the first one
+  size_t desc_size, desc_first_size;  // bytes in this release; in the first one
   const void* desc_defaults;
   size_t args_size, args_first_size;
   const void* args_defaults;

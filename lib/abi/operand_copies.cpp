@@ -65,7 +65,7 @@ OperandCopies::Operands OperandCopies::operands_to_copy(const Call& call) const 
   const BoundTensor& a = call.tensors[0];
   const double flop =
       2 * static_cast<double>(a.dims[0]) * static_cast<double>(a.dims[1]) * columns_of_c_;
-  // The whole call is counted as one row.
+  // Counts the whole call as one row.
   return kernels::gain_of_copies(flop, copied).pays(1) ? operands : Operands{};
 }
 

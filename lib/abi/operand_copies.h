@@ -34,8 +34,8 @@ class OperandCopies {
   bool can_run(const Operands& operands, runtime::Stream stream) const;
   /// Returns the bytes of the copies, a multiple of kWorkspaceAlign.
   static size_t bytes(const Call& call, const Operands& operands);
-  /// Copies the operands to `memory`, of bytes() bytes, and binds the copies to the call. Compiles
-  /// a copy at its first use.
+  /// Copies the operands to `memory`, which has bytes() bytes, and binds the copies to the call.
+  /// Compiles an operand's copy kernel at its first use.
   void run(const Operands& operands, std::byte* memory, Call* call) const;
 
  private:

@@ -15,14 +15,13 @@ using kernels::Count;
 constexpr int64_t kVectorBytes = 16;  // widest access of a kernel
 static_assert(kWorkspaceAlign % kVectorBytes == 0);
 
-// Bytes that a scratch buffer takes, rounded up to the alignment of the next one.
+// Returns a scratch buffer's bytes, rounded up to the next buffer's alignment.
 Size room_of(const kernels::Scratch& buffer) {
   constexpr auto kAlign = static_cast<int64_t>(kWorkspaceAlign);
   return ceil_div(kernels::workspace_bytes(buffer), kAlign) * kAlign;
 }
 
-// Returns a number for each tensor's memory. Tensors that may share memory have the number of the
-// first of them.
+// Returns a memory number per tensor: the index of the first tensor that may share its memory.
 std::vector<int> memory_of_tensors(const OpInfo& info, bool in_place) {
   std::vector<int> memory(info.tensors.size());
   for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<int>(i);
@@ -120,7 +119,7 @@ kernels::Grid OperationPlan::grid_of(const Step& step, const SizeTable::Values& 
   return {sizes[step.programs[0]], sizes[step.programs[1]], sizes[step.programs[2]]};
 }
 
-// A linear search: most plans have one variant.
+// Searches linearly, because most plans have one variant.
 const OperationPlan::Variant& OperationPlan::variant_of(const Call& call) const {
   const Variant* variant = variants_.data();
   while (variant->up_to < call.rows || (variant->takes && !variant->takes(call))) ++variant;
@@ -197,7 +196,7 @@ ArgPromise OperationPlan::promise(const OpInfo& info, const BindRules& rules,
       return promise;
     }
     case Source::derived: {
-      uint32_t first = 0;  // views of the same memory share the class of the first
+      uint32_t first = 0;  // views of the same memory have the first view's class
       while (bindings_.views[first].memory != bindings_.views[binding.index].memory) ++first;
       return {.alias_class = 1 + n_tensors + first, .exact = bindings_.views[binding.index].exact};
     }

@@ -15,7 +15,7 @@ namespace {
 
 using kernels::Count;
 
-// Returns the number; a saturated count gives "9223372036854775807 or more".
+// Returns the count as text; a saturated count is "9223372036854775807 or more".
 std::string text_of(Count count) {
   return std::to_string(count.value()) + (count.saturated() ? " or more" : "");
 }
@@ -34,7 +34,7 @@ void check_workspace(const OpInfo& info, const Call& call, size_t bytes) {
   }
 }
 
-// Makes the operation. If the plan must not compile, the error contains the line with which
+// Creates the operation's plan. If it must not compile, the error contains the line with which
 // `ligerdsl cache warm` stores its kernels.
 std::unique_ptr<OpPlan> make_op(const OpInfo& info, const ContextRef& context, const void* desc) {
   const runtime::Range range(runtime::RangeKind::plan,

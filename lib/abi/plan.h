@@ -1,4 +1,4 @@
-// A plan is an operation with one description, ready to run on any tensors that fit the
+// A plan is an operation with one description, ready to run on any tensors that match the
 // description.
 #pragma once
 
@@ -29,8 +29,8 @@ struct Fact {
 class OpPlan {
  public:
   virtual ~OpPlan() = default;
-  // Returns the number of rows, from which grids and workspace sizes are computed. It depends on
-  // shapes and strides of the call's tensors alone, so an identical later call has the same.
+  // Returns the number of rows, from which grids and workspace sizes are computed. It depends only
+  // on shapes and strides of the call's tensors, so identical calls have equal numbers.
   virtual int64_t rows(const Call& call) const = 0;
   // Returns the reason why a call with `rows` rows cannot run on any tensors (too many programs or
   // bytes), or "". If it returns "", fewer rows can run too.
@@ -44,13 +44,13 @@ class OpPlan {
   virtual void execute(const Call& call) const = 0;
   // Returns every kernel, for reports.
   virtual std::vector<const Launcher*> launchers() const = 0;
-  // Returns the index of the schedule that a call uses, in the order in which the plan asked for
-  // them (KernelConfigs).
+  // Returns the index of the call's schedule, in the order of the plan's questions to
+  // KernelConfigs.
   virtual size_t schedule(const Call& /*call*/) const { return 0; }
-  // Returns choices of a call that its kernels alone do not show, for reports. The call's tensors
+  // Returns, for reports, the choices of a call that its kernels do not show. The call's tensors
   // need no memory.
   virtual std::vector<Fact> facts(const Call& /*call*/) const { return {}; }
-  // Returns the copies that the one-call form makes of unaligned operands; null: none.
+  // Returns the one-call form's copies of unaligned operands, or null if it copies none.
   virtual const OperandCopies* copies() const { return nullptr; }
 };
 
@@ -99,17 +99,17 @@ class Plan : public std::enable_shared_from_this<Plan> {
   int64_t most_rows_;  // largest number of rows of a call; computed once
 };
 
-// Connects a kernels::Operation to the tensors of a table row. A program's argument is bound, in
-// this order, to
+// Connects a kernels::Operation to the tensors of a table row. A program's argument is bound to the
+// first of these that exists:
 // 1. the entry of Bindings with its name,
 // 2. the tensor of that name,
 // 3. the operation's scratch buffer of that name,
 // 4. the error word ("error"), or the number of the launch's programs ("programs").
 //
 // A plan may hold several operations (buckets): for few rows and for many, or for tensors with
-// other strides or addresses. All are compiled when the plan is made; kernels that they share are
-// compiled once. A call's bucket depends only on shapes, strides and addresses of its tensors, so a
-// captured graph keeps the bucket of its call.
+// other strides or addresses. All are compiled when the plan is made; shared kernels are compiled
+// once. A call's bucket depends only on shapes, strides and addresses of its tensors, so a captured
+// graph keeps the bucket of its call.
 class OperationPlan final : public OpPlan {
  public:
   using Number = std::function<int64_t(const Call&)>;
@@ -139,17 +139,17 @@ class OperationPlan final : public OpPlan {
   struct Bucket {
     int64_t up_to;  // rows; the last bucket's is kAnyRows
     kernels::Operation operation;
-    // Returns true if the bucket accepts a call of at most `up_to` rows. Empty: it accepts all, as
-    // the last bucket must.
+    // Returns true if the bucket accepts a call of at most `up_to` rows. An empty function accepts
+    // all calls, as the last bucket must.
     std::function<bool(const Call&)> takes = {};
-    std::string called = {};  // name in reports; empty: `up_to` names the bucket
+    std::string called = {};  // name in reports; if empty, `up_to` names the bucket
   };
   static constexpr int64_t kAnyRows = INT64_MAX;
 
   OperationPlan(const ContextRef& context, const OpInfo& info, const void* desc,
                 kernels::Operation operation, Bindings bindings);
-  // Takes one to kMostBuckets buckets in the order of `up_to`. A call uses the first that accepts
-  // it.
+  // Takes one to kMostBuckets buckets, ordered by `up_to`. A call uses the first bucket that
+  // accepts it.
   OperationPlan(const ContextRef& context, const OpInfo& info, const void* desc,
                 std::vector<Bucket> buckets, Bindings bindings);
 
@@ -190,7 +190,7 @@ class OperationPlan final : public OpPlan {
   struct Buffer {
     DType dtype;
     std::vector<SizeTable::Index> dims;
-    SizeTable::Index offset;  // bytes of the workspace before it
+    SizeTable::Index offset;  // offset in the workspace, in bytes
   };
   struct Variant {
     int64_t up_to;
@@ -218,8 +218,8 @@ class OperationPlan final : public OpPlan {
   ArgPromise promise(const OpInfo& info, const BindRules& rules,
                      const std::vector<kernels::Scratch>& workspace, const Binding& binding) const;
   const Variant& variant_of(const Call& call) const;
-  // Calls `body` with each variant that calls of at most `rows` rows use, and with the most rows of
-  // that variant.
+  // Calls `body` with each variant that calls of at most `rows` rows use, and with the variant's
+  // largest number of rows.
   template <class Body>
   void for_variants_up_to(int64_t rows, Body body) const;
   kernels::Count room_up_to(int64_t rows) const;

@@ -25,13 +25,13 @@ class PlanCache {
 
   // Returns the plan, or null. Does not allocate.
   std::shared_ptr<Plan> find(std::string_view key);
-  // Returns the plan that is cached under the key: if another thread added one first, that one.
+  // Adds the plan and returns it, or returns the plan that another thread added first.
   std::shared_ptr<Plan> add(std::string_view key, std::shared_ptr<Plan> plan);
   void clear();
   size_t size();
 
-  // Counts finds and additions. A plan used within the last quarter of the cache's size is far from
-  // being dropped, so RecentCalls need not look it up.
+  // Counts finds and additions. A plan used within the last most_ / kOften uses will not be dropped
+  // soon, so RecentCalls need not look it up.
   uint64_t uses() const { return uses_.load(std::memory_order_relaxed); }
   bool is_recent(uint64_t use) const { return uses() - use < most_ / kOften; }
 

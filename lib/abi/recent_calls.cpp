@@ -39,7 +39,7 @@ uint64_t* CallKey::add_struct(uint64_t* at, const void* given, size_t size, size
   if (!given) return nullptr;
   const size_t words = (compared + sizeof(uint64_t) - 1) / sizeof(uint64_t);
   if (!is_of_this_release(given, size) || words > room(at)) return nullptr;
-  at[words - 1] = 0;  // the last may be half full
+  at[words - 1] = 0;  // the last word may be half full
   std::memcpy(at, given, compared);
   return at + words;
 }

@@ -1,6 +1,6 @@
 // Per-thread cache of resolved calls.
 //
-// A training step repeats the same calls, mostly with other memory but with equal shapes. If
+// A training step repeats the same calls, usually with equal shapes but other memory. If
 // description, dtypes, shapes and strides equal those of a recent call, its plan, bound tensors,
 // number of rows and workspace size are reused. Only conditions on addresses are checked: no NULL,
 // no misaligned address, and no new overlap between outputs and other tensors. A call that fails
@@ -68,7 +68,7 @@ class RecentCalls {
 
   // Returns null if no such call is cached.
   Entry* find(const CallKey& key);
-  // Replaces the entry that was not used for longer.
+  // Replaces the entry of the set that was used least recently.
   void remember(const CallKey& key, const Plan& plan, const Call& call, size_t workspace,
                 uint64_t use);
 

@@ -63,8 +63,8 @@ SizeTable::Index SizeTable::operation(Size::Kind kind, Index a, Index b) {
 
 SizeTable::Index SizeTable::next() {
   if (used_ == kMost)
-    throw Error("error: the grids and scratch buffers of a plan take more than " +
-                std::to_string(kMost) + " numbers");
+    throw Error("error: a plan's grids and scratch buffers need more than " +
+                std::to_string(kMost) + " values");
   return static_cast<Index>(used_++);
 }
 

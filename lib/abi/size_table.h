@@ -25,7 +25,7 @@ class SizeTable {
   // Returns the index of the size's value. Throws Error if the table is full.
   Index add(const Size& size);
   std::array<Index, 3> add(
-      const Launch& launch);  // indices of its grid; 1 for an axis that the launch omits
+      const Launch& launch);  // indices of its grid's sizes; 1 along omitted axes
   // Computes every value for `rows` rows. Does not allocate.
   void compute(int64_t rows, Values* values) const;
 

@@ -36,8 +36,8 @@ void set_integer(void* desc, const FieldInfo& field, int64_t value) {
   }
 }
 
-// Returns the position of a size among a tensor's dimensions, counted from the end, or -1 if the
-// tensor does not have it.
+// Returns the index, counted from the end, of the tensor's dimension with this size, or -1 if it
+// has none.
 int from_end(const TensorInfo& tensor, int symbol, int64_t* factor) {
   for (int i = 0; i < tensor.rank; ++i) {
     if (tensor.dims[i].symbol != symbol) continue;
@@ -47,7 +47,7 @@ int from_end(const TensorInfo& tensor, int symbol, int64_t* factor) {
   return -1;
 }
 
-// Returns the sizes that the description gives, by symbol; -1: unknown.
+// Returns the description's sizes by symbol, or -1 for unknown sizes.
 std::array<int64_t, kMaxSymbols> known_sizes(const OpInfo& info, const void* desc) {
   std::array<int64_t, kMaxSymbols> sizes;
   sizes.fill(-1);
@@ -59,8 +59,8 @@ std::array<int64_t, kMaxSymbols> known_sizes(const OpInfo& info, const void* des
   return sizes;
 }
 
-// Returns a size from the tensor that the table names or, if that is not passed, from another
-// tensor that has it. Returns 0 for an optional size that no tensor has.
+// Returns a size from the tensor that the table names, or from another tensor with this size if the
+// former is not passed. Returns 0 for an optional size that no tensor has.
 int64_t dim_from_tensors(const OpInfo& info, const FieldInfo& field, const void* desc,
                          const void* args) {
   const auto size_of = [&](const TensorInfo& from) -> std::optional<int64_t> {
@@ -113,7 +113,7 @@ const ligerdsl_tensor_t* source_tensor(const OpInfo& info, const FieldInfo& fiel
   return list.empty() ? nullptr : list.data();
 }
 
-// Returns the numbers of a range in words.
+// Returns the range as words.
 std::string expected(const char* name, FieldType type, const Range& range) {
   const bool low = std::isfinite(range.low), high = std::isfinite(range.high);
   const auto text = [type](double bound) {

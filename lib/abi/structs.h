@@ -15,8 +15,8 @@ namespace ligerdsl::lib {
 void read_struct(const char* what, const void* given, size_t size, size_t first_size,
                  const void* defaults, void* out);
 
-// Returns true if it is a struct of `size` bytes as this release defines it, so that its pointers
-// may be followed.
+// Returns true if `given` is a struct of this release, of `size` bytes, so that its pointers may be
+// followed.
 bool is_of_this_release(const void* given, size_t size);
 inline constexpr size_t kHeaderBytes = 16;
 

@@ -9,8 +9,8 @@ namespace ligerdsl::lib {
 
 namespace {
 
-// Replaces control characters: a table may come from anywhere and must not steer the terminal that
-// shows a log.
+// Replaces control characters: a table may come from anywhere and must not control the terminal
+// that shows a log.
 std::string printable(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '_');

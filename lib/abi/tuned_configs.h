@@ -1,5 +1,5 @@
 // Configurations of a context's kernels from tables of tuned kernels: the user's table first, then
-// the one that ships.
+// the shipped ones.
 #pragma once
 
 #include <functional>
@@ -40,8 +40,7 @@ class TunedConfigs final : public KernelConfigs {
 
   MetaValues changed(const std::shared_ptr<const ConfigQuestion>& question) override;
   ConfigSource look_up(const ConfigQuestion& question);
-  // Entry of a kernel that is not the library's. Whether its fields change results is not known
-  // here.
+  // Entry of an author's kernel. Its fields may change results; this is not known here.
   struct AuthorEntry {
     std::string_view config;  // "num_warps=8"
     const TunedTable* table;
@@ -50,8 +49,8 @@ class TunedConfigs final : public KernelConfigs {
   std::optional<AuthorEntry> author_entry(std::string_view kernel, std::string_view options) const;
 
  private:
-  // Returns the reason why an entry with this configuration is not used, or "" and its fields in
-  // `values`.
+  // Returns the reason why an entry with this configuration is not used, or "". Sets `values` to
+  // the configuration's fields.
   std::string refusal(const ConfigQuestion& question, std::string_view config,
                       MetaValues* values) const;
 

@@ -19,7 +19,7 @@ constexpr size_t kMostBytes = size_t{1} << 30;
        "table \"" + name + "\", line " + std::to_string(line) + ": " + what);
 }
 
-// Returns the text before `end`, and removes it and `end` from `text`.
+// Removes the text up to and including `end` from `text`; returns the part before `end`.
 std::string_view take_until(std::string_view* text, char end) {
   const size_t at = std::min(text->find(end), text->size());
   const std::string_view taken = text->substr(0, at);

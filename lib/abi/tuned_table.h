@@ -50,7 +50,7 @@ class TunedTable {
     std::string_view model;   // model of the device on which it was tuned
   };
   // Returns the entry that was tuned on this model, or on another model with the same architecture
-  // and number of units. Does not keep memory.
+  // and number of units. Keeps no memory allocated.
   std::optional<Found> find(std::string_view kernel, int version, std::string_view options,
                             const TunedDevice& device) const;
 

@@ -16,7 +16,7 @@ namespace {
 
 enum class Wanted : uint8_t { nan, not_finite };
 
-// Numbers that are not finite have all bits of `exponent`; a NaN also has one of `mantissa`.
+// In a nonfinite number all bits of `exponent` are set; in a NaN also a bit of `mantissa`.
 struct Format {
   uint32_t exponent, mantissa;
 };
@@ -27,7 +27,8 @@ Format format_of(DType type) {
   return type == DType::f16 ? Format{0x7c00u, 0x03ffu} : Format{0x7f80u, 0x007fu};
 }
 
-// Returns the number of elements in the last dimensions that are contiguous.
+// Returns the number of elements in the contiguous last dimensions, and the number of other
+// dimensions in `outer_rank`.
 int64_t run_length(const BoundTensor& tensor, int* outer_rank) {
   int64_t run = 1;
   int rank = tensor.rank;

@@ -1,5 +1,5 @@
-// `ligerdsl doctor` reports what works on this machine, and why the rest does not. Returns exit
-// code 1 if one of these does not work: the compiler or its worker, the CPU, a GPU with a driver, a
+// `ligerdsl doctor` reports which parts work on this machine, and why others do not. Returns exit
+// code 1 if one of these fails: the compiler or its worker, the CPU, a GPU with a driver, a
 // required cache.
 #include <fmt/format.h>
 
@@ -59,7 +59,7 @@ std::string describe_driver() {
   return text;
 }
 
-// A machine without a GPU is healthy. If there is a driver, kernels must run on it.
+// A machine without a GPU is healthy, but if it has a GPU driver, kernels must run on the GPU.
 std::vector<Finding> examine(const Globals& globals) {
   std::vector<Finding> findings;
   findings.push_back(
@@ -114,7 +114,7 @@ void print(const Globals& globals, const Finding& finding) {
 }
 
 // Shortens a long path, which would move the next column out of the window. --verbose and --json
-// show all of it.
+// show the whole path.
 std::string cell_of(const std::string& value) {
   constexpr size_t kWidest = 60;
   if (columns(printable_line(value)) <= kWidest) return value;

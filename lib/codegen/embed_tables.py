@@ -1,9 +1,9 @@
-"""Writes the tables of tuned kernels (kernels/tuned) as text of a C++ file."""
+"""Writes the tables of tuned kernels (kernels/tuned) as strings in a C++ file."""
 
 import argparse
 import pathlib
 
-LITERAL = 12000  # characters; compilers promise 65,536
+LITERAL = 12000  # characters per literal; compilers guarantee 65,536
 
 
 def literal(text):

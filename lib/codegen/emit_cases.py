@@ -1,9 +1,9 @@
 """Writes configurations that tests and benchmarks run, in the order of operations.
 
 - every_op_cases.inc: small ones, for tests/every_op and tests/golden
-- every_op_large.inc: those on more than 2^31 elements
-- every_op_not_large.inc: operations that have none of the second kind
-- bench_standard.inc: those of `ligerdsl bench standard`
+- every_op_large.inc: configurations on more than 2^31 elements
+- every_op_not_large.inc: operations without large configurations
+- bench_standard.inc: configurations of `ligerdsl bench standard`
 - bench_layers.inc: layers of the models in lib/cli/bench/shapes.json
 - bench_shapes.inc: names of these models, and sizes of the command's other sets
 """
@@ -23,7 +23,7 @@ def quoted(text):
 
 
 def sizes(op):
-    """Returns the sizes of an operation's configurations by letter, as C++ expressions of
+    """Returns the sizes in an operation's configurations by letter, as C++ expressions of
     `rows`."""
     return op.case_sizes or {
         letter: size for letter, size in CASE_SIZES.items() if letter in op.symbols}
@@ -47,7 +47,7 @@ def on_devices(text, mark=""):
 
 
 def large_case(op, case, rules):
-    """Returns a LargeCase as C++. Its fields have the order of the struct."""
+    """Returns a LargeCase as C++, with fields in the struct's order."""
     kind, *settings = case.split()
     which = braces([quoted(op.name), braces(on_devices(word, '"') for word in settings)])
     parts = [f".which = {which}"]
@@ -80,7 +80,7 @@ ROWS = re.compile(r"(\w+)=(?:(\d+)\*)?rows\((\d+)(?:\|(\d+))?\)")
 
 
 def bench_setting(word):
-    """Returns a C++ expression for a setting, with `rows` for one that --rows changes."""
+    """Returns a C++ expression for a setting; it uses `rows` if --rows changes the setting."""
     found = ROWS.fullmatch(word)
     if not found:
         return on_devices(word, '"')
@@ -99,8 +99,8 @@ def emit_shapes(shapes):
 
 
 def layers_of(ops, model):
-    """Yields (operation, [(setting, value)]) of each layer of a model. Values have the model's
-    words and numbers; formulas of `tokens` remain as {formula}."""
+    """Yields (operation, [(setting, value)]) for each layer of a model, with the model's words and
+    numbers in the values. Formulas of `tokens` remain as {formula}."""
     numbers = MODEL_WORDS | model
     for op in ops:
         for text in op.layers:
@@ -111,7 +111,7 @@ def layers_of(ops, model):
 
 
 def filled(value, numbers):
-    """Returns a setting's value with the model's word or number for {formula}."""
+    """Returns a setting's value with each {formula} replaced by the model's word or number."""
     formula = value[1:-1]
     if not value.startswith("{") or "|" in value or "tokens" in formulas.names(formula):
         return value

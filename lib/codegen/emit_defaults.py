@@ -45,7 +45,7 @@ def entry(op):
 
 
 def emit_words(ops):
-    """Returns the words of each option whose comment names its enumerators, LIGERDSL_CASTING_*."""
+    """Returns the words of each option whose comment names enumerators, like LIGERDSL_CASTING_*."""
     words = {}
     for op in ops:
         for f in op.fields:
@@ -61,7 +61,7 @@ def emit_words(ops):
 
 
 def numbers_of(op):
-    """Returns the sizes, fields and values of a call without settings, by name."""
+    """Returns sizes, fields and values by name for a call without settings."""
     values = [a for a in op.args if isinstance(a, Value)]
     numbers = {f.name: number(f.default, ENUMERATORS) for f in [*op.fields, *values]}
     passed = [f for f in op.fields if op.usual(f) or f.role == "dtype" and not f.optional]
@@ -72,7 +72,8 @@ def numbers_of(op):
 
 
 def expected(op):
-    """Returns name, sizes and floating-point operations. Operations that count parts have -1."""
+    """Returns name, sizes and floating-point operations. The latter are -1 for an operation whose
+    formula counts one part."""
     numbers = numbers_of(op)
     sizes = " ".join(f"{letter}={int(numbers[letter])}" for letter in op.symbols)
     parts = any(t.bounds for t in op.tensors)

@@ -7,7 +7,7 @@ import textwrap
 from table import DTYPES, Tensor, TensorList, Value, range_text
 
 WIDTH = 100
-FIXED_SPACE = "\0"  # a space at which a line does not break
+FIXED_SPACE = "\0"  # a space that does not end a line
 CONSTANTS = [
     ("Rounding of RMSNorm: LLAMA rounds x * rstd before the weight and the result; GEMMA and NONE "
      "round only the result",
@@ -62,8 +62,8 @@ extern "C" {
 
 
 def wrapped(text, width):
-    """Returns the lines of the text. The overflow of a longer line begins the next one, unless that
-    is indented or a sentence ended."""
+    """Returns the text's lines. A long line's overflow begins the next line, unless that is
+    indented or a sentence ended."""
     lines, left = [], ""
     for line in text.split("\n"):
         if left and (left.endswith(".") or not line or line[0] == " "):

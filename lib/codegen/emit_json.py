@@ -1,4 +1,4 @@
-"""Writes ligerdsl/ops.json: the table and the enumerators for generators of bindings. It is one
+"""Writes ligerdsl/ops.json: the table and the enumerators, for binding generators. It is one
 object:
 
 format         1; a reader refuses other numbers
@@ -41,7 +41,7 @@ CTYPES = {
     "int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "float": ctypes.c_float,
     "size_t": ctypes.c_size_t, "uint32_t": ctypes.c_uint32, TENSOR: ctypes.c_void_p
 }
-ENUMERATION = re.compile(r"LIGERDSL_\w+_(?=\*)")  # in the comment of an option
+ENUMERATION = re.compile(r"LIGERDSL_\w+_(?=\*)")  # names the enumerators in an option's comment
 HEADER = [("struct_size", "size_t"), ("magic", "uint32_t"), ("version", "uint32_t")]
 
 
@@ -105,7 +105,7 @@ def arg_fields(a, constants):
 
 
 def struct(name, fields):
-    """Returns the struct with the offsets that a C compiler gives its fields."""
+    """Returns the struct, with its fields' C offsets."""
     layout = type(name, (ctypes.Structure,),
                   {"_fields_": HEADER_TYPES + [(f["name"], CTYPES[f["type"]]) for f in fields]})
     placed = [{"name": f["name"], "type": f["type"], "offset": getattr(layout, f["name"]).offset}

@@ -1,4 +1,4 @@
-"""Writes docs/operations.md, the text of ops.h for readers who have not built it.
+"""Writes docs/operations.md, the text of ops.h for readers without a build.
 
 Also writes the README's table of operations.
 """

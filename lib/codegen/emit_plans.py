@@ -17,7 +17,7 @@ def rows_symbol(op):
     raise ValueError(f"{op.name}: no tensor has rows")
 
 
-# ---- Checks that follow from the row -------------------------------------------------------------
+# ---- Checks derived from the row -----------------------------------------------------------------
 
 def checks_of_sizes(op):
     """Returns checks that a size of an optional tensor is at least 1 if the tensor is passed."""
@@ -45,7 +45,7 @@ def gradients_of(op, parameter):
 
 
 def checks_of_parameters(op):
-    """Returns checks of parameters' dtypes, and that a gradient has its parameter."""
+    """Returns checks of parameters' dtypes, and that each requested gradient has its parameter."""
     out = []
     for f in op.fields:
         if f.same_as:
@@ -74,7 +74,7 @@ def checks(op):
 # ---- Options and bindings ------------------------------------------------------------------------
 
 def gradients_dtype(op, parameter):
-    """Returns the expression for the common dtype of all gradients of parameters with one dtype
+    """Returns the expression for the common gradient dtype of all parameters with this dtype
     field."""
     fields = ", ".join(quoted(f.name, f"d.{f.name}") for f in gradients_of(op, parameter))
     accumulate = "d.accumulate" if op.field_named("accumulate") else "0"
@@ -82,7 +82,7 @@ def gradients_dtype(op, parameter):
 
 
 def dtype_for_zero(op, f):
-    """Returns the third argument of `set`: the dtype for 0, unless that is f32."""
+    """Returns the third argument of `set`: the dtype that 0 means, unless that is f32."""
     if op.field_named(f.zero):
         return f", dtype_of(d.{f.zero})"
     return f", DType::{f.dtypes[0]}" if f.optional and f.dtypes[0] != "f32" else ""
@@ -147,7 +147,7 @@ def plan(op):
             f"  OptionsOf<kernels::{op.kernel}> options;"]
     out += [setting(op, option, name) for option, name in pairs(op.plan.options)] + bindings(op)
     out += ["  adjust(d, options, bindings);"] if op.plan.hook else []
-    out += checks_of_sizes(op)  # errors of dtypes, which a hook may find, come first
+    out += checks_of_sizes(op)  # dtype errors, which a hook may find, come first
     return out + ["  return plan_of(context, op::info(), d, configured(context, "
                   f"kernels::{op.kernel}, options), std::move(bindings));",
                   "}", ""]

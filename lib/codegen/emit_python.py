@@ -4,7 +4,7 @@ operator registry.
 
 A Python function takes the operation's tensors. All else is passed by keyword:
   - numbers, both those of the descriptor and those of the call
-  - with_* and without_* for optional results
+  - with_* and without_*, which request or omit results
   - *_dtype for results whose dtype no input determines
 The one-call form derives the remaining fields from the tensors: dims, dtypes of inputs, which
 inputs are passed, and which tensors are the same.
@@ -35,12 +35,12 @@ class Surface:
         fields = {f.name: f for f in op.fields}
         self.fields = fields
         self.accumulates = "accumulate" in fields
-        # one argument sets all of them
+        # one argument sets all these fields
         self.accumulate_fields = [f for f in op.fields if f.name.startswith("accumulate")]
         self.list = next((a for a in op.args if isinstance(a, TensorList)), None)
         written = lambda t: t.direction == "out" or (t.direction == "inout" and self.accumulates)
         self.mutated = [t for t in op.tensors if t.direction == "inout" and not self.accumulates]
-        # an operation in place, such as adamw_step, gets all its results as arguments
+        # an in-place operation, such as adamw_step, gets all its results as arguments
         if any(not t.given for t in self.mutated):
             self.mutated += [t for t in op.tensors if t.direction == "out"]
         self.outputs = [t for t in op.tensors if written(t) and t not in self.mutated]
@@ -58,7 +58,7 @@ class Surface:
         return next((t for t in self.inputs if t.name == name), None)
 
     def with_dtype(self, field):
-        """Returns inputs with the dtype of the field: one that is always passed, else all."""
+        """Returns inputs with the field's dtype: one that is always passed, or else all."""
         found = [t for t in self.inputs if t.dtype == field]
         sure = [t for t in found if not t.given]
         return sure[:1] or found
@@ -74,7 +74,7 @@ class Surface:
         return None
 
     def condition(self, t):
-        """Returns the condition under which an output is made; "" means always."""
+        """Returns the condition for making an output; "" means always."""
         if not t.given:
             return ""
         field = self.fields[t.given.lstrip("!")]
@@ -98,7 +98,7 @@ class Surface:
         return next((i for i in self.inputs if i.shape == t.shape and not i.given), None)
 
     def rows(self, t):
-        """Returns the leading sizes of a shape that begins with a star."""
+        """Returns an expression for the leading sizes of a shape with a star."""
         for i in sorted(self.inputs, key=lambda i: bool(i.given)):
             specs = i.shape.split()
             if specs[0] == t.shape.split()[0]:
@@ -278,7 +278,7 @@ class Arrays:
 
 class Torch:
     """Expressions for torch's tensors. torch.empty_like takes less than half the time of
-    torch.empty, and separate sizes take half the time of a torch.Size."""
+    torch.empty; separate sizes take half that of a torch.Size."""
 
     twins = True  # allocate a result like an earlier one of the same shape and dtype
 
@@ -300,7 +300,7 @@ class Torch:
 
 
 class Fake(Torch):
-    """Expressions for fake tensors. Results have the strides of the operator's results, even if it
+    """Expressions for fake tensors. Their strides are those of the operator's results, even if it
     copies an input first."""
 
     def like(self, tensor):
@@ -478,8 +478,8 @@ def allocations(s, made, dialect):
 
 
 def copying_call(s, name, positional, named, call):
-    """Returns the call. If the library refuses strides of tensors that are only read, it is retried
-    with copies."""
+    """Returns the call, with a retry: if the library refuses an input's strides, the input is
+    copied."""
     read = [t.name for t in s.inputs if t not in s.mutated]
     if s.list or not read:
         return ["    " + call]

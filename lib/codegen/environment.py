@@ -1,7 +1,7 @@
 """environment.py [--check]: writes docs/reference/environment.md.
 
 The table is runtime/environment/options.def; the prose is in environment.md.in. --check writes
-nothing and exits 1 if the page is not what the table gives.
+nothing and exits 1 if the page does not match the table.
 """
 
 import dataclasses
@@ -40,7 +40,8 @@ class Option:
         return f"`{self.name}`", self.shown_values(), self.shown_default(), meaning
 
     def shown_values(self):
-        """The values as the page shows them: a|b as `a`, `b`, and integer 0..9 as 0 to 9."""
+        """Returns the values for the page: a|b becomes `a`, `b`, and integer 0..9 becomes 0 to
+        9."""
         if bounds := re.fullmatch(r"integer (\d+)\.\.(\d+)", self.values):
             return f"{bounds.group(1)} to {bounds.group(2)}"
         return re.sub(
@@ -49,7 +50,7 @@ class Option:
             self.values)
 
     def shown_default(self):
-        """The default with values, paths, numbers and the library's name as code."""
+        """Returns the default, with values, paths, numbers and the library's name as code."""
         choices = self.values.split("|")
 
         def mark(match):
@@ -63,7 +64,7 @@ class Option:
 class Variable:
     """A variable that another program defines or reads.
 
-    `member` of Options has its text if the library reads it."""
+    If the library reads it, `member` of Options has its text."""
     name: str
     section: str
     reader: str
@@ -77,7 +78,7 @@ class Variable:
 
 
 def read(text=None):
-    """All entries in the table's order."""
+    """Returns all entries in the table's order."""
     text = TABLE.read_text(encoding="utf-8") if text is None else text
     entries = []
     for kind, strings, last in ENTRY.findall(text):
@@ -88,12 +89,12 @@ def read(text=None):
         entries.append(entry(*values))
     begun = len(START.findall(text))
     if begun != len(entries):
-        raise SystemExit(f"{TABLE.name}: {begun} entries, but {len(entries)} have the form of one")
+        raise SystemExit(f"{TABLE.name}: {begun} entries, but {len(entries)} are well-formed")
     return entries
 
 
 def page():
-    """The template, with a table in place of each line {{variables SECTION}}."""
+    """Returns the template, with a table in place of each line {{variables SECTION}}."""
     entries = read()
     left = {entry.section for entry in entries}
     lines = []

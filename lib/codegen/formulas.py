@@ -1,7 +1,7 @@
-"""Formulas of a row: Python expressions of sizes, fields and numbers of a call.
+"""A row's formulas: Python expressions of a call's sizes, fields and numbers.
 
-A formula has letters of sizes, names of fields and values, numbers, + - * /, comparisons,
-`a if test else b`, min, max, log and sqrt. lib/instance evaluates it in double.
+A formula contains size letters, names of fields and values, numbers, + - * /, comparisons, `a if
+test else b`, min, max, log and sqrt. lib/instance evaluates it in double.
 """
 
 import ast
@@ -25,7 +25,7 @@ def names(text):
 
 
 def evaluate(text, values):
-    """Returns the number of a formula for `values`, by name."""
+    """Returns a formula's value. `values`: numbers by name."""
     return eval(text, {"__builtins__": {}, **FUNCTIONS}, values)
 
 
@@ -53,7 +53,8 @@ def number(node):
 
 
 def cpp(text):
-    """Returns a C++ function of `n`, which returns a number by its name; nullptr for no formula."""
+    """Returns a C++ lambda with the parameter `n`, a function from names to numbers, or nullptr
+    without a formula."""
     if not text:
         return "nullptr"
     parameter = "const Numbers& n" if names(text) else "const Numbers&"

@@ -3,8 +3,8 @@
 
     generate.py --out DIR [--header ligerdsl.h]
 
-writes the files that README.md lists under DIR. DIR/exports.map is the linker's version script,
-with exactly the functions that the two headers declare. Files that do not change are not touched.
+writes under DIR the files that README.md lists. DIR/exports.map is the linker's version script,
+with exactly the functions that the two headers declare. Unchanged files are not touched.
 """
 
 import argparse

@@ -1,5 +1,5 @@
-"""The operations of the C ABI, in the order of ops.h: kernels/<family>/<name>.op.py hold their
-rows, sorted by family, then by file.
+"""The C ABI's operations in the order of ops.h. Their rows are in kernels/<family>/<name>.op.py,
+sorted by family, then by file.
 
 A row's text becomes the comment in ops.h. It must be complete, so it refers to no other document.
 """
@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 def rows_of(path):
     """Returns the rows of one file. `place` is its path without .op.py.
 
-    `kind` and `title` are its KIND and TITLE.
+    The rows' `kind` and `title` are the file's KIND and TITLE.
     """
     place = path.relative_to(ROOT).as_posix().removesuffix(".op.py")
     spec = importlib.util.spec_from_file_location(place.replace("/", "_"), path)

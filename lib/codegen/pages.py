@@ -5,7 +5,7 @@ import sys
 
 
 def write_or_check(description, pages, source, script):
-    """Writes pages, a list of (path, text). With --check exits 1 if a page has another text."""
+    """Writes pages, a list of (path, text). With --check, exits 1 if a page differs."""
     parser = argparse.ArgumentParser(description=description,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")

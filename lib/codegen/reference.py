@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """reference.py [--check]: writes pages from the table in ops.py.
 
-They are docs/operations.md and the table of operations in README.md.
+The pages are docs/operations.md and README.md's table of operations.
 
 --check writes nothing and exits 1 if a page does not match the table.
 """

@@ -10,7 +10,8 @@ TABLE = ROOT / "dsl/program/remarks.def"
 ENTRY = re.compile(r'^LIGERDSL_(REMARK|REASON)\((\w+),\s*((?:"(?:\\.|[^"\\])*"[\s,]*)+)\)$', re.M)
 STRING = re.compile(r'"((?:\\.|[^"\\])*)"(\s*,)?')
 PLACEHOLDER = re.compile(r"\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}")
-# A path may have a drive or a colon only before the line.
+# KINDS: the pattern of each kind of argument. A path contains a colon only in its drive or before
+# the line.
 KINDS = {"N": r"-?\d+", "M": r"-?\d+", "B": r"\d+", "PLACE": r"(?:[^\s;,]+|an unknown place)",
          "NAME": r"\w+"}
 
@@ -25,7 +26,7 @@ class Remark:
 
     @property
     def name(self):
-        """The enumerator of RemarkId."""
+        """Returns the enumerator of RemarkId."""
         return self.id.replace("-", "_")
 
 
@@ -37,7 +38,7 @@ class Reason:
 
 
 def fields(arguments):
-    """The arguments of an entry. Adjacent string literals are one argument."""
+    """Returns an entry's arguments. Adjacent string literals are one argument."""
     found, last = [""], 0
     for match in STRING.finditer(arguments):
         found[-1] += match.group(1)
@@ -50,7 +51,7 @@ def fields(arguments):
 
 
 def read(text=None):
-    """(remarks, reasons) in the table's order."""
+    """Returns (remarks, reasons) in the table's order."""
     text = TABLE.read_text(encoding="utf-8") if text is None else text
     remarks, reasons = [], []
     for kind, name, arguments in ENTRY.findall(text):
@@ -62,19 +63,20 @@ def read(text=None):
         to.append(entry(*values))
     lines = len(re.findall(r"^LIGERDSL_RE(?:MARK|ASON)\(", text, re.M))
     if lines != len(remarks) + len(reasons):
-        raise SystemExit(f"{TABLE.name}: {lines} entries, but {len(remarks) + len(reasons)} have "
-                         "the form of one")
+        raise SystemExit(f"{TABLE.name}: {lines} entries, but {len(remarks) + len(reasons)} are "
+                         "well-formed")
     return remarks, reasons
 
 
 def groups_of(text):
-    """The groups of reasons that a text names."""
+    """Returns the groups of reasons that a text names."""
     return [group for inside in PLACEHOLDER.findall(text) if inside.startswith("R ")
             for group in inside[2:].split()]
 
 
 def shown(text):
-    """The text as the page shows it: {N} as N, {R group} as R, {a|b} as a/b and {?a} as {a}."""
+    """Returns the text for the page: {N} becomes N, {R group} becomes R, {a|b} becomes a/b, {?a}
+    becomes {a}."""
     def show(match):
         inside = match.group(1)
         if inside.startswith("R "):
@@ -86,7 +88,7 @@ def shown(text):
 
 
 def pattern(text, reasons):
-    """The regular expression of a text, with all reasons of its groups."""
+    """Returns a text's regular expression, with all reasons of its groups."""
     parts, last = [], 0
     for match in PLACEHOLDER.finditer(text):
         parts.append(re.escape(text[last:match.start()]))

@@ -1,6 +1,6 @@
 """remarks.py [--check]: writes docs/reference/remarks.md from the table dsl/program/remarks.def.
 
---check writes nothing and exits 1 if the page is not what the table gives.
+--check writes nothing and exits 1 if the page does not match the table.
 """
 
 import pathlib
@@ -19,7 +19,7 @@ def row(*cells):
 
 
 def change_of(remark):
-    """The advice of a remark, with links in place of `R`."""
+    """Returns a remark's advice, with links in place of `R`."""
     links = [f"[{group.replace('-', ' ')}](#reasons-{group})"
              for group in remark_table.groups_of(remark.text)]
     return re.sub(r"\bR$", ", ".join(links), remark.change) if links else remark.change
@@ -44,8 +44,8 @@ def reason_rows(reasons, groups):
 
 
 def page():
-    """The template, with a table in place of each line {{remarks SOURCE}}, {{passes SOURCE...}} or
-    {{reasons GROUP...}}."""
+    """Returns the template, with a table in place of each line {{remarks SOURCE}}, {{passes
+    SOURCE...}} or {{reasons GROUP...}}."""
     remarks, reasons = remark_table.read()
     sources, groups = {remark.source for remark in remarks}, {reason.group for reason in reasons}
     lines = []

@@ -12,21 +12,22 @@ DTYPES = {
 FLOATS = ("f32", "f16", "bf16")
 INDEX = ("i64", "i32")
 FP8 = ("f8e4m3", "f8e5m2")
-# Sizes of the command by letter. A text is a formula of other sizes, fields and values.
+# The command's sizes by letter. A string is a formula of other sizes, fields and values.
 DEFAULT_SIZES = {
     "N": 4096, "H": 4096, "F": 8192, "V": 32000, "B": 4, "S": 1024, "A": 32, "K": 8, "D": 128,
     "P": 1024, "T": 4096, "E": 8, "M": "N", "O": "E + 1"
 }
-# Sizes of `ligerdsl check` by letter, where they differ.
+# Sizes for `ligerdsl check` by letter, where they differ from DEFAULT_SIZES.
 SMALL_SIZES = {
     "N": 60, "H": 100, "F": 40, "V": 77, "B": 2, "S": 50, "A": 4, "K": 2, "D": 24, "P": 4, "T": 70,
     "E": 3
 }
-LOSSES = "LZRG"  # letters of losses and their gradients: one element, or all with reduction = NONE
+LOSSES = "LZRG"  # letters of losses and their gradients: one element, or every loss with reduction
+                 # = NONE
 FOLLOW_DTYPE = ("weight_dtype", "target_dtype", "scale_dtype"
-                )  # dtype fields that the command sets as `dtype`, unless they are set
+                )  # dtype fields that the command sets to `dtype` by default
 CASE_SIZES = {"N": "rows", "H": 520, "F": 700,
-              "V": 1003}  # sizes of a row without case_sizes, for the letters that it has
+              "V": 1003}  # case sizes of rows without case_sizes
 LARGE_KINDS = ("row", "flat", "narrow")
 MODEL_WORDS = {"gate": "swiglu", "rope": "half"}  # default words of a model in shapes.json
 REPORTS = ("label", "shard_label", "index", "group", "sequence", "step")
@@ -40,25 +41,25 @@ class Field:
     default: object
     doc: str
     role: str = "option"  # option, dim, dtype, present, absent, in_place, queries
-    # dim, dtype, present, absent, queries: the tensor from which the one-call form reads it
+    # dim, dtype, present, absent, queries: tensor whose property the one-call form reads
     source: str = ""
     symbol: str = ""      # dim: its letter in tensor shapes
-    low: float = None     # smallest allowed value; None: any finite number
+    low: float = None     # smallest allowed value, or None for any finite number
     high: float = None
     below_high: bool = False  # high itself is excluded
     infinite: bool = False    # float: infinity is allowed
-    or_zero: bool = False     # float: 0 is allowed in addition to the range from low to high
+    or_zero: bool = False     # float: 0 is allowed even outside low to high
     dtypes: tuple = ()    # dtype: the allowed dtypes
     optional: bool = False  # dtype: 0 is allowed; dim: 0 means not used
-    # optional dtype, meaning of 0: "none" = the tensor is absent, "f32", or a dtype field to copy
+    # optional dtype: meaning of 0, which is "none" (no tensor), "f32", or a dtype field to copy
     zero: str = ""
-    same_as: str = ""     # dtype of a parameter: the dtype field that it must equal unless it is 0
+    same_as: str = ""     # dtype of a parameter: dtype field that a nonzero value must equal
     usual: bool = False  # present, optional dtype: the command and tests pass the tensor by default
-    follows: str = ""     # dtype: the dtype field whose setting is its default in the command
+    follows: str = ""     # dtype: dtype field that the command uses as its default
     # dtype of a gradient: the parameter's dtype field. All its gradients have one dtype
     gradient_of: str = ""
-    command: str = ""  # option: formula of the number that the command passes without a setting
-    # added after the first release: older programs pass structs that end before it
+    command: str = ""  # option: formula of the command's default
+    # true if added after the first release: older programs pass structs that end before the field
     later: bool = False
 
     def __post_init__(self):
@@ -73,8 +74,8 @@ def dim(name, symbol, source, doc, optional=False, high=2**31 - 1):
 
 
 def dtype(name, source, doc="", dtypes=FLOATS, optional=False, zero="none", **rules):
-    """Returns a dtype field. rules: same_as or gradient_of, which a generated plan checks; usual
-    and follows, the command's defaults."""
+    """Returns a dtype field. rules: same_as and gradient_of, which a generated plan checks, or
+    usual and follows, the command's defaults."""
     return Field(name, "int32_t", 0, doc, "dtype", source, dtypes=dtypes, optional=optional,
                  zero=zero if optional else "", **rules)
 
@@ -87,7 +88,7 @@ def present(arg, doc="", usual=False, later=False):
 
 
 def absent(arg):
-    """Returns a flag that is set if the output `arg` is not wanted."""
+    """Returns a flag that is set to omit the output `arg`."""
     return Field(f"without_{arg}", "int32_t", 0, f"1: `{arg}` is not passed, and not computed",
                  "absent", arg, low=0, high=1)
 
@@ -97,7 +98,7 @@ def in_place(doc):
 
 
 def queries(source):
-    """Returns the field for the rows of one causal matrix, the last dimension but one of `source`.
+    """Returns the field for the rows of one causal matrix: the second last dimension of `source`.
     It is read only if the field `causal` is set."""
     return Field("n_queries", "int64_t", 0,
                  f"causal: rows of one matrix; 0: the one-call form reads it from {source}",
@@ -115,7 +116,7 @@ def option(name, ctype, default, doc, low=None, high=None, **range_):
 
 
 def range_text(f):
-    """Returns the range of a field or value for its comment; "" if its doc contains it."""
+    """Returns a field's or value's range for its comment, or "" if its doc contains the range."""
     if f.or_zero:
         return f"0, or {f.low:g} <= {f.name} <= {f.high:g}"
     if f.high is not None:
@@ -130,15 +131,15 @@ def range_text(f):
 class Tensor:
     """One tensor of an operation's arguments.
 
-    shape: letters and numbers. A first letter with a star stands for any number of leading
-    dimensions with one common stride ("N* H"). A number before a letter multiplies it ("N* 2H").
-    "1" is a tensor of one element. "?" leaves the shape to handwritten code. The last dimension has
-    stride 1 unless any_stride.
+    shape: letters and numbers. A star after the first letter ("N* H") means any number of leading
+    dimensions with one common stride. A number before a letter multiplies it ("N* 2H"). "1" is a
+    tensor of one element. "?" leaves the shape to handwritten code. The last dimension has stride 1
+    unless any_stride.
 
     dtype: a dtype's name, or the name of a dtype field.
 
-    given: the field that is set if the tensor is passed; !field: it is set if the tensor is not; ""
-    = always.
+    given: the field that is set if the tensor is passed; "!field" is set if it is not; "" = always
+    passed.
 
     The fields after `hint` are for the command and for tests.
     """
@@ -148,17 +149,18 @@ class Tensor:
     dtype: str
     doc: str
     given: str = ""
-    any_stride: bool = False  # also along the last dimension
-    # end of the error for a wrong shape: a common mistake, and the shape to pass instead
+    any_stride: bool = False  # including the last dimension
+    # end of the wrong-shape error: a common mistake, and the shape to pass instead
     hint: str = ""
-    bounds: str = ""  # letter of the size that these bounds divide into groups or sequences
+    bounds: str = ""  # letter of the size that these bounds split into groups or sequences
     positive: bool = False  # random numbers are positive; mean and deviation do not apply
     mean: str = ""  # formula of the mean of random numbers; "" = 0
     deviation: str = ""  # formula of their standard deviation; "" = 1
-    moved: str = ""  # formula of the elements that a call moves; "" = all
-    accumulate: str = "accumulate"  # inout: the flag with which a call reads it; always without it
+    moved: str = ""  # formula of the number of elements that a call moves; "" = all
+    accumulate: str = "accumulate"  # inout: flag that makes a call read it; always read without a
+                                    # flag
     contiguous: bool = False  # rows have no stride of their own
-    later: bool = False  # added after the first release, like a field
+    later: bool = False  # true if added after the first release
 
 
 def indices(name, shape, dtype, doc, given="", bounds=""):
@@ -186,7 +188,7 @@ class Value:
     below_high: bool = False
     infinite: bool = False
     or_zero: bool = False
-    unless: str = ""  # if this field is set, the number is not read
+    unless: str = ""  # the number is ignored if this field is set
 
 
 def pairs(text):
@@ -204,19 +206,19 @@ class Plan:
     """
     options: str  # kernel options from fields of the descriptor. !field: true if the field is 0
     kernel: str = ""      # name of the kernel; "" = the operation's name with _kernel
-    header: str = ""      # header that declares it; "" = header with the name of the row's file
+    header: str = ""      # header that declares the kernel; "" = header named like the row's file
     numbers: str = ""     # f32 arguments of the kernel from fields
     integers: str = ""    # integer arguments of the kernel from fields
     values: str = ""      # arguments of the kernel from numbers of a call
     tensors: str = ""     # arguments of the kernel from tensors with another name
     # tensors with one element per row if the field `per_row` is set, else with one element
     reduced: str = ""
-    # lib/abi/ops/ defines `adjust` for checks and options that need more than fields
+    # true if lib/abi/ops/ defines `adjust` for checks and options that fields cannot express
     hook: bool = False
 
 
 class Large:
-    """Configurations with rules of their own on more than 2^31 elements, for
+    """Configurations on more than 2^31 elements with their own rules, for
     tests/every_op/large_test.cpp.
 
     Each case is a kind, then settings. The test chooses the number of rows. "H={4096|64}" is H=4096
@@ -226,11 +228,11 @@ class Large:
 
     def __init__(self, *cases, tolerance=None, sum_tolerance=None, weight_scale="", combine=None):
         self.cases = cases
-        self.tolerance = tolerance          # relative and absolute, of results with one row per row
-        self.sum_tolerance = sum_tolerance  # normwise, of results summed over all rows
+        self.tolerance = tolerance          # relative and absolute, for results with separate rows
+        self.sum_tolerance = sum_tolerance  # normwise, for results summed over all rows
         # scale of the tensor `weight`; it may have the form of a size
         self.weight_scale = weight_scale
-        # functions of large_test.cpp by tensor, for results that are not simply added
+        # functions of large_test.cpp by tensor, for results that are not simply summed
         self.combine = combine or {}
 
 
@@ -242,41 +244,42 @@ class Op:
     fields: list
     args: list
     rows: str                                    # rows that workspace_bytes_for counts
-    reports: str = "label"  # kind of out-of-bounds number that its kernels report: one of REPORTS
+    reports: str = "label"  # kind of out-of-bounds value that its kernels report: one of REPORTS
     aliases: list = field(
         default_factory=list
     )  # pairs (output, input) that may be the same memory when in_place is set
     # Rule of lib/python/ligerdsl/torch/sharding.py for DTensors: its name and arguments. "" = none.
     sharding: str = ""
     plan: Plan = None                            # None: lib/abi/ops/ defines make_plan
-    # Default sizes of the command by letter, where DEFAULT_SIZES do not fit. They may be formulas.
+    # The command's default sizes by letter, where they differ from DEFAULT_SIZES. They may be
+    # formulas.
     sizes: dict = field(default_factory=dict)
     small: dict = field(default_factory=dict)  # sizes of `ligerdsl check`, like SMALL_SIZES
-    # Formula of the floating-point operations of a call, if arithmetic bounds its time. If bounds
-    # divide a size, it counts one group or sequence.
+    # Formula of a call's floating-point operations, if arithmetic bounds its time. If bounds split
+    # a size, the formula counts one group or sequence.
     flops: str = ""
-    unreduced: str = "N"  # letters whose product is the number of losses without a reduction
+    unreduced: str = "N"  # letters whose product is the number of unreduced losses
     cases: list = field(
         default_factory=list
     )  # configurations of tests/every_op, as settings of the command: "dtype=bf16 in_place=1"
-    # Settings with which tests/cli compares the operation with its reference; [] = small cases
+    # Settings for which tests/cli compares the operation with its reference; [] = small cases
     checks: list = field(default_factory=list)
     # More settings for which tests/cli records the kernels, without running them
     recorded: list = field(default_factory=list)
     case_sizes: dict = field(
         default_factory=dict
-    )  # sizes of these configurations by letter, as C++ expressions of `rows`; {} = CASE_SIZES
+    )  # sizes in `cases` by letter, as C++ expressions of `rows`; {} = CASE_SIZES
     large: list = field(default_factory=list
-                        )  # cases on more than 2^31 elements: each one a Large, or its text alone
-    not_large: str = ""                          # why there are none
+                        )  # cases on more than 2^31 elements: Large objects, or their texts alone
+    not_large: str = ""                          # why the operation has no large cases
     # Configurations of `ligerdsl bench standard`. {bf16|f32} is the value for a GPU, and for a CPU.
     # --rows replaces n in rows(n).
     bench: list = field(default_factory=list)
     # Layers of the models in lib/cli/bench/shapes.json, for `ligerdsl bench --model`, like `bench`.
-    # {hidden} is a word or number of the model, or a formula of them and `tokens`. A word
-    # gate=geglu limits the layer to models that have it.
+    # Braces, as in {hidden}, contain a word or number of the model, or a formula of these and
+    # `tokens`. The word gate=geglu limits a layer to models with that gate.
     layers: list = field(default_factory=list)
-    not_compared: str = ""  # why bench/cases has no contender of it; "" = it has one
+    not_compared: str = ""  # why bench/cases has no contender for the operation; "" = it has one
     place: str = ""  # the row's file without .op.py: "kernels/norm/rms_norm"; ops.py sets it
     kind: str = ""   # row of the README's table: "norms", as ops.py sets it from KIND of the file
     title: str = ""  # name in that table: "RMSNorm", as ops.py sets it from TITLE of the file
@@ -313,7 +316,7 @@ class Op:
         return seen
 
     def check_plan(self):
-        """Rejects a plan that has an unknown name or leaves a field out."""
+        """Rejects a plan that names something unknown or omits a field."""
         names, plan = [f.name for f in self.fields], self.plan
         used = [name.lstrip("!") for text in (plan.options, plan.numbers, plan.integers)
                 for _, name in pairs(text)]
@@ -335,7 +338,7 @@ class Op:
             f"{self.name}: reduced tensors need a field per_row")
 
     def size(self, letter):
-        """Returns the size of a letter without a setting of the command: a number or a formula."""
+        """Returns a letter's default size, a number or a formula."""
         if letter in LOSSES and letter not in self.sizes:
             return self.losses()
         size = self.sizes.get(letter, DEFAULT_SIZES.get(letter, 1))
@@ -349,33 +352,33 @@ class Op:
         return f"{' * '.join(self.unreduced.split())} if {test} else 1" if test else 1
 
     def small_size(self, letter):
-        """Returns the size of a letter for `ligerdsl check`; 0: that of size()."""
+        """Returns a letter's size for `ligerdsl check`, or 0 to use size()."""
         return self.small.get(letter, SMALL_SIZES.get(letter, 0))
 
     @property
     def numbers(self):
-        """Returns the names that a formula may have."""
+        """Returns the names that a formula may use."""
         values = [a.name for a in self.args if isinstance(a, Value)]
         return {*self.symbols, *(f.name for f in self.fields), *values}
 
     @property
     def derived(self):
-        """Returns pairs of a letter or field and the formula of its default."""
+        """Returns pairs (letter or field, formula of its default)."""
         letters = [(letter, self.size(letter)) for letter in self.symbols]
         queries = [(f.name, "N if causal else 0") for f in self.fields if f.role == "queries"]
         return [pair for pair in letters if isinstance(pair[1], str)
                 ] + queries + [(f.name, f.command) for f in self.fields if f.command]
 
     def usual(self, f):
-        """True if the command and tests pass an optional tensor unless a setting says otherwise: if
-        the field says so, and for gradients."""
+        """Returns true if the command and tests pass an optional tensor by default: if the field
+        says so, or for a gradient."""
         gradients = [
             t.name for t in self.tensors if t.direction == "out" and t.name.startswith("d_")]
         return (f.usual or f.role == "present" and f.source in gradients
                 or f.optional and bool(f.same_as or f.gradient_of))
 
     def leader(self, f):
-        """The dtype field whose setting of the command is that of `f` too, or ""."""
+        """Returns the dtype field that the command uses as the default of `f`, or ""."""
         if f.role != "dtype":
             return ""
         first = ("d_weight_dtype" if f.gradient_of and f.name != "d_weight_dtype" else "dtype"
@@ -385,20 +388,20 @@ class Op:
 
     @property
     def large_cases(self):
-        """Pairs of a case on more than 2^31 elements and the rules that it has."""
+        """Returns pairs (case on more than 2^31 elements, its rules)."""
         rules = [one if isinstance(one, Large) else Large(one) for one in self.large]
         return [(case, one) for one in rules for case in one.cases]
 
     @property
     def row_letter(self):
-        """Returns the letter that counts rows: N, or the first of the first tensor."""
+        """Returns the letter that counts rows: N, or the first tensor's first letter."""
         first = self.tensors[0].shape.split()[0].rstrip("*")
         return (first if first.isalpha() and not any("N*" in t.shape.split() for t in self.tensors)
                 else "N")
 
     @property
     def checked(self):
-        """Returns the settings with which tests compare the operation with its reference."""
+        """Returns the settings for which tests compare the operation with its reference."""
         if self.checks:
             return self.checks
         lists = any(isinstance(a, TensorList) for a in self.args)
@@ -414,8 +417,8 @@ class Op:
 
     @property
     def settings(self):
-        """Names that a setting of the command may have. A list of tensors has the letters N and
-        T."""
+        """Returns the names that the command's settings may have. A list of tensors has the letters
+        N and T."""
         lists = (
             ["N", "T"]
             if len(self.tensors) < len([a for a in self.args if not isinstance(a, Value)]) else [])
@@ -423,7 +426,7 @@ class Op:
                 + self.symbols + lists)
 
     def check_formulas(self):
-        """Rejects a formula with an unknown name, and one of a size that another formula gives."""
+        """Rejects a formula with an unknown name, or for a size that another formula gives."""
         derived = dict(self.derived)
         texts = [*derived.values(), self.flops]
         for t in self.tensors:

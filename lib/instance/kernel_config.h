@@ -1,4 +1,4 @@
-// Settings "config.NAME=VALUE", which override the heuristic's choices of a kernel's schedule
+// Settings "config.NAME=VALUE", which override the heuristic's schedule for a kernel
 // (kernels/core/config.h).
 #pragma once
 
@@ -12,20 +12,20 @@ namespace ligerdsl::cli {
 
 class ConfigSettings final : public lib::KernelConfigs {
  public:
-  // Takes the setting and returns true if its name begins with "config.".
+  // If the setting's name begins with "config.", stores it and returns true.
   bool take(const Setting& setting);
 
   // Returns true if a setting chooses the field.
   bool gives(const std::string& field) const { return given_.count(field) > 0; }
 
-  // Throws Failure (kUsage) for a name that the kernel does not have, and for a value that is not
-  // one of its choices.
+  // Throws Failure (kUsage) for a name that the kernel lacks, or a value that is not one of its
+  // choices.
   MetaValues changed(const std::shared_ptr<const lib::ConfigQuestion>& question) override;
 
-  // Source of the values that settings override; null: the heuristic.
+  // Sets the source of values that settings override; null means the heuristic.
   void set_base(lib::KernelConfigs* base) { base_ = base; }
 
-  // Kernels for which plans asked, with their values.
+  // Kernel that a plan asked about, with its values.
   struct Kernel {
     std::string name;
     std::vector<MetaField> fields;

@@ -26,9 +26,9 @@ static_assert(std::endian::native == std::endian::little);
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kMaxHeader = size_t{1} << 20;  // write_npy() writes 118 bytes
 constexpr size_t kChunk = size_t{1}
-                          << 24;  // bytes per read, so that a wrong shape cannot allocate much
+                          << 24;  // bytes per read, so that a wrong shape allocates little
 
-// An element type of a file.
+// Element type of an .npy file.
 struct Item {
   std::string_view descr;
   DType type;  // f32 with 8 bytes is f64
@@ -37,7 +37,7 @@ struct Item {
 constexpr Item kItems[] = {{"<f4", DType::f32, 4},   {"<f8", DType::f32, 8}, {"<f2", DType::f16, 2},
                            {"<u2", DType::bf16, 2},  {"<i4", DType::i32, 4}, {"<i8", DType::i64, 8},
                            {"<i2", DType::i16, 2},   {"|i1", DType::i8, 1},  {"|b1", DType::i8, 1},
-                           {"|u1", DType::f8e4m3, 1}};  // codes of either fp8
+                           {"|u1", DType::f8e4m3, 1}};  // bytes of either fp8 type
 
 template <class T>
 T read(const char* at) {
@@ -101,7 +101,7 @@ void put(std::string* bytes, T value) {
   bytes->append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-// A dtype of one byte may have any byte order character; NumPy writes '|'.
+// A one-byte dtype may have any byte-order character; NumPy writes '|'.
 const Item& item_of(const std::string& descr) {
   std::string known;
   for (const Item& item : kItems) {
@@ -155,8 +155,8 @@ std::string read_data(std::istream& in, size_t bytes) {
   return data;
 }
 
-// Returns the product of the dimensions, or nothing if it exceeds any memory. A size of 0 does not
-// hide an overflow of the others.
+// Returns the product of the dimensions, or nothing if it exceeds any memory. A dimension of 0 does
+// not hide an overflow of the others.
 std::optional<int64_t> product(const std::vector<int64_t>& shape) {
   constexpr int64_t kMost = int64_t{1} << 59;  // times 8 bytes fits in int64_t
   int64_t n = 1;
@@ -257,7 +257,7 @@ double number_at(const Array& array, const Item& item, size_t i) {
   return value_at(array.bytes, item.type, i);
 }
 
-// Returns true if an integer dtype holds the value; every float dtype does.
+// Returns true if `to` is a float dtype, or an integer dtype that holds the value.
 bool fits(DType to, double value) {
   if (to == DType::i64 || is_float(to)) return true;  // the source has at most 64 bits
   return value >= static_cast<double>(least_of(to)) && value <= static_cast<double>(most_of(to));

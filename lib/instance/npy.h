@@ -18,7 +18,7 @@ struct Array {
   std::string source;  // file name, for errors
 };
 
-// Throws Failure with the file's name and what is wrong.
+// Reads a file. Throws Failure with the file's name and fault.
 Array read_npy(const std::string& path);
 // Reads a stream that ends with the array. Throws NpyError (npy_header.h).
 Array parse_npy(std::istream& in);
@@ -27,8 +27,8 @@ void write_npy(const std::string& path, const Array& array);
 // Returns the number of elements. Throws Failure if it exceeds any memory.
 int64_t elements(const std::vector<int64_t>& shape);
 
-// Converts by value. Throws Failure if the types do not fit, or for an integer that the new dtype
-// cannot hold.
+// Converts values to the dtype. Throws Failure for incompatible types, or an integer that the new
+// dtype cannot hold.
 std::string convert(const Array& array, DType to);
 std::vector<double> to_doubles(const std::string& bytes, DType type);
 Array from_memory(const std::string& bytes, DType type, std::vector<int64_t> shape);

@@ -1,5 +1,5 @@
-// The header of a .npy file: a Python dictionary with exactly the keys descr, fortran_order and
-// shape. Format: NEP 1 and numpy.lib.format, versions 1.0 to 3.0.
+// Header of a .npy file: a Python dictionary with exactly the keys descr, fortran_order and shape.
+// Format: NEP 1 and numpy.lib.format, versions 1.0 to 3.0.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ struct NpyHeader {
   std::vector<int64_t> shape;
 };
 
-// Error of a file; the text does not contain the file's name.
+// Error in a file, without the file's name.
 struct NpyError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Throws NpyError with the position. Takes time linear in the text.
+// Throws NpyError with the position. The time is linear in the text's length.
 NpyHeader parse_npy_header(std::string_view text);
 
 }  // namespace ligerdsl::cli

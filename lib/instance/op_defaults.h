@@ -12,11 +12,11 @@ namespace ligerdsl::cli {
 
 // Returns a size by its letter, or a number of the descriptor or arguments by its name.
 using Numbers = std::function<double(std::string_view)>;
-// A formula of the row, or null.
+// Formula of a row, or null.
 using Formula = double (*)(const Numbers&);
 
 struct Follower {
-  std::string_view leader, name;  // dtype fields: `name` takes the setting of `leader`
+  std::string_view leader, name;  // dtype fields: the default of `name` is the setting of `leader`
 };
 
 struct DerivedDefault {
@@ -26,27 +26,28 @@ struct DerivedDefault {
 
 struct TensorDefaults {
   std::string_view tensor;
-  std::string_view bounds;  // letter of the size that these bounds divide into groups or sequences
-  std::string_view accumulate;  // inout: flag with which a call reads the tensor; "": always
+  std::string_view bounds;  // letter of the size that these bounds split into groups or sequences
+  std::string_view accumulate;  // inout: flag that makes a call read the tensor; "" = always
   bool positive = false;        // random numbers are positive
   bool contiguous = false;      // rows have no stride of their own
-  Formula mean = nullptr;       // of random numbers; null: 0
-  Formula deviation = nullptr;  // standard deviation of random numbers; null: 1
-  Formula moved = nullptr;      // elements that a call moves; null: all
+  Formula mean = nullptr;       // mean of random numbers; null means 0
+  Formula deviation = nullptr;  // standard deviation of random numbers; null means 1
+  Formula moved = nullptr;      // number of elements that a call moves; null means all
 };
 
 struct OpDefaults {
   std::string_view op;
-  std::vector<int64_t> sizes;  // by letter, in the order of OpInfo::symbols
-  std::vector<int64_t> small;  // sizes of `ligerdsl check` in the same order; 0: that of `sizes`
+  std::vector<int64_t> sizes;  // sizes in the order of OpInfo::symbols
+  std::vector<int64_t> small;  // sizes of `ligerdsl check`, likewise; 0 means that of `sizes`
   std::string_view rows;       // letter that counts rows
-  std::vector<std::string_view> usual;  // fields of optional tensors that are passed
+  std::vector<std::string_view> usual;  // fields of optional tensors that are passed by default
   std::vector<Follower> followers;
   std::vector<DerivedDefault> derived;  // they replace `sizes` and the descriptor's defaults
   std::vector<TensorDefaults> tensors;  // tensors that differ from TensorDefaults{}
-  Formula flops = nullptr;  // null: memory bounds the time. For one part if bounds divide a size.
+  Formula flops = nullptr;  // floating-point operations, of one part if bounds split a size; null
+                            // if memory bounds the time
 
-  // Returns true if the optional tensor that this field decides on is passed.
+  // Returns true if this field's optional tensor is passed by default.
   bool is_usual(std::string_view field) const;
   const TensorDefaults& of(std::string_view tensor) const;
 };

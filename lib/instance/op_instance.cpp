@@ -33,8 +33,7 @@ void store(std::byte* at, T value) {
 
 constexpr uint8_t kGuardByte = 0xa5;
 
-// Returns the offset of a group. Sizes of groups repeat the pattern 0, 1, 2 and 3 parts of the
-// rows.
+// Returns the offset of a group. The groups' sizes repeat the pattern 0, 1, 2, 3 parts of the rows.
 int64_t offset_of(int64_t group, int64_t groups, int64_t rows) {
   const auto parts = [](int64_t n) { return n / 4 * 6 + n % 4 * (n % 4 - 1) / 2; };
   return group == groups ? rows : rows * parts(group) / std::max<int64_t>(parts(groups), 1);
@@ -139,8 +138,7 @@ void OpInstance::apply(const Setting& setting) {
                                     did_you_mean(setting.name, names), fmt::join(names, " ")));
 }
 
-// Sets a size from a setting or an array, which `from` names. Fails if another one gave a different
-// size.
+// Sets a size from a setting or array named `from`. Fails if another one gave a different size.
 void OpInstance::choose_size(int symbol, int64_t size, const std::string& from) {
   Chosen& chosen = chosen_[symbol];
   if (chosen.size >= 0 && chosen.size != size) {
@@ -186,7 +184,7 @@ double OpInstance::value(Formula formula, double missing) const {
   });
 }
 
-// Sets all sizes, the fields that hold them, and the fields that follow from sizes.
+// Sets all sizes, the fields that store them, and fields derived from sizes.
 void OpInstance::finish_sizes() {
   sizes_ = defaults_.sizes;
   for (size_t i = 0; i < sizes_.size(); ++i) {
@@ -294,7 +292,7 @@ void OpInstance::take_shape(const std::string& name, const Array& array) {
 }
 
 namespace {
-constexpr int64_t kPeriod = 65536;  // floats repeat after this number of elements, which saves time
+constexpr int64_t kPeriod = 65536;  // elements after which random floats repeat, to save time
 }
 
 std::string OpInstance::random_bytes(const Slot& slot) const {
@@ -330,7 +328,7 @@ std::string OpInstance::random_bytes(const Slot& slot) const {
   return bytes;
 }
 
-// Copies the first bytes to the device and doubles them there.
+// Copies the first bytes to the device and repeats them there by doubling.
 void OpInstance::fill_random(const Slot& slot, size_t bytes) const {
   const std::string first = random_bytes(slot);
   runtime::Device& device = context_->device();

@@ -1,4 +1,4 @@
-// One operation with settings and tensors, as `run`, `bench` and `compile` make it from
+// One operation with settings and tensors. `run`, `bench` and `compile` make it from texts like
 // "rms_norm_forward dtype=bf16 N=16384 H=8192".
 //
 // A setting is name=value. The name is one of
@@ -24,7 +24,7 @@
 
 namespace ligerdsl::cli {
 
-// Returns the operation of this name. Throws Failure (kUsage) with the known names and those of
+// Returns the operation `name`, or throws Failure (kUsage) with the known names and those in
 // `also`.
 const lib::OpInfo& find_op(const std::string& name, const std::vector<std::string>& also = {});
 
@@ -38,10 +38,10 @@ class OpInstance {
 
   struct Slot {
     std::string name;
-    const lib::TensorInfo* info;  // null: a tensor of the list
+    const lib::TensorInfo* info;  // null for a tensor of the list
     DType dtype;
     std::vector<int64_t> shape;
-    int same_as = -1;  // in place: the slot whose memory this one shares
+    int same_as = -1;  // slot whose memory this in-place slot shares, or -1
     void* data = nullptr;
     ligerdsl_tensor_t tensor{};
   };
@@ -55,39 +55,37 @@ class OpInstance {
   const Slot* find(const std::string& name) const {
     return const_cast<OpInstance*>(this)->find(name);
   }
-  // Return a field of the descriptor or a numeric argument, or `missing` if the operation has none
-  // of this name.
+  // Return the descriptor field or numeric argument `name`, or `missing` if there is none.
   double number(const std::string& name, double missing) const;
   int64_t integer(const std::string& name, int64_t missing) const;  // exact for 64-bit integers
   // Returns the size that a letter stands for.
   int64_t size(const std::string& letter) const;
 
-  // Makes the operation's plan with the schedule that the settings choose.
+  // Makes the operation's plan, with the schedule chosen by the settings.
   std::unique_ptr<lib::Plan> plan(const lib::ContextRef& context);
   // Returns the kernels of the last plan that have a schedule, and their configurations.
   const ConfigSettings& config() const { return config_; }
 
-  // Gives a slot the shape of an array that will be written to it, and updates the sizes of other
-  // slots. Call it before allocate(). Throws Failure (kUsage) if settings or another array
-  // conflict.
+  // Gives a slot the shape of an array to be written to it, and updates other slots' sizes. Call it
+  // before allocate(). Throws Failure (kUsage) if settings or another array conflict.
   void take_shape(const std::string& name, const Array& array);
 
-  // Gives tensors consecutive aligned addresses that must not be dereferenced, for a call that is
-  // never run. Call it before allocate().
+  // For a call that is never run, gives tensors consecutive aligned addresses that must not be
+  // dereferenced. Call it before allocate().
   void place_tensors(const lib::Plan& plan);
-  // Returns the index of the plan's schedule that such a call uses (OpPlan::schedule). Call it
-  // before allocate().
+  // Returns the index of the schedule that the plan uses for such a call (OpPlan::schedule). Call
+  // it before allocate().
   size_t schedule(const lib::Plan& plan);
   static std::byte* address_of_workspace() {
     return reinterpret_cast<std::byte*>(uintptr_t{1} << 60);
   }
 
-  // Returns the bytes of device memory that allocate() and `workspaces` workspaces of the plan
-  // would take. Call it before allocate().
+  // Returns the device bytes that allocate() and `workspaces` of the plan's workspaces would need.
+  // Call it before allocate().
   double bytes_to_allocate(const lib::Plan& plan, int workspaces, size_t guard);
-  // Allocates device memory. Fills inputs with numbers of a fixed seed, and outputs with a pattern
-  // that kernels do not write. Fills `guard` bytes before and after each tensor, a multiple of 256,
-  // for broken_guard().
+  // Allocates device memory. Fills inputs with random numbers from a fixed seed, and outputs with a
+  // pattern that kernels do not write. Fills `guard` bytes, a multiple of 256, before and after
+  // each tensor for broken_guard().
   void allocate(const lib::ContextRef& context, size_t guard = 0);
   // Returns the first tensor with a changed guard byte, or "".
   std::string broken_guard() const;
@@ -95,8 +93,8 @@ class OpInstance {
   std::string read(const Slot& slot) const;
   std::string read(const Slot& slot, size_t first) const;  // bytes
 
-  // Returns the call, bound to a plan and with its workspace size, but without a workspace. Valid
-  // as long as this object.
+  // Returns the call bound to a plan, with a workspace size but no workspace. Valid as long as this
+  // object.
   lib::Call bound(const lib::Plan& plan);
   // Makes call() ready for Plan::execute and allocates the workspace. Valid as long as this object.
   void prepare(const lib::Plan& plan);
@@ -107,7 +105,7 @@ class OpInstance {
   // Returns the bytes that a call needs in addition to its inputs: outputs that are not in place,
   // and the workspace.
   double bytes_beyond_inputs() const;
-  // Returns the floating-point operations of an operation that multiplies matrices, 0 for others.
+  // Returns the number of floating-point operations, or 0 for an operation without matmuls.
   double flops() const;
   // Returns the given settings and all sizes: "dtype=bf16 N=16384 H=8192".
   std::string title() const;
@@ -123,7 +121,7 @@ class OpInstance {
   bool set_value(const Setting& setting);
   void choose_size(int symbol, int64_t size, const std::string& from);
   void finish_sizes();
-  // Returns the number of a formula, or `missing` without one.
+  // Returns a formula's value, or `missing` without a formula.
   double value(Formula formula, double missing) const;
   void make_slots();
   void describe_tensors(const lib::ContextRef& context);
@@ -137,15 +135,15 @@ class OpInstance {
   const OpDefaults& defaults_;
   alignas(8) std::byte desc_[lib::kMaxStruct];
   alignas(8) std::byte args_[lib::kMaxStruct];
-  // A size that a setting or an array gives, and which one; -1: none does.
+  // A size and the name of the setting or array that gave it, or -1 if none did.
   struct Chosen {
     int64_t size = -1;
     std::string from;
   };
   std::vector<Chosen> chosen_;                    // indexed by symbol
   std::vector<int64_t> sizes_;                    // indexed by symbol: chosen, derived or default
-  std::set<std::string> chosen_fields_;           // fields that settings give
-  int64_t list_length_ = 1, list_elements_ = -1;  // -1: default
+  std::set<std::string> chosen_fields_;           // fields set by settings
+  int64_t list_length_ = 1, list_elements_ = -1;  // list_elements_ = -1 means the default
   std::vector<Slot> slots_;
   std::vector<ligerdsl_tensor_t> list_;
   std::vector<std::string> settings_;

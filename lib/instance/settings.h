@@ -1,4 +1,4 @@
-// Settings of the command line, name=value, and the numbers and words that they accept.
+// Command-line settings name=value, and the numbers and words that they accept.
 #pragma once
 
 #include <cstddef>
@@ -16,22 +16,21 @@ struct Setting {
   std::string text() const { return name + "=" + value; }
 };
 
-// Parses settings. Throws Failure (kUsage) for text without '=', and for a name that is given
-// twice.
+// Parses settings. Throws Failure (kUsage) for text without '=' and for duplicate names.
 std::vector<Setting> parse_settings(const std::vector<std::string>& texts);
 
 // Parses a size, an integer from 0 to kMaxSize. Throws Failure (kUsage).
 int64_t parse_size(const Setting& setting);
 
-// Stores a number, or a word of the field (bf16, llama, sum ...), in a description. Throws Failure
-// (kUsage) with what is expected.
+// Stores a number, or one of the field's words (bf16, llama, sum ...), in a descriptor. Throws
+// Failure (kUsage) with the expected form.
 void put_field(std::byte* desc, const lib::FieldInfo& field, const Setting& setting);
 void put_value(std::byte* args, const lib::ValueInfo& value, const Setting& setting);
 
-// Stores a number that fits the type.
+// Stores a number that the type can hold.
 void put_number(std::byte* base, size_t offset, lib::FieldType type, double value);
 
-// Returns the words that a field accepts instead of a number; empty: numbers only.
+// Returns the words that a field accepts instead of a number; empty if it accepts only numbers.
 std::vector<std::string> words_for(const lib::FieldInfo& field);
 
 }  // namespace ligerdsl::cli

@@ -6,7 +6,7 @@
 
 namespace ligerdsl::tune {
 
-// Returns the first `most` bytes of a text, with "..." if that is not all of it.
+// Returns a text's first `most` bytes, followed by "..." if more were omitted.
 inline std::string clipped(std::string_view text, size_t most = 60) {
   return text.size() <= most ? std::string(text) : std::string(text.substr(0, most)) + "...";
 }

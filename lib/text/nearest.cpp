@@ -10,7 +10,7 @@ namespace ligerdsl::cli {
 namespace {
 
 constexpr size_t kLongest =
-    64;  // characters of a name that is compared; the work is the product of two lengths
+    64;  // longest compared name in characters, because the work is the product of two lengths
 
 bool alike(char a, char b) {
   return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));

@@ -7,8 +7,7 @@
 
 namespace ligerdsl::cli {
 
-// Returns the candidate with the fewest letters inserted, omitted, replaced or swapped, ignoring
-// case, or "" if none is close.
+// Returns the candidate with the smallest edit distance, ignoring case, or "" if none is close.
 std::string nearest(std::string_view name, const std::vector<std::string>& candidates);
 
 // Returns " (did you mean 'x'?)", or "" if no candidate is close.

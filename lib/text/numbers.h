@@ -1,5 +1,5 @@
-// Parsers for numbers of the command line. The whole text must be one number in the range;
-// otherwise they throw Failure (kUsage) with the range.
+// Parsers for command-line numbers. They throw Failure (kUsage) with the range unless the whole
+// text is one number in the range.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace ligerdsl::cli {
 
 // Parses decimal digits or a whole number like 1e6. `what` begins the error ("N", "--device"). If
-// `or_zero`, 0 is accepted too.
+// `or_zero`, also accepts 0.
 int64_t parse_integer(const std::string& what, const std::string& text, int64_t low, int64_t high,
                       bool or_zero = false);
 

@@ -81,7 +81,7 @@ void print_table(const Globals& globals, const std::vector<std::string>& header,
 
 namespace {
 
-int stdout_error = 0;  // errno of the first write to stdout that failed
+int stdout_error = 0;  // errno of the first failed write to stdout
 
 void flush_stdout() {
   if (std::fflush(stdout) != 0 && stdout_error == 0) stdout_error = errno;

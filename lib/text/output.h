@@ -22,7 +22,7 @@ enum ExitCode {
   kInterrupted = 130
 };
 
-// Ends the command with this code and message.
+// Exception that ends the command with this code and message.
 struct Failure : std::runtime_error {
   Failure(int exit_code, const std::string& message)
       : std::runtime_error(message), code(exit_code) {}
@@ -38,8 +38,8 @@ struct Globals {
   bool quiet = false, verbose = false;
 };
 
-// Returns true if stdout gets colours: by --color or, if that is auto, if stdout is a terminal that
-// is not dumb and NO_COLOR is not set.
+// Returns true if stdout gets colours. With --color auto, it must be a terminal that is not dumb,
+// and NO_COLOR must be unset.
 bool use_color(const Globals& globals);
 std::string good(const Globals& globals, const std::string& text);  // green
 std::string bad(const Globals& globals, const std::string& text);   // red
@@ -57,18 +57,18 @@ void print_error(const std::string& message);
 // stderr if the output could not be written.
 int finish_output(int code);
 
-// Returns true if the path is "-", or names the file, pipe or terminal of standard output, like
+// Returns true if the path is "-", or names standard output's file, pipe or terminal, like
 // /dev/stdout.
 bool is_standard_output(const std::string& path);
-// Returns true if both paths name one file, through links too, or would name one if it existed.
+// Returns true if both paths name one file, even through links, or would name one if it existed.
 bool is_same_file(const std::string& one, const std::string& other);
 // Flushes stdout before a signal ends the command.
 void flush_output();
 
-// Writes a file. If the path is that of standard output, prints instead, because opening the file
-// would truncate it. Throws Failure (kNothingFound) with the reason, also for a full disk.
+// Writes a file. Prints instead if the path is standard output, because opening the file would
+// truncate it. Throws Failure (kNothingFound) with the reason, even for a full disk.
 void write_file(const std::string& path, std::string_view bytes);
-// Throws the same Failure before there is anything to write, and does not change the file.
+// Throws the Failure that write_file() would throw, without changing the file.
 void check_writable(const std::string& path);
 
 // Writes the result to --json, if given. Text that is not UTF-8 becomes U+FFFD.

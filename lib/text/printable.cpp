@@ -13,7 +13,7 @@ bool continues(char c) {
   return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
 }
 
-// Returns the length of the well-formed sequence at the beginning (Unicode, table 3-7), or 0.
+// Returns the length of the well-formed UTF-8 sequence at the beginning (Unicode, table 3-7), or 0.
 size_t sequence(std::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
   if (first < 0x80) return 1;
@@ -28,7 +28,7 @@ size_t sequence(std::string_view text) {
   return too_long || no_character ? 0 : length;
 }
 
-// Returns true for C0, DEL, and C1 in UTF-8.
+// Returns true for control characters: C0, DEL, and C1 in UTF-8.
 bool control(std::string_view sequence) {
   const auto first = static_cast<unsigned char>(sequence[0]);
   if (sequence.size() == 1)

@@ -9,15 +9,15 @@ namespace ligerdsl::cli {
 // Keeps UTF-8, line ends and tabs. Bytes that are not UTF-8 and control characters become \xNN.
 std::string printable(std::string_view text);
 
-// Does the same for one line: line ends and tabs become \n and \t, so that the text cannot begin a
-// line of its own in a sentence or a table.
+// Does the same for one line. Line ends and tabs become \n and \t, so that the text cannot start a
+// new line in a sentence or table.
 std::string printable_line(std::string_view text);
 
-// Shortens lines of more than `most` bytes to end in "...". A file or an argument may be one long
-// line.
+// Shortens lines of more than `most` bytes to end in "...", because a file or an argument may be
+// one long line.
 std::string with_short_lines(std::string_view text, size_t most);
 
-// Returns the columns that printable text takes: the number of its code points.
+// Returns the number of columns of printable text: its number of code points.
 size_t columns(std::string_view text);
 
 }  // namespace ligerdsl::cli

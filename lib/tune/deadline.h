@@ -1,4 +1,4 @@
-// A point in time before which a step has to end.
+// A point in time before which a step must end.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ class Deadline {
   using Clock = std::chrono::steady_clock;
 
   static Deadline after(double seconds) {
-    constexpr double kLongest = 1e8;  // years; what is longer would overflow the clock
+    constexpr double kLongest = 1e8;  // seconds; longer times could overflow the clock
     const std::chrono::duration<double> wait(std::clamp(seconds, 0.0, kLongest));
     return Deadline(Clock::now() + std::chrono::duration_cast<Clock::duration>(wait));
   }

@@ -1,5 +1,4 @@
-// The configurations of a kernel: every combination of choices of its fields that the kernel
-// accepts.
+// A kernel's configurations: all combinations of its fields' choices that the kernel accepts.
 #pragma once
 
 #include <compare>
@@ -15,7 +14,7 @@
 
 namespace ligerdsl::tune {
 
-// A value for each field of a space, in the order of the fields.
+// A value for each field of a space, in field order.
 struct Config {
   std::vector<std::string> values;
   auto operator<=>(const Config&) const = default;
@@ -26,16 +25,16 @@ class Space {
   using Refusal = std::function<std::string(const MetaValues&)>;  // why a configuration is invalid;
                                                                   // "" if it is valid
 
-  // `fields` hold the heuristic's values. Fields of Bits::fixed, and fields that change results
-  // more than `most`, keep them.
+  // `fields` have the heuristic's values. Fields of Bits::fixed, and fields that change results
+  // more than `most`, keep these values.
   Space(std::vector<MetaField> fields, Refusal refusal, Bits most);
 
   const Config& heuristic() const { return heuristic_; }
   bool valid(const Config& config) const;
-  // Returns the valid configurations that differ in one field. Where a change of one field is
-  // invalid, changes another field too, to its nearest choice that makes the pair valid.
+  // Returns the valid configurations that differ in one field. If that change alone is invalid,
+  // also changes a second field, to its nearest choice that is valid with the first.
   std::vector<Config> neighbours(const Config& config) const;
-  // Returns a configuration that is 1 to 4 such changes away from the heuristic.
+  // Returns a configuration that is 1 to 4 such changes from the heuristic.
   Config random(std::mt19937_64& generator) const;
   // Returns the number of combinations of choices, valid or not, at most INT64_MAX.
   int64_t combinations() const;
@@ -43,8 +42,8 @@ class Space {
   void each(const std::function<bool(const Config&)>& body) const;
 
   MetaValues values(const Config& config) const;
-  // Returns the configuration with these values; other fields are the heuristic's. Returns nothing
-  // if it is not valid in this space.
+  // Returns the configuration with these values, and the heuristic's in other fields. Returns
+  // nothing if it is invalid in this space.
   std::optional<Config> find(const MetaValues& values) const;
   std::string text(const Config& config) const;  // "num_warps=8 rows=4"
   const std::vector<MetaField>& fields() const { return fields_; }
@@ -53,8 +52,7 @@ class Space {
   size_t choice_of(const Config& config, size_t field) const;
 
   std::vector<MetaField> fields_;
-  std::vector<std::vector<std::string>>
-      choices_;  // indexed by field: the choices that are searched
+  std::vector<std::vector<std::string>> choices_;  // searched choices, indexed by field
   Refusal refusal_;
   Config heuristic_;
   mutable std::map<Config, bool> known_;

@@ -24,7 +24,7 @@ int open_store(const std::string& path) {
   std::string problem;
   if (!folder.empty() && !runtime::File(runtime::open_folder(folder, 0777, &problem)).good())
     refuse(path, problem);
-  // O_NONBLOCK: opening a pipe without a reader must not block the search.
+  // O_NONBLOCK, because opening a pipe without a reader must not block the search.
   const int fd =
       runtime::open_to_write(path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK, 0666, &problem);
   if (fd < 0) refuse(path, problem);
@@ -40,7 +40,7 @@ std::string locked_text(int fd, const runtime::FileLock& lock, std::chrono::mill
          " s; end that process, or name another file with --store";
 }
 
-// Returns true if the last line is incomplete, because its writer was stopped.
+// Returns true if the last line is incomplete because its writer was stopped.
 bool torn(int fd) {
   const off_t size = lseek(fd, 0, SEEK_END);
   char last = '\n';
@@ -58,7 +58,7 @@ std::vector<Trial> Store::read() const {
 void Store::append(const Trial& trial, int stop, std::chrono::milliseconds patience) {
   std::string line = trial.to_json().dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   const runtime::FileLock lock(file_.get(), patience, stop);
-  // On a file system without locks, a line is written without one.
+  // On a file system without locks, appends without a lock.
   if (lock.is_anothers()) refuse(path_, locked_text(file_.get(), lock, patience));
   if (torn(file_.get())) line.insert(0, "\n");
   const off_t before = lseek(file_.get(), 0, SEEK_END);
@@ -72,8 +72,8 @@ void Store::append(const Trial& trial, int stop, std::chrono::milliseconds patie
 
 namespace {
 
-// Returns true if the line is a proper beginning of one that append() writes, so its writer was
-// stopped. Any other invalid line is not a trial.
+// Returns true if the line is the beginning of one by append(), whose writer was stopped. Other
+// invalid lines are not trials.
 bool was_torn(std::string_view line, const std::exception& error) {
   constexpr std::string_view begin = "{\"key\":";
   const auto* syntax = dynamic_cast<const JsonError*>(&error);

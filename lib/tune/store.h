@@ -1,5 +1,5 @@
-// File of trials, as JSON Lines. Each trial is appended at once, so that nothing is lost however a
-// tuner ends. Several tuners may append to one file.
+// File of trials, as JSON Lines. Each trial is appended at once, so none is lost if a tuner
+// crashes. Several tuners may append to one file.
 #pragma once
 
 #include <chrono>
@@ -20,12 +20,12 @@ class Store {
   // Time that append() waits for another process to release the file's lock.
   static constexpr std::chrono::seconds kPatience{30};
 
-  // Returns the trials in the file. Skips an incomplete line; throws, with the number of the line,
-  // for another line that is not a trial.
+  // Returns the trials in the file. Skips an incomplete line; throws, with the line's number, for
+  // any other invalid line.
   std::vector<Trial> read() const;
-  // Appends one line and waits until it is on the disk. Throws runtime::Error if that fails, as on
-  // a full disk, if the file stays locked, or if the descriptor `stop` (-1: none) becomes readable
-  // while it waits.
+  // Appends one line and waits until it is on disk. Throws runtime::Error if writing fails, if the
+  // file stays locked, or if the descriptor `stop` becomes readable during the wait; -1 means no
+  // descriptor.
   void append(const Trial& trial, int stop = -1, std::chrono::milliseconds patience = kPatience);
   const std::string& path() const { return path_; }
 

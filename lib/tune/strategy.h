@@ -18,13 +18,12 @@ class Strategy {
   virtual ~Strategy() = default;
   // Returns at most `room` configurations; an empty list ends the search.
   virtual std::vector<Config> next(size_t room) = 0;
-  // Takes the result of a configuration: its time divided by the heuristic's, or infinity if it
-  // failed.
+  // Reports a configuration's result: its time / the heuristic's, or infinity if it failed.
   virtual void learn(const Config& config, double ratio) = 0;
 };
 
 // Makes a strategy by its name:
-// - exhaustive: all configurations, in the order of their choices.
+// - exhaustive: all configurations, in order of their choices.
 // - random: random changes of the heuristic's configuration.
 // - guided: changes of the best configurations so far, in the order of their `predicted` time (any
 //   unit). Every eighth proposal is random.

@@ -12,25 +12,25 @@ namespace ligerdsl::tune {
 
 using Json = nlohmann::ordered_json;
 
-// Error for JSON that is not what a reader expects. what() is one short line: what was expected,
-// what came, and where.
+// Error for JSON that a reader does not expect. what() is one short line: the expected item, the
+// actual one, and the place.
 struct JsonError : std::runtime_error {
   explicit JsonError(const std::string& text, bool ends_early = false)
       : std::runtime_error(text), at_end(ends_early) {}
-  bool at_end;  // the text is a valid beginning that ends too early
+  bool at_end;  // true if the text is a valid beginning that ends too early
 };
 
 // Throws JsonError for
 // - text that is not JSON,
-// - an object with a name twice, because readers differ in which one they use, and
+// - an object with a duplicate name, because readers differ in the value they use, and
 // - values nested so deeply that recursion would overflow the stack.
 Json parse_strict(std::string_view text);
 
 // Returns a value as JSON, clipped.
 std::string shown(const Json& value);
 
-// Reads members of an object by name and type. Throws JsonError, with the name, the expected type
-// and the value, for a member that is missing or has another type.
+// Reads members of an object by name and type. For a missing member or another type, throws
+// JsonError with the name, the expected type and the value.
 class Members {
  public:
   explicit Members(const Json& json);  // throws JsonError if it is not an object
@@ -54,7 +54,7 @@ class Members {
 
 // Returns true for a finite number above 0.
 bool is_positive(const Json& value);
-// Returns true for a list of such numbers.
+// Returns true for a list of finite numbers above 0.
 bool are_positive(const Json& value);
 bool are_strings(const Json& value);
 

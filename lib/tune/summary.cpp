@@ -40,7 +40,7 @@ std::string without_numbers(const std::string& text) {
   return out;
 }
 
-// Returns no fields for a text that is not a configuration, because stores come from anywhere.
+// Returns a configuration's fields, or none for another text, because stores come from anywhere.
 MetaValues fields_of(const std::string& config) {
   try {
     return lib::config_values(config);
@@ -68,7 +68,7 @@ class Task {
   void add(const Trial& trial) {
     if (summary_.began.empty() || trial.date < summary_.began) summary_.began = trial.date;
     summary_.ended = std::max(summary_.ended, trial.date);
-    // Each run has a clock of its own.
+    // Each run has its own clock.
     if (trial.elapsed < last_elapsed_) seconds_before_ += last_elapsed_;
     last_elapsed_ = trial.elapsed;
     if (trial.elapsed > 0) summary_.noted_seconds = seconds_before_ + trial.elapsed;
@@ -178,8 +178,8 @@ double worst_ratio(const Trial& trial) {
 
 std::string no_gain(const Trial& trial, double heuristic_ratio) {
   constexpr double kLeast = 0.005, kTimesNoise = 3;
-  // The noise is a factor, so that a configuration in a tenth of the heuristic's time gains on a
-  // busy machine too.
+  // The noise is a factor, so a configuration 10 times faster than the heuristic is a gain even on
+  // a busy machine.
   const double noise = std::exp(-kTimesNoise * std::fabs(std::log(heuristic_ratio)));
   const auto text = [](double number) {  // equal in every locale
     char buffer[64];

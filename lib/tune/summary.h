@@ -9,11 +9,11 @@
 
 namespace ligerdsl::tune {
 
-// Returns the largest ratio of a trial's time to the heuristic's over all problems, or 0 if there
-// are none.
+// Returns the largest ratio over all problems of a trial's time to the heuristic's, or 0 without
+// problems.
 double worst_ratio(const Trial& trial);
 
-// Ratio to the heuristic's time up to which a problem counts as not slower; it allows for noise.
+// Largest ratio to the heuristic's time of a problem that counts as not slower; allows for noise.
 constexpr double kNoSlower = 1.01;
 
 // Returns the reason why a trial is no gain over the heuristic, or "". A gain is
@@ -22,23 +22,22 @@ constexpr double kNoSlower = 1.01;
 // - not slower on any problem.
 std::string no_gain(const Trial& trial, double heuristic_ratio);
 
-// Returns true if a trial refutes a configuration of a table: the result was wrong, the trial did
-// not end, or it was not faster over all or slower on a problem. A gain that only noise hides is
-// not refuted. Neither is a configuration that does not compile: plans never use it, and it may
-// compile again.
+// Returns true if a trial refutes a table's configuration: it was wrong, did not end, was not
+// faster overall, or was slower on a problem. A gain hidden by noise is not refuted. Neither is a
+// configuration that does not compile, because plans never use it and it may compile later.
 bool is_refuted(const Trial& trial);
 
-// Returns the value by which a search orders trials. It is the ratio, unless a problem is slower
-// than `no_slower` times the heuristic; then it is that problem's ratio. With few samples
-// `no_slower` is larger, because they have more noise.
+// Returns a search's sort key for trials: the ratio, or if a problem is slower than `no_slower`
+// times the heuristic, that problem's ratio. With fewer samples `no_slower` is larger, because they
+// have more noise.
 double cost(const Trial& trial, double no_slower);
 
 // A configuration that was tried.
 struct Candidate {
   Trial first;             // its first trial
   Trial best_known;        // its trial with the most samples
-  double seconds = 0;      // seconds of searching until its result; 0: not recorded
-  double best_so_far = 1;  // ratio to the heuristic's time, this one included
+  double seconds = 0;      // seconds of searching until its result, or 0 if not recorded
+  double best_so_far = 1;  // best ratio to the heuristic's time, including this configuration's
 };
 
 // Distribution of numbers; all 0 if there are none.
@@ -61,8 +60,8 @@ struct FieldEffect {
 
 struct FateCount {
   Fate fate;
-  std::string reason;  // first of the reasons that differ only in numbers
-  std::string config;  // configuration of the first
+  std::string reason;  // first of several reasons that differ only in numbers
+  std::string config;  // configuration of the first such failure
   int64_t count = 0;
 };
 
@@ -71,19 +70,19 @@ struct TaskSummary {
   std::vector<Candidate> candidates;  // in the order tried, without the heuristic
   std::vector<FieldEffect> effects;   // fields with more than one value
   std::vector<FateCount> failures;    // counts per fate and reason, most frequent first
-  Trial heuristic;                    // trial with the most samples; empty config: not measured
-  Trial winner;  // winner of the finals, or the best so far; empty config: no right result
+  Trial heuristic;                    // trial with the most samples; empty config if none
+  Trial winner;  // winner of the finals, or the best so far; config is empty without a correct one
   bool confirmed =
       false;            // the finals measured the winner with no fewer samples than the heuristic
   bool gained = false;  // confirmed, and no_gain() returns ""
-  double noted_seconds = 0;  // seconds of searching; 0: not recorded
-  std::string began, ended;  // dates
+  double noted_seconds = 0;  // seconds of searching, or 0 if not recorded
+  std::string began, ended;  // dates of the first and the last trial
 
   int64_t count(Fate fate) const;
 };
 
-// Returns tasks in the order of their first trials. A task has all trials, of any run, of one
-// operation with equal options, problems, device and build.
+// Returns tasks in the order of their first trials. A task has the trials of all runs with equal
+// operation, options, problems, device and build.
 std::vector<TaskSummary> summarize(const std::vector<Trial>& trials);
 
 }  // namespace ligerdsl::tune

@@ -41,8 +41,8 @@ std::pair<std::string, Json> table_entry(const Trial& winner) {
 
 namespace {
 
-// Returns what is wrong with an entry, or "". `config` is the configuration that the library reads
-// from it.
+// Returns an entry's fault, or "". `config` is the configuration that the library reads from the
+// entry.
 std::string fault_of(const Json& entry, std::string_view config) {
   const auto expected = [&](const char* name, const char* what, const Json* got) {
     return std::string("expected \"") + name + "\" to be " + what + ", got " +
@@ -139,7 +139,7 @@ class Part {
         error_(file_.good() ? 0 : errno) {}
   ~Part() {
     if (file_.good())
-      unlinkat(folder_, name_.c_str(), 0);  // fails if it was renamed, or removes an unused file
+      unlinkat(folder_, name_.c_str(), 0);  // removes an unused file; fails after a rename
   }
   Part(const Part&) = delete;
 
@@ -149,7 +149,7 @@ class Part {
     return runtime::write_all(file_.get(), text) && fsync(file_.get()) == 0;
   }
   bool replace() const { return renameat(folder_, name_.c_str(), folder_, target_.c_str()) == 0; }
-  // Does not overwrite a file that was created meanwhile.
+  // Stores the file, but does not overwrite one that was created meanwhile.
   bool put() const {
     if (linkat(folder_, name_.c_str(), folder_, target_.c_str(), 0) == 0) return true;
     struct stat there {};
@@ -164,8 +164,7 @@ class Part {
   int error_;
 };
 
-// Locks a table against other updates. After the wait for the lock, the path may name another file
-// than before.
+// Locks a table against other updates. The path may name another file after the wait for the lock.
 class LockedTable {
  public:
   // Creates an empty table if there is none.
@@ -195,7 +194,7 @@ class LockedTable {
     }
     if (!file_->good()) cannot_write(path, errno);
     // On a file system without locks, the last writer wins.
-    constexpr std::chrono::milliseconds kPart{100};  // after each part the name is looked up again
+    constexpr std::chrono::milliseconds kPart{100};  // after each part, looks up the name again
     lock_ = std::make_unique<runtime::FileLock>(file_->get(), kPart, stop);
     if (lock_->is_anothers()) return false;
     struct stat held {

@@ -16,13 +16,13 @@ using TableEntries = std::map<std::string, Json>;  // sorted by key, like the ta
 lib::TunedDevice device_of(const Json& device);
 // Returns the key and the entry of the winning trial. The entry's first member is "config".
 std::pair<std::string, Json> table_entry(const Trial& winner);
-// Throws runtime::Error, with the line and what is wrong, for an entry that table_entry() would not
+// Throws runtime::Error, with the line and the fault, for an entry that table_entry() would not
 // write. All members but "config" may be missing; unknown members are kept.
 TableEntries entries_of(const lib::TunedTable& table);
-// Adds entries. If both have a key, keeps the entry that gains more over the heuristic.
+// Adds entries. For a key in both, keeps the entry with the larger gain over the heuristic.
 void merge(TableEntries* into, const TableEntries& others);
 std::string table_text(const TableEntries& entries);
-// Replaces the file atomically: a reader finds the old table or the new one. Throws runtime::Error
+// Replaces the file atomically: a reader gets the old table or the new one. Throws runtime::Error
 // (INVALID_ARGUMENT).
 void write_table(const std::string& path, const TableEntries& entries);
 
@@ -30,9 +30,9 @@ void write_table(const std::string& path, const TableEntries& entries);
 // that update_table() could not change.
 TableEntries entries_to_update(const std::string& path);
 // Calls `change` with the table's entries and writes the result; if it returns false, writes
-// nothing. Other updates of the table wait meanwhile, so that no entry is lost. Throws what
-// write_table() and entries_of() throw. Also throws runtime::Error if the table stays locked, or if
-// the descriptor `stop` (-1: none) becomes readable while it waits.
+// nothing. Blocks other updates of the table, so that no entry is lost. Throws errors of
+// write_table() and entries_of(). Also throws runtime::Error if the table stays locked, or if the
+// descriptor `stop` (-1: none) becomes readable during the wait.
 void update_table(const std::string& path, const std::function<bool(TableEntries*)>& change,
                   int stop = -1);
 

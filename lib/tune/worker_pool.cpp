@@ -25,9 +25,9 @@ void WorkerPool::serve() {
     if (!process) process = std::make_unique<WorkerProcess>(arguments_);
   };
   try {
-    start();  // before the first question, because starting takes a while
+    start();  // before the first question, because the start takes long
   } catch (const std::exception&) {
-    // The first question reports the error.
+    // The answer to the first question reports the error.
   }
   for (;;) {
     std::unique_lock lock(mutex_);

@@ -15,14 +15,14 @@ namespace ligerdsl::tune {
 
 class WorkerPool {
  public:
-  // Starts `count` processes. One that has ended is started again for the next question. See
+  // Starts `count` processes, and starts an ended one again for the next question. See
   // WorkerProcess for the other arguments.
   WorkerPool(std::vector<std::string> arguments, int count, double seconds, int stop);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
 
   int count() const { return static_cast<int>(threads_.size()); }
-  // Waits for a process, then for its answer. Throws what WorkerProcess throws.
+  // Waits for a free process, then for its answer. Throws errors of WorkerProcess.
   WorkerProcess::Answer ask(Json question);
 
  private:
@@ -30,8 +30,8 @@ class WorkerPool {
     Json question;
     std::promise<WorkerProcess::Answer> answer;
   };
-  // Runs in one thread per process, which lives as long as the process. A process with
-  // PR_SET_PDEATHSIG dies with the thread that started it, not with the parent process.
+  // Runs in one thread per process, which lives as long as the process, because PR_SET_PDEATHSIG
+  // kills a process when its starting thread ends.
   void serve();
 
   const std::vector<std::string> arguments_;

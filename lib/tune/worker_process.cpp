@@ -20,8 +20,8 @@ namespace ligerdsl::tune {
 
 namespace {
 
-// After this time a killed process that still runs is assumed to be inside a driver call, whose end
-// is unknown.
+// A killed process that still runs after this time is assumed to be in a driver call that may never
+// end.
 constexpr double kGraceSeconds = 3;
 
 void close_and_forget(int* fd) {
@@ -46,7 +46,7 @@ WorkerProcess::WorkerProcess(const std::vector<std::string>& arguments) {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     runtime::fail(runtime::Status::execution_failed,
                   "no pipe to a worker: " + runtime::error_text(errno));
-  // Above the standard streams, so that dup2 in the child always copies.
+  // Descriptors above the standard streams, so that dup2 in the child always copies.
   const int ours = fcntl(ends[0], F_DUPFD_CLOEXEC, 3), theirs = fcntl(ends[1], F_DUPFD_CLOEXEC, 3);
   close(ends[0]);
   close(ends[1]);
@@ -83,9 +83,9 @@ WorkerProcess::Answer WorkerProcess::gone(Outcome outcome) {
   return gone(outcome, "");
 }
 
-// If `end` is empty, the answer states how the process ended.
+// Kills the process. If `end` is empty, the answer states how the process ended.
 WorkerProcess::Answer WorkerProcess::gone(Outcome outcome, std::string end) {
-  kill(-pid_, SIGKILL);  // its group, so that processes that it started end too
+  kill(-pid_, SIGKILL);  // its group, so that its child processes end too
   close_and_forget(&in_);
   int status = 0;
   pid_t reaped = 0;
@@ -108,7 +108,7 @@ bool WorkerProcess::running() {
 }
 
 WorkerProcess::Wait WorkerProcess::wait_for(short events, Deadline until, int stop) const {
-  constexpr double kLongestPoll = 1e6;  // s; poll takes milliseconds as an int
+  constexpr double kLongestPoll = 1e6;  // seconds; poll's milliseconds are an int
   for (;;) {
     if (until.passed()) return Wait::timed_out;
     pollfd wait[] = {{out_, events, 0}, {stop, POLLIN, 0}};
@@ -122,7 +122,7 @@ WorkerProcess::Wait WorkerProcess::wait_for(short events, Deadline until, int st
   }
 }
 
-// A process that was stopped (SIGSTOP, a debugger) does not hang, so it is not a timeout.
+// A process stopped by SIGSTOP or a debugger does not hang, so this is no timeout.
 WorkerProcess::Answer WorkerProcess::gave_up(Wait wait) {
   if (wait == Wait::stopped) return gone(Outcome::stopped);
   siginfo_t info{};
@@ -137,8 +137,8 @@ WorkerProcess::Answer WorkerProcess::ask(const Json& question, Deadline until, i
   if (pid_ < 0) return {Outcome::ended, {}, "it has ended"};
   const std::string line = question.dump() + "\n";
   for (std::string_view rest = line; !rest.empty();) {
-    // MSG_NOSIGNAL: a write to a process that has ended is an error, not a signal. Only sockets
-    // take this flag.
+    // MSG_NOSIGNAL: a write to an ended process is an error, not a signal. Only sockets accept this
+    // flag.
     const ssize_t put = send(in_, rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (put > 0) rest.remove_prefix(static_cast<size_t>(put));
     if (put > 0 || (put < 0 && errno == EINTR)) continue;

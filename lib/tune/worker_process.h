@@ -13,22 +13,22 @@ namespace ligerdsl::tune {
 
 class WorkerProcess {
  public:
-  // Starts arguments[0], which exchanges JSON, one message per line, on its standard input and
+  // Starts arguments[0], which exchanges JSON messages, one per line, on its standard input and
   // output. Throws runtime::Error if it cannot be started.
   explicit WorkerProcess(const std::vector<std::string>& arguments);
-  // Kills the process and all processes that it started. If the kernel does not release it, as
-  // inside a GPU driver, leaves it running after a few seconds.
+  // Kills the process and its children. If the process does not end within a few seconds, for
+  // example inside a GPU driver, leaves it running.
   ~WorkerProcess();
   WorkerProcess(const WorkerProcess&) = delete;
 
   enum class Outcome : uint8_t { answered, ended, timed_out, stopped };
   struct Answer {
     Outcome outcome;
-    Json json;        // answered
-    std::string end;  // ended: "killed by SIGSEGV", "stopped by SIGSTOP"
+    Json json;        // answer, for Outcome::answered
+    std::string end;  // end of the process: "killed by SIGSEGV", "stopped by SIGSTOP"
   };
-  // Sends a question and waits for the answer. `stop` is a descriptor that ends the wait when it
-  // becomes readable; -1: none. After any outcome but `answered` the process is gone.
+  // Sends a question and waits for the answer. `stop` is -1, or a descriptor that ends the wait
+  // when it becomes readable. After any outcome but `answered` the process is gone.
   Answer ask(const Json& question, Deadline until, int stop);
   // Returns false once the process has ended, for any reason.
   bool running();

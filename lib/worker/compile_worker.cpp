@@ -25,9 +25,9 @@ constexpr size_t kStack = size_t{8} << 20;  // stack of a compile thread in the 
 constexpr int kSpareSeconds = 2;            // between the soft and the hard limit on processor time
 
 size_t address_space = 0;  // the limit in bytes; 0: none
-std::string no_memory;     // answer for lack of memory, made while there is some
+std::string no_memory;     // answer for lack of memory, made while memory is available
 
-// Sets a limit, never above that of the parent.
+// Sets a limit, at most the parent's.
 void limit(int what, rlim_t soft, rlim_t hard) {
   rlimit inherited{};
   getrlimit(what, &inherited);  // RLIM_INFINITY is the largest number
@@ -39,7 +39,7 @@ void limit_resources(long seconds, long megabytes) {
   limit(RLIMIT_CORE, 0, 0);
   limit(RLIMIT_CPU, static_cast<rlim_t>(seconds), static_cast<rlim_t>(seconds + kSpareSeconds));
 #if !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)  // their shadow memory is address space
+    !defined(__SANITIZE_THREAD__)  // sanitizers' shadow memory counts as address space
   const rlim_t bytes = static_cast<rlim_t>(megabytes) << 20;
   if (megabytes > 0) limit(RLIMIT_AS, bytes, bytes);
   address_space = address_space_limit();
@@ -49,7 +49,7 @@ void limit_resources(long seconds, long megabytes) {
                                     " MiB are its limit (LIGERDSL_COMPILE_MEGABYTES, ulimit -v)"});
 }
 
-// Returns true if most of the limit is used: a failure is then taken for lack of memory.
+// Returns true if most of the limit is used; a failure then counts as lack of memory.
 bool memory_is_short() {
   return address_space != 0 && !address_space_left(address_space / 16);
 }
@@ -71,8 +71,8 @@ bool memory_is_short() {
   send(pack_message(kAnswerMagic, static_cast<uint64_t>(outcome), {artifact, error}));
 }
 
-// LLVM and the C++ library do not survive every failed allocation. Other crashes end the process as
-// usual.
+// Reports lack of memory, because LLVM and the C++ library crash on some failed allocations. Other
+// crashes end the process as usual.
 void on_crash(int signal) {
   if (memory_is_short()) send(no_memory);
   raise(signal);  // SA_RESETHAND: the default action follows when this handler returns
@@ -104,8 +104,8 @@ const uint8_t* bytes_of(std::string_view text) {
   return reinterpret_cast<const uint8_t*>(text.data());
 }
 
-// Returns true if the loader's message means that a library, or one that it needs, does not fit
-// below the limit. After that failure there is free memory again.
+// Returns true if the loader's message means that a library or its dependency exceeds the limit.
+// Memory is free again after that failure.
 bool is_lack_of_memory(std::string_view why) {
   const auto says = [&](std::string_view words) {
     return why.find(words) != std::string_view::npos;

@@ -22,7 +22,7 @@ namespace ligerdsl::runtime {
 inline constexpr const char* kArtifactSuffix = ".art";
 inline constexpr const char* kCubinSuffix = ".cubin";
 
-// Largest size of an entry in bytes. (An artifact of a kernel has about 10 to 100 KiB.)
+// Largest size of an entry in bytes. (A kernel's artifact has about 10 to 100 KiB.)
 inline constexpr int64_t kMaxEntryBytes = int64_t{64} << 20;
 
 // Text about an entry for people.
@@ -47,7 +47,7 @@ enum class EntryState : uint8_t {
   good,
   damaged,
   other_schema,  // written by a release with another header
-  foreign,       // not an entry of the cache, even if its name is that of one
+  foreign,       // not a cache entry, even if it has an entry's name
 };
 
 // The header of a file. Reading it costs a few KiB of memory for any size and content.
@@ -56,13 +56,12 @@ struct EntryHead {
   std::string why;  // reason, if the state is not `good`
   CacheLabel label;
   int64_t payload_offset = 0, payload_bytes = 0;
-  std::string digested;  // bytes of the sizes and the label that the digest covers
+  std::string digested;  // bytes before the payload that the digest covers: sizes and label
   Digest digest{};
 };
 EntryHead read_entry_head(int fd, int64_t file_bytes, const EntryName& name);
 
-// Return true if the payload has the digest of the header. The first form reads through a small
-// buffer.
+// Return true if the payload has the header's digest. The first form reads through a small buffer.
 bool entry_digest_is_right(int fd, const EntryHead& head);
 bool entry_digest_is_right(std::string_view payload, const EntryHead& head);
 

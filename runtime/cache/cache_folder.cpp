@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view kTemporaryPrefix = ".ligerdsl-", kTemporarySuffix = ".tmp",
                            kLockSuffix = ".lock";
 constexpr std::string_view kAnyMagic = "LGDSL";  // prefix of every file of the cache
-constexpr int kNotOurs = -1;                     // distinct from all numbers of errno
+constexpr int kNotOurs = -1;                     // differs from every errno
 constexpr size_t kProbeBytes = size_t{256} << 10;
 
 std::string temporary_name() {
@@ -31,7 +31,7 @@ std::string temporary_name() {
          std::string(kTemporarySuffix);
 }
 
-// Returns true for an entry's name between prefix and suffix.
+// Returns true if `name` is the prefix, an entry's name and the lock suffix.
 bool is_lock_name(std::string_view name) {
   if (name.size() < kTemporaryPrefix.size() + kLockSuffix.size() ||
       !name.starts_with(kTemporaryPrefix) || !name.ends_with(kLockSuffix))
@@ -41,7 +41,7 @@ bool is_lock_name(std::string_view name) {
   return parse_entry_name(name).has_value();
 }
 
-// Returns true for three numbers between prefix and suffix, or for the name of a lock.
+// Returns true if `name` is the prefix, three numbers and the suffix, or a lock's name.
 bool is_temporary_name(std::string_view name) {
   if (is_lock_name(name)) return true;
   if (name.size() < kTemporaryPrefix.size() + kTemporarySuffix.size() ||
@@ -67,7 +67,7 @@ bool is_own_regular_file(const struct stat& info) {
   return S_ISREG(info.st_mode) && info.st_uid == geteuid() && info.st_nlink == 1;
 }
 
-// Returns true if the content of a temporary file begins as an entry does, or is empty.
+// Returns true if a temporary file is empty or begins like an entry.
 bool begins_as_ours(int fd, int64_t bytes) {
   char begin[kAnyMagic.size()];
   const auto size = static_cast<size_t>(std::min<int64_t>(bytes, kAnyMagic.size()));
@@ -86,7 +86,7 @@ std::string lock_name(const std::string& entry) {
 }
 
 CacheFolder::CacheFolder(const std::string& path, bool create) : path_(path) {
-  // A trailing slash would make the system follow a symlink in spite of O_NOFOLLOW.
+  // With a trailing slash, the system would follow a symlink despite O_NOFOLLOW.
   while (path_.size() > 1 && path_.back() == '/') path_.pop_back();
   why_ = open(create);
 }
@@ -190,7 +190,7 @@ bool CacheFolder::owns(const CacheFile& file) const {
   return remove(file, true) == 0;
 }
 
-// Returns 0, ENOENT when the file is gone already, kNotOurs, or an errno.
+// Removes a file. Returns 0, ENOENT if it is already gone, kNotOurs, or another errno.
 int CacheFolder::remove(const CacheFile& file, bool dry_run) const {
   const File opened(open_file(fd_, file.name));
   if (!opened.good()) return errno == ENOENT ? ENOENT : kNotOurs;
@@ -225,8 +225,7 @@ TrimResult CacheFolder::trim(const TrimRequest& request) const {
       result.temporaries += take(file) == 0;
     }
   }
-  // The names suffice to see that the limit holds. Before a removal, the content decides which
-  // files count.
+  // Names alone can show that the limit holds. Before a removal, contents decide which files count.
   if (bytes_of(entries) > request.max_bytes)
     std::erase_if(entries, [&](const CacheFile& file) { return !owns(file); });
   result.left = {static_cast<int64_t>(entries.size()), bytes_of(entries)};
@@ -253,8 +252,7 @@ void CacheFolder::trim_unless_busy(const TrimRequest& request) const {
   // share.
   const File locked(openat(fd_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (locked.good() && flock(locked.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return;
-  // Unlocks before closing: a child that another thread forks now shares the lock and would keep
-  // it.
+  // Unlocks before closing: a child forked now by another thread shares the lock and would keep it.
   struct Unlock {
     int fd;
     ~Unlock() { (void)flock(fd, LOCK_UN); }

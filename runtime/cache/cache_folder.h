@@ -4,8 +4,8 @@
 // slash, with O_NOFOLLOW. Nothing follows a symbolic link or enters a folder.
 //
 // Rule 2: a file is removed only if it is the cache's own. It is then a regular file of this user
-// with one link, has a name of the pattern below, and begins as an entry of this name does. A
-// temporary file has its own pattern, and is empty or begins as an entry does. The lock of an entry
+// with one link, its name matches the pattern below, and it begins like an entry of this name. A
+// temporary file has its own pattern, and is empty or begins like an entry. The lock of an entry
 // (entry_lock.h) is a temporary file.
 //
 // Rule 3: an entry is written to a temporary file, synced, and renamed. A process that is killed
@@ -44,7 +44,7 @@ enum class CacheFault : uint8_t {
   others_may_write,
 };
 
-// Identifies a file, so that a replacement under the same name is noticed. Zero: no file.
+// Identifies a file, so that a replacement under the same name is noticed. Zero means no file.
 struct FileStamp {
   uint64_t number = 0;  // inode number
   int64_t changed_ns = 0;
@@ -78,7 +78,7 @@ class CacheFolder {
  public:
   // Opens the folder. With `create`, creates it and its parents (0700).
   CacheFolder(const std::string& path, bool create);
-  // Represents a folder that is not used.
+  // Represents an unused folder.
   explicit CacheFolder(const std::string& path) : path_(path), fault_(CacheFault::switched_off) {}
   ~CacheFolder();
   CacheFolder(const CacheFolder&) = delete;
@@ -92,8 +92,8 @@ class CacheFolder {
     return why_;
   }  // reason in words; empty while the folder is open
 
-  // Returns the files that are entries or temporary files by name and kind. `others` receives the
-  // names of all other files.
+  // Returns entries and temporary files, judged by name and kind. `others` receives the names of
+  // all other files.
   std::vector<CacheFile> list(std::vector<std::string>* others = nullptr) const;
   CacheUsage usage() const;
   FileStamp stamp(const std::string& name) const;
@@ -104,7 +104,7 @@ class CacheFolder {
 
   // Removes entries as requested, and temporary files older than an hour.
   TrimResult trim(const TrimRequest& request) const;
-  // Does the same, unless another process or thread is trimming.
+  // Like trim(), but does nothing while another process or thread is trimming.
   void trim_unless_busy(const TrimRequest& request) const;
 
   // Writes, syncs and renames a file. Returns 0 or an errno; a failure leaves no temporary file.

@@ -3,9 +3,9 @@
 // Place: the given directory, else LIGERDSL_CACHE_DIR, else $XDG_CACHE_HOME/ligerdsl, else
 // $HOME/.cache/ligerdsl; created 0700. A directory is rejected if it is a symlink, belongs to
 // another user, or is writable by group or world. The cache is then off: one warning is logged, and
-// kernels are cached in memory only. In mode `required` it is CACHE_ERROR instead. The content of
-// an entry is never trusted by itself: ownership and permissions protect against poisoning, the
-// digest against corruption.
+// kernels are cached in memory only. Mode `required` throws CACHE_ERROR instead. The content of an
+// entry is never trusted by itself: ownership and permissions protect against poisoning, the digest
+// against corruption.
 //
 // Reading checks the header against the file's name and size before it allocates memory for the
 // payload, then checks the digest. Every mismatch, error or strange file type is a miss. Entries
@@ -15,8 +15,8 @@
 // first store, and again after each 1/64 of the limit that it stores. If entries exceed the limit,
 // it removes the least recently used down to 7/8 of it. P concurrent processes can therefore exceed
 // the limit by P/64 of it, and most stores list nothing. The time of last use is the file's
-// modification time. A hit sets it if it is older than a minute, so it does not depend on access
-// times of the file system. An entry larger than the limit is not stored.
+// modification time. A hit updates it if it is older than a minute, so file system access times do
+// not matter. An entry larger than the limit is not stored.
 #pragma once
 
 #include <atomic>
@@ -35,19 +35,19 @@ inline constexpr int64_t kDefaultCacheLimit = int64_t{1} << 30;  // bytes
 
 class DiskCache {
  public:
-  // Opens or creates the directory. `limit_bytes` 0: 1 GiB. Throws CACHE_ERROR only with
+  // Opens or creates the directory. A `limit_bytes` of 0 means 1 GiB. Throws CACHE_ERROR only with
   // CacheMode::required.
   DiskCache(const std::string& directory, CacheMode mode, int64_t limit_bytes = 0);
 
   bool readable() const { return folder_.is_open(); }
   bool writable() const { return folder_.is_open() && mode_ != CacheMode::read_only; }
   const CacheFolder& folder() const { return folder_; }
-  const std::string& directory() const { return folder_.path(); }  // empty: no directory is known
+  const std::string& directory() const { return folder_.path(); }  // empty if no directory is known
   const std::string& why_off() const { return why_off_; }          // empty while the cache works
   int64_t limit_bytes() const { return limit_bytes_; }
 
-  // Any number of threads and processes may call these. The suffix is one of cache_entry.h. The
-  // label is for people; write() sets its build.
+  // Any number of threads and processes may call these. The suffix is one of those in
+  // cache_entry.h. The label is for people; write() sets its build.
   std::optional<std::string> read(const Digest& key, const char* suffix) const;
   void write(const Digest& key, const char* suffix, std::string_view payload,
              CacheLabel label = {}) const;
@@ -72,7 +72,7 @@ class DiskCache {
   mutable std::atomic<int64_t> stored_bytes_{0};  // since this object looked at the folder
 };
 
-// Returns the directory by the rules above, or "" if HOME is unset, too.
+// Returns the directory by the rules above, or "" if even HOME is unset.
 std::string default_cache_directory(const Options& options);
 
 }  // namespace ligerdsl::runtime

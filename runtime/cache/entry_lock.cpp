@@ -73,7 +73,7 @@ EntryLock::Attempt EntryLock::attempt() {
   }
   if (!removed_by_its_owner()) return Attempt::done;
   unlock();
-  // The lock's owner removed the file. It has stored the entry, or has failed to make it.
+  // The lock's owner removed the file. It has stored the entry or failed to make it.
   return entry_changed() ? Attempt::done : Attempt::again;
 }
 

@@ -1,4 +1,4 @@
-// A lock between processes on one entry of the disk cache while it is made.
+// Interprocess lock on a disk cache entry while it is made.
 //
 // The lock is a flock() on a file next to the entry, ".ligerdsl-KEY.art.lock". The owner removes
 // the file before it unlocks. If a process dies, the system unlocks; the next process uses the
@@ -15,8 +15,8 @@ namespace ligerdsl::runtime {
 
 class EntryLock {
  public:
-  // Waits until this process owns the lock, until the entry is no longer the file `seen`, or for
-  // `longest`.
+  // Waits until this process owns the lock, the entry is no longer the file `seen`, or `longest`
+  // has passed.
   EntryLock(const CacheFolder& folder, const std::string& entry, const FileStamp& seen,
             std::chrono::milliseconds longest);
   ~EntryLock();

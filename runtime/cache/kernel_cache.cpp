@@ -128,8 +128,8 @@ std::shared_ptr<LoadedKernel> KernelCache::load(std::string_view program,
   return kernel;
 }
 
-// Returns the kernel, or null for a miss. Bytes with a right digest that do not parse or link are a
-// miss, too: their writer used a format that this build does not know.
+// Returns the kernel, or null for a miss. Bytes that do not parse or link despite a correct digest
+// are also a miss: their writer used a format unknown to this build.
 std::shared_ptr<LoadedKernel> KernelCache::from_disk(const Request& request, PhaseClock& clock,
                                                      LoadReport& report) {
   const std::optional<std::string> bytes = disk_.read(request.key, kArtifactSuffix);
@@ -167,7 +167,7 @@ std::shared_ptr<LoadedKernel> KernelCache::instantiate(program::Artifact artifac
   return with_launch_ranges(steps_.instantiate(std::move(artifact), edited, report));
 }
 
-// Reads edited stages once, so that the kernel that runs is the one that is dumped.
+// Reads edited stages once, so that the dumped kernel is the one that runs.
 std::shared_ptr<LoadedKernel> KernelCache::build(const Request& request, bool may_compile,
                                                  LoadReport& report) {
   const EditedStages edited = EditedStages::find(request.program, request.wanted);
@@ -184,7 +184,7 @@ std::shared_ptr<LoadedKernel> KernelCache::build(const Request& request, bool ma
   return kernel;
 }
 
-// Returns the kernel if another thread or process has made it meanwhile, else null.
+// Returns the kernel, or null unless another thread or process has made it meanwhile.
 std::shared_ptr<LoadedKernel> KernelCache::from_others(const Request& request,
                                                        const SingleFlight& flight,
                                                        PhaseClock& clock, LoadReport& report) {

@@ -60,9 +60,9 @@ class KernelCache {
 
   KernelCache(const DiskCache& disk, Steps steps);
 
-  // Compiles each key once at a time, among contexts and among processes that share a cache folder
-  // (single_flight.h): a second caller of a key waits for the first. Failures are not cached. Each
-  // context compiles edited stages (LIGERDSL_OVERRIDE_DIR) anew and never stores them on disk.
+  // One thread at a time compiles a key, among all contexts and processes that share a cache folder
+  // (single_flight.h); other callers wait for it. Failures are not cached. Each context compiles
+  // edited stages (LIGERDSL_OVERRIDE_DIR) anew and never stores them on disk.
   std::shared_ptr<LoadedKernel> load(std::string_view program,
                                      const program::CompileOptions& options, bool may_compile,
                                      LoadReport& report);

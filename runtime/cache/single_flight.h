@@ -25,7 +25,7 @@ namespace ligerdsl::runtime {
 
 class SingleFlight {
  public:
-  // Longest wait for another process, which may be stopped or on a machine that has failed.
+  // Longest wait for another process, which may be stopped or on a failed machine.
   static constexpr std::chrono::milliseconds kLongestWait{30000};
 
   SingleFlight(const DiskCache& disk, const Digest& key, const char* suffix, const FileStamp& seen,

@@ -53,7 +53,7 @@ inline std::string pack_message(uint64_t magic, uint64_t number,
   return message;
 }
 
-// Returns false unless `message` is complete and has this magic and this number of fields.
+// Returns true if `message` is complete and has this magic and this number of fields.
 inline bool unpack_message(std::string_view message, uint64_t magic, uint64_t* number,
                            const std::vector<std::string_view*>& fields) {
   const auto take = [&](uint64_t* value) {

@@ -28,13 +28,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kLeastMegabytes =
-    256;                              // a worker that crashes under a lower limit is out of memory
-constexpr size_t kMaxPrinted = 2000;  // bytes of the worker's standard error in a message
+constexpr size_t kLeastMegabytes = 256;  // crashes under a lower limit count as out of memory
+constexpr size_t kMaxPrinted = 2000;     // bytes of the worker's standard error in a message
 constexpr int kFirstFreeDescriptor = kAnswerDescriptor + 1;
 constexpr auto kPollInterval = std::chrono::milliseconds(5);
 
-// Returns the limit on file sizes for a message. It applies to files in memory as well.
+// Returns the file size limit as text for a message. It also applies to files in memory.
 std::string file_limit_text() {
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";
@@ -42,8 +41,8 @@ std::string file_limit_text() {
          " bytes)";
 }
 
-// A file in memory. Its descriptor is above those of the worker, so that giving the worker one of
-// its descriptors is always a copy.
+// File in memory. Its descriptor is above the worker's, so that passing it to the worker always
+// duplicates it.
 class MemoryFile {
  public:
   explicit MemoryFile(const char* name) {
@@ -101,8 +100,8 @@ int spawn(const std::string& worker, const Files& files, char* const arguments[]
   also(posix_spawn_file_actions_adddup2(&actions, files.printed.get(), STDERR_FILENO));
   also(posix_spawn_file_actions_adddup2(&actions, files.answer.get(), kAnswerDescriptor));
   also(posix_spawn_file_actions_addclosefrom_np(&actions, kFirstFreeDescriptor));
-  // The worker gets its own process group: Ctrl-C in a terminal is for the parent, which decides.
-  // No signal is blocked or ignored.
+  // The worker gets its own process group, so that Ctrl-C in a terminal reaches only the parent.
+  // The worker blocks and ignores no signal.
   sigset_t none, all;
   sigemptyset(&none);
   sigfillset(&all);
@@ -170,8 +169,8 @@ std::string printed_by(const Files& files) {
   return text.empty() ? "" : "; it printed:\n" + text;
 }
 
-// Returns the worker's memory limit in MiB, or 0. A worker keeps a limit of this process that is
-// lower than its own.
+// Returns the worker's memory limit in MiB: the lower of its own and this process's, or 0 if both
+// are unlimited.
 size_t limit_of_worker(const CompileIsolation& isolation) {
   const size_t own = static_cast<size_t>(isolation.megabytes),
                inherited = address_space_limit() >> 20;
@@ -203,7 +202,7 @@ CompileAnswer read_answer(const CompileIsolation& isolation, const Files& files,
     how = "was ended by " +
           (name ? std::string("SIG") + name : "signal " + std::to_string(end.number));
   }
-  // Short of memory, a process may crash without a report.
+  // A process short of memory may crash without a report.
   const size_t megabytes = limit_of_worker(isolation);
   if (megabytes)
     how += " (it may take " + std::to_string(megabytes) +

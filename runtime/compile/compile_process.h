@@ -19,10 +19,10 @@ namespace ligerdsl::runtime {
 struct CompileIsolation {
   CompileMode mode = CompileMode::thread;
   std::string
-      worker;  // path of the worker; empty: ligerdsl/compile-worker next to the compiler library
+      worker;  // path of the worker; if empty, ligerdsl/compile-worker next to the compiler library
   int32_t seconds = 120;     // limit of wall time and of processor time
-  int32_t megabytes = 4096;  // limit of address space; 0: no limit
-  int stop = -1;             // descriptor that kills the worker when it becomes readable; -1: none
+  int32_t megabytes = 4096;  // limit of address space; 0 for no limit
+  int stop = -1;  // descriptor that kills the worker when it becomes readable; -1 for none
 };
 
 struct CompileAnswer {

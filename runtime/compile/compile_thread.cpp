@@ -101,8 +101,8 @@ void require_memory(CompilerCall call) {
              " MiB of address space, which this process cannot get (ulimit -v)");
 }
 
-// Address space that is freed when a call into the compiler ends. A thread that is parked for lack
-// of memory keeps its memory, and the host must be able to continue.
+// Reserved address space, freed when a call into the compiler ends. A thread that is parked for
+// lack of memory keeps its memory, and the host must be able to continue.
 class Reserve {
  public:
   Reserve() : memory_(mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}

@@ -3,7 +3,7 @@
 // After a fatal error, or out of memory, LLVM calls a hook and expects the process to end. Its
 // frames cannot be unwound. The hook therefore passes the reason to the caller, who gets an error,
 // and parks the thread forever. A thread that is parked for lack of memory, or while it links, may
-// hold a lock of LLVM. From then on calls of that kind fail at once.
+// hold an LLVM lock. Later calls of that kind then fail at once.
 #pragma once
 
 #include <cstdint>

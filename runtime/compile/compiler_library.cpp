@@ -86,7 +86,7 @@ const uint8_t* bytes_of(const std::string& text) {
   return reinterpret_cast<const uint8_t*>(text.data());
 }
 
-// Returns the folder of the shared object that holds this code.
+// Returns the folder of the shared object with this code.
 std::string own_folder() {
   const std::string file = file_of(reinterpret_cast<const void*>(&own_folder));
   const size_t slash = file.rfind('/');
@@ -111,7 +111,7 @@ std::shared_ptr<CompilerLibrary> CompilerLibrary::open(const std::string& path) 
   find_range_listeners();
   const InsideCompiler loading;
   const size_t needed = bytes_to_load(path.c_str());
-  // Checked first, because the constructors of a shared object do not survive a failed allocation.
+  // Checked first, because a shared object's constructors do not survive a failed allocation.
   void* library =
       address_space_left(needed) ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
   if (library == nullptr) {
@@ -142,7 +142,7 @@ std::shared_ptr<CompilerLibrary> CompilerLibrary::open(const std::string& path) 
   table->set_fatal_hook(on_fatal_error);
   std::shared_ptr<CompilerLibrary> result(new CompilerLibrary);
   result->table_ = table;
-  // A name without a folder was searched for. The worker is next to the library that was found.
+  // A name without a folder was searched for; the worker is next to the library found.
   const std::string file = file_of(reinterpret_cast<const void*>(entry));
   result->path_ = file.find('/') == std::string::npos ? path : file;
   const Options& wanted = options();

@@ -18,9 +18,8 @@ namespace ligerdsl::runtime {
 
 class CompilerLibrary : public std::enable_shared_from_this<CompilerLibrary> {
  public:
-  // Throws NOT_SUPPORTED if the library cannot be loaded, OUT_OF_HOST_MEMORY if the reason is lack
-  // of address space. Throws ABI_MISMATCH if its API version or build id differs from that of this
-  // library.
+  // Throws NOT_SUPPORTED if the library cannot be loaded, or OUT_OF_HOST_MEMORY for lack of address
+  // space. Throws ABI_MISMATCH if its API version or build id differs from this library's.
   static std::shared_ptr<CompilerLibrary> open(const std::string& path);
 
   // Returns the process's compiler: LIGERDSL_COMPILER, else libligerdsl-compiler.so in the folder
@@ -28,9 +27,9 @@ class CompilerLibrary : public std::enable_shared_from_this<CompilerLibrary> {
   static std::shared_ptr<CompilerLibrary> shared();
 
   // Compiles on a thread of the library or, if isolated, in a separate process. compile_thread.h
-  // and compile_process.h describe what follows a fatal error of LLVM. Throws COMPILE_FAILED with
-  // the author's diagnostics, INTERNAL_ERROR or OUT_OF_HOST_MEMORY. For an error of the compiler
-  // itself the message names a file with the program (reproducer.h).
+  // and compile_process.h describe the effects of a fatal LLVM error. Throws COMPILE_FAILED with
+  // the author's diagnostics, INTERNAL_ERROR or OUT_OF_HOST_MEMORY. For a compiler bug, the message
+  // names a file with the program (reproducer.h).
   std::string compile(std::string_view program, std::string_view options);
 
   // Sets the isolation of later compiles; the environment sets the initial one. Do not call it

@@ -22,11 +22,11 @@ namespace ligerdsl::runtime {
 namespace {
 
 constexpr size_t kAlign = 256;
-// A grid that is expected to take less time than this runs on the caller, because waking workers
-// costs about as much.
+// Grids expected to take less time than this run on the caller, because waking workers takes about
+// this time.
 constexpr double kInlineNanoseconds = 20000;
-// One of N launches on the caller is timed: reading the clock twice takes a quarter of a small
-// call. N is larger for grids far below the threshold.
+// One of N launches on the caller is timed: two clock reads cost a quarter of a small call's time.
+// N is larger for grids far below the threshold.
 constexpr uint32_t kTimedOf = 8, kTimedOfSmall = 64;
 constexpr double kSmall = 1.0 / 16;  // fraction of kInlineNanoseconds
 
@@ -94,7 +94,8 @@ class CpuKernel final : public LoadedKernel {
 
   std::shared_ptr<CompilerLibrary::CpuModule> module_;
   std::shared_ptr<ThreadPool> pool_;
-  // Nanoseconds of the last timed launch. They decide where programs run, never what they compute.
+  // Time per program in the last timed launch. It decides where programs run, never what they
+  // compute.
   std::atomic<double> nanoseconds_per_program_{kInlineNanoseconds};
   std::atomic<uint32_t> inline_launches_{0};
 };
@@ -184,7 +185,7 @@ class CpuDevice final : public Device {
 
   std::string machine_code(const program::Artifact& artifact) override { return artifact.code; }
 
-  // Counts memory of the page cache that the system can reclaim as free.
+  // Counts reclaimable page cache as free memory.
   int64_t free_memory() override {
     std::ifstream file("/proc/meminfo");
     for (std::string line; std::getline(file, line);) {

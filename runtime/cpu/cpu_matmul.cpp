@@ -1,10 +1,9 @@
-// Matmul by CBLAS. The number of its threads and its other settings belong to the process, not to
-// this library.
+// Matmul by CBLAS. Its number of threads and other settings belong to the process, not to this
+// library.
 //
-// OpenBLAS maps a buffer of 128 MiB of address space for each of its threads and for each
-// concurrent caller. If it gets none, it tries again forever; if it cannot start a thread, it
-// raises SIGINT. This file therefore tests both before it loads the library, and tests for a buffer
-// before each call that may map one.
+// OpenBLAS maps a buffer of 128 MiB for each of its threads and each concurrent caller. If it gets
+// none, it tries again forever; if it cannot start a thread, it raises SIGINT. This file therefore
+// tests both before it loads the library, and tests for a buffer before each call that may map one.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -41,7 +40,7 @@ constexpr size_t kThread = kBuffer + 8 * kMiB;  // buffer and stack of a thread
 constexpr size_t kLibrary = 64 * kMiB;          // code, data and allocations of constructors
 constexpr int kMostThreads = 64;                // limit in distributions' builds of OpenBLAS
 
-// Returns the number of threads of OpenBLAS, including the caller.
+// Returns OpenBLAS's number of threads, including the caller.
 int openblas_threads() {
   for (const std::string* text : {&options().openblas_threads, &options().openmp_threads}) {
     if (const int count = std::atoi(text->c_str()); count > 0) return std::min(count, kMostThreads);
@@ -49,8 +48,7 @@ int openblas_threads() {
   return std::min(usable_cpus(), kMostThreads);
 }
 
-// Starts `count` threads that live at the same time, and waits for their end. Returns false if one
-// did not start.
+// Starts `count` concurrent threads and waits for their end. Returns false if one did not start.
 bool can_start_threads(int count) {
   pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
   std::vector<pthread_t> threads(static_cast<size_t>(count));

@@ -1,4 +1,4 @@
-// One GPU as a device, by the driver API.
+// Device for one GPU, through the driver API.
 #include "runtime/cache/disk_cache.h"
 #include "runtime/cache/kernel_cache.h"
 #include "runtime/cache/single_flight.h"
@@ -211,7 +211,7 @@ class CudaDevice final : public Device {
     context_->driver().check(result, what);
   }
 
-  // Returns the kernel in cached machine code, or null if there is none or the driver rejects it.
+  // Returns the kernel from cached machine code, or null if there is none or the driver rejects it.
   std::shared_ptr<LoadedKernel> from_cubin(const program::Artifact& artifact, const Digest& key,
                                            const std::optional<std::string>& image,
                                            const char* origin, LoadReport& report,
@@ -247,7 +247,7 @@ class CudaDevice final : public Device {
                                                    const EditedStages& edited, LoadReport& report) {
     PhaseClock clock(report);
     if (edited.ptx) artifact.code = edited.ptx.content;
-    // An edited stage may lack the wait for earlier kernels, and machine code does not show it.
+    // An edited stage may lack the wait for earlier kernels; machine code does not show the wait.
     if (edited.code || artifact.code.find("griddepcontrol.wait") == std::string::npos)
       artifact.launch_overlap = false;
     const EditedStages::File& last = edited.code ? edited.code : edited.ptx;

@@ -1,4 +1,4 @@
-// Matmul by cuBLASLt. The part in use is declared here and loaded at run time.
+// Matmul by cuBLASLt. The functions in use are declared here and loaded at run time.
 //
 // cuBLASLt is column-major. A row-major matrix [r, c] is the column-major matrix [c, r], its
 // transpose, in the same memory. So c = a b is computed as c^T = b^T a^T: the operands are swapped
@@ -116,15 +116,15 @@ int type_code(DType type) {
   }
 }
 
-// Returns 256, or an alignment of 16 or less. No access is wider than 16 bytes, so values between
-// get no choice of their own.
+// Returns an alignment of 256, or of at most 16 bytes. No access is wider than 16 bytes, so other
+// values would not change the choice.
 uint32_t alignment(const void* data) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(data);
   if (address % kBestAlignment == 0) return kBestAlignment;
   return static_cast<uint32_t>(std::min<uintptr_t>(address & (~address + 1), kWidestAccess));
 }
 
-// Properties of a matmul that cuBLASLt's choice of kernel depends on.
+// Matmul properties that determine cuBLASLt's choice of kernel.
 struct Key {
   int64_t m, n, k, stride_a, stride_b, stride_c;
   uint32_t align_a, align_b, align_c;
@@ -276,7 +276,7 @@ std::string describe_cublaslt(const std::string& path) {
   using Version = size_t (*)();
   if (auto version =
           reinterpret_cast<Version>(find_symbol(open_cublaslt(path), "cublasLtGetVersion"))) {
-    const size_t number = version();  // 130101: 13.1.1
+    const size_t number = version();  // 130101 is 13.1.1
     text += ", version " + std::to_string(number / 10000) + "." +
             std::to_string(number / 100 % 100) + "." + std::to_string(number % 100);
   }

@@ -12,7 +12,7 @@ constexpr size_t kLogSize = 16384;
 constexpr int64_t kDefaultShared = 48 << 10;  // more requires an attribute
 constexpr int32_t kPortableCluster = 8;
 constexpr int32_t kOverlapDriver =
-    12030;  // first whose captures keep the overlap, as a programmatic edge
+    12030;  // first driver whose captures keep the overlap, as a programmatic edge
 constexpr size_t kMostMaps = 16,
                  kMostSlots = 256;  // limits of a kernel with tensor maps: 4 KB of parameters
 constexpr int64_t kMaxGridX = INT32_MAX, kMaxGridYZ = 65535;
@@ -38,7 +38,7 @@ std::string joined(const std::string& errors, const std::string& info) {
   return text;
 }
 
-// Returns the version of PTX: "8.0" for ".version 8.0".
+// Returns the PTX version, such as "8.0" for ".version 8.0".
 std::string version_of(const std::string& ptx) {
   constexpr std::string_view directive = ".version ";
   const size_t at = ptx.find(directive);
@@ -63,7 +63,7 @@ Cubin assemble(const PrimaryContext& context, const std::string& ptx) {
   context.driver().check(api.link_create(6, options, values, &state),
                          "preparing the driver's assembler");
   const LinkScope link(api, state);
-  // The driver takes a terminated string and counts the terminator.
+  // The driver expects a terminated string and counts the terminator.
   cuda::Result result = api.link_add(state, cuda::jit_input_ptx, const_cast<char*>(ptx.c_str()),
                                      ptx.size() + 1, "kernel.ptx", 0, nullptr, nullptr);
   void* image = nullptr;
@@ -173,11 +173,11 @@ cuda::LaunchConfig CudaKernel::config_of(const Grid& grid, Stream stream) {
           .attribute_count = attribute_count_};
 }
 
-// Returns the smallest number of CTAs with which a launch overlaps the previous kernel.
+// Returns the least number of CTAs for a launch to overlap the previous kernel.
 //
 // A persistent kernel whose grid does not fill the GPU must not overlap. While the last CTAs of the
-// previous kernel run, some SMs would get two of its CTAs and others none. Its time is that of the
-// SM with the most CTAs.
+// previous kernel run, some SMs would get two of its CTAs and others none. The SM with the most
+// CTAs would determine its time.
 int64_t CudaKernel::smallest_overlapped_grid() const {
   if (!artifact_.launch_overlap || context_->driver().version() < kOverlapDriver) return INT64_MAX;
   if (!artifact_.persistent) return 0;
@@ -201,15 +201,13 @@ void CudaKernel::refuse_grid(const Grid& grid) const {
            " CTAs; a GPU runs at most 2^31-1 x 65535 x 65535 CTAs: split the call");
 }
 
-// A dynamic persistent kernel counts its programs in 32 bits, and they need not all have their own
-// CTAs.
+// A dynamic persistent kernel counts its programs in 32 bits; a CTA may run several of them.
 Grid CudaKernel::largest_grid() const {
   return {artifact_.dynamic_persistent ? INT32_MAX : kMaxGridX / artifact_.cluster, kMaxGridYZ,
           kMaxGridYZ};
 }
 
-// Passes parameters one by one, because the assembler decides the place of maps in a parameter
-// buffer.
+// Passes parameters one by one, because the assembler decides where maps are in a parameter buffer.
 cuda::Result CudaKernel::launch_with_maps(const cuda::LaunchConfig& config,
                                           const uint64_t* slots) const {
   cuda::TensorMap maps[kMostMaps];

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int32_t kOldestDriver = 12000;  // first with cuLaunchKernelEx, clusters and PTX 8.0
 
-// Process (fork_generation) in which cuInit succeeded, and the threads that are about to call it.
+// fork_generation of the process whose cuInit succeeded, and the threads about to call cuInit.
 constexpr uint64_t kNever = UINT64_MAX;
 std::atomic<uint64_t> live_since{kNever};
 UseCount opening;
@@ -119,8 +119,8 @@ std::string advice(Status status) {
 
 int32_t ptx_version_of_driver(int32_t driver_version) {
   const int32_t major = driver_version / 1000, minor = driver_version % 1000 / 10;
-  // From 12.6 on, the PTX version is one minor version less than that of the toolkit within the 12
-  // series; 12.5 and 12.6 share PTX 8.5.
+  // CUDA 12.5 and 12.6 share PTX 8.5. So the PTX minor version equals CUDA's up to 12.5, and is one
+  // less from 12.6 to the end of the 12 series.
   if (major == 12) return 80 + (minor <= 5 ? minor : minor - 1);
   if (major == 11) return 70 + minor;
   return major >= 13 ? (major - 4) * 10 + minor : 0;

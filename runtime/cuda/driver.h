@@ -11,7 +11,7 @@
 namespace ligerdsl::runtime {
 
 namespace cuda {
-// The driver's functions: all are resolved, or none.
+// The driver's functions. Either all are resolved or none.
 struct Api {
 #define LIGERDSL_DECLARE(member, symbol, parameters) Result(*member) parameters = nullptr;
   LIGERDSL_DRIVER_FUNCTIONS(LIGERDSL_DECLARE)
@@ -37,8 +37,8 @@ class Driver {
   // reason and a remedy.
   static std::shared_ptr<const Driver> open(const std::string& path);
 
-  // Returns the process's driver: LIGERDSL_LIBCUDA, else libcuda.so.1. The first successful call
-  // opens it; it is never closed.
+  // Returns the process's driver, from LIGERDSL_LIBCUDA, else libcuda.so.1. The first successful
+  // call opens it; it is never closed.
   static std::shared_ptr<const Driver> shared();
 
   const cuda::Api& api() const { return api_; }

@@ -31,7 +31,7 @@ const char* reason_not_mapped(const program::TensorMap& map, const uint64_t* slo
   return nullptr;
 }
 
-// The driver takes dimensions in reverse order.
+// The driver expects dimensions in reverse order.
 cuda::Result encode_map(const cuda::Api& api, const program::TensorMap& map, const uint64_t* slots,
                         cuda::TensorMap* to) {
   constexpr size_t kMost = program::TensorMap::kMostDims;

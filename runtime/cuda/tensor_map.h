@@ -33,7 +33,7 @@ class MappedView {
 // that rows share no memory.
 const char* reason_not_mapped(const program::TensorMap& map, const uint64_t* slots);
 
-// Encodes the map by the driver; allocates no memory. The view must be one that can have a map.
+// Encodes the map with the driver; allocates no memory. The view must allow a map.
 cuda::Result encode_map(const cuda::Api& api, const program::TensorMap& map, const uint64_t* slots,
                         cuda::TensorMap* to);
 

@@ -78,8 +78,8 @@ const DiskCache& Device::disk_cache() const {
   return *disk_;
 }
 
-// Completes the options of a load with those of this device, so that the key names the machine code
-// and not "this host".
+// Completes a load's options with this device's, so that the key identifies the machine code and
+// not "this host".
 program::CompileOptions Device::complete(program::CompileOptions options) {
   const bool for_cpu = options.target == program::Target::cpu;
   if (for_cpu != is_cpu())

@@ -28,14 +28,14 @@ enum class DeviceKind : int32_t { cpu = 1, cuda = 2 };  // DLPack's numbers
 struct DeviceConfig {
   DeviceKind kind = DeviceKind::cpu;
   int32_t ordinal = 0;
-  int32_t num_threads = 0;               // cpu; 0: LIGERDSL_NUM_THREADS, else every usable CPU
-  std::optional<std::string> cache_dir;  // unset: the rules of disk_cache.h
-  int64_t cache_limit_bytes = 0;         // 0: LIGERDSL_CACHE_SIZE, else 1 GiB
-  std::optional<CacheMode> cache_mode;   // unset: LIGERDSL_CACHE
-  bool no_jit = false;  // never compile: a kernel in no cache is an error; or LIGERDSL_NO_JIT
+  int32_t num_threads = 0;               // cpu; 0 means LIGERDSL_NUM_THREADS, else every usable CPU
+  std::optional<std::string> cache_dir;  // if unset, the rules of disk_cache.h
+  int64_t cache_limit_bytes = 0;         // 0 means LIGERDSL_CACHE_SIZE, else 1 GiB
+  std::optional<CacheMode> cache_mode;   // if unset, LIGERDSL_CACHE
+  bool no_jit = false;  // never compile, as with LIGERDSL_NO_JIT: an uncached kernel is an error
   HostAllocator allocator;
-  std::shared_ptr<const Driver> driver;       // null: that of the process
-  std::shared_ptr<CompilerLibrary> compiler;  // null: that of the process, loaded when needed
+  std::shared_ptr<const Driver> driver;       // if null, the process's
+  std::shared_ptr<CompilerLibrary> compiler;  // if null, the process's, loaded when needed
 };
 
 struct DeviceDescription {
@@ -47,7 +47,7 @@ struct DeviceDescription {
   int32_t multiprocessors = 0;  // GPU
   int32_t threads = 0;          // CPU
   int64_t l2_bytes = 0;         // GPU
-  int32_t driver_version = 0;   // GPU, 13000 = 13.0
+  int32_t driver_version = 0;   // GPU; 13000 is 13.0
   int32_t ptx_version = 0;      // GPU, times ten
 };
 
@@ -61,19 +61,19 @@ class Device {
   const DeviceDescription& description() const { return description_; }
   bool is_cpu() const { return description_.kind == DeviceKind::cpu; }
 
-  // Returns options with target, arch, features and PTX version of this device, and defaults
-  // otherwise. For the CPU this loads the compiler library, which detects the host's CPU.
+  // Returns default options with this device's target, arch, features and PTX version. For the CPU
+  // this loads the compiler library, which detects the host's CPU.
   virtual program::CompileOptions base_options() = 0;
 
   // Returns the kernel of these program bytes (program::serialize) compiled with `options`, from
   // memory, from disk or by a compile. `options` are base_options() with meta choices set; `emit`
-  // must be empty. Thread-safe: each key is compiled once at a time.
+  // must be empty. Thread-safe; one thread at a time compiles a key.
   std::shared_ptr<LoadedKernel> load(std::string_view program_bytes,
                                      const program::CompileOptions& options,
                                      LoadReport* report = nullptr);
 
-  // Returns the text of one stage (CompileOptions::emit) for dumps. Machine code is not such a
-  // stage.
+  // Returns the text of one stage (CompileOptions::emit) for dumps. Machine code is not one of
+  // these stages.
   std::string emit(std::string_view program_bytes, const program::CompileOptions& options,
                    const std::string& stage);
 
@@ -86,10 +86,10 @@ class Device {
   // there is none.
   std::shared_ptr<Matmul> matmul();
 
-  // ---- Memory. Kernels of this device can use the pointers; alignment is at least 256 bytes. Zero
-  // bytes give a pointer that may be freed but not used. Copies work between any two of host and
-  // device, in the order of `stream`. A copy of pageable host memory returns after it has read or
-  // written the host side.
+  // ---- Memory. Kernels of this device can use the pointers; alignment is at least 256 bytes. A
+  // size of 0 returns a pointer that may be freed but not used. Host and device memory may each be
+  // source or target of a copy, which runs in the order of `stream`. A copy of pageable host memory
+  // returns after it has read or written the host side.
   virtual void* alloc(size_t bytes) = 0;
   virtual void free(void* pointer) = 0;  // null is allowed; never throws
   virtual void copy(void* to, const void* from, size_t bytes, Stream stream) = 0;
@@ -105,8 +105,8 @@ class Device {
   virtual void destroy_stream(Stream stream) = 0;  // never throws
   virtual void synchronize(Stream stream) = 0;
   virtual void synchronize_all() = 0;
-  // Returns true while `stream` is being captured into a graph. For the legacy stream (null): while
-  // any stream of this context is.
+  // Returns true while `stream` is being captured into a graph. For the legacy stream (null),
+  // returns true while any stream of this context is being captured.
   virtual bool capturing(Stream stream) = 0;
 
   virtual Event create_event() = 0;

@@ -98,8 +98,8 @@ std::vector<Measurement> measure_in_turns(Device& device, const std::vector<Work
   device.synchronize(stream.get());
   std::vector<std::vector<double>> samples(works.size());
   double spent = 0;
-  // The wall time is limited as well: overwriting the caches may take far longer than the work,
-  // such as 512 MiB before each copy of 1000 bytes.
+  // The wall time is limited as well: overwriting the caches may take far longer than the work, for
+  // example 512 MiB before each 1000-byte copy.
   constexpr double kMostOverhead = 10;
   const auto began = std::chrono::steady_clock::now();
   const auto over = [&] {

@@ -13,8 +13,8 @@ struct MeasureOptions {
   int32_t warmup = 3;  // runs before the first sample
   int32_t min_samples = 11;
   int32_t max_samples = 201;
-  double budget_ms = 300;  // sampling stops after min_samples if this time was measured, or ten
-                           // times as much passed
+  double budget_ms = 300;  // after min_samples, sampling stops once this time is measured, or ten
+                           // times this wall time passed
   bool cold = true;  // GPU: overwrite more than the L2 before every sample; CPU: more than the
                      // last-level cache
 };
@@ -40,7 +40,7 @@ inline double copy_gbps(int64_t bytes, const Measurement& time) {
   return 2.0 * static_cast<double>(bytes) / (time.median_ms * 1e6);
 }
 
-// Returns the bandwidth of such a copy, as the upper bound for a measurement of the same run.
+// Returns the bandwidth of copy_work, as the upper bound for a measurement in the same run.
 double copy_bandwidth_gbps(Device& device, int64_t bytes);
 
 // Returns the host time of `work` per call in microseconds: the median over batches. The stream is

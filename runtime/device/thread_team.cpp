@@ -54,7 +54,7 @@ class SignalsBlocked {
 
 }  // namespace
 
-// A job is on the stack of run()'s caller, who returns only after all workers have left it.
+// Job on the stack of run()'s caller, which returns only after all workers have left the job.
 struct ThreadPool::ThreadTeam::Job {
   Body body;
   void* user;
@@ -98,7 +98,7 @@ struct ThreadPool::ThreadTeam::Arena {
 ThreadPool::ThreadTeam::ThreadTeam(int32_t threads, HostAllocator allocator)
     : threads_(threads), allocator_(allocator) {
   const int32_t workers = threads_ - 1;
-  // There is one arena per thread for callers; further callers wait for one.
+  // Callers share `threads_` arenas; additional callers wait for one.
   idle_caller_arenas_ = threads_;
   arena_count_ = workers + idle_caller_arenas_;
   arenas_ = std::make_unique<Arena[]>(static_cast<size_t>(arena_count_));
@@ -147,8 +147,8 @@ void ThreadPool::ThreadTeam::release(void* memory) {
 void ThreadPool::ThreadTeam::reserve_arenas(size_t bytes) {
   std::lock_guard lock(mutex_);
   if (bytes <= arena_bytes_) return;
-  // Sizes are powers of two. The total of outgrown arenas, which running jobs may still use, then
-  // stays below the size of the current ones.
+  // Sizes are powers of two, so outgrown arenas, which running jobs may still use, total less than
+  // the current ones.
   const size_t each = std::bit_ceil(std::max(bytes, size_t{4096}));
   const size_t all = each * static_cast<size_t>(arena_count_);
   regions_.reserve(regions_.size() + 1);
@@ -181,7 +181,7 @@ void ThreadPool::ThreadTeam::worker(int32_t index) {
 class ThreadPool::ThreadTeam::ArenaLease {
  public:
   ArenaLease(ThreadTeam& team, std::unique_lock<std::mutex>& lock) : team_(team) {
-    // A job inside a job must not wait: the holders of the arenas may be waiting for it.
+    // A nested job must not wait: the holders of the arenas may be waiting for it.
     if (Job::inside_job && team.idle_caller_arenas_ == 0) {
       memory_ = spare_ = team.acquire(std::max(team.arena_bytes_, kArenaAlign));
       return;

@@ -19,46 +19,46 @@ namespace ligerdsl::runtime {
 
 enum class CacheMode : uint8_t { off, read_only, read_write, required };
 enum class CompileMode : uint8_t { thread, process };
-// Entries of tuned tables that plans use: none, those that change no bit of a result, or all.
+// Entries of tuned tables that plans use: none, those with bitwise equal results, or all.
 enum class Tuning : uint8_t { off, same, any };
 
 struct Options {
   LogLevel log = LogLevel::warning;
-  std::string log_file;   // empty: stderr
-  std::string cache_dir;  // empty: XDG_CACHE_HOME/ligerdsl or HOME/.cache/ligerdsl
+  std::string log_file;   // stderr if empty
+  std::string cache_dir;  // if empty, XDG_CACHE_HOME/ligerdsl or HOME/.cache/ligerdsl
   CacheMode cache = CacheMode::read_write;
-  int64_t cache_bytes = 0;  // limit of the disk cache; 0: kDefaultCacheLimit (disk_cache.h)
-  bool no_jit = false;      // never compile: a kernel that is in no cache is an error
-  std::string table;  // path of a tuned table with precedence over the built-in one; empty: none
+  int64_t cache_bytes = 0;  // limit of the disk cache; 0 means kDefaultCacheLimit (disk_cache.h)
+  bool no_jit = false;      // never compile; an uncached kernel is an error
+  std::string table;  // path of a tuned table with precedence over the built-in one; empty for none
   Tuning tuning = Tuning::any;
   bool validate = false;       // wait for every call and check its outputs
   bool deterministic = false;  // reject authors' kernels that add floats atomically
-  int32_t num_threads = 0;     // 0: one per CPU that the process may run on
-  std::string cpu;             // target of CPU kernels, as LLVM names it; empty: this CPU
-  std::string compiler;        // path of libligerdsl-compiler.so; empty: next to the library
-  std::optional<CompileMode> compile;  // unset: a thread in the library, a process in the tools
+  int32_t num_threads = 0;     // 0 means one per CPU that the process may run on
+  std::string cpu;             // target of CPU kernels, as LLVM names it; empty for this CPU
+  std::string compiler;        // path of libligerdsl-compiler.so; if empty, next to the library
+  std::optional<CompileMode> compile;  // if unset, a thread in the library, a process in the tools
   std::string
-      compile_worker;  // path of the worker; empty: next to the compiler (compile_process.h)
+      compile_worker;  // path of the worker; if empty, next to the compiler (compile_process.h)
   int32_t compile_seconds = 120;     // time limit of one compile in a process
-  int32_t compile_megabytes = 4096;  // address space of one compile in a process; 0: no limit
+  int32_t compile_megabytes = 4096;  // address space of one compile in a process; 0 for no limit
   int32_t cold_megabytes =
-      0;  // memory to overwrite before each measured run; 0: twice the last cache
+      0;  // memory to overwrite before each measured run; 0 means twice the last cache
   std::string
-      reproducer_dir;    // folder for programs that failed in the compiler; empty: TMPDIR or /tmp
-  std::string libcuda;   // path of the CUDA driver; empty: libcuda.so.1
-  std::string libcblas;  // path of a CBLAS library; empty: those of runtime/kernel/matmul.h
-  std::string libcublaslt;        // path of cuBLASLt; empty: those of runtime/kernel/matmul.h
+      reproducer_dir;   // folder for programs that failed in the compiler; if empty, TMPDIR or /tmp
+  std::string libcuda;  // path of the CUDA driver; if empty, libcuda.so.1
+  std::string libcblas;  // path of a CBLAS library; if empty, the ones in runtime/kernel/matmul.h
+  std::string libcublaslt;        // path of cuBLASLt; if empty, the ones in runtime/kernel/matmul.h
   bool launch_overlap = true;     // GPU: compile kernels for programmatic dependent launch
   std::vector<std::string> dump;  // stages to dump, in their order
   std::string dump_dir = ".";
   std::string dump_filter;   // dump only kernels whose name contains this
-  std::string trace;         // file of Chrome trace events; empty: none
+  std::string trace;         // file of Chrome trace events; empty for none
   std::string override_dir;  // folder of edited stages (stage_files.h)
 
   // Folders for files, and the path of a profiler's library (nvtx.h). Other programs define these
   // variables, so option_table() has no rows for them.
   std::string xdg_cache_home, home, tmpdir, nvtx_tool;
-  // Variables that set the number of OpenBLAS's threads; also defined elsewhere.
+  // Variables that set OpenBLAS's number of threads; other programs define them too.
   std::string openblas_threads, openmp_threads;
 
   std::vector<std::string> problems;  // one sentence per value that did not parse

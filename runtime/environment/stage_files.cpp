@@ -48,7 +48,7 @@ bool is_there(const std::string& path) {
   refuse("expected edited stages, got " + locate_failure(path, errno).text());
 }
 
-// Returns the folder of a variant. The key identifies it; the kernel's name before it is for
+// Returns the folder of a variant. The key identifies it; the kernel's name before the key is for
 // people.
 std::string folder_of(const std::string& key) {
   const std::string& root = options().override_dir;

@@ -16,8 +16,8 @@ namespace ligerdsl::runtime {
 
 struct Stage {
   const char* name;      // as in CompileOptions::emit and LIGERDSL_DUMP
-  const char* gpu_file;  // null: GPUs have no such stage
-  const char* cpu_file;  // null: CPUs have no such stage
+  const char* gpu_file;  // null if GPUs have no such stage
+  const char* cpu_file;  // null if CPUs have no such stage
 
   const char* file(program::Target target) const {
     return target == program::Target::nvptx ? gpu_file : cpu_file;
@@ -36,8 +36,8 @@ std::string variant_key(std::string_view program, const program::CompileOptions&
 std::string variant_folder(const std::string& entry, std::string_view program,
                            const program::CompileOptions& options);
 
-// Edited stages of one variant in LIGERDSL_OVERRIDE_DIR. Of several files only the latest stage
-// counts. The folder is searched once per loaded kernel.
+// Edited stages of one variant in LIGERDSL_OVERRIDE_DIR. If there are several files, only the
+// latest stage counts. The folder is searched once per loaded kernel.
 struct EditedStages {
   struct File {
     std::string path, content;

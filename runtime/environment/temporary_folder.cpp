@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
            "written");
 }
 
-// Returns an absolute path, so that no program takes it for an option.
+// Returns an absolute path, so that no program mistakes it for an option.
 std::string parent() {
   const std::string& wanted = options().tmpdir;
   std::error_code error;

@@ -10,7 +10,7 @@ namespace ligerdsl::runtime {
 // owner only. The destructor removes it with its content.
 class TemporaryFolder {
  public:
-  // Throws Error (EXECUTION_FAILED) that names the folder and the reason.
+  // Throws Error (EXECUTION_FAILED) with the folder and the reason.
   TemporaryFolder();
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;

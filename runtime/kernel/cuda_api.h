@@ -1,5 +1,4 @@
-// The part of the CUDA driver API that the library uses, declared here so that it needs no toolkit
-// header.
+// The used part of the CUDA driver API, declared here so that the library needs no toolkit header.
 //
 // Types and values are those of the driver's stable binary interface (CUDA 12.0 and later).
 #pragma once
@@ -57,7 +56,7 @@ enum : Result {
   error_system_not_ready = 802,
   error_system_driver_mismatch = 803,
   error_stream_capture_first =
-      900,  // 900..908: call not allowed in a stream capture, or it broke one
+      900,  // 900..908: the call is not allowed in a stream capture, or broke one
   error_stream_capture_implicit = 906,
   error_stream_capture_last = 908,
 };

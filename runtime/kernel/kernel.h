@@ -14,8 +14,8 @@ using Stream = cuda::Stream;  // == cudaStream_t; ignored on the CPU
 
 struct Grid {
   int64_t x = 1, y = 1,
-          z = 1;  // programs per axis; of a dynamic persistent kernel, a GPU starts only the CTAs
-                  // that run at a time
+          z = 1;  // programs per axis; for a dynamic persistent kernel, a GPU starts only the CTAs
+                  // that fit at once
 };
 
 // Resources of the machine code; 0 where they do not apply (CPU).
@@ -33,8 +33,8 @@ struct KernelResources {
 enum class Origin : uint8_t { memory, disk, compiled };
 const char* name(Origin origin);
 
-// Cost of one load(). Phases are in the order in which they ran: "lookup", "mlir", "llvm", ...,
-// "driver", "link".
+// Cost of one load(). Phases are in execution order: "lookup", "mlir", "llvm", ..., "driver",
+// "link".
 struct LoadReport {
   Origin origin = Origin::memory;
   bool cubin_from_disk = false;  // nvptx: the driver's assembler did not run
@@ -46,8 +46,8 @@ class LoadedKernel {
   virtual ~LoadedKernel() = default;
 
   // Starts the kernel with Artifact::slots argument slots of 8 bytes. launch() reads the slots
-  // before it returns. On a GPU it queues the work on `stream`; on the CPU the work is finished on
-  // return. A grid with an empty axis does nothing. Throws INVALID_SHAPE (grid too large),
+  // before it returns. A GPU queues the work on `stream`; the CPU finishes it before launch()
+  // returns. A grid with an empty axis does nothing. Throws INVALID_SHAPE (grid too large),
   // STICKY_DEVICE_ERROR, FORKED_PROCESS, EXECUTION_FAILED, OUT_OF_DEVICE_MEMORY. The GPU path
   // allocates no memory and takes no lock. Any number of threads may call it.
   virtual void launch(const uint64_t* slots, const Grid& grid, Stream stream) = 0;

@@ -35,16 +35,16 @@ class Matmul {
   virtual ~Matmul() = default;
 
   // Computes c = product(a, b) + beta c; with beta = 0, c is not read. `workspace` has
-  // workspace_bytes(), is aligned to 256 bytes, and belongs to this stream alone. On a GPU the work
-  // is queued on `stream`, on a CPU it is finished on return. Throws NOT_SUPPORTED for types and
-  // sizes that the library does not support, and INTERNAL_ERROR for shapes that do not match.
+  // workspace_bytes(), is aligned to 256 bytes, and belongs to this stream alone. A GPU queues the
+  // work on `stream`; a CPU finishes it before multiply() returns. Throws NOT_SUPPORTED for types
+  // and sizes that the library does not support, and INTERNAL_ERROR for shapes that do not match.
   void multiply(Product product, const Matrix& a, const Matrix& b, float beta, const Matrix& c,
                 void* workspace, Stream stream);
 
   virtual size_t workspace_bytes() const = 0;
 
-  // Chooses the algorithm for such a matmul, so that multiply() need not; may allocate host memory.
-  // `data` matters only for its alignment.
+  // Chooses the algorithm of such a matmul in advance; may allocate host memory. `data` matters
+  // only for its alignment.
   virtual void prepare(Product, const Matrix& /*a*/, const Matrix& /*b*/, const Matrix& /*c*/) {}
 
  protected:
@@ -56,27 +56,27 @@ class Matmul {
                    float beta, const Matrix& c, void* workspace, Stream stream) = 0;
 };
 
-// Returns CBLAS for f32 matrices from the shared library at `path`. If it is empty:
+// Returns CBLAS for f32 matrices from the shared library at `path`. An empty `path` means
 // LIGERDSL_LIBCBLAS, else the first of OpenBLAS, the system's CBLAS and BLIS that loads. Throws
 // NOT_SUPPORTED with the libraries that were tried and what to install.
 std::shared_ptr<Matmul> make_cpu_matmul(const std::string& path = "");
 
-// Returns that library's file and version: "/usr/lib/.../libopenblas.so.0, OpenBLAS 0.3.21, kernels
-// for Zen". Throws the same errors.
+// Returns the CBLAS library's file and version: "/usr/lib/.../libopenblas.so.0, OpenBLAS 0.3.21,
+// kernels for Zen". Throws the same errors.
 std::string describe_cblas(const std::string& path = "");
 
 // Workspace of cuBLASLt in bytes, as the vendor recommends for Hopper.
 inline constexpr size_t kCublasLtWorkspaceBytes = size_t{32} << 20;
 
-// Returns cuBLASLt. a and b have one type of f32, f16 and bf16, and c has that type or f32. If
-// `path` is empty: LIGERDSL_LIBCUBLASLT, else libcublasLt.so.13 or .12. The first matmul of a kind
-// and size that was not prepared asks cuBLASLt for a kernel, which allocates host memory; later
-// ones do not.
+// Returns cuBLASLt. a and b have the same type, f32, f16 or bf16, and c has this type or f32. An
+// empty `path` means LIGERDSL_LIBCUBLASLT, else libcublasLt.so.13 or .12. For an unprepared kind
+// and size, the first matmul asks cuBLASLt for a kernel, which allocates host memory; later ones do
+// not.
 std::shared_ptr<Matmul> make_cuda_matmul(std::shared_ptr<const PrimaryContext> context,
                                          const std::string& path = "");
 
-// Returns its path and version; needs no GPU. Throws NOT_SUPPORTED with the libraries that were
-// tried and what to install.
+// Returns cuBLASLt's path and version; needs no GPU. Throws NOT_SUPPORTED with the libraries that
+// were tried and what to install.
 std::string describe_cublaslt(const std::string& path = "");
 
 }  // namespace ligerdsl::runtime

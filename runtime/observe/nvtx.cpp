@@ -19,7 +19,7 @@ struct EventAttributes {
   uint32_t category = 0;
   int32_t color_type = 0;  // none
   uint32_t color = 0;
-  int32_t payload_type = 0;  // none; 2: a signed number of 64 bits
+  int32_t payload_type = 0;  // 0 for none, 2 for a signed 64-bit number
   int32_t reserved = 0;
   int64_t payload = 0;
   int32_t message_type = 1;  // char
@@ -49,7 +49,7 @@ Function functions[kFunctions], unused[kFunctions];
 Function* domain_table[kFunctions + 1];
 Function* unused_table[kFunctions + 1];
 
-// Returns 1 for a known module. Sizes count the unused entry 0.
+// Returns 1 for a known module, else 0. Sizes count the unused entry 0.
 int module_table(uint32_t module, Function*** table, unsigned* size) {
   if (module < kFirstModule || module > kLastModule) return 0;
   if (size != nullptr) *size = kFunctions;

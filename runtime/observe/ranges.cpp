@@ -35,8 +35,8 @@ Search& search() {
   return *one;
 }
 
-// Returns true if this thread must search. If another thread is searching, waits for its end. A
-// tool that calls the library while it is attached gets no report of that call.
+// Returns true if this thread must search. If another thread is searching, waits for its end. If a
+// tool calls the library while being attached, that call is not reported to it.
 bool begin_search() {
   Search& all = search();
   std::unique_lock lock(all.mutex);

@@ -1,4 +1,4 @@
-// Reports ranges of time of the library's work to listeners: a profiler (nvtx.h) and LIGERDSL_TRACE
+// Reports time ranges of the library's work to listeners: a profiler (nvtx.h) and LIGERDSL_TRACE
 // (trace_file.h).
 //
 // Without a listener nothing is reported. Listeners are found before plans and kernels are created,

@@ -19,7 +19,8 @@
 namespace ligerdsl::runtime {
 namespace {
 
-// A lock is held for microseconds. A holder that keeps it longer is stopped, or is another program.
+// A lock is normally held for microseconds. A longer holder is a stopped process or another
+// program.
 constexpr std::chrono::milliseconds kPatience{500};
 constexpr std::string_view kBegin = "[\n", kBetween = ",\n", kEnd = "\n]\n";
 

@@ -14,12 +14,12 @@ namespace ligerdsl::runtime {
 struct TraceEvent {
   std::string_view name;
   const char* category;
-  std::string_view detail;  // empty: none
+  std::string_view detail;  // empty for none
   int64_t begin_ns, duration_ns;
   std::optional<int64_t> payload;
 };
 
-// Appends events to a file. Between any two of them the file is a complete JSON text. Threads and
+// Appends events to a file. After each append, the file is a complete JSON text. Threads and
 // processes may share it: each event has its process and thread. If the file cannot be written, one
 // warning is logged and tracing stops.
 //

@@ -1,7 +1,7 @@
 // Checks how much address space this process may still use. Under `ulimit -v` or a strict kernel, a
-// check before a large piece of work reports the lack of memory as an error of its own, instead of
-// a failure inside the work. The file includes no other code of the library, so that the compile
-// worker can include it.
+// check before a large piece of work reports lack of memory as a separate error, not as a failure
+// inside the work. The file includes no other code of the library, so that the compile worker can
+// include it.
 #pragma once
 
 #include <sys/mman.h>
@@ -22,7 +22,7 @@ inline bool address_space_left(size_t bytes) {
 }
 
 // Returns true if the limit has room for this many bytes. Commits nothing, so `bytes` may exceed
-// the memory.
+// physical memory.
 inline bool address_space_left_to_reserve(size_t bytes) {
   void* probe = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (probe == MAP_FAILED) return false;
@@ -36,16 +36,15 @@ inline size_t address_space_limit() {
   return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ? 0 : limit.rlim_cur;
 }
 
-// Returns the address space that loading a shared object takes: its size and what its constructors
-// allocate.
+// Returns the address space needed to load a shared object: its size and its constructors'
+// allocations.
 inline size_t bytes_to_load(const char* path) {
   constexpr size_t kForConstructors = size_t{16} << 20;
   struct stat info {};
   return (stat(path, &info) == 0 ? static_cast<size_t>(info.st_size) : 0) + kForConstructors;
 }
 
-// Bytes that compiling or linking one kernel may take. The largest kernel of the library takes
-// about 20 MB.
+// Bytes for compiling or linking one kernel. The library's largest kernel needs about 20 MB.
 inline constexpr size_t kBytesToCompile = size_t{32} << 20;
 
 }  // namespace ligerdsl::runtime

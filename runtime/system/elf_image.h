@@ -1,5 +1,5 @@
-// Checks that an edited ELF image is complete. The driver takes an image without its size, and
-// reads wherever its headers point.
+// Checks that an edited ELF image is complete. The driver gets an image without its size, and reads
+// wherever its headers point.
 #pragma once
 
 #include <string_view>

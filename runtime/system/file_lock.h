@@ -9,14 +9,14 @@ namespace ligerdsl::runtime {
 
 class FileLock {
  public:
-  // Waits for the lock for at most `patience`, and only until `stop` is readable (-1: no stop).
+  // Waits for the lock until `patience` has passed or `stop` is readable (-1 for no stop).
   FileLock(int fd, std::chrono::milliseconds patience, int stop = -1);
   ~FileLock();  // unlocks before close(): a child that was forked meanwhile would keep the lock
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
   bool locked() const { return locked_; }
-  // Returns true if another holder had the lock all the time.
+  // Returns true if another holder had the lock during the whole wait.
   bool is_anothers() const;
   // Returns true if `stop` ended the wait.
   bool was_stopped() const { return stopped_; }

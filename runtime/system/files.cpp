@@ -103,8 +103,8 @@ std::string PathFailure::text() const {
 PathFailure make_directories(const std::string& path, mode_t mode) {
   for (size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
     const std::string part = path.substr(0, slash);
-    // Only the existence of the folder counts. mkdir of an existing folder may fail with other
-    // errors than EEXIST: on a read-only file system, or below a folder of another user. The caller
+    // Only the existence of the folder counts. mkdir of an existing folder may fail with errors
+    // other than EEXIST: on a read-only file system, or below another user's folder. The caller
     // checks the last part.
     if (mkdir(part.c_str(), mode) != 0) {
       const int error = errno, why = not_a_folder(part);

@@ -28,8 +28,9 @@ class File {
   int fd_;
 };
 
-// While it lives, signals of writes by this thread are blocked. A write to a pipe without a reader,
-// or beyond the limit on file sizes, then fails with EPIPE or EFBIG. The signal would end the host.
+// While it exists, the signals of this thread's writes are blocked. A write to a pipe without a
+// reader, or beyond the file size limit, then fails with EPIPE or EFBIG. The signal would end the
+// host.
 class WriteSignalsHeld {
  public:
   WriteSignalsHeld();
@@ -45,12 +46,12 @@ bool read_all(int fd, char* to, size_t size);
 bool write_all(int fd, std::string_view bytes);
 
 // Returns the content of a regular file of at most `most` bytes. Otherwise returns null with a
-// problem ("\"/a/file\": Is a directory"). Never waits for a writer of a pipe.
+// problem ("\"/a/file\": Is a directory"). Never blocks on a pipe.
 std::optional<std::string> read_file(const std::string& path, size_t most, std::string* problem);
 
-// The error of an operation on a path, and the part of the path at which it failed.
+// Error of an operation on a path, and the part of the path at which it failed.
 struct PathFailure {
-  int error = 0;     // errno; 0: no failure
+  int error = 0;     // errno, or 0 for no failure
   std::string part;  // "/home/me/.cache" of "/home/me/.cache/ligerdsl"
 
   explicit operator bool() const { return error != 0; }
@@ -60,8 +61,8 @@ struct PathFailure {
 // Creates a folder and its parents (mkdir -p). Existing folders stay unchanged.
 PathFailure make_directories(const std::string& path, mode_t mode);
 
-// Returns the place of a failure of an operation on `path` with `error`: the first part of the path
-// that is no folder, else the path itself.
+// Returns where an operation on `path` failed with `error`: the path's first part that is no
+// folder, else the path itself.
 PathFailure locate_failure(const std::string& path, int error);
 
 }  // namespace ligerdsl::runtime

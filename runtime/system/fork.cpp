@@ -69,7 +69,7 @@ uint32_t UseCount::enter() {
 
 void UseCount::leave(uint32_t entered) {
   if (entered != fork_generation())
-    return;  // the parent's thread entered, in the parent's copy of this object
+    return;  // a thread of the parent entered, in the parent's copy of this object
   if ((word_.fetch_sub(1) & kWaiting) == 0) return;
   left_.fetch_add(1);
   left_.notify_all();

@@ -14,7 +14,7 @@
 
 namespace ligerdsl::runtime {
 
-// Returns a number of this process. A forked child has another one.
+// Returns this process's generation. A forked child has another one.
 uint32_t fork_generation();
 
 // A mutex that is free in a forked child, with consistent state: fork() waits until no thread holds
@@ -53,7 +53,7 @@ class EventCount {
   std::atomic<uint32_t> number_{0};
 };
 
-// Number of threads of this process that are inside a scope. A forked child begins with 0.
+// Number of this process's threads inside a scope. A forked child begins with 0.
 class UseCount {
  public:
   // Returns the argument of leave().
@@ -71,7 +71,7 @@ class UseCount {
   std::atomic<uint32_t> left_{0};  // changes when a thread leaves while another waits
 };
 
-// Keeps an object forever that can be neither used nor destroyed.
+// Keeps forever an object that can be neither used nor destroyed.
 void leave_behind(std::shared_ptr<void> object);
 
 // An object with one instance per process. A forked child makes a new one. The instance of its
@@ -88,7 +88,7 @@ class PerProcess {
   PerProcess(const PerProcess&) = delete;
   PerProcess& operator=(const PerProcess&) = delete;
 
-  // Returns the object. In a child, the first call sets it to make(parent's object), a
+  // Returns the object. A child's first call replaces it by make(parent's object), a
   // std::shared_ptr.
   template <class Make>
   T& get(Make make) {

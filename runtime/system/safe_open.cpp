@@ -44,7 +44,7 @@ class Walk {
  public:
   Walk(const std::string& path, std::string* problem) : path_(path), problem_(problem) {
     push_front(&names_, path);
-    // A path that ends in a slash names the content of the folder.
+    // A path that ends in a slash refers to the folder's content.
     if (path.ends_with('/')) names_.push_back(".");
     at_ = open(path.starts_with('/') ? "/" : ".", kFolder);
   }
@@ -53,8 +53,8 @@ class Walk {
   }
   Walk(const Walk&) = delete;
 
-  // Walks to the last name. With `make`, creates missing folders with this mode, including the last
-  // one.
+  // Walks to the last name. With `make`, creates missing folders, including the last one, with this
+  // mode.
   bool go(const mode_t* make) {
     if (path_.empty()) return refuse(error_text(ENOENT));
     while (at_ >= 0 && (names_.size() > 1 || (make && !names_.empty()))) {
@@ -217,7 +217,7 @@ int open_folder(const std::string& path, mode_t mode, std::string* problem) {
   return walk.go(&mode) ? walk.take() : -1;
 }
 
-// Writes under another name first. The name may exist already: a process of another machine, or one
+// Writes under a temporary name first. It may already exist: a process on another machine, or one
 // that has ended, may have had the same process number.
 bool replace_file(int folder, const std::string& name, std::string_view content, mode_t mode) {
   static std::atomic<uint32_t> number{0};

@@ -1,4 +1,4 @@
-// Opens files for writing in folders where other users may write, too, such as /tmp.
+// Opens files for writing in folders where other users may also write, such as /tmp.
 //
 // Rule 1: a symbolic link anywhere on the path is followed only if it belongs to this user or to
 // root. A link of another user could point to a file that only this user may write.
@@ -7,7 +7,7 @@
 // owner could change the content, or block us with a pipe.
 //
 // Rule 3: in a folder that others may write, an existing file must have one name. A second name (a
-// hard link) may be that of a file elsewhere that only this user may write.
+// hard link) may refer to a file elsewhere that only this user may write.
 //
 // The walk opens one folder of the path at a time, so the checked file is the opened file. Links
 // below /proc belong to the operating system (/dev/stdout, /proc/self/fd/5) and are followed.
@@ -23,14 +23,14 @@
 
 namespace ligerdsl::runtime {
 
-// The folder of a path after all links, and the name in it. A file with this name may exist or not.
+// A path's folder after all links, and the name in it. The file may or may not exist.
 struct Place {
   Place(int folder_fd, std::string the_name, bool is_kernels_link)
       : folder(folder_fd), name(std::move(the_name)), kernels_link(is_kernels_link) {}
 
   File folder;  // O_PATH: for openat() and renameat()
   std::string name;
-  bool kernels_link;  // the name is a link of /proc, which only open() resolves
+  bool kernels_link;  // the name is a /proc link, which only open() resolves
 
   // Returns why rule 2 forbids replacing an existing file there, or "".
   std::string foreign_file() const;

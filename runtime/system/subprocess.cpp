@@ -26,8 +26,8 @@ class Descriptor {
   ~Descriptor() { reset(); }
   Descriptor(const Descriptor&) = delete;
   int get() const { return fd_; }
-  // Moves the descriptor above the standard streams, so that giving the child one of those is
-  // always a copy. Returns false with errno set if no descriptor is left.
+  // Moves the descriptor above the standard streams, so that passing it to the child as one of
+  // those always duplicates it. Returns false with errno set if no descriptor is left.
   bool take(int fd) {
     fd_ = fcntl(fd, F_DUPFD_CLOEXEC, kFirstFreeDescriptor);
     const int error = errno;

@@ -10,7 +10,7 @@ namespace ligerdsl::runtime {
 struct ProcessLimits {
   size_t output_bytes = size_t{256}
                         << 20;  // limit of the stored output; the rest is read and dropped
-  int stop = -1;  // descriptor that kills the program when it becomes readable; -1: none
+  int stop = -1;  // descriptor that kills the program when it becomes readable; -1 for none
 };
 
 struct ProcessResult {
@@ -26,7 +26,7 @@ struct ProcessResult {
 ProcessResult run_process(const std::vector<std::string>& arguments,
                           const ProcessLimits& limits = {});
 
-// Returns the arguments as a line that a POSIX shell parses back to them; for messages.
+// Returns a command line that a POSIX shell parses back to the arguments, for messages.
 std::string command_line(const std::vector<std::string>& arguments);
 
 }  // namespace ligerdsl::runtime

@@ -5,8 +5,8 @@
 
 namespace ligerdsl::test {
 
-// Returns the number of allocations of this process so far, without those of the CBLAS library
-// within its matmuls.
+// Returns this process's number of allocations so far, except allocations by the CBLAS library in
+// matmuls.
 int64_t allocations();
 
 }  // namespace ligerdsl::test

@@ -14,8 +14,8 @@ void __libc_free(void*);
 }
 
 namespace {
-// Number of allocations and of releases. The counts of this process and those of the CBLAS library
-// during a matmul, on any of its threads, are separate.
+// Number of allocations and of releases. Allocations by the CBLAS library during a matmul, on any
+// thread, have separate counts.
 struct Counts {
   std::atomic<int64_t> taken{0}, freed{0};
 };
@@ -152,7 +152,7 @@ TEST_F(Allocation, CrossEntropyAndNormOfAList) {
 }
 
 // Covers chunks, conversions and matmuls, both small ones and some that the CBLAS library spreads
-// over threads. The CBLAS library must free before the end of a matmul what it allocates in it.
+// over threads. The CBLAS library must free a matmul's allocations before that matmul ends.
 TEST_F(Allocation, FusedLinearCrossEntropy) {
   ASSERT_TRUE(environment_set);
   for (const int64_t rows : {10, 64}) {

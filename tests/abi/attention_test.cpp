@@ -1,4 +1,4 @@
-// Attention through the C ABI: heads in one fused buffer, sequences, and arguments that do not fit.
+// Attention through the C ABI: heads in one fused buffer, sequences, and mismatched arguments.
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -82,8 +82,7 @@ TEST_F(Execute, AttentionOfZeroQueriesAveragesValues) {
 }
 
 // With queries of 0, a sink of 0 counts like one more key with value 0: o is the sum of T values
-// divided by T + 1. With
-// d_o = 1 and d_lse = 2 each query adds (2 - o) / (T + 1) to d_sinks.
+// divided by T + 1. For d_o = 1 and d_lse = 2, each query adds (2 - o) / (T + 1) to d_sinks.
 TEST_F(Execute, AttentionSinkOfZeroIsOneMoreKey) {
   constexpr int64_t kS = 3, kT = 4, kD = 8;
   Owned q(LIGERDSL_F32, {1, kS, 2, kD}), k(LIGERDSL_F32, {1, kT, 1, kD}),
@@ -313,7 +312,7 @@ TEST_F(Execute, AttentionVarlenRefusesMismatchedArguments) {
                  {"attention_varlen_forward: cu_seqlens out of bounds at sequence 0"});
 }
 
-// A call whose sequences all lack keys, queries or both: rows see nothing, and gradients are 0.
+// All sequences of the call lack keys, queries or both: outputs and gradients are 0.
 TEST_F(Execute, AttentionVarlenAcceptsEmptySequences) {
   for (const auto& [queries, keys] : {std::pair{5, 0}, {0, 5}, {0, 0}}) {
     SCOPED_TRACE(std::to_string(queries) + " queries, " + std::to_string(keys) + " keys");

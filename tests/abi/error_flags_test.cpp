@@ -34,7 +34,7 @@ TEST(ErrorFlags, EveryOperationHasOne) {
   EXPECT_FALSE(words.take());
 }
 
-// Returns the place of fault 7 in an error.
+// Returns an error's words for the place of fault 7.
 std::string words_of(lib::Reported reported) {
   switch (reported) {
     case lib::Reported::label:

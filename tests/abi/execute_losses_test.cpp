@@ -181,8 +181,8 @@ TEST_F(Execute, DivergencesSkipIgnoredRows) {
          {above, below, 0, 0, below, above});
 }
 
-// A loss per element with upstream gradients per element, in another type than the input, and
-// written over the input.
+// Loss and upstream gradient have one element per input element and another type than the input.
+// The input's gradient overwrites the input.
 TEST_F(Execute, DivergencesWithoutAReduction) {
   Owned p(LIGERDSL_BF16, {2, 3}), q(LIGERDSL_F32, {2, 3}), loss(LIGERDSL_F32, {2, 3}),
       d_loss(LIGERDSL_F32, {2, 3});

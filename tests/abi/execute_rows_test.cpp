@@ -7,7 +7,7 @@
 namespace ligerdsl::test {
 namespace {
 
-// In the one-call form, causal softmax takes the number of queries from the second-to-last
+// In the one-call form, causal softmax reads the number of queries from the second-to-last
 // dimension.
 TEST_F(Execute, CausalSoftmaxOfMatrices) {
   constexpr int kQueries = 3, kColumns = 4;
@@ -105,7 +105,7 @@ TEST_F(Execute, RopeRotatesAdjacentPairsByComplexNumbers) {
                  {"`cos`", "[3, 1, S, D]"});
 }
 
-// Gate and up as two slices of one buffer give the results of the fused layout of the same memory.
+// Gate and up, passed as two slices of a buffer, give the results of the buffer's fused layout.
 TEST_F(Execute, SwigluSlicesAreTheFusedLayout) {
   constexpr int64_t kRows = 6, kF = 9;
   Owned both(LIGERDSL_F32, {kRows, 2 * kF}), fused(LIGERDSL_F32, {kRows, kF}),

@@ -300,8 +300,7 @@ TEST_F(Execute, GlobalNormAcceptsAnEmptyList) {
   }
 }
 
-// AdamW takes the counters and the flag of a norm. The device skips the step, and the host does not
-// wait.
+// AdamW reads the norm's counters and flag. The device skips the step, and the host does not wait.
 TEST_F(Execute, NonfiniteNormSkipsAndCountsTheStep) {
   Owned norm(LIGERDSL_F32, {1}), factor(LIGERDSL_F32, {1}), nonfinite(LIGERDSL_I32, {1}),
       steps(LIGERDSL_I64, {1}), skipped(LIGERDSL_I64, {1}), lr(LIGERDSL_F32, {1}),

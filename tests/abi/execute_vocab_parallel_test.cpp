@@ -6,8 +6,8 @@
 namespace ligerdsl::test {
 namespace {
 
-// Two shards of a vocabulary of five equal logits, as columns of one tensor. The second label is
-// ignored, and the third is not a class.
+// Two shards of a five-class vocabulary with equal logits, as columns of one tensor. The second
+// label is ignored, and the third is not a class.
 TEST_F(Execute, VocabParallelCrossEntropy) {
   Owned logits(LIGERDSL_F32, {3, 5}), labels(LIGERDSL_I64, {3}), partials(LIGERDSL_F32, {2, 3, 3}),
       loss(LIGERDSL_F32, {3}), d(LIGERDSL_F32, {3, 5});

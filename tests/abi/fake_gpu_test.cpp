@@ -62,7 +62,7 @@ struct OnDevice {
   Tensor tensor;
 };
 
-// Plans of operations of different kinds: one launch, several, in place, with workspace, with a
+// Plans of different operations: one launch, several launches, in place, with workspace, with a
 // list.
 class Calls {
  public:
@@ -274,7 +274,7 @@ std::vector<const void*> launched_by(const std::function<void()>& call) {
   return functions;
 }
 
-// A tensor with rows of 64 elements, `gap` elements between rows, at `offset` bytes after a
+// A tensor of 64-element rows with `gap` elements between them. It starts `offset` bytes after a
 // multiple of 256.
 struct RowsOnDevice {
   RowsOnDevice(const Context& context, int64_t n, int64_t gap = 0, size_t offset = 0)
@@ -431,7 +431,7 @@ TEST_F(FakeGpu, AnyDriverCallMayFail) {
                   error.status() == LIGERDSL_NO_DEVICE)
           << k << ": " << error.what();
     }
-    // A release that fails is silent and leaks at most its own object.
+    // A failed release reports no error and leaks at most its own object.
     EXPECT_LE(fake().live_objects(), failed ? 0 : 1) << k;
   }
   fake().reset();

@@ -185,7 +185,7 @@ TEST_F(Gpu, CallersContextIsLeftAlone) {
   EXPECT_EQ(download(out.data(), 1000)[3], 2 * numbers(1000)[3]);
 }
 
-// Addresses and strides that allow no 16-byte access give the results of the CPU.
+// Addresses and strides without 16-byte alignment give the CPU's results.
 TEST_F(Gpu, UnalignedRows) {
   constexpr int64_t kRows = 37, kCols = 1000;
   const Context cpu = Context::cpu(2);

@@ -167,7 +167,7 @@ TEST(Handles, DestroyingWaitsForCallsOfOtherThreads) {
     ligerdsl_context_destroy(host.context);
     destroyed = true;
   });
-  // The handle is dead as soon as the destruction begins, although the call is still running.
+  // The handle is dead once destruction begins, although the call is still running.
   while (ligerdsl_context_check(host.context, nullptr) != LIGERDSL_DEAD_HANDLE)
     std::this_thread::yield();
   ligerdsl_context_destroy(host.context);  // a second destruction does not wait

@@ -102,11 +102,11 @@ void sweep(int from, int to, int step, int loops, const std::string& environment
     expect_a_word("memory " + std::to_string(megabytes) + " " + std::to_string(loops), environment);
 }
 
-TEST(Memory, LimitSufficesOrIsNamed) {
+TEST(Memory, SucceedsOrReportsItsLimit) {
   sweep(10, 240, 5, 1, "");
 }
 
-TEST(Memory, LimitSufficesOrIsNamedForCompileInProcess) {
+TEST(Memory, SucceedsOrReportsItsLimitForCompileInProcess) {
   sweep(10, 240, 10, 1, "LIGERDSL_COMPILE=process LIGERDSL_REPRODUCER_DIR=/nowhere");
 }
 

@@ -87,7 +87,7 @@ TEST(LinearChunks, CopyOfXForIgnoredRowsStaysWithinTheLimit) {
   }
 }
 
-// Both sets of f32 logits of a chunk fit in 1 GiB, and their 16-bit gradient in a quarter of that.
+// A chunk's two sets of f32 logits fit in 1 GiB, and their 16-bit gradient in a quarter of that.
 TEST(LinearChunks, F32LogitsOfTwoHeadsFitInOneGiB) {
   LinearChunkOptions options = head();
   options.target_cols = 4096, options.keeps_x = false, options.f32_logits = true;
@@ -184,8 +184,8 @@ TEST(LinearChunks, SmallChunksBecomeVocabularyBlocked) {
   EXPECT_FALSE(LinearChunks(options).layout(4096).by_vocabulary) << "as asked for";
 }
 
-// Exponentials are stored in the memory of d_weight: no block of d_weight overwrites values still
-// in use.
+// Exponentials are stored in d_weight's memory. No block of d_weight overwrites values still in
+// use.
 TEST(LinearChunks, ExponentialsInDWeightAreNotOverwritten) {
   for (DType type : {f32, bf16}) {
     LinearChunkOptions options = head();
@@ -217,8 +217,8 @@ TEST(LinearChunks, ExponentialsInDWeightAreNotOverwritten) {
         EXPECT_LE(l.again_logits + static_cast<size_t>(l.block_rows * l.columns) * 2, l.bytes);
         EXPECT_EQ(l.block_rows > 0, l.chunk < rows);
         bool between = false;
-        // The gradients of recomputed rows are between the end of the current block's exponentials
-        // and the current block of d_weight.
+        // Gradients of recomputed rows are stored between the current block's exponentials and its
+        // d_weight.
         for (int64_t block = 0; block * l.columns < options.classes; ++block) {
           const LinearChunks::Again again = LinearChunks::again_at(l, block);
           EXPECT_GE(again.rows, l.block_rows);
@@ -281,7 +281,7 @@ TEST(LinearChunks, RowsInDWeightComeFirst) {
       << "chunks are too small to add";
 }
 
-// Every tile of rows of a chunk of exponentials reads all labels of the chunk.
+// In a chunk of exponentials, every tile of rows reads all of the chunk's labels.
 TEST(LinearChunks, ManyRowsOfFewClassesBoundTheChunk) {
   LinearChunkOptions options = head();
   options.classes = 100;
@@ -316,8 +316,9 @@ TEST(LinearChunks, NothingOverlaps) {
   EXPECT_EQ(LinearChunks(options).layout(0).chunk, 0);
 }
 
-// An f32 weight is copied as bf16: once if the limit leaves room for it and for large chunks. Else
-// it is copied in blocks of up to 64 MiB or an eighth of the limit without the matmul workspace.
+// An f32 weight is copied as bf16. If the limit leaves room for large chunks too, it is copied
+// once. Otherwise it is copied in blocks of at most min(64 MiB, an eighth of the limit without the
+// matmul workspace).
 TEST(LinearChunks, WeightIsCopiedWholeOrInBlocks) {
   LinearChunkOptions options = head();
   options.weight_type = f32;
@@ -401,7 +402,7 @@ TEST(LinearChunks, TargetHasItsOwnLogits) {
   }
 }
 
-// The caller gives lse: no result of a row is kept. d_weight alone is vocabulary-blocked if rows
+// If the caller passes lse, no row results are kept. d_weight alone is vocabulary-blocked if rows
 // would be split.
 TEST(LinearChunks, FromLseKeepsNoRowResults) {
   LinearChunkOptions options = head();

@@ -327,7 +327,7 @@ TEST_F(Misuse, DivergenceArgumentsAreChecked) {
   desc.beta = 0.5f;
   args.d_input = y;
   refused(LIGERDSL_INVALID_ALIAS, {"`d_input`", "`target`"});
-  // The mean over rows is a reduction of divergences, not of losses with class labels.
+  // Only divergences accept the mean over rows; losses with class labels refuse it.
   ligerdsl_plan_t plan = nullptr;
   CrossEntropyDesc loss_desc = cross_entropy_desc();
   loss_desc.n_classes = 10;

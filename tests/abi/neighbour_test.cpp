@@ -1,4 +1,4 @@
-// Another LLVM with global symbols, loaded before or after the compiler's own: both work.
+// A second LLVM with global symbols works, loaded before or after the compiler's own.
 #include <dlfcn.h>
 
 #include <numeric>

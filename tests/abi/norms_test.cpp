@@ -14,8 +14,7 @@ class Norms : public testing::Test {
   alignas(256) char workspace_[1 << 14];
 };
 
-// The sum overwrites the residual. Its gradient overwrites the gradient that reached the sum by
-// other paths.
+// The sum overwrites the residual. d_x overwrites d_sum, the sum's gradient from other paths.
 TEST_F(Norms, FusedAddLayerNormInPlace) {
   Owned x(LIGERDSL_F32, {2, 4}), residual(LIGERDSL_F32, {2, 4}), w(LIGERDSL_F32, {4}),
       b(LIGERDSL_F32, {4});
@@ -86,7 +85,8 @@ double mean_square(const std::vector<float>& row, double center) {
   return sum / static_cast<double>(row.size());
 }
 
-// Squares of rows inside the documented range are f32 numbers. rstd reveals rows outside it.
+// Inside the documented range, a row's squares are representable in f32. rstd reveals rows outside
+// it.
 enum class Range { inside, above, below };
 struct RangeCase {
   double size;
@@ -161,7 +161,7 @@ TEST_F(Norms, RstdReportsRowsOutsideTheRange) {
   }
 }
 
-// d_x = NULL: the parameters' gradients equal those of a call with d_x. The one-call form needs no
+// With d_x = NULL, parameter gradients equal those of a call with d_x. The one-call form needs no
 // option for this.
 TEST_F(Norms, ParameterGradientsWithoutDxAreEqual) {
   Owned x(LIGERDSL_F32, {3, 4}), w(LIGERDSL_F32, {4}), rstd(LIGERDSL_F32, {3}),
@@ -301,7 +301,7 @@ TEST_F(Norms, PolyNorm) {
   for (int i = 0; i < 8; ++i) EXPECT_NEAR(y.floats()[i], 1010 + (i % 2 ? -101 : 101), 1e-3) << i;
   for (int i = 0; i < 6; ++i) EXPECT_NEAR(rstd.floats()[i], std::pow(2.0, i % 3 - 3), 1e-6) << i;
 
-  // The upstream gradient has one nonzero element per row. d_x overwrites d_y; then d_weight alone.
+  // The upstream gradient has one nonzero element per row. d_x overwrites d_y.
   Owned d_y(LIGERDSL_F32, {2, 4}), d_weight(LIGERDSL_F32, {3});
   std::fill_n(d_y.floats(), 8, 0.0f);
   d_y.floats()[0] = d_y.floats()[5] = 1;

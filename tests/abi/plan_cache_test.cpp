@@ -75,7 +75,7 @@ TEST(PlanCache, ThreadsFindTheirOwnPlans) {
   EXPECT_LE(cache.size(), 4u);
 }
 
-// Each description of the one-call form has another number.
+// Each one-call description has a different number.
 TEST(PlanCache, ManyDescriptionsTakeBoundedMemory) {
   const TableContext context(program::Target::cpu);
   const lib::OpInfo& info = op_named("rms_norm_forward");
@@ -94,7 +94,7 @@ TEST(PlanCache, ManyDescriptionsTakeBoundedMemory) {
   EXPECT_EQ(context.plans().size(), static_cast<size_t>(most));
 }
 
-// A thread remembers a call that it repeats, so its plan stays, however many plans are made
+// A thread remembers a call that it repeats, so its plan stays, however many plans are made in
 // between.
 TEST(PlanCache, PlanOfRememberedCallStays) {
   const TableContext context(program::Target::cpu);

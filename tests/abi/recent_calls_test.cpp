@@ -190,7 +190,7 @@ TEST(RecentCallsOfAThread, InvalidStructsAreRefused) {
   ligerdsl_plan_destroy(plan);
 }
 
-TEST(RecentCallsOfAThread, HoldMoreThanTwoKinds) {
+TEST(RecentCallsOfAThread, HoldSixteenCalls) {
   const lib::OpInfo& info = op_named("vector_add");
   const TableContext context(program::Target::cpu);
   TableCall call(info, 64, true);

@@ -85,8 +85,8 @@ TEST_P(Rows, GetAWorkspaceOrAreRefused) {
   });
 }
 
-// A call with an answered size runs with exactly those bytes. execute refuses the counts that the
-// query refuses, before it launches anything.
+// If the query returns a size, the call runs with exactly that size. execute refuses the counts
+// that the query refuses, before it launches anything.
 TEST_P(Rows, ExecuteAgrees) {
   if (multiplies()) return;  // would run real matmuls
   for_each_plan({64, 4097}, [&](TableCall& call, ligerdsl_plan_t plan) {

@@ -39,8 +39,8 @@ class TableContext {
   ligerdsl_context_t handle_;
 };
 
-// Returns true if a library may run the operation's matmuls. Tests use only calls of it that are
-// refused, because valid ones would run matmuls on memory that is not mapped.
+// Returns true if a library may run the operation's matmuls. Tests make only invalid calls of such
+// an operation, because valid ones would access unmapped memory.
 inline bool multiplies(const lib::OpInfo& info) {
   return std::any_of(info.fields.begin(), info.fields.end(), [](const lib::FieldInfo& field) {
     return std::string_view(field.name) == "products";
@@ -82,7 +82,7 @@ class TableCall {
     return lib::plan_entry(info_, context, desc_, plan);
   }
 
-  // Gives the arguments tensors of `rows` rows, as the operation counts them.
+  // Makes the arguments' tensors with `rows` rows, as the operation counts rows.
   void make_tensors(int64_t rows) {
     tensors_.clear();
     const lib::BindRules rules = lib::make_bind_rules(info_, desc_, {LIGERDSL_CPU, 0});

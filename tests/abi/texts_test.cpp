@@ -9,7 +9,7 @@ class Texts : public testing::Test {
  protected:
   const TableContext context_{program::Target::cpu};
 
-  // Returns the message of execute after `spoil` changed the arguments.
+  // Returns execute's message after `spoil` changed the arguments.
   template <class Args>
   std::string message(const char* op, void (*spoil)(Args&), ligerdsl_status_t status) {
     TableCall call(op_named(op), 64, false);
@@ -206,7 +206,7 @@ TEST_F(Texts, ModulationShapeIsNamed) {
                "`n_modulations`; one row for all rows of x is [1, n_cols]");
 }
 
-// The one-call form takes the dtype from the list, which may be missing.
+// The one-call form reads the dtype from the list, which may be missing.
 TEST_F(Texts, TensorListsAreChecked) {
   const lib::OpInfo& info = op_named("global_norm");
   const auto call = [&](const ligerdsl_tensor_t* tensors, int64_t count) {

@@ -122,7 +122,7 @@ class Results(unittest.TestCase):
         new.resume(old.path)
         self.assertTrue(new.has(case, "ligerdsl") and new.has(case, "liger"))
         self.assertFalse(new.has(case, "torch"))
-        self.assertEqual([r["kernel"] for r in new.rows], ["rms_norm"])  # copies are measured anew
+        self.assertEqual([r["kernel"] for r in new.rows], ["rms_norm"])  # copies are measured again
         new.drop(case)
         self.assertFalse(new.has(case, "ligerdsl"))
 
@@ -281,7 +281,7 @@ class Baselines(unittest.TestCase):
                          [("ligerdsl", "100", "1", "1"), ("liger", "200", "1", "2"),
                           ("compile_max", "132", "2", "1.1")])
         self.assertIn("| swiglu | 16384x14336 | 100.0 | 132.0 | torch.compile max | 1.10 |",
-                      self.page())  # 1.10 of its run, not 1.32
+                      self.page())  # ratio within its own run, not 1.32
         other = self.run_of([row("swiglu", "full", (16384, 14336), "ligerdsl", 1.0),
                              row("swiglu", "full", (16384, 14336), "quack", 2.0)], commit="f" * 40)
         self.assertIn("another commit",

@@ -23,8 +23,8 @@ REACHED = {
     "elementwise": (0.025, 0.04), "embedding": (0.055, 0.065), "fused head": (0.11, 0.12),
     "matmul": (0.075, 0.13), "norms": (0.025, 0.085), "rope": (0.03, 0.045),
     "softmax, sparsemax": (0.03, 0.04), "all": (0.025, 0.105)}
-TUNED = (0.04, 0.16, 0.40)  # of the tuned table, which no fit has used
-MOST_ASSUMED = 63  # most rows whose iterations depend on data
+TUNED = (0.04, 0.16, 0.40)  # for the tuned table, which no fit has used
+MOST_ASSUMED = 63  # largest number of rows whose iterations depend on data
 
 
 def main():

@@ -33,7 +33,7 @@ FEW_TOKENS = {
 
 
 def two_rows(op):
-    """Returns settings for two rows: sizes of the first tensor that no field holds."""
+    """Returns settings for two rows: the first tensor's sizes that no descriptor field holds."""
     held = {field.symbol for field in op.fields if field.role == "dim"}
     letters = [op.row_letter, *(spec.rstrip("*") for spec in op.tensors[0].shape.split())]
     return FEW_TOKENS.get(op.name) or [

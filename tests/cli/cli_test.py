@@ -21,12 +21,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "lib/codegen"))
 from ops import OPS  # noqa: E402
 
-# Every operation binds all arguments of its kernels for both targets, also with the options and
-# widths of its row. `program` needs no compiler.
+# Operations whose kernels' arguments are all bound for both targets, also with the options and
+# widths of the operation's row. `program` needs no compiler.
 RECORDED = [op.name for op in OPS] + [
     f"{op.name} {settings}" for op in OPS for settings in op.recorded]
 
-# Every operation is compared with its float64 reference, in the settings of its row.
+# Operations to compare with their float64 references, in the settings of their rows.
 CHECKED = [f"{op.name} {settings}" for op in OPS for settings in op.checked]
 
 PLAIN = [
@@ -145,8 +145,7 @@ PLAIN = [
 COMPILED = [
     ("compile matmul_nt dtype=bf16 K=768 N=50257 --variant factors --target sm_90a --emit ptx", 0,
      ["wgmma.mma_async", "st.global.b16"]),
-    # Layout conversions use little enough shared memory for the default's ring to keep its TMA
-    # copies.
+    # Layout conversions leave enough shared memory for the default ring, so it keeps TMA copies.
     ("compile matmul_tn dtype=bf16 c_dtype=f32 beta=1 n_rows=128256 n_cols=4096 K=1024 --target "
      "sm_90a --emit ptx",
      0, ["wgmma.mma_async", "cp.async.bulk.tensor", "red.relaxed.gpu.global.add.v4.f32"]),
@@ -381,8 +380,8 @@ def bench_over_axes():
                                   str(folder / "other.json")])
         expect(code == 5 and said in output and ", now " in output and not text,
                f"{name}: exit {code}: {output}{text}")
-    # A threefold slowdown counts as slower for any earlier spread, and a change within the
-    # spread does not.
+    # A threefold slowdown counts as slower, however wide the earlier spread. A smaller change
+    # within the spread does not.
     for change, always in ((1 / 50, True), (1, False)):
         other = json.loads(earlier.read_text())
         for result in other["results"]:

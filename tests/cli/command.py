@@ -70,9 +70,9 @@ def trials(store):
 
 
 def main(tests):
-    """Runs the function test_TEST of a file: COMMAND KERNELS.so FOLDER TEST.
+    """Runs a file's function test_TEST; its arguments are COMMAND KERNELS.so FOLDER TEST.
 
-    CMakeLists.txt makes a test of each function.
+    CMakeLists.txt registers each function as a test.
     """
     path, kernels, folder, name = (os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]),
                                    pathlib.Path(sys.argv[3]).resolve(), sys.argv[4])

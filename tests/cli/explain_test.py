@@ -95,8 +95,7 @@ def test_table(ligerdsl, folder):
 
 
 def test_resources(ligerdsl, folder):
-    """Resources for a GPU that is absent: the report of ptxas, and the resource that limits
-    occupancy."""
+    """Resources for an absent GPU: the report of ptxas, and the resource that limits occupancy."""
     tools = folder / "tools"
     tools.mkdir()
     (tools / "ptxas").write_text(FAKE_PTXAS)
@@ -166,7 +165,7 @@ def test_call(ligerdsl):
            and "their exponentials in bf16, 1024 x 8192 of them" in facts["logits"],
            f"{facts}")
     expect(default > 1024 * 8192 * 2, f"{default}")
-    # rows of exponentials that d_weight's memory holds
+    # rows of exponentials that fit in d_weight's memory
     for dtype, rows in (("bf16", 512), ("f32", 1024)):
         facts, small = head(ligerdsl, *size, f"N={rows}", f"d_weight_dtype={dtype}",
                             "max_workspace_bytes=4000000")
@@ -239,7 +238,7 @@ def test_call(ligerdsl):
     expect(few["schedule"] == "that of up to 64 rows"
            and many["schedule"] == "that of any number of rows",
            f"{few} {many}")
-    # One row more than eight tiles: narrower tiles than 256 columns, without a split wave.
+    # M is one row more than eight tiles: tiles are narrower than 256 columns, and no wave is split.
     middle = ligerdsl.json("explain", "matmul_nt", "dtype=bf16", "M=1025", "N=4096", "K=4096",
                            "--target", "sm_90a")["call"]
     expect(middle["facts"]["schedule"] == "that of tiles of 128 x 160"
@@ -291,7 +290,7 @@ def test_time(ligerdsl):
 
 
 def test_prediction(ligerdsl, kernels):
-    """Predicted times of a GPU that is absent, of a call's launches and of a loaded kernel."""
+    """Predicted times for an absent GPU: of a call's launches and of a loaded kernel."""
     gpu = ["--target", "sm_90a"]
     said = ligerdsl.json("explain", "rms_norm_backward", "dtype=bf16", "N=16384", "H=8192", *gpu)
     launches, predicted = said["call"]["launches"], said["predicted"]
@@ -306,7 +305,7 @@ def test_prediction(ligerdsl, kernels):
            out + errors)
     small = ligerdsl.json("explain", "rms_norm_backward", "dtype=bf16", "N=1024", "H=8192", *gpu)
     expect(small["predicted"]["us"] < predicted["us"] / 4, f"{small['predicted']}")
-    # The offsets of groups decide how many tiles there are.
+    # The group offsets determine the number of tiles.
     grouped = ["explain", "grouped_matmul_nt", "dtype=bf16", "E=8", "M=4096", "N=512", "K=512"]
     expect(not ligerdsl.json(*grouped, *gpu)["predicted"]["iterations_known"], "data decides")
     code, out, errors = ligerdsl.run(*grouped, *gpu)
@@ -366,7 +365,7 @@ def test_loaded(ligerdsl, kernels):
 
 
 def test_loaded_table(ligerdsl, kernels, folder):
-    """Every command builds an author's kernel as a program does that calls ligerdsl::tuned."""
+    """Every command builds an author's kernel like a program that calls ligerdsl::tuned."""
     table = folder / "loaded.json"
     for target in ([], ["--target", "sm_90a"]):
         arguments = ["--threads", "1", "--load", kernels, "explain", "lazy", "x=5000", "y=x",

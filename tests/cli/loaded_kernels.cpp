@@ -167,7 +167,7 @@ const Kernel<OverflowMeta> overflowing_kernel{
       return Launch{.grid = {ceil_div(a.dim("out", 0), 256)}};
     }};
 
-// y = 1, in rows as wide as the device's properties say.
+// y = 1, in rows whose width depends on the device's properties.
 struct WidthMeta {
   template <class V>
   void visit(V&&) {}

@@ -164,18 +164,18 @@ def launch_settings_reach_the_launch():
 
 
 def checked_before_it_runs():
-    """An index outside the table: on a device, it would read any memory or crash the command."""
+    """An index outside the table would, on a device, read any memory or crash the command."""
     says("run gather out=8 index=out:1000000000..1000000001 table=4 --check", 2,
          ["loaded_kernels.cpp:", "error: load", "outside the memory"])
     says("run gather out=8 index=out:-1..-1 table=4 --check", 2, ["loaded_kernels.cpp:"])
 
 
 def finds_faults():
-    """Finds faults that a comparison of two results alone misses, and one that it finds."""
+    """Finds faults that a comparison of two results would miss, and one that it would find."""
     says("run faulty y=7x41 x=y --check", 0, ["right"])
     says("run faulty fault=1 y=7x41 x=y --check", 1,
          ["NOT WRITTEN: 41 of 287, the first is [246]", "y=SHAPE:0..0"], absent=["right"])
-    # y has contents, says the author
+    # the author declares that y has contents
     says("run faulty fault=1 y=7x41:0..0 x=y --check", 0, ["right"])
     says("run faulty fault=2 y=7x41 x=y --check", 2,
          ["loaded_kernels.cpp:",
@@ -251,7 +251,7 @@ def bits_of_nans():
 
 
 def overflows():
-    """An overflow of f32 but not of float64 is wrong, with the reason, with and without
+    """An overflow in f32 but not in float64 is reported as wrong, with its reason, with and without
     rounding."""
     x = write_npy("large.npy", "<f4", "f", [1.0] * 5 + [100.0])
     for whole in ("", " whole=true"):

@@ -18,7 +18,7 @@ import command
 
 
 def sections(text):
-    """Returns the names of commands and of options on a page of help."""
+    """Returns the names of commands and options on a help page."""
     commands, options, here = [], [], None
     for line in text.splitlines():
         if line and not line.startswith(" "):

@@ -1,4 +1,4 @@
-"""Tests the ranges that a profiler and LIGERDSL_TRACE receive of a run on the CPU.
+"""Tests the ranges that a profiler and LIGERDSL_TRACE receive from a run on the CPU.
 
 Usage: ranges_test.py COMMAND NVTX_TOOL.so KERNELS.so AUTHOR FOLDER
 """

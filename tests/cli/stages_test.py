@@ -115,8 +115,8 @@ def a_failed_compile_is_dumped_as_far_as_it_came():
 
 
 def distorted_times_are_not_kept():
-    """Times measured with an edited stage are not stored, nor is the stage verified as the build's
-    own."""
+    """Times measured with an edited stage are not stored, and the stage is not verified as the
+    build's own."""
     table, store, trace = folder / "table.json", folder / "trials.jsonl", folder / "trace.json"
     table.write_text('{"ligerdsl_tuned_kernels": 1, "entries": {\n"": {}}}\n')
     for variable, why in (({"LIGERDSL_OVERRIDE_DIR": str(edited)}, "it runs edited stages"),

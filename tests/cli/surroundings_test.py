@@ -67,7 +67,7 @@ def full_disks():
 
 
 def the_file_of_standard_output():
-    """The file of standard output is written through the descriptor; reopening would truncate
+    """Results for stdout's own file go through the descriptor, because reopening would truncate
     it."""
     lines = [("list --json /dev/stdout", b'"operations"'), ("list --json {file}", b'"operations"'),
              ("bench --list --json /proc/self/fd/1", b'"cases"'),

@@ -49,8 +49,8 @@ class Measured:
                     f"{device['arch']}/{device['units']}/{device['model']}")
 
     def search(self, *ratios):
-        """Returns the report if the finalist takes these fractions of the heuristic's time per
-        problem."""
+        """Returns the export report of a search whose finalist takes `ratios` of the heuristic's
+        time, one ratio per problem."""
         with self.store.open("w") as file:
             for t in self.trials:
                 of = (1, 1) if t["heuristic"] else ratios if t["config"] == self.config else (1.3,
@@ -64,7 +64,7 @@ class Measured:
 
 
 def test_gains(known):
-    """An entry must gain over all problems and be slower on none."""
+    """An entry must be faster over all problems together and slower on none."""
     said = known.search(0.8, 0.9)
     expect(said["written"] == [known.key] and said["entries"] == 1 and not said["not_written"]
            and not said["removed"],
@@ -140,8 +140,7 @@ def test_export_reports_reasons(known):
 
 
 def test_unwritable_table(known, folder):
-    """An unwritable table is found before the search. Later it loses the entries, with an exit
-    code."""
+    """The command refuses an unwritable table before the search, and one file for two outputs."""
     place = folder / "place"
     place.mkdir()
     (place / "text").write_text("mine\n")
@@ -160,7 +159,7 @@ def test_unwritable_table(known, folder):
         expect(code == 2 and "name two files" in errors, f"{arguments}: exit {code}: {out}{errors}")
 
 
-# On a busy machine, a configuration may differ from itself and is then rightly not written.
+# On a busy machine, a configuration may seem slower than itself and is then rightly not written.
 TRIES_BESIDE_OTHERS = 4
 
 
@@ -205,8 +204,8 @@ def test_import(ligerdsl, kernels, folder):
     expect(key.startswith("lazy/1 x=2000") and entry["ratio"] < 0.9
            and entry["imported_from"] == there[2:],
            f"{key}: {entry}")
-    here = key.split(" @ ", 1)[1]  # names of processors contain an @ too
-    # Import again into a table with more entries; one of them is the entry that is slower here.
+    here = key.split(" @ ", 1)[1]  # processor names may contain an @, too
+    # Imports again into a table with more entries, one of which is slower here.
     worse = bad.split(" @ ", 1)[0] + " @ " + here
     write(mine,
           {"else/1 a=b @ c/1/d": {"config": "e=f"}, worse: {"config": "rounds=1000"},

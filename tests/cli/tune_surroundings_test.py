@@ -14,7 +14,7 @@ import time
 from command import expect, trials
 import command
 
-# A compile worker that never ends unless a process that runs kernels starts it.
+# A compile worker that hangs unless its parent is a process that runs kernels.
 ENDLESS_COMPILER = """#!/bin/sh
 grep -q tune-worker "/proc/$PPID/cmdline" && exec "{real}" "$@"
 touch "{started}"
@@ -182,7 +182,7 @@ def seconds_of(ligerdsl, *arguments, **environment):
 
 
 def test_hanging_kernel(ligerdsl, kernels, folder):
-    """A kernel that hangs in its default configuration costs ten --timeout or the rest of
+    """A kernel that hangs in its default configuration costs ten times --timeout, or the rest of
     --budget."""
     tune = ["--load", kernels, "tune", "faulty", "fault=endless", "y=64", "x=64", "--store",
             folder / "hangs.jsonl"]
@@ -206,8 +206,8 @@ def test_finals_are_part_of_the_budget(ligerdsl, kernels, folder):
 
 
 def test_killed_worker(ligerdsl, kernels, folder):
-    """A worker killed or stopped while it opens a problem is replaced once; a second one ends the
-    search."""
+    """A worker killed or stopped while it opens a problem is replaced once; a second failure ends
+    the search."""
     tune = ["--load", kernels, "tune", "steps", "y=5000", "x=5000", "--max-evals", "1", "-q",
             "--timeout"]
     for number in (signal.SIGKILL, signal.SIGSTOP):

@@ -55,8 +55,7 @@ def test_rounded_floats_are_accepted(ligerdsl, kernels, folder):
 
 
 def test_too_little_memory(ligerdsl, kernels, folder):
-    """The memory of a task, workspaces included, is added up before allocation; other tasks
-    continue."""
+    """A task's memory, workspaces included, is summed before allocation; other tasks continue."""
     store = folder / "large.jsonl"
     code, out, errors = ligerdsl.run("tune", "softmax_forward", "H=4096", "N=100000000,150000000",
                                      "--store", store, "-q")
@@ -286,8 +285,8 @@ def test_tables(ligerdsl, kernels, folder):
 
 
 def test_failed_export_keeps_tables(ligerdsl, kernels, folder):
-    """A search without time keeps an entry; files that are not tables are refused and left as they
-    are."""
+    """A search without time keeps the entry; files that are not tables are refused and stay
+    unchanged."""
     store, table = folder / "stay.jsonl", folder / "stay.json"
     arguments = ["tune", "softmax_forward", "H=512", "N=64", "--max-evals", "1", "--jobs", "8",
                  "--store", store, "--export", table, "-q"]
@@ -311,23 +310,27 @@ def test_failed_export_keeps_tables(ligerdsl, kernels, folder):
 
 
 def test_sets_and_parts(ligerdsl, kernels, folder):
-    """A kernel is tuned under its own name, not its operation's. Sets may hold operations without a
-    choice."""
+    """A kernel is tuned under its own name, not its operation's. Sets may contain operations
+    without choices."""
     store, table = folder / "sets.jsonl", folder / "sets.json"
     result = ligerdsl.json("tune", "adamw_step", "N=4096", "--max-evals", "2", "--store", store,
                            "--export", table, "-q")["results"][0]
     winner = result["winner"]
     expect((winner["operation"], winner["kernel"]) == ("adamw_step", "adamw"), f"{winner}")
-    results = ligerdsl.json("tune", "--set", "standard", "--rows", "8,16", "--max-evals", "1",
-                            "--budget", "30s", "--store", store, "-q")["results"]
+    # Exit code 4: a busy machine finds no winner in this time.
+    code, text, errors = ligerdsl.run("tune", "--set", "standard", "--rows", "8,16", "--max-evals",
+                                      "1", "--budget", "30s", "--store", store, "-q", "--json", "-")
+    expect(code in (0, 4), f"exit {code}: {text}{errors}")
+    results = json.loads(text)["results"]
     names = {r["operation"] for r in results}
     expect(
         "cross_entropy_backward" in names and "adamw_step" in names and "global_norm" not in names,
         f"{names}")
     norm = next(r for r in results if r["operation"] == "rms_norm_forward")
     expect([p.split()[1] for p in norm["problems"]] == ["N=8", "N=16"], f"{norm}")
-    expect("winner" in results[0] and all("winner" in r or r["tried"] == 0 for r in results),
+    expect(all("winner" in r or r["tried"] == 0 for r in results),
            "a search without time is listed")
+    expect((code == 0) == any("winner" in r for r in results), f"exit {code}: {results}")
 
 
 def checked(ligerdsl, kernel, *problems):

@@ -1,6 +1,6 @@
 // Kernels for tune_test.py:
 // - `faulty`: its configurations are right, wrong, wrong in the second run, write out of bounds,
-// never end or crash;
+//   never end or crash;
 // - `sums`: a choice changes the order of a sum; another kernel has no choice at all;
 // - `lazy`: another choice is many times faster than its default.
 //
@@ -9,8 +9,7 @@
 // - TUNED_KERNELS_LOCALE sets the user's locale.
 // - TUNED_KERNELS_SLOW_WORKER=FILE makes FILE and sleeps, in the process that runs kernels.
 // - TUNED_KERNELS_SIGNAL=NUMBER[:FILE] sends a signal to the process that runs `steps` when it
-//   opens
-//   the problem. With FILE, it does so only while FILE is missing, and makes it.
+//   opens the problem. With FILE, it does so only while FILE is missing, and makes it.
 #include <ligerdsl/dsl.h>
 #include <unistd.h>
 
@@ -115,7 +114,7 @@ Launch plain_launch(const PlainMeta&, const LaunchArguments& a) {
   return {.grid = {ceil_div(a.dim("y", 0), 64)}};
 }
 
-// y = sum of a row of x in parts of width `part`; `rows` per program has no effect on the result.
+// y = row sums of x in parts of width `part`; `rows` per program has no effect on the result.
 struct SumsMeta {
   int64_t part = 64, rows = 1;
   template <class V>

@@ -48,7 +48,7 @@ def main():
     expect(shown(LIGERDSL_TABLE=str(table)) == "rows=4 warps=8", shown(LIGERDSL_TABLE=str(table)))
     expect(shown(LIGERDSL_TABLE=str(table), LIGERDSL_TUNING="off") == "rows=1 warps=4",
            "a table was taken in spite of LIGERDSL_TUNING=off")
-    # A table may change how a program computes, but not what.
+    # A table may change a program's schedule, but not its results.
     table.write_text('{"ligerdsl_tuned_kernels": 1, "entries": {\n'
                      + f'{json.dumps(key)}: {{"config": "cols=500 rows=4"}},\n' + '"": {}}}\n')
     run = subprocess.run([program], env={**ligerdsl.environment, "LIGERDSL_TABLE": str(table)},

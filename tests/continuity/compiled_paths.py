@@ -26,13 +26,13 @@ from drawn_shapes import FUSED_RANGES, RANGES, drawn_shape
 SEED = 20261201
 KERNELS, ALL_KERNELS = 120, 600
 RULES = ("wgmma", "local", "vectors", "copies", "barrier", "multiply_adds")
-MUCH_MORE = 8  # factor of the multiply-adds of a listed call
+MUCH_MORE = 8  # times the multiply-adds of a listed call
 FEW_CALLS = 3  # calls printed per violation
 OURS = {"fused_linear_cross_entropy": "ligerdsl_kernels"}  # matmuls by our kernels, too
 
 
 def seed_of(sources):
-    """Returns a number that follows the commit, or SEED for sources without one."""
+    """Returns a seed from the commit, or SEED for sources without a commit."""
     try:
         commit = subprocess.run(["git", "-C", str(sources), "rev-parse", "HEAD"], text=True,
                                 capture_output=True, check=True).stdout.strip()
@@ -63,14 +63,14 @@ def read_known(text):
 
 
 def multiply_adds(numbers):
-    """Returns the multiply-adds that a violation of the rule wgmma reports; 0 for other rules."""
+    """Returns the multiply-adds in a report of the rule wgmma, or 0 for other rules."""
     found = re.search(r"for (\d+) multiply-adds", numbers)
     return int(found[1]) if found else 0
 
 
 def is_listed(key, numbers, known, places):
     """Returns true if known_paths.txt lists the violation. A launch with much more work than the
-    listed call is another violation."""
+    listed call is a different violation."""
     if key not in known:
         return False
     listed = max((multiply_adds(each) for each, call in places if call == known[key]), default=0)

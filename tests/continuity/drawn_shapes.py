@@ -1,6 +1,6 @@
-"""Shapes at random, for predicted_continuity.py and compiled_paths.py."""
+"""Draws shapes at random for predicted_continuity.py and compiled_paths.py."""
 
-# Ranges of the sizes of each kernel, in the order of their letters in continuity_shapes.py.
+# Size ranges of each kernel, in the order of the letters in continuity_shapes.py.
 RANGES = {
     "matmul_nt": ((256, 16384), (256, 16384), (256, 8192)),
     "matmul_nn": ((256, 16384), (256, 16384), (256, 8192)),
@@ -19,8 +19,8 @@ FUSED_RANGES = {"fused_linear_cross_entropy": ((512, 16384), (512, 8192), (32000
 
 
 def drawn_size(rng, least, most, aligned):
-    """Returns a size, log-uniform: a multiple of 8, 64 or 128 if `aligned`, otherwise any, or next
-    to such a multiple."""
+    """Returns a log-uniform size. If `aligned`, it is a multiple of 8, 64 or 128. Otherwise half of
+    the sizes are arbitrary, and half are at most 1 from such a multiple."""
     size = round(least * (most / least) ** rng.random())
     unit = rng.choice([each for each in (8, 64, 128) if each <= size] or [size])
     if aligned:

@@ -82,7 +82,7 @@ void FlowGraph::connect() {
   }
 }
 
-// Returns, for each block, the blocks that all paths from the entry to it pass.
+// Returns each block's dominators: the blocks on all paths from the entry to it.
 FlowGraph::Sets FlowGraph::dominators(size_t entry, const Edges& before) {
   const size_t size = before.size();
   Sets sets(size, std::vector<bool>(size, true));
@@ -104,7 +104,7 @@ FlowGraph::Sets FlowGraph::dominators(size_t entry, const Edges& before) {
   return sets;
 }
 
-// Adds the blocks that reach `block` without the loop's header, which `loop` already has.
+// Adds the blocks that reach `block` without passing the loop's header, which is already in `loop`.
 void FlowGraph::add_body(size_t block, std::vector<bool>* loop) const {
   if ((*loop)[block]) return;
   (*loop)[block] = true;

@@ -20,8 +20,8 @@ class FlowGraph {
   // Returns the innermost loops, or the whole kernel if it has no loop.
   std::vector<Instructions> hot_blocks() const;
 
-  // Returns true if a thread can execute `one` and skip `other`: no path through `one` must pass
-  // `other` before or after it.
+  // Returns true if a thread can execute `one` and skip `other`: not all paths to `one`, and not
+  // all paths from it, pass `other`.
   bool runs_without(size_t one, size_t other) const;
 
  private:

@@ -13,7 +13,7 @@ using program::Op;
 using program::OpCode;
 
 constexpr int64_t kVector = 16;  // bytes of the widest access
-constexpr int64_t kShare = 8;    // tiles with a smaller share of the largest tile are small
+constexpr int64_t kShare = 8;    // tiles below 1 / kShare of the largest one are small
 
 // Tiles that a program loads from or stores to each argument.
 class Tiles {
@@ -119,7 +119,7 @@ int64_t row_alignment(const program::Type& type, const program::ArgFacts& facts,
   const bool contiguous =
       type.strides[rank - 1] == 1 || (!facts.strides.empty() && facts.strides[rank - 1].exact == 1);
   if (!contiguous) return element;
-  // With the offset of a row, blocks begin at an aligned address, wherever the row begins.
+  // With the row's own offset, blocks begin at aligned addresses, wherever the row begins.
   if (tile.own_offset) return kVector;
   int64_t bytes = std::clamp(facts.pointer_align, element, kVector);
   if (tile.with_offset) return bytes;

@@ -21,7 +21,7 @@ struct ArgumentPath {
   bool is_operand = false;  // operand of a dot, with rows that asynchronous copies accept
 };
 
-// One loop of the program that holds dots of 16 bits.
+// A loop of the program with 16-bit dots.
 struct DotLoop {
   double multiply_adds = 0;  // multiply-adds per iteration and CTA
 };

@@ -21,7 +21,7 @@ constexpr double kManyMultiplyAdds = 1e8;
 constexpr int64_t kVector = 16;     // bytes of the widest access
 constexpr int kGroupThreads = 128;  // threads of a wgmma
 
-// Returns a number of a matrix shape in an opcode ("m64n128k16").
+// Returns size m, n or k of an opcode's matrix shape ("m64n128k16").
 int size_in(const std::string& opcode, char letter) {
   static const std::regex shape("\\.m(\\d+)n(\\d+)k(\\d+)");
   std::smatch match;
@@ -34,7 +34,7 @@ bool has_short_operands(const Instruction& i) {
          i.opcode.find(".bf16.bf16") != std::string::npos;
 }
 
-// Arguments whose address each register may hold.
+// Arguments that each register may point to.
 class Addresses {
  public:
   Addresses(const ptx::Program& program, const LaunchPath& path) {
@@ -44,7 +44,7 @@ class Addresses {
         if (follow(i, path)) changed = true;
     }
   }
-  // Returns the arguments of an address, as bits.
+  // Returns the arguments that an address may point to, as bits.
   uint64_t of(const Operand& operand) const {
     uint64_t bits = 0;
     if (operand.kind == Operand::Kind::reg) {
@@ -114,7 +114,7 @@ class Checker {
   }
 
  private:
-  // Notes that a rule applies, and what breaks it.
+  // Records that a rule applies. It is broken if `numbers` is not empty.
   void add(const char* rule, const std::string& numbers) {
     verdict_.applied.push_back(rule);
     if (!numbers.empty()) verdict_.broken.push_back({rule, numbers});
@@ -139,7 +139,7 @@ class Checker {
     add("wgmma", wgmma > 0 && mma == 0 ? "" : text);
   }
 
-  // Returns the bytes of a thread's access to global memory; 0: no access.
+  // Returns the bytes of a thread's access to global memory, or 0 for other instructions.
   static int access_bytes(const Instruction& i) {
     if (i.kind == Kind::copy) return i.bytes;
     if ((i.kind != Kind::load && i.kind != Kind::store) || i.space != Space::global) return 0;
@@ -198,7 +198,7 @@ class Checker {
   }
 
   void check_vectors() {
-    std::map<std::pair<size_t, std::string>, int> narrow;  // number by argument and access
+    std::map<std::pair<size_t, std::string>, int> narrow;  // count by argument and access
     bool applies = false;
     for (const Instructions& block : hot_) {
       const AccessesByKind accesses = accesses_of(block);

@@ -1,4 +1,4 @@
-// Each rule with a kernel that obeys it and one that breaks it.
+// Tests each rule with a kernel that obeys it and one that breaks it.
 #include "tests/continuity/path_rules.h"
 
 #include <gtest/gtest.h>

@@ -41,7 +41,7 @@ class Pair:
 
 
 def work_of(kernel, letters, shape):
-    """Returns a number that the work of a call is proportional to, if one size changes a little."""
+    """Returns a number proportional to a call's work, for small changes of one size."""
     size = dict(zip(letters, shape))
     if kernel == "embedding":
         return size["M"] * size["H"]
@@ -65,7 +65,7 @@ def pair_of(rng, kernel, shapes):
     if max(size, base[at]) > MOST_STEP * min(size, base[at]):  # small sizes may have any unit time
         return None
     work = [work_of(kernel, operation.letters, shape) for shape in (base, adjacent)]
-    # Counts of batches and heads are no addresses, so they need not be multiples.
+    # Numbers of batches and heads do not affect alignment, so they need not be multiples.
     counts = "" if kernel.startswith("matmul") else "BAK"
     multiples = all(n % shapes.VECTOR == 0 for shape in (base, adjacent)
                     for letter, n in zip(operation.letters, shape) if letter not in counts)
@@ -89,7 +89,7 @@ def read_known(text):
 
 
 def faults_of(shares, known):
-    """Compares {key: (share, pairs, worst)} with the known shares."""
+    """Returns the differences between {key: (share, pairs, worst)} and the known shares."""
     faults = []
     for key, (share, pairs, _) in shares.items():
         allowed, slack = known.get(key, 0.0), 1.5 / pairs

@@ -45,8 +45,8 @@ TEST(Convert, HalvesRoundTripThroughAllBits) {
   }
 }
 
-// The two NaNs of a type differ in every bit that a NaN may choose, so an equal result depends on
-// none of these bits.
+// A type's two NaNs differ in every bit that is free in a NaN, so equal results depend on no free
+// bit.
 TEST(Interpreter, SecondNanDiffersInEveryFreeBit) {
   struct Case {
     DType type, bits;
@@ -385,7 +385,7 @@ TEST(Interpreter, UndefinedBehaviourIsAnErrorAtTheAuthorsLine) {
       std::string::npos);
 }
 
-// Stores to y in the second loop: over the block just read (`ahead` = 0) or over the next one (1).
+// Stores to y in the second loop: to the block just read (`ahead` = 0) or to the next block (1).
 program::Program rewritten_row(int ahead) {
   KernelBuilder k("rewritten");
   View x = k.view("x", f32, {dyn}), y = k.view("y", f32, {dyn});
@@ -484,7 +484,7 @@ TEST(Interpreter, StoreOfAnyValueRacesWithAtomic) {
       << error;
 }
 
-// Views of other types share the memory, so races are found per byte.
+// Views of different types share memory, so races are found per byte.
 TEST(Interpreter, FindsRacesOfPartialElements) {
   KernelBuilder k("parts");
   View y = k.view("y", f32, {dyn}), x = k.view("x", i8, {dyn}), z = k.view("z", i8, {dyn});

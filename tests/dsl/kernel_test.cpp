@@ -64,7 +64,7 @@ const Kernel<TestMeta> kBusyKernel{.name = "busy_kernel",
                                    }};
 LIGERDSL_REGISTER_KERNEL(kBusyKernel);
 
-// The launch rule takes the number of programs from a scalar.
+// The launch rule reads the number of programs from a scalar.
 const Kernel<TestMeta> kAskingKernel{.name = "asking_kernel",
                                      .description = "the same",
                                      .build = build,
@@ -176,7 +176,7 @@ TEST(Registry, RejectsDuplicateKernelNames) {
               Registry::global().add(std::make_unique<detail::KernelAdapter<TestMeta>>(kKernel));
             }),
             message);
-  // While a shared object loads nothing may be thrown; its table reports the problem.
+  // Nothing may be thrown while a shared object loads; its table reports the problem.
   detail::Registration again(kKernel);
   EXPECT_EQ(message_of([] { kernels_of(author_table()); }), message);
   Registry::global().problems().clear();
@@ -241,8 +241,8 @@ TEST(Author, TableDescribesTheRegisteredKernels) {
   EXPECT_EQ(kernel.launch({{"block", "32"}}, arguments).grid, (std::vector<Size>{4, 1, 1}));
 }
 
-// An author's schedule is available to tools, here and through the table: the choices, and the bits
-// that they change.
+// Tools can read an author's schedule from the registry and the table: choices, and the bits they
+// change.
 TEST(Author, TablePassesChoices) {
   const auto loaded = kernels_of(author_table());
   const auto is_scheduled = [](const auto& kernel) { return kernel->name() == "scheduled_kernel"; };
@@ -418,7 +418,7 @@ TEST(Author, TablePassesEveryLaunchField) {
   EXPECT_NE(own.no_alias, defaults.no_alias);
 }
 
-// A program built before `no_alias` gets the fields it knows, and an error if the rule sets another
+// A program built before `no_alias` gets the fields it knows, or an error if the rule sets a newer
 // one.
 TEST(Author, SmallerLaunchStructGetsTheFieldsItHas) {
   const ligerdsl_author_table& table = *author_table();

@@ -43,8 +43,8 @@ TEST(Library, CdivRoundsUp) {
   }
 }
 
-// Visits every tile once. The tiles of a group of rows follow each other, column by column, also in
-// the last group.
+// Visits every tile once. Within a group of rows, tiles follow column by column, also in the last
+// group.
 TEST(Library, GroupedTilesVisitGroupsOfRows) {
   constexpr int kRows = 5, kColumns = 3, kGroup = 2;
   int expected = 0;

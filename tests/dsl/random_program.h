@@ -18,7 +18,7 @@
 
 namespace ligerdsl::test {
 
-// Returns a code that is a number: NaN becomes 0.
+// Returns the code of a number; NaN becomes 0.
 inline uint8_t random_f8e4m3(unsigned bits) {
   const auto code = static_cast<uint8_t>(bits);
   return (code & 0x7f) == 0x7f ? 0 : code;
@@ -82,7 +82,7 @@ class RandomProgram {
   // Keeps magnitudes small, so that nothing overflows and casts to integers are defined.
   static Tile tame(const Tile& x) { return clamp(x, -1000.0f, 1000.0f); }
   static Scalar tame(const Scalar& x) { return clamp(x, -1000.0f, 1000.0f); }
-  // Integers in [-8, 8], which add up exactly in any order.
+  // Returns integers in [-8, 8]. Adding them is exact in any order.
   static Tile whole(const Tile& x) { return floor(clamp(x, -8.0f, 8.0f)); }
 
   // Computes in another shape with the same number of elements.

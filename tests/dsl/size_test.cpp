@@ -1,4 +1,4 @@
-// Tests grids and workspaces as expressions of the number of rows of a call.
+// Tests grids and workspaces as expressions of a call's row count.
 #include "ligerdsl/dsl/size.h"
 
 #include <gtest/gtest.h>

@@ -177,7 +177,7 @@ TEST(Target, TableAcceptsOtherStructSizes) {
   }
 }
 
-// A table older than targets must still serve kernels that do not ask for one. Only `told` asks.
+// A table without targets must still serve kernels that need none. Only `told` needs one.
 TEST(Target, OlderTableServesKernelsThatDoNotAskForIt) {
   ligerdsl_author_table older = *author_table();
   older.struct_size = offsetof(ligerdsl_author_table, record_for);

@@ -54,12 +54,12 @@ TEST(CountWork, CopyWithMaskedTail) {
   EXPECT_EQ(work.largest.bytes, 2 * 256 * 4);  // the last program has 232 elements
   EXPECT_EQ(work.total.waits, 4);
   EXPECT_EQ(work.total.dots, 0);
-  // Masked elements take instructions: two per 16 bytes of each access.
+  // Masked elements cost instructions, too: two per 16 bytes of each access.
   EXPECT_EQ(work.total.lanes, 4 * 2 * (256 * 4 / 16) * 2);
   EXPECT_FALSE(work.unknown.any());
 }
 
-// Programs that start after the end of the views move nothing.
+// Programs that start after the end of the views transfer no bytes.
 TEST(CountWork, ProgramsOutsideTheView) {
   const Work work =
       analysis::count_work(copy_program(), Slots().view({256}).view({256}).data(), {3, 1, 1});
@@ -77,11 +77,11 @@ TEST(CountWork, PointersWithMask) {
   EXPECT_EQ(work.total.bytes, 8000);
   EXPECT_EQ(work.traffic[0].stored, 4000);
   EXPECT_EQ(work.traffic[1].loaded, 4000);
-  EXPECT_EQ(work.traffic[1].size, 4 * 256 * 4);  // between the ends of what the pointers reach
+  EXPECT_EQ(work.traffic[1].size, 4 * 256 * 4);  // first to last byte that the pointers reach
   EXPECT_FALSE(work.unknown.any());
 }
 
-// A mask of two dimensions is the product of its ranges.
+// The size of a 2-D mask is the product of its ranges' sizes.
 TEST(CountWork, PointersWithTwoDimensions) {
   KernelBuilder k("matrix");
   Ptr x = k.ptr("x", bf16), y = k.ptr("y", bf16);
@@ -105,7 +105,7 @@ TEST(CountWork, MaskOfEveryThirdElement) {
   EXPECT_EQ(work.traffic[0].loaded, 34 * 4);
 }
 
-// Elements of a tile of pointers at one address are one element of memory.
+// Pointers of a tile with equal addresses count as one element of memory.
 TEST(CountWork, PointersToOneRow) {
   KernelBuilder k("weight");
   Ptr x = k.ptr("x", f32), y = k.ptr("y", f32);
@@ -186,7 +186,7 @@ TEST(CountWork, Matmul) {
   const Work work = matmul_work(false, kM / 64 * kN / 128);
   EXPECT_EQ(work.total.dots, kM * kN * kK);
   EXPECT_EQ(work.traffic[0].stored, kM * kN * 2);
-  // Each column of tiles loads all of a, each row of tiles all of b.
+  // Each column of tiles loads all of a, and each row of tiles loads all of b.
   EXPECT_EQ(work.traffic[1].loaded, kN / 128 * kM * kK * 2);
   EXPECT_EQ(work.traffic[2].loaded, kM / 64 * kK * kN * 2);
   EXPECT_EQ(work.read(), (kM * kK + kK * kN) * 2);
@@ -245,8 +245,7 @@ TEST(CountWork, ProgramsOfUnequalWork) {
   EXPECT_NEAR(loaded(4096) / (4096.0 * 4097 / 2 * 32 * 4), 1, 0.01);
 }
 
-// A scalar that a loop carries changes by equal steps, so its values in middle iterations are
-// known.
+// A carried scalar changes by equal steps, so its values in middle iterations are known.
 TEST(CountWork, CarriedIndex) {
   KernelBuilder k("carried");
   View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});

@@ -116,14 +116,14 @@ TEST_P(Apart, DistantRowsGiveEqualResults) {
     EXPECT_TRUE(far[i]->same()) << near.instance().slots()[i].name;
 }
 
-// Returns true if no tensor of the operation has rows: it works on lists of elements.
+// Returns true if no tensor of the operation has rows, because it works on lists of elements.
 bool is_without_rows(const std::string& op) {
   const auto& tensors = cli::find_op(op).tensors;
   return std::all_of(tensors.begin(), tensors.end(),
                      [](const lib::TensorInfo& tensor) { return tensor.rank < 2; });
 }
 
-// In place, two tensors would share the far memory.
+// Excludes in-place cases, in which two tensors would share the far memory.
 std::vector<Case> apart_cases() {
   std::vector<Case> list;
   for (const Case& which : cases(3)) {

@@ -1,5 +1,6 @@
-// Ignored rows may hold anything: rows whose label is ignore_index, and rows of a grouped matmul in
-// no group. The results equal, bit for bit, those of the same call with zeros in these rows.
+// Ignored rows may hold anything: rows whose label is ignore_index, and rows of a grouped matmul
+// outside of all groups. The results equal, bit for bit, those of the same call with zeros in these
+// rows.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,8 +19,8 @@ using Slot = cli::OpInstance::Slot;
 
 constexpr int64_t kIgnoredClass = 3;  // an ignore_index that is also a class
 
-// Further code paths of the lm_head: our matmul kernels with stored and recomputed logits; a
-// workspace limit, under which d_weight is vocabulary-blocked or holds exponentials; no d_x.
+// More code paths of the lm_head: our matmul kernels with stored and recomputed logits; a workspace
+// limit, under which d_weight is vocabulary-blocked or holds exponentials; no d_x.
 constexpr const char* kMoreHeads[] = {
     "fused_linear_cross_entropy products=kernels d_weight_dtype=f32 bias_dtype=f32 "
     "d_bias_dtype=f32",

@@ -139,7 +139,7 @@ ligerdsl_status_t LargeRun::execute(
   return execute_on(context_, plan_, *small_, tensors);
 }
 
-// Sets the bounds of rows to those of one group, or of one sequence.
+// Sets the bounds to a single group, or sequence, of `rows` rows.
 void LargeRun::set_offsets(int64_t rows) {
   const int64_t all[] = {0, rows};
   for (Slot& slot : small_->slots()) {
@@ -172,7 +172,7 @@ ligerdsl_status_t LargeRun::execute_small(int64_t first, int64_t rows) {
   });
 }
 
-// Computes the sums over the rows of each region with the operation itself.
+// Computes each region's sums over rows with the operation itself.
 void LargeRun::keep_sums() {
   for (const Regions::Region& region : regions_->all()) {
     must(execute_small(region.small_first, regions_->period()), case_.which.op.c_str());

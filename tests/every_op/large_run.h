@@ -14,14 +14,14 @@
 namespace ligerdsl::test {
 
 // Returns element `index` of a result that is summed over all rows. `of_region` has the sum over
-// each region's rows, and `times` how often the region repeats them.
+// each region's rows, and `times` has the number of repetitions.
 using Combine = std::function<double(size_t index, const std::vector<double>& of_region,
                                      const std::vector<double>& times)>;
 
 struct LargeCase {
   Case which;               // without the large size
   const char* rows = "N";   // letter of the large size
-  int64_t period = 61;      // prime, so that no power of two of rows is a whole number of periods
+  int64_t period = 61;      // prime, so that no power of two is a multiple of it
   double weight_scale = 1;  // scale of the tensor `weight`: keeps logits of many columns in range
   bool many_rows = false;   // more rows than the limit, not only more elements
   Tolerance tolerance = {1e-2, 0};  // for results with one row per row

@@ -45,15 +45,15 @@ double norm(size_t, const std::vector<double>& of_region, const std::vector<doub
   return std::sqrt(total(squares, times));
 }
 
-// Returns clip_factor = min(1, 1 / (norm + 1e-6)) for the large tensor, from those of the regions.
+// Returns clip_factor = min(1, 1 / (norm + 1e-6)) for the large tensor, from the regions' results.
 double clip_factor(size_t, const std::vector<double>& of_region, const std::vector<double>& times) {
   std::vector<double> norms;
   for (const double factor : of_region) norms.push_back(1 / factor);
   return 1 / norm(0, norms, times);
 }
 
-// Returns the large cases of the rows (kernels/*/*.op.py). `gpu` and `prime` are names in the
-// generated text, and so are the functions above.
+// Returns the large cases of kernels/*/*.op.py. The generated text uses `gpu`, `prime` and the
+// functions above.
 std::vector<LargeCase> large_cases() {
   const int64_t prime = long_period();
   const bool gpu = session().real_gpu();

@@ -14,8 +14,8 @@ size_t bytes_of(const cli::OpInstance::Slot& slot) {
   return bytes;
 }
 
-// Returns content number `content`. Content 0 is `bytes`. The others rotate its elements, so that
-// labels stay labels and variances stay positive. A single number grows.
+// Returns content number `content`. Content 0 is `bytes`. The others end with copies of its first
+// elements, so that labels stay labels and variances stay positive. A single f32 grows.
 std::string content_of(const std::string& bytes, DType type, int content) {
   const size_t size = static_cast<size_t>(size_of(type)), n = bytes.size() / size;
   std::string out = bytes;
@@ -30,7 +30,7 @@ std::string content_of(const std::string& bytes, DType type, int content) {
   return out;
 }
 
-// Ignores some labels, because otherwise the count of the loss would not depend on the content.
+// Ignores some labels, so that the loss's row count depends on the content.
 void ignore_some(std::string* labels, DType type, int content) {
   for (size_t i = 0; i < static_cast<size_t>(content); ++i) {
     const int64_t ignored = -100;  // the default; little-endian, so the bytes of an i32 come first
@@ -39,7 +39,8 @@ void ignore_some(std::string* labels, DType type, int content) {
   }
 }
 
-// Makes sorted offsets that end at the number of rows, so that groups differ between contents.
+// Scales the inner offsets, so that groups differ between contents but still end at the number of
+// rows.
 void move_offsets(std::string* offsets, DType type, int content) {
   const size_t size = static_cast<size_t>(size_of(type)), n = offsets->size() / size;
   for (size_t i = 1; i + 1 < n; ++i) {

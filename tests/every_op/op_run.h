@@ -12,7 +12,7 @@
 
 namespace ligerdsl::test {
 
-// A plan that several runs share.
+// A plan shared by several runs.
 class PlanHandle {
  public:
   PlanHandle(ligerdsl_context_t context, const Case& which);
@@ -28,8 +28,8 @@ class PlanHandle {
   std::string not_supported_;
 };
 
-// Runs the plan once, with other tensors in the order of the instance's slots and with its own
-// workspace, on the default stream. Waits for the result.
+// Runs the plan once on the default stream and waits for the result. `tensors` are in the order of
+// the instance's slots. The call has its own workspace.
 ligerdsl_status_t execute_on(ligerdsl_context_t context, const PlanHandle& plan,
                              cli::OpInstance& instance,
                              const std::vector<ligerdsl_tensor_t>& tensors);

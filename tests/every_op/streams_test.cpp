@@ -103,7 +103,7 @@ class Worker {
   std::vector<std::unique_ptr<OpRun>> runs_;
 };
 
-// All modes share a context, and the serial results of each case and content.
+// All modes share one context and the serial results of each case and content.
 class Streams : public testing::TestWithParam<Mode> {
  protected:
   static void SetUpTestSuite() {

@@ -57,7 +57,7 @@ void report(const std::string& what) {
   expectations().violations.push_back(what);
 }
 
-// Aborts a call with very many chunks: later launches repeat the pattern of the first ones.
+// Aborts a call with very many chunks, because later launches repeat the first ones' pattern.
 void count_launch() {
   constexpr int kMost = 2000;
   if (++expectations().launches > kMost)

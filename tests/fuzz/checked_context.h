@@ -11,7 +11,7 @@
 
 namespace ligerdsl::test {
 
-// Bytes that a launch may access, from the description of a call.
+// Bytes that a launch may access, from the call's description.
 struct Memory {
   std::string name;
   uint64_t begin, end;
@@ -25,7 +25,7 @@ struct Expectations {
 };
 Expectations& expectations();
 
-// Checks that a heuristic chooses only permitted values; else records a violation.
+// Records a violation if a heuristic chooses a value that is not permitted.
 class CheckedHeuristics final : public lib::KernelConfigs {
  public:
   MetaValues changed(const std::shared_ptr<const lib::ConfigQuestion>& question) override;

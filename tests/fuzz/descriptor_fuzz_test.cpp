@@ -55,7 +55,7 @@ class CallFuzz {
 
   const void* desc() const { return desc_; }
   const void* args() const { return args_; }
-  // Number of rows before any mistake was added.
+  // Returns the number of rows before mistakes were added.
   int64_t rows_meant() const {
     const auto found = std::find(info_.symbols.begin(), info_.symbols.end(), std::string_view("N"));
     return found == info_.symbols.end() ? -1 : sizes_[found - info_.symbols.begin()];
@@ -92,7 +92,7 @@ class CallFuzz {
     return found == info_.symbols.end() ? nullptr : &sizes_[found - info_.symbols.begin()];
   }
 
-  // Returns true if a field of the description holds the size.
+  // Returns true if a descriptor field holds the size `letter`.
   bool is_held(std::string_view letter) const {
     return std::any_of(info_.fields.begin(), info_.fields.end(), [&](const FieldInfo& field) {
       return field.role == FieldRole::dim && info_.symbols[field.symbol] == letter;
@@ -105,7 +105,7 @@ class CallFuzz {
   }
   bool has_sequences() const { return has_field("max_seqlen_"); }
 
-  // A shard reports three or five numbers per row, and all shards report on the same rows.
+  // Sets three or five reported numbers per row, and a row count for all shards together.
   void relate_shards() {
     if (!size("C") || is_held("C")) return;
     *size("C") = once_in(2) ? 3 : 5;
@@ -113,19 +113,19 @@ class CallFuzz {
     if (int64_t* all = size("M"); all && rows < (int64_t{1} << 40)) *all = rows * (1 + pick(3));
   }
 
-  // There is one more bound than groups.
+  // Sets the number of bounds to the number of groups + 1.
   void relate_groups() {
     if (int64_t* bounds = size("O"); bounds && *size("E") < INT64_MAX) *bounds = *size("E") + 1;
   }
 
-  // Gives the longest sequence a length.
+  // Sets the length of the longest sequence.
   void relate_sequences() {
     for (const FieldInfo& field : info_.fields)
       if (std::string_view(field.name).starts_with("max_seqlen_"))
         set(field.offset, field.type, 0, 1 + pick(4096), desc_);
   }
 
-  // Gradients of parameters have one dtype.
+  // Gives all parameter gradients one dtype.
   void relate_gradients() {
     int64_t dtype = 0;
     for (const FieldInfo& field : info_.fields) {
@@ -139,8 +139,7 @@ class CallFuzz {
 
   bool is_head() const { return has_field("products"); }
 
-  // Tensors of an lm_head have its dtype, are f32 or are omitted. Its workspace limit is a feasible
-  // one.
+  // Gives an lm_head's tensors its dtype or f32, or omits them. Sets a feasible workspace limit.
   void relate_head() {
     if (!is_head()) return;
     int64_t dtype = 0;
@@ -156,7 +155,7 @@ class CallFuzz {
     }
   }
 
-  // Loss, statistics and upstream gradient of an lm_head have one element, or one per row.
+  // Gives an lm_head's loss, statistics and upstream gradient one element, or one per row.
   void relate_reduced() {
     if (!is_head()) return;
     bool by_row = false;
@@ -168,7 +167,7 @@ class CallFuzz {
         sizes_[i] = by_row ? rows_meant() : 1;
   }
 
-  // Returns 1, the size of a reduced result, or a random size.
+  // Returns 1 (a reduced result) or a random number of rows.
   int64_t free_size() { return once_in(3) ? 1 : rows(); }
 
   void set(size_t offset, FieldType type, double number, int64_t integer, std::byte* base) {
@@ -297,7 +296,7 @@ class CallFuzz {
     std::memcpy(args_ + info_.list_offset, &first, sizeof first);
     std::memcpy(args_ + info_.list_offset + sizeof first, &known, sizeof known);
   }
-  // Puts outputs over the inputs that they may replace.
+  // Places outputs on the inputs that they may overwrite.
   void share() {
     for (const lib::AliasInfo& alias : info_.aliases) {
       const ligerdsl_tensor_t* input = lib::read_tensor(args_, info_.tensors[alias.input]);
@@ -352,8 +351,8 @@ class CallFuzz {
     }
   }
 
-  // Returns the memory of a tensor as described, in exact arithmetic; empty for an invalid
-  // description.
+  // Returns the memory that a tensor's description reaches, in exact arithmetic, or none if it is
+  // invalid.
   static Memory reach(const ligerdsl_tensor_t& t, size_t rank) {
     const uint64_t begin = reinterpret_cast<uintptr_t>(t.data) + t.byte_offset;
     if (t.ndim < 0 || t.ndim > static_cast<int32_t>(rank) || (t.ndim > 0 && !t.shape))
@@ -378,8 +377,8 @@ class CallFuzz {
   std::vector<ligerdsl_tensor_t> list_;
 };
 
-// Returns true for the caller's mistakes and the limits of this machine, not for faults of the
-// library.
+// Returns true if the status reports the caller's mistake or a limit of this machine, not a library
+// fault.
 bool is_callers(ligerdsl_status_t status) {
   return status / 1000 == 2 || status == LIGERDSL_ABI_MISMATCH || status == LIGERDSL_NOT_SUPPORTED;
 }

@@ -1,5 +1,5 @@
-// main() of the fuzzers: --seed=N is the first seed, --count=N their number. GoogleTest gets the
-// rest.
+// main() of the fuzzers: --seed=N is the first seed, --count=N the number of seeds. GoogleTest gets
+// the rest.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

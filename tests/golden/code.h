@@ -5,8 +5,7 @@
 
 namespace ligerdsl::test {
 
-// Removes comments, lines of debug information and the labels that only these use, from PTX or x86
-// assembly.
+// Removes comments, debug-information lines and labels used only by these from PTX or x86 assembly.
 std::string without_locations(const std::string& code, bool ptx);
 
 // Shortens locations in a remark to "kernels/softmax/softmax.cpp", without the source folder and

@@ -41,8 +41,8 @@ program::CompileOptions options_for(const std::string& target) {
   return options;
 }
 
-// Returns the case with another type in place of the type of its first setting, in every setting
-// that has it.
+// Returns the case with `type` in place of the first setting's dtype, in every setting with that
+// dtype.
 Case retyped(Case which, const std::string& type) {
   const std::string first = which.settings.empty() ? "" : which.settings[0];
   if (!first.starts_with("dtype=")) return which;
@@ -152,7 +152,7 @@ std::vector<std::string> read_lines(const std::string& path) {
   return lines;
 }
 
-// Prints the lines that only one of the two has, and returns their number.
+// Prints the lines that are in only one of the lists; returns their number.
 size_t compare(const std::vector<std::string>& wanted, const std::vector<std::string>& found) {
   const std::set<std::string> before(wanted.begin(), wanted.end()), now(found.begin(), found.end());
   size_t differences = 0;

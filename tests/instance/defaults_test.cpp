@@ -1,4 +1,4 @@
-// Tests of the settings that an operation has without any: sizes, fields and formulas of its row.
+// Tests an operation's default settings: sizes, fields and formulas of its row.
 #include <gtest/gtest.h>
 
 #include <string>

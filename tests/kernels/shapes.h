@@ -17,7 +17,7 @@ namespace ligerdsl::test {
 
 inline const std::vector<DType> kFloats{f32, f16, bf16};
 
-// Returns those of `widths` for which the backend can process `rows` rows.
+// Returns the `widths` at which the backend can process `rows` rows.
 inline std::vector<int64_t> affordable(const std::vector<int64_t>& widths, int64_t rows) {
   std::vector<int64_t> out;
   for (int64_t width : widths) {
@@ -30,8 +30,8 @@ inline kernels::Machine machine() {
   return backend().machine();
 }
 
-// Number of poisoned elements after every row in the n-th case: 0, 8 (vectors stay aligned) and 3
-// (they do not).
+// Returns the number of poisoned elements after every row in case n: 0, 8 (vectors stay aligned) or
+// 3 (they do not).
 inline int64_t gap_of(int64_t n) {
   return std::vector<int64_t>{0, 8, 3}[n % 3];
 }

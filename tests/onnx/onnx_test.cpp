@@ -101,7 +101,7 @@ TEST(Onnx, SoftmaxMatches) {
   }
 }
 
-// The loss of a case by our kernel; per row if `reduction` is none.
+// Our kernel's loss for a case; per row if `reduction` is none.
 struct Losses {
   Values loss, lse;
 };

@@ -1,4 +1,4 @@
-"""Kernels of an author's shared object; LIGERDSL_AUTHOR_KERNELS names that of
+"""Tests kernels of shared objects; LIGERDSL_AUTHOR_KERNELS names that of
 examples/author_kernels."""
 
 import os

@@ -52,8 +52,8 @@ def causal(x):
 
 
 def attention(q, k, v, left, right, scale, cap=None, sinks=None):
-    """Attention over [batch, tokens, heads, column] by all scores; a query without visible keys
-    gives 0. Returns lse, too, if there are sinks."""
+    """Attention over [batch, tokens, heads, column] with all scores stored; a query without visible
+    keys gives 0. Returns lse, too, if there are sinks."""
     k, v = (t.repeat_interleave(q.shape[2] // t.shape[2], 2) for t in (k, v))
     z = scale * torch.einsum("bihd,bjhd->bhij", q, k)
     z = z if cap is None else cap * torch.tanh(z / cap)

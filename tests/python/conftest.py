@@ -1,4 +1,4 @@
-"""Tests of the Python package: of the one in LIGERDSL_PYTHON_PATH, else of an installed one."""
+"""Tests the Python package in LIGERDSL_PYTHON_PATH, or the installed one if it is unset."""
 
 import os
 import sys

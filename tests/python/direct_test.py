@@ -1,5 +1,5 @@
-"""Functions of autograd that run without a Python frame, and the calls that they pass to the
-Function."""
+"""Tests autograd Functions that run without a Python frame, and the calls that they pass on to
+Python."""
 
 import contextlib
 import gc
@@ -102,7 +102,7 @@ def results(function, tensors, upstream=None):
 def own_ways(monkeypatch):
     """Uses only the Functions' own forward and backward."""
     class Own(dict):
-        """Replaces a twin made by `direct` by the apply() of its Function."""
+        """Maps a twin made by `direct` to its Function's own apply()."""
 
         def get(self, function):
             return super(torch.autograd.Function, own.get(function, function)).apply
@@ -116,7 +116,7 @@ def own_ways(monkeypatch):
 
 @pytest.fixture
 def counts(monkeypatch):
-    """Counts the steps that run through operations as called from Python."""
+    """Records the steps that call `operations` from Python."""
     counted = []
     for module in (norms, gated, losses, rows, rope, fused_linear):
         def operations(*tensors, operations=module.operations):
@@ -176,7 +176,8 @@ def test_gradients_of_any_layout(name, counts):
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in LOSSES])
 def test_no_rows_and_a_gradient_without_strides(name, own_ways):
-    """torch calls a tensor expanded from one element to none contiguous, with strides of 0."""
+    """torch reports a tensor expanded from one element to zero elements as contiguous, with strides
+    of 0."""
     function, _, make = CASES[name]
     tensors = make(0)
     for way in (lambda: None, own_ways):
@@ -351,8 +352,7 @@ def test_head_returns_its_gradients_once(counts):
 
 @pytest.mark.parametrize("its_own", [False, True])
 def test_a_heads_backward_reports_labels(its_own, own_ways):
-    """The forward did not check labels, as on a GPU, where it returns before the labels are
-    known."""
+    """The forward pass did not check labels. On a GPU it returns before it knows them."""
     if its_own:
         own_ways()
     x, w = of_widths((2, 8), (10, 8))
@@ -478,7 +478,7 @@ def test_statistics_are_aligned(shape, hooks):
 
 def test_no_tensor_is_leaked():
     """Tensors are freed with their last reference, without the cycle collector; passed constants
-    keep their counts."""
+    keep their reference counts."""
     gc.disable()
     try:
         for name, (function, _, make) in CASES.items():
@@ -536,7 +536,7 @@ def test_overwritten_tensor_held_by_hooks_is_not_read_again(of_gates):
 @pytest.mark.parametrize("of_gates", [lt.swiglu, lt.geglu])
 def test_only_one_thread_overwrites_tensor_held_by_hooks(of_gates):
     def unpack(tensor):
-        time.sleep(0.05)  # the other thread asks meanwhile
+        time.sleep(0.05)  # gives the other thread time to ask
         return tensor
 
     gate, up = leaf(4, 8), leaf(4, 8)

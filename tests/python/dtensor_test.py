@@ -109,7 +109,7 @@ def stays_in_shards():
 
 
 def flags_are_told_apart():
-    """Flags decide which results exist; torch's cached rule of one call must not serve another."""
+    """Flags decide which results exist, so torch must not reuse a rule cached for other flags."""
     x, w = (tensor.distribute_tensor(torch.randn(4, 8), mesh, [tensor.Shard(0)]),
             tensor.distribute_tensor(torch.randn(8), mesh, [tensor.Replicate()]))
     with torch.no_grad():

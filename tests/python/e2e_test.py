@@ -142,8 +142,7 @@ def test_what_is_measured():
 
 
 def test_two_processes_have_the_losses_and_gradients_of_one(tmp_path):
-    """Tests that bench/fsdp_llama.py measures, and that it reports a difference, which it finds
-    itself."""
+    """Tests that bench/fsdp_llama.py measures, and reports the difference that it finds."""
     if (not hasattr(pytest.importorskip("torch.distributed.fsdp"), "fully_shard")
         or not torch.distributed.is_gloo_available()):
         pytest.skip("torch has no fully_shard or no gloo here")

@@ -367,7 +367,7 @@ def test_entropy_of_the_fused_head():
     log_p = (x @ w.T).log_softmax(-1)
     entropy = -(log_p.exp() * log_p).sum(-1).masked_fill(labels == -100, 0)
     total = torch.nn.functional.cross_entropy(x @ w.T, labels, reduction="sum") / 7
-    # A sum over another number of items with an entropy bonus; the entropy alone; the loss alone.
+    # Loss with an entropy bonus, entropy alone, and loss alone, all with a given number of items.
     for weights in ((1.0, -0.3), (0.0, 1.0), (2.0, 0.0)):
         out = lt.fused_linear_cross_entropy(x, w, labels, num_items=7, with_entropy=True)
         torch.testing.assert_close(out.entropy, entropy, rtol=1e-5, atol=1e-5)
@@ -401,8 +401,8 @@ def test_entropy_of_the_fused_head():
 def test_norms_are_more_exact_than_torch_on_a_cpu(name, shape, dtype, tolerance):
     """Cases of Liger-Kernel's tests, which compare with torch in the same dtype.
 
-    torch's sums over rows on a CPU miss the tests' tolerance of the rounded float64 result; ours do
-    not.
+    On a CPU, torch's sums over rows exceed the tests' tolerance around the rounded float64 result;
+    ours do not.
     """
     features = shape[-1] if name == "layer_norm" else shape[1]
     norm = {"layer_norm": lambda f, x, w, b: f.layer_norm(x, w, b, 1e-6) if f is lt
@@ -441,7 +441,7 @@ def modulated_of_liger(x, weight, scale, shift):
 def test_bfloat16_is_more_exact_than_torch(name, ours, theirs, shapes, atol, rtol):
     """Cases of Liger-Kernel's tests that fail on a GPU.
 
-    They compare with torch's operations in bf16, which miss the tests' tolerance of the float64
+    They compare with torch's bf16 operations, which exceed the tests' tolerance around the float64
     result more often than ours.
     """
     missed = {ours: 0, theirs: 0}

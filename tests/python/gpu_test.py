@@ -196,7 +196,7 @@ def test_compiled_with_cuda_graphs():
     x = torch.randn(8, 64, device="cuda", requires_grad=True)
     for _ in range(4):
         norm.zero_grad()
-        x.grad = None  # gradients are memory of the graph, which the next run overwrites
+        x.grad = None  # the graph owns this memory, and its next run overwrites it
         compiled(x).backward()
     found = norm.weight.grad.clone()
     norm.zero_grad()

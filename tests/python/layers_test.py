@@ -56,7 +56,7 @@ def gradients(model, data, **more):
 
 
 def nodes():
-    """Returns how many layers ran backward as one node: each layer has two fused add-norms."""
+    """Returns the number of layers that ran backward as one node. Each has two fused add-norms."""
     return ligerdsl.calls("fused_add_rms_norm_backward") // 2
 
 
@@ -127,8 +127,7 @@ def test_equally_many_heads_of_queries_and_keys():
 
 @pytest.mark.parametrize("join", [False, True])
 def test_transposed_gradients_of_attention(join):
-    """The math back end gives transposed gradients of keys if no head of keys serves several
-    queries."""
+    """The math back end returns transposed key gradients if each key head serves one query head."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
     with sdpa_kernel(SDPBackend.MATH):
         check(model_of(num_key_value_heads=4), batch(), 3, patching={"join_weights": join})
@@ -282,8 +281,8 @@ def test_compiled_layers():
     ligerdsl.hf.patch(model)
     torch._dynamo.reset()
     if torch.cuda.is_available():
-        # dynamo asks for its random state, and torch's checkpointing refuses a device initialised
-        # inside a layer
+        # dynamo queries the device's random state; torch's checkpointing refuses a device
+        # initialised inside a layer
         torch.cuda.init()
     for layer in model.model.layers:
         layer.compile(backend="aot_eager")
@@ -320,7 +319,7 @@ def are_neighbours(*weights):
 
 
 def products_of_both(model, data):
-    """Returns the calls in the forward pass; the backward pass makes equally many."""
+    """Returns the number of calls in the forward pass, which equals that in the backward pass."""
     calls = lambda: (ligerdsl.calls("gated_matmul_nt"), ligerdsl.calls("gated_matmul_nt_backward"))
     before = calls()
     gradients(model, data)

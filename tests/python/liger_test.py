@@ -122,7 +122,7 @@ def test_bf16_gradients_of_a_modulated_norm_are_nearer_to_float64_than_torchs(sh
         # one rounding to bf16, and in Llama's form also that of each normalised element
         assert wrong < 4e-3, name
         assert wrong <= torchs_wrong * 1.02, name
-    # torch's errors make the suite fail: that of scale is larger than one rounding explains.
+    # torch's errors make the suite fail: its error of scale exceeds one rounding.
     one_rounding = (exact[2].bfloat16().double() - exact[2]).norm()
     assert (gradients(reference)[2].double() - exact[2]).norm() > 1.2 * one_rounding
 

@@ -31,7 +31,7 @@ def reference(function, *tensors):
 
 
 def close(one, other, dtype):
-    """Compares within the error of rounding results, and one intermediate, to the dtype."""
+    """Compares within the error of rounding the results and one intermediate to the dtype."""
     tolerance = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}[dtype]
     torch.testing.assert_close(one.double(), other, rtol=tolerance,
                                atol=tolerance * max([1.0, *other.abs().flatten().tolist()]))

@@ -64,7 +64,7 @@ def accumulating(function, args, kwargs):
     return summing, tuple(arguments), keywords
 
 
-EDGE = 4  # size of every dimension in of_the_row(), so that any size divides another one
+EDGE = 4  # size of every dimension in of_the_row(), so that each size divides the others
 
 
 def of_the_row(op):
@@ -172,7 +172,7 @@ def test_opcheck_of_the_others():
 
 
 def test_opcheck_of_the_rest():
-    """Operators that no test before this one called, with the tensors of their rows."""
+    """Checks operators that no earlier test called, with the tensors of their rows."""
     assert [op.name for op in OPS] == ligerdsl.ops.__all__
     for op in [op for op in OPS if op.name not in checked]:
         call = of_the_row(op)

@@ -1,5 +1,4 @@
-"""Patched models together with other changes of a model: heads, adapters, trainers, hooks, pickles,
-losses."""
+"""Tests patched models with other changes: heads, adapters, trainers, hooks, pickles, losses."""
 
 import copy
 import functools
@@ -456,7 +455,7 @@ VISION = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_att
               image_size=8, patch_size=4, num_channels=3)
 CLIP = {"model_type": "clip_vision_model", **VISION}
 IMAGE_TOKENS = 4  # patches of an image
-# Name of the class: its configuration and further arguments.
+# Class name: keyword arguments of its configuration.
 VISION_LANGUAGE = {
     "Gemma3": dict(text_config=TEXT, vision_config=VISION, mm_tokens_per_image=IMAGE_TOKENS),
     "Llava": dict(text_config={"model_type": "llama", **TEXT}, vision_config=CLIP),

@@ -68,7 +68,8 @@ def make(name, dtype=torch.float32):
 def set_up(name, function, inputs, others, needed, dtype=torch.float32):
     """Makes inputs and upstream gradients that need gradients.
 
-    Returns them with the inputs' gradients, which have a graph, and random weights for those.
+    Returns both in one list, the inputs' gradients (with a graph), and random weights for these
+    gradients.
     """
     inputs = [t.detach().to(dtype).requires_grad_(i in needed) for i, t in enumerate(inputs)]
     outputs = outputs_of(function(*inputs, *others))
@@ -86,7 +87,7 @@ def set_up(name, function, inputs, others, needed, dtype=torch.float32):
 
 
 def derivative(gradient, factor, variable):
-    """Returns the derivative of sum(gradient * factor); zeros if there is no dependency."""
+    """Returns the derivative of sum(gradient * factor), or zeros if there is no dependency."""
     total = (gradient * factor).sum()
     if not total.requires_grad:
         return torch.zeros_like(variable)
@@ -135,7 +136,8 @@ def test_one_input_alone_needs_a_gradient(name):
 
 @pytest.mark.parametrize("name", ALL)
 def test_gradient_scaled_by_a_tensor_with_gradient(name):
-    """The loss depends on the inputs also by other paths, which must not hide the missing part."""
+    """The loss also depends on the inputs through other paths, which must not hide the missing
+    part."""
     inputs, others = make(name)
     inputs = [t.requires_grad_() for t in inputs]
     output = outputs_of(ALL[name][0](*inputs, *others))[0]

@@ -85,8 +85,8 @@ def test_fully_sharded(recomputed):
 
 
 def in_bf16(rank, compiled, expected_loss, expected):
-    """f32 shards, bf16 matmuls and activations; layers are recomputed, if compiled by torch's
-    checkpointing."""
+    """Uses f32 shards, bf16 matmuls and activations. Layers are recomputed; if compiled, torch's
+    checkpointing does this."""
     model, ids = whole_model(rank, True)
     if compiled:
         for layer in model.model.layers:

@@ -289,7 +289,7 @@ class Rows(torch.utils.data.Dataset):
 @pytest.mark.filterwarnings("ignore:.*fork")
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_data_loader(start):
-    """Workers compute, also one that was forked from a process with a context."""
+    """Workers compute, even if forked from a process with a context."""
     data = Rows()
     expected = torch.stack([data[i] for i in range(8)])
     loader = torch.utils.data.DataLoader(data, batch_size=4, num_workers=2,

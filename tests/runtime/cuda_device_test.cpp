@@ -62,8 +62,8 @@ TEST_F(CudaDeviceTest, ResourceUseOfMachineCodeIsARemark) {
   ASSERT_EQ(serialised.size(), 1u);
   EXPECT_NE(serialised[0].text.find("wgmma: matmuls do not overlap"), std::string::npos);
   EXPECT_EQ(serialised[0].id, "wgmma-serialised");
-  // No second remark: the compiler reported the missed target already, and the local memory also
-  // holds variables.
+  // There is no second remark: the compiler already reported the missed target, and local memory
+  // also holds variables.
   program::Artifact artifact;
   artifact.remarks = {make_remark(program::RemarkId::min_ctas_exceed_shared_memory,
                                   "min_ctas_per_sm = 4 is not reached: ...")};
@@ -108,8 +108,7 @@ TEST_F(CudaDeviceTest, LaunchPacksSlotsAndGeometry) {
   EXPECT_EQ(fake_cuda().current_context(), nullptr);
 }
 
-// The kernel's second argument is a view of 100 rows of 72 elements with stride 80, after one other
-// slot.
+// The first argument takes one slot. The second is a [100, 72] view with row stride 80.
 TEST_F(CudaDeviceTest, TensorMapsAreParameters) {
   auto device = fake_gpu(folder.path());
   auto kernel = device->load("mapped", device->base_options());
@@ -230,7 +229,7 @@ TEST(TensorMap, SlicedRowsKeepTheirAddress) {
     const uint64_t size = end - begin;
     for (uint64_t row = 0; row < size; ++row) {
       const uint64_t places[] = {kRows - size + row, end,
-                                 kRows};  // strides are of all dimensions but the innermost
+                                 kRows};  // strides omit the innermost dimension
       EXPECT_LT(places[0], found.sizes[2]);
       uint64_t at = found.address;
       for (int i = 0; i < 3; ++i) at += places[i] * static_cast<uint64_t>(found.strides[1 + i]);
@@ -398,7 +397,7 @@ TEST_F(CudaDeviceTest, CubinComesFromDiskTheSecondTime) {
   EXPECT_TRUE(report.cubin_from_disk);
   EXPECT_EQ(fake_cuda().calls_of("cuLinkCreate"), links);
   EXPECT_EQ(test::fake_compiles(), compiles);
-  // Another driver or another chip: the PTX is reused, the cubin is not.
+  // With another driver or chip, the PTX is reused but the cubin is not.
   fake_cuda().set_driver(13010, 0, 1);
   auto newer = fake_gpu(folder.path());
   program::CompileOptions options = newer->base_options();
@@ -479,7 +478,7 @@ TEST_F(CudaDeviceTest, EveryFailingCallIsAnErrorWithoutLeaks) {
                   error.status() == Status::no_device)
           << k << error.what();
     }
-    // A release that fails is silent and leaks at most that one object. A pop that fails leaves a
+    // A failed release reports no error and leaks at most that one object. A failed pop leaves a
     // context on the stack.
     EXPECT_LE(fake_cuda().live_objects(), failed ? 0 : 1) << k;
     EXPECT_EQ(fake_cuda().capture_mode() == 0 || !failed, true) << k;
@@ -520,7 +519,7 @@ TEST_F(CudaDeviceTest, RejectsForkedChildren) {
     const uint64_t slots[2] = {};
     expect_error(Status::forked_process, [&] { kernel->launch(slots, {}, nullptr); });
     expect_error(Status::forked_process, [&] { device->alloc(1); });
-    device->free(&device);  // silent
+    device->free(&device);  // reports no error
     kernel.reset();
     device.reset();
     return true;

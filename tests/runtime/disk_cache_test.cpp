@@ -105,7 +105,7 @@ TEST(DiskCache, LinksFoldersAndPipesInPlaceOfAnEntryAreMisses) {
   EXPECT_FALSE(cache.read(kKey, ".art"));
   std::filesystem::remove(path);
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  EXPECT_FALSE(cache.read(kKey, ".art"));  // and does not wait for a writer
+  EXPECT_FALSE(cache.read(kKey, ".art"));  // and does not block on the FIFO
   std::filesystem::remove(path);
   std::filesystem::create_directory(path);
   EXPECT_FALSE(cache.read(kKey, ".art"));
@@ -360,8 +360,8 @@ TEST(DiskCache, HugeFilesAllocateNoMemory) {
         std::ifstream("/proc/self/statm") >> value;
         return value;
       }();
-      // 8 MiB more than what is there: any buffer of the file's size is refused, and then the child
-      // fails.
+      // Allows 8 MiB more than the current size: a buffer of the file's size is refused and fails
+      // the child.
       const rlim_t most = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + (rlim_t{8} << 20);
       const rlimit limit{most, most};
       if (setrlimit(RLIMIT_AS, &limit) != 0) return false;
@@ -409,7 +409,7 @@ TEST(DiskCache, LimitEvictsTheLeastRecentlyUsed) {
     used_before(i, 10000 - i);
   }
   EXPECT_EQ(cache.usage().entries, 9);
-  EXPECT_TRUE(cache.read(key(0), ".art"));  // the oldest is now the one used last
+  EXPECT_TRUE(cache.read(key(0), ".art"));  // makes the oldest the most recently used
   cache.write(key(9), ".art", std::string(10000, 'x'));
   EXPECT_LE(cache.usage().bytes, 100000 - 100000 / 8);
   EXPECT_EQ(cache.usage().entries, 8);

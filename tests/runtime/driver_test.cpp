@@ -122,7 +122,7 @@ TEST_F(DriverTest, RejectsForkedChildrenWithAHint) {
         expect_error(Status::forked_process, [&] { PrimaryContext::Scope scope(*context); });
     EXPECT_NE(text.find("fork"), std::string::npos);
     expect_error(Status::forked_process, [] { fake_driver(); });
-    context.reset();  // silent
+    context.reset();  // reports no error
     return true;
   }));
   PrimaryContext::Scope parent_still_works(*context);

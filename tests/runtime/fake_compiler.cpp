@@ -61,7 +61,7 @@ int overflow(int depth) {
   return depth < 0 ? 0 : overflow(depth + 1) + frame[0];
 }
 
-// Returns false if the program is not one of those that end the process or never return.
+// Ends the process or never returns if the program says so. Otherwise returns false.
 bool ends_badly(const std::string& text) {
   if (text.starts_with("crash")) {
     fprintf(stderr, "Stack dump: the fake compiler\n");

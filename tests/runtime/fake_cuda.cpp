@@ -100,7 +100,8 @@ Result drop_object(void* object) {
   return success;
 }
 
-// The driver allows these only outside a capture, or on a thread with a relaxed capture mode.
+// Returns true if a capture is active and this thread's capture mode is not relaxed. The driver
+// then refuses the calls that use this.
 bool breaks_capture() {
   std::lock_guard lock(state().mutex);
   return (state().capturing || !state().captures.empty()) &&
@@ -335,8 +336,8 @@ API cuOccupancyMaxActiveClusters(int* clusters, Function, const LaunchConfig* co
   *clusters = 30;
   return success;
 }
-// Counts the parameters of a kind that the entry of a module's PTX declares: 8 bytes, or maps of
-// 128 bytes.
+// Returns the number of parameters of `kind` in the module's PTX entry: 8-byte words or 128-byte
+// maps.
 int parameters_of(Function function, std::string_view kind) {
   std::lock_guard lock(state().mutex);
   const std::string& image = state().modules[function];

@@ -40,8 +40,9 @@ struct FakeCudaControl {
     int maps;       // tensor maps after the slots
   };
   bool (*last_launch)(Launch* launch);
-  // Returns the functions launched since the last call of this, in order; at most `most`, and 64.
+  // Writes the functions launched since its last call, in order: at most min(most, 64). Returns
+  // their number.
   int (*launched)(const void** functions, int most);
   int (*last_shared_limit)();  // last value of the dynamic shared memory attribute
-  bool (*large_clusters)();    // whether a function may use the non-portable cluster size
+  bool (*large_clusters)();    // true if a function may use the non-portable size
 };

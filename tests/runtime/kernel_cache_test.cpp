@@ -269,7 +269,7 @@ TEST(CpuDevice, MeasuresTime) {
   EXPECT_LE(result.median_ms, result.q80_ms);
 }
 
-// Overwriting the caches eleven times takes more than a millisecond, and the work takes none.
+// Overwriting the caches eleven times takes more than a millisecond; the work itself is empty.
 // Without the limit, all 201 samples would be taken.
 TEST(CpuDevice, MeasurementLimitsTimeSpentOverwritingCaches) {
   if (test::kSanitized) GTEST_SKIP() << "sanitizers take long to overwrite the caches";

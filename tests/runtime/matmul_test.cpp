@@ -132,7 +132,7 @@ TEST(CudaMatmul, PassesAlignmentsToTheLibrary) {
   EXPECT_EQ(alignments[0], 256u);
 }
 
-// f32 operands have no table, so the matmul takes the first of the fake's proposals that it allows.
+// f32 operands have no table, so the matmul uses the fake's first allowed proposal.
 TEST(CudaMatmul, TakesTheFirstUsableProposal) {
   const auto matmul = make_cuda_matmul(fake_context(), FAKE_CUBLASLT);
   Floats a(4, 3, 1, 0), b(8, 3, 1, 0), c(4, 8, 0, 0);
@@ -142,7 +142,7 @@ TEST(CudaMatmul, TakesTheFirstUsableProposal) {
 
 // Expects the fastest measured kernels for 16-bit operands. The fake reads its inputs as f32; all
 // are zero here.
-TEST(CudaMatmul, TakesTheKernelOfTheTable) {
+TEST(CudaMatmul, UsesTheKernelFromTheTable) {
   const auto last_tile = of_fake_cublaslt<int (*)()>("fake_cublaslt_last_tile");
   const auto set_waves = of_fake_cublaslt<void (*)(float)>("fake_cublaslt_set_waves");
   const auto tile = [&](Product product, DType result, float waves) {

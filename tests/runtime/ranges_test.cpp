@@ -199,7 +199,7 @@ TEST_F(Ranges, TraceOnAFullDiskStaysValid) {
   auto all = variables();
   std::erase_if(all, [](const std::string& one) {
     return one.starts_with("NVTX_INJECTION");
-  });  // it writes, too
+  });  // the NVTX tool writes files, too
   EXPECT_TRUE(passes_with("RangesChild.DISABLED_FullDisk", all, errors));
   EXPECT_GT(events().size(), 3u);
   EXPECT_LE(read_file(trace).size(), 4096u);

@@ -1,5 +1,5 @@
-// Tests that a kernel that several threads, contexts and processes want at the same time is
-// compiled once.
+// Tests that a kernel requested by several threads, contexts and processes at once is compiled
+// once.
 #include "runtime/cache/single_flight.h"
 
 #include <fcntl.h>
@@ -71,8 +71,8 @@ std::shared_ptr<Device> without_a_cache() {
   return Device::create(config);
 }
 
-// The contexts share this process. The gate opens only after each context has logged that it waits,
-// so none can come too late.
+// The contexts share this process. The gate opens only after all other contexts have logged that
+// they wait, so none can be late.
 void expect_one_compile(const std::vector<std::shared_ptr<Device>>& devices,
                         const std::string& gate) {
   const int64_t before = fake_compiles();
@@ -243,7 +243,7 @@ TEST(SingleFlight, StoredEntryEndsTheWait) {
   EXPECT_TRUE(maker.held());
 }
 
-// Without a lock, because the file system has none or a folder has its name, every process compiles
+// If there is no lock (the file system has none, or a folder has its name), every process compiles
 // and none waits.
 TEST(SingleFlight, MissingLockMeansNoWait) {
   TempFolder folder;

@@ -1,5 +1,5 @@
 // Target on which a test body runs its operations: the reference interpreter, the CPU, a GPU, or an
-// emulated GPU. Test programs take
+// emulated GPU. Test programs accept
 // --backend=interpreter|interpreter-nvptx|cpu|cuda|ptx|ptx-cluster2|ptx-cluster4|ptx-sm80
 // (main.cpp). A test body never asks for the backend's name, only for its budget.
 #pragma once
@@ -44,8 +44,8 @@ class Backend {
   virtual double summation_slack() const { return 1; }
   // Sets the number of CPU threads. Backends without threads ignore it.
   virtual void set_threads(int) {}
-  // Returns the programs that were launched since the last call with a variant other than that for
-  // aligned arguments (kernels/core/argument_facts.h), if the backend can observe the choice.
+  // Returns the programs whose launches since the last call did not use the variant for aligned
+  // arguments (kernels/core/argument_facts.h), if the backend can observe the choice.
   virtual std::vector<std::string> took_generic() { return {}; }
 
   // Runs all launches in order. Scratch buffers are new and poisoned.

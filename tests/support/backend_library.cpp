@@ -196,7 +196,7 @@ class LibraryBackend : public Backend {
       check(ligerdsl_buffer_copy(backend_.context_, to, from, static_cast<size_t>(bytes), nullptr),
             "copy");
     }
-    // Calls `body` with the offset in the storage and the size of each row of a sparse tensor, in
+    // Calls `body` for each row of a sparse tensor, with its offset in the storage and its size, in
     // bytes.
     template <class Body>
     static void for_each_row(const Tensor& tensor, const Body& body) {

@@ -25,8 +25,8 @@ inline double from_fp8(const Fp8& format, uint8_t code) {
   return code & 0x80 ? -magnitude : magnitude;
 }
 
-// Rounds like PTX's cvt.rn.satfinite: to the nearest number, on ties to the even code, beyond the
-// largest number to that.
+// Rounds like PTX's cvt.rn.satfinite: to the nearest number, ties to the even code, clamped to the
+// largest number.
 inline uint8_t to_fp8(const Fp8& format, double value) {
   if (std::isnan(value)) return 0x7f;
   const uint8_t sign = std::signbit(value) ? 0x80 : 0;

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""on_processor.py [--own-level] NAME command...: runs the command like on another processor that
+"""on_processor.py [--own-level] NAME command...: runs the command as on another processor, which
 this one can imitate.
 
 NAME is one of:
 
-- a core type of OpenBLAS, which has kernels for each and uses those of OPENBLAS_CORETYPE; the
-  command runs with 1 and with 4 threads
+- a core type of OpenBLAS (OPENBLAS_CORETYPE), which has kernels for each; the command runs with 1
+  and with 4 threads
 - an x86-64 level that kernels are compiled for (LIGERDSL_CPU)
 
 Exits with 77 if this processor lacks the instructions. Without --own-level it also exits

@@ -1,4 +1,4 @@
-// The float64 reference of an operation (kernels/<family>/X_reference.cpp) on values of a test.
+// Runs an operation's float64 reference (kernels/<family>/X_reference.cpp) on a test's values.
 #pragma once
 
 #include <map>

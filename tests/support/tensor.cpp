@@ -212,7 +212,7 @@ void Tensor::set_integer(int64_t i, int64_t value) {
   write_integer(type_, element(i), value);
 }
 
-// Visits whole runs, because tests check more elements than one call per element allows.
+// Visits whole runs, because one call per element is too slow for the tests.
 template <class Body>
 void Tensor::for_each_run(const Body& body) const {
   const int64_t n = size(), length = shape_.empty() ? 1 : shape_.back();

@@ -27,7 +27,7 @@ inline constexpr uint8_t kPoison = 0xff;
 class Storage {
  public:
   explicit Storage(int64_t elements_bytes);
-  // Address space that reads as zero and takes memory only when written, for tensors of many
+  // Address space that reads as zero and uses memory only when written, for tensors of many
   // gigabytes.
   static std::shared_ptr<Storage> sparse(int64_t elements_bytes);
   Storage(const Storage& other);  // not for sparse ones
@@ -48,8 +48,8 @@ class Storage {
 class Tensor {
  public:
   Tensor() = default;
-  // Contiguous, or with the given strides in elements. `shift`: number of elements between the
-  // canary and the first one.
+  // Contiguous, or with the given strides in elements. `shift`: elements between the canary and the
+  // first element.
   explicit Tensor(DType type, Sizes shape, Sizes strides = {}, int64_t shift = 0);
   // Two dimensions with `gap` poisoned elements after every row.
   static Tensor rows(DType type, int64_t n, int64_t cols, int64_t gap = 0, int64_t shift = 0) {

@@ -107,7 +107,7 @@ TEST(SummaryTest, WinnerIsChosenFromTheFinals) {
   EXPECT_EQ(searched[0].winner.config, "w=1");
   EXPECT_FALSE(searched[0].confirmed || searched[0].gained);
   trials.push_back(heuristic(1));
-  trials.push_back(trial("w=1", Fate::ok, 0.97, 45));  // luck, at first
+  trials.push_back(trial("w=1", Fate::ok, 0.97, 45));  // 0.7 was luck
   trials.push_back(trial("w=2", Fate::ok, 0.82, 45));
   const auto done = summarize(trials);
   EXPECT_EQ(done[0].winner.config, "w=2");

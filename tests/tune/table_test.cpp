@@ -188,7 +188,7 @@ TEST_F(WrittenTable, FullDiskKeepsTheOldTable) {
   write_table(path_, entries("n=1"));
   const auto limited = [this] {
     signal(SIGXFSZ, SIG_IGN);
-    const rlimit small{4096, 4096};  // bytes of a file: the end of the space as a write sees it
+    const rlimit small{4096, 4096};  // bytes per file; a write fails as on a full disk
     setrlimit(RLIMIT_FSIZE, &small);
     try {
       write_table(path_, entries("n=2", 1000));

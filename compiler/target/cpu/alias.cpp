@@ -36,7 +36,7 @@ int64_t AliasFacts::classOf(int root) const {
   return number ? number.getInt() : 0;
 }
 
-// Fields of a partition access that determine which elements it reaches.
+// Fields of a partition access that determine which elements it accesses.
 struct Partition {
   Value view;
   ArrayRef<int64_t> shape;
@@ -57,8 +57,8 @@ bool AliasFacts::sameMemory(Value a, Value b) const {
   return rootA == rootB || (classOf(rootA) > 0 && classOf(rootA) == classOf(rootB));
 }
 
-// Returns true if equal tiles of the two views are the same elements. Slices of one view begin at
-// different elements, so they do not count.
+// Returns true if equal tile indices select the same elements in both views. Slices of one view
+// begin at different elements, so this is false for them.
 bool AliasFacts::sameGrid(Value a, Value b) const {
   return a == b || (sameMemory(a, b) && !a.getDefiningOp() && !b.getDefiningOp());
 }
@@ -68,7 +68,7 @@ bool AliasFacts::mayAlias(Operation* a, Operation* b) const {
   if (rootA < 0 || rootB < 0) return true;
   if (rootA != rootB && classOf(rootA) && classOf(rootB) && classOf(rootA) != classOf(rootB))
     return false;
-  // Two tiles of one grid are disjoint if an index is a different constant.
+  // Two tiles of one grid are disjoint if they differ in a constant index.
   auto first = partitionOf(a), second = partitionOf(b);
   if (!first || !second || first->shape != second->shape || !sameGrid(first->view, second->view))
     return true;

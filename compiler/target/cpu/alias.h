@@ -11,8 +11,8 @@ class AliasFacts {
  public:
   explicit AliasFacts(mlir::func::FuncOp function) : function(function) {}
 
-  /// Returns the kernel argument that a view, pointer or tile of pointers is based on; -1 if it may
-  /// be one of several.
+  /// Returns the kernel argument that a view, pointer or tile of pointers is based on, or -1 if it
+  /// may be one of several.
   int rootOf(mlir::Value pointer) const;
   /// Returns the pointer or view operand of an op that reads or writes memory.
   static mlir::Value addressOf(mlir::Operation* access);
@@ -20,14 +20,14 @@ class AliasFacts {
   bool mayAlias(mlir::Operation* a, mlir::Operation* b) const;
   /// Returns true if no store of this launch writes memory that `load` reads.
   bool readsConstantMemory(mlir::Operation* load) const;
-  /// Returns true if a and b are partition accesses that reach each element of memory at the same
-  /// index of the tile.
+  /// Returns true if a and b are partition accesses that access each memory element at the same
+  /// tile index.
   bool sameElements(mlir::Operation* a, mlir::Operation* b) const;
 
  private:
   int64_t classOf(int root) const;
-  /// Returns true if a and b are one view, or two views that are disjoint or exactly the same
-  /// memory.
+  /// Returns true if a and b are one view, or two views whose memory is either disjoint or
+  /// identical.
   bool sameMemory(mlir::Value a, mlir::Value b) const;
   bool sameGrid(mlir::Value a, mlir::Value b) const;
   mutable mlir::func::FuncOp function;  // op handles have no const members

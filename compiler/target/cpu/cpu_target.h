@@ -11,7 +11,8 @@ namespace ligerdsl::compiler {
 mlir::LogicalResult compileForCpu(mlir::ModuleOp module, const program::CompileOptions& options,
                                   program::Artifact& artifact, CompileTrace& trace);
 
-/// Registers the dialects and interfaces that this target needs next to those of the tile IR.
+/// Registers the dialects and interfaces that this target needs in addition to those of the tile
+/// IR.
 void registerCpuDialects(mlir::DialectRegistry& registry);
 
 /// Return LLVM's name and features of the host CPU.

@@ -61,7 +61,7 @@ Value Registers::splat(Location loc, Value scalar, int64_t lanes) {
 
 //===-- 16-bit floats ---------------------------------------------------------===//
 
-// Rounds to nearest even on the bits. NaN keeps its sign and becomes quiet.
+// Rounds the bits to nearest even. NaN keeps its sign and becomes quiet.
 Value Registers::narrowBf16(Location loc, Value f32) {
   Type i32 = withLanes(f32.getType(), b.getI32Type()),
        i16 = withLanes(f32.getType(), b.getIntegerType(16));
@@ -77,8 +77,8 @@ Value Registers::narrowBf16(Location loc, Value f32) {
                                  arith::SelectOp::create(b, loc, isNan, quiet, rounded));
 }
 
-// Uses the hardware conversion if the CPU has F16C. Otherwise it rounds on the bits. Numbers below
-// 2^-14 are rounded by adding 0.5, whose last bit in f32 is the last bit of a subnormal half.
+// Uses the hardware conversion if the CPU has F16C, else rounds the bits. Adding 0.5 rounds numbers
+// below 2^-14, because its last bit in f32 is the last bit of a subnormal half.
 Value Registers::narrowF16(Location loc, Value f32) {
   Type i32 = withLanes(f32.getType(), b.getI32Type()),
        i16 = withLanes(f32.getType(), b.getIntegerType(16));
@@ -159,9 +159,9 @@ Value Registers::clone(Operation* op, ArrayRef<Value> operands, Type result) {
   return b.insert(created)->getResult(0);
 }
 
-// Division by zero traps on the host, and so does the lowest number divided by -1. Lanes beyond the
-// end of a view may hold either. The result of such a division is unspecified, but it must not end
-// the process.
+// On the host, division by zero traps, and so does division of the lowest integer by -1. Lanes
+// after the end of a view may hold such operands. Their result is unspecified, but the division
+// must not end the process.
 Value Registers::divideIntegers(Operation* op, Value a, Value divisor) {
   Location loc = op->getLoc();
   Type type = divisor.getType();
@@ -187,10 +187,10 @@ Value Registers::divideIntegers(Operation* op, Value a, Value divisor) {
 
 // Emits a compare-and-select, which is the host's min/max instruction. It returns the second
 // operand if either is NaN.
-// - If `other` is a constant, neither NaN nor zero, it becomes the first operand, and this
+// - If `other` is a constant other than NaN and zero, it becomes the first operand, and this
 //   suffices.
-// - Otherwise a select for a NaN in `a` follows. Zeros compare equal whatever their signs, so a
-//   constant zero keeps its place.
+// - Otherwise a select for a NaN in `a` follows. Zeros of either sign compare equal, so a constant
+//   zero stays the second operand.
 Value Registers::extremum(Operation* op, Value a, Value other) {
   Location loc = op->getLoc();
   auto predicate =

@@ -14,7 +14,7 @@ namespace ligerdsl::compiler::cpu {
 
 mlir::Type registerType(mlir::Type element);
 mlir::Type storageType(mlir::Type element);
-/// Returns the type of a register of `lanes` elements; the scalar type for 1.
+/// Returns the type of a register of `lanes` elements, which is a scalar type for 1.
 mlir::Type registerType(mlir::Type element, int64_t lanes);
 
 class Registers {

@@ -43,8 +43,8 @@ void check(Error error) {
   if (error) throw std::runtime_error("cannot load a CPU object: " + toString(std::move(error)));
 }
 
-// Errors that the session reports during a lookup. The error that the lookup returns says only that
-// something failed. Guarded by the mutex of the session.
+// Errors that the session reports during a lookup. The lookup itself returns an error that says
+// only that something failed. Guarded by the session's mutex.
 struct Reported {
   std::string text;
   bool noMemory = false;
@@ -57,7 +57,7 @@ struct Reported {
   }
 };
 
-// Defines the functions that compiled kernels call, some of them on older CPUs only.
+// Defines the functions that compiled kernels call. Only kernels for older CPUs call some of them.
 void defineRuntime(orc::LLJIT& jit, orc::JITDylib& library) {
   orc::SymbolMap symbols;
   auto add = [&](const char* name, auto* function) {
@@ -71,8 +71,8 @@ void defineRuntime(orc::LLJIT& jit, orc::JITDylib& library) {
   add("fmaf", static_cast<float (*)(float, float, float)>(&std::fma));
   add("floorf", static_cast<float (*)(float)>(&std::floor));
   add("ceilf", static_cast<float (*)(float)>(&std::ceil));
-  add("roundevenf", static_cast<float (*)(float)>(
-                        &std::nearbyint));  // to even: no kernel changes the rounding mode
+  // nearbyint rounds to even, because no kernel changes the rounding mode.
+  add("roundevenf", static_cast<float (*)(float)>(&std::nearbyint));
   add("sqrtf", static_cast<float (*)(float)>(&std::sqrt));
   add("ligerdsl_cpu_print", &printFromKernel);
   check(library.define(orc::absoluteSymbols(std::move(symbols))));

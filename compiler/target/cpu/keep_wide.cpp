@@ -20,7 +20,7 @@ static bool isWidened(Value value) {
                       [](Operation* user) { return isa<arith::ExtUIOp, arith::ExtSIOp>(user); });
 }
 
-// Returns the zero-extended form of a uniform tile; null if `narrow` is not uniform.
+// Returns the zero-extended form of a uniform tile, or null if `narrow` is not uniform.
 static Value widenUniform(OpBuilder& b, Location loc, Value narrow, RankedTensorType wide) {
   APInt number;
   if (matchPattern(narrow, m_ConstantInt(&number))) {
@@ -56,7 +56,7 @@ static void widenBitwise(OpBuilder& b, Operation* op) {
   op->getResult(0).replaceAllUsesWith(narrow);
 }
 
-// Returns the value of type `wide` that `narrow` truncates (rule 3); null otherwise.
+// Returns the value of type `wide` that `narrow` truncates, or null (rule 3).
 static Value truncatedFrom(Value narrow, Type wide) {
   auto trunc = narrow.getDefiningOp<arith::TruncIOp>();
   return trunc && trunc.getIn().getType() == wide ? trunc.getIn() : Value();

@@ -18,8 +18,8 @@ static Value throughCasts(Value index) {
   return index;
 }
 
-// Returns the difference of an index between two iterations of its loop, or between two programs;
-// null if unknown.
+// Returns the step of an index from one iteration of its loop, or one program, to the next. Returns
+// null if it is unknown.
 Value TileLowering::stepOf(Value index) {
   index = throughCasts(index);
   if (auto argument = dyn_cast<BlockArgument>(index)) {
@@ -34,12 +34,12 @@ Value TileLowering::stepOf(Value index) {
   return program && program.getAxis() == 0 ? i64(1) : Value();
 }
 
-// Prefetches an element of a later tile, so that memory works during the arithmetic on this one.
+// Prefetches an element of a later tile, so that the load overlaps with this tile's arithmetic.
 //
-// 1. If several groups read a tile, the first one brings it into the cache. The later ones prefetch
-//    the next tile: of the loop if the loop moves its index, else of the next program.
-// 2. The last loop over a resident row finds it in the cache, and prefetches the row of the next
-//    program.
+// 1. If several groups read a tile, the first one brings it into the cache. Later groups prefetch
+//    the next iteration's tile if the loop changes the index, else the next program's tile.
+// 2. The last loop over a resident row finds it in the cache, and prefetches the next program's
+//    row.
 void TileLowering::prefetch(tile::LoadTileOp op, Address from) {
   const TileAccess& access = accesses[op];
   Value distance = access.ahead ? access.ahead : access.nextProgram;
@@ -86,8 +86,8 @@ TileAccess TileLowering::prepare(Operation* op) {
     access.strides.push_back(view.strides[k]);
     Value rest = b.createOrFold<arith::MinSIOp>(loc, sub(dim, begin), size);
     rest = b.createOrFold<arith::MaxSIOp>(loc, rest, i64(0));
-    // The multiplication of an i64 index may wrap. The sign of `begin` then keeps the access inside
-    // the view.
+    // The multiplication of an i64 index may wrap, so the sign of `begin` is tested instead. This
+    // keeps the access inside the view.
     Value sign = throughCasts(indices[k]).getType().isInteger(64) ? begin : index;
     Value extent = b.createOrFold<arith::SelectOp>(loc, less(sign, i64(0)), i64(0), rest);
     IntegerAttr known;
@@ -97,8 +97,8 @@ TileAccess TileLowering::prepare(Operation* op) {
   access.view = view.pointer;
   access.origin = LLVM::GEPOp::create(b, loc, view.pointer.getType(), storageType(access.element),
                                       view.pointer, offset);
-  if (!access.extents.empty() &&
-      inside) {  // if a squeezed index is outside the view, the tile is empty
+  // If a squeezed index is outside the view, the tile is empty.
+  if (!access.extents.empty() && inside) {
     Value& last = access.extents.back();
     Value size = last;
     if (!size) size = i64(*llvm::find_if(llvm::reverse(sizes), [](int64_t n) { return n != 0; }));
@@ -111,8 +111,8 @@ TileAccess TileLowering::prepare(Operation* op) {
   return access;
 }
 
-// Returns the condition that the view is large and every row of the tile begins at a cache line;
-// null if this is never the case.
+// Returns the condition that the view is large and every row of the tile begins at a cache line, or
+// null if it never holds.
 Value TileLowering::maySkipCaches(const TileAccess& access, Value large) {
   if (!large || !matchPattern(access.strides.back(), m_One())) return {};
   Value low = LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), access.origin);
@@ -289,8 +289,8 @@ static Value wholeMask(OpBuilder& b, Location loc, Registers& registers, Guard g
 }
 
 // Returns the address of a masked access. If the condition is false, the row is outside the view,
-// and this is the first element of the view. A masked access to an unmapped page would cost
-// hundreds of cycles.
+// and the address is that of the view's first element. A masked access to an unmapped page would
+// cost hundreds of cycles.
 Value TileLowering::placeOf(Value pointer, const Guard& guard) {
   if (!guard.condition || !guard.view) return pointer;
   return arith::SelectOp::create(b, loc, guard.condition, pointer, guard.view);
@@ -298,7 +298,7 @@ Value TileLowering::placeOf(Value pointer, const Guard& guard) {
 
 //===-- Loads and stores ------------------------------------------------------===//
 
-// `align` = 0: the element's own size.
+// `align` = 0 means the element's own size.
 Value TileLowering::load(Address from, Type element, Guard guard, Value otherwise, int64_t lanes,
                          int64_t align) {
   Type stored = storageType(element), type = lanes == 1 ? stored : VectorType::get({lanes}, stored);

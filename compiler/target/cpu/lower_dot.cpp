@@ -1,6 +1,6 @@
 // Lowers matmuls. Both operands are f32 or i32 in buffers. The accumulators of some rows and
-// adjacent columns are in registers. Each k-step adds one product to each, so the order of
-// additions does not depend on the shape:
+// adjacent columns are in registers. Each k-step adds one product to each accumulator, so the order
+// of additions does not depend on the shape:
 //
 //   for rows by kRows, for columns by `across` registers:
 //     registers = accumulator

@@ -102,8 +102,8 @@ LogicalResult TileLowering::run(ModuleOp into, StringRef entry) {
                                    ArrayRef<LLVM::GEPArg>{axis});
     grid[axis] = LLVM::LoadOp::create(b, loc, b.getI32Type(), at);
   }
-  // The x id is counted up, because a division per program would take a tenth of the time of a
-  // small program.
+  // The x id is incremented, because a division per program would take a tenth of a small program's
+  // time.
   Value first = arith::TruncIOp::create(
       b, loc, b.getI32Type(), arith::RemUIOp::create(b, loc, body->getArgument(2), toI64(grid[0])));
   auto programs = scf::ForOp::create(b, loc, body->getArgument(2), body->getArgument(3), i64(1),
@@ -119,8 +119,8 @@ LogicalResult TileLowering::run(ModuleOp into, StringRef entry) {
   b.setInsertionPoint(scf::YieldOp::create(b, loc, ValueRange{next}));
   deriveSlowerIds(programs.getInductionVar());
   lowerBlock(&source.getBody().front());
-  if (!streamed.empty()) {  // only a fence orders non-temporal stores; it waits for all other
-                            // stores too
+  // Only a fence orders non-temporal stores; it waits for all other stores too.
+  if (!streamed.empty()) {
     b.setInsertionPoint(end);
     Value any = streamed.front();
     for (Value large : llvm::drop_begin(streamed))
@@ -170,7 +170,7 @@ void TileLowering::readArguments(Value slots) {
   }
 }
 
-// Computes the y and z ids from the number of the program. Unused divisions are removed later.
+// Computes the y and z ids from the program's number. Unused divisions are removed later.
 void TileLowering::deriveSlowerIds(Value program) {
   Value rest = arith::DivUIOp::create(b, loc, program, toI64(grid[0]));
   Value size = toI64(grid[1]);
@@ -198,7 +198,7 @@ void TileLowering::lowerOp(Operation* op) {
   if (auto loop = dyn_cast<scf::ForOp>(op)) return lowerFor(loop);
   if (auto loop = dyn_cast<scf::WhileOp>(op)) return lowerWhile(loop);
   if (auto branch = dyn_cast<scf::IfOp>(op)) return lowerIf(branch);
-  if (op->hasTrait<OpTrait::IsTerminator>()) return;  // the lowering of the parent writes it
+  if (op->hasTrait<OpTrait::IsTerminator>()) return;  // the parent's lowering emits it
   if (isa<tile::LoadTileOp, tile::StoreTileOp>(op)) {
     accesses[op] = prepare(op);
     Type moved =
@@ -260,8 +260,8 @@ void TileLowering::lowerScalar(Operation* op) {
 
 //===-- Control flow ----------------------------------------------------------===//
 
-// Lowers the block of a region into `into`, whose scalar arguments are `arguments`. The caller
-// writes the terminator.
+// Lowers a region's block into `into`. `arguments` replace the region's scalar arguments. The
+// caller writes the terminator.
 void TileLowering::fillRegion(Region& from, Block* into, ValueRange arguments) {
   size_t next = 0;
   for (BlockArgument argument : from.getArguments())

@@ -1,15 +1,15 @@
 // Lowers a group of sinks to one loop nest:
 //
 //   for outer dimensions:
-//     full = number of lane-dimension elements that every access has, rounded down to whole steps;
+//     full = number of lane-dimension elements inside all views, rounded down to whole steps;
 //            0 if an outer index is outside
-//     for j in [0, full) by copies * W:   bodies without guards; reductions have `copies` of them
+//     for j in [0, full) by copies * W:   `copies` unguarded bodies; copies = 1 without reductions
 //     for j in [full, n) by W:            one guarded body
 //     combine the reductions' registers in a fixed order
 //
 // Two variants apply to groups that do little but store (`storesLines`):
-// - A guarded body computes the elements before the first cache line. The loops begin after them,
-//   so that each register is stored to one line, not two (`leadOf`).
+// - A guarded body computes the elements before the first cache-line boundary. The loops begin
+//   there, so that each register is stored to one line, not two (`leadOf`).
 // - Rows that read a common tile are computed in pairs, which read it once (`lowerPairs`).
 #include <utility>
 
@@ -29,7 +29,7 @@ void TileLowering::openNest(ArrayRef<int64_t> shape, int laneDim, int64_t maxLan
   nest->depths.assign(shape.size(), 0);
 }
 
-// Returns the dimensions that need a loop, without `except`.
+// Returns the dimensions that need a loop, except `except`.
 SmallVector<int> TileLowering::longDims(int except) {
   SmallVector<int> dims;
   for (int dim = 0; dim < static_cast<int>(nest->shape.size()); ++dim)
@@ -131,8 +131,8 @@ void TileLowering::boundsOf(Value tile, SmallVector<int> dims,
     if (!plan.bufferOf(operand)) boundsOf(operand, source, seen);
 }
 
-// Collects the bounds that keep every partition access of the group inside its view, and the
-// accesses that they prove.
+// Collects the bounds that keep the group's partition accesses inside their views, and the accesses
+// that these bounds prove.
 void TileLowering::collectBounds(const Group& group) {
   bounds.clear();
   SmallVector<int> dims;
@@ -154,9 +154,9 @@ void TileLowering::collectBounds(const Group& group) {
 
 //===-- Lane loops ------------------------------------------------------------===//
 
-// Returns the number of independent copies of a reduction; they hide the latency of its combiner.
-// The place of an element in the tile alone determines its copy. Results thus do not depend on the
-// other sinks of the loop, or on the end of a view.
+// Returns the number of a reduction's independent copies, which hide its combiner's latency. An
+// element's copy depends only on its place in the tile. Results thus do not depend on the loop's
+// other sinks or on a view's end.
 static int copiesFor(const Group& group, int64_t steps) {
   bool reduces =
       llvm::any_of(group.sinks, [](const Sink& sink) { return sink.kind == SinkKind::reduce; });
@@ -164,8 +164,7 @@ static int copiesFor(const Group& group, int64_t steps) {
   return steps >= 4 ? 4 : steps >= 2 ? 2 : 1;
 }
 
-// Returns the end of the leading body (null if there is none), of the unguarded loop, and of the
-// guarded one.
+// Returns the ends of the leading body (null without one), the unguarded loop and the guarded loop.
 TileLowering::LaneRange TileLowering::laneRange(const Group& group, int64_t step) {
   int dim = nest->laneDim;
   Value inside, limit = i64(nest->shape[dim]), end = limit;
@@ -185,8 +184,8 @@ TileLowering::LaneRange TileLowering::laneRange(const Group& group, int64_t step
   return {lead, full, end};
 }
 
-// Returns the largest index that a group of stores needs: nothing happens beyond the end of all
-// views. Null if the group has other sinks.
+// Returns the largest extent of a group of stores; nothing is stored after it. Returns null if the
+// group has other sinks.
 Value TileLowering::endOfStores(const Group& group, int dim) {
   Value last;
   for (const Sink& sink : group.sinks) {
@@ -208,8 +207,8 @@ static bool isCheap(Operation* op) {
 }
 
 // Returns true if the group only stores to views, a whole cache line per register, and memory
-// limits its speed. Such a group does not need indices that are multiples of W. Registers shorter
-// than a line are excluded, because they cross one only every other time.
+// limits its speed. Such a group does not need indices that are multiples of W. Shorter registers
+// are excluded, because at most every second one crosses a line.
 bool TileLowering::storesLines(const Group& group) {
   constexpr int64_t kLeast = 256;  // elements per row
   constexpr size_t kMostOps = 24;
@@ -227,8 +226,8 @@ bool TileLowering::storesLines(const Group& group) {
          matchPattern(access.strides.back(), m_One());
 }
 
-// Returns the number of elements between the start of a row of the first store and the next cache
-// line. It is 0 in short rows and in rows outside a view. Null if alignment to lines does not
+// Returns the number of elements from a row's start in the first store to the next cache line. It
+// is 0 in short rows and in rows outside a view. Returns null if alignment to lines does not
 // matter.
 Value TileLowering::leadOf(const Group& group, Value limit, Value inside) {
   constexpr int64_t kLeast = 256;
@@ -244,8 +243,8 @@ Value TileLowering::leadOf(const Group& group, Value limit, Value inside) {
   return arith::SelectOp::create(b, loc, both(inside, less(i64(kLeast - 1), limit)), lead, i64(0));
 }
 
-// Returns the dimension whose rows are computed in pairs because they share a broadcast tile; -1 if
-// there is none.
+// Returns the dimension whose rows are computed in pairs because they share a broadcast tile, or -1
+// if there is none.
 int TileLowering::pairedDim(const Group& group, ArrayRef<int> outer) {
   if (outer.size() != 1 || !storesLines(group)) return -1;
   const int dim = outer.front();
@@ -261,10 +260,9 @@ int TileLowering::pairedDim(const Group& group, ArrayRef<int> outer) {
 
 // Emits the loop over pairs of rows that are inside all views, and returns the index of the first
 // remaining row. Two conditions, tested at run time, must hold:
-// - The row stride is not near a multiple of 4096 bytes. A processor compares only the low 12 bits
-//   of an address with those of stores in flight, so the rows would wait for each other.
-// - The view is smaller than 2 MiB. Rows that come from memory arrive sooner in one stream than in
-//   two.
+// - The row stride is not near a multiple of 4096 bytes. A CPU compares only the low 12 bits of an
+//   address with those of stores in flight, so the rows would block each other.
+// - The view is smaller than 2 MiB. Rows from memory arrive sooner in one stream than in two.
 Value TileLowering::lowerPairs(const Group& group, int dim) {
   constexpr int64_t kPage = 4096, kApart = 256, kNear = int64_t{2} << 20;
   auto store = cast<tile::StoreTileOp>(group.sinks.front().op);
@@ -338,9 +336,9 @@ void TileLowering::laneLoop(const Group& group, MutableArrayRef<Reduction> reduc
   --nest->inner;
 }
 
-// Returns the condition under which the stores of the group bypass the caches. Null if it has no
-// store to a view, or one that may not bypass them. Reductions and buffers always use normal
-// stores.
+// Returns the condition under which the group's stores to views bypass the caches. Returns null if
+// there is no such store, or if one of them may not bypass. Reductions and buffers always use
+// normal stores.
 Value TileLowering::streamsOf(const Group& group) {
   Value all;
   for (const Sink& sink : group.sinks) {
@@ -407,7 +405,7 @@ void TileLowering::laneLoops(const Group& group) {
   if (copies == 1) {
     laneLoop(group, reductions, range.full, range.end, 1, false);
   } else {
-    // A reduction covers the whole tile, beyond the end of a view too.
+    // A reduction covers the whole tile, even after the end of a view.
     Value even = i64(steps / copies * copies * nest->lanes);
     laneLoop(group, reductions, range.full, even, copies, false);
     laneLoop(group, reductions, even, range.end, 1, false);
@@ -416,9 +414,8 @@ void TileLowering::laneLoops(const Group& group) {
   for (Reduction& reduction : reductions) finish(reduction);
 }
 
-// Evaluates every sink at the current index of the nest, then writes the results. A value is
-// written to its own buffer at once if a later sink reads it back through a reshape. No sink reads
-// it earlier.
+// Evaluates every sink at the nest's current index, then writes the results. A value is written to
+// its own buffer at once if a later sink reads it back through a reshape. No earlier sink reads it.
 void TileLowering::groupBody(const Group& group, MutableArrayRef<Reduction> reductions, int copy,
                              Value first) {
   // The second row of a pair reuses the values that the first one has read.

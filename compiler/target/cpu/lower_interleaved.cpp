@@ -1,13 +1,13 @@
-// Interleaved tiles, as `interleave` of the DSL makes them: a reshape that merges pairs into the
+// Interleaved tiles, created by `interleave` of the DSL: a reshape that merges pairs into the
 // lanes.
 //
 //   %pairs = select(odd index of the last dimension, broadcast %b, broadcast %a) : N x 2
 //   %woven = reshape %pairs                                                     : 2N
 //
-// A direct evaluation of W contiguous elements of %woven would evaluate %a and %b at W indices
-// each, every index twice, and select. Instead, W/2 contiguous elements of each are evaluated, and
-// a shuffle interleaves them. Nested interleaves evaluate common subexpressions once: Philox
-// computes the words of four contiguous elements in one call.
+// Direct evaluation of W contiguous elements of %woven would evaluate %a and %b at W indices each,
+// every index twice, and select. Instead, W/2 contiguous elements of each are evaluated, and a
+// shuffle interleaves them. Nested interleaves evaluate common subexpressions once: Philox computes
+// the words of four contiguous elements in one call.
 #include <functional>
 
 #include "compiler/target/cpu/lowering.h"
@@ -16,8 +16,8 @@ using namespace mlir;
 
 namespace ligerdsl::compiler::cpu {
 
-// Returns true if one of the two elements along `dim` costs half of both. This is false if the
-// evaluation would read every second place in memory.
+// Returns true if evaluating one of the two elements along `dim` costs half as much as both. This
+// is false if the evaluation would read every second element in memory.
 static bool isChosenByIndex(Value tile, int64_t dim, const Plan& plan) {
   auto type = dyn_cast<RankedTensorType>(tile.getType());
   if (!type || type.getDimSize(dim) == 1) return true;
@@ -41,7 +41,7 @@ bool TileLowering::isInterleaved(tile::ReshapeOp op) {
 }
 
 // Returns the depth of nested interleaves in the group, at most 2. It is 0 if the group has a
-// reduction, because wider registers would change the order of its elements.
+// reduction, because wider registers would reorder the reduced elements.
 int TileLowering::timesInterleaved(const Group& group) {
   llvm::DenseMap<Value, int> known;
   std::function<int(Value)> depthOf = [&](Value tile) {

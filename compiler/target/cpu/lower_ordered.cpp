@@ -1,4 +1,4 @@
-// Lowers scans, atomics and prints. Each has a nest of its own, always guarded. Matmuls are in
+// Lowers scans, atomics and prints. Each has its own nest, which is always guarded. Matmuls are in
 // lower_dot.cpp.
 #include "compiler/dialect/atomic.h"
 #include "compiler/target/cpu/lowering.h"
@@ -104,7 +104,7 @@ Value TileLowering::atomic(Operation* op, Value pointer, ArrayRef<Value> values,
   return branch.getResult(0);
 }
 
-// Emits a compare-and-exchange loop on the bits; arithmetic is in f32.
+// Emits a compare-and-exchange loop on the bits, with arithmetic in f32.
 Value TileLowering::atomicHalf(tile::AtomicRMWOp op, Value pointer, Value value, Type element) {
   Type i16 = b.getIntegerType(16);
   Value operand = registers.toF32(loc, value, element);
@@ -138,7 +138,7 @@ Value TileLowering::atomicHalf(tile::AtomicRMWOp op, Value pointer, Value value,
 
 //===-- Prints ----------------------------------------------------------------===//
 
-// Emits one call of `ligerdsl_cpu_print` per value; for a tile, one per element.
+// Emits one call of `ligerdsl_cpu_print` per scalar and per element of a tile.
 void TileLowering::lowerPrint(tile::PrintOp op) {
   Nest scalarNest;
   if (!nest) nest = &scalarNest;

@@ -1,5 +1,5 @@
-// Reductions: start, combination and end of their registers, and the nests of reductions along
-// another dimension than the lane dimension.
+// Reductions: start, combination and end of their registers. Reductions along a dimension other
+// than the lane dimension also have nests here.
 #include "compiler/target/cpu/lowering.h"
 
 using namespace mlir;
@@ -16,8 +16,8 @@ SmallVector<Value> TileLowering::combine(tile::ReduceOp op, ArrayRef<Value> x, A
   return SmallVector<Value>(x);
 }
 
-// Returns the registers before the first element: the identity of a named reduction. A custom
-// combiner has no known identity, so its first element replaces these values.
+// Returns the initial registers: the identity of a named reduction. A custom combiner has no known
+// identity, so its first element replaces these values.
 SmallVector<Value> TileLowering::start(tile::ReduceOp op, int64_t lanes) {
   SmallVector<Value> result;
   for (Value operand : op.getSources()) {
@@ -80,8 +80,8 @@ void TileLowering::finish(Reduction& reduction) {
 // Adjacent registers hide the combiner's latency and read contiguous memory.
 
 // Emits the loop over the axis, and returns the registers of every reduction, one for each of
-// `places`. Code that does not depend on the axis goes before `anchor`, or before the loop if it is
-// null.
+// `places`. Code that does not depend on the axis goes before `anchor`, or before the loop if
+// `anchor` is null.
 SmallVector<Reduction> TileLowering::reduceAcross(const Group& group, int axis,
                                                   ArrayRef<Coords> places, bool inBounds,
                                                   Operation* anchor) {

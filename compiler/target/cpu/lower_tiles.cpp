@@ -224,8 +224,8 @@ Coords TileLowering::sourceCoords(Operation* op, const Coords& coords) {
 }
 
 // Matches runs of result dimensions with runs of source dimensions of equal size, and maps each run
-// by its own linear index. Contiguous lanes of the result stay contiguous if the last source
-// dimension of the run is a multiple of W.
+// by its own linear index. Contiguous lanes of the result stay contiguous if the run's last source
+// dimension is a multiple of W.
 Coords TileLowering::reshapeCoords(tile::ReshapeOp op, const Coords& coords) {
   ArrayRef<int64_t> from = cast<RankedTensorType>(op.getType()).getShape();
   ArrayRef<int64_t> to = cast<RankedTensorType>(op.getSource().getType()).getShape();

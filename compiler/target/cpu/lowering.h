@@ -12,12 +12,12 @@
 
 namespace ligerdsl::compiler::cpu {
 
-/// One index of a tile dimension inside a nest: `base`, or `base`, `base` + 1, ... over the lanes,
-/// or a vector of indices.
+/// Index along a tile dimension inside a nest: one `base` for all lanes, `base` + lane, or a vector
+/// of indices.
 struct Coord {
-  mlir::Value base;  // i64, or vector<W x i64> if `scattered`; null = 0
-  int64_t lanes =
-      0;  // W: lane i has index base + i, base is a multiple of W; 0: all lanes have `base`
+  mlir::Value base;  // i64, or vector<W x i64> if `scattered`; null means 0
+  // W if lane i has index base + i, with base a multiple of W; 0 if all lanes have `base`.
+  int64_t lanes = 0;
   bool scattered = false;
   int depth = 0;  // number of outermost loops that the index depends on
   bool operator==(const Coord&) const = default;
@@ -36,21 +36,24 @@ struct Nest {
   llvm::SmallVector<int64_t> shape;
   int laneDim = -1;
   int64_t lanes = 1;                       // W
-  int registers = 1;                       // adjacent registers along the lane dimension
+  int registers = 1;                       // number of adjacent registers along the lane dimension
   llvm::SmallVector<mlir::Value> indices;  // per dimension; null where the size is 1
-  llvm::SmallVector<mlir::Value> begins;   // per dimension: begin of its loop; null = 0
-  llvm::SmallVector<mlir::Value> ends;     // per dimension: end of its loop; null = end of the tile
-  int pairedDim = -1;  // its index and the next one, `second`, share a body, both inside all views
+  llvm::SmallVector<mlir::Value> begins;   // per dimension: begin of its loop; null means 0
+  llvm::SmallVector<mlir::Value> ends;  // per dimension: end of its loop; null means the tile's end
+  // Dimension whose rows `indices[pairedDim]` and `second` share a body; both are inside all views.
+  // -1 if there is none.
+  int pairedDim = -1;
   mlir::Value second;  // set if pairedDim >= 0
-  llvm::SmallVector<int> depths;  // per dimension: loops around its index, including its own
-  llvm::SmallVector<mlir::Operation*>
-      loops;              // outermost first; code for depth d goes before loops[d]
+  // Number of loops around the index of each dimension, including its own.
+  llvm::SmallVector<int> depths;
+  // Outermost first. Code for depth d goes before loops[d].
+  llvm::SmallVector<mlir::Operation*> loops;
   int inner = 0;          // depth of the innermost body
   bool streams = false;   // stores bypass the caches
   bool inBounds = false;  // accesses in `proved` touch nothing outside their views
   // Used if registers do not begin at multiples of W.
   // - `lead`: number of lanes in the body before these registers; null outside that body.
-  // - `laneEnd`: end of guarded registers, whatever the view; null = end of the tile.
+  // - `laneEnd`: end of the guarded registers, independent of the views; null means the tile's end.
   mlir::Value lead, laneEnd;
   llvm::DenseSet<mlir::Operation*> proved;
   using Memo = llvm::DenseMap<mlir::Value, llvm::SmallVector<std::pair<Coords, Evaluated>, 1>>;
@@ -62,21 +65,21 @@ struct Nest {
 struct TileAccess {
   mlir::Value view, origin;  // pointers to the first element of the view and of the tile
   llvm::SmallVector<mlir::Value> strides;  // per tile dimension, i64
-  llvm::SmallVector<mlir::Value>
-      extents;              // elements inside the view per tile dimension; null = all
-  mlir::Value inside;       // scalar accesses: true if the element exists; null = it does
-  mlir::Value ahead;        // elements to the tile of the next iteration; null = unknown
-  mlir::Value nextProgram;  // elements to the tile of the next program; null = unknown
-  mlir::Value streams;      // true if stores of whole registers bypass the caches; null = false
+  // Elements inside the view per tile dimension; null means all.
+  llvm::SmallVector<mlir::Value> extents;
+  mlir::Value inside;       // for scalar accesses: true if the element exists; null means true
+  mlir::Value ahead;        // elements from this tile to the next iteration's; null if unknown
+  mlir::Value nextProgram;  // elements from this tile to the next program's; null if unknown
+  mlir::Value streams;      // true if stores of whole registers bypass the caches; null means false
   mlir::Type element;
 };
 
-inline constexpr int64_t kMaxLanes =
-    16;  // lanes of a register; interleaved tiles have 2 or 4 times this
+// Lanes of a register. Interleaved tiles have 2 or 4 times this.
+inline constexpr int64_t kMaxLanes = 16;
 inline constexpr int64_t kLine = 64;  // bytes per cache line
 
 /// One dimension of a partition access that must stay inside its view. `dim` is one of:
-/// - the dimension of the nest that runs over it,
+/// - the nest's dimension that iterates over it,
 /// - kZero: only index 0 is accessed,
 /// - kWhole: any of the `size` indices may be accessed.
 inline constexpr int kZero = -1, kWhole = -2;
@@ -93,14 +96,14 @@ struct Address {
   bool scattered = false;
 };
 
-/// Condition under which a lane is accessed; null = true.
+/// Condition under which a lane is accessed; null means true.
 struct Guard {
   mlir::Value condition;  // i1, for all lanes
   mlir::Value mask;       // vector<W x i1>
-  mlir::Value view;       // pointer to the first element of the view; null = unknown
+  mlir::Value view;       // pointer to the first element of the view; null if unknown
 };
 
-/// Registers of one reduction: operand-major, with `copies` independent ones per operand.
+/// Registers of one reduction in operand-major order, with `copies` independent ones per operand.
 struct Reduction {
   tile::ReduceOp op;
   int copies = 1;
@@ -140,7 +143,7 @@ class TileLowering {
   Address pointersAt(mlir::Value pointers, mlir::Type element, const Coords& coords);
   struct Affine {
     mlir::Value base;  // i64
-    int64_t step;      // from lane to lane
+    int64_t step;      // difference between consecutive lanes
   };
   std::optional<Affine> affine(mlir::Value value, const Coords& coords);
   Guard guardOf(const TileAccess& access, const Coords& coords);
@@ -176,7 +179,7 @@ class TileLowering {
   void lowerGroup(const Group& group);
   void loopNest(llvm::ArrayRef<int> dims, llvm::function_ref<void()> body);
   struct LaneRange {
-    mlir::Value lead;  // first index after the guarded body at the start; null = 0
+    mlir::Value lead;  // first index after the leading guarded body; null means 0
     mlir::Value full, end;
   };
   bool storesLines(const Group& group);
@@ -196,7 +199,7 @@ class TileLowering {
                 llvm::DenseSet<std::pair<mlir::Value, int64_t>>& seen);
   void addBounds(mlir::Operation* access, llvm::ArrayRef<int> dims);
 
-  // lower_reduce.cpp: reductions, also along other dimensions than the lane dimension.
+  // lower_reduce.cpp: reductions, also along dimensions other than the lane dimension.
   void finish(Reduction& reduction);
   llvm::SmallVector<mlir::Value> combine(tile::ReduceOp op, llvm::ArrayRef<mlir::Value> a,
                                          llvm::ArrayRef<mlir::Value> b, int64_t lanes);
@@ -206,7 +209,7 @@ class TileLowering {
                                             llvm::ArrayRef<Coords> places, bool inBounds,
                                             mlir::Operation* anchor);
 
-  // lower_ordered.cpp: ops that have a nest of their own.
+  // lower_ordered.cpp: ops with a nest of their own.
   void lowerOrdered(mlir::Operation* op, llvm::ArrayRef<int64_t> shape);
   llvm::SmallVector<int> longDims(int except);
   void lowerScan(tile::ScanOp op);
@@ -227,7 +230,7 @@ class TileLowering {
   mlir::Value sub(mlir::Value a, mlir::Value b);
   mlir::Value mul(mlir::Value a, mlir::Value b);
   mlir::Value less(mlir::Value a, mlir::Value b);
-  mlir::Value both(mlir::Value a, mlir::Value b);  // null = true
+  mlir::Value both(mlir::Value a, mlir::Value b);  // null means true
   mlir::Value toI64(mlir::Value integer);
   mlir::Value iota(mlir::Type element, int64_t lanes);
   mlir::Value toPointer(mlir::Value address);
@@ -244,8 +247,8 @@ class TileLowering {
   mlir::Location loc;
   Registers registers;
   bool hasStreaming;
-  llvm::SetVector<mlir::Value>
-      streamed;  // the `large` of each view whose stores may bypass the caches
+  // `View::large` of each view whose stores may bypass the caches.
+  llvm::SetVector<mlir::Value> streamed;
   bool broken = false;
   mlir::ModuleOp module;
   mlir::Value arena;

@@ -131,7 +131,7 @@ void Plan::assignStructuralBuffers() {
       carryThroughWhile(loop);
     }
   });
-  // Operands that are read at other indices than the one being computed are always in buffers.
+  // Operands read at indices other than the one being computed are always in buffers.
   function.walk([&](Operation* op) {
     const unsigned sources = isa<tile::GatherOp, tile::ShuffleXorOp>(op) ? 1
                              : isa<tile::DotOp>(op)                      ? 2
@@ -159,7 +159,7 @@ void Plan::collect(Value value, bool identity, Reads& reads, Seen& seen) const {
 void Plan::collectOp(Operation* op, bool identity, Reads& reads, Seen& seen) const {
   reads.ops.push_back(op);
   if (isa<tile::LoadTileOp, tile::LoadOp>(op)) reads.loads.push_back({op, identity});
-  // Other changes of shape keep the order of the elements, and so their addresses in a buffer.
+  // Other shape ops keep the order of the elements, and thus their addresses in a buffer.
   bool reorders = isa<tile::BroadcastOp, tile::PermuteOp, tile::GatherOp, tile::ShuffleXorOp>(op);
   for (Value operand : op->getOperands()) collect(operand, identity && !reorders, reads, seen);
 }
@@ -202,8 +202,8 @@ bool Plan::readsBackReshaped(const Group& group, const Buffer* target) const {
 
 //===-- Values that must be materialised --------------------------------------===//
 
-// Returns the position at which `user` no longer needs a value defined in `home`: the end of the
-// outermost loop that contains `user` but not the value.
+// Returns the last position at which `user` reads a value defined in `home`. This is the end of the
+// outermost loop around `user` but not the value, or `user` itself without such a loop.
 int64_t Plan::endOfUse(Operation* user, Region* home) const {
   int64_t end = span.lookup(user).first;
   for (Operation* parent = user->getParentOp(); parent && user->getParentRegion() != home;
@@ -214,7 +214,7 @@ int64_t Plan::endOfUse(Operation* user, Region* home) const {
   return end;
 }
 
-// Returns a write that may run between a load and its evaluation in a group; null if none does.
+// Returns a write that may run between a load and its evaluation in a group, or null.
 Operation* Plan::hazard(Operation* load, bool identity, int groupIndex) const {
   if (alias.readsConstantMemory(load)) return nullptr;
   const Group& group = groups[groupIndex];
@@ -262,8 +262,8 @@ static int64_t product(ArrayRef<int64_t> shape) {
   return total;
 }
 
-// Returns true if every reader of `op`, through elementwise expressions of its block, is in
-// `others`.
+// Returns true if every reader of `op` is in `others`, directly or through elementwise ops of its
+// block.
 bool Plan::isReadBy(Operation* op, const llvm::SetVector<Operation*>& others) const {
   llvm::SetVector<Operation*> readers;
   readers.insert(op);
@@ -303,8 +303,8 @@ bool Plan::materialiseMore() {
       Operation* user = group.sinks[0].op;
       auto tile = cast<RankedTensorType>(op->getResult(0).getType());
       bool inDeeperLoop = endOfUse(user, op->getParentRegion()) != span.lookup(user).first;
-      bool perRow = tile.getNumElements() < steps &&
-                    tile.getShape().back() > 1;  // every row of the nest reads this row
+      // Every row of the nest reads this row.
+      bool perRow = tile.getNumElements() < steps && tile.getShape().back() > 1;
       evaluations[op] += inDeeperLoop || perRow ? 2 : 1;
     }
   }

@@ -17,8 +17,8 @@ namespace ligerdsl::compiler::cpu {
 struct Buffer {
   mlir::Type element;  // as in the tile; in memory it is storageType(element)
   llvm::SmallVector<int64_t> shape;
-  mlir::Region* home =
-      nullptr;  // region of the definition; loops inside it keep the buffer alive to their end
+  // Region of the definition. Loops inside it keep the buffer alive to their end.
+  mlir::Region* home = nullptr;
   int64_t birth = INT64_MAX, death = -1;  // positions of the first write and the last read
   int64_t bytes = 0, offset = -1;
 };
@@ -63,12 +63,12 @@ int laneDimension(llvm::ArrayRef<int64_t> shape);
 /// Returns true for arith and math ops and tile.addptr: one result element per operand element.
 bool isElementwise(mlir::Operation* op);
 
-/// Returns the type of a tile value; null for scalars.
+/// Returns the type of a tile value, or null for scalars.
 mlir::RankedTensorType tileType(mlir::Value value);
 
 bool isLoop(mlir::Operation* op);
 
-/// Fails with an error at the first op that has tiles and effects on memory but no kind of sink.
+/// Fails with an error at the first op that has tiles and memory effects but no SinkKind.
 mlir::LogicalResult verifySinks(mlir::func::FuncOp function);
 
 /// Returns the bytes of an element in memory: 1 for i1, 8 for pointers.
@@ -85,8 +85,8 @@ class Plan {
   const AliasFacts& aliases() const { return alias; }
   /// Returns true if no load of this launch may read memory that `store` writes.
   bool isOnlyWritten(mlir::Operation* store) const;
-  /// Returns true if `load` is the last read of a resident row that fits in L2, so that the loop
-  /// can prefetch the row of the next program.
+  /// Returns true if `load` is the last read of a resident row that fits in L2. The loop can then
+  /// prefetch the next program's row.
   bool endsRow(tile::LoadTileOp load) const;
   /// Returns true if an earlier group already reads what `load` reads in this group, so that the
   /// caches hold it.
@@ -150,16 +150,16 @@ class Plan {
 
   mlir::func::FuncOp function;
   AliasFacts alias;
-  llvm::DenseMap<mlir::Operation*, std::pair<int64_t, int64_t>>
-      span;  // positions where an op begins and ends
+  // Positions where an op begins and ends.
+  llvm::DenseMap<mlir::Operation*, std::pair<int64_t, int64_t>> span;
   llvm::SmallVector<mlir::Operation*> loads, writes;
   std::deque<Buffer> storage;
   llvm::DenseMap<mlir::Value, Buffer*> buffers;
-  llvm::DenseMap<mlir::Value, Buffer*>
-      temporaries;                           // yielded tiles that cannot be written in place
+  // Yielded tiles that cannot be written in place.
+  llvm::DenseMap<mlir::Value, Buffer*> temporaries;
   llvm::DenseSet<mlir::Value> materialised;  // loads and expressions kept in buffers
-  llvm::DenseMap<mlir::Operation*, int64_t>
-      firstReads;  // position of the first group that evaluates a load
+  // Position of the first group that evaluates a load.
+  llvm::DenseMap<mlir::Operation*, int64_t> firstReads;
   std::vector<Group> groups;
   std::map<mlir::Block*, std::vector<Step>> steps;
   std::vector<Step>* current = nullptr;

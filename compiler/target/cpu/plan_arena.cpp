@@ -39,7 +39,7 @@ void Plan::measureLifetimes() {
   });
 }
 
-// First fit in the order of birth. Buffers whose lifetimes overlap share no byte.
+// Places buffers first-fit, in the order of birth. Buffers whose lifetimes overlap share no byte.
 void Plan::placeBuffers() {
   SmallVector<Buffer*> order, placed;
   for (Buffer& buffer : storage)

@@ -1,5 +1,5 @@
-// Groups the sinks of each block that share a loop nest. At most one group is pending. An op that
-// cannot be moved past the group and cannot join it ends the group first.
+// Groups each block's sinks that share a loop nest. At most one group is pending. An op that can
+// neither move past this group nor join it ends it first.
 #include "compiler/analysis/effects.h"
 #include "compiler/dialect/atomic.h"
 #include "compiler/target/cpu/plan.h"
@@ -92,8 +92,8 @@ void Plan::addSink(Sink sink, ArrayRef<int64_t> shape) {
   pending->sinks.push_back(sink);
 }
 
-// Returns true if `op` has no loop of its own. The loops of its readers evaluate it, so they must
-// come after the results that it needs.
+// Returns true if `op` has no loop of its own. Its readers' loops evaluate it, so they must come
+// after the results that it needs.
 bool Plan::isEvaluatedByReaders(Operation* op) const {
   if (!isElementwise(op) &&
       !isa<tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp>(
@@ -181,7 +181,7 @@ void Plan::scheduleTile(Operation* op) {
   }
 }
 
-// Returns the tiles that a terminator yields, with their destination buffers.
+// Returns the tiles that a terminator yields, with their target buffers.
 SmallVector<std::pair<Value, Buffer*>> Plan::yieldedTiles(Operation* terminator) const {
   SmallVector<std::pair<Value, Buffer*>> result;
   Operation* parent = terminator->getParentOp();

@@ -16,8 +16,8 @@ static bool isStoredBefore(Operation* op, RankedTensorType type) {
   return false;
 }
 
-// Returns the 1 x N row that `line` reshapes, if a tile of its shape is stored before `reduce`;
-// null otherwise.
+// Returns the 1 x N row that `line` reshapes, if a tile of its shape is stored before `reduce`.
+// Returns null otherwise.
 static Value storedRow(Value line, Operation* reduce) {
   auto reshape = line.getDefiningOp<tile::ReshapeOp>();
   if (!reshape) return {};
@@ -36,7 +36,7 @@ static tile::ReduceOp along(OpBuilder& b, tile::ReduceOp op, ValueRange sources,
   return reduce;
 }
 
-// Returns the first user of `op` in its block; null if there is none.
+// Returns the first user of `op` in its block, or null if there is none.
 static Operation* firstUser(Operation* op) {
   Operation* first = nullptr;
   for (Operation* user : op->getUsers()) {

@@ -15,7 +15,7 @@ static bool isMovable(Operation* op) {
                                   tile::PermuteOp, tile::SplatOp, tile::MakeRangeOp>(op);
 }
 
-// Printing counts as a change.
+// Returns true if the op writes memory or prints.
 static bool changesMemory(Operation* op) {
   return writesMemory(op) || isa<tile::PrintOp>(op);
 }
@@ -32,7 +32,8 @@ static bool anyOf(Operation* op, bool (*property)(Operation*)) {
       .wasInterrupted();
 }
 
-// Returns the only user of the only tile of `branch`, if both are in one block; null otherwise.
+// Returns the only user of the branch's only result, a tile, if both ops are in one block; else
+// null.
 static Operation* onlyUser(scf::IfOp branch) {
   if (branch.getNumResults() != 1 || !tileType(branch.getResult(0)) ||
       !branch.getResult(0).hasOneUse())
@@ -41,8 +42,8 @@ static Operation* onlyUser(scf::IfOp branch) {
   return user->getBlock() == branch->getBlock() ? user : nullptr;
 }
 
-// Returns true if `branch` may move to just before `user`: no op between them writes memory, or
-// reads memory if the branch writes.
+// Returns true if `branch` may move to just before `user`. If the branch accesses memory, no op
+// between them writes it. If the branch writes memory, no op between them reads it.
 static bool mayMoveTo(scf::IfOp branch, Operation* user) {
   bool touches = anyOf(branch, touchesMemory), writes = anyOf(branch, changesMemory);
   for (Operation* op = branch->getNextNode(); op != user; op = op->getNextNode())

@@ -28,7 +28,7 @@ llvm::Value* lanesOf(Builder& b, llvm::Value* vector, unsigned begin, unsigned c
 }
 
 // Returns lanes [begin, begin + count) of a mask, simplified. A shuffle of the whole mask could
-// hide a constant, which LLVM finds during instruction selection.
+// hide a constant until instruction selection.
 llvm::Value* maskLanes(Builder& b, llvm::Value* mask, unsigned begin, unsigned count) {
   const auto lanes = [&](llvm::Value* part) { return maskLanes(b, part, begin, count); };
   auto* op = llvm::dyn_cast<llvm::BinaryOperator>(mask);
@@ -59,8 +59,8 @@ struct Access {
   // `other` is the pass-through value of a load or the stored value of a store.
   llvm::Value *pointer, *mask, *other;
   llvm::Align align;
-  uint64_t bits = 0;   // of an element
-  unsigned count = 0;  // lanes of a part
+  uint64_t bits = 0;   // bits per element
+  unsigned count = 0;  // lanes per part
   llvm::SmallVector<llvm::Value*> masks;
 };
 
@@ -110,7 +110,7 @@ llvm::PreservedAnalyses SplitMasked::run(llvm::Function& function,
     access->count = static_cast<unsigned>(registerBits / access->bits);
     const unsigned lanes = type->getNumElements();
     if (access->count == 0 || access->count >= lanes || !llvm::isPowerOf2_32(lanes)) continue;
-    changed = true;  // the lanes of masks may be new instructions
+    changed = true;  // maskLanes may add instructions
     Builder b(instruction.getParent(), instruction.getIterator(), llvm::InstSimplifyFolder(layout));
     b.SetCurrentDebugLocation(instruction.getDebugLoc());
     for (unsigned begin = 0; begin < lanes; begin += access->count)

@@ -5,9 +5,9 @@
 //     -> concat(load <8 x f32> [p], mask splat c, zeros)
 //
 // LLVM 22.1 may read inactive lanes, or crash, if it finds only during instruction selection that a
-// register's part of a mask is constant. Such masks occur where the width of a row is known when
-// the kernel is compiled, but not whether the row exists. LLVM derives the masks of stores in the
-// same way, so these are split too.
+// register's part of a mask is constant. Such masks occur if a row's width is known at compile
+// time, but not whether the row exists. LLVM derives the masks of stores in the same way, so these
+// are split too.
 #pragma once
 
 #include "llvm/IR/PassManager.h"

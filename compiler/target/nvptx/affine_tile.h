@@ -2,8 +2,8 @@
 // register. They come from make_range, splats and integer constants by additions, subtractions and
 // shape ops.
 //
-// An equality of two affine tiles takes one subtraction, then one comparison with a constant per
-// element. Without this form, each element's index would occupy a register.
+// Testing two affine tiles for equality takes one subtraction, then one comparison with a constant
+// per element. Without this form, each element's index would occupy a register.
 //
 //   b * 4096 + arange(4096) == label
 //   becomes

@@ -52,7 +52,7 @@ BufferAccess::BufferAccess(ThreadLowering& t, tgpu::MemDescType type, Value buff
   thread = at(this->buffer, offset);
 }
 
-// Returns the swizzled byte offset of an element whose coordinates are known at run time only. The
+// Returns the swizzled byte offset of an element whose coordinates are known only at run time. The
 // panel width is a power of two, so the divisions are shifts.
 Value BufferAccess::swizzled(Value row, Value column) {
   const Swizzle swizzle = swizzleOf(type);

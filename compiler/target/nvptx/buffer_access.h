@@ -10,8 +10,8 @@ namespace ligerdsl::compiler::nvptx {
 llvm::SmallVector<int64_t> byteStrides(tgpu::MemDescType type);
 
 /// Addresses of a tile's registers in a buffer whose rows are padded or swizzled. The buffer holds
-/// the whole tile or this CTA's part of it. With `begin`, the buffer holds a larger tile, and the
-/// tile starts at element `begin` of it.
+/// the whole tile or this CTA's part of it. With `begin`, the buffer holds a larger tile, and this
+/// tile starts at its element `begin`.
 class BufferAccess {
  public:
   BufferAccess(ThreadLowering& t, tgpu::MemDescType type, mlir::Value buffer,
@@ -19,8 +19,8 @@ class BufferAccess {
 
   mlir::Value pointer(int64_t reg);
 
-  int64_t chunk =
-      1;  // number of consecutive registers that are contiguous in the buffer, at most 16 bytes
+  // Number of consecutive registers that are contiguous in the buffer, at most 16 bytes.
+  int64_t chunk = 1;
   ThreadLowering& t;
   tgpu::MemDescType type;
   const ThreadLayout& layout;
@@ -44,7 +44,7 @@ class BufferAccess {
 /// Returns the address of part `index` of a buffer with parts of `bytes` bytes.
 mlir::Value bufferPart(ThreadLowering& t, mlir::Value buffer, mlir::Value index, int64_t bytes);
 
-/// Runs `emit` inside a branch on `predicate`, or without a branch if it is null.
+/// Runs `emit` inside a branch on `predicate`, or without a branch if `predicate` is null.
 void under(ThreadLowering& t, mlir::Value predicate, llvm::function_ref<void()> emit);
 
 }  // namespace ligerdsl::compiler::nvptx

@@ -2,7 +2,7 @@
 // and later.
 //
 // In a cluster, each CTA has its own slots and copies its part of the tile into them. A slot's
-// mbarrier expects one arrival, by the thread that starts the copy, and the bytes of the copy.
+// mbarrier expects one arrival, by the thread that starts the copy, and the copy's bytes.
 #include "compiler/target/nvptx/bulk_fill.h"
 
 #include "compiler/analysis/shared_buffer.h"
@@ -13,8 +13,8 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// Returns the address of the tile's first column: before the row by the alignment offset, if there
-// is one.
+// Returns the address of the tile's first column. With an alignment offset, it is that many
+// elements before the row.
 Value tileAddress(ThreadLowering& t, tgpu::RingFillOp op, ValueRange indices,
                   Value alignmentOffset) {
   Value operand = op.getViews().front();
@@ -35,8 +35,8 @@ Value tileAddress(ThreadLowering& t, tgpu::RingFillOp op, ValueRange indices,
                                arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), before));
 }
 
-// Returns how many elements of a part are among the first `elements` elements of the tile. The part
-// has `part` elements and begins at element `before`.
+// Returns the number of a part's elements among the tile's first `elements`. The part has `part`
+// elements and begins at element `before`.
 Value partInside(ThreadLowering& t, Value elements, Value before, int64_t part) {
   Value left = arith::SubIOp::create(t.b, t.loc, elements, before);
   left = arith::MaxSIOp::create(t.b, t.loc, left, t.constant(0));
@@ -47,7 +47,7 @@ Value select(ThreadLowering& t, Value condition, int64_t then) {
   return arith::SelectOp::create(t.b, t.loc, condition, t.constant(then), t.constant(0));
 }
 
-// Copy, by one thread, of the elements of a slot that are inside the view: first .. end - 1.
+// Copy by one thread of a slot's elements inside the view, first .. end - 1.
 class SlotCopy {
  public:
   SlotCopy(ThreadLowering& t, tgpu::RingFillOp op, Value source, Value target, Value barrier)
@@ -68,8 +68,8 @@ class SlotCopy {
   }
 
   // A bulk copy moves whole groups of 16 bytes. If the row begins or ends inside a group, the
-  // thread moves the elements of that group one by one, so that nothing outside of the row is read.
-  // It arrives at the mbarrier after it has stored them in the slot.
+  // thread moves that group's elements one by one, and reads nothing outside the row. It arrives at
+  // the mbarrier after it has stored them in the slot.
   void ragged(Value first, Value end) {
     Value skipped, begins;
     if (first) {
@@ -85,7 +85,7 @@ class SlotCopy {
     inlinePtx(t, {}, {barrier, size}, "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [$0], $1;",
               "r,r,~{memory}");
     start(size, first ? times(skipped, bytes) : t.constant(0));
-    // Start the loads of both groups before the code waits for the first.
+    // Starts the loads of both groups before the code waits for the first.
     SmallVector<Value> front, back;
     if (first) front = loadGroup(t.constant(0), first, end, begins);
     Value ends = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ne, tail, end);

@@ -1,4 +1,4 @@
-// Lowering of tgpu.ring_fill for rings that bulk copies (cp.async.bulk) fill.
+// Lowers tgpu.ring_fill to bulk copies (cp.async.bulk).
 #pragma once
 
 #include "compiler/target/nvptx/thread_lowering.h"

@@ -7,8 +7,8 @@
 
 namespace ligerdsl::compiler::nvptx {
 
-/// The elements of a tile that this thread holds, indexed by the coordinates that they have in
-/// thread 0.
+/// This thread's elements of a tile. Each is indexed by the coordinates of thread 0's element in
+/// the same register.
 class TileElements {
  public:
   TileElements(ThreadLowering& t, mlir::Value tile)

@@ -8,9 +8,9 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// Returns true if the back end can select the math op for every supported float type. Others
-// (llvm.exp, llvm.log, ...) would become calls of a library that does not exist on a GPU, and LLVM
-// would abort.
+// Returns true if the back end can select the math op for every supported float type. Other ops
+// (llvm.exp, llvm.log, ...) would become calls of a library that GPUs do not have, and LLVM would
+// abort.
 bool isSelectable(Operation* op) {
   return isa<math::AbsFOp, math::AbsIOp, math::FmaOp, math::SqrtOp, math::FloorOp, math::CeilOp,
              math::CopySignOp, math::RoundEvenOp, math::TruncOp, math::CtPopOp,

@@ -5,8 +5,8 @@
 
 namespace ligerdsl::compiler::nvptx {
 
-/// Checks per-thread code (arith, math, llvm) before it becomes LLVM IR. Fails if a math op remains
-/// that the back end cannot select, or if an op computes a float type that it does not support.
+/// Checks per-thread code (arith, math, llvm) before it becomes LLVM IR. Fails if the back end
+/// cannot select a remaining math op, or does not support an op's float type.
 mlir::LogicalResult verifyLegality(mlir::ModuleOp module);
 
 }  // namespace ligerdsl::compiler::nvptx

@@ -54,7 +54,7 @@ std::optional<SmallVector<Value>> loadMatrices(ThreadLowering& t, tgpu::MemDescT
   if (type.getRowPad() || type.getShape().size() != 2 || !tile.getElementType().isIntOrFloat())
     return std::nullopt;
   const int64_t bits = tile.getElementTypeBitWidth();
-  // Elements of 8 and 32 bits are loaded this way from swizzled buffers only, which hold matmul
+  // Elements of 8 and 32 bits are loaded this way only from swizzled buffers, which hold matmul
   // operands.
   if (bits != 16 && (!type.getSwizzle() || (bits != 8 && bits != 32))) return std::nullopt;
   const std::optional<MatrixRead> read = matrixRead(layoutOf(tile), bits / 8);

@@ -16,8 +16,7 @@ Value update(ThreadLowering& t, Operation* op, Value address, ArrayRef<Value> va
   return updateElement(t.b, op, globalPointer(t, address), values, "device");
 }
 
-// With a predicate, the update is inside a branch, and the old value is 0 where the predicate is
-// false.
+// If there is a predicate, the update is inside a branch. Where it is false, the old value is 0.
 Value updateIf(ThreadLowering& t, Operation* op, Value address, ArrayRef<Value> values,
                Value predicate) {
   if (!predicate) return update(t, op, address, values);

@@ -54,9 +54,9 @@ bool multipliesPairs(ThreadLowering& t, Type element) {
   return element.isF16() || (element.isBF16() && arch >= 90);
 }
 
-// Returns the 16-bit operands of each element if the op computes round(a * b) in f32 and all
-// elements of a and b were widened from the result's type. Their f32 product is exact, so a 16-bit
-// multiplication gives the same result.
+// Returns each element's 16-bit operands if the op is round(a * b) in f32, with a and b widened
+// from the result's type. Their f32 product is exact, so a 16-bit multiplication gives the same
+// result.
 std::optional<SmallVector<std::pair<Value, Value>>> narrowOperands(ThreadLowering& t,
                                                                    arith::TruncFOp op,
                                                                    Type element) {
@@ -95,9 +95,8 @@ LogicalResult lowerTruncF(ThreadLowering& t, arith::TruncFOp op) {
   return success();
 }
 
-// Hides the value of each 32-bit word of a tile from LLVM and ptxas: xor with an opaque zero, or,
-// if `copied`, a volatile mov. A mov is not hoisted out of a loop, and no two movs are known to be
-// equal.
+// Hides each 32-bit word of a tile from LLVM and ptxas by xor with an opaque zero, or, if `copied`,
+// by a volatile mov. A mov is not hoisted out of a loop, and no two movs are known to be equal.
 LogicalResult lowerOpaque(ThreadLowering& t, tgpu::OpaqueOp op) {
   const auto hide = [&](Value word) -> Value {
     if (op.getCopied()) return inlinePtx(t, word.getType(), word, "mov.b32 $0, $1;", "=r,r");

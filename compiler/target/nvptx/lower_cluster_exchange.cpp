@@ -18,8 +18,8 @@ struct Phase {
   Value stage, parity;
 };
 
-// Returns stage and parity of this execution of a send. A counter of the thread runs 0, 1, 2, 3, 0,
-// ...: bit 0 is the stage, bit 1 the parity.
+// Returns the stage and parity of this execution of a send. The thread's counter runs 0, 1, 2, 3,
+// 0, ...: bit 0 is the stage, bit 1 the parity.
 Phase nextPhase(ThreadLowering& t) {
   Value counter = t.stackWord();
   Type i32 = t.b.getI32Type();
@@ -31,14 +31,14 @@ Phase nextPhase(ThreadLowering& t) {
           arith::ShRUIOp::create(t.b, t.loc, count, t.constant(1))};
 }
 
-// Returns this address in another CTA of the cluster.
+// Returns the address in CTA `rank` of the cluster that corresponds to `address` in this CTA.
 Value inCta(ThreadLowering& t, Value address, Value rank) {
   return inlinePtx(t, t.b.getI32Type(), {address, rank}, "mapa.shared::cluster.u32 $0, $1, $2;",
                    "=r,r,r");
 }
 
-// Emits st.async, predicated (null: in every thread) instead of inside a branch. The body of a loop
-// then stays one block, which ptxas can schedule.
+// Emits st.async with a predicate instead of a branch; a null predicate is true. A loop's body then
+// stays one block, which ptxas can schedule.
 void storeAsync(ThreadLowering& t, Value address, Value value, Value mbarrier, Value predicate) {
   const unsigned bits = value.getType().getIntOrFloatBitWidth();
   SmallVector<Value> operands{address, t.bitcast(value, t.b.getIntegerType(bits)), mbarrier};
@@ -56,13 +56,13 @@ void storeAsync(ThreadLowering& t, Value address, Value value, Value mbarrier, V
 
 // The CTAs to which a thread sends its elements of a tile.
 struct Route {
-  Value sends;       // predicate of threads that send; null: every thread
+  Value sends;       // predicate of threads that send; null if all do
   uint64_t serving;  // lanes that hold copies of an element and serve different CTAs
   SmallVector<Value> ranks;
 };
 
-// Lanes that hold copies of an element serve different CTAs, as far as there are CTAs. With fewer
-// lanes than CTAs, each lane serves several CTAs.
+// Assigns lanes that hold copies of an element to different CTAs, until each CTA has a lane. With
+// fewer lanes than CTAs, each lane serves several CTAs.
 Route routeOf(ThreadLowering& t, tgpu::ClusterSendOp op, RankedTensorType tile) {
   BitMasks redundant = t.layout(tile).map.redundant();
   if (op.getFromFirst()) redundant.cta = 0;  // every CTA sends its own copy

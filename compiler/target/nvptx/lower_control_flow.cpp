@@ -1,5 +1,5 @@
-// scf loops and conditionals become the same op, with every carried tile flattened into its pieces.
-// This file also lowers program ids and counts.
+// Lowers scf loops and conditionals to the same ops, with every carried tile flattened into its
+// pieces. Also lowers program ids and counts.
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/target/nvptx/thread_lowering.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -31,8 +31,8 @@ void unflatten(ThreadLowering& t, ValueRange originals, ValueRange flat) {
   }
 }
 
-// Lowers `source` into the empty region `target`, whose block takes the pieces of the source's
-// arguments. `finish` creates the terminator from the source's terminator.
+// Lowers `source` into the empty region `target`, whose block arguments are the pieces of the
+// source's arguments. `finish` creates the terminator from the source's terminator.
 LogicalResult lowerRegion(ThreadLowering& t, Region& source, Region& target,
                           llvm::function_ref<void(Operation* terminator)> finish,
                           bool ownThread = false) {
@@ -111,7 +111,7 @@ LogicalResult lowerWhile(ThreadLowering& t, scf::WhileOp op) {
   return success();
 }
 
-// A program is a cluster if num_ctas > 1. Clusters are along x of the grid.
+// A cluster runs one program if num_ctas > 1. Clusters are along x of the grid.
 LogicalResult lowerProgramId(ThreadLowering& t, tile::ProgramIdOp op) {
   Type i32 = t.b.getI32Type();
   Value id;

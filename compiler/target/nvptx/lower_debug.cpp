@@ -1,4 +1,4 @@
-// Assumptions and prints.
+// Lowers assumptions and prints.
 #include "compiler/target/nvptx/memory_access.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 

@@ -1,5 +1,5 @@
-// tile.dot: mma.sync if the operands have the layouts of its fragments (dot_layout.h), else
-// multiply-adds of each thread on the rows and columns that it holds.
+// Lowers tile.dot to mma.sync if the operands have its fragment layouts (dot_layout.h). Otherwise
+// each thread multiplies and adds the rows and columns that it holds.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/layout/dot_layout.h"
 #include "compiler/target/nvptx/dot_fragments.h"
@@ -91,7 +91,7 @@ Value roundedToTf32(ThreadLowering& t, Value number) {
   return t.bitcast(bits, t.b.getF32Type());
 }
 
-// Returns the elements of an operand, rounded to tf32 if asked. fp8 codes become f16, which
+// Returns an operand's elements, rounded to tf32 if `tf32` is set. fp8 codes become f16, which
 // represents every fp8 number.
 TileElements operandOf(ThreadLowering& t, Value tile, TypeAttr format, bool tf32) {
   SmallVector<Value> elements = t.elements(tile);

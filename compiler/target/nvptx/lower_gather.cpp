@@ -24,8 +24,8 @@ LogicalResult lowerShuffleXor(ThreadLowering& t, tile::ShuffleXorOp op) {
   return success();
 }
 
-// Returns the index along the axis, i32, from which register `reg` of the result is read. An index
-// tile is clamped.
+// Returns the i32 index along the axis from which result register `reg` is read. Indices from a
+// tile are clamped.
 Value place(ThreadLowering& t, tgpu::LocalGatherOp op, const ThreadLayout& layout,
             ArrayRef<Value> index, int64_t reg) {
   if (!index.empty()) {

@@ -28,9 +28,9 @@ LogicalResult lowerLaunchDependents(ThreadLowering& t, tgpu::LaunchDependentsOp)
   return success();
 }
 
-// Returns true for the first programs of the grid, up to the number that the GPU's threads can hold
-// at once. Programs start mostly in the order of their numbers, so later ones find the previous
-// grid finished. A wrong guess costs useless prefetches only.
+// Returns true for the grid's first programs, up to the number that the GPU can run at once.
+// Programs mostly start in the order of their numbers, so later ones find the previous grid
+// finished. A wrong guess costs only useless prefetches.
 LogicalResult lowerMayWait(ThreadLowering& t, tgpu::MayWaitOp op) {
   Type i32 = t.b.getI32Type();
   Value threads =

@@ -8,7 +8,7 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-using Tuple = SmallVector<Value, 2>;  // one scalar of every tile of a variadic reduction
+using Tuple = SmallVector<Value, 2>;  // one scalar per tile of a variadic reduction
 
 class Combiner {
  public:
@@ -49,7 +49,7 @@ Tuple reduceRegisters(Combiner& combine, ArrayRef<Tuple> elements) {
 }
 
 // Reduces over the lanes of `mask` by butterfly shuffles. With `ordered`, the combiner's first
-// argument is always that of the lower lane, so that all lanes get the same bits. Without it, the
+// argument always comes from the lower lane, so that all lanes get the same bits. Without it, the
 // lowest lane still gets these bits.
 Tuple reduceLanes(ThreadLowering& t, Combiner& combine, Tuple value, uint64_t mask, bool ordered) {
   for (int64_t bit = 1; bit < 32; bit *= 2) {
@@ -81,9 +81,9 @@ void defineTuples(ThreadLowering& t, ValueRange results, ArrayRef<Tuple> values)
                      llvm::map_to_vector(values, [&](const Tuple& tuple) { return tuple[i]; }));
 }
 
-// Returns true if lanes could get different bits: a custom combiner need not be symmetric to the
-// bit. If the result only goes to shared memory, order does not matter, because only the lowest
-// lane stores.
+// Returns true if lanes could get different bits, because a custom combiner need not be symmetric
+// to the bit. If the result only goes to shared memory, order does not matter: only the lowest lane
+// stores.
 bool needsOrder(tgpu::ReduceInWarpOp op) {
   return op.getKind() == tile::ReductionKind::custom &&
          !llvm::all_of(op->getUsers(), llvm::IsaPred<tgpu::LocalStoreOp>);
@@ -116,9 +116,9 @@ LogicalResult lowerReduceInWarp(ThreadLowering& t, tgpu::ReduceInWarpOp op) {
   return success();
 }
 
-// Scans the registers of one line in the order of their coordinates, chunk by chunk. A chunk is
-// what one pass over all lanes of the axis covers. Within a chunk, each lane scans its contiguous
-// elements, then lanes exchange totals.
+// Scans the registers of one line in coordinate order, chunk by chunk. One pass over all lanes of
+// the axis covers a chunk. Within a chunk, each lane scans its contiguous elements, then lanes
+// exchange totals.
 class LineScan {
  public:
   LineScan(ThreadLowering& t, Combiner& combine, const LinearLayout& layout, int axis, bool reverse)
@@ -152,8 +152,7 @@ class LineScan {
   }
 
  private:
-  // Combines in the order of the tile: `before` is the left argument, or the right one in a reverse
-  // scan.
+  // Combines in tile order: `before` is the left argument, or the right one in a reverse scan.
   Tuple ordered(const Tuple& before, const Tuple& element) {
     return reverse ? combine(element, before) : combine(before, element);
   }
@@ -178,7 +177,7 @@ class LineScan {
                    reverse ? NVVM::ShflKind::down : NVVM::ShflKind::up);
   }
   Tuple fromLastLane(const Tuple& value) {
-    // For each bit of the axis, a lane that is not at the end takes the value of its partner.
+    // For each bit of the axis, a lane that is not at the end copies its partner's value.
     Tuple result = value;
     for (int bit = 0; bit < laneBits; ++bit) {
       int64_t mask = int64_t(1) << (firstBit + bit);

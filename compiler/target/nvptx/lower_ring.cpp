@@ -24,7 +24,7 @@ void syncCta(ThreadLowering& t) {
   NVVM::Barrier0Op::create(t.b, t.loc);
 }
 
-// Returns true if the copies of each CTA fill slots of all CTAs of the cluster.
+// Returns true if each CTA's copies fill slots in all CTAs of the cluster.
 bool isShared(ThreadLowering& t, tgpu::RingType ring) {
   return t.options.num_ctas > 1 && ring.getFill() == tgpu::RingFill::tensor;
 }
@@ -72,7 +72,7 @@ class SlotCopies {
   ValueRange indicesOf(int64_t part) {
     return indices.slice(op.firstDim(part), op.shapeOf(part).size());
   }
-  // Returns the alignment offset of a part; null if it has none.
+  // Returns a part's alignment offset, or null if it has none.
   Value alignmentOffsetOf(int64_t part) {
     auto with = op->getAttrOfType<DenseI64ArrayAttr>(kOffsetPartsAttr);
     if (!with) return {};
@@ -93,8 +93,8 @@ class SlotCopies {
   }
 
   // Returns a predicate that is true if the tiles of all parts are inside their views. Returns null
-  // if they are proved to be inside, or if a branch is not worthwhile. It is for rings that all
-  // threads read: they hold matmul operands, and most of those tiles are inside.
+  // if they are proved to be inside, or if a branch is not worthwhile. A branch is worthwhile in
+  // rings that all threads read: they hold matmul operands, whose tiles are mostly inside.
   Value areInside() {
     Value all;
     if (op.getRing().getType().getFill() != tgpu::RingFill::async || op->hasAttr(kSeldomAttr))
@@ -104,8 +104,7 @@ class SlotCopies {
     return all;
   }
 
-  // Branches on `inside`, because the masks of chunks at edges take more instructions than the
-  // copies.
+  // Branches on `inside`, because the masks of edge chunks take more instructions than the copies.
   LogicalResult startWhere(Value inside) {
     auto branch = scf::IfOp::create(t.b, t.loc, inside, /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(t.b);
@@ -121,7 +120,7 @@ class SlotCopies {
     return success();
   }
 
-  // Copies one part. cp.async writes zeros for bytes outside of the view.
+  // Copies one part. cp.async writes zeros for bytes outside the view.
   LogicalResult copyPart(int64_t part, Mover mover) {
     Value slot = slotOf(t, op.getRing(), op.getSlot(), part);
     TileAccess from = tileOf(part, mover);
@@ -174,8 +173,8 @@ LogicalResult lowerRingAwait(ThreadLowering& t, tgpu::RingAwaitOp op) {
   return success();
 }
 
-// Returns true if warps may exchange data through global memory in this op: it writes global
-// memory, or it reads memory that the kernel writes somewhere. Ring fills never do, because the
+// Returns true if warps may exchange data through global memory in this op. Such an op writes
+// global memory, or reads memory that the kernel writes somewhere. Ring fills never do, because the
 // kernel does not write the memory that they read.
 bool mayCommunicateThroughMemory(Operation* op) {
   if (isa<tgpu::RingFillOp>(op)) return false;
@@ -192,8 +191,8 @@ bool mayCommunicateThroughMemory(Operation* op) {
          });
 }
 
-// Returns the slot of an iteration whose warps need not wait for each other at its release. Then
-// only the warp that fills waits, for the warps that have read. Returns null for other loops. The
+// Returns the slot of an iteration whose warps need not synchronise at its release. Then only the
+// filling warp waits, until all warps have read the slot. Returns null for other loops. The
 // conditions are:
 // - The warps of the loop exchange data at this ring only.
 // - The wgmmas of an iteration start after its release.
@@ -220,10 +219,10 @@ Value slotOfIndependentWarps(tgpu::RingReleaseOp release) {
   return alone ? slot : Value();
 }
 
-// Lets the filling warp, warp 0, wait at a hardware barrier of the slot until all warps have
-// arrived. The others arrive and continue. They can be ahead by at most the number of filled slots,
-// so a barrier completes before another iteration uses it. Barrier numbers are constants: with a
-// number in a register, a CTA would occupy every barrier that it could name.
+// Makes the filling warp, warp 0, wait at the slot's hardware barrier until all warps have arrived.
+// The others arrive and continue. They are ahead by at most the number of filled slots, so a
+// barrier completes before its next use. Barrier numbers are constants, because a number in a
+// register would make a CTA occupy every barrier.
 void syncFillingWarp(ThreadLowering& t, Value slot, int64_t slots) {
   Value fills = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ult, t.threadInCta(),
                                       t.constant(program::kWarpThreads));
@@ -238,10 +237,10 @@ void syncFillingWarp(ThreadLowering& t, Value slot, int64_t slots) {
   }
 }
 
-// Waits until the other CTAs have released the slot before the current one. The threads of this CTA
-// have synchronised, so it is free here. The filling thread arrives in the other CTAs, then waits
-// for their arrivals. This phase has the number, and thus the parity, of the current slot's fill:
-// in iteration 0, the last slot is released, which nothing has filled yet.
+// Waits until the other CTAs have released the slot before the current one in the ring. This CTA's
+// threads have synchronised, so its own slot is free. The filling thread arrives in the other CTAs,
+// then waits for their arrivals. This phase has the number, and thus the parity, of the current
+// slot's fill. Iteration 0 releases the last slot, which nothing has filled yet.
 LogicalResult awaitOthers(ThreadLowering& t, tgpu::RingReleaseOp op) {
   tgpu::RingAwaitOp await;
   for (auto other : op->getBlock()->getOps<tgpu::RingAwaitOp>())
@@ -309,8 +308,8 @@ class Limit {
   Value limit;
 };
 
-// Replaces the elements before the row by zeros (kBeforeLimitAttr), in words of 32 bits. These
-// elements are in the chunk at column 0.
+// Replaces the elements before the row, in the chunk at column 0, by zeros (kBeforeLimitAttr).
+// Works on words of 32 bits.
 class ZerosBeforeRow {
  public:
   ZerosBeforeRow(ThreadLowering& t, tgpu::RingReadOp op, const BufferAccess& access)
@@ -358,7 +357,7 @@ class ZerosBeforeRow {
   Value isSkipped(Value skipped, int64_t i) {
     return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sgt, skipped, t.constant(i));
   }
-  // Returns a mask of the bits of a word that are not skipped.
+  // Returns a mask of a word's bits that are not skipped.
   Value mask(Value skipped, int64_t word, int64_t bits) {
     const int64_t begin = word * kWord / bits, count = std::max<int64_t>(kWord / bits, 1);
     Value kept = t.constant(-1);

@@ -64,8 +64,9 @@ LogicalResult lowerRename(ThreadLowering& t, Op op) {
   return renameRegisters(t, op);
 }
 
-// Renames registers, or shuffles them if a register bit and a lane bit change places. If two
-// registers differ in this bit only, a lane keeps one and exchanges the other with its partner.
+// Renames registers, or shuffles them if a register bit and a lane bit change places. A lane then
+// keeps one of two registers that differ only in this bit, and exchanges the other with its
+// partner.
 LogicalResult lowerConversion(ThreadLowering& t, tgpu::ConvertLayoutOp op) {
   const std::optional<BitSwap> bits = bitSwap(layoutOf(op.getSource()), layoutOf(op.getResult()));
   if (!bits) return renameRegisters(t, op);

@@ -1,5 +1,5 @@
-// load_tile, store_tile, prefetch_tile, view_ptr, slice and alignment_offset. TileAccess computes
-// addresses and masks.
+// Lowers load_tile, store_tile, prefetch_tile, view_ptr, slice and alignment_offset. TileAccess
+// computes addresses and masks.
 #include "compiler/analysis/row_alignment.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/slice_step.h"
@@ -20,9 +20,9 @@ SmallVector<Value> loadScalar(TileAccess& access, Value pad, AccessHints hints) 
                       access.uniform, {pad}, hints);
 }
 
-// Packs two or four narrow elements into one word, as the result of a branch. As separate results,
-// elements would be extracted from their words at the branch, and the code would wait for the load
-// there instead of at the first use.
+// Packs two or four narrow elements into one word, as a branch's result. Separate results would be
+// extracted from their words at the branch. The code would then wait for the load there, not at the
+// first use.
 class Words {
  public:
   Words(ThreadLowering& t, Type element, int64_t chunk) : t(t), element(element) {
@@ -95,7 +95,7 @@ void loadStraddling(TileAccess& access, SmallVectorImpl<Value>& loaded, Value pa
   loaded = words.elements(tail.getResults());
 }
 
-// Writes elements of a store: stores them, or adds them to memory.
+// Stores elements, or adds them to memory.
 struct Writing {
   AccessHints hints;
   bool adds;
@@ -188,7 +188,7 @@ void storeTile(TileAccess& access, ArrayRef<Value> elements, const Writing& writ
 // Loads a tile of an aligned row with the alignment offset of another row (isShiftOfAlignedRow). A
 // thread's group of contiguous elements begins inside a vector, at the same place in all threads.
 // The thread loads the vectors that contain the group as words and shifts them. It loads the
-// elements after the last whole vector of the row one by one, so it reads nothing outside the row.
+// elements after the row's last whole vector one by one, so it reads nothing outside the row.
 class ShiftedLoad {
  public:
   ShiftedLoad(ThreadLowering& t, tile::LoadTileOp op, TileAccess& access, AccessHints hints)
@@ -224,7 +224,7 @@ class ShiftedLoad {
   }
 
  private:
-  static constexpr int64_t kWords = tile::kVectorBytes / kWordBytes;  // words of 4 bytes per vector
+  static constexpr int64_t kWords = tile::kVectorBytes / kWordBytes;  // 4-byte words per vector
 
   int64_t vectors() const { return group / vector + 1; }  // vectors that contain a group
   Value plus(Value a, Value c) { return arith::AddIOp::create(t.b, t.loc, a, c); }
@@ -296,7 +296,7 @@ class ShiftedLoad {
     return SmallVector<Value>(branch.getResults());
   }
 
-  // Appends the elements of a group, whose vectors' words begin `back` elements before it.
+  // Appends a group's elements. The words of its vectors begin `back` elements before it.
   void shift(ArrayRef<Value> words, SmallVectorImpl<Value>& elements) {
     Value bytes = arith::MulIOp::create(t.b, t.loc, back, t.constant(access.bytes()));
     appendElements(t,
@@ -311,7 +311,7 @@ class ShiftedLoad {
   int64_t vector, group;  // elements
   int64_t size, whole;    // elements of the row; elements in its whole vectors
   Value back;             // elements between the vector boundary before a group and the group
-  Value first;            // column at which the vector with tile column 0 begins
+  Value first;            // column where the vector with tile column 0 begins
 };
 
 // Returns true if a loop carries the loaded tile to its next iteration.
@@ -327,7 +327,7 @@ LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
                     op.getAlignmentOffset(),
                     aligns ? TileAccess::OffsetKind::aligns : TileAccess::OffsetKind::unknown);
   const bool shifts = tensor && isUnalignedArray(op) && UnalignedArray::fits(access);
-  // Narrow loads are limited by their instructions, not by L2: `large` would only add more.
+  // Instructions, not L2, limit narrow loads; `large` would only add more.
   const bool whole = shifts || access.chunk * access.bytes() == tile::kVectorBytes;
   const tile::EvictHint evict =
       op.getEvict() == tile::EvictHint::large && !whole ? tile::EvictHint::normal : op.getEvict();
@@ -349,8 +349,8 @@ LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
     t.defineElements(op, array.load(pad, hints));
     return success();
   }
-  // ptxas would move a word that is equal in all lanes to a uniform register at once, and wait for
-  // its load there. A pad that is not known to be uniform prevents this.
+  // ptxas would at once move a word that is equal in all lanes to a uniform register, and wait
+  // there for its load. A pad that is not known to be uniform prevents this.
   if (isCarried(op) && access.chunk == 1 && access.element.isF32() &&
       matchPattern(pad, m_PosZeroFloat()))
     pad = t.bitcast(t.opaqueLaneZero(), access.element);
@@ -364,8 +364,8 @@ LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
   return success();
 }
 
-// The alignment offset may be that of a row of another tensor. A uniform branch then tests if it
-// also aligns this row. If not, single elements are stored.
+// The alignment offset may belong to another tensor's row. A uniform branch then tests if it also
+// aligns this row. If not, single elements are stored.
 LogicalResult lowerStoreTile(ThreadLowering& t, tile::StoreTileOp op) {
   auto tensor = dyn_cast<RankedTensorType>(op.getValue().getType());
   auto accessAs = [&](TileAccess::OffsetKind kind) {

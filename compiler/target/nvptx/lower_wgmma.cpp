@@ -19,8 +19,8 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// Inline assembly that updates accumulator registers in place. They are its first operands. With
-// `fresh`, it only writes them.
+// Inline assembly that updates accumulator registers in place. These registers are its first
+// operands. With `fresh`, it only writes them.
 class AccumulatorAssembly {
  public:
   AccumulatorAssembly(ThreadLowering& t, ArrayRef<Value> acc, bool fresh = false)
@@ -39,7 +39,7 @@ class AccumulatorAssembly {
   SmallVector<Value> emit() {
     std::string all, tied;
     for (size_t i = 0; i < count; ++i) {
-      // &: a fresh accumulator is written while operands are still read.
+      // `&`: a fresh accumulator is written while operands are still read.
       all += std::string(i ? "," : "") + (fresh ? "=&" : "=") + constraint();
       if (!fresh) tied += "," + std::to_string(i);
     }
@@ -61,11 +61,11 @@ class AccumulatorAssembly {
   std::string lines, constraints;
 };
 
-// A part of a slot as an operand of wgmma.
+// Part of a slot, as an operand of wgmma.
 class SlotOperand {
  public:
-  static constexpr int64_t kMostAddress =
-      0x3fff;  // largest address in a descriptor, in units of 16 bytes
+  // Largest address in a descriptor, in units of 16 bytes.
+  static constexpr int64_t kMostAddress = 0x3fff;
 
   SlotOperand(ThreadLowering& t, TypedValue<tgpu::RingType> ring, Value slot, uint32_t part,
               bool transposed)
@@ -73,8 +73,8 @@ class SlotOperand {
     const int64_t bytes = bufferBytes(ring.getType().part(part));
     address = sharedAddress(t, bufferPart(t, t.pieces(ring)[part], t.scalar(slot), bytes));
   }
-  // Advances the address by `rows` rows per warp group. The group's number is shuffled: ptxas then
-  // knows that it is uniform in a warp, and keeps descriptors once per warp.
+  // Advances the address by `rows` rows per warp group. A shuffle of the group's number shows ptxas
+  // that it is uniform in a warp, so it keeps descriptors once per warp.
   void moveToRowsOfGroup(int64_t rows) {
     constexpr int64_t kGroupBits = 7;  // bits of a thread's number inside a warp group
     Value group = arith::ShRUIOp::create(t.b, t.loc, t.threadInCta(), t.constant(kGroupBits));
@@ -85,8 +85,8 @@ class SlotOperand {
   Value descriptor(int64_t row, int64_t k) {
     if (!first) {
       Value place = arith::ShRUIOp::create(t.b, t.loc, address, t.constant(4));
-      // In a cluster, addresses contain the CTA's rank in bits that descriptors use for something
-      // else.
+      // In a cluster, addresses contain the CTA's rank in bits that descriptors use for other
+      // fields.
       if (t.options.num_ctas > 1)
         place = arith::AndIOp::create(t.b, t.loc, place, t.constant(kMostAddress));
       place = arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), place);
@@ -153,8 +153,8 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
     addRegisters(layout, at[0], registers);
   }
   const SmallVector<Value> elements = t.elements(op.getSums());
-  // A zero accumulator is not passed in registers: ptxas would wait for wgmmas in flight before it
-  // writes them.
+  // A zero accumulator is not passed in registers, because ptxas would wait for wgmmas in flight
+  // before it zeroes them.
   const bool fresh =
       matchPattern(op.getSums(), m_PosZeroFloat()) || matchPattern(op.getSums(), m_Zero());
   AccumulatorAssembly assembly(
@@ -204,8 +204,8 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
   return success();
 }
 
-// Makes the registers of operand A inputs of the wait, so that they keep their values while a wgmma
-// in flight reads them.
+// Makes operand A's registers inputs of the wait, so that they keep their values while a wgmma in
+// flight reads them.
 void keepRows(ThreadLowering& t, tgpu::WgmmaOp product, AccumulatorAssembly& assembly) {
   if (!product.getA() || operandInSlot(product.getA())) return;
   const TileElements held(t, product.getA());
@@ -217,11 +217,11 @@ void keepRows(ThreadLowering& t, tgpu::WgmmaOp product, AccumulatorAssembly& ass
   }
 }
 
-// Keeps computations that overlap with wgmmas in flight before the wait, for example the row maxima
-// and row sums that a loop carries to its next iteration. To ptxas the wait has no operands, so it
-// would move the wait up to the wgmma. It moves no wait across a branch, so this emits a branch
-// that depends on the carried values. The branch is never taken, because no arithmetic makes a NaN
-// with these bits. Its body, a sleep, would be harmless.
+// Keeps computations that overlap wgmmas in flight before the wait, for example row maxima and row
+// sums that the loop carries. To ptxas the wait has no operands, so it would move the wait up
+// to the wgmma. It moves no wait across a branch, so this emits a branch that depends on the
+// carried values. The branch is never taken, because no arithmetic returns a NaN with these bits.
+// Its body, a sleep, would be harmless.
 void keepBeforeWait(ThreadLowering& t, tgpu::WgmmaOp product, tgpu::WgmmaWaitOp op) {
   constexpr int64_t kMostRegisters = 4, kNoNumber = 0x7fbadbad;
   Value all;

@@ -7,8 +7,7 @@
 
 namespace ligerdsl::compiler::nvptx {
 
-/// Returns the 32-bit shared-memory address of part `stage` of a buffer, or of its mbarrier number
-/// `stage`.
+/// Return the 32-bit shared-memory address of part `stage` of a buffer, or of its mbarrier `stage`.
 mlir::Value stageAddress(ThreadLowering& t, mlir::Value base, mlir::Value stage, int64_t bytes);
 mlir::Value mbarrierAddress(ThreadLowering& t, mlir::Value barriers, mlir::Value stage);
 
@@ -33,8 +32,8 @@ void arriveExpecting(ThreadLowering& t, mlir::Value mbarrier, mlir::Value bytes,
 void waitForPhase(ThreadLowering& t, mlir::Value mbarrier, mlir::Value parity,
                   llvm::StringRef order);
 
-/// Orders this thread's reads and writes of shared memory before later accesses by the async proxy,
-/// through which TMA copies, bulk copies and wgmma access it.
+/// Orders this thread's accesses to shared memory before later ones by the async proxy. TMA copies,
+/// bulk copies and wgmma use this proxy.
 void fenceAsyncProxy(ThreadLowering& t);
 
 /// Runs `emit` in the first `count` threads of the CTA.

@@ -33,7 +33,7 @@ bool isShared(Value pointer) {
   return cast<LLVM::LLVMPointerType>(pointer.getType()).getAddressSpace() == kSharedSpace;
 }
 
-// ".v4.b32", ".b16", ...
+// Returns, for example, ".v4.b32" or ".b16".
 std::string widthSuffix(AccessWords words) {
   std::string vector = words.count > 1 ? ".v" + std::to_string(words.count) : "";
   return vector + ".b" + std::to_string(8 * words.bytes);
@@ -54,7 +54,7 @@ std::string hintSuffix(AccessHints hints) {
   return hints.policy ? text + ".L2::cache_hint" : text;
 }
 
-// "{$0,$1,$2,$3}" or "$0"
+// Returns "{$0,$1,$2,$3}", for example, or "$0" for one register.
 std::string registerList(int first, int count) {
   std::string text;
   for (int i = 0; i < count; ++i) text += (i ? ",$" : "$") + std::to_string(first + i);
@@ -128,8 +128,8 @@ void plainStore(ThreadLowering& t, Value pointer, ArrayRef<Value> elements) {
 }  // namespace
 
 Value cachePolicy(ThreadLowering& t, Value view, tile::EvictHint evict) {
-  // The policies that createpolicy.fractional returns for whole accesses, equal on sm_80 to sm_120.
-  // The instruction itself would add five more before a kernel's first load.
+  // Policies that createpolicy.fractional returns for whole accesses; they are equal on sm_80 to
+  // sm_120. The instruction would add five others before a kernel's first load.
   constexpr int64_t kFirst = 0x12f0000000000000, kNormal = 0x16f0000000000000,
                     kLast = 0x14f0000000000000;
   // EvictHint::large applies to views larger than L2 (GpuArch::large_bytes). If a kernel reads less
@@ -179,8 +179,8 @@ SmallVector<Value> loadElements(ThreadLowering& t, Value pointer, Type element, 
   int64_t perWord = words.bytes / bytes;
   Type word = registerType(t, words.bytes);
 
-  // Operands: early-clobber outputs $0 and up, the address, the policy, the predicate, and the
-  // values if it is false.
+  // Operands: early-clobber outputs from $0 on, the address, the policy, the predicate, and the
+  // values used if the predicate is false.
   std::string text, constraints;
   bool shared = isShared(pointer);
   SmallVector<Value> operands{shared ? sharedAddress(t, pointer) : pointer};

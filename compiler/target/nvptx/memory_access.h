@@ -8,7 +8,7 @@ namespace ligerdsl::compiler::nvptx {
 /// Cache operator and L2 eviction policy of an access.
 struct AccessHints {
   tile::CacheHint cache = tile::CacheHint::normal;
-  mlir::Value policy;  // L2 cache policy (cachePolicy), i64; null: none
+  mlir::Value policy;  // L2 cache policy (cachePolicy), i64, or null for none
   bool any() const { return cache != tile::CacheHint::normal || policy; }
 };
 
@@ -21,9 +21,9 @@ inline int64_t memoryBytes(mlir::Type element) {
   return (element.getIntOrFloatBitWidth() + 7) / 8;
 }
 
-/// Loads `count` contiguous elements of global or shared memory (count * bytes <= 16, a power of
-/// two). The address is a multiple of count * bytes. Where `predicate` is false, the result is
-/// `others`, one scalar per element. A null predicate is true.
+/// Loads `count` contiguous elements of global or shared memory. count * bytes is a power of two,
+/// at most 16, and divides the address. Where `predicate` is false, the result is `others`, one
+/// scalar per element. A null predicate is true.
 llvm::SmallVector<mlir::Value> loadElements(ThreadLowering& t, mlir::Value pointer,
                                             mlir::Type element, int64_t count,
                                             mlir::Value predicate,
@@ -50,7 +50,7 @@ mlir::Value sharedAddress(ThreadLowering& t, mlir::Value pointer);
 /// Returns an i64 address as a pointer to global memory.
 mlir::Value globalPointer(ThreadLowering& t, mlir::Value address);
 
-/// Prefetches the line at a global address into L2, where the predicate (null: always) holds.
+/// Prefetches the line at a global address into L2 where `predicate` holds. Null is true.
 void prefetchLine(ThreadLowering& t, mlir::Value pointer, mlir::Value predicate);
 
 }  // namespace ligerdsl::compiler::nvptx

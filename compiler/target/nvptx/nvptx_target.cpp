@@ -38,8 +38,8 @@ int64_t sharedBytesOf(func::FuncOp kernel) {
 }
 
 // Assigns layouts and shared memory, and makes reductions, conversions, barriers and the wait for
-// earlier grids explicit. Shared memory is for resident rows if there are any, else for the tiles
-// of pipelined loops.
+// earlier grids explicit. Resident rows use the shared memory if there are any, else the tiles of
+// pipelined loops do.
 LogicalResult runLayoutPasses(ModuleOp module, const GpuArch& arch,
                               const program::CompileOptions& options, bool keepsRows,
                               bool overlapLaunches) {
@@ -84,7 +84,7 @@ LogicalResult runLayoutPasses(ModuleOp module, const GpuArch& arch,
   return passes.run(module);
 }
 
-// Returns the ops that take shared memory, with their bytes, in the kernel's order.
+// Returns the ops that use shared memory, with their bytes, in program order.
 SmallVector<std::pair<Operation*, int64_t>> sharedBuffers(func::FuncOp kernel) {
   SmallVector<std::pair<Operation*, int64_t>> buffers;
   kernel.walk([&](Operation* op) {
@@ -110,7 +110,7 @@ bool keepsResidentRows(ModuleOp module, const GpuArch& arch) {
   return resident && arch.bulk_copies;
 }
 
-// Emits a remark if the kernel takes too much shared memory for min_ctas_per_sm.
+// Emits a remark if the kernel uses too much shared memory for min_ctas_per_sm.
 void remarkOccupancy(func::FuncOp kernel, const GpuArch& arch,
                      const program::CompileOptions& options) {
   const int64_t bytes = sharedBytesOf(kernel), budget = arch.shared_budget(options.min_ctas_per_sm);
@@ -121,7 +121,7 @@ void remarkOccupancy(func::FuncOp kernel, const GpuArch& arch,
         << " would fit; use smaller tiles";
 }
 
-// Reports the error at the line that takes most of the shared memory.
+// Reports the error at the op that uses the most shared memory.
 LogicalResult refuseSharedBytes(func::FuncOp kernel, const GpuArch& arch) {
   markRefused(kernel);
   const auto [op, most] = *llvm::max_element(sharedBuffers(kernel), llvm::less_second());
@@ -131,7 +131,7 @@ LogicalResult refuseSharedBytes(func::FuncOp kernel, const GpuArch& arch) {
                                  << arch.shared_per_cta << "; use smaller tiles";
 }
 
-// Makes line numbers point at the author's DSL code. The function gets a debug scope with the file
+// Makes line numbers refer to the author's DSL code. The function gets a debug scope with the file
 // of its first op. Ops of another file (a helper in a header) get a lexical block with that file.
 // PTX then has .loc lines but no debug sections: ".target debug" would cost optimisation.
 LogicalResult attachLineInfo(ModuleOp module) {

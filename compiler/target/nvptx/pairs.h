@@ -5,11 +5,11 @@
 
 namespace ligerdsl::compiler::nvptx {
 
-/// Returns the vector of two elements that were extracted from consecutive positions 2i and 2i + 1
-/// of one vector, without packing them anew. Returns null for any other elements.
+/// Returns two elements as a vector, without packing them, if they were extracted from positions 2i
+/// and 2i + 1 of one vector. Returns null for any other elements.
 mlir::Value existingPair(ThreadLowering& t, mlir::Value low, mlir::Value high);
 
-/// Returns the vector of two elements: existingPair if there is one, else packed.
+/// Returns two elements as a vector: existingPair if there is one, else packed.
 mlir::Value pairOf(ThreadLowering& t, mlir::Value low, mlir::Value high);
 
 }  // namespace ligerdsl::compiler::nvptx

@@ -90,9 +90,9 @@ class MachinePool {
   std::map<Key, std::vector<std::unique_ptr<llvm::TargetMachine>>> idle;
 };
 
-// Returns the passes that tile code needs. It has no calls to inline, its only memory to promote
-// are counters, and its vectors already have the full width. LoopUnroll uses the author's counts,
-// else LLVM's heuristics.
+// Returns the passes for tile code. Such code has no calls to inline and only counters to promote,
+// and its vectors already have the full width. LoopUnroll uses the author's counts, else LLVM's
+// heuristics.
 llvm::FunctionPassManager optimisations() {
   using namespace llvm;
   FunctionPassManager passes;
@@ -113,7 +113,7 @@ llvm::FunctionPassManager optimisations() {
   return passes;
 }
 
-// Without a handler LLVM ends the process on an error.
+// Collects errors. Without a handler LLVM ends the process at an error.
 class ErrorCollector : public llvm::DiagnosticHandler {
  public:
   explicit ErrorCollector(std::string& errors) : errors(errors) {}
@@ -135,7 +135,7 @@ void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
   LoopAnalysisManager loops;
   FunctionAnalysisManager functions;
   CGSCCAnalysisManager sccs;
-  llvm::ModuleAnalysisManager modules;  // mlir has one, too
+  llvm::ModuleAnalysisManager modules;  // `mlir` also has a class of this name
   PassInstrumentationCallbacks callbacks;
   TimeProfilingPassesHandler times;
   times.registerCallbacks(callbacks);  // no effect unless this thread's passes are timed

@@ -1,4 +1,4 @@
-// LLVM IR to PTX text. Depends on LLVM only, not on MLIR.
+// Compiles LLVM IR to PTX text. Depends only on LLVM, not on MLIR.
 #pragma once
 
 #include <memory>

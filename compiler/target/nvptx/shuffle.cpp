@@ -10,8 +10,8 @@ namespace {
 
 constexpr int64_t kLastLane = 31;
 
-// Emits shfl.sync (PTX ISA), of which `segments` is operand c. Its bits 0-4 bound the source lane.
-// Bits 8-12 select the bits that the source lane has in common with the reading lane.
+// Emits shfl.sync (PTX ISA) with `segments` as its operand c. Bits 0-4 of `segments` bound the
+// source lane. Bits 8-12 mask the bits that source and reading lane share.
 Value shuffleWord(ThreadLowering& t, Value word, int64_t lane, int64_t segments,
                   NVVM::ShflKind kind) {
   return NVVM::ShflOp::create(t.b, t.loc, word.getType(), t.constant(-1), word, t.constant(lane),

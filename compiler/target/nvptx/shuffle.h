@@ -6,13 +6,12 @@
 
 namespace ligerdsl::compiler::nvptx {
 
-/// Returns the value of the lane at distance `offset`: a lower lane (up), a higher lane (down), or
-/// the lane whose number differs in the bits of `offset` (bfly). Works for any element type.
+/// Returns the value of lane (this lane - offset) for up, + offset for down, and ^ offset for bfly.
+/// Works for any element type.
 mlir::Value shuffle(ThreadLowering& t, mlir::Value value, int64_t offset,
                     mlir::NVVM::ShflKind kind);
 
-/// Returns the value of the lane whose number is this lane's with the bits of `lanes` cleared.
-/// Works for any element type.
+/// Returns the value of lane (this lane & ~lanes). Works for any element type.
 mlir::Value fromFirstOf(ThreadLowering& t, mlir::Value value, uint64_t lanes);
 
 }  // namespace ligerdsl::compiler::nvptx

@@ -1,7 +1,6 @@
 // Operand A of a wgmma in a loop-invariant ring. If A is the same in all iterations of a loop, it
-// has a ring of its own (passes/prefetch_loads.cpp) and tgpu.wgmma takes it as a tile that
-// tgpu.ring_read reads. If its rows are swizzled, the read is not lowered: the tensor cores read A
-// from shared memory.
+// has its own ring (passes/prefetch_loads.cpp), and a tgpu.ring_read passes it to tgpu.wgmma. If
+// its rows are swizzled, that read is not lowered: the tensor cores read A from shared memory.
 #pragma once
 
 #include "compiler/dialect/tgpu.h"

@@ -15,8 +15,8 @@ llvm::SmallVector<mlir::Value> tensorCoordinates(ThreadLowering& t, mlir::Value 
 /// Returns `before` plus `each` times this CTA's rank in the cluster.
 mlir::Value afterCtas(ThreadLowering& t, mlir::Value before, int64_t each);
 
-/// Returns the coordinates of the part that this CTA copies of a tile at `places`. `columns` is the
-/// number of columns of a CTA's part.
+/// Returns the coordinates of this CTA's part of a tile at `places`. Each CTA's part has `columns`
+/// columns.
 llvm::SmallVector<mlir::Value> placesOfCta(ThreadLowering& t, const CtaCopy& own,
                                            llvm::SmallVector<mlir::Value> places, int64_t columns);
 

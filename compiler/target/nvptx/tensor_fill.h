@@ -1,4 +1,4 @@
-// Lowering of tgpu.ring_fill for rings that TMA copies (cp.async.bulk.tensor) fill.
+// Lowers tgpu.ring_fill to TMA copies (cp.async.bulk.tensor).
 #pragma once
 
 #include "compiler/target/nvptx/thread_lowering.h"

@@ -12,9 +12,9 @@ namespace ligerdsl::compiler::nvptx {
 /// Returns the number of launch slots of an argument.
 size_t slotsOf(mlir::Type type);
 
-/// Returns the tensor map of TMA copies to a part of a slot, or from a buffer. One copy moves all
-/// rows of a swizzled panel. Copies to a slot round f32 to tf32, as only matmuls read what they
-/// bring.
+/// Return the tensor map of TMA copies to a part of a slot, or from a buffer. One copy moves all
+/// rows of a swizzled panel. Copies to a slot round f32 to tf32, because only matmuls read the
+/// slot.
 program::TensorMap tensorMapOf(tgpu::RingFillOp fill, unsigned part);
 program::TensorMap tensorMapOf(tgpu::TensorStoreOp store);
 
@@ -28,8 +28,7 @@ struct CtaCopy {
 CtaCopy ctaCopyOf(tgpu::RingFillOp fill, unsigned part);
 CtaCopy ctaCopyOf(tgpu::TensorStoreOp store);
 
-/// Returns the distinct tensor maps of all fills and stores of a kernel, in the order of its
-/// parameters.
+/// Returns the distinct tensor maps of a kernel's fills and stores, in the order of its parameters.
 std::vector<program::TensorMap> tensorMapsOf(mlir::func::FuncOp kernel);
 
 }  // namespace ligerdsl::compiler::nvptx

@@ -16,7 +16,7 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// Returns the alignment that satisfies every buffer of the kernel.
+// Returns the largest alignment that a buffer of the kernel needs.
 int64_t sharedAlignment(func::FuncOp kernel) {
   int64_t most = kLeastAlignment;
   kernel.walk([&](tgpu::RingOp ring) {
@@ -95,7 +95,7 @@ SmallVector<Value> ThreadLowering::elements(Value tile) {
   return result;
 }
 
-// Returns the vector whose elements, in order, are `elements`, or null if there is none.
+// Returns the existing vector whose elements are exactly `elements`, in order, or null.
 static Value wholeVector(ArrayRef<Value> elements) {
   Value source;
   for (auto [i, element] : llvm::enumerate(elements)) {
@@ -150,7 +150,7 @@ int64_t ThreadLowering::pieceCount(Type type) {
   return tensor ? layout(tensor).pieces() : 1;
 }
 
-// Returns true if no register bit and thread bit change the same bit of a coordinate.
+// Returns true if register bits and thread bits change different bits of every coordinate.
 static bool registersAreDisjoint(const LinearLayout& map) {
   for (int dim = 0; dim < map.rank(); ++dim) {
     int64_t registers = 0, threads = 0;
@@ -163,8 +163,8 @@ static bool registersAreDisjoint(const LinearLayout& map) {
 }
 
 const ThreadLayout& ThreadLowering::layout(RankedTensorType type) {
-  // The key has the shape, because one layout attribute can serve shapes that repeat it a different
-  // number of times.
+  // The key includes the shape, because shapes that repeat a layout a different number of times can
+  // share its attribute.
   Attribute key =
       TypeAttr::get(RankedTensorType::get(type.getShape(), b.getI1Type(), type.getEncoding()));
   std::unique_ptr<ThreadLayout>& entry = layouts[key];
@@ -232,8 +232,8 @@ Value ThreadLowering::inCluster(Value thread) {
   return arith::AddIOp::create(b, loc, before, thread);
 }
 
-// Constants of the enclosing entry are still available in `lower`. Values that `lower` caches do
-// not dominate later code, so the caches are restored.
+// The enclosing entry's constants are still available in `lower`. Values that `lower` caches do not
+// dominate later code, so the caches are restored.
 LogicalResult ThreadLowering::withOwnThread(llvm::function_ref<LogicalResult()> lower) {
   const auto outside = std::tuple(tid, inCta, sharedBase, knownZero, entryEnd);
   const auto constantsOutside = constants;
@@ -394,8 +394,8 @@ static LogicalResult lowerByElement(ThreadLowering& t, Operation* op) {
   return success();
 }
 
-// Emits the op for every piece. A scalar operand (the condition of arith.select) is used by all
-// pieces.
+// Emits the op for every piece. All pieces use a scalar operand, such as the condition of
+// arith.select.
 static LogicalResult lowerElementwise(ThreadLowering& t, Operation* op) {
   if (op->getNumResults() != 1) return op->emitOpError("has no lowering for this target");
   if (t.wideProducts.contains(op)) return lowerByElement(t, op);
@@ -454,8 +454,8 @@ LogicalResult ThreadLowering::lowerBlock(Block& block) {
   return success();
 }
 
-// Clones an op of a combiner and folds it. A value that is constant in all partial results, such as
-// the number of elements of each, then stays constant through the reduction.
+// Clones a combiner's op and folds it. A value that is constant in all partial results, for example
+// their element count, then stays constant through the reduction.
 static void cloneFolded(OpBuilder& b, Operation& op, IRMapping& mapping) {
   Operation* copy = b.clone(op, mapping);
   SmallVector<Value> folded;
@@ -465,7 +465,7 @@ static void cloneFolded(OpBuilder& b, Operation& op, IRMapping& mapping) {
   copy->erase();
 }
 
-// Lowers a tile-dialect op of a combiner by its registered function, which also works on scalars.
+// Lowers a combiner's tile-dialect op by its registered function, which also works on scalars.
 static void lowerScalars(ThreadLowering& t, Operation& op, IRMapping& mapping) {
   for (Value operand : op.getOperands()) t.define(operand, {mapping.lookup(operand)});
   LogicalResult lowered = LoweringTable::get().find(&op)(t, &op);
@@ -509,7 +509,7 @@ Value ThreadLowering::tensorMap(const program::TensorMap& map) {
 }
 
 // Creates the kernel function. It has one i64 parameter per launch slot, then the tensor maps.
-// Arguments are defined as pieces made from their slots.
+// Defines each argument by pieces made from its slots.
 LogicalResult ThreadLowering::createFunction() {
   Type i64 = b.getI64Type();
   size_t slots = 0;

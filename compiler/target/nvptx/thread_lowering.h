@@ -37,9 +37,10 @@ using Pieces = llvm::SmallVector<mlir::Value, 4>;
 struct ThreadLayout {
   LinearLayout map;
   int64_t width;  // elements per piece
-  bool disjoint;  // combine register offset and thread coordinate by addition; false: by xor
-  llvm::SmallVector<mlir::Value>
-      origin;  // i32 per dimension: the coordinates of register 0 of this thread
+  bool
+      disjoint;  // true if register offset and thread coordinate are added, false if they are xored
+  // Coordinates of this thread's register 0, i32 per dimension.
+  llvm::SmallVector<mlir::Value> origin;
 
   int64_t registers() const { return map.registers(); }
   int64_t pieces() const { return map.registers() / width; }
@@ -57,7 +58,7 @@ class ThreadLowering {
  public:
   ThreadLowering(mlir::func::FuncOp kernel, const program::CompileOptions& options);
   ~ThreadLowering();
-  /// Replaces the kernel by an llvm.func; fails after emitting a diagnostic at the offending op.
+  /// Replaces the kernel by an llvm.func. On failure, emits a diagnostic at the offending op.
   mlir::LogicalResult run();
 
   mlir::OpBuilder b;
@@ -70,7 +71,7 @@ class ThreadLowering {
   const Pieces& pieces(mlir::Value tile) const;
   mlir::Value scalar(mlir::Value value) const { return pieces(value)[0]; }
   void define(mlir::Value original, Pieces pieces);
-  /// Returns the elements of a tile that this thread holds, one per register. A scalar has one.
+  /// Returns this thread's elements of a tile, one per register. A scalar has one element.
   llvm::SmallVector<mlir::Value> elements(mlir::Value tile);
   /// Defines a tile (or scalar) by its elements, one per register.
   void defineElements(mlir::Value tile, llvm::ArrayRef<mlir::Value> elements);
@@ -84,9 +85,9 @@ class ThreadLowering {
 
   // --- types and layouts
   // ----------------------------------------------------------------
-  /// Returns the element type in a thread: i64 (the address) for pointers.
+  /// Returns the element type in a thread; a pointer becomes an i64 address.
   mlir::Type elementType(mlir::Type type) const;
-  /// Returns the type of one piece, and the number of pieces, of a value of this type.
+  /// Return the type of a piece, and the number of pieces, for a value of this type.
   mlir::Type pieceType(mlir::Type type);
   int64_t pieceCount(mlir::Type type);
   const ThreadLayout& layout(mlir::RankedTensorType type);
@@ -96,14 +97,14 @@ class ThreadLowering {
   // ----------------------------------------------------------------
   mlir::Value constant(int64_t value, int bits = 32);
   mlir::Value zero(mlir::Type type);
-  /// Returns the number of the thread in its cluster: lane bits lowest, then warp, then CTA.
+  /// Returns the thread's number in its cluster. The lane is in the lowest bits, then warp and CTA.
   mlir::Value threadId() { return tid; }
-  /// Returns the number of the thread in its CTA, and of the CTA in its cluster.
+  /// Return the thread's number in its CTA, and the CTA's number in its cluster.
   mlir::Value threadInCta() { return inCta; }
   mlir::Value ctaRank() { return rank ? rank : constant(0); }
   int64_t numThreads() const { return int64_t{32} * options.num_warps * options.num_ctas; }
-  /// Returns a predicate that is true in one of the threads that hold the same elements, in the CTA
-  /// or in the cluster: (tid & mask) == 0. Returns null if all threads hold different elements.
+  /// Returns the predicate (tid & mask) == 0. Among the threads of a CTA or cluster that hold the
+  /// same elements, it is true in one. Returns null if all threads hold different elements.
   enum class Within { cta, cluster };
   mlir::Value ownerPredicate(const ThreadLayout& layout, Within within = Within::cluster);
   mlir::Value threadMaskIsZero(int64_t mask);
@@ -112,19 +113,19 @@ class ThreadLowering {
   /// Returns the conjunction of two predicates. Null means true.
   mlir::Value both(mlir::Value a, mlir::Value b);
   mlir::Value bitcast(mlir::Value value, mlir::Type type);
-  /// Returns the address of the kernel parameter that holds this map (a generic pointer).
+  /// Returns a generic pointer to the kernel parameter that holds this map.
   mlir::Value tensorMap(const program::TensorMap& map);
   /// Returns the address `offset` bytes into the CTA's dynamic shared memory.
   mlir::Value sharedPointer(int64_t offset);
-  /// Returns an i32 that is 0 in every launch, which neither LLVM nor ptxas can prove: the sign bit
-  /// of a view's size.
+  /// Returns an i32 that is always 0, although neither LLVM nor ptxas can prove it. It is the sign
+  /// bit of a view's size.
   mlir::Value opaqueZero();
   /// Returns an opaque zero that LLVM and ptxas cannot prove to be uniform over the lanes.
   mlir::Value opaqueLaneZero();
-  /// Allocates stack memory of the thread, once, 8-byte aligned. Returns a generic pointer.
+  /// Allocates 8-byte aligned stack memory at the thread's entry. Returns a generic pointer to it.
   mlir::Value stackSlot(int64_t bytes);
-  /// Returns the address of an i32 of the thread that is 0 when the kernel starts. LLVM promotes it
-  /// to a register.
+  /// Returns the address of a thread's i32 that is 0 when the kernel starts. LLVM promotes it to a
+  /// register.
   mlir::Value stackWord();
   /// Returns true if the GPU has bulk copies between global and shared memory (sm_90 and later).
   bool hasBulkCopies() const;
@@ -133,8 +134,8 @@ class ThreadLowering {
   mlir::Location loc;  // location of the op being lowered
 
   mlir::LogicalResult lowerBlock(mlir::Block& block);
-  /// Runs `lower` with a thread number that is read anew at this point. Values computed from it
-  /// then occupy no registers outside of the block that the builder is in.
+  /// Runs `lower` with the thread number read again at this point. Values computed from it then
+  /// occupy no registers outside of the builder's current block.
   mlir::LogicalResult withOwnThread(llvm::function_ref<mlir::LogicalResult()> lower);
   mlir::LogicalResult lowerOp(mlir::Operation* op);
   /// Inlines a combiner region on scalar arguments and returns the scalars that it yields.
@@ -152,22 +153,22 @@ class ThreadLowering {
     return emit();
   }
   mlir::Value threadCoordinate(const LinearLayout& map, int dim);
-  /// Returns the number in the cluster of a thread of this CTA.
+  /// Converts a thread's number in this CTA to its number in the cluster.
   mlir::Value inCluster(mlir::Value thread);
 
   std::unique_ptr<AffineTiles> affine;
   mlir::func::FuncOp kernel;
   mlir::LLVM::LLVMFuncOp function;
   mlir::Operation* functionEntryEnd = nullptr;
-  mlir::Operation* entryEnd =
-      nullptr;  // thread coordinates and other invariants are emitted before this op
+  // Thread coordinates and other invariants are emitted before this op.
+  mlir::Operation* entryEnd = nullptr;
   mlir::Value tid, inCta, rank;  // `rank` is null without clusters
   mlir::Value sharedBase, knownZero;
   std::vector<program::TensorMap> maps;  // kernel parameters after the slots
   llvm::SmallVector<mlir::Value> mapAddresses;
   llvm::DenseMap<mlir::Value, Pieces> values;
-  llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Value>>
-      packed;  // elements of vectors that pack() made
+  // Elements of vectors that pack() made.
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Value>> packed;
   llvm::DenseMap<mlir::Value, mlir::Value> widenedFrom;
   llvm::DenseMap<mlir::Attribute, std::unique_ptr<ThreadLayout>> layouts;
   llvm::DenseMap<int64_t, mlir::Value> maskPredicates;

@@ -159,7 +159,7 @@ SmallVector<SmallVector<int64_t>> TileAccess::firstChunks() {
   return result;
 }
 
-// The predicate omits the condition that all lines share; holdsBegin() tests it.
+// The predicate omits the condition common to all lines, which holdsBegin() tests.
 Value TileAccess::firstLineInside(int64_t reg) {
   Value predicate;
   for (int dim = 0, n = tileAxes.size() - 1; dim < n; ++dim)
@@ -196,8 +196,8 @@ Value TileAccess::straddleHas(int64_t i) {
 
 Value TileAccess::isAtOrAfterBegin(int64_t reg) {
   Coordinate at = t.coordinate(*layout, reg, tileAxes.size() - 1);
-  const int64_t furthest =
-      chunk > 1 ? 0 : maxAlignmentOffset;  // coordinates after this are at or after `begin`
+  // Coordinates after this are at or after `begin`.
+  const int64_t furthest = chunk > 1 ? 0 : maxAlignmentOffset;
   if (layout->disjoint && at.offset > furthest) return {};
   Value here = arith::AddIOp::create(t.b, t.loc, at.base, t.constant(at.offset));
   return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, here, begin);
@@ -235,8 +235,9 @@ int64_t TileAccess::strideDivisor(size_t axis) const {
   return view.isDynamicStride(axis) ? known : std::gcd(view.getStrides()[axis], int64_t(1) << 20);
 }
 
-// Returns a divisor, in elements, of the offsets that an axis adds to addresses. Rows of one tile
-// differ by the stride. A tile of one row is at a multiple of the stride times the index's divisor.
+// Returns a divisor, in elements, of an axis's contribution to addresses. Rows of one tile differ
+// by the stride. The offset of a one-row tile is a multiple of the stride times the index's
+// divisor.
 int64_t TileAccess::offsetDivisor(size_t axis) const {
   const int64_t stride = powerOfTwoPart(strideDivisor(axis));
   return tileShape[axis] > 1
@@ -379,7 +380,7 @@ void TileAccess::computeMask(size_t axis) {
     uniform = t.both(uniform, begins);
     return;
   }
-  // This is a lower bound: an alignment offset adds to it.
+  // This is a lower bound, because an alignment offset adds to it.
   if (known) staticLeft[axis] = view.getShape()[axis] - *index * tile;
   Value left = difference(size(axis), origin);
   Value limit = t.constant(tile, 64);

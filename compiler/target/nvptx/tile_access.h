@@ -32,11 +32,11 @@ namespace ligerdsl::compiler::nvptx {
 
 class TileAccess {
  public:
-  /// Alignment of tiles with an alignment offset: `aligns` if their chunks are whole vectors.
+  /// Kind of a tile's alignment offset. With `aligns`, its chunks are whole vectors.
   enum class OffsetKind { none, unknown, aligns };
   /// Instruction that moves a chunk:
   /// - access: a load or store,
-  /// - copy: a copy that takes the number of bytes inside the view,
+  /// - copy: a copy with the number of bytes inside the view as an operand,
   /// - copy_inside: a copy of a tile that is known to be inside (isInside).
   enum class Mover { access, copy, copy_inside };
 
@@ -48,8 +48,8 @@ class TileAccess {
   /// Returns an i1 that is true if the tile's first column is at a multiple of 16 bytes.
   mlir::Value isAligned();
 
-  /// Returns a predicate that is true if the whole tile is inside the view; null: always. It is
-  /// cheaper than the predicates of chunks, and uniform.
+  /// Returns a predicate that is true if the whole tile is inside the view, or null if it always
+  /// is. The predicate is uniform and cheaper than those of chunks.
   mlir::Value isInside();
 
   int64_t registers() const { return layout ? layout->registers() : 1; }
@@ -60,11 +60,12 @@ class TileAccess {
   /// Returns the address of an access without tile dimensions.
   mlir::Value scalarAddress() const { return threadAddress; }
 
-  /// Returns a predicate that is true if the whole chunk is inside the view; null: always.
+  /// Returns a predicate that is true if the whole chunk is inside the view, or null if it always
+  /// is.
   mlir::Value inside(int64_t reg);
 
-  /// Returns the number of bytes of the chunk that are inside the view, i32; null: all. If the row
-  /// begins inside the chunk, the elements before it count too.
+  /// Returns the number of the chunk's bytes inside the view as an i32, or null if all are. If the
+  /// row begins inside the chunk, the elements before it count too.
   mlir::Value bytesInside(int64_t reg);
 
   /// Returns true if a chunk may begin inside the view and end outside (case 4).
@@ -80,13 +81,13 @@ class TileAccess {
   // Case 5. The row may begin inside the chunk at column 0.
 
   bool mayBeginInside() const { return begin && chunk > 1; }
-  /// Returns a predicate that is true in threads with the chunk at column 0, if the row begins
-  /// inside it and does not end in it.
+  /// Returns a predicate that is true in threads with the chunk at column 0, if the row begins but
+  /// does not end inside it.
   mlir::Value holdsBegin();
   /// Returns the registers of the chunks at column 0, grouped by line.
   llvm::SmallVector<llvm::SmallVector<int64_t>> firstChunks();
-  /// Returns a predicate for a line of `firstChunks`: its other indices are inside the view. Null:
-  /// always.
+  /// Returns a predicate that is true if the other indices of a line of `firstChunks` are inside
+  /// the view. Returns null if they always are.
   mlir::Value firstLineInside(int64_t reg);
   /// Returns a predicate that is true if element `i` of the first chunk belongs to the row.
   mlir::Value hasBegun(int64_t i);
@@ -94,10 +95,10 @@ class TileAccess {
   // Case 4, continued.
   /// Returns a predicate that is true in threads that hold the straddling chunks.
   mlir::Value holdsStraddle(llvm::ArrayRef<int64_t> line);
-  /// Returns a predicate that is true if the chunk at this register straddles, given that one of
-  /// its line does.
+  /// Returns a predicate that is true if the chunk at this register straddles. Assumes that one
+  /// chunk of its line does.
   mlir::Value straddles(int64_t reg);
-  /// Whether element `i` of the straddling chunk is inside along the last dimension. A static size
+  /// Test if element `i` of the straddling chunk is inside along the last dimension. A static size
   /// decides it at compile time (straddleKnows); otherwise straddleHas returns a predicate.
   enum class Inside { no, yes, tested };
   Inside straddleKnows(int64_t i) const;
@@ -105,7 +106,7 @@ class TileAccess {
   /// Returns the address of element `i` of the straddling chunk in the line of this register.
   mlir::Value straddlePointer(int64_t reg, int64_t i);
   /// Returns a predicate that is true if the line of this register is inside along every other
-  /// dimension; null: always.
+  /// dimension, or null if it always is.
   mlir::Value lineInside(int64_t reg);
 
   int64_t bytes() const { return view.getElementBytes(); }
@@ -115,11 +116,11 @@ class TileAccess {
   const ThreadLayout* layout;  // null if the access is one scalar
   mlir::Type element;
   int64_t chunk = 1;    // elements per access
-  mlir::Value uniform;  // predicate that all accesses share; null: always
+  mlir::Value uniform;  // predicate of all accesses; null means true
 
  private:
-  // Returns the size of a dimension, counted from column 0 of the first tile: it includes the
-  // alignment offset.
+  // Returns a dimension's size from column 0 of the first tile, which includes the alignment
+  // offset.
   mlir::Value size(size_t axis);
   mlir::Value computeBegin();
   mlir::Value stride(size_t axis) { return slots[1 + view.getRank() + axis]; }
@@ -128,7 +129,8 @@ class TileAccess {
   bool hasAlignmentOffset(size_t axis) const {
     return offsetKind != OffsetKind::none && isLast(axis);
   }
-  // Returns a predicate that is true if the whole chunk is before the view's end; null: always.
+  // Returns a predicate that is true if the whole chunk is before the view's end, or null if it
+  // always is.
   mlir::Value isBeforeEnd(int64_t reg);
   // Returns begin <= coordinate(reg), or null if that holds in every thread.
   mlir::Value isAtOrAfterBegin(int64_t reg);
@@ -141,8 +143,8 @@ class TileAccess {
   // Returns the column of the straddling chunk relative to this thread's first register.
   mlir::Value straddleBegin();
 
-  // Returns the elements per access: the layout's contiguous elements, at most 16 bytes, as far as
-  // every address is a multiple of their size.
+  // Returns the elements per access: the layout's contiguous elements, limited to 16 bytes and to
+  // the alignment of every address.
   int64_t chunkSize() const;
 
   static std::optional<int64_t> constantIndex(mlir::Value index);
@@ -156,7 +158,7 @@ class TileAccess {
   mlir::Value add(mlir::Value a, mlir::Value c);
   mlir::Value difference(mlir::Value a, mlir::Value c);
   mlir::Value times(mlir::Value a, int64_t factor);
-  // Returns an i32 coordinate times stride and element size, in bytes, i64.
+  // Returns the byte offset coordinate * stride * element size as an i64.
   mlir::Value scaled(mlir::Value coordinate, size_t axis);
 
   // Sets threadAddress = base + tile origin + this thread's offset in the tile, in bytes.
@@ -168,9 +170,9 @@ class TileAccess {
   // Sets `uniform` or `remaining` for a dimension that is not proved to be inside.
   void computeMask(size_t axis);
 
-  // Returns the number of elements of a dimension at and after this thread's first register.
+  // Returns the number of a dimension's elements at and after this thread's first register.
   mlir::Value remainingHere(int dim);
-  // Returns the number of elements of a dimension at and after `at.base`. `left` is
+  // Returns the number of a dimension's elements at and after `at.base`. `left` is
   // remainingHere(dim).
   mlir::Value leftOf(mlir::Value left, const Coordinate& at, int dim);
 
@@ -191,8 +193,8 @@ class TileAccess {
   llvm::SmallVector<int64_t> indexDivisors;
   llvm::SmallVector<size_t> tileAxes;        // view axis of every tile dimension
   llvm::SmallVector<mlir::Value> remaining;  // i32 per view axis; null if no test is needed
-  llvm::SmallVector<std::optional<int64_t>>
-      staticLeft;  // `remaining` where it is known at compile time
+  // `remaining` where it is known at compile time.
+  llvm::SmallVector<std::optional<int64_t>> staticLeft;
   llvm::SmallDenseMap<int, mlir::Value> remainingAtThread;
   mlir::Value threadAddress;  // i64
 };

@@ -1,4 +1,4 @@
-// Conversion of per-thread code (arith, math, scf) to the LLVM dialect.
+// Converts per-thread code (arith, math, scf) to the LLVM dialect.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"

@@ -16,7 +16,7 @@ bool UnalignedArray::fits(const TileAccess& access) {
   bool adjacent = layout.map.rank() == 1 && lanes.size() == 5;
   for (size_t bit = 0; adjacent && bit < lanes.size(); ++bit)
     adjacent = lanes[bit][0] == layout.width << bit;
-  // With more elements a thread, shifted words take too many registers.
+  // With more elements per thread, shifted words would use too many registers.
   constexpr int64_t kMostElements = 16;
   return adjacent && layout.disjoint && !layout.map.isReplicated() &&
          access.registers() <= kMostElements && layout.width * access.bytes() >= 2 * kWordBytes;
@@ -43,7 +43,8 @@ UnalignedArray::UnalignedArray(ThreadLowering& t, TileAccess& access, Value view
   Value begins = compare(CmpIPredicate::ult, origin, size);
   Value left = arith::SubIOp::create(t.b, t.loc, size, origin);
   left = arith::MinUIOp::create(t.b, t.loc, left, t.constant(tileSize + unit, 64));
-  // Then no element of a tile outside the array is inside, not even one of the unit before it.
+  // With this end, no element of a tile outside the array is inside, nor is one of the unit before
+  // it.
   left = arith::SelectOp::create(t.b, t.loc, begins, left, t.constant(-unit, 64));
   end = arith::TruncIOp::create(t.b, t.loc, t.b.getI32Type(), left);
   // A unit at the beginning of a later tile overlaps the tile before it.
@@ -140,7 +141,8 @@ void UnalignedArray::loadSingles(SmallVectorImpl<Value>& words, Value pad, Acces
 }
 
 void UnalignedArray::store(ArrayRef<Value> elements, AccessHints hints) {
-  // A lane stores elements that another lane may have loaded before, or may load later.
+  // Synchronises the warp, because another lane may have loaded a stored element, or may load it
+  // later.
   const auto syncWarp = [&] { NVVM::SyncWarpOp::create(t.b, t.loc, t.constant(-1)); };
   syncWarp();
   for (int64_t reg = 0; reg < access.registers(); reg += group)
@@ -184,11 +186,11 @@ void UnalignedArray::storeUnits(int64_t reg, ArrayRef<Value> elements, AccessHin
   }
 }
 
-// Stores the elements inside the array whose units storeUnits leaves out.
+// Stores the array's elements in the units that storeUnits skips.
 void UnalignedArray::storeSingles(int64_t reg, ArrayRef<Value> elements, AccessHints hints) {
   Value column = columnOf(reg), begin = arith::SubIOp::create(t.b, t.loc, column, back);
   Value lane = t.threadField(0, 5);
-  SmallVector<Value> left;  // for each unit that overlaps the group: no lane stores it
+  SmallVector<Value> left;  // per unit that overlaps the group: true if no lane stores it
   for (int64_t i = 0; i <= units(); ++i) {
     Value none = compare(CmpIPredicate::eq, inside(plus(begin, i * unit), unit), t.constant(0, 1));
     if (i == 0)

@@ -25,8 +25,8 @@ class UnalignedArray {
   static bool fits(const TileAccess& access);
 
   llvm::SmallVector<mlir::Value> load(mlir::Value pad, AccessHints hints);
-  /// All lanes of a warp must execute it. Later loads by the threads that hold these elements read
-  /// the stored values.
+  /// Stores the elements. All lanes of a warp must execute it. Later loads by the threads that hold
+  /// these elements read the stored values.
   void store(llvm::ArrayRef<mlir::Value> elements, AccessHints hints);
 
  private:
@@ -35,9 +35,9 @@ class UnalignedArray {
   mlir::Value any(mlir::Value a, mlir::Value c);
   /// Returns the column of a group's first element, relative to the tile.
   mlir::Value columnOf(int64_t reg);
-  /// Returns the address `elements` after the first unit that overlaps the group.
+  /// Returns the address that is `elements` elements after the begin of the group's first unit.
   mlir::Value unitPointer(int64_t reg, int64_t elements);
-  /// Returns a predicate that is true if `count` elements from a column are inside the array.
+  /// Returns a predicate that is true if `count` elements from `column` on are inside the array.
   mlir::Value inside(mlir::Value column, int64_t count);
   /// Returns a predicate that is true if a unit that overlaps a group crosses an end of the array.
   mlir::Value crossesEnd();
@@ -54,7 +54,7 @@ class UnalignedArray {
   mlir::Value back;       // elements from the beginning of a unit to the group, i32
   mlir::Value isShifted;  // back != 0
   mlir::Value first;      // first column of the array, relative to the tile, i32
-  mlir::Value end;        // column after the last one of the array, relative to the tile, i32
+  mlir::Value end;        // column after the array's last one, relative to the tile, i32
 };
 
 }  // namespace ligerdsl::compiler::nvptx

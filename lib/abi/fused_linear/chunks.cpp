@@ -16,25 +16,24 @@ using kernels::round_up;
 
 constexpr int64_t kChunkAlign = 128;  // rows or columns: a multiple of every matrix library's tiles
 constexpr int64_t kRowAlign = 128;    // bytes: alignment of rows of logits and of copies
-constexpr int64_t kBlockRows = 8192;  // rows per block of the vocabulary, if there are over 16,384
-constexpr int64_t kRowNumbers = 4;    // per row of exponentials: base, again, factor, smooth
+constexpr int64_t kBlockRows = 8192;  // rows per vocabulary block, for batches over 16,384 rows
+constexpr int64_t kRowNumbers = 4;    // values per row of exponentials: base, again, factor, smooth
 constexpr int64_t kCounted = 4;       // values of `counted` per chunk
 constexpr int64_t kTileBuffers = 2;   // per tile of rows: places, counted
 constexpr int64_t kChunkBuffers = 3;  // logits, x, d_x: each may be padded
 constexpr int64_t kTargetBuffers = 2;
-// Rows per chunk of exponentials, because each of its tiles of rows reads all labels.
+// Maximum rows per chunk of exponentials, because each row tile reads all labels of the chunk.
 constexpr int64_t kMostRows = 32768;
 constexpr int64_t kWeightBlock = int64_t{64} << 20;  // bytes per block of the weight
-constexpr int64_t kWeightShare = 8;                  // divisor of the limit's room for a block
+constexpr int64_t kWeightShare = 8;                  // a block gets room / kWeightShare bytes
 constexpr int64_t kMostBlock = 8192;                 // classes per block of exponentials
-constexpr int64_t kChunkSizes = 16;                  // number of chunk sizes that are compared
-// Time is measured in k-elements of one wave of tiles; a GPU does about 100 of them in a
-// microsecond.
+constexpr int64_t kChunkSizes = 16;                  // number of compared chunk sizes
+// Times are in k-elements of one wave of tiles; a GPU computes about 100 per microsecond.
 //
-// kLaunchDepth: start and end of a matmul. kAddDepth: reading and writing one byte of each element
-// of c.
+// kLaunchDepth is the time to start and end a matmul. kAddDepth is the time to read and write one
+// byte per element of c.
 constexpr int64_t kLaunchDepth = 256, kAddDepth = 128;
-constexpr double kRecomputeCost = 1.1;  // factor of recomputed flop: their matmuls are smaller
+constexpr double kRecomputeCost = 1.1;  // time factor of recomputed flop, whose matmuls are smaller
 
 int64_t aligned(int64_t bytes) {
   return round_up(bytes, static_cast<int64_t>(kWorkspaceAlign));
@@ -58,7 +57,7 @@ int64_t LinearChunks::copy_stride(int64_t cols) const {
   return o_.aligned_copies ? round_up(cols, kRowAlign / size_of(o_.product_type)) : cols;
 }
 
-// The weight comes in pieces, each of which begins a tile.
+// Each piece of the weight begins a new tile.
 int64_t LinearChunks::tiles() const {
   if (o_.tile_columns == 0 || weight_rows_ == 0) return 0;
   const int64_t whole = o_.classes / weight_rows_, rest = o_.classes % weight_rows_;
@@ -81,7 +80,7 @@ int64_t LinearChunks::bytes_of_numbers() const {
   return o_.tile_columns > 0 ? o_.tile_numbers * tiles() * size_of(DType::f32) : 0;
 }
 
-// Returns the classes of a block of the weight. `fixed`: bytes that do not depend on the chunk.
+// Returns the classes per weight block. `fixed` is the bytes that do not depend on the chunk.
 int64_t LinearChunks::weight_block(int64_t fixed) const {
   const int64_t room = std::max<int64_t>(o_.max_workspace_bytes - fixed, 0);
   const int64_t bytes = std::min(kWeightBlock, room / kWeightShare);
@@ -89,8 +88,8 @@ int64_t LinearChunks::weight_block(int64_t fixed) const {
   return std::clamp(classes, std::min(kChunkAlign, o_.classes), o_.classes);
 }
 
-// Returns the elements of the f32 accumulator of a 16-bit d_weight. It is needed if several matmuls
-// add to d_weight, or if matmuls do not have its dtype.
+// Returns the elements of a 16-bit d_weight's f32 accumulator. It is needed if several matmuls add
+// to d_weight, or if they do not have its dtype.
 int64_t LinearChunks::d_weight_accumulator(int64_t rows, int64_t chunk) const {
   const bool needed =
       o_.with_d_weight && o_.d_weight_type != DType::f32 && (converts() || chunk < rows);
@@ -152,17 +151,18 @@ LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_byt
     l.of_tiles[static_cast<size_t>(i)] = take(exponentials * l.tiles, DType::f32);
   l.bytes =
       std::max(l.bytes, l.scaled_x + static_cast<size_t>(aligned(chunk * bytes_of_scaled_x())));
-  // One block with at least one tile.
+  // One block of at least one tile, unless in_d_weight() changes it.
   if (o_.in_blocks)
     l.block_shift =
         std::bit_width(static_cast<uint64_t>(std::max(o_.classes, o_.tile_columns) - 1));
   return l;
 }
 
-// Returns the most rows for which the limit has room, spread evenly over the chunks.
+// Returns the rows of the largest chunk within the limit, with all rows spread evenly over the
+// chunks.
 int64_t LinearChunks::chunk_by_workspace(int64_t rows, bool by_vocabulary) const {
   const bool limited = o_.max_workspace_bytes > 0;
-  // The default budget is for logits. Tile statistics come on top of it.
+  // The default budget is for logits only, without tile statistics.
   const bool whole = limited || !stores_logits() || o_.tile_columns == 0;
   const int64_t of_x =
       !by_vocabulary && copies_x_of_chunk() ? o_.cols * size_of(o_.product_type) : 0;
@@ -182,7 +182,7 @@ int64_t LinearChunks::chunk_by_workspace(int64_t rows, bool by_vocabulary) const
     if (rows <= most_rows && rows * of_row <= room) return rows;
     room -= sums;
   } else if (rows <= most_rows && rows * of_row <= room + sums) {
-    return rows;  // division would save less than the accumulators take
+    return rows;  // smaller chunks would save less than their accumulators need
   }
   const int64_t most = std::clamp<int64_t>(room / of_row, 1, std::min(rows, most_rows));
   if (most == rows) return rows;
@@ -205,8 +205,8 @@ LinearLayout LinearChunks::by_rows(int64_t rows) const {
                copies_x_of_chunk() ? chunk : 0);
 }
 
-// Returns the layout by blocks of the vocabulary. It takes all rows per block if that leaves blocks
-// of many columns, because then each block is one matmul and needs no accumulator.
+// Returns the vocabulary-blocked layout. A block has all rows if it can still have many columns,
+// because a single matmul per block needs no accumulator.
 LinearLayout LinearChunks::by_vocabulary(int64_t rows) const {
   const int64_t chunk = chunk_by_workspace(rows, true);
   const int64_t size = size_of(o_.product_type);
@@ -243,9 +243,9 @@ int64_t LinearChunks::matmul_time(int64_t rows, int64_t columns, int64_t depth) 
   return ceil_div(tiles, o_.tiles_at_once) * depth + kLaunchDepth;
 }
 
-// Returns the layout with the block size and chunk rows that take the least time. `rows` are the
-// first rows of `of_batch`. If d_weight has no room for d of the rows that are computed again, it
-// is in the workspace, after the scaled x.
+// Returns the layout with the fastest block size and chunk rows, for the first `rows` of `of_batch`
+// rows. If d_weight has no room for the recomputed rows' d, d is in the workspace, after the scaled
+// x.
 LinearLayout LinearChunks::in_d_weight(int64_t rows, int64_t of_batch) const {
   const int64_t size = size_of(o_.product_type),
                 fixed = signed_bytes(place(of_batch, 0, 0, 0).bytes);
@@ -318,8 +318,8 @@ int64_t LinearChunks::chunk_at(const LinearLayout& l, int64_t rows, int64_t firs
   return std::min(l.chunk, rows - first);
 }
 
-// Returns `whole` with the first rows computed first: those whose exponentials d_weight and the
-// workspace hold.
+// Returns `whole` with rows_in_front set to the number of first rows whose exponentials fit in
+// d_weight and the workspace.
 LinearLayout LinearChunks::with_rows_in_front(const LinearLayout& whole, int64_t rows) const {
   LinearLayout l = whole;
   l.rows_in_front = in_d_weight(std::min(rows, max_rows_in_d_weight()), rows).chunk;
@@ -327,9 +327,8 @@ LinearLayout LinearChunks::with_rows_in_front(const LinearLayout& whole, int64_t
   return l;
 }
 
-// Returns the time beyond 6 V H flop per row, in units of 2 V H flop per row. A row that is
-// computed again takes one unit. Adding a chunk to d_weight takes as long as the 6 V H flop of
-// few_rows / 3 rows.
+// Returns the time beyond 6 V H flop per row, in units of 2 V H flop per row. A recomputed row
+// costs kRecomputeCost units. Adding a chunk to d_weight costs few_rows units.
 double LinearChunks::extra_time(const LinearLayout& l, int64_t rows) const {
   const auto of = [](int64_t a, int64_t b) {
     return static_cast<double>(a) / static_cast<double>(b);
@@ -362,7 +361,7 @@ LinearLayout LinearChunks::best(int64_t rows, bool d_weight_is_free) const {
   }
   if (whole.chunk >= o_.few_rows && !only_d_weight()) return whole;
   const LinearLayout blocks = by_vocabulary(rows);
-  // Copies of x leave room for no more rows than a chunk has, so blocks would gain nothing.
+  // If copies of x leave no room for more rows than a chunk has, blocks gain nothing.
   if (o_.aligned_copies && !only_d_weight() && blocks.block_rows <= whole.chunk) return whole;
   const auto limit = static_cast<size_t>(o_.max_workspace_bytes);
   const bool too_large = limit > 0 && blocks.bytes > limit && blocks.bytes > whole.bytes;

@@ -1,23 +1,23 @@
 // Divides the batch of a fused linear cross-entropy into chunks of rows, and places the parts of
-// its workspace. The numbers are those of the algorithms in fused_linear_cross_entropy_plan.h.
+// its workspace. The algorithms are in fused_linear_cross_entropy_plan.h.
 //
 // d_weight += d^T x reads and writes all of d_weight for each chunk. If chunks would be too small
-// for that (few_rows), d_weight is computed by blocks of the vocabulary. The pass over chunks keeps
-// the lse of each row. A second pass computes the logits of one block of columns again, for many
-// rows at a time, and from them that block of d_weight. If the lse is given and only d_weight is
-// wanted, the second pass is the only one.
+// for that (few_rows), d_weight is vocabulary-blocked, and the pass over chunks keeps each row's
+// lse. A second pass recomputes the logits of one block of columns, for many rows at a time, and
+// computes that block of d_weight from them. If the lse is given and only d_weight is wanted, the
+// second pass is the only one.
 //
-// The exponentials of a chunk may be in the memory of d_weight (in_d_weight). Each block of
-// d_weight overwrites the exponentials of the block after it, from which d_weight was just
-// computed. Only the last chunk's exponentials are there; for all other rows d(loss)/dz is computed
-// again. It is stored between the exponentials of lower blocks and the finished blocks of d_weight,
-// or in the workspace if that gap is too small. An f32 d_weight that the first rows have filled in
-// this way can take chunks of the other rows.
+// A chunk's exponentials may be in d_weight's memory (in_d_weight). Each block of d_weight
+// overwrites the exponentials of the block after it, from which d_weight was just computed. Only
+// the last chunk's exponentials are there; for all other rows d(loss)/dz is computed again. It is
+// stored between the exponentials of lower blocks and the finished blocks of d_weight, or in the
+// workspace if that gap is too small. Chunks of the other rows can add to an f32 d_weight that the
+// first rows have filled in this way.
 //
-// A weight that does not have the matmuls' dtype is converted once. If that leaves too little of a
-// limit, it is converted in blocks of its rows, again for each matmul of a chunk. Then d_x
-// accumulates in f32. x and the weight are also copied if their rows are not aligned for the
-// library's matmuls (aligned_copies).
+// A weight of another dtype than the matmuls' is converted once. If that leaves too little of a
+// limit, each matmul of a chunk converts it again, in blocks of rows. Then d_x accumulates in f32.
+// x and the weight are also copied if their rows are not aligned for the library's matmuls
+// (aligned_copies).
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@
 namespace ligerdsl::lib {
 
 inline constexpr size_t kMostTileNumbers = 5;
-// Bytes of a chunk's logits: 4,096 rows of 128,256 classes.
+// Default bytes of a chunk's logits: room for 4,096 rows of 128,256 classes.
 inline constexpr int64_t kDefaultLogits = int64_t{1} << 30;
 
 enum class ChunkRule { by_workspace, published };
@@ -40,34 +40,34 @@ struct LinearChunkOptions {
   DType type = DType::f32;          // dtype of the caller's tensors
   DType weight_type = DType::f32;   // dtype of the caller's weight
   DType product_type = DType::f32;  // dtype of the matmuls: `type`, or f32 on a CPU
-  // x, the weight and the target are copied to rows of whole cache lines. TMA copies of rows that
-  // cut lines are slower: 4096 rows and V = 32,000 take 3447 us with H = 2056, and 2626 us with
-  // H = 2176 (H200, the library's matmuls).
+  // x, the weight and the target are copied to rows of whole cache lines. TMA copies of other rows
+  // are slower: 4096 rows and V = 32,000 take 3447 us with H = 2056, and 2626 us with H = 2176
+  // (H200, the library's matmuls).
   bool aligned_copies = false;
-  // Logits are f32 although matmuls have 16 bits. Their gradient has memory of its own.
+  // Logits are f32 although matmuls have 16 bits. The logits' gradient has separate memory.
   bool f32_logits = false;
   bool with_d_x = false, with_d_weight = false, with_d_bias = false;
-  // d_weight = d^T x needs zeros in ignored rows of x, so the matmul reads a copy. The memory of
-  // d_x holds a chunk's copy if d_x is wanted.
+  // d_weight = d^T x needs zeros in ignored rows of x, so the matmul reads a copy. If d_x is
+  // wanted, its memory holds a chunk's copy.
   bool ignores_rows = false;
   DType d_weight_type = DType::f32, d_bias_type = DType::f32;
   size_t product_workspace = 0;  // workspace of a matmul
-  int64_t few_rows = 0;          // smaller chunks take longer than computing logits again
+  int64_t few_rows = 0;          // smaller chunks take longer than recomputing logits
   bool keeps_x = true;           // d_x does not overwrite x
   bool token_scaling = false;
-  // The workspace keeps the lse of all rows, because the caller has no memory for it; the next:
-  // entropy.
+  // The workspace keeps all rows' lse (or entropy), because the caller passes no memory for it.
   bool keeps_lse = true;
   bool keeps_entropy = false;
   bool from_lse = false;  // compute only gradients, from the rows' lse
-  // Not 0: logits are stored as exponentials, if a gradient needs them. A tile has tile_columns
+  // If not 0, logits are stored as exponentials if a gradient needs them. A tile has tile_columns
   // columns and stores tile_numbers 4-byte values per row
   // (kernels/fused_linear/linear_cross_entropy.h).
   int64_t tile_columns = 0, tile_numbers = 0;
   int64_t smoothing_parts = 0;  // parts of the row sums for label smoothing; 0: no smoothing term
   bool whole_weight = false;    // never convert the weight in blocks
-  // Exponentials are in blocks of columns. All blocks but the first are in d_weight's memory, or
-  // there is only one. Then the tile height of their matmul, and the tiles that run at once.
+  // Exponentials are in blocks of columns: a single block, or all blocks but the first in
+  // d_weight's memory. tile_rows is their matmul's tile height; tiles_at_once tiles run at the same
+  // time.
   bool in_blocks = false;
   int64_t tile_rows = 128, tiles_at_once = 1;
 
@@ -99,16 +99,16 @@ struct LinearLayout {
   // Smoothing: [V], [H], [H], [parts, H].
   size_t class_factor = 0, weight_sums = 0, x_sums = 0, part_sums = 0;
   size_t scaled_x = 0;       // [chunk, H] of product_type, in the memory of of_tiles
-  int64_t tiles = 0;         // tiles of columns of exponentials
-  size_t target_logits = 0;  // like logits; likewise the next two
+  int64_t tiles = 0;         // column tiles of exponentials
+  size_t target_logits = 0;  // as `logits`; the next two as x, weight
   size_t target_x = 0, target_weight = 0;
   bool add_up_d_x = false;  // d_x has an f32 accumulator
 
   // Classes of the weight per matmul: all, or a block whose copy is at `weight`.
   int64_t weight_rows = 0;
 
-  // d_weight by blocks of `columns` classes. Their logits [block_rows, columns] replace those of a
-  // chunk. If add_up_d_weight, the f32 accumulator is that of a block and follows them.
+  // d_weight is computed in blocks of `columns` classes, whose logits [block_rows, columns] replace
+  // a chunk's. With add_up_d_weight, a block's f32 accumulator follows its logits.
   bool by_vocabulary = false;
   int64_t columns = 0, block_rows = 0, block_stride = 0;
 
@@ -116,17 +116,16 @@ struct LinearLayout {
   // the first block of the current chunk and d_weight's memory the others. The last chunk's
   // exponentials are kept for the blocks of d_weight.
   //
-  // For the rows before, d is computed again: block_rows at a time, at `again_logits`. d_weight's
-  // memory may have room for more rows after a block's exponentials. There are rows_between of them
-  // for each block below it.
+  // Earlier rows' d is computed again at `again_logits`, for block_rows rows at a time. d_weight's
+  // memory may have room for more rows: rows_between for each block below the current one.
   int64_t block_shift = 0;
   bool in_d_weight = false;
   int64_t rows = 0;  // rows of the layout, if in_d_weight
   int64_t rows_between = 0;
   size_t again_logits = 0;
 
-  // The first rows_in_front rows are computed first, in d_weight's memory, with the layout that
-  // in_front returns.
+  // The first rows_in_front rows are computed first, in d_weight's memory, with in_front()'s
+  // layout.
   int64_t rows_in_front = 0;
 
   size_t bytes = 0;
@@ -148,17 +147,17 @@ class LinearChunks {
   }
 
   // Returns the rows of the chunk that begins at row `first`. If the last chunk's exponentials are
-  // kept, it is a full one, and the first chunk takes the remainder.
+  // kept, the last chunk is full and the first one has the remainder.
   static int64_t chunk_at(const LinearLayout& layout, int64_t rows, int64_t first);
 
-  // Rows of a block of classes for which d is computed again at a time, and where their d is.
+  // Number of rows whose d is recomputed at a time for a block of classes, and the place of d.
   struct Again {
     int64_t rows = 0;
     bool in_d_weight = false;
   };
   static Again again_at(const LinearLayout& layout, int64_t block);
 
-  // Returns the elements between rows of a copy of x, a weight or a target with `cols` columns.
+  // Returns the row stride, in elements, of a copy of x, a weight or a target with `cols` columns.
   int64_t copy_stride(int64_t cols) const;
 
   // Returns true if the options allow blocks of the vocabulary.
@@ -193,8 +192,8 @@ class LinearChunks {
   }
   int64_t size_of_logit() const { return size_of(o_.f32_logits ? DType::f32 : o_.product_type); }
   int64_t bytes_of_row() const;  // per row of a chunk
-  // Returns true if a copy of x, other than a conversion, is needed: for a chunk that adds to
-  // d_weight, or for the rows of a block of the vocabulary.
+  // Return true if x is copied only for zeros in ignored rows: for a chunk without d_x, or for a
+  // vocabulary block's rows.
   bool copies_x_of_chunk() const { return copies_x_of_block() && !o_.with_d_x; }
   bool copies_x_of_block() const { return o_.ignores_rows && o_.with_d_weight && !copies_x(); }
   int64_t bytes_of_numbers() const;  // per row: tile statistics
@@ -202,7 +201,7 @@ class LinearChunks {
     return scales_x() ? copy_stride(o_.cols) * size_of(o_.product_type) : 0;
   }
   int64_t weight_block(int64_t fixed) const;
-  int64_t tiles() const;  // tiles of columns of exponentials
+  int64_t tiles() const;  // column tiles of exponentials
   bool with_gradient() const { return o_.with_d_x || o_.with_d_weight || o_.with_d_bias; }
   bool stores_logits() const { return o_.tile_columns == 0 || with_gradient(); }
   bool scales_x() const { return o_.tile_columns > 0 && o_.with_d_weight; }

@@ -23,7 +23,7 @@ class CountedX {
     int64_t ignore_index;
   };
 
-  // may_overwrite: `taken` may be x.
+  // may_overwrite: `taken` may be the caller's x.
   CountedX(Context& context, const Views& views, const Rows& rows, DType type, bool may_overwrite)
       : views_(views), copy_(*convert(context, views, rows, type, type)) {
     if (may_overwrite)

@@ -4,7 +4,7 @@ namespace ligerdsl::lib::head {
 
 using runtime::Product;
 
-// If the first block holds all classes, other_blocks has no blocks.
+// If the first block holds all classes, other_blocks is empty.
 void ExponentialMatmuls::select(const LinearLayout& layout, int64_t count, Views* views) const {
   if (!in_blocks_) return;
   Views& v = *views;

@@ -1,5 +1,5 @@
-// Gradients of a chunk whose logits are not stored: matmuls of its exponentials. These are one
-// matrix, or blocks of classes, all but the first of which are in d_weight's memory.
+// Gradients of a chunk whose logits are not stored: matmuls of its exponentials. The exponentials
+// are one matrix, or blocks of classes. All blocks but the first are in d_weight's memory.
 #pragma once
 
 #include "lib/abi/fused_linear/linear_plan.h"
@@ -10,8 +10,8 @@ namespace ligerdsl::lib::head {
 
 class ExponentialMatmuls {
  public:
-  // smooths: the matmuls add the terms of label smoothing. x_is_given: chunk.x is the caller's; a
-  // copy has zeros in ignored rows.
+  // smooths: the matmuls add the terms of label smoothing. x_is_given: chunk.x is the caller's x,
+  // not a copy with zeros in ignored rows.
   ExponentialMatmuls(const KernelMatmul& products, const Desc& d, DType type, bool smooths,
                      bool in_blocks, bool x_is_given)
       : products_(products),

@@ -86,7 +86,7 @@ void HeadExponentials::run(const Call& call, const LinearLayout& layout, const H
   label_logits_->run(view_table(v), nullptr, count, call.stream);
   multiply(call, layout, weight, *exponentials_, v);
   overflows_->run(view_table(v), nullptr, count, call.stream);
-  // Computes the rows again whose first base was not in range.
+  // Recomputes the rows whose first base was not in range.
   multiply(call, layout, weight, *again_, v);
   const Numbers numbers{first, 0, layout.block_shift};
   rows_->run(view_table(v), numbers.data(), count, call.stream);
@@ -106,7 +106,7 @@ void HeadExponentials::multiply(const Call& call, const LinearLayout& layout,
   if (in_blocks_) return multiply_blocks(call, layout, weight, product, views);
   int64_t tile = 0;
   weight.for_pieces(call, layout, 0, classes_, views, [&](const Part& piece, Views& v) {
-    // Whole vectors: a store may write the padding between two rows of logits.
+    // Rounds up to whole vectors, because a store may write the padding between rows of logits.
     const int64_t columns = kernels::round_up(piece.size, vector_width(type_));
     v.chunk.logits = columns_of(views.chunk.logits, piece.first, columns);
     multiply_classes(call, piece, tile, layout, product, v);
@@ -118,7 +118,8 @@ void HeadExponentials::multiply_blocks(const Call& call, const LinearLayout& lay
                                        const HeadWeight& weight, const KernelStep& product,
                                        const Views& views) const {
   const BoundTensor& first = views.exponentials.first_block;
-  // Whole vectors: a store may write the padding between two rows of a single block.
+  // Rounds up to whole vectors, because a store may write the padding between a single block's
+  // rows.
   const BoundTensor first_block{
       .data = first.data,
       .dims = {1, first.dims[0], kernels::round_up(first.dims[1], vector_width(type_))},
@@ -137,7 +138,7 @@ void HeadExponentials::multiply_blocks(const Call& call, const LinearLayout& lay
   multiply_part({of_first, classes_ - of_first}, views.exponentials.other_blocks);
 }
 
-// chunk.logits and block.weight have the columns `classes`, which begin at tile `first_tile` of a
+// `classes` are the columns of chunk.logits and block.weight; they begin at tile `first_tile` of a
 // row.
 void HeadExponentials::multiply_classes(const Call& call, const Part& classes, int64_t first_tile,
                                         const LinearLayout& layout, const KernelStep& product,

@@ -17,11 +17,11 @@ class HeadExponentials {
 
   int64_t tile_rows() const { return tiles_.tile_m; }
   int64_t tile_columns() const { return tiles_.tile_n; }
-  // Values per row that a tile stores.
+  // Number of values that a tile stores per row.
   int64_t tile_numbers() const { return static_cast<int64_t>(numbers_.size()); }
 
   // Computes a chunk's exponentials, and the results and gradient factor of each row. `first` is
-  // its first row in the batch; the other views of the chunk are set.
+  // its first row in the batch; the chunk's other views must be set.
   void run(const Call& call, const LinearLayout& layout, const HeadWeight& weight, int64_t first,
            Views* views) const;
   // Computes v.exponentials.scaled_x, the rows of x times their factor, for d_weight. It overwrites

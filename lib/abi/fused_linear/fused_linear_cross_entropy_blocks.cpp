@@ -1,4 +1,4 @@
-// Computes the gradient of the weight block by block of the vocabulary.
+// Computes the weight's gradient, one vocabulary block after the other.
 #include <algorithm>
 
 #include "lib/abi/fused_linear/fused_linear_cross_entropy_plan.h"
@@ -78,7 +78,7 @@ void FusedLinearCrossEntropy::add_rows(const Call& call, const LinearLayout& lay
     if (convert_x_) convert_x_->run(view_table(v), nullptr, count, call.stream);
     if (counted_x_) {
       v.chunk.x = x_in_workspace(call, layout, count);
-      // A copy of all rows is used for all blocks.
+      // If the copy has all rows, all blocks share it.
       if (first_column == 0 || at_once < rows) counted_x_->run(view_table(v), count, call.stream);
     }
     if (gradients_) {

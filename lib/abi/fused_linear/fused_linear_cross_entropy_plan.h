@@ -14,14 +14,14 @@
 //     d_x = z w
 //   loss = sum of the rows' losses
 //
-// d_weight comes before d_x, so that d_x may overwrite x. z^T x must not read ignored rows of x,
-// which may hold NaN. So it reads a copy with zeros in these rows (counted_x.h), which is first in
-// the memory of d_x.
+// d_weight is computed before d_x, so that d_x may overwrite x. z^T x must not read ignored rows of
+// x, which may hold NaN. So it reads a copy with zeros in these rows (counted_x.h), which d_x's
+// memory holds until d_x is computed.
 //
 // 2. Blocks of the vocabulary. Each chunk reads and writes all of d_weight, which is slow for small
-//    chunks (chunks.h). Then the loop above leaves out d_weight and keeps the lse of each row. A
-//    second loop computes the logits again and writes each part of d_weight once. It needs x, so
-//    d_x must not overwrite x:
+//    chunks (chunks.h). With small chunks the loop above omits d_weight and keeps each row's lse. A
+//    second loop recomputes the logits and writes each part of d_weight once. It needs x, so d_x
+//    must not overwrite x:
 //
 //   for each block of the vocabulary, for many rows at a time:
 //     z = x w_block^T;  z = d(loss)/dz, in place;  d_weight_block += z^T x
@@ -29,18 +29,18 @@
 // 3. Exponentials. The library's own matmuls need not store logits, unless the options forbid it
 //    (kernels/fused_linear/linear_cross_entropy.h). Their epilogue stores e, the exponentials
 //    relative to the label's logit, and the row sums of each tile. Without gradients it stores only
-//    the row sums. They give a row's losses and a factor f, and f e is the gradient.
-//    For each chunk:
+//    the row sums. The row sums give a row's losses and a factor f; the gradient is f e. For each
+//    chunk:
 //
 //   e = exp(x w^T - label logit), row sums
 //   losses and f of the rows
 //   d_bias += f^T e;  d_weight += e^T (f x);  d_x = f (e w)
 //
-// Label smoothing adds a term that is equal for all logits of a row (linear_smoothing.h). Tiles of
-// rows without a counted row are skipped (kernels/matmul/row_tiles.h).
+// Label smoothing adds a term that is equal for all logits of a row (linear_smoothing.h). Row tiles
+// without a counted row are skipped (kernels/matmul/row_tiles.h).
 //
-// 4. Exponentials in d_weight's memory. Under a memory limit the workspace holds the exponentials
-//    of the first block of the vocabulary only. The memory of d_weight holds the others (chunks.h).
+// 4. Exponentials in d_weight's memory. Under a memory limit the workspace holds only the first
+//    vocabulary block's exponentials. The memory of d_weight holds the other blocks' (chunks.h).
 //    d_weight is then computed from the last block to the first, and each block overwrites the
 //    exponentials of the block after it. Only the last chunk's exponentials are still there, so
 //    earlier rows are computed again:
@@ -54,10 +54,10 @@
 // whose exponentials fit in d_weight, are computed in this way. Then chunks of the other rows add
 // to d_weight.
 //
-// 5. Gradients from an lse. fused_linear_cross_entropy_backward has the lse of an earlier call. Its
-//    first loop computes d(loss)/dz as the second loop of 2 does. The library's own matmuls store
-//    d(loss)/dz directly (kernels/fused_linear/linear_cross_entropy_columns.h), but only if the
-//    earlier call did not store logits: the lse of rounded logits does not match exact logits.
+// 5. Gradients from an lse. fused_linear_cross_entropy_backward reads the lse of an earlier call.
+//    Its first loop computes d(loss)/dz as the second loop of 2 does. The library's own matmuls
+//    store d(loss)/dz directly (kernels/fused_linear/linear_cross_entropy_columns.h), but only if
+//    the earlier call did not store logits: the lse of rounded logits does not match exact logits.
 //
 // 6. Dtypes. On a CPU matmuls and logits are f32; x, weight and d_x of other dtypes are converted.
 //    On a GPU matmuls have the dtype of x, and an f32 weight is rounded to it. If the workspace has
@@ -88,7 +88,7 @@ namespace ligerdsl::lib::head {
 
 class FusedLinearCrossEntropy final : public OpPlan {
  public:
-  // from_lse: the call gives lse and entropy of the rows, and no losses are computed.
+  // from_lse: the call passes the rows' lse and entropy, and no losses are computed.
   FusedLinearCrossEntropy(const ContextRef& context, const Desc& d, const OpInfo& info,
                           bool from_lse);
 
@@ -113,12 +113,13 @@ class FusedLinearCrossEntropy final : public OpPlan {
   // Returns the options of a plan that stores logits or their gradient.
   LinearChunkOptions stored_chunk_options() const;
   LinearLayout layout_of(const Call& call) const;
-  // AUTO takes the library's own matmuls if one of these holds:
+  // AUTO chooses the library's own matmuls if one of these holds:
   // - V or H is not a multiple of 8 (own_products_are_faster, need_aligned_copies). These rules
   //   depend on sizes alone, so a call that writes an lse and the call that reads it agree.
   // - The workspace limit requires that d_weight's memory holds exponentials. With stored logits
-  //   the call takes a third longer.
-  // - Only losses are wanted: 2 % slower than cuBLASLt, in hundredths of the memory.
+  //   the call would take a third longer.
+  // - Only losses are wanted: the call is 2 % slower than with cuBLASLt, but needs hundredths of
+  //   the memory.
   //
   // The last two do not apply to calls that write or read an lse, because the lse of rounded logits
   // differs.
@@ -132,7 +133,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     return kernels::has_exponentials(kernel_options(d_, product_type_, false));
   }
   bool takes_exponentials() const { return !from_lse_ && has_exponentials(); }
-  // Returns true if the gradients' matmuls add the terms of label smoothing.
+  // Returns true if the gradients' matmuls add label smoothing's terms.
   bool smooths() const {
     return takes_exponentials() && d_.label_smoothing != 0 && with_gradient(d_);
   }
@@ -142,7 +143,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     return from_lse_ ? product_type_ != DType::f16 : takes_exponentials();
   }
   std::vector<ProductKind> product_kinds() const;
-  // Returns the rows of a tile of the matmul that computes exponentials.
+  // Returns the rows per tile of the exponentials' matmul.
   int64_t tile_rows() const;
   void prepare_chunks(int64_t rows, const LinearLayout& layout) const;
   void prepare_blocks(int64_t rows, const LinearLayout& layout) const;
@@ -157,33 +158,33 @@ class FusedLinearCrossEntropy final : public OpPlan {
   kernels::LinearCrossEntropyOptions linear_options(bool keeps_lse) const;
   void make_exponentials();
   void make_gradients();
-  // Cross-entropy's steps: the one that reads logits runs on each chunk, the others once on all
-  // rows.
+  // Creates cross-entropy's steps. The step that reads logits runs on each chunk; the others run
+  // once on all rows.
   void make_cross_entropy();
   void make_counts();
-  // Steps that compute the gradient from stored logits, in place, and from the lse of the rows.
+  // Creates the steps that replace stored logits by their gradient, using the rows' lse.
   void make_columns();
   void make_d_bias();
   void make_conversions();
-  // Creates the step that gives z^T x a copy of x with zeros in ignored rows. Matmuls of
-  // exponentials read x times a factor, which is 0 for ignored rows, unless d_weight is computed
-  // block by block.
+  // Creates the step that copies x for z^T x, with zeros in ignored rows. Unless d_weight is
+  // computed block by block, matmuls of exponentials instead read x times a factor, which is 0 for
+  // ignored rows.
   void make_x();
 
   // ---- Chunks of rows (fused_linear_cross_entropy_run.cpp)
 
-  // Returns the views of a call that are the same for all of its chunks.
+  // Returns the views that are equal for all chunks of a call.
   Views whole_batch(const Call& call, const LinearLayout& layout, int64_t rows) const;
   // Sets the views of `count` rows from row `first` on, for chunks and for blocks of the
   // vocabulary.
   void select_rows(const Call& call, const LinearLayout& layout, int64_t first, int64_t count,
                    Views* views) const;
   BoundTensor x_in_workspace(const Call& call, const LinearLayout& layout, int64_t rows) const;
-  // Copies x with zeros in ignored rows. The memory of the chunk's d_x holds the copy first. If d_x
-  // overwrites x, x itself becomes the copy.
+  // Copies x with zeros in ignored rows. The chunk's d_x memory holds the copy until d_x is
+  // computed. If d_x overwrites x, x itself becomes the copy.
   void count_x(const Call& call, const LinearLayout& layout, int64_t rows, Views* views) const;
 
-  // c = product(a, b), or c += product(a, b).
+  // Computes c = product(a, b), or c += product(a, b) with `add`.
   void multiply(const Call& call, const LinearLayout& layout, Product product, const BoundTensor& a,
                 const BoundTensor& b, bool add, const BoundTensor& c) const;
   // Writes chunk.logits, whose columns are the classes from `first` on.
@@ -197,7 +198,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
                  Views* views) const;
   void run_chunks(const Call& call, const LinearLayout& layout, int64_t first, int64_t end,
                   Views* views) const;
-  // Computes losses, d_x and d_weight of the first rows of the batch; `layout` is theirs. Later
+  // Computes losses, d_x and d_weight of the batch's first rows, which `layout` describes. Later
   // chunks add to d_weight.
   void run_in_front(const Call& call, const LinearLayout& layout, Views* views) const;
   // Computes the selected chunk's logits, replaces them by their gradient, and writes the results
@@ -212,8 +213,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
 
   // ---- Blocks of the vocabulary (fused_linear_cross_entropy_blocks.cpp)
 
-  // If an ignored row among the first `rows` rows of x is not finite, chooses on the device the
-  // matmul that skips such rows.
+  // Checks on the device if one of x's first `rows` rows is ignored and not finite. If so, chooses
+  // the matmul that skips ignored rows.
   void check_ignored_rows(const Call& call, const LinearLayout& layout, int64_t rows,
                           Views v) const;
   void run_blocks_in_place(const Call& call, const LinearLayout& layout, const Views& views) const;
@@ -226,9 +227,9 @@ class FusedLinearCrossEntropy final : public OpPlan {
                  int64_t columns, Views v) const;
   void select_block(const Call& call, const LinearLayout& layout, int64_t first_column,
                     int64_t columns, Views* views) const;
-  // Adds the first `rows` rows of the batch to gradients.d_weight of the classes from first_column
-  // on. It computes d(loss)/dz of `at_once` rows at a time at `logits`. add: false overwrites
-  // d_weight.
+  // Adds the batch's first `rows` rows to gradients.d_weight, for the classes from first_column on.
+  // Computes d(loss)/dz at `logits`, for `at_once` rows at a time. Overwrites d_weight if `add` is
+  // false.
   void add_rows(const Call& call, const LinearLayout& layout, int64_t first_column,
                 std::byte* logits, int64_t at_once, int64_t rows, bool add, Views* views) const;
 
@@ -245,11 +246,11 @@ class FusedLinearCrossEntropy final : public OpPlan {
   Step count_, rows_, finish_;
   Step first_d_bias_, next_d_bias_, round_d_bias_;
   Step convert_x_, check_ignored_rows_, round_d_x_, round_d_weight_;
-  std::optional<CountedX> counted_x_;  // if neither convert_x_ nor a factor writes the zeros
+  std::optional<CountedX> counted_x_;  // set if neither convert_x_ nor a factor writes zeros
   Step zero_d_weight_, zero_d_bias_;
   Step label_logit_, columns_;
   int64_t column_block_ = 0;  // columns per program of columns_
-  // Only if logits are not stored:
+  // Set only if logits are not stored:
   std::optional<HeadExponentials> exponentials_;
   std::optional<HeadSmoothing> smoothing_;
   std::optional<ExponentialMatmuls> exponential_matmuls_;

@@ -9,14 +9,14 @@
 //     d_w += d^T x;  d_x = d w
 //   loss = sum of the rows' losses
 //
-// d_weight comes before d_x, so that d_x may overwrite x. The memory of d_x first holds the copy of
-// x that d^T x reads (counted_x.h).
+// d_weight is computed before d_x, so that d_x may overwrite x. Until then d_x's memory holds the
+// copy of x that d^T x reads (counted_x.h).
 //
-// Logits are f32 whatever the operands' dtype. The divergence is a difference of functions of both
-// logits, which rounding would spoil. d is rounded once, to the matmuls' dtype; if that is f32, d
-// overwrites z. On a CPU matmuls are f32: x, target_x, both weights and d_x of other dtypes are
-// converted. On a GPU the four operands are copied if their rows are not aligned for the library's
-// matmuls (need_aligned_copies).
+// Logits are f32 for every operand dtype, because the divergence is a difference that rounded
+// logits would spoil. The gradient d is rounded once, to the matmuls' dtype; if that is f32, d
+// overwrites z. On a CPU matmuls are f32; x, target_x, d_x and both weights are converted if they
+// have another dtype. On a GPU the four operands are copied if their rows are not aligned for the
+// library's matmuls (need_aligned_copies).
 #include <array>
 #include <optional>
 
@@ -37,8 +37,8 @@ using runtime::Matrix;
 using runtime::Product;
 
 struct Views {
-  // Set once a call. `*_given` and `*_wanted` are the caller's. The others are the same memory,
-  // copies in the matmuls' dtype, or f32 accumulators.
+  // Set once per call. `*_given` and `*_wanted` are the caller's tensors. The others are the same
+  // memory, copies in the matmuls' dtype, or f32 accumulators.
   struct Batch {
     BoundTensor weight_given, weight, target_weight_given, target_weight;
     BoundTensor labels, d_loss, counts, row_loss, loss;
@@ -135,7 +135,7 @@ class FusedLinearJsd final : public OpPlan {
   }
 
   std::string refusal(int64_t rows) const override {
-    // Two sets of logits, a gradient, and copies of rows and weights.
+    // Counts two sets of logits, a gradient, and copies of rows and weights.
     return refuse_linear(rows, 3 * d_.n_classes, d_.n_cols + d_.n_target_cols);
   }
 
@@ -215,8 +215,8 @@ class FusedLinearJsd final : public OpPlan {
  private:
   using Step = std::optional<KernelStep>;
 
-  // The divergence's steps: the one that reads logits runs on each chunk, the others once on all
-  // rows.
+  // Creates the divergence's steps. The step that reads logits runs on each chunk; the others run
+  // once on all rows.
   void make_divergence() {
     const auto operation =
         configured(context_, kernels::logit_divergence_kernel, kernel_options(d_, product_type_));
@@ -245,7 +245,8 @@ class FusedLinearJsd final : public OpPlan {
     }
   }
 
-  // Both weights are copied whole. A workspace limit leaves at least half of it for logits.
+  // Returns true if rows need aligned copies, and whole copies of both weights fit in half of the
+  // workspace limit.
   bool takes_aligned_copies() const {
     if (!need_aligned_copies(context_->machine(), product_type_, d_.products, widths()))
       return false;
@@ -313,7 +314,7 @@ class FusedLinearJsd final : public OpPlan {
           zero_step(*context_, wanted, d_.n_cols, LIGERDSL_VIEW(batch.d_weight_wanted));
   }
 
-  // Returns the copy in the workspace, as the matmuls need it, or `given` if there is none.
+  // Returns the workspace's copy of `given` for matmuls, or `given` if there is none.
   BoundTensor copy_of(const Call& call, const BoundTensor& given, size_t at) const {
     const int64_t cols = given.dims[1];
     return convert_x_ ? make_view(call.workspace + at, product_type_, given.dims[0], cols,
@@ -340,7 +341,8 @@ class FusedLinearJsd final : public OpPlan {
     return v;
   }
 
-  // The memory of a chunk's d_x holds the copy first. If d_x overwrites x, x becomes that copy.
+  // Copies x, with zeros in ignored rows, to d_x's memory or to the workspace. If d_x overwrites x,
+  // x becomes the copy.
   void count_x(const Call& call, const LinearLayout& layout, int64_t rows, Views* v) const {
     if (!counted_x_) return;
     const BoundTensor place =
@@ -407,7 +409,7 @@ class FusedLinearJsd final : public OpPlan {
   Step convert_weight_, convert_target_weight_, convert_x_, convert_target_x_, round_d_x_,
       round_d_weight_;
   Step zero_d_weight_;
-  std::optional<CountedX> counted_x_;  // if convert_x_ does not write the zeros
+  std::optional<CountedX> counted_x_;  // set if convert_x_ does not write the zeros
 };
 
 }  // namespace

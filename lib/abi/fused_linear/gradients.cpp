@@ -47,7 +47,7 @@ void HeadGradients::run(const Call& call, const LinearLayout& layout, const Head
       call, layout, first_column, logits.dims[1], views, [&](const Part& piece, Views& v) {
         v.block.bias = rows_of(v.batch.bias, piece.first, piece.size);
         v.block.class_weight = rows_of(v.batch.class_weight, piece.first, piece.size);
-        // Whole vectors: a store may write the padding between two rows of logits.
+        // Rounds up to whole vectors, because a store may write the padding between rows of logits.
         const int64_t columns = kernels::round_up(piece.size, vector_width(type_));
         v.chunk.logits = columns_of(logits, piece.first - first_column, columns);
         const Numbers numbers{first, piece.first};

@@ -16,7 +16,7 @@ class HeadGradients {
   HeadGradients(Context& context, const Desc& d, const kernels::LinearCrossEntropyOptions& options,
                 bool reports);
 
-  // Computes the label's logit of rows for which no earlier step did.
+  // Computes the label's logit for rows without one from an earlier step.
   void find_label_logits(Views* views, const Call& call) const;
   // Writes the gradient of the selected rows to v.chunk.logits. `first` is their first row in the
   // batch, and first_column the first class.

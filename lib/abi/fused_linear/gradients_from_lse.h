@@ -6,7 +6,7 @@
 namespace ligerdsl::lib {
 
 // For descriptors with with_lse and d_loss, and without results other than gradients. The call
-// gives lse, and entropy if it gives d_entropy. `info` is the operation that reports invalid
+// passes lse, and entropy if it passes d_entropy. `info` is the operation that reports invalid
 // labels.
 std::unique_ptr<OpPlan> gradients_from_lse(const ContextRef& context,
                                            const ligerdsl_fused_linear_cross_entropy_desc_t& d,

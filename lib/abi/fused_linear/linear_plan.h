@@ -62,9 +62,9 @@ inline void check_rows_disjoint(const char* name, const BoundTensor& t) {
                                   std::to_string(t.strides[0]) + "; make the tensor contiguous");
 }
 
-inline constexpr int64_t kMostPadding = 128;  // elements between a row of logits and the next
+inline constexpr int64_t kMostPadding = 128;  // elements of padding after a row of logits
 
-// Matmuls take 32-bit strides.
+// Matmuls use 32-bit strides.
 inline void check_product_width(const char* name, int64_t width) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max() - kMostPadding;
   if (width > kMost)
@@ -80,9 +80,9 @@ inline std::string refuse_linear(int64_t rows, int64_t classes, int64_t cols) {
   constexpr int64_t kMostBytes = 4;  // per element of the workspace
   if (rows > kMost)
     return "matmuls take at most " + std::to_string(kMost) + " rows; split the call";
-  // An upper bound. A CPU needs copies of x, d_x and the scaled x for each row, and of the weight
-  // and the accumulator of its gradient. Statistics of tiles, which have at least 128 columns, take
-  // less than a sixteenth of the logits.
+  // An upper bound. A CPU needs copies of x, d_x and the scaled x for each row, a copy of the
+  // weight, and its gradient's accumulator. Tiles have at least 128 columns, so their statistics
+  // need less than a sixteenth of the logits.
   const kernels::Count of_row = kernels::Count(classes) + classes / 16 + 2 * kMostPadding +
                                 (kernels::Count(cols) + kMostPadding) * 3;
   return refuse_workspace(
@@ -90,7 +90,8 @@ inline std::string refuse_linear(int64_t rows, int64_t classes, int64_t cols) {
       kMostBytes);
 }
 
-// `chosen`: the library chose the chunks. `hint`: how the caller can reduce the workspace.
+// Fails if the workspace exceeds `limit`. `chosen` is true if the library chose the chunks; `hint`
+// says how the caller can reduce the workspace.
 inline void check_limit(const LinearLayout& layout, int64_t rows, int64_t limit, bool chosen,
                         const char* hint) {
   if (limit == 0 || layout.bytes <= static_cast<size_t>(limit)) return;
@@ -114,13 +115,13 @@ inline std::optional<KernelStep> zero_step(Context& context, DType type, int64_t
                                         StepNames{.views = {{"out", out}}});
 }
 
-// Rows per chunk below which adding to d_weight, 8 V H bytes, takes longer than a matmul, 2 C V H
-// flop. A GPU does about 190 flop per byte, a CPU about 16.
+// Returns the number C of rows per chunk below which adding to d_weight (8 V H bytes) takes longer
+// than a matmul (2 C V H flop). A GPU does about 190 flop per byte, a CPU about 16.
 inline int64_t few_rows(const kernels::Machine& machine) {
   return machine.is_gpu() ? 768 : 64;
 }
 
-// Distinct parts of `total` things taken `each` at a time, for preparation: the first one, the
+// Parts to prepare if `total` rows or columns are processed `each` at a time: the first one, the
 // second one, which may be less aligned, and the last one.
 struct Part {
   int64_t first, size;
@@ -132,8 +133,8 @@ inline std::array<Part, 3> parts(int64_t total, int64_t each) {
           {last, total - last}};
 }
 
-// Returns rows of a contiguous tensor of the caller, or of a copy that begins with them. Only the
-// alignment of the address matters.
+// Returns rows of the caller's contiguous tensor, or of a copy that begins with them. Only the
+// address's alignment matters.
 inline runtime::Matrix rows_at(DType type, const Part& part, int64_t cols, bool copy) {
   const int64_t offset = copy ? 0 : part.first * cols * size_of(type);
   return {reinterpret_cast<void*>(static_cast<uintptr_t>(offset)), type, part.size, cols, cols};

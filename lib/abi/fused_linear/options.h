@@ -22,7 +22,7 @@ DType weight_type(const Desc& d);
 kernels::CrossEntropyOptions kernel_options(const Desc& d, DType product_type, bool keeps_lse);
 
 // Returns true if a contiguous d_weight may hold exponentials until it is computed. It may not if
-// d_weight is added to, or if d_bias needs the rows of all classes.
+// the call adds to d_weight, or if d_bias needs the rows of all classes.
 bool may_use_d_weight(const Desc& d, DType product_type);
 
 LinearChunkOptions chunk_options(const Desc& d, bool from_lse, DType product_type, int64_t few_rows,

@@ -19,7 +19,7 @@ struct HeadReport {
   DType product_type;
   int64_t classes, cols;
   int64_t target_cols = 0;  // not 0: columns H of a target, whose logits are also computed
-  int64_t tile_rows = 0;    // not 0: tiles of this many rows without a counted row are skipped
+  int64_t tile_rows = 0;    // not 0: rows per tile; tiles without a counted row are skipped
 };
 
 std::vector<Fact> facts_of(const HeadReport& report, const LinearLayout& layout, int64_t rows);

@@ -12,11 +12,11 @@ namespace ligerdsl::lib::head {
 
 using Desc = ligerdsl_fused_linear_cross_entropy_desc_t;
 
-// Views of a call. Batch is set once a call; the others are set for the current chunk or block.
+// Views of a call. Batch is set once per call; the others are set for the current chunk or block.
 struct Views {
   // Tensors of all rows.
   struct Batch {
-    // The weight is in the matmuls' dtype, or the caller's if it is converted in blocks.
+    // The weight has the matmuls' dtype, or is the caller's if it is converted in blocks.
     BoundTensor labels, weight, bias, class_weight;
     BoundTensor lse, label_logit, entropy, row_loss, row_z_loss, row_accuracy;
     BoundTensor loss, z_loss, accuracy, counts, error;
@@ -26,11 +26,11 @@ struct Views {
   struct Chunk {
     BoundTensor logits;   // logits of all classes or of a block; later their gradient
     BoundTensor x_given;  // the caller's
-    BoundTensor x;        // in the type of the matmuls
+    BoundTensor x;        // in the matmuls' dtype
     BoundTensor labels, d_loss, d_entropy;
   } chunk;
 
-  // Results of the rows of a chunk.
+  // Results for a chunk's rows.
   struct RowStatistics {
     BoundTensor lse, label_logit, entropy, loss, z_loss, accuracy, predictions;
   } rows;
@@ -69,11 +69,12 @@ struct Views {
   } smoothing;
 };
 
-// Numbers that a step takes.
+// Indices of a step's integer arguments.
 enum Number : int { kFirstRow, kFirstColumn, kBlockShift, kNumbers };
 using Numbers = std::array<int64_t, kNumbers>;
 
-// Names of views and numbers of the kernels that compute results from logits or their exponentials.
+// Returns the names of views and numbers for kernels that compute results from logits or
+// exponentials.
 inline StepNames row_names() {
   return {.views = {{"loss", LIGERDSL_VIEW(rows.loss)},
                     {"z_loss", LIGERDSL_VIEW(rows.z_loss)},

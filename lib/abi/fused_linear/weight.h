@@ -1,6 +1,6 @@
 // The lm_head's weight in the matmuls' dtype. A weight of another dtype, or with rows that are not
-// aligned, is copied once a call. If the workspace has no room for all of it, it is copied block by
-// block of its rows, and each matmul is split into one per block.
+// aligned, is copied once per call. If the workspace has no room for the whole copy, blocks of its
+// rows are copied, and each matmul is split into one per block.
 #pragma once
 
 #include <algorithm>

@@ -53,8 +53,7 @@ AttentionOptions options_of_sequences(const Desc& d) {
   AttentionOptions options = heads_of(d);
   if (d.n_bounds < 2)
     fail(Status::invalid_shape,
-         "`n_bounds`: expected 2 or more numbers in cu_seqlens_q, where each sequence begins and "
-         "where the last one ends, got " +
+         "`n_bounds`: expected 2 or more bounds in cu_seqlens_q (number of sequences + 1), got " +
              std::to_string(d.n_bounds));
   for (const auto& [name, most] :
        {std::pair("max_seqlen_q", d.max_seqlen_q), {"max_seqlen_k", d.max_seqlen_k}})

@@ -1,4 +1,4 @@
-// Kernel options from the fields that descriptors of cross-entropy share.
+// Kernel options from the common fields of cross-entropy descriptors.
 #pragma once
 
 #include "kernels/core/softcap.h"

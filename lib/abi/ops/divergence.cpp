@@ -14,8 +14,8 @@ struct Names {
   int rows, losses, gradients, loss, d_loss;
 };
 
-// Returns a [rows, cols] view of an unreduced loss, which the caller passes as one dimension for
-// any leading dimensions of input.
+// Returns a [rows, cols] view of an unreduced loss, which the caller passes with one dimension,
+// whatever the leading dimensions of input.
 OperationPlan::Bindings::Derived by_rows(const char* name, int tensor, int rows, int64_t cols) {
   return {.name = name,
           .memory = name,

@@ -1,5 +1,5 @@
 // Norm of a list of tensors. One launch per tensor writes partial sums to consecutive rows, and a
-// last launch adds all of them.
+// last launch adds them.
 #include "kernels/optimizer/global_norm.h"
 
 #include <charconv>
@@ -75,7 +75,7 @@ class GlobalNorm final : public OpPlan {
   // Any number of rows is accepted, because each launch processes one tensor.
   std::string refusal(int64_t) const override { return ""; }
 
-  // The partial sums follow two slots for the outputs that are not wanted.
+  // Two slots, for outputs that are not passed, precede the partial sums.
   size_t workspace_bytes(int64_t rows) const override {
     return 2 * kWorkspaceAlign +
            static_cast<size_t>(
@@ -154,7 +154,7 @@ class GlobalNorm final : public OpPlan {
     return pack;
   }
 
-  // Calls body with each tensor of the list, checked, as one row.
+  // Checks each tensor of the list and calls `body` with it as one row.
   template <class Body>
   void for_each(const Call& call, Body body) const {
     const auto list = list_of(global_norm::info(), &args_of(call));

@@ -12,8 +12,8 @@ inline bool has_unaligned_factors(const Call& call) {
   return is_unaligned(call.tensors[0]) || is_unaligned(call.tensors[1]);
 }
 
-/// Schedules of a matmul's plan. Calls with unaligned rows of a or b may have schedules of their
-/// own, which precede those of other calls.
+/// Schedules of a matmul's plan. Calls with unaligned rows of a or b may have separate schedules,
+/// which precede those of other calls.
 template <class Kernel, class Options>
 class ProductBuckets {
  public:
@@ -58,8 +58,8 @@ class ProductBuckets {
     return kernels::meta_text(kernel_.heuristic(machine(), of_most(most)));
   }
 
-  /// Adds a bucket for unaligned calls of at most `up_to` rows that `contains` accepts. `most`:
-  /// most_rows of its schedule.
+  /// Adds a bucket for unaligned calls whose number of rows is at most `up_to` and accepted by
+  /// `contains`. Its schedule has most_rows = `most`.
   template <class Contains>
   void add_unaligned(int64_t most, int64_t up_to, Contains contains) {
     if constexpr (requires { options_.unaligned; }) {
@@ -73,7 +73,8 @@ class ProductBuckets {
     }
   }
 
-  /// Adds the bucket of unaligned calls that copy nothing, if some have more than `few` rows.
+  /// Adds the bucket of unaligned calls without copies, if such calls may have more than `few`
+  /// rows.
   void add_without_copies(int64_t few) {
     if (!has_unaligned_) return;
     if (least_copied_ == 0)
@@ -83,7 +84,7 @@ class ProductBuckets {
       add_unaligned(most, OperationPlan::kAnyRows, [most](int64_t rows) { return rows <= most; });
   }
 
-  /// Adds buckets of numbers of rows that have tiles of their own.
+  /// Adds a bucket for each set of row counts that has its own tiles.
   void add_middle() {
     if constexpr (requires { middle_rows(machine(), options_); }) {
       for (const kernels::ChosenRows& chosen : middle_rows(machine(), options_)) {
@@ -103,11 +104,12 @@ class ProductBuckets {
   const Kernel& kernel_;
   Options options_;
   bool has_unaligned_ = false;
-  int64_t least_copied_ = 0;  // least number of rows whose unaligned operands are copied; 0: none
+  int64_t least_copied_ = 0;  // least rows of a call that copies unaligned operands; 0: none
   std::vector<Bucket> buckets_;
 };
 
-/// Returns a plan with schedules for several numbers of rows. `rows`: symbol of a's rows in memory.
+/// Returns a plan with schedules for several numbers of rows. `rows` is the symbol of a's rows in
+/// memory.
 template <class Desc, class Kernel, class Options>
 std::unique_ptr<OpPlan> plan_of_product(const ContextRef& context, const OpInfo& info,
                                         const Desc& d, const Kernel& kernel, Options options,

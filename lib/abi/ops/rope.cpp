@@ -1,6 +1,6 @@
 // RoPE. The kernel gets the rotated columns of a head as two halves, [batch, position, head, 2, h].
 // With INTERLEAVED, pairs are contiguous, and it gets [batch, position, head, 2 h]. Copied columns
-// are a view of their own.
+// are a separate view.
 #include "kernels/rope/rope.h"
 
 #include "lib/abi/ops/support.h"

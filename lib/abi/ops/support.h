@@ -1,5 +1,5 @@
-// Functions that generated and handwritten plans call: kernel options from fields of descriptors,
-// checks, and numbers of a call.
+// Functions for generated and handwritten plans: kernel options from descriptor fields, checks, and
+// a call's numbers.
 #pragma once
 
 #include <initializer_list>
@@ -18,7 +18,7 @@
 
 namespace ligerdsl::lib {
 
-// Returns the dtype of a field that check_desc accepted, or `otherwise` if it is not set.
+// Returns the dtype of a field that check_desc accepted, or `otherwise` if the field is not set.
 inline DType dtype_of(int32_t code, DType otherwise = DType::f32) {
   DType type = otherwise;
   dtype_from_code(code, &type);
@@ -66,15 +66,15 @@ void set(Enum& option, int32_t field) {
   option = static_cast<Enum>(field);
 }
 
-// Fails if a dtype is neither 0, nor f32, nor that of another tensor.
+// Fails if a dtype is none of 0, f32 and `other`, another tensor's dtype.
 inline void check_f32_or(const char* name, int32_t got, int32_t other) {
   if (got == 0 || got == LIGERDSL_F32 || got == other) return;
   fail(Status::invalid_dtype, std::string("`") + name + "`: expected f32 or " + dtype_name(other) +
                                   ", got " + dtype_name(got));
 }
 
-// Fails if a gradient has neither f32 nor its parameter's dtype, or is accumulated in another dtype
-// than f32.
+// Fails if a gradient's dtype is neither f32 nor its parameter's dtype, or is not f32 with
+// `accumulate`.
 inline void check_gradient(const char* name, int32_t gradient, int32_t parameter,
                            int32_t accumulate) {
   if (gradient == 0) return;
@@ -86,8 +86,8 @@ inline void check_gradient(const char* name, int32_t gradient, int32_t parameter
   }
 }
 
-// Returns the dtype of the wanted gradients of parameters with one dtype. Fails if their dtypes
-// differ.
+// Returns the wanted gradients' common dtype, for parameters of one dtype. Fails if the gradients'
+// dtypes differ.
 inline DType gradients_dtype(std::initializer_list<std::pair<const char*, int32_t>> gradients,
                              int32_t parameter, int32_t accumulate) {
   const std::pair<const char*, int32_t>* first = nullptr;
@@ -104,7 +104,7 @@ inline DType gradients_dtype(std::initializer_list<std::pair<const char*, int32_
   return first ? dtype_of(first->second) : DType::f32;
 }
 
-// Sets the options of a backward that makes d_weight, d_bias or both.
+// Sets the options of a backward pass that computes d_weight, d_bias or both.
 template <class Desc, class Options>
 void set_wanted_gradients(const Desc& d, Options* options) {
   using Gradients = decltype(options->gradients);
@@ -120,7 +120,7 @@ inline void check_same_dtype(const char* field, int32_t got, int32_t expected, c
                                   dtype_name(expected) + ", or 0, got " + dtype_name(got));
 }
 
-// Fails if the gradient of a parameter is wanted and the parameter is not given.
+// Fails if a parameter's gradient is wanted and the parameter is not given.
 inline void check_has_parameter(const char* field, int32_t gradient, int32_t parameter,
                                 const char* name) {
   if (gradient && !parameter)
@@ -151,7 +151,8 @@ inline void check_accumulate_alone(int32_t accumulate, int32_t in_place, const c
              " is added to cannot be " + inputs + " as well");
 }
 
-// Fails if a backward would make neither d_x nor a gradient of a parameter.
+// Fails if a backward pass would compute neither d_x nor a parameter's gradient, or has d_sum
+// without d_x.
 inline void check_without_d_x(int32_t without_d_x, bool parameters, int32_t with_d_sum = 0) {
   if (without_d_x && !parameters)
     fail(Status::invalid_argument,
@@ -165,12 +166,12 @@ inline void check_without_d_x(int32_t without_d_x, bool parameters, int32_t with
 
 // ---- Numbers of a call ------------------------------------------------------
 
-// Returns the function that reads one size of a call.
+// Returns a function that reads one size of a call.
 inline OperationPlan::Number size_of_call(int symbol) {
   return [symbol](const Call& call) { return call.sizes[symbol]; };
 }
 
-// Fails if a tensor has neither one element nor, with `per_row`, one per row.
+// Fails if a tensor that is passed does not have one element, or one per row with `per_row`.
 inline void check_reduced(const Call& call, int symbol, const char* name, bool per_row,
                           int64_t rows) {
   const int64_t got = call.sizes[symbol], expected = per_row ? rows : 1;
@@ -179,8 +180,7 @@ inline void check_reduced(const Call& call, int symbol, const char* name, bool p
                                   " elements, got " + std::to_string(got));
 }
 
-// Returns the function that counts the rows of a call, and checks that its `reduced` tensors fit
-// them.
+// Returns a function that counts a call's rows and checks that its `reduced` tensors match them.
 inline OperationPlan::Number rows_with_reduced(int symbol, bool per_row,
                                                std::vector<std::pair<int, const char*>> reduced) {
   return [symbol, per_row, reduced = std::move(reduced)](const Call& call) {
@@ -190,7 +190,8 @@ inline OperationPlan::Number rows_with_reduced(int symbol, bool per_row,
   };
 }
 
-// Returns the function that counts the rows of a call. Causal rows must make whole matrices.
+// Returns a function that counts a call's rows. Causal rows must be whole matrices of `queries`
+// rows.
 inline OperationPlan::Number rows_of_queries(int symbol, bool causal, int64_t queries) {
   return [symbol, causal, queries](const Call& call) {
     const int64_t rows = call.sizes[symbol];
@@ -207,7 +208,7 @@ const Args& args_of(const Call& call) {
   return *static_cast<const Args*>(call.args);
 }
 
-// Returns the function that reads a number of a call.
+// Returns a function that reads a call's numeric argument.
 template <class Args>
 std::function<float(const Call&)> value_of(float Args::*member) {
   return [member](const Call& call) { return args_of<Args>(call).*member; };
@@ -252,7 +253,7 @@ class KernelQuestion final : public ConfigQuestion {
 };
 
 // Returns the operation that a kernel records for these options on the context's machine. The
-// context chooses the configuration, or else the heuristic.
+// context's KernelConfigs, or else the heuristic, choose the configuration.
 template <class Options, class Config>
 kernels::Operation configured(const ContextRef& context,
                               const kernels::ConfiguredKernel<Options, Config>& kernel,

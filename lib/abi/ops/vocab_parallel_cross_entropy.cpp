@@ -48,7 +48,7 @@ int64_t shards_of(const Call& call) {
   return rows == 0 ? 0 : call.sizes[vocab_parallel_cross_entropy::dim_M] / rows;
 }
 
-// Returns a of the formulas for K = classes.
+// Returns the formulas' smoothing factor a, with K = classes.
 double smoothing_share(const ligerdsl_vocab_parallel_cross_entropy_desc_t& d, int64_t classes) {
   if (!d.smooth_others || d.label_smoothing == 0) return d.label_smoothing;
   if (classes < 2)

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMostValues = 1000, kMostCombinations = 10000;
 
-// Appends the values of one element of a list, "1024:16384*2".
+// Appends the values of one list element, like "1024:16384*2".
 void append_range(const std::string& what, const std::string& text,
                   std::vector<std::string>* values) {
   const size_t colon = text.find(':'), step_at = text.find_first_of("*+", colon + 1);

@@ -12,12 +12,12 @@ struct Axis {
 };
 
 // Parses "H=1024:16384*2" (1024, 2048 ... 16384), "N=100:500+100" or "dtype=f32,bf16"; lists may
-// contain ranges. Throws Failure (kUsage) for other text, for an empty or endless range, and for
-// more than 1,000 values.
+// contain ranges. Throws Failure (kUsage) for other text, an empty or endless range, or more than
+// 1,000 values.
 Axis parse_axis(const std::string& text);
 
 // Returns the settings with each combination of values; the last axis varies fastest. Throws
-// Failure (kUsage) for an axis that is also a setting or is given twice, and for more than 10,000
+// Failure (kUsage) for a duplicate axis, one that is also a setting, or more than 10,000
 // combinations.
 std::vector<std::vector<std::string>> along(const std::vector<std::string>& settings,
                                             const std::vector<Axis>& axes);

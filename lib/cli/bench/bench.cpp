@@ -1,5 +1,5 @@
-// `ligerdsl bench` measures median and spread, bytes per second, and the fraction of a copy that
-// the same run measures.
+// `ligerdsl bench` measures median, spread, bytes per second, and the fraction of a copy's rate in
+// the same run.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -31,12 +31,12 @@ namespace ligerdsl::cli {
 
 namespace {
 
-// Thrown between repetitions to end a measurement after Ctrl-C.
+// Thrown between repetitions, to end a measurement after Ctrl-C.
 struct Interrupted : std::exception {
   const char* what() const noexcept override { return "interrupted"; }
 };
 
-// Shows the current case on stderr: on one line of a terminal, or on a line of its own with
+// Shows the current case on stderr: on one rewritten line of a terminal, or one line per case with
 // --verbose.
 class Progress {
  public:
@@ -119,7 +119,7 @@ std::optional<EarlierBench> read_earlier(const Globals& globals, const BenchRequ
     try {
       return earlier.has(which.kernel, preview(globals, authors, which, inputs).first);
     } catch (const std::exception&) {
-      return false;  // its measurement reports the error
+      return false;  // the case's measurement reports the error
     }
   });
   if (!any)
@@ -128,8 +128,8 @@ std::optional<EarlierBench> read_earlier(const Globals& globals, const BenchRequ
   return earlier;
 }
 
-// A run over cases. Results and failures are written after every case, and are printed after Ctrl-C
-// too.
+// A run over cases. Writes results and failures after every case, and prints them even after
+// Ctrl-C.
 class Bench {
  public:
   Bench(const Globals& globals, const BenchRequest& request, const AuthorKernels& authors,

@@ -15,8 +15,8 @@ struct BenchCase {
 
 struct BenchScale {
   bool cpu = false;
-  // Numbers of rows. Each case except flat arrays is measured with each of them. If empty, the set
-  // chooses: models have 8,192 rows on a GPU and 1,024 on a CPU.
+  // Row counts, each used for every case except flat arrays. If empty, the set chooses: models have
+  // 8,192 rows on a GPU and 1,024 on a CPU.
   std::vector<int64_t> rows = {};
 };
 

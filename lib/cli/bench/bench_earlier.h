@@ -10,15 +10,15 @@
 
 namespace ligerdsl::cli {
 
-// Returns the conditions, other than the library and its kernels, on which times depend, as members
-// of a run's JSON.
+// Returns, as members of a run's JSON, the conditions that affect times, except the library and its
+// kernels.
 Json bench_conditions(const runtime::DeviceDescription& about, bool cold);
 
-// Comparison of a case with the same case of the earlier run.
+// Comparison of a case with the earlier run's.
 struct Comparison {
   double ratio;      // median now / median then
   bool slower;       // slower by more than the tolerance, and not because of noise
-  bool significant;  // the spreads do not overlap, or the ratio is beyond kNeverNoise either way
+  bool significant;  // the spreads do not overlap, or the ratio or its inverse is above kNeverNoise
 };
 
 class EarlierBench {
@@ -26,14 +26,13 @@ class EarlierBench {
   // A ratio of medians above this counts as significant, whatever the spread.
   static constexpr double kNeverNoise = 1.5;
 
-  // Throws Failure (kUsage) for a file that cannot be read or that is not what `bench --json`
-  // writes.
+  // Throws Failure (kUsage) for an unreadable file, or one not written by `bench --json`.
   explicit EarlierBench(const std::string& path);
 
   bool has(const std::string& kernel, const std::string& title) const {
     return times_.count({kernel, title}) != 0;
   }
-  // Throws Failure (kNotComparable) with both values if a condition of the file differs now.
+  // Throws Failure (kNotComparable) with both values if a condition differs from the file's.
   void require_comparable(const Json& conditions) const;
   // Returns nothing for a case that the earlier run did not measure. A case is slower if two things
   // hold:

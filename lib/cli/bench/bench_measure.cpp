@@ -26,8 +26,7 @@ std::string resources_of(const std::vector<const lib::Launcher*>& launchers) {
   return text;
 }
 
-// Stores the slots and the grid of its latest launch, so that the launch can be repeated without
-// the library.
+// Stores its last launch's slots and grid, so that the launch can be repeated without the library.
 class RememberingKernel final : public runtime::LoadedKernel {
  public:
   explicit RememberingKernel(std::shared_ptr<runtime::LoadedKernel> kernel)

@@ -17,34 +17,34 @@ namespace ligerdsl::cli {
 struct Outcome {
   std::string kernel, title, resources;
   double bytes = 0;
-  double beyond_inputs = -1;  // bytes of outputs and workspace; -1: unknown
+  double beyond_inputs = -1;  // bytes of outputs and workspace, or -1 if unknown
   double workspace = 0;
   double flops = 0;                   // set if arithmetic, not memory, bounds the time
-  double host_us = 0, launch_us = 0;  // GPU: host time of one execute; of its launches alone
+  double host_us = 0, launch_us = 0;  // GPU: host time of one execute, and of its launches alone
   runtime::Measurement time;
   double same_copy_gbps =
-      0;  // rate of a copy of the same bytes, on a CPU measured alternately with the case
+      0;  // rate of a copy of equal size, on a CPU measured alternately with the case
 };
 
-// Returns the size of the copy that is the ceiling; it exceeds the caches.
+// Returns the size of the copy used as ceiling, which exceeds the caches.
 int64_t large_copy_bytes(const runtime::Device& device);
-// Returns the size of a copy that moves `bytes` bytes, once read and once written.
+// Returns the size of a copy whose read and written bytes are `bytes` in total.
 int64_t same_size_copy_bytes(double bytes);
 
 // Options and inputs of a measurement.
 struct BenchRun {
   runtime::MeasureOptions options;
-  std::map<std::string, Array> inputs;  // --in
+  std::map<std::string, Array> inputs;  // arrays of --in
   std::function<void()> between;  // called between repetitions; an exception ends the measurement
 };
 
-// Measure an operation of the library, or a kernel of --load.
+// Measure one of the library's operations, or a kernel of --load.
 Outcome measure_op(const lib::ContextRef& context, const BenchCase& which, const BenchRun& run);
 Outcome measure_author(const lib::ContextRef& context, const AnyKernel& kernel,
                        const BenchCase& which, const BenchRun& run);
 
-// Measures the host time of one execute with a warm plan, including the checks, and of the same
-// launches without the library.
+// Measures a warm plan's host time per execute, including the checks, and that of the same launches
+// without the library.
 void measure_host(const Globals& globals, const BenchCase& which, const BenchRun& run,
                   Outcome* outcome);
 

@@ -19,27 +19,26 @@ struct Bar {
   double value = 0;  // fraction of a copy's bytes per second
   std::string note;  // text after the bar: "131.7 us"
 };
-// Draws one bar per case, and a line at 1, the rate of a large copy.
+// Draws one bar per case, and a line at 1 for the rate of a large copy.
 void plot_bars(const std::string& path, const std::string& title, const std::vector<Bar>& bars);
 
 struct Line {
   std::string label;
   std::vector<std::pair<double, double>> points;
 };
-// Values of cases that differ in one number, with a dashed line at `ceiling` (0: none).
+// Values of cases that differ in one number, with a dashed line at `ceiling`, or none if that is 0.
 struct LinePlot {
   std::string title, x_label, y_label;
-  bool logarithmic = false;  // the x axis is logarithmic
+  bool logarithmic = false;  // true if the x axis is logarithmic
   double ceiling = 0;
   std::string ceiling_label;
   std::vector<Line> lines;
 };
 void plot_lines(const std::string& path, const LinePlot& plot);
-// Returns true if the first axis has two or more values, all of them numbers, so that cases of
-// along() are points over it.
+// Returns true if the first axis has two or more values, all numbers, so that it can be the x axis.
 bool is_numeric(const std::vector<Axis>& axes);
-// Returns one line for each combination of the other axes' values. `measured` holds indices of
-// cases of along() and their values.
+// Returns one line for each combination of the other axes' values. `measured`: (index of a case in
+// along(), value).
 LinePlot lines_over_axis(const std::vector<Axis>& axes,
                          const std::vector<std::pair<size_t, double>>& measured);
 

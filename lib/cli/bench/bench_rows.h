@@ -1,4 +1,4 @@
-// A measured case of `ligerdsl bench` as a row of its table and of its JSON.
+// A measured case as a row of the table and the JSON of `ligerdsl bench`.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace ligerdsl::cli {
 double gbps(const Outcome& o);
 double tflops(const Outcome& o);
 
-// `of_copy` and `of_same` are its rate divided by that of a large copy, and of a copy of the same
-// size.
+// `of_copy` and `of_same` are ratios of the case's rate to that of a large copy and of an
+// equal-size copy.
 std::vector<std::string> table_row(const Outcome& o, double of_copy, double of_same);
 Json json_row(const Outcome& o, double of_copy, double of_same);
 

@@ -38,8 +38,7 @@ int64_t limit() {
   return given > 0 ? given : runtime::kDefaultCacheLimit;
 }
 
-// Opens the folder that the environment names, whether or not LIGERDSL_CACHE uses it. Never creates
-// it.
+// Opens the environment's cache folder, even if LIGERDSL_CACHE does not use it. Never creates it.
 std::unique_ptr<CacheFolder> open_folder() {
   auto folder =
       std::make_unique<CacheFolder>(runtime::default_cache_directory(runtime::options()), false);

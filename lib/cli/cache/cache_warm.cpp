@@ -1,10 +1,10 @@
-// `ligerdsl cache warm` compiles descriptions into the disk cache, under the keys that plans of
-// later processes look up.
+// `ligerdsl cache warm` compiles described operations into the disk cache, under the keys of later
+// plans.
 //
-// A key holds program, options, target and build. For the CPU and for a GPU of --device, the device
-// itself gives these. For another GPU the user gives the architecture, the PTX version of its
-// driver and its number of SMs. The cache then stores PTX, and the driver there assembles it at the
-// first load, which NO_JIT allows.
+// A key contains program, options, target and build. The CPU, or a GPU of --device, determines
+// these itself. For another GPU the user passes its architecture, its driver's PTX version and its
+// number of SMs. Then the cache stores PTX, which that GPU's driver assembles at the first load;
+// NO_JIT allows this.
 #include <fmt/format.h>
 
 #include <map>
@@ -74,7 +74,7 @@ struct Report {
 };
 
 // Plans one description. Reports a failed compile and returns; throws for a mistake in the
-// description, which ends the command.
+// description, to end the command.
 void warm_one(const Globals& globals, const AuthorKernels& authors, const WarmEntry& entry,
               WarmContext& context, Report* report) {
   Json line = {{"where", entry.where}, {"operation", entry.operation}, {"kernels", Json::array()}};
@@ -109,7 +109,7 @@ void warm_one(const Globals& globals, const AuthorKernels& authors, const WarmEn
   report->lines.push_back(std::move(line));
 }
 
-// Fails if the cache has evicted some of the kernels because it is too small for all.
+// Fails if the cache was too small for all kernels and evicted some.
 void require_all(const Report& report, const runtime::DiskCache& disk) {
   int64_t missing = 0;
   for (const runtime::Digest& key : report.keys)
@@ -135,7 +135,7 @@ int cache_warm(const Globals& globals, const CacheRequest& request) {
   for (const WarmEntry& entry : entries) {
     std::vector<std::string> targets = request.targets;
     if (entry.target) targets = {*entry.target};
-    if (targets.empty()) targets = {""};  // the target of --device
+    if (targets.empty()) targets = {""};  // "" means the target of --device
     for (const std::string& target : targets) {
       context = contexts.get(entry, target);
       warm_one(globals, authors, entry, *context, &report);

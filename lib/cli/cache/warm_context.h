@@ -1,5 +1,5 @@
-// Contexts whose plans store their kernels in the disk cache, for `ligerdsl cache warm` and
-// `ligerdsl tune`.
+// Contexts for `ligerdsl cache warm` and `ligerdsl tune`, whose plans store their kernels in the
+// disk cache.
 #pragma once
 
 #include <memory>
@@ -45,7 +45,7 @@ class WarmContext : public lib::Context {
   }
 };
 
-// The same for a GPU that need not be present. Its plans can never run.
+// WarmContext for a GPU that need not be present. Its plans can never run.
 class WarmTarget final : public WarmContext {
  public:
   WarmTarget(const runtime::DeviceConfig& cpu, program::CompileOptions base, int multiprocessors)

@@ -1,4 +1,4 @@
-// File of `ligerdsl cache warm`: descriptions of operations, and the targets to compile them for.
+// File of `ligerdsl cache warm`: descriptions of operations and their targets.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@ namespace ligerdsl::cli {
 struct WarmEntry {
   std::string where;  // "FILE:3" or "FILE, element 3", for errors
   std::string operation;
-  std::vector<std::string> settings;  // name=value, as `ligerdsl run` takes them
+  std::vector<std::string> settings;  // name=value, in the syntax of `ligerdsl run`
   std::optional<std::string> target, ptx;
   std::optional<int> multiprocessors;
 };

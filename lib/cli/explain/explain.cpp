@@ -1,5 +1,5 @@
-// `ligerdsl explain` shows why a kernel is built as it is, what its code uses, and how its time
-// compares with a copy.
+// `ligerdsl explain` shows a kernel's choices and their reasons, its resources, and its time
+// compared with a copy.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -28,7 +28,7 @@ namespace ligerdsl::cli {
 
 namespace {
 
-// A present device, or a GPU that need not be present, and the kernels that plans loaded into it.
+// A device, or a target GPU that need not be present, with the kernels that plans loaded into it.
 class Place {
  public:
   Place(const Globals& globals, const std::string& target) {
@@ -48,7 +48,7 @@ class Place {
     if (here_) return here_;
     return away_;
   }
-  // Returns the name that the device's driver reports; "" for a device that is not present.
+  // Returns the driver's name for the device, or "" if the device is not present.
   std::string device_name() const {
     return here_ ? here_->device().description().name : std::string();
   }
@@ -78,7 +78,7 @@ class Explanation {
 
   int run() {
     std::optional<DeferredSignals>
-        signals;  // only while measuring; the rest of the page takes little time
+        signals;  // only while measuring, because the rest of the page takes little time
     result_ = {{"kernel", request_.kernel},
                {"settings", ""},
                {"device", ""},
@@ -128,7 +128,7 @@ class Explanation {
     result_["bytes"] = instance.bytes_moved();
   }
 
-  // Makes a call of these sizes, with aligned contiguous tensors, to list the kernels that it
+  // Records a call with these sizes and aligned contiguous tensors, to list the kernels it
   // launches.
   void explain_call(OpInstance* instance, const lib::Plan& plan) {
     instance->place_tensors(plan);
@@ -153,7 +153,7 @@ class Explanation {
     (*row)["iterations_known"] = row->value("iterations_known", true) && !step.is_assumed;
   }
 
-  // Returns the prediction of a call, or lists it as left out: CPUs and some GPUs have no rates.
+  // Returns a call's prediction, or lists it as left out, because CPUs and some GPUs have no rates.
   std::optional<CallPrediction> prediction() {
     CallPrediction predicted(place_.context()->machine(), place_.device_name());
     if (predicted.has_rates()) return predicted;
@@ -161,8 +161,7 @@ class Explanation {
     return {};
   }
 
-  // Returns the launches by kernel, in the order of their first launches, and adds these kernels to
-  // the page.
+  // Adds the launched kernels to the page; returns launches by kernel, in order of first launch.
   Json launches_of(const std::vector<LaunchList::Launch>& launches) {
     const std::vector<std::string> variants = variant_names(place_.recorded(), place_.is_gpu());
     std::map<std::string, size_t> places;

@@ -83,7 +83,7 @@ Json author_config(lib::Context& context, const AnyKernel& kernel,
   const TunedAuthor tuned = tuned_author(context, kernel, *settings);
   const lib::ConfigSource& source = tuned.source;
   Json fields = Json::array();
-  MetaValues open;  // fields of its schedule
+  MetaValues open;  // schedule fields that settings do not choose
   for (const MetaField& field : kernel.fields()) {
     const bool is_given = given.count(field.name) > 0,
                is_tuned = source.values.count(field.name) > 0;

@@ -1,5 +1,4 @@
-// For `ligerdsl explain`: the configuration of each kernel of a plan, and the source of each of its
-// fields.
+// Configuration of each kernel in a plan, with the source of each field, for `ligerdsl explain`.
 #pragma once
 
 #include <memory>
@@ -13,13 +12,13 @@
 
 namespace ligerdsl::cli {
 
-// Asks the context's tables as plans do, and stores the answers.
+// Queries the context's tables like plans do, and stores the answers.
 class ExplainedConfigs final : public lib::KernelConfigs {
  public:
   explicit ExplainedConfigs(lib::Context& context) : context_(context) {}
   MetaValues changed(const std::shared_ptr<const lib::ConfigQuestion>& question) override;
 
-  // Returns the answers and the values after `settings`, which called this object, overrode them.
+  // Returns the answers, and the values after `settings`, the caller of this object, overrode them.
   Json json(const ConfigSettings& settings) const;
 
  private:
@@ -33,8 +32,8 @@ class ExplainedConfigs final : public lib::KernelConfigs {
   std::vector<Answer> answers_;
 };
 
-// Returns the same for a kernel of --load, for which ligerdsl::tuned asks. Adds the chosen values
-// of its schedule to `settings`.
+// Returns the same for a kernel of --load, for which ligerdsl::tuned queries. Adds the chosen
+// schedule values to `settings`.
 Json author_config(lib::Context& context, const AnyKernel& kernel,
                    std::vector<std::string>* settings);
 

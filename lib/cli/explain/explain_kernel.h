@@ -1,5 +1,4 @@
-// For `ligerdsl explain`: resources of a kernel's machine code, the number of its CTAs per SM, and
-// what limits it.
+// Resources of a kernel's machine code, its CTAs per SM and their limit, for `ligerdsl explain`.
 #pragma once
 
 #include <vector>

@@ -11,7 +11,7 @@ namespace ligerdsl::cli {
 
 namespace {
 
-// Returns the slots of a launch of an author's kernel, without addresses.
+// Returns the argument slots for a launch of an author's kernel, without addresses.
 std::vector<uint64_t> slots_of(const AuthorCall& call) {
   std::vector<uint64_t> slots;
   for (const AuthorArgument& argument : call.arguments()) {

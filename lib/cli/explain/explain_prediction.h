@@ -1,4 +1,4 @@
-// For `ligerdsl explain`: predicted times of the launches of a call (kernels/core/predict.h).
+// Predicted times of a call's launches (kernels/core/predict.h), for `ligerdsl explain`.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ class CallPrediction {
   kernels::Prediction add(const LaunchList::Launch& launch);  // of a library's matmul
   kernels::Prediction add(const AuthorCall& call, const program::CompileOptions& options);
 
-  // Returns the time of all launches, and a flag that it is a lower bound: iterations of a loop are
-  // unknown.
+  // Returns the time of all launches, and a flag if it is a lower bound because a loop's iterations
+  // are unknown.
   Json json() const;
 
  private:
@@ -44,7 +44,7 @@ class CallPrediction {
   std::vector<kernels::Prediction> steps_;
 };
 
-// Returns "12.3 us", or "at least 12.3 us" if the iterations of a loop are unknown.
+// Returns "12.3 us", or "at least 12.3 us" if a loop's iterations are unknown.
 std::string predicted_text(const Json& prediction);
 
 }  // namespace ligerdsl::cli

@@ -19,7 +19,7 @@ namespace ligerdsl::cli {
 
 namespace {
 
-// Runs a tool of the CUDA toolkit and returns what it prints.
+// Runs a program of the CUDA toolkit and returns its output.
 std::string run_tool(const std::vector<std::string>& command, const DeferredSignals& signals) {
   runtime::ProcessResult result;
   try {
@@ -48,13 +48,13 @@ std::string read_file(const std::string& path) {
 }  // namespace
 
 std::string assemble(const std::string& ptx, const std::string& arch, const std::string& stage) {
-  const DeferredSignals
-      signals;  // before the folder, so that a signal ends the command after its removal
+  const DeferredSignals signals;  // made before the folder, so that a signal ends the command after
+                                  // the folder's removal
   const runtime::TemporaryFolder folder;
   const std::string input = folder.write("kernel.ptx", ptx),
                     output = folder.path() + "/kernel.cubin";
-  // Compiles relocatable code (-c), as the driver's linker does. ptxas gives it other registers and
-  // another order than a stand-alone cubin.
+  // Compiles relocatable code (-c), as the driver's linker does. Its registers and instruction
+  // order differ from a stand-alone cubin's.
   std::vector<std::string> command = {"ptxas", "-v", "-arch=" + arch, input, "-o", output};
   if (stage != "cubin") command.insert(command.begin() + 2, "-c");
   const std::string log = run_tool(command, signals);

@@ -50,7 +50,7 @@ std::string missing_text(const AuthorArgument& argument) {
   return fmt::format("\n  {}, {}: {}", name, type_text(argument.type), how);
 }
 
-// Fails if the argument's sizes or strides differ from those that the program was recorded with.
+// Fails if the argument's sizes or strides differ from those in the recorded program.
 void require_declared(const AuthorArgument& argument) {
   const program::Type& type = argument.type;
   if (type.shape.size() > size_t{lib::kMaxRank})

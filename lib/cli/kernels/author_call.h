@@ -1,11 +1,11 @@
-// A call of a loaded kernel that needs no device yet: its program, its arguments from settings and
-// files, its launch.
+// A call of a loaded kernel, before it needs a device: program, arguments from settings and files,
+// launch.
 //
 // Settings, name=value:
 // - a meta-parameter,
 // - a launch setting, num_warps and others (launch_settings.h),
-// - a view's shape ("y=4096x512") or a view of equal shape ("y=x"); after a colon the numbers to
-//   fill it with ("labels=4096:0..31999"),
+// - a view's shape ("y=4096x512") or a view of equal shape ("y=x"), then after a colon an interval
+//   for its values ("labels=4096:0..31999"),
 // - a pointer's number of elements ("p=4096"),
 // - a scalar's value.
 #pragma once
@@ -34,18 +34,18 @@ struct AuthorArgument {
   std::string name;
   program::Type type;
   bool written = false;
-  std::vector<int64_t> shape;  // shape of a view; one dimension for a pointer's elements
-  int64_t integer = 0;         // scalars of integer types
-  double number = 0;           // scalars of float types
+  std::vector<int64_t> shape;  // shape of a view, or a pointer's number of elements
+  int64_t integer = 0;         // value of an integer scalar
+  double number = 0;           // value of a float scalar
   std::optional<Interval> interval;
-  const Array* input = nullptr;  // --in
+  const Array* input = nullptr;  // array of --in, or null
 
   bool is_memory() const { return type.kind != program::TypeKind::scalar; }
   bool is_view() const { return type.kind == program::TypeKind::view; }
-  // Returns true if --in or an interval gives the initial values. Otherwise written memory begins
-  // as 0.
+  // Returns true if --in or an interval gives the initial values. Otherwise memory that the kernel
+  // writes is initially 0.
   bool has_contents() const { return input || interval; }
-  // Returns the bytes of its memory before the launch.
+  // Returns the argument's bytes before the launch.
   std::string initial_bytes(uint64_t seed) const;
 };
 
@@ -54,8 +54,8 @@ std::string type_text(const program::Type& type);
 
 class AuthorCall {
  public:
-  // Records the kernel for the target. `inputs` must outlive the call. Throws Failure (kUsage) that
-  // lists every missing argument.
+  // Records the kernel for the target. `inputs` must outlive the call. Throws Failure (kUsage) with
+  // all missing arguments.
   AuthorCall(const AnyKernel& kernel, const std::vector<std::string>& settings,
              const std::map<std::string, Array>& inputs, const Target& target);
 
@@ -80,7 +80,7 @@ class AuthorCall {
   program::Program program_;
   std::vector<AuthorArgument> arguments_;
   size_t hidden_arguments_ =
-      0;  // leading arguments that the command sets (KernelBuilder::dynamic_persistent)
+      0;  // number of leading arguments that the command sets (KernelBuilder::dynamic_persistent)
   runtime::Grid grid_;
   Launch launch_;
 };

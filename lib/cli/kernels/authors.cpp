@@ -32,8 +32,8 @@ lib::BoundTensor contiguous(void* data, const std::vector<int64_t>& shape, DType
 
 namespace {
 
-// Fails for a truncated file. The loader maps what the ELF headers say, and a read after the end of
-// the file would raise SIGBUS. The loader reports other faults of the file.
+// Fails for a truncated file. The loader maps the sizes in the ELF headers, and a read beyond the
+// file's end would raise SIGBUS. The loader reports other faults.
 void require_whole(const std::string& path, const std::string& file) {
   constexpr size_t kMostBytes = size_t{1} << 32;
   std::string problem;
@@ -61,8 +61,8 @@ std::vector<std::unique_ptr<AnyKernel>> kernels_in(ligerdsl_author_entry_fn entr
 
 AuthorKernels::AuthorKernels(const std::vector<std::string>& files) {
   for (const std::string& file : files) {
-    // dlopen searches its library path for a name without a slash; here it means the working
-    // folder.
+    // For a name without a slash, dlopen searches its library path; here the working folder is
+    // meant.
     const std::string path = file.find('/') == std::string::npos ? "./" + file : file;
     require_whole(path, file);
     void* handle =

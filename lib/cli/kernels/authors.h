@@ -16,13 +16,13 @@ namespace ligerdsl::cli {
 
 class AuthorKernels {
  public:
-  // Throws Failure for a file that cannot be loaded or exports no kernels. Also throws for a kernel
-  // that has the name of an operation or of another loaded kernel, because a name must not depend
-  // on the order of files.
+  // Throws Failure for a file that cannot be loaded or exports no kernels. Also throws if a
+  // kernel's name is that of an operation or another loaded kernel, because a name's meaning must
+  // not depend on the order of files.
   explicit AuthorKernels(const std::vector<std::string>& files);
 
   const std::vector<std::unique_ptr<AnyKernel>>& all() const { return kernels_; }
-  const AnyKernel* find(const std::string& name) const;  // or null
+  const AnyKernel* find(const std::string& name) const;  // returns null if unknown
   // Returns the kernel, or null if the name is an operation of the library. Throws Failure (kUsage)
   // for another name.
   const AnyKernel* find_or_op(const std::string& name) const;
@@ -34,15 +34,15 @@ class AuthorKernels {
   std::vector<std::string> files_;  // indexed by kernel
 };
 
-// Loads into the context what a plan of this operation, or ligerdsl_kernel_create of this kernel,
-// would load.
+// Loads the kernels that a plan of this operation, or ligerdsl_kernel_create for this kernel, would
+// load.
 void load_kernels(const AuthorKernels& authors, const std::string& kernel,
                   const std::vector<std::string>& settings, const lib::ContextRef& context);
 
-// A call with device memory. The call must outlive it.
+// Device memory for a call, and its launch. The call must outlive it.
 class AuthorInstance {
  public:
-  // Fills `guard` bytes before and after each argument, a multiple of 256, for broken_guard().
+  // Fills `guard` bytes, a multiple of 256, before and after each argument for broken_guard().
   AuthorInstance(const AuthorCall& call, const lib::ContextRef& context, size_t guard = 0);
   ~AuthorInstance();
   AuthorInstance(const AuthorInstance&) = delete;
@@ -50,7 +50,7 @@ class AuthorInstance {
 
   void launch(runtime::Stream stream) const;
   std::string read(size_t argument) const;
-  // Restores all arguments to their initial values; `poisoned` ones get the bytes of a NaN instead.
+  // Restores all arguments to their initial values, but fills `poisoned` ones with a NaN's bytes.
   void write_initial(const std::vector<bool>& poisoned);
   // Returns the first argument with a changed guard byte, or "".
   std::string broken_guard() const;

@@ -24,7 +24,7 @@ struct Gate {
 };
 
 Gate gate_of(DType type) {
-  if (type == DType::f8e5m2) return {0.26, 1e-4, 0x1.001p-16};  // one step up or down
+  if (type == DType::f8e5m2) return {0.26, 1e-4, 0x1.001p-16};  // one rounding step up or down
   if (type == DType::f8e4m3) return {0.13, 1e-4, 0x1.001p-9};
   if (type == DType::bf16) return {1.6e-2, 1e-4};
   if (type == DType::f16) return {2e-3, 1e-5, 0x1.001p-25};
@@ -193,7 +193,7 @@ Difference compare_reals(const std::vector<double>& got,
   return difference;
 }
 
-// Compares norms: either all elements are beyond the gate or none.
+// Compares norms, so either all elements or none exceed the gate.
 Difference compare_norms(const std::vector<double>& got, const std::vector<double>& expected,
                          DType rounding, double least_norm) {
   Difference difference{.elements = static_cast<int64_t>(got.size()),
@@ -237,7 +237,7 @@ Difference compare(const std::string& got, const Expectation& expected, DType ty
   const std::vector<double> values = to_doubles(bytes, type);
   if (expected.over_rows)
     return compare_norms(to_doubles(got, type), values, expected.rounding, expected.norm);
-  // Results of rounded values have their errors, whatever dtype they are stored in.
+  // Results of rounded values keep the rounding error in any dtype.
   return compare_reals(to_doubles(got, type), {values},
                        expected.rounding == DType::f32 ? type : expected.rounding);
 }

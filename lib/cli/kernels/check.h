@@ -12,16 +12,15 @@
 
 namespace ligerdsl::cli {
 
-// An argument after the launch.
+// An argument's contents after the launch.
 struct Interpreted {
-  std::string bytes;  // empty for scalars
-  interpreter::AccessLog::Extent
-      unwritten;      // elements without initial values that the kernel neither reads nor writes
-  bool read = false;  // true if the kernel reads the initial values
+  std::string bytes;                         // empty for scalars
+  interpreter::AccessLog::Extent unwritten;  // uninitialised and neither read nor written
+  bool read = false;                         // true if the kernel reads the initial values
 };
 
-// Returns the arguments in order, as the reference interpreter computes them. Throws
-// ligerdsl::Error with the author's file and line for
+// Returns the reference interpreter's results for the arguments, in order. Throws ligerdsl::Error
+// with the author's file and line for
 // - an access outside of the arguments' memory,
 // - programs whose result depends on their order, and
 // - anything else that the program format leaves undefined.
@@ -29,8 +28,8 @@ enum class Rounding : uint8_t { none, every_operation };
 std::vector<Interpreted> interpret(const AuthorCall& call, Rounding rounding,
                                    interpreter::NanBits nan_bits = interpreter::NanBits::usual);
 
-// Returns true if the program converts floats to integers, so that the last bit of a float can
-// change a result by a whole step.
+// Returns true if the program converts floats to integers, so that a float's last bit can change a
+// result by 1.
 bool jumps(const program::Program& program);
 // Returns true if the program reads the bits of floats. The bits of a NaN depend on the target.
 bool takes_bits(const program::Program& program);
@@ -39,7 +38,7 @@ std::vector<bool> free_elements(const std::string& first, const std::string& sec
 
 // Results that a device may return for a call:
 // - the exact evaluation,
-// - if results jump with rounding, also the evaluation with the roundings of a device,
+// - if rounding can change integers, also the evaluation with a device's roundings,
 // - for elements that depend on the bits of a NaN, any value.
 class Evaluations {
  public:
@@ -58,20 +57,20 @@ struct Difference {
   int64_t elements = 0;
   int64_t first = -1;         // index of the first element beyond the gate
   std::string got, expected;  // values of that element
-  bool overflow = false;      // it is an infinity or NaN instead of a finite value
-  bool by_rounding = false;   // the kernel's own roundings give no finite value either
-  std::string gate;           // as text
+  bool overflow = false;      // true if `got` is an infinity or NaN but `expected` is finite
+  bool by_rounding = false;   // true if the kernel's own roundings give no finite value either
+  std::string gate;           // gate as text
 };
 
 // Compares element by element: |got - expected| <= atol * max|expected| + rtol * |expected|, with
 // the dtype's gate. NaN matches NaN, infinities match their equals, integers must be equal. With
-// several expectations the nearest counts, but an infinity or NaN is right only if the first one
-// has it. `free` elements (empty: none) may have any value.
+// several expectations the nearest one counts, but an infinity or NaN is correct only if the first
+// one has it. Elements in `free` may have any value; it may be empty.
 Difference compare(const std::string& got, const std::vector<std::string>& expected, DType type,
                    const std::vector<bool>& free = {});
 
-// Does the same for values, which are rounded to the dtype first. Sums over rows are compared as
-// vectors: |got - expected| / |expected| over all elements.
+// Compares with values, which are rounded to the dtype first. Sums over rows are compared as
+// vectors, by |got - expected| / |expected| over all elements.
 Difference compare(const std::string& got, const Expectation& expected, DType type);
 
 }  // namespace ligerdsl::cli

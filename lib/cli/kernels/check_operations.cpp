@@ -27,7 +27,7 @@ std::vector<std::string> small_settings(const lib::OpInfo& info) {
 }
 
 struct Checked {
-  double worst = 0;  // largest difference over the largest value, of all outputs
+  double worst = 0;  // over all outputs: largest difference / largest value
   std::vector<std::string> faults;
 };
 

@@ -45,7 +45,7 @@ Recorded from_reproducer(const CompileRequest& request) {
   return {kept.program, program::parseOptions(kept.options)};
 }
 
-// Loads a kernel of --load with the launch of its launch rule, which settings may override.
+// Loads a kernel of --load with its launch rule's launch, which settings may override.
 void load_author(const AnyKernel& kernel, const std::vector<std::string>& settings,
                  lib::Context& context) {
   std::map<std::string, std::string> rest;
@@ -91,7 +91,7 @@ std::string emit(runtime::CompilerLibrary* compiler, const Recorded& recorded,
   return text;
 }
 
-// Writes the text to --output or, unless that gets the JSON, to standard output.
+// Writes the text to --output, or else to standard output unless the JSON goes there.
 int write_result(const Globals& globals, const CompileRequest& request, const std::string& text,
                  const Json& result) {
   if (!request.output.empty()) {

@@ -1,4 +1,4 @@
-// Recorded kernels after compilation, and for a GPU after assembly by ptxas or the driver, for
+// Recorded kernels after compilation, and on a GPU after assembly by ptxas or the driver. Used by
 // `compile` and `explain`.
 #pragma once
 
@@ -18,11 +18,11 @@ struct CompiledKernel {
   program::CompileOptions options;
   program::Artifact artifact;
   std::optional<runtime::KernelResources>
-      resources;                         // none for a GPU that is not present, without ptxas
+      resources;                         // none without ptxas for a GPU that is not present
   std::vector<program::Remark> remarks;  // remarks of the compiler and of the resources
 };
 
-// Compiles a kernel. Throws what the compiler throws.
+// Compiles a kernel. Throws the compiler's errors.
 CompiledKernel compiled(runtime::CompilerLibrary& compiler, const RecordedKernel& recorded);
 // Returns the same data for a kernel that a device loaded.
 CompiledKernel loaded(const RecordedKernel& recorded);

@@ -1,4 +1,4 @@
-// Generated values of an argument without a file: their limits, and their bytes.
+// Generated values for arguments without a file: limits and bytes.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Interval {
 // Returns the range of an integer type.
 Interval limits_of(DType type);
 
-// Parse a scalar: an integer in the type's range, or a number that the type holds. Throw Failure
+// Parse a scalar: an integer in the type's range, or a number that the type can hold. Throw Failure
 // (kUsage).
 int64_t parse_scalar_integer(const std::string& name, DType type, const std::string& text);
 double parse_scalar_real(const std::string& name, DType type, const std::string& text);
@@ -26,8 +26,8 @@ double parse_scalar_real(const std::string& name, DType type, const std::string&
 // Parses "LOW..HIGH". Throws Failure (kUsage).
 Interval parse_interval(const std::string& name, DType type, const std::string& text);
 
-// Returns n random numbers of a fixed seed, uniform in the interval. Without an interval, floats
-// are normally distributed and integers are 0.
+// Returns n random numbers from `seed`, uniform in the interval. Without an interval, floats are
+// normally distributed and integers are 0.
 std::string generated_bytes(DType type, int64_t n, uint64_t seed,
                             const std::optional<Interval>& interval);
 

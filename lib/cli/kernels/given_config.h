@@ -10,7 +10,7 @@
 
 namespace ligerdsl::cli {
 
-// While it lives, kernels of the context are configured with these values.
+// Configures the context's kernels with these values during its lifetime.
 class GivenConfig final : public lib::KernelConfigs {
  public:
   GivenConfig(lib::Context& context, MetaValues values)
@@ -29,7 +29,7 @@ class GivenConfig final : public lib::KernelConfigs {
   MetaValues values_;
 };
 
-// Stores the questions of a plan and uses the heuristic's answers.
+// Stores a plan's questions and returns the heuristic's answers.
 class KeptQuestions final : public lib::KernelConfigs {
  public:
   using Question = std::shared_ptr<const lib::ConfigQuestion>;

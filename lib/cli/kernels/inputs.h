@@ -11,12 +11,12 @@
 
 namespace ligerdsl::cli {
 
-// Returns the arrays by name. Throws Failure (kUsage) for text that is not name=FILE, a name that
-// is given twice, or a file that cannot be read.
+// Returns the arrays by name. Throws Failure (kUsage) for text that is not name=FILE, a duplicate
+// name, or an unreadable file.
 std::map<std::string, Array> read_inputs(const std::vector<std::string>& specs);
 
 // Makes an operation's plan, then its memory, so that an invalid call fails before gigabytes are
-// filled. Sizes follow the arrays; other tensors are generated. Throws Failure (kUsage).
+// filled. Sizes are the arrays'; other tensors are generated. Throws Failure (kUsage).
 std::unique_ptr<lib::Plan> plan_with_inputs(OpInstance& instance, const lib::ContextRef& context,
                                             const std::map<std::string, Array>& inputs);
 

@@ -1,5 +1,5 @@
-// Lists what a call would launch, by running it with kernels and matmuls that record launches
-// instead of executing them.
+// Lists a call's launches by running it with kernels and matmuls that record launches instead of
+// executing them.
 #pragma once
 
 #include <memory>
@@ -15,13 +15,13 @@ namespace ligerdsl::cli {
 
 struct LaunchList {
   struct Launch {
-    int kernel;  // index in the context's recorded kernels; -1: a library's matmul
+    int kernel;  // index in the context's recorded kernels, or -1 for a library's matmul
     runtime::Product product;
     runtime::Grid grid;
-    std::vector<uint64_t> slots;  // of a kernel
-    int64_t m = 0, n = 0, k = 0;  // of a matmul
+    std::vector<uint64_t> slots;  // argument slots of a kernel
+    int64_t m = 0, n = 0, k = 0;  // sizes of a matmul
   };
-  bool open = false;  // launches are recorded, not executed
+  bool open = false;  // true while launches are recorded, not executed
   std::vector<Launch> launches;
 };
 
@@ -78,7 +78,7 @@ class ListedMatmul final : public runtime::Matmul {
   LaunchList* list_;
 };
 
-// A context of type Base with such a list.
+// A context of type Base with a list of launches.
 template <class Base>
 class Listing final : public Base {
  public:

@@ -38,8 +38,8 @@ std::vector<int64_t> parse_shape(const std::string& name, const std::string& tex
   return shape;
 }
 
-// Returns the shape that settings give a view, directly or by another view's name; empty if they
-// give none.
+// Returns a view's shape from its setting, given directly or by another view's name; empty without
+// a setting.
 std::vector<int64_t> given_shape(const Settings& settings, const std::string& name, int depth = 0) {
   const auto found = settings.find(name);
   if (found == settings.end() || found->second.empty() || depth > 1) return {};

@@ -9,7 +9,7 @@
 
 namespace ligerdsl::cli {
 
-// Values that were set. The launch rule gives the others.
+// Values that settings set. The launch rule sets the others.
 struct LaunchSettings {
   std::optional<int> num_warps, num_ctas, num_stages, max_registers, min_ctas_per_sm, no_alias;
 

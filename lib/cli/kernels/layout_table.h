@@ -12,10 +12,10 @@ namespace ligerdsl::cli {
 struct LayoutTable {
   std::vector<std::string> header;
   std::vector<std::vector<std::string>> rows;
-  std::string left_out;  // "16 of 64 rows, 8 of 16 columns"; empty: the table is complete
+  std::string left_out;  // "16 of 64 rows, 8 of 16 columns", or empty if the table is complete
 };
 
-// Number of rows and columns that are shown.
+// Numbers of shown rows and columns.
 struct LayoutWindow {
   int64_t rows, columns;
 };

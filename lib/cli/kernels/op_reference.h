@@ -1,4 +1,4 @@
-// Expected outputs of an operation: its float64 reference (kernels/*/*_reference.cpp) on the
+// An operation's expected outputs, from its float64 reference (kernels/*/*_reference.cpp) and the
 // tensors before the call.
 #pragma once
 
@@ -15,7 +15,8 @@ using reference::Expected;
 
 using TensorBytes = std::map<std::string, std::string>;  // key: tensor
 
-// Returns all tensors of the operation. Call this before it runs: outputs may overwrite inputs.
+// Returns all tensors of the operation. Call this before the operation runs, because outputs may
+// overwrite inputs.
 TensorBytes bytes_of(const OpInstance& instance);
 
 // Throws Failure (kNothingFound) if the operation has no reference.

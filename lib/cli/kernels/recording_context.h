@@ -1,5 +1,5 @@
-// Contexts that record the kernels of their plans: RecordingContext for a device that is not
-// present, whose plans can never run, and LoadingContext for a present one.
+// Contexts that record their plans' kernels: LoadingContext for a present device, and
+// RecordingContext for an absent one, whose plans can never run.
 #pragma once
 
 #include <memory>
@@ -13,9 +13,9 @@
 namespace ligerdsl::cli {
 
 struct RecordedKernel {
-  std::string program;  // bytes
+  std::string program;  // the program's bytes
   program::CompileOptions options;
-  std::shared_ptr<runtime::LoadedKernel> loaded = nullptr;  // null: the device is not present
+  std::shared_ptr<runtime::LoadedKernel> loaded = nullptr;  // null if the device is not present
 };
 
 // Returns the name of each kernel's variant. On a GPU every kernel has all variants
@@ -28,7 +28,7 @@ std::vector<RecordedKernel> choose_variant(const std::vector<RecordedKernel>& al
 
 class RecordingContext : public lib::Context {
  public:
-  // `device` is a CPU. If the target is a CPU, tables of tuned kernels look up this one.
+  // `device` is a CPU. If the target is a CPU, tables of tuned kernels are searched for `device`.
   explicit RecordingContext(const program::CompileOptions& base,
                             const runtime::DeviceConfig& device = {.kind = runtime::DeviceKind::cpu,
                                                                    .num_threads = 1})
@@ -40,7 +40,7 @@ class RecordingContext : public lib::Context {
                : kernels::gpu(base_.arch, /*sms=*/0, base_.ptx_version);
   }
   program::CompileOptions base_options() override { return base_; }
-  // Only the compiler knows a CPU's name in tables. Without a compiler no entry matches.
+  // Only the compiler knows a CPU's name in tables, so without a compiler no entry matches.
   lib::TunedDevice tuned_device() override {
     try {
       return Context::tuned_device();

@@ -1,5 +1,5 @@
-// `ligerdsl run` makes one call on .npy inputs or random numbers, writes outputs and compares them
-// with float64.
+// `ligerdsl run` makes one call on .npy inputs or random numbers, writes outputs, and can compare
+// them with float64 references.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -19,8 +19,8 @@ namespace ligerdsl::cli {
 
 namespace {
 
-// Runs the interpreter first. It reports a wrong index with the author's line; on a device the
-// effect is undefined.
+// Runs the interpreter first, because it reports a wrong index with the author's line. On a device
+// a wrong index is undefined behaviour.
 std::vector<RunOutput> run_author(const lib::ContextRef& context, const AnyKernel& kernel,
                                   const RunRequest& request,
                                   const std::map<std::string, Array>& inputs) {
@@ -31,7 +31,7 @@ std::vector<RunOutput> run_author(const lib::ContextRef& context, const AnyKerne
   instance.launch(nullptr);
   context->device().synchronize(nullptr);
   std::vector<RunOutput> outputs;
-  std::vector<Interpreted> rounded;  // computed if an output needs it
+  std::vector<Interpreted> rounded;  // computed only if an output needs it
   for (size_t i = 0; i < call.arguments().size(); ++i) {
     const AuthorArgument& argument = call.arguments()[i];
     if (!argument.written) continue;

@@ -21,13 +21,13 @@ struct RunOutput {
   interpreter::AccessLog::Extent unwritten;  // unwritten elements of a checked kernel of --load
 };
 
-// Runs an operation once and returns its outputs. `check`: compares them with the operation's
+// Runs an operation once and returns its outputs. If `check`, compares them with the operation's
 // float64 reference.
 std::vector<RunOutput> run_op(const lib::ContextRef& context, const std::string& operation,
                               const std::vector<std::string>& settings,
                               const std::map<std::string, Array>& inputs, bool check);
 
-// Returns "" if a checked output is right.
+// Returns a checked output's fault, or "" if it is correct.
 std::string fault_of(const RunOutput& output);
 
 }  // namespace ligerdsl::cli

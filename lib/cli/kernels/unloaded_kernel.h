@@ -1,5 +1,5 @@
-// A kernel of a device that is not present. Plans that only record or store their kernels get it;
-// it cannot run.
+// Kernel for a device that is not present. It cannot run; plans that only record or store their
+// kernels get it.
 #pragma once
 
 #include "runtime/kernel/kernel.h"

@@ -36,7 +36,7 @@ class CommandLine {
   // Restricts the option to these words and offers them.
   CLI::Option* choice(CLI::Option* option, const std::vector<std::string>& words);
 
-  // Makes parsing of `command` choose `run(globals)`, which returns the exit code.
+  // Makes parsing `command` choose the function `run(globals)`, which returns the exit code.
   template <class Run>
   void on(CLI::App* command, Run run) {
     command->callback(
@@ -44,7 +44,7 @@ class CommandLine {
   }
 };
 
-// Each function adds a subcommand. The order is that of the help.
+// Each function adds a subcommand, in the order of the help.
 void add_doctor(CommandLine& line);
 void add_list(CommandLine& line);
 void add_compile(CommandLine& line);

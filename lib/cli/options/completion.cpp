@@ -17,8 +17,8 @@ namespace {
 // State of the command line before the word that is typed.
 struct Typed {
   const CLI::App* command = nullptr;
-  const CLI::Option* awaits = nullptr;  // an option whose value comes next
-  bool options_ended = false;           // -- was given
+  const CLI::Option* awaits = nullptr;  // option whose value is the next word
+  bool options_ended = false;           // true after `--`
   std::vector<std::string> positionals, loaded;
 };
 
@@ -104,7 +104,7 @@ class Completer {
     }
   }
 
-  // The last positional argument takes all further words.
+  // Adds the words of the next positional argument; the last one also accepts all later words.
   void add_positional() {
     const std::vector<const CLI::Option*> options =
         typed_.command->get_options([](const CLI::Option* each) { return each->get_positional(); });
@@ -152,7 +152,7 @@ class Completer {
       add(command->get_name(), command->get_description());
   }
 
-  // Adds NAME=, or after that is typed NAME=WORD for each word.
+  // Adds NAME=, or NAME=WORD for each word if NAME= is already typed.
   void add_setting(const std::string& name, const std::vector<std::string>& words) {
     if (!word_.starts_with(name + "=")) return add(name + "=");
     for (const std::string& word : words) add(name + "=" + word);

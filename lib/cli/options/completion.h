@@ -1,5 +1,5 @@
-// Shell completion. A shell script asks `ligerdsl complete WORD...` for candidates, so completion
-// knows kernels of --load and always matches the command line.
+// Shell completion. The shell's script asks `ligerdsl complete WORD...` for candidates, so these
+// include kernels of --load and always match the command line.
 #pragma once
 
 #include <string>

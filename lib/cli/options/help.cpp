@@ -16,7 +16,7 @@ int help(const CLI::App& app, const std::vector<std::string>& names) {
     path += (path.empty() ? "" : " ") + name;
     at = next;
   }
-  // App::help() would describe the chosen command, which is `help`.
+  // Uses the formatter, because App::help() would describe the chosen command, `help`.
   const std::string name = app.get_name() + (path.empty() ? "" : " " + path);
   print_text(at->get_formatter()->make_help(at, name, CLI::AppFormatMode::Normal));
   return kOk;

@@ -1,4 +1,4 @@
-// Options that several subcommands have.
+// Options shared by several subcommands.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace ligerdsl::cli {
 
-// Adds a subcommand's kernel and its settings. `also` is the end of the kernel's description.
+// Adds a subcommand's arguments for a kernel and its settings. `also` ends the kernel's
+// description.
 void add_kernel(CommandLine& line, CLI::App* command, std::string* kernel,
                 std::vector<std::string>* settings, bool required, const std::string& also = "");
 

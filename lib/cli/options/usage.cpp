@@ -65,7 +65,7 @@ std::string refusal(const Parse& parse) {
     return "";
   } catch (const Failure& failure) {
     const std::string text = failure.what();
-    return text.substr(text.find(": ") + 2);  // CLI11 puts the option's name before it
+    return text.substr(text.find(": ") + 2);  // omits the option's name, which CLI11 adds
   }
 }
 
@@ -105,7 +105,8 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
   const bool lacks_command = !command || !commands_of(*command).empty();
   if (unknown.empty()) return error.what() + help;
   const std::string& first = unknown.front();
-  // Reported before missing arguments, because an unknown option may be a misspelled required one.
+  // Unknown options are reported before missing arguments, because they may be misspelled required
+  // ones.
   if (first.size() > 1 && first[0] == '-') return unknown_option(app, command, first) + help;
   if (!(extra || lacks_command)) return error.what() + help;
   if (command && commands_of(*command).empty())

@@ -1,4 +1,4 @@
-// `ligerdsl report` writes a page about the trials of stores. Needs no device.
+// `ligerdsl report` writes a page about the trials in stores. Needs no device.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

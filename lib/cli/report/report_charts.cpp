@@ -21,7 +21,7 @@ using tune::TaskSummary;
 
 constexpr int kWidth =
     360;  // pixels, the width of a phone; wider pages show several charts in a row
-constexpr double kSlowest = 2;  // ratio to the heuristic's time; slower ones are drawn at the edge
+constexpr double kSlowest = 2;  // ratio to the heuristic's time; larger ones are drawn at the edge
 
 // Shortens a label; the tables have the full text.
 std::string shortened(const std::string& text) {
@@ -31,7 +31,7 @@ std::string shortened(const std::string& text) {
   return fmt::format("{:.{}}…", shown, kMost - 1);
 }
 
-// Range of the axis of times, as ratios to the heuristic's.
+// Range of the time axis, as ratios to the heuristic's time.
 struct Range {
   double low = 1, high = 1;
   void take(double value) {
@@ -77,8 +77,8 @@ std::string without_empty_groups(const std::string& svg) {
   return out;
 }
 
-// Returns the drawing of gnuplot's document without the rest, for an HTML page. Its symbols are
-// equal in all charts.
+// Returns only the drawing in gnuplot's document, for an HTML page. Stores the symbols, equal in
+// all charts.
 std::string for_page(const std::string& document, const DrawnChart& chart, std::string* symbols) {
   const size_t header = document.find("<svg"), begin = document.find('>', header) + 1,
                end = document.rfind("</svg>");
@@ -94,7 +94,7 @@ std::string for_page(const std::string& document, const DrawnChart& chart, std::
   const std::string canvas = " id=\"gnuplot_canvas\"";
   if (const size_t found = drawing.find(canvas); found != std::string::npos)
     drawing.erase(found, canvas.size());
-  // gnuplot names a series without a key by its number.
+  // Without a key, gnuplot names a series by its number.
   size_t at = 0;
   for (const std::string& name : chart.series) {
     constexpr std::string_view open = "<title>", close = "</title>";
@@ -179,7 +179,7 @@ size_t ReportCharts::add_effects(const TaskSummary& task) {
   double y = 0;
   for (const tune::FieldEffect& effect : task.effects) {
     const bool first_field = y == 0;
-    y += first_field ? 0 : 0.6;  // between fields
+    y += first_field ? 0 : 0.6;  // space between fields
     bool first = true;
     for (const tune::ValueEffect& value : effect.values) {
       y += 1;

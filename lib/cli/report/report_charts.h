@@ -1,4 +1,4 @@
-// Charts of a tuning report, as SVG inside an HTML page. Texts and axes take the page's colours.
+// Charts of a tuning report, as SVG inside an HTML page. Texts and axes have the page's colours.
 #pragma once
 
 #include <string>
@@ -25,20 +25,20 @@ struct DrawnChart {
   std::vector<std::string> series;
 };
 
-// Each function adds a chart. One gnuplot draws all of them.
+// Each function adds a chart. One gnuplot process draws all of them.
 class ReportCharts {
  public:
-  // Adds the best time so far over configurations tried. Returns the chart's number.
+  // Adds the best time so far by number of tried configurations. Returns the chart's number.
   size_t add_progress(const tune::TaskSummary& task);
-  // Adds the best time so far over seconds of searching.
+  // Adds the best time so far by seconds of searching.
   size_t add_progress_in_time(const tune::TaskSummary& task);
-  // Adds the times by value of each field, one row per value.
+  // Adds the times for each field's values, one row per value.
   size_t add_effects(const tune::TaskSummary& task);
-  // Adds GB/s over bytes of a call. `ceiling` is the GB/s of a large copy, 0 if unknown.
+  // Adds GB/s by a call's bytes. `ceiling` is the GB/s of a large copy, or 0 if unknown.
   size_t add_roofline(const std::vector<RooflinePoint>& points, double ceiling);
 
-  // Returns the charts by number. `symbols` gets the SVG definitions that they use, once for the
-  // page. Throws what drawn_by_gnuplot throws.
+  // Returns the charts by number. Stores the SVG definitions that they share in `symbols`. Throws
+  // errors of drawn_by_gnuplot.
   std::vector<std::string> drawn(std::string* symbols, int stop) const;
 
  private:

@@ -1,4 +1,4 @@
-// Page of a tuning report: one HTML file that loads nothing and runs no script.
+// Page of a tuning report: one HTML file without external files and scripts.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace ligerdsl::cli {
 
-// Returns the page. Texts of trials are escaped. `stop` is the descriptor that drawn_by_gnuplot
-// takes; throws what that throws.
+// Returns the page, with the trials' texts escaped. `stop`: see drawn_by_gnuplot, whose errors it
+// throws.
 std::string report_page(const std::vector<tune::TaskSummary>& tasks, int stop = -1);
 
 }  // namespace ligerdsl::cli

@@ -57,7 +57,8 @@ MetaValues values_of(const std::string& config) {
   }
 }
 
-// Returns "num_warps 4 → 8", or the whole configuration if there is none to compare with.
+// Returns changes to the heuristic, "num_warps 4 → 8", or the whole configuration without a
+// heuristic.
 std::string change_text(const TaskSummary& task, const std::string& config) {
   if (task.heuristic.config.empty()) return code(config);
   const MetaValues before = values_of(task.heuristic.config), after = values_of(config);

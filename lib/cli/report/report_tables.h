@@ -11,9 +11,10 @@ namespace ligerdsl::cli {
 
 double geometric_mean(const std::vector<double>& values);
 std::string device_text(const tune::Trial& trial);  // "NVIDIA H200 (sm_90a, 132 SMs)"
-int64_t failed(const tune::TaskSummary& task);  // configurations that are neither right nor slow
+int64_t failed(const tune::TaskSummary& task);  // Returns the number of configurations whose fate
+                                                // is neither ok nor slow.
 
-// The name of a task links to the element "task-1".
+// A task's name links to its element, like "task-1".
 std::string winners_table(const std::vector<tune::TaskSummary>& tasks);
 std::string roofline_table(const std::vector<RooflinePoint>& points);
 std::string best_table(const tune::TaskSummary& task);

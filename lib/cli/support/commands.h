@@ -17,18 +17,18 @@ int list(const Globals& globals);
 struct CompileRequest {
   std::string kernel;
   std::vector<std::string> settings;
-  std::string stage;   // empty: ptx or asm
-  std::string target;  // empty: from --device
+  std::string stage;   // empty means ptx or asm
+  std::string target;  // empty means that of --device
   std::string variant = "aligned";
-  std::string output;  // a file; empty: stdout
+  std::string output;  // a file, or empty for stdout
 };
 int compile(const Globals& globals, const CompileRequest& request);
-const std::vector<std::string>& compile_stages();  // what --emit may be
+const std::vector<std::string>& compile_stages();  // Returns the values of --emit.
 
 struct ExplainRequest {
   std::string kernel;
   std::vector<std::string> settings;
-  std::string target;  // empty: that of --device
+  std::string target;  // empty means that of --device
   bool no_run = false;
 };
 int explain(const Globals& globals, const ExplainRequest& request);
@@ -36,23 +36,23 @@ int explain(const Globals& globals, const ExplainRequest& request);
 struct LayoutRequest {
   std::string kernel;
   std::vector<std::string> settings;
-  std::string target;  // empty: that of --device, else sm_90a
-  std::string tile;    // a shape; empty: all
-  int line = 0;        // line of the source; 0: all
+  std::string target;  // empty means that of --device, else sm_90a
+  std::string tile;    // shape of the printed tiles; empty means all
+  int line = 0;        // source line of the printed tiles; 0 means all
   std::string by = "element";
   bool whole = false;
   std::string variant = "aligned";
 };
 int layout(const Globals& globals, const LayoutRequest& request);
 
-// Request of `ligerdsl cache`, the disk cache.
+// Request of `ligerdsl cache`, which handles the disk cache.
 struct CacheRequest {
-  std::string to;  // trim: size to keep; empty: the limit
+  std::string to;  // trim: size to keep; empty means the limit
   bool dry_run = false;
   std::string file;                  // warm: descriptions; "-" for stdin
-  std::vector<std::string> targets;  // warm: for lines without a target; empty: --device
-  std::string ptx = "9.0";           // warm: for lines without one and a GPU that is not present
-  int multiprocessors = 132;         // warm: the same
+  std::vector<std::string> targets;  // warm: for lines without one; empty means --device
+  std::string ptx = "9.0";           // warm: default for a GPU that is not present
+  int multiprocessors = 132;         // warm: default number of SMs, likewise
 };
 int cache_ls(const Globals& globals);
 int cache_verify(const Globals& globals);
@@ -71,47 +71,47 @@ int run(const Globals& globals, const RunRequest& request);
 
 struct CheckRequest {
   std::vector<std::string> operations;
-  bool all = false;  // every operation; `operations` is empty
+  bool all = false;  // checks every operation; `operations` is empty
 };
 int check_operations(const Globals& globals, const CheckRequest& request);
 
 struct BenchRequest {
-  std::string kernel;  // empty: sets
+  std::string kernel;  // empty means sets
   std::vector<std::string> settings;
   std::vector<std::string> inputs;  // name=FILE.npy, with a kernel
-  std::vector<std::string> sets;    // sets and models; empty: the standard set
-  std::vector<int64_t> rows;        // for cases of sets, each case with every one; empty: their own
+  std::vector<std::string> sets;    // sets and models; empty means the standard set
+  std::vector<int64_t> rows;        // row counts for all cases; empty means the sets' own
   bool list = false;                // list the cases without measuring
   std::vector<std::string> axes;    // with a kernel: H=1024:16384*2
-  std::string vs;                   // --json file of an earlier run to compare with; empty: none
-  double tolerance = 5;             // percent by which a case may be slower than before
-  std::string plot;                 // SVG or PNG file; empty: none
+  std::string vs;                   // --json file of an earlier run to compare with, or empty
+  double tolerance = 5;             // permitted slowdown of a case in percent
+  std::string plot;                 // SVG or PNG file, or empty
   bool warm = false;
   double budget_ms = 300;
   double copy_bytes =
-      0;  // size of the copy that is the ceiling; 0: 2 GiB on a GPU, 256 MiB on a CPU
+      0;  // bytes of the copy used as ceiling; 0 means 2 GiB on a GPU, 256 MiB on a CPU
 };
 int bench(const Globals& globals, const BenchRequest& request);
 
 struct TuneRequest {
-  std::string kernel;  // empty: sets
+  std::string kernel;  // empty means sets
   std::vector<std::string> settings;
   std::vector<std::string> sets;
   bool all = false;           // tune every set
-  std::vector<int64_t> rows;  // for cases of sets; empty: their own
+  std::vector<int64_t> rows;  // row counts for all cases; empty means the sets' own
   std::vector<std::string>
-      check_with;  // settings of the call whose outputs are checked; empty: chosen
+      check_with;  // settings of the call whose outputs are checked; empty means automatic
   std::string strategy = "guided";
   uint64_t seed = 0;
   double budget_seconds = 600;
-  double timeout_seconds = 20;  // per trial; longer if the heuristic is slow
-  int64_t max_evals = 200;      // per kernel
-  int jobs = 0;                 // number of parallel compilers; 0: one per core
+  double timeout_seconds = 20;  // limit per trial; longer if the heuristic is slow
+  int64_t max_evals = 200;      // limit per kernel
+  int jobs = 0;                 // number of parallel compilers; 0 means one per core
   Bits bits = Bits::row;        // largest change of results that a configuration may cause
-  std::string store;            // file of trials; empty: in the user's data folder
+  std::string store;            // file of trials; empty means the one in the user's data folder
   bool resume = false;
-  std::string export_to;  // table; empty: none
-  std::string report;     // HTML page; empty: none
+  std::string export_to;  // table, or empty
+  std::string report;     // HTML page, or empty
 };
 int tune(const Globals& globals, const TuneRequest& request);
 // Runs the worker process that `tune` starts for the device.
@@ -122,13 +122,13 @@ int tune_worker(const Globals& globals);
 std::string default_store();
 
 struct ReportRequest {
-  std::vector<std::string> stores;   // empty: the default
-  std::vector<std::string> kernels;  // or operations; empty: all
-  std::string output;                // an HTML file
+  std::vector<std::string> stores;   // empty means the default store
+  std::vector<std::string> kernels;  // kernels or operations; empty means all
+  std::string output;                // HTML file
 };
 int report(const Globals& globals, const ReportRequest& request);
 
-// Request of `ligerdsl table`, tables of tuned kernels.
+// Request of `ligerdsl table`, which handles tables of tuned kernels.
 struct TableRequest {
   std::vector<std::string> files;
   std::string output;

@@ -17,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns the path of the compiler library. LIGERDSL_CLI_LIBDIR is the library folder relative to
-// the command's.
+// Returns the path of the compiler library. LIGERDSL_CLI_LIBDIR is the library folder, relative to
+// the command's folder.
 fs::path beside_library() {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
@@ -84,7 +84,7 @@ runtime::DeviceConfig unused_cpu(const Globals& globals) {
   if (runtime::options().table.empty() && lib::shipped_tables().empty()) return config;
   try {
     config.compiler = open_compiler();
-  } catch (const runtime::Error&) {  // a caller that needs it reports the error
+  } catch (const runtime::Error&) {  // a caller that needs the compiler reports the error
   }
   return config;
 }
@@ -110,7 +110,7 @@ program::CompileOptions options_for_target(const std::string& target) {
   }
   options.target = program::Target::nvptx;
   options.arch = target;
-  options.ptx_version = 90;  // the compiler emits the lowest version that suffices
+  options.ptx_version = 90;  // an upper limit: the compiler emits the lowest version that suffices
   options.launch_overlap = runtime::options().launch_overlap;
   return options;
 }

@@ -11,23 +11,23 @@
 
 namespace ligerdsl::cli {
 
-// Opens LIGERDSL_COMPILER, or the library that is installed with the command. Throws Failure.
+// Opens LIGERDSL_COMPILER, or the library installed with the command. Throws Failure.
 std::shared_ptr<runtime::CompilerLibrary> open_compiler();
 
 // Returns the device that --device names. Throws Failure (kUsage).
 runtime::DeviceConfig device_config(const std::string& device);
 
-// Returns --device and --threads, with the compiler opened.
+// Opens the compiler; returns --device and --threads.
 runtime::DeviceConfig device_config(const Globals& globals);
 
-// Returns the options of the environment.
+// Returns the options that the environment sets.
 lib::ContextOptions context_options();
 
 // Opens the context of --device. Throws Failure (kNoDevice or kUsage).
 lib::ContextRef open_context(const Globals& globals);
 
-// Returns a CPU for plans that are not run. Opens its compiler only if there are tables of tuned
-// kernels, which may name CPUs.
+// Returns a CPU for plans that are not run. Opens the compiler only if tables of tuned kernels
+// exist, because these may name CPUs.
 runtime::DeviceConfig unused_cpu(const Globals& globals);
 
 // Returns the target of --device. Opens the device only if it is a GPU.

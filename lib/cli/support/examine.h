@@ -1,5 +1,5 @@
-// Checks of `ligerdsl doctor` other than devices: the disk cache, and libraries and programs that
-// are found at run time.
+// Checks of `ligerdsl doctor` except devices: the disk cache, and libraries and programs found at
+// run time.
 #pragma once
 
 #include <functional>
@@ -16,21 +16,21 @@ struct Finding {
   std::string subject;
   State state;
   std::string text;    // what was found, or the error
-  bool needed = true;  // the library does not work without it
-  std::string remedy;  // what to do; empty if it works
+  bool needed = true;  // true if the library does not work without it
+  std::string remedy;  // remedy, or empty if it works
 };
 
-// Returns the finding of a check that throws if its subject does not work.
+// Runs the check `look`, which throws if its subject does not work; returns the finding.
 Finding try_out(const std::string& subject, bool needed, const std::function<std::string()>& look);
 
-// Checks the cache as the library uses it: opens it, creates it if needed, and writes, reads and
-// removes a file of an entry's size.
+// Checks the cache like the library: opens or creates it, then writes, reads and removes a file of
+// an entry's size.
 Finding examine_cache();
 
 // Checks the program that LIGERDSL_COMPILE=process starts.
 Finding examine_compile_worker(const runtime::CompilerLibrary& compiler);
 
-// Check the libraries that multiply matrices.
+// Check the matmul libraries.
 Finding examine_cblas();
 Finding examine_cublaslt();
 

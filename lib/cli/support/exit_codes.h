@@ -1,4 +1,4 @@
-// Exit codes of the command and their meanings, as --help and the manual list them.
+// The command's exit codes and their meanings, for --help and the manual.
 #pragma once
 
 #include <utility>
@@ -8,7 +8,8 @@
 
 namespace ligerdsl::cli {
 
-// Adds to ExitCode: `bench --vs` got a run on another device, driver or number of threads.
+// Exit code in addition to ExitCode: `bench --vs` got a run with another device, driver or number
+// of threads.
 inline constexpr int kNotComparable = 5;
 
 const std::vector<std::pair<int, const char*>>& exit_codes();

@@ -6,15 +6,15 @@
 
 namespace ligerdsl::cli {
 
-// Throws Failure (kNothingFound) with how to install it. `use` is the feature that needs it: "tune
-// --report".
+// Throws Failure (kNothingFound) with instructions to install gnuplot if it is missing. `use` is
+// the feature that needs it: "tune --report".
 void require_gnuplot(const std::string& use);
 
-// Quotes text for gnuplot so that nothing in it is a command, a variable or markup. The terminal
-// must be "noenhanced".
+// Quotes text for gnuplot, so that it contains no command, variable or markup. The terminal must be
+// "noenhanced".
 std::string gnuplot_text(std::string_view text);
 
-// Returns what gnuplot draws by these commands, which choose a terminal but no output. Several
+// Returns gnuplot's drawing for these commands, which set a terminal but no output. Several
 // pictures are concatenated. `stop` is a descriptor that ends gnuplot when it becomes readable.
 // Throws Failure.
 std::string drawn_by_gnuplot(const std::string& commands, int stop = -1);

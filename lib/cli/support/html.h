@@ -7,7 +7,7 @@
 
 namespace ligerdsl::cli {
 
-// Escapes text of any origin for an element or a quoted attribute.
+// Escapes untrusted text for an element or a quoted attribute.
 std::string html_text(std::string_view text);
 
 struct HtmlColumn {
@@ -15,8 +15,8 @@ struct HtmlColumn {
   bool numeric = false;
   bool minor = false;  // omitted on a narrow page
 };
-// Returns a table. Cells are HTML. Each has its column's title, so that a style can show a row as a
-// card. `classes` names styles.
+// Returns a table. Cells are HTML. Each cell has its column's title, so that a style can show a row
+// as a card. `classes` names styles.
 std::string html_table(const std::string& caption, const std::vector<HtmlColumn>& columns,
                        const std::vector<std::vector<std::string>>& rows,
                        const std::string& classes = "");

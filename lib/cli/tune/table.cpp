@@ -17,7 +17,7 @@ namespace ligerdsl::cli {
 
 namespace {
 
-// "rms_norm_forward/1 cols=4096 @ sm_90a/132/NVIDIA H200"
+// Parts of a table key like "rms_norm_forward/1 cols=4096 @ sm_90a/132/NVIDIA H200".
 struct KeyParts {
   std::string kernel, options, device;
 };
@@ -55,14 +55,14 @@ class Importer {
         time_(signals, kTimeoutSeconds, kUnlimitedSeconds),
         device_(globals, time_) {}
 
-  // Returns the key with this device in place of another.
+  // Returns the key with its device replaced by this one.
   std::string key_here(const std::string& key) const {
     const std::string here = lib::tuned_key("", 0, "", described());
     return key.substr(0, key.find(" @ ")) + here.substr(here.find(" @ "));
   }
 
-  // Measures the entry here. Returns the reason why it is not imported, or "" if it is right and a
-  // gain (tune::no_gain). In that case its times become those of this device. Sets `refuted` if the
+  // Measures the entry on this device. Returns why it is not imported, or "" if it is correct and a
+  // gain (tune::no_gain). An imported entry gets this device's times. Sets `refuted` if the
   // measurement refutes it (tune::is_refuted).
   std::string prove(const std::string& key, Json* entry, bool* refuted);
 
@@ -72,9 +72,8 @@ class Importer {
     return {about.at("arch"), about.at("units"), about.at("model")};
   }
 
-  // Returns why the entry's problems do not belong to its key, or "". Without this check an edited
-  // table, or a changed meaning of settings, could import a configuration that was never tried for
-  // its key.
+  // Returns why the entry's problems do not belong to its key, or "". Otherwise an edited table, or
+  // a changed meaning of settings, could import a configuration never tried for its key.
   std::string mismatch(const std::string& key, const std::string& operation,
                        const Problems& problems) const {
     if (problems.empty()) return "it names no problem to measure (\"problems\")";
@@ -127,7 +126,7 @@ std::string Importer::prove(const std::string& key, Json* entry, bool* refuted) 
   *refuted = tune::is_refuted(trial);
   if (trial.fate != tune::Fate::ok)
     return fmt::format("{}: {}", name(trial.fate), answer.at("reason").get<std::string>());
-  const Json noise = attempt({}, false);  // the heuristic against itself
+  const Json noise = attempt({}, false);  // time of the heuristic against itself
   if (noise.at("fate") != "ok")
     return fmt::format("the heuristic here: {}", noise.at("reason").get<std::string>());
   if (std::string reason = tune::no_gain(trial, noise.at("ratio")); !reason.empty())
@@ -168,8 +167,8 @@ int table_merge(const Globals& globals, const TableRequest& request) {
 
 namespace {
 
-// Result of an import. It replaces or removes an entry of the same configuration, which was tried
-// again. Another entry stays if it gains more.
+// Result of an import. It replaces or removes an entry with the same configuration, which was tried
+// again. An entry with another configuration remains if it gains more.
 struct Imported {
   tune::TableEntries taken, refuted;
 

@@ -1,6 +1,6 @@
 // `ligerdsl tune` tries configurations of kernels, stores every trial, and exports the winners.
 //
-// This process has no context of the device. A worker (tune_worker.cpp) runs what may hang or
+// This process has no device context. A worker (tune_worker.cpp) runs kernels, which may hang or
 // crash. Compilers run in parallel and fill the disk cache, from which the worker loads.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -32,7 +32,7 @@ namespace {
 using tune::Fate;
 using tune::Trial;
 
-// Shows the progress on stderr: on one line of a terminal, else as a line now and then.
+// Shows the progress on stderr: on one rewritten line of a terminal, else as occasional lines.
 class Progress {
  public:
   explicit Progress(const Globals& globals)
@@ -86,8 +86,8 @@ std::string fates_text(const TuneWinner& won) {
   return text;
 }
 
-// Assembling takes a fraction of the time of compiling, and each process that does it holds GPU
-// memory.
+// Returns the number of assemblers. Assembling is much faster than compiling, and each assembler
+// holds GPU memory.
 int assemblers_for(const Globals& globals, int compilers) {
   constexpr int kCompilersOfOne = 4, kMost = 4;
   return globals.device == "cpu" ? 0 : std::clamp(compilers / kCompilersOfOne, 1, kMost);
@@ -154,7 +154,7 @@ struct TuneRun {
         ++not_begun;
       } catch (const Failure& failure) {
         if (tasks.size() == 1 || failure.code == kNoDevice) throw;
-        progress.clear();  // one failed search, as for too little memory, does not end the others
+        progress.clear();  // a failed search (lack of memory ...) does not end the others
         note(tasks[i], failure.what());
       }
     }
@@ -268,7 +268,7 @@ int tune(const Globals& globals, const TuneRequest& request) {
         {"kernel", "problems", "heuristic", "best", "best / heuristic", "configuration", "trials"},
         run.rows);
   const bool written = table.finish(globals);
-  // The page is written after Ctrl-C too.
+  // Writes the page even after Ctrl-C.
   if (!request.report.empty() && !run.trials.empty())
     write_file(request.report, report_page(tune::summarize(run.trials)));
   write_json(globals, {{"store", store.path()},

@@ -1,4 +1,4 @@
-// Client of the worker process of a device (tune_worker.cpp), which it starts again after a crash.
+// Client of a device's worker process (tune_worker.cpp). Starts the worker again after a crash.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace ligerdsl::cli {
 // Returns the command that starts a worker.
 std::vector<std::string> worker_arguments(const Globals& globals);
 
-// Every function throws Stopped after a signal, and BudgetOver when its time is over.
+// Every function throws Stopped after a signal, and BudgetOver at the end of its time.
 class TuneDevice {
  public:
   // Throws Failure with the worker's reason and exit code, for example kNoDevice.
@@ -26,23 +26,23 @@ class TuneDevice {
   const Json& description() const { return description_; }
 
   // Makes data and expected answers for these problems. Returns the seconds of one sample of the
-  // heuristic on all of them. Throws Failure for settings that do not fit, and for a worker that
-  // hangs or ends twice.
+  // heuristic on all of them. Throws Failure for invalid settings, and if the worker hangs or ends
+  // twice.
   double open(const TuneProblems& problems);
-  // Returns times of copies: by open problem "bytes" and "copy_us" of a copy of the same bytes, and
-  // "copy_gb_per_s" of a large one of "copy_bytes". Returns null if they cannot be measured, for
-  // example for lack of memory.
+  // Returns times of copies: "copy_us" for each open problem's "bytes", and "copy_gb_per_s" of a
+  // large copy of "copy_bytes". Returns null if they cannot be measured, for example for lack of
+  // memory.
   Json ceilings();
 
   struct Attempt {
     const MetaValues& config;
     int samples;
-    bool give_up;    // stops after a few samples if the configuration is much slower
-    double seconds;  // after which it counts as hanging
+    bool give_up;    // stop after a few samples if the configuration is much slower
+    double seconds;  // time after which the worker counts as hanging
     const TimedStop& stop;
   };
-  // Returns "fate" and "reason", and "us", "heuristic_us" and "ratio" if it was measured. If the
-  // worker ends, the configuration is blamed.
+  // Returns "fate" and "reason", and after a measurement "us", "heuristic_us" and "ratio". If the
+  // worker ends, the configuration counts as failed.
   Json attempt(const Attempt& attempt);
 
  private:

@@ -20,7 +20,7 @@ std::string TableExport::entry_of(const TuneTask& task, const Json& device) cons
         lib::tuned_key(task.kernel, task.version, task.options, tune::device_of(device)));
     return found == entries.end() ? "" : found->second.at("config").get<std::string>();
   } catch (const std::exception&) {
-    return "";  // writing reports what is wrong with the file
+    return "";  // write() reports the file's fault
   }
 }
 
@@ -41,7 +41,7 @@ void TableExport::apply(const Result& result, tune::TableEntries* entries, Outco
   const auto there = entries->find(result.key);
   const bool same = there != entries->end() && there->second.at("config") == result.was;
   if (result.entry) {
-    // Another tuner wrote this entry during the search, and neither knew of the other's.
+    // Another tuner wrote this entry during the search; neither tuner knew the other's result.
     const double ratio = there == entries->end() || same ? 0 : there->second.value("ratio", 0.0);
     if (ratio > 0 && ratio < result.entry->at("ratio")) {
       outcome->not_written.emplace_back(result.key,
@@ -109,7 +109,7 @@ void TableExport::say(const Globals& globals) const {
                                 counted(std::ssize(outcome_.written), "entry", "entries"),
                                 outcome_.removed.size(), outcome_.not_written.size(), entries_));
   for (const std::string& line : lines) {
-    if (printed_)  // standard output has the table
+    if (printed_)  // the table is on standard output
       print_error(line);
     else
       print_text(printable(line) + "\n");

@@ -1,4 +1,4 @@
-// Updates a table for `tune --export`: writes entries of winners, removes refuted ones, and reports
+// Updates a table for `tune --export`: writes winners' entries, removes refuted ones, and reports
 // why others are not written.
 #pragma once
 
@@ -21,15 +21,14 @@ class TableExport {
   explicit TableExport(std::string path);
 
   bool is_printed() const { return printed_; }
-  // While another process has locked the table, the wait ends when this descriptor becomes
-  // readable.
+  // Makes a wait for the table's lock end when this descriptor becomes readable.
   void stop_waiting_at(int descriptor) { stop_ = descriptor; }
-  // Returns the configuration that the table has for a task, or "".
+  // Returns the table's configuration for a task, or "".
   std::string entry_of(const TuneTask& task, const Json& device) const;
   // Writes the result of a search into the table at once. A failed write is reported once and tried
   // again with the next result.
   void add(const TuneTask& task, const TuneWinner& won);
-  // Prints the table, or prints what was written. Returns false if a write failed.
+  // Prints the table, or a report of the written entries. Returns false if a write failed.
   bool finish(const Globals& globals);
   Json json() const;  // null without --export
 

@@ -31,7 +31,7 @@ using tune::Trial;
 constexpr int kSamples = 5, kSemifinalSamples = 15, kFinalSamples = 45;
 constexpr size_t kSemifinalists = 8, kFinalists = 3;
 constexpr double kFewSamplesNoise =
-    1.03;  // a problem that is slower by more than this is slower with many samples too
+    1.03;  // a problem slower by more than this factor stays slower with many samples
 
 class Search {
  public:
@@ -54,7 +54,7 @@ class Search {
     try {
       search();
     } catch (const BudgetOver&) {
-      // The finals have reserved time.
+      // The budget has time reserved for the finals.
     }
     TuneWinner won = finals();
     won.seconds = seconds_since(began_);
@@ -67,9 +67,8 @@ class Search {
     std::future<Json> done;  // seconds
   };
 
-  // Returns the expected seconds of `count` successful trials: their measuring, plus the mean
-  // overhead of successful trials so far. Overhead of failed trials is not counted: timeouts are
-  // long, and finals have none.
+  // Returns the expected seconds of `count` successful trials: measuring, plus the mean overhead of
+  // successful trials so far. Failed trials do not count: timeouts are long, and finals have none.
   double trial_seconds(size_t count, double samples) const {
     const double beside = succeeded_ == 0 ? 0 : overhead_ / static_cast<double>(succeeded_);
     return static_cast<double>(count) * (2 * sample_seconds_ * samples + beside);
@@ -81,17 +80,17 @@ class Search {
            trial_seconds(1 + std::min(semifinalists, kFinalists), kFinalSamples);
   }
 
-  // Returns true when the rest of the budget is needed for the finals, which may take half of the
-  // budget at most.
+  // Returns true if the finals need the remaining budget. They may use at most half of the whole
+  // budget.
   bool over() const {
     const double budget = std::max(budget_ / 2, budget_ - finals_seconds());
     how_.time.search_until(tune::Deadline::after(budget - seconds_since(began_)));
     return how_.time.search().passed();
   }
 
-  // Returns true if the configuration builds programs that were not built yet. Fields may have no
-  // effect in combination or on this device. A configuration that cannot be built counts as new;
-  // its compile reports why.
+  // Returns true if the configuration builds new programs; some fields have no effect together or
+  // on this device. A configuration that cannot be built counts as new, and its compile reports
+  // why.
   bool is_new(const Config& config) {
     try {
       return built_.insert(runtime::sha256(task_.built(task_.space.values(config)))).second;
@@ -100,8 +99,8 @@ class Search {
     }
   }
 
-  // Compiles ahead of measuring, as far as there are compilers, and measures in the order in which
-  // compiles end.
+  // Compiles ahead of measuring, with all compilers busy, and measures in the order of finished
+  // compiles.
   void search() {
     std::list<Compiling> compiling;
     while (!over()) {
@@ -123,7 +122,7 @@ class Search {
     }
   }
 
-  // Returns the table's configuration if it is in the space of this search.
+  // Returns the table's configuration if it is in this search's space.
   static std::optional<Config> entry_of(const TuneTask& task) {
     if (task.entry.empty()) return std::nullopt;
     try {
@@ -133,8 +132,8 @@ class Search {
     }
   }
 
-  // Proposes the table's configuration first, so that a short search begins with the result of a
-  // longer one.
+  // Proposes the table's configuration first, so that a short search starts from a longer one's
+  // result.
   std::vector<Config> next() {
     if (!next_) return strategy_->next(1);
     return {*std::exchange(next_, std::nullopt)};
@@ -217,7 +216,7 @@ class Search {
   }
 
   // Measures the best configurations again with more samples, and the heuristic against itself to
-  // find the noise. Throws BudgetOver if the rest does not fit into the budget.
+  // find the noise. Throws BudgetOver if the remaining budget is too short.
   void measure_again() {
     heuristic_ = final_trial(task_.space.heuristic(), kFinalSamples);
     std::vector<std::pair<double, Config>> best(ranking_.begin(), ranking_.end());
@@ -262,7 +261,7 @@ class Search {
     return std::move(won_);
   }
 
-  // Does not begin a trial that cannot end within the budget.
+  // Throws BudgetOver instead of starting a trial that would exceed the budget.
   Trial final_trial(const Config& config, int samples) {
     if (trial_seconds(1, samples) > how_.time.whole().left()) throw BudgetOver();
     return attempt(config, samples, how_.time.whole());
@@ -272,8 +271,8 @@ class Search {
     return fmt::format("{}: {}", name(trial.fate), trial.reason);
   }
 
-  // Decides about the table's entry after the heuristic won. An entry is refuted only if it is
-  // slower; a gain may hide in noise.
+  // Refutes the table's entry if the heuristic won and the entry is slower; a gain may hide in
+  // noise.
   void judge_entry() {
     if (!entry_ || !won_.refuted.empty()) return;
     const bool ranked = std::any_of(ranking_.begin(), ranking_.end(),
@@ -376,7 +375,7 @@ class Search {
   std::map<Config, Trial> last_;
   std::optional<Trial> heuristic_;           // measured against itself in the finals
   std::multimap<double, Config> finalists_;  // key: cost
-  double overhead_ = 0;                      // seconds of successful trials minus their measuring
+  double overhead_ = 0;                      // seconds of successful trials, without measuring
   int64_t succeeded_ = 0;                    // successful trials of this run
   TuneWinner won_;
 };

@@ -1,4 +1,4 @@
-// The search of one task for its fastest configuration.
+// Search for a task's fastest configuration.
 #pragma once
 
 #include <chrono>
@@ -28,26 +28,25 @@ struct TuneWinner {
   double seconds = 0;     // seconds of data, answers, trials and finals
   bool cut = false;       // the budget ended before the finals did
   bool heuristic = true;  // no configuration is a gain over the heuristic
-  std::string no_gain;    // why the best other configuration is no gain; empty: none was right
-  std::string refuted;    // why the table's entry is removed (wrong or slower when tried again);
-                          // empty: it is not
+  std::string no_gain;    // why the best other one is no gain; empty if none was correct
+  std::string refuted;    // why the table's entry is removed (wrong or slower now), or empty
 };
 
 struct TuneSearch {
   const TuneRequest& request;
   TuneTime& time;
   TuneDevice& device;
-  tune::WorkerPool& assemblers;  // count 0: the worker assembles when it loads
+  tune::WorkerPool& assemblers;  // with count 0 the worker assembles at load
   int compilers;                 // number of parallel compilers
   tune::Store& store;
   std::vector<tune::Trial>& trials;  // trials of this run in order, including known ones
   const std::map<std::string, tune::Trial>&
-      known;  // earlier trials by configuration key; not measured again
+      known;  // earlier trials by configuration key, which are not measured again
   std::function<void(const std::string&)> show;  // shows the progress after every trial
 };
 
-// Searches one task. `budget_seconds` is the task's share including the finals; a step that does
-// not fit is omitted. Throws Stopped, what the store and TuneDevice::open() throw, and BudgetOver
+// Searches one task. `budget_seconds` is the task's share, including the finals; a step that would
+// exceed it is omitted. Throws Stopped, errors of the store and TuneDevice::open(), and BudgetOver
 // if the whole budget ends before the task is opened.
 TuneWinner search(const TuneSearch& how, const TuneTask& task, double budget_seconds);
 

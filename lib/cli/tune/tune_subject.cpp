@@ -19,16 +19,14 @@ namespace {
 
 using tune::Fate;
 
-constexpr size_t kGuard = 4096;     // bytes before and after a tensor
-constexpr uint8_t kNanByte = 0xff;  // this byte repeated is a NaN in every float type
-constexpr double kMostChecked =
-    4 << 20;  // bytes that a checked problem moves, if it can have fewer rows
-constexpr size_t kMostRestored = 64 << 20;  // bytes of an input that are compared after each run
-constexpr double kMostInterpreted = 1
-                                    << 22;  // bytes of arguments of a loaded kernel that is checked
+constexpr size_t kGuard = 4096;               // bytes before and after a tensor
+constexpr uint8_t kNanByte = 0xff;            // this byte repeated is a NaN in every float type
+constexpr double kMostChecked = 4 << 20;      // limit for the bytes that a checked problem moves
+constexpr size_t kMostRestored = 64 << 20;    // bytes of each input that are compared after a run
+constexpr double kMostInterpreted = 1 << 22;  // limit for a loaded kernel's argument bytes
 
-// Caches bytes of outputs that were right. Most configurations round equally, so equal bytes need
-// no second comparison.
+// Caches bytes of correct outputs. Most configurations round equally, and equal bytes need no
+// second comparison.
 class RightAnswers {
  public:
   bool contain(const std::string& bytes) const {
@@ -87,8 +85,8 @@ std::vector<std::string> with_setting(std::vector<std::string> settings, const s
   return settings;
 }
 
-// Returns the problem with `count` rows. Sizes that are multiples of the rows, like the rows of all
-// shards, are scaled too.
+// Returns the problem with `count` rows. Also scales sizes that are multiples of the rows, like the
+// rows of all shards.
 std::vector<std::string> with_rows(const OpInstance& whole, std::vector<std::string> settings,
                                    const char* rows, int64_t count) {
   const lib::OpInfo& info = whole.info();
@@ -105,9 +103,9 @@ std::vector<std::string> with_rows(const OpInstance& whole, std::vector<std::str
   return with_setting(std::move(settings), rows, count);
 }
 
-// Returns alternative settings of two problems to check: with few rows, and with more rows of the
-// largest problem. The letter of the rows differs by operation. If an operation rejects a number of
-// rows, the next settings of the list have another divisor of the problem's rows.
+// Returns two problems to check, one with few rows and one with more, each as a list of alternative
+// settings. If an operation rejects a row count, the next alternative has another divisor of the
+// problem's rows. The letter that counts rows differs by operation.
 std::vector<std::vector<std::vector<std::string>>> checked_settings(const lib::OpInfo& info,
                                                                     const TuneProblems& problems) {
   if (!problems.check_with.empty()) return {{problems.check_with}};
@@ -150,7 +148,7 @@ std::vector<std::vector<std::vector<std::string>>> checked_settings(const lib::O
 }
 
 constexpr int kCandidates =
-    2;  // that have memory at the same time: the heuristic's and the one that is tried
+    2;  // candidates in memory at one time: the heuristic's and the tried one
 
 // Returns the bytes of a problem's tensors and of workspaces for `candidates` candidates.
 double bytes_of_problem(const lib::OpInfo& info, const std::vector<std::string>& settings,
@@ -194,7 +192,7 @@ struct CheckedProblem {
   }
 };
 
-// Returns the first settings that the operation accepts, and the bytes that they need.
+// Returns the first settings that the operation accepts, and the bytes they need.
 std::pair<std::vector<std::string>, double> checked_problem(
     const lib::OpInfo& info, const std::vector<std::vector<std::string>>& settings,
     const lib::ContextRef& context) {
@@ -256,8 +254,8 @@ class OpCandidate final : public TunedCandidate {
     GuardedWorkspace workspace(context_, call.workspace_bytes);
     workspace.poison();
     call.workspace = workspace.data();
-    // The second run must not depend on what the first left in outputs and workspace. A problem
-    // that updates its inputs runs once, because a second run has another result.
+    // A second run must not depend on the first run's outputs and workspace. A problem that updates
+    // its inputs runs once, because a second run has another result.
     const bool updates = std::any_of(
         instance.slots().begin(), instance.slots().end(), [](const OpInstance::Slot& slot) {
           return slot.info && slot.info->direction != lib::Direction::in &&
@@ -484,7 +482,7 @@ class AuthorSubject final : public TuneSubject {
   TuneProblems problems_;
   std::vector<std::string> check_with_;
   Evaluations expected_;
-  std::vector<bool> poisoned_;  // indexed by argument: written, but its initial value is not read
+  std::vector<bool> poisoned_;  // by argument: true if written, but not read before
 };
 
 }  // namespace

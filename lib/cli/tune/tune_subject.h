@@ -1,5 +1,4 @@
-// Subject of a tuner's worker: a kernel with data, the float64 answer, and guards around its
-// memory.
+// Subject of a tuner's worker: a kernel with data, float64 answer and guards around its memory.
 #pragma once
 
 #include <memory>
@@ -19,14 +18,14 @@ class TunedCandidate {
  public:
   virtual ~TunedCandidate() = default;
   // Runs the check problem with outputs and workspace filled with NaNs. Returns Fate::ok if outputs
-  // are right and nothing else was written.
+  // are correct and nothing else was written.
   struct Fault {
     tune::Fate fate = tune::Fate::ok;
     std::string text;
   };
   virtual Fault check() = 0;
   virtual size_t problems() const = 0;
-  // Returns work that queues the problem once.
+  // Returns work that enqueues the problem once.
   virtual runtime::Work work(size_t problem) = 0;
   virtual std::vector<const lib::Launcher*> launchers() const = 0;
 };
@@ -36,22 +35,22 @@ class TuneSubject {
   virtual ~TuneSubject() = default;
   // Returns the settings of the problems whose outputs are compared.
   virtual std::vector<std::string> checked() const = 0;
-  // Returns the bytes of one call by problem, 0 if arithmetic bounds it.
+  // Returns each problem's bytes per call, or 0 if arithmetic bounds it.
   virtual std::vector<double> bytes_moved() const = 0;
-  // Loads a configuration. Throws what compiling and loading throw.
+  // Loads a configuration. Throws compile and load errors.
   virtual std::unique_ptr<TunedCandidate> load(const MetaValues& config) = 0;
 };
 
 struct TuneProblems {
   std::string kernel;
   std::vector<std::vector<std::string>>
-      settings;  // indexed by problem; all share one configuration
+      settings;  // settings by problem; all problems share one configuration
   std::vector<std::string>
-      check_with;  // settings of the problem whose outputs are checked; empty: chosen
+      check_with;  // settings of the problem whose outputs are checked; empty means automatic
 };
 
 // Makes the subject of a kernel of --load, or of an operation. Throws Failure (kUsage) for settings
-// that do not fit it.
+// that it does not accept.
 std::unique_ptr<TuneSubject> make_tune_subject(const lib::ContextRef& context,
                                                const AuthorKernels& authors,
                                                const TuneProblems& problems);

@@ -66,8 +66,8 @@ std::vector<BenchCase> cases_of(const Globals& globals, const TuneRequest& reque
   return cases;
 }
 
-// Makes contexts that compile for the worker's device, which this process does not open. If
-// compiles run in processes, a compile may take `seconds`, and the descriptor `stop` ends it.
+// Makes contexts that compile for the worker's device, which this process does not open. A compile
+// in its own process is limited to `seconds`, and the descriptor `stop` ends it.
 class Compilers {
  public:
   Compilers(const Globals& globals, const Json& device, double seconds, int stop)
@@ -254,7 +254,7 @@ std::vector<TuneTask> tune_tasks(const Globals& globals, const TuneRequest& requ
     try {
       add(which);
     } catch (const NothingToChoose&) {
-      if (!request.kernel.empty()) throw;  // a set may contain such operations
+      if (!request.kernel.empty()) throw;  // a set may contain operations that cannot be tuned
     }
   }
   return tasks;

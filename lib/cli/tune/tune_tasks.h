@@ -1,4 +1,4 @@
-// Tasks of `ligerdsl tune`: a kernel with a configuration, and the problems that share it.
+// Tasks of `ligerdsl tune`: a kernel and the problems that share its configuration.
 #pragma once
 
 #include <functional>
@@ -12,28 +12,27 @@
 namespace ligerdsl::cli {
 
 struct TuneTask {
-  std::string operation;  // or kernel of --load, which is run
-  std::string kernel;     // kernel whose configuration is searched, as in keys of tables
+  std::string operation;  // executed operation, or kernel of --load
+  std::string kernel;     // kernel whose configuration is searched, as in table keys
   int version = 1;
-  std::string options;  // options of the kernel, as in keys of tables
+  std::string options;  // the kernel's options, as in table keys
   std::vector<std::vector<std::string>> problems;
   std::vector<std::string> check_with;
-  std::string loaded;  // digest of the files of --load
-  std::string entry =
-      {};  // configuration in the table of --export, which is tried first; empty: none
+  std::string loaded;      // digest of the files of --load
+  std::string entry = {};  // configuration in the table of --export, to be tried first, or empty
   tune::Space space;
-  // Returns a text of the kernel that is built: equal texts mean equal code and launches.
+  // Returns a text for the built kernel; equal texts mean equal code and launches.
   std::function<std::string(const MetaValues&)> built;
-  // Compiles into the disk cache, on any thread. Throws what compiling throws.
+  // Compiles into the disk cache, on any thread. Throws compile errors.
   std::function<void(const MetaValues&)> compile;
   // Predicts a relative time from launch settings, before anything is compiled.
   std::function<double(const tune::Config&)> predicted;
 };
 
 // Returns the tasks. Settings may be lists, H=4096,8192; each combination is a problem. Problems of
-// one kernel with equal options, for example those that differ only in rows, form one task.
-// `device` is the worker's description. When the descriptor `stop` becomes readable, running
-// compiles end. Throws Failure (kUsage) for a kernel without a configuration.
+// one kernel with equal options, which may differ for example in rows, form one task. `device` is
+// the worker's description. Running compiles end when the descriptor `stop` becomes readable.
+// Throws Failure (kUsage) for a kernel without a configuration.
 std::vector<TuneTask> tune_tasks(const Globals& globals, const TuneRequest& request,
                                  const AuthorKernels& authors, const Json& device, int stop);
 

@@ -30,7 +30,7 @@ TimedStop::~TimedStop() {
 
 void TimedStop::set(tune::Deadline until) {
   until_ = until;
-  // steady_clock counts the same nanoseconds as CLOCK_MONOTONIC.
+  // steady_clock is CLOCK_MONOTONIC, in nanoseconds.
   const auto at =
       std::chrono::duration_cast<std::chrono::nanoseconds>(until.at().time_since_epoch()).count();
   constexpr int64_t kNanoseconds = 1000000000;

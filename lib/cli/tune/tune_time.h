@@ -9,12 +9,12 @@
 
 namespace ligerdsl::cli {
 
-// Thrown if a signal came while a worker was asked.
+// Thrown if a signal arrived during a question to a worker.
 struct Stopped : std::exception {
   const char* what() const noexcept override { return "interrupted"; }
 };
 
-// Thrown if the time of a step was over before the step ended. The step itself may be right.
+// Thrown if a step's time ended before the step did. The step itself may be correct.
 struct BudgetOver : std::exception {
   const char* what() const noexcept override { return "the budget is over"; }
 };
@@ -41,16 +41,15 @@ class TuneTime {
   TuneTime(const DeferredSignals& signals, double timeout_seconds, double budget_seconds);
 
   double timeout_seconds() const { return timeout_seconds_; }
-  // Seconds for opening the device, or for data, float64 answers and the heuristic's own run.
+  // Returns the seconds allowed for opening the device, or for data, float64 answers and the
+  // heuristic's own run.
   double opening_seconds() const;
-  // Seconds for a trial of a configuration that takes `measuring_seconds` to measure if it is as
-  // fast as the heuristic.
+  // Returns the seconds allowed for a trial. `measuring_seconds`: time to measure a configuration
+  // as fast as the heuristic.
   double trial_seconds(double measuring_seconds) const;
 
-  const TimedStop& whole() const { return whole_; }  // ends with the budget
-  const TimedStop& search() const {
-    return search_;
-  }  // ends when the finals of the task must begin
+  const TimedStop& whole() const { return whole_; }    // ends with the budget
+  const TimedStop& search() const { return search_; }  // ends when the task's finals must begin
   void search_until(tune::Deadline until) { search_.set(earlier(until, end_)); }
 
   // Throws Stopped after a signal and BudgetOver at the end of the budget.

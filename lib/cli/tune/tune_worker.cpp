@@ -41,8 +41,7 @@ namespace {
 
 using tune::Fate;
 
-// A candidate that took this factor longer than the heuristic in each of the first samples is given
-// up.
+// Gives up a candidate slower than the heuristic by this factor in each of the first samples.
 constexpr double kHopeless = 1.5;
 constexpr int kFirstSamples = 3;
 
@@ -167,8 +166,8 @@ class Worker {
     return answer;
   }
 
-  // Returns the geometric mean over problems of the candidate's least time divided by the
-  // heuristic's. A busy machine makes some samples longer and none shorter.
+  // Returns the candidate's least time / the heuristic's, as a geometric mean over problems. Least
+  // times are used because a busy machine only makes samples longer.
   double measure(TunedCandidate& candidate, int samples, Json* answer) {
     Json us = Json::array(), heuristic_us = Json::array();
     double logs = 0, least_logs = 0;
@@ -210,8 +209,7 @@ class Worker {
   std::unique_ptr<TunedCandidate> heuristic_;
 };
 
-// Writes answers to the worker's original standard output. Prints of libraries of --load go to
-// stderr.
+// Writes answers to the worker's original stdout; output of --load libraries goes to stderr.
 class Answers {
  public:
   Answers() : file_(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)) {
@@ -236,9 +234,9 @@ int tune_worker(const Globals& globals) {
     if (!worker) worker = std::make_unique<Worker>(globals);
   };
   try {
-    start();  // before the first question, because it takes a while on a GPU
+    start();  // before the first question, because the start takes long on a GPU
   } catch (const std::exception&) {
-    // The first question reports the error.
+    // The answer to the first question reports the error.
   }
   for (std::string line; std::getline(std::cin, line);) {
     try {

@@ -1,1 +1,1 @@
-"""Fields, tensors and texts that the rows of several operations share."""
+"""Fields, tensors and texts shared by several operations."""

@@ -1,5 +1,4 @@
-"""Fields, tensors and texts of the operations that compute logits of one chunk of rows at a
-time."""
+"""Fields, tensors and texts of operations that compute logits chunk by chunk."""
 
 from table import Tensor, dim, option
 
@@ -9,22 +8,22 @@ EACH_GRADIENT = (
 
 
 def chunks(logits):
-    """Returns a sentence on the memory of `logits`."""
+    """Returns a sentence about the memory of `logits`."""
     return f"""The rows are processed in chunks: a matmul makes {logits} of a chunk, which
 become d in place, and matmuls with d make the gradients. So only one chunk of {logits} exists at a
 time."""
 
 
 def chunk_fields(no_limit="see above", no_rows="as chunking says"):
-    """Returns the fields that limit a chunk. no_limit, no_rows: meaning of 0."""
+    """Returns the fields that limit a chunk. no_limit, no_rows: texts for the meaning of 0."""
     return [
         option("max_workspace_bytes", "int64_t", "0", f"limit of the workspace; 0 = {no_limit}", 0),
         option("chunk_rows", "int64_t", "0", f"rows of a chunk; 0 = {no_rows}", 0)]
 
 
 PRODUCTS = option("products", "int32_t", "LIGERDSL_PRODUCTS_AUTO", "LIGERDSL_PRODUCTS_*", 0, 2)
-# AUTO computes heads with an odd V by our kernels, which take minutes in an emulator. Only the
-# emulator uses few rows.
+# AUTO computes heads with odd V by our kernels, which need minutes in an emulator. Only the
+# emulator uses few rows, so its V is even.
 CASE_SIZES = {"N": "rows", "H": 520, "V": "rows < 64 ? 1000 : 1003"}
 
 # Each matmul of logits or of a gradient has N H V multiply-adds.

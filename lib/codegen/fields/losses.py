@@ -1,4 +1,4 @@
-"""Fields and tensors that several losses share."""
+"""Fields and tensors shared by several losses."""
 
 from table import INDEX, Tensor, dtype, option
 

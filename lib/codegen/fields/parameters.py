@@ -1,4 +1,4 @@
-"""Fields and tensors for parameters of norms and for gradients of parameters."""
+"""Fields and tensors for norm parameters and for parameter gradients."""
 
 from table import Tensor, dtype, flag, option
 

@@ -6,7 +6,7 @@
 
 namespace ligerdsl {
 
-// The numbers are part of the bytes of programs: never changed, never reused.
+// The numbers are part of serialised programs: never changed, never reused.
 enum class DType : uint8_t {
   i1 = 0,
   i8 = 1,

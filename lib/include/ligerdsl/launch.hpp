@@ -40,8 +40,8 @@ struct NamedArg {
 namespace detail {
 
 // Returns one argument per declared argument, in the declared order. A float scalar also accepts an
-// integer. Throws Error with every name that is missing, given twice or unknown, and for a value
-// that the argument cannot take.
+// integer. Throws Error for a value that the argument cannot hold, or with every name that is
+// missing, given twice or unknown.
 std::vector<ligerdsl_kernel_arg_t> in_order(const std::string& kernel, const std::vector<DeclaredArgument>& declared,
                                             const std::vector<NamedArg>& given);
 LaunchArguments launch_arguments(const std::vector<DeclaredArgument>& declared,
@@ -50,8 +50,7 @@ LaunchArguments launch_arguments(const std::vector<DeclaredArgument>& declared,
 // programs of a dynamic persistent kernel.
 interpreter::Arguments host_arguments(const std::string& kernel, const std::vector<DeclaredArgument>& declared,
                                       const std::vector<ligerdsl_kernel_arg_t>& args, int64_t programs);
-// Returns the grid with three axes, as the C ABI takes it. Throws Error for a launch that no device
-// supports.
+// Returns the C ABI's grid with three axes. Throws Error for a launch that no device supports.
 std::vector<int32_t> launch_grid(const std::string& kernel, const Launch& launch);
 
 template <class Meta>
@@ -96,7 +95,7 @@ Meta tuned(const Context& context, const Kernel<Meta>& kernel, const Meta& meta,
 }
 
 // A kernel on a context, which must outlive the launcher. Any number of threads may launch at the
-// same time. A compiled kernel is cached by its recorded program and by the fields of its Launch
+// same time. A compiled kernel is cached by its recorded program and the fields of its Launch
 // except the grid.
 //
 // A trivially copyable Meta with `visit` is recorded once per value of all its fields, listed or
@@ -109,7 +108,7 @@ class KernelLauncher {
     detail::require_complete(kernel_.name, kernel_.build != nullptr, kernel_.launch != nullptr);
   }
 
-  // Queues the launch. The first call of its kind compiles.
+  // Queues the launch. Compiles the kernel at its first use.
   void operator()(const Meta& meta, const std::vector<NamedArg>& args, ligerdsl_stream_t stream = nullptr) {
     Ready ready = prepare_launch(meta, args, stream);
     ready.compiled->kernel.launch(ready.grid, ready.args, stream);
@@ -199,7 +198,7 @@ class KernelLauncher {
   }
 
   const Context& context_;
-  const Target target_;  // target of the context; the caches below are for it alone
+  const Target target_;  // the context's target; the caches below are only for it
   Kernel<Meta> kernel_;
   std::mutex mutex_;
   std::map<std::string, Recorded> recorded_;      // key: program bytes
@@ -208,7 +207,7 @@ class KernelLauncher {
 };
 
 // Runs the same launch on host memory with the reference interpreter, one program after the other.
-// Tests compare a compiled kernel's results with it, and a wrong index is an Error with the
+// Tests compare a compiled kernel's results with its results. A wrong index throws Error with the
 // author's file and line. For kernels with pointers use interpreter::run, which takes the number of
 // bytes at each pointer. The program is recorded for `target`; Target(context.target()) gives the
 // program that runs on that context.
@@ -300,7 +299,7 @@ inline LaunchArguments launch_arguments(const std::vector<DeclaredArgument>& dec
   return LaunchArguments(std::move(list), target);
 }
 
-// Checks a tensor as the C ABI checks tensors of launches on a device.
+// Checks a tensor as the C ABI checks a device launch's tensors.
 inline void require_host_tensor(const std::string& kernel, const DeclaredArgument& declared,
                                 const ligerdsl_tensor_t& tensor) {
   const std::string what = "error: kernel '" + kernel + "', argument '" + declared.name + "': expected ";

@@ -9,7 +9,7 @@
  *            capture it. Another library runs the matmuls of fused_linear_cross_entropy: see ops.h
  *   call     looks up the plan in the context, fills the shape fields of the desc from the tensors,
  *            and provides the workspace. Its first use of a configuration creates the plan and may
- *            compile. A context keeps the 512 plans that it used last
+ *            compile. A context keeps its 512 most recently used plans
  *
  * Threads:
  *   context, plan, kernel   any number of threads at the same time
@@ -25,8 +25,8 @@
  * fork: a child may destroy the handles that it inherits, and exit, whatever the parent's threads
  * were doing. It may use a CPU context with its plans and kernels. They run on the calling thread
  * alone, and the first call allocates memory. A context that the child creates has its own threads.
- * FORKED_PROCESS is the status for a CUDA context from before the fork. It is also the status for a
- * call that must compile (or link, on a CPU) if another thread was compiling during the fork.
+ * FORKED_PROCESS is the status for a CUDA context created before the fork. It is also the status
+ * for a call that must compile (or link, on a CPU) if another thread was compiling during the fork.
  *
  * Determinism: the same build, device model, shapes and options give the same bits with any number
  * of threads. */
@@ -107,9 +107,9 @@ LIGERDSL_API const char* ligerdsl_status_name(ligerdsl_status_t status);
 LIGERDSL_API const char* ligerdsl_last_error(void);
 LIGERDSL_API uint32_t
 ligerdsl_version(void); /* version of the loaded library; compare with LIGERDSL_VERSION */
-/* Returns the origin of the build: "0.2.0-0123456789abcdef commit HASH clean". The digest is over
- * all sources. "dirty" instead of "clean": a source differs from the commit. "commit unknown":
- * built without git. Never NULL. */
+/* Returns the origin of the build: "0.2.0-0123456789abcdef commit HASH clean". The digest covers
+ * all sources. "dirty" replaces "clean" if a source differs from the commit. "commit unknown" means
+ * a build without git. Never NULL. */
 LIGERDSL_API const char* ligerdsl_build_info(void);
 
 /* ---- Tensors: the memory layout of DLPack's DLTensor ----------------------------------------- */
@@ -212,14 +212,13 @@ typedef struct ligerdsl_context_config {
    * LIGERDSL_TUNING=off ignores all tables, =same ignores entries that change bits of a result. */
   const char* table;
   /* Allocator for the workspace of the one-call form: memory of the context's device that one call
-   * uses on its stream. The library frees it when the call has launched its kernels. Freed memory
-   * may therefore be reused in stream order only, as caching allocators do. The thread that calls
-   * the operation calls these functions. It does so also while its stream is being captured, and
-   * such a call is then allowed.
+   * uses on its stream. The library frees it after it has launched the call's kernels. Reuse freed
+   * memory in stream order only, as caching allocators do. The operation's thread calls these
+   * functions, also during a capture of the stream; captured calls are then allowed.
    *
    * The argument `align` is a power of two. Return NULL if there is no memory. Set both functions
-   * or neither. NULL = memory that the context keeps, which grows and is freed with the context.
-   * They must not throw or call the library. */
+   * or neither. NULL = memory of the context, which grows and is freed with the context. They must
+   * not throw or call the library. */
   void* (*workspace_alloc)(void* user, size_t bytes, size_t align, ligerdsl_stream_t stream);
   void (*workspace_free)(void* user, void* pointer, ligerdsl_stream_t stream);
 } ligerdsl_context_config_t;
@@ -272,7 +271,7 @@ LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t
 ligerdsl_context_target(ligerdsl_context_t context, ligerdsl_target_t* target, size_t target_bytes);
 /* Returns the tuned configuration of a kernel of your own: "block=4096 num_warps=8", valid as long
  * as the context. It comes from the table in the context's config, or from LIGERDSL_TABLE. It is ""
- * if no table has the kernel with these options for this device, and if LIGERDSL_TUNING is off or
+ * if no table has the kernel with these options for this device, or if LIGERDSL_TUNING is off or
  * same. The argument `options` is the text between the kernel and the @ in `ligerdsl table ls
  * FILE`. In C++ use ligerdsl::tuned (launch.hpp). */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_tuned(ligerdsl_context_t context,
@@ -280,7 +279,7 @@ LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_tuned(ligerds
                                                                          const char* options,
                                                                          const char** config);
 
-/* Returns how many calls of an operation, by either form, succeeded on this context. `operation` is
+/* Returns how many calls of an operation, in either form, succeeded on this context. `operation` is
  * "rms_norm_forward". A captured call counts once; replays of its graph do not count.
  * INVALID_ARGUMENT for an operation that ops.h does not have. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_calls(ligerdsl_context_t context,
@@ -291,19 +290,19 @@ LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_calls(ligerds
 
 typedef struct ligerdsl_plan* ligerdsl_plan_t;
 /* Returns the bytes of workspace that execute needs for this number of rows (ops.h defines the rows
- * of an operation). The result depends on the plan and the number only. More rows never need less,
+ * of an operation). The result depends only on the plan and the number. More rows never need less,
  * except for fused_linear_cross_entropy, whose chunks differ.
  *
- * Returns SIZE_MAX for a dead handle, and if a limit in the descriptor is too small. Also for a
- * number of rows that no call can have; execute then fails with INVALID_SHAPE. ligerdsl_last_error
- * gives the reason. */
+ * Returns SIZE_MAX for a dead handle, for a descriptor's limit that is too small, or for a number
+ * of rows that no call can have. With such rows execute fails with INVALID_SHAPE.
+ * ligerdsl_last_error gives the reason. */
 LIGERDSL_API size_t ligerdsl_plan_workspace_bytes_for(ligerdsl_plan_t plan, int64_t rows);
 LIGERDSL_API size_t ligerdsl_plan_workspace_align(ligerdsl_plan_t plan);
 LIGERDSL_API void ligerdsl_plan_destroy(ligerdsl_plan_t plan); /* NULL is allowed */
 
 /* ---- Memory and streams, for programs that do not link CUDA -------------------------------------
- * On a CPU context memory is host memory, a stream is NULL, and every call has finished when it
- * returns. */
+ * On a CPU context, memory is host memory, streams are NULL, and a call returns when it is
+ * finished. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_buffer_alloc(
     ligerdsl_context_t context, size_t bytes, void** data); /* aligned to 256 bytes */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_buffer_free(ligerdsl_context_t context,
@@ -333,16 +332,16 @@ typedef struct ligerdsl_kernel_options {
   int32_t num_ctas;      /* GPU: CTAs of a cluster per program */
   int32_t num_stages;    /* depth of software pipelines */
   int32_t max_registers; /* GPU: per thread, 24 to 255; 0 = no cap */
-  int32_t no_alias; /* 1: an argument that the kernel writes overlaps no other one; launches check
-                     views and trust the caller about pointers */
-  int32_t forbid_contract; /* 1: a * b + c is never one fma */
-  int32_t min_ctas_per_sm; /* GPU: CTAs per SM for which registers and resident rows leave room; 0 =
-                              no floor */
+  int32_t no_alias; /* 1: no argument that the kernel writes overlaps another; launches check views
+                     but not pointers */
+  int32_t forbid_contract; /* 1: never fuse a * b + c into an fma */
+  int32_t min_ctas_per_sm; /* GPU: minimum CTAs per SM, which limits registers and resident rows; 0
+                              = no minimum */
 } ligerdsl_kernel_options_t;
 #define LIGERDSL_KERNEL_OPTIONS_INIT \
   { LIGERDSL_HEADER_OF(ligerdsl_kernel_options_t), 4, 1, 2, 0, 0, 0, 0 }
 
-/* An argument of a launch, one for each argument of the program, in order. */
+/* A launch argument. A launch has one per argument of the program, in order. */
 typedef struct ligerdsl_kernel_arg {
   int32_t kind; /* LIGERDSL_ARG_* */
   int32_t reserved;
@@ -376,9 +375,10 @@ typedef struct ligerdsl_kernel_parameter {
   int32_t rank;     /* number of dimensions of a view, else 0 */
   int32_t written;  /* 1: the kernel may write this view's memory, or through this pointer */
 } ligerdsl_kernel_parameter_t;
-/* Returns the parameters in the order of a launch's arguments. At the call `*count` is the capacity
- * of `parameters`, afterwards the number of parameters. NULL for `parameters` queries the number.
- * Pass sizeof(ligerdsl_kernel_parameter_t) as `parameter_bytes`, the distance between elements. */
+/* Returns the parameters in the order of a launch's arguments. `*count` is the capacity of
+ * `parameters` at the call, and the number of parameters afterwards. NULL for `parameters` queries
+ * the number. Pass sizeof(ligerdsl_kernel_parameter_t) as `parameter_bytes`, the distance between
+ * elements. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t
 ligerdsl_kernel_parameters(ligerdsl_kernel_t kernel, ligerdsl_kernel_parameter_t* parameters,
                            size_t parameter_bytes, size_t* count);

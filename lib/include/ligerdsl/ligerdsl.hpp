@@ -68,7 +68,7 @@ class Context : public Handle<ligerdsl_context_t, ligerdsl_context_destroy> {
   explicit Context(const ligerdsl_context_config_t& config) : device_(config.device) {
     check(ligerdsl_context_create(&config, put()));
   }
-  // num_threads 0: LIGERDSL_NUM_THREADS, else all cores that this process may use.
+  // num_threads 0 means LIGERDSL_NUM_THREADS, else all cores that this process may use.
   static Context cpu(int32_t num_threads = 0) {
     ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
     config.num_threads = num_threads;
@@ -93,7 +93,7 @@ class Context : public Handle<ligerdsl_context_t, ligerdsl_context_destroy> {
     check(ligerdsl_context_calls(get(), operation, &calls));
     return calls;
   }
-  // Returns the operation and the row (group, sequence) of a label, index or bounds out of range
+  // Returns the operation and the row (group, sequence) of an out-of-range label, index or bounds
   // that a kernel has detected so far. Does not wait.
   std::optional<ligerdsl_fault_t> poll_labels() const {
     ligerdsl_fault_t fault{};
@@ -191,7 +191,7 @@ class Plan : public Handle<ligerdsl_plan_t, ligerdsl_plan_destroy> {
   }
 };
 
-// An argument of a launch of CompiledKernel.
+// A launch argument of CompiledKernel.
 class KernelArg {
  public:
   KernelArg(const Tensor& tensor) { arg_.kind = LIGERDSL_ARG_TENSOR, arg_.tensor = tensor; }

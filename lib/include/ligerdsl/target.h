@@ -1,6 +1,6 @@
-/* Properties of the device that a kernel is recorded for and launched on. With the kernel's own
- * sizes they are all that a schedule may depend on. Plain data. ligerdsl_context_target() returns
- * those of a context; ligerdsl/dsl/target.h adds C++ functions.
+/* Properties of the device that a kernel is recorded for and launched on. A schedule may depend
+ * only on them and on the kernel's own sizes. Plain data. ligerdsl_context_target() returns those
+ * of a context; ligerdsl/dsl/target.h adds C++ functions.
  *
  * A CPU has name, max_cluster and vector_bytes; all other fields are 0. Later versions append
  * fields, and an unknown field is 0. */

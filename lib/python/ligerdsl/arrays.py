@@ -8,8 +8,8 @@ NAMES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64",
 
 
 def _dtype(module, dtype):
-    """Returns the dtype of `module` for one of this package's names. Passes other dtypes
-    through."""
+    """Returns the dtype of `module` for one of this package's names. Returns other dtypes
+    unchanged."""
     if not isinstance(dtype, str):
         return dtype
     name = NAMES.get(dtype, dtype)

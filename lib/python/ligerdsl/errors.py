@@ -1,4 +1,4 @@
-"""Exceptions with the library's text. Each one is an Error and has the library's status."""
+"""Exceptions with the library's text and status. All are subclasses of Error."""
 
 
 class Error(RuntimeError):
@@ -8,7 +8,7 @@ class Error(RuntimeError):
 
 
 class InvalidArgument(Error, ValueError):
-    """The call is wrong: a shape, dtype or device does not fit, or a number is out of range."""
+    """The call is invalid: a shape, dtype or device is wrong, or a number is out of range."""
 
 
 class LabelError(InvalidArgument, IndexError):

@@ -1,9 +1,9 @@
-"""Your own kernels on arrays, from the shared objects that `ligerdsl --load FILE.so` takes.
+"""Your own kernels on arrays, from the shared objects of `ligerdsl --load FILE.so`.
 
     kernels = ligerdsl.load("libmine.so")
     kernels["bias_gelu"](x=x, bias=b, y=y, cols=4096, block=1024)
 
-Pass the kernel's arguments and the fields of its Meta by name. The first call with given fields
+Pass the kernel's arguments and the fields of its Meta by name. The first call with new field values
 records and compiles."""
 
 import ctypes as c
@@ -53,7 +53,7 @@ class _Table(c.Structure):
 
 
 MOST_KERNELS = 65536  # per shared object; a larger count is an error
-# functions of the oldest table of this version
+# functions in every table of this version, even the oldest
 _REQUIRED = ("count", "describe", "record", "launch", "free_bytes")
 
 
@@ -89,8 +89,7 @@ class _Library:
         self.takes_targets = self._has("record_for") and self._has("launch_for")
 
     def _has(self, name):
-        """Returns true if the table is large enough to hold this function and its entry is not
-        NULL."""
+        """Returns true if the table includes this function and its entry is not NULL."""
         field = getattr(_Table, name)
         return (
             self.table.struct_size >= field.offset + field.size and bool(getattr(self.table, name)))
@@ -182,7 +181,7 @@ class Kernel:
         if short is not None:
             raise InvalidArgument(f"load: {owner.path}: kernel '{self.name}': expected a field's "
                                   f"name, type and default between tabs, got {short!r}")
-        self.fields = {line[0]: line[2] for line in lines}  # with their defaults
+        self.fields = {line[0]: line[2] for line in lines}  # fields with their defaults
         self._programs, self._kernels, self._launches = {}, {}, {}
 
     def __repr__(self):

@@ -36,12 +36,12 @@ def poll():
 
 
 def check(array):
-    """Waits for the stream of the array's device, then does the same as poll()."""
+    """Waits for the stream on the array's device, then calls poll()."""
     _bind.check(array)
 
 
 def doctor():
-    """Returns a text that lists which parts work on this machine, and why others do not."""
+    """Returns a text: which parts work on this machine, and why others do not."""
     lines = [f"ligerdsl   {build_info()}", f"library    {PATH}",
              f"python     {platform.python_version()} {sys.executable}"]
     torch = sys.modules.get("torch")

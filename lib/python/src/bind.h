@@ -40,7 +40,7 @@ PyObject* bind_set_error(PyObject* self, PyObject* make);
 /* Raises the exception for a status, with the text of this thread's last failed call. Returns
  * NULL. */
 PyObject* bind_raise(ligerdsl_status_t status);
-/* The same with a text of this module, formatted as by PyErr_Format. */
+/* The same with this module's own text, formatted like PyErr_Format. */
 PyObject* bind_raise_text(ligerdsl_status_t status, const char* format, ...);
 
 /* ---- describe.c: arrays as tensors of the C ABI ---------------------------------------------- */
@@ -55,10 +55,10 @@ typedef struct {
   int64_t sizes[BIND_MAX_RANK]; /* `tensor` points here if the array has no exchange API */
   int64_t strides[BIND_MAX_RANK];
 } Described;
-/* Describes `array`, which must outlive `out`. Returns 0 with an exception set. `where` and `name`
- * are for its text: "rms_norm_forward", "x". */
+/* Describes `array`, which must outlive `out`. Returns 0 with an exception set, whose
+ * text contains `where` and `name`: "rms_norm_forward", "x". */
 int bind_describe(PyObject* array, const char* where, const char* name, Described* out);
-/* The same for a tensor that torch has just made for this module: skips the check for a lazy
+/* The same for a tensor that torch has just made for this module, without the check for lazy
  * negation. */
 int bind_describe_new(PyObject* tensor, const char* where, const char* name, Described* out);
 void bind_release(Described* described);
@@ -88,13 +88,14 @@ PyObject* bind_set_raw_workspace(PyObject* self, PyObject* const* args, Py_ssize
 enum { BIND_LABELS_OFF = 0, BIND_LABELS_LAZY = 1, BIND_LABELS_SYNC = 2 };
 extern int bind_check_labels;
 PyObject* bind_set_check_labels(PyObject* self, PyObject* mode); /* returns the previous mode */
-/* Raises for labels out of range that are known so far. Returns 0 with an exception set. */
+/* Raises for labels out of range that kernels have reported so far. Returns 0 with an exception
+ * set. */
 int bind_poll(ligerdsl_context_t context);
 /* poll(): polls every context. check(array): waits for the array's stream first. */
 PyObject* bind_poll_all(PyObject* self, PyObject* unused);
 PyObject* bind_check(PyObject* self, PyObject* array);
 PyObject* bind_calls(PyObject* self,
-                     PyObject* operation); /* calls(operation): the total of all contexts */
+                     PyObject* operation); /* calls(operation): number of calls in all contexts */
 PyObject* bind_devices(PyObject* self,
                        PyObject* unused); /* devices(): (type, id) of the existing contexts */
 PyObject* bind_open_device(PyObject* self, PyObject* const* args,
@@ -116,7 +117,7 @@ typedef struct {
 } TensorArgument;
 typedef struct {
   const char* name;
-  int in_desc; /* in the desc struct, else in args */
+  int in_desc; /* true: in the desc struct; false: in args */
   size_t offset;
   NumberType type;
 } NumberArgument;
@@ -141,18 +142,18 @@ extern PyMethodDef bind_operation_methods[]; /* generated: one method for each o
 PyObject* bind_call(int operation, PyObject* const* args, Py_ssize_t n);
 /* Additional information about an argument. */
 typedef struct {
-  uint8_t is_new; /* torch has just made it for this call */
+  uint8_t is_new; /* torch has just made the argument for this call */
   uint8_t part;   /* 0: the whole array; else the argument is array[part - 1] */
 } ArgumentHint;
-/* The same with one hint per tensor. */
+/* bind_call() with one hint per tensor. */
 PyObject* bind_call_with(int operation, PyObject* const* args, Py_ssize_t n,
                          const ArgumentHint* hints);
 
 /* ---- direct.c: autograd Functions without a Python frame ------------------------------------- */
 
 /* set_autograd(is_grad_enabled, empty_like, increment_version, float32, count): called when
- * ligerdsl.torch is imported. count(operation, "gradient", tensor) counts a gradient that is copied
- * to be contiguous. */
+ * ligerdsl.torch is imported. count(operation, "gradient", tensor) counts a contiguous copy of a
+ * gradient. */
 PyObject* bind_set_autograd(PyObject* self, PyObject* const* args, Py_ssize_t n);
 /* set_main_grad(bool): if true, gradients are added to main_grad, which only the Functions' own
  * backward does. */
@@ -162,7 +163,7 @@ PyObject* bind_set_main_grad(PyObject* self, PyObject* on);
  * direct_backward(replacement, class of the nodes). */
 PyObject* bind_direct_forward(PyObject* self, PyObject* args);
 PyObject* bind_direct_backward(PyObject* self, PyObject* const* args, Py_ssize_t n);
-/* Adds the constants DIRECT_* that plans are encoded with. Returns 0 with an exception set. */
+/* Adds the constants DIRECT_* for encoding plans. Returns 0 with an exception set. */
 int bind_add_direct_constants(PyObject* module);
 
 /* ---- kernel.c: authors' kernels, from programs that ligerdsl/dsl.h records ------------------- */

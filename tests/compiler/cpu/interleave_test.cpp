@@ -17,7 +17,7 @@ int64_t count(const std::string& text, const char* pattern) {
                        std::sregex_iterator());
 }
 
-// Blocks of a row with every number of lanes. The last block is ragged.
+// A row in blocks of 2 to 512 elements. The last block is ragged.
 TEST(CpuInterleave, InterleavesComputedTiles) {
   for (int64_t rows : {1, 3})
     for (int64_t block : {2, 4, 8, 16, 32, 64, 128, 512}) {
@@ -56,7 +56,7 @@ TEST(CpuInterleave, InterleavesLoadedTiles) {
   all.check(build, {2}, {1e-5, 1e-5});
 }
 
-// Functions of registers with more lanes than one vector.
+// Applies functions to registers with more lanes than one vector.
 TEST(CpuInterleave, AppliesFunctionsToInterleavedTiles) {
   for (int64_t block : {32, 64, 256}) {
     const auto build = [&](KernelBuilder& k) {
@@ -81,7 +81,7 @@ TEST(CpuInterleave, StridedLoadsAreNotSplit) {
   Case().out(f32, {64}).view(f32, randomNumbers(60), {30, 2}).check(build);
 }
 
-// Four contiguous elements take the words of one Philox call: 19 multiplications of 64-bit lanes,
+// Four contiguous elements use the words of one Philox call: 19 multiplications of 64-bit lanes,
 // one of them in the first round.
 TEST(CpuInterleave, PhiloxIsCalledOnceForFourElements) {
   const auto build = [](KernelBuilder& k) {

@@ -54,8 +54,8 @@ void build(KernelBuilder& k, int64_t rows, int64_t block) {
   y.partition({rows, block}).store({i, 0}, x.partition({rows, block}).load({i, 0}) + b);
 }
 
-// 255 columns are too few to align to a line, and rows with stride 1024 are not paired. Of 7 rows
-// in tiles of 4, one is alone.
+// 255 columns are too few to align to a line, and rows with stride 1024 are not paired. With 7 rows
+// in tiles of 4, one row has no pair.
 TEST(CpuLines, RowsStartAtAnyOffset) {
   for (bool in_place : {false, true}) {
     program::CompileOptions options = in_place ? aliasing({1, 1, 2}) : aliasing({1, 2, 3});
@@ -81,7 +81,7 @@ TEST(CpuLines, HandlesTilesOfOneRowAndStaticWidths) {
     EXPECT_EQ(to[7 * 500], kCanary);
   };
   rows_of(one, 7);
-  // The tile spans whole rows, so there is no end of the row for a guard to compare with.
+  // The tile spans whole rows, so no guard compares with a row's end.
   CpuKernel whole(
       [](KernelBuilder& k) {
         View y = k.view("y", f32, {dyn, 512}), x = k.view("x", f32, {dyn, 512}),
@@ -126,7 +126,7 @@ TEST(CpuLines, HandlesTilesOfOneRowAndStaticWidths) {
   }
 }
 
-// The output may contain the bias, so it is not read once for two rows.
+// The output may overlap the bias, so the bias is not read once for two rows.
 TEST(CpuLines, RowMayWriteTheBiasOfTheNext) {
   CpuKernel kernel([](KernelBuilder& k) { build(k, 4, 512); }, aliasing({1, 2, 1}));
   std::vector<float> y(4 * 512), x = randomFloats(4 * 512);

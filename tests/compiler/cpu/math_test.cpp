@@ -21,8 +21,8 @@ std::vector<float> inputs() {
   return x;
 }
 
-// Returns this host (the empty name) and an x86 CPU without AVX-512, which assembles exponents from
-// bits.
+// Returns names of CPUs: "" (this host) and, on x86, one without AVX-512. Without it, code
+// assembles exponents from bits.
 std::vector<std::string> cpus() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return {"", "x86-64-v3"};
@@ -64,7 +64,7 @@ double ulps(float actual, double expected) {
   return std::fabs(actual - expected) / unit;
 }
 
-// Checks the largest error(result, exact result) of all inputs.
+// Checks the largest error(result, exact result) over all inputs.
 void checkWorst(const char* name, const std::function<Tile(Tile)>& f, double (*exact)(double),
                 const std::function<double(float, double)>& error, double limit) {
   std::vector<float> x = inputs();
@@ -233,7 +233,7 @@ TEST(CpuMath, ApproximateExponentialsAreAccurate) {
   for (size_t i = 0; i < x.size(); ++i) {
     if (std::isnan(x[i])) {
       EXPECT_TRUE(std::isnan(y[i]));
-    } else if (x[i] < -127) {  // far below: also what a mask has set to -infinity
+    } else if (x[i] < -127) {  // far below, or -infinity from a mask
       EXPECT_EQ(y[i], 0.0f) << x[i];
     } else if (x[i] > 128) {
       EXPECT_EQ(y[i], INFINITY) << x[i];

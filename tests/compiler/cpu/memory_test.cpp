@@ -25,8 +25,8 @@ TEST(CpuMemory, PartitionsHandleTheEdges) {
                  {{}, distinct(2)});  // grid {3, 3}: some programs are completely outside
 }
 
-// The mask of a register at the end of a row is constant from some lane on, and the condition of
-// the row is not. LLVM must not read the lanes after the row.
+// In a row's last register, the column mask is constant after some lane, but the row mask is not.
+// LLVM must not read lanes after the row's end.
 TEST(CpuMemory, RowsOfKnownWidthEndInARegister) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn}), x = k.view("x", f32, {dyn, dyn});
@@ -48,7 +48,7 @@ TEST(CpuMemory, RowsOfKnownWidthEndInARegister) {
   }
 }
 
-// An author's mask may also be constant in a part of a register.
+// An author's mask may also be constant in some lanes of a register.
 TEST(CpuMemory, MasksMayBeConstantInAPartOfARegister) {
   std::vector<program::CompileOptions> levels;
   for (const std::string& level : hostLevels()) {
@@ -102,7 +102,7 @@ TEST(CpuMemory, SqueezedIndicesMayBeOutsideTheView) {
     out.partition({squeeze, 16})
         .store({i, 0}, x.partition({squeeze, squeeze, 16}).load({i, i - 1, 0}, {.pad = 9}));
     out.store({i, 20}, x.load({i, 1, 3}, {.pad = 5}));
-    out.store({i + 3, 0}, 1.0f);  // half of these exist
+    out.store({i + 3, 0}, 1.0f);  // half of these rows are in the view
   };
   Case()
       .out(f32, {6, 32})
@@ -156,9 +156,9 @@ TEST(CpuMemory, GathersAndScattersThroughPointers) {
     Tile lane = k.program_id(0) * 64 + k.arange(64);
     Tile at = index.partition({64}).load({k.program_id(0)});
     Tile picked = load(table + at, lane < n && at >= 0, -5.0f);
-    store(out.ptr() + lane, picked, lane < n);                       // neighbours
+    store(out.ptr() + lane, picked, lane < n);                       // contiguous
     store(out.ptr() + (200 + (lane ^ 5)), picked * 2.0f, lane < n);  // scattered
-    Tile shifted = load(table + (lane + 3), lane < n);               // neighbours, unaligned
+    Tile shifted = load(table + (lane + 3), lane < n);               // contiguous, unaligned
     store(out.ptr() + (500 + lane * 2), shifted, lane < n);
   };
   for (double n : {1, 64, 100, 128})
@@ -331,8 +331,8 @@ TEST(CpuMemory, LargeResultsUseNonTemporalStores) {
   }
 }
 
-// A store in the same loop as a reduction, or as a buffer that another loop reads, is non-temporal
-// too. The results of the reduction must not depend on that.
+// A store is also non-temporal if its loop computes a reduction, or a buffer that another loop
+// reads. The reduction's results must not depend on that.
 TEST(CpuMemory, NonTemporalStoresDoNotChangeReductions) {
   constexpr int64_t rows = 8, cols = 256, many = int64_t{1} << 20;
   for (int axis : {0, 1}) {
@@ -372,7 +372,7 @@ TEST(CpuMemory, NonTemporalStoresDoNotChangeReductions) {
   }
 }
 
-// The next tile is prefetched while a tile that two loops read is computed.
+// While a program computes a tile that two loops read, it prefetches the next tile.
 TEST(CpuMemory, TilesReadTwiceArePrefetched) {
   auto build = [](bool twice, bool backwards) {
     return [=](KernelBuilder& k) {

@@ -240,7 +240,7 @@ TEST(CpuReduce, ReducesAcrossRowsSeveralTimes) {
   }
 }
 
-// The widths take one, two and four registers, and several rounds of them.
+// The widths need one, two and four registers, and several rounds of them.
 TEST(CpuReduce, ReducesAcrossRowsOfEveryWidth) {
   for (int64_t width : {8, 16, 32, 48, 64, 192})
     for (int64_t missing : {0, 3}) {

@@ -72,8 +72,8 @@ TEST(Conversion, TravelMatchesBruteForce) {
     EXPECT_GT(seen[how], 0) << "no sample travels by " << name(how);
 }
 
-// A register whose two bits are equal keeps its value. The other registers take values of the lane
-// whose number differs in that bit.
+// A register keeps its value if its bit equals the lane's bit. The other registers get values from
+// the lane that differs in that bit.
 TEST(Conversion, BitSwapMatchesBruteForce) {
   const LinearLayout from = LinearLayout::blocked({3, 768}, 8, 32, 2);
   for (const BitSwap bits : {BitSwap{2, 0}, BitSwap{0, 4}, BitSwap{1, 2}}) {

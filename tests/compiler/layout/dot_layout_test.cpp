@@ -54,8 +54,7 @@ Place of_acc(int64_t lane, int64_t reg) {
   return {lane / 4 + 8 * (reg / 2), lane % 4 * 2 + reg % 2};
 }
 
-// Calls check(row, column, warp) with the first element of every fragment that the first lane of a
-// warp holds.
+// Calls check(row, column, warp) with the first element of every fragment in a warp's first lane.
 template <class Check>
 void for_fragments(const LinearLayout& layout, int64_t rows, int64_t columns, const Check& check) {
   for (int64_t warp = 0; warp < layout.warps(); ++warp)
@@ -65,8 +64,8 @@ void for_fragments(const LinearLayout& layout, int64_t rows, int64_t columns, co
     }
 }
 
-// Expects that the register that holds this element in lane 0 holds `expected` in `lane`. The
-// lowering looks up registers of the first thread and uses them for all threads.
+// Finds the register that holds in_lane_0 in lane 0; expects `expected` in that register of `lane`.
+// The lowering looks up the first thread's registers and uses them for all threads.
 void expect_held(const LinearLayout& layout, int64_t lane, int64_t warp, Place origin,
                  Place in_lane_0, Place expected) {
   const LinearLayout::Coordinates first = layout.coordinates({.warp = warp});

@@ -192,8 +192,8 @@ TEST(ClusterLayout, EveryElementIsHeldAndOwnedOnce) {
     }
 }
 
-// The part of a CTA is the tile without the elements of other CTAs, per copy of an odd factor, in
-// the same registers.
+// A CTA's part is the tile without the elements of other CTAs, in the same registers. With an odd
+// factor, this holds for each copy.
 TEST(ClusterLayout, PartOfCtaIsAValidTile) {
   for (const auto& shape : sampleShapes())
     for (const auto& layout : cutLayoutsOf(shape)) {

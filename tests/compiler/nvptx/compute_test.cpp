@@ -1,4 +1,4 @@
-// Tests casts, math, reductions and scans: the instructions that they become, and whole kernels.
+// Tests the instructions of casts, math, reductions and scans, and whole kernels.
 #include "ptx_kernel.h"
 
 namespace ligerdsl::testing {
@@ -91,8 +91,8 @@ TEST(NvptxCompute, EveryElementaryFunctionAssembles) {
     });
 }
 
-// A thread calls Philox once for every four contiguous elements. Each multiplication gives both of
-// its words.
+// A thread calls Philox once for every four contiguous elements. Each multiplication gives its high
+// and its low word.
 TEST(NvptxCompute, PhiloxUsesWideMultiplications) {
   const auto words = [](DType type) {
     return [=](KernelBuilder& k) {
@@ -105,8 +105,8 @@ TEST(NvptxCompute, PhiloxUsesWideMultiplications) {
   };
   for (DType type : {f32, bf16}) {
     const PtxKernel kernel(words(type), Known::aligned);
-    int products = 0;  // by 0xd2511f53 and 0xcd9e8d57, of words or of 64 bits whose upper half
-                       // ptxas sees to be 0
+    int products = 0;  // multiplications by 0xd2511f53 and 0xcd9e8d57: 32-bit, or 64-bit with an
+                       // upper half that ptxas knows to be 0
     for (const char* factor : {"-766435501", "-845247145", "3528531795", "3449720151"})
       products += kernel.count(std::string(", ") + factor + ";");
     EXPECT_EQ(products, 2 * 19) << "of 20 in ten rounds one is of 0\n" << kernel.ptx;

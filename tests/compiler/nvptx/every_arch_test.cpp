@@ -74,8 +74,7 @@ const auto ownName = [](const auto& info) { return info.param; };
 
 INSTANTIATE_TEST_SUITE_P(All, EveryArch, ::testing::ValuesIn(archNames()), ownName);
 
-// The architectures with the least shared memory, one without and one with clusters and bulk
-// copies.
+// The two architectures with the least shared memory: without and with clusters and bulk copies.
 class LeastShared : public EveryArch {};
 
 TEST_P(LeastShared, CompilesEveryPlan) {

@@ -17,7 +17,7 @@ using Settings = std::vector<std::pair<const char*, std::vector<const char*>>>;
 struct Family {
   const char* kernel;
   Settings settings;                    // every combination is tested
-  std::vector<std::string> multiplies;  // prefixes of the names of steps that multiply
+  std::vector<std::string> multiplies;  // name prefixes of the matmul steps
 };
 
 void PrintTo(const Family& family, std::ostream* out) {
@@ -175,8 +175,8 @@ INSTANTIATE_TEST_SUITE_P(
     Families, MatmulKernels,
     ::testing::Values(Family{"matmul",
                              {{"factors", {"nn", "nt", "tn", "tt"}},
-                              {"cols", {"4096", "4024"}},  // rows of b that are whole lines, and
-                                                           // others; two CTAs share the latter
+                              {"cols", {"4096", "4024"}},  // rows of b in whole cache lines, and
+                                                           // not; then clusters of two CTAs share b
                               {"width", {"4096", "4088"}},
                               {"type", {"bf16"}}},
                              {"matmul_bf16"}},

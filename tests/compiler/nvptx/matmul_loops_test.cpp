@@ -8,9 +8,9 @@
 namespace ligerdsl::testing {
 namespace {
 
-// Two wgmma start, and the first result is processed while the second wgmma is in flight, also
-// after ptxas. TMA copies load whole tiles of one head. Only the first warp waits for copies, and
-// ptxas serialises no wgmma.
+// Two wgmma start, and the first result is processed while the second wgmma is in flight, also in
+// the output of ptxas. TMA copies load whole tiles of one head. Only the first warp waits for
+// copies, and ptxas serialises no wgmma.
 TEST(NvptxPipeline, AttentionLoopOverlapsWgmmaWithMath) {
   const auto attend = [](KernelBuilder& k) {
     View o = k.view("o", f32, {dyn, dyn}), q = k.view("q", bf16, {dyn, dyn});
@@ -102,8 +102,8 @@ TEST(NvptxPipeline, Int8AndTf32MatmulsUseTensorCores) {
   EXPECT_EQ(count(productOf(f32, f32, 32, true), "sm_90a", "mma"), 0);
 }
 
-// If the loop also writes global memory, all warps synchronise in each iteration: another thread
-// may load or store in the next iteration what this one stores.
+// If the loop also writes global memory, all warps synchronise in each iteration. In the next one,
+// another thread may access the elements that this thread stores.
 TEST(NvptxPipeline, IterationsThatStoreSynchroniseAllWarps) {
   for (const bool stores : {false, true}) {
     const auto loop = [stores](KernelBuilder& k) {

@@ -63,9 +63,8 @@ TEST(NvptxPipeline, PipelinedLoopsLoadOneIterationAhead) {
   expectAssemblesEverywhere(rows(2));
 }
 
-// ptxas moves a word that it believes to be equal in all lanes to a uniform register at once, which
-// waits for the load. Therefore the default 0 of the next row's scale is computed from the thread's
-// number.
+// ptxas moves a value that it considers uniform to a uniform register immediately, which waits for
+// the load. Therefore the next row's default scale, 0, is computed from the thread index.
 TEST(NvptxPipeline, PrefetchedScalarsAreNotUniformForPtxas) {
   auto rows = [](int stages) {
     return [=](KernelBuilder& k) {
@@ -292,13 +291,13 @@ TEST(NvptxPipeline, KernelsWaitForEarlierGridsBeforeMemoryAccesses) {
   }
 }
 
-// A program prefetches the first tiles that it loads before it waits for the earlier grid. This
-// applies to large tiles of the program itself, at indices that do not depend on memory.
+// Before it waits for the earlier grid, a program prefetches its first tiles. The tiles must be
+// large and used by this program alone, with indices that do not depend on memory.
 TEST(NvptxPipeline, RowsArePrefetchedBeforeTheWait) {
   struct Case {
     const char* what;
     std::function<Tile(KernelBuilder&, const View& x, const View& w, const View& order)> first;
-    int lines;  // lines of 128 bytes that a thread prefetches
+    int lines;  // 128-byte lines prefetched per thread
   };
   const auto row = [](const View& x, ScalarArg i) {
     return x.partition({squeeze, 4096}).load({i, 0});
@@ -396,7 +395,7 @@ TEST(NvptxPipeline, FirstWaveOfProgramsPrefetchesRows) {
     ASSERT_TRUE(std::regex_search(before, processors, std::regex(R"(mov\.u32\s+(%r\d+), %nsmid;)")))
         << before;
     const std::string places =
-        processors[1].str() + (ctas == 1 ? ", 4;" : ", 2;");  // 2048 by 128 or 512 threads: 2^n
+        processors[1].str() + (ctas == 1 ? ", 4;" : ", 2;");  // 2^n = 2048 threads / 128 or 512
     EXPECT_TRUE(std::regex_search(before, std::regex("shl\\.b32\\s+%r\\d+, " + places))) << before;
     EXPECT_NE(before.find(ctas == 1 ? "%ctaid.x" : "%clusterid.x"), std::string::npos) << before;
     for (const char* other : {"%ctaid.y", "%ctaid.z"})

@@ -11,7 +11,8 @@ namespace {
 
 using program::RemarkId;
 
-// Returns the remarks of a pass with this text. Every remark of the artifact has an id of its pass.
+// Returns the remarks of `pass` that contain `text`. Checks that each remark's id belongs to its
+// pass.
 std::vector<program::Remark> found(const program::Artifact& artifact, const std::string& pass,
                                    const std::string& text) {
   std::vector<program::Remark> matching;
@@ -75,7 +76,7 @@ TEST(Remarks, AppearOnce) {
   const PtxKernel copies(doubledRows({.num_stages = 2, .unroll = 4}), Known::aligned,
                          withoutFacts(2));
   EXPECT_EQ(copies.count("ld.global"), 5 * 8)
-      << copies.ptx;  // four copies of the body and the remainder, by elements
+      << copies.ptx;  // four body copies and the remainder, by element
   EXPECT_EQ(found(copies.artifact, RemarkId::load_not_ahead, "not loaded ahead").size(), 1u)
       << all(copies.artifact);
 }
@@ -156,7 +157,7 @@ TEST(Remarks, ResidentRowsLeaveRoomForManySmallBuffers) {
   }
 }
 
-// A row weights the columns of w: each CTA of a cluster has some of the columns and needs the whole
+// A row weights the columns of w: each CTA of a cluster computes some columns but needs the whole
 // row.
 TEST(Remarks, NameRowsThatEachCtaNeedsWhole) {
   const auto weighted = [](KernelBuilder& k) {
@@ -286,7 +287,7 @@ TEST(Unroll, RepeatsTheBody) {
   expectAssemblesEverywhere(sums(4, false));
 }
 
-// Rows start at any offset, but a vector starts in every eighth row.
+// Rows may start at any offset, but every eighth row is aligned for vectors.
 TEST(AssumeDivisible, EnablesVectors) {
   const auto copy = [](bool divisible) {
     return [=](KernelBuilder& k) {

@@ -37,7 +37,7 @@ const std::map<std::string, int64_t> kSpilled{{"bf16 13824 layer_norm_forward_bf
 struct Line {
   std::string kernel;
   int64_t threads = 0, registers = 0, spilled = 0;
-  int wide = 0, narrow = 0;  // accesses of global memory in the PTX: of 16 bytes, and of fewer
+  int wide = 0, narrow = 0;  // global memory accesses in the PTX: 16 bytes, and fewer
   int copies = 0;            // bulk copies to shared memory in the PTX
 
   int64_t ctas() const {
@@ -83,8 +83,8 @@ kernels::Operation operationOf(const std::string& name, const MetaValues& settin
 struct Family {
   const char* name;
   std::vector<const char*> typed;  // options that take the type
-  // Largest number of narrow accesses in the PTX: per row of a tile, before and in a loop, or of
-  // the few elements that determine a shift.
+  // Largest number of narrow accesses in the PTX. They are for each row of a tile, before and in a
+  // loop, or for the few elements that determine a shift.
   int statistics;
 };
 
@@ -144,7 +144,7 @@ TEST(Rope, ReachesMinCtasPerSm) {
       }
 }
 
-// Widths at which a row needs just one stage more than its bytes fill, and widths of models.
+// Widths at which a row needs one stage more than its bytes fill, and widths of models.
 TEST(ClusterCrossEntropy, CachesItsRow) {
   const kernels::Machine machine = kernels::gpu("sm_90a", 132, 90);
   for (const char* type : {"bf16", "f32"})

@@ -12,7 +12,7 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// A function with tile arguments, at which groups of ops end.
+// A function with tile arguments, which bound groups of ops.
 class WideProductsTest : public ::testing::Test {
  protected:
   WideProductsTest() : b(&context), loc(b.getUnknownLoc()) {
@@ -45,7 +45,7 @@ TEST_F(WideProductsTest, GroupNeedsAMultiplicationAndAShift) {
   for (Value value : {apart, words}) EXPECT_FALSE(wide.contains(value.getDefiningOp()));
 }
 
-// The first query for an op of a large group walks the group once; later queries do not walk it.
+// The first query for an op walks its group once; later queries do not walk.
 TEST_F(WideProductsTest, WalksEachOpOnce) {
   constexpr size_t kOps = 3000;
   for (bool shift : {false, true}) {

@@ -34,7 +34,7 @@ struct Trial {
   int64_t gap = 0;           // elements after each row
   double size = 1;           // magnitude of the scores
   MetaValues forward = {}, backward = {};
-  int64_t max_length = 0;          // max_queries and max_keys of the call; 0: the longest length
+  int64_t max_length = 0;          // max_queries and max_keys of the call; 0 for the longest length
   std::vector<double> sinks = {};  // one per head, or none
   bool with_d_lse = false;
 
@@ -161,8 +161,7 @@ struct Trial {
     EXPECT_TRUE(close(t.lse.values(), wanted.lse, {1e-5, 3e-6}));
     EXPECT_TRUE(t.o.untouched_outside() && t.lse.untouched_outside());
 
-    // The gradients start from rounded results of the reference, so that errors of the forward do
-    // not count.
+    // The backward gets the reference's rounded results, so that the forward's errors do not count.
     t.o.fill(wanted.o);
     t.lse.fill(wanted.lse);
     Values of_lse = Random(seed + 8).normals(t.lse.size());
@@ -184,8 +183,8 @@ struct Trial {
           << "d_sinks of head " << h;
     EXPECT_EQ(t.error.get_integer(0), 0);
   }
-  // Weights and their gradients are rounded to the dtype before matmuls; with f32, exponents have
-  // errors.
+  // Weights and their gradients are rounded to the dtype before matmuls. With f32, the error of the
+  // exponents grows with the scores.
   double gate() const {
     return type == f32 ? 1e-5 * std::max(1.0, size / 10) : type == f16 ? 1.5e-3 : 1e-2;
   }
@@ -248,7 +247,7 @@ TEST(AttentionSequences, Empty) {
   Trial{.lengths = {{0, 5}, {0, 66}}}.check(seed += 9);
 }
 
-// The tokens bound the grids, whatever maximum length the call gives.
+// The number of tokens bounds the grids, for any maximum length.
 TEST(AttentionSequences, WorkIsBoundedByTokens) {
   constexpr int64_t kLongest = (int64_t{1} << 31) - 1;
   const Trial exact{.lengths = {{33, 20}, {0, 13}, {7, 90}}, .right = 0};
@@ -362,7 +361,7 @@ TEST(AttentionSequences, TmaCopies) {
   unaligned.check(seed += 9);
 }
 
-// No bit of a sequence depends on its neighbouring sequences, which may hold anything.
+// No bit of a sequence depends on the adjacent sequences, which may hold any values.
 void sequences_are_isolated(const MetaValues& forward, const MetaValues& backward) {
   const Trial trial{.lengths = {{30, 20}, {50, 70}, {9, 33}},
                     .right = 0,
@@ -397,9 +396,8 @@ TEST(AttentionSequences, SequencesAreIsolated) {
   if (machine().is_gpu()) sequences_are_isolated(kCopiedForward, kCopiedBackward);
 }
 
-// With invalid bounds, nothing outside of the results is written, and nothing outside of the
-// arguments is read; the interpreter, the emulator and sanitizers check this. The first wrong
-// sequence is reported.
+// With invalid bounds, only results are written and only arguments are read. The interpreter, the
+// emulator and sanitizers check this. The first wrong sequence is reported.
 TEST(AttentionSequences, InvalidBounds) {
   struct Wrong {
     std::vector<int64_t> queries, keys;

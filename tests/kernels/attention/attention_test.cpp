@@ -97,8 +97,7 @@ struct Trial {
     EXPECT_TRUE(close(lse.values(), wanted.lse, {1e-5, 3e-6}));
     EXPECT_TRUE(o.untouched_outside() && lse.untouched_outside());
 
-    // The gradients start from rounded results of the reference, so that errors of the forward do
-    // not count.
+    // The backward gets the reference's rounded results, so that the forward's errors do not count.
     o.fill(wanted.o);
     lse.fill(wanted.lse);
     Tensor d_q = tensor(queries, heads), d_k = tensor(keys, kv_heads), d_v = tensor(keys, kv_heads);
@@ -120,8 +119,8 @@ struct Trial {
       EXPECT_NEAR(d_sinks.values()[h], gradients.d_sinks[h], 1e-5 * gradients.sink_terms[h] + 1e-30)
           << "d_sinks of head " << h;
   }
-  // Weights and their gradients are rounded to the dtype before matmuls; with f32, exponents have
-  // errors.
+  // Weights and their gradients are rounded to the dtype before matmuls. With f32, the error of the
+  // exponents grows with the scores.
   double gate() const {
     return type == f32 ? 1e-5 * std::max(1.0, size / 10) : type == f16 ? 1.5e-3 : 1e-2;
   }
@@ -155,7 +154,7 @@ TEST(Attention, HeadDimensions) {
   Trial{.type = f32, .queries = 20, .keys = 40, .dim = 100}.check(seed += 5);
 }
 
-// Heads of whole vectors take the aligned variant of each step, whatever the number of tokens.
+// If heads are whole vectors, every step uses its aligned variant for any number of tokens.
 TEST(Attention, HeadsOfWholeVectorsAtOddLengths) {
   uint64_t seed = 221;
   backend().took_generic();
@@ -173,7 +172,7 @@ TEST(Attention, HeadsOfWholeVectorsAtOddLengths) {
   EXPECT_EQ(backend().took_generic(), std::vector<std::string>());
 }
 
-// Blocks of the default schedules that are completely visible, and some at each edge.
+// With the default schedules, some blocks are fully visible and some are at each edge.
 TEST(Attention, ManyBlocks) {
   uint64_t seed = 251;
   for (int64_t dim : {64, 128, 256})
@@ -182,7 +181,7 @@ TEST(Attention, ManyBlocks) {
   Trial{.type = bf16, .queries = 40, .keys = 200, .dim = 128, .right = 0}.check(seed += 5);
 }
 
-// More heads than fit in the L2 of a CPU core: two heads together, then the last one.
+// A CPU core's L2 holds two of the three heads: two run together, then the last one.
 TEST(Attention, HeadsGroupedByL2) {
   Trial{.type = bf16,
         .batch = 3,
@@ -244,7 +243,7 @@ TEST(Attention, Strides) {
           .check(seed += 5);
 }
 
-// Queries that see no key get zeros, whatever the values: the first key's are infinite and NaN.
+// Queries that see no key get zeros, even if the first key's values are infinite and NaN.
 TEST(Attention, HiddenValues) {
   for (const auto& [type, dim] : {std::pair<DType, int64_t>{bf16, 64}, {f32, 40}}) {
     const Trial which{.type = type,
@@ -282,7 +281,7 @@ TEST(Attention, HiddenValues) {
   }
 }
 
-// Blocks before, on and after both edges of the band; queries that see nothing; edges far away.
+// Blocks before, on and after both edges of the band, queries that see no key, and distant edges.
 TEST(Attention, Windows) {
   uint64_t seed = 401;
   struct Window {
@@ -307,8 +306,8 @@ TEST(Attention, Windows) {
           .check(seed += 5);
 }
 
-// Scores one block ahead of the values, with and without TMA copies, which use one loop for all
-// blocks: first and last iterations, edges, rows that see nothing.
+// Scores are computed one block ahead of the values. With TMA copies, one loop processes all
+// blocks. Cases: first and last iterations, edges, rows that see no key.
 TEST(Attention, ScoresAheadAndTmaCopies) {
   struct Schedule {
     MetaValues forward, backward = {};
@@ -386,7 +385,7 @@ TEST(Attention, Softcap) {
         .check(seed += 5);
 }
 
-// Scores in the hundreds: the maximum of a row changes from block to block.
+// Scores are in the hundreds, so a row's maximum changes from block to block.
 TEST(Attention, LargeScores) {
   Trial{.type = f32, .queries = 40, .keys = 200, .dim = 32, .right = 0, .size = 100}.check(601);
   Trial{.type = f16, .queries = 40, .keys = 200, .dim = 32, .size = 100}.check(606);
@@ -395,7 +394,7 @@ TEST(Attention, LargeScores) {
 // Cases:
 // - sinks below, among and far above the scores, and no sink
 // - queries without keys, windows, a softcap
-// - more partial sums of d_sinks than one tile has
+// - more partial sums of d_sinks than one tile holds
 TEST(AttentionSinks, MatchFormula) {
   uint64_t seed = 801;
   const std::vector<double> sinks{0.5, -30, 100, -INFINITY};
@@ -446,8 +445,8 @@ TEST(AttentionSinks, Schedules) {
             .check(seed += 5);
 }
 
-// A query that sees no key has o = 0 and the lse of its sink, whatever the values are: the first
-// key's are infinite and NaN.
+// A query that sees no key has o = 0 and its sink's lse, even if the first key's values are
+// infinite and NaN.
 TEST(AttentionSinks, HiddenValues) {
   const MetaValues with_ahead{{"ahead", "true"}},
       without{{"ahead", "false"}, {"tensor_copies", "false"}};
@@ -477,7 +476,7 @@ TEST(AttentionSinks, HiddenValues) {
     }
 }
 
-// A sink of -inf gives the bits of a call without sinks, and has the gradient 0.
+// A sink of -inf gives the same bits as no sink, and its gradient is 0.
 TEST(AttentionSinks, MinusInfinityIsNoSink) {
   for (const int64_t keys : {40, 150}) {
     const Trial which{.type = bf16,

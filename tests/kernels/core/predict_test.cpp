@@ -21,7 +21,7 @@ program::CompileOptions options_with(int num_warps) {
   return options;
 }
 
-// Programs that copy `bytes` each way.
+// Returns the work of programs that each load and store `bytes`.
 Work copy_work(int64_t programs, double bytes) {
   Work work;
   work.programs = programs;
@@ -59,7 +59,7 @@ TEST(Predict, TimeGrowsWithBytes) {
   }
 }
 
-// Accesses of two bytes take eight times the instructions of 16-byte ones.
+// Two-byte accesses need eight times the instructions of 16-byte ones.
 TEST(Predict, NarrowAccessesTakeLonger) {
   const Work work = copy_work(65536, 4096);
   const auto of = [&](int64_t align) {
@@ -106,7 +106,7 @@ TEST(Predict, MatmulIsBoundByTensorCores) {
   EXPECT_NEAR(step.us, 4 * tile_us, 0.02 * step.us);
 }
 
-// One program more than a wave takes a second wave.
+// One program more than a wave needs a second wave.
 TEST(Predict, PartlyFilledWaveCounts) {
   const auto us = [](int64_t programs) {
     return kernels::predict(matmul_work(programs), options_with(8), kGpu, kRates).us;
@@ -134,7 +134,7 @@ TEST(Predict, LibraryMatmul) {
   EXPECT_LT(flop / large.us / 1e6, 850);
 }
 
-TEST(Predict, CallsAddLaunches) {
+TEST(Predict, AddsLaunchTimes) {
   const Prediction step{.us = 10};
   const std::vector<Prediction> steps = {step, step, step};
   EXPECT_DOUBLE_EQ(kernels::call_us(steps, kRates), 30 + kRates.launch_us + 2 * kRates.follow_us);

@@ -228,8 +228,8 @@ TEST(Reference, Rope) {
   }
 }
 
-// Values worked out by hand: (3, 4) rotated by 90 degrees is (-4, 3), in the columns that the
-// layout pairs.
+// Values computed by hand: (3, 4) rotated by 90 degrees is (-4, 3), in the columns that the layout
+// pairs.
 TEST(Reference, RopePairs) {
   const Values x{3, 30, 4, 40, 5}, cos{0, 1}, sin{1, 0};
   EXPECT_EQ(rope_reference(x, cos, sin, {.d = 5}), (Values{-4, 30, 3, 40, 5}));
@@ -304,7 +304,7 @@ TEST(Reference, AttentionWithSinksAndGradientOfLse) {
   }
 }
 
-// Values worked out by hand for two keys. With two queries, the first sees one key; with four
+// Values computed by hand for two keys. With two queries, the first sees one key; with four
 // queries, the first two see none.
 TEST(Reference, AttentionOfFewKeys) {
   AttentionCase c{.batch = 1,
@@ -377,7 +377,7 @@ TEST(Reference, CrossEntropy) {
   }
 }
 
-// Without smoothing, or with smoothing over the vocabulary, each shard has the loss of the whole
+// Without smoothing, or with smoothing over the vocabulary, each shard's loss is that of the whole
 // vocabulary.
 TEST(Reference, VocabParallelCrossEntropy) {
   const int64_t n = 4, v = 6, own = 4;

@@ -133,7 +133,7 @@ TEST(CrossEntropy, TiesGoToTheLowestIndex) {
   }
 }
 
-// d_y = p_y - 1 is at best as exact as the last digits of p_y, which are 2^-24 near p_y = 1.
+// d_y = p_y - 1 is at most as exact as p_y's last digits, which are 2^-24 near p_y = 1.
 TEST(CrossEntropy, ConfidentRowsKeepTheTargetsDigits) {
   for (int64_t v : affordable({64, 20000}, 3)) {
     Trial run(f32, 3, v, {.reduction = Reduce::none});

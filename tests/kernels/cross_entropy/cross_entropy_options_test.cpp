@@ -22,8 +22,8 @@ TEST(CrossEntropy, Options) {
   }
 }
 
-// Caps and numbers of classes around the limits of the quick softcap, with logits that it bends
-// little and much. It checks the loss of each row, because a mean hides errors of opposite signs.
+// Caps and numbers of classes around the quick softcap's limits, with logits that it changes little
+// and much. Checks each row's loss, because a mean hides errors of opposite signs.
 TEST(CrossEntropy, SmallAndLargeCaps) {
   for (DType type : {f16, bf16, f32}) {
     for (double cap : {0.5, 30.0, 64.0, 65.0}) {
@@ -41,8 +41,8 @@ TEST(CrossEntropy, SmallAndLargeCaps) {
 }
 
 // Unaligned rows. The first row begins at each element of a 16-byte vector; the width or a gap
-// places the next ones. Widths are less than a vector, one block, and several blocks. The gradient
-// is in place, or in a tensor with the same or another alignment.
+// decides where the next rows begin. Widths are less than a vector, one block, and several blocks.
+// The gradient is in place, or in a tensor with the same or another alignment.
 TEST(CrossEntropy, UnalignedRows) {
   const int64_t n = 3;
   for (DType type : kFloats) {
@@ -126,7 +126,7 @@ TEST(CrossEntropy, UpstreamGradient) {
   }
 }
 
-// Rows of one tile, in blocks, and shared by a cluster; some classes have no probability.
+// Rows of one tile, in blocks, and shared by a cluster; some classes have zero probability.
 TEST(CrossEntropy, TemperatureAndEntropy) {
   const int64_t n = 3;
   for (int64_t v : affordable({1, 37, 20003, 51208}, n)) {

@@ -14,7 +14,7 @@ TEST(CrossEntropy, WidthsAndTypes) {
   }
 }
 
-// Rows that fit in a GPU's shared memory, and rows that fit in part, in place and out of place.
+// Rows that fit in a GPU's shared memory entirely or in part, in place and out of place.
 TEST(CrossEntropy, ResidentRows) {
   for (int64_t v : affordable({40960, 128256}, 1)) {
     for (DType type : {f32, bf16}) Trial(type, 1, v, {}, 1.0, 8).check();
@@ -39,8 +39,8 @@ TEST(CrossEntropy, LongRowsAndIgnoredRows) {
   }
 }
 
-// Rows that the CTAs of a cluster share: all options that depend on the lanes of a block, an
-// ignored row, in place.
+// CTAs of a cluster share rows. Cases: all options that depend on a block's lanes, an ignored row,
+// in place.
 TEST(CrossEntropy, RowsSharedByCtas) {
   const int64_t v = 51208, n = 3;
   std::vector<CrossEntropyCase> cases(5);
@@ -137,7 +137,7 @@ TEST(CrossEntropy, SeveralRowsPerProgram) {
   if (!machine().is_gpu()) GTEST_SKIP() << "programs take several rows on GPUs";
   kernels::Machine few = machine();
   few.sms = 1;
-  const int64_t n = 75;  // some of 32 programs take three rows, some two
+  const int64_t n = 75;  // some of 32 programs have three rows, some two
   for (DType type : {bf16, f32}) {
     for (int64_t v : affordable({1, 33, 257, 1000, 1001}, n)) {
       Trial each(type, n, v, {.smoothing = v == 33 ? exact(0.1) : 0.0, .reduction = Reduce::none},
@@ -158,7 +158,7 @@ TEST(CrossEntropy, SeveralRowsPerProgram) {
   }
 }
 
-// Runs a trial with tiles of several rows, as a GPU has them, on any back end.
+// Runs a trial with a GPU's tiles of several rows on any back end.
 void run_tiles_of_rows(Trial& run, const Tensor& gradient) {
   kernels::CrossEntropyConfig config =
       kernels::cross_entropy_kernel.heuristic(kernels::gpu("sm_90a", 132, 80), run.o);
@@ -167,8 +167,8 @@ void run_tiles_of_rows(Trial& run, const Tensor& gradient) {
   run.run(config, machine(), gradient);
 }
 
-// Checks tiles of several rows: all results and guards. A second run and a run in place have equal
-// bits.
+// Checks all results and guards with tiles of several rows. A second run and a run in place give
+// equal bits.
 void check_tiles_of_rows(Trial run) {
   SCOPED_TRACE(run.describe());
   run_tiles_of_rows(run, run.d_logits);
@@ -212,7 +212,7 @@ TEST(CrossEntropy, TilesOfUnalignedRows) {
   }
 }
 
-// Starting the programs takes at most 0.75 of the time that an H200 takes to move the bytes.
+// Starting the programs takes at most 0.75 of an H200's time to move the bytes.
 TEST(CrossEntropy, ShortRowsStartFewPrograms) {
   const kernels::Machine h200 = kernels::gpu("sm_90a", 132, 80);
   for (auto [n, v] :

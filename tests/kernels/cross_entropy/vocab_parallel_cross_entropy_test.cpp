@@ -14,7 +14,7 @@ double exact(double value) {
   return static_cast<float>(value);
 }
 
-// Rows of logits of a whole vocabulary, and the results of each shard.
+// Logits of the whole vocabulary, and each shard's results.
 struct Trial {
   DType type, label_type = i64, loss_type = f32, d_loss_type = f32;
   VocabParallelCase c;  // case of the first shard; options apply to all shards
@@ -157,7 +157,7 @@ struct Trial {
            std::to_string(static_cast<int>(c.reduction)) + " smoothing " +
            std::to_string(c.smoothing);
   }
-  // Compares with the formulas of one shard, from float64 statistics.
+  // Compares with one shard's formulas, applied to float64 statistics.
   void expect_right(bool with_gradient = true) {
     Values exact_partials;
     for (size_t s = 0; s < sizes.size(); ++s) {
@@ -262,7 +262,7 @@ TEST(VocabParallelCrossEntropy, Smoothing) {
   Trial(f32, 6, {12, 9}, {.smoothing = 1}).check();
 }
 
-// Statistics merged by all-reduces work like those of one shard.
+// Statistics merged by all-reduces give the same results as one shard.
 TEST(VocabParallelCrossEntropy, AllReduced) {
   for (double smoothing : {0.0, exact(0.1)}) {
     for (double spread : {1.0, 1e4}) {
@@ -302,7 +302,7 @@ TEST(VocabParallelCrossEntropy, LargeLogits) {
   }
 }
 
-// Shards without a finite logit, also the label's shard; a label whose logit is -inf.
+// Some shards, also a label's shard, have no finite logit. One label's logit is -inf.
 TEST(VocabParallelCrossEntropy, InfiniteLogits) {
   Trial run(f32, 4, {6, 20, 9});
   run.labels = {1, 30, 8, 27};
@@ -336,8 +336,7 @@ TEST(VocabParallelCrossEntropy, NaNSpreadsToAllShards) {
   }
 }
 
-// d_y = p_y - 1 is at best as exact as the last digits of p_y, whichever shard has the other
-// classes.
+// d_y = p_y - 1 is at most as exact as p_y's last digits, whichever shard has the other classes.
 TEST(VocabParallelCrossEntropy, ConfidentRowsKeepTheTargetsDigits) {
   for (int64_t v : affordable({64, 20000}, 3)) {
     Trial run(f32, 3, {v, 40});

@@ -154,7 +154,7 @@ TEST(Divergence, ReductionsAndLabels) {
   }
 }
 
-// Also with several rows per program, whose labels are one tile.
+// Includes programs with several rows, whose labels are one tile.
 TEST(Divergence, LabelsOfAnyStride) {
   for (Divergence kind : {Divergence::jsd, Divergence::tvd}) {
     for (int64_t cols : {8, 2310}) {
@@ -165,7 +165,7 @@ TEST(Divergence, LabelsOfAnyStride) {
   }
 }
 
-// Several tiles per program, and fewer for the last program.
+// Each program has several tiles, the last one fewer.
 TEST(Divergence, SeveralTilesPerProgram) {
   for (Divergence kind : kKinds) {
     for (Reduction reduction : {Reduction::none, Reduction::batchmean}) {
@@ -200,7 +200,7 @@ TEST(Divergence, Weights) {
   }
 }
 
-// For nearly equal rows the logarithms nearly cancel; the small rest is the whole gradient.
+// For nearly equal rows the logarithms nearly cancel; their small difference is the whole gradient.
 TEST(Divergence, JsdOfNearlyEqualRows) {
   for (float apart : {1e-1f, 1e-3f, 1e-5f}) {
     Trial run(Divergence::jsd, f32, f32, 4, 300);

@@ -1,4 +1,4 @@
-// Tests of scale_rows: rows times a factor that is read on the device.
+// Tests scale_rows, which multiplies rows by a factor that it reads on the device.
 #include "kernels/elementwise/scale_rows.h"
 
 #include "tests/kernels/shapes.h"

@@ -166,7 +166,7 @@ TEST(Embedding, ShardsOfATable) {
   }
 }
 
-// Position i mod P, also with an incomplete last sequence; the sum is rounded once.
+// Row i is added to position i mod P, also in an incomplete last sequence. The sum is rounded once.
 TEST(Embedding, ForwardAddsTheRowOfThePosition) {
   for (auto [cols, positions] :
        {std::pair<int64_t, int64_t>{1, 1}, {7, 5}, {1000, 37}, {256, 64}}) {
@@ -199,7 +199,7 @@ TEST(Embedding, ForwardAddsTheRowOfThePosition) {
   }
 }
 
-// Steps that move rows use vectors, whatever the number of indices.
+// Steps that move rows use vectors for any number of indices.
 TEST(Embedding, AnyNumberOfIndices) {
   for (DType index_type : {i32, i64}) {
     for (auto [vocabulary, cols] : {std::pair<int64_t, int64_t>{13, 4096}, {2100, 512}}) {
@@ -217,8 +217,8 @@ TEST(Embedding, AnyNumberOfIndices) {
   }
 }
 
-// Totals in the order that embedding_backward.cpp promises: the order of the indices, with full
-// chunks of 128 added separately. embedding_in_order.cpp has no chunks.
+// Returns totals in the order of the indices, as embedding_backward.cpp promises. Full chunks of
+// 128 are added separately, except in embedding_in_order.cpp.
 Values sums_in_order(const Trial& run) {
   const size_t chunk = run.in_order ? run.indices.size() + 1 : 128;
   std::vector<std::vector<int64_t>> positions(run.o.vocabulary);
@@ -272,7 +272,7 @@ TEST(Embedding, BackwardAddsInOrder) {
   }
 }
 
-// Several parts, with rows that hundreds of indices use next to unused rows.
+// Several parts, in which hundreds of indices use some rows and none use others.
 TEST(Embedding, BackwardOfFrequentRows) {
   for (DType index_type : {i32, i64}) {
     Trial run(bf16, 4701, 1031, 16, index_type, index_type == i32 ? 3 : 0);
@@ -292,13 +292,13 @@ TEST(Embedding, BackwardOfExactChunks) {
     Trial same(f32, n, 300, 9);
     same.indices.assign(n, 299);
     expect_sums_in_order(same);
-    // Chunks begin at other places than multiples of their length.
+    // Chunks do not begin at multiples of their length.
     for (int64_t i = 0; i < 5; ++i) same.indices[i * 17] = i;
     expect_sums_in_order(same);
   }
 }
 
-// Programs that compute several rows of the table, and fewer in the last program.
+// Each program computes several rows of the table, the last one fewer.
 TEST(Embedding, BackwardOfSeveralRowsPerProgram) {
   for (const bool accumulate : {false, true}) {
     Trial one(bf16, 300, 91, 40);
@@ -318,7 +318,7 @@ TEST(Embedding, BackwardOfSeveralRowsPerProgram) {
   }
 }
 
-// Schedules of large tables whose rows have few bytes.
+// Schedules for large tables with short rows.
 TEST(Embedding, RowsPerProgram) {
   const kernels::Machine gpu = kernels::gpu("sm_90a", 132, 86);
   const auto rows_of = [&](kernels::EmbeddingOptions o) {
@@ -363,7 +363,7 @@ TEST(Embedding, BackwardTypesAndAccumulate) {
 
 // Row i adds to position i mod P, for any index. The last sequence may be incomplete, and some
 // positions have no row.
-TEST(Embedding, BackwardAddsUpPositions) {
+TEST(Embedding, PositionGradients) {
   const std::tuple<int64_t, int64_t, int64_t> shapes[] = {
       {37, 40, 1}, {37, 1, 5}, {37, 7, 5}, {300, 40, 64}, {24, 1100, 8}, {5, 20, 9}, {0, 8, 4}};
   for (const auto& [n, cols, positions] : shapes) {
@@ -406,7 +406,7 @@ TEST(Embedding, BackwardRefusesTooManyIndices) {
   const auto config = kernel.chosen(machine(), {.vocabulary = 5}, {{"in_order", "false"}});
   const Launch first = kernel.build(machine(), {.vocabulary = 5}, config).steps.at(0).launch;
   EXPECT_LE(first.grid_at(INT32_MAX)[0], INT32_MAX);
-  EXPECT_GT(first.grid_at(int64_t{INT32_MAX} + 1)[0], INT32_MAX);  // no device takes this grid
+  EXPECT_GT(first.grid_at(int64_t{INT32_MAX} + 1)[0], INT32_MAX);  // no device accepts this grid
 }
 
 TEST(Embedding, NoIndices) {

@@ -172,7 +172,7 @@ TEST(LogitDivergence, Blocks) {
   }
 }
 
-// With a loss scale, so that f16 can represent the gradients.
+// Uses a loss scale, so that f16 can represent the gradients.
 TEST(LogitDivergence, Weights) {
   for (float beta : {1e-3f, 0.1f, 0.5f, 0.999f}) {
     for (DType type : kFloats) {
@@ -184,7 +184,7 @@ TEST(LogitDivergence, Weights) {
   }
 }
 
-// Large logits lose nothing beyond their own rounding; equal rows have no divergence.
+// Large logits lose no accuracy beyond their own rounding; equal rows have zero divergence.
 TEST(LogitDivergence, FarAndEqualRows) {
   for (Divergence kind : kKinds) {
     for (int64_t cols : {300, 9000}) {
@@ -194,8 +194,8 @@ TEST(LogitDivergence, FarAndEqualRows) {
       EXPECT_NEAR(equal.loss.get(0), 0, 1e-6);
       for (double d : equal.logits.values()) ASSERT_NEAR(d, 0, 1e-7);
       for (DType type : {bf16, f32}) {
-        // f32 only if rounding leaves digits: a row whose largest probability is 1 - p multiplies
-        // the error of its gradient by 1 / p.
+        // f32 has a smaller spread, to keep digits: a row whose largest probability is 1 - p
+        // multiplies its gradient's error by 1 / p.
         Trial peaked(kind, type, 3, cols, 0, type == f32 ? 3 : 8);
         peaked.check();
       }

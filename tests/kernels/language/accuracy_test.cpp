@@ -1,6 +1,6 @@
-// Accuracy of every elementary function of the DSL on the backend of the program, against float64.
-// Inputs are f32 at a stride that the backend can afford, and all of bf16 and f16. Prints the worst
-// errors as rows of a table. The bounds are those of lib/include/ligerdsl/dsl/math.h and
+// Accuracy of the DSL's elementary functions on the program's backend, against float64. Inputs are
+// f32 at a stride that the backend can afford, and all of bf16 and f16. Prints the worst errors as
+// rows of a table. The bounds are those of lib/include/ligerdsl/dsl/math.h and
 // docs/reference/dsl-elementwise.md.
 #include <bit>
 #include <cmath>
@@ -25,7 +25,7 @@ constexpr double kLeastNormal = 0x1p-126, kMost = 3.4028234663852886e38;
 struct Bound {
   bool exact = false;
   double ulp = INFINITY, relative = INFINITY, absolute = INFINITY;  // all of them must hold
-  double either = 0;  // if not 0: either of these errors
+  double either = 0;  // if not 0, bounds the smaller of the relative and absolute error
   double low = -INFINITY, high = INFINITY;
 };
 constexpr Bound kExact = {.exact = true};
@@ -117,7 +117,7 @@ Step step_of(const Function& function, DType type, int64_t n) {
   return {.program = k.finish(), .launch = kernels::library_launch(ceil_div(n, kBlock), 4)};
 }
 
-// An error and the input that it occurred at.
+// The largest error and its input.
 struct Worst {
   double error = 0, at = 0;
   void see(double found, double x) {
@@ -231,7 +231,7 @@ TEST_P(Accuracy, EveryHalf) {
 INSTANTIATE_TEST_SUITE_P(Functions, Accuracy, ::testing::ValuesIn(kFunctions),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// Every unary op that computes has a case, and so has its fast variant if the DSL has one.
+// Every unary op that computes has a case, and so does its fast variant, if any.
 TEST(AccuracyCases, EveryUnaryFunctionHasACase) {
   std::set<std::string> have;
   for (const Function& function : kFunctions) have.insert(function.name);
@@ -246,7 +246,7 @@ TEST(AccuracyCases, EveryUnaryFunctionHasACase) {
   EXPECT_TRUE(have.contains("pow")) << "of two operands";
 }
 
-// The judgement itself reports an error beyond the bound, also for special values.
+// judge() reports an error beyond the bound, also for special values.
 TEST(AccuracyCases, ErrorsBeyondTheBoundAreReported) {
   const auto beyond = [](const Bound& bound, double x, float actual, double expected) {
     Errors errors;

@@ -9,11 +9,11 @@ namespace {
 struct Case {
   DType type, offset_type;  // dtype of the copied rows, and of the rows that give the offset
   int64_t columns, block;
-  bool own;              // the offset is that of the rows that are read; else of others
+  bool own;              // the offset is from the rows that are read, not from others
   int64_t rows_of_tile;  // 0: the dimension is squeezed
 };
 
-// y = x, and the sum of the tile elements outside the row: each pad is 1.
+// Computes y = x and, per row, the sum of its tiles minus their number of elements. Each pad is 1.
 kernels::Step copy(const Case& c) {
   KernelBuilder k("copy_with_lead");
   View y = k.view("y", c.type, {dyn, c.columns}), x = k.view("x", c.type, {dyn, c.columns}),
@@ -156,7 +156,7 @@ TEST(AlignmentOffset, LoopsOverRows) {
       }
 }
 
-// Rows of y get a weight, which is read with the alignment offset of rows of x.
+// Copies a weight to each row of y, with the alignment offset of rows of x.
 TEST(AlignmentOffset, WeightOfRows) {
   for (DType type : {f32, bf16, i32})
     for (DType type_of_rows : {f32, bf16})

@@ -91,8 +91,8 @@ TEST(Atomics, CompareAndSwapLoopComputesMaximum) {
   EXPECT_EQ(most.get(0), 4.0 * 1000000007);
 }
 
-// Each program takes the minimum with its numbers, and exchanges its own number with a place and
-// keeps the old value.
+// Each program lowers `least` to its numbers, puts its own number in `place`, and stores the old
+// value.
 void lower_and_exchange(KernelBuilder& k, const Meta& m, DType type) {
   View least = k.view("least", type, {m.width}), place = k.view("place", type, {m.width});
   View got = k.view("got", type, {dyn, m.width});
@@ -131,8 +131,7 @@ TEST(Atomics, MinimumAndExchange) {
   }
 }
 
-// Counts the occurrences of each of 16 numbers. The old values are those of some order of the
-// additions.
+// Counts the occurrences of each of 16 numbers. The old values match some order of the additions.
 void count(KernelBuilder& k, const Meta& m) {
   View numbers = k.view("numbers", i32, {dyn, m.width}), counts = k.view("counts", i32, {16});
   View old = k.view("old", i32, {dyn, m.width});

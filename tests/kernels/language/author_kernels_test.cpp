@@ -49,7 +49,7 @@ double log_sum_exp(const Values& x) {
          }));
 }
 
-// Log-probabilities, some of them log 0.
+// Returns log-probabilities, some of them log 0.
 Tensor log_probabilities(DType type, int64_t cols, uint64_t seed) {
   Tensor x = random_rows(type, kRows, cols, seed, 0, 3.0);
   for (int64_t r = 0; r < kRows; ++r) {
@@ -99,7 +99,7 @@ TEST(AuthorKernels, SelectiveLogSoftmax) {
   });
 }
 
-// The mean of each channel is large compared with its deviation.
+// Each channel's mean is large compared with its deviation.
 void check_group_norm(DType type, int64_t channels, int64_t groups, int64_t positions,
                       int64_t block) {
   SCOPED_TRACE(std::string(name(type)) + ", " + std::to_string(channels) + " channels of " +
@@ -138,7 +138,7 @@ void check_group_norm(DType type, int64_t channels, int64_t groups, int64_t posi
 TEST(AuthorKernels, GroupNorm) {
   for (DType type : kFloats) {
     check_group_norm(type, 8, 4, 512, 256);   // blocks of one channel
-    check_group_norm(type, 6, 2, 49, 256);    // a row less than a block
+    check_group_norm(type, 6, 2, 49, 256);    // rows shorter than a block
     check_group_norm(type, 10, 2, 200, 256);  // blocks of several channels, the last one is partial
   }
 }
@@ -161,15 +161,15 @@ TEST(AuthorKernels, Sparsemax) {
   for_rows([](DType type, int64_t cols) {
     Tensor x = random_rows(type, kRows, cols, 7), y(type, {kRows, cols});
     for (int64_t j = 0; j < cols; ++j) {
-      x.set(cols + j, 100.0);                             // all equal: all stay
-      x.set(2 * cols + j, j == 5 ? 3.0 : j * 1e-3 - 60);  // only one stays
+      x.set(cols + j, 100.0);                             // all equal: all in the support
+      x.set(2 * cols + j, j == 5 ? 3.0 : j * 1e-3 - 60);  // only one in the support
     }
     x.set(0, -INFINITY);
     Values expected;
     for (int64_t r = 0; r < kRows; ++r) {
       for (double v : sparsemax_of(row_of(x, r))) expected.push_back(v);
     }
-    for (int64_t block : {1024, 8192}) {  // one tile holds the row, or several do
+    for (int64_t block : {1024, 8192}) {  // one tile per row, or several
       run(sparsemax_kernel,
           {.type = type, .cols = cols, .block = block, .ctas = block == 8192 ? 2 : 1},
           {{"y", y}, {"x", x}});
@@ -320,7 +320,7 @@ TEST(AuthorKernels, Matmul) {
   }
 }
 
-// i8 is exact. For f32 as tf32, 11 significand bits of each operand count.
+// i8 is exact. tf32 keeps 11 significand bits of each f32 operand.
 TEST(AuthorKernels, MatmulOfOtherPrecisions) {
   constexpr int64_t kM = 70, kN = 45, kK = 100;
   for (const DType type : {i8, f32})
@@ -399,7 +399,7 @@ TEST(AuthorKernels, FlashAttention) {
           expected.push_back(weighted);
         }
       }
-      // Weights are rounded to the type before the matmul. Their sum is that of unrounded weights.
+      // The matmul uses weights rounded to the type, but the sum of weights is unrounded.
       EXPECT_TRUE(close_normwise(o.values(), expected,
                                  type == f32   ? 1e-5
                                  : type == f16 ? 2e-3

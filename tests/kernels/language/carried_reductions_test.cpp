@@ -56,8 +56,8 @@ void store(KernelBuilder& k, const View& y, const Scalar& row, int column, const
   y.partition({1, 1}).store({row, column}, k.full({1, 1}, 0, y.dtype()) + value);
 }
 
-// Several reductions of a row in one loop, whose initial values are not the neutral element. Loops
-// have zero, one and more iterations.
+// Several reductions of a row in one loop, with initial values other than the neutral element.
+// Loops have zero, one and more iterations.
 TEST_P(CarriedReductions, WholeRows) {
   expect([&](KernelBuilder& k, const View& x, const View& y) {
     const Partition blocks = x.partition({squeeze, kBlock});

@@ -72,7 +72,7 @@ TEST_F(ClusterExchange, TilesSharedBySomeCtas) {
   }
 }
 
-// Exchanges in branches and loops that run in no iteration, or not in every one.
+// Exchanges in branches and loops that never run, or not in every iteration.
 TEST_F(ClusterExchange, NestedLoopsAndBranches) {
   expect_on_clusters(f32, [](KernelBuilder& k, const View& x, const View& y) {
     k.for_range(0, 12, 1, [&](Scalar i) {
@@ -109,7 +109,7 @@ TEST_F(ClusterExchange, Transpositions) {
   }
 }
 
-// The result of an atomic is sent to all CTAs, before a loop or where it is used. Large tiles take
+// The result of an atomic is sent to all CTAs, before a loop or where it is used. Large tiles use
 // another path. Each CTA adds its copy to its part of a row.
 TEST_F(ClusterExchange, ResultsOfAtomics) {
   for (DType type : {i32, i64}) {

@@ -6,8 +6,7 @@
 namespace ligerdsl::test {
 namespace {
 
-// A loop with two accumulators, one of which adds two matmuls, as in a gated pair and in a sum of
-// matmuls.
+// A loop with two accumulators, as in a gated pair. One of them adds two matmuls.
 TEST(Dot, SeveralMatmulsPerIteration) {
   constexpr int64_t kSide = 64, kDepth = 192;
   for (const DType type : {f16, bf16}) {
@@ -82,8 +81,8 @@ TEST(Dot, LoopInvariantAccumulator) {
   EXPECT_TRUE(close_normwise(c.values(), expected, 1e-6));
 }
 
-// After the loop: row sums, for which threads synchronise, then an exchange through the memory that
-// the loop's copies filled. A thread waits for its own copies before others write there.
+// After the loop, row sums synchronise the threads; then an exchange uses the memory that the
+// loop's copies filled. A thread waits for its own copies before others write there.
 TEST(Dot, MemoryOfALoopsCopiesIsReused) {
   constexpr int64_t kSide = 64, kStep = 128, kTurns = 5;
   KernelBuilder k("reuse");

@@ -17,9 +17,9 @@ struct Product {
   bool dynamic = false;  // no size is known when the kernel is compiled
   bool columns = false;  // a is stored as [k, m]
   bool doubled = false;  // a's tiles are multiplied by two before the matmul
-  int programs = 0;      // programs of a persistent kernel; 0: one for each tile
+  int programs = 0;      // programs of a persistent kernel, or 0 for one per tile
   DType result = f32;
-  DType second = f32;  // dtype of b if it is fp8; else b has a's dtype
+  DType second = f32;  // dtype of an fp8 b; otherwise b has a's dtype
   bool tf32 = false;
   bool tensor = false;  // TMA copies
 };
@@ -124,9 +124,9 @@ inline void check_product(DType type, const Product& p, bool transposed, uint64_
       worst = std::max(worst, std::abs(found.at(i, j) - sum) / std::max(size, 1e-30));
     }
   }
-  // Relative to the sum of |a b|: at most k roundings of f32, 2^-24 each and rarely all
+  // The error is relative to the sum of |a b|. It has at most k f32 roundings of 2^-24, rarely all
   // in one direction, and one rounding to the result's type. The tensor cores of sm_90a keep about
-  // 14 bits when they add fp8. TMA copies round f32 to tf32 in another way. Accumulators of i8 are
+  // 14 bits in fp8 accumulators. TMA copies round f32 to tf32 differently. i8 accumulators are
   // exact.
   const bool few_bits = (is_fp8(type) || (p.tf32 && p.tensor)) && backend().name() == "cuda";
   EXPECT_LE(worst, type == i8 && p.result == i32 ? 0

@@ -14,8 +14,8 @@ TEST(Dot, MultipliesTilesOfEveryShape) {
       for (const bool transposed : {false, true}) check_product(type, p, transposed, seed += 2);
 }
 
-// Rows with and without 16-byte copies; panels of 128, 64 and 32 bytes or none; odd shapes; more
-// stages than iterations.
+// Cases: rows with and without 16-byte copies, panels of 128, 64 and 32 bytes or none, odd shapes,
+// more stages than iterations.
 TEST(Dot, PipelinedLoopsMultiplyFromSlots) {
   uint64_t seed = 71;
   for (const DType type : kFloats)
@@ -61,9 +61,9 @@ TEST(Dot, PipelinedLoopsMultiplyFromSlots) {
       for (const bool transposed : {false, true}) check_product(type, p, transposed, seed += 2);
 }
 
-// Warp groups with 64 rows each: one or two groups, several blocks of 64 rows, odd shapes. Panels
-// of 128, 64 and 32 bytes of both operands in either order; operand A in registers; two stages (the
-// loop waits for each wgmma) and more.
+// Warp groups with 64 rows each: one or two groups, several blocks of 64 rows, odd shapes. Both
+// operands have panels of 128, 64 and 32 bytes in either order, or A is in registers. With two
+// stages, the loop waits for each wgmma; more stages are tested, too.
 TEST(Dot, WarpgroupsMultiplyFromSlots) {
   uint64_t seed = 171;
   for (const DType type : {f16, bf16})
@@ -105,10 +105,9 @@ TEST(Dot, WarpgroupsMultiplyFromSlots) {
       }
 }
 
-// Programs with several tiles, more and fewer than iterations per tile, of whole tiles and at
-// edges. Copies for the next tile are in flight while the accumulator is stored. By mma.sync, and
-// by wgmma with and without overlap of the next iteration. The accumulator is stored in one
-// segment, in two, or directly.
+// Programs have more or fewer tiles than iterations per tile; tiles are whole or partial. Copies
+// for the next tile are in flight while the accumulator is stored in one segment, in two, or
+// directly. Covers mma.sync, and wgmma with and without overlap of the next iteration.
 TEST(Dot, PersistentPrograms) {
   uint64_t seed = 371;
   for (const DType type : {f16, bf16})

@@ -6,8 +6,9 @@
 namespace ligerdsl::test {
 namespace {
 
-// Both fp8 formats and their mixture. By wgmma if k is contiguous in both operands; else converted
-// to f16, which is exact: by mma.sync, by threads, from slots and from registers.
+// Both fp8 formats and their mixture. wgmma multiplies them if k is contiguous in both operands.
+// Otherwise they are converted exactly to f16, and mma.sync or threads multiply them, from slots or
+// registers.
 TEST(Dot, OperandsOfFp8) {
   uint64_t seed = 571;
   for (const auto& [first, second] :
@@ -60,8 +61,9 @@ TEST(Dot, OperandsOfFp8) {
       }
 }
 
-// i8 by mma.sync, by threads, and by wgmma if k is contiguous in both operands: from slots that
-// `cp.async` or TMA copies fill. Also from slots in which k is not contiguous, and from registers.
+// i8 by mma.sync, by threads, and, if k is contiguous in both operands, by wgmma. wgmma reads slots
+// that `cp.async` or TMA copies fill. Other cases read registers, or slots in which k is not
+// contiguous.
 TEST(Dot, OperandsOfI8) {
   uint64_t seed = 771;
   for (const Product& p : std::vector<Product>{
@@ -111,7 +113,7 @@ TEST(Dot, OperandsOfI8) {
     }
 }
 
-// The largest sum is reached exactly, and the next one wraps.
+// The largest accumulator value is exact, and the next one wraps.
 TEST(Dot, AccumulatorOfI8Wraps) {
   constexpr int64_t kSide = 64, kDepth = 64;
   KernelBuilder k("wrap");
@@ -137,8 +139,8 @@ TEST(Dot, AccumulatorOfI8Wraps) {
     ASSERT_EQ(c.get_integer(i), i % 2 ? INT32_MIN : INT32_MAX) << i;
 }
 
-// tf32 by mma.sync, by threads, and by wgmma if TMA copies load both operands and k is contiguous
-// in them.
+// tf32 by mma.sync and by threads. wgmma is used if TMA copies load both operands and k is
+// contiguous in them.
 TEST(Dot, OperandsOfTf32) {
   uint64_t seed = 971;
   for (const Product& p : std::vector<Product>{

@@ -1,5 +1,6 @@
-// fp8: every code, and floats of all magnitudes, against a search among the codes
-// (tests/support/fp8.h). Also copies of codes, and rows that are quantised as in a training step.
+// Compares fp8 conversions of every code, and of floats of all magnitudes, with a search among the
+// codes (tests/support/fp8.h). Also tests copies of codes, and quantisation of rows as in a
+// training step.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -35,7 +36,7 @@ void expect_number(double found, double expected, int64_t place) {
   }
 }
 
-// Block sizes for which a thread of four warps has an odd number of elements, pairs, or contiguous
+// Block sizes. With four warps, a thread has an odd number of elements, pairs, or contiguous
 // registers.
 struct Block {
   int64_t size, alignment;  // size of the tile, and alignment of addresses, in elements
@@ -119,7 +120,7 @@ TEST_P(Fp8Types, ThreadsWithFewElementsConvertThem) {
   }
 }
 
-// Codes that are not converted do not change, infinities included.
+// Codes that are only copied do not change, not even infinities.
 TEST_P(Fp8Types, CodesMove) {
   const Tensor codes = every_code(GetParam());
   const auto moved = [](KernelBuilder& k, const Tile& x) {
@@ -235,7 +236,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, Fp8Types, ::testing::Values(f8e4m3, f8e5m2),
 
 constexpr int64_t kRowBlock = 1024;
 
-// Scales each row so that its largest magnitude becomes the largest number: scale = amax / 448,
+// Scales each row so that its largest magnitude becomes the largest fp8 number: scale = amax / 448,
 // codes = x / scale.
 Step quantise_rows(int64_t rows) {
   KernelBuilder k("quantise_rows");

@@ -1,5 +1,5 @@
 // Offsets beyond 2^31 elements: rows are far from each other in address space, and only a few pages
-// are touched. On a GPU a tensor takes 13 GB. tests/every_op tests the same for every operation,
+// are touched. On a GPU a tensor occupies 13 GB. tests/every_op tests the same for every operation,
 // and tensors with more elements.
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/elementwise/gated_activation.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kFar = (int64_t{1} << 31) + 8;  // elements between rows
 
-// Returns three rows of `cols` elements, kFar elements from row to row.
+// Returns three rows of `cols` elements with a row stride of kFar elements.
 Tensor far_rows(int64_t cols) {
   return Tensor::sparse(bf16, {3, cols}, {kFar, 1});
 }

@@ -18,7 +18,7 @@ struct Case {
   BlockLanes lanes;
   int num_warps = 1, num_ctas = 1;
   bool scaled = false;  // scaled by a negative scalar
-  int64_t counted = 0;  // columns from here on are masked; 0: none are
+  int64_t counted = 0;  // first masked column, or 0 if none is masked
 };
 
 // y: log-sum-exp of a row. position: lowest column of the row's maximum.

@@ -1,5 +1,5 @@
-// Ops that move elements along an axis, and ops built from them, against C++: elements of every
-// width, and axes inside warps, between warps and between CTAs.
+// Compares ops that move elements along an axis, and ops built from them, with C++. Elements have
+// every width; axes are inside warps, between warps and between CTAs.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -59,8 +59,8 @@ double& at(Values& values, const Shape& shape, int64_t row, int64_t column) {
 
 const std::vector<Shape> kShapes = {{1, 64}, {4, 96}, {16, 16}, {2, 2048}, {64, 4}};
 
-// Calls check(shape, axis, launched, type) for every shape, axis and launch, with the types in
-// turn.
+// Calls check(shape, axis, launched, type) for every shape, axis and launch, and cycles through the
+// types.
 template <class Check>
 void for_tiles(const std::vector<DType>& types, const Check& check) {
   size_t turn = 0;
@@ -171,7 +171,7 @@ TEST(Rearrange, FlipJoinSplitInterleave) {
   }
 }
 
-// A tile with several uses that reshapes read there and back.
+// Tiles with several uses are reshaped and reshaped back.
 TEST(Rearrange, ReshapedThereAndBack) {
   const Shape shape = {8, 8};
   Values input = numbers(shape, 31);

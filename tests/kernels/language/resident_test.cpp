@@ -11,8 +11,8 @@
 namespace ligerdsl::test {
 namespace {
 
-// One program per row, some of them past the last row. Numbers are small and whole, so additions
-// are exact in any order.
+// One program per row, and some past the last row. Numbers are small and whole, so additions are
+// exact in any order.
 struct Rows {
   int64_t rows, columns, block;
   DType type = f32;
@@ -70,7 +70,7 @@ struct Views {
         w(k.view("w", of.type, {of.columns})) {}
 };
 
-// `ctas`: number of CTAs that run a dynamic persistent kernel, 0 for a grid.
+// `ctas`: CTAs of a dynamic persistent kernel, or 0 for a grid of all programs.
 void expect_interpreters_bits(KernelBuilder& k, const Rows& of, unsigned seed,
                               bool in_place = false, int ctas = 0) {
   const int64_t programs = of.rows + 2, grid = ctas ? ctas : programs;
@@ -100,7 +100,8 @@ void expect_interpreters_bits(KernelBuilder& k, const Rows& of, unsigned seed,
   }
 }
 
-// Adds up a row in one pass and stores the row minus its sum in the other, with random variations.
+// Reduces a row to its sum in one pass, and stores the row minus the sum in the other, with random
+// variations.
 class RandomPasses {
  public:
   RandomPasses(KernelBuilder& k, const Rows& of, unsigned seed)
@@ -209,8 +210,8 @@ class RandomPasses {
   bool in_place_ = false, promised_ = false;
 };
 
-// Small blocks, of which all fit (those of two or more rows, too), and large ones, of which only
-// some fit.
+// Returns rows of small blocks, which all fit, also for two or more rows, or of large blocks, of
+// which only some fit.
 Rows random_blocks(Random& random, unsigned seed, int64_t rows) {
   Rows of{.rows = rows};
   of.type = std::vector<DType>{f32, i32, bf16, i64, f16}[seed % 5];
@@ -240,7 +241,7 @@ TEST(Resident, RandomPassesGiveTheInterpretersBits) {
   }
 }
 
-// Rows that end in the 16-byte group in which they begin, or in the next one.
+// Rows that span one or two 16-byte groups.
 TEST(Resident, RowsSmallerThan16Bytes) {
   for (unsigned columns = 2; columns < 8; ++columns) {
     const Rows of{.rows = 9,
@@ -254,8 +255,8 @@ TEST(Resident, RowsSmallerThan16Bytes) {
   }
 }
 
-// Each CTA processes several rows. The next row is loaded during the current one, if there is one
-// and it is visited.
+// Each CTA processes several rows. The next row, if it exists and is visited, is loaded during the
+// current one.
 TEST(Resident, RandomDynamicPersistentPassesGiveTheInterpretersBits) {
   for (unsigned seed = 0; seed < 25; ++seed) {
     Random random(seed + 300);
@@ -272,8 +273,8 @@ TEST(Resident, RandomDynamicPersistentPassesGiveTheInterpretersBits) {
   }
 }
 
-// Adds up a resident row in one pass. The other stores its blocks plus that sum to `to`. `before`
-// runs before each block of the first pass.
+// The first pass computes a resident row's sum and calls `before` before each block. The second
+// stores the blocks plus the sum to `to`.
 void two_passes(
     KernelBuilder& k, const Rows& of, const Resident& kept, const Partition& to, const Scalar& row,
     const std::function<void(const Scalar&)>& before = [](const Scalar&) {}) {
@@ -289,7 +290,7 @@ void two_passes(
   });
 }
 
-// The program itself has written the row. Its copies must not overtake the stores.
+// The program has written the row itself, so copies of the row must not overtake the stores.
 TEST(Resident, RowsThatTheProgramWroteBefore) {
   const Rows of{.rows = 3, .columns = 8 * 512, .block = 512};
   KernelBuilder k("resident");
@@ -321,7 +322,7 @@ TEST(Resident, RowsThatTheFirstPassWrites) {
   expect_interpreters_bits(k, of, 1);
 }
 
-// The exchanges of the passes take more shared memory than a full ring leaves.
+// The passes' exchanges need more shared memory than a full ring leaves.
 TEST(Resident, RowsNextToLargeExchanges) {
   const Rows of{.rows = 1, .columns = 4 * 16384, .block = 16384, .num_warps = 16};
   KernelBuilder k("resident");

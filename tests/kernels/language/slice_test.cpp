@@ -1,5 +1,5 @@
-// Slices of views with bounds that a program reads from memory: their contents, their padding, and
-// what they never touch.
+// Slices of views, with bounds that a program reads from memory: contents, padding, and untouched
+// elements.
 #include <algorithm>
 #include <cmath>
 
@@ -44,8 +44,8 @@ Tensor numbers_of(const std::vector<Range>& all) {
   return numbers;
 }
 
-// Program p copies its slice to matrix p of y, in tiles and one tile more. Elements outside the
-// slice are the pad.
+// Program p copies its slice to matrix p of y, plus one row of tiles after its end. Elements
+// outside the slice are the pad.
 kernels::Step copy_slice(DType type, int axis, int64_t rows, int64_t columns) {
   KernelBuilder k("copy_slice");
   View y = k.view("y", type, {dyn, dyn, columns}), x = k.view("x", type, {dyn, columns}),
@@ -100,7 +100,7 @@ TEST(Slice, HoldsOnlyElementsOfTheView) {
       }
 }
 
-// Program p writes its number to the rows of its slice, and then takes a slice of the slice.
+// Program p writes p + 1 to its slice of rows, and p + 101 to a slice of that slice's columns.
 kernels::Step fill_slices(DType type) {
   KernelBuilder k("fill_slices");
   View y = k.view("y", type, {dyn, dyn}), numbers = k.view("numbers", i64, {dyn, 2});
@@ -146,8 +146,8 @@ kernels::Step copy_every(DType type, int64_t step, int64_t rows, int64_t columns
   const Scalar early = offset ? from.alignment_offset({0}) : Scalar();
   constexpr int64_t kRows = 16, kColumns = 96;
   k.for_range(0, ceil_div(rows, kRows * step) + 1, 1, [&](const Scalar& i) {
-    const Tile tile = from.partition({kRows, kColumns})
-                          .load({i, 0}, {.pad = 7, .alignment_offset = early});
+    const Tile tile =
+        from.partition({kRows, kColumns}).load({i, 0}, {.pad = 7, .alignment_offset = early});
     to.partition({kRows, kColumns}).store({i, 0}, tile, {.alignment_offset = early});
   });
   return {.program = k.finish(), .launch = kernels::library_launch(Size::rows(), num_warps)};
@@ -159,7 +159,7 @@ TEST(Slice, HasEveryNthRow) {
     for (const int64_t step : {1, 2, 3, 8})
       for (const int64_t columns : {80, 33, 3})
         for (const bool offset : {false, true}) {
-          if (step % (16 / size_of(type)) != 0 && offset) continue;  // rows have several offsets
+          if (step % (16 / size_of(type)) != 0 && offset) continue;  // rows have different offsets
           const int64_t rows = 45, gap = gap_of(number), shift = number % 5;
           ++number;
           Tensor x = Tensor::rows(type, rows, columns, gap, shift),
@@ -182,13 +182,13 @@ TEST(Slice, HasEveryNthRow) {
         }
 }
 
-// Matmuls with a slice of the rows of x as operand, loaded by TMA copies where the target has them.
-// Either tiles from one before the slice to one after it are multiplied by w. Or (`turned`) the
-// transposed slice is multiplied by itself, with its rows along k.
+// Matmuls with a slice of x's rows as operand, loaded by TMA copies where the target has them. If
+// `turned`, the transposed slice is multiplied by the slice, with its rows along k. Otherwise
+// tiles, from one before the slice to one after it, are multiplied by w.
 struct Products {
   static constexpr int64_t kRows = 200, kTile = 64, kTiles = kRows / kTile + 3, kMatrices = 3;
   bool turned;
-  bool nested;  // the slice of a slice without the first two rows and the last one
+  bool nested;  // slices a slice of x that lacks the first two rows and the last row
 
   int64_t first() const { return nested ? 2 : 0; }
   int64_t size() const { return nested ? kRows - 3 : kRows; }
@@ -278,8 +278,7 @@ TEST(Slice, MatmulsOfTiles) {
     }
 }
 
-// A program moves a window: it reads through one slice what it wrote through another, whose tiles
-// other threads hold.
+// A program moves a window: it reads through one slice what other threads wrote through another.
 kernels::Step moving_window() {
   KernelBuilder k("moving_window");
   View x = k.view("x", f32, {dyn});

@@ -89,8 +89,8 @@ TEST(SumsInMemory, Scalars) {
   }
 }
 
-// Infinities and NaN behave as with a load and a store. So do subnormal results, or a GPU's memory
-// flushes them to 0.
+// Infinities and NaN behave as with a load and a store. Subnormal results do too, unless a GPU's
+// memory flushes them to 0.
 TEST(SumsInMemory, SpecialFloats) {
   const Values numbers{1e-40, -3e-39, INFINITY, -INFINITY, NAN, 3e38, -0.0, 1e-45};
   const Meta meta{.rows = 1, .block = 32};

@@ -79,7 +79,7 @@ std::vector<Tensor> loss_results() {
 }
 
 std::vector<Tensor> gradient_results() {
-  // Some rows are never named, some occasionally, and some more than a hundred times.
+  // Some rows have no index, some have a few, and some have more than a hundred.
   const int64_t n = 1700, vocabulary = 1000;
   Tensor d_out = random_rows(f32, n, 24, 5), d_table = Tensor::rows(f32, vocabulary, 24),
          partials(f32, {4, 2});

@@ -1,5 +1,5 @@
 // Persistent kernels whose matmuls have a different number of iterations for each tile, some of
-// them zero. The result of a tile comes from its own iterations only, whatever was copied ahead.
+// them zero. A tile's result depends only on its own iterations, whatever was copied ahead.
 #include "ligerdsl/dsl.h"
 #include "tests/kernels/shapes.h"
 

@@ -1,5 +1,5 @@
-// Recomputed gate and up, and their gradients: compared with float64, and with gradients from what
-// the forward stores.
+// Compares recomputed gate and up, and their gradients, with float64 and with gradients from the
+// forward's stored results.
 #include <cmath>
 #include <limits>
 
@@ -19,7 +19,7 @@ struct Trial {
   int64_t m, f, k;
   GatedMatmulBackwardOptions options;  // all but the sizes
   MetaValues config = {};
-  int sms = 0;  // SMs of a small GPU; 0: the machine's
+  int sms = 0;  // SMs of a small GPU, or 0 for the machine's
 
   struct Tensors {
     Tensor x, weight, d_out, d_gate_up, out;
@@ -99,7 +99,8 @@ TEST(GatedMatmulBackward, OneRowAndOneColumn) {
   }
 }
 
-// Equal bits as gated_backward from the forward's stored gate and up, and as the forward's out.
+// Gives the same bits as gated_backward of the forward's stored gate and up, and as the forward's
+// out.
 TEST(GatedMatmulBackward, MatchesStoredGateAndUp) {
   uint64_t seed = 301;
   for (const Activation activation : {Activation::silu, Activation::gelu_tanh})
@@ -140,7 +141,8 @@ TEST(GatedMatmulBackward, MatchesStoredGateAndUp) {
     }
 }
 
-// Tiles of warp groups and of single warps; tiles of few rows; halves that are not whole vectors.
+// Cases: tiles for warp groups and for single warps, tiles of few rows, halves that are not whole
+// vectors.
 TEST(GatedMatmulBackward, Schedules) {
   uint64_t seed = 401;
   std::vector<MetaValues> configs{{}};
@@ -199,7 +201,7 @@ TEST(GatedMatmulBackward, PersistentPrograms) {
       }
 }
 
-// In the flat part of ReLU the gate's gradient is 0, however large the gate is.
+// In the flat part of ReLU the gate's gradient is 0, even for an infinite gate.
 TEST(GatedMatmulBackward, InfiniteGateOfFlatActivation) {
   for (const Activation activation : {Activation::relu, Activation::relu_squared}) {
     Trial trial{.m = 2, .f = 1, .k = 1, .options = {.type = f32, .activation = activation}};

@@ -1,5 +1,5 @@
-// Gate and up projections with their activation: compared with float64, and with gated activations
-// of the stored gate and up.
+// Compares gate and up projections and their activation with float64 and with gated activations of
+// the stored gate and up.
 #include "kernels/matmul/gated_matmul.h"
 
 #include <cmath>
@@ -23,7 +23,7 @@ struct Trial {
   int64_t m, f, k;
   GatedMatmulOptions options;  // all but the sizes
   MetaValues config = {};
-  int sms = 0;  // SMs of a small GPU; 0: the machine's
+  int sms = 0;  // SMs of a small GPU, or 0 for the machine's
 
   struct Tensors {
     Tensor x, weight, gate_up, out;
@@ -102,7 +102,8 @@ TEST(GatedMatmul, OneRowAndOneColumn) {
   }
 }
 
-// Equal bits as a gated activation of the stored gate and up, also if they are not stored.
+// The result has the same bits as a gated activation of gate and up, whether they are stored or
+// not.
 TEST(GatedMatmul, MatchesUnfusedPair) {
   uint64_t seed = 301;
   for (const Activation activation : {Activation::silu, Activation::gelu_tanh})
@@ -132,7 +133,7 @@ TEST(GatedMatmul, MatchesUnfusedPair) {
     }
 }
 
-// Tiles of warp groups and of single warps, more stages than k-steps; tiles of few rows.
+// Cases: tiles for warp groups and for single warps, more stages than k-steps, tiles of few rows.
 TEST(GatedMatmul, Schedules) {
   uint64_t seed = 401;
   std::vector<MetaValues> configs{{}};

@@ -24,7 +24,7 @@ struct Trial {
   std::vector<int64_t> sizes;      // sizes of the groups
   int64_t before = 0, behind = 0;  // rows that belong to no group
   MetaValues config = {};
-  int sms = 0;  // SMs of a small GPU; 0: the machine's
+  int sms = 0;  // SMs of a small GPU, or 0 for the machine's
   int64_t offset_stride = 1;
 
   int64_t rows() const { return before + std::accumulate(sizes.begin(), sizes.end(), behind); }
@@ -165,7 +165,7 @@ const MetaValues kTensorCopies{{"tile_m", "64"},        {"tile_n", "64"},
                                {"num_warps", "4"},      {"stages", "3"},
                                {"persistent", "false"}, {"tensor_copies", "true"}};
 
-// No tile has rows of two groups, so neighbouring groups may hold anything.
+// No tile has rows of two groups, so adjacent groups may hold any values.
 void groups_are_isolated(const MetaValues& config) {
   for (const GroupedFactors factors : kFactors) {
     Trial trial{.options = {.factors = factors, .type = bf16, .c_type = f32},
@@ -196,7 +196,7 @@ TEST(GroupedMatmul, GroupsAreIsolated) {
   if (machine().is_gpu()) groups_are_isolated(kTensorCopies);
 }
 
-// Groups that are not multiples of a tile or of a k-step, empty groups, more stages than k-steps,
+// Group sizes that are not multiples of a tile or a k-step, empty groups, more stages than k-steps,
 // persistent programs, and rows that TMA descriptors cannot describe.
 TEST(GroupedMatmul, TmaCopies) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no TMA copies";
@@ -226,7 +226,7 @@ TEST(GroupedMatmul, TmaCopies) {
   added.check(seed);
 }
 
-// Tiles of warp groups and of single warps, more stages than k-steps, persistent programs on few
+// Tiles for warp groups and for single warps, more stages than k-steps, persistent programs on few
 // SMs.
 TEST(GroupedMatmul, Schedules) {
   uint64_t seed = 701;
@@ -266,8 +266,8 @@ TEST(GroupedMatmul, Schedules) {
           .check(seed += 9);
 }
 
-// Returns the tiles that programs [0, programs) write, of a result of 20 by 12 tiles in three
-// groups. A tile is 16 x 16. Other tiles keep their NaN.
+// Returns the tiles that programs [0, programs) write. The result has 20 by 12 tiles of 16 x 16 in
+// three groups. Unwritten tiles keep their NaN.
 std::set<std::pair<int64_t, int64_t>> tiles_of_first_programs(GroupedFactors factors,
                                                               int64_t programs) {
   constexpr int64_t kTile = 16, kColumns = 12;
@@ -310,12 +310,12 @@ TEST(GroupedMatmul, FirstProgramsShareRowsAndColumns) {
     std::set<int64_t> rows, columns;
     for (const auto& [row, column] : written) rows.insert(row), columns.insert(column);
     EXPECT_EQ(columns, (std::set<int64_t>{0, 1, 2}));
-    EXPECT_GE(rows.size(), 13u);  // there are 16 row tiles; sections around the groups have none
+    EXPECT_GE(rows.size(), 13u);  // 16 row tiles, but a section may leave one unused
     EXPECT_EQ(written.size(), rows.size() * columns.size());
   }
 }
 
-// More groups with few rows than a program reads at once.
+// More groups than a program reads at once, each with few rows.
 TEST(GroupedMatmul, ManyGroups) {
   uint64_t seed = 901;
   std::vector<int64_t> sizes;
@@ -344,8 +344,8 @@ TEST(GroupedMatmul, AccumulatesIntoC) {
         .check(seed += 9, type == f32 ? 0 : 8);
 }
 
-// With invalid offsets, nothing outside of c is written, and nothing outside of the operands is
-// read; the interpreter, the emulator and sanitizers check this. The first wrong group is reported.
+// With invalid offsets, only c is written and only the operands are read. The interpreter, the
+// emulator and sanitizers check this. The first wrong group is reported.
 TEST(GroupedMatmul, InvalidOffsets) {
   struct Wrong {
     std::vector<int64_t> offsets;

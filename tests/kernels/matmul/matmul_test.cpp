@@ -23,7 +23,7 @@ struct Trial {
   MatmulOptions options;  // all but the sizes
   double alpha = 1, beta = 0;
   MetaValues config = {};
-  int sms = 0;  // SMs of a small GPU; 0: the machine's
+  int sms = 0;  // SMs of a small GPU, or 0 for the machine's
 
   void check(uint64_t seed, int64_t gap = 0) {
     options.cols = n;
@@ -110,7 +110,7 @@ TEST(Matmul, Epilogues) {
           .check(seed += 5);
 }
 
-// Consecutive matrices, and heads interleaved in rows; matrices that fill tiles and others.
+// Batches of consecutive or row-interleaved matrices, with whole and partial tiles.
 TEST(Matmul, Batches) {
   uint64_t seed = 351;
   for (const Factors factors : kFactors)
@@ -124,7 +124,7 @@ TEST(Matmul, Batches) {
           options.batch = kBatch, options.cols = n, options.width = options.transposed_a() ? m : k;
           SCOPED_TRACE(kernels::meta_text(options) + (side_by_side ? " side by side" : ""));
           const bool ta = options.transposed_a(), tb = options.transposed_b();
-          // [batch, rows, cols], in memory as [rows, batch, cols] or as it is.
+          // Matrices [batch, rows, cols]; if `side_by_side`, in memory [rows, batch, cols].
           const auto matrices = [&](DType of, int64_t rows, int64_t cols, uint64_t salt) {
             Tensor made = side_by_side ? Tensor(of, {kBatch, rows, cols}, {cols, kBatch * cols, 1})
                                        : Tensor(of, {kBatch, rows, cols});
@@ -164,8 +164,8 @@ TEST(Matmul, Batches) {
         }
 }
 
-// Both fp8 formats, with scales and without, with turns_apart and without, in all orders; only nt
-// is wgmma's.
+// Both fp8 formats in all operand orders, with and without scales and `turns_apart`. Only nt uses
+// wgmma.
 TEST(Matmul, Fp8) {
   uint64_t seed = 401;
   for (const Factors factors : {Factors::nt, Factors::nn, Factors::tn})
@@ -244,8 +244,8 @@ TEST(Matmul, SplitKSteps) {
     }
 }
 
-// The last wave is split, computed whole because it has too many tiles, or empty. Ranges of k-steps
-// end inside a tile, at its end, and before all programs have one.
+// The last wave is split, empty, or computed whole because it has too many tiles. K-step ranges end
+// inside a tile or at its end, and some programs get no range.
 TEST(Matmul, SplitWaves) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no persistent programs";
   uint64_t seed = 751;
@@ -301,7 +301,7 @@ TEST(Matmul, SplitWavesWithoutRowsLaunchNothing) {
   EXPECT_EQ(op.steps[0].launch.grid[0].at(1), std::max(machine().sms, 1));
 }
 
-// Persistent programs store tiles whose rows begin at any element in several segments.
+// Persistent programs store tiles with unaligned rows in several segments.
 TEST(Matmul, StoresUnalignedRowsInSegments) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no persistent programs";
   for (const int n : {261, 262})
@@ -319,7 +319,7 @@ TEST(Matmul, StoresUnalignedRowsInSegments) {
         .check(871 + static_cast<uint64_t>(n));
 }
 
-// Tiles of warp groups and of single warps, more stages than k-steps.
+// Tiles for warp groups and for single warps, and more stages than k-steps.
 TEST(Matmul, Schedules) {
   uint64_t seed = 901;
   const std::vector<MetaValues> configs =
@@ -358,7 +358,7 @@ TEST(Matmul, Schedules) {
           .check(seed += 5);
 }
 
-// Persistent programs on GPUs with fewer SMs than tiles: all terms of the epilogue, 16-bit and f32
+// Persistent programs on GPUs with fewer SMs than tiles. Cases: all epilogue terms, 16-bit and f32
 // results, no k-steps.
 TEST(Matmul, PersistentPrograms) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no persistent programs";
@@ -384,7 +384,7 @@ TEST(Matmul, PersistentPrograms) {
               .config = config,
               .sms = 1}
             .check(seed += 5);
-        const int64_t none = options.transposed_a() ? 0 : 8;  // rows of a are known
+        const int64_t none = options.transposed_a() ? 0 : 8;  // k is an option if a is [m, k]
         Trial{
             .m = 70, .n = 24, .k = none, .options = options, .beta = 2, .config = config, .sms = 1}
             .check(seed += 5);
@@ -394,8 +394,8 @@ TEST(Matmul, PersistentPrograms) {
 const MetaValues kTensorCopies{{"tile_m", "64"},  {"tile_n", "128"}, {"num_warps", "4"},
                                {"num_ctas", "1"}, {"stages", "3"},   {"tensor_copies", "true"}};
 
-// Clusters of two and four CTAs, each with a part of a tile's rows; each CTA loads a part of B for
-// all.
+// Returns a configuration in which each CTA computes a part of a tile's rows and loads a part of B
+// for all.
 MetaValues cluster_config(int ctas, bool persistent) {
   MetaValues config = kTensorCopies;
   config["num_ctas"] = std::to_string(ctas);
@@ -438,7 +438,7 @@ TEST(Matmul, Clusters) {
         for (const MetaValues& each : {config, stores})
           Trial{.m = 136, .n = 200, .k = 264, .options = adds, .beta = 1, .config = each, .sms = 4}
               .check(seed += 5);
-        // Rows of c that are whole vectors, and others.
+        // Rows of c that are whole vectors, and ragged rows.
         for (const int n : {200, 75})
           Trial{.m = 72 * ctas,
                 .n = n,
@@ -451,7 +451,7 @@ TEST(Matmul, Clusters) {
       }
 }
 
-// A driver without PTX support of clusters, such as an old one on a Hopper GPU.
+// An old driver on a Hopper GPU may lack PTX support for clusters.
 TEST(Matmul, RefusesClustersWithoutSupport) {
   const MatmulOptions odd{.factors = Factors::nt, .cols = 4024, .width = 4088};
   const kernels::Machine with = kernels::gpu("sm_90a", 132, 86),
@@ -466,8 +466,8 @@ TEST(Matmul, RefusesClustersWithoutSupport) {
   EXPECT_EQ(kernels::matmul_kernel.valid(without, odd, config), "");
 }
 
-// Calls with few rows have tiles so small that most SMs get one. The tiles of the last schedule are
-// as tall as those of many rows, which fused lm_heads rely on.
+// For few rows, tiles are so small that most SMs get one. The last schedule's tiles are as tall as
+// those for many rows; fused lm_heads rely on this.
 TEST(Matmul, SchedulesOfFewRows) {
   for (const int sms : {14, 26, 66, 78, 114, 132, 133, 142})
     for (const int64_t cols :
@@ -500,7 +500,7 @@ TEST(Matmul, SchedulesOfFewRows) {
       << "rows that are no vectors";
 }
 
-// The schedule of unaligned rows.
+// Tests the schedule for unaligned rows.
 TEST(Matmul, UnalignedRows) {
   uint64_t seed = 1901;
   for (const Factors factors : kFactors)
@@ -539,7 +539,7 @@ TEST(Matmul, TmaCopies) {
       }
 }
 
-// Tiles of tile_choice.h whose warp groups execute two wgmma of 64 rows each.
+// Tiles from tile_choice.h. Each warp group executes two wgmmas of 64 rows.
 TEST(Matmul, TallTiles) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no TMA copies";
   const MetaValues tall{{"tile_m", "256"},        {"tile_n", "128"}, {"tile_k", "64"},
@@ -557,8 +557,8 @@ TEST(Matmul, TallTiles) {
   }
 }
 
-// Whole and partial tiles, in one segment of columns and in several; rows that are whole vectors,
-// and others.
+// Whole and partial tiles, in one or several column segments; rows that are whole vectors, and
+// ragged rows.
 TEST(Matmul, TmaStores) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no TMA copies";
   uint64_t seed = 1501;
@@ -597,7 +597,7 @@ TEST(Matmul, TmaDescriptorsOfViews) {
                                                                                           8);
     Trial{.m = 72, .n = 75, .k = 43, .options = options, .config = kTensorCopies}.check(seed += 5,
                                                                                         3);
-    const int64_t none = options.transposed_a() ? 0 : 8;  // columns of a are known at compile time
+    const int64_t none = options.transposed_a() ? 0 : 8;  // k is an option if a is [m, k]
     Trial{.m = 72, .n = 24, .k = none, .options = options, .beta = 2, .config = kTensorCopies}
         .check(seed += 5);
     if (!shares_tiles()) continue;
@@ -609,7 +609,7 @@ TEST(Matmul, TmaDescriptorsOfViews) {
   }
 }
 
-// A matmul with K = 0 gives 0, to which the epilogue is applied.
+// With K = 0, the epilogue is applied to an accumulator of 0.
 TEST(Matmul, EmptyK) {
   Trial trial{.m = 9,
               .n = 17,

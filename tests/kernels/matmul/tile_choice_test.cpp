@@ -76,7 +76,7 @@ TEST(TileChoice, PredictsMeasuredTimes) {
                               {4096, 4096, 4104, kClusterOfTwo, 206.8, true, true},
                               {4096, 4096, 4104, kTall, 292.7, true, true},
                               {1000, 3000, 3000, kTall, 49.7, true, true},
-                              // Not fitted.
+                              // The model is not fitted to these.
                               {1025, 4096, 4096, k160, 61.2},
                               {1025, 4096, 4096, k192, 67.6},
                               {1280, 4096, 4096, k160, 60.4},
@@ -143,8 +143,8 @@ TEST(TileChoice, IgnoresTheLastWaveOfAnyRows) {
   EXPECT_EQ(tile_of(config_of(1 << 20, options_of(4096, 4088))), kClusterOfTwo);
 }
 
-// All numbers of rows in a block have the same tile. It is predicted to lose at most 5 % or 1 us
-// against 128 x 256.
+// All row counts in a block have the same tile. It is predicted to lose at most 5 % or 1 us against
+// 128 x 256.
 TEST(TileChoice, LosesAtMostFivePercent) {
   for (const int64_t cols : {520, 896, 1000, 1024, 3000, 4096, 4160, 5120, 11008, 32000, 128256})
     for (const int64_t depth : {64, 1024, 4096, 16384}) {
@@ -172,8 +172,8 @@ TEST(TileChoice, LosesAtMostFivePercent) {
     }
 }
 
-// The schedule of a bucket has the tile that was chosen for its rows, also if no number of rows
-// counts as few. A cluster needs another schedule for unaligned rows.
+// A bucket's schedule has the tile chosen for its rows, even if no row count is few. A cluster
+// needs another schedule for unaligned rows.
 TEST(TileChoice, IsThatOfTheSchedule) {
   for (const int sms : {1, 14, 78, 114, 132})
     for (const auto factors : {kernels::Factors::nt, kernels::Factors::nn})

@@ -113,7 +113,7 @@ TEST(Dyt, ManyRows) {
   }
 }
 
-// All combinations of gradients.
+// Requests all combinations of gradients.
 TEST(Dyt, Parameters) {
   for (DType type : {bf16, f32}) {
     for (int set = 0; set < 16; ++set) {
@@ -132,7 +132,7 @@ TEST(Dyt, Parameters) {
   }
 }
 
-// Cases: tanh close to its argument, close to 1, on both sides of the change of its form;
+// Cases: tanh close to its argument, close to 1, and on both sides of its change of formula;
 // infinities.
 TEST(Dyt, Magnitudes) {
   for (double scale : {1e-6, 1e-3, 0.125, 10.0, 1e4}) {

@@ -86,7 +86,7 @@ struct Trial {
                       .tensor("d_weight", d_weight)
                       .tensor("d_bias", d_bias));
   }
-  // Sizes, and numbers of the call.
+  // Returns the sizes and numbers of the call, by name.
   std::map<std::string, double> numbers() const {
     return {{"N", c.n},
             {"C", c.options.channels},
@@ -137,7 +137,7 @@ struct Trial {
     backward(d_x);
     if (o.without_d_x) {
       EXPECT_TRUE(d_x.same_bits(nothing)) << "d_x";
-    } else if (o.row() <= 2) {  // terms cancel up to eps, so the error is relative to them
+    } else if (o.row() <= 2) {  // terms cancel except for eps, so the error is relative to them
       for (int64_t i = 0; i < d_x.size(); ++i) {
         const double scale = rstd.get(i / o.row()) * (std::fabs(d_y.get(i) * 3) + 1);
         EXPECT_NEAR(d_x.get(i), g.at("d_x")[i], gate_e(o.type).rtol * scale)
@@ -244,7 +244,7 @@ TEST(GroupNorm, GroupsInParts) {
   }
 }
 
-// Many small batches: several per tile, and more than there are programs.
+// Many small batches: several per tile, and more batches than programs.
 TEST(GroupNorm, ManyBatches) {
   for (const Shape4& s : {Shape4{5003, 8, 2, 1},
                           {1201, 32, 4, 1},
@@ -258,7 +258,7 @@ TEST(GroupNorm, ManyBatches) {
   }
 }
 
-// The partial sums of a channel are added up by the kernel of d_x or by a separate launch.
+// The kernel of d_x or a separate launch adds a channel's partial sums.
 TEST(GroupNorm, ByPartsOfChannels) {
   int64_t number = 0;
   for (const Shape4& s :
@@ -336,7 +336,7 @@ TEST(GroupNorm, WithoutDx) {
     }
 }
 
-// A mean much larger than the deviations costs no digit of y.
+// A mean much larger than the deviations does not reduce the accuracy of y.
 TEST(GroupNorm, LargeMeans) {
   for (const Shape4& s : affordable({{3, 8, 2, 25}, {2, 4, 2, 2048}, {1, 2, 1, 16500}})) {
     for (auto [type, mean] : {std::pair{f32, 1e4}, {f32, -3e5}, {f16, 300.0}, {bf16, -50.0}}) {

@@ -31,7 +31,7 @@ std::string describe(const Case& c) {
 struct Trial {
   Case c;
   Tensor x, residual, weight, bias, y, sum, mean,
-      rstd;  // forward; sum is x itself without a residual
+      rstd;  // forward; without a residual, sum is x
   Tensor d_y, d_sum, d_x, d_weight, d_bias;
 
   explicit Trial(const Case& c) : c(c) {
@@ -93,7 +93,7 @@ struct Trial {
     return layer_norm_reference(sum.values(), weight.values(), bias.values(), c.n, c.options.cols,
                                 kEps);
   }
-  // `slack`: factor of the gate for sums over a row.
+  // `slack` multiplies the gate for sums over a row.
   void check_forward(double slack = 1) {
     if (c.options.residual) {
       Values added(c.n * c.options.cols);
@@ -118,7 +118,7 @@ struct Trial {
                                       o.with_d_sum ? d_sum.values() : Values{}, c.n, o.cols, kEps);
     if (o.without_d_x) {
       EXPECT_TRUE(d_x.same_bits(Tensor::rows(o.type, c.n, o.cols, c.gap))) << "d_x";
-    } else if (o.cols <= 2) {  // terms cancel up to eps, so the error is relative to them
+    } else if (o.cols <= 2) {  // terms cancel except for eps, so the error is relative to them
       for (int64_t i = 0; i < d_x.size(); ++i) {
         const double rstd_of_row = rstd.get(i / o.cols),
                      terms = std::fabs(d_y.get(i) * weight.get(i % o.cols)) + 1;
@@ -337,8 +337,8 @@ TEST(LayerNorm, WithoutDxAccumulatesAndRepeats) {
   }
 }
 
-// y keeps its accuracy if the mean is much larger than the deviations, for any width and padding of
-// the tile.
+// y keeps its accuracy if the mean is much larger than the deviations, for any tile width and
+// padding.
 TEST(LayerNorm, LargeMeans) {
   for (int64_t h : affordable({100, 1023, 1024, 4096, 5000, 33000}, 3)) {
     for (auto [type, mean] : {std::pair{f32, 1e4}, {f32, -3e5}, {f16, 300.0}, {bf16, -50.0}}) {
@@ -350,8 +350,7 @@ TEST(LayerNorm, LargeMeans) {
   }
 }
 
-// Outliers move the mean away from the mean of a part of the row, and from the row's first
-// elements.
+// Outliers move a row's mean away from the mean of its parts and from its first elements.
 TEST(LayerNorm, OutlierColumns) {
   for (int64_t h : affordable({300, 4096, 33000}, 2)) {
     for (DType type : kFloats) {

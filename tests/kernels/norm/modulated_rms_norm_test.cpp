@@ -70,7 +70,7 @@ struct Trial {
     EXPECT_TRUE(close_normwise(is.values(), sums, gate_r(terms, n) * backend().summation_slack()))
         << name;
   }
-  // With llama's casting, the gradients add up dy round(x rstd).
+  // With llama's casting, the gradients add dy round(x rstd).
   void sum_rounded_terms(Values* dw, Values* d_scale) const {
     dw->assign(dw->size(), 0.0);
     d_scale->assign(d_scale->size(), 0.0);
@@ -125,7 +125,7 @@ struct Trial {
     backward(d_x);
     if (o.without_d_x) {
       EXPECT_TRUE(d_x.same_bits(nothing)) << "d_x";
-    } else if (o.cols == 1) {  // terms cancel up to eps
+    } else if (o.cols == 1) {  // terms cancel except for eps
       for (int64_t i = 0; i < n; ++i)
         EXPECT_NEAR(d_x.get(i), g["d_x"][i],
                     gate_e(o.type).rtol * rstd.get(i) * (std::fabs(d_y.get(i) * 4) + 1))
@@ -209,7 +209,7 @@ TEST(ModulatedRmsNorm, Parameters) {
   }
 }
 
-// One kernel computes column sums by blocks of columns, and another one d_x.
+// One kernel computes column sums by blocks of columns, another computes d_x.
 TEST(ModulatedRmsNorm, ByColumns) {
   int64_t number = 0;
   for (int64_t h : affordable({300, 1024, 5000}, 12)) {
@@ -224,7 +224,7 @@ TEST(ModulatedRmsNorm, ByColumns) {
   }
 }
 
-// Tiles have more columns than the rows.
+// Tiles are wider than the rows.
 TEST(ModulatedRmsNorm, PaddedTiles) {
   int64_t number = 0;
   for (int64_t h : affordable({1152, 2560, 3072}, 12)) {

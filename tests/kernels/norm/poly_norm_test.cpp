@@ -50,7 +50,7 @@ struct Trial {
     all.push_back(d_bias.get(0));
     return all;
   }
-  // The terms of d_x cancel up to eps, so the error is relative to them.
+  // The terms of d_x cancel except for eps, so the error is relative to them.
   void check_single_columns(const Values& right) const {
     for (int64_t i = 0; i < n; ++i) {
       double terms = 0;
@@ -120,7 +120,7 @@ TEST(PolyNorm, AnyNumberOfRows) {
       [](DType type, int64_t n, int64_t h) { Trial(options_of(h, type), n).check(); });
 }
 
-// There are more programs than the last kernel adds up in one tile.
+// More programs store partial results than the last kernel reduces in one tile.
 TEST(PolyNorm, ManyShortRows) {
   for (DType type : {bf16, f32}) {
     for (int64_t h : {1, 64})

@@ -38,7 +38,7 @@ Gate gate_of(const Case& c) {
 // Inputs of a case and the results of the kernels.
 struct Trial {
   Case c;
-  Tensor x, residual, weight, y, sum, rstd;  // forward; sum is x itself without a residual
+  Tensor x, residual, weight, y, sum, rstd;  // forward; without a residual, sum is x
   Tensor d_y, d_sum, d_x, d_weight;
 
   explicit Trial(const Case& c) : c(c) {
@@ -102,7 +102,7 @@ struct Trial {
     EXPECT_TRUE(close(rstd.values(), expected.rstd, gate_e(f32))) << "rstd";
     for (const Tensor& t : {y, sum, rstd, x}) EXPECT_TRUE(t.untouched_outside());
   }
-  // In a row of one column, d_x = rstd (m - m) up to eps, so the error is relative to rstd m.
+  // In a row of one column, d_x = rstd (m - m) except for eps, so the error is relative to rstd m.
   void check_single_column(const Values& expected) {
     for (int64_t i = 0; i < c.n; ++i) {
       const double m = d_y.get(i) * (c.options.has_weight ? c.offset + weight.get(0) : 1.0);
@@ -123,7 +123,7 @@ struct Trial {
       EXPECT_TRUE(close(d_x.values(), expected.dx, gate_e(o.type))) << "d_x";
     }
     if (o.want_d_weight) {
-      // llama adds up rounded terms, for any dtype of the sum.
+      // llama adds rounded terms, for any dtype of the sum.
       const DType gate_type =
           o.casting == Casting::llama && o.d_weight_type == f32 ? o.type : o.d_weight_type;
       EXPECT_TRUE(close_normwise(d_weight.values(), expected.dw,
@@ -187,8 +187,8 @@ TEST(RmsNorm, RaggedRows) {
   });
 }
 
-// One variant of a kernel is for contiguous rows, another one for rows that begin at multiples of
-// 16 bytes. Neither is for a call in which some tensors have such rows and some the others.
+// One variant of a kernel requires contiguous rows, another rows at multiples of 16 bytes. Neither
+// supports a call that mixes tensors of both kinds.
 TEST(RmsNorm, RowsOfDifferentPitches) {
   constexpr int64_t kColumns = 2049, kToVectors = 7;
   for (const bool padded_inputs : {false, true}) {
@@ -383,8 +383,8 @@ TEST(RmsNorm, AccumulatesAndRepeats) {
   }
 }
 
-// Expected clusters are those that an H200 was measured to run at a time. Machines without clusters
-// take two kernels.
+// An H200 was measured to run the expected number of clusters at a time. Machines without clusters
+// use two kernels.
 TEST(RmsNorm, WideBackwardFillsTheMachine) {
   const kernels::Machine h200 = kernels::gpu("sm_90a", 132, 90);
   // With 132 CTAs, each would have 31 or 32 of the 4096 rows. 128 CTAs take the same time and write

@@ -23,7 +23,7 @@ struct Trial {
   Arguments common() const {
     return Arguments().number("scale", scale).integer("queries", queries);
   }
-  // Sizes, and numbers of the call.
+  // Returns the sizes and numbers of the call, by name.
   std::map<std::string, double> numbers() const {
     return {{"N", n}, {"H", h}, {"scale", scale}, {"causal", queries > 0}, {"n_queries", queries}};
   }

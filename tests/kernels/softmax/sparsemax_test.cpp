@@ -60,7 +60,7 @@ TEST(Sparsemax, WidthsAndTypes) {
   }
 }
 
-// Rows are wider than the registers of a CTA can hold.
+// Rows exceed a CTA's registers.
 TEST(Sparsemax, WideRows) {
   for (int64_t h : affordable({40000, 131072, 151936}, 1)) {
     for (DType type : {bf16, f32}) Trial(type, 1, h, 8).check();
@@ -82,7 +82,7 @@ TEST(Sparsemax, ManyRows) {
       Trial(bf16, std::min<int64_t>(150, backend().budget() / h), h, 0, scale).check();
 }
 
-// Supports from all elements of a row, if it is nearly constant, to a single element.
+// Supports from a single element to all elements of a nearly constant row.
 TEST(Sparsemax, SupportsOfAnySize) {
   for (int64_t h : affordable({40, 1000, 8192, 40000}, 3)) {
     for (double scale : {0.0, 1e-6, 1e-4, 1e-2, 0.1, 1.0, 10.0, 1e4})
@@ -91,8 +91,8 @@ TEST(Sparsemax, SupportsOfAnySize) {
   }
 }
 
-// One row has equal elements. In the other, one element exceeds all others by nearly 1, so their
-// results are small.
+// One row has equal elements. In the other, one element exceeds all others by nearly 1, so the
+// others' results are small.
 TEST(Sparsemax, TiesAndOneDominantElement) {
   for (int64_t h : affordable({50, 2000, 20000}, 2)) {
     Trial run(f32, 2, h);

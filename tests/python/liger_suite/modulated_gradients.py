@@ -1,7 +1,7 @@
 """A pytest plugin that judges bf16 gradients of the modulated RMSNorm by float64.
 
 Liger's test compares them with torch's reference. The reference rounds each term of a gradient to
-bf16 and then adds up to 615 of them. The library adds f32 terms and rounds once. So the reference
+bf16 and then adds at most 615 terms. The library adds f32 terms and rounds once. So the reference
 is up to 0.2 off, the suite allows 0.1 + 0.02 |gradient|, and the more exact gradient fails
 (tests/python/liger_test.py measures both). After such a failure, the library's gradient must be
 within the suite's tolerance of the float64 gradient.

@@ -21,8 +21,8 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Files under test, and their -k. `operations`: operations of the library; `more`: those beyond the
-# first list; `models`: short trainings.
+# Test files and pytest's -k for them. `operations`: operations of the library; `more`: those beyond
+# the first list; `models`: short trainings.
 GROUPS = {
     "operations": ([f"transformers/test_{name}.py" for name in (
                        "cross_entropy", "fused_linear_cross_entropy", "rope", "qwen2vl_mrope",

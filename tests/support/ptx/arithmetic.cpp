@@ -80,7 +80,7 @@ void divisible(T a, T b) {
   }
 }
 
-// Functions of one, two and three operands of type T, written as an expression of typed values.
+// Functions of one, two or three operands of type T, from an expression of typed values.
 #define UNARY(expression)                            \
   {                                                  \
     [](uint64_t x, uint64_t, uint64_t) -> uint64_t { \
@@ -204,8 +204,8 @@ void add_conversions_to(Table& t, const std::string& type) {
   t["cvt." + type + ".u64"] = kConvert<T, uint64_t>;
 }
 
-// Selects bytes of (b, a) by the selector's four digits. The highest bit of a digit asks for copies
-// of the byte's sign.
+// Selects bytes of (b, a) by the selector's four digits. If a digit's highest bit is set, the
+// result byte is copies of the byte's sign.
 uint64_t permuted(uint64_t a, uint64_t b, uint64_t selector) {
   const uint64_t source = (b << 32) | as<uint32_t>(a);
   uint64_t result = 0;
@@ -295,7 +295,7 @@ void add_comparisons(Table& t, const std::string& type) {
   t["setp.gt." + type] = FLOATS(a > b);
   t["setp.ge." + type] = FLOATS(a >= b);
   t["setp.eq." + type] = FLOATS(a == b);
-  t["setp.ne." + type] = FLOATS(a < b || a > b);  // false with a NaN, as all ordered comparisons
+  t["setp.ne." + type] = FLOATS(a < b || a > b);  // false with a NaN, like all ordered comparisons
   t["setp.ltu." + type] = FLOATS(!(a >= b));
   t["setp.leu." + type] = FLOATS(!(a > b));
   t["setp.gtu." + type] = FLOATS(!(a <= b));
@@ -342,7 +342,7 @@ void add_float(Table& t) {
   t["cvta.param.u64"] = {[](uint64_t a, uint64_t, uint64_t) { return a; },
                          1};  // addresses are the host's
   t["abs.f32"] = UNARY(std::fabs(a));
-  t["copysign.f32"] = BINARY(std::copysign(b, a));  // the sign of the first, the rest of the second
+  t["copysign.f32"] = BINARY(std::copysign(b, a));  // sign of a, magnitude of b
   t["max.f32"] = BINARY((extreme<true, false>(a, b)));
   t["min.f32"] = BINARY((extreme<false, false>(a, b)));
   t["max.NaN.f32"] = BINARY((extreme<true, true>(a, b)));
@@ -364,8 +364,8 @@ uint64_t truncated(uint64_t a, uint64_t, uint64_t) {
                                                           : static_cast<Integer>(value));
 }
 
-// Returns a b + c, rounded once. The multiplication is exact in double, and a sum rounded to odd
-// may be rounded again.
+// Returns a b + c, rounded once. The multiplication is exact in double. The sum is rounded to odd,
+// so it may be rounded again.
 template <float (*kValue)(uint64_t), uint64_t (*kBits)(uint64_t)>
 uint64_t fused_half(uint64_t x, uint64_t y, uint64_t z) {
   const double product = static_cast<double>(kValue(x)) * kValue(y), addend = kValue(z),
@@ -377,8 +377,8 @@ uint64_t fused_half(uint64_t x, uint64_t y, uint64_t z) {
       lost != 0 && even ? std::nextafter(sum, lost > 0 ? INFINITY : -INFINITY) : sum));
 }
 
-// Addition and multiplication go through f32: its 24 bits (>= 2 p + 2) are enough for the second
-// rounding to change nothing.
+// Addition and multiplication go through f32. It has 24 bits (>= 2 p + 2), so the second rounding
+// changes nothing.
 #define HALVES(expression)                             \
   {                                                    \
     [](uint64_t x, uint64_t y, uint64_t) -> uint64_t { \

@@ -11,16 +11,15 @@ namespace ligerdsl::test::ptx {
 
 class Warp;
 
-// An object of mbarrier.*. A phase ends when no arrival and no byte is missing. Phases count from
-// the first init, so that a wait from before an inval and a second init does not match a new phase.
-// What other CTAs of the cluster release is stored separately, because a wait of .cta scope does
-// not observe it.
+// An mbarrier object. A phase ends when no arrival and no byte is missing. Phases count from the
+// first init, so that a wait from before an inval does not match a phase after a second init.
+// Releases of other CTAs are stored separately, because a wait of .cta scope does not observe them.
 class Mbarrier {
  public:
   explicit Mbarrier(uint32_t agent) : agent_(agent) {}
   void init(uint64_t count, Epoch by);
   void invalidate(const Order& order, const Agents& agents);
-  // Throws unless it is initialised and the agent has observed that.
+  // Throws unless it is initialised and the agent has observed the init.
   void use(const Order& order, const Agents& agents, Epoch now);
   void fence(const Order& order) { fenced_ = fenced_ || order.seen.covers(init_); }
   bool fenced() const { return fenced_; }
@@ -70,8 +69,8 @@ struct ClusterBarrier {
   Order order, done;
   std::vector<Warp*> waiting;
 
-  bool arrive(const Order& from);  // returns whether it ended the phase
-  bool leave(bool arrived);        // a warp ends
+  bool arrive(const Order& from);  // returns true if it ended the phase
+  bool leave(bool arrived);        // a warp ends; returns true if that ended the phase
  private:
   bool settle();
 };

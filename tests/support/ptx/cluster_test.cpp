@@ -67,8 +67,8 @@ TEST(PtxClusters, SpecialRegistersHaveClusterIds) {
     EXPECT_EQ(result.out[64 * cta], cta / 2 * 1000 + 300 + cta % 2 * 10 + 2);
 }
 
-// Every CTA sends its words to all others, which wait for them on their own mbarriers. The first
-// two words are enough. Repeats alternate between two slots and mbarriers.
+// The first two threads of each CTA send words to both CTAs, which wait for them on their own
+// mbarriers. Repeats alternate between two slots and mbarriers.
 const std::string kExchange = R"(
 	mov.u32 	%r2, %cluster_ctarank;
 	@%p9 mbarrier.init.shared.b64 	[%rd5+512], 1;

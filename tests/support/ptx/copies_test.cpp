@@ -222,7 +222,7 @@ TEST(PtxCopies, TmaCopyLoadsABoxWithZeroPadding) {
       const Result result =
           run_kernel(box({.column = std::to_string(column), .row = std::to_string(row)}));
       ASSERT_EQ(result.error, "");
-      for (int i = 0; i < 64; ++i) {  // words, eight of them in a row
+      for (int i = 0; i < 64; ++i) {  // 64 words, eight per row
         const int from = i / 8 + row, at = i % 8 + column / 2;
         const bool inside = from >= 0 && from < 8 && at >= 0 && at < 8;
         EXPECT_EQ(result.out[static_cast<size_t>(i)],

@@ -92,8 +92,7 @@ void decode_memory(Instruction& i, const std::vector<std::string>& parts,
     if (parts[p] == "v2" || parts[p] == "v4") {
       count = static_cast<size_t>(parts[p][1] - '0');
     } else if (parts[p] != "nc" && !parts[p].starts_with("L1::") && !parts[p].starts_with("L2::")) {
-      fail("unknown qualifier ." +
-           parts[p]);  // those named here are hints without meaning for values
+      fail("unknown qualifier ." + parts[p]);  // accepted ones are hints that do not change values
     }
   }
   if (data.kind != Operand::Kind::vector) {
@@ -108,7 +107,7 @@ void decode_memory(Instruction& i, const std::vector<std::string>& parts,
   if (i.space == Space::param) decode_parameter(i, address, entry);
 }
 
-// Stores the value in memory plus the operand.
+// A reduction stores the value in memory plus the operand.
 void decode_reduction(Instruction& i, std::vector<std::string> parts, const std::string& entry) {
   const auto add = std::find(parts.begin(), parts.end(), "add");
   if (add == parts.end() || parts.back() != "f32") fail("unknown opcode " + i.opcode);
@@ -127,7 +126,7 @@ void decode_atomic(Instruction& i, std::vector<std::string> parts) {
   i.bytes = bytes_of(parts[3]);
 }
 
-// An operand of a byte permutation is not read if the constant selector takes none of its bytes.
+// An operand of a byte permutation is not read if the constant selector selects none of its bytes.
 void forget_unselected(Instruction& i) {
   const Operand& selector = i.operands[3];
   if (selector.kind != Operand::Kind::constant) return;

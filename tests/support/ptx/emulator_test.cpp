@@ -94,11 +94,11 @@ TEST(PtxEmulator, ShufflesAndPacksHalves) {
 	cvt.rn.bf16x2.f32 	%r4, %r3, 0f3F800000;
 	st.global.b32 	[%rd1], %r4;)");
   ASSERT_EQ(result.error, "");
-  EXPECT_EQ(result.out[3], 0x00003f80u);  // 0 above 1
+  EXPECT_EQ(result.out[3], 0x00003f80u);  // upper half 0, lower half 1
   EXPECT_EQ(result.out[2], 0x3f803f80u);
 }
 
-// Segments of 8 lanes: each reads its own lane 1, and no lane reads past the fifth.
+// In each segment of 8 lanes, all lanes read lane 1, and no lane reads down past the fifth.
 TEST(PtxEmulator, ShufflesWithinSegments) {
   const Result result = run_kernel(R"(
 	shfl.sync.idx.b32 	%r2, %r1, 1, 6175, -1;
@@ -152,8 +152,8 @@ TEST(PtxEmulator, ConvertsPairsOfFp8) {
   EXPECT_EQ(halves.out[0], 0x3f808000u ^ 0x7c000100u ^ 0x00003f80u);
 }
 
-// LLVM packs an unwritten register if that half is not used. The emulator fills it with a pattern,
-// so a use shows as a wrong result.
+// LLVM may pack an unwritten register as an unused half. The emulator fills it with a pattern, so
+// any use gives a wrong result.
 TEST(PtxEmulator, UnwrittenHalvesHaveAPattern) {
   const Result result = run_kernel(R"(
 	mov.b32 	{%rs1, _}, %r1;
@@ -273,10 +273,10 @@ TEST(PtxEmulator, MultipliesPairs) {
 	mul.rn.bf16x2 	%r4, %r2, %r3;
 	st.global.b32 	[%rd1], %r4;)");
   ASSERT_EQ(result.error, "");
-  EXPECT_EQ(result.out[0], 0xc00040f0u);  // 2 * -1 above 1.5 * 5
+  EXPECT_EQ(result.out[0], 0xc00040f0u);  // upper half 2 * -1, lower half 1.5 * 5
 }
 
-// An operand need not have a value if the selector takes none of its bytes.
+// An operand may be unwritten if the selector selects none of its bytes.
 TEST(PtxEmulator, PermutesHalves) {
   const Result result = run_kernel(R"(
 	prmt.b32 	%r2, %r1, %r3, 0x1032U;
@@ -307,8 +307,8 @@ TEST(PtxEmulator, IntegersAreRoundedOnce) {
   EXPECT_EQ(result.out[0], 0x4b81u);
 }
 
-// 3 * 87/64 is the midpoint of the 8-bit numbers 260/64 and 262/64. The addend is too small for a
-// double sum to show it.
+// 3 * 87/64 is the midpoint of the 8-bit numbers 260/64 and 262/64. A sum in double would lose the
+// small addend.
 TEST(PtxEmulator, FusedHalvesAreRoundedOnce) {
   const Result result = run_kernel(R"(
 	mov.b32 	%r2, 0x40404040;
@@ -371,8 +371,8 @@ TEST(PtxEmulator, RunsInlineAssembly) {
   for (uint32_t i = 0; i < 64; ++i) EXPECT_EQ(result.out[i], i % 32 == 0 ? 105 : 5);
 }
 
-// Every CTA takes numbers until none is left. out[n] is the CTA that took n. Several CTAs run at a
-// time.
+// Every CTA takes numbers until none is left and stores its own number in out[n] for each n.
+// Several CTAs run at a time.
 const std::string kTickets = R"(
 $L__BB0_1:
 	bar.sync 	0;

@@ -10,7 +10,7 @@
 namespace ligerdsl::test::ptx {
 namespace {
 
-// Multiplies eight rows of 32 bytes of ones by ones in registers, and adds zeros.
+// Multiplies ones in registers by eight 32-byte rows of ones, and adds zeros.
 struct Product {
   std::string proxy = "fence.proxy.async.shared::cta;", descriptor = "13835058124001705984",
               fence = "wgmma.fence.sync.aligned;", commit = "wgmma.commit_group.sync.aligned;",
@@ -63,8 +63,7 @@ TEST(PtxGroup, AccumulatorWithScaleZeroNeedNotBeWritten) {
   for (const uint32_t sum : result.out) EXPECT_EQ(std::bit_cast<float>(sum), 16.0f);
 }
 
-// A warp multiplies with one word in all registers of each operand: 10 by 1, eight times, added to
-// -100; 1.5 by 2, eight times.
+// Returns a kernel in which a warp multiplies with one word in all registers of each operand.
 std::string product_of_words(const std::string& types, const std::string& left,
                              const std::string& right, const std::string& sum) {
   return with(with(with(with(R"(

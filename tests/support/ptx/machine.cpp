@@ -1,5 +1,5 @@
-// The scheduler. Some clusters are resident. It draws a runnable warp and runs it until it waits.
-// Copies land in between.
+// The scheduler of a launch with several resident clusters. It draws a runnable warp and runs it
+// until it waits. Copies land in between.
 #include "tests/support/ptx/machine.h"
 
 #include <algorithm>

@@ -59,7 +59,7 @@ Epoch SharedMemory::unordered_reader(Epoch read, const Order& order) const {
   return 0;
 }
 
-// Returns a warp whose reads no proxy fence has made visible to bulk copies, or 0.
+// Returns a warp's read that no proxy fence has made visible to bulk copies, or 0.
 Epoch SharedMemory::unfenced_reader(Epoch read, const Order& order) const {
   const auto unfenced = [&](Epoch reader) {
     return reader != 0 && agents_.is_warp(agent_of(reader)) && !order.fenced.covers(reader);
@@ -71,8 +71,8 @@ Epoch SharedMemory::unfenced_reader(Epoch read, const Order& order) const {
   return 0;
 }
 
-// Returns the readers that a later writer must be ordered after: this one, and those that it is not
-// ordered after itself.
+// Returns the readers that must precede a later writer: this one, and earlier ones that do not
+// precede it.
 Epoch SharedMemory::with_reader(Epoch read, const Order& order, Epoch now) {
   if (read == now) return now;
   if (last_.from == read && last_.reader == now) return last_.to;

@@ -15,8 +15,8 @@ class GlobalMemory {
   void add(const void* begin, int64_t bytes, bool early = false);
   uint64_t load(uint64_t address, int bytes, bool early = false) const;
   void store(uint64_t address, int bytes, uint64_t value) const;
-  // Returns the host address of bytes that belong to one buffer. `early`: the access is before
-  // griddepcontrol.wait.
+  // Checks that the bytes belong to one buffer; returns their host address. `early`: the access is
+  // before griddepcontrol.wait.
   uint8_t* check(uint64_t address, int64_t bytes, bool early = false) const;
 
  private:
@@ -25,7 +25,7 @@ class GlobalMemory {
     bool early;
   };
   std::vector<Range> ranges_;
-  mutable size_t last_ = 0;  // range of the last access: the next one is mostly in it too
+  mutable size_t last_ = 0;  // range of the last access, usually that of the next one too
 };
 
 // Shared memory of one CTA. Bytes must be written before they are read. A barrier must order a
@@ -50,7 +50,7 @@ class SharedMemory {
 
  private:
   struct Cell {
-    Epoch write = 0, read = 0;  // 0: never; a read by kManyReaders at i: sets_[i]
+    Epoch write = 0, read = 0;  // 0 for never; `read` of kManyReaders at time i stands for sets_[i]
   };
   size_t check(uint64_t address, int64_t bytes) const;
   Epoch unordered_reader(Epoch read, const Order& order) const;  // or 0

@@ -55,8 +55,8 @@ class Clock {
   std::vector<uint32_t> times_;
 };
 
-// Events that happened before an agent's present, and those of them that a proxy fence has made
-// visible to bulk copies.
+// Events before an agent's present, and the subset that a proxy fence has made visible to bulk
+// copies.
 struct Order {
   Clock seen, fenced;
   void join(const Order& other) {

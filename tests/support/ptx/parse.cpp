@@ -215,8 +215,8 @@ class Parser {
     return o;
   }
 
-  // Gives a pattern to registers that occur only as parts of packed vectors: LLVM leaves a half
-  // undefined.
+  // Fills registers that occur only as parts of packed vectors with a pattern, because LLVM leaves
+  // such a half undefined.
   void give_up_halves() {
     std::set<int> others;
     const auto see = [&](const auto& self, const Operand& o) -> void {

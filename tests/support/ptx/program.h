@@ -41,7 +41,7 @@ struct Pure {
     }
   }
 };
-const Pure* find_pure(const std::string& opcode);  // null: unknown opcode
+const Pure* find_pure(const std::string& opcode);  // null for an unknown opcode
 
 // PTX ISA, red: additions of f32 in global memory flush subnormal numbers.
 uint64_t add_in_memory(uint64_t held, uint64_t given, uint64_t unused);
@@ -129,7 +129,7 @@ struct Instruction {
   bool extends_sign = false;  // sign extension of a load into a wider register
   size_t target = 0;          // target of a branch
   size_t matrices = 0;        // number of matrices of ldmatrix
-  bool transposed = false;    // the same
+  bool transposed = false;    // ldmatrix transposes
   int columns = 0;            // columns of wgmma
   // Flags of synchronisation, by kind:
   // - wide: scope wider than a CTA; relaxed: without release or acquire

@@ -1,6 +1,6 @@
-// One warp: 32 lanes with their own program counters; the lowest runs first. warp.cpp: control and
-// arithmetic; warp_memory.cpp: memory; warp_sync.cpp: barriers and order; warp_copies.cpp:
-// asynchronous copies.
+// A warp of 32 lanes with their own program counters; the lowest runs first. Its code is in
+// warp.cpp (control, arithmetic), warp_memory.cpp, warp_sync.cpp (barriers, order) and
+// warp_copies.cpp (asynchronous copies).
 #pragma once
 
 #include "tests/support/ptx/cluster.h"
@@ -131,7 +131,7 @@ class Warp {
   int lane_ = 0;  // lane to report in an error
   bool uniform_ = true;
   size_t pc_ = 0;                     // program counter of all lanes if uniform
-  std::array<size_t, kLanes> pcs_{};  // otherwise
+  std::array<size_t, kLanes> pcs_{};  // program counters if not uniform
   uint32_t parked_ = 0;               // lanes that wait for an mbarrier
   size_t barrier_pc_ = 0;             // program counter of a barrier at which all lanes wait
   bool stopped_ = false;              // the last run() ended in a wait

@@ -96,8 +96,8 @@ struct BoxSize {
   }
 };
 
-// Calls unit(offset in the box before the swizzle, address in the tensor, number of bytes inside
-// the tensor) for every 16-byte unit.
+// Calls `unit` for every 16-byte unit, with its offset in the box before the swizzle, its address
+// in the tensor, and its number of bytes inside the tensor.
 template <class Unit>
 void each_unit(const TensorMap& map, const std::vector<int64_t>& places, Unit unit) {
   if (map.rank != static_cast<int>(places.size()))
@@ -129,8 +129,8 @@ uint64_t exchanged(const TensorMap& map, uint64_t plain) {
 
 }  // namespace
 
-// All bytes of the box land and are counted, in every CTA of a multicast. Bytes outside of the
-// tensor are zeros.
+// Lands and counts all bytes of the box, in every CTA of a multicast. Bytes outside of the tensor
+// are zeros.
 void Warp::tensor_load(const Instruction& i, uint32_t lanes) {
   const auto& o = i.operands;
   const Lanes to = read(o[0].parts.at(0), lanes), maps = read(o[1].parts[0], lanes),

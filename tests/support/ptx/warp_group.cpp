@@ -10,7 +10,7 @@ namespace ligerdsl::test::ptx {
 namespace {
 
 constexpr int kRows = 16, kMostDepth = 32,
-              kGroupWarps = 4;  // rows of a warp; largest depth of an instruction; warps
+              kGroupWarps = 4;  // rows per warp, largest depth of an instruction, warps
 constexpr uint64_t kUnit = 16;  // bytes
 
 // PTX ISA, "Matrix Descriptor". Rows are those of m or n, unless transposed.
@@ -41,7 +41,8 @@ class Descriptor {
   // Returns the address in the CTA's shared memory of element (at, k), where `at` is the row (or
   // column) of m or n.
   uint64_t address(uint64_t at, uint64_t k) const {
-    // The distance of groups of eight rows of a panel is `stride` bytes, that of panels `leading`.
+    // `stride` is the byte distance between a panel's groups of eight rows, `leading` between
+    // panels.
     const uint64_t row = transposed_ ? k : at, column = transposed_ ? at : k,
                    width = panel_ / number_;
     if (!transposed_ && column >= width)

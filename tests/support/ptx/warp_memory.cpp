@@ -17,8 +17,8 @@ void Warp::map_rank(const Instruction& i, uint32_t lanes) {
   });
 }
 
-// Another CTA's memory may be accessed after a cluster barrier has shown that it runs, until it
-// ends.
+// Another CTA's memory may be accessed from the cluster barrier that shows that this CTA runs until
+// the CTA ends.
 Warp::Place Warp::resolve(uint64_t address, Space space, bool touch) {
   const uint64_t window = address >> kWindowBits, at = in_window(address);
   if (window != cta_.rank && space != Space::cluster)

@@ -4,7 +4,7 @@
 
 namespace ligerdsl::test::ptx {
 
-// Starts a new time. Later events of the warp are not visible to any other agent yet.
+// Advances the warp's time. Its later events are not yet visible to any other agent.
 void Warp::tick() {
   now_ = make_epoch(agent_, uint64_t{order_.seen.at(agent_)} + 1);
   order_.seen.raise(now_);

@@ -2,12 +2,12 @@
 // C++ object crosses this boundary.
 //
 // Text formats:
-//   * Meta settings are "name=value" pairs separated by commas; "" takes all defaults.
+//   * Meta settings are "name=value" pairs separated by commas; "" means all defaults.
 //   * Field lists have one line per field, with columns separated by tabs: name, type, default,
 //     accepted values (separated by commas, may be empty), and ligerdsl::Bits (may be missing).
 //
 // The side that fills in a struct sets struct_size to its size. Later versions append fields, and 0
-// in such a field means the old behaviour. A reader takes fields that the struct lacks as 0.
+// in such a field means the old behaviour. A reader treats fields that the struct lacks as 0.
 #ifndef LIGERDSL_DSL_AUTHOR_H_
 #define LIGERDSL_DSL_AUTHOR_H_
 
@@ -50,7 +50,7 @@ typedef struct ligerdsl_author_bytes {
 /* Functions that return int32_t return 0, or 1 with a message in *error. */
 typedef struct ligerdsl_author_table {
   uint32_t version;     /* readers reject other versions */
-  uint32_t struct_size; /* functions after it do not exist */
+  uint32_t struct_size; /* functions beyond it do not exist */
   size_t (*count)(void);
   int32_t (*describe)(size_t index, ligerdsl_author_bytes* name, ligerdsl_author_bytes* description,
                       ligerdsl_author_bytes* fields, ligerdsl_author_bytes* error);
@@ -87,8 +87,7 @@ class AnyKernel;
 namespace ligerdsl {
 // Returns the table of this binary's registry.
 const ligerdsl_author_table* author_table();
-// Returns the kernels of another binary's table. Throws ligerdsl::Error on a table of another
-// version.
+// Returns the kernels of another binary's table. Throws ligerdsl::Error if its version differs.
 std::vector<std::unique_ptr<AnyKernel>> kernels_of(const ligerdsl_author_table* table);
 }  // namespace ligerdsl
 

@@ -19,10 +19,10 @@ struct Program;
 struct ViewOptions {
   Shape strides = {};  // in elements, each `dyn` or a number; empty: 1 in the last dimension, `dyn`
                        // in the others
-  // The kernel does not write this view's memory. Recording fails for a store through the view.
-  // That no other argument writes the memory is a promise for every launch, as with `const
-  // __restrict__`: loads may be cached, repeated and moved across stores. A launch rejects memory
-  // that the view shares with a view that the kernel writes. It does not check pointers.
+  // Promise for every launch that no argument writes this view's memory, as with `const
+  // __restrict__`: loads may be cached, repeated and moved across stores. Recording fails for a
+  // store through the view. A launch rejects a view that shares memory with a written view, but
+  // does not check pointers.
   bool read_only = false;
 };
 
@@ -33,8 +33,8 @@ class KernelBuilder {
   explicit KernelBuilder(const std::string& name, const std::optional<Target>& target = {},
                          Loc loc = Here::current());
 
-  // Returns the device that the kernel is recorded for, to choose tiles and loops by. Fails if the
-  // kernel is recorded without a target.
+  // Returns the device that the kernel is recorded for; tiles and loops may depend on it. Fails if
+  // the kernel is recorded without a target.
   const Target& target(Loc loc = Here::current()) const;
 
   // Declares an argument. The order of declarations is the order of arguments at a launch. A
@@ -117,8 +117,8 @@ class KernelBuilder {
     for_range(lo, hi, step, LoopOptions{}, std::move(body), loc);
   }
 
-  // Records a branch on the device. The form with values returns what both branches return: one
-  // handle, or carry(...).
+  // Records a branch on the device. The form with values returns the branches' result: one handle,
+  // or carry(...).
   template <std::invocable Then>
   void if_(const Scalar& condition, Then then, Loc loc = Here::current()) {
     static_assert(std::is_void_v<std::invoke_result_t<Then&>>,
@@ -173,7 +173,7 @@ class KernelBuilder {
   ExactGuard exact_rounding() { return ExactGuard(recorder_); }
 
   // Returns the recorded program and resets the builder. finish_bytes() returns its serialised
-  // form, which ligerdsl_kernel_create takes.
+  // form, the input of ligerdsl_kernel_create.
   program::Program finish(Loc loc = Here::current());
   std::string finish_bytes(Loc loc = Here::current());
 

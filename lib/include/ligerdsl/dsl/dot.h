@@ -5,11 +5,11 @@
 //   };
 //   auto [acc] = k.for_range(0, cdiv(depth, 32), 1, carry(k.zeros({64, 64}, f32)), step);
 //
-// A GPU multiplies operands of 16 bits, fp8, i8 and tf32 by tensor cores (wgmma, mma.sync). They
-// need a factor of 16 in m, of 8 in n, and of 32 bytes in k. Otherwise each thread multiplies its
+// A GPU multiplies 16-bit, fp8, i8 and tf32 operands with tensor cores (wgmma, mma.sync). These
+// require m to be a multiple of 16, n of 8, and k of 32 bytes. Otherwise each thread multiplies its
 // part of a row and a column, and a remark gives the reason. A CPU uses vectors of f32, or of i32
 // for i8 operands. docs/reference/dsl-matmul.md lists the operands that the fastest instructions
-// take.
+// accept.
 #ifndef LIGERDSL_DSL_DOT_H_
 #define LIGERDSL_DSL_DOT_H_
 

@@ -34,8 +34,8 @@ class Here {
 };
 #endif
 
-// Source location of an op in the author's code. All compilers lay it out alike, so an author may
-// use another compiler than the one that built the library. Functions take it as their last
+// Source location of an op in the author's code. Its layout is the same for all compilers, so
+// authors need not use the compiler that built the library. Functions take it as their last
 // parameter, `Loc loc = Here::current()`. Operators get it from the conversion of an operand
 // (operands.h).
 class Loc {

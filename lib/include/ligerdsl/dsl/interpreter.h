@@ -20,7 +20,7 @@
 namespace ligerdsl::interpreter {
 
 // Launch arguments in the program's order, as 8-byte slots, and the memory that the program may
-// touch.
+// access.
 class Arguments {
  public:
   // narrow: an element has the size of its dtype. wide: an element has 8 bytes, a double or an
@@ -69,12 +69,11 @@ struct Options {
   bool round_casts = true;
   // Receives the lines of device_print. If empty, they go to standard output.
   std::function<void(const std::string&)> print;
-  // Fails if the result of the launch depends on the order of its programs: one program writes an
+  // Fails if the launch's result depends on the order of its programs: one program writes an
   // element that another one reads, updates, or writes with another value. Atomics of several
   // programs on one element are allowed.
   bool find_races = false;
-  // The launch promises that no argument that is written shares memory with another
-  // (Launch::no_alias).
+  // The launch promises that no written argument shares memory with another (Launch::no_alias).
   bool no_alias = false;
   NanBits nan_bits = NanBits::usual;
 };

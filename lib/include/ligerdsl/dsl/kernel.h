@@ -32,34 +32,34 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-// Number of programs, resources of each program, and promises about the arguments. The launch rule
-// of an author's kernel gets the sizes of the call and returns numbers of programs. A kernel of the
-// library has a grid that depends on the number of rows.
+// Number of programs, resources of each program, and promises about the arguments. An author's
+// launch rule gets the call's sizes and returns numbers of programs. A library kernel's grid
+// depends on the number of rows.
 struct Launch {
   std::vector<Size> grid = {1};  // programs along x (and y, z); nothing runs if one is 0
   int num_warps = 4;             // nvptx: warps of 32 threads per program
   int num_ctas = 1;              // nvptx: CTAs per cluster
   int num_stages = 2;            // nvptx: depth of software pipelines
-  // nvptx: number of CTAs per SM for which registers and resident rows leave room, limited to the
-  // number that an SM can hold; 0: no floor.
+  // nvptx: minimum CTAs per SM, which limits registers and resident rows. It is capped at the
+  // number that an SM can hold; 0: no minimum.
   int min_ctas_per_sm = 0;
   int max_registers = 0;  // nvptx: registers per thread, 24 to 255; 0: no cap
-  // Promise for every launch: no argument shares memory that the kernel writes with another one.
-  // Loads then need not wait for stores through other arguments. A launch rejects views that share
-  // memory, and trusts the caller about pointers.
+  // Promise for every launch: no argument that the kernel writes shares memory with another. Loads
+  // then need not wait for stores through other arguments. A launch rejects views that share
+  // memory, but does not check pointers.
   bool no_alias = false;
 
   // Returns the programs along x, y and z for `rows` rows; 1 along an axis that the grid omits.
   // Allocates no memory.
   std::array<int64_t, 3> grid_at(int64_t rows) const;
-  // Returns the same for a grid that does not depend on rows. Throws Error if it does, or if it has
-  // not 1 to 3 axes.
+  // Returns the same for a grid that does not depend on rows. Throws Error if it does, or if it
+  // does not have 1 to 3 axes.
   std::array<int64_t, 3> programs() const;
 
   bool operator==(const Launch&) const = default;
 };
 
-// Returns the names of the fields of Launch except `grid`. Tools take these as settings.
+// Returns the names of Launch's fields except `grid`. Tools accept them as settings.
 const std::vector<std::string>& launch_setting_names();
 
 // Input of a launch rule: sizes and scalars of the call by argument name, and the device of the
@@ -72,7 +72,7 @@ class LaunchArguments {
     std::vector<int64_t> strides = {};              // views
     double number = 0.0;                            // scalars of float types
     std::optional<int64_t> integer = std::nullopt;  // scalars of integer types
-    bool pointer = false;  // dims, if given, has the number of elements at it
+    bool pointer = false;  // dims, if given, is the number of elements at it
   };
 
   LaunchArguments() = default;
@@ -106,7 +106,7 @@ struct Kernel {
 
 // Records a kernel for meta-parameters and a device. Returns the library's program::Program, whose
 // definition only code of the library includes. (The builder's type depends on Meta so that the
-// compiler looks up the incomplete type at the call only.)
+// compiler looks up the incomplete type only at the call.)
 template <class Meta>
 auto record(const Kernel<Meta>& kernel, const Meta& meta,
             const std::optional<Target>& target = {}) {
@@ -116,7 +116,7 @@ auto record(const Kernel<Meta>& kernel, const Meta& meta,
   return builder.finish();
 }
 
-// Returns the same in serialised form, which ligerdsl_kernel_create takes.
+// Returns the program in serialised form, for ligerdsl_kernel_create.
 template <class Meta>
 std::string program_bytes(const Kernel<Meta>& kernel, const Meta& meta,
                           const std::optional<Target>& target = {}) {
@@ -156,8 +156,8 @@ namespace detail {
 
 // Throws unless the kernel has all that registration needs.
 void require_complete(const std::string& name, bool has_build, bool has_launch);
-// Throws if two settings of a kernel have one name. Settings are meta-parameters, arguments and
-// fields of Launch.
+// Throws if two settings of a kernel have the same name. Settings are meta-parameters, arguments
+// and fields of Launch.
 void require_names_apart(const std::string& kernel, const std::vector<MetaField>& fields,
                          const std::vector<std::string>& arguments);
 // Throws if a launch rule returns a value that no device supports.
@@ -197,8 +197,8 @@ struct Registration {
 
 }  // namespace detail
 
-// Adds a kernel to the registry before main (or dlopen) returns. The linker must include the file:
-// in a static archive it does so only if the program uses another symbol of the file.
+// Adds a kernel to the registry before main starts or dlopen returns. The linker must include the
+// file: in a static archive it does so only if the program uses another symbol of the file.
 #define LIGERDSL_REGISTER_KERNEL(kernel)                                         \
   static const ::ligerdsl::detail::Registration ligerdsl_registration_##kernel { \
     kernel                                                                       \

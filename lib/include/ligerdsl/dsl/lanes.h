@@ -38,12 +38,12 @@ struct BlockLanes {
 
   // Reshapes a tile of size() elements, in any shape, to shape().
   Tile deal(const Tile& block, Loc loc = Here::current()) const;
-  // Return each lane's sum or maximum, in carried(), of a tile of shape().
+  // Return each lane's sum or maximum, with shape carried(), of a tile with shape shape().
   Tile sum(const Tile& t, Loc loc = Here::current()) const;
   Tile reduce_max(const Tile& t, Loc loc = Here::current()) const;
   // Returns each lane's maximum with its lowest position in the block (i32).
   Carry<Tile, Tile> max_with_index(const Tile& t, Loc loc = Here::current()) const;
-  // Expands a tile of carried() so that it broadcasts to shape().
+  // Expands a tile with shape carried() so that it broadcasts to shape().
   Tile expand(const Tile& t, Loc loc = Here::current()) const;
 
   bool operator==(const BlockLanes&) const = default;
@@ -53,7 +53,7 @@ struct BlockLanes {
   int run_axis() const { return fold_axis() + 2; }
 };
 
-// Returns the lanes for blocks of a row of `type` in programs of num_ctas CTAs of num_warps warps.
+// Returns the lanes for blocks of `type`, in programs with num_ctas CTAs of num_warps warps each.
 // Set `aligned` if blocks begin at 16-byte boundaries: rows are aligned and blocks divide them, or
 // loads use View::alignment_offset. Use blocks that are a multiple of num_ctas * num_warps * 32
 // vectors. Other blocks have more lanes than threads.

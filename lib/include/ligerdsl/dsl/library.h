@@ -12,9 +12,9 @@ namespace ligerdsl {
 // Returns ceil(a / b) for non-negative integers.
 Scalar cdiv(const Scalar& a, ScalarArg b, Loc loc = Here::current());
 
-// Tile of a matrix that a program of a one-dimensional grid computes (i32). The order lets
-// concurrent programs share rows and columns, which then stay in L2: programs go through `group`
-// rows of tiles column by column. The matrix has tile_rows by tile_columns tiles, fewer than 2^31.
+// Matrix tile that a program of a one-dimensional grid computes (i32). The order lets concurrent
+// programs share rows and columns, which then stay in L2: programs go through `group` rows of tiles
+// column by column. The matrix has tile_rows by tile_columns tiles, fewer than 2^31.
 struct TilePlace {
   Scalar row, column;
 };

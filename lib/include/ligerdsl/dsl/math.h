@@ -1,7 +1,7 @@
-// Elementwise functions. The functions of ops.def that take f32 only need a .to(f32) first. Each is
-// within 2.5 ulp over the whole range; tanh, erf and sigmoid are within 1e-6 absolute and 1e-5
-// relative. The fast_ variants may use approximate instructions of the target.
-// docs/reference/dsl-elementwise.md gives the bound of each function.
+// Elementwise functions. For ops.def functions that accept only f32, convert arguments with
+// .to(f32). Each function is within 2.5 ulp over the whole range; tanh, erf and sigmoid are within
+// 1e-6 absolute and 1e-5 relative. The fast_ variants may use approximate instructions of the
+// target. docs/reference/dsl-elementwise.md gives the bound of each function.
 #ifndef LIGERDSL_DSL_MATH_H_
 #define LIGERDSL_DSL_MATH_H_
 
@@ -14,7 +14,7 @@ namespace ligerdsl {
   Scalar fn(const Scalar& x, Loc loc = Here::current());
 
 LIGERDSL_DECLARE_UNARY(abs)
-// Rows of ops.def: floor, ceil and round (any float; round takes ties to even), exp, fast_exp and
+// Rows of ops.def: floor, ceil and round (any float; round breaks ties to even), exp, fast_exp and
 // so on.
 #define LIGERDSL_MATH(name, ...) LIGERDSL_DECLARE_UNARY(name)
 #define LIGERDSL_FAST_MATH(name, ...) \

@@ -30,7 +30,7 @@
 
 namespace ligerdsl {
 
-// Change in a kernel's results if a field has another value.
+// Effect of another field value on a kernel's results.
 enum class Bits {
   fixed,  // the field is not part of the schedule: other values give other results
   same,   // none
@@ -189,8 +189,8 @@ Meta meta_from(const std::string& kernel, const MetaValues& values, Meta meta = 
   return meta;
 }
 
-// Returns the options by which a table of tuned kernels names a call: the settings ("x=8192x4096
-// y=x", in any order) and the fields with Bits::fixed.
+// Returns a call's options as tables of tuned kernels name them: the settings ("x=8192x4096 y=x",
+// in any order) and the fields with Bits::fixed.
 std::string tuned_options(const std::vector<MetaField>& fields, const std::string& settings);
 // Returns the fields of a configuration such as "block=4096 num_warps=8". Throws ligerdsl::Error
 // for other text.

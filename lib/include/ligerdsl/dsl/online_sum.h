@@ -26,9 +26,8 @@ Tile finite_maximum(const Tile& m, Loc loc = Here::current());
 
 struct OnlineOptions {
   // Factor c of every block: log2(e) for the sum of e^x, scale * std::numbers::log2e for the sum of
-  // e^(scale x). A positive number is multiplied with each lane's maximum. A Scalar (f32), which
-  // may be negative or 0, is multiplied with each element; use `counts` to exclude elements padded
-  // with -infinity.
+  // e^(scale x). A positive number multiplies each lane's maximum. A Scalar (f32), which may be
+  // negative or 0, multiplies each element; use `counts` to exclude elements padded with -infinity.
   ScalarArg scale_log2 = std::numbers::log2e;
   Tile counts = {};  // i1, elements in the order of x: true if an element counts; empty: all count
 };
@@ -37,7 +36,7 @@ struct OnlineOptions {
 struct OnlineSum {
   Scalar m, s;  // f32
 };
-// Returns the state of two parts together. The union of two empty parts is (-infinity, 0).
+// Returns the combined state of two parts. The union of two empty parts is (-infinity, 0).
 OnlineSum combine(const OnlineSum& a, const OnlineSum& b, Loc loc = Here::current());
 // Adds the elements of an f32 tile. Computes the tile's maximum, then one sum.
 OnlineSum accumulate(const OnlineSum& state, const Tile& x, const OnlineOptions& options = {},
@@ -61,7 +60,7 @@ OnlineSums accumulate(const OnlineSums& state, const BlockLanes& lanes, const Ti
 OnlineSums accumulate_terms(const OnlineSums& state, const BlockLanes& lanes, const Tile& largest,
                             const std::function<Tile(const Tile& base)>& terms,
                             Loc loc = Here::current());
-// Returns the state of all lanes together. This is the one exchange between threads.
+// Returns the combined state of all lanes. This is the only exchange between threads.
 OnlineSum combine(const OnlineSums& state, Loc loc = Here::current());
 
 }  // namespace ligerdsl

@@ -14,7 +14,7 @@ namespace detail {
 template <class T>
 concept Arithmetic = std::is_arithmetic_v<T>;
 
-// A host number. It takes the data type of the other operand.
+// A host number. It gets the dtype of the other operand.
 struct Number {
   bool is_float = false;
   int64_t integer = 0;

@@ -1,5 +1,5 @@
 // Operators. Rules:
-//   * Two tiles need one dtype and one rank; dimensions of 1 broadcast. Convert with .to(dtype),
+//   * Two tiles need equal dtypes and ranks; dimensions of 1 broadcast. Convert with .to(dtype),
 //     and raise the rank with .expand_dims(axis).
 //   * A number takes the dtype of the other operand. A scalar of the tile's dtype, or of a narrower
 //     integer type, fills the tile.
@@ -43,8 +43,8 @@ LIGERDSL_DECLARE_OPERATOR(&&)
 LIGERDSL_DECLARE_OPERATOR(||)
 #undef LIGERDSL_DECLARE_OPERATOR
 
-// a = a op b, if that keeps the dtype and shape of a. A handle names a value: copies of the old
-// handle keep the old value.
+// Sets a to a op b, which must keep the dtype and shape of a. Copies of the old handle keep the old
+// value.
 #define LIGERDSL_DECLARE_ASSIGNMENT(op)  \
   Tile& operator op(Tile& a, TileArg b); \
   Scalar& operator op(Scalar& a, ScalarArg b);

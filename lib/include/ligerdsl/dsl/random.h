@@ -14,8 +14,8 @@
 
 namespace ligerdsl {
 
-// Returns four tiles of i32, each element 32 random bits. counter: i32 tiles of one shape; key: i32
-// scalars.
+// Returns four tiles of i32, with 32 random bits per element. `counter` has i32 tiles of one shape,
+// `key` i32 scalars.
 std::array<Tile, 4> philox(const std::array<Tile, 4>& counter, const std::array<Scalar, 2>& key,
                            Loc loc = Here::current());
 

@@ -6,8 +6,8 @@
 //   Tile  last     = gather(x, k.arange(4) + (n - 4));  // the last four of n elements
 //   Sorted best    = topk(x, 8);                        // values and their indices
 //
-// On a GPU shuffle_xor costs registers, and shuffles within a warp. Between warps it passes through
-// shared memory, as do gather and flips of sizes that are no power of two. A sort of n elements
+// On a GPU, shuffle_xor uses registers, and warp shuffles within a warp. Between warps it uses
+// shared memory, as do gather and flips of sizes that are not powers of two. A sort of n elements
 // takes log2(n) (log2(n) + 1) / 2 moves. topk takes log2(k) (log2(k) + 1) / 2 moves of the axis,
 // and log2(k) + 1 moves each time that it halves the remaining elements.
 #ifndef LIGERDSL_DSL_REARRANGE_H_
@@ -20,7 +20,7 @@
 namespace ligerdsl {
 
 // Returns a tile whose element i is x's element index[i] along the axis. The index is i32 or i64.
-// Its shape may differ from x's in the axis only, and is the shape of the result. An index outside
+// Its shape is the shape of the result and may differ from x's only in the axis. An index outside
 // the axis gives the last element.
 Tile gather(const Tile& x, const Tile& index, int axis = -1, Loc loc = Here::current());
 
@@ -41,17 +41,17 @@ Tile interleave(const Tile& a, const Tile& b, Loc loc = Here::current());
 // is less than 0, and a NaN is larger than every number. A NaN may become another NaN.
 Tile sort(const Tile& x, int axis = -1, bool descending = false, Loc loc = Here::current());
 
-// Elements, and the indices (i32) along the axis that they had.
+// Sorted elements, and their original indices (i32) along the axis.
 struct Sorted {
   Tile values, indices;
 };
-// Returns the same with indices, for any type but i64. Equal elements keep their order, also with
-// `descending`.
+// Returns the sorted axis with indices, for any type but i64. Equal elements keep their order, also
+// with `descending`.
 Sorted stable_sort(const Tile& x, int axis = -1, bool descending = false,
                    Loc loc = Here::current());
 
 // Returns the k largest elements of the axis, the largest first, in the order of stable_sort. The
-// axis gets size k. k and the axis's size are powers of two. Pad rows that end inside the block
+// axis gets size k. k and the axis's size are powers of two. If a row ends inside the block, pad it
 // with the least number.
 Sorted topk(const Tile& x, int64_t k, int axis = -1, Loc loc = Here::current());
 

@@ -1,5 +1,5 @@
-// Reductions and scans. Each has two forms. With an axis, a tile of rank 2 or more becomes a tile
-// of one rank less; -1 is the last axis. Without an axis, all elements become one scalar.
+// Reductions and scans. Each has two forms. With an axis (-1 is the last), a tile of rank r >= 2
+// becomes a tile of rank r - 1. Without an axis, all elements become one scalar.
 //
 //   Scalar total = sum(x);
 //   Tile   rows  = reduce_max(x, 1);
@@ -33,7 +33,7 @@ Carry<T...> carry(T... values) {
   return {std::move(values)...};
 }
 
-// Returns the sum in the tile's type. Floats of 16 bits are accumulated in f32 and rounded once;
+// Returns the sum in the tile's type. 16-bit floats are accumulated in f32 and rounded once;
 // integers wrap.
 Scalar sum(const Tile& x, Loc loc = Here::current());
 Tile sum(const Tile& x, int axis, Loc loc = Here::current());
@@ -65,7 +65,7 @@ Tile cumsum(const Tile& x, int axis = 0, bool reverse = false, Loc loc = Here::c
 
 namespace detail {
 
-// Records a region: takes the region's arguments and returns the values that it yields.
+// Function that records a region from its arguments and returns the values that it yields.
 using RegionBody = std::function<std::vector<Handle>(const std::vector<Handle>&)>;
 
 inline constexpr int kAllAxes = INT32_MAX;  // flattens the tiles first; results are scalars

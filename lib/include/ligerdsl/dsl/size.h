@@ -1,5 +1,5 @@
-// A number of programs or elements as an expression of the rows of a call, which is evaluated at
-// the launch. A plain number is a Size, too.
+// A number of programs or elements, as an expression in a call's rows that the launch evaluates. A
+// plain number is also a Size.
 //
 //   const Size rows = Size::rows();
 //   (ceil_div(rows, 4) * 8).at(4096)    // 8192
@@ -43,7 +43,7 @@ class Size {
 
   // Returns the value for `rows` rows. Allocates no memory.
   int64_t at(int64_t rows) const;
-  // Returns the value of a size that does not depend on rows. Throws ligerdsl::Error for another.
+  // Returns the value of a size that does not depend on rows. Throws ligerdsl::Error if it does.
   int64_t number() const;
   // Returns the expression as text: "ceil_div(rows, 4) * 8".
   std::string text() const;

@@ -1,5 +1,5 @@
 // The device that a kernel is recorded for. KernelBuilder::target() and LaunchArguments::target()
-// return it, and the library's own kernels choose their schedules by it.
+// return it, and the library's own kernels use it to choose their schedules.
 #ifndef LIGERDSL_DSL_TARGET_H_
 #define LIGERDSL_DSL_TARGET_H_
 
@@ -26,7 +26,7 @@ struct Target : ligerdsl_target_t {
 
   constexpr bool is_gpu() const { return gpu != 0; }
 
-  // Returns the number of CTAs per SM, as limited by the number of threads alone.
+  // Returns the maximum number of CTAs per SM, regardless of registers and shared memory.
   constexpr int ctas_per_sm(int num_warps) const {
     return std::min(max_ctas_per_sm, threads_per_sm / (warp_threads * num_warps));
   }
@@ -37,12 +37,11 @@ struct Target : ligerdsl_target_t {
     constexpr int64_t kBytes = 4;
     return std::min<int64_t>(kBytes * registers_per_sm / threads, kBytes * max_registers);
   }
-  // Returns the bytes of shared memory per CTA if an SM holds `ctas` CTAs; 0 and 1: all that one
-  // CTA can have.
+  // Returns the bytes of shared memory per CTA if an SM holds `ctas` CTAs; 0 counts as 1.
   constexpr int64_t shared_budget(int ctas) const {
     return std::min(shared_per_cta, shared_per_sm / std::max(1, ctas) - shared_reserved);
   }
-  // Returns the part of shared_budget() that resident rows may take, in bytes.
+  // Returns the bytes of shared_budget() that resident rows may use.
   constexpr int64_t resident_budget(int ctas) const { return shared_budget(ctas) - exchange_bytes; }
   // Returns the bytes of an SM's shared memory for rows that the CTAs of a cluster share.
   constexpr int64_t shared_for_rows() const { return shared_per_sm - shared_not_rows; }
@@ -51,7 +50,7 @@ struct Target : ligerdsl_target_t {
 // Returns a target by name: "cpu" (this processor), a level of x86-64 ("x86-64-v3"), or a GPU
 // architecture ("sm_90a"), with the properties of its usual chip. Throws Error for another name.
 Target target_named(const std::string& name);
-// Returns the target that another binary passes. Its struct may have fewer fields, or more.
+// Returns the target that another binary passes. Its struct may have fewer or more fields.
 Target target_from(const ligerdsl_target_t* target, size_t target_bytes);
 
 }  // namespace ligerdsl

@@ -32,7 +32,7 @@ using Indices = std::vector<ScalarArg>;  // written {row, 0}
 namespace detail {
 class Recorder;
 
-// Reference of a handle to a value. Only the library creates it.
+// A handle's reference to a value. Only the library creates it.
 struct Handle {
   std::shared_ptr<Recorder> recorder;
   uint32_t id = 0;
@@ -84,7 +84,7 @@ class Tile : public Value {
 enum class Cache : int64_t {
   normal = 0,
   global = 1,     // keep in L2 only
-  streaming = 2,  // touched once
+  streaming = 2,  // accessed once
 };
 enum class Evict : int64_t {
   normal = 0,
@@ -129,22 +129,21 @@ class View : public Value {
   // max_alignment_offset(). It is 0 if the compiler knows that rows are aligned, or does not use
   // it, so results must not depend on it.
   //
-  // Rows of other tensors may use the same offset. Their accesses are vectors as well if both rows
-  // are equally far from a 16-byte boundary. Tiles of several rows take it too, if all rows of the
+  // Rows of other tensors may use the same offset. Their accesses are also vectors if both rows are
+  // equally far from a 16-byte boundary. Tiles of several rows may use it too if all rows of the
   // view have the same offset (View::every).
   Scalar alignment_offset(const Indices& index, Loc loc = Here::current()) const;
   Scalar max_alignment_offset(Loc loc = Here::current()) const;
   // Returns a view of the elements [begin, end) of one dimension; its index 0 is `begin`. Use it
   // for rows whose number and position only the device knows, such as those of one group of a
-  // matrix. Bounds are clamped to the view: begin to at least 0, end to at most the dimension, and
-  // an end before begin to begin. A slice is therefore always memory of its view, whatever numbers
-  // the kernel has read.
+  // matrix. Bounds are clamped: begin to >= 0, end to <= the dimension, then end to >= begin. A
+  // slice is therefore always inside its view, whatever bounds the kernel reads.
   View slice(int axis, const ScalarArg& begin, const ScalarArg& end,
              Loc loc = Here::current()) const;
   // Returns a view of the elements begin, begin + step, begin + 2 step ... of one dimension. `step`
   // is 1 or more. All rows of the view have one alignment offset if the step times the pitch is a
   // multiple of 16 bytes. This holds for every 8th row of 16-bit elements. Tiles of several rows
-  // then move whole vectors, whatever the width of a row.
+  // then move whole vectors, for any row width.
   View every(int axis, int64_t step, const ScalarArg& begin, Loc loc = Here::current()) const;
   // Divides the view into tiles: `tile_shape` has a tile size or `squeeze` per dimension. Indices
   // count tiles.
@@ -177,8 +176,8 @@ class Partition {
              Loc loc = Here::current()) const;
   // Adds the value to memory, rounded to its dtype, as a load, an addition and a store would. It is
   // not atomic: no other program may access the memory meanwhile. On sm_90 and later, memory itself
-  // adds tiles of f32. This needs no registers for the old value and does not wait for it.
-  // Subnormal operands and results then count as 0.
+  // adds f32 tiles, without registers for the old value and without a wait for it. Subnormal
+  // operands and results are then 0.
   void add(const Indices& index, const TileArg& value, const StoreOptions& options = {},
            Loc loc = Here::current()) const;
   // Returns an i1 tile: true for elements of the loaded tile that are inside the view. Pass the

@@ -24,7 +24,7 @@ PARTS = {"self_attn": ("q_proj", "k_proj", "v_proj", "o_proj"),
 NORMS = ("input_layernorm", "post_attention_layernorm")
 # arguments that transformers removes when it recomputes a layer
 CACHE = ("use_cache", "past_key_values", "cache")
-PIECE_BYTES = 512 << 20  # of gate * up and its gradient
+PIECE_BYTES = 512 << 20  # memory for pieces of gate * up and its gradient
 LONG = 4096  # positions from which attention is a large part of a layer's time
 
 
@@ -32,9 +32,8 @@ LONG = 4096  # positions from which attention is a large part of a layer's time
 class Plan:
     """Settings and state for all layers of a model.
 
-    keep: number of last layers that keep the output of attention; "auto": decided by free memory.
-    join: whether weights that multiply the same matrix become contiguous; "auto": if it is
-    faster."""
+    keep: number of last layers that keep attention's output; "auto": set by free memory. join:
+    whether weights that multiply the same matrix become contiguous; "auto": if faster."""
 
     layers: int
     keep: object
@@ -122,7 +121,8 @@ def _kept(layer, plan, x, piece):
     free = (min(fraction * total, unused + torch.cuda.memory_reserved(x.device))
             - torch.cuda.memory_allocated(x.device))
     attention, mlp = layer.self_attn, layer.mlp
-    free -= (plan.layers - 1) * rows * x.shape[2] * element  # inputs of the other layers
+    free -= (plan.layers - 1) * rows * x.shape[2] * element  # subtracts the saved inputs of the
+                                                             # other layers
     row = (attention.o_proj.in_features * element
            + 4 * attention.o_proj.in_features // attention.head_dim)
     return kept_layers(rows, plan.layers, x.shape[2], mlp.down_proj.in_features, element, row,

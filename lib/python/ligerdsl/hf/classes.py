@@ -9,7 +9,8 @@ from .patch import NotPatched, Report, gated_forward, norm_forward, patch_loss
 
 
 class _Applied(list):
-    """List of (class, attribute, previous value) for each change. It is a user of the rotation."""
+    """List of (class, attribute, previous value) for each change. It counts as a user of the
+    rotation (rotation.py)."""
 
 
 _applied = {}  # key: family
@@ -33,7 +34,7 @@ def apply_to(family, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_wor
              strict=False):
     """Replaces the forward functions of a family's classes by the library's kernels, until unapply.
 
-    Models created later use them. Norms and MLPs of existing models use them, too. The arguments
+    Models created later use the kernels, and so do norms and MLPs of existing models. The arguments
     are those of patch. An MLP with another activation keeps transformers' own forward. A head that
     is not a plain linear layer keeps its logits, or raises with strict=True. Returns a Report that
     counts classes."""
@@ -70,7 +71,7 @@ def apply_to(family, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_wor
 
 
 def unapply(family):
-    """Undoes apply_to. Models created in between keep their loss until unpatch."""
+    """Undoes apply_to. Models created after apply_to keep their loss until unpatch."""
     changed = _applied.pop(family, None)
     if changed is None:
         return

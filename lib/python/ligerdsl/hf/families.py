@@ -1,4 +1,4 @@
-"""Describes what the models of transformers 5 have in common and where they differ."""
+"""Properties of the model families in transformers 5."""
 
 import inspect
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import torch
 
 @dataclass(frozen=True)
 class Family:
-    casting: str = "llama"  # where the norm rounds; see rms_norm
+    casting: str = "llama"  # rounding points of the norm; see rms_norm
     offset: float = 0.0     # number that is added to the norm's weight
 
 
@@ -20,13 +20,13 @@ FAMILIES = {"llama": Family(), "mistral": Family(), "qwen2": Family(), "qwen3": 
 
 @dataclass(frozen=True)
 class Head:
-    """Differences in how a model's forward gets from the base model to the loss."""
+    """Steps of a model's forward between the base model and the loss."""
 
     capped: bool = False        # the model applies the configuration's final_logit_softcapping
-    takes_labels: bool = False  # the base model also takes the labels
+    takes_labels: bool = False  # the base model also receives the labels
 
 
-# Vision-language models whose forward is base model, lm_head, loss_function. Key: the folder.
+# Vision-language models whose forward calls base model, lm_head and loss_function, by folder.
 VISION_LANGUAGE = {"gemma3": Head(takes_labels=True), "internvl": Head(), "llava": Head(),
                    "paligemma": Head(capped=True)}
 
@@ -46,14 +46,14 @@ def _folder_of(kind):
 
 
 def family_of_class(kind):
-    """Returns the family that defines the forward of `kind`, or None. A user's subclass that keeps
-    the inherited forward belongs to the family."""
+    """Returns the family that defines the forward of `kind`, or None. A user's subclass with the
+    inherited forward belongs to the family."""
     folder = _folder_of(kind)
     return folder if folder in FAMILIES else None
 
 
 def head_of(kind):
-    """Returns the Head of a model that can run without logits, or None. The model's forward has to
+    """Returns the Head of a model that can run without logits, or None. The model's forward must
     call loss_function, which this library replaces."""
     definer = definer_of(kind)
     name, code = definer.__name__, getattr(inspect.unwrap(definer.forward), "__code__", None)

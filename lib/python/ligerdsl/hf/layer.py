@@ -9,11 +9,11 @@ the backward is written out:
 
 * If the weights of q, k and v are contiguous (`neighbours.py`), one matmul computes q, k and v, and
   one computes the gradient of n1. If all three weight gradients are wanted, one matmul computes
-  them, and they share a storage.
+  them into one storage.
 * silu(gate) * up is recomputed for one piece of the rows at a time, and the gradients of gate and
   up overwrite them. So only two of four matrices of the MLP's width exist as a whole.
-* If the weights of gate and up are contiguous (`neighbours.py`), one kernel computes their gated
-  product from the norm's output, and in backward the gradients. Then gate and up are never stored.
+* If the weights of gate and up are contiguous (`neighbours.py`), one kernel computes silu(gate) *
+  up from the norm's output, and one the gradients in backward. Then gate and up are never stored.
 * The residual exists before the matmul that adds to it, which accumulates in place (addmm_).
 * Gradients of the same tensor are added by the matmul or norm that computes the last of them.
 * Attention is torch's scaled_dot_product_attention. If its output is kept, its forward runs once.
@@ -60,7 +60,7 @@ class Attention:
 
 
 class KeptAttention(Attention):
-    """Attention whose graph does not keep q, k and v; backward supplies the recomputed tensors."""
+    """Attention whose graph does not keep q, k and v. Backward supplies the recomputed ones."""
 
     def __init__(self, q, k, v, scale):
         self.given, self.known = None, {t.data_ptr(): i for i, t in enumerate((q, k, v))}
@@ -94,7 +94,8 @@ def product(wanted, d_out, x):
 
 
 def cut(t, weights, dim=-1):
-    """Splits t along `dim` into one part per weight, as long as the weight has rows."""
+    """Splits t along `dim` into one part per weight. Each part's size is the weight's number of
+    rows."""
     return t.split([len(weight) for weight in weights], dim)
 
 
@@ -139,14 +140,14 @@ def heads_joined(t):
 
 
 def pieces(rows, limit):
-    """Returns (begin, end) of parts of about the same size, each at most `limit` rows."""
+    """Returns (begin, end) of about equal parts of at most `limit` rows."""
     count = -(-rows // limit)
     size = -(-rows // count)
     return [(begin, min(begin + size, rows)) for begin in range(0, rows, size)]
 
 
 def gated_forward(shape, both, n2, h, wg, wu, wd):
-    """Adds the MLP of n2 to h in place and returns h."""
+    """Adds the MLP's result for n2 to h in place; returns h."""
     rows, y = n2.flatten(0, -2), h.flatten(0, -2)
     for begin, end in pieces(len(rows), shape.piece_rows):
         part = rows[begin:end]
@@ -217,8 +218,8 @@ def gated_backward(shape, both, wanted, d_y, n2, wg, wu, wd):
 class LayerFunction(Function):
     """A whole decoder layer.
 
-    joined: the Joined weights of q, k and v and of gate and up. Tensors: x, cos, sin; the weights
-    of the first norm, of q, k, v and o, of the second norm, and of gate, up and down."""
+    joined: two Joined weights, (q, k, v) and (gate, up). Tensors: x, cos, sin, then the weights of
+    the first norm, q, k, v, o, the second norm, gate, up and down."""
 
     @staticmethod
     def forward(ctx, shape, joined, x, cos, sin, w1, wq, wk, wv, wo, w2, wg, wu, wd):

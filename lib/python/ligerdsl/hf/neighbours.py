@@ -1,7 +1,7 @@
 """Places weights that multiply the same matrix contiguously, so that one matmul reads all of them.
 
-They remain separate parameters, each with its own storage object, because code that saves a model
-identifies tensors by their storage."""
+The weights remain separate parameters, each with its own storage object, because code that saves
+models identifies tensors by storage."""
 
 import weakref
 
@@ -36,8 +36,8 @@ def _place(weight):
 class Neighbours:
     """Weights that share one contiguous buffer.
 
-    wanted: True, False or "auto". A copy of this object joins its own weights. It holds no
-    reference to the buffer, which is freed with the last of the weights."""
+    wanted: True, False or "auto". A copy of this object joins its own weights. The object has no
+    reference to the buffer, which is freed with the last weight."""
 
     def __init__(self, wanted):
         self.wanted, self.tried = wanted, False
@@ -48,9 +48,10 @@ class Neighbours:
         return Neighbours, (self.wanted,)
 
     def join(self, *weights):
-        """Moves the weights into one buffer, once, if this is wanted and possible.
+        """Moves the weights into one buffer if wanted and possible, but only once.
 
-        Code that separates the weights later has a reason, so they are not joined again."""
+        Weights that other code separates later are not joined again, because that code has a
+        reason."""
         if (self.tried or not self.wanted or (self.wanted == "auto" and not is_faster(weights[0]))
             or not may_join(weights)):
             return
@@ -64,8 +65,8 @@ class Neighbours:
                                      [weakref.ref(weight) for weight in weights])
 
     def of(self, *weights):
-        """Returns one matrix of all rows in this order, or None if the weights are not contiguous
-        any more: moving one of them separates them."""
+        """Returns the weights' rows in this order as one matrix, or None if moving a weight has
+        separated them."""
         if self.memory is None or [_place(weight) for weight in weights] != self.places:
             return None
         storage = torch.UntypedStorage._new_with_weak_ptr(self.memory.cdata)
@@ -90,7 +91,7 @@ class Joined:
         self.qkv, self.gate_up = Neighbours(wanted), Neighbours(wanted)
 
     def join(self, weights):
-        """Joins weights. `weights`: those of q, k, v, o, gate, up and down."""
+        """Joins weights. `weights`: the layer's weights of q, k, v, o, gate, up and down."""
         self.qkv.join(*weights[:3])
         self.gate_up.join(*weights[4:6])
 

@@ -44,7 +44,7 @@ class Report:
 def norm_forward(family):
     def forward(self, hidden_states):
         x = hidden_states
-        swapped = x.dim() == 4 and not x.is_contiguous()  # heads before positions, as a view
+        swapped = x.dim() == 4 and not x.is_contiguous()  # a view with heads before positions
         if swapped:
             x = x.transpose(1, 2)
         elif x.stride(-1) != 1:  # for example, pooled images
@@ -79,7 +79,7 @@ def _activation_function(mlp):
 
 
 def _head_forward(self, input, loss_request=None):
-    """Applies the linear layer, or returns its loss if there is a request."""
+    """Applies the linear layer. With a `loss_request`, returns the loss of its result instead."""
     if loss_request is None:
         return nn.functional.linear(input, self.weight, self.bias)
     labels = loss_request["labels"].to(input.device)
@@ -93,10 +93,10 @@ def _shifted(labels, ignore_index):
 
 
 def _head_limit(model, rows):
-    """Returns a workspace limit if the library's own choice might raise the peak of a step; else
+    """Returns a workspace limit if the library's own choice might raise a step's peak memory, else
     None.
 
-    None also if the peak is not known."""
+    Also returns None if the peak is unknown."""
     heads, settings = linear_layers(model.lm_head), model.config.get_text_config()
     if heads is None or config.max_workspace_bytes is not None or not getattr(
             model.model, "gradient_checkpointing", False):
@@ -130,7 +130,7 @@ def _loss_request(model, head, given, max_workspace_bytes):
 
 
 def _output_class(kind):
-    """Returns the class that the model's forward names as its return type."""
+    """Returns the return type that the model's forward declares."""
     from transformers.modeling_outputs import CausalLMOutputWithPast
     returned = inspect.signature(kind.forward).return_annotation
     fields = [(each, getattr(each, "__dataclass_fields__", ()))
@@ -140,7 +140,7 @@ def _output_class(kind):
 
 
 def _fused_forward(model, head, output_class, given, max_workspace_bytes):
-    """Runs the model's forward with lm_head and loss fused; the logits never exist."""
+    """Runs the model's forward with lm_head and loss fused, without storing the logits."""
     request = _loss_request(model, head, given, max_workspace_bytes)
     dropped = ("logits_to_keep", "return_dict") if head.takes_labels else (
         "labels", "logits_to_keep", "return_dict")
@@ -180,7 +180,7 @@ def _gives_loss(head):
 
 
 def _is_causal_loss(function):
-    """Returns true for transformers' loss of causal models, and for this library's."""
+    """Returns true for the causal-model loss of transformers and that of this library."""
     from transformers.loss.loss_utils import ForCausalLMLoss
     return function is ForCausalLMLoss or function is _loss
 
@@ -208,7 +208,7 @@ def _keywords(kind):
     """Returns the forward's positional names, and the keywords that a fused head understands.
 
     These are the keywords of the model's own forward, of attention and of the loss. A call with any
-    other keyword, for example one of TRL's heads, runs the model's own forward."""
+    other keyword, such as those of TRL's heads, runs the model's own forward."""
     from transformers.utils.generic import TransformersKwargs
     parameters = list(inspect.signature(kind.forward).parameters.values())[1:]
     names = [each.name for each in parameters if each.kind is not inspect.Parameter.VAR_KEYWORD]
@@ -222,7 +222,7 @@ def _model_role(kind):
 
     @functools.wraps(kind.forward)
     def forward(self, *args, **kwargs):
-        # a wrapper may hold this after unpatch
+        # a wrapper may still reference this function after unpatch
         if getattr(self, MARK, None) is not None and all([name in known for name in kwargs]):
             given = {**dict(zip(names, args)), **kwargs}
             if _makes_loss(self, given):
@@ -263,8 +263,8 @@ def _describe_class(module):
 
 
 def _describe_wrapper(module):
-    """Describes the forward that somebody put on a module, by its code: functools.wraps copies the
-    name of the wrapped function."""
+    """Names a module's replaced forward by its code, because functools.wraps copies the wrapped
+    function's name."""
     wrapper = wrapper_of(module)
     function = getattr(wrapper, "__func__", wrapper)
     code = getattr(function, "__code__", None)
@@ -303,7 +303,8 @@ def _patch_module(name, module, options, report):
 
 
 def _patch_layers(model, options, report):
-    """Patches the decoder layers that layer.py implements; they use it when they are recomputed."""
+    """Patches the decoder layers that layer.py implements; they use layer.py when they are
+    recomputed."""
     layers = [module for module in model.modules()
               if family_of(module) and definer_of(type(module)).__name__.endswith("DecoderLayer")]
     layers = [layer for layer in layers if checkpointing.is_plain_layer(layer, family_of(layer))]
@@ -320,13 +321,13 @@ def _patch_layers(model, options, report):
 
 
 def has_head(module):
-    """Returns true for models of transformers that compute logits of tokens."""
+    """Returns true for transformers' models that compute token logits."""
     from transformers import PreTrainedModel
     return isinstance(module, PreTrainedModel) and module.get_output_embeddings() is not None
 
 
 def _reason_to_keep_logits(name, model):
-    """Returns (module name, reason) if the head has to keep its logits, or None."""
+    """Returns (module name, reason) if the head must keep its logits, else None."""
     if wrapper_of(model) is not None:
         return name or "model", _describe_wrapper(model)
     head_name = f"{name}.lm_head".lstrip(".")
@@ -404,7 +405,7 @@ def _check_options(model, loss, mlp_piece_bytes, keep_attention, join_weights):
 def patch(model, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_workspace_bytes=None,
           strict=False, layers=True, mlp_piece_bytes=checkpointing.PIECE_BYTES,
           keep_attention="auto", join_weights="auto"):
-    """Replaces the forward functions of a model of FAMILIES by the library's kernels.
+    """Replaces the forward functions of a model in FAMILIES by the library's kernels.
 
     Works under peft's wrappers. Returns a Report. In training, with labels, the output has a loss
     and no logits. The rotary embedding is a function of transformers' module, so it changes for
@@ -416,11 +417,11 @@ def patch(model, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_workspa
     * strict: raise NotPatched if a module is left unpatched.
     * layers: with gradient checkpointing, each decoder layer of Llama and Mistral runs as one
       autograd node.
-    * mlp_piece_bytes: memory for the MLP's backward in such a layer, without gate and up. More rows
-      than fit are processed in pieces. 0: no pieces.
+    * mlp_piece_bytes: memory for the MLP's backward in such a layer, not counting gate and up. Rows
+      that exceed it are processed in pieces. 0: no pieces.
     * keep_attention: number of last layers that keep the output of attention, so that its forward
-      runs once. "auto": from 4,096 positions on, the number that fits in the memory that the pieces
-      save.
+      runs once. "auto": from 4,096 positions on, the number that fits in the memory saved by
+      pieces.
     * join_weights: move the weights of gate and up, and those of q, k and v, into contiguous
       memory, now or in the first step. Then one matmul reads all of them, and the gradients of q, k
       and v share a storage. The weights remain separate parameters, but references to their old

@@ -1,15 +1,14 @@
-"""Gives a module the library's forward, by giving the instance a subclass of its class.
+"""Gives a module the library's forward by changing the instance's class to a subclass.
 
-The subclass has the same name and module, so tools that look for modules by class or by name still
-find them. Its advantages over an attribute `forward` of the instance:
+The subclass has the same name and module, so tools still find modules by class or by name. It has
+advantages over an instance attribute `forward`:
 
 * The instance's own `forward` stays free for tools that wrap it: accelerate's hooks, TRL's head,
   autocast.
-* A copy of a module calls itself. A pickle names the original class and the role, and makes the
-  subclass again when it is loaded.
+* A copy of a module calls its own forward. A pickle names the original class and the role;
+  unpickling makes the subclass again.
 
-`ROLES` maps the name of a role to a function of the original class. It returns the attributes of
-the subclass.
+`ROLES` maps a role's name to a function from the original class to the subclass's attributes.
 """
 
 import functools
@@ -18,8 +17,8 @@ from types import MethodType
 ROLES = {}
 MARK = "_ligerdsl_role"         # attribute of a patched instance: its role
 PREFIX = "_ligerdsl_"           # begins every attribute that patching adds to an instance
-_OLD_FORWARD = "_old_forward"   # attribute of accelerate: the forward below its hook
-FORWARDS = set()                # functions that patching puts in the place of a forward
+_OLD_FORWARD = "_old_forward"   # accelerate's attribute for the forward below its hook
+FORWARDS = set()                # functions that patching installs as a forward
 
 
 @functools.cache
@@ -35,8 +34,8 @@ def subclass_of(kind, role):
 
 
 def _made(kind):
-    """Returns the ancestor of a class that subclass_of made, or None. FSDP derives its own class
-    from that ancestor."""
+    """Returns the class's ancestor made by subclass_of, or None. FSDP derives its own class from
+    that ancestor."""
     return next((each for each in kind.__mro__ if "_ligerdsl_made" in vars(each)), None)
 
 
@@ -49,7 +48,7 @@ def new_instance(kind, role):
 def _reduce(self, protocol):
     made = type(self)
     reduced = super(_made(made), self).__reduce_ex__(max(protocol, 2))
-    # others derived this class from ours, and handle its copies
+    # another library derived this class from ours and handles its copies
     if "_ligerdsl_made" not in vars(made):
         return reduced
     return (new_instance, made._ligerdsl_made, *reduced[2:])
@@ -60,7 +59,7 @@ def role_of(module):
 
 
 def patched_class(module):
-    """Returns the class that a patched module had."""
+    """Returns the original class of a patched module."""
     return _made(type(module))._ligerdsl_made[0]
 
 
@@ -79,9 +78,9 @@ def _is_class_forward(bound, module):
 
 
 def _slot(module):
-    """Returns the name of the attribute with the innermost forward of the instance.
+    """Returns the name of the attribute that has the instance's innermost forward.
 
-    With accelerate's hook it is the forward below that hook."""
+    With accelerate's hook, that is the forward below the hook."""
     own = vars(module)
     return _OLD_FORWARD if "_hf_hook" in own and _OLD_FORWARD in own else "forward"
 
@@ -89,27 +88,27 @@ def _slot(module):
 def wrapper_of(module):
     """Returns the forward that somebody put on this instance, or None.
 
-    A patch of the class cannot reach it. Hooks of accelerate do not count as wrappers, because they
-    name the forward below them."""
+    A patch of the class cannot replace it. Accelerate's hooks do not count as wrappers, because
+    they name the forward below them."""
     inner = vars(module).get(_slot(module))
     return None if inner is None or _is_class_forward(inner, module) else inner
 
 
 def is_bare(module):
-    """Returns true if nothing wraps the forward of the class on this instance."""
+    """Returns true if nothing on this instance wraps the class's forward."""
     return "_hf_hook" not in vars(module) and wrapper_of(module) is None
 
 
 def _bind(module, forward):
-    """Makes `forward` the innermost forward of the instance, unless somebody wrapped it."""
+    """Makes `forward` the instance's innermost forward, unless somebody wrapped that."""
     if wrapper_of(module) is None:
         vars(module)[_slot(module)] = MethodType(forward, module)
 
 
 def _unbind(module):
-    """Resets the innermost forward of the instance to that of its class.
+    """Resets the instance's innermost forward to its class's forward.
 
-    _old_forward cannot be removed, so it is set to the method of the class."""
+    _old_forward cannot be removed, so it is set to the class's method."""
     if _slot(module) == _OLD_FORWARD:
         _bind(module, type(module).forward)
     elif wrapper_of(module) is None:
@@ -137,7 +136,8 @@ def take_back(module):
     if type(module) is made:
         module.__class__ = original_class(module)
         _unbind(module)
-    elif vars(made).get("forward") in FORWARDS:  # keep a class that others derived from ours
+    elif vars(made).get("forward") in FORWARDS:  # keeps a class that another library derived from
+                                                 # ours
         _bind(module, made._ligerdsl_made[0].forward)
     else:
         _unbind(module)

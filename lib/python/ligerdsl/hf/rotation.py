@@ -1,7 +1,8 @@
-"""Replaces the function of transformers that rotates queries and keys.
+"""Replaces transformers' function that rotates queries and keys.
 
-Attention looks it up in the Python module of its family, so the replacement affects every model of
-the family in the process. It lasts while it has a user: a patched attention module, or apply_to.
+Attention looks the function up in its family's Python module, so the replacement affects every
+model of the family in the process. It lasts while it has a user: a patched attention module, or
+apply_to.
 """
 
 import sys
@@ -52,8 +53,7 @@ def _drop(family, key):
 
 
 def _attention_role(kind):
-    """Keeps the forward of the class. A copy of the module registers as a user of the rotation,
-    too."""
+    """Keeps the class's forward. A copy of the module also registers as a user of the rotation."""
     def __setstate__(self, state):
         kind.__setstate__(self, state)
         if MARK in state:

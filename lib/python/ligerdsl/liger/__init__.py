@@ -1,13 +1,13 @@
 """A back end for Liger-Kernel: LIGER_KERNEL_IMPL=ligerdsl makes its Functions call this library.
 
 The installed wheel's ligerdsl_liger.pth imports ligerdsl.liger.hook when Python starts. Without the
-wheel, import it before liger_kernel. No file of Liger is changed. coverage() lists which of its
-Functions are the library's and which remain Liger's own."""
+wheel, import it before liger_kernel. No file of Liger is changed. coverage() lists which Functions
+are the library's and which remain Liger's own."""
 
 
 import importlib
 
-# Modules of Liger that do not get their kernels from liger_kernel.ops alone: {module: Function}.
+# Liger's modules that get kernels from elsewhere than liger_kernel.ops: {module: Function}.
 _ADAPTERS = {
     "liger_kernel.megatron.rms_norm": "LigerRMSNormFunction",
     "liger_kernel.megatron.swiglu": "LigerFusedGateUpSiLUMulFunction",
@@ -15,7 +15,7 @@ _ADAPTERS = {
 
 
 def _kernels(module):
-    """Returns the public Functions of a Liger module, and its functions that launch kernels."""
+    """Returns a Liger module's public Functions, and its functions that launch kernels."""
     return {name: value for name, value in vars(module).items()
             if not name.startswith("_") and callable(value) and getattr(
                 value, "__module__", "").startswith(("liger_kernel.ops.", "ligerdsl.liger."))}
@@ -24,8 +24,8 @@ def _kernels(module):
 def coverage():
     """Returns {name: "ligerdsl" or "liger"}: which library implements each operation now.
 
-    The names are those in liger_kernel.ops; "module: Function" for modules that get a Function in
-    another way; and "dispatch: operation" for operations that Liger 0.8.5 dispatches one by one.
+    Names are those in liger_kernel.ops, "module: Function" for modules that get a Function
+    otherwise, and "dispatch: operation" for operations that Liger 0.8.5 dispatches one by one.
     "liger" is Liger's own kernel: this library has none, or another back end is chosen."""
     import liger_kernel.ops as liger
 
@@ -35,7 +35,7 @@ def coverage():
     for path, name in _ADAPTERS.items():
         try:
             module = importlib.import_module(path)
-        except ImportError:  # a version without it
+        except ImportError:  # a version of Liger without this module
             continue
         table[f"{path}: {name}"] = (
             "ligerdsl" if vars(module).get(name) is getattr(ops, name, 0) else "liger")

@@ -1,4 +1,5 @@
-"""Operations in the form of Liger's dispatcher: arguments by position or name, only one `mode`."""
+"""Operations in the form of Liger's dispatcher: arguments by position or name, and only one
+`mode`."""
 
 import functools
 

@@ -8,7 +8,7 @@ import sys
 import warnings
 
 NAME = "ligerdsl"
-handed_on = set()  # dispatched operations that this library lacks, so Liger's own kernels run
+handed_on = set()  # dispatched operations that this library lacks; Liger's own kernels run
 
 
 def _register_functions(registry):
@@ -18,7 +18,7 @@ def _register_functions(registry):
 
 
 def _register_dispatched(registry):
-    """Registers operations that later versions look up one by one.
+    """Registers operations that later versions of Liger look up one by one.
 
     Operations that this library lacks fall back to Liger's, with one warning each."""
     from . import dispatched
@@ -50,7 +50,7 @@ def dispatched_operations():
     is empty before Liger 0.8.5."""
     from . import dispatched
     try:
-        importlib.import_module("liger_kernel.functional")  # declares them
+        importlib.import_module("liger_kernel.functional")  # declares the operations
         registry = importlib.import_module("liger_kernel.backends.registry")
         resolve = importlib.import_module("liger_kernel.backends.dispatch").resolve_impl
     except ImportError:
@@ -68,7 +68,7 @@ def chosen():
 
 
 def _bind_past_the_choice(module):
-    """Replaces a Function that the module imports directly, without regard to LIGER_KERNEL_IMPL."""
+    """Replaces a Function that the module imports directly, ignoring LIGER_KERNEL_IMPL."""
     from . import ops
     if chosen():
         module.LigerVocabParallelCEFunction = ops.LigerVocabParallelCEFunction

@@ -1,10 +1,10 @@
 """Liger-Kernel's Functions by name, with its positional arguments and results.
 
-Activations and cross-entropy overwrite their inputs, as Liger's do. Autograd detects if another
-node needs such an input. No Function overwrites the gradient of a result: that tensor may be
-shared, and autograd cannot detect it. For example, the gradient of `residual + norm(x)` is one
-tensor for both terms. So `in_place` of a norm is ignored. It would save one tensor of the size of x
-during the norm's backward, and no time.
+Activations and cross-entropy overwrite their inputs, as Liger's do. Autograd reports an error if
+another node needs such an input. No Function overwrites a result's gradient: it may be shared, and
+autograd cannot detect that. For example, the gradient of `residual + norm(x)` is one tensor for
+both terms. So a norm's `in_place` is ignored. It would save memory of x's size during the norm's
+backward, and no time.
 
 Arguments of later versions of Liger are accepted only with their default values."""
 
@@ -26,7 +26,7 @@ def _casting(mode):
 
 
 class _OfWhole(torch.autograd.Function):
-    """Returns y. Its gradient may arrive as shards, and is gathered."""
+    """Returns y unchanged; gathers its gradient if that arrives as shards."""
 
     @staticmethod
     def forward(ctx, y):
@@ -38,7 +38,7 @@ class _OfWhole(torch.autograd.Function):
 
 
 def _whole(tensor):
-    """Gathers a DTensor. Liger's norms also gather sharded input of tensor-parallel layers, and
+    """Gathers a DTensor. Liger's norms likewise gather a tensor-parallel layer's sharded input and
     return a plain tensor on each rank."""
     return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
 
@@ -91,7 +91,8 @@ class LigerFusedAddRMSNormFunction:
 
 
 class LigerModulatedRMSNormFunction:
-    """scale and shift have one row for all of X, per element of X's first dimension, or per row."""
+    """scale and shift have one row for all of X, one per element of X's first dimension, or one per
+    row of X."""
 
     @staticmethod
     def apply(X, W, scale, shift, eps, offset=0.0, casting_mode="llama", in_place=True):
@@ -121,8 +122,7 @@ class LigerPolyNormFunction:
 
 
 class LigerSiLUMulFunction:
-    """For a DTensor and a plain tensor, shards the plain tensor, which is whole on each rank, like
-    the DTensor."""
+    """If one operand is a DTensor, the plain one, whole on each rank, is sharded like it."""
 
     @staticmethod
     def apply(a, b, gate_multiplier=1.0, down_multiplier=1.0):
@@ -242,9 +242,9 @@ class LigerFusedLinearCrossEntropyFunction:
 
 
 class LigerVocabParallelCEFunction:
-    """Logits are [position, batch, class of this rank]. Without a group of several ranks they
-    contain all classes. A label outside all classes is an error here; Liger treats it as a class
-    with the largest logit."""
+    """Logits are [position, batch, class of this rank], or all classes without a group of several
+    ranks. A label outside all classes is an error here; Liger treats it as a class with the largest
+    logit."""
 
     @staticmethod
     def apply(vocab_parallel_logits, target, tp_group, ignore_index, label_smoothing,

@@ -1,8 +1,8 @@
 """PyTorch functions with autograd, modules, an optimiser, and operators torch.ops.ligerdsl.*.
 
-All of them run the library's kernels on f32, f16 and bf16 tensors of a CPU or CUDA device.
-Unsupported input raises NotSupported or InvalidArgument with the library's text. Nothing falls back
-to torch's own operators. Before a graph capture, call each configuration once."""
+All run the library's kernels on f32, f16 and bf16 tensors of a CPU or CUDA device. Unsupported
+input raises NotSupported or InvalidArgument with the library's text. Nothing falls back to torch's
+own operators. Before a graph capture, call each configuration once."""
 
 from .. import calls, check, doctor, poll
 from . import functional, ops, register  # noqa: F401
@@ -18,4 +18,4 @@ __all__ = [*_functions, "AdamW", "CrossEntropyLoss", "Embedding", "FusedLinearCr
            "GeGLUMLP", "GroupNorm", "LayerNorm", "RMSNorm", "SwiGLUMLP", "calls", "check", "config",
            "doctor", "functional", "ops", "poll"]
 
-_learn_sharding()  # compiled functions do not check for it
+_learn_sharding()  # at import, because compiled functions do not check for DTensors

@@ -76,15 +76,14 @@ def attention(q, k, v, *, causal=False, window=(None, None), softcap=0.0, scale=
       heads_dim=1 all three are [batch, heads, tokens, column], also without a copy. Groups of heads
       of q share one head of k and v. All have one dtype; under autocast they are cast as
       scaled_dot_product_attention does.
-    * causal: hides the keys to the right of a query; the last query is at the position of the last
-      key.
+    * causal: masks later keys of each query; the last query is at the last key's position.
     * window: (left, right), the number of visible keys on each side of a query; None: all.
-    * softcap: replaces scores z by softcap tanh(z / softcap); 0: does not.
+    * softcap: replaces scores z by softcap tanh(z / softcap); 0: no softcap.
     * scale: default 1 / sqrt(column).
     * sinks: [heads], an extra logit of each head. It enters the softmax denominator of each
       query and has no value. -inf means no sink. Sinks of 16 bits are converted to f32.
-    * return_lse: also returns the logarithms of the sums of exponentials, f32 [batch, heads,
-      queries], with a gradient. They contain the sinks.
+    * return_lse: also returns the lse of each query, f32 [batch, heads, queries], including the
+      sink and with a gradient.
 
     A query that sees no key gives 0, and its lse is -inf or its sink. Backward is deterministic. It
     computes the gradients of q, k and v even if some of them are not needed."""
@@ -110,17 +109,17 @@ def attention(q, k, v, *, causal=False, window=(None, None), softcap=0.0, scale=
 def attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, *,
                      causal=False, window=(None, None), softcap=0.0, scale=None, sinks=None,
                      return_lse=False):
-    """attention of sequences of several lengths, whose tokens are concatenated.
+    """Attention of concatenated sequences with different lengths.
 
     * q: [tokens, heads, column]. k and v: [tokens, key heads, column].
     * cu_seqlens_q, cu_seqlens_k: int32 or int64 [sequences + 1] on q's device, from 0 to the number
-      of tokens. Sequence n has the queries from cu_seqlens_q[n] to before cu_seqlens_q[n + 1], and
-      the keys likewise; it may be empty. The device reads the bounds, so the host does not wait.
-    * max_seqlen_q, max_seqlen_k: upper bounds of the lengths. Larger values cost programs that end
-      at once.
+      of tokens. Sequence n has the queries [cu_seqlens_q[n], cu_seqlens_q[n + 1]), and keys
+      likewise; it may be empty. The device reads the bounds, so the host does not wait.
+    * max_seqlen_q, max_seqlen_k: upper bounds of the lengths. Larger values launch programs that
+      end at once.
 
-    Everything else is as in attention, for each sequence on its own: the last query of a sequence
-    is at the position of its last key. return_lse also returns f32 [heads, tokens]. Bounds that
+    Everything else is as in attention, applied to each sequence separately: a sequence's last query
+    is at its last key's position. return_lse also returns f32 [heads, tokens]. Bounds that
     decrease, omit tokens or exceed the given lengths raise BoundsError, on a GPU later
     (ligerdsl.check)."""
     require_tensors("attention_varlen", q=q, k=k, v=v, cu_seqlens_q=cu_seqlens_q,

@@ -10,12 +10,11 @@ class Config:
 
     * max_workspace_bytes: limit for the workspace of a fused lm_head, without its results; None:
       the library's own choice.
-    * check_labels: "lazy": the next loss, backward or check() that knows of an error raises
-      LabelError or BoundsError, on a CPU at once. "sync": waits for the GPU at each loss. "off": no
-      check.
+    * check_labels: "lazy": LabelError or BoundsError is raised by a later loss, backward or
+      check(), or on a CPU at once. "sync": waits for the GPU at each loss. "off": no check.
     * main_grad: if a parameter has an f32 `main_grad`, backward adds its gradient there and sets
       its `grad_added_to_main_grad` to True.
-    * copies: {operation: number of tensors that were copied because the kernel does not take their
+    * copies: {operation: number of tensors copied because the kernel does not support their
       strides}.
     * copies_warned: operations that have warned of their first copy."""
 

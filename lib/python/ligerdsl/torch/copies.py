@@ -1,7 +1,7 @@
-"""Contiguous copies of tensors whose strides the kernels do not take, as torch makes them.
+"""Contiguous copies of tensors whose strides the kernels do not support; torch copies likewise.
 
-Copies are counted, and each operation warns once. The library names the tensor that it refuses, so
-a call without copies costs nothing more."""
+Copies are counted, and each operation warns once. The library's error names the refused tensor, so
+calls without copies have no extra cost."""
 
 import functools
 import inspect
@@ -21,8 +21,8 @@ _lock = threading.Lock()
 def count(operation, name, tensor):
     """Counts one copy in config.copies. The first copy of each operation warns.
 
-    An expanded tensor does not warn: the upstream gradient of a sum is expanded, and nobody can
-    change that."""
+    An expanded tensor does not warn, because users cannot avoid it: a sum's upstream gradient is
+    expanded."""
     with _lock:
         config.copies[operation] = config.copies.get(operation, 0) + 1
         expanded = any(stride == 0 and size > 1
@@ -50,8 +50,8 @@ def contiguous(tensor, operation, name):
 def _refused(error, tensors):
     """Returns the operation that failed, or None, and the names of the tensors to copy.
 
-    These are the tensor that the error names, or all that are not contiguous if the error is about
-    a result. No names if strides cannot be the reason."""
+    These are the tensor that the error names, or all noncontiguous ones if the error is about a
+    result. There are no names if strides cannot be the reason."""
     if error.status != _INVALID_SHAPE:
         return None, ()
     scattered = [name for name, tensor in tensors.items()

@@ -15,9 +15,9 @@ A plan lists the source of each argument of an operation, in the order of the C 
     ...?a,b         only if the gradient of a or of b is wanted
 
 Backward may consist of several operations, each with its plan. An operation whose first tensor is
-None is skipped. The Function's own forward and backward must compute the same: they run for all
-other tensors. The own backward also runs for second derivatives, for `config.main_grad`, and if the
-first gradient is missing."""
+None is skipped. The Function's own forward and backward must compute the same, because they run for
+all other tensors. The Function's own backward also runs for second derivatives, for
+`config.main_grad`, and if the first gradient is missing."""
 
 import re
 
@@ -33,7 +33,7 @@ _bind.set_autograd(is_grad_enabled, empty_like, increment_version, float32, copi
 
 
 def _encoded(words, slots, numbers, inputs):
-    """Encodes each argument in four bytes. A new tensor gets the next slot."""
+    """Encodes each argument in four bytes. Each new tensor gets the next slot."""
     out = []
     for word in words:
         word, _, wanted = word.partition("?")

@@ -47,9 +47,9 @@ def learn_sharding():
 
 
 def _refuse_mixtures(tensors):
-    """Raises if DTensors are mixed with tensors; torch's own error does not say what to do.
+    """Raises if DTensors are mixed with tensors, because torch's own error gives no remedy.
 
-    Most likely one of them is an FSDP parameter that is not gathered."""
+    Most likely one is an FSDP parameter that is not gathered."""
     from torch.distributed.tensor import DTensor
     shards = [tensor for tensor in tensors if isinstance(tensor, DTensor)]
     others = [tensor for tensor in tensors
@@ -108,10 +108,10 @@ _applies = {}
 
 
 def call(function, *arguments, within=None):
-    """function.apply(*arguments), without apply's inspection of each argument.
+    """Calls function.apply(*arguments) without apply's inspection of each argument.
 
-    within: the same Function from `direct`, called instead except under torch.compile. Tensors
-    whose strides the kernel does not take are copied."""
+    within: the same Function from `direct`, called instead except under torch.compile. Copies
+    tensors whose strides the kernel does not support."""
     if is_compiling():
         return function.apply(*arguments)
     if _transforms_active():
@@ -131,7 +131,8 @@ def call(function, *arguments, within=None):
 
 
 def choice(name, value, choices):
-    """Returns the number of a word. The word may already be one of the library's enumerators."""
+    """Returns a word's number, or `value` itself if it is already one of the library's
+    enumerators."""
     if isinstance(value, str):
         try:
             return choices[value]
@@ -175,7 +176,7 @@ def _contiguous(tensor, operation):
                                                                         "gradient")
 
 
-# Before torch 2.11, torch.compile allows no backward to ask for strides.
+# Before torch 2.11, torch.compile does not allow backward to query strides.
 _ASKS_FOR_STRIDES = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 11)
 
 
@@ -189,8 +190,7 @@ def columns_together(tensor, operation):
 
 
 def as_autocast_has_it(*tensors):
-    """Casts to autocast's dtype, if it is on, all tensors but f64, as torch casts operands of
-    matmuls."""
+    """Under autocast, casts all tensors but f64 to its dtype, as torch does for matmul operands."""
     kind = device_type(tensors[0])
     if not torch.is_autocast_enabled(kind):
         return tensors
@@ -212,7 +212,7 @@ def added(parameter, main_grad):
 
 
 def is_first_backward(ctx):
-    """Returns true once per ctx, whichever threads ask, because backward overwrites saved
+    """Returns true only once per ctx, across all threads, because backward overwrites saved
     tensors."""
     mine = object()
     return ctx.__dict__.setdefault("spent", mine) is mine
@@ -223,8 +223,8 @@ def dtype_if(wanted, tensor):
 
 
 class SecondOrder(Function):
-    """Returns `made` gradients unchanged. They depend on all `sources` through this node, which
-    raises when it is differentiated."""
+    """Returns the gradients `made` unchanged, but dependent on all `sources`. Differentiating this
+    node raises."""
 
     @staticmethod
     def forward(ctx, name, made, *tensors):
@@ -238,7 +238,7 @@ class SecondOrder(Function):
 
 
 class _UnpackedOnce:
-    """A ctx whose saved tensors can be read again: hooks of torch's checkpoints unpack only
+    """A ctx whose saved tensors can be read repeatedly; torch's checkpoint hooks unpack only
     once."""
 
     __slots__ = ("_ctx", "_unpacked")
@@ -261,14 +261,14 @@ class _UnpackedOnce:
 
 
 def first_order(backward):
-    """Decorates the backward of a Function whose kernels have no second derivative: differentiating
-    its gradients raises.
+    """Decorates a backward whose kernels have no second derivative, so that differentiating its
+    gradients raises.
 
     With create_graph=True every gradient depends, through SecondOrder, on the upstream gradients
-    and on the saved tensors. Calls of torch.autograd.grad visit only nodes that lead to the
-    requested inputs, so without these sources it would skip the node. A Function whose gradients
-    depend on an input that it does not save must therefore save one of its outputs, which leads to
-    all inputs."""
+    and on the saved tensors. torch.autograd.grad visits only nodes that lead to the requested
+    inputs. Without these sources it would skip this node. A Function whose gradients depend on an
+    input that it does not save must therefore save one of its outputs, which leads to all
+    inputs."""
 
     @functools.wraps(backward)
     def checked(ctx, *gradients):

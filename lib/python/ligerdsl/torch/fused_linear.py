@@ -1,6 +1,6 @@
-"""The matmul of a head fused with its loss, over chunks of the logits.
+"""A head's matmul fused with its loss, over chunks of the logits.
 
-The forward computes the gradients, while it has the logits."""
+The forward computes the gradients while it has the logits."""
 
 import torch
 from torch.autograd import Function
@@ -26,8 +26,7 @@ def _scaled(tensor, factor):
 
 
 def _spend(ctx, name):
-    """Raises if an earlier backward took the gradients of the forward, which are scaled in
-    place."""
+    """Raises if an earlier backward used the forward's gradients, which are scaled in place."""
     if is_compiling():
         return
     if not is_first_backward(ctx):
@@ -50,11 +49,12 @@ _NUMBERS = ("ignore_index", "reduction", "label_smoothing", "lse_square_scale", 
 
 
 class FusedLinearCrossEntropyFunction(Function):
-    """inverse: factor of each row's loss, or None. grad_scale: expected upstream gradient, or None.
+    """inverse: factor of every row's loss, or None. grad_scale: expected upstream gradient, or
+    None.
 
-    numbers: the values of _NUMBERS, a dict of extras, and `later`. If `later` is true, backward
-    computes the gradients from lse, entropy and recomputed logits, because gradients of single rows
-    are unknown in the forward."""
+    numbers: the values of _NUMBERS, a dict of extras, and `later`. If `later` is true, the forward
+    does not know the rows' upstream gradients; backward computes the gradients from lse, entropy
+    and recomputed logits."""
 
     @staticmethod
     def forward(ctx, x, weight, bias, labels, class_weight, inverse, grad_scale, numbers):
@@ -79,7 +79,7 @@ class FusedLinearCrossEntropyFunction(Function):
         if later:
             ctx.save_for_backward(weight, bias, inverse, x, labels, class_weight, lse,
                                   entropy if extras["with_entropy"] else None)
-        else:  # the loss for first_order: x is not saved
+        else:  # the loss is for first_order, because x is not saved
             # an operator returns empty tensors for gradients that are not wanted
             made = zip((d_x, d_weight, d_bias), (needs_x, needs_weight, needs_bias))
             ctx.save_for_backward(weight, bias, grad_scale, loss,
@@ -126,7 +126,7 @@ class FusedLinearCrossEntropyFunction(Function):
                 accumulated(bias, d_bias) if needs_bias else None, *nothing)
 
 
-# For a loss of one number without num_items, grad_scale and extras.
+# For a scalar loss without num_items, grad_scale and extras.
 _direct_head = direct(
     FusedLinearCrossEntropyFunction, "x weight bias labels class_weight inverse grad_scale",
     " ".join(_NUMBERS) + " extras later", "d_loss d_z d_accuracy d_predictions d_entropy",
@@ -142,7 +142,7 @@ _direct_head = direct(
 
 
 def _under_autocast(x, *weights):
-    """Casts as torch.nn.functional.linear does, except f32 weights, which the kernels take with
+    """Casts as torch.nn.functional.linear does, except f32 weights, which the kernels accept with
     16-bit x."""
     kind = device_type(x)
     if not torch.is_autocast_enabled(kind):
@@ -173,11 +173,10 @@ def fused_linear_cross_entropy(x, weight, labels, bias=None, *, class_weight=Non
                                with_entropy=False, max_workspace_bytes=None, chunk_rows=0):
     """Returns cross_entropy of x weight^T + bias. The logits never exist as a whole.
 
-    An x or weight that needs no gradient costs no time for it. Other arguments are those of
-    cross_entropy.
+    Computes no gradient that x or weight does not need. Other arguments are those of cross_entropy.
 
-    * num_items: number, or tensor of one element, by which the sum of the losses is divided,
-      whatever `reduction` is (gradient accumulation).
+    * num_items: divisor of the sum of losses for any `reduction`: a number, or a tensor of one
+      element (gradient accumulation).
     * grad_scale: factor of a GradScaler, a tensor of one element; f16 gradients are computed with
       it.
     * with_entropy: also returns the entropy of each row's probabilities, with a gradient;
@@ -241,8 +240,8 @@ class FusedLinearJSDFunction(Function):
 def fused_linear_jsd(x, weight, target_x, target_weight, labels=None, *, beta=0.5, temperature=None,
                      reduction="batchmean", ignore_index=-100, max_workspace_bytes=None,
                      chunk_rows=0):
-    """jsd of the softmaxes of a student's and a teacher's heads. The logits never exist as a whole,
-    and the teacher has no gradient."""
+    """Returns the jsd of a student head's and a teacher head's softmax. The logits never exist as a
+    whole, and the teacher has no gradient."""
     if reduction == "none":
         raise NotSupported("fused_linear_jsd: reduction: expected sum, mean or batchmean, got none")
     require_torch((x, weight, target_x, target_weight))

@@ -1,4 +1,4 @@
-"""SwiGLU and GeGLU: an activation of gate times up."""
+"""SwiGLU and GeGLU: activation(gate) * up."""
 
 from torch.autograd import Function
 from torch.autograd.graph import increment_version
@@ -11,7 +11,7 @@ from .dispatch import (call, first_order, gradient, is_direct, is_first_backward
 
 
 def _overwriting(name, d_out, inputs, numbers):
-    """Runs backward with the gradients in the memory of the forward's inputs."""
+    """Runs backward and stores the gradients in the memory of the forward's inputs."""
     gate, up, gate_up = inputs
     results = getattr(arrays, name)(d_out, gate, up, gate_up, d_gate=gate, d_up=up,
                                     d_gate_up=gate_up, **numbers)
@@ -39,7 +39,7 @@ def _backward(ctx, name, d_out, in_place, numbers):
 
 
 class SwiGLUFunction(Function):
-    """Either `gate_up` is None, or both gate and up are."""
+    """Inputs: `gate_up`, or gate and up; the others are None."""
 
     @staticmethod
     def forward(ctx, gate, up, gate_up, numbers):
@@ -70,7 +70,7 @@ class GeGLUFunction(Function):
 
 
 def _directly(function, name, numbers):
-    """Returns the Function for `direct` in two versions; the index is in_place."""
+    """Returns two versions of the Function from `direct`, indexed by in_place."""
     words = "".join(f" .{number}" for number in numbers.split())
     return [direct(function, "gate up gate_up", numbers + " in_place", "d_out", returned="out",
                    saved="gate up gate_up",

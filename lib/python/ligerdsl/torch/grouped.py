@@ -17,7 +17,7 @@ def _d_weight(rows, columns, offsets, weight):
     """Returns the gradient of the weight in the weight's dtype, or None after adding it to
     main_grad.
 
-    For weights [E, width of rows, width of columns]."""
+    The weights are [E, width of rows, width of columns]."""
     groups, main_grad = weight.shape[0], main_grad_of(weight)
     if main_grad is not None and main_grad.dtype == torch.float32 and is_direct(rows, columns,
                                                                                 offsets, main_grad):
@@ -61,12 +61,12 @@ def grouped_linear(x, weight, offsets, *, transposed=True):
     * x: [T, K], rows sorted by group.
     * weight: [E, N, K], y = x weight[e]^T as in nn.Linear; with transposed=False [E, K, N], y = x
       weight[e].
-    * offsets: int32 or int64 [E + 1] on x's device. Group e has the rows from offsets[e] to before
-      offsets[e + 1]; it may be empty. The device reads them, so the host does not wait.
+    * offsets: int32 or int64 [E + 1] on x's device. Group e has the rows [offsets[e], offsets[e +
+      1]); it may be empty. The device reads the offsets, so the host does not wait.
 
     Under autocast, x and weight are cast as in torch.nn.functional.linear; the weight's gradient
-    keeps the weight's dtype and is not rounded to the cast's. Rows outside all groups give 0 and
-    get a gradient of 0. Offsets that decrease or exceed x's rows raise BoundsError, on a GPU later
+    has the weight's dtype and is not rounded to the cast's. Rows outside all groups have result 0
+    and gradient 0. Offsets that decrease or exceed x's rows raise BoundsError, on a GPU later
     (ligerdsl.check)."""
     casts = torch.is_autocast_enabled(device_type(x))
     if casts:

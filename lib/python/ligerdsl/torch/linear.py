@@ -14,12 +14,11 @@ from .rows import sum_dtype
 _ACTIVATIONS = names_of(Activation)
 _EPILOGUES = (
     {None: int(Epilogue.NONE)} | {int(kind): int(Epilogue[kind.name]) for kind in Activation})
-# activations whose derivative follows from their result
+# activations whose derivative is a function of their result
 _IN_EPILOGUE = (None, int(Activation.RELU))
 
-# The two gradients of c = a b, by the layout of that matmul: (operand, operand, layout) of the
-# matmul for d_a and of that for d_b. d is the gradient of c. A layout says for each operand whether
-# it is stored as it is (n) or transposed (t).
+# Matmuls for d_a and d_b of c = a b, by its layout: each is (operand, operand, layout), and d is
+# the gradient of c. A layout has a letter per operand: n if it is stored as is, t if transposed.
 _GRADIENTS = {
     "nn": (("d", "b", "nt"), ("a", "d", "tn")), "nt": (("d", "b", "nn"), ("d", "a", "tn")),
     "tn": (("b", "d", "nt"), ("a", "d", "nn")), "tt": (("b", "d", "tt"), ("d", "a", "tt"))}
@@ -51,8 +50,8 @@ def _gradient_of(factor, a, b, layout, batched):
 
 
 class ProductFunction(Function):
-    """activation(a b + bias). The forward casts b to a's dtype, so b's gradient is not rounded to
-    it.
+    """activation(a b + bias). The forward itself casts b to a's dtype, so that b's gradient is not
+    rounded to that dtype.
 
     numbers: layout, whether the matmul is batched, the activation or None."""
 
@@ -92,7 +91,7 @@ class ProductFunction(Function):
 
 
 def _as_in_memory(matrix, may_be_transposed=True):
-    """Returns the matrix and "n", or its transpose and "t" if the transpose is stored by rows."""
+    """Returns the matrix and "n", or if its transpose is stored by rows, the transpose and "t"."""
     if may_be_transposed and matrix.stride(-1) != 1 and matrix.stride(-2) == 1:
         return matrix.mT, "t"
     return matrix, "n"
@@ -114,18 +113,17 @@ def linear(x, weight, bias=None, activation=None):
     """activation(x weight^T + bias), like torch.nn.functional.linear.
 
     * x: [..., K], f32, f16 or bf16.
-    * weight: [N, K], of x's dtype. A weight that is the transpose of one stored by rows is not
-      copied.
+    * weight: [N, K], of x's dtype. The transpose of a weight stored by rows is not copied.
     * bias: [N], of x's dtype or f32, or None.
     * activation: None, "gelu_tanh", "gelu_erf", "silu", "relu" or "relu_squared".
 
-    Returns [..., N] of x's dtype; the accumulator is f32. The activation is in the matmul's
-    epilogue without gradients, and for ReLU. Otherwise the matmul's result is stored in x's dtype
-    for backward, and the activation is a second kernel. The gradient of a frozen input is not
-    computed. Under autocast x and weight are cast as torch casts them, and the weight's gradient
-    keeps the weight's dtype. With config.main_grad the matmul adds the weight's gradient to its f32
-    main_grad. Shapes or dtypes that do not fit raise InvalidArgument, an unknown activation
-    ValueError. There is no sharding for DTensors."""
+    Returns [..., N] of x's dtype; the accumulator is f32. For ReLU, or without gradients, the
+    activation is in the epilogue. Otherwise the matmul's result is stored in x's dtype for
+    backward, and the activation is a second kernel. The gradient of a frozen input is not computed.
+    Under autocast x and weight are cast as torch casts them, and the weight's gradient keeps the
+    weight's dtype. With config.main_grad the matmul adds the weight's gradient to its f32
+    main_grad. Mismatched shapes or dtypes raise InvalidArgument, an unknown activation ValueError.
+    There is no sharding for DTensors."""
     require_tensors("linear", x=x, weight=weight)
     if weight.dim() != 2 or x.dim() < 1 or x.shape[-1] != weight.shape[-1]:
         raise InvalidArgument(f"linear: expected x [..., K] and weight [N, K], got {list(x.shape)} "
@@ -146,7 +144,7 @@ def matmul(a, b):
     dimensions are broadcast. Returns [..., M, N], without M or N if that operand has one dimension;
     the accumulator is f32. Matrices whose transposes are stored by rows are not copied. If b has
     two dimensions, the leading dimensions of a count as rows. Under autocast both are cast as torch
-    casts them. Shapes or dtypes that do not fit raise InvalidArgument."""
+    casts them. Mismatched shapes or dtypes raise InvalidArgument."""
     require_tensors("matmul", a=a, b=b)
     if a.dim() == 0 or b.dim() == 0 or a.shape[-1] != b.shape[-2 if b.dim() > 1 else -1]:
         raise InvalidArgument("matmul: expected a [..., M, K] and b [..., K, N], got "

@@ -1,6 +1,6 @@
-"""Losses of rows: cross-entropy, and divergences of two distributions.
+"""Row losses: cross-entropy, and divergences of two distributions.
 
-Backward computes the gradients from the inputs of the forward."""
+Backward computes the gradients from the forward's inputs."""
 
 from typing import NamedTuple, Optional
 
@@ -52,8 +52,7 @@ _WORDS = " ".join("." + name for name in _NUMBERS)
 
 
 def _by_name(numbers):
-    """Returns the numbers of CrossEntropyFunction by name, without the dict of extras after
-    them."""
+    """Returns CrossEntropyFunction's numbers by name, without the dict of extras at their end."""
     return dict(zip(_NUMBERS, numbers))
 
 
@@ -168,7 +167,7 @@ def cross_entropy(logits, labels, *, class_weight=None, ignore_index=-100, reduc
 
 
 class DivergenceFunction(Function):
-    """kl_div, jsd or tvd, as `name` says."""
+    """The divergence `name`: kl_div, jsd or tvd."""
 
     @staticmethod
     def forward(ctx, input, target, labels, name, numbers):

@@ -82,7 +82,7 @@ class SwiGLUMLP(_GatedMLP):
 
 
 class GeGLUMLP(_GatedMLP):
-    """down_proj(gelu(gate_proj(x)) * up_proj(x)), the tanh form"""
+    """down_proj(gelu(gate_proj(x)) * up_proj(x)), with the tanh form of GELU"""
 
     def forward(self, x):
         return self.down_proj(F.geglu(self.gate_proj(x), self.up_proj(x), in_place=self.in_place))

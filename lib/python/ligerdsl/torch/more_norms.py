@@ -124,8 +124,8 @@ class ModulatedRMSNormFunction(Function):
 
 
 def modulated_rms_norm(x, scale, shift=None, weight=None, eps=1e-6, *, offset=0.0, casting="llama"):
-    """rms_norm(x) * (1 + scale) + shift. scale and shift are [K, H]: row i of N uses row i // (N /
-    K)."""
+    """rms_norm(x) * (1 + scale) + shift. scale and shift are [K, H]; row i of x's N rows uses row i
+    // (N / K)."""
     casting = choice("casting", casting, _CASTING)
     if wants_grad(x, weight, scale, shift):
         return call(ModulatedRMSNormFunction, x, weight, scale, shift, eps, offset, casting)

@@ -15,7 +15,7 @@ _CASTING = names_of(Casting)
 
 
 def _backward(name, inputs, parameters, needs_x, numbers, overwritten=None):
-    """Runs a norm's backward with gradients in existing memory: parameters' main_grad, and d_x over
+    """Runs a norm's backward with gradients in existing memory: parameters' in main_grad, d_x in
     `overwritten`.
 
     parameters: list of (name, tensor, wanted). Returns d_x, and for each parameter a gradient or
@@ -80,15 +80,16 @@ def _rms_norm_direct(d_x):
                   gradients="d_x d_weight")
 
 
-# index: in_place as a number; torch.compile of 2.11 takes no bool
+# index: in_place as a number, because torch.compile of 2.11 accepts no bool
 _RMS_NORMS = _rms_norm_direct("x"), _rms_norm_direct("over(d_y)")
 
 
 def rms_norm(x, weight=None, eps=1e-6, *, offset=0.0, casting="llama", in_place=False):
     """RMSNorm over the last dimension.
 
-    offset: added to the weight (Gemma: 1). casting: where the norm rounds: "llama", "gemma" or
-    "none". in_place: backward overwrites the gradient of the result, so nothing else may use it."""
+    offset: added to the weight (Gemma: 1). casting: rounding points of the model "llama" or
+    "gemma", or "none". in_place: backward overwrites the gradient of the result, so nothing else
+    may use it."""
     casting = choice("casting", casting, _CASTING)
     if wants_grad(x, weight):
         return call(RMSNormFunction, x, weight, (eps, offset, casting, in_place),
@@ -110,7 +111,7 @@ class FusedAddRMSNormFunction(Function):
     @staticmethod
     @first_order
     def backward(ctx, d_y, d_sum):
-        if d_y is None:  # only the sum was used
+        if d_y is None:  # only the residual sum was used
             return d_sum, d_sum, None, None
         sum, weight, rstd = ctx.saved_tensors
         _, offset, casting = ctx.numbers
@@ -152,7 +153,7 @@ def fused_add_rms_norm(x, residual, weight=None, eps=1e-6, *, offset=0.0, castin
 
 
 def _statistics(x, mean, *rest):
-    """Splits the saved statistics: returns mean, rstd and the rest. `direct` saves both in one
+    """Returns mean, rstd and the rest of the saved statistics. `direct` saves mean and rstd in one
     tensor."""
     return (*mean.unbind(), *rest) if mean.dim() == x.dim() else (mean, *rest)
 
@@ -160,8 +161,8 @@ def _statistics(x, mean, *rest):
 def _kept(mean, rstd):
     """Returns the statistics to save: in one tensor, as `direct` saves them.
 
-    A checkpoint counts saved tensors. Because of a mode, its second run may use `direct` where the
-    first did not. Under torch.compile, and for subclasses of tensors, both remain separate."""
+    A checkpoint requires equal numbers of saved tensors, but a mode may make only its second run
+    use `direct`. Under torch.compile, and for tensor subclasses, mean and rstd remain separate."""
     if type(mean) is not Tensor or is_compiling():
         return mean, rstd
     rows = mean.numel()

@@ -8,7 +8,7 @@ from . import ops
 
 
 def _flat(tensor):
-    """Returns the elements as a contiguous tensor in memory order, or None if there are gaps."""
+    """Returns the elements as a contiguous tensor in memory order, or None if memory has gaps."""
     if tensor.is_contiguous():
         return tensor
     order = sorted(range(tensor.dim()), key=lambda i: (tensor.stride(i), tensor.shape[i]),
@@ -24,8 +24,8 @@ def _like(tensor, other):
 
 
 def _sum_of_flags(flags, device):
-    """Returns one f32 number on the device that is 0 only if all flags (tensors of one element) are
-    0; None without flags."""
+    """Returns one f32 on the device, 0 only if all flags (tensors of one element) are 0; None
+    without flags."""
     flags = [flag.to(device, torch.float32, non_blocking=True).reshape(()) for flag in flags]
     if len(flags) < 2:
         return flags[0] if flags else None
@@ -40,11 +40,11 @@ class AdamW(Optimizer):
       replayed.
 
     A step with gradients that are not finite is skipped: parameters, moments, master weights and
-    the step count do not change, and skipped_steps() counts it. torch.amp.GradScaler,
-    clip_grad_norm_ or step(skip=...) give the flag. The device reads it, so the host does not
-    wait."""
+    the step count do not change, and skipped_steps() counts it. The skip flag comes from
+    torch.amp.GradScaler, clip_grad_norm_ or step(skip=...). The device reads it, so the host does
+    not wait."""
 
-    # GradScaler.step sets grad_scale and found_inf and does not wait for the device
+    # makes GradScaler.step set grad_scale and found_inf, without waiting for the device
     _step_supports_amp_scaling = True
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, *,
@@ -59,7 +59,7 @@ class AdamW(Optimizer):
 
     def _on_device(self):
         self._skipped = {}  # device -> number of skipped steps
-        # (number of the group, device) -> learning rate, and the same on the device
+        # (number of the group, device) -> learning rate, and its copy on the device
         self._rates = {}
 
     def __setstate__(self, state):
@@ -90,8 +90,7 @@ class AdamW(Optimizer):
 
     @staticmethod
     def _move_step(parameter, state):
-        """Moves the step count to the device, because only the device knows if a step is
-        skipped."""
+        """Moves the step count to the device, which alone knows if a step is skipped."""
         if not isinstance(state["step"], torch.Tensor):
             state["step"] = torch.full((), state["step"], dtype=torch.int64,
                                        device=parameter.device)
@@ -144,8 +143,7 @@ class AdamW(Optimizer):
             torch._foreach_add_(steps, flags[device].eq(0).long() if device in flags else 1)
 
     def _flags(self, given):
-        """Returns a flag per device that says whether to skip the step, and counts skipped
-        steps."""
+        """Counts skipped steps; returns a flag per device that is not 0 if the step is skipped."""
         devices, flags = set(), {id(flag): flag for flag in given if flag is not None}
         for group in self.param_groups:
             for parameter in group["params"]:
@@ -189,8 +187,8 @@ class AdamW(Optimizer):
         torch.autograd.graph.increment_version(parameter)
 
     def _device_rate(self, parameter, number, state):
-        """Returns the learning rate on the device: the parameter's own if a graph may be replayed
-        with it, else one for the group."""
+        """Returns the learning rate on the device: the parameter's own if a graph may replay with
+        it, else the group's."""
         group = self.param_groups[number]
         if group["capturable"]:
             if not (parameter.is_cuda and torch.cuda.is_current_stream_capturing()):
@@ -204,7 +202,7 @@ class AdamW(Optimizer):
 
 
 def _norm(tensors, max_norm):
-    """Returns (norm, clip_factor, nonfinite) of a list of at least one tensor."""
+    """Returns (norm, clip_factor, nonfinite) for a list of one or more tensors."""
     groups = {}
     for tensor in tensors:
         groups.setdefault((tensor.dtype, tensor.device), []).append(tensor.contiguous())
@@ -235,7 +233,8 @@ def _flag_of(gradient):
 
 @torch.no_grad()
 def clip_grad_norm_(parameters, max_norm):
-    """Scales gradients so that their common norm is at most max_norm; returns the norm before.
+    """Scales gradients so that their common norm is at most max_norm; returns the norm before
+    scaling.
 
     Does not wait for the device. If the norm is NaN or infinite, the gradients stay unchanged and
     AdamW skips its next step."""

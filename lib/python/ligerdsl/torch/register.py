@@ -27,12 +27,12 @@ def explained(tensor):
 
 
 def or_empty(tensor, like):
-    """Returns an empty tensor for None: operators have a fixed number of results."""
+    """Returns an empty tensor for None, because operators have a fixed number of results."""
     return torch.empty(0, dtype=like.dtype, device=like.device) if tensor is None else tensor
 
 
 def is_taken(x, columns, any_stride=False):
-    """Returns true if the library takes x without a copy; the same rule as in lib/abi/bind.cpp.
+    """Returns true if the library accepts x without a copy, by the rule of lib/abi/bind.cpp.
 
     The last `columns` dimensions may have any strides. The dimensions before them are joined and
     must be evenly strided. The last dimension needs a stride of 1, unless any_stride."""
@@ -51,7 +51,7 @@ def is_taken(x, columns, any_stride=False):
 
 
 def like(x, columns, any_stride=False, dtype=None):
-    """Returns the fake of a result like x: with x's strides if the library takes x, else
+    """Returns the fake of a result like x, with x's strides if the library accepts them, else
     contiguous."""
     if is_taken(x, columns, any_stride):
         return torch.empty_like(x, dtype=dtype)
@@ -66,7 +66,7 @@ def register(name, schema, operator, fake):
 
 
 def _workspace(device):
-    """Returns a function that allocates N bytes of a GPU on the current stream.
+    """Returns a function that allocates GPU memory on the current stream, by bytes.
 
     torch.empty takes twice the time."""
     return torch.empty(0, dtype=torch.uint8, device=torch.device("cuda", device)).new_empty

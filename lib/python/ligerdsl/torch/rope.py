@@ -16,7 +16,7 @@ _NUMBERS = ("inverse", "complex_table", "layout", "rotary_dim", "time_section", 
 
 
 class RopeFunction(Function):
-    """numbers: the values of _NUMBERS, and `inverse` for the backward."""
+    """numbers: the values of _NUMBERS, then the backward rotation's `inverse`."""
 
     @staticmethod
     def forward(ctx, q, k, cos, sin, numbers):

@@ -35,7 +35,7 @@ _direct_softmax = direct(SoftmaxFunction, "x", "scale causal", "d_y",
 
 def softmax(x, *, scale=1.0, causal=False):
     """softmax(scale * x) over the last dimension. causal: the last two dimensions are queries and
-    keys, and later keys are hidden."""
+    keys; later keys are masked."""
     if wants_grad(x):
         return call(SoftmaxFunction, x, (scale, causal), within=_direct_softmax)
     return operations(x).softmax_forward(x, scale=scale, causal=causal)
@@ -109,7 +109,7 @@ class DropoutFunction(Function):
 
 def dropout(x, p=0.5, *, residual=None, seed=None, offset=0):
     """Dropout, added to `residual` if given. No mask is stored: seed and offset determine the
-    elements.
+    dropped elements.
 
     Without a seed, one is drawn from torch's CPU generator."""
     if seed is None:
@@ -138,7 +138,7 @@ class BiasAddFunction(Function):
 
 
 def sum_dtype(rows, wanted):
-    """Returns the dtype of column sums: f32, or `wanted` if it is the rows' own dtype."""
+    """Returns the dtype of column sums: `wanted` if it is the rows' dtype, else f32."""
     return wanted if wanted in (torch.float32, rows.dtype) else torch.float32
 
 
@@ -162,7 +162,8 @@ class EmbeddingFunction(Function):
         indices, = ctx.saved_tensors
         n_rows, dtype = ctx.weight_like
         if ctx.padding_idx is not None:
-            indices = indices.masked_fill(indices == ctx.padding_idx, -1)  # -1 adds nothing
+            indices = indices.masked_fill(indices == ctx.padding_idx, -1)  # index -1 adds no
+                                                                           # gradient
         d_out = gradient(d_out, "embedding_backward")
         d_weight, _ = operations(indices, d_out).embedding_backward(
             indices, d_out, n_rows=n_rows, d_weight_dtype=dtype, **ctx.shard)
@@ -172,9 +173,9 @@ class EmbeddingFunction(Function):
 def embedding(indices, weight, padding_idx=None, *, first_row=0, total_rows=0):
     """Returns rows of weight. The row `padding_idx` gets no gradient.
 
-    total_rows: if not 0, weight is a shard: the rows from `first_row` on of a table with this
-    number of rows. Indices of other shards give rows of 0 and no gradient, so the sum over the
-    shards is the embedding. padding_idx then refers to the whole table."""
+    total_rows: if not 0, weight is a shard: the rows from `first_row` on, of a table with this
+    number of rows. Indices of other shards give zero rows and no gradient, so the sum over shards
+    is the embedding. padding_idx then refers to the whole table."""
     if padding_idx is not None and padding_idx < 0:
         padding_idx += total_rows or weight.shape[0]
     if wants_grad(weight):

@@ -3,7 +3,7 @@
 The row of an operation names its rule (`sharding` in `kernels/*/*.op.py`).
 
 Rows may be sharded along any of their leading dimensions. Parameters are whole on every rank, and
-their gradients are Partial. torch redistributes other placements into one of these. These operators
+their gradients are Partial. torch redistributes other placements to one of these. These operators
 have no rule, and torch raises for them:
 
 * dropout, whose bits depend on the position of an element
@@ -22,7 +22,7 @@ from .losses import REDUCTIONS
 from .ops import SHARDING
 
 _PARAMETERS = ("weight", "bias", "alpha", "class_weight", "sinks")
-_EACH = ("none", "sum")  # reductions whose values for parts of the rows add up
+_EACH = ("none", "sum")  # reductions whose values for parts of the rows can be summed
 _REDUCED = ("loss", "z_loss", "accuracy", "d_loss")
 
 
@@ -42,7 +42,7 @@ class _Call:
         self.tensors = {name: value for name, value in self.given.items() if _is_tensor(value)}
 
     def makes(self, name):
-        """Returns true if this result is more than an empty tensor."""
+        """Returns true if this result is not an empty tensor."""
         if f"with_{name}" in self.given:
             return bool(self.given[f"with_{name}"])
         if f"without_{name}" in self.given:
@@ -54,7 +54,8 @@ class _Call:
         return of is None or of in self.tensors
 
     def placed(self, place, result):
-        """Returns (placements of the results, of the arguments), from two functions of the name."""
+        """Returns (placements of results, placements of arguments); result(name) and place(name)
+        give each one."""
         outs = [result(each.name) if self.makes(each.name) else Replicate()
                 for each in self.schema.returns]
         positional = [argument for argument in self.schema.arguments if not argument.kwarg_only]
@@ -106,8 +107,8 @@ def _modulated(call):
 
 
 def _losses(call, first):
-    """Sums over rows add up across ranks. A mean does not, because it divides by the rows of all
-    ranks."""
+    """Sums over rows can be summed across ranks. A mean cannot, because it divides by the rows of
+    all ranks."""
     name = next(name for name, number in REDUCTIONS.items() if number == call.given["reduction"])
     if name not in _EACH or name == "sum" and call.given.get("with_accuracy"):
         return []
@@ -158,8 +159,8 @@ def _rule_of(text):
 
 
 def _mesh_of_any(strategy):
-    """Wraps a strategy: torch up to 2.11 takes the mesh from the first argument, which may be
-    None."""
+    """Wraps a strategy, because torch up to 2.11 reads the mesh from the first argument, which may
+    be None."""
     @functools.wraps(strategy)
     def of_any(op_schema):
         first = op_schema.args_schema[0]

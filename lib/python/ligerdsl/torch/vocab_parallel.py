@@ -1,4 +1,5 @@
-"""Cross-entropy with the classes distributed over ranks: each rank has the logits of its own."""
+"""Cross-entropy with the classes distributed over ranks. Each rank has the logits of its
+classes."""
 
 import torch
 from torch.autograd import Function
@@ -39,11 +40,11 @@ class VocabParallelCrossEntropyFunction(Function):
 
 def vocab_parallel_partials(logits, labels, *, first_class=0, total_classes=0, ignore_index=-100,
                             with_smoothing=False):
-    """Returns f32 statistics of each row over this rank's classes, which have no gradient.
+    """Returns f32 statistics of each row over this rank's classes. They have no gradient.
 
     They are the largest logit, the sum of e^(logit - largest) over classes other than the label,
     and the label's logit or 0. with_smoothing adds two more, which label_smoothing needs. The
-    gradient of the loss is complete without gradients of the statistics."""
+    loss's gradient is complete without theirs."""
     logits = logits.detach()
     return operations(logits, labels).vocab_parallel_cross_entropy_partials(
         logits, labels, ignore_index=ignore_index, first_class=first_class,
@@ -53,8 +54,8 @@ def vocab_parallel_partials(logits, labels, *, first_class=0, total_classes=0, i
 def merge_partials(partials):
     """Merges the statistics of shards into those of the whole vocabulary: [P, ..., C] to [..., C].
 
-    With all-reduces instead: M is the maximum of the first. Then sum the second times e^(first -
-    M), the third, the fourth plus the fifth times (first - M), and the fifth."""
+    To use all-reduces instead, take the maximum M of the first statistic. Then sum second *
+    e^(first - M), third, fourth + fifth * (first - M), and fifth."""
     largest = partials[..., 0].amax(0)
     # If all logits of a rank are -inf, its sum is 0 and must stay 0.
     moved = torch.where(partials[..., 0] == -torch.inf, 0.0, partials[..., 0] - largest)
@@ -75,21 +76,21 @@ def vocab_parallel_cross_entropy(logits, labels, partials=None, *, group=None, f
                                  total_classes=None, shard=None, ignore_index=-100,
                                  reduction="mean", label_smoothing=0.0, shard_smoothing=False,
                                  smooth_others=False, in_place=False):
-    """Cross-entropy of rows if this rank has only a part of the classes.
+    """Cross-entropy if this rank has only a part of the classes.
 
-    The loss is f32 and the same on all ranks. The gradient is that of this rank's logits.
+    The loss is f32 and the same on all ranks. The gradient is with respect to this rank's logits.
 
     * logits: this rank's classes, from `first_class` on, of `total_classes`.
     * labels: over all classes, the same on all ranks.
     * group: a process group whose ranks have the shards in order. Their 3 or 5 f32 statistics per
-      row are all-gathered. If all shards have one size, first_class, total_classes and shard follow
-      from it.
-    * partials: results of vocab_parallel_partials on all ranks, [P, ..., C], exchanged by the
-      caller; or merged, [..., C] (merge_partials). They need total_classes, unless they are merged
+      row are all-gathered. If all shards have one size, first_class, total_classes and shard are
+      derived from the group.
+    * partials: results of vocab_parallel_partials on all ranks, exchanged by the caller: [P, ...,
+      C], or merged by merge_partials, [..., C]. They require total_classes, unless they are merged
       and this rank has the last shard. Without group and partials, the logits contain all classes.
     * label_smoothing: over all classes.
-    * shard_smoothing: smooths over the classes of the rank, whose loss is then its own. `shard` is
-      the rank's place in partials.
+    * shard_smoothing: smooths over this rank's classes, so each rank has its own loss. `shard` is
+      the rank's index in partials.
     * smooth_others: smooths over classes other than the label.
     * in_place: backward overwrites the logits with the gradient, so nothing else may use them."""
     require_torch((logits, labels))

@@ -201,7 +201,7 @@ TEST_P(FusedLinearCrossEntropyBackward, Options) {
   }
 }
 
-// Limits with room for few rows, so that d_weight is computed by blocks of the vocabulary.
+// Limits leave room for few rows, so d_weight is vocabulary-blocked.
 TEST_P(FusedLinearCrossEntropyBackward, ByVocabulary) {
   LIGERDSL_SKIP_LONG_EMULATION();
   const int64_t n = 90, v = 405;
@@ -354,7 +354,7 @@ TEST_P(FusedLinearCrossEntropyBackward, NoRows) {
   }
 }
 
-// An impossible class has no probability and no gradient.
+// A class with a logit of -inf has zero probability and zero gradient.
 TEST_P(FusedLinearCrossEntropyBackward, LogitsOfMinusInfinity) {
   Head head(6, 8, 20, f32, {.reduction = Reduce::none});
   head.labels = {0, 1, 2, 3, 4, 5};
@@ -363,8 +363,7 @@ TEST_P(FusedLinearCrossEntropyBackward, LogitsOfMinusInfinity) {
   EXPECT_EQ(head.d_bias.get(11), 0.0);
 }
 
-// Logits that are computed again are not rounded, so they match an lse of logits that were not
-// rounded.
+// Recomputed logits are not rounded, so they match the lse of unrounded logits.
 TEST_P(FusedLinearCrossEntropyBackward, ConfidentRows) {
   if (on_gpu() && GetParam() == Products::library) GTEST_SKIP() << "matmuls store rounded logits";
   for (const double scale : {1e2, 1e3, 1e4}) {
@@ -385,7 +384,7 @@ TEST_P(FusedLinearCrossEntropyBackward, ConfidentRows) {
   }
 }
 
-// lse is one f32 number, so it limits the digits of 1 - p of the label.
+// lse is one f32 number, which limits the accuracy of the label's 1 - p.
 TEST_P(FusedLinearCrossEntropyBackward, NearlyCertainRows) {
   Head head(8, 16, 50, f32, {.reduction = Reduce::sum});
   head.upstream({1});
@@ -409,7 +408,7 @@ TEST_P(FusedLinearCrossEntropyBackward, LabelsOutOfRangeAreReportedByRowOfTheBat
     if (wanted.x)
       head.desc.chunk_rows = 2;
     else
-      head.limit_workspace(20000);  // by blocks of the vocabulary
+      head.limit_workspace(20000);  // vocabulary-blocked
     head.labels[77] = 400;
     require(head.execute_backward());
     EXPECT_EQ(ligerdsl_context_check(context(), nullptr), LIGERDSL_INVALID_LABEL);

@@ -26,8 +26,8 @@ TEST_P(FusedLinearCrossEntropy, RowsWithoutGradient) {
   }
 }
 
-// The gradient factor of a row stays in f32's range: an upstream gradient of 1e-20, and other
-// classes e^55 times as likely as the label.
+// A row's gradient factor stays in f32's range with an upstream gradient of 1e-20 and other classes
+// e^55 times as likely as the label.
 TEST_P(FusedLinearCrossEntropy, SmallUpstreamGradientsOfUnlikelyLabels) {
   const int64_t n = 13, h = 12, v = 40, row = 3;
   for (const DType type : {f32, bf16}) {
@@ -45,7 +45,7 @@ TEST_P(FusedLinearCrossEntropy, SmallUpstreamGradientsOfUnlikelyLabels) {
   }
 }
 
-// Logits a little and far above the label's, and so far that their exponentials overflow.
+// Other logits exceed the label's a little, far, or so far that their exponentials overflow.
 TEST_P(FusedLinearCrossEntropy, LargeLogits) {
   LIGERDSL_SKIP_LONG_EMULATION();
   for (DType type : {f32, bf16}) {
@@ -68,8 +68,8 @@ TEST_P(FusedLinearCrossEntropy, LargeLogits) {
 }
 
 // If no logit is rounded, rows with one dominant logit are exact whatever its size. This holds in
-// one pass, and if a second matmul computes d_weight by blocks of the vocabulary. Covers all
-// options that store no logits.
+// one pass, and if a second matmul computes a vocabulary-blocked d_weight. Covers all options that
+// store no logits.
 TEST_P(FusedLinearCrossEntropy, ConfidentRows) {
   const int64_t n = 90, v = 405;
   const std::vector<CrossEntropyCase> cases = {
@@ -136,8 +136,8 @@ TEST_P(FusedLinearCrossEntropy, IgnoredRowsMayHoldAnything) {
   }
 }
 
-// Tiles of ignored rows are skipped: at the beginning, in the middle, at the end, where a tile has
-// fewer rows, and all tiles but one. The values in their rows affect no result.
+// Tiles of ignored rows are skipped at the beginning, in the middle, and at the end, where a tile
+// is partial. In one case, all tiles but one are skipped. Values in ignored rows affect no result.
 TEST_P(FusedLinearCrossEntropy, SegmentsOfIgnoredRows) {
   const int64_t n = 453, v = 300;
   const std::vector<std::vector<std::pair<int64_t, int64_t>>> all_segments = {
@@ -226,7 +226,7 @@ TEST_P(FusedLinearCrossEntropy, NoRows) {
   }
 }
 
-// A NaN logit makes the results of its row NaN, and of no other row.
+// A NaN logit makes only its own row's results NaN.
 TEST_P(FusedLinearCrossEntropy, NonFiniteLogits) {
   for (DType type : {f32, bf16}) {
     Head head(7, 24, 300, type, {.reduction = Reduce::none});
@@ -258,7 +258,7 @@ TEST_P(FusedLinearCrossEntropy, ClassesWithoutProbability) {
   }
 }
 
-// An offset common to all logits does not change gradients. This also holds if the label has no
+// An offset common to all logits does not change gradients. This also holds if the label has zero
 // probability, so that no base is known before the matmul.
 TEST_P(FusedLinearCrossEntropy, LabelsWithoutProbabilityAmongSmallLogits) {
   Head near(9, 24, 300, f32, {.reduction = Reduce::none}),

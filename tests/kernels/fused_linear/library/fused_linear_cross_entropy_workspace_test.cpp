@@ -14,7 +14,7 @@ TEST_P(FusedLinearCrossEntropy, WorkspaceStaysBelowItsLimit) {
   head.desc.chunk_rows = 1;
   const size_t least = head.workspace_bytes(300);
   head.desc.chunk_rows = 0;
-  const size_t lse = 300 * 4;  // bytes that are added if the library chooses the chunks
+  const size_t lse = 300 * 4;  // extra bytes if the library chooses the chunks
   for (size_t limit : {least + lse + 1024, least + lse + 100000, (least + whole) / 2}) {
     head.desc.max_workspace_bytes = static_cast<int64_t>(limit);
     EXPECT_LE(head.workspace_bytes(300), limit);
@@ -31,7 +31,7 @@ TEST_P(FusedLinearCrossEntropy, WorkspaceStaysBelowItsLimit) {
       << ligerdsl_last_error();
 }
 
-// Without stored logits a loss takes two values per row and tile of the matmul, and a few more.
+// Without stored logits, a loss needs two values per row and matmul tile, and a few more.
 TEST_P(FusedLinearCrossEntropy, LossesAloneKeepNoLogits) {
   const int64_t n = 300, v = 2000;
   for (const CrossEntropyCase& c : std::vector<CrossEntropyCase>{
@@ -54,9 +54,8 @@ TEST_P(FusedLinearCrossEntropy, LossesAloneKeepNoLogits) {
   }
 }
 
-// Rows of x and of the weight that do not begin at multiples of 16 bytes. On a GPU the library's
-// matmuls read copies: of the whole weight, or of its blocks under a limit. Copies have zeros in
-// ignored rows.
+// Unaligned rows of x and of the weight. On a GPU the library's matmuls read copies of the whole
+// weight or, under a limit, of its blocks. Copies have zeros in ignored rows.
 TEST_P(FusedLinearCrossEntropy, UnalignedRows) {
   const int64_t n = 70, h = 51, v = 400, copy_stride = 64;
   for (const DType d_weight : {f32, bf16}) {
@@ -78,8 +77,8 @@ TEST_P(FusedLinearCrossEntropy, UnalignedRows) {
   }
 }
 
-// Limits without room for a converted weight, which is then converted in blocks, by rows and by
-// blocks of the vocabulary. On a CPU the weight has 16 bits, on a GPU it is f32.
+// Limits leave no room for a converted weight, so it is converted in blocks, both in chunks of rows
+// and vocabulary-blocked. The weight has 16 bits on a CPU and is f32 on a GPU.
 TEST_P(FusedLinearCrossEntropy, CopiesOfTheWeightInBlocks) {
   const int64_t n = 90, h = 64, v = 1405;
   const auto copy = static_cast<size_t>(v * h) * (on_gpu() ? 2 : 4);
@@ -114,8 +113,8 @@ TEST_P(FusedLinearCrossEntropy, CopiesOfTheWeightInBlocks) {
   EXPECT_TRUE(first.d_weight.same_bits(second.d_weight));
 }
 
-// Limits with room for few rows, so that d_weight is computed by blocks of the vocabulary, which
-// are also divided by rows.
+// Limits leave room for few rows, so d_weight is vocabulary-blocked, and its blocks are also
+// divided by rows.
 TEST_P(FusedLinearCrossEntropy, SmallWorkspacesGoByVocabulary) {
   LIGERDSL_SKIP_LONG_EMULATION();
   const int64_t v = 405;

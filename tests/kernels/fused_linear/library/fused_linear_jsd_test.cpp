@@ -42,7 +42,7 @@ struct Pupil {
     desc.d_weight_dtype = LIGERDSL_F32;
     desc.with_d_x = 1;
     desc.products = products();
-    if (type == f16) set_upstream(1024);  // gradients divided by the rows need a loss scale
+    if (type == f16) set_upstream(1024);  // gradients divided by the row count need a loss scale
   }
   void set_upstream(double value) {
     upstream = {value};
@@ -236,7 +236,7 @@ TEST_P(FusedLinearJsd, TwoRunsAreBitIdentical) {
   EXPECT_TRUE(first.d_weight.same_bits(second.d_weight));
 }
 
-TEST_P(FusedLinearJsd, NothingCounts) {
+TEST_P(FusedLinearJsd, NoValidRows) {
   Pupil ignored(5, 12, 8, 33), none(0, 12, 8, 33);
   ignored.desc.label_dtype = LIGERDSL_I64;
   ignored.labels.assign(5, ignored.desc.ignore_index);
@@ -288,12 +288,11 @@ TEST_P(FusedLinearJsd, WorkspaceStaysBelowItsLimit) {
   }
 }
 
-// Rows that do not begin at multiples of 16 bytes, with room for aligned copies of both weights and
-// without: 51,200 bytes on a GPU.
+// Unaligned rows, with and without room for aligned copies of both weights (51,200 bytes on a GPU).
 TEST_P(FusedLinearJsd, UnalignedRows) {
   Pupil pupil(30, 21, 11, 200, bf16);
   for (const int64_t limit : {0, 200'000, 60'000}) {
-    // A CPU copies the weights to f32, and a matrix library takes 32 MiB.
+    // A CPU converts the weights to f32, and a matrix library needs 32 MiB.
     if (limit > 0 && (!on_gpu() || GetParam() == Products::library)) continue;
     pupil.desc.max_workspace_bytes = limit;
     if (limit > 0) {

@@ -1,5 +1,4 @@
-// Memory limits under which exponentials are in the memory of d_weight
-// (lib/abi/fused_linear/chunks.h).
+// Memory limits under which d_weight's memory holds exponentials (lib/abi/fused_linear/chunks.h).
 #include "tests/kernels/fused_linear/library/linear_head.h"
 
 namespace ligerdsl::test {
@@ -12,8 +11,8 @@ class HeadInDWeight : public WithProducts {};
 INSTANTIATE_TEST_SUITE_P(Products, HeadInDWeight, testing::Values(Products::kernels),
                          products_name);
 
-// Returns the bytes for a block of `classes` in addition to the chunk's exponentials, and the bytes
-// of its rows by blocks of the vocabulary.
+// Returns the bytes that a chunk needs besides its exponentials: for a block of `classes`, and for
+// its vocabulary-blocked rows.
 int64_t room(int64_t rows, int64_t cols, int64_t classes) {
   return rows * classes * 4 + rows * cols * 4 + rows * 64;
 }
@@ -25,7 +24,7 @@ Head limited(int64_t n, int64_t h, int64_t v, DType type, CrossEntropyCase c, in
   return head;
 }
 
-// All rows in one chunk, and several chunks, of which all but the last are computed again.
+// One chunk with all rows, and several chunks, all of them recomputed except the last.
 TEST_P(HeadInDWeight, Options) {
   LIGERDSL_SKIP_LONG_EMULATION();
   const int64_t v = 1100;
@@ -88,8 +87,8 @@ TEST_P(HeadInDWeight, UpstreamGradient) {
   }
 }
 
-// Memory for the exponentials of few rows. d of the other rows is in d_weight's memory, between the
-// exponentials and the finished blocks, except for the last few blocks.
+// Memory for few rows' exponentials. Except for the last few blocks, the other rows' d is in
+// d_weight's memory, between the exponentials and the finished blocks.
 TEST_P(HeadInDWeight, RecomputedRowsInDWeight) {
   const DType type = on_gpu() ? bf16 : f32;  // matmuls on a CPU are f32
   for (const double smoothing : {0.0, exact(0.1)}) {
@@ -107,8 +106,7 @@ TEST_P(HeadInDWeight, RecomputedRowsInDWeight) {
   }
 }
 
-// More rows than d_weight can hold, and room for large chunks of the others, whose gradients are
-// added.
+// More rows than d_weight can hold. The other rows' gradients are added in large chunks.
 TEST_P(HeadInDWeight, LeadingRows) {
   LIGERDSL_SKIP_LONG_EMULATION();
   for (const DType type : {bf16, f32}) {
@@ -129,7 +127,7 @@ TEST_P(HeadInDWeight, PaddedDWeight) {
   head.check();
 }
 
-// Logits far from the label's: exponentials are computed again, also in blocks.
+// Logits far from the label's: exponentials are recomputed, also in blocks.
 TEST_P(HeadInDWeight, LargeLogits) {
   Head head(40, 64, 1100, f32, {}, kWithoutBias);
   Values x = head.x.values();
@@ -158,8 +156,7 @@ TEST_P(HeadInDWeight, IgnoredRowsMayHoldAnything) {
   EXPECT_EQ(head.d_weight.values(), same.d_weight.values());
 }
 
-// Tiles of ignored rows, with one chunk, with rows that are computed again, and with chunks that
-// are added.
+// Tiles of ignored rows, with one chunk, with recomputed rows, and with chunks that are added.
 TEST_P(HeadInDWeight, SegmentsOfIgnoredRows) {
   const std::vector<std::vector<std::pair<int64_t, int64_t>>> all_segments = {
       {{0, 128}}, {{100, 270}}, {{250, 453}}, {{0, 384}}, {{0, 453}}};
@@ -171,7 +168,7 @@ TEST_P(HeadInDWeight, SegmentsOfIgnoredRows) {
              other = limited(453, h, 700, type, {.smoothing = exact(0.1)}, room(453, h, 200));
         for (Head* head : {&clean, &other}) head->ignore(segments);
         clean.check();
-        // Rows that are computed again must be finite.
+        // Recomputed rows must be finite.
         other.fill_ignored_rows(h == 512 ? std::numeric_limits<double>::quiet_NaN() : 3.0);
         other.run();
         EXPECT_TRUE(other.d_weight.same_bits(clean.d_weight));

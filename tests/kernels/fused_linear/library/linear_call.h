@@ -1,5 +1,5 @@
-// Calls of operations with matmuls through the C ABI. Such a call has kernels and matmuls of
-// another library, so a test needs a context; the backend only chooses which.
+// Calls of operations with matmuls through the C ABI. Such a call runs kernels and another
+// library's matmuls, so a test needs a context; the backend only selects it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ inline bool has_products() {
   return on_gpu() || backend().name() == "cpu";
 }
 
-// Provider of the matmuls of lm_heads: the vendor's library or the library's own kernels.
+// Provider of an lm_head's matmuls: the vendor's library or the library's own kernels.
 enum class Products { library, kernels };
 inline Products& maker_of_products() {
   static Products chosen = Products::library;
@@ -42,9 +42,9 @@ inline bool on_emulator() {
   const char* const driver = std::getenv("LIGERDSL_LIBCUDA");
   return on_gpu() && driver && std::string(driver).find("emulated_cuda") != std::string::npos;
 }
-// Skips a test on the emulator if its matmuls by the library's kernels would take minutes. Smaller
+// Skips a test on the emulator if the library's kernels would multiply for minutes. Smaller
 // problems of the suite launch the same kernels.
-#define LIGERDSL_SKIP_LONG_EMULATION()                          \
+#define LIGERDSL_SKIP_LONG_EMULATION()                           \
   if (on_emulator() && maker_of_products() == Products::kernels) \
   GTEST_SKIP() << "the emulator takes too long"
 // Skips a test of labels out of range, because a trap in a kernel ends the emulator's process.
@@ -92,7 +92,7 @@ inline ligerdsl_context_t context() {
   return made;
 }
 
-// Passes host tensors as arguments of one call; on a GPU through copies.
+// Passes host tensors as arguments of one call, through copies on a GPU.
 class Transfer {
  public:
   ~Transfer() {

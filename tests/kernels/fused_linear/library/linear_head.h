@@ -184,7 +184,7 @@ struct LinearHead {
     if (maker_of_products() == Products::library || (on_gpu() && type == f16)) return true;
     return with_gradient() && (desc.with_d_entropy || (c.smoothing > 0 && c.softcap > 0));
   }
-  // Returns true if storing rounds logits, or if they come from a rounded weight.
+  // Returns true if logits are rounded when stored, or come from a rounded weight.
   bool rounds_logits() const {
     return on_gpu() && type != f32 && (stores_logits() || desc.weight_dtype == LIGERDSL_F32);
   }
@@ -198,7 +198,7 @@ struct LinearHead {
     return desc.temperature != 0 || desc.with_entropy ? 1e-2 : 2e-3;
   }
 
-  // Compares all gradients with those from d, the gradient of the logits.
+  // Compares all gradients with those that follow from d, the gradient of the logits.
   void check_gradients(const Values& d) const {
     auto [to_x, to_weight] = product_gradients(d, x, weight, n, h, v);
     Values to_bias = d_bias_before;
