@@ -104,7 +104,7 @@ def kept(rows):
 
 
 def late(result, key):
-    """Returns the main contenders that a case lacks because the run's time ended."""
+    """Returns the main contenders that a case lacks because a time limit passed."""
     start = f"{key[0]} {short(key[1])} {key[2]}"
     left = [text.split(":")[0][len(start):].strip() for text in result.get("not_measured", [])
             if text.startswith((start + " ", start + ":"))]

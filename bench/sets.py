@@ -193,7 +193,7 @@ def embeddings():
 
 
 def wide_groups():
-    """GroupNorm forward: groups of 512 KB to 2 MB, which clusters share, and wider ones."""
+    """GroupNorm forward with groups of 512 KB to 2 MB."""
     return [Wanted("group_norm", shape)
             for shape in ((2, 512, 16384, 32), (2, 512, 32768, 32), (8, 128, 262144, 32))]
 

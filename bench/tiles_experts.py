@@ -1,7 +1,7 @@
 """Matmuls of a mixture of experts, as rows of `tiles.py`: `grouped_linear` forward and both
 gradients.
 
-Peers: torch's grouped_mm, QuACK's gemm with several lengths (with its autotuner, the default, and
+Peers: torch's grouped_mm, QuACK's variable-length gemm (with its autotuner, the default, and
 with its heuristic choice) and Liger's Triton kernel of the down projection.
 """
 

@@ -18,7 +18,7 @@ from torch.profiler import ProfilerActivity, profile
 from results import one_line
 
 FLUSH_BYTES = 256 << 20  # several times the L2 size of every supported card
-FLUSH_US = 55  # shortest time to overwrite FLUSH_BYTES, about
+FLUSH_US = 55  # about the shortest time to overwrite FLUSH_BYTES
 MOST_FLUSHES = 64
 # extra us of a host's first call after a pause; a bare cuBLAS matmul has 100 to 130
 WAKING_US = 500

@@ -227,8 +227,8 @@ void LoopPlanner::remarkAtomic(Operation* atomic) {
         << " may announce what a later iteration reads; take it out of the loop";
 }
 
-// Emits a remark if the body has no load at all. Each load that did not qualify has its own remark,
-// and blocks of resident rows are already copied ahead.
+// Emits a remark if the author set num_stages, but the body itself has no load. Each load that did
+// not qualify has its own remark, and blocks of resident rows are already copied ahead.
 void LoopPlanner::remarkNothingToLoad() {
   Block& body = *loop.getBody();
   if (isAskedByAuthor() && body.getOps<tile::LoadTileOp>().empty() &&

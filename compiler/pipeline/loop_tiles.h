@@ -38,9 +38,9 @@ struct LoopTiles {
   };
   void addAhead(llvm::ArrayRef<Ahead> loads);
 
-  /// Returns true if a dot reads a tile from a slot in its own layout.
+  /// Returns true if a dot reads a slot in the dot's operand layout.
   bool haveOperands() const;
-  /// Returns the layout conversions that vanish because dots read slots in their own layouts.
+  /// Returns the conversions that vanish because dots read slots in operand layout.
   Conversions vanishing() const;
 
   /// Returns the distinct tiles of `tiles` that are in slots.

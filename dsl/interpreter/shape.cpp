@@ -71,7 +71,7 @@ void Machine::shape(const Op& op, ShapeOp code) {
   const Type& t = type(op.results[0]);
   Shape strides = row_major(in.shape);
   const int64_t axis = op.integer(AttrKey::axis);
-  // Element i of the result has the axis index `place(i, axis index of i)` in the source.
+  // Element i of the result comes from axis index `place(i, axis index of i)`.
   std::vector<int64_t> moved;
   const auto move = [&](auto place) {
     const int64_t below = strides[axis], size = t.shape[axis];

@@ -33,7 +33,7 @@ struct ParameterLayout {
   explicit ParameterLayout(const ModelConfig& config);
 };
 
-// Draws normal numbers for matrices and sets norms to one; depends only on the seed.
+// Draws normal values for matrices; norm weights are 1. Depends only on the seed.
 std::vector<float> initial_weights(const ParameterLayout& layout, uint64_t seed);
 
 }  // namespace train

@@ -53,6 +53,8 @@ struct Scratch {
   std::vector<Size> room;
 };
 
+// Launches of a call. The comment `Rows: ...` of a function that returns one says what Size::rows()
+// counts.
 struct Operation {
   std::vector<Step> steps;
   std::vector<Scratch> workspace;

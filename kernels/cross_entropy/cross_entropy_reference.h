@@ -21,7 +21,7 @@ struct CrossEntropyCase {
   Values upstream{1.0};    // one value, or one per row when reduction is none
   double temperature = 0;  // 0 for none
   Values d_entropy;        // upstream gradient of each row's entropy; 0 if empty
-  Values lse, entropy;     // per row, for the gradient; if empty, the row's own
+  Values lse, entropy;     // per row, for the gradient; computed if empty
 };
 
 struct CrossEntropyResult {

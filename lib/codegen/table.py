@@ -12,7 +12,7 @@ DTYPES = {
 FLOATS = ("f32", "f16", "bf16")
 INDEX = ("i64", "i32")
 FP8 = ("f8e4m3", "f8e5m2")
-# The command's sizes by letter. A string is a formula of other sizes, fields and values.
+# Sizes of `ligerdsl` by letter. A string is a formula of other sizes, fields and values.
 DEFAULT_SIZES = {
     "N": 4096, "H": 4096, "F": 8192, "V": 32000, "B": 4, "S": 1024, "A": 32, "K": 8, "D": 128,
     "P": 1024, "T": 4096, "E": 8, "M": "N", "O": "E + 1"

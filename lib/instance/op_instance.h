@@ -135,7 +135,7 @@ class OpInstance {
   const OpDefaults& defaults_;
   alignas(8) std::byte desc_[lib::kMaxStruct];
   alignas(8) std::byte args_[lib::kMaxStruct];
-  // A size and the name of the setting or array that gave it, or -1 if none did.
+  // A size (-1: none) and the name of the setting or array that gave it.
   struct Chosen {
     int64_t size = -1;
     std::string from;

@@ -17,8 +17,8 @@ double worst_ratio(const Trial& trial);
 constexpr double kNoSlower = 1.01;
 
 // Returns the reason why a trial is no gain over the heuristic, or "". A gain is
-// - faster over all problems by more than the noise: the third power of `heuristic_ratio`, the
-//   factor by which the heuristic differs from itself in the same run, and
+// - faster over all problems by more than the noise: `heuristic_ratio` cubed. That is the
+//   ratio of two times of the heuristic in one run, and
 // - not slower on any problem.
 std::string no_gain(const Trial& trial, double heuristic_ratio);
 

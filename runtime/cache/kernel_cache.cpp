@@ -184,7 +184,7 @@ std::shared_ptr<LoadedKernel> KernelCache::build(const Request& request, bool ma
   return kernel;
 }
 
-// Returns the kernel, or null unless another thread or process has made it meanwhile.
+// Returns the kernel that another thread or process has made meanwhile, or null.
 std::shared_ptr<LoadedKernel> KernelCache::from_others(const Request& request,
                                                        const SingleFlight& flight,
                                                        PhaseClock& clock, LoadReport& report) {

@@ -380,8 +380,8 @@ def bench_over_axes():
                                   str(folder / "other.json")])
         expect(code == 5 and said in output and ", now " in output and not text,
                f"{name}: exit {code}: {output}{text}")
-    # A threefold slowdown counts as slower, however wide the earlier spread. A smaller change
-    # within the spread does not.
+    # A slowdown above kNeverNoise (1.5) counts as slower, whatever the earlier spread. A smaller
+    # one within the spread does not.
     for change, always in ((1 / 50, True), (1, False)):
         other = json.loads(earlier.read_text())
         for result in other["results"]:

@@ -38,7 +38,7 @@ std::vector<bool> free_elements(const std::string& first, const std::string& sec
 
 // Results that a device may return for a call:
 // - the exact evaluation,
-// - if rounding can change integers, also the evaluation with a device's roundings,
+// - if `jumps`, also the evaluation with a device's roundings,
 // - for elements that depend on the bits of a NaN, any value.
 class Evaluations {
  public:

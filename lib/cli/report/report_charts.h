@@ -28,13 +28,13 @@ struct DrawnChart {
 // Each function adds a chart. One gnuplot process draws all of them.
 class ReportCharts {
  public:
-  // Adds the best time so far by number of tried configurations. Returns the chart's number.
+  // Adds the best time so far over tried configurations. Returns the chart's number.
   size_t add_progress(const tune::TaskSummary& task);
-  // Adds the best time so far by seconds of searching.
+  // Adds the best time so far over the search time.
   size_t add_progress_in_time(const tune::TaskSummary& task);
   // Adds the times for each field's values, one row per value.
   size_t add_effects(const tune::TaskSummary& task);
-  // Adds GB/s by a call's bytes. `ceiling` is the GB/s of a large copy, or 0 if unknown.
+  // Adds GB/s over call bytes. `ceiling` is the GB/s of a large copy, or 0 if unknown.
   size_t add_roofline(const std::vector<RooflinePoint>& points, double ceiling);
 
   // Returns the charts by number. Stores the SVG definitions that they share in `symbols`. Throws

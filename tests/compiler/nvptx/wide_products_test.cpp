@@ -45,7 +45,7 @@ TEST_F(WideProductsTest, GroupNeedsAMultiplicationAndAShift) {
   for (Value value : {apart, words}) EXPECT_FALSE(wide.contains(value.getDefiningOp()));
 }
 
-// The first query for an op walks its group once; later queries do not walk.
+// The first query for an op walks its group once; later queries for the group do not.
 TEST_F(WideProductsTest, WalksEachOpOnce) {
   constexpr size_t kOps = 3000;
   for (bool shift : {false, true}) {

@@ -399,7 +399,7 @@ TEST(AuthorKernels, FlashAttention) {
           expected.push_back(weighted);
         }
       }
-      // The matmul uses weights rounded to the type, but the sum of weights is unrounded.
+      // The matmul uses weights rounded to the type; their sum uses unrounded ones.
       EXPECT_TRUE(close_normwise(o.values(), expected,
                                  type == f32   ? 1e-5
                                  : type == f16 ? 2e-3

@@ -232,7 +232,7 @@ TEST(PtxCopies, TmaCopyLoadsABoxWithZeroPadding) {
     }
 }
 
-// Thread 0 stores such a box over the inputs. Word i of the box is i.
+// Thread 0 stores a swizzled box over the inputs. Its word i is i.
 const std::string kTensorStore = R"(
 	mov.b64 	%rd11, k_param_2;
 	cvta.param.u64 	%rd12, %rd11;
@@ -366,10 +366,10 @@ INSTANTIATE_TEST_SUITE_P(
               but(ring("mbarrier.arrive.relaxed.cta.shared.b64 	%rd6, [%rd5+520];"), "[%rd9]",
                   "[%rd8]"),
               "copy into shared memory that"},
-        Fault{"ReleasedEarly",
-              but(but(ring(""), "ld.shared.b32", kArrive + "\n	ld.shared.b32"), "[%rd9]",
-                  "[%rd8]"),
-              "read"},
+        Fault{
+            "ReleasedEarly",
+            but(but(ring(""), "ld.shared.b32", kArrive + "\n	ld.shared.b32"), "[%rd9]", "[%rd8]"),
+            "read"},
         Fault{"ReleasedUnfenced",
               but(but(ring(kArrive), "	fence.proxy.async.shared::cta;", ""), "[%rd9]", "[%rd8]"),
               "read, without fence.proxy.async between"},

@@ -32,8 +32,8 @@ LONG = 4096  # positions from which attention is a large part of a layer's time
 class Plan:
     """Settings and state for all layers of a model.
 
-    keep: number of last layers that keep attention's output; "auto": set by free memory. join:
-    whether weights that multiply the same matrix become contiguous; "auto": if faster."""
+    keep: number of last layers that keep attention's output; "auto": set by free memory.
+    join: whether weights that multiply the same matrix become contiguous; "auto": if faster."""
 
     layers: int
     keep: object

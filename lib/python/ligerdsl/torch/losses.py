@@ -52,7 +52,7 @@ _WORDS = " ".join("." + name for name in _NUMBERS)
 
 
 def _by_name(numbers):
-    """Returns CrossEntropyFunction's numbers by name, without the dict of extras at their end."""
+    """Returns CrossEntropyFunction's numeric arguments by name, without the last, a dict."""
     return dict(zip(_NUMBERS, numbers))
 
 
