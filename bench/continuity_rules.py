@@ -32,7 +32,7 @@ FAR = 1.25  # above this ratio of sizes, only the larger one can break rule 1
 LEAST_OF_PEER = 0.95
 AGREE = 0.03  # largest relative difference of repeats
 GROWN = 1.10  # largest growth of a known cliff
-PEER = "peer"  # stands for the second call in a known cliff of rule 2
+PEER = "peer"  # second call of a known cliff of rule 2
 
 
 def floor_us(nbytes, flops=0):

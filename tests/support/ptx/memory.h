@@ -50,7 +50,7 @@ class SharedMemory {
 
  private:
   struct Cell {
-    Epoch write = 0, read = 0;  // 0 for never; `read` of kManyReaders at time i stands for sets_[i]
+    Epoch write = 0, read = 0;  // 0 for never; `read` of kManyReaders at time i means sets_[i]
   };
   size_t check(uint64_t address, int64_t bytes) const;
   Epoch unordered_reader(Epoch read, const Order& order) const;  // or 0
