@@ -13,7 +13,7 @@ help:
 	@echo "make quick   build without the compiler; lint, unit tests, kernel tests of the families that you changed"
 	@echo "make test    install packages, build, run all tests"
 	@echo "make asan    tests without the compiler under the address and undefined-behaviour sanitizers"
-	@echo "make tsan    tests of the runtime and the C ABI under the thread sanitizer"
+	@echo "make tsan    tests of the runtime under the thread sanitizer; with NIGHTLY=ON also of the C ABI"
 	@echo "make check   asan, tsan and test: what .ci/run runs"
 	@echo "make nightly make check with the tests that repeat others"
 	@echo "make bench   time the kernels on the CPU (ligerdsl bench)"

@@ -81,10 +81,15 @@ if(LIGERDSL_SANITIZE)
   # are enough for reports.
   add_compile_options(-fsanitize=${LIGERDSL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${LIGERDSL_SANITIZE})
-  # Builds are faster without these two checks, and with calls for inlined checks. The address
-  # sanitizer still reports accesses through null and beyond allocated objects.
+  # Builds are faster without some checks, and with calls for inlined checks. The address sanitizer
+  # still reports accesses through null, to freed objects and beyond allocated ones. Nightly builds
+  # also check alignment and the dynamic types of objects.
   if(LIGERDSL_SANITIZE MATCHES address AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-    add_compile_options(-fno-sanitize=null,object-size "SHELL:--param asan-instrumentation-with-call-threshold=0")
+    set(_unchecked null,object-size)
+    if(NOT LIGERDSL_NIGHTLY_TESTS)
+      string(APPEND _unchecked ,alignment,vptr)
+    endif()
+    add_compile_options(-fno-sanitize=${_unchecked} "SHELL:--param asan-instrumentation-with-call-threshold=0")
   endif()
 endif()
 

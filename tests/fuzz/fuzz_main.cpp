@@ -15,7 +15,7 @@ unsigned seed = 1, count = 0;
 
 Budget budget(unsigned usual) {
 #ifdef LIGERDSL_FEW_SEEDS
-  usual /= 2;
+  usual /= 4;
 #endif
   return {seed, count ? count : usual};
 }
