@@ -37,7 +37,7 @@ function(ligerdsl_kernel_test name)
       ligerdsl_kernel_shard(${name} ${backend} "" 1 0)
       continue()
     endif()
-    if(backend STREQUAL cpu AND NOT LIGERDSL_NIGHTLY_TESTS)  # every sixth test; `ptx` compiles all
+    if(backend STREQUAL cpu AND NOT LIGERDSL_NIGHTLY_TESTS)  # every sixth test: see tests/README.md
       ligerdsl_kernel_shard(${name} ${backend} "" 6 0)
       continue()
     endif()
