@@ -69,8 +69,8 @@ void require_possible(const std::string& kernel, const Launch& launch) {
 }  // namespace detail
 
 const std::vector<std::string>& launch_setting_names() {
-  static const std::vector<std::string> names = {"num_warps",     "num_ctas",        "num_stages",
-                                                 "max_registers", "min_ctas_per_sm", "no_alias"};
+  static const auto& names = *new std::vector<std::string>{
+      "num_warps", "num_ctas", "num_stages", "max_registers", "min_ctas_per_sm", "no_alias"};
   return names;
 }
 
@@ -135,7 +135,7 @@ const Target& LaunchArguments::target() const {
 }
 
 Registry& Registry::global() {
-  static Registry registry;
+  static Registry& registry = *new Registry;
   return registry;
 }
 

@@ -52,7 +52,7 @@ CatalogEntry entry(const ConfiguredKernel<Options, Config>& kernel) {
 
 const std::vector<CatalogEntry>& catalog() {
   // One entry per kernel that a header in kernels/*/ declares (generate_catalog.py).
-  static const std::vector<CatalogEntry> entries = {
+  static const auto& entries = *new std::vector<CatalogEntry>{
 #define LIGERDSL_CATALOG_ENTRY(kernel) entry(kernel),
 #include "kernels/catalog_entries.inc"
 #undef LIGERDSL_CATALOG_ENTRY

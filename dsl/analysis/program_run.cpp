@@ -63,7 +63,7 @@ double ProgramRun::view_bytes(size_t argument) const {
 }
 
 const std::vector<ValueId>& ProgramRun::run_block(const PreparedBlock& block) {
-  static const std::vector<ValueId> kNone;
+  static const auto& kNone = *new std::vector<ValueId>;
   Row& row = *row_;
   row[kLanes] += block.cost.lanes;
   row[kFunctions] += block.cost.functions;
