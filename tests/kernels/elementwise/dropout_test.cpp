@@ -66,9 +66,13 @@ struct Trial {
 
 TEST(Dropout, WidthsAndTypes) {
   int64_t number = 0;
-  for (int64_t cols :
-       affordable({1, 2, 3, 4, 8, 41, 42, 430, 512, 768, 4096, 4097, 4098, 11008, 32768}, 4)) {
+  for (int64_t cols : {4, 430, 4098}) {
     for (DType type : kFloats) Trial(type, 4, cols, gap_of(number++)).check();
+  }
+  // Code with random numbers takes long to compile, so the other widths have one type each.
+  for (int64_t cols : affordable({1, 2, 3, 8, 41, 42, 512, 768, 4096, 4097, 11008, 32768}, 4)) {
+    Trial(kFloats[number % 3], 4, cols, gap_of(number / 3)).check();
+    ++number;
   }
   Trial(bf16, 300, 24).check();
   Trial(f32, 300, 21).check();

@@ -1,8 +1,8 @@
 // Decodes opcodes that compute, move and branch. decode_sync.cpp decodes synchronisation and
 // copies.
+#include <algorithm>
 #include <bit>
 #include <map>
-#include <regex>
 #include <sstream>
 #include <stdexcept>
 
@@ -23,10 +23,11 @@ std::vector<std::string> parts_of(const std::string& opcode) {
 }
 
 int bytes_of(const std::string& type) {
-  static const std::regex pattern("[bsuf](8|16|32|64)");
-  std::smatch match;
-  if (!std::regex_match(type, match, pattern)) fail("unknown type ." + type);
-  return std::stoi(match[1]) / 8;
+  static const std::map<std::string, int> sizes{{"8", 1}, {"16", 2}, {"32", 4}, {"64", 8}};
+  const bool known = !type.empty() && std::string("bsuf").find(type[0]) != std::string::npos;
+  const auto size = known ? sizes.find(type.substr(1)) : sizes.end();
+  if (size == sizes.end()) fail("unknown type ." + type);
+  return size->second;
 }
 
 bool orders(const std::string& part) {

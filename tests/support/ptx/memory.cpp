@@ -1,10 +1,35 @@
 #include "tests/support/ptx/memory.h"
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 #include <string>
 
 namespace ligerdsl::test::ptx {
+namespace {
+
+template <class Word>
+uint64_t word_at(const uint8_t* from) {
+  Word word;
+  std::memcpy(&word, from, sizeof word);
+  return word;
+}
+
+// Copies of a constant size, because the processor forwards a store only to a load of its size.
+uint64_t value_at(const uint8_t* from, int bytes) {
+  switch (bytes) {
+    case 1:
+      return word_at<uint8_t>(from);
+    case 2:
+      return word_at<uint16_t>(from);
+    case 4:
+      return word_at<uint32_t>(from);
+    default:
+      return word_at<uint64_t>(from);
+  }
+}
+
+}  // namespace
 
 void GlobalMemory::add(const void* begin, int64_t bytes, bool early) {
   const uint64_t at = reinterpret_cast<uintptr_t>(begin);
@@ -32,9 +57,7 @@ uint8_t* GlobalMemory::check(uint64_t address, int64_t bytes, bool early) const 
 }
 
 uint64_t GlobalMemory::load(uint64_t address, int bytes, bool early) const {
-  uint64_t value = 0;
-  std::memcpy(&value, check(address, bytes, early), static_cast<size_t>(bytes));
-  return value;
+  return value_at(check(address, bytes, early), bytes);
 }
 
 void GlobalMemory::store(uint64_t address, int bytes, uint64_t value) const {
@@ -104,18 +127,24 @@ void SharedMemory::fail_write(const char* what, Epoch other, const char* did) co
 
 uint64_t SharedMemory::load(uint64_t address, int bytes, const Order& order, Epoch now) {
   const size_t at = check(address, bytes);
-  uint64_t value = 0;
-  Epoch known = 0;
-  for (int i = 0; i < bytes; ++i) {
-    Cell& cell = cells_[at + i];
-    if (cell.write != known || known == 0) {
+  Cell* const cells = &cells_[at];
+  bool equal = true;
+  for (int i = 1; i < bytes; ++i) equal = equal && cells[i] == cells[0];
+  const int step = equal ? bytes : 1;  // the bytes of a number usually have one history
+  for (int i = 0; i < bytes; i += step) {
+    Cell cell = cells[i];
+    if (cell.write != loaded_.write || now != loaded_.now) {
       if (cell.write == 0 || !order.seen.covers(cell.write)) fail_read(cell.write);
-      known = cell.write;
+      loaded_ = {cell.write, now};
     }
-    if (cell.read != now) cell.read = with_reader(cell.read, order, now);
+    if (cell.read == last_.from && now == last_.reader) {
+      cell.read = last_.to;
+    } else if (cell.read != now) {
+      cell.read = with_reader(cell.read, order, now);
+    }
+    std::fill_n(cells + i, step, cell);
   }
-  std::memcpy(&value, &values_[at], static_cast<size_t>(bytes));
-  return value;
+  return value_at(&values_[at], bytes);
 }
 
 void SharedMemory::store(uint64_t address, int bytes, uint64_t value, const Order& order,

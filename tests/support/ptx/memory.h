@@ -50,6 +50,7 @@ class SharedMemory {
 
  private:
   struct Cell {
+    bool operator==(const Cell&) const = default;
     Epoch write = 0, read = 0;  // 0 for never; `read` of kManyReaders at time i means sets_[i]
   };
   size_t check(uint64_t address, int64_t bytes) const;
@@ -66,6 +67,9 @@ class SharedMemory {
   struct {
     Epoch from = 0, reader = 0, to = 0;
   } last_;  // last step of with_reader: consecutive bytes and lanes repeat it
+  struct {
+    Epoch write = 0, now = 0;
+  } loaded_;  // a write that the reader's present follows; what a reader has seen only grows
 };
 
 }  // namespace ligerdsl::test::ptx

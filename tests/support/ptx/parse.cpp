@@ -9,11 +9,12 @@
 namespace ligerdsl::test::ptx {
 namespace {
 
+constexpr char kSpace[] = " \t\n";
+
 std::string trim(const std::string& text) {
-  const size_t begin = text.find_first_not_of(" \t\n");
-  return begin == std::string::npos
-             ? ""
-             : text.substr(begin, text.find_last_not_of(" \t\n") - begin + 1);
+  const size_t begin = text.find_first_not_of(kSpace);
+  return begin == std::string::npos ? ""
+                                    : text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
 }
 
 // Splits at top level only: separators inside braces and brackets do not count.
@@ -32,25 +33,60 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return out;
 }
 
+// std::regex would take longer than the rest of the parser, so statements are scanned by hand.
+constexpr char kWord[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
+const std::string kRegister = std::string(kWord) + "%", kOpcode = std::string(kWord) + ".:";
+
+// Returns the characters from `at` on that belong to `set`, and moves `at` past them.
+std::string take(const std::string& text, size_t& at, const std::string& set) {
+  const size_t begin = at;
+  at = std::min(text.find_first_not_of(set, at), text.size());
+  return text.substr(begin, at - begin);
+}
+
 bool is_special(const std::string& name) {
-  static const std::regex pattern(
-      "%(tid\\.x|ntid\\.x|n?ctaid\\.[xyz]|laneid|nsmid|cluster_n?ctarank|n?clusterid\\.[xyz]|"
-      "cluster_n?ctaid\\.[xyz])");
-  return std::regex_match(name, pattern);
+  static const std::set<std::string> names = [] {
+    std::set<std::string> all{"%tid.x", "%ntid.x",          "%laneid",
+                              "%nsmid", "%cluster_ctarank", "%cluster_nctarank"};
+    for (const char* vector :
+         {"%ctaid", "%nctaid", "%clusterid", "%nclusterid", "%cluster_ctaid", "%cluster_nctaid"}) {
+      for (const char* axis : {".x", ".y", ".z"}) all.insert(std::string(vector) + axis);
+    }
+    return all;
+  }();
+  return names.contains(name);
+}
+
+// Returns true for a percent sign, lower-case letters and digits: %rd12.
+bool is_plain_register(const std::string& name) {
+  size_t at = 1;
+  return name.starts_with('%') && !take(name, at, "abcdefghijklmnopqrstuvwxyz").empty() &&
+         !take(name, at, "0123456789").empty() && at == name.size();
+}
+
+std::string without_comments(const std::string& text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t comment = std::min(text.find("//", at), text.size());
+    out.append(text, at, comment - at);
+    at = std::min(text.find('\n', comment), text.size());
+  }
+  return out;
 }
 
 class Parser {
  public:
   Program run(const std::string& text) {
+    const std::string header = text.substr(0, text.find("\n{"));
     std::smatch match;
-    if (!std::regex_search(text, match, std::regex("\\.entry\\s+(\\w+)")))
+    if (!std::regex_search(header, match, std::regex("\\.entry\\s+(\\w+)")))
       throw std::runtime_error("PTX without .entry");
     program_.entry = match[1];
-    if (std::regex_search(text, match, std::regex("\\.reqntid\\s+(\\d+)")))
+    if (std::regex_search(header, match, std::regex("\\.reqntid\\s+(\\d+)")))
       program_.threads = std::stoi(match[1]);
     static const std::regex cluster(
         "\\.reqnctapercluster\\s+(\\d+)(?:,\\s*(\\d+))?(?:,\\s*(\\d+))?");
-    if (std::regex_search(text, match, cluster)) {
+    if (std::regex_search(header, match, cluster)) {
       for (size_t i = 0; i < 3; ++i)
         program_.cluster[i] = match[i + 1].length() ? std::stoll(match[i + 1]) : 1;
     }
@@ -74,7 +110,7 @@ class Parser {
   // The body starts at a line with a brace. Statements end in a semicolon, labels in a colon, and
   // blocks are in braces.
   void parse_body(const std::string& text) {
-    const std::string body = std::regex_replace(text, std::regex("//[^\n]*"), "");
+    const std::string body = without_comments(text);
     size_t at = body.find("\n{");
     if (at == std::string::npos) throw std::runtime_error("PTX without a body");
     line_ = 1 + static_cast<int>(
@@ -136,17 +172,22 @@ class Parser {
   }
 
   void parse_statement(const std::string& statement) {
-    static const std::regex pattern("(?:@(!?)([%\\w]+)\\s+)?([a-zA-Z][\\w.:]*)\\s*((?:.|\n)*)");
-    std::smatch match;
-    if (!std::regex_match(statement, match, pattern)) fail("not an instruction", statement);
     Instruction i;
     i.line = line_;
     i.text = statement;
-    i.opcode = match[3];
-    i.negated = match[1].length() > 0;
-    if (match[2].length()) i.predicate = register_of(match[2]);
-    if (match[4].length()) {
-      for (const std::string& operand : split(match[4], ','))
+    size_t at = 0;
+    if (statement[0] == '@') {
+      i.negated = statement.starts_with("@!");
+      at = i.negated ? 2 : 1;
+      i.predicate = register_of(take(statement, at, kRegister));
+      if (take(statement, at, kSpace).empty()) fail("not an instruction", statement);
+    }
+    i.opcode = take(statement, at, kOpcode);
+    if (i.opcode.empty() || !std::isalpha(static_cast<unsigned char>(i.opcode[0])))
+      fail("not an instruction", statement);
+    take(statement, at, kSpace);
+    if (at < statement.size()) {
+      for (const std::string& operand : split(statement.substr(at), ','))
         i.operands.push_back(parse_operand(operand));
     }
     try {
@@ -169,9 +210,8 @@ class Parser {
   }
 
   int register_of(const std::string& name) {
-    static const std::regex plain("%[a-z]+\\d+");
     std::string key = local_name(name);
-    if (key.empty() && (std::regex_match(name, plain) || is_special(name))) key = name;
+    if (key.empty() && (is_plain_register(name) || is_special(name))) key = name;
     if (key.empty()) fail("unknown register", name);
     return program_.registers.emplace(key, static_cast<int>(program_.registers.size()))
         .first->second;

@@ -22,7 +22,7 @@ Warp::Warp(Machine& machine, Cta& cta, int number)
       cta_(cta),
       number_(number),
       agent_(cta.cluster.agents.warp(cta.rank, static_cast<size_t>(number))),
-      registers_(machine.program.registers.size()),
+      registers_(std::make_unique_for_overwrite<Lanes[]>(machine.program.registers.size())),
       defined_(machine.program.registers.size()),
       pending_(machine.program.registers.size()),
       early_(machine.program.dependent) {

@@ -136,7 +136,7 @@ class Warp {
   size_t barrier_pc_ = 0;             // program counter of a barrier at which all lanes wait
   bool stopped_ = false;              // the last run() ended in a wait
   int64_t steps_ = 0;                 // instructions since its last wait
-  std::vector<Lanes> registers_;
+  std::unique_ptr<Lanes[]> registers_;
   std::vector<uint32_t> defined_;  // per register, the lanes that wrote it
   std::vector<uint64_t> pending_;  // per register, the wgmma group that owns it
   Order order_;
