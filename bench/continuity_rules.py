@@ -162,7 +162,8 @@ def read_known(text):
         datetime.date.fromisoformat(date)
         cliff = Cliff(*key, float(ratio))
         if cliff.key in found:
-            raise ValueError(f"line {number}: line {found[cliff.key].line} has this cliff, too")
+            raise ValueError(f"line {number}: line {found[cliff.key].line} has the cliff "
+                             f"{' '.join(map(str, cliff.key))} already; remove one of them")
         found[cliff.key] = Known(cliff, date, reason, number)
     return found
 

@@ -129,8 +129,10 @@ void give(const T& value, T* out) {
   if (std::any_of(bytes + std::min(size, sizeof(T)), bytes + sizeof(T),
                   [](char byte) { return byte != 0; }))
     throw Error(
-        "error: the launch rule asks for what this program does not know yet; use a later one, or "
-        "build the kernels against its headers");
+        "error: the launch rule sets a field that the program that loads the kernels does not know "
+        "(its struct has " +
+        std::to_string(size) + " bytes, the kernels' has " + std::to_string(sizeof(T)) +
+        "); use a later version of that program, or build the kernels against its headers");
   std::memcpy(out, bytes, std::min(size, sizeof(T)));
   out->struct_size = size;
 }

@@ -35,7 +35,8 @@ void require_alignment_offset(Recorder& recorder, const Scalar& alignment_offset
     fail(loc, op, "the last dimension is squeezed; only tiles along it have an alignment offset");
   if (!recorder.alignment_offsets.count(alignment_offset.handle().id))
     fail(loc, op,
-         "an alignment offset is what View::alignment_offset gave, not a number computed from it");
+         "expected the result of View::alignment_offset as the alignment offset, got another i32; "
+         "pass that result unchanged");
 }
 
 }  // namespace detail
@@ -65,7 +66,7 @@ std::vector<Handle> tile_operands(const View& view, const Shape& tile_shape, con
   return operands;
 }
 
-// Appends the alignment offset, if there is one.
+// Checks the alignment offset, if there is one, and appends it to the operands.
 void add_alignment_offset(const Scalar& alignment_offset, const Shape& tile_shape,
                           std::vector<Handle>& operands, Attrs& attrs, const std::string& op,
                           Loc loc) {

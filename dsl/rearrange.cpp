@@ -106,7 +106,9 @@ Sorted without_indices(const Tile& x, DType dtype, bool descending, Loc loc) {
 
 void require_key(const Tile& x, const char* op, Loc loc) {
   if (x.dtype() == i64)
-    fail(loc, op, "i64 and an index are no number of 64 bits; sort() orders i64, .to(i32) fits");
+    fail(loc, op,
+         "expected elements of at most 32 bits, got i64: an element and its index share one i64; "
+         "convert with .to(i32), or use sort(), which gives no indices");
 }
 
 // Moves an axis of the tile from one position to another.

@@ -70,7 +70,7 @@ struct GpuCode {
 struct GpuArch : ligerdsl::Target, GpuCode {
   // Returns true if architecture and driver support fp8 conversion instructions.
   bool converts_fp8(const CompileOptions& options) const;
-  // Returns true if architecture and driver can add a vector of f32 to memory by one instruction.
+  // Returns true if architecture and driver can add a vector of f32 to memory with one instruction.
   bool adds_vectors(const CompileOptions& options) const;
   // Returns the size in bytes above which data does not stay in L2.
   int64_t large_bytes() const;

@@ -187,8 +187,8 @@ bool fitsCombiner(OpCode code);
 
 inline constexpr int64_t kMaxTileElements = int64_t{1} << 20;
 
-// Returns true if the program is a loop over programs (KernelBuilder::dynamic_persistent). Its
-// first two arguments are then the counter and the number of programs.
+// Returns true if the kernel is dynamic persistent (KernelBuilder::dynamic_persistent). Its first
+// two arguments are then the counter and the number of programs.
 bool isDynamicPersistent(const Program& program);
 bool isIdentifier(std::string_view text);
 

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "program/op_info.h"
+#include "program/print.h"
 
 namespace ligerdsl::program {
 namespace {
@@ -256,13 +257,13 @@ class Checker {
       case Term::test:
         return "a test is i1 of the values' shape";
       case Term::scalar:
-        return "takes a scalar or pointer";
+        return "must take a scalar or pointer";
       case Term::tile:
-        return "takes a tile";
+        return "must take a tile";
       case Term::view:
-        return "takes a view";
+        return "must take a view";
       case Term::index_of_each:
-        return "takes one index per dimension of the view; an index is an i32 or i64 scalar";
+        return "must take one index per dimension of the view; an index is an i32 or i64 scalar";
       case Term::row_of_each:
         return "an index is an i32 or i64 scalar";
       case Term::alignment_offset:
@@ -270,7 +271,7 @@ class Checker {
       case Term::block:
         return "the value must have the tile's type";
       case Term::ptr:
-        return "takes a pointer";
+        return "must take a pointer";
       case Term::pointee:
         return "the value has the pointed-to type";
       case Term::mask:
@@ -280,13 +281,13 @@ class Checker {
       case Term::offset:
         return "the offset is i32 or i64 of the pointer's shape";
       case Term::i1:
-        return "the condition is an i1 scalar";
+        return "the condition must be an i1 scalar";
       case Term::i32:
-        return "takes an i32 scalar";
+        return "must take an i32 scalar";
       case Term::i64:
-        return "takes an i64 scalar";
+        return "must take an i64 scalar";
       case Term::integer:
-        return "takes and gives an i32 or i64 scalar";
+        return "must take and give an i32 or i64 scalar";
       case Term::any:
       case Term::any_number_of:
         break;
@@ -295,11 +296,11 @@ class Checker {
   }
   static const char* resultProblem(Term term) {
     if (term == Term::value || term == Term::integer) return problem(term);
-    if (term == Term::i32) return "gives an i32 scalar";
-    if (term == Term::i64) return "gives an i64 scalar";
-    if (term == Term::test) return "gives i1 of the operands' shape";
-    if (term == Term::ptr) return "gives a pointer of the operand's type";
-    return term == Term::tile ? "gives a tile" : "the result has the wrong type";
+    if (term == Term::i32) return "must give an i32 scalar";
+    if (term == Term::i64) return "must give an i64 scalar";
+    if (term == Term::test) return "must give i1 of the operands' shape";
+    if (term == Term::ptr) return "must give a pointer of the operand's type";
+    return term == Term::tile ? "must give a tile" : "the result has the wrong type";
   }
 
   void creationRules(CreationOp op) const {
@@ -568,9 +569,9 @@ class Checker {
   void ifRules() const {
     if (op_.operands.size() != 1) throw Problem{takes(1)};
     regions(2);
-    require(operand(0) == scalar(DType::i1), "the condition is an i1 scalar");
+    require(operand(0) == scalar(DType::i1), "the condition must be an i1 scalar");
     for (const Region& region : op_.regions)
-      require(region.arguments.empty(), "branches have no arguments");
+      require(region.arguments.empty(), "branches must have no arguments");
     require(!op_.regions[0].ops.empty(), "the first branch must end in a yield");
     require(op_.results.empty() || !op_.regions[1].ops.empty(), "results need both branches");
   }
@@ -618,13 +619,20 @@ std::vector<Type> yieldTypes(const Program& program, const Op& op, const Region&
   return types;
 }
 
+std::string types(const Program& program, const std::vector<ValueId>& ids) {
+  std::string text;
+  for (ValueId id : ids) text += (text.empty() ? "" : ", ") + print(program.values[id]);
+  return text;
+}
+
 }  // namespace
 
 std::string checkOp(const Program& program, const Op& op) {
   try {
     Checker(program, op).run();
   } catch (const Problem& problem) {
-    return problem.text;
+    return problem.text + "; its operands are (" + types(program, op.operands) +
+           "), its results (" + types(program, op.results) + ")";
   }
   return "";
 }

@@ -17,8 +17,10 @@ ModelConfig checked(const ModelConfig& c) {
       "the model needs positive sizes and a context of at least 2");
   require(c.width % c.heads == 0, "width " + std::to_string(c.width) + " is not a multiple of " +
                                       std::to_string(c.heads) + " heads");
-  require(c.head_dim() % 2 == 0,
-          "head width " + std::to_string(c.head_dim()) + " is odd; RoPE rotates pairs");
+  require(c.head_dim() % 2 == 0, "width " + std::to_string(c.width) + " with " +
+                                     std::to_string(c.heads) + " heads gives heads of width " +
+                                     std::to_string(c.head_dim()) +
+                                     "; expected an even number, because RoPE rotates pairs");
   require(c.heads % c.kv_heads == 0, std::to_string(c.heads) + " heads are not a multiple of " +
                                          std::to_string(c.kv_heads) + " kv heads");
   return c;

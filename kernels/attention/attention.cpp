@@ -195,8 +195,8 @@ class Tokens {
   }
 
  private:
-  // Returns the host's bound for grids. It is at least 1, so that one program checks the sequence
-  // bounds of empty tensors.
+  // Returns the most tokens that a sequence may have, from which the host computes grids. It is at
+  // least 1, so that one program checks the sequence bounds of empty tensors.
   Scalar longest(const Scalar& promised) const {
     return max(min(promised, max(q_.dim(0), all_keys_.dim(0))), 1);
   }

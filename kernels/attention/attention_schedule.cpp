@@ -239,9 +239,11 @@ Size programs(const AttentionOptions& o, int64_t heads, int64_t places, int64_t 
 
 // Returns why loops cannot load by TMA copies, or "".
 std::string reason_no_tensor_copies(const Machine& machine, int stages, const std::string& prefix) {
-  if (!machine.is_gpu() || stages < 2)
-    return "TMA copies need a GPU and two stages or more; use " + prefix + "stages=2 or " + prefix +
-           "tensor_copies=false";
+  const std::string needs = prefix + "tensor_copies=true needs ";
+  if (!machine.is_gpu()) return needs + "a GPU; use " + prefix + "tensor_copies=false";
+  if (stages < 2)
+    return needs + prefix + "stages of 2 or more, got " + std::to_string(stages) + "; use " +
+           prefix + "stages=2 or " + prefix + "tensor_copies=false";
   return "";
 }
 

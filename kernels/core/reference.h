@@ -59,7 +59,7 @@ class ReferenceCall {
   virtual int64_t integer(const std::string& name, int64_t missing) const = 0;
   // Returns the size with this letter in the tensors' shapes.
   virtual int64_t size(const std::string& letter) const = 0;
-  // Returns `value` rounded to `type`.
+  // Returns `value` rounded to `type`; a test's call on float64 values returns it unrounded.
   virtual double round_to(DType type, double value) const = 0;
 
   double number(const std::string& name) const { return number(name, 0); }

@@ -36,7 +36,7 @@ struct MatmulOptions {
   bool row_scale = false;  // multiply each row of op(a) op(b) by a value of its own
   bool adds = false;       // beta is not 0
   bool unit_beta = false;  // with `adds`: beta is 1
-  bool outer = false;      // add outer_rows outer_cols to the accumulator
+  bool outer = false;      // add the outer product of outer_rows and outer_cols to the accumulator
   int64_t batch = 0;       // number of matrices in a batch; 0: no batch dimension
   int64_t most_rows = 0;   // upper bound of the calls' rows, for the schedule; 0: none
   // Rows of a or b are not aligned. If it saves time, operands with such row lengths are copied

@@ -88,8 +88,9 @@ std::string refused_parts(const GroupNormOptions& o, const GroupNormForwardConfi
            std::to_string(config.parts) + " equal parts; use fewer parts";
   const int64_t part = o.row() / config.parts;
   if (part % program::kWarpThreads != 0 || !is_tile_size(part))
-    return "a part of " + std::to_string(part) +
-           " elements is no tile size; use another number of parts";
+    return "parts=" + std::to_string(config.parts) + " gives parts of " + std::to_string(part) +
+           " elements; expected a multiple of 32 of the form c * 2^n with odd c of at most 31; use "
+           "another number of parts";
   return refused_held(part, o.type, warps_of_part(o, part), 1, kMostHeld);
 }
 

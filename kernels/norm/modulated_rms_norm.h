@@ -54,8 +54,8 @@ struct ModulatedRmsNormMeta : ModulatedRmsNormOptions {
 //   d_x, d_y, x [n, H] type; scale [K, H] scale_type, K = modulations; rstd [n] f32; offset f32
 //   scalar.
 // d_x may be exactly d_y. weight_partials [programs, H], scale_partials and shift_partials [K,
-// parts, H] are f32. They are partial sums of d_weight, of d_scale before the factor weight, and of
-// d_shift. d_weight is also the sum of scale_partials, each multiplied by 1 + scale.
+// parts, H] are f32. They are partial sums of d_weight, of d_scale without the factor weight, and
+// of d_shift. d_weight is also the sum of scale_partials, each multiplied by 1 + scale.
 void modulated_rms_norm_backward(KernelBuilder& k, const ModulatedRmsNormMeta& m);
 
 // Rows: rows of x. The parameter gradients are arguments of the backward's last launch. The

@@ -60,7 +60,7 @@ struct NormBackwardConfig {
 struct NormBackwardShape {
   DType type = f32;  // dtype of the rows
   int64_t cols = 4096;
-  int sums = 1;    // partial sums per column: 0, 1 (weight) or 2 (weight and bias)
+  int sums = 1;    // partial sums per column: 0, 1 (weight or bias) or 2 (both)
   int inputs = 2;  // input arrays: d_y, x unless only d_bias is wanted, and d_sum if there is one
   bool d_x = true;
 };

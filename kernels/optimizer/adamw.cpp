@@ -15,7 +15,7 @@ namespace ligerdsl::kernels {
 namespace {
 
 // Returns 1 - beta^t. For small t and beta near 1 the subtraction would lose digits. There the
-// result is the series of -(e^u - 1) with u = t log(beta); the first omitted term is below 1e-8 of
+// result is the series of -(e^u - 1) with u = t log(beta); the first omitted term is below 3e-7 of
 // the result.
 Scalar one_minus_power(const Scalar& beta, const Scalar& t) {
   Scalar u = t * log(beta);

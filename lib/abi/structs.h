@@ -1,4 +1,4 @@
-// Versioned structs of the C ABI, and fields of descriptions.
+// Reads the C ABI's versioned structs, and fills and checks the descriptions of operations.
 #pragma once
 
 #include <cstddef>

@@ -104,7 +104,9 @@ class Surface:
             if specs[0] == t.shape.split()[0]:
                 return (
                     f"{i.name}.shape[:-{len(specs) - 1}]" if len(specs) > 1 else f"{i.name}.shape")
-        raise ValueError(f"{self.op.name}.{t.name}: no input has {t.shape}")
+        first = t.shape.split()[0]
+        raise ValueError(f"{self.op.name}.{t.name}: no input's shape begins with '{first}', so the "
+                         f"leading sizes of '{t.shape}' are unknown; add such an input")
 
     def loss_shape(self):
         if self.fields["reduction"].low != 0:

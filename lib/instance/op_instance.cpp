@@ -273,7 +273,8 @@ void OpInstance::take_shape(const std::string& name, const Array& array) {
   if (info.shape == lib::ShapeKind::free) return;
   const size_t rank = info.rank, trailing = info.shape == lib::ShapeKind::leading ? rank - 1 : rank;
   if (shape.size() < trailing || (info.shape == lib::ShapeKind::fixed && shape.size() != trailing))
-    throw Failure(kUsage, fmt::format("{}: expected {} dimensions", from, rank));
+    throw Failure(kUsage, fmt::format("{}: expected {}{} dimensions, got {}", from, trailing,
+                                      rank > trailing ? " or more" : "", shape.size()));
   // Leading dimensions are joined into one.
   std::vector<int64_t> sizes(shape.end() - static_cast<ptrdiff_t>(trailing), shape.end());
   if (rank > trailing)

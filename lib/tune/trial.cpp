@@ -86,10 +86,13 @@ Trial Trial::from_json(const Json& json) {
   members.get("heuristic_us", "a list of numbers above 0", are_positive).get_to(trial.heuristic_us);
   trial.ratio = members.number("ratio");
   trial.samples = members.count("samples");
-  if (trial.fate == Fate::ok && (trial.ratio == 0 || trial.us.size() != trial.heuristic_us.size()))
+  if (trial.fate == Fate::ok && trial.ratio == 0)
+    throw JsonError("expected \"ratio\" above 0 in a trial whose \"fate\" is \"ok\", got 0");
+  if (trial.fate == Fate::ok && trial.us.size() != trial.heuristic_us.size())
     throw JsonError(
-        "expected \"ratio\" above 0 and \"us\" of the length of \"heuristic_us\" in a trial whose "
-        "\"fate\" is \"ok\"");
+        "expected \"us\" and \"heuristic_us\" of one length in a trial whose \"fate\" is "
+        "\"ok\", got lengths " +
+        std::to_string(trial.us.size()) + " and " + std::to_string(trial.heuristic_us.size()));
   const auto is_object = [](const Json& is) { return is.is_object() || is.is_null(); };
   if (members.has("seconds")) trial.seconds = members.get("seconds", "an object", is_object);
   trial.resources = members.get("resources", "a list of objects, or null", [](const Json& is) {

@@ -94,12 +94,35 @@ Api load_api(const std::string& path) {
   return api;
 }
 
+// Returns the meaning of a cublasStatus_t in parentheses, or "".
+const char* meaning(int status) {
+  switch (status) {
+    case 1:
+      return " (not initialized)";
+    case 3:
+      return " (out of memory)";
+    case 7:
+      return " (invalid value)";
+    case 8:
+      return " (architecture mismatch)";
+    case 13:
+      return " (execution failed)";
+    case 14:
+      return " (internal error)";
+    case 15:
+      return " (not supported)";
+    default:
+      return "";
+  }
+}
+
 void check(int status, const char* what) {
   if (status == 0) return;
   const Status kind = status == 3    ? Status::out_of_device_memory
                       : status == 15 ? Status::not_supported
                                      : Status::execution_failed;
-  fail(kind, std::string("cuBLASLt: ") + what + " failed with status " + std::to_string(status));
+  fail(kind, std::string("cuBLASLt: ") + what + " failed with status " + std::to_string(status) +
+                 meaning(status));
 }
 
 int type_code(DType type) {

@@ -127,7 +127,8 @@ void CudaKernel::prepare() {
     fail(Status::not_supported, artifact_.entry + " needs " +
                                     std::to_string(resources_.shared_bytes) +
                                     " bytes of shared memory " + "per CTA; this GPU has " +
-                                    std::to_string(context_->info().max_shared_per_block));
+                                    std::to_string(context_->info().max_shared_per_block) +
+                                    "; use smaller tiles or fewer stages, or compile for this GPU");
   if (resources_.shared_bytes > kDefaultShared)
     driver.check(api.function_set_attribute(function_, cuda::function_max_dynamic_shared,
                                             static_cast<int>(artifact_.shared_bytes)),
@@ -189,8 +190,8 @@ CudaKernel::~CudaKernel() {
     const PrimaryContext::RelaxedScope scope(*context_);
     context_->api().module_unload(module_);
   } catch (const std::exception&) {
-    // In a forked child, or after the driver's shutdown, there is nothing to unload. Lack of memory
-    // also ends here.
+    // In a forked child, or after the driver's shutdown, there is nothing to unload. If memory runs
+    // out here, the module stays loaded.
   }
 }
 

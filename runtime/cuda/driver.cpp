@@ -238,7 +238,9 @@ GpuInfo Driver::device(int32_t ordinal) const {
     fail(Status::arch_not_supported, "cuda:" + std::to_string(ordinal) + " (" + info.name +
                                          ") has compute capability " + std::to_string(info.major) +
                                          "." + std::to_string(info.minor) +
-                                         "; 8.0 (Ampere) or later is needed");
+                                         (info.major < 8 ? "; 8.0 (Ampere) or later is needed"
+                                                         : ", which this version of libligerdsl "
+                                                           "does not support; use a later one"));
   return info;
 }
 

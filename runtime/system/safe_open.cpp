@@ -157,7 +157,7 @@ std::string foreign_in_sticky(const struct stat& folder, const struct stat& file
          ") in a folder that others may write; name another path";
 }
 
-// Returns why rules 2 and 3 forbid writing an existing file, or "".
+// Returns why rule 2 or 3 forbids writing an existing file, or "".
 std::string forbidden(int folder, const struct stat& file) {
   struct stat around {};
   if (fstat(folder, &around) != 0) return error_text(errno);

@@ -128,7 +128,7 @@ TEST(Handles, ManyThreadsMakeAndDestroy) {
   EXPECT_EQ(failures, 0);
 }
 
-// A context whose memory comes from a callback that each test sets.
+// A context whose memory allocations first call `in_callback`, which each test sets.
 struct Host {
   std::function<void()> in_callback;
   ligerdsl_context_t context = nullptr;

@@ -12,7 +12,7 @@ import sys
 from command import Command, expect, trials
 import command
 
-# With two threads on a busy machine, waiting takes longer than running.
+# One thread: on a busy machine, two threads would wait for each other most of the time.
 SEARCH = ["--threads", "1", "tune", "softmax_forward", "H=512", "N=64,128", "--strategy",
           "exhaustive", "--max-evals", "3", "--jobs", "1", "-q", "--budget"]
 

@@ -173,7 +173,7 @@ const Defect kDefects[] = {
      on(OpCode::load_tile, [](Op& op, Program&) {
        set(op, AttrKey::tile_shape, std::vector<int64_t>{8, 67});
      })},
-    {"takes a view",
+    {"must take a view; its operands are (i32, i32, i32), its results (",
      on(OpCode::load_tile, [](Op& op, Program&) { op.operands[0] = op.operands[1]; })},
     {"one index", on(OpCode::load_tile, [](Op& op, Program&) { op.operands.pop_back(); })},
     {"an index is an i32 or i64",

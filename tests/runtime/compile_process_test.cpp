@@ -180,7 +180,7 @@ TEST(CompileProcess, ErrorNamesMissingWorkerOrCompiler) {
   expect_words(
       expect_error(Status::not_supported, [&] { library->compile("program", default_options()); }),
       {"/nowhere/worker", "LIGERDSL_COMPILE_WORKER", "LIGERDSL_COMPILE=thread"});
-  library->isolate({.mode = CompileMode::process});  // next to the compiler library
+  library->isolate({.mode = CompileMode::process});  // looks next to the compiler library
   expect_words(
       expect_error(Status::not_supported, [&] { library->compile("program", default_options()); }),
       {std::filesystem::path(FAKE_COMPILER).parent_path().string() + "/ligerdsl/compile-worker"});

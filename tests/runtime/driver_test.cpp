@@ -75,7 +75,12 @@ TEST_F(DriverTest, DescribesDevices) {
   expect_error(Status::invalid_device, [&] { driver->device(1); });
   expect_error(Status::invalid_device, [&] { driver->device(-1); });
   fake_cuda().set_capability(7, 5);
-  EXPECT_NE(expect_error(Status::arch_not_supported, [&] { driver->device(0); }).find("7.5"),
+  EXPECT_NE(expect_error(Status::arch_not_supported, [&] { driver->device(0); })
+                .find("7.5; 8.0 (Ampere) or later is needed"),
+            std::string::npos);
+  fake_cuda().set_capability(11, 0);
+  EXPECT_NE(expect_error(Status::arch_not_supported, [&] { driver->device(0); })
+                .find("11.0, which this version of libligerdsl does not support"),
             std::string::npos);
 }
 

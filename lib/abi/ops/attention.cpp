@@ -13,7 +13,7 @@ namespace {
 
 using kernels::AttentionOptions;
 
-// Returns the window to the right, which is 0 for causal.
+// Returns the window to the right, which is 0 if attention is causal.
 template <class Desc>
 int64_t right_of(const Desc& d) {
   return d.causal ? 0 : d.window_right;

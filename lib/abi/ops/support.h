@@ -69,8 +69,10 @@ void set(Enum& option, int32_t field) {
 // Fails if a dtype is none of 0, f32 and `other`, another tensor's dtype.
 inline void check_f32_or(const char* name, int32_t got, int32_t other) {
   if (got == 0 || got == LIGERDSL_F32 || got == other) return;
-  fail(Status::invalid_dtype, std::string("`") + name + "`: expected f32 or " + dtype_name(other) +
-                                  ", got " + dtype_name(got));
+  const bool two = other != 0 && other != LIGERDSL_F32;
+  fail(Status::invalid_dtype, std::string("`") + name + "`: expected f32" +
+                                  (two ? std::string(" or ") + dtype_name(other) : "") + ", got " +
+                                  dtype_name(got));
 }
 
 // Fails if a gradient's dtype is neither f32 nor its parameter's dtype, or is not f32 with

@@ -61,9 +61,14 @@ class Contexts {
 void require_writable_cache() {
   const runtime::CacheMode mode = runtime::options().cache;
   if (mode == runtime::CacheMode::off || mode == runtime::CacheMode::read_only)
-    throw Failure(kNothingFound, "LIGERDSL_CACHE is off or ro: nothing can be stored");
+    throw Failure(
+        kNothingFound,
+        "LIGERDSL_CACHE is off or ro, and the command must store kernels; set it to rw for "
+        "this command");
   if (runtime::options().no_jit)
-    throw Failure(kNothingFound, "LIGERDSL_NO_JIT is set: it forbids to compile, here too");
+    throw Failure(
+        kNothingFound,
+        "LIGERDSL_NO_JIT is set, and the command must compile; unset it for this command");
 }
 
 // Results of the command, for text and --json.

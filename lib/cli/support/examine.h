@@ -17,7 +17,7 @@ struct Finding {
   State state;
   std::string text;    // what was found, or the error
   bool needed = true;  // true if the library does not work without it
-  std::string remedy;  // remedy, or empty if it works
+  std::string remedy;  // empty if the subject works or `text` says what to do
 };
 
 // Runs the check `look`, which throws if its subject does not work; returns the finding.

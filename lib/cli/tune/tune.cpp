@@ -207,7 +207,10 @@ std::string default_store() {
   const char* home = std::getenv("HOME");
   if (data && *data) return std::string(data) + "/ligerdsl/trials.jsonl";
   if (home && *home) return std::string(home) + "/.local/share/ligerdsl/trials.jsonl";
-  throw Failure(kUsage, "neither XDG_DATA_HOME nor HOME is set; name the file of trials");
+  throw Failure(
+      kUsage,
+      "neither XDG_DATA_HOME nor HOME is set; name the file of trials: ligerdsl tune --store "
+      "FILE, or ligerdsl report FILE");
 }
 
 int tune(const Globals& globals, const TuneRequest& request) {
@@ -256,7 +259,7 @@ int tune(const Globals& globals, const TuneRequest& request) {
     TuneTime time(signals, request.timeout_seconds, request.budget_seconds);
     run.all(authors, time, progress);
   } catch (const std::exception&) {
-    if (!signals.arrived()) throw;  // Stopped, or an error that a signal caused
+    if (!signals.arrived()) throw;  // else it is Stopped, or an error that a signal caused
     progress.clear();
     print_error(fmt::format("interrupted: every trial is in \"{}\"; --resume goes on from there",
                             store.path()));

@@ -20,7 +20,7 @@ std::string TableExport::entry_of(const TuneTask& task, const Json& device) cons
         lib::tuned_key(task.kernel, task.version, task.options, tune::device_of(device)));
     return found == entries.end() ? "" : found->second.at("config").get<std::string>();
   } catch (const std::exception&) {
-    return "";  // write() reports the file's fault
+    return "";  // write() reports the error
   }
 }
 

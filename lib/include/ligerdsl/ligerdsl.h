@@ -328,7 +328,7 @@ ligerdsl_stream_destroy(ligerdsl_context_t context, ligerdsl_stream_t stream);
 typedef struct ligerdsl_kernel* ligerdsl_kernel_t;
 typedef struct ligerdsl_kernel_options {
   LIGERDSL_STRUCT_HEADER;
-  int32_t num_warps;     /* GPU: warps of 32 threads per program */
+  int32_t num_warps;     /* GPU: warps of 32 threads per CTA */
   int32_t num_ctas;      /* GPU: CTAs of a cluster per program */
   int32_t num_stages;    /* depth of software pipelines */
   int32_t max_registers; /* GPU: per thread, 24 to 255; 0 = no cap */

@@ -152,7 +152,7 @@ TEST(CpuReduce, SumsHaveTheSameBitsInEveryLoop) {
   }
 }
 
-// One loop computes the stored row and its reductions, whatever the shapes of their tiles.
+// One loop computes the stored row and its reductions, although their tiles differ in shape.
 TEST(CpuReduce, StoredRowAndItsSumsShareALoop) {
   const auto build = [](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn}),

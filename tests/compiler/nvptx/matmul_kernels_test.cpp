@@ -105,7 +105,7 @@ TEST(ShallowMatmul, UsesWgmmaAndStoresVectors) {
       }
 }
 
-// An author's matmul with one constant k-step, in CTAs that compute one tile each.
+// An author's matmul whose k loop has one iteration, in CTAs that compute one tile each.
 TEST(ShallowMatmul, UsesWgmmaInAnAuthorsLoop) {
   for (const bool tensor_copies : {false, true}) {
     KernelBuilder k("product");

@@ -102,7 +102,7 @@ const Function kFunctions[] = {
 };
 #undef FUNCTION
 
-// Distance between two f32 inputs, in bit patterns.
+// Distance between consecutive f32 inputs, in bit patterns.
 uint64_t stride() {
   if (backend().name() == "cuda") return 61;
   return backend().name() == "cpu" ? 4099 : (1 << 20) + 7;

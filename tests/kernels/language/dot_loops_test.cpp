@@ -81,8 +81,8 @@ TEST(Dot, LoopInvariantAccumulator) {
   EXPECT_TRUE(close_normwise(c.values(), expected, 1e-6));
 }
 
-// After the loop, row sums synchronise the threads; then an exchange uses the memory that the
-// loop's copies filled. A thread waits for its own copies before others write there.
+// After the loop, row sums synchronise the threads. Then an exchange reuses the memory of the
+// loop's copies. Before they synchronise, each thread must wait for its own copies.
 TEST(Dot, MemoryOfALoopsCopiesIsReused) {
   constexpr int64_t kSide = 64, kStep = 128, kTurns = 5;
   KernelBuilder k("reuse");

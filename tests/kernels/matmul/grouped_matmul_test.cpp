@@ -344,8 +344,8 @@ TEST(GroupedMatmul, AccumulatesIntoC) {
         .check(seed += 9, type == f32 ? 0 : 8);
 }
 
-// With invalid offsets, only c is written and only the operands are read. The interpreter, the
-// emulator and sanitizers check this. The first wrong group is reported.
+// Invalid offsets cause no access outside the operands and c. The interpreter, the emulator and
+// sanitizers check this. The first wrong group is reported.
 TEST(GroupedMatmul, InvalidOffsets) {
   struct Wrong {
     std::vector<int64_t> offsets;

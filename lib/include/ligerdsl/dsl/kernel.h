@@ -37,7 +37,7 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) {
 // depends on the number of rows.
 struct Launch {
   std::vector<Size> grid = {1};  // programs along x (and y, z); nothing runs if one is 0
-  int num_warps = 4;             // nvptx: warps of 32 threads per program
+  int num_warps = 4;             // nvptx: warps of 32 threads per CTA
   int num_ctas = 1;              // nvptx: CTAs per cluster
   int num_stages = 2;            // nvptx: depth of software pipelines
   // nvptx: minimum CTAs per SM, which limits registers and resident rows. It is capped at the
