@@ -100,18 +100,32 @@ def test_expanded_inputs_and_upstream_gradients(name):
     close([*ours, *found], [*theirs, *expected])
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("name", CASES)
-def test_compiled_strides_are_those_of_eager(name, layout):
+def test_compiled_strides_are_those_of_eager(name):
+    """One graph calls the function once for each layout."""
     inputs, others = inputs_of(name)
-    moved, moved_others = [layout(t.detach()) for t in inputs], [layout(t) for t in others]
+    needed, each = [], len(inputs) + len(others)
+    for layout in LAYOUTS:
+        needed.append(([layout(t.detach()) for t in inputs], [layout(t) for t in others]))
+
+    def all_layouts(*tensors):
+        return [CASES[name][0](*tensors[i * each:(i + 1) * each]) for i in range(len(LAYOUTS))]
+
     torch._dynamo.reset()
-    compiled = torch.compile(lambda *tensors: CASES[name][0](*tensors), fullgraph=True,
-                             backend="aot_eager")
-    outputs, gradients = results(CASES[name][0], moved, moved_others)
-    ours, found = results(compiled, moved, moved_others)
-    close([*ours, *found], [*outputs, *gradients])
-    assert list(map(layout_of, ours)) == list(map(layout_of, outputs))
+    compiled = torch.compile(all_layouts, fullgraph=True, backend="aot_eager")
+    leaves = [[t.detach().requires_grad_() for t in moved] for moved, _ in needed]
+    made = compiled(*[t for own, (_, rest) in zip(leaves, needed) for t in [*own, *rest]])
+    ours = [outputs_of(result) for result in made]
+    expected, upstream = [], []
+    for moved, rest in needed:
+        expected.append(results(CASES[name][0], moved, rest))
+        torch.manual_seed(5)
+        upstream += [torch.randn_like(o, memory_format=torch.contiguous_format)
+                     for o in expected[-1][0]]
+    found = torch.autograd.grad(sum(ours, []), sum(leaves, []), upstream)
+    for i, (layout, (outputs, gradients)) in enumerate(zip(LAYOUTS, expected)):
+        close([*ours[i], *found[i * len(inputs):(i + 1) * len(inputs)]], [*outputs, *gradients])
+        assert list(map(layout_of, ours[i])) == list(map(layout_of, outputs)), layout.__name__
 
 
 class Recorder(torch.utils._python_dispatch.TorchDispatchMode):

@@ -266,7 +266,8 @@ def functions_of_the_package():
     while left:
         for kind in left.pop().__subclasses__():
             left.append(kind)
-            if kind.__module__.startswith("ligerdsl."):
+            if (kind.__module__.startswith("ligerdsl.")
+                and not kind.__module__.startswith("ligerdsl.liger")):
                 found[kind.__name__] = kind
     return found
 
