@@ -20,7 +20,7 @@ def spawn(work, *arguments):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    # A server imports modules once and forks. It neither starts threads nor uses a GPU.
+    # A server imports modules once and forks. It uses no GPU, and has one thread in ctest.
     mp.set_forkserver_preload([name for name in IMPORTED if name in sys.modules])
     mp.start_processes(work, (port, *arguments), nprocs=COUNT, start_method="forkserver")
 
