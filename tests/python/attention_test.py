@@ -88,7 +88,7 @@ MASKS = [({}, {}), (dict(causal=True), dict(right=0)),
          (dict(window=(5, 2), softcap=2.0, scale=0.7), dict(left=5, right=2, cap=2.0, scale=0.7))]
 
 
-# Each pair of a dtype and a mask is tested with sinks or without them, in turn.
+# Pairs of a dtype and a mask alternate between sinks and no sinks.
 @pytest.mark.parametrize("dtype, options, formula, with_sinks",
                          [(dtype, *mask, (i + j) % 2 == 1) for i, dtype in enumerate(TOLERANCE)
                           for j, mask in enumerate(MASKS)], ids=str)
