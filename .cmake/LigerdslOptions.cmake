@@ -1,7 +1,8 @@
-# Flags, tools and the build id that every folder shares.
+# Compiler flags, tools and the build id, for all folders.
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
-  # Precompiled headers and several build trees of one checkout share the cache only with these settings.
+  # These settings let ccache cache files with precompiled headers, and let all build trees share
+  # entries.
   set(_launcher ${CMAKE_COMMAND} -E env CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}
                 CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE_PROGRAM})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${_launcher})
@@ -9,7 +10,7 @@ if(CCACHE_PROGRAM)
 endif()
 find_program(LLD_PROGRAM NAMES ld.lld ld.lld-22 PATHS /usr/lib/llvm-22/bin)
 
-# All targets of the project link this: warnings, include folders, sanitizers.
+# Warnings, include folders and sanitizers. All targets of the project link this library.
 add_library(ligerdsl_options INTERFACE)
 target_compile_options(ligerdsl_options INTERFACE -Wall -Wextra -Wno-missing-field-initializers)
 target_include_directories(ligerdsl_options INTERFACE
@@ -31,7 +32,7 @@ function(ligerdsl_compile_in_groups target)
     return()
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)  # a group's sources count as headers
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)  # GCC treats sources in a group as headers
   get_target_property(sources ${target} SOURCES)
   foreach(source ${sources})
     cmake_path(ABSOLUTE_PATH source OUTPUT_VARIABLE path)
@@ -48,10 +49,10 @@ function(ligerdsl_compile_in_groups target)
   endforeach()
 endfunction()
 
-# Makes binaries independent of the folder of the checkout: __FILE__ and std::source_location give
-# "kernels/softmax/softmax.cpp". Recorded programs contain these paths, so they are part of cache
-# keys and of PTX line information. ccache passes paths below the checkout as relative paths;
-# without ccache they are absolute.
+# Makes binaries independent of the checkout's folder: __FILE__ and std::source_location give
+# "kernels/softmax/softmax.cpp". Recorded programs contain these paths, so cache keys and the line
+# information in PTX depend on them. ccache passes paths below the checkout as relative paths.
+# Without ccache, paths are absolute.
 set(_prefix_maps -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/= -fmacro-prefix-map=${PROJECT_BINARY_DIR}/=)
 file(RELATIVE_PATH _source_from_build ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})
 if(_source_from_build)
@@ -60,8 +61,8 @@ if(_source_from_build)
 endif()
 add_compile_options(${_prefix_maps})
 
-# GCC 12 warns of overlapping and endless copies in std::string that do not exist (GCC bugs 105651
-# and 105329).
+# GCC 12 falsely warns of overlapping or unbounded copies in std::string (GCC bugs 105651 and
+# 105329).
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12
    AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   foreach(warning restrict stringop-overflow stringop-overread array-bounds)
@@ -69,21 +70,21 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GRE
   endforeach()
 endif()
 
-# Hardening. With sanitizers it is off: they check more, and exclude _FORTIFY_SOURCE, which needs an
-# optimised build.
+# Hardening flags. Sanitizer builds omit them, because sanitizers check more and conflict with
+# _FORTIFY_SOURCE. Only Release builds set _FORTIFY_SOURCE, because it needs optimisation.
 if(NOT LIGERDSL_SANITIZE)
   add_compile_options(-fstack-protector-strong $<$<CONFIG:Release>:-U_FORTIFY_SOURCE> $<$<CONFIG:Release>:-D_FORTIFY_SOURCE=2>)
   add_link_options(LINKER:-z,relro LINKER:-z,now)
 endif()
 
 if(LIGERDSL_SANITIZE)
-  # Without -fno-sanitize-recover, undefined behaviour is reported but fails no test. Line tables
-  # are enough for reports.
+  # Without -fno-sanitize-recover, undefined behaviour is reported but fails no test. -g1 adds line
+  # tables, which suffice for reports.
   add_compile_options(-fsanitize=${LIGERDSL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${LIGERDSL_SANITIZE})
-  # Builds are faster without some checks, and with calls for inlined checks. The address sanitizer
-  # still reports accesses through null, to freed objects and beyond allocated ones. Nightly builds
-  # also check alignment and the dynamic types of objects.
+  # Two settings shorten builds: some checks are omitted, and the address sanitizer's checks are
+  # calls instead of inline code. It still reports accesses through null, to freed objects and
+  # beyond allocated ones. Nightly builds also check alignment and the dynamic types of objects.
   if(LIGERDSL_SANITIZE MATCHES address AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     set(_unchecked null,object-size)
     if(NOT LIGERDSL_NIGHTLY_TESTS)
@@ -93,9 +94,9 @@ if(LIGERDSL_SANITIZE)
   endif()
 endif()
 
-# The build id is part of every cache key and must be equal in libligerdsl and libligerdsl-compiler.
-# It is a hash of the sources of the binaries and of the compile flags, so a changed compiler or
-# kernel never uses an old cache entry.
+# The build id is part of every cache key, and must be equal in libligerdsl and
+# libligerdsl-compiler. It is a hash of the binaries' sources and compile flags. After a change of
+# the compiler or a kernel, no old cache entry can therefore be used.
 include(build_sources)
 ligerdsl_build_patterns(${PROJECT_SOURCE_DIR} _id_patterns)
 file(GLOB_RECURSE _id_sources CONFIGURE_DEPENDS ${_id_patterns})
@@ -114,8 +115,8 @@ add_library(ligerdsl_build_id INTERFACE)
 add_dependencies(ligerdsl_build_id ligerdsl_build_id_header)
 target_include_directories(ligerdsl_build_id INTERFACE ${_generated})
 
-# The commit of the binaries. Every build asks git, and writes the header only if it changed. No
-# cache key contains it.
+# The git commit of the sources of the binaries. Every build asks git, but writes the header only if
+# its text changed. No cache key contains the commit.
 add_custom_target(ligerdsl_commit_header BYPRODUCTS ${_generated}/ligerdsl_commit.h
   COMMAND ${CMAKE_COMMAND} -DOUT=${_generated}/ligerdsl_commit.h -DROOT=${PROJECT_SOURCE_DIR}
           -P ${PROJECT_SOURCE_DIR}/.cmake/commit.cmake

@@ -1,6 +1,6 @@
-# Debian's static MLIR targets name the libLLVM dylib in their link interface. Linked unchanged, a
-# program contains LLVM twice and aborts. This replaces the dylib by the static components, so that
-# exactly one hidden copy is linked.
+# Debian's static MLIR targets name the libLLVM dylib in their link interface. A program that links
+# them unchanged contains LLVM twice and aborts. This file replaces the dylib with LLVM's static
+# components, so that exactly one copy is linked.
 llvm_map_components_to_libnames(_llvm_static NVPTXCodeGen NVPTXDesc NVPTXInfo X86CodeGen X86Desc X86Info X86AsmParser
   orcjit passes core support target asmparser bitreader bitwriter irreader frontendopenmp frontendoffloading)
 file(STRINGS ${MLIR_CMAKE_DIR}/MLIRTargets.cmake _declared REGEX "add_library\\(MLIR[A-Za-z0-9_]+ STATIC")

@@ -1,5 +1,5 @@
-# Writes ${OUT} with LIGERDSL_BUILD_ID: the version, and a digest of ${FLAGS} and of the names and
-# contents of the binaries' sources.
+# Writes the header ${OUT}, which defines LIGERDSL_BUILD_ID as "${VERSION}-DIGEST". The digest
+# covers ${FLAGS} and the names and contents of all sources of the binaries.
 include(${CMAKE_CURRENT_LIST_DIR}/build_sources.cmake)
 ligerdsl_build_patterns(${ROOT} patterns)
 file(GLOB_RECURSE sources RELATIVE ${ROOT} ${patterns})

@@ -1,11 +1,12 @@
-# Writes ${OUT} with LIGERDSL_COMMIT: " commit HASH clean", or "... dirty" if a source of the
-# binaries differs from the commit. It is " commit unknown" without git, in an unpacked archive, or
-# if git does not trust the folder's owner.
+# Writes the header ${OUT}, which defines LIGERDSL_COMMIT as " commit HASH clean", or as " commit
+# HASH dirty" if a source of the binaries differs from the commit. The text is " commit unknown" if
+# git is missing, does not trust the folder's owner, or does not manage the folder.
 include(${CMAKE_CURRENT_LIST_DIR}/build_sources.cmake)
 set(git ${CMAKE_COMMAND} -E env --unset=GIT_DIR --unset=GIT_WORK_TREE --unset=GIT_INDEX_FILE
         git --no-optional-locks -C ${ROOT})
 
-# Runs git with the arguments. Sets `result` to TRUE and `text` to its output if it succeeds.
+# Runs git with the given arguments. Sets `text` to its output, and `result` to TRUE if git
+# succeeds.
 function(ask result text)
   execute_process(COMMAND ${git} ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE said ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
   set(${text} "${said}" PARENT_SCOPE)

@@ -31,7 +31,7 @@ from results import build_fields, case_key, problems
 FOLDER = pathlib.Path(__file__).resolve().parent / "baselines"
 WRONG = 0.1  # a peer with a larger error has not computed the result
 FULL, OURS, NO_PEER = "full", "ligerdsl", ("copy", "floor")
-# contenders in each complete run of a case
+# peers that every complete run of a case measures
 MAIN_FORMS = ("liger", "liger_cute", "quack", "quack_logits", "compile")
 NUMBERS = ("us", "us_p20", "us_p80", "in_ours", "us_sustained", "us_kernels", "us_graph", "host_us",
            "gbps", "tflops", "frac_copy", "frac_same_copy", "peak_mb", "workspace_mb", "max_error")
@@ -43,7 +43,7 @@ CPU = ("date", "commit", "device", "threads", "copy_gbps", "kernel", "settings",
        "frac_same_copy")
 COMPILE = ("date", "commit", "device", "compiler", "kernel", "first_ms", "cold_ms", "cold_p95_ms",
            "builder_ms", "compiler_ms", "driver_ms", "disk_ms", "disk_p95_ms")
-# rows whose errors are shown one by one
+# kernels for which the table lists the error of each output
 ERROR_CASES = ("flce_deviation_1", "flce_deviation_4", "flce_deviation_12", "flce_trained")
 
 

@@ -49,7 +49,7 @@ from runner import CUT, FAILED, LOST, OK, Budget, Run, on_alarm
 from timing import timer_for
 
 PROVIDERS = ("ligerdsl", "liger", "compile", "torch", "quack", "flash4")
-AFTERWARDS_S = 30  # seconds of a process's time that jobs leave for the profiler
+AFTERWARDS_S = 30  # seconds kept free at the end of the process for the profiler
 
 
 def parse():

@@ -5,10 +5,11 @@
 //
 // JSON on stdout; times in milliseconds.
 //
-// cold        no entry in our cache, the driver's cache off, in a process that has compiled another
-// kernel first       the first compile of the process (loads the compiler library), of another
-// kernel disk        the entry is in our disk cache; the device context exists, the compiler
-// library is loaded
+// - cold: no entry in our cache and the driver's cache off; the process has compiled another
+//   kernel.
+// - first: like cold, but for vector_add, the first kernel of the process; loads the compiler
+//   library.
+// - disk: our disk cache has an entry; the device context and the compiler library are ready.
 //
 // Each repetition uses a new device object, so nothing is cached in memory. "builder" is the time
 // for recording and serialising.

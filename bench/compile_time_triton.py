@@ -76,7 +76,7 @@ def main():
              "torch": torch.__version__}
     for name, make in (("pointers", lambda: triton_product()[0]),
                        ("descriptors", product_of_descriptors)):
-        cold(make, a, b, c)  # does a process's one-time work
+        cold(make, a, b, c)  # untimed: initialisation that a process does once
         exact = a.double() @ (b.double() if name == "pointers" else b.double().T)
         if not (c.double() - exact).abs().max() <= 2e-2 * exact.abs().max():
             sys.exit(f"compile_time_triton.py: the product of {name} is wrong")

@@ -31,8 +31,8 @@ LIMIT, ALIGNED_LIMIT = 1.25, 1.10
 FAR = 1.25  # above this ratio of sizes, only the larger one can break rule 1
 LEAST_OF_PEER = 0.95
 AGREE = 0.03  # largest relative difference of repeats
-GROWN = 1.10  # largest growth of a known cliff
-PEER = "peer"  # second call of a known cliff of rule 2
+GROWN = 1.10  # a known cliff that is this many times as large counts as a new one
+PEER = "peer"  # in known_cliffs.txt, stands for the second call if rule 2 is broken
 
 
 def floor_us(nbytes, flops=0):

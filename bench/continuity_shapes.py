@@ -16,7 +16,7 @@ ODD = (-1, 1, 8)
 FINE = tuple(sign * step for step in (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64) for sign in (-1, 1))
 ADDRESSES = (2, 4, 8)  # in bytes
 PITCHES = (1, 4, 8, 64)  # in elements
-# Steps, in the order of a short run.
+# Steps by importance; a short run takes them in this order.
 IMPORTANCE = (1, 8, LINE, 4, MORE, -1, PRIME, 64, 2, DOUBLE, -8, -4, -2)
 VECTOR = 8  # elements of 16 bits in 16 bytes
 QUICK = 60  # pairs of --quick
@@ -44,10 +44,10 @@ class Operation:
 
     Shapes that violate `multiples` or `most` are left out.
     """
-    letters: str  # one letter for each size
+    letters: str  # one letter per dimension of the shape
     passes: tuple
     peers: tuple
-    ours: str = "ligerdsl"  # our contender; preferably one that overwrites no input
+    ours: str = "ligerdsl"  # libligerdsl's contender; one that overwrites no input, if there is one
     multiples: tuple = ()  # (letter, divisor): a number, or the letter of another size
     most: tuple = ()  # (letter, largest size)
 
@@ -207,7 +207,7 @@ def pairs_of(base):
     ranked.sort(key=lambda each: each[:2])
     once = {}
     for _, _, pair in ranked:
-        once.setdefault(pair.adjacent, pair)  # two steps may result in one size
+        once.setdefault(pair.adjacent, pair)  # two steps may lead to the same size
     return list(once.values())
 
 

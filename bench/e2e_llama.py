@@ -23,14 +23,15 @@ import sys
 import tempfile
 import time
 
-# Contenders: transformers; Liger's kernels; ours; both without fused linear cross-entropy; ours
-# with layers under torch's checkpointing; Liger's patches on our kernels.
+# Contenders, in order: transformers; Liger's kernels; ours; Liger's and ours without fused linear
+# cross-entropy; ours with torch's activation checkpointing; Liger's module patches that call our
+# kernels.
 CONTENDERS = ("hf", "liger", "ligerdsl", "liger_without_flce", "ligerdsl_without_flce",
               "ligerdsl_without_layers", "liger_on_ligerdsl")
 PEERS = ("hf", "liger", "ligerdsl")
 ABLATION = ("hf", "ligerdsl_without_flce", "ligerdsl")
-POINTS = 4000  # points of a timeline
-WORKSPACES = (64, 128, 256, 512, 1024)  # limits in MiB
+POINTS = 4000  # largest number of points in a memory timeline
+WORKSPACES = (64, 128, 256, 512, 1024)  # workspace limits in MiB
 
 
 @dataclasses.dataclass(frozen=True)
@@ -399,7 +400,7 @@ def main():
             options.out.write_text(json.dumps(result, indent=None, separators=(",", ":")).replace(
                 '{"contender"', '\n{"contender"') + "\n")
 
-    weights = [5 + len(points[name]) for name in names]  # 5: making the model
+    weights = [5 + len(points[name]) for name in names]  # making the model costs about 5 points
     for i, name in enumerate(names):
         child(options, name,
               max(0.0, (deadline - time.monotonic()) * weights[i] / sum(weights[i:])), found, take)

@@ -1,13 +1,13 @@
-// Host time of one warm execute, for every operation of the table. The driver's own time is
-// measured too, with an empty kernel, equally many launches and parameters: execute = launches x
-// driver's launch + ours.
+// Host time of one warm execute, for every operation of the table. The driver's share is measured
+// with empty kernels: equally many launches with equally many parameters. The difference of both
+// times is the library's share.
 //
 //   execute_time [batches]      JSON on stdout; times in nanoseconds per call
 //
-// The driver is the one that LIGERDSL_LIBCUDA names, else the GPU's. Batches of both kinds
-// alternate, and the queue is drained after each, so no call waits for space in it. With the tests'
-// fake driver (libfake_cuda.so), nearly all time is the library's, and so are the instructions
-// counted by:
+// LIGERDSL_LIBCUDA names the driver library; the default is the GPU's. Batches of executes and of
+// bare launches alternate. The queue is drained after each batch, so that no call waits for space
+// in it. With the tests' fake driver (libfake_cuda.so), the library takes nearly all of the time.
+// This command then counts the library's instructions:
 //   LIGERDSL_LIBCUDA=... LIGERDSL_LIBCUBLASLT=... valgrind --tool=callgrind
 //     --toggle-collect='ligerdsl::lib::execute_entry(*)' execute_time 3
 #include <algorithm>
@@ -32,14 +32,15 @@ using runtime::PrimaryContext;
 namespace cuda = runtime::cuda;
 using Json = nlohmann::ordered_json;
 
-constexpr int kLaunchesAtATime = 240;  // launches per batch, far fewer than a queue holds
+constexpr int kLaunchesAtATime = 240;  // launches per batch; the driver's queue holds many more
 constexpr int kWarmUp = 20;
 
 void must(ligerdsl_status_t status) {
   if (status != LIGERDSL_SUCCESS) throw std::runtime_error(ligerdsl_last_error());
 }
 
-// This program links the library's objects, so the compiler library is not next to its code.
+// Sets LIGERDSL_COMPILER. The library looks for the compiler library next to its own file, but its
+// objects are linked into this program, which is in another folder.
 void find_compiler() {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -61,7 +62,7 @@ std::vector<std::string> small_sizes(const lib::OpInfo& info) {
   return settings;
 }
 
-// An empty kernel with `slots` 8-byte parameters, launched by the driver alone.
+// An empty kernel with `slots` 8-byte parameters, launched directly through the driver.
 class EmptyKernel {
  public:
   EmptyKernel(const PrimaryContext& context, int slots)
@@ -98,7 +99,7 @@ class EmptyKernel {
   cuda::Function function_ = nullptr;
 };
 
-// Records the number of slots of each launch.
+// Records the number of 8-byte parameter slots of each launch.
 class CountingKernel final : public runtime::LoadedKernel {
  public:
   CountingKernel(std::shared_ptr<runtime::LoadedKernel> kernel, std::vector<int>* launches)
@@ -126,7 +127,7 @@ class CountingContext final : public lib::Context {
   std::vector<int> launches;
 };
 
-// Returns the slots of each kernel that one execute launches.
+// Returns the number of parameter slots of each kernel that one execute launches.
 std::vector<int> launches_of(const lib::OpInfo& info, const std::vector<std::string>& settings) {
   runtime::DeviceConfig config;
   config.kind = runtime::DeviceKind::cuda;
@@ -208,8 +209,8 @@ Json measure(ligerdsl_context_t context, const PrimaryContext& driver, ligerdsl_
   const int calls =
       std::max<int>(kLaunchesAtATime / static_cast<int>(std::max<size_t>(launches.size(), 1)), 10);
   std::vector<double> ours, theirs, added;
-  // The context is current, as in a training program; otherwise each launch needs two more driver
-  // calls.
+  // Makes the CUDA context current, as it is in a training program. Otherwise each launch would
+  // need two more driver calls.
   const PrimaryContext::Scope scope(driver);
   for (int i = -kWarmUp; i < batches; ++i) {
     const double execute_ns = batch_ns(calls, execute, drain),

@@ -32,17 +32,17 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 BASELINES = ROOT / "bench/baselines/h200.csv"
 TUNED = ROOT / "kernels/tuned/sm_90a.json"
 
-# Rows of older code, with the reason.
+# Baseline rows that the fit ignores because the code has changed since, with the reason.
 EXCLUDED = {
     ("dyt", "16384x14336", "bwd"): "measured before its schedule changed",
     ("dyt", "16384x14336", "full"): "measured before its schedule changed"}
-# Bounds of a fit; a rate outside them has no physical meaning.
+# Bounds of each fitted rate; values outside them have no physical meaning.
 BOUNDS = {"tensor": (1200, 2048), "operand_bytes": (90, 128), "l2_bytes": (45, 68),
           "latency_clocks": (300, 1500), "program_clocks": (50, 3000), "access_clocks": (1, 8),
           "exposed": (0.2, 1.5), "scalar": (0.2, 1.5), "reduction": (2, 20),
           "tensor_heat": (0.01, 0.6), "looped": (0.85, 1)}
-# Start of a fit: published rates or round numbers, so a fit to half of the rows is independent of
-# the other half.
+# Start values of a fit. They are published rates or round numbers, not earlier fits. So a fit to
+# one half of the rows knows nothing of the other half.
 START = {"memory_gbps": 4800, "looped": 1, "launch_us": 3, "follow_us": 1, "ramp_us": 2,
          "program_clocks": 500, "latency_clocks": 500, "tensor": 2048, "tensor_heat": 0.1,
          "operand_bytes": 128, "exposed": 1, "l2_bytes": 64, "access_clocks": 4, "scatter": 8,

@@ -38,7 +38,7 @@ from e2e_llama import PRESETS, layers_as_one_node, make_model, versions
 
 SHAPES = {name: preset.config for name, preset in PRESETS.items()} | {"small": SIZES["small"]}
 SAMPLE = 4096
-# largest relative norm of a gradient difference; a tenth of it for a loss
+# Largest relative difference of gradients, in the 2-norm. Losses may differ by a tenth of it.
 APART = {"bfloat16": 2e-2, "float32": 1e-4}
 
 
@@ -112,7 +112,7 @@ def work(rank, options, contender, world, port, path):
             "tokens_per_s": round(options.batch * options.length / middle, 1),
             "peak_gb": round(float(peak), 3) if kind == "cuda" else None,
             "versions": versions("cuda:0" if kind == "cuda" else "cpu")}))
-    del model, optimiser, loss, norm  # frees everything they still reference
+    del model, optimiser, loss, norm  # frees the GPU memory that these names keep alive
     dist.barrier()
     dist.destroy_process_group()
 

@@ -8,7 +8,7 @@ works.
     context = lib.context(torch.device("cuda:0"))
     forward = context.plan("rms_norm_forward", n_cols=4096, dtype="bf16", weight_dtype="bf16",
                            with_rstd=1)
-    run = forward.bind(rows, x=x, weight=w, y=y, rstd=rstd)  # descriptors are built once
+    run = forward.bind(rows, x=x, weight=w, y=y, rstd=rstd)  # builds the tensor descriptors once
     run()  # one execute on torch's current stream
 """
 
@@ -26,7 +26,7 @@ WORKSPACE_ALIGN = 256
 INVALID_SHAPE = 2002
 CODES = {"i32": 0x12000, "i64": 0x14000, "f16": 0x11002, "f32": 0x12002, "bf16": 0x11004}
 DLPACK = {"float32": (2, 32), "float16": (2, 16), "bfloat16": (4, 16), "int32": (0, 32),
-          "int64": (0, 64)}  # keyed by torch's names
+          "int64": (0, 64)}  # torch's dtype name -> DLPack type code and bits
 CTYPES = {"int32_t": c.c_int32, "int64_t": c.c_int64, "float": c.c_float}
 
 

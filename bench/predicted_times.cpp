@@ -1,11 +1,13 @@
-// predicted_times [--time]: predicted times of operations on an H200, for bench/fit_machine.py.
+// predicted_times [--time]: predicts times of operations on an H200, for bench/fit_machine.py.
 //
-// Input: one case per line, a call's operations in the command's syntax, separated by ";". After an
-// empty line, each line sets rates of the machine ("tensor=1700 scatter=8"). Output: first a line
-// with one digit per case, 1 if a loop's number of iterations depends on data. Then a line for each
-// line of rates, with all cases' predictions in us.
+// Input: one case per line, written as its operations in the syntax of the `ligerdsl` command,
+// separated by ";". After an empty line, each line sets rates of the machine ("tensor=1700
+// scatter=8"). Output: the first line has one digit per case, which is 1 if a loop's number of
+// iterations depends on data. Then each line of rates gives one line with the predictions of all
+// cases in us.
 //
-// With --time it prints the preparation time and the counting time of each kernel, in us.
+// With --time it prints two CPU times of each kernel in us: preparing the work counter, and
+// counting.
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -29,7 +31,7 @@ constexpr const char* kArch = "sm_90a";
 struct Step {
   analysis::Work work;
   program::CompileOptions options;
-  int64_t m = 0, n = 0, k = 0;  // of a library's matmul
+  int64_t m = 0, n = 0, k = 0;  // sizes of a matmul that cuBLASLt computes
 };
 using Call = std::vector<Step>;
 
@@ -125,7 +127,7 @@ int run(bool time) {
 }  // namespace ligerdsl::cli
 
 int main(int argc, char** argv) {
-  setenv("LIGERDSL_TUNING", "off", 1);  // uses the heuristics' schedules
+  setenv("LIGERDSL_TUNING", "off", 1);  // ignores tuned tables, so schedules come from heuristics
   try {
     return ligerdsl::cli::run(argc > 1 && std::string(argv[1]) == "--time");
   } catch (const std::exception& error) {

@@ -32,7 +32,7 @@ WORKSPACE, PROPOSALS, ROUNDS, GAP_S = 32 << 20, 16, 5, 0.008
 SHAPES = ((4096, 4096, 128256), (2048, 4096, 128256), (8192, 2048, 128256), (4096, 2048, 128256),
           (8192, 4096, 128256), (1024, 4096, 128256), (3456, 3584, 152064), (8192, 4096, 32000),
           (2048, 3584, 256000), (4096, 8192, 128256))
-# transpositions in the library's column-major view
+# Transposition flags of both operands, in cuBLASLt's column-major view.
 PRODUCTS = {"nt": (1, 0), "nn": (0, 0), "tn": (0, 1), "tn_f32_sum": (0, 1)}
 
 
@@ -117,7 +117,7 @@ def measure(library, product, a, b, result):
                             [library.layout(t) for t in (b, a, result)])
     proposals = library.proposals(description, *layouts)
     times, beta = [[] for _ in proposals], float(product == "tn_f32_sum")
-    for number in range(ROUNDS + 1):  # the first round warms up
+    for number in range(ROUNDS + 1):  # the first round is a warm-up and is not recorded
         for proposal, mine in zip(proposals, times):
             begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             torch.cuda.synchronize()

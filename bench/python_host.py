@@ -107,7 +107,7 @@ def rows_of():
             F.cross_entropy(F.linear(x, head), labels), (x, head)),
         "torch's cross_entropy, forward and grad()": lambda: grad(F.cross_entropy(x, labels), (x,)),
     }
-    if device.type == "cuda":  # keeps the work of autograd's GPU thread out of the next measurement
+    if device.type == "cuda":  # backward on this thread leaves no work that delays the next call
         def in_this_thread(call):
             def run():
                 with torch.autograd.set_multithreading_enabled(False):
@@ -173,7 +173,7 @@ def serve():
     print(json.dumps([described(), list(rows)]), flush=True)
     for line in sys.stdin:
         call = rows[line.rstrip("\n")]
-        for _ in range(5):  # the other process evicted the caches
+        for _ in range(5):  # warm up: another process has evicted the CPU caches
             call()
         print(timed(call), flush=True)
 

@@ -17,7 +17,7 @@ ROW = ("kernel", "pass", "shape", "dtype", "provider", "us", "us_p20", "us_p80",
        "frac_copy", "peak_mb", "max_error")
 MAY_BE_ZERO = ("host_us", "peak_mb", "max_error")
 PASSES = ("fwd", "bwd", "full", "chain")
-# fields that must be equal in two processes that share a file
+# Fields that must be equal before a second process may add to a result file.
 SAME = ("device", "driver", "build", "commit", "dirty", "torch")
 
 
@@ -42,7 +42,7 @@ def problems(result):
                 good = isinstance(value, list) and value and all(isinstance(n, int) and n > 0
                                                                  for n in value)
             elif name == "peak_mb" and value is None:
-                # on a CPU torch does not count memory
+                # torch counts no peak memory on a CPU
                 good = result.get("device", "").startswith("cpu")
             else:
                 good = isinstance(value, (int, float)) and math.isfinite(value) and (

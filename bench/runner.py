@@ -10,7 +10,7 @@ from cases import build
 from measure import kernel_times, measure
 
 OK, FAILED, LOST, CUT = 0, 1, 4, 5
-SLOW = ("compile_max", "quack_tuned")  # run only on request, because they search for long
+SLOW = ("compile_max", "quack_tuned")  # run only on request: their tuning takes minutes
 
 
 class Late(Exception):

@@ -42,7 +42,7 @@ SHAPES = json.loads((ROOT / "lib/cli/bench/shapes.json").read_text())
 MODELS = SHAPES["models"]
 WIDTHS, VOCABULARIES = SHAPES["widths"], SHAPES["vocabularies"]
 ROPES = ((8, 2048, 32, 8, 128), (1, 16384, 64, 8, 128))
-# Batches, tokens, query heads, key heads, columns per head.
+# Batch size, tokens, query heads, key heads, columns per head.
 ATTENTION = ((2, 4095, 16, 4, 128), (2, 4095, 16, 4, 64), (2, 4096, 16, 4, 128),
              (3, 3001, 12, 4, 96), (4, 4096, 16, 16, 80), (4, 4096, 16, 16, 72),
              (2, 4096, 8, 8, 192), (2, 4096, 8, 4, 256), (4, 4096, 16, 16, 64),
@@ -159,8 +159,8 @@ def substitutes():
     return cases + [Wanted(kernel, (16384, 4096), "f32") for kernel in SUBSTITUTES]
 
 
-# Batches, channels, positions, groups: latent images of a diffusion model, an image, many small
-# rows, and test shapes of peers.
+# Batch size, channels, positions, groups. The shapes are latent images of a diffusion model, one
+# large image, many small rows, and test shapes of peers.
 GROUPS = ((8, 320, 4096, 32), (32, 320, 4096, 32), (2, 512, 16384, 32), (8, 1280, 256, 32),
           (65536, 256, 1, 32), (1, 128, 262144, 32), (16, 48, 8192, 12), (16, 32, 4096, 1),
           (2, 63, 2163, 21))

@@ -38,7 +38,8 @@ NAMES = {"ligerdsl": "libligerdsl",
          "ligerdsl_64mb": "libligerdsl, f32 dW, 64 MB",
          "ligerdsl_64mb_dw16": "libligerdsl, 64 MB"}
 FLCE = "fused_linear_cross_entropy"
-# The fused head's options, from fast to small.
+# Options of fused linear cross-entropy, from the fastest to the smallest workspace, for each dtype
+# of d_weight.
 KNOBS = {"ligerdsl": "default, `max_workspace_bytes` unset",
          "ligerdsl_300mb_dw16": "`max_workspace_bytes` = 300 MB",
          "ligerdsl_64mb_dw16": "`max_workspace_bytes` = 64 MB",
@@ -191,7 +192,7 @@ def chain_table(cases):
                  rows)
 
 
-# Each function below formats a goal's numbers: (cases, selection, the goal's limit) -> text.
+# Each function in READ formats the numbers of a goal: (cases, selection, the goal's limit) -> text.
 def chosen(cases, text):
     """Returns the cases that "KERNEL [SHAPE] [DTYPE]" selects, {key: rows}."""
     kernel, *more = text.split()
@@ -257,7 +258,7 @@ def goal_tables(cases, goals):
         rows = []
         for row in (each for each in goals if each["area"] == area):
             texts = row["select"].split(";") if row["show"] else []
-            # one limit for all, or one for each
+            # one limit for all selections, or one for each
             limits = [float(limit) for limit in row["at"].split()] or [None]
             kernels = {text.split()[0] for text in texts}
             read = [(text.split()[0].replace("_", " ") + " ") * (len(kernels) > 1)

@@ -47,7 +47,7 @@ PRODUCTS = [(4096, 4096, 4096), (8192, 8192, 8192), (4096, 128256, 4096), (4096,
             (512, 4096, 4096), (4000, 4024, 4088)]
 ATTENTION = [(4, 32, 8, 4096, 128), (4, 32, 8, 16384, 128), (1, 32, 8, 16384, 128),
              (4, 32, 32, 2048, 64)]  # batch, heads, key heads, tokens, dim
-# queries, keys, stages, warps of flash_attention
+# queries and keys per block, stages and warps of flash_attention
 BLOCKS = [(128, 64, 2, 8), (128, 32, 3, 8), (64, 64, 2, 4), (128, 128, 2, 8)]
 TILES = [(128, 256, 64), (128, 128, 64), (128, 256, 32), (128, 128, 32), (64, 128, 64)]
 BACKENDS = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION,
@@ -119,7 +119,8 @@ def triton_product():
         tl.store(c + rows[:, None] * n + columns[None, :], total.to(c.dtype.element_ty),
                  mask=(rows < m)[:, None] & (columns < n)[None, :])
 
-    # `wgmma` only gives the two forms separate entries in Triton's cache
+    # `wgmma` is unused; it only gives the forms with and without wgmma separate entries in Triton's
+    # cache.
     def run(a, b, c, tile, stages, warps, wgmma=True):
         (m, k), n = a.shape, b.shape[1]
         grid = (triton.cdiv(n, tile[1]), triton.cdiv(m, tile[0]))
@@ -149,7 +150,7 @@ def without_wgmma(triton):
 class Rows:
     def __init__(self, options):
         self.rows, self.failures, self.options, self.begin = [], [], options, time.monotonic()
-        self.case = []  # rows and their calls, before they are timed
+        self.case = []  # (row, call, flops) of the current case, not timed yet
         self.timer = timer_for(torch.device(options.device))
 
     def add(self, case, provider, settings, run, result, exact, flops):
@@ -207,7 +208,7 @@ def products(rows, kernels, shapes, tiles, dtype):
 
         def take():
             found = c.clone()
-            c.fill_(float("nan"))  # erases this contender's result
+            c.fill_(float("nan"))  # so that the next contender cannot pass with this result
             return found
 
         rows.add(case, "torch", {}, partial(torch.matmul, a, b, out=c), take, exact, flops)

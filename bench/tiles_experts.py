@@ -52,7 +52,7 @@ def grouped_products(rows, shapes, dtype):
         ends, total = offsets[1:].contiguous(), of_token * tokens
         x, d_y = (torch.randn(total, width, device=device, dtype=dtype) for width in (k, n))
         weight = torch.randn(experts, n, k, device=device, dtype=dtype)
-        # compares the second expert's rows and weight gradient
+        # The check compares only the second expert's rows and weight gradient.
         probe = slice(int(offsets[1]), int(offsets[2]))
         held = {}
 

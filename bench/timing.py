@@ -20,10 +20,10 @@ from results import one_line
 FLUSH_BYTES = 256 << 20  # several times the L2 size of every supported card
 FLUSH_US = 55  # about the shortest time to overwrite FLUSH_BYTES
 MOST_FLUSHES = 64
-# extra us of a host's first call after a pause; a bare cuBLAS matmul has 100 to 130
+# Upper bound of the extra host time in us of the first call after a pause; 100 to 130 for cuBLAS.
 WAKING_US = 500
-MOST_IN_ROUND = 32  # repetitions of a run in one round of `repeats`
-ROUNDS = 12  # runs of a chain between two events, enough to hide the cost of its ends
+MOST_IN_ROUND = 32  # most repetitions of a run in one round of `repeats`
+ROUNDS = 12  # runs of a chain between two events, so many that the events' own cost is negligible
 
 
 def quantiles(samples):
@@ -72,7 +72,7 @@ class GpuTimer:
         host = self.host_us(run, before)
         flushes = min(MOST_FLUSHES, 1 + math.ceil(1.5 * host / FLUSH_US))
         slow = self._times(run, before, 1, 3)
-        # at most about two seconds
+        # limits this measurement to about two seconds
         repetitions = max(11, min(self.repetitions, int(2e6 / max(*slow, 1.0))))
         us, p20, p80 = quantiles(self._times(run, before, flushes, repetitions))
         wall = quantiles(self._times(run, before, 1, 11))[0]
@@ -93,7 +93,7 @@ class GpuTimer:
             return (queued - begin) * 1e6 / count, (time.perf_counter() - begin) * 1e6 / count
 
         whole = batch(1)[1]
-        # about 50 ms of GPU time per batch
+        # limits a batch to about 50 ms
         count = 1 if before else max(1, min(calls, int(5e4 / whole)))
         return quantiles([batch(count)[0] for _ in range(5)])[0]
 

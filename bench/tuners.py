@@ -32,8 +32,8 @@ import time
 from results import one_line
 
 HERE = pathlib.Path(__file__).resolve().parent
-CONFIGURATIONS = 48  # number of Triton's configurations for these kernels (tuners_triton.configs)
-# lib/cli/tune/tune_worker.cpp: samples after which a hopeless configuration is given up
+CONFIGURATIONS = 48  # configurations that Triton searches for these kernels (tuners_triton.configs)
+# samples after which `ligerdsl tune` drops a slow configuration (lib/cli/tune/tune_worker.cpp)
 FIRST_SAMPLES = 3
 MODES = {
     "triton": "configurations compiled in parallel, the same total of timed launches as ligerdsl",

@@ -97,7 +97,7 @@ def search(options):
     import triton
     from tuners_kernels import KERNELS, first
     x, weight, y = tensors(options.rows, options.columns)
-    triton.jit(first)[(1,)](y)  # starts the compiler, the launcher and the context
+    triton.jit(first)[(1,)](y)  # untimed: starts the compiler, the launcher and the context
     configs = [triton.Config({"ROWS": rows}, num_warps=warps, num_stages=stages)
                for rows, warps, stages in chosen(options.configurations)]
     jit = triton.jit(KERNELS[options.operation])

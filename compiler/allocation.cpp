@@ -1,9 +1,9 @@
-// Wraps malloc, calloc and realloc of this library, to call the fatal hook if the C library has no
-// memory.
+// Wrappers of malloc, calloc and realloc for this library. If an allocation fails, they call the
+// fatal hook.
 //
 // MLIR allocates every operation with malloc and does not check the result, so a null pointer would
-// crash the process. The linker replaces all references in this library, including those of LLVM's
-// archives (--wrap).
+// crash the process. The linker option --wrap redirects every call in this library, including the
+// calls in LLVM's archives.
 #include <cstddef>
 
 #include "compiler/fatal_error.h"

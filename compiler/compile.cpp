@@ -72,8 +72,8 @@ void registerDialects(DialectRegistry& registry) {
 
 namespace {
 
-// Collects the context's errors and remarks, each text once. An error is a line "file:line:col:
-// error: message" at the author's location.
+// Collects the context's errors, and its remarks without duplicates. An error is a line
+// "file:line:col: error: message" at the author's location.
 class DiagnosticText {
  public:
   explicit DiagnosticText(MLIRContext& context)
@@ -140,7 +140,8 @@ LogicalResult simplify(ModuleOp module, const program::CompileOptions& options) 
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   passes.addPass(createLoopInvariantCodeMotionPass());
-  // Merges equal values that two loops hoist, which recognition of resident rows requires.
+  // Merges equal values that were hoisted from two loops; resident rows are not recognised
+  // otherwise.
   passes.addPass(createCSEPass());
   return passes.run(module);
 }
@@ -173,7 +174,7 @@ program::Artifact compile(const program::Program& program, const program::Compil
   for (const program::Argument& argument : program.arguments)
     artifact.slots += program::slotCount(program.values[argument.value]);
 
-  // Edited tile IR was simplified before the edit.
+  // Edited tile IR was printed after `simplify`, so it is not simplified again.
   LogicalResult done = expandAdds(*module, options);
   if (succeeded(done) && !edited) done = simplify(*module, options);
   if (succeeded(done) && trace.emits("tile")) {

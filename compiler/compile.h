@@ -30,10 +30,10 @@ class CompileTrace {
  public:
   explicit CompileTrace(const program::CompileOptions& options)
       : options(options), passes(options.spans) {}
-  /// Ends the phase that ran since the last mark.
+  /// Ends the phase of this name, which began at the previous mark.
   void mark(const char* phase);
-  /// Returns true if the compile returns this stage's text. The caller then calls keep() and may
-  /// stop the pipeline.
+  /// Returns true if the options request this stage's text. The pipeline then calls keep() and may
+  /// stop.
   bool emits(const char* stage) const { return options.emit == stage; }
   void keep(std::string text) { emitted = std::move(text); }
 

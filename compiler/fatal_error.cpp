@@ -19,8 +19,8 @@ void onFatalError(void*, const char* reason, bool) {
 
 constexpr const char* kOutOfMemory = LIGERDSL_OUT_OF_MEMORY ": an allocation of LLVM failed";
 
-// Handles LLVM's failed allocations. LLVM is built without exceptions, so nothing may be thrown
-// through it. Its code assumes that this does not return.
+// Handles LLVM's failed allocations. LLVM is built without exceptions, so no exception may pass
+// through its frames. LLVM assumes that this handler does not return.
 void onBadAlloc(void*, const char*, bool) {
   reportBadAlloc();
   std::fprintf(stderr, "ligerdsl: the process ends: %s\n", kOutOfMemory);

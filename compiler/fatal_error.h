@@ -4,8 +4,8 @@
 namespace ligerdsl::compiler {
 
 /// Makes LLVM's fatal and out-of-memory errors call `hook` with the reason, on the failing thread.
-/// The hook must not return: it reports to the thread that waits for the compile, and blocks its
-/// own, whose frames cannot be unwound. Null restores LLVM's default.
+/// The hook must not return, because LLVM's frames cannot be unwound. It reports to the thread that
+/// waits for the compile, and blocks its own thread. Null restores LLVM's default.
 void setFatalHook(void (*hook)(const char* reason));
 
 /// Calls the hook for a failed allocation. Returns if there is no hook, or if the thread is unknown

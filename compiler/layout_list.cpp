@@ -35,7 +35,7 @@ llvm::json::Array json(const LinearLayout::Bases& bases) {
 }  // namespace
 
 std::string listLayouts(ModuleOp module) {
-  // The key ignores the element type, because tiles that differ only in it share a layout.
+  // The key ignores the element type, so that tiles with the same layout are in one item.
   llvm::MapVector<Type, std::vector<Tile>> tiles;
   const Type byte = IntegerType::get(module.getContext(), 8);
   module.walk<WalkOrder::PreOrder>([&](Operation* op) {

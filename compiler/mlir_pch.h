@@ -1,4 +1,4 @@
-// Headers that many compiler files include; precompiled.
+// Precompiled header: the headers that many compiler files include.
 #pragma once
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/TypeSwitch.h"

@@ -17,7 +17,7 @@ namespace ligerdsl::compiler {
 
 using program::RemarkId;
 
-/// A remark whose text is not complete. The destructor appends the id and reports the remark.
+/// A remark under construction. The destructor appends the id and reports the remark.
 class MissedRemark {
  public:
   MissedRemark(mlir::Location at, RemarkId id);

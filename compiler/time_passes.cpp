@@ -15,7 +15,7 @@ namespace {
 
 class TimePasses final : public mlir::PassInstrumentation {
   // Records a pass under its name in ligerdsl-opt. The adaptor that runs passes on every function
-  // has none.
+  // has no such name and is recorded under its class name.
   void runBeforePass(mlir::Pass* pass, mlir::Operation*) override {
     const llvm::StringRef argument = pass->getArgument();
     llvm::timeTraceProfilerBegin(argument.empty() ? pass->getName() : argument, "");

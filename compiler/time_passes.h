@@ -18,7 +18,8 @@ class PassTimes {
   explicit PassTimes(bool wanted);
   ~PassTimes();
   PassTimes(const PassTimes&) = delete;
-  /// Returns all passes that have ended. A nested pipeline's span contains those of its passes.
+  /// Returns all passes that have ended. The span of a nested pipeline contains the spans of its
+  /// passes.
   std::vector<program::Span> spans() const;
 
  private:
@@ -26,8 +27,8 @@ class PassTimes {
   int64_t beginUs = 0;
 };
 
-/// Makes the profiler, if it runs, record these passes. LLVM's own pass managers do so
-/// automatically.
+/// Makes the profiler, if it runs, record the passes of this pass manager. LLVM's own pass managers
+/// are recorded without this call.
 void timePasses(mlir::PassManager& passes);
 
 }  // namespace ligerdsl::compiler

@@ -1,4 +1,4 @@
-// Both sides of the C table in author.h: export of this binary's registry, import of another's.
+// Both sides of the C table in author.h: exports its own kernels, imports another binary's.
 #include "ligerdsl/dsl/author.h"
 
 #include <algorithm>
@@ -55,7 +55,7 @@ std::string fields_text(const std::vector<MetaField>& fields) {
   return text;
 }
 
-// Returns Bits::fixed for a missing or unknown text.
+// Returns the Bits of this name, or Bits::fixed for an empty or unknown name.
 Bits parse_bits(const std::string& text) {
   for (const Bits bits : {Bits::same, Bits::row, Bits::batch}) {
     if (text == name(bits)) return bits;
@@ -252,7 +252,7 @@ class LoadedKernel : public AnyKernel {
   }
 
  private:
-  // Returns true if the kernels were built against headers with targets.
+  // Returns true if the other binary's table has record_for and launch_for, which take a target.
   bool takes_targets() const {
     constexpr size_t kEnd = offsetof(ligerdsl_author_table, launch_for) + sizeof table_->launch_for;
     return table_->struct_size >= kEnd && table_->record_for && table_->launch_for;
@@ -266,7 +266,7 @@ class LoadedKernel : public AnyKernel {
     if (status != 0) throw Error(with_kernel_name(take(error)));
   }
 
-  // Returns the message with the kernel's name after "error: ", which may follow a source location.
+  // Inserts the kernel's name after "error: " unless the message has the name.
   std::string with_kernel_name(const std::string& text) const {
     if (name_.empty() || text.find("'" + name_ + "'") != std::string::npos) return text;
     const std::string word = "error: ";
@@ -288,8 +288,8 @@ const ligerdsl_author_table* author_table() {
   static const ligerdsl_author_table table = {
       LIGERDSL_AUTHOR_VERSION,
       sizeof(ligerdsl_author_table),
-      // A failed registration counts as one kernel. A request for it throws the registration's
-      // error.
+      // Counts at least one kernel if a registration failed. A request for any kernel then returns
+      // the error of the registration.
       [] {
         return std::max(Registry::global().all().size(),
                         size_t{!Registry::global().problems().empty()});
@@ -312,7 +312,7 @@ std::vector<std::unique_ptr<AnyKernel>> kernels_of(const ligerdsl_author_table* 
         std::to_string(LIGERDSL_AUTHOR_VERSION) + "; rebuild them against the installed headers");
   }
   constexpr size_t kFirst =
-      offsetof(ligerdsl_author_table, record_for);  // size of the first table of this version
+      offsetof(ligerdsl_author_table, record_for);  // size of the shortest table of this version
   if (table->struct_size < kFirst || !table->count || !table->describe || !table->record ||
       !table->launch || !table->free_bytes)
     throw Error(

@@ -37,8 +37,8 @@ void require_condition(const Recorder& recorder, const Handle& condition, const 
   }
 }
 
-// Fails unless the counter's type represents its value after the last iteration, at most hi + step
-// - 1. Otherwise the loop would never end.
+// Fails if the counter could overflow: after the last iteration it is at most hi + step - 1. A loop
+// with a counter that wraps would never end.
 void require_representable_counter(const ScalarArg& hi, const ScalarArg& step, int64_t largest,
                                    Loc loc) {
   if (!hi.is_number || !step.is_number || hi.number.integer <= largest - (step.number.integer - 1))

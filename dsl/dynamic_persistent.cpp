@@ -17,10 +17,10 @@ void KernelBuilder::record_dynamic_persistent(const std::function<void()>& body,
     detail::fail(loc, op, "arguments were declared before it; declare the views inside the body");
   View next_program = view("next_program", i32, {1}, {}, loc);
   Scalar programs = scalar("programs", i32, loc);
-  // The number after the last program's may exceed an i32.
+  // i64, because a number drawn after the last program may exceed an i32.
   Scalar ctas = num_programs(0, loc).to(i64), mine = program_id(0, loc).to(i64);
-  // A CTA's first two programs are known in advance, so the atomic for each later one has a whole
-  // program's time to complete.
+  // The first two programs of a CTA are known in advance. The atomic that draws a later program can
+  // therefore complete while the CTA runs a program.
   Scalar following = mine + ctas, first_drawn = ctas + ctas;
   const auto is_program = [&](const std::vector<Handle>& in) {
     return std::vector<Handle>{(Scalar(in[0]) < programs).handle()};

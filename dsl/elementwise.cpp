@@ -136,7 +136,7 @@ Handle choose(const Value& condition, const Operand& a, const Operand& b, Loc lo
     values.b = splat(values.b, test.shape, "where", loc);
   }
   if (test.shape != values.a.shape) {
-    // Broadcast the test and the values to one shape.
+    // Broadcast the condition and the values to one shape.
     const Shape before = values.a.shape;
     if (test.shape.size() != before.size()) {
       fail(loc, "where",
@@ -153,7 +153,7 @@ Handle choose(const Value& condition, const Operand& a, const Operand& b, Loc lo
                            loc);
 }
 
-// Implementations of the operators. Their source location is the right operand's.
+// Implementations of the operators. An operator has the source location of its right operand.
 template <OpCode code>
 Handle arithmetic(const Operand& a, const Operand& b, const char* op) {
   return binary(code, info(code).dtypes, a, b, op, b.loc);
@@ -162,7 +162,7 @@ template <OpCode code>
 Handle logic(const Operand& a, const Operand& b, const char* op) {
   return binary(code, Dtypes::i1, a, b, op, b.loc);
 }
-// a op= b: the result keeps a's type.
+// Records `a op= b`. Fails if the result has another dtype or shape than `a`.
 template <OpCode code, class T>
 T& assign(T& a, const Operand& b, const char* op) {
   const T result(binary(code, info(code).dtypes, Operand(a, b.loc), b, op, b.loc));
@@ -175,7 +175,7 @@ T& assign(T& a, const Operand& b, const char* op) {
   }
   return a = result;
 }
-// Implementation of functions, which have a source location of their own.
+// Implementation of functions. Their callers pass the source location.
 template <OpCode code>
 Handle function(const Operand& a, const Operand& b, const char* op, Loc loc) {
   return binary(code, info(code).dtypes, a, b, op, loc);
@@ -191,7 +191,8 @@ Handle comparison(const Operand& a, const Operand& b, const char* op) {
 
 }  // namespace
 
-// The six overloads of one operator; the last arguments are the function that evaluates it.
+// Defines the six overloads of `operator op`. The other arguments name the function that records
+// it.
 #define LIGERDSL_OPERATOR(op, ...)                    \
   Tile operator op(At<Tile> a, At<Tile> b) {          \
     return Tile(__VA_ARGS__(a, b, "operator" #op));   \

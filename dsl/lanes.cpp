@@ -1,4 +1,4 @@
-// Distribution of blocks over lanes. Each op gets the caller's location.
+// Distribution of blocks over lanes. Each recorded op has the caller's source location.
 #include "ligerdsl/dsl/lanes.h"
 
 #include <algorithm>
@@ -55,7 +55,7 @@ Tile BlockLanes::expand(const Tile& t, Loc loc) const {
   return run == 1 ? rows : rows.expand_dims(run_axis(), loc);
 }
 
-// A lane's positions are ((f * lanes) + lane) * run + r, after the previous CTAs' segments.
+// Element r of run f of a lane has position ((f * lanes) + lane) * run + r in its CTA's segment.
 Carry<Tile, Tile> BlockLanes::max_with_index(const Tile& t, Loc loc) const {
   Tile lane = arange(t, lanes, loc);
   if (ctas > 1) {
@@ -79,8 +79,8 @@ Carry<Tile, Tile> BlockLanes::max_with_index(const Tile& t, Loc loc) const {
   return carry(value, Tile(at(times(first_of(f), run, loc), loc) + at(behind, loc)));
 }
 
-// A CPU combines few vector registers at a time, so it uses at most 64 lanes, which traverse a
-// block in memory order.
+// On a CPU a block has at most 64 lanes, so that a reduction needs few vector registers at a time.
+// The lanes traverse a block in memory order.
 BlockLanes block_lanes(const Target& target, DType type, int64_t block, int num_warps, int num_ctas,
                        bool aligned) {
   if (!target.is_gpu()) {

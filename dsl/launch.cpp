@@ -1,5 +1,5 @@
-// Grids of launches. They are not in kernel.cpp, because the library must link without its
-// registry.
+// Computes the grid of a launch. This code is not in kernel.cpp, because the library must link
+// without the registry of kernels.
 #include <algorithm>
 
 #include "ligerdsl/dsl/kernel.h"

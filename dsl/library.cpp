@@ -1,4 +1,4 @@
-// Library functions that consist of ops. Each op gets the caller's location.
+// Library functions that consist of ops. Each recorded op has the caller's source location.
 #include "ligerdsl/dsl/library.h"
 
 #include <cmath>
@@ -26,7 +26,7 @@ Tile with_axis(const Tile& reduced, int axis, const Tile& like, Loc loc) {
   return reduced.expand_dims(axis < 0 ? axis + like.rank() : axis, loc);
 }
 
-// Returns a * b without no_contract, so that it may become an fma with the sum's additions.
+// Returns a * b without no_contract, so that multiplication and later addition may become an fma.
 Tile product_for_sum(const Tile& a, const Tile& b, Loc loc) {
   int& exact = a.handle().recorder->exact_depth;
   const int depth = std::exchange(exact, 0);
@@ -61,7 +61,7 @@ TilePlace grouped_tiles(const Scalar& program, const Scalar& tile_rows, const Sc
   const NumberArg together(group, loc);
   const Scalar of_group = Scalar(at(columns, loc) * together).to(wide, loc);
   const Scalar before = at(Scalar(at(number, loc) / at(of_group, loc)), loc) * together;
-  // At least 1, because a loop that looks ahead also computes the place of the tile after the last.
+  // At least 1, as a divisor: a pipelined loop also computes the place of the tile after the last.
   const Scalar left =
       max(min(Scalar(at(rows, loc) - at(before, loc)), together, loc), NumberArg(1, loc), loc);
   // A group has fewer than 2^31 tiles, so i32 divisors suffice. A 64-bit division takes ten times
@@ -93,7 +93,7 @@ std::pair<T, T> unsigned_pair(const T& a, const detail::Operand& b, const char* 
   return {T(pair.a), T(pair.b)};
 }
 
-// Type of a number operand of T's operators.
+// Type of a C++ number as an operand of T's operators.
 template <class T>
 using Literal = std::conditional_t<std::is_same_v<T, Tile>, ScalarArg, NumberArg>;
 

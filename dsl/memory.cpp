@@ -50,7 +50,7 @@ Attrs hints(Cache cache, Evict evict) {
   return attrs;
 }
 
-// Checks the view and the indices; returns both.
+// Checks the view and the indices, and returns them as operands.
 std::vector<Handle> tile_operands(const View& view, const Shape& tile_shape, const Indices& index,
                                   const std::string& op, Loc loc) {
   Recorder& recorder = recorder_of(view.handle(), op, loc);

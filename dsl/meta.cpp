@@ -85,8 +85,8 @@ const char* name(Bits bits) {
 
 namespace {
 
-// Returns the same text for equal numbers. A person and a Meta may write different texts: 0.1 as a
-// float is 0.10000000149011612.
+// Returns one text for all spellings of a number. A person writes 0.1, but a float field prints as
+// 0.10000000149011612.
 std::string canonical(const MetaField& field) {
   const std::string& text = field.value;
   const char* end = text.data() + text.size();
@@ -115,7 +115,7 @@ std::vector<std::string> words_of(const std::string& text) {
 std::string tuned_options(const std::vector<MetaField>& fields, const std::string& settings) {
   std::vector<std::string> words = words_of(settings);
   std::erase_if(words,
-                [&](const std::string& word) {  // the fields provide these settings
+                [&](const std::string& word) {  // `fields` has these values
                   return std::any_of(fields.begin(), fields.end(), [&](const MetaField& field) {
                     return word.starts_with(field.name + "=");
                   });

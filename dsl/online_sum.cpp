@@ -1,4 +1,4 @@
-// Online log-sum-exp. Each op gets the caller's location.
+// Online log-sum-exp. Each recorded op has the caller's source location.
 #include "ligerdsl/dsl/online_sum.h"
 
 #include <cmath>
@@ -18,7 +18,7 @@ T rescaled(const T& m, const T& base, Loc loc) {
   return fast_exp2(T(at(m, loc) - at(base, loc)), loc);
 }
 
-// A block with its options.
+// A block of a row, with the options of accumulate().
 struct Block {
   const Tile& x;
   const OnlineOptions& options;
@@ -31,7 +31,7 @@ struct Block {
   bool scale_is_positive() const {
     return options.scale_log2.is_number && options.scale_log2.number.real > 0;
   }
-  // Returns the largest c x. `reduce` computes a tile's maximum.
+  // Returns the maximum of c * x over the counted elements. `reduce` computes a tile's maximum.
   template <class Reduce>
   auto largest(Reduce reduce) const {
     const ScalarArg& c = options.scale_log2;
@@ -41,7 +41,7 @@ struct Block {
         std::conditional_t<std::is_same_v<decltype(reduce(x)), Tile>, ScalarArg, NumberArg>;
     return decltype(reduce(x))(at(top, loc) * Number(c.number.real, loc));
   }
-  // Returns 2^(c x - base).
+  // Returns 2^(c * x - base), or 0 in elements that do not count.
   Tile terms(const TileArg& minus_base) const {
     TileArg c(0, loc);
     static_cast<detail::Operand&>(c) = options.scale_log2;
@@ -65,7 +65,7 @@ void require_state(const OnlineSum& state, const char* op, Loc loc) {
   for (const Scalar* scalar : {&state.m, &state.s})
     detail::require_operand(scalar->handle(), Dtypes::f32, op, loc);
 }
-// Checks the dtypes of m and s and their shape.
+// Checks the dtype and the shape of m and s.
 void require_state(const OnlineSums& state, const BlockLanes& lanes, const char* op, Loc loc) {
   for (const Tile* tile : {&state.m, &state.s})
     detail::require_operand(tile->handle(), Dtypes::f32, op, loc);

@@ -22,15 +22,15 @@ std::string widened(DType dtype) {
   return std::string(".to(") + (dtype == i32 ? "i64" : "i32") + ")";
 }
 
-// Returns true for ops that read integers as unsigned. A conversion keeps the sign and so changes
-// the unsigned value.
+// Returns true for ops that read integers as unsigned. Widening an operand extends its sign, which
+// would change its unsigned value.
 bool reads_unsigned(const std::string& op) {
   static constexpr std::string_view kOps[] = {"ult", "ule", "ugt", "uge", "udiv", "urem", "umulhi"};
   return std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
 }
 std::string unsigned_advice(int64_t number, DType dtype) {
   const int64_t half = most_of(dtype) + 1,
-                most = 2 * half - 1;  // not for i64, which represents every number
+                most = 2 * half - 1;  // i64 is excluded, because it represents every number
   const std::string widen =
       "convert the operand with " + widened(dtype) + " & " + std::to_string(most);
   if (number < 0 || number > most) return widen + ", its unsigned value";
@@ -38,8 +38,8 @@ std::string unsigned_advice(int64_t number, DType dtype) {
          ", its unsigned value";
 }
 
-// Returns an error if a float type can neither represent the number nor round it to a finite value,
-// else "".
+// Returns an error if the number is outside the finite range of a float type, else "". An infinity
+// is no error for a type that has infinities.
 std::string overflow(double number, DType dtype) {
   const bool infinite = std::isinf(number) && dtype != f8e4m3;
   if (infinite || std::isnan(number) || std::fabs(number) <= largest_of(dtype)) return "";

@@ -11,7 +11,7 @@ constexpr int kRounds = 10;
 constexpr int64_t kMultipliers[] = {0xd2511f53, 0xcd9e8d57};
 constexpr int64_t kWeyl[] = {0x9e3779b9, 0xbb67ae85};  // added to the key between rounds
 
-// Returns the i32 with these low 32 bits.
+// Returns the low 32 bits as an i32.
 int32_t word(int64_t bits) {
   return static_cast<int32_t>(static_cast<uint32_t>(bits));
 }
@@ -25,8 +25,8 @@ struct Product {
   Tile high, low;
 };
 
-// Returns both words of a product of unsigned words. They come from one multiplication, because its
-// instruction (mul.wide.u32, vpmuludq) costs less than one for each half.
+// Returns the high and the low 32 bits of an unsigned product. One wide multiplication
+// (mul.wide.u32, vpmuludq) costs less than a separate multiplication for each half.
 Product multiply(const Tile& x, int64_t factor, Loc loc) {
   const Tile wide = At<Tile>(x.to(i64, loc), loc) & ScalarArg(int64_t{0xffffffff}, loc);
   const Tile product = At<Tile>(wide, loc) * ScalarArg(factor, loc);

@@ -29,7 +29,7 @@ Tile positions(const Tile& x, int axis, Loc loc) {
   return detail::positions(*x.handle().recorder, x.shape(), axis, "arange", loc);
 }
 
-// Returns a mask of the elements whose index along the axis has one of these bits.
+// Returns a mask of the elements whose index along the axis has at least one of these bits set.
 Tile has_bits(const Tile& x, int axis, int64_t bits, Loc loc) {
   const Tile place = positions(x, axis, loc);
   const Tile masked = at(place, loc) & integer(bits, loc);
@@ -71,7 +71,8 @@ Tile from_keys(const Tile& key, DType dtype, Loc loc) {
   return bitcast(bits, f32, loc).to(dtype, loc);
 }
 
-// Sorts bitonic blocks of `size` elements, in reverse where the index has the bit `backwards`.
+// Sorts bitonic blocks of `size` elements. A block whose indices have the bit `backwards` is sorted
+// in reverse order.
 Tile merge(Tile x, int axis, int64_t size, int64_t backwards, Loc loc) {
   for (int64_t distance = size / 2; distance > 0; distance /= 2) {
     const Tile other = shuffle_xor(x, distance, axis, loc);
@@ -82,7 +83,7 @@ Tile merge(Tile x, int axis, int64_t size, int64_t backwards, Loc loc) {
   return x;
 }
 
-// Sorts blocks of `size` elements. If there are several, every second one is in reverse order.
+// Sorts blocks of `size` elements. If there are several, every second block is in reverse order.
 Tile sort_blocks(Tile x, int axis, int64_t size, Loc loc) {
   const int64_t whole = x.shape()[axis];
   for (int64_t block = 2; block <= size; block *= 2)
@@ -90,8 +91,8 @@ Tile sort_blocks(Tile x, int axis, int64_t size, Loc loc) {
   return x;
 }
 
-// Combine keys (inverted for `descending`) with their indices along the axis, so that all are
-// distinct, and split them again.
+// with_indices packs a key (inverted for `descending`) and its index along the axis into one i64,
+// so that all values are distinct. without_indices unpacks them.
 Tile with_indices(const Tile& keys, int axis, bool descending, Loc loc) {
   const Tile order = descending ? ~at(keys, loc) : keys;
   const Tile upper = at(order.to(i64, loc), loc) << integer(32, loc);
@@ -193,7 +194,7 @@ std::pair<Tile, Tile> split(const Tile& x, Loc loc) {
              detail::to_string(x.shape()));
   const int axis = x.rank() - 1;
   const Tile place = positions(x, axis, loc);
-  // Selects the first or second element by a reduction on indices, so that its bits stay unchanged.
+  // Selects the first or second element by comparing indices, which leaves its bits unchanged.
   const auto element = [&](bool second) {
     const auto choose = [&](Scalar a, Scalar i, Scalar b, Scalar j) {
       const At<Scalar> left(second ? j : i, loc), right(second ? i : j, loc);
@@ -227,9 +228,9 @@ Sorted stable_sort(const Tile& x, int axis, bool descending, Loc loc) {
                          loc);
 }
 
-// Sorts blocks of k elements, every second one in reverse. The elementwise minima of two adjacent
-// blocks are then the k smallest elements of both, in bitonic order. Each iteration halves the
-// tile.
+// Sorts blocks of k elements, every second block in reverse order. The elementwise minima of two
+// adjacent blocks are then the k smallest elements of both blocks, in bitonic order. Each iteration
+// halves the tile.
 Sorted topk(const Tile& x, int64_t k, int axis, Loc loc) {
   const int along = power_of_two_axis(x, axis, "topk", loc), last = x.rank() - 1;
   require_key(x, "topk", loc);

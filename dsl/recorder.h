@@ -31,7 +31,7 @@ using program::ValueId;
 
 std::string to_string(const Shape& shape);       // [4, ?, 128]
 std::string to_string(const Type& type);         // f32 tile [128]
-std::string plural(size_t n, const char* noun);  // regular nouns only
+std::string plural(size_t n, const char* noun);  // "2 tiles"; regular nouns only
 
 using Attrs = std::vector<program::Attr>;
 
@@ -54,7 +54,7 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   program::Region region(const std::vector<Type>& arguments, const RegionBody& body,
                          const Check& check, Loc loc);
 
-  // Fails unless this builder recorded the handle, in a region that is still open.
+  // Fails unless this builder recorded the handle in a region that is still open.
   void require_live(const Handle& handle, const std::string& op, Loc loc) const;
   const Type& type(const Handle& handle) const { return program_.values[handle.id]; }
 
@@ -82,13 +82,13 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
 
   int exact_depth = 0;        // > 0: float ops carry no_contract
   bool in_combiner = false;   // a combiner is being recorded
-  int64_t num_residents = 0;  // resident rows so far; also the next one's number
+  int64_t num_residents = 0;  // resident rows so far; the last one has this number
   std::unordered_set<ValueId> alignment_offsets;  // results of View::alignment_offset
   std::unordered_map<ValueId, int64_t> integers;  // constants
   // Maps read-only views, and pointers into them, to their argument's number.
   std::unordered_map<ValueId, size_t> read_only;
 
-  // Returns false if the handle's program is finished, so that the handle must not be used.
+  // Returns false if the handle belongs to a program that is finished; it must then not be used.
   bool knows(const Handle& handle) const { return handle.id < program_.values.size(); }
 
   program::Program finish(Loc loc);
@@ -135,16 +135,16 @@ Tile positions(Recorder& recorder, const Shape& shape, int axis, const std::stri
 Tile deal(const BlockLanes& lanes, const Tile& block, const std::string& op, Loc loc);
 
 // Operands (operand.cpp).
-// Fails unless the rule accepts the operand's type.
+// Fails unless `rule` accepts the operand's dtype.
 void require_dtype(const Handle& x, program::Dtypes rule, const std::string& op, Loc loc);
-// Returns an operand's recorder. Reports an invalid operand as an error of `op`, a function that
-// records several ops.
+// Returns an operand's recorder. An invalid operand is reported as an error of `op`, the name of a
+// function that records several ops.
 Recorder& require_operand(const Handle& x, program::Dtypes rule, const std::string& op, Loc loc);
 // Fails unless the type represents the pad value.
 void require_pad(double pad, DType type, Loc loc);
 Handle constant(Recorder& recorder, const Number& number, const Type& type, const std::string& op,
                 Loc loc);
-// Returns a scalar handle. A number has type `dtype`, or i64 if it exceeds i32.
+// Returns a scalar handle. A number gets type `dtype`, or i64 instead of i32 if it exceeds i32.
 Handle scalar_operand(Recorder& recorder, const Operand& operand, DType dtype,
                       const std::string& op, Loc loc);
 // Returns a tile of exactly this type. Broadcasts numbers, scalars and dimensions of 1.
@@ -157,7 +157,7 @@ struct Pair {
 Pair match(const Operand& a, const Operand& b, const std::string& op, Loc loc);
 // Returns an integer scalar for index arithmetic: i32, or i64 for numbers that exceed i32.
 Handle index_operand(Recorder& recorder, const Operand& operand, const std::string& op, Loc loc);
-// Fails unless the offset is a result of View::alignment_offset and tiles span the last dimension.
+// Fails unless View::alignment_offset returned the offset and tiles span the last dimension.
 void require_alignment_offset(Recorder& recorder, const Scalar& alignment_offset,
                               const Shape& tile_shape, const std::string& op, Loc loc);
 

@@ -39,7 +39,7 @@ int64_t Size::at(int64_t rows) const {
   const Node* nodes = nodes_.data();
   if (nodes_.size() == 1) return nodes->kind == Kind::rows ? rows : nodes->number;
   if (nodes_.size() == 3 && nodes[2].kind == Kind::ceil_div && nodes[0].kind == Kind::rows &&
-      nodes[1].kind == Kind::number)  // the form of most grids
+      nodes[1].kind == Kind::number)  // ceil_div(rows, n), as in most grids
     return rows / nodes[1].number + (rows % nodes[1].number != 0);
   int64_t stack[kDepth];
   int64_t* top = stack - 1;

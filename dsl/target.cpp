@@ -1,4 +1,4 @@
-// Targets by name, and targets of other binaries.
+// Finds targets by name, and reads targets of other binaries.
 #include "ligerdsl/dsl/target.h"
 
 #include <cstring>

@@ -16,15 +16,16 @@ struct CatalogEntry {
   std::string name;
   std::string description;
   std::vector<MetaField> options;  // with default values
-  // All functions throw ligerdsl::Error for unknown options and values.
+  // The functions below throw ligerdsl::Error for unknown options and values.
   std::function<Operation(const Machine&, const MetaValues& options)> make;
 
-  // Functions of a ConfiguredKernel (config.h); empty for a FixedKernel.
+  // The functions below belong to a ConfiguredKernel (config.h). They are empty for a FixedKernel.
   std::function<std::vector<MetaField>(const Machine&, const MetaValues& options)> heuristic;
-  // Returns why the heuristic's Config, with these fields changed, is not valid, or "".
+  // Returns the reason why the heuristic's Config with these fields changed is not valid, or "".
   std::function<std::string(const Machine&, const MetaValues& options, const MetaValues& config)>
       valid;
-  // Returns the operation of that Config; throws the reason if it is not valid.
+  // Returns the operation of that Config. Throws an Error with the reason if the Config is not
+  // valid.
   std::function<Operation(const Machine&, const MetaValues& options, const MetaValues& config)>
       make_with;
   std::function<Cost(const MetaValues& options, int64_t rows)> cost;

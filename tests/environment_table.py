@@ -20,7 +20,7 @@ SHIPPED = ("compiler", "dsl", "kernels", "lib", "runtime")
 LIBRARY = ("compiler", "dsl", "kernels", "lib/abi", "runtime")
 FOLDERS = (*SHIPPED, ".ci", ".cmake", "bench", "examples", "tests")
 PARSERS = "runtime/environment/options.cpp"
-# These files call getenv with the names of the table.
+# Files that call getenv with names from the table, not with literals.
 READS_TABLE = (PARSERS, "lib/cli/doctor.cpp")
 
 READS = {
@@ -83,7 +83,7 @@ def table_is_well_formed(entries):
         if parser:
             expect(re.fullmatch(parser, entry.parser),
                    f"{entry.name}: {entry.values} needs {parser}, got {entry.parser}")
-        elif "|" in entry.values and entry.parser != "parse_cpu":  # LLVM names the CPUs
+        elif "|" in entry.values and entry.parser != "parse_cpu":  # for a CPU, LLVM has the list
             words = accepted(entry.parser)
             expect(words == set(entry.values.split("|")),
                    f"{entry.name}: {entry.parser} accepts {sorted(words)}, not {entry.values}")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests that need a GPU on a machine without CMake and LLVM. Only the part `python` needs
-# Python.
+# Runs the tests that need a GPU. That machine needs no CMake and no LLVM, and Python only for the
+# part `python`.
 #
 #   tests/gpu.sh pack [BUILD]   on the build machine: packs all files into BUILD/gpu-tests.tar.gz
 #                               (default build/release)
@@ -23,8 +23,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 files=(tests/every_op/every_op_tests tests/kernels/kernel_tests tests/abi/abi_tests tests/runtime/runtime_tests
        tests/runtime/libfake_compiler.so bin/execute_time bin/ligerdsl lib/libligerdsl-compiler.so lib/libligerdsl.so.0 lib/ligerdsl/compile-worker)
 
-# Packs the Python package with links to the packed libraries, its tests, and pytest with its
-# imports.
+# Packs the Python package, with links to the packed libraries, its GPU tests, and pytest with the
+# modules that it imports.
 pack_python() {
   local build=$1 folder=$2 each from
   mkdir -p "$folder/python" "$folder/tests/python" "$folder/pytest"
@@ -47,7 +47,7 @@ pack() {
     cp -L "$build/$file" "$folder/$file" || { echo "build it first: $file" >&2; exit 1; }
     strip --strip-unneeded "$folder/$file"
   done
-  mkdir "$folder/fallback"  # libraries that the compiler library needs in addition to glibc
+  mkdir "$folder/fallback"  # libraries besides glibc that the compiler library needs
   ldd "$build/lib/libligerdsl-compiler.so" "$build/bin/ligerdsl" | awk '/lib(z|zstd|fmt)\.so/ {print $3}' | sort -u |
     xargs -I{} cp -L {} "$folder/fallback/"
   [[ -f $build/python/ligerdsl/_bind.abi3.so ]] && pack_python "$build" "$folder"
@@ -71,8 +71,8 @@ export LIGERDSL_CACHE_DIR=${LIGERDSL_CACHE_DIR:-$results/cache}
 export LIGERDSL_TEST_FAKE_COMPILER=$root/tests/runtime/libfake_compiler.so
 failed=()
 
-# run NAME SHARDS SECONDS PROGRAM ARGUMENTS...: runs SHARDS processes, each with its share of the
-# tests.
+# run NAME SHARDS SECONDS PROGRAM ARGUMENTS...: runs SHARDS processes, each with a share of the
+# program's tests.
 run() {
   local name=$1 shards=$2 seconds=$3 begin=$SECONDS bad=0 pids=() shard
   shift 3
@@ -104,7 +104,7 @@ python_tests=$root/tests/python
 part() {
   case $1 in
     small) run small "$jobs" 590 "$every_op" --device=cuda --gtest_filter='*Replay*:Streams*:*Cases*' ;;
-    # One process: its tests need up to 60 GiB of device memory.
+    # One process, because its tests need up to 60 GiB of device memory.
     large)
       run large 1 590 "$every_op" --device=cuda --gtest_filter='*Large*:*Apart*'
       run large-kernels 1 300 "$kernels" --backend=cuda --gtest_filter='Large.*'
@@ -118,7 +118,7 @@ part() {
       run abi 1 590 "$root/tests/abi/abi_tests" --gtest_filter='Gpu.*:*Sticky.*'
       run runtime 1 300 "$root/tests/runtime/runtime_tests" --gtest_filter='GpuTest.*'
       ;;
-    time)  # runs alone, because it measures
+    time)  # no other process may disturb its times
       run time 1 590 "$root/bin/execute_time" 101
       sed -n '/^{/,$p' "$results/time.0.log" >"$results/execute_time.json"
       grep -a 'launches:' "$results/time.0.log"
@@ -132,7 +132,7 @@ part() {
     sanitize)
       local tool=${COMPUTE_SANITIZER:-compute-sanitizer} check
       for check in ${SANITIZERS:-memcheck racecheck initcheck synccheck}; do
-        # cuBLASLt's own kernels (nvjet) are not what is tested.
+        # Excludes the kernels of cuBLASLt (nvjet), which are not ours.
         run "sanitize-$check" "$jobs" 590 "$tool" --tool "$check" --error-exitcode 1 --launch-timeout 0 \
           --kernel-name-exclude kernel_substring=nvjet "$every_op" --device=cuda --rows=5 --gtest_filter='*Replay*'
       done

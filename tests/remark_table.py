@@ -20,7 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib/codege
 import remark_table
 from remark_table import ROOT
 
-# Ids that no test expects.
+# Remarks that no test expects.
 UNTESTED = {"argument-not-mapped"}
 
 SHIPPED = ("compiler", "dsl", "kernels", "runtime", "lib")

@@ -14,10 +14,10 @@ import torch
 
 CODES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
 DTYPES = {name: dtype for dtype, name in CODES.items()}
-# Largest accepted max |a - r| / max |r| of our outputs; sums over rows use the norm. Tests have
-# tighter gates.
+# Largest accepted error max |a - r| / max |r| of our outputs a; r is the float64 value. Sums over
+# rows use |a - r| / |r| in the 2-norm. Tests have tighter gates.
 GATES = {"f32": 2e-5, "f16": 4e-3, "bf16": 1.6e-2}
-BUILDERS = {}  # functions of this folder that build a case, by kernel name
+BUILDERS = {}  # kernel name -> function in this folder that builds a case
 
 
 def case(build):
@@ -57,9 +57,9 @@ class Case:
     exact: dict = field(default_factory=dict)
     # pass -> floating-point operations, if they bound the time
     flops: dict = field(default_factory=dict)
-    bursts: bool = False  # long and hot: time it in bursts and sustained
-    links: int = 0  # links per run of a chain, whose times are per link
-    gated: bool = True  # False: the case measures the error itself
+    bursts: bool = False  # heats the GPU: timed both in bursts and sustained
+    links: int = 0  # links in a chain; times are reported per link
+    gated: bool = True  # False: the error is the result, and no gate applies
 
     def errors(self, outputs):
         """Returns {output: error} of the case's outputs. Raises KeyError if there are none."""
@@ -101,7 +101,7 @@ class Maker:
 
     def randn(self, *shape, dtype, scale=1.0):
         flat, out = self.memory(shape, dtype)
-        for part in flat.split(1 << 28):  # avoids an f32 copy of a large tensor
+        for part in flat.split(1 << 28):  # without an f32 copy of the whole tensor
             part.copy_(torch.randn(part.numel(), device=self.device) * scale)
         return out
 

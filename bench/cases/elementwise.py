@@ -241,7 +241,7 @@ def rotation(context, kernel, shape, dtype, tables, reference, fields, bound, li
         return ours(forward, backward, ({"qo": qo, "ko": ko}, {"dq": dq, "dk": dk}),
                     restore=put_back(q, k, gq, gk) if in_place else None)
 
-    # Exact values of all four outputs, from float64 autograd of the reference.
+    # Exact values of all four outputs, computed by autograd of the reference in float64.
     part = [t.detach()[:1, positions].double().requires_grad_() for t in (q, k)]
     exact_out = reference(
         *part,

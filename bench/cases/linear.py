@@ -112,7 +112,7 @@ def linear_case(context, kernel, x, w, labels, exact, extras):
     def liger(accumulate=None, chunks=1):
         from liger_kernel.ops.fused_linear_cross_entropy import LigerFusedLinearCrossEntropyFunction
         fused = LigerFusedLinearCrossEntropyFunction
-        # default arguments from softcap to ce_mode
+        # default values of Liger's arguments from softcap to ce_mode
         unasked = (None, False, accumulate, False, False, False, None, None)
         return through(lambda: fused.apply(x, w, labels, None, None, -100, 0.0, 0.0, "mean",
                                            *unasked, chunks)[0])
@@ -170,7 +170,7 @@ def linear_case(context, kernel, x, w, labels, exact, extras):
 
 NONE = 0  # LIGERDSL_REDUCTION_NONE
 CHUNK_ROWS = 4096  # rows per chunk of liger_chunks, as in QuACK
-# forms that differ from others only with several chunks
+# forms that differ from the default form only if the rows need several chunks
 LARGE = ("liger_chunks", "quack_8192", "quack_logits_8192")
 VARIANTS = ("liger_cute_scaled", "ligerdsl_f32", "liger32", "torch", "compile_max")
 
@@ -217,7 +217,7 @@ def error_case(context, kernel, M, H, V, dtype, deviation=1.0, probability=None)
         # gives the label a logit of 0
         other = x.double() - (x.double() * own).sum(-1, keepdim=True) / length * own
         margin = math.log(probability / (1 - probability)) + math.log(V) + 0.5
-        margin += margin ** 2 / H / 2  # the label's row also adds to other logits
+        margin += margin ** 2 / H / 2  # the label's weight row also raises other logits
         x = (other + margin / length * own).to(dtype)
     x.requires_grad_()
     w.requires_grad_()

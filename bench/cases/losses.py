@@ -170,7 +170,8 @@ def cross_entropy(context, M, V, dtype, softcap=0.0, smoothing=0.0, scale=2.0):
         from liger_kernel.ops.cutedsl.ops import LigerCrossEntropyFunction
         return by_liger(LigerCrossEntropyFunction)
 
-    # overwrites the logits with the sum's gradient; its time excludes the mean's factor
+    # overwrites the logits with the gradient of the summed loss; the time excludes the scaling to a
+    # mean
     def quack():
         from quack.cross_entropy import cross_entropy_fwd
         xd = x.detach()

@@ -57,7 +57,7 @@ def rms_norm(context, M, H, dtype):
 
     exact = rms_exact(x, w, g, make.rows(M), 1e-6)
 
-    def by_liger(function, in_place):  # in place, its default: dx overwrites the upstream gradient
+    def by_liger(function, in_place):  # in_place, the default: dx overwrites the upstream gradient
         return autograd(lambda: function.apply(x, w, 1e-6, 0.0, "llama", in_place), (x, w), g,
                         names, written_over(exact, g) if in_place else None)
 
@@ -246,7 +246,7 @@ def layer_norm(context, M, H, dtype):
         f = liger_cute("layer_norm", x, w, b)
         return autograd(lambda: f(x, w, b, 1e-5), (x, w, b), g, names)
 
-    def quack():  # accepts weight and bias only in f32
+    def quack():  # this peer accepts weight and bias only in f32
         from quack.rmsnorm import layernorm_bwd, layernorm_fwd
         xd, wd, bd = x.detach(), w.detach().float(), b.detach().float()
 
@@ -372,7 +372,7 @@ def group_norm(context, N, C, S, G, dtype):
     exact = {"y": worst(lambda: reference(*(t.detach().double() for t in (x.detach()[rows], w, b))),
                         rows),
              **gradients_exact(gradients, rows, chunks(N, C * S), names[1])}
-    statistics = 8 * N * G  # bytes of mean and rstd, considerable for small groups
+    statistics = 8 * N * G  # bytes of mean and rstd; a large share if groups are small
     return Case(
         "group_norm", (N, C, S, G), dtype,
         {"fwd": 2 * one + statistics, "bwd": 3 * one + statistics,

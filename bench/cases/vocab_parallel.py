@@ -20,7 +20,7 @@ def vocab_parallel_cross_entropy(context, M, V, dtype):
     make = Maker(context.device)
     x, own = (make.randn(M, V, dtype=dtype, scale=2.0).requires_grad_(),
               make.labels(M, V, ignored=16))
-    shard = torch.arange(M, device=own.device) % SHARDS  # shard that owns the row's label
+    shard = torch.arange(M, device=own.device) % SHARDS  # index of the shard with the row's label
     labels = torch.where(own == -100, own, own + shard * V)
     others = make.randn(SHARDS - 1, M, 3, dtype=torch.float32).abs()
     others[..., 2] *= shard == torch.arange(1, SHARDS, device=own.device)[:, None]

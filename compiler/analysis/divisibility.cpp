@@ -1,5 +1,5 @@
-// Arithmetic may wrap, which preserves only divisors that are powers of two. Constants, assumptions
-// and sizes are exact.
+// Integer arithmetic may wrap, and a wrapped result keeps only divisors that are powers of two.
+// Constants, assume_divisible, sizes and strides keep any divisor.
 #include "compiler/analysis/divisibility.h"
 
 #include <numeric>
@@ -13,7 +13,7 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-constexpr int kMostSteps = 8;  // largest number of ops followed back from a value
+constexpr int kMostSteps = 8;  // longest chain of defining ops that the proof follows
 
 int64_t product(int64_t a, int64_t b) {
   const int64_t most = powerOfTwoPart(0);

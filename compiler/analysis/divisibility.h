@@ -1,5 +1,5 @@
-// Known divisors of integer scalars, from constants, facts about views, assume_divisible and
-// arithmetic on these.
+// Finds numbers that provably divide an integer scalar. The proof uses constants, facts about
+// views, assume_divisible, and arithmetic on such values.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace ligerdsl::compiler {
 /// value is 0.
 int64_t divisorOf(mlir::Value value);
 
-/// Returns true if `factor`, greater than 0, divides the value.
+/// Returns true if `factor`, which is greater than 0, provably divides the value.
 inline bool isMultiple(mlir::Value value, int64_t factor) {
   return divisorOf(value) % factor == 0;
 }

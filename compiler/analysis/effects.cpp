@@ -20,12 +20,12 @@ bool isFilledByBulkCopies(Operation* op) {
   return fill && fill.getRing().getType().hasBarriers();
 }
 
-// Returns true for ops that have effects only to prevent reordering.
+// Returns true for ops that declare effects only so that other ops are not moved across them.
 bool ordersGlobal(Operation* op) {
   return isa<tile::AssumeOp, tile::PrintOp, tile::PrefetchTileOp, tgpu::GridWaitOp,
              tgpu::LaunchDependentsOp,
              tgpu::OpaqueOp>(op) ||
-         isFilledByBulkCopies(op);  // its own mbarriers order its reads and writes
+         isFilledByBulkCopies(op);  // the ring's mbarriers order the accesses
 }
 bool isOwnAwait(Operation* op) {
   auto await = dyn_cast<tgpu::RingAwaitOp>(op);
@@ -51,7 +51,7 @@ std::optional<OperandEffects> ownEffects(Operation* op) {
     return OperandEffects{{store.getBuffer(), true, false}, {store.getView(), false, true}};
   if (auto wait = dyn_cast<tgpu::TensorWaitOp>(op))
     return OperandEffects{{wait.getBuffer(), true, false}};
-  // A thread's copies to its own slots may arrive until this wait.
+  // A thread's own copies may write the slot until this wait, so the wait counts as a write.
   if (isOwnAwait(op)) return OperandEffects{{cast<tgpu::RingAwaitOp>(op).getRing(), false, true}};
   if (auto send = dyn_cast<tgpu::ClusterSendOp>(op)) {
     OperandEffects effects;

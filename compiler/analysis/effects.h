@@ -1,9 +1,10 @@
 // Memory effects of one op, without its regions, for both targets.
 //
-// An op declares them in its .td: Pure, RecursiveMemoryEffects, or MemoryEffects. MemoryEffects
-// apply to every address operand: a view, a pointer, a tile of pointers, or a buffer in shared
-// memory. The file effects.cpp lists ops whose operands have different effects, and ops with
-// effects but no address. The effects of all other ops are unknown, and no target compiles them.
+// An op declares its effects in its .td: Pure, RecursiveMemoryEffects, or MemoryEffects.
+// MemoryEffects apply to every address operand: a view, a pointer, a tile of pointers, or a buffer
+// in shared memory. The file effects.cpp lists ops whose operands have different effects, and ops
+// with effects but no address. The effects of all other ops are unknown, and no target compiles
+// them.
 #pragma once
 
 #include "mlir/IR/Operation.h"
@@ -15,19 +16,19 @@ namespace ligerdsl::compiler {
 struct OperandEffect {
   mlir::Value address;
   bool reads = false, writes = false;
-  bool isShared() const;  // otherwise in global memory
+  bool isShared() const;  // false: in global memory
 };
 using OperandEffects = llvm::SmallVector<OperandEffect, 2>;
 
 /// Returns the effects of an op. Fails, without a diagnostic, if they are unknown.
 mlir::FailureOr<OperandEffects> effectsOf(mlir::Operation* op);
 
-/// Return true if the op may read, or may write, memory.
+/// Return true if the op may read memory (readsMemory), or may write it (writesMemory).
 bool readsMemory(mlir::Operation* op);
 bool writesMemory(mlir::Operation* op);
 
-/// Returns true if the op synchronises the threads of the CTA, so that memory accesses before it
-/// happen before those after it.
+/// Returns true if the op synchronises the threads of the CTA. All threads then see the memory
+/// accesses before the op as complete.
 bool meetsThreads(mlir::Operation* op);
 
 /// Attribute of a tgpu.barrier. Before the barrier, every thread executes a proxy fence, which

@@ -28,11 +28,11 @@ int64_t rowPad(RankedTensorType type, const LinearLayout& from, const LinearLayo
   return std::max<int64_t>(std::max<int64_t>(from.contiguous(), to.contiguous()), 4 / bytes);
 }
 
-// Returns the bytes of a swizzle for an exchange between matmul fragments and vectors, or 0 for
-// other exchanges. In a fragment, four lanes hold a 16-byte unit (two for f32) of each of eight
-// rows. Without a swizzle, if a row's length is a power of two, all these units would be in the
-// same four banks (eight for f32). Swizzled rows avoid these conflicts (for f32 in pairs), and keep
-// the other side's vectors whole.
+// Returns the swizzle width, in bytes, for an exchange between matmul fragments and vectors, or 0
+// for other exchanges. In a fragment, four lanes hold 16 consecutive bytes (32 for f32) of each of
+// eight rows. If a row's length is a power of two, these bytes of all eight rows would be in the
+// same four banks (eight for f32). Swizzled rows avoid these conflicts (for f32 in pairs), and the
+// other side still accesses whole 16-byte vectors.
 int64_t swizzle(RankedTensorType type, const LinearLayout& from, const LinearLayout& to) {
   if (type.getRank() != 2 || from.ctas() > 1 || !type.getElementType().isIntOrFloat() ||
       (type.getElementTypeBitWidth() != 16 && type.getElementTypeBitWidth() != 32))
@@ -55,8 +55,8 @@ int64_t tileBytes(RankedTensorType type) {
   return type.getNumElements() * sharedElementBytes(type.getElementType());
 }
 
-// Returns the bytes of an exchange's buffers. Small exchanges and cluster exchanges alternate
-// between two.
+// Returns the bytes of an exchange's buffers. A small exchange, or one between CTAs, alternates
+// between two buffers.
 int64_t withAlternation(int64_t buffer, int64_t wholeTile, bool amongCtas) {
   const int64_t inCta = buffer <= kMostAlternatingBytes ? 2 * buffer : buffer;
   return std::max(inCta, amongCtas ? 2 * wholeTile : 0) + kAlignment;
@@ -72,8 +72,8 @@ int64_t bytesOf(tgpu::ConvertLayoutOp op) {
          bufferAlignment(buffer) - kLeastAlignment;
 }
 
-// A reduction exchanges one value per warp along the axis. Padding at most doubles the length of a
-// row.
+// Returns the bytes for a reduction, which exchanges one value per warp along the axis. Row padding
+// at most doubles them.
 int64_t bytesOf(tile::ReduceOp op) {
   int64_t bytes = 0;
   for (Value source : op.getSources()) {
@@ -89,8 +89,8 @@ int64_t bytesOf(tile::ReduceOp op) {
   return bytes;
 }
 
-// A scan converts to a layout whose axis is within a warp, and back. Padding at most doubles the
-// length of a row.
+// Returns the bytes for a scan, which converts to a layout whose axis is within a warp, and back.
+// Row padding at most doubles them.
 int64_t bytesOf(tile::ScanOp op) {
   int64_t bytes = 0;
   for (Value source : op.getSources()) {
@@ -128,10 +128,12 @@ tgpu::MemDescType exchangeBuffer(RankedTensorType source, RankedTensorType resul
 }
 
 // Returns the bytes of all buffers that are in use at the same time:
-// - A gather's buffer is read immediately, so the next gather may reuse it, unless it is small.
-// - Other exchanges may be in progress together if they are in one block, not in different blocks.
-// - Alternating buffers and those of exchanges between CTAs are always reserved, so they count in
-//   all blocks.
+// - A gather reads its buffer immediately, so the next gather may reuse the memory. Small buffers
+//   (kUnsharedBytes) are not reused.
+// - Other exchanges may be in progress together if they are in one block. Exchanges of different
+//   blocks are not, so the largest block counts.
+// - Alternating buffers, and buffers for exchanges between CTAs, are reserved in the whole kernel,
+//   so those of all blocks are added.
 int64_t exchangeBytes(Operation* scope, const Conversions& vanishing) {
   auto kernel = dyn_cast<func::FuncOp>(scope);
   if (!kernel) kernel = scope->getParentOfType<func::FuncOp>();

@@ -8,11 +8,12 @@
 
 namespace ligerdsl::compiler {
 
-/// Largest exchange, in bytes, that alternates between two buffers in a loop. Two buffers cost
-/// twice the shared memory; for larger exchanges, the cost of a barrier is relatively small.
+/// Largest exchange, in bytes, that alternates between two buffers in a loop. The second buffer
+/// saves a barrier per iteration. For larger exchanges, a barrier is cheap compared with the
+/// exchange.
 inline constexpr int64_t kMostAlternatingBytes = 1024;
 
-/// A set of layout conversions.
+/// Set of tgpu.convert_layout ops.
 using Conversions = llvm::SmallPtrSet<mlir::Operation*, 4>;
 
 /// Returns true if the conversion needs shared memory. It needs none if threads keep their
@@ -25,10 +26,10 @@ tgpu::MemDescType exchangeBuffer(mlir::RankedTensorType source, mlir::RankedTens
 /// Returns true if the exchange is within warps, so that it needs no shared memory.
 bool staysInWarp(tile::ShuffleXorOp op);
 
-/// Returns an upper bound, in bytes, of the shared memory that exchanges use at a time while
-/// `scope`, a kernel or one of its loops, runs. The pass tgpu-allocate-shared places it next to
-/// buffers with the same lifetime. Every tile must have a layout (otherwise the result is 0), and
-/// exchanges must not be lowered yet. Ignores conversions in `vanishing`.
+/// Returns an upper bound, in bytes, of the shared memory that exchanges use at any time during
+/// `scope`, a kernel or one of its loops. Rings and other buffers that are live during `scope` need
+/// their memory in addition. Every tile must have a layout (otherwise the result is 0), and
+/// exchanges must not be lowered yet. Conversions in `vanishing` do not count.
 int64_t exchangeBytes(mlir::Operation* scope, const Conversions& vanishing = {});
 
 }  // namespace ligerdsl::compiler

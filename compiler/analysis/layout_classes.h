@@ -2,8 +2,8 @@
 // layouts.
 //
 // Elementwise ops, memory ops with several tiles, scans and control flow need the same layout on
-// all their tiles. These values form one class (union-find). A shape op or reduction relates two
-// classes: the layout of one determines that of the other.
+// all their tiles. The tiles of such an op are therefore in one class (union-find). A shape op or
+// reduction relates two classes: the layout of one determines the layout of the other.
 #pragma once
 
 #include <vector>
@@ -21,8 +21,8 @@ struct LayoutClass {
   std::vector<mlir::Value> values;         // in program order
   std::vector<mlir::Operation*> accesses;  // loads, stores and atomics
   bool reducedAlongRows =
-      false;  // true if a reduction over the last of several dimensions reads the class
-  uint64_t reducedDims = 0;  // bit mask of the dimensions that reductions of the class combine
+      false;                 // a reduction along the last of several dimensions reads the class
+  uint64_t reducedDims = 0;  // bit d: a reduction combines dimension d
   bool scanned = false;
   std::optional<LinearLayout> layout;
 

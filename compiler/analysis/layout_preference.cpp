@@ -28,8 +28,8 @@ static int unitStrideDim(tile::ViewType view, ArrayRef<int64_t> tileShape) {
   return -1;
 }
 
-// Returns the largest known power of two that divides a dimension's contribution to the offset of
-// every vector, in elements from the view's base.
+// A vector's offset from the view's base is the sum of index times stride over all dimensions.
+// Returns the largest power of two that provably divides the term of `dim` in every vector.
 static int64_t offsetDivisor(tile::ViewType view, ValueRange indices, ArrayRef<int64_t> tileShape,
                              int fast, int dim) {
   const int64_t size = std::max<int64_t>(tileShape[dim], 1);
@@ -78,8 +78,8 @@ static AccessShape viewAccess(tile::ViewType view, ValueRange indices,
 }
 
 AccessShape accessShape(Operation* access) {
-  // Four 32-bit elements are one vector. With eight, a lane would have two vectors, and each store
-  // would write half sectors.
+  // Four 32-bit elements are one 16-byte vector. With eight elements a lane would have two vectors,
+  // and each store would write only half of a sector.
   if (isUnalignedArray(access)) return {.vector = 4, .fastDim = 0};
   if (std::optional<AccessShape> offset = offsetAccess(access)) return *offset;
   if (auto load = dyn_cast<tile::LoadTileOp>(access))
@@ -143,8 +143,8 @@ int64_t preferredVector(const LayoutClass& tiles, int64_t threads) {
   return std::clamp<int64_t>(linearElements(tiles) / threads, 1, widestVector(tiles));
 }
 
-// Returns the dimensions along which CTAs split the tile. Scans are not split, because they run in
-// one warp of one CTA.
+// Returns the dimensions along which CTAs split the tile. A scanned tile is not split, because a
+// scan runs within one warp.
 static ClusterCut cutOf(const LayoutClass& tiles, const Threads& threads) {
   ClusterCut cut{threads.ctas, {}};
   if (tiles.scanned || linearElements(tiles) < threads.count()) return cut;

@@ -15,15 +15,15 @@ struct AccessShape {
 };
 AccessShape accessShape(mlir::Operation* access);
 
-/// Returns the missing fact for 16-byte accesses to a partition's tile, and what to change.
+/// Returns why a partition's tile is not accessed by vectors of 16 bytes, and what to change.
 std::string whyNarrow(mlir::Operation* access);
 
-/// Returns the preferred number of elements per vector: 16 bytes of the narrowest type, or less if
-/// facts forbid it or threads would be idle.
+/// Returns the preferred number of elements per vector: the widest vector that the facts allow, or
+/// less if some threads would otherwise have no element.
 int64_t preferredVector(const LayoutClass& tiles, int64_t threads);
 
-/// Returns the widest vector that facts allow for any access of the class, even if threads would be
-/// idle.
+/// Returns the widest vector, in elements, that the facts allow for any access of the class, even
+/// if some threads then have no element.
 int64_t widestVector(const LayoutClass& tiles);
 
 /// Warps per CTA, and CTAs per cluster.
@@ -34,8 +34,8 @@ struct Threads {
 };
 
 /// Returns a blocked layout over these threads, with vectors along the dimension that is contiguous
-/// in memory. CTAs split the tile if it has an element for every thread, along outer dimensions
-/// without a reduction if possible, else along the last.
+/// in memory. CTAs split the tile if it has an element for every thread. They split dimensions that
+/// no reduction combines first, the outermost first.
 LinearLayout blockedLayout(const LayoutClass& tiles, const Threads& threads, int64_t vector);
 LinearLayout preferredLayout(const LayoutClass& tiles, const Threads& threads);
 

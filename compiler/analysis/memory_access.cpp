@@ -45,7 +45,7 @@ MemoryAccess globalAccess(Operation* op, Value address, bool reads, bool writes)
   return access;
 }
 
-// Returns the index if a loop carries it as 0, 1, 0, ...; null otherwise.
+// Returns `index` if a loop carries it and alternates it (0, 1, 0, ...), else null.
 BlockArgument flippedIndex(Value index) {
   auto argument = dyn_cast<BlockArgument>(index);
   auto loop = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()) : scf::ForOp();
@@ -70,7 +70,7 @@ MemoryAccess sharedAccess(Operation* op, Value buffer, bool writes) {
 }
 
 // Returns true if every warp of every CTA sends. Once all of them have sent the next iteration's
-// values, no warp still reads the current ones.
+// values, no warp still reads the values of this iteration.
 bool everyWarpSends(tgpu::ClusterSendOp send) {
   return !send.getFromFirst() && llvm::any_of(send.getValues(), [](Value value) {
     BitMasks redundant = layoutOf(value).redundant();
@@ -78,9 +78,9 @@ bool everyWarpSends(tgpu::ClusterSendOp send) {
   });
 }
 
-// Appends the accesses to the slots of a ring. A ring that bulk copies fill has none, because it
-// shares its memory with no buffer. A ring that TMA copies fill reuses memory: later accesses
-// conflict with its reads, and earlier ones with its fills (tensorCopies).
+// Appends the accesses to the slots of a ring. A ring filled by bulk copies has none, because no
+// buffer shares its memory. A ring filled by TMA copies may share memory: its reads conflict with
+// later accesses to that memory, and its fills (tensorCopies) with earlier ones.
 void addRingAccesses(Operation* op, Value address, bool writes, MemoryAccesses& accesses) {
   auto ring = address.getDefiningOp<tgpu::RingOp>();
   if (ring.getType().getFill() == tgpu::RingFill::bulk) return;
@@ -164,8 +164,8 @@ bool isLoopInvariant(Value value) {
   return !isa<LoopLikeOpInterface>(parent) && !parent->getParentOfType<LoopLikeOpInterface>();
 }
 
-// Returns true if tiles at equal indices are the same elements in both accesses. Slices may begin
-// at different elements, and a slice in a loop may do so in each iteration.
+// Returns true if equal tile indices select the same elements in both accesses. Different slices
+// may begin at different elements, and so may a slice in different iterations of a loop.
 bool isOneGrid(const MemoryAccess& a, const MemoryAccess& b) {
   if (a.view.getDefiningOp() || b.view.getDefiningOp())
     return a.view == b.view && isLoopInvariant(a.view);
@@ -200,7 +200,8 @@ FailureOr<MemoryAccesses> memoryAccesses(Operation* op) {
   if (failed(effects)) return failure();
   MemoryAccesses accesses;
   for (const OperandEffect& effect : *effects) {
-    // The cluster synchronises between this and the first use of the exchanges' mbarriers.
+    // The cluster synchronises between this initialisation and the first use of an exchange's
+    // mbarriers.
     if (isa<tgpu::InitMbarriersOp>(op) && isOfExchange(effect.address)) continue;
     if (isa<tgpu::RingType>(effect.address.getType())) {
       addRingAccesses(op, effect.address, effect.writes, accesses);
@@ -244,7 +245,7 @@ bool mayOverlap(const MemoryAccess& a, const MemoryAccess& b) {
                      std::abs(a.iterations - b.iterations) == 1;
     return !alternate && a.begin < b.end && b.begin < a.end;
   }
-  if (a.readOnly || b.readOnly) return false;  // the other access writes, so it is in other memory
+  if (a.readOnly || b.readOnly) return false;  // nothing writes read-only memory
   if (!a.root || !b.root || a.root == b.root) return true;
   if (a.alone || b.alone) return false;
   return a.aliasClass == 0 || b.aliasClass == 0 || a.aliasClass == b.aliasClass;
@@ -261,7 +262,7 @@ bool needsBarrier(const MemoryAccess& earlier, const MemoryAccess& later) {
   if (!earlier.writes && !later.writes) return false;
   if (earlier.atomic && later.atomic) return false;
   if (earlier.exchange && later.exchange) {
-    // A stage is overwritten only after the next stage was received.
+    // A send overwrites a stage only after the values of the other stage were received.
     auto send = dyn_cast<tgpu::ClusterSendOp>(later.op);
     return earlier.reads && send && mayOverlap(earlier, later) && !everyWarpSends(send);
   }

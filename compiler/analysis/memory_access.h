@@ -15,21 +15,21 @@ struct MemoryAccess {
   // Shared memory: the bytes [begin, end), in every CTA of the cluster if `remote`.
   bool shared = false, remote = false;
   int64_t begin = 0, end = 0;
-  // Stage that alternates in every iteration of a loop: its buffer, the index that the loop flips
-  // (tgpu.local_stage), and the iterations since this access.
+  // Buffer of two stages that a loop alternates (tgpu.local_stage): the buffer, the stage index
+  // that the loop carries, and the number of iterations since this access.
   mlir::Value buffer = nullptr;
   mlir::BlockArgument phase = nullptr;
   int iterations = 0;
-  bool exchange = false;  // part of a cluster exchange, which alternates between two stages; a wait
-                          // separates iterations
-  mlir::Value ring = nullptr;  // the ring of these slots, which orders accesses to them
-  bool async = false;          // by the async proxy (copies and wgmma), not by thread instructions
+  bool exchange = false;  // part of a cluster exchange, which has two alternating stages and waits
+                          // once per iteration
+  mlir::Value ring = nullptr;  // ring of the accessed slots; it orders accesses to them
+  bool async = false;          // by the async proxy (TMA copy, wgmma), not a thread's load or store
 
-  // Global memory: the argument, if known, and its facts about overlap. `part` is the view's number
-  // if the op reads several.
+  // Global memory: the kernel argument `root`, null if unknown, and its facts about overlap. If the
+  // op reads several views, `part` is the number of the view.
   int part = 0;
   mlir::Value root = nullptr;
-  mlir::Value view = nullptr;  // the address itself: a view, a slice of one, or a pointer
+  mlir::Value view = nullptr;  // the address operand: a view, a slice of a view, or a pointer
   int64_t aliasClass = 0;
   bool readOnly = false;
   bool alone = false;  // no other argument overlaps this memory
@@ -44,9 +44,9 @@ mlir::FailureOr<MemoryAccesses> memoryAccesses(mlir::Operation* op);
 
 MemoryAccess memoryAccess(tile::LoadTileOp load);
 
-/// Returns the writes of TMA copies, which memoryAccesses() omits because readers wait at an
-/// mbarrier. They need a barrier only after earlier accesses to that memory, except accesses to
-/// slots of the same ring.
+/// Returns the writes to shared memory of a fill by TMA copies. memoryAccesses() omits them because
+/// readers wait at an mbarrier. They need a barrier only after earlier accesses to that memory,
+/// unless those were accesses to slots of the same ring.
 MemoryAccesses tensorCopies(tgpu::RingFillOp fill);
 
 /// Returns true if the op, without its regions, may write memory that an access reads or writes.
@@ -67,7 +67,7 @@ bool needsBarrier(const MemoryAccess& earlier, const MemoryAccess& later);
 /// accessed, or a TMA store reads memory that they have written.
 bool needsProxyFence(const MemoryAccess& earlier, const MemoryAccess& later);
 
-/// Returns true if the threads of two such accesses may be in different CTAs of a cluster.
+/// Returns true if the threads of two accesses that need a barrier may be in different CTAs.
 inline bool meetsAcrossCtas(const MemoryAccess& earlier, const MemoryAccess& later) {
   return !earlier.shared || earlier.remote || later.remote;
 }

@@ -14,7 +14,7 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-constexpr int kMostProofSteps = 8;  // largest number of ops followed back from an index
+constexpr int kMostProofSteps = 8;  // longest chain of defining ops that the proof follows
 
 Value withoutExtensions(Value value) {
   while (isa_and_nonnull<arith::ExtSIOp, tile::AssumeDivisibleOp>(value.getDefiningOp()))
@@ -109,7 +109,7 @@ bool isShiftOfAlignedRow(tile::LoadTileOp load) {
 }
 
 bool isUnalignedArray(Operation* access) {
-  // In a loop, the words of a shift need too many registers: 148 per thread in the global norm.
+  // In a loop, the words that a shift combines would use too many registers.
   if (access->getParentOfType<LoopLikeOpInterface>()) return false;
   const auto isOne = [](auto op) {
     const auto type = cast<tile::ViewType>(op.getView().getType());

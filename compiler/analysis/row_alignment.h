@@ -5,13 +5,13 @@
 
 namespace ligerdsl::compiler {
 
-/// Attribute of tgpu.ring_fill by cp.async: the parts whose rows an alignment offset aligns. The
-/// op's region returns these offsets, in order, after the indices. Copies include the whole 16
-/// bytes in which a row begins. Readers replace the elements before the row.
+/// Attribute of tgpu.ring_fill by cp.async: the ring's parts whose rows have an alignment offset.
+/// The op's region returns these offsets after the indices, in the order of the parts. Copies
+/// include the whole 16 bytes in which a row begins. Readers replace the elements before the row.
 inline constexpr llvm::StringLiteral kOffsetPartsAttr = "tgpu.offset_parts";
-/// Attribute of tgpu.ring_read: elements of the last dimension before the limit, which is inside
-/// the first 16 bytes, are read as 0. Without the attribute, elements from the limit on are read as
-/// 0.
+/// Attribute of tgpu.ring_read that reverses its limit: elements of the last dimension before the
+/// limit are read as 0, instead of the elements from the limit on. The limit is then inside the
+/// first 16 bytes.
 inline constexpr llvm::StringLiteral kBeforeLimitAttr = "tgpu.before_limit";
 
 /// Returns true if all rows of a tile provably have the alignment offset `alignmentOffset`. Every
@@ -30,8 +30,9 @@ bool alignmentOffsetAligns(mlir::Value alignmentOffset, mlir::Value view, mlir::
 /// of the tile then overlaps two aligned vectors.
 bool isShiftOfAlignedRow(tile::LoadTileOp load);
 
-/// Returns true if a load or store outside loops accesses a tile of an array of unknown length,
-/// which may begin inside a vector. Its threads access aligned words and shift them.
+/// Returns true if a load or store outside loops accesses a tile of a one-dimensional view whose
+/// length is unknown and whose address may be no multiple of 16 bytes. The threads access aligned
+/// words and shift them.
 bool isUnalignedArray(mlir::Operation* access);
 
 }  // namespace ligerdsl::compiler

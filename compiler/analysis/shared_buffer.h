@@ -5,26 +5,26 @@
 
 namespace ligerdsl::compiler {
 
-/// Largest size, in bytes, of buffers that never share memory with others. Memory that is not
-/// reused needs no barrier.
+/// Buffers of at most this size, in bytes, share their memory with no other buffer. They need no
+/// barrier that separates one buffer's use from the next one's.
 inline constexpr int64_t kUnsharedBytes = 512;
 
 /// Smallest alignment of a buffer, in bytes.
 inline constexpr int64_t kLeastAlignment = 16;
 
-/// Returns the alignment of a buffer, in bytes. Swizzles repeat after eight rows of a panel, and
-/// wgmma derives the swizzle from the address.
+/// Returns the alignment of a buffer, in bytes. A swizzle repeats after eight rows of a panel, and
+/// wgmma derives it from address bits, so a swizzled buffer is aligned to eight rows.
 inline int64_t bufferAlignment(tgpu::MemDescType type) {
   constexpr int64_t kRows = 8;
   return std::max(kLeastAlignment, kRows * type.getSwizzle());
 }
 
-/// Attribute of a tgpu.ring_fill that runs in few iterations of a loop, so that its code should be
-/// small and use few registers.
+/// Attribute of a tgpu.ring_fill that runs in few iterations of a loop. Its code should be small
+/// and use few registers.
 inline constexpr llvm::StringLiteral kSeldomAttr = "tgpu.seldom";
 
-/// Attribute of a persistent loop over output tiles of a matmul. Values that depend only on the
-/// thread are recomputed in each iteration, so that they use no registers next to the accumulator.
+/// Attribute of a persistent loop over output tiles of a matmul. Each iteration recomputes values
+/// that depend only on the thread, because the accumulator needs their registers.
 inline constexpr llvm::StringLiteral kTilesAttr = "tgpu.tiles";
 
 /// Returns the bytes of one element in shared memory (1 for i1, 8 for a pointer).
@@ -43,13 +43,13 @@ inline int64_t bufferBytes(tgpu::MemDescType type) {
 /// Bytes of an mbarrier.
 inline constexpr int64_t kBarrierBytes = 8;
 
-/// Returns the bytes of a buffer of one mbarrier per slot.
+/// Returns the bytes of a buffer that holds one mbarrier per slot.
 inline int64_t barrierBytes(int64_t slots) {
   return llvm::alignTo(slots * kBarrierBytes, kLeastAlignment);
 }
 
-/// Returns the bytes of each of a ring's buffers: one per part, with all slots, and one for the
-/// mbarriers, if any.
+/// Returns the bytes of a ring's buffers: for each part, the bytes of all slots; last, the bytes of
+/// the mbarriers, if the ring has them.
 inline llvm::SmallVector<int64_t> bufferBytes(tgpu::RingType type) {
   llvm::SmallVector<int64_t> bytes;
   for (unsigned part = 0; part < type.getParts().size(); ++part)

@@ -1,5 +1,5 @@
-// Lifetime of a ring's slots in the kernel's structure. During this time no other buffer may use
-// their memory.
+// Lifetime of a ring's slots, as a range of ops of the kernel. During this time no other buffer may
+// use their memory.
 #pragma once
 
 #include "compiler/dialect/tgpu.h"
@@ -11,17 +11,18 @@ namespace ligerdsl::compiler {
 /// loop, because its mbarriers are initialised once; its slots need no memory that early.
 inline constexpr llvm::StringLiteral kEmptiedAttr = "tgpu.emptied";
 
-/// Time from the start of `first` to the end of `last`, two ops of one block, in each iteration if
-/// the block is a loop's body. If they are null, the whole kernel.
+/// Time from the start of `first` to the end of `last`, two ops of one block. In a loop's body,
+/// this time occurs in each iteration. If both are null, the time is the whole kernel.
 struct Lifetime {
   mlir::Operation *first = nullptr, *last = nullptr;
 
-  /// Returns true if this time overlaps that of an op, which for a loop includes all iterations.
+  /// Returns true if this time overlaps the execution of `scope`, which for a loop is all
+  /// iterations.
   bool meets(mlir::Operation* scope) const;
 };
 
-/// Returns the lifetime of a ring's parts. The mbarriers live as long as the kernel. So do parts
-/// that bulk copies fill, because the copies continue from one row to the next.
+/// Returns the lifetime of a ring's parts. The mbarriers live as long as the kernel. Parts filled
+/// by bulk copies do so too, because the copies continue from one row to the next.
 Lifetime lifetimeOf(tgpu::RingOp ring);
 
 }  // namespace ligerdsl::compiler

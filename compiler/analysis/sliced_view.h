@@ -7,16 +7,16 @@
 
 namespace ligerdsl::compiler {
 
-/// An argument, or a range of it along one dimension.
+/// A view as a slice of a kernel's argument along one dimension, or as the whole argument.
 struct SlicedView {
-  mlir::BlockArgument argument;             // null if slices are along several dimensions
-  int32_t dim = -1;                         // -1 for the whole argument
+  mlir::BlockArgument argument;             // null for steps, or slices along several dimensions
+  int32_t dim = -1;                         // the sliced dimension; -1: whole argument
   llvm::SmallVector<tile::SliceOp> slices;  // slices that create the view, last slice first
 };
 SlicedView slicedView(mlir::Value view);
 
-/// Returns why TMA copies (program::TensorMap) cannot load or store a view's tiles of this shape,
-/// with `rows` rows, or "" if they can.
+/// Returns why TMA copies (program::TensorMap) cannot load or store tiles of this shape of a view,
+/// or "" if they can. Each copy has `rows` rows.
 std::string whyNoTensorTiles(mlir::Value view, llvm::ArrayRef<int64_t> tileShape, int64_t rows);
 
 }  // namespace ligerdsl::compiler

@@ -29,7 +29,8 @@ inline mlir::Value registersOf(mlir::Value value) {
   return value;
 }
 
-/// Returns the bytes of a tile in one thread, or 0 for constants and other values.
+/// Returns the bytes of registers that a tile uses per thread, or 0 for constants and for values
+/// that are no tiles of numbers.
 inline int64_t bytesPerThread(mlir::Value value) {
   value = registersOf(value);
   auto type = mlir::dyn_cast<mlir::RankedTensorType>(value.getType());
@@ -38,7 +39,7 @@ inline int64_t bytesPerThread(mlir::Value value) {
   return layoutOf(type).registers() * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
 }
 
-/// Largest size, in bytes per thread, of tiles that are too small for an optimisation.
+/// Tiles of at most this size, in bytes per thread, are too small to be worth an optimisation.
 inline constexpr int64_t kFewBytes = 16;
 
 }  // namespace ligerdsl::compiler

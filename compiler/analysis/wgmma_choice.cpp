@@ -43,8 +43,8 @@ bool isLoadedAhead(tile::DotOp dot, Value source, std::optional<bool> permuted =
   return stages && stages.getInt() >= 2;
 }
 
-// Returns why wgmma cannot read 8-bit and 32-bit operands, or "" if it can. Both must be in shared
-// memory, with k along the rows.
+// Returns why wgmma cannot read the operands of an 8-bit or 32-bit dot, or "" if it can. Both must
+// be in shared memory, with k along the rows.
 std::string reasonNoRowWgmma(tile::DotOp dot) {
   const char* type = dot.isFp8() ? "fp8" : dot.isInt8() ? "i8" : "tf32";
   const int64_t depth = cast<RankedTensorType>(dot.getA().getType()).getDimSize(1);
@@ -83,8 +83,8 @@ bool canBeShared(tile::DotOp dot) {
   });
 }
 
-// Returns true if wgmma can read 8-bit and 32-bit operands: both in slots, with k along the rows.
-// The caller has checked that B is in a slot.
+// Returns true if wgmma can read the operands of an 8-bit or 32-bit dot: both are in slots, with k
+// along the rows. The caller has checked that B is in a slot.
 bool readsRows(tile::DotOp dot, const OperandPlace& placeOfA, const OperandPlace& placeOfB) {
   const auto a = cast<RankedTensorType>(dot.getA().getType());
   const int64_t bytes = a.getDimSize(1) * a.getElementTypeBitWidth() / 8;

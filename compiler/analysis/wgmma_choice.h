@@ -1,12 +1,12 @@
 // Choice of the instruction for a dot: wgmma, mma.sync, or no tensor-core instruction.
 //
-// wgmma needs its layouts before the tiles that a loop stages are known, so the choice has two
-// steps.
+// Layouts are assigned before it is known which tiles a loop stages in shared memory, so the choice
+// has two steps.
 //
 //   1. tile-assign-layouts assigns the layouts of wgmma if the loop could load B to swizzled rows
 //      of shared memory.
-//   2. tile-prefetch-loads makes the dot a wgmma if the loop does so. It reports remarks on both
-//      steps.
+//   2. tile-prefetch-loads makes the dot a wgmma if the loop loads B there. It emits the remarks on
+//      both steps.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@
 
 namespace ligerdsl::compiler {
 
-/// Returns the layouts of a dot's tiles: fragments of tensor cores if the dot fits, else those of
-/// single threads.
+/// Returns the layouts of a dot's operands and accumulator: fragments of tensor cores if the dot
+/// fits, else layouts in which each thread computes its own elements.
 DotLayouts layoutsOf(tile::DotOp dot, const Threads& threads, WarpPart part);
 
 /// Returns why tensor cores do not compute the dot, or "" if they do.
@@ -29,19 +29,20 @@ bool couldUseWgmma(tile::DotOp dot, const Threads& threads);
 /// Returns true if wgmma can read the operands (B from a ring's slots) once the dot's loop stages
 /// them.
 bool readsSlots(tile::DotOp dot, const Threads& threads);
-/// Returns why wgmma cannot compute a tensor-core dot, whatever its loop stages, or "" if it can.
+/// Returns why wgmma cannot compute a tensor-core dot, even if its loop stages all operands, or ""
+/// if it can.
 std::string reasonNoWgmma(tile::DotOp dot, const Threads& threads);
 
 /// Returns true if the dot's tiles have the layouts of wgmma.
 bool hasWgmmaLayouts(tile::DotOp dot);
-/// Place of a dot's operand: a slot or registers, possibly before a permute.
+/// Place of a dot's operand: a ring's slot, or registers. A permute may follow the read.
 struct OperandPlace {
   bool inSlot = false, permuted = false;
 };
 
-/// Returns why wgmma does not compute a dot with these layouts, or "" if it does. Here `placeOf`
-/// returns the place of an operand. Copies to the slots round f32 to tf32 if `roundsF32` is true,
-/// as TMA copies do; wgmma itself does not round.
+/// Returns why wgmma does not compute a dot that has the layouts of wgmma, or "" if it does. Here
+/// `placeOf` returns the place of an operand. Copies to the slots round f32 to tf32 if `roundsF32`
+/// is true, as TMA copies do; wgmma itself does not round.
 std::string reasonNotInSlots(tile::DotOp dot, llvm::function_ref<OperandPlace(mlir::Value)> placeOf,
                              bool roundsF32);
 

@@ -29,7 +29,7 @@ def Tgpu_LayoutAttr : AttrDef<Tgpu_Dialect, "Layout", [DeclareAttrInterfaceMetho
     one basis vector (an offset per tile dimension) per input bit. See
     compiler/layout/linear_layout.h.
   }];
-  // Each list is flattened: bits * rank numbers.
+  // Each list has the offsets of all basis vectors, one after the other: `rank` numbers per bit.
   let parameters = (ins "int64_t":$rank, ArrayRefParameter<"int64_t">:$registers, ArrayRefParameter<"int64_t">:$lanes,
                     ArrayRefParameter<"int64_t">:$warps, ArrayRefParameter<"int64_t">:$ctas);
   let hasCustomAssemblyFormat = 1;

@@ -116,9 +116,9 @@ def Tgpu_LocalStoreOp : Tgpu_Op<"local_store", [MemoryEffects<[MemWrite]>]> {
 def Tgpu_LocalGatherOp : Tgpu_Op<"local_gather", [MemoryEffects<[MemRead]>]> {
   let summary = "Reads elements of a buffer at computed positions along an axis";
   let description = [{
-    With an index, the position is that of tile.gather. Without one, it is the position in the
-    result with the bits of `mask` flipped. Along the other dimensions it is the position in the
-    result.
+    Element i along the axis of the result is element index[i] of the buffer, as in tile.gather.
+    Without an index, it is element i ^ mask. Along the other dimensions, positions in buffer and
+    result are equal.
     Example:
     `%t = tgpu.local_gather %m[%i : tensor<8xi32, #b>] {axis = 0 : i32} : !tgpu.memdesc<64xf32> -> tensor<8xf32, #b>`.
   }];
@@ -219,11 +219,11 @@ def Tgpu_RingFillOp : Tgpu_Op<"ring_fill", [SingleBlock, AttrSizedOperandSegment
     `:` type($ring) `,` type($first) `,` type($views) $position
   }];
   let extraClassDeclaration = [{
-    /// Returns the first dimension of a part's view in `tileShape` and in the region's results.
+    /// Returns the position of the first dimension of a part's view, in `tileShape` and in the
+    /// region's results.
     int64_t firstDim(unsigned part);
     ::llvm::ArrayRef<int64_t> shapeOf(unsigned part);
-    /// Returns the type of the tile that is copied to a part. Its layout assigns elements to
-    /// threads.
+    /// Returns the type of the tile copied to a part. Its layout assigns the elements to threads.
     ::mlir::RankedTensorType tileOf(unsigned part);
   }];
   let hasVerifier = 1;
@@ -232,7 +232,7 @@ def Tgpu_RingFillOp : Tgpu_Op<"ring_fill", [SingleBlock, AttrSizedOperandSegment
 def Tgpu_RingAwaitOp : Tgpu_Op<"ring_await", [AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Waits until a slot is filled";
   let description = [{
-    bulk, tensor: `parity` is that of the number of fills of this slot before the awaited one.
+    bulk, tensor: `parity` is the parity of the number of earlier fills of this slot.
 
     async: after it, at most `pending` fills of this thread are in flight. If all threads read the
     slots, the op synchronises them, so that reads before it have completed. With `for_wgmma`,
@@ -252,9 +252,9 @@ def Tgpu_RingAwaitOp : Tgpu_Op<"ring_await", [AttrSizedOperandSegments, MemoryEf
 def Tgpu_RingReadOp : Tgpu_Op<"ring_read", [MemoryEffects<[MemRead]>]> {
   let summary = "Reads a tile from a slot in the result's layout";
   let description = [{
-    With a `limit`, elements of the last dimension from there on read as `pad` (0 without it). The
-    limit is a multiple of 16 bytes. With `begin`, the result is the segment of the part's tile that
-    begins there, at a multiple of its own size.
+    With a `limit`, elements of the last dimension from the limit on read as `pad` (0 by default).
+    The limit is a multiple of 16 bytes. With `begin`, the result is the segment of the part's tile
+    that begins there, at a multiple of the segment's size.
     Example:
     `%t = tgpu.ring_read %r[%slot] part 0 limit %n : !tgpu.ring<3 bulk of <512xf32>> -> tensor<512xf32, #b>`.
   }];
@@ -267,9 +267,9 @@ def Tgpu_RingReadOp : Tgpu_Op<"ring_read", [MemoryEffects<[MemRead]>]> {
 def Tgpu_RingReleaseOp : Tgpu_Op<"ring_release", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Synchronises all threads: later fills may overwrite what they have read";
   let description = [{
-    Only for rings that bulk or TMA copies fill. These write by another proxy, so a barrier alone
-    would not order them after reads of threads. It does order them after reads of tgpu.wgmma that
-    were waited for.
+    Only for rings that bulk or TMA copies fill. These copies write through the async proxy, so a
+    barrier alone would not order them after reads of threads. A barrier does order them after the
+    reads of a tgpu.wgmma that has completed.
     Example: `tgpu.ring_release %r : !tgpu.ring<3 bulk of <512xf32>>`.
   }];
   let arguments = (ins Tgpu_RingType:$ring);
@@ -284,7 +284,7 @@ def Tgpu_WgmmaOp : Tgpu_Op<"wgmma", [AllTypesMatch<["sums", "result"]>, MemoryEf
     The accumulator `sums` has the layout of layout/dot_layout.h for WarpPart::group.
 
     Operand A is one of:
-    - `a`: a tile in registers, in the layout of that matmul,
+    - `a`: a tile in registers, in the layout of operand A of that matmul,
     - part `part_a` of the slot: [m, k], or [k, m] with `permuted_a`.
 
     Operand B is part `part_b` of the slot: [k, n], or [n, k] with `permuted_b`.

@@ -57,9 +57,9 @@ def Tile_ViewType : Tile_Type<"View", "view"> {
 }
 
 def Tile_Tensor : AnyTypeOf<[AnyRankedTensor], "tile">;
-// Tiles hold fp8 as its bits, i8.
+// Format of fp8 numbers. A tile holds their bits, as elements of type i8.
 def Tile_Fp8Format : TypeAttrOf<AnyTypeOf<[F8E4M3FN, F8E5M2]>>;
-def Tile_Cache : I32EnumAttr<"CacheHint", "cache hint of a global access", [  // the numbers of program::CacheHint
+def Tile_Cache : I32EnumAttr<"CacheHint", "cache hint of a global access", [  // same values as program::CacheHint
     I32EnumAttrCase<"normal", 0>, I32EnumAttrCase<"global", 1>, I32EnumAttrCase<"streaming", 2>]> {
   let cppNamespace = "::ligerdsl::compiler::tile";
 }

@@ -208,7 +208,8 @@ def Tile_Fp8DecodeOp : Tile_Fp8Op<"fp8_decode"> {
 def Tile_Fp8EncodeOp : Tile_Fp8Op<"fp8_encode"> {
   let summary = "Encodes as fp8: rounds to nearest, ties to even";
   let description = [{
-    Numbers beyond the largest finite one, and infinities, become that number. A NaN becomes a NaN.
+    Infinities, and numbers beyond the largest finite fp8 number, become that number. A NaN stays a
+    NaN.
     Example: `%c = tile.fp8_encode %n as f8E4M3FN : tensor<8xf32> -> tensor<8xi8>`.
   }];
   let arguments = (ins Tile_Fp8Numbers:$source, Tile_Fp8Format:$format);

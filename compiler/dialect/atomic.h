@@ -30,8 +30,8 @@ AtomicOperands atomicOperands(mlir::Operation* atomic);
 mlir::Operation* cloneAtomic(mlir::OpBuilder& builder, mlir::Operation* atomic,
                              const AtomicOperands& operands);
 
-/// Emits the update of one element in the LLVM dialect and returns the old value. `scope` is the
-/// name in LLVM: "device", or "" for the host.
+/// Emits the update of one element in the LLVM dialect and returns the old value. `scope` is LLVM's
+/// synchronisation scope: "device", or "" for the host.
 mlir::Value updateElement(mlir::OpBuilder& builder, mlir::Operation* atomic, mlir::Value pointer,
                           llvm::ArrayRef<mlir::Value> values, llvm::StringRef scope);
 

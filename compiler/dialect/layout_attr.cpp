@@ -82,8 +82,8 @@ std::optional<SmallVector<int32_t>> shapeOpSources(Operation* op) {
   auto sourceType = cast<RankedTensorType>(op->getOperand(0).getType());
   auto resultType = cast<RankedTensorType>(op->getResult(0).getType());
   LinearLayout source = layoutOf(sourceType), result = layoutOf(resultType);
-  // The renaming is the same in all threads, so it is computed for thread 0. The loops over single
-  // bits check that the offsets of other threads agree.
+  // The renaming must be the same in all threads. It is computed for thread 0 and checked for one
+  // thread per lane, warp and CTA bit, which suffices because layouts are linear.
   auto registerOf = [&](const Place& place) -> std::optional<int64_t> {
     auto wanted =
         sourceElement(op, sourceType.getShape(), resultType.getShape(), result.coordinates(place));

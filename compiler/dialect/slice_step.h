@@ -16,8 +16,8 @@ ViewType sliceType(ViewType view, size_t axis, int64_t step);
 /// this index are then equally far from a 16-byte boundary.
 bool keepsAlignment(ViewType view, size_t axis);
 
-/// Returns true if all rows of a tile of this shape have one alignment offset. `tileShape` has one
-/// size per dimension of the view.
+/// Returns true if all rows of a tile of this shape have the same alignment offset. `tileShape` has
+/// one size per dimension of the view.
 bool rowsHaveOneOffset(ViewType view, llvm::ArrayRef<int64_t> tileShape);
 
 }  // namespace ligerdsl::compiler::tile

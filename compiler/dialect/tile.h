@@ -25,7 +25,8 @@ namespace ligerdsl::compiler::tile {
 inline constexpr llvm::StringLiteral kKernelAttr = "tile.kernel";
 inline constexpr llvm::StringLiteral kAliasClassAttr = "tile.alias_class";
 inline constexpr llvm::StringLiteral kReadOnlyAttr = "tile.read_only";
-// Memory that no other argument overlaps (KernelBuilder::dynamic_persistent).
+// On the argument that has the next program's number (KernelBuilder::dynamic_persistent). No other
+// argument overlaps it.
 inline constexpr llvm::StringLiteral kNextProgramAttr = "tile.next_program";
 /// Loop attributes on scf.for.
 inline constexpr llvm::StringLiteral kNumStagesAttr = "tile.num_stages";
@@ -49,7 +50,7 @@ inline constexpr llvm::StringLiteral kIndependentAttr = "tile.independent";
 /// dimensions.
 llvm::SmallVector<int64_t> resultShape(llvm::ArrayRef<int64_t> tileShape);
 
-inline constexpr int64_t kVectorBytes = 16;  // bytes of the widest access
+inline constexpr int64_t kVectorBytes = 16;  // bytes of the widest load or store
 
 /// Returns true if the last axis is contiguous and the type does not prove that rows are aligned.
 bool rowsMayBeginInsideVectors(ViewType view);
@@ -57,7 +58,7 @@ bool rowsMayBeginInsideVectors(ViewType view);
 /// Returns the type of a slice of a view along `axis`, for any begin and size.
 ViewType sliceType(ViewType view, size_t axis);
 
-/// Returns the largest possible value of this alignment offset.
+/// Returns the largest possible value, in elements, of this alignment offset.
 int64_t maxAlignmentOffset(mlir::Value alignmentOffset);
 
 /// Returns true for a legal tile dimension: c * 2^n with odd c <= 31.

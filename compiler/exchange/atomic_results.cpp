@@ -1,7 +1,7 @@
 // An atomic is executed once per element, by the element's canonical owner. If a layout replicates
 // elements, the other holders in all CTAs get the old value through shared memory. A scalar is one
-// element that every thread holds. The exchange is at the first use, so that no thread waits for
-// memory before it.
+// element that every thread holds. The exchange is placed at the first use of the old value, so
+// that threads do not wait for it earlier.
 #include "compiler/exchange/atomic_results.h"
 
 #include "compiler/dialect/atomic.h"
@@ -14,7 +14,8 @@ using namespace mlir;
 
 namespace ligerdsl::compiler {
 
-// Returns the op in the block of `of` that contains the first use of its result.
+// Returns the op that contains the first use of the result of `of`. It is in the same block as
+// `of`.
 static Operation* firstUse(Operation* of) {
   Operation* first = nullptr;
   for (Operation* user : of->getUsers()) {
@@ -67,8 +68,8 @@ static bool containsLoop(Operation* op) {
   return op->walk([](LoopLikeOpInterface) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
-// Returns the op to send the result before: the last loop before its use, so that it arrives during
-// the loop.
+// Returns the op before which the result is sent. If a loop precedes the use, that is the last such
+// loop, so that the result arrives during the loop.
 static Operation* sendingPlace(Operation* op, Operation* use) {
   for (Operation* before = use->getPrevNode(); before && before != op;
        before = before->getPrevNode())

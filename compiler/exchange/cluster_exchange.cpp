@@ -10,7 +10,7 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// Bytes per exchange, which has a store per element and CTA and is double-buffered.
+// Limit of the bytes per exchange. Every element is stored to every CTA, and there are two buffers.
 constexpr int64_t kMostBytes = 4096;
 constexpr int64_t kTurns = 2;
 

@@ -8,8 +8,8 @@
 
 namespace ligerdsl::compiler {
 
-/// Returns true if an exchange can carry such a tile of each of `senders` CTAs: few elements, of 32
-/// or 64 bits.
+/// Returns true if an exchange can carry a tile of this type from each of `senders` CTAs: elements
+/// of 32 or 64 bits, and few of them.
 bool fitsExchange(mlir::RankedTensorType type, int64_t senders = 1);
 
 class ClusterExchange {
@@ -18,7 +18,7 @@ class ClusterExchange {
   ClusterExchange(mlir::OpBuilder& builder, mlir::Location loc, mlir::ValueRange values,
                   bool fromFirst);
 
-  /// Waits for the tiles and returns them in these types.
+  /// Waits for the sent tiles and returns them as tiles of these types.
   llvm::SmallVector<mlir::Value> receive(mlir::OpBuilder& builder, mlir::TypeRange types);
 
   tgpu::ClusterSendOp op() { return send; }

@@ -1,11 +1,10 @@
-// Finds pairs (first, second) of reductions in a block and moves what `second` needs before
-// `first`:
+// Finds pairs (first, second) of reductions in a block and merges them at the place of `first`:
 //
-//   1. The backward slice of `second` between the two must not contain `first`. Every op in it must
-//      be free to move: it is pure, or a read with no write between `first` and itself. A write
-//      that prevents the move is a remark.
-//   2. The slice moves before `first`, in its order, and one variadic reduction replaces both
-//      there.
+//   1. Collect the ops between the two reductions on which `second` depends. `first` must not be
+//      one of them. Each of them must be free to move: it is pure, or a read with no write between
+//      `first` and itself. A remark reports a write that prevents the move.
+//   2. Move these ops before `first`, in their order, and replace both reductions by one variadic
+//      reduction there.
 #include "compiler/exchange/merge_reductions.h"
 
 #include "compiler/dialect/tile.h"
@@ -20,7 +19,7 @@ namespace ligerdsl::compiler {
 namespace {
 
 // Returns the ops between `first` and `second` that `second` depends on, in program order. Returns
-// nothing if `first` is one of them or one of them cannot move.
+// nothing if `second` depends on `first`.
 std::optional<SmallVector<Operation*>> movableSlice(Operation* first, Operation* second) {
   llvm::SmallPtrSet<Operation*, 16> needed{second};
   SmallVector<Operation*> slice;
@@ -38,8 +37,8 @@ std::optional<SmallVector<Operation*>> movableSlice(Operation* first, Operation*
   }
 }
 
-// Returns the op that keeps the slice from moving before `first`: a write, or an op of the slice
-// that is more than a read. Null if there is none.
+// Returns the op that prevents the slice from moving before `first`: a write before a read of the
+// slice, or an op of the slice that does more than read. Returns null if there is none.
 Operation* obstacle(Operation* first, ArrayRef<Operation*> slice) {
   llvm::SmallPtrSet<Operation*, 16> moving(slice.begin(), slice.end());
   Operation* written = nullptr;
@@ -99,8 +98,8 @@ tile::ReduceOp merge(tile::ReduceOp a, tile::ReduceOp b, ArrayRef<Operation*> sl
   llvm::append_range(sources, b.getSources());
   SmallVector<Type> types(a.getResultTypes());
   llvm::append_range(types, b.getResultTypes());
-  // A named kind promises a commutative combiner. Two commutative combiners merge into a
-  // commutative one.
+  // Every kind except `custom` has a commutative combiner, and two commutative combiners merge into
+  // a commutative one.
   bool named =
       a.getKind() != tile::ReductionKind::custom && b.getKind() != tile::ReductionKind::custom;
   auto kind = named ? a.getKind() : tile::ReductionKind::custom;

@@ -7,9 +7,9 @@
 
 namespace ligerdsl::compiler {
 
-/// Parses CompileOptions::tile. It must contain `imported`'s kernel with the same name and
+/// Parses CompileOptions::tile. The text must contain `imported`'s kernel with the same name and
 /// arguments, because launches pack these arguments. Locations are lines of the text. Reports
-/// errors there and then returns a null module.
+/// errors at these lines and then returns a null module.
 mlir::OwningOpRef<mlir::ModuleOp> parseEditedTile(const program::CompileOptions& options,
                                                   mlir::ModuleOp imported);
 

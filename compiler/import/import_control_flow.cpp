@@ -10,7 +10,7 @@ using program::ControlOp;
 using program::OpCode;
 
 // Fills `block`, which already has its arguments, with the region's ops. The region's yield becomes
-// the terminator of the block's parent.
+// the terminator that the block's parent op requires.
 void Importer::importBlock(const program::Region& region, Block* block) {
   for (auto [id, argument] : llvm::zip_equal(region.arguments, block->getArguments()))
     values[id] = argument;
@@ -53,7 +53,7 @@ void Importer::controlFlow(const program::Op& op, Location loc) {
         if (op.find(key)) loop->setAttr(name, builder.getI64IntegerAttr(op.integer(key)));
       if (op.find(AttrKey::tensor_copies))
         loop->setAttr(tile::kTensorCopiesAttr, builder.getUnitAttr());
-      // The builder adds a yield if nothing is carried.
+      // The builder adds a yield to a loop without carried values, and importBlock adds another.
       if (types.empty()) loop.getBody()->getTerminator()->erase();
       importBlock(op.regions[0], loop.getBody());
       return bind(op, loop.getResults());

@@ -42,8 +42,8 @@ Value Importer::compare(Location loc, int64_t predicate, Value a, Value b) {
   return arith::CmpIOp::create(builder, loc, integers[predicate], a, b);
 }
 
-// Converts integers of more bits than f32's significand to bf16. Rounding to odd in f32 keeps the
-// bits that the second rounding needs.
+// Converts integers of more than 24 bits to bf16 by way of f32. The first rounding is to odd, so
+// that the second one gives the same result as a single rounding.
 Value Importer::narrowOnce(Location loc, Value source, Type type) {
   Type integer = source.getType(), f32 = builder.getF32Type(), i32 = builder.getI32Type();
   if (auto tensor = dyn_cast<RankedTensorType>(type))

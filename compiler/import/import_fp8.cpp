@@ -1,4 +1,5 @@
-// fp8. Tiles hold codes as i8, and only casts interpret them.
+// Imports fp8 constants and casts. An fp8 tile holds 8-bit codes as i8, and only casts interpret
+// them.
 #include "compiler/import/importer.h"
 
 using namespace mlir;
@@ -19,7 +20,8 @@ TypedAttr Importer::floatAttr(DType dtype, double number) {
   return builder.getIntegerAttr(builder.getI8Type(), code.bitcastToAPInt());
 }
 
-// Casts from or to fp8. f16 represents all fp8 numbers, so f16 needs no detour over f32.
+// Casts from or to fp8. Other types are converted through f32, except f16, which represents all fp8
+// numbers.
 Value Importer::castFp8(Location loc, Value source, DType from, DType to) {
   auto like = [&](Type element) -> Type {
     auto tensor = dyn_cast<RankedTensorType>(source.getType());

@@ -224,8 +224,8 @@ void Importer::memory(const program::Op& op, Location loc) {
   unknown(op);
 }
 
-// Creates the op tile.<name> with the operands in the program's order, except that atomic_rmw has
-// its value first.
+// Creates the op tile.<name> with the operands in the program's order. The exception is
+// tile.atomic_rmw, whose first operand is the value, not the pointer.
 void Importer::atomic(const program::Op& op, Location loc) {
   OperationState state(loc, std::string("tile.") + program::opName(op.code));
   if (!state.name.isRegistered()) unknown(op);
@@ -240,8 +240,8 @@ void Importer::atomic(const program::Op& op, Location loc) {
 }
 
 // Emits the combiner of a named reduction. With `contract`, an addition may fuse with the
-// multiplication before it. CPUs do not contract: in-place kernels fuse different loops than
-// kernels with a separate output, so their results would differ.
+// multiplication before it. CPU kernels do not contract: a kernel that works in place fuses other
+// loops than one with a separate output, and both must give the same result.
 static Value namedCombiner(OpBuilder& builder, Location loc, tile::ReductionKind kind, Value a,
                            Value b, bool contract) {
   bool isFloat = isa<FloatType>(a.getType());

@@ -1,5 +1,5 @@
-// State of one import: the value map and the builder. Each op family has a member function, and
-// importOp dispatches.
+// State of one import: the value map and the builder. Each op family has a member function, which
+// importOp calls.
 #pragma once
 
 #include "compiler/dialect/tile.h"
@@ -53,7 +53,7 @@ class Importer {
   mlir::Value splatConstant(mlir::Location loc, mlir::Type type, double number);
   // import_fp8.cpp
   mlir::FloatType formatOf(DType dtype);
-  mlir::TypedAttr floatAttr(DType dtype, double number);  // for fp8, the code
+  mlir::TypedAttr floatAttr(DType dtype, double number);  // for fp8: the code, an i8
   mlir::Value castFp8(mlir::Location loc, mlir::Value source, DType from, DType to);
   mlir::Value printable(mlir::Location loc, program::ValueId id);  // decodes fp8
   // import_control_flow.cpp

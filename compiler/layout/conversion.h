@@ -1,4 +1,5 @@
-// Queries about two layouts of one shape: the place where the first holds each value of the second.
+// Compares two layouts of one shape: where the first one holds each value that the second one
+// needs.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,8 @@ enum class Travel : uint8_t {
 
 Travel travel(const LinearLayout& from, const LinearLayout& to);
 
-// A register bit and a lane bit. Their exchange is the only difference between two layouts. The
-// lanes of a pair exchange half of their registers.
+// Register bit and lane bit whose exchange is the only difference between two layouts. To convert a
+// tile, the two lanes that differ in the lane bit exchange half of their registers.
 struct BitSwap {
   int reg, lane;
 };
@@ -39,8 +40,8 @@ std::vector<int32_t> registerSources(const LinearLayout& from, const LinearLayou
 // `dim`, sorted by position.
 std::vector<std::vector<int32_t>> reductionGroups(const LinearLayout& layout, int dim);
 
-// Returns the bits in which each place (reg, lane, warp, cta) differs from its partner in a
-// tile.shuffle_xor.
+// Returns the bits (reg, lane, warp, cta) in which the place of every element differs from the
+// place of its partner in a tile.shuffle_xor.
 Place shufflePartner(const LinearLayout& layout, int dim, int64_t mask);
 
 const char* name(Travel travel);

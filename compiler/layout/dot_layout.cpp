@@ -9,8 +9,9 @@ constexpr int64_t kWarpThreads = 32;
 using Basis = LinearLayout::Basis;
 using Bases = LinearLayout::Bases;
 
-// Bits of one dimension. Of the `total` bits, one warp covers the lowest `own()`, of which `whole`
-// are inside a fragment. The warp's number gives the bits above.
+// Bits of an index along one dimension. The lowest `whole` bits are inside a fragment. They and the
+// next bits, `own()` together, are inside one warp. The highest `warps` bits come from the number
+// of the warp.
 struct Extent {
   int total, whole, warps = 0;
   int own() const { return total - warps; }
@@ -19,7 +20,7 @@ struct Extent {
 struct WarpSplit {
   Extent m, n;
   int idle = 0;         // bits of the warp's number that only replicate
-  bool groups = false;  // the first two warp bits select rows inside the 64 of a wgmma
+  bool groups = false;  // the two lowest warp bits select 16 of the 64 rows of a wgmma
 
   int rowsOfGroup() const { return groups ? m.whole + kGroupBits : m.whole; }
   static constexpr int kGroupBits = 2;
@@ -29,7 +30,7 @@ int bitsOf(int64_t size) {
   return splitOdd(size).second;
 }
 
-// Returns the number of row bits, the highest ones, that select the CTA.
+// Returns how many row bits, the highest ones, select the CTA.
 int ctaRowBits(const DotShape& shape) {
   return shape.part == WarpPart::group ? bitsOf(shape.ctas) : 0;
 }
@@ -66,14 +67,15 @@ void idle(Bases* bases, int bits) {
   bases->insert(bases->end(), bits, Basis(2, 0));
 }
 
-// Appends the row bits above a fragment's that are in a warp's registers.
+// Appends the row bits that a warp holds in registers, above those inside a fragment.
 void ownRows(Bases* bases, const WarpSplit& split) {
   along(bases, 0, split.rowsOfGroup(),
         split.m.total - split.m.warps + (split.groups ? WarpSplit::kGroupBits : 0));
 }
 
-// Returns the bases of the warp number's bits: rows, columns, idle bits. `rows` and `columns` are
-// the tile's dimensions for the accumulator's rows and columns, or -1.
+// Returns the bases of the warp number's bits: first row bits, then column bits, then idle bits.
+// The accumulator's rows are along dimension `rows` of the tile, and its columns along `columns`. A
+// tile without one of these dimensions has -1 there.
 Bases warpBases(const WarpSplit& split, int rows, int columns) {
   Bases bases;
   if (rows < 0) {
@@ -88,7 +90,8 @@ Bases warpBases(const WarpSplit& split, int rows, int columns) {
   return bases;
 }
 
-// Returns the layout of a tile. `rows` is true if its rows are those of the accumulator.
+// Returns the layout of a tile. `rows` is true if its rows are rows of the accumulator, which CTAs
+// may split.
 LinearLayout layout(LinearLayout::Shape shape, Bases reg, Bases lane, Bases warp,
                     const DotShape& of, bool rows) {
   Bases ctas(bitsOf(of.ctas), Basis(2, 0));
@@ -103,7 +106,7 @@ bool fitsFragments(const DotShape& shape) {
   return bitsOf(shape.m) >= bitsOf(kMmaM) && bitsOf(shape.n) >= bitsOf(kMmaN);
 }
 
-// Lane 4 g + t holds row g, columns `each` t to `each` t + `each` - 1.
+// Lane 4 g + t holds row g and the `each` columns that begin at column t times `each`.
 Bases lanesOfRows(int64_t each) {
   return {{0, each}, {0, 2 * each}, {1, 0}, {2, 0}, {4, 0}};
 }

@@ -7,10 +7,12 @@
 
 namespace ligerdsl::compiler {
 
-/// Size of one mma.sync, with the same number of bytes along k for all types. PTX ISA, "Matrix
-/// Fragments for mma.m16n8k16" for 16-bit types, m16n8k32 for i8, m16n8k8 for tf32.
+/// Size of one mma.sync: kMmaM by kMmaN elements of the accumulator, and kMmaBytes along k for
+/// every type. PTX ISA, "Matrix Fragments for mma.m16n8k16" for 16-bit types, m16n8k32 for i8,
+/// m16n8k8 for tf32.
 inline constexpr int64_t kMmaM = 16, kMmaN = 8, kMmaBytes = 32;
-/// Number of elements of `bytes` bytes along one instruction's k, and in one register.
+/// Number of elements, each of `bytes` bytes, along k of one instruction (mmaK) and in one
+/// register.
 constexpr int64_t mmaK(int64_t bytes) {
   return kMmaBytes / bytes;
 }
@@ -18,8 +20,8 @@ constexpr int64_t perRegister(int64_t bytes) {
   return 4 / bytes;
 }
 
-/// Rows of one wgmma, which four warps share, and its largest number of columns. Its k equals that
-/// of mma.sync. PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16".
+/// Rows of one wgmma, its largest number of columns, and the warps that share it. Its k is the k of
+/// mma.sync. PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16".
 inline constexpr int64_t kWgmmaM = 64, kMostWgmmaN = 256, kGroupWarps = 4;
 /// Largest number of accumulator registers per thread; more would leave too few for other values.
 inline constexpr int64_t kMostWgmmaSums = 192;
@@ -27,7 +29,7 @@ inline constexpr int64_t kMostWgmmaSums = 192;
 /// Part of the accumulator that a warp holds:
 /// - square: a part that is nearly square,
 /// - rows: whole rows, as long as there are rows for all warps,
-/// - group: the rows of one of the four warps of a wgmma, also whole.
+/// - group: whole rows, as one of the four warps of a wgmma holds them.
 enum class WarpPart { square, rows, group };
 
 struct DotShape {

@@ -7,12 +7,12 @@
 
 namespace ligerdsl::compiler {
 
-// The span of the inserted vectors, at most 64. It can test if a vector is in the span, and return
-// the inserted vectors whose sum it is.
+// Span of the inserted vectors, at most 64. It can test whether a vector is in the span, and find
+// inserted vectors with a given sum.
 class F2Span {
  public:
-  // Inserts a vector. Returns true if it is independent of the earlier ones; a dependent vector is
-  // in no solution.
+  // Inserts a vector. Returns true if it is independent of the earlier ones. solve() does not use
+  // dependent vectors.
   bool insert(uint64_t vector) {
     uint64_t combination = uint64_t{1} << inserted_++;
     reduce(vector, combination);

@@ -86,8 +86,8 @@ std::vector<int64_t> decodeCopies(const Shape& shape, int64_t copy) {
   return result;
 }
 
-// Returns true if no dimension's odd factor follows a power of two within the group. One that does
-// makes the row-major number nonlinear in its bits.
+// Returns true if no dimension's odd factor follows a power of two within the group of dimensions.
+// Otherwise the row-major number is not linear in its bits: in {2, 3}, the first index adds 3.
 bool oddDigitsLead(const Shape& shape, size_t begin, size_t end) {
   bool sawBits = false;
   for (size_t dim = begin; dim < end; ++dim) {
@@ -98,7 +98,8 @@ bool oddDigitsLead(const Shape& shape, size_t begin, size_t end) {
   return true;
 }
 
-// Splits both shapes into the smallest groups of equal size. Returns true if all groups stay
+// Splits both shapes into the smallest groups of dimensions with equal numbers of elements. For {2,
+// 8, 3} and {16, 3}, these are {2, 8} with {16}, and {3} with {3}. Returns true if all groups stay
 // linear.
 bool reshapeIsLinear(const Shape& from, const Shape& to) {
   size_t i = 0, j = 0;

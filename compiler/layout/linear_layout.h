@@ -95,8 +95,8 @@ struct BitMasks {
 };
 
 // Split of a tile among the CTAs of a cluster. CTA bits are the highest bits of the first dimension
-// in `dims`, then of the next. Each CTA holds one contiguous part (per copy of an odd factor). CTA
-// bits for which no dimension has room replicate the tile.
+// in `dims`, then of the next one. Each CTA holds one contiguous part (per copy of an odd factor).
+// CTA bits for which no dimension has room replicate the tile.
 struct ClusterCut {
   int64_t ctas = 1;  // a power of two
   std::vector<int> dims = {};
@@ -123,7 +123,7 @@ class LinearLayout {
   // Distributes the last dimension over vector registers, then lanes, then warps, then registers.
   // If a dimension is full, they continue in the dimension before it. Bits without room replicate.
   // `vector`, `lanes` and `warps` are powers of two; a vector longer than the last dimension is
-  // shortened. The CTA bits of `cut` are excluded.
+  // shortened. The bits that `cut` gives to CTAs are reserved first.
   static LinearLayout blocked(const Shape& shape, int64_t vector, int64_t lanes, int64_t warps,
                               const ClusterCut& cut = {});
 

@@ -10,15 +10,15 @@
 namespace ligerdsl::compiler {
 
 struct MatrixRead {
-  /// Layout of the tile in 16-byte units, [rows, bytes / 16]: the row that each lane addresses in
-  /// each instruction. Consecutive instructions load consecutive registers of the tile.
+  /// Layout of a tile of 16-byte units, [rows, bytes / 16]. It says which unit each lane addresses
+  /// in each instruction. Consecutive instructions load consecutive registers of the tile.
   LinearLayout rows;
   int64_t matrices;  // matrices per instruction: 1, 2 or 4
   bool transposed;
 };
 
-/// Returns the ldmatrix reads for a tile with elements of 1, 2 or 4 bytes, or nothing if the
-/// instruction has another layout.
+/// Returns the ldmatrix reads for a tile with elements of 1, 2 or 4 bytes, or nothing if ldmatrix
+/// cannot read this layout.
 std::optional<MatrixRead> matrixRead(const LinearLayout& tile, int64_t bytes = 2);
 
 }  // namespace ligerdsl::compiler

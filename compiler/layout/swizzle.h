@@ -1,17 +1,18 @@
-// Swizzled rows in shared memory. The 16-byte units are permuted, so that neither the units of one
-// row nor the same unit of eight rows have bank conflicts. PTX ISA, "Swizzling Modes" of TMA copies
-// and of wgmma operands.
+// Swizzled rows in shared memory. A permutation of 16-byte units prevents bank conflicts, both
+// among the units of one row and among the same unit of eight rows. PTX ISA, "Swizzling Modes" of
+// TMA copies and of wgmma operands.
 #pragma once
 
 #include <cstdint>
 
 namespace ligerdsl::compiler {
 
-/// Rows are split into panels `bytes` wide, which are stored one after the other. Inside a panel, a
-/// unit's number becomes its exclusive or with the number of its 128-byte line.
+/// Rows are split into panels `bytes` wide, which are stored one after the other. Inside a panel,
+/// the number of a unit is combined by exclusive or with the lowest bits of its 128-byte line's
+/// number.
 class Swizzle {
  public:
-  static constexpr int64_t kUnit = 16, kPeriod = 8;  // bytes; rows after which panels repeat
+  static constexpr int64_t kUnit = 16, kPeriod = 8;  // bytes; rows until the permutation repeats
 
   Swizzle(int64_t rows, int64_t bytes) : rows(rows), bytes(bytes) {}
 

@@ -3,7 +3,7 @@
 namespace ligerdsl::compiler {
 namespace {
 
-constexpr int64_t kGroupRows = 8;  // rows of a group; groups have a stride of their own
+constexpr int64_t kGroupRows = 8;  // rows per group; the second stride is from group to group
 
 uint64_t units(int64_t bytes) {
   return static_cast<uint64_t>(bytes / Swizzle::kUnit);

@@ -6,18 +6,19 @@
 
 namespace ligerdsl::compiler {
 
-/// Operand in a slot with swizzled rows. It is contiguous along k, or if `transposed` along m or n.
+/// Operand in a slot with swizzled rows. It is contiguous along k or, if `transposed`, along m or
+/// n.
 struct WgmmaFactor {
   Swizzle swizzle;
   bool transposed;
   int64_t bytes = 2;  // bytes per element
 
-  /// Returns the descriptor without the address, whose field is the lowest 14 bits, in units of 16
-  /// bytes.
+  /// Returns the descriptor with address 0. The caller puts the address, in units of 16 bytes, in
+  /// the lowest 14 bits.
   uint64_t descriptor() const;
-  /// Returns the offset in bytes, without the swizzle, of one instruction's operand, which begins
-  /// at `row` and `k`. It has 64 rows of m, or all of n. `row` is a multiple of 64 along m, and `k`
-  /// a multiple of 32 bytes.
+  /// Returns the offset in bytes, without the swizzle, of the operand of one instruction, which
+  /// begins at `row` and `k`. The operand has 64 rows of m, or all of n. `row` is a multiple of 64
+  /// along m, and `k` a multiple of 32 bytes.
   int64_t offset(int64_t row, int64_t k) const;
 };
 

@@ -1,5 +1,5 @@
 // Method of each function. P, Q, S, C and W are polynomials, fitted at Chebyshev nodes in 50-digit
-// arithmetic. Only log's P without AVX-512 was fitted in double.
+// arithmetic. The only exception is log's P without AVX-512, fitted in double precision.
 //   exp    x = i ln2 + f, |f| <= ln2/2; polynomial for e^f (nvptx: ex2.approx of f); scaled by 2^i
 //   exp2   like exp, without the change of base. The approximate exp2 has a shorter polynomial and
 //          one power of two, which is 0 or infinity at the ends of the range
@@ -213,7 +213,7 @@ class Expander {
     Value rounded, n, lessOne;
   };
   Power powerOf(Value x);
-  // Unevaluated sum high + low.
+  // Sum high + low of two floats, where `low` holds the rounding error of `high`.
   struct Pair {
     Value high, low;
   };
@@ -225,7 +225,7 @@ class Expander {
   // Returns 2^t, 0 below the range and infinity above it.
   Value powerOfPair(Pair t);
   Value minusWhereOdd(Value magnitude, Value x, Value odd);
-  // Returns log x + `correction`, which is added before the last two roundings. It may be null.
+  // Returns log x + `correction`, where null means 0. It is added before the last two roundings.
   Value logWith(Value x, Value correction);
   Value shiftRightUnsigned(Value x, Value n) { return arith::ShRUIOp::create(b, x, n); }
   Value and_(Value x, Value y) { return arith::AndIOp::create(b, x, y); }
@@ -342,7 +342,7 @@ Value Expander::exp2(Value x) {
     return fma(r, polynomial(r, p), f(1.0f));
   };
   if (avx512) {
-    // scalef takes 200 cycles for a subnormal result, so the approximate exp2 masks these lanes.
+    // scalef is slow if the result is subnormal, so the approximate exp2 masks these lanes.
     Value counts = fast ? compare(Predicate::UGE, x, -126.0f) : Value();
     Value r = fractionOf(x);
     return scaleBy(mantissa(r), sub(x, r), counts);
@@ -488,10 +488,10 @@ Expander::Turn Expander::smallTurn(Value x) {
   return {bits(rounded), rest};
 }
 
-// Payne-Hanek reduction of x = m 2^(e - 31), where m has 32 bits. Computes 64 bits of x 2/pi, from
-// the bit worth 2 down; higher bits are multiples of 4 quarters. The 64 bits depend on 96 bits of
-// 2/pi, from the bit worth 2^(33 - e) down. Four words hold these 96 bits, beginning with the word
-// of bit e - 1.
+// Payne-Hanek reduction of x = m 2^(e - 31), where m has 32 bits. Computes 64 bits of x 2/pi, the
+// number of quarters: the bits worth 2 and 1, and 62 bits of fraction. Higher bits are multiples of
+// 4 quarters. The 64 bits depend on 96 bits of 2/pi, from the bit worth 2^(33 - e) down. Four words
+// hold these 96 bits, beginning with the word that contains bit e - 1.
 Expander::Turn Expander::largeTurn(Value x) {
   constexpr uint32_t kTwoOverPi[] = {0,          0xa2f9836e, 0x4e441529, 0xfc2757d1,
                                      0xf534ddc0, 0xdb629599, 0x3c439041};

@@ -73,7 +73,8 @@ class Converter {
 Value Converter::decode(Value codes) {
   Value code = arith::ExtUIOp::create(b, i32, codes), size = and_(code, 0x7f);
   Value normal = add(shiftLeft(size, format.dropped()), i(format.rebias() << kF32Fraction));
-  // Computes with multiples of the smallest number, so that no f32 intermediate is subnormal.
+  // A subnormal number is a multiple of the smallest one. The multiplication keeps f32 numbers
+  // normal.
   Value units = arith::SIToFPOp::create(b, f32, size);
   Value small = bits(arith::MulFOp::create(b, units, f(std::ldexp(1.0f, format.leastExponent()))));
   Value number = select(less(size, 1 << format.fraction), small, normal);
@@ -92,7 +93,8 @@ Value Converter::encode(Value numbers) {
   Value odd = and_(shiftRight(size, format.dropped()), 1);
   Value rounded = add(add(size, i((1 << (format.dropped() - 1)) - 1)), odd);
   Value normal = shiftRight(add(rounded, i(-(format.rebias() << kF32Fraction))), format.dropped());
-  // This f32's last bit is worth the smallest subnormal, so the addition rounds.
+  // The last bit of this f32 is worth the smallest subnormal fp8 number, so the addition rounds to
+  // a multiple of that number.
   const int32_t roundingBits = (format.leastExponent() + kF32Fraction + kF32Bias) << kF32Fraction;
   Value sum = arith::AddFOp::create(b, fromBits(size), fromBits(i(roundingBits)));
   Value small = add(bits(sum), i(-roundingBits));

@@ -10,7 +10,8 @@ namespace ligerdsl::compiler {
 mlir::Value decodeFp8(mlir::OpBuilder& builder, mlir::Location loc, mlir::Value codes,
                       mlir::Type format);
 
-/// Emits tile.fp8_encode of an f32 scalar or vector. A NaN becomes 0x7f with its sign.
+/// Emits tile.fp8_encode of an f32 scalar or vector. Infinities and larger numbers become the
+/// largest finite number. A NaN becomes 0x7f with its sign.
 mlir::Value encodeFp8(mlir::OpBuilder& builder, mlir::Location loc, mlir::Value numbers,
                       mlir::Type format);
 

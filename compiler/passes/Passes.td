@@ -1,5 +1,5 @@
-// Passes on func.func. tile-expand-adds and tile-unroll-loops run for every target, then those of the GPU
-// pipeline in their order.
+// Passes on func.func. tile-expand-adds and tile-unroll-loops run for every target. The passes of
+// the GPU pipeline follow, in the order in which they run.
 #ifndef LIGERDSL_PASSES
 #define LIGERDSL_PASSES
 
@@ -8,8 +8,8 @@ include "mlir/Pass/PassBase.td"
 def TileExpandAddsPass : Pass<"tile-expand-adds", "::mlir::func::FuncOp"> {
   let summary = "Add to memory by a load and a store";
   let description = [{
-    Stores that add to memory become a load, an addition and a store. If `memoryAdds`, the
-    target adds tiles of f32 to memory itself.
+    Stores that add to memory become a load, an addition and a store. If `memoryAdds` is set,
+    stores of f32 tiles stay, because the target adds them to memory itself.
   }];
   let options = [
     Option<"memoryAdds", "memory-adds", "bool", /*default=*/"false", "The target adds tiles of f32 to memory">
@@ -19,7 +19,7 @@ def TileExpandAddsPass : Pass<"tile-expand-adds", "::mlir::func::FuncOp"> {
 def TileUnrollLoopsPass : Pass<"tile-unroll-loops", "::mlir::func::FuncOp"> {
   let summary = "Repeat the bodies of loops that ask for it";
   let description = [{
-    Copies the bodies of loops that ask for it n times.
+    Copies the body of each loop with the attribute `tile.unroll = n` n times.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
@@ -27,7 +27,7 @@ def TileUnrollLoopsPass : Pass<"tile-unroll-loops", "::mlir::func::FuncOp"> {
 def TileSetEvictionPolicyPass : Pass<"tile-set-eviction-policy", "::mlir::func::FuncOp"> {
   let summary = "Let loads leave L2 last";
   let description = [{
-    In kernels that write as much as they read, loads leave L2 last.
+    In kernels that write about as much as they read, marks loads whose lines L2 should evict last.
   }];
 }
 
@@ -47,7 +47,7 @@ def TileAssignLayoutsPass : Pass<"tile-assign-layouts", "::mlir::func::FuncOp"> 
 def TgpuCutStoresPass : Pass<"tgpu-cut-stores", "::mlir::func::FuncOp"> {
   let summary = "Store accumulators in segments";
   let description = [{
-    In loops, stores an accumulator that needs another layout in segments.
+    Stores an accumulator in segments if it needs another layout for a store in a loop.
   }];
   let dependentDialects = ["::ligerdsl::compiler::tgpu::TgpuDialect"];
   let options = [
@@ -58,9 +58,9 @@ def TgpuCutStoresPass : Pass<"tgpu-cut-stores", "::mlir::func::FuncOp"> {
 def TileKeepResidentsPass : Pass<"tile-keep-residents", "::mlir::func::FuncOp"> {
   let summary = "Keep resident rows in shared memory between two passes";
   let description = [{
-    Caches rows that two loops read in shared memory, filled by asynchronous copies. A CTA has
-    `sharedBytes`; exchanges between threads keep what they need, and at least
-    `exchangeBytes`.
+    Caches rows that two loops read in shared memory, which asynchronous copies fill. A CTA has
+    `sharedBytes` of shared memory. Exchanges between threads keep the bytes that they need, and
+    at least `leastForExchanges`.
   }];
   let dependentDialects = ["::ligerdsl::compiler::tgpu::TgpuDialect"];
   let options = [
@@ -74,9 +74,9 @@ def TileKeepResidentsPass : Pass<"tile-keep-residents", "::mlir::func::FuncOp"> 
 def TilePrefetchLoadsPass : Pass<"tile-prefetch-loads", "::mlir::func::FuncOp"> {
   let summary = "Issue the loads of pipelined loops iterations ahead";
   let description = [{
-    Loops of num_stages >= 2 load tiles some iterations ahead, into registers or into shared
-    memory, of which exchanges keep their part as above. Each loop gets the attributes of its
-    plan before it changes; with `planOnly` none changes.
+    Loops with num_stages >= 2 load tiles some iterations ahead, into registers or shared memory.
+    Exchanges keep the shared memory that they need, and at least `leastForExchanges` bytes. Each
+    loop gets the attributes of its plan before it is rewritten; with `planOnly` none is rewritten.
   }];
   let dependentDialects = ["::ligerdsl::compiler::tgpu::TgpuDialect"];
   let options = [
@@ -102,8 +102,8 @@ def TgpuSplitDotsPass : Pass<"tgpu-split-dots", "::mlir::func::FuncOp"> {
 def TgpuDeferReductionsPass : Pass<"tgpu-defer-reductions", "::mlir::func::FuncOp"> {
   let summary = "Carry reductions thread by thread through loops";
   let description = [{
-    A reduction that a loop only accumulates is computed per thread, and across threads after
-    the loop.
+    A reduction that a loop only accumulates is computed per thread in the loop, and across
+    threads after the loop.
   }];
   let dependentDialects = ["::ligerdsl::compiler::tgpu::TgpuDialect"];
 }
@@ -119,21 +119,22 @@ def TgpuDecomposeReducePass : Pass<"tgpu-decompose-reduce", "::mlir::func::FuncO
 def TgpuLowerGathersPass : Pass<"tgpu-lower-gathers", "::mlir::func::FuncOp"> {
   let summary = "Gathers and shuffles between warps go through shared memory";
   let description = [{
-    Tile.gather, and tile.shuffle_xor between warps, go through shared memory.
+    Lowers tile.gather, and tile.shuffle_xor between warps, to accesses of shared memory.
   }];
 }
 
 def TgpuLowerConversionsPass : Pass<"tgpu-lower-conversions", "::mlir::func::FuncOp"> {
   let summary = "Move tiles between layouts through shared memory";
   let description = [{
-    Conversions that leave a thread go through shared memory.
+    Lowers each tgpu.convert_layout to a store to shared memory and a load, unless its values stay
+    in their threads or pairs of lanes exchange them.
   }];
 }
 
 def TgpuAllocateSharedPass : Pass<"tgpu-allocate-shared", "::mlir::func::FuncOp"> {
   let summary = "Place shared-memory buffers";
   let description = [{
-    Gives every shared buffer its offset; the function gets `tgpu.shared_bytes`. If a CTA
+    Sets the offset of every shared buffer, and `tgpu.shared_bytes` of the function. If a CTA
     would need more than `sharedBytes`, rings share memory with buffers that are not alive at
     the same time. By default they never do.
   }];
@@ -145,22 +146,23 @@ def TgpuAllocateSharedPass : Pass<"tgpu-allocate-shared", "::mlir::func::FuncOp"
 def TgpuInsertBarriersPass : Pass<"tgpu-insert-barriers", "::mlir::func::FuncOp"> {
   let summary = "Separate conflicting accesses of different threads";
   let description = [{
-    A tgpu.barrier between accesses of different threads to the same memory.
+    Inserts a tgpu.barrier between conflicting accesses of different threads to the same memory, or
+    a tgpu.cluster_barrier if the threads may be in different CTAs.
   }];
 }
 
 def TgpuHoistBeforeBarriersPass : Pass<"tgpu-hoist-before-barriers", "::mlir::func::FuncOp"> {
   let summary = "Finish before barriers what frees registers there";
   let description = [{
-    Moves ops before a barrier if their operands are complete there and that frees registers.
+    Moves ops before a barrier if their operands are complete there and the move frees registers.
   }];
 }
 
 def TgpuRecomputeAfterBarriersPass : Pass<"tgpu-recompute-after-barriers", "::mlir::func::FuncOp"> {
   let summary = "Keep narrow tiles across barriers and widen them again";
   let description = [{
-    If registers are short, narrow tiles stay in registers across barriers, and what was
-    computed from them is computed again.
+    If registers are short, only narrow tiles stay in registers across barriers. Tiles that were
+    computed from them are computed again after the barrier.
   }];
   let options = [
     Option<"numWarps", "num-warps", "int", /*default=*/"4", "Warps per CTA">,
@@ -172,8 +174,8 @@ def TgpuRecomputeAfterBarriersPass : Pass<"tgpu-recompute-after-barriers", "::ml
 def TgpuOverlapLaunchesPass : Pass<"tgpu-overlap-launches", "::mlir::func::FuncOp"> {
   let summary = "Wait for earlier grids before the first access to global memory";
   let description = [{
-    The kernel waits for the grids before it at its first access to global memory, and lets
-    the next one start. While it waits, it prefetches the first tiles of each program to L2.
+    The kernel waits for the preceding grids at its first access to global memory, and then lets
+    the next grid start. While it waits, it prefetches the first tiles of each program to L2.
   }];
   let options = [
     Option<"numWarps", "num-warps", "int", /*default=*/"4", "Warps per CTA">,

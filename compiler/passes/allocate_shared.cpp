@@ -3,19 +3,21 @@
 //   1. A buffer lives from its allocation to its last use. A use in a loop lasts until the loop's
 //      end, unless the loop contains the allocation. A ring's slots may have a shorter lifetime
 //      (rule 4).
-//   2. Memory that is not reused needs no barrier before its next use. So buffers of up to
-//      kUnsharedBytes share no memory, and none do if kSeparateBytes holds all of them.
-//   3. mbarriers never share memory, because it must have had no other use. Nor do targets of
-//      cluster exchanges, which other CTAs write, and slots of bulk copies, which continue from one
-//      row to the next. Slots of TMA copies may share with buffers that begin after the ring's last
-//      use, because all copies are complete by then.
+//   2. A buffer that shares no memory needs no barrier against other buffers. So buffers of up to
+//      kUnsharedBytes share none. If all buffers together fit in kSeparateBytes, none of them
+//      share.
+//   3. mbarriers never share memory, because the memory of an mbarrier must have no other use.
+//      Targets of cluster exchanges do not share, because other CTAs write them. Slots of bulk
+//      copies do not, because these copies continue from one row to the next. Slots of TMA copies
+//      may share with buffers that begin after the ring's last use, because all copies are complete
+//      by then.
 //   4. `shared-bytes` leaves room for the number of CTAs per SM that the kernel asks for. If rules
 //      1 to 3 need more, a ring's slots live only from their first fill to the op that empties them
-//      (analysis/shared_lifetime.h). TMA copies then also fill memory that had another use. That
-//      may need barriers before the first fill, with a proxy fence after plain accesses
-//      (tgpu-insert-barriers).
-//   5. First fit: each buffer, largest first, gets the lowest offset without conflict with a placed
-//      buffer.
+//      (analysis/shared_lifetime.h). TMA copies then may fill memory that other buffers used
+//      before. tgpu-insert-barriers adds the barriers and proxy fences that this needs before the
+//      first fill.
+//   5. First fit: each buffer, largest first, gets the lowest offset at which it does not overlap a
+//      placed buffer that conflicts with it.
 //
 // The function's `tgpu.shared_bytes` is the end of the highest buffer.
 #include <limits>
@@ -98,7 +100,8 @@ class TgpuAllocateSharedPass : public impl::TgpuAllocateSharedPassBase<TgpuAlloc
     });
   }
 
-  // Returns the end of a use: the end of the op in the allocation's block that contains it.
+  // Returns the position where a use ends: the end of the op that contains `user`, in the block of
+  // `alloc`.
   int64_t endOfUse(Operation* user, Operation* alloc) {
     Operation* outer = alloc->getBlock()->findAncestorOpInBlock(*user);
     return last[outer];
@@ -134,7 +137,7 @@ class TgpuAllocateSharedPass : public impl::TgpuAllocateSharedPassBase<TgpuAlloc
         if (part < ring.getType().getParts().size())
           add(bytes, bufferAlignment(ring.getType().part(part)),
               ring.getType().hasBarriers() && !byTensor, byTensor, shortestLife(ring));
-        else  // mbarriers of filled slots; in clusters, those of free slots follow
+        else  // mbarriers of filled slots; in clusters, then mbarriers of free slots
           add(byTensor && getOperation()->hasAttr(kNumCtasAttr) ? 2 * bytes : bytes,
               kLeastAlignment, /*alone=*/true,
               /*byTensor=*/false, wholeLife(op));

@@ -1,18 +1,20 @@
 // tile-assign-layouts
 //
-//   1. Clone each constant, splat and range per use, so that a cheap value never joins two classes.
+//   1. Clone each constant, splat and range for each use. Otherwise a cheap value would unite the
+//      classes of its users.
 //   2. Collect classes of tiles that must share a layout, and relations between classes
-//      (layout_classes.h). A dot fixes the layouts of its tiles (dot_layout.h). Its operands become
-//      separate values, with a conversion.
-//   3. Process the classes in order of memory traffic: the largest tile first, and among equals the
-//      widest vectors, which are whole vectors of wider types too. A class without a layout gets
-//      its preferred one (layout_preference.h). Its relations then determine the layouts of other
-//      classes. So a broadcast operand is loaded where it is needed, and a reduction's result stays
-//      where it is computed.
+//      (layout_classes.h). A dot fixes the layouts of its operands and accumulator (dot_layout.h).
+//      A conversion separates each operand from the class of its source.
+//   3. Process the classes in order of memory traffic, the largest tile first. Among equal sizes,
+//      the class with the most elements per vector is first: its vectors are whole vectors of wider
+//      types too. A class without a layout gets its preferred one (layout_preference.h). Its
+//      relations then determine the layouts of other classes. So each thread loads the elements of
+//      a broadcast operand that it needs, and a reduction's result stays in the threads that
+//      compute it.
 //   4. Write the layouts into the types.
 //   5. Insert a conversion where a relation's two layouts differ.
-//   6. If a thread has two consecutive vectors of 32-bit elements, pairs of lanes store them
-//      together and write whole sectors.
+//   6. If a thread has two consecutive vectors of 32-bit elements, the lanes of a pair exchange
+//      vectors before the store, so that they write whole sectors.
 //
 // Remarks report conversions in loops, and accesses of less than 16 bytes by threads that hold
 // more.
@@ -90,13 +92,13 @@ bool repeatsWith(tile::DotOp dot, tile::StoreTileOp store) {
   return loop && (loop == dotLoop || !loop->isAncestor(dot));
 }
 
-// Converts some accumulators, for their store, to a layout in which lanes have contiguous vectors.
-// Returns true if there are such stores.
+// Inserts a conversion before some stores of accumulators, to a layout in which lanes have
+// contiguous vectors. Returns true if there are such stores.
 //
-// Four threads share an accumulator row: half a sector of 16-bit elements, or a whole one of f32. A
-// whole sector is enough for a store. It is not enough for an add, because memory handles adds in
-// requests of up to a line. The layout changes after the loops that use shared memory for rings.
-// The rows' alignment limits the vectors.
+// In an accumulator's layout, four lanes hold eight contiguous elements of a row: half a sector (16
+// bytes) of 16-bit elements, or a whole sector of f32. A whole sector is enough for a store. It is
+// not enough for an add, because memory handles adds in requests of up to a line. The conversion
+// follows the loops whose rings need the shared memory. The rows' alignment limits the vectors.
 bool separateStores(const LayoutClasses& classes, const Threads& threads) {
   constexpr int64_t kNarrowBytes = 2, kMostBytes = 64 * 1024;
   llvm::SmallDenseSet<Operation*> stores;
@@ -127,10 +129,9 @@ bool separateStores(const LayoutClasses& classes, const Threads& threads) {
 }
 
 // A thread that computes 32-bit elements from a vector of 16-bit ones (f32 from bf16) has two
-// vectors of results. A store of one vector by all lanes writes half of each sector, which costs L2
-// as much as the whole sector. So the lanes of a pair exchange one vector each and write whole
-// sectors together. Measured on an H200 for 128256 rows of 2048 f32 (gradient of the embedding, 33
-// million sectors): 90 million sectors written in 554 us before, 338 us after.
+// vectors of results. If all lanes store their first vector at once, they write half of each
+// sector, which costs L2 as much as the whole sector. So the lanes of a pair exchange one vector
+// each, and then write whole sectors together.
 void pairLanesOfStores(func::FuncOp func) {
   constexpr int64_t kWordBytes = 4, kVector = tile::kVectorBytes / kWordBytes;
   func.walk([](tile::StoreTileOp store) {
@@ -197,8 +198,8 @@ class Assigner {
   }
 
  private:
-  // Returns the accumulators of chained dots: one dot's result, possibly after elementwise ops, is
-  // the other's A, as in attention. Both dots then distribute rows to warps.
+  // Returns the accumulator classes of chained dots, as in attention: one dot's result, possibly
+  // after elementwise ops, is operand A of another. In both dots, each warp then gets whole rows.
   llvm::SmallDenseSet<int> accumulatorsOfWholeRows() const {
     llvm::SmallDenseSet<int> sums, found;
     for (tile::DotOp dot : all.dots) sums.insert(all.classOf(dot.getResult()));
@@ -211,7 +212,8 @@ class Assigner {
     return found;
   }
 
-  // Returns the accumulators whose dots all fit wgmma and include one that reads slots.
+  // Returns the accumulator classes for which every dot fits wgmma and at least one dot reads
+  // slots.
   llvm::SmallDenseSet<int> accumulatorsForWgmma() const {
     llvm::SmallDenseSet<int> fit, others;
     for (tile::DotOp dot : all.dots) {
@@ -223,8 +225,8 @@ class Assigner {
     return fit;
   }
 
-  // Assigns the layouts of dots. Accumulators of one shape get one layout, because they may share a
-  // class.
+  // Assigns the layouts of the dots' operands and accumulators. Dots that share an accumulator
+  // class get the same accumulator layout.
   void anchorDots() {
     const llvm::SmallDenseSet<int> rows = accumulatorsOfWholeRows(),
                                    groups = accumulatorsForWgmma();
@@ -241,8 +243,8 @@ class Assigner {
     for (tile::DotOp dot : all.dots) propagateFrom(all.classOf(dot.getResult()));
   }
 
-  // Returns the preferred layout, or one with wider vectors (which some threads replicate) if only
-  // that one matches the present layouts of broadcast operands.
+  // Returns the preferred layout if it matches the layouts that broadcast operands already have.
+  // Otherwise returns one with wider vectors that does, if any; threads then hold copies.
   LinearLayout choose(int number) const {
     const LayoutClass& tiles = all.classes[number];
     LinearLayout preferred = preferredLayout(tiles, threads);
@@ -275,8 +277,9 @@ class Assigner {
     }
   }
 
-  // Returns true if a reduction's result is distributed over all warps, not replicated in each: the
-  // reduction crosses warps, and its result goes to memory and has an element per thread.
+  // Returns true if a reduction's result should be distributed over all warps, without a copy in
+  // each. This is so if the reduction crosses warps, and its result goes to memory and has an
+  // element for every thread.
   bool keepsWarpsBusy(const LayoutRelation& relation, const LinearLayout& source) const {
     auto reduce = dyn_cast<tile::ReduceOp>(relation.op);
     const LayoutClass& result = all.classes[relation.result];
@@ -286,9 +289,9 @@ class Assigner {
            result.elements() >= threads.count();
   }
 
-  // Assigns a layout that follows from that of class `start`. If the target is accessed in memory
-  // and is at least as large, it keeps its wide accesses and is converted instead. For smaller
-  // tiles a conversion would cost more than narrow or repeated accesses.
+  // Gives class `target` a layout that follows from the layout of class `start`. Does not if
+  // `target` accesses memory, is at least as large and would lose wide accesses: it is converted
+  // instead. For smaller tiles, a conversion would cost more than narrow or repeated accesses.
   bool offer(int target, int start, const std::optional<LinearLayout>& layout) {
     LayoutClass& tiles = all.classes[target];
     if (!layout || tiles.layout) return false;
@@ -309,7 +312,7 @@ class Assigner {
 
   LayoutClasses& all;
   Threads threads;
-  bool wgmma;  // the target has it
+  bool wgmma;  // the target has wgmma
 };
 
 void setType(Value value, const LinearLayout& layout) {
@@ -392,8 +395,8 @@ bool isForStore(tgpu::ConvertLayoutOp op) {
          op->getLoc() == store->getLoc();
 }
 
-// Emits a remark on a conversion in a loop. Reductions exchange their results anyway, so theirs get
-// none.
+// Emits a remark on a conversion in a loop, but not on the conversion of a reduction's result,
+// which threads exchange anyway.
 void remarkConversion(tgpu::ConvertLayoutOp op) {
   const bool inLoop = op->getParentOfType<scf::ForOp>() != nullptr;
   if (!inLoop || op.getSource().getDefiningOp<tile::ReduceOp>() ||

@@ -4,10 +4,10 @@
 // converted in segments of columns, one after the other. A conversion of the whole accumulator
 // would leave too little shared memory for the copies of the loop's next iterations.
 //
-//   1. An accumulator of more than kMostBytes is split into the fewest equal segments if its rows
-//      are whole within a warp. Each segment has at most kMostBytes, and at most kMostAccesses per
-//      thread if its columns allow it.
-//   2. Each segment is converted and stored before the next, so that they share one buffer.
+//   1. An accumulator of more than kMostBytes is split into equal segments if each warp holds whole
+//      rows. Their number is the smallest power of two for which a segment has at most kMostBytes,
+//      and at most kMostAccesses per thread. It is smaller if the columns are not divisible.
+//   2. Each segment is converted and stored before the next one, so all segments use one buffer.
 //   3. An accumulator of more than kMostBytes that cannot be split is added to memory in its own
 //      layout.
 //   4. A store that asks for TMA copies uses them if possible (pipeline/tensor_store.h), from the
@@ -34,10 +34,10 @@ namespace {
 
 constexpr int64_t kMostBytes = 32 * 1024, kVectorBytes = tile::kVectorBytes;
 constexpr int64_t kMostAccesses = 32;  // accesses per thread and segment
-constexpr int64_t kColumns = 16;       // divisor of a segment's columns: two fragments
+constexpr int64_t kColumns = 16;       // divides a segment's columns: two fragments
 
-// Returns the accumulator's layout for this number of columns, or nothing if threads would hold
-// other rows.
+// Returns the layout of a segment with this number of columns, or nothing if its threads would hold
+// other rows than in the accumulator.
 std::optional<LinearLayout> stretchOf(const LinearLayout& sums, int64_t columns) {
   DotShape shape = shapeOf(sums, mmaK(2));
   if (sumsLayout(shape) != sums || shape.part == WarpPart::square) return std::nullopt;

@@ -6,7 +6,7 @@
 // Otherwise:
 //
 //   1. reduce_in_warp leaves one value per warp: a tile whose axis has W elements, one for each
-//      warp along the axis (of the cluster if CTAs share the axis).
+//      warp along the axis (all warps of the cluster if CTAs share the axis).
 //   2. convert_layout gives every thread, or every group of lanes, all W values. This is the only
 //      exchange through shared memory. A variadic reduction exchanges all its values with one
 //      barrier.
@@ -95,8 +95,8 @@ LinearLayout gatherLayout(const LinearLayout& target, int axis, int64_t size) {
   SmallVector<size_t> freeLanes;
   for (size_t bit = 0; bit < lane.size(); ++bit)
     if (lane[bit] == Basis(rank, 0)) freeLanes.push_back(bit);
-  // Values in registers are lowest along the last dimension, so that a thread reads them as
-  // vectors.
+  // If the axis is the last dimension, its values are in the lowest registers, so that a thread
+  // reads them as vectors.
   const bool share =
       size > program::kWarpThreads || (size > kMaxInThread && freeLanes.size() >= values.size());
   const size_t dealt = share ? std::min(values.size(), freeLanes.size()) : 0;
@@ -108,7 +108,7 @@ LinearLayout gatherLayout(const LinearLayout& target, int axis, int64_t size) {
                       insertAxis(target.bases(Axis::cta), axis));
 }
 
-// Moves or copies a combiner region; its terminator becomes tgpu.yield.
+// Copies a combiner region. The terminator of the copy is tgpu.yield.
 void takeCombiner(Region& from, Region& to) {
   IRMapping mapping;
   from.cloneInto(&to, mapping);

@@ -11,9 +11,9 @@
 //   2. After the loop, one tile.reduce combines the parts, and `combine` includes the loop's
 //      initial value.
 //
-// The compiler may choose the order of a sum (docs/reference/dsl-reductions.md), so this needs no
-// permission. Reductions within threads, and reductions of pairs by an author's combiner, stay in
-// the loop. A remark reports a reduction that stays, crosses warps and feeds a carried value, if
+// The compiler may choose the order of a sum (docs/reference/dsl-reductions.md), so this is always
+// allowed. Reductions within threads stay in the loop, and so do reductions of pairs by an author's
+// combiner. A remark reports a reduction that stays, crosses warps and feeds a carried value, if
 // the loop could carry a value per lane instead.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
@@ -60,7 +60,7 @@ LinearLayout perThreadLayout(const LinearLayout& source, int axis) {
 
 // Carried value that each iteration of a loop combines with the reduction of a tile.
 struct CarriedReduction {
-  unsigned index;  // among the carried values
+  unsigned index;  // number of the carried value
   tile::ReduceOp reduce;
   tgpu::ConvertLayoutOp conversion;  // from the result to the carried value's layout, or null
   Operation* combine;
@@ -92,7 +92,7 @@ bool combinesBy(tile::ReduceOp reduce, Operation* combine) {
          body.getTerminator()->getOperand(0) == only.getResult(0);
 }
 
-// Returns the neutral element. For a sum of floats it is -0, because 0 would change -0.
+// Returns the neutral element. For a sum of floats it is -0, because -0 + 0 is 0.
 std::optional<TypedAttr> neutralOf(Operation* combine) {
   auto neutral = arith::getNeutralElement(combine);
   if (!neutral || !isa<arith::AddFOp>(combine)) return neutral;
@@ -139,8 +139,8 @@ void takeCombiner(OpBuilder& builder, Region& from, Region& to) {
   yield->erase();
 }
 
-// Makes the loop carry each thread's part, in addition to the original value, which the loop then
-// does not change.
+// Makes the loop carry each thread's part. The loop still carries the original value, but does not
+// change it. After the loop, the parts are reduced and combined with that value.
 scf::ForOp defer(IRRewriter& rewriter, scf::ForOp loop, CarriedReduction found) {
   tile::ReduceOp reduce = found.reduce;
   const int axis = static_cast<int>(reduce.getAxis());

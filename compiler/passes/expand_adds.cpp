@@ -1,7 +1,8 @@
 // tile-expand-adds
 //
-// A store that adds to memory becomes a load of the same tile, an addition and a store. Stores of
-// f32 tiles stay if `memoryAdds` is set: the target then adds them to memory by one instruction.
+// A store that adds to memory becomes a load of the same tile, an addition and a store. If
+// `memoryAdds` is set, stores of f32 tiles without an alignment offset stay, because the target has
+// an instruction that adds to memory.
 #include "compiler/dialect/tile.h"
 #include "compiler/passes/passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,13 +1,13 @@
 // tgpu-hoist-before-barriers
 //
 // A value that is loaded before a barrier and used after it stays in registers across the barrier.
-// An accumulation whose inputs are all complete before the barrier can run before it. Otherwise its
-// inputs stay in registers together with the accumulator.
+// If all inputs of an accumulation are complete before the barrier, the accumulation can run there.
+// Then only the accumulator stays in registers, not its inputs.
 //
 //   1. Collect the pure ops after a barrier whose operands do not depend on other ops after it.
-//   2. For every tile that an op outside this set uses, find the ops that compute it. They move
-//      before the barrier, next to their last operand, if that frees the registers that their
-//      results need, or more.
+//   2. For each result of these ops that another op uses, find the ops that compute it. They move
+//      before the barrier, directly after their last operand, if that frees at least the registers
+//      that their results need.
 //   3. Repeat until nothing moves: once one of two accumulations has moved, the other's move can
 //      free their common operand.
 //

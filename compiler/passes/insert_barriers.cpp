@@ -2,8 +2,8 @@
 //
 // Walks the function in program order with the set of accesses since the last barrier. An op that
 // conflicts with one of them (compiler/analysis/memory_access.h) gets a tgpu.barrier before it,
-// which empties the set. If the threads may be in different CTAs, it gets a tgpu.cluster_barrier.
-// In a cluster, accesses before a tgpu.barrier stay in the set, because other CTAs are not
+// which empties the set. If the threads may be in different CTAs, it gets a tgpu.cluster_barrier
+// instead. In a cluster, accesses before a tgpu.barrier stay in the set, because other CTAs are not
 // synchronised.
 //
 //   * Loops: the body is walked repeatedly, each time from the set at its end, until the set no
@@ -12,9 +12,10 @@
 //     is before the loop.
 //   * Loops over programs (tile.independent): iterations are as unordered as CTAs of a grid. One
 //     iteration's accesses to global memory are no hazard for the next.
-//   * Stages: an access to an alternating stage counts the loop's iterations since then. After one
-//     iteration the loop is in the other stage. After the loop, this number is unknown.
-//   * Branches: both start from the same set. The union of their sets continues.
+//   * Stages: for an access to one of two alternating stages, the set has the number of loop
+//     iterations since the access. After one iteration the loop is in the other stage. After the
+//     loop, this number is unknown.
+//   * Branches: both branches start from the same set. The union of their sets is used after them.
 //   * TMA copies access memory through the async proxy. All threads execute a proxy fence before
 //     the barrier (tgpu.proxy_fence) if they have accessed memory that a copy overwrites, or
 //     written memory that a TMA store reads. In a kernel with such copies, a barrier without a
@@ -26,10 +27,11 @@
 // Conditions are scalars, equal in all threads of a cluster, so barriers may be inside loops and
 // branches.
 //
-// No CTA may be accessed before it runs. So a tgpu.cluster_arrive is at the kernel's start, after
-// the initialisation of the exchanges' mbarriers. Its tgpu.cluster_wait is before the first op that
-// contains a tgpu.remote_store or tgpu.cluster_send. No CTA may be accessed after its end. So a
-// cluster barrier follows a remote store before its data is loaded, and every send has a receive.
+// The shared memory of a CTA may be accessed only while the CTA runs. A tgpu.cluster_arrive
+// therefore is at the kernel's start, after the initialisation of the exchanges' mbarriers. Its
+// tgpu.cluster_wait is before the first op that contains a tgpu.remote_store or tgpu.cluster_send.
+// No CTA ends too early: a cluster barrier follows a remote store before its data is loaded, and
+// every send has a receive.
 #include <utility>
 
 #include "compiler/analysis/effects.h"
@@ -62,7 +64,7 @@ struct Since {
   }
 };
 
-// Accesses on any path to this op, by op and Since::key.
+// Pending accesses on any path to the current op. The key is the op and Since::key.
 using Pending = llvm::MapVector<std::pair<Operation*, int>, Since>;
 
 constexpr int kManyIterations = 2;
@@ -290,8 +292,8 @@ void announceCtas(func::FuncOp func) {
   auto first = llvm::find_if(body, touches);
   if (first == body.end() || isa<tgpu::ClusterBarrierOp>(*first)) return;
   OpBuilder atFirst(&*first), ready(&body, readyForExchange(body));
-  // The cluster synchronises at a ring that TMA copies fill. An arrive and its wait must not
-  // enclose that.
+  // A ring that TMA copies fill synchronises the cluster. This must not be between an arrive and
+  // its wait.
   bool meets = false;
   func.walk(
       [&](tgpu::RingOp ring) { meets |= ring.getType().getFill() == tgpu::RingFill::tensor; });

@@ -1,14 +1,14 @@
 // tile-keep-residents
 //
-// Loads with the same number `resident` read the blocks of one row, in two loops of opposite order.
-// They become reads of a ring (tgpu.ring) that bulk copies fill ahead. So memory stays busy while
-// the program computes, and blocks that fit are read from memory once. resident_row.h says which
-// rows qualify.
+// Loads with the same number `resident` read the blocks of one row in two loops, the second one in
+// reverse order. They become reads of a ring (tgpu.ring) that bulk copies fill ahead. So memory
+// stays busy while the program computes, and blocks that fit are read from memory once.
+// resident_row.h says which rows qualify.
 //
 // The rows of a function share the memory that exchanges between threads leave (exchange_bytes.h).
 // If a row cannot have two slots, its loads stay.
 //
-// A kernel of one program, with n positions and S = min(n, slots that fit):
+// In a kernel whose CTAs run one program each, with n positions and S = min(n, slots that fit):
 //   1. Position p is in slot p mod S. Positions 0 .. S-1 are copied as early as their operands
 //      allow. Once all threads have read position p, the first loop copies p + S into its slot; the
 //      second loop copies p - S. So the second loop begins with the blocks that the first left in
@@ -16,23 +16,23 @@
 //   2. The fills of a slot alternate in parity. The wait for position p always has the parity of p
 //      div S, because the second loop repeats a slot's fills in reverse order.
 //
-// A dynamic persistent kernel (program_loop.h), if n <= S = min(2 n, slots that fit):
+// In a dynamic persistent kernel (program_loop.h), if n <= S = min(2 n, slots that fit):
 //   1. Rows follow each other in the ring: position p is in slot (base + p) mod S, and the next
 //      row's base is base + n. The fills of each slot alternate in parity across rows.
 //   2. The first loop fills the S - n free slots with the next row's first positions. The second
 //      loop fills each slot for the next row once all threads have read it. So memory stays busy
 //      across the end of a row.
-//   3. If the next program is not known early enough, or does not read its row, the row is copied
-//      when its program starts.
+//   3. If the next program is not known early enough, or does not read the row, nothing is copied
+//      ahead. A program whose row was not copied ahead copies it at its start.
 // Rows that do not fit keep their loads.
 //
-// A stationary row has a slot for each position, filled before the first program. It is cached if
-// it fits together with all other rows.
+// A stationary row, which all programs read, has a slot for each position, filled before the first
+// program. It is cached if it fits together with all other rows.
 //
 // Remarks report rows that are not cached, or only in part.
 //
-// In a cluster a block has one equal segment per CTA, and a CTA's slot holds its own segment. The
-// layouts of the tiles that use the row must agree with this split.
+// In a cluster each block is split into equal segments, one per CTA, and a CTA's slot holds its own
+// segment. The layouts of the tiles that use the row must agree with this split.
 #include "compiler/analysis/exchange_bytes.h"
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/layout_attr.h"
@@ -329,7 +329,8 @@ class RowKeeper {
     return tgpu::MemDescType::get(tile.getContext(), part, tile.getElementType(), 0);
   }
 
-  // Emits the number of the block's elements inside the view; 0 if the row does not exist.
+  // Emits the number of the block's elements inside the view. It is 0 if the row is outside the
+  // view.
   Value inside(OpBuilder& builder, ValueRange indices, Value alignmentOffset) {
     tile::ViewType view = row.firstLoad.getView().getType();
     int64_t block = row.firstLoad.getTileShape().back();
@@ -377,7 +378,8 @@ class RowKeeper {
     return arith::AndIOp::create(builder, loc, up, number(builder, -group));
   }
 
-  // Copies positions from .. from + count - 1 of a row. `mapping` has the row's outer values.
+  // Copies positions from .. from + count - 1 of a row. `mapping` replaces the row's outer values
+  // by those of the program that reads the row.
   void fill(OpBuilder& builder, IRMapping mapping, Value base, Value from, int64_t count) {
     auto op = tgpu::RingFillOp::create(
         builder, loc, ring, base, from, number(builder, count), ValueRange(row.firstLoad.getView()),

@@ -1,11 +1,12 @@
 // tgpu-lower-conversions
 //
 // A tgpu.convert_layout remains if values stay in their threads, which only renames registers, or
-// if pairs of lanes exchange words (passesMemory). Every other one uses shared memory: allocate,
-// store, load. If values leave their CTA, every CTA of the cluster gets the whole tile: a small one
-// by a cluster exchange (cluster_exchange.h), others by tgpu.remote_store. Otherwise a buffer holds
-// only its CTA's part. Adjacent conversions are lowered together, all stores before all loads, so
-// that they share one barrier (from tgpu-insert-barriers) and one cluster exchange.
+// if pairs of lanes exchange words (passesMemory). Every other conversion stores the tile to a
+// buffer in shared memory and loads it from there. If values leave their CTA, every CTA of the
+// cluster gets the whole tile. A small tile is sent by a cluster exchange (cluster_exchange.h),
+// others by tgpu.remote_store. Otherwise each CTA's buffer holds only the part of that CTA.
+// Adjacent conversions are lowered together, all stores before all loads, so that they share one
+// barrier (from tgpu-insert-barriers) and one cluster exchange.
 //
 // If a loop's body has only one exchange, the exchange alternates between two stages: the loop
 // carries their index 0, 1, 0, ... The next iteration does not overwrite values that this one still
@@ -40,8 +41,8 @@ bool leavesCta(tgpu::ConvertLayoutOp op) {
   return travel(layoutOf(op.getSource()), layoutOf(op.getResult())) == Travel::cluster;
 }
 
-// Returns true if a cluster exchange does the conversion. Every CTA must send something; otherwise
-// a receiver could run ahead of it.
+// Returns true if a cluster exchange does the conversion. Every CTA must send elements: receivers
+// do not wait for a CTA that sends none, and could run ahead of it.
 bool isExchanged(tgpu::ConvertLayoutOp op) {
   const bool allSend = layoutOf(op.getSource()).redundant().cta == 0;
   return allSend && leavesCta(op) && fitsExchange(cast<RankedTensorType>(op.getSource().getType()));
@@ -124,7 +125,8 @@ class TgpuLowerConversionsPass
   }
 
  private:
-  // Returns groups of adjacent conversions. None of a group needs another's result.
+  // Returns groups of adjacent conversions that use shared memory. No conversion of a group needs
+  // the result of another one in the group.
   SmallVector<Run> runsOf(Block& block) {
     SmallVector<Run> runs;
     bool open = false;
@@ -144,8 +146,8 @@ class TgpuLowerConversionsPass
     return runs;
   }
 
-  // Returns true if the exchange alternates between two stages. Several exchanges in one body need
-  // not, because each separates the others.
+  // Returns true if the exchange of a loop's body alternates between two stages. Several exchanges
+  // in one body need no stages, because the barrier of each one separates the uses of the others.
   bool alternates(ArrayRef<Run> runs) {
     if (runs.size() != 1) return false;
     int64_t bytes = 0;

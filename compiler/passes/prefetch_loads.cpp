@@ -28,11 +28,11 @@
 //      * Copies start before the body's first reduction, where warps wait for each other anyway. At
 //        the top they would delay the iteration's own reads of shared memory, because both use one
 //        queue.
-//      * Copies start at the top if carried values leave no registers for addresses (GpuTuning),
-//        and in clusters, where that measured faster.
-//   5. Operands of matmuls, which threads share, are always staged.
+//      * Copies start at the top if carried values leave no registers for addresses (GpuTuning), if
+//        dots read the ring, and in clusters.
+//   5. Operands of matmuls, which threads share, are staged whenever two iterations fit.
 //      * All threads copy them, synchronise, and read them in the dot's layout. ldmatrix reads
-//        swizzled rows, or wgmma the slots themselves (pipeline/wgmma_dots.h).
+//        swizzled rows, or wgmma reads the slots themselves (pipeline/wgmma_dots.h).
 //      * If wgmmas may stay in flight across iterations, an iteration starts with its wgmmas.
 //        Otherwise the wait for a dot is at the first reader of its accumulator.
 //      * If the loop asks for TMA copies and only wgmma reads the tiles, one thread copies whole
@@ -43,8 +43,8 @@
 //        while the accumulator is stored.
 //      * A tile may be equal in all iterations but loaded in each for lack of registers. It is
 //        copied once if it is the A of a dot and leaves room for two stages. In a cluster, any such
-//        tile is copied once if it fits in addition to all stages. For other tiles of a single CTA,
-//        this measured no faster.
+//        tile is copied once if it fits in addition to all stages. Other tiles of a single CTA are
+//        not, because that would not be faster.
 //      * Rings of consecutive loops may share memory, because each is empty after its loop
 //        (tgpu-allocate-shared). A ring that continues across outer iterations is not empty. So
 //        copies continue only if later loops also have room for their rings.

@@ -221,8 +221,8 @@ class LoopSite {
   template <typename Site>
   friend int64_t makeRoom(Site& site, int64_t room);
 
-  // userIn returns the op of `inside`, a block of the loop, that contains the user. userBehind
-  // returns that of the parent block, if it is after the loop.
+  // Return the op that contains the user: in `inside`, a block of the loop (userIn), or after the
+  // loop in the loop's own block (userBehind). Null if there is none.
   Operation* userIn(Block& inside, Operation* user) { return inside.findAncestorOpInBlock(*user); }
   Operation* userBehind(Operation* user) {
     Operation* here = block->findAncestorOpInBlock(*user);

@@ -1,16 +1,16 @@
 // tile-set-eviction-policy
 //
 // In kernels that write about as much as they read, loaded lines leave L2 last (evict = large). L2
-// then evicts written lines early, in the order of the writes. Measured on an H200: consecutive
-// launches gain 1 to 4 %, and other kernels between them lose nothing (docs/design/decisions/004).
-// A load gets the policy if its tile fulfils all conditions:
+// then evicts written lines early, in the order of the writes. Consecutive launches gain, and other
+// kernels between them lose nothing (docs/design/decisions/004 has the measurements). A load gets
+// the policy if its tile fulfils all conditions:
 //   * Only its program reads it, at an index that does not come from memory. Tiles that all
-//     programs read stay in L2 anyway, and rows at loaded indices lost 2 %.
+//     programs read stay in L2 anyway, and loads of rows at loaded indices become slower.
 //   * It has at most the size of a tile that the kernel stores, and at least a quarter of it.
 //     Statistics and tables gain too little, and a kernel that only reads gains nothing.
 //   * The author gave it no hint.
-// Rows of a persistent loop gained nothing. cp.async cannot have the hint: ptxas 13.0 assembles it
-// to instructions that the GPU rejects.
+// Rows of a persistent loop gain nothing. cp.async cannot have the hint: ptxas 13.0 assembles it to
+// instructions that the GPU rejects.
 #include "compiler/dialect/tile.h"
 #include "compiler/passes/passes.h"
 #include "compiler/remarks.h"

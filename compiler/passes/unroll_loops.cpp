@@ -9,8 +9,8 @@
 //      before a pipeline fills.
 //
 //   mid = lo + n s floor(iterations / n). With span = hi - lo, the first loop has floor((span - (n
-//   - 1) s - 1) / (n s)) + 1 iterations if span > (n - 1) s, else none. Nothing here overflows: if
-//   span or n s would, mid is lo.
+//   - 1) s - 1) / (n s)) + 1 iterations if span > (n - 1) s, else none. If span or n s would
+//   overflow, mid is lo.
 //
 // A loop with a constant number of iterations less than n gets one copy per iteration.
 //

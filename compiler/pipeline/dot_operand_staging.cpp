@@ -63,14 +63,14 @@ std::string reasonOffsetNotStaged(tile::LoadTileOp load, Copies copies) {
 
 }  // namespace
 
-// Returns true if copies can bring an operand to all CTAs of a cluster, which only TMA copies can.
+// Returns true if copies can bring an operand to all CTAs. In a cluster, only TMA copies can.
 bool DotOperandStaging::comesToAll() const {
   return ctas == 1 || at.loop->hasAttr(tile::kTensorCopiesAttr);
 }
 
 // Returns the conversions of `load`, or of its transpose, that vanish. Each has one dot as its only
-// user. The copies fetch the tile once, even if the load has other users; in a cluster it must have
-// none.
+// user. The copies fetch the tile once, even if the load has other users. In a cluster, the load
+// must have no other user.
 SmallVector<tgpu::ConvertLayoutOp> DotOperandStaging::operandsOf(tile::LoadTileOp load) const {
   if (!comesToAll()) return {};
   if (tgpu::ConvertLayoutOp only = onlyOperandOf(load)) return {only};
@@ -141,7 +141,8 @@ void DotOperandStaging::remark(tgpu::ConvertLayoutOp conversion, Copies copies) 
       << "a dot operand passes through registers: " << why;
 }
 
-// Copies by all threads need a vector per thread. For a TMA copy, one thread issues the whole tile.
+// Copies by all threads need a vector per thread. TMA copies do not, because one thread issues the
+// copy of the whole tile.
 std::string DotOperandStaging::reasonNotStaged(tile::LoadTileOp load, Copies copies) const {
   auto type = dyn_cast<RankedTensorType>(load.getType());
   if (!type) return "it is a scalar";

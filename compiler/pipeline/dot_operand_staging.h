@@ -1,7 +1,6 @@
-// Matmul operands that a pipelined loop loads. The loop copies them to shared memory without a
-// change of layout, and each dot reads them in its own layout. Otherwise every iteration would
-// convert the layout through registers. This class decides which operands are staged; it does not
-// change the IR.
+// Decides which matmul operands of a pipelined loop are staged; does not change the IR. The loop
+// copies a staged operand to shared memory without a change of layout, and each dot reads it in the
+// dot's layout. Otherwise every iteration would convert the layout through registers.
 #pragma once
 
 #include "compiler/pipeline/loop_plan.h"
@@ -15,15 +14,15 @@ class DotOperandStaging {
   DotOperandStaging(PipelinedLoop& at, int64_t threads, int64_t ctas)
       : at(at), threads(threads), ctas(ctas) {}
 
-  /// Returns the tiles of the loads in `ahead` (issued ahead) and `once` (equal in all iterations)
-  /// if `copies` fill the ring. A tile of `once` is an operand only if it is the A of a dot,
-  /// without a transpose.
+  /// Returns the tiles of the loads in `ahead` (issued ahead) and `once` (equal in all iterations),
+  /// for a ring that is filled by `copies`. A tile of `once` is a dot's operand only if it is the A
+  /// of a dot, without a transpose.
   LoopTiles tilesOf(llvm::ArrayRef<tile::LoadTileOp> ahead, llvm::ArrayRef<tile::LoadTileOp> once,
                     Copies copies) const;
-  /// Returns the same tiles if no dot reads a slot in its own layout.
+  /// Like tilesOf, but all readers, also dots, read a tile in the layout of its load.
   LoopTiles tilesWithoutOperands(llvm::ArrayRef<tile::LoadTileOp> ahead,
                                  llvm::ArrayRef<tile::LoadTileOp> once) const;
-  /// Returns true if a staged operand cannot be copied by all threads.
+  /// Returns true if only TMA copies can stage one of the operands.
   bool needTma(const LoopTiles& tiles) const;
 
   /// Emits a remark on each operand that is not staged and whose layout is converted through shared

@@ -9,8 +9,8 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// Marks an assumption without content, which has no folder. The attribute distinguishes it from the
-// author's assumptions.
+// Marks an assume_divisible by 1, which has no folder and states nothing. The attribute
+// distinguishes it from the author's assumptions.
 constexpr llvm::StringLiteral kBoundAttr = "tile.kept_bound";
 
 bool pipelinesMatmuls(scf::ForOp loop) {

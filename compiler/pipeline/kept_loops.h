@@ -5,10 +5,10 @@
 
 namespace ligerdsl::compiler {
 
-/// During its lifetime, prevents the canonicalizer from folding pipelined loops with a matmul. It
-/// would replace a loop of one iteration by straight-line code. The loop is needed until
-/// tile-prefetch-loads has run. Only loads in a loop get a ring in shared memory, which wgmma
-/// reads. Only a loop can continue its copies across tiles of the result.
+/// While this object exists, the canonicalizer does not fold pipelined loops with a matmul. It
+/// would replace a loop of one iteration by straight-line code, but tile-prefetch-loads needs the
+/// loop. Only loads in a loop get a ring in shared memory, which wgmma reads. Only a loop can
+/// continue its copies across tiles of the result.
 ///
 /// The constructor replaces the loop's upper bound by an op without a folder. The destructor
 /// restores it.

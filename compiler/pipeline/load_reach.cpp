@@ -1,7 +1,8 @@
 // Rule S: a load may move ahead of a store if
 // - they cannot overlap (alias facts), or
 // - the store is after the load, both use equal partitions of one memory, and they share an index
-//   that differs between iterations. Then the store is at iv, and the load at iv + n step.
+//   that differs between iterations. Iteration iv then stores its own tile, and loads ahead the
+//   tile of iteration iv + n step.
 #include "compiler/pipeline/load_reach.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

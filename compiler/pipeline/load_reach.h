@@ -10,13 +10,15 @@ class LoadReach {
  public:
   explicit LoadReach(PipelinedLoop& at) : at(at) {}
 
-  /// Collects the loop's writes. Returns an atomic or an op with unknown effects, if there is one.
-  /// It may synchronise with other programs, which write memory that a later load reads.
+  /// Collects the loop's writes. Returns an atomic, or an op with unknown effects, if the loop has
+  /// one. Such an op may synchronise with other programs, which write memory that a later load
+  /// reads.
   mlir::Operation* collectWrites();
 
-  /// A load's earliest issue: in its own iteration, some iterations ahead, or once before the loop.
+  /// Earliest time to issue a load: in its own iteration, iterations ahead, or once before the
+  /// loop.
   enum class Reach { none, ahead, always };
-  /// Sets the loop's reasonNotAhead if the result is `none`.
+  /// Returns the earliest time. If it is `none`, sets the loop's reasonNotAhead.
   Reach of(tile::LoadTileOp load);
 
  private:

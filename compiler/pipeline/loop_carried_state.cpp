@@ -6,7 +6,7 @@ namespace ligerdsl::compiler {
 
 SmallVector<Operation*> LoopCarriedState::around(scf::ForOp inner) {
   SmallVector<Operation*> all;
-  size_t loops = 0;  // number of ops up to the outermost loop
+  size_t loops = 0;  // number of ops up to and including the outermost loop
   for (Operation* op = inner->getParentOp(); op; op = op->getParentOp()) {
     all.push_back(op);
     if (isa<LoopLikeOpInterface>(op)) loops = all.size();

@@ -14,7 +14,7 @@ class LoopCarriedState {
   static llvm::SmallVector<mlir::Operation*> around(mlir::scf::ForOp inner);
 
   /// Replaces the loops and branches around `inner`, which are scf.for and scf.if. The new ones
-  /// carry `inits`, which are defined before the outermost loop.
+  /// also carry state whose initial values `inits` are defined before the outermost loop.
   LoopCarriedState(mlir::IRRewriter& rewriter, mlir::scf::ForOp inner, mlir::ValueRange inits);
 
   /// Returns the carried values at `inner`.

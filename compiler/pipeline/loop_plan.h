@@ -22,7 +22,7 @@ enum class Copies { threads, tma };
 
 struct LoopPlan {
   Mechanism mechanism = Mechanism::prefetch;
-  int64_t stages = 2;  // iterations with tiles loaded or in flight, including the current one
+  int64_t stages = 2;  // iterations whose tiles are loaded or in flight, with the current one
   // For rings only:
   Copies copies = Copies::threads;
   bool copiesFirst = false;  // copies start at the top of the body, not before a reduction
@@ -32,11 +32,11 @@ struct LoopPlan {
 /// Writes the attributes of the loop, of its loads, and of the conversions of `tiles` that vanish.
 void writePlan(mlir::scf::ForOp loop, const LoopPlan& plan, const LoopTiles& tiles);
 
-/// Returns the plan of a loop, or nothing if its loads stay.
+/// Returns the plan of a loop, or nothing if it has none because its loads stay.
 std::optional<LoopPlan> planOf(mlir::scf::ForOp loop);
 
-/// Removes the attributes of a planned loop's loads and conversions, which would distinguish the
-/// loads from equal ones elsewhere. Returns the loop's tiles.
+/// Removes the plan's attributes from a loop's loads and conversions. Otherwise these loads would
+/// differ from equal loads elsewhere. Returns the loop's tiles.
 LoopTiles takeTiles(mlir::scf::ForOp loop);
 
 /// Removes all attributes of a plan.

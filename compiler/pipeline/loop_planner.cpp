@@ -68,10 +68,11 @@ void LoopPlanner::collectLoads() {
   }
 }
 
-// Chooses TMA copies if the loop asks for them and needs them, for example for tiles with fewer
-// vectors than threads. Falls back to copies by all threads.
+// Returns the tiles of the loop. Assumes TMA copies if the loop asks for them and needs them, for
+// example for tiles with fewer vectors than threads. Otherwise assumes copies by all threads.
 LoopTiles LoopPlanner::chooseTiles() {
-  // Copies may continue across iterations of an outer loop.
+  // In an outer loop, copies may continue across its iterations, which reasonNoTma would have to
+  // know.
   const bool inLoop = isa<scf::ForOp>(loop->getParentOp());
   LoopTiles tiles = staging.tilesOf(ahead, once, Copies::threads);
   Copies copies = Copies::threads;
@@ -124,7 +125,9 @@ std::string LoopPlanner::reasonNoTma(const RingFit& fit, const OuterLoopPipeline
   return why;
 }
 
-// Returns the pipeline over the outer loop if its body repeats dots, as in a persistent kernel.
+// Returns the combined pipeline of the outer loop and this loop, if this loop has dots that read
+// slots, as in a persistent kernel. Emits a remark if its copies cannot continue across iterations
+// of the outer loop.
 std::optional<OuterLoopPipeline> LoopPlanner::outerPipeline(const RingFit& fit) {
   if (!fit.tiles.haveOperands() || !fit.tiles.once.empty() || !isa<scf::ForOp>(loop->getParentOp()))
     return std::nullopt;
@@ -262,7 +265,7 @@ void remarkNoWgmma(tile::DotOp dot, const std::string& why) {
 }
 
 // Emits a remark on each dot that has the layouts of wgmma but not its operands in swizzled slots.
-// TMA copies make every dot a wgmma; other copies do not round to tf32.
+// With TMA copies, every such dot becomes a wgmma; other copies do not round f32 to tf32.
 void LoopPlanner::remarkMmaSync(const LoopTiles& tiles, Copies copies) {
   if (!target.arch.wgmma) return;
   const Conversions vanishing = tiles.vanishing();

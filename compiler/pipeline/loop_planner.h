@@ -19,8 +19,8 @@ class LoopPlanner {
  public:
   struct Target {
     const program::GpuArch& arch;
-    int64_t threads, ctas;  // per CTA, and per cluster
-    int64_t registers;      // bytes per thread
+    int64_t threads, ctas;  // threads per CTA, CTAs per cluster
+    int64_t registers;      // register bytes per thread
     int64_t sharedBytes;    // per CTA, of which exchanges get at least `leastForExchanges`
     int64_t leastForExchanges;
   };
@@ -36,7 +36,8 @@ class LoopPlanner {
         staging(at, target.threads, target.ctas),
         room{loop, target.ctas, target.sharedBytes, target.leastForExchanges} {}
 
-  /// Plans the loop. If its loads stay, it gets no plan. Fails after an error message.
+  /// Plans the loop. Writes no plan if the loads stay in their iterations. Fails after it has
+  /// emitted an error.
   mlir::LogicalResult plan();
 
  private:

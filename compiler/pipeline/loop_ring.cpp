@@ -172,9 +172,10 @@ Value LoopRing::toBeFilled(OpBuilder& builder, Value slot) {
   return nextSlot(builder, slot, slots == 2 ? 1 : -1);
 }
 
-// Waits for the oldest copies, starts copies for the latest iteration with a free slot, and reads.
-// Overlapping wgmmas start before that. Those of the previous iteration have then completed, so
-// their slot is free, and the wait is for the next iteration's copies.
+// Emits the wait for the oldest copies, the copies for the latest iteration with a free slot, and
+// the reads. If wgmmas overlap, this iteration's wgmmas start before the wait and the copies. The
+// previous iteration's wgmmas have then completed, so their slot is free. The wait is then for the
+// next iteration's copies.
 SmallVector<Value> LoopRing::fetchNext(ArrayRef<BlockArgument> carried) {
   scf::ForOp loop = at.loop;
   IRRewriter rewriter(loop.getContext());

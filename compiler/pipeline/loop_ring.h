@@ -11,7 +11,7 @@ namespace ligerdsl::compiler {
 
 class LoopRing {
  public:
-  /// Takes the loop's plan. `wgmma` is true if the target has wgmma.
+  /// Takes the loop's plan and its tiles (takeTiles). `wgmma` is true if the target has wgmma.
   LoopRing(mlir::scf::ForOp loop, bool wgmma);
 
   mlir::Value number(mlir::OpBuilder& builder, int64_t value);
@@ -23,8 +23,8 @@ class LoopRing {
   /// Starts the copies of `iteration`. TMA copies start only if the loop has this iteration,
   /// because they must be awaited.
   void fill(mlir::OpBuilder& builder, mlir::Value iteration, mlir::Value slot);
-  /// The same with views and index values of another iteration of an outer loop. `wanted` is null
-  /// or an i1; nothing is copied if it is false.
+  /// Starts the copies with the views and index values of an iteration of an outer loop. `wanted`
+  /// is null or an i1; nothing is copied if it is false.
   void fill(mlir::OpBuilder& builder, mlir::ValueRange views, mlir::Value iteration,
             mlir::Value slot, const mlir::IRMapping& values, mlir::Value wanted);
 
@@ -61,7 +61,7 @@ class LoopRing {
   int64_t slots;
   llvm::SmallVector<tile::LoadTileOp> small;  // carried in registers, one iteration ahead
   llvm::SmallVector<LoadedTile> parts;
-  std::optional<WgmmaDots> dots;  // become wgmma
+  std::optional<WgmmaDots> dots;  // dots that become wgmma
   bool overlapping = false;       // wgmmas stay in flight while those of the next iteration start
   mlir::Value ring, onceRing;
 

@@ -57,9 +57,9 @@ std::optional<OuterLoopPipeline> OuterLoopPipeline::around(PipelinedLoop& at,
   return pipeline;
 }
 
-// Returns true if the op may be repeated elsewhere, also for iterations that the outer loop does
-// not have. A load may be, if the outer loop does not write its memory: outside the view it reads a
-// pad value.
+// Returns true if a copy of the op may run early, even for an iteration that the outer loop does
+// not have. A load may if the outer loop does not write its memory: outside the view it reads a pad
+// value.
 bool OuterLoopPipeline::mayRepeat(Operation* op) {
   if (op->getNumRegions()) return false;
   if (isMemoryEffectFree(op)) {
@@ -73,7 +73,7 @@ bool OuterLoopPipeline::mayRepeat(Operation* op) {
 }
 
 // Like PipelinedLoop::addSlice, for the outer body. Divisors that do not come from a load are
-// nonzero in every iteration, or do not trap.
+// nonzero in every iteration, or the division does not trap.
 bool OuterLoopPipeline::collect(Value value, SetVector<Operation*>& slice, bool& follows) {
   if (value == outer.getInductionVar()) return follows = true;
   if (isOutside(value)) return true;

@@ -24,7 +24,7 @@ class OuterLoopPipeline {
   /// Emits, before the outer loop, the state of the first iteration: both counters, and the outer
   /// body's values that the loads' indices use.
   llvm::SmallVector<mlir::Value> first(mlir::OpBuilder& builder);
-  /// Emits the state of the iteration after this one.
+  /// Emits the state of the iteration that follows `iteration`.
   llvm::SmallVector<mlir::Value> next(mlir::OpBuilder& builder, mlir::ValueRange iteration);
   /// Returns the inner loop's counter in an iteration.
   static mlir::Value counter(mlir::ValueRange iteration) { return iteration[1]; }
@@ -32,13 +32,13 @@ class OuterLoopPipeline {
   mlir::Value isIteration(mlir::OpBuilder& builder, mlir::ValueRange iteration);
   /// Maps the values that the inner loop's indices use to their values in an iteration.
   mlir::IRMapping values(mlir::ValueRange iteration);
-  /// Returns the load's view in an iteration. Repeats a slice that the outer body takes.
+  /// Returns the load's view in an iteration. If the outer body slices the view, repeats the slice.
   mlir::Value viewAt(mlir::OpBuilder& builder, mlir::Value view, const mlir::IRMapping& values);
 
   /// Splits an inner loop of step 1 into two. Its last iteration arguments are the state of the
-  /// iteration to fill, `ahead` iterations later. The first loop has the iterations whose fills
-  /// belong to this execution; there the state is simple arithmetic on the counter. `loop` keeps
-  /// the last iterations. Does nothing for other steps.
+  /// iteration to fill, `ahead` iterations later. In the first of the two loops, that iteration is
+  /// in the same execution of the inner loop, so its state is simple arithmetic on the counter. The
+  /// second one is `loop`, which keeps the last iterations. Does nothing for other steps.
   void separateOwnIterations(mlir::scf::ForOp loop, int64_t ahead);
 
  private:
@@ -64,11 +64,11 @@ class OuterLoopPipeline {
   // on memory (`read`).
   llvm::DenseMap<mlir::Operation*, bool> moving;
   llvm::DenseSet<mlir::Operation*> read;
-  bool countsDiffer = false;      // then the inner loop's end is the first of `following`
-  bool endsAtCounter = false;     // the inner loop's end is the outer counter itself
+  bool countsDiffer = false;      // the inner loop's end differs between outer iterations
+  bool endsAtCounter = false;     // that end is the outer counter; else it is following[0]
   mlir::IRMapping hoistedValues;  // values equal in all iterations, computed before the outer loop
   mlir::Value lower, upper,
-      step;  // inner bounds, computed there; `upper` is null if it differs
+      step;  // inner bounds, computed before the outer loop; `upper` is null if it differs
 };
 
 }  // namespace ligerdsl::compiler

@@ -19,13 +19,14 @@ struct PipelinedLoop {
   MissedRemark remark(mlir::Operation* op, RemarkId id) const;
 
   /// Collects the body's ops that compute `value`, in order. Returns false if `value` is not a pure
-  /// function of the induction variable.
+  /// function of the induction variable and of values from outside. Sets `follows` if it depends on
+  /// the induction variable.
   bool addSlice(mlir::Value value, llvm::SetVector<mlir::Operation*>& slice, bool& follows);
   /// Returns the indices of a load and its alignment offset.
   static llvm::SmallVector<mlir::Value> positionOf(tile::LoadTileOp load);
 
-  /// Repeats the computation of the loads' indices for induction value `at`. `mapping` replaces
-  /// other values.
+  /// Emits the computation of the loads' indices for induction value `at`. `mapping` replaces other
+  /// values.
   mlir::IRMapping indicesAt(mlir::OpBuilder& builder, llvm::ArrayRef<tile::LoadTileOp> loads,
                             mlir::Value at, mlir::IRMapping mapping = {});
   llvm::SmallVector<mlir::Value> loadAt(mlir::OpBuilder& builder,

@@ -14,14 +14,14 @@ int64_t tileBytes(tile::LoadTileOp load) {
 }
 
 int64_t RingRoom::left(Operation* scope, const LoopTiles& tiles) const {
-  SmallVector<int64_t> gaps;  // bytes before parts, because slots are aligned to multiples
+  SmallVector<int64_t> gaps;  // bytes before each part that its alignment may waste
   int64_t alignment = kLeastAlignment;
   for (const LoadedTile& part : LoopTiles::partsOf(tiles.ahead)) {
     const int64_t ofPart = bufferAlignment(tiles.slotOf(part));
     gaps.push_back(ofPart - kLeastAlignment);
     alignment = std::max(alignment, ofPart);
   }
-  int64_t taken = 0, whole = 0;  // `whole`: bytes of buffers that are multiples of the alignment
+  int64_t taken = 0, whole = 0;  // `whole`: bytes of the buffers that cause no gap
   const int64_t exchanges = exchangeBytes(scope, tiles.vanishing());
   scope->getParentOfType<func::FuncOp>().walk([&](Operation* op) {
     if (auto alloc = dyn_cast<tgpu::LocalAllocOp>(op))

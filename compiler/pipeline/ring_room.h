@@ -6,11 +6,11 @@
 
 namespace ligerdsl::compiler {
 
-/// Tiles that shared memory holds, and the number of iterations with slots.
+/// Tiles that fit in shared memory, and the number of iterations that have a slot.
 struct RingFit {
   LoopTiles tiles;  // without tiles of `once` that do not fit
   int64_t stages;
-  int64_t room = 0;   // bytes left by other buffers, over all CTAs
+  int64_t room = 0;   // bytes that other buffers leave, over all CTAs of the cluster
   bool fits = false;  // there are tiles to stage, and room for two iterations
 };
 

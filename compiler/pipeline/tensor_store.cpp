@@ -20,7 +20,8 @@ int64_t elementBytes(RankedTensorType type) {
   return type.getElementTypeBitWidth() / 8;
 }
 
-// Returns another access to memory that the store may write, with which TMA copies are not ordered.
+// Returns an op that may access memory that the store writes, or null. TMA copies are not ordered
+// with such accesses.
 Operation* rivalOf(tile::StoreTileOp store) {
   const MemoryAccess own = memoryAccesses(store)->front();
   Operation* rival = nullptr;
@@ -130,7 +131,8 @@ void storeByTensorCopies(tile::StoreTileOp store, Value source, const Stretches&
       indices.back() = arith::AddIOp::create(here, loc, indices.back(), number(part));
       tile = tgpu::StretchOp::create(here, loc, type, source, ArrayRef<int64_t>{0, part * columns});
     }
-    // Tiles of consecutive iterations may overlap in memory.
+    // The first segment waits for the previous iteration's writes, because its tile may overlap in
+    // memory with the current one.
     tgpu::TensorWaitOp::create(here, loc, buffer, /*written=*/isFirst && part == 0);
     tgpu::LocalStoreOp::create(here, loc, tile, buffer);
     tgpu::TensorStoreOp::create(here, loc, buffer, store.getView(), indices, shape,

@@ -23,8 +23,8 @@ struct OperandRead {
   }
 };
 
-// wgmma reads both slots from one ring. An A from another ring, which all iterations share, stays
-// an SSA value; its lowering finds the slot.
+// A tgpu.wgmma names one ring for both operands. If A is in another ring, whose tile all iterations
+// share, it stays an SSA value, and the lowering finds its slot.
 Value startWgmma(OpBuilder& builder, tile::DotOp dot) {
   OperandRead a(dot.getA()), b(dot.getB());
   if (a.read && a.read.getRing() != b.read.getRing()) a.read = {};
@@ -52,8 +52,8 @@ WgmmaDots::WgmmaDots(scf::ForOp loop, const LoopTiles& tiles, bool roundsF32) {
   }
 }
 
-// Returns true if the dot's chain only accumulates: it starts at an accumulator that the loop
-// carries, and the loop yields its result for that accumulator.
+// Returns true if the dots that share this dot's accumulator only accumulate: their chain starts at
+// an accumulator that the loop carries, and the loop yields its result for that accumulator.
 bool WgmmaDots::onlyAddsUp(tile::DotOp dot) const {
   auto loop = cast<scf::ForOp>(dot->getParentOp());
   const auto among = [&](tile::DotOp other) { return other && llvm::is_contained(dots, other); };

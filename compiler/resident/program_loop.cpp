@@ -35,7 +35,7 @@ bool comesFromOutside(Value value, scf::WhileOp loop) {
   return !loop->isAncestor(value.getParentBlock()->getParentOp());
 }
 
-// Repeats computations of the loop for the next program, before the op `at`.
+// Emits, before the op `at`, computations of the loop for the next program.
 class Repeater {
  public:
   Repeater(scf::WhileOp loop, ArrayRef<BranchSide> branches, ValueRange wanted, Operation* at)
@@ -63,15 +63,15 @@ class Repeater {
  private:
   bool isOutside(Value value) { return comesFromOutside(value, loop); }
 
-  // Returns the next iteration's value of an argument of the loop's before region. Returns null for
-  // other arguments.
+  // Returns the value that the loop yields for an argument of its before region, which is the
+  // argument's value in the next iteration. Returns null for other arguments.
   Value successor(BlockArgument argument) {
     if (argument.getOwner() == loop.getBeforeBody())
       return loop.getYieldOp().getOperand(argument.getArgNumber());
     return Value();
   }
-  // Returns the before region's value of an argument of the after region. Returns null for other
-  // arguments.
+  // Returns the value that the before region passes to an argument of the after region. Returns
+  // null for other arguments.
   Value tested(BlockArgument argument) {
     return argument.getOwner() == loop.getAfterBody()
                ? loop.getConditionOp().getArgs()[argument.getArgNumber()]
@@ -97,7 +97,8 @@ class Repeater {
            llvm::all_of(op->getOperands(), [&](Value operand) { return isKnown(operand); });
   }
 
-  // Loads test their bounds, so reading an element is always safe.
+  // Returns true for a scalar load from memory that the kernel does not write. Loads test their
+  // bounds, so they are safe for any index.
   bool readsConstantMemory(Operation* op) {
     auto load = dyn_cast<tile::LoadTileOp>(op);
     if (!load || isa<ShapedType>(load.getType())) return false;

@@ -9,18 +9,18 @@
 
 namespace ligerdsl::compiler {
 
-/// Inputs of a tile's indices.
+/// Sources of a tile's indices.
 struct IndexOrigin {
   bool program = false;  // program number along axis 0, of the grid or of a dynamic persistent loop
   bool memory = false;
 };
 IndexOrigin originOf(mlir::ValueRange indices);
 
-/// The loop, and an op in it that some programs reach.
+/// Loop over programs, and an op in it that some programs reach.
 class ProgramLoop {
  public:
-  /// Returns nothing if the op is not in such a loop, or if an op other than a branch encloses it
-  /// there.
+  /// Returns the loop around the op. Returns nothing if there is none, or if an op other than a
+  /// branch is between them.
   static std::optional<ProgramLoop> around(mlir::Operation* op);
 
   mlir::Operation* getOperation() { return loop; }
@@ -28,18 +28,19 @@ class ProgramLoop {
   /// Returns true if the value is defined outside of the loop.
   bool isOutside(mlir::Value value);
 
-  /// Values that replace `values` in this CTA's next program. They are computed before `at`, which
-  /// is in the block of the loop's op. `reached` (i1) is true if the next program reaches that op;
+  /// Values that `values` have in this CTA's next program. They are computed before `at`, which is
+  /// in the same block as the op. `reached` (i1) is true if the next program reaches the op;
   /// otherwise the values are 0.
   struct Next {
     mlir::Value reached;
     llvm::SmallVector<mlir::Value> values;
   };
-  /// Returns nothing unless every value depends only on arithmetic and on memory that the kernel
-  /// does not write.
+  /// Emits the values of the next program. Returns nothing unless every value depends only on
+  /// arithmetic and on memory that the kernel does not write.
   std::optional<Next> next(mlir::ValueRange values, mlir::Operation* at);
 
-  /// Adds scalars that the loop carries from program to program. `first` are their initial values.
+  /// Adds scalars that the loop carries from program to program, with initial values `first`.
+  /// Returns their values in the current program.
   llvm::SmallVector<mlir::Value> receive(mlir::ValueRange first);
   /// Sets the scalars for the next program: `reached` in programs that reach the op, `otherwise` in
   /// the others. Call it once, after receive().

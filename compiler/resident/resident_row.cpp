@@ -188,8 +188,8 @@ void ResidentRow::findPromises() {
 
 bool ResidentRow::mirrors(Value a, Value b) {
   if (a == first.getInductionVar()) return isReversedCounter(b, second);
-  // Either one value from outside of both loops, or a pair compared before. A difference in that
-  // pair would already have returned false.
+  // `a` and `b` are one value from outside of both loops, or were compared before. A difference
+  // would already have returned false.
   if (a == b || !compared.insert({a, b}).second) return true;
   Operation *left = a.getDefiningOp(), *right = b.getDefiningOp();
   if (!left || !right || left->getName() != right->getName() || left->getNumRegions() ||

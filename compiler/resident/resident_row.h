@@ -3,10 +3,11 @@
 //
 // Rules for a row that two loops read:
 //   Rule M: Exactly two loops of one block load blocks of the row; loads elsewhere stay unchanged.
-//           Both loops run from 0 to the same constant n, the number of positions. The first loads
-//           index f(i), the second g(i) with g(i) = f(n - 1 - i). The two index computations are
-//           equal op by op, if n - 1 - j in the second loop replaces i in the first. No loop
-//           encloses them except the loop over a CTA's programs, so the ring is set up once.
+//           Both loops run from 0 to the same constant n, the number of positions. The first loop
+//           loads block f(i), the second one block g(i), with g(i) = f(n - 1 - i). The two index
+//           computations are equal op by op, if n - 1 - j in the second loop replaces i in the
+//           first. No loop encloses them except the loop over a CTA's programs, so the ring is set
+//           up once.
 //   Rule W: Nothing before the end of the first loop may write the row. Copies read ahead through
 //           the async proxy, and no barrier orders them with stores.
 //   Rule A: Every block begins at a multiple of 16 bytes: types prove it, or the load has the row's

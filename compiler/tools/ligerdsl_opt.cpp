@@ -1,4 +1,4 @@
-// mlir-opt with our dialects and passes.
+// mlir-opt with the dialects and passes of ligerdsl.
 #include "compiler/compile.h"
 #include "compiler/passes/passes.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"

@@ -33,7 +33,7 @@ int64_t unsigned_bits(DType type, int64_t value) {
   return size_of(type) == 4 ? static_cast<int64_t>(static_cast<uint32_t>(value)) : value;
 }
 
-// Arithmetic with wrap-around.
+// Addition and multiplication that wrap on overflow.
 int64_t plus(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
 }
@@ -130,11 +130,11 @@ int64_t ceil_quotient(int64_t a, int64_t b) {  // b > 0
   return a / b + (a % b > 0);
 }
 
-// Sets [first, end) to the indices i in [0, size) at which `base + step i` compares true with 0.
-// Returns false if these are not one range, because `ne` is false at an inner index.
+// Sets [first, end) to the indices i in [0, size) for which `base + step * i <predicate> 0` is
+// true. Returns false if they are not one range: `ne` is false at one index in [0, size).
 bool range_of(Predicate predicate, int64_t base, int64_t step, int64_t size, int64_t* first,
               int64_t* end) {
-  if (predicate == Predicate::gt || predicate == Predicate::ge) {  // -base - step i < 0
+  if (predicate == Predicate::gt || predicate == Predicate::ge) {  // -base - step * i < 0
     return range_of(predicate == Predicate::gt ? Predicate::lt : Predicate::le, -base, -step, size,
                     first, end);
   }
@@ -219,7 +219,7 @@ Value combine_masks(const Op& op, const Value& a, const Value& b, const Shape& s
   return {};
 }
 
-// Returns the result of an operation on two integers or affine tiles.
+// Returns the result of an operation on integers: scalars, or tiles with elements base + step * i.
 Value arithmetic(const Op& op, const Value& a, const Value& b, const Type& type) {
   const size_t rank = type.shape.size();
   if (a.is_uniform() && b.is_uniform()) {
@@ -356,7 +356,7 @@ Value evaluate_elementwise(const Op& op, const Value* const* operands, const Typ
     return {};
   }
   if (type.dtype == DType::i1 && !shape.empty()) return combine_masks(op, a, b, shape);
-  if (type.dtype == DType::i1 && a.kind != b.kind) {  // one known operand may suffice
+  if (type.dtype == DType::i1 && a.kind != b.kind) {  // `false & x` and `true | x` are known
     const Value& known = a.kind == Kind::integer ? a : b;
     if (known.kind == Kind::integer && op.code == OpCode::bit_and && known.base == 0) return known;
     if (known.kind == Kind::integer && op.code == OpCode::bit_or && known.base != 0) return known;
@@ -402,7 +402,7 @@ Value evaluate_shape(const Op& op, const Value& value, const Type& from, const T
       if (value.kind == Kind::real || value.is_uniform()) return out;
       if (mask && is_full(value, from.shape)) return uniform_mask(true, to.shape);
       if (mask && is_empty(value, from.shape)) return uniform_mask(false, to.shape);
-      // A reshape may add or remove dimensions of 1; the others keep their order.
+      // The result of other reshapes is known only if they add or remove dimensions of size 1.
       out.step = {}, out.first = {}, out.end = {};
       size_t d = 0;
       for (size_t i = 0; i < to.shape.size(); ++i) {

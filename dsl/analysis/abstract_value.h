@@ -1,4 +1,4 @@
-// Abstract values: a program's values in an evaluation without data.
+// Abstract values represent a program's values when it is evaluated without the data in memory.
 #pragma once
 
 #include <array>
@@ -11,20 +11,20 @@ namespace ligerdsl::analysis {
 
 inline constexpr size_t kMaxRank = 6;
 
-// A scalar, an integer or pointer tile with elements base + step[0] i0 + step[1] i1 ..., or a mask
-// that is true in a box.
+// A scalar, a tile or a mask. Element (i0, i1, ...) of an integer or pointer tile is
+// base + step[0] * i0 + step[1] * i1 + .... A mask is true inside a box and false outside.
 struct Value {
   enum class Kind : uint8_t { unknown, integer, real, box };
   Kind kind = Kind::unknown;
-  int64_t base = 0;                      // pointers: in bytes from the start of the argument
-  double real = 0;                       // floats: equal in all elements
-  std::array<int64_t, kMaxRank> step{};  // integer tiles
-  std::array<int64_t, kMaxRank> first{}, end{};  // box: range of true elements per dimension
-  int argument = -1;  // views, pointers and tiles of pointers; -1 if unknown
+  int64_t base = 0;                      // of a pointer: bytes from the start of its argument
+  double real = 0;                       // value of a float, or of every element of a float tile
+  std::array<int64_t, kMaxRank> step{};  // of an integer or pointer tile
+  std::array<int64_t, kMaxRank> first{}, end{};  // of a box: [first, end) in each dimension
+  int argument = -1;  // number of the argument that a view or pointer refers to; -1 if unknown
 
   bool operator==(const Value&) const = default;
   bool is_integer() const { return kind == Kind::integer; }
-  bool is_uniform() const;  // an integer, equal in all elements
+  bool is_uniform() const;  // true if all elements are one integer
 };
 
 Value integer_value(int64_t value);
@@ -36,7 +36,8 @@ Value uniform_mask(bool truth, const program::Shape& shape);
 std::optional<int64_t> true_elements(const Value& mask, const program::Shape& shape);
 
 // Evaluates an elementwise operation on values of one shape. The result is unknown if Value cannot
-// represent it. `type` is the result's type, and `operand` the first operand's.
+// represent it. `type` is the type of the result. `operand` is the type of the first operand; for
+// select, of the first value.
 Value evaluate_elementwise(const program::Op& op, const Value* const* operands,
                            const program::Type& operand, const program::Type& type);
 // Evaluates an operation that moves values: splat, expand_dims, broadcast, reshape, permute.

@@ -16,8 +16,8 @@ bool is_wide(DType type) {
 LaneCost cast_cost(DType from, DType to) {
   if (from == to) return {};
   if (is_float(from) && is_float(to)) return {1};
-  if (is_float(from) != is_float(to)) return {2};  // half the rate
-  return {};                                       // the same register, or one of a pair
+  if (is_float(from) != is_float(to)) return {2};  // conversions have half the rate
+  return {};                                       // in the same register, or in one of a pair
 }
 
 LaneCost math_cost(program::MathOp code, bool fast) {
@@ -57,7 +57,7 @@ LaneCost arithmetic_cost(const program::Op& op, DType type) {
   const double words = is_wide(type) ? 2 : 1;
   switch (op.code) {
     case OpCode::mul:
-      return {is_float(type) ? 1.0 : 2.0};  // integers: half the rate, also with 64-bit results
+      return {is_float(type) ? 1.0 : 2.0};  // integers have half the rate, also for i64
     case OpCode::div:
       if (is_float(type)) return op.integer(AttrKey::fast) ? LaneCost{2, 1} : LaneCost{9, 1};
       return {8 * words};
@@ -95,12 +95,12 @@ LaneCost lane_cost(const program::Op& op, DType operand, DType result) {
     case Family::integer:
       if (op.code == OpCode::rem || op.code == OpCode::udiv || op.code == OpCode::urem)
         return {is_wide(result) ? 16.0 : 8.0};
-      // Most shifts of 64-bit values are by 32 bits, which only renames registers.
+      // Most i64 shifts are by 32 bits. Such a shift only renames registers.
       if (op.code == OpCode::shr || op.code == OpCode::lshr || op.code == OpCode::shl)
         return {is_wide(result) ? 0.0 : 1.0};
-      return {is_wide(result) ? 1.0 : 0.5};  // LOP3 does two operations
+      return {is_wide(result) ? 1.0 : 0.5};  // one LOP3 instruction does two logical operations
     case Family::sign:
-      return {is_float(result) ? 0.0 : 1.0};  // floats: a modifier of the next instruction
+      return {is_float(result) ? 0.0 : 1.0};  // float: an operand modifier of the next instruction
     case Family::math:
       return math_cost(static_cast<program::MathOp>(op.code), op.integer(AttrKey::fast) != 0);
     case Family::shape:

@@ -15,7 +15,7 @@ using program::Type;
 using program::TypeKind;
 using program::ValueId;
 
-constexpr double kAddressInstructions = 4;  // per access, besides those per vector
+constexpr double kAddressInstructions = 4;  // per access, in addition to those per vector
 
 double elements_of(const Type& type) {
   return type.shape.empty() ? 1 : static_cast<double>(program::tileElements(type.shape));
@@ -28,7 +28,7 @@ double block_elements(const Op& op) {
   return elements;
 }
 
-// Values that dot operands are computed from, also through loops.
+// Finds the values from which operands of dots are computed, also in earlier iterations of a loop.
 class DotOperands {
  public:
   explicit DotOperands(const program::Program& program)
@@ -78,7 +78,7 @@ class DotOperands {
   std::vector<const Op*> dots_;
 };
 
-// Values that loops, branches and memory accesses depend on.
+// Finds the values that the bounds of loops, conditions and memory accesses depend on.
 class NeededValues {
  public:
   explicit NeededValues(const program::Program& program)
@@ -161,8 +161,8 @@ class NeededValues {
   std::vector<ValueId> roots_;
 };
 
-// Bytes of a program's live tiles: loaded tiles, accumulators and loop-carried tiles. All other
-// tiles are computed from these, element by element.
+// Peak bytes of a program's live tiles. Counts loaded tiles, accumulators and loop-carried tiles.
+// Other tiles are not counted, because they are computed from these tiles element by element.
 class LiveBytes {
  public:
   explicit LiveBytes(const program::Program& program)
@@ -189,7 +189,7 @@ class LiveBytes {
       for (ValueId result : op.results) defined_[result] = at_;
     }
   }
-  // A value that an operation's regions use, but do not define, lives until the operation ends.
+  // A value that is used in an operation's regions, but defined before them, lives until its end.
   void use(const Op& op, int64_t begin) {
     for (ValueId operand : op.operands)
       if (defined_[operand] <= begin) last_use_[operand] = std::max(last_use_[operand], at_);
@@ -216,7 +216,7 @@ class LiveBytes {
   }
 
   const program::Program& program_;
-  std::vector<int64_t> last_use_, defined_;  // positions in the order of operations
+  std::vector<int64_t> last_use_, defined_;  // positions in program order
   std::set<ValueId> held_;
   int64_t at_ = 0, place_ = 0;
   double most_ = 0;
@@ -347,8 +347,8 @@ class Preparation {
   struct Loads {
     double bytes = 0, ring = 0;
   };
-  // Returns the bytes that one iteration loads, without inner loops. `ring` counts only tiles with
-  // slots in shared memory.
+  // Returns the bytes that one iteration loads outside its inner loops. `ring` counts only the
+  // tiles of at least kLeastSlot bytes, which have slots in shared memory.
   Loads loads_of(const PreparedBlock& block) const {
     constexpr double kLeastSlot = 1024;  // bytes; smaller tiles are loaded to registers
     Loads loads;

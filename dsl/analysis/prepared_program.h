@@ -12,22 +12,23 @@ namespace ligerdsl::analysis {
 
 struct PreparedBlock;
 
-// An operation that a run evaluates.
+// An operation that ProgramRun evaluates.
 struct PreparedOp {
   const program::Op* op = nullptr;
   program::Family family = program::Family::control;
-  double elements = 1;  // in the accessed tile
+  double elements = 1;  // number of elements in the accessed tile
   double element_bytes = 0;
   bool feeds_dot = false;       // a load whose tile becomes a dot operand
   bool repeats = false;         // a load of a resident row, after the first load of that row
-  bool loads = false;           // a loop whose own body loads, without inner loops
+  bool loads = false;           // a loop that loads outside its inner loops
   int stages = 1;               // a loop's iterations in flight, including the current one
-  std::vector<size_t> carried;  // indices of the carried values that a run needs
+  std::vector<size_t> carried;  // indices of the carried values that addresses or conditions need
   std::vector<PreparedBlock> regions;
 };
 
-// A region. Costs that are known before a run are summed here. A run evaluates only `ops`: memory
-// accesses, control flow, and operations that compute values for these.
+// A region. Costs that do not depend on a launch are summed once, in this struct. ProgramRun
+// evaluates only `ops`: memory accesses, control flow, and the operations that compute their
+// operands.
 struct PreparedBlock {
   const program::Region* region = nullptr;
   LaneCost cost;
@@ -56,7 +57,7 @@ struct PreparedProgram {
   std::vector<PreparedDot> dots;
   bool counts_programs = false;  // reads num_programs, and is not dynamic persistent
   bool dynamic_persistent = false;
-  int stages = 1;         // largest number of stages of a loop
+  int stages = 1;         // largest num_stages of a loop that loads
   double ring_bytes = 0;  // bytes of the slots of the largest pipelined loop
   double live_bytes = 0;  // peak bytes of loaded, carried and accumulated tiles
 };

@@ -1,6 +1,6 @@
-// Loops and branches of a program on abstract values. A loop runs its first, second, middle and
-// last iterations. If the second and the middle iterations do equal work, all iterations between
-// the first and the last are assumed equal.
+// Evaluates loops and branches with abstract values. A long loop evaluates its first, second,
+// middle and last iterations. If the second and the middle iterations do equal work, every
+// iteration between the first and the last counts as equal to them.
 #include <cmath>
 
 #include "analysis/program_run.h"
@@ -13,9 +13,9 @@ using program::ValueId;
 
 namespace {
 constexpr double kLoopInstructions = 3;
-constexpr int64_t kAllIterations = 6;   // loops of at most this number of iterations run completely
-constexpr int64_t kSomeIterations = 8;  // iterations sampled in a loop with unequal ones
-constexpr int64_t kMostTests = 64;      // most iterations of a while loop that run
+constexpr int64_t kAllIterations = 6;   // longest loop whose iterations are all evaluated
+constexpr int64_t kSomeIterations = 8;  // iterations sampled if a loop's iterations differ
+constexpr int64_t kMostTests = 64;      // most iterations of a while loop that are evaluated
 }  // namespace
 
 bool equal(const Row& a, const Row& b) {
@@ -37,9 +37,9 @@ void ProgramRun::control(const PreparedOp& prepared) {
   }
 }
 
-// Runs the branch that a known condition selects. If the condition is unknown, runs the branch that
-// moves more bytes. If both move equal bytes, it runs the one with fewer instructions, because the
-// other one is usually a special case.
+// Evaluates the branch that a known condition selects. If the condition is unknown, counts the
+// branch that moves more bytes. If both move equal bytes, counts the branch with fewer
+// instructions, because the longer branch is usually a special case.
 void ProgramRun::if_else(const PreparedOp& prepared) {
   const Op& op = *prepared.op;
   const Value& test = values_[op.operands[0]];
@@ -79,7 +79,7 @@ void ProgramRun::for_range(const PreparedOp& prepared) {
   for (ValueId result : op.results) values_[result] = {};
 }
 
-// Adds iteration `number` to the row. If `number` is -1, the loop counter is unknown.
+// Evaluates iteration `number` and adds its work to the row. The counter is unknown if it is -1.
 void ProgramRun::run_iteration(const Loop& loop, int64_t number) {
   const PreparedOp& prepared = loop.prepared;
   values_[loop.body.arguments[0]] =
@@ -114,7 +114,7 @@ void ProgramRun::sample(Loop& loop, int64_t trips) {
   run_iteration(loop, 0);
   loop.carried = carried_values(loop);
   const Row second = apart([&] { run_iteration(loop, 1); });
-  // From here on each carried value changes by equal steps or is unknown.
+  // Assumes that a carried integer changes by equal steps. Other values that changed are unknown.
   const std::vector<Value> after = carried_values(loop);
   for (size_t i = 0; i < after.size(); ++i) {
     const Value &from = loop.carried[i], &to = after[i];
@@ -138,8 +138,9 @@ void ProgramRun::sample(Loop& loop, int64_t trips) {
   run_iteration(loop, trips - 1);
 }
 
-// Runs iterations while the condition is known. Once it is unknown, one more iteration counts
-// Assumptions::iterations times. A dynamic persistent loop runs once, for program `drawn_`.
+// Evaluates iterations while the condition is known. If it is unknown, evaluates one iteration and
+// counts it Assumptions::iterations times. A dynamic persistent loop only evaluates program
+// `drawn_`.
 void ProgramRun::while_loop(const PreparedOp& prepared) {
   const Op& op = *prepared.op;
   const std::vector<ValueId>&test = prepared.regions[0].region->arguments,

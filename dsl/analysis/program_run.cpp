@@ -14,7 +14,7 @@ using program::ValueId;
 
 namespace {
 constexpr double kVectorBytes = 16;
-constexpr double kInstructionsPerVector = 2;  // the access and its address
+constexpr double kInstructionsPerVector = 2;  // a load or store, and its address
 }  // namespace
 
 void ProgramRun::bind(const uint64_t* slots) {
@@ -143,7 +143,7 @@ void ProgramRun::creation(const Op& op) {
     case program::CreationOp::stride:
       value = axis < kMaxRank ? integer_value(views_[op.operands[0]].strides[axis]) : Value{};
       return;
-    case program::CreationOp::alignment_offset:  // of an aligned row
+    case program::CreationOp::alignment_offset:  // assumes an aligned row
       value = integer_value(0);
       return;
     case program::CreationOp::max_alignment_offset:
@@ -249,7 +249,7 @@ void ProgramRun::pointer_access(const PreparedOp& prepared) {
   if (!pointer.is_integer()) unknown_index(prepared);
   if (pointer.is_integer() && pointer.argument >= 0 && elements > 0) {
     int64_t low = pointer.base, high = pointer.base + static_cast<int64_t>(prepared.element_bytes);
-    double distinct = 1;  // elements at different addresses
+    double distinct = 1;  // number of distinct addresses
     for (size_t d = 0; d < std::min(shape.size(), kMaxRank); ++d) {
       const int64_t reach = pointer.step[d] * (shape[d] - 1);
       (reach < 0 ? low : high) += reach;
@@ -267,7 +267,7 @@ void ProgramRun::add_traffic(const PreparedOp& prepared, int argument, double el
   const program::Effect effect = program::info(prepared.op->code).effect;
   const double bytes = elements * prepared.element_bytes;
   Row& row = *row_;
-  // Masked elements cost instructions too.
+  // Elements that the mask excludes cost instructions too.
   row[kLanes] += prepared.elements * prepared.element_bytes / kVectorBytes * kInstructionsPerVector;
   row[kBytes] += bytes;
   if (argument < 0) return;

@@ -1,7 +1,7 @@
 // Evaluation of one program of a launch, with abstract values.
 //
 // A Row holds all counts as doubles: the fields of ProgramWork and Unknowns, then four per argument
-// and one per dot. So one loop over a row computes a weighted sum of iterations or programs.
+// and one per dot. One loop over its elements adds it to another Row with a weight.
 #pragma once
 
 #include <algorithm>
@@ -60,7 +60,7 @@ class ProgramRun {
     bind(slots);
   }
 
-  // Returns the row of one program of the grid.
+  // Evaluates one program of the grid and returns its row.
   Row run(int64_t number) {
     id_ = {number % grid_[0], number / grid_[0] % grid_[1], number / grid_[0] / grid_[1]};
     if (prepared_.dynamic_persistent) id_ = {0, 0, 0}, drawn_ = number;
@@ -69,7 +69,7 @@ class ProgramRun {
     run_block(prepared_.body);
     if (std::any_of(program_.arguments.begin(), program_.arguments.end(),
                     [&](const auto& a) { return row[traffic_field(index_of(a), kLoaded)] > 0; }))
-      row[kWaits] += 1;  // one latency: loads outside loops, or a loop's first load
+      row[kWaits] += 1;  // one memory latency for loads outside loops and a loop's first load
     return row;
   }
   size_t width() const { return width_; }
@@ -96,8 +96,8 @@ class ProgramRun {
   void pointer_access(const PreparedOp& prepared);
   void slice(const program::Op& op);
   void add_traffic(const PreparedOp& prepared, int argument, double elements);
-  // Counts an access whose index comes from memory. The index's load must complete before the
-  // access starts.
+  // Counts an access whose index is loaded from memory. The load of the index must complete before
+  // the access starts.
   void unknown_index(const PreparedOp& prepared) {
     (*row_)[kIndices] += 1;
     if (program::reads(program::info(prepared.op->code).effect)) (*row_)[kWaits] += 1;
@@ -112,7 +112,7 @@ class ProgramRun {
     const PreparedOp& prepared;
     const program::Region& body;
     int64_t lo, step;
-    std::vector<Value> carried;  // needed values before iteration 0, later before iteration 1
+    std::vector<Value> carried;  // before the next iteration; with `steps`, before iteration 1
     std::vector<int64_t> steps;  // change of each carried value per iteration; empty if unknown
   };
   void run_iteration(const Loop& loop, int64_t number);

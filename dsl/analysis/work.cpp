@@ -10,7 +10,7 @@
 namespace ligerdsl::analysis {
 namespace {
 
-constexpr int64_t kSomePrograms = 32;  // programs sampled in a grid with unequal ones
+constexpr int64_t kSomePrograms = 32;  // programs sampled if a grid's programs differ
 
 ProgramWork program_work(const Row& row) {
   return {.bytes = row[kBytes],
@@ -23,7 +23,7 @@ ProgramWork program_work(const Row& row) {
           .scalars = row[kScalars]};
 }
 
-// Sum of all programs, and the largest one.
+// Sum of the rows of all programs, and the row of the largest program.
 class ProgramSum {
  public:
   ProgramSum(ProgramRun& run, int64_t programs)
@@ -40,8 +40,8 @@ class ProgramSum {
       add(static_cast<double>(inner), one);
       return;
     }
-    // Sample one program from each of `parts` equal parts of the grid. The places inside the parts
-    // have no period, so they match no period of the grid.
+    // Sample one program from each of `parts` equal parts of the grid. The position inside a part
+    // varies without a period, so that it cannot coincide with a period of the grid.
     constexpr double kGolden = 0.6180339887498949;
     const int64_t parts = std::min(inner, kSomePrograms);
     for (int64_t i = 0; i < parts; ++i) {

@@ -17,11 +17,11 @@ class AccessLog {
  public:
   AccessLog(const program::Program& program, const Arguments& arguments);
 
-  // Sets the program of the following accesses.
+  // Sets the number of the program that makes the following accesses.
   void begin(int64_t program) { current_ = static_cast<uint32_t>(program + 1); }
-  // Logs an access to an element of `bytes` bytes. `changes` is true if a write changes the bits;
-  // other writes conflict only with atomics. Returns why the result depends on the order of
-  // programs, or "".
+  // Logs an access to an element of `bytes` bytes. `changes` is true if the access changes the
+  // bits. A write without a change conflicts only with atomics. Returns why the result depends on
+  // the order of programs, or "".
   std::string note(const void* element, int64_t bytes, Access access, bool changes);
 
   // Returns true if a program read or updated one of the elements.
@@ -30,13 +30,13 @@ class AccessLog {
   struct Extent {
     int64_t elements = 0, first = -1;
   };
-  // Returns the elements that no program wrote or updated. Excludes memory that was read, which the
-  // kernel may keep intentionally.
+  // Returns the number of elements that no program wrote, and the first one. Returns none if a
+  // program read or updated an element: the kernel may keep the other elements intentionally.
   Extent unwritten(const void* data, int64_t elements, int64_t element_bytes) const;
 
  private:
   static constexpr uint32_t kNobody = 0, kSeveral = UINT32_MAX;
-  // Programs that accessed an element, counted from 1.
+  // Programs that accessed an element: kNobody, kSeveral, or the number of one program plus 1.
   struct Element {
     uint32_t reader = kNobody, writer = kNobody, updater = kNobody;
     uint32_t changer = kNobody;  // a writer that changed the bits

@@ -8,7 +8,7 @@
 namespace ligerdsl::interpreter {
 namespace {
 
-// Returns the nearest number of 11 significand bits, ties away from zero, as cvt.rna.tf32.f32 does.
+// Rounds to 11 significand bits, ties away from zero, as cvt.rna.tf32.f32 does.
 double to_tf32(double number) {
   constexpr uint32_t kDropped = 13;  // bits
   if (!std::isfinite(number)) return number;

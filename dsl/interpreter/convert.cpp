@@ -62,7 +62,8 @@ double fp8_value(DType dtype, int code) {
   return code & 0x80 ? -magnitude : magnitude;
 }
 
-// A NaN is 0x7f. In f8e4m3, values beyond the largest number become the largest number.
+// Returns the bits of an fp8 number. A NaN becomes 0x7f. In f8e4m3, a value above the largest
+// number becomes the largest number.
 uint8_t fp8_code(DType dtype, double value) {
   if (std::isnan(value)) return 0x7f;
   const int sign = std::signbit(value) ? 0x80 : 0;
@@ -72,7 +73,7 @@ uint8_t fp8_code(DType dtype, double value) {
   const int exponent = magnitude == 0 ? format.least_exponent()
                                       : std::max(std::ilogb(magnitude), format.least_exponent());
   const auto steps = static_cast<int>(std::ldexp(magnitude, format.fraction_bits - exponent));
-  // For a normal number, `steps` has one more bit than the fraction, which adds 1 to the exponent
+  // For a normal number, `steps` includes the implicit leading bit, which adds 1 to the exponent
   // field.
   return static_cast<uint8_t>(
       sign | (((exponent - format.least_exponent()) << format.fraction_bits) + steps));

@@ -7,11 +7,11 @@
 
 namespace ligerdsl::interpreter {
 
-// Returns the nearest value of the float dtype, ties to even. Overflow gives infinity, or for
-// f8e4m3, which has no infinity, the largest finite value.
+// Returns the nearest value of the float dtype, ties to even. Overflow gives infinity. f8e4m3 has
+// no infinity, so there overflow gives the largest finite value.
 double round_to(DType dtype, double value);
 
-// Returns the number, clamped to the finite range of the dtype. Casts to fp8 begin with it.
+// Returns the number, clamped to the finite range of the dtype. Casts to fp8 saturate first.
 double saturate(DType dtype, double value);
 
 // Returns the integer if a double represents it, else the adjacent double whose last bit is set. A
@@ -25,7 +25,7 @@ int64_t wrap_to(DType dtype, int64_t value);
 double read_float(DType dtype, const void* address);
 void write_float(DType dtype, void* address, double value);
 
-// Access integer elements. An i1 is read as != 0.
+// Access integer elements. An i1 reads as 1 if its byte is not 0.
 int64_t read_integer(DType dtype, const void* address);
 void write_integer(DType dtype, void* address, int64_t value);
 

@@ -18,7 +18,7 @@ using program::SignOp;
 
 namespace {
 
-// Unreachable result after a switch over all members of an enum.
+// Result for unreachable code after a switch over all members of an enum.
 constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 
 double minimum(double a, double b) {
@@ -94,7 +94,7 @@ double evaluate(SignOp code, double x) {
   return kNoValue;
 }
 
-// Integer arithmetic wraps, as if unsigned, except for division, minimum and maximum below.
+// Integer arithmetic wraps as for unsigned numbers. Division, minimum and maximum are signed.
 int64_t negative(int64_t x) {
   return static_cast<int64_t>(0 - static_cast<uint64_t>(x));
 }
@@ -181,7 +181,7 @@ bool holds(Predicate predicate, T a, T b) {
   return false;
 }
 
-// Converts toward zero. Values outside the type become its limits, and NaN becomes 0.
+// Rounds toward zero. Values outside the range of the type become its limits, and NaN becomes 0.
 int64_t truncate_to(DType dtype, double value) {
   if (std::isnan(value)) return 0;
   const double bound = -static_cast<double>(least_of(dtype));
@@ -190,8 +190,8 @@ int64_t truncate_to(DType dtype, double value) {
   return static_cast<int64_t>(value);
 }
 
-// Returns the error of a division by zero. It is an error even in elements that are never stored: a
-// kernel should load a valid divisor everywhere.
+// Returns the error message for a division by zero. A zero divisor is an error even in elements
+// that are never stored.
 std::string divided_by_zero(size_t element) {
   return "division by zero in element " + std::to_string(element) +
          "; a divisor outside of its view is the pad: load it with {.pad = 1}";
@@ -319,8 +319,8 @@ void Machine::cast(const Op& op) {
 
 namespace {
 
-// Returns the bits of a NaN. The fraction bits of the negative NaN are those of the positive one,
-// inverted.
+// Returns the bits of a NaN. The negative NaN has the inverted fraction bits of the positive NaN,
+// except in f8e4m3.
 uint64_t nan_bits(DType dtype, bool negative) {
   switch (dtype) {
     case f8e4m3:

@@ -1,4 +1,4 @@
-// Runs a Program in memory; see the public header.
+// Interprets a Program. ligerdsl/dsl/interpreter.h describes the arguments and options.
 #pragma once
 
 #include "ligerdsl/dsl/interpreter.h"
@@ -8,8 +8,8 @@ namespace ligerdsl::interpreter {
 
 class AccessLog;
 
-// `log` is an AccessLog for these arguments, or null. With a log, races are errors, as with
-// Options::find_races.
+// `log` is null, or an AccessLog that was made for these arguments. With a log, races are errors,
+// as with Options::find_races.
 void run(const program::Program& program, const Arguments& arguments, Grid grid,
          const Options& options = {}, AccessLog* log = nullptr);
 

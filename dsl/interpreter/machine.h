@@ -100,11 +100,11 @@ class Machine {
 
   const program::Program& program_;
   const Options& options_;
-  AccessLog* log_;  // null without a log
+  AccessLog* log_;  // null if accesses are not logged
   std::vector<Arguments::Range> ranges_;
-  bool wide_;                 // memory has 8-byte elements
+  bool wide_;                 // elements of every dtype have 8 bytes in memory
   std::vector<Data> values_;  // by ValueId
-  std::vector<View> views_;   // by ValueId; views only
+  std::vector<View> views_;   // by ValueId; used for views only
   // Blocks that this program has loaded from resident rows, by row number and block start.
   std::map<std::pair<int64_t, Shape>, Data> residents_;
   std::array<int64_t, 3> id_{};

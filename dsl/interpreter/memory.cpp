@@ -126,8 +126,8 @@ void Machine::slice(const Op& op) {
   views_[op.results[0]] = std::move(view);
 }
 
-// Returns the largest alignment offset, as on a GPU, where aligned rows begin at multiples of 16
-// bytes.
+// Returns the largest alignment offset on a GPU: one element less than 16 bytes, or 0 if the last
+// dimension is not contiguous.
 int64_t Machine::max_alignment_offset(const Op& op) const {
   const View& view = views_[op.operands[0]];
   return view.strides.back() == 1 ? 16 / size_of(type(op.operands[0]).dtype) - 1 : 0;
@@ -197,7 +197,7 @@ void Machine::tile_access(const Op& op) {
   if (is_load && op.integer(AttrKey::resident)) require_unchanged(op, start, value);
 }
 
-// Fails if a resident block has changed since its first load, because targets may reuse that load.
+// Fails if a resident block has changed since its first load, because a target may reuse that tile.
 void Machine::require_unchanged(const Op& op, const Shape& start, const Data& block) {
   const auto [before, first] =
       residents_.try_emplace({op.integer(AttrKey::resident), start}, block);
@@ -278,7 +278,7 @@ void Machine::atomic(const Op& op, AtomicOp code) {
   const std::vector<int64_t>* mask = has_mask ? &data(op.operands.back()).integer : nullptr;
   const size_t values = op.operands.size() - 1 - has_mask;
   Data& old = result(op);
-  std::fill(old.real.begin(), old.real.end(), 0.0);  // 0 where the mask is false
+  std::fill(old.real.begin(), old.real.end(), 0.0);  // elements that the mask excludes return 0
   std::fill(old.integer.begin(), old.integer.end(), 0);
   for (size_t i = 0; i < address.size(); ++i) {
     if (mask && !(*mask)[i]) continue;

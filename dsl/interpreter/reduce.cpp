@@ -12,7 +12,7 @@ using program::ReductionKind;
 
 namespace {
 
-// A shape as [outer, extent, inner] around the axis.
+// A shape as [outer, extent, inner], where `extent` is the size of the axis.
 struct Slices {
   int64_t outer = 1, extent = 1, inner = 1;
   Slices(const Shape& shape, int64_t axis) {

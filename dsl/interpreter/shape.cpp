@@ -47,7 +47,8 @@ void Machine::creation(const Op& op, CreationOp code) {
 
 namespace {
 
-// Returns the source element of each element i of the result: sum(index_d(i) * stride_d).
+// Returns the number of the source element for each element of `shape`, in row-major order. It is
+// the sum of index * stride over the dimensions.
 std::vector<int64_t> gather_indices(const Shape& shape, const Shape& strides) {
   std::vector<int64_t> from(program::tileElements(shape));
   Shape index(shape.size(), 0);
@@ -71,7 +72,7 @@ void Machine::shape(const Op& op, ShapeOp code) {
   const Type& t = type(op.results[0]);
   Shape strides = row_major(in.shape);
   const int64_t axis = op.integer(AttrKey::axis);
-  // Element i of the result comes from axis index `place(i, axis index of i)`.
+  // Fills `moved`. Element i of the result comes from index `place(i, index of i)` of the axis.
   std::vector<int64_t> moved;
   const auto move = [&](auto place) {
     const int64_t below = strides[axis], size = t.shape[axis];
@@ -96,7 +97,7 @@ void Machine::shape(const Op& op, ShapeOp code) {
     }
     case ShapeOp::expand_dims:
     case ShapeOp::reshape:
-      strides = row_major(t.shape);  // same order of elements
+      strides = row_major(t.shape);  // the elements keep their order
       break;
     case ShapeOp::shuffle_xor:
       move([&](int64_t, int64_t at) { return at ^ op.integer(AttrKey::xor_mask); });

@@ -6,8 +6,8 @@ namespace ligerdsl::program {
 namespace {
 
 struct Writes {
-  std::vector<int> argument_of;  // per value: argument into which a pointer or view points, or -1
-  std::vector<bool> exposed;     // arguments whose address the program holds as a pointer
+  std::vector<int> argument_of;  // per value: number of the argument that it points into, or -1
+  std::vector<bool> exposed;     // true for views whose address the program takes (view_ptr)
   std::vector<bool> written;
   bool anywhere = false;  // a store through a pointer that control flow yields
 
@@ -68,7 +68,7 @@ std::string Aliasing::fault(std::span<const Strided> views,
                             std::span<const size_t> arguments) const {
   for (size_t a = 0; a < views.size(); ++a) {
     const std::string& name = names_[arguments[a]];
-    // The compiler assumes that different tiles of a view are disjoint.
+    // The compiler assumes that different tiles of a written view are disjoint.
     if (written_[arguments[a]] && !injective(views[a]))
       return "`" + name +
              "`: the kernel writes it, but it reaches one element through two indices; check its "

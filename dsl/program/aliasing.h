@@ -13,9 +13,9 @@ namespace ligerdsl::program {
 // Returns, for each argument of the program, true if a store or atomic writes through it.
 std::vector<bool> written_arguments(const Program& program);
 
-// Rules: in a view that the kernel writes, different indices are different elements. Such a view
-// shares no memory with views declared read_only, and with `no_alias` none with any other view. The
-// caller is responsible for pointers.
+// Checks the rules for views that the kernel writes: different indices refer to different elements,
+// and the view shares no memory with a read_only view. With `no_alias`, it shares no memory with
+// any other view. Pointers are not checked; the caller is responsible for them.
 class Aliasing {
  public:
   Aliasing() = default;
@@ -25,7 +25,7 @@ class Aliasing {
   // Returns an error if a store may write a read_only argument through a pointer that control flow
   // yields, else "". No launch of such a program can be correct.
   std::string contradiction() const;
-  // Returns an error for a launch on these views, or "". arguments[i] is the number of views[i].
+  // Returns an error if views of a launch break a rule, else "". views[i] is argument arguments[i].
   std::string fault(std::span<const Strided> views, std::span<const size_t> arguments) const;
 
  private:

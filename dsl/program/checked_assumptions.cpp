@@ -66,12 +66,12 @@ class Rewriter {
         {OpCode::if_else, {condition}, {}, {}, {std::move(holds), std::move(broken)}, loc});
   }
 
-  // Replaces the op by a check and a value without a known divisor.
+  // Replaces the op by a check, and by a value whose divisor the compiler does not know.
   void divisible(Region& region, const Op& op) {
     const DType dtype = result_.program.values[op.operands[0]].dtype;
     const int64_t divisor = op.integer(AttrKey::divisor);
     const ValueId zero = constant(region, dtype, 0, op.loc), whole = scalar(DType::i1);
-    ValueId rest = op.operands[0];  // an i32 is its own remainder by a divisor above INT32_MAX
+    ValueId rest = op.operands[0];  // a divisor above INT32_MAX leaves an i32 as the remainder
     if (dtype == DType::i64 || divisor <= INT32_MAX) {
       const ValueId by = constant(region, dtype, divisor, op.loc);
       rest = scalar(dtype);

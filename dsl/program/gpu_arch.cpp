@@ -16,7 +16,7 @@ constexpr GpuArch named(GpuArch arch, std::string_view name) {
   return arch;
 }
 
-// Returns the same chip under another name, which is no device's compile target.
+// Returns the same chip under another name that is not the compile target of a device.
 constexpr GpuArch with_name(const GpuArch& arch, std::string_view name) {
   GpuArch other = named(arch, name);
   other.of_devices = false;
@@ -24,8 +24,8 @@ constexpr GpuArch with_name(const GpuArch& arch, std::string_view name) {
   return other;
 }
 
-// Adds the properties that all chips share. A CTA can use an SM's shared memory except the part
-// that the system reserves.
+// Adds the properties that all chips share. A CTA can use all shared memory of an SM except the 1
+// KB that CUDA reserves per CTA.
 constexpr ligerdsl::Target chip(ligerdsl_target_t target) {
   target.gpu = 1;
   target.registers_per_sm = 64 * 1024;
@@ -33,7 +33,7 @@ constexpr ligerdsl::Target chip(ligerdsl_target_t target) {
   target.vector_bytes = 16;
   target.shared_reserved = 1 * KB;
   target.shared_per_cta = target.shared_per_sm - target.shared_reserved;
-  target.exchange_bytes = 4 * KB;  // measured on an H200, as is the next
+  target.exchange_bytes = 4 * KB;  // this and the next value: measured on an H200
   target.shared_not_rows = 28 * KB;
   return ligerdsl::Target(target);
 }
@@ -48,8 +48,8 @@ constexpr ligerdsl::Target chip(ligerdsl_target_t target) {
 // * SMs and L2: published device properties of H200, B200 and RTX PRO 6000. For other chips, and
 //   for clusters on 12.0, only secondary sources were found.
 //
-// GpuTest.AttributesMatchTheTableOfArchitectures compares a row with its device. So far it ran for
-// sm_90a, on an H200.
+// GpuTest.AttributesMatchTheTableOfArchitectures compares the row of the present GPU with its
+// device properties. Only the row sm_90a is verified, on an H200.
 constexpr GpuArch kSm80{chip({.name = "sm_80",
                               .capability = 80,
                               .sms = 108,

@@ -102,7 +102,7 @@ constexpr OpInfo kOperations[] = {
 #include "ligerdsl/dsl/ops.def"
 };
 
-constexpr size_t kNumbers = 128;  // numbers of operations are smaller
+constexpr size_t kNumbers = 128;  // larger than the number of every operation
 constexpr uint8_t kNone = 255;
 
 consteval std::array<uint8_t, kNumbers> index_by_number() {
@@ -150,7 +150,7 @@ const char* opName(OpCode code) {
 
 const char* attrName(AttrKey key) {
   if (key == AttrKey::value_int || key == AttrKey::value_float)
-    return "value";  // distinguished by type
+    return "value";  // the type of the value distinguishes the two attributes
   const AttrInfo* found = find(key);
   return found ? found->name : nullptr;
 }

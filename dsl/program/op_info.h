@@ -115,9 +115,9 @@ constexpr bool writes(Effect effect) {
   return effect == Effect::write || effect == Effect::read_write;
 }
 
-// One term of a signature.
+// One entry in the list of an operation's operands or results.
 enum class Term : uint8_t {
-  value,   // scalar or tile of the operation's dtypes; all of them have one type
+  value,   // scalar or tile of the operation's dtypes; all `value`s have one type
   test,    // i1 of the values' shape
   scalar,  // scalar or pointer
   tile,    // tile, of values or pointers
@@ -126,7 +126,7 @@ enum class Term : uint8_t {
   row_of_each,       // row*: as index*, without the last dimension
   alignment_offset,  // alignment_offset?: an i32 scalar
   block,             // tile or scalar with the shape of tile_shape
-  ptr,               // pointer or tile of pointers; all of one type
+  ptr,               // pointer or tile of pointers; all `ptr`s have one type
   pointee,           // scalar or tile that ptr points to
   mask,              // mask?: i1 of ptr's shape
   other,             // other?: type of pointee
@@ -134,7 +134,7 @@ enum class Term : uint8_t {
   i1,
   i32,
   i64,            // scalars
-  integer,        // i32 or i64 scalar; all of one type
+  integer,        // i32 or i64 scalar; all `integer`s have one type
   any,            // checked by the operation's own rules
   any_number_of,  // any*
 };
@@ -177,8 +177,8 @@ const AttrInfo* find(AttrKey key);  // null if there is no such attribute
 const char* opName(OpCode code);    // "load_tile"; nullptr for an unknown number
 const char* attrName(AttrKey key);  // "tile_shape"; nullptr for an unknown number
 
-bool canCast(DType from, DType to);     // fp8 only from and to f16, bf16 and f32
-bool canBitcast(DType from, DType to);  // types of equal width, neither is i1
+bool canCast(DType from, DType to);     // fp8 casts only from or to f16, bf16 and f32
+bool canBitcast(DType from, DType to);  // types of equal width, except i1
 bool isElementwise(OpCode code);        // cast, select, add ... sigmoid
 bool roundsToTf32(const Op& dot);       // the dot rounds its f32 operands
 // Returns true if a combiner may contain the op, on scalars: elementwise ops, constants and the

@@ -19,7 +19,7 @@ struct SizeFact {
 // Facts about one kernel argument. Scalars have none.
 struct ArgFacts {
   int64_t pointer_align =
-      1;  // bytes; divides the base pointer (at least the element size is always assumed)
+      1;  // bytes; the address is a multiple of this, and always of the element size
   std::vector<SizeFact> dims;     // views: per dimension; empty if nothing is known
   std::vector<SizeFact> strides;  // views: per dimension, in elements; empty if nothing is known
   // If 0, the argument may overlap any other. If n > 0, it overlaps only arguments of class n, with
@@ -34,15 +34,15 @@ struct CompileOptions {
   std::string arch;      // nvptx: "sm_80", "sm_90a", ...; cpu: LLVM's CPU name, empty = this host
   std::string features;  // cpu: LLVM's feature string, empty = this host's
   int32_t ptx_version =
-      90;  // nvptx: the driver's highest PTX version, times ten; the code uses the lowest possible
+      90;  // nvptx: highest PTX version of the driver, times ten; code uses the lowest that works
   int32_t num_warps = 4;      // nvptx: warps of 32 threads per CTA
   int32_t num_ctas = 1;       // nvptx: CTAs per cluster
   int32_t num_stages = 2;     // depth of software pipelines
-  int32_t max_registers = 0;  // nvptx: per thread, 0 = no cap
+  int32_t max_registers = 0;  // nvptx: cap of registers per thread; 0 = no cap
   int32_t min_ctas_per_sm =
-      0;  // nvptx: least CTAs per SM, for registers and resident rows; 0 = none
-  // nvptx, from sm_90 (ignored elsewhere): the kernel itself waits for earlier work on its stream,
-  // so it may start while that work runs. It lets its successor do the same.
+      0;  // nvptx: CTAs per SM that registers and resident rows must allow; 0 = none
+  // nvptx, from sm_90: the kernel may start while earlier work on its stream runs, because it waits
+  // for that work itself. It allows the next kernel to do the same. Ignored on other targets.
   bool launch_overlap = true;
   bool contract = true;         // a * b + c may become fma unless the program forbids it
   std::vector<ArgFacts> facts;  // one per argument, or empty if nothing is known

@@ -1,6 +1,6 @@
-// Two tensors whose dimensions join into rows [count, width] of one stride are compared modulo that
-// stride. This proves slices of one buffer disjoint, such as q and k of a fused projection or gate
-// and up of a fused MLP.
+// Compares two tensors modulo their common row stride, if both consist of rows [count, width] with
+// this stride. This proves that slices of one buffer are disjoint, such as q and k of a fused
+// projection.
 #include "program/overlap.h"
 
 #include <algorithm>
@@ -94,7 +94,7 @@ Overlap overlap(const Strided& a, const Strided& b) {
 bool injective(const Strided& t) {
   int64_t dims[kMaxViewRank], strides[kMaxViewRank];
   const int n = sorted_dims(t, dims, strides);
-  int64_t reach = 0;  // largest offset along dimensions with smaller strides
+  int64_t reach = 0;  // largest offset in the dimensions with smaller strides
   for (int i = n - 1; i >= 0; --i) {
     if (strides[i] <= reach) return empty(t);
     reach += (dims[i] - 1) * strides[i];

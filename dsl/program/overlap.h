@@ -22,18 +22,18 @@ struct Strided {
 enum class Overlap : uint8_t {
   none,   // no element in common
   exact,  // same base, sizes and strides, so equal indices are the same element
-  other   // possibly elements in common
+  other   // elements may be in common
 };
 
-// Compares two views. Exact for views that reduce to evenly strided rows, as for slices of one
-// buffer; otherwise compares address ranges.
+// Compares two views. The result is exact for views that consist of evenly spaced rows, such as
+// slices of one buffer. For other views it compares address ranges.
 Overlap overlap(const Strided& a, const Strided& b);
 
 // Returns the bytes from the first element to the end of the last, or 0 for a view without
 // elements.
 int64_t span_bytes(const Strided& view);
 
-// Returns true if different indices are always different elements.
+// Returns true if different indices always refer to different elements.
 bool injective(const Strided& view);
 
 }  // namespace ligerdsl::program

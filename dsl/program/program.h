@@ -45,7 +45,7 @@ struct Location {
   uint32_t column = 0;
 };
 
-// All operations; the table defines their operands, results and effects.
+// All operations; ops.def defines their operands, results and effects.
 enum class OpCode : uint16_t {
 #define LIGERDSL_OP(name, number, ...) name = number,
 #include "ligerdsl/dsl/ops.def"
@@ -104,7 +104,7 @@ struct Op {
 struct Argument {
   std::string name;
   ValueId value;
-  bool read_only = false;  // view of memory that the kernel does not write, through any argument
+  bool read_only = false;  // a view; no argument of the kernel writes its memory
 };
 
 struct Program {

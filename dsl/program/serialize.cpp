@@ -100,8 +100,8 @@ class Reader {
     at_ += size;
     return value;
   }
-  // Reads an item count. Items have at least `least` bytes each, so the input's size bounds the
-  // memory.
+  // Reads the number of items in a list. Fails if the input is too short for that number of items
+  // of `least` bytes, so that a wrong count allocates no memory.
   size_t count(size_t least) {
     const size_t n = u32();
     if (n > (bytes_.size() - at_) / least)

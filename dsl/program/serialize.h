@@ -12,7 +12,7 @@
 
 namespace ligerdsl::program {
 
-// Largest nesting depth of regions below a program's body, because parsers recurse.
+// Largest nesting depth of regions in a program's body. It limits the recursion of parsers.
 inline constexpr int kMaxRegionDepth = 64;
 
 std::string serialize(const Program& program);

@@ -100,7 +100,7 @@ class Verifier {
       fail("value " + std::to_string(id) + " is used outside its region", &op);
   }
 
-  // `owner` is null for the body, which ends without a yield.
+  // `owner` is the op with the region. It is null for the body, which ends without a yield.
   void region(const Region& region, const Op* owner) {
     for (ValueId id : region.arguments) define(id, owner);
     for (size_t i = 0; i < region.ops.size(); ++i) {
@@ -153,7 +153,7 @@ class Verifier {
 
   const Program& program_;
   std::vector<State> state_;
-  bool in_combiner_ = false;  // a combiner contains no op with regions
+  bool in_combiner_ = false;  // one flag suffices: a combiner contains no op with regions
 };
 
 }  // namespace

@@ -141,7 +141,7 @@ class Checker {
   }
   bool flag(AttrKey key) const { return op_.integer(key) != 0; }
 
-  // Returns how many operands a term stands for.
+  // Returns the number of operands that a term describes.
   size_t times(Term term) const {
     switch (term) {
       case Term::index_of_each:
@@ -166,7 +166,7 @@ class Checker {
     if (variable) return;
     const Term first = info_.operands.count > 0 ? info_.operands.terms[0] : Term::any;
     if (first == Term::view ||
-        first == Term::ptr)  // it determines the number and types of the other operands
+        first == Term::ptr)  // the view or pointer determines the other operands
       require(!op_.operands.empty() && fits(first, operand(0)), problem(first));
     size_t at = 0, expected = 0;
     for (Term term : info_.operands.all()) expected += times(term);
@@ -190,7 +190,7 @@ class Checker {
     for (size_t i = 0; i < info_.results.count; ++i) {
       if (info_.results.terms[i] == Term::value) return result(i);
     }
-    size_t first = 0;  // terms before a value are single operands
+    size_t first = 0;  // each term before the first `value` is one operand
     while (info_.operands.terms[first] != Term::value) ++first;
     return operand(first);
   }
@@ -486,7 +486,7 @@ class Checker {
     }
   }
 
-  // Returns the type of a tile with the attribute `tile_shape`.
+  // Returns the type of the tile that the attribute `tile_shape` describes.
   Type block() const {
     const auto& tile_shape = list(AttrKey::tile_shape);
     require(tile_shape.size() == operand(0).shape.size(),

@@ -1,4 +1,4 @@
-// The shared object for `ligerdsl --load`: `list` shows these kernels.
+// Shared object for `ligerdsl --load`. It registers these kernels; `ligerdsl list` prints them.
 #include "bias_gelu.h"
 #include "dropout.h"
 #include "flash_attention.h"

@@ -5,10 +5,10 @@
 //   backward  d_x = d_y (s + v s (1 - s) 2 u');  d_bias = sum over rows of d_x (not rounded)
 //
 // x, y, d_y, d_x [n, cols]; bias, d_bias [cols]. Rows may have any width. The backward kernel also
-// computes column sums. A program processes a band of columns in every `parts`-th block of rows,
-// and writes one row of parts [parts, cols] f32. bias_gelu_d_bias adds these rows in a fixed order.
-// Choose `parts` to fill a GPU: there are parts * cols / block programs. Memory traffic: forward 2,
-// backward 3 n cols sizeof(type) bytes.
+// computes partial column sums of d_x. A program processes `block` columns of every p-th tile of
+// rows, and writes one row of parts [p, cols] f32. bias_gelu_d_bias adds these rows in a fixed
+// order. Choose p so that the p * cols / block programs fill the GPU. Memory traffic in bytes:
+// forward 2 n cols sizeof(type), backward 3 n cols sizeof(type).
 #pragma once
 
 #include <ligerdsl/dsl.h>
@@ -77,7 +77,7 @@ inline void bias_gelu_backward(KernelBuilder& k, const BiasGeluMeta& m) {
   auto [total] = k.for_range(
       part, cdiv(x.dim(0), m.rows), parts.dim(0), pipelined(2), carry(k.zeros(tile, f32)),
       [&](Scalar row, Tile total) {
-        Tile dy = d_y.partition(tile).load({row, column}).to(f32);  // 0 outside of the view
+        Tile dy = d_y.partition(tile).load({row, column}).to(f32);  // 0 past the last row
         Tile v = x.partition(tile).load({row, column}).to(f32) + added;
         const detail::Gelu gelu(v);
         Tile dx = dy * fma(v * gelu.inner, fma(-gelu.s, gelu.s, gelu.s), gelu.s);

@@ -1,12 +1,13 @@
 // Dropout: Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting",
-// JMLR 2014, scaled during training. The mask depends only on the seed and the position of the
-// element (Philox, ligerdsl/dsl/random.h):
+// JMLR 2014. Kept elements are scaled by 1 / (1 - p) during training. The mask depends only on the
+// seed and the position of the element (Philox, ligerdsl/dsl/random.h):
 //
 //   y_i = u_i >= p ? x_i / (1 - p) : 0,   u_i in [0, 1): word i % 4 of philox(seed, i / 4)
 //
 // No mask is stored. The backward pass is the same kernel: it computes d_x from d_y with the seed
-// and p of the forward pass. The schedule changes no bit, so both passes may use different ones. x,
-// y [n]; 0 <= p <= 1. Give each tensor its own seed. Memory traffic: 2 n sizeof(type) bytes.
+// and p of the forward pass. The schedule does not change the results, so the two passes may use
+// different schedules. x, y [n]; 0 <= p <= 1. Give each tensor its own seed. Memory traffic: 2 n
+// sizeof(type) bytes.
 #pragma once
 
 #include <ligerdsl/dsl.h>
@@ -33,7 +34,7 @@ inline void dropout(KernelBuilder& k, const DropoutMeta& m) {
   Scalar p = k.scalar("p", f32), seed = k.scalar("seed", i64);
 
   Scalar block = k.program_id(0).to(i64);
-  // One counter gives four words of random bits; each of four adjacent elements uses one.
+  // Philox returns four random words per counter; four adjacent elements use one word each.
   const auto words = philox(seed, block * (m.block / 4) + k.arange(m.block / 4).to(i64));
   Tile u = uniform(interleave(interleave(words[0], words[2]), interleave(words[1], words[3])));
   Tile v = x.partition({m.block}).load({block}).to(f32);

@@ -1,15 +1,15 @@
 // Attention without stored scores (Dao, "FlashAttention-2", 2023, algorithm 1). A program handles
-// one block of queries. It loops over blocks of keys and carries the maximum, the sum and the
-// weighted values of each row.
+// one block of queries. It loops over blocks of keys and carries three accumulators per query: the
+// maximum score, the sum of exponentials and the weighted sum of values.
 //
 //   o[h, i] = sum_j p_ij v[h / group, j]
 //   p_ij = e^(scale q[h, i] . k[h / group, j]) / e^lse[h, i]
 //
 // q and o [heads, queries, dim], k and v [heads / group, keys, dim] of one type; lse [heads,
-// queries] f32. `heads` counts the heads of all sequences. With `causal`, the last key that query i
-// sees is i + keys - queries. Rows are contiguous. There may be any number of queries and keys;
-// causal needs keys >= queries. Memory traffic: q and o once, k and v once per block of queries,
-// mostly from L2.
+// queries] f32. `heads` is the number of query heads times the batch size. With `causal`, the last
+// key that query i sees is i + keys - queries. Rows are contiguous. Any number of queries and keys
+// is allowed, but causal needs keys >= queries. Memory traffic: q and o once, k and v once per
+// block of queries, mostly from L2.
 #pragma once
 
 #include <ligerdsl/dsl.h>
@@ -50,7 +50,7 @@ inline void flash_attention(KernelBuilder& k, const FlashAttentionMeta& m) {
   const Tile queries = q.partition({squeeze, m.queries, m.dim}).load({head, block, 0});
   const Partition keys = key.partition({squeeze, m.keys, m.dim}),
                   values = value.partition({squeeze, m.keys, m.dim});
-  const Scalar count = key.dim(1), unseen = count - q.dim(1);  // keys that every query sees
+  const Scalar count = key.dim(1), unseen = count - q.dim(1);  // keys before the first query
   const Tile rows = k.arange(m.queries).to(i64) + block.to(i64) * m.queries + unseen;
   Scalar end = count;
   if (m.causal) end = min(count, unseen + (block.to(i64) + 1) * m.queries);

@@ -38,12 +38,12 @@ inline void generalized_jsd(KernelBuilder& k, const GeneralizedJsdMeta& m) {
 
   Scalar row = k.program_id(0);
   // e^-87 is about the smallest normal number. Smaller values, such as log 0 and the padding of a
-  // row, are clamped to it: they do not change a sum visibly, and log m stays finite.
+  // row, are clamped to it: their terms are negligible in the sum, and log m stays finite.
   auto load = [&](const View& view, const Scalar& b) {
     return max(view.partition({squeeze, m.block}).load({row, b}, {.pad = -INFINITY}).to(f32),
                -87.0f);
   };
-  const bool fast = m.type != f32;  // its error is at most one rounding of a 16-bit input
+  const bool fast = m.type != f32;  // the error of fast_exp is below the rounding of 16-bit inputs
   auto [total] = k.for_range(
       0, ceil_div(m.cols, m.block), 1, carry(k.zeros({m.block}, f32)), [&](Scalar b, Tile total) {
         Tile log_q = load(x, b), log_p = load(y, b);

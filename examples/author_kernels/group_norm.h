@@ -1,13 +1,13 @@
-// GroupNorm: Wu, He, "Group normalization", ECCV 2018, equations 1 to 6. An image batch [N, C,
-// positions] has its channels in `groups` groups. A group of an image is a row of cols = C / groups
-// * positions contiguous elements:
+// GroupNorm: Wu, He, "Group normalization", ECCV 2018, equations 1 to 6. The C channels of an image
+// batch [N, C, positions] are split into `groups` groups. One group of one image is a row of cols =
+// C / groups * positions contiguous elements:
 //
 //   mean, var over the row;  rstd = 1 / sqrt(var + eps)
 //   y = (x - mean) rstd weight[channel] + bias[channel]
 //
 // x, y [N groups, cols] (the same memory as [N, C, positions]); weight, bias [C]; mean, rstd [N
-// groups] f32. Rows may have any width. They are read twice, but from memory only once if they fit
-// in shared memory. Memory traffic: 2 N C positions sizeof(type) bytes.
+// groups] f32. Rows may have any width. Rows are read twice; the second read comes from shared
+// memory if the row fits there. Memory traffic: 2 N C positions sizeof(type) bytes.
 #pragma once
 
 #include <ligerdsl/dsl.h>
@@ -24,7 +24,7 @@ struct GroupNormMeta {
   int64_t channels = 256;  // C
   int64_t groups = 32;
   int64_t positions = 1024;  // height times width
-  int64_t block = 1024;      // columns per iteration; if it divides positions, of one channel
+  int64_t block = 1024;      // columns per iteration; all in one channel if block divides positions
   int64_t vectors = 1;       // 16-byte vectors per thread and block
   template <class V>
   void visit(V&& v) {
@@ -42,7 +42,7 @@ struct GroupNormMeta {
 namespace detail {
 
 // Returns mean and variance of a row by Welford's method (Technometrics 4(3), 1962). Each position
-// of a block has its own moments, which are combined at the end.
+// of the block tile accumulates its own moments over all blocks; the end combines them.
 struct Moments {
   Scalar mean, variance;
 };
@@ -61,7 +61,7 @@ inline Moments moments(KernelBuilder& k, const GroupNormMeta& m, const Partition
   // Number of elements that each position has seen.
   Tile count = k.full({m.block}, blocks, f32);
   if (tail != 0) count = where(k.arange(m.block) < tail, count, count - 1.0f);
-  // Subtracting an approximate mean keeps the sum from losing small terms.
+  // The sum adds deviations from an approximate mean, because they are small and lose fewer digits.
   Scalar shift = sum(mean) * (1.0 / std::min(m.block, m.cols()));
   Scalar all = shift + sum(count * (mean - shift)) * (1.0 / m.cols());
   Tile away = mean - all;

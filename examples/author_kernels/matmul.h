@@ -15,9 +15,9 @@ struct MatmulMeta {
   DType type = bf16;
   int64_t block_m = 128, block_n = 128;  // tile of c
   int64_t block_k = 32;                  // columns of a and rows of b per k-step
-  int64_t stages = 3;                    // loads in flight
+  int64_t stages = 3;                    // num_stages: loads start stages - 1 k-steps ahead
   int64_t warps = 8;
-  int64_t group = 16;  // rows of tiles that run together
+  int64_t group = 16;  // rows of tiles whose programs run concurrently, to share operands in L2
   bool transposed_a = false, transposed_b = false;
   bool persistent =
       false;  // runs one program per SM, which loads the next tile while it stores the current one

@@ -3,9 +3,9 @@
 //
 //   scale[row] = max_j |x_j| / 127;  q_j = round(x_j / scale), ties to even, saturated
 //
-// x [n, cols]; q [n, cols] i8; scale [n] f32. A row of zeros has scale 1e-30 / 127 and zeros. Rows
-// may have any width. They are read twice, but from memory only once if they fit in shared memory.
-// Memory traffic: n cols (sizeof(type) + 1) bytes.
+// x [n, cols]; q [n, cols] i8; scale [n] f32. A row of zeros gives q = 0 and scale = 1e-30 / 127.
+// Rows may have any width. Rows are read twice; the second read comes from shared memory if the row
+// fits there. Memory traffic: n cols (sizeof(type) + 1) bytes.
 #pragma once
 
 #include <ligerdsl/dsl.h>

@@ -1,6 +1,6 @@
-// Log-probability of one chosen column of each row of logits, as policy gradients need it (Schulman
-// et al., "Proximal policy optimization algorithms", 2017, equation 7). The other columns are not
-// written.
+// Log-probability of one chosen column of each row of logits, as policy-gradient losses need it
+// (Schulman et al., "Proximal policy optimization algorithms", 2017, equation 7). The full
+// log-softmax is never stored.
 //
 //   out[row] = x[row, index[row]] - log sum_j e^x[row, j]
 //
@@ -36,8 +36,8 @@ inline void selective_log_softmax(KernelBuilder& k, const SelectiveLogSoftmaxMet
 
   Scalar row = k.program_id(0);
   Scalar chosen =
-      x.load({row, index.load({row})}, {.pad = -INFINITY}).to(f32);  // overlaps with the loop
-  // The threads synchronise once, after the loop.
+      x.load({row, index.load({row})}, {.pad = -INFINITY}).to(f32);  // overlaps with the loop below
+  // Each thread carries its own maximum and sum, so threads synchronise only once, after the loop.
   const bool aligned = m.cols % vector_width(m.type) == 0;
   const BlockLanes lanes =
       block_lanes(k.target(), m.type, m.block, m.num_warps(), /*num_ctas=*/1, aligned);

@@ -9,9 +9,9 @@
 //
 //   tau <- tau + f(tau) / (number of x_j > tau)
 //
-// x, y [n, cols]. A row that fits in a tile is read once: 2 n cols sizeof(type) bytes; about 32,768
-// columns per CTA of a cluster. A wider row is read once per Newton step; normally distributed rows
-// need 5 to 10 steps.
+// x, y [n, cols]. A row that fits in a tile is read once: 2 n cols sizeof(type) bytes. A CTA of a
+// cluster can hold about 32,768 columns. A wider row is read again in every Newton step; normally
+// distributed rows need 5 to 10 steps.
 #pragma once
 
 #include <ligerdsl/dsl.h>
@@ -38,7 +38,7 @@ struct SparsemaxMeta {
 
 namespace detail {
 
-// The row of a program: one tile, or a sequence of blocks.
+// The program's row of x: one tile, or a sequence of blocks.
 class SparsemaxRow {
  public:
   SparsemaxRow(KernelBuilder& k, const SparsemaxMeta& m, const View& x, const Scalar& row)
@@ -77,7 +77,8 @@ class SparsemaxRow {
 
  private:
   Tile load(const ScalarArg& b) const { return tiles_.load({row_, b}, {.pad = -INFINITY}).to(f32); }
-  // Returns values relative to the largest element. All of them are between 0 and 1.
+  // Returns max(x - max x - tau, 0), which is between 0 and 1. `tau` is relative to the row's
+  // maximum.
   Tile over(const Tile& x, const Scalar& tau) const { return max(x - top_ - tau, 0.0f); }
 
   KernelBuilder& k_;

@@ -1,6 +1,6 @@
-// The two largest elements of each row and their columns, largest first; of equal elements, the
-// lower column first. A router of a mixture of two experts needs this: Lepikhin et al., "GShard",
-// ICLR 2021, section 2.2.
+// The two largest elements of each row and their columns, largest first. Of two equal elements, the
+// one in the lower column comes first. A router of a mixture of two experts needs this: Lepikhin et
+// al., "GShard", ICLR 2021, section 2.2.
 //
 // x [n, cols], cols >= 2, without NaN; values [n, 2] of x's type; indices [n, 2] i32. Rows may have
 // any width and are read once: n cols sizeof(type) bytes. Short rows share a program.
@@ -16,7 +16,7 @@ struct Top2Meta {
   DType type = bf16;
   int64_t cols = 4096;
   int64_t block = 2048;  // columns per iteration
-  int64_t rows = 1;      // rows per program: several if rows are short
+  int64_t rows = 1;      // rows per program; more than one for short rows
   int64_t vectors = 1;   // 16-byte vectors per thread for rows * block elements
   template <class V>
   void visit(V&& v) {
@@ -38,9 +38,9 @@ inline void top2(KernelBuilder& k, const Top2Meta& m) {
   auto load = [&](const ScalarArg& b) {
     return x.partition(tile).load({row, b}, {.pad = -INFINITY}).to(f32);
   };
-  // Every position of the block keeps the two largest elements it saw. A later element must be
-  // larger to come first. The loop starts with the first two columns, so that -infinity has a
-  // column, too.
+  // Each position of the block tile keeps the two largest elements that it saw. Equal later
+  // elements do not replace them. They start with an element of block 0, and -infinity at a column
+  // of block 1, so that rows of -infinity also give columns.
   Tile column = k.arange(m.block).expand_dims(0).broadcast_to(tile);
   auto [v1, i1, v2, i2] =
       k.for_range(1, ceil_div(m.cols, m.block), 1,
@@ -56,8 +56,8 @@ inline void top2(KernelBuilder& k, const Top2Meta& m) {
                                  [&](Scalar a1, Scalar p1, Scalar a2, Scalar p2,  //
                                      Scalar b1, Scalar q1, Scalar b2, Scalar q2) {
                                    Scalar a_first = before(a1, p1, b1, q1);
-                                   // Second place: the loser of the first place, or the winner's
-                                   // second element.
+                                   // Candidates for second place: the smaller of a1 and b1, and the
+                                   // second element of the larger one's side.
                                    Scalar l = where(a_first, b1, a1), pl = where(a_first, q1, p1);
                                    Scalar s = where(a_first, a2, b2), ps = where(a_first, p2, q2);
                                    Scalar l_second = before(l, pl, s, ps);

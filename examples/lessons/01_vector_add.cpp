@@ -10,12 +10,12 @@
 
 using namespace ligerdsl;
 
-// Meta-parameters are known when the kernel is compiled. Ordinary C++ decides what to record: an
-// `if` on a meta-parameter costs nothing at run time.
+// Meta-parameters are known when the kernel is compiled. An `if` on a meta-parameter is ordinary
+// C++: it decides which operations are recorded, and costs nothing when the kernel runs.
 struct VectorAddMeta {
   DType type = f32;
   int64_t block = 1024;  // elements per tile
-  // The fields by name: they identify a compiled kernel, and tools list and set them.
+  // Names the fields. Their values identify a compiled kernel, and tools list and set them by name.
   template <class V>
   void visit(V&& v) {
     v("type", type);
@@ -23,9 +23,10 @@ struct VectorAddMeta {
   }
 };
 
-// This function runs once, on the host. It computes nothing: every line records an operation.
+// This function runs once, on the host. It does not add anything: every line records an operation.
 void add_vectors(KernelBuilder& k, const VectorAddMeta& m) {
-  // The arguments, in launch order. `dyn`: the length is only known at the launch.
+  // The arguments, in the order of the launch. `dyn` marks a length that is known only at the
+  // launch.
   View out = k.view("out", m.type, {dyn});
   View a = k.view("a", m.type, {dyn});
   View b = k.view("b", m.type, {dyn});
@@ -34,13 +35,13 @@ void add_vectors(KernelBuilder& k, const VectorAddMeta& m) {
   Scalar i = k.program_id(0);
   Tile x = a.partition({m.block}).load({i});
   Tile y = b.partition({m.block}).load({i});
-  // The last tile may extend beyond the end. There, loads give 0 and stores have no effect, so that
-  // no mask is needed.
+  // The last tile may extend beyond the end of the array. There, loads return 0 and stores have no
+  // effect, so no mask is needed.
   out.partition({m.block}).store({i}, x + y);
 }
 
-// A kernel is its program and its launch rule: the number of programs for the sizes of a call, and
-// their warps.
+// A kernel consists of its program and its launch rule. From the sizes of a call, the launch rule
+// computes the number of programs and of warps per program.
 const Kernel<VectorAddMeta> add_vectors_kernel{
     .name = "add_vectors",
     .description = "out = a + b",
@@ -57,8 +58,8 @@ int main(int argc, char** argv) try {
   std::vector<float> a = lesson::some_values(n, 1), b = lesson::some_values(n, 2);
   lesson::Array da(context, {n}, a), db(context, {n}, b), dout(context, {n});
 
-  // The first call records the program, compiles it (or finds it in the cache on disk) and
-  // launches; later ones launch.
+  // The first call records the program, compiles it or finds it in the disk cache, and launches it.
+  // Later calls only launch.
   KernelLauncher add(context, add_vectors_kernel);
   add({.block = 1024}, {{"out", dout.tensor()}, {"a", da.tensor()}, {"b", db.tensor()}});
 
@@ -66,8 +67,8 @@ int main(int argc, char** argv) try {
   for (int64_t i = 0; i < n; ++i) expected[i] = static_cast<double>(a[i]) + b[i];
   return lesson::report("a + b", dout.values(), expected, 1e-7) ? 0 : 1;
 } catch (const std::exception& e) {
-  // A mistake in a kernel throws ligerdsl::Error with this file's name and line; others give a
-  // status of the C ABI.
+  // A mistake in a kernel throws ligerdsl::Error with the file and line of the mistake. Other
+  // failures throw StatusError, which has a status of the C ABI.
   std::fprintf(stderr, "%s\n", e.what());
   return 1;
 }

@@ -1,8 +1,9 @@
 // Lesson 2: softmax of every row of a matrix, in one kernel.
 //
 // With one kernel per operation, softmax passes over memory eight times: maximum (read), subtract
-// (read, write), exp (read, write), sum (read), divide (read, write). Memory limits such a kernel.
-// The fused form reads and writes each row once, so it is about four times as fast.
+// (read, write), exp (read, write), sum (read), divide (read, write). Memory bandwidth limits all
+// of them. The fused kernel reads and writes each row once: two passes, so it is about four times
+// as fast.
 #include <ligerdsl/launch.hpp>
 #include <limits>
 
@@ -12,7 +13,7 @@ using namespace ligerdsl;
 
 struct SoftmaxMeta {
   DType type = f32;
-  int64_t block = 1024;  // at least the number of columns: a program holds a whole row
+  int64_t block = 1024;  // columns per tile; a tile holds a whole row, so at least the row width
   template <class V>
   void visit(V&& v) {
     v("type", type);
@@ -29,15 +30,15 @@ void row_softmax(KernelBuilder& k, const SoftmaxMeta& m) {
   Scalar row = k.program_id(0);
   auto rows = x.partition({squeeze, m.block});
 
-  // A row of 1,000 columns leaves 24 elements of the tile outside the matrix. They must not count:
-  // exp(-inf) is 0.
+  // A tile of 1,024 elements extends 24 elements beyond a row of 1,000 columns. They are loaded as
+  // -inf and add nothing to the sum, because exp(-inf) is 0.
   Tile v = rows.load({row, 0}, {.pad = -std::numeric_limits<double>::infinity()}).to(f32);
 
-  // max and sum without an axis reduce the whole tile to a scalar; scalars broadcast.
-  // Subtracting the maximum changes nothing in exact arithmetic and keeps exp from overflowing.
+  // Without an axis, max and sum reduce the whole tile to a scalar, and scalars broadcast.
+  // Subtracting the maximum does not change the exact result, and keeps exp from overflowing.
   Tile e = exp(v - max(v));
   y.partition({squeeze, m.block}).store({row, 0}, (e / sum(e)).to(m.type));
-  // The three lines above are what the library function softmax(v) of dsl.h records.
+  // The function softmax(v) of dsl.h records the same operations.
 }
 
 const Kernel<SoftmaxMeta> row_softmax_kernel{
@@ -45,7 +46,7 @@ const Kernel<SoftmaxMeta> row_softmax_kernel{
     .description = "softmax of every row",
     .build = row_softmax,
     .launch = [](const SoftmaxMeta&, const LaunchArguments& a) {
-      return Launch{.grid = {a.dim("x", 0)}};  // a program per row
+      return Launch{.grid = {a.dim("x", 0)}};  // one program per row
     }};
 
 int main(int argc, char** argv) try {
@@ -53,7 +54,7 @@ int main(int argc, char** argv) try {
   const int64_t n_rows = 64, n_cols = 1000;
   std::vector<float> x = lesson::some_values(n_rows * n_cols, 3);
   for (int64_t j = 0; j < n_cols; ++j)
-    x[j] += 1000.0f;  // would overflow without subtracting the maximum
+    x[j] += 1000.0f;  // exp would overflow if the maximum were not subtracted
   lesson::Array dx(context, {n_rows, n_cols}, x), dy(context, {n_rows, n_cols});
   KernelLauncher launcher(context, row_softmax_kernel);
   launcher({.block = 1024}, {{"y", dy.tensor()}, {"x", dx.tensor()}});

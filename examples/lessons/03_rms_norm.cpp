@@ -6,10 +6,10 @@
 //                                           dw = sum over rows of dy * x * r
 //
 // The forward pass saves r, one number per row, so that the backward pass need not reduce x again.
-// Like the forward pass, dx is computed row by row. But dw is a sum *over* rows, the topic of this
-// lesson. Adding to one dw from all programs needs atomics, whose order differs from run to run.
-// Instead each program adds the rows of its own group and writes one partial row. A second, small
-// kernel adds the partial rows in order, which gives the same bits every time.
+// Like y, dx is computed row by row. But dw is a sum *over* rows, the topic of this lesson. If all
+// programs added to one dw, they would need atomics, whose order differs from run to run. Instead,
+// each program adds the rows of its own group and writes one partial row. A second, small kernel
+// adds the partial rows in order, which gives the same bits every time.
 #include <ligerdsl/launch.hpp>
 
 #include "lesson.h"
@@ -17,7 +17,7 @@
 using namespace ligerdsl;
 
 struct RmsNormMeta {
-  int64_t block = 256;  // at least the number of columns
+  int64_t block = 256;  // columns per tile, at least the row width H
   template <class V>
   void visit(V&& v) {
     v("block", block);
@@ -55,8 +55,8 @@ void backward_program(KernelBuilder& k, const RmsNormMeta& m) {
   Scalar width = x.dim(1).to(f32);
 
   // A loop on the device. Values that change between iterations are *carried*: the body receives
-  // them and returns the next ones, and for_range returns the last. Nothing is assigned, so nothing
-  // can be read before it is written.
+  // them and returns the next ones, and for_range returns the last ones. No variable is assigned,
+  // so no variable can be read before it has a value.
   auto [dw] =
       k.for_range(first, last, 1, carry(k.zeros({m.block}, f32)), [&](Scalar row, Tile sum_so_far) {
         Tile xt = x.partition({squeeze, m.block}).load({row, 0});

@@ -1,10 +1,10 @@
-// Lesson 5: a row kernel in a first version, as fast as memory allows, and for rows of any width.
-// docs/guide/write-row-kernels.md inspects the versions of this shared object with
+// Lesson 5: three versions of a row kernel: the formula, one as fast as memory allows, and one for
+// rows of any width. docs/guide/write-row-kernels.md inspects each version with
 //
 //   ligerdsl compile --load liblesson_05_fast_rows.so log_softmax --target sm_90a --emit resources
 //
-// y = x - log sum e^x over rows of `cols` elements. It must read x once and write y once: 2 rows
-// cols sizeof(type).
+// y = x - log sum e^x over rows of `cols` elements. The least traffic is one read of x and one
+// write of y: 2 rows cols sizeof(type) bytes.
 #include <ligerdsl/dsl.h>
 #include <ligerdsl/dsl/kernel.h>
 
@@ -21,7 +21,7 @@ constexpr float kLog2E = 1.44269504f, kLn2 = 0.693147181f;
 
 struct PlainMeta {
   DType type = bf16;
-  int64_t block = 4096;  // at least the columns
+  int64_t block = 4096;  // columns per tile, at least the row width
   template <class V>
   void visit(V&& v) {
     v("type", type);
@@ -43,7 +43,7 @@ void plain(KernelBuilder& k, const PlainMeta& m) {
 struct FastMeta {
   DType type = bf16;
   int64_t cols = 4096;
-  int64_t rows = 1;     // rows per program: several if rows are short
+  int64_t rows = 1;     // rows per program; more than one for short rows
   int64_t vectors = 4;  // 16-byte vectors per thread
   template <class V>
   void visit(V&& v) {
@@ -55,7 +55,7 @@ struct FastMeta {
 };
 
 void fast(KernelBuilder& k, const FastMeta& m) {
-  View y = k.view("y", m.type, {dyn, m.cols});  // known columns: no mask, 16-byte accesses
+  View y = k.view("y", m.type, {dyn, m.cols});  // a known width: 16-byte accesses, no mask
   View x = k.view("x", m.type, {dyn, m.cols});
   Scalar row = k.program_id(0);
   Tile v = x.partition({m.rows, m.cols}).load({row, 0}).to(f32);
@@ -74,14 +74,14 @@ int warps_of(DType type, int64_t elements, int64_t vectors) {
       std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(threads / 32, 1, 32))));
 }
 
-// Rows too wide for the registers of a program: two passes in opposite order over a row that stays
-// in shared memory if it fits. A few CTAs (or clusters, whose CTAs each keep a part of the row) run
-// the programs of all rows, so that the next row is loaded while one is processed.
+// For rows too wide for registers. Two passes read a row, the second one backwards; shared memory
+// keeps the row if it fits. In a cluster, each CTA keeps a part of the row. The schedule is dynamic
+// persistent: a CTA or cluster loads its next row while it processes one.
 struct WideMeta {
   DType type = bf16;
   int64_t cols = 131072;
   int64_t ctas =
-      1;  // CTAs that share a row on a GPU with clusters: 4 keep 64 KB each of the default row
+      1;  // CTAs per row, on a GPU with clusters; 4 CTAs keep 64 KB each of a default row
   int64_t block = 4096;  // columns per iteration: one vector per thread
   int warps() const { return warps_of(type, block / ctas, 1); }
   template <class V>
@@ -99,8 +99,8 @@ void wide(KernelBuilder& k, const WideMeta& m) {
   Scalar row = k.program_id(0);
   assume(row < x.dim(0));  // the grid is the number of rows
   Resident kept = x.partition({squeeze, m.block}).resident({row}, {.pad = -kInfinity});
-  // Each thread carries a maximum and a sum of 2^(v log2 e - maximum), and rescales the sum when
-  // the maximum grows. The threads synchronise once, after the loop.
+  // Each thread carries a maximum of v log2 e and a sum of 2^(v log2 e - maximum). It rescales the
+  // sum when the maximum grows. The threads synchronise once, after the loop.
   const BlockLanes lanes =
       block_lanes(k.target(), m.type, m.block, m.warps(), static_cast<int>(m.ctas));
   auto [top, total] =

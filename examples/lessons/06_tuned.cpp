@@ -1,15 +1,16 @@
-// Lesson 6: a kernel of your own, tuned.
+// Lesson 6: tune a kernel of your own.
 //
-// A field of a meta struct with choices is a schedule: it changes how fast the kernel is, not what
-// it computes. This file is built twice. As a shared object, `ligerdsl tune` tries its kernel in
-// every configuration and checks it in float64. As a program, it reads the winner from the table:
+// A meta-struct field that lists choices belongs to the schedule: it changes the speed of the
+// kernel, not its formula. This file is built twice. `ligerdsl tune` loads the shared object, times
+// every configuration and checks it in float64. The program then reads the fastest configuration
+// from the tuned table:
 //
 //   ligerdsl --load liblesson_06_kernels.so tune normalize y=x x=4096x1000
 //     --check-with "x=7x1000 y=x" --export t.json
 //   LIGERDSL_TABLE=t.json lesson_06_tuned
 //
-// If nothing is faster than the values below, as on most CPUs, the table has no entry and these
-// values are shown.
+// If no configuration is faster than the defaults below, as on most CPUs, the table gets no entry.
+// The program then prints the defaults.
 #include <ligerdsl/dsl/author.h>
 
 #include <ligerdsl/launch.hpp>
@@ -25,18 +26,19 @@ struct NormalizeMeta {
   int64_t warps = 4;
   template <class V>
   void visit(V&& v) {
-    // These two identify the kernel. An entry of a table holds for their values and for the shapes
-    // of the call.
+    // `type` and `cols` identify the kernel. A table entry applies to their values and to the
+    // shapes of the call.
     v("type", type);
     v("cols", cols);
-    // These two are for a tuner: their choices, and how another choice changes the results. A sum
-    // whose order depends on the warps would be Bits::row; a maximum is the same in any order.
+    // A tuner sets `rows` and `warps`. Bits::same: no choice changes the bits of the result,
+    // because a maximum is the same in any order. A sum whose order depends on the warps would need
+    // Bits::row.
     v("rows", rows, choices({1, 2, 4, 8}), Bits::same);
     v("warps", warps, powers_of_two(1, 16), Bits::same);
   }
 };
 
-// y = x / max |x|, by rows.
+// y = x / max |x|, row by row.
 void normalize(KernelBuilder& k, const NormalizeMeta& m) {
   View y = k.view("y", m.type, {dyn, m.cols});
   View x = k.view("x", m.type, {dyn, m.cols});
@@ -64,8 +66,8 @@ int main(int argc, char** argv) try {
   const std::vector<float> x = lesson::some_values(static_cast<size_t>(n * cols), 1);
   lesson::Array dx(context, {n, cols}, x), dy(context, {n, cols});
 
-  // Once, before the first launch. Without an entry for this kernel, shape and device, the meta
-  // struct stays unchanged.
+  // Look the configuration up once, before the first launch. If the table has no entry for this
+  // kernel, shape and device, tuned() returns the meta struct unchanged.
   const NormalizeMeta meta =
       tuned(context, normalize_kernel, NormalizeMeta{.cols = cols}, "x=4096x1000 y=x");
   std::printf("rows=%d warps=%d\n", static_cast<int>(meta.rows), static_cast<int>(meta.warps));

@@ -1,6 +1,6 @@
-// Lesson 7: a matmul in six steps: multiply and add, tiles by `dot`, pipelined loads, tiles in an
-// order that reuses L2, persistent programs, an epilogue. It is a shared object for the `ligerdsl`
-// command. docs/tutorial/07-matmul.md explains each step. Time one with
+// Lesson 7: a matmul in six steps: multiply and add, tiles by `dot`, pipelined loads, an order of
+// tiles that reuses L2, persistent programs, an epilogue. The file builds a shared object for the
+// `ligerdsl` command. docs/tutorial/07-matmul.md explains each step. This command times a step:
 //
 //   ligerdsl bench --load liblesson_07_matmul.so --device cuda:0
 //     matmul_grouped c=4096x4096 a=4096x4096 b=4096x4096
@@ -41,7 +41,7 @@ struct Matrices {
         of_b(b.partition({m.block_k, m.block_n})) {}
 };
 
-// Returns the accumulator of one tile of c. `loads`: options that pipeline the loads.
+// Returns the accumulator of one tile of c. `loads` sets how far ahead the loads are issued.
 Tile sums_of(KernelBuilder& k, const Meta& m, const Matrices& x, const TilePlace& tile,
              const LoopOptions& loads) {
   auto [sums] = k.for_range(
@@ -52,14 +52,14 @@ Tile sums_of(KernelBuilder& k, const Meta& m, const Matrices& x, const TilePlace
   return sums;
 }
 
-// Runs tiles column by column: adjacent programs read distant memory.
+// Numbers the tiles row by row, so concurrent programs share rows of a, but read most of b.
 TilePlace in_rows(KernelBuilder& k, const Meta& m, const Matrices& x) {
   const Scalar columns = cdiv(x.c.dim(1), m.block_n).to(i32);
   return {k.program_id(0) / columns, k.program_id(0) % columns};
 }
 
-// Step 1: the formula. Every product is an element of a 3-D tile, so tiles must be small:
-// block_m=32 block_n=32 block_k=16.
+// Step 1: the formula. All products of a k-step are in one 3-D tile, so the block sizes must be
+// small: block_m=32 block_n=32 block_k=16.
 void plain(KernelBuilder& k, const Meta& m) {
   const Matrices x(k, m);
   const TilePlace tile = in_rows(k, m, x);
@@ -72,21 +72,22 @@ void plain(KernelBuilder& k, const Meta& m) {
   x.of_c.store({tile.row, tile.column}, sums.to(m.type));
 }
 
-// Step 2: `dot`, which uses tensor cores for 16-bit types if the device has them.
+// Step 2: `dot`, which uses the tensor cores of a GPU for 16-bit types.
 void tiles(KernelBuilder& k, const Meta& m) {
   const Matrices x(k, m);
   const TilePlace tile = in_rows(k, m, x);
   x.of_c.store({tile.row, tile.column}, sums_of(k, m, x, tile, pipelined(1)).to(m.type));
 }
 
-// Step 3: the tiles of the next k-steps are copied to shared memory, where tensor cores read them.
+// Step 3: the operands of the next three k-steps are copied to shared memory during this k-step.
 void loads_in_flight(KernelBuilder& k, const Meta& m) {
   const Matrices x(k, m);
   const TilePlace tile = in_rows(k, m, x);
   x.of_c.store({tile.row, tile.column}, sums_of(k, m, x, tile, pipelined(4)).to(m.type));
 }
 
-// Step 4: groups of 16 rows of tiles, so that concurrent programs share their inputs.
+// Step 4: tiles are numbered in groups of 16 rows of tiles, so that concurrent programs share rows
+// of a and columns of b.
 void grouped(KernelBuilder& k, const Meta& m) {
   const Matrices x(k, m);
   const TilePlace tile =
@@ -94,8 +95,8 @@ void grouped(KernelBuilder& k, const Meta& m) {
   x.of_c.store({tile.row, tile.column}, sums_of(k, m, x, tile, pipelined(4)).to(m.type));
 }
 
-// Step 5: one thread copies whole tiles (TMA), and a program loops over tiles. The first operands
-// of the next tile are in flight while the current one is stored.
+// Step 5: one thread copies whole tiles (TMA), and each program loops over several tiles of c. The
+// first operands of the next tile are in flight while the current tile is stored.
 void persistent(KernelBuilder& k, const Meta& m) {
   const Matrices x(k, m);
   const Scalar rows = cdiv(x.c.dim(0), m.block_m), columns = cdiv(x.c.dim(1), m.block_n);

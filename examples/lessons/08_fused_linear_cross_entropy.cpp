@@ -4,16 +4,17 @@
 //   loss = mean over rows of log sum_c e^z_c - z_y
 //   d_z = (p - [c = y]) / n,   d_x = d_z w,   d_w = d_z^T x
 //
-// A softmax needs a row's maximum before its first exponential, but a matmul computes a row in many
-// programs. So each row has an anchor r known in advance: its label's logit plus 40. The matmul's
-// epilogue stores E_c = e^(z_c - r), and every tile also stores its sum S over c != y. Then with
-// E_y = e^-40
+// A softmax needs a row's maximum before its first exponential, but many programs compute parts of
+// a row. So the exponent is relative to an anchor r that is known before the matmul: the label's
+// logit plus 40. The matmul's epilogue stores E_c = e^(z_c - r), and each tile's row sums of E_c
+// over c != y. S is the total of these sums over a row. With E_y = e^-40:
 //
 //   loss_i = log(1 + S / E_y),   n d_z_c = E_c / (S + E_y) for c != y,   n d_z_y = -S / (S + E_y)
 //
-// So the gradient is E, with -S in the label's place, times a factor per row. Both gradients are
-// plain matmuls, without another pass over n x v numbers. A logit more than 116 above the label's
-// would overflow: E stops at e^76, and such a row is wrong (a library detects and recomputes it).
+// So d_z is E with -S in the label's place, times a factor per row. Both gradients are plain
+// matmuls, without another pass over n x v numbers. E is clamped to e^76 to avoid overflow. A row
+// with a logit more than 116 above the label's is therefore wrong; the library detects and
+// recomputes such rows.
 //
 //   1. anchors       r_i = x_i . w_y + 40
 //   2. exponentials  E = e^(x w^T - r), and the row sums of every tile
@@ -56,8 +57,8 @@ void anchors(KernelBuilder& k, const HeadMeta& m) {
   anchor.store({row}, total + kAbove);
 }
 
-// Returns one tile's accumulator in a matmul over `terms` terms. load(i) loads both operands of
-// k-step i.
+// Returns the accumulator of one tile. The matmul's inner dimension is `terms`; load(i) loads both
+// operands of k-step i.
 template <class Load>
 Tile multiply(KernelBuilder& k, const HeadMeta& m, const Scalar& terms, Load load) {
   auto [sums] = k.for_range(0, cdiv(terms, m.block_k), 1, pipelined(static_cast<int>(m.stages)),
@@ -139,7 +140,7 @@ void gradient_of_w(KernelBuilder& k, const HeadMeta& m) {
              }));
 }
 
-// Runs a program for every row of x, or for every tile of a matrix.
+// Launches one program per row of x, or one program per tile of the matrix `of`.
 Launch by_rows(const HeadMeta&, const LaunchArguments& a) {
   return {.grid = {a.dim("x", 0)}};
 }

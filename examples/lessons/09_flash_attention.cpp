@@ -1,7 +1,8 @@
 // Lesson 9: attention without scores in memory (Dao, "FlashAttention-2", 2023). The steps: two
-// passes over the keys, one pass with an online softmax, pipelined loads, the next scores during
-// the current softmax, masks only at the edges. It is a shared object for the `ligerdsl` command.
-// docs/tutorial/09-flash-attention.md explains each step. Time one with
+// passes over the keys; one pass with an online softmax; pipelined loads; scores of the next block
+// during the current softmax; masks only at the edges. The file builds a shared object for the
+// `ligerdsl` command. docs/tutorial/09-flash-attention.md explains each step. This command times
+// the last one:
 //
 //   ligerdsl bench --load liblesson_09_flash_attention.so attention_edges
 //     o=32x4096x128 q=32x4096x128 k=32x4096x128 v=32x4096x128
@@ -20,7 +21,7 @@ struct Meta {
   DType type = bf16;
   int64_t dim = 128;                 // columns per head
   int64_t queries = 128, keys = 64;  // per block
-  int64_t stages = 2;                // blocks of keys in flight
+  int64_t stages = 2;                // num_stages of the loop over blocks of keys
   int64_t warps = 8;
   template <class V>
   void visit(V&& v) {
@@ -33,7 +34,8 @@ struct Meta {
   }
 };
 
-// A block of queries of one head. Scores are in units of log 2, so that weights are powers of two.
+// A block of queries of one head. Scores include the factor log2(e), so that weights are 2^(score -
+// maximum).
 struct Block {
   KernelBuilder& k;
   Meta m;
@@ -50,7 +52,7 @@ struct Block {
         scale(k.scalar("scale", f32) * 1.4426950408889634f),
         head(k.program_id(1)) {
     number =
-        cdiv(q.dim(1), m.queries).to(i32) - 1 - k.program_id(0);  // blocks that see most keys first
+        cdiv(q.dim(1), m.queries).to(i32) - 1 - k.program_id(0);  // blocks with most keys run first
   }
   View heads(const char* name) const { return k.view(name, m.type, {dyn, dyn, m.dim}); }
   Partition rows(const View& view, int64_t count) const {
@@ -66,14 +68,14 @@ struct Block {
     const Tile keys = rows(key, m.keys).load({head, j, 0});
     return dot(queries, keys.permute({1, 0}), k.zeros({m.queries, m.keys}, f32)) * scale;
   }
-  // Masks keys after the query and beyond the end of the sequence.
+  // Returns the scores with -inf for keys after the query or beyond the end of the sequence.
   Tile seen(const Scalar& j, const Tile& s) const {
     const Tile row = k.arange(m.queries).to(i64) + number.to(i64) * m.queries,
                column = k.arange(m.keys).to(i64) + j * m.keys;
     return where(column.expand_dims(0) <= row.expand_dims(1) && column.expand_dims(0) < q.dim(1), s,
                  k.constant(-INFINITY, f32));
   }
-  // Masks only blocks that may contain such keys.
+  // Like seen, but skips blocks in which every query sees every key.
   Tile seen_at_edge(const Scalar& j, const Tile& s) const {
     return k.if_((j + 1) * m.keys > number.to(i64) * m.queries, [&] { return seen(j, s); },
                  [&] { return s; });
@@ -86,8 +88,8 @@ struct Block {
   }
 };
 
-// Update of a row by a block of scores: new maximum and sum, weights, and the factor that rescales
-// earlier results.
+// Update of a row by a block of scores: new maximum and sum, the block's weights, and the factor
+// that rescales earlier values.
 struct Step {
   Tile top, sum, weights, faded;
   Step(const Tile& s, const Tile& before, const Tile& sum_before)
@@ -99,7 +101,8 @@ struct Step {
   }
 };
 
-// Step 1: computes the maximum of each row, then its weights; every score is computed twice.
+// Step 1: the first pass computes the maximum of each row, the second its weights. Both compute
+// every score.
 void two_passes(KernelBuilder& k, const Meta& m) {
   const Block b(k, m);
   const Tile queries = b.queries();
@@ -117,8 +120,8 @@ void two_passes(KernelBuilder& k, const Meta& m) {
   b.store(weighted, sum);
 }
 
-// Steps 2 and 3: one pass. A larger score rescales the earlier results. With stages, keys and
-// values of the next blocks are copied to shared memory in advance.
+// Step 2: one pass. When a row's maximum grows, its earlier sums are rescaled. Step 3: with stages
+// > 1, keys and values of the next blocks are copied to shared memory in advance.
 void online(KernelBuilder& k, const Meta& m, int stages) {
   const Block b(k, m);
   const Tile queries = b.queries();
@@ -134,10 +137,11 @@ void online(KernelBuilder& k, const Meta& m, int stages) {
   b.store(weighted, sum);
 }
 
-// Step 4: an iteration starts two matmuls: the scores of its block, and the previous block's values
-// with weights from the previous iteration. So tensor cores work while threads compute weights. One
-// thread copies whole tiles (TMA), if the device can. The first iteration has no values and the
-// last no scores: both are zeros. Step 5: a branch that nearly all blocks skip contains the mask.
+// Step 4: an iteration starts two matmuls: the scores of its block, and the previous block's
+// weights times values. So tensor cores work while threads compute weights. On a GPU with TMA, one
+// thread copies whole tiles. The first iteration has no previous block: its weights are zeros. The
+// last one has no block: all its scores are masked. Step 5: the mask is in a branch that nearly all
+// blocks skip.
 void ahead(KernelBuilder& k, const Meta& m, bool branch) {
   const Block b(k, m);
   const Scalar zero = k.constant(0, i64);
@@ -146,8 +150,8 @@ void ahead(KernelBuilder& k, const Meta& m, bool branch) {
       {.num_stages = static_cast<int>(m.stages), .tensor_copies = true},
       carry(b.nothing(), b.zeros(), b.no_values(), k.zeros({m.queries, m.keys}, m.type)),
       [&](Scalar j, Tile top, Tile sum, Tile weighted, Tile before) {
-        // The load of the queries is in the loop, so the compiler copies them once to shared
-        // memory, where the tensor cores read them.
+        // The queries are loaded inside the loop. The compiler hoists this load: it copies them
+        // once to shared memory, where tensor cores read them.
         const Tile s = b.scores(j, b.queries());
         const Tile more = dot(before, b.values(max(j - 1, zero)), weighted);
         const Step step(branch ? b.seen_at_edge(j, s) : b.seen(j, s), top, sum);

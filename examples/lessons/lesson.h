@@ -1,5 +1,4 @@
-// Shared by the C++ lessons: f32 arrays on a device, values to fill them, and a comparison with
-// float64.
+// Helpers of the C++ lessons: f32 arrays on a device, test values, and a comparison with float64.
 #pragma once
 
 #include <cmath>
@@ -10,8 +9,8 @@
 
 namespace lesson {
 
-// Opens a context: a device and everything compiled for it. "--device cuda:N" on the command line
-// selects a GPU; the default is the CPU.
+// Opens a context, which owns a device and the kernels compiled for it. "--device cuda:N" on the
+// command line selects a GPU; the default is the CPU.
 inline ligerdsl::Context open(int argc, char** argv) {
   if (argc == 3 && std::string(argv[1]) == "--device" &&
       std::string(argv[2]).starts_with("cuda:")) {
@@ -20,7 +19,7 @@ inline ligerdsl::Context open(int argc, char** argv) {
   return ligerdsl::Context::cpu();
 }
 
-// An f32 array: memory of the device, and its description.
+// An f32 array in device memory, with its Tensor.
 class Array {
  public:
   Array(const ligerdsl::Context& context, std::vector<int64_t> shape) : context_(context) {
@@ -58,15 +57,15 @@ inline std::vector<float> some_values(size_t count, unsigned seed) {
   return out;
 }
 
-// Prints the largest error relative to the largest expected value; returns true if it is within the
-// limit.
+// Prints the largest error divided by the largest expected value. Returns true if it is at most
+// `limit`.
 inline bool report(const char* what, const std::vector<float>& got,
                    const std::vector<double>& expected, double limit) {
   double worst = 0, largest = 0;
   for (double e : expected) largest = std::fmax(largest, std::fabs(e));
   for (size_t i = 0; i < expected.size(); ++i) {
     double error = std::fabs(got[i] - expected[i]);
-    if (!(error <= worst)) worst = error;  // also true for a NaN
+    if (!(error <= worst)) worst = error;  // negated so that a NaN counts as an error
   }
   bool right = worst <= limit * largest;
   std::printf("%-10s error %.1e of the largest value, allowed %.0e: %s\n", what, worst / largest,

@@ -1,4 +1,4 @@
-// Rotary positions, and attention by the library's operation.
+// Rotary position embedding, and attention by the library's operation.
 #include "attention.h"
 
 #include <cmath>
@@ -6,7 +6,7 @@
 namespace train {
 namespace {
 
-constexpr int64_t kMostHeadDim = 256;  // limit of the library's operation
+constexpr int64_t kMostHeadDim = 256;  // largest head_dim of the library's operation
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Causal attention with rotary positions. Each key and value head serves heads / kv_heads query
-// heads.
+// Causal attention with rotary position embedding. Each key and value head is shared by heads /
+// kv_heads query heads.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@
 
 namespace train {
 
-// The library's operation, or matmuls with scores in memory.
+// fused: the library's operation. products: matmuls with scores in memory.
 enum class AttentionKind { fused, products };
 const char* name_of(AttentionKind kind);
-// Returns `fused` if the library's operation supports the configuration.
+// Returns `fused` if the library's operation supports the configuration, else `products`.
 AttentionKind default_attention(const ModelConfig& config);
 
 class Attention {
@@ -21,13 +21,13 @@ class Attention {
   virtual ~Attention() = default;
   Attention(const Attention&) = delete;
 
-  // Returns the activations that a layer saves for the backward pass, or an empty tensor if it
-  // recomputes all.
+  // Allocates the memory in which a layer saves what its backward pass needs. Returns an empty
+  // tensor if the backward pass recomputes everything.
   virtual Tensor make_kept() = 0;
   // qkv: [batch * context, qkv_width]; rotates its queries and keys in place. attended: [batch *
   // context, width].
   void forward(int64_t batch, const Tensor& attended, const Tensor& qkv, const Tensor& kept);
-  // attended, qkv and kept must be unchanged since the forward pass.
+  // attended, qkv and kept must hold what the forward pass stored there.
   void backward(int64_t batch, const Tensor& d_qkv, const Tensor& d_attended,
                 const Tensor& attended, const Tensor& qkv, const Tensor& kept);
 
@@ -51,13 +51,13 @@ class Attention {
   Tensor cos_, sin_;
 };
 
-// Uses the library's operation: a layer saves the lse of each query, and stores no scores.
+// Uses the library's operation. A layer saves the lse of each query and stores no scores.
 std::unique_ptr<Attention> make_fused_attention(const ModelConfig& config, int64_t largest_batch,
                                                 Ops& ops);
 
-// Uses matmuls: scores, softmax, weighted values. score_bytes limits the scores in memory; a
-// backward pass recomputes them and needs less than twice the limit. If score_bytes is 0, there is
-// no limit, and layers save their probabilities.
+// Uses matmuls: scores, softmax, weighted values. score_bytes limits the scores in memory. The
+// backward pass recomputes them and also holds their gradient, within twice the limit. If
+// score_bytes is 0, there is no limit, and layers save their probabilities.
 std::unique_ptr<Attention> make_product_attention(const ModelConfig& config, int64_t largest_batch,
                                                   int64_t score_bytes, Type type, Ops& ops,
                                                   Matmul& matmul);

@@ -1,6 +1,6 @@
-// Attention by matmuls. Scores are computed block by block: a block has some sequences, and some of
-// their queries with all keys that these may see. Without a memory limit, one block contains
-// everything.
+// Attention by matmuls. Scores are computed block by block. A block has queries [q, q + n) of some
+// sequences, with all keys that these queries may see. Without a memory limit, one block has all
+// queries of all sequences.
 #include <algorithm>
 
 #include "attention.h"
@@ -11,8 +11,8 @@ namespace {
 constexpr int64_t kAlign =
     64;  // queries per block are a multiple of this, so that rows of scores are aligned
 
-// Returns the number of queries of one sequence whose scores fit in `bytes`. A long sequence has at
-// least two blocks, because the first one has half the keys.
+// Returns the queries per block of one sequence, so that the block's scores fit in `bytes`. A long
+// sequence has at least two blocks: the first one then needs only half of the keys.
 int64_t queries_of(int64_t context, int64_t bytes_of_query, int64_t bytes) {
   const int64_t half = (context / 2 + kAlign - 1) / kAlign * kAlign, room = bytes / bytes_of_query;
   return std::clamp<int64_t>(room >= kAlign ? room / kAlign * kAlign : room, 1,
@@ -27,7 +27,7 @@ class ProductAttention : public Attention {
 
  private:
   struct Block {
-    int64_t sequence, sequences, query, queries;  // first sequence and query, and their numbers
+    int64_t sequence, sequences, query, queries;  // first sequence and count; first query and count
     int64_t keys() const { return query + queries; }
   };
   void attend(int64_t batch, const Tensor& attended, const Tensor& qkv,
@@ -76,8 +76,8 @@ Tensor ProductAttention::make_kept() {
                : Tensor();
 }
 
-// Starts with a sequence's last queries, which set the gradient of keys and values; earlier queries
-// add to it.
+// Calls body for a sequence's last queries first. They see all keys, so they overwrite the
+// gradients of keys and values; blocks of earlier queries add to them.
 template <class Body>
 void ProductAttention::for_each_block(int64_t batch, Body body) const {
   for (int64_t s = 0; s < batch; s += sequences_) {
@@ -87,8 +87,8 @@ void ProductAttention::for_each_block(int64_t batch, Body body) const {
   }
 }
 
-// Returns matrices of head_dim columns: one per sequence of the block and per `step`-th head of x,
-// from `head` on. Row 0 is at `position`.
+// Returns a batch of matrices with head_dim columns. It has one matrix for each sequence of the
+// block and for heads head, head + step, ... of x. Row 0 is the token at `position`.
 Matrix ProductAttention::of_heads(const Tensor& x, const Block& b, int64_t position, int64_t head,
                                   int64_t step, bool transposed) const {
   const int64_t row = x.shape[1], width = config_.head_dim();
@@ -100,8 +100,8 @@ Matrix ProductAttention::of_heads(const Tensor& x, const Block& b, int64_t posit
           step * width};
 }
 
-// Pairs query heads g, g + group, ... with key heads 0, 1, ... in one batch: [queries, keys] for
-// each.
+// Returns a batch of score matrices [queries, keys] for query heads g, g + group, ..., which belong
+// to key heads 0, 1, ...
 Matrix ProductAttention::of_scores(const Tensor& scores, const Block& b, int64_t g,
                                    bool transposed) const {
   const int64_t size = b.queries * b.keys();

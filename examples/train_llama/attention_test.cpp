@@ -1,4 +1,4 @@
-// Fused attention and attention by matmuls give the same model.
+// Tests that fused attention and attention by matmuls give the same loss and gradients.
 #include "attention.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ struct Step {
   int64_t bytes = 0;
 };
 
-// Runs one step of `batch` sequences, in a model made for two.
+// Runs one step with `batch` sequences in a model that allows up to two.
 Step step_of(AttentionKind kind, const ModelConfig& config, int64_t batch,
              const MemoryPlan& memory) {
   Ops ops("cpu", 2);

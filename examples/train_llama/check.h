@@ -9,13 +9,13 @@
 namespace train {
 
 struct Comparison {
-  std::string name;    // the library's operation, or a parameter
-  std::string output;  // results by the library's names, separated by spaces
+  std::string name;    // name of the library's operation, or of a parameter
+  std::string output;  // names of the operation's outputs, separated by spaces
   std::string shape;
-  std::string variant;  // layout or options of the operation, if there are several
+  std::string variant;  // layout or options, if an operation is compared with several
   double error = 0;     // elementwise: largest |a - r| / max |r|; normwise: |a - r| / |r|
-  double of_gate = 0;   // largest error as a fraction of the gate
-  std::string gate;     // text of the gate
+  double of_gate = 0;   // largest quotient of error and gate
+  std::string gate;     // the gate as text
   bool passed() const { return of_gate <= 1; }  // false for NaN
 };
 
@@ -25,17 +25,18 @@ struct Gate {
   double rtol, atol;
   bool normwise = false;
 };
-// If row > 0, max|r| is that of each row of `row` elements.
+// If row > 0, max|r| is computed separately for each row of `row` elements.
 Comparison compare(std::string name, std::string output, std::string shape,
                    const std::vector<double>& got, const std::vector<double>& expected, Gate gate,
                    int64_t row = 0);
 // Returns a tensor's elements as float64.
 std::vector<double> fetch(Ops& ops, const Tensor& t);
-// Uploads values rounded to the tensor's type; returns the rounded values.
+// Uploads the values, rounded to the tensor's type. Returns the rounded values.
 std::vector<double> fill(Ops& ops, const Tensor& t, std::vector<double> values);
 
-// Compares the model's operations on random data, at the model's shapes with `batch` sequences. An
-// output of an operation that `ops` called fails if it has no comparison.
+// Compares the model's operations on random data, at the model's shapes with `batch` sequences.
+// Each output of an operation that `ops` called needs a comparison; an output without one is a
+// failed comparison.
 std::vector<Comparison> compare_kernels(const ModelConfig& config, int64_t batch, Ops& ops);
 // Returns one failed comparison for each output in `operations` that `made` does not cover.
 std::vector<Comparison> missing_checks(std::span<const Ops::Operation> operations,

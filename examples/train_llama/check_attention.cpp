@@ -16,13 +16,14 @@ struct RopeCase {
   bool complex = false;
 };
 
-// Returns a plane's position in a multimodal table: each plane has its own function of the text
-// position.
+// Returns the position that a plane of a multimodal table has at a text position. Each plane uses a
+// different function, so that a wrong plane is found.
 int64_t position_in(int64_t plane, int64_t position) {
   return plane == 0 ? position : plane == 1 ? position / 3 : position % 5;
 }
 
-// Rotates queries and keys of the model's qkv rows forward and back; values must stay unchanged.
+// Compares rope and its backward on the queries and keys in the model's qkv rows. The values in
+// these rows must stay unchanged.
 void rope(CheckTable& t, const RopeCase& rope) {
   const int64_t d = t.c.head_dim(), row = t.c.qkv_width(), heads = t.c.heads,
                 kv_heads = t.c.kv_heads, positions = t.c.context;
@@ -33,7 +34,8 @@ void rope(CheckTable& t, const RopeCase& rope) {
     return position_in(plane, position) * std::pow(t.c.rope_base, -2.0 * pair / rotated);
   };
 
-  // Only the first `half` columns of a table are read; complex numbers take two columns each.
+  // The operation reads only the first `half` columns of a table. A complex table has two columns
+  // per angle.
   Array cosines, sines;
   for (int64_t plane = 0; plane < (planes ? 3 : 1); ++plane) {
     for (int64_t i = 0; i < positions * d; ++i) {
@@ -94,13 +96,13 @@ void softmax(CheckTable& t) {
   t.add("d_x", dy.tensor, expected, t.probability);
 }
 
-// The model's heads, in rows that hold queries, keys and values.
+// Compares attention with the model's heads, in rows that hold queries, keys and values.
 void attention(CheckTable& t) {
   const int64_t d = t.c.head_dim(), row = t.c.qkv_width(), heads = t.c.heads,
                 kv_heads = t.c.kv_heads, tokens = t.c.context;
   const double scale = 1 / std::sqrt(static_cast<double>(d));
   const Gate products{t.type == Type::bf16 ? 1e-2 : 1e-5, 0,
-                      true};  // weights are rounded before the matmul
+                      true};  // probabilities are rounded to the type before the matmul
   const auto parts = [&](const Tensor& all) {
     const auto part = [&](int64_t first, int64_t count) {
       return all.strided({t.batch, tokens, count, d}, {tokens * row, row, d, 1}, first * d);

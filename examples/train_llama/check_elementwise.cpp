@@ -25,7 +25,7 @@ void embedding(CheckTable& t) {
         oracle::embedding_backward(dout.values, places, positions, width), t.reduction);
 }
 
-// Compares matmuls with operands in both orders; results are added to old values.
+// Compares matmuls for all four transpositions of the operands. Each adds 0.5 a b to the old c.
 void products(CheckTable& t) {
   const int64_t m = t.rows, n = t.c.width, k = t.c.ffn;
   auto c = t.random({m, n}, Type::f32);
@@ -46,7 +46,7 @@ void products(CheckTable& t) {
     }
 }
 
-// Compares every matrix of a batch.
+// Compares batched matmuls for all four transpositions of the operands.
 void batched_products(CheckTable& t) {
   const int64_t matrices = 3, m = t.rows, n = t.c.width, k = t.c.head_dim();
   for (const bool ta : {false, true})
@@ -67,7 +67,7 @@ void batched_products(CheckTable& t) {
     }
 }
 
-// Joins gate and up per row, as the oracle expects them; the next function splits them.
+// Returns rows [gate | up] of 2 ffn elements, the layout that the oracle expects.
 Array joined(const Array& gate, const Array& up, int64_t ffn) {
   Array out;
   for (size_t at = 0; at < gate.size(); at += ffn) {
@@ -77,7 +77,7 @@ Array joined(const Array& gate, const Array& up, int64_t ffn) {
   return out;
 }
 
-// Compares the kernel that computes gate_up and its SwiGLU.
+// Compares the kernel that computes gate_up = x weight^T and its SwiGLU.
 void gated_products(CheckTable& t) {
   const int64_t m = t.rows, ffn = t.c.ffn, k = t.c.width;
   const auto x = t.random({m, k}), weight = t.random({2 * ffn, k});
@@ -88,7 +88,8 @@ void gated_products(CheckTable& t) {
   t.add("out", out, oracle::swiglu(products, ffn), t.reduction);
 }
 
-// Compares gate and up in one tensor and in place, as in the model; then in separate tensors.
+// Compares SwiGLU in both layouts: gate and up in one tensor, with gradients in place as in the
+// model, and in separate tensors.
 void swiglu(CheckTable& t) {
   const int64_t rows = t.rows, ffn = t.c.ffn;
   auto gate_up = t.random({rows, 2 * ffn}), dout = t.random({rows, ffn}),

@@ -11,7 +11,7 @@ using oracle::Array;
 const Ops::LossSettings kEveryOption{
     .smoothing = 0.1, .lse_square_scale = 1e-2, .softcap = 20, .ignored = 3, .temperature = 2};
 
-// The scalar and index results of both losses.
+// Results of cross-entropy and of fused linear cross-entropy, except lse and gradients.
 struct Results {
   Results(CheckTable& t, const CheckTable::Ids& labels)
       : labels(labels),
@@ -21,8 +21,8 @@ struct Results {
         accuracy(t.f32({1})),
         predictions(t.ops.allocate(Type::i64, {static_cast<int64_t>(labels.values.size())})) {}
 
-  // A predicted class must have the highest logit within the logits' errors. The accuracy must
-  // match the predictions.
+  // Ties may be broken differently: the predicted class's logit is compared with the highest logit.
+  // The accuracy must match the predictions.
   void add(CheckTable& t, const oracle::Loss& expected, const Array& logits, Gate scalar,
            Gate logit, Gate entropies) const {
     t.add("loss", loss, {expected.loss}, scalar);
@@ -93,8 +93,8 @@ void cross_entropy(CheckTable& t) {
   oracle::Loss expected = oracle::cross_entropy(logits.values, labels.values, vocab, settings);
   results.add(t, expected, logits.values, t.f32_scalar, t.exact, t.f32_elementwise);
   t.add("lse", lse, expected.lse, t.f32_elementwise);
-  // Smoothing and hits make whole rows nearly cancel, so errors are relative to the largest element
-  // of all rows.
+  // With smoothing, the gradient of a correctly predicted row is nearly 0. So errors are relative
+  // to the largest element of all rows.
   t.add("d_logits", dlogits, expected.dlogits, t.elementwise);
   t.variant("");
 
@@ -109,7 +109,8 @@ void cross_entropy(CheckTable& t) {
   t.variant("");
 }
 
-// The library chooses cuBLASLt or CBLAS. In bf16 the rounding of logits causes most of the error.
+// The operation may call cuBLASLt on a GPU, and CBLAS on a CPU. In bf16 the rounding of logits
+// causes most of the error.
 void fused_linear_cross_entropy(CheckTable& t) {
   const int64_t rows = std::min<int64_t>(t.rows, 1024), vocab = t.c.vocab, width = t.c.width;
   auto x = t.random({rows, width}), w = t.random({vocab, width}, t.type, 0, 1 / std::sqrt(width)),

@@ -23,7 +23,7 @@ void rms_norm(CheckTable& t) {
 
   t.ops.add_rms_norm(y, sum, rstd, x.tensor, residual.tensor, w.tensor, eps);
   t.add("sum", sum, oracle::add(x.values, residual.values), t.elementwise);
-  oracle::Array seen = fetch(t.ops, sum);  // the input of the norm is the rounded sum
+  oracle::Array seen = fetch(t.ops, sum);  // the kernel normalises the rounded sum
   norm = oracle::rms_norm(seen, w.values, eps);
   t.add("y", y, norm.y, t.elementwise);
   t.add("rstd", rstd, norm.rstd, t.f32_elementwise);

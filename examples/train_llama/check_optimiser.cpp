@@ -23,7 +23,7 @@ void check_optimiser(CheckTable& t) {
   t.add("steps", steps, {6}, t.exact);
   t.add("skipped", skipped, {3}, t.exact);
 
-  const Ops::AdamW settings{3e-3f, 0.9f, 0.95f, 1e-8f, 0.1f, 7};  // the kernel reads these as f32
+  const Ops::AdamW settings{3e-3f, 0.9f, 0.95f, 1e-8f, 0.1f, 7};  // f32, as the kernel reads them
   t.ops.adamw(p.tensor, copy, g.tensor, m.tensor, v.tensor, factor, {}, settings);
   oracle::adamw(p.values, g.values, m.values, v.values,
                 {settings.lr, settings.beta1, settings.beta2, settings.eps, settings.weight_decay,

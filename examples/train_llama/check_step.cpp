@@ -11,7 +11,7 @@ std::vector<Comparison> compare_step(Model& model, Ops& ops, std::span<const int
                                      std::span<const int64_t> labels, uint64_t seed) {
   const ParameterLayout& layout = model.layout();
   std::vector<float> weights = initial_weights(layout, seed);
-  // Norm weights start at one, which would hide a missing weight.
+  // Norm weights are initially 1, which would hide a missing multiplication by them.
   for (int64_t i = layout.decayed; i < layout.total; ++i)
     weights[i] += 0.2f * static_cast<float>(random_normal(seed, i));
   model.set_weights(weights);

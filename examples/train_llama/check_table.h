@@ -1,8 +1,9 @@
 // Shared by the files check_*.cpp: random data on the device, calls of kernels, comparisons with
 // float64.
 //
-// Inputs are first rounded to the kernel's type, so that an error is the kernel's alone. A kernel
-// that overwrites an input is compared with the result for the untouched input.
+// Inputs are rounded to the kernel's type before the float64 result is computed, so that an error
+// is the kernel's alone. For a kernel that overwrites an input, that result uses the values before
+// the call.
 #pragma once
 
 #include "check.h"
@@ -35,7 +36,7 @@ class CheckTable {
            int64_t row = 0);
   void add(const char* outputs, std::string shape, const oracle::Array& got,
            const oracle::Array& expected, Gate gate);
-  void variant(std::string name) { variant_ = std::move(name); }  // for the comparisons that follow
+  void variant(std::string name) { variant_ = std::move(name); }  // of the comparisons that follow
   void failed(const std::string& reason);  // records a failure of the latest operation
   std::vector<Comparison> finish();
 

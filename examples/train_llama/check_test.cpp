@@ -1,4 +1,4 @@
-// The table of comparisons is complete.
+// Tests that every output of the model's operations has a comparison.
 #include "check.h"
 
 #include <gtest/gtest.h>

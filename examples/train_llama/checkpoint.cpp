@@ -69,8 +69,8 @@ const char* not_finite(const Checkpoint& c) {
                                                 : nullptr;
 }
 
-// Reads a checkpoint sequentially. Every length is checked against the file's before memory is
-// allocated.
+// Reads a checkpoint sequentially. Before it allocates an array, it checks that the file has that
+// many bytes left.
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& path) : path_(path) {
@@ -139,7 +139,8 @@ class Reader {
   uint64_t left_ = 0, hash_ = fnv1a(nullptr, 0);
 };
 
-// Runs `body`; converts JSON's exceptions for missing or mistyped entries to a rejection.
+// Runs `body`. If it throws a JSON exception, for example for a missing or mistyped entry, rejects
+// the file.
 template <class Body>
 void interpret(const Reader& reader, Body body) {
   try {

@@ -1,4 +1,5 @@
-// A training run on disk: enough to continue it bit for bit, its loss curve included.
+// A training run on disk. A run that resumes from it gives the same bits, and shows the whole loss
+// curve.
 //
 //   8 bytes   "LDSLCKPT"
 //   4 bytes   format version, 4 bytes length of the description
@@ -7,7 +8,7 @@
 //   ...       weights, first and second moments, the loss of each step: f32
 //   ...       held-out evaluations: step i64, bits f64
 //   8 bytes   FNV-1a digest of all bytes before
-// Numbers are little-endian. The digest finds damage, not malice.
+// Numbers are little-endian. The digest detects accidental damage, not deliberate changes.
 #pragma once
 
 #include <filesystem>
@@ -29,7 +30,8 @@ struct Checkpoint {
   History history;
 };
 
-// A loss, gradient, weight or moment is infinite or NaN. Earlier good state is unchanged.
+// Thrown if a loss, gradient, weight or moment is infinite or NaN. The last saved checkpoint is
+// unchanged.
 struct Diverged : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -40,16 +42,16 @@ void save_checkpoint(const std::filesystem::path& path, const Checkpoint& checkp
 // Throws an error with the reason if the file is not a complete checkpoint of this format, belongs
 // to another model than `expected`, or contains numbers that are not finite.
 Checkpoint load_checkpoint(const std::filesystem::path& path, const ModelConfig& expected);
-// Model and step count from the beginning of the file. Throws if it does not begin like a
-// checkpoint.
+// Model and step count, read from the beginning of a file. read_summary throws if the file does not
+// begin like a checkpoint.
 struct Summary {
   ModelConfig model;
   int64_t step = 0;
 };
 Summary read_summary(const std::filesystem::path& path);
 
-// Returns the differences between a checkpoint's settings and this run's, in the words of the
-// command line. Returns "" if everything that affects data or learning rate is equal.
+// Returns the differences between a checkpoint's settings and this run's, as command-line options.
+// Returns "" if all settings that affect the data or the learning rate are equal.
 std::string differences(const Checkpoint& checkpoint, const TrainConfig& train, uint64_t text);
 
 uint64_t fnv1a(const void* bytes, size_t count, uint64_t hash = 0xcbf29ce484222325u);

@@ -9,7 +9,7 @@ struct ModelConfig {
   int64_t layers = 4;
   int64_t heads = 4;     // query heads
   int64_t kv_heads = 2;  // key and value heads; each serves heads / kv_heads query heads
-  int64_t width = 128;   // columns of the residual stream
+  int64_t width = 128;   // columns of the residual stream (hidden size)
   int64_t ffn = 384;     // columns of the gated feed-forward layer
   int64_t context = 128;
   int64_t vocab = 256;  // tokens are bytes
@@ -22,13 +22,13 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
-// Activations that a step keeps in memory or recomputes.
+// Choices between keeping activations in memory and recomputing them.
 struct MemoryPlan {
-  // A layer keeps only its input and is recomputed in the backward pass. The lm_head and its loss
-  // are one operation, which never stores all logits.
+  // Layers keep only their input, and the backward pass recomputes them. The lm_head and its loss
+  // are then one operation, which never stores all logits.
   bool recompute = false;
-  // Bytes of attention scores at a time, which the backward pass recomputes. If 0, every layer
-  // keeps its scores.
+  // Largest number of bytes of attention scores in memory; the backward pass recomputes scores. If
+  // 0, every layer keeps its scores.
   int64_t score_bytes = 0;
 };
 

@@ -53,12 +53,12 @@ class File {
   const int fd_;
 };
 
-// Owns temporary_of(FILE) during its lifetime. At its end it removes the file unless it replaced
-// FILE.
+// Owns the temporary file temporary_of(FILE). The destructor removes that file unless it has
+// replaced FILE.
 //
 // The name is fixed, so that leftovers of a killed process are reused and do not accumulate. A lock
-// separates two processes with one checkpoint: the second is refused, because it would rename a
-// half-written file.
+// excludes a second process that writes the same checkpoint. Without it, one process could rename
+// the other's half-written file.
 class Part {
  public:
   explicit Part(const fs::path& target) : target_(target), path_(temporary_of(target)) {
@@ -89,7 +89,7 @@ class Part {
     const fs::path folder = target_.has_parent_path() ? target_.parent_path() : ".";
     File there(folder, O_RDONLY | O_DIRECTORY);
     if (there.fd() >= 0 && fsync(there.fd()) && errno != EINVAL)
-      fail(folder);  // EINVAL: not supported here
+      fail(folder);  // EINVAL: the file system does not support fsync
   }
 
  private:
@@ -116,7 +116,8 @@ bool is_special(const fs::path& path) {
 
 }  // namespace
 
-// Returns a distinctive name, so that such a file may be overwritten.
+// Returns a name that no user would choose, so that an existing file of this name may be
+// overwritten.
 fs::path temporary_of(const fs::path& path) {
   return target_of(path).string() + ".train_llama-part";
 }

@@ -7,14 +7,14 @@
 
 namespace train {
 
-// Returns the temporary file for `path`. It is overwritten, and removed afterwards, whatever it
-// contains.
+// Returns the name of the temporary file for `path`. write_whole overwrites and then removes it,
+// whatever it contains.
 std::filesystem::path temporary_of(const std::filesystem::path& path);
 
-// Writes the pieces into temporary_of(path), syncs, and renames. A reader sees the old file or the
-// new one, never a part. A failure leaves the old file and no temporary one. A symbolic link stays
-// a link. Special files (a terminal, a pipe) are written directly. Throws std::runtime_error with
-// the path and the reason.
+// Writes the pieces into temporary_of(path), syncs it, and renames it to `path`. A reader sees the
+// old file or the new file, never a part of one. After a failure, the old file is unchanged and the
+// temporary file is gone. A symbolic link stays a link. Special files (a terminal, a pipe) are
+// written directly. Throws std::runtime_error with the path and the reason.
 void write_whole(const std::filesystem::path& path, std::span<const std::string_view> pieces);
 inline void write_whole(const std::filesystem::path& path, std::string_view text) {
   write_whole(path, std::span(&text, 1));

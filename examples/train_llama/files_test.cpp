@@ -1,4 +1,4 @@
-// A file is replaced as a whole or stays unchanged, and no temporary file remains.
+// Tests that a file is replaced as a whole or stays unchanged, and that no temporary file remains.
 #include "files.h"
 
 #include <fcntl.h>
@@ -65,7 +65,7 @@ TEST_F(FilesTest, WritesThroughALink) {
   EXPECT_EQ(read(path_), "second");
 }
 
-// The limit acts like a full disk and also applies to root.
+// A file-size limit acts like a full disk, and also applies if the test runs as root.
 TEST_F(FilesTest, FailureKeepsTheOldFile) {
   write_whole(path_, "first");
   std::signal(SIGXFSZ, SIG_IGN);
@@ -109,7 +109,7 @@ TEST_F(FilesTest, SecondWriterIsRefused) {
   EXPECT_EQ(read(path_), "second");
 }
 
-// Another user with write access to the folder must not redirect the bytes.
+// A symbolic link that another user puts in the folder must not redirect the bytes.
 TEST_F(FilesTest, LinkedPartIsRefused) {
   std::ofstream(folder_ / "victim") << "precious";
   fs::create_symlink("victim", temporary_of(folder_ / "file"));

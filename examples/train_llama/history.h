@@ -1,4 +1,4 @@
-// Losses of a run so far. They are part of the checkpoint, so that a resumed run shows the whole
+// Losses of a run so far. A checkpoint includes them, so that a resumed run shows the whole loss
 // curve.
 #pragma once
 

@@ -34,7 +34,7 @@ int run(const Settings& s) {
   std::unique_ptr<Matmul> matmul = make_matmul(ops, s.products, s.threads);
   Model model(s.model, s.train.batch, ops, *matmul, s.chosen_attention());
   if (!s.check)
-    catch_stop_signals();  // before this, a signal ends the process: there is nothing to save
+    catch_stop_signals();  // until here there is nothing to save, so a signal ends the process
   say("text: {} files, {} bytes to train on, {} held out\n", text.files, text.training.size(),
       text.held_out.size());
   std::fflush(stdout);

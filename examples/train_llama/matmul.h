@@ -7,8 +7,7 @@
 
 namespace train {
 
-// One matrix, or the first of a batch: `data` is row-major with `ld` elements from one row to the
-// next.
+// One matrix, or the first matrix of a batch. `data` is row-major; rows are `ld` elements apart.
 struct Matrix {
   void* data;
   Type type;
@@ -36,12 +35,12 @@ class Matmul {
   // are bf16.
   virtual void multiply(int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a,
                         const Matrix& b, float beta, const Matrix& c) = 0;
-  // Multiplies every matrix of a batch of outer x inner.
+  // Multiplies outer x inner pairs of matrices.
   virtual void multiply_batch(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k,
                               float alpha, const Matrix& a, const Matrix& b, float beta,
                               const Matrix& c) = 0;
-  // One kernel: gate_up = x weight^T, out = SiLU(gate) up. Returns false, without any effect, if
-  // there is none.
+  // Computes gate_up = x weight^T and out = SiLU(gate) up in one kernel. Returns false and does
+  // nothing if this class has no such kernel.
   virtual bool swiglu(const Tensor& /*out*/, const Tensor& /*gate_up*/, const Tensor& /*x*/,
                       const Tensor& /*weight*/) {
     return false;
@@ -55,10 +54,10 @@ std::unique_ptr<Matmul> make_cpu_matmul(int threads);
 // Loads cuBLAS; throws if it or the driver is missing. stream: a CUstream.
 std::unique_ptr<Matmul> make_cuda_matmul(int device, void* stream);
 
-// Returns libligerdsl's matmuls. `library` only reports the memory in use.
+// Returns libligerdsl's matmuls. `library` is used only to report the memory in use.
 std::unique_ptr<Matmul> make_kernel_matmul(Ops& ops, std::unique_ptr<Matmul> library);
 
-// Implementation of matmuls: the device's library or libligerdsl.
+// Implementation of matmuls: CBLAS or cuBLAS (`library`), or libligerdsl (`kernels`).
 enum class Products { library, kernels };
 // Returns the matmuls for the device of `ops`.
 std::unique_ptr<Matmul> make_matmul(Ops& ops, Products products, int threads);

@@ -1,5 +1,6 @@
 // CBLAS with our own threads. OpenBLAS gets one thread, because its idle workers would spin while
-// the library's kernels run. Also, small matmuls of a batch run faster one per thread than split.
+// libligerdsl's kernels run. Also, a batch of small matmuls is faster if each thread computes whole
+// matmuls.
 #include <cblas.h>
 
 #include <algorithm>
@@ -81,7 +82,7 @@ void sgemm(int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a, const 
               beta, static_cast<float*>(c.data), c.ld);
 }
 
-// Returns rows or columns [from, ...) of op(x).
+// Returns op(x) from row (or column) `from` on.
 Matrix part(Matrix x, bool rows, int64_t from) {
   x.data = static_cast<float*>(x.data) + from * (rows != x.transposed ? x.ld : 1);
   return x;

@@ -1,4 +1,4 @@
-// cuBLAS, loaded at run time: the trainer builds and runs without CUDA.
+// Matmuls by cuBLAS. It is loaded at run time, so that the trainer builds and runs without CUDA.
 #include <dlfcn.h>
 
 #include <stdexcept>
@@ -10,7 +10,7 @@
 namespace train {
 namespace {
 
-// Values of the CUDA headers.
+// Constants copied from the CUDA headers.
 constexpr int kCudaR32F = 0, kCudaR16BF = 14, kComputeF32 = 68, kDefaultAlgorithm = -1,
               kNoTranspose = 0, kTranspose = 1;
 
@@ -34,7 +34,8 @@ void expect_zero(int status, const char* what) {
     throw std::runtime_error(std::string(what) + " failed with status " + std::to_string(status));
 }
 
-// Makes the device's primary context current on this thread; the kernels use it, too.
+// Makes the device's primary context current on this thread. libligerdsl's kernels use the same
+// context.
 void use_primary_context(void* driver, int index) {
   int (*init)(unsigned), (*get)(int*, int), (*retain)(void**, int), (*set_current)(void*);
   find(driver, "cuInit", init);
@@ -81,7 +82,8 @@ class CudaMatmul : public Matmul {
 
   void multiply_batch(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha,
                       const Matrix& a, const Matrix& b, float beta, const Matrix& c) override {
-    // A call accepts a batch with one stride, so each step of the shorter dimension is one call.
+    // cuBLAS accepts one batch dimension. The longer of both dimensions is that one; the code loops
+    // over the shorter one.
     auto swapped = [](Matrix x) {
       std::swap(x.outer, x.inner);
       return x;
@@ -99,7 +101,7 @@ class CudaMatmul : public Matmul {
   }
 
  private:
-  // cuBLAS is column-major: it computes the transposed matmul, with swapped operands.
+  // cuBLAS is column-major, so the call computes c^T = op(b)^T op(a)^T.
   void gemm(int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a, const Matrix& b,
             float beta, const Matrix& c, int64_t count) {
     expect_zero(gemm_(handle_, operation(b), operation(a), n, m, k, &alpha, b.data, cuda_type(b),

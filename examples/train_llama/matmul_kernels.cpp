@@ -7,11 +7,11 @@ namespace train {
 namespace {
 
 Tensor tensor(const Matrix& x, int64_t rows, int64_t cols) {
-  if (x.transposed) std::swap(rows, cols);  // as stored in memory
+  if (x.transposed) std::swap(rows, cols);  // Matrix describes op(x); memory holds x
   return Tensor(x.data, x.type, {rows, cols}).strided({rows, cols}, {x.ld, 1}, 0);
 }
 
-// Describes the matrices of the inner dimension of a batch.
+// Returns a tensor [matrices, rows, cols] that describes the inner batch dimension.
 Tensor batch(const Matrix& x, int64_t matrices, int64_t rows, int64_t cols) {
   if (x.transposed) std::swap(rows, cols);
   return Tensor(x.data, x.type, {matrices, rows, cols})

@@ -19,8 +19,8 @@ namespace {
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kUntimed = 2;        // steps that compile kernels and allocate workspace
-constexpr double kLargestCheck = 1e9;  // largest parameters x tokens of a float64 step
+constexpr int64_t kUntimed = 2;        // first steps, which compile kernels and allocate workspaces
+constexpr double kLargestCheck = 1e9;  // most parameters times tokens of a float64 step
 
 // Draws random tokens; every label is the token after its own.
 Batch random_batch(const ModelConfig& c, int64_t sequences, uint64_t seed) {
@@ -42,7 +42,7 @@ int check(const Settings& s, Model& model, Ops& ops) {
   return run_check(s, model, ops, random_batch(s.model, sequences, s.train.seed));
 }
 
-// Returns the seconds of each step. A step ends when its loss is on the host.
+// Returns the duration of each step in seconds. A step ends when its loss is on the host.
 std::vector<double> steps(const Settings& s, Model& model, Ops& ops, std::vector<float>& losses) {
   std::optional<Optimiser> optimiser;
   if (s.update) optimiser.emplace(model, ops, s.train);
@@ -76,7 +76,7 @@ int measure(const Settings& s, Model& model, Ops& ops, const Matmul& matmul) {
   const double middle = sorted[sorted.size() / 2],
                tokens = static_cast<double>(s.train.batch * s.model.context);
   const int64_t tensors = ops.allocated_bytes(),
-                used = matmul.device_bytes_used();  // the peak: no memory was freed
+                used = matmul.device_bytes_used();  // also the peak: no memory is freed
   say("\n{:.0f} tokens/s: {:.1f} ms a step, the middle of {} ({:.1f} to {:.1f}), {}\n",
       tokens / middle, 1e3 * middle, sorted.size(), 1e3 * sorted.front(), 1e3 * sorted.back(),
       s.update ? "forward, backward and AdamW" : "forward and backward");

@@ -5,7 +5,7 @@
 
 namespace train {
 
-// Returns the exit status. With --check, compares one step with float64 instead.
+// Times the steps, or with --check compares one step with float64. Returns the exit status.
 int run_preset(const Settings& settings);
 
 }  // namespace train

@@ -112,15 +112,16 @@ void Model::linear_backward(const Tensor& dy, const Tensor& x, int index, const 
   matmul_.multiply(rows_, p.cols, p.rows, 1, matrix(dy), matrix(weight(index)), 0, matrix(dx));
 }
 
-// Normalises the stream plus branch_.
+// Computes n.sum = stream + branch_ and n.y = norm(n.sum).
 void Model::norm(const Norm& n, const Tensor& stream, int index) {
   auto r = [&](const Tensor& t) { return t.rows(rows_); };
   ops_.add_rms_norm(r(n.y), r(n.sum), r(n.rstd), r(branch_), r(stream), weight(index),
                     config_.norm_eps);
 }
 
-// Computes a layer up to its activated feed-forward. The input is branch_ and the previous stream
-// or, if `again`, their saved sum. Recomputed layers share memory for everything except that sum.
+// Computes a layer up to `activated`, the input of the down projection. The layer's input is the
+// previous stream plus branch_; if `again`, that sum is already saved. Recomputed layers share
+// memory for everything except that sum.
 void Model::forward_layer(size_t i, bool again) {
   auto r = [&](const Tensor& t) { return t.rows(rows_); };
   const Layer& layer = layers_[i];
@@ -160,7 +161,7 @@ void Model::forward(std::span<const int64_t> tokens) {
   norm(final_norm_, layers_.back().ffn_norm.sum, layout_.final_norm);
 }
 
-// If with_gradient, the gradient overwrites final_norm_.y.
+// Computes the loss. If with_gradient, the gradient of final_norm_.y overwrites final_norm_.y.
 void Model::head(std::span<const int64_t> labels, const Tensor& loss, bool with_gradient) {
   ops_.upload(labels_.rows(rows_), labels.data());
   const Tensor x = final_norm_.y.rows(rows_), none;
@@ -182,14 +183,15 @@ void Model::head(std::span<const int64_t> labels, const Tensor& loss, bool with_
   if (with_gradient) linear_backward(logits, x, layout_.head);
 }
 
-// Replaces d_stream_, the gradient after this norm's branch, by the gradient before the norm.
+// Adds the gradient through the norm to d_stream_. d_stream_ then is the gradient of the norm's
+// input.
 void Model::norm_backward(const Tensor& dy, const Norm& norm, int index) {
   auto r = [&](const Tensor& t) { return t.rows(rows_); };
   ops_.add_rms_norm_backward(r(d_stream_), gradient(index), r(dy), r(d_stream_), r(norm.sum),
                              weight(index), r(norm.rstd));
 }
 
-// Starts from the gradient of final_norm_.y, stored in its memory.
+// Computes all gradients from the gradient of final_norm_.y, which head() stored in final_norm_.y.
 void Model::backward() {
   auto r = [&](const Tensor& t) { return t.rows(rows_); };
   ops_.rms_norm_backward(r(d_stream_), gradient(layout_.final_norm), r(final_norm_.y),
@@ -198,7 +200,7 @@ void Model::backward() {
     const Layer& layer = layers_[i];
     const ParameterLayout::Layer& index = layout_.layers[i];
     if (memory_.recompute && i + 1 < layers_.size())
-      forward_layer(i, true);  // the last layer is still there
+      forward_layer(i, true);  // the last layer's activations are still in memory
     linear_backward(d_stream_, layer.activated, index.down);
     const Ops::Gated gated{.gate_up = r(layer.gate_up)};
     ops_.swiglu_backward(gated, r(layer.activated), gated);

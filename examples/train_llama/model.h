@@ -6,8 +6,8 @@
 //   loss = mean cross-entropy of head(norm(stream))
 //
 // Every residual sum is fused with the norm that follows it (add_rms_norm), and its backward with
-// that norm's gradient. So the stream is read and written once per half layer. RoPE, the gradient
-// of SwiGLU and the gradient of the logits overwrite their inputs. The gradient of a matmul's input
+// that norm's gradient. So each half layer reads and writes the stream once. RoPE, the gradient of
+// SwiGLU and the gradient of the logits overwrite their inputs. The gradient of a matmul's input
 // overwrites the input, except the output of attention, which the gradient of attention reads.
 #pragma once
 
@@ -31,20 +31,20 @@ class Model {
   const Tensor& weight_copy() const { return copy_; }     // bf16 on a GPU, empty on a CPU
   const Tensor& gradients() const { return gradients_; }  // f32
   void set_weights(std::span<const float> weights);
-  // Returns the weights that kernels read: rounded to bf16 on a GPU.
+  // Returns the weights as the kernels read them: on a GPU, rounded to bf16.
   std::vector<float> seen_weights();
 
-  // Computes gradients of the mean loss of tokens.size() / context sequences; writes the loss to
-  // one f32 on the device.
+  // Computes the gradients of the mean loss over tokens.size() / context sequences. Writes the loss
+  // to `loss`, one f32 on the device.
   void gradient_step(std::span<const int64_t> tokens, std::span<const int64_t> labels,
                      const Tensor& loss);
   double loss(std::span<const int64_t> tokens, std::span<const int64_t> labels);
-  // Returns the logits after `position` of one sequence of config.context tokens.
+  // Returns the logits for the token after `position`, given one sequence of config.context tokens.
   std::vector<float> next_logits(std::span<const int64_t> tokens, int64_t position);
 
  private:
   struct Norm {
-    Tensor sum, y, rstd;  // sum: the stream at this point
+    Tensor sum, y, rstd;  // sum: the stream, input of the norm
   };
   struct Layer {
     Norm attention_norm, ffn_norm;
@@ -75,11 +75,11 @@ class Model {
   const Type type_;
   const MemoryPlan memory_;
   const std::unique_ptr<Attention> attention_;
-  int64_t batch_ = 0, rows_ = 0;  // sizes of the current step
+  int64_t batch_ = 0, rows_ = 0;  // sequences and tokens of the current step
 
   Tensor weights_, copy_, gradients_;
-  // branch_: input that the next norm adds to the stream; in the backward pass, the gradient of
-  // attention's output. logits_: one row if the lm_head is fused with its loss.
+  // branch_: output of a half layer, which the next norm adds to the stream; in the backward pass,
+  // the gradient of attention's output. logits_: one row if the lm_head is fused with its loss.
   Tensor tokens_, labels_, branch_, logits_, loss_;
   std::vector<Layer> layers_;
   Norm final_norm_;

@@ -1,4 +1,4 @@
-// The device, its memory, and the operations of the model.
+// Device, memory and operations of the model.
 #include <unistd.h>
 
 #include <span>
@@ -62,8 +62,8 @@ std::string Ops::latest() const {
 
 namespace {
 
-// Returns the limit of memory on a CPU. Pages are committed when touched, so larger requests would
-// succeed and Linux would later end some process.
+// Returns the memory limit on a CPU. Linux commits pages when they are first written. So a larger
+// allocation would succeed, and Linux would later kill some process.
 int64_t physical_bytes() {
   return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
 }
@@ -72,7 +72,7 @@ int64_t physical_bytes() {
 
 Tensor Ops::allocate(Type type, std::initializer_list<int64_t> shape) {
   const char* advice = "; lower --batch, --context, --width, --ffn or --layers";
-  double bytes = size_of(type);  // may exceed 64 bits
+  double bytes = size_of(type);  // double, because the product may exceed 64 bits
   for (int64_t dim : shape) bytes *= static_cast<double>(dim);
   const double all = bytes + static_cast<double>(impl_->bytes),
                limit = on_gpu() ? 0x1p62 : physical_bytes();
@@ -106,7 +106,7 @@ void Ops::check() {
 }
 
 // ---- Operations. The one-call form derives types, in-place results and omitted tensors from the
-// arguments, so the descriptions hold only other options.
+// arguments. So the descriptors hold only the other options.
 
 void Ops::embedding(const Tensor& out, const Tensor& table, const Tensor& ids) {
   Arguments tensor(impl_->device);

@@ -1,8 +1,8 @@
 // The trainer's interface to libligerdsl: only ops*.cpp include ligerdsl.h.
 //
-// Every operation of the model is one of these calls, except matmuls of CBLAS or cuBLAS. Tensors
-// are on the device of the Ops, and calls are ordered on one stream. A failing call throws
-// std::runtime_error with the library's message.
+// The model consists of these calls, and of matmuls by CBLAS or cuBLAS. Tensors are on the device
+// of the Ops object. All calls run in order on one stream. A failing call throws std::runtime_error
+// with the library's message.
 #pragma once
 
 #include <array>
@@ -15,11 +15,11 @@
 
 namespace train {
 
-// Columns of a head that rotate together.
+// Pairs of columns of a head that rotate together.
 struct RopeLayout {
   enum Kind { half, interleaved, multimodal } kind = half;
   int64_t rotated = 0;                // rotated columns per head; 0 = all
-  std::array<int64_t, 3> sections{};  // multimodal: angles per plane of cos and sin
+  std::array<int64_t, 3> sections{};  // multimodal: number of angles from each plane
 };
 
 class Ops {
@@ -34,17 +34,17 @@ class Ops {
   void* stream() const;  // a CUstream, NULL on a CPU
 
   struct Operation {
-    std::string name, outputs;  // outputs: the tensors that it writes, separated by spaces
+    std::string name, outputs;  // outputs: names of the tensors that it writes, separated by spaces
   };
   static std::span<const Operation> operations();  // all operations of the library
-  std::vector<Operation> called() const;           // called by this object, with requested outputs
+  std::vector<Operation> called() const;           // called so far, with the outputs requested
   std::string latest() const;                      // name of the last operation called
 
   // Returns zeroed memory that lives as long as the Ops. Throws if the machine has too little.
   Tensor allocate(Type type, std::initializer_list<int64_t> shape);
   int64_t allocated_bytes() const;
   void upload(const Tensor& to, const void* from);
-  void download(void* to, const Tensor& from);  // waits for the bytes
+  void download(void* to, const Tensor& from);  // returns when the bytes are on the host
   // Waits for the stream; throws if a kernel found a token or label out of range.
   void check();
 
@@ -60,23 +60,23 @@ class Ops {
   // sum = x + residual, y = norm(sum); sum may be residual.
   void add_rms_norm(const Tensor& y, const Tensor& sum, const Tensor& rstd, const Tensor& x,
                     const Tensor& residual, const Tensor& weight, double eps);
-  // d_x = gradient through the norm + d_sum; d_x may be d_sum.
+  // d_x = d_sum + the gradient of `sum` through the norm; d_x may be d_sum.
   void add_rms_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Tensor& d_y,
                              const Tensor& d_sum, const Tensor& sum, const Tensor& weight,
                              const Tensor& rstd);
 
-  // In place; q and k are [batch, positions, heads, head_dim]. inverse: the backward pass. If sin
-  // is empty, cos holds complex numbers.
+  // In place; q and k are [batch, positions, heads, head_dim]. inverse: rotates back, as in the
+  // backward pass. If sin is empty, cos holds (cos, sin) pairs.
   void rope(const Tensor& q, const Tensor& k, const Tensor& cos, const Tensor& sin, bool inverse,
             const RopeLayout& layout = {});
 
   // x: [..., queries, keys]. In place.
   void causal_softmax(const Tensor& x, double scale);
-  // Overwrites d_y by d_x.
+  // Overwrites d_y with d_x.
   void causal_softmax_backward(const Tensor& d_y, const Tensor& y, double scale);
 
-  // Causal; q, o [batch, tokens, heads, head_dim]; k, v with their own heads; lse [batch, heads,
-  // tokens].
+  // Causal attention. q, o: [batch, tokens, heads, head_dim]. k, v: the same with kv_heads heads.
+  // lse: [batch, heads, tokens].
   struct Heads {
     Tensor q, k, v;
   };
@@ -88,14 +88,14 @@ class Ops {
   struct Gated {
     Tensor gate, up, gate_up;
   };
-  // gate_up = x weight^T; out = swiglu of it.
+  // gate_up = x weight^T; out = swiglu(gate_up).
   void gated_matmul(const Tensor& out, const Tensor& gate_up, const Tensor& x,
                     const Tensor& weight);
   void swiglu(const Tensor& out, const Gated& in);
   void swiglu_backward(const Gated& d_in, const Tensor& d_out, const Gated& in);
 
-  // The mean over rows that are not ignored, and other results; empty tensors are omitted. d_logits
-  // may be logits.
+  // The loss is the mean over rows that are not ignored. Outputs whose tensor is empty are not
+  // computed. d_logits may be logits.
   struct LossSettings {
     double smoothing = 0, lse_square_scale = 0, softcap = 0;
     int64_t ignored = -100;  // label of ignored rows
@@ -109,7 +109,8 @@ class Ops {
   void cross_entropy(const CrossEntropy& c);
 
   // norm and clip_factor have one element and stay on the device. nonfinite: one i32, or empty.
-  // steps, skipped: counters of finite and of other norms, one i64 each, or empty.
+  // steps, skipped: one i64 each, or empty; a finite norm adds 1 to steps, any other norm adds 1 to
+  // skipped.
   void global_norm(const Tensor& norm, const Tensor& clip_factor, const Tensor& gradients,
                    double max_norm, const Tensor& nonfinite = {}, const Tensor& steps = {},
                    const Tensor& skipped = {});
@@ -118,18 +119,18 @@ class Ops {
     double lr, beta1, beta2, eps, weight_decay;
     int64_t step;  // from 1
   };
-  // copy: bf16 copy of the parameters, or empty. skip: one i32 on the device, or empty; the step is
-  // skipped unless it is 0.
+  // copy: bf16 copy of the parameters, or empty. skip: one i32 on the device, or empty; a value
+  // other than 0 skips the step.
   void adamw(const Tensor& parameters, const Tensor& copy, const Tensor& gradients, const Tensor& m,
              const Tensor& v, const Tensor& clip_factor, const Tensor& skip, const AdamW& settings);
 
-  // c = alpha a b + beta c; a transposed operand is stored by columns.
+  // c = alpha a b + beta c; the tensor of a transposed operand is a^T or b^T.
   struct Factor {
     Tensor tensor;
     bool transposed;
   };
   void matmul(const Tensor& c, const Factor& a, const Factor& b, float alpha = 1, float beta = 0);
-  // Multiplies every matrix of a batch, [batch, rows, columns].
+  // The same for every matrix of a batch; tensors are [batch, rows, columns].
   void batched_matmul(const Tensor& c, const Factor& a, const Factor& b, float alpha = 1,
                       float beta = 0);
   struct FusedLinearCrossEntropy {
@@ -137,7 +138,7 @@ class Ops {
     Tensor class_weight, z_loss, accuracy, predictions, entropy, d_entropy, lse;
     LossSettings settings;
   };
-  // Fails on a machine without the matmul library that the operation needs.
+  // Throws if the machine lacks the matmul library that the operation needs.
   void fused_linear_cross_entropy(const FusedLinearCrossEntropy& c);
 
  private:
@@ -145,7 +146,7 @@ class Ops {
   std::unique_ptr<Impl> impl_;
 };
 
-// Returns the library's build, for results.
+// Returns libligerdsl's build information, which the results include.
 std::string library_build();
 
 }  // namespace train

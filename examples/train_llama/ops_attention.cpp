@@ -1,10 +1,10 @@
-// Attention with one length, and over sequences of different lengths.
+// Attention over sequences of one length, and over sequences of different lengths.
 #include "ops_impl.h"
 
 namespace train {
 namespace {
 
-// Sets the arguments that the dense operations and those over sequences share.
+// Sets the arguments that both kinds of attention operations have.
 template <class Desc, class Args>
 void set_attention(Arguments& tensor, Desc& desc, Args& args, const Ops::Heads& in, const Tensor& o,
                    const Tensor& lse, double scale) {

@@ -1,5 +1,4 @@
-// Calls of the library in ops*.cpp: one overloaded function for all operations, and inline tensor
-// descriptors.
+// Shared by ops*.cpp: one overloaded function that calls any operation, and tensor descriptors.
 #pragma once
 
 #include <ligerdsl/ligerdsl.h>
@@ -80,7 +79,7 @@ struct Ops::Impl {
   std::vector<void*> memory;
   int64_t bytes = 0;
   const char* latest = "";
-  std::set<std::string_view> called;  // names of operations
+  std::set<std::string_view> called;  // names of the operations called so far
 
   template <class Desc, class Args>
   void run(const Desc& desc, const Args& args) {

@@ -15,7 +15,7 @@ namespace train {
 namespace fs = std::filesystem;
 namespace {
 
-// Accepts a number that f32 can represent, and no NaN.
+// Returns a validator that accepts numbers from low to high and refuses NaN.
 auto between(double low, double high) {
   return [low, high](const std::string& text) {
     double value = 0;
@@ -33,7 +33,7 @@ std::string check_device(const std::string& d) {
   return d == "cpu" || cuda ? std::string() : "expected cpu or cuda:N, got " + d;
 }
 
-// Refuses an empty path, as from an unset shell variable.
+// Refuses an empty path, which an unset shell variable would give.
 std::string check_named(const std::string& path) {
   return path.empty() ? "expected the name of a file or folder, got ''" : std::string();
 }
@@ -56,7 +56,7 @@ bool is_same_file(const fs::path& a, const fs::path& b) {
   return resolved(a) == resolved(b);
 }
 
-// A file at the checkpoint's place must be a checkpoint, or empty.
+// Throws if --checkpoint names an existing file that is neither empty nor a checkpoint.
 void check_replaced(const fs::path& checkpoint, const fs::path& resume) {
   std::error_code error;
   if (!fs::is_regular_file(checkpoint, error) || fs::file_size(checkpoint, error) == 0) return;
@@ -79,8 +79,8 @@ void check_replaced(const fs::path& checkpoint, const fs::path& resume) {
 
 namespace {
 
-// Must come before the options that a preset sets, because CLI11 sets values in the order of
-// definition.
+// Call this before the options that a preset sets are defined. CLI11 assigns values in the order of
+// definition, so explicit options then override the preset.
 void add_preset(CLI::App& app, Settings& s) {
   std::vector<std::string> names;
   for (const Preset& preset : presets()) names.emplace_back(preset.name);
@@ -100,7 +100,7 @@ void add_preset(CLI::App& app, Settings& s) {
   app.add_flag("!--no-update", s.update, "of a preset: forward and backward alone, without AdamW");
 }
 
-// Excludes options of real training from presets.
+// Makes --preset incompatible with the options of real training.
 void exclude_preset(CLI::App& app) {
   for (const char* name :
        {"--text", "--source-dir", "--checkpoint", "--resume", "--stop-after", "--eval-every",
@@ -201,7 +201,7 @@ std::string command_with(const std::vector<std::string>& arguments,
     if (std::none_of(options.begin(), options.end(), replaced)) {
       command += " " + quoted(arguments[i]);
     } else if (name == arguments[i]) {
-      ++i;  // its value is the next word
+      ++i;  // skips the option's value, the next word
     }
   }
   for (const auto& [name, value] : options) {
@@ -220,7 +220,7 @@ void check_outputs(const Settings& s) {
   if (!s.check && s.draw) outputs.push_back({"--loss-svg", s.loss_svg});
   if (!s.check && !s.checkpoint.empty()) outputs.push_back({"--checkpoint", s.checkpoint});
 
-  // Checks that all outputs are different files before any is written.
+  // Checks that outputs differ from each other and from all inputs, before any output is written.
   for (size_t i = 0; i < outputs.size(); ++i) {
     const auto& [option, path] = outputs[i];
     const fs::path temporary = temporary_of(path);
@@ -234,7 +234,7 @@ void check_outputs(const Settings& s) {
           fmt::format("{} would replace the checkpoint {}", option, s.resume.string()));
     for (size_t j = 0; j < outputs.size(); ++j) {
       std::error_code error;
-      if (i == j || fs::is_other(path, error)) continue;  // /dev/null accepts everything
+      if (i == j || fs::is_other(path, error)) continue;  // two outputs may be /dev/null
       if (!is_same_file(path, outputs[j].path) && !is_same_file(temporary, outputs[j].path))
         continue;
       throw std::runtime_error(

@@ -30,18 +30,19 @@ struct Settings {
   int64_t stop_after = 0, eval_every = 0, eval_batches = 8, sample_length = 400;
   std::string prompt = "// The ";
   double temperature = 0.7;
-  std::string preset;  // a name of presets.h; its steps are timed
+  std::string preset;  // name of a preset whose training steps are timed; empty for real training
   MemoryPlan memory;
-  bool update = true;  // weights are updated in timed steps
+  bool update = true;  // timed steps include AdamW
   bool check = false, table = true, draw = true;
-  std::vector<std::string> arguments;  // as given; the program's name comes first
+  std::vector<std::string> arguments;  // the command line, including the program's name
 
   AttentionKind chosen_attention() const { return attention.value_or(default_attention(model)); }
 };
 
 void add_options(CLI::App& app, Settings& settings);
 
-// Returns the given command for a shell, with some options replaced; "" removes an option.
+// Returns the command line, quoted for a shell, with some options replaced. The value "" removes an
+// option.
 std::string command_with(const std::vector<std::string>& arguments,
                          const std::vector<std::pair<std::string, std::string>>& options);
 

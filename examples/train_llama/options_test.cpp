@@ -21,7 +21,7 @@ TEST(Options, CommandsAreQuotedForAShell) {
             "t --check");
 }
 
-// A real shell parses the same words.
+// Tests the quoting with a real shell.
 TEST(Options, ShellParsesTheSameWords) {
   const std::vector<std::string> words = {"printf", "%s\\n", "a b", "it's",  "$(false)",
                                           "*",      "",      "\\",  "--x=;y"};
@@ -37,7 +37,7 @@ Settings parsed(std::vector<std::string> arguments) {
   Settings settings;
   CLI::App app;
   add_options(app, settings);
-  std::reverse(arguments.begin(), arguments.end());  // order that CLI11 expects
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 expects the last argument first
   app.parse(arguments);
   return settings;
 }

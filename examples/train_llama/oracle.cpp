@@ -96,7 +96,7 @@ void rope(std::span<double> x, int64_t batch, int64_t positions, int64_t heads, 
 
 namespace {
 
-// Softmax over the first columns of each row; `columns` gives their number.
+// Returns the softmax over the first columns(row) elements of each row.
 template <class Columns>
 Array softmax_of(View x, int64_t width, double scale, Columns columns) {
   Array y(x.size(), 0.0);

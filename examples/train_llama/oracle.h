@@ -1,5 +1,5 @@
 // The model's operations in plain float64, forward and backward, as a reference for its
-// kernels. It is written from the formulas, with one obvious loop each, and shares no code with the
+// kernels. Each function is a plain loop written from the formula, and shares no code with the
 // library.
 #pragma once
 
@@ -30,13 +30,14 @@ struct NormGradients {
 };
 NormGradients rms_norm_backward(View dy, View x, View w, View rstd);
 
-// Half rotation by position over x[batch, positions, heads, head_dim], `row` elements from one
-// position to the next; angle of pair i at position t: t * base^(-2i / head_dim). direction -1 is
-// the backward.
+// Rotates x[batch, positions, heads, head_dim], whose positions are `row` elements apart. Pair i
+// has the columns i and i + head_dim / 2, and rotates by direction * t * base^(-2i / head_dim) at
+// position t. The backward pass has direction -1.
 void rope(std::span<double> x, int64_t batch, int64_t positions, int64_t heads, int64_t head_dim,
           int64_t row, double base, double direction);
-// Rotation for any choice of pairs. The first `rotated` columns of a head rotate, pair i by
-// angle(position, i). Its columns are 2i and 2i + 1 if interleaved, else i and i + rotated / 2.
+// A general rotation. The first `rotated` columns of a head form pairs; pair i rotates by
+// angle(position, i). Pair i has the columns 2i and 2i + 1 if interleaved, else i and i + rotated /
+// 2.
 struct Rotation {
   int64_t heads, head_dim, rotated;
   bool interleaved;
@@ -45,8 +46,8 @@ struct Rotation {
 void rotate(std::span<double> x, int64_t batch, int64_t positions, int64_t row, const Rotation& r,
             double direction);
 
-// Row r of a [rows, width] matrix is query r % width; later columns are masked. y = softmax(scale *
-// x).
+// y = softmax(scale * x) of a [rows, width] matrix. Row r is query r % width; columns after r %
+// width are masked.
 Array causal_softmax(View x, int64_t width, double scale);
 Array causal_softmax_backward(View dy, View y, int64_t width, double scale);
 
@@ -65,7 +66,7 @@ struct AttentionGradients {
 };
 AttentionGradients attention_backward(View d_o, View q, View k, View v, const Heads& heads);
 
-// Value and slope: f(u) and f'(u).
+// An activation function's value f(u) and slope f'(u).
 struct Activation {
   double value, slope;
 };
@@ -75,7 +76,7 @@ Activation silu(double u);
 Array swiglu(View gate_up, int64_t ffn);
 Array swiglu_backward(View dout, View gate_up, int64_t ffn);
 
-// Rows whose label is `ignored` do not count. Each class is weighted.
+// Rows whose label is `ignored` do not count. Each class c has a weight w_c.
 //   z = softcap * tanh(logits / softcap) / temperature, p = softmax(z)
 //   t = smoothing spread over all classes plus 1 - smoothing on the label
 //   loss = sum over rows and classes of -t log p / sum of the labels' weights + z_loss
@@ -83,7 +84,7 @@ Array swiglu_backward(View dout, View gate_up, int64_t ffn);
 struct LossSettings {
   double smoothing = 0, lse_square_scale = 0, softcap = 0;
   int64_t ignored = -1;
-  Array class_weight;  // empty: all ones
+  Array class_weight;  // empty: every weight is 1
   double temperature = 1;
   Array d_entropy;  // upstream gradient of the entropies, included in dlogits; empty: 0
 };
@@ -94,7 +95,7 @@ struct Loss {
 Loss cross_entropy(View logits, std::span<const int64_t> labels, int64_t vocab,
                    const LossSettings& s = {});
 
-// Cross-entropy of x w^T + b, with gradients of its arguments.
+// Cross-entropy of x w^T + b, and the gradients of x, w and b.
 struct LinearLoss {
   Loss loss;
   Array logits, dx, dw, db;

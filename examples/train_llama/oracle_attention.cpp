@@ -7,8 +7,8 @@
 namespace train::oracle {
 namespace {
 
-// Calls body(row's offset in q, first key's offset in k, row in lse, weights, lse) for each token
-// and head.
+// Calls body for each token and head. Its arguments are the row's offset in q, the first key's
+// offset in k, the row of lse, the weights, and the lse.
 template <class Body>
 void each_token(View q, View k, const Heads& h, Body body) {
   const int64_t d = h.head_dim, keys_apart = h.kv_heads * d;

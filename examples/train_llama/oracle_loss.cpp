@@ -12,7 +12,7 @@ double weight(const LossSettings& s, int64_t label) {
 }
 
 struct Totals {
-  double rows = 0, weights = 0;  // over labels that count
+  double rows = 0, weights = 0;  // sum of w over the labels that are not ignored
 };
 
 Totals count(std::span<const int64_t> labels, const LossSettings& s) {

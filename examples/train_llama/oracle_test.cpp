@@ -86,8 +86,8 @@ TEST(Oracle, CausalSoftmax) {
 
 TEST(Oracle, RotationsMatchEveryLayout) {
   for (bool interleaved : {false, true}) {
-    // Two positions of one head with six columns. Four columns rotate: pair 0 by 90 degrees, pair 1
-    // by 0.
+    // Two positions of one head with six columns, four of which rotate. At position 1, pair 0
+    // rotates by 90 degrees and pair 1 by 0.
     oracle::Rotation r{1, 6, 4, interleaved, [](int64_t position, int64_t pair) {
                          return pair == 0 ? position * std::acos(-1.0) / 2 : 0.0;
                        }};

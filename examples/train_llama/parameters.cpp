@@ -10,10 +10,10 @@
 namespace train {
 namespace {
 
-// Parameters start at multiples of this many elements, so that every one is aligned for wide memory
-// operations.
+// Parameters start at multiples of this many elements, so that each parameter is aligned for vector
+// accesses.
 constexpr int64_t kAlign = 64;
-constexpr int64_t kLeastOfThread = 1 << 20;  // fewest initial weights per thread
+constexpr int64_t kLeastOfThread = 1 << 20;  // fewest weights that one thread initialises
 
 int add(ParameterLayout& layout, std::string name, int64_t rows, int64_t cols, double init_std) {
   layout.all.push_back({std::move(name), rows, cols, layout.total, init_std});
@@ -24,8 +24,9 @@ int add(ParameterLayout& layout, std::string name, int64_t rows, int64_t cols, d
 }  // namespace
 
 ParameterLayout::ParameterLayout(const ModelConfig& c) {
-  // A matrix of this scale keeps unit variance. Projections into the residual stream are smaller,
-  // because the stream adds all of them.
+  // With this standard deviation, inputs of unit variance give outputs of unit variance.
+  // Projections into the residual stream start smaller, because the stream is the sum of all of
+  // them.
   auto scale = [](int64_t inputs) { return 1 / std::sqrt(static_cast<double>(inputs)); };
   double residual = 1 / std::sqrt(2.0 * c.layers);
   const double head_scale = 0.5 * scale(c.width);

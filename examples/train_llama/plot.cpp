@@ -1,5 +1,5 @@
-// Draws the loss curve. gnuplot reads its commands from memory and writes to memory, so that a
-// picture is written whole or not at all, even if gnuplot fails.
+// Draws the loss curve. gnuplot reads its commands from a file in memory and writes the picture to
+// another one. So the picture on disk is replaced as a whole, or not at all if gnuplot fails.
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -22,7 +22,7 @@ class MemoryFile {
   }
   MemoryFile(const MemoryFile&) = delete;
 
-  std::string path() const { return "/dev/fd/" + std::to_string(fd_); }  // path for a child process
+  std::string path() const { return "/dev/fd/" + std::to_string(fd_); }  // valid in a child process
   bool write(const std::string& text) {
     return ::write(fd_, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   }
@@ -55,7 +55,8 @@ std::string commands(const std::string& output, const std::vector<Point>& traini
   return text;
 }
 
-// Runs gnuplot to its end. Returns 0, ENOENT if it is missing, or another errno if it fails.
+// Runs gnuplot and waits for it. Returns 0, or ENOENT if gnuplot is missing, or another errno if it
+// fails.
 int run_gnuplot(const std::string& script) {
   std::string name = "gnuplot", path = script;
   char* const arguments[] = {name.data(), path.data(), nullptr};

@@ -16,8 +16,8 @@ std::span<const Preset> presets() {
         .tied = true},
        {.batch = 4, .steps = 20, .warmup = 5, .lr = 1e-4},
        {.recompute = true, .score_bytes = int64_t{512} << 20}},
-      // A fast test of the same code on a CPU: attention by blocks of 5 queries; the last block has
-      // 4.
+      // A fast test of the same code on a CPU. Attention by matmuls has blocks of 5 queries; the
+      // last block has 4.
       {"tiny",
        {.layers = 3,
         .heads = 4,

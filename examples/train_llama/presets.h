@@ -1,4 +1,4 @@
-// Named shapes whose training steps are timed.
+// Named model shapes for --preset, which times training steps.
 #pragma once
 
 #include <span>

@@ -8,7 +8,7 @@
 
 namespace train {
 
-// SplitMix64's output function over a counter.
+// Applies SplitMix64's output function to a counter.
 inline uint64_t random_bits(uint64_t seed, uint64_t index) {
   uint64_t z = seed * 0xd1342543de82ef95u + (index + 1) * 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -44,7 +44,8 @@ class Reference {
     return weights_.subspan(layout_.all[index].offset, layout_.all[index].size());
   }
 
-  // Adds, because a tied embedding has two gradients.
+  // Adds to a parameter's gradient. A tied embedding gets two contributions: from the lm_head and
+  // from the embedding.
   void add(int index, const Array& gradient) {
     std::transform(gradient.begin(), gradient.end(), gradients_.begin() + layout_.all[index].offset,
                    gradients_.begin() + layout_.all[index].offset, std::plus<>());
@@ -67,8 +68,8 @@ class Reference {
     return std::move(g.dx);
   }
 
-  // Calls body(batch, query head, offsets of its queries, keys and values in qkv, offset of its
-  // scores).
+  // Calls body for each sequence and query head. Its arguments are both indices, the offsets of the
+  // head's queries, keys and values in qkv, and the offset of its scores.
   template <class Body>
   void for_each_head(Body body) const {
     int64_t d = c_.head_dim(), t = c_.context, group = c_.heads / c_.kv_heads;

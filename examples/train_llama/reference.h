@@ -1,4 +1,5 @@
-// The whole model in float64: loss and all gradients of one batch, from the formulas of oracle.h.
+// The whole model in float64: computes the loss and all gradients of one batch by the formulas of
+// oracle.h.
 #pragma once
 
 #include "oracle.h"
@@ -8,10 +9,10 @@ namespace train {
 
 struct ReferenceResult {
   double loss = 0;
-  oracle::Array gradients;  // in the layout of the parameters
+  oracle::Array gradients;  // one flat array, laid out like the parameters
 };
 
-// tokens and labels: whole sequences of config.context tokens.
+// tokens and labels consist of whole sequences of config.context tokens.
 ReferenceResult reference_step(const ModelConfig& config, const ParameterLayout& layout,
                                oracle::View weights, std::span<const int64_t> tokens,
                                std::span<const int64_t> labels);

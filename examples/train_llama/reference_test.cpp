@@ -17,7 +17,7 @@ TEST(Reference, GradientsAreTheSlopeOfTheLoss) {
   std::vector<float> initial = initial_weights(layout, 7);
   oracle::Array weights(initial.begin(), initial.end());
   for (size_t i = 0; i < weights.size(); ++i)
-    weights[i] += 0.1 * random_normal(8, i);  // norms away from one
+    weights[i] += 0.1 * random_normal(8, i);  // norm weights that differ from 1
   std::vector<int64_t> tokens, labels;
   for (int64_t i = 0; i < 2 * config.context; ++i) {
     tokens.push_back(random_bits(9, i) % config.vocab);

@@ -25,12 +25,12 @@ bool output_complete();
 // Returns a text such as "04:05", "3:04:05" or "2 d 03:04:05".
 std::string duration(double seconds);
 
-// A progress bar on a terminal. Without a terminal, only `line` prints.
+// A progress bar. If stdout is not a terminal, only `line` prints.
 class Progress {
  public:
   Progress(int64_t first_step, int64_t steps, int64_t tokens_per_step);
   bool live() const { return live_; }
-  // Excludes time outside of training steps from tokens/s.
+  // pause() and resume() exclude time outside of training steps from tokens/s.
   void pause();
   void resume();
   double seconds() const;  // duration of training steps
@@ -45,12 +45,12 @@ class Progress {
   const int64_t first_, steps_, tokens_;
   const bool live_;
   Clock::time_point started_ = Clock::now(), drawn_{};
-  double before_ = 0;  // seconds before the last pause
+  double before_ = 0;  // seconds of training steps up to the last pause
   bool running_ = true;
 };
 
 enum class Plot { drawn, no_gnuplot, failed };
-// Draws an SVG with gnuplot; prints a message to stderr on failure.
+// Draws the loss curve as an SVG with gnuplot. Prints a message to stderr on failure.
 Plot plot_losses(const std::filesystem::path& svg, const std::vector<Point>& training,
                  const std::vector<Point>& held_out, double byte_frequency_bits);
 

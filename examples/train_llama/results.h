@@ -1,4 +1,4 @@
-// Results as JSON.
+// Writes the results of a run as JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,7 +9,7 @@
 namespace train {
 
 nlohmann::json to_json(const std::vector<Comparison>& comparisons);
-// Writes results and the library's build to --json, if given.
+// Writes `results` and the library's build information to the file of --json, if it is given.
 void write_json(const Settings& settings, nlohmann::json results);
 
 }  // namespace train

@@ -105,7 +105,7 @@ class Run {
     progress_->clear();
   }
 
-  // A state without a valid next step must not replace a better one.
+  // A state from which the next step would fail must not replace a good checkpoint.
   void save() {
     if (!saver_->wanted()) return;
     trainer_.verify();
@@ -159,7 +159,7 @@ class Run {
     return 1;
   }
 
-  // Describes an existing file at the checkpoint's place.
+  // Returns a note about the checkpoint that --checkpoint names, if it exists.
   std::string untouched() const {
     std::error_code none;
     if (!saver_->wanted() || !(std::filesystem::file_size(s_.checkpoint, none) > 0) || none)
@@ -203,7 +203,7 @@ class Run {
                  baseline = byte_frequency_bits(text_);
     const int64_t resident = peak_resident_bytes(), allocated = ops_.allocated_bytes();
     const int64_t device_used =
-        matmul_.device_bytes_used();  // the peak: nothing is freed before the end
+        matmul_.device_bytes_used();  // also the peak: no memory is freed before the end
     say("\nheld-out loss {:.3f} bits per byte (byte frequencies alone: {:.3f})\n", held_out,
         baseline);
     say("{:.0f} tokens/s, {:.1f} s of training, peak memory {:.0f} MiB resident, {:.0f} MiB of "
@@ -234,7 +234,7 @@ class Run {
     return plot != Plot::failed;
   }
 
-  // Returns true if the last state is saved, or need not be.
+  // Returns true if the last state is saved or no checkpoint is wanted.
   bool print_saved() const {
     if (!saver_->failure().empty()) {
       fmt::print(stderr, "train_llama: the last state, step {}, could not be saved: {}\n",

@@ -7,7 +7,7 @@
 
 namespace train {
 
-// Both return the exit status.
+// run_training and run_check return the exit status.
 int run_training(const Settings& settings, Model& model, Ops& ops, const Matmul& matmul,
                  const Text& text);
 // Compares one step with float64.

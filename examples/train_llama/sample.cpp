@@ -19,7 +19,7 @@ int64_t draw(const std::vector<float>& logits, double temperature, double unifor
     if ((rest -= weight[i]) < 0) return i;
   }
   return std::max_element(logits.begin(), logits.end()) -
-         logits.begin();  // only reached by rounding of the sum
+         logits.begin();  // reached only if rounding makes the sum too small
 }
 
 }  // namespace
@@ -31,8 +31,8 @@ std::string generate(Model& model, const std::string& prompt, int64_t count, dou
   std::string text;
   const int64_t context = model.config().context;
   for (int64_t i = 0; i < count; ++i) {
-    // Uses the last `context` tokens. A shorter text is padded at the end, which causal attention
-    // does not see.
+    // The model sees the last `context` tokens. A shorter text is padded at the end; causal
+    // attention does not see the padding.
     int64_t length = std::min<int64_t>(tokens.size(), context);
     std::vector<int64_t> window(tokens.end() - length, tokens.end());
     window.resize(context, 0);

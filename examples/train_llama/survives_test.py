@@ -22,7 +22,7 @@ SMALL = ["--layers", "1", "--width", "32", "--heads", "4", "--kv-heads", "2", "-
 TEXT = ["--text", str(here / "model.cpp"), str(here / "ops.cpp")]
 NO_PICTURE = ["--no-loss-svg"]
 FOREVER = ["--steps", "1000000", "--eval-every", "5"]
-LIMIT = 20000  # bytes per file: less than a checkpoint, more than the other results
+LIMIT = 20000  # limit of a file's bytes: smaller than a checkpoint, larger than the other results
 
 
 class Survives(unittest.TestCase):
@@ -68,7 +68,7 @@ class Survives(unittest.TestCase):
         self.assertEqual(self.files(), ["run.ckpt"])
 
     def test_weights_that_overflow_are_never_saved(self):
-        # The first gradient is finite, but the learning rate makes the weights overflow.
+        # The first gradient is finite, but the large learning rate makes the weights overflow.
         _, errors = self.train("--steps", 5, "--warmup", 0, "--eval-every", 1, "--lr", 3e38,
                                "--checkpoint", "run.ckpt", *NO_PICTURE, status=1)
         self.assertIn("Nothing was saved", errors)
@@ -146,7 +146,7 @@ class Survives(unittest.TestCase):
             self.assertIn(f"step {step} is saved in {name}; to go on from it:\n", output)
         self.assertEqual(len(self.files()), 3)
 
-        # The printed command continues the run exactly.
+        # The command that the run printed continues the run with the same bits.
         command = output.split("to go on from it:\n")[1].splitlines()[0].strip()
         self.assertIn("--resume", shlex.split(command))
         last = step + 7
@@ -175,7 +175,7 @@ class Survives(unittest.TestCase):
 
     def test_a_second_signal_ends_at_once(self):
         slow = ["--batch", "1024", "--context", "64", "--steps", "3"]
-        # empty, so kernels compile for seconds before the first step
+        # an empty kernel cache, so compiling takes seconds before the first step
         self.environment["LIGERDSL_CACHE_DIR"] = str(self.work / "cache")
         process = self.start(*slow, *NO_PICTURE)
         self.assertIn("text:", process.stdout.readline())
@@ -210,7 +210,7 @@ class Survives(unittest.TestCase):
         picture = (self.work / "whole.svg").read_text()
         self.assertEqual((self.work / "resumed.svg").read_text(), picture)
         self.assertNotEqual((self.work / "half.svg").read_text(), picture)
-        # A finished run trains no more, but still reports.
+        # Resuming a finished run does not train, but still reports.
         output, _ = self.train("--steps", 20, "--resume", "half", "--json", "again.json",
                                *NO_PICTURE)
         self.assertIn("nothing to train: 20 of 20 steps are done", output)

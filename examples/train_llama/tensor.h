@@ -1,5 +1,4 @@
-// A typed, strided view of memory of the training device. It does not own the memory, which
-// Ops::allocate makes.
+// A typed, strided view of memory on the training device. Ops owns the memory (Ops::allocate).
 #pragma once
 
 #include <array>
@@ -22,7 +21,7 @@ struct Tensor {
   std::array<int64_t, 4> shape{}, stride{};  // strides in elements
 
   Tensor() = default;
-  // Contiguous; the last dimension varies fastest.
+  // Makes a contiguous tensor; the last dimension has stride 1.
   Tensor(void* data, Type type, std::initializer_list<int64_t> dims) : data(data), type(type) {
     for (int64_t dim : dims) shape[rank++] = dim;
     int64_t step = 1;
@@ -40,7 +39,7 @@ struct Tensor {
   Tensor view(std::initializer_list<int64_t> dims, int64_t offset = 0) const {
     return Tensor(static_cast<std::byte*>(data) + offset * size_of(type), type, dims);
   }
-  // Returns such a view with explicit strides.
+  // Returns a view of the same memory from element `offset` on, with these dimensions and strides.
   Tensor strided(std::initializer_list<int64_t> dims, std::initializer_list<int64_t> strides,
                  int64_t offset) const {
     Tensor t = view(dims, offset);

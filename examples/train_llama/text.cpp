@@ -19,7 +19,7 @@ namespace train {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr uintmax_t kLargestFile = 256 * 1024;  // larger files are data rather than sources
+constexpr uintmax_t kLargestFile = 256 * 1024;  // larger files are probably data, not sources
 
 bool is_source(const fs::path& path) {
   static const std::set<std::string> extensions = {".cpp", ".h",  ".hpp",   ".c",   ".td",
@@ -128,7 +128,7 @@ Batch held_out_batch(const Text& text, int64_t count, int64_t context, int64_t i
 
 double byte_frequency_bits(const Text& text) {
   std::array<double, 256> count;
-  count.fill(1);  // gives every byte a probability
+  count.fill(1);  // so that every byte has a nonzero probability
   for (uint8_t byte : text.training) count[byte] += 1;
   double total = text.training.size() + 256.0, bits = 0;
   for (uint8_t byte : text.held_out) bits -= std::log2(count[byte] / total);

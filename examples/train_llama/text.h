@@ -1,4 +1,4 @@
-// Text as byte tokens: sources, held-out part, and the windows of a step.
+// Text as byte tokens: loading, the held-out part, and batches of windows.
 #pragma once
 
 #include <filesystem>
@@ -28,12 +28,13 @@ struct Batch {
 };
 // Draws random windows; depends only on seed and step.
 Batch training_batch(const Text& text, int64_t count, int64_t context, uint64_t seed, int64_t step);
-// Returns batch `index` of `batches` of windows spread evenly over the held-out text; the same at
-// every call.
+// Returns batch `index` of `batches`. Their windows are spread evenly over the held-out text and
+// are the same at every call.
 Batch held_out_batch(const Text& text, int64_t count, int64_t context, int64_t index,
                      int64_t batches);
 
-// Returns bits per byte on the held-out text for a model of byte frequencies in the training text.
+// Returns the bits per byte that a model reaches on the held-out text if it only knows the byte
+// frequencies of the training text.
 double byte_frequency_bits(const Text& text);
 
 }  // namespace train

@@ -22,7 +22,7 @@ struct Signature {
   const char *what, *advice;
 };
 
-// Literals are split before letters that would extend a hexadecimal escape.
+// A literal is split after a hexadecimal escape if the next letter would extend the escape.
 constexpr std::array kSignatures = {
     Signature{"\x93NUMPY", "a NumPy array (.npy)", kTokens},
     Signature{"GGUF", "model weights (GGUF)", kWeights},
@@ -55,8 +55,8 @@ uint64_t little_endian(Bytes bytes, size_t at, size_t size) {
   return value;
 }
 
-// Files of llm.c begin with a magic number, 20240520 for two-byte tokens, and a version, in a
-// header of 1 KiB.
+// Files of llm.c have a header of 1 KiB. It begins with a magic number that looks like a date
+// (20240520 for two-byte tokens) and a version.
 std::optional<NotText> llm_c(Bytes bytes) {
   constexpr size_t kHeader = 1024;
   if (bytes.size() < kHeader) return std::nullopt;
@@ -69,14 +69,14 @@ std::optional<NotText> llm_c(Bytes bytes) {
   return NotText{(tokens ? "a file of tokens" : "a file of tokens or weights") + magic, kTokens};
 }
 
-// Returns true if the bytes begin with the size of a JSON object and the object.
+// Returns true if the bytes begin like safetensors: a u64 size of a JSON header, then `{`.
 bool is_safetensors(Bytes bytes) {
   if (bytes.size() < 10) return false;
   const uint64_t header = little_endian(bytes, 0, 8);
   return header >= 2 && header <= bytes.size() - 8 && bytes[8] == '{';
 }
 
-// Counts bytes that belong to no UTF-8 character.
+// Returns the number of bytes that belong to no valid UTF-8 character.
 size_t not_utf8(Bytes bytes) {
   size_t wrong = 0;
   for (size_t i = 0; i < bytes.size();) {

@@ -1,4 +1,4 @@
-// Detects files that were passed as text but are not: token files, weights, archives.
+// Detects files that were passed as text but are token files, weights or archives.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ struct NotText {
   std::string advice;  // "unpack it first: gzip -dc FILE > TEXT"
 };
 
-// Recognises a file that is not text by its bytes; returns nothing for text. Such files are
-// refused, because a model would train on them without an error. Text is UTF-8 with at most one
-// invalid byte in ten.
+// Returns a description if the bytes are not text, else nullopt. Text is UTF-8 with at most one
+// invalid byte in ten. Other files are refused, because a model would train on them without an
+// error.
 std::optional<NotText> not_text(std::span<const uint8_t> bytes);
 
 }  // namespace train

@@ -55,7 +55,7 @@ std::string number(uint64_t value, int bytes) {
   return text;
 }
 
-// Tokens with the distribution of tokenizers: small numbers are frequent.
+// Token numbers distributed as by a tokenizer: small numbers are frequent.
 std::string tokens(int count, int bytes, uint32_t vocabulary) {
   std::mt19937 random(1);
   std::uniform_real_distribution<double> share(0, 1);
@@ -147,13 +147,13 @@ TEST_F(TextFiles, TextIsTaken) {
   std::string cyrillic;
   for (int i = 0; i < 1000; ++i) cyrillic += "Привет, мир ";
   EXPECT_EQ(refusal("cyrillic.txt", cyrillic), "");
-  // A few bytes of another encoding, as in old sources.
+  // Old sources may have a few bytes in another encoding, such as Latin-1.
   std::string latin = prose(8000);
   for (size_t i = 0; i < latin.size(); i += 40) latin[i] = '\xe4';
   EXPECT_EQ(refusal("latin.txt", latin), "");
 }
 
-// A file of digits is text, whatever number its first bytes form.
+// Tests that text which begins with digits and braces is not taken for a binary header.
 TEST_F(TextFiles, DigitsAndBracesAreText) {
   std::string digits;
   for (int i = 0; i < 4000; ++i) digits += std::to_string(i) + " {\n";

@@ -48,7 +48,7 @@ View partials_of(KernelBuilder& k, const AttentionMeta& m) {
   return k.view("sink_partials", f32, {m.heads, dyn}, {.strides = {dyn, 1}});
 }
 
-// One head's rows, in blocks of `rows` rows: tiles [rows, width].
+// Rows of q, k, v or o of one head, loaded and stored as tiles [rows, width].
 class HeadRows {
  public:
   HeadRows(const View& view, const AttentionMeta& m, int64_t rows)
@@ -69,11 +69,11 @@ class HeadRows {
     return of_batch_ ? Indices{batch, block, head, 0} : Indices{block, head, 0};
   }
 
-  bool of_batch_;  // false if the view is one sequence
+  bool of_batch_;  // false if the view has no batch dimension
   Partition rows_;
 };
 
-// One head's f32 values per query (lse, delta), in blocks of tile_q.
+// One f32 value per query of a head (lse, delta), loaded and stored as tiles [tile_q].
 class HeadScalars {
  public:
   HeadScalars(const View& view, const AttentionMeta& m)
@@ -98,8 +98,8 @@ class HeadScalars {
   Partition numbers_;
 };
 
-// Converts scores q k^T to powers of 2. Multiplies by reciprocals, because exact division is a
-// function call, and calls make wgmma wait.
+// Converts scores q k^T to powers of 2. It multiplies by reciprocals, because an exact division is
+// a function call, and wgmma is serialised in kernels with calls.
 class Scores {
  public:
   Scores(KernelBuilder& k, const AttentionMeta& m, const Scalar& scale)
@@ -110,7 +110,7 @@ class Scores {
     to_log2_ = k.constant(kLog2E, f32);
   }
 
-  // Returns the values for the row maximum: z with a softcap, else q k^T.
+  // Returns z with a softcap, else q k^T. The other functions take these values as `capped`.
   Tile capped(const Tile& raw_scores) const {
     return cap_.empty() ? raw_scores : cap_ * tanh(raw_scores * (scale_ * inverse_cap_));
   }
@@ -131,15 +131,15 @@ class Scores {
   Scalar cap_, inverse_cap_;  // empty without softcap
 };
 
-// Batch, head and block of a program. Programs of heads that share keys are consecutive. Heads form
+// Batch, head and block of a program. Heads that share keys are consecutive. Heads are divided into
 // groups whose keys and values fit in L2 together. Within a group the block index varies slowest:
-// all heads run one block, then the next. If blocks with most work come first, each group therefore
-// ends with the least work.
+// all heads run one block, then the next. If the caller puts the blocks with most work first, each
+// group ends with the blocks of least work.
 struct Place {
   Scalar batch, head, block;
 
-  // A head has `blocks` blocks per batch; a sequence may have fewer. `together` heads read the same
-  // `read` rows of two arrays.
+  // A head has `blocks` blocks per batch; a short sequence may have fewer. `together` consecutive
+  // heads read the same `read` rows of each of two arrays, for example keys and values.
   Place(KernelBuilder& k, const AttentionMeta& m, const Scalar& batches, const Scalar& blocks,
         int64_t heads, int64_t together, const Scalar& read) {
     const Scalar program = k.program_id(0), bytes = read.to(i64) * (2 * m.width * size_of(m.type));
@@ -160,8 +160,8 @@ Scalar group_of(const AttentionMeta& m, const Scalar& head) {
   return head / static_cast<int32_t>(m.group());
 }
 
-// Token counts, from which grids are computed. slice_to_sequence restricts views to the program's
-// sequence.
+// Numbers of batches, queries and keys from which programs get their places. With sequences,
+// slice_to_sequence restricts views to the program's sequence.
 class Tokens {
  public:
   Tokens(KernelBuilder& k, const AttentionMeta& m, const View& q, const View& keys)
@@ -187,7 +187,7 @@ class Tokens {
       if (!view->empty()) *view = sequences_->queries_of(batch, *view, 1);
     band->measure(**of_queries.begin(), **of_keys.begin());
   }
-  // Runs body() if a sequence of `count` tokens has a block at `place`; without sequences, always.
+  // Runs body(). With sequences, runs it only if `place` is one of the sequence's `count` tokens.
   template <class Body>
   void if_block_exists(const Scalar& place, const Scalar& count, Body body) const {
     if (sequences_) return k_.if_(place < count, body);
@@ -195,8 +195,8 @@ class Tokens {
   }
 
  private:
-  // Returns the most tokens that a sequence may have, from which the host computes grids. It is at
-  // least 1, so that one program checks the sequence bounds of empty tensors.
+  // Returns an upper bound of a sequence's length. The host computes grids from the same bound. It
+  // is at least 1, so that a program checks the sequence bounds even if the tensors are empty.
   Scalar longest(const Scalar& promised) const {
     return max(min(promised, max(q_.dim(0), all_keys_.dim(0))), 1);
   }
@@ -267,7 +267,7 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
     if (m.ahead) {
       // Software pipeline: an iteration computes the scores of its block and multiplies the
       // previous block's weights by V. That matmul overlaps the conversion of scores to weights.
-      // The first iteration has no previous block and the last one has no scores; both use zeros.
+      // The first iteration has weights of 0; in the last one all scores are masked.
       const auto [most, total, values_of_all, last] = k.for_range(
           keys_seen.begin, keys_seen.end + 1, 1,
           LoopOptions{.num_stages = m.stages, .tensor_copies = m.tensor_copies},
@@ -297,8 +297,8 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
     }
     const Tile none = *sum == 0.0f;
     const Tile inverse = where(none, 0.0f, fast_div(1.0f, *sum));
-    // Rows that see no key get o = 0, even if v holds inf or NaN. With a sink their sum is not 0,
-    // so the band is checked instead.
+    // Queries that see no key get o = 0, even if v holds inf or NaN. With a sink their sum is not
+    // 0, so the band is checked instead.
     const Tile hides_values = m.with_sinks && m.right ? none || band.sees_nothing(at.block) : none;
     HeadRows(o, m, m.tile_q)
         .store(at.batch, at.block, at.head,
@@ -326,7 +326,7 @@ void attention_delta(KernelBuilder& k, const AttentionMeta& m) {
   Tile delta = ligerdsl::sum(value * gradient, 1);
   if (m.with_d_lse || m.with_sinks) {
     const Tile base = HeadScalars(lse, m).load(at.batch, at.block, at.head);
-    const Tile none = base == -INFINITY;  // the row saw neither a key nor a sink
+    const Tile none = base == -INFINITY;  // the query sees neither a key nor a sink
     if (m.with_d_lse)
       delta = where(none, delta, delta - HeadScalars(d_lse, m).load(at.batch, at.block, at.head));
     if (m.with_sinks) {
@@ -375,7 +375,7 @@ void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m) {
     const HeadRows rows(q, m, m.tile_q), gradient_rows(d_o, m, m.tile_q),
         key_rows(keys, m, m.tile_k);
     const HeadRows value_rows(m.d_k ? values : keys, m, m.tile_k);
-    // These loads use pointers, because partition loads would be issued one iteration ahead, into
+    // Loads lse or delta by pointers. Partition loads would be issued one iteration ahead, into
     // registers that the accumulators need. Offsets within a block are 32-bit, so that each thread
     // computes the 64-bit address once.
     const Tile query = k.arange(m.tile_q);
@@ -384,8 +384,8 @@ void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m) {
       const Scalar row = m.sequences
                              ? head.to(i64) * view.stride(0)
                              : at.batch.to(i64) * view.stride(0) + head.to(i64) * view.stride(1);
-      // All views of a sequence have the same number of queries. One register for it leaves more
-      // for TMA coordinates.
+      // With TMA copies, all views share one register for the number of queries, because TMA
+      // coordinates need many registers.
       const Scalar count =
           m.sequences ? m.tensor_copies ? band.queries() : view.dim(1) : view.dim(2);
       const Scalar left = min(count - first, m.tile_q).to(i32);

@@ -12,16 +12,16 @@ struct AttentionOptions {
   int64_t dim = 128;       // D: columns of a head, at most kMostAttentionDim
   int64_t heads = 32;      // A, heads of q and o
   int64_t kv_heads = 8;    // K, heads of k and v; a divisor of A
-  int64_t queries = 4096;  // S, for grids only
-  int64_t keys = 4096;     // T, for grids only
-  bool left = false;       // hides keys left of the window
-  bool right = true;       // hides keys right of the window; a window of 0 is causal
+  int64_t queries = 4096;  // S, only for the grid
+  int64_t keys = 4096;     // T, only for the grid
+  bool left = false;       // hides keys more than window_left before the query's diagonal
+  bool right = true;       // hides keys more than window_right after the diagonal; 0 is causal
   bool softcap = false;
   bool with_lse = false;    // forward: also store lse
   bool with_sinks = false;  // forward: heads have a sink; backward: also compute d_sinks
-  bool with_d_lse = false;  // backward: d_lse is passed
-  int64_t sequences = 0;    // sequences of different lengths, for grids only; 0 for a batch
-  DType index_type = i32;   // dtype of the sequences' bounds
+  bool with_d_lse = false;  // backward: lse has an upstream gradient d_lse
+  int64_t sequences = 0;    // number of sequences of different lengths; 0: a batch of equal lengths
+  DType index_type = i32;   // dtype of cu_seqlens_q and cu_seqlens_k
 
   int64_t group() const { return heads / kv_heads; }
 
@@ -49,11 +49,11 @@ constexpr int64_t kMostAttentionDim = 256;
 struct AttentionMeta : AttentionOptions {
   int64_t tile_q = 64, tile_k = 64;  // queries and keys per block of scores
   int64_t width = 128;               // columns of a head's tile, at least dim
-  int stages = 1;                    // loads in flight
-  bool reload = false;               // load loop-invariant operands in each iteration
+  int stages = 1;                    // num_stages of the loop
+  bool reload = false;               // load the program's own block from shared memory in the loop
   bool ahead = false;          // forward: overlap a block's scores with the previous block's values
   bool tensor_copies = false;  // loads in loops are TMA copies; forward needs `ahead`
-  int64_t cached_bytes = 1;    // L2 bytes for the keys and values of concurrent heads
+  int64_t cached_bytes = 1;    // bytes of L2 that keys and values of concurrent heads may use
   bool d_k = true, d_v = true;  // gradients that attention_backward_keys computes
 
   int tokens_axis() const { return sequences ? 0 : 1; }
@@ -61,10 +61,10 @@ struct AttentionMeta : AttentionOptions {
 
 // Arguments of all kernels:
 // - `type`: q, o, d_o, d_q [batch, S, A, D] and k, v, d_k, d_v [batch, T, K, D]. The last stride is
-//   1; the others are free.
+//   1; the others may be any value.
 // - f32: lse, d_lse and delta [batch, A, S], with the same rule for strides.
-// - f32: sinks and d_sinks [A], contiguous. -inf means no sink, as do sinks below -2.3e38; sinks
-//   above 2.3e38 are not supported.
+// - f32: sinks and d_sinks [A], contiguous. A value of -inf, or below -2.3e38, means no sink;
+//   values above 2.3e38 are not supported.
 // - f32 scalars: scale > 0; with softcap also cap and inverse_cap = 1 / cap.
 // - i64 scalars: window_left with `left`, window_right with `right`; both are 0 or more.
 //
@@ -73,7 +73,7 @@ struct AttentionMeta : AttentionOptions {
 // With `sequences`, tensors have no batch dimension: [S, A, D], [T, K, D] and [A, S] hold the
 // tokens of all sequences, one sequence after the other. Additional arguments:
 // - cu_seqlens_q, cu_seqlens_k [sequences + 1] index_type, any stride: sequence n has the queries
-//   [cu_seqlens_q[n], cu_seqlens_q[n + 1]), and likewise its keys.
+//   [cu_seqlens_q[n], cu_seqlens_q[n + 1]), and keys by cu_seqlens_k.
 // - i64 max_queries, max_keys: upper bounds of a sequence's length, from which grids are computed.
 // - error [1] i64: reports the first sequence that breaks these rules, or that leaves tokens
 //   without a sequence (kErrorBase). Then accesses stay within the arguments, and results are
@@ -84,10 +84,11 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m);
 
 // Computes delta = row sums of o * d_o, minus d_lse. With `with_sinks`, each program also stores
 // its part of d_sinks. Arguments: delta, o, d_o, [lse], [d_lse], [sinks, sink_partials [A, programs
-// of a head] f32]; no scale, cap, windows or bounds.
+// per head] f32], and no scalars or sequences.
 void attention_delta(KernelBuilder& k, const AttentionMeta& m);
 
-// Computes d_sinks: a program adds one head's parts in order. Arguments: d_sinks, sink_partials.
+// Computes d_sinks: one program per head adds the head's parts in a fixed order. Arguments:
+// d_sinks, sink_partials.
 void attention_d_sinks(KernelBuilder& k, const AttentionMeta& m);
 
 // Computes d_k and d_v of a block of keys from all queries that see it. Arguments: [d_k], [d_v], q,
@@ -98,13 +99,13 @@ void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m);
 // delta.
 void attention_backward_queries(KernelBuilder& k, const AttentionMeta& m);
 
-// Rows: batches; with `sequences`, the larger of the numbers of queries and keys.
+// Rows: number of batches; with `sequences`, the larger of the total numbers of queries and keys.
 Operation attention_forward(const Machine& machine, const AttentionOptions& options);
 Operation attention_backward(const Machine& machine, const AttentionOptions& options);
 
 struct AttentionConfig {
   int queries = 64, keys = 64;  // per block of scores
-  int stages = 2;               // loads of keys and values in flight
+  int stages = 2;               // num_stages of the loop over keys
   int num_warps = 4;
   bool reload = false;         // queries stay in shared memory, not in registers
   bool ahead = false;          // overlap a block's scores with the previous block's values
@@ -122,12 +123,12 @@ struct AttentionConfig {
   }
 };
 
-// Fields k_*: programs that own a block of keys and compute d_k and d_v. Fields q_*: programs that
-// own a block of queries and compute d_q.
+// Fields k_*: kernel whose programs compute d_k and d_v of a block of keys. Fields q_*: kernel
+// whose programs compute d_q of a block of queries.
 struct AttentionBackwardConfig {
   int k_queries = 64, k_keys = 64, k_stages = 2, k_warps = 4;
   bool k_reload = false;
-  bool apart = false;  // d_k and d_v have separate programs: fewer accumulators, scores twice
+  bool apart = false;  // separate kernels for d_k and d_v: fewer accumulators, but scores twice
   int q_queries = 64, q_keys = 64, q_stages = 2, q_warps = 4;
   bool q_reload = false;
   bool k_tensor_copies = false, q_tensor_copies = false;  // loads in loops are TMA copies

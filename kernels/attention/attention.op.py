@@ -94,15 +94,15 @@ BOUNDS = [
             bounds="T")
 ]
 
-# Visible query-key pairs without a window take two matmuls forward and five backward; recomputed
-# scores do not count.
+# Floating-point operations: two matmuls forward and five backward over the query-key pairs that are
+# visible without a window. Recomputed scores do not count.
 SEEN = "(min(S, T) * (T - min(S, T)) + min(S, T) * (min(S, T) + 1) / 2 if causal else S * T)"
 FORWARD_FLOPS, BACKWARD_FLOPS = f"4 * A * D * {SEEN}", f"10 * A * D * {SEEN}"
-LSE = {"mean": "log(T) + 0.5", "deviation": "0.1"}  # near the lse of random q and k
+LSE = {"mean": "log(T) + 0.5", "deviation": "0.1"}  # range near the lse of random q and k
 
 SINKS = Tensor("sinks", "in", "A", "f32", "sink of each head, or NULL", "with_sinks",
                later=True)
-# Fields and tensors of optional gradients.
+# Fields and tensors that belong to optional gradients.
 MORE_GRADIENTS = [present("sinks", later=True), present("d_lse", later=True)]
 D_SINKS = Tensor("d_sinks", "out", "A", "f32", "gradient of sinks, or NULL", "with_sinks",
                  later=True)

@@ -1,5 +1,5 @@
-// Keys that a query sees. They form a band along the diagonal that ends at the last query's last
-// key:
+// The keys that each query sees. They form a band along the diagonal that ends at the last query
+// and the last key:
 //
 //   query i of S sees key j of T  <=>  i + T - S - left <= j <= i + T - S + right,  0 <= j < T
 //
@@ -25,7 +25,7 @@ class AttentionBand {
     if (m.right) right_ = k.scalar("window_right", i64);
   }
 
-  // Restricts the band to the tokens of one sequence, given its slices of q and k.
+  // Restricts the band to one sequence, whose slices of q and keys are the arguments.
   void measure(const View& q, const View& keys) {
     queries_ = q.dim(m_.tokens_axis()), keys_ = keys.dim(m_.tokens_axis()),
     shift_ = keys_ - queries_;
@@ -39,16 +39,16 @@ class AttentionBand {
     Scalar begin, whole, edge, end;
   };
 
-  // Returns the blocks of keys for a block of queries. The last block of queries may have padded
-  // rows; their results are not stored.
+  // Returns the blocks of keys that a block of queries sees. The last block of queries may have
+  // padded rows; their results are not stored.
   Blocks keys_of(const Scalar& block) const {
     const Scalar first = block.to(i64) * m_.tile_q + shift_, last = first + (m_.tile_q - 1);
     return blocks(m_.tile_k, keys_, m_.left ? first - left_ : none(),
                   m_.left ? last - left_ : none(), m_.right ? first + right_ : keys_,
                   m_.right ? last + right_ : keys_, /*ragged=*/true);
   }
-  // Returns the blocks of queries for a block of keys. A padded query is loaded as zeros, so that
-  // it contributes to no gradient. Gradients of padded keys are not stored.
+  // Returns the blocks of queries that see a block of keys. Padded queries are loaded as zeros and
+  // add nothing to gradients. Gradients of padded keys are not stored.
   Blocks queries_of(const Scalar& block) const {
     const Scalar first = block.to(i64) * m_.tile_k - shift_, last = first + (m_.tile_k - 1);
     return blocks(m_.tile_q, queries_, m_.right ? first - right_ : none(),
@@ -56,8 +56,8 @@ class AttentionBand {
                   m_.left ? last + left_ : queries_, /*ragged=*/false);
   }
 
-  // Returns i1 [tile_q, tile_k], true for visible scores. Each row has a first and a last key, so
-  // that a thread compares its few columns with few bounds.
+  // Returns i1 [tile_q, tile_k], true for visible scores. A row's visible keys are a range, so a
+  // thread compares its columns with two bounds per row.
   Tile seen(const Scalar& query_block, const Scalar& key_block) const {
     const Scalar last_key = near(keys_ - key_block.to(i64) * m_.tile_k) - 1;
     const Scalar diagonal = diagonal_of(query_block, key_block);
@@ -85,12 +85,12 @@ class AttentionBand {
     return seen;
   }
 
-  // Blocks of a loop that need a mask: none, all (`may`), or those where `here` is true.
+  // Blocks of a loop that need a mask: none, all (`may`, no `here`), or those where `here` is true.
   struct Masked {
     bool may = false;
-    std::optional<Scalar> here;  // empty if all blocks of the loop need one, or none
+    std::optional<Scalar> here;  // empty unless it differs between the blocks of the loop
   };
-  // Returns `values` with `unseen` in place of hidden scores, if the block needs its mask.
+  // Returns `values`, with `unseen` in place of hidden scores if the block needs a mask.
   template <class Seen>
   Tile hidden(const Masked& masked, const Tile& values, Seen seen, float unseen) const {
     if (!masked.may) return values;
@@ -100,8 +100,8 @@ class AttentionBand {
   }
 
   // Runs body(block, masked, state) for each block. Blocks with and without masks have separate
-  // loops. TMA loops do not pass their slots on to the next loop, so with tensor_copies there is
-  // one loop.
+  // loops. With tensor_copies there is one loop, because a TMA loop cannot load operands for the
+  // next loop ahead of time.
   template <class... T, class Body>
   Carry<T...> each(const Blocks& blocks, bool mask_before, bool mask_after, Carry<T...> state,
                    Body body) const {
@@ -144,13 +144,13 @@ class AttentionBand {
  private:
   Scalar none() const { return k_.constant(0, i64); }
 
-  // Returns the blocks of `tile` places among `count` places. Parameters low_* and high_* are the
-  // band's first and last places. Those named *_first and *_last are for the first and last row of
-  // the other operand's block.
+  // Returns the blocks of `tile` columns, of `count` columns. low_* and high_* are the first and
+  // last visible columns. Suffix _first: for the first row of the other operand's block; _last: for
+  // its last row. Columns are keys for a block of queries, and queries for a block of keys.
   Blocks blocks(int64_t tile, const Scalar& count, const Scalar& low_first, const Scalar& low_last,
                 const Scalar& high_first, const Scalar& high_last, bool ragged) const {
     const auto clamped = [&](const Scalar& place) { return min(max(place, 0), count); };
-    // End of the last block that can be whole.
+    // Blocks that end after this column need a mask.
     const Scalar past_all = ragged ? count : cdiv(count, tile) * tile;
     const Scalar high = high_first + 1;
     Scalar end = cdiv(clamped(high_last + 1), tile), begin = min(clamped(low_first) / tile, end);
@@ -159,13 +159,12 @@ class AttentionBand {
     return {begin.to(i32), whole.to(i32), edge.to(i32), end.to(i32)};
   }
 
-  // Distances between blocks are 64-bit. Distances within a block, and bounds compared with them,
-  // are 32-bit.
+  // Clamps a 64-bit distance between blocks to the distances that occur within a block, as i32.
   Scalar near(const Scalar& distance) const {
     const int64_t most = 2 * (m_.tile_q + m_.tile_k);
     return min(max(distance, -most), most).to(i32);
   }
-  // Returns the distance, in keys, from the block's first key to the first query's diagonal.
+  // Returns the number of keys from the key block's first key to the first query's diagonal key.
   Scalar diagonal_of(const Scalar& query_block, const Scalar& key_block) const {
     return query_block.to(i64) * m_.tile_q + shift_ - key_block.to(i64) * m_.tile_k;
   }

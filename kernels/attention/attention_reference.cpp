@@ -8,7 +8,7 @@ namespace ligerdsl::reference {
 
 namespace {
 
-// Returns a case whose batch, queries and keys are not set.
+// Returns an attention case with all fields except batch, queries and keys.
 AttentionCase attention_heads(const ReferenceCall& call) {
   const double scale = call.number("scale");
   return {.heads = call.size("A"),
@@ -32,8 +32,7 @@ AttentionSequences attention_sequences(const ReferenceCall& call) {
           .keys = call.integers("cu_seqlens_k")};
 }
 
-// Errors of o are measured in the norm of all elements, because the kernel rounds p before it
-// multiplies.
+// Errors of o are measured in the norm of all elements, because the kernel rounds p before p v.
 template <class Which>
 Expected forward(const ReferenceCall& call, const Which& which) {
   const auto r = attention_reference(which, call["q"], call["k"], call["v"], call["sinks"]);

@@ -1,6 +1,6 @@
 // float64 attention and its gradients: o = softmax(z) v over the keys that a query sees, with
-// z = scale q k^T or z = cap tanh(scale q k^T / cap). A head's sink is one more score, without a
-// value, for each of its queries.
+// z = scale q k^T or z = cap tanh(scale q k^T / cap). A head's sink is one more score for each of
+// its queries, without a value.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct AttentionCase {
   int64_t left = -1, right = -1;  // negative for no limit
 
   bool sees(int64_t query, int64_t key) const {
-    const int64_t own = query + keys - queries;  // the last query corresponds to the last key
+    const int64_t own = query + keys - queries;  // position of the query among the keys
     return (left < 0 || key >= own - left) && (right < 0 || key <= own + right);
   }
 };
@@ -32,12 +32,12 @@ struct AttentionResult {
 };
 struct AttentionGradients {
   Values dq, dk, dv, d_sinks;
-  Values sink_terms;  // [heads], like d_sinks but summing absolute values
+  Values sink_terms;  // [heads], sums of the absolute values of the terms of d_sinks
 };
 
 namespace attention_detail {
 
-// One query of one head: element offsets in the tensors, and its score with each key.
+// One query of one head: its element offsets in the tensors, and its score with each key.
 struct Row {
   const AttentionCase& p;
   int64_t b, h, i;
@@ -86,8 +86,8 @@ inline AttentionResult attention_reference(const AttentionCase& p, const Values&
   return r;
 }
 
-// Returns the gradients from the forward's lse. `o` is the forward's rounded result. Without sinks,
-// d_sinks is empty. The gradient d_lse of a query that sees neither a key nor a sink is not read.
+// Returns the gradients, given the forward's lse and rounded o. Without sinks, d_sinks is empty.
+// d_lse of a query that sees neither a key nor a sink is not read.
 inline AttentionGradients attention_gradient_reference(const AttentionCase& p, const Values& q,
                                                        const Values& k, const Values& v,
                                                        const Values& o, const Values& d_o,

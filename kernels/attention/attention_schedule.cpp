@@ -8,29 +8,28 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Tile shape of a launch. A program owns one block: the rows of its accumulators and scores. Its
-// loop streams other blocks: the columns of the scores.
+// Tile shape of a launch. A program owns one block (of queries in the forward pass): the rows of
+// its scores. Its loop streams blocks of the other operand (keys): the columns of the scores.
 struct Blocks {
   int64_t width = 0;  // columns of a head's tile
   int own = 64, streamed = 64, stages = 2, warps = 4;
   bool reload = false;
   int accs = 1;         // accumulators [own, width] f32 that the loop carries
-  int held = 1;         // loop-invariant tiles [own, width]
-  int scores = 1;       // tiles [own, streamed] f32 that are live at once
+  int held = 1;         // loop-invariant operand tiles [own, width]
+  int scores = 1;       // score tiles [own, streamed] f32 that are live at once
   bool copies = false;  // loads in loops are TMA copies; forward also sets `ahead`
-  bool ahead = false;   // the loop carries a block's weights
+  bool ahead = false;   // the loop carries the previous block's weights
 };
 
-// Returns true if loads are TMA copies and matmuls are wgmma. A head's rows are then whole 16-byte
-// vectors, and two warp groups own 128 rows.
+// Returns true if loads can be TMA copies and matmuls wgmma. It requires rows of whole 16-byte
+// vectors. Two warp groups then own 128 rows.
 bool has_copies(const Machine& machine, const AttentionOptions& o) {
   const program::GpuArch* arch = program::find_gpu_arch(machine.name);
   return arch && arch->wgmma && size_of(o.type) == 2 && o.dim % 8 == 0;
 }
 
-// Time per column, relative to tile widths that are multiples of 64: `of_32` for other multiples of
-// 32, `of_16` for other multiples of 16. Their shared-memory swizzle covers 64 or 32 bytes, not
-// 128.
+// Time per column, relative to tiles whose width is a multiple of 64. `of_32`: widths that are odd
+// multiples of 32; `of_16`: odd multiples of 16. Their swizzle covers 64 or 32 bytes, not 128.
 struct ColumnTimes {
   double of_16, of_32;
 };
@@ -58,10 +57,10 @@ int64_t width_of(const Machine& machine, const AttentionOptions& o, const Column
 
 int64_t shared_bytes(const AttentionOptions& o, const Blocks& b) {
   constexpr int64_t kAlignment = 2048;  // slots are aligned to the period of the swizzle
-  constexpr int64_t kExchanges = 4096;  // bytes reserved for exchanges in TMA loops
+  constexpr int64_t kExchanges = 4096;  // bytes that exchanges in TMA loops may take
   constexpr int64_t kPadding = 16;
   const int64_t row = b.width * size_of(o.type);
-  // f32 matmuls without tensor cores exchange a tile between threads.
+  // f32 matmuls without tensor cores exchange one operand tile between threads.
   const int64_t kept = b.reload ? b.held : size_of(o.type) == 4 ? 1 : 0;
   // Without a ring, exchanges convert both streamed tiles to operand layout. Their rows are padded
   // against bank conflicts.
@@ -97,7 +96,7 @@ std::string refused(const Machine& machine, const AttentionOptions& o, const Blo
   return "";
 }
 
-// Shrinks tiles until they are valid, beginning with the streamed ones.
+// Halves tile sizes until the tiles fit, the streamed ones first.
 Blocks fitting(const Machine& machine, const AttentionOptions& o, Blocks b) {
   while (!refused(machine, o, b, "").empty()) {
     if (b.streamed > 16 && b.streamed >= b.own / 2)
@@ -114,7 +113,7 @@ Blocks fitting(const Machine& machine, const AttentionOptions& o, Blocks b) {
 
 Blocks with_plain_loads(const Machine& machine, const AttentionOptions& o, Blocks b) {
   if (!machine.is_gpu()) {
-    // Operands stay in L1.
+    // With 64 x 64 tiles, operands stay in a core's L1.
     b.own = b.streamed = 64, b.stages = 1, b.warps = 4, b.reload = b.copies = false;
     return b;
   }
@@ -147,14 +146,14 @@ constexpr Tiles kTiles[] = {{64,
 constexpr int64_t kMostForward = 176, kMostKeys = 192, kMostQueries = 176;
 
 int64_t registers_of(const Blocks& b) {
-  // Multiplied by 4, because the number of rows may be a fraction.
+  // In quarters, because a thread may have a fraction of a row.
   const int64_t rows_of_thread = b.own * 4 / (program::kWarpThreads * b.warps);
   const int64_t weights = b.ahead ? b.streamed / 2 : 0;
   return rows_of_thread * (b.accs * b.width + b.scores * b.streamed + weights) / 4;
 }
 
-// Uses the most score columns that registers and shared memory allow, because waits cost a fixed
-// time per iteration.
+// Chooses the largest streamed tile that fits in registers and shared memory, because each
+// iteration has a fixed cost of waits.
 Blocks with_tensor_copies(const Machine& machine, const AttentionOptions& o, Blocks b,
                           int64_t most_registers) {
   b.own = 128, b.warps = 8, b.reload = b.copies = true;
@@ -212,7 +211,7 @@ std::string unsupported(const AttentionOptions& o) {
   return "";
 }
 
-// Returns half of L2, or half of a CPU core's cache.
+// Returns the bytes of half of L2, or of half a CPU core's cache.
 int64_t cached_bytes(const Machine& machine) {
   return machine.is_gpu() ? machine.l2_bytes / 2 : 256 << 10;
 }
@@ -229,9 +228,9 @@ AttentionMeta meta_of(const Machine& machine, const AttentionOptions& o, const B
   return meta;
 }
 
-// Returns the number of programs for `places` queries or keys, divided into tiles. The total number
-// of tokens bounds each sequence's length, so it bounds the grid, whatever maximum length the
-// caller passes (Tokens in attention.cpp).
+// Returns the number of programs: one per head and tile of `places` queries or keys. With
+// sequences, `places` is the longest length that the caller passes. It is limited to the total
+// number of tokens, as in Tokens of attention.cpp.
 Size programs(const AttentionOptions& o, int64_t heads, int64_t places, int64_t tile) {
   if (!o.sequences) return Size::rows() * heads * ceil_div(Size(places), tile);
   return Size(o.sequences) * heads * ceil_div(max(min(Size(places), Size::rows()), 1), tile);
@@ -281,8 +280,8 @@ Operation forward(const Machine& machine, const AttentionOptions& o,
   Launch launch = library_launch(programs(o, o.heads, o.queries, meta.tile_q), config.num_warps);
   Operation op{.steps = {record_step("attention_forward", o.type, &attention_forward, meta,
                                      std::move(launch))}};
-  // No grid depends on the total number of queries. If this number exceeds a tensor's limit, the
-  // workspace is larger than any memory, so that the call fails before it allocates. Otherwise the
+  // No grid depends on the total number of queries, so no grid check limits it. If it exceeds the
+  // limit of a tensor, this workspace is larger than any memory and the call fails. Otherwise the
   // workspace is empty.
   constexpr int64_t kMostElements = int64_t{1} << 56, kTooMuch = int64_t{1} << 61;
   if (o.sequences)
@@ -293,7 +292,7 @@ Operation forward(const Machine& machine, const AttentionOptions& o,
   return op;
 }
 
-// Returns the queries per row. A row is a batch or, with `sequences`, one query.
+// Returns the queries per row of the operation. A row is a batch or, with `sequences`, one query.
 double queries_of(const AttentionOptions& o) {
   return o.sequences ? 1 : static_cast<double>(o.queries);
 }
@@ -327,7 +326,7 @@ AttentionBackwardConfig backward_heuristic(const Machine& machine, const Attenti
   k.accs = config.apart ? 1 : 2;
   k.width = q.width = width;
   k.held = q.held = 2;
-  k.scores = q.scores = copies && o.softcap ? 3 : 2;  // a softcap keeps both raw and capped scores
+  k.scores = q.scores = copies && o.softcap ? 3 : 2;  // with a softcap, raw scores stay live
   k = copies ? with_tensor_copies(machine, o, k, kMostKeys) : with_plain_loads(machine, o, k);
   q = copies ? with_tensor_copies(machine, o, q, kMostQueries) : with_plain_loads(machine, o, q);
   config.k_queries = k.streamed, config.k_keys = k.own, config.k_stages = k.stages,

@@ -18,8 +18,8 @@ class AttentionSequences {
   const Scalar& max_queries() const { return max_queries_; }
   const Scalar& max_keys() const { return max_keys_; }
 
-  // Returns one sequence's part of `all` along `axis`. It is within the view, whatever the bounds
-  // are.
+  // Returns one sequence's slice of `all` along `axis`. The slice is within `all` even if the
+  // bounds are invalid.
   View queries_of(const Scalar& sequence, const View& all, int axis = 0) const {
     return of(queries_, sequence, all, axis);
   }
@@ -47,8 +47,8 @@ class AttentionSequences {
   static View of(const View& bounds, const Scalar& sequence, const View& all, int axis) {
     return all.slice(axis, at(bounds, sequence), at(bounds, sequence + 1));
   }
-  // The first sequence begins with the first token and the last one ends with the last token, so
-  // that each token belongs to a sequence.
+  // The first sequence must begin at token 0 and the last one end at the last token, so that each
+  // token belongs to a sequence.
   Scalar wrong(const View& bounds, const Scalar& sequence, const Scalar& tokens,
                const Scalar& most) const {
     const Scalar begin = at(bounds, sequence), end = at(bounds, sequence + 1);

@@ -1,5 +1,5 @@
-// sigma = logistic function, Phi and phi = cumulative distribution and density of the normal
-// distribution.
+// sigma is the logistic function. Phi and phi are the cumulative distribution and the density of
+// the standard normal distribution.
 //
 //   silu           f = u sigma(w), w = u
 //   gelu_tanh      f = u sigma(w) = u/2 (1 + tanh(w / 2)), w = 2 k (u + 0.044715 u^3),
@@ -8,9 +8,9 @@
 //   relu           f = max(u, 0)
 //   relu_squared   f = max(u, 0)^2
 //
-// f' is s + u s (1 - s) w'(u) with s = sigma(w), or Phi(u) + u phi(u). In these forms nothing
-// cancels where f is small. ReLU has a gradient of 0 for u <= 0, even if the upstream gradient is
-// infinite or NaN. A NaN u counts as positive, as in PyTorch.
+// f'(u) is s + u s (1 - s) w'(u) with s = sigma(w), or Phi(u) + u phi(u) for gelu_erf. These forms
+// lose no digits to cancellation where f is small. The gradient of ReLU is 0 for u <= 0, even if
+// the upstream gradient is infinite or NaN. A NaN u counts as positive, as in PyTorch.
 #include "kernels/core/activation_function.h"
 
 namespace ligerdsl::kernels {
@@ -19,13 +19,13 @@ namespace {
 constexpr double kTanhOuter = 2 * 0.7978845608028654;  // 2 sqrt(2 / pi)
 constexpr double kTanhInner = 0.044715;
 
-// Returns u^2 for gelu_tanh, at most 16^2: sigma is 0 or 1 for |u| >= 16. An unbounded square could
-// overflow, and infinity times 0 is NaN.
+// Returns min(u^2, 16^2) for gelu_tanh. The bound changes no result, because sigma is 0 or 1 for
+// |u| >= 16. An unbounded square could overflow, and infinity times 0 is NaN.
 Tile bounded_square(const Tile& u) {
   return min(u * u, 256.0f);
 }
 
-// Returns |u| for gelu_erf, at most 13: Phi(-13) is below the smallest normal f32.
+// Returns min(|u|, 13) for gelu_erf, because Phi(-13) is below the smallest normal f32.
 Tile bounded_magnitude(const Tile& u) {
   return min(abs(u), 13.0f);
 }
@@ -36,8 +36,8 @@ Tile bell(const Tile& v) {
   return fast_exp2(v * v * -kHalfLog2E);
 }
 
-// Returns Phi(-v) = bell(v) t P(t), t = 1 / (1 + c v). P minimises the largest relative error for v
-// in [0, 13], which is 8e-7.
+// Returns Phi(-v) = bell(v) t P(t), t = 1 / (1 + c v). P is the minimax polynomial for 0 <= v <=
+// 13, with a relative error of at most 8e-7.
 Tile normal_tail(const Tile& v, const Tile& bell) {
   constexpr double kScale = 0.36;
   constexpr double kPolynomial[] = {0.143717423081398,   0.14171086251735687, 0.14005638659000397,

@@ -5,7 +5,7 @@
 
 namespace ligerdsl::kernels {
 
-// In the order of the constants LIGERDSL_ACTIVATION_*.
+// Activations, in the order of the constants LIGERDSL_ACTIVATION_*.
 enum class Activation { gelu_tanh, gelu_erf, silu, relu, relu_squared };
 
 class ActivationAt {

@@ -51,7 +51,7 @@ class LargestTiles {
       for (const program::Region& inner : op.regions) collect(inner);
     }
   }
-  // Control flow carries no views, so every view is an argument or a slice of one.
+  // Loops and branches carry no views, so every view is an argument or a slice of an argument.
   void meet(const Op& op, int64_t elements) {
     int64_t& most = elements_[static_cast<size_t>(argument_of_[op.operands[0]])];
     most = std::max(most, elements);
@@ -59,7 +59,7 @@ class LargestTiles {
   int64_t neighbours_of(const Op& op) const {
     const auto& shape = std::get<program::Shape>(*op.find(program::AttrKey::tile_shape));
     const std::vector<int64_t>& strides = program_.values[op.operands[0]].strides;
-    if (!shape.empty() && shape.back() <= 1 && strides.back() == 1) return 1;  // 1, or squeezed
+    if (!shape.empty() && shape.back() <= 1 && strides.back() == 1) return 1;  // a column
     return elements_of(shape);
   }
   static int64_t elements_of(const program::Shape& shape) {
@@ -112,11 +112,11 @@ class LargestTiles {
   const program::Program& program_;
   std::vector<int> argument_of_;  // argument of each view, pointer or tile of pointers
   std::vector<int64_t> elements_, bytes_;
-  std::vector<bool> escapes_;  // control flow carries a pointer to the argument: it is not followed
+  std::vector<bool> escapes_;  // a loop or a branch carries a pointer to the argument
 };
 
 // Arguments whose tiles become an operand of a matmul, directly or after arithmetic. A tile that is
-// broadcast first, like the statistics of rows, does not count: it has few of the operand's bytes.
+// broadcast first, like the statistics of rows, does not count: it is a small part of the operand.
 class Factors {
  public:
   explicit Factors(const program::Program& program)
@@ -137,14 +137,14 @@ class Factors {
       for (const program::Region& inner : op.regions) collect(inner);
     }
   }
-  // Marks the values from which `value` is computed, except those that control flow carries.
+  // Marks the values from which `value` is computed, but does not look into loops and branches.
   void trace(program::ValueId value) {
     if (is_factor_[value]) return;
     is_factor_[value] = true;
     const Op* const op = defined_by_[value];
     if (!op || !op->regions.empty() || op->code == OpCode::dot) return;
     if (op->code == OpCode::broadcast || op->code == OpCode::expand_dims) return;
-    // The other operands of a load are indices, and those of a slice are bounds.
+    // Only operand 0 is followed: a load's other operands are indices, and a slice's are bounds.
     const bool reads =
         op->find(program::AttrKey::tile_shape) != nullptr || op->code == OpCode::slice;
     for (size_t i = 0; i < (reads ? 1 : op->operands.size()); ++i)
@@ -169,9 +169,9 @@ class RowsWithOffset {
       argument_of_[program.arguments[i].value] = static_cast<int>(i);
     collect(program.body);
   }
-  // Returns true if the argument has ragged rows of a known length and an access with an offset.
+  // Returns true if the argument has ragged rows that are accessed with an alignment offset.
   bool of(size_t argument) const { return moved_[argument] && is_ragged(argument); }
-  // Returns true if the program loads an argument with the offset of another argument's ragged row.
+  // Returns true if a ragged row's alignment offset is also used to load from another argument.
   bool any_with_other_offset() const { return with_other_offset_; }
 
  private:
@@ -207,13 +207,13 @@ class RowsWithOffset {
   bool with_other_offset_ = false;
 };
 
-// Returns true for vectors of labels or indices with any stride. Nearly all calls pass contiguous
-// ones, which take less time.
+// Returns true for a vector of labels or indices whose stride the program leaves open. Nearly all
+// calls pass contiguous vectors, which are faster to load.
 bool is_list_of_integers(const program::Type& type) {
   return type.shape.size() == 1 && is_integer(type.dtype) && type.strides[0] == program::kDynamic;
 }
 
-// Arguments whose alignment the facts require.
+// Arguments that gain enough from alignment that a variant may require it.
 class Asked {
  public:
   explicit Asked(const program::Program& program) : program_(program), tiles_(program) {}
@@ -241,7 +241,7 @@ bool is_multiple(uint64_t value, int64_t divisor) {
   return (value & static_cast<uint64_t>(divisor - 1)) == 0;
 }
 
-// Returns true if some aligned arguments are operands of a matmul and others are not.
+// Returns true if some arguments that gain from alignment are matmul operands and others are not.
 bool has_variant_of_factors(const program::Program& program) {
   const Asked asked(program);
   const Factors factors(program);
@@ -268,7 +268,7 @@ std::vector<program::ArgFacts> argument_facts(const program::Program& program, V
     const size_t rank = type.shape.size();
     facts.dims.resize(rank);
     facts.strides.resize(rank);
-    // Any other open last stride need not be 1.
+    // An open last stride must be 1 only for a vector of integers (labels, indices).
     const bool listed = all_counted && is_list_of_integers(type);
     const bool contiguous = rank > 0 && (type.strides[rank - 1] == 1 || listed);
     if (contiguous) facts.strides[rank - 1].exact = 1;

@@ -7,8 +7,8 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Returns true if no store of this launch reaches the argument's memory, through the argument or
-// one that may overlap it.
+// Returns true if the argument's memory does not change: this launch stores neither to the argument
+// nor to another argument that may overlap it.
 bool read_only(size_t arg, const std::vector<ArgPromise>& promises,
                const std::vector<bool>& written) {
   if (written[arg]) return false;

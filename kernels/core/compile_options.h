@@ -1,5 +1,5 @@
-// Compile options from a launch and its caller's promises about the arguments. The launcher and all
-// other users of the compiler share this rule.
+// Compile options, computed from a launch and its caller's promises about the arguments. The
+// launcher and all other users of the compiler call this function.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct ArgPromise {
 std::vector<ArgPromise> all_apart(const program::Program& program);
 
 // Returns the compile options. `base` has the device and all options that a launch does not set.
-// `promises` has one per argument of the program, or none.
+// `promises` is empty or has one element per argument of the program.
 program::CompileOptions compile_options(program::CompileOptions base,
                                         const program::Program& program, const Launch& launch,
                                         Variant variant, std::vector<ArgPromise> promises = {});

@@ -5,13 +5,13 @@
 //   heuristic    returns the default Config
 //   build        returns the Operation of a Config
 //
-// A Config is a plain struct. Its fields are visited like those of options (ligerdsl/dsl/meta.h),
-// each with its possible values and with the effect of another value on the results (Bits). It
-// holds choices only: `build` derives tiles and grids. The search space is every combination that
-// `valid` accepts.
+// A Config is a plain struct. Like options (ligerdsl/dsl/meta.h), it has a visit() that lists its
+// fields, each with its possible values and with the effect of a change on the results (Bits). A
+// Config holds choices only: `build` derives tiles and grids. The search space is the set of all
+// combinations that `valid` accepts.
 //
-// A CPU ignores min_ctas_per_sm, which only changes the Launch. All its values are valid there, so
-// that a GPU's Config can be tried. A search on a CPU needs only one of them.
+// A CPU ignores min_ctas_per_sm, which only changes the Launch. All its values are valid on a CPU,
+// so that a GPU's Config can be tried. A search on a CPU needs only one value.
 #pragma once
 
 #include <cstdint>
@@ -27,19 +27,19 @@
 
 namespace ligerdsl::kernels {
 
-// Least work of a call, for any Config.
+// Minimum memory traffic of a call, for any Config.
 struct Cost {
   double bytes = 0;  // inputs read once, results written once
 };
 
-// Returns text like "keep=registers rows=4 num_warps=8". Tuned tables and the `config.NAME=VALUE`
-// arguments of the command hold the same names and values.
+// Returns text like "keep=registers rows=4 num_warps=8". Tuned tables and the settings
+// `config.NAME=VALUE` of the ligerdsl command use the same names and values.
 std::string config_text(const std::vector<MetaField>& fields);
 
 namespace detail {
 
-// Writes options as text, without those that are false, 0 or the first name of an enum. So a new
-// option whose default means the old behaviour does not change existing texts.
+// Writes options as text, but omits false, 0 and the first name of an enum. A new option with such
+// a default therefore does not change existing texts.
 struct MetaTextWriter {
   std::string text;
 
@@ -93,8 +93,8 @@ template <class Options, class Config>
 struct ConfiguredKernel {
   const char* name;
   const char* description;
-  // Returns the reason why this Config cannot be built; empty if it can. Every GPU of the machine's
-  // architecture then runs it.
+  // Returns the reason why this Config cannot be built; empty if it can. A Config that can be built
+  // runs on every GPU of the machine's architecture.
   std::string (*valid)(const Machine&, const Options&, const Config&);
   Config (*heuristic)(const Machine&, const Options&);
   Operation (*build)(const Machine&, const Options&, const Config&);  // the Config must be valid

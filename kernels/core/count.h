@@ -1,8 +1,8 @@
 // Number of rows, programs, elements or bytes, computed from sizes that a caller chose.
 //
-// Additions and multiplications saturate at the largest int64_t, which every limit rejects. So
-// launch rules are plain arithmetic, and one comparison with a limit finds all overflows. Only
-// value() converts a Count to int64_t, so unchecked arithmetic does not compile.
+// Additions and multiplications saturate at the largest int64_t, which every limit rejects. Launch
+// rules are therefore plain arithmetic, and one comparison with a limit finds every overflow. Only
+// value() converts a Count to int64_t, so arithmetic that could overflow does not compile.
 #pragma once
 
 #include <compare>
@@ -20,7 +20,7 @@ class Count {
   // Returns true if the value is the largest one, which stands for all larger values too.
   constexpr bool saturated() const { return value_ == std::numeric_limits<int64_t>::max(); }
 
-  // Both counts are non-negative.
+  // Both operands must be non-negative.
   friend constexpr Count operator+(Count a, Count b) {
     int64_t sum = 0;
     return __builtin_add_overflow(a.value_, b.value_, &sum) ? std::numeric_limits<int64_t>::max()

@@ -3,7 +3,7 @@
 namespace ligerdsl::kernels {
 namespace {
 
-constexpr int64_t kMostHeld = 16;  // vectors per thread and array
+constexpr int64_t kMostHeld = 16;  // most vectors per thread and array
 
 }  // namespace
 

@@ -7,8 +7,8 @@
 
 namespace ligerdsl::kernels {
 
-// Returns a vector argument with any non-negative stride: labels may be a column of a larger
-// tensor. Aligned variants assume that it is contiguous (argument_facts.h).
+// Declares a vector argument with any non-negative stride, because labels may be a column of a
+// larger tensor. The aligned variant requires a stride of 1 (argument_facts.h).
 inline View index_view(KernelBuilder& k, const std::string& name, DType type) {
   return k.view(name, type, {dyn}, {.strides = {dyn}});
 }

@@ -5,8 +5,8 @@
 //   * a tensor or scalar of the operation's interface, listed in the family's header, or
 //   * a scratch buffer of Operation::workspace, with padded rows (workspace.h).
 //
-// The number of rows is known at run time only. Grids and workspace sizes are formulas of it
-// (Size), so one Operation serves every number of rows; the family's header defines a row. The
+// The number of rows is known only at run time. Grids and workspace sizes are formulas of that
+// number (Size), so one Operation serves every call. The family's header says what a row is. The
 // number and order of partial results depend on shape, machine and options, never on the number of
 // CPU threads.
 #pragma once
@@ -28,8 +28,8 @@ namespace ligerdsl::kernels {
 using Machine = Target;
 
 // Returns a GPU. `arch` is the architecture that code is compiled for ("sm_90a"). `ptx_version` is
-// ten times the PTX version that its driver accepts. If `sms` is 0, the GPU has the SMs of the
-// usual chip. Throws if the architecture is unknown.
+// ten times the PTX version that its driver accepts. If `sms` is 0, the GPU has the number of SMs
+// of its architecture's usual chip. Throws if the architecture is unknown.
 Machine gpu(const std::string& arch, int sms, int ptx_version);
 
 using Grid = std::array<int64_t, 3>;  // programs along x, y and z; if any is 0, nothing is launched
@@ -40,21 +40,21 @@ struct Step {
   Launch launch;
 };
 
-// Returns a launch of a library kernel. num_stages is 1 here and 2 for authors: library kernels
-// pipeline only the loops that they mark.
+// Returns a launch of a library kernel. Its num_stages is 1, because library kernels pipeline only
+// the loops that they mark. The default for other kernels is 2.
 Launch library_launch(Size programs, int num_warps);
 
 struct Scratch {
   std::string name;
   DType dtype = DType::f32;
   std::vector<Size> shape;
-  // Reserved shape, or empty for `shape`. It may be larger than `shape`, because fewer rows may
-  // need more memory, and a workspace for many rows must serve fewer rows too.
+  // Shape to reserve; empty if it is `shape`. It may be larger, because fewer rows may need more
+  // memory, and a workspace for n rows must also serve calls with fewer rows.
   std::vector<Size> room;
 };
 
-// Launches of a call. The comment `Rows: ...` of a function that returns one says what Size::rows()
-// counts.
+// Launches and scratch buffers of a call. If a function returns an Operation, `Rows: ...` in its
+// comment says what Size::rows() counts.
 struct Operation {
   std::vector<Step> steps;
   std::vector<Scratch> workspace;
@@ -66,7 +66,7 @@ struct Operation {
 void add_step(Operation& operation, Step step);
 Operation operation_of(Step step);
 
-using ligerdsl::ceil_div;  // adds to the overloads of this namespace
+using ligerdsl::ceil_div;  // adds its overloads to this namespace
 constexpr int64_t round_up(int64_t a, int64_t b) {
   return ceil_div(a, b) * b;
 }

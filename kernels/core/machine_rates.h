@@ -1,5 +1,5 @@
-// Rates of a GPU that predict() uses. bench/fit_machine.py fits those marked "fitted" to the
-// baselines (bench/baselines) and prints them in the form below.
+// Rates of a GPU that predict() uses. bench/fit_machine.py fits the rates below "Fitted" to the
+// baselines (bench/baselines) and prints them as lines of this struct.
 #pragma once
 
 #include <string_view>
@@ -19,19 +19,19 @@ struct MachineRates {
 
   // Fitted.
   double memory_gbps = 4364;    // reads and writes of global memory
-  double looped = 0.961;        // factor of memory_gbps for persistent kernels of one wave
+  double looped = 0.961;        // multiplies memory_gbps in persistent kernels of one wave
   double launch_us = 3.75;      // first launch of a call, with the events that time it
   double follow_us = 1.38;      // each later launch
-  double ramp_us = 2.5;         // until memory is busy, and after its last access
+  double ramp_us = 2.5;         // time until memory is busy, plus time after its last access
   double program_clocks = 82;   // start and end of a program
   double latency_clocks = 322;  // wait for a load, with loads of other warps in flight
   double tensor = 1591;         // 16-bit multiply-adds per SM and clock
-  double tensor_heat = 0.107;   // relative time that dense matmuls lose to a lower clock
+  double tensor_heat = 0.107;   // share of time that dense matmuls lose because the clock drops
   double operand_bytes = 113;   // bytes of shared memory that an SM's tensor cores read per clock
-  double exposed = 1.11;        // time factor of plain instructions next to dots; 0: dots hide them
+  double exposed = 1.11;        // multiplies the time of plain instructions in kernels with dots
   double l2_bytes = 49.7;       // bytes from L2 to an SM per clock
-  double access_clocks = 2.51;  // of an SM, per global memory access of a warp
-  double scatter = 10.4;        // accesses per store in a kernel with dots: rows are scattered
+  double access_clocks = 2.51;  // clocks of an SM per global memory access of a warp
+  double scatter = 10.4;        // accesses per store in kernels with dots: rows are scattered
   double scalar = 1.49;         // warp instructions per scalar operation
   double reduction = 19.9;      // warp instructions per reduction of a tile
 
@@ -57,8 +57,8 @@ struct MachineRates {
 };
 
 inline constexpr MachineRates kH200{.name = "H200"};
-// No baseline is from an H100. Its SMs have the rates of an H200; memory is scaled by the ratio of
-// published bandwidths.
+// There is no baseline from an H100. Its SMs have the rates of an H200, and its memory bandwidth is
+// scaled by the ratio of the published bandwidths.
 inline constexpr MachineRates kH100{.name = "H100", .memory_gbps = kH200.memory_gbps * 3.35 / 4.8};
 
 // Returns the rates of a Hopper GPU, or null for other machines. `device` is the name that the

@@ -15,10 +15,10 @@ using analysis::Work;
 
 constexpr double kVectorBytes = 16, kUsPerNs = 1e-3;
 constexpr double kBytesPerGbpsUs = 1e3;  // 1 GB/s moves 1e3 bytes in a microsecond
-// The time of units that overlap is a p-norm of their times: p = 1 is the sum, infinity the
-// maximum.
+// Units that work at the same time take a p-norm of their times: p = 1 gives the sum (no overlap),
+// p = infinity the maximum (full overlap).
 constexpr double kMemoryNorm = 20, kPipesNorm = 3, kL2Norm = 8;
-// Registers per thread besides those of live tiles.
+// Registers per thread in addition to those of live tiles.
 constexpr double kOtherRegisters = 24;
 constexpr double kUnresidentBytes = 6 * 1024;  // bytes of a CTA's shared memory that hold no rows
 constexpr double kL2Share = 0.64;              // fraction of L2 that holds resident rows
@@ -105,8 +105,8 @@ class LaunchModel {
     return resident_ > 0 && least > 0 ? least : ctas;
   }
 
-  // Returns the bytes that global memory moves. Shared memory and L2 serve the second read of a
-  // resident row as far as they have room for the rows; global memory serves the rest.
+  // Returns the bytes read from and written to global memory. The second read of a resident row
+  // comes from shared memory and L2 as far as the rows fit there, and otherwise from global memory.
   double memory_bytes() const {
     double bytes = work_.read() + work_.written();
     if (resident_ == 0 || work_.row_bytes == 0) return bytes;
@@ -118,7 +118,7 @@ class LaunchModel {
     return bytes;
   }
 
-  // Returns an average program's clocks for `dot`.
+  // Returns the clocks that an average program spends in `dot`.
   double dot_clocks() const {
     constexpr double kMmaShare = 0.63;  // rate of mma.sync over that of wgmma
     double clocks = 0;
@@ -138,7 +138,7 @@ class LaunchModel {
     return clocks / programs_;
   }
 
-  // Returns an average program's clocks for accesses to global memory by its threads.
+  // Returns the clocks that the threads of an average program spend on global memory accesses.
   double access_clocks(bool scattered) const {
     double accesses = 0;
     for (size_t i = 0; i < work_.traffic.size(); ++i) {
@@ -152,7 +152,7 @@ class LaunchModel {
     return accesses * rates_.access_clocks / programs_;
   }
 
-  // Returns an average program's clocks if it has an SM to itself.
+  // Returns the clocks of an average program that has an SM to itself.
   double program_clocks() const {
     const ProgramWork& all = work_.total;
     const double warps = static_cast<double>(program::kWarpThreads) * options_.num_warps * cluster_;

@@ -23,7 +23,7 @@ enum class Bound { memory, sm, starts };
 const char* name_of(Bound bound);  // "memory", "SMs", "program starts"
 
 struct Prediction {
-  double us = 0;  // without the launch
+  double us = 0;  // without the launch overhead
   Bound bound = Bound::memory;
   double memory_us = 0, sm_us = 0;
   int ctas_per_sm = 0;      // given, or estimated

@@ -8,7 +8,7 @@ namespace ligerdsl::kernels {
 
 class ProgramTile {
  public:
-  // All views are as wide as `view`. `m` has the `rows` and `block` of the tile.
+  // load() and store() accept views of the width of `view`. `m` has the tile's `rows` and `block`.
   template <class Meta>
   ProgramTile(KernelBuilder& k, const View& view, const Meta& m) : rows_(m.rows), block_(m.block) {
     Scalar blocks = cdiv(view.dim(1), m.block).to(i32);

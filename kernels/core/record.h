@@ -10,19 +10,19 @@
 
 namespace ligerdsl::kernels {
 
-// Assignment of programs to CTAs: one program per CTA, or KernelBuilder::dynamic_persistent. A
-// kernel's code does not depend on it.
+// Assignment of programs to CTAs: one program per CTA, or KernelBuilder::dynamic_persistent. The
+// code of a kernel is the same for both.
 enum class Schedule { grid, dynamic_persistent };
 
-// Clusters that share rows take their programs from a counter.
+// Clusters that share rows are persistent: each takes its next program from a counter.
 inline Schedule schedule_of(const RowConfig& config) {
   return config.keep == Keep::cluster ? Schedule::dynamic_persistent : Schedule::grid;
 }
 
 // Records a step. The name of the kernel ends with the dtype, so that profiles show it. The
-// compiler contracts no multiplication and addition unless the kernel calls fma. If it did, a
-// kernel's in-place and out-of-place compiles could differ, but their results must have the same
-// bits.
+// compiler fuses a multiplication and an addition only where the kernel calls fma. Otherwise the
+// in-place and out-of-place variants of a kernel could give results with different bits, but their
+// results must be equal.
 template <class Meta>
 Step record_step(const std::string& name, DType type, void (*build)(KernelBuilder&, const Meta&),
                  const Meta& meta, Launch launch, Schedule schedule = Schedule::grid) {

@@ -3,7 +3,7 @@
 
 namespace ligerdsl::kernels {
 
-// `batchmean` divides by the number of rows; only divergences have it.
+// `batchmean` divides the sum by the number of rows. Only divergences support it.
 enum class Reduction { none, mean, sum, batchmean };
 
 }  // namespace ligerdsl::kernels

@@ -25,18 +25,18 @@ namespace ligerdsl::reference {
 // Expected values of one output, and the measure of errors against them.
 struct Expectation {
   Values values;
-  // If set, the error is the norm of all differences, relative to the norm of all values. It is set
-  // for sums over rows.
+  // True for sums over rows: the error is then the norm of all differences, relative to the norm of
+  // all values.
   bool over_rows = false;
-  // Type to which terms of a sum or intermediate values are rounded.
+  // Type to which the kernel rounds the terms of a sum or its intermediate values.
   DType rounding = DType::f32;
-  // Lower bound of the norm of all values: the norm of the absolute terms, if terms cancel.
+  // Lower bound for the norm of all values. If terms cancel, it is the norm of absolute terms.
   double norm = 0;
 };
 
 inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-using Expected = std::map<std::string, Expectation>;  // key: output
+using Expected = std::map<std::string, Expectation>;  // key: name of the output
 
 // One call of an operation: its tensors before the call, and the numbers of its descriptor and
 // arguments.
@@ -57,9 +57,9 @@ class ReferenceCall {
   // Return a number of the descriptor or arguments, or `missing` if there is none with this name.
   virtual double number(const std::string& name, double missing) const = 0;
   virtual int64_t integer(const std::string& name, int64_t missing) const = 0;
-  // Returns the size with this letter in the tensors' shapes.
+  // Returns the size that this letter stands for in the tensors' shapes, for example "N".
   virtual int64_t size(const std::string& letter) const = 0;
-  // Returns `value` rounded to `type`; a test's call on float64 values returns it unrounded.
+  // Returns `value` rounded to `type`. Tests that pass float64 tensors return it unrounded.
   virtual double round_to(DType type, double value) const = 0;
 
   double number(const std::string& name) const { return number(name, 0); }
@@ -82,12 +82,12 @@ Reference* find_reference(std::string_view operation);
 // Returns the names of all operations that have a reference.
 std::vector<std::string_view> referenced_operations();
 
-// Returns rows of `cols` columns, each multiplied by its own factor or by the only one. Empty
-// `factors` change nothing.
+// Returns `rows`, which have `cols` columns, with row i multiplied by `factors[i]`. A single factor
+// applies to all rows. If `factors` is empty, nothing changes.
 Values scaled_rows(Values rows, const Values& factors, int64_t cols);
 
 }  // namespace ligerdsl::reference
 
-// Begins the reference of an operation, in namespace ligerdsl::reference: a function of `call`.
+// Begins the definition of an operation's reference, a function with the parameter `call`.
 #define LIGERDSL_REFERENCE(operation) \
   Expected reference_of_##operation([[maybe_unused]] const ReferenceCall& call)

@@ -85,7 +85,7 @@ std::optional<RowConfig> rows_in_cluster(const Machine& machine, DType type, int
   of.num_ctas = bytes < kSharedByEight && kept_by(4) ? 4
                 : kept_by(8)                         ? 8
                                                      : std::min(16, machine.max_cluster);
-  // Use fewer vectors if the last block would be mostly empty.
+  // Use fewer vectors if this leaves less of the last block empty.
   const int64_t vector = program::kWarpThreads * of.num_warps * vector_width(type) * of.num_ctas;
   const auto covered = [&](int64_t vectors) { return ceil_div(cols, vector * vectors) * vectors; };
   while (of.vectors > 1 && covered(of.vectors / 2) * 8 <= covered(of.vectors) * 7) of.vectors /= 2;

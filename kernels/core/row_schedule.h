@@ -25,7 +25,7 @@ struct RowConfig {
   Keep keep = Keep::registers;
   int rows = 1;  // rows per tile; 1 unless keep is registers
   int num_warps = 4;
-  int vectors = 0;  // 16-byte vectors per thread and block; 0 with keep=registers: set by the row
+  int vectors = 0;  // 16-byte vectors per thread and block; 0 with keep=registers (whole rows)
   int num_ctas = 1;
   int min_ctas_per_sm = 0;  // 0: no minimum
 
@@ -37,7 +37,7 @@ struct RowConfig {
                    : int64_t{num_ctas} * program::kWarpThreads * num_warps * vector_width(type) *
                          vectors;
   }
-  // Vectors per thread of a tile.
+  // Number of vectors of a tile in each thread.
   int64_t held(DType type, int64_t cols) const {
     return rows * columns(type, cols) /
            (int64_t{num_ctas} * program::kWarpThreads * num_warps * vector_width(type));
@@ -45,8 +45,8 @@ struct RowConfig {
   // Returns a launch with one program per tile of rows.
   Launch launch() const;
 
-  // `bits`: effect of another value on the results; larger than Bits::row if a kernel sums over the
-  // rows of a tile.
+  // `bits`: effect of a changed field on the bits of the results. It is larger than Bits::row if a
+  // kernel sums over the rows of a tile.
   template <class V>
   void visit(V&& v, Bits bits = Bits::row) {
     v("keep", keep, {"registers", "shared", "cluster"}, bits);
@@ -63,9 +63,9 @@ RowConfig whole_rows(const Machine& machine, DType type, int64_t cols, int64_t v
 // Returns a schedule in which a CTA reads blocks of `block` columns, with `vectors` vectors per
 // thread.
 RowConfig rows_in_blocks(DType type, int64_t block, int64_t vectors);
-// Row bytes below which a cluster has 4 CTAs. Longer rows have 8, and the longest 16.
+// Row bytes below which a cluster has 4 CTAs. Longer rows use 8 CTAs, and the longest 16.
 inline constexpr int64_t kSharedByEight = 128 * 1024;
-// Least row bytes for which the CTAs of a cluster share the rows of norms.
+// Minimum bytes of a row for which norms share the row among the CTAs of a cluster.
 inline constexpr int64_t kSharedRow = kSharedByEight;
 
 // Returns a schedule in which a cluster shares each row, or none if the machine or the rows do not

@@ -12,9 +12,9 @@ namespace {
 
 constexpr double kBytesPerSlot = 4.5;
 constexpr int64_t kMostOddTile = 31;  // largest odd c of a tile with c 2^n columns
-constexpr int64_t kFewestLanes = 4;   // lanes that read 64 bytes of a row, whole sectors
-// Most elements of a thread that has parts of several rows. Cross-entropy of 262144 x 256 in bf16
-// takes 96 us with 16, and 128 us with 32 (H200).
+constexpr int64_t kFewestLanes = 4;   // four lanes read 64 bytes: two sectors of 32 bytes
+// Most elements per thread if a thread has parts of several rows. Cross-entropy of 262144 x 256 in
+// bf16 takes 96 us with 16, and 128 us with 32 (H200).
 constexpr int64_t kHeldByThread = 16;
 
 double predicted_slots(const ShortRowWork& work, const ShortRowTile& tile) {

@@ -35,7 +35,7 @@ inline constexpr int64_t kMostElementsPerLane = 72;
 struct ShortRowWork {
   double bytes;        // read and written
   double per_element;  // instructions
-  double per_row;      // instructions of a lane besides those of its elements
+  double per_row;      // instructions per lane that do not depend on its elements
   int64_t most_elements = kMostElementsPerLane;  // fewer if an element takes several registers
 };
 
@@ -60,10 +60,10 @@ class TileRows {
  public:
   TileRows(KernelBuilder& k, int64_t rows, int64_t step);
 
-  // Returns the view of every step-th row that contains this program's rows, as tile block().
+  // Returns a view of every step-th row. Tile block() of this view has the program's rows.
   View of(const View& view) const { return step_ == 1 ? view : view.every(0, step_, residue_); }
   const Scalar& block() const { return block_; }
-  Tile indices() const;  // of the rows, i64
+  Tile indices() const;  // row numbers, i64
   // Returns the alignment offset that all rows of the view share; empty with step 1.
   Scalar alignment_offset(const View& view) const {
     return step_ == 1 ? Scalar() : of(view).alignment_offset({0});

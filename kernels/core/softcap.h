@@ -17,8 +17,8 @@ class Softcap {
  public:
   Softcap() = default;
   explicit Softcap(const Scalar& cap) : cap_(cap), inverse_(1.0f / cap) {}
-  // For logits in `type`. The quick form of a tile is cap - 2 cap / (1 + e^(2 |x| / cap)) with the
-  // sign of x. It takes seven instructions and no branch; tanh takes 10 to 16.
+  // If `quick` is set, tiles of 16-bit logits use a quick form: cap - 2 cap / (1 + e^(2 |x| / cap))
+  // with the sign of x. It takes 7 instructions and no branch; tanh takes 10 to 16.
   Softcap(const Scalar& cap, bool quick, DType type) : Softcap(cap) {
     if (!quick || size_of(type) != 2) return;
     constexpr double kTwiceLog2E = 2.8853900817779268;

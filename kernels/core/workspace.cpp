@@ -5,12 +5,12 @@ namespace {
 
 constexpr int64_t kVector = 16, kLine = 128;  // bytes
 
-// Elements from one row of `size` elements to the next.
+// Returns the stride, in elements, between rows of `size` elements.
 int64_t row_pitch(DType type, int64_t size) {
   return round_up(size, (size * size_of(type) < kLine ? kVector : kLine) / size_of(type));
 }
 
-// Overload for any size. A row whose length depends on the call is padded to whole cache lines.
+// Overload for a size that may depend on the call. If it does, rows are padded to cache lines.
 Size row_pitch(DType type, const Size& size) {
   if (size.nodes().size() == 1 && size.nodes()[0].kind == Size::Kind::number)
     return row_pitch(type, size.number());

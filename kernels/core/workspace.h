@@ -1,8 +1,8 @@
 // Memory layout of an operation's scratch buffers. Plans and test backends create views with it.
 //
 // Rows are padded to whole 16-byte vectors, so that vector accesses and TMA copies can start at
-// each row. Rows of a cache line or more are padded to whole lines. A one-dimensional buffer has no
-// padding.
+// each row. Rows of at least one cache line are padded to whole lines. A one-dimensional buffer has
+// no padding.
 #pragma once
 
 #include <span>

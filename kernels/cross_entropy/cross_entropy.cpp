@@ -14,12 +14,12 @@
 //   d_c *= 1 - (z_c / softcap)^2, with z before the division by temperature;  d_c /= temperature
 //   token scaling: multiplies loss, zeta and d by p_y, except for the terms of h
 //
-// Large logits cancel in lse - z_c. So the kernels compute it from z_c - max and log(sum), never
-// from lse itself. For the same reason the sum over c of lse - z_c is computed relative to z_y.
+// For large logits, lse - z_c loses digits to cancellation. The kernels therefore compute it from
+// z_c - max and log(sum), not from lse. The sum over c of lse - z_c is computed relative to z_y.
 //
-// Bytes, s = sizeof(type): n V s for the loss, 2 n V s with the gradient. A row that does not fit
-// in a tile is read once more; this second pass runs backwards, to begin with cached elements. Each
-// pass computes one exponential per element.
+// Bytes moved, with s = sizeof(type): n V s for the loss, 2 n V s with the gradient. A row that
+// does not fit in a tile is read twice. The second pass runs backwards, to begin with cached
+// elements. Each pass computes one exponential per element.
 #include "kernels/cross_entropy/cross_entropy.h"
 
 #include <numbers>

@@ -35,7 +35,7 @@ struct CrossEntropyOptions {
   bool with_d_loss = false;  // multiply the gradient by the upstream gradient d_loss
   DType d_loss_type = f32;
   bool with_d_entropy = false;  // also add the gradient of the entropies, times d_entropy
-  bool token_scaling = false;   // multiply a row's loss, z-loss and gradient by the constant p_y
+  bool token_scaling = false;   // multiply loss, z-loss and gradient by p_y, taken as a constant
   bool part = false;            // the rows are part of a batch whose first row is `first_row`
 
   bool entropies() const { return with_entropy || with_d_entropy; }
@@ -81,12 +81,12 @@ struct CrossEntropyMeta : CrossEntropyOptions {
   int64_t row_step = 1;           // if rows > 1: a tile has every row_step-th row
   bool several_rows = false;      // program p computes rows p, p + programs, p + 2 programs ...
   bool without_logits = false;    // the kernel reads only precomputed statistics of a row
-  bool without_d_logits = false;  // compute a gradient, but store it elsewhere
-  bool totals_in_parts = false;   // an earlier launch leaves partial sums (cross_entropy_totals.h)
+  bool without_d_logits = false;  // compute the gradient without storing it to d_logits
+  bool totals_in_parts = false;   // an earlier launch stores partial sums (cross_entropy_totals.h)
 };
 
-// Returns true if the last launch counts the rows and divides by their number. Then no other launch
-// needs the number, so no launch counts the rows first.
+// Returns true if the last launch counts the rows that are not ignored and divides by their number.
+// No other launch then needs this number, so no launch counts the rows first.
 inline bool divides_at_the_end(const CrossEntropyOptions& m) {
   return m.reduction == Reduction::mean && !m.with_gradient && !m.has_weight && !m.part;
 }
@@ -94,12 +94,12 @@ inline bool divides_at_the_end(const CrossEntropyOptions& m) {
 // Returns true if the rows need the results of cross_entropy_count.
 bool needs_counts(const CrossEntropyOptions& m);
 
-// Counts the rows on the device, depending on the options. One program. Arguments: counts [4] f32
-// (out), labels [n] label_type, [weight [V] weight_type], ignore_index i64. With totals_in_parts
-// also the scratch of add_count.
+// Counts the rows on the device, with one program. Arguments: counts [4] f32 (out), labels [n]
+// label_type, ignore_index i64, and with class weights also weight [V] weight_type. With
+// totals_in_parts, the scratch of add_count is added.
 //
-// counts = 1/n, 1/S, W, n: n is the number of rows that are not ignored, and S the sum of their
-// weights (n without weights). W is the sum of all weights. 1/n and 1/S are 0 if n is 0.
+// `counts` has 1/n, 1/S, W and n. n rows are not ignored; S is the sum of their weights (n without
+// weights), and W the sum of all weights. If n is 0, 1/n and 1/S are 0.
 void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m);
 
 // One program per row or tile of rows, or any number of programs with several_rows. Options select
@@ -116,19 +116,19 @@ void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m);
 // d_logits may be the same memory as logits. Without a gradient the kernel does not write logits.
 void cross_entropy_rows(KernelBuilder& k, const CrossEntropyMeta& m);
 
-// Computes loss and z_loss as sums over rows, or as means if divides_at_the_end, and accuracy as a
-// mean. One program. Arguments: [loss [1], row_loss], [z_loss [1], row_z_loss], [accuracy [1] f32,
-// row_accuracy], [counts], or labels and ignore_index if divides_at_the_end. With totals_in_parts
-// also the scratch of add_finish.
+// Computes, with one program, loss and z_loss as sums over rows (means if divides_at_the_end), and
+// accuracy as a mean. Arguments: [loss [1], row_loss], [z_loss [1], row_z_loss], [accuracy [1] f32,
+// row_accuracy], [counts], or labels and ignore_index if divides_at_the_end. With totals_in_parts,
+// the scratch of add_finish is added.
 void cross_entropy_finish(KernelBuilder& k, const CrossEntropyMeta& m);
 
 // Rows: rows of logits. Scratch: counts, row_loss, row_z_loss, row_accuracy, as needed.
 Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& options);
 
 struct CrossEntropyConfig : RowConfig {
-  // Programs per SM for short rows. An H200 starts this many in 45 us. It is about ten times the
-  // number that run at once, so that the last ones leave an SM idle for at most a tenth of the
-  // time.
+  // Programs per SM for short rows: about ten times the number that run at one time. An SM that
+  // waits for the last programs is then idle for at most a tenth of the time. An H200 starts all
+  // these programs in 45 us.
   static constexpr int kProgramsOfShortRows = 256;
 
   bool prefetched = false;  // looped rows: the first pass loads a block ahead

@@ -13,7 +13,7 @@
 // lse is one f32 number here, so p_c has a relative error of about |lse| 2^-23. This is enough for
 // gradients that become rounded operands of matmuls.
 //
-// Bytes: 2 n columns s. One exponential per element.
+// Bytes moved, with s = sizeof(type): 2 n columns s. Each element takes one exponential.
 #include "kernels/cross_entropy/cross_entropy_columns.h"
 
 #include <numbers>
@@ -56,7 +56,7 @@ struct ColumnArguments {
   }
 };
 
-// Below the logarithm of any f32 probability, so that 0 * log 0 is 0.
+// Finite lower bound for log p, so that p log p is 0 if p is 0. No f32 > 0 has a lower logarithm.
 constexpr double kLeastLogarithm = -104;
 
 // Coefficients of p_c, [w_c] and the label's indicator.

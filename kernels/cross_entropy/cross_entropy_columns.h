@@ -1,6 +1,6 @@
-// Gradient of cross-entropy for some or all columns of the logits, given the lse of each row.
-// Callers use it for gradients from recomputed logits, once the upstream gradient is known, and for
-// a weight's gradient in blocks of its rows.
+// Gradient of cross-entropy for some or all columns of the logits, given the lse of each row. The
+// backward of fused linear cross-entropy uses it on recomputed logits, of all classes or of one
+// block of classes at a time.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ void cross_entropy_columns(KernelBuilder& k, const CrossEntropyColumnsMeta& m);
 // label_logit [n] f32; logits [n, V] type; labels [n]; [bias] [V]; [softcap], [temperature].
 void cross_entropy_label_logit(KernelBuilder& k, const CrossEntropyOptions& m);
 
-// Rows: column_blocks(columns) blocks for each row of logits.
+// Rows: blocks of columns; each row of logits has column_blocks(columns) blocks.
 struct CrossEntropyColumns {
   Step step;
   int64_t block = 0;

@@ -16,10 +16,10 @@ struct CrossEntropyCase {
   int64_t n = 0, classes = 0;
   int64_t ignore_index = -100;
   double smoothing = 0, lse_square = 0, softcap = 0;  // a softcap of 0 is off
-  Values weight;                                      // empty for none
+  Values weight;                                      // class weights; empty for none
   Reduce reduction = Reduce::mean;
   Values upstream{1.0};    // one value, or one per row when reduction is none
-  double temperature = 0;  // 0 for none
+  double temperature = 0;  // 0: none
   Values d_entropy;        // upstream gradient of each row's entropy; 0 if empty
   Values lse, entropy;     // per row, for the gradient; computed if empty
 };
@@ -35,7 +35,7 @@ struct CrossEntropyResult {
 CrossEntropyResult cross_entropy_reference(const Values& logits, const std::vector<int64_t>& labels,
                                            const CrossEntropyCase& c);
 
-// Return the reduction and the case of a call.
+// Return the reduction and the cross-entropy case that a call asks for.
 Reduce reduce_of(const ReferenceCall& call);
 CrossEntropyCase cross_entropy_case(const ReferenceCall& call);
 

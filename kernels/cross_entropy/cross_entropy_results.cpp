@@ -27,7 +27,7 @@ T CrossEntropyResultsOf<T>::lse_minus(const T& z) const {
   return (log_total_ - fma(z, std::numbers::log2e, -sums_.base)) * std::numbers::ln2;
 }
 
-// Sets the scales of the row's loss and z-loss in the reduced result.
+// Sets the numbers by which the row's loss and z-loss are multiplied in the reduced result.
 template <class T>
 void CrossEntropyResultsOf<T>::set_scales() {
   const bool mean = m_.reduction == Reduction::mean && !divides_at_the_end(m_);
@@ -79,7 +79,7 @@ void CrossEntropyResultsOf<T>::store() const {
     T right = sums_.best.to(i64) == place_.label;
     row.store_right(args_.accuracy, where(right, k_.constant(1.0f, f32), 0.0f));
   }
-  // In a row with NaN there may be no maximum. min() makes the stored prediction a class anyway.
+  // A row with NaN may have no maximum. min() makes the stored prediction a valid class anyway.
   if (m_.with_predictions)
     row.store(args_.predictions, min(sums_.best, place_.classes - 1).to(i64));
 }

@@ -25,7 +25,7 @@ class OneRow {
   Scalar index_;
 };
 
-// Accesses the values of a tile's rows. Rows without a valid label store other values.
+// Accesses the values of a tile's rows. Rows without a valid label store a fill value.
 class RowsOfTile : public TileRows {
  public:
   using TileRows::TileRows;
@@ -54,7 +54,7 @@ class RowsOfTile : public TileRows {
   Tile all(const Scalar& value) const { return value.broadcast_to({rows_}); }
 
  private:
-  // Only predictions are integers.
+  // Returns what rows without a valid label store: -1 for predictions, the only integers.
   TileArg fill_for(const Tile& value) const {
     return value.dtype() == i64 ? TileArg(-1) : TileArg(otherwise_);
   }
@@ -76,7 +76,7 @@ struct RowAccess<Tile> {
   using type = RowsOfTile;
 };
 
-// A row's place, and its values from outside the row sums.
+// Index and label of a row, and values that its results need besides the row sums.
 template <class T>
 struct CrossEntropyPlace {
   typename RowAccess<T>::type row;
@@ -116,10 +116,10 @@ class CrossEntropyResultsOf {
   CrossEntropyPlace<T> place_;
   CrossEntropySums<T> sums_;
   T label_power_, total_, log_total_, lse_;
-  // Scales of the row's loss and z-loss in the reduced result, and values of options.
+  // Scales of loss and z-loss in the reduced result; the label's class weight; a / V and 1 - a.
   T zeta_scale_, loss_scale_, label_weight_;
   Scalar per_class_, rest_;
-  // With entropies: u of the label, and the mean of u weighted by p.
+  // Only with entropies: u of the label, and the mean of u weighted by p.
   T label_exponent_, mean_exponent_;
 };
 

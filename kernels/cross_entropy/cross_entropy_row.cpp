@@ -154,7 +154,7 @@ Sums CrossEntropyRow::sums(const Tile& z, const Scalar& label, const Scalar& ref
 }
 
 Sums CrossEntropyRow::looped_sums(const Scalar& label, const Scalar& reference) const {
-  // Carried values of unused options stay constant, so that the compiler removes them.
+  // The values carried for unused options stay constant, so the compiler removes them.
   const Shape lanes = m_.lanes.carried();
   auto [lane_max, lane_sum, lane_label, lane_deviation, lane_moment, lane_best, lane_index] =
       k_.for_range(
@@ -165,7 +165,7 @@ Sums CrossEntropyRow::looped_sums(const Scalar& label, const Scalar& reference) 
           [&](Scalar b, Tile top, Tile total, Tile found, Tile deviation, Tile moment, Tile best,
               Tile index) {
             Tile z = load(b);
-            // Before the powers, so that z need not stay in registers after them.
+            // Find z of the label before the powers, so that z can leave the registers after them.
             if (finds_label()) {
               const auto look = [&] {
                 return m_.lanes.sum(where(columns(b) == label.to(i32), z, 0.0f));
@@ -205,8 +205,8 @@ Sums CrossEntropyRow::looped_sums(const Scalar& label, const Scalar& reference) 
   out.base = finite_maximum(top);
   if (finds_label()) out.label = sum(lane_label);
   if (m_.smoothing) out.deviation = sum(lane_deviation);
-  // Columns before the row hold -inf and can tie with columns that are -inf; max() clamps their
-  // index to 0.
+  // Columns before the row hold -inf and have a negative index. If all logits are -inf, these
+  // columns tie with them; max() then clamps the index to 0.
   if (wants_best())
     out.best = max(reduce_min(where(lane_best == reduce_max(lane_best), lane_index, INT32_MAX)), 0);
   return out;

@@ -1,4 +1,4 @@
-// Row of logits in blocks, which all cross-entropy kernels read, and the row sums of a pass.
+// Row of logits in blocks, shared by all cross-entropy kernels, and the row sums of one pass.
 #pragma once
 
 #include <string>
@@ -51,8 +51,8 @@ struct CrossEntropySums {
 };
 using CrossEntropyRowSums = CrossEntropySums<Scalar>;
 
-// Returns u = z log2(e) - base. The exponents are 0 or less, for which the approximate exponential
-// is accurate, except that it flushes to 0 below 2^-126.
+// Returns u = z log2(e) - base. The exponents are 0 or less. There the approximate exponential 2^u
+// is accurate, except that it flushes results below 2^-126 to 0.
 Tile base_2(const Tile& z, TileArg minus_base);
 // Replaces u = -inf by a finite number, so that u * 2^u is 0.
 Tile finite_exponent(const Tile& u);
@@ -81,11 +81,11 @@ class CrossEntropyRow {
   Tile load(const Scalar& b) const;
   Scalar load_one(const Scalar& column) const;
   Tile weights(const Scalar& b) const { return along_row(args_.weight, b); }
-  // Returns the derivative of the softcap, given its z.
+  // Returns the derivative of the softcap at the logit whose result is z.
   Tile cap_slope(const Tile& z) const {
     return softcap_.slope(m_.tempered ? z * args_.temperature : z);
   }
-  const Scalar& rate() const { return rate_; }  // dz/dx without softcap; empty without temperature
+  const Scalar& rate() const { return rate_; }  // 1 / temperature; empty without temperature
   void store_gradient(const Scalar& b, TileArg d) const {
     args_.d_logits.partition({squeeze, m_.block})
         .store({row_, b}, d, {.alignment_offset = offset_});
@@ -94,16 +94,16 @@ class CrossEntropyRow {
     store_gradient(b, TileArg(d.to(m_.type).reshape({m_.block})));
   }
 
-  // Returns true if the first pass finds the label's z, because CTAs share the row. A CTA that
-  // loaded it by its index would have to synchronise with the others before they overwrite the row
-  // in place.
+  // Returns true if the first pass finds the label's z, because the CTAs of a cluster share the
+  // row. If one CTA loaded z by index instead, the other CTAs would have to wait for this load
+  // before they overwrite the row in place.
   bool finds_label() const { return m_.lanes.ctas > 1 && !m_.smoothing; }
 
-  // Returns `t` with `other` at the label's column. Only one block of a row compares columns.
+  // Returns `t` with `other` at the label's column. Only the label's block compares columns.
   Tile at_label(const Scalar& b, const Scalar& label, const TileArg& other, const Tile& t) const;
 
-  // Returns the row sums: of `z` if the row is one block, otherwise of one pass over its blocks.
-  // `reference` is subtracted from z in deviations.
+  // Return the row sums. `sums` takes a row that is one block `z`; `looped_sums` makes one pass
+  // over the row's blocks. The field `deviation` is the sum of z - reference.
   Sums sums(const Tile& z, const Scalar& label, const Scalar& reference) const;
   Sums looped_sums(const Scalar& label, const Scalar& reference) const;
 
@@ -133,9 +133,9 @@ class CrossEntropyRow {
   Shape shape_;
 };
 
-// Stores the results of a row without a valid label, and returns their value: 0 for ignore_index.
-// For another label the value is NaN, and the error flag gets the row's number. `row` is needed
-// only with a gradient.
+// Stores the results of a row without a valid label, and returns the stored value. It is 0 for
+// ignore_index. For any other label it is NaN, and the error flag gets the row's number. `row` is
+// needed only with a gradient.
 Scalar fill_row(KernelBuilder& k, const CrossEntropyMeta& m, const CrossEntropyArguments& args,
                 const CrossEntropyRow* row, const Scalar& index, const Scalar& ignored);
 

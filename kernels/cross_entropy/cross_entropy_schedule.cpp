@@ -8,13 +8,13 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Schedule of a cluster's CTAs that share a row.
+// Schedule of the CTAs of a cluster that share a row.
 constexpr RowConfig kSharers{.keep = Keep::shared, .num_warps = 4, .vectors = 4};
 
-// Returns the number of CTAs per SM for rows shared by clusters: six, or five if clusters of eight
-// then suffice where six need sixteen (Hopper, bf16, 4096 x 163840: 662 us compared with 703 us).
-// Softcap, smoothing and entropies need more registers: 4 or 3 CTAs (8192 x 128256 with smoothing:
-// 1194 us with four, 1407 us with five).
+// Returns the number of CTAs per SM for rows shared by clusters. It is six, or five if rows then
+// fit in clusters of 8 CTAs instead of 16 (Hopper, bf16, 4096 x 163840: 662 us instead of 703 us).
+// Softcap, smoothing and entropies need more registers, so it is four or three (8192 x 128256 with
+// smoothing: 1194 us with four, 1407 us with five).
 int sharing_ctas(const Machine& machine, const CrossEntropyOptions& o) {
   const int64_t bytes = o.classes * size_of(o.type);
   // Each CTA keeps whole blocks of the row.
@@ -33,7 +33,7 @@ int sharing_ctas(const Machine& machine, const CrossEntropyOptions& o) {
 // Bytes that an H200 moves while it starts a program: 1.35 ns at 4.2 TB/s. With shorter rows,
 // starts would limit the speed, so each program computes several rows.
 constexpr int64_t kShortRow = 5632;
-constexpr int64_t kMostOddTile = 31;  // a tile has c 2^n columns; maximum of the odd c
+constexpr int64_t kMostOddTile = 31;  // largest odd c of a tile with c 2^n columns
 
 int programs_per_sm(const Machine& machine, const CrossEntropyOptions& o) {
   const int64_t bytes = (o.with_gradient ? 2 : 1) * o.classes * size_of(o.type);
@@ -45,10 +45,10 @@ int64_t columns_with_offset(const CrossEntropyOptions& o) {
   return o.classes + vector_width(o.type) - 1;
 }
 
-// Returns the columns of a GPU tile that reads unaligned rows by element, or 0 if this is slower. A
-// warp's lanes then read contiguous addresses. Vectors need room for an alignment offset, rounded
-// up to a power of two: 512 columns for 257 classes, compared with 288 here. About 5 of 26
-// instructions are the extra cost of reading by element, so it must save a fifth of the columns.
+// Returns the columns of a GPU tile that reads unaligned rows by element, or 0 if vectors are
+// faster. The lanes of a warp read contiguous elements. With vectors, the tile needs room for an
+// alignment offset: 257 classes take 512 columns, but only 288 by element. Reading by element takes
+// 5 of 26 instructions more, so it must save a fifth of the columns.
 int64_t columns_by_element(const Machine& machine, const CrossEntropyOptions& o) {
   const int64_t columns = ceil_div(o.classes, program::kWarpThreads) * program::kWarpThreads;
   const bool is_tile = columns / (columns & -columns) <= kMostOddTile;
@@ -130,8 +130,8 @@ constexpr int64_t kBlockOnCpu = 8192;   // columns of a block, and of the widest
 constexpr double kBytesPerClock = 18.1;  // 4.2 TB/s, 132 SMs, 1.755 GHz
 constexpr double kPerElement = 17;       // instructions of both passes
 constexpr double kPerWarp = 400;         // instructions of a warp outside of the loops
-constexpr double kStart = 5000;          // start, label, first copy, exchange between warps, end
-constexpr double kBlock = 350;           // latency of a block in one pass
+constexpr double kStart = 5000;          // clocks: start, label, first copy, warp exchange, end
+constexpr double kBlock = 350;           // clocks: latency of a block in one pass
 
 double predicted_clocks(const CrossEntropyOptions& o, const RowConfig& config) {
   const auto elements = static_cast<double>(o.classes), warps = double(config.num_warps);
@@ -151,7 +151,7 @@ double predicted_clocks(const CrossEntropyOptions& o, const RowConfig& config) {
 // not fit.
 int ctas_with_rows(const Machine& machine, const CrossEntropyOptions& o, const RowConfig& config) {
   constexpr int64_t kMostCtas = 8;
-  constexpr int64_t kBarrier = 8, kAlignment = 16;  // extra bytes: per block, per row
+  constexpr int64_t kBarrier = 8, kAlignment = 16;  // extra bytes per block and per row
   const bool terms = o.softcap || o.smoothing || o.entropies();
   const int64_t registers = terms ? 80 : o.with_accuracy || o.with_predictions ? 56 : 48;
   const int64_t block = config.columns(o.type, o.classes),
@@ -269,7 +269,7 @@ Operation build(const Machine& machine, const CrossEntropyOptions& o,
                                        std::move(launch), schedule_of(config)));
 }
 
-// Counts each byte of a row once. Values per row are neglected.
+// Counts each byte of a row once. Values per row, such as the loss, are neglected.
 Cost cost(const CrossEntropyOptions& o, int64_t rows) {
   return {static_cast<double>((o.with_gradient ? 2 : 1) * o.classes * size_of(o.type)) *
           static_cast<double>(rows)};
@@ -314,7 +314,7 @@ Operation with_totals(const CrossEntropyMeta& meta, Step rows) {
   };
   CrossEntropyMeta totals = meta;
   totals.block = 1024;
-  // For a part of the rows, the caller adds the totals of all parts.
+  // If the rows are part of a batch, the caller adds the totals of all parts.
   totals.totals_in_parts = !meta.part;
   if (needs_counts(meta)) {
     scratch("counts", 4);

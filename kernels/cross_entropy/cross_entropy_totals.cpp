@@ -1,10 +1,10 @@
 // Launches before and after the rows of cross-entropy: counts of labels, and sums over all rows.
 // The order of additions is fixed.
 //
-// One program reduces few rows. Latency limits it (some 40 GB/s on an H200), so it keeps three
-// tiles in flight while it adds a fourth. kRowsOfOneProgram rows or more need two launches. First,
-// P programs, at most kMostTotalPrograms, each reduce every P-th tile to a partial result. Then one
-// program adds these.
+// If there are fewer than kRowsOfOneProgram rows, one program reduces them. Latency limits its
+// speed to some 40 GB/s on an H200, so it keeps three tiles in flight while it adds a fourth. More
+// rows need two launches. In the first, each of P programs reduces every P-th tile to a partial
+// result. In the second, one program adds the partial results.
 #include "kernels/cross_entropy/cross_entropy_totals.h"
 
 #include <optional>
@@ -21,7 +21,7 @@ Size partial_programs(const Size& rows) {
                         min(kMostTotalPrograms, ceil_div(rows, kRowsOfTotalProgram)));
 }
 
-// Tiles that a program adds: all of them, or every step-th.
+// Tiles that a program adds: first, first + step, first + 2 step ...
 struct Tiles {
   Scalar first, step;
 };
@@ -44,7 +44,7 @@ struct Labels {
     ignore_index = k.scalar("ignore_index", i64);
   }
 
-  // Returns true for each label of tile `b` that exists and is not ignored.
+  // Returns a mask of tile `b`: true for the labels that exist and are not ignored.
   Tile counted(KernelBuilder& k, const Scalar& b, const Tile& label) const {
     const int64_t block = label.shape()[0];
     const Tile inside = b.to(i64) * block + k.arange(block).to(i64) < labels.dim(0);
@@ -52,8 +52,8 @@ struct Labels {
   }
 };
 
-// Returns per lane the number of counted labels (i32) and the sum of their weights (0 without class
-// weights).
+// Returns two values of each lane: the number of counted labels (i32) and the sum of their weights
+// (0 without class weights).
 Carry<Tile, Tile> count_labels(KernelBuilder& k, const CrossEntropyMeta& m, const Labels& of,
                                const Tiles& tiles) {
   const Shape shape{m.block};
@@ -83,7 +83,7 @@ struct RowResults {
   const View& any() const { return !loss.empty() ? loss : !z_loss.empty() ? z_loss : accuracy; }
 };
 
-// Partial sums per lane. Those of unused options stay constant.
+// Partial sums per lane. They stay 0 for unused options.
 using Sums = Carry<Tile, Tile, Tile, Tile>;  // counted labels (i32), losses, z losses, accuracies
 
 // Adds all results in one loop, so that their loads overlap. Counts `labels` if the last launch
@@ -143,7 +143,7 @@ void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m) {
   if (m.totals_in_parts) partial_rows = k.view("partial_rows", i64, {dyn});
   if (m.totals_in_parts && m.has_weight) partial_weights = k.view("partial_weights", f32, {dyn});
   const Shape shape{m.block};
-  // 64 bits: a lane's count is at most rows / block, but the total may exceed 2^31.
+  // The sum has 64 bits: a lane counts at most rows / block, but the total may exceed 2^31.
   const auto add_labels = [&] {
     const auto [rows, weights] = count_labels(k, m, labels, all_tiles(k));
     return carry(sum(rows.to(i64)), m.has_weight ? sum(weights) : k.constant(0.0f, f32));

@@ -21,8 +21,8 @@ inline constexpr int64_t kMostTotalPrograms = 128;
 // meta.block labels.
 void add_count(Operation& op, const std::string& name, DType type, const CrossEntropyMeta& meta);
 
-// Appends the steps of cross_entropy_finish and their scratch, except row_loss and similar, which
-// have `results` elements.
+// Appends the steps of cross_entropy_finish and their scratch. The caller provides row_loss,
+// row_z_loss and row_accuracy, which have `results` elements.
 void add_finish(Operation& op, const std::string& name, DType type, const CrossEntropyMeta& meta,
                 const Size& results);
 

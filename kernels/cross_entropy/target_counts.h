@@ -22,8 +22,8 @@ struct TargetCountsOptions {
   }
 };
 
-// Runs cross_entropy_count (cross_entropy.h), with its arguments. Rows: labels. Scratch: partial
-// counts.
+// Returns the operation that runs cross_entropy_count (cross_entropy.h), with the same arguments.
+// Rows: labels. Scratch: partial counts.
 Operation target_counts(const Machine& machine, const TargetCountsOptions& options);
 extern const FixedKernel<TargetCountsOptions> target_counts_kernel;
 

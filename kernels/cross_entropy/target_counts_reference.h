@@ -8,8 +8,8 @@
 
 namespace ligerdsl::reference {
 
-// Returns 1/n, 1/S, W and n. n rows count, S is the total weight of their labels, and W is the
-// total weight of all classes.
+// Returns 1/n, 1/S, W and n. n is the number of rows that are not ignored, S the total weight of
+// their labels, and W the total weight of all classes.
 inline Values counts_reference(const std::vector<int64_t>& labels, int64_t ignore_index,
                                const Values& weight) {
   double n = 0, weights = 0, all = 0;

@@ -12,16 +12,16 @@
 //   d_c = e^(x_c - M) / t - a / K,  d_y = (a e^(z - M) - (1-a) o) / t - a / K
 //   sum over c of (M - x_c) = sum over shards of V_s (M - m_s) - b_s
 //
-// The sum o excludes the label's power: as p_y approaches 1, only o keeps the digits of 1 - p_y. No
-// subtraction has operands as large as the logits, and the terms of M - x_c have one sign.
+// The sum o excludes the label's power: as p_y approaches 1, only o keeps the digits of 1 - p_y.
+// The loss is computed from M - z and log t, not from lse, so large logits lose no digits. The
+// terms M - x_c have one sign, so their sum does not cancel.
 //
 // m_s need not be the exact maximum, but o_s and b_s must be relative to the stored m_s. Exponents
 // are in base 2, relative to the rounded M log2(e). For large M the rounding error is significant,
-// so t is multiplied by a correction (from_base_2).
+// so o_s and 1 / t are multiplied by a correction (from_base_2).
 //
-// Bytes, s = sizeof(T): n V_s s for the statistics, 2 n V_s s for the gradient; the other arguments
-// are a few values per row. The second operation needs no reduction and keeps no row in shared
-// memory. Without a gradient, it does not read the logits.
+// Bytes moved, s = sizeof(T): n V_s s for the statistics, 2 n V_s s for the gradient. The second
+// operation needs no reduction and keeps no rows. Without a gradient, it does not read the logits.
 #include "kernels/cross_entropy/vocab_parallel_cross_entropy.h"
 
 #include <numbers>
@@ -59,7 +59,7 @@ struct ShardLabel {
   }
 };
 
-// Returns e^x; x is 0 or slightly more.
+// Returns e^x for x <= 0, or for x slightly above 0 through rounding.
 Scalar power_of_e(const Scalar& x) {
   return fast_exp2(x * std::numbers::log2e);
 }
@@ -128,7 +128,7 @@ class MergedRow {
   Scalar load(const Scalar& shard, int column) const {
     return partials_.load({shard * rows_ + index_, column});
   }
-  // Returns the sum over a shard's classes of (M - x_c).
+  // Returns the sum of M - x_c over a shard's classes.
   Scalar below_maximum(const Scalar& shard) const {
     const Scalar distance = maximum_ - finite_maximum(load(shard, kPartialMaximum));
     return fma(load(shard, kPartialClasses), distance, -load(shard, kPartialBelow));
@@ -153,7 +153,7 @@ void partials_of_row(KernelBuilder& k, const VocabParallelMeta& m, const Argumen
         const Scalar logit = where(label.owned, row.load_one(max(label.local, 0)), zero);
         Tile z;
         if (!m.looped || m.smoothing) z = row.load(first);
-        // The reference is near the row's logits, so that the sum of deviations cancels little.
+        // The reference is near the row's logits, so that deviations stay small.
         const Scalar reference = m.smoothing ? finite_maximum(reduce_max(z)) : zero;
         const CrossEntropyRowSums sums = m.looped ? row.looped_sums(label.local, reference)
                                                   : row.sums(z, label.local, reference);

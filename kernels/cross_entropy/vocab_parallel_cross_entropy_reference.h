@@ -30,7 +30,7 @@ struct VocabParallelCase {
   int64_t columns() const { return smoothing > 0 ? 5 : 3; }
   // Number of classes that smoothing covers.
   double smoothed() const { return static_cast<double>(shard_smoothing ? classes : total_classes); }
-  // Weight of the mean over these classes in the loss.
+  // Weight of the mean over the smoothed classes in the loss.
   double share() const {
     return smooth_others ? smoothing * smoothed() / (smoothed() - 1) : smoothing;
   }

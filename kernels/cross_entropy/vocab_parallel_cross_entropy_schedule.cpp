@@ -33,8 +33,8 @@ CrossEntropyConfig heuristic(const Machine& machine, const VocabParallelPartials
   return config;
 }
 
-// Rows are read once, so the schedules favour many bytes in flight per CTA (H200, bf16). 8192 x
-// 8192: 74 us, or 78 us in registers. 8192 x 16032: 139 us in registers, or 158 us in blocks.
+// Rows are read once, so the schedules favour many bytes in flight per CTA. On an H200 in bf16,
+// 8192 x 8192 takes 74 us in blocks and 78 us in registers; 8192 x 16032 takes 158 and 139 us.
 CrossEntropyConfig heuristic(const Machine& machine, const VocabParallelCrossEntropyOptions& o) {
   if (machine.is_gpu() && size_of(o.type) == 2 && o.classes % vector_width(o.type) == 0) {
     if (o.classes > 8192 && o.classes <= 16384)

@@ -1,11 +1,11 @@
-// Divergence losses of two tensors of rows, element by element (divergence_terms.cpp). Arithmetic
-// is f32. Rows that are not counted contribute 0.
+// Divergence losses between the rows of two tensors. divergence_terms.cpp has the formulas of an
+// element. Arithmetic is f32. Rows whose label is ignore_index contribute 0.
 //
-//   sum: all terms; batchmean: / n, the number of counted rows; mean: / (n V); none: no reduction
+//   sum: sum of all terms; batchmean: sum / n, n counted rows; mean: sum / (n V); none: no sum
 //
 // Bytes, s = sizeof(T): n V (s + sizeof(target type)), and n V s more with a gradient. At memory
-// speed, 16-bit tensors leave about 40 instructions per element. So they use approximate functions,
-// whose errors are below the rounding.
+// speed, there is time for about 40 instructions per 16-bit element. So these use approximate
+// functions, whose errors are below the rounding.
 #include "kernels/divergence/divergence.h"
 
 #include <optional>
@@ -16,7 +16,7 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Returns a term's factor in the reduced loss.
+// Returns the factor by which the reduction multiplies each term: 1, 1 / n or 1 / (n V).
 Scalar share(KernelBuilder& k, const DivergenceMeta& m, const View& input, const View& counts) {
   if (m.reduction == Reduction::none || m.reduction == Reduction::sum) return k.constant(1.0f, f32);
   Scalar share = m.has_labels ? counts.load({0}) : 1.0f / input.dim(0).to(f32);
@@ -57,8 +57,8 @@ void divergence(KernelBuilder& k, const DivergenceMeta& m) {
   const auto if_counted = [&](const Tile& t, TileArg otherwise) {
     return m.has_labels ? where(counted.broadcast_to({m.rows, m.block}), t, otherwise) : t;
   };
-  // Stores a tile's gradient and, with reduction none, its loss. Returns the tile's terms of the
-  // reduced loss, added to `losses` if given.
+  // Stores a tile's gradient and, with reduction none, its losses. Returns the tile's losses, added
+  // to `losses` if that is given.
   const auto one = [&](const Scalar& column, const std::optional<Tile>& losses) {
     const auto load = [&](const View& v) {
       return v.partition({m.rows, m.block}).load({row, column}).to(f32);

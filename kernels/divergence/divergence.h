@@ -11,12 +11,12 @@
 
 namespace ligerdsl::kernels {
 
-// x is an element of `input`, y of `target`. The formulas are in divergence.cpp.
+// x is an element of `input`, y of `target`. More formulas: divergence_terms.cpp.
 enum class Divergence {
   kl,          // x = log q, y = p: p (log p - x)
   forward_kl,  // x = log q, y = log p: p (y - x)
   reverse_kl,  // x = log q, y = log p: q (x - y)
-  jsd,         // x = log q, y = log p: divergence of both from their mixture, weighted by beta
+  jsd,         // x = log q, y = log p: divergences of p and q from their mixture, weighted by beta
   tvd,         // |x - y| / 2
 };
 
@@ -55,14 +55,14 @@ struct DivergenceMeta : DivergenceOptions {
   int64_t rows = 1;
   int64_t block = 1024;       // columns per tile
   int64_t tiles = 1;          // adjacent tiles per program
-  int stages = 1;             // tiles in flight at once
+  int stages = 1;             // num_stages of the loop over tiles
   bool relative_log = false;  // DivergenceTerms
 };
 
 // Returns true if the rows need the results of cross_entropy_count.
 bool needs_counts(const DivergenceOptions& m);
 
-// One program per `tiles` adjacent tiles. Arguments; the options select those in brackets:
+// A program computes `tiles` adjacent tiles. Arguments; options select those in brackets:
 // - outputs: [loss] [n, V] loss_type if reduction is none, else row_loss f32, one element per
 //   program; [d_input] [n, V] type
 // - inputs: input [n, V] type; target [n, V] target_type; [labels] [n]; [d_loss] [1], or [n, V] if
@@ -72,12 +72,12 @@ bool needs_counts(const DivergenceOptions& m);
 // d_input may be the same memory as input.
 void divergence(KernelBuilder& k, const DivergenceMeta& m);
 
-// Rows: rows of input. Scratch: counts and row_loss, as needed. The reduced loss is loss [1].
+// Rows: rows of input. Workspace: counts and row_loss, if needed. The reduced loss is loss [1].
 Operation divergence(const Machine& machine, const DivergenceOptions& options);
 
 // The tile fields change the order in which the loss is summed.
 struct DivergenceConfig : ElementwiseConfig {
-  int tiles = 1;   // adjacent blocks that a program computes one after the other
+  int tiles = 1;   // adjacent tiles that a program computes in a loop
   int stages = 1;  // tiles in flight, including the current one
 
   template <class V>

@@ -5,10 +5,11 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Columns per program, enough for one program to sum all programs' results.
+// Columns per program. With this many, there are so few programs that one can sum their results.
 constexpr int64_t kColumnsOfProgram = 8192;
 
-// Returns the vectors per thread. jsd needs registers for its arithmetic, so it has fewer.
+// Returns the number of 16-byte vectors per thread. jsd has fewer, because its arithmetic needs
+// registers.
 int64_t vectors_of(const Machine& machine, const DivergenceOptions& o) {
   if (!machine.is_gpu()) return 4;
   return o.kind == Divergence::jsd ? 1 : 2;
@@ -66,7 +67,7 @@ Operation build(const Machine& machine, const DivergenceOptions& o,
   const Size programs =
       ceil_div(Size::rows(), tile.rows) * ceil_div(o.cols, tile.cols * config.tiles);
   const Launch launch = library_launch(programs, config.num_warps);
-  // Cross-entropy's kernels count the rows and sum the results.
+  // Kernels of the family cross_entropy count the rows and sum the programs' results.
   CrossEntropyMeta rows;
   rows.label_type = o.label_type;
   rows.reduction = Reduction::sum;

@@ -15,12 +15,12 @@
 //   w = (1-b) + b E;  x - log M = -log w;  y - log M = (y - x) - log w
 //
 // So the gradient has no cancellation between logarithms of tiny probabilities. It needs two
-// exponentials and a logarithm. Logarithms are raised to at least kLogTiny, so that neither the
-// exponential nor the ratio overflows or underflows.
+// exponentials and a logarithm. x and y are clamped to at least kLogTiny, so that neither the
+// exponential nor E overflows or underflows.
 //
-// If the rows are nearly equal, log w computed from 1 + t in f32 would be noise. So f32 computes t
-// and log(1 + t) near 0 by series. The exponentials are approximate for f32 too: relative error
-// 3e-6 at e^-30.
+// w = 1 + t with t = b (E - 1). If x is nearly y, rounding 1 + t in f32 would lose t. So f32 inputs
+// use series for t and log(1 + t) near 0. Their exponentials are approximate, too: the relative
+// error at e^-30 is 3e-6.
 #include "kernels/divergence/divergence_terms.h"
 
 #include <limits>
@@ -29,8 +29,8 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Logarithm of a probability too small to change a sum, whose ratio to 1 is still a normal f32
-// number.
+// Logarithm of a probability that is too small to change a sum. e^85 and e^-85 are still normal f32
+// numbers.
 constexpr float kLogTiny = -85.0f;
 
 // Returns e^d - 1 with a relative error below 2e-6. Near 0, where the subtraction would cancel, it
@@ -57,7 +57,7 @@ DivergenceTerms::DivergenceTerms(KernelBuilder& k, const DivergenceOptions& o, b
   if (kind_ == Divergence::kl && quick_) least_ = max(least_, std::numeric_limits<float>::min());
 }
 
-// Returns a term that is 0 if its weight is 0, so that 0 * infinity is 0.
+// Returns the term weight * t, or 0 if the weight is 0 even if t is infinite.
 DivergenceTerm DivergenceTerms::weighed(const Tile& weight, const Tile& t, const Tile& gradient,
                                         const Tile& q) const {
   DivergenceTerm term{where(weight == 0.0f, 0.0f, weight * t), gradient, q, {}, {}};
@@ -95,10 +95,10 @@ Tile DivergenceTerms::logarithm(const Tile& x) const {
   return quick_ ? fast_log(x) : log(x);
 }
 
-// Returns log(1 + t) with a relative error below 1e-6. w = 1 + t loses a rounding error c, and
-// log(1 + t) is about log w + c / w. The code adds c instead of c / w: the further w is from 1, the
-// smaller c is relative to log w. If fast_log is inaccurate near 1, small t use the series of 2
-// atanh(t / (2 + t)).
+// Returns log(1 + t) with a relative error below 1e-6. With a rounding error c in w = 1 + t, log(1
+// + t) is about log w + c / w. The code adds c, which is enough: far from w = 1, c is small
+// relative to log w. If fast_log is inaccurate near 1, small t use the series of 2 atanh(t / (2 +
+// t)).
 Tile DivergenceTerms::log_of_one_plus(const Tile& t) const {
   const Tile w = t + 1.0f;
   if (relative_) return fast_log(w) + where(abs(t) < 1.0f, t - (w - 1.0f), 0.0f);
@@ -121,7 +121,7 @@ DivergenceTerm DivergenceTerms::jensen_shannon(const Tile& x, const Tile& y) con
   return {q * of_q, where(x < kLogTiny, 0.0f, q * own), q, q, of_q};
 }
 
-// Same as jensen_shannon, but with base-2 logarithms. The weight contains their factor ln 2.
+// The same as jensen_shannon with base-2 logarithms. `weight` includes their factor ln 2.
 DivergenceTerm DivergenceTerms::quick_jensen_shannon(const Tile& x, const Tile& y) const {
   constexpr float kLog2Ln2 = -0.528766373f;
   const Tile bounded = max(x, kLogTiny),

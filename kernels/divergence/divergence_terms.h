@@ -10,21 +10,21 @@ namespace ligerdsl::kernels {
 struct DivergenceTerm {
   Tile loss, gradient;                    // gradient is the derivative with respect to x
   Tile q;                                 // e^x, for divergences that compute it
-  std::optional<Tile> weight, of_weight;  // loss = their product, so that an fma accumulates it
+  std::optional<Tile> weight, of_weight;  // loss = weight * of_weight, for an fma
 
   Tile added_to(const Tile& losses) const {
     return weight ? fma(*weight, *of_weight, losses) : losses + loss;
   }
 };
 
-// Also declares the kernel arguments of the formulas: beta for jsd, eps for kl.
+// Computes terms. The constructor declares the kernel's arguments beta (jsd) and eps (kl).
 class DivergenceTerms {
  public:
   // `relative` is true if fast_log's relative error is a few ulp even near 1, as on a CPU.
   DivergenceTerms(KernelBuilder& k, const DivergenceOptions& o, bool relative);
 
   DivergenceTerm operator()(const Tile& x, const Tile& y) const;
-  // Returns e^x with the accuracy that the terms use.
+  // Returns e^x, approximate if both tensors are 16-bit.
   Tile power(const Tile& x) const;
 
  private:

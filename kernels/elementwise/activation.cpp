@@ -1,4 +1,4 @@
-// y = round_T(f(x)); dx = round_T(dy f'(x)), or round_T(dx + dy f'(x)) if it accumulates.
+// y = round_T(f(x)); dx = round_T(dy f'(x)), or round_T(dx + dy f'(x)) with `accumulate`.
 // Arithmetic in f32, T = type; f is in activation_function.cpp.
 //
 // Bytes, s = sizeof(T): forward 2 n F s; backward 3 n F s, or 4 n F s if it accumulates. A program

@@ -11,7 +11,7 @@ inline double sigmoid_reference(double u) {
   return u >= 0 ? 1.0 / (1.0 + std::exp(-u)) : std::exp(u) / (1.0 + std::exp(u));
 }
 
-// Phi(u) and the density of the normal distribution, without cancellation for u << 0.
+// Normal distribution function, without cancellation for u << 0, and density.
 inline double normal_cdf_reference(double u) {
   return 0.5 * std::erfc(-u * std::sqrt(0.5));
 }
@@ -43,7 +43,7 @@ inline double activation_reference(ActivationKind kind, double u) {
   return u <= 0 ? 0 : u * u;
 }
 
-// Returns f'(u); for ReLU it is 0 at 0.
+// Returns f'(u). ReLU has f'(0) = 0.
 inline double activation_slope_reference(ActivationKind kind, double u) {
   const double k = std::sqrt(2 / 3.14159265358979323846);
   switch (kind) {

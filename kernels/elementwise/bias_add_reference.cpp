@@ -1,4 +1,4 @@
-// float64 sum of rows and a bias, and the bias's gradient.
+// float64 bias addition and the gradient of the bias.
 #include <cstdint>
 
 #include "kernels/core/reference.h"

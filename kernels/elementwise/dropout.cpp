@@ -5,13 +5,13 @@
 //   dx_i = w_i >= floor(p 2^32) ? dy_i / (1 - p) : 0
 //
 // w_i is word i % 4 of philox(seed, offset + i / 4), an unsigned integer; i = row F + column. So
-// the mask depends only on seed, offset and the position of the element. Arithmetic is in f32 and
-// rounded once, after the residual or d_x is added.
+// the mask depends only on seed, offset and the position of the element. Arithmetic is f32. The
+// result is rounded once, after the residual or d_x is added.
 //
 // Bytes, s = sizeof(T): 2 n F s, or 3 n F s with a residual or if d_x accumulates. A program has
 // one tile and no loop. A Philox call needs about 40 instructions, 19 of them 64-bit
-// multiplications; with 16-bit types this takes nearly the time of a copy. So one call serves four
-// contiguous elements, and the kernel compares words instead of floats.
+// multiplications; with 16-bit types they take nearly the time of a copy. So the kernel uses all
+// four words of a call, one per element, and compares words instead of converting them to floats.
 #include "kernels/elementwise/dropout.h"
 
 #include "kernels/core/program_tile.h"
@@ -28,9 +28,9 @@ Tile by_column(const Words& words) {
   return interleave(even, odd);
 }
 
-// Shifts the words of each row left by first mod 4, because a row may begin inside a counter's four
-// words. Element `first` [R, 1] is the first of each row. The words after `words` are `more`. If
-// `even`, all rows begin at an even element.
+// Shifts each row's words left by first mod 4, because a row may begin inside a counter's four
+// words. `first` [R, 1]: number of each row's first element. `more`: words of the next counters.
+// `even`: every row begins at an even element.
 Tile shifted(const Words& words, const Words& more, const Tile& first, bool even) {
   std::array<Tile, 7> w = {words[0], words[1], words[2], words[3], more[0], more[1], more[2]};
   Tile two = (first & int64_t{2}) != 0;
@@ -44,7 +44,7 @@ Tile shifted(const Words& words, const Words& more, const Tile& first, bool even
 
 class Dropout {
  public:
-  // Declares the arguments that both kernels share. A ProgramTile is created after all arguments.
+  // Declares the arguments that both kernels share. Create a ProgramTile after all arguments.
   Dropout(KernelBuilder& k, const DropoutMeta& m) : k_(k), m_(m) {
     threshold_ = k.scalar("threshold", i32);
     scale_ = k.scalar("scale", f32);

@@ -1,4 +1,4 @@
-// Dropout without a stored mask: y = x / (1 - p) or 0, depending on the element's random word.
+// Dropout without a stored mask: y is x / (1 - p) or 0. A random word per element decides.
 #pragma once
 
 #include "kernels/core/config.h"
@@ -32,7 +32,7 @@ struct DropoutMeta : DropoutOptions {
 // Arguments: y, x, [residual] [n, F] type, and the arguments of both kernels. y may be exactly x or
 // residual.
 //
-// Arguments of both kernels:
+// The arguments that both kernels share:
 //   threshold i32 with the bits of floor(p 2^32); scale f32 = 1 / (1 - p); offset i64;
 //   seed i64, or with `device_seed`: device_seed, device_offset [1] i64.
 // The host computes threshold and scale in double. device_offset is added to offset.

@@ -21,7 +21,7 @@ std::string valid_dropout(const Machine&, const DropoutOptions& o,
   return refused(o.type, o.cols, config);
 }
 
-// Random words come in groups of four, so rows of one or two elements have tiles of four columns.
+// A Philox call gives four words, so a tile has at least four columns, even for shorter rows.
 template <const DropoutKernel& kernel, void (*program)(KernelBuilder&, const DropoutMeta&)>
 Operation dropout(const Machine&, const DropoutOptions& o, const ElementwiseConfig& config) {
   DropoutMeta meta{o};

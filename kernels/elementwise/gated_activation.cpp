@@ -8,9 +8,9 @@
 //                                       dup = round_T(dout round_T(f(u)))
 //                                       dgate = round_T(round_T(dout up) f'(u))
 //
-// GeGLU rounds at the same places as PyTorch with separate operations. With 16-bit types, its
-// gradients also compute f by 1 + tanh, as PyTorch does. So totals of gradients that cancel agree
-// with PyTorch's.
+// GeGLU rounds where PyTorch's separate operations round. With 16-bit types, its gradients also
+// compute f by 1 + tanh, as PyTorch does. So sums of gradients in which terms cancel agree with
+// PyTorch's.
 //
 // Bytes, s = sizeof(T): forward 3 n F s, backward 5 n F s. A program has one tile and no loop.
 #include "kernels/elementwise/gated_activation.h"
@@ -30,7 +30,7 @@ struct Multipliers {
   }
 };
 
-// f and f' of GELU's tanh form, computed by 1 + tanh, which cancels for u < -3.
+// f and f' of GELU's tanh form. They use 1 + tanh, which loses digits for u < -3.
 class GeluByTanh {
  public:
   explicit GeluByTanh(const Tile& u) : u_(u), near_(clamp(u, -kMost, kMost)) {
@@ -44,7 +44,7 @@ class GeluByTanh {
 
  private:
   static constexpr double kOuter = 0.7978845608028654, kInner = 0.044715;  // sqrt(2 / pi)
-  static constexpr float kMost = 16;  // tanh is 1 for larger u, whose square could overflow
+  static constexpr float kMost = 16;  // beyond it tanh is 1 or -1, and u^2 could overflow
   Tile u_, near_, tanh_;
 };
 

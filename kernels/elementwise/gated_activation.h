@@ -29,9 +29,8 @@ struct GatedMeta : GatedOptions {
   int64_t block = 1024;  // columns of a tile
 };
 
-// Arguments: out, gate, up [n, F] type; silu also gate_multiplier, down_multiplier f32 scalars. The
-// fused layout, gate and up as the two halves of one [n, 2F] tensor, is the same kernel on two
-// views of it.
+// Arguments: out, gate, up [n, F] type; silu also gate_multiplier, down_multiplier f32 scalars. If
+// gate and up are the halves of one [n, 2F] tensor, the same kernel gets two views of that tensor.
 void gated_forward(KernelBuilder& k, const GatedMeta& m);
 
 // Arguments: d_gate, d_up, d_out, gate, up [n, F] type; silu also gate_multiplier, down_multiplier.
@@ -39,7 +38,8 @@ void gated_forward(KernelBuilder& k, const GatedMeta& m);
 void gated_backward(KernelBuilder& k, const GatedMeta& m);
 
 // Computes the gradients of f(u) up with u = gate_multiplier gate, given the upstream gradient
-// d_out; all f32. Calls d_up and d_gate with their gradient as soon as it is computed.
+// d_out; all f32. Calls d_up and d_gate with the gradients of up and gate, each as soon as it is
+// computed.
 using StoreTile = std::function<void(const Tile&)>;
 void gated_gradients(Activation activation, DType type, const Tile& u, const Tile& up,
                      const Tile& d_out, const std::optional<Scalar>& gate_multiplier,

@@ -6,7 +6,7 @@ namespace ligerdsl::reference {
 
 namespace {
 
-// Returns one half of each row's 2 f columns: 0 for gates, 1 for ups.
+// Returns columns [0, f) of each row for half 0 (gate), or columns [f, 2 f) for half 1 (up).
 Values half_of(const Values& both, int64_t f, int64_t half) {
   Values out;
   out.reserve(both.size() / 2);

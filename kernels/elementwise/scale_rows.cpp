@@ -1,5 +1,5 @@
-// out = in times factor, rounded once. There is one factor, or one per row. A program has one tile
-// and no loop.
+// out = round(factor in), with one factor for all rows or one per row. A program has one tile and
+// no loop.
 #include "kernels/elementwise/scale_rows.h"
 
 #include "kernels/core/program_tile.h"

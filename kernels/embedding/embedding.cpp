@@ -1,9 +1,9 @@
 // out[i, :] = table[index_i, :], an exact copy. With positions it is round(table[index_i, :] +
 // position_table[i mod P, :]).
 //
-// It reads and writes n H elements. The position table has P H more, which stay in the caches. A
-// shard has a part of the table's rows and writes zeros for the indices of other shards, so that
-// the sum over all shards is the row.
+// The kernel reads and writes n H elements. It also reads the P H elements of the position table,
+// which stay in the caches. A shard has a part of the table's rows. It writes zeros for indices of
+// other shards, so that the sum of all shards' outputs is the result.
 #include "kernels/embedding/embedding.h"
 
 #include "kernels/core/error_flag.h"
@@ -33,10 +33,11 @@ void embedding_forward(KernelBuilder& k, const EmbeddingMeta& m) {
     Scalar number, valid;  // valid: the index is a row of the whole table
     Tile values;
   };
-  // Loads the indices of all rows together, then all their rows of the table.
+  // Loads are independent: those of all indices are in flight together, then those of all table
+  // rows.
   std::vector<Row> rows;
   for (int64_t r = 0; r < m.rows; ++r) {
-    // Compared in 64 bits.
+    // Comparisons are 64-bit.
     const Scalar row = first + r, index = indices.load({row}).to(i64);
     const Scalar local = m.shard ? index - first_row : index;
     const Scalar inside = local >= 0 && local < table.dim(0);

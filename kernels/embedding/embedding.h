@@ -1,4 +1,4 @@
-// Embedding: selects rows of a table by index; its backward pass is the gradient of the table.
+// Embedding: gathers rows of a table by index. The backward pass computes the table's gradient.
 #pragma once
 
 #include "kernels/core/config.h"
@@ -18,7 +18,7 @@ struct EmbeddingOptions {
   int64_t positions = 0;              // rows P of a second table; output row i adds its row i mod P
   DType d_position_type = f32;        // dtype of the second table's gradient: f32 or type
   bool accumulate_positions = false;  // d_position_table += ...; f32 only
-  bool shard = false;                 // rows [first_row, first_row + vocabulary) of `total_rows`
+  bool shard = false;                 // the table has rows first_row, ... of `total_rows` rows
 
   template <class V>
   void visit(V&& v) {
@@ -43,18 +43,17 @@ struct EmbeddingMeta : EmbeddingOptions {
 struct EmbeddingBackwardMeta : EmbeddingOptions {
   int64_t block = 1024;                 // columns per program
   int64_t rows = 1;                     // rows of the table per program, one after the other
-  int64_t chunk = 128;                  // gradients per program of a frequently used row
+  int64_t chunk = 128;                  // rows of d_out that one program adds for a frequent index
   int64_t scan = 1024;                  // indices that a program counts together
-  int64_t rows_to_place = 256;          // table rows whose list entries one program allocates
+  int64_t rows_to_place = 256;          // table rows to which one program assigns list segments
   int64_t ranked = 16, compared = 256;  // indices per program; indices compared per step
 };
 
 // Arguments: out [n, H] type; table [V, H] type; indices [n] index_type; error [1] i64. With
 // positions also position_table [positions, H] type; for a shard also first_row and total_rows i64.
 //
-// An index outside [0, V), or outside [0, total_rows) for a shard, results in a row of NaN and sets
-// the error flag to the row's number (kErrorBase). An index of another shard results in a row of
-// zeros.
+// An index outside [0, V), or outside [0, total_rows) for a shard, gives a row of NaN and reports
+// the output row in the error flag (kErrorBase). An index of another shard gives a row of zeros.
 void embedding_forward(KernelBuilder& k, const EmbeddingMeta& m);
 
 // Rows: indices. Arguments of the gradient: d_table [V, H] d_table_type; d_out [n, H] type; indices
@@ -70,11 +69,11 @@ struct EmbeddingBackwardConfig {
   int block = 1024;  // columns per program
   int num_warps = 4;
   int rows = 1;           // rows of the table per program, one after the other
-  int chunk = 128;        // gradients of one table row that a separate program adds
+  int chunk = 128;        // rows of d_out that one program adds for a frequent index
   int part = 2048;        // indices per part, unless there would be more than 64 parts
   int scan = 1024;        // indices that a program counts together
-  bool in_order = false;  // add to the f32 table index by index; uses only block, num_warps, rows
-  // Minimum resident threads per SM, for programs that add chunks and for those that add rows.
+  bool in_order = false;  // no sorting (embedding_in_order.cpp); uses only block, num_warps, rows
+  // Minimum resident threads per SM of embedding_add_chunks and of the step that adds table rows.
   int chunk_threads = 640, row_threads = 1024;
 
   template <class V>

@@ -121,7 +121,8 @@ d_position_type=d_position_weight_dtype accumulate_positions""",
         ],
         large=[
             "row dtype=bf16 V=100 H={4096|64} d_weight_dtype=f32",
-            # All rows have one position, so its f32 gradient adds all rows one after the other.
+            # With P=1 the f32 gradient of the position is the sum of all rows, so its error is
+            # larger.
             Large(
                 "row dtype=bf16 V=100 H={4096|64} d_weight_dtype=f32 d_position_weight_dtype=f32 "
                 "P=1",

@@ -1,23 +1,23 @@
 // d_table[v, :] = sum over i with index_i = v of d_out[i, :], in f32, rounded once; 0 if no index
 // is v.
 //
-// 1. A stable counting sort orders the positions i by v. The indices are divided into parts, each
-//    with its own counts. A position's place in the sorted list is
+// 1. A stable counting sort makes a list of the positions i, ordered by v = index_i. The indices
+//    are divided into parts, each with its own counts. The place of position i in the list is
 //
 //   starts[part, v]: positions before v's segment of the list + positions of v in earlier parts
 //   + number of earlier positions of v in the same part, found by comparison.
 //
 // 2. One program per table row adds the gradients in its segment of the list.
 //
-// A frequently used row would keep its program busy after all others have ended. So separate
-// programs add a segment's full chunks. The row's program adds their results in order, then the
-// remaining positions.
+// If an index is frequent, its segment is long, and its program would end long after all others. So
+// separate programs add the full chunks of a segment, `chunk` positions each. The row's program
+// adds their results in order, then the remaining positions.
 //
-// Integer counts do not depend on the order of atomics. The sum of a row does not depend on where
-// its segment is in the list. So the result is deterministic.
+// The result is deterministic: integer counts do not depend on the order of atomics, and the sum of
+// a row does not depend on where its segment is in the list.
 //
-// d_position_table[p, :] = sum over i with i mod positions = p of d_out[i, :]. A program adds one
-// position's gradients sequence by sequence, whatever the indices.
+// d_position_table[p, :] = sum over i with i mod positions = p of d_out[i, :]. A program adds the
+// rows p, p + positions, p + 2 positions, ... of d_out in order.
 //
 // Bytes, s = sizeof(type): n H s read and V H sizeof(d_table_type) written. The starts are read and
 // written in the caches, 4 V bytes per part. d_position_table reads n H s once more.
@@ -31,10 +31,10 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Long parts need many comparisons; many parts need a large table of starts.
+// More parts need more memory for `starts`; fewer, longer parts need more comparisons.
 constexpr int64_t kMostParts = 64;
 
-// Rows of `starts` are whole tiles.
+// Returns the row width of `starts`, a multiple of the tile width.
 int64_t padded_vocabulary(const EmbeddingBackwardMeta& m) {
   return round_up(m.vocabulary, m.scan);
 }
@@ -48,7 +48,7 @@ struct Sorted {
   View starts, positions;
   Scalar parts;
 
-  // Only programs that access `positions` have it as an argument.
+  // `positions` is an argument only of kernels that access it.
   Sorted(KernelBuilder& k, const EmbeddingBackwardMeta& m, bool with_positions = true) {
     starts = starts_view(k, m);
     parts = starts.dim(0) - 1;
@@ -60,7 +60,7 @@ struct Sorted {
   Scalar operator()(const Scalar& at) const { return positions.load({at}, {.pad = -1.0}).to(i64); }
 };
 
-// The indices, and their division into parts.
+// The indices, divided into parts.
 struct Cut {
   View indices;
   Scalar part;       // indices per part, a multiple of the tile
@@ -72,7 +72,7 @@ struct Cut {
     part = cdiv(cdiv(indices.dim(0), parts), m.scan) * m.scan;
     if (m.shard) first_row = k.scalar("first_row", i64);
   }
-  // Returns table rows; an index without a row becomes negative or too large.
+  // Returns table rows. An index without a row here becomes negative or too large.
   Tile load(const Scalar& tile, int64_t size) const {
     const Tile index = indices.partition({size}).load({tile}, {.pad = -1.0});
     if (first_row.empty()) return index;
@@ -95,9 +95,9 @@ struct Columns {
   }
 };
 
-// Returns `total` plus `rows` at the places [first, end), added in order. Keeps `together` rows in
-// flight, and finds all of them before it reads the first, so that no row waits for another. Row -1
-// is zeros.
+// Returns `total` plus the rows find(first), ..., find(end - 1) of `rows`, added in order. It finds
+// `together` row numbers before it loads these rows, so that all loads are in flight at once. Row
+// -1 is zeros.
 template <class Find>
 Tile add_rows(KernelBuilder& k, const Tile& total, const Scalar& first, const Scalar& end,
               int64_t together, const LoopOptions& options, const Find& find, const Partition& rows,
@@ -131,7 +131,7 @@ void count_indices(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   atomic_add(cut.start(sorted.starts, tile * m.scan, index), 1, cut.names_row(index));
 }
 
-// Converts counts to places in the list. Blocks of rows v get their segments in any order.
+// Converts counts to places in the list. A block of table rows gets the next free range of it.
 void place_rows(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   const Sorted sorted(k, m, false);
   View listed = k.view("listed", i32, {1});
@@ -172,9 +172,9 @@ void place_positions(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   store(sorted.positions.ptr() + place, position.to(i32), named);
 }
 
-// Returns the number of a segment's first chunk. Row v's chunk c has number
-// ceil(begin_v / chunk) + c. No two rows share a number, and chunk number s contains the list's
-// entry s * chunk.
+// Returns the number of a segment's first chunk. Chunk c of row v has the number ceil(begin_v /
+// chunk) + c. Two rows never have the same number. Chunk number s contains entry s * chunk of the
+// list.
 Scalar first_chunk(const Scalar& begin, const EmbeddingBackwardMeta& m) {
   return cdiv(begin, m.chunk);
 }
@@ -282,7 +282,8 @@ Operation embedding_backward_steps(const EmbeddingOptions& options,
     launch.min_ctas_per_sm = std::min(ctas, program::kMaxCtasPerSm);
     return launch;
   };
-  // Places in the list are 32-bit. For more indices, the grid is too large for every device.
+  // Places in the list are 32-bit. With 2^31 indices or more, this grid exceeds the limit of every
+  // device, so the launch fails.
   const Size too_many = where_at_least(rows, int64_t{INT32_MAX} + 1, rows);
   add("embedding_reset_counts", &reset_counts,
       library_launch(max(vocabulary / meta.scan * parts, too_many), 8));

@@ -1,11 +1,11 @@
 // Gradient of an f32 table without sorting. A program has a block of columns. It visits all indices
-// in order and adds each gradient to its row in memory, so that a row's sum has the order of the
-// indices. The only parallelism is over blocks of columns, which suits a CPU.
+// in order and adds each row of d_out to its table row in memory. Only blocks of columns run in
+// parallel, which suits a CPU.
 //
 // An f32 gradient of the position table is added in the same loop, so that d_out is read once.
 //
-// Bytes, s = sizeof(type): n H (s + 8), and 4 V H written unless d_table accumulates. Positions
-// need 8 n H more, which stay in the caches.
+// Bytes, s = sizeof(type): n H (s + 8), and 4 V H written unless d_table accumulates. A position
+// table adds 8 n H bytes, which stay in the caches.
 #include "kernels/core/index_view.h"
 #include "kernels/core/record.h"
 #include "kernels/embedding/embedding.h"
@@ -37,7 +37,7 @@ void add_in_order(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   Scalar first_row;
   if (m.shard) first_row = k.scalar("first_row", i64);
   Scalar column = k.program_id(0).to(i64);
-  // Runs `also` on a gradient, and adds the gradient to the table if its index is a table row.
+  // Calls also(row i of d_out), and adds the row to d_table if its index is a table row.
   const auto add = [&](const Scalar& i, const auto& also) {
     Scalar v = indices.load({i}).to(i64);
     if (m.shard) v = v - first_row;
@@ -59,7 +59,7 @@ void add_in_order(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   }
   View d_position_table = k.view("d_position_table", f32, {m.positions, m.cols});
   auto positions = d_position_table.partition({squeeze, m.block});
-  // The first row of each position overwrites instead of adding, so that it reads no old value.
+  // The first row of each position is stored, not added, so that no old value is read.
   Scalar begun = m.accumulate_positions ? k.constant(0, i64) : min(n.to(i64), m.positions);
   if (!m.accumulate_positions) {
     k.for_range(0, begun, 1, [&](Scalar i) {

@@ -27,7 +27,7 @@ Values position_gradient_reference(const Values& d_out, int64_t n, int64_t p, in
   return out;
 }
 
-// Returns row numbers within this shard. Those of other shards are < 0 or >= V.
+// Returns the indices as row numbers of this shard; those of other shards are < 0 or >= V.
 std::vector<int64_t> local_indices(const ReferenceCall& call) {
   std::vector<int64_t> indices = call.integers("indices");
   for (int64_t& index : indices) index -= call.integer("first_row");

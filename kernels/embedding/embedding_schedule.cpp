@@ -20,9 +20,9 @@ std::string valid_forward(const Machine&, const EmbeddingOptions& o,
   return refused(o.type, o.cols, config);
 }
 
-// A thread loads four vectors after one index. An H200 starts a CTA every 1.3 to 1.4 ns, while its
-// memory moves 6 KB. So a program whose rows have less data computes several (16384 x 768, bf16:
-// 23.2 us with one row per program, 17.9 us with two).
+// A thread loads four vectors per index. An H200 starts a CTA every 1.3 to 1.4 ns, in which its
+// memory moves 6 KB. So programs compute several rows if rows are short (16384 x 768, bf16: 23.2 us
+// with one row per program, 17.9 us with two).
 ElementwiseConfig heuristic_forward(const Machine& machine, const EmbeddingOptions& o) {
   constexpr int64_t kVectors = 4, kLeastBytes = 3072;
   const int64_t most = machine.is_gpu() ? 1024 * vector_width(o.type) : 4096,
@@ -55,17 +55,16 @@ int64_t widest_block(const EmbeddingOptions& o) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(o.cols)));
 }
 
-// A thread has two vectors of a row, because most rows of a large table are not used, and their
-// programs only write. Without a minimum of resident threads ptxas saves registers and loads
-// gradients one at a time. So an SM has room for 640 threads with 16 vectors in flight each, or
-// 1024 with 8.
+// A thread has two vectors of a row, because most rows of a large table have no index, and their
+// programs only write. A minimum of 640 or 1024 resident threads per SM lets ptxas use enough
+// registers to keep 16 or 8 vectors in flight; by default it loads them one at a time.
 //
-// If a block of a large table has few bytes, a program computes four rows. H200, all launches,
-// 16384 indices, 50257 rows of 768: 84.8 us with one row, 53.3 us with four (bf16); 91.4 us and
-// 78.7 us (f32).
+// In a large table with short rows, a program computes four rows. H200, all launches, 16384
+// indices, 50257 rows of 768: 84.8 us with one row, 53.3 us with four (bf16); 91.4 us and 78.7 us
+// (f32).
 EmbeddingBackwardConfig heuristic_backward(const Machine& machine, const EmbeddingOptions& o) {
-  // in_order has one program per block of columns, so wide rows have blocks for two threads (32768
-  // rows of 2048 f32, V = 32000, two cores: 27 to 29 ms, with one block 41 to 42 ms).
+  // in_order has one program per block of columns, so wide rows are divided into two blocks or more
+  // (32768 rows of 2048 f32, V = 32000, two cores: 27 to 29 ms, with one block 41 to 42 ms).
   const bool in_order = !machine.is_gpu() && o.d_table_type == f32;
   const int64_t on_cpu = in_order && o.cols >= 2048 ? 1024 : 4096;
   const int64_t most = machine.is_gpu() ? 256 * vector_width(o.type) : on_cpu;
@@ -88,7 +87,7 @@ std::string valid_backward(const Machine&, const EmbeddingOptions& o,
                            const EmbeddingBackwardConfig& config) {
   if (config.in_order && o.d_table_type != f32)
     return "in_order needs d_table_type=f32; use in_order=false";
-  constexpr int64_t kMostHeld = 4;  // vectors per thread for each of eight rows in flight
+  constexpr int64_t kMostHeld = 4;  // vectors per thread of each row in flight
   if (config.block > widest_block(o))
     return "a block of " + std::to_string(config.block) +
            " columns is wider than a row; use block=" + std::to_string(widest_block(o)) +
@@ -114,7 +113,7 @@ Operation backward(const Machine&, const EmbeddingOptions& o,
                          : embedding_backward_steps(o, config);
 }
 
-// Counts the gradients of the output, the table and the position table.
+// Returns the bytes of d_out, the indices, d_table and d_position_table.
 Cost backward_cost(const EmbeddingOptions& o, int64_t rows) {
   const double row = static_cast<double>(o.cols * size_of(o.type) + size_of(o.index_type)),
                row_of_table =

@@ -1,21 +1,21 @@
-// Cross-entropy of logits z = x w^T in one pass over the matmul. y is a row's label, z includes
-// bias, softcap and temperature, and base is initially z_y log2(e) + 40:
+// Cross-entropy of logits z = x w^T, computed in the epilogue of one matmul. z includes bias,
+// softcap and temperature, y is a row's label, and base is initially z_y log2(e) + 40:
 //
 //   e_c = 2^(z_c log2(e) - base),  others = sum of e_c over c != y
 //   total = others + 2^(z_y log2(e) - base)
 //
-// The loss follows from (base, others) as in cross_entropy.cpp. Its gradient without entropies is
+// The loss follows from (base, others) as in cross_entropy.cpp. Without entropies, its gradient is
 //
 //   d_c = f e_c for c != y,  d_y = f g
 //   f = (t + r) / total,  f g = (r e_y - t others) / total
 //
-// cross_entropy_columns.cpp defines t and r; linear_smoothing.h has the term that smoothing
-// subtracts from every d_c. With e_y replaced by g: d_x = f (e w), d_w = e^T (f x).
+// cross_entropy_columns.cpp defines t and r. Smoothing subtracts a term from every d_c
+// (linear_smoothing.h). With g stored in place of e_y: d_x = f (e w), d_w = e^T (f x).
 //
-// A one-pass softmax normally needs the maximum. Here the base comes from the label's logit, which
-// is known before the matmul. It fails if a logit is more than kMostExponent above it. A step after
-// the matmul finds such rows. All their tiles are then recomputed relative to the row's largest
-// logit, which overwrites any infinite value.
+// A softmax normally subtracts the row's maximum, which is not known before the matmul. The label's
+// logit is known, so base comes from it. Powers are out of range if an exponent exceeds
+// kMostExponent. A step after the matmul finds such rows. All their tiles are then recomputed
+// relative to the row's largest logit, which overwrites any infinite value.
 //
 // Flop: 2 n V H per matmul. Bytes besides the matmul's: 8 n V / tile_n written and read, 2 n H s.
 #include "kernels/fused_linear/linear_cross_entropy.h"
@@ -35,11 +35,11 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Base-2 exponents. The label's power is 2^-kBelow. Logits up to 86 above the label's have powers
-// up to 2^kMostExponent, so sums over 2^18 classes and their inverses stay well inside f32's range.
-// A factor keeps its digits for upstream gradients down to 2^-62 / n.
+// Exponents of 2. The label's power is 2^-kBelow. If u is at most 86 above the label's, the power
+// is at most 2^kMostExponent, so sums over 2^18 classes and their inverses are well inside f32's
+// range. A factor keeps all digits for upstream gradients down to 2^-62 / n.
 constexpr double kBelow = 40, kMostExponent = 86 - kBelow;
-constexpr int64_t kFlags = 1024;  // flags that an iteration reads, one per row
+constexpr int64_t kFlags = 1024;  // rows whose flag one iteration reads
 
 struct Meta : CrossEntropyMeta {
   MatmulMeta lm_head;
@@ -52,7 +52,7 @@ struct Meta : CrossEntropyMeta {
   bool bests() const { return with_accuracy || with_predictions; }
 };
 
-// Per-row statistics of each tile.
+// Statistics per row of x and tile of columns: [n, tiles of columns].
 struct TileStatistics {
   View sums, tops, bests, deviations, moments;
 
@@ -121,7 +121,7 @@ void exponentials(KernelBuilder& k, const Meta& m) {
 
   const Scalar columns = weight.dim(0);
   const MatmulTiles tiles(k, p, x, weight, counted.rows(), columns);
-  // Epilogue of `tile`, whose exponentials are stored at row tile `place`.
+  // Epilogue of a tile. Its exponentials are stored in the row tile `place` of e.
   const auto finish = [&](const MatmulTiles::Place& tile, const Scalar& place, Tile acc) {
     const auto along_rows = [&](const View& view) {
       return view.partition({p.tile_m}).load({tile.row});
@@ -166,7 +166,7 @@ void exponentials(KernelBuilder& k, const Meta& m) {
                    column == (along_rows(labels).to(i64) - first_column).to(i32).expand_dims(1),
                others = where(is_label, 0.0f, made);
     store(numbers.sums, sum(others, 1));
-    // Recomputes the exponents: keeping them together with their powers would spill.
+    // Recomputes the exponents from the powers, because keeping both in registers would spill.
     if (m.entropies()) store(numbers.moments, sum(others * finite_exponent(log2(made)), 1));
   };
   const auto tile_of = [&](const MatmulTiles::Place& at) {
@@ -180,7 +180,7 @@ void exponentials(KernelBuilder& k, const Meta& m) {
     if (p.persistent) return tiles.each_place(make);
     return k.if_(k.program_id(0) < tiles.count(), [&] { tiles.each_place(make); });
   }
-  // Usually no row needs recomputation, and a few programs learn this from the flags.
+  // Usually no flag is set. So each program first reads all flags, and there are few programs.
   const Partition flags = again.partition({kFlags});
   const auto [any] = k.for_range(
       0, cdiv(again.dim(0), kFlags), 1, carry(k.zeros({kFlags}, i32)),
@@ -203,17 +203,17 @@ void overflows(KernelBuilder& k, const Meta& m) {
       });
   const Scalar top = reduce_max(lanes), old = base.load({row}),
                u = fma(top, std::numbers::log2e, -old);
-  // All powers can be too small only if the label's logit is -inf; the base is then 0.
+  // Only a label logit of -inf, for which the base is 0, can make all powers too small.
   const Scalar missed = u > kMostExponent || (old == 0.0f && u < -kMostExponent && top > -INFINITY);
   base.store({row}, where(missed, top * std::numbers::log2e, old));
   again.store({row}, missed.to(i32));
 }
 
-// Combines `blocks` blocks of a row's tile statistics. The caller sets the base.
+// Combines the statistics of a row's tiles, in `blocks` blocks. The caller sets the base.
 CrossEntropyRowSums row_sums(KernelBuilder& k, const Meta& m, const TileStatistics& numbers,
                              const Scalar& row, const Scalar& blocks) {
   const Tile zeros = k.zeros({m.block}, f32);
-  // Carried values of unused options stay constant, so that the compiler removes them.
+  // Accumulators of unused options stay constant, so the compiler removes them.
   const auto [others, deviations, moments, tops, bests] = k.for_range(
       0, blocks, 1,
       carry(zeros, zeros, zeros, k.full({m.block}, -INFINITY, f32),
@@ -243,9 +243,9 @@ CrossEntropyRowSums row_sums(KernelBuilder& k, const Meta& m, const TileStatisti
   return found;
 }
 
-// Stored exponentials: one matrix, or column blocks, the first in separate memory. Arguments:
-// d_logits [n, V] type, or e_first [n, columns], e_others [blocks, n, 2^block_shift], block_shift
-// i32.
+// Stored exponentials e: one matrix d_logits [n, V], or column blocks, of which the first has its
+// own memory. Arguments: d_logits, or e_first [n, columns], e_others [blocks, n, 2^block_shift],
+// block_shift i32.
 class StoredRows {
  public:
   StoredRows(KernelBuilder& k, const Meta& m, const View& d_logits) : k_(k), m_(m) {
@@ -286,7 +286,7 @@ class StoredRows {
   View first_, others_;
 };
 
-// Computes a row's results, its factor, and the label's element of e.
+// Computes a row's results and its factor, and replaces the label's element of e.
 void rows(KernelBuilder& k, const Meta& m) {
   const CrossEntropyArguments args(k, m);
   const TileStatistics numbers(k, m);
@@ -328,9 +328,10 @@ void rows(KernelBuilder& k, const Meta& m) {
     results.store();
     if (!m.with_gradient) return;
     const CrossEntropyResults::Coefficients c = results.coefficients();
-    // A z-loss may cancel the loss in all elements but the label's. Then 2^-110 of the label's
-    // gradient replaces c.power, so that the division below stays finite. The smoothing term shared
-    // by all classes is omitted here, because the matmuls add it.
+    // With a z-loss, the factor c.power of all elements but the label's may be nearly 0. Then
+    // 2^-110 of the label's gradient replaces it, so that the division below stays finite. The
+    // smoothing term of all classes is left out of the label's gradient, because the matmuls add
+    // it.
     Scalar label_gradient = c.label;
     if (m.smoothing)
       label_gradient =
@@ -351,8 +352,8 @@ void rows(KernelBuilder& k, const Meta& m) {
     const Scalar f = fill_row(k, results, args, nullptr, row, ignored);
     if (!m.with_gradient) return;
     store_gradient(f, f);
-    // 0 times NaN or infinity is not 0, so such elements are cleared. `others` excludes the column
-    // that ignore_index may name.
+    // The factor is 0, but 0 times NaN or infinity is not 0, so such elements are cleared. The
+    // label's element is cleared anyway, because `others` excludes it.
     k.if_(ignored && of_tile.tile.counts, [&] {
       k.if_(label >= 0 && label < m.classes,
             [&] { stored->store(place, label, k.constant(0, m.type)); });
@@ -362,7 +363,7 @@ void rows(KernelBuilder& k, const Meta& m) {
   k.if_(counted, count, fill);
 }
 
-// A factor of 0 gives 0 even if x is not finite.
+// A row with a factor of 0 becomes 0, even if x is not finite.
 void scaled_x(KernelBuilder& k, const Meta& m) {
   const View scaled = k.view("scaled", m.type, {dyn, m.cols}),
              x = k.view("x", m.type, {dyn, m.cols});
@@ -435,7 +436,7 @@ LinearCrossEntropy linear_cross_entropy(const Machine& machine,
                   library_launch(made.config.persistent ? few : each, made.config.num_warps));
   Meta again = meta;
   again.recomputes = true;
-  // Few rows are recomputed.
+  // Few rows are recomputed, so the kernel uses simple loads and stores.
   again.lm_head.tensor_copies = again.lm_head.tensor_stores = false;
   again.lm_head.persistent = true;
   made.again = record_step("linear_exponentials_again", o.type, &exponentials, again,

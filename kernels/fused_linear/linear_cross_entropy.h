@@ -10,23 +10,23 @@
 namespace ligerdsl::kernels {
 
 struct LinearCrossEntropyOptions : CrossEntropyOptions {
-  DType head_type = bf16;  // dtype of the caller's weight; the matmul has `type`
+  DType head_type = bf16;  // dtype of the caller's weight; the matmul's operands have `type`
   int64_t cols = 4096;     // H
   bool scales_x = false;   // also store x times the row's factor, for d_weight
   bool in_blocks = false;  // e is stored in column blocks (column_blocks.h)
 };
 
-// Returns true if these kernels support the options. Each gradient element must be a row's factor
-// times an exponential, except for the label's element and a smoothing term equal for all classes.
-// The exponentials must be in f32's range.
+// Returns true if these kernels support the options. Except for the label's element and a smoothing
+// term, each gradient element must be an exponential times a factor of its row. `type` must have
+// f32's exponent range, so it is not f16.
 //
-// Gradients of entropies, and of a smoothed loss with softcap, do not have this form. Both would
-// need a third matmul of the weight's size, while stored logits need only one more.
+// Gradients of entropies, and of a smoothed loss with softcap, do not have this form. They would
+// need two more matmuls here, but only one more if the logits are stored.
 bool has_exponentials(const CrossEntropyOptions& options);
 
-// Steps in order. u = z log2(e) - base is an exponent in base 2. A row tile without a counted row
-// is neither multiplied, stored nor read. Rows of e, factor and scaled are at the places of
-// row_tiles.h; all other rows are in the order of x.
+// Steps in order. u = z log2(e) - base is an exponent of 2. Row tiles without a counted row are not
+// computed, stored or read. Rows of e, factor and scaled are at the places of row_tiles.h; all
+// other rows are in the order of x.
 struct LinearCrossEntropy {
   // Rows: tiles of rows. Arguments: see row_tiles.h.
   Step row_tiles;
@@ -49,13 +49,14 @@ struct LinearCrossEntropy {
   //   [bias], [column_weight] [columns]; first_column i64; tile_at, counted; [softcap],
   //   [temperature]
   Step exponentials;
-  // Rows: tiles. Repeats `exponentials` for tiles with a row whose `again` [n] i32 is not 0.
+  // Rows: tiles. Repeats `exponentials` for each tile with a row for which `again` [n] i32 is 1.
   Step again;
-  // Rows: rows of x. Sets again = 1 if a row's u was too large, or all too small, and bases the row
-  // on its largest logit instead. Arguments: base [n] f32, again [n] i32, tops [n, tiles]; places.
+  // Rows: rows of x. Sets a row's `again` to 1 if its largest u is too large or too small, else to
+  // 0. The base of such a row becomes its largest logit. Arguments: base [n] f32, again [n] i32,
+  // tops [n, tiles]; places.
   Step overflows;
   // Rows: rows of x. Stores the results of cross_entropy_rows except the gradient. Also stores
-  // `factor` and the label's element of e, so that d_c = factor e_c.
+  // `factor`, and sets the label's element of e so that d_c = factor e_c for every class.
   //
   // Arguments:
   // - those of cross_entropy_rows without logits and bias, with e as d_logits
@@ -66,14 +67,14 @@ struct LinearCrossEntropy {
   // - with a gradient factor [n] f32; with smoothing also smooth [n] f32, the factor of
   //   linear_smoothing.h, whose term d_c does not include
   Step rows;
-  // Rows: rows of x. Optional: multiplies the rows of x by their factor. It is a separate launch,
-  // because its output may share memory with the tile statistics. Arguments: scaled [n, H] type
-  // (out), x, factor, places.
+  // Rows: rows of x. Optional: scaled = factor x, row by row. It is a separate launch, because
+  // `scaled` may share memory with the tile statistics. Arguments: scaled [n, H] type (out), x,
+  // factor, places.
   std::optional<Step> scaled_x;
 
-  MatmulConfig config;  // schedule of the tiles
+  MatmulConfig config;  // schedule of the matmul
 };
-// Schedule of the matmul.
+// Schedule and compile-time parameters of the matmul.
 struct LinearMatmul {
   MatmulConfig config;
   MatmulMeta meta;

@@ -1,8 +1,8 @@
-// Computes the same element d_c as cross_entropy_columns.cpp, which has the formulas and names. It
-// is rounded once, with p_c = 2^((z_c - lse) log2(e)). The subtraction of nearly equal values is
-// exact, so the relative error of p_c is about |lse| 2^-23, the error of lse.
+// Computes the gradient d_c; cross_entropy_columns.cpp has the formulas and names. d_c is rounded
+// once. p_c = 2^((z_c - lse) log2(e)), where z_c - lse is exact if both are nearly equal. So the
+// relative error of p_c is about |lse| 2^-23, the error of lse.
 //
-// Flop 2 n V H. Bytes: n V s, and the matmul's operands.
+// Flop 2 n V H. Bytes: n V s and the operands of the matmul, s = sizeof(type).
 #include "kernels/fused_linear/linear_cross_entropy_columns.h"
 
 #include <limits>
@@ -38,8 +38,8 @@ struct Arguments {
   }
 };
 
-// Values of a tile's rows: labels and lse, and the coefficients of p_c, [w_c] and the label's
-// indicator.
+// Values per row of a tile: label, lse, and three coefficients: `power` of p_c, `smooth` of w_c (or
+// 1), and `target` of the label's element.
 struct Rows {
   Tile label, ignored, counted, lse;
   Tile power, smooth, target;
@@ -126,7 +126,7 @@ void gradient(KernelBuilder& k, const Meta& m) {
   const Tile log_p = z - column_of_rows(rows.lse);
   Tile made = fast_exp2(log_p * std::numbers::log2e);
   if (m.with_d_entropy) {
-    // Below the logarithm of any f32 probability, so that 0 * log 0 is 0.
+    // Less than the logarithm of any nonzero f32, and finite, so that 0 * log 0 is 0.
     constexpr double kLeastLogarithm = -104;
     const auto along = [&](const View& view) {
       return view.partition({p.tile_m}).load({tile.row});

@@ -1,6 +1,6 @@
-// Gradient of cross-entropy's logits z = x w^T, given the lse of each row. The matmul's epilogue
-// computes it, so the logits are neither stored nor rounded. It replaces a matmul and
-// cross_entropy_columns.
+// Gradient of cross-entropy with respect to logits z = x w^T, given the lse of each row. The
+// matmul's epilogue computes it from the accumulators, so the logits are neither stored nor
+// rounded.
 #pragma once
 
 #include "kernels/fused_linear/linear_cross_entropy.h"
@@ -24,7 +24,7 @@ struct LinearCrossEntropyColumns {
 
   MatmulConfig config;  // schedule of the tiles
 };
-// With `reports`, the step reports labels that are not a class.
+// With `reports`, the step reports labels that are not a class in the error flag.
 LinearCrossEntropyColumns linear_cross_entropy_columns(const Machine& machine,
                                                        const LinearCrossEntropyOptions& options,
                                                        bool reports);

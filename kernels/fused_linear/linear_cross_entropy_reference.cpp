@@ -11,7 +11,7 @@ namespace ligerdsl::reference {
 
 namespace {
 
-// Multiplies each row's losses by its label's probability, which is constant in gradients.
+// Multiplies each row's losses by its label's probability. Gradients treat it as a constant.
 void scale_by_tokens(const CrossEntropyCase& which, const Values& logits,
                      const std::vector<int64_t>& labels, CrossEntropyResult* result) {
   CrossEntropyCase each = which;
@@ -47,8 +47,8 @@ void scale_by_tokens(const CrossEntropyCase& which, const Values& logits,
   }
 }
 
-// Returns the expected outputs of the forward or the backward. The backward passes the forward's
-// lse and entropy; the forward passes empty values.
+// Returns the expected outputs of the forward or the backward operation. `lse` and `entropy` are
+// the forward's results for the backward operation, else empty.
 Expected fused_linear_cross_entropy(const ReferenceCall& call, const Values& lse,
                                     const Values& entropy) {
   const int64_t n = call.size("N"), v = call.size("V");

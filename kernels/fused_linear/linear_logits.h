@@ -1,4 +1,4 @@
-// Converts accumulators of x w^T plus bias to logits z, by softcap and temperature.
+// Applies softcap and temperature: converts x w^T + bias to logits z.
 #pragma once
 
 #include <numbers>
@@ -21,9 +21,9 @@ class LinearLogits {
     const Value capped = m_.softcap ? softcap_(sum) : sum;
     return m_.tempered ? capped * rate_ : capped;
   }
-  // Returns the derivative of the softcap, given its z.
+  // Returns the derivative of the softcap at logits z.
   Tile slope(const Tile& z) const { return softcap_.slope(m_.tempered ? z * temperature_ : z); }
-  // Returns dz/dx without the softcap; empty without temperature.
+  // Returns 1 / temperature, or an empty Scalar without temperature.
   const Scalar& rate() const { return rate_; }
 
  private:

@@ -14,7 +14,7 @@ struct FactorGradients {
   Values d_x, d_weight;
 };
 
-// Returns d w and d^T x: the gradients of x and w, from the gradient d [n, v] of x w^T.
+// Returns d_x = d w and d_weight = d^T x, given the gradient d [n, v] of x w^T.
 FactorGradients factor_gradients(const ReferenceCall& call, const Values& d, const Values& x,
                                  const Values& weight);
 

@@ -1,4 +1,4 @@
-// Bytes: V H s and n H s read, and H partial sums per part.
+// Bytes: V H s and n H s read, s = sizeof(type), and 4 H per part written and read.
 #include "kernels/fused_linear/linear_smoothing.h"
 
 #include <algorithm>

@@ -1,11 +1,11 @@
-// Label-smoothing terms in the gradients of an lm_head whose logits are not stored. Every d_c gets
-// s [w_c] with s = -a / V times the row's scale. It follows that
+// Terms that label smoothing a adds to the gradients of an lm_head whose logits are not stored.
+// With s = -a / V times the row's scale, every d_c gets s [w_c]. It follows that
 //
 //   d_x gets s times the sum of the weight's rows [times w_c]
 //   d_weight gets w_c times the sum of x's rows times s
 //   d_bias gets w_c times the sum of s
 //
-// No intermediate result is as large as the logits.
+// So no intermediate result has the size of the logits.
 #pragma once
 
 #include "kernels/core/launch.h"
@@ -17,9 +17,9 @@ struct LinearSmoothing {
   // Rows: classes. Computes class_factor = w_c, or 1. Arguments: class_factor [V] f32 (out),
   // [class_weight] [V].
   Step class_factors;
-  // Partial sums of rows times one factor per row, for the rows of the weight and of x. A factor of
-  // 0 skips the row's values. Arguments: partials [parts, H] f32 (out), rows [n, H] of `head_type`
-  // or `type`; factor [n] f32.
+  // Computes partial sums of rows times one factor per row, for the rows of the weight or of x. A
+  // row with a factor of 0 adds 0, even if it is not finite. Arguments: partials [parts, H] f32
+  // (out), rows [n, H] of `head_type` or `type`; factor [n] f32.
   Step weight_sums, x_sums;
   // Computes `sums` [H] f32, the total of the partials. Arguments: `sums` (out), partials.
   Step finish;

@@ -5,14 +5,14 @@
 //   loss = sum_c l_c(x_c, y_c);  d_c = (D_c - e^(x_c) sum D) / temperature
 //   sum: all terms; batchmean: / n, the number of counted rows; mean: / (n V)
 //
-// There are three passes over both rows: lse, then loss and sum D, then the gradient. For the
-// forward KL, sum D is known to be -1, so two passes compute loss and gradient. Each pass reverses
-// the previous direction, so that it begins with cached elements. For the last two passes, shared
-// memory keeps the part of the row that fits.
+// There are three passes over both rows: lse, then loss and sum D, then the gradient. The forward
+// KL needs two passes, because sum D is known to be -1. Each pass runs in the opposite direction to
+// the previous one, so that it begins with cached elements. For the last two passes, shared memory
+// keeps the part of the row that fits.
 //
 // Bytes, s = sizeof(logits_type): 2 n V s read per pass without cache hits, and n V sizeof(type)
-// written. A row that fits in a tile needs one pass. Each pass computes two exponentials per
-// element; for jsd, the last two also compute a logarithm.
+// written. A row that fits in a tile is read once. Each pass computes two exponentials per element.
+// For jsd, the last two passes also compute a logarithm.
 #include "kernels/fused_linear/logit_divergence.h"
 
 #include <numbers>
@@ -46,8 +46,8 @@ DivergenceOptions terms_of(const LogitDivergenceOptions& o) {
   return {.type = o.type, .target_type = o.type, .kind = o.kind, .with_gradient = o.with_gradient};
 }
 
-// Blocks of a row of logits, padded with -infinity. A row that is read twice is kept on chip if
-// possible.
+// Blocks of a row of logits, padded with -infinity. load_kept reads a resident row, which two
+// passes share.
 class Logits {
  public:
   Logits(const LogitDivergenceMeta& m, const View& view, const Scalar& row)
@@ -70,7 +70,7 @@ class Logits {
   Resident kept_;
 };
 
-// Gradient of a row of logits, in the same blocks.
+// Stores the gradient of a row of logits, in the same blocks.
 class Gradient {
  public:
   Gradient(const LogitDivergenceMeta& m, const Arguments& args, const Scalar& row)
@@ -108,7 +108,7 @@ class CountedRow {
   void run() {
     if (!m_.looped) return run_whole();
     const bool early = m_.with_gradient && m_.kind == Divergence::forward_kl;  // sum D is known
-    // Two passes, not three.
+    // The row is read in two passes, not three.
     const bool twice = early || !m_.with_gradient;
     const Scalar n = student_.blocks();
     const Shape lanes = m_.lanes.carried();
@@ -149,7 +149,7 @@ class CountedRow {
   }
 
  private:
-  // Sets the scales of a row's loss and gradient.
+  // Sets the factors of a row's loss (share_) and gradient (factor_).
   void set_share() {
     share_ = k_.constant(1.0f, f32);
     if (m_.reduction != Reduction::sum)
@@ -201,8 +201,8 @@ class CountedRow {
   Scalar row_;
   DivergenceTerms terms_;
   Scalar scale_, share_, factor_;
-  // slopes_ = sum D / sum Q. Rounding lse_ scales every Q by the same factor. In a peaked row
-  // nearly all of D - Q sum D cancels, so dividing by sum Q removes that error.
+  // slopes_ = sum D / sum Q. The rounding of lse_ scales every Q by the same factor; dividing by
+  // sum Q removes that factor. In a peaked row it would matter, as D - Q sum D nearly cancels.
   Scalar lse_, target_lse_, slopes_;
   Tile x_;
 };

@@ -1,5 +1,5 @@
-// Divergences between row softmaxes of student and teacher logits, with the gradient of the
-// student's logits. fused_linear_jsd runs it between its matmuls.
+// Divergences between the softmax of student logits and of teacher logits, row by row, and the
+// gradient of the student's logits. fused_linear_jsd runs this kernel between its matmuls.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace ligerdsl::kernels {
 struct LogitDivergenceOptions {
   int64_t classes = 32000;            // V
   DType type = f32;                   // dtype of the gradient, and of both logits unless f32_logits
-  bool f32_logits = false;            // logits are f32 whatever the gradient's dtype
+  bool f32_logits = false;            // both logits are f32, the gradient is `type`
   Divergence kind = Divergence::jsd;  // forward_kl, reverse_kl or jsd
   Reduction reduction = Reduction::batchmean;
   bool tempered = false;    // divide logits by a temperature
@@ -28,7 +28,7 @@ struct LogitDivergenceOptions {
   DType d_loss_type = f32;
 
   DType logits_type() const { return f32_logits ? f32 : type; }
-  // Returns true if the gradient overwrites the student's logits, which needs one type for both.
+  // Returns true if the gradient overwrites the student's logits: if both have the same dtype.
   bool in_place() const { return logits_type() == type; }
 
   template <class V>
@@ -50,8 +50,8 @@ struct LogitDivergenceOptions {
 };
 
 struct LogitDivergenceMeta : LogitDivergenceOptions {
-  int64_t block = 1024;       // columns per tile: the whole row unless `looped`
-  bool looped = false;        // rows are wider than a tile: passes read them in blocks
+  int64_t block = 1024;       // columns per tile; the tile holds a whole row unless `looped`
+  bool looped = false;        // rows are wider than a tile and read in blocks
   BlockLanes lanes;           // distribution of a block's columns over lanes
   bool relative_log = false;  // DivergenceTerms
 };
@@ -68,8 +68,8 @@ bool needs_counts(const LogitDivergenceOptions& o);
 //   reduction is sum; [beta] f32 for jsd; [temperature] f32
 void logit_divergence(KernelBuilder& k, const LogitDivergenceMeta& m);
 
-// Rows: rows of logits. Steps: counts as needed, this kernel, and loss [1] loss_type = sum of
-// row_loss. Scratch: counts and row_loss, as needed.
+// Rows: rows of logits. Steps: counts if needed, this kernel, and loss [1] loss_type = sum of
+// row_loss. Workspace: counts and row_loss, if needed.
 Operation logit_divergence(const Machine& machine, const LogitDivergenceOptions& options);
 
 using LogitDivergence = ConfiguredKernel<LogitDivergenceOptions, RowConfig>;

@@ -12,7 +12,7 @@ namespace ligerdsl::reference {
 
 struct LogitDivergenceResult {
   double loss = 0;
-  Values d_logits;  // gradient of the student
+  Values d_logits;  // gradient of the student's logits
   // Sum of the absolute values of each gradient's two terms. If a row's distributions do not
   // overlap, both terms are near log 2 and nearly cancel.
   Values d_logits_terms;
@@ -31,7 +31,7 @@ inline Values log_softmax(const Values& logits, int64_t n, int64_t cols, double 
   return out;
 }
 
-// Returns the divergence `c` between both log-softmaxes.
+// Returns the divergence of case `c` between the softmaxes of both tensors of logits.
 inline LogitDivergenceResult logit_divergence_reference(const Values& logits,
                                                         const Values& target_logits,
                                                         const DivergenceCase& c,

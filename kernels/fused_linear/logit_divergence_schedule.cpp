@@ -5,9 +5,9 @@
 namespace ligerdsl::kernels {
 namespace {
 
-constexpr int64_t kWidest = 8192;  // columns of the widest row that is one tile
+constexpr int64_t kWidest = 8192;  // most columns of a row that one tile holds
 
-// A thread has two vectors per row.
+// Returns a schedule with two vectors per thread.
 RowConfig heuristic(const Machine& machine, const LogitDivergenceOptions& o) {
   const DType type = o.logits_type();
   if (tile_width(o.classes) <= kWidest)
@@ -36,7 +36,7 @@ Operation build(const Machine& machine, const LogitDivergenceOptions& o, const R
   meta.block = config.columns(o.logits_type(), o.classes);
   meta.lanes = meta.looped ? block_lanes(machine, o.logits_type(), meta.block, config.num_warps)
                            : BlockLanes{.lanes = meta.block};
-  // Cross-entropy's kernels count the rows and sum the results.
+  // Kernels of the family cross_entropy count the rows and sum the row losses.
   CrossEntropyMeta rows;
   rows.label_type = o.label_type;
   rows.reduction = Reduction::sum;

@@ -43,8 +43,8 @@ void add_aligned_copy(Operation& operation, const Machine& machine, Operand oper
 }
 
 CopyGain gain_of_copies(double flop_per_row, const CopiedBytes& bytes) {
-  // H200 rates of bf16 matmuls with unaligned and with aligned rows, and of copies of unaligned
-  // rows.
+  // Rates of an H200: bf16 matmuls with unaligned and with aligned rows in flop/s, and copies of
+  // unaligned rows in bytes/s.
   constexpr double kUnalignedFlops = 80e12, kAlignedFlops = 650e12, kCopyBytes = 2.5e12;
   constexpr double kLaunch = 2.5e-6;  // seconds
   constexpr double kReadAndWrite = 2, kSecondsPerByte = kReadAndWrite / kCopyBytes;

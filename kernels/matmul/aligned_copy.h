@@ -1,6 +1,6 @@
 // Copies matmul operands to the workspace, where their rows begin at multiples of 128 bytes.
 //
-// TMA and cp.async need rows that begin at multiples of 16 bytes. A matmul of other rows loads
+// TMA and cp.async need rows that begin at multiples of 16 bytes. A matmul of unaligned rows loads
 // single elements: bf16 4096 x 4096 x 4090 NT takes 1785 us, and 204 us with K = 4088 (H200).
 #pragma once
 
@@ -12,23 +12,23 @@ namespace ligerdsl::kernels {
 
 enum class Operand { a, b };
 
-// Returns the argument name of an operand: that of the call's tensor, or of its copy.
+// Returns the argument name of an operand: "a" or "b", or "aligned_a" or "aligned_b" if copied.
 const char* name_of(Operand operand, bool copied);
 
-// Adds a step that copies an operand [rows, cols], and the scratch buffer of the copy. Arguments: a
-// and aligned_a, or b and aligned_b; the two are disjoint.
+// Adds a step that copies an operand [rows, cols], and the workspace of the copy. Arguments: a and
+// aligned_a, or b and aligned_b, which do not overlap.
 void add_aligned_copy(Operation& operation, const Machine& machine, Operand operand, DType type,
                       const Size& rows, int64_t cols);
 
-// Effect of copying unaligned operands first: seconds gained per row of `a` in memory, and seconds
-// lost for any number of rows.
+// Effect of copying unaligned operands: seconds saved per row of `a` in memory, and a fixed cost in
+// seconds.
 struct CopyGain {
   double gained_per_row, lost;
   bool pays(double rows) const { return gained_per_row * rows > lost; }
 };
 
 struct CopiedBytes {
-  double per_row, fixed;  // copied bytes per row of `a` in memory, and for any number of rows
+  double per_row, fixed;  // bytes copied per row of `a` in memory, and independently of rows
   int copies;             // number of copied operands
 };
 

@@ -1,9 +1,8 @@
 // gate = round(x gate_weight^T), up = round(x up_weight^T), out = round(round(f(gate)) up).
 // Accumulators and arithmetic are f32.
 //
-// The rounding is that of two matmuls followed by gated_forward, whether gate and up are stored or
-// not. So gated_backward, from stored or recomputed values, uses the same numbers as the forward
-// pass.
+// Results are rounded as by two matmuls and gated_forward, even if gate and up are not stored. So
+// gated_backward sees the same gate and up, whether they are stored or recomputed.
 //
 // Flop 4 M F K.
 #include "kernels/matmul/gated_matmul.h"

@@ -15,7 +15,7 @@ struct GatedMatmulOptions {
   DType type = bf16;
   Activation activation = Activation::silu;
   bool stores_products = false;  // also store gate and up
-  int64_t most_rows = 0;         // upper bound of the calls' rows, for the schedule; 0: none
+  int64_t most_rows = 0;         // upper bound of M in all calls, for the schedule; 0: none
 
   template <class V>
   void visit(V&& v) {
@@ -42,9 +42,9 @@ void gated_matmul(KernelBuilder& k, const GatedMatmulMeta& m);
 Operation gated_matmul(const Machine& machine, const GatedMatmulOptions& options);
 
 struct GatedMatmulConfig {
-  int tile_m = 128, tile_n = 128;  // tile of out, and of each matmul
+  int tile_m = 128, tile_n = 128;  // tile of out, gate and up
   int tile_k = 64;                 // columns of x and of both weights per k-step
-  int stages = 3;                  // stages of the k loop, including the current k-step
+  int stages = 3;                  // num_stages of the loop over k
   int num_warps = 8;
   int group = 16;              // rows of tiles per group of concurrent programs
   bool persistent = false;     // one program per SM, which loops over tiles
@@ -65,7 +65,7 @@ struct GatedMatmulConfig {
   }
 };
 
-// Return row counts that have their own schedules, like few_rows of matmul.h.
+// Return the values of most_rows that have their own schedules, like few_rows of matmul.h.
 std::vector<int64_t> few_rows(const Machine& machine, const GatedMatmulOptions& options);
 std::vector<int64_t> few_rows(const Machine& machine, const GatedMatmulBackwardOptions& options);
 

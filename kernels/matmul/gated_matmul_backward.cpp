@@ -1,8 +1,7 @@
-// gate = round(x gate_weight^T) and up = round(x up_weight^T) are recomputed and not stored. From
-// them and d_out, d_gate and d_up are computed as in gated_backward, and out as in gated_matmul.
+// Recomputes gate = round(x gate_weight^T) and up = round(x up_weight^T). Then it computes d_gate
+// and d_up as gated_backward does, and out as gated_matmul does.
 //
-// The backward pass of a recomputed gated MLP needs nothing else: gate and up are neither stored
-// nor read.
+// So the backward pass of a gated MLP can recompute gate and up, which are never in memory.
 //
 // Flop 4 M F K. The load of a tile of d_out overlaps with the matmuls.
 #include "kernels/matmul/gated_matmul_backward.h"

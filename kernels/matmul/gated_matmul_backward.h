@@ -12,7 +12,7 @@ struct GatedMatmulBackwardOptions {
   DType type = bf16;
   Activation activation = Activation::silu;
   bool stores_out = false;  // also recompute and store out
-  int64_t most_rows = 0;    // upper bound of the calls' rows, for the schedule; 0: none
+  int64_t most_rows = 0;    // upper bound of M in all calls, for the schedule; 0: none
 
   template <class V>
   void visit(V&& v) {

@@ -7,7 +7,7 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Options of one of the two matmuls.
+// Returns the options of one of the two matmuls.
 template <class Options>
 MatmulOptions each_of(const Options& o) {
   return {.factors = Factors::nt,
@@ -18,8 +18,8 @@ MatmulOptions each_of(const Options& o) {
           .most_rows = o.most_rows};
 }
 
-// Options of one matmul with the columns of both. Its accumulator and operand tiles are as large as
-// those of both matmuls together.
+// Returns the options of one matmul with 2 F columns. A tile of it needs as many registers and as
+// much shared memory as the tiles of both matmuls.
 template <class Options>
 MatmulOptions both_of(const Options& o) {
   MatmulOptions both = each_of(o);
@@ -39,8 +39,8 @@ MatmulConfig matmul_config(const GatedMatmulConfig& config, int matmuls) {
           .tensor_stores = config.tensor_stores};
 }
 
-// Returns the largest tile_n of each matmul. The accurate tanh of GELU needs registers in addition
-// to gate, up and d_out: with tile_n = 128 a thread spilled 900 bytes. Not timed.
+// Returns the largest tile_n. In the backward, GELU's accurate tanh needs registers in addition to
+// gate, up and d_out: with tile_n = 128 a thread spilled 900 bytes. Not timed.
 int most_cols(const Machine&, const GatedMatmulOptions&) {
   return 128;
 }
@@ -95,7 +95,7 @@ Operation build_backward(const Machine& machine, const GatedMatmulBackwardOption
                                 launch_of(machine, config, o.cols))}};
 }
 
-// Counts x, the weights, and `matrices` matrices [M, F].
+// Returns the bytes of x, both weights, and `matrices` matrices [M, F].
 template <class Options>
 Cost cost_of(const Options& o, int64_t rows, int matrices) {
   const auto m = static_cast<double>(rows), k = static_cast<double>(o.width),

@@ -1,5 +1,5 @@
-// Tiles of two matmuls with the same left operand, gate = x gate_weight^T and up = x up_weight^T,
-// and their accumulators.
+// Tiles and accumulators of two matmuls with the same left operand: gate = x gate_weight^T and up =
+// x up_weight^T.
 #pragma once
 
 #include <utility>
@@ -11,7 +11,7 @@ namespace ligerdsl::kernels {
 // Arguments: x [M, K], gate_weight and up_weight [F, K].
 class GatedMatmulTiles {
  public:
-  // m: parameters of each matmul. rows, cols: M and F of a result.
+  // `m` has the parameters of each matmul. gate and up are [rows, cols].
   GatedMatmulTiles(KernelBuilder& k, const MatmulMeta& m, const Scalar& rows, const Scalar& cols)
       : k_(k),
         m_(m),

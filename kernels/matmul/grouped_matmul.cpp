@@ -1,8 +1,8 @@
 // c = a b[e] or a b[e]^T for the rows of each group e, and c[e] = a^T b over a group's rows.
 // Accumulators are f32.
 //
-// Flop 2 T N K and 2 T M N. A tile has rows of one group. Views are sliced to the group's rows, so
-// that the rows of the next group are out of bounds.
+// Flop 2 T N K and 2 T M N. T is the number of rows of a. A tile has rows of one group only: views
+// are sliced to the group's rows, so that other rows are out of bounds.
 #include "kernels/matmul/grouped_matmul.h"
 
 #include <bit>
@@ -14,8 +14,8 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Runs make(number) for each of this program's numbers. A persistent program has those below
-// `count`; any other has only its index, which may be `count` or more.
+// Calls make(number) for each number of this program. A persistent program has the numbers i, i +
+// programs, ... below `count`; any other has its index i, which may be `count` or more.
 template <class Make>
 void each_number(KernelBuilder& k, bool persistent, const Scalar& count, Make make) {
   if (!persistent) return make(k.program_id(0).to(i64));
@@ -31,11 +31,11 @@ class Offsets {
                         {.strides = {dyn}, .read_only = true})),
         error_(k.view("error", i64, {1})) {}
 
-  // Returns offset `number`, or 0 before the first and after the last one.
+  // Returns offset `number`, or 0 if there is no such offset.
   Scalar at(const Scalar& number) const { return offsets_.load({number}).to(i64); }
 
-  // Returns the sum of `of(offset, next offset, group)` over all groups, in dtype `type`. The rows
-  // after the last group count as one more group, which ends at 0.
+  // Returns the sum of of(offset, next offset, group) over all groups, in dtype `type`. The rows
+  // after the last group are one more group, whose next offset is 0.
   template <class Of>
   Scalar sum_over_groups(KernelBuilder& k, DType type, Of of) const {
     const int64_t there = experts_ + 1;
@@ -52,8 +52,8 @@ class Offsets {
     return sum(found);
   }
 
-  // Reports groups whose rows are not within `rows`; each group is checked by one program. Call it
-  // before the matmul's loops, because their early loads must not pass an atomic.
+  // Reports groups whose offsets are invalid for `rows` rows; one program checks each group. Call
+  // it before the matmul's loops, because loads must not move across the atomic.
   void check(KernelBuilder& k, const Scalar& rows) const {
     each_number(k, persistent_, k.constant(experts_, i64), [&](const Scalar& group) {
       const Scalar begin = at(group), end = at(group + 1);
@@ -70,8 +70,8 @@ class Offsets {
 
 // Rows of a tile of c.
 struct Place {
-  Scalar expert;      // group, or none if -1 or the number of experts
-  Scalar begin, end;  // first row of the tile; end of its section, which may be less
+  Scalar expert;      // group; rows outside of all groups have -1 or `experts`
+  Scalar begin, end;  // first row of the tile; end of its section, possibly less
 };
 
 // The matrix as consecutive sections: the rows before the first group, the groups, and the rows
@@ -86,9 +86,9 @@ class Sections {
     return where(section < count(), clamp(offsets_.at(section - 1), 0, rows_), rows_);
   }
 
-  // Returns tile `number`. The numbers of section s start at begin(s) / tile_m + s, enough for all
-  // its tiles and at most one more. All threads together count the sections that start at or before
-  // the number; a binary search would wait for memory at each step.
+  // Returns tile `number`. The numbers of section s start at begin(s) / tile_m + s, so each section
+  // has enough numbers, and at most one too many. All threads together count the sections that
+  // start at or before `number`; a binary search would wait for memory at each step.
   Place at(const Scalar& number) const {
     const Scalar section =
         offsets_
@@ -120,8 +120,8 @@ class Sections {
   Scalar rows_;
 };
 
-// List of the existing tiles, for persistent programs. A row has expert, begin and end; row 0 also
-// has the number of tiles.
+// List of the nonempty tiles, for persistent programs. Each row has expert, begin and end. Row 0
+// also has the number of tiles.
 class ListedTiles {
  public:
   explicit ListedTiles(KernelBuilder& k) : list_(k.view("tiles", i64, {dyn, 4})) {}
@@ -201,8 +201,9 @@ void grouped_matmul(KernelBuilder& k, const GroupedMatmulMeta& m) {
           .store({none, column}, acc.to(m.c_type), {.tensor_copies = m.tensor_stores});
     });
   };
-  // Concurrent programs share rows of a and columns of b: a group is m.group rows of tiles. In
-  // row-major order they would read a whole b[e] again for every few rows of tiles.
+  // Tiles are numbered in groups of m.group rows of tiles, so that concurrent programs share rows
+  // of a and columns of b. In row-major order they would read all of b[e] for every few rows of
+  // tiles.
   if (m.persistent) {
     const ListedTiles list(k);
     const Scalar rows = list.count();

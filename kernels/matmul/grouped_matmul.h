@@ -1,9 +1,9 @@
 // Matmuls of groups of rows with one matrix per group, as in a mixture of experts.
 //
 // The rows of a are sorted by group. offsets [experts + 1] are row numbers on the device: group e
-// has the rows [offsets[e], offsets[e + 1]). A group may be empty. Offsets that decrease, or that
-// are negative or beyond the rows, are reported with the number of their group (kErrorBase). Then
-// accesses stay within the arguments, and c is undefined.
+// has the rows [offsets[e], offsets[e + 1]). A group may be empty. The error flag reports a group
+// whose offsets decrease, are negative or exceed the number of rows (kErrorBase). Then accesses
+// stay within the arguments, and c is undefined.
 #pragma once
 
 #include "kernels/core/config.h"
@@ -11,8 +11,8 @@
 
 namespace ligerdsl::kernels {
 
-// nn: c = a b[e], nt: c = a b[e]^T, for the rows of group e. tn: c[e] = a^T b, over the rows of
-// group e in both.
+// nn: c = a b[e], nt: c = a b[e]^T, for the rows of group e. tn: c[e] = a^T b, where a and b are
+// restricted to the rows of group e.
 enum class GroupedFactors { nt, nn, tn };
 
 struct GroupedMatmulOptions {
@@ -38,14 +38,14 @@ struct GroupedMatmulOptions {
   }
 };
 
-// Tile, k-steps and stages are those of a matmul of two matrices.
+// The fields of MatmulMeta have the same meaning as in a plain matmul.
 struct GroupedMatmulMeta : MatmulMeta {
   int64_t experts = 1;
   DType index_type = i64;
 };
 
-// Lists the tiles for grouped_matmul. Arguments: offsets [experts + 1] of any stride; error [1]
-// i64; a [T, K]; tiles [T / tile_m + experts + 2, 4] i64 (out).
+// Lists the nonempty tiles for a persistent grouped_matmul. Arguments: offsets [experts + 1] of any
+// stride; error [1] i64; a [T, K]; tiles [T / tile_m + experts + 2, 4] i64 (out).
 void grouped_matmul_tiles(KernelBuilder& k, const GroupedMatmulMeta& m);
 
 // Arguments: a [T, K]; b [experts, N, K] (nt) or [experts, K, N] (nn); c [T, N]; tiles if
@@ -62,9 +62,9 @@ Operation grouped_matmul(const Machine& machine, const GroupedMatmulOptions& opt
 struct GroupedMatmulConfig {
   int tile_m = 128, tile_n = 128;  // tile of c
   int tile_k = 64;                 // columns of a and rows of b per k-step
-  int stages = 3;                  // stages of the k loop, including the current k-step
+  int stages = 3;                  // num_stages of the loop over k
   int num_warps = 8;
-  int min_ctas_per_sm = 0;     // 2: one CTA can start a tile while another stores; 0: no minimum
+  int min_ctas_per_sm = 0;     // 2: one CTA can compute while another stores; 0: no minimum
   bool persistent = false;     // one program per SM, which loops over tiles
   bool tensor_copies = false;  // load a and b by TMA copies
   bool tensor_stores = false;  // store results by TMA copies (MatmulConfig)

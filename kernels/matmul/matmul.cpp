@@ -38,7 +38,7 @@ class Finish {
   }
 
   const View& c() const { return *c_; }
-  // row_place: the tile's place in row_scale.
+  // row_place: index of the tile's rows in row_scale.
   void store(Tile acc, int64_t rows, int64_t cols, const MatmulTiles::Place& at,
              const Scalar& row_place) const {
     const Scalar &row = at.row, &column = at.column;
@@ -91,7 +91,7 @@ void matmul_with_split_wave(KernelBuilder& k, const MatmulMeta& m, const MatmulT
     const Scalar is_part = item == 0;
     const MatmulTiles::Place tile =
         tiles.at(where(is_part, wave.whole() + part.tile, program + (item - 1) * m.programs));
-    // The loop begins at 0, so that its loads are issued ahead across items.
+    // The k loop of every item begins at 0, so that loads of the next item can be issued ahead.
     const Scalar first = where(is_part, part.first, 0), steps = where(is_part, part.steps, k_steps);
     const Tile acc = accumulate_k_steps(
         k, m, k.constant(0, i32), steps,
@@ -111,9 +111,8 @@ View partials_of(KernelBuilder& k, const MatmulMeta& m) {
                 {m.splits, m.transposed_a() ? m.known(m.width) : dyn, m.known(m.cols)});
 }
 
-// Computes the tiles of c if values on the device restrict the k-steps (some_depth) or the rows
-// (row_tiles). A tile without counted rows has no k-steps; its epilogue then stores the value for
-// an accumulator of 0.
+// Computes the tiles of c if device values restrict the k-steps (some_depth) or the rows
+// (row_tiles). A tile without counted rows has no k-steps: its epilogue gets an accumulator of 0.
 void matmul_of_some(KernelBuilder& k, const MatmulMeta& m, const MatmulTiles& tiles,
                     const Finish& finish) {
   const Scalar none = k.constant(0, i64);
@@ -137,8 +136,8 @@ void matmul_of_some(KernelBuilder& k, const MatmulMeta& m, const MatmulTiles& ti
   });
 }
 
-// Loads zeros in place of the ignored rows of b, because 0 times NaN or infinity is NaN. Usually no
-// row needs it, and every program ends at once.
+// Computes c with zeros in place of ignored rows of b, because 0 times NaN or infinity is NaN.
+// Usually no ignored row has such values, and every program ends at once.
 void matmul_of_counted_rows(KernelBuilder& k, const MatmulMeta& m, const MatmulTiles& tiles,
                             const Finish& finish) {
   const View depth = k.view("depth", i32, {2});
@@ -215,7 +214,7 @@ void matmul_finish_wave(KernelBuilder& k, const MatmulMeta& m) {
                            ? k.view(name_of(Operand::a, m.copied_a), m.type, {dyn, m.width}).dim(0)
                            : k.constant(m.width, i64);
   const SplitWave wave(m, (rows * columns).to(i32), cdiv(depth, m.tile_k));
-  // A program adds m.rows rows of a tile.
+  // A program adds the parts of m.rows rows of a tile.
   const int64_t blocks = m.tile_m / m.rows;
   const Scalar tile = k.program_id(0) / blocks, block = k.program_id(0) % blocks;
   const Partition parts = partials.partition({squeeze, m.rows, m.tile_n});

@@ -12,7 +12,7 @@
 
 namespace ligerdsl::kernels {
 
-// Memory order of the operands a and b: n as they are multiplied, t transposed.
+// Layout of a and b in memory: n as in the formula ([m, k], [k, n]), t transposed.
 enum class Factors { nn, nt, tn, tt };
 
 // Activation f, in the order of LIGERDSL_EPILOGUE_*.
@@ -25,31 +25,32 @@ struct MatmulOptions {
   DType type = bf16;     // dtype of a and b
   bool mixed = false;    // fp8: b has the other fp8 dtype
   bool scaled_rows = false, scaled_cols = false;  // a_scale per row, b_scale per column
-  // Each k-step accumulates from 0, and its result is added outside of the tensor cores, whose fp8
-  // accumulators have only about 14 bits.
+  // Each k-step accumulates from 0 and is added to an f32 accumulator outside of the tensor cores,
+  // whose fp8 accumulators have only about 14 bits.
   bool turns_apart = false;
   DType c_type = bf16;
   bool has_bias = false;
   DType bias_type = f32;
   Epilogue epilogue = Epilogue::none;
   bool scaled = false;     // alpha is not 1
-  bool row_scale = false;  // multiply each row of op(a) op(b) by a value of its own
+  bool row_scale = false;  // multiply row i of op(a) op(b) by row_scale[i]
   bool adds = false;       // beta is not 0
   bool unit_beta = false;  // with `adds`: beta is 1
   bool outer = false;      // add the outer product of outer_rows and outer_cols to the accumulator
   int64_t batch = 0;       // number of matrices in a batch; 0: no batch dimension
-  int64_t most_rows = 0;   // upper bound of the calls' rows, for the schedule; 0: none
-  // Rows of a or b are not aligned. If it saves time, operands with such row lengths are copied
+  int64_t most_rows = 0;   // upper bound of M in all calls, for the schedule; 0: none
+  // Rows of a or b are not aligned. If it saves time, unaligned operands are copied first
   // (aligned_copy.h). Otherwise the schedule loads single elements.
   bool unaligned = false;
   bool any_size = false;   // sizes are dynamic; cols and width only choose the schedule
   bool in_blocks = false;  // a is in column blocks (column_blocks.h); nothing is transposed
-  // row_tiles.h gives the places of the row tiles of a and row_scale. Tiles without a counted row
-  // are not multiplied.
+  // Row tiles of a and row_scale are at the places of row_tiles.h. Tiles without a counted row are
+  // not multiplied.
   bool row_tiles = false;
-  bool some_depth = false;  // a range of K is read from the device
-  // If ignored rows of b contain NaN or infinity, the matmul with some_depth is skipped. This one
-  // then multiplies all of K, with zeros in these rows; otherwise it does nothing.
+  bool some_depth = false;  // the range of K to multiply is read from the device
+  // Fallback for a matmul with some_depth, which is skipped if ignored rows of b have NaN or
+  // infinity. Then this matmul multiplies all of K, with zeros in those rows; otherwise it does
+  // nothing.
   bool ignores_rows = false;
   DType label_type = i64;
 
@@ -87,21 +88,21 @@ struct MatmulOptions {
 struct MatmulMeta : MatmulOptions {
   int64_t tile_m = 128, tile_n = 128;       // tile of c
   int64_t tile_k = 32;                      // columns of A and rows of B per k-step
-  int stages = 1;                           // stages of the k loop
+  int stages = 1;                           // num_stages of the loop over k
   int64_t group = 16;                       // rows of tiles per group of concurrent programs
   int64_t splits = 1;                       // programs that share a tile's k-steps
-  bool persistent = false;                  // fewer programs than tiles: each loops over tiles
+  bool persistent = false;                  // one program per SM, which loops over tiles
   bool tensor_copies = false;               // load a and b by TMA copies
   bool adds_in_memory = false;              // add to c by reductions in memory, without loading c
   bool tensor_stores = false;               // StoreOptions::tensor_copies
   int64_t rows = 1, block = 1024;           // tile of matmul_finish
   bool copied_a = false, copied_b = false;  // the operand is aligned_a or aligned_b
   int64_t most_split = 0;                   // largest number of tiles in a split wave
-  int64_t least_k_steps = 0;                // with most_split: least k-steps of a split tile
+  int64_t least_k_steps = 0;                // with most_split: least K, in k-steps, to split
   int64_t programs = 0;                     // with most_split: persistent programs of the launch
 };
 
-// Arguments; with a batch, all except vectors have it as first dimension:
+// Arguments; with `batch`, all except vectors have it as first dimension:
 // - a [M, K], or [K, M] if transposed; with in_blocks [blocks, M, 2^block_shift] and block_shift
 //   i32
 // - b [K, N], or [N, K] if transposed
@@ -109,16 +110,16 @@ struct MatmulMeta : MatmulOptions {
 // - with splits: partials [splits, M, N] f32; otherwise c [M, N] and the arguments of the epilogue
 // - with most_split: also partials [programs, tile_m, tile_n] f32
 // - epilogue, vectors: bias [N]; a_scale [M] and b_scale [N] f32 of any stride; outer_rows [M] and
-//   outer_cols [N] f32; row_scale [M] f32, where 0 makes a row 0 for any accumulator
-// - epilogue, scalars: alpha and beta f32, unless they are known to be 1
+//   outer_cols [N] f32; row_scale [M] f32, where 0 makes a row 0 even if it is not finite
+// - epilogue, scalars: alpha (`scaled`) and beta (`adds` without unit_beta) f32
 // - with row_tiles: places [tiles of rows] i32
-// - with some_depth: depth [2] i32, begin and end of K; begin is a multiple of tile_k
-// - with ignores_rows: depth, labels [K], ignore_index i64; it does nothing unless K begins after 0
+// - with some_depth: depth [2] i32, begin and end in K; begin is a multiple of tile_k
+// - with ignores_rows: depth, labels [K], ignore_index i64; does nothing if depth[0] is 0
 //
 // The arguments do not overlap.
 void matmul(KernelBuilder& k, const MatmulMeta& m);
 
-// Arguments: partials, and those of matmul without splits except a and b.
+// Adds the splits in order. Arguments: partials, c, and those of the epilogue.
 void matmul_finish(KernelBuilder& k, const MatmulMeta& m);
 
 // Adds the parts of a split wave's tiles (split_wave.h). Arguments: partials, those of matmul's
@@ -131,15 +132,15 @@ Operation matmul(const Machine& machine, const MatmulOptions& options);
 struct MatmulConfig {
   int tile_m = 128, tile_n = 128;  // tile of c
   int tile_k = 64;                 // columns of A and rows of B per k-step
-  int stages = 3;                  // stages of the k loop, including the current k-step
+  int stages = 3;                  // num_stages of the loop over k
   int num_warps = 8;
-  int num_ctas = 1;  // sm_90a: CTAs of a cluster, which share a tile's rows and read B once
+  int num_ctas = 1;  // sm_90a: CTAs of a cluster, which divide a tile's rows and share B's tile
   int group = 16;    // rows of tiles per group of concurrent programs, which share operands in L2
   int splits = 1;    // programs that share a tile's k-steps
-  // One program per SM, which loads the next tile while it stores the current one.
+  // One program per SM, which loads the next tile's operands while it stores the current tile.
   bool persistent = false;
-  // The last wave of tiles is split along K if that shortens it by at least this many k-steps
-  // (split_wave.h); 0: never. Only in persistent programs without a batch.
+  // Tiles of the last wave are split along K if that saves at least this many k-steps
+  // (split_wave.h); 0: never. Only in persistent kernels without a batch.
   int least_saved = 0;
   // sm_90a: operands are loaded by TMA copies, not by 16-byte copies by all threads.
   bool tensor_copies = false;
@@ -147,8 +148,8 @@ struct MatmulConfig {
   // waits for c.
   bool adds_in_memory = false;
   // c is stored by TMA copies, which overlap with the next tile of a persistent program. Not the
-  // default for plain matmuls: they take 0.98 to 1.08 times as long as with 16-byte stores, and
-  // 1.12 if they add f32 (H100).
+  // default for plain matmuls, which then take 0.98 to 1.08 times as long as with 16-byte stores,
+  // and 1.12 times if they add f32 (H100).
   bool tensor_stores = false;
 
   template <class V>
@@ -172,19 +173,20 @@ struct MatmulConfig {
 // Returns true if tensor cores accumulate fp8 with fewer bits than f32 has.
 bool keeps_few_bits_of_fp8(const Machine& machine);
 
-// Returns true if matmuls of this dtype are about as fast as the vendor's.
+// Returns true if our matmuls of this dtype are about as fast as cuBLASLt's.
 bool has_fast_products(const Machine& machine, DType type);
 
 // Returns the values of most_rows that have their own schedules, in ascending order. With few rows,
 // the tiles for many rows would be mostly empty or leave SMs idle.
 std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& options);
 
-// Returns numbers of rows above few_rows whose tile differs from that of the general schedule
-// (tile_choice.h). Schedules with most_rows = most() use that tile.
+// Returns the numbers of rows, above few_rows, for which another tile than the general schedule's
+// is faster (tile_choice.h). Schedules with most_rows = most() use that tile.
 std::vector<ChosenRows> middle_rows(const Machine& machine, const MatmulOptions& options);
 
-// Returns true if calls with unaligned rows of a or b have their own schedule (`unaligned`). Either
-// row lengths allow such rows, or clusters, which need TMA copies, are possible.
+// Returns true if calls with unaligned rows of a or b have their own schedule (`unaligned`). That
+// is so if a row length is not a multiple of 16 bytes, or if a cluster, which needs TMA copies, may
+// be fastest.
 bool has_unaligned_schedule(const Machine& machine, const MatmulOptions& options);
 
 // Returns the least number of rows of a in memory for which calls copy unaligned operands, or 0 if
@@ -197,7 +199,7 @@ MatmulConfig one_cta_product(const Machine& machine, const MatmulOptions& option
 
 // Returns the compile-time parameters for options and a config.
 MatmulMeta matmul_meta(const MatmulOptions& o, const MatmulConfig& config);
-// Returns a matmul whose sizes come from its views. Its launch counts tiles of c as rows.
+// Returns a matmul whose sizes come from its views. The Rows of its launch are tiles of c.
 Step matmul_of_any_size(const Machine& machine, MatmulOptions options, const MatmulConfig& config);
 // Returns the number of tiles of c [m, n].
 int64_t matmul_tiles(const MatmulConfig& config, int64_t m, int64_t n);

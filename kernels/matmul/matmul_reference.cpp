@@ -20,8 +20,8 @@ MatmulCase product_of(const ReferenceCall& call, bool transposed_a, bool transpo
   return which;
 }
 
-// Errors are measured in the norm of all elements, because the error of an element depends on all
-// its terms.
+// Errors are measured in the norm of all elements: an element may be small although its terms are
+// large.
 template <bool transposed_a, bool transposed_b>
 Expected matmul(const ReferenceCall& call) {
   const MatmulCase which = product_of(call, transposed_a, transposed_b);

@@ -16,8 +16,8 @@ namespace ligerdsl::kernels {
 namespace {
 
 constexpr int64_t kMaxAccumulators = 192;  // accumulator registers per thread
-// Largest K for persistent programs. Deep matmuls gain nothing from loads that overlap with the
-// previous tile's store, and a static assignment of tiles costs time. Time relative to one tile per
+// Largest K for persistent programs. With a larger K, the overlap of loads with the previous tile's
+// store saves little, and the static assignment of tiles costs more. Time relative to one tile per
 // program: 1.01 for K = 128,256, 0.99 for 8,192, 0.98 for 4,096 (H100).
 constexpr int64_t kDeep = 32768;
 constexpr int64_t kLine = 128;  // bytes per L2 cache line
@@ -49,7 +49,7 @@ int64_t tiles_of(int64_t rows, int64_t cols, const MatmulConfig& config) {
   return ceil_div(rows, config.tile_m) * ceil_div(cols, config.tile_n);
 }
 
-// On a CPU the operands of a tile stay in L2.
+// Returns tiles whose operands stay in the L2 of a CPU core.
 MatmulConfig config_for_cpu(const MatmulOptions& o) {
   const int64_t rows = height_of(o), depth = depth_of(o);
   return {.tile_m = fitting(rows ? rows : 128, 16, 128),
@@ -58,8 +58,8 @@ MatmulConfig config_for_cpu(const MatmulOptions& o) {
           .stages = 1};
 }
 
-// Configuration for many rows. bf16 4096^3 on an H200: 194 to 203 us with 128x256x64 in four
-// stages, 260 us in three; 349 us by mma.sync.
+// Returns the configuration for many rows. bf16 4096^3 on an H200: 194 to 203 us with 128x256x64 in
+// four stages, 260 us in three; 349 us by mma.sync.
 MatmulConfig config_for_many_rows(const Machine& machine, const MatmulOptions& o) {
   if (size_of(o.type) == 4)
     return {.tile_m = 64, .tile_n = 64, .tile_k = 16, .stages = 2, .num_warps = 4};
@@ -86,23 +86,23 @@ int64_t max_few_rows(const Machine& machine, const MatmulOptions& o) {
   return machine.sms / 2 / ceil_div(o.cols, many.tile_n) * many.tile_m;
 }
 
-// Returns true if tiles of 64 rows were timed for these options.
+// Returns true if tiles of 64 rows are an option; they were timed for such matmuls.
 bool has_small_tiles(const Machine& machine, const MatmulOptions& o) {
   return !o.batch && size_of(o.type) == 2 && has_wgmma(machine);
 }
 
-// Returns the largest number of rows for which tiles have 64 rows. Each SM then has at most one
-// tile of 64 x 128. On an H200, NT of 256 x 4096 x 4096 takes 24.7 us, and 27.4 us with tiles of
-// 128 x 128. The result is less than max_few_rows, which the fused lm_heads use.
+// Returns the largest number of rows for which tiles have 64 rows: with tiles of 64 x 128, each SM
+// then has at most one. On an H200, NT of 256 x 4096 x 4096 takes 24.7 us, and 27.4 us with tiles
+// of 128 x 128. The result is less than max_few_rows, which the fused lm_heads use.
 int64_t max_rows_of_small_tiles(const Machine& machine, const MatmulOptions& o) {
   if (!has_small_tiles(machine, o)) return kSmallRows;
   const int64_t rows = machine.sms / ceil_div(o.cols, 128) * kSmallRows;
   return rows < max_few_rows(machine, o) ? std::max(rows, kSmallRows) : kSmallRows;
 }
 
-// Configuration for few rows: smaller tiles, and splits if SMs are still idle. Such programs have
-// few k-steps, so they need more stages: 512 x 4096 x 4096 with 128x128x64 took 33.2 us with six
-// stages, 43.0 us with four (H100).
+// Returns the configuration for few rows: smaller tiles, and splits if SMs are still idle. Splits
+// leave a program few k-steps, so it needs more stages: 512 x 4096 x 4096 with 128x128x64 took 33.2
+// us with six stages, 43.0 us with four (H100).
 MatmulConfig config_for_few_rows(const Machine& machine, const MatmulOptions& o, int64_t rows) {
   MatmulConfig config = config_for_many_rows(machine, o);
   if (size_of(o.type) != 4) {
@@ -130,9 +130,9 @@ bool multiplies_from_shared(const Machine& machine, const MatmulOptions& o) {
          (size_of(o.type) == 2 || (is_fp8(o.type) && o.factors == Factors::nt));
 }
 
-// Returns true if reductions in memory are faster than loading c. One instruction must add several
-// elements. 128,256 x 4,096 in f32 with bf16 operands and K = 1,024 takes 2.24 ms, and 3.60 ms with
-// loads (H200).
+// Returns true if reductions in memory are faster than loading c. They are if one instruction adds
+// several elements. 128,256 x 4,096 in f32 with bf16 operands and K = 1,024 takes 2.24 ms, and 3.60
+// ms with loads (H200).
 bool memory_adds(const Machine& machine, const MatmulOptions& o) {
   const program::GpuArch* arch = program::find_gpu_arch(machine.name);
   return arch && arch->adds_ptx > 0 && o.adds && o.unit_beta && o.c_type == DType::f32;
@@ -155,8 +155,8 @@ bool are_vectors(const MatmulOptions& o) {
   return std::ranges::all_of(row_lengths(o), [&](int64_t length) { return is_vector(o, length); });
 }
 
-// Returns the copied bytes. If a is transposed and b is not, both have K rows in memory, so the
-// bytes of b count per row of a.
+// Returns the bytes of unaligned operands. If a is transposed and b is not, both have K rows in
+// memory, so the bytes of b are proportional to the rows of a.
 CopiedBytes copied_bytes(const MatmulOptions& o) {
   const auto [length_a, length_b] = row_lengths(o);
   CopiedBytes bytes{};
@@ -177,7 +177,8 @@ CopyGain gain_of_copies(const MatmulOptions& o) {
   return gain_of_copies(flop, copied_bytes(o));
 }
 
-// Returns true if unaligned operands are copied first. Batches have no workspace, so they are not.
+// Returns true if unaligned operands are copied first. Batched matmuls have no workspace, so their
+// operands are not copied.
 bool copies_operands(const Machine& machine, const MatmulOptions& o) {
   if (!machine.is_gpu() || !has_wgmma(machine) || size_of(o.type) != 2 || o.batch || are_vectors(o))
     return false;
@@ -191,16 +192,16 @@ bool crosses_lines(const MatmulOptions& o, Operand operand) {
   return are_vectors(o) && bytes_of(o, row_lengths(o)[operand == Operand::b]) % kLine != 0;
 }
 
-// Configuration for unaligned rows, which are loaded by element. Several small CTAs per SM hide the
-// latency. 4001 x 4099 x 4093 NT took 1647 us, and 1847 us with 128x128x64 by eight warps (H200,
-// bf16).
+// Returns the configuration for unaligned rows, which are loaded by element. Several small CTAs per
+// SM hide the latency of these loads. 4001 x 4099 x 4093 NT took 1647 us, and 1847 us with
+// 128x128x64 by eight warps (H200, bf16).
 MatmulConfig config_for_unaligned_rows(const MatmulOptions& o) {
   return {
       .tile_m = 128, .tile_n = fitting(o.cols, 16, 64), .tile_k = 32, .stages = 1, .num_warps = 4};
 }
 
-// Returns true if fewer rows have their own schedules, so that tiles of 256 rows are not mostly
-// empty.
+// Returns true if calls with few rows have another schedule, so that the 256-row tiles of a cluster
+// are not mostly empty.
 bool few_rows_have_a_schedule(const Machine& machine, const MatmulOptions& o) {
   constexpr int64_t kRows = 128;
   if (o.transposed_a()) return o.width > kRows;
@@ -217,11 +218,11 @@ bool may_use_cluster(const Machine& machine, const MatmulOptions& o, const Matmu
          few_rows_have_a_schedule(machine, o);
 }
 
-// Doubles tile_k with the same bytes in flight: 0.97 of the time for 128 x 4096 x 4096, 0.96 for
-// 1024 x 1024 x 4096 NT (H200).
+// Doubles tile_k and keeps the bytes in flight. The time is 0.97 of that before for 128 x 4096 x
+// 4096, 0.96 for 1024 x 1024 x 4096 NT (H200).
 MatmulConfig with_wide_k_steps(const Machine& machine, const MatmulOptions& o,
                                const MatmulConfig& config) {
-  constexpr int64_t kMinKSteps = 8;  // per program, as timed
+  constexpr int64_t kMinKSteps = 8;  // least k-steps per program that were timed
   MatmulConfig wide = config;
   wide.tile_k *= 2, wide.stages = 4;
   const bool timed =
@@ -241,16 +242,16 @@ bool splits_waves(const MatmulOptions& o, const MatmulConfig& config) {
          !o.in_blocks;
 }
 
-// Returns the k-steps that a split wave must save. Its parts and its second launch took as long as
-// 15 to 30 k-steps of 128x256x64 (H200, bf16).
+// Returns how many k-steps a split wave must save. Storing and adding its parts and the second
+// launch took as long as 15 to 30 k-steps of 128x256x64 (H200, bf16).
 int least_saved(const MatmulOptions& o, const MatmulConfig& config) {
   constexpr int kLeast = 24;
   return splits_waves(o, config) && size_of(o.type) == 2 ? kLeast : 0;
 }
 
-// Returns the matmul for chosen_tile, or none if it was not timed. Only 16-bit matmuls that do not
-// load c were timed. If b's rows have N elements, its tiles consist of whole L2 cache lines. NN of
-// 1025 x 4096 x 4096 takes 67 us with tiles of 256 columns, and 80 us with tiles of 160 (H200).
+// Returns the argument of chosen_tile, or none for matmuls that were not timed. 16-bit matmuls that
+// do not load c were timed. If rows of b have N elements, tiles of b have whole L2 cache lines. NN
+// of 1025 x 4096 x 4096 takes 67 us with tiles of 256 columns, and 80 us with tiles of 160 (H200).
 std::optional<WideMatmul> wide_matmul(const Machine& machine, const MatmulOptions& o,
                                       const MatmulConfig& config) {
   const bool timed =
@@ -267,8 +268,8 @@ std::optional<WideMatmul> wide_matmul(const Machine& machine, const MatmulOption
       .clusters = may_use_cluster(machine, o, config)};
 }
 
-// Sets the tile. A cluster uses TMA stores, which do not wait for its other CTAs and take 0.96 to
-// 0.98 of the time.
+// Sets the tile. A cluster uses TMA stores, which do not wait for its other CTAs: the matmul takes
+// 0.96 to 0.98 of the time.
 void set_tile(const MatmulOptions& o, const MatmulTile& tile, bool usual, MatmulConfig& config) {
   // Groups of 4,096 rows take 1.08 times as long (4096 x 4104 x 4096 NT, tiles of 256 x 128, H200).
   constexpr int kGroupRows = 2048;
@@ -325,7 +326,7 @@ std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulCo
   if (config.num_ctas > 1 && !(config.tensor_copies && multiplies_from_shared(machine, o)))
     return "a cluster needs TMA copies and wgmma, with 16-bit operands or fp8 in the order nt; use "
            "num_ctas=1";
-  // Minimum wgmma rows per warp, warps per wgmma, and rows per TMA copy.
+  // Rows of c per warp in a wgmma, warps per wgmma, and least rows per TMA copy.
   constexpr int kWarpRows = 16, kGroupWarps = 4, kSlotRows = 8;
   const int slot_rows = o.transposed_b() ? config.tile_n : config.tile_k;
   if (config.num_ctas > 1 &&
@@ -354,8 +355,8 @@ Step matmul_step(const Machine& machine, const MatmulMeta& meta, const MatmulCon
   return record_step("matmul", meta.type, &matmul, meta, launch);
 }
 
-// Sets most_split and least_k_steps, so that a split saves at least `least_saved` k-steps. If no
-// number of rows allows that, most_split remains 0.
+// Sets most_split and least_k_steps, so that splitting saves at least `least_saved` k-steps.
+// most_split remains 0 if no call can save that many.
 void split_last_wave(const MatmulOptions& o, int64_t programs, int64_t least_saved,
                      MatmulMeta& meta) {
   const auto steps_of_part = [&](int64_t k_steps, int64_t left) {
@@ -375,7 +376,7 @@ void split_last_wave(const MatmulOptions& o, int64_t programs, int64_t least_sav
     if (k_steps - steps_of_part(k_steps, left) >= least_saved) meta.most_split = left;
 }
 
-// Returns the number of tiles that are split, as SplitWave computes it.
+// Returns the number of split tiles, computed as in SplitWave.
 Size split_tiles(const MatmulMeta& meta, const Size& tiles) {
   const int64_t largest_depth = SplitWave::largest_depth(meta.tile_k);
   const Size left = tiles % meta.programs, depth = meta.transposed_a() ? Size::rows() : meta.width,
@@ -395,8 +396,8 @@ void add_finish_wave(Operation& op, MatmulMeta meta, const Size& tiles) {
   const Size split = split_tiles(meta, tiles);
   op.steps.push_back(record_step("matmul_finish_wave", meta.c_type, &matmul_finish_wave, meta,
                                  library_launch(split * (meta.tile_m / meta.rows), num_warps)));
-  // Calls with fewer rows may split tiles even if calls with more do not. If a is transposed, the
-  // rows are K, which only needs to be large enough.
+  // `room` bounds the workspace of calls with fewer rows, which may split tiles even if this call
+  // does not. If a is transposed, the rows are K, and only a large K is split.
   const int64_t least_rows = (meta.least_k_steps - 1) * meta.tile_k + 1;
   const Size room = meta.transposed_a() ? where_at_least(Size::rows(), least_rows, meta.programs)
                                         : Size(meta.programs);

@@ -12,8 +12,8 @@ inline LoopOptions k_loop_options(const MatmulMeta& m) {
   return {.num_stages = m.stages, .tensor_copies = m.tensor_copies};
 }
 
-// Returns the accumulator over the k-steps [first, end) of left(k_step) [tile_m, tile_k] times
-// right(k_step) [tile_k, tile_n].
+// Returns the sum of left(k_step) [tile_m, tile_k] times right(k_step) [tile_k, tile_n] over the
+// k-steps [first, end).
 template <class Left, class Right>
 Tile accumulate_k_steps(KernelBuilder& k, const MatmulMeta& m, const Scalar& first,
                         const Scalar& end, Left left, Right right) {
@@ -31,16 +31,16 @@ class MatmulTiles {
  public:
   struct Place {
     Scalar row, column;            // position of the tile in c
-    std::optional<Scalar> matrix;  // index in the batch, if there is one
+    std::optional<Scalar> matrix;  // index in the batch, empty without a batch
 
-    // Return the indices of tile (i, j) of this matrix, and of this tile.
+    // Return the indices of tile (i, j) in the same matrix, and of this tile.
     Indices of(const Scalar& i, const Scalar& j) const {
       return matrix ? Indices{*matrix, i, j} : Indices{i, j};
     }
     Indices itself() const { return of(row, column); }
   };
 
-  // a and b are stored in the order of `m.factors`; c is rows x cols.
+  // m.factors gives the layout of a and b; c is [rows, cols].
   MatmulTiles(KernelBuilder& k, const MatmulMeta& m, const View& a, const View& b,
               const Scalar& rows, const Scalar& cols)
       : k_(k), m_(m), rows_(cdiv(rows, m.tile_m)), columns_(cdiv(cols, m.tile_n)) {
@@ -57,7 +57,7 @@ class MatmulTiles {
     if (m.batch) matrices_ = a.dim(0).to(i32);
   }
 
-  // Number of tiles of one matrix.
+  // Number of tiles of one matrix c.
   const Scalar& count() const { return count_; }
   const Scalar& k_steps() const { return k_steps_; }  // along k
   Place at(const Scalar& number) const {

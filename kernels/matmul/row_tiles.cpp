@@ -1,6 +1,6 @@
 // A tile with a counted row is a counted tile. Its place is (counted tiles before it) + (all
 // uncounted tiles). An uncounted tile's place is (uncounted tiles before it). A partial last tile
-// keeps its place. Each program reads all labels, so a chunk has at most some ten thousand rows.
+// keeps its place. Each program reads all labels, so use it for at most some 10,000 rows.
 #include "kernels/matmul/row_tiles.h"
 
 #include <algorithm>
@@ -30,8 +30,8 @@ void row_tiles(KernelBuilder& k, const Meta& m) {
 
   const Partition some = labels.partition({kLabels});
   const Tile none = k.zeros({together}, i32);
-  // Counted whole tiles before this tile, and all counted whole tiles; then whether this tile and
-  // the partial last tile are counted.
+  // before, all: counted whole tiles before this tile, and in total. own, last: whether this tile,
+  // and the partial last tile, is counted.
   const auto [before, all, own, last] = k.for_range(
       0, cdiv(labels.dim(0), kLabels), 1, carry(none, none, none, none),
       [&](const Scalar& b, const Tile& before, const Tile& all, const Tile& own, const Tile& last) {

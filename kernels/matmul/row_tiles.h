@@ -1,8 +1,8 @@
 // Finds the tiles of rows that have a counted row, so that matmuls skip the others.
 //
-// Results of counted tiles are stored together at the end of memory for all rows, so that a partial
-// last tile keeps its place. The other tiles have the places before them, where a matmul reads and
-// writes nothing.
+// Counted tiles (with a counted row) are stored together at the end of a buffer for all rows, so
+// that a partial last tile keeps its place. The other tiles have the places before them; matmuls do
+// not access these.
 #pragma once
 
 #include "kernels/core/launch.h"
@@ -12,10 +12,10 @@ namespace ligerdsl::kernels {
 
 // Rows: tiles of `rows` rows. Arguments: labels [n]; ignore_index i64, the label of rows that are
 // not counted. Outputs, i32:
-// - places [tiles]: a tile's place, or -1 - place if no row of it is counted
+// - places [tiles]: a tile's place p, or -1 - p if the tile has no counted row
 // - tile_at [tiles]: the tile at each place
 // - counted [4]: first row of the counted places and their end; then 0 and INT32_MAX, a range that
-//   skips nothing
+//   includes every row
 Step row_tiles(DType label_type, int64_t rows);
 
 // Rows: rows of x. Makes matmuls with some_depth (kernels/matmul/matmul.h) skip all of K if an
@@ -32,7 +32,7 @@ class CountedTiles {
     rows_ = (counted.load({1}) - begin).to(i64);
     first_ = begin / static_cast<int32_t>(rows);
   }
-  const Scalar& rows() const { return rows_; }  // of all counted tiles
+  const Scalar& rows() const { return rows_; }  // number of rows in counted tiles
   Scalar place(const Scalar& number) const { return first_ + number.to(i32); }
   Scalar tile(const Scalar& place) const { return tile_at_.load({place}); }
 
@@ -52,7 +52,7 @@ struct RowTile {
   }
 };
 
-// Place of a row, next to the other rows of its tile.
+// Place of a row. The rows of a tile keep their order.
 struct RowOfTile {
   RowTile tile;
   Scalar place;

@@ -11,23 +11,23 @@ namespace {
 
 constexpr int64_t kTileM = 128, kTileK = 64;
 constexpr MatmulTile k128x256{}, kClusterOfTwo{256, 256, 2};
-// Reads from L2 limit tiles of less than 160 columns.
+// Narrower tiles of 128 rows would be limited by reads from L2.
 constexpr MatmulTile kOthers[] = {{256, 128}, {128, 224}, {128, 192}, {128, 160}};
 
 // Times in us of bf16 matmuls with K from 1,984 to 11,008 (H200). Two calls take longer than
 // predicted, for unknown reasons: 65536 x 320 x 4096 NT with tiles of 128 x 256 (557 us, predicted
 // 355), and 1025 x 4096 x 4096 NN with tiles of 128 x 160 (80 us, predicted 60).
-constexpr double kStepUs = 0.022, kColumnUs = 0.00253;  // 128 rows: kStepUs + cols x kColumnUs
-constexpr double kClusterFactor = 1.15;                 // factor for k-steps of clusters
-constexpr double kLineUs = 0.00145;                     // L2 cache line
-constexpr double kTileUs = 1;                           // start and end of a tile
-constexpr double kIdleGain = 0.2;  // fraction of one wave's time saved with almost all SMs idle
-// Storing and adding the parts of a split wave, and the second launch.
+constexpr double kStepUs = 0.022, kColumnUs = 0.00253;  // 128 rows: us = kStepUs + cols * kColumnUs
+constexpr double kClusterFactor = 1.15;                 // factor on the k-steps of a cluster
+constexpr double kLineUs = 0.00145;                     // per L2 cache line that a k-step loads
+constexpr double kTileUs = 1;                           // per tile: first loads and store
+constexpr double kIdleGain = 0.2;  // part of the time that one tile saves if all other SMs idle
+// Cost of a split wave: the second launch, and storing and adding each part.
 constexpr double kSplitUs = 6, kPartUs = 0.08;
 
-// Least predicted gains. Errors of the prediction reach 10 %.
+// Least predicted gain, relative and in us. Errors of the prediction reach 10 %.
 constexpr double kLeastGain = 0.05, kLeastGainUs = 1;
-constexpr int64_t kMostWaves = 8;  // of k128x256; calls with more use tile_for_any_rows
+constexpr int64_t kMostWaves = 8;  // in tiles of k128x256; larger calls use tile_for_any_rows
 
 double us_per_step(const WideMatmul& m, const MatmulTile& tile) {
   const double rows = static_cast<double>(tile.rows) / tile.ctas;
@@ -42,7 +42,7 @@ double us_per_tile(const WideMatmul& m, const MatmulTile& tile) {
   return static_cast<double>(ceil_div(m.depth, kTileK)) * us_per_step(m, tile) + kTileUs;
 }
 
-// Returns the time of the last wave, which has `left` tiles for `at_once` programs.
+// Returns the time of a last wave of `left` tiles, for `at_once` programs.
 double last_wave_us(const WideMatmul& m, int64_t left, int64_t at_once, const MatmulTile& tile) {
   const double whole = us_per_tile(m, tile);
   const int64_t k_steps = ceil_div(m.depth, kTileK), programs_per_tile = at_once / left;
@@ -55,13 +55,13 @@ double last_wave_us(const WideMatmul& m, int64_t left, int64_t at_once, const Ma
          static_cast<double>(parts * tile.ctas) * kPartUs;
 }
 
-// Returns an SM's time per row for very many rows, without the last wave and memory accesses.
+// Returns the total time of all SMs per row of c, without a last wave and without memory limits.
 double sm_us_per_row(const WideMatmul& m, const MatmulTile& tile) {
   return static_cast<double>(ceil_div(m.cols, tile.cols) * tile.ctas) * us_per_tile(m, tile) /
          tile.rows;
 }
 
-// Returns the fastest tile, or `usual` if it takes at most `gain` longer.
+// Returns the fastest tile, or `usual` unless another tile saves more than `gain`.
 template <class Time>
 MatmulTile fastest_tile(const WideMatmul& m, const MatmulTile& usual, double gain, Time time) {
   MatmulTile best = usual;

@@ -11,8 +11,8 @@
 
 namespace ligerdsl::kernels {
 
-// Formulas of the backward pass for some rows, given their statistics as [rows, 1]. For 16-bit x,
-// n = x r - mu r is one fma: the rounding of mu r adds an error as large as that of mu in f32.
+// Formulas of the backward pass for some rows, given their statistics as [rows, 1]. For 16-bit x, n
+// = x r - mu r is one fma. Rounding mu r adds no larger an error than rounding mu to f32.
 struct NormalisedRows {
   bool folded;
   Tile mean, rstd, shift;
@@ -82,7 +82,7 @@ std::vector<Tile> sums_over(KernelBuilder& k, ScalarArg first, ScalarArg end, Sc
   return {a, b};
 }
 
-// Rows of a program of the forward pass, whole or in blocks that are read twice.
+// Rows that a program of the forward pass normalises, whole or in blocks that are read twice.
 //
 // `Meta` has cols (of a row), rows and block (of a tile), lanes (distribution of a tile's row),
 // looped (rows in blocks) and type. `Input` has the interface of NormInput (norm_rows.h).
@@ -100,12 +100,12 @@ class CentredRows {
   Scalar blocks() const { return input_.blocks(m_.block); }
   Tile block(const Scalar& b) const { return m_.looped ? kept_.load(b) : whole_; }
 
-  // Statistics, [rows]. `mean` is stored as the result; for deviations the mean is shift + low.
+  // Statistics, [rows]. `mean` is the result to store; deviations of f32 x use shift + low.
   struct Centre {
     Tile mean, shift, low, rstd;
   };
 
-  // Computes n of a block with one fma. If x is f32, the shift is subtracted first to keep its
+  // Computes n of a block with one fma. If x is f32, the shift is subtracted from x first, to keep
   // digits.
   class Normalised {
    public:

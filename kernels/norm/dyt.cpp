@@ -1,13 +1,13 @@
-// Dynamic tanh over rows of H elements; arithmetic in f32, T = type.
+// Dynamic tanh over rows of H elements. Arithmetic is f32; round_T rounds to T = type.
 //
 //   t = tanh(alpha x);  y = round_T(weight t + bias)
 //
 //   g = dy (1 - t^2);  dx = round_T(alpha weight g);  dalpha = sum of x weight g
 //   dweight = sum over rows of dy t;  dbias = sum over rows of dy
 //
-// Bytes, s = sizeof(T): forward 2 n H s; backward 3 n H s and the partial sums, 8 H bytes a part.
-// While memory delivers one 16-bit element, there is time for about 25 instructions. So tanh uses
-// one exponential and one division.
+// Bytes moved, with s = sizeof(T): forward 2 n H s; backward 3 n H s, and 8 H per part for partial
+// sums. While memory delivers one 16-bit element, there is time for about 25 instructions.
+// Therefore tanh uses one exponential and one division.
 #include "kernels/norm/dyt.h"
 
 #include "kernels/core/program_tile.h"
@@ -16,9 +16,9 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// tanh z = sign(z) (1 - 2 r), 1 - tanh^2 z = 4 r (1 - r), r = 1 / (1 + e^(2 |z|)). Nothing cancels
-// in the slope. Near 0, where 1 - 2 r loses digits, tanh is the first two terms of its series. At
-// the border, |z| = 1/16, both forms have an error of 3e-6.
+// tanh z = sign(z) (1 - 2 r), 1 - tanh^2 z = 4 r (1 - r), r = 1 / (1 + e^(2 |z|)). The slope loses
+// no digits to cancellation. For |z| < 1/16, where 1 - 2 r loses digits, tanh is the first two
+// terms of its series. At |z| = 1/16 both forms have a relative error of 3e-6.
 struct TanhAt {
   Tile z, r;
 
@@ -55,9 +55,9 @@ void dyt_forward(KernelBuilder& k, const DytMeta& m) {
   at.store(y, m.without_bias ? t * w : fma(t, w, added));
 }
 
-// Order of the additions. If m.lanes, row r of the tile accumulates rows r, r + rows, ... of the
-// part in order, and these lanes are summed after the loop. Otherwise the rows of each tile are
-// added first.
+// The order of the additions is fixed. If m.lanes is set, row r of the accumulator adds rows r, r +
+// rows, ... of the part in order, and the rows of the accumulator are summed after the loop.
+// Otherwise the rows of each tile are summed first.
 void dyt_backward(KernelBuilder& k, const DytMeta& m) {
   std::optional<NormRows> d_x;
   if (!m.without_d_x) d_x.emplace(k.view("d_x", m.type, {dyn, m.cols}), m);
@@ -74,7 +74,7 @@ void dyt_backward(KernelBuilder& k, const DytMeta& m) {
   Scalar blocks = cdiv(rows.dim(1), m.block).to(i32);
   Scalar column = k.program_id(0) % blocks, part = k.program_id(0) / blocks;
   const Tile w = columns_of(weight, m, column) * 4.0f,
-             slope = w * alpha;  // 4, because g has a quarter of the slope
+             slope = w * alpha;  // 4, because g uses a quarter of the slope
   const auto added = [&](const Tile& sums, const Tile& more) {
     return m.lanes ? sums + more : sums + sum(more, 0);
   };
@@ -82,7 +82,7 @@ void dyt_backward(KernelBuilder& k, const DytMeta& m) {
     return m.lanes ? fma(a, b, sums) : sums + sum_products(a, b, 0);
   };
   const Tile zeros = m.lanes ? k.zeros({m.rows, m.block}, f32) : k.zeros({m.block}, f32);
-  // Column sums of dy t, dy and g x. Unwanted ones stay 0.
+  // Column sums of dy t, dy and g x. An unwanted sum stays 0.
   auto [d_weight, d_bias, d_alpha] = k.for_range(
       part, cdiv(rows.dim(0), m.rows), k.num_programs(0) / blocks, pipelined(m.stages),
       carry(zeros, zeros, zeros), [&](Scalar row, Tile d_weight, Tile d_bias, Tile d_alpha) {

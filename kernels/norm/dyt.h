@@ -17,7 +17,7 @@ struct DytOptions {
   bool without_bias = false;  // forward
 
   bool want_d_alpha = true, want_d_weight = true, want_d_bias = true;  // backward
-  DType d_weight_type = f32;  // dtype of all three: f32 or weight_type
+  DType d_weight_type = f32;  // dtype of d_alpha, d_weight and d_bias: f32 or weight_type
   bool accumulate = false;    // d_alpha += ..., d_weight += ..., d_bias += ...; f32 only
   bool without_d_x = false;   // compute only the parameter gradients
 
@@ -49,7 +49,7 @@ struct DytMeta : DytOptions {
 void dyt_forward(KernelBuilder& k, const DytMeta& m);
 
 // Arguments: [d_x], [alpha_partials], [weight_partials], [bias_partials], d_y, x, alpha, weight.
-// d_x may be exactly d_y. A program loops over its part of the rows of one block of columns.
+// d_x may be exactly d_y. A program has one block of columns and loops over its part of the rows.
 // weight_partials and bias_partials are [parts, H] f32, alpha_partials [programs, 1] f32.
 void dyt_backward(KernelBuilder& k, const DytMeta& m);
 

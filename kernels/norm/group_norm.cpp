@@ -1,5 +1,5 @@
-// GroupNorm over groups of D = C / G S elements; arithmetic in f32, T = type. c is the channel of
-// an element.
+// GroupNorm over groups of D = (C / G) S elements. Arithmetic is f32; round_T rounds to T = type. c
+// is the channel of an element.
 //
 //   mu = mean(x), v = mean((x - mu)^2) of a group, r = 1 / sqrt(v + eps)
 //   y = round_T((x - mu) r weight_c + bias_c)
@@ -15,7 +15,7 @@
 // The backward reduces dy n and dy over each channel. From these totals it computes both the
 // parameter gradients and the means: mean(n q) = sum over channels of weight_c (sum of dy n) / D.
 //
-// Bytes, s = sizeof(T):
+// Bytes moved, with s = sizeof(T):
 //   forward    2 n C S s; 3 n C S s if groups are split into parts, less the L2 hits of the
 //              second launch
 //   backward   3 n C S s, and two f32 rows of C partial sums per part, with at most n parts;
@@ -221,7 +221,7 @@ void group_norm_forward(KernelBuilder& k, const GroupNormMeta& m) {
     results.store(row, b, normalised(block), parameters);
     return;
   }
-  // The last block comes first: the caches still hold it.
+  // The second pass begins with the last block, which the caches still hold.
   k.for_range(0, x.blocks(), 1, [&](Scalar i) {
     Scalar b = x.blocks() - 1 - i;
     const Tile block = x.block(b);
@@ -281,15 +281,15 @@ void group_norm_statistics(KernelBuilder& k, const GroupNormMeta& m) {
   moments.squares.partition({1}).store({number}, of.squares);
 }
 
-// All parts have the same length, so m2 = sum of the parts' m2 + (D / parts) times the sum of the
-// squared deviations of the parts' means.
+// All parts have the same length. A group's sum of squared deviations is therefore the sum over its
+// parts, plus D / parts times the sum of the squared deviations of the parts' means.
 void group_norm_normalise(KernelBuilder& k, const GroupNormMeta& m) {
   const GroupRows y(k, "y", m), x(k, "x", m);
   const Results results(k, m, y);
   const Scalar eps = k.scalar("eps", f32);
   const PartMoments moments(k);
 
-  // The last block comes first: the caches still hold it.
+  // Program 0 takes the last block, which the first launch read last: the caches still hold it.
   const int64_t blocks = ceil_div(m.row(), m.block);
   const Scalar number = k.num_programs(0).to(i64) - 1 - k.program_id(0).to(i64);
   const Scalar row = number / blocks, b = number % blocks;

@@ -59,7 +59,7 @@ struct GroupNormMeta : GroupNormOptions {
   BlockLanes lanes;      // distribution of a tile's row over lanes
   bool looped = false;   // long rows: a program makes two passes over blocks of its row
 
-  int64_t parts = 1;  // two launches: parts per group, each a block of the first launch
+  int64_t parts = 1;  // parts per group; if above 1, a first launch reduces one part per program
 
   int64_t channel_width =
       0;  // elements per block of a channel; 0: results are not stored channel by channel
@@ -70,25 +70,25 @@ struct GroupNormMeta : GroupNormOptions {
   bool late_sums = false;      // reduce each element over batches in the loop, then over positions
   int64_t position_parts = 1;  // parts of a channel's positions; a program reduces one part
   bool own_means = false;      // the kernel of d_x computes the means itself
-  int stages = 1;              // stages of loads; 2 loads the next iteration's batches early
+  int stages = 1;              // pipeline stages; 2 loads the next iteration's batches early
 
   int64_t group_block() const { return rows / batches; }
 };
 
 // x, y, d_y and d_x may have any stride between batches; within a batch they are contiguous. The
-// order of mean and rstd [n G] f32 is by batch, then by group. The dtype of weight and bias [C] is
-// weight_type; eps is an f32 scalar.
+// f32 tensors mean and rstd [n G] are ordered by batch, then by group. The dtype of weight and bias
+// [C] is weight_type; eps is an f32 scalar.
 //
-// Arguments: y, x [n, G, C / G S] type, weight, [bias], [mean], [rstd], eps.
+// Arguments: y, x [n, G, (C / G) S] type, weight, [bias], [mean], [rstd], eps.
 void group_norm_forward(KernelBuilder& k, const GroupNormMeta& m);
 
-// Forward in two launches: in the first, a program reduces one part of a group. All part_* are [n G
+// First of the forward's two launches: a program reduces one part of a group. All part_* are [n G
 // parts] f32.
 //
 // Arguments: x, part_total, part_shift, part_low, part_squares.
 void group_norm_statistics(KernelBuilder& k, const GroupNormMeta& m);
-// Arguments: y, x, weight, [bias], [mean], [rstd], eps, part_total, part_shift, part_low,
-// part_squares.
+// Second of the two launches: stores the results. Arguments: y, x, weight, [bias], [mean], [rstd],
+// eps, part_total, part_shift, part_low, part_squares.
 void group_norm_normalise(KernelBuilder& k, const GroupNormMeta& m);
 
 // Backward. d_x, d_y and x are [n, G, C / G, S], or [n, G, 1, C / G] if S is 1.
@@ -97,7 +97,7 @@ void group_norm_normalise(KernelBuilder& k, const GroupNormMeta& m);
 // exactly d_y. The partials [parts, C] f32 are the partial sums of d_weight and d_bias.
 void group_norm_backward(KernelBuilder& k, const GroupNormMeta& m);
 
-// Backward by channels, for groups that no program holds.
+// Backward by channels, for groups that are too large for one program.
 //
 // Computes the partial sums: one row per part of each batch. Arguments: [weight_partials],
 // [bias_partials], d_y, and for d_weight x, mean, rstd.
@@ -109,7 +109,7 @@ void group_norm_means(KernelBuilder& k, const GroupNormMeta& m);
 // exactly d_y.
 void group_norm_d_x(KernelBuilder& k, const GroupNormMeta& m);
 
-// Returns true if a tile can have this size: an odd factor of at most 31.
+// Returns true if a tile can have n elements: the odd factor of n must be at most 31.
 bool is_tile_size(int64_t n);
 
 // Rows: batches, n. d_weight and d_bias are arguments of the backward's last launch; its scratch is
@@ -117,8 +117,8 @@ bool is_tile_size(int64_t n);
 Operation group_norm_forward(const Machine& machine, const GroupNormOptions& options);
 Operation group_norm_backward(const Machine& machine, const GroupNormOptions& options);
 
-// `rows`: groups per tile. If a tile has all groups of a batch and their number has an odd factor,
-// `rows` counts them without that factor.
+// `rows`: groups per tile. If a tile has all groups of its batches, the odd factor of G is left
+// out: with G = 24, rows=16 means the 48 groups of two batches.
 struct GroupNormForwardConfig : RowConfig {
   // Groups that no cluster holds may use two launches. In the first, `parts` programs reduce a
   // group; in the second, each thread has `part_vectors` vectors of the result.
@@ -146,7 +146,7 @@ struct GroupNormBackwardConfig {
   int rows = 1;  // groups per tile, as in the forward; by=channels: batches per tile
   int num_warps = 16;
   int vectors = 0;          // by=channels: 16-byte vectors per thread and tile
-  int num_ctas = 1;         // CTAs of a cluster, which share groups
+  int num_ctas = 1;         // CTAs per cluster, which share each group
   int stages = 1;           // tiles in use or in flight
   int programs_per_sm = 1;  // programs per SM, each with its own partial sums
   bool late_sums = false;   // reduce each element over batches first, then over positions

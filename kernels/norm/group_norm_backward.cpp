@@ -1,4 +1,4 @@
-// Backward of GroupNorm. group_norm.cpp has its formulas and bytes.
+// Backward of GroupNorm. group_norm.cpp has the formulas and the number of bytes moved.
 #include <bit>
 
 #include "kernels/norm/centred_rows.h"
@@ -42,7 +42,7 @@ struct GroupTiles {
   }
 };
 
-// Values per channel of a tile, [groups, channels].
+// One value per channel of a tile (weight or partial sum), [groups, channels].
 class ChannelTile {
  public:
   // `m` and `k` must outlive this object.
@@ -129,9 +129,9 @@ void group_norm_backward(KernelBuilder& k, const GroupNormMeta& m) {
   const Tile of_channels = channels.load(weight).expand_dims(0);
   const Tile w = of_channels.expand_dims(own ? 2 : 3);
 
-  // A run is a range of contiguous positions. If a channel has 2^n vectors of a tile, a run is one
-  // vector: its thread reduces it, and a channel's runs are summed after the loop. Otherwise a run
-  // is the whole channel, and the threads synchronise for each channel of each batch.
+  // A run is a range of contiguous positions. If a tile has 2^n vectors of each channel, a run is
+  // one vector: one thread reduces it, and a channel's runs are summed after the loop. Otherwise a
+  // run is the whole channel, and the threads synchronise for each channel of each batch.
   const int64_t vector = std::min(vector_width(m.type), m.position_block);
   const bool across_threads =
       !std::has_single_bit(static_cast<uint64_t>(m.position_block / vector));
@@ -220,8 +220,8 @@ void group_norm_sums(KernelBuilder& k, const GroupNormMeta& m) {
   const Scalar part = at / runs, run = at % runs, parts = programs / runs;
   Scalar group = tile / of_group, channel = tile % of_group;
   const OfGroups of_groups(k, m, group);
-  // The program processes batches part, part + parts, ... and loops over the position tiles of its
-  // run.
+  // The program processes batches part, part + parts, ... In each batch it loops over the tiles of
+  // its run, a range of positions.
   const int64_t iterations = ceil_div(position_tiles(m), m.position_parts);
   const Scalar batches = cdiv(d_y.batches(m) - part.to(i64), parts.to(i64));
   const Tile zeros = k.zeros({m.batches, m.group_block(), m.channel_block, m.position_block}, f32);
@@ -260,7 +260,7 @@ class GroupMeans {
 
   std::pair<Scalar, Scalar> of(const Scalar& row, const View& weight) const {
     const int64_t channels = m_.channels_of_group(), numbers = channels * m_.position_parts;
-    const Scalar pitch = of_n_.stride(0);  // of_d_y_ has the same
+    const Scalar pitch = of_n_.stride(0);  // of_d_y_ has the same stride
     const Scalar from = row % m_.groups * channels,
                  at = row / m_.groups * m_.position_parts * pitch + from;
     const auto add = [&](const Tile& number, const Tile& nq, const Tile& q) {
@@ -317,7 +317,7 @@ void group_norm_d_x(KernelBuilder& k, const GroupNormMeta& m) {
     mean_q = k.view("mean_q", f32, {dyn});
   }
 
-  // The last tile comes first: the caches still hold it.
+  // Program 0 takes the last tile, which group_norm_sums read last: the caches still hold it.
   const auto groups = static_cast<int32_t>(m.groups / m.group_block());
   const auto channels = static_cast<int32_t>(channel_tiles(m)),
              positions = static_cast<int32_t>(position_tiles(m));

@@ -62,7 +62,7 @@ std::string refused_held(int64_t elements, DType type, int num_warps, int64_t nu
 }
 
 // Returns the options of a LayerNorm with rows of the same length. GroupNorm's heuristic starts
-// from its schedule.
+// from that LayerNorm's schedule.
 LayerNormOptions rows_like(const GroupNormOptions& o) {
   LayerNormOptions rows;
   rows.cols = o.row();
@@ -71,7 +71,7 @@ LayerNormOptions rows_like(const GroupNormOptions& o) {
   return rows;
 }
 
-// Returns the warps of the launch that reduces parts of groups.
+// Returns the number of warps of the launch that reduces parts of groups.
 int warps_of_part(const GroupNormOptions& o, int64_t part) {
   return warps_for(part, o.type, 4, 16);
 }
@@ -96,8 +96,8 @@ std::string refused_parts(const GroupNormOptions& o, const GroupNormForwardConfi
 
 // Splits groups that clusters cannot hold into parts of 16 KB or more. On an H200 in bf16,
 // 1x128x262144 with 32 groups (2 MB each) takes 55.7 us in parts, and 61 us with clusters that hold
-// a third of a group. With groups of 512 KB, which clusters hold, two and four batches take 29.7
-// and 55.6 us in parts, and 27.7 and 44.3 us with clusters.
+// a third of a group. Clusters hold groups of 512 KB and are then faster: four batches take 44.3 us
+// with clusters and 55.6 us in parts.
 void split(const GroupNormOptions& o, GroupNormForwardConfig* config) {
   constexpr int64_t kPart = 16 * 1024;
   GroupNormForwardConfig in_parts = *config;
@@ -112,8 +112,8 @@ void split(const GroupNormOptions& o, GroupNormForwardConfig* config) {
   }
 }
 
-// Returns a CPU's elements per block if no block crosses channels: a power of two, or 0 if channels
-// are too short. Without such blocks, weight and bias are looked up for each vector.
+// Returns the elements per block on a CPU: a power of two such that each block is in one channel,
+// or 0 if channels are too short. Without such blocks, each vector loads its weight and bias.
 int64_t block_of_channel(const GroupNormOptions& o) {
   constexpr int64_t kLeast = 512;
   const int64_t block = std::min(o.positions & -o.positions, kRowBlock);
@@ -131,8 +131,8 @@ int64_t channel_width(const GroupNormOptions& o) {
 
 GroupNormForwardConfig heuristic_forward(const Machine& machine, const GroupNormOptions& o) {
   GroupNormForwardConfig config{layer_norm_forward_kernel.heuristic(machine, rows_like(o))};
-  // On two cores, 8x320x4096 in f32 with 32 groups reaches 0.25 of a copy's speed with blocks of
-  // 8192, and 0.8 or more with blocks of 4096.
+  // On two cores, 8x320x4096 in f32 with 32 groups reaches a quarter of a copy's speed with blocks
+  // of 8192 (two channels), and at least 0.8 with blocks of 4096 (one channel).
   if (const int64_t block = block_of_channel(o); !machine.is_gpu() && block > 0) {
     static_cast<RowConfig&>(config) = rows_in_blocks(o.type, block, 2);
     return config;
@@ -223,13 +223,13 @@ Cost cost_forward(const GroupNormOptions& o, int64_t batches) {
 
 constexpr int kRegisters = 128;         // registers per thread
 constexpr int64_t kVectors = 2;         // vectors of x, and of d_y, per thread
-constexpr int64_t kMostVectors = 4;     // the same for large groups
+constexpr int64_t kMostVectors = 4;     // vectors of x, and of d_y, per thread for large groups
 constexpr int64_t kLatePositions = 64;  // channels with fewer positions use late_sums
 constexpr int64_t kFewOnCpu = 16384;    // most elements of a group that stay in a core's caches
 constexpr int64_t kMostOnCpu =
     int64_t{1} << 19;  // most elements of a group that a program holds if there are many groups
 
-// Part of a tile for one group.
+// Part of a tile that holds one group.
 struct GroupTile {
   int64_t channels = 1, positions = 1;
   int64_t size() const { return channels * positions; }
@@ -294,8 +294,8 @@ GroupNormBackwardConfig by_channels(const Machine& machine, const GroupNormOptio
 
 GroupNormBackwardConfig heuristic_backward(const Machine& machine, const GroupNormOptions& o) {
   const int64_t group = tile_of(o).size(), step = threads_of(machine) * vector_width(o.type);
-  // With by=channels, x and d_y are read twice. On a CPU, by=groups takes 0.5 to 0.8 times as long
-  // for groups of up to 2^19 elements.
+  // by=groups reads x and d_y once, by=channels twice. On a CPU, by=groups takes 0.5 to 0.8 of the
+  // time of by=channels for groups of up to 2^19 elements.
   const int64_t on_cpu = o.groups >= 8 ? kMostOnCpu : kFewOnCpu;
   const int64_t most = machine.is_gpu() ? step * kMostVectors * machine.max_cluster : on_cpu;
   // On an H200 in bf16, 2x512x16384 with 32 groups takes 43.7 us with clusters, and 53.7 us by
@@ -307,7 +307,7 @@ GroupNormBackwardConfig heuristic_backward(const Machine& machine, const GroupNo
   // need more registers.
   const bool many = machine.is_gpu() && o.positions == 1 && size_of(o.type) == 2 &&
                     o.channels_of_group() == vector_width(o.type) && odd_of(o.groups) == 1;
-  // With one sum per element, tiles of half the size avoid spills.
+  // late_sums keeps a sum per element, so tiles have half the size to avoid spills.
   const int64_t together = step * kVectors / (o.positions < kLatePositions && !many ? 2 : 1);
   Side side = side_of_most(o, std::max<int64_t>(together / group, 1));
   if (odd_of(side.rows() * group) > kMostOdd)
@@ -321,9 +321,9 @@ GroupNormBackwardConfig heuristic_backward(const Machine& machine, const GroupNo
   if (machine.is_gpu()) {  // all programs that fit with kRegisters registers per thread
     config.programs_per_sm = std::clamp((many ? 8 : 16) / config.num_warps, 1, 8);
     config.min_ctas_per_sm = config.num_warps < 16 ? std::min(config.programs_per_sm, 4) : 0;
-    // On an H200 in bf16, with groups of 40960 elements and clusters of four, 8 and 32 batches take
-    // 27.9 and 74.5 us. They take 28.6 and 82.7 us with all programs that fit at one time, and 31.2
-    // and 74.4 us with eight per SM.
+    // Three programs per SM are fast for few and for many batches. On an H200 in bf16 with 40960
+    // elements per group and clusters of four, 32 batches take 74.5 us, and 82.7 us with all
+    // programs that fit. With eight programs per SM, 8 batches take 31.2 us instead of 27.9 us.
     if (config.num_ctas > 1 && config.num_warps < 16) config.programs_per_sm = 3;
   }
   config.late_sums = o.positions == 1 || (o.positions < kLatePositions && config.num_ctas == 1);
@@ -438,7 +438,7 @@ void set_tile(GroupNormMeta* meta, int64_t elements) {
   meta->position_block = meta->positions == 1 ? side_by_side : width;
 }
 
-// Returns the programs per batch and position tile.
+// Returns the number of programs per batch and position tile.
 int64_t channel_programs(const GroupNormMeta& m) {
   return m.groups / m.group_block() *
          ceil_div(m.channels_of_group(), m.positions == 1 ? m.position_block : m.channel_block);
@@ -449,7 +449,7 @@ int64_t position_tiles_of(const GroupNormMeta& m) {
 }
 
 // Appends scratch other than the partials to `scratch`; returns the steps of d_x by channels. d_x
-// needs each batch's partial sums. Its kernel comes last, because d_x may overwrite d_y.
+// needs each batch's partial sums. The kernel of d_x comes last, because d_x may overwrite d_y.
 std::vector<Step> d_x_by_channels(const GroupNormOptions& o, const GroupNormBackwardConfig& config,
                                   PartialCount* parts, std::vector<Scratch>* scratch) {
   constexpr int64_t kOwnMeans =

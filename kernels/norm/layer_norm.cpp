@@ -1,4 +1,4 @@
-// LayerNorm over rows of H elements; arithmetic in f32, T = type.
+// LayerNorm over rows of H elements. Arithmetic is f32; round_T rounds to T = type.
 //
 //   mu = mean(x), v = mean((x - mu)^2), r = 1 / sqrt(v + eps)
 //   y = round_T((x - mu) r weight + bias)
@@ -6,8 +6,8 @@
 //   n = (x - mu) r, q = dy weight;  dx = round_T(r (q - n mean(n q) - mean(q)))
 //   dweight = sum over rows of dy n;  dbias = sum over rows of dy
 //
-// The forward computes its statistics in one reduction (moments.h). Bytes, s = sizeof(T): forward
-// 2 n H s; backward 3 n H s and two f32 rows of partial sums per program.
+// The forward computes its statistics in one reduction (moments.h). Bytes moved, with s =
+// sizeof(T): forward 2 n H s; backward 3 n H s and two f32 rows of partial sums per program.
 #include "kernels/norm/layer_norm.h"
 
 #include "kernels/norm/centred_rows.h"
@@ -93,7 +93,7 @@ void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
       if (!m.loops_over_rows) load_parameters();
       return finish(x.block(k.constant(0, i64)), 0, w, added);
     }
-    // The last block comes first: the caches still hold it.
+    // The second pass begins with the last block, which the caches still hold.
     const Resident kept_weight = keep_columns(weight, m, offset);
     const Resident kept_bias = m.without_bias ? Resident() : keep_columns(bias, m, offset);
     k.for_range(0, x.blocks(), 1, [&](Scalar i) {

@@ -63,7 +63,7 @@ struct LayerNormMeta : LayerNormOptions {
   int64_t row_period = 1;
   // Forward: a program computes several rows, with weight and bias in registers.
   bool loops_over_rows = false;
-  int stages = 1;              // stages of loads; 2 loads the next rows during this iteration
+  int stages = 1;              // pipeline stages; 2 loads the next rows during this iteration
   bool reload_weight = false;  // load the weight again for every row, to save registers
 };
 
@@ -89,8 +89,8 @@ Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& opt
 Operation layer_norm_backward(const Machine& machine, const LayerNormOptions& options);
 
 struct LayerNormForwardConfig : RowConfig {
-  // Number of programs per SM, each of which loops over rows and loads weight and bias once; 0 for
-  // one program per row. It has no effect unless rows are ragged, keep=registers and rows=1.
+  // Programs per SM, each of which loops over rows and loads weight and bias once; 0: one program
+  // per row. It is ignored unless rows are ragged, keep is registers and rows is 1.
   int programs_per_sm = 0;
 
   template <class V>

@@ -21,16 +21,16 @@ int64_t widest_whole(const Machine& machine, DType type) {
   return type == f32 ? 16384 : 20480;
 }
 
-// Returns whichever of two block widths leaves less of the last block empty.
+// Returns the block width, of two choices, that leaves less of the last block empty.
 int64_t block_of(int64_t cols) {
   constexpr int64_t kOther = kRowBlock / 4 * 5;
   return round_up(cols, kOther) < round_up(cols, kRowBlock) ? kOther : kRowBlock;
 }
 
-// Returns the CTAs per SM if clusters share rows: three if they hold weight and bias in shared
-// memory next to two rows, otherwise five. On Hopper, 4096x65536 in bf16 takes 264 us with three,
-// and 282 us with five that load weight and bias from the caches. With a residual it is four
-// instead of five (not measured), because two rows take more registers.
+// Returns the number of CTAs per SM if clusters share rows. It is three if shared memory also holds
+// weight and bias next to two rows, otherwise five. On Hopper, 4096x65536 in bf16 takes 264 us with
+// three CTAs, and 282 us with five that load weight and bias from the caches. With a residual it is
+// four instead of five, because two rows take more registers (not measured).
 int sharing_ctas(const Machine& machine, const LayerNormOptions& o) {
   constexpr int64_t kCtas = 3, kSharers = 8;
   const int64_t kept =

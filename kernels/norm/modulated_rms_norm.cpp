@@ -1,5 +1,5 @@
-// Backward of a modulated RMSNorm; arithmetic in f32, T = type. Row i belongs to segment k of the
-// rows, with scale s_k and shift h_k. n and w' are those of rms_norm.cpp.
+// Backward of a modulated RMSNorm. Arithmetic is f32; round_T rounds to T = type. Row i belongs to
+// segment k of the rows, with scale s_k and shift h_k. rms_norm.cpp defines n, r and w'.
 //
 //   y = round_T(n w' (1 + s) + h)
 //
@@ -8,9 +8,9 @@
 //   ds_k = w' p_k, dweight = sum over k of (1 + s_k) p_k
 //   dh_k = sum over the rows of segment k of dy
 //
-// So p_k serves both weight and scale. Bytes, s = sizeof(T): 3 n H s, or 5 n H s if no program
-// holds a row. There are also f32 rows of partial sums: two per modulation and program that shares
-// it, and one per program for the weight if programs have several modulations.
+// p_k serves both weight and scale. Bytes moved, with s = sizeof(T): 3 n H s, or 5 n H s if no
+// program holds a row, plus partial sums in f32. For each of its modulations a program stores two
+// rows of partial sums. With several modulations, it stores a third row for the weight.
 #include "kernels/norm/modulated_rms_norm.h"
 
 #include <vector>
@@ -54,7 +54,7 @@ void modulated_rms_norm_backward(KernelBuilder& k, const ModulatedRmsNormMeta& m
   const Scalar parts = m.shared ? programs / m.modulations : k.constant(1, i64);
   const Tile zeros = k.zeros({1, m.block}, f32);
 
-  // Sums over the rows of a part, [1, block]. Unwanted ones stay 0.
+  // Sums over the rows of a part, [1, block]. An unwanted sum stays 0.
   struct Sums {
     Tile products, d_y, scaled;
   };

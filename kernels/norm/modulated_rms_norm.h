@@ -43,7 +43,7 @@ struct ModulatedRmsNormOptions : RmsNormOptions {
 
 struct ModulatedRmsNormMeta : ModulatedRmsNormOptions {
   int64_t block = 4096;            // columns of a tile: the whole row, or a part of it without d_x
-  int stages = 1;                  // stages of loads; 2 loads the next row during this iteration
+  int stages = 1;                  // pipeline stages; 2 loads the next row during this iteration
   int64_t rows_per_iteration = 1;  // rows per iteration
   bool shared =
       true;  // several programs share a modulation; else a program has several modulations
@@ -65,7 +65,7 @@ Operation modulated_rms_norm_forward(const Machine& machine,
 Operation modulated_rms_norm_backward(const Machine& machine,
                                       const ModulatedRmsNormOptions& options);
 
-// Like RMSNorm's, but a tile has one row, because the next row may have another modulation.
+// Schedule of RMSNorm with one row per tile, because the next row may have another modulation.
 using ModulatedRmsNormForward = ConfiguredKernel<ModulatedRmsNormOptions, RmsNormForwardConfig>;
 extern const ModulatedRmsNormForward modulated_rms_norm_forward_kernel;
 
@@ -75,7 +75,7 @@ struct ModulatedRmsNormBackwardConfig {
   BackwardBy by = BackwardBy::rows;
   int num_warps = 16;
   int vectors = 0;             // by=columns: 16-byte vectors per thread and block
-  int num_ctas = 1;            // CTAs of a cluster, which share the rows
+  int num_ctas = 1;            // CTAs per cluster, which share each row
   int stages = 2;              // rows in use or in flight
   int rows_per_iteration = 1;  // rows per iteration
   int programs_per_sm = 1;     // programs per SM, each with its own partial sums

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kForwardRegisters = 80;
 constexpr int64_t kLongBytes = 16384;  // bytes of a row
-// Most 2-byte columns for which four warps need at most 64 registers per thread, and for which one
-// warp is enough.
+// Most columns of 16-bit elements for which four warps need at most 64 registers per thread, and
+// most columns for which one warp is enough.
 constexpr int64_t kLooseColumns = 3072, kWarpColumns = 1024;
 
 // Scale and shift take the same number of registers as a residual.
@@ -26,9 +26,9 @@ RmsNormForwardConfig heuristic_forward(const Machine& machine, const ModulatedRm
   if (machine.is_gpu() && config.whole() && config.num_warps >= 4)
     config.min_ctas_per_sm =
         machine.threads_with(kForwardRegisters) / (program::kWarpThreads * config.num_warps);
-  // With 80 registers, only one CTA with such a row fits on an SM. A search on an H200 found better
-  // schedules. In f32, 16384x4096 takes 130.5 us instead of 174 us with the most CTAs per SM. In
-  // bf16, 4096x8192 takes 39.3 us instead of 52 us with eight vectors per thread.
+  // With 80 registers, only one CTA with a row of 16 KB fits on an SM. On an H200, 16384x4096 in
+  // f32 then takes 174 us, and 130.5 us with the most CTAs per SM. 4096x8192 in bf16 takes 52 us,
+  // and 39.3 us with eight vectors per thread.
   if (machine.is_gpu() && config.whole() && tile_width(o.cols) * size_of(o.type) == kLongBytes) {
     config.early_weight =
         size_of(o.type) == 4;  // 4096x8192 in bf16 on an H100: 50.8 us without, 51.5 us with it
@@ -107,12 +107,12 @@ ModulatedRmsNormBackwardConfig heuristic_backward(const Machine& machine,
   const int64_t part = machine.threads_with(kRegisters) * vector_width(o.type);
   if (width > part * kMostVectors * machine.max_cluster) return by_columns(machine, o);
   ModulatedRmsNormBackwardConfig config{.stages = 3};
-  // On an H200, 16384 rows in bf16 of 4096 and 2048 columns take 112.8 and 67.6 us, and 143 and
-  // 85.5 us with twice the threads.
+  // On an H200 in bf16, 16384x4096 takes 112.8 us, and 143 us with twice the threads. 16384x2048
+  // takes 67.6 us, and 85.5 us with twice the threads.
   if (width > kNarrow && width <= kShort && size_of(o.type) == 2) {
-    // With padded tiles, threads have whole vectors, and half the programs write half the partial
-    // sums. On an H100, 16384 rows of 3072, 2560 and 1152 columns take 121.3, 107.1 and
-    // 55.6 us, and 133.9, 112.4 and 59.3 us without padding.
+    // With padded tiles, threads have whole vectors. Half the number of programs is enough, which
+    // halves the partial sums. On an H100, 16384x3072 takes 121.3 us, and 133.9 us without padding.
+    // 16384x1152 takes 55.6 us, and 59.3 us without padding.
     if (width > kShort / 4 && !std::has_single_bit(static_cast<uint64_t>(width)) &&
         o.cols % vector_width(o.type) == 0) {
       const bool long_rows = width > kShort / 2;
@@ -120,9 +120,9 @@ ModulatedRmsNormBackwardConfig heuristic_backward(const Machine& machine,
       config.num_warps = long_rows ? 16 : 4;
       config.stages = long_rows ? 2 : 3;
       config.programs_per_sm = config.min_ctas_per_sm = long_rows ? 2 : 4;
-      // A program with several modulations has a third sum, and 64 registers spill 112 bytes. On an
-      // H100, 512 modulations of 3072 and 2560 columns take 155.3 and 130.6 us, and 165.9 and 145.4
-      // us with 64 registers.
+      // A program with several modulations has a third sum, for which 64 registers per thread are
+      // too few: 112 bytes spill. On an H100, 512 modulations of 3072 columns take 155.3 us, and
+      // 165.9 us with 64 registers.
       if (long_rows && o.modulations >= machine.sms * config.programs_per_sm) {
         config.num_warps = 4;
         config.stages = 3;

@@ -4,10 +4,10 @@
 // All lanes subtract the same shift, the mean of some elements of the row:
 //   A = sum of x - shift,  B = sum of (x - shift)^2:  mean = shift + A / n,  m2 = B - A^2 / n.
 //
-// The subtraction in m2 cancels only if the shift is far from the mean. One outlier among v
-// elements moves the shift by at most sqrt(n) / v standard deviations. That costs m2 up to n / v^2
-// roundings, so v grows with sqrt(n). The v elements come from several segments of the row: if all
-// were outliers, the cost would be n / v roundings. That was an error of 2.6e-5 in rstd with 20480
+// The subtraction in m2 loses digits only if the shift is far from the mean. One outlier among the
+// v elements of the shift moves it by at most sqrt(n) / v standard deviations. The error of m2 is
+// then up to n / v^2 roundings, so v grows with sqrt(n). The v elements come from several segments
+// of the row: if all were outliers, the error would be n / v roundings, or 2.6e-5 in rstd for 20480
 // columns of bf16.
 //
 // The stored mean comes from the plain sum of x, because shift + A / n loses digits if the mean is
@@ -41,7 +41,7 @@ class LaneBlock {
   const Tile& count() const { return count_; }
   Tile elements() const { return folded(x_); }
   Tile zeros() const { return zeros_; }  // [rows, lanes]
-  // Returns the values of the elements, 0 where they do not count.
+  // Returns `value`, but 0 at elements that do not count.
   Tile counted(const Tile& value) const {
     return inside_.empty() ? value : where(folded(inside_), value, 0.0f);
   }
@@ -92,10 +92,10 @@ inline ShiftedSums lane_sums(const LaneBlock& block, const Tile& shift) {
   return {block.total(block.elements()), block.total(away), block.total_of_squares(away)};
 }
 
-// Partial sums of each lane for 16-bit elements, all [rows, lanes]. They take one addition less and
-// need not wait for the row's shift: they are relative to the lane's mean in its first block. The
-// squares of a block are relative to the mean of that block, which is accurate enough because
-// distinct 16-bit elements differ by at least 2^-11 of their size.
+// Partial sums of each lane for 16-bit elements, all [rows, lanes]. They take one addition per
+// element less than ShiftedSums. They are relative to the lane's mean in its first block, and need
+// not wait for the row's shift. The squares of a block are relative to the mean of that block,
+// which is accurate enough because distinct 16-bit elements differ by at least 2^-11 of their size.
 struct LaneSums {
   Tile count, shift;
   ShiftedSums sums;
@@ -106,7 +106,7 @@ struct LaneSums {
     return {block.count(), mean, {total, block.zeros(), m2}};
   }
 
-  // Returns the combined partial sums of this block and another one.
+  // Returns these partial sums combined with those of `more`.
   LaneSums plus(const LaneSums& more) const {
     const ShiftedSums moved = more.relative_to(shift);
     return {count + more.count,

@@ -45,7 +45,7 @@ constexpr RoomRule kRoom[] = {
 };
 
 // Tile widths have an odd factor of 1, 3, 5 or 7, which would be the number of vectors per thread.
-// These rules replace a factor by a larger one.
+// These rules may choose a larger factor instead.
 struct OddRule {
   int64_t odd;
   bool fills_cta =
@@ -89,8 +89,8 @@ struct ShortRowRule {
 };
 constexpr ShortRowRule kShortRows[] = {{.of = kFull, .bytes = 16}, {.bytes = 32}};
 
-// Rows shared by a cluster: as few CTAs as possible with at most four vectors per thread, one CTA
-// per SM, and one row block in flight. On Hopper, two in flight are 2 to 10 % slower.
+// Rows shared by a cluster: the fewest CTAs with at most four vectors per thread, one CTA per SM,
+// and one row block in flight. On Hopper, two row blocks in flight are 2 to 10 % slower.
 constexpr int64_t kSharedVectors = 4;
 constexpr int kSharedStages = 2;
 
@@ -102,7 +102,7 @@ constexpr int kRegisters = 128;  // registers per thread, with partial sums
 // Most partial sums per thread with the weight in registers. With more, the weight is loaded again
 // for every row.
 constexpr int kMostHeld = 16;
-// For ragged rows: most partial sums of a thread with kRegisters registers. A thread with more has
+// For ragged rows: most partial sums of a thread with kRegisters registers. A thread with more gets
 // kMostRegisters registers, which also hold the weight.
 constexpr int kMostHeldOfRagged = 32, kMostRegisters = 255;
 constexpr int64_t kShortRow = 1024;  // columns; a longer ragged row has a tile of its own
@@ -120,7 +120,7 @@ bool begins_early(const Machine& machine, const NormBackwardShape& shape) {
 }
 
 // Returns the most vectors of a row per thread. Ragged rows have fewer, because alignment offsets
-// take registers. Clusters therefore share shorter rows if these are ragged.
+// take registers. Clusters therefore begin to share ragged rows at smaller lengths.
 int64_t most_vectors(const Machine& machine, const NormBackwardShape& shape) {
   const int64_t vectors =
       first_of(kRoom, [&](const RoomRule& rule) { return rule.of.fits(shape); }).vectors;
@@ -225,8 +225,8 @@ NormBackwardConfig whole_rows(const Machine& machine, const NormBackwardShape& s
   tile.rows = 1;
   const int64_t whole =
       std::max<int64_t>(1, (tile.cols & -tile.cols) / vector);  // threads that share a row
-  // Two partial sums need registers that become free at a barrier, and a row within one warp has no
-  // barrier.
+  // With two partial sums, the registers suffice only if some are freed at a barrier, and a row
+  // within one warp has no barrier.
   const bool crowded = shape.sums == 2 && whole <= 32;
   const int64_t side_by_side =
       first_of(kShortRows, [&](const ShortRowRule& r) { return r.of.fits(shape); }).bytes;

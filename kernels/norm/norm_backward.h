@@ -1,10 +1,10 @@
 // Launch rules of the backward of RMSNorm and LayerNorm.
 //
-// There is one program per SM. Program p processes row blocks p, p + programs, ..., holds its
-// partial sums of the parameter gradients in registers, and stores them to a scratch buffer at the
-// end. If one CTA cannot hold a row, the CTAs of a cluster share it. Wider rows use two kernels:
-// one computes d_x by rows, the other the partial sums by blocks of columns. Without d_x, only the
-// second kernel runs, because nothing else needs whole rows.
+// There is a fixed number of programs per SM, usually one. Program p processes row blocks p, p +
+// programs, ... It holds its partial sums of the parameter gradients in registers, and stores them
+// to a scratch buffer at the end. If one CTA cannot hold a row, the CTAs of a cluster share it.
+// Wider rows use two kernels: `by_rows` computes d_x, and `by_columns` the partial sums in blocks
+// of columns. Without d_x, only `by_columns` runs, because nothing else needs whole rows.
 #pragma once
 
 #include <functional>
@@ -33,7 +33,7 @@ struct NormBackwardConfig {
   int rows = 1;  // rows per tile with by=rows, or without d_x
   int num_warps = 16;
   int vectors = 2;             // 16-byte vectors per thread and tile
-  int num_ctas = 1;            // CTAs of a cluster, which share the rows
+  int num_ctas = 1;            // CTAs per cluster, which share each row
   int stages = 3;              // tiles in use or in flight, in shared memory if they fit
   int programs_per_sm = 1;     // programs per SM, each with its own partial sums
   bool reload_weight = false;  // load the weight again for every row; it stays in L1
@@ -115,8 +115,8 @@ std::vector<Step> whole_rows(Meta meta, const NormBackwardConfig& config,
   return {kernels.by_rows.step(meta, std::move(launch))};
 }
 
-// Returns by_columns, if parameter gradients are wanted, then by_rows. by_rows runs last, because
-// it may overwrite d_y.
+// Returns the step by_rows, preceded by by_columns if parameter gradients are wanted. by_rows runs
+// last, because it may overwrite d_y.
 template <class Meta>
 std::vector<Step> blocks_of_rows(Meta meta, const NormBackwardConfig& config,
                                  const NormBackwardKernels<Meta>& kernels,
@@ -135,7 +135,7 @@ std::vector<Step> blocks_of_rows(Meta meta, const NormBackwardConfig& config,
   return {std::move(by_columns), std::move(by_rows)};
 }
 
-// Returns the kernel of the partial sums, without d_x.
+// Returns the step that computes only the partial sums, without d_x.
 template <class Meta>
 std::vector<Step> sums_alone(Meta meta, const NormBackwardConfig& config,
                              const NormBackwardKernels<Meta>& kernels,

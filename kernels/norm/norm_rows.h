@@ -34,8 +34,8 @@ struct NormRows {
   }
 };
 
-// Returns the view of a backward's partial sums. With alignment offsets it has the exact strides of
-// the workspace, so it adds no condition to the contiguous variant.
+// Returns the view of a backward's partial sums. With alignment offsets, its strides are constants
+// (those of the workspace), so the contiguous variant need not check them.
 template <class Meta>
 View partials_view(KernelBuilder& k, const Meta& m, const std::string& name) {
   if (!m.aligned_blocks) return k.view(name, f32, {dyn, m.cols});
@@ -112,8 +112,8 @@ class NormInput {
   std::optional<NormRows> residual_;
 };
 
-// Gradient of a norm's input. If there is a d_sum, the gradient of other uses of the sum, it is
-// added.
+// Gradient of a norm's input. If the sum of x and residual has other uses, store() adds their
+// gradient d_sum.
 struct NormGradient {
   NormRows d_x;
   std::optional<NormRows> d_sum;

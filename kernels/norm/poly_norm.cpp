@@ -1,4 +1,4 @@
-// PolyNorm over rows of H elements; arithmetic in f32, T = type.
+// PolyNorm over rows of H elements. Arithmetic is f32; round_T rounds to T = type.
 //
 //   r_p = 1 / sqrt(mean(x^2p) + eps), v_p = weight of x^p
 //   y = round_T(v_3 r_3 x^3 + v_2 r_2 x^2 + v_1 r_1 x + bias)
@@ -11,7 +11,7 @@
 // rule. A row contributes one number to each parameter gradient, so a program stores four numbers
 // and needs no partial sums of columns.
 //
-// Bytes, s = sizeof(T): forward 2 n H s, backward 3 n H s, and 16 bytes per row or program.
+// Bytes moved, s = sizeof(T): forward 2 n H s + 12 n; backward 3 n H s + 12 n + 16 per program.
 #include "kernels/norm/poly_norm.h"
 
 #include <array>
@@ -102,7 +102,7 @@ void poly_norm_forward(KernelBuilder& k, const PolyNormMeta& m) {
         return carry(fma(x, x, first), fma(square, square, second), fma(cube, cube, third));
       });
   const OfPowers a = coefficients({sum(first, 1), sum(second, 1), sum(third, 1)});
-  // The last block comes first: the caches still hold it.
+  // The second pass begins with the last block, which the caches still hold.
   k.for_range(0, blocks, 1, [&](Scalar i) {
     Scalar b = blocks - 1 - i;
     finish(kept.load(b).to(f32), a, b);
@@ -136,7 +136,7 @@ void poly_norm_backward(KernelBuilder& k, const PolyNormMeta& m) {
       c.pull[p] = (c.slope[p] * rstd[p]) *
                   (scaled[p] * (-1.0 / m.cols));  // in this order nothing underflows
     }
-    std::vector<Scalar> totals;  // stored after all are computed, so that one exchange serves all
+    std::vector<Scalar> totals;  // computed before any store, so that one exchange serves all
     for (int p = 0; p < kPowers; ++p) totals.push_back(sum(scaled[p]));
     if (m.want_d_bias) totals.push_back(sum(sums.d_y));
     for (int p = 0; m.want_d_weight && p < kPowers; ++p)
@@ -174,8 +174,8 @@ void poly_norm_backward(KernelBuilder& k, const PolyNormMeta& m) {
   });
 }
 
-// Row r of the tile accumulates partials r, r + rows, ... in order. These lanes are summed after
-// the loop.
+// Row r of the accumulator adds partials r, r + rows, ... in order. The rows of the accumulator are
+// summed after the loop.
 void poly_norm_reduce(KernelBuilder& k, const PolyNormMeta& m) {
   View partials = k.view("partials", f32, {dyn, kPowers + 1});
   const auto tiles = partials.partition({m.rows, kPowers + 1});

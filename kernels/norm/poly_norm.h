@@ -1,4 +1,4 @@
-// PolyNorm: a weighted sum of a row's first three powers, each divided by its root mean square.
+// PolyNorm: bias plus a weighted sum of x, x^2 and x^3, each divided by its root mean square.
 #pragma once
 
 #include "kernels/core/config.h"

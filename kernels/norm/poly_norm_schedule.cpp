@@ -8,10 +8,10 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Like RMSNorm without a weight, the forward only uses each row twice. Its three reductions take
-// longer than one, so 16-bit rows have more CTAs with fewer threads. On an H200, 16384x8192 in bf16
-// takes 128 us with 256 threads of four vectors and four CTAs per SM, and 171 us with 512 threads
-// of two vectors.
+// The forward uses each row twice, like RMSNorm without a weight. Its three reductions take longer
+// than RMSNorm's one, so rows of 16-bit elements have more CTAs with fewer threads. On an H200,
+// 16384x8192 in bf16 takes 128 us with 256 threads of four vectors and four CTAs per SM, and 171 us
+// with 512 threads of two vectors.
 constexpr int64_t kWidestOf256 = 28 * 1024;  // bytes
 RowConfig heuristic_forward(const Machine& machine, const PolyNormOptions& o) {
   if (!machine.is_gpu() || size_of(o.type) != 2 || o.cols * size_of(o.type) > kWidestOf256)
@@ -34,12 +34,12 @@ int floor_of(const RowConfig& config, int64_t held) {
   return config.num_warps == 8 ? 3 : 32 / config.num_warps;
 }
 
-// Returns the backward's schedule for 16-bit elements if it is faster than two vectors per thread
-// and row. Narrower rows would spill with these vectors. On an H200 in bf16, compared with that
-// default:
+// Returns a schedule of the backward for 16-bit elements where the default, two vectors per thread
+// and row, is slower. In narrower rows these schedules would spill. On an H200 in bf16, compared
+// with the default:
 //   16384x4096    102 us instead of 114 us, with four vectors and five CTAs per SM
 //   16384x8192    197 us instead of 205 us, in blocks of one vector, both rows in shared memory
-//   16384x14336   339 us instead of 405 us, likewise
+//   16384x14336   339 us instead of 405 us, also in blocks of one vector
 //   4096x16384    106 us instead of 127 us, in blocks of two vectors
 std::optional<RowConfig> backward_of_short_elements(const Machine& machine,
                                                     const PolyNormOptions& o) {
@@ -65,8 +65,8 @@ PolyNormBackwardConfig heuristic_backward(const Machine& machine, const PolyNorm
     config.min_ctas_per_sm = floor_of(config, config.held(o.type, o.cols));
     return config;
   }
-  // The loop carries four column sums. One vector of 16-bit elements needs the same number of
-  // registers for these as two vectors of f32.
+  // The loop carries four column sums. For them, one vector of 16-bit elements needs the registers
+  // of two vectors of f32.
   const int64_t vectors = machine.is_gpu() && size_of(o.type) == 2 ? 1 : 2;
   const RowConfig sharers{
       .num_warps = 8, .vectors = static_cast<int>(vectors), .min_ctas_per_sm = 2};

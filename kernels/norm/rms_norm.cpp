@@ -1,4 +1,4 @@
-// RMSNorm over rows of H elements; arithmetic in f32, T = type.
+// RMSNorm over rows of H elements. Arithmetic is f32; round_T rounds to T = type.
 //
 //   ms = mean(x^2), r = 1 / sqrt(ms + eps), w' = offset + weight (1 without a weight)
 //   n  = round_T(x r) for llama, x r otherwise
@@ -6,8 +6,8 @@
 //
 //   m = dy w';  dx = round_T(r (m - x r^2 mean(m x)));  dweight = sum over rows of dy n
 //
-// Bytes, s = sizeof(T): forward 2 n H s; backward 3 n H s and one f32 row of partial sums per
-// program.
+// Bytes moved, with s = sizeof(T): forward 2 n H s; backward 3 n H s and one f32 row of partial
+// sums per program.
 #include "kernels/norm/rms_norm.h"
 
 #include "kernels/norm/norm_rows.h"
@@ -44,7 +44,7 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
     return view.partition({1, m.block}).load({modulation, column}).to(f32);
   };
 
-  auto rstd_of = [&](const Tile& squares) {  // from row sums of x^2, [rows], to [rows, 1]
+  auto rstd_of = [&](const Tile& squares) {  // rstd [rows, 1] from row sums of x^2 [rows]
     Tile rstd = rsqrt(squares * (1.0 / m.cols) + eps);
     if (m.with_rstd) rstd_view.partition({m.rows}).store({row}, rstd);
     return rstd.expand_dims(1);
@@ -77,7 +77,7 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
         return carry(fma(x, x, acc));
       });
   Tile rstd = rstd_of(sum(squares, 1));
-  // The last block comes first: the caches still hold it.
+  // The second pass begins with the last block, which the caches still hold.
   const Resident kept_weight = m.has_weight ? weight.keep() : Resident();
   k.for_range(0, blocks, 1, [&](Scalar i) {
     Scalar b = blocks - 1 - i;

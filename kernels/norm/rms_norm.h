@@ -9,8 +9,8 @@
 
 namespace ligerdsl::kernels {
 
-// Rounding of the norm: llama rounds x * rstd to the dtype before the weight; gemma and none round
-// only the result.
+// Rounding: llama rounds x * rstd to the dtype before it multiplies by the weight; gemma and none
+// round only the result.
 enum class Casting { llama, gemma, none };
 
 struct RmsNormOptions {
@@ -64,7 +64,7 @@ struct RmsNormMeta : RmsNormOptions {
   // Backward, loops over rows:
   // Divisor of the number of programs, so that all rows of a program have one alignment offset.
   int64_t row_period = 1;
-  int stages = 1;              // stages of loads; 2 loads the next rows during this iteration
+  int stages = 1;              // pipeline stages; 2 loads the next rows during this iteration
   bool reload_weight = false;  // load the weight again for every row, to save registers
 };
 

@@ -7,7 +7,7 @@
 namespace ligerdsl::kernels {
 
 // f32 weight w' of one block of columns as a [1, block] tile. Loads and conversions to f32 are
-// separate calls: an early load takes half the registers until it is converted.
+// separate calls, because a 16-bit weight takes half the registers until it is converted.
 struct NormWeight {
   View view;
   Scalar offset;  // 0 if empty

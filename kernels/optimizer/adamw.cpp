@@ -1,10 +1,9 @@
-// AdamW; arithmetic in f32, one rounding per stored value:
+// AdamW in f32 arithmetic. Each stored value is rounded once:
 //
 //   g' = clip g;  m = beta1 m + (1 - beta1) g';  v = beta2 v + (1 - beta2) g'^2
 //   p = p - lr ((m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay p)
 //
-// Bytes per element: parameter, m and v are read and written, the gradient is read, the copy is
-// written.
+// The kernel reads and writes parameter, m and v, reads the gradient and writes the copy.
 #include "kernels/optimizer/adamw.h"
 
 #include <optional>
@@ -14,9 +13,9 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Returns 1 - beta^t. For small t and beta near 1 the subtraction would lose digits. There the
-// result is the series of -(e^u - 1) with u = t log(beta); the first omitted term is below 3e-7 of
-// the result.
+// Returns 1 - beta^t. For small t and beta near 1 the subtraction would lose digits. There it uses
+// the series of -(e^u - 1) with u = t log(beta); the first omitted term is below 3e-7 of the
+// result.
 Scalar one_minus_power(const Scalar& beta, const Scalar& t) {
   Scalar u = t * log(beta);
   Scalar series = u / 7.0f + 1.0f;
@@ -62,7 +61,7 @@ void adamw(KernelBuilder& k, const AdamwMeta& meta) {
   }
   Scalar i = k.program_id(0);
   const Shape shape{meta.block};
-  // The moments have most of the bytes, so blocks begin at whole vectors of m.
+  // The moments have most of the bytes, so blocks are aligned with vectors of m.
   const Scalar offset = m_view.alignment_offset({});
   const auto load = [&](const View& view) {
     return view.partition(shape).load({i}, {.alignment_offset = offset});

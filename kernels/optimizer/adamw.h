@@ -9,7 +9,7 @@
 namespace ligerdsl::kernels {
 
 struct AdamwOptions {
-  DType type = f32;  // dtype of parameter (f32 for a master copy)
+  DType type = f32;  // dtype of `parameter`; f32 for master weights
   DType gradient_type = f32;
   bool with_copy = false;  // also write round(parameter) to `copy`
   DType copy_type = bf16;
@@ -17,8 +17,7 @@ struct AdamwOptions {
   bool device_step =
       false;  // lr and step are device scalars, so that a captured graph can be replayed
   bool with_skip = false;  // skip this step if the device scalar `skip` is not 0
-  DType skip_type =
-      i32;  // i32 like `nonfinite` of the global norm, or f32 like a gradient scaler's `found_inf`
+  DType skip_type = i32;   // i32 for `nonfinite` of global_norm, f32 for torch's `found_inf`
 
   template <class V>
   void visit(V&& v) {
@@ -51,7 +50,7 @@ void adamw(KernelBuilder& k, const AdamwMeta& m);
 // Rows: elements.
 Operation adamw(const Machine& machine, const AdamwOptions& options);
 
-// `vectors` counts vectors of the moments, which are f32.
+// The field `vectors` counts 16-byte vectors of a moment, which is f32.
 using Adamw = ConfiguredKernel<AdamwOptions, ElementwiseConfig>;
 extern const Adamw adamw_kernel;
 

@@ -12,27 +12,27 @@ std::string valid_step(const Machine&, const AdamwOptions&, const ElementwiseCon
   return refused_flat(f32, config);
 }
 
-// Vectors are those of the moments, with four f32 each. Two of them have eight elements, like one
-// vector of a 16-bit parameter, gradient or copy.
+// A vector of a moment has four f32. Two of these have eight elements, as many as one vector of a
+// 16-bit parameter, gradient or copy.
 ElementwiseConfig heuristic_step(const Machine& machine, const AdamwOptions& o) {
   const bool narrow = size_of(o.type) == 2 || size_of(o.gradient_type) == 2 ||
                       (o.with_copy && size_of(o.copy_type) == 2);
   return {.rows = 1, .num_warps = 8, .vectors = !machine.is_gpu() ? 4 : narrow ? 2 : 1};
 }
 
-// Blocks may begin up to three elements before m (View::alignment_offset).
+// The first block may begin up to three elements before m (View::alignment_offset).
 Operation step(const Machine& machine, const AdamwOptions& o, const ElementwiseConfig& config) {
   AdamwMeta meta{o};
   meta.block = config.columns(f32, kFlat);
   const Size more = Size::rows() + (vector_width(f32) - 1),
-             elements = where_at_least(Size::rows(), 1, more);  // 0 without parameters
+             elements = where_at_least(Size::rows(), 1, more);  // 0 if there are no elements
   Launch launch = library_launch(ceil_div(elements, meta.block), config.num_warps);
-  // The generic variant's shifts use 90 registers without a limit, and 67 with this one.
+  // In the generic variant, ptxas uses 90 registers without this limit, and 67 with it.
   if (machine.is_gpu() && config.num_warps == 8 && config.vectors <= 2) launch.min_ctas_per_sm = 3;
   return {.steps = {record_step(adamw_kernel.name, o.type, &adamw, meta, std::move(launch))}};
 }
 
-// Counts the gradient, the copy, and the parameter and two moments twice (read and written).
+// Returns the bytes of the gradient, the copy, and twice the parameter and both moments.
 Cost cost_of_step(const AdamwOptions& o, int64_t elements) {
   const int each = size_of(o.gradient_type) + 2 * (size_of(o.type) + 2 * size_of(f32)) +
                    (o.with_copy ? size_of(o.copy_type) : 0);

@@ -1,14 +1,14 @@
-// norm = sqrt(sum g^2) over a list of tensors, factor = min(1, max_norm / (norm + 1e-6)); f32, two
-// stages in a fixed order.
+// norm = sqrt(sum g^2) over a list of tensors, factor = min(1, max_norm / (norm + 1e-6)); f32, in
+// two stages with a fixed order of additions.
 //
 // First stage: a program adds the squares of 64 Ki consecutive elements of one tensor. This number
-// is the same on every machine, so the partial sums depend on the tensor alone. Second stage: one
+// is the same on every machine, so the partial sums depend only on the tensor. Second stage: one
 // program adds all partial sums. NaN and infinity propagate through both stages.
 //
-// Squares of f32 can exceed the range of f32. So a program also finds its largest element. If that
-// element is outside [kLeast, kMost], the program reads its elements a second time, from the cache,
-// and adds the squares of g * kUp or of g * kDown. The second stage adds the partial sums of each
-// of the three kinds, and rescales the results to the largest element's kind.
+// Squares of f32 values can overflow or underflow. So a program also finds its largest |g|. If it
+// is outside [kLeast, kMost], the program reads its elements again, from the cache, and adds the
+// squares of g * kUp or of g * kDown. The second stage adds the partial sums of each scale
+// separately, and combines these sums at the scale of the largest one.
 #include "kernels/optimizer/global_norm.h"
 
 #include "kernels/core/record.h"
@@ -78,7 +78,7 @@ void finish_norm(KernelBuilder& k, const NormMeta& m) {
                                  down + where(exponent > 0.0f, squares, 0.0f));
                   });
   const Scalar small = sum(up), middle = sum(as_is), large = sum(down);
-  // The comparisons with 0 are true for NaN.
+  // `!= 0` is true for NaN, so NaN propagates.
   const Scalar norm =
       where(large != 0.0f, sqrt(large + middle * kDown * kDown) / kDown,
             where(middle != 0.0f, sqrt(middle + small / kUp / kUp), sqrt(small) / kUp));

@@ -17,18 +17,17 @@ struct SquaresOptions {
 };
 
 struct SquaresMeta : SquaresOptions {
-  int64_t block = 4096;      // elements of a tile
-  int64_t per_program = 16;  // tiles of a program
+  int64_t block = 4096;      // elements per tile
+  int64_t per_program = 16;  // tiles per program
 };
 
-// Partial sums of squares of one tensor. Arguments: partials [programs, 2] f32, x [n] type. A
-// partial has a sum of scaled squares and the scale's exponent. The sum of squares is
-// partials[i, 0] * 2^(2 partials[i, 1]).
+// Partial sums of squares of one tensor. Arguments: partials [programs, 2] f32, x [n] type.
+// partials[i] is a scaled sum s and an exponent e: the sum of squares is s * 2^(2 e).
 void sum_of_squares(KernelBuilder& k, const SquaresMeta& m);
 
 struct NormOptions {
-  bool counts_steps = false;    // has the argument `steps`
-  bool counts_skipped = false;  // has the argument `skipped`
+  bool counts_steps = false;    // count finite norms in the argument `steps`
+  bool counts_skipped = false;  // count other norms in the argument `skipped`
 
   template <class V>
   void visit(V&& v) {
@@ -46,12 +45,12 @@ struct NormMeta : NormOptions {
 // adds 1 to steps; any other norm adds 1 to skipped.
 void finish_norm(KernelBuilder& k, const NormMeta& m);
 
-// First stage, one launch per tensor. Its "partials" is the tensor's slice of one buffer for all
-// tensors, with sum_of_squares_programs() rows. Rows: elements of the tensor.
+// First stage, one launch per tensor. `partials` is the tensor's slice, with
+// sum_of_squares_programs() rows, of one buffer for all tensors. Rows: elements of the tensor.
 Operation sum_of_squares(const Machine& machine, const SquaresOptions& options);
 Size sum_of_squares_programs();
 
-// Second stage, once, on the whole buffer: norm = sqrt(sum of squares),
+// Second stage, one launch for the whole buffer: norm = sqrt(sum of squares),
 // factor = min(1, max_norm / (norm + 1e-6)).
 Operation finish_norm(const Machine& machine, const NormOptions& options = {});
 

@@ -1,15 +1,15 @@
-// s_j = sum over rows of dy_ij, in f32 and in a fixed order. A program loops over its part of the
-// rows of a block of columns. If several programs have the same columns, reduce_partials adds their
-// partial sums.
+// s_j = sum over rows of dy_ij, in f32 and in a fixed order. A program has a block of columns and
+// loops over its part of the rows. If several programs have the same columns, reduce_partials adds
+// their partial sums.
 //
-// Bytes, s = sizeof(type): n F s read, and the partial sums written and read, 4 F bytes a part.
+// Bytes moved, with s = sizeof(type): n F s, and 8 F per part to write and read the partial sums.
 #include "kernels/reduce/column_sums.h"
 
 namespace ligerdsl::kernels {
 
-// Order of the additions. If m.lanes, row r of the tile accumulates rows r, r + rows, ... of the
-// part in order, and these lanes are summed after the loop. Otherwise the rows of each tile are
-// added first. The last rows, which do not fill a tile, are then added one by one after the others.
+// The order of the additions is fixed. If m.lanes is set, row r of the accumulator adds rows r, r +
+// rows, ... of the part, and its rows are summed at the end. Otherwise the rows of each tile are
+// summed first, and the last rows, which do not fill a tile, are added one by one at the end.
 void column_sums(KernelBuilder& k, const ColumnSumsMeta& m) {
   View out =
       m.partial ? k.view("partials", f32, {dyn, m.cols}) : k.view("d_bias", m.out_type, {m.cols});

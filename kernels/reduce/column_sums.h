@@ -36,7 +36,7 @@ struct ColumnSumsMeta : ColumnSumsOptions {
 void column_sums(KernelBuilder& k, const ColumnSumsMeta& m);
 
 // Rows: rows of d_y. d_bias [F] out_type is an argument of the last launch. On a CPU it is also an
-// argument of the first launch, which runs alone if there are few rows. The scratch, if any, is
+// argument of the first launch, the only one if there are few rows. The scratch, if any, is
 // "partials".
 Operation bias_add_backward(const Machine& machine, const ColumnSumsOptions& options);
 
@@ -61,7 +61,7 @@ struct ColumnSumsConfig {
   }
 };
 
-// Work of a kernel with column sums: number of arrays that it reads, and of results per column.
+// Arrays that a kernel with column sums reads, and results that it computes per column.
 struct ColumnSumsWork {
   int arrays = 1, sums = 1;
 };

@@ -1,4 +1,4 @@
-// One tile per program, no loop.
+// Each program converts one tile, without a loop.
 #include "kernels/reduce/convert_rows.h"
 
 #include "kernels/core/index_view.h"

@@ -12,7 +12,7 @@ namespace ligerdsl::kernels {
 // Number of partial sums per column, as a function of a call's rows.
 struct PartialCount {
   Size of_rows = 1;   // number for the rows of the call
-  Size most = 1;      // largest number for at most these rows; sizes the workspace
+  Size most = 1;      // largest number for these rows or fewer, for the workspace size
   int64_t limit = 1;  // upper bound for any number of rows
 };
 

@@ -1,5 +1,5 @@
-// Row r of a program's tile accumulates partials r, r + rows, ... in order. These lanes are summed
-// after the loop.
+// Row r of a program's accumulator adds partials r, r + rows, ... in order. The rows of the
+// accumulator are summed after the loop.
 #include "kernels/reduce/reduce_partials.h"
 
 #include <algorithm>

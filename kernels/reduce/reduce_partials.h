@@ -40,11 +40,11 @@ struct ReducePartialsMeta {
   std::vector<PartialSums> sums;
 };
 
-// The arguments are those of each entry of `m.sums`.
+// The entries of `m.sums` name the arguments.
 void reduce_partials(KernelBuilder& k, const ReducePartialsMeta& m);
 
-// Returns one launch that computes all of `sums`. A program computes a tile of columns in one row
-// of one sum.
+// Returns one launch that computes all of `sums`. A program computes one tile of columns of one
+// output row.
 Step reduce_partials(const Machine& machine, std::vector<PartialSums> sums);
 
 }  // namespace ligerdsl::kernels

@@ -4,15 +4,16 @@
 //   a' = round_T(a c - b s);  b' = round_T(b c + a s)
 //
 // The backward is the same rotation with sign = -1. Bytes: 2 tokens (q_heads + k_heads) D
-// sizeof(T), and cos and sin once per token. A program has one token, whose heads share cos and
-// sin. All loads of a block of heads come before its stores.
+// sizeof(T), and cos and sin once per token. A program rotates one token, whose heads share cos and
+// sin. All loads of a block of heads are before its stores.
 #include "kernels/rope/rope.h"
 
 namespace ligerdsl::kernels {
 namespace {
 
-// Splits a tile [n, 2 w] into even and odd columns, [n, w] each, and joins them. The two elements
-// of a pair are contiguous, so one thread has both and the split moves nothing between threads.
+// split() returns the even and odd columns of a tile [n, 2 w] as [n, w] tiles; join() is its
+// inverse. The elements of a pair are contiguous, so one thread has both, and no values are
+// exchanged.
 struct Pairs {
   Tile is_odd;  // [1, 1, 2]
   explicit Pairs(KernelBuilder& k) : is_odd((k.arange(2) == 1).reshape({1, 1, 2})) {}
@@ -50,7 +51,7 @@ class AngleTables {
   }
 
  private:
-  // Returns the row of one token, [1, width].
+  // Returns one token's row of cos or sin, [1, width].
   Tile columns(const View& view, const Scalar& batch, const Scalar& position, int64_t width) const {
     if (m_.layout == RopeLayout::multimodal) return sections(view, batch, position, width);
     return view.partition({squeeze, squeeze, width})
@@ -58,8 +59,8 @@ class AngleTables {
         .to(f32)
         .expand_dims(0);
   }
-  // Returns the row of one token, with each column from the plane (time, height or width) of its
-  // section.
+  // Returns one token's row, in which each column comes from the plane (time, height or width) of
+  // its section.
   Tile sections(const View& view, const Scalar& batch, const Scalar& position,
                 int64_t width) const {
     const int64_t per_angle = m_.complex_angles ? 2 : 1;
@@ -76,7 +77,7 @@ class AngleTables {
   View cos_, sin_;
 };
 
-// Heads of one tensor.
+// The heads of q or k.
 class Heads {
  public:
   Heads(KernelBuilder& k, const RopeMeta& m, const std::string& name, int64_t count, int64_t block)
@@ -97,7 +98,7 @@ class Heads {
   const View& in() const { return in_; }
 
   void rotate(const Scalar& batch, const Scalar& position, const Angles& angles) const {
-    constexpr int64_t kMostUnrolled = 32;  // real models have one to four blocks
+    constexpr int64_t kMostUnrolled = 32;  // models have one to four blocks
     const int64_t blocks = ceil_div(count_, block_);
     if (blocks > kMostUnrolled) {
       k_.for_range(0, blocks, 1,

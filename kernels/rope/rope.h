@@ -7,7 +7,7 @@
 
 namespace ligerdsl::kernels {
 
-// Columns of the pair that angle i rotates in a head, and the source of that angle.
+// Columns of a head that angle i rotates as a pair, and the table of that angle.
 enum class RopeLayout {
   half,         // i and i + h (NeoX, Hugging Face)
   interleaved,  // 2 i and 2 i + 1 (GPT-J, Llama 4)
@@ -19,14 +19,14 @@ struct RopeOptions {
   DType type = f32;        // dtype of q and k
   DType angle_type = f32;  // dtype of cos and sin
   int64_t q_heads = 1;
-  int64_t k_heads = 1;          // any number; 0 without k
+  int64_t k_heads = 1;          // 0: there is no k
   int64_t head_dim = 64;        // D >= 2
   int64_t rotary_dim = 0;       // R <= D: rotated columns, or 0 for all; the others are copied
-  bool batched_angles = false;  // cos and sin differ per batch; else all batches share them
+  bool batched_angles = false;  // each batch has its own cos and sin; else all batches share them
   RopeLayout layout = RopeLayout::half;
   int64_t time_section = 0,
           height_section = 0;   // multimodal: number of angles of the first two sections
-  bool complex_angles = false;  // cos holds the pairs (cos, sin); there is no sin
+  bool complex_angles = false;  // cos holds (cos, sin) pairs; there is no argument sin
 
   int64_t angles() const { return (rotary_dim == 0 ? head_dim : rotary_dim) / 2; }  // h
   int64_t tail() const { return head_dim - 2 * angles(); }  // columns that are copied

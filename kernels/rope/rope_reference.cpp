@@ -19,7 +19,7 @@ LIGERDSL_REFERENCE(rope) {
     r.width = call.integer("width_section");
   }
   const bool complex = call.flag("complex_table");
-  Values cos, sin;  // the first `angles` columns of the tables
+  Values cos, sin;  // tables may be wider; the first `angles` columns are used
   for (int64_t row = 0; row < r.planes() * r.seq; ++row) {
     for (int64_t i = 0; i < r.angles(); ++i) {
       const auto at = static_cast<size_t>(row * r.d + (complex ? 2 * i : i));

@@ -12,7 +12,7 @@ struct RopeCase {
   int64_t rotary = 0;       // rotated columns; 0 means d
   int64_t angle_batch = 1;  // batch size of cos and sin: 1 or batch
   bool interleaved = false;
-  int64_t time = 0, height = 0, width = 0;  // multimodal sections, unless all are 0
+  int64_t time = 0, height = 0, width = 0;  // angles per multimodal section; all 0: not multimodal
   double sign = 1;                          // -1 for the backward
 
   int64_t angles() const { return (rotary ? rotary : d) / 2; }

@@ -7,11 +7,10 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Most vectors per thread, q and k together. A thread has many if the number of heads is not a
-// power of two.
+// Most 16-byte vectors per thread, of q and k together.
 constexpr int64_t kMostHeld = 128;
 
-// A tile has all heads of its tensor, up to config.heads.
+// Returns the Meta for a config. A tile has all heads of q or k, but at most config.heads.
 RopeMeta meta_of(const RopeOptions& o, const RopeConfig& config) {
   RopeMeta meta{o};
   meta.half = tile_width(o.angles());
@@ -40,8 +39,9 @@ int64_t most_heads(const RopeOptions& o) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(widest)));
 }
 
-// Register limit per thread, by its vectors of q and k together, and of k alone. There is no limit
-// if no rule matches, or if tiles are masked, because masks need more registers.
+// Register limit for threads with at most most_held vectors of q and k, and at least least_keys
+// vectors of k. There is no limit if no rule matches, or if tiles are masked: masks need more
+// registers.
 struct RegisterRule {
   int64_t most_held, least_keys;
   int registers;
@@ -72,7 +72,7 @@ int ctas_per_sm(const Machine& machine, const RopeOptions& o, const RopeMeta& me
 }
 
 RopeConfig heuristic(const Machine& machine, const RopeOptions& o) {
-  // Each half of a tile has at most 8192 elements, 16 per thread of the largest CTA used here.
+  // Each half of a tile has at most 8192 elements: 16 per thread with 16 warps, the most used here.
   const int64_t heads = std::max<int64_t>(
       1, floor_power_of_two(8192 / std::max(tile_width(o.angles()), tile_width(o.tail()))));
   RopeConfig config{.heads = static_cast<int>(std::min(heads, most_heads(o)))};

@@ -12,12 +12,12 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Mask of the columns that count in each row.
+// Mask of the columns that each row includes.
 struct Mask {
   Scalar cols;     // i32
   Scalar queries;  // i32, causal only
   bool causal = false;
-  bool all = false;  // every element of every tile counts
+  bool all = false;  // no tile needs a mask
 
   Mask(KernelBuilder& k, const SoftmaxMeta& m, const View& x) : causal(m.causal) {
     all = !m.causal && m.cols % m.block == 0;
@@ -40,7 +40,7 @@ struct Mask {
 
 namespace {
 
-// Rows that fit in a tile [rows, block].
+// Rows that fit in a tile [rows, block], and their mask.
 struct ResidentRows {
   Scalar row;
   Tile counts;  // i1 [rows, block]
@@ -81,7 +81,7 @@ struct LoopedRow {
   Tile counts(const Scalar& b) const {
     return (b * m.block + k.arange(m.block)).reshape(shape) < limit;
   }
-  // Calls `body` for each block. The last block comes first: the caches still hold it.
+  // Calls body(b) for each block, the last one first, because the caches still hold it.
   template <class Body>
   void reversed(Body body) const {
     k.for_range(0, blocks, 1, [&](Scalar i) { body(blocks - 1 - i); });

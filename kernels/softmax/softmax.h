@@ -11,7 +11,7 @@ namespace ligerdsl::kernels {
 struct SoftmaxOptions {
   int64_t cols = 4096;  // row width
   DType type = f32;
-  bool causal = false;  // rows are queries: column j of query i counts iff j <= i + cols - queries
+  bool causal = false;  // causal mask: query i includes the columns j <= i + cols - queries
 
   template <class V>
   void visit(V&& v) {
@@ -23,9 +23,9 @@ struct SoftmaxOptions {
 
 struct SoftmaxMeta : SoftmaxOptions {
   int64_t rows = 1;      // rows of a tile
-  int64_t block = 1024;  // columns of a tile: the whole row unless `looped`
-  bool looped = false;   // wider rows: a program makes two passes over blocks of its row
-  BlockLanes lanes;      // looped: distribution of a block over lanes
+  int64_t block = 1024;  // columns of a tile; it holds a whole row unless `looped`
+  bool looped = false;   // rows wider than a tile: a program reads its row twice, in blocks
+  BlockLanes lanes;      // with `looped`: distribution of a block over lanes
 };
 
 // Arguments: y, x [n, cols] type; scale f32; causal: queries i32 (row r is query r % queries). y

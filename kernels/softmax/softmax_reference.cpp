@@ -10,7 +10,7 @@ namespace ligerdsl::reference {
 
 namespace {
 
-// Returns how many columns of row i count: h, or i % queries + h - queries + 1 if queries > 0.
+// Returns how many columns row i includes: h, or i % queries + h - queries + 1 with a causal mask.
 int64_t softmax_limit(int64_t i, int64_t h, int64_t queries) {
   if (queries == 0) return h;
   return std::max<int64_t>(0, std::min(h, i % queries + h - queries + 1));

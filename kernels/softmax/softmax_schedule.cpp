@@ -4,11 +4,11 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Columns of the widest row that fits in one tile.
+// Most columns of a row that one tile holds.
 constexpr int64_t kWidest = kResidentWidth / 2;
 
-// `vectors` is the number per thread and row: 4 in the forward, and 2 in the backward, which reads
-// two rows.
+// `vectors`: 16-byte vectors per thread and row. The backward has 2, because it reads two rows; the
+// forward has 4.
 template <int vectors>
 RowConfig heuristic(const Machine& machine, const SoftmaxOptions& o) {
   return o.cols > kWidest ? rows_in_blocks(o.type, kRowBlock, vectors)

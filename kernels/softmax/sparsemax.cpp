@@ -9,13 +9,14 @@
 //
 //   tau <- tau + f(tau) / (number of x > tau)
 //
-// increases tau up to the root. It is exact once no element leaves the support.
+// increases tau up to the root. It has reached the root when a step removes no element from the
+// support.
 //
-// The start is at least max x - 1. The root for a subset of the elements is at most the root for
-// all, so the method first runs on the largest element of each part. A part is a run of contiguous
-// elements if a thread has several runs, and otherwise the elements of a lane. If few elements of
-// the support share a part, one step over the whole row, which finds no more elements, often
-// replaces six or more.
+// tau starts at max x - 1 or more. The root for a subset of the elements is at most the root for
+// all. So the method first runs on the largest element of each part, which is cheap. A part is a
+// run of contiguous elements if a thread has several runs, and otherwise the elements of a lane. If
+// few parts have several elements of the support, the start is near the root, and one step over the
+// whole row often replaces six or more.
 //
 // x and tau are relative to the row's maximum. The last step's f(tau) / count is the part of tau
 // that f32 cannot represent. It is subtracted separately, so that the sum of y is accurate for any
@@ -32,14 +33,14 @@
 namespace ligerdsl::kernels {
 namespace {
 
-constexpr int kEarlySteps = 5;    // steps on the largest elements of parts
-constexpr int kRunsOfThread = 4;  // least runs per thread for which each run is a part
-// With short rows, a step over parts costs a fourth of a step over all elements. After two such
-// steps, two or three steps over all elements remain instead of five.
+constexpr int kEarlySteps = 5;    // Newton steps over the largest elements of parts
+constexpr int kRunsOfThread = 4;  // with this many runs per thread or more, each run is a part
+// Short rows: a step over parts costs a fourth of a step over all elements. After two steps over
+// parts, two or three steps over all elements remain instead of five.
 constexpr int kEarlyStepsOfShort = 2;
 constexpr int64_t kRun = 8;  // most columns of a run, if a tile has several rows
 
-// Root of f: `tau` in f32, the rest that f32 cannot represent, and the number of elements above.
+// Root of f as tau + rest, as f32 cannot represent the root; and the number of elements above it.
 template <class Number>
 struct Threshold {
   Number tau, rest, count;
@@ -70,10 +71,10 @@ Number quotient(const SparsemaxMeta& m, const Number& sum, const Number& count) 
   return m.exact_division ? sum / count : fast_div(sum, count);
 }
 
-// Runs Newton's method over elements relative to the largest. `above` returns the sum of max(x -
-// tau, 0) and the number of nonzero terms. The loop ends when all rows of the tile are done. A row
-// is done when a step does not reduce the number of elements above tau; rounding may even increase
-// it. A row is also done if the first step finds no more elements than start.count.
+// Runs Newton's method on elements relative to the largest one. above(tau) returns the sum of max(x
+// - tau, 0) and the number of nonzero terms. The loop ends when all rows of the tile are done. A
+// row is done when a step does not reduce the number of elements above tau, which rounding may even
+// increase. A row is also done if its first step finds start.count elements or fewer.
 template <class Number, class Above>
 Threshold<Number> newton(KernelBuilder& k, const SparsemaxMeta& m, const Start<Number>& start,
                          const Above& above) {
@@ -94,7 +95,7 @@ Threshold<Number> newton(KernelBuilder& k, const SparsemaxMeta& m, const Start<N
   return {tau, rest, count};
 }
 
-// Row that is distributed over lanes, whole or in blocks.
+// One row of x, distributed over lanes: one tile, or blocks of a loop.
 class LaneRow {
  public:
   LaneRow(KernelBuilder& k, const SparsemaxMeta& m, const View& x)
@@ -136,9 +137,9 @@ class LaneRow {
     return reduce_max(whole_, of_run).reshape({lanes.ctas, lanes.fold * lanes.lanes});
   }
 
-  // Sets the row's maximum and the start of tau from the parts' largest elements. The CTAs of a
-  // cluster first use their own parts. They synchronise once to combine their results, and continue
-  // together.
+  // Sets the row's maximum and the start of tau, given the parts' largest elements. In a cluster,
+  // each CTA first uses its own parts. Then the CTAs synchronise once to combine their results, and
+  // continue with all parts.
   void start_from(const Tile& largest) {
     const Tile top = reduce_max(largest, 1);
     const Tile x = largest - finite_maximum(top).expand_dims(1);
@@ -191,13 +192,13 @@ class LaneRow {
   Scalar row_;
   Partition tiles_;
   int64_t blocks_;
-  Tile whole_;  // relative to the largest element, once that is known
+  Tile whole_;  // the row in one tile, minus its maximum after the constructor
   Scalar top_;
   Start<Scalar> start_;
   Threshold<Scalar> threshold_;
 };
 
-// A program's rows of d_y and y, whole or in blocks.
+// A program's rows of d_y and y: one tile each, or blocks of a loop.
 struct GradientRows {
   KernelBuilder& k;
   const SparsemaxMeta& m;
@@ -215,8 +216,8 @@ struct GradientRows {
   }
 };
 
-// Tile of several rows. Columns are split into pieces with one vector per thread. A thread adds its
-// elements of all pieces, so that few lanes share a row.
+// Several rows in one tile. Columns are split into pieces with one vector per thread. A thread adds
+// its elements of all pieces, so that few lanes share a row.
 class TileOfRows {
  public:
   TileOfRows(KernelBuilder& k, const SparsemaxMeta& m, const View& x)
@@ -272,7 +273,7 @@ class TileOfRows {
   KernelBuilder& k_;
   const SparsemaxMeta& m_;
   Scalar row_;
-  std::vector<Tile> pieces_;  // relative to the largest element, once that is known
+  std::vector<Tile> pieces_;  // elements minus their row's maximum, after the constructor
   Threshold<Tile> threshold_;
 };
 
@@ -314,7 +315,7 @@ void sparsemax_backward(KernelBuilder& k, const SparsemaxMeta& m) {
                      count + m.lanes.sum(ones_where(k, yt)));
       });
   const Scalar mean = sum(total) / sum(count);
-  // The last block comes first: the caches still hold it.
+  // The last block is first, because the caches still hold it.
   k.for_range(0, blocks, 1, [&](Scalar i) {
     const Scalar b = static_cast<int32_t>(blocks - 1) - i;
     store(b, rows.gradient(rows.load(rows.d_y, b), rows.load(rows.y, b), mean));

@@ -22,12 +22,12 @@ struct SparsemaxOptions {
 
 struct SparsemaxMeta : SparsemaxOptions {
   int64_t rows = 1;      // rows of a tile
-  int64_t block = 1024;  // columns of a tile: the whole row unless `looped`
-  int64_t pieces = 1;    // forward with several rows: number of tiles into which columns are split
-  bool looped = false;   // wider rows: a program makes several passes over blocks of its row
-  BlockLanes lanes;      // rows = 1: distribution of a block over lanes
+  int64_t block = 1024;  // columns of a tile; it holds a whole row unless `looped`
+  int64_t pieces = 1;    // forward, rows > 1: number of pieces of the tile
+  bool looped = false;   // rows wider than a tile: a program reads its row several times, in blocks
+  BlockLanes lanes;      // with rows = 1: distribution of a block over lanes
   // Forward: divide exactly. An approximate division has a tenth of the instructions and no branch,
-  // but with many elements per thread it spills.
+  // but kernels with many elements per thread then spill.
   bool exact_division = false;
 };
 
@@ -41,8 +41,8 @@ void sparsemax_backward(KernelBuilder& k, const SparsemaxMeta& m);
 Operation sparsemax_forward(const Machine& machine, const SparsemaxOptions& options);
 Operation sparsemax_backward(const Machine& machine, const SparsemaxOptions& options);
 
-// keep=registers: the num_ctas CTAs of a cluster hold a row together. keep=shared: blocks of a row
-// are read again in each pass.
+// keep=registers: a CTA, or the num_ctas CTAs of a cluster, hold a row. keep=shared: each pass
+// reads the blocks of a row again.
 using SparsemaxKernel = ConfiguredKernel<SparsemaxOptions, RowConfig>;
 extern const SparsemaxKernel sparsemax_forward_kernel, sparsemax_backward_kernel;
 

@@ -8,33 +8,33 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Returns the elements of a row's tile. In a cluster it is a power of two, which CTAs can divide.
+// Returns the columns of a tile. In a cluster it is a power of two, so that CTAs can divide it.
 int64_t tile_of(const SparsemaxOptions& o, const RowConfig& config) {
   const auto cols = static_cast<uint64_t>(o.cols);
   return config.num_ctas > 1 ? static_cast<int64_t>(std::bit_ceil(cols))
                              : config.columns(o.type, o.cols);
 }
 
-constexpr int64_t kExactFrom = 48;  // least elements per thread for exact divisions
+constexpr int64_t kExactFrom = 48;  // elements per thread from which divisions are exact
 constexpr int kMostWarps = 16;  // most warps per CTA; more would leave too few registers per thread
 constexpr int kWarpsPerSm =
     32;  // least warps per SM: 64 registers per thread, 64 KB of 16-bit rows in flight
 
-// Returns true if rows end inside a vector. Their masks take registers.
+// Returns true if rows end inside a vector. Such rows need masks, which take registers.
 bool masked(const SparsemaxOptions& o) {
   return o.cols % vector_width(o.type) != 0;
 }
 
 // Elements per thread and array on a GPU.
 struct Held {
-  // Short rows, of which a warp has one or more:
+  // Short rows: a warp holds one or more of them.
   int side_by_side;  // warps per CTA
   int64_t of_rows;   // elements per thread
   bool one_each;     // a CTA has several rows even if a warp has only one
-  // Longer rows, which one CTA holds:
+  // Longer rows: a CTA holds one.
   int64_t elements;  // elements per thread
-  int64_t most;  // most elements per thread of a CTA of kMostWarps with a wide row; 0: no such CTA
-  // Wide rows, with more than `wide` columns, which a cluster holds:
+  int64_t most;      // elements per thread with which kMostWarps hold a wide row; 0: no such CTA
+  // Wide rows, with more than `wide` columns: a cluster holds one.
   int64_t wide;
   int wide_warps;         // warps per CTA
   int64_t wide_elements;  // elements per thread
@@ -53,7 +53,7 @@ struct Held {
 Held held_forward(const SparsemaxOptions& o) {
   constexpr int64_t kVectors = 16, kShort = 256, kTiny = 64;
   const bool narrow = size_of(o.type) < size_of(f32);
-  // `few`: registers do not hold twice the elements.
+  // `few`: a thread has 16 elements, because 32 would need too many registers.
   const bool few = narrow && tile_width(o.cols) <= kShort && (masked(o) || o.cols < kTiny);
   return {.side_by_side = few ? 4 : 1,
           .of_rows = narrow && !few ? 32 : 16,
@@ -80,7 +80,7 @@ Held held_backward(const SparsemaxOptions&) {
           .wide_ctas_per_sm = 3};
 }
 
-// Returns the schedule for one or more rows per warp.
+// Returns the schedule in which a warp holds one or more rows.
 RowConfig side_by_side(const Held& held, int64_t rows_of_warp) {
   // With one warp per CTA, all lanes must have the same number of vectors.
   if (held.side_by_side == 1) rows_of_warp = floor_power_of_two(rows_of_warp);
@@ -90,9 +90,9 @@ RowConfig side_by_side(const Held& held, int64_t rows_of_warp) {
           .min_ctas_per_sm = warps > 1 ? kWarpsPerSm / warps : 0};
 }
 
-// Returns a schedule that holds rows in registers, or none if even a cluster cannot. Rows within a
-// warp need no barrier, and CTAs of one warp wait for no other row. A cluster holds the rows that a
-// CTA cannot.
+// Returns a schedule that holds rows in registers, or none if even a cluster cannot. A row within
+// one warp needs no barrier, and CTAs of one warp wait for no other row. Rows that no CTA can hold
+// are held by a cluster.
 std::optional<RowConfig> in_registers(const Machine& machine, const SparsemaxOptions& o,
                                       const Held& held) {
   const int64_t rows_of_warp = program::kWarpThreads * held.of_rows / tile_width(o.cols);
@@ -133,13 +133,13 @@ std::string valid(const Machine& machine, const SparsemaxOptions& o, const RowCo
     return std::string(machine.name) + " has clusters of at most " +
            std::to_string(machine.max_cluster) + " CTAs; use a smaller num_ctas";
   if (config.rows != 1) return "num_ctas above 1 requires rows=1; use rows=1, or num_ctas=1";
-  RowConfig one = config;  // a CTA with the threads of the whole cluster
+  RowConfig one = config;  // one CTA with as many threads as the cluster
   one.num_warps *= config.num_ctas;
   one.num_ctas = 1;
   return refused(machine, o.type, tile_of(o, config), one);
 }
 
-// Returns the number of pieces, so that each thread has one vector per piece.
+// Returns the number of pieces for which each thread has one vector per piece.
 int64_t pieces_of(const Machine& machine, const SparsemaxOptions& o, const RowConfig& config) {
   if (!machine.is_gpu() || o.cols % vector_width(o.type) != 0) return 1;
   const int64_t columns = config.columns(o.type, o.cols);

@@ -22,11 +22,11 @@ namespace {
 
 constexpr size_t kMaxViews = 24;
 
-// A launcher and the context that it belongs to.
+// An author's kernel: its launcher, and the context on which it runs.
 struct AuthorKernel {
   ContextRef context;
   std::unique_ptr<AssumptionWord>
-      assumptions;  // the launcher's last argument, or null if assumptions are not checked
+      assumptions;  // holds the launcher's last argument; null if assumptions are not checked
   std::unique_ptr<Launcher> launcher;
   size_t arguments() const { return launcher->program().arguments.size() - (assumptions ? 1 : 0); }
 };
@@ -244,7 +244,7 @@ void write_parameters(const AuthorKernel& kernel, void* parameters, size_t param
   for (size_t i = 0; i < there; ++i) {
     const ligerdsl_kernel_parameter_t parameter = parameter_of(kernel, i);
     char* to = static_cast<char*>(parameters) + i * parameter_bytes;
-    std::memset(to, 0, parameter_bytes);  // later versions' fields are 0
+    std::memset(to, 0, parameter_bytes);  // fields that a later version adds are 0
     std::memcpy(to, &parameter, sizeof parameter);
   }
 }

@@ -13,7 +13,7 @@ namespace {
 using kernels::Count;
 using program::Overlap;
 
-constexpr int kMaxGivenRank = 8;  // dimensions of a caller's tensor
+constexpr int kMaxGivenRank = 8;  // largest rank of a caller's tensor
 constexpr const char* kMaxText = "2^56";
 static_assert(kMaxElements == int64_t{1} << 56);
 
@@ -54,8 +54,8 @@ std::string expected_shape(const OpInfo& info, const TensorInfo& tensor, const i
   fail(status, std::string("`") + name + "`: " + text);
 }
 
-// Checked sizes and strides of a caller's tensor. If the caller gives no strides, they are those of
-// a contiguous tensor. The strides of a tensor without elements are ignored.
+// Checked sizes and strides of a caller's tensor. If the caller gives no strides, or the tensor has
+// no elements, the strides are those of a contiguous tensor.
 struct Given {
   int64_t dims[kMaxGivenRank];
   int64_t strides[kMaxGivenRank];
@@ -168,7 +168,7 @@ void bind_shape(const BindRules& rules, const TensorInfo& info, const ligerdsl_t
   const int64_t rows_before = rows < 0 ? -1 : call->sizes[rows];
   const auto mismatch = [&](const std::string& why) {
     if (rows >= 0 && given.rank > info.rank)
-      call->sizes[rows] = rows_before;  // dimensions joined by mistake
+      call->sizes[rows] = rows_before;  // undoes the join of leading dimensions
     fail_shape(*rules.info, info, call->sizes, t, why);
   };
   out->rank = info.rank;
@@ -244,7 +244,8 @@ bool has_alias(const OpInfo& info, int a, int b) {
                 std::string("shares memory with `") + tensors[other].name + "`" + wanted);
 }
 
-// Compares every output with every other tensor. Address ranges decide nearly all pairs.
+// Fails if an output overlaps another tensor and may not. For nearly all pairs of tensors,
+// comparing the address ranges suffices.
 void check_aliases(const BindRules& rules, const Call& call) {
   struct Range {
     const std::byte *begin, *end;
@@ -274,7 +275,7 @@ void check_aliases(const BindRules& rules, const Call& call) {
   }
 }
 
-// Returns the description's size of a dimension, or -1 if only tensors have it.
+// Returns the size of a dimension as the description gives it, or -1 if only the tensors give it.
 Count size_of_dim(const BindRules& rules, const DimSpec& dim) {
   const int64_t size = dim.symbol < 0 ? 1 : rules.sizes[dim.symbol];
   return size < 0 ? Count(-1) : Count(size) * dim.factor;
@@ -331,7 +332,7 @@ kernels::Count elements_per_row(const BindRules& rules, int tensor) {
   if (!rules.given[tensor] || info.shape == ShapeKind::free) return 0;
   const bool leading = info.shape == ShapeKind::leading;
   Count elements = leading ? info.dims[0].factor : 1;
-  int open = 0;  // sizes that only tensors give; if a fixed shape has exactly one, it counts rows
+  int open = 0;  // sizes that the description lacks; in a fixed shape, a single one is the rows
   for (int i = leading ? 1 : 0; i < info.rank; ++i) {
     const Count size = size_of_dim(rules, info.dims[i]);
     if (!leading && size < 0) {

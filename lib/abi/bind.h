@@ -28,7 +28,7 @@ inline constexpr int64_t kMaxElements = int64_t{1} << 56;
 struct BoundTensor {
   std::byte* data;
   int64_t dims[kMaxRank];
-  int64_t strides[kMaxRank];  // elements; 0 along dimensions of size 1
+  int64_t strides[kMaxRank];  // in elements; 0 along dimensions of size 1
   int rank;
   DType dtype;
   bool present;
@@ -41,19 +41,19 @@ inline program::Strided memory_of(const BoundTensor& tensor) {
 // One call of execute. It is on the caller's stack and owns no memory.
 struct Call {
   BoundTensor tensors[kMaxTensors];
-  int64_t sizes[kMaxSymbols];  // indexed by symbol; -1: no tensor has it
-  int64_t rows;                // number that the operation counts as rows; set by Plan
-  const void* args;            // the args struct, complete
+  int64_t sizes[kMaxSymbols];  // indexed by the table's symbol; -1: no tensor has this size
+  int64_t rows;                // number of rows, as the operation counts them; set by Plan
+  const void* args;            // args struct of this release's size
   std::byte* workspace;
   size_t workspace_bytes;
   runtime::Stream stream;
 };
 
-// Data from an operation's description for checks of its tensors. Made once per plan.
+// Rules that a description sets for the tensors of its calls. Made once per plan.
 struct BindRules {
   const OpInfo* info;
   ligerdsl_device_t device;
-  int64_t sizes[kMaxSymbols];  // known from the description, else -1
+  int64_t sizes[kMaxSymbols];  // size that the description gives, or -1
   DType dtypes[kMaxTensors];
   bool given[kMaxTensors];
   bool read[kMaxValues];  // numeric arguments that this description uses
@@ -62,12 +62,12 @@ struct BindRules {
 
 BindRules make_bind_rules(const OpInfo& info, const void* desc, ligerdsl_device_t device);
 
-// Throws INVALID_SHAPE if the description alone gives a tensor too many elements. No call could
-// pass such a tensor, and other sizes could not be computed.
+// Throws INVALID_SHAPE if the description's sizes alone give a tensor more than kMaxElements
+// elements. Every call would fail, and byte counts computed from such sizes could overflow.
 void check_described_sizes(const BindRules& rules);
 
-// Returns the number of elements that the tensor has for each row of a call, or 0 if it has no
-// rows.
+// Returns the number of elements of the tensor per row of a call, or 0 if its size does not depend
+// on rows.
 kernels::Count elements_per_row(const BindRules& rules, int tensor);
 
 // Checks the numeric arguments. Throws INVALID_ARGUMENT.
@@ -84,7 +84,8 @@ void bind_tensors(const BindRules& rules, Call* call);
 [[noreturn]] void fail_shape(const OpInfo& info, const TensorInfo& tensor, const int64_t* sizes,
                              const ligerdsl_tensor_t& t, const std::string& why = "");
 
-// Throws INVALID_SHAPE or INVALID_NULL_POINTER if the sizes of a caller's tensor cannot be read.
+// Throws INVALID_SHAPE for an invalid rank, or INVALID_NULL_POINTER for a missing shape, of a
+// caller's tensor.
 void require_shape(const char* name, const ligerdsl_tensor_t& tensor);
 
 // Binds one tensor whose shape the caller checks. Checks dtype, device, a rank of at most kMaxRank,

@@ -1,4 +1,4 @@
-// Source from which these binaries were built.
+// Version of the source code from which these binaries were built.
 #pragma once
 
 namespace ligerdsl::lib {

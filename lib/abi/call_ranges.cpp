@@ -9,7 +9,7 @@ namespace ligerdsl::lib {
 
 namespace {
 
-// Returns the value as text, equal in every locale.
+// Returns the value as text that does not depend on the locale.
 std::string text_of(const FieldInfo& field, const void* desc) {
   if (field.type == FieldType::f32) {
     char text[40];

@@ -12,8 +12,8 @@ namespace ligerdsl::lib {
 // n_cols=4096 dtype=bf16".
 std::string range_name(const OpInfo& info, const void* desc);
 
-// Range of one execute. Its name is the plan's name and the call's rows; its payload is the rows.
-// Does not allocate.
+// Range of one execute. Its name has the plan's name and the number of rows; its payload is the
+// number of rows. Does not allocate.
 class ExecuteRange {
  public:
   ExecuteRange(const std::string& name, int64_t rows);

@@ -84,14 +84,13 @@ void Context::check(runtime::Stream stream) {
 }
 
 std::optional<Fault> Context::poll() {
-  if (!device_->is_cpu()) runtime::refuse_after_fork();  // a child process does not have the memory
+  if (!device_->is_cpu()) runtime::refuse_after_fork();  // a forked process cannot read the words
   return faults_.take();
 }
 
 namespace {
 
-// Adds half of the bytes, because calls often grow slightly. The minimum of 4 KiB serves small
-// calls.
+// Returns 1.5 times the bytes, because later calls often need slightly more; at least 4 KiB.
 size_t scratch_size(size_t bytes) {
   return std::max<size_t>(bytes + bytes / 2, 4096);
 }
@@ -164,8 +163,8 @@ Context::Lease::Lease(Context& context, size_t bytes, runtime::Stream stream)
     block_ = context.take_idle(bytes);
     return;
   }
-  runtime::refuse_after_fork();  // in a child process, a lock that a parent's call held is never
-                                 // released
+  runtime::refuse_after_fork();  // after fork(), a child process would wait forever for a lock that
+                                 // a parent's thread held
   OfStream& scratch = context.scratch_of(stream);
   call_ = std::unique_lock(scratch.calls);
   if (scratch.block.bytes < bytes) context.grow(scratch, bytes, stream);

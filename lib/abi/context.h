@@ -29,8 +29,8 @@ namespace ligerdsl::lib {
 
 class Plan;
 
-// Caller's functions that allocate the workspace of the one-call form. Without them the context
-// keeps scratch memory.
+// Caller's functions that allocate the workspace of the one-call form. Without these functions, the
+// context keeps scratch memory of its own.
 struct WorkspaceSource {
   void* user = nullptr;
   void* (*alloc)(void* user, size_t bytes, size_t align, ligerdsl_stream_t stream) = nullptr;
@@ -38,9 +38,9 @@ struct WorkspaceSource {
 };
 
 struct ContextOptions {
-  bool validate = false;       // calls run through run_validated()
-  bool deterministic = false;  // authors' kernels that add floats atomically are rejected
-  bool no_jit = false;         // all kernels come from the cache
+  bool validate = false;       // runs calls by run_validated()
+  bool deterministic = false;  // rejects authors' kernels that add floats atomically
+  bool no_jit = false;         // loads all kernels from the cache and never compiles
   std::string table = {};      // path of a table of tuned kernels; empty: LIGERDSL_TABLE
   runtime::LogCallback log = nullptr;
   void* log_user = nullptr;
@@ -77,8 +77,8 @@ class Context {
   void set_kernel_configs(KernelConfigs* configs) { kernel_configs_ = configs; }
   // Returns the tables of tuned kernels (the initial kernel_configs()), or null.
   TunedConfigs* tuned() { return tuned_.get(); }
-  // Returns the tables' configuration of an author's kernel, or "". The text lives as long as the
-  // context.
+  // Returns the configuration of an author's kernel in the tables, or "". The text lives as long as
+  // the context.
   const char* tuned_author_kernel(std::string_view kernel, std::string_view options);
   // Returns the name of this device in tables. For a CPU this loads the compiler, because only the
   // compiler knows the CPU's architecture.
@@ -86,7 +86,7 @@ class Context {
 
   // Returns the word in which an operation's kernels report an out-of-range label, index or bounds.
   BoundTensor error_word(const OpInfo& info) const { return faults_.word(info.index); }
-  // Returns and clears the fault that one operation has reported so far. Does not wait.
+  // Returns and clears the fault of one operation that has reported any so far. Does not wait.
   std::optional<Fault> poll();
   // Waits for the stream, then polls. Throws INVALID_LABEL or INVALID_BOUNDS.
   void check(runtime::Stream stream);
@@ -96,16 +96,16 @@ class Context {
   static constexpr size_t kMostPlans = 512;
   PlanCache& plans() { return plans_; }
 
-  // Number of calls of an operation that ran; plans count them.
+  // Returns the number of calls of an operation that ran. Plans increment it.
   std::atomic<int64_t>& calls_of(const OpInfo& info) { return calls_[info.index]; }
 
   // Scratch memory for one call:
   // - from the caller, if the options name a WorkspaceSource,
-  // - on a GPU, the memory of the stream, whose calls run in order,
-  // - on a CPU, an idle block, which is returned.
-  // Grows by allocation; on a captured stream that throws CAPTURE_UNSAFE. While a lease lives,
-  // calls of other threads on the same stream wait: launches of two calls that share scratch memory
-  // must not interleave.
+  // - on a GPU, the stream's memory, because calls on one stream run in order,
+  // - on a CPU, an idle block, which the destructor gives back.
+  // Allocates memory if there is too little; on a captured stream it throws CAPTURE_UNSAFE instead.
+  // On a GPU, other threads' calls on the stream wait until the lease ends, so that launches of two
+  // calls that share scratch memory do not interleave.
   class Lease {
    public:
     Lease(Context& context, size_t bytes, runtime::Stream stream);
@@ -136,7 +136,8 @@ class Context {
   Lease::OfStream& scratch_of(runtime::Stream stream);
   void grow(Lease::OfStream& scratch, size_t bytes, runtime::Stream stream);
 
-  // Receives the log's lines from before the device is created until after it is destroyed.
+  // Passes log lines to the caller's function, from before the device is created until after its
+  // destruction.
   class LogSubscription {
    public:
     explicit LogSubscription(const ContextOptions& options)
@@ -160,7 +161,7 @@ class Context {
   ErrorFlags faults_;
 
   runtime::ForkMutex texts_mutex_;
-  std::set<std::string, std::less<>> texts_;  // returned by tuned_author_kernel()
+  std::set<std::string, std::less<>> texts_;  // results of tuned_author_kernel()
 
   PlanCache plans_{kMostPlans};
 
@@ -168,7 +169,7 @@ class Context {
   std::vector<Lease::Block> idle_;  // CPU
   // GPU: by stream, and also by thread for the handle of the per-thread stream (stream_per_thread).
   std::map<std::pair<runtime::Stream, uint64_t>, Lease::OfStream> by_stream_;
-  std::vector<void*> retired_;  // GPU: replaced by larger ones, but queued work may use them
+  std::vector<void*> retired_;  // GPU: replaced blocks; queued work may still use them
 };
 
 }  // namespace ligerdsl::lib

@@ -8,8 +8,8 @@ namespace ligerdsl::lib {
 class Context;
 
 // Throws NOT_SUPPORTED with the author's line if the context is deterministic and the program adds
-// floats atomically. The order of such additions, and so the last bits of the result, differs
-// between runs.
+// floats atomically. The order of these additions differs between runs, and so do the last bits of
+// the result.
 void require_deterministic(const Context& context, const program::Program& program);
 
 }  // namespace ligerdsl::lib

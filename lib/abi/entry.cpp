@@ -56,16 +56,16 @@ OperandCopies::Operands copied_operands(const Plan& plan, const Call& call) {
   return copies ? copies->operands_to_copy(call) : OperandCopies::Operands{};
 }
 
-// A call that differs from this thread's recent one only in addresses and numeric arguments. It
-// reuses the results of that call's checks.
+// A call that differs from a recent call of this thread only in addresses and numeric arguments. It
+// reuses the results of the recent call's checks.
 class RepeatedCall {
  public:
-  // Is false and has no effect if
+  // Converts to false, and has no effect, if
   // - no recent call is equal,
   // - an operand must be copied, which only the one-call form does,
   // - the call needs the full checks, or
-  // - its plan must be looked up in `plans`, so that the cache does not drop it as the least
-  //   recently used. `plans` is null if the caller holds the plan.
+  // - the plan's last lookup in `plans` was long ago. A new lookup then prevents that the cache
+  //   drops the plan as least recently used. `plans` is null if the caller holds the plan.
   RepeatedCall(RecentCalls* calls, const CallKey& key, const PlanCache* plans, const OpInfo& info,
                const void* args) {
     RecentCalls::Entry* entry = calls && key ? calls->find(key) : nullptr;
@@ -120,7 +120,7 @@ ligerdsl_status_t plan_entry(const OpInfo& info, ligerdsl_context_t context, con
     auto made = std::make_unique<PlanRef>(std::make_shared<Plan>(info, use.ref(), copy.bytes));
     *plan = static_cast<ligerdsl_plan_t>(make_handle(HandleKind::plan, made.get()));
     made.release();
-    RecentCalls::of_this_thread(/*make=*/true);  // here, because an execute must not allocate
+    RecentCalls::of_this_thread(/*make=*/true);  // an execute must not allocate the cache
   });
 }
 
@@ -167,7 +167,7 @@ ligerdsl_status_t call_entry(const OpInfo& info, ligerdsl_context_t context, con
     prepare_call(args_copy, nullptr, 0, stream, &call);
     check_desc(info, desc_copy.bytes);
     bind_tensors(make_bind_rules(info, desc_copy.bytes, ref->api_device()),
-                 &call);  // before the plan, so that a mistake costs no compile
+                 &call);  // before the plan is made, so that invalid arguments cost no compile
     const PlanRef plan = plan_of_call(info, ref, desc_copy, call.stream);
     const uint64_t use_of_plan = ref->plans().uses();
     const size_t needed = plan->count(&call);

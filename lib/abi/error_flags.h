@@ -15,7 +15,7 @@ namespace ligerdsl::lib {
 
 struct Fault {
   const OpInfo* operation;
-  int64_t row;  // the first row, group or sequence with a fault, as `operation->reported` says
+  int64_t row;  // first row, group or sequence with a fault (`operation->reported`)
 };
 
 // Returns INVALID_LABEL or INVALID_BOUNDS with a text that names the operation and the row.

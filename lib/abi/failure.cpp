@@ -8,7 +8,7 @@ namespace ligerdsl::lib {
 
 namespace {
 
-// This thread's message. At thread exit its destructor may run before a later failure, which then
+// This thread's message. At thread exit its destructor runs, and a failure in a later destructor
 // reports a fixed text.
 thread_local bool closed = false;
 thread_local const char* fallback = "";
@@ -46,7 +46,7 @@ ligerdsl_status_t translate_exception(const char* operation) noexcept {
     return static_cast<ligerdsl_status_t>(error.status());
   } catch (const ligerdsl::Error& error) {
     remember(operation, error.what());
-    return LIGERDSL_INTERNAL_ERROR;  // a kernel of the library failed to record
+    return LIGERDSL_INTERNAL_ERROR;  // recording of a library kernel failed
   } catch (const std::bad_alloc&) {
     remember(operation, "out of host memory");
     return LIGERDSL_OUT_OF_HOST_MEMORY;

@@ -47,7 +47,7 @@ struct Table {
       fail(Status::out_of_host_memory, "more than a million handles are alive");
     if ((used & (kChunk - 1)) == 0)
       chunks[used >> kChunkBits].store(new Slot[kChunk], std::memory_order_release);
-    free.reserve(used + 1);  // so that remove_handle cannot fail
+    free.reserve(used + 1);  // reserves a place now, so that remove_handle cannot fail
     return used++;
   }
 };
@@ -62,7 +62,7 @@ uint64_t number(HandleKind kind, uint32_t index, uint64_t generation) {
   return static_cast<uint64_t>(kind) | (static_cast<uint64_t>(index) << 4) | (generation << 24);
 }
 
-// Returns the slot that the handle names. Does not check that the handle is live.
+// Returns the slot of a handle, which may be dead.
 Slot* slot_of(HandleKind kind, uint64_t tag) noexcept {
   if ((tag & 15) != static_cast<uint64_t>(kind)) return nullptr;
   return table().slot(static_cast<uint32_t>(tag >> 4) & ((1u << kIndexBits) - 1));

@@ -2,8 +2,8 @@
 // dereferencing it.
 //
 // A handle holds a slot's index, its generation and its kind. Slots are never freed. A lookup
-// compares the whole number with the slot's current one and takes no lock. A call counts as a user
-// of its handles, and a thread that destroys a handle waits for its users.
+// compares the handle with the number of the slot's live handle, and takes no lock. A call counts
+// as a user of its handles, and a thread that destroys a handle waits for its users.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ class HandleUse {
   Slot* slot_;
   void* object_ = nullptr;
   uint32_t entered_ = 0;
-  HandleUse* outer_ = nullptr;  // enclosing use by the same thread
+  HandleUse* outer_ = nullptr;  // use of a handle by the same thread that began before this one
 };
 
 }  // namespace ligerdsl::lib

@@ -11,13 +11,14 @@
 
 namespace ligerdsl::lib {
 
-// A kernel that a plan is about to build. Callers may keep it and ask it at any time.
+// A kernel that a plan is about to build. KernelConfigs may keep it and call its functions at any
+// time.
 class ConfigQuestion {
  public:
   virtual ~ConfigQuestion() = default;
   virtual std::string kernel() const = 0;
-  virtual int version() const = 0;          // changes with the meaning of the fields
-  virtual std::string options() const = 0;  // "cols=4096 type=bf16": everything that the plan fixes
+  virtual int version() const = 0;          // changes if the meaning of the fields changes
+  virtual std::string options() const = 0;  // what the plan fixes: "cols=4096 type=bf16"
   virtual std::vector<MetaField> heuristic() const = 0;
   // Returns the reason why the kernel cannot be built with these fields in place of the
   // heuristic's, or "". An unknown name or value is a reason too.
@@ -27,8 +28,8 @@ class ConfigQuestion {
   virtual std::string built(const MetaValues& values) const = 0;
 };
 
-// Returns a text that is equal if code and launches are equal. On a CPU it omits warps and other
-// GPU settings.
+// Returns a text that is equal for configurations with equal code and launches. On a CPU it omits
+// warps and other GPU settings.
 std::string built_text(const program::Program& program, const Launch& launch, bool gpu);
 std::string built_text(const kernels::Operation& operation, bool gpu);
 

@@ -13,8 +13,8 @@ namespace ligerdsl::lib {
 
 namespace {
 
-// Fixed cost of a tile, in additional columns: prologue, epilogue, and loads of A, which do not
-// depend on the tile's width.
+// Cost of a tile that does not depend on its width, as a number of columns: prologue, epilogue, and
+// loads of A.
 constexpr int64_t kColumnsOfTile = 32;
 
 using runtime::Matrix;
@@ -123,7 +123,7 @@ std::vector<ProductKind> head_products(const HeadProducts& h) {
   }
   for (const bool adds : {false, true})
     if (h.with_d_x && h.adds_up_d_x)
-      add(d_x, f32, adds, h.outer && !adds);  // the outer product is added once
+      add(d_x, f32, adds, h.outer && !adds);  // the first matmul adds the outer product
   if (!h.with_d_weight) return kinds;
   for (const bool outer : {false, true}) {
     if (outer ? !h.outer : h.outer && !h.by_vocabulary) continue;
@@ -150,7 +150,7 @@ KernelMatmul::KernelMatmul(Context& context, const std::vector<ProductKind>& kin
     const kernels::MatmulOptions many = options_of(kind, 0);
     add_kernel(context, kind, many);
     if (kind.product != Product::nn || !machine.is_gpu()) continue;
-    // With few rows in a chunk, tiles of many rows leave SMs idle.
+    // If a chunk has few rows, large tiles leave SMs idle. A second kernel has narrower tiles.
     const std::vector<int64_t> most_rows = kernels::few_rows(machine, many);
     if (most_rows.empty()) continue;
     const kernels::MatmulOptions few = options_of(kind, most_rows.back());
@@ -166,7 +166,7 @@ void KernelMatmul::add_kernel(Context& context, const ProductKind& kind,
   // Persistent kernels make fused lm_heads slower, except those that accumulate in memory while
   // they multiply the next tile (docs/design/decisions/012).
   config.persistent = config.persistent && config.adds_in_memory;
-  if (options.ignores_rows) {  // most rows are ignored: few persistent programs skip them fastest
+  if (options.ignores_rows) {  // most rows are ignored: persistent programs skip them fastest
     config.tensor_copies = config.tensor_stores = false;
     config.persistent = context.machine().is_gpu();
   }
@@ -214,7 +214,8 @@ const KernelMatmul::Kernel& KernelMatmul::kernel_for(Product product, DType type
   return *best;
 }
 
-// Returns the estimated time, in elements of c that one SM computes.
+// Returns the estimated time, as the number of elements of c that one SM computes one after the
+// other.
 int64_t KernelMatmul::time_of(const Kernel& kernel, const Matrix& c) const {
   const kernels::MatmulConfig& config = kernel.config;
   const int64_t tiles = kernels::matmul_tiles(config, c.rows, c.cols);
@@ -228,8 +229,8 @@ void KernelMatmul::run(Product product, const Sizes& sizes, const Matrix& a, con
     fail(Status::internal_error, "beta of a matmul by the library's kernels: expected 0 or 1");
   const Kernel& kernel = kernel_for(product, a.type, c, beta != 0, {});
   std::array<BoundTensor, kViews> views = views_of(a, b, c);
-  // The faster variant requires rows of c to be whole vectors. Columns of c beyond those of b are
-  // zero.
+  // The faster variant of the kernel requires rows of c to be whole vectors, so c gets padding
+  // columns. The kernel writes zeros to them.
   int64_t& cols = views[kC].dims[1];
   if (kernel.kind.pads) cols = std::min(kernels::round_up(cols, vector_width(c.type)), c.stride);
   kernel.step->run(views.data(), nullptr, kernels::matmul_tiles(kernel.config, sizes.m, cols),

@@ -17,13 +17,13 @@ namespace ligerdsl::lib {
 struct ProductKind {
   runtime::Product product;
   DType type, result;      // dtype of both operands, and of c
-  bool adds = false;       // adds to the values in c
-  bool row_scale = false;  // every row is multiplied by its own number
-  bool outer = false;      // outer product of two vectors is added to c
+  bool adds = false;       // computes c += a b instead of c = a b
+  bool row_scale = false;  // each row of c is multiplied by a number
+  bool outer = false;      // adds the outer product of two vectors to c
   bool in_blocks = false;  // columns of a are stored in blocks (kernels/core/column_blocks.h)
-  bool pads = false;       // padding after a row of c may be written, up to a whole vector
-  // Rows (of K in d^T x) per tile that the kernel may skip, see kernels/matmul/row_tiles.h; 0: no
-  // skips.
+  bool pads = false;       // may write padding after a row of c, up to a whole vector
+  // Rows per tile that the kernel may skip (kernels/matmul/row_tiles.h), in d^T x rows of k; 0:
+  // skips none.
   int64_t tile_rows = 0;
   // Skips ignored rows of b (kernels/matmul/matmul.h); the next two fields describe their labels.
   bool ignores_rows = false;
@@ -40,13 +40,13 @@ struct HeadProducts {
   bool adds_up_d_x;  // d_x may be accumulated in f32 over several matmuls
   bool with_d_x, with_d_weight;
   DType d_weight_type;
-  bool logits = true;         // a plain matmul computes them
+  bool logits = true;         // a plain matmul computes the logits
   bool row_scale = false;     // each row of d has a scale
-  int64_t tile_rows = 0;      // rows per tile of d, as in ProductKind
-  bool outer = false;         // d_x and d_weight get an outer product of two vectors
+  int64_t tile_rows = 0;      // rows per tile of d that a kernel may skip, or 0
+  bool outer = false;         // an outer product of two vectors is added to d_x and d_weight
   bool in_blocks = false;     // d is stored in blocks for d_x
   bool by_vocabulary = true;  // d_weight may be vocabulary-blocked
-  DType label_type = i64;     // used with by_vocabulary and tile_rows, like the next
+  DType label_type = i64;     // with ignore_index: for by_vocabulary with tile_rows
   int64_t ignore_index = 0;
 };
 std::vector<ProductKind> head_products(const HeadProducts& head);
@@ -64,7 +64,7 @@ class KernelMatmul final : public runtime::Matmul {
   struct Factors {
     const BoundTensor *row_scale = nullptr, *outer_rows = nullptr, *outer_cols = nullptr;
     const BoundTensor *places = nullptr, *depth = nullptr;
-    const BoundTensor* labels = nullptr;  // with depth: argument of ignores_rows
+    const BoundTensor* labels = nullptr;  // argument of kernels with ignores_rows; requires `depth`
   };
   void multiply_with(runtime::Product product, const runtime::Matrix& a, const runtime::Matrix& b,
                      const Factors& factors, bool add, const runtime::Matrix& c,
@@ -103,17 +103,16 @@ struct Products {
 Products products_of(Context& context, int32_t choice, const std::vector<ProductKind>& kinds);
 
 // Returns true if the library's own kernels multiply an lm_head of these sizes faster than
-// cuBLASLt.
-// cuBLASLt is fast only if m, n and k are multiples of 8. With V = 50,257 its three matmuls took
-// 4.9 times as long as with V = 50,304. The library's kernels accept any V, because their TMA
-// copies fill elements outside of a tensor with zeros. TMA needs rows of x and of the weight that
-// begin at multiples of 16 bytes, so `widths` must be multiples of 8, or the rows are copied.
+// cuBLASLt. NVIDIA's library is fast only if m, n and k are multiples of 8, so it is slow for V =
+// 50,257. The library's kernels accept any V, because their TMA copies fill elements outside of a
+// tensor with zeros. For TMA, rows of x and of the weight must begin at multiples of 16 bytes. If
+// the row lengths `widths` are no multiples of 8 elements, the rows are copied.
 bool own_products_are_faster(const kernels::Machine& machine, DType type, int64_t classes,
                              std::span<const int64_t> widths);
 
 // Returns true if the library's own kernels should multiply aligned copies of x and of the weight,
-// because not all rows of `widths` elements begin at multiples of 16 bytes, as TMA needs. With H =
-// 2050 the three matmuls of an lm_head took 2.9 times as long as with H = 2056 (H200).
+// because not all rows of `widths` elements begin at multiples of 16 bytes, as TMA needs. An
+// example is H = 2050 in 16-bit types.
 //
 // choice: LIGERDSL_PRODUCTS_*.
 bool need_aligned_copies(const kernels::Machine& machine, DType type, int32_t choice,

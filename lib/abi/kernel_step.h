@@ -1,5 +1,5 @@
-// One kernel of an operation that is not a plain list of launches. The plan binds each argument to
-// a view, number or constant; a call passes tables of views and numbers.
+// One kernel of an operation whose plan is more than a list of launches. The plan binds each
+// argument to a view, number or constant; a call passes tables of views and numbers.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace ligerdsl::lib {
 
-// Names of a program's arguments, and their sources.
+// Source of each argument of a program, by the argument's name.
 struct StepNames {
   std::vector<std::pair<std::string, int>> views;         // index in the call's table of views
   std::vector<std::pair<std::string, int>> numbers;       // index in the call's table of integers
@@ -25,8 +25,9 @@ struct StepNames {
   std::vector<std::pair<std::string, int64_t>> integers;
 };
 
-// Returns `views`, a struct of BoundTensors or of such structs, as a table of views.
-// LIGERDSL_VIEW(member) is the index of a member of the struct Views in the current scope.
+// Returns `views` as an array of BoundTensors. The struct contains only BoundTensors, or structs of
+// BoundTensors. LIGERDSL_VIEW(member) is the index of a member of the struct Views in the current
+// scope.
 template <class Struct>
 const BoundTensor* view_table(const Struct& views) {
   static_assert(std::is_standard_layout_v<Struct> && sizeof(Struct) % sizeof(BoundTensor) == 0);
@@ -36,8 +37,7 @@ const BoundTensor* view_table(const Struct& views) {
 
 class KernelStep {
  public:
-  // The operation promises that a view that the kernel writes does not overlap views of other
-  // indices.
+  // The caller promises: a view that the kernel writes overlaps no view with another index.
   KernelStep(Context& context, const kernels::Step& step, const StepNames& names);
 
   // Launches the kernel for `rows` rows; an empty grid launches nothing. Does not allocate.

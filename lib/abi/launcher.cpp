@@ -40,8 +40,9 @@ void log_remark(program::RemarkId id, const std::string& kernel, const std::stri
                     kernel + ": " + to_string(program::make_remark(id, std::move(text))));
 }
 
-// Adds to `facts` that integer lists which the program loads or stores as tiles are contiguous. No
-// other fact speeds up a CPU kernel. Returns false if there is no such list.
+// Adds the fact that one-dimensional arguments are contiguous if the program loads or stores them
+// as tiles. No other fact speeds up a CPU kernel. Returns false if the program has no such
+// argument.
 bool assume_contiguous_lists(const program::Program& program,
                              std::vector<program::ArgFacts>* facts) {
   bool any = false;
@@ -129,7 +130,8 @@ bool Launcher::Pack::fits(size_t variant) const {
   return true;
 }
 
-// The next variant may require facts of earlier arguments that this variant does not require.
+// Rechecks the earlier arguments, because the next variant may require facts that the current one
+// does not.
 void Launcher::Pack::next_variant(const BoundTensor& tensor) {
   const size_t missed = variant_;
   do ++variant_;
@@ -175,7 +177,7 @@ bool Launcher::Pack::has_maps(const runtime::LoadedKernel& kernel) const {
 void Launcher::Pack::view(const BoundTensor& tensor) {
   const size_t rank = static_cast<size_t>(tensor.rank);
   const program::Type& type = launcher_.types_[arg_];
-  if (rank != type.shape.size()) [[unlikely]] {  // its slots would shift those after it
+  if (rank != type.shape.size()) [[unlikely]] {  // slots of later arguments would shift
     fail(Status::internal_error, "argument " + launcher_.program_.arguments[arg_].name +
                                      " of kernel " + launcher_.program_.name + " has rank " +
                                      std::to_string(type.shape.size()) + ", got a tensor of rank " +
@@ -185,7 +187,7 @@ void Launcher::Pack::view(const BoundTensor& tensor) {
   for (size_t i = 0; i < rank; ++i) slots_[used_++] = static_cast<uint64_t>(tensor.dims[i]);
   for (size_t i = 0; i < rank; ++i) {
     const bool unit =
-        i + 1 == rank && type.strides[i] == 1;  // also along a last dimension of size 1
+        i + 1 == rank && type.strides[i] == 1;  // 1 also if the last dimension has size 1
     slots_[used_++] = unit ? 1 : static_cast<uint64_t>(tensor.strides[i]);
   }
   const std::vector<Variant>& variants = launcher_.variants_;

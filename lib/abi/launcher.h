@@ -1,6 +1,7 @@
 // A recorded kernel, loaded in variants for every pointer and stride that a later call may pass:
-// - On a GPU, one variant for aligned arguments (kernels/core/argument_facts.h defines them) and
-//   one for any. Kernels that multiply tiles have a third, for aligned operands.
+// - On a GPU, one variant for aligned arguments (kernels/core/argument_facts.h) and one for any
+//   arguments. Some kernels also have one for contiguous tensors, and kernels that multiply tiles
+//   have one for aligned operands.
 // - On a CPU, where alignment makes no difference, one variant. Kernels that read lists of integers
 //   have a second one, for contiguous lists.
 //
@@ -44,9 +45,10 @@ class Launcher {
     void launch(const runtime::Grid& grid, runtime::Stream stream);
 
    private:
-    // Returns true if all packed views have the facts of a variant.
+    // Returns true if all packed views satisfy the facts of a variant.
     bool fits(size_t variant) const;
-    // Switches to the next variant that fits, because this argument does not fit the current one.
+    // Switches to the next variant whose facts hold for the packed arguments; `tensor` does not fit
+    // the current one.
     void next_variant(const BoundTensor& tensor);
     void report(size_t missed, size_t index, const BoundTensor& tensor) const;
     bool has_maps(const runtime::LoadedKernel& kernel) const;
@@ -63,7 +65,7 @@ class Launcher {
   const std::string& argument_at(uint32_t slot) const;
   // Returns the largest grid that a launch accepts.
   runtime::Grid largest_grid() const { return fastest().largest_grid(); }
-  // Returns the variant for aligned arguments.
+  // Returns the variant that requires the most facts.
   runtime::LoadedKernel& fastest() const { return *variants_.front().kernel; }
 
  private:

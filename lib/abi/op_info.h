@@ -19,9 +19,9 @@ using ContextRef = std::shared_ptr<Context>;
 
 inline constexpr int kMaxRank = 5;  // largest rank of a tensor with its leading dimensions joined
 inline constexpr int kMaxTensors = 16;     // largest number of tensors of one operation
-inline constexpr int kMaxSymbols = 8;      // sizes of one operation
-inline constexpr size_t kMaxStruct = 256;  // bytes of a description or an args struct
-inline constexpr int kMaxValues = 8;       // numeric arguments of one operation
+inline constexpr int kMaxSymbols = 8;      // largest number of sizes of one operation
+inline constexpr size_t kMaxStruct = 256;  // most bytes of a description or an args struct
+inline constexpr int kMaxValues = 8;       // largest number of numeric arguments of one operation
 
 constexpr uint32_t bit(DType type) {
   return 1u << static_cast<unsigned>(type);
@@ -34,9 +34,9 @@ enum class FieldRole : uint8_t { option, dim, dtype, present, absent, in_place, 
 struct Range {
   double low = -std::numeric_limits<double>::infinity(),
          high = std::numeric_limits<double>::infinity();
-  bool below_high = false;  // high itself is excluded
+  bool below_high = false;  // `high` itself is not accepted
   bool infinite = false;    // f32: infinity is accepted if the bounds allow it
-  bool or_zero = false;     // f32: 0 is accepted too
+  bool or_zero = false;     // f32: 0 is accepted even outside the bounds
 };
 
 // A field of a description.
@@ -55,12 +55,12 @@ struct FieldInfo {
 enum class Direction : uint8_t { in, out, inout };
 enum class ShapeKind : uint8_t {
   fixed,    // exactly `rank` dimensions
-  leading,  // the first one joins any number of evenly strided dimensions
-  free      // the operation checks it
+  leading,  // the first dimension joins any number of evenly strided dimensions
+  free      // any shape; the operation checks it
 };
 
 struct DimSpec {
-  int symbol;  // -1: the number `factor`
+  int symbol;  // symbol of the size, multiplied by `factor`; -1: the dimension is `factor`
   int64_t factor;
 };
 
@@ -74,11 +74,11 @@ struct TensorInfo {
   DimSpec dims[kMaxRank];
   DType dtype;
   int dtype_field;       // field that gives the dtype, or -1
-  int dtype_zero_field;  // field that gives it if dtype_field has 0; -1: `dtype`
+  int dtype_zero_field;  // field that gives the dtype if dtype_field is 0; -1: `dtype` is used
   int given_field;       // field that is set if the tensor is passed; -1: always
   bool given_when_zero;
   bool any_stride;   // stride of the last dimension may differ from 1
-  const char* hint;  // addition to the error for a wrong shape
+  const char* hint;  // text added to the error for a wrong shape
 };
 
 // A numeric argument.
@@ -103,7 +103,7 @@ struct OpInfo {
   const char* brief;
   const char* rows;  // unit of the operation's rows, for errors
   Reported reported;
-  size_t desc_size, desc_first_size;  // bytes in this release; in the first one
+  size_t desc_size, desc_first_size;  // bytes in this release and in the first release
   const void* desc_defaults;
   size_t args_size, args_first_size;
   const void* args_defaults;
@@ -113,7 +113,7 @@ struct OpInfo {
   std::span<const AliasInfo> aliases;
   std::span<const char* const> symbols;
   int in_place_field;     // or -1
-  ptrdiff_t list_offset;  // offset of a pointer to tensors and, after it, their number; -1: no list
+  ptrdiff_t list_offset;  // offset of a pointer to tensors, which their number follows; -1: no list
   std::unique_ptr<OpPlan> (*make)(const ContextRef& context, const void* desc);
 };
 

@@ -7,7 +7,7 @@ namespace ligerdsl::lib {
 namespace {
 
 constexpr int64_t kVector = 16;  // bytes
-constexpr int64_t kLine = 128;   // bytes; rows of copies begin at lines of L2
+constexpr int64_t kLine = 128;   // bytes; rows of copies begin at cache lines of L2
 
 using kernels::round_up;
 
@@ -46,7 +46,7 @@ OperandCopies::OperandCopies(const ContextRef& context, const kernels::MatmulOpt
       columns_{options.width, !options.transposed_b()  ? options.cols
                               : options.transposed_a() ? 0
                                                        : options.width} {
-  // A plan itself copies rows of other lengths.
+  // For other row lengths every call is unaligned, so the plan itself copies the operands.
   for (int64_t& columns : columns_)
     if (columns * static_cast<int64_t>(size_of(type_)) % kVector != 0) columns = 0;
 }
@@ -65,7 +65,7 @@ OperandCopies::Operands OperandCopies::operands_to_copy(const Call& call) const 
   const BoundTensor& a = call.tensors[0];
   const double flop =
       2 * static_cast<double>(a.dims[0]) * static_cast<double>(a.dims[1]) * columns_of_c_;
-  // Counts the whole call as one row.
+  // copied.fixed and flop are those of the whole call, so the number of rows is 1.
   return kernels::gain_of_copies(flop, copied).pays(1) ? operands : Operands{};
 }
 

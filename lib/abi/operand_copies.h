@@ -1,9 +1,9 @@
 // Copies of unaligned matmul operands to aligned memory.
 //
-// Fast matmuls load operands whose address and rows are aligned to 16 bytes. If the row length
-// permits that, but the address or the row pitch of a call does not, the one-call form copies the
-// operand first. A plan's execute() does not, because the size of its workspace must not depend on
-// addresses. Without a copy, a kernel moves single elements.
+// Fast matmuls load operands whose address and rows are aligned to 16 bytes. If the row length is a
+// multiple of 16 bytes, but the address or the row stride of a call is not, the one-call form
+// copies the operand first. A plan's execute() does not, because the size of its workspace must not
+// depend on addresses. Without a copy, the kernel loads one element at a time.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ bool is_unaligned(const BoundTensor& matrix);
 class OperandCopies {
  public:
   static constexpr size_t kOperands = 2;                 // tensors 0 and 1 of a call: a and b
-  static constexpr size_t kMostBytes = size_t{1} << 30;  // a context keeps this memory
+  static constexpr size_t kMostBytes = size_t{1} << 30;  // limit: the context keeps the memory
   using Operands = std::array<bool, kOperands>;
 
   OperandCopies(const ContextRef& context, const kernels::MatmulOptions& options);
@@ -30,7 +30,7 @@ class OperandCopies {
   /// Returns the operands to copy: none if copies save no time, take more than kMostBytes or leave
   /// an operand unaligned. Does not read call.stream.
   Operands operands_to_copy(const Call& call) const;
-  /// Returns true if the copies need no compilation while the stream is captured.
+  /// Returns false if the stream is being captured and a copy kernel is not compiled yet.
   bool can_run(const Operands& operands, runtime::Stream stream) const;
   /// Returns the bytes of the copies, a multiple of kWorkspaceAlign.
   static size_t bytes(const Call& call, const Operands& operands);

@@ -12,7 +12,7 @@ namespace {
 
 using kernels::Count;
 
-constexpr int64_t kVectorBytes = 16;  // widest access of a kernel
+constexpr int64_t kVectorBytes = 16;  // bytes of the widest access of a kernel
 static_assert(kWorkspaceAlign % kVectorBytes == 0);
 
 // Returns a scratch buffer's bytes, rounded up to the next buffer's alignment.
@@ -21,7 +21,7 @@ Size room_of(const kernels::Scratch& buffer) {
   return ceil_div(kernels::workspace_bytes(buffer), kAlign) * kAlign;
 }
 
-// Returns a memory number per tensor: the index of the first tensor that may share its memory.
+// Returns an alias class per tensor: the index of the first tensor with which it may share memory.
 std::vector<int> memory_of_tensors(const OpInfo& info, bool in_place) {
   std::vector<int> memory(info.tensors.size());
   for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<int>(i);
@@ -196,7 +196,7 @@ ArgPromise OperationPlan::promise(const OpInfo& info, const BindRules& rules,
       return promise;
     }
     case Source::derived: {
-      uint32_t first = 0;  // views of the same memory have the first view's class
+      uint32_t first = 0;  // views of one memory have the alias class of its first view
       while (bindings_.views[first].memory != bindings_.views[binding.index].memory) ++first;
       return {.alias_class = 1 + n_tensors + first, .exact = bindings_.views[binding.index].exact};
     }

@@ -20,7 +20,8 @@ std::string text_of(Count count) {
   return std::to_string(count.value()) + (count.saturated() ? " or more" : "");
 }
 
-// Fails if the workspace overlaps a tensor. Kernels are compiled for a workspace that does not.
+// Fails if the workspace overlaps a tensor, because kernels are compiled with the promise that it
+// does not.
 void check_workspace(const OpInfo& info, const Call& call, size_t bytes) {
   for (size_t i = 0; i < info.tensors.size(); ++i) {
     const BoundTensor& tensor = call.tensors[i];
@@ -34,8 +35,8 @@ void check_workspace(const OpInfo& info, const Call& call, size_t bytes) {
   }
 }
 
-// Creates the operation's plan. If it must not compile, the error contains the line with which
-// `ligerdsl cache warm` stores its kernels.
+// Creates the operation's plan. If compiling is forbidden and a kernel is missing, the error
+// contains the line for `ligerdsl cache warm` that stores the plan's kernels.
 std::unique_ptr<OpPlan> make_op(const OpInfo& info, const ContextRef& context, const void* desc) {
   const runtime::Range range(runtime::RangeKind::plan,
                              runtime::ranges_wanted() ? range_name(info, desc) : "");
@@ -74,7 +75,7 @@ std::string Plan::refusal(int64_t rows) const {
 int64_t Plan::find_most_rows() const {
   constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
   if (refusal(kAny).empty()) return kAny;
-  int64_t runs = 0, refused = kAny;  // 0 rows always run
+  int64_t runs = 0, refused = kAny;  // a call with 0 rows is never refused
   while (refused - runs > 1) {
     const int64_t middle = runs + (refused - runs) / 2;
     (refusal(middle).empty() ? runs : refused) = middle;

@@ -20,7 +20,7 @@ namespace ligerdsl::lib {
 
 class OperandCopies;
 
-// A choice that a call's sizes decide, and its value.
+// Name and value of a choice that depends on a call's sizes.
 struct Fact {
   std::string name, value;
 };
@@ -29,13 +29,15 @@ struct Fact {
 class OpPlan {
  public:
   virtual ~OpPlan() = default;
-  // Returns the number of rows, from which grids and workspace sizes are computed. It depends only
-  // on shapes and strides of the call's tensors, so identical calls have equal numbers.
+  // Returns the number of rows. Grids and workspace sizes are computed from it. It depends only on
+  // shapes and strides of the call's tensors, so calls with equal shapes and strides have equal
+  // numbers.
   virtual int64_t rows(const Call& call) const = 0;
-  // Returns the reason why a call with `rows` rows cannot run on any tensors (too many programs or
-  // bytes), or "". If it returns "", fewer rows can run too.
+  // Returns the reason why no call with `rows` rows can run (too many programs or bytes), or "". If
+  // it returns "", calls with fewer rows can run too.
   virtual std::string refusal(int64_t rows) const = 0;
-  // Returns the bytes of the workspace, for rows that are not refused. Fewer rows never need more.
+  // Returns the bytes of the workspace for a number of rows that is not refused. Fewer rows never
+  // need more bytes.
   virtual size_t workspace_bytes(int64_t rows) const = 0;
   // Allocates host memory that calls with `rows` rows need. Called together with workspace_bytes().
   virtual void prepare(int64_t /*rows*/) const {}
@@ -44,8 +46,8 @@ class OpPlan {
   virtual void execute(const Call& call) const = 0;
   // Returns every kernel, for reports.
   virtual std::vector<const Launcher*> launchers() const = 0;
-  // Returns the index of the call's schedule, in the order of the plan's questions to
-  // KernelConfigs.
+  // Returns the index of the call's schedule, in the order in which the plan asks KernelConfigs for
+  // schedules.
   virtual size_t schedule(const Call& /*call*/) const { return 0; }
   // Returns, for reports, the choices of a call that its kernels do not show. The call's tensors
   // need no memory.
@@ -92,8 +94,8 @@ class Plan : public std::enable_shared_from_this<Plan> {
   const OpInfo* info_;
   ContextRef context_;
   std::atomic<int64_t>* calls_;  // number of calls of this operation that ran on the context
-  bool observed_;                // calls are validated, or a profiler or trace wants their ranges
-  std::string range_name_;       // name of these ranges
+  bool observed_;                // calls are validated, or a profiler or trace records ranges
+  std::string range_name_;       // name of the ranges
   BindRules rules_;
   std::unique_ptr<OpPlan> op_;
   int64_t most_rows_;  // largest number of rows of a call; computed once
@@ -107,9 +109,9 @@ class Plan : public std::enable_shared_from_this<Plan> {
 // 4. the error word ("error"), or the number of the launch's programs ("programs").
 //
 // A plan may hold several operations (buckets): for few rows and for many, or for tensors with
-// other strides or addresses. All are compiled when the plan is made; shared kernels are compiled
-// once. A call's bucket depends only on shapes, strides and addresses of its tensors, so a captured
-// graph keeps the bucket of its call.
+// other strides or addresses. All buckets are compiled when the plan is made; kernels that buckets
+// share are compiled once. A call's bucket depends only on shapes, strides and addresses of its
+// tensors, so a captured graph keeps the bucket of its call.
 class OperationPlan final : public OpPlan {
  public:
   using Number = std::function<int64_t(const Call&)>;
@@ -121,8 +123,8 @@ class OperationPlan final : public OpPlan {
         integers;  // integer scalars fixed by the description
     std::vector<std::pair<std::string, Number>> integers_of_call;  // integer scalars of a call
     std::vector<std::pair<std::string, std::function<float(const Call&)>>> numbers_of_call;
-    // A view that an operation derives from its tensors. `memory` names the memory: views of equal
-    // memory may be the same tensor, others never overlap.
+    // A view that an operation derives from its tensors. `memory` is an alias class: views with
+    // equal `memory` may be the same tensor, other views never overlap.
     struct Derived {
       std::string name;
       std::string memory;
@@ -131,13 +133,13 @@ class OperationPlan final : public OpPlan {
     };
     std::vector<Derived> views;
     std::vector<std::pair<std::string, std::string>>
-        renamed;  // a kernel's view -> the tensor of the table
+        renamed;  // name of a kernel's view -> name of the tensor in the table
     Number rows;
   };
 
   static constexpr size_t kMostBuckets = 40, kMostScratch = 12;
   struct Bucket {
-    int64_t up_to;  // rows; the last bucket's is kAnyRows
+    int64_t up_to;  // largest number of rows; kAnyRows in the last bucket
     kernels::Operation operation;
     // Returns true if the bucket accepts a call of at most `up_to` rows. An empty function accepts
     // all calls, as the last bucket must.

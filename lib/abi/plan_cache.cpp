@@ -19,7 +19,7 @@ std::shared_ptr<Plan> PlanCache::find(std::string_view key) {
 }
 
 std::shared_ptr<Plan> PlanCache::add(std::string_view key, std::shared_ptr<Plan> plan) {
-  Entries added, dropped;  // destroyed after the lock is released
+  Entries added, dropped;  // declared first, so destroyed after the lock is released
   added.push_back({std::string(key), std::move(plan)});
   const std::lock_guard lock(mutex_);
   const auto [found, is_new] = by_key_.try_emplace(added.front().key, added.begin());

@@ -1,4 +1,4 @@
-// The plans that a context made for the one-call form. The cache keeps the most recently used.
+// Plans that a context made for the one-call form. The cache keeps the most recently used plans.
 //
 // A plan that is dropped during a call lives until the call ends. Its launches and graphs that
 // recorded them stay valid, because the device keeps the code.
@@ -30,8 +30,8 @@ class PlanCache {
   void clear();
   size_t size();
 
-  // Counts finds and additions. A plan used within the last most_ / kOften uses will not be dropped
-  // soon, so RecentCalls need not look it up.
+  // Returns the number of finds and additions so far. A plan that was used in the last most_ /
+  // kOften of them will not be dropped soon, so a repeated call need not look it up.
   uint64_t uses() const { return uses_.load(std::memory_order_relaxed); }
   bool is_recent(uint64_t use) const { return uses() - use < most_ / kOften; }
 

@@ -16,8 +16,9 @@ constexpr int kMostRank = 8;                         // largest rank of a caller
 constexpr uint64_t kMostOffset = uint64_t{1} << 62;  // bytes
 constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;        // odd multiplier of the hash
 
-// At thread exit these destructors may run before a later call, which must then not use the cache.
-// Neither flag has a destructor, because the first access to a thread_local with one allocates.
+// At thread exit the owner's destructor may run before a later call, which must not use the cache
+// then. The variables `closed` and `own` have no destructor, because the first access to a
+// thread_local with a destructor allocates.
 thread_local bool closed = false;
 thread_local RecentCalls* own = nullptr;
 struct Owner {
@@ -33,13 +34,13 @@ const std::byte* address_of(const ligerdsl_tensor_t& tensor) {
 
 }  // namespace
 
-// Appends the first `compared` bytes of a struct of this release. Returns null for another struct,
-// whose pointers must not be followed.
+// Appends the first `compared` bytes of a struct of this release. Returns null for a struct of
+// another release, whose pointers must not be followed.
 uint64_t* CallKey::add_struct(uint64_t* at, const void* given, size_t size, size_t compared) {
   if (!given) return nullptr;
   const size_t words = (compared + sizeof(uint64_t) - 1) / sizeof(uint64_t);
   if (!is_of_this_release(given, size) || words > room(at)) return nullptr;
-  at[words - 1] = 0;  // the last word may be half full
+  at[words - 1] = 0;  // the bytes may end within the last word
   std::memcpy(at, given, compared);
   return at + words;
 }
@@ -112,8 +113,8 @@ bool RecentCalls::Entry::place(const OpInfo& info, const void* args) {
       const std::byte* const other = call.tensors[b].data;
       if (b == a || spans[b] == 0 || begin + spans[a] <= other || other + spans[b] <= begin)
         continue;
-      // Equal keys mean that these two tensors were the same in the cached call too, and were
-      // allowed to be.
+      // The keys are equal, so these two tensors were also one tensor in the cached call, which was
+      // allowed.
       const bool may_be =
           std::any_of(info.aliases.begin(), info.aliases.end(), [&](const AliasInfo& alias) {
             return (alias.output == a && alias.input == b) ||

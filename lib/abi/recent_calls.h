@@ -19,14 +19,15 @@ namespace ligerdsl::lib {
 
 class Plan;
 
-// The part of a call that is compared. It is read from structs that are not checked yet.
+// Key of a call: the values that are compared with a cached call. It is read from structs that are
+// not checked yet.
 class CallKey {
  public:
   static constexpr size_t kMostWords = 128;
 
   // `handle` is the context, or the plan if there is no desc; `given` is the args struct. The key
-  // is empty if such calls are not cached: structs of another release, lists of tensors, tensors
-  // without elements, too many words.
+  // is empty for calls that are not cached: with structs of another release, a list of tensors, a
+  // tensor without elements, or too many words.
   CallKey() = default;
   CallKey(const OpInfo& info, const void* handle, const void* desc, const void* given);
 
@@ -56,7 +57,7 @@ class RecentCalls {
     Call call;
     size_t workspace;
     int64_t spans[kMaxTensors];  // bytes that a tensor spans; 0: not passed
-    bool in_use = false;  // a call of this thread uses it now; a callback may nest another call
+    bool in_use = false;         // an unfinished call uses it; a callback may make a nested call
 
     // Binds the arguments' addresses. Returns false if the call needs the full checks.
     bool place(const OpInfo& info, const void* args);

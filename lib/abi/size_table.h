@@ -1,5 +1,5 @@
-// The sizes of a plan, computed together. Sizes that do not depend on rows are computed when the
-// plan is made; common subexpressions are computed once per call.
+// Table of a plan's sizes (ligerdsl::Size). Sizes that do not depend on rows are computed when the
+// plan is made. Subexpressions that several sizes share are computed once per call.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ class SizeTable {
   // Returns the index of the size's value. Throws Error if the table is full.
   Index add(const Size& size);
   std::array<Index, 3> add(
-      const Launch& launch);  // indices of its grid's sizes; 1 along omitted axes
+      const Launch& launch);  // returns the indices of the grid's sizes; 1 along omitted axes
   // Computes every value for `rows` rows. Does not allocate.
   void compute(int64_t rows, Values* values) const;
 

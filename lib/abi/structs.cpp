@@ -36,8 +36,7 @@ void set_integer(void* desc, const FieldInfo& field, int64_t value) {
   }
 }
 
-// Returns the index, counted from the end, of the tensor's dimension with this size, or -1 if it
-// has none.
+// Returns the position, counted from the end, of the tensor's dimension with this symbol, or -1.
 int from_end(const TensorInfo& tensor, int symbol, int64_t* factor) {
   for (int i = 0; i < tensor.rank; ++i) {
     if (tensor.dims[i].symbol != symbol) continue;
@@ -47,7 +46,7 @@ int from_end(const TensorInfo& tensor, int symbol, int64_t* factor) {
   return -1;
 }
 
-// Returns the description's sizes by symbol, or -1 for unknown sizes.
+// Returns the sizes that the description gives, by symbol; -1 for the others.
 std::array<int64_t, kMaxSymbols> known_sizes(const OpInfo& info, const void* desc) {
   std::array<int64_t, kMaxSymbols> sizes;
   sizes.fill(-1);
@@ -59,8 +58,8 @@ std::array<int64_t, kMaxSymbols> known_sizes(const OpInfo& info, const void* des
   return sizes;
 }
 
-// Returns a size from the tensor that the table names, or from another tensor with this size if the
-// former is not passed. Returns 0 for an optional size that no tensor has.
+// Returns a size from the tensor that the table names. If this tensor is not passed, returns it
+// from another tensor with this size. Returns 0 for an optional size that no passed tensor has.
 int64_t dim_from_tensors(const OpInfo& info, const FieldInfo& field, const void* desc,
                          const void* args) {
   const auto size_of = [&](const TensorInfo& from) -> std::optional<int64_t> {

@@ -11,7 +11,7 @@ namespace ligerdsl::lib {
 
 // Copies a caller's struct over `defaults` into `out` (size bytes). Accepts structs of at least
 // `first_size` bytes. Bytes that this release does not know must be zero. Throws ABI_MISMATCH or
-// INVALID_NULL_POINTER with the name `what`.
+// INVALID_NULL_POINTER, with `what` as the struct's name.
 void read_struct(const char* what, const void* given, size_t size, size_t first_size,
                  const void* defaults, void* out);
 
@@ -39,7 +39,7 @@ std::span<const ligerdsl_tensor_t> list_of(const OpInfo& info, const void* args)
 // one-call form looks plans up by these bytes.
 size_t desc_key(const OpInfo& info, const void* desc, char* out);
 
-// Converts a dtype code of the header; returns false for an unknown code.
+// Converts a dtype code of ligerdsl.h; returns false for an unknown code.
 bool dtype_from_code(int64_t code, DType* type);
 int64_t code_of(ligerdsl_dtype_t dtype);
 // Returns "bf16", or "dtype code 1, 16 bits, 1 lanes" for a dtype that the library does not know.

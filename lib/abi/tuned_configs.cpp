@@ -72,7 +72,7 @@ ConfigSource TunedConfigs::look_up(const ConfigQuestion& question) {
 
 std::optional<TunedConfigs::AuthorEntry> TunedConfigs::author_entry(
     std::string_view kernel, std::string_view options) const {
-  constexpr int kVersion = 1;  // the only version for authors' kernels
+  constexpr int kVersion = 1;  // authors' kernels have no versions
   if (tuning_ != runtime::Tuning::any) return std::nullopt;
   const bool gpu = is_gpu_();
   for (const auto& table : tables_) {

@@ -17,8 +17,8 @@ namespace ligerdsl::lib {
 
 // Source of a configuration, for `ligerdsl explain`.
 struct ConfigSource {
-  MetaValues values;                  // those that differ from the heuristic's
-  const TunedTable* table = nullptr;  // null: the heuristic
+  MetaValues values;                  // fields that differ from the heuristic's
+  const TunedTable* table = nullptr;  // null: the heuristic's configuration
   std::string model;                  // model of the device on which the entry was tuned
   std::vector<std::string>
       passed;  // one sentence for each entry that was not used, with the reason
@@ -40,11 +40,11 @@ class TunedConfigs final : public KernelConfigs {
 
   MetaValues changed(const std::shared_ptr<const ConfigQuestion>& question) override;
   ConfigSource look_up(const ConfigQuestion& question);
-  // Entry of an author's kernel. Its fields may change results; this is not known here.
+  // Entry of an author's kernel. The library does not know whether its fields change results.
   struct AuthorEntry {
     std::string_view config;  // "num_warps=8"
     const TunedTable* table;
-    std::string_view model;  // model of the device on which it was tuned
+    std::string_view model;  // model of the device on which the entry was tuned
   };
   std::optional<AuthorEntry> author_entry(std::string_view kernel, std::string_view options) const;
 

@@ -36,7 +36,7 @@ std::string_view key_of(std::string_view line) {
 
 namespace {
 
-// Returns a key without the device.
+// Returns the key up to " @ ", without the device.
 std::string key_of_any_device(std::string_view kernel, int version, std::string_view options) {
   std::string key;
   key.reserve(kernel.size() + options.size() + 80);
@@ -49,7 +49,7 @@ std::string key_of_any_device(std::string_view kernel, int version, std::string_
   return key;
 }
 
-// Returns a key without the model.
+// Returns the key up to the last "/", without the device's model.
 std::string key_of_any_model(std::string_view kernel, int version, std::string_view options,
                              const TunedDevice& device) {
   std::string key = key_of_any_device(kernel, version, options);

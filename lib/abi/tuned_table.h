@@ -1,7 +1,7 @@
 // A table of tuned kernels maps a kernel and a device to a configuration.
 //
-// The file is JSON with one sorted line per entry. It is searched as text, so that a process with a
-// large table starts at once:
+// The file is JSON with one sorted line per entry. It is searched as text, not parsed, so that a
+// process with a large table starts quickly:
 //
 //   {"ligerdsl_tuned_kernels": 1, "entries": {
 //   "rms_norm_forward/1 cols=4096 type=bf16 @ sm_90a/132/NVIDIA H200":
@@ -49,8 +49,8 @@ class TunedTable {
     std::string_view config;  // "num_warps=8 rows=4"
     std::string_view model;   // model of the device on which it was tuned
   };
-  // Returns the entry that was tuned on this model, or on another model with the same architecture
-  // and number of units. Keeps no memory allocated.
+  // Returns the entry that was tuned on this model, else one for another model with the same
+  // architecture and number of units.
   std::optional<Found> find(std::string_view kernel, int version, std::string_view options,
                             const TunedDevice& device) const;
 

@@ -16,14 +16,15 @@ namespace {
 
 enum class Wanted : uint8_t { nan, not_finite };
 
-// In a nonfinite number all bits of `exponent` are set; in a NaN also a bit of `mantissa`.
+// In an infinity or NaN all bits of `exponent` are set; in a NaN also at least one bit of
+// `mantissa`.
 struct Format {
   uint32_t exponent, mantissa;
 };
 Format format_of(DType type) {
   if (type == DType::f32) return {0x7f800000u, 0x007fffffu};
   if (type == DType::f8e5m2) return {0x7cu, 0x03u};
-  if (type == DType::f8e4m3) return {0x7fu, 0x7fu};  // its only codes that are not numbers
+  if (type == DType::f8e4m3) return {0x7fu, 0x7fu};  // NaN has all 7 bits set; there is no infinity
   return type == DType::f16 ? Format{0x7c00u, 0x03ffu} : Format{0x7f80u, 0x007fu};
 }
 
@@ -51,7 +52,7 @@ class Scanner {
  public:
   Scanner(Context& context, runtime::Stream stream) : context_(context), stream_(stream) {}
 
-  // Returns the row-major index of the first element of that kind.
+  // Returns the row-major index of the first element that is NaN or, if wanted, not finite.
   std::optional<int64_t> find(const BoundTensor& tensor, Wanted wanted) {
     if (!tensor.present || !is_float(tensor.dtype)) return std::nullopt;
     int64_t total = 1;

@@ -8,7 +8,7 @@ namespace ligerdsl::lib {
 
 namespace {
 
-// Returns a text that is equal in every locale and parses to the same number.
+// Returns a text that does not depend on the locale and parses to the same number.
 std::string text_of(float value) {
   char text[40];
   return {text, std::to_chars(text, text + sizeof text, value).ptr};

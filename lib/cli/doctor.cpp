@@ -1,6 +1,6 @@
-// `ligerdsl doctor` reports which parts work on this machine, and why others do not. Returns exit
-// code 1 if one of these fails: the compiler or its worker, the CPU, a GPU with a driver, a
-// required cache.
+// `ligerdsl doctor` reports which parts of the library work on this machine, and why the other
+// parts do not. Returns exit code 1 if one of these fails: the compiler or its worker, the CPU, a
+// GPU with a driver, a required cache.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -59,7 +59,8 @@ std::string describe_driver() {
   return text;
 }
 
-// A machine without a GPU is healthy, but if it has a GPU driver, kernels must run on the GPU.
+// A machine without a GPU is no failure. If the machine has a GPU driver, a GPU on which kernels do
+// not run is a failure.
 std::vector<Finding> examine(const Globals& globals) {
   std::vector<Finding> findings;
   findings.push_back(
@@ -113,8 +114,8 @@ void print(const Globals& globals, const Finding& finding) {
                          finding.remedy.empty() ? "" : "; " + printable(finding.remedy)));
 }
 
-// Shortens a long path, which would move the next column out of the window. --verbose and --json
-// show the whole path.
+// Shortens a long path, because it would push the next column out of the terminal window. --verbose
+// and --json show the whole path.
 std::string cell_of(const std::string& value) {
   constexpr size_t kWidest = 60;
   if (columns(printable_line(value)) <= kWidest) return value;

@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
     line.app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) return report(kUsage, usage_error(line.app, error));
-    std::ostringstream help;  // help text, or the version
+    std::ostringstream help;  // receives the help text or the version
     line.app.exit(error, help, help);
     print_text(help.str());
     return finish_output(kOk);

@@ -7,7 +7,7 @@ import textwrap
 from table import DTYPES, Tensor, TensorList, Value, range_text
 
 WIDTH = 100
-FIXED_SPACE = "\0"  # a space that does not end a line
+FIXED_SPACE = "\0"  # a space at which lines are not wrapped
 CONSTANTS = [
     ("Rounding of RMSNorm: LLAMA rounds x * rstd before the weight and the result; GEMMA and NONE "
      "round only the result",

@@ -147,7 +147,7 @@ def plan(op):
             f"  OptionsOf<kernels::{op.kernel}> options;"]
     out += [setting(op, option, name) for option, name in pairs(op.plan.options)] + bindings(op)
     out += ["  adjust(d, options, bindings);"] if op.plan.hook else []
-    out += checks_of_sizes(op)  # dtype errors, which a hook may find, come first
+    out += checks_of_sizes(op)  # after the hook, whose dtype errors come first
     return out + ["  return plan_of(context, op::info(), d, configured(context, "
                   f"kernels::{op.kernel}, options), std::move(bindings));",
                   "}", ""]

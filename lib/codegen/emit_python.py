@@ -20,7 +20,7 @@ from table import DTYPES, Tensor, TensorList, Value, range_text
 
 ENUMS = {name: value for _, names in CONSTANTS for name, value in names}
 CTYPES = {"int32_t": "BIND_INT32", "int64_t": "BIND_INT64", "float": "BIND_FLOAT"}
-LOSSES = ("L", "Z", "R")  # sizes: the rows or one element, depending on the reduction
+LOSSES = ("L", "Z", "R")  # letters of sizes: rows or 1, depending on the reduction
 
 
 def letter_of(spec):
@@ -35,7 +35,7 @@ class Surface:
         fields = {f.name: f for f in op.fields}
         self.fields = fields
         self.accumulates = "accumulate" in fields
-        # one argument sets all these fields
+        # one Python argument `accumulate` sets all these fields
         self.accumulate_fields = [f for f in op.fields if f.name.startswith("accumulate")]
         self.list = next((a for a in op.args if isinstance(a, TensorList)), None)
         written = lambda t: t.direction == "out" or (t.direction == "inout" and self.accumulates)
@@ -125,7 +125,7 @@ class Surface:
                 return f.name
         default = self.op.size(letter)
         if isinstance(default, str) and not formulas.names(default) & set(self.op.symbols):
-            return f"({default})"  # a formula of options
+            return f"({default})"  # the default is a formula of options only
         t, axis, times = self.place(letter)
         text = f"{t.name}.shape[{axis}]"
         if times != factor:
@@ -146,7 +146,7 @@ class Surface:
     def made(self, t, dialect):
         """Returns an expression that allocates the output."""
         fused = self.fields.get("fused")
-        if fused and not t.given:  # out of gate, or half of gate_up
+        if fused and not t.given:  # result like gate, or like half of gate_up
             whole = f"(*gate_up.shape[:-1], gate_up.shape[-1] // 2)"
             return (f"{dialect.like(self.input('gate'))} if gate_up is None else "
                     f"{dialect.empty('gate_up', whole, 'gate_up.dtype')}")
@@ -282,7 +282,7 @@ class Torch:
     """Expressions for torch's tensors. torch.empty_like takes less than half the time of
     torch.empty; separate sizes take half that of a torch.Size."""
 
-    twins = True  # allocate a result like an earlier one of the same shape and dtype
+    twins = True  # allocate a result like an earlier result of the same shape and dtype
 
     def like(self, tensor):
         return f"empty_like({tensor.name})"
@@ -293,7 +293,7 @@ class Torch:
     def empty(self, name, shape, dtype):
         if shape != "()" and shape.startswith("(") and not shape.endswith("else ())"):
             sizes = shape[1:-1].rstrip(",")
-        else:  # a scalar needs an empty tuple
+        else:  # the shape of a scalar is an empty tuple
             sizes = shape if shape == "()" else f"*({shape} or ((),))"
         return f"{name}.new_empty({sizes}, dtype={dtype})"
 
@@ -398,7 +398,7 @@ def parameters(s, annotate):
 
 
 def function(s, name, positional, named):
-    # keeps a parameter on one line
+    # "\0" keeps a parameter on one line
     parts = [part.replace(" ", "\0") for part in positional + (["*"] + named if named else [])]
     lines = textwrap.wrap(f"def {name}({', '.join(parts)}):", 100,
                           subsequent_indent=" " * (5 + len(name)), break_long_words=False)

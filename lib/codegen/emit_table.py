@@ -7,7 +7,7 @@ TYPES = {"int32_t": "i32", "int64_t": "i64", "float": "f32"}
 
 
 def range_of(f):
-    # bounds have the field's type
+    # these bounds are float literals, rounded like the field's values
     suffix = "f" if f.ctype == "float" and f.or_zero else ""
     parts = [f".{name} = {getattr(f, name)!r}{suffix}" for name in ("low", "high")
              if getattr(f, name) is not None]
@@ -19,7 +19,7 @@ def range_of(f):
 def field_row(op, f):
     source = [t.name for t in op.tensors].index(f.source) if f.source else -1
     symbol = op.symbols.index(f.symbol) if f.symbol else -1
-    if f.role == "queries":  # filled in only if the operation is causal
+    if f.role == "queries":  # the one-call form fills it in only if `causal` is set
         symbol = [other.name for other in op.fields].index("causal")
     mask = " | ".join(f"bit(DType::{d})" for d in f.dtypes) or "0"
     return (f'    {{"{f.name}", offsetof(D, {f.name}), FieldType::{TYPES[f.ctype]}, '

@@ -10,8 +10,8 @@ TABLE = ROOT / "dsl/program/remarks.def"
 ENTRY = re.compile(r'^LIGERDSL_(REMARK|REASON)\((\w+),\s*((?:"(?:\\.|[^"\\])*"[\s,]*)+)\)$', re.M)
 STRING = re.compile(r'"((?:\\.|[^"\\])*)"(\s*,)?')
 PLACEHOLDER = re.compile(r"\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}")
-# KINDS: the pattern of each kind of argument. A path contains a colon only in its drive or before
-# the line.
+# Pattern of each kind of argument. In a PLACE, a colon appears only after a drive letter or before
+# the line number.
 KINDS = {"N": r"-?\d+", "M": r"-?\d+", "B": r"\d+", "PLACE": r"(?:[^\s;,]+|an unknown place)",
          "NAME": r"\w+"}
 

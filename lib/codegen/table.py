@@ -12,12 +12,13 @@ DTYPES = {
 FLOATS = ("f32", "f16", "bf16")
 INDEX = ("i64", "i32")
 FP8 = ("f8e4m3", "f8e5m2")
-# Sizes of `ligerdsl` by letter. A string is a formula of other sizes, fields and values.
+# Default sizes of the `ligerdsl` command, by letter. A string is a formula of other sizes, fields
+# and values.
 DEFAULT_SIZES = {
     "N": 4096, "H": 4096, "F": 8192, "V": 32000, "B": 4, "S": 1024, "A": 32, "K": 8, "D": 128,
     "P": 1024, "T": 4096, "E": 8, "M": "N", "O": "E + 1"
 }
-# Sizes for `ligerdsl check` by letter, where they differ from DEFAULT_SIZES.
+# Sizes for `ligerdsl check`, by letter, if they differ from DEFAULT_SIZES.
 SMALL_SIZES = {
     "N": 60, "H": 100, "F": 40, "V": 77, "B": 2, "S": 50, "A": 4, "K": 2, "D": 24, "P": 4, "T": 70,
     "E": 3
@@ -27,9 +28,9 @@ LOSSES = "LZRG"  # letters of losses and their gradients: one element, or every 
 FOLLOW_DTYPE = ("weight_dtype", "target_dtype", "scale_dtype"
                 )  # dtype fields that the command sets to `dtype` by default
 CASE_SIZES = {"N": "rows", "H": 520, "F": 700,
-              "V": 1003}  # case sizes of rows without case_sizes
+              "V": 1003}  # sizes of test cases for rows without case_sizes
 LARGE_KINDS = ("row", "flat", "narrow")
-MODEL_WORDS = {"gate": "swiglu", "rope": "half"}  # default words of a model in shapes.json
+MODEL_WORDS = {"gate": "swiglu", "rope": "half"}  # words of models that shapes.json does not set
 REPORTS = ("label", "shard_label", "index", "group", "sequence", "step")
 
 
@@ -43,20 +44,22 @@ class Field:
     role: str = "option"  # option, dim, dtype, present, absent, in_place, queries
     # dim, dtype, present, absent, queries: tensor whose property the one-call form reads
     source: str = ""
-    symbol: str = ""      # dim: its letter in tensor shapes
+    symbol: str = ""      # dim: letter of the size in tensor shapes
     low: float = None     # smallest allowed value, or None for any finite number
     high: float = None
-    below_high: bool = False  # high itself is excluded
+    below_high: bool = False  # values must be less than `high`
     infinite: bool = False    # float: infinity is allowed
     or_zero: bool = False     # float: 0 is allowed even outside low to high
-    dtypes: tuple = ()    # dtype: the allowed dtypes
+    dtypes: tuple = ()    # dtype: dtypes that the field accepts
     optional: bool = False  # dtype: 0 is allowed; dim: 0 means not used
-    # optional dtype: meaning of 0, which is "none" (no tensor), "f32", or a dtype field to copy
+    # optional dtype: meaning of 0, which is "none" (no tensor), "f32", or the name of another dtype
+    # field
     zero: str = ""
     same_as: str = ""     # dtype of a parameter: dtype field that a nonzero value must equal
     usual: bool = False  # present, optional dtype: the command and tests pass the tensor by default
     follows: str = ""     # dtype: dtype field that the command uses as its default
-    # dtype of a gradient: the parameter's dtype field. All its gradients have one dtype
+    # dtype of a gradient: dtype field of the parameter. All gradients of one parameter have one
+    # dtype
     gradient_of: str = ""
     command: str = ""  # option: formula of the command's default
     # true if added after the first release: older programs pass structs that end before the field
@@ -149,17 +152,17 @@ class Tensor:
     dtype: str
     doc: str
     given: str = ""
-    any_stride: bool = False  # including the last dimension
-    # end of the wrong-shape error: a common mistake, and the shape to pass instead
+    any_stride: bool = False  # strides may have any value, also in the last dimension
+    # text added to the error for a wrong shape: a common mistake, and the shape to pass instead
     hint: str = ""
     bounds: str = ""  # letter of the size that these bounds split into groups or sequences
     positive: bool = False  # random numbers are positive; mean and deviation do not apply
     mean: str = ""  # formula of the mean of random numbers; "" = 0
-    deviation: str = ""  # formula of their standard deviation; "" = 1
+    deviation: str = ""  # formula of the standard deviation of random numbers; "" = 1
     moved: str = ""  # formula of the number of elements that a call moves; "" = all
-    accumulate: str = "accumulate"  # inout: flag that makes a call read it; always read without a
-                                    # flag
-    contiguous: bool = False  # rows have no stride of their own
+    accumulate: str = "accumulate"  # inout: flag that makes a call read the tensor; "" = every call
+                                    # reads it
+    contiguous: bool = False  # rows must be contiguous, without a row stride
     later: bool = False  # true if added after the first release
 
 
@@ -230,9 +233,9 @@ class Large:
         self.cases = cases
         self.tolerance = tolerance          # relative and absolute, for results with separate rows
         self.sum_tolerance = sum_tolerance  # normwise, for results summed over all rows
-        # scale of the tensor `weight`; it may have the form of a size
+        # scale of the tensor `weight`; "{a|b}" as in a size is allowed
         self.weight_scale = weight_scale
-        # functions of large_test.cpp by tensor, for results that are not simply summed
+        # tensor -> function of large_test.cpp that combines results which are not simply summed
         self.combine = combine or {}
 
 
@@ -243,16 +246,16 @@ class Op:
     doc: str                                     # formulas, shapes, aliasing, errors
     fields: list
     args: list
-    rows: str                                    # rows that workspace_bytes_for counts
+    rows: str                                    # unit of the rows that workspace_bytes_for takes
     reports: str = "label"  # kind of out-of-bounds value that its kernels report: one of REPORTS
     aliases: list = field(
         default_factory=list
     )  # pairs (output, input) that may be the same memory when in_place is set
-    # Rule of lib/python/ligerdsl/torch/sharding.py for DTensors: its name and arguments. "" = none.
+    # Rule for DTensors (lib/python/ligerdsl/torch/sharding.py): name and arguments. "" = no rule.
     sharding: str = ""
     plan: Plan = None                            # None: lib/abi/ops/ defines make_plan
-    # The command's default sizes by letter, where they differ from DEFAULT_SIZES. They may be
-    # formulas.
+    # The command's default sizes by letter, if they differ from DEFAULT_SIZES. A size may be a
+    # formula.
     sizes: dict = field(default_factory=dict)
     small: dict = field(default_factory=dict)  # sizes of `ligerdsl check`, like SMALL_SIZES
     # Formula of a call's floating-point operations, if arithmetic bounds its time. If bounds split
@@ -270,19 +273,19 @@ class Op:
         default_factory=dict
     )  # sizes in `cases` by letter, as C++ expressions of `rows`; {} = CASE_SIZES
     large: list = field(default_factory=list
-                        )  # cases on more than 2^31 elements: Large objects, or their texts alone
+                        )  # cases on more than 2^31 elements: Large objects, or only their texts
     not_large: str = ""                          # why the operation has no large cases
     # Configurations of `ligerdsl bench standard`. {bf16|f32} is the value for a GPU, and for a CPU.
     # --rows replaces n in rows(n).
     bench: list = field(default_factory=list)
-    # Layers of the models in lib/cli/bench/shapes.json, for `ligerdsl bench --model`, like `bench`.
-    # Braces, as in {hidden}, contain a word or number of the model, or a formula of these and
-    # `tokens`. The word gate=geglu limits a layer to models with that gate.
+    # Layers of the models in lib/cli/bench/shapes.json, for `ligerdsl bench --model`, in the form
+    # of `bench`. Braces contain a word or number of the model, as in {hidden}, or a formula of its
+    # numbers and `tokens`. The word gate=geglu limits a layer to models with this gate.
     layers: list = field(default_factory=list)
     not_compared: str = ""  # why bench/cases has no contender for the operation; "" = it has one
     place: str = ""  # the row's file without .op.py: "kernels/norm/rms_norm"; ops.py sets it
-    kind: str = ""   # row of the README's table: "norms", as ops.py sets it from KIND of the file
-    title: str = ""  # name in that table: "RMSNorm", as ops.py sets it from TITLE of the file
+    kind: str = ""   # row of the README's table: "norms"; ops.py sets it from KIND of the file
+    title: str = ""  # name in that table: "RMSNorm"; ops.py sets it from TITLE of the file
 
     @property
     def kernel(self):

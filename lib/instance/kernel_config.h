@@ -1,4 +1,4 @@
-// Settings "config.NAME=VALUE", which override the heuristic's schedule for a kernel
+// Settings "config.NAME=VALUE", which override fields of the heuristic's schedule
 // (kernels/core/config.h).
 #pragma once
 
@@ -25,7 +25,7 @@ class ConfigSettings final : public lib::KernelConfigs {
   // Sets the source of values that settings override; null means the heuristic.
   void set_base(lib::KernelConfigs* base) { base_ = base; }
 
-  // Kernel that a plan asked about, with its values.
+  // Kernel of a plan, and the values of its configuration.
   struct Kernel {
     std::string name;
     std::vector<MetaField> fields;

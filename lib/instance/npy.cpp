@@ -24,20 +24,20 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr size_t kMaxHeader = size_t{1} << 20;  // write_npy() writes 118 bytes
+constexpr size_t kMaxHeader = size_t{1} << 20;  // limit for reading; write_npy() writes 118 bytes
 constexpr size_t kChunk = size_t{1}
-                          << 24;  // bytes per read, so that a wrong shape allocates little
+                          << 24;  // bytes per read, so that a wrong shape allocates little memory
 
 // Element type of an .npy file.
 struct Item {
   std::string_view descr;
-  DType type;  // f32 with 8 bytes is f64
+  DType type;  // f32 and bytes = 8: float64
   int64_t bytes;
 };
 constexpr Item kItems[] = {{"<f4", DType::f32, 4},   {"<f8", DType::f32, 8}, {"<f2", DType::f16, 2},
                            {"<u2", DType::bf16, 2},  {"<i4", DType::i32, 4}, {"<i8", DType::i64, 8},
                            {"<i2", DType::i16, 2},   {"|i1", DType::i8, 1},  {"|b1", DType::i8, 1},
-                           {"|u1", DType::f8e4m3, 1}};  // bytes of either fp8 type
+                           {"|u1", DType::f8e4m3, 1}};  // codes of f8e4m3 or of f8e5m2
 
 template <class T>
 T read(const char* at) {
@@ -155,10 +155,10 @@ std::string read_data(std::istream& in, size_t bytes) {
   return data;
 }
 
-// Returns the product of the dimensions, or nothing if it exceeds any memory. A dimension of 0 does
-// not hide an overflow of the others.
+// Returns the number of elements, or nothing if it exceeds any memory. If one dimension is 0, the
+// product of the others must not overflow either.
 std::optional<int64_t> product(const std::vector<int64_t>& shape) {
-  constexpr int64_t kMost = int64_t{1} << 59;  // times 8 bytes fits in int64_t
+  constexpr int64_t kMost = int64_t{1} << 59;  // kMost elements of 8 bytes fit in int64_t
   int64_t n = 1;
   bool empty = false;
   for (const int64_t d : shape) {
@@ -259,7 +259,7 @@ double number_at(const Array& array, const Item& item, size_t i) {
 
 // Returns true if `to` is a float dtype, or an integer dtype that holds the value.
 bool fits(DType to, double value) {
-  if (to == DType::i64 || is_float(to)) return true;  // the source has at most 64 bits
+  if (to == DType::i64 || is_float(to)) return true;  // i64 holds every integer of a file
   return value >= static_cast<double>(least_of(to)) && value <= static_cast<double>(most_of(to));
 }
 
@@ -268,7 +268,7 @@ bool fits(DType to, double value) {
 std::string convert(const Array& array, DType to) {
   const Item& item = item_of(array.descr);
   if (item.bytes == size_of(to) && item.type == to)
-    return array.bytes;  // exact for i64 beyond 2^53
+    return array.bytes;  // without conversion to double, which would round large i64
   if (is_fp8(item.type)) {
     if (is_fp8(to)) return array.bytes;
     throw Failure(kUsage, fmt::format("{}: |u1 holds codes of fp8, but {} is needed", array.source,

@@ -18,9 +18,9 @@ struct Array {
   std::string source;  // file name, for errors
 };
 
-// Reads a file. Throws Failure with the file's name and fault.
+// Reads a file. Throws Failure with the file's name and the reason.
 Array read_npy(const std::string& path);
-// Reads a stream that ends with the array. Throws NpyError (npy_header.h).
+// Reads an array from a stream, which must end after it. Throws NpyError (npy_header.h).
 Array parse_npy(std::istream& in);
 void write_npy(const std::string& path, const Array& array);
 

@@ -9,7 +9,7 @@ namespace ligerdsl::cli {
 
 namespace {
 
-constexpr size_t kMaxRank = 64;  // NumPy's own limit
+constexpr size_t kMaxRank = 64;  // largest rank of NumPy
 
 class Parser {
  public:
@@ -65,7 +65,7 @@ class Parser {
     return true;
   }
 
-  // Reads a string; keys and types have no escapes.
+  // Reads a string without escapes; keys and types have none.
   std::string string() {
     space();
     if (at_ == text_.size() || (text_[at_] != '\'' && text_[at_] != '"'))

@@ -16,12 +16,13 @@ struct NpyHeader {
   std::vector<int64_t> shape;
 };
 
-// Error in a file, without the file's name.
+// Error in a file. Its text does not name the file.
 struct NpyError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Throws NpyError with the position. The time is linear in the text's length.
+// Parses a header. Throws NpyError with the position of the error. The time is linear in the text's
+// length.
 NpyHeader parse_npy_header(std::string_view text);
 
 }  // namespace ligerdsl::cli

@@ -10,7 +10,8 @@
 
 namespace ligerdsl::cli {
 
-// Returns a size by its letter, or a number of the descriptor or arguments by its name.
+// Function that returns a size by its letter, or a number of the descriptor or arguments by its
+// name.
 using Numbers = std::function<double(std::string_view)>;
 // Formula of a row, or null.
 using Formula = double (*)(const Numbers&);
@@ -26,10 +27,10 @@ struct DerivedDefault {
 
 struct TensorDefaults {
   std::string_view tensor;
-  std::string_view bounds;  // letter of the size that these bounds split into groups or sequences
+  std::string_view bounds;      // letter of the size that a tensor of bounds splits into groups
   std::string_view accumulate;  // inout: flag that makes a call read the tensor; "" = always
   bool positive = false;        // random numbers are positive
-  bool contiguous = false;      // rows have no stride of their own
+  bool contiguous = false;      // rows must be contiguous
   Formula mean = nullptr;       // mean of random numbers; null means 0
   Formula deviation = nullptr;  // standard deviation of random numbers; null means 1
   Formula moved = nullptr;      // number of elements that a call moves; null means all
@@ -38,11 +39,11 @@ struct TensorDefaults {
 struct OpDefaults {
   std::string_view op;
   std::vector<int64_t> sizes;  // sizes in the order of OpInfo::symbols
-  std::vector<int64_t> small;  // sizes of `ligerdsl check`, likewise; 0 means that of `sizes`
-  std::string_view rows;       // letter that counts rows
+  std::vector<int64_t> small;  // sizes of `ligerdsl check`, in this order; 0: the size in `sizes`
+  std::string_view rows;       // letter of the number of rows
   std::vector<std::string_view> usual;  // fields of optional tensors that are passed by default
   std::vector<Follower> followers;
-  std::vector<DerivedDefault> derived;  // they replace `sizes` and the descriptor's defaults
+  std::vector<DerivedDefault> derived;  // they override `sizes` and the descriptor's defaults
   std::vector<TensorDefaults> tensors;  // tensors that differ from TensorDefaults{}
   Formula flops = nullptr;  // floating-point operations, of one part if bounds split a size; null
                             // if memory bounds the time

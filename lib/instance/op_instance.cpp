@@ -33,7 +33,8 @@ void store(std::byte* at, T value) {
 
 constexpr uint8_t kGuardByte = 0xa5;
 
-// Returns the offset of a group. The groups' sizes repeat the pattern 0, 1, 2, 3 parts of the rows.
+// Returns the offset of a group in the rows. Sizes of successive groups have the ratios 0 : 1 : 2 :
+// 3, repeated.
 int64_t offset_of(int64_t group, int64_t groups, int64_t rows) {
   const auto parts = [](int64_t n) { return n / 4 * 6 + n % 4 * (n % 4 - 1) / 2; };
   return group == groups ? rows : rows * parts(group) / std::max<int64_t>(parts(groups), 1);
@@ -138,7 +139,8 @@ void OpInstance::apply(const Setting& setting) {
                                     did_you_mean(setting.name, names), fmt::join(names, " ")));
 }
 
-// Sets a size from a setting or array named `from`. Fails if another one gave a different size.
+// Sets a size from a setting or array named `from`. Fails if another setting or array gave a
+// different size.
 void OpInstance::choose_size(int symbol, int64_t size, const std::string& from) {
   Chosen& chosen = chosen_[symbol];
   if (chosen.size >= 0 && chosen.size != size) {
@@ -206,7 +208,7 @@ void OpInstance::finish_sizes() {
 }
 
 std::vector<int64_t> OpInstance::shape_of(const lib::TensorInfo& tensor) const {
-  if (tensor.shape == lib::ShapeKind::free) {  // rope's tables; a multimodal one has three planes
+  if (tensor.shape == lib::ShapeKind::free) {  // rope's tables; multimodal tables have three planes
     const int64_t positions = sizes_[symbol_named(info_, "S")],
                   columns = sizes_[symbol_named(info_, "D")];
     for (const FieldInfo& field : info_.fields) {
@@ -275,7 +277,7 @@ void OpInstance::take_shape(const std::string& name, const Array& array) {
   if (shape.size() < trailing || (info.shape == lib::ShapeKind::fixed && shape.size() != trailing))
     throw Failure(kUsage, fmt::format("{}: expected {}{} dimensions, got {}", from, trailing,
                                       rank > trailing ? " or more" : "", shape.size()));
-  // Leading dimensions are joined into one.
+  // Joins the leading dimensions into one.
   std::vector<int64_t> sizes(shape.end() - static_cast<ptrdiff_t>(trailing), shape.end());
   if (rank > trailing)
     sizes.insert(sizes.begin(),
@@ -329,7 +331,8 @@ std::string OpInstance::random_bytes(const Slot& slot) const {
   return bytes;
 }
 
-// Copies the first bytes to the device and repeats them there by doubling.
+// Copies the first period to the device and repeats it there, doubling the filled bytes with each
+// copy.
 void OpInstance::fill_random(const Slot& slot, size_t bytes) const {
   const std::string first = random_bytes(slot);
   runtime::Device& device = context_->device();
@@ -339,7 +342,7 @@ void OpInstance::fill_random(const Slot& slot, size_t bytes) const {
     device.copy(static_cast<std::byte*>(slot.data) + done, slot.data, more, nullptr);
     done += more;
   }
-  device.synchronize(nullptr);  // before the host bytes are freed
+  device.synchronize(nullptr);  // copies must end before the host bytes are freed
 }
 
 std::unique_ptr<lib::Plan> OpInstance::plan(const lib::ContextRef& context) {
@@ -404,7 +407,7 @@ size_t OpInstance::schedule(const lib::Plan& plan) {
   return plan.op().schedule(bound(plan));
 }
 
-// Fills the tensors of the arguments from the slots.
+// Sets the tensors of the args struct from the slots.
 void OpInstance::describe_tensors(const lib::ContextRef& context) {
   list_.clear();
   for (Slot& slot : slots_) {
@@ -467,7 +470,8 @@ void OpInstance::prepare(const lib::Plan& plan) {
   memory_.push_back(call_.workspace);
 }
 
-// A gradient is an input only if it is accumulated.
+// Returns true if a call reads the slot's initial contents. An inout gradient is read only if it is
+// accumulated.
 bool OpInstance::reads(const Slot& slot) const {
   if (!slot.info || slot.info->direction == lib::Direction::in) return true;
   const std::string_view flag = defaults_.of(slot.name).accumulate;

@@ -24,8 +24,8 @@
 
 namespace ligerdsl::cli {
 
-// Returns the operation `name`, or throws Failure (kUsage) with the known names and those in
-// `also`.
+// Returns the operation `name`. If there is none, throws Failure (kUsage) with the names of all
+// operations and the names in `also`.
 const lib::OpInfo& find_op(const std::string& name, const std::vector<std::string>& also = {});
 
 // Returns the names of the operation's settings, except config.NAME.
@@ -38,7 +38,7 @@ class OpInstance {
 
   struct Slot {
     std::string name;
-    const lib::TensorInfo* info;  // null for a tensor of the list
+    const lib::TensorInfo* info;  // null for a tensor of a TensorList
     DType dtype;
     std::vector<int64_t> shape;
     int same_as = -1;  // slot whose memory this in-place slot shares, or -1
@@ -57,30 +57,31 @@ class OpInstance {
   }
   // Return the descriptor field or numeric argument `name`, or `missing` if there is none.
   double number(const std::string& name, double missing) const;
-  int64_t integer(const std::string& name, int64_t missing) const;  // exact for 64-bit integers
-  // Returns the size that a letter stands for.
+  int64_t integer(const std::string& name, int64_t missing) const;  // exact, unlike a double
+  // Returns the size with this letter.
   int64_t size(const std::string& letter) const;
 
-  // Makes the operation's plan, with the schedule chosen by the settings.
+  // Makes the operation's plan, with the schedule that settings choose.
   std::unique_ptr<lib::Plan> plan(const lib::ContextRef& context);
-  // Returns the kernels of the last plan that have a schedule, and their configurations.
+  // Returns the configurations of the last plan's kernels.
   const ConfigSettings& config() const { return config_; }
 
-  // Gives a slot the shape of an array to be written to it, and updates other slots' sizes. Call it
-  // before allocate(). Throws Failure (kUsage) if settings or another array conflict.
+  // Gives a slot the shape of the array that will be written to it, and updates the sizes of other
+  // slots. Call it before allocate(). Throws Failure (kUsage) if settings or another array
+  // conflict.
   void take_shape(const std::string& name, const Array& array);
 
-  // For a call that is never run, gives tensors consecutive aligned addresses that must not be
-  // dereferenced. Call it before allocate().
+  // Gives tensors consecutive aligned addresses without memory, for a call that never runs. Call it
+  // before allocate().
   void place_tensors(const lib::Plan& plan);
-  // Returns the index of the schedule that the plan uses for such a call (OpPlan::schedule). Call
-  // it before allocate().
+  // Returns the index of the schedule that the plan uses for a call with these sizes
+  // (OpPlan::schedule). Call it before allocate().
   size_t schedule(const lib::Plan& plan);
   static std::byte* address_of_workspace() {
     return reinterpret_cast<std::byte*>(uintptr_t{1} << 60);
   }
 
-  // Returns the device bytes that allocate() and `workspaces` of the plan's workspaces would need.
+  // Returns the bytes of device memory that allocate() and a number of `workspaces` would need.
   // Call it before allocate().
   double bytes_to_allocate(const lib::Plan& plan, int workspaces, size_t guard);
   // Allocates device memory. Fills inputs with random numbers from a fixed seed, and outputs with a
@@ -93,10 +94,11 @@ class OpInstance {
   std::string read(const Slot& slot) const;
   std::string read(const Slot& slot, size_t first) const;  // bytes
 
-  // Returns the call bound to a plan, with a workspace size but no workspace. Valid as long as this
-  // object.
+  // Returns a call that is bound to a plan. Its workspace_bytes is set, its workspace is not. Valid
+  // as long as this object.
   lib::Call bound(const lib::Plan& plan);
-  // Makes call() ready for Plan::execute and allocates the workspace. Valid as long as this object.
+  // Makes call() ready for Plan::execute and allocates its workspace, which lives as long as this
+  // object.
   void prepare(const lib::Plan& plan);
   lib::Call& call() { return call_; }
 
@@ -128,14 +130,14 @@ class OpInstance {
   bool reads(const Slot& slot) const;
   bool writes(const Slot& slot) const;
   std::vector<int64_t> shape_of(const lib::TensorInfo& tensor) const;
-  std::string random_bytes(const Slot& slot) const;  // first period of the slot's bytes
+  std::string random_bytes(const Slot& slot) const;  // random bytes of one period
   void fill_random(const Slot& slot, size_t bytes) const;
 
   const lib::OpInfo& info_;
   const OpDefaults& defaults_;
   alignas(8) std::byte desc_[lib::kMaxStruct];
   alignas(8) std::byte args_[lib::kMaxStruct];
-  // A size (-1: none) and the name of the setting or array that gave it.
+  // A size that was given (-1: none), and the name of the setting or array that gave it.
   struct Chosen {
     int64_t size = -1;
     std::string from;

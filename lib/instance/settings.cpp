@@ -27,7 +27,7 @@ const Words kDtypes = {{"f32", LIGERDSL_F32},       {"f16", LIGERDSL_F16},
                        {"i64", LIGERDSL_I64},       {"f8e4m3", LIGERDSL_F8E4M3},
                        {"f8e5m2", LIGERDSL_F8E5M2}, {"none", 0}};
 const Words kFlags = {{"true", 1}, {"false", 0}};
-// Words of options, by option name.
+// Words that an option accepts, by the option's name.
 const std::map<std::string, Words> kWords = {
 #include "option_words.inc"
 };

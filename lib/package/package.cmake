@@ -14,8 +14,8 @@ install(DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/include/ ${generated}/include/ DES
 set(ops_json ${CMAKE_INSTALL_DATAROOTDIR}/ligerdsl/ops.json)
 install(FILES ${generated}/ops.json DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/ligerdsl COMPONENT dev)
 
-# Documents for external authors: the pages, and the lessons and author kernels, which build on
-# their own.
+# Documents for authors outside this repository: the pages, the lessons and the author kernels.
+# Lessons and author kernels can be built without this repository.
 set(doc_dir ${CMAKE_INSTALL_DATAROOTDIR}/doc/libligerdsl)
 install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE DESTINATION ${doc_dir} COMPONENT dev)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${doc_dir}/docs COMPONENT dev)
@@ -23,7 +23,8 @@ foreach(examples lessons author_kernels)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/${examples}/ DESTINATION ${doc_dir}/${examples} COMPONENT dev)
 endforeach()
 
-# The licence and the notices of the binaries' components, in each package under the package's name.
+# Each package installs the licence, and the notices of the components in the binaries, in the
+# folder of its own name.
 set(package_runtime libligerdsl0)
 set(package_dev libligerdsl-dev)
 set(package_tools ligerdsl-tools)
@@ -34,9 +35,9 @@ endforeach()
 
 configure_package_config_file(package/ligerdslConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfig.cmake
   INSTALL_DESTINATION ${cmake_dir} PATH_VARS ops_json)
-# A project that asks for 0.1 gets 0.2: the C ABI and its soname are the same.
+# A project that asks for version 0.1 accepts 0.2, because the C ABI and the soname are the same.
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfigVersion.cmake COMPATIBILITY SameMajorVersion)
-# The path is relative, so that an installed folder can be moved.
+# The prefix in the .pc file is a relative path, so that an installed folder can be moved.
 file(RELATIVE_PATH pc_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(package/ligerdsl.pc.in ${CMAKE_CURRENT_BINARY_DIR}/ligerdsl.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfigVersion.cmake

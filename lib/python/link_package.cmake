@@ -1,4 +1,4 @@
-# Links the package's files into the build tree, so that it can be imported from there.
+# Links the package's files into the build tree, so that the package can be imported from there.
 foreach(file ${FILES})
   get_filename_component(folder ${PACKAGE}/../${file} DIRECTORY)
   file(MAKE_DIRECTORY ${folder})

@@ -5,7 +5,8 @@ file(REMOVE_RECURSE ${stage})
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --component python --prefix ${stage} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 file(COPY ${SOURCE}/ligerdsl ${SOURCE}/pyproject.toml ${SOURCE}/README.md DESTINATION ${stage} PATTERN __pycache__ EXCLUDE)
 file(COPY ${SOURCE}/../../LICENSE ${SOURCE}/../../NOTICE DESTINATION ${stage})
-# Files next to the package folder enter a wheel only if a project installs them.
+# A wheel contains a file next to the package folder, such as ligerdsl_liger.pth, only if a project
+# installs the file.
 file(WRITE ${stage}/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)
 project(ligerdsl_wheel NONE)
 install(FILES ligerdsl_liger.pth DESTINATION . COMPONENT python)

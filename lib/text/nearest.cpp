@@ -16,7 +16,8 @@ bool alike(char a, char b) {
   return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
 }
 
-// Returns the optimal string alignment distance. Three rows of the table are enough.
+// Returns the optimal string alignment distance of a and b. Keeps only three rows of the table of
+// distances.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before_last, last(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) last[j] = j;

@@ -38,8 +38,8 @@ struct Globals {
   bool quiet = false, verbose = false;
 };
 
-// Returns true if stdout gets colours. With --color auto, it must be a terminal that is not dumb,
-// and NO_COLOR must be unset.
+// Returns true if stdout gets colours. With --color auto, stdout must be a terminal, TERM must not
+// be "dumb", and NO_COLOR must be unset.
 bool use_color(const Globals& globals);
 std::string good(const Globals& globals, const std::string& text);  // green
 std::string bad(const Globals& globals, const std::string& text);   // red
@@ -60,7 +60,8 @@ int finish_output(int code);
 // Returns true if the path is "-", or names standard output's file, pipe or terminal, like
 // /dev/stdout.
 bool is_standard_output(const std::string& path);
-// Returns true if both paths name one file, even through links, or would name one if it existed.
+// Returns true if both paths name one file, even through links, or would name one file that does
+// not exist yet.
 bool is_same_file(const std::string& one, const std::string& other);
 // Flushes stdout before a signal ends the command.
 void flush_output();
@@ -68,7 +69,7 @@ void flush_output();
 // Writes a file. Prints instead if the path is standard output, because opening the file would
 // truncate it. Throws Failure (kNothingFound) with the reason, even for a full disk.
 void write_file(const std::string& path, std::string_view bytes);
-// Throws the Failure that write_file() would throw, without changing the file.
+// Throws the Failure that write_file() would throw. Does not change the file.
 void check_writable(const std::string& path);
 
 // Writes the result to --json, if given. Text that is not UTF-8 becomes U+FFFD.

@@ -13,7 +13,8 @@ bool continues(char c) {
   return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
 }
 
-// Returns the length of the well-formed UTF-8 sequence at the beginning (Unicode, table 3-7), or 0.
+// Returns the length of the well-formed UTF-8 sequence (Unicode, table 3-7) with which the text
+// begins, or 0.
 size_t sequence(std::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
   if (first < 0x80) return 1;

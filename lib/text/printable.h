@@ -6,14 +6,15 @@
 
 namespace ligerdsl::cli {
 
-// Keeps UTF-8, line ends and tabs. Bytes that are not UTF-8 and control characters become \xNN.
+// Keeps UTF-8, line ends and tabs. Replaces control characters, and bytes that are not UTF-8, by
+// \xNN.
 std::string printable(std::string_view text);
 
-// Does the same for one line. Line ends and tabs become \n and \t, so that the text cannot start a
-// new line in a sentence or table.
+// Like printable(), but also replaces line ends and tabs by \n and \t, so that the text cannot
+// start a new line in a sentence or table.
 std::string printable_line(std::string_view text);
 
-// Shortens lines of more than `most` bytes to end in "...", because a file or an argument may be
+// Shortens lines of more than `most` bytes, which then end in "...". A file or an argument may be
 // one long line.
 std::string with_short_lines(std::string_view text, size_t most);
 

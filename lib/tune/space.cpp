@@ -70,7 +70,7 @@ std::vector<Config> Space::neighbours(const Config& config) const {
       }
       for (size_t j = 0; j < fields_.size(); ++j) {
         if (j == i) continue;
-        // Nearest choices first.
+        // Tries the nearest choices first.
         const auto here = static_cast<int64_t>(choice_of(one, j)), count = std::ssize(choices_[j]);
         bool made = false;
         for (int64_t distance = 1; distance < count && !made; ++distance) {

@@ -25,16 +25,17 @@ class Space {
   using Refusal = std::function<std::string(const MetaValues&)>;  // why a configuration is invalid;
                                                                   // "" if it is valid
 
-  // `fields` have the heuristic's values. Fields of Bits::fixed, and fields that change results
-  // more than `most`, keep these values.
+  // `fields` have the heuristic's values. Fields with Bits::fixed, and fields that affect results
+  // more than `most` allows, keep these values.
   Space(std::vector<MetaField> fields, Refusal refusal, Bits most);
 
   const Config& heuristic() const { return heuristic_; }
   bool valid(const Config& config) const;
-  // Returns the valid configurations that differ in one field. If that change alone is invalid,
-  // also changes a second field, to its nearest choice that is valid with the first.
+  // Returns valid configurations that differ from `config` in one field. If a change of one field
+  // is invalid alone, a second field also changes, to the nearest choice that makes the
+  // configuration valid.
   std::vector<Config> neighbours(const Config& config) const;
-  // Returns a configuration that is 1 to 4 such changes from the heuristic.
+  // Returns a valid configuration after 1 to 4 random changes of this kind to the heuristic's.
   Config random(std::mt19937_64& generator) const;
   // Returns the number of combinations of choices, valid or not, at most INT64_MAX.
   int64_t combinations() const;
@@ -52,7 +53,7 @@ class Space {
   size_t choice_of(const Config& config, size_t field) const;
 
   std::vector<MetaField> fields_;
-  std::vector<std::vector<std::string>> choices_;  // searched choices, indexed by field
+  std::vector<std::vector<std::string>> choices_;  // choices to search, indexed by field
   Refusal refusal_;
   Config heuristic_;
   mutable std::map<Config, bool> known_;

@@ -72,8 +72,8 @@ void Store::append(const Trial& trial, int stop, std::chrono::milliseconds patie
 
 namespace {
 
-// Returns true if the line is the beginning of one by append(), whose writer was stopped. Other
-// invalid lines are not trials.
+// Returns true if the line is the beginning of a line by append(), whose writer was stopped. Other
+// invalid lines were not written by append().
 bool was_torn(std::string_view line, const std::exception& error) {
   constexpr std::string_view begin = "{\"key\":";
   const auto* syntax = dynamic_cast<const JsonError*>(&error);
@@ -88,7 +88,7 @@ std::vector<Trial> read_trials(const std::string& path) {
   const runtime::File file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.good()) refuse(path, runtime::locate_failure(path, errno).text());
   std::string text;
-  for (;;) {  // a pipe has no size
+  for (;;) {  // reads in parts, because a pipe has no size
     const size_t before = text.size();
     text.resize(before + kPart);
     const ssize_t got = read(file.get(), text.data() + before, kPart);

@@ -34,7 +34,7 @@ class Store {
   runtime::File file_;
 };
 
-// Reads a file of trials without opening it for writing.
+// Returns the trials in a file. Does not open it for writing.
 std::vector<Trial> read_trials(const std::string& path);
 
 }  // namespace ligerdsl::tune

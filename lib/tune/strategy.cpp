@@ -29,11 +29,11 @@ class Exhaustive final : public Strategy {
   void learn(const Config&, double) override {}
 
  private:
-  std::vector<Config> left_;  // remaining configurations, the next one last
+  std::vector<Config> left_;  // remaining configurations; the last element is the next one
 };
 
-// Proposes random configurations, each once. Assumes that none is left after kTries known ones in a
-// row.
+// Proposes random configurations, each once. After kTries known configurations in a row, assumes
+// that no new one is left.
 class Random {
  public:
   Random(const Space& space, uint64_t seed) : space_(space), generator_(seed) {}
@@ -96,8 +96,8 @@ class Guided final : public Strategy {
     return taken;
   }
 
-  // Explores around every configuration within 3 % of the best, because a second change may regain
-  // a first one's loss.
+  // Explores changes of every configuration within 3 % of the best, because a second change may
+  // regain what the first change lost.
   void learn(const Config& config, double ratio) override {
     constexpr double kNear = 1.03;
     best_ = std::min(best_, ratio);

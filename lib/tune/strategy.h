@@ -16,7 +16,7 @@ namespace ligerdsl::tune {
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  // Returns at most `room` configurations; an empty list ends the search.
+  // Returns at most `room` configurations to try. An empty list ends the search.
   virtual std::vector<Config> next(size_t room) = 0;
   // Reports a configuration's result: its time / the heuristic's, or infinity if it failed.
   virtual void learn(const Config& config, double ratio) = 0;

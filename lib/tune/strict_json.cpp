@@ -9,7 +9,7 @@ namespace ligerdsl::tune {
 
 namespace {
 
-// Returns "at column 7", or "at line 3, column 7" in a text of several lines.
+// Returns "at column 7", or for a text of several lines "at line 3, column 7".
 std::string place_text(std::string_view text, size_t byte) {
   const std::string_view before = text.substr(0, std::min(byte > 0 ? byte - 1 : 0, text.size()));
   const size_t line_begin =
@@ -21,8 +21,8 @@ std::string place_text(std::string_view text, size_t byte) {
 }
 
 // Shortens the parser's message, which is "[...] parse error at line 1, column 5: syntax error
-// while parsing value - unexpected '}'; expected X". It may contain "; last read: '...'", which
-// repeats the file.
+// while parsing value - unexpected '}'; expected X". Also removes "; last read: '...'", which
+// repeats text of the file.
 std::string syntax_text(std::string_view text, const Json::parse_error& error) {
   std::string what = error.what();
   if (const size_t at = what.find(" - "); at != std::string::npos) what.erase(0, at + 3);
@@ -70,7 +70,7 @@ int Members::count(const char* name) const {
 
 Json parse_strict(std::string_view text) {
   constexpr int kDeepest = 32;
-  std::vector<std::set<std::string>> names;  // member names of the enclosing objects
+  std::vector<std::set<std::string>> names;  // members seen so far, per enclosing object
   const auto look = [&](int depth, Json::parse_event_t event, Json& parsed) {
     using Event = Json::parse_event_t;
     if (depth > kDeepest)

@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 struct JsonError : std::runtime_error {
   explicit JsonError(const std::string& text, bool ends_early = false)
       : std::runtime_error(text), at_end(ends_early) {}
-  bool at_end;  // true if the text is a valid beginning that ends too early
+  bool at_end;  // true if the text is valid up to its end but incomplete
 };
 
 // Throws JsonError for
@@ -26,14 +26,14 @@ struct JsonError : std::runtime_error {
 // - values nested so deeply that recursion would overflow the stack.
 Json parse_strict(std::string_view text);
 
-// Returns a value as JSON, clipped.
+// Returns a value as JSON text, clipped.
 std::string shown(const Json& value);
 
 // Reads members of an object by name and type. For a missing member or another type, throws
 // JsonError with the name, the expected type and the value.
 class Members {
  public:
-  explicit Members(const Json& json);  // throws JsonError if it is not an object
+  explicit Members(const Json& json);  // throws JsonError if the JSON is not an object
 
   bool has(const char* name) const { return json_.contains(name); }
   template <class Is>

@@ -27,7 +27,7 @@ bool measured(const Trial& trial) {
   return trial.ratio > 0 && (trial.fate == Fate::ok || trial.fate == Fate::slow);
 }
 
-// Replaces numbers, so that "3 of 512" and "7 of 512" count as one reason.
+// Replaces numbers in a reason, so that "3 of 512" and "7 of 512" count as one reason.
 std::string without_numbers(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -40,7 +40,8 @@ std::string without_numbers(const std::string& text) {
   return out;
 }
 
-// Returns a configuration's fields, or none for another text, because stores come from anywhere.
+// Returns a configuration's fields. Returns none if the text is no configuration, because stores
+// may come from anywhere.
 MetaValues fields_of(const std::string& config) {
   try {
     return lib::config_values(config);
@@ -49,7 +50,7 @@ MetaValues fields_of(const std::string& config) {
   }
 }
 
-// Orders numbers by value, before words.
+// Orders numbers by value, and numbers before words.
 bool value_less(const std::string& a, const std::string& b) {
   const auto key = [](const std::string& text) {
     char* end = nullptr;
@@ -68,7 +69,7 @@ class Task {
   void add(const Trial& trial) {
     if (summary_.began.empty() || trial.date < summary_.began) summary_.began = trial.date;
     summary_.ended = std::max(summary_.ended, trial.date);
-    // Each run has its own clock.
+    // `elapsed` begins at 0 in each run.
     if (trial.elapsed < last_elapsed_) seconds_before_ += last_elapsed_;
     last_elapsed_ = trial.elapsed;
     if (trial.elapsed > 0) summary_.noted_seconds = seconds_before_ + trial.elapsed;
@@ -178,10 +179,10 @@ double worst_ratio(const Trial& trial) {
 
 std::string no_gain(const Trial& trial, double heuristic_ratio) {
   constexpr double kLeast = 0.005, kTimesNoise = 3;
-  // The noise is a factor, so a configuration 10 times faster than the heuristic is a gain even on
-  // a busy machine.
+  // The noise is a factor, not a difference. A configuration that is 10 times faster than the
+  // heuristic is therefore a gain even on a busy machine.
   const double noise = std::exp(-kTimesNoise * std::fabs(std::log(heuristic_ratio)));
-  const auto text = [](double number) {  // equal in every locale
+  const auto text = [](double number) {  // does not depend on the locale
     char buffer[64];
     const auto end = std::to_chars(buffer, buffer + sizeof buffer, std::min(number, 1e9),
                                    std::chars_format::fixed, 3);

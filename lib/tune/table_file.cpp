@@ -41,8 +41,8 @@ std::pair<std::string, Json> table_entry(const Trial& winner) {
 
 namespace {
 
-// Returns an entry's fault, or "". `config` is the configuration that the library reads from the
-// entry.
+// Returns the reason why an entry is invalid, or "". `config` is the configuration that the library
+// reads from the entry.
 std::string fault_of(const Json& entry, std::string_view config) {
   const auto expected = [&](const char* name, const char* what, const Json* got) {
     return std::string("expected \"") + name + "\" to be " + what + ", got " +
@@ -64,7 +64,7 @@ std::string fault_of(const Json& entry, std::string_view config) {
     if (found != entry.end() && !holds(*found)) return expected(name, what, &*found);
   }
   const auto at = entry.find("config");
-  // The library does not decode escapes.
+  // The library decodes no escapes in keys and configurations.
   if (at == entry.end() || *at != std::string(config))
     return expected("config", "a text without escapes", at == entry.end() ? nullptr : &*at);
   return "";
@@ -117,7 +117,8 @@ namespace {
   runtime::fail(runtime::Status::invalid_argument, "a table of tuned kernels: " + problem);
 }
 
-// Returns the table's folder and name after following the links that may be followed.
+// Returns the folder and name of the table's file, after following symbolic links that are safe to
+// follow.
 std::unique_ptr<runtime::Place> place_of(const std::string& path) {
   std::string problem;
   auto place = runtime::find_place(path, &problem);
@@ -139,7 +140,7 @@ class Part {
         error_(file_.good() ? 0 : errno) {}
   ~Part() {
     if (file_.good())
-      unlinkat(folder_, name_.c_str(), 0);  // removes an unused file; fails after a rename
+      unlinkat(folder_, name_.c_str(), 0);  // removes the file if it was not renamed
   }
   Part(const Part&) = delete;
 
@@ -149,12 +150,12 @@ class Part {
     return runtime::write_all(file_.get(), text) && fsync(file_.get()) == 0;
   }
   bool replace() const { return renameat(folder_, name_.c_str(), folder_, target_.c_str()) == 0; }
-  // Stores the file, but does not overwrite one that was created meanwhile.
+  // Gives the file its final name, unless a file with this name was created meanwhile.
   bool put() const {
     if (linkat(folder_, name_.c_str(), folder_, target_.c_str(), 0) == 0) return true;
     struct stat there {};
     if (errno == EEXIST && fstatat(folder_, target_.c_str(), &there, 0) == 0) return true;
-    return errno != ENOSPC && replace();  // a file system without links, or a link to nothing
+    return errno != ENOSPC && replace();  // no hard links here, or a dangling symbolic link
   }
 
  private:
@@ -164,7 +165,8 @@ class Part {
   int error_;
 };
 
-// Locks a table against other updates. The path may name another file after the wait for the lock.
+// Locks a table against other updates. After the wait for the lock, checks that the path still
+// names the locked file.
 class LockedTable {
  public:
   // Creates an empty table if there is none.
@@ -194,7 +196,7 @@ class LockedTable {
     }
     if (!file_->good()) cannot_write(path, errno);
     // On a file system without locks, the last writer wins.
-    constexpr std::chrono::milliseconds kPart{100};  // after each part, looks up the name again
+    constexpr std::chrono::milliseconds kPart{100};  // waits in parts; looks up the name after each
     lock_ = std::make_unique<runtime::FileLock>(file_->get(), kPart, stop);
     if (lock_->is_anothers()) return false;
     struct stat held {
@@ -246,7 +248,7 @@ void write_table(const std::string& path, const TableEntries& entries) {
 
 TableEntries entries_to_update(const std::string& path) {
   const std::unique_ptr<runtime::Place> place =
-      place_of(path);  // checks the owner before the table is read
+      place_of(path);  // refuses a file with another owner before it is read
   TableEntries entries = entries_there(path);
   if (is_special(path)) {
     const runtime::File file(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));

@@ -16,10 +16,11 @@ using TableEntries = std::map<std::string, Json>;  // sorted by key, like the ta
 lib::TunedDevice device_of(const Json& device);
 // Returns the key and the entry of the winning trial. The entry's first member is "config".
 std::pair<std::string, Json> table_entry(const Trial& winner);
-// Throws runtime::Error, with the line and the fault, for an entry that table_entry() would not
-// write. All members but "config" may be missing; unknown members are kept.
+// Reads a table. Throws runtime::Error, with the line and the reason, for an entry that
+// table_entry() would not write. All members but "config" may be missing; unknown members are kept.
 TableEntries entries_of(const lib::TunedTable& table);
-// Adds entries. For a key in both, keeps the entry with the larger gain over the heuristic.
+// Adds entries to a table. If both have a key, keeps the entry with the larger gain over the
+// heuristic.
 void merge(TableEntries* into, const TableEntries& others);
 std::string table_text(const TableEntries& entries);
 // Replaces the file atomically: a reader gets the old table or the new one. Throws runtime::Error

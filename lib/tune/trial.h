@@ -11,7 +11,7 @@ namespace ligerdsl::tune {
 
 enum class Fate : uint8_t {
   ok,
-  slow,     // the checks passed, but it was much slower in the first samples
+  slow,     // the checks passed, but the first samples were much slower than the heuristic's
   compile,  // the compiler or the driver rejected it
   wrong,    // an output differs from the float64 reference
   guard,    // the kernel wrote outside its outputs
@@ -25,7 +25,7 @@ struct Trial {
   std::string key;        // digest of everything that the result depends on
   std::string operation;  // executed operation: "adamw_step"
   std::string kernel;     // kernel with this configuration: "adamw"
-  int version = 1;        // changes with the meaning of the kernel's fields
+  int version = 1;        // version of the kernel's fields; changes with their meaning
   std::string options;    // "cols=4096 type=bf16 ..."
   std::string config;     // "keep=registers num_warps=8 ..."
   bool heuristic = false;
@@ -34,11 +34,11 @@ struct Trial {
   std::vector<std::string> problems;  // settings of the measured problems
   Fate fate = Fate::ok;
   std::string reason;                // reason of a fate other than ok
-  std::vector<double> us;            // medians, by problem
-  std::vector<double> heuristic_us;  // the heuristic's medians, measured alternately with `us`
+  std::vector<double> us;            // median time of each problem
+  std::vector<double> heuristic_us;  // median times of the heuristic, measured alternately
   double ratio = 0;                  // geometric mean of us / heuristic_us
   int samples = 0;                   // samples per problem in the last measurement
-  Json seconds;                      // by part: compile, assemble, load, check, measure
+  Json seconds;                      // seconds per part: compile, assemble, load, check, measure
   Json resources;                    // registers, shared memory, spills, CTAs per SM
   std::string date;
   double elapsed = 0;  // seconds from the search's begin to this trial's end, or 0 if not recorded
@@ -46,7 +46,7 @@ struct Trial {
   std::string loaded;  // digest of the files of --load
 
   Json to_json() const;
-  // Throws JsonError if a member is missing or differs from the form of to_json().
+  // Throws JsonError if a member is missing or has another type than in to_json().
   static Trial from_json(const Json& json);
 };
 

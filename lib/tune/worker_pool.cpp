@@ -25,7 +25,7 @@ void WorkerPool::serve() {
     if (!process) process = std::make_unique<WorkerProcess>(arguments_);
   };
   try {
-    start();  // before the first question, because the start takes long
+    start();  // starts early, because the start takes long
   } catch (const std::exception&) {
     // The answer to the first question reports the error.
   }

@@ -1,4 +1,4 @@
-// Worker processes that serve the questions of any number of threads.
+// Worker processes that answer the questions of any number of threads.
 #pragma once
 
 #include <condition_variable>
@@ -30,8 +30,8 @@ class WorkerPool {
     Json question;
     std::promise<WorkerProcess::Answer> answer;
   };
-  // Runs in one thread per process, which lives as long as the process, because PR_SET_PDEATHSIG
-  // kills a process when its starting thread ends.
+  // Body of the threads. Each process has one thread that starts it and lives as long as it,
+  // because PR_SET_PDEATHSIG kills a process when the thread that started it ends.
   void serve();
 
   const std::vector<std::string> arguments_;

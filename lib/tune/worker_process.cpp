@@ -20,8 +20,8 @@ namespace ligerdsl::tune {
 
 namespace {
 
-// A killed process that still runs after this time is assumed to be in a driver call that may never
-// end.
+// Time to wait for the end of a killed process. A process that still runs is assumed to be in a
+// driver call that may never end.
 constexpr double kGraceSeconds = 3;
 
 void close_and_forget(int* fd) {
@@ -46,7 +46,8 @@ WorkerProcess::WorkerProcess(const std::vector<std::string>& arguments) {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     runtime::fail(runtime::Status::execution_failed,
                   "no pipe to a worker: " + runtime::error_text(errno));
-  // Descriptors above the standard streams, so that dup2 in the child always copies.
+  // Both descriptors are above 2. If one were already 0 or 1, dup2 in the child would not copy it
+  // and would keep FD_CLOEXEC.
   const int ours = fcntl(ends[0], F_DUPFD_CLOEXEC, 3), theirs = fcntl(ends[1], F_DUPFD_CLOEXEC, 3);
   close(ends[0]);
   close(ends[1]);
@@ -85,7 +86,7 @@ WorkerProcess::Answer WorkerProcess::gone(Outcome outcome) {
 
 // Kills the process. If `end` is empty, the answer states how the process ended.
 WorkerProcess::Answer WorkerProcess::gone(Outcome outcome, std::string end) {
-  kill(-pid_, SIGKILL);  // its group, so that its child processes end too
+  kill(-pid_, SIGKILL);  // kills the process group, so that its child processes end too
   close_and_forget(&in_);
   int status = 0;
   pid_t reaped = 0;
@@ -108,7 +109,7 @@ bool WorkerProcess::running() {
 }
 
 WorkerProcess::Wait WorkerProcess::wait_for(short events, Deadline until, int stop) const {
-  constexpr double kLongestPoll = 1e6;  // seconds; poll's milliseconds are an int
+  constexpr double kLongestPoll = 1e6;  // seconds; poll takes an int of milliseconds
   for (;;) {
     if (until.passed()) return Wait::timed_out;
     pollfd wait[] = {{out_, events, 0}, {stop, POLLIN, 0}};

@@ -1,4 +1,4 @@
-// The worker of LIGERDSL_COMPILE=process: runs one compile and exits. See
+// Worker process of LIGERDSL_COMPILE=process: runs one compile and exits. See
 // runtime/compile/compile_process.h.
 //
 // Usage: compile-worker SECONDS MEGABYTES. The library starts it with a request on standard input.
@@ -21,16 +21,16 @@ using namespace ligerdsl::runtime;
 
 namespace {
 
-constexpr size_t kStack = size_t{8} << 20;  // stack of a compile thread in the library
-constexpr int kSpareSeconds = 2;            // between the soft and the hard limit on processor time
+constexpr size_t kStack = size_t{8} << 20;  // bytes of the thread's stack, as in the library
+constexpr int kSpareSeconds = 2;            // hard limit minus soft limit of processor time
 
-size_t address_space = 0;  // the limit in bytes; 0: none
-std::string no_memory;     // answer for lack of memory, made while memory is available
+size_t address_space = 0;  // limit of the address space in bytes; 0: no limit
+std::string no_memory;     // answer for lack of memory, made in advance while there is memory
 
-// Sets a limit, at most the parent's.
+// Sets a resource limit, but at most the limit inherited from the parent.
 void limit(int what, rlim_t soft, rlim_t hard) {
   rlimit inherited{};
-  getrlimit(what, &inherited);  // RLIM_INFINITY is the largest number
+  getrlimit(what, &inherited);  // RLIM_INFINITY is the largest rlim_t
   const rlimit wanted{std::min(soft, inherited.rlim_cur), std::min(hard, inherited.rlim_max)};
   setrlimit(what, &wanted);
 }
@@ -49,7 +49,7 @@ void limit_resources(long seconds, long megabytes) {
                                     " MiB are its limit (LIGERDSL_COMPILE_MEGABYTES, ulimit -v)"});
 }
 
-// Returns true if most of the limit is used; a failure then counts as lack of memory.
+// Returns true if less than 1/16 of the limit is left. A failure then counts as lack of memory.
 bool memory_is_short() {
   return address_space != 0 && !address_space_left(address_space / 16);
 }
@@ -79,7 +79,7 @@ void on_crash(int signal) {
 }
 
 void watch_crashes() {
-  static char stack[64 << 10];  // the thread's own stack may have overflowed
+  static char stack[64 << 10];  // because the thread's own stack may have overflowed
   const stack_t alternate{stack, 0, sizeof stack};
   sigaltstack(&alternate, nullptr);
   struct sigaction action {};
@@ -117,7 +117,7 @@ bool is_lack_of_memory(std::string_view why) {
 
 const ligerdsl_compiler_table* load_compiler(const std::string& path, std::string_view build_id) {
   if (!address_space_left(bytes_to_load(path.c_str())))
-    send(no_memory);  // constructors do not survive lack of memory
+    send(no_memory);  // static constructors of the library crash without memory
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   const char* why = library ? nullptr : dlerror();
   if (why && is_lack_of_memory(why)) send(no_memory);

@@ -40,7 +40,7 @@ int hex_digit(char c) {
   return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// Returns one line of the label, without line breaks and cut to its share of the bytes.
+// Returns `text` as one line of the label: without line breaks, at most kMaxLabelBytes / 4 bytes.
 std::string line(std::string text) {
   std::erase(text, '\n');
   return text.substr(0, kMaxLabelBytes / 4) + "\n";

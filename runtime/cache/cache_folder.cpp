@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::string_view kTemporaryPrefix = ".ligerdsl-", kTemporarySuffix = ".tmp",
                            kLockSuffix = ".lock";
-constexpr std::string_view kAnyMagic = "LGDSL";  // prefix of every file of the cache
-constexpr int kNotOurs = -1;                     // differs from every errno
+constexpr std::string_view kAnyMagic = "LGDSL";  // first bytes of every entry
+constexpr int kNotOurs = -1;                     // not an errno
 constexpr size_t kProbeBytes = size_t{256} << 10;
 
 std::string temporary_name() {
@@ -31,7 +31,7 @@ std::string temporary_name() {
          std::string(kTemporarySuffix);
 }
 
-// Returns true if `name` is the prefix, an entry's name and the lock suffix.
+// Returns true for the name of a lock: ".ligerdsl-", the name of an entry, ".lock".
 bool is_lock_name(std::string_view name) {
   if (name.size() < kTemporaryPrefix.size() + kLockSuffix.size() ||
       !name.starts_with(kTemporaryPrefix) || !name.ends_with(kLockSuffix))
@@ -41,7 +41,7 @@ bool is_lock_name(std::string_view name) {
   return parse_entry_name(name).has_value();
 }
 
-// Returns true if `name` is the prefix, three numbers and the suffix, or a lock's name.
+// Returns true for the name of a lock, or of a temporary file: ".ligerdsl-1-2-3.tmp".
 bool is_temporary_name(std::string_view name) {
   if (is_lock_name(name)) return true;
   if (name.size() < kTemporaryPrefix.size() + kTemporarySuffix.size() ||
@@ -225,7 +225,7 @@ TrimResult CacheFolder::trim(const TrimRequest& request) const {
       result.temporaries += take(file) == 0;
     }
   }
-  // Names alone can show that the limit holds. Before a removal, contents decide which files count.
+  // First counts files by their names. If they exceed the limit, counts only true entries.
   if (bytes_of(entries) > request.max_bytes)
     std::erase_if(entries, [&](const CacheFile& file) { return !owns(file); });
   result.left = {static_cast<int64_t>(entries.size()), bytes_of(entries)};
@@ -248,11 +248,11 @@ TrimResult CacheFolder::trim(const TrimRequest& request) const {
 }
 
 void CacheFolder::trim_unless_busy(const TrimRequest& request) const {
-  // Uses its own descriptor: a lock belongs to the open file description, which threads would
-  // share.
+  // Opens the folder anew for the lock, because a lock belongs to an open file description. Threads
+  // that use fd_ would share the lock.
   const File locked(openat(fd_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (locked.good() && flock(locked.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return;
-  // Unlocks before closing: a child forked now by another thread shares the lock and would keep it.
+  // Unlocks explicitly: a child that another thread forks now shares the lock and would keep it.
   struct Unlock {
     int fd;
     ~Unlock() { (void)flock(fd, LOCK_UN); }

@@ -3,16 +3,16 @@
 // Rule 1: files are reached relative to the descriptor of the opened folder, by names without a
 // slash, with O_NOFOLLOW. Nothing follows a symbolic link or enters a folder.
 //
-// Rule 2: a file is removed only if it is the cache's own. It is then a regular file of this user
-// with one link, its name matches the pattern below, and it begins like an entry of this name. A
-// temporary file has its own pattern, and is empty or begins like an entry. The lock of an entry
-// (entry_lock.h) is a temporary file.
+// Rule 2: only files of the cache are removed. Such a file is a regular file of this user with one
+// link. An entry has the name of an entry, and its header has the digest of this name. A temporary
+// file has a name such as ".ligerdsl-1-2-3.tmp", and is empty or begins like an entry. The lock of
+// an entry (entry_lock.h) counts as a temporary file.
 //
-// Rule 3: an entry is written to a temporary file, synced, and renamed. A process that is killed
-// meanwhile leaves the temporary file. The first trim() more than an hour later removes it.
+// Rule 3: an entry is written to a temporary file, synced, and renamed. If the process is killed
+// before that, the temporary file remains. The first trim() more than an hour later removes it.
 //
-// Any number of processes may store, read and trim at the same time. An entry that one of them
-// removes is a miss for the others.
+// Any number of processes may store, read and trim at the same time. An entry that one process
+// removes is a miss for the other processes.
 #pragma once
 
 #include <cstdint>
@@ -39,31 +39,31 @@ enum class CacheFault : uint8_t {
   not_created,
   missing,
   not_opened,
-  not_a_folder,  // a symbolic link, or a file
+  not_a_folder,  // the path is a symbolic link or a file
   foreign_owner,
   others_may_write,
 };
 
-// Identifies a file, so that a replacement under the same name is noticed. Zero means no file.
+// Identifies a file. A file that replaces it has another stamp. All zeros mean that no file exists.
 struct FileStamp {
   uint64_t number = 0;  // inode number
   int64_t changed_ns = 0;
   bool operator==(const FileStamp&) const = default;
 };
 
-// Returns the name of the file that is locked while an entry is made.
+// Returns the name of the file that a process locks while it makes the entry.
 std::string lock_name(const std::string& entry);
 
 struct CacheFile {
   std::string name;
   bool temporary = false;
   int64_t bytes = 0;
-  time_t used = 0;  // modification time, which is the last use (disk_cache.h)
+  time_t used = 0;  // time of last use: the modification time (disk_cache.h)
 };
 
 struct TrimRequest {
-  int64_t max_bytes = 0;     // limit in bytes; nothing is removed while entries are within it
-  int64_t target_bytes = 0;  // above the limit, the least recently used are removed down to this
+  int64_t max_bytes = 0;     // if entries have at most these bytes, none is removed
+  int64_t target_bytes = 0;  // else the least recently used are removed until this is left
   std::string keep;          // name of an entry to keep
   bool dry_run = false;      // only report what would be removed
 };
@@ -78,7 +78,7 @@ class CacheFolder {
  public:
   // Opens the folder. With `create`, creates it and its parents (0700).
   CacheFolder(const std::string& path, bool create);
-  // Represents an unused folder.
+  // Represents a folder that is not used, because the cache is off.
   explicit CacheFolder(const std::string& path) : path_(path), fault_(CacheFault::switched_off) {}
   ~CacheFolder();
   CacheFolder(const CacheFolder&) = delete;
@@ -88,21 +88,19 @@ class CacheFolder {
   int fd() const { return fd_; }
   const std::string& path() const { return path_; }
   CacheFault fault() const { return fault_; }
-  const std::string& why() const {
-    return why_;
-  }  // reason in words; empty while the folder is open
+  const std::string& why() const { return why_; }  // why the folder is not open; else empty
 
-  // Returns entries and temporary files, judged by name and kind. `others` receives the names of
+  // Returns the entries and temporary files, without reading them. `others` receives the names of
   // all other files.
   std::vector<CacheFile> list(std::vector<std::string>* others = nullptr) const;
   CacheUsage usage() const;
   FileStamp stamp(const std::string& name) const;
 
-  // Returns the head of a listed entry. Checks the digest only with `digest`. A file that is not an
-  // entry of the cache is `foreign`.
+  // Returns the head of a listed entry. Checks the digest of the payload if `digest` is true. A
+  // file that is not an entry of the cache has the state `foreign`.
   EntryHead inspect(const CacheFile& file, bool digest) const;
 
-  // Removes entries as requested, and temporary files older than an hour.
+  // Removes entries until `request` is met, and temporary files older than an hour.
   TrimResult trim(const TrimRequest& request) const;
   // Like trim(), but does nothing while another process or thread is trimming.
   void trim_unless_busy(const TrimRequest& request) const;
@@ -114,7 +112,7 @@ class CacheFolder {
   int probe() const;
 
  private:
-  std::string open(bool create);  // sets fd_ or fault_; returns the reason of a failure
+  std::string open(bool create);  // sets fd_ or fault_; returns why the folder is not open
   bool owns(const CacheFile& file) const;
   int remove(const CacheFile& file, bool dry_run) const;
 

@@ -15,9 +15,9 @@ namespace ligerdsl::runtime {
 namespace {
 
 constexpr time_t kUseResolution = 60;  // s
-constexpr int64_t kLookFraction = 64;  // reciprocal of the limit's fraction; see the header
+constexpr int64_t kLookFraction = 64;  // lists the folder after limit / 64 stored bytes (header)
 constexpr int64_t kCheckFirstBytes = int64_t{1}
-                                     << 20;  // smallest payload that is checked before it is loaded
+                                     << 20;  // smallest payload that is checked before allocation
 
 std::string text_of_limit(int64_t bytes) {
   return "the limit of " + std::to_string(bytes) +
@@ -70,7 +70,7 @@ std::optional<std::string> DiskCache::read(const Digest& key, const char* suffix
   };
   const EntryHead head = read_entry_head(file.get(), info.st_size, name);
   if (head.state != EntryState::good) return reject(head.why);
-  // Memory is allocated only for payloads that are small or have the right digest.
+  // A large payload is checked before memory is allocated for it.
   if (head.payload_bytes >= kCheckFirstBytes && !entry_digest_is_right(file.get(), head))
     return reject("its content does not have its digest");
   std::string payload(static_cast<size_t>(head.payload_bytes), '\0');

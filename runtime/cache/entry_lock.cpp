@@ -14,7 +14,7 @@
 namespace ligerdsl::runtime {
 namespace {
 
-// Waits begin with short pauses, because small kernels compile in about 10 ms.
+// The first pauses of a wait are short, because small kernels compile in about 10 ms.
 constexpr std::chrono::milliseconds kFirstPause{1}, kLongestPause{20};
 
 }  // namespace
@@ -36,7 +36,7 @@ EntryLock::~EntryLock() {
   unlock();
 }
 
-// Unlocks before closing: a child that another thread forked shares the lock and would keep it.
+// Unlocks explicitly: a child that another thread forked shares the lock and would keep it.
 void EntryLock::unlock() {
   (void)flock(fd_, LOCK_UN);
   close(fd_);
@@ -73,7 +73,7 @@ EntryLock::Attempt EntryLock::attempt() {
   }
   if (!removed_by_its_owner()) return Attempt::done;
   unlock();
-  // The lock's owner removed the file. It has stored the entry or failed to make it.
+  // The previous owner of the lock removed the file: it has stored the entry or failed to make it.
   return entry_changed() ? Attempt::done : Attempt::again;
 }
 

@@ -1,9 +1,9 @@
-// Interprocess lock on a disk cache entry while it is made.
+// Lock between processes on an entry of the disk cache. The owner makes the entry.
 //
 // The lock is a flock() on a file next to the entry, ".ligerdsl-KEY.art.lock". The owner removes
 // the file before it unlocks. If a process dies, the system unlocks; the next process uses the
-// remaining file, or trim() removes it with the other temporary files. A folder without support for
-// locks costs an extra compile, never a wait.
+// remaining file, or trim() removes it with the other temporary files. If the file system has no
+// locks, no process waits, and several processes may compile the same kernel.
 #pragma once
 
 #include <chrono>
@@ -15,8 +15,8 @@ namespace ligerdsl::runtime {
 
 class EntryLock {
  public:
-  // Waits until this process owns the lock, the entry is no longer the file `seen`, or `longest`
-  // has passed.
+  // Waits until this process owns the lock, the entry's stamp is no longer `seen`, or `longest` has
+  // passed.
   EntryLock(const CacheFolder& folder, const std::string& entry, const FileStamp& seen,
             std::chrono::milliseconds longest);
   ~EntryLock();

@@ -76,13 +76,14 @@ Origin KernelCache::keep(const DiskCache& disk, const Compile& compile, std::str
     log_compiled(entry, target, digest, begin);
     flight.land(bytes);
   }
-  // Stores it even if another thread made it. That thread may not have stored it yet, or may be
-  // unable to.
+  // Stores the artifact even if another thread made it: that thread may not have stored it yet, or
+  // may fail to store it.
   disk.write(digest, kArtifactSuffix, bytes, {.kernel = entry, .target = target});
   return made ? Origin::memory : Origin::compiled;
 }
 
-// Returns the kernel, or null if the caller must build it.
+// Returns the kernel in memory, waiting if another thread builds it. Returns null if the caller
+// must build it.
 std::shared_ptr<LoadedKernel> KernelCache::find_or_begin(const Digest& digest) {
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -128,8 +129,8 @@ std::shared_ptr<LoadedKernel> KernelCache::load(std::string_view program,
   return kernel;
 }
 
-// Returns the kernel, or null for a miss. Bytes that do not parse or link despite a correct digest
-// are also a miss: their writer used a format unknown to this build.
+// Returns the kernel on disk, or null for a miss. An artifact that does not parse or link is also a
+// miss: its digest is right, but this build does not know its format.
 std::shared_ptr<LoadedKernel> KernelCache::from_disk(const Request& request, PhaseClock& clock,
                                                      LoadReport& report) {
   const std::optional<std::string> bytes = disk_.read(request.key, kArtifactSuffix);
@@ -167,7 +168,7 @@ std::shared_ptr<LoadedKernel> KernelCache::instantiate(program::Artifact artifac
   return with_launch_ranges(steps_.instantiate(std::move(artifact), edited, report));
 }
 
-// Reads edited stages once, so that the dumped kernel is the one that runs.
+// Reads edited stages once, so that the kernel that is dumped is the kernel that runs.
 std::shared_ptr<LoadedKernel> KernelCache::build(const Request& request, bool may_compile,
                                                  LoadReport& report) {
   const EditedStages edited = EditedStages::find(request.program, request.wanted);
@@ -184,7 +185,7 @@ std::shared_ptr<LoadedKernel> KernelCache::build(const Request& request, bool ma
   return kernel;
 }
 
-// Returns the kernel that another thread or process has made meanwhile, or null.
+// Returns the kernel that another thread or process made while this thread waited, or null.
 std::shared_ptr<LoadedKernel> KernelCache::from_others(const Request& request,
                                                        const SingleFlight& flight,
                                                        PhaseClock& clock, LoadReport& report) {
@@ -226,7 +227,7 @@ std::shared_ptr<LoadedKernel> KernelCache::find_or_compile(const Request& reques
   return compile_and_store(request, edited, &flight, report);
 }
 
-// Stores the artifact only with a flight, which lands as soon as the bytes exist.
+// With a flight, passes the artifact to the waiting threads at once, and stores it on disk later.
 std::shared_ptr<LoadedKernel> KernelCache::compile_and_store(const Request& request,
                                                              const EditedStages& edited,
                                                              SingleFlight* flight,
@@ -239,7 +240,7 @@ std::shared_ptr<LoadedKernel> KernelCache::compile_and_store(const Request& requ
   report.origin = Origin::compiled;
   for (const program::PhaseTime& phase : artifact.times) report.times.push_back(phase);
   CacheLabel label{.kernel = artifact.entry, .target = request.target};
-  // Loads before it stores: an artifact that cannot be loaded is not worth storing.
+  // Loads the artifact before storing it, because an artifact that does not load is not stored.
   std::shared_ptr<LoadedKernel> kernel = instantiate(std::move(artifact), edited, report);
   if (flight == nullptr) return kernel;
   PhaseClock store(report);

@@ -1,4 +1,4 @@
-// Loads the kernel of program bytes: from memory, then from disk, then by a compile.
+// Loads the kernel for a program's bytes from memory, else from disk, else by a compile.
 //
 // Level 1 holds artifacts (PTX or object with its metadata). Its key is the program bytes, the
 // build id and the options, which include target, architecture, features and PTX version. Level 2,
@@ -21,15 +21,15 @@
 
 namespace ligerdsl::runtime {
 
-// Error for a kernel that is in no cache and must not be compiled.
+// Error for a kernel that is not cached while compiles are forbidden (LIGERDSL_NO_JIT).
 struct NotCached : Error {
   using Error::Error;
 };
 
-// Returns the target of options as text for people: "cpu (znver3)", "sm_90a, PTX 9.0".
+// Returns the target of `options` as text for people: "cpu (znver3)", "sm_90a, PTX 9.0".
 std::string target_text(const program::CompileOptions& options);
 
-// Measures phases: each lap() ends the phase that began at the previous one.
+// Measures phases. Each lap() ends a phase, which began at the previous lap().
 class PhaseClock {
  public:
   explicit PhaseClock(LoadReport& report);
@@ -45,7 +45,7 @@ class KernelCache {
   using Compile = std::function<std::string(std::string_view program,
                                             std::string_view options)>;  // artifact bytes
 
-  // The steps that the device implements.
+  // The steps of a load that depend on the device.
   struct Steps {
     Compile compile;
     std::function<std::shared_ptr<LoadedKernel>(program::Artifact, const EditedStages&,
@@ -60,17 +60,18 @@ class KernelCache {
 
   KernelCache(const DiskCache& disk, Steps steps);
 
-  // One thread at a time compiles a key, among all contexts and processes that share a cache folder
-  // (single_flight.h); other callers wait for it. Failures are not cached. Each context compiles
-  // edited stages (LIGERDSL_OVERRIDE_DIR) anew and never stores them on disk.
+  // Among all contexts and processes that share a cache folder, one thread at a time compiles a key
+  // (single_flight.h). Other callers wait for the result. Failures are not cached. Edited stages
+  // (LIGERDSL_OVERRIDE_DIR) are compiled once per context and never stored on disk.
   std::shared_ptr<LoadedKernel> load(std::string_view program,
                                      const program::CompileOptions& options, bool may_compile,
                                      LoadReport& report);
 
   static Digest key(std::string_view program, std::string_view options);
 
-  // Stores the artifact in the disk cache without loading it, so its device need not be present.
-  // Compiles it only if it is not there. Throws CACHE_ERROR if the cache cannot be written.
+  // Stores the artifact in the disk cache without loading it, so that its device need not be
+  // present. Compiles only if the artifact is not stored yet. Throws CACHE_ERROR if it cannot
+  // write.
   static Origin keep(const DiskCache& disk, const Compile& compile, std::string_view program,
                      const program::CompileOptions& options);
 
@@ -78,7 +79,7 @@ class KernelCache {
   struct Entry {
     std::shared_ptr<LoadedKernel> kernel;  // null while a thread builds it
     uint32_t building_since =
-        fork_generation();  // a forked child does not wait for a thread of its parent
+        fork_generation();  // so that a forked child does not wait for its parent's thread
   };
 
   struct Request {

@@ -26,8 +26,8 @@ SingleFlight::Flights& SingleFlight::flights() {
   return *all;
 }
 
-// Contexts that store in the same folder, or in none, share flights, because they look for results
-// in the same place.
+// Contexts that store entries in the same folder share flights. So do all contexts that store
+// nothing.
 SingleFlight::SingleFlight(const DiskCache& disk, const Digest& key, const char* suffix,
                            const FileStamp& seen, std::chrono::milliseconds longest)
     : name_((disk.writable() ? disk.directory() : "") + "/" + entry_name(key, suffix)) {
@@ -42,7 +42,7 @@ SingleFlight::SingleFlight(const DiskCache& disk, const Digest& key, const char*
 }
 
 SingleFlight::~SingleFlight() {
-  lock_.reset();  // unlock before the next thread becomes the maker
+  lock_.reset();  // unlock before the next thread becomes the maker of the entry
   leave();
 }
 

@@ -1,6 +1,6 @@
-// Ensures that one thread makes a cache entry at a time. It coordinates the threads of this
-// process, in any context, and the processes that share a cache folder. The others wait and use the
-// result.
+// Ensures that one thread at a time makes a cache entry. The threads of all contexts of this
+// process, and the processes that share a cache folder, take part. While one thread (the maker)
+// makes the entry, the others wait, and then use its result.
 //
 //   const FileStamp seen = disk.stamp(key, suffix);
 //   ... look into the cache: a miss ...
@@ -9,8 +9,8 @@
 //   if (flight.entry_changed()) ...   // another process may have made it: look again
 //   ... make it; flight.land(bytes); store it ...
 //
-// A maker that fails leaves without landing, and the next waiting thread makes the entry. A forked
-// child does not wait for threads of its parent.
+// If the maker fails, it does not call land(), and the next waiting thread becomes the maker. A
+// forked child does not wait for threads of its parent.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ namespace ligerdsl::runtime {
 
 class SingleFlight {
  public:
-  // Longest wait for another process, which may be stopped or on a failed machine.
+  // Longest wait for another process, which may be stopped or run on a machine that has failed.
   static constexpr std::chrono::milliseconds kLongestWait{30000};
 
   SingleFlight(const DiskCache& disk, const Digest& key, const char* suffix, const FileStamp& seen,
@@ -36,11 +36,11 @@ class SingleFlight {
 
   // Returns the bytes that another thread made, or null if this thread is the maker.
   const std::shared_ptr<const std::string>& made() const { return made_; }
-  // Returns true if the entry on disk is no longer the one that was seen.
+  // Returns true if the stamp of the entry on disk is no longer `seen`.
   bool entry_changed() const { return lock_ && lock_->entry_changed(); }
   bool waited() const { return waited_ || (lock_ && lock_->waited()); }
 
-  // Passes the result to the waiting threads, before it is stored.
+  // Passes the result to the waiting threads. Call it before storing the result.
   void land(std::string bytes);
 
  private:

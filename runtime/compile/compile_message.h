@@ -1,8 +1,9 @@
-// Messages between a process and its compile worker: one request and one answer, each a string of
-// bytes in its own file. Neither side ever waits for the other to read.
+// Messages between a process and its compile worker: one request and one answer. Each is a string
+// of bytes in its own file, so that no writer waits for a reader.
 //
-// A message is a magic number, a number, and fields. A field is its length in 8 bytes, then its
-// bytes.
+// A message consists of a magic number, a number and fields. The number of a request is the
+// parent's process id; the number of an answer is the CompileOutcome. A field is its length in 8
+// bytes, then its bytes.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +20,10 @@ enum class CompileOutcome : uint64_t {
   program_wrong = 1,
   compiler_bug = 2,
   gave_up = 3,        // LLVM's fatal-error handler was called
-  out_of_memory = 4,  // the limit was reached
+  out_of_memory = 4,  // the worker reached its memory limit
   no_compiler = 5,    // the worker could not load the compiler library
   other_build = 6,    // the compiler library has another build id
-  // Never sent. The parent reports these for a worker without an answer.
+  // Never sent: the parent's own results for a worker that gave no answer.
   crashed = 100,
   too_slow = 101,
   not_started = 102,

@@ -28,12 +28,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kLeastMegabytes = 256;  // crashes under a lower limit count as out of memory
-constexpr size_t kMaxPrinted = 2000;     // bytes of the worker's standard error in a message
+constexpr size_t kLeastMegabytes = 256;  // with less memory, a crash is reported as out of memory
+constexpr size_t kMaxPrinted = 2000;     // most bytes of the worker's standard error in a message
 constexpr int kFirstFreeDescriptor = kAnswerDescriptor + 1;
 constexpr auto kPollInterval = std::chrono::milliseconds(5);
 
-// Returns the file size limit as text for a message. It also applies to files in memory.
+// Returns the file size limit as text for a message. The limit also applies to files in memory.
 std::string file_limit_text() {
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";
@@ -41,8 +41,8 @@ std::string file_limit_text() {
          " bytes)";
 }
 
-// File in memory. Its descriptor is above the worker's, so that passing it to the worker always
-// duplicates it.
+// File in memory. Its descriptor is above those of the worker, so that posix_spawn always passes it
+// as a duplicate.
 class MemoryFile {
  public:
   explicit MemoryFile(const char* name) {
@@ -56,7 +56,7 @@ class MemoryFile {
   MemoryFile(const MemoryFile&) = delete;
   int get() const { return fd_; }
 
-  // Leaves the position at the beginning, where the worker starts to read.
+  // Sets the position to the beginning, where the worker starts to read.
   bool write(std::string_view bytes) const {
     return write_all(fd_, bytes) && lseek(fd_, 0, SEEK_SET) == 0;
   }
@@ -84,7 +84,7 @@ struct Files {
   bool good() const { return request.get() >= 0 && answer.get() >= 0 && printed.get() >= 0; }
 };
 
-// Starts the worker. Returns the errno of posix_spawn.
+// Starts the worker. Returns 0 or an errno.
 int spawn(const std::string& worker, const Files& files, char* const arguments[], pid_t* child) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
@@ -101,7 +101,7 @@ int spawn(const std::string& worker, const Files& files, char* const arguments[]
   also(posix_spawn_file_actions_adddup2(&actions, files.answer.get(), kAnswerDescriptor));
   also(posix_spawn_file_actions_addclosefrom_np(&actions, kFirstFreeDescriptor));
   // The worker gets its own process group, so that Ctrl-C in a terminal reaches only the parent.
-  // The worker blocks and ignores no signal.
+  // All signals are unblocked and have their default actions in the worker.
   sigset_t none, all;
   sigemptyset(&none);
   sigfillset(&all);
@@ -129,7 +129,7 @@ End end_of(int status) {
 }
 
 // Waits until the child ends, the deadline passes or `stop` becomes readable. If another part of
-// the program reaps all children, the result is `unknown`.
+// the program reaps the child, the result is `unknown`.
 End wait_until(pid_t child, Clock::time_point deadline, int stop) {
   const int handle = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
   End end;
@@ -140,7 +140,7 @@ End wait_until(pid_t child, Clock::time_point deadline, int stop) {
       end = end_of(status);
       break;
     }
-    if (got < 0 && errno != EINTR) break;  // ECHILD: reaped elsewhere
+    if (got < 0 && errno != EINTR) break;  // ECHILD: reaped by another part of the program
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     if (left.count() <= 0) {
       end.how = Ended::overdue;
@@ -161,7 +161,7 @@ End wait_until(pid_t child, Clock::time_point deadline, int stop) {
   return end;
 }
 
-// Returns the last lines that the worker printed, for a message.
+// Returns the end of the worker's standard error, for a message.
 std::string printed_by(const Files& files) {
   std::string text = files.printed.read();
   if (text.size() > kMaxPrinted) text = "..." + text.substr(text.size() - kMaxPrinted);
@@ -169,8 +169,8 @@ std::string printed_by(const Files& files) {
   return text.empty() ? "" : "; it printed:\n" + text;
 }
 
-// Returns the worker's memory limit in MiB: the lower of its own and this process's, or 0 if both
-// are unlimited.
+// Returns the worker's memory limit in MiB: the lower of the requested limit and this process's
+// limit, or 0 without a limit.
 size_t limit_of_worker(const CompileIsolation& isolation) {
   const size_t own = static_cast<size_t>(isolation.megabytes),
                inherited = address_space_limit() >> 20;
@@ -202,7 +202,7 @@ CompileAnswer read_answer(const CompileIsolation& isolation, const Files& files,
     how = "was ended by " +
           (name ? std::string("SIG") + name : "signal " + std::to_string(end.number));
   }
-  // A process short of memory may crash without a report.
+  // A worker that runs out of memory may crash without an answer.
   const size_t megabytes = limit_of_worker(isolation);
   if (megabytes)
     how += " (it may take " + std::to_string(megabytes) +

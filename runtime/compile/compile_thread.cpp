@@ -22,8 +22,8 @@ namespace {
 constexpr size_t kStack = size_t{8} << 20;
 constexpr size_t kLongestReason = 4096;
 
-// A call on its own thread. The caller and the thread share it, because either may outlive the
-// other.
+// A call into the compiler, on its own thread. The caller and the thread share the Task, because
+// either may outlive the other.
 struct Task {
   CompilerCall call;
   std::function<void()> work;
@@ -31,10 +31,10 @@ struct Task {
   std::condition_variable changed;
   bool finished = false;
   char fatal[kLongestReason] =
-      {};  // LLVM's reason; an array, because there may be no memory for a string
+      {};  // LLVM's message; an array, because memory for a string may be lacking
 };
 
-// Damage that parked threads have left in the compiler.
+// Set if a parked thread may hold locks of LLVM; see the header.
 std::atomic<bool> memory_ran_out{false};
 std::atomic<bool> linking_is_lost{false};
 
@@ -69,7 +69,8 @@ bool start_thread(const std::shared_ptr<Task>& task) {
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, kStack);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  // Block all signals: the host's signal handlers run on the host's threads.
+  // Block all signals in the thread, so that the host's signal handlers run only on its own
+  // threads.
   sigset_t all, saved;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &saved);
@@ -101,8 +102,9 @@ void require_memory(CompilerCall call) {
              " MiB of address space, which this process cannot get (ulimit -v)");
 }
 
-// Reserved address space, freed when a call into the compiler ends. A thread that is parked for
-// lack of memory keeps its memory, and the host must be able to continue.
+// Address space that is reserved during a call into the compiler and freed afterwards. A thread
+// that ran out of memory is parked and keeps its memory, but the host then has this space to
+// continue.
 class Reserve {
  public:
   Reserve() : memory_(mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}

@@ -1,9 +1,10 @@
 // Calls into the compiler library, each on its own thread with a large stack.
 //
 // After a fatal error, or out of memory, LLVM calls a hook and expects the process to end. Its
-// frames cannot be unwound. The hook therefore passes the reason to the caller, who gets an error,
-// and parks the thread forever. A thread that is parked for lack of memory, or while it links, may
-// hold an LLVM lock. Later calls of that kind then fail at once.
+// stack frames cannot be unwound. The hook therefore passes the reason to the caller, who gets an
+// error, and parks the thread forever. The parked thread may hold an LLVM lock. If it ran out of
+// memory, all later calls fail at once. If it was linking or unloading, later calls that link or
+// unload fail.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +19,12 @@ enum class CompilerCall : uint8_t { compile, link, unload };
 // Runs `work` and waits for it. Returns LLVM's reason after a fatal error, else "". `work` must own
 // everything that it touches, because its thread may be parked forever. Errors:
 //
-//   * OUT_OF_HOST_MEMORY: not enough memory, or memory ran out inside an earlier call
-//   * COMPILE_FAILED: LLVM failed fatally in an earlier call that linked
-//   * FORKED_PROCESS: a child, forked while a thread of its parent was inside the compiler
+//   * OUT_OF_HOST_MEMORY: not enough memory, now or in an earlier call
+//   * COMPILE_FAILED: `call` is link or unload, and an earlier one failed fatally
+//   * FORKED_PROCESS: forked while a thread was inside the compiler
 std::string run_in_compiler(CompilerCall call, std::function<void()> work);
 
-// Marks the calling thread as inside the compiler library; run_in_compiler does so itself.
+// Marks the calling thread as inside the compiler library. run_in_compiler creates one itself.
 class InsideCompiler {
  public:
   InsideCompiler();  // throws FORKED_PROCESS
@@ -35,11 +36,11 @@ class InsideCompiler {
   uint32_t entered_;
 };
 
-// Hook for the compiler library's set_fatal_hook. On threads of other code it prints a line to
-// standard error and returns.
+// Hook for set_fatal_hook of the compiler library. On a thread that run_in_compiler did not start,
+// it prints a line to standard error and returns.
 void on_fatal_error(const char* reason) noexcept;
 
-// Returns true if the hook's reason is lack of memory.
+// Returns true if this reason of a fatal error is lack of memory.
 bool is_out_of_memory(std::string_view reason) noexcept;
 
 }  // namespace ligerdsl::runtime

@@ -30,7 +30,7 @@ constexpr const char* kLibraryName = "libligerdsl-compiler.so";
                                        "\"; `ligerdsl compile` takes that file"));
 }
 
-// Throws the error for an answer without an artifact.
+// Throws an error that describes an answer without an artifact.
 [[noreturn]] void fail_as(const CompileAnswer& answer, std::string_view program,
                           std::string_view options) {
   switch (answer.outcome) {
@@ -86,7 +86,7 @@ const uint8_t* bytes_of(const std::string& text) {
   return reinterpret_cast<const uint8_t*>(text.data());
 }
 
-// Returns the folder of the shared object with this code.
+// Returns the folder of the shared object that contains this code.
 std::string own_folder() {
   const std::string file = file_of(reinterpret_cast<const void*>(&own_folder));
   const size_t slash = file.rfind('/');
@@ -99,7 +99,7 @@ std::string entry_of(std::string_view program) {
   try {
     return "ligerdsl_" + program::parseProgram(program).name;
   } catch (const std::runtime_error&) {
-    return "what_is_no_program";  // the compiler reports the error
+    return "what_is_no_program";  // the compile will report the error
   }
 }
 
@@ -111,7 +111,7 @@ std::shared_ptr<CompilerLibrary> CompilerLibrary::open(const std::string& path) 
   find_range_listeners();
   const InsideCompiler loading;
   const size_t needed = bytes_to_load(path.c_str());
-  // Checked first, because a shared object's constructors do not survive a failed allocation.
+  // Checks memory first, because the library's constructors do not survive a failed allocation.
   void* library =
       address_space_left(needed) ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
   if (library == nullptr) {
@@ -142,7 +142,7 @@ std::shared_ptr<CompilerLibrary> CompilerLibrary::open(const std::string& path) 
   table->set_fatal_hook(on_fatal_error);
   std::shared_ptr<CompilerLibrary> result(new CompilerLibrary);
   result->table_ = table;
-  // A name without a folder was searched for; the worker is next to the library found.
+  // dlopen searches for a name without a folder. The worker is next to the library that it found.
   const std::string file = file_of(reinterpret_cast<const void*>(entry));
   result->path_ = file.find('/') == std::string::npos ? path : file;
   const Options& wanted = options();
@@ -167,7 +167,7 @@ std::shared_ptr<CompilerLibrary> CompilerLibrary::open(const std::string& path) 
 std::shared_ptr<CompilerLibrary> CompilerLibrary::shared() {
   static std::mutex* const mutex = new std::mutex;
   static auto* const instance = new std::shared_ptr<CompilerLibrary>;
-  const InsideCompiler loading;  // before the lock, which may stay locked forever in a forked child
+  const InsideCompiler loading;  // before the lock, which may be locked forever in a forked child
   std::lock_guard lock(*mutex);
   if (!*instance)
     *instance =
@@ -204,7 +204,7 @@ std::string CompilerLibrary::compile(std::string_view program, std::string_view 
   return spans_wanted() ? compile_with_spans(program, options) : compile_now(program, options);
 }
 
-// Compiles, and reports the compiler's own time spans; they are not part of the result.
+// Compiles, and reports the compiler's time spans. The returned artifact has no spans.
 std::string CompilerLibrary::compile_with_spans(std::string_view program,
                                                 std::string_view options) {
   program::CompileOptions with_spans = program::parseOptions(options);

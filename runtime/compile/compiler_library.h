@@ -18,22 +18,23 @@ namespace ligerdsl::runtime {
 
 class CompilerLibrary : public std::enable_shared_from_this<CompilerLibrary> {
  public:
-  // Throws NOT_SUPPORTED if the library cannot be loaded, or OUT_OF_HOST_MEMORY for lack of address
-  // space. Throws ABI_MISMATCH if its API version or build id differs from this library's.
+  // Throws NOT_SUPPORTED if the compiler library cannot be loaded, or OUT_OF_HOST_MEMORY for lack
+  // of address space. Throws ABI_MISMATCH if it has another API version or build id than this
+  // library.
   static std::shared_ptr<CompilerLibrary> open(const std::string& path);
 
   // Returns the process's compiler: LIGERDSL_COMPILER, else libligerdsl-compiler.so in the folder
   // of the object that holds this code. The first successful call loads it; it is never unloaded.
   static std::shared_ptr<CompilerLibrary> shared();
 
-  // Compiles on a thread of the library or, if isolated, in a separate process. compile_thread.h
-  // and compile_process.h describe the effects of a fatal LLVM error. Throws COMPILE_FAILED with
-  // the author's diagnostics, INTERNAL_ERROR or OUT_OF_HOST_MEMORY. For a compiler bug, the message
-  // names a file with the program (reproducer.h).
+  // Compiles on a thread of the library, or in a separate process if isolation().mode is `process`.
+  // compile_thread.h and compile_process.h describe the effects of a fatal LLVM error. Throws
+  // COMPILE_FAILED with the author's diagnostics, INTERNAL_ERROR or OUT_OF_HOST_MEMORY. After a
+  // compiler bug, the message names a file with the program (reproducer.h).
   std::string compile(std::string_view program, std::string_view options);
 
-  // Sets the isolation of later compiles; the environment sets the initial one. Do not call it
-  // while compiles run.
+  // Sets the isolation of later compiles. The environment sets the initial isolation. Do not call
+  // this function while compiles run.
   void isolate(const CompileIsolation& isolation) { isolation_ = isolation; }
   const CompileIsolation& isolation() const { return isolation_; }
 

@@ -27,8 +27,8 @@ std::string folder() {
   return wanted.tmpdir.starts_with('/') ? wanted.tmpdir : "/tmp";
 }
 
-// Returns true if an earlier call wrote the file. Its name is a digest of its content, but all
-// users can write to /tmp.
+// Returns true if this user has already written the file. The name is a digest of the content, but
+// other users can also write to /tmp.
 bool is_ours(const std::string& path, size_t size) {
   struct stat info {};
   return lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&

@@ -1,4 +1,4 @@
-// A file with a program on which the compiler failed, for a bug report.
+// Reproducer: a file for a bug report, with a program on which the compiler failed.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 namespace ligerdsl::runtime {
 
 // Writes the bytes of a program and its options to a file in LIGERDSL_REPRODUCER_DIR, else TMPDIR
-// or /tmp. The file is named by their digest. Returns its path, or "" if it could not be written.
+// or /tmp. The name of the file is their digest. Returns its path, or "" if it could not be
+// written.
 std::string write_reproducer(std::string_view program, std::string_view options);
 
 struct Reproducer {

@@ -22,11 +22,11 @@ namespace ligerdsl::runtime {
 namespace {
 
 constexpr size_t kAlign = 256;
-// Grids expected to take less time than this run on the caller, because waking workers takes about
-// this time.
+// Grids whose expected time is below this run on the calling thread, because waking workers takes
+// about as long.
 constexpr double kInlineNanoseconds = 20000;
-// One of N launches on the caller is timed: two clock reads cost a quarter of a small call's time.
-// N is larger for grids far below the threshold.
+// On the calling thread, one launch in kTimedOf is timed, or one in kTimedOfSmall far below the
+// threshold. Two clock reads would cost a quarter of a small launch's time.
 constexpr uint32_t kTimedOf = 8, kTimedOfSmall = 64;
 constexpr double kSmall = 1.0 / 16;  // fraction of kInlineNanoseconds
 
@@ -80,7 +80,7 @@ class CpuKernel final : public LoadedKernel {
     const uint64_t* slots;
     int32_t grid[3];
     bool timed = true;
-    std::atomic<int64_t> busy_ns{0};  // sum of all threads
+    std::atomic<int64_t> busy_ns{0};  // summed over all threads
   };
 
   static void run(void* user, int64_t begin, int64_t end, void* arena) {
@@ -94,8 +94,8 @@ class CpuKernel final : public LoadedKernel {
 
   std::shared_ptr<CompilerLibrary::CpuModule> module_;
   std::shared_ptr<ThreadPool> pool_;
-  // Time per program in the last timed launch. It decides where programs run, never what they
-  // compute.
+  // Processor time per program in the last timed launch. It decides whether workers run the
+  // programs, never what the programs compute.
   std::atomic<double> nanoseconds_per_program_{kInlineNanoseconds};
   std::atomic<uint32_t> inline_launches_{0};
 };
@@ -185,7 +185,7 @@ class CpuDevice final : public Device {
 
   std::string machine_code(const program::Artifact& artifact) override { return artifact.code; }
 
-  // Counts reclaimable page cache as free memory.
+  // Returns the available memory, including page cache that the system can reclaim.
   int64_t free_memory() override {
     std::ifstream file("/proc/meminfo");
     for (std::string line; std::getline(file, line);) {

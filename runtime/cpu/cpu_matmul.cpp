@@ -1,9 +1,10 @@
 // Matmul by CBLAS. Its number of threads and other settings belong to the process, not to this
 // library.
 //
-// OpenBLAS maps a buffer of 128 MiB for each of its threads and each concurrent caller. If it gets
-// none, it tries again forever; if it cannot start a thread, it raises SIGINT. This file therefore
-// tests both before it loads the library, and tests for a buffer before each call that may map one.
+// OpenBLAS maps a buffer of 128 MiB for each of its threads and each concurrent caller. If it
+// cannot map a buffer, it tries again forever. If it cannot start a thread, it raises SIGINT. This
+// file therefore checks memory and threads before it loads OpenBLAS, and memory before calls that
+// need it.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -35,7 +36,7 @@ struct Cblas {
 };
 
 constexpr size_t kMiB = size_t{1} << 20;
-constexpr size_t kBuffer = 128 * kMiB;          // bytes per thread or caller
+constexpr size_t kBuffer = 128 * kMiB;          // bytes of a thread's or caller's buffer
 constexpr size_t kThread = kBuffer + 8 * kMiB;  // buffer and stack of a thread
 constexpr size_t kLibrary = 64 * kMiB;          // code, data and allocations of constructors
 constexpr int kMostThreads = 64;                // limit in distributions' builds of OpenBLAS
@@ -76,7 +77,7 @@ bool is_loaded(const std::string& name) {
   return library != nullptr;
 }
 
-// Returns why a CBLAS library must not be loaded into this process, or "" if it may.
+// Returns why a CBLAS library must not be loaded into this process, or "" if it can be loaded.
 std::string reason_not_to_load_cblas() {
   const int threads = openblas_threads();
   const size_t bytes = kLibrary + kBuffer + static_cast<size_t>(threads - 1) * kThread;
@@ -91,8 +92,8 @@ std::string reason_not_to_load_cblas() {
   return "";
 }
 
-// Scope of a call of cblas_sgemm. Calls reuse the buffers of earlier ones. A call needs a new
-// buffer only if more calls run at the same time than ever before.
+// Scope of a call of cblas_sgemm. A call reuses a buffer of an earlier call. It needs a new buffer
+// only if more calls run at the same time than ever before.
 class Caller {
  public:
   Caller() {
@@ -176,7 +177,7 @@ std::string describe_cblas(const std::string& path) {
   const Cblas cblas = find_cblas(path);
   std::string text = file_of(reinterpret_cast<const void*>(cblas.sgemm));
   using Text = const char* (*)();
-  // Takes the first two words of "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...".
+  // Appends the first two words of a text such as "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...".
   if (auto config = reinterpret_cast<Text>(find_symbol(cblas.library, "openblas_get_config"))) {
     const std::string words = config();
     text += ", " + words.substr(0, words.find(' ', words.find(' ') + 1));

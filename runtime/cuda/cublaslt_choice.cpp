@@ -10,8 +10,8 @@ enum Tile : int { k128x256 = 23, k256x128 = 24, k128x160 = 29, k168x128 = 197, k
 
 using Preferences = std::array<Tile, 3>;
 
-// Fastest first, by measured times of all proposals of cuBLAS 13.1 on an H200
-// (docs/design/decisions/011).
+// Tiles in order of preference, the fastest first. docs/design/decisions/011 has the measured times
+// of all proposals of cuBLAS 13.1 on an H200.
 constexpr Preferences kWideResult = {k176x128, k168x128, k128x256};  // a b^T: logits
 constexpr Preferences kF32Result = {k128x160, k256x128,
                                     k128x256};  // a^T b into f32: accumulation of a gradient

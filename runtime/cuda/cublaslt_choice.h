@@ -1,7 +1,7 @@
-// Chooses among the kernels that cuBLASLt proposes for a matmul. cuBLASLt's first proposal is a
-// model's guess. A table overrides it where measurements were better. The choice depends on the
-// proposals alone, never on a timing. Every process with the same library and kind of GPU therefore
-// chooses the same kernel and gets the same bits.
+// Chooses among the kernels that cuBLASLt proposes for a matmul. cuBLASLt orders its proposals by
+// estimated times. A table overrides the first proposal if another proposal was measured to be
+// faster. The choice depends on the proposals alone, never on a timing. All processes with the same
+// cuBLASLt and kind of GPU therefore choose the same kernel and get the same bits.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,9 @@ struct ProposedKernel {
 };
 
 // Returns the index in `proposed` of the kernel to use. `proposed` is not empty and in cuBLASLt's
-// order. Returns 0 if no better one is known: if `arch` is not "sm_90a", for f32 operands, and
-// below 24 waves. With few waves the last one decides, and cuBLASLt accounts for it.
+// order. Returns 0 if the table has no better kernel: if `arch` is not "sm_90a", for f32 operands,
+// for Product::nn, for Product::nt into f32, and below 24 waves. With few waves, the last and
+// partly filled wave determines the time, and cuBLASLt's estimate accounts for it.
 size_t choose_kernel(std::string_view arch, Product product, DType operands, DType result,
                      std::span<const ProposedKernel> proposed);
 

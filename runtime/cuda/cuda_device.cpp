@@ -63,7 +63,7 @@ class CudaDevice final : public Device {
     });
   }
 
-  // Kernels use the host's pointer: every driver of a 64-bit host has unified addressing.
+  // Kernels can use the host pointer, because CUDA has unified addressing on 64-bit hosts.
   void* alloc_mapped(size_t bytes) override {
     const PrimaryContext::RelaxedScope scope(*context_);
     void* pointer = nullptr;
@@ -233,7 +233,8 @@ class CudaDevice final : public Device {
     return nullptr;
   }
 
-  // Releases must not fail in a forked child, after a sticky error, or after the driver's shutdown.
+  // Runs `work`, which releases a resource. A release may fail in a forked child, after a sticky
+  // error or after the driver's shutdown; such a failure is only logged.
   template <class Work>
   static void quietly(Work work) {
     try {
@@ -247,7 +248,8 @@ class CudaDevice final : public Device {
                                                    const EditedStages& edited, LoadReport& report) {
     PhaseClock clock(report);
     if (edited.ptx) artifact.code = edited.ptx.content;
-    // An edited stage may lack the wait for earlier kernels; machine code does not show the wait.
+    // An edited stage may lack the wait for earlier kernels. In machine code the wait is not
+    // visible.
     if (edited.code || artifact.code.find("griddepcontrol.wait") == std::string::npos)
       artifact.launch_overlap = false;
     const EditedStages::File& last = edited.code ? edited.code : edited.ptx;

@@ -1,8 +1,8 @@
-// Matmul by cuBLASLt. The functions in use are declared here and loaded at run time.
+// Matmul by cuBLASLt. This file declares the functions that it uses and loads them at run time.
 //
-// cuBLASLt is column-major. A row-major matrix [r, c] is the column-major matrix [c, r], its
-// transpose, in the same memory. So c = a b is computed as c^T = b^T a^T: the operands are swapped
-// and keep their own transposition.
+// cuBLASLt is column-major. The memory of a row-major matrix [rows, cols] holds its transpose as a
+// column-major matrix [cols, rows]. Therefore c = a b is computed as c^T = b^T a^T: the operands
+// are swapped, and each keeps its transposition.
 #include <algorithm>
 #include <array>
 #include <mutex>
@@ -18,9 +18,9 @@ namespace ligerdsl::runtime {
 namespace {
 
 constexpr int kCompute32F = 68, kReal32F = 0, kReal16F = 2, kReal16BF = 14;
-constexpr int kTransposeA = 3, kTransposeB = 4;  // attributes of a descriptor
+constexpr int kTransposeA = 3, kTransposeB = 4;  // attributes of a matmul descriptor
 constexpr int kPrefWorkspace = 1, kPrefAlignA = 5,
-              kPrefAlignD = 8;  // attributes of a preference; B and C are 6 and 7
+              kPrefAlignD = 8;  // attributes of a preference; 6 and 7 are the alignments of B and C
 constexpr int kConfigTile = 1;  // attribute of an algorithm
 constexpr int kProposals = 16;
 constexpr uint32_t kBestAlignment = 256, kWidestAccess = 16;
@@ -40,7 +40,7 @@ struct Layout {
 };
 using Opaque = void*;
 
-// X(member, symbol, parameters). Every function returns a status, 0 for success.
+// X(member, symbol, parameters) for each function in use. Each function returns 0 for success.
 #define LIGERDSL_CUBLASLT_FUNCTIONS(X)                                                     \
   X(create, "cublasLtCreate", (Opaque*))                                                   \
   X(destroy, "cublasLtDestroy", (Opaque))                                                  \
@@ -139,15 +139,15 @@ int type_code(DType type) {
   }
 }
 
-// Returns an alignment of 256, or of at most 16 bytes. No access is wider than 16 bytes, so other
-// values would not change the choice.
+// Returns the alignment of an address in bytes: 256, or at most 16. Values between these do not
+// change the choice of kernel, because no access is wider than 16 bytes.
 uint32_t alignment(const void* data) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(data);
   if (address % kBestAlignment == 0) return kBestAlignment;
   return static_cast<uint32_t>(std::min<uintptr_t>(address & (~address + 1), kWidestAccess));
 }
 
-// Matmul properties that determine cuBLASLt's choice of kernel.
+// Properties of a matmul that determine cuBLASLt's choice of kernel.
 struct Key {
   int64_t m, n, k, stride_a, stride_b, stride_c;
   uint32_t align_a, align_b, align_c;
@@ -245,7 +245,7 @@ class CudaMatmul final : public Matmul {
     api_.pref_set(preference, kPrefWorkspace, &kCublasLtWorkspaceBytes,
                   sizeof kCublasLtWorkspaceBytes);
     const uint32_t alignments[] = {key.align_b, key.align_a, key.align_c,
-                                   key.align_c};  // cuBLASLt's A, B, C and D
+                                   key.align_c};  // of cuBLASLt's A, B, C and D
     for (int i = 0; i <= kPrefAlignD - kPrefAlignA; ++i)
       api_.pref_set(preference, kPrefAlignA + i, &alignments[i], sizeof alignments[i]);
     std::array<Heuristic, kProposals> found{};

@@ -9,10 +9,10 @@ namespace ligerdsl::runtime {
 namespace {
 
 constexpr size_t kLogSize = 16384;
-constexpr int64_t kDefaultShared = 48 << 10;  // more requires an attribute
+constexpr int64_t kDefaultShared = 48 << 10;  // more shared memory requires an attribute
 constexpr int32_t kPortableCluster = 8;
 constexpr int32_t kOverlapDriver =
-    12030;  // first driver whose captures keep the overlap, as a programmatic edge
+    12030;  // first driver that captures the overlap into a graph, as a programmatic edge
 constexpr size_t kMostMaps = 16,
                  kMostSlots = 256;  // limits of a kernel with tensor maps: 4 KB of parameters
 constexpr int64_t kMaxGridX = INT32_MAX, kMaxGridYZ = 65535;
@@ -53,7 +53,7 @@ Cubin assemble(const PrimaryContext& context, const std::string& ptx) {
   const PrimaryContext::RelaxedScope scope(context);
   const cuda::Api& api = context.api();
   std::string info(kLogSize, '\0'), errors(kLogSize, '\0');
-  // The machine code gets source lines only if the PTX has them.
+  // The machine code gets line numbers only if the PTX has them.
   const bool lines = ptx.find("\t.loc\t") != std::string::npos;
   int options[] = {cuda::jit_info_log,       cuda::jit_info_log_size, cuda::jit_error_log,
                    cuda::jit_error_log_size, cuda::jit_log_verbose,   cuda::jit_line_info};
@@ -63,7 +63,7 @@ Cubin assemble(const PrimaryContext& context, const std::string& ptx) {
   context.driver().check(api.link_create(6, options, values, &state),
                          "preparing the driver's assembler");
   const LinkScope link(api, state);
-  // The driver expects a terminated string and counts the terminator.
+  // The driver expects a null-terminated string. The size includes the terminator.
   cuda::Result result = api.link_add(state, cuda::jit_input_ptx, const_cast<char*>(ptx.c_str()),
                                      ptx.size() + 1, "kernel.ptx", 0, nullptr, nullptr);
   void* image = nullptr;
@@ -174,11 +174,11 @@ cuda::LaunchConfig CudaKernel::config_of(const Grid& grid, Stream stream) {
           .attribute_count = attribute_count_};
 }
 
-// Returns the least number of CTAs for a launch to overlap the previous kernel.
+// Returns the smallest number of CTAs of a launch that may overlap the previous kernel.
 //
 // A persistent kernel whose grid does not fill the GPU must not overlap. While the last CTAs of the
-// previous kernel run, some SMs would get two of its CTAs and others none. The SM with the most
-// CTAs would determine its time.
+// previous kernel occupy some SMs, other SMs would get two CTAs of the persistent kernel. The SM
+// with the most CTAs would determine the kernel's time.
 int64_t CudaKernel::smallest_overlapped_grid() const {
   if (!artifact_.launch_overlap || context_->driver().version() < kOverlapDriver) return INT64_MAX;
   if (!artifact_.persistent) return 0;
@@ -190,8 +190,8 @@ CudaKernel::~CudaKernel() {
     const PrimaryContext::RelaxedScope scope(*context_);
     context_->api().module_unload(module_);
   } catch (const std::exception&) {
-    // In a forked child, or after the driver's shutdown, there is nothing to unload. If memory runs
-    // out here, the module stays loaded.
+    // In a forked child and after the driver's shutdown, there is nothing to unload. If there is no
+    // memory for the call, the module stays loaded.
   }
 }
 
@@ -202,13 +202,13 @@ void CudaKernel::refuse_grid(const Grid& grid) const {
            " CTAs; a GPU runs at most 2^31-1 x 65535 x 65535 CTAs: split the call");
 }
 
-// A dynamic persistent kernel counts its programs in 32 bits; a CTA may run several of them.
+// A dynamic persistent kernel counts programs in an i32. Its number of CTAs does not limit them.
 Grid CudaKernel::largest_grid() const {
   return {artifact_.dynamic_persistent ? INT32_MAX : kMaxGridX / artifact_.cluster, kMaxGridYZ,
           kMaxGridYZ};
 }
 
-// Passes parameters one by one, because the assembler decides where maps are in a parameter buffer.
+// Passes each parameter separately, because the assembler chooses the offsets of maps in a buffer.
 cuda::Result CudaKernel::launch_with_maps(const cuda::LaunchConfig& config,
                                           const uint64_t* slots) const {
   cuda::TensorMap maps[kMostMaps];
@@ -237,8 +237,8 @@ void CudaKernel::launch(const uint64_t* slots, const Grid& programs, Stream stre
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   const PrimaryContext::Scope scope(*context_);
   cuda::LaunchConfig config = config_of(grid, stream);
-  // The legacy stream never overlaps: it also waits for other streams, which the kernel's own wait
-  // does not cover.
+  // A launch on the legacy stream does not overlap. It must also wait for other streams, and the
+  // wait inside the kernel does not cover them.
   config.attribute_count += stream != nullptr && stream != cuda::stream_legacy &&
                             grid.x * artifact_.cluster * grid.y * grid.z >= overlap_from_;
   if (!artifact_.maps.empty()) {

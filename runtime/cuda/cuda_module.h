@@ -44,10 +44,10 @@ class CudaKernel final : public LoadedKernel {
   cuda::Module module_ = nullptr;
   cuda::Function function_ = nullptr;
   cuda::LaunchAttribute attributes_[2] =
-      {};                              // attributes of every launch, then the attribute for overlap
-  unsigned attribute_count_ = 0;       // attributes of every launch
-  int64_t overlap_from_ = 0;           // smallest number of CTAs of an overlapping launch
-  int64_t most_programs_ = INT64_MAX;  // largest grid.x: if dynamic persistent, what fits at once
+      {};                              // those of every launch, then the attribute for overlap
+  unsigned attribute_count_ = 0;       // number of attributes of every launch
+  int64_t overlap_from_ = 0;           // smallest number of CTAs of a launch that may overlap
+  int64_t most_programs_ = INT64_MAX;  // limit of grid.x; if dynamic persistent, what fits at once
 };
 
 }  // namespace ligerdsl::runtime

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int32_t kOldestDriver = 12000;  // first with cuLaunchKernelEx, clusters and PTX 8.0
 
-// fork_generation of the process whose cuInit succeeded, and the threads about to call cuInit.
+// fork_generation() of the process in which cuInit succeeded, and its threads that may call cuInit.
 constexpr uint64_t kNever = UINT64_MAX;
 std::atomic<uint64_t> live_since{kNever};
 UseCount opening;
@@ -47,7 +47,7 @@ std::string result_text(const cuda::Api& api, cuda::Result result) {
          (text ? std::string(": ") + text : "") + ")";
 }
 
-// Throws the error for a result of cuInit.
+// Throws an error that explains the failure of cuInit.
 [[noreturn]] void init_failed(const cuda::Api& api, const std::string& path, cuda::Result result) {
   const std::string found =
       "\"" + path + "\" was loaded, but cuInit failed with " + result_text(api, result) + ". ";
@@ -119,8 +119,8 @@ std::string advice(Status status) {
 
 int32_t ptx_version_of_driver(int32_t driver_version) {
   const int32_t major = driver_version / 1000, minor = driver_version % 1000 / 10;
-  // CUDA 12.5 and 12.6 share PTX 8.5. So the PTX minor version equals CUDA's up to 12.5, and is one
-  // less from 12.6 to the end of the 12 series.
+  // CUDA 12.5 and 12.6 both have PTX 8.5. The minor versions of CUDA and PTX are therefore equal up
+  // to 12.5. From 12.6 on, the minor version of PTX is one less.
   if (major == 12) return 80 + (minor <= 5 ? minor : minor - 1);
   if (major == 11) return 70 + minor;
   return major >= 13 ? (major - 4) * 10 + minor : 0;

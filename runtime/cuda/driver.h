@@ -11,7 +11,7 @@
 namespace ligerdsl::runtime {
 
 namespace cuda {
-// The driver's functions. Either all are resolved or none.
+// The driver's functions. An open Driver has all of them.
 struct Api {
 #define LIGERDSL_DECLARE(member, symbol, parameters) Result(*member) parameters = nullptr;
   LIGERDSL_DRIVER_FUNCTIONS(LIGERDSL_DECLARE)
@@ -23,11 +23,11 @@ struct GpuInfo {
   int32_t ordinal = 0;
   std::string name;
   int32_t major = 0, minor = 0;  // compute capability
-  std::string arch;              // target name for the compiler: "sm_90a", "sm_80", ...
+  std::string arch;              // the compiler's name of the target: "sm_90a", "sm_80", ...
   int64_t memory_bytes = 0;
   int32_t multiprocessors = 0;
   int32_t l2_bytes = 0;
-  int32_t max_shared_per_block = 0;  // bytes, opt-in limit
+  int32_t max_shared_per_block = 0;  // bytes; limit for kernels that request more than 48 KiB
 };
 
 class Driver {
@@ -52,7 +52,7 @@ class Driver {
   void check(cuda::Result result, const char* what) const {
     if (result != cuda::success) raise(result, what);
   }
-  // Appends `detail`, such as the JIT's log, to the message.
+  // Throws the Error for `result`. Appends `detail`, such as the assembler's log, to the message.
   [[noreturn]] void raise(cuda::Result result, const char* what,
                           const std::string& detail = "") const;
 
@@ -70,12 +70,12 @@ int32_t ptx_version_of_driver(int32_t driver_version);
 
 Status status_of_result(cuda::Result result);
 
-// Returns true in a child that was forked after its parent initialised a driver. Every CUDA call
-// there fails.
+// Returns true in a child that was forked after its parent had initialised a driver. Every CUDA
+// call fails in such a child.
 bool forked_after_init();
 void refuse_after_fork();  // throws FORKED_PROCESS in such a child
 
-// A retained primary context. Use it only inside a Scope.
+// A retained primary context of a device. Calls that need it must be inside a Scope.
 class PrimaryContext {
  public:
   PrimaryContext(std::shared_ptr<const Driver> driver, int32_t ordinal);
@@ -98,8 +98,8 @@ class PrimaryContext {
     bool pushed_ = false;
   };
 
-  // A Scope that also relaxes this thread's stream-capture mode. Loading a module or allocating
-  // then does not break a capture in progress.
+  // A Scope that also sets this thread's stream-capture mode to relaxed. Loading a module or
+  // allocating memory then does not break a capture in progress.
   class RelaxedScope {
    public:
     explicit RelaxedScope(const PrimaryContext& context);

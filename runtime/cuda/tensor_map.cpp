@@ -7,7 +7,7 @@ namespace ligerdsl::runtime {
 namespace {
 
 constexpr int64_t kVector = 16;               // bytes
-constexpr int64_t kMostElements = 1LL << 30;  // per dimension: coordinates have 32 bits
+constexpr int64_t kMostElements = 1LL << 30;  // per dimension, because coordinates have 32 bits
 constexpr int64_t kMostStride = 1LL << 40;    // bytes, exclusive
 
 }  // namespace
@@ -31,13 +31,13 @@ const char* reason_not_mapped(const program::TensorMap& map, const uint64_t* slo
   return nullptr;
 }
 
-// The driver expects dimensions in reverse order.
+// The driver expects the dimensions in reverse order, the contiguous one first.
 cuda::Result encode_map(const cuda::Api& api, const program::TensorMap& map, const uint64_t* slots,
                         cuda::TensorMap* to) {
   constexpr size_t kMost = program::TensorMap::kMostDims;
   const MappedView view(map, slots);
   uint64_t sizes[kMost],
-      strides[kMost];  // sizes in elements; strides in bytes, of all dimensions but the first
+      strides[kMost];  // sizes in elements; strides in bytes, without the first dimension's
   unsigned box[kMost], each[kMost];
   const auto bytes = [&](int64_t stride) {
     return static_cast<uint64_t>(stride * size_of(map.type));

@@ -1,5 +1,5 @@
-// Tensor maps of a launch: the description of program::TensorMap with the launch's address, sizes
-// and strides.
+// Tensor maps of a launch. program::TensorMap describes a map; the launch adds address, sizes and
+// strides.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace ligerdsl::runtime {
 
-// A view in its launch slots: address, then sizes and strides in elements. The last dimension has
-// columns, the others have rows.
+// A view in its launch slots: address, then sizes and strides in elements. cols() is the size of
+// the last dimension.
 class MappedView {
  public:
   MappedView(const program::TensorMap& map, const uint64_t* slots)
@@ -20,7 +20,7 @@ class MappedView {
   uint64_t address() const { return slots_[0]; }
   int64_t size(size_t dim) const { return static_cast<int64_t>(slots_[1 + dim]); }
   int64_t cols() const { return size(rank - 1); }
-  // A dimension of size 1 may have any stride, often 0, but a map needs a valid one.
+  // A dimension of size 1 may have any stride, often 0. The map then gets a valid one.
   int64_t stride(size_t dim) const {
     return size(dim) == 1 ? (cols() + 15) / 16 * 16 : static_cast<int64_t>(slots_[1 + rank + dim]);
   }
@@ -30,10 +30,10 @@ class MappedView {
 };
 
 // Returns why a view cannot have a tensor map, or null if it can. Checks the driver's rules, and
-// that rows share no memory.
+// that the rows share no memory.
 const char* reason_not_mapped(const program::TensorMap& map, const uint64_t* slots);
 
-// Encodes the map with the driver; allocates no memory. The view must allow a map.
+// Encodes the map with the driver, without allocating memory. reason_not_mapped() must return null.
 cuda::Result encode_map(const cuda::Api& api, const program::TensorMap& map, const uint64_t* slots,
                         cuda::TensorMap* to);
 

@@ -68,7 +68,7 @@ std::shared_ptr<Matmul> Device::matmul() {
     const std::lock_guard lock(matmul_mutex_);
     if (matmul_) return matmul_;
   }
-  std::shared_ptr<Matmul> made = make_matmul();  // outside the lock: it loads a library
+  std::shared_ptr<Matmul> made = make_matmul();  // without the lock, because it loads a library
   const std::lock_guard lock(matmul_mutex_);
   if (!matmul_) matmul_.swap(made);
   return matmul_;
@@ -78,7 +78,7 @@ const DiskCache& Device::disk_cache() const {
   return *disk_;
 }
 
-// Completes a load's options with this device's, so that the key identifies the machine code and
+// Fills in empty target options with this device's values. The key then contains the actual CPU,
 // not "this host".
 program::CompileOptions Device::complete(program::CompileOptions options) {
   const bool for_cpu = options.target == program::Target::cpu;

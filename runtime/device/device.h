@@ -29,13 +29,13 @@ struct DeviceConfig {
   DeviceKind kind = DeviceKind::cpu;
   int32_t ordinal = 0;
   int32_t num_threads = 0;               // cpu; 0 means LIGERDSL_NUM_THREADS, else every usable CPU
-  std::optional<std::string> cache_dir;  // if unset, the rules of disk_cache.h
+  std::optional<std::string> cache_dir;  // if unset, the default of disk_cache.h
   int64_t cache_limit_bytes = 0;         // 0 means LIGERDSL_CACHE_SIZE, else 1 GiB
-  std::optional<CacheMode> cache_mode;   // if unset, LIGERDSL_CACHE
+  std::optional<CacheMode> cache_mode;   // if unset, the value of LIGERDSL_CACHE
   bool no_jit = false;  // never compile, as with LIGERDSL_NO_JIT: an uncached kernel is an error
   HostAllocator allocator;
-  std::shared_ptr<const Driver> driver;       // if null, the process's
-  std::shared_ptr<CompilerLibrary> compiler;  // if null, the process's, loaded when needed
+  std::shared_ptr<const Driver> driver;       // if null, Driver::shared()
+  std::shared_ptr<CompilerLibrary> compiler;  // if null, CompilerLibrary::shared()
 };
 
 struct DeviceDescription {
@@ -47,8 +47,8 @@ struct DeviceDescription {
   int32_t multiprocessors = 0;  // GPU
   int32_t threads = 0;          // CPU
   int64_t l2_bytes = 0;         // GPU
-  int32_t driver_version = 0;   // GPU; 13000 is 13.0
-  int32_t ptx_version = 0;      // GPU, times ten
+  int32_t driver_version = 0;   // GPU; 13000 means 13.0
+  int32_t ptx_version = 0;      // GPU; 90 means 9.0
 };
 
 using Event = cuda::Event;
@@ -65,15 +65,15 @@ class Device {
   // this loads the compiler library, which detects the host's CPU.
   virtual program::CompileOptions base_options() = 0;
 
-  // Returns the kernel of these program bytes (program::serialize) compiled with `options`, from
-  // memory, from disk or by a compile. `options` are base_options() with meta choices set; `emit`
-  // must be empty. Thread-safe; one thread at a time compiles a key.
+  // Returns the kernel of these program bytes (program::serialize) with `options`: from memory,
+  // else from disk, else by a compile. The options are base_options() with the launch settings of
+  // the kernel, and their `emit` must be empty. Thread-safe; one thread at a time compiles a key.
   std::shared_ptr<LoadedKernel> load(std::string_view program_bytes,
                                      const program::CompileOptions& options,
                                      LoadReport* report = nullptr);
 
-  // Returns the text of one stage (CompileOptions::emit) for dumps. Machine code is not one of
-  // these stages.
+  // Returns the text of one stage (CompileOptions::emit) for dumps. Machine code is no such stage:
+  // see machine_code().
   std::string emit(std::string_view program_bytes, const program::CompileOptions& options,
                    const std::string& stage);
 
@@ -86,21 +86,21 @@ class Device {
   // there is none.
   std::shared_ptr<Matmul> matmul();
 
-  // ---- Memory. Kernels of this device can use the pointers; alignment is at least 256 bytes. A
-  // size of 0 returns a pointer that may be freed but not used. Host and device memory may each be
-  // source or target of a copy, which runs in the order of `stream`. A copy of pageable host memory
-  // returns after it has read or written the host side.
+  // ---- Memory. Kernels of this device can use the pointers. Their alignment is at least 256
+  // bytes. A size of 0 returns a pointer that may be freed but not used. copy() copies between any
+  // host and device memory, in the order of `stream`. A copy of pageable host memory returns after
+  // it has read or written the host side.
   virtual void* alloc(size_t bytes) = 0;
   virtual void free(void* pointer) = 0;  // null is allowed; never throws
   virtual void copy(void* to, const void* from, size_t bytes, Stream stream) = 0;
   virtual void fill(void* pointer, uint8_t value, size_t bytes, Stream stream) = 0;
   virtual int64_t free_memory() = 0;  // bytes
 
-  // Host memory that kernels of this device write while the host reads it. Use it for a few words.
+  // Allocates host memory that kernels write while the host reads it. Use it for a few words.
   virtual void* alloc_mapped(size_t bytes) = 0;
   virtual void free_mapped(void* pointer) = 0;  // null is allowed; never throws
 
-  // ---- Streams and timing. On the CPU a stream is null and all work is already finished.
+  // ---- Streams and timing. On the CPU, streams are null and each call finishes its work.
   virtual Stream create_stream() = 0;
   virtual void destroy_stream(Stream stream) = 0;  // never throws
   virtual void synchronize(Stream stream) = 0;
@@ -117,7 +117,7 @@ class Device {
  protected:
   Device(const DeviceConfig& config, DeviceDescription description);
 
-  // Loads an artifact, or its edited stages, as a kernel. Adds its phases to the report.
+  // Loads an artifact, or its edited stages, as a kernel. Adds the load's phases to the report.
   virtual std::shared_ptr<LoadedKernel> instantiate(program::Artifact artifact,
                                                     const EditedStages& edited,
                                                     LoadReport& report) = 0;
@@ -135,7 +135,7 @@ class Device {
   std::shared_ptr<Matmul> matmul_;
 };
 
-// The implementations of create().
+// Implementations of Device::create().
 std::shared_ptr<Device> make_cpu_device(const DeviceConfig& config);
 std::shared_ptr<Device> make_cuda_device(const DeviceConfig& config);
 

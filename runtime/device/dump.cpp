@@ -53,7 +53,7 @@ std::string remarks_text(const LoadedKernel& kernel, int32_t min_ctas_per_sm) {
   return text;
 }
 
-// Returns the content of a stage, or "" if the stage needs a loaded kernel and there is none.
+// Returns the content of a stage, or "" if the stage needs a loaded kernel that does not exist.
 std::string content_of(const Subject& of, std::string_view stage) {
   if (stage == "program") return program::print(program::parseProgram(of.program));
   const bool machine_code = stage == "cubin" || stage == "object";
@@ -77,8 +77,8 @@ bool same_folder(const std::string& a, const std::string& b) {
          x.st_ino == y.st_ino;
 }
 
-// Writes the stages to the opened folder `at`. Stops at the first failure, because later stages
-// would fail as well.
+// Writes the requested stages to the folder, whose descriptor is `at`. Stops at the first failure,
+// because later stages would fail as well.
 void dump_to(const std::string& folder, int at, const Subject& of) {
   for (const std::string& name : options().dump) {
     const char* file = stage(name).file(of.options.target);

@@ -13,8 +13,8 @@ struct EditedStages;
 
 // Writes the requested stages that the target has to <dump dir>/<entry>-<key>/ (stage_files.h), and
 // creates the folders. Each file is replaced atomically, so threads and processes may write the
-// same one. `kernel` is the loaded kernel. It is null after a failed compile; the stages before the
-// failure are then written. A failure to write is a warning.
+// same file. `kernel` is the loaded kernel, or null after a failed compile. The stages before the
+// failure are then written. If a file cannot be written, a warning is logged.
 void dump_stages_of(Device& device, std::string_view program,
                     const program::CompileOptions& options, const LoadedKernel* kernel,
                     const EditedStages& edited);

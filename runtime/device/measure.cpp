@@ -11,7 +11,7 @@
 namespace ligerdsl::runtime {
 namespace {
 
-// Device memory that is always released.
+// Device memory that the destructor releases.
 class Scratch {
  public:
   Scratch(Device& device, size_t bytes)
@@ -61,8 +61,8 @@ class OwnStream {
   Stream stream_;
 };
 
-// Returns the bytes to overwrite before a sample: more than the last-level cache holds, or
-// LIGERDSL_COLD_MEGABYTES.
+// Returns the bytes to overwrite before a sample: LIGERDSL_COLD_MEGABYTES, or twice the last-level
+// cache (of a GPU: the L2), but 64 to 512 MiB.
 size_t flush_bytes(const Device& device) {
   if (const int64_t megabytes = options().cold_megabytes; megabytes > 0)
     return static_cast<size_t>(megabytes) << 20;
@@ -98,8 +98,8 @@ std::vector<Measurement> measure_in_turns(Device& device, const std::vector<Work
   device.synchronize(stream.get());
   std::vector<std::vector<double>> samples(works.size());
   double spent = 0;
-  // The wall time is limited as well: overwriting the caches may take far longer than the work, for
-  // example 512 MiB before each 1000-byte copy.
+  // The wall time is limited as well, because overwriting the caches may take far longer than the
+  // work: for example, 512 MiB before each copy of 1000 bytes.
   constexpr double kMostOverhead = 10;
   const auto began = std::chrono::steady_clock::now();
   const auto over = [&] {

@@ -16,10 +16,10 @@ namespace ligerdsl::runtime {
 namespace {
 
 constexpr size_t kArenaAlign = 64;
-constexpr int64_t kChunksPerThread = 4;  // balances threads of different speed
+constexpr int64_t kChunksPerThread = 4;  // so that faster threads can run more chunks
 
-// Kernels run with default rounding and with denormals, whatever the calling thread has set. A
-// result must not depend on whether the caller or a worker ran a chunk.
+// Kernels run with default rounding and with denormals, whatever the calling thread has set. The
+// result is then equal on the caller and on a worker.
 class DefaultFloatMode {
  public:
 #if defined(__SSE__)
@@ -38,7 +38,7 @@ class DefaultFloatMode {
 #endif
 };
 
-// Our threads never run the host's signal handlers.
+// Blocks all signals, so that worker threads never run the host's signal handlers.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -60,8 +60,8 @@ struct ThreadPool::ThreadTeam::Job {
   void* user;
   int64_t total, chunk;
   std::atomic<int64_t> next{0};
-  int32_t helpers = 0;  // workers that run it; guarded by the team's mutex
-  Job* link = nullptr;  // next in the team's list; guarded by the team's mutex
+  int32_t helpers = 0;  // number of workers in the job; guarded by the team's mutex
+  Job* link = nullptr;  // next job in the team's list; guarded by the team's mutex
 
   bool exhausted() const { return next.load(std::memory_order_relaxed) >= total; }
 
@@ -147,8 +147,8 @@ void ThreadPool::ThreadTeam::release(void* memory) {
 void ThreadPool::ThreadTeam::reserve_arenas(size_t bytes) {
   std::lock_guard lock(mutex_);
   if (bytes <= arena_bytes_) return;
-  // Sizes are powers of two, so outgrown arenas, which running jobs may still use, total less than
-  // the current ones.
+  // Running jobs may still use outgrown arenas, so these stay allocated. Sizes are powers of two,
+  // so that all outgrown arenas together are smaller than the current arenas.
   const size_t each = std::bit_ceil(std::max(bytes, size_t{4096}));
   const size_t all = each * static_cast<size_t>(arena_count_);
   regions_.reserve(regions_.size() + 1);
@@ -181,7 +181,7 @@ void ThreadPool::ThreadTeam::worker(int32_t index) {
 class ThreadPool::ThreadTeam::ArenaLease {
  public:
   ArenaLease(ThreadTeam& team, std::unique_lock<std::mutex>& lock) : team_(team) {
-    // A nested job must not wait: the holders of the arenas may be waiting for it.
+    // A nested job must not wait for an arena: the jobs that hold them may be waiting for this job.
     if (Job::inside_job && team.idle_caller_arenas_ == 0) {
       memory_ = spare_ = team.acquire(std::max(team.arena_bytes_, kArenaAlign));
       return;

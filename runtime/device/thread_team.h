@@ -20,7 +20,7 @@ class ThreadPool::ThreadTeam {
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
 
-  // The same as the functions of ThreadPool.
+  // The functions of ThreadPool with the same names call these functions.
   void reserve_arenas(size_t bytes);
   void run(int64_t total, int64_t chunk, Body body, void* user);
   void run_inline(int64_t total, bool arena, Body body, void* user);
@@ -47,7 +47,7 @@ class ThreadPool::ThreadTeam {
   Job* jobs_ = nullptr;  // newest first
   bool stopping_ = false;
 
-  // Arenas [0, threads - 1) belong to the workers. The rest is lent to callers.
+  // Arenas [0, threads - 1) belong to the workers. The other arenas are lent to callers.
   std::unique_ptr<Arena[]> arenas_;
   int32_t arena_count_ = 0;
   int32_t idle_caller_arenas_ = 0;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kLevels[] = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
 
-// Instruction sets that a level adds to the previous one.
+// Instruction sets that a level adds to the previous level.
 constexpr struct {
   std::string_view level, feature;
 } kAdded[] = {{"x86-64-v2", "cx16"},     {"x86-64-v2", "popcnt"},   {"x86-64-v2", "sse3"},
@@ -27,7 +27,7 @@ std::span<const std::string_view> cpu_levels() {
 void require_cpu_level(std::string_view level, const std::string& features) {
   const std::string all = "," + features + ",";
   for (const auto& added : kAdded) {
-    if (added.level > level) return;  // levels sort by name
+    if (added.level > level) return;  // names sort in the order of levels
     if (all.find(",+" + std::string(added.feature) + ",") != std::string::npos) continue;
     fail(Status::not_supported, "LIGERDSL_CPU: expected a level of this processor, got " +
                                     std::string(level) + ", which has " +

@@ -25,8 +25,8 @@ struct Sink {
 
 struct Logger {
   std::atomic<int32_t> level;
-  // Held while callbacks run, so that removing one waits for it. Recursive, because a callback may
-  // cause another line.
+  // Locked while callbacks run, so that remove_log_callback waits for them. Recursive, because a
+  // callback may log.
   PerProcess<std::recursive_mutex> delivery{std::make_shared<std::recursive_mutex>()};
   ForkMutex mutex;  // guards the members below
   std::vector<Sink> sinks;
@@ -38,8 +38,8 @@ struct Logger {
   Logger() : level(static_cast<int32_t>(options().log)) {
     const std::string& path = options().log_file;
     if (path.empty()) return;
-    // A pipe without a reader must not block the process: opening it fails, and a full pipe drops
-    // lines.
+    // O_NONBLOCK, so that a pipe cannot block the process. Opening a pipe without a reader fails,
+    // and lines for a full pipe are dropped.
     file =
         open(path.c_str(),
              O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
@@ -78,14 +78,14 @@ std::string formatted(LogLevel level, const std::string& line) {
   return "ligerdsl " + std::string(stamp) + " " + level_name(level) + ": " + line + "\n";
 }
 
-// Drops short and failed writes: a log must not disturb the program.
+// Writes a line. Ignores short and failed writes, because a log must not disturb the program.
 void write_line(int file, const std::string& text) {
   const WriteSignalsHeld errors_alone;
   ssize_t written = ::write(file, text.data(), text.size());
   static_cast<void>(written);
 }
 
-// Returns a copy, because a callback may add or remove callbacks.
+// Returns a copy of the list, because a callback may add or remove callbacks.
 std::vector<Sink> current_sinks() {
   const std::lock_guard lock(logger().mutex);
   return logger().sinks;

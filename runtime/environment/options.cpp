@@ -16,8 +16,8 @@
 namespace ligerdsl::runtime {
 namespace {
 
-// A row of options.def: the text that `doctor` prints, and the parser of the value. `parse` returns
-// false for an invalid value.
+// A row of options.def: the texts that `ligerdsl doctor` prints, and the parser of the value.
+// `parse` returns false for an invalid value.
 struct Row {
   OptionInfo info;
   bool (*parse)(std::string_view text, Options& to);

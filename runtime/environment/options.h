@@ -1,8 +1,8 @@
-// The environment variables of the library, each declared, documented and parsed by one row of
-// options.def.
+// The environment variables of the library. One row of options.def declares, documents and parses
+// each variable.
 //
-// Calls of the API override the environment. In a setuid or setgid process (AT_SECURE) the
-// environment is ignored. For an invalid value a warning is logged and the default is used.
+// Calls of the API override the environment. A setuid or setgid process (AT_SECURE) ignores the
+// environment. For an invalid value, the default is used and a warning is logged.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace ligerdsl::runtime {
 
 enum class CacheMode : uint8_t { off, read_only, read_write, required };
 enum class CompileMode : uint8_t { thread, process };
-// Entries of tuned tables that plans use: none, those with bitwise equal results, or all.
+// Entries of tuned tables that plans use: none, entries that keep results bitwise equal, or all.
 enum class Tuning : uint8_t { off, same, any };
 
 struct Options {
@@ -29,43 +29,43 @@ struct Options {
   CacheMode cache = CacheMode::read_write;
   int64_t cache_bytes = 0;  // limit of the disk cache; 0 means kDefaultCacheLimit (disk_cache.h)
   bool no_jit = false;      // never compile; an uncached kernel is an error
-  std::string table;  // path of a tuned table with precedence over the built-in one; empty for none
+  std::string table;  // path of a tuned table that overrides the built-in table; empty for none
   Tuning tuning = Tuning::any;
   bool validate = false;       // wait for every call and check its outputs
   bool deterministic = false;  // reject authors' kernels that add floats atomically
   int32_t num_threads = 0;     // 0 means one per CPU that the process may run on
   std::string cpu;             // target of CPU kernels, as LLVM names it; empty for this CPU
   std::string compiler;        // path of libligerdsl-compiler.so; if empty, next to the library
-  std::optional<CompileMode> compile;  // if unset, a thread in the library, a process in the tools
+  std::optional<CompileMode> compile;  // if unset, `thread` in the library, `process` in the tools
   std::string
       compile_worker;  // path of the worker; if empty, next to the compiler (compile_process.h)
-  int32_t compile_seconds = 120;     // time limit of one compile in a process
-  int32_t compile_megabytes = 4096;  // address space of one compile in a process; 0 for no limit
+  int32_t compile_seconds = 120;     // time limit in seconds of one compile in a process
+  int32_t compile_megabytes = 4096;  // MiB of address space of a compile in a process; 0: no limit
   int32_t cold_megabytes =
-      0;  // memory to overwrite before each measured run; 0 means twice the last cache
+      0;  // MiB to overwrite before each measured run; 0: see flush_bytes() in measure.cpp
   std::string
       reproducer_dir;   // folder for programs that failed in the compiler; if empty, TMPDIR or /tmp
   std::string libcuda;  // path of the CUDA driver; if empty, libcuda.so.1
-  std::string libcblas;  // path of a CBLAS library; if empty, the ones in runtime/kernel/matmul.h
-  std::string libcublaslt;        // path of cuBLASLt; if empty, the ones in runtime/kernel/matmul.h
+  std::string libcblas;           // path of a CBLAS library; if empty, see runtime/kernel/matmul.h
+  std::string libcublaslt;        // path of cuBLASLt; if empty, see runtime/kernel/matmul.h
   bool launch_overlap = true;     // GPU: compile kernels for programmatic dependent launch
-  std::vector<std::string> dump;  // stages to dump, in their order
+  std::vector<std::string> dump;  // stages to dump, in pipeline order
   std::string dump_dir = ".";
-  std::string dump_filter;   // dump only kernels whose name contains this
+  std::string dump_filter;   // dump only kernels whose name contains this text
   std::string trace;         // file of Chrome trace events; empty for none
   std::string override_dir;  // folder of edited stages (stage_files.h)
 
   // Folders for files, and the path of a profiler's library (nvtx.h). Other programs define these
   // variables, so option_table() has no rows for them.
   std::string xdg_cache_home, home, tmpdir, nvtx_tool;
-  // Variables that set OpenBLAS's number of threads; other programs define them too.
+  // Variables that set OpenBLAS's number of threads. Other programs define these variables, too.
   std::string openblas_threads, openmp_threads;
 
   std::vector<std::string> problems;  // one sentence per value that did not parse
   bool ignored = false;               // the process is setuid: no variable was read
 };
 
-// Returns the options of the environment, which is read once. Never destroyed.
+// Returns the options. The first call reads the environment. The object is never destroyed.
 const Options& options();
 
 // Parses options from any source; `get` returns null for an unset variable.

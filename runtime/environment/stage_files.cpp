@@ -40,7 +40,7 @@ constexpr size_t kMostBytes = size_t{64} << 20;  // size limit of an edited stag
   fail(Status::invalid_argument, "LIGERDSL_OVERRIDE_DIR: " + what);
 }
 
-// Returns true if a file of any kind exists.
+// Returns true if a file, folder or link exists at `path`.
 bool is_there(const std::string& path) {
   struct stat info {};
   if (lstat(path.c_str(), &info) == 0) return true;
@@ -48,8 +48,8 @@ bool is_there(const std::string& path) {
   refuse("expected edited stages, got " + locate_failure(path, errno).text());
 }
 
-// Returns the folder of a variant. The key identifies it; the kernel's name before the key is for
-// people.
+// Returns the folder of a variant: the only folder whose name ends in the key. The kernel's name
+// before the key is for people.
 std::string folder_of(const std::string& key) {
   const std::string& root = options().override_dir;
   std::string found;
@@ -80,11 +80,10 @@ EditedStages::File read(const std::string& path, const Stage& stage) {
   return {path, *std::move(content)};
 }
 
-// Returns the other stages with files in the folder: "02-tile.mlir, 05-kernel.ptx".
+// Returns the files of other stages in the folder: "02-tile.mlir, 05-kernel.ptx".
 std::string others_in(const std::string& folder, program::Target target, const std::string& path) {
   std::string names;
-  const char* last =
-      nullptr;  // stages of one target have distinct files; a stage for both targets may repeat
+  const char* last = nullptr;  // previous file in `names`, so that no file is listed twice
   for (const Stage& stage : stages()) {
     const char* name = stage.file(target);
     if (name == nullptr || name == last || folder + "/" + name == path ||
@@ -111,7 +110,7 @@ std::span<const Stage> stages() {
   return kStages;
 }
 
-// The name is valid: the parser of LIGERDSL_DUMP has checked it.
+// The name is valid, because the parser of LIGERDSL_DUMP has checked it.
 const Stage& stage(std::string_view name) {
   return *std::find_if(std::begin(kStages), std::end(kStages) - 1,
                        [&](const Stage& it) { return it.name == name; });

@@ -1,5 +1,5 @@
-// Files of a kernel's stages. LIGERDSL_DUMP writes them; LIGERDSL_OVERRIDE_DIR reads the edited
-// ones.
+// Files of a kernel's stages. LIGERDSL_DUMP writes these files. Edited files are read from
+// LIGERDSL_OVERRIDE_DIR.
 //
 // Each variant of a kernel has a folder <entry>-<key>. The number of a file is the position of its
 // stage in the pipeline.
@@ -15,7 +15,7 @@
 namespace ligerdsl::runtime {
 
 struct Stage {
-  const char* name;      // as in CompileOptions::emit and LIGERDSL_DUMP
+  const char* name;      // value for CompileOptions::emit and LIGERDSL_DUMP
   const char* gpu_file;  // null if GPUs have no such stage
   const char* cpu_file;  // null if CPUs have no such stage
 
@@ -26,7 +26,7 @@ struct Stage {
 
 // Returns the stages in the order of their numbers.
 std::span<const Stage> stages();
-const Stage& stage(std::string_view name);  // `name` must be one of them
+const Stage& stage(std::string_view name);  // `name` must be the name of a stage
 
 // Returns the key of a kernel's variant: a digest of the program and all options. It is the same in
 // every build of the library.
@@ -36,8 +36,8 @@ std::string variant_key(std::string_view program, const program::CompileOptions&
 std::string variant_folder(const std::string& entry, std::string_view program,
                            const program::CompileOptions& options);
 
-// Edited stages of one variant in LIGERDSL_OVERRIDE_DIR. If there are several files, only the
-// latest stage counts. The folder is searched once per loaded kernel.
+// Edited stages of one variant in LIGERDSL_OVERRIDE_DIR. If there are several files, only the file
+// of the latest stage is used. The folder is searched once per loaded kernel.
 struct EditedStages {
   struct File {
     std::string path, content;
@@ -50,13 +50,13 @@ struct EditedStages {
 
   bool any() const { return tile || ptx || code; }
 
-  // Finds the edited stages. Throws INVALID_ARGUMENT for a file that is empty or cannot be read,
-  // and for two folders of one variant. Does nothing without LIGERDSL_OVERRIDE_DIR.
+  // Finds the edited stages. Throws INVALID_ARGUMENT if a file is empty or cannot be read, or if a
+  // variant has two folders. Returns no stages without LIGERDSL_OVERRIDE_DIR.
   static EditedStages find(std::string_view program, const program::CompileOptions& options);
 };
 
-// Returns the result of `use`. If it fails, the error names the edited file that it uses, and an
-// internal error becomes COMPILE_FAILED.
+// Returns the result of `use`, a function that uses an edited file. If it fails, the error names
+// the file, and INTERNAL_ERROR becomes COMPILE_FAILED.
 template <class Use>
 auto naming(const EditedStages::File& file, Use use) {
   if (!file) return use();

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
            "written");
 }
 
-// Returns an absolute path, so that no program mistakes it for an option.
+// Returns the absolute path of $TMPDIR or /tmp. A program could take a relative path for an option.
 std::string parent() {
   const std::string& wanted = options().tmpdir;
   std::error_code error;
@@ -42,7 +42,7 @@ TemporaryFolder::TemporaryFolder() {
   std::string pattern = parent() + "/ligerdsl-XXXXXX";
   if (!mkdtemp(pattern.data())) fail_with(errno, "a folder in \"" + parent() + "\"");
   path_ = pattern;
-  chmod(path_.c_str(), 0700);  // independent of the umask
+  chmod(path_.c_str(), 0700);  // whatever the umask is
 }
 
 TemporaryFolder::~TemporaryFolder() {

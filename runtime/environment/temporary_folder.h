@@ -6,18 +6,18 @@
 
 namespace ligerdsl::runtime {
 
-// Creates a folder in $TMPDIR (/tmp if it is empty or unset) with an unpredictable name, for its
-// owner only. The destructor removes it with its content.
+// Creates a folder with an unpredictable name in $TMPDIR, or in /tmp without this variable. Only
+// this user can enter it. The destructor removes the folder with its content.
 class TemporaryFolder {
  public:
-  // Throws Error (EXECUTION_FAILED) with the folder and the reason.
+  // Throws EXECUTION_FAILED with the path and the reason if the folder cannot be created.
   TemporaryFolder();
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
   const std::string& path() const { return path_; }  // absolute
-  // Writes a new file and returns its path. Throws Error if it exists or cannot be written.
+  // Writes a new file and returns its path. Throws Error if the file exists or cannot be written.
   std::string write(const std::string& name, std::string_view bytes) const;
 
  private:

@@ -1,6 +1,6 @@
-// The used part of the CUDA driver API, declared here so that the library needs no toolkit header.
+// The part of the CUDA driver API that is in use. The declarations replace the toolkit's header.
 //
-// Types and values are those of the driver's stable binary interface (CUDA 12.0 and later).
+// Types and values follow the driver's stable binary interface (CUDA 12.0 and later).
 #pragma once
 
 #include <cstddef>
@@ -56,7 +56,7 @@ enum : Result {
   error_system_not_ready = 802,
   error_system_driver_mismatch = 803,
   error_stream_capture_first =
-      900,  // 900..908: the call is not allowed in a stream capture, or broke one
+      900,  // 900..908: the call is not allowed in a stream capture, or ended a capture
   error_stream_capture_implicit = 906,
   error_stream_capture_last = 908,
 };
@@ -97,8 +97,8 @@ enum JitOption : int {
 
 inline constexpr int jit_input_ptx = 1;
 inline constexpr unsigned stream_non_blocking = 1;
-inline const Stream stream_legacy = reinterpret_cast<Stream>(1);      // null is the same stream
-inline const Stream stream_per_thread = reinterpret_cast<Stream>(2);  // each thread has its own
+inline const Stream stream_legacy = reinterpret_cast<Stream>(1);      // null means this stream, too
+inline const Stream stream_per_thread = reinterpret_cast<Stream>(2);  // one stream per thread
 inline constexpr int capture_mode_relaxed = 2;
 inline constexpr int capture_status_none = 0;
 
@@ -124,7 +124,7 @@ struct LaunchAttribute {
 };
 static_assert(sizeof(LaunchAttribute) == 72);
 
-// 128 bytes in the driver's private format.
+// CUtensorMap: 128 bytes in the driver's private format.
 struct alignas(64) TensorMap {
   uint64_t opaque[16];
 };
@@ -156,7 +156,7 @@ static_assert(sizeof(LaunchConfig) == 56 && offsetof(LaunchConfig, stream) == 32
 
 }  // namespace ligerdsl::runtime::cuda
 
-// Every driver function in use: X(member name, exported symbol, parameters).
+// X(member name, exported symbol, parameters) for each driver function in use.
 #define LIGERDSL_DRIVER_FUNCTIONS(X)                                                              \
   X(init, "cuInit", (unsigned))                                                                   \
   X(driver_version, "cuDriverGetVersion", (int*))                                                 \

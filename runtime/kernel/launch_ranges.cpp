@@ -5,7 +5,7 @@
 namespace ligerdsl::runtime {
 namespace {
 
-// Returns the number of programs, or nothing if it overflows, which launch() rejects.
+// Returns the number of programs, or nothing on overflow. launch() rejects such a grid.
 std::optional<int64_t> programs_in(const Grid& grid) {
   int64_t plane = 0, all = 0;
   if (__builtin_mul_overflow(grid.x, grid.y, &plane) || __builtin_mul_overflow(plane, grid.z, &all))

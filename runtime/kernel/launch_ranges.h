@@ -1,5 +1,5 @@
-// Reports the launches of a kernel as ranges (ranges.h). Only a kernel that is loaded while a
-// listener exists is wrapped, so launches of other kernels have no cost.
+// Reports the launches of a kernel as ranges (ranges.h). A kernel is wrapped only if a listener
+// exists when it is loaded. Launches of other kernels have no additional cost.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace ligerdsl::runtime {
 
-// Returns a kernel that reports its launches, or `kernel` itself without listeners.
+// Returns a wrapper of `kernel` that reports launches, or `kernel` itself without listeners.
 std::shared_ptr<LoadedKernel> with_launch_ranges(std::shared_ptr<LoadedKernel> kernel);
 
 }  // namespace ligerdsl::runtime

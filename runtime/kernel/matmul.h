@@ -1,7 +1,7 @@
 // Matmul of whole matrices by a device's library: CBLAS on a CPU, cuBLASLt on a GPU. The first use
-// loads the library by dlopen; builds and all other functions need neither.
+// loads the library by dlopen. Neither builds nor other functions need these libraries.
 //
-// All matrices are row-major with a stride between rows. Accumulation is in f32.
+// All matrices are row-major, with a row stride. Accumulation is in f32.
 #pragma once
 
 #include <cstddef>
@@ -34,21 +34,21 @@ class Matmul {
  public:
   virtual ~Matmul() = default;
 
-  // Computes c = product(a, b) + beta c; with beta = 0, c is not read. `workspace` has
-  // workspace_bytes(), is aligned to 256 bytes, and belongs to this stream alone. A GPU queues the
-  // work on `stream`; a CPU finishes it before multiply() returns. Throws NOT_SUPPORTED for types
-  // and sizes that the library does not support, and INTERNAL_ERROR for shapes that do not match.
+  // Computes c = product(a, b) + beta c. With beta = 0, c is not read. `workspace` has
+  // workspace_bytes(), is aligned to 256 bytes, and belongs to this stream alone. On a GPU the work
+  // is queued on `stream`. On a CPU it is finished when multiply() returns. Throws NOT_SUPPORTED
+  // for types and sizes that the library does not support, and INTERNAL_ERROR for wrong shapes.
   void multiply(Product product, const Matrix& a, const Matrix& b, float beta, const Matrix& c,
                 void* workspace, Stream stream);
 
   virtual size_t workspace_bytes() const = 0;
 
-  // Chooses the algorithm of such a matmul in advance; may allocate host memory. `data` matters
-  // only for its alignment.
+  // Chooses the algorithm for later calls of multiply() with these types, sizes and strides. May
+  // allocate host memory. Only the alignment of `data` matters.
   virtual void prepare(Product, const Matrix& /*a*/, const Matrix& /*b*/, const Matrix& /*c*/) {}
 
  protected:
-  // c is [m, n]; each of its elements has k > 0 terms.
+  // c is [m, n]. Each element of c is a sum of k > 0 terms.
   struct Sizes {
     int64_t m, n, k;
   };
@@ -65,13 +65,13 @@ std::shared_ptr<Matmul> make_cpu_matmul(const std::string& path = "");
 // kernels for Zen". Throws the same errors.
 std::string describe_cblas(const std::string& path = "");
 
-// Workspace of cuBLASLt in bytes, as the vendor recommends for Hopper.
+// Workspace of cuBLASLt in bytes: NVIDIA's recommendation for Hopper.
 inline constexpr size_t kCublasLtWorkspaceBytes = size_t{32} << 20;
 
-// Returns cuBLASLt. a and b have the same type, f32, f16 or bf16, and c has this type or f32. An
-// empty `path` means LIGERDSL_LIBCUBLASLT, else libcublasLt.so.13 or .12. For an unprepared kind
-// and size, the first matmul asks cuBLASLt for a kernel, which allocates host memory; later ones do
-// not.
+// Returns cuBLASLt. Operands a and b both have type f32, f16 or bf16; c has their type or f32. An
+// empty `path` means LIGERDSL_LIBCUBLASLT, else libcublasLt.so.13 or .12. The first matmul of a
+// kind and size asks cuBLASLt for a kernel, which allocates host memory. After prepare() or a first
+// matmul, nothing is allocated.
 std::shared_ptr<Matmul> make_cuda_matmul(std::shared_ptr<const PrimaryContext> context,
                                          const std::string& path = "");
 

@@ -17,8 +17,8 @@ bool says_fewer_ctas(const program::Remark& remark) {
          remark.id == id_of(RemarkId::min_ctas_exceed_shared_memory);
 }
 
-// Returns true if the kernel has local variables. Its local memory is then not only spills:
-// device_print stores its values there.
+// Returns true if the kernel has local variables, such as the values of device_print. Its local
+// memory then contains more than spills.
 bool has_local_variables(const program::Artifact& artifact) {
   return artifact.code.find("__local_depot") != std::string::npos;
 }
@@ -61,7 +61,7 @@ CtaLimits cta_limits(const program::GpuArch& arch, int threads, int registers,
                      int64_t shared_bytes) {
   constexpr int kParts = 4,
                 kUnit =
-                    256;  // an SM's parts share nothing; a warp has a multiple of kUnit registers
+                    256;  // each part of an SM has its own registers, allocated in units of kUnit
   const int warps = std::max(1, threads / program::kWarpThreads);
   const int of_warp = (std::max(1, registers) * program::kWarpThreads + kUnit - 1) / kUnit * kUnit;
   return {.threads = arch.threads_per_sm / (warps * program::kWarpThreads),

@@ -19,7 +19,7 @@ struct EventAttributes {
   uint32_t category = 0;
   int32_t color_type = 0;  // none
   uint32_t color = 0;
-  int32_t payload_type = 0;  // 0 for none, 2 for a signed 64-bit number
+  int32_t payload_type = 0;  // 0: no payload; 2: a signed 64-bit number
   int32_t reserved = 0;
   int64_t payload = 0;
   int32_t message_type = 1;  // char
@@ -34,8 +34,8 @@ using NameCategory = void (*)(void* domain, uint32_t category, const char* name)
 using RangePush = int (*)(void* domain, const EventAttributes* attributes);
 using RangePop = int (*)(void* domain);
 
-// Modules of NVTX, and the functions of the module with domains. A tool writes its functions into
-// these tables.
+// Numbers of NVTX's modules, and of the functions in the module with domains. A tool writes its
+// functions into one table per module.
 constexpr uint32_t kFirstModule = 1, kDomains = 5, kLastModule = 6;
 enum DomainFunction : uint32_t {
   kRangePush = 4,
@@ -49,7 +49,7 @@ Function functions[kFunctions], unused[kFunctions];
 Function* domain_table[kFunctions + 1];
 Function* unused_table[kFunctions + 1];
 
-// Returns 1 for a known module, else 0. Sizes count the unused entry 0.
+// Returns 1 for a known module, else 0. `size` includes the unused entry 0.
 int module_table(uint32_t module, Function*** table, unsigned* size) {
   if (module < kFirstModule || module > kLastModule) return 0;
   if (size != nullptr) *size = kFunctions;
@@ -74,7 +74,7 @@ const void* export_table(uint32_t id) {
   return id == 1 ? static_cast<const void*>(&callbacks) : id == 3 ? &version : nullptr;
 }
 
-// Returns a function of the tool, or null if it has not set one (yet).
+// Returns a function of the tool, or null if the tool has not set it (yet).
 template <class Type>
 Type function(DomainFunction which) {
   return reinterpret_cast<Type>(std::atomic_ref(functions[which]).load(std::memory_order_acquire));
@@ -106,7 +106,8 @@ Nvtx* Nvtx::attach(const std::string& path, std::string* problem) {
   return nullptr;
 }
 
-// Concurrent first calls get one domain, because tools identify domains by name.
+// Concurrent first calls may both create the domain. They get one domain, because tools identify
+// domains by name.
 void* Nvtx::domain() {
   void* known = domain_.load(std::memory_order_acquire);
   const auto create = function<DomainCreate>(kDomainCreate);

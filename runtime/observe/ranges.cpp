@@ -20,13 +20,13 @@ namespace {
 Nvtx* tool = nullptr;
 TraceFile* trace = nullptr;
 
-// State of the search for listeners.
+// State of the search for listeners, which happens once per process.
 enum class Looked : uint8_t { no, now, yes };
 struct Search {
   ForkMutex mutex;  // guards the members below
   EventCount ended;
   Looked looked = Looked::no;
-  uint32_t since = 0;  // generation; a forked child does not wait for a thread of its parent
+  uint32_t since = 0;  // fork_generation() of the searching thread's process
   std::thread::id by;
 };
 
@@ -35,8 +35,8 @@ Search& search() {
   return *one;
 }
 
-// Returns true if this thread must search. If another thread is searching, waits for its end. If a
-// tool calls the library while being attached, that call is not reported to it.
+// Returns true if this thread must search. If another thread is searching, waits until the search
+// ends. Returns false if a tool calls the library while it is attached; the call is not reported.
 bool begin_search() {
   Search& all = search();
   std::unique_lock lock(all.mutex);
@@ -84,7 +84,7 @@ void find_range_listeners() {
   }
   found.store(true, std::memory_order_release);
   end_search(Looked::yes);
-  // After the search: the host's log callback may create a context.
+  // Logs after the search has ended, because the host's log callback may create a context.
   if (!problem.empty())
     log(LogLevel::warning, "NVTX_INJECTION64_PATH: no ranges are reported: " + problem);
 }

@@ -1,8 +1,8 @@
-// Reports time ranges of the library's work to listeners: a profiler (nvtx.h) and LIGERDSL_TRACE
-// (trace_file.h).
+// Reports time ranges of the library's work to listeners. A listener is a profiler (nvtx.h) or a
+// trace file (LIGERDSL_TRACE, trace_file.h).
 //
-// Without a listener nothing is reported. Listeners are found before plans and kernels are created,
-// so a call without listeners does not even check.
+// Listeners are searched for before the first plan or kernel is created. A plan or kernel without
+// listeners does not look for them again in a call.
 #pragma once
 
 #include <atomic>
@@ -19,8 +19,8 @@ enum class RangeKind : uint8_t { plan, record, compile, load, execute, launch };
 inline constexpr const char* kRangeKinds[] = {"plan", "record",  "compile",
                                               "load", "execute", "launch"};
 
-// Searches for listeners once per process. After it returns they are known, whichever thread
-// searched.
+// Searches for listeners at the first call in a process. If another thread is searching, waits for
+// the end of the search.
 void find_range_listeners();
 
 inline std::atomic<bool> ranges_enabled{false};
@@ -31,7 +31,7 @@ inline bool ranges_wanted() {
 bool spans_wanted();
 
 // A range such as "execute rms_norm_forward n_cols=4096" for the lifetime of the object. Never
-// fails; what cannot be reported is lost.
+// fails; a range that cannot be reported is lost.
 class Range {
  public:
   Range(RangeKind kind, std::string_view name, std::optional<int64_t> payload = std::nullopt);
@@ -48,7 +48,7 @@ class Range {
   char message_[kMessage];
 };
 
-// Report finished phases and passes of this thread.
+// Report phases and passes that this thread has finished.
 void report_spans(const std::vector<program::Span>& spans) noexcept;
 void report_span(std::string_view name, int64_t begin_ns, int64_t end_ns) noexcept;
 

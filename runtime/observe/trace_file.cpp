@@ -19,8 +19,8 @@
 namespace ligerdsl::runtime {
 namespace {
 
-// A lock is normally held for microseconds. A longer holder is a stopped process or another
-// program.
+// A lock is normally held for microseconds. If a process holds it longer, the process is stopped or
+// is another program.
 constexpr std::chrono::milliseconds kPatience{500};
 constexpr std::string_view kBegin = "[\n", kBetween = ",\n", kEnd = "\n]\n";
 
@@ -42,7 +42,7 @@ void append_string(std::string* to, std::string_view text) {
   *to += '"';
 }
 
-// Returns microseconds with three decimals in any locale.
+// Returns the time in microseconds with three decimals, independent of the locale.
 std::string microseconds(int64_t ns) {
   char text[32];
   snprintf(text, sizeof text, "%lld.%03lld", static_cast<long long>(ns / 1000),
@@ -75,7 +75,7 @@ std::string whose_text() {
          std::to_string(syscall(SYS_gettid));
 }
 
-// Returns a trace mark with the number of lost events, on the track of the calling thread.
+// Returns an instant event with the number of lost events, on the track of the calling thread.
 std::string lost_text(int64_t events) {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -117,8 +117,9 @@ std::string TraceFile::append(int fd, const std::string& text) const {
   return why;
 }
 
-// Writes text. Opens the file each time, so that the lock belongs to this thread. Returns null if
-// the text was written or tracing has stopped, else why the text is lost.
+// Writes text to the file. Opens the file each time, so that the lock belongs to this thread.
+// Returns null if the text was written or tracing has stopped, else the reason why the text is
+// lost.
 const char* TraceFile::write(const std::string& text) {
   std::string problem;
   const File file(open_to_write(path_, O_RDWR | O_CREAT | O_NONBLOCK, 0666, &problem));
@@ -150,7 +151,7 @@ void TraceFile::lose(size_t events, const char* why) noexcept try {
   lost_ += static_cast<int64_t>(events);
   log_once(LogLevel::warning, "trace: events are lost",
            "LIGERDSL_TRACE \"" + path_ + "\": events are lost, and will be counted in it: " + why);
-} catch (...) {  // no memory for a message; the count still reports it
+} catch (...) {  // no memory for the message; the lost events are still counted
 }
 
 void TraceFile::add(std::span<const TraceEvent> events) noexcept {
@@ -164,7 +165,7 @@ void TraceFile::add(std::span<const TraceEvent> events) noexcept {
       text += text_of(event, whose);
     }
     why = write(text);
-  } catch (...) {  // the traced work goes on
+  } catch (...) {  // the traced work must continue
   }
   if (why != nullptr) lose(events.size(), why);
 }

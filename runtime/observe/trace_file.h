@@ -19,20 +19,21 @@ struct TraceEvent {
   std::optional<int64_t> payload;
 };
 
-// Appends events to a file. After each append, the file is a complete JSON text. Threads and
-// processes may share it: each event has its process and thread. If the file cannot be written, one
-// warning is logged and tracing stops.
+// Appends events to a file, which is a complete JSON text after each append. Threads and processes
+// may share the file, because each event names its process and thread. If the file cannot be
+// written, one warning is logged and tracing stops.
 //
-// Tracing never fails or delays the traced work. Without memory, or while another process keeps the
-// file locked, events are lost. The next written event reports their number. No mutex is held, so a
-// fork does not wait for the disk.
+// Tracing never makes the traced work fail. Events are lost without memory, or while another
+// process keeps the file locked. A thread waits for the lock at most 500 ms, and not at all if the
+// last wait failed. The next written event reports the number of lost events. No mutex is held, so
+// a fork does not wait for the disk.
 class TraceFile {
  public:
   explicit TraceFile(const std::string& path);
   TraceFile(const TraceFile&) = delete;
   // Adds events of this thread.
   void add(std::span<const TraceEvent> events) noexcept;
-  // Counts events that could not be created.
+  // Counts events that were lost for the reason `why`.
   void lose(size_t events, const char* why) noexcept;
 
  private:
@@ -42,8 +43,8 @@ class TraceFile {
 
   const std::string path_;
   std::atomic<bool> stopped_{false};
-  std::atomic<bool> patient_{true};  // the last lock was acquired, so the next is worth a wait
-  std::atomic<int64_t> lost_{0};     // events lost since the last write
+  std::atomic<bool> patient_{true};  // the last attempt got the lock, so the next may wait
+  std::atomic<int64_t> lost_{0};     // number of events lost since the last write
 };
 
 }  // namespace ligerdsl::runtime

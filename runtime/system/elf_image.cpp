@@ -18,8 +18,8 @@ Header header_at(std::string_view image, uint64_t begin) {
   return header;
 }
 
-// Returns true if all `count` headers at `begin`, and the ranges that they describe
-// (`ends_inside`), are inside the image.
+// Returns true if all `count` headers at `begin` are inside the image, and `ends_inside` is true
+// for each header.
 template <class Header, class Inside>
 bool all_inside(std::string_view image, uint64_t begin, uint16_t count, uint16_t bytes,
                 Inside ends_inside) {

@@ -20,8 +20,7 @@ bool is_readable(int fd) {
 
 }  // namespace
 
-// Polls, because flock() itself would wait without a limit, and a signal handler would not end the
-// wait.
+// Polls, because a blocking flock() has no time limit.
 FileLock::FileLock(int fd, std::chrono::milliseconds patience, int stop) : fd_(fd) {
   constexpr std::chrono::microseconds kFirstPause{20}, kLongestPause{1000};
   const auto until = std::chrono::steady_clock::now() + patience;
@@ -46,8 +45,8 @@ bool FileLock::is_anothers() const {
 }
 
 // A line of /proc/locks is "1: FLOCK ADVISORY WRITE 1234 fe:00:56789 0 EOF", or "1: -> FLOCK ..."
-// for a waiting process. On overlayfs and btrfs its device differs from that of stat(), so only the
-// inode is compared.
+// for a waiting process. On overlayfs and btrfs the line has another device than stat(), so only
+// the inode is compared.
 std::string lock_holder(int fd) {
   constexpr const char* kUnknown = "another process";
   struct stat info {};

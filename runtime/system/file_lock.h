@@ -1,5 +1,5 @@
-// A lock on a file (flock) between threads and processes. It belongs to the open file description,
-// not to the process.
+// A lock on a file (flock) between threads and processes. The lock belongs to the open file
+// description, not to the process.
 #pragma once
 
 #include <chrono>
@@ -9,9 +9,9 @@ namespace ligerdsl::runtime {
 
 class FileLock {
  public:
-  // Waits for the lock until `patience` has passed or `stop` is readable (-1 for no stop).
+  // Waits for the lock until `patience` has passed or the descriptor `stop` (-1: none) is readable.
   FileLock(int fd, std::chrono::milliseconds patience, int stop = -1);
-  ~FileLock();  // unlocks before close(): a child that was forked meanwhile would keep the lock
+  ~FileLock();  // unlocks, because a child that was forked meanwhile would keep the lock
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
@@ -27,8 +27,8 @@ class FileLock {
   bool locked_ = false, stopped_ = false;
 };
 
-// Returns the holder of this file's lock from /proc/locks, "process 1234 (ligerdsl)", or "another
-// process".
+// Returns the holder of this file's lock as text: "process 1234 (ligerdsl)" from /proc/locks, or
+// "another process" if it is unknown.
 std::string lock_holder(int fd);
 
 }  // namespace ligerdsl::runtime

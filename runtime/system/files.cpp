@@ -39,7 +39,7 @@ bool read_all(int fd, char* to, size_t size) {
   return true;
 }
 
-// A signal that was pending before belongs to other code and stays pending.
+// A signal that is already pending belongs to other code, and stays pending.
 WriteSignalsHeld::WriteSignalsHeld() {
   sigset_t all, pending;
   sigemptyset(&all);
@@ -103,9 +103,9 @@ std::string PathFailure::text() const {
 PathFailure make_directories(const std::string& path, mode_t mode) {
   for (size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
     const std::string part = path.substr(0, slash);
-    // Only the existence of the folder counts. mkdir of an existing folder may fail with errors
-    // other than EEXIST: on a read-only file system, or below another user's folder. The caller
-    // checks the last part.
+    // An existing folder is no failure. For such a folder, mkdir may fail with other errors than
+    // EEXIST: on a read-only file system, or in another user's folder. The caller checks the last
+    // part.
     if (mkdir(part.c_str(), mode) != 0) {
       const int error = errno, why = not_a_folder(part);
       if (why != 0 && error != EEXIST) return {error, part};

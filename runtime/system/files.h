@@ -1,5 +1,5 @@
-// Descriptors and paths: complete reads and writes, folders with their parents, and the part of a
-// path at which an operation failed.
+// Functions for files: complete reads and writes, creation of folders with their parents, and the
+// part of a path at which an operation failed.
 #pragma once
 
 #include <signal.h>
@@ -11,8 +11,8 @@
 
 namespace ligerdsl::runtime {
 
-// Returns the text of an errno: "Permission denied". Unlike strerror, it is the same in every
-// locale and thread-safe.
+// Returns the text of an errno: "Permission denied". Unlike strerror, the function is thread-safe
+// and independent of the locale.
 std::string error_text(int error);
 
 class File {
@@ -28,28 +28,29 @@ class File {
   int fd_;
 };
 
-// While it exists, the signals of this thread's writes are blocked. A write to a pipe without a
-// reader, or beyond the file size limit, then fails with EPIPE or EFBIG. The signal would end the
-// host.
+// Blocks SIGPIPE and SIGXFSZ in this thread while the object exists. A write to a pipe without a
+// reader, or beyond the file size limit, then fails with EPIPE or EFBIG. Without it, the signal
+// would end the host.
 class WriteSignalsHeld {
  public:
   WriteSignalsHeld();
-  ~WriteSignalsHeld();  // leaves errno as it is
+  ~WriteSignalsHeld();  // keeps errno
   WriteSignalsHeld(const WriteSignalsHeld&) = delete;
 
  private:
   sigset_t ours_, before_;
 };
 
-// Return false at the end of the file, or with errno set. write_all blocks the signals of writes.
+// Read or write all bytes. Return false at the end of the file, or on an error with errno set.
+// write_all holds a WriteSignalsHeld.
 bool read_all(int fd, char* to, size_t size);
 bool write_all(int fd, std::string_view bytes);
 
-// Returns the content of a regular file of at most `most` bytes. Otherwise returns null with a
-// problem ("\"/a/file\": Is a directory"). Never blocks on a pipe.
+// Returns the content of a regular file of at most `most` bytes. Otherwise returns null and sets
+// `problem` ("\"/a/file\": Is a directory"). Never blocks on a pipe.
 std::optional<std::string> read_file(const std::string& path, size_t most, std::string* problem);
 
-// Error of an operation on a path, and the part of the path at which it failed.
+// Error of an operation on a path, and the part of the path at which the operation failed.
 struct PathFailure {
   int error = 0;     // errno, or 0 for no failure
   std::string part;  // "/home/me/.cache" of "/home/me/.cache/ligerdsl"
@@ -61,8 +62,8 @@ struct PathFailure {
 // Creates a folder and its parents (mkdir -p). Existing folders stay unchanged.
 PathFailure make_directories(const std::string& path, mode_t mode);
 
-// Returns where an operation on `path` failed with `error`: the path's first part that is no
-// folder, else the path itself.
+// Finds the part of `path` at which an operation failed with `error`: the first part that is no
+// folder, else the whole path.
 PathFailure locate_failure(const std::string& path, int error);
 
 }  // namespace ligerdsl::runtime

@@ -16,7 +16,7 @@ uint32_t generation_of(uint64_t word) {
   return static_cast<uint32_t>(word >> 32);
 }
 
-// The mutexes that ForkMutex objects share. fork() locks all of them, so there are few.
+// The mutexes that all ForkMutex objects share. Their number is small, because fork() locks each.
 class SharedMutexes {
  public:
   static SharedMutexes& instance() {
@@ -42,7 +42,7 @@ class SharedMutexes {
   }
 
   static constexpr uint32_t kCount = 16;
-  struct alignas(64) Place {  // a cache line
+  struct alignas(64) Place {  // one cache line each
     std::mutex mutex;
   };
   Place places_[kCount];
@@ -68,8 +68,7 @@ uint32_t UseCount::enter() {
 }
 
 void UseCount::leave(uint32_t entered) {
-  if (entered != fork_generation())
-    return;  // a thread of the parent entered, in the parent's copy of this object
+  if (entered != fork_generation()) return;  // entered before the fork, by a thread of the parent
   if ((word_.fetch_sub(1) & kWaiting) == 0) return;
   left_.fetch_add(1);
   left_.notify_all();

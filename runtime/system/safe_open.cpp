@@ -15,7 +15,7 @@
 namespace ligerdsl::runtime {
 namespace {
 
-constexpr int kMostLinks = 40;  // limit of the operating system
+constexpr int kMostLinks = 40;  // as in Linux
 constexpr int kFolder = O_PATH | O_DIRECTORY | O_CLOEXEC;
 
 void push_front(std::deque<std::string>* names, const std::string& path) {
@@ -39,7 +39,7 @@ bool others_may_write(const struct stat& folder) {
          (folder.st_uid != geteuid() && folder.st_uid != 0);
 }
 
-// A walk along a path. `at_` is the folder that it has reached.
+// A walk along a path. `at_` is the folder that the walk has reached.
 class Walk {
  public:
   Walk(const std::string& path, std::string* problem) : path_(path), problem_(problem) {
@@ -53,8 +53,8 @@ class Walk {
   }
   Walk(const Walk&) = delete;
 
-  // Walks to the last name. With `make`, creates missing folders, including the last one, with this
-  // mode.
+  // Walks to the last name of the path. With `make`, walks into the last name, too, and creates
+  // missing folders with this mode.
   bool go(const mode_t* make) {
     if (path_.empty()) return refuse(error_text(ENOENT));
     while (at_ >= 0 && (names_.size() > 1 || (make && !names_.empty()))) {
@@ -76,8 +76,8 @@ class Walk {
     at_ = folder;
   }
 
-  // Returns true if `link` may be followed. Its target then replaces it at the head of the
-  // remaining names.
+  // Returns true if `link` may be followed. The names of its target then replace its name at the
+  // head of the remaining names.
   bool follow(int link, const struct stat& info) {
     if (info.st_uid != geteuid() && info.st_uid != 0)
       return refuse("\"" + names_.front() + "\" is a symbolic link of another user (uid " +
@@ -195,7 +195,7 @@ int open_to_write(const std::string& path, int flags, mode_t mode, std::string* 
   struct stat before {
   }, info{};
   const bool exists = fstatat(folder, place->name.c_str(), &before, AT_SYMLINK_NOFOLLOW) == 0;
-  if (exists && !place->kernels_link) {  // open() would block on a pipe of another user
+  if (exists && !place->kernels_link) {  // before open(), which would block on another user's pipe
     if (const std::string why = forbidden(folder, before); !why.empty()) return refuse(why);
   }
   const int follow = place->kernels_link ? 0 : O_NOFOLLOW;
@@ -217,8 +217,8 @@ int open_folder(const std::string& path, mode_t mode, std::string* problem) {
   return walk.go(&mode) ? walk.take() : -1;
 }
 
-// Writes under a temporary name first. It may already exist: a process on another machine, or one
-// that has ended, may have had the same process number.
+// Writes under a temporary name first. A file of this name may exist: a process on another machine,
+// or a process that has ended, may have had the same process id.
 bool replace_file(int folder, const std::string& name, std::string_view content, mode_t mode) {
   static std::atomic<uint32_t> number{0};
   std::string fresh;

@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4): cache keys and the digest of cache entries.
+// SHA-256 (FIPS 180-4), for cache keys and digests of cache entries.
 #pragma once
 
 #include <array>
@@ -14,9 +14,9 @@ using Digest = std::array<uint8_t, 32>;
 class Sha256 {
  public:
   Sha256& update(std::string_view bytes);
-  // Adds the length, then the bytes, so that fields of varying length cannot be confused.
+  // Adds the length, then the bytes, so that the fields "ab", "c" and "a", "bc" differ.
   Sha256& field(std::string_view bytes);
-  Digest finish();  // the object cannot be used afterwards
+  Digest finish();  // call it once, as the last function
 
  private:
   void block(const uint8_t* bytes, size_t count);

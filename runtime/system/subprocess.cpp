@@ -26,8 +26,8 @@ class Descriptor {
   ~Descriptor() { reset(); }
   Descriptor(const Descriptor&) = delete;
   int get() const { return fd_; }
-  // Moves the descriptor above the standard streams, so that passing it to the child as one of
-  // those always duplicates it. Returns false with errno set if no descriptor is left.
+  // Moves the descriptor above the standard streams, so that posix_spawn always passes it to the
+  // child as a duplicate. Returns false and sets errno if no descriptor is left.
   bool take(int fd) {
     fd_ = fcntl(fd, F_DUPFD_CLOEXEC, kFirstFreeDescriptor);
     const int error = errno;
@@ -48,7 +48,7 @@ std::string text_of(int error) {
   return strerrordesc_np(error) ? strerrordesc_np(error) : "unknown error";
 }
 
-// Starts the program. Returns an errno.
+// Starts the program. Returns 0 or an errno.
 int spawn(const std::vector<std::string>& arguments, int printed, pid_t* child) {
   std::vector<char*> raw;
   for (const std::string& argument : arguments) raw.push_back(const_cast<char*>(argument.c_str()));
@@ -63,8 +63,8 @@ int spawn(const std::vector<std::string>& arguments, int printed, pid_t* child) 
   return error;
 }
 
-// Reads until the program closes its end or `stop` becomes readable. Kills a program whose output
-// cannot be read, because it would wait forever for space in the pipe.
+// Reads until the program closes its end or `stop` becomes readable. If reading
+// fails, kills the program, because it would wait forever for space in the pipe.
 void read_output(int pipe, const ProcessLimits& limits, pid_t child, ProcessResult* result) {
   char buffer[1 << 16];
   for (;;) {

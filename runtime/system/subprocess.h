@@ -1,4 +1,4 @@
-// Starts a program and reads its output. Arguments are a vector, never a shell command.
+// Starts a program and reads its output. The arguments are a vector, not a command of a shell.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@ namespace ligerdsl::runtime {
 
 struct ProcessLimits {
   size_t output_bytes = size_t{256}
-                        << 20;  // limit of the stored output; the rest is read and dropped
-  int stop = -1;  // descriptor that kills the program when it becomes readable; -1 for none
+                        << 20;  // limit of the stored output; further output is read and dropped
+  int stop = -1;  // the program is killed when this descriptor becomes readable; -1 for none
 };
 
 struct ProcessResult {
@@ -21,8 +21,8 @@ struct ProcessResult {
   std::string end;  // "exit status 3", "killed by SIGSEGV"
 };
 
-// Runs arguments[0] until it ends. The program is looked up in PATH unless the name has a slash.
-// Its standard input is empty. Throws Error (NOT_SUPPORTED) if it cannot be started.
+// Runs the program arguments[0] until it ends. The program is looked up in PATH unless its name has
+// a slash. Its standard input is empty. Throws Error (NOT_SUPPORTED) if it cannot be started.
 ProcessResult run_process(const std::vector<std::string>& arguments,
                           const ProcessLimits& limits = {});
 

@@ -1,4 +1,5 @@
-// allocation_test.cpp replaces malloc and its family by versions that count.
+// Counter of allocations. allocation_test.cpp replaces malloc and related functions with counting
+// ones.
 #pragma once
 
 #include <cstdint>

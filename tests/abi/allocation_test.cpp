@@ -14,20 +14,20 @@ void __libc_free(void*);
 }
 
 namespace {
-// Number of allocations and of releases. Allocations by the CBLAS library during a matmul, on any
-// thread, have separate counts.
+// Numbers of allocations and releases. `of_products` counts those on any thread while a CBLAS
+// matmul runs, and `ours` counts all others.
 struct Counts {
   std::atomic<int64_t> taken{0}, freed{0};
 };
 Counts ours, of_products;
-std::atomic<int64_t> products{0};  // begun so far
+std::atomic<int64_t> products{0};  // CBLAS matmuls started so far
 std::atomic<int> products_under_way{0};
 
 Counts& counts() {
   return products_under_way > 0 ? of_products : ours;
 }
 
-// Set before the library reads its environment, which it does once.
+// A static initialiser sets the variable, because the library reads its environment only once.
 const bool environment_set = setenv("LIGERDSL_LIBCBLAS", BRACKETED_CBLAS, 1) == 0;
 }  // namespace
 
@@ -77,7 +77,7 @@ int64_t allocations() {
 
 namespace {
 
-// Returns the allocations of ten calls, after one call that may fill caches.
+// Returns the number of allocations in ten calls, after one uncounted call that may fill caches.
 template <class Body>
 int64_t count(Body body) {
   body();
@@ -151,8 +151,8 @@ TEST_F(Allocation, CrossEntropyAndNormOfAList) {
             0);
 }
 
-// Covers chunks, conversions and matmuls, both small ones and some that the CBLAS library spreads
-// over threads. The CBLAS library must free a matmul's allocations before that matmul ends.
+// Covers chunks, conversions, and matmuls both small and large enough for several CBLAS threads.
+// The CBLAS library may allocate memory in a matmul, but must free it before the matmul ends.
 TEST_F(Allocation, FusedLinearCrossEntropy) {
   ASSERT_TRUE(environment_set);
   for (const int64_t rows : {10, 64}) {
@@ -179,7 +179,7 @@ TEST_F(Allocation, FusedLinearCrossEntropy) {
     args.d_x = d_x;
     args.d_weight = d_weight;
     plan(args, workspace.data(),
-         workspace.bytes());  // CBLAS may keep what it allocates in its first calls
+         workspace.bytes());  // CBLAS may keep memory that its first calls allocate
     const int64_t begun = products, held = of_products.taken - of_products.freed;
     EXPECT_EQ(count([&] { plan(args, workspace.data(), workspace.bytes()); }), 0);
     EXPECT_GE(products - begun, 30) << "the library multiplied without being counted";

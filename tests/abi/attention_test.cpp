@@ -31,7 +31,8 @@ struct Projection {
   const Context& context;
 };
 
-// Queries of 0 weigh all visible keys equally: o is a mean of values, lse the log of their number.
+// With q = 0, all visible keys have equal weight: o is the mean of their values, and lse is
+// ln(number of keys).
 TEST_F(Execute, AttentionOfZeroQueriesAveragesValues) {
   using P = Projection;
   Projection in(context_), gradients(context_);
@@ -59,8 +60,8 @@ TEST_F(Execute, AttentionOfZeroQueriesAveragesValues) {
             1e-3);
     }
 
-  // Keys and queries of 0 get gradients of 0. The gradient of a value is the sum of the weights
-  // that later tokens give it.
+  // With q = k = 0, d_q and d_k are 0. For d_o = 1, the gradient of a value is the sum of its
+  // weights in all queries that see it.
   Owned d_o(LIGERDSL_F32, {1, P::kS, P::kA, P::kD});
   for (int64_t i = 0; i < P::kS * P::kA * P::kD; ++i) d_o.floats()[i] = 1;
   AttentionBackwardDesc back = attention_backward_desc();
@@ -139,7 +140,7 @@ TEST_F(Execute, AttentionAcceptsStructsWithoutLaterFields) {
   AttentionBackwardArgs args = attention_backward_args();
   args.d_o = o, args.q = q, args.k = k, args.v = k, args.o = o, args.lse = lse;
   args.d_q = d_q, args.d_k = d_k, args.d_v = d_v;
-  args.sinks = q;  // beyond the size that is passed
+  args.sinks = q;  // struct_size excludes this field, so it is ignored
   desc.struct_size = offsetof(AttentionBackwardDesc, with_sinks);
   args.struct_size = offsetof(AttentionBackwardArgs, sinks);
   EXPECT_EQ(ligerdsl_attention_backward(context_.get(), &desc, &args, nullptr), LIGERDSL_SUCCESS)
@@ -148,8 +149,8 @@ TEST_F(Execute, AttentionAcceptsStructsWithoutLaterFields) {
   expect_failure(ligerdsl_attention_backward(context_.get(), &desc, &args, nullptr),
                  LIGERDSL_ABI_MISMATCH, {"struct_size"});
 
-  // An older struct ends before the later fields, padding included. The bytes after it have any
-  // value.
+  // A struct of an older header ends where `with_sinks` begins. Bytes after struct_size may have
+  // any value.
   AttentionForwardDesc forward = attention_forward_desc();
   AttentionForwardArgs tensors = attention_forward_args();
   tensors.q = q, tensors.k = k, tensors.v = k, tensors.o = o;
@@ -210,7 +211,7 @@ TEST_F(Execute, AttentionRefusesMismatchedArguments) {
   desc.q_heads = -1;
   refused(LIGERDSL_INVALID_SHAPE, {"q_heads"});
 
-  // The backward pass accepts no missing tensor.
+  // The backward pass fails without lse, and if d_q overwrites q.
   AttentionBackwardDesc back = attention_backward_desc();
   AttentionBackwardArgs with = attention_backward_args();
   with.d_o = o, with.q = q, with.k = k, with.v = v, with.o = o, with.d_q = q, with.d_k = k,
@@ -222,8 +223,8 @@ TEST_F(Execute, AttentionRefusesMismatchedArguments) {
                  LIGERDSL_INVALID_ALIAS, {"`d_q`"});
 }
 
-// Bounds of either integer type. Each sequence gives the same means as one call of the dense
-// operation, and gradients of values stay within their sequence.
+// Sequences of 3, 0 and 4 tokens, with causal attention and q = 0. o and lse are computed from a
+// token's own sequence only, and so are gradients of values.
 TEST_F(Execute, AttentionVarlenSeparatesSequences) {
   constexpr int64_t kTokens = 7, kD = 8;
   Owned q(LIGERDSL_F32, {kTokens, 2, kD}), k(LIGERDSL_F32, {kTokens, 1, kD}),
@@ -299,12 +300,12 @@ TEST_F(Execute, AttentionVarlenRefusesMismatchedArguments) {
   refused(LIGERDSL_INVALID_SHAPE, {"`lse`"});
   args.o = q;
   refused(LIGERDSL_INVALID_ALIAS, {"`o`", "`q`"});
-  // The bounds promise six keys, but the last sequence has five.
+  // cu_seqlens_k = {0, 2, 6} exceeds the five rows of k in sequence 1.
   ASSERT_EQ(ligerdsl_attention_varlen_forward(context_.get(), &desc, &args, nullptr),
             LIGERDSL_SUCCESS);
   expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_BOUNDS,
                  {"attention_varlen_forward: cu_seqlens out of bounds at sequence 1"});
-  // max_seqlen_k = 0 promises sequences without keys, which is not true here.
+  // max_seqlen_k = 0 promises that no sequence has keys, but sequence 0 has two.
   desc.max_seqlen_k = 0;
   ASSERT_EQ(ligerdsl_attention_varlen_forward(context_.get(), &desc, &args, nullptr),
             LIGERDSL_SUCCESS);

@@ -1,5 +1,5 @@
-// A CBLAS that reports the begin and end of each matmul to the program and calls the system's
-// library for the matmul. Allocations between the two reports are made by that library.
+// CBLAS wrapper: a matmul calls product_begins, the system's CBLAS and then product_ends.
+// allocation_test.cpp attributes allocations between the two calls to the CBLAS library.
 #include <dlfcn.h>
 
 #include <cstdlib>

@@ -1,6 +1,6 @@
-// execute while a stream is captured, on the fake GPU of fake_gpu_test.cpp. From the first call on,
-// execute only launches: it neither allocates, waits, compiles nor queries anything. The launches
-// carry the attribute that lets them overlap.
+// Tests execute during stream capture, on the fake GPU of fake_gpu_test.cpp. Even a plan's first
+// execute only launches: it does not allocate, wait, compile or query anything. Each launch has the
+// attribute that lets it overlap the previous launch.
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -14,7 +14,7 @@
 namespace ligerdsl::test {
 namespace {
 
-// Set before the library reads its environment, which it does once.
+// A static initialiser sets the variable, because the library reads its environment only once.
 const bool environment_set = setenv("LIGERDSL_LIBCUBLASLT", FAKE_CUBLASLT, 1) == 0;
 
 const FakeCudaControl& driver() {
@@ -58,7 +58,7 @@ class Capture : public testing::Test {
     args.a = a;
     args.b = b;
     args.out = out;
-    plan(args, nullptr, 0, stream());  // lets the fake driver resolve functions at their first call
+    plan(args, nullptr, 0, stream());  // the first call resolves functions of the fake driver
   }
   ~Capture() override { driver().set_capturing(false); }
 
@@ -118,7 +118,7 @@ TEST_F(Capture, Norm) {
   expect_launches(2, RmsNormBackwardPlan(context_, desc), args, 16);
 }
 
-// Seed and offset are in memory, so that each replay draws other numbers.
+// Seed and offset are read from device memory, so each replay of a graph can draw new numbers.
 TEST_F(Capture, Dropout) {
   const Remote x = f32({16, 64}), y = f32({16, 64}), seed = i64({1}), offset = i64({1});
   DropoutForwardDesc desc = dropout_forward_desc();
@@ -144,7 +144,7 @@ TEST_F(Capture, CrossEntropy) {
   args.logits = args.d_logits = logits;
   args.labels = labels;
   args.loss = loss;
-  expect_launches(3, CrossEntropyPlan(context_, desc), args, 16);  // counts, rows, sum
+  expect_launches(3, CrossEntropyPlan(context_, desc), args, 16);  // count, rows, sum of losses
 }
 
 TEST_F(Capture, Divergence) {
@@ -159,7 +159,7 @@ TEST_F(Capture, Divergence) {
   args.target = log_p;
   args.labels = labels;
   args.loss = loss;
-  expect_launches(3, JsdPlan(context_, desc), args, 16);  // counts, rows, sum
+  expect_launches(3, JsdPlan(context_, desc), args, 16);  // count, rows, sum of losses
 }
 
 TEST_F(Capture, NormOfAList) {
@@ -172,11 +172,11 @@ TEST_F(Capture, NormOfAList) {
   args.n_tensors = 2;
   args.norm = norm;
   expect_launches(3, GlobalNormPlan(context_, desc), args,
-                  16 * 64 + 30 + 2 * 65536);  // each tensor, the sum
+                  16 * 64 + 30 + 2 * 65536);  // one launch per tensor, and the sum
 }
 
-// In the one-call form, workspace of the context would have to grow, which a capture forbids. The
-// caller's allocator handles captures itself.
+// In the one-call form, the context would have to allocate workspace, which a capture forbids. A
+// caller's workspace allocator is responsible for captures itself.
 TEST_F(Capture, WorkspaceOfTheCaller) {
   struct Source {
     std::vector<char> memory = std::vector<char>(1 << 20);
@@ -225,7 +225,8 @@ TEST_F(Capture, WorkspaceOfTheCaller) {
   EXPECT_EQ(call(context_, 3), LIGERDSL_CAPTURE_UNSAFE);
 }
 
-// The query of the workspace size already chose the cuBLASLt algorithms.
+// A capture forbids the choice of cuBLASLt algorithms. The query of the workspace size has already
+// made it.
 class CaptureLinear : public Capture {
  protected:
   static constexpr int64_t kRows = 30, kCols = 8, kClasses = 520;
@@ -255,12 +256,12 @@ class CaptureLinear : public Capture {
 
 TEST_F(CaptureLinear, OneChunk) {
   desc_.chunk_rows = kRows;
-  check(4);  // counts; rows; compacted x; sum
+  check(4);  // count, rows, compaction of x, sum of losses
 }
 
 TEST_F(CaptureLinear, ChunksOfRows) {
   desc_.chunk_rows = 8;
-  check(2 + 4 * 2);  // counts and sum; per chunk: its rows and its compacted x
+  check(2 + 4 * 2);  // count and sum; per chunk: rows and compaction of x
 }
 
 TEST_F(CaptureLinear, BackwardFromLse) {
@@ -281,7 +282,7 @@ TEST_F(CaptureLinear, BackwardFromLse) {
   args.d_x = d_x_;
   args.d_weight = d_weight_;
   expect_launches(1 + 4 * 2, FusedLinearCrossEntropyBackwardPlan(context_, desc), args,
-                  kRows);  // counts; 2 per chunk
+                  kRows);  // count; two launches per chunk
 }
 
 // One launch rounds the weight to bf16.
@@ -294,8 +295,8 @@ TEST_F(CaptureLinear, WeightInF32) {
   check(1 + 2 + 4 * 2);
 }
 
-// Each of two chunks passes twice over five blocks of 128 classes. Then one launch compacts x and
-// another rounds d_x.
+// Each of the two chunks rounds the weight twice, in five blocks of 128 classes. Its other launches
+// are the rows, the compaction of x, and the rounding of d_x.
 TEST_F(CaptureLinear, WeightInF32ByBlocks) {
   desc_.dtype = LIGERDSL_BF16;
   desc_.weight_dtype = LIGERDSL_F32;
@@ -309,9 +310,9 @@ TEST_F(CaptureLinear, WeightInF32ByBlocks) {
 
 TEST_F(CaptureLinear, BlocksOfTheVocabulary) {
   desc_.max_workspace_bytes = (32 << 20) + 24000;
-  // A row of logits has 2176 bytes, so a chunk would have ten rows. Blocks of 30 rows and 128
-  // columns have 15360 bytes: five blocks.
-  check(2 + 3 + 5 + 1);  // the last: compacts x once for all blocks
+  // A row of logits has 2176 bytes, so a chunk would have only ten rows. Instead, five blocks of 30
+  // rows and 128 classes have 15360 bytes each.
+  check(2 + 3 + 5 + 1);  // the last launch compacts x, once for all blocks
 }
 
 TEST_F(Capture, LinearJsd) {
@@ -336,7 +337,7 @@ TEST_F(Capture, LinearJsd) {
   args.d_x = d_x;
   args.d_weight = d_weight;
   expect_launches(2 + 4 * 2, FusedLinearJsdPlan(context_, desc), args,
-                  30);  // counts and sum; two per chunk
+                  30);  // count and sum; two launches per chunk
 }
 
 }  // namespace

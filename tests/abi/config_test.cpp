@@ -184,7 +184,7 @@ TEST(Config, UnknownFlags) {
                  {"`flags`", "got 8"});
 }
 
-// An older header's struct ends before these fields.
+// A struct of an older header ends after `flags`. The library must not call the later `host_alloc`.
 TEST(Config, OlderHeaderGetsDefaults) {
   ligerdsl_context_config_t config = fresh_config();
   config.struct_size = offsetof(ligerdsl_context_config_t, flags) + sizeof config.flags;
@@ -270,7 +270,8 @@ TEST(Config, ValidateReadsFp8) {
   }
 }
 
-// Each program handles one row, whose length is a multiple of 4.
+// Returns a kernel that promises a row index below dim(0) and a width divisible by 4. Sets their
+// lines.
 std::string promising_program(int* assume_line, int* divisible_line) {
   KernelBuilder k("promising");
   const View out = k.view("out", f32, {dyn, dyn});

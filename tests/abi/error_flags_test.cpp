@@ -34,7 +34,7 @@ TEST(ErrorFlags, EveryOperationHasOne) {
   EXPECT_FALSE(words.take());
 }
 
-// Returns an error's words for the place of fault 7.
+// Returns the words that an error uses for the place of fault 7, for example "row 7".
 std::string words_of(lib::Reported reported) {
   switch (reported) {
     case lib::Reported::label:
@@ -52,7 +52,8 @@ std::string words_of(lib::Reported reported) {
   return "";
 }
 
-// Offsets of groups, bounds of sequences and steps are not labels; each has its own status.
+// Invalid labels and indices give INVALID_LABEL. Invalid offsets, sequence bounds and steps give
+// INVALID_BOUNDS.
 TEST(ErrorFlags, StatusDistinguishesLabelsFromBounds) {
   int bounds = 0;
   for (const lib::OpInfo* info : lib::op_table()) {
@@ -71,7 +72,7 @@ TEST(ErrorFlags, StatusDistinguishesLabelsFromBounds) {
   EXPECT_GE(bounds, 6);  // grouped matmuls, attention of sequences, AdamW
 }
 
-// An unaligned flag would keep the other arguments from using vectors.
+// With an unaligned error flag, a launch could not use the aligned variant, which loads by vectors.
 TEST(ErrorFlags, AreAlignedForKernels) {
   const auto device = runtime::Device::create({.num_threads = 1});
   const lib::ErrorFlags words(*device);

@@ -76,7 +76,7 @@ TEST_F(Execute, IntegersMustHaveTheirValue) {
 }
 
 // Doubles x, then overwrites it through pointers that a loop carries. The load must not move after
-// the stores, nor count as a load of read-only memory.
+// the stores, and the compiler must not treat it as a load of read-only memory.
 TEST_F(Execute, StoresThroughCarriedPointers) {
   KernelBuilder k("carried");
   Ptr out = k.ptr("out", f32), x = k.ptr("x", f32);
@@ -196,7 +196,7 @@ TEST_F(Execute, KernelParametersAreReported) {
     EXPECT_EQ(parameters[i].written, expected[i].written) << expected[i].name;
   }
 
-  // Parameter struct of a later version, whose elements are larger.
+  // A later version of the parameter struct, with an added field.
   struct Later {
     ligerdsl_kernel_parameter_t known;
     int64_t added;
@@ -254,7 +254,7 @@ TEST_F(Execute, ReadOnlyViewsAreNotWritten) {
     store(at, k.full({8}, 1.0, f32) * first);
     return carry(at + 8);
   });
-  const CompiledKernel apart(context_, k.finish_bytes());  // no tensor has the view's address
+  const CompiledKernel apart(context_, k.finish_bytes());  // p does not point into the view
 
   View watched = k.view("watched", f32, {dyn}, {.read_only = true});
   k.for_range(0, 2, 1, carry(watched.ptr() + k.arange(8)), [&](Scalar, PtrTile at) {

@@ -49,8 +49,8 @@ TEST_F(Execute, LabelsOfAnyStride) {
                  LIGERDSL_INVALID_SHAPE, {"`labels`", "not evenly strided"});
 }
 
-// A bf16 loss is the rounded f32 loss. Class weights that bf16 represents exactly give equal
-// results.
+// A bf16 loss is the f32 loss rounded to bf16. Class weights in bf16 and f32 give equal losses if
+// bf16 represents them exactly.
 TEST_F(Execute, LossAndClassWeightsAcceptLogitsType) {
   Owned logits(LIGERDSL_BF16, {4, 5}), labels(LIGERDSL_I64, {4});
   for (int i = 0; i < 20; ++i) logits.halves()[i] = to_bf16(0.25f * static_cast<float>(i % 7));
@@ -101,7 +101,7 @@ TEST_F(Execute, ReducedLossHasOneElement) {
                  LIGERDSL_INVALID_SHAPE, {"`loss`", "expected 1 elements", "got 4"});
 }
 
-// A backward pass that recomputes the gradient has no loss argument.
+// A loss has 1 element, or with REDUCTION_NONE one per input element. Any other size is refused.
 TEST_F(Execute, DivergencesRefuseALossOfAnotherShape) {
   Owned x(LIGERDSL_F32, {4, 8}), y(LIGERDSL_F32, {4, 8}), few(LIGERDSL_F32, {4});
   JsdDesc desc = jsd_desc();
@@ -143,7 +143,7 @@ TEST_F(Execute, GradientsWithoutTheLoss) {
   }
 }
 
-// Row 1 is ignored and holds NaN; the first row's terms are ln 2 and 0, the second's 0 and ln 2.
+// Row 1 is ignored and holds NaN. The terms of row 0 are ln 2 and 0; those of row 2 are 0 and ln 2.
 TEST_F(Execute, DivergencesSkipIgnoredRows) {
   const float log_half = std::log(0.5f), minus_infinity = -std::numeric_limits<float>::infinity();
   Owned log_q(LIGERDSL_F32, {3, 2}), log_p(LIGERDSL_F32, {3, 2}), labels(LIGERDSL_I64, {3}),
@@ -172,7 +172,7 @@ TEST_F(Execute, DivergencesSkipIgnoredRows) {
   desc.reduction = LIGERDSL_REDUCTION_MEAN;
   jsd(context_, desc, args);
   expect(-log_half / 2, {-0.75f, 0, 0, 0, 0, -0.75f});
-  // The mixture weights are 3/4 and 1/4.
+  // With beta = 1/2, the mixture of both distributions has the probabilities 3/4 and 1/4.
   desc.beta = 0.5f;
   desc.reduction = LIGERDSL_REDUCTION_SUM;
   jsd(context_, desc, args);
@@ -181,8 +181,8 @@ TEST_F(Execute, DivergencesSkipIgnoredRows) {
          {above, below, 0, 0, below, above});
 }
 
-// Loss and upstream gradient have one element per input element and another type than the input.
-// The input's gradient overwrites the input.
+// The input is bf16. Loss and upstream gradient are f32 and have its shape. The input's gradient
+// overwrites the input.
 TEST_F(Execute, DivergencesWithoutAReduction) {
   Owned p(LIGERDSL_BF16, {2, 3}), q(LIGERDSL_F32, {2, 3}), loss(LIGERDSL_F32, {2, 3}),
       d_loss(LIGERDSL_F32, {2, 3});

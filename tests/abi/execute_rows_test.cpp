@@ -105,7 +105,8 @@ TEST_F(Execute, RopeRotatesAdjacentPairsByComplexNumbers) {
                  {"`cos`", "[3, 1, S, D]"});
 }
 
-// Gate and up, passed as two slices of a buffer, give the results of the buffer's fused layout.
+// Gate and up, passed as two slices of one buffer, give the same results as the buffer passed as
+// gate_up.
 TEST_F(Execute, SwigluSlicesAreTheFusedLayout) {
   constexpr int64_t kRows = 6, kF = 9;
   Owned both(LIGERDSL_F32, {kRows, 2 * kF}), fused(LIGERDSL_F32, {kRows, kF}),
@@ -153,7 +154,8 @@ TEST_F(Execute, GegluInPlaceOfTheFusedLayout) {
   }
 }
 
-// ReLU in place on a slice of wider rows; then gradients are added to the values of d_x.
+// Applies ReLU in place to five columns of rows of seven. The backward adds to the old values of
+// d_x.
 TEST_F(Execute, ActivationsAcceptSlicesAndAddGradients) {
   constexpr int64_t kRows = 3, kF = 5, kStride = 7;
   Owned all(LIGERDSL_F32, {kRows, kStride}), d_y(LIGERDSL_F32, {kRows, kF}),
@@ -227,7 +229,7 @@ TEST_F(Execute, LayerNormForwardAndBackward) {
   }
 }
 
-// The call omits tensors that are NULL: the bias, and either gradient.
+// A NULL tensor is omitted: the bias in the forward, and d_weight or d_bias in the backward.
 TEST_F(Execute, LayerNormWithoutBiasAndWithOneGradient) {
   Owned x(LIGERDSL_F32, {1, 4}), w(LIGERDSL_F32, {4}), y(LIGERDSL_F32, {1, 4}),
       d_x(LIGERDSL_F32, {1, 4});
@@ -272,7 +274,7 @@ TEST_F(Execute, LayerNormWithoutBiasAndWithOneGradient) {
                  LIGERDSL_INVALID_DTYPE, {"bias"});
 }
 
-// y may be x. The gradient is added to the old values.
+// y overwrites x. The gradient is added to the old values of d_bias.
 TEST_F(Execute, BiasAndItsGradient) {
   Owned x(LIGERDSL_F32, {2, 3, 4}), bias(LIGERDSL_F32, {4}), d_bias(LIGERDSL_F32, {4});
   std::iota(x.floats(), x.floats() + 24, 0.0f);
@@ -293,8 +295,8 @@ TEST_F(Execute, BiasAndItsGradient) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(d_bias.floats()[i], 1000.0f + 60 + 6 * (100 + 2 * i)) << i;
 }
 
-// The backward pass draws the mask of the forward pass. Seed and a part of the offset are read from
-// memory, and another offset draws another mask.
+// The backward pass generates the same mask as the forward pass. Seed and a part of the offset are
+// read from memory. Another offset gives another mask.
 TEST_F(Execute, DropoutBackwardDrawsTheForwardMask) {
   constexpr int64_t kRows = 5, kF = 30, kCount = kRows * kF;
   Owned x(LIGERDSL_F32, {kRows, kF}), y(LIGERDSL_F32, {kRows, kF}), d(LIGERDSL_F32, {kRows, kF});

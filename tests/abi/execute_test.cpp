@@ -138,7 +138,7 @@ TEST_F(Execute, WorkspaceIsCheckedAndUsed) {
   for (int j = 0; j < kCols; ++j)
     EXPECT_EQ(d_weight.floats()[j], static_cast<float>(j + (j + 4) + (j + 8)));
   std::fill_n(d_weight.floats(), kCols, -1.0f);
-  rms_norm_backward(context_, rms_norm_backward_desc(), args);  // with workspace of the context
+  rms_norm_backward(context_, rms_norm_backward_desc(), args);  // uses the context's workspace
   for (int j = 0; j < kCols; ++j)
     EXPECT_EQ(d_weight.floats()[j], static_cast<float>(j + (j + 4) + (j + 8)));
 }
@@ -185,7 +185,7 @@ TEST_F(Execute, PollNamesTheOperation) {
     ASSERT_TRUE(found.emplace(fault->operation, fault->row).second);
   EXPECT_EQ(found,
             (std::map<std::string, int64_t>{{"cross_entropy", 1}, {"embedding_forward", 2}}));
-  // Fields of a later version are zeroed, and a smaller struct is refused.
+  // ligerdsl_context_poll zeroes fields of a later version, and refuses a struct that is too small.
   struct {
     ligerdsl_fault_t known;
     int64_t later = -1;
@@ -198,7 +198,8 @@ TEST_F(Execute, PollNamesTheOperation) {
                  {"fault"});
 }
 
-// Shard of an embedding table: rows of other shards give 0, and rows beyond all shards are a fault.
+// Shard with rows 10 to 13 of a 20-row table: other rows give 0, and a row beyond the table is a
+// fault.
 TEST_F(Execute, EmbeddingShardZeroesRowsOfOtherShards) {
   Owned weight(LIGERDSL_F32, {4, 2}), ids(LIGERDSL_I64, {3}), out(LIGERDSL_F32, {3, 2});
   for (int i = 0; i < 8; ++i) weight.floats()[i] = static_cast<float>(i + 1);
@@ -230,7 +231,7 @@ TEST_F(Execute, EmbeddingShardZeroesRowsOfOtherShards) {
   refused({"`first_row`", "without `total_rows`", "got 10"});
 }
 
-// A program that retries after an invalid label must not mistake invalid offsets for one.
+// A program may retry after INVALID_LABEL. Invalid offsets need another status, INVALID_BOUNDS.
 TEST_F(Execute, InvalidGroupOffsetsAreInvalidBounds) {
   Owned a(LIGERDSL_F32, {6, 4}), b(LIGERDSL_F32, {3, 5, 4}), offsets(LIGERDSL_I64, {4}),
       c(LIGERDSL_F32, {6, 5});
@@ -294,13 +295,14 @@ TEST_F(Execute, GlobalNormAcceptsAnEmptyList) {
   EXPECT_EQ(norm.floats()[0], 0);
   EXPECT_EQ(factor.floats()[0], 1);
   for (const float limit : {-1.0f, std::nanf("")}) {
-    args.max_norm = limit;  // would flip the sign of every gradient
+    args.max_norm = limit;  // a negative limit would flip every gradient's sign
     expect_failure(ligerdsl_global_norm(context_.get(), &desc, &args, nullptr),
                    LIGERDSL_INVALID_ARGUMENT, {"`max_norm`", ">= 0", "got "});
   }
 }
 
-// AdamW reads the norm's counters and flag. The device skips the step, and the host does not wait.
+// AdamW reads the norm's `nonfinite` flag and step counters on the device, so the host does not
+// wait.
 TEST_F(Execute, NonfiniteNormSkipsAndCountsTheStep) {
   Owned norm(LIGERDSL_F32, {1}), factor(LIGERDSL_F32, {1}), nonfinite(LIGERDSL_I32, {1}),
       steps(LIGERDSL_I64, {1}), skipped(LIGERDSL_I64, {1}), lr(LIGERDSL_F32, {1}),

@@ -17,8 +17,8 @@
 namespace ligerdsl::test {
 namespace {
 
-// Set before the library reads its environment, which it does once. The cache makes the second load
-// of a kernel fast.
+// A static initialiser sets the variables, because the library reads its environment only once. The
+// cache makes the second load of a kernel fast.
 const std::string& cache_folder() {
   static const std::string folder = [] {
     std::string pattern =
@@ -46,7 +46,7 @@ class FakeGpu : public testing::Test {
   void SetUp() override {
     ASSERT_TRUE(environment_set);
     fake().reset();
-    fake().set_driver(13000, 0, 2);  // two devices; the library counts them once
+    fake().set_driver(13000, 0, 2);  // two devices; the library queries their number once
   }
   void TearDown() override { fake().reset(); }
 };
@@ -62,8 +62,8 @@ struct OnDevice {
   Tensor tensor;
 };
 
-// Plans of different operations: one launch, several launches, in place, with workspace, with a
-// list.
+// One plan of each kind: one launch, several launches, in place, with workspace, with a list of
+// tensors.
 class Calls {
  public:
   explicit Calls(const Context& context) : context_(context) {
@@ -179,7 +179,7 @@ TEST_F(FakeGpu, CaptureAllowsExecuteButNotPlanning) {
   auto* stream = reinterpret_cast<ligerdsl_stream_t>(uintptr_t{0x50});
   fake().set_capturing(true);
   calls.run();
-  // The one-call form would have to compile a kernel.
+  // The one-call form has no plan yet, so it would have to compile a kernel.
   expect_failure(ligerdsl_vector_add(context.get(), &desc, &args, stream), LIGERDSL_CAPTURE_UNSAFE,
                  {"vector_add", "being captured", "once before"});
   fake().set_capturing(false);
@@ -230,7 +230,7 @@ TEST_F(FakeGpu, TwoDevicesLaunchSeparately) {
 TEST_F(FakeGpu, ForeignErrorIsReportedAsSticky) {
   const Context context = Context::cuda();
   const Calls calls(context);
-  fake().set_sticky(700);  // an illegal address
+  fake().set_sticky(700);  // CUDA_ERROR_ILLEGAL_ADDRESS
   try {
     calls.run();
     FAIL() << "no error";

@@ -110,7 +110,8 @@ TEST_F(Gpu, GraphReplayEqualsEager) {
   ASSERT_EQ(cuda_.get<int(void*)>("cuCtxSetCurrent")(primary), 0);
   ASSERT_EQ(cuda_.get<int(void*, int)>("cuStreamBeginCapture_v2")(stream_, 0), 0);
   run();
-  // A configuration without a plan would compile: the call is refused and the capture stays valid.
+  // A descriptor without a cached plan would need a compile, so the call is refused. The capture
+  // stays valid.
   SoftmaxForwardArgs softmax = softmax_forward_args();
   softmax.x = tx;
   softmax.y = tdx;
@@ -185,7 +186,7 @@ TEST_F(Gpu, CallersContextIsLeftAlone) {
   EXPECT_EQ(download(out.data(), 1000)[3], 2 * numbers(1000)[3]);
 }
 
-// Addresses and strides without 16-byte alignment give the CPU's results.
+// Unaligned addresses and strides give the same results as a CPU.
 TEST_F(Gpu, UnalignedRows) {
   constexpr int64_t kRows = 37, kCols = 1000;
   const Context cpu = Context::cpu(2);

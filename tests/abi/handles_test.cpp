@@ -78,7 +78,7 @@ TEST(Handles, DeadContext) {
                  {"`context`", "destroyed"});
   ligerdsl_context_destroy(context);  // a second destruction has no effect
 
-  // The old handle does not name the next context in the same slot.
+  // The next context may use the same slot, but the old handle stays dead.
   ligerdsl_context_t next = nullptr;
   ASSERT_EQ(ligerdsl_context_create(&config, &next), LIGERDSL_SUCCESS);
   EXPECT_EQ(ligerdsl_context_check(context, nullptr), LIGERDSL_DEAD_HANDLE);

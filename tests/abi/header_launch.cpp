@@ -1,4 +1,4 @@
-// Launches and interprets a kernel with named tensors.
+// Compiles launch.hpp: launches and interprets a kernel with named tensors.
 #include <ligerdsl/launch.hpp>
 
 using namespace ligerdsl;

@@ -1,9 +1,9 @@
-// A host whose contexts, threads and processes end in unusual orders; lifetimes_test.cpp starts it.
-// It exits with 0 on success.
+// A program whose contexts, threads and processes end in unusual orders. lifetimes_test.cpp starts
+// it. It exits with 0 on success.
 //   fork DEVICE THREADS PARENT CHILD   forks while the parent's other threads do PARENT; the child
 //                                      does CHILD
 //   end HOW MILLISECONDS               ends the process in the way HOW while threads compile
-//   memory MEGABYTES LOOPS             compiles a kernel with LOOPS loops in MEGABYTES
+//   memory MEGABYTES LOOPS             compiles a kernel with LOOPS loops in at most MEGABYTES
 #include <ligerdsl/dsl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -93,7 +93,7 @@ int complain(const std::string& what) {
 
 // ---- fork
 
-// Work of the parent's other threads while it forks.
+// Threads of the parent that work while the main thread forks.
 class Busy {
  public:
   Busy(const std::string& what, const Context& context) {
@@ -127,7 +127,8 @@ class Busy {
   std::vector<std::thread> threads_;
 };
 
-// A child must not use a GPU. On a CPU, its compile is refused if another thread was compiling.
+// A forked child must not use a GPU. On a CPU, the library refuses to compile in a child if another
+// thread of the parent was compiling at the time of the fork.
 int expect_in_child(ligerdsl_status_t status, bool compiles) {
   if (status == LIGERDSL_SUCCESS && !gpu) return 0;
   if (status == LIGERDSL_FORKED_PROCESS && (gpu || compiles) &&
@@ -188,7 +189,8 @@ void compile_for_ever(ligerdsl_context_t context) {
 
 int end(const std::string& how, int milliseconds) {
   the_context().emplace(make_context(2));
-  // This context has no owner, unlike the static one, which exit() destroys.
+  // exit() destroys the static context. With "main", the threads use another context, which
+  // is never destroyed.
   ligerdsl_context_t shared = the_context()->get();
   if (how == "main") shared = (new Context(make_context(2)))->get();
   std::vector<std::thread> threads;

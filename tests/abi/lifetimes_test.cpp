@@ -10,7 +10,7 @@
 namespace {
 
 struct End {
-  int status = 0;  // as in a shell: 128 + signal
+  int status = 0;  // exit status, or 128 + signal as in a shell
   std::string printed;
 };
 
@@ -84,8 +84,8 @@ TEST(Exit, SucceedsWhileThreadsCompile) {
   }
 }
 
-#ifdef LIMITS_MEMORY  // sanitizers need the address space
-// Expects success or an error that names the memory. Status 127: the process could not be loaded.
+#ifdef LIMITS_MEMORY  // a sanitizer reserves too much address space for a limit
+// Expects success or OUT_OF_HOST_MEMORY. Status 127 means that the process could not be loaded.
 void expect_a_word(const std::string& words, const std::string& environment) {
   const End end = run(words, environment);
   const bool loaded = end.status != 127;

@@ -33,8 +33,8 @@ TEST(LinearChunks, PublishedRule) {
   EXPECT_EQ(LinearChunks(options).layout(3000).chunk, 3000);
 }
 
-// Default limit of ops.h: 1 GiB of logits, the f32 accumulator of a 16-bit d_weight, 32 MiB for
-// matmuls and 20 bytes per row.
+// The default limit in ops.h has 1 GiB for logits, the f32 accumulator of a 16-bit d_weight, 32 MiB
+// for matmuls, and 20 bytes per row.
 TEST(LinearChunks, DefaultWorkspaceIsBounded) {
   for (const DType type : {f32, bf16}) {
     LinearChunkOptions options = head();
@@ -87,7 +87,7 @@ TEST(LinearChunks, CopyOfXForIgnoredRowsStaysWithinTheLimit) {
   }
 }
 
-// A chunk's two sets of f32 logits fit in 1 GiB, and their 16-bit gradient in a quarter of that.
+// A chunk's two sets of f32 logits fit in 1 GiB, and their 16-bit gradient in another 256 MiB.
 TEST(LinearChunks, F32LogitsOfTwoHeadsFitInOneGiB) {
   LinearChunkOptions options = head();
   options.target_cols = 4096, options.keeps_x = false, options.f32_logits = true;
@@ -193,7 +193,7 @@ TEST(LinearChunks, ExponentialsInDWeightAreNotOverwritten) {
     options.product_workspace = 0;
     options.tile_columns = 256, options.tile_numbers = 2, options.tiles_at_once = 132,
     options.in_blocks = true;
-    const int64_t most = 4096 * size_of(type) / 2;  // number of rows that fit in d_weight
+    const int64_t most = 4096 * size_of(type) / 2;  // rows whose exponentials fit in d_weight
     for (int64_t limit : {64'000'000, 300'000'000}) {
       options.max_workspace_bytes = limit;
       for (int64_t rows : {1000, 4096, 8192, 10000, 32768}) {
@@ -239,8 +239,8 @@ TEST(LinearChunks, ExponentialsInDWeightAreNotOverwritten) {
   }
 }
 
-// If the other rows fit in large chunks, the rows whose exponentials fit in an f32 d_weight come
-// first. Their logits are then computed once, and d_weight is read and written for fewer chunks.
+// Rows whose exponentials fit in an f32 d_weight come first, if the remaining rows fit in large
+// chunks. The first rows' logits are then computed once, and fewer chunks read and write d_weight.
 TEST(LinearChunks, RowsInDWeightComeFirst) {
   LinearChunkOptions options = head();
   options.product_workspace = 0;
@@ -261,7 +261,7 @@ TEST(LinearChunks, RowsInDWeightComeFirst) {
     EXPECT_EQ(front.rows, 8192);
     EXPECT_EQ(front.chunk, 8192) << "none are multiplied again";
     EXPECT_LE(front.bytes, l.bytes);
-    // Both layouts keep these values at the same place.
+    // Both layouts have these arrays at equal offsets in the workspace.
     for (size_t LinearLayout::*const at :
          {&LinearLayout::counts, &LinearLayout::row_loss, &LinearLayout::row_z_loss,
           &LinearLayout::row_accuracy, &LinearLayout::lse, &LinearLayout::label_logit,
@@ -281,7 +281,8 @@ TEST(LinearChunks, RowsInDWeightComeFirst) {
       << "chunks are too small to add";
 }
 
-// In a chunk of exponentials, every tile of rows reads all of the chunk's labels.
+// If a chunk stores exponentials, each tile of rows reads all labels of the chunk. A chunk
+// therefore has at most 32768 rows.
 TEST(LinearChunks, ManyRowsOfFewClassesBoundTheChunk) {
   LinearChunkOptions options = head();
   options.classes = 100;
@@ -352,8 +353,8 @@ TEST(LinearChunks, WeightIsCopiedWholeOrInBlocks) {
   EXPECT_GT(LinearChunks(options).layout(100).bytes, static_cast<size_t>(copy));
 }
 
-// Copies of unaligned rows begin at multiples of 128 bytes. Under a limit the weight is copied in
-// blocks, and then d_x accumulates in f32.
+// Unaligned rows are copied, and each copied row begins at a multiple of 128 bytes. Under a memory
+// limit the weight is copied in blocks, and then d_x accumulates in f32.
 TEST(LinearChunks, UnalignedRowsAreCopied) {
   LinearChunkOptions options = head();
   options.cols = 2050;
@@ -375,7 +376,7 @@ TEST(LinearChunks, UnalignedRowsAreCopied) {
   EXPECT_TRUE(limited.add_up_d_x);
 }
 
-// There are two sets of logits. The target's x is copied whenever x is.
+// The student and the target have separate logits. If x is copied, the target's x is copied too.
 TEST(LinearChunks, TargetHasItsOwnLogits) {
   LinearChunkOptions options = head();
   options.target_cols = 2048;
@@ -402,8 +403,8 @@ TEST(LinearChunks, TargetHasItsOwnLogits) {
   }
 }
 
-// If the caller passes lse, no row results are kept. d_weight alone is vocabulary-blocked if rows
-// would be split.
+// If the caller passes lse, the workspace has no row results. Without d_x and d_bias, rows that
+// would need several chunks are vocabulary-blocked instead.
 TEST(LinearChunks, FromLseKeepsNoRowResults) {
   LinearChunkOptions options = head();
   options.keeps_lse = false;

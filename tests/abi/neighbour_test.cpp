@@ -1,4 +1,5 @@
-// A second LLVM with global symbols works, loaded before or after the compiler's own.
+// The library works next to a second LLVM with global symbols, loaded before or after the
+// compiler's LLVM.
 #include <dlfcn.h>
 
 #include <numeric>

@@ -85,8 +85,8 @@ double mean_square(const std::vector<float>& row, double center) {
   return sum / static_cast<double>(row.size());
 }
 
-// Inside the documented range, a row's squares are representable in f32. rstd reveals rows outside
-// it.
+// In the documented range, f32 represents the squares of a row. Outside it, rstd is 0, NaN or above
+// 1e19.
 enum class Range { inside, above, below };
 struct RangeCase {
   double size;
@@ -213,8 +213,8 @@ TEST_F(Norms, ParameterGradientsWithoutDxAreEqual) {
   }
 }
 
-// A plan needs the option. Contradictions, and calls without any gradient, fail and name what to
-// pass.
+// A plan without d_x needs `without_d_x`. Contradictory options and calls without any gradient
+// fail, and the error names what to pass.
 TEST_F(Norms, OmittedDxMustBeDescribed) {
   Owned x(LIGERDSL_F32, {3, 4}), w(LIGERDSL_F32, {4}), rstd(LIGERDSL_F32, {3}),
       d_weight(LIGERDSL_F32, {4});
@@ -283,7 +283,7 @@ TEST_F(Norms, ScaleAcceptsSlices) {
     EXPECT_EQ(out.floats()[i], x.floats()[4 * (i / 2) + 1 + i % 2] * (i / 2 + 1)) << i;
 }
 
-// In rows of +-2, the norm of every power is its sign: y = sign (w_3 + w_1) + w_2 + bias.
+// In a row of +-2, the normalised x^p is sign^p, so y = sign (w_3 + w_1) + w_2 + bias.
 TEST_F(Norms, PolyNorm) {
   Owned x(LIGERDSL_F32, {2, 4}), weight(LIGERDSL_F32, {3}), bias(LIGERDSL_F32, {1}),
       y(LIGERDSL_F32, {2, 4}), rstd(LIGERDSL_F32, {2, 3});
@@ -371,7 +371,7 @@ TEST_F(Norms, Dyt) {
                  LIGERDSL_INVALID_DTYPE, {"`d_bias_dtype`", "expected f32, got bf16"});
 }
 
-// Rows of +-2 have n = +-1. The second modulation applies to the last two rows.
+// Rows of +-2 have normalised values of +-1. The second modulation applies to the last two rows.
 TEST_F(Norms, ModulatedRmsNorm) {
   Owned x(LIGERDSL_F32, {4, 2}), scale(LIGERDSL_F32, {2, 2}), shift(LIGERDSL_F32, {2, 2}),
       y(LIGERDSL_F32, {4, 2}), rstd(LIGERDSL_F32, {4});
@@ -422,8 +422,8 @@ TEST_F(Norms, ModulatedRmsNorm) {
                  LIGERDSL_INVALID_DTYPE, {"`d_shift_dtype`", "expected f32, got bf16"});
 }
 
-// Two groups of one channel with two positions each: n = -1, 1. Also batches with a gap, and
-// invalid shapes.
+// Each of two groups is one channel with two positions, so normalised values are -1 and 1. Covers a
+// gap between batches, and invalid shapes.
 TEST_F(Norms, GroupNorm) {
   Owned x(LIGERDSL_F32, {2, 2, 2}, {6, 2, 1}), y(LIGERDSL_F32, {2, 2, 2}),
       weight(LIGERDSL_F32, {2}), bias(LIGERDSL_F32, {2}), mean(LIGERDSL_F32, {2, 2}),
@@ -449,7 +449,7 @@ TEST_F(Norms, GroupNorm) {
     EXPECT_NEAR(rstd.floats()[i], 1 / stds[i], 1e-5) << i;
   }
 
-  // In a group of two elements, d_x is 0 except for the effect of eps; d_weight = sum of d_y n.
+  // In a group of two elements, d_x is 0 except for eps. d_weight is the sum of d_y * n.
   Owned d_y(LIGERDSL_F32, {2, 2, 2}), d_weight(LIGERDSL_F32, {2}), d_bias(LIGERDSL_F32, {2});
   for (int i = 0; i < 8; ++i) d_y.floats()[i] = static_cast<float>(i);
   d_weight.floats()[0] = d_weight.floats()[1] = d_bias.floats()[0] = d_bias.floats()[1] = 5;

@@ -41,8 +41,8 @@ def c_program(table):
                 at = f'offsetof({struct["struct"]}, {field["name"]})'
                 yield (f'_Static_assert({at} == {field["offset"]}, '
                        f'"{struct["struct"]}.{field["name"]}");')
-        # All fields in order: an initialiser with one more or one fewer is an error or omits a
-        # field.
+        # Expands each initialiser macro. Too many values are a compile error, and wrong() finds a
+        # missing or misplaced default.
         yield (f'static const {op["desc"]["struct"]} desc_{op["name"]} = '
                f'LIGERDSL_{op["name"].upper()}_DESC_INIT;')
         yield (f'static const {op["args"]["struct"]} args_{op["name"]} = '

@@ -13,7 +13,7 @@
 namespace ligerdsl::test {
 namespace {
 
-// A plan of which only the address is valid; nothing dereferences it.
+// A plan pointer that is compared but never dereferenced.
 struct Made {
   std::shared_ptr<std::string> owner;
   std::shared_ptr<lib::Plan> plan() const {
@@ -75,7 +75,7 @@ TEST(PlanCache, ThreadsFindTheirOwnPlans) {
   EXPECT_LE(cache.size(), 4u);
 }
 
-// Each one-call description has a different number.
+// Each one-call form passes another eps, so each call needs its own plan.
 TEST(PlanCache, ManyDescriptionsTakeBoundedMemory) {
   const TableContext context(program::Target::cpu);
   const lib::OpInfo& info = op_named("rms_norm_forward");
@@ -94,7 +94,7 @@ TEST(PlanCache, ManyDescriptionsTakeBoundedMemory) {
   EXPECT_EQ(context.plans().size(), static_cast<size_t>(most));
 }
 
-// A thread remembers a call that it repeats, so its plan stays, however many plans are made in
+// A thread that repeats a call holds the plan of that call, however many plans other calls make in
 // between.
 TEST(PlanCache, PlanOfRememberedCallStays) {
   const TableContext context(program::Target::cpu);

@@ -17,7 +17,7 @@ namespace {
 using lib::OperationPlan;
 
 struct Launched {
-  int kernel;  // number in order of loading
+  int kernel;  // index in order of loading
   int64_t programs;
   bool operator==(const Launched&) const = default;
 };
@@ -54,7 +54,7 @@ class LoggingContext final : public lib::Context {
   Log* log_;
 };
 
-// c = a + b in blocks of `vectors` vectors per thread, with unused scratch.
+// c = a + b with `vectors` vectors per thread, and an unused workspace of `scratch` f32 elements.
 kernels::Operation adding(int vectors, const Size& scratch) {
   const kernels::ElementwiseConfig config{.num_warps = 4, .vectors = vectors};
   kernels::Operation operation = kernels::vector_add_kernel.build({}, {f32}, config);
@@ -97,7 +97,7 @@ TEST_F(RowBuckets, RowCountSelectsBucketAndNothingIsLoadedLater) {
   const auto made =
       plan({{1000, adding(1, 4)}, {100000, adding(4, 4)}, {OperationPlan::kAnyRows, adding(2, 4)}});
   EXPECT_EQ(log_.loaded.size(), 3u);
-  for (int twice = 0; twice < 2; ++twice) {  // a captured graph and its later executes
+  for (int twice = 0; twice < 2; ++twice) {  // the second round loads nothing
     EXPECT_EQ(execute(*made, 1), (Launched{0, 1}));
     EXPECT_EQ(execute(*made, 1000), (Launched{0, 2}));
     EXPECT_EQ(execute(*made, 1001), (Launched{1, 1}));
@@ -130,7 +130,7 @@ TEST_F(RowBuckets, TensorPlacementSelectsBucket) {
   EXPECT_EQ(execute(*made, 5, memory + 4).kernel, 0);
   EXPECT_EQ(execute(*made, 11, memory + 4).kernel, 1);
   EXPECT_EQ(execute(*made, 11, memory).kernel, 2);
-  EXPECT_EQ(made->workspace_bytes(1000), 256000u);  // the largest of any bucket
+  EXPECT_EQ(made->workspace_bytes(1000), 256000u);  // the largest workspace of any bucket
   lib::Call call{};
   call.rows = 11;
   call.tensors[0].data = memory + 4;

@@ -1,5 +1,5 @@
-// Row counts of any size, for every operation of the table. The library answers with a workspace or
-// refuses the count, without a signal or an overflow, and execute agrees.
+// Tests every operation of the table with row counts up to 2^63 - 1. The workspace query returns a
+// size or refuses the count, without overflow or crash. execute accepts the same counts.
 #include <limits>
 
 #include "table_call.h"
@@ -113,7 +113,7 @@ TEST_P(Rows, ExecuteAgrees) {
 
 // A workspace for the largest batch also serves every smaller batch.
 TEST_P(Rows, MoreRowsNeverNeedLess) {
-  if (multiplies()) return;  // chunks are spread evenly over a batch: linear_chunks_test.cpp
+  if (multiplies()) return;  // more rows may have smaller chunks: linear_chunks_test.cpp
   for_each_plan({64, 4097}, [&](TableCall& call, ligerdsl_plan_t plan) {
     size_t fewer = 0;
     for (int64_t rows = 0; rows < 3000; ++rows) {
@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(Table, Rows,
                                                                                   : "_nvptx");
                          });
 
-// The description alone exceeds the size limit of a tensor.
+// This descriptor alone requires a weight above the limit of 2^56 elements.
 TEST(Rows, DescriptionAloneMayBeTooLarge) {
   const TableContext context(program::Target::cpu);
   const TableCall call(op_named("embedding_forward"), INT32_MAX, true);

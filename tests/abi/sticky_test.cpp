@@ -19,7 +19,7 @@ extern char** environ;
 namespace ligerdsl::test {
 namespace {
 
-// Kernels of the user; `where` is an address that is not mapped.
+// A user's kernels that fail: by a trap, a write to an unmapped address, or a misaligned access.
 constexpr const char* kPtx = R"(.version 7.0
 .target sm_80
 .address_size 64

@@ -1,5 +1,5 @@
-// A description and arguments of any operation, made from its row of the table. The addresses of
-// tensors are not mapped, so tensors may have any number of rows. Kernels do not run
+// Builds a descriptor and arguments for any operation from its row of the operation table. Tensors
+// have unmapped addresses, so they may have any number of rows. Kernels do not run
 // (tests/fuzz/checked_context.h).
 #pragma once
 
@@ -49,7 +49,7 @@ inline bool multiplies(const lib::OpInfo& info) {
 
 class TableCall {
  public:
-  // Sets every width to `width`; `everything` adds every optional tensor.
+  // Sets every width to `width`. `everything` passes all optional tensors.
   TableCall(const lib::OpInfo& info, int64_t width, bool everything) : info_(info) {
     std::memcpy(desc_, info.desc_defaults, info.desc_size);
     std::memcpy(args_, info.args_defaults, info.args_size);
@@ -82,14 +82,14 @@ class TableCall {
     return lib::plan_entry(info_, context, desc_, plan);
   }
 
-  // Makes the arguments' tensors with `rows` rows, as the operation counts rows.
+  // Makes tensors with `rows` rows; each operation defines what a row is.
   void make_tensors(int64_t rows) {
     tensors_.clear();
     const lib::BindRules rules = lib::make_bind_rules(info_, desc_, {LIGERDSL_CPU, 0});
     for (size_t i = 0; i < info_.tensors.size(); ++i) {
       const lib::TensorInfo& tensor = info_.tensors[i];
       if (!rules.given[i]) continue;
-      const lib::FieldInfo& width = info_.fields[0];  // the head's width for rope's tables
+      const lib::FieldInfo& width = info_.fields[0];  // rope's tables: the width of a head
       std::vector<int64_t> shape{rows, lib::read_integer(desc_, width.offset, width.type)};
       if (tensor.shape != lib::ShapeKind::free) shape.clear();
       for (int d = 0; d < tensor.rank; ++d)
@@ -100,7 +100,7 @@ class TableCall {
     if (info_.list_offset >= 0) make_list(rows);
   }
 
-  // Returns true if the call has a result.
+  // Returns true if the call writes a tensor.
   bool has_result() const {
     const lib::BindRules rules = lib::make_bind_rules(info_, desc_, {LIGERDSL_CPU, 0});
     for (size_t i = 0; i < info_.tensors.size(); ++i)
@@ -108,7 +108,8 @@ class TableCall {
     return false;
   }
 
-  // Returns a tensor of make_tensors for changes, or NULL if the call does not pass it.
+  // Returns a tensor that make_tensors made, for the test to change, or NULL if the call does not
+  // pass it.
   ligerdsl_tensor_t* tensor(size_t index) {
     const ligerdsl_tensor_t* given = lib::read_tensor(args_, info_.tensors[index]);
     for (const auto& owned : tensors_)
@@ -138,10 +139,10 @@ class TableCall {
     copy(static_cast<int32_t>(value));
   }
 
-  // Returns a size that only tensors determine:
-  // - rows: N, rope's positions S, the rows M of all shards or of this shard, M or K of a matmul
-  // - C: numbers that a shard reports per row
-  // - O: bounds of E groups
+  // Returns the size of a dimension that the descriptor does not determine, by its symbol:
+  // - N, S (positions of rope), M, K, and all symbols of attention: `rows`
+  // - C: statistics that a shard reports per row
+  // - O: the E + 1 bounds of E groups
   // - others: 1, the size of a result of one element
   int64_t size_of_dim(const lib::BindRules& rules, const lib::DimSpec& dim, int64_t rows) const {
     if (dim.symbol < 0) return dim.factor;

@@ -1,5 +1,5 @@
-// Memory of every tensor of every operation of the table: permitted aliases and strides. Kernels do
-// not run. tests/every_op/apart_test.cpp compares results of strided rows with those of contiguous
+// Tests which aliases and strides are permitted for every tensor of every operation of the table.
+// Kernels do not run. tests/every_op/apart_test.cpp compares results of strided and contiguous
 // rows.
 
 #include "lib/instance/op_defaults.h"
@@ -45,7 +45,7 @@ class Tensors : public testing::TestWithParam<std::string> {
     return all;
   }
 
-  // Calls `body` with every output and every other tensor.
+  // Calls `body` with every pair of an output and another tensor.
   template <class Body>
   void for_each_pair(bool everything, const Body& body) {
     const std::vector<bool> here = given(everything);
@@ -130,7 +130,7 @@ bool has_rows(const lib::TensorInfo& tensor) {
   return tensor.shape == lib::ShapeKind::leading && tensor.rank >= 2;
 }
 
-// Rows may be anywhere; the elements of a row are contiguous.
+// Rows may have any stride, but the elements of a row must be contiguous.
 TEST_P(Tensors, StridesOfRowsAreFree) {
   const std::vector<bool> here = given(true);
   int strided = 0;

@@ -1,5 +1,5 @@
-// Messages name the expected and the given value and a remedy, and say only what holds for the
-// call.
+// Tests that messages name the expected value, the given value and a remedy. They must not mention
+// anything that does not apply to the call.
 #include "table_call.h"
 
 namespace ligerdsl::test {
@@ -133,7 +133,7 @@ TEST_F(Texts, LowTemperaturesAreRefused) {
   }
 }
 
-// The size of an omitted tensor comes from another tensor with that size, or the error asks for it.
+// n_groups comes from mean or rstd. If both are omitted, the error asks for one of them.
 TEST_F(Texts, GroupNormNamesItsGroups) {
   float values[48] = {};
   const auto tensor = [&](std::vector<int64_t>& shape) {
@@ -206,7 +206,7 @@ TEST_F(Texts, ModulationShapeIsNamed) {
                "`n_modulations`; one row for all rows of x is [1, n_cols]");
 }
 
-// The one-call form reads the dtype from the list, which may be missing.
+// The one-call form reads the dtype from the list of tensors, which may be NULL or empty.
 TEST_F(Texts, TensorListsAreChecked) {
   const lib::OpInfo& info = op_named("global_norm");
   const auto call = [&](const ligerdsl_tensor_t* tensors, int64_t count) {

@@ -1,4 +1,4 @@
-// The one-call form with the caller's workspace, and the counters of calls.
+// Tests the one-call form with workspace from the caller's allocator, and the counters of calls.
 #include <cstdlib>
 #include <map>
 

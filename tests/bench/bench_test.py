@@ -122,7 +122,7 @@ class Results(unittest.TestCase):
         new.resume(old.path)
         self.assertTrue(new.has(case, "ligerdsl") and new.has(case, "liger"))
         self.assertFalse(new.has(case, "torch"))
-        self.assertEqual([r["kernel"] for r in new.rows], ["rms_norm"])  # copies are measured again
+        self.assertEqual([r["kernel"] for r in new.rows], ["rms_norm"])  # `copy` runs again
         new.drop(case)
         self.assertFalse(new.has(case, "ligerdsl"))
 
@@ -250,7 +250,7 @@ class Baselines(unittest.TestCase):
                          [COMMIT, "f" * 40])
         self.add([row("geglu", "full", (16384, 14336), "ligerdsl", 71.0)], run=3)
         self.assertEqual([run["run"] for run in baselines.Tables(self.folder).read("runs.csv")],
-                         ["2", "3"])  # run 1 has no row left
+                         ["2", "3"])  # run 3 replaced the last row of run 1
 
     def test_rows_that_no_page_shows_are_left_out(self):
         key = "swiglu", "full", (16384, 14336)
@@ -281,7 +281,7 @@ class Baselines(unittest.TestCase):
                          [("ligerdsl", "100", "1", "1"), ("liger", "200", "1", "2"),
                           ("compile_max", "132", "2", "1.1")])
         self.assertIn("| swiglu | 16384x14336 | 100.0 | 132.0 | torch.compile max | 1.10 |",
-                      self.page())  # ratio within its own run, not 1.32
+                      self.page())  # ratio within run 2, not 132 / 100
         other = self.run_of([row("swiglu", "full", (16384, 14336), "ligerdsl", 1.0),
                              row("swiglu", "full", (16384, 14336), "quack", 2.0)], commit="f" * 40)
         self.assertIn("another commit",

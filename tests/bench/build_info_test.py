@@ -121,7 +121,7 @@ class Commit(Tree):
 class Archive(Tree):
     def test_an_unpacked_archive_has_no_commit(self):
         self.assertEqual(self.commit(), " commit unknown")
-        self.git("init", "-q", where=self.place)  # another checkout may contain the archive
+        self.git("init", "-q", where=self.place)  # another project's checkout contains the archive
         self.git("add", ".", where=self.place)
         self.git("commit", "-qm", "of something else", where=self.place)
         self.assertEqual(self.commit(), " commit unknown")

@@ -126,7 +126,7 @@ class Rules(unittest.TestCase):
     def test_adjacent_calls_may_differ_by_a_quarter(self):
         self.assertEqual(self.broken(pair(100, 124)), 0)
         self.assertEqual(self.broken(pair(100, 126)), 1)
-        self.assertEqual(self.broken(pair(126, 100)), 1)  # the base may be the slow one
+        self.assertEqual(self.broken(pair(126, 100)), 1)  # a slow base call breaks the rule, too
 
     def test_aligned_calls_may_differ_by_a_tenth(self):
         self.assertEqual(self.broken(pair(100, 109, (4096, 4104), True)), 0)
@@ -151,7 +151,7 @@ class Rules(unittest.TestCase):
     def test_repeats_that_disagree_are_not_judged(self):
         found = judge([pair([100, 100, 100], [190, 200, 210])])
         self.assertEqual((len(found.unsteady), found.broken, found.failed), (1, [], False))
-        # both calls slow down together: the ratio is steady
+        # both calls slow down together, so their ratio is steady
         found = judge([pair([100, 110, 120], [200, 220, 240])])
         self.assertEqual((found.unsteady, len(found.broken)), ([], 1))
 
@@ -186,7 +186,7 @@ class Rules(unittest.TestCase):
         found = judge([pair(100, 110)], known=LINE)
         self.assertTrue(found.failed)
         self.assertIn("remove line 1 of the list", found.gone[0])
-        # close to the limit, the next run may find the cliff again
+        # a cliff close to the limit may come back in the next run, so its line stays
         self.assertFalse(judge([pair(100, 123)], known=LINE).failed)
 
     def test_a_line_without_a_row_stays(self):

@@ -25,8 +25,8 @@ if not all(row["errors"] and max(row["errors"].values()) == row["max_error"] for
     sys.exit("a row lacks the errors of its outputs")
 if any(row["provider"] in ("compile_max", "quack_tuned") for row in rows):
     sys.exit("a contender that searches for long ran unasked")
-# A resumed run must measure nothing again. A run with a budget of 0 must list the cases it left
-# out.
+# A resumed run must not measure the finished cases again. A run without time left must list the
+# cases that it left out.
 subprocess.run([*command, "--resume", out], check=True)
 again = json.loads(out.read_text())
 if again["rows"][1:] != first["rows"][1:]:
@@ -36,7 +36,7 @@ left = json.loads(out.read_text())["not_measured"]
 if cut.returncode != 5 or not left:
     sys.exit(f"a spent budget: exit code {cut.returncode}, {len(left)} cases left out; expected 5 "
              "and all of them")
-# Jobs: one file per job, all of one run; the second job has its own budget.
+# Two jobs of one run: each writes its own file and has its own budget of seconds.
 for old in folder.glob("jobs/*"):
     old.unlink()
 jobs = subprocess.run([*tool, "--out", folder / "jobs", "--run", "7", "--only", "rms_norm",
@@ -49,7 +49,7 @@ if jobs.returncode != 5 or [file.name for file in files] != [
 if ([result["run"] for result in found] != [7, 7] or found[0]["not_measured"]
     or not found[1]["not_measured"]):
     sys.exit("jobs: the second one's budget was not its own")
-# Addresses and row pitches of inputs.
+# `placed(address, pitch)` moves inputs from their 16-byte boundary and adds elements between rows.
 sys.path.insert(0, str(root / "bench"))
 import torch  # noqa: E402
 from cases.common import Maker, placed  # noqa: E402
@@ -60,7 +60,8 @@ if moved.data_ptr() % 16 != 2 or moved.stride() != (8, 1) or not moved.isfinite(
     sys.exit(f"an input was not moved: address {moved.data_ptr():#x}, strides {moved.stride()}")
 if Maker(torch.device("cpu")).randn(4, 5, dtype=torch.bfloat16).data_ptr() % 16:
     sys.exit("an input after `placed` is not aligned")
-# continuity.py: every pair of its small shapes is measured, with addresses and pitches among them.
+# continuity.py must measure every pair of its small shapes, including moved addresses and row
+# pitches.
 out = folder / "continuity.json"
 scan = [sys.executable, "-B", root / "bench/continuity.py", "--library", library, "--device", "cpu",
         "--providers", "torch", "--smoke", "--out", out]

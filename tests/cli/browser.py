@@ -24,14 +24,14 @@ class Browser:
         ours_in, from_browser = os.pipe()
 
         def numbered():
-            # The browser reads descriptor 3 and writes 4. The descriptors copied to them must
-            # differ from both.
+            # The browser reads its commands from descriptor 3 and writes answers to 4. `source` and
+            # `target` must be other numbers, so that no dup2 overwrites the second one.
             source, target = os.dup2(to_browser, 100), os.dup2(from_browser, 101)
             os.dup2(source, 3)
             os.dup2(target, 4)
 
-        # Without a sandbox, which root cannot set up in a container; the test wrote the pages
-        # itself.
+        # Chromium cannot set up its sandbox as root in a container. It needs none here, because the
+        # test wrote the pages.
         self.process = subprocess.Popen(
             [find_chromium(), "--headless", "--no-sandbox", "--remote-debugging-pipe",
              "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",

@@ -24,7 +24,7 @@ folder.mkdir(parents=True)
 cache = folder / "cache"
 ligerdsl = Command(path, cache)
 
-# Compiled code of attention serves any number of queries and keys.
+# Small sizes for attention. Its compiled code serves any number of queries and keys.
 FEW_TOKENS = {
     "attention_forward": ["B=1", "S=2", "T=2"], "attention_backward": ["B=1", "S=2", "T=2"],
     "attention_varlen_forward": ["S=2", "T=2", "U=2"],
@@ -149,7 +149,7 @@ def files_of_descriptions():
         kernel["target"].split(" (")[0] for line in report["lines"] for kernel in line["kernels"]]
     expect(targets == ["cpu"] + 2 * ["sm_90a, PTX 9.0"] + 2 * ["sm_90a, PTX 8.0"], targets)
     expect(len(entries_in(cache)) == 5, entries_in(cache))
-    # the line's own target wins
+    # the target in a line of the file takes precedence over --target
     report = ligerdsl.json("cache", "warm", folder / "lines", "--target", "sm_80")
     expect(report["compiled"] == 0, report)
     (folder / "plain").write_text('[{"operation": "vector_add"}]')
@@ -179,7 +179,7 @@ def files_of_descriptions():
 def warm_is_honest():
     line = '{"operation": "vector_add"}\n{"operation": "softmax_forward"}'
     ligerdsl.run("cache", "warm", "-", stdin=line, LIGERDSL_CACHE_DIR=str(folder / "both"))
-    # a limit that holds either entry
+    # a cache limit that holds one of the two entries, but not both
     one = str(max(file.stat().st_size for file in entries_in(folder / "both")))
     for environment, words in (
             ({"LIGERDSL_CACHE": "off"}, ["off or ro"]), ({"LIGERDSL_CACHE": "ro"}, ["off or ro"]),

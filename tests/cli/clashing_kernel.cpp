@@ -1,4 +1,5 @@
-// A kernel that cannot be registered: a field of its meta struct has the name of a launch setting.
+// A kernel that must not be registered, because a field of its meta struct has the name of a launch
+// setting.
 #include <ligerdsl/dsl.h>
 
 using namespace ligerdsl;

@@ -21,12 +21,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "lib/codegen"))
 from ops import OPS  # noqa: E402
 
-# Operations whose kernels' arguments are all bound for both targets, also with the options and
-# widths of the operation's row. `program` needs no compiler.
+# For these operations, with the options and widths in their rows, `program` must bind all kernel
+# arguments for both targets. It needs no compiler.
 RECORDED = [op.name for op in OPS] + [
     f"{op.name} {settings}" for op in OPS for settings in op.recorded]
 
-# Operations to compare with their float64 references, in the settings of their rows.
+# Operations that `check` compares with their float64 references, with the settings in their rows.
 CHECKED = [f"{op.name} {settings}" for op in OPS for settings in op.checked]
 
 PLAIN = [
@@ -145,7 +145,8 @@ PLAIN = [
 COMPILED = [
     ("compile matmul_nt dtype=bf16 K=768 N=50257 --variant factors --target sm_90a --emit ptx", 0,
      ["wgmma.mma_async", "st.global.b16"]),
-    # Layout conversions leave enough shared memory for the default ring, so it keeps TMA copies.
+    # Layout conversions must leave enough shared memory for the default ring, so that the kernel
+    # still loads by TMA copies.
     ("compile matmul_tn dtype=bf16 c_dtype=f32 beta=1 n_rows=128256 n_cols=4096 K=1024 --target "
      "sm_90a --emit ptx",
      0, ["wgmma.mma_async", "cp.async.bulk.tensor", "red.relaxed.gpu.global.add.v4.f32"]),
@@ -290,7 +291,7 @@ def files_and_json():
     code, output, text = run(["bench", "vector_add", "N=1000", "--budget-ms", "5", "--copy-bytes",
                               "1000000", "--json", "-"])
     expect(code == 0 and json.loads(text)["results"][0]["gb_per_s"] > 0, output)
-    # only `out`: there is no workspace
+    # the only buffer is `out` (1,000 f32 numbers): there is no workspace
     expect(code == 0 and json.loads(text)["results"][0]["peak_bytes"] == 4000, output)
     code, output, _ = run(["bench", "swiglu_forward", "N=10", "F=100", "--budget-ms", "5",
                            "--copy-bytes", "1000000", "--plot", str(folder / "bench.svg"), "--json",
@@ -368,8 +369,8 @@ def bench_over_axes():
     code, output, _ = run(["bench", "softmax_forward", *quick, "--vs", str(folder)])
     expect(code == 2 and "--vs: " in output, output)
 
-    # After a change of device, driver or threads, nothing is measured and the error names both
-    # values.
+    # If the device, driver, cache state or thread count changed, `bench` measures nothing and the
+    # error names both values.
     for name, value, said in [
             ("device", "Another CPU", '"Another CPU"'), ("threads", 4711, "threads then 4711"),
             ("cold", False, "warm caches"), ("driver", 12080, "driver then 12080")]:
@@ -380,8 +381,8 @@ def bench_over_axes():
                                   str(folder / "other.json")])
         expect(code == 5 and said in output and ", now " in output and not text,
                f"{name}: exit {code}: {output}{text}")
-    # A slowdown above kNeverNoise (1.5) counts as slower, whatever the earlier spread. A smaller
-    # one within the spread does not.
+    # A slowdown by more than kNeverNoise (1.5) counts as slower even if the earlier times vary
+    # more. A smaller slowdown within their spread does not count.
     for change, always in ((1 / 50, True), (1, False)):
         other = json.loads(earlier.read_text())
         for result in other["results"]:
@@ -517,7 +518,7 @@ def compiles_in_a_process():
     norm = "compile rms_norm_forward dtype=bf16 --target sm_90a".split()
     plain = run(norm, LIGERDSL_COMPILE="thread")
     expect(plain[0] == 0 and run(norm) == plain, "a worker's PTX is a thread's")
-    # too little, about enough, enough: never a crash
+    # from too little memory to enough: no limit may crash the command
     for megabytes in ("1", "64", "80", "96", "128", "4096"):
         code, output, _ = run(norm, LIGERDSL_COMPILE_MEGABYTES=megabytes)
         expect(code == 0 or (code == 4
@@ -525,7 +526,7 @@ def compiles_in_a_process():
                                   or "compile-worker" in output)),
                f"{megabytes} MiB: exit {code}\n{output[-500:]}")
         expect(code == 0 or megabytes != "4096", "4 GiB are enough")
-    # A worker that fails leaves a file that reproduces the compile.
+    # If a compile worker fails, it must leave a file that reproduces the compile.
     code, output, _ = run(norm, LIGERDSL_COMPILE_WORKER="/bin/false",
                           LIGERDSL_REPRODUCER_DIR=str(folder))
     files = list(folder.glob("*.reproducer"))

@@ -15,7 +15,7 @@ shutil.rmtree(folder, ignore_errors=True)
 folder.mkdir(parents=True)
 cache = folder / "cache"
 ligerdsl = Command(path, cache)
-ligerdsl.environment |= {"LIGERDSL_LIBCUDA": "/nowhere/libcuda.so"}  # equal with and without a GPU
+ligerdsl.environment |= {"LIGERDSL_LIBCUDA": "/nowhere/libcuda.so"}  # hides the driver
 
 
 def finding(subject, code=0, **environment):
@@ -117,7 +117,7 @@ def libraries_and_programs():
                           ("exit 3", "--version says nothing (exit status 3)")):
         (programs / "ptxas").write_text(f"#!/bin/sh\n[ \"$1\" = --version ] || exit 9\n{text}\n")
         says("ptxas", "works", [str(programs / "ptxas"), version], PATH=f"/nowhere:{programs}")
-    says("cuobjdump", "absent", ["not in PATH"], PATH=str(programs))  # exists but cannot run
+    says("cuobjdump", "absent", ["not in PATH"], PATH=str(programs))  # exists, not executable
     cblas = finding("cblas")
     if cblas["works"]:
         expect(".so" in cblas["text"] and cblas["text"].startswith("/"), cblas)

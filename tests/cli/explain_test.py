@@ -103,8 +103,8 @@ def test_resources(ligerdsl, folder):
     here = {"PATH": f"{tools}:{os.environ['PATH']}"}
     arguments = ["rms_norm_forward", "dtype=bf16", "H=8192", "config.num_warps=8",
                  "config.min_ctas_per_sm=0", "--target", "sm_90a"]
-    # An SM has 64 Ki registers in four partitions, 2,048 threads and 32 CTAs. Warps of 32 x 64
-    # registers fill a partition at 8.
+    # An SM has 64 Ki registers, 2,048 threads and 32 CTAs. Each of its four partitions holds 8
+    # warps of 64 registers per thread.
     for registers, ctas, limiter in (("64", 4, "registers"), ("16", 8, "threads"),
                                      ("255", 1, "registers")):
         environment = {**here, "FAKE_REGISTERS": registers}
@@ -165,7 +165,7 @@ def test_call(ligerdsl):
            and "their exponentials in bf16, 1024 x 8192 of them" in facts["logits"],
            f"{facts}")
     expect(default > 1024 * 8192 * 2, f"{default}")
-    # rows of exponentials that fit in d_weight's memory
+    # rows of bf16 exponentials (V columns) that fit in the memory of d_weight [V, H]
     for dtype, rows in (("bf16", 512), ("f32", 1024)):
         facts, small = head(ligerdsl, *size, f"N={rows}", f"d_weight_dtype={dtype}",
                             "max_workspace_bytes=4000000")
@@ -203,8 +203,8 @@ def test_call(ligerdsl):
     expect("none" in facts["chunks"] and facts["products"].endswith("4.00 N H V flop")
            and " once" in facts["d_weight"],
            f"{facts}")
-    # With AUTO, calls that write an lse and calls that read it use the same matmul
-    # library, whatever else they compute.
+    # With AUTO, a call that writes an lse and the call that reads it must use the same matmul
+    # library. The choice therefore ignores the other outputs.
     for limit in ([], ["max_workspace_bytes=60000000"]):
         facts, _ = head(ligerdsl, *size, "N=2048", "with_d_x=0", "d_weight_dtype=0", *limit)
         expect("library's own kernels" in facts["products"], f"{facts}")
@@ -214,8 +214,8 @@ def test_call(ligerdsl):
             facts, _ = head(ligerdsl, *size, "N=2048", *settings, *limit, op=op)
             expect(facts["products"].startswith("by a matrix library"),
                    f"{settings} {limit} {facts}")
-    # cuBLASLt is slow if V or H is not a multiple of 8. Our kernels are not: they use TMA for any
-    # V, and read aligned copies of x and weight if H is no multiple of 8.
+    # cuBLASLt is slow if V or H is not a multiple of 8. Our kernels use TMA for any V. If H is no
+    # multiple of 8, they read aligned copies of x and weight.
     for op, settings in (("", []), ("", ["with_lse=1"]), ("_backward", [])):
         for hidden in ("H=512", "H=514"):
             facts, _ = head(ligerdsl, hidden, "V=8193", "N=1024", "d_weight_dtype=bf16", *settings,
@@ -238,13 +238,15 @@ def test_call(ligerdsl):
     expect(few["schedule"] == "that of up to 64 rows"
            and many["schedule"] == "that of any number of rows",
            f"{few} {many}")
-    # M is one row more than eight tiles: tiles are narrower than 256 columns, and no wave is split.
+    # M = 1025 is one row more than eight tiles of 128 rows. The schedule takes tiles of less than
+    # 256 columns, in a single launch.
     middle = ligerdsl.json("explain", "matmul_nt", "dtype=bf16", "M=1025", "N=4096", "K=4096",
                            "--target", "sm_90a")["call"]
     expect(middle["facts"]["schedule"] == "that of tiles of 128 x 160"
            and [row["kernel"] for row in middle["launches"]] == ["matmul_bf16"],
            f"{middle}")
-    # Launches: the first block of exponentials and the other blocks, per chunk; d_weight by blocks.
+    # Two launches compute exponentials: one for the first block of a chunk, one for its other
+    # blocks.
     launches = {row.get("kernel"): row for row in ligerdsl.json(
         "explain", "fused_linear_cross_entropy", "dtype=bf16", *size, "N=512",
         "d_weight_dtype=bf16", "max_workspace_bytes=4000000", "--target",
@@ -305,7 +307,7 @@ def test_prediction(ligerdsl, kernels):
            out + errors)
     small = ligerdsl.json("explain", "rms_norm_backward", "dtype=bf16", "N=1024", "H=8192", *gpu)
     expect(small["predicted"]["us"] < predicted["us"] / 4, f"{small['predicted']}")
-    # The group offsets determine the number of tiles.
+    # The number of tiles depends on the group offsets, which `explain` does not know.
     grouped = ["explain", "grouped_matmul_nt", "dtype=bf16", "E=8", "M=4096", "N=512", "K=512"]
     expect(not ligerdsl.json(*grouped, *gpu)["predicted"]["iterations_known"], "data decides")
     code, out, errors = ligerdsl.run(*grouped, *gpu)
@@ -326,7 +328,7 @@ def test_interrupt(ligerdsl, kernels):
     process = subprocess.Popen([ligerdsl.path, "explain", "softmax_forward", "H=16384", "N=16384"],
                                env=ligerdsl.environment | {"LIGERDSL_LOG": "debug"},
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    # the kernel is compiled, the measurement follows
+    # waits for the line about the compile; the measurement follows it
     while "softmax" not in (line := process.stderr.readline()) and line:
         pass
     time.sleep(0.5)
@@ -403,7 +405,7 @@ def test_loaded_table(ligerdsl, kernels, folder):
         expect(code == 0
                and f"configuration of lazy: the table's, because the table \"{table}\"" in out,
                out + errors)
-        # compile builds the same configuration.
+        # `compile` applies the same table entry as `explain`.
         compiled = [ligerdsl.run("--threads", "1", "--load", kernels, "compile", "lazy", "x=5000",
                                  "y=x", *more, "--emit", "program", *target, **environment)[1]
                     for more, environment in (([], with_table), (["rounds=100"], {}), ([], {}))]

@@ -1,5 +1,5 @@
-// Kernels for --load whose launch rules set every option. `compile` must apply them as `run` and
-// `bench` do.
+// Kernels for --load. Their launch rules set every option, and `compile` must apply these options
+// as `run` and `bench` do.
 #include <ligerdsl/dsl.h>
 
 #include <stdexcept>
@@ -21,7 +21,8 @@ struct CopyMeta {
   }
 };
 
-// y = 2 x, many blocks per program. The loop may prefetch only if no store can change its input.
+// y = 2 x; each program loops over blocks. The loop may prefetch x only if no store to y can change
+// x.
 void twice(KernelBuilder& k, const CopyMeta& m) {
   View y = k.view("y", f32, {dyn});
   View x = k.view("x", f32, {dyn}, {.read_only = m.read_only});
@@ -42,7 +43,7 @@ const Kernel<CopyMeta> twice_kernel{.name = "twice",
                                                     .no_alias = m.apart};
                                     }};
 
-// The number of warps depends on the number of elements.
+// The launch rule chooses the number of warps from the number of elements.
 const Kernel<CopyMeta> sized_kernel{.name = "sized",
                                     .description = "y = 2 x",
                                     .build = twice,
@@ -51,7 +52,7 @@ const Kernel<CopyMeta> sized_kernel{.name = "sized",
                                                     .num_warps = a.dim("x", 0) > 100000 ? 16 : 2};
                                     }};
 
-// The launch rule copies the settings, valid or not.
+// The launch rule copies the fields into the launch, valid or not.
 struct SaidMeta {
   int64_t warps = 4, ctas = 1, stages = 2, programs = 1;
   bool fails = false, asks_a_view = false, clashes = false;

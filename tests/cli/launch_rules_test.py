@@ -35,22 +35,23 @@ def refused(arguments, *words):
            f"{arguments}: exit {got}; missing {missing} in\n{text}{errors}")
 
 
-# The launch rule, and settings that override it.
+# `compile` applies the launch rule. Settings on the command line override it.
 asks_for("twice", ".reqntid 256", ".minnctapersm 3", ".maxnreg 72")
 asks_for("twice num_warps=2 max_registers=40", ".reqntid 64", ".minnctapersm 3", ".maxnreg 40")
 asks_for("twice min_ctas_per_sm=1", ".reqntid 256", ".minnctapersm 1")
 
-# A launch rule that reads sizes needs them.
+# If a launch rule reads sizes, `compile` needs the sizes of these arguments.
 refused("sized", "launch rule of sized depends on its arguments", "x=...")
 asks_for("sized x=200000 y=x", ".reqntid 512")
 asks_for("sized x=2000 y=x", ".reqntid 64")
-asks_for("sized x=2000", ".reqntid 64")  # y has no effect
+asks_for("sized x=2000", ".reqntid 64")  # the launch rule does not read y
 refused("sized y=2000", "depends on its arguments", "x=...")
 refused("sized x=20x30", "x: expected 1 dimensions, got 2")
 refused("twice num_warp=2", "did you mean 'num_warps'?")
 refused("twice num_warps=3", "num_warps", "a power of two")
 
-# Impossible and ambiguous values give one line that names the kernel, in compile and in run.
+# An invalid or ambiguous launch setting fails `compile` and `run` with one line that names the
+# kernel.
 for settings, *words in (
         ("warps=3", "its launch rule gives num_warps = 3, expected a power of two from 1 to 32"),
         ("ctas=32", "num_ctas = 32"), ("stages=-5", "num_stages = -5"), ("programs=-1", "-1"),
@@ -65,7 +66,7 @@ for settings, *words in (
                and errors.count("\n") == 1,
                f"{command}: exit {got}\n{text}{errors}")
 
-# A setting may be given once.
+# A setting must not be given twice.
 refused("said warps=4 warps=8", "warps: given twice; the second time as 'warps=8'")
 refused("said num_warps=4 num_warps=8", "num_warps: given twice")
 refused("said y=4 y=8", "y: given twice")
@@ -75,8 +76,8 @@ refused("said max_registers=256",
 asks_for("said y=4 max_registers=24", ".maxnreg 24")
 expect(".maxnreg" not in ptx_of("twice max_registers=0"), "0 is no cap")
 
-# A store that may change the loop's next input needs barriers and prevents prefetching. Either
-# promise removes both.
+# Without a promise, a store may change the next iteration's input: the loop needs barriers and
+# cannot prefetch. Each promise alone removes both restrictions.
 expect("bar.sync" in ptx_of("twice"), "stores are not kept in order")
 expect(ptx_of("twice").count("ld.global") == 1, "a loop that may write what it reads is read ahead")
 for promise in ("apart=true", "no_alias=1", "read_only=true"):

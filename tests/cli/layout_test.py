@@ -95,7 +95,7 @@ def product(numbers):
 def test_tables(ligerdsl):
     for arguments in (
         ["softmax_forward", "dtype=f32", "H=64", "--target", "sm_90a"],
-        ["layer_norm_backward", "dtype=bf16", "H=640", "--target", "sm_80"],  # odd factor: 5 * 128
+        ["layer_norm_backward", "dtype=bf16", "H=640", "--target", "sm_80"],  # H = 5 * 128
         ["rms_norm_forward", "dtype=bf16", "H=65536", "config.num_ctas=4", "--target", "sm_90a"]):
         kernels = ligerdsl.json("layout", *arguments)
         layouts = [layout for kernel in kernels for layout in kernel["layouts"]]

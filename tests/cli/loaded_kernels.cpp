@@ -1,5 +1,5 @@
-// Kernels for loaded_test.py: integer inputs, scalars of many types, pointers, integers made of
-// floats.
+// Kernels for loaded_test.py: integer inputs, scalars of many types, pointers, and floats converted
+// to integers.
 #include <ligerdsl/dsl.h>
 
 using namespace ligerdsl;
@@ -20,7 +20,7 @@ Launch rows_of_blocks(const BlockMeta& m, const LaunchArguments& a) {
   return {.grid = {ceil_div(a.dim("out", 0), m.block)}, .num_warps = 2};
 }
 
-// out[i] = table[index[i]]. An index outside the table is an access outside the arguments.
+// out[i] = table[index[i]]. An index outside the table reads outside the arguments.
 void gather(KernelBuilder& k, const BlockMeta& m) {
   View out = k.view("out", m.type, {dyn});
   View index = k.view("index", i32, {dyn});
@@ -30,7 +30,7 @@ void gather(KernelBuilder& k, const BlockMeta& m) {
   out.partition({m.block}).store({i}, load(table + at));
 }
 
-// out = floor(x / step + 1/2) as int8. One bit of x / step can change the result by 1.
+// out = floor(x / step + 1/2) as int8. A change of the last bit of x / step can change out by 1.
 void quantise(KernelBuilder& k, const BlockMeta& m) {
   View out = k.view("out", i8, {dyn});
   View x = k.view("x", m.type, {dyn});
@@ -66,7 +66,7 @@ void decode(KernelBuilder& k, const Fp8Meta& m) {
 
 struct BitsMeta {
   DType type = f8e4m3, bits = i8;
-  bool fault = false;  // changes every code
+  bool fault = false;  // changes every element on a GPU
   template <class V>
   void visit(V&& v) {
     v("type", type);
@@ -75,7 +75,7 @@ struct BitsMeta {
   }
 };
 
-// out = the bits of x; kind = the bits if x is a number, else 1000.
+// out = the bits of x; kind = the bits as an i32, or 1000 if x is NaN.
 void bits_of(KernelBuilder& k, const BitsMeta& m) {
   View out = k.view("out", m.bits, {dyn}), kind = k.view("kind", i32, {dyn}),
        x = k.view("x", m.type, {dyn});
@@ -87,7 +87,7 @@ void bits_of(KernelBuilder& k, const BitsMeta& m) {
   kind.partition({256}).store({i}, where(number == number, bits.to(i32), k.full({256}, 1000, i32)));
 }
 
-// out[i] = i + base + add + half; add applies only with flag. The scalars have four types.
+// out[i] = i + base + (flag ? add : 0) + half, with scalars of four types.
 void offsets(KernelBuilder& k, const BlockMeta& m) {
   View out = k.view("out", i64, {dyn});
   Scalar base = k.scalar("base", i64);
@@ -100,14 +100,14 @@ void offsets(KernelBuilder& k, const BlockMeta& m) {
 }
 
 struct OverflowMeta {
-  bool whole = false;  // rounded to a whole number
+  bool whole = false;  // applies floor to the result
   template <class V>
   void visit(V&& v) {
     v("whole", whole);
   }
 };
 
-// out = exp(x) - exp(x): 0 unless exp(x) overflows f32.
+// out = exp(x) - exp(x), which is NaN if exp(x) overflows f32, and otherwise 0.
 void overflowing(KernelBuilder& k, const OverflowMeta& m) {
   View out = k.view("out", f32, {dyn});
   View x = k.view("x", f32, {dyn});
@@ -125,13 +125,13 @@ struct FaultMeta {
   }
 };
 
-// y = 1 with one fault:
-// 1. some elements are not written
-// 2. programs write each other's elements
+// y = 1, except for one fault:
+// 1. the last row is not written
+// 2. two programs write the same elements
 // 3. the result depends on the target
-// 4. a division by a value that is 0 outside of its view
-// 5. a promise that five or more rows break
-// 6. an undefined order of writes
+// 4. a division by an element outside the view, which reads as 0
+// 5. an assumption that is false for five or more rows
+// 6. an undefined order of a store and an atomic
 void faulty(KernelBuilder& k, const FaultMeta& m) {
   View y = k.view("y", f32, {dyn, dyn});
   View x = k.view("x", f32, {dyn, dyn});
@@ -167,7 +167,7 @@ const Kernel<OverflowMeta> overflowing_kernel{
       return Launch{.grid = {ceil_div(a.dim("out", 0), 256)}};
     }};
 
-// y = 1, in rows whose width depends on the device's properties.
+// y = 1. The width of y's rows depends on the target: threads per SM, or bytes of a CPU vector.
 struct WidthMeta {
   template <class V>
   void visit(V&&) {}

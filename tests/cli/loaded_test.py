@@ -92,7 +92,7 @@ def scalars_of_their_types():
     offsets(2, ["base (i64): expected an integer from -9223372036854775808"], base=str(2**63))
     offsets(2, ["half (f16): expected a number from -65504 to 65504, got '65520'"], half="65520")
     offsets(2, ["half (f16): expected a number, got '1x'"], half="1x")
-    large = 2**62 + 1  # no double represents it
+    large = 2**62 + 1  # not representable as a double
     says(f"run offsets out=256 base={large} add=-3 flag=1 half=2 --check --out-dir {folder}", 0,
          ["right"])
     expect(data_of("out.npy", "q", 256)[:2] == (large - 1, large), data_of("out.npy", "q", 256)[:2])
@@ -175,7 +175,7 @@ def finds_faults():
     says("run faulty y=7x41 x=y --check", 0, ["right"])
     says("run faulty fault=1 y=7x41 x=y --check", 1,
          ["NOT WRITTEN: 41 of 287, the first is [246]", "y=SHAPE:0..0"], absent=["right"])
-    # the author declares that y has contents
+    # `:0..0` declares that y has contents before the launch, so unwritten elements are no fault
     says("run faulty fault=1 y=7x41:0..0 x=y --check", 0, ["right"])
     says("run faulty fault=2 y=7x41 x=y --check", 2,
          ["loaded_kernels.cpp:",
@@ -191,7 +191,7 @@ def finds_faults():
 
 
 def integers_made_from_floats():
-    # x / step is k + 1/2 for every x: f32 and double round to different integers.
+    # Every x / step is close to k + 1/2, so f32 and double may round it to different integers.
     step = struct.unpack("<f", struct.pack("<f", 0.1))[0]
     values = (
         [struct.unpack("<f", struct.pack("<f", (k + 0.5) * 0.1))[0] for k in range(-100, 100)] * 5)

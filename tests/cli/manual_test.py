@@ -116,7 +116,8 @@ def test_candidates(ligerdsl, kernels):
 
 BASH = ('PS1="> "; bind "set bell-style none"; bind "set enable-bracketed-paste off"; '
         'source "{script}"; ligerdsl() {{ echo "GOT[$*]"; }}\n')
-# Set up as installed: zsh finds the file by its name at the first use.
+# The script is installed in a folder of fpath, where zsh finds it by its file name at the first
+# completion.
 ZSH = ('PS1="> "; unsetopt zle_bracketed_paste beep prompt_sp; fpath=("{folder}" $fpath); '
        'autoload -Uz compinit; compinit -u -d "{folder}/zcompdump"; '
        'ligerdsl() {{ print -r -- "GOT[$*]"; }}\n')
@@ -135,7 +136,7 @@ def completed(shell, start, folder, environment, typed):
             if select.select([master], [], [], 0.1)[0]:
                 try:
                     text += os.read(master, 65536).decode(errors="replace")
-                except OSError:  # the shell ended
+                except OSError:  # the shell has ended
                     break
         return text
 
@@ -143,7 +144,7 @@ def completed(shell, start, folder, environment, typed):
         os.write(master, start.encode() + b"echo READY$((1+1))\n")
         said = read_until("READY2")
         os.write(master, typed.encode())
-        time.sleep(1)  # a shell drops input while it completes
+        time.sleep(1)  # the shell drops input during a completion
         os.write(master, b"\n")
         said += read_until(r"GOT\[[^\]$]*\]\r")
         found = re.findall(r"GOT\[([^\]$]*)\]\r", said)

@@ -22,7 +22,7 @@ import command
 
 SEED, EACH = 20261129, 30
 LONGEST_LINE = 400
-# Names of exception classes, parsers and functions must not reach users.
+# Internal names that no message may contain: exception classes, parsers and functions.
 PRIVATE = re.compile(
     r"json\.exception|std::|terminate|basic_string|vector::|bad_alloc|"
     r"\bstoi\b|\bmap::at\b|what\(\)")
@@ -131,8 +131,7 @@ def originals(ligerdsl, folder):
             "npy": array, "warm": warm.encode()}
 
 
-# Per kind: a change that keeps the format, the commands that read FILE, and their permitted exit
-# codes.
+# kind: (change that keeps the format, commands that read FILE, permitted exit codes)
 KINDS = {
     "table": (table_lines, [["table", "ls", "FILE"], ["table", "merge", "FILE", "-o", "OUT"]],
               {0, 2}),
@@ -175,7 +174,7 @@ def main(path, kernels, folder):
         for number in range(EACH):
             draw = random.Random(f"{SEED} {kind} {number}")
             file = folder / f"{kind}_{number}"
-            if structured is None:  # executable code is trusted: it is only truncated or replaced
+            if structured is None:  # mutated code could do anything, so it is cut or replaced
                 file.write_bytes(draw.choice([data[:draw.randrange(len(data) // 2)], b"", b"text\n",
                                               b"\x7fELF", draw.randbytes(5000)]))
             else:

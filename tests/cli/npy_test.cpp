@@ -1,4 +1,5 @@
-// .npy files: accepted files, refused files with their messages, and mutated files.
+// Tests of .npy files: which files are read, which are refused with which message, and mutated
+// files.
 #include "lib/instance/npy.h"
 
 #include <gtest/gtest.h>
@@ -166,7 +167,7 @@ TEST(Npy, RefusesInvalidFilesWithAMessage) {
   }
 }
 
-// A mutated file is read as its header says, or refused with an NpyError.
+// A mutated file is either read according to its header, or refused with an NpyError.
 TEST(Npy, MutatedFilesAreReadOrRefused) {
   const std::vector<std::string> seeds = {
       file_of(header_of("(2, 3)"), kFloats), file_of(header_of("(24,)", "'|i1'"), kFloats, 2),

@@ -151,7 +151,7 @@ def test_large_store(ligerdsl, browser, folder):
     numbers = random.Random(SEED)
     print("seed", SEED)
     trials, winner = search("layer_norm_forward", 1400, numbers)
-    more, _ = search("softmax_forward", 600, numbers, gain=0.998)  # the gain is within the noise
+    more, _ = search("softmax_forward", 600, numbers, gain=0.998)  # a gain within the noise
     store, page = write_store(folder / "trials.jsonl", trials + more), folder / "report.html"
     result = ligerdsl.json("report", store, "-o", page)
     expect([t["tried"] for t in result["tasks"]] == [1400, 600],
@@ -273,7 +273,7 @@ def test_incomplete_stores(ligerdsl, browser, folder):
     trials, _ = search("softmax_forward", 40, random.Random(SEED))
     stopped = write_store(folder / "stopped.jsonl", trials[:40])
     with stopped.open("a") as file:
-        file.write(json.dumps(trials[40])[:50])  # a truncated line
+        file.write(json.dumps(trials[40])[:50])  # the tuner stopped in mid-line
     result = ligerdsl.json("report", stopped, "-o", folder / "stopped.html")
     expect(not result["tasks"][0]["confirmed"] and not result["tasks"][0]["gained"],
            "the best was not measured again")

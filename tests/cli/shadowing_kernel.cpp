@@ -1,4 +1,4 @@
-// A kernel with the name of an operation of the library.
+// A kernel that has the name of one of the library's operations.
 #include <ligerdsl/dsl.h>
 
 using namespace ligerdsl;

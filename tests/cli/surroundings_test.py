@@ -54,7 +54,7 @@ def full_disks():
         picture = str(folder / "full.svg") if path == "/dev/full" else path + ".svg"
         lines = [f"list --json {path}", f"compile vector_add --emit program -o {path}",
                  f"bench --list --json {path}"]
-        if path != "/dev/full":  # fails before anything is measured
+        if path != "/dev/full":  # these must fail before they measure
             lines += [f"bench --json {path} --budget-ms 3600000",
                       f"bench --plot {picture} --budget-ms 3600000"]
         elif part == "compiled":
@@ -103,7 +103,7 @@ def colored(arguments, terminal, **environment):
     while True:
         try:
             piece = os.read(master, 65536)
-        except OSError:  # the other end is closed
+        except OSError:  # the command closed the terminal
             break
         if not piece:
             break
@@ -193,7 +193,7 @@ def tools():
                           env=fakes, preexec_fn=lambda: os.umask(0o777))
     expect(code == 0 and is_empty(temporary), f"umask 777: {code}\n{errors}")
 
-    # Spills give a remark if ptxas is available to count them.
+    # A remark reports spills if ptxas is in PATH to count them.
     spills = ("64 bytes stack frame, 40 bytes spill stores, 44 bytes spill loads ptxas info : Used "
               "255 registers")
     code, output, errors = emit("remarks", FAKE_REPORT=spills)
@@ -204,7 +204,7 @@ def tools():
         code, output, errors = emit("remarks", **without)
         expect(code == 0 and b"[resources]" not in output, f"{without}: {code} {output}\n{errors}")
 
-    # A folder's name may contain characters with a meaning for a shell.
+    # TMPDIR may contain characters that are special in a shell.
     (folder / "x;touch pwned;").mkdir()
     for name in ("x;touch pwned;", str(folder / "x;touch pwned;")):
         code, output, errors = emit("resources", TMPDIR=name)
@@ -217,7 +217,8 @@ def tools():
         expect(code == 4 and name.encode() in errors and reason in errors and b"TMPDIR" in errors,
                f"TMPDIR={name}: {code}\n{errors}")
 
-    # Files of another user at a predictable name are neither written nor removed.
+    # Another user may create files at a predictable temporary name. The command must neither write
+    # nor remove them.
     (folder / "victim").write_text("mine")
     planted = "ligerdsl-compile-$$"
     code = subprocess.run(["sh", "-c",
@@ -292,7 +293,7 @@ def progress():
     try:
         while piece := os.read(master, 65536):
             output += piece
-    except OSError:  # the other end is closed
+    except OSError:  # the command closed the terminal
         pass
     os.close(master)
     expect(

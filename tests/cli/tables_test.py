@@ -12,7 +12,7 @@ import sys
 from command import Command, expect, trials
 import command
 
-# One thread: on a busy machine, two threads would wait for each other most of the time.
+# One CPU thread: on a busy machine, two threads of a team mostly wait for each other.
 SEARCH = ["--threads", "1", "tune", "softmax_forward", "H=512", "N=64,128", "--strategy",
           "exhaustive", "--max-evals", "3", "--jobs", "1", "-q", "--budget"]
 
@@ -37,7 +37,7 @@ class Measured:
         self.ligerdsl, self.store, self.table = (ligerdsl, folder / "known.jsonl",
                                                  folder / "known.json")
         finalists = []
-        while not finalists:  # a busy machine may leave no finalist
+        while not finalists:  # a search on a busy machine may give none
             self.store.unlink(missing_ok=True)
             ligerdsl.json(*SEARCH, "10m", "--store", self.store)
             self.trials = trials(self.store)
@@ -94,7 +94,7 @@ def test_export_keeps_or_removes_entries(known):
         (mine, (0.999, 0.999), True),
         (mine, (1.2, 1.2), False),
         (mine, (0.5, 1.1), False),
-        ({"config": "rows=99999", "ratio": 0.7}, (1.2, 1.2), True),  # not a choice: cannot be tried
+        ({"config": "rows=99999", "ratio": 0.7}, (1.2, 1.2), True),  # `rows` has no such choice
         ({"config": "gone=1", "ratio": 0.7}, (1.2, 1.2), True)
     ]:
         write(known.table, others | {known.key: entry})
@@ -106,12 +106,12 @@ def test_export_keeps_or_removes_entries(known):
         expect([one["key"] for one in listed] == [known.key] and listed[0]["reason"],
                f"{entry} {ratios}: {said}")
         expect(("the entry that is there stays" in listed[0]["reason"]) == stays, f"{listed}")
-    # A better configuration also replaces an entry that cannot be tried.
+    # A better configuration also replaces an entry that cannot be run.
     write(known.table, others | {known.key: {"config": "gone=1", "ratio": 0.7}})
     said = known.search(0.8, 0.8)
     expect(entries(known.table)[known.key]["config"] == known.config and said["entries"] == 3,
            f"{said}")
-    # A search without time to try anything changes no entry.
+    # A search whose budget ends before the first trial changes no entry.
     write(known.table, {known.key: mine})
     code, out, errors = known.ligerdsl.run(*SEARCH, "0.001s", "--store", known.store, "--resume",
                                            "--export", known.table)
@@ -159,7 +159,8 @@ def test_unwritable_table(known, folder):
         expect(code == 2 and "name two files" in errors, f"{arguments}: exit {code}: {out}{errors}")
 
 
-# On a busy machine, a configuration may seem slower than itself and is then rightly not written.
+# On a busy machine, the second measurement of a winner may be slower than the heuristic. The
+# command then rightly writes no entry, and the test tries again.
 TRIES_BESIDE_OTHERS = 4
 
 
@@ -205,7 +206,7 @@ def test_import(ligerdsl, kernels, folder):
            and entry["imported_from"] == there[2:],
            f"{key}: {entry}")
     here = key.split(" @ ", 1)[1]  # processor names may contain an @, too
-    # Imports again into a table with more entries, one of which is slower here.
+    # Imports again into a table with more entries. The entry `worse` is slower on this machine.
     worse = bad.split(" @ ", 1)[0] + " @ " + here
     write(mine,
           {"else/1 a=b @ c/1/d": {"config": "e=f"}, worse: {"config": "rounds=1000"},

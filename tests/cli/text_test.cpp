@@ -1,4 +1,4 @@
-// Numbers, names and text of the command line.
+// Tests how the command line reads and prints numbers, names and text.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,7 +22,7 @@ TEST(Text, ControlCharactersAreEscaped) {
   EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");
   EXPECT_EQ(printable("\xc2\x9b"
                       "31m"),
-            "\\xc2\\x9b31m");  // the one-byte escape sequence
+            "\\xc2\\x9b31m");  // U+009B, the one-byte form of ESC [
   EXPECT_EQ(columns("Grüße"), 5u);
   EXPECT_EQ(printable_line("one\ntwo\r\n\tthree\x1b[2J 字"),
             "one\\ntwo\\x0d\\n\\tthree\\x1b[2J 字");

@@ -14,7 +14,7 @@ import time
 from command import expect, trials
 import command
 
-# A compile worker that hangs unless its parent is a process that runs kernels.
+# A compile worker that hangs, except if its parent is the tune-worker process, which runs kernels.
 ENDLESS_COMPILER = """#!/bin/sh
 grep -q tune-worker "/proc/$PPID/cmdline" && exec "{real}" "$@"
 touch "{started}"
@@ -39,7 +39,7 @@ def processes_of(mark):
             if (mark.encode() in (process / "environ").read_bytes()
                 and "\nState:\tZ" not in (process / "status").read_text()):
                 found.append((process / "cmdline").read_bytes().replace(b"\0", b" "))
-        except OSError:  # it ended, or belongs to another user
+        except OSError:  # the process has ended, or belongs to another user
             pass
     return found
 
@@ -86,7 +86,7 @@ def test_signals(ligerdsl, kernels, folder):
         expect(not list(folder.glob("*.reproducer")),
                "what was stopped is no fault of the compiler")
 
-        # One configuration, then the finals, each of which takes seconds.
+        # The search measures one configuration. The finals follow and take seconds each.
         saved = interrupted(ligerdsl,
                             ["tune", "softmax_forward", "H=4096", "N=8192", "--max-evals", "1"],
                             store, number, lambda: store.read_text().count("\n") == 1, "the finals")
@@ -141,7 +141,7 @@ def test_two_tuners(ligerdsl, kernels, folder):
     expect(all(json.loads((folder / f"tuner{i}.json").read_text())["results"][0]["tried"] == 4
                for i in range(2)),
            "both tried four")
-    configs = [t["config"] for t in trials(store)]  # every line is complete
+    configs = [t["config"] for t in trials(store)]  # fails on an incomplete line
     expect(len(configs) >= 10, f"{len(configs)} trials of two tuners")
 
 

@@ -89,7 +89,8 @@ def test_library_that_prints(ligerdsl, kernels, folder):
 
 def test_store_is_resumed(ligerdsl, kernels, folder):
     store = folder / "norm.jsonl"
-    # One compiler: with several, their timing decides what is tried next.
+    # One compile job: with several jobs, the order in which compiles end decides what is tried
+    # next.
     arguments = ["tune", "softmax_forward", "H=512", "N=64,128", "--max-evals", "3", "--jobs", "1",
                  "--store", store, "-q"]
     first = ligerdsl.json(*arguments)
@@ -98,7 +99,7 @@ def test_store_is_resumed(ligerdsl, kernels, folder):
     expect(all(len(t["us"]) == 2 for t in lines if t["fate"] == "ok"), "a time for each problem")
     expect(len({t["options"] for t in lines}) == 1, "equal options")
     with store.open("a") as file:
-        file.write(json.dumps(lines[0])[:40])  # a truncated line
+        file.write(json.dumps(lines[0])[:40])  # a line cut off in the middle
     again = ligerdsl.json(*arguments, "--resume", "--report", folder / "norm.html")
     expect(len(trials_but_torn(store)) == len(lines), "nothing was measured again")
     expect(again["results"][0]["tried"] == first["results"][0]["tried"], "and all of it counts")
@@ -209,7 +210,7 @@ def test_table_is_used(ligerdsl, kernels, folder):
     arguments = ["run", "softmax_forward", "H=512", "N=64", "--check"]
     log = {"LIGERDSL_LOG": "info", "LIGERDSL_TABLE": str(table)}
     write(key, trial["config"])
-    # Commands that do not run the kernel report the same configuration.
+    # `compile` and `explain`, which do not run the kernel, report the configuration of the table.
     compiled = ligerdsl.json("compile", "softmax_forward", "H=512", "--emit", "config",
                              **log)[0]["config"]
     explained = ligerdsl.json("explain", "softmax_forward", "H=512", "--no-run",
@@ -252,7 +253,7 @@ def test_tables(ligerdsl, kernels, folder):
         path.write_text('{"ligerdsl_tuned_kernels": 1, "entries": {\n' + lines + '"": {}}}\n')
 
     heuristic = next(t for t in trials(store) if t["heuristic"])["config"]
-    # Entries whose problems do not match their keys, and one without problems, prove nothing.
+    # An entry is refused if its problems do not match its key, or if it has no problems.
     for problems, words in ((["H=256 N=64"], "is one of softmax_forward/1 cols=256"),
                             ([], "no problem"), (["H=512 N=64", "H=512 dtype=bf16"], "bf16"),
                             (["H=512 Q=1"], "no setting")):
@@ -317,7 +318,7 @@ def test_sets_and_parts(ligerdsl, kernels, folder):
                            "--export", table, "-q")["results"][0]
     winner = result["winner"]
     expect((winner["operation"], winner["kernel"]) == ("adamw_step", "adamw"), f"{winner}")
-    # Exit code 4: a busy machine finds no winner in this time.
+    # Exit code 4: within 30 s, a busy machine may find no winner.
     code, text, errors = ligerdsl.run("tune", "--set", "standard", "--rows", "8,16", "--max-evals",
                                       "1", "--budget", "30s", "--store", store, "-q", "--json", "-")
     expect(code in (0, 4), f"exit {code}: {text}{errors}")

@@ -1,15 +1,15 @@
 // Kernels for tune_test.py:
-// - `faulty`: its configurations are right, wrong, wrong in the second run, write out of bounds,
-//   never end or crash;
-// - `sums`: a choice changes the order of a sum; another kernel has no choice at all;
-// - `lazy`: another choice is many times faster than its default.
+// - `faulty`: configurations that are right, give wrong results (always, or in the second run
+//   only), write out of bounds, never end, or crash
+// - `sums`: one choice changes the order of a sum; `plain` has no choices
+// - `lazy`: another choice is many times faster than the default
 //
-// Variables choose what the library does when it is loaded:
-// - TUNED_KERNELS_TALK prints.
-// - TUNED_KERNELS_LOCALE sets the user's locale.
-// - TUNED_KERNELS_SLOW_WORKER=FILE makes FILE and sleeps, in the process that runs kernels.
-// - TUNED_KERNELS_SIGNAL=NUMBER[:FILE] sends a signal to the process that runs `steps` when it
-//   opens the problem. With FILE, it does so only while FILE is missing, and makes it.
+// Environment variables control what the library does when it is loaded:
+// - TUNED_KERNELS_TALK: prints a line to stdout.
+// - TUNED_KERNELS_LOCALE: sets the user's locale.
+// - TUNED_KERNELS_SLOW_WORKER=FILE: in the process that runs kernels, makes FILE and sleeps.
+// - TUNED_KERNELS_SIGNAL=NUMBER[:FILE]: raises the signal in that process when `steps` is launched.
+//   If FILE is given, does so only while FILE does not exist, and makes it.
 #include <ligerdsl/dsl.h>
 #include <unistd.h>
 
@@ -46,7 +46,7 @@ void faulty(KernelBuilder& k, const FaultyMeta& m) {
   const Scalar i = k.program_id(0);
   const Tile v = x.partition({m.block}).load({i});
   const double factor = m.fault == Fault::wrong ? 0 : static_cast<double>(m.scale);
-  // Right only if y is NaN, as before the first run.
+  // Reads y. Before the first run, y is NaN and the result is right; afterwards it is off by 1.
   const Tile before = m.fault == Fault::again ? y.partition({m.block}).load({i}) : v;
   const Tile right = v * factor;
   y.partition({m.block}).store(
@@ -62,7 +62,7 @@ Launch blocks(const FaultyMeta& m, const LaunchArguments& a) {
   return {.grid = {ceil_div(a.dim("y", 0), m.block)}, .num_warps = 2};
 }
 
-// y = floor(1234567 x): the last bit of 1234567 x can change the result by 1.
+// y = floor(1234567 x). A change of the last bit of 1234567 x can change y by 1.
 struct StepsMeta {
   int64_t block = 64;
   template <class V>
@@ -114,7 +114,8 @@ Launch plain_launch(const PlainMeta&, const LaunchArguments& a) {
   return {.grid = {ceil_div(a.dim("y", 0), 64)}};
 }
 
-// y = row sums of x in parts of width `part`; `rows` per program has no effect on the result.
+// y = row sums of x. `part`, the columns per iteration, changes the order of additions; `rows`, the
+// rows per program, does not.
 struct SumsMeta {
   int64_t part = 64, rows = 1;
   template <class V>
@@ -140,7 +141,7 @@ Launch sum_rows(const SumsMeta& m, const LaunchArguments& a) {
   return {.grid = {ceil_div(a.dim("x", 0), m.rows)}};
 }
 
-// y = scale x, after `rounds` iterations that only take time.
+// y = scale x, after `rounds` multiplications by 1.
 struct LazyMeta {
   float scale = 0.1f;
   int64_t rounds = 1000;

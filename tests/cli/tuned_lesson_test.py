@@ -37,8 +37,8 @@ def main():
         return run.stdout.splitlines()[0]
 
     expect(shown() == "rows=1 warps=4", shown())
-    # The winner depends on the machine, so the test writes another one under that
-    # key.
+    # The winner differs between machines, so the test writes its own configuration under the
+    # winner's key.
     device = winner["device"]
     key = f"normalize/1 {winner['options']} @ {device['arch']}/{device['units']}/{device['model']}"
     written = json.loads(table.read_text())["entries"]
@@ -48,7 +48,8 @@ def main():
     expect(shown(LIGERDSL_TABLE=str(table)) == "rows=4 warps=8", shown(LIGERDSL_TABLE=str(table)))
     expect(shown(LIGERDSL_TABLE=str(table), LIGERDSL_TUNING="off") == "rows=1 warps=4",
            "a table was taken in spite of LIGERDSL_TUNING=off")
-    # A table may change a program's schedule, but not its results.
+    # A tuned table may set only fields of a program's schedule, because other fields change
+    # results.
     table.write_text('{"ligerdsl_tuned_kernels": 1, "entries": {\n'
                      + f'{json.dumps(key)}: {{"config": "cols=500 rows=4"}},\n' + '"": {}}}\n')
     run = subprocess.run([program], env={**ligerdsl.environment, "LIGERDSL_TABLE": str(table)},

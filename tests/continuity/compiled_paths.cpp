@@ -1,9 +1,9 @@
-// compiled_paths COMPILER [--kernels N] [--ptx FOLDER]: checks the PTX of kernels that calls launch
-// on sm_90a.
+// compiled_paths COMPILER [--kernels N] [--ptx FOLDER]: plans calls for sm_90a and checks the PTX
+// of the kernels that they launch.
 //
-// Input: one call per line, its operations in the words of the command, separated by ";". Each
-// distinct kernel is compiled once; the program stops after N kernels. Output, with tabs between
-// fields:
+// Input: one call per line. Its operations are written as on the command line and separated by ";".
+// Each distinct kernel is compiled once, and the program stops after N kernels. Output, with tabs
+// between fields:
 //
 //   broken   kernel  variant  rule  numbers  call   one line per kernel and broken rule
 //   checked  kernel  variant  rules                 one line per kernel, with the rules that apply
@@ -46,7 +46,7 @@ class Paths {
 
   bool is_full() const { return seen_.size() >= settings_.kernels; }
 
-  // Checks the kernels of one operation that no earlier call launched.
+  // Checks those kernels of one operation that no earlier call launched.
   void check_operation(const std::string& text, const std::string& call) {
     const auto context = cli::listed_call(text, "sm_90a");
     for (const cli::LaunchList::Launch& launch : context->list.launches)
@@ -90,8 +90,8 @@ class Paths {
           << artifact.code;
   }
 
-  // Returns the variant of a recorded kernel. A plan records all variants of one kernel before the
-  // next kernel.
+  // Returns the variant of the recorded kernel with this number. A plan records all variants of a
+  // kernel before it records the next kernel.
   static kernels::Variant variant_of(const std::vector<cli::RecordedKernel>& all, size_t number) {
     for (size_t begin = 0;;) {
       const std::vector<kernels::Variant> variants =
@@ -136,7 +136,7 @@ void run(const Settings& settings) {
 }  // namespace ligerdsl::test
 
 int main(int argc, char** argv) {
-  setenv("LIGERDSL_TUNING", "off", 1);  // the heuristics' schedules
+  setenv("LIGERDSL_TUNING", "off", 1);  // schedules come from the heuristics
   try {
     ligerdsl::test::run(ligerdsl::test::parse_settings(argc, argv));
   } catch (const std::exception& error) {

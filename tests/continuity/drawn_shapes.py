@@ -1,6 +1,6 @@
 """Draws shapes at random for predicted_continuity.py and compiled_paths.py."""
 
-# Size ranges of each kernel, in the order of the letters in continuity_shapes.py.
+# Kernel: (least, largest) of each size, in the order of its letters in continuity_shapes.py.
 RANGES = {
     "matmul_nt": ((256, 16384), (256, 16384), (256, 8192)),
     "matmul_nn": ((256, 16384), (256, 16384), (256, 8192)),
@@ -14,7 +14,7 @@ RANGES = {
     "adamw": ((1 << 20, 1 << 28),),
     "embedding": ((1024, 65536), (32000, 262144), (256, 8192)),
     "attention": ((1, 8), (512, 8192), (8, 64), (1, 8), (32, 256))}
-# An operation of several kernels. compiled_paths.py draws it, too.
+# This operation launches several kernels, and only compiled_paths.py draws its shapes.
 FUSED_RANGES = {"fused_linear_cross_entropy": ((512, 16384), (512, 8192), (32000, 262144))}
 
 

@@ -1,5 +1,5 @@
-// Finds natural loops, one per header. A loop need not be a range of the text: LLVM moves blocks of
-// a loop to the end of the text.
+// Finds natural loops, one per header. LLVM may move blocks of a loop to the end of the text, so
+// the instructions of a loop need not be contiguous.
 #include "tests/continuity/flow_graph.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ bool ends_block(const Instruction& i) {
 
 bool works(const Instruction& i) {
   switch (i.kind) {
-    case Kind::load:  // a load that waits for another CTA is no work
+    case Kind::load:  // an acquire load waits for another CTA
       return i.space != ptx::Space::param && i.opcode.find(".acquire") == std::string::npos &&
              i.opcode.find(".volatile") == std::string::npos;
     case Kind::store:
@@ -82,7 +82,8 @@ void FlowGraph::connect() {
   }
 }
 
-// Returns each block's dominators: the blocks on all paths from the entry to it.
+// Returns, for each block, its dominators: the blocks that every path from the entry to the block
+// contains.
 FlowGraph::Sets FlowGraph::dominators(size_t entry, const Edges& before) {
   const size_t size = before.size();
   Sets sets(size, std::vector<bool>(size, true));
@@ -104,7 +105,8 @@ FlowGraph::Sets FlowGraph::dominators(size_t entry, const Edges& before) {
   return sets;
 }
 
-// Adds the blocks that reach `block` without passing the loop's header, which is already in `loop`.
+// Adds `block` and the blocks from which a path reaches it without passing the loop's header, which
+// is already in `loop`.
 void FlowGraph::add_body(size_t block, std::vector<bool>* loop) const {
   if ((*loop)[block]) return;
   (*loop)[block] = true;

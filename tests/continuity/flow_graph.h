@@ -1,4 +1,5 @@
-// Control flow of a kernel's PTX: which instructions are hot, and which can run without another.
+// Control flow of a kernel's PTX: the instructions of its loops, and whether a path skips an
+// instruction.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +9,21 @@
 
 namespace ligerdsl::test {
 
-using Instructions = std::vector<size_t>;  // numbers of instructions, ascending
+using Instructions = std::vector<size_t>;  // indices of instructions, ascending
 
 class FlowGraph {
  public:
   explicit FlowGraph(const ptx::Program& program);
 
-  // Returns the instructions of each innermost loop. A loop counts if it accesses memory, copies or
-  // multiplies tiles. Other loops wait or compute scalars; they are part of the loop around them.
+  // Returns the instructions of each innermost loop. Only loops that access memory, copy or
+  // multiply tiles count. The instructions of a loop that only waits or computes scalars belong to
+  // the loop around it.
   std::vector<Instructions> innermost_loops() const;
-  // Returns the innermost loops, or the whole kernel if it has no loop.
+  // Returns the innermost loops, or one block with the whole kernel if it has no loop.
   std::vector<Instructions> hot_blocks() const;
 
-  // Returns true if a thread can execute `one` and skip `other`: not all paths to `one`, and not
-  // all paths from it, pass `other`.
+  // Returns true if a thread can execute `one` without `other`: `other` is neither on every path
+  // from the entry to `one`, nor on every path from `one` to the exit.
   bool runs_without(size_t one, size_t other) const;
 
  private:
@@ -34,7 +36,7 @@ class FlowGraph {
   bool has_work(const std::vector<bool>& loop) const;
 
   const ptx::Program& program_;
-  std::vector<size_t> begin_;     // first instruction of each basic block, then the end
+  std::vector<size_t> begin_;     // first instruction of each basic block; last: end of the code
   std::vector<size_t> block_of_;  // by instruction
   Edges after_, before_;          // edges between basic blocks; the last block is the exit
   Sets dominators_, postdominators_;

@@ -13,18 +13,18 @@ using program::Op;
 using program::OpCode;
 
 constexpr int64_t kVector = 16;  // bytes of the widest access
-constexpr int64_t kShare = 8;    // tiles below 1 / kShare of the largest one are small
+constexpr int64_t kShare = 8;    // tiles below 1 / 8 of the largest tile's bytes are small
 
-// Tiles that a program loads from or stores to each argument.
+// Sizes of the tiles that a program loads from or stores to each argument.
 class Tiles {
  public:
   struct Tile {
     int64_t bytes = 0;          // bytes of the largest tile
-    int64_t run = kVector;      // least contiguous bytes of a tile's row
+    int64_t run = kVector;      // least number of contiguous bytes in a row of a tile
     int64_t least = INT64_MAX;  // bytes of the smallest tile
-    bool with_offset = true;    // all accesses have an alignment offset
-    bool own_offset = true;     // all accesses have the alignment offset of this argument's row
-    bool sliced = false;        // parts of rows: only the compiler knows their addresses
+    bool with_offset = true;    // true if all accesses pass an alignment offset
+    bool own_offset = true;     // true if all accesses pass the alignment offset of this argument
+    bool sliced = false;        // true if it loads slices: only the compiler knows their start
   };
 
   explicit Tiles(const program::Program& program)
@@ -81,7 +81,7 @@ class Tiles {
         return;
     }
   }
-  // The offset is the last operand of a load, and the last but one of a store.
+  // The alignment offset is the last operand of a load, and the second to last of a store.
   void meet_offset(Tile* tile, const Op& op, size_t argument) const {
     const bool has_offset = op.integer(program::AttrKey::has_alignment_offset) != 0;
     tile->with_offset = tile->with_offset && has_offset;
@@ -110,7 +110,8 @@ int64_t power_of_two_in(int64_t bytes) {
   return bytes & -bytes;
 }
 
-// Returns the bytes per access that the addresses of rows permit, at most kVector.
+// Returns the bytes of the widest access, at most kVector, to which all rows of the view are
+// aligned.
 int64_t row_alignment(const program::Type& type, const program::ArgFacts& facts,
                       const Tiles::Tile& tile) {
   const auto element = static_cast<int64_t>(size_of(type.dtype));
@@ -119,7 +120,7 @@ int64_t row_alignment(const program::Type& type, const program::ArgFacts& facts,
   const bool contiguous =
       type.strides[rank - 1] == 1 || (!facts.strides.empty() && facts.strides[rank - 1].exact == 1);
   if (!contiguous) return element;
-  // With the row's own offset, blocks begin at aligned addresses, wherever the row begins.
+  // With the alignment offset of its own row, each block begins at a 16-byte boundary.
   if (tile.own_offset) return kVector;
   int64_t bytes = std::clamp(facts.pointer_align, element, kVector);
   if (tile.with_offset) return bytes;
@@ -146,7 +147,7 @@ double multiply_adds_of(const Op& op, const program::Program& program) {
   return product;
 }
 
-// Multiply-adds of 16-bit dots, by the innermost loop around each dot.
+// Multiply-adds of 16-bit dots, summed per innermost loop.
 class Dots {
  public:
   Dots(const program::Program& program, int ctas) : program_(program), ctas_(ctas) {

@@ -1,4 +1,4 @@
-// Facts about a launch, from which path_rules derives the expected accesses and multiplications.
+// Facts about a launch. path_rules derives the expected accesses and matmuls from them.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,24 @@ namespace ligerdsl::test {
 
 struct ArgumentPath {
   std::string name;
-  size_t slot = 0;  // slot of its pointer
-  // Bytes per access that sizes, strides and facts permit. 0: no rule applies, because the argument
-  // has small tiles or no contiguous rows, or because the facts permit one element.
+  size_t slot = 0;  // kernel parameter that holds the argument's pointer
+  // Bytes per access that sizes, strides and facts permit. 0 if the vector rule does not apply: the
+  // argument has small tiles or no contiguous rows, or the facts permit only one element.
   int vector = 0;
-  bool is_operand = false;  // operand of a dot, with rows that asynchronous copies accept
+  bool is_operand = false;  // a dot reads it, and its rows are aligned for asynchronous copies
 };
 
-// A loop of the program with 16-bit dots.
+// One loop of the program that contains 16-bit dots.
 struct DotLoop {
-  double multiply_adds = 0;  // multiply-adds per iteration and CTA
+  double multiply_adds = 0;  // multiply-adds of one iteration, per CTA
 };
 
 struct LaunchPath {
-  bool has_wgmma = false;    // the architecture has it
-  int threads = 0;           // threads per CTA, without copy warps
+  bool has_wgmma = false;    // true if the architecture has wgmma
+  int threads = 0;           // threads per CTA, not counting copy warps
   double multiply_adds = 0;  // multiply-adds of 16-bit dots in the launch
   std::vector<ArgumentPath> arguments;
-  std::vector<DotLoop> loops;  // empty if the program also has such dots outside of its loops
+  std::vector<DotLoop> loops;  // empty if a 16-bit dot is outside of all loops
 };
 
 LaunchPath launch_path(const program::Program& program, const program::CompileOptions& options,

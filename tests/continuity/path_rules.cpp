@@ -19,9 +19,9 @@ using ptx::Space;
 
 constexpr double kManyMultiplyAdds = 1e8;
 constexpr int64_t kVector = 16;     // bytes of the widest access
-constexpr int kGroupThreads = 128;  // threads of a wgmma
+constexpr int kGroupThreads = 128;  // threads of the warp group that runs one wgmma
 
-// Returns size m, n or k of an opcode's matrix shape ("m64n128k16").
+// Returns size m, n or k of an opcode that contains a shape, such as "m64n128k16".
 int size_in(const std::string& opcode, char letter) {
   static const std::regex shape("\\.m(\\d+)n(\\d+)k(\\d+)");
   std::smatch match;
@@ -34,7 +34,7 @@ bool has_short_operands(const Instruction& i) {
          i.opcode.find(".bf16.bf16") != std::string::npos;
 }
 
-// Arguments that each register may point to.
+// For each register, the arguments to which it may point.
 class Addresses {
  public:
   Addresses(const ptx::Program& program, const LaunchPath& path) {
@@ -44,7 +44,7 @@ class Addresses {
         if (follow(i, path)) changed = true;
     }
   }
-  // Returns the arguments that an address may point to, as bits.
+  // Returns the arguments to which the operand may point: bit a for argument a.
   uint64_t of(const Operand& operand) const {
     uint64_t bits = 0;
     if (operand.kind == Operand::Kind::reg) {
@@ -57,8 +57,8 @@ class Addresses {
   }
 
  private:
-  // Follows additions and moves. Other instructions compute numbers from addresses, such as the
-  // distance to an aligned address.
+  // Follows pointers through additions and moves. Other instructions compute numbers from
+  // addresses, for example the distance to a 16-byte boundary.
   bool follow(const Instruction& i, const LaunchPath& path) {
     const auto begins = [&](const char* word) { return i.opcode.starts_with(word); };
     uint64_t bits = 0;
@@ -114,7 +114,7 @@ class Checker {
   }
 
  private:
-  // Records that a rule applies. It is broken if `numbers` is not empty.
+  // Records that a rule applies to the kernel. The kernel breaks it if `numbers` is not empty.
   void add(const char* rule, const std::string& numbers) {
     verdict_.applied.push_back(rule);
     if (!numbers.empty()) verdict_.broken.push_back({rule, numbers});
@@ -139,7 +139,7 @@ class Checker {
     add("wgmma", wgmma > 0 && mma == 0 ? "" : text);
   }
 
-  // Returns the bytes of a thread's access to global memory, or 0 for other instructions.
+  // Returns the bytes that one thread moves in a global memory access, or 0 for other instructions.
   static int access_bytes(const Instruction& i) {
     if (i.kind == Kind::copy) return i.bytes;
     if ((i.kind != Kind::load && i.kind != Kind::store) || i.space != Space::global) return 0;
@@ -148,12 +148,12 @@ class Checker {
     return i.bytes * static_cast<int>(data.parts.size());
   }
 
-  // An argument's loads, stores or asynchronous copies by threads in one hot block.
+  // The loads, stores or asynchronous copies of one argument in one hot block.
   struct Accesses {
     std::vector<size_t> wide, narrow;
-    int64_t bulk = 0;  // bulk copies in the same direction
+    int64_t bulk = 0;  // number of bulk copies in the same direction
   };
-  // Key: argument, and kind of the accesses. A bulk load counts as a load.
+  // Key: index of the argument, and kind of access. A bulk load counts as a load.
   using AccessesByKind = std::map<std::pair<size_t, Kind>, Accesses>;
 
   AccessesByKind accesses_of(const Instructions& block) const {
@@ -179,9 +179,10 @@ class Checker {
     return accesses;
   }
 
-  // Returns the narrow accesses except those that move the ends of a row:
-  // - A thread can skip the access and still execute a wide one.
-  // - A bulk copy moves whole vectors, and threads move at most a vector at each end.
+  // Returns the narrow accesses that are not at the end of a row. An access is at an end in two
+  // cases:
+  // - A thread can skip it and still execute a wide access.
+  // - A bulk copy moves whole vectors of the row. Threads then move less than a vector at each end.
   std::vector<size_t> narrow_inside_rows(const Accesses& accesses) const {
     std::vector<size_t> inside;
     int64_t bytes = 0;
@@ -239,8 +240,8 @@ class Checker {
   }
 
   static uint64_t barrier_of(const Instruction& i) { return i.operands[0].constant[0]; }
-  // Returns true for a barrier at which all threads of a CTA wait. A bar.sync that is paired with a
-  // bar.arrive stops only the group that syncs, so it does not count.
+  // Returns true for a barrier at which all threads of a CTA wait. If a bar.arrive uses the same
+  // barrier, only the threads that execute bar.sync wait, so that barrier does not count.
   bool stops_all_threads(const Instruction& i) const {
     if (i.kind != Kind::barrier || i.arrive) return false;
     const bool all = i.operands.size() == 1 ||
@@ -314,7 +315,7 @@ Verdict check_rules(const std::string& ptx, const LaunchPath& path) {
   const std::string code = std::regex_replace(ptx, comment, "");
   const auto uses =
       std::distance(std::sregex_iterator(code.begin(), code.end(), local), std::sregex_iterator());
-  // The parser does not know local memory, so the other rules are not checked.
+  // tests/support/ptx cannot parse accesses to local memory, so no other rule is checked.
   if (uses > 0) return {{"local"}, {{"local", std::to_string(uses) + " uses of local memory"}}};
   const ptx::Program program = ptx::parse(ptx);
   Verdict verdict = Checker(program, path).run();

@@ -1,4 +1,4 @@
-// Rules for the PTX of a kernel: it must do what the cost model assumes.
+// Rules for the PTX of a kernel. They check that it does what the cost model assumes.
 //
 //   rule           the kernel
 //   wgmma          multiplies 16-bit tiles by wgmma, not by mma.sync, in launches of more than 1e8
@@ -6,9 +6,9 @@
 //   local          has no local memory
 //   vectors        accesses arguments with the widest vectors that the facts permit, in hot blocks.
 //                  Arguments with small tiles are exempt.
-//   copies         does not load an operand of wgmma by threads, in hot blocks
-//   barrier        does not stop all threads in a loop of TMA copies
-//   multiply_adds  multiplies in a loop as much as the program's loop does
+//   copies         does not load operands of wgmma by threads (ld.global), in hot blocks
+//   barrier        has no barrier of all threads in a loop of TMA copies
+//   multiply_adds  executes in each iteration the multiply-adds of the program's loop
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ struct BrokenRule {
 };
 
 struct Verdict {
-  std::vector<std::string> applied;  // rules that have something to check in this kernel
+  std::vector<std::string> applied;  // rules that apply to this kernel
   std::vector<BrokenRule> broken;    // each rule at most once
 };
 

@@ -28,7 +28,7 @@ std::string kernel(const std::string& body) {
          body + "ret;\n}\n";
 }
 
-// Returns a loop. The instructions of `cold` run once.
+// Returns the instructions of `cold`, followed by a loop over those of `hot`.
 std::string loop(const std::string& hot, const std::string& cold = "") {
   return cold + "$again:\n" + hot + "add.s32 %r1, %r1, 1;\nsetp.lt.s32 %p0, %r1, 9;\n" +
          "@%p0 bra $again;\n";
@@ -47,7 +47,7 @@ const std::string kLoadX = "ld.global.v4.b32 {%r2, %r3, %r4, %r5}, [%rd0];\n",
                   kWgmma =
                       "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%r10, %r11, %r12, "
                       "%r13}, %rd4, %rd5, %p1, 1, 1, 0, 0;\n";
-constexpr double kWgmmaWork = 2.0 * 64 * 8 * 16;  // by two groups of 128 threads
+constexpr double kWgmmaWork = 2.0 * 64 * 8 * 16;  // the two warp groups of 256 threads
 
 // Facts about a launch of a kernel that loads x and stores y.
 LaunchPath launch() {
@@ -56,7 +56,7 @@ LaunchPath launch() {
   return path;
 }
 
-// Facts about a launch of a kernel that multiplies tiles of x.
+// Facts about a launch of a kernel that multiplies tiles of x by 16-bit dots.
 LaunchPath product(double multiply_adds = 1e9) {
   LaunchPath path = launch();
   path.multiply_adds = multiply_adds;
@@ -65,7 +65,7 @@ LaunchPath product(double multiply_adds = 1e9) {
   return path;
 }
 
-// Returns the broken rules and their numbers.
+// Returns the broken rules with their numbers, as text.
 std::string broken(const std::string& ptx, const LaunchPath& path) {
   std::string text;
   for (const BrokenRule& each : check_rules(ptx, path).broken)

@@ -28,7 +28,7 @@ LIMIT, ALIGNED_LIMIT = 1.25, 1.10
 SEED, PAIRS = 20261130, 20000
 STEPS = (-1, 1, 2, 4, 8, 64, "line", "prime")
 ALIGNED_STEPS = (8, 64, "line")
-TOLERANCE = 0.1  # of a share: predictions differ in the last bits between processors
+TOLERANCE = 0.1  # relative: last bits of predictions, and thus shares, depend on the processor
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Pair:
     base: tuple
     adjacent: tuple
     aligned: bool
-    work: float  # work of the adjacent call over that of the base call
+    work: float  # ratio: work of the adjacent call / work of the base call
 
 
 def work_of(kernel, letters, shape):
@@ -62,10 +62,10 @@ def pair_of(rng, kernel, shapes):
     base, adjacent = tuple(base), (*base[:at], size, *base[at + 1:])
     if not (shapes.permitted(operation, base) and shapes.permitted(operation, adjacent)):
         return None
-    if max(size, base[at]) > MOST_STEP * min(size, base[at]):  # small sizes may have any unit time
+    if max(size, base[at]) > MOST_STEP * min(size, base[at]):  # too large a step for this size
         return None
     work = [work_of(kernel, operation.letters, shape) for shape in (base, adjacent)]
-    # Numbers of batches and heads do not affect alignment, so they need not be multiples.
+    # Numbers of batches and heads do not affect alignment, so they need not be multiples of 8.
     counts = "" if kernel.startswith("matmul") else "BAK"
     multiples = all(n % shapes.VECTOR == 0 for shape in (base, adjacent)
                     for letter, n in zip(operation.letters, shape) if letter not in counts)

@@ -40,7 +40,7 @@ TEST(Control, ForCarriesValues) {
       "  store_tile %0, %17, %16 tile_shape=[4]\n}\n");
 }
 
-// Accepts any positive number of carried values.
+// Takes one or more carried values of any types.
 template <class First, class... T>
 Carry<First, T...> squares(const First& first, const T&... rest) {
   return carry(first * first, rest * rest...);
@@ -113,11 +113,12 @@ TEST(Control, WhileCarriesPointers) {
             "    yield %12, %10\n  }\n  store %0, %14\n}\n");
 }
 
-// The result does not depend on the number of CTAs or on the CTA that takes a program.
+// Runs 0 to 16 programs on 1 to 20 CTAs. The result must not depend on the number of CTAs, or on
+// the CTA that takes a program.
 TEST(Control, DynamicPersistentRunsEveryProgramOnce) {
   KernelBuilder k("control");
   k.dynamic_persistent([&] {
-    View out = k.view("out", i32, {dyn});  // arguments of the body follow those of the counter
+    View out = k.view("out", i32, {dyn});  // comes after the counter and the number of programs
     Scalar id = k.program_id(0);
     atomic_add(out.ptr() + id, k.num_programs(0) + id);
   });

@@ -9,7 +9,8 @@
 
 namespace ligerdsl::test {
 
-// Returns the n elements of `body(k, in as a tile of n)`, which is a Tile of f32 or one Scalar.
+// Returns the elements of `body(k, x)`, where x is a tile of the n numbers in `in`. The body
+// returns an f32 tile of n elements, or one Scalar.
 template <class Body>
 std::vector<float> evaluate(std::vector<float> in, Body body,
                             const interpreter::Options& options = {}) {

@@ -56,7 +56,7 @@ TEST(GpuArch, CapabilitySelectsTheLatestArchOfItsGeneration) {
   EXPECT_EQ(find_gpu_arch("sm_75"), nullptr);
 }
 
-// The system reserves `shared_reserved` bytes of the SM's shared memory for each CTA.
+// CUDA reserves `shared_reserved` bytes of the SM's shared memory for each CTA.
 TEST(GpuArch, SharedBudgetDividesTheSmAmongCtas) {
   for (const GpuArch& arch : gpu_archs())
     for (int ctas : {0, 1, 2, 3, 6, 16}) {
@@ -91,7 +91,7 @@ TEST(GpuArch, RejectsOptionsBeyondItsLimits) {
   options.min_ctas_per_sm = 33;
   EXPECT_EQ(refused(options), "min_ctas_per_sm is 1 to 32, or 0 for no floor, got 33");
   options.min_ctas_per_sm = 0;
-  for (const int registers : {-1, 1, 23, 256}) {  // ptxas silently raises a smaller cap to 24
+  for (const int registers : {-1, 1, 23, 256}) {  // ptxas silently raises caps below 24 to 24
     options.max_registers = registers;
     EXPECT_EQ(refused(options),
               "max_registers is 24 to 255, or 0 for no cap, got " + std::to_string(registers));

@@ -45,8 +45,8 @@ TEST(Convert, HalvesRoundTripThroughAllBits) {
   }
 }
 
-// A type's two NaNs differ in every bit that is free in a NaN, so equal results depend on no free
-// bit.
+// The interpreter has two NaNs per type. They differ in every bit that may vary in a NaN, so two
+// runs that agree do not depend on such a bit.
 TEST(Interpreter, SecondNanDiffersInEveryFreeBit) {
   struct Case {
     DType type, bits;
@@ -239,7 +239,7 @@ TEST(Interpreter, ArgmaxTakesTheLowestIndexOnTies) {
 }
 
 TEST(Interpreter, ReducesSeveralValuesTogether) {
-  // Mean and sum of squared deviations by pairwise merging.
+  // The combiner merges the mean and the sum of squared deviations of two sets.
   const auto out = evaluate({1, 2, 3, 4}, [](KernelBuilder& k, Tile x) {
     auto [n, mean, m2] =
         reduce({k.ones({4}, f32), x, k.zeros({4}, f32)},
@@ -285,7 +285,7 @@ TEST(Interpreter, PartitionsPadAndClip) {
   y.partition({4, 4}).store({i, j}, x.partition({4, 4}).load({i, j}, {.pad = -1}).to(f32));
   const program::Program program = k.finish();
   std::vector<uint16_t> in(5 * 6, std::bit_cast<uint32_t>(2.0f) >> 16);
-  std::vector<float> out(7 * 8, -77.0f);  // [7, 7], transposed, one canary per column
+  std::vector<float> out(7 * 8, -77.0f);  // [7, 7], column-major, with a canary after each column
   Arguments arguments;
   arguments.view(in.data(), bf16, {5, 6}, {6, 1});
   arguments.view(out.data(), f32, {7, 7}, {1, 8});
@@ -385,7 +385,8 @@ TEST(Interpreter, UndefinedBehaviourIsAnErrorAtTheAuthorsLine) {
       std::string::npos);
 }
 
-// Stores to y in the second loop: to the block just read (`ahead` = 0) or to the next block (1).
+// Returns a program whose second loop reads block 2 - i of a resident row, then stores to y. With
+// `ahead` = 0 it stores to the block just read; with 1, to the block that the next iteration reads.
 program::Program rewritten_row(int ahead) {
   KernelBuilder k("rewritten");
   View x = k.view("x", f32, {dyn}), y = k.view("y", f32, {dyn});
@@ -413,8 +414,8 @@ TEST(Interpreter, WriteToResidentRowBetweenLoadsIsAnError) {
       << error;
 }
 
-// Runs two programs with y[program * at] = x[program + from] + program, or = 3 if `same_value`.
-// View x starts at the second element of y.
+// Runs two programs. Each sets y[program * at] to x[program + from] + program, or to 3 if
+// `same_value`. View x starts at the second element of y.
 std::string race_of(int at, int from, bool find_races = true, bool same_value = false) {
   KernelBuilder k("racing");
   View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
@@ -484,7 +485,7 @@ TEST(Interpreter, StoreOfAnyValueRacesWithAtomic) {
       << error;
 }
 
-// Views of different types share memory, so races are found per byte.
+// An f32 view and an i8 view share memory. The interpreter must find a race on one byte of the f32.
 TEST(Interpreter, FindsRacesOfPartialElements) {
   KernelBuilder k("parts");
   View y = k.view("y", f32, {dyn}), x = k.view("x", i8, {dyn}), z = k.view("z", i8, {dyn});
@@ -523,7 +524,7 @@ TEST(Interpreter, AccessLogFindsUnwrittenElements) {
   EXPECT_EQ(log.unwritten(memory.data() + 20, 2, 4).elements, 0) << "updated in place";
 }
 
-// The interpreter rejects the same aliases as a launch (tests/abi/execute_test.cpp).
+// The interpreter must reject the same aliases as a launch (tests/abi/execute_test.cpp).
 TEST(Interpreter, RejectsTheAliasesThatALaunchRejects) {
   const auto run = [](bool read_only, bool no_alias, int64_t distance,
                       std::vector<int64_t> strides) {
@@ -564,7 +565,7 @@ TEST(Interpreter, IntegersAreRoundedOnce) {
     interpreter::run(program, arguments, {});
     return result;
   };
-  const int64_t tie = (int64_t{1} << 62) + (int64_t{1} << 54);  // between 2^62 and 2^62 + 2^55
+  const int64_t tie = (int64_t{1} << 62) + (int64_t{1} << 54);  // halfway from 2^62 to 2^62 + 2^55
   EXPECT_EQ(as_bf16(tie), int64_t{1} << 62);
   EXPECT_EQ(as_bf16(tie + 1), (int64_t{1} << 62) + (int64_t{1} << 55))
       << "a double would lose the 1";

@@ -49,7 +49,7 @@ const Kernel<TestMeta> kKernel{.name = "test_kernel",
                                }};
 LIGERDSL_REGISTER_KERNEL(kKernel);
 
-// The launch rule sets every field to a value other than its default.
+// A kernel whose launch rule sets every field to a value other than its default.
 const Kernel<TestMeta> kBusyKernel{.name = "busy_kernel",
                                    .description = "the same",
                                    .build = build,
@@ -64,7 +64,7 @@ const Kernel<TestMeta> kBusyKernel{.name = "busy_kernel",
                                    }};
 LIGERDSL_REGISTER_KERNEL(kBusyKernel);
 
-// The launch rule reads the number of programs from a scalar.
+// A kernel whose launch rule reads the grid size from the scalar n.
 const Kernel<TestMeta> kAskingKernel{.name = "asking_kernel",
                                      .description = "the same",
                                      .build = build,
@@ -75,7 +75,7 @@ LIGERDSL_REGISTER_KERNEL(kAskingKernel);
 
 enum class Order { rows, columns };
 
-// Meta struct with the schedule as fields.
+// A meta struct that declares its schedule fields, with choices.
 struct ScheduleMeta {
   int64_t block = 64;
   int warps = 4;
@@ -176,7 +176,8 @@ TEST(Registry, RejectsDuplicateKernelNames) {
               Registry::global().add(std::make_unique<detail::KernelAdapter<TestMeta>>(kKernel));
             }),
             message);
-  // Nothing may be thrown while a shared object loads; its table reports the problem.
+  // The constructor runs while a shared object loads and must not throw. The library's kernel table
+  // reports the error later.
   detail::Registration again(kKernel);
   EXPECT_EQ(message_of([] { kernels_of(author_table()); }), message);
   Registry::global().problems().clear();
@@ -241,8 +242,8 @@ TEST(Author, TableDescribesTheRegisteredKernels) {
   EXPECT_EQ(kernel.launch({{"block", "32"}}, arguments).grid, (std::vector<Size>{4, 1, 1}));
 }
 
-// Tools can read an author's schedule from the registry and the table: choices, and the bits they
-// change.
+// The registry and the kernel table must both give the choices of an author's fields, and their
+// effect on the bits of results.
 TEST(Author, TablePassesChoices) {
   const auto loaded = kernels_of(author_table());
   const auto is_scheduled = [](const auto& kernel) { return kernel->name() == "scheduled_kernel"; };
@@ -327,7 +328,7 @@ TEST(Author, RejectsImpossibleKernelCount) {
       "error: the table says that it has 18446744073709551615 kernels, expected at most 65536");
 }
 
-// A tool must be able to tell which field or argument a setting names.
+// Each name of a setting must belong to exactly one field or argument.
 TEST(Names, SettingsMustBeDistinct) {
   const auto apart = [](std::vector<MetaField> fields, std::vector<std::string> arguments) {
     return message_of([&] { detail::require_names_apart("k", fields, arguments); });
@@ -418,8 +419,8 @@ TEST(Author, TablePassesEveryLaunchField) {
   EXPECT_NE(own.no_alias, defaults.no_alias);
 }
 
-// A program built before `no_alias` gets the fields it knows, or an error if the rule sets a newer
-// one.
+// A caller built before the field `no_alias` existed passes a smaller struct. It gets the fields
+// that it knows, or an error if the rule sets a newer field.
 TEST(Author, SmallerLaunchStructGetsTheFieldsItHas) {
   const ligerdsl_author_table& table = *author_table();
   const size_t known = offsetof(ligerdsl_author_launch, no_alias);

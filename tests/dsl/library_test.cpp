@@ -1,4 +1,4 @@
-// Tests the library functions, run by the interpreter, against the C++ standard library.
+// Runs the library functions by the interpreter, and compares them with the C++ standard library.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -43,8 +43,8 @@ TEST(Library, CdivRoundsUp) {
   }
 }
 
-// Visits every tile once. Within a group of rows, tiles follow column by column, also in the last
-// group.
+// Each tile must be visited once. Within a group of rows, including the last one, the order is
+// column by column.
 TEST(Library, GroupedTilesVisitGroupsOfRows) {
   constexpr int kRows = 5, kColumns = 3, kGroup = 2;
   int expected = 0;
@@ -91,12 +91,12 @@ TEST(Library, SumProductsOverAllAndAlongAnAxis) {
             (Floats{5, 45}));
 }
 
-// Computed in bf16, a sum of 4096 ones would stop at 256. In f16, the sum of 2048 times 64
-// overflows before the division by 2048.
+// If it were computed in bf16, a sum of 4,096 ones would stop at 256. In f16, the sum of 2,048
+// numbers 64 would overflow before the division by 2,048.
 TEST(Library, SumsOf16BitTypesAccumulateInF32) {
   const Floats ones(4096, 1.0f), large(2048, 64.0f);
   const interpreter::Options as_a_device{.round_every_op =
-                                             true};  // in double none of this could fail
+                                             true};  // double would hide these overflows
   const auto evaluate = [&](const Floats& in, auto body) {
     return test::evaluate(in, body, as_a_device);
   };
@@ -126,8 +126,8 @@ TEST(Library, SumsOf16BitTypesAccumulateInF32) {
             Floats{64});
 }
 
-// Contraction of the multiplication into an fma is allowed under exact rounding. Ops recorded
-// afterwards are exact again.
+// Within `exact_rounding`, sum_products still lets its mul contract into an fma. Ops recorded after
+// it are exact again.
 TEST(Library, SumProductsAllowsContraction) {
   KernelBuilder k("kernel");
   View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});

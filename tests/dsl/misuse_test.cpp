@@ -1,4 +1,4 @@
-// Tests the text and the author's line of every diagnostic of the builder.
+// Tests the text of every diagnostic of the builder, and that it names the author's line.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -12,21 +12,21 @@ namespace {
 struct Misuse {
   int line;  // line of the mistake
   std::function<void(KernelBuilder&)> code;
-  const char* message;  // after "file:line:col: error: "
+  const char* message;  // text after "file:line:col: error: "
 };
 
 Tile tile(KernelBuilder& k, const Shape& shape, DType dtype = f32) {
   return k.zeros(shape, dtype);
 }
 
-// Returns a tile of a loop that has ended.
+// Returns a tile made inside a loop that has ended. Each use of it is a mistake.
 Tile ended(KernelBuilder& k, DType dtype = f32) {
   Tile t;
   k.for_range(0, 4, 1, [&](Scalar) { t = tile(k, {8}, dtype); });
   return t;
 }
 
-// Each row is one line, so that __LINE__ is the line of the mistake.
+// Each row must stay on one line, because __LINE__ is the expected line of the error.
 // clang-format off
 const Misuse kMisuses[] = {
     // Types and shapes of operands.
@@ -75,7 +75,7 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { store(k.view("v", f32, {dyn}, {.read_only = true}).ptr() + k.arange(8), k.zeros({8}, f32)); }, "store: 'v' is a view that was declared read_only; declare it without, or store to another view"},
     {__LINE__, [](KernelBuilder& k) { k.view("w", i64, {dyn}); atomic_add(k.view("v", i64, {dyn}, {.read_only = true}).ptr() + 3, 1); }, "atomic_rmw: 'v' is a view that was declared read_only; declare it without, or store to another view"},
     {__LINE__, [](KernelBuilder& k) { k.view("v", f32, {dyn}, {.read_only = true}).partition({8}).add({0}, 1); }, "add_tile: 'v' is a view that was declared read_only; declare it without, or store to another view"},
-    // Adds to memory.
+    // Additions to memory.
     {__LINE__, [](KernelBuilder& k) { k.view("v", i1, {dyn}).partition({8}).add({0}, k.arange(8) < 3); }, "add: the view holds i1, which cannot be added"},
     {__LINE__, [](KernelBuilder& k) { k.view("v", f8e4m3, {dyn}).partition({8}).add({0}, 1); }, "add: the view holds f8e4m3, which cannot be added"},
     {__LINE__, [](KernelBuilder& k) { k.view("v", bf16, {dyn}).partition({8}).add({0}, k.zeros({8}, f32)); }, "add: the tile is f32 but the view holds bf16; convert with .to(bf16)"},
@@ -104,7 +104,7 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}), tile(k, {4, 2}), tile(k, {8, 2}, i32)); }, "dot: got i32 tile [8, 2], expected f32; convert with .to(f32)"},
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}, i16), tile(k, {4, 2}, i16), tile(k, {8, 2}, i32)); }, "dot: got i16 tile [8, 4], expected f32, f16, bf16, fp8 or i8"},
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}, f16), tile(k, {4, 2}, f16), tile(k, {8, 2}), {.input_precision = InputPrecision::tf32}); }, "dot: InputPrecision::tf32: expected f32 operands, got f16; leave it out"},
-    // Moves along an axis.
+    // Ops that move elements along an axis: gather and others.
     {__LINE__, [](KernelBuilder& k) { gather(tile(k, {8}), tile(k, {4})); }, "gather: indices are i32 or i64, got f32"},
     {__LINE__, [](KernelBuilder& k) { gather(tile(k, {4, 8}), tile(k, {8}, i32)); }, "gather: indices of shape [8] into [4, 8]: all dimensions but 1 must be the same; use .broadcast_to(shape)"},
     {__LINE__, [](KernelBuilder& k) { gather(tile(k, {4, 8}), tile(k, {2, 8}, i32), 1); }, "gather: indices of shape [2, 8] into [4, 8]: all dimensions but 1 must be the same; use .broadcast_to(shape)"},
@@ -243,7 +243,7 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { umulhi(tile(k, {8}, i32), int64_t{0xffff'fff0}); }, "umulhi: the number 4294967280 does not fit in i32; write -16, which has the same bits, or convert the operand with .to(i64) & 4294967295, its unsigned value"},
     {__LINE__, [](KernelBuilder& k) { tile(k, {8}, i16) & 65535; }, "operator&: the number 65535 does not fit in i16; convert the operand with .to(i32)"},
     {__LINE__, [](KernelBuilder& k) { any(tile(k, {8})); }, "any: got f32 tile [8], expected i1; compare first, as in x != 0"},
-    // Composite functions: the error names the function that the author called.
+    // Functions that record several ops: the error must name the function that the author called.
     {__LINE__, [](KernelBuilder& k) { argmax(tile(k, {8}, f8e4m3)); }, "argmax: got an f8e4m3 tile, expected numbers; convert with .to(f32)"},
     {__LINE__, [](KernelBuilder& k) { argmin(tile(k, {8, 8}, f8e5m2), 1); }, "argmin: got an f8e5m2 tile, expected numbers; convert with .to(f32)"},
     {__LINE__, [](KernelBuilder& k) { max_with_index(tile(k, {8}, f8e4m3)); }, "max_with_index: got an f8e4m3 tile, expected numbers; convert with .to(f32)"},
@@ -287,7 +287,7 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { k.if_(k.scalar("n", i32), [] {}); }, "if_: the condition must be an i1 scalar, got i32 scalar; compare first, as in x != 0"},
     {__LINE__, [](KernelBuilder& k) { k.if_(k.scalar("n", i1), [&] { return tile(k, {8}); }, [&] { return tile(k, {4}); }); }, "if_: the first branch's value 0 is f32 tile [8] but the body returns f32 tile [4]; dtype and shape must stay the same"},
     {__LINE__, [](KernelBuilder& k) { k.while_(carry(k.constant(0, i32)), [](Scalar s) { return s; }, [](Scalar s) { return carry(s); }); }, "while_: the condition must be an i1 scalar, got i32 scalar"},
-    // Hints and library.
+    // Hints, and functions of the library.
     {__LINE__, [](KernelBuilder& k) { assume(k.scalar("n", i32)); }, "assume: expected an i1 scalar, got i32"},
     {__LINE__, [](KernelBuilder& k) { (void)assume_divisible(k.scalar("n", f32), 4); }, "assume_divisible: expected an i32 or i64 scalar, got f32"},
     {__LINE__, [](KernelBuilder& k) { (void)assume_divisible(k.scalar("n", i32), 0); }, "assume_divisible: the divisor must be positive, got 0"},
@@ -354,7 +354,8 @@ TEST(Misuse, RejectsLoopsNestedTooDeep) {
   }
 }
 
-// A combiner may use scalars from outside. A builder that rejected a combiner stays usable.
+// A combiner may use scalars made outside of it. After an error in a combiner, the builder still
+// works.
 TEST(Misuse, CombinerMayUseScalarsFromOutside) {
   KernelBuilder k("combiner");
   View x = k.view("x", f32, {dyn}), y = k.view("y", f32, {dyn});

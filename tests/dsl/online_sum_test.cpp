@@ -1,4 +1,4 @@
-// Tests how blocks are distributed over lanes, and OnlineSum, run by the interpreter.
+// Tests how BlockLanes distributes elements over lanes, and OnlineSum. The interpreter runs them.
 
 #include <cmath>
 
@@ -42,7 +42,7 @@ TEST(BlockLanes, LanesGetVectorsAndCtasGetSegments) {
       }
 }
 
-// Elements 0 to 15: lane l of CTA c has elements c * 8 + ((f * 2) + l) * 2 + r.
+// Lane l of CTA c holds the elements c * 8 + (f * 2 + l) * 2 + r, where f and r are 0 or 1.
 TEST(BlockLanes, DealsElementsToLanes) {
   const BlockLanes lanes{.fold = 2, .lanes = 2, .run = 2, .ctas = 2};
   EXPECT_EQ(lanes.shape(), (Shape{2, 2, 2, 2}));
@@ -61,7 +61,8 @@ TEST(BlockLanes, DealsElementsToLanes) {
   EXPECT_EQ(less_own, (Floats{-5, -4, -5, -4, -1, 0, -1, 0, -5, -4, -5, -4, -1, 0, -1, 0}));
 }
 
-// Expects the lowest of equal positions, for every kind of BlockLanes.
+// If a lane has several equal maxima, the result must be the lowest of their positions. Tests every
+// kind of BlockLanes.
 TEST(BlockLanes, MaxWithIndexReturnsTheLowestPosition) {
   const Floats in{3, 9, 9, 0, 9, 9, -1, 7, 2, 2, 8, 8, 5, 2, 8, 1};
   for (const BlockLanes& lanes :
@@ -105,8 +106,8 @@ TEST(OnlineSum, CombinedPartsMatchTheWhole) {
   EXPECT_EQ(nothing, Floats{0});
 }
 
-// The scale is a constant or known on the device only, of either sign. Masked elements do not
-// count.
+// Tests positive and negative scales, as constants and as values known only on the device. Masked
+// elements must not count.
 TEST(OnlineSum, AppliesScalesAndMasks) {
   const Floats in{4, -2, 1000, 0.5f, -1000, 3, 1, 2};
   const auto masked = [&](double scale, bool on_device, const BlockLanes& lanes) {
@@ -130,7 +131,7 @@ TEST(OnlineSum, AppliesScalesAndMasks) {
             << scale << " on device " << on_device << " folds of " << lanes.fold;
 }
 
-// Two lanes over two blocks. All elements of one lane are -inf in the first block.
+// Two lanes accumulate two blocks. In the first block, all elements of one lane are -inf.
 TEST(OnlineSums, CombinedLanesMatchTheWhole) {
   const Floats in{-INFINITY, 2, -INFINITY, 1, 0.5f, 90, 3, -4};
   const BlockLanes lanes{.fold = 2, .lanes = 2};
@@ -148,7 +149,7 @@ TEST(OnlineSums, CombinedLanesMatchTheWhole) {
   EXPECT_EQ(nothing[0], 0);
 }
 
-// The caller computes the terms: here the second half of each run counts twice.
+// The caller computes the terms of the sum. Here, terms at odd indices count twice.
 TEST(OnlineSums, AcceptsTermsOfTheCaller) {
   const BlockLanes lanes{.fold = 2, .lanes = 2, .run = 2};
   const Floats in{0, 1, 2, 3, 4, 5, 6, 7};

@@ -11,8 +11,8 @@
 namespace ligerdsl::program {
 namespace {
 
-// The numbers are stored in caches and in libraries of authors. A new operation gets a new line; no
-// line ever changes.
+// Caches and authors' libraries store these numbers. A new operation adds a line; existing lines
+// must not change.
 const std::map<std::string, int> kNumbers = {
     {"program_id", 0},
     {"num_programs", 1},
@@ -111,7 +111,7 @@ TEST(OpTable, OperationsOnPointersHaveAnEffect) {
   }
 }
 
-// Returns a program whose only operation on values has an unknown code.
+// Returns a program that loads a tile, applies an operation with this code, and stores the result.
 Program with_code(uint16_t code) {
   KernelBuilder k("unknown");
   View x = k.view("x", f32, {8});

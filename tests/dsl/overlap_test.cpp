@@ -1,4 +1,4 @@
-// Tests the overlap of tensors against brute force over their elements.
+// Compares overlap() of two tensors with brute force over their elements.
 #include "program/overlap.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ Tensor tensor(int64_t offset, std::vector<int64_t> dims, std::vector<int64_t> st
   return {memory + offset * 4, std::move(dims), std::move(strides)};
 }
 
-// Returns the addresses in the order of the indices.
+// Returns the address of each element, in row-major order.
 std::vector<const std::byte*> elements(const Tensor& t, size_t dim = 0, int64_t offset = 0) {
   if (dim == t.dims.size()) return {t.data + offset * 4};
   std::vector<const std::byte*> all;
@@ -60,8 +60,8 @@ TEST(Overlap, ExactNeedsTheSameIndices) {
   EXPECT_EQ(overlap(a, tensor(0, {0, 8}, {8, 1})), Overlap::none);
 }
 
-// Tensors that share memory are never called disjoint. Disjoint evenly strided rows with equal
-// strides always are.
+// overlap() must never call tensors disjoint if they share memory. It must recognise all disjoint
+// tensors whose rows have one common stride.
 TEST(Overlap, MatchesBruteForce) {
   std::mt19937 random(7);
   const auto pick = [&](int64_t low, int64_t high) {

@@ -1,7 +1,7 @@
-// Random programs whose results do not depend on evaluation order or fused rounding, so that every
-// implementation must give the same bits. They contain exactly rounded arithmetic, additions of
-// small integers, integer ops, reductions by max and min, masks, loops, branches, gathers and
-// scatters.
+// Random programs with one right result. It does not depend on the order of evaluation or on fused
+// rounding, so every implementation must give the same bits. The programs contain exactly rounded
+// arithmetic, additions of small integers, integer ops, max and min reductions, masks, loops,
+// branches, gathers and scatters.
 //
 // Arguments, for any numbers of rows and columns:
 // - inputs [rows, columns]: a f32, b bf16, c i32, e f8e4m3; input v f32 [16]
@@ -18,7 +18,7 @@
 
 namespace ligerdsl::test {
 
-// Returns the code of a number; NaN becomes 0.
+// Returns the low 8 bits as a code of f8e4m3, with NaN replaced by 0.
 inline uint8_t random_f8e4m3(unsigned bits) {
   const auto code = static_cast<uint8_t>(bits);
   return (code & 0x7f) == 0x7f ? 0 : code;
@@ -79,20 +79,21 @@ class RandomProgram {
     return values.back();
   }
 
-  // Keeps magnitudes small, so that nothing overflows and casts to integers are defined.
+  // Limits magnitudes to 1000, so that nothing overflows and casts to integers are defined.
   static Tile tame(const Tile& x) { return clamp(x, -1000.0f, 1000.0f); }
   static Scalar tame(const Scalar& x) { return clamp(x, -1000.0f, 1000.0f); }
-  // Returns integers in [-8, 8]. Adding them is exact in any order.
+  // Returns integers in [-8, 8]. Additions of them are exact in any order.
   static Tile whole(const Tile& x) { return floor(clamp(x, -8.0f, 8.0f)); }
 
-  // Computes in another shape with the same number of elements.
+  // Returns max(a, b / 2), computed in another shape with equally many elements.
   Tile reshaped_maximum(const Tile& a, const Tile& b) {
     const Shape other =
         pick(2) ? Shape{shape_[1], shape_[0]} : Shape{shape_[0], 1, shape_[1] / 2, 2};
     return max(a.reshape(other), b.reshape(other) * 0.5f).reshape(shape_);
   }
 
-  // Exchanges elements in pairs along either axis.
+  // Exchanges pairs of elements whose indices differ in the bits of a random mask, along a random
+  // axis.
   Tile partners(const Tile& x) {
     const int axis = pick(2);
     const int64_t size = shape_[axis];
@@ -223,7 +224,8 @@ class RandomProgram {
     }
   }
 
-  // Records a few steps on a copy of the pools, so that values made in a region stay there.
+  // Records a few steps and a result inside a region, then restores the pools. Values made in the
+  // region cannot be used outside of it.
   template <class Result>
   Result inside(Result (RandomProgram::*result)()) {
     const auto floats = floats_;
@@ -285,7 +287,8 @@ class RandomProgram {
     }
   }
 
-  // Stores a value to w[row * columns + column] if the element is inside the view.
+  // Stores a random float tile to w: element [r, c] of the matrix at w[r * columns + c]. Elements
+  // outside the matrix are masked.
   void scatter(const Ptr& w, const View& a, const Scalar& i, const Scalar& j) {
     Tile row = k_.arange(shape_[0]).expand_dims(1) + i * shape_[0];
     Tile column = k_.arange(shape_[1]).expand_dims(0) + j * shape_[1];
@@ -297,7 +300,7 @@ class RandomProgram {
   std::mt19937 random_;
   Shape shape_;
   Ptr table_;
-  Tile codes_;  // fp8 codes of e
+  Tile codes_;  // the tile of argument e
   std::vector<Tile> floats_, integers_;
   std::vector<Scalar> scalars_;
 };

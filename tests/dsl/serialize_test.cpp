@@ -62,7 +62,8 @@ void expect_damage_is_rejected(const std::string& bytes, Parse parse) {
   EXPECT_THROW(parse(bytes + "x"), std::runtime_error);
 }
 
-// A single-bit change is rejected or gives something that serialises to the changed bytes.
+// Flips single bits. The parser must reject the changed bytes, or return something that serialises
+// to exactly these bytes.
 template <class Parse>
 void expect_flips_are_safe(const std::string& bytes, Parse parse, size_t stride = 1) {
   for (size_t bit = 0; bit < 8 * bytes.size(); bit += stride) {
@@ -136,7 +137,7 @@ TEST(Serialize, TruncatedBytesAreRejected) {
 
 TEST(Serialize, FlippedBitsAreRejectedOrHarmless) {
 #if defined(__SANITIZE_ADDRESS__)
-  constexpr size_t kStep = 11;  // a sanitizer is slow
+  constexpr size_t kStep = 11;  // fewer bits: the address sanitizer is slow
 #else
   constexpr size_t kStep = 3;
 #endif

@@ -51,7 +51,7 @@ TEST(Size, NumberRequiresAnExpressionWithoutRows) {
 
 TEST(Size, RejectsDeepNesting) {
   Size deep = kRows;
-  for (int i = 0; i < 100; ++i) deep = deep + 1;  // operands come one at a time
+  for (int i = 0; i < 100; ++i) deep = deep + 1;  // left operands may form a long chain
   EXPECT_EQ(deep.at(1), 101);
   EXPECT_THROW(
       {

@@ -1,5 +1,5 @@
-// Tests the device that a kernel is recorded for: by name, and through the tables of other
-// binaries.
+// Tests the device that a kernel is recorded for: lookup by name, and passing it through the kernel
+// tables of other binaries.
 #include "ligerdsl/dsl/target.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ struct NoMeta {
   void visit(V&&) {}
 };
 
-// The targets that the kernel below received, byte by byte.
+// The targets with which kTold was last recorded and launched.
 ligerdsl_target_t recorded_for, launched_for;
 
 const Kernel<NoMeta> kTold{.name = "told",
@@ -49,7 +49,7 @@ const Kernel<NoMeta> kIndifferent{
     .build = [](KernelBuilder& k, const NoMeta&) { k.view("y", f32, {dyn}).store({0}, 1.0f); },
     .launch = [](const NoMeta&, const LaunchArguments&) { return Launch{.num_warps = 1}; }};
 
-// Registers the kernels on first use, so that the tests of the registry do not see them.
+// Registers the kernels at the first call, so that tests of the registry alone do not see them.
 std::unique_ptr<AnyKernel> loaded(const std::string& name, const ligerdsl_author_table* table) {
   static const detail::Registration told(kTold), indifferent(kIndifferent);
   for (auto& kernel : kernels_of(table)) {
@@ -62,7 +62,7 @@ bool equal(const ligerdsl_target_t& a, const ligerdsl_target_t& b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
-// Returns a target in which every byte has another value.
+// Returns a target whose bytes all differ, so that an exchanged or missing field is found.
 Target distinct() {
   ligerdsl_target_t data;
   auto* bytes = reinterpret_cast<unsigned char*>(&data);
@@ -157,7 +157,7 @@ TEST(Target, TablePassesEveryField) {
   EXPECT_TRUE(equal(launched_for, target));
 }
 
-// The caller's struct has more fields than the table knows, or fewer.
+// The caller's struct may have more fields than the table knows, or fewer.
 TEST(Target, TableAcceptsOtherStructSizes) {
   static_cast<void>(loaded("told", author_table()));
   const ligerdsl_author_table& table = *author_table();
@@ -177,7 +177,8 @@ TEST(Target, TableAcceptsOtherStructSizes) {
   }
 }
 
-// A table without targets must still serve kernels that need none. Only `told` needs one.
+// An older table has no functions that take a target. It must still serve `indifferent`, which
+// needs none; only `told` fails.
 TEST(Target, OlderTableServesKernelsThatDoNotAskForIt) {
   ligerdsl_author_table older = *author_table();
   older.struct_size = offsetof(ligerdsl_author_table, record_for);

@@ -10,7 +10,7 @@
 namespace ligerdsl::program {
 namespace {
 
-// Returns the first op with this code, at any depth.
+// Returns the first op with this code in the region or in a nested region.
 Op* find(Region& region, OpCode code) {
   for (Op& op : region.ops) {
     if (op.code == code) return &op;
@@ -22,7 +22,7 @@ Op* find(Region& region, OpCode code) {
 }
 
 struct Defect {
-  const char* message;  // somewhere in the error
+  const char* message;  // part of the expected error
   std::function<void(Program&)> apply;
 };
 
@@ -48,7 +48,8 @@ Scalar swap(const Ptr& p, const Scalar& value) {
   return atomic_cas(p, value, value);
 }
 
-// Records the atomic on i32 and changes the type, because the builder rejects it on such memory.
+// Records an atomic on i32 and then changes all types to `dtype`. The builder rejects the atomic on
+// such memory.
 template <class Atomic>
 Program atomic_on(DType dtype, Atomic atomic) {
   KernelBuilder k("atomic");
@@ -71,7 +72,7 @@ Program print_in_combiner() {
   return program;
 }
 
-// Records an op on bf16 and changes the type to fp8, because the builder rejects the op on fp8.
+// Records an op on bf16 and then changes the type to fp8. The builder rejects the op on fp8.
 Program on_fp8(void (*record)(const Tile&)) {
   KernelBuilder k("fp8");
   record(k.zeros({8}, bf16));
@@ -234,7 +235,8 @@ TEST(Verify, ErrorNamesEachDefect) {
   }
 }
 
-// The operands' dtype determines the accumulator's dtype and whether a precision can be chosen.
+// The dtype of the operands determines the accumulator's dtype, and whether the op may set a
+// precision.
 TEST(Verify, DotAccumulatorMatchesItsOperands) {
   const auto product = [](DType type, DType sums, DType given, bool tf32) {
     KernelBuilder k("product");

@@ -1,4 +1,4 @@
-// Compares counts of small kernels with numbers computed by hand.
+// Compares the counts of count_work for small kernels with numbers computed by hand.
 #include "analysis/work.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,8 @@ namespace {
 using analysis::Grid;
 using analysis::Work;
 
-// Slots of contiguous views and of scalars, in the order of the arguments.
+// Argument slots for count_work: contiguous views and scalars, in the order of the kernel's
+// arguments.
 class Slots {
  public:
   Slots& view(const std::vector<int64_t>& dims) {
@@ -51,15 +52,15 @@ TEST(CountWork, CopyWithMaskedTail) {
   EXPECT_EQ(work.written(), 4000);
   EXPECT_EQ(work.repeated(), 0);
   EXPECT_EQ(work.total.bytes, 8000);
-  EXPECT_EQ(work.largest.bytes, 2 * 256 * 4);  // the last program has 232 elements
+  EXPECT_EQ(work.largest.bytes, 2 * 256 * 4);  // a full program; the last one has 232 elements
   EXPECT_EQ(work.total.waits, 4);
   EXPECT_EQ(work.total.dots, 0);
-  // Masked elements cost instructions, too: two per 16 bytes of each access.
+  // Masked elements cost instructions, too. Each 16-byte vector of an access counts two.
   EXPECT_EQ(work.total.lanes, 4 * 2 * (256 * 4 / 16) * 2);
   EXPECT_FALSE(work.unknown.any());
 }
 
-// Programs that start after the end of the views transfer no bytes.
+// Programs that start after the end of the views move no bytes.
 TEST(CountWork, ProgramsOutsideTheView) {
   const Work work =
       analysis::count_work(copy_program(), Slots().view({256}).view({256}).data(), {3, 1, 1});
@@ -77,11 +78,11 @@ TEST(CountWork, PointersWithMask) {
   EXPECT_EQ(work.total.bytes, 8000);
   EXPECT_EQ(work.traffic[0].stored, 4000);
   EXPECT_EQ(work.traffic[1].loaded, 4000);
-  EXPECT_EQ(work.traffic[1].size, 4 * 256 * 4);  // first to last byte that the pointers reach
+  EXPECT_EQ(work.traffic[1].size, 4 * 256 * 4);  // bytes from first to last address, masked or not
   EXPECT_FALSE(work.unknown.any());
 }
 
-// The size of a 2-D mask is the product of its ranges' sizes.
+// A mask of two ranges, row < 10 and column < 50, keeps 10 * 50 elements.
 TEST(CountWork, PointersWithTwoDimensions) {
   KernelBuilder k("matrix");
   Ptr x = k.ptr("x", bf16), y = k.ptr("y", bf16);
@@ -95,7 +96,7 @@ TEST(CountWork, PointersWithTwoDimensions) {
   EXPECT_EQ(work.traffic[0].loaded, 10 * 50 * 2);
 }
 
-// 0, 3, ..., 99 are below 100.
+// 34 multiples of 3 are below 100: 0, 3, ..., 99.
 TEST(CountWork, MaskOfEveryThirdElement) {
   KernelBuilder k("strided");
   Ptr x = k.ptr("x", f32), y = k.ptr("y", f32);
@@ -105,7 +106,7 @@ TEST(CountWork, MaskOfEveryThirdElement) {
   EXPECT_EQ(work.traffic[0].loaded, 34 * 4);
 }
 
-// Pointers of a tile with equal addresses count as one element of memory.
+// If several pointers of a tile are equal, memory traffic counts their element once.
 TEST(CountWork, PointersToOneRow) {
   KernelBuilder k("weight");
   Ptr x = k.ptr("x", f32), y = k.ptr("y", f32);
@@ -130,7 +131,7 @@ program::Program row_sum_program() {
 }
 
 TEST(CountWork, RowSumWithLoop) {
-  constexpr int64_t kRows = 1000, kCols = 5000;  // 20 iterations, the last with 136 columns
+  constexpr int64_t kRows = 1000, kCols = 5000;  // 20 iterations of 256 columns; the last has 136
   const Work work = analysis::count_work(
       row_sum_program(), Slots().view({kRows}).view({kRows, kCols}).data(), {kRows, 1, 1});
   EXPECT_EQ(work.read(), kRows * kCols * 4);
@@ -139,12 +140,13 @@ TEST(CountWork, RowSumWithLoop) {
   EXPECT_EQ(work.total.iterations, kRows * 20);
   EXPECT_EQ(work.total.waits, kRows * (20 + 1));
   EXPECT_EQ(work.total.reductions, kRows);
-  // An iteration adds 256 elements and loads 64 vectors; the end adds 256 and stores one number.
+  // Each iteration adds 256 elements and loads 64 vectors of 16 bytes. After the loop, the
+  // reduction adds 256 elements, and a store writes one number.
   EXPECT_DOUBLE_EQ(work.total.lanes, kRows * (20.0 * (256 + 64 * 2) + 256 + 4.0 / 16 * 2));
   EXPECT_FALSE(work.unknown.any());
 }
 
-// A pipelined loop waits once for all stages in flight.
+// The loads of all stages in flight wait for memory together, so s stages divide the waits by s.
 TEST(CountWork, StagesShortenTheWaits) {
   const Work work = analysis::count_work(
       row_sum_program(), Slots().view({1}).view({1, 5120}).data(), {1, 1, 1}, /*num_stages=*/4);
@@ -186,7 +188,7 @@ TEST(CountWork, Matmul) {
   const Work work = matmul_work(false, kM / 64 * kN / 128);
   EXPECT_EQ(work.total.dots, kM * kN * kK);
   EXPECT_EQ(work.traffic[0].stored, kM * kN * 2);
-  // Each column of tiles loads all of a, and each row of tiles loads all of b.
+  // Each column of tiles of the result loads all of a, and each row of tiles loads all of b.
   EXPECT_EQ(work.traffic[1].loaded, kN / 128 * kM * kK * 2);
   EXPECT_EQ(work.traffic[2].loaded, kM / 64 * kK * kN * 2);
   EXPECT_EQ(work.read(), (kM * kK + kK * kN) * 2);
@@ -204,7 +206,8 @@ TEST(CountWork, Matmul) {
   EXPECT_FALSE(work.persistent);
 }
 
-// Seven programs with five or six tiles each do the work of 40 programs.
+// Seven programs, each of which computes five or six tiles, do the same work as 40 programs of one
+// tile.
 TEST(CountWork, PersistentMatmul) {
   const Work grid = matmul_work(false, 40), persistent = matmul_work(true, 7);
   EXPECT_TRUE(persistent.persistent);
@@ -221,12 +224,12 @@ TEST(CountWork, MatmulWithMaskedTails) {
       Slots().view({kOdd, kOdd}).view({kOdd, kOdd}).view({kOdd, kOdd}).data(), {2, 1, 1});
   EXPECT_EQ(work.traffic[0].stored, kOdd * kOdd * 2);
   EXPECT_EQ(work.traffic[1].loaded, kOdd * kOdd * 2);
-  EXPECT_EQ(work.traffic[2].loaded, 2 * kOdd * kOdd * 2);  // both rows of tiles
-  EXPECT_EQ(work.total.dots, 2 * 64 * 128 * 128);          // tensor cores multiply zeros
+  EXPECT_EQ(work.traffic[2].loaded, 2 * kOdd * kOdd * 2);  // once for each of the two rows of tiles
+  EXPECT_EQ(work.total.dots, 2 * 64 * 128 * 128);          // tensor cores multiply masked zeros too
 }
 
-// Program p has p + 1 iterations. All programs of a small grid are counted; a large grid is
-// estimated from samples.
+// Program p runs p + 1 iterations. count_work counts every program of a small grid, and samples
+// programs of a large grid.
 TEST(CountWork, ProgramsOfUnequalWork) {
   KernelBuilder k("triangle");
   View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
@@ -245,7 +248,8 @@ TEST(CountWork, ProgramsOfUnequalWork) {
   EXPECT_NEAR(loaded(4096) / (4096.0 * 4097 / 2 * 32 * 4), 1, 0.01);
 }
 
-// A carried scalar changes by equal steps, so its values in middle iterations are known.
+// The carried scalar grows by the same amount in each iteration, so its values in the middle are
+// known.
 TEST(CountWork, CarriedIndex) {
   KernelBuilder k("carried");
   View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
@@ -257,7 +261,7 @@ TEST(CountWork, CarriedIndex) {
   const Work work =
       analysis::count_work(k.finish(), Slots().view({1000}).view({32 * 100}).data(), {1, 1, 1});
   EXPECT_FALSE(work.unknown.any());
-  EXPECT_NEAR(work.traffic[1].loaded, 50 * 32 * 4, 7 * 32 * 4);  // half of the tiles are inside
+  EXPECT_NEAR(work.traffic[1].loaded, 50 * 32 * 4, 7 * 32 * 4);  // half of the tiles are inside x
 }
 
 TEST(CountWork, CarriedIndexOfTheLastIteration) {
@@ -301,7 +305,7 @@ TEST(CountWork, BranchOnData) {
   const Work work =
       analysis::count_work(k.finish(), Slots().view({8 * 64}).view({8}).data(), {8, 1, 1});
   EXPECT_EQ(work.unknown.branches, 8);
-  EXPECT_EQ(work.written(), 8 * 64 * 4);  // the branch that moves more bytes
+  EXPECT_EQ(work.written(), 8 * 64 * 4);  // assumes the branch that moves more bytes
 }
 
 TEST(CountWork, DynamicPersistent) {
@@ -319,7 +323,7 @@ TEST(CountWork, DynamicPersistent) {
   EXPECT_EQ(work.traffic[3].loaded, 4000);
 }
 
-// A second load of a resident row comes from shared memory.
+// The second load of a resident row comes from shared memory, so read() does not count it.
 TEST(CountWork, ResidentRow) {
   KernelBuilder k("resident");
   View y = k.view("y", f32, {dyn, 1024}), x = k.view("x", f32, {dyn, 1024});
@@ -356,7 +360,7 @@ TEST(CountWork, EmptyGrid) {
   EXPECT_EQ(work.total.bytes, 0);
 }
 
-// Every operation has a case in the counter.
+// count_work must handle every operation.
 TEST(CountWork, EveryOperation) {
   const program::Program program = every_op();
   Slots slots;

@@ -1,6 +1,6 @@
-// Rows with strides of more than 2^31 elements, and tables of more than 2^31 elements with indices
-// into them. A CPU commits only the memory that is written. The fake GPU has no such memory and
-// uses smaller distances.
+// Tests rows with strides of more than 2^31 elements, and indices into tables of more than 2^31
+// elements. On a CPU, only written memory is committed. The emulated GPU lacks such memory and uses
+// smaller distances.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ int64_t elements_of(const std::vector<int64_t>& shape) {
   return n;
 }
 
-// Returns true if the tensor's first dimension is rows with their own stride.
+// Returns true if the tensor's first dimension is the operation's rows, with a stride of its own.
 bool has_rows(const cli::OpInstance& instance, const Slot& slot) {
   if (!slot.info || slot.info->rank < 2 || slot.info->dims[0].symbol < 0) return false;
   const cli::OpDefaults& defaults = instance.defaults();
@@ -37,7 +37,8 @@ void copy(ligerdsl_context_t context, void* to, const void* from, size_t bytes) 
   must(ligerdsl_stream_sync(context, nullptr), "ligerdsl_stream_sync");
 }
 
-// A tensor of the operation with distant rows. A tensor without rows keeps the near layout.
+// A copy of the operation's tensor `near` with distant rows. A tensor without rows keeps its
+// layout.
 class Far {
  public:
   Far(ligerdsl_context_t context, Slot& near, bool has_rows)
@@ -47,7 +48,7 @@ class Far {
         rows_(has_rows ? near.shape[0] : 1),
         row_(elements_of(near.shape) / rows_),
         stride_(has_rows ? limit() + row_
-                         : row_),  // keeps the alignment of near rows, which selects the kernel
+                         : row_),  // same alignment as near rows: same kernel variant
         memory_(context, bytes(stride_ * (rows_ - 1) + row_), true) {
     int64_t step = 1;
     for (size_t i = shape_.size(); i-- > 1; step *= shape_[i])
@@ -110,20 +111,21 @@ TEST_P(Apart, DistantRowsGiveEqualResults) {
   near.results(nullptr);  // waits for the stream
   const ligerdsl_status_t status = execute_on(context, plan, near.instance(), tensors);
   if (status == LIGERDSL_NOT_SUPPORTED)
-    GTEST_SKIP() << ligerdsl_last_error();  // CBLAS uses 32-bit sizes
+    GTEST_SKIP() << ligerdsl_last_error();  // a CBLAS with 32-bit sizes
   must(status, GetParam().op.c_str());
   for (size_t i = 0; i < far.size(); ++i)
     EXPECT_TRUE(far[i]->same()) << near.instance().slots()[i].name;
 }
 
-// Returns true if no tensor of the operation has rows, because it works on lists of elements.
+// Returns true if all tensors of the operation have one dimension.
 bool is_without_rows(const std::string& op) {
   const auto& tensors = cli::find_op(op).tensors;
   return std::all_of(tensors.begin(), tensors.end(),
                      [](const lib::TensorInfo& tensor) { return tensor.rank < 2; });
 }
 
-// Excludes in-place cases, in which two tensors would share the far memory.
+// Returns all cases of operations with rows. In-place cases are omitted, because two of their
+// tensors would share the far memory.
 std::vector<Case> apart_cases() {
   std::vector<Case> list;
   for (const Case& which : cases(3)) {
@@ -141,7 +143,7 @@ TEST(ApartCases, CoverEveryOperationWithRows) {
     EXPECT_TRUE(is_without_rows(op)) << op;
 }
 
-// A table of more than 2^31 elements, and indices of its first, last and middle rows.
+// A table of more than 2^31 elements, with indices of its first, middle and last rows.
 class LargeTable : public testing::Test {
  protected:
   static constexpr int64_t kCols = 4096, kIndices = 40;
@@ -163,7 +165,8 @@ class LargeTable : public testing::Test {
   std::byte* row_of(const Memory& table, int64_t row) const {
     return table.data() + static_cast<size_t>(row * kCols) * sizeof(float);
   }
-  // Arguments in the order of the operation's tensors: indices, their rows, table.
+  // Runs the operation on the indices, the table and `beside`, which has one row per index. The
+  // table is the second tensor, or with `table_last` the third. Returns the rows.
   std::vector<float> run(const char* op, const Memory& table, std::vector<float> beside,
                          bool table_last) {
     const Memory indices(context_, indices_.size() * sizeof(int64_t)),
@@ -189,7 +192,7 @@ class LargeTable : public testing::Test {
   ContextHandle context_;
   int64_t rows_ = 0;
   std::vector<int64_t> indices_;
-  std::vector<float> values_;  // one row per index
+  std::vector<float> values_;  // kCols values per index
 };
 
 TEST_F(LargeTable, EmbeddingForward) {
@@ -219,7 +222,7 @@ TEST_F(LargeTable, EmbeddingBackward) {
     std::vector<float>& row = expected.try_emplace(indices_[i], kCols).first->second;
     for (size_t c = 0; c < kCols; ++c) row[c] += values_[i * kCols + c];
   }
-  // Reads the indexed rows and sets them to 0; afterwards all of the table must be 0.
+  // Compares the indexed rows and then clears them. Afterwards the whole table must be 0.
   for (const auto& [row, sum] : expected) {
     std::vector<float> got(kCols);
     copy(context_, got.data(), row_of(table, row), kCols * sizeof(float));

@@ -12,21 +12,21 @@
 namespace ligerdsl::test {
 namespace {
 
-// Configurations of an operation, from its row (kernels/*/*.op.py), and their sizes by letter.
+// The cases of an operation, from its row in kernels/*/*.op.py, with the sizes by letter.
 struct Configurations {
   std::string op;
   std::vector<std::pair<std::string, int64_t>> sizes;
   std::vector<std::string> settings;
 };
 
-// Returns the configurations of all operations. `rows` is a name in the generated sizes.
+// Returns the cases of all operations. The generated file uses the parameter `rows`.
 std::vector<Configurations> configurations(int64_t rows) {
   return {
 #include "every_op_cases.inc"
   };
 }
 
-// Returns a case with the sizes that its settings leave out.
+// Returns a case with these settings, and the default size for each letter that they do not set.
 Case case_of(const Configurations& all, const std::string& settings) {
   Case one{all.op, {}};
   std::istringstream words(settings);

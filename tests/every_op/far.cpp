@@ -15,7 +15,7 @@ int64_t round_up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
 }
 
-// wrong[period, block] = number of elements of the block that differ.
+// Returns a program that sets wrong[period, block] to the number of differing elements of a block.
 program::Program comparison(DType type) {
   KernelBuilder k("far_comparison");
   View large = k.view("large", type, {dyn, dyn}), small = k.view("small", type, {dyn});

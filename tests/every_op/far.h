@@ -1,10 +1,10 @@
-// Tensors of more than 2^32 elements, without host memory and without the kernels under test.
+// Fills and compares tensors of more than 2^32 elements, without host memory of this size.
 //
-// A large tensor consists of rows of a small one. It has three regions: rows before element 2^31,
-// rows up to element 2^32, and the rest. Each region repeats different rows, so an index that loses
-// its upper bits reads other values. The driver copies the rows to addresses that the host computes
-// in 64 bits. A kernel that sees 2^30 elements at a time compares the results of the large tensor
-// with those of the small one.
+// A large tensor consists of copies of rows of a small one. It has three regions: rows before
+// element 2^31, rows up to element 2^32, and the rest. Each region repeats other rows, so an index
+// that loses its upper bits reads other values. The driver copies the rows to addresses that the
+// host computes in 64 bits. A kernel compares the results for both tensors, in launches of 2^30
+// elements.
 #pragma once
 
 #include <array>
@@ -17,15 +17,17 @@
 
 namespace ligerdsl::test {
 
-// Maps rows of a large tensor to rows of a small one, which has `period` rows per region.
+// Maps the rows of a large tensor to rows of a small one. Each region repeats `period` rows of the
+// small tensor.
 class Regions {
  public:
-  // Rounds `rows` and every limit between regions up to whole periods.
+  // `limits` are the first rows of the second and later regions. They and `rows` are rounded up to
+  // multiples of `period`.
   Regions(int64_t period, const std::vector<int64_t>& limits, int64_t rows);
 
   struct Region {
-    int64_t first, rows;  // in the large tensor
-    int64_t small_first;  // in the small tensor
+    int64_t first, rows;  // rows of the large tensor
+    int64_t small_first;  // row of the small tensor
   };
   const std::vector<Region>& all() const { return all_; }
   int64_t period() const { return period_; }
@@ -38,15 +40,15 @@ class Regions {
   std::vector<Region> all_;
 };
 
-// Fills the large tensor with rows of `row_bytes` bytes of the small one.
+// Fills the large tensor with copies of rows of the small one. A row has `row_bytes` bytes.
 void spread(ligerdsl_context_t context, const Regions& regions, size_t row_bytes,
             const std::byte* small, std::byte* large);
 
 struct Tolerance {
-  double relative = 0, absolute = 0;  // relative to the expected value; relative to 1
+  double relative = 0, absolute = 0;  // allowed: relative * |expected| + absolute
 };
 
-// Counts elements of a large tensor, on the device, that differ from those of the small one.
+// Counts, on the device, the elements of a large tensor that differ from the small tensor's.
 class Comparison {
  public:
   Comparison(ligerdsl_context_t context, DType type);
@@ -54,8 +56,8 @@ class Comparison {
   Comparison(const Comparison&) = delete;
   Comparison& operator=(const Comparison&) = delete;
 
-  // Returns "" if they agree; else the number of differences and the place of the first block with
-  // one.
+  // Returns "" if the tensors agree. Otherwise returns the number of differences and the first
+  // block with one.
   std::string differences(const Regions& regions, int64_t row_elements, const std::byte* small,
                           const std::byte* large, const Tolerance& tolerance) const;
 

@@ -1,6 +1,5 @@
-// Ignored rows may hold anything: rows whose label is ignore_index, and rows of a grouped matmul
-// outside of all groups. The results equal, bit for bit, those of the same call with zeros in these
-// rows.
+// Rows whose label is ignore_index, and rows of a grouped matmul outside of all groups, may contain
+// anything. With NaN or infinity in them, results must have the same bits as with zeros.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,10 +16,10 @@ namespace {
 
 using Slot = cli::OpInstance::Slot;
 
-constexpr int64_t kIgnoredClass = 3;  // an ignore_index that is also a class
+constexpr int64_t kIgnoredClass = 3;  // this ignore_index is also a valid class
 
-// More code paths of the lm_head: our matmul kernels with stored and recomputed logits; a workspace
-// limit, under which d_weight is vocabulary-blocked or holds exponentials; no d_x.
+// Further code paths of the lm_head: our matmul kernels with stored and recomputed logits; no d_x;
+// a workspace limit, under which d_weight is vocabulary-blocked or its memory holds exponentials.
 constexpr const char* kMoreHeads[] = {
     "fused_linear_cross_entropy products=kernels d_weight_dtype=f32 bias_dtype=f32 "
     "d_bias_dtype=f32",
@@ -61,13 +60,13 @@ bool has_field(const std::string& op, std::string_view name) {
                      [&](const auto& field) { return field.name == name; });
 }
 
-// Returns the tensor whose first dimension has ignored rows, or null if all rows count.
+// Returns the tensor whose first dimension contains the ignored rows, or null if no row is ignored.
 const Slot* rows_of(const cli::OpInstance& instance) {
   if (instance.find("offsets")) return instance.find("a");
   return instance.integer("ignore_index", 0) != 0 ? instance.find("labels") : nullptr;
 }
 
-// Returns true if the slot is an input with data for every row.
+// Returns true if the slot is an input with data for every row, except labels.
 bool is_of_rows(const Slot& slot, const Slot& rows) {
   const bool input = slot.info && slot.info->direction == lib::Direction::in && slot.info->rank > 0;
   if (!input || slot.name == "labels" || slot.shape.empty() || slot.shape[0] != rows.shape[0])
@@ -86,7 +85,7 @@ void put_integer(std::string* bytes, DType type, int64_t index, int64_t value) {
     put(bytes, static_cast<size_t>(index), value);
 }
 
-// The bits of 0, infinity and NaN are truncated f32 bits in every type except f16.
+// Every type except f16 represents 0, infinity and NaN by the upper bits of the f32.
 void put_special(std::string* bytes, DType type, size_t index, float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
@@ -115,7 +114,7 @@ class Rows {
       ignore(*instance.find("labels"), ignore_index);
   }
 
-  // Returns false if the operation has only labels.
+  // Writes `value` to the ignored rows of all inputs. Returns false if there is no such input.
   bool fill(float value) {
     bool any = false;
     for (Slot& slot : instance_.slots()) {
@@ -138,7 +137,7 @@ class Rows {
     for (const int64_t row : ignored_) put_integer(&bytes, labels.dtype, row, ignore_index);
     instance_.write(labels, bytes);
   }
-  // The first row and the last two rows belong to no group.
+  // Sets group offsets such that the first row and the last two rows belong to no group.
   void cut(Slot& offsets, int64_t rows) {
     std::string bytes = instance_.read(offsets);
     const int64_t last = offsets.shape[0] - 1;
@@ -187,7 +186,7 @@ TEST_P(IgnoredRows, MayHoldAnythingIfIgnoreIndexIsAClass) {
   check(GetParam(), kIgnoredClass);
 }
 
-// Reduces the sizes so that an emulator multiplies in seconds.
+// Reduces the sizes of matmuls, so that the emulator needs only seconds.
 void shrink(Case* which) {
   for (std::string& setting : which->settings) {
     if (setting.starts_with("V=")) setting = "V=137";

@@ -30,7 +30,7 @@ bool is_result(const Slot& slot) {
   return slot.info && slot.info->direction != lib::Direction::in;
 }
 
-// Returns distinct numbers from -2 to 2, or from 0.01 to 2.01 if `positive`.
+// Returns n pseudo-random numbers in [-2, 2), or in [0.01, 2.01) if `positive`, times `scale`.
 std::string numbers(DType type, int64_t n, uint64_t seed, bool positive, float scale) {
   std::string bytes(static_cast<size_t>(n * size_of(type)), '\0');
   uint64_t state = seed * 0x9e3779b97f4a7c15 + 1;
@@ -139,7 +139,7 @@ ligerdsl_status_t LargeRun::execute(
   return execute_on(context_, plan_, *small_, tensors);
 }
 
-// Sets the bounds to a single group, or sequence, of `rows` rows.
+// Sets the offsets of grouped operations, or of sequences, to a single group of `rows` rows.
 void LargeRun::set_offsets(int64_t rows) {
   const int64_t all[] = {0, rows};
   for (Slot& slot : small_->slots()) {
@@ -157,7 +157,7 @@ ligerdsl_status_t LargeRun::execute_large() {
   });
 }
 
-// Runs the operation on `rows` rows of the small tensors.
+// Runs the operation on `rows` rows of the small tensors, starting at row `first`.
 ligerdsl_status_t LargeRun::execute_small(int64_t first, int64_t rows) {
   set_offsets(rows);
   return execute([=, this](const Place& place, std::vector<int64_t>* shape) {
@@ -172,7 +172,7 @@ ligerdsl_status_t LargeRun::execute_small(int64_t first, int64_t rows) {
   });
 }
 
-// Computes each region's sums over rows with the operation itself.
+// Runs the operation on the rows of each region, and keeps the results that are sums over rows.
 void LargeRun::keep_sums() {
   for (const Regions::Region& region : regions_->all()) {
     must(execute_small(region.small_first, regions_->period()), case_.which.op.c_str());
@@ -192,7 +192,7 @@ bool LargeRun::run() {
   ligerdsl_status_t status;
   try {
     status = execute_large();
-  } catch (const runtime::Error& error) {  // the grid is too large for a GPU
+  } catch (const runtime::Error& error) {  // for example a grid that is too large for a GPU
     if (error.status() != runtime::Status::invalid_shape ||
         !std::strstr(error.what(), "split the call"))
       throw;
@@ -276,7 +276,7 @@ void LargeRun::damage(const std::string& tensor, int64_t element) {
       must(ligerdsl_stream_sync(context_, nullptr), "ligerdsl_stream_sync");
     };
     copy(bytes.data(), at);
-    bytes[size - 1] ^= std::byte{0x40};  // highest bit of the exponent
+    bytes[size - 1] ^= std::byte{0x40};  // changes the highest bit of the exponent
     copy(at, bytes.data());
   }
 }

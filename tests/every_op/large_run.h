@@ -1,4 +1,5 @@
-// Runs an operation on tensors of more than 2^31 elements, and on the few rows that they repeat.
+// Runs an operation on tensors of more than 2^31 elements, and on the small tensors whose rows they
+// repeat.
 #pragma once
 
 #include <functional>
@@ -13,19 +14,19 @@
 
 namespace ligerdsl::test {
 
-// Returns element `index` of a result that is summed over all rows. `of_region` has the sum over
-// each region's rows, and `times` has the number of repetitions.
+// Computes element `index` of a result that depends on all rows. of_region[i] is the operation's
+// result for one copy of the rows of region i, and times[i] the number of copies.
 using Combine = std::function<double(size_t index, const std::vector<double>& of_region,
                                      const std::vector<double>& times)>;
 
 struct LargeCase {
-  Case which;               // without the large size
-  const char* rows = "N";   // letter of the large size
-  int64_t period = 61;      // prime, so that no power of two is a multiple of it
-  double weight_scale = 1;  // scale of the tensor `weight`: keeps logits of many columns in range
+  Case which;               // settings, without the large size
+  const char* rows = "N";   // letter of the size that is large
+  int64_t period = 61;      // prime, so that no stride of a power of two hits equal rows
+  double weight_scale = 1;  // scale of `weight`, which keeps the logits of many columns in range
   bool many_rows = false;   // more rows than the limit, not only more elements
-  Tolerance tolerance = {1e-2, 0};  // for results with one row per row
-  double sum_tolerance = 1e-4;      // normwise, for results summed over all rows
+  Tolerance tolerance = {1e-2, 0};  // for results with one row per input row
+  double sum_tolerance = 1e-4;      // normwise, for results that are sums over all rows
   std::map<std::string, Combine> combine =
       {};  // key: tensor, for results that are not simply added
 };
@@ -45,17 +46,18 @@ class LargeRun {
  public:
   LargeRun(ligerdsl_context_t context, const LargeCase& large, const Limits& limits);
 
-  // Returns false if nothing can run: a library is missing, or the grid is too large for a GPU.
-  // Then why_not() gives the reason.
+  // Runs the operation on both sets of tensors. Returns false if that is impossible, because a
+  // library is missing or the grid is too large for a GPU. Then why_not() returns the reason.
   bool run();
   const std::string& why_not() const { return why_not_; }
-  // Returns the differences of the results; empty if there are none.
+  // Returns a text for each result that differs between the large and the small tensors.
   std::vector<std::string> differences() const;
 
   const Regions& regions() const { return *regions_; }
-  // Returns the results with one row per row, and the number of elements of such a row.
+  // Returns the name of each result with one row per input row, and the number of elements of its
+  // rows.
   std::map<std::string, int64_t> row_results() const;
-  // Changes an element of a large tensor, which differences() must report.
+  // Changes one element of a large tensor. Afterwards differences() must report it.
   void damage(const std::string& tensor, int64_t element);
 
  private:
@@ -64,7 +66,7 @@ class LargeRun {
     std::vector<int64_t> shape;  // shape of the large tensor
     bool by_row, result;
     int64_t row_elements;
-    std::unique_ptr<Memory> memory;  // null: an input that both tensors share
+    std::unique_ptr<Memory> memory;  // null: an input without rows, which both runs share
     std::byte* data() const {
       return memory ? memory->data() : static_cast<std::byte*>(small->data);
     }
@@ -88,7 +90,7 @@ class LargeRun {
   std::unique_ptr<Regions> regions_;
   PlanHandle plan_;
   std::unique_ptr<cli::OpInstance> small_;
-  std::set<std::string> by_row_;  // tensors with one row per row
+  std::set<std::string> by_row_;  // names of the tensors with one row per input row
   std::vector<Place> places_;
   std::map<std::string, std::vector<std::vector<double>>> sums_;  // key: tensor and region
 };

@@ -1,6 +1,7 @@
-// Every operation on more than 2^31 elements, and on more than 2^32 if that needs at most 60 GiB.
-// Narrow operations also run on more than 2^31 rows. On a CPU and on the fake GPU, the same path
-// runs with few elements and tests the check itself. apart_test.cpp covers distant rows.
+// Tests every operation on more than 2^31 elements, and on more than 2^32 if that takes at most 60
+// GiB. Narrow operations are also tested on more than 2^31 rows. On a CPU and on the emulated GPU,
+// the same code runs with few elements, which tests the comparison itself. apart_test.cpp tests
+// distant rows.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -17,7 +18,7 @@ Limits limits() {
   return session().real_gpu() ? Limits{} : Limits{kFew};
 }
 
-// A prime number of elements, for one-dimensional tensors.
+// Returns the period of one-dimensional tensors, a prime number of elements.
 int64_t long_period() {
   return session().real_gpu() ? 65521 : 251;
 }
@@ -28,8 +29,8 @@ double total(const std::vector<double>& values, const std::vector<double>& times
   return sum;
 }
 
-// Returns element `index` of target_counts (1/n, 1/S, W, n) for the large tensor, in which region i
-// is repeated times[i] times.
+// Returns element `index` of the large tensor's target_counts, (1/n, 1/S, W, n), from those of the
+// regions. Region i occurs times[i] times.
 double counts(size_t index, const std::vector<double>& of_region,
               const std::vector<double>& times) {
   if (index == 2) return of_region[0];
@@ -45,14 +46,15 @@ double norm(size_t, const std::vector<double>& of_region, const std::vector<doub
   return std::sqrt(total(squares, times));
 }
 
-// Returns clip_factor = min(1, 1 / (norm + 1e-6)) for the large tensor, from the regions' results.
+// Returns clip_factor = min(1, 1 / (norm + 1e-6)) of the large tensor, from the results of the
+// regions.
 double clip_factor(size_t, const std::vector<double>& of_region, const std::vector<double>& times) {
   std::vector<double> norms;
   for (const double factor : of_region) norms.push_back(1 / factor);
   return 1 / norm(0, norms, times);
 }
 
-// Returns the large cases of kernels/*/*.op.py. The generated text uses `gpu`, `prime` and the
+// Returns the `large` cases of kernels/*/*.op.py. The generated file uses `gpu`, `prime` and the
 // functions above.
 std::vector<LargeCase> large_cases() {
   const int64_t prime = long_period();
@@ -72,7 +74,7 @@ TEST_P(Large, EveryElementIsRight) {
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   EXPECT_EQ(run.differences(), std::vector<std::string>());
   std::printf("%lld rows, %.2f s\n", static_cast<long long>(run.regions().rows()), took.count());
-  // The check finds a single wrong element, also in the last row.
+  // The comparison must find each single wrong element, even in the last row.
   for (const auto& [name, row] : run.row_results()) {
     const int64_t last = run.regions().rows() * row - 1;
     for (const int64_t element : {int64_t{0}, run.regions().all().back().first * row, last}) {
@@ -114,7 +116,7 @@ TEST(LargeCases, RegionsAreWholePeriods) {
   EXPECT_EQ(regions.small_row(55), 20);
 }
 
-// A sum that lacks a region, or confuses two, exceeds its gate.
+// If a sum lacks a region or confuses two regions, it must exceed its gate.
 TEST(LargeCases, WrongSumsAreFound) {
   LargeCase wrong{.which = {"rms_norm_backward", {"H=64", "d_weight_dtype=f32"}}};
   wrong.combine["d_weight"] = [](size_t, const std::vector<double>& of_region,

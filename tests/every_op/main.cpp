@@ -1,4 +1,4 @@
-// main() of the tests of this folder: --device=cpu|cuda (default cpu), --rows=N.
+// main() of these tests. Options: --device=cpu|cuda (default cpu) and --rows=N.
 #include <gtest/gtest.h>
 
 #include "tests/every_op/session.h"

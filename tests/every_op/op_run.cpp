@@ -14,8 +14,9 @@ size_t bytes_of(const cli::OpInstance::Slot& slot) {
   return bytes;
 }
 
-// Returns content number `content`. Content 0 is `bytes`. The others end with copies of its first
-// elements, so that labels stay labels and variances stay positive. A single f32 grows.
+// Returns content number `content` of a tensor: `bytes` for 0. Other contents repeat their first
+// elements at the end. Labels therefore stay valid, and variances positive. A tensor of a single
+// f32 gets a larger number.
 std::string content_of(const std::string& bytes, DType type, int content) {
   const size_t size = static_cast<size_t>(size_of(type)), n = bytes.size() / size;
   std::string out = bytes;
@@ -30,17 +31,17 @@ std::string content_of(const std::string& bytes, DType type, int content) {
   return out;
 }
 
-// Ignores some labels, so that the loss's row count depends on the content.
+// Sets some labels to ignore_index, so that the loss's row count depends on the content.
 void ignore_some(std::string* labels, DType type, int content) {
   for (size_t i = 0; i < static_cast<size_t>(content); ++i) {
-    const int64_t ignored = -100;  // the default; little-endian, so the bytes of an i32 come first
+    const int64_t ignored = -100;  // the default ignore_index; an i32 gets its low bytes
     std::memcpy(labels->data() + i * static_cast<size_t>(size_of(type)), &ignored,
                 static_cast<size_t>(size_of(type)));
   }
 }
 
-// Scales the inner offsets, so that groups differ between contents but still end at the number of
-// rows.
+// Scales the offsets between the first and the last. Groups then differ between contents, but still
+// end at the row count.
 void move_offsets(std::string* offsets, DType type, int content) {
   const size_t size = static_cast<size_t>(size_of(type)), n = offsets->size() / size;
   for (size_t i = 1; i + 1 < n; ++i) {
@@ -67,7 +68,7 @@ ligerdsl_status_t execute_on(ligerdsl_context_t context, const PlanHandle& plan,
                              cli::OpInstance& instance,
                              const std::vector<ligerdsl_tensor_t>& tensors) {
   const lib::OpInfo& info = instance.info();
-  const void* given = instance.call().args;  // null: the instance has no tensors
+  const void* given = instance.call().args;  // null if the instance has no tensors
   alignas(8) std::byte args[lib::kMaxStruct];
   std::memcpy(args, given ? given : info.args_defaults, info.args_size);
   std::vector<ligerdsl_tensor_t> list;
@@ -117,7 +118,7 @@ OpRun::OpRun(ligerdsl_context_t context, const Case& which, const PlanHandle& pl
                                 nullptr),
            "copy");
       must(ligerdsl_stream_sync(context, nullptr),
-           "ligerdsl_stream_sync");  // `bytes` goes out of scope here
+           "ligerdsl_stream_sync");  // before `bytes` goes out of scope
     }
     kept_.push_back(std::move(kept));
   }

@@ -1,5 +1,5 @@
-// One configuration of an operation, planned on a device, with its own tensors and workspace. A
-// test may run it any number of times, on one of several contents.
+// One case of an operation, planned on a device, with its own tensors and workspace. A test may run
+// it any number of times, with one of several contents of its tensors.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace ligerdsl::test {
 
-// A plan shared by several runs.
+// A plan that several runs share.
 class PlanHandle {
  public:
   PlanHandle(ligerdsl_context_t context, const Case& which);
@@ -20,7 +20,7 @@ class PlanHandle {
   PlanHandle(const PlanHandle&) = delete;
   PlanHandle& operator=(const PlanHandle&) = delete;
   operator ligerdsl_plan_t() const { return handle_; }
-  // The reason why there is no plan, if a library that the operation needs is missing.
+  // Returns why there is no plan: the name of a missing library. Empty if there is a plan.
   const std::string& not_supported() const { return not_supported_; }
 
  private:
@@ -28,8 +28,8 @@ class PlanHandle {
   std::string not_supported_;
 };
 
-// Runs the plan once on the default stream and waits for the result. `tensors` are in the order of
-// the instance's slots. The call has its own workspace.
+// Runs the plan once on the default stream with a workspace of its own, and waits for the result.
+// `tensors` are in the order of the instance's slots.
 ligerdsl_status_t execute_on(ligerdsl_context_t context, const PlanHandle& plan,
                              cli::OpInstance& instance,
                              const std::vector<ligerdsl_tensor_t>& tensors);
@@ -40,12 +40,12 @@ class OpRun {
 
   OpRun(ligerdsl_context_t context, const Case& which, const PlanHandle& plan);
 
-  // Enqueues copies: inputs get content number `content`, and pure outputs get a pattern that no
+  // Enqueues copies. Inputs get content number `content`, and pure outputs get a pattern that no
   // kernel writes by chance.
   void set(int content, ligerdsl_stream_t stream);
   void execute(ligerdsl_stream_t stream);
   void call(ligerdsl_stream_t stream);  // the one-call form
-  // Waits for the stream; returns the bytes of all outputs.
+  // Waits for the stream, and returns the bytes of all outputs.
   std::string results(ligerdsl_stream_t stream);
 
   cli::OpInstance& instance() { return *instance_; }

@@ -1,4 +1,5 @@
-// Every operation of the table has a float64 reference, and every reference names an operation.
+// Every operation of the table must have a float64 reference, and every reference must belong to an
+// operation.
 #include "kernels/core/reference.h"
 
 #include <gtest/gtest.h>

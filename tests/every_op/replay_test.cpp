@@ -1,5 +1,5 @@
-// A captured execute, replayed with other contents of its tensors, gives the bits of eager calls.
-// So no result depends on the contents at the time of the capture.
+// Captures an execute as a graph and replays it with other contents of its tensors. The bits must
+// equal those of eager calls, so no result may depend on the contents during the capture.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -9,7 +9,8 @@
 namespace ligerdsl::test {
 namespace {
 
-// Makes a CUDA context current for driver calls; the library leaves the current context unchanged.
+// Makes a CUDA context current for the driver calls of the test, because the library leaves the
+// current context unchanged.
 class CurrentContext {
  public:
   CurrentContext() {

@@ -14,7 +14,8 @@ namespace {
 
 Session current;
 
-// This program links the library's objects, so the compiler library is not next to the code.
+// Sets the path of the compiler library. The library would look for it next to its own code, which
+// is linked into this program.
 void find_compiler() {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -98,7 +99,7 @@ int start_session(int argc, char** argv) {
     const ContextHandle probe;
   } catch (const std::exception& error) {
     std::printf("[SKIP] %s\n", error.what());
-    return current.cuda ? 77 : 1;  // 77: skip code of CTest; only a GPU may be missing
+    return current.cuda ? 77 : 1;  // 77 makes CTest skip: only a GPU may be missing
   }
   return 0;
 }

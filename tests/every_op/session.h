@@ -1,4 +1,4 @@
-// The device of a test program, and the CUDA driver functions that a caller would use.
+// The device of a test program, and access to functions of the CUDA driver.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,21 @@
 
 namespace ligerdsl::test {
 
-// Throws std::runtime_error with the library's text unless the call succeeded.
+// Throws std::runtime_error with the library's error text if the call failed.
 void must(ligerdsl_status_t status, const char* what);
 
 struct Session {
-  bool cuda = false;      // a GPU, or a fake one
-  bool emulated = false;  // a fake GPU that runs PTX on the CPU (tests/support/emulated_cuda)
-  int64_t rows = 67;      // rows of a small case
-  std::string why_not;    // reason why there is no such device, else empty
+  bool cuda = false;      // a GPU, real or emulated
+  bool emulated = false;  // an emulated GPU (tests/support/emulated_launch.cpp)
+  int64_t rows = 67;      // row count of the small cases
+  std::string why_not;    // reason why the device is missing, or empty
 
   bool real_gpu() const { return cuda && !emulated; }
   ligerdsl_device_t device() const { return {cuda ? LIGERDSL_CUDA : LIGERDSL_CPU, 0}; }
 };
 const Session& session();
 
-// A context of the session's device.
+// A library context of the session's device.
 class ContextHandle {
  public:
   ContextHandle();
@@ -35,7 +35,7 @@ class ContextHandle {
   ligerdsl_context_t handle_ = nullptr;
 };
 
-// A non-blocking stream of a GPU; null on a CPU.
+// A non-blocking stream of the GPU, or null on a CPU.
 class StreamHandle {
  public:
   explicit StreamHandle(ligerdsl_context_t context);
@@ -49,7 +49,7 @@ class StreamHandle {
   ligerdsl_stream_t handle_ = nullptr;
 };
 
-// Device memory. On a CPU it is host memory, and `sparse` memory is committed only when written.
+// Memory of the session's device. On a CPU, `sparse` memory is committed only where it is written.
 class Memory {
  public:
   Memory(ligerdsl_context_t context, size_t bytes, bool sparse = false);
@@ -66,15 +66,15 @@ class Memory {
   bool mapped_ = false;
 };
 
-// Returns a function of the CUDA driver; throws if it is missing.
+// Returns the address of a function of the CUDA driver. Throws if it is missing.
 void* driver_symbol(const char* name);
 template <class F>
 F* driver_function(const char* name) {
   return reinterpret_cast<F*>(driver_symbol(name));
 }
 
-// Implements main(): reads --device=cpu|cuda and --rows=N and finds the compiler. Returns 0 or the
-// exit code.
+// Reads --device=cpu|cuda and --rows=N, and finds the compiler library. Returns 0, or the exit code
+// if the tests cannot run.
 int start_session(int argc, char** argv);
 
 }  // namespace ligerdsl::test

@@ -1,6 +1,7 @@
-// Several threads run equal and different plans concurrently, each with its own tensors and
-// workspace. The bits equal those of serial calls. A GPU is tested with separate streams, the
-// legacy default stream that all threads share, per-thread default streams, and two contexts.
+// Several threads run equal and different plans at the same time, each with its own tensors and
+// workspace. The bits must equal those of serial calls. On a GPU this is tested with separate
+// streams, with the legacy default stream (shared by all threads), with per-thread default streams,
+// and with two contexts.
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -14,7 +15,8 @@ namespace {
 
 enum class Mode { own_streams, legacy_stream, per_thread_stream, two_contexts };
 
-// Addresses with a special meaning for the driver (CU_STREAM_LEGACY, CU_STREAM_PER_THREAD).
+// Returns a stream handle with a special meaning for the driver: 1 is CU_STREAM_LEGACY, 2 is
+// CU_STREAM_PER_THREAD.
 ligerdsl_stream_t special_stream(uintptr_t which) {
   return reinterpret_cast<ligerdsl_stream_t>(which);
 }
@@ -27,7 +29,7 @@ Amount amount() {
   return session().emulated ? Amount{3, 1} : Amount{4, 3};
 }
 
-// A context and a plan of every case.
+// A context, with a plan for every case.
 class Shared {
  public:
   Shared() {
@@ -58,7 +60,7 @@ class Shared {
   std::vector<std::unique_ptr<PlanHandle>> plans;
 };
 
-// Work of one thread. In every round it enqueues four calls before it reads any result.
+// The work of one thread. In each step it enqueues four calls, and then reads their results.
 class Worker {
  public:
   Worker(const Shared& shared, Mode mode, int number)
@@ -79,8 +81,7 @@ class Worker {
         for (int i = first; i < std::min(first + 4, n_calls); ++i)
           body(static_cast<size_t>(i + number_ / 2 * 5) % n, (i + number_) % OpRun::kContents, i);
       };
-      // Threads with adjacent numbers begin with the same case; every third call uses the one-call
-      // form.
+      // Threads 2 n and 2 n + 1 begin with the same case. Every third call uses the one-call form.
       each([&](size_t which, int content, int i) {
         runs_[which]->set(content, stream);
         i % 3 == 2 ? runs_[which]->call(stream) : runs_[which]->execute(stream);
@@ -103,7 +104,7 @@ class Worker {
   std::vector<std::unique_ptr<OpRun>> runs_;
 };
 
-// All modes share one context and the serial results of each case and content.
+// All modes share one context, and the results of serial calls for each case and content.
 class Streams : public testing::TestWithParam<Mode> {
  protected:
   static void SetUpTestSuite() {

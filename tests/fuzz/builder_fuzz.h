@@ -1,8 +1,8 @@
 // Random calls of the DSL, valid and invalid: operands of any kind, type and shape, extreme
-// numbers, handles from a finished region, builders abandoned inside a loop.
+// numbers, handles from a region that has ended, and regions left by an exception.
 //
-// Every call is either recorded, or throws an Error that names the line of the call. The calls
-// recorded so far form a program.
+// Each call must either be recorded, or throw an Error that names the line of the call. record()
+// returns the program of the recorded calls.
 #pragma once
 
 #include <cmath>
@@ -22,9 +22,9 @@ class BuilderFuzz {
  public:
   explicit BuilderFuzz(unsigned seed) : random_(seed), k_("fuzz") {}
 
-  // Records about `steps` ops. Throws std::logic_error for an Error without a source location.
+  // Records about `steps` ops. Throws std::logic_error if an Error does not name its source line.
   program::Program record(int steps) {
-    if (once_in(20)) {  // an earlier program whose handles remain in use
+    if (once_in(20)) {  // finishes a first program and keeps its handles, which are then invalid
       arguments();
       k_.finish();
     }
@@ -76,7 +76,7 @@ class BuilderFuzz {
 
   Scalar scalar() { return any(scalars_); }
   Tile tile() { return any(tiles_); }
-  // Returns a tile that usually fits `to`.
+  // Returns a tile, mostly of the dtype and shape of `to`.
   Tile like(const Tile& to) {
     if (once_in(8)) return tile();
     for (int tries = 0; tries < 20; ++tries) {
@@ -123,7 +123,7 @@ class BuilderFuzz {
       if (file == std::string::npos || kind == std::string::npos || file > kind)
         throw std::logic_error("an error that does not name the caller's line: " + text);
       if (text.size() < kind + 20) throw std::logic_error("an error that says nothing: " + text);
-      if (depth_ > 0 && once_in(6)) throw;  // abandons the region
+      if (depth_ > 0 && once_in(6)) throw;  // leaves the loop or branch that is being recorded
     }
   }
   void keep(const Tile& value) { tiles_.push_back(value); }
@@ -131,7 +131,7 @@ class BuilderFuzz {
   void keep(const Ptr& value) { pointers_.push_back(value); }
   void keep(const PtrTile& value) { pointer_tiles_.push_back(value); }
 
-  // ---- calls that an author may write
+  // ---- Calls that an author may write
   void arguments() {
     for (int i = 0, n = 2 + pick(3); i < n; ++i)
       attempt([&] {
@@ -440,7 +440,8 @@ class BuilderFuzz {
     }
   }
 
-  // Records a few steps in a region. Its handles are dropped afterwards, or kept for misuse.
+  // Records a few steps inside a loop or branch. Afterwards drops its handles, or keeps them so
+  // that later calls misuse them.
   void inside() {
     const auto tiles = tiles_;
     const auto scalars = scalars_;

@@ -1,5 +1,5 @@
-// Random calls of the DSL end in a program, or in an error with the caller's line. A recorded
-// program verifies, and its bytes decode to the same program.
+// Random calls of the DSL must give a program, or an error with the caller's line. The program must
+// pass the verifier, and its bytes must decode to the same program.
 #include "builder_fuzz.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ TEST(BuilderFuzz, RecordsOrNamesTheLine) {
     const std::string bytes = program::serialize(program);
     ASSERT_EQ(program::serialize(program::parseProgram(bytes)), bytes) << program::print(program);
   }
-  // The fuzzer must exercise both outcomes.
+  // The random calls must include many accepted and many refused ones.
   EXPECT_GT(accepted, int64_t{budget.count} * 15);
   EXPECT_GT(refused, int64_t{budget.count} * 3);
 }

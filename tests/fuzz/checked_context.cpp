@@ -11,7 +11,7 @@
 namespace ligerdsl::test {
 namespace {
 
-constexpr int64_t kFewElements = 4096;  // largest tensor that is compared element by element
+constexpr int64_t kFewElements = 4096;  // largest tensor whose elements are compared one by one
 
 struct Argument {
   program::Type type;
@@ -26,7 +26,8 @@ struct Argument {
       if (dim == 0) return true;
     return false;
   }
-  // Offset of the last element, in elements. A caller's sizes may overflow 64 bits.
+  // Returns the offset of the last element, in elements. A caller's sizes may be too large for 64
+  // bits.
   __int128 last() const {
     __int128 at = 0;
     for (size_t i = 0; i < dims.size(); ++i) at += static_cast<__int128>(dims[i] - 1) * strides[i];
@@ -57,7 +58,8 @@ void report(const std::string& what) {
   expectations().violations.push_back(what);
 }
 
-// Aborts a call with very many chunks, because later launches repeat the first ones' pattern.
+// Ends calls with very many launches by an error. Later chunks repeat the launches of the first
+// ones.
 void count_launch() {
   constexpr int kMost = 2000;
   if (++expectations().launches > kMost)
@@ -153,8 +155,8 @@ class CheckedKernel final : public runtime::LoadedKernel {
              ", promised to be a multiple of " + std::to_string(fact->divisor));
   }
 
-  // Fails if an output shares an element with an argument of another alias class or with read-only
-  // memory. Arguments of one class may share the same elements under the same indices.
+  // Reports an output that shares an element with read-only memory, or with an argument of another
+  // alias class. Arguments of one class may share elements that have the same indices.
   void check_apart(const Argument& written, const Argument& other) {
     const bool apart = written.facts.alias_class != 0 && other.facts.alias_class != 0 &&
                        written.facts.alias_class != other.facts.alias_class;
@@ -167,8 +169,8 @@ class CheckedKernel final : public runtime::LoadedKernel {
   std::vector<Argument> arguments_;
 };
 
-// Checks that types and sizes suit the libraries, that the result is disjoint from its operands,
-// and that the workspace is disjoint from all.
+// Checks that a matmul's types and sizes suit the libraries. Its result must be disjoint from its
+// operands, and its workspace from all three.
 class CheckedMatmul final : public runtime::Matmul {
  public:
   explicit CheckedMatmul(bool gpu) : gpu_(gpu) {}

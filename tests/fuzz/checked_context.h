@@ -1,5 +1,6 @@
-// A context whose kernels and matmuls do not run. It checks every launch against the kernel's
-// promises and the caller's memory. It never dereferences addresses, so tensors may have any size.
+// A context that does not run kernels and matmuls. It checks the arguments of every launch against
+// the kernel's promises and the caller's memory. It never dereferences an address, so tensors may
+// have any size.
 #pragma once
 
 #include <atomic>
@@ -11,13 +12,13 @@
 
 namespace ligerdsl::test {
 
-// Bytes that a launch may access, from the call's description.
+// Addresses [begin, end) that the caller's tensors and workspace permit a launch to access.
 struct Memory {
   std::string name;
   uint64_t begin, end;
 };
 
-// Limits for the launches of this thread, and the violations found, as text.
+// The memory that launches of this thread may access, and the violations found so far.
 struct Expectations {
   std::vector<Memory> allowed;
   std::vector<std::string> violations;
@@ -25,7 +26,7 @@ struct Expectations {
 };
 Expectations& expectations();
 
-// Records a violation if a heuristic chooses a value that is not permitted.
+// Records a violation if a heuristic sets a field to a value that is not one of its choices.
 class CheckedHeuristics final : public lib::KernelConfigs {
  public:
   MetaValues changed(const std::shared_ptr<const lib::ConfigQuestion>& question) override;

@@ -1,6 +1,6 @@
-// A randomly recorded program compiles for both targets, or is refused with the author's line.
-// Every compile runs in its own process, so that a crash, a hang or a fatal LLVM error only fails
-// the test.
+// A random program must compile for both targets, or be refused with an error that names the
+// author's line. Each compile runs in its own process. A crash, a hang or a fatal LLVM error
+// therefore only fails the test.
 #include <gtest/gtest.h>
 
 #include "builder_fuzz.h"
@@ -28,7 +28,7 @@ program::CompileOptions options_for(program::Target target, unsigned seed) {
   return options;
 }
 
-// Returns true if the program compiled.
+// Returns true if the program compiled, and false if it was refused.
 bool compiles(runtime::CompilerLibrary& compiler, const std::string& bytes, program::Target target,
               unsigned seed) {
   try {
@@ -44,8 +44,8 @@ bool compiles(runtime::CompilerLibrary& compiler, const std::string& bytes, prog
   }
 }
 
-// The pipeline finds these mistakes late. They are still the author's or caller's, so the error
-// must not report a bug of the compiler.
+// The compiler finds these mistakes only after several passes. It must still report a mistake of
+// the author or caller, and not a bug of the compiler.
 TEST(CompileRefusal, BlamesTheAuthor) {
   const auto compiler = runtime::CompilerLibrary::open(LIGERDSL_TEST_COMPILER);
   const auto message = [&](int64_t elements, const std::string& arch) {
@@ -87,7 +87,7 @@ TEST(CompileFuzz, CompilesOrNamesTheLine) {
       compiled += compiles(*compiler, bytes, target, seed);
     }
   }
-  EXPECT_GT(compiled, budget.count);  // out of twice that number: most programs compile
+  EXPECT_GT(compiled, budget.count);  // of 2 * count compiles: most succeed
 }
 
 }  // namespace

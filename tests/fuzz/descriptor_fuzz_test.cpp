@@ -1,6 +1,7 @@
-// Every operation of the C ABI with random descriptions and tensors: sizes around every limit, any
-// strides, ranks, types, addresses and overlaps. Either the call is refused as the caller's
-// mistake, or every launch keeps its kernel's promises and stays inside the caller's memory.
+// Calls every operation of the C ABI with random descriptors and tensors: sizes around every limit,
+// and any strides, ranks, types, addresses and overlaps. A call must either fail with an error that
+// reports the caller's mistake, or make only valid launches: each keeps its kernel's promises and
+// stays inside the caller's memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +27,7 @@ using lib::OpInfo;
 using lib::ShapeKind;
 using lib::TensorInfo;
 
-// Addresses that are not mapped. A tensor's address is a multiple of kSpace.
+// Addresses of memory that does not exist. Each tensor starts at a multiple of kSpace.
 constexpr uint64_t kSpace = uint64_t{1} << 40, kWorkspace = uint64_t{1} << 46;
 
 // Builds one random call.
@@ -55,13 +56,13 @@ class CallFuzz {
 
   const void* desc() const { return desc_; }
   const void* args() const { return args_; }
-  // Returns the number of rows before mistakes were added.
+  // Returns the row count that the call had before mistakes were added to it.
   int64_t rows_meant() const {
     const auto found = std::find(info_.symbols.begin(), info_.symbols.end(), std::string_view("N"));
     return found == info_.symbols.end() ? -1 : sizes_[found - info_.symbols.begin()];
   }
 
-  // Returns all memory that the tensors, as described, and the workspace may reach.
+  // Returns all memory that the call may access: the tensors as described, and the workspace.
   std::vector<Memory> memory(size_t workspace) const {
     std::vector<Memory> all{{"workspace", kWorkspace, kWorkspace + workspace}};
     for (const auto& tensor : tensors_) all.push_back(reach(tensor->tensor, tensor->shape.size()));
@@ -92,7 +93,7 @@ class CallFuzz {
     return found == info_.symbols.end() ? nullptr : &sizes_[found - info_.symbols.begin()];
   }
 
-  // Returns true if a descriptor field holds the size `letter`.
+  // Returns true if the size with this letter is a field of the descriptor.
   bool is_held(std::string_view letter) const {
     return std::any_of(info_.fields.begin(), info_.fields.end(), [&](const FieldInfo& field) {
       return field.role == FieldRole::dim && info_.symbols[field.symbol] == letter;
@@ -105,7 +106,8 @@ class CallFuzz {
   }
   bool has_sequences() const { return has_field("max_seqlen_"); }
 
-  // Sets three or five reported numbers per row, and a row count for all shards together.
+  // Vocabulary-parallel losses: sets the number of statistics per row (3 or 5), and the row count
+  // over all shards.
   void relate_shards() {
     if (!size("C") || is_held("C")) return;
     *size("C") = once_in(2) ? 3 : 5;
@@ -113,19 +115,19 @@ class CallFuzz {
     if (int64_t* all = size("M"); all && rows < (int64_t{1} << 40)) *all = rows * (1 + pick(3));
   }
 
-  // Sets the number of bounds to the number of groups + 1.
+  // Grouped operations: sets the number of group offsets to the number of groups + 1.
   void relate_groups() {
     if (int64_t* bounds = size("O"); bounds && *size("E") < INT64_MAX) *bounds = *size("E") + 1;
   }
 
-  // Sets the length of the longest sequence.
+  // Attention of sequences: sets the length of the longest sequence.
   void relate_sequences() {
     for (const FieldInfo& field : info_.fields)
       if (std::string_view(field.name).starts_with("max_seqlen_"))
         set(field.offset, field.type, 0, 1 + pick(4096), desc_);
   }
 
-  // Gives all parameter gradients one dtype.
+  // Gives the gradients of weight and bias one dtype.
   void relate_gradients() {
     int64_t dtype = 0;
     for (const FieldInfo& field : info_.fields) {
@@ -139,7 +141,8 @@ class CallFuzz {
 
   bool is_head() const { return has_field("products"); }
 
-  // Gives an lm_head's tensors its dtype or f32, or omits them. Sets a feasible workspace limit.
+  // Gives each optional tensor of an lm_head its dtype or f32, or omits the tensor. Sets a
+  // workspace limit that can be met.
   void relate_head() {
     if (!is_head()) return;
     int64_t dtype = 0;
@@ -155,7 +158,8 @@ class CallFuzz {
     }
   }
 
-  // Gives an lm_head's loss, statistics and upstream gradient one element, or one per row.
+  // Gives the loss, statistics and upstream gradient of an lm_head one element per row, or with a
+  // reduced loss a single element.
   void relate_reduced() {
     if (!is_head()) return;
     bool by_row = false;
@@ -167,7 +171,7 @@ class CallFuzz {
         sizes_[i] = by_row ? rows_meant() : 1;
   }
 
-  // Returns 1 (a reduced result) or a random number of rows.
+  // Returns 1, for a reduced result, or a random number of rows.
   int64_t free_size() { return once_in(3) ? 1 : rows(); }
 
   void set(size_t offset, FieldType type, double number, int64_t integer, std::byte* base) {
@@ -257,7 +261,7 @@ class CallFuzz {
     tensors_.push_back(std::move(owned));
     return &tensors_.back()->tensor;
   }
-  // Adds padding between rows, as in a slice of a wider tensor.
+  // Adds unused elements between rows, as in a slice of a wider tensor.
   void pad_rows(Owned& owned) {
     owned.strides.resize(owned.shape.size());
     int64_t step = 1;
@@ -282,7 +286,7 @@ class CallFuzz {
       }
       shape.push_back(small ? size * dim.factor : size);
     }
-    if (info.shape == ShapeKind::free)  // tables of rope
+    if (info.shape == ShapeKind::free)  // the tables of rope have free shapes
       shape = {sizes_[static_cast<size_t>(pick(4))], sizes_[static_cast<size_t>(pick(6))]};
     const ligerdsl_tensor_t* tensor = add(dtype, shape);
     std::memcpy(args_ + info.offset, &tensor, sizeof tensor);
@@ -296,7 +300,7 @@ class CallFuzz {
     std::memcpy(args_ + info_.list_offset, &first, sizeof first);
     std::memcpy(args_ + info_.list_offset + sizeof first, &known, sizeof known);
   }
-  // Places outputs on the inputs that they may overwrite.
+  // Passes an input as the output that may overwrite it, in half of the cases.
   void share() {
     for (const lib::AliasInfo& alias : info_.aliases) {
       const ligerdsl_tensor_t* input = lib::read_tensor(args_, info_.tensors[alias.input]);
@@ -305,7 +309,7 @@ class CallFuzz {
     }
   }
 
-  // Adds one mistake.
+  // Adds one mistake to the call.
   void spoil() {
     if (tensors_.empty()) return;
     Owned& owned = *tensors_[pick(static_cast<int>(tensors_.size()))];
@@ -342,7 +346,7 @@ class CallFuzz {
         t.shape = nullptr;
         break;
       case 9:
-        desc_[pick(16)] ^= std::byte{1};  // the struct header
+        desc_[pick(16)] ^= std::byte{1};  // struct_size or version of the descriptor
         break;
       default: {
         const FieldInfo& field = info_.fields[pick(static_cast<int>(info_.fields.size()))];
@@ -351,8 +355,8 @@ class CallFuzz {
     }
   }
 
-  // Returns the memory that a tensor's description reaches, in exact arithmetic, or none if it is
-  // invalid.
+  // Returns the memory that the tensor's description covers, computed without overflow. Returns no
+  // memory if the description is invalid.
   static Memory reach(const ligerdsl_tensor_t& t, size_t rank) {
     const uint64_t begin = reinterpret_cast<uintptr_t>(t.data) + t.byte_offset;
     if (t.ndim < 0 || t.ndim > static_cast<int32_t>(rank) || (t.ndim > 0 && !t.shape))
@@ -377,8 +381,8 @@ class CallFuzz {
   std::vector<ligerdsl_tensor_t> list_;
 };
 
-// Returns true if the status reports the caller's mistake or a limit of this machine, not a library
-// fault.
+// Returns true if the status reports a mistake of the caller or a limit of this machine, and false
+// for a fault of the library.
 bool is_callers(ligerdsl_status_t status) {
   return status / 1000 == 2 || status == LIGERDSL_ABI_MISMATCH || status == LIGERDSL_NOT_SUPPORTED;
 }
@@ -411,7 +415,8 @@ TEST_P(DescriptorFuzz, IsRefusedOrKeepsPromises) {
         << ligerdsl_status_name(planned) << ligerdsl_last_error();
     for (const std::string& violation : expectations().violations) ADD_FAILURE() << violation;
     if (planned == LIGERDSL_SUCCESS) {
-      // Uses more workspace than any call needs, or the size that the plan reports.
+      // The workspace is larger than any call needs or, for half of the seeds, as large as the plan
+      // reports.
       size_t workspace = size_t{1} << 44;
       if (const int64_t rows = call.rows_meant(); rows >= 0 && seed % 4 < 2)
         workspace = std::min(workspace, ligerdsl_plan_workspace_bytes_for(plan, rows));
@@ -435,7 +440,7 @@ TEST_P(DescriptorFuzz, IsRefusedOrKeepsPromises) {
     lib::remove_handle(lib::HandleKind::context, context);
     if (HasFailure()) break;
   }
-  if (budget.count < kUsualSeeds) return;  // a single seed, or a build with sanitizers
+  if (budget.count < kUsualSeeds) return;  // too few seeds for the counts below
   EXPECT_GT(accepted, static_cast<int>(budget.count) / 80)
       << "the fuzzer makes up too few right calls";
   EXPECT_GT(launches, 0);

@@ -1,4 +1,5 @@
-// Amount of work of a fuzzer. The seeds are fixed unless the command line changes them.
+// The number of random cases that a fuzzer tries. Their seeds are fixed unless the command line
+// changes them.
 #pragma once
 
 namespace ligerdsl::test {
@@ -7,8 +8,8 @@ struct Budget {
   unsigned first_seed, count;
 };
 
-// Returns the range of seeds. `usual` is the number of seeds in CI; a build with sanitizers runs
-// half of them.
+// Returns the seeds to try. `usual` is their number in CI; a build with sanitizers tries a quarter
+// of it unless nightly tests are on.
 Budget budget(unsigned usual);
 
 }  // namespace ligerdsl::test

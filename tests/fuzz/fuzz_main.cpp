@@ -1,5 +1,5 @@
-// main() of the fuzzers: --seed=N is the first seed, --count=N the number of seeds. GoogleTest gets
-// the rest.
+// main() of the fuzzers: --seed=N sets the first seed, --count=N the number of seeds. All other
+// arguments are for GoogleTest.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Tests an operation's default settings: sizes, fields and formulas of its row.
+// Tests the default settings of operations: sizes, fields, and the formulas in their rows.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -15,7 +15,7 @@ using Settings = std::vector<std::string>;
 
 struct Expected {
   std::string op, sizes;
-  double flops;  // -1: they depend on groups or sequences
+  double flops;  // -1 if the number depends on groups or sequences
 };
 
 const std::vector<Expected>& expected() {
@@ -120,9 +120,9 @@ TEST(Formulas, BytesOfIndexedAndUnreadTensors) {
   const auto bytes = [](const char* op, const Settings& settings) {
     return cli::OpInstance(cli::find_op(op), settings).bytes_moved();
   };
-  // 8-byte indices, the indexed rows and the result.
+  // Moves 8-byte indices, the indexed rows and the result.
   EXPECT_EQ(bytes("embedding_forward", {"N=3", "V=1000", "H=8"}), 3 * 8 + 2 * 3 * 8 * 4);
-  // 8-byte labels, three f32 numbers per row, and one loss per row.
+  // Moves 8-byte labels, three f32 numbers per row, and one f32 loss per row.
   EXPECT_EQ(bytes("vocab_parallel_cross_entropy", {"N=3", "V=100", "with_d_logits=0"}),
             3 * 8 + 3 * 3 * 4 + 3 * 4);
 }

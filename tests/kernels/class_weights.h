@@ -1,4 +1,4 @@
-// Weights of classes, as an author might pass them in f32.
+// Class weights for tests, with values that f32 represents exactly.
 #pragma once
 
 #include <cmath>

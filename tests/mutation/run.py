@@ -25,7 +25,7 @@ from steps import STEPS, noticing_test, run
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-BATCH = 4  # mutants between two runs of their tests on the unchanged sources
+BATCH = 4  # after this number of mutants, their tests must pass on the original sources
 DOES_NOT_COMPILE = "does not compile"
 
 

@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 
-LIMIT = 1200  # seconds per command
+LIMIT = 1200  # time limit of a command, in seconds
 UNKNOWN = "unknown"
 
 
@@ -14,7 +14,7 @@ UNKNOWN = "unknown"
 class Step:
     targets: str
     command: str
-    only: str  # argument that selects the tests {}
+    only: str  # argument that selects tests; {} is replaced by their names
     separator: str
 
     def command_of(self, tests):
@@ -79,7 +79,7 @@ def run(command, folder, log, limit=LIMIT):
             code = process.wait(limit)
         except subprocess.TimeoutExpired:
             code = None
-            os.killpg(process.pid, signal.SIGKILL)  # including the children of the shell
+            os.killpg(process.pid, signal.SIGKILL)  # also kills the shell's children
             process.wait()
         out.seek(begin)
         return code == 0, out.read() + ("timed out\n" if code is None else "")

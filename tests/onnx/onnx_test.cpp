@@ -1,5 +1,5 @@
-// ONNX node cases for our kernels. The class axis becomes the last one, and all other axes are
-// rows.
+// Runs our kernels on node cases of ONNX. The class axis is moved to the end, and all other axes
+// become rows.
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -24,7 +24,8 @@ std::string read(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Returns the folders with this prefix whose graph is a single node of operator `op`.
+// Returns the case folders that begin with `prefix` and whose graph is a single node of operator
+// `op`.
 std::vector<fs::path> cases_of(const std::string& prefix, const std::string& op) {
   std::vector<fs::path> out;
   if (!fs::exists(kCases)) return out;
@@ -61,7 +62,7 @@ struct Case {
   }
 };
 
-// [a, axis, b] -> [a * b, axis]
+// Moves the class axis to the end: [a, axis, b] becomes [a * b, axis].
 struct AxisLast {
   int64_t before = 1, axis = 1, after = 1;
   AxisLast(const Sizes& dims, int64_t axis_index) {
@@ -101,7 +102,8 @@ TEST(Onnx, SoftmaxMatches) {
   }
 }
 
-// Our kernel's loss for a case; per row if `reduction` is none.
+// Losses that our kernel computes for a case. There is one loss, or one per row if the reduction is
+// none.
 struct Losses {
   Values loss, lse;
 };
@@ -146,8 +148,8 @@ TEST(Onnx, SoftmaxCrossEntropyLossMatches) {
     const Losses ours = losses_of(c, reduction_of(c.reduction()));
     EXPECT_TRUE(close(ours.loss, c.outputs[0].numbers, {1e-5, 1e-6})) << "loss";
     if (c.outputs.size() < 2) continue;
-    // The second output is the log-probability z - lse. Compares it for the label of every row that
-    // counts.
+    // The second output is the log-probability z - lse. Compares it at the label of each row that
+    // is not ignored.
     const AxisLast order(c.inputs[0].dims, 1);
     const Values z = order.apply(c.inputs[0].numbers), log_prob = order.apply(c.outputs[1].numbers);
     for (int64_t i = 0; i < order.rows(); ++i) {
@@ -159,7 +161,8 @@ TEST(Onnx, SoftmaxCrossEntropyLossMatches) {
   }
 }
 
-// The NLL of scores x is -w_y x_y: our per-row loss w_y (lse - x_y) minus w_y lse.
+// With scores x and label y, ONNX's NLL loss is -w_y x_y. Our per-row loss is w_y (lse - x_y), so
+// the test subtracts w_y lse.
 TEST(Onnx, NegativeLogLikelihoodLossMatches) {
   const auto folders = cases_of("test_nllloss_", "NegativeLogLikelihoodLoss");
   if (folders.empty()) GTEST_SKIP() << "libonnx-testdata is not installed";
@@ -190,7 +193,8 @@ struct Product {
   double alpha = 1, beta = 0;
 };
 
-// Returns alpha op(a) op(b) + beta c in f32.
+// Returns the Gemm alpha op(a) op(b) + beta c, in f32. op transposes its operand if the node says
+// so.
 Values product_of(const Product& p, const Values& a, const Values& b, const Values& c) {
   using kernels::Factors;
   const kernels::MatmulOptions options{.factors = p.transposed_a
@@ -217,7 +221,7 @@ Values product_of(const Product& p, const Values& a, const Values& b, const Valu
   return out.values();
 }
 
-// Returns the operand C of a Gemm, which may be a scalar, a row or a column, as a matrix.
+// Returns operand C of a Gemm as an [m, n] matrix. It may be a scalar, a row or a column.
 Values spread(const TensorProto& c, int64_t m, int64_t n) {
   Sizes dims = c.dims;
   while (dims.size() < 2) dims.insert(dims.begin(), 1);
@@ -251,7 +255,7 @@ TEST(Onnx, GemmMatches) {
   }
 }
 
-// Multiplies the matrices of all leading dimensions one after the other.
+// Multiplies the pairs of matrices along all leading dimensions, one pair at a time.
 TEST(Onnx, MatMulMatches) {
   const auto folders = cases_of("test_matmul_", "MatMul");
   if (folders.empty()) GTEST_SKIP() << "libonnx-testdata is not installed";

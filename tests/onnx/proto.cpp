@@ -7,7 +7,7 @@
 namespace ligerdsl::test::onnx {
 namespace {
 
-// One field of a message: a varint, or bytes.
+// One field of a protobuf message. It has a varint or bytes, depending on the wire type.
 struct Field {
   int number = 0;
   int wire = 0;
@@ -70,7 +70,7 @@ void append_raw(std::string_view bytes, std::vector<Out>& out) {
   }
 }
 
-// A repeated integer field, packed or not.
+// Appends the integers of a repeated field, which may be packed.
 void append_integers(const Field& f, std::vector<int64_t>& out) {
   if (f.wire == 0) out.push_back(static_cast<int64_t>(f.value));
   for (Reader packed(f.bytes); !packed.done();)

@@ -1,5 +1,4 @@
-// A reader for the parts of ONNX files that the tests use: one node with its attributes, and
-// tensors.
+// Reads the parts of ONNX files that the tests use: nodes with their attributes, and tensors.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +11,8 @@ namespace ligerdsl::test::onnx {
 struct TensorProto {
   std::vector<int64_t> dims;
   bool is_float = true;
-  std::vector<double> numbers;    // float and double tensors
-  std::vector<int64_t> integers;  // int32 and int64 tensors
+  std::vector<double> numbers;    // values of float and double tensors
+  std::vector<int64_t> integers;  // values of int32 and int64 tensors
 };
 
 struct Attribute {
@@ -29,6 +28,6 @@ struct Node {
 };
 
 TensorProto parse_tensor(const std::string& bytes);
-std::vector<Node> parse_nodes(const std::string& model_bytes);  // nodes of a model's graph
+std::vector<Node> parse_nodes(const std::string& model_bytes);  // returns the nodes of the graph
 
 }  // namespace ligerdsl::test::onnx

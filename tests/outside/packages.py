@@ -63,7 +63,7 @@ expect(packages.keys() == HOLDS.keys(),
        f"expected the packages {sorted(HOLDS)}, got {sorted(packages)}")
 for name, path in packages.items():
     held = [line.split()[5][1:] for line in output("dpkg-deb", "-c", str(path))[1].splitlines()]
-    # A Debian build installs libraries in the folder of the architecture.
+    # On Debian, CMake may install libraries in the architecture's folder. HOLDS omits that folder.
     plain = {file.replace("/usr/lib/x86_64-linux-gnu/", "/usr/lib/") for file in held}
     for wanted in HOLDS.get(name, []):
         expect(wanted in plain, f"{name} lacks {wanted}; it holds {held}")

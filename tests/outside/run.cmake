@@ -1,5 +1,5 @@
-# Installs BUILD to WORK/prefix; then builds the outside projects of SOURCE against it and runs
-# them.
+# Installs the build tree BUILD into WORK/prefix. Then builds the projects of the folder SOURCE
+# against it and runs them.
 set(prefix ${WORK}/prefix)
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
@@ -17,7 +17,7 @@ run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
 set(ENV{LD_LIBRARY_PATH} ${prefix}/${LIBDIR})
 set(ENV{LIGERDSL_CACHE_DIR} ${WORK}/cache)
 
-# A trainer in C, through pkg-config.
+# Builds a trainer in C with the flags of pkg-config.
 set(ENV{PKG_CONFIG_PATH} ${prefix}/${LIBDIR}/pkgconfig)
 execute_process(COMMAND pkg-config --cflags --libs ligerdsl
   OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE result)
@@ -46,14 +46,14 @@ build_and_run(cpp_trainer cpp_trainer ${CXX})
 build_and_run(dsl_author dsl_author ${CXX})
 run(${WORK}/dsl_author/named_launch)
 run(${WORK}/dsl_author/for_target)
-# An author's compiler may differ from the one that built the library.
+# An author's compiler may differ from the library's.
 if(CLANGXX)
   build_and_run(dsl_author dsl_author_clang ${CLANGXX})
   run(${WORK}/dsl_author_clang/named_launch)
   run(${WORK}/dsl_author_clang/for_target)
 endif()
 
-# Installed documents, and the lessons, built as an author would build them.
+# Checks the installed documents, and builds the installed lessons as an author would.
 set(documents ${prefix}/share/doc/libligerdsl)
 foreach(file README.md LICENSE docs/reference/dsl-overview.md docs/guide/write-a-kernel.md lessons/README.md lessons/05_fast_rows.cpp)
   if(NOT EXISTS ${documents}/${file})
@@ -67,13 +67,13 @@ foreach(lesson 01_vector_add 02_fused_softmax 03_rms_norm 04_c_abi)
   run(${WORK}/lessons/lesson_${lesson})
 endforeach()
 
-# The command with the author's kernels.
+# Loads the author's kernels into the installed command.
 run(${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so list)
 
 run(${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so run squared_relu y=100 x=y scale=1 --check)
 
-# Nine kernels of the literature, built by each compiler. They are right on this CPU and compile for
-# GPUs with and without clusters.
+# Ten kernels from the literature, built by each compiler. Each must be right on this CPU, and
+# compile for a GPU without clusters (sm_80) and one with clusters (sm_90a).
 set(author_kernels
   "generalized_jsd beta=0.5 scale=1 cols=256 x=37x256 y=x d_x=x loss=37"
   "selective_log_softmax cols=256 out=37 x=37x256 index=37:0..255"
@@ -105,7 +105,8 @@ if(CLANGXX)
   build_author_kernels(author_kernels_clang ${CLANGXX})
 endif()
 
-# A kernel with a schedule per device. The checked run uses the schedule of its device.
+# A kernel with a schedule per device. The launch and its check must use the schedule of this
+# device.
 run(${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so run row_mean x=37x1000 mean=37 block=1 --check)
 function(compiles_to target stage)
   set(command ${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so compile row_mean
@@ -124,7 +125,7 @@ compiles_to(sm_120 ptx ".reqntid 128" ".reqnctapercluster 2")
 compiles_to(sm_80 program "value=1024 : i64")
 compiles_to(sm_90a program "value=2048 : i64")
 
-# Invalid settings of an author's kernel: exit code 2, and a helpful message.
+# An invalid setting of an author's kernel must give exit code 2 and name the mistake.
 function(refused words)
   set(command ${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so ${ARGN})
   execute_process(COMMAND ${command} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)

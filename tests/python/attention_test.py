@@ -88,7 +88,7 @@ MASKS = [({}, {}), (dict(causal=True), dict(right=0)),
          (dict(window=(5, 2), softcap=2.0, scale=0.7), dict(left=5, right=2, cap=2.0, scale=0.7))]
 
 
-# Pairs of a dtype and a mask alternate between sinks and no sinks.
+# Every second combination of dtype and mask has sinks.
 @pytest.mark.parametrize("dtype, options, formula, with_sinks",
                          [(dtype, *mask, (i + j) % 2 == 1) for i, dtype in enumerate(TOLERANCE)
                           for j, mask in enumerate(MASKS)], ids=str)
@@ -107,7 +107,7 @@ def test_sinks_and_gradients_of_lse(dtype, options, formula, with_sinks):
         assert one.dtype == other.dtype
         scale = other.abs().max().item()
         torch.testing.assert_close(one.float() / scale, other.float() / scale, **TOLERANCE[dtype])
-    # a loss of lse alone
+    # a loss that depends on lse only
     lse = lt.attention(q, k, v, sinks=sinks, return_lse=True, **options)[1]
     for one, other in zip(torch.autograd.grad(lse.square().sum(), (q, k)),
                           torch.autograd.grad(

@@ -59,7 +59,7 @@ def test_missing_file_and_file_without_kernels():
         ligerdsl.load(ligerdsl.library.PATH)
 
 
-# A shared object with a kernel table in C. TABLE and FUNCTIONS are placeholders.
+# C source of a shared object with a kernel table. The tests replace TABLE and FUNCTIONS.
 SOURCE = """
 #include <stdint.h>
 #include <stdlib.h>

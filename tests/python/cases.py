@@ -121,7 +121,7 @@ def loss_and_entropy(result):
 
 LABELS = torch.tensor([[3, 0, -100], [9, 5, 1]])
 
-# name: (our function, reference, inputs with gradients, inputs without)
+# name: (function, reference, maker of inputs with gradients, maker of inputs without)
 CASES = {
     "rms_norm": (lt.rms_norm, rms, lambda: [tensor(3, 5, 40), tensor(40)], lambda: []),
     "rms_norm without a weight": (lt.rms_norm, lambda x: rms(x, None), lambda: [tensor(7, 33)],

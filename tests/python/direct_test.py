@@ -19,7 +19,7 @@ import ligerdsl.torch as lt
 from ligerdsl import _bind
 from ligerdsl.torch import dispatch, fused_linear, gated, losses, norms, rows
 
-rope = importlib.import_module("ligerdsl.torch.rope")  # the module: the function has the same name
+rope = importlib.import_module("ligerdsl.torch.rope")  # `import` gives the function of this name
 
 
 def leaf(*shape, dtype=torch.float32):
@@ -43,7 +43,7 @@ def turned(q, k=None, **options):
     return outputs if k is not None else outputs[0]
 
 
-# name: (function, its autograd Function, maker of tensors)
+# name: (function, its autograd Function, function that makes the tensors)
 CASES = {
     "rms_norm": (lt.rms_norm, norms.RMSNormFunction, lambda *n: of_widths((*n, 8), (8,))),
     "rms_norm without weight": (lt.rms_norm, norms.RMSNormFunction,
@@ -143,7 +143,7 @@ def test_bits_equal_those_of_the_function(name, leading, counts, own_ways):
     assert ours[0].grad_fn.name() == kind.__name__ + "Backward"
     own_ways()
     equal(ours, results(function, tensors))
-    # the backward of an lm_head only scales gradients
+    # an lm_head's backward only scales gradients of the forward pass, so nothing is counted
     assert len(counts) == (1 if name in HEADS else 2)
 
 
@@ -341,7 +341,7 @@ def test_head_returns_its_gradients_once(counts):
     with pytest.raises(ligerdsl.NotSupported, match="a second backward"):
         torch.autograd.grad(loss, (x, w), torch.tensor(0.5))
     frozen = lt.fused_linear_cross_entropy(x, w.detach(), LABELS)
-    # no gradient of the weight was computed
+    # a frozen weight has no gradient to save
     assert [t is None for t in frozen.grad_fn.saved_tensors] == [False, True, True, False, False,
                                                                  True, True]
     equal(torch.autograd.grad(frozen, (x,), torch.tensor(0.5)), expected[:1])
@@ -536,7 +536,7 @@ def test_overwritten_tensor_held_by_hooks_is_not_read_again(of_gates):
 @pytest.mark.parametrize("of_gates", [lt.swiglu, lt.geglu])
 def test_only_one_thread_overwrites_tensor_held_by_hooks(of_gates):
     def unpack(tensor):
-        time.sleep(0.05)  # gives the other thread time to ask
+        time.sleep(0.05)  # meanwhile the other thread unpacks, too
         return tensor
 
     gate, up = leaf(4, 8), leaf(4, 8)
@@ -606,7 +606,7 @@ def test_invalid_plans_are_refused():
     scale = b"\0\0\0\0" b"\0\1\0\0" b"\x08\0\0\0" b"\2\0\0\0"
     assert callable(_bind.direct_forward(*good[:6], "rms_norm_backward scale scale",
                                          behind + 2 * scale, *good[8:]))
-    with pytest.raises(ValueError, match="direct: "):  # the second step reads a result of the third
+    with pytest.raises(ValueError, match="direct: "):  # step 2 reads the result of step 3
         _bind.direct_forward(*good[:6], "rms_norm_backward scale scale",
                              behind + b"\0\7" + scale[2:] + scale, *good[8:])
     with pytest.raises(TypeError, match="direct_backward"):

@@ -20,7 +20,7 @@ import ligerdsl.torch as lt
 from cases import CASES, LABELS, inputs_of, outputs_of
 from processes import COUNT, KIND, begin, end, spawn
 
-# Functions without a sharding rule: see ligerdsl/torch/sharding.py.
+# Functions for which ligerdsl/torch/sharding.py has no rule.
 LEAVE = {"vocab_parallel_cross_entropy", "fused_linear_jsd", "grouped_linear",
          "grouped_linear of columns", "attention_varlen", "linear", "linear and its activation",
          "linear and a ReLU", "matmul", "matmul of batches"}
@@ -85,7 +85,7 @@ def all_functions():
 
 def stays_in_shards():
     """Rows are not gathered, and gradients of parameters are partial sums."""
-    # 3 rows on 2 processes: shards of 2 and 1
+    # Two processes divide 3 rows into shards of 2 and 1.
     x, w, b = torch.randn(3, 5, 40), torch.randn(40), torch.randn(40)
     for name, function, inputs in (("rms_norm", lt.rms_norm, [x, w]),
                                    ("layer_norm", lt.layer_norm, [x, w, b]),
@@ -102,7 +102,7 @@ def stays_in_shards():
         assert gradients[0].placements == (tensor.Shard(0),), name
     gate, up = (
         tensor.distribute_tensor(torch.randn(3, 8), mesh, [tensor.Shard(1)]) for _ in range(2))
-    assert lt.swiglu(gate, up).placements == (tensor.Shard(1),)  # as between tensor-parallel layers
+    assert lt.swiglu(gate, up).placements == (tensor.Shard(1),)  # like tensor-parallel layers
     q = tensor.distribute_tensor(torch.randn(2, 5, 4, 16), mesh, [tensor.Shard(2)])
     table = tensor.distribute_tensor(torch.randn(5, 16), mesh, [tensor.Replicate()])
     assert lt.rope(q, None, table, table)[0].placements == (tensor.Shard(2),)

@@ -30,7 +30,7 @@ def module(name):
     try:
         spec = importlib.util.spec_from_file_location(name, BENCH / f"{name}.py")
         made = importlib.util.module_from_spec(spec)
-        sys.modules[name] = made  # where dataclasses look
+        sys.modules[name] = made  # dataclasses look modules up here
         spec.loader.exec_module(made)
         return made
     finally:
@@ -76,7 +76,7 @@ def test_plots(result, tmp_path):
     assert done.returncode == 0, done.stderr
     names = {path.stem for path in tmp_path.glob("*.svg")}
     assert names == {"batch-throughput", "length-throughput", "workspace-throughput",
-                     "ablation-throughput"}  # a CPU counts no memory
+                     "ablation-throughput"}  # no plot of memory: not measured on a CPU
 
 
 def test_tables(result, tmp_path):
@@ -90,7 +90,7 @@ def test_tables(result, tmp_path):
     tables = module("e2e_tables")
     page = tmp_path / "page.md"
     page.write_text(f"before\n{tables.BEGIN}\nold\n{tables.END}\nafter\n")
-    for results in [tmp_path / "e2e-2026-01-02.json"], []:  # into the tables; from the tables
+    for results in [tmp_path / "e2e-2026-01-02.json"], []:  # with new results; without
         done = run(BENCH / "e2e_tables.py", *results, "--baselines", tmp_path, "--page", page)
         assert done.returncode == 0, done.stderr
     text = page.read_text()
@@ -195,7 +195,7 @@ def test_f32_copies_of_16_bit_weights():
     layer.weight.data.fill_(1.0)
     masters = convergence.Masters(layer)
     optimiser = torch.optim.SGD(masters.all, lr=2.0**-10)
-    for _ in range(4):  # each alone rounds to 1 again
+    for _ in range(4):  # each step alone rounds to 1
         layer(torch.ones(1, 2, dtype=torch.bfloat16)).sum().backward()
         masters.take_gradients()
         assert layer.weight.grad is None

@@ -212,7 +212,7 @@ def test_frozen_head_makes_no_gradient_of_it():
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-# gradients computed in the forward pass, and in the backward pass
+# `mean` computes gradients in the forward pass, `none` in the backward pass.
 @pytest.mark.parametrize("reduction", ["mean", "none"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_ignored_rows_of_the_fused_head_may_hold_anything(dtype, reduction, value):
@@ -367,7 +367,7 @@ def test_entropy_of_the_fused_head():
     log_p = (x @ w.T).log_softmax(-1)
     entropy = -(log_p.exp() * log_p).sum(-1).masked_fill(labels == -100, 0)
     total = torch.nn.functional.cross_entropy(x @ w.T, labels, reduction="sum") / 7
-    # Loss with an entropy bonus, entropy alone, and loss alone, all with a given number of items.
+    # Weights of loss and entropy: both, entropy only, loss only. The number of items is given.
     for weights in ((1.0, -0.3), (0.0, 1.0), (2.0, 0.0)):
         out = lt.fused_linear_cross_entropy(x, w, labels, num_items=7, with_entropy=True)
         torch.testing.assert_close(out.entropy, entropy, rtol=1e-5, atol=1e-5)
@@ -382,7 +382,7 @@ def test_entropy_of_the_fused_head():
     torch.testing.assert_close(out.entropy, entropy, rtol=1e-5, atol=1e-5)
     calls = ligerdsl.calls("fused_linear_cross_entropy_backward")
     out.loss.backward()
-    # computed in the forward pass
+    # the gradients were computed in the forward pass, so backward calls no kernel
     assert ligerdsl.calls("fused_linear_cross_entropy_backward") == calls
     with torch.no_grad():
         torch.testing.assert_close(

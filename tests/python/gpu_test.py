@@ -68,7 +68,7 @@ def test_the_current_stream():
     with torch.cuda.stream(stream):
         for _ in range(20):
             y = lt.rms_norm(x)
-            x = y * 1.01  # torch's kernels on the same stream, before and after
+            x = y * 1.01  # torch's kernel reads y and makes the next x
     stream.synchronize()
     expected = x / 1.01
     torch.testing.assert_close(y, expected, rtol=1e-5, atol=1e-5)
@@ -88,7 +88,7 @@ def test_workspace_comes_from_torchs_allocator_and_is_freed():
     torch.cuda.synchronize()
     results = sum(t.untyped_storage().nbytes() for t in found)
     assert torch.cuda.memory_allocated() == before + results
-    assert torch.cuda.max_memory_allocated() > before + results  # partial sums of d_weight
+    assert torch.cuda.max_memory_allocated() > before + results  # d_weight's partial sums
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there are not two GPUs")
@@ -113,8 +113,9 @@ def test_lack_of_memory_raises_torchs_exception():
     labels = torch.zeros(4096, dtype=torch.int64, device="cuda")
     gc.collect()
     torch.cuda.synchronize()
-    torch.cuda.empty_cache()  # memory cached by earlier tests would serve as workspace
-    # Gradients take 399 MiB and fit. Logits of a chunk of 1,024 rows take 781 MiB and do not.
+    torch.cuda.empty_cache()  # cached memory could hold the workspace
+    # Gradients take 399 MiB, which is within the 600 MiB limit. The logits of a chunk of 1,024 rows
+    # take 781 MiB more, which is not.
     torch.cuda.set_per_process_memory_fraction(
         (torch.cuda.memory_reserved() + 600 * 2**20) / torch.cuda.mem_get_info()[1])
     try:
@@ -196,7 +197,7 @@ def test_compiled_with_cuda_graphs():
     x = torch.randn(8, 64, device="cuda", requires_grad=True)
     for _ in range(4):
         norm.zero_grad()
-        x.grad = None  # the graph owns this memory, and its next run overwrites it
+        x.grad = None  # the next graph run overwrites this gradient
         compiled(x).backward()
     found = norm.weight.grad.clone()
     norm.zero_grad()

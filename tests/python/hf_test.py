@@ -28,7 +28,7 @@ def model_of(family, dtype=torch.float32, **more):
     torch.manual_seed(0)
     config = getattr(transformers, name)(**SMALL, **options, **more)
     model = transformers.AutoModelForCausalLM.from_config(config).to(dtype)
-    for parameter in model.parameters():  # makes norm weights differ from 1
+    for parameter in model.parameters():  # norm weights must differ from 1
         if parameter.dim() == 1:
             parameter.data += 0.3 * torch.randn_like(parameter)
     return model
@@ -309,11 +309,11 @@ def test_classes_are_patched_in_part():
         gained = {name: ligerdsl.calls(name) - count for name, count in before.items()}
         assert gained == {"rms_norm_forward": 0, "rope": 0, "cross_entropy": 1, "swiglu_forward": 2}
         torch.testing.assert_close(output.logits, expected.logits, rtol=1e-4, atol=1e-4)
-        report = ligerdsl.hf.patch(model)  # patches the rest; the loss is already patched
+        report = ligerdsl.hf.patch(model)  # patches everything but the loss
         assert "fused_linear_cross_entropy" not in report.patched and report.patched["rope"] == 1
         torch.testing.assert_close(model(**data).loss, expected.loss, rtol=1e-5, atol=1e-5)
         ligerdsl.hf.unpatch(model)
-        other = model_of("llama", hidden_act="relu").train()  # no kernel supports this activation
+        other = model_of("llama", hidden_act="relu").train()  # no kernel has this activation
         before = ligerdsl.calls("swiglu_forward")
         assert torch.isfinite(other(**data).loss) and ligerdsl.calls("swiglu_forward") == before
     finally:

@@ -20,7 +20,7 @@ from ligerdsl.hf.memory import GIB, head_limit, kept_layers, piece_rows
 SMALL = dict(vocab_size=61, hidden_size=32, intermediate_size=48, num_hidden_layers=3,
              num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64,
              attn_implementation="sdpa", tie_word_embeddings=True, head_dim=8)
-PIECE = 2 * 48 * 4 * 5  # bytes of five rows in f32
+PIECE = 2 * 48 * 4 * 5  # bytes of gate and up (48 columns, f32) for five rows
 
 
 @pytest.fixture(autouse=True)
@@ -116,7 +116,7 @@ def test_kept_attention_has_no_memory_of_its_inputs():
     expected = torch.autograd.grad(attention(*leaves, 0.3), leaves, d_out)
     before = [t.clone() for t in (q, k, v)]
     for t in (q, k, v):
-        t.zero_()  # backward must use only its arguments
+        t.zero_()  # backward must not read these
     for one, other in zip(kept.backward(*before, d_out), expected):
         torch.testing.assert_close(one, other)
 
@@ -243,7 +243,7 @@ def test_calls_beyond_a_causal_step():
     model.gradient_checkpointing_disable()
     check(model, data, 0)
     check(model_of(), data, 0, patching={"layers": False})
-    check(model_of("Qwen2"), data, 0)  # its layers have biases
+    check(model_of("Qwen2"), data, 0)  # Qwen2's layers have biases
     with torch.autocast("cpu", torch.bfloat16):
         check(model_of(), data, 0, rtol=5e-2, atol=5e-2)
     model = model_of(attention_dropout=0.3)
@@ -281,8 +281,8 @@ def test_compiled_layers():
     ligerdsl.hf.patch(model)
     torch._dynamo.reset()
     if torch.cuda.is_available():
-        # dynamo queries the device's random state; torch's checkpointing refuses a device
-        # initialised inside a layer
+        # dynamo reads the device's random state, and torch's checkpointing fails if a layer
+        # initialises the device
         torch.cuda.init()
     for layer in model.model.layers:
         layer.compile(backend="aot_eager")
@@ -387,7 +387,7 @@ def test_number_of_matmuls_for_queries_keys_and_values(join, monkeypatch):
 
 
 def test_separated_weights_are_detected():
-    model, data = model_of(num_key_value_heads=4), batch()  # q, k and v are square
+    model, data = model_of(num_key_value_heads=4), batch()  # so that q, k and v are square
     ligerdsl.hf.patch(model, join_weights=True)
     first, second, third = (layer.self_attn for layer in model.model.layers)
     first.v_proj.weight.data = first.v_proj.weight.data.t()
@@ -411,7 +411,7 @@ def test_unpatching_separates_weights_of_a_replaced_layer():
     ligerdsl.hf.patch(model, join_weights=True)
     mlp = model.model.layers[0].mlp
     gate, up = mlp.gate_proj.weight, mlp.up_proj.weight
-    mlp.up_proj = torch.nn.Sequential(mlp.up_proj)  # as adapters do
+    mlp.up_proj = torch.nn.Sequential(mlp.up_proj)  # adapters wrap modules like this
     ligerdsl.hf.unpatch(model)
     assert not are_neighbours(gate, up)
 
@@ -481,7 +481,7 @@ def test_bad_options():
         ligerdsl.hf.patch(model, mlp_piece_bytes=-1)
 
 
-# Sizes of Llama-3.2-1B in bf16.
+# Sizes of Llama-3.2-1B in bf16. HEAD and WEIGHTS are in bytes.
 LAYERS, HIDDEN, WIDE, CLASSES, WEIGHTS = 16, 2048, 8192, 128256, 2_471_628_800
 HEAD = 2 * CLASSES * HIDDEN
 OTHERS = WEIGHTS - HEAD

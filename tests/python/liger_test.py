@@ -58,7 +58,7 @@ def test_coverage_names_the_owner_of_each_function():
     assert {f"Liger{name}Function": table.get(f"Liger{name}Function") for name in ours} == {
         f"Liger{name}Function": "ligerdsl" for name in ours}
     assert table["LigerMultiTokenAttentionFunction"] == "liger"
-    assert table["rms_norm_forward"] == "liger"  # not a Function: it launches Liger's kernel
+    assert table["rms_norm_forward"] == "liger"  # this function uses Liger's kernel
     assert table["liger_kernel.megatron.rms_norm: LigerRMSNormFunction"] == "ligerdsl"
     assert table["liger_kernel.transformers.vocab_parallel_cross_entropy: "
                  "LigerVocabParallelCEFunction"] == "ligerdsl"
@@ -119,10 +119,11 @@ def test_bf16_gradients_of_a_modulated_norm_are_nearer_to_float64_than_torchs(sh
     for name, found, torchs, right in list(zip(("x", "weight", "scale", "shift"), ours,
                                                gradients(reference), exact))[1:]:
         wrong, torchs_wrong = ((t.double() - right).norm() / right.norm() for t in (found, torchs))
-        # one rounding to bf16, and in Llama's form also that of each normalised element
+        # bf16 rounds each result once. Llama's form also rounds each normalised element.
         assert wrong < 4e-3, name
         assert wrong <= torchs_wrong * 1.02, name
-    # torch's errors make the suite fail: its error of scale exceeds one rounding.
+    # Liger's suite compares with torch in bf16. Its gradient of scale is off by more than one
+    # rounding, so the suite's test fails.
     one_rounding = (exact[2].bfloat16().double() - exact[2]).norm()
     assert (gradients(reference)[2].double() - exact[2]).norm() > 1.2 * one_rounding
 
@@ -312,7 +313,7 @@ def test_patch_of_megatron(monkeypatch):
     compare(fused.SwiGLUFunction.apply, lambda x: F.silu(x[..., :8]) * x[..., 8:], leaf(6, 16),
             calls="swiglu_forward")
     from liger_kernel.ops.swiglu import LigerFusedGateUpSiLUMulFunction
-    # the module that defines Liger's Function keeps it
+    # Liger's own module still has its Function
     assert LigerFusedGateUpSiLUMulFunction.__module__ == "liger_kernel.ops.swiglu"
 
 
@@ -349,7 +350,7 @@ def test_dispatched_operations():
     assert table["dispatch: fused_linear_jsd"] == "ligerdsl"
     assert {name for name, owner in table.items() if owner == "liger"} == {
         "dispatch: cross_entropy_loss_and_grad", "dispatch: jsd_loss_and_grad",
-        "dispatch: kl_loss_and_grad"}  # steps inside Liger's own Functions
+        "dispatch: kl_loss_and_grad"}  # only Liger's own Functions call these
     with pytest.warns(UserWarning, match="ligerdsl has no jsd_loss_and_grad"):
         importlib.import_module("liger_kernel.backends.dispatch").resolve_impl("jsd_loss_and_grad")
 

@@ -133,7 +133,7 @@ def test_clipped_step_with_nonfinite_gradient_changes_nothing(poison, capturable
     assert int(optimiser.skipped_steps()) == 2
     assert not same(before, everything(optimiser, parameters))
 
-    reference = parameters_with_gradients()  # two steps without a skipped one
+    reference = parameters_with_gradients()  # takes only the two steps that are not skipped
     theirs = lt.AdamW(reference, lr=0.1, master_weights=True)
     for _ in range(2):
         for parameter, good in zip(reference, parameters_with_gradients()):
@@ -231,7 +231,7 @@ def test_adamw_with_master_weights():
 
 def test_optimiser_step_bumps_versions():
     parameter = torch.nn.Parameter(torch.randn(4))
-    y = lt.softmax(parameter)  # saves the parameter
+    y = lt.softmax(parameter)
     product = (parameter * parameter).sum()
     parameter.grad = torch.randn(4)
     lt.AdamW([parameter]).step()

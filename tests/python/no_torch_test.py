@@ -113,7 +113,7 @@ def test_counts_calls():
 def test_bad_input(call, kind, words):
     with pytest.raises(kind, match=words.replace("(", r"\(")):
         call()
-    ops.vector_add(random(3), random(3))  # the failed call left no state
+    ops.vector_add(random(3), random(3))  # after a failed call, the next one works
 
 
 def test_read_only_arrays_are_read_and_not_written():

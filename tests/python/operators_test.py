@@ -64,7 +64,7 @@ def accumulating(function, args, kwargs):
     return summing, tuple(arguments), keywords
 
 
-EDGE = 4  # size of every dimension in of_the_row(), so that each size divides the others
+EDGE = 4  # all sizes in of_the_row() are equal, so that each divides the others
 
 
 def of_the_row(op):
@@ -88,7 +88,7 @@ def random_tensor(op, tensor):
     for spec in tensor.shape.split():
         letter = spec.rstrip("*").lstrip("0123456789")
         factor = int(spec.rstrip("*").removesuffix(letter) or 1)
-        if letter and letter not in LOSSES:  # losses have one element
+        if letter and letter not in LOSSES:  # a loss has one element
             shape.append(EDGE * factor)
         elif not letter and tensor.shape != "1":
             shape.append(int(spec))
@@ -144,7 +144,7 @@ def check(function, args, kwargs):
         "test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"
     ]
     if any(isinstance(a, torch.Tensor) and a.dtype == torch.float8_e4m3fn for a in args):
-        utils.remove("test_schema")  # it multiplies the arguments, which torch cannot do in fp8
+        utils.remove("test_schema")  # it computes with the arguments: impossible in fp8
     torch.library.opcheck(function, args, kwargs, test_utils=utils)
     checked.add(function._schema.name.split("::")[1])
 

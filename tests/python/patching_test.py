@@ -454,8 +454,8 @@ TEXT = dict(vocab_size=61, hidden_size=32, intermediate_size=48, num_hidden_laye
 VISION = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2,
               image_size=8, patch_size=4, num_channels=3)
 CLIP = {"model_type": "clip_vision_model", **VISION}
-IMAGE_TOKENS = 4  # patches of an image
-# Class name: keyword arguments of its configuration.
+IMAGE_TOKENS = 4  # image patches per image
+# Class name: arguments of its configuration.
 VISION_LANGUAGE = {
     "Gemma3": dict(text_config=TEXT, vision_config=VISION, mm_tokens_per_image=IMAGE_TOKENS),
     "Llava": dict(text_config={"model_type": "llama", **TEXT}, vision_config=CLIP),

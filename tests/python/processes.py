@@ -20,14 +20,15 @@ def spawn(work, *arguments):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    # A server imports modules once and forks. It uses no GPU, and has one thread in ctest.
+    # The forkserver imports these modules once, and each process is a fork of it. It uses no GPU,
+    # and under ctest it has one thread.
     mp.set_forkserver_preload([name for name in IMPORTED if name in sys.modules])
     mp.start_processes(work, (port, *arguments), nprocs=COUNT, start_method="forkserver")
 
 
 def begin(rank, port, *modules):
     """Makes this process's device the default, and moves tensors of `modules` to it."""
-    torch.set_num_threads(1)  # the processes share the CPU
+    torch.set_num_threads(1)  # the processes share the CPU's cores
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     if KIND == "cuda":
         torch.cuda.set_device(rank)

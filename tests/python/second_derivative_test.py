@@ -20,7 +20,7 @@ def dropped(x):
     return x * lt.dropout(torch.ones(x.shape), 0.3, seed=7)
 
 
-# Functions and options without an entry in cases.py, in its format.
+# Functions and options that have no entry in cases.py. The tuples are like those in CASES.
 MORE = {
     "dropout": (lambda x, r: lt.dropout(x, 0.3, residual=r, seed=7), lambda x, r: dropped(x) + r,
                 lambda: [tensor(4, 8), tensor(4, 8)], list),
@@ -73,9 +73,9 @@ def set_up(name, function, inputs, others, needed, dtype=torch.float32):
     """
     inputs = [t.detach().to(dtype).requires_grad_(i in needed) for i, t in enumerate(inputs)]
     outputs = outputs_of(function(*inputs, *others))
-    if name.startswith("rope"):  # each output depends on one input
+    if name.startswith("rope"):  # output i depends on input i only
         outputs = [o for i, o in enumerate(outputs) if i in needed]
-    # the sum does not depend on weight and bias
+    # Output 1, the sum of both inputs, does not depend on weight and bias.
     if name.startswith("fused_add") and not {0, 1} & set(needed):
         outputs = outputs[:1]
     wanted = [t for t in inputs if t.requires_grad]
@@ -223,7 +223,7 @@ def test_compiled_derivative_by_upstream_gradient_raises_or_is_right(name):
                                                    torch.float64)
     try:
         variables, gradients, factors = set_up(name, compiled(name), inputs, others, needed)
-    # torch copies an upstream gradient with other strides into a leaf
+    # Torch tries to copy an upstream gradient with other strides into a leaf, which fails.
     except RuntimeError as error:
         assert "a leaf Variable that requires grad is being used in an in-place operation" in str(
             error)
@@ -288,7 +288,7 @@ def test_every_function_of_the_package_is_among_the_cases():
         inputs, others = make(name)
         tested |= names_of_nodes(outputs_of(ALL[name][0](*[t.requires_grad_() for t in inputs],
                                                          *others)))
-    # the raising Function, and a layer that layers_test.py differentiates twice
+    # SecondOrder raises by design, and layers_test.py differentiates LayerFunction twice.
     apart = {"SecondOrder", "LayerFunction"}
     assert sorted(set(functions_of_the_package()) - tested - apart) == []
 

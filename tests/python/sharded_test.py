@@ -71,7 +71,7 @@ def work(rank, port, recomputed, expected_loss, expected):
     before = ligerdsl.calls("fused_add_rms_norm_backward")
     shard(model)
     found = compare(model, ids, expected_loss, 1e-5, 1e-5)
-    # layers that run as one node
+    # recomputed layers run as one node, and each calls the fused backward
     assert ligerdsl.calls("fused_add_rms_norm_backward") == before + (4 if recomputed else 0)
     for name, gradient in expected.items():
         torch.testing.assert_close(found[name], gradient.to(KIND), rtol=1e-3, atol=1e-5, msg=name)

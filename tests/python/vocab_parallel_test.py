@@ -15,7 +15,7 @@ import ligerdsl.torch as lt
 from processes import begin, end, spawn
 
 LABELS = torch.tensor([[3, 0, -100], [9, 5, 7]])
-BORDERS = (0, 4, 4 + 1, 10)  # shards of 4, 1 and 5 classes
+BORDERS = (0, 4, 4 + 1, 10)  # 3 shards of 4, 1 and 5 classes
 
 
 def reference(logits, labels, reduction, smoothing, smooth_others=False):
@@ -30,7 +30,7 @@ def reference(logits, labels, reduction, smoothing, smooth_others=False):
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
 def test_shards_in_one_process(reduction, smoothing, merged):
     logits = torch.randn(2, 3, 10)
-    # the only logit of this row in the second shard
+    # The second shard has only this logit of the row.
     logits[0, 0, 4] = -torch.inf if smoothing == 0 else -30
     shards = [logits[..., a:b].clone().requires_grad_() for a, b in zip(BORDERS, BORDERS[1:])]
     where = [dict(first_class=a, total_classes=10) for a in BORDERS[:-1]]
@@ -121,7 +121,7 @@ def work(rank, port):
         gradient, = torch.autograd.grad(expected, whole)
         torch.testing.assert_close(found, gradient[..., 5 * rank:5 * rank + 5], rtol=1e-5,
                                    atol=1e-6)
-    # Each rank spreads the smoothing over its own classes.
+    # With shard_smoothing, each rank distributes the smoothing over its own classes only.
     mine = logits[..., 5 * rank:5 * rank + 5].clone().requires_grad_()
     loss = lt.vocab_parallel_cross_entropy(mine, LABELS, group=dist.group.WORLD,
                                            label_smoothing=0.1, shard_smoothing=True,

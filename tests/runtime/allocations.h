@@ -1,13 +1,13 @@
-// Replaces operator new of this program: counts its calls, and fails on request.
+// Replaces operator new in this program. The replacement counts its calls, and fails on request.
 #pragma once
 
 #include <cstdint>
 
 namespace ligerdsl::runtime::test {
 
-int64_t allocations();  // calls of operator new by all threads since the start
+int64_t allocations();  // number of calls since the start, by all threads
 
-// While an object of this class exists, operator new fails on this thread.
+// While an object of this class exists, operator new fails on the thread that made it.
 class NoMemory {
  public:
   NoMemory();

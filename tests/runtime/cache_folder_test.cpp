@@ -1,4 +1,4 @@
-// Tests which files trimming removes, and which it must not touch.
+// Tests which files trimming removes from the cache folder, and which files it must leave.
 #include "runtime/cache/cache_folder.h"
 
 #include <fcntl.h>
@@ -67,7 +67,7 @@ TEST(CacheFolder, TrimRemovesOnlyOldTemporaryFilesOfTheLibrary) {
   const std::set<std::string> foreign = {
       ".ligerdsl-1-2-5.tmp",   ".ligerdsl-x.tmp",    ".ligerdsl-1-2.tmp",   ".tmp-1-2-3",
       ".ligerdsl-1-2-3-4.tmp", ".ligerdsl--2-3.tmp", ".ligerdsl-1-2-3.tmp~"};
-  int cut = 0;  // cut off before the first byte, within the header, within the payload
+  int cut = 0;  // lengths of 0, 90 and 180 bytes: nothing, part of the header, part of the payload
   for (const std::string& name : ours)
     test::write_file(folder.path() + "/" + name, whole.substr(0, static_cast<size_t>(cut++) * 90));
   for (const std::string& name : young) test::write_file(folder.path() + "/" + name, whole);
@@ -83,7 +83,7 @@ TEST(CacheFolder, TrimRemovesOnlyOldTemporaryFilesOfTheLibrary) {
   EXPECT_EQ(names_in(folder.path()), left);
 }
 
-// Files that are not the library's, whatever their names, survive trimming and clearing.
+// Trimming and clearing must leave files that the library did not write, whatever their names.
 TEST(CacheFolder, TrimKeepsForeignFiles) {
   TempFolder folder, outside;
   const std::string path = folder.path() + "/";
@@ -95,10 +95,10 @@ TEST(CacheFolder, TrimKeepsForeignFiles) {
 
   test::write_file(path + "notes.art", "same suffix");
   test::write_file(path + std::string(64, 'f') + ".txt", "same length");
-  test::write_file(path + std::string(64, 'F') + ".art", whole);     // capitals are not ours
+  test::write_file(path + std::string(64, 'F') + ".art", whole);     // our names have no capitals
   test::write_file(path + name_of("other content"), "LGDSLKR");      // shorter than a header
   test::write_file(path + name_of("text"), std::string(5000, 't'));  // our name, other content
-  test::write_file(path + name_of("renamed"), whole);                // an entry of another name
+  test::write_file(path + name_of("renamed"), whole);                // entry under another's name
   test::write_file(path + name_of("own", ".cubin"), whole);          // likewise
   fs::create_symlink(outside.path() + "/precious", path + name_of("link"));
   fs::create_symlink(outside.path() + "/" + name_of("own"), path + name_of("link to an entry"));
@@ -126,7 +126,7 @@ TEST(CacheFolder, TrimKeepsForeignFiles) {
   EXPECT_TRUE(fs::exists(path + name_of("folder") + "/inside"));
 }
 
-// The sizes of foreign files do not count towards the limit, so they evict no entry.
+// Foreign files do not count towards the size limit, so a large one evicts no entry.
 TEST(CacheFolder, ForeignFilesDoNotCount) {
   TempFolder folder;
   const DiskCache cache(folder.path(), CacheMode::read_write);

@@ -1,4 +1,5 @@
-// Tests compiles in a separate process: every failure of the compiler there is an error here.
+// Tests compiles in a separate process. Every failure of the compiler there must become an error in
+// this process.
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -44,7 +45,7 @@ std::string failure(Status status, const std::string& program, int32_t seconds =
   return expect_error(status, [&] { isolated(seconds)->compile(program, default_options()); });
 }
 
-// Expects that the message names a file with the program, and removes the file.
+// Expects that the message names a reproducer, a file with the program. Removes the file.
 void expect_reproducer(const std::string& message, const std::string& program) {
   const size_t begin = message.find("this with \"");
   ASSERT_NE(begin, std::string::npos) << message;
@@ -71,7 +72,7 @@ TEST(CompileProcess, ReturnsTheSameArtifactAsAThread) {
   const int64_t before = test::fake_compiles();
   EXPECT_EQ(isolated()->compile("program", default_options()), here);
   EXPECT_EQ(test::fake_compiles(), before) << "the compile ran in this process";
-  const std::string large(3 << 20, 'x');  // more than a pipe holds, both ways
+  const std::string large(3 << 20, 'x');  // request and answer exceed the size of a pipe
   EXPECT_NE(isolated()->compile(large, default_options()).find(large), std::string::npos);
 }
 
@@ -86,7 +87,7 @@ TEST(CompileProcess, PassesOnTheCompilersErrors) {
 }
 
 TEST(CompileProcess, CrashIsAnErrorThatNamesTheSignal) {
-  // A sanitizer ends the process with its own exit status instead of a signal.
+  // With a sanitizer, a crash ends the process with an exit status and not with a signal.
   const std::string crash = failure(Status::compile_failed, "crash");
   expect_words(crash, {"the compiler's process", "Stack dump: the fake compiler"});
   if (!kSanitized) expect_words(crash, {"SIGSEGV"});
@@ -128,8 +129,8 @@ TEST(CompileProcess, MemoryIsLimited) {
                {"512 MiB", "LIGERDSL_COMPILE_MEGABYTES"});
 }
 
-// A memfd is subject to RLIMIT_FSIZE. The limit must neither end this process nor fail a compile
-// without a message.
+// RLIMIT_FSIZE also limits the memfds that carry request and answer. An exceeded limit must give an
+// error with a message, and must not end this process.
 TEST(CompileProcess, ErrorNamesTheFileSizeLimit) {
   EXPECT_TRUE(passes_in_child([] {
     const rlimit limit{2000, 2000};
@@ -138,7 +139,7 @@ TEST(CompileProcess, ErrorNamesTheFileSizeLimit) {
         failure(Status::not_supported, "program" + std::string(100000, ' '));
     EXPECT_NE(request.find("ulimit -f"), std::string::npos) << request;
     const std::string answer =
-        failure(Status::not_supported, "mapped200");  // its code has some 6,000 bytes
+        failure(Status::not_supported, "mapped200");  // its answer has some 6,000 bytes
     EXPECT_NE(answer.find("could not write its answer (ulimit -f"), std::string::npos) << answer;
     isolated()->compile("program", default_options());
     return true;
@@ -180,11 +181,11 @@ TEST(CompileProcess, ErrorNamesMissingWorkerOrCompiler) {
   expect_words(
       expect_error(Status::not_supported, [&] { library->compile("program", default_options()); }),
       {"/nowhere/worker", "LIGERDSL_COMPILE_WORKER", "LIGERDSL_COMPILE=thread"});
-  library->isolate({.mode = CompileMode::process});  // looks next to the compiler library
+  library->isolate({.mode = CompileMode::process});  // default: next to the compiler library
   expect_words(
       expect_error(Status::not_supported, [&] { library->compile("program", default_options()); }),
       {std::filesystem::path(FAKE_COMPILER).parent_path().string() + "/ligerdsl/compile-worker"});
-  library->isolate({.mode = CompileMode::process, .worker = "/bin/true"});  // not a worker at all
+  library->isolate({.mode = CompileMode::process, .worker = "/bin/true"});  // not a worker
   expect_words(
       expect_error(Status::compile_failed, [&] { library->compile("program", default_options()); }),
       {"without an answer", "exit status 0"});
@@ -226,7 +227,7 @@ TEST(CompileProcess, WorksIfTheHostIgnoresSigchld) {
   }));
 }
 
-// Returns the process state from /proc, or '-' if the process does not exist.
+// Returns the state letter of a process from /proc, or '-' if there is no such process.
 char state_of(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string number, name;
@@ -235,7 +236,7 @@ char state_of(pid_t process) {
   return state;
 }
 
-// Waits until a worker that hangs has written its process id to `file`; returns the id.
+// Waits until a hanging worker has written its process id to `file`. Returns that id.
 pid_t wait_for_worker(const std::string& file) {
   pid_t worker = 0;
   for (int i = 0; i < 2000 && worker == 0; ++i) {
@@ -282,7 +283,7 @@ TEST(CompileProcess, StopDescriptorEndsEveryCompile) {
   ASSERT_EQ(write(ends[1], "x", 1), 1);
   for (std::thread& thread : threads) thread.join();
   for (const std::string& text : texts)
-    EXPECT_EQ(text, "the compile was stopped");  // and no reproducer is named
+    EXPECT_EQ(text, "the compile was stopped");  // no reproducer is named
   for (const pid_t worker : workers) EXPECT_EQ(state_of(worker), '-');
   close(ends[0]);
   close(ends[1]);
@@ -307,7 +308,7 @@ TEST(Reproducer, RejectsMissingAndDamagedFiles) {
   const std::string file = folder.path() + "/damaged";
   const std::string path = write_reproducer("a program", default_options());
   ASSERT_FALSE(path.empty());
-  EXPECT_EQ(write_reproducer("a program", default_options()), path);  // once per program
+  EXPECT_EQ(write_reproducer("a program", default_options()), path);  // the same file
   const std::string bytes = test::read_file(path);
   std::filesystem::remove(path);
   for (size_t size = 0; size < bytes.size(); ++size) {

@@ -62,8 +62,8 @@ TEST_F(CudaDeviceTest, ResourceUseOfMachineCodeIsARemark) {
   ASSERT_EQ(serialised.size(), 1u);
   EXPECT_NE(serialised[0].text.find("wgmma: matmuls do not overlap"), std::string::npos);
   EXPECT_EQ(serialised[0].id, "wgmma-serialised");
-  // There is no second remark: the compiler already reported the missed target, and local memory
-  // also holds variables.
+  // No remark follows: the compiler has already reported that min_ctas_per_sm is not reached, and
+  // the PTX declares local memory, so its bytes need not be spills.
   program::Artifact artifact;
   artifact.remarks = {make_remark(program::RemarkId::min_ctas_exceed_shared_memory,
                                   "min_ctas_per_sm = 4 is not reached: ...")};
@@ -72,7 +72,7 @@ TEST_F(CudaDeviceTest, ResourceUseOfMachineCodeIsARemark) {
       resource_remarks(artifact, {.registers = 64, .spill_bytes = 8, .ctas_per_sm = 3}, 4).empty());
 }
 
-// Uses the limits of an H200's SM.
+// Tests each limit of an H200's SM: threads, CTAs, registers and shared memory.
 TEST(CtasThatFit, IsLimitedByEachResourceOfTheSm) {
   const program::GpuArch& arch = *program::find_gpu_arch("sm_90a");
   EXPECT_EQ(ctas_that_fit(arch, 256, 32, 0), 8) << "threads";
@@ -108,7 +108,7 @@ TEST_F(CudaDeviceTest, LaunchPacksSlotsAndGeometry) {
   EXPECT_EQ(fake_cuda().current_context(), nullptr);
 }
 
-// The first argument takes one slot. The second is a [100, 72] view with row stride 80.
+// The kernel's arguments are a scalar of one slot and a [100, 72] view with row stride 80.
 TEST_F(CudaDeviceTest, TensorMapsAreParameters) {
   auto device = fake_gpu(folder.path());
   auto kernel = device->load("mapped", device->base_options());
@@ -136,7 +136,7 @@ TEST_F(CudaDeviceTest, AcceptsSixteenTensorMapsAtMost) {
       << error;
 }
 
-// The row stride of a single row is not used, and may be 0.
+// The row stride of a view with one row has no effect, and may have any value.
 TEST_F(CudaDeviceTest, TensorMapOfASingleRowIgnoresTheStride) {
   auto device = fake_gpu(folder.path());
   auto kernel = device->load("mapped", device->base_options());
@@ -178,8 +178,8 @@ TEST_F(CudaDeviceTest, RejectsViewsThatNoTensorMapDescribes) {
   EXPECT_EQ(fake_cuda().calls_of("cuTensorMapEncodeTiled"), 0);
 }
 
-// A [2, 100, 8, 64] view with the heads of a row contiguous, or with the rows of a head contiguous.
-// The stride of a dimension of size 1 may have any value.
+// A [2, 100, 8, 64] view: batch, row, head and column. Either the heads of a row or the rows of a
+// head are contiguous. The stride of a dimension of size 1 may have any value.
 TEST(TensorMap, ChecksFourDimensions) {
   const program::TensorMap map{
       .slot = 1, .type = DType::bf16, .box = {1, 64, 1, 64}, .swizzle = 128};
@@ -204,8 +204,8 @@ TEST(TensorMap, ChecksFourDimensions) {
   }
 }
 
-// Each row of a slice has the same address as in the view. Rows before and after the slice are out
-// of bounds of the map.
+// The map of a slice must give each row the address that it has in the view. Rows before and after
+// the slice must be out of bounds of the map.
 TEST(TensorMap, SlicedRowsKeepTheirAddress) {
   const program::TensorMap map{
       .slot = 0, .type = DType::bf16, .box = {64, 1, 64}, .swizzle = 128, .sliced = 0};
@@ -229,7 +229,7 @@ TEST(TensorMap, SlicedRowsKeepTheirAddress) {
     const uint64_t size = end - begin;
     for (uint64_t row = 0; row < size; ++row) {
       const uint64_t places[] = {kRows - size + row, end,
-                                 kRows};  // strides omit the innermost dimension
+                                 kRows};  // found.strides[0] is that of the innermost dimension
       EXPECT_LT(places[0], found.sizes[2]);
       uint64_t at = found.address;
       for (int i = 0; i < 3; ++i) at += places[i] * static_cast<uint64_t>(found.strides[1 + i]);
@@ -300,8 +300,8 @@ TEST_F(CudaDeviceTest, LaunchesOverlapIfKernelAndStreamAllowIt) {
   EXPECT_TRUE(launch_overlaps(*device->load("plain", cluster), {1, 1, 1}, 0x77));
 }
 
-// The fake GPU holds 8 CTAs on each of 132 SMs. With 925 CTAs, each SM has at least 7 and some have
-// 8.
+// The fake GPU can run 8 CTAs on each of 132 SMs. A launch of 924 CTAs fills 7 places per SM; only
+// a larger launch needs the eighth.
 TEST_F(CudaDeviceTest, PersistentKernelsOverlapOnlyIfTheyFillTheGpu) {
   auto device = fake_gpu(folder.path());
   auto kernel = device->load("persistent", device->base_options());
@@ -311,7 +311,7 @@ TEST_F(CudaDeviceTest, PersistentKernelsOverlapOnlyIfTheyFillTheGpu) {
   EXPECT_TRUE(launch_overlaps(*kernel, {132, 8, 1}, 0x77));
 }
 
-// The fake GPU runs 8 CTAs on each of 132 SMs, or 30 clusters.
+// The fake GPU runs at most 8 CTAs on each of its 132 SMs at once, or 30 clusters.
 TEST_F(CudaDeviceTest, DynamicPersistentKernelStartsOneWaveOfCtas) {
   auto device = fake_gpu(folder.path());
   auto kernel = device->load("next_program", device->base_options());
@@ -342,7 +342,8 @@ TEST_F(CudaDeviceTest, OldDriversLaunchWithoutOverlap) {
   }
 }
 
-// A capture records the attribute. The runtime does not query the stream.
+// A capture records the overlap attribute, so the runtime need not ask whether the stream is
+// captured.
 TEST_F(CudaDeviceTest, CapturedLaunchesOverlap) {
   auto device = fake_gpu(folder.path());
   auto kernel = device->load("plain", device->base_options());
@@ -382,7 +383,7 @@ TEST_F(CudaDeviceTest, LaunchMakesFourDriverCalls) {
   const uint64_t slots[2] = {};
   const int64_t before = fake_cuda().call_count();
   kernel->launch(slots, {}, nullptr);
-  EXPECT_EQ(fake_cuda().call_count() - before, 4);  // current, push, launch, pop
+  EXPECT_EQ(fake_cuda().call_count() - before, 4);  // get current, push, launch, pop
 }
 
 TEST_F(CudaDeviceTest, CubinComesFromDiskTheSecondTime) {
@@ -397,7 +398,7 @@ TEST_F(CudaDeviceTest, CubinComesFromDiskTheSecondTime) {
   EXPECT_TRUE(report.cubin_from_disk);
   EXPECT_EQ(fake_cuda().calls_of("cuLinkCreate"), links);
   EXPECT_EQ(test::fake_compiles(), compiles);
-  // With another driver or chip, the PTX is reused but the cubin is not.
+  // A new driver or chip reuses the PTX, but not the cubin, which depends on both.
   fake_cuda().set_driver(13010, 0, 1);
   auto newer = fake_gpu(folder.path());
   program::CompileOptions options = newer->base_options();
@@ -441,7 +442,7 @@ TEST_F(CudaDeviceTest, AllocatesFillsCopiesAndTimes) {
 
 TEST_F(CudaDeviceTest, OutOfMemoryLeavesTheContextUsable) {
   auto device = fake_gpu(folder.path());
-  fake_cuda().fail_call(4, cuda::error_out_of_memory);  // current, push, exchange, alloc
+  fake_cuda().fail_call(4, cuda::error_out_of_memory);  // the fourth call allocates
   const std::string text =
       expect_error(Status::out_of_device_memory, [&] { device->alloc(12345); });
   EXPECT_NE(text.find("12345"), std::string::npos) << text;
@@ -450,8 +451,8 @@ TEST_F(CudaDeviceTest, OutOfMemoryLeavesTheContextUsable) {
   EXPECT_EQ(fake_cuda().capture_mode(), 0);
 }
 
-// Fails the k-th driver call, for every k, while a device is created, loads, launches and is
-// released.
+// Creates a device, loads, launches and releases, and makes driver call k fail. Repeats this for
+// every k.
 TEST_F(CudaDeviceTest, EveryFailingCallIsAnErrorWithoutLeaks) {
   auto everything = [&] {
     const test::TempFolder fresh;
@@ -478,11 +479,11 @@ TEST_F(CudaDeviceTest, EveryFailingCallIsAnErrorWithoutLeaks) {
                   error.status() == Status::no_device)
           << k << error.what();
     }
-    // A failed release reports no error and leaks at most that one object. A failed pop leaves a
-    // context on the stack.
+    // If the failing call releases an object, there is no error, and at most this object leaks. If
+    // it pops a context, that context stays on the stack.
     EXPECT_LE(fake_cuda().live_objects(), failed ? 0 : 1) << k;
     EXPECT_EQ(fake_cuda().capture_mode() == 0 || !failed, true) << k;
-    // The same process stays usable.
+    // The process must stay usable.
     fake_cuda().reset();
     everything();
     EXPECT_EQ(fake_cuda().live_objects(), 0) << k;
@@ -519,7 +520,7 @@ TEST_F(CudaDeviceTest, RejectsForkedChildren) {
     const uint64_t slots[2] = {};
     expect_error(Status::forked_process, [&] { kernel->launch(slots, {}, nullptr); });
     expect_error(Status::forked_process, [&] { device->alloc(1); });
-    device->free(&device);  // reports no error
+    device->free(&device);  // must not report an error
     kernel.reset();
     device.reset();
     return true;

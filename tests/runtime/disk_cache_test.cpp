@@ -105,15 +105,15 @@ TEST(DiskCache, LinksFoldersAndPipesInPlaceOfAnEntryAreMisses) {
   EXPECT_FALSE(cache.read(kKey, ".art"));
   std::filesystem::remove(path);
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  EXPECT_FALSE(cache.read(kKey, ".art"));  // and does not block on the FIFO
+  EXPECT_FALSE(cache.read(kKey, ".art"));  // must not block on the FIFO
   std::filesystem::remove(path);
   std::filesystem::create_directory(path);
   EXPECT_FALSE(cache.read(kKey, ".art"));
   Warnings warnings;
-  cache.write(kKey, ".art", "payload");  // cannot replace the folder: a warning, no error
+  cache.write(kKey, ".art", "payload");  // a folder has the entry's name: a warning, no error
   EXPECT_FALSE(cache.read(kKey, ".art"));
   EXPECT_EQ(warnings.lines.size(), 1u);
-  EXPECT_EQ(cache.usage().entries, 1);  // no temporary file is left
+  EXPECT_EQ(cache.usage().entries, 1);  // and no temporary file
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2);
 }
 
@@ -168,7 +168,7 @@ TEST(DiskCache, RejectsFolderOfAnotherUser) {
 TEST(DiskCache, ReadOnlyFolderIsReadAndWarnsOnce) {
   TempFolder folder;
   DiskCache(folder.path(), CacheMode::read_write).write(kKey, ".art", "payload");
-  // Root may write anywhere, so the check runs as another user in a child.
+  // Root may write to any folder, so as root a child process runs the check as another user.
   if (geteuid() == 0) {
     for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
       ASSERT_EQ(chown(entry.path().c_str(), 65534, 65534), 0);
@@ -184,8 +184,8 @@ TEST(DiskCache, ReadOnlyFolderIsReadAndWarnsOnce) {
     cache.write(kOther, ".art", "more");
     EXPECT_FALSE(cache.read(kOther, ".art"));
     EXPECT_EQ(warnings.lines.size(), 1u);
-    // If the folder cannot be created, the warning names the part of the path that failed, and the
-    // reason.
+    // If a folder cannot be created, the warning must name the part of the path that failed, and
+    // the reason.
     EXPECT_FALSE(DiskCache(folder.path() + "/sub/cache", CacheMode::read_write).readable());
     EXPECT_EQ(warnings.lines.size(), 2u);
     EXPECT_NE(warnings.lines.back().find('"' + folder.path() + "/sub\": Permission denied"),
@@ -204,7 +204,7 @@ TEST(DiskCache, FullDiskIsAWarning) {
   EXPECT_TRUE(test::passes_in_child([&] {
     Warnings warnings;
     const DiskCache cache(folder.path(), CacheMode::read_write);
-    const rlimit limit{1000, 1000};  // imitates a full disk: a write fails half way
+    const rlimit limit{1000, 1000};  // like a full disk: writes end half way
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
     cache.write(kKey, ".art", std::string(100000, 'x'));
     EXPECT_FALSE(cache.read(kKey, ".art"));
@@ -214,8 +214,8 @@ TEST(DiskCache, FullDiskIsAWarning) {
   }));
 }
 
-// Enters a private mount namespace: directly as root, otherwise in a user namespace that maps the
-// user to itself.
+// Enters a new mount namespace. A user other than root also needs a user namespace, in which the
+// user keeps the same id.
 bool enter_mount_namespace() {
   const std::string user = std::to_string(geteuid()), group = std::to_string(getegid());
   if (unshare(CLONE_NEWNS) == 0) return true;
@@ -226,7 +226,7 @@ bool enter_mount_namespace() {
   return true;
 }
 
-// Mounts a file system of 64 KiB. Returns false if the user may not mount.
+// Mounts a file system of 64 KiB on the folder. Returns false if the user may not mount.
 bool mount_small_disk(const std::string& folder) {
   return enter_mount_namespace() &&
          mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
@@ -298,7 +298,8 @@ TEST(DiskCache, MissingHomeWarnsAndDisablesTheCache) {
   EXPECT_NE(warnings.lines[0].find("HOME"), std::string::npos);
 }
 
-// Writes and reads a few keys until killed. Exits with 1 if it reads an incomplete entry.
+// Writes and reads four keys until the process is killed. Exits with 1 after reading an incomplete
+// entry.
 [[noreturn]] void hammer(const std::string& path) {
   const DiskCache cache(path, CacheMode::read_write);
   for (int i = 0;; ++i) {
@@ -331,7 +332,7 @@ TEST(DiskCache, KilledProcessesLeaveNoIncompleteEntry) {
     const std::string whole(20000, name[0]);
     EXPECT_EQ(cache.read(sha256(name), ".art").value_or(whole), whole);
   }
-  // Trimming removes the temporary files of killed writers once they are old.
+  // Killed writers leave temporary files. Trimming must remove old ones.
   const timespec old[2] = {{1000, 0}, {1000, 0}};
   for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
     utimensat(AT_FDCWD, entry.path().c_str(), old, 0);
@@ -339,8 +340,8 @@ TEST(DiskCache, KilledProcessesLeaveNoIncompleteEntry) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-// A read allocates memory only if the header and the file's size agree. None of these files may
-// cause an allocation.
+// A read must not allocate a buffer before it has compared the header's payload size with the
+// file's size.
 TEST(DiskCache, HugeFilesAllocateNoMemory) {
   TempFolder folder;
   const DiskCache cache(folder.path(), CacheMode::read_write);
@@ -360,8 +361,8 @@ TEST(DiskCache, HugeFilesAllocateNoMemory) {
         std::ifstream("/proc/self/statm") >> value;
         return value;
       }();
-      // Allows 8 MiB more than the current size: a buffer of the file's size is refused and fails
-      // the child.
+      // Allows 8 MiB more address space than now. An allocation of the file's size then fails, and
+      // the child with it.
       const rlim_t most = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + (rlim_t{8} << 20);
       const rlimit limit{most, most};
       if (setrlimit(RLIMIT_AS, &limit) != 0) return false;
@@ -372,12 +373,12 @@ TEST(DiskCache, HugeFilesAllocateNoMemory) {
     });
   };
   constexpr off_t kGibibyte = off_t{1} << 30;
-  if (!test::kSanitized) {  // sanitizers reserve address space of their own
+  if (!test::kSanitized) {  // sanitizers reserve much address space
     EXPECT_TRUE(misses_with_little_memory(claims(kGibibyte), 200));
     EXPECT_TRUE(misses_with_little_memory(whole, kGibibyte));
     EXPECT_TRUE(misses_with_little_memory(claims(kGibibyte - 200), kGibibyte));
     EXPECT_TRUE(misses_with_little_memory(claims((uint64_t{63} << 20)), off_t{60} << 20));
-    // Header and size agree; only the digest does not.
+    // Here the sizes agree and only the digest does not.
     const uint64_t rest = (uint64_t{60} << 20) - (whole.size() - 100000);
     EXPECT_TRUE(misses_with_little_memory(claims(rest), off_t{60} << 20));
   }
@@ -409,7 +410,7 @@ TEST(DiskCache, LimitEvictsTheLeastRecentlyUsed) {
     used_before(i, 10000 - i);
   }
   EXPECT_EQ(cache.usage().entries, 9);
-  EXPECT_TRUE(cache.read(key(0), ".art"));  // makes the oldest the most recently used
+  EXPECT_TRUE(cache.read(key(0), ".art"));  // now the most recently used entry
   cache.write(key(9), ".art", std::string(10000, 'x'));
   EXPECT_LE(cache.usage().bytes, 100000 - 100000 / 8);
   EXPECT_EQ(cache.usage().entries, 8);
@@ -435,7 +436,7 @@ TEST(DiskCache, EntryLargerThanTheLimitIsNotStored) {
   EXPECT_TRUE(cache.read(kOther, ".art"));
   ASSERT_EQ(warnings.lines.size(), 1u);
   EXPECT_NE(warnings.lines[0].find("LIGERDSL_CACHE_SIZE"), std::string::npos) << warnings.lines[0];
-  // An entry that nearly fills the limit stays and evicts all others.
+  // An entry that nearly fills the limit is stored, and all others are evicted.
   cache.write(kKey, ".art", std::string(4800, 'x'));
   EXPECT_TRUE(cache.read(kKey, ".art"));
   EXPECT_EQ(cache.usage().entries, 1);
@@ -455,8 +456,8 @@ TEST(DiskCache, FirstStoreOfAProcessRemovesAbandonedFiles) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
-// Some processes store under a limit of a few entries while others trim. Entries are complete or
-// absent, and in the end the limit holds.
+// Some processes write entries under a small size limit while other processes trim. Each read must
+// give a complete entry or none. At the end, the limit must hold.
 TEST(DiskCache, ProcessesStoreAndTrimConcurrently) {
   TempFolder folder;
   constexpr int64_t kLimit = 200000;

@@ -99,7 +99,7 @@ TEST_F(DriverTest, ScopeRestoresTheCallersContext) {
     PrimaryContext::Scope scope(context);
     EXPECT_NE(fake_cuda().current_context(), nullptr);
     const int64_t pushes = fake_cuda().calls_of("cuCtxPushCurrent");
-    PrimaryContext::Scope nested(context);  // current already: no push
+    PrimaryContext::Scope nested(context);  // is already current, so not pushed again
     EXPECT_EQ(fake_cuda().calls_of("cuCtxPushCurrent"), pushes);
   }
   EXPECT_EQ(fake_cuda().current_context(), nullptr);
@@ -127,7 +127,7 @@ TEST_F(DriverTest, RejectsForkedChildrenWithAHint) {
         expect_error(Status::forked_process, [&] { PrimaryContext::Scope scope(*context); });
     EXPECT_NE(text.find("fork"), std::string::npos);
     expect_error(Status::forked_process, [] { fake_driver(); });
-    context.reset();  // reports no error
+    context.reset();  // must not report an error
     return true;
   }));
   PrimaryContext::Scope parent_still_works(*context);

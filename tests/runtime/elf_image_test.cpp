@@ -24,7 +24,7 @@ TEST(ElfImage, ArbitraryHeaderValuesAreSafe) {
       std::string changed = image;
       changed[at] = byte;
       static_cast<void>(
-          is_cut_short_elf(changed));  // under the sanitizers: nothing outside is read
+          is_cut_short_elf(changed));  // sanitizers report a read outside of the image
     }
   }
 }

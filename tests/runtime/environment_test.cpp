@@ -50,8 +50,8 @@ TEST(EnvironmentChild, DISABLED_NoOverlapOnGpu) {
   EXPECT_FALSE(Device::create({.kind = DeviceKind::cuda})->base_options().launch_overlap);
 }
 
-// The reader of the log pipe closes its end. A write then raises SIGPIPE, which would end the
-// process.
+// After the reader has closed the log pipe, a write raises SIGPIPE, which ends a process by
+// default. The library must ignore it.
 TEST(EnvironmentChild, DISABLED_LogIntoAPipe) {
   const int reader = open(std::getenv("LIGERDSL_LOG_FILE"), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   log(LogLevel::warning, "first");
@@ -89,7 +89,7 @@ TEST(Environment, UnwritableLogFileWarnsOnceAndLogsToStderr) {
   const std::string path = folder.path(), errors = path + "/errors";
   test::write_file(path + "/target", "");
   std::filesystem::create_symlink(path + "/target", path + "/link");
-  ASSERT_EQ(mkfifo((path + "/pipe").c_str(), 0600), 0);  // without a reader
+  ASSERT_EQ(mkfifo((path + "/pipe").c_str(), 0600), 0);  // no process reads it
   for (const auto& [file, reason] : std::vector<std::pair<std::string, std::string>>{
            {path + "/none/below/log", '"' + path + "/none\": No such file or directory"},
            {path + "/target/log", '"' + path + "/target\": Not a directory"},

@@ -1,5 +1,5 @@
-// A compiler library without LLVM. It has the real C table, and the "program" text selects the
-// answer:
+// A compiler library without LLVM that exports the C table of the real one. The text of the
+// "program" selects the result:
 // - "error ...": a faulty program; "internal": a compiler bug; "fatal ...": an LLVM fatal error
 // - "slow ...": compiles in 50 ms; "gate FILE": writes FILE.begun, waits until FILE exists,
 //   compiles
@@ -7,17 +7,17 @@
 // - "next_program ...": a kernel that takes its programs from a counter
 // - "mapped ...": a kernel that reads its second argument, a 2-D view, through a tensor map
 // - ".version ...": PTX, returned unchanged
-// - "crash", "abort", "quit", "overflow": end the process in four ways
+// - "crash", "abort", "quit", "overflow": end the process by a null access, abort(), exit or stack
+//   overflow
 // - "hang FILE": writes its process id to FILE and never returns; "spin": computes forever
 // - "hungry": allocates until memory is exhausted
 // - "descriptors": a faulty program whose error lists the open descriptors
 // - anything else compiles: for the CPU to a kernel of this library, for a GPU to PTX-like text
 //   that contains the program
 //
-// An edited tile stage is appended to the code. If it begins with "bad", its first line is an
-// error.
-// CPU kernel: slots {pointer to int64, n}. Program i writes i * 3 + 1 to element i, through its
-// arena.
+// An edited tile stage is appended to the generated code. If the stage begins with "bad", its first
+// line becomes an error. A CPU kernel has the slots {pointer to int64, n}: program i computes i * 3
+// + 1 in its arena and stores it to element i.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -61,7 +61,7 @@ int overflow(int depth) {
   return depth < 0 ? 0 : overflow(depth + 1) + frame[0];
 }
 
-// Ends the process or never returns if the program says so. Otherwise returns false.
+// Ends the process, or never returns, if the program asks for it. Otherwise returns false.
 bool ends_badly(const std::string& text) {
   if (text.starts_with("crash")) {
     fprintf(stderr, "Stack dump: the fake compiler\n");

@@ -1,6 +1,6 @@
-// A fake cuBLASLt on host memory: the functions that the library uses, for f32, f16 and bf16 with
-// f32 accumulation. Column-major, like the real one. The opaque words of a matrix layout and of an
-// algorithm store the fields that the fake needs.
+// A fake cuBLASLt on host memory. It has the functions that the library uses, for f32, f16 and bf16
+// with f32 accumulation. Matrices are column-major, as in cuBLASLt. The opaque layout and algorithm
+// structs hold the fields of the fake.
 #include <cstddef>
 #include <cstdint>
 
@@ -33,7 +33,8 @@ struct Heuristic {
 };
 
 constexpr uint64_t kAlgorithm = 0x1234;
-// Proposed tiles. The library rejects the first; the others are 320x128, 128x160 and 256x128.
+// Ids of the proposed tiles. The library must reject the first one. The others are 320x128, 128x160
+// and 256x128.
 constexpr int kTiles[] = {0, 248, 29, 24};
 constexpr int kInvalidValue = 7, kNotSupported = 15;
 
@@ -71,7 +72,8 @@ int fake_cublaslt_choices() {
 const uint32_t* fake_cublaslt_alignments() {
   return last_align;
 }
-// Tile of the last matmul, and the number of waves that the proposals report.
+// Returns the tile id of the last matmul. set_waves sets the number of waves that the proposals
+// report.
 int fake_cublaslt_last_tile() {
   return last_tile;
 }
@@ -134,7 +136,7 @@ int cublasLtMatmulAlgoGetHeuristic(void*, void*, const Layout* a, const Layout*,
   const auto* p = static_cast<const Preference*>(preference);
   for (int i = 0; i < 4; ++i) last_align[i] = p->align[i];
   *count = 0;
-  if (wanted < 1 || a->rows == 13) return kNotSupported;  // a size without a kernel
+  if (wanted < 1 || a->rows == 13) return kNotSupported;  // 13 rows: no kernel
   for (const int tile : kTiles) {
     if (*count == wanted) break;
     found[(*count)++] = {{kAlgorithm, static_cast<uint64_t>(tile)},

@@ -1,5 +1,5 @@
-// A fake CUDA driver: host memory, recorded calls, and faults on request. It runs queued work at
-// once. Work on a stream under capture runs when the graph is launched.
+// A fake CUDA driver on host memory. It records calls and fails on request. Work runs at once when
+// it is enqueued, or when the graph is launched into which its stream was captured.
 #include "fake_cuda.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ struct State {
   bool capturing = false;
   int registers = 32, local_bytes = 0, ctas_per_sm = 8;
   std::map<std::string_view, int64_t>
-      by_name;                     // names are literals: counting a known function takes no memory
+      by_name;                     // keys are literals: a known function's count allocates nothing
   std::set<void*> objects;         // from malloc
   std::map<void*, size_t> memory;  // device allocations and their sizes in bytes
   std::map<Stream, Graph> captures;  // streams under capture
@@ -58,7 +58,7 @@ State& state() {
 
 char primary_context[64];
 
-// Has no destructor, because the driver is called until the process ends.
+// Needs no destructor, so the driver can be called until the process ends.
 struct ContextStack {
   void* contexts[64];
   int count;
@@ -72,7 +72,7 @@ struct ContextStack {
 thread_local ContextStack context_stack{};
 thread_local int thread_capture_mode = 0;
 
-// Records a call. Returns the result that the call must return at once, or 0.
+// Records a call. Returns success (0) if the call is to proceed, or else its error code.
 Result enter(const char* name, bool needs_context = false, bool can_be_sticky = false) {
   State& s = state();
   std::lock_guard lock(s.mutex);
@@ -100,15 +100,15 @@ Result drop_object(void* object) {
   return success;
 }
 
-// Returns true if a capture is active and this thread's capture mode is not relaxed. The driver
-// then refuses the calls that use this.
+// Returns true if a capture is active and this thread's capture mode is not relaxed. Calls that are
+// not permitted then must fail.
 bool breaks_capture() {
   std::lock_guard lock(state().mutex);
   return (state().capturing || !state().captures.empty()) &&
          thread_capture_mode != capture_mode_relaxed;
 }
 
-// Runs the work, or adds it as a node to the graph into which the stream is captured.
+// Runs the work. If the stream is under capture, appends the work to its graph instead.
 Result queue(Stream stream, Work work) {
   {
     std::lock_guard lock(state().mutex);
@@ -121,7 +121,7 @@ Result queue(Stream stream, Work work) {
   return work();
 }
 
-// Computes nothing and allocates nothing unless a library has set `fake_kernel`.
+// Runs the kernel through `fake_kernel`. Without it, computes and allocates nothing.
 Result run_kernel(const LaunchConfig& config, Function function,
                   const FakeCudaControl::Launch& launch, void** maps) {
   if (fake_kernel == nullptr) return success;
@@ -336,8 +336,8 @@ API cuOccupancyMaxActiveClusters(int* clusters, Function, const LaunchConfig* co
   *clusters = 30;
   return success;
 }
-// Returns the number of parameters of `kind` in the module's PTX entry: 8-byte words or 128-byte
-// maps.
+// Returns the number of `kind` parameters of the module's PTX entry: 8-byte words, or 128-byte
+// tensor maps.
 int parameters_of(Function function, std::string_view kind) {
   std::lock_guard lock(state().mutex);
   const std::string& image = state().modules[function];
@@ -407,7 +407,7 @@ API cuMemGetInfo_v2(size_t* available, size_t* total) {
 API cuMemAlloc_v2(DevicePtr* pointer, size_t bytes) {
   ENTER("cuMemAlloc", true);
   if (breaks_capture()) return error_stream_capture_first;
-  void* memory = aligned_alloc(256, (bytes + 255) / 256 * 256);  // as the driver aligns
+  void* memory = aligned_alloc(256, (bytes + 255) / 256 * 256);  // alignment of the real driver
   std::lock_guard lock(state().mutex);
   state().objects.insert(memory);
   state().memory[memory] = bytes;

@@ -1,5 +1,5 @@
-// Launch of the fake CUDA driver, which by itself computes nothing. A library that also links
-// tests/support/emulated_launch.cpp sets `fake_kernel` and runs PTX on the CPU.
+// Launches of the fake CUDA driver. The driver computes nothing itself. A library that also
+// contains tests/support/emulated_launch.cpp sets `fake_kernel`, which runs the PTX on the CPU.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 #include "tests/support/ptx/tensor_map.h"
 
 struct FakeLaunch {
-  std::string image;  // loaded text of the module: "CUBIN " and the PTX
+  std::string image;  // text of the loaded module: "CUBIN ", then the PTX
   ligerdsl::runtime::cuda::LaunchConfig config;
   int64_t cluster;
   const uint64_t* slots;

@@ -1,5 +1,5 @@
-// Tests a forked child of a multi-threaded process: everything works except what the parent's other
-// threads had begun.
+// Tests a child forked by a process with several threads. Everything must work in it, except
+// operations that another thread of the parent had begun.
 #include "runtime/system/fork.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 using test::expect_error;
 using test::passes_in_child;
 
-// Runs `step` repeatedly on another thread.
+// Runs `step` in a loop on another thread.
 class Meanwhile {
  public:
   template <class Step>
@@ -133,7 +133,7 @@ TEST(Fork, PoolWorksInAChildOfABusyParent) {
 }
 
 TEST(Fork, ChildDoesNotWaitForALogCallback) {
-  std::atomic<int> state{0};  // 1: inside the callback, 2: it may return
+  std::atomic<int> state{0};  // 1: inside the callback; 2: the callback may return
   const auto wait = [](void* user, int32_t, const char*) {
     auto& at = *static_cast<std::atomic<int>*>(user);
     if (at == 0) at = 1;
@@ -153,8 +153,8 @@ TEST(Fork, ChildDoesNotWaitForALogCallback) {
   remove_log_callback(id);
 }
 
-// The parent's thread that compiles the kernel does not exist in the child, so the child must not
-// wait for it.
+// A thread of the parent compiles the kernel. That thread does not exist in the child, so the child
+// must not wait for it.
 TEST(Fork, KernelThatTheParentCompilesIsAnErrorInTheChild) {
   test::TempFolder folder;
   const auto device = test::fake_cpu(folder.path());
@@ -165,14 +165,13 @@ TEST(Fork, KernelThatTheParentCompilesIsAnErrorInTheChild) {
   EXPECT_TRUE(passes_in_child([&] {
     const auto options = device->base_options();
     if (device->load("known", options) != known) return false;
-    // Reports an error instead of a hang, because the parent was inside the compiler when it
-    // forked.
+    // At the fork, the parent was inside the compiler. The child must report an error and not hang.
     const std::string text =
         expect_error(Status::forked_process, [&] { device->load("slow kernel", options); });
     return text.find("forked while another thread") != std::string::npos;
   }));
   building.join();
-#if !defined(__SANITIZE_THREAD__)  // which does not let a forked child start a thread
+#if !defined(__SANITIZE_THREAD__)  // it lets no forked child start a thread
   EXPECT_TRUE(
       passes_in_child([&] { return device->load("another", device->base_options()) != nullptr; }));
 #endif

@@ -1,4 +1,4 @@
-// Tests the runtime on a real GPU, with hand-written PTX instead of the compiler's.
+// Tests the runtime on a real GPU, with PTX written by hand.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace ligerdsl::runtime {
 namespace {
 
-// out[i] = 3 * i + 1 for the program id i; slots: pointer to int64, count.
+// out[i] = 3 * i + 1, where i is the program id. Slots: pointer to int64, count.
 constexpr const char* kPtx = R"(.version 8.0
 .target sm_80
 .address_size 64
@@ -62,7 +62,8 @@ class GpuTest : public ::testing::Test {
   std::shared_ptr<Device> device;
 };
 
-// Compares the table row of this GPU's architecture with the attributes that the driver reports.
+// Compares this GPU's row in the table of architectures with the attributes that the driver
+// reports.
 TEST_F(GpuTest, AttributesMatchTheTableOfArchitectures) {
   const std::shared_ptr<const Driver> driver = Driver::shared();
   const program::GpuArch* arch = program::find_gpu_arch(device->description().arch);
@@ -126,7 +127,7 @@ TEST_F(GpuTest, SyntaxErrorsContainTheAssemblersLog) {
   EXPECT_NE(text.find("line"), std::string::npos) << text;
 }
 
-// Returns the host time of the same launch through the driver API alone, in microseconds.
+// Returns the host time, in microseconds, of the same launch made directly through the driver API.
 double raw_launch_us(Device& device, const PrimaryContext& context, const uint64_t* slots,
                      Stream stream) {
   const PrimaryContext::Scope scope(context);
@@ -152,7 +153,7 @@ TEST_F(GpuTest, LaunchAddsLittleHostTime) {
   Stream stream = device->create_stream();
   const uint64_t slots[2] = {reinterpret_cast<uint64_t>(out), 1};
   const PrimaryContext context(Driver::shared(), 0);
-  // Takes the minimum of several rounds, because other programs on the host only add time.
+  // Takes the minimum of several rounds: other programs on the host can only add time.
   double added = 1e9, added_with_context = 1e9;
   for (int round = 0; round < 7; ++round) {
     const double raw = raw_launch_us(*device, context, slots, stream);
@@ -185,7 +186,7 @@ TEST_F(GpuTest, LoadDuringACaptureKeepsItValid) {
   ASSERT_EQ(begin(stream, 0), 0);
   EXPECT_TRUE(device->capturing(stream));
   kernel->launch(slots, {1, 1, 1}, stream);
-  std::string other = kPtx;  // not in the cache
+  std::string other = kPtx;  // not in any cache, so it is compiled
   other.push_back('\n');
   device->load(other, device->base_options());
   device->free(device->alloc(1 << 20));

@@ -1,4 +1,5 @@
-// Tests Device::load on the CPU with the fake compiler: origins, keys, faults and threads.
+// Tests Device::load on the CPU with the fake compiler: the reported origin, cache keys, faults,
+// and loads by several threads.
 #include "runtime/cache/kernel_cache.h"
 
 #include <cstring>
@@ -175,7 +176,8 @@ TEST(KernelCache, NoJitForbidsCompiling) {
   expect_runs(*device->load("program", {}));
 }
 
-// A device finds the entries that were stored without a device.
+// `ligerdsl cache warm` stores entries without a device. A device of the same target must find
+// them.
 TEST(KernelCache, FindsEntriesStoredWithoutADevice) {
   TempFolder folder;
   const DiskCache disk(folder.path(), CacheMode::required);
@@ -235,7 +237,7 @@ TEST(CpuDevice, ChecksGridsAndCopiesMemory) {
   for (size_t i = 0; i < size; ++i) from[i] = static_cast<uint8_t>(i * 7 >> 3);
   device->copy(to, from, size, nullptr);
   EXPECT_EQ(memcmp(to, from, size), 0);
-  device->copy(from + 1, from, size - 1, nullptr);  // overlapping, like memmove
+  device->copy(from + 1, from, size - 1, nullptr);  // overlapping ranges, like memmove
   EXPECT_EQ(memcmp(from + 1, to, size - 1), 0);
   device->fill(to, 9, size, nullptr);
   EXPECT_EQ(to[size - 1], 9);
@@ -269,8 +271,8 @@ TEST(CpuDevice, MeasuresTime) {
   EXPECT_LE(result.median_ms, result.q80_ms);
 }
 
-// Overwriting the caches eleven times takes more than a millisecond; the work itself is empty.
-// Without the limit, all 201 samples would be taken.
+// Each sample overwrites the caches, and eleven samples take more than a millisecond. Without the
+// time limit, all 201 samples would be taken.
 TEST(CpuDevice, MeasurementLimitsTimeSpentOverwritingCaches) {
   if (test::kSanitized) GTEST_SKIP() << "sanitizers take long to overwrite the caches";
   TempFolder folder;

@@ -1,4 +1,4 @@
-// Tests that a launch allocates no memory, by counting calls of operator new.
+// Tests that launches allocate no memory: counts calls of operator new.
 #include <functional>
 #include <optional>
 
@@ -26,11 +26,11 @@ TEST(LaunchAllocation, GpuLaunchAllocatesNothing) {
   auto device = test::fake_gpu(folder.path());
   auto kernel = device->load("program", device->base_options());
   const uint64_t slots[2] = {};
-  kernel->launch(slots, {3, 1, 1}, nullptr);  // the fake driver has seen every call now
+  kernel->launch(slots, {3, 1, 1}, nullptr);  // now the fake driver has a count per function
   const int64_t calls = test::fake_cuda().call_count(), before = test::allocations();
   kernel->launch(slots, {3, 1, 1}, nullptr);
   EXPECT_EQ(test::allocations() - before, 0);
-  EXPECT_EQ(test::fake_cuda().call_count() - calls, 4);  // current context, push, launch, pop
+  EXPECT_EQ(test::fake_cuda().call_count() - calls, 4);  // get current, push, launch, pop
 }
 
 TEST(LaunchAllocation, TensorMapsAllocateNothing) {
@@ -39,14 +39,15 @@ TEST(LaunchAllocation, TensorMapsAllocateNothing) {
   auto device = test::fake_gpu(folder.path());
   auto kernel = device->load("mapped", device->base_options());
   const uint64_t slots[6] = {7, 0x1000, 100, 72, 80, 1};
-  kernel->launch(slots, {3, 1, 1}, nullptr);  // the fake driver has seen every call now
+  kernel->launch(slots, {3, 1, 1}, nullptr);  // now the fake driver has a count per function
   const int64_t calls = test::fake_cuda().call_count(), before = test::allocations();
   kernel->launch(slots, {3, 1, 1}, nullptr);
   EXPECT_EQ(test::allocations() - before, 0);
-  EXPECT_EQ(test::fake_cuda().call_count() - calls, 5);  // one more, which encodes the map
+  EXPECT_EQ(test::fake_cuda().call_count() - calls, 5);  // also encodes the map
 }
 
-// Runs in separate processes, because an exception in a destructor ends the process.
+// Tests call this in separate processes, because an exception in a destructor would end the
+// process.
 void release(const std::function<std::shared_ptr<Device>(const std::string&)>& make,
              bool without_memory) {
   const test::TempFolder folder;
@@ -63,7 +64,7 @@ void release(const std::function<std::shared_ptr<Device>(const std::string&)>& m
 
 void release_without_memory(
     const std::function<std::shared_ptr<Device>(const std::string&)>& make) {
-  release(make, false);  // the fake driver has seen every call now
+  release(make, false);  // now the fake driver has a count per function
   release(make, true);
 }
 

@@ -21,7 +21,7 @@
 namespace ligerdsl::runtime {
 namespace {
 
-// Row-major f32 matrix with a gap after every row.
+// A row-major f32 matrix with `gap` unused elements after each row.
 struct Floats {
   Floats(int64_t rows, int64_t cols, int64_t gap, float seed)
       : matrix{nullptr, f32, rows, cols, cols + gap} {
@@ -54,7 +54,7 @@ Function of_fake_cublaslt(const char* name) {
   return reinterpret_cast<Function>(dlsym(dlopen(FAKE_CUBLASLT, RTLD_NOW), name));
 }
 
-// Checks each kind of matmul, with and without adding to c, for matrices with gaps after their
+// Tests all three transpositions, with beta = 0 and beta = 1. The matrices have gaps after their
 // rows.
 void check_products(Matmul& matmul, int64_t m = 5, int64_t n = 7, int64_t k = 11) {
   for (Product product : {Product::nt, Product::nn, Product::tn}) {
@@ -104,7 +104,7 @@ TEST(CudaMatmul, CachesTheChoiceOfKernel) {
   EXPECT_EQ(multiply(), 0);
   a.matrix.rows = c.matrix.rows = 3;
   EXPECT_EQ(multiply(), 1) << "another size";
-  for (int64_t rows = 1; rows <= 4; ++rows) {  // more sizes than are cached: still correct
+  for (int64_t rows = 1; rows <= 4; ++rows) {  // more sizes than the cache holds
     for (int64_t cols = 1; cols <= 40; ++cols) {
       Floats x(rows, 2, 0, 0), y(cols, 2, 0, 0), z(rows, cols, 0, 0);
       matmul->multiply(Product::nt, x.matrix, y.matrix, 0, z.matrix, nullptr, nullptr);
@@ -132,7 +132,8 @@ TEST(CudaMatmul, PassesAlignmentsToTheLibrary) {
   EXPECT_EQ(alignments[0], 256u);
 }
 
-// f32 operands have no table, so the matmul uses the fake's first allowed proposal.
+// The table of tiles has no f32 entries, so the matmul takes the fake's first permitted proposal
+// (id 248).
 TEST(CudaMatmul, TakesTheFirstUsableProposal) {
   const auto matmul = make_cuda_matmul(fake_context(), FAKE_CUBLASLT);
   Floats a(4, 3, 1, 0), b(8, 3, 1, 0), c(4, 8, 0, 0);
@@ -140,8 +141,8 @@ TEST(CudaMatmul, TakesTheFirstUsableProposal) {
   EXPECT_EQ(of_fake_cublaslt<int (*)()>("fake_cublaslt_last_tile")(), 248);
 }
 
-// Expects the fastest measured kernels for 16-bit operands. The fake reads its inputs as f32; all
-// are zero here.
+// For 16-bit operands, the table names the tile measured as fastest. All operands are zero, because
+// the fake reads them as f32.
 TEST(CudaMatmul, UsesTheKernelFromTheTable) {
   const auto last_tile = of_fake_cublaslt<int (*)()>("fake_cublaslt_last_tile");
   const auto set_waves = of_fake_cublaslt<void (*)(float)>("fake_cublaslt_set_waves");
@@ -213,9 +214,9 @@ size_t address_space_in_use() {
   return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
-// The next test runs this in processes that have not yet loaded a CBLAS library.
+// The next test runs this in new processes, which have not loaded a CBLAS library yet.
 TEST(Matmul, DISABLED_UnderALimit) {
-  alarm(60);  // OpenBLAS would retry its allocation forever
+  alarm(60);  // without the check, OpenBLAS retries its allocation forever
   const rlim_t most = static_cast<rlim_t>(std::atoi(getenv("TEST_MEGABYTES"))) << 20;
   const rlimit limit{most, most};
   ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
@@ -251,7 +252,7 @@ TEST(Matmul, DISABLED_WithoutABuffer) {
   ASSERT_EQ(setrlimit(RLIMIT_AS, &none), 0);
   multiply();
   ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
-  multiply();  // with the buffer of the earlier call
+  multiply();  // reuses the buffer of the earlier call
 }
 
 TEST(Matmul, FailedBufferAllocationIsAnError) {
@@ -264,12 +265,12 @@ TEST(Matmul, DISABLED_WithoutThreads) {
   const rlimit limit{0, 0};
   ASSERT_EQ(setrlimit(RLIMIT_NPROC, &limit), 0);
   if (getuid() == 0) {
-    ASSERT_EQ(setuid(65534), 0);  // root may start any number of threads
+    ASSERT_EQ(setuid(65534), 0);  // root may start any number of threads, other users none
   }
   expect_failure(Status::not_supported, "ulimit -u", [] { make_cpu_matmul(); });
 }
 
-// Without the check, OpenBLAS would end the process by SIGINT.
+// Without a check in the library, OpenBLAS ends the process by SIGINT if it cannot start a thread.
 TEST(Matmul, FailedThreadStartIsAnError) {
   if (test::kSanitized) GTEST_SKIP() << "sanitizers start threads of their own";
   EXPECT_TRUE(test::passes_with("Matmul.DISABLED_WithoutThreads", {"OPENBLAS_NUM_THREADS=4"}));

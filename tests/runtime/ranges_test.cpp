@@ -1,6 +1,6 @@
-// Tests ranges and traces with threads, forked children and full disks, on the fakes. They run in
-// separate processes, because a process looks for listeners once. tests/cli/ranges_test.py tests
-// the ranges of the command.
+// Tests ranges and traces on the fakes, with threads, forked children and full disks. Each case
+// runs in its own process, because a process looks for listeners only once.
+// tests/cli/ranges_test.py tests the ranges of the command.
 #include "runtime/observe/ranges.h"
 
 #include <dlfcn.h>
@@ -73,8 +73,8 @@ TEST(RangesChild, DISABLED_ToolThatListensLater) {
   launch(*kernel);
 }
 
-// A file may grow to 4 KiB. A write beyond that raises a signal that ends the process unless it is
-// ignored.
+// Limits files to 4 KiB. A write beyond this limit raises SIGXFSZ, which ends the process unless
+// the signal is ignored.
 TEST(RangesChild, DISABLED_FullDisk) {
   auto kernel = Device::create({})->load("program", {});
   const rlimit most{4096, 4096};
@@ -94,7 +94,7 @@ TEST(RangesChild, DISABLED_WithoutMemory) {
   launch(*kernel);
 }
 
-// Opens the file like another process would.
+// Locks the trace file through a second descriptor, as another process would.
 TEST(RangesChild, DISABLED_WhileTheFileIsLocked) {
   auto kernel = Device::create({})->load("program", {});
   launch(*kernel);
@@ -115,7 +115,7 @@ TEST(RangesChild, DISABLED_WhileTheFileIsLocked) {
   launch(*kernel);
 }
 
-// The first context attaches a tool that begins slowly, while the others are created.
+// The first context attaches a tool that is slow to begin. Meanwhile other threads create contexts.
 TEST(RangesChild, DISABLED_ContextsAtOnce) {
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t)
@@ -137,8 +137,8 @@ class Ranges : public ::testing::Test {
     return {"LIGERDSL_COMPILER=" FAKE_COMPILER, "LIGERDSL_CACHE=off", "LIGERDSL_TRACE=" + trace,
             "NVTX_INJECTION64_PATH=" NVTX_TOOL, "NVTX_TOOL_RECORD=" + record};
   }
-  // Returns the events of the trace. Each is on its own line between brackets, and all but the last
-  // end in a comma.
+  // Returns the lines of the trace between the brackets. Each line is one event, and all but the
+  // last end in a comma.
   std::vector<std::string> events() const {
     std::vector<std::string> lines;
     std::istringstream text(read_file(trace));
@@ -199,7 +199,7 @@ TEST_F(Ranges, TraceOnAFullDiskStaysValid) {
   auto all = variables();
   std::erase_if(all, [](const std::string& one) {
     return one.starts_with("NVTX_INJECTION");
-  });  // the NVTX tool writes files, too
+  });  // the NVTX tool would write files, too
   EXPECT_TRUE(passes_with("RangesChild.DISABLED_FullDisk", all, errors));
   EXPECT_GT(events().size(), 3u);
   EXPECT_LE(read_file(trace).size(), 4096u);

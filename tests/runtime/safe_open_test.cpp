@@ -15,8 +15,8 @@ namespace fs = std::filesystem;
 
 constexpr uid_t kSomebodyElse = 12345;
 
-// A folder like /tmp, in which another user has created files. Only root can give a file to another
-// user.
+// A folder with the permissions of /tmp, in which another user has created files. The test needs
+// root to give files to another user.
 class SharedFolder : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -53,7 +53,7 @@ TEST_F(SharedFolder, RejectsSymbolicLinksOfOtherUsers) {
   fs::create_directory_symlink(own_.path(), in_shared("folder"));
   give_away(in_shared("folder"));
   expect_refused(in_shared("folder/victim"), "symbolic link of another user");
-  // A link of this user to a link of the other one.
+  // A link of this user that leads to a link of the other user is refused, too.
   fs::create_symlink(in_shared("file"), own_.path() + "/to_theirs");
   expect_refused(own_.path() + "/to_theirs", "symbolic link of another user");
   std::string problem;
@@ -70,8 +70,8 @@ TEST_F(SharedFolder, RejectsFilesOfOtherUsersInAStickyFolder) {
       << "it is not cut off before it is looked at";
   ASSERT_EQ(mkfifo(in_shared("pipe").c_str(), 0666), 0);
   give_away(in_shared("pipe"));
-  expect_refused(in_shared("pipe"), "belongs to another user");  // and does not wait for a reader
-  // Users of a group may share a file in a folder that is not sticky.
+  expect_refused(in_shared("pipe"), "belongs to another user");  // must not wait for a reader
+  // In a folder without the sticky bit, users of a group may share files.
   ASSERT_EQ(chmod(shared_.path().c_str(), 02775), 0);
   EXPECT_EQ(problem_of(in_shared("theirs"), O_WRONLY), "");
 }

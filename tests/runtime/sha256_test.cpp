@@ -5,7 +5,7 @@
 namespace ligerdsl::runtime {
 namespace {
 
-// FIPS 180-4 and NIST CAVP examples.
+// Examples of FIPS 180-4 and of NIST's CAVP.
 TEST(Sha256, MatchesTestVectors) {
   EXPECT_EQ(hex(sha256("")), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(hex(sha256("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");

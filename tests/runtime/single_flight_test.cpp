@@ -1,4 +1,4 @@
-// Tests that a kernel requested by several threads, contexts and processes at once is compiled
+// Several threads, contexts and processes request one kernel at the same time. It must be compiled
 // once.
 #include "runtime/cache/single_flight.h"
 
@@ -39,7 +39,7 @@ bool exists(const std::string& path) {
   return access(path.c_str(), F_OK) == 0;
 }
 
-// Counts the lines of the log that contain `text`.
+// Counts the log lines that contain `text`, while the object exists.
 class Lines {
  public:
   explicit Lines(std::string text) : text_(std::move(text)) {
@@ -71,8 +71,8 @@ std::shared_ptr<Device> without_a_cache() {
   return Device::create(config);
 }
 
-// The contexts share this process. The gate opens only after all other contexts have logged that
-// they wait, so none can be late.
+// Loads one kernel from all contexts of this process. The compile waits at the gate, which opens
+// after the log says that all other contexts wait.
 void expect_one_compile(const std::vector<std::shared_ptr<Device>>& devices,
                         const std::string& gate) {
   const int64_t before = fake_compiles();
@@ -187,8 +187,8 @@ TEST(SingleFlight, EveryThreadGetsTheFailureAndNoneIsCached) {
   EXPECT_EQ(test::count_files(folder.path(), ".lock"), 0);
 }
 
-// A compiling process is killed while another process waits for it. The waiter continues before its
-// time limit.
+// Kills a process that compiles while another process waits for the kernel. The waiter must
+// continue before its time limit.
 TEST(SingleFlight, KilledProcessReleasesTheWaiters) {
   TempFolder folder, gates;
   const std::string gate = gates.path() + "/gate";
@@ -227,7 +227,7 @@ TEST(SingleFlight, WaitForALockEndsAtTheTimeLimit) {
   EXPECT_TRUE(lock.waited());
 }
 
-// All waiters continue as soon as the entry is stored, not one after another.
+// Once the entry is stored, all waiters must continue at the same time.
 TEST(SingleFlight, StoredEntryEndsTheWait) {
   TempFolder folder;
   const DiskCache disk(folder.path(), CacheMode::read_write);
@@ -243,7 +243,7 @@ TEST(SingleFlight, StoredEntryEndsTheWait) {
   EXPECT_TRUE(maker.held());
 }
 
-// If there is no lock (the file system has none, or a folder has its name), every process compiles
+// If the lock file cannot be made (here a folder has its name), every process compiles the kernel
 // and none waits.
 TEST(SingleFlight, MissingLockMeansNoWait) {
   TempFolder folder;
@@ -271,7 +271,8 @@ TEST(SingleFlight, TrimRemovesOldAbandonedLocks) {
   EXPECT_EQ(test::count_files(folder.path(), ".lock"), 0);
 }
 
-// A thread of the parent makes the entry. That thread does not exist in the child.
+// A thread of the parent makes the entry when the process forks. The child does not have this
+// thread.
 TEST(SingleFlight, ForkedChildDoesNotWaitForItsParentsThread) {
   TempFolder folder;
   const DiskCache off("", CacheMode::off);
@@ -288,7 +289,8 @@ TEST(SingleFlight, ForkedChildDoesNotWaitForItsParentsThread) {
     const SingleFlight flight(off, kKey, kArtifactSuffix, {});
     return !flight.made() && !flight.waited();
   }));
-  // A live process holds the folder's lock, so the child waits until its time limit.
+  // With a cache folder, the lock belongs to the live parent, so the child waits until its time
+  // limit.
   EXPECT_TRUE(passes_in_child([&] {
     const SingleFlight flight(disk, kKey, kArtifactSuffix, {}, 50ms);
     return !flight.made() && flight.waited();

@@ -1,5 +1,5 @@
-// Tests LIGERDSL_DUMP and LIGERDSL_OVERRIDE_DIR on the fakes, in separate processes, because a
-// process reads them once.
+// Tests LIGERDSL_DUMP and LIGERDSL_OVERRIDE_DIR on the fakes. Each case runs in its own process,
+// because a process reads the variables once.
 #include "runtime/environment/stage_files.h"
 
 #include <sys/stat.h>
@@ -44,7 +44,7 @@ TEST(StageFilesChild, DISABLED_LoadOnCpu) {
   }
 }
 
-// An earlier process with the same process id left a file half written.
+// An earlier process with the same process id has left a half-written temporary file.
 TEST(StageFilesChild, DISABLED_LoadBesideAnUnfinishedFile) {
   auto device = Device::create({});
   const std::string folder = text_of("LIGERDSL_DUMP_DIR") + "/" +
@@ -71,7 +71,7 @@ TEST(StageFilesChild, DISABLED_LoadInThreads) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// The size of the code identifies the machine code that the driver received.
+// Tests identify the machine code in the driver by its number of bytes.
 TEST(StageFilesChild, DISABLED_LoadOnGpu) {
   auto kernel = load_on_gpu();
   EXPECT_EQ(kernel->resources().code_bytes, std::stoll(text_of("TEST_CODE_BYTES")));
@@ -87,7 +87,7 @@ TEST(StageFilesChild, DISABLED_FailOnGpu) {
 
 class StageFiles : public ::testing::Test {
  protected:
-  // Returns the variables of every child of these tests, and `more`.
+  // Returns the variables that every child needs, followed by `more`.
   std::vector<std::string> with(std::vector<std::string> more) const {
     more.insert(more.end(), {kCompiler, kDriver, "LIGERDSL_CACHE_DIR=" + path + "/cache",
                              "LIGERDSL_LOG=info", "LIGERDSL_LOG_FILE=" + path + "/log"});
@@ -100,13 +100,13 @@ class StageFiles : public ::testing::Test {
   std::string log() const { return read_file(path + "/log"); }
   std::string dumps() const { return path + "/dumps"; }
 
-  // Returns the folder of "program" on the fake GPU or CPU, below `root`.
+  // Returns the folder below `root` for the stages of "program" on the fake GPU or the CPU.
   static std::string folder_in(const std::string& root, bool gpu) {
     const test::TempFolder cache;
     auto device = gpu ? test::fake_gpu(cache.path()) : test::fake_cpu(cache.path());
     return root + "/ligerdsl_fake-" + variant_key("program", device->base_options());
   }
-  // Writes a file into the override folder; returns its path.
+  // Writes a file into the override folder, and returns the file's path.
   std::string edit(bool gpu, const std::string& file, const std::string& content) const {
     const std::string to = folder_in(path + "/edited", gpu);
     fs::create_directories(to);
@@ -124,7 +124,7 @@ class StageFiles : public ::testing::Test {
 };
 
 const std::string kPtx =
-    ".version 8.0\n.entry ligerdsl_fake program";  // output of the fake compiler
+    ".version 8.0\n.entry ligerdsl_fake program";  // PTX that the fake compiler returns
 
 TEST_F(StageFiles, DumpNumbersStagesInAFolderPerVariant) {
   const std::string dump =
@@ -184,7 +184,7 @@ TEST_F(StageFiles, FailedDumpIsReportedAndTheCallSucceeds) {
   EXPECT_EQ(count(log(), "LIGERDSL_DUMP_DIR"), 1) << log();
   EXPECT_NE(log().find('"' + path + "/file\": Not a directory"), std::string::npos) << log();
   fs::create_directories(folder_in(dumps(), false) +
-                         "/02-tile.mlir");  // a folder in place of the file
+                         "/02-tile.mlir");  // a folder has the name of the stage file
   EXPECT_TRUE(passes_with("StageFilesChild.DISABLED_LoadOnCpu",
                           with({"LIGERDSL_DUMP=tile,llvm", "LIGERDSL_DUMP_DIR=" + dumps()})));
   EXPECT_NE(
@@ -212,7 +212,7 @@ TEST_F(StageFiles, DriverGetsTheEditedPtx) {
                                     std::string("TEST_OVERLAP=") + overlap};
   };
   EXPECT_TRUE(passes_with("StageFilesChild.DISABLED_LoadOnGpu",
-                          with(is(kPtx, "1"))));  // now both caches have it
+                          with(is(kPtx, "1"))));  // now both caches contain it
   const std::set<std::string> cached = files_in(path + "/cache");
   EXPECT_EQ(cached.size(), 2u);
   const std::string file = edit(true, "05-kernel.ptx", edited);
@@ -239,7 +239,7 @@ TEST_F(StageFiles, LatestEditedStageWins) {
   EXPECT_FALSE(fs::exists(path + "/cache") && !files_in(path + "/cache").empty());
 }
 
-// The earlier stage is neither compiled nor read.
+// An edited PTX makes earlier stages irrelevant: the edited tile stage must not be read.
 TEST_F(StageFiles, EarlierEditedStagesAreIgnored) {
   edit(true, "02-tile.mlir", "bad");
   edit(true, "05-kernel.ptx", kPtx + "2");
@@ -261,7 +261,7 @@ TEST_F(StageFiles, CpuUsesEditedTileAndObject) {
   EXPECT_TRUE(passes_with("StageFilesChild.DISABLED_LoadOnCpu", overridden({"TEST_CODE=object"})));
 }
 
-// The stage is edited in place, where the dump wrote it.
+// The file is edited in the dump folder, so the next dump must not overwrite it.
 TEST_F(StageFiles, DumpDoesNotOverwriteEditedFiles) {
   const std::string file = edit(false, "02-tile.mlir", "tile");
   EXPECT_TRUE(passes_with(

@@ -40,7 +40,7 @@ std::shared_ptr<const Driver> fake_driver() {
 }
 
 std::shared_ptr<CompilerLibrary> fake_compiler() {
-  // tests/gpu.sh runs without the build folder and passes the path in this variable.
+  // On a GPU machine there is no build folder, so tests/gpu.sh passes the path in this variable.
   const char* carried = std::getenv("LIGERDSL_TEST_FAKE_COMPILER");
   static const std::shared_ptr<CompilerLibrary> library =
       CompilerLibrary::open(carried ? carried : FAKE_COMPILER);

@@ -14,7 +14,7 @@
 
 namespace ligerdsl::runtime::test {
 
-// A new folder, which the destructor removes.
+// A new temporary folder. The destructor removes it.
 class TempFolder {
  public:
   TempFolder();
@@ -26,19 +26,20 @@ class TempFolder {
   std::string path_;
 };
 
-// Returns the controls of the fake driver. A driver must be opened after they are set.
+// Returns the controls of the fake driver. Settings of the driver's version and devices apply to
+// drivers opened afterwards.
 const FakeCudaControl& fake_cuda();
-std::shared_ptr<const Driver> fake_driver();  // reopened after the controls were set
+std::shared_ptr<const Driver> fake_driver();  // opens the driver again
 
 std::shared_ptr<CompilerLibrary> fake_compiler();
-int64_t fake_compiles();       // since the process started
-int64_t fake_modules_alive();  // CPU modules linked and not unlinked
+int64_t fake_compiles();       // compiles since the process started
+int64_t fake_modules_alive();  // number of loaded CPU modules
 
-// Returns a device on the fakes whose cache is `folder`.
+// Returns a device on the fake compiler and driver. Its disk cache is in `folder`.
 std::shared_ptr<Device> fake_cpu(const std::string& folder, int32_t threads = 2);
 std::shared_ptr<Device> fake_gpu(const std::string& folder);
 
-// Collects warnings for the lifetime of the object.
+// Collects the library's warnings while the object exists.
 class Warnings {
  public:
   Warnings();
@@ -50,22 +51,22 @@ class Warnings {
   int id_;
 };
 
-// Sanitizers reserve memory and address space of their own.
+// Sanitizers reserve much memory and address space, so tests of limits skip them.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kSanitized = true;
 #else
 inline constexpr bool kSanitized = false;
 #endif
 
-// Runs `work`, expects that it throws an Error with this status, and returns the message.
+// Runs `work` and expects an Error with this status. Returns the error's message.
 std::string expect_error(Status status, const std::function<void()>& work);
 
-// Runs `work` in a forked child. Returns true if it ends within a minute without a failed
-// expectation or an exception.
+// Runs `work` in a forked child. Returns true if `work` returns true within a minute, without a
+// failed expectation or an exception.
 bool passes_in_child(const std::function<bool()>& work);
 
-// Runs one (disabled) test of this program in a process with these variables added. Writes its
-// stderr to `errors_to` if that is not empty. Returns true if the test passed.
+// Runs one disabled test of this program in a new process with these environment variables added.
+// Writes its stderr to the file `errors_to`, if given. Returns true if the test passed.
 bool passes_with(const std::string& name, const std::vector<std::string>& variables,
                  const std::string& errors_to = "");
 

@@ -39,7 +39,7 @@ TEST(ThreadPool, RunsEveryIndexOnce) {
   }
 }
 
-// Imitates a kernel: each index reduces its own row in a fixed order, through the arena.
+// Like a kernel, each index writes its own row to the arena and adds it up in a fixed order.
 std::vector<float> row_sums(int threads) {
   constexpr int64_t rows = 500, columns = 200;
   struct Job {
@@ -156,7 +156,7 @@ TEST(ThreadPool, IgnoresAndKeepsTheCallersFloatMode) {
     std::vector<float> out = std::vector<float>(64);
   } job;
   const unsigned before = _mm_getcsr();
-  _mm_setcsr(before | 0x8040);  // flush denormals to zero
+  _mm_setcsr(before | 0x8040);  // sets FTZ and DAZ: denormals become zero
   pool.run(
       64, 1,
       [](void* user, int64_t begin, int64_t, void*) {

@@ -1,7 +1,7 @@
-// Target on which a test body runs its operations: the reference interpreter, the CPU, a GPU, or an
-// emulated GPU. Test programs accept
+// The target on which a test body runs its operations: the reference interpreter, the CPU, a GPU,
+// or an emulated GPU. Test programs accept
 // --backend=interpreter|interpreter-nvptx|cpu|cuda|ptx|ptx-cluster2|ptx-cluster4|ptx-sm80
-// (main.cpp). A test body never asks for the backend's name, only for its budget.
+// (main.cpp). A test body does not ask for the backend's name, only for its budget.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace ligerdsl::test {
 
-// Arguments of an Operation: tensors and scalars by name.
+// Tensors and scalars of an Operation, by name.
 class Arguments {
  public:
   struct Entry {
@@ -38,17 +38,19 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string name() const = 0;
   virtual kernels::Machine machine() const = 0;
-  // Number of elements that one test case may process in reasonable time.
+  // Largest number of elements that a test case should process on this backend.
   virtual int64_t budget() const = 0;
   // Factor by which errors of long f32 additions may exceed those of compiled code.
   virtual double summation_slack() const { return 1; }
-  // Sets the number of CPU threads. Backends without threads ignore it.
+  // Sets the number of CPU threads. Only CPU backends have an effect.
   virtual void set_threads(int) {}
-  // Returns the programs whose launches since the last call did not use the variant for aligned
-  // arguments (kernels/core/argument_facts.h), if the backend can observe the choice.
+  // Returns the names of programs launched since the last call with a variant other than the
+  // aligned one (kernels/core/argument_facts.h). Backends that cannot observe the variant return
+  // none.
   virtual std::vector<std::string> took_generic() { return {}; }
 
-  // Runs all launches in order. Scratch buffers are new and poisoned.
+  // Runs all launches of the operation in order. Each run gets new scratch buffers filled with
+  // poison.
   void run(const kernels::Operation& operation, int64_t rows, Arguments arguments);
 
  protected:
@@ -56,20 +58,20 @@ class Backend {
                       const Arguments& arguments) = 0;
 };
 
-// A new backend, or null and the reason why it is not available.
+// The new backend, or null with the reason why it is not available.
 struct BackendChoice {
   std::unique_ptr<Backend> backend;
   std::string why;
 };
 
-// The backends linked into this program, by name. A static BackendEntry in a backend's file
-// registers it.
+// An entry in the list of backends that are linked into this program. The source file of a backend
+// defines a static BackendEntry.
 struct BackendEntry {
   BackendEntry(const char* name, BackendChoice (*make)());
 };
 BackendChoice make_backend(const std::string& name);
 
-Backend& backend();  // set by main
+Backend& backend();  // main() sets it
 void set_backend(std::unique_ptr<Backend> backend);
 
 }  // namespace ligerdsl::test

@@ -1,5 +1,5 @@
-// Runs operations on the reference interpreter and rounds every f32 operation to f32. This tests
-// the kernels' formulas and numerics without a compiler.
+// Runs operations on the reference interpreter, which rounds every op to f32. This tests the
+// formulas and the numerics of kernels without the compiler.
 #include "interpreter/interpreter.h"
 #include "tests/support/backend.h"
 
@@ -15,7 +15,7 @@ class InterpreterBackend : public Backend {
     return gpu_ ? kernels::gpu("sm_90a", 4, kPtxWithoutClusters) : kernels::Machine{};
   }
   int64_t budget() const override { return 1 << 15; }
-  double summation_slack() const override { return 8; }  // it adds the elements one after another
+  double summation_slack() const override { return 8; }  // it adds one element at a time
 
  protected:
   void launch(const kernels::Step& step, const kernels::Grid& grid,
@@ -41,7 +41,7 @@ class InterpreterBackend : public Backend {
   bool gpu_;
 };
 
-// The tile shapes of both targets, so that both launch rules are tested.
+// The backends use the tile shapes of a CPU and of a GPU, which tests both kinds of launch rules.
 const BackendEntry cpu_shapes("interpreter", [] {
   return BackendChoice{std::make_unique<InterpreterBackend>(/*gpu=*/false), ""};
 });

@@ -1,5 +1,5 @@
-// Runs operations through the C ABI's kernels (ligerdsl_kernel_create, ligerdsl_kernel_launch), on
-// the CPU or a GPU.
+// Runs operations on the CPU or a GPU, through the kernel functions of the C ABI
+// (ligerdsl_kernel_create, ligerdsl_kernel_launch).
 #include <iostream>
 #include <map>
 #include <set>
@@ -45,8 +45,8 @@ int32_t dtype_code(DType type) {
   throw std::logic_error("a dtype without a row here");
 }
 
-// Returns true if the device compiles and loads a kernel with clusters; otherwise prints the
-// reason.
+// Returns true if the device compiles and loads a kernel with clusters. Otherwise prints the reason
+// and returns false.
 bool takes_clusters(ligerdsl_context_t context) {
   KernelBuilder k("clusters");
   View x = k.view("x", DType::f32, {1024});
@@ -150,8 +150,8 @@ class LibraryBackend : public Backend {
     context_ = nullptr;
   }
 
-  // Copies of Storages on the device, including canaries and gaps. Sparse storages are copied
-  // without gaps. The CPU uses the storages themselves.
+  // Copies of storages in device memory, with canaries and gaps. Sparse storages are copied row by
+  // row, without gaps. On a CPU, kernels use the storages themselves.
   class Mirror {
    public:
     explicit Mirror(LibraryBackend& backend) : backend_(backend) {}
@@ -196,8 +196,8 @@ class LibraryBackend : public Backend {
       check(ligerdsl_buffer_copy(backend_.context_, to, from, static_cast<size_t>(bytes), nullptr),
             "copy");
     }
-    // Calls `body` for each row of a sparse tensor, with its offset in the storage and its size, in
-    // bytes.
+    // Calls body(offset, size) for each row of a sparse tensor: offset in the storage and size of
+    // the row, both in bytes.
     template <class Body>
     static void for_each_row(const Tensor& tensor, const Body& body) {
       const int64_t size = size_of(tensor.type());

@@ -1,7 +1,7 @@
-// Compiles each launch for a GPU and runs its PTX on the emulator of ptx/. The arguments decide
-// which variant of a kernel runs, like in the library's launcher. The backends ptx-cluster2 and
-// ptx-cluster4 give every program a cluster of that many CTAs unless its launch asks for one. The
-// backend ptx-sm80 emulates the GPU that lacks the most instructions.
+// Compiles each launch for a GPU, and runs its PTX on the emulator of ptx/. As in the library's
+// launcher, the arguments decide which variant of the kernel runs. With ptx-cluster2 and
+// ptx-cluster4, a launch that asks for no cluster gets clusters of 2 or 4 CTAs. ptx-sm80 compiles
+// for sm_80, the supported GPU with the fewest instructions.
 
 #include <dlfcn.h>
 
@@ -23,8 +23,8 @@
 namespace ligerdsl::test {
 namespace {
 
-constexpr int64_t kAtATime = 2;               // resident CTAs of a dynamic persistent kernel
-constexpr int64_t kSharedBytes = 227 * 1024;  // largest shared memory of a CTA of sm_90
+constexpr int64_t kAtATime = 2;               // grid of a dynamic persistent kernel, in CTAs
+constexpr int64_t kSharedBytes = 227 * 1024;  // limit per CTA on sm_90
 
 struct Compiled {
   ptx::Program program;
@@ -33,11 +33,11 @@ struct Compiled {
   std::vector<program::TensorMap> maps;
 };
 
-// A launch's arguments as slots, and the variant to run.
+// The arguments of a launch, packed into slots, and the variant to run.
 struct Packed {
   std::vector<uint64_t> slots;
   kernels::Variant variant = kernels::Variant::aligned;
-  bool apart = true;  // no two arguments share memory
+  bool apart = true;  // true if no two arguments share memory
   ptx::GlobalMemory memory;
 };
 
@@ -59,7 +59,7 @@ uint64_t bits_of(const program::Type& type, const Arguments::Entry& entry) {
   throw std::logic_error(std::string("no scalar arguments of type ") + name(type.dtype));
 }
 
-// Returns the first variant whose facts hold.
+// Returns the first variant whose facts hold for the arguments.
 kernels::Variant variant_for(const program::Program& program, const Arguments& arguments) {
   const std::vector<kernels::Variant> variants = kernels::variants_of(program);
   return *std::find_if(variants.begin(), variants.end() - 1, [&](kernels::Variant variant) {
@@ -116,8 +116,8 @@ std::vector<ptx::TensorMap> encoded(const std::vector<program::TensorMap>& maps,
   return all;
 }
 
-// Checks that the kernel contains griddepcontrol.wait if the artifact says so. The emulator finds
-// accesses before the wait.
+// The artifact and the PTX must agree on whether the kernel contains griddepcontrol.wait. The
+// emulator reports accesses before this wait.
 void check_overlap(const program::Artifact& artifact) {
   const bool waits = artifact.code.find("griddepcontrol.wait;") != std::string::npos;
   if (artifact.launch_overlap == waits) return;

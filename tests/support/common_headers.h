@@ -1,4 +1,5 @@
-// Precompiled header of programs with many test files. Each file still includes what it uses.
+// Precompiled header for test programs of many files. Each file must still include the headers that
+// it uses.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Makes the fake CUDA driver (tests/runtime/fake_cuda.cpp) an emulated GPU: launches run on the
+// Makes the fake CUDA driver (tests/runtime/fake_cuda.cpp) an emulated GPU. Launches run on the
 // emulator of ptx/ and complete before the call returns.
 
 #include <memory>

@@ -1,5 +1,5 @@
-// fp8 as defined by the OCP specification: decoding by formula, encoding by a search among all
-// codes.
+// The fp8 formats of the OCP specification. Decoding uses its formula. Encoding searches all codes
+// for the nearest number.
 #pragma once
 
 #include <cmath>
@@ -25,8 +25,8 @@ inline double from_fp8(const Fp8& format, uint8_t code) {
   return code & 0x80 ? -magnitude : magnitude;
 }
 
-// Rounds like PTX's cvt.rn.satfinite: to the nearest number, ties to the even code, clamped to the
-// largest number.
+// Rounds like cvt.rn.satfinite of PTX: to the nearest number, ties to the even code. Numbers beyond
+// the range become the largest one.
 inline uint8_t to_fp8(const Fp8& format, double value) {
   if (std::isnan(value)) return 0x7f;
   const uint8_t sign = std::signbit(value) ? 0x80 : 0;

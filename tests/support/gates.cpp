@@ -5,7 +5,7 @@
 namespace ligerdsl::test {
 namespace {
 
-// Returns true if both are NaN, the same infinity, or finite.
+// Returns true if both numbers are NaN, both are the same infinity, or both are finite.
 bool same_kind(double a, double r) {
   if (std::isnan(a) || std::isnan(r)) return std::isnan(a) && std::isnan(r);
   if (std::isinf(a) || std::isinf(r)) return a == r;
@@ -64,7 +64,7 @@ bool same_kind(double a, double r) {
     norm += expected[i] * expected[i];
   }
   const double error = std::sqrt(difference) / (norm > 0 ? std::sqrt(norm) : 1.0);
-  if (error <= limit) return ::testing::AssertionSuccess();  // false for NaN
+  if (error <= limit) return ::testing::AssertionSuccess();  // fails for NaN
   return ::testing::AssertionFailure() << "normwise error " << error << ", the gate is " << limit;
 }
 

@@ -34,18 +34,19 @@ inline uint16_t to_f16(float value) {
   if (std::isnan(value)) return sign | 0x7e00;
   const float magnitude = std::fabs(value);
   if (magnitude >= 65520.0f)
-    return sign | 0x7c00;  // half way to the next power of two rounds to infinity
-  int exponent = -20;      // exponent of zero, like any small number
+    return sign | 0x7c00;  // 65520, the midpoint of 65504 and 2^16, rounds to infinity
+  int exponent = -20;      // zero is rounded like small numbers
   if (magnitude > 0) std::frexp(magnitude, &exponent);
-  const int quantum = std::max(exponent - 11, -24);  // weight of the last bit
+  const int quantum = std::max(exponent - 11, -24);  // log2 of the last bit's weight
   const float steps = std::nearbyintf(std::ldexp(magnitude, -quantum));
   if (quantum == -24)
-    return sign | static_cast<uint16_t>(steps);  // subnormal, or the smallest normal by carry
-  // A carry to 2048 steps correctly adds one to the exponent field.
+    return sign | static_cast<uint16_t>(steps);  // a carry gives the smallest normal number
+  // If rounding gives 2048 steps, the carry correctly adds one to the exponent field.
   return sign | static_cast<uint16_t>(((quantum + 24) << 10) + static_cast<int>(steps));
 }
 
-// Returns the value of a double stored as `type`. 16-bit types round through f32, like the kernels.
+// Returns the double that `type` stores for `value`. Numbers are rounded to f32 first, as in
+// kernels.
 inline double rounded(double value, DType type) {
   const float f = static_cast<float>(value);
   if (type == bf16) return from_bf16(to_bf16(f));

@@ -1,10 +1,11 @@
 include_guard()
-# ligerdsl_kernel_test(name [SHARDS n] sources...) adds a program whose tests run on the backend named
-# by --backend, and one CTest entry per available backend. With SHARDS, n entries divide the program's
-# tests, because a backend takes minutes on one processor. The entries start among the first. Their
-# label is `kernels`. Backends that repeat another one run only with LIGERDSL_NIGHTLY_TESTS.
+# ligerdsl_kernel_test(name [SHARDS n] sources...) adds a program with these tests, and a CTest
+# entry for each available backend (option --backend). SHARDS divides a backend's tests among n
+# entries, because they take minutes on one processor. The entries have the label `kernels` and are
+# among the first to start. Backends that repeat the tests of another one run only with
+# LIGERDSL_NIGHTLY_TESTS.
 function(ligerdsl_kernel_test name)
-  if(LIGERDSL_SANITIZE AND NOT LIGERDSL_NIGHTLY_TESTS)  # only the interpreter runs kernels there, and dsl_tests covers it
+  if(LIGERDSL_SANITIZE AND NOT LIGERDSL_NIGHTLY_TESTS)  # without the compiler only the interpreter runs kernels, which dsl_tests covers
     return()
   endif()
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "SHARDS" "")
@@ -15,7 +16,7 @@ function(ligerdsl_kernel_test name)
   if(EXISTS ${support}/backend_interpreter.cpp)
     target_sources(${name} PRIVATE ${support}/backend_interpreter.cpp)
     list(APPEND backends interpreter)
-    if(LIGERDSL_NIGHTLY_TESTS AND NOT LIGERDSL_SANITIZE)  # the same interpreter with a GPU's schedules
+    if(LIGERDSL_NIGHTLY_TESTS AND NOT LIGERDSL_SANITIZE)  # repeats the interpreter with the schedules of a GPU
       list(APPEND backends interpreter-nvptx)
     endif()
   endif()
@@ -28,7 +29,7 @@ function(ligerdsl_kernel_test name)
     target_link_libraries(${name} PRIVATE ligerdsl_ptx_emulator ${CMAKE_DL_LIBS})
     target_compile_definitions(${name} PRIVATE LIGERDSL_TEST_COMPILER="$<TARGET_FILE:ligerdsl_compiler>")
     list(APPEND backends ptx)
-    if(LIGERDSL_NIGHTLY_TESTS)  # clusters for launches that ask for none; `ptx` runs the others
+    if(LIGERDSL_NIGHTLY_TESTS)  # these repeat ptx with clusters of 2 and 4 CTAs
       list(APPEND backends ptx-cluster2 ptx-cluster4)
     endif()
   endif()
@@ -51,7 +52,7 @@ endfunction()
 function(ligerdsl_kernel_shard name backend suffix shards index)
   set(test ${name}.${backend}${suffix})
   set(filter)
-  if(backend STREQUAL ptx-cluster4)  # matmuls are divided like those of two CTAs and take half of the time
+  if(backend STREQUAL ptx-cluster4)  # matmuls take half of the time, and clusters of 2 test the same code
     set(filter "--gtest_filter=-*Attention*:*Dot*:*Matmul*")
   endif()
   add_test(NAME ${test} COMMAND ${name} --backend=${backend} ${filter})
@@ -59,8 +60,8 @@ function(ligerdsl_kernel_shard name backend suffix shards index)
                        ENVIRONMENT "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index}")
 endfunction()
 
-# ligerdsl_suites(filter sources...) sets the variable `filter` to a --gtest_filter of all test
-# suites in the sources.
+# ligerdsl_suites(filter sources...) sets the variable `filter` to the --gtest_filter option that
+# selects all test suites of the sources.
 function(ligerdsl_suites filter)
   set(found)
   foreach(source ${ARGN})

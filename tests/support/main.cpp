@@ -1,4 +1,4 @@
-// Main function of kernel tests:
+// main() of kernel tests:
 // --backend=interpreter|interpreter-nvptx|cpu|cuda|ptx|ptx-cluster2|ptx-cluster4|ptx-sm80, cpu by
 // default.
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
   BackendChoice choice = make_backend(name);
   if (!choice.backend) {
     std::printf("[SKIP] backend %s: %s\n", name.c_str(), choice.why.c_str());
-    return name == "cuda" ? 77 : 1;  // 77: CTest's skip code; only a GPU may be missing
+    return name == "cuda" ? 77 : 1;  // 77 makes CTest skip: only a GPU may be missing
   }
   set_backend(std::move(choice.backend));
   return RUN_ALL_TESTS();

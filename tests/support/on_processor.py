@@ -16,7 +16,7 @@ import os
 import subprocess
 import sys
 
-# Names of features in /proc/cpuinfo.
+# Processor features, as named in /proc/cpuinfo.
 AVX2 = {"avx2", "fma", "bmi2", "f16c", "movbe"}
 AVX512 = AVX2 | {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}
 OF_OPENBLAS = {"Prescott": {"pni"}, "Nehalem": {"sse4_2"}, "Haswell": AVX2, "Zen": AVX2,

@@ -1,8 +1,8 @@
 include_guard()
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
-# ligerdsl_processor_tests(name label processors command...) runs the command with on_processor.py for
-# each processor of a list. The tests start first: one that recompiles every kernel takes minutes,
-# which would prolong a run if it started last.
+# ligerdsl_processor_tests(name label processors command...) adds a test for each processor, which
+# runs the command with on_processor.py. These tests start first, because one that recompiles every
+# kernel takes minutes and would delay the end of a run.
 function(ligerdsl_processor_tests name label processors)
   set(own_level)
   if(LIGERDSL_NIGHTLY_TESTS)
@@ -14,5 +14,5 @@ function(ligerdsl_processor_tests name label processors)
     set_tests_properties(${name}.${processor} PROPERTIES LABELS ${label} TIMEOUT 1500 SKIP_RETURN_CODE 77 COST 200)
   endforeach()
 endfunction()
-# Processors of OpenBLAS, for programs with matmuls.
+# OpenBLAS core types, for programs with matmuls.
 set(openblas_processors Prescott Nehalem Haswell Zen SkylakeX Cooperlake)

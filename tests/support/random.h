@@ -1,4 +1,4 @@
-// Repeatable random data: equal numbers on every machine and standard library.
+// Reproducible random data: the same numbers on every machine and with every standard library.
 #pragma once
 
 #include <cmath>

@@ -11,7 +11,7 @@ namespace {
 
 using reference::Values;
 
-// A call with tensors of f32, whose values are not rounded.
+// A call whose tensors are f32. Its values are not rounded.
 class ValuesCall final : public reference::ReferenceCall {
  public:
   using ReferenceCall::integer;

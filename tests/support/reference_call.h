@@ -10,9 +10,9 @@
 namespace ligerdsl::test {
 
 // Returns the expected outputs by name.
-// - `numbers` has sizes by letter, and fields and numbers of the call by name; others are 0.
-// - `tensors` has the inputs. An optional one that is empty is not passed.
-// - `wanted` has the outputs that the reference makes only if they are passed.
+// - `numbers`: sizes by letter, and fields and scalar arguments by name; missing ones are 0.
+// - `tensors`: inputs by name; an empty optional tensor counts as not passed.
+// - `wanted`: names of the optional outputs to compute.
 std::map<std::string, reference::Values> expected_of(
     const std::string& operation, std::map<std::string, double> numbers,
     std::map<std::string, reference::Values> tensors, std::set<std::string> wanted = {});

@@ -1,5 +1,5 @@
-// Tests that a sanitizer's report fails a test: a child process with one fault of each kind must
-// end with the report.
+// Tests that faults fail a test: a child process contains one fault of each kind, and must end with
+// the sanitizer's report.
 #include <gtest/gtest.h>
 
 #include <climits>
@@ -10,7 +10,7 @@
 namespace ligerdsl::test {
 namespace {
 
-// Hides the number from the compiler.
+// Returns the number through a volatile variable, so that the compiler cannot see the fault.
 int at_run_time(int number) {
   volatile int hidden = number;
   return hidden;

@@ -17,7 +17,7 @@ Sizes contiguous(const Sizes& shape) {
   return strides;
 }
 
-// Returns the number of elements from the first to the last one, inclusive.
+// Returns the number of elements from the first element in memory to the last, both included.
 int64_t extent(const Sizes& shape, const Sizes& strides) {
   int64_t last = 0;
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -69,7 +69,7 @@ void write_integer(DType type, uint8_t* to, int64_t value) {
   }
 }
 
-// Elements with a distance of `step` bytes.
+// `count` elements at equal distances of `step` bytes.
 struct Run {
   uint8_t* begin;
   int64_t count, step;
@@ -162,7 +162,7 @@ Tensor Tensor::sparse(DType type, Sizes shape, Sizes strides) {
 }
 
 void Tensor::allocate(bool sparse, int64_t shift) {
-  // The gap after the last row belongs to the tensor too.
+  // The gap after the last row also belongs to the storage.
   const bool rows = shape_.size() > 1 && shape_.back() > 0;
   const int64_t tail = rows ? std::max<int64_t>(0, strides_[shape_.size() - 2] - shape_.back()) : 0;
   const int64_t bytes = (extent(shape_, strides_) + shift + tail) * size_of(type_);
@@ -212,7 +212,7 @@ void Tensor::set_integer(int64_t i, int64_t value) {
   write_integer(type_, element(i), value);
 }
 
-// Visits whole runs, because one call per element is too slow for the tests.
+// Calls body(i, run) for each row. One call per element would be too slow for the tests.
 template <class Body>
 void Tensor::for_each_run(const Body& body) const {
   const int64_t n = size(), length = shape_.empty() ? 1 : shape_.back();

@@ -7,7 +7,8 @@
 namespace ligerdsl::tune {
 namespace {
 
-// A space with width * height <= 32. Kind "deep" requires a depth above 0, kind "flat" requires 0.
+// A space with width * height <= 32. The kind "deep" needs a depth above 0, and "flat" a depth of
+// 0.
 Space small(Bits most = Bits::row) {
   std::vector<MetaField> fields = {{"width", "int", "4", {"1", "2", "4", "8", "16"}, Bits::same},
                                    {"height", "int", "4", {"1", "2", "4", "8", "16"}, Bits::row},
@@ -36,7 +37,7 @@ TEST(Space, CountsAndNamesConfigurations) {
     ++count, deep += space.values(config).at("kind") == "deep";
     return true;
   });
-  EXPECT_EQ(count, 19 * 3);  // 19 pairs of width and height; flat, and deep with two depths
+  EXPECT_EQ(count, 19 * 3);  // 19 pairs of width and height: flat, or deep with two depths
   EXPECT_EQ(deep, 19 * 2);
 }
 
@@ -55,7 +56,8 @@ TEST(Space, NeighboursAreValidAndReachAnotherKind) {
     deep = deep || space.values(config).at("kind") == "deep";
   }
   EXPECT_TRUE(deep) << "kind and depth change together only";
-  // 4x16 is invalid; 2x16 is the nearest valid configuration.
+  // From 4x4, a change of the height to 16 gives 4x16, which is invalid. 2x16 is the nearest valid
+  // configuration.
   EXPECT_TRUE(std::any_of(near.begin(), near.end(), [&](const Config& config) {
     return space.text(config) == "width=2 height=16 kind=flat depth=0 parts=1";
   }));

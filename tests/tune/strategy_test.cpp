@@ -8,8 +8,8 @@
 namespace ligerdsl::tune {
 namespace {
 
-// Four fields of eight choices. The time is a bowl with its minimum at (6, 1, 5, 2); some corners
-// are invalid.
+// Four fields with eight choices each. The time grows with the distance from its minimum at (6, 1,
+// 5, 2). Configurations with a + b > 12 are invalid.
 Space bowl_space() {
   std::vector<MetaField> fields;
   for (const char* name : {"a", "b", "c", "d"}) {
@@ -31,7 +31,7 @@ double bowl(const Space& space, const Config& config) {
   return 0.5 + 0.05 * (off("a", 6) + off("b", 1) + off("c", 5) + off("d", 2));
 }
 
-// Returns the number of evaluations until the strategy reaches the minimum.
+// Returns the number of evaluations that the strategy needs to reach the minimum.
 int64_t evaluations(const std::string& name, uint64_t seed) {
   const Space space = bowl_space();
   const auto strategy = make_strategy(name, space, seed, [](const Config&) { return 1.0; });

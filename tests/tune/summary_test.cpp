@@ -107,7 +107,7 @@ TEST(SummaryTest, WinnerIsChosenFromTheFinals) {
   EXPECT_EQ(searched[0].winner.config, "w=1");
   EXPECT_FALSE(searched[0].confirmed || searched[0].gained);
   trials.push_back(heuristic(1));
-  trials.push_back(trial("w=1", Fate::ok, 0.97, 45));  // 0.7 was luck
+  trials.push_back(trial("w=1", Fate::ok, 0.97, 45));  // the ratio 0.7 was luck
   trials.push_back(trial("w=2", Fate::ok, 0.82, 45));
   const auto done = summarize(trials);
   EXPECT_EQ(done[0].winner.config, "w=2");
@@ -181,7 +181,7 @@ TEST(SummaryTest, SeparatesTasksByOptionsProblemsDeviceAndBuild) {
   trials[2].problems = {"N=8"};
   trials[3].device["model"] = "n";
   trials[4].build = "other";
-  trials[5].device["driver"] = 7;  // a trial of task 0
+  trials[5].device["driver"] = 7;  // still a trial of task 0
   EXPECT_EQ(summarize(trials).size(), 5u);
 }
 

@@ -70,7 +70,7 @@ TEST(TunedTable, JsonRoundTrips) {
   const std::string text =
       text_of({{lib::tuned_key("norm", 1, "cols=1", {"x", 1, "a \"b\"\\c"}), "num_warps=8"}});
   const Json json = Json::parse(text);
-  EXPECT_EQ(json.at("entries").size(), 2u);  // the second is the end marker
+  EXPECT_EQ(json.at("entries").size(), 2u);  // one entry, and the end marker
   EXPECT_EQ(table_text(entries_of(TunedTable(text, "t.json"))), text);
 }
 
@@ -127,7 +127,8 @@ TEST(TunedTable, RejectsInvalidEntries) {
   EXPECT_NE(entry_refusal(config + ", \"ratio\": -1")
                 .find("expected \"ratio\" to be a number above 0, got -1"),
             std::string::npos);
-  // The library accepts only a single `config` without escapes, so the table must reject the rest.
+  // The library reads `config` only if it occurs once and has no escapes. Other entries must be
+  // rejected.
   EXPECT_NE(entry_refusal(config + ", \"config\": \"n=2\"").find("twice"), std::string::npos);
   EXPECT_NE(entry_refusal("\"config\": \"n=\\u0031\"").find("without escapes"), std::string::npos);
   std::string deep = config + ", \"a\": ";
@@ -188,7 +189,7 @@ TEST_F(WrittenTable, FullDiskKeepsTheOldTable) {
   write_table(path_, entries("n=1"));
   const auto limited = [this] {
     signal(SIGXFSZ, SIG_IGN);
-    const rlimit small{4096, 4096};  // bytes per file; a write fails as on a full disk
+    const rlimit small{4096, 4096};  // limit of a file in bytes, as on a full disk
     setrlimit(RLIMIT_FSIZE, &small);
     try {
       write_table(path_, entries("n=2", 1000));
@@ -220,7 +221,7 @@ TEST_F(WrittenTable, KilledWriterLeavesACompleteTable) {
   }
 }
 
-// Several writers add entries at the same time. No entry is lost or duplicated.
+// Several writers add entries at the same time. Each entry must be in the table once.
 TEST_F(WrittenTable, ConcurrentWritersLoseNoEntry) {
   constexpr int kWriters = 4, kEach = 25;
   std::vector<pid_t> writers;
@@ -251,7 +252,7 @@ TEST_F(WrittenTable, ConcurrentWritersLoseNoEntry) {
 TEST_F(WrittenTable, UpdateStartsFromTheExistingEntries) {
   update_table(path_, [](TableEntries* all) { return !all->empty(); });
   EXPECT_EQ(TunedTable::read(path_).size(), 0u) << "a table without entries is one";
-  std::ofstream(path_).flush();  // empty: as `touch` makes it
+  std::ofstream(path_).flush();  // an empty file, as from `touch`
   EXPECT_TRUE(entries_to_update(path_).empty());
   update_table(path_, [](TableEntries* all) {
     return (*all)["a/1 @ c"] = {{"config", "n=1"}}, true;
@@ -335,7 +336,7 @@ TEST(TunedTable, TenThousandEntriesReadAndLookUpQuickly) {
   EXPECT_LT(look_up, 50e-6);
 }
 
-// A question with two fields. One of them does not change the results.
+// A question with two fields, of which only `order` changes results.
 class Question final : public lib::ConfigQuestion {
  public:
   std::string kernel() const override { return "norm"; }

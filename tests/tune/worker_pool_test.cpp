@@ -36,8 +36,8 @@ TEST(WorkerPool, ProcessesServeAnyThread) {
   EXPECT_EQ(std::set<int>(processes.begin(), processes.end()).size(), 3u);
 }
 
-// tune-worker sets the same parent-death signal, which would kill it when the thread that started
-// it ends.
+// tune-worker sets the same parent-death signal as setpriv here. The signal is sent when the thread
+// that started the process ends, so a thread that asks must not start it.
 TEST(WorkerPool, ProcessOutlivesTheThreadThatAskedFirst) {
   std::vector<std::string> arguments = {"setpriv", "--pdeathsig", "KILL"};
   for (const std::string& one : shell("while read line; do echo $$; done"))

@@ -71,8 +71,8 @@ TEST(WorkerProcess, ReportsWhetherItRuns) {
   EXPECT_FALSE(worker.running());
 }
 
-// A process inside a GPU driver does not end when it is killed. This test simulates that: a killed
-// process whose debugger has not waited for it looks the same to its parent.
+// A process inside a GPU driver does not end when it is killed. The test simulates this by a killed
+// process with a debugger: while the debugger has not waited for it, its parent sees it running.
 TEST(WorkerProcess, UnkillableProcessIsAbandoned) {
   WorkerProcess worker({"/bin/sh", "-c", "read line; echo $$; read line; sleep 1000"});
   const auto first = worker.ask(Json::object(), Deadline::after(30), -1);

@@ -57,8 +57,8 @@ bool AliasFacts::sameMemory(Value a, Value b) const {
   return rootA == rootB || (classOf(rootA) > 0 && classOf(rootA) == classOf(rootB));
 }
 
-// Returns true if equal tile indices select the same elements in both views. Slices of one view
-// begin at different elements, so this is false for them.
+// Returns true if equal tile indices select equal or disjoint elements of a and b. It is false for
+// two slices of one view, because they may begin at different elements.
 bool AliasFacts::sameGrid(Value a, Value b) const {
   return a == b || (sameMemory(a, b) && !a.getDefiningOp() && !b.getDefiningOp());
 }
@@ -68,7 +68,7 @@ bool AliasFacts::mayAlias(Operation* a, Operation* b) const {
   if (rootA < 0 || rootB < 0) return true;
   if (rootA != rootB && classOf(rootA) && classOf(rootB) && classOf(rootA) != classOf(rootB))
     return false;
-  // Two tiles of one grid are disjoint if they differ in a constant index.
+  // Two tiles of one grid are disjoint if their indices are different constants in a dimension.
   auto first = partitionOf(a), second = partitionOf(b);
   if (!first || !second || first->shape != second->shape || !sameGrid(first->view, second->view))
     return true;

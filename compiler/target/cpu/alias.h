@@ -1,5 +1,5 @@
-// Alias analysis: which accesses may touch the same memory, from the launcher's facts on the
-// arguments.
+// Alias analysis: which accesses may touch the same memory. It uses the facts about the kernel's
+// arguments that the launcher checks.
 #pragma once
 
 #include "compiler/dialect/tile.h"
@@ -20,17 +20,17 @@ class AliasFacts {
   bool mayAlias(mlir::Operation* a, mlir::Operation* b) const;
   /// Returns true if no store of this launch writes memory that `load` reads.
   bool readsConstantMemory(mlir::Operation* load) const;
-  /// Returns true if a and b are partition accesses that access each memory element at the same
-  /// tile index.
+  /// Returns true if a and b are partition accesses, and every memory element that both access has
+  /// the same index in both tiles.
   bool sameElements(mlir::Operation* a, mlir::Operation* b) const;
 
  private:
   int64_t classOf(int root) const;
-  /// Returns true if a and b are one view, or two views whose memory is either disjoint or
-  /// identical.
+  /// Returns true if a and b are based on one argument, or on two arguments of one alias class.
+  /// Arguments of one class are identical or disjoint in memory.
   bool sameMemory(mlir::Value a, mlir::Value b) const;
   bool sameGrid(mlir::Value a, mlir::Value b) const;
-  mutable mlir::func::FuncOp function;  // op handles have no const members
+  mutable mlir::func::FuncOp function;  // accessors of MLIR op handles are not const
 };
 
 }  // namespace ligerdsl::compiler::cpu

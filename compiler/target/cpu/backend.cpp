@@ -40,7 +40,7 @@ Backend::Backend(const std::string& cpu, const std::string& features) {
   std::string error;
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target) throw std::runtime_error("LLVM has no code generator for this host: " + error);
-  // Checks the name with a generic CPU first: LLVM prints to stderr if it does not know a name.
+  // Checks the name on a generic subtarget: LLVM would print to stderr for an unknown CPU.
   std::unique_ptr<llvm::MCSubtargetInfo> generic(target->createMCSubtargetInfo(triple, "", ""));
   if (!generic || !generic->isCPUStringValid(cpu))
     throw std::runtime_error("LLVM does not know the CPU '" + cpu +
@@ -76,7 +76,7 @@ void Backend::optimize(llvm::Module& module) {
   llvm::ModuleAnalysisManager moduleAnalyses;
   llvm::PassInstrumentationCallbacks callbacks;
   llvm::TimeProfilingPassesHandler times;
-  times.registerCallbacks(callbacks);  // no effect unless this thread's passes are timed
+  times.registerCallbacks(callbacks);  // records times if LLVM's time trace is on
   llvm::PassBuilder builder(machine.get(), llvm::PipelineTuningOptions(), std::nullopt, &callbacks);
   builder.registerModuleAnalyses(moduleAnalyses);
   builder.registerCGSCCAnalyses(graphAnalyses);

@@ -1,5 +1,5 @@
-// Compiles an LLVM module to host object code. Contains no MLIR type, so that no file includes both
-// LLVM's pass and ORC headers and MLIR's op headers.
+// Compiles an LLVM module to host object code. This header names no MLIR type. Files that include
+// LLVM's pass or ORC headers thus need no MLIR op headers.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ class TargetMachine;
 
 namespace ligerdsl::compiler::cpu {
 
-/// Registers LLVM's code generator for this host; safe from any thread.
+/// Registers LLVM's code generator for this host. Thread-safe.
 void initializeNativeTarget();
 
 class Backend {
@@ -23,8 +23,8 @@ class Backend {
 
   /// Returns true if the CPU has one of LLVM's features, for example "f16c".
   bool has(const char* feature) const;
-  /// Sets the CPU attributes of the module's functions and simplifies them. The code is already
-  /// vectorised, so only scalar clean-up runs: no vectoriser, no unroller, no inliner.
+  /// Sets the CPU attributes of the module's functions and simplifies their code. The code is
+  /// already vectorised, so no vectoriser, unroller or inliner runs.
   void optimize(llvm::Module& module);
   std::string emit(llvm::Module& module, bool assembly);
 

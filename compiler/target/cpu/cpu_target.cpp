@@ -66,7 +66,7 @@ LogicalResult convertToLlvm(ModuleOp module) {
   return applyPartialConversion(module, target, std::move(patterns));
 }
 
-// Verifies rule 3: kernels allocate nothing at run time; their scratch memory is the arena.
+// Verifies rule 3 of README.md: kernels allocate nothing at run time and use the arena only.
 LogicalResult verifyNoAllocation(ModuleOp module) {
   WalkResult result = module.walk([](Operation* op) {
     if (!isa<LLVM::AllocaOp>(op) && !op->getName().getStringRef().contains("alloc"))

@@ -15,7 +15,7 @@ static Type elementOf(Type type) {
   return getElementTypeOrSelf(type);
 }
 
-// Returns `type` with the lanes of `like`.
+// Returns `type` if `like` is a scalar type, else a vector of `type` with the shape of `like`.
 static Type withLanes(Type like, Type type) {
   if (auto vector = dyn_cast<VectorType>(like)) return VectorType::get(vector.getShape(), type);
   return type;
@@ -61,7 +61,7 @@ Value Registers::splat(Location loc, Value scalar, int64_t lanes) {
 
 //===-- 16-bit floats ---------------------------------------------------------===//
 
-// Rounds the bits to nearest even. NaN keeps its sign and becomes quiet.
+// Rounds f32 to the nearest bf16, ties to even. A NaN keeps its sign and becomes quiet.
 Value Registers::narrowBf16(Location loc, Value f32) {
   Type i32 = withLanes(f32.getType(), b.getI32Type()),
        i16 = withLanes(f32.getType(), b.getIntegerType(16));
@@ -77,8 +77,8 @@ Value Registers::narrowBf16(Location loc, Value f32) {
                                  arith::SelectOp::create(b, loc, isNan, quiet, rounded));
 }
 
-// Uses the hardware conversion if the CPU has F16C, else rounds the bits. Adding 0.5 rounds numbers
-// below 2^-14, because its last bit in f32 is the last bit of a subnormal half.
+// Uses the hardware conversion if the CPU has F16C, else integer arithmetic. Numbers below 2^-14
+// are rounded by adding 0.5 in f32: the last bit of such a sum is 2^-24, as in a subnormal f16.
 Value Registers::narrowF16(Location loc, Value f32) {
   Type i32 = withLanes(f32.getType(), b.getI32Type()),
        i16 = withLanes(f32.getType(), b.getIntegerType(16));
@@ -128,7 +128,7 @@ Value Registers::widenF16(Location loc, Value half) {
   Value isSpecial = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::uge, size,
                                           integer(loc, i32, 0x7c00 << 13));
   Value special = arith::OrIOp::create(b, loc, size, integer(loc, i32, 0x7f800000));
-  // Scaling by 2^112 moves the exponent and normalises subnormals.
+  // Multiplying by 2^112 changes the exponent bias from 15 to 127 and normalises subnormals.
   Value scale = arith::BitcastOp::create(b, loc, f32, integer(loc, i32, (127 + 112) << 23));
   Value scaled = arith::MulFOp::create(b, loc, arith::BitcastOp::create(b, loc, f32, size), scale);
   Value result = arith::SelectOp::create(b, loc, isSpecial, special,
@@ -159,9 +159,9 @@ Value Registers::clone(Operation* op, ArrayRef<Value> operands, Type result) {
   return b.insert(created)->getResult(0);
 }
 
-// On the host, division by zero traps, and so does division of the lowest integer by -1. Lanes
-// after the end of a view may hold such operands. Their result is unspecified, but the division
-// must not end the process.
+// The host's integer division traps if the divisor is zero, or for lowest integer / -1. Lanes after
+// the end of a view may hold such operands. Their result is unspecified, but the division must not
+// end the process.
 Value Registers::divideIntegers(Operation* op, Value a, Value divisor) {
   Location loc = op->getLoc();
   Type type = divisor.getType();
@@ -185,12 +185,12 @@ Value Registers::divideIntegers(Operation* op, Value a, Value divisor) {
   return clone(op, {a, divisor}, type);
 }
 
-// Emits a compare-and-select, which is the host's min/max instruction. It returns the second
-// operand if either is NaN.
-// - If `other` is a constant other than NaN and zero, it becomes the first operand, and this
-//   suffices.
-// - Otherwise a select for a NaN in `a` follows. Zeros of either sign compare equal, so a constant
-//   zero stays the second operand.
+// Emits a compare and a select, which become the host's min or max instruction. If either operand
+// is NaN, that instruction returns its second operand, but the result must be the NaN.
+// - If `other` is a constant except NaN and zero, it becomes the first operand. The instruction
+//   then returns a NaN in `a`.
+// - Otherwise a second select returns a NaN in `a`. Zeros of both signs compare equal, so a
+//   constant zero stays the second operand: max(-0, +0) is +0.
 Value Registers::extremum(Operation* op, Value a, Value other) {
   Location loc = op->getLoc();
   auto predicate =

@@ -14,12 +14,12 @@ namespace ligerdsl::compiler::cpu {
 
 mlir::Type registerType(mlir::Type element);
 mlir::Type storageType(mlir::Type element);
-/// Returns the type of a register of `lanes` elements, which is a scalar type for 1.
+/// Returns the type of a register of `lanes` elements: a scalar type for 1, else a vector type.
 mlir::Type registerType(mlir::Type element, int64_t lanes);
 
 class Registers {
  public:
-  /// `outer` returns the register of a scalar defined outside a combiner.
+  /// `outer` returns the register of a scalar that a combiner uses but does not define.
   Registers(mlir::OpBuilder& b, bool hasF16c, std::function<mlir::Value(mlir::Value)> outer)
       : b(b), hasF16c(hasF16c), outer(std::move(outer)) {}
 
@@ -30,7 +30,7 @@ class Registers {
   /// Returns the constant of a scalar attribute.
   mlir::Value constant(mlir::Location loc, mlir::TypedAttr scalar);
   mlir::Value splat(mlir::Location loc, mlir::Value scalar, int64_t lanes);
-  /// Clones a combiner region onto registers.
+  /// Emits a combiner region on registers. Returns the values that it yields, or none on failure.
   llvm::SmallVector<mlir::Value> combine(mlir::Region& combiner,
                                          llvm::ArrayRef<mlir::Value> arguments, int64_t lanes);
   /// Returns the identity of a named reduction.

@@ -1,5 +1,5 @@
-// Links compiled objects into this process. The process has one ORC session, with one library per
-// object.
+// Links compiled objects into this process. The process has one ORC session, and each object has
+// its own JITDylib.
 #include "compiler/target/cpu/jit.h"
 
 #include <atomic>
@@ -57,7 +57,7 @@ struct Reported {
   }
 };
 
-// Defines the functions that compiled kernels call. Only kernels for older CPUs call some of them.
+// Defines the functions that kernels call. Some replace instructions that older CPUs lack (FMA).
 void defineRuntime(orc::LLJIT& jit, orc::JITDylib& library) {
   orc::SymbolMap symbols;
   auto add = [&](const char* name, auto* function) {
@@ -105,7 +105,7 @@ struct Session {
 };
 
 Session& session() {
-  static Session& instance = *new Session;  // outlives every kernel that may run at exit
+  static Session& instance = *new Session;  // never destroyed: kernels may run at exit
   return instance;
 }
 

@@ -20,7 +20,7 @@ static bool isWidened(Value value) {
                       [](Operation* user) { return isa<arith::ExtUIOp, arith::ExtSIOp>(user); });
 }
 
-// Returns the zero-extended form of a uniform tile, or null if `narrow` is not uniform.
+// Returns `narrow` zero-extended to `wide` if it is a constant or a splat, else null.
 static Value widenUniform(OpBuilder& b, Location loc, Value narrow, RankedTensorType wide) {
   APInt number;
   if (matchPattern(narrow, m_ConstantInt(&number))) {
@@ -33,7 +33,7 @@ static Value widenUniform(OpBuilder& b, Location loc, Value narrow, RankedTensor
   return tile::SplatOp::create(b, loc, wide, scalar);
 }
 
-// Applies rules 1 and 2.
+// Applies rewrites 1 and 2 of keep_wide.h.
 static void widenBitwise(OpBuilder& b, Operation* op) {
   auto left = op->getOperand(0).getDefiningOp<arith::TruncIOp>(),
        right = op->getOperand(1).getDefiningOp<arith::TruncIOp>();
@@ -56,7 +56,7 @@ static void widenBitwise(OpBuilder& b, Operation* op) {
   op->getResult(0).replaceAllUsesWith(narrow);
 }
 
-// Returns the value of type `wide` that `narrow` truncates, or null (rule 3).
+// Returns the value of type `wide` that `narrow` truncates, or null (for rewrite 3).
 static Value truncatedFrom(Value narrow, Type wide) {
   auto trunc = narrow.getDefiningOp<arith::TruncIOp>();
   return trunc && trunc.getIn().getType() == wide ? trunc.getIn() : Value();

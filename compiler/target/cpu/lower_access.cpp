@@ -18,8 +18,8 @@ static Value throughCasts(Value index) {
   return index;
 }
 
-// Returns the step of an index from one iteration of its loop, or one program, to the next. Returns
-// null if it is unknown.
+// Returns the difference of an index between two consecutive iterations of its loop, or between two
+// consecutive programs. Returns null if it is unknown.
 Value TileLowering::stepOf(Value index) {
   index = throughCasts(index);
   if (auto argument = dyn_cast<BlockArgument>(index)) {
@@ -36,9 +36,9 @@ Value TileLowering::stepOf(Value index) {
 
 // Prefetches an element of a later tile, so that the load overlaps with this tile's arithmetic.
 //
-// 1. If several groups read a tile, the first one brings it into the cache. Later groups prefetch
+// 1. If several groups read a tile, the first group brings it into the cache. Later groups prefetch
 //    the next iteration's tile if the loop changes the index, else the next program's tile.
-// 2. The last loop over a resident row finds it in the cache, and prefetches the next program's
+// 2. The last loop over a resident row reads it from the cache, and prefetches the next program's
 //    row.
 void TileLowering::prefetch(tile::LoadTileOp op, Address from) {
   const TileAccess& access = accesses[op];
@@ -55,8 +55,8 @@ void TileLowering::prefetch(tile::LoadTileOp op, Address from) {
   LLVM::Prefetch::create(b, loc, later, kRead, kToL2, kData);
 }
 
-// Applies the index of a partition access: tile dimension k starts at element index * size and has
-// `extent` elements inside the view.
+// Computes the addresses and extents of a partition access. Tile dimension k begins at element
+// indices[k] * sizes[k] of the view, and extents[k] of its elements are inside the view.
 TileAccess TileLowering::prepare(Operation* op) {
   auto load = dyn_cast<tile::LoadTileOp>(op);
   auto storeOp = dyn_cast<tile::StoreTileOp>(op);
@@ -86,8 +86,8 @@ TileAccess TileLowering::prepare(Operation* op) {
     access.strides.push_back(view.strides[k]);
     Value rest = b.createOrFold<arith::MinSIOp>(loc, sub(dim, begin), size);
     rest = b.createOrFold<arith::MaxSIOp>(loc, rest, i64(0));
-    // The multiplication of an i64 index may wrap, so the sign of `begin` is tested instead. This
-    // keeps the access inside the view.
+    // The multiplication of an i64 index may wrap. The sign of `begin` is then tested instead of
+    // the index's sign, which keeps the access inside the view.
     Value sign = throughCasts(indices[k]).getType().isInteger(64) ? begin : index;
     Value extent = b.createOrFold<arith::SelectOp>(loc, less(sign, i64(0)), i64(0), rest);
     IntegerAttr known;
@@ -188,8 +188,8 @@ Address TileLowering::address(Value origin, Type element, const Coords& coords,
       true};
 }
 
-// Returns the base and step of an integer or pointer that grows by a constant step per lane.
-// Additions of 32-bit offsets are assumed not to wrap.
+// Returns the base and step of a tile of integers or pointers if its value in lane i is base +
+// i * step. Additions of 32-bit offsets are assumed not to wrap.
 std::optional<TileLowering::Affine> TileLowering::affine(Value value, const Coords& coords) {
   if (llvm::any_of(coords, [](const Coord& c) { return c.scattered; })) return {};
   if (!anyLanes(coords) || !isa<RankedTensorType>(value.getType()))
@@ -261,10 +261,10 @@ Guard TileLowering::guardOf(const TileAccess& access, const Coords& coords) {
   return guard;
 }
 
-// Returns the guard of an access in the body being emitted.
+// Returns the guard of a partition access in the loop body that is being emitted.
 Guard TileLowering::guardOf(Operation* op, const Coords& coords, int depth) {
-  // Code outside the innermost loop runs before the loop has chosen between the proved and the
-  // guarded bodies.
+  // Code hoisted out of the lane loops serves both the unguarded and the guarded loop, so it needs
+  // the guard.
   if (!nest->proved.contains(op) || depth < nest->inner) return guardOf(accesses[op], coords);
   if (nest->inBounds) return {};
   if (!nest->lead) return guardOf(accesses[op], coords);
@@ -277,7 +277,7 @@ Guard TileLowering::guardOf(Operation* op, const Coords& coords, int depth) {
   return guard;
 }
 
-// Returns the mask of active lanes as one vector.
+// Returns the guard's condition and mask as one mask with `lanes` lanes.
 static Value wholeMask(OpBuilder& b, Location loc, Registers& registers, Guard guard,
                        int64_t lanes) {
   Value condition = guard.condition
@@ -298,7 +298,7 @@ Value TileLowering::placeOf(Value pointer, const Guard& guard) {
 
 //===-- Loads and stores ------------------------------------------------------===//
 
-// `align` = 0 means the element's own size.
+// `align` is the alignment of `from` in bytes; 0 means the element's size.
 Value TileLowering::load(Address from, Type element, Guard guard, Value otherwise, int64_t lanes,
                          int64_t align) {
   Type stored = storageType(element), type = lanes == 1 ? stored : VectorType::get({lanes}, stored);
@@ -380,7 +380,7 @@ Value TileLowering::bufferLoad(Buffer* buffer, const Coords& coords) {
 
 void TileLowering::bufferStore(Buffer* buffer, const Coords& coords, Value value) {
   int64_t lanes = anyLanes(coords) ? nest->lanes : 1;
-  const bool around = std::exchange(nest->streams, false);  // buffers are read again
+  const bool around = std::exchange(nest->streams, false);  // buffers stay in the cache
   store(bufferAddress(buffer, coords), buffer->element, value, {}, lanes, 0);
   nest->streams = around;
 }

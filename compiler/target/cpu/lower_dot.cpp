@@ -1,8 +1,8 @@
-// Lowers matmuls. Both operands are f32 or i32 in buffers. The accumulators of some rows and
-// adjacent columns are in registers. Each k-step adds one product to each accumulator, so the order
-// of additions does not depend on the shape:
+// Lowers matmuls. Both operands are in buffers, as f32 or i32. Registers hold a block of the
+// accumulator: `rows` rows and `across` vectors of adjacent columns. Each k-step adds one product
+// to each element, so the order of additions does not depend on the shape:
 //
-//   for rows by kRows, for columns by `across` registers:
+//   for blocks of `rows` rows, for blocks of `across` vectors of columns:
 //     registers = accumulator
 //     for k:  registers[i][j] += a[row + i][k] * b[k][columns + j]
 //     result = registers

@@ -1,5 +1,5 @@
-// Lowers the frame of the entry: argument slots, the loop over programs, scalar code and control
-// flow.
+// Lowers the entry function without its tile ops: argument slots, the loop over programs, scalar
+// code and control flow.
 #include "compiler/dialect/atomic.h"
 #include "compiler/dialect/slice_step.h"
 #include "compiler/target/cpu/lowering.h"
@@ -64,7 +64,7 @@ Value TileLowering::scalar(Value value) {
   return LLVM::PoisonOp::create(b, loc, registerType(getElementTypeOrSelf(value.getType())));
 }
 
-// Tiles are in buffers, so only scalars are loop-carried values.
+// Returns the scalars among `values`. Loops carry only scalars, because tiles are in buffers.
 SmallVector<Value> TileLowering::scalarsOf(ValueRange values) {
   SmallVector<Value> result;
   for (Value value : values)
@@ -102,8 +102,8 @@ LogicalResult TileLowering::run(ModuleOp into, StringRef entry) {
                                    ArrayRef<LLVM::GEPArg>{axis});
     grid[axis] = LLVM::LoadOp::create(b, loc, b.getI32Type(), at);
   }
-  // The x id is incremented, because a division per program would take a tenth of a small program's
-  // time.
+  // The x id is incremented, because a division per program is expensive compared with a small
+  // program.
   Value first = arith::TruncIOp::create(
       b, loc, b.getI32Type(), arith::RemUIOp::create(b, loc, body->getArgument(2), toI64(grid[0])));
   auto programs = scf::ForOp::create(b, loc, body->getArgument(2), body->getArgument(3), i64(1),
@@ -119,7 +119,7 @@ LogicalResult TileLowering::run(ModuleOp into, StringRef entry) {
   b.setInsertionPoint(scf::YieldOp::create(b, loc, ValueRange{next}));
   deriveSlowerIds(programs.getInductionVar());
   lowerBlock(&source.getBody().front());
-  // Only a fence orders non-temporal stores; it waits for all other stores too.
+  // Non-temporal stores need a fence. It waits for other stores too, so it runs only after them.
   if (!streamed.empty()) {
     b.setInsertionPoint(end);
     Value any = streamed.front();
@@ -132,8 +132,8 @@ LogicalResult TileLowering::run(ModuleOp into, StringRef entry) {
   return failure(broken);
 }
 
-// Views larger than this bypass the caches. Their output would evict everything else from the
-// last-level cache, and be evicted itself before it is read.
+// Stores to views larger than this bypass the caches. Cached stores would evict all other data from
+// the last-level cache, and be evicted themselves before they are read.
 static constexpr int64_t kStreamedBytes = int64_t{32} << 20;
 
 void TileLowering::readArguments(Value slots) {
@@ -148,7 +148,7 @@ void TileLowering::readArguments(Value slots) {
     auto viewType = dyn_cast<tile::ViewType>(argument.getType());
     if (!viewType) {
       Type element = argument.getType();
-      Value value = slot(storageType(element));  // the value's bits are the slot's low bytes
+      Value value = slot(storageType(element));  // the value is in the slot's low bytes
       scalars[argument] = registers.fromMemory(loc, value, element);
       continue;
     }
@@ -170,7 +170,7 @@ void TileLowering::readArguments(Value slots) {
   }
 }
 
-// Computes the y and z ids from the program's number. Unused divisions are removed later.
+// Computes the y and z ids from the program's linear number. LLVM removes unused divisions.
 void TileLowering::deriveSlowerIds(Value program) {
   Value rest = arith::DivUIOp::create(b, loc, program, toI64(grid[0]));
   Value size = toI64(grid[1]);
@@ -198,7 +198,7 @@ void TileLowering::lowerOp(Operation* op) {
   if (auto loop = dyn_cast<scf::ForOp>(op)) return lowerFor(loop);
   if (auto loop = dyn_cast<scf::WhileOp>(op)) return lowerWhile(loop);
   if (auto branch = dyn_cast<scf::IfOp>(op)) return lowerIf(branch);
-  if (op->hasTrait<OpTrait::IsTerminator>()) return;  // the parent's lowering emits it
+  if (op->hasTrait<OpTrait::IsTerminator>()) return;  // the parent op's lowering emits it
   if (isa<tile::LoadTileOp, tile::StoreTileOp>(op)) {
     accesses[op] = prepare(op);
     Type moved =
@@ -260,8 +260,8 @@ void TileLowering::lowerScalar(Operation* op) {
 
 //===-- Control flow ----------------------------------------------------------===//
 
-// Lowers a region's block into `into`. `arguments` replace the region's scalar arguments. The
-// caller writes the terminator.
+// Lowers the block of region `from` into `into`. `arguments` replace the region's scalar arguments.
+// The caller creates the terminator.
 void TileLowering::fillRegion(Region& from, Block* into, ValueRange arguments) {
   size_t next = 0;
   for (BlockArgument argument : from.getArguments())

@@ -1,15 +1,15 @@
 // Lowers a group of sinks to one loop nest:
 //
-//   for outer dimensions:
+//   for the dimensions except the lane dimension:
 //     full = number of lane-dimension elements inside all views, rounded down to whole steps;
-//            0 if an outer index is outside
+//            0 if another index is outside a view
 //     for j in [0, full) by copies * W:   `copies` unguarded bodies; copies = 1 without reductions
 //     for j in [full, n) by W:            one guarded body
 //     combine the reductions' registers in a fixed order
 //
-// Two variants apply to groups that do little but store (`storesLines`):
-// - A guarded body computes the elements before the first cache-line boundary. The loops begin
-//   there, so that each register is stored to one line, not two (`leadOf`).
+// Groups that do little but store (`storesLines`) differ in two ways:
+// - A guarded body first computes the elements before the first cache-line boundary. The loops
+//   begin at this boundary, so that each register is stored to one line, not two (`leadOf`).
 // - Rows that read a common tile are computed in pairs, which read it once (`lowerPairs`).
 #include <utility>
 
@@ -29,7 +29,7 @@ void TileLowering::openNest(ArrayRef<int64_t> shape, int laneDim, int64_t maxLan
   nest->depths.assign(shape.size(), 0);
 }
 
-// Returns the dimensions that need a loop, except `except`.
+// Returns the dimensions longer than 1, which need a loop, without `except`.
 SmallVector<int> TileLowering::longDims(int except) {
   SmallVector<int> dims;
   for (int dim = 0; dim < static_cast<int>(nest->shape.size()); ++dim)
@@ -131,8 +131,8 @@ void TileLowering::boundsOf(Value tile, SmallVector<int> dims,
     if (!plan.bufferOf(operand)) boundsOf(operand, source, seen);
 }
 
-// Collects the bounds that keep the group's partition accesses inside their views, and the accesses
-// that these bounds prove.
+// Collects the bounds under which the group's partition accesses are inside their views. Adds these
+// accesses to nest->proved.
 void TileLowering::collectBounds(const Group& group) {
   bounds.clear();
   SmallVector<int> dims;
@@ -154,9 +154,9 @@ void TileLowering::collectBounds(const Group& group) {
 
 //===-- Lane loops ------------------------------------------------------------===//
 
-// Returns the number of a reduction's independent copies, which hide its combiner's latency. An
-// element's copy depends only on its place in the tile. Results thus do not depend on the loop's
-// other sinks or on a view's end.
+// Returns the number of registers that each reduction accumulates in; several registers hide the
+// combiner's latency. The register of an element depends only on its index in the tile. Results
+// thus do not depend on the loop's other sinks or on a view's end.
 static int copiesFor(const Group& group, int64_t steps) {
   bool reduces =
       llvm::any_of(group.sinks, [](const Sink& sink) { return sink.kind == SinkKind::reduce; });
@@ -184,8 +184,8 @@ TileLowering::LaneRange TileLowering::laneRange(const Group& group, int64_t step
   return {lead, full, end};
 }
 
-// Returns the largest extent of a group of stores; nothing is stored after it. Returns null if the
-// group has other sinks.
+// Returns the largest extent along `dim` if all sinks of the group store to partitions: no element
+// after it is stored. Returns null if the group has other sinks.
 Value TileLowering::endOfStores(const Group& group, int dim) {
   Value last;
   for (const Sink& sink : group.sinks) {
@@ -206,9 +206,9 @@ static bool isCheap(Operation* op) {
   return isElementwise(op) && !isa<math::MathDialect>(op->getDialect());
 }
 
-// Returns true if the group only stores to views, a whole cache line per register, and memory
-// limits its speed. Such a group does not need indices that are multiples of W. Shorter registers
-// are excluded, because at most every second one crosses a line.
+// Returns true if the group only stores to views, each register fills a cache line, and memory
+// limits the speed. The registers of such a group need not begin at multiples of W. Registers
+// shorter than a line are excluded, because at most every second one crosses a line.
 bool TileLowering::storesLines(const Group& group) {
   constexpr int64_t kLeast = 256;  // elements per row
   constexpr size_t kMostOps = 24;
@@ -226,9 +226,9 @@ bool TileLowering::storesLines(const Group& group) {
          matchPattern(access.strides.back(), m_One());
 }
 
-// Returns the number of elements from a row's start in the first store to the next cache line. It
-// is 0 in short rows and in rows outside a view. Returns null if alignment to lines does not
-// matter.
+// Returns the number of elements before the first cache-line boundary in the current row of the
+// first store. It is 0 for rows shorter than 256 elements and for rows outside a view. Returns null
+// if alignment to cache lines does not matter.
 Value TileLowering::leadOf(const Group& group, Value limit, Value inside) {
   constexpr int64_t kLeast = 256;
   if (!storesLines(group)) return {};
@@ -243,8 +243,8 @@ Value TileLowering::leadOf(const Group& group, Value limit, Value inside) {
   return arith::SelectOp::create(b, loc, both(inside, less(i64(kLeast - 1), limit)), lead, i64(0));
 }
 
-// Returns the dimension whose rows are computed in pairs because they share a broadcast tile, or -1
-// if there is none.
+// Returns the dimension whose rows are computed in pairs, because they read one row that is
+// broadcast along it. Returns -1 if there is none.
 int TileLowering::pairedDim(const Group& group, ArrayRef<int> outer) {
   if (outer.size() != 1 || !storesLines(group)) return -1;
   const int dim = outer.front();
@@ -259,10 +259,10 @@ int TileLowering::pairedDim(const Group& group, ArrayRef<int> outer) {
 }
 
 // Emits the loop over pairs of rows that are inside all views, and returns the index of the first
-// remaining row. Two conditions, tested at run time, must hold:
-// - The row stride is not near a multiple of 4096 bytes. A CPU compares only the low 12 bits of an
-//   address with those of stores in flight, so the rows would block each other.
-// - The view is smaller than 2 MiB. Rows from memory arrive sooner in one stream than in two.
+// remaining row. The loop is skipped at run time unless two conditions hold:
+// - The row stride is not near a multiple of 4096 bytes. A CPU compares only the low 12 bits of a
+//   load's address with stores in flight, so loads of one row would wait for stores of the other.
+// - The view is smaller than 2 MiB. Larger views come from memory, which is faster row by row.
 Value TileLowering::lowerPairs(const Group& group, int dim) {
   constexpr int64_t kPage = 4096, kApart = 256, kNear = int64_t{2} << 20;
   auto store = cast<tile::StoreTileOp>(group.sinks.front().op);
@@ -290,8 +290,8 @@ Value TileLowering::lowerPairs(const Group& group, int dim) {
   return end;
 }
 
-// Emits one loop over the lane dimension with `bodies` registers per step. Body i works on copy i
-// of every reduction.
+// Emits one loop over the lane dimension. Each iteration computes `bodies` registers of W elements,
+// and body i updates register i of every reduction.
 void TileLowering::laneLoop(const Group& group, MutableArrayRef<Reduction> reductions, Value from,
                             Value to, int bodies, bool inBounds) {
   IntegerAttr first, last;
@@ -313,7 +313,7 @@ void TileLowering::laneLoop(const Group& group, MutableArrayRef<Reduction> reduc
   auto loop = scf::ForOp::create(b, loc, from, to, i64(bodies * nest->lanes), values());
   if (loop.getBody()->mightHaveTerminator()) loop.getBody()->getTerminator()->erase();
   nest->loops.resize(nest->inner);
-  if (!laneAnchor) laneAnchor = loop;  // code common to both loops goes before the first
+  if (!laneAnchor) laneAnchor = loop;  // hoisted code goes before the first lane loop
   nest->loops.push_back(laneAnchor);
   nest->depths[dim] = ++nest->inner;
   nest->inBounds = inBounds;
@@ -405,7 +405,7 @@ void TileLowering::laneLoops(const Group& group) {
   if (copies == 1) {
     laneLoop(group, reductions, range.full, range.end, 1, false);
   } else {
-    // A reduction covers the whole tile, even after the end of a view.
+    // A reduction includes the tile's pad values after the end of a view.
     Value even = i64(steps / copies * copies * nest->lanes);
     laneLoop(group, reductions, range.full, even, copies, false);
     laneLoop(group, reductions, even, range.end, 1, false);
@@ -415,10 +415,10 @@ void TileLowering::laneLoops(const Group& group) {
 }
 
 // Evaluates every sink at the nest's current index, then writes the results. A value is written to
-// its own buffer at once if a later sink reads it back through a reshape. No earlier sink reads it.
+// its buffer at once if a later sink reads this buffer through a reshape; no earlier sink reads it.
 void TileLowering::groupBody(const Group& group, MutableArrayRef<Reduction> reductions, int copy,
                              Value first) {
-  // The second row of a pair reuses the values that the first one has read.
+  // The second row of a pair reuses values that the first row has evaluated, such as shared tiles.
   if (nest->pairedDim < 0 || nest->indices[nest->pairedDim] != nest->second) nest->body.clear();
   Coords here = identity();
   struct Work {

@@ -5,9 +5,9 @@
 //   %woven = reshape %pairs                                                     : 2N
 //
 // Direct evaluation of W contiguous elements of %woven would evaluate %a and %b at W indices each,
-// every index twice, and select. Instead, W/2 contiguous elements of each are evaluated, and a
-// shuffle interleaves them. Nested interleaves evaluate common subexpressions once: Philox computes
-// the words of four contiguous elements in one call.
+// every index twice. Instead, W/2 contiguous elements of %a and of %b are evaluated, and a shuffle
+// interleaves them. Nested interleaves evaluate common subexpressions once: Philox computes the
+// words of four contiguous elements in one call.
 #include <functional>
 
 #include "compiler/target/cpu/lowering.h"
@@ -16,8 +16,8 @@ using namespace mlir;
 
 namespace ligerdsl::compiler::cpu {
 
-// Returns true if evaluating one of the two elements along `dim` costs half as much as both. This
-// is false if the evaluation would read every second element in memory.
+// Returns true if `tile` can be evaluated at one of the two indices along `dim` for half the cost
+// of both. It is false for tiles in memory, where the evaluation would read every second element.
 static bool isChosenByIndex(Value tile, int64_t dim, const Plan& plan) {
   auto type = dyn_cast<RankedTensorType>(tile.getType());
   if (!type || type.getDimSize(dim) == 1) return true;
@@ -40,8 +40,8 @@ bool TileLowering::isInterleaved(tile::ReshapeOp op) {
          isChosenByIndex(op.getSource(), static_cast<int64_t>(woven.size()), plan);
 }
 
-// Returns the depth of nested interleaves in the group, at most 2. It is 0 if the group has a
-// reduction, because wider registers would reorder the reduced elements.
+// Returns the depth of nested interleaves in the group, at most 2. It is 0 if the group has other
+// sinks than stores to partitions, because wider registers would reorder a reduction's elements.
 int TileLowering::timesInterleaved(const Group& group) {
   llvm::DenseMap<Value, int> known;
   std::function<int(Value)> depthOf = [&](Value tile) {

@@ -1,5 +1,5 @@
-// Lowers scans, atomics and prints. Each has its own nest, which is always guarded. Matmuls are in
-// lower_dot.cpp.
+// Lowers scans, atomics and prints. Each op has its own loop nest, in which every partition access
+// is guarded. Matmuls are in lower_dot.cpp.
 #include "compiler/dialect/atomic.h"
 #include "compiler/target/cpu/lowering.h"
 
@@ -104,7 +104,7 @@ Value TileLowering::atomic(Operation* op, Value pointer, ArrayRef<Value> values,
   return branch.getResult(0);
 }
 
-// Emits a compare-and-exchange loop on the bits, with arithmetic in f32.
+// Updates an f16 or bf16 by a compare-and-exchange loop on its bits, with arithmetic in f32.
 Value TileLowering::atomicHalf(tile::AtomicRMWOp op, Value pointer, Value value, Type element) {
   Type i16 = b.getIntegerType(16);
   Value operand = registers.toF32(loc, value, element);

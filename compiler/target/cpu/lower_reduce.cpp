@@ -1,5 +1,5 @@
-// Reductions: start, combination and end of their registers. Reductions along a dimension other
-// than the lane dimension also have nests here.
+// Lowers reductions: initial values, combination and final result. The loop nests of reductions
+// along a dimension other than the lane dimension are also here.
 #include "compiler/target/cpu/lowering.h"
 
 using namespace mlir;
@@ -16,8 +16,8 @@ SmallVector<Value> TileLowering::combine(tile::ReduceOp op, ArrayRef<Value> x, A
   return SmallVector<Value>(x);
 }
 
-// Returns the initial registers: the identity of a named reduction. A custom combiner has no known
-// identity, so its first element replaces these values.
+// Returns the initial value of each operand's register: the identity of a named reduction. A custom
+// combiner has no known identity: its registers begin as 0, and the first element replaces them.
 SmallVector<Value> TileLowering::start(tile::ReduceOp op, int64_t lanes) {
   SmallVector<Value> result;
   for (Value operand : op.getSources()) {
@@ -30,7 +30,7 @@ SmallVector<Value> TileLowering::start(tile::ReduceOp op, int64_t lanes) {
   return result;
 }
 
-// Combines the copies in pairs, then the halves of the lanes. The order depends on the shape alone.
+// Combines the registers in pairs, then the lane halves of the last one. The shape fixes the order.
 void TileLowering::finish(Reduction& reduction) {
   tile::ReduceOp op = reduction.op;
   loc = op.getLoc();
@@ -71,17 +71,17 @@ void TileLowering::finish(Reduction& reduction) {
 
 //===-- Reductions along another dimension ------------------------------------===//
 //
-// Each register reduces separate columns, so no step combines its lanes. Reductions of one shape
-// and axis share a nest:
+// Each lane reduces its own column, so lanes are never combined. Reductions of one shape and axis
+// share a nest:
 //
-//   for the other dimensions, up to four adjacent registers of the lane dimension:
-//     for the axis, unguarded if every tile is inside its view: combine
+//   for the other dimensions, by up to four adjacent registers of the lane dimension:
+//     for the axis: combine; without guards if every tile is inside its view
 //
 // Adjacent registers hide the combiner's latency and read contiguous memory.
 
-// Emits the loop over the axis, and returns the registers of every reduction, one for each of
-// `places`. Code that does not depend on the axis goes before `anchor`, or before the loop if
-// `anchor` is null.
+// Emits the loop over the axis. Returns the reductions with one register per operand and per entry
+// of `places`. Code that does not depend on the index along the axis goes before `anchor`, or
+// before the loop if `anchor` is null.
 SmallVector<Reduction> TileLowering::reduceAcross(const Group& group, int axis,
                                                   ArrayRef<Coords> places, bool inBounds,
                                                   Operation* anchor) {
@@ -108,7 +108,7 @@ SmallVector<Reduction> TileLowering::reduceAcross(const Group& group, int axis,
     nest->body.clear();
     Coords here = places[copy];
     here[axis] = identity()[axis];
-    size_t next = copy;  // distance between the operands of one copy: `copies`
+    size_t next = copy;  // operand n of this copy is at next + n * copies
     for (Reduction& reduction : reductions) {
       SmallVector<Value> old, items;
       for (auto [n, source] : llvm::enumerate(reduction.op.getSources())) {

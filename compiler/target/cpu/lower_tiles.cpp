@@ -1,4 +1,4 @@
-// Evaluates tile expressions at one index of a nest, or at W contiguous ones.
+// Evaluates tile expressions at one index of a loop nest, or at W contiguous indices.
 #include "compiler/target/cpu/lowering.h"
 
 using namespace mlir;
@@ -174,8 +174,8 @@ Evaluated TileLowering::evaluateTileGather(tile::GatherOp op, Coords coords) {
 Evaluated TileLowering::evaluateShuffleXor(tile::ShuffleXorOp op, Coords coords) {
   Coord& at = coords[op.getAxis()];
   const int64_t mask = op.getMask(), inRegister = at.lanes ? mask & (nest->lanes - 1) : 0;
-  // The lanes are exchanged after the access, with all their coordinates. The other coordinates
-  // must therefore be equal in all lanes.
+  // A shuffle of the loaded register exchanges lanes, with all their coordinates. The coordinates
+  // along the other axes must therefore be equal in all lanes.
   const auto varies = [&](const Coord& c) { return &c != &at && (c.lanes || c.scattered); };
   if (inRegister != 0 && llvm::any_of(coords, varies)) {
     op.emitOpError(
@@ -223,9 +223,9 @@ Coords TileLowering::sourceCoords(Operation* op, const Coords& coords) {
   return reshapeCoords(cast<tile::ReshapeOp>(op), coords);
 }
 
-// Matches runs of result dimensions with runs of source dimensions of equal size, and maps each run
-// by its own linear index. Contiguous lanes of the result stay contiguous if the run's last source
-// dimension is a multiple of W.
+// Matches runs of result dimensions with source dimensions of equal total size. Each run has its
+// own linear index. For example, a reshape of 8 x 12 to 8 x 3 x 4 has the runs 8 and 3 x 4.
+// Contiguous lanes stay contiguous if the run's last source dimension is a multiple of W.
 Coords TileLowering::reshapeCoords(tile::ReshapeOp op, const Coords& coords) {
   ArrayRef<int64_t> from = cast<RankedTensorType>(op.getType()).getShape();
   ArrayRef<int64_t> to = cast<RankedTensorType>(op.getSource().getType()).getShape();

@@ -2,8 +2,8 @@
 // accesses.
 //
 // No tile becomes one vector. A group of sinks becomes a nest of loops over the tile's elements,
-// and the lane dimension advances by W. The expressions that feed the sinks are emitted inside, on
-// registers of W elements (elementwise.h).
+// and the loop over the lane dimension advances by W. The innermost loop computes the operands of
+// the sinks in registers of W elements (elementwise.h).
 #pragma once
 
 #include "compiler/target/cpu/elementwise.h"
@@ -19,7 +19,7 @@ struct Coord {
   // W if lane i has index base + i, with base a multiple of W; 0 if all lanes have `base`.
   int64_t lanes = 0;
   bool scattered = false;
-  int depth = 0;  // number of outermost loops that the index depends on
+  int depth = 0;  // depth of the innermost loop that the index depends on; 0 if none
   bool operator==(const Coord&) const = default;
 };
 using Coords = llvm::SmallVector<Coord, 4>;
@@ -36,32 +36,32 @@ struct Nest {
   llvm::SmallVector<int64_t> shape;
   int laneDim = -1;
   int64_t lanes = 1;                       // W
-  int registers = 1;                       // number of adjacent registers along the lane dimension
+  int registers = 1;                       // adjacent registers per iteration of the lane loop
   llvm::SmallVector<mlir::Value> indices;  // per dimension; null where the size is 1
   llvm::SmallVector<mlir::Value> begins;   // per dimension: begin of its loop; null means 0
   llvm::SmallVector<mlir::Value> ends;  // per dimension: end of its loop; null means the tile's end
-  // Dimension whose rows `indices[pairedDim]` and `second` share a body; both are inside all views.
-  // -1 if there is none.
+  // Dimension whose rows are computed in pairs (lowerPairs), or -1. One body computes the rows
+  // `indices[pairedDim]` and `second`; both are inside all views.
   int pairedDim = -1;
   mlir::Value second;  // set if pairedDim >= 0
-  // Number of loops around the index of each dimension, including its own.
+  // Per dimension: depth of its loop, 1 for the outermost loop; 0 without a loop.
   llvm::SmallVector<int> depths;
   // Outermost first. Code for depth d goes before loops[d].
   llvm::SmallVector<mlir::Operation*> loops;
   int inner = 0;          // depth of the innermost body
   bool streams = false;   // stores bypass the caches
   bool inBounds = false;  // accesses in `proved` touch nothing outside their views
-  // Used if registers do not begin at multiples of W.
-  // - `lead`: number of lanes in the body before these registers; null outside that body.
-  // - `laneEnd`: end of the guarded registers, independent of the views; null means the tile's end.
+  // Set if the lane loops begin at a cache-line boundary instead of index 0 (leadOf).
+  // - `lead`: number of elements before that boundary; null outside the body that computes them.
+  // - `laneEnd`: end of the tile, which guards then test; null if no register crosses this end.
   mlir::Value lead, laneEnd;
   llvm::DenseSet<mlir::Operation*> proved;
   using Memo = llvm::DenseMap<mlir::Value, llvm::SmallVector<std::pair<Coords, Evaluated>, 1>>;
-  Memo outer, body;  // values evaluated outside the innermost loop, and in this copy of its body
-  llvm::DenseMap<mlir::Value, mlir::Value> halves;  // indices divided by 2
+  Memo outer, body;  // values evaluated outside the innermost loop, and in its current body
+  llvm::DenseMap<mlir::Value, mlir::Value> halves;  // index -> index / 2 (interleaved tiles)
 };
 
-/// A partition access with its index applied. It is computed once, at the op.
+/// Address and extents of a partition access, computed once where the op is in the program.
 struct TileAccess {
   mlir::Value view, origin;  // pointers to the first element of the view and of the tile
   llvm::SmallVector<mlir::Value> strides;  // per tile dimension, i64
@@ -74,7 +74,7 @@ struct TileAccess {
   mlir::Type element;
 };
 
-// Lanes of a register. Interleaved tiles have 2 or 4 times this.
+// Largest number of lanes of a register, multiplied by 2 or 4 for interleaved tiles.
 inline constexpr int64_t kMaxLanes = 16;
 inline constexpr int64_t kLine = 64;  // bytes per cache line
 
@@ -103,7 +103,7 @@ struct Guard {
   mlir::Value view;       // pointer to the first element of the view; null if unknown
 };
 
-/// Registers of one reduction in operand-major order, with `copies` independent ones per operand.
+/// Registers of one reduction: `copies` registers for its first operand, then for the next.
 struct Reduction {
   tile::ReduceOp op;
   int copies = 1;
@@ -256,7 +256,7 @@ class TileLowering {
   struct View {
     mlir::Value pointer;
     llvm::SmallVector<mlir::Value> dims, strides;
-    mlir::Value span;   // approximate number of elements from the first to the last
+    mlir::Value span;   // largest size * stride of a dimension, in elements
     mlir::Value large;  // true if the view is larger than kStreamedBytes
   };
   llvm::DenseMap<mlir::Value, View> views;

@@ -1,17 +1,17 @@
 // Decides which tiles have buffers and which sinks share a loop nest.
 //
 // Rule 1 (a tile is a value, memory is not). A load is evaluated inside its consumers' loops only
-// if no write to its memory can run between the load and that evaluation. A write in the consumers'
-// own loop is harmless if it reaches each element at the index where it was read. Otherwise the
-// tile is copied at the load.
+// if no write to its memory can run between the load and that evaluation. A store in the same loop
+// is harmless if each iteration overwrites only elements that it has read itself. Otherwise the
+// tile is copied to a buffer at the load.
 //
-// Rule 2 (loop-carried tiles). A carried tile has one buffer. A yielded tile is written to it
-// directly if its evaluation reads carried buffers only at the index being written. Otherwise it
-// goes through a temporary.
+// Rule 2 (loop-carried tiles). A carried tile has one buffer. The yielded value is written to it
+// directly if its evaluation reads no other carried buffer, and this one only at the index being
+// written. Otherwise the value is first written to a temporary buffer.
 //
-// Both rules depend on which sinks share a loop, and that depends on which tiles are materialised.
-// The constructor therefore repeats two steps until nothing changes: schedule, and find values that
-// must or should be materialised. The set of these values only grows, so the loop ends.
+// Both rules depend on which sinks share a loop, and that depends on which tiles are materialised,
+// that is, written to a buffer. The constructor therefore alternates between schedule() and
+// materialiseMore() until nothing changes. The set of materialised tiles only grows, so this ends.
 #include "compiler/target/cpu/plan.h"
 
 #include <functional>
@@ -99,8 +99,8 @@ void Plan::giveBuffer(Value tile, Region* home) {
   buffers[tile] = &buffer;
 }
 
-// The tiles of the two regions of a `while` have separate buffers. A tile that the first region
-// passes on unchanged has one buffer for both, and needs no copy.
+// The tiles of the two regions of an scf.while have separate buffers. If the first region passes a
+// tile on unchanged, both regions use one buffer, and no copy is needed.
 void Plan::carryThroughWhile(scf::WhileOp loop) {
   auto condition = loop.getConditionOp();
   for (auto [i, argument] : llvm::enumerate(loop.getBeforeArguments()))
@@ -131,7 +131,7 @@ void Plan::assignStructuralBuffers() {
       carryThroughWhile(loop);
     }
   });
-  // Operands read at indices other than the one being computed are always in buffers.
+  // These ops read operands at other indices than the one being computed, so they need buffers.
   function.walk([&](Operation* op) {
     const unsigned sources = isa<tile::GatherOp, tile::ShuffleXorOp>(op) ? 1
                              : isa<tile::DotOp>(op)                      ? 2
@@ -172,7 +172,7 @@ Plan::Reads Plan::readsOf(const Sink& sink) const {
   } else if (sink.kind != SinkKind::materialise) {
     for (Value operand : sink.op->getOperands()) collect(operand, true, reads, seen);
   } else if (bufferOf(sink.value) == sink.target && sink.value.getDefiningOp()) {
-    collectOp(sink.value.getDefiningOp(), true, reads, seen);  // the value fills its own buffer
+    collectOp(sink.value.getDefiningOp(), true, reads, seen);  // fills its buffer
   } else {
     collect(sink.value, true, reads, seen);
   }
@@ -203,7 +203,7 @@ bool Plan::readsBackReshaped(const Group& group, const Buffer* target) const {
 //===-- Values that must be materialised --------------------------------------===//
 
 // Returns the last position at which `user` reads a value defined in `home`. This is the end of the
-// outermost loop around `user` but not the value, or `user` itself without such a loop.
+// outermost loop in `home` around `user`, or the position of `user` if there is no such loop.
 int64_t Plan::endOfUse(Operation* user, Region* home) const {
   int64_t end = span.lookup(user).first;
   for (Operation* parent = user->getParentOp(); parent && user->getParentRegion() != home;
@@ -235,7 +235,7 @@ Operation* Plan::hazard(Operation* load, bool identity, int groupIndex) const {
 }
 
 bool Plan::endsRow(tile::LoadTileOp load) const {
-  constexpr int64_t kKept = 640 << 10;  // two rows and the stored tiles fit in L2
+  constexpr int64_t kKept = 640 << 10;  // bytes; two such rows and the stored tiles fit in L2
   auto row = load.getResidentAttr();
   auto type = cast<tile::ViewType>(load.getView().getType());
   int64_t length = type.getShape().back();
@@ -303,7 +303,7 @@ bool Plan::materialiseMore() {
       Operation* user = group.sinks[0].op;
       auto tile = cast<RankedTensorType>(op->getResult(0).getType());
       bool inDeeperLoop = endOfUse(user, op->getParentRegion()) != span.lookup(user).first;
-      // Every row of the nest reads this row.
+      // The tile is a row, for example 1 x N, that every row of the nest evaluates.
       bool perRow = tile.getNumElements() < steps && tile.getShape().back() > 1;
       evaluations[op] += inDeeperLoop || perRow ? 2 : 1;
     }

@@ -17,7 +17,8 @@ namespace ligerdsl::compiler::cpu {
 struct Buffer {
   mlir::Type element;  // as in the tile; in memory it is storageType(element)
   llvm::SmallVector<int64_t> shape;
-  // Region of the definition. Loops inside it keep the buffer alive to their end.
+  // Region that defines the tile. If a loop inside this region uses the tile, the buffer is kept
+  // until the loop ends.
   mlir::Region* home = nullptr;
   int64_t birth = INT64_MAX, death = -1;  // positions of the first write and the last read
   int64_t bytes = 0, offset = -1;
@@ -32,7 +33,7 @@ enum class SinkKind {
   ordered       // scans, matmuls, atomics, prints: each has a loop nest of its own
 };
 
-/// An op or value that consumes tiles and therefore needs a loop nest.
+/// Work that needs a loop nest: an op that consumes tiles, or a tile to be written to a buffer.
 struct Sink {
   SinkKind kind;
   mlir::Operation* op;       // materialise: the op at which the value is evaluated
@@ -41,8 +42,8 @@ struct Sink {
   Buffer* source = nullptr;  // materialise only: copy this buffer instead of evaluating
 };
 
-/// Sinks of one shape that share a loop nest. Each step of the nest evaluates all sinks before any
-/// of them writes.
+/// Sinks of one shape that share a loop nest. Each iteration evaluates all sinks, then writes their
+/// results.
 struct Group {
   llvm::SmallVector<Sink, 2> sinks;
   llvm::SmallVector<int64_t> shape;
@@ -50,8 +51,8 @@ struct Group {
   int64_t first = 0, last = 0;  // positions of the first and last sink
 };
 
-/// One element of a block's schedule: an op to lower (scalar code, a partition's addresses, control
-/// flow) or a group.
+/// One entry of a block's schedule: a group, or an op to lower alone (scalar code, control flow,
+/// the addresses of a partition access).
 struct Step {
   mlir::Operation* op = nullptr;
   int group = -1;
@@ -88,15 +89,15 @@ class Plan {
   /// Returns true if `load` is the last read of a resident row that fits in L2. The loop can then
   /// prefetch the next program's row.
   bool endsRow(tile::LoadTileOp load) const;
-  /// Returns true if an earlier group already reads what `load` reads in this group, so that the
-  /// caches hold it.
+  /// Returns true if a group before `group` has already evaluated `load`, so that the caches hold
+  /// the tile.
   bool readsAgain(mlir::Operation* load, const Group& group) const {
     auto first = firstReads.find(load);
     return first != firstReads.end() && group.first > first->second;
   }
 
-  /// Loads, buffers and ops that an evaluation reads at one index. `identity` is true if they are
-  /// read at that same index.
+  /// Loads, buffers and ops that are needed to evaluate a sink at one index. `identity` is true if
+  /// the load or buffer is read at that index, not at another one.
   struct Reads {
     struct Access {
       mlir::Operation* load;
@@ -106,13 +107,13 @@ class Plan {
       Buffer* buffer;
       bool identity;
     };
-    llvm::SmallVector<Access> loads;          // evaluated in place
+    llvm::SmallVector<Access> loads;          // evaluated in the sink's loop
     llvm::SmallVector<Stored> buffers;        // read back
-    llvm::SmallVector<mlir::Operation*> ops;  // evaluated in place
+    llvm::SmallVector<mlir::Operation*> ops;  // evaluated in the sink's loop
   };
   Reads readsOf(const Sink& sink) const;
-  /// Returns true if a sink of the group reads `target` through a reshape, at the element that
-  /// another sink writes.
+  /// Returns true if a sink of the group reads `target`, a buffer that another sink of the group
+  /// writes, through a reshape.
   bool readsBackReshaped(const Group& group, const Buffer* target) const;
 
  private:
@@ -150,12 +151,12 @@ class Plan {
 
   mlir::func::FuncOp function;
   AliasFacts alias;
-  // Positions where an op begins and ends.
+  // Begin and end of each op, as positions in program order.
   llvm::DenseMap<mlir::Operation*, std::pair<int64_t, int64_t>> span;
   llvm::SmallVector<mlir::Operation*> loads, writes;
   std::deque<Buffer> storage;
   llvm::DenseMap<mlir::Value, Buffer*> buffers;
-  // Yielded tiles that cannot be written in place.
+  // Temporary buffers of yielded tiles that cannot be written to their buffers directly.
   llvm::DenseMap<mlir::Value, Buffer*> temporaries;
   llvm::DenseSet<mlir::Value> materialised;  // loads and expressions kept in buffers
   // Position of the first group that evaluates a load.

@@ -22,7 +22,7 @@ void Plan::measureLifetimes() {
         for (Value result : sink.op->getResults()) touch(bufferOf(result), group.first, last);
     }
   }
-  // A carried buffer keeps its value to the next iteration even if the body does not read it.
+  // A carried buffer is alive in the whole loop, even if the body does not read it.
   function.walk([&](Operation* op) {
     if (!isLoop(op) && !isa<scf::IfOp>(op)) return;
     for (Value result : op->getResults())

@@ -1,5 +1,5 @@
-// Groups each block's sinks that share a loop nest. At most one group is pending. An op that can
-// neither move past this group nor join it ends it first.
+// Groups the sinks of each block that share a loop nest. At most one group is pending, that is open
+// for more sinks. An op closes it if the op can neither join it nor run before it.
 #include "compiler/analysis/effects.h"
 #include "compiler/dialect/atomic.h"
 #include "compiler/target/cpu/plan.h"
@@ -92,8 +92,8 @@ void Plan::addSink(Sink sink, ArrayRef<int64_t> shape) {
   pending->sinks.push_back(sink);
 }
 
-// Returns true if `op` has no loop of its own. Its readers' loops evaluate it, so they must come
-// after the results that it needs.
+// Returns true if `op` has no loop of its own, because the loops of its readers evaluate it. If
+// `op` needs a pending result, its readers must therefore come after the pending group.
 bool Plan::isEvaluatedByReaders(Operation* op) const {
   if (!isElementwise(op) &&
       !isa<tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp>(
@@ -155,7 +155,7 @@ LogicalResult verifySinks(func::FuncOp function) {
 
 void Plan::scheduleTile(Operation* op) {
   if (isa<tile::LoadTileOp, tile::StoreTileOp>(op))
-    current->push_back({op});  // addresses and extents
+    current->push_back({op});  // for its addresses and extents
   auto shapeOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getShape(); };
   auto ordered = [&](ArrayRef<int64_t> shape) {
     addSink({SinkKind::ordered, op, {}}, shape);

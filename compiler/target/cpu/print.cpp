@@ -1,4 +1,4 @@
-// Host side of tile.print.
+// Prints the values of tile.print on the host.
 #include <cmath>
 #include <cstdio>
 #include <cstring>

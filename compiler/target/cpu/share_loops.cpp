@@ -66,8 +66,8 @@ void shareLoops(func::FuncOp function) {
     tile::ReduceOp scalar = along(b, op, ofRow.getResults(), 0, op->getResultTypes());
     op->replaceAllUsesWith(scalar);
     op->erase();
-    // The final reduction ends the loop. It moves to its first user, so that other reductions of
-    // the same shape can join.
+    // The final reduction needs the loop's result and would end the loop's group. It moves to its
+    // first user, so that other reductions of the same shape can join the group before.
     if (Operation* user = firstUser(scalar)) scalar->moveBefore(user);
   }
 }

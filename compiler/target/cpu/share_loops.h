@@ -7,9 +7,9 @@
 // becomes
 //
 //   store %gradient : 1 x N
-//   reduce (reduce %loss : 1 x N along its rows) to a scalar
+//   reduce (reduce %loss : 1 x N along axis 1) to a scalar
 //
-// The order of the elements does not change.
+// The elements are reduced in the same order as before.
 #pragma once
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -32,8 +32,8 @@ static bool anyOf(Operation* op, bool (*property)(Operation*)) {
       .wasInterrupted();
 }
 
-// Returns the only user of the branch's only result, a tile, if both ops are in one block; else
-// null.
+// Returns the only user of the branch's result if the branch has one result, a tile, and both ops
+// are in one block. Returns null otherwise.
 static Operation* onlyUser(scf::IfOp branch) {
   if (branch.getNumResults() != 1 || !tileType(branch.getResult(0)) ||
       !branch.getResult(0).hasOneUse())
@@ -42,8 +42,8 @@ static Operation* onlyUser(scf::IfOp branch) {
   return user->getBlock() == branch->getBlock() ? user : nullptr;
 }
 
-// Returns true if `branch` may move to just before `user`. If the branch accesses memory, no op
-// between them writes it. If the branch writes memory, no op between them reads it.
+// Returns true if `branch` may move to just before `user`. If the branch accesses memory, no op in
+// between may write memory or print. If it writes or prints, no op in between may access memory.
 static bool mayMoveTo(scf::IfOp branch, Operation* user) {
   bool touches = anyOf(branch, touchesMemory), writes = anyOf(branch, changesMemory);
   for (Operation* op = branch->getNextNode(); op != user; op = op->getNextNode())
@@ -72,7 +72,7 @@ static scf::IfOp takeIn(scf::IfOp branch, Operation* user) {
   return taken;
 }
 
-// Step 2: moves ops that only the branches use into them.
+// Step 2 of sink_into_branches.h: moves ops that only the branches use into the branches.
 static void takeInOperands(scf::IfOp branch) {
   for (Operation* op = branch->getPrevNode(); op;) {
     Operation* candidate = op;

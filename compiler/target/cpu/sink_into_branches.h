@@ -11,10 +11,10 @@
 // 1. If the result has one user, and it is elementwise, a change of shape, a reduction or a store,
 //    the user moves into both branches. The `if` first moves down to the user. This repeats until a
 //    reduction or a store has moved.
-// 2. Ops before the `if` that only the branches use move into these branches, unless they read
-//    memory or reduce.
+// 2. Elementwise ops, changes of shape, splats and ranges before the `if` move into the branches if
+//    nothing else uses them.
 //
-// Nothing moves past a conflicting write.
+// Nothing moves past a conflicting memory access.
 #pragma once
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -6,7 +6,7 @@
 //
 // LLVM 22.1 may read inactive lanes, or crash, if it finds only during instruction selection that a
 // register's part of a mask is constant. Such masks occur if a row's width is known at compile
-// time, but not whether the row exists. LLVM derives the masks of stores in the same way, so these
+// time, but not whether the row exists. LLVM finds the masks of stores in the same way, so stores
 // are split too.
 #pragma once
 

@@ -1,6 +1,6 @@
-// Affine tiles of integers: within a thread, each element is one scalar plus a constant per
-// register. They come from make_range, splats and integer constants by additions, subtractions and
-// shape ops.
+// Affine tiles of integers: each element of a thread is the sum of a scalar, equal for all its
+// registers, and a constant per register. Such tiles are computed from make_range, splats and
+// integer constants by additions, subtractions and shape ops.
 //
 // Testing two affine tiles for equality takes one subtraction, then one comparison with a constant
 // per element. Without this form, each element's index would occupy a register.
@@ -23,7 +23,7 @@ class AffineTiles {
  public:
   /// Records the result of an op that was just lowered, if it is affine.
   void note(ThreadLowering& t, mlir::Operation* op);
-  /// Lowers an equality (or inequality) of two affine tiles. Returns false for any other op.
+  /// Lowers `op` and returns true if it compares two affine tiles by == or !=, else returns false.
   bool lowerEquality(ThreadLowering& t, mlir::Operation* op);
 
  private:

@@ -73,8 +73,8 @@ Value BufferAccess::swizzled(Value row, Value column) {
   return arith::XOrIOp::create(t.b, t.loc, plain, bytes(line, Swizzle::kUnit));
 }
 
-// The constant offsets of a register and of `begin` share no bits with the thread's coordinates.
-// The address bits that the swizzle flips for them are therefore known at compile time.
+// The offset of a register and `begin` are constants that share no bits with the thread's
+// coordinates. The compiler therefore knows the address bits that the swizzle flips for them.
 Value BufferAccess::swizzledPointer(int64_t reg) {
   const Swizzle swizzle = swizzleOf(type);
   Value from = offset;

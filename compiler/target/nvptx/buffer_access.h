@@ -9,9 +9,9 @@ namespace ligerdsl::compiler::nvptx {
 /// Returns the stride in bytes of each dimension of a row-major buffer.
 llvm::SmallVector<int64_t> byteStrides(tgpu::MemDescType type);
 
-/// Addresses of a tile's registers in a buffer whose rows are padded or swizzled. The buffer holds
-/// the whole tile or this CTA's part of it. With `begin`, the buffer holds a larger tile, and this
-/// tile starts at its element `begin`.
+/// Addresses of a tile's registers in a buffer, whose rows may be padded or swizzled. The buffer
+/// holds the whole tile or this CTA's part of it. With `begin`, the buffer holds a larger tile, and
+/// the accessed tile begins at element `begin` of the larger one.
 class BufferAccess {
  public:
   BufferAccess(ThreadLowering& t, tgpu::MemDescType type, mlir::Value buffer,
@@ -19,7 +19,7 @@ class BufferAccess {
 
   mlir::Value pointer(int64_t reg);
 
-  // Number of consecutive registers that are contiguous in the buffer, at most 16 bytes.
+  // Elements per access: consecutive registers that are contiguous in the buffer, at most 16 bytes.
   int64_t chunk = 1;
   ThreadLowering& t;
   tgpu::MemDescType type;

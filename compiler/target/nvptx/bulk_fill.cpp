@@ -1,4 +1,4 @@
-// Bulk copies from global to shared memory by the asynchronous proxy. PTX ISA: cp.async.bulk; sm_90
+// Bulk copies from global to shared memory, through the async proxy. PTX ISA: cp.async.bulk; sm_90
 // and later.
 //
 // In a cluster, each CTA has its own slots and copies its part of the tile into them. A slot's
@@ -13,8 +13,8 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// Returns the address of the tile's first column. With an alignment offset, it is that many
-// elements before the row.
+// Returns the address of the tile's first column. With an alignment offset of n, the first tile
+// begins n elements before the row.
 Value tileAddress(ThreadLowering& t, tgpu::RingFillOp op, ValueRange indices,
                   Value alignmentOffset) {
   Value operand = op.getViews().front();
@@ -35,8 +35,8 @@ Value tileAddress(ThreadLowering& t, tgpu::RingFillOp op, ValueRange indices,
                                arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), before));
 }
 
-// Returns the number of a part's elements among the tile's first `elements`. The part has `part`
-// elements and begins at element `before`.
+// Returns how many of the tile's first `elements` elements are in a part of the tile. The part has
+// `part` elements and begins at element `before`.
 Value partInside(ThreadLowering& t, Value elements, Value before, int64_t part) {
   Value left = arith::SubIOp::create(t.b, t.loc, elements, before);
   left = arith::MaxSIOp::create(t.b, t.loc, left, t.constant(0));
@@ -47,7 +47,7 @@ Value select(ThreadLowering& t, Value condition, int64_t then) {
   return arith::SelectOp::create(t.b, t.loc, condition, t.constant(then), t.constant(0));
 }
 
-// Copy by one thread of a slot's elements inside the view, first .. end - 1.
+// Copies the elements [first, end) of a tile, those inside the view, to a slot, in one thread.
 class SlotCopy {
  public:
   SlotCopy(ThreadLowering& t, tgpu::RingFillOp op, Value source, Value target, Value barrier)
@@ -85,7 +85,7 @@ class SlotCopy {
     inlinePtx(t, {}, {barrier, size}, "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [$0], $1;",
               "r,r,~{memory}");
     start(size, first ? times(skipped, bytes) : t.constant(0));
-    // Starts the loads of both groups before the code waits for the first.
+    // The loads of both groups start before the code waits for the first of them.
     SmallVector<Value> front, back;
     if (first) front = loadGroup(t.constant(0), first, end, begins);
     Value ends = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ne, tail, end);
@@ -122,7 +122,7 @@ class SlotCopy {
   }
 
   // Loads the group that begins at element `at`, where `wanted` holds. Elements before `first` and
-  // from `end` on are the pad.
+  // from `end` on get the pad value.
   SmallVector<Value> loadGroup(Value at, Value first, Value end, Value wanted) {
     TypedAttr pad = op.getPadAttr() ? op.getPadAttr() : t.b.getZeroAttr(element);
     SmallVector<Value> elements, pads{arith::ConstantOp::create(t.b, t.loc, pad)};

@@ -7,8 +7,8 @@
 
 namespace ligerdsl::compiler::nvptx {
 
-/// This thread's elements of a tile. Each is indexed by the coordinates of thread 0's element in
-/// the same register.
+/// This thread's elements of a tile. `at(row, column)` returns the element in the register in which
+/// thread 0 holds (row, column).
 class TileElements {
  public:
   TileElements(ThreadLowering& t, mlir::Value tile)

@@ -11,7 +11,7 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// Rows are addressed in units of 16 bytes.
+// Addresses are computed for units of 16 bytes: one row of an 8 x 8 matrix of ldmatrix.
 constexpr int kUnitBits = 8 * Swizzle::kUnit;
 constexpr int64_t kWordBits = 32;
 

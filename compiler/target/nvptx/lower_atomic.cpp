@@ -1,8 +1,8 @@
-// Atomics on global memory: relaxed, at device scope, one instruction per element.
+// Lowers atomics on global memory: one relaxed update at device scope per element.
 //
-// f32, i32 and i64 additions and integer maxima are native, and so are f16 (sm_70) and bf16 (sm_90)
-// additions. LLVM expands others (f32 maximum, bf16 additions before sm_90) to a compare-and-swap
-// loop. The floating-point maximum is NaN if either operand is, like the DSL's max.
+// GPUs have instructions for integer maxima and for additions of f32, i32, i64, f16 (from sm_70)
+// and bf16 (from sm_90). LLVM expands other updates, for example an f32 maximum, to a
+// compare-and-swap loop. A floating-point maximum is NaN if either operand is, like the DSL's max.
 #include "compiler/dialect/atomic.h"
 #include "compiler/target/nvptx/memory_access.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -16,7 +16,7 @@ Value update(ThreadLowering& t, Operation* op, Value address, ArrayRef<Value> va
   return updateElement(t.b, op, globalPointer(t, address), values, "device");
 }
 
-// If there is a predicate, the update is inside a branch. Where it is false, the old value is 0.
+// With a predicate, the update is inside a branch. Threads that skip it get 0 as the old value.
 Value updateIf(ThreadLowering& t, Operation* op, Value address, ArrayRef<Value> values,
                Value predicate) {
   if (!predicate) return update(t, op, address, values);

@@ -95,8 +95,8 @@ LogicalResult lowerTruncF(ThreadLowering& t, arith::TruncFOp op) {
   return success();
 }
 
-// Hides each 32-bit word of a tile from LLVM and ptxas by xor with an opaque zero, or, if `copied`,
-// by a volatile mov. A mov is not hoisted out of a loop, and no two movs are known to be equal.
+// Hides each 32-bit word of a tile from the optimisers: by xor with an opaque zero, or, if `copied`
+// is set, by a volatile mov. LLVM neither hoists a volatile mov out of a loop nor merges two movs.
 LogicalResult lowerOpaque(ThreadLowering& t, tgpu::OpaqueOp op) {
   const auto hide = [&](Value word) -> Value {
     if (op.getCopied()) return inlinePtx(t, word.getType(), word, "mov.b32 $0, $1;", "=r,r");

@@ -57,7 +57,7 @@ void storeAsync(ThreadLowering& t, Value address, Value value, Value mbarrier, V
 // The CTAs to which a thread sends its elements of a tile.
 struct Route {
   Value sends;       // predicate of threads that send; null if all do
-  uint64_t serving;  // lanes that hold copies of an element and serve different CTAs
+  uint64_t serving;  // bits of the lane number that select the CTA among lanes with equal elements
   SmallVector<Value> ranks;
 };
 
@@ -109,7 +109,7 @@ LogicalResult lowerClusterSend(ThreadLowering& t, tgpu::ClusterSendOp op) {
     const uint64_t copies = t.layout(tile).map.redundant().reg;
     for (auto [reg, element] : llvm::enumerate(t.elements(value))) {
       if (reg & copies) continue;
-      // After an atomic, only the first of these lanes has the element.
+      // After an atomic, only the first of the lanes that differ in `serving` has the element.
       Value sent =
           op.getFromFirst() && route.serving ? fromFirstOf(t, element, route.serving) : element;
       Value address = sharedAddress(t, access.pointer(reg));

@@ -111,7 +111,7 @@ LogicalResult lowerWhile(ThreadLowering& t, scf::WhileOp op) {
   return success();
 }
 
-// A cluster runs one program if num_ctas > 1. Clusters are along x of the grid.
+// If num_ctas > 1, each cluster runs one program. The CTAs of a cluster are adjacent along x.
 LogicalResult lowerProgramId(ThreadLowering& t, tile::ProgramIdOp op) {
   Type i32 = t.b.getI32Type();
   Value id;

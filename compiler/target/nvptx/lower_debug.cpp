@@ -97,7 +97,7 @@ void printValue(ThreadLowering& t, const std::string& text, Value value) {
   }
 }
 
-// One thread prints a scalar. The owner of an element prints that element of a tile.
+// One thread prints a scalar. Each element of a tile is printed by the thread that owns it.
 LogicalResult lowerPrint(ThreadLowering& t, tile::PrintOp op) {
   std::string text = escaped(op.getText()) + ": ";
   auto under = [&](Value predicate, auto emit) {

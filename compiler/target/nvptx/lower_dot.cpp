@@ -1,5 +1,5 @@
-// Lowers tile.dot to mma.sync if the operands have its fragment layouts (dot_layout.h). Otherwise
-// each thread multiplies and adds the rows and columns that it holds.
+// Lowers tile.dot to mma.sync if the operands have the instruction's fragment layouts
+// (dot_layout.h). Otherwise each thread multiplies and adds the rows and columns that it holds.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/layout/dot_layout.h"
 #include "compiler/target/nvptx/dot_fragments.h"
@@ -11,7 +11,7 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// An mma.sync instruction: elements along k, and types such as ".f32.bf16.bf16.f32".
+// An mma.sync instruction: `depth` elements along k, and `types` such as ".f32.bf16.bf16.f32".
 struct Mma {
   int64_t depth;
   std::string types;

@@ -27,8 +27,8 @@ SmallVector<Value> pairsOf(ThreadLowering& t, ArrayRef<Value> elements) {
   return pairs;
 }
 
-// Defines a tile of i8 by pairs of codes, each an i16. Pairs are joined to whole registers first,
-// so that stores need no repacking.
+// Defines a tile of i8 by `pairs`: i16 values of two codes each. Two pairs are joined to a 32-bit
+// register first, so that stores need no repacking.
 void defineByPairs(ThreadLowering& t, Value tile, ArrayRef<Value> pairs, int64_t elements) {
   SmallVector<Value> codes;
   for (size_t i = 0; i < pairs.size(); i += 2) {

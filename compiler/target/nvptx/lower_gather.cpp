@@ -1,5 +1,5 @@
-// Movement of elements along an axis: shuffles within a warp, and reads of shared memory at
-// computed indices.
+// Lowers ops that move elements along an axis: to shuffles within a warp, or to reads of shared
+// memory at computed indices.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/layout/conversion.h"
 #include "compiler/target/nvptx/buffer_access.h"

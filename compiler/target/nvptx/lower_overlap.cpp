@@ -1,4 +1,4 @@
-// Programmatic dependent launch (PTX ISA: griddepcontrol).
+// Lowers the ops of programmatic dependent launch (PTX ISA: griddepcontrol).
 //
 // The instructions are inline PTX that clobbers memory. NVVM's intrinsics for them are declared to
 // access no memory, so LLVM would move loads across them.
@@ -28,9 +28,9 @@ LogicalResult lowerLaunchDependents(ThreadLowering& t, tgpu::LaunchDependentsOp)
   return success();
 }
 
-// Returns true for the grid's first programs, up to the number that the GPU can run at once.
-// Programs mostly start in the order of their numbers, so later ones find the previous grid
-// finished. A wrong guess costs only useless prefetches.
+// The result is true in the grid's first programs, up to the number that the GPU can run at once.
+// Programs mostly start in the order of their ids, so when later programs start, the previous grid
+// has finished. A wrong guess costs only useless prefetches.
 LogicalResult lowerMayWait(ThreadLowering& t, tgpu::MayWaitOp op) {
   Type i32 = t.b.getI32Type();
   Value threads =

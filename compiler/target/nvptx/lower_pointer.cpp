@@ -1,4 +1,4 @@
-// Pointers and tiles of pointers: gathers and scatters, one access per element.
+// Lowers pointer arithmetic, gathers and scatters: one access per element.
 #include "compiler/target/nvptx/memory_access.h"
 
 using namespace mlir;

@@ -8,7 +8,7 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-using Tuple = SmallVector<Value, 2>;  // one scalar per tile of a variadic reduction
+using Tuple = SmallVector<Value, 2>;  // one scalar per operand of the reduction
 
 class Combiner {
  public:
@@ -36,8 +36,8 @@ Tuple select(ThreadLowering& t, Value condition, const Tuple& a, const Tuple& c)
   return result;
 }
 
-// Reduces the elements of one thread by interleaved chains and then a tree. Multiply-adds fuse
-// within a chain, and several chains overlap.
+// Reduces the elements of one thread by interleaved chains, then combines the chains by a tree.
+// Multiply-adds fuse within a chain, and the latencies of several chains overlap.
 Tuple reduceRegisters(Combiner& combine, ArrayRef<Tuple> elements) {
   size_t chains = elements.size() >= 8 ? 4 : 1;
   SmallVector<Tuple> partial(elements.take_front(chains));
@@ -49,8 +49,8 @@ Tuple reduceRegisters(Combiner& combine, ArrayRef<Tuple> elements) {
 }
 
 // Reduces over the lanes of `mask` by butterfly shuffles. With `ordered`, the combiner's first
-// argument always comes from the lower lane, so that all lanes get the same bits. Without it, the
-// lowest lane still gets these bits.
+// argument always comes from the lower lane, so that all lanes get the same bits. Without
+// `ordered`, only the lowest lane is sure to get these bits.
 Tuple reduceLanes(ThreadLowering& t, Combiner& combine, Tuple value, uint64_t mask, bool ordered) {
   for (int64_t bit = 1; bit < 32; bit *= 2) {
     if (!(mask & bit)) continue;
@@ -81,9 +81,9 @@ void defineTuples(ThreadLowering& t, ValueRange results, ArrayRef<Tuple> values)
                      llvm::map_to_vector(values, [&](const Tuple& tuple) { return tuple[i]; }));
 }
 
-// Returns true if lanes could get different bits, because a custom combiner need not be symmetric
-// to the bit. If the result only goes to shared memory, order does not matter: only the lowest lane
-// stores.
+// Returns true if lanes could get different bits, because f(a, b) and f(b, a) of a custom combiner
+// may round differently. If the result only goes to shared memory, the order does not matter: only
+// the lowest lane stores.
 bool needsOrder(tgpu::ReduceInWarpOp op) {
   return op.getKind() == tile::ReductionKind::custom &&
          !llvm::all_of(op->getUsers(), llvm::IsaPred<tgpu::LocalStoreOp>);
@@ -116,9 +116,9 @@ LogicalResult lowerReduceInWarp(ThreadLowering& t, tgpu::ReduceInWarpOp op) {
   return success();
 }
 
-// Scans the registers of one line in coordinate order, chunk by chunk. One pass over all lanes of
-// the axis covers a chunk. Within a chunk, each lane scans its contiguous elements, then lanes
-// exchange totals.
+// Scans the registers of one line in coordinate order, chunk by chunk. In a chunk, each lane of the
+// axis holds contiguous elements. Each lane scans its elements of the chunk, then the lanes
+// exchange their totals.
 class LineScan {
  public:
   LineScan(ThreadLowering& t, Combiner& combine, const LinearLayout& layout, int axis, bool reverse)
@@ -177,7 +177,7 @@ class LineScan {
                    reverse ? NVVM::ShflKind::down : NVVM::ShflKind::up);
   }
   Tuple fromLastLane(const Tuple& value) {
-    // For each bit of the axis, a lane that is not at the end copies its partner's value.
+    // For each lane bit of the axis, the lane farther from the end copies its partner's value.
     Tuple result = value;
     for (int bit = 0; bit < laneBits; ++bit) {
       int64_t mask = int64_t(1) << (firstBit + bit);

@@ -24,7 +24,7 @@ void syncCta(ThreadLowering& t) {
   NVVM::Barrier0Op::create(t.b, t.loc);
 }
 
-// Returns true if each CTA's copies fill slots in all CTAs of the cluster.
+// Returns true if each CTA's copies may fill slots in all CTAs of the cluster.
 bool isShared(ThreadLowering& t, tgpu::RingType ring) {
   return t.options.num_ctas > 1 && ring.getFill() == tgpu::RingFill::tensor;
 }
@@ -93,8 +93,8 @@ class SlotCopies {
   }
 
   // Returns a predicate that is true if the tiles of all parts are inside their views. Returns null
-  // if they are proved to be inside, or if a branch is not worthwhile. A branch is worthwhile in
-  // rings that all threads read: they hold matmul operands, whose tiles are mostly inside.
+  // if they are proved to be inside, or if a branch would not pay. A branch pays in rings that all
+  // threads read (RingFill::async): they hold matmul operands, whose tiles are mostly inside.
   Value areInside() {
     Value all;
     if (op.getRing().getType().getFill() != tgpu::RingFill::async || op->hasAttr(kSeldomAttr))
@@ -104,7 +104,7 @@ class SlotCopies {
     return all;
   }
 
-  // Branches on `inside`, because the masks of edge chunks take more instructions than the copies.
+  // Emits copies without masks where `inside` holds: masks take more instructions than the copies.
   LogicalResult startWhere(Value inside) {
     auto branch = scf::IfOp::create(t.b, t.loc, inside, /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(t.b);
@@ -191,10 +191,10 @@ bool mayCommunicateThroughMemory(Operation* op) {
          });
 }
 
-// Returns the slot of an iteration whose warps need not synchronise at its release. Then only the
-// filling warp waits, until all warps have read the slot. Returns null for other loops. The
-// conditions are:
-// - The warps of the loop exchange data at this ring only.
+// Returns the current slot of a loop whose warps need not synchronise when they release it. Then
+// only the filling warp waits, until all warps have read the slot. Returns null for other loops.
+// Two conditions must hold:
+// - The warps of the loop exchange data through this ring only.
 // - The wgmmas of an iteration start after its release.
 Value slotOfIndependentWarps(tgpu::RingReleaseOp release) {
   auto loop = dyn_cast<scf::ForOp>(release->getParentOp());
@@ -220,9 +220,9 @@ Value slotOfIndependentWarps(tgpu::RingReleaseOp release) {
 }
 
 // Makes the filling warp, warp 0, wait at the slot's hardware barrier until all warps have arrived.
-// The others arrive and continue. They are ahead by at most the number of filled slots, so a
-// barrier completes before its next use. Barrier numbers are constants, because a number in a
-// register would make a CTA occupy every barrier.
+// The other warps arrive and continue. They are ahead by at most the number of filled slots, so a
+// barrier completes before its next use. Barrier numbers are constants, because with a number in a
+// register a CTA would occupy all hardware barriers.
 void syncFillingWarp(ThreadLowering& t, Value slot, int64_t slots) {
   Value fills = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ult, t.threadInCta(),
                                       t.constant(program::kWarpThreads));
@@ -237,10 +237,10 @@ void syncFillingWarp(ThreadLowering& t, Value slot, int64_t slots) {
   }
 }
 
-// Waits until the other CTAs have released the slot before the current one in the ring. This CTA's
-// threads have synchronised, so its own slot is free. The filling thread arrives in the other CTAs,
-// then waits for their arrivals. This phase has the number, and thus the parity, of the current
-// slot's fill. Iteration 0 releases the last slot, which nothing has filled yet.
+// Waits until the other CTAs have released the slot before the current slot of the ring. This CTA's
+// threads have synchronised, so the slot is free in this CTA. The filling thread arrives at the
+// mbarriers of the other CTAs, then waits for their arrivals. The phase has the same number, and
+// thus parity, as the current slot's fill. Iteration 0 releases the last slot, which is empty.
 LogicalResult awaitOthers(ThreadLowering& t, tgpu::RingReleaseOp op) {
   tgpu::RingAwaitOp await;
   for (auto other : op->getBlock()->getOps<tgpu::RingAwaitOp>())
@@ -261,8 +261,8 @@ LogicalResult awaitOthers(ThreadLowering& t, tgpu::RingReleaseOp op) {
   return success();
 }
 
-// Slots that TMA copies fill need no fence: only wgmma reads them, through the same proxy, and its
-// reads are complete.
+// Slots that TMA copies fill need no proxy fence: only wgmma reads these slots, through the same
+// proxy, and has completed its reads.
 LogicalResult lowerRingRelease(ThreadLowering& t, tgpu::RingReleaseOp op) {
   constexpr int64_t kBarriers = 16;  // hardware barriers per CTA; number 0 synchronises all threads
   const tgpu::RingType ring = op.getRing().getType();
@@ -308,8 +308,8 @@ class Limit {
   Value limit;
 };
 
-// Replaces the elements before the row, in the chunk at column 0, by zeros (kBeforeLimitAttr).
-// Works on words of 32 bits.
+// Replaces the elements before the row, in the chunk at column 0, by zeros (kBeforeLimitAttr). It
+// masks whole 32-bit words.
 class ZerosBeforeRow {
  public:
   ZerosBeforeRow(ThreadLowering& t, tgpu::RingReadOp op, const BufferAccess& access)
@@ -357,7 +357,7 @@ class ZerosBeforeRow {
   Value isSkipped(Value skipped, int64_t i) {
     return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sgt, skipped, t.constant(i));
   }
-  // Returns a mask of a word's bits that are not skipped.
+  // Returns the mask of a word's bits that belong to the row.
   Value mask(Value skipped, int64_t word, int64_t bits) {
     const int64_t begin = word * kWord / bits, count = std::max<int64_t>(kWord / bits, 1);
     Value kept = t.constant(-1);

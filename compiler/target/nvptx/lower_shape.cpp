@@ -1,4 +1,4 @@
-// Ops that create tiles (constants, splats, ranges), and shape ops, which rename registers or
+// Lowers ops that create tiles (constants, splats, ranges) and shape ops, which rename registers or
 // shuffle them between lanes.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/layout/conversion.h"
@@ -45,8 +45,8 @@ LogicalResult lowerMakeRange(ThreadLowering& t, tile::MakeRangeOp op) {
   return success();
 }
 
-// Defines result register r as source register sources[r]. A piece that equals a source piece is
-// reused.
+// Defines result register r as source register sources[r]. If a vector of the result equals a
+// vector of the source, it is reused.
 LogicalResult renameRegisters(ThreadLowering& t, Operation* op) {
   Value source = op->getOperand(0), result = op->getResult(0);
   std::optional<SmallVector<int32_t>> sources = shapeOpSources(op);

@@ -1,4 +1,4 @@
-// Shared memory: buffers, loads and stores of tiles in this CTA and in the cluster, and barriers.
+// Lowers shared-memory ops: buffers, loads and stores of tiles in a CTA or cluster, and barriers.
 #include "compiler/analysis/effects.h"
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/layout_attr.h"
@@ -13,7 +13,7 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// A buffer is one piece: its address in shared memory.
+// The only piece of a buffer is its address in shared memory.
 LogicalResult lowerLocalAlloc(ThreadLowering& t, tgpu::LocalAllocOp op) {
   if (!op.getOffset()) return op.emitOpError("has no offset: run tgpu-allocate-shared first");
   t.define(op, {t.sharedPointer(*op.getOffset())});
@@ -46,8 +46,8 @@ Value inCta(ThreadLowering& t, Value buffer, Value rank) {
   return NVVM::MapaOp::create(t.b, t.loc, type, buffer, rank);
 }
 
-// If at least num_ctas lanes hold the same values, each serves a different CTA. Otherwise the owner
-// serves all CTAs.
+// If at least num_ctas lanes hold the same values, each lane stores to a different CTA. Otherwise
+// the owner of the values stores to all CTAs.
 LogicalResult lowerRemoteStore(ThreadLowering& t, tgpu::RemoteStoreOp op) {
   auto tile = cast<RankedTensorType>(op.getValue().getType());
   SmallVector<Value> elements = t.elements(op.getValue());

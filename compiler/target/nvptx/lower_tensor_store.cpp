@@ -1,6 +1,7 @@
 // TMA copies from swizzled shared memory to a view (PTX ISA: cp.async.bulk.tensor,
 // cp.reduce.async.bulk.tensor, bulk async-groups; sm_90 and later). One thread of each CTA starts
-// them. A copy moves all rows of one panel. Elements outside of the view are dropped.
+// them. A copy moves all rows of one panel, whose rows are as wide as the swizzle. Elements outside
+// the view are dropped.
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/target/nvptx/mbarrier.h"
 #include "compiler/target/nvptx/memory_access.h"

@@ -20,9 +20,9 @@ SmallVector<Value> loadScalar(TileAccess& access, Value pad, AccessHints hints) 
                       access.uniform, {pad}, hints);
 }
 
-// Packs two or four narrow elements into one word, as a branch's result. Separate results would be
-// extracted from their words at the branch. The code would then wait for the load there, not at the
-// first use.
+// Packs 8-bit or 16-bit elements into 32-bit words, which are a branch's results. With separate
+// results, the code would extract the elements from the loaded words at the branch. It would then
+// wait for the load at the branch, not at the first use.
 class Words {
  public:
   Words(ThreadLowering& t, Type element, int64_t chunk) : t(t), element(element) {
@@ -55,7 +55,7 @@ class Words {
   Type element;
 };
 
-// Loads the straddling chunks, element by element, into `loaded`.
+// Loads the straddling chunks (tile_access.h, case 4) into `loaded`, element by element.
 void loadStraddling(TileAccess& access, SmallVectorImpl<Value>& loaded, Value pad,
                     AccessHints hints) {
   ThreadLowering& t = access.t;
@@ -132,7 +132,7 @@ void storeStraddling(TileAccess& access, ArrayRef<Value> elements, Value owner,
   }
 }
 
-// Loads the chunks in which rows begin into `loaded`, element by element.
+// Loads the chunks in which rows begin (tile_access.h, case 5) into `loaded`, element by element.
 void loadBegin(TileAccess& access, SmallVectorImpl<Value>& loaded, Value pad, AccessHints hints) {
   ThreadLowering& t = access.t;
   Words words(t, access.element, access.chunk);
@@ -187,8 +187,8 @@ void storeTile(TileAccess& access, ArrayRef<Value> elements, const Writing& writ
 
 // Loads a tile of an aligned row with the alignment offset of another row (isShiftOfAlignedRow). A
 // thread's group of contiguous elements begins inside a vector, at the same place in all threads.
-// The thread loads the vectors that contain the group as words and shifts them. It loads the
-// elements after the row's last whole vector one by one, so it reads nothing outside the row.
+// The thread loads the vectors that contain the group, as 32-bit words, and shifts the words. It
+// loads the elements after the row's last whole vector one by one, to read nothing outside the row.
 class ShiftedLoad {
  public:
   ShiftedLoad(ThreadLowering& t, tile::LoadTileOp op, TileAccess& access, AccessHints hints)
@@ -201,7 +201,7 @@ class ShiftedLoad {
         size(access.view.getShape().back()),
         whole(size / vector * vector) {}
 
-  // Returns true if the load is such a shift, and each thread has groups of whole vectors.
+  // Returns true if isShiftOfAlignedRow holds and each thread's groups are whole vectors long.
   bool isPossible() const {
     return isShiftOfAlignedRow(op) && access.layout->disjoint && group % vector == 0;
   }
@@ -232,7 +232,7 @@ class ShiftedLoad {
   Value compare(arith::CmpIPredicate predicate, Value a, int64_t c) {
     return arith::CmpIOp::create(t.b, t.loc, predicate, a, t.constant(c));
   }
-  // Returns the column of the first vector that contains elements of the group.
+  // Returns the column, in the row, where the first vector with elements of the group begins.
   Value columnOf(int64_t reg) {
     auto [base, offset] = t.coordinate(*access.layout, reg, access.layout->map.rank() - 1);
     return plus(plus(base, t.constant(offset)), first);
@@ -296,7 +296,7 @@ class ShiftedLoad {
     return SmallVector<Value>(branch.getResults());
   }
 
-  // Appends a group's elements. The words of its vectors begin `back` elements before it.
+  // Appends a group's elements. `words` begin `back` elements before the group.
   void shift(ArrayRef<Value> words, SmallVectorImpl<Value>& elements) {
     Value bytes = arith::MulIOp::create(t.b, t.loc, back, t.constant(access.bytes()));
     appendElements(t,
@@ -327,7 +327,7 @@ LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
                     op.getAlignmentOffset(),
                     aligns ? TileAccess::OffsetKind::aligns : TileAccess::OffsetKind::unknown);
   const bool shifts = tensor && isUnalignedArray(op) && UnalignedArray::fits(access);
-  // Instructions, not L2, limit narrow loads; `large` would only add more.
+  // EvictHint::large adds instructions, and these limit loads that are narrower than a vector.
   const bool whole = shifts || access.chunk * access.bytes() == tile::kVectorBytes;
   const tile::EvictHint evict =
       op.getEvict() == tile::EvictHint::large && !whole ? tile::EvictHint::normal : op.getEvict();
@@ -349,8 +349,8 @@ LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
     t.defineElements(op, array.load(pad, hints));
     return success();
   }
-  // ptxas would at once move a word that is equal in all lanes to a uniform register, and wait
-  // there for its load. A pad that is not known to be uniform prevents this.
+  // ptxas moves a loaded word that is equal in all lanes to a uniform register at once, and thus
+  // waits for the load before its use. A pad that is not known to be uniform prevents this.
   if (isCarried(op) && access.chunk == 1 && access.element.isF32() &&
       matchPattern(pad, m_PosZeroFloat()))
     pad = t.bitcast(t.opaqueLaneZero(), access.element);

@@ -73,8 +73,8 @@ class SlotOperand {
     const int64_t bytes = bufferBytes(ring.getType().part(part));
     address = sharedAddress(t, bufferPart(t, t.pieces(ring)[part], t.scalar(slot), bytes));
   }
-  // Advances the address by `rows` rows per warp group. A shuffle of the group's number shows ptxas
-  // that it is uniform in a warp, so it keeps descriptors once per warp.
+  // Advances the address to the rows of this warp group; each group has `rows` rows. A shuffle of
+  // the group's number shows ptxas that the number, and thus each descriptor, is uniform in a warp.
   void moveToRowsOfGroup(int64_t rows) {
     constexpr int64_t kGroupBits = 7;  // bits of a thread's number inside a warp group
     Value group = arith::ShRUIOp::create(t.b, t.loc, t.threadInCta(), t.constant(kGroupBits));
@@ -154,7 +154,7 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
   }
   const SmallVector<Value> elements = t.elements(op.getSums());
   // A zero accumulator is not passed in registers, because ptxas would wait for wgmmas in flight
-  // before it zeroes them.
+  // before it zeroes these registers.
   const bool fresh =
       matchPattern(op.getSums(), m_PosZeroFloat()) || matchPattern(op.getSums(), m_Zero());
   AccumulatorAssembly assembly(
@@ -218,8 +218,8 @@ void keepRows(ThreadLowering& t, tgpu::WgmmaOp product, AccumulatorAssembly& ass
 }
 
 // Keeps computations that overlap wgmmas in flight before the wait, for example row maxima and row
-// sums that the loop carries. To ptxas the wait has no operands, so it would move the wait up
-// to the wgmma. It moves no wait across a branch, so this emits a branch that depends on the
+// sums that the loop carries. To ptxas the wait has no operands, so it would move the wait up to
+// the wgmma. But ptxas moves no wait across a branch. This emits a branch that depends on the
 // carried values. The branch is never taken, because no arithmetic returns a NaN with these bits.
 // Its body, a sleep, would be harmless.
 void keepBeforeWait(ThreadLowering& t, tgpu::WgmmaOp product, tgpu::WgmmaWaitOp op) {

@@ -31,7 +31,7 @@ void initMbarriers(ThreadLowering& t, Value barriers, int64_t count, int64_t fir
     inlinePtx(t, {}, mbarrier,
               "mbarrier.init.shared::cta.b64 [$0], " + std::to_string(arrivals) + ";",
               "r,~{memory}");
-    // Copies access the mbarrier through the async proxy, and other CTAs arrive at it in exchanges.
+    // Copies signal the mbarrier through the async proxy, and other CTAs may signal it too.
     fenceAsyncProxy(t);
     if (t.options.num_ctas > 1)
       inlinePtx(t, {}, {}, "fence.mbarrier_init.release.cluster;", "~{memory}");

@@ -7,17 +7,17 @@
 
 namespace ligerdsl::compiler::nvptx {
 
-/// Return the 32-bit shared-memory address of part `stage` of a buffer, or of its mbarrier `stage`.
+/// Return the 32-bit shared-memory address of a stage of `bytes` bytes, or of a stage's mbarrier.
 mlir::Value stageAddress(ThreadLowering& t, mlir::Value base, mlir::Value stage, int64_t bytes);
 mlir::Value mbarrierAddress(ThreadLowering& t, mlir::Value barriers, mlir::Value stage);
 
-/// Initialises `count` mbarriers, starting at number `first`, for phases of `arrivals` arrivals.
+/// Initialises `count` mbarriers from number `first` on. A phase expects `arrivals` arrivals.
 void initMbarriers(ThreadLowering& t, mlir::Value barriers, int64_t count, int64_t first = 0,
                    int64_t arrivals = 1);
 
 /// Arrives at this mbarrier in every other CTA of the cluster; called in one thread. The arrival
-/// means that wgmma has read a slot. It publishes no writes: a release at cluster scope waits for
-/// all memory operations of the thread, which took 1.2 times as long (8192^3 in bf16 on an H200).
+/// means that wgmma has read a slot. It publishes no writes, because a release at cluster scope
+/// would wait for all memory operations of the thread.
 void arriveInOthers(ThreadLowering& t, mlir::Value mbarrier);
 /// Synchronises all threads of the cluster.
 void syncCluster(ThreadLowering& t);

@@ -21,9 +21,9 @@ inline int64_t memoryBytes(mlir::Type element) {
   return (element.getIntOrFloatBitWidth() + 7) / 8;
 }
 
-/// Loads `count` contiguous elements of global or shared memory. count * bytes is a power of two,
-/// at most 16, and divides the address. Where `predicate` is false, the result is `others`, one
-/// scalar per element. A null predicate is true.
+/// Loads `count` contiguous elements of global or shared memory. Their size in bytes is a power of
+/// two, at most 16, and divides the address. Where `predicate` is false, the result is `others`,
+/// one scalar per element. A null predicate is true.
 llvm::SmallVector<mlir::Value> loadElements(ThreadLowering& t, mlir::Value pointer,
                                             mlir::Type element, int64_t count,
                                             mlir::Value predicate,
@@ -39,8 +39,8 @@ void storeElements(ThreadLowering& t, mlir::Value pointer, llvm::ArrayRef<mlir::
 void addElements(ThreadLowering& t, mlir::Value pointer, llvm::ArrayRef<mlir::Value> elements,
                  mlir::Value predicate, mlir::Value policy);
 
-/// Emits inline PTX with side effects. The constraints describe the result (none if its type is
-/// null) and the operands.
+/// Emits inline PTX with side effects. A null result type means no result. The constraints describe
+/// the result, then the operands.
 mlir::Value inlinePtx(ThreadLowering& t, mlir::Type result, mlir::ValueRange operands,
                       const std::string& text, const std::string& constraints);
 
@@ -50,7 +50,7 @@ mlir::Value sharedAddress(ThreadLowering& t, mlir::Value pointer);
 /// Returns an i64 address as a pointer to global memory.
 mlir::Value globalPointer(ThreadLowering& t, mlir::Value address);
 
-/// Prefetches the line at a global address into L2 where `predicate` holds. Null is true.
+/// Prefetches the line at a global address into L2 where `predicate` holds; null means true.
 void prefetchLine(ThreadLowering& t, mlir::Value pointer, mlir::Value predicate);
 
 }  // namespace ligerdsl::compiler::nvptx

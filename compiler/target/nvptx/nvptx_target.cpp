@@ -37,9 +37,9 @@ int64_t sharedBytesOf(func::FuncOp kernel) {
   return bytes ? bytes.getInt() : 0;
 }
 
-// Assigns layouts and shared memory, and makes reductions, conversions, barriers and the wait for
-// earlier grids explicit. Resident rows use the shared memory if there are any, else the tiles of
-// pipelined loops do.
+// Assigns layouts and shared memory, and adds explicit ops for reductions, layout conversions,
+// barriers and the wait for earlier grids. If the kernel has resident rows, they get the shared
+// memory; otherwise the rings of pipelined loops do.
 LogicalResult runLayoutPasses(ModuleOp module, const GpuArch& arch,
                               const program::CompileOptions& options, bool keepsRows,
                               bool overlapLaunches) {
@@ -95,7 +95,7 @@ SmallVector<std::pair<Operation*, int64_t>> sharedBuffers(func::FuncOp kernel) {
   return buffers;
 }
 
-// Returns true if the kernel has resident rows and the GPU has bulk copies to load them.
+// Returns true if the kernel has resident rows and the GPU has bulk copies, which load them.
 bool keepsResidentRows(ModuleOp module, const GpuArch& arch) {
   tile::LoadTileOp resident;
   module.walk([&](tile::LoadTileOp load) {

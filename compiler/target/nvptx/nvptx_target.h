@@ -6,7 +6,7 @@
 namespace ligerdsl::compiler {
 
 /// Compiles a module of simplified tile IR for a GPU and fills the artifact (entry, PTX, threads,
-/// shared memory ...). CompileOptions::emit selects a stage to print: tgpu (with layouts, shared
+/// shared memory ...). CompileOptions::emit selects a stage to print: tgpu (IR with layouts, shared
 /// memory and barriers), layouts, llvm or ptx.
 mlir::LogicalResult compileForNvptx(mlir::ModuleOp module, const program::CompileOptions& options,
                                     program::Artifact& artifact, CompileTrace& trace);

@@ -91,8 +91,8 @@ class MachinePool {
 };
 
 // Returns the passes for tile code. Such code has no calls to inline and only counters to promote,
-// and its vectors already have the full width. LoopUnroll uses the author's counts, else LLVM's
-// heuristics.
+// and its vectors already have the full width. LoopUnroll uses LLVM's heuristics, and skips loops
+// whose author gave an unroll count (annotateUnroll).
 llvm::FunctionPassManager optimisations() {
   using namespace llvm;
   FunctionPassManager passes;
@@ -138,7 +138,7 @@ void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
   llvm::ModuleAnalysisManager modules;  // `mlir` also has a class of this name
   PassInstrumentationCallbacks callbacks;
   TimeProfilingPassesHandler times;
-  times.registerCallbacks(callbacks);  // no effect unless this thread's passes are timed
+  times.registerCallbacks(callbacks);  // records times if LLVM's time trace is on
   PassBuilder builder(&machine, PipelineTuningOptions(), std::nullopt, &callbacks);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(sccs);

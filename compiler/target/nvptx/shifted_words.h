@@ -1,5 +1,5 @@
-// Elements of a tile as words of 4 bytes, and shifts of such words by a number of bytes known at
-// run time.
+// Conversions of a tile's elements to 4-byte words and back, and shifts of these words by a number
+// of bytes that is known at run time.
 #pragma once
 
 #include "compiler/target/nvptx/thread_lowering.h"
@@ -16,9 +16,9 @@ void appendWords(ThreadLowering& t, llvm::ArrayRef<mlir::Value> elements,
 void appendElements(ThreadLowering& t, llvm::ArrayRef<mlir::Value> words, mlir::Type element,
                     llvm::SmallVectorImpl<mlir::Value>& elements);
 
-/// Returns the `count` words that begin `bytes` after the first of `words`. The largest step
-/// of the shift, `largestStep` words, is a power of two. `bytes` is a multiple of `elementBytes`,
-/// and less than twice the largest step.
+/// Returns the `count` words that begin `bytes` bytes after the begin of `words`. The value of
+/// `bytes` is a multiple of `elementBytes` and less than 8 * largestStep. The code shifts by
+/// largestStep (a power of two), largestStep / 2, ..., 1 words, then by bytes in a word.
 llvm::SmallVector<mlir::Value> shiftWords(ThreadLowering& t, llvm::ArrayRef<mlir::Value> words,
                                           mlir::Value bytes, int64_t elementBytes,
                                           int64_t largestStep, int64_t count);

@@ -1,6 +1,6 @@
 // Operand A of a wgmma in a loop-invariant ring. If A is the same in all iterations of a loop, it
 // has its own ring (passes/prefetch_loads.cpp), and a tgpu.ring_read passes it to tgpu.wgmma. If
-// its rows are swizzled, that read is not lowered: the tensor cores read A from shared memory.
+// the ring's rows are swizzled, tgpu.ring_read emits no code, and wgmma reads A from the ring.
 #pragma once
 
 #include "compiler/dialect/tgpu.h"

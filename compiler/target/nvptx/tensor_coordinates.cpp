@@ -10,8 +10,8 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// Returns the coordinate of tile `index`'s first element. Coordinates have 32 bits, so the index is
-// clamped. A clamped tile, like the original, is outside every view that has a tensor map.
+// Returns the coordinate of the first element of tile `index`. Coordinates have 32 bits, so the
+// index is clamped. A clamped tile stays outside every view that has a tensor map.
 Value coordinate(ThreadLowering& t, Value index, int64_t size) {
   const int64_t last = std::numeric_limits<int32_t>::max() / size - 1;
   if (index.getType().isIndex())
@@ -24,9 +24,9 @@ Value coordinate(ThreadLowering& t, Value index, int64_t size) {
   return arith::MulIOp::create(t.b, t.loc, number, t.constant(size));
 }
 
-// Returns the coordinates of a tile at row `row` of a slice: the sliced dimension's, then those of
-// the two extra dimensions (program::TensorMap). Tiles before the slice get a coordinate after it,
-// so they are outside too. 32 bits suffice: sizes are at most 2^30, and a sum that wraps is
+// Returns the three coordinates of a tile at row `row` of a slice: in the sliced dimension, and in
+// the two extra dimensions (program::TensorMap). A tile before the slice gets a coordinate after
+// it, which is outside too. 32 bits suffice: sizes are at most 2^30, and a sum that wraps is
 // negative, which is also outside.
 SmallVector<Value> coordinatesOfSlice(ThreadLowering& t, SlicedView view, Value row) {
   constexpr int64_t kRows = program::TensorMap::kSliceRows;

@@ -1,6 +1,7 @@
 // TMA copies to swizzled slots (PTX ISA: cp.async.bulk.tensor, tiled mode; sm_90 and later). One
 // thread starts them and announces their bytes at the slot's mbarrier. A copy loads all rows of one
-// panel. Elements outside of the view become zeros, and their bytes count as well.
+// panel, whose rows are as wide as the swizzle. Elements outside the view become zeros, whose bytes
+// the mbarrier counts too.
 #include "compiler/target/nvptx/tensor_fill.h"
 
 #include "compiler/analysis/shared_buffer.h"

@@ -32,7 +32,7 @@ static program::TensorMap mapOf(Value moved, tgpu::MemDescType slot, ArrayRef<in
   return map;
 }
 
-// Returns the share of a tile that each CTA copies. `slot` is the shape of the buffer in each CTA.
+// Returns the part of a tile that each CTA copies. `slot` is the shape of the buffer in each CTA.
 static CtaCopy ctaCopyOf(Operation* op, ArrayRef<int64_t> slot, ArrayRef<int64_t> tile) {
   const auto ctas = op->getParentOfType<func::FuncOp>()->getAttrOfType<IntegerAttr>(kNumCtasAttr);
   CtaCopy copy;

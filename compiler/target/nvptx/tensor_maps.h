@@ -13,13 +13,14 @@ namespace ligerdsl::compiler::nvptx {
 size_t slotsOf(mlir::Type type);
 
 /// Return the tensor map of TMA copies to a part of a slot, or from a buffer. One copy moves all
-/// rows of a swizzled panel. Copies to a slot round f32 to tf32, because only matmuls read the
-/// slot.
+/// rows of a panel, whose rows are as wide as the swizzle. Copies to a slot round f32 to tf32,
+/// because only matmuls read the slot.
 program::TensorMap tensorMapOf(tgpu::RingFillOp fill, unsigned part);
 program::TensorMap tensorMapOf(tgpu::TensorStoreOp store);
 
-/// Share of a tile that each CTA of a cluster copies, to a part of a slot or from a buffer. A CTA
-/// copies its own rows or columns. If all CTAs need the whole tile, each copies some rows to all.
+/// Part of a tile that each CTA of a cluster copies, to a part of a slot or from a buffer. A CTA
+/// copies its own rows or columns. If all n CTAs need the whole tile (`toAll`), each CTA copies 1/n
+/// of the rows to all CTAs.
 struct CtaCopy {
   size_t rowDim, columnDim;  // dimensions of the tile's shape
   int64_t rows;              // rows per copy

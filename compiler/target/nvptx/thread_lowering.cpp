@@ -16,7 +16,7 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// Returns the largest alignment that a buffer of the kernel needs.
+// Returns the alignment of shared memory in bytes: the largest that a buffer or ring needs.
 int64_t sharedAlignment(func::FuncOp kernel) {
   int64_t most = kLeastAlignment;
   kernel.walk([&](tgpu::RingOp ring) {
@@ -150,7 +150,7 @@ int64_t ThreadLowering::pieceCount(Type type) {
   return tensor ? layout(tensor).pieces() : 1;
 }
 
-// Returns true if register bits and thread bits change different bits of every coordinate.
+// Returns true if registers and threads change different bits of every coordinate.
 static bool registersAreDisjoint(const LinearLayout& map) {
   for (int dim = 0; dim < map.rank(); ++dim) {
     int64_t registers = 0, threads = 0;
@@ -163,8 +163,8 @@ static bool registersAreDisjoint(const LinearLayout& map) {
 }
 
 const ThreadLayout& ThreadLowering::layout(RankedTensorType type) {
-  // The key includes the shape, because shapes that repeat a layout a different number of times can
-  // share its attribute.
+  // The key includes the shape: tiles of several shapes may have one layout attribute, which they
+  // repeat a different number of times.
   Attribute key =
       TypeAttr::get(RankedTensorType::get(type.getShape(), b.getI1Type(), type.getEncoding()));
   std::unique_ptr<ThreadLayout>& entry = layouts[key];
@@ -232,8 +232,8 @@ Value ThreadLowering::inCluster(Value thread) {
   return arith::AddIOp::create(b, loc, before, thread);
 }
 
-// The enclosing entry's constants are still available in `lower`. Values that `lower` caches do not
-// dominate later code, so the caches are restored.
+// `lower` may use the constants of the enclosing entry. Values that are cached while `lower` runs
+// do not dominate the code after it, so the caches are restored.
 LogicalResult ThreadLowering::withOwnThread(llvm::function_ref<LogicalResult()> lower) {
   const auto outside = std::tuple(tid, inCta, sharedBase, knownZero, entryEnd);
   const auto constantsOutside = constants;
@@ -394,8 +394,8 @@ static LogicalResult lowerByElement(ThreadLowering& t, Operation* op) {
   return success();
 }
 
-// Emits the op for every piece. All pieces use a scalar operand, such as the condition of
-// arith.select.
+// Emits the op for every piece. A scalar operand, such as the condition of arith.select, is the
+// operand of all these ops.
 static LogicalResult lowerElementwise(ThreadLowering& t, Operation* op) {
   if (op->getNumResults() != 1) return op->emitOpError("has no lowering for this target");
   if (t.wideProducts.contains(op)) return lowerByElement(t, op);

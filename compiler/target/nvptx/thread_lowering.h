@@ -33,7 +33,7 @@ inline constexpr unsigned kSharedSpace = 3;
 
 using Pieces = llvm::SmallVector<mlir::Value, 4>;
 
-/// Cached facts about one layout.
+/// A layout, with values that depend on the layout alone.
 struct ThreadLayout {
   LinearLayout map;
   int64_t width;  // elements per piece
@@ -103,8 +103,8 @@ class ThreadLowering {
   mlir::Value threadInCta() { return inCta; }
   mlir::Value ctaRank() { return rank ? rank : constant(0); }
   int64_t numThreads() const { return int64_t{32} * options.num_warps * options.num_ctas; }
-  /// Returns the predicate (tid & mask) == 0. Among the threads of a CTA or cluster that hold the
-  /// same elements, it is true in one. Returns null if all threads hold different elements.
+  /// Return the predicate (tid & mask) == 0. ownerPredicate is true in exactly one of the threads
+  /// that hold the same elements in a CTA or cluster. It is null if no two threads share elements.
   enum class Within { cta, cluster };
   mlir::Value ownerPredicate(const ThreadLayout& layout, Within within = Within::cluster);
   mlir::Value threadMaskIsZero(int64_t mask);
@@ -124,8 +124,8 @@ class ThreadLowering {
   mlir::Value opaqueLaneZero();
   /// Allocates 8-byte aligned stack memory at the thread's entry. Returns a generic pointer to it.
   mlir::Value stackSlot(int64_t bytes);
-  /// Returns the address of a thread's i32 that is 0 when the kernel starts. LLVM promotes it to a
-  /// register.
+  /// Returns the address of an i32 variable of this thread, which is 0 when the kernel starts. LLVM
+  /// promotes it to a register.
   mlir::Value stackWord();
   /// Returns true if the GPU has bulk copies between global and shared memory (sm_90 and later).
   bool hasBulkCopies() const;
@@ -134,8 +134,8 @@ class ThreadLowering {
   mlir::Location loc;  // location of the op being lowered
 
   mlir::LogicalResult lowerBlock(mlir::Block& block);
-  /// Runs `lower` with the thread number read again at this point. Values computed from it then
-  /// occupy no registers outside of the builder's current block.
+  /// Runs `lower` with the thread number read again at this point. Values computed from the number
+  /// then occupy no registers outside the builder's current block.
   mlir::LogicalResult withOwnThread(llvm::function_ref<mlir::LogicalResult()> lower);
   mlir::LogicalResult lowerOp(mlir::Operation* op);
   /// Inlines a combiner region on scalar arguments and returns the scalars that it yields.

@@ -196,7 +196,7 @@ Value TileAccess::straddleHas(int64_t i) {
 
 Value TileAccess::isAtOrAfterBegin(int64_t reg) {
   Coordinate at = t.coordinate(*layout, reg, tileAxes.size() - 1);
-  // Coordinates after this are at or after `begin`.
+  // Coordinates larger than this are never before `begin`.
   const int64_t furthest = chunk > 1 ? 0 : maxAlignmentOffset;
   if (layout->disjoint && at.offset > furthest) return {};
   Value here = arith::AddIOp::create(t.b, t.loc, at.base, t.constant(at.offset));
@@ -235,8 +235,8 @@ int64_t TileAccess::strideDivisor(size_t axis) const {
   return view.isDynamicStride(axis) ? known : std::gcd(view.getStrides()[axis], int64_t(1) << 20);
 }
 
-// Returns a divisor, in elements, of an axis's contribution to addresses. Rows of one tile differ
-// by the stride. The offset of a one-row tile is a multiple of the stride times the index's
+// Returns a divisor, in elements, of the address offset that an axis contributes. Rows of one tile
+// differ by the stride. The offset of a one-row tile is a multiple of the stride times the index's
 // divisor.
 int64_t TileAccess::offsetDivisor(size_t axis) const {
   const int64_t stride = powerOfTwoPart(strideDivisor(axis));
@@ -380,7 +380,7 @@ void TileAccess::computeMask(size_t axis) {
     uniform = t.both(uniform, begins);
     return;
   }
-  // This is a lower bound, because an alignment offset adds to it.
+  // An alignment offset increases the size, so this is a lower bound.
   if (known) staticLeft[axis] = view.getShape()[axis] - *index * tile;
   Value left = difference(size(axis), origin);
   Value limit = t.constant(tile, 64);

@@ -1,7 +1,8 @@
 // Addresses and masks of one thread's part of a tile access (load_tile, store_tile, ring fills).
 //
 // The origin of the tile is one 64-bit offset. Inside the tile, offsets have 32 bits if static
-// strides keep them small. With static strides, the registers of a thread differ by constants.
+// strides keep them small. With static strides, the addresses of a thread's registers differ by
+// constants.
 //
 // A chunk is one access: up to 16 bytes of contiguous elements, depending on the known alignment of
 // base, strides and layout.
@@ -11,17 +12,17 @@
 // 2. One predicate for the tile: the dimension is squeezed, or the view's size is a multiple of the
 //    tile's.
 // 3. One predicate per chunk compares the chunk's coordinate with remaining = min(size - tile
-//    origin, tile size). A chunk that a static size covers in every thread needs none.
+//    origin, tile size). A chunk that is inside a static size in every thread needs no predicate.
 // 4. The last dimension may end inside a chunk. Chunks that fit are accessed as in 3. The thread
 //    that holds the straddling chunk then branches to an element-by-element access. If a thread
 //    holds only a few elements and the size is dynamic, chunks are so small that none straddles.
 // 5. With an alignment offset, the row may begin inside the first chunk of its first tile. That
 //    chunk is handled like the straddling chunk in 4.
 //
-// With an alignment offset, column 0 of the first tile is `alignment_offset` elements before the
-// row. The row then ends that many elements later, and columns before `begin` are outside. `begin`
-// is the part of the alignment offset that earlier tiles have not covered. Chunks are whole vectors
-// if the alignment offset is that of this row, or if the caller has tested isAligned().
+// With an alignment offset of n, column 0 of the first tile is n elements before the row. The row
+// then ends n columns later, and columns before `begin` are outside. `begin` is the part of n that
+// earlier tiles have not covered. Chunks are whole vectors if the alignment offset is that of this
+// row, or if the caller has tested isAligned().
 #pragma once
 
 #include <optional>
@@ -32,7 +33,7 @@ namespace ligerdsl::compiler::nvptx {
 
 class TileAccess {
  public:
-  /// Kind of a tile's alignment offset. With `aligns`, its chunks are whole vectors.
+  /// Kind of an alignment offset: `aligns` makes chunks whole vectors, `unknown` single elements.
   enum class OffsetKind { none, unknown, aligns };
   /// Instruction that moves a chunk:
   /// - access: a load or store,
@@ -49,7 +50,7 @@ class TileAccess {
   mlir::Value isAligned();
 
   /// Returns a predicate that is true if the whole tile is inside the view, or null if it always
-  /// is. The predicate is uniform and cheaper than those of chunks.
+  /// is. The predicate is uniform and cheaper than the predicates of chunks.
   mlir::Value isInside();
 
   int64_t registers() const { return layout ? layout->registers() : 1; }
@@ -57,7 +58,7 @@ class TileAccess {
   /// Returns the address of element `i` of the chunk that begins at register `reg`.
   mlir::Value pointer(int64_t reg, int64_t i = 0);
 
-  /// Returns the address of an access without tile dimensions.
+  /// Returns the address of a scalar access: all dimensions are squeezed.
   mlir::Value scalarAddress() const { return threadAddress; }
 
   /// Returns a predicate that is true if the whole chunk is inside the view, or null if it always
@@ -98,8 +99,8 @@ class TileAccess {
   /// Returns a predicate that is true if the chunk at this register straddles. Assumes that one
   /// chunk of its line does.
   mlir::Value straddles(int64_t reg);
-  /// Test if element `i` of the straddling chunk is inside along the last dimension. A static size
-  /// decides it at compile time (straddleKnows); otherwise straddleHas returns a predicate.
+  /// Return whether element `i` of the straddling chunk is inside along the last dimension. With a
+  /// static size, straddleKnows answers at compile time; otherwise straddleHas returns a predicate.
   enum class Inside { no, yes, tested };
   Inside straddleKnows(int64_t i) const;
   mlir::Value straddleHas(int64_t i);
@@ -119,7 +120,7 @@ class TileAccess {
   mlir::Value uniform;  // predicate of all accesses; null means true
 
  private:
-  // Returns a dimension's size from column 0 of the first tile, which includes the alignment
+  // Returns a dimension's size, counted from column 0 of the first tile: it includes the alignment
   // offset.
   mlir::Value size(size_t axis);
   mlir::Value computeBegin();

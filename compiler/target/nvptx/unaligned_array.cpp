@@ -43,11 +43,11 @@ UnalignedArray::UnalignedArray(ThreadLowering& t, TileAccess& access, Value view
   Value begins = compare(CmpIPredicate::ult, origin, size);
   Value left = arith::SubIOp::create(t.b, t.loc, size, origin);
   left = arith::MinUIOp::create(t.b, t.loc, left, t.constant(tileSize + unit, 64));
-  // With this end, no element of a tile outside the array is inside, nor is one of the unit before
-  // it.
+  // A tile outside the array gets the end -unit: neither its elements nor those of the unit before
+  // the tile are then inside.
   left = arith::SelectOp::create(t.b, t.loc, begins, left, t.constant(-unit, 64));
   end = arith::TruncIOp::create(t.b, t.loc, t.b.getI32Type(), left);
-  // A unit at the beginning of a later tile overlaps the tile before it.
+  // In later tiles, the first unit begins in the tile before, up to `unit` elements earlier.
   first =
       arith::SelectOp::create(t.b, t.loc, compare(CmpIPredicate::eq, tileIndex, t.constant(0, 64)),
                               offset, t.constant(-unit));

@@ -21,7 +21,7 @@ class UnalignedArray {
   UnalignedArray(ThreadLowering& t, TileAccess& access, mlir::Value view, mlir::Value index,
                  int64_t tileSize, mlir::Value alignmentOffset);
 
-  /// Returns true if the layout has adjacent groups that no two threads share.
+  /// Returns true if lanes hold adjacent groups, no two threads share one, and registers suffice.
   static bool fits(const TileAccess& access);
 
   llvm::SmallVector<mlir::Value> load(mlir::Value pad, AccessHints hints);
@@ -35,7 +35,7 @@ class UnalignedArray {
   mlir::Value any(mlir::Value a, mlir::Value c);
   /// Returns the column of a group's first element, relative to the tile.
   mlir::Value columnOf(int64_t reg);
-  /// Returns the address that is `elements` elements after the begin of the group's first unit.
+  /// Returns the address `elements` elements after the begin of the first unit of group `reg`.
   mlir::Value unitPointer(int64_t reg, int64_t elements);
   /// Returns a predicate that is true if `count` elements from `column` on are inside the array.
   mlir::Value inside(mlir::Value column, int64_t count);

@@ -1,5 +1,5 @@
-// Finds elementwise ops that compute the high word of a 64-bit product. They are lowered by
-// element.
+// Finds elementwise ops that compute the high word of a 64-bit product. They are lowered one
+// element at a time.
 #pragma once
 
 #include "llvm/ADT/DenseMap.h"
@@ -7,11 +7,11 @@
 
 namespace ligerdsl::compiler::nvptx {
 
-/// Groups the elementwise ops that are connected by tiles of i64. Each group is walked once.
+/// Groups elementwise ops that read or write the same i64 tiles. Each group is walked once.
 class WideProducts {
  public:
-  /// Returns true if the group of an elementwise op has a multiplication and a right shift, which
-  /// together compute the high word.
+  /// Returns true if the op's group contains a multiplication and a right shift, which together
+  /// compute the high word.
   bool contains(mlir::Operation* op);
   /// Returns the number of ops walked so far.
   size_t walked() const { return known.size(); }

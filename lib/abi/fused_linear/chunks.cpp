@@ -14,26 +14,28 @@ namespace {
 using kernels::ceil_div;
 using kernels::round_up;
 
-constexpr int64_t kChunkAlign = 128;  // rows or columns: a multiple of every matrix library's tiles
-constexpr int64_t kRowAlign = 128;    // bytes: alignment of rows of logits and of copies
+constexpr int64_t kChunkAlign = 128;  // rows or columns: a multiple of all matmuls' tiles
+constexpr int64_t kRowAlign = 128;    // bytes: alignment of the rows of logits and copies
 constexpr int64_t kBlockRows = 8192;  // rows per vocabulary block, for batches over 16,384 rows
 constexpr int64_t kRowNumbers = 4;    // values per row of exponentials: base, again, factor, smooth
-constexpr int64_t kCounted = 4;       // values of `counted` per chunk
-constexpr int64_t kTileBuffers = 2;   // per tile of rows: places, counted
+constexpr int64_t kCounted = 4;       // number of values in `counted`
+constexpr int64_t kTileBuffers = 2;   // buffers with one value per tile of rows: places, tile_at
 constexpr int64_t kChunkBuffers = 3;  // logits, x, d_x: each may be padded
 constexpr int64_t kTargetBuffers = 2;
-// Maximum rows per chunk of exponentials, because each row tile reads all labels of the chunk.
+// Maximum rows per chunk of exponentials. Each row tile reads all labels of the chunk, so larger
+// chunks would be slower.
 constexpr int64_t kMostRows = 32768;
 constexpr int64_t kWeightBlock = int64_t{64} << 20;  // bytes per block of the weight
-constexpr int64_t kWeightShare = 8;                  // a block gets room / kWeightShare bytes
+constexpr int64_t kWeightShare = 8;                  // a block gets at most 1/8 of the free bytes
 constexpr int64_t kMostBlock = 8192;                 // classes per block of exponentials
-constexpr int64_t kChunkSizes = 16;                  // number of compared chunk sizes
-// Times are in k-elements of one wave of tiles; a GPU computes about 100 per microsecond.
+constexpr int64_t kChunkSizes = 16;                  // most chunk sizes to compare
+// Times are in columns of k: 1 is the time in which a wave of tiles adds one column of A times one
+// row of B.
 //
 // kLaunchDepth is the time to start and end a matmul. kAddDepth is the time to read and write one
 // byte per element of c.
 constexpr int64_t kLaunchDepth = 256, kAddDepth = 128;
-constexpr double kRecomputeCost = 1.1;  // time factor of recomputed flop, whose matmuls are smaller
+constexpr double kRecomputeCost = 1.1;  // relative time of recomputed flop, in smaller matmuls
 
 int64_t aligned(int64_t bytes) {
   return round_up(bytes, static_cast<int64_t>(kWorkspaceAlign));
@@ -57,7 +59,7 @@ int64_t LinearChunks::copy_stride(int64_t cols) const {
   return o_.aligned_copies ? round_up(cols, kRowAlign / size_of(o_.product_type)) : cols;
 }
 
-// Each piece of the weight begins a new tile.
+// Returns the number of column tiles. Each piece of the weight begins a new tile.
 int64_t LinearChunks::tiles() const {
   if (o_.tile_columns == 0 || weight_rows_ == 0) return 0;
   const int64_t whole = o_.classes / weight_rows_, rest = o_.classes % weight_rows_;
@@ -71,7 +73,7 @@ int64_t LinearChunks::bytes_of_row() const {
                            (copies_x() ? copy_stride(o_.cols) + copy_stride(o_.target_cols) : 0);
   int64_t numbers = adds_up_d_x() ? o_.cols : 0;
   if (o_.tile_columns > 0) numbers += kRowNumbers;
-  const int64_t of_place = o_.tile_columns > 0 ? 1 : 0;  // places, tile_at: under 4 bytes per row
+  const int64_t of_place = o_.tile_columns > 0 ? 1 : 0;  // places, tile_at: below 1 byte per row
   return logits + elements * size_of(o_.product_type) + numbers * size_of(DType::f32) +
          std::max(bytes_of_numbers(), bytes_of_scaled_x()) + of_place;
 }
@@ -80,7 +82,8 @@ int64_t LinearChunks::bytes_of_numbers() const {
   return o_.tile_columns > 0 ? o_.tile_numbers * tiles() * size_of(DType::f32) : 0;
 }
 
-// Returns the classes per weight block. `fixed` is the bytes that do not depend on the chunk.
+// Returns the number of classes per block of the weight. `fixed` is the number of workspace bytes
+// that do not depend on the chunk.
 int64_t LinearChunks::weight_block(int64_t fixed) const {
   const int64_t room = std::max<int64_t>(o_.max_workspace_bytes - fixed, 0);
   const int64_t bytes = std::min(kWeightBlock, room / kWeightShare);
@@ -88,8 +91,9 @@ int64_t LinearChunks::weight_block(int64_t fixed) const {
   return std::clamp(classes, std::min(kChunkAlign, o_.classes), o_.classes);
 }
 
-// Returns the elements of a 16-bit d_weight's f32 accumulator. It is needed if several matmuls add
-// to d_weight, or if they do not have its dtype.
+// Returns the number of elements of the f32 accumulator of a 16-bit d_weight, or 0 if none is
+// needed. It is needed if several matmuls add to d_weight, or if the matmuls have another dtype
+// than d_weight.
 int64_t LinearChunks::d_weight_accumulator(int64_t rows, int64_t chunk) const {
   const bool needed =
       o_.with_d_weight && o_.d_weight_type != DType::f32 && (converts() || chunk < rows);
@@ -151,18 +155,18 @@ LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_byt
     l.of_tiles[static_cast<size_t>(i)] = take(exponentials * l.tiles, DType::f32);
   l.bytes =
       std::max(l.bytes, l.scaled_x + static_cast<size_t>(aligned(chunk * bytes_of_scaled_x())));
-  // One block of at least one tile, unless in_d_weight() changes it.
+  // A single block of exponentials, of at least one tile; in_d_weight() may change block_shift.
   if (o_.in_blocks)
     l.block_shift =
         std::bit_width(static_cast<uint64_t>(std::max(o_.classes, o_.tile_columns) - 1));
   return l;
 }
 
-// Returns the rows of the largest chunk within the limit, with all rows spread evenly over the
-// chunks.
+// Returns the rows per chunk: the largest chunk within the limit, reduced so that all chunks have
+// about the same number of rows.
 int64_t LinearChunks::chunk_by_workspace(int64_t rows, bool by_vocabulary) const {
   const bool limited = o_.max_workspace_bytes > 0;
-  // The default budget is for logits only, without tile statistics.
+  // The default budget limits only the logits, not the tile statistics.
   const bool whole = limited || !stores_logits() || o_.tile_columns == 0;
   const int64_t of_x =
       !by_vocabulary && copies_x_of_chunk() ? o_.cols * size_of(o_.product_type) : 0;
@@ -182,7 +186,7 @@ int64_t LinearChunks::chunk_by_workspace(int64_t rows, bool by_vocabulary) const
     if (rows <= most_rows && rows * of_row <= room) return rows;
     room -= sums;
   } else if (rows <= most_rows && rows * of_row <= room + sums) {
-    return rows;  // smaller chunks would save less than their accumulators need
+    return rows;  // smaller chunks would save less memory than their accumulator needs
   }
   const int64_t most = std::clamp<int64_t>(room / of_row, 1, std::min(rows, most_rows));
   if (most == rows) return rows;
@@ -205,8 +209,8 @@ LinearLayout LinearChunks::by_rows(int64_t rows) const {
                copies_x_of_chunk() ? chunk : 0);
 }
 
-// Returns the vocabulary-blocked layout. A block has all rows if it can still have many columns,
-// because a single matmul per block needs no accumulator.
+// Returns the vocabulary-blocked layout. A block has the rows of the whole batch if there is room
+// for enough columns, because a single matmul per block needs no accumulator.
 LinearLayout LinearChunks::by_vocabulary(int64_t rows) const {
   const int64_t chunk = chunk_by_workspace(rows, true);
   const int64_t size = size_of(o_.product_type);
@@ -214,7 +218,7 @@ LinearLayout LinearChunks::by_vocabulary(int64_t rows) const {
   LinearLayout block;
   int64_t logits = 0, sums = 0, x = 0;
   for (int64_t most = rows <= 2 * kBlockRows ? rows : kBlockRows; most > 0; most /= 2) {
-    block.block_rows = copies_x() ? std::min(most, chunk) : most;  // x is copied per chunk
+    block.block_rows = copies_x() ? std::min(most, chunk) : most;  // x is copied for one chunk
     block.add_up_d_weight =
         o_.d_weight_type != DType::f32 && (converts() || block.block_rows < rows);
     const int64_t of_column = block.block_rows * size + (block.add_up_d_weight ? o_.cols * 4 : 0);
@@ -237,19 +241,19 @@ LinearLayout LinearChunks::by_vocabulary(int64_t rows) const {
   return l;
 }
 
-// Returns the time of a matmul, in k-elements of one wave of tiles.
+// Returns the time of a matmul, in the unit of kLaunchDepth.
 int64_t LinearChunks::matmul_time(int64_t rows, int64_t columns, int64_t depth) const {
   const int64_t tiles = ceil_div(rows, o_.tile_rows) * ceil_div(columns, o_.tile_columns);
   return ceil_div(tiles, o_.tiles_at_once) * depth + kLaunchDepth;
 }
 
-// Returns the layout with the fastest block size and chunk rows, for the first `rows` of `of_batch`
-// rows. If d_weight has no room for the recomputed rows' d, d is in the workspace, after the scaled
-// x.
+// Returns the layout with exponentials in d_weight's memory, for the first `rows` of `of_batch`
+// rows. Chooses the fastest block width and number of rows per chunk. If d_weight has no room for
+// the recomputed d(loss)/dz, it is in the workspace, after the scaled x.
 LinearLayout LinearChunks::in_d_weight(int64_t rows, int64_t of_batch) const {
   const int64_t size = size_of(o_.product_type),
                 fixed = signed_bytes(place(of_batch, 0, 0, 0).bytes);
-  // Each buffer is rounded up.
+  // Each buffer is rounded up to kWorkspaceAlign bytes.
   const int64_t buffers = kRowNumbers + kTileBuffers + o_.tile_numbers + kChunkBuffers;
   const int64_t room = o_.max_workspace_bytes - fixed - buffers * signed_bytes(kWorkspaceAlign);
   const int64_t most = std::min(rows, max_rows_in_d_weight()), numbers = bytes_of_numbers(),
@@ -318,7 +322,7 @@ int64_t LinearChunks::chunk_at(const LinearLayout& l, int64_t rows, int64_t firs
   return std::min(l.chunk, rows - first);
 }
 
-// Returns `whole` with rows_in_front set to the number of first rows whose exponentials fit in
+// Returns `whole` with rows_in_front set: the number of leading rows whose exponentials fit in
 // d_weight and the workspace.
 LinearLayout LinearChunks::with_rows_in_front(const LinearLayout& whole, int64_t rows) const {
   LinearLayout l = whole;
@@ -327,8 +331,9 @@ LinearLayout LinearChunks::with_rows_in_front(const LinearLayout& whole, int64_t
   return l;
 }
 
-// Returns the time beyond 6 V H flop per row, in units of 2 V H flop per row. A recomputed row
-// costs kRecomputeCost units. Adding a chunk to d_weight costs few_rows units.
+// Returns the mean extra time per row, beyond the three matmuls, in units of one matmul (2 V H
+// flop) per row. A recomputed row takes kRecomputeCost units. Adding one chunk to d_weight takes
+// few_rows units.
 double LinearChunks::extra_time(const LinearLayout& l, int64_t rows) const {
   const auto of = [](int64_t a, int64_t b) {
     return static_cast<double>(a) / static_cast<double>(b);
@@ -352,7 +357,7 @@ LinearLayout LinearChunks::best(int64_t rows, bool d_weight_is_free) const {
     const auto compare = [&](const LinearLayout& other) {
       if (const double time = extra_time(other, rows); time <= least) best = other, least = time;
     };
-    // A 16-bit d_weight would be rounded for each chunk.
+    // Only for f32, because a 16-bit d_weight would be rounded once per chunk.
     if (o_.d_weight_type == DType::f32)
       if (const LinearLayout both = with_rows_in_front(whole, rows); both.rows_in_front > 0)
         compare(both);
@@ -361,7 +366,8 @@ LinearLayout LinearChunks::best(int64_t rows, bool d_weight_is_free) const {
   }
   if (whole.chunk >= o_.few_rows && !only_d_weight()) return whole;
   const LinearLayout blocks = by_vocabulary(rows);
-  // If copies of x leave no room for more rows than a chunk has, blocks gain nothing.
+  // If a block has no more rows than a chunk, because copies of x take the room, blocks gain
+  // nothing.
   if (o_.aligned_copies && !only_d_weight() && blocks.block_rows <= whole.chunk) return whole;
   const auto limit = static_cast<size_t>(o_.max_workspace_bytes);
   const bool too_large = limit > 0 && blocks.bytes > limit && blocks.bytes > whole.bytes;

@@ -1,22 +1,22 @@
 // Divides the batch of a fused linear cross-entropy into chunks of rows, and places the parts of
 // its workspace. The algorithms are in fused_linear_cross_entropy_plan.h.
 //
-// d_weight += d^T x reads and writes all of d_weight for each chunk. If chunks would be too small
-// for that (few_rows), d_weight is vocabulary-blocked, and the pass over chunks keeps each row's
-// lse. A second pass recomputes the logits of one block of columns, for many rows at a time, and
-// computes that block of d_weight from them. If the lse is given and only d_weight is wanted, the
-// second pass is the only one.
+// d_weight += d^T x reads and writes all of d_weight for each chunk. This is slow if a chunk has
+// fewer than few_rows rows. d_weight is then vocabulary-blocked: the pass over chunks keeps each
+// row's lse, and a second pass computes d_weight block by block. For each block of columns it
+// recomputes the logits of many rows at a time. If the lse is given and only d_weight is wanted,
+// the second pass is the only one.
 //
-// A chunk's exponentials may be in d_weight's memory (in_d_weight). Each block of d_weight
-// overwrites the exponentials of the block after it, from which d_weight was just computed. Only
-// the last chunk's exponentials are there; for all other rows d(loss)/dz is computed again. It is
-// stored between the exponentials of lower blocks and the finished blocks of d_weight, or in the
-// workspace if that gap is too small. Chunks of the other rows can add to an f32 d_weight that the
-// first rows have filled in this way.
+// A chunk's exponentials may be in d_weight's memory (in_d_weight). Blocks of d_weight are computed
+// from the last to the first. Each block overwrites the exponentials of the block after it, which
+// are no longer needed. Only the last chunk's exponentials are in memory, so d(loss)/dz of all
+// other rows is recomputed. It is stored between the exponentials of lower blocks and the finished
+// blocks of d_weight, or in the workspace if that gap is too small. Alternatively, the first rows
+// fill an f32 d_weight in this way, and chunks of the other rows add to it.
 //
-// A weight of another dtype than the matmuls' is converted once. If that leaves too little of a
-// limit, each matmul of a chunk converts it again, in blocks of rows. Then d_x accumulates in f32.
-// x and the weight are also copied if their rows are not aligned for the library's matmuls
+// A weight whose dtype is not that of the matmuls is converted once. If the workspace limit leaves
+// no room for the whole copy, each chunk converts the weight again, in blocks of rows. Then d_x
+// accumulates in f32. Operands whose rows are not aligned for the library's matmuls are also copied
 // (aligned_copies).
 #pragma once
 
@@ -40,34 +40,34 @@ struct LinearChunkOptions {
   DType type = DType::f32;          // dtype of the caller's tensors
   DType weight_type = DType::f32;   // dtype of the caller's weight
   DType product_type = DType::f32;  // dtype of the matmuls: `type`, or f32 on a CPU
-  // x, the weight and the target are copied to rows of whole cache lines. TMA copies of other rows
-  // are slower: 4096 rows and V = 32,000 take 3447 us with H = 2056, and 2626 us with H = 2176
-  // (H200, the library's matmuls).
+  // x, the weight and the target are copied to rows that begin at multiples of kRowAlign bytes
+  // (whole cache lines). TMA copies of other rows are slower.
   bool aligned_copies = false;
-  // Logits are f32 although matmuls have 16 bits. The logits' gradient has separate memory.
+  // Logits are f32 although operands of matmuls have 16 bits. The logits' gradient then has
+  // separate memory.
   bool f32_logits = false;
   bool with_d_x = false, with_d_weight = false, with_d_bias = false;
   // d_weight = d^T x needs zeros in ignored rows of x, so the matmul reads a copy. If d_x is
   // wanted, its memory holds a chunk's copy.
   bool ignores_rows = false;
   DType d_weight_type = DType::f32, d_bias_type = DType::f32;
-  size_t product_workspace = 0;  // workspace of a matmul
-  int64_t few_rows = 0;          // smaller chunks take longer than recomputing logits
-  bool keeps_x = true;           // d_x does not overwrite x
+  size_t product_workspace = 0;  // bytes of a matmul's workspace
+  int64_t few_rows = 0;          // rows per chunk below which recomputing logits is faster
+  bool keeps_x = true;           // true if d_x does not overwrite x
   bool token_scaling = false;
   // The workspace keeps all rows' lse (or entropy), because the caller passes no memory for it.
   bool keeps_lse = true;
   bool keeps_entropy = false;
   bool from_lse = false;  // compute only gradients, from the rows' lse
-  // If not 0, logits are stored as exponentials if a gradient needs them. A tile has tile_columns
-  // columns and stores tile_numbers 4-byte values per row
+  // 0: logits are stored. Otherwise exponentials are stored, if a gradient needs them; their matmul
+  // has tiles of tile_columns columns and stores tile_numbers 4-byte values per row and tile
   // (kernels/fused_linear/linear_cross_entropy.h).
   int64_t tile_columns = 0, tile_numbers = 0;
-  int64_t smoothing_parts = 0;  // parts of the row sums for label smoothing; 0: no smoothing term
+  int64_t smoothing_parts = 0;  // parts of sums over rows for label smoothing; 0: no term
   bool whole_weight = false;    // never convert the weight in blocks
-  // Exponentials are in blocks of columns: a single block, or all blocks but the first in
-  // d_weight's memory. tile_rows is their matmul's tile height; tiles_at_once tiles run at the same
-  // time.
+  // Exponentials are stored in blocks of columns. There is a single block, or d_weight's memory
+  // holds all blocks but the first. The exponentials' matmul has tiles of tile_rows rows, of which
+  // tiles_at_once run at the same time.
   bool in_blocks = false;
   int64_t tile_rows = 128, tiles_at_once = 1;
 
@@ -80,8 +80,8 @@ struct LinearChunkOptions {
 struct LinearLayout {
   int64_t chunk = 0;          // rows
   int64_t logits_stride = 0;  // elements
-  int64_t copy_stride = 0;    // elements between rows of the copies of x and of the weight
-  // A 16-bit d_weight has an f32 accumulator.
+  int64_t copy_stride = 0;    // row stride of the copies of x and of the weight, in elements
+  // True if d_weight has an f32 accumulator in the workspace.
   bool add_up_d_weight = false;
   size_t counts = 0, row_loss = 0, row_z_loss = 0, row_accuracy = 0;  // f32
   // Statistics of all rows (f32), if the vocabulary may be divided into blocks.
@@ -94,38 +94,41 @@ struct LinearLayout {
   size_t d_x = 0;                                      // f32 accumulator, if add_up_d_x
   size_t d_weight = 0, d_bias = 0;                     // f32 accumulators
   size_t base = 0, again = 0, factor = 0, smooth = 0;  // [chunk]: exponentials
-  size_t places = 0, tile_at = 0, counted = 0;         // per row tile (row_tiles.h)
+  size_t places = 0, tile_at = 0, counted = 0;         // places, tile_at: [row tiles] (row_tiles.h)
   std::array<size_t, kMostTileNumbers> of_tiles = {};  // [chunk, tiles]: tile statistics
-  // Smoothing: [V], [H], [H], [parts, H].
+  // Label smoothing; shapes [V], [H], [H], [parts, H].
   size_t class_factor = 0, weight_sums = 0, x_sums = 0, part_sums = 0;
   size_t scaled_x = 0;       // [chunk, H] of product_type, in the memory of of_tiles
-  int64_t tiles = 0;         // column tiles of exponentials
-  size_t target_logits = 0;  // as `logits`; the next two as x, weight
+  int64_t tiles = 0;         // number of column tiles of exponentials
+  size_t target_logits = 0;  // like `logits`; target_x and target_weight are like x and weight
   size_t target_x = 0, target_weight = 0;
-  bool add_up_d_x = false;  // d_x has an f32 accumulator
+  bool add_up_d_x = false;  // true if d_x has an f32 accumulator
 
-  // Classes of the weight per matmul: all, or a block whose copy is at `weight`.
+  // Number of the weight's classes per matmul: all classes, or those of a block whose copy is at
+  // `weight`.
   int64_t weight_rows = 0;
 
-  // d_weight is computed in blocks of `columns` classes, whose logits [block_rows, columns] replace
-  // a chunk's. With add_up_d_weight, a block's f32 accumulator follows its logits.
+  // d_weight is computed in blocks of `columns` classes. The logits of a block, [block_rows,
+  // columns], use the memory of a chunk's logits. With add_up_d_weight, a block's f32 accumulator
+  // follows its logits.
   bool by_vocabulary = false;
   int64_t columns = 0, block_rows = 0, block_stride = 0;
 
   // in_blocks: a block of exponentials has 2^block_shift classes. With in_d_weight, `logits` holds
-  // the first block of the current chunk and d_weight's memory the others. The last chunk's
-  // exponentials are kept for the blocks of d_weight.
+  // the first block of the current chunk, and d_weight's memory holds the other blocks. The last
+  // chunk's exponentials stay in memory for the second pass, which computes d_weight.
   //
-  // Earlier rows' d is computed again at `again_logits`, for block_rows rows at a time. d_weight's
-  // memory may have room for more rows: rows_between for each block below the current one.
+  // d(loss)/dz of earlier rows is recomputed at `again_logits`, for block_rows rows at a time.
+  // d_weight's memory may have room for more rows: block b, counted from 0, has room for b *
+  // rows_between rows.
   int64_t block_shift = 0;
   bool in_d_weight = false;
-  int64_t rows = 0;  // rows of the layout, if in_d_weight
+  int64_t rows = 0;  // number of rows for which the layout was made, if in_d_weight
   int64_t rows_between = 0;
   size_t again_logits = 0;
 
-  // The first rows_in_front rows are computed first, in d_weight's memory, with in_front()'s
-  // layout.
+  // The first rows_in_front rows are computed before the chunks, with exponentials in d_weight's
+  // memory and the layout of in_front().
   int64_t rows_in_front = 0;
 
   size_t bytes = 0;
@@ -140,17 +143,18 @@ class LinearChunks {
   // d_weight's memory may hold exponentials.
   LinearLayout layout(int64_t rows, bool d_weight_is_free = false) const;
 
-  // Returns the layout of the first rows, if `layout` has rows_in_front. Parts that do not depend
-  // on the chunk are at the same offsets.
+  // Returns the layout of the first layout.rows_in_front rows. Parts that do not depend on the
+  // chunk have the same offsets in both layouts.
   LinearLayout in_front(const LinearLayout& layout, int64_t rows) const {
     return in_d_weight(layout.rows_in_front, rows);
   }
 
-  // Returns the rows of the chunk that begins at row `first`. If the last chunk's exponentials are
-  // kept, the last chunk is full and the first one has the remainder.
+  // Returns the number of rows of the chunk that begins at row `first`. If the last chunk's
+  // exponentials are kept, the last chunk is full and the first one has the remainder.
   static int64_t chunk_at(const LinearLayout& layout, int64_t rows, int64_t first);
 
-  // Number of rows whose d is recomputed at a time for a block of classes, and the place of d.
+  // Number of rows whose d(loss)/dz is recomputed at a time for a block of classes, and its place:
+  // in d_weight's memory, or at `again_logits`.
   struct Again {
     int64_t rows = 0;
     bool in_d_weight = false;
@@ -191,21 +195,21 @@ class LinearChunks {
     return o_.f32_logits && o_.product_type != DType::f32 && with_gradient();
   }
   int64_t size_of_logit() const { return size_of(o_.f32_logits ? DType::f32 : o_.product_type); }
-  int64_t bytes_of_row() const;  // per row of a chunk
-  // Return true if x is copied only for zeros in ignored rows: for a chunk without d_x, or for a
-  // vocabulary block's rows.
+  int64_t bytes_of_row() const;  // bytes of all parts with a size per row of a chunk
+  // Return true if x is copied only to write zeros in ignored rows: of a chunk if d_x has no memory
+  // for the copy, or of the rows of a vocabulary block.
   bool copies_x_of_chunk() const { return copies_x_of_block() && !o_.with_d_x; }
   bool copies_x_of_block() const { return o_.ignores_rows && o_.with_d_weight && !copies_x(); }
-  int64_t bytes_of_numbers() const;  // per row: tile statistics
+  int64_t bytes_of_numbers() const;  // tile statistics, per row of a chunk
   int64_t bytes_of_scaled_x() const {
     return scales_x() ? copy_stride(o_.cols) * size_of(o_.product_type) : 0;
   }
   int64_t weight_block(int64_t fixed) const;
-  int64_t tiles() const;  // column tiles of exponentials
+  int64_t tiles() const;  // number of column tiles of exponentials
   bool with_gradient() const { return o_.with_d_x || o_.with_d_weight || o_.with_d_bias; }
   bool stores_logits() const { return o_.tile_columns == 0 || with_gradient(); }
   bool scales_x() const { return o_.tile_columns > 0 && o_.with_d_weight; }
-  // Returns true if blocks of the vocabulary are the only pass.
+  // Returns true if the pass over blocks of the vocabulary is the only pass.
   bool only_d_weight() const {
     return o_.from_lse && !o_.with_d_x && !o_.with_d_bias && !o_.token_scaling;
   }

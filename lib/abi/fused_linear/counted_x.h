@@ -1,5 +1,5 @@
-// Copy of x for d_weight = d^T x. Ignored rows of x may hold NaN. Their d is 0, but 0 * NaN is NaN.
-// So the copy has zeros in these rows.
+// Copy of x for d_weight = d^T x, with zeros in ignored rows. Ignored rows of x may hold NaN; d is
+// 0 in these rows, but 0 * NaN is NaN.
 #pragma once
 
 #include <optional>
@@ -23,7 +23,7 @@ class CountedX {
     int64_t ignore_index;
   };
 
-  // may_overwrite: `taken` may be the caller's x.
+  // may_overwrite: the view `taken` may be the caller's x.
   CountedX(Context& context, const Views& views, const Rows& rows, DType type, bool may_overwrite)
       : views_(views), copy_(*convert(context, views, rows, type, type)) {
     if (may_overwrite)
@@ -32,15 +32,16 @@ class CountedX {
                kernels::clear_ignored_rows(context.machine(), type, rows.cols, rows.label_type));
   }
 
-  // Returns the step that makes the copy in another dtype.
+  // Returns the step that copies x with zeros in ignored rows, and converts it from dtype `from` to
+  // dtype `to`.
   static std::optional<KernelStep> convert(Context& context, const Views& views, const Rows& rows,
                                            DType from, DType to) {
     return step(context, views, rows,
                 kernels::counted_rows(context.machine(), from, to, rows.cols, rows.label_type));
   }
 
-  // Writes the view `taken`. If it is x itself, its ignored rows become zeros and the others are
-  // unchanged.
+  // Writes the copy to the view `taken`. If `taken` is x itself, writes only zeros to its ignored
+  // rows.
   void run(const BoundTensor* views, int64_t rows, runtime::Stream stream) const {
     const bool in_place = clear_ && views[views_.taken].data == views[views_.given].data;
     (in_place ? *clear_ : copy_).run(views, nullptr, rows, stream);

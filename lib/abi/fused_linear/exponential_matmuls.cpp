@@ -48,7 +48,8 @@ KernelMatmul::Factors ExponentialMatmuls::factors_of_d_x(const Views& v, bool sm
   return factors;
 }
 
-// Only the first block's part of d_x is rounded before the other blocks add to it, and it is small.
+// The first block's part of d_x is rounded before the other blocks add to it. The error is small,
+// because one block's part is small.
 void ExponentialMatmuls::multiply_d_x(const Call& call, const LinearLayout& layout, bool add,
                                       const Views& v) const {
   const BoundTensor &weight = v.block.weight, &d_x = v.gradients.d_x;

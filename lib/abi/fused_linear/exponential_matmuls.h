@@ -1,5 +1,6 @@
-// Gradients of a chunk whose logits are not stored: matmuls of its exponentials. The exponentials
-// are one matrix, or blocks of classes. All blocks but the first are in d_weight's memory.
+// Matmuls that compute the gradients of a chunk from its exponentials, if logits are not stored.
+// The exponentials are one matrix, or blocks of classes, of which all but the first are in
+// d_weight's memory.
 #pragma once
 
 #include "lib/abi/fused_linear/linear_plan.h"
@@ -23,17 +24,17 @@ class ExponentialMatmuls {
 
   // Sets the views of the blocks of a chunk of `count` rows, if there are blocks.
   void select(const LinearLayout& layout, int64_t count, Views* views) const;
-  // Sets v.chunk.logits to the exponentials of the first `columns` classes of a block.
+  // Sets views->chunk.logits to the exponentials of the first `columns` classes of a block.
   void select_block(int64_t block, int64_t columns, Views* views) const;
 
-  // Computes d_x [+]= f (e w) for the classes of v.chunk.logits and v.block.weight, or for all
-  // blocks.
+  // Computes d_x = f (e w), or d_x += f (e w) with `add`, for the classes of views.chunk.logits and
+  // views.block.weight. If there are blocks, computes it for all of them.
   void multiply_d_x(const Call& call, const LinearLayout& layout, bool add,
                     const Views& views) const;
-  // Computes d_weight [+]= e^T (f x).
+  // Computes d_weight = e^T (f x), or d_weight += e^T (f x) with `add`.
   void multiply_d_weight(const Call& call, const Views& views, bool add) const;
-  // Computes d_weight [+]= d^T x for the rows whose gradient is v.chunk.logits, with zeros in
-  // ignored rows of x.
+  // Computes d_weight = d^T x, or d_weight += d^T x with `add`, for the rows whose gradient d is
+  // views.chunk.logits. Reads ignored rows of x as zeros.
   void add_rows(const Call& call, const Views& views, bool add) const;
 
  private:

@@ -86,7 +86,7 @@ void HeadExponentials::run(const Call& call, const LinearLayout& layout, const H
   label_logits_->run(view_table(v), nullptr, count, call.stream);
   multiply(call, layout, weight, *exponentials_, v);
   overflows_->run(view_table(v), nullptr, count, call.stream);
-  // Recomputes the rows whose first base was not in range.
+  // Recomputes rows whose exponentials overflowed with their first base.
   multiply(call, layout, weight, *again_, v);
   const Numbers numbers{first, 0, layout.block_shift};
   rows_->run(view_table(v), numbers.data(), count, call.stream);
@@ -138,8 +138,8 @@ void HeadExponentials::multiply_blocks(const Call& call, const LinearLayout& lay
   multiply_part({of_first, classes_ - of_first}, views.exponentials.other_blocks);
 }
 
-// `classes` are the columns of chunk.logits and block.weight; they begin at tile `first_tile` of a
-// row.
+// Computes the exponentials of `classes`, which are the columns of chunk.logits and the rows of
+// block.weight. They begin at column tile `first_tile`.
 void HeadExponentials::multiply_classes(const Call& call, const Part& classes, int64_t first_tile,
                                         const LinearLayout& layout, const KernelStep& product,
                                         const Views& views) const {

@@ -1,5 +1,5 @@
-// First matmul of an lm_head whose logits are not stored: a chunk's exponentials and the results of
-// its rows.
+// First matmul of an lm_head whose logits are not stored. It computes a chunk's exponentials and
+// the results of its rows.
 #pragma once
 
 #include <optional>
@@ -43,7 +43,7 @@ class HeadExponentials {
   DType type_;
   kernels::MatmulConfig tiles_;
   bool in_blocks_;
-  std::vector<BoundTensor Views::TileStatistics::*> numbers_;  // those that the options need
+  std::vector<BoundTensor Views::TileStatistics::*> numbers_;  // statistics that the options need
   std::optional<KernelStep> row_tiles_, label_logits_, exponentials_, overflows_, again_, rows_,
       scaled_x_;
 };

@@ -67,7 +67,7 @@ size_t FusedLinearCrossEntropy::workspace_bytes(int64_t rows) const {
   check_limit(layout, rows, d_.max_workspace_bytes,
               d_.chunk_rows == 0 && d_.chunking == LIGERDSL_CHUNKING_WORKSPACE,
               "; an f32 d_weight, or a d_x that does not overwrite x, needs less");
-  return std::max(layout.bytes, chunks_.layout(rows, true).bytes);  // for any strides of d_weight
+  return std::max(layout.bytes, chunks_.layout(rows, true).bytes);  // for a d_weight of any strides
 }
 
 void FusedLinearCrossEntropy::prepare(int64_t rows) const {

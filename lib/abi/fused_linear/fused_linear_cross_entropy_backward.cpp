@@ -1,5 +1,5 @@
-// fused_linear_cross_entropy without its losses. Fields and tensors of the same name mean the same
-// in both.
+// fused_linear_cross_entropy without losses. Fields and tensors have the same names and meanings in
+// both operations.
 #include <cstring>
 #include <string_view>
 

@@ -78,7 +78,7 @@ void FusedLinearCrossEntropy::add_rows(const Call& call, const LinearLayout& lay
     if (convert_x_) convert_x_->run(view_table(v), nullptr, count, call.stream);
     if (counted_x_) {
       v.chunk.x = x_in_workspace(call, layout, count);
-      // If the copy has all rows, all blocks share it.
+      // If the copy of x has all rows, it is made once for all blocks.
       if (first_column == 0 || at_once < rows) counted_x_->run(view_table(v), count, call.stream);
     }
     if (gradients_) {

@@ -15,12 +15,12 @@
 //   loss = sum of the rows' losses
 //
 // d_weight is computed before d_x, so that d_x may overwrite x. z^T x must not read ignored rows of
-// x, which may hold NaN. So it reads a copy with zeros in these rows (counted_x.h), which d_x's
-// memory holds until d_x is computed.
+// x, which may hold NaN. It reads a copy of x with zeros in these rows (counted_x.h). The copy is
+// in d_x's memory until d_x is computed.
 //
 // 2. Blocks of the vocabulary. Each chunk reads and writes all of d_weight, which is slow for small
-//    chunks (chunks.h). With small chunks the loop above omits d_weight and keeps each row's lse. A
-//    second loop recomputes the logits and writes each part of d_weight once. It needs x, so d_x
+//    chunks (chunks.h). For small chunks the loop above omits d_weight and keeps each row's lse. A
+//    second loop recomputes the logits and writes each block of d_weight once. It reads x, so d_x
 //    must not overwrite x:
 //
 //   for each block of the vocabulary, for many rows at a time:
@@ -40,24 +40,25 @@
 // without a counted row are skipped (kernels/matmul/row_tiles.h).
 //
 // 4. Exponentials in d_weight's memory. Under a memory limit the workspace holds only the first
-//    vocabulary block's exponentials. The memory of d_weight holds the other blocks' (chunks.h).
-//    d_weight is then computed from the last block to the first, and each block overwrites the
-//    exponentials of the block after it. Only the last chunk's exponentials are still there, so
-//    earlier rows are computed again:
+//    vocabulary block's exponentials. The memory of d_weight holds the exponentials of the other
+//    blocks (chunks.h). Then d_weight is computed from the last block to the first, and each block
+//    overwrites the exponentials of the block after it. Only the last chunk's exponentials are
+//    still in memory, so d(loss)/dz of earlier rows is recomputed:
 //
 //   for each chunk of rows:  e, row sums, losses, f;  d_x = f (e w)
 //   for each block of the vocabulary, from the last:
 //     d_weight_block = e_block^T (f x), for the last chunk
 //     for the rows before it, many at a time:  z = d(loss)/dz;  d_weight_block += z^T x
 //
-// An f32 d_weight has an alternative if the workspace has room for large chunks. The first rows,
-// whose exponentials fit in d_weight, are computed in this way. Then chunks of the other rows add
-// to d_weight.
+// For an f32 d_weight there is an alternative, if the workspace has room for large chunks. First,
+// the leading rows whose exponentials fit in d_weight are computed in this way. Then chunks of the
+// other rows add to d_weight.
 //
 // 5. Gradients from an lse. fused_linear_cross_entropy_backward reads the lse of an earlier call.
-//    Its first loop computes d(loss)/dz as the second loop of 2 does. The library's own matmuls
-//    store d(loss)/dz directly (kernels/fused_linear/linear_cross_entropy_columns.h), but only if
-//    the earlier call did not store logits: the lse of rounded logits does not match exact logits.
+//    Its first loop computes d(loss)/dz from the lse, like the second loop of 2. The library's own
+//    matmuls store d(loss)/dz directly (kernels/fused_linear/linear_cross_entropy_columns.h), but
+//    only if the earlier call did not store logits: the lse of rounded logits does not match exact
+//    logits.
 //
 // 6. Dtypes. On a CPU matmuls and logits are f32; x, weight and d_x of other dtypes are converted.
 //    On a GPU matmuls have the dtype of x, and an f32 weight is rounded to it. If the workspace has
@@ -65,7 +66,8 @@
 //    split into one per block, and d_x accumulates in f32.
 //
 // 7. Unaligned rows. The library's matmuls need rows that begin at multiples of 16 bytes. If H does
-//    not allow this, x and the weight are copied to aligned rows like operands of another dtype.
+//    not allow this, x and the weight are copied to aligned rows, like operands that need another
+//    dtype.
 #pragma once
 
 #include <memory>
@@ -116,13 +118,13 @@ class FusedLinearCrossEntropy final : public OpPlan {
   // AUTO chooses the library's own matmuls if one of these holds:
   // - V or H is not a multiple of 8 (own_products_are_faster, need_aligned_copies). These rules
   //   depend on sizes alone, so a call that writes an lse and the call that reads it agree.
-  // - The workspace limit requires that d_weight's memory holds exponentials. With stored logits
-  //   the call would take a third longer.
-  // - Only losses are wanted: the call is 2 % slower than with cuBLASLt, but needs hundredths of
-  //   the memory.
+  // - The workspace limit requires that d_weight's memory holds exponentials. Storing logits would
+  //   be slower.
+  // - Only losses are wanted: the call needs a small fraction of the memory that it needs with
+  //   cuBLASLt, at about equal speed.
   //
-  // The last two do not apply to calls that write or read an lse, because the lse of rounded logits
-  // differs.
+  // The last two rules do not apply to calls that write or read an lse: both calls must make the
+  // same choice, because rounded and exact logits have different lse.
   int32_t choice_of_products() const;
   // Returns true if d_weight's memory may hold exponentials.
   bool may_use_d_weight() const {
@@ -138,7 +140,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     return takes_exponentials() && d_.label_smoothing != 0 && with_gradient(d_);
   }
   // Returns true if the library's own matmuls compute d(loss)/dz from an lse without storing
-  // logits. They do if the pass that computes the lse stores none either.
+  // logits. They do so only if the pass that computes the lse stores no logits either.
   bool takes_gradients() const {
     return from_lse_ ? product_type_ != DType::f16 : takes_exponentials();
   }
@@ -166,17 +168,16 @@ class FusedLinearCrossEntropy final : public OpPlan {
   void make_columns();
   void make_d_bias();
   void make_conversions();
-  // Creates the step that copies x for z^T x, with zeros in ignored rows. Unless d_weight is
-  // computed block by block, matmuls of exponentials instead read x times a factor, which is 0 for
-  // ignored rows.
+  // Creates the step that copies x for z^T x, with zeros in ignored rows. Matmuls of exponentials
+  // need no such copy, unless d_weight is computed block by block: they read x times a factor,
+  // which is 0 for ignored rows.
   void make_x();
 
   // ---- Chunks of rows (fused_linear_cross_entropy_run.cpp)
 
   // Returns the views that are equal for all chunks of a call.
   Views whole_batch(const Call& call, const LinearLayout& layout, int64_t rows) const;
-  // Sets the views of `count` rows from row `first` on, for chunks and for blocks of the
-  // vocabulary.
+  // Sets the views of rows [first, first + count), for chunks and for blocks of the vocabulary.
   void select_rows(const Call& call, const LinearLayout& layout, int64_t first, int64_t count,
                    Views* views) const;
   BoundTensor x_in_workspace(const Call& call, const LinearLayout& layout, int64_t rows) const;
@@ -187,10 +188,10 @@ class FusedLinearCrossEntropy final : public OpPlan {
   // Computes c = product(a, b), or c += product(a, b) with `add`.
   void multiply(const Call& call, const LinearLayout& layout, Product product, const BoundTensor& a,
                 const BoundTensor& b, bool add, const BoundTensor& c) const;
-  // Writes chunk.logits, whose columns are the classes from `first` on.
+  // Computes chunk.logits, whose columns are the classes from `first` on.
   void multiply_logits(const Call& call, const LinearLayout& layout, int64_t first,
                        const Views& views) const;
-  // Writes gradients.d_x from chunk.logits of all classes.
+  // Computes gradients.d_x from chunk.logits, which has all classes.
   void multiply_d_x(const Call& call, const LinearLayout& layout, const Views& views) const;
 
   // Computes all results of rows [first, first + count).
@@ -205,7 +206,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
   // of the rows.
   void run_logits(const Call& call, const LinearLayout& layout, int64_t first, int64_t count,
                   Views* views) const;
-  // Replaces chunk.logits by their gradient. `numbers` has their first row and class.
+  // Replaces chunk.logits by their gradient. `numbers` has the first row and the first class of
+  // chunk.logits.
   void run_columns(const Call& call, const Views& v, const Numbers& numbers) const;
   int64_t column_blocks(int64_t columns) const { return kernels::ceil_div(columns, column_block_); }
   // Writes the results of a call without rows.
@@ -227,9 +229,9 @@ class FusedLinearCrossEntropy final : public OpPlan {
                  int64_t columns, Views v) const;
   void select_block(const Call& call, const LinearLayout& layout, int64_t first_column,
                     int64_t columns, Views* views) const;
-  // Adds the batch's first `rows` rows to gradients.d_weight, for the classes from first_column on.
-  // Computes d(loss)/dz at `logits`, for `at_once` rows at a time. Overwrites d_weight if `add` is
-  // false.
+  // Adds d^T x of the batch's first `rows` rows to gradients.d_weight, or overwrites it if `add` is
+  // false. Its classes begin at first_column. Recomputes d = d(loss)/dz at `logits`, for `at_once`
+  // rows at a time.
   void add_rows(const Call& call, const LinearLayout& layout, int64_t first_column,
                 std::byte* logits, int64_t at_once, int64_t rows, bool add, Views* views) const;
 
@@ -246,11 +248,11 @@ class FusedLinearCrossEntropy final : public OpPlan {
   Step count_, rows_, finish_;
   Step first_d_bias_, next_d_bias_, round_d_bias_;
   Step convert_x_, check_ignored_rows_, round_d_x_, round_d_weight_;
-  std::optional<CountedX> counted_x_;  // set if neither convert_x_ nor a factor writes zeros
+  std::optional<CountedX> counted_x_;  // set if neither convert_x_ nor a factor zeroes rows
   Step zero_d_weight_, zero_d_bias_;
   Step label_logit_, columns_;
-  int64_t column_block_ = 0;  // columns per program of columns_
-  // Set only if logits are not stored:
+  int64_t column_block_ = 0;  // columns of logits per program of columns_
+  // The next four are set only if logits are not stored.
   std::optional<HeadExponentials> exponentials_;
   std::optional<HeadSmoothing> smoothing_;
   std::optional<ExponentialMatmuls> exponential_matmuls_;

@@ -52,7 +52,7 @@ void FusedLinearCrossEntropy::make_gradients() {
 void FusedLinearCrossEntropy::make_cross_entropy() {
   const kernels::CrossEntropyOptions options =
       kernel_options(d_, product_type_, chunks_.may_go_by_vocabulary());
-  // Without stored logits the schedule of cross-entropy is not tuned.
+  // If logits are not stored, cross-entropy has no tuned schedule.
   const kernels::Operation operation =
       exponentials_ ? kernels::cross_entropy_kernel(context_->machine(), options)
                     : configured(context_, kernels::cross_entropy_kernel, options);

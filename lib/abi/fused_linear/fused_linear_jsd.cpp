@@ -1,6 +1,6 @@
 // Fused linear Jensen-Shannon divergence. For each chunk of rows, two matmuls compute the student's
-// and the teacher's logits. One kernel replaces the student's logits by their gradient. Two matmuls
-// compute from it the gradients of weight and x.
+// and the teacher's logits. One kernel replaces the student's logits by their gradient. Two more
+// matmuls compute the gradients of the weight and of x from it.
 //
 //   count the labels, if there are any
 //   for each chunk of rows:
@@ -12,11 +12,11 @@
 // d_weight is computed before d_x, so that d_x may overwrite x. Until then d_x's memory holds the
 // copy of x that d^T x reads (counted_x.h).
 //
-// Logits are f32 for every operand dtype, because the divergence is a difference that rounded
-// logits would spoil. The gradient d is rounded once, to the matmuls' dtype; if that is f32, d
-// overwrites z. On a CPU matmuls are f32; x, target_x, d_x and both weights are converted if they
-// have another dtype. On a GPU the four operands are copied if their rows are not aligned for the
-// library's matmuls (need_aligned_copies).
+// Logits are f32 for every operand dtype, because the divergence is a small difference, and the
+// errors of rounded logits would exceed it. The gradient d is rounded once, to the matmuls' dtype.
+// If that dtype is f32, d overwrites z. On a CPU matmuls are f32; x, target_x, d_x and both weights
+// are converted if they have another dtype. On a GPU the four operands are copied if their rows are
+// not aligned for the library's matmuls (need_aligned_copies).
 #include <array>
 #include <optional>
 
@@ -37,8 +37,8 @@ using runtime::Matrix;
 using runtime::Product;
 
 struct Views {
-  // Set once per call. `*_given` and `*_wanted` are the caller's tensors. The others are the same
-  // memory, copies in the matmuls' dtype, or f32 accumulators.
+  // Set once per call. `*_given` and `*_wanted` are the caller's tensors. A view without this
+  // suffix is the same memory, a copy in the matmuls' dtype, or an f32 accumulator.
   struct Batch {
     BoundTensor weight_given, weight, target_weight_given, target_weight;
     BoundTensor labels, d_loss, counts, row_loss, loss;
@@ -49,7 +49,7 @@ struct Views {
   struct Chunk {
     BoundTensor x_given, x, target_x_given, target_x, labels;
     BoundTensor logits, target_logits;
-    BoundTensor d_logits;  // the memory of logits if their types are equal
+    BoundTensor d_logits;  // the memory of `logits` if both have one dtype
     BoundTensor row_loss, d_x, d_x_wanted;
   } chunk;
 };
@@ -99,7 +99,7 @@ LinearChunkOptions chunk_options(const Desc& d, DType product_type, bool aligned
           .d_weight_type = dtype_of(d.d_weight_dtype),
           .product_workspace = product_workspace,
           .few_rows = few_rows,
-          .keeps_x = false,  // only cross-entropy has the second pass
+          .keeps_x = false,  // no second pass over blocks of the vocabulary
           .whole_weight = true,
           .chunk_rows = d.chunk_rows,
           .max_workspace_bytes = d.max_workspace_bytes};
@@ -135,7 +135,7 @@ class FusedLinearJsd final : public OpPlan {
   }
 
   std::string refusal(int64_t rows) const override {
-    // Counts two sets of logits, a gradient, and copies of rows and weights.
+    // 3 V: both logits and the gradient. The sum of both widths: copies of rows and weights.
     return refuse_linear(rows, 3 * d_.n_classes, d_.n_cols + d_.n_target_cols);
   }
 
@@ -146,7 +146,8 @@ class FusedLinearJsd final : public OpPlan {
     return layout.bytes;
   }
 
-  // Assumes that the caller's tensors are contiguous and 256-byte aligned, as most are.
+  // Prepares for contiguous, 256-byte aligned tensors. Calls with other tensors choose their
+  // matmuls when they run.
   void prepare(int64_t rows) const override {
     if (rows == 0) return;
     const LinearLayout layout = chunks_.layout(rows);
@@ -278,7 +279,7 @@ class FusedLinearJsd final : public OpPlan {
                           .d_weight_type = dtype_of(d_.d_weight_dtype)});
   }
 
-  // d^T x reads zeros in ignored rows of x.
+  // Makes the copy of x for d^T x, with zeros in ignored rows.
   void make_conversions() {
     const bool zeros = d_.d_weight_dtype != 0 && d_.label_dtype != 0;
     const CountedX::Views views{LIGERDSL_VIEW(chunk.x_given), LIGERDSL_VIEW(chunk.x),
@@ -409,7 +410,7 @@ class FusedLinearJsd final : public OpPlan {
   Step convert_weight_, convert_target_weight_, convert_x_, convert_target_x_, round_d_x_,
       round_d_weight_;
   Step zero_d_weight_;
-  std::optional<CountedX> counted_x_;  // set if convert_x_ does not write the zeros
+  std::optional<CountedX> counted_x_;  // set if convert_x_ does not write zeros in ignored rows
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Second matmul of an lm_head whose logits are not stored: it computes their gradient from the
-// rows' lse.
+// Second matmul of an lm_head whose logits are not stored: it recomputes logits and stores their
+// gradient, from the rows' lse.
 #pragma once
 
 #include <optional>
@@ -12,11 +12,11 @@ namespace ligerdsl::lib::head {
 
 class HeadGradients {
  public:
-  // reports: report labels that are not a class.
+  // reports: the kernel reports labels that are no class.
   HeadGradients(Context& context, const Desc& d, const kernels::LinearCrossEntropyOptions& options,
                 bool reports);
 
-  // Computes the label's logit for rows without one from an earlier step.
+  // Computes the logit of each row's label, unless an earlier step has stored it.
   void find_label_logits(Views* views, const Call& call) const;
   // Writes the gradient of the selected rows to v.chunk.logits. `first` is their first row in the
   // batch, and first_column the first class.

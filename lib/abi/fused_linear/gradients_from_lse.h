@@ -5,7 +5,7 @@
 
 namespace ligerdsl::lib {
 
-// For descriptors with with_lse and d_loss, and without results other than gradients. The call
+// Call it for descriptors with with_lse and d_loss whose only results are gradients. The call
 // passes lse, and entropy if it passes d_entropy. `info` is the operation that reports invalid
 // labels.
 std::unique_ptr<OpPlan> gradients_from_lse(const ContextRef& context,

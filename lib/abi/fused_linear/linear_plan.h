@@ -54,7 +54,7 @@ inline runtime::Matrix matrix(const BoundTensor& t) {
   return {t.data, t.dtype, t.dims[0], t.dims[1], t.dims[0] > 1 ? t.strides[0] : t.dims[1]};
 }
 
-// Matmuls read whole rows, which must not overlap as rows of a broadcast or sliding view do.
+// Fails if rows overlap, as in a broadcast or sliding view, because matmuls need disjoint rows.
 inline void check_rows_disjoint(const char* name, const BoundTensor& t) {
   if (t.dims[0] <= 1 || t.strides[0] >= t.dims[1]) return;
   fail(Status::invalid_shape, std::string("`") + name + "`: expected a row stride of at least " +
@@ -62,9 +62,9 @@ inline void check_rows_disjoint(const char* name, const BoundTensor& t) {
                                   std::to_string(t.strides[0]) + "; make the tensor contiguous");
 }
 
-inline constexpr int64_t kMostPadding = 128;  // elements of padding after a row of logits
+inline constexpr int64_t kMostPadding = 128;  // largest padding after a row of logits, in elements
 
-// Matmuls use 32-bit strides.
+// Fails if rows are too long for the 32-bit strides of matmuls.
 inline void check_product_width(const char* name, int64_t width) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max() - kMostPadding;
   if (width > kMost)
@@ -73,16 +73,17 @@ inline void check_product_width(const char* name, int64_t width) {
                                     std::to_string(width));
 }
 
-// Returns why a call is refused, or "". Matrix libraries use 32-bit sizes. A workspace with the
-// logits of all rows must not exceed the largest workspace; then no size of a layout overflows.
+// Returns the reason why a call with `rows` rows is refused, or "". Matrix libraries use 32-bit
+// sizes. The logits of all rows must fit in the largest possible workspace, so that no size of a
+// layout overflows.
 inline std::string refuse_linear(int64_t rows, int64_t classes, int64_t cols) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  constexpr int64_t kMostBytes = 4;  // per element of the workspace
+  constexpr int64_t kMostBytes = 4;  // bytes of the largest element in the workspace
   if (rows > kMost)
     return "matmuls take at most " + std::to_string(kMost) + " rows; split the call";
-  // An upper bound. A CPU needs copies of x, d_x and the scaled x for each row, a copy of the
-  // weight, and its gradient's accumulator. Tiles have at least 128 columns, so their statistics
-  // need less than a sixteenth of the logits.
+  // Upper bound of the elements per row. A CPU needs copies of x, d_x and the scaled x for each
+  // row, a copy of the weight, and an accumulator of d_weight. Tiles have at least 128 columns, so
+  // their statistics need less than a sixteenth of the logits.
   const kernels::Count of_row = kernels::Count(classes) + classes / 16 + 2 * kMostPadding +
                                 (kernels::Count(cols) + kMostPadding) * 3;
   return refuse_workspace(
@@ -90,8 +91,8 @@ inline std::string refuse_linear(int64_t rows, int64_t classes, int64_t cols) {
       kMostBytes);
 }
 
-// Fails if the workspace exceeds `limit`. `chosen` is true if the library chose the chunks; `hint`
-// says how the caller can reduce the workspace.
+// Fails if the workspace exceeds `limit` (0: no limit). `chosen` is true if the library chose the
+// number of rows per chunk; `hint` says how the caller can reduce the workspace.
 inline void check_limit(const LinearLayout& layout, int64_t rows, int64_t limit, bool chosen,
                         const char* hint) {
   if (limit == 0 || layout.bytes <= static_cast<size_t>(limit)) return;
@@ -102,7 +103,8 @@ inline void check_limit(const LinearLayout& layout, int64_t rows, int64_t limit,
                                      std::to_string(limit) + (layout.add_up_d_weight ? hint : ""));
 }
 
-// Returns a step that converts between two views of a table with any number of rows.
+// Returns a step that converts rows of `cols` elements from view `in` to view `out` of a call's
+// table.
 inline std::optional<KernelStep> convert_step(Context& context, DType from, DType to, int64_t cols,
                                               int in, int out) {
   return std::make_optional<KernelStep>(
@@ -121,8 +123,9 @@ inline int64_t few_rows(const kernels::Machine& machine) {
   return machine.is_gpu() ? 768 : 64;
 }
 
-// Parts to prepare if `total` rows or columns are processed `each` at a time: the first one, the
-// second one, which may be less aligned, and the last one.
+// Rows or columns [first, first + size). If `total` of them are processed `each` at a time, parts()
+// returns the parts to prepare matmuls for: the first, the second, which may be less aligned, and
+// the last.
 struct Part {
   int64_t first, size;
 };
@@ -133,8 +136,8 @@ inline std::array<Part, 3> parts(int64_t total, int64_t each) {
           {last, total - last}};
 }
 
-// Returns rows of the caller's contiguous tensor, or of a copy that begins with them. Only the
-// address's alignment matters.
+// Returns a matrix that describes rows of the caller's contiguous tensor, or of a copy that begins
+// with these rows. It prepares a matmul, so only the alignment of its address matters.
 inline runtime::Matrix rows_at(DType type, const Part& part, int64_t cols, bool copy) {
   const int64_t offset = copy ? 0 : part.first * cols * size_of(type);
   return {reinterpret_cast<void*>(static_cast<uintptr_t>(offset)), type, part.size, cols, cols};

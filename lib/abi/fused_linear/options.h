@@ -11,7 +11,7 @@
 
 namespace ligerdsl::lib::head {
 
-// Fail if no call can be valid.
+// Fail if no call with this descriptor can be valid.
 void check_types(const Desc& d);
 void check_wanted(const Desc& d);
 
@@ -21,8 +21,8 @@ DType weight_type(const Desc& d);
 // product_type: dtype of the matmuls.
 kernels::CrossEntropyOptions kernel_options(const Desc& d, DType product_type, bool keeps_lse);
 
-// Returns true if a contiguous d_weight may hold exponentials until it is computed. It may not if
-// the call adds to d_weight, or if d_bias needs the rows of all classes.
+// Returns true if the memory of a contiguous d_weight may hold exponentials before d_weight is
+// computed. It may not if the call adds to d_weight, or if d_bias needs whole rows of exponentials.
 bool may_use_d_weight(const Desc& d, DType product_type);
 
 LinearChunkOptions chunk_options(const Desc& d, bool from_lse, DType product_type, int64_t few_rows,

@@ -9,10 +9,10 @@ namespace ligerdsl::lib {
 // Form in which the workspace stores logits if a gradient needs them.
 enum class LogitsAs { logits, exponentials, gradient };
 
-// Properties of a call that its layout does not contain.
+// Properties of a call that LinearLayout does not contain.
 struct HeadReport {
-  bool own_products;  // the library's own kernels multiply
-  bool or_own;        // a matrix library multiplies, or own kernels if none is found
+  bool own_products;  // true if the library's own kernels multiply
+  bool or_own;        // true if a matrix library multiplies, or own kernels without one
   LogitsAs kept;
   bool with_d_x, with_d_weight, with_d_bias;
   bool from_lse;

@@ -18,8 +18,8 @@ class HeadSmoothing {
 
   int64_t parts() const { return parts_; }
 
-  // Computes smoothing.class_factor, and smoothing.weight_sums if d_x is wanted, once per call.
-  // block.weight_given is the whole weight.
+  // Computes smoothing.class_factor, and smoothing.weight_sums if d_x is wanted. Call it once per
+  // call, with the whole weight in block.weight_given.
   void sum_weight(const Call& call, const LinearLayout& layout, Views* views) const;
   // Computes smoothing.x_sums of a chunk from chunk.x and smoothing.of_rows.
   void sum_x(const Call& call, const Views& views) const;

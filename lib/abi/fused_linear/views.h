@@ -12,11 +12,13 @@ namespace ligerdsl::lib::head {
 
 using Desc = ligerdsl_fused_linear_cross_entropy_desc_t;
 
-// Views of a call. Batch is set once per call; the others are set for the current chunk or block.
+// Views of a call. `batch` is set once per call; the other members are set for the current chunk or
+// block.
 struct Views {
   // Tensors of all rows.
   struct Batch {
-    // The weight has the matmuls' dtype, or is the caller's if it is converted in blocks.
+    // `weight` has the matmuls' dtype. If the weight is converted in blocks, `weight` is the
+    // caller's.
     BoundTensor labels, weight, bias, class_weight;
     BoundTensor lse, label_logit, entropy, row_loss, row_z_loss, row_accuracy;
     BoundTensor loss, z_loss, accuracy, counts, error;
@@ -26,7 +28,7 @@ struct Views {
   struct Chunk {
     BoundTensor logits;   // logits of all classes or of a block; later their gradient
     BoundTensor x_given;  // the caller's
-    BoundTensor x;        // in the matmuls' dtype
+    BoundTensor x;        // rows of x in the matmuls' dtype
     BoundTensor labels, d_loss, d_entropy;
   } chunk;
 
@@ -40,8 +42,8 @@ struct Views {
     BoundTensor weight_given, weight, bias, class_weight;
   } block;
 
-  // `*_wanted` are the caller's. The others are the same memory, or f32 accumulators rounded to it
-  // at the end.
+  // `*_wanted` are the caller's tensors. d_x, d_weight and d_bias are the same memory, or f32
+  // accumulators that the last step rounds into it.
   struct Gradients {
     BoundTensor d_x, d_x_wanted, d_weight, d_weight_wanted, d_bias, d_bias_wanted;
     BoundTensor d_bias_row;  // d_bias as one row
@@ -51,11 +53,11 @@ struct Views {
   struct Exponentials {
     BoundTensor first_block, other_blocks;  // exponentials per block of classes
     BoundTensor base;                       // base of each row's exponents
-    BoundTensor again;                      // 1 for rows whose exponentials are computed again
+    BoundTensor again;                      // 1 for rows that overflow and are recomputed
     BoundTensor places, tile_at, counted;   // order of row tiles (kernels/matmul/row_tiles.h)
-    BoundTensor all_depth;                  // `counted` as if every row counted
-    BoundTensor factor;                     // per row: converts exponentials to the gradient
-    BoundTensor scaled_x;                   // x times factor
+    BoundTensor all_depth;                  // like a part of `counted`, but with every row counted
+    BoundTensor factor;                     // per row: gradient = factor * exponentials
+    BoundTensor scaled_x;                   // rows of x times `factor`
   } exponentials;
 
   // Partial results of each row, one per tile of classes.

@@ -13,7 +13,7 @@ namespace ligerdsl::lib::head {
 
 class HeadWeight {
  public:
-  // aligned_copies: as in LinearChunkOptions.
+  // aligned_copies: see LinearChunkOptions.
   HeadWeight(Context& context, const Desc& d, DType given, DType taken, bool aligned_copies)
       : classes_(d.n_classes), cols_(d.n_cols), type_(taken) {
     if (given != taken || aligned_copies)
@@ -28,7 +28,7 @@ class HeadWeight {
     return rows_at(type_, classes, cols_, convert_ && !in_one_piece(layout));
   }
 
-  // Returns batch.weight: a converted copy of `given`, the caller's weight, or `given` itself.
+  // Returns batch.weight: a converted copy of the caller's weight `given`, or `given` itself.
   BoundTensor all(const Call& call, const LinearLayout& layout, const BoundTensor& given) const {
     return convert_ && in_one_piece(layout) ? copy(call, layout, classes_) : given;
   }

@@ -1,5 +1,5 @@
-// Attention: the band of keys that a query sees, and views whose numbers of tokens and sequences
-// are dynamic, so that plans share compiled code.
+// Attention: the window of keys of each query, and views with a dynamic number of tokens and
+// sequences, so that plans of different sizes share compiled code.
 #include "kernels/attention/attention.h"
 
 #include <algorithm>
@@ -13,7 +13,8 @@ namespace {
 
 using kernels::AttentionOptions;
 
-// Returns the window to the right, which is 0 if attention is causal.
+// Returns how many keys after its own position a query sees: 0 if attention is causal; negative:
+// all.
 template <class Desc>
 int64_t right_of(const Desc& d) {
   return d.causal ? 0 : d.window_right;
@@ -74,8 +75,8 @@ AttentionOptions with_more_gradients(AttentionOptions options, const Desc& d) {
   return options;
 }
 
-// Returns an unchanged view of a tensor. The compiler knows its numbers of heads and columns;
-// batches and tokens are dynamic.
+// Returns a view equal to the tensor. Its numbers of heads and columns are compile-time constants;
+// batch size and number of tokens are dynamic.
 OperationPlan::Bindings::Derived heads(const char* name, int tensor, int64_t count, int64_t dim) {
   return {.name = name,
           .memory = name,
@@ -93,7 +94,7 @@ OperationPlan::Bindings::Derived of_heads(const char* name, int tensor, int64_t 
   view.exact = {count};
   return view;
 }
-// Returns the same for tokens of sequences, which have no batch dimension.
+// Like heads(), for the tokens of concatenated sequences, which have no batch dimension.
 OperationPlan::Bindings::Derived tokens(const char* name, int tensor, int64_t count, int64_t dim) {
   OperationPlan::Bindings::Derived view = heads(name, tensor, count, dim);
   view.exact = {-1, count, dim};
@@ -116,8 +117,8 @@ OperationPlan::Bindings bindings_of(const Desc& d, OperationPlan::Number rows) {
           .rows = std::move(rows)};
 }
 
-// The length of the bounds is dynamic, so one kernel serves any number of sequences. Rows are the
-// tokens of `queries` or of `keys`, whichever are more.
+// The length of the bounds is dynamic, so one kernel serves any number of sequences. The number of
+// rows is the larger of the numbers of query tokens and key tokens.
 template <class Desc>
 OperationPlan::Bindings bindings_of_sequences(const Desc& d, int queries, int keys,
                                               int cu_seqlens_q, int cu_seqlens_k) {

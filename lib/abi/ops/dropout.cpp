@@ -10,7 +10,7 @@ namespace ligerdsl::lib {
 
 namespace {
 
-// Returns floor(p 2^32) as the bits of an i32. It is below 2^32 because p is below 1.
+// Returns floor(p 2^32) as the bits of an i32. p is below 1, so the value fits in 32 bits.
 int64_t threshold(float p) {
   return static_cast<int32_t>(
       static_cast<uint32_t>(std::floor(std::ldexp(static_cast<double>(p), 32))));

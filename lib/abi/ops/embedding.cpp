@@ -1,4 +1,4 @@
-// Embeddings: a second table for positions, and sharded tables.
+// Embeddings: plans with a second table for positions, and with a shard of a table.
 #include "kernels/embedding/embedding.h"
 
 #include "lib/abi/ops/support.h"
@@ -17,7 +17,7 @@ bool is_shard(const Desc& d) {
                                          "; pass the rows of the whole table");
     return false;
   }
-  const int64_t end = d.first_row + d.n_rows;  // both are at most 2^52
+  const int64_t end = d.first_row + d.n_rows;  // no overflow: both are at most 2^52
   if (end > d.total_rows)
     fail(Status::invalid_argument,
          "`total_rows`: expected at least first_row + n_rows = " + std::to_string(d.first_row) +

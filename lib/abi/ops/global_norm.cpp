@@ -14,7 +14,7 @@ namespace {
 using Args = ligerdsl_global_norm_args_t;
 
 constexpr int64_t kElementsPerProgram =
-    65536;  // documented in the header as workspace rows per tensor
+    65536;  // the C header documents this number in the size of the workspace
 constexpr int64_t kPartialBytes = 2 * sizeof(float);
 
 const Args& args_of(const Call& call) {
@@ -75,7 +75,7 @@ class GlobalNorm final : public OpPlan {
   // Any number of rows is accepted, because each launch processes one tensor.
   std::string refusal(int64_t) const override { return ""; }
 
-  // Two slots, for outputs that are not passed, precede the partial sums.
+  // Two slots precede the partial sums. The kernel writes to them if an output is not passed.
   size_t workspace_bytes(int64_t rows) const override {
     return 2 * kWorkspaceAlign +
            static_cast<size_t>(
@@ -159,7 +159,7 @@ class GlobalNorm final : public OpPlan {
   void for_each(const Call& call, Body body) const {
     const auto list = list_of(global_norm::info(), &args_of(call));
     for (const ligerdsl_tensor_t& given : list) {
-      char name[40] = "tensors[";  // not a string: nothing allocates here
+      char name[40] = "tensors[";  // no std::string, because an execute must not allocate
       char* const end =
           std::to_chars(name + std::strlen(name), std::end(name) - 2, &given - list.data()).ptr;
       std::memcpy(end, "]", 2);

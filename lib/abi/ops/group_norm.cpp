@@ -25,8 +25,8 @@ void check_groups(const Desc& d) {
                                     std::to_string(d.n_positions) + "; use more groups");
 }
 
-// Returns a view of a tensor [batch, C, S] with these dimensions within a batch and any batch
-// stride.
+// Returns a view [batch, dims...] of a tensor [batch, C, S], with any batch stride. Fails if
+// channels are not contiguous.
 Derived channels(const char* name, int tensor, const std::string& memory,
                  const kernels::GroupNormOptions& o, std::vector<int64_t> dims) {
   const auto view_of = [name, tensor, stride = o.positions, dims](const Call& call) {

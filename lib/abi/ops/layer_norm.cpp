@@ -1,4 +1,4 @@
-// LayerNorm's backward with d_weight, d_bias or both.
+// Backward pass of LayerNorm with d_weight, d_bias or both.
 #include "kernels/norm/layer_norm.h"
 
 #include "lib/abi/ops/support.h"

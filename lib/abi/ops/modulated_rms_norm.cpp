@@ -1,4 +1,5 @@
-// Modulated RMSNorm. Each modulation has the same number of rows.
+// Modulated RMSNorm. Each of the n_modulations vectors applies to an equal number of consecutive
+// rows.
 #include "kernels/norm/modulated_rms_norm.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Plans of matmuls: schedules for few rows, for blocks of rows, and for any number of rows.
+// Plans of matmuls: schedules for few rows, for certain row counts, and for any number of rows.
 #pragma once
 
 #include "kernels/matmul/matmul.h"
@@ -58,8 +58,8 @@ class ProductBuckets {
     return kernels::meta_text(kernel_.heuristic(machine(), of_most(most)));
   }
 
-  /// Adds a bucket for unaligned calls whose number of rows is at most `up_to` and accepted by
-  /// `contains`. Its schedule has most_rows = `most`.
+  /// Adds a bucket for unaligned calls with at most `up_to` rows whose number of rows `contains`
+  /// accepts. Its schedule has most_rows = `most`.
   template <class Contains>
   void add_unaligned(int64_t most, int64_t up_to, Contains contains) {
     if constexpr (requires { options_.unaligned; }) {
@@ -73,8 +73,8 @@ class ProductBuckets {
     }
   }
 
-  /// Adds the bucket of unaligned calls without copies, if such calls may have more than `few`
-  /// rows.
+  /// Adds the bucket of unaligned calls whose operands are not copied, if these calls may have more
+  /// than `few` rows.
   void add_without_copies(int64_t few) {
     if (!has_unaligned_) return;
     if (least_copied_ == 0)
@@ -84,7 +84,7 @@ class ProductBuckets {
       add_unaligned(most, OperationPlan::kAnyRows, [most](int64_t rows) { return rows <= most; });
   }
 
-  /// Adds a bucket for each set of row counts that has its own tiles.
+  /// Adds a bucket for each set of row counts with a tile shape of its own.
   void add_middle() {
     if constexpr (requires { middle_rows(machine(), options_); }) {
       for (const kernels::ChosenRows& chosen : middle_rows(machine(), options_)) {
@@ -104,12 +104,12 @@ class ProductBuckets {
   const Kernel& kernel_;
   Options options_;
   bool has_unaligned_ = false;
-  int64_t least_copied_ = 0;  // least rows of a call that copies unaligned operands; 0: none
+  int64_t least_copied_ = 0;  // fewest rows for which unaligned operands are copied; 0: none
   std::vector<Bucket> buckets_;
 };
 
-/// Returns a plan with schedules for several numbers of rows. `rows` is the symbol of a's rows in
-/// memory.
+/// Returns a plan with schedules for several numbers of rows. `rows` is the symbol of the number of
+/// rows of a, as stored.
 template <class Desc, class Kernel, class Options>
 std::unique_ptr<OpPlan> plan_of_product(const ContextRef& context, const OpInfo& info,
                                         const Desc& d, const Kernel& kernel, Options options,

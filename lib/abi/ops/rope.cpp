@@ -1,6 +1,6 @@
 // RoPE. The kernel gets the rotated columns of a head as two halves, [batch, position, head, 2, h].
-// With INTERLEAVED, pairs are contiguous, and it gets [batch, position, head, 2 h]. Copied columns
-// are a separate view.
+// With INTERLEAVED, pairs are contiguous, and the kernel gets [batch, position, head, 2 h]. Columns
+// that are only copied are a separate view.
 #include "kernels/rope/rope.h"
 
 #include "lib/abi/ops/support.h"
@@ -42,7 +42,7 @@ Derived rotated(const char* name, const std::string& memory, int tensor, int64_t
           .exact = {-1, -1, heads, 2, h}};
 }
 
-// Returns the view of the columns after the rotated ones.
+// Returns the view of the columns after the rotated columns.
 Derived tail(const char* name, const std::string& memory, int tensor, int64_t heads,
              const RopeOptions& options) {
   const int64_t first = 2 * options.angles(), columns = options.tail();

@@ -66,7 +66,7 @@ void set(Enum& option, int32_t field) {
   option = static_cast<Enum>(field);
 }
 
-// Fails if a dtype is none of 0, f32 and `other`, another tensor's dtype.
+// Fails if a dtype is not 0, not f32, and not `other`, the dtype of another tensor.
 inline void check_f32_or(const char* name, int32_t got, int32_t other) {
   if (got == 0 || got == LIGERDSL_F32 || got == other) return;
   const bool two = other != 0 && other != LIGERDSL_F32;
@@ -75,8 +75,8 @@ inline void check_f32_or(const char* name, int32_t got, int32_t other) {
                                   dtype_name(got));
 }
 
-// Fails if a gradient's dtype is neither f32 nor its parameter's dtype, or is not f32 with
-// `accumulate`.
+// Fails if a gradient's dtype is neither f32 nor its parameter's dtype. With `accumulate` it must
+// be f32.
 inline void check_gradient(const char* name, int32_t gradient, int32_t parameter,
                            int32_t accumulate) {
   if (gradient == 0) return;
@@ -144,7 +144,7 @@ inline void check_queries(int32_t causal, int64_t queries) {
          "`n_queries`: expected at least 1 with `causal`, got " + std::to_string(queries));
 }
 
-// Fails if an output would both accumulate and overwrite an input.
+// Fails if an output that accumulates would overwrite an input.
 inline void check_accumulate_alone(int32_t accumulate, int32_t in_place, const char* output,
                                    const char* inputs) {
   if (accumulate && in_place)
@@ -250,7 +250,7 @@ class KernelQuestion final : public ConfigQuestion {
   }
 
   kernels::Machine machine_;
-  const Kernel& kernel_;  // static, so it outlives this object
+  const Kernel& kernel_;  // kernels are static objects, so the kernel outlives this object
   Options options_;
 };
 

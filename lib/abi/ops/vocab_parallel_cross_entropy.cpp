@@ -1,5 +1,5 @@
-// Cross-entropy over a sharded vocabulary: two operations, between which the caller's ranks
-// exchange statistics.
+// Cross-entropy over a sharded vocabulary: two operations. Between the two, the caller's ranks
+// exchange the statistics of their shards.
 #include "kernels/cross_entropy/vocab_parallel_cross_entropy.h"
 
 #include <algorithm>
@@ -11,11 +11,11 @@ namespace ligerdsl::lib {
 
 namespace {
 
-// Returns the number of classes of the whole vocabulary. If it is not given, the shard is the last
-// one. Fails if the shard exceeds it.
+// Returns the number of classes of the whole vocabulary. If the descriptor does not give it, the
+// shard is assumed to be the last one. Fails if the shard exceeds it.
 template <class Desc>
 int64_t total_classes(const Desc& d) {
-  const int64_t end = d.first_class + d.n_classes;  // both are at most 2^52
+  const int64_t end = d.first_class + d.n_classes;  // no overflow: both are at most 2^52
   if (d.total_classes == 0) return end;
   if (end > d.total_classes)
     fail(Status::invalid_argument,
@@ -42,7 +42,7 @@ void check_columns(const Call& call, int symbol, bool smoothing, const char* fie
                                   "`, got " + std::to_string(got));
 }
 
-// Returns the number of shards in partials.
+// Returns the number of shards whose statistics are in `partials`.
 int64_t shards_of(const Call& call) {
   const int64_t rows = call.sizes[vocab_parallel_cross_entropy::dim_N];
   return rows == 0 ? 0 : call.sizes[vocab_parallel_cross_entropy::dim_M] / rows;

@@ -16,8 +16,8 @@ struct Axis {
 // 1,000 values.
 Axis parse_axis(const std::string& text);
 
-// Returns the settings with each combination of values; the last axis varies fastest. Throws
-// Failure (kUsage) for a duplicate axis, one that is also a setting, or more than 10,000
+// Returns one list of settings per combination of values; the last axis varies fastest. Throws
+// Failure (kUsage) for a duplicate axis, an axis that is also a setting, or more than 10,000
 // combinations.
 std::vector<std::vector<std::string>> along(const std::vector<std::string>& settings,
                                             const std::vector<Axis>& axes);

@@ -1,5 +1,5 @@
-// `ligerdsl bench` measures median, spread, bytes per second, and the fraction of a copy's rate in
-// the same run.
+// `ligerdsl bench` measures kernels: median time, spread, bytes per second, and the ratio of this
+// rate to a copy's rate in the same run.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -36,8 +36,8 @@ struct Interrupted : std::exception {
   const char* what() const noexcept override { return "interrupted"; }
 };
 
-// Shows the current case on stderr: on one rewritten line of a terminal, or one line per case with
-// --verbose.
+// Shows the current case on stderr: on a terminal on one line that it overwrites, or with --verbose
+// on one line per case.
 class Progress {
  public:
   Progress(const Globals& globals, size_t cases)
@@ -80,7 +80,7 @@ std::vector<BenchCase> chosen_cases(const BenchRequest& request, bool cpu) {
   return cases;
 }
 
-// Returns the settings with all sizes, and the bytes that a case moves.
+// Returns a case's settings, with all sizes, and the bytes that it moves.
 std::pair<std::string, double> preview(const Globals& globals, const AuthorKernels& authors,
                                        const BenchCase& which,
                                        const std::map<std::string, Array>& inputs) {
@@ -108,7 +108,8 @@ int list_cases(const Globals& globals, const AuthorKernels& authors,
   return kOk;
 }
 
-// Reads the file of --vs. Fails before anything is measured if none of the cases is in it.
+// Reads the earlier run that --vs names. Fails before the first measurement if this run has none of
+// the cases.
 std::optional<EarlierBench> read_earlier(const Globals& globals, const BenchRequest& request,
                                          const AuthorKernels& authors,
                                          const std::vector<BenchCase>& cases,
@@ -128,7 +129,7 @@ std::optional<EarlierBench> read_earlier(const Globals& globals, const BenchRequ
   return earlier;
 }
 
-// A run over cases. Writes results and failures after every case, and prints them even after
+// Measures all cases. Writes --json after every case, and prints results and failures also after
 // Ctrl-C.
 class Bench {
  public:
@@ -172,7 +173,7 @@ class Bench {
           fmt::format("interrupted: {} of {} cases were measured", results_.size(), cases_.size()));
     if (globals_.json == "-") write_json(globals_, result());
     if (!request_.plot.empty()) plot();
-    flush_output();  // before a deferred signal ends the command
+    flush_output();  // before a deferred signal ends the command in a destructor
     return failures_.empty() && slower_ == 0 ? kOk : kCheckFailed;
   }
 
@@ -224,7 +225,7 @@ class Bench {
     results_.back()["slower"] = slower;
   }
 
-  // In a set, a failed case does not end the run. A case that Ctrl-C ended is not a failure.
+  // If a case of a set fails, the run continues. A case that Ctrl-C ended does not count as failed.
   void measure_or_note(size_t number) {
     const BenchCase& which = cases_[number];
     try {
@@ -279,14 +280,14 @@ class Bench {
   Json results_ = Json::array(), failures_ = Json::array();
   std::vector<std::vector<std::string>> rows_;
   std::vector<Bar> bars_;
-  std::vector<std::pair<size_t, double>> rates_;  // (index of the case, rate)
+  std::vector<std::pair<size_t, double>> rates_;  // (case's index, GB/s or TFLOP/s)
 };
 
 }  // namespace
 
 int bench(const Globals& globals, const BenchRequest& request) {
   const AuthorKernels authors(globals.load);
-  if (!request.kernel.empty()) authors.find_or_op(request.kernel);  // reports an unknown name first
+  if (!request.kernel.empty()) authors.find_or_op(request.kernel);  // checks the name first
   if (!request.kernel.empty() && !request.sets.empty())
     throw Failure(kUsage, "bench: name a kernel or --set and --model, not both");
   if (!request.kernel.empty() && !request.rows.empty())
@@ -303,7 +304,7 @@ int bench(const Globals& globals, const BenchRequest& request) {
   std::map<std::string, Array> inputs = read_inputs(request.inputs);
   if (!request.plot.empty()) check_plot(request.plot);
   if (request.list) return list_cases(globals, authors, cases, inputs);
-  // Reports errors in files before anything is measured.
+  // Reports errors in files before the first measurement.
   std::optional<EarlierBench> earlier = read_earlier(globals, request, authors, cases, inputs);
   if (!request.plot.empty()) check_writable(request.plot);
   if (!globals.json.empty() && globals.json != "-") check_writable(globals.json);

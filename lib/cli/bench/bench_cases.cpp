@@ -17,7 +17,7 @@ using Cases = std::vector<BenchCase>;
 
 struct Scale {
   bool cpu;
-  int64_t rows;  // rows of every case, or 0 for the set's own
+  int64_t rows;  // rows of every case; 0: the set chooses
 };
 
 // Names of the models, and sizes that are not powers of two, from shapes.json.
@@ -34,8 +34,8 @@ class Builder {
     settings.insert(settings.begin(), {dtype_, size("N", rows_of(rows))});
     cases_.push_back({std::move(kernel), std::move(settings)});
   }
-  // Adds forward and backward of a row kernel. `letter` names the size that is `width`: H or F.
-  // Norms write the weight's gradient in f32.
+  // Adds the forward and backward pass of a row kernel. `letter` is the name of the size with the
+  // value `width`: H or F. Norms write the weight's gradient in f32.
   void pair(const std::string& kernel, int64_t rows, const char* letter, int64_t width,
             bool norm = false) {
     one(fmt::format("{}_forward", kernel), rows, {size(letter, width)});
@@ -65,8 +65,8 @@ class Builder {
   Cases cases_;
 };
 
-// Returns every operation (kernels/*/*.op.py) at a size that fills the device. The generated text
-// uses `gpu` and `rows`.
+// Returns one case per operation (kernels/*/*.op.py), at a size that fills the device. The
+// generated file bench_standard.inc uses `gpu` and `rows`.
 Cases standard(const Scale& scale) {
   const bool gpu = !scale.cpu;
   const auto rows = [&](const char* letter, int64_t factor, int64_t of_gpu, int64_t of_cpu) {
@@ -107,8 +107,8 @@ Cases widths(const Scale& scale) {
   return add.take();
 }
 
-// Returns a model's layers from shapes.json and kernels/*/*.op.py. The generated text uses `gpu`
-// and `n`.
+// Returns the layers of a model, from shapes.json and kernels/*/*.op.py. The generated file
+// bench_layers.inc uses `gpu` and `n`.
 Cases layers_of(std::string_view model, const Scale& scale) {
   const bool gpu = !scale.cpu;
   const int64_t tokens = scale.rows > 0 ? scale.rows : gpu ? 8192 : 1024;

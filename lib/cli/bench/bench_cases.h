@@ -15,15 +15,15 @@ struct BenchCase {
 
 struct BenchScale {
   bool cpu = false;
-  // Row counts, each used for every case except flat arrays. If empty, the set chooses: models have
-  // 8,192 rows on a GPU and 1,024 on a CPU.
+  // Numbers of rows. Every case is measured with each of them, except cases of flat arrays. If
+  // empty, the set chooses: models have 8,192 rows on a GPU and 1,024 on a CPU.
   std::vector<int64_t> rows = {};
 };
 
 // Returns "standard", "paper", "widths" and the names of the models.
 std::vector<std::string> bench_set_names();
 
-// Returns the cases of a set. Throws Failure (kUsage) with the known names.
+// Returns the cases of a set. Throws Failure (kUsage) with the known names for an unknown set.
 std::vector<BenchCase> bench_cases(const std::string& set, const BenchScale& scale);
 
 }  // namespace ligerdsl::cli

@@ -22,7 +22,7 @@ std::string text_of(const Json& value) {
   return tune::shown(value);
 }
 
-// Reads a file in parts, because a pipe has no size.
+// Reads a file in parts, because the file may be a pipe, which has no size.
 std::string text_of_file(const std::string& path) {
   constexpr size_t kMostBytes = size_t{256} << 20, kPart = size_t{1} << 16;
   std::ifstream file(path, std::ios::binary);

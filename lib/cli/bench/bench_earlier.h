@@ -1,4 +1,4 @@
-// Results of an earlier `ligerdsl bench --json`, with which `bench --vs` compares.
+// Results of an earlier run of `ligerdsl bench --json`. `bench --vs` compares with them.
 #pragma once
 
 #include <map>
@@ -10,14 +10,14 @@
 
 namespace ligerdsl::cli {
 
-// Returns, as members of a run's JSON, the conditions that affect times, except the library and its
-// kernels.
+// Returns the conditions that affect times, except the library and its kernels, as members of a
+// run's JSON: device, arch, threads, driver, cold.
 Json bench_conditions(const runtime::DeviceDescription& about, bool cold);
 
-// Comparison of a case with the earlier run's.
+// Comparison of a case's times with its times in the earlier run.
 struct Comparison {
-  double ratio;      // median now / median then
-  bool slower;       // slower by more than the tolerance, and not because of noise
+  double ratio;      // median of this run / median of the earlier run
+  bool slower;       // slower by more than the tolerance and by more than the noise
   bool significant;  // the spreads do not overlap, or the ratio or its inverse is above kNeverNoise
 };
 
@@ -34,9 +34,8 @@ class EarlierBench {
   }
   // Throws Failure (kNotComparable) with both values if a condition differs from the file's.
   void require_comparable(const Json& conditions) const;
-  // Returns nothing for a case that the earlier run did not measure. A case is slower if two things
-  // hold:
-  // - its median is more than `tolerance` (0.05: 5 %) above the earlier one,
+  // Returns nothing for a case that the earlier run did not measure. A case is slower if both hold:
+  // - its median is more than `tolerance` (0.05: 5 %) above the earlier median,
   // - its 20 % quantile is above the earlier 80 % quantile, or the ratio is above kNeverNoise.
   std::optional<Comparison> compare(const Outcome& outcome, double tolerance) const;
   const std::string& about() const { return about_; }  // device, build, date, timing hazards

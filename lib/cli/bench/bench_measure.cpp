@@ -26,7 +26,8 @@ std::string resources_of(const std::vector<const lib::Launcher*>& launchers) {
   return text;
 }
 
-// Stores its last launch's slots and grid, so that the launch can be repeated without the library.
+// Kernel that stores the argument slots and grid of its last launch, so that repeat() can launch it
+// without the library's checks.
 class RememberingKernel final : public runtime::LoadedKernel {
  public:
   explicit RememberingKernel(std::shared_ptr<runtime::LoadedKernel> kernel)
@@ -59,7 +60,7 @@ class RememberingContext final : public lib::Context {
   std::vector<std::shared_ptr<RememberingKernel>> kernels;
 };
 
-// Times the work, and a copy that moves the same number of bytes.
+// Measures the work, and a copy that moves the same number of bytes.
 void measure_with_copy(runtime::Device& device, const runtime::Work& repeated, const BenchRun& run,
                        Outcome* outcome) {
   const runtime::MeasureOptions& options = run.options;

@@ -19,16 +19,16 @@ struct Outcome {
   double bytes = 0;
   double beyond_inputs = -1;  // bytes of outputs and workspace, or -1 if unknown
   double workspace = 0;
-  double flops = 0;                   // set if arithmetic, not memory, bounds the time
+  double flops = 0;                   // flop per call, if arithmetic and not memory bounds the time
   double host_us = 0, launch_us = 0;  // GPU: host time of one execute, and of its launches alone
   runtime::Measurement time;
   double same_copy_gbps =
       0;  // rate of a copy of equal size, on a CPU measured alternately with the case
 };
 
-// Returns the size of the copy used as ceiling, which exceeds the caches.
+// Returns the bytes of the large copy, which exceeds the caches. Its rate is the table's ceiling.
 int64_t large_copy_bytes(const runtime::Device& device);
-// Returns the size of a copy whose read and written bytes are `bytes` in total.
+// Returns the size of a copy that reads and writes `bytes` bytes in total.
 int64_t same_size_copy_bytes(double bytes);
 
 // Options and inputs of a measurement.
@@ -43,8 +43,8 @@ Outcome measure_op(const lib::ContextRef& context, const BenchCase& which, const
 Outcome measure_author(const lib::ContextRef& context, const AnyKernel& kernel,
                        const BenchCase& which, const BenchRun& run);
 
-// Measures a warm plan's host time per execute, including the checks, and that of the same launches
-// without the library.
+// Measures the host time of an execute with a warm plan, including the checks, and the host time of
+// its launches alone.
 void measure_host(const Globals& globals, const BenchCase& which, const BenchRun& run,
                   Outcome* outcome);
 

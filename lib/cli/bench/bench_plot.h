@@ -26,7 +26,7 @@ struct Line {
   std::string label;
   std::vector<std::pair<double, double>> points;
 };
-// Values of cases that differ in one number, with a dashed line at `ceiling`, or none if that is 0.
+// Lines over the one number in which cases differ, and a dashed line at `ceiling`, unless it is 0.
 struct LinePlot {
   std::string title, x_label, y_label;
   bool logarithmic = false;  // true if the x axis is logarithmic
@@ -35,10 +35,10 @@ struct LinePlot {
   std::vector<Line> lines;
 };
 void plot_lines(const std::string& path, const LinePlot& plot);
-// Returns true if the first axis has two or more values, all numbers, so that it can be the x axis.
+// Returns true if the first axis can be the x axis: it has two or more values, and all are numbers.
 bool is_numeric(const std::vector<Axis>& axes);
-// Returns one line for each combination of the other axes' values. `measured`: (index of a case in
-// along(), value).
+// Returns a plot over the first axis, with one line for each combination of the other axes' values.
+// `measured` has pairs (index of a case in along(), value).
 LinePlot lines_over_axis(const std::vector<Axis>& axes,
                          const std::vector<std::pair<size_t, double>>& measured);
 

@@ -12,8 +12,8 @@ namespace ligerdsl::cli {
 double gbps(const Outcome& o);
 double tflops(const Outcome& o);
 
-// `of_copy` and `of_same` are ratios of the case's rate to that of a large copy and of an
-// equal-size copy.
+// `of_copy` is the case's rate / the rate of a large copy; `of_same` is the case's rate / the rate
+// of a copy of the same size.
 std::vector<std::string> table_row(const Outcome& o, double of_copy, double of_same);
 Json json_row(const Outcome& o, double of_copy, double of_same);
 

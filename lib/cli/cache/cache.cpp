@@ -38,7 +38,8 @@ int64_t limit() {
   return given > 0 ? given : runtime::kDefaultCacheLimit;
 }
 
-// Opens the environment's cache folder, even if LIGERDSL_CACHE does not use it. Never creates it.
+// Opens the cache folder that the environment names, even if LIGERDSL_CACHE disables the cache.
+// Never creates the folder.
 std::unique_ptr<CacheFolder> open_folder() {
   auto folder =
       std::make_unique<CacheFolder>(runtime::default_cache_directory(runtime::options()), false);
@@ -79,7 +80,7 @@ Listing list_entries(const CacheFolder& folder, bool digests) {
   return listing;
 }
 
-// Returns "good", or the kind of fault.
+// Returns "good", or the kind of damage.
 std::string state_of(const EntryHead& head) {
   switch (head.state) {
     case EntryState::good:

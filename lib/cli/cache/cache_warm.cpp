@@ -1,10 +1,10 @@
-// `ligerdsl cache warm` compiles described operations into the disk cache, under the keys of later
-// plans.
+// `ligerdsl cache warm` compiles the operations that a file describes. It stores the kernels in the
+// disk cache under the keys that later plans look up.
 //
-// A key contains program, options, target and build. The CPU, or a GPU of --device, determines
-// these itself. For another GPU the user passes its architecture, its driver's PTX version and its
-// number of SMs. Then the cache stores PTX, which that GPU's driver assembles at the first load;
-// NO_JIT allows this.
+// A key contains program, options, target and build. For the CPU, or the GPU of --device, the
+// command finds out the target itself. For a GPU that is not present, the user passes its
+// architecture, its driver's PTX version and its number of SMs. The cache then stores PTX, which
+// that GPU's driver assembles at the first load; NO_JIT allows this.
 #include <fmt/format.h>
 
 #include <map>
@@ -78,14 +78,14 @@ struct Report {
   int64_t failed = 0, compiled = 0;
 };
 
-// Plans one description. Reports a failed compile and returns; throws for a mistake in the
-// description, to end the command.
+// Makes the plan of one description. If a compile fails, reports the failure and returns. Throws
+// for a mistake in the description, which ends the command.
 void warm_one(const Globals& globals, const AuthorKernels& authors, const WarmEntry& entry,
               WarmContext& context, Report* report) {
   Json line = {{"where", entry.where}, {"operation", entry.operation}, {"kernels", Json::array()}};
   context.warmed.clear();
   try {
-    // The plan does not own the context, which outlives it.
+    // The reference does not own the context, which outlives the plan.
     load_kernels(authors, entry.operation, entry.settings,
                  lib::ContextRef(lib::ContextRef(), &context));
   } catch (const runtime::Error& error) {
@@ -114,7 +114,7 @@ void warm_one(const Globals& globals, const AuthorKernels& authors, const WarmEn
   report->lines.push_back(std::move(line));
 }
 
-// Fails if the cache was too small for all kernels and evicted some.
+// Fails if the cache is too small for all kernels and has evicted some of them.
 void require_all(const Report& report, const runtime::DiskCache& disk) {
   int64_t missing = 0;
   for (const runtime::Digest& key : report.keys)

@@ -22,7 +22,7 @@ struct Warmed {
   runtime::Origin origin;
 };
 
-// Context of a present device; its plans store their kernels in the disk cache.
+// Context of a device in this machine. Its plans store their kernels in the disk cache.
 class WarmContext : public lib::Context {
  public:
   explicit WarmContext(const runtime::DeviceConfig& config) : Context(config) {}
@@ -45,7 +45,7 @@ class WarmContext : public lib::Context {
   }
 };
 
-// WarmContext for a GPU that need not be present. Its plans can never run.
+// Like WarmContext, for a GPU that need not be present. Its plans can never run.
 class WarmTarget final : public WarmContext {
  public:
   WarmTarget(const runtime::DeviceConfig& cpu, program::CompileOptions base, int multiprocessors)

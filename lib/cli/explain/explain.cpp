@@ -1,5 +1,5 @@
-// `ligerdsl explain` shows a kernel's choices and their reasons, its resources, and its time
-// compared with a copy.
+// `ligerdsl explain` shows a kernel's configuration and where its values come from, its resources,
+// and its time compared with a copy.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -28,7 +28,8 @@ namespace ligerdsl::cli {
 
 namespace {
 
-// A device, or a target GPU that need not be present, with the kernels that plans loaded into it.
+// The device, or a target GPU that need not be present, and the kernels that plans have loaded for
+// it.
 class Place {
  public:
   Place(const Globals& globals, const std::string& target) {
@@ -78,7 +79,7 @@ class Explanation {
 
   int run() {
     std::optional<DeferredSignals>
-        signals;  // only while measuring, because the rest of the page takes little time
+        signals;  // made only for measurements, because all other steps take little time
     result_ = {{"kernel", request_.kernel},
                {"settings", ""},
                {"device", ""},
@@ -98,7 +99,7 @@ class Explanation {
     result_["left_out"] = left_out_;
     if (globals_.json != "-") print();
     write_json(globals_, result_);
-    flush_output();  // before a deferred signal ends the command
+    flush_output();  // before a deferred signal ends the command in a destructor
     return kOk;
   }
 
@@ -145,7 +146,7 @@ class Explanation {
                        {"launches", launches_of(list.launches)}};
   }
 
-  // Adds a launch's prediction to the row of its kernel.
+  // Adds the predicted time of a launch to the row of its kernel.
   static void add_prediction(const kernels::Prediction& step, Json* row) {
     (*row)["predicted_us"] = row->value("predicted_us", 0.0) + step.us;
     (*row)["bound"] = kernels::name_of(step.bound);
@@ -153,7 +154,8 @@ class Explanation {
     (*row)["iterations_known"] = row->value("iterations_known", true) && !step.is_assumed;
   }
 
-  // Returns a call's prediction, or lists it as left out, because CPUs and some GPUs have no rates.
+  // Returns an object that predicts a call's time. If the device has no measured rates, returns
+  // nothing, and on a GPU lists the prediction as left out.
   std::optional<CallPrediction> prediction() {
     CallPrediction predicted(place_.context()->machine(), place_.device_name());
     if (predicted.has_rates()) return predicted;
@@ -161,7 +163,8 @@ class Explanation {
     return {};
   }
 
-  // Adds the launched kernels to the page; returns launches by kernel, in order of first launch.
+  // Adds the launched kernels to the page. Returns the launches grouped by kernel, in the order of
+  // each kernel's first launch.
   Json launches_of(const std::vector<LaunchList::Launch>& launches) {
     const std::vector<std::string> variants = variant_names(place_.recorded(), place_.is_gpu());
     std::map<std::string, size_t> places;
@@ -225,7 +228,7 @@ class Explanation {
           "GPU");
   }
 
-  // After Ctrl-C, leaves out what is not measured yet.
+  // Measures the kernel. After Ctrl-C, leaves out the remaining measurements.
   void measure(const DeferredSignals& signals) {
     const auto going_on = [&] {
       if (signals.arrived()) throw Failure(kInterrupted, "interrupted");
@@ -335,7 +338,7 @@ class Explanation {
   std::vector<std::string> settings_;  // settings of the kernel that is built and measured
   Place place_;
   Json result_;
-  std::vector<RecordedKernel> shown_;  // kernels on the page
+  std::vector<RecordedKernel> shown_;  // kernels that the page shows
   std::vector<std::string> left_out_;
 };
 

@@ -1,4 +1,5 @@
-// Configuration of each kernel in a plan, with the source of each field, for `ligerdsl explain`.
+// Configuration of each kernel in a plan, for `ligerdsl explain`. Each field has its source:
+// setting, table or heuristic.
 #pragma once
 
 #include <memory>
@@ -12,13 +13,15 @@
 
 namespace ligerdsl::cli {
 
-// Queries the context's tables like plans do, and stores the answers.
+// Looks up configurations in the context's tables, like a plan without this object, and stores the
+// results.
 class ExplainedConfigs final : public lib::KernelConfigs {
  public:
   explicit ExplainedConfigs(lib::Context& context) : context_(context) {}
   MetaValues changed(const std::shared_ptr<const lib::ConfigQuestion>& question) override;
 
-  // Returns the answers, and the values after `settings`, the caller of this object, overrode them.
+  // Returns the stored configurations. A value that `settings` overrides is the overriding value;
+  // `settings` is the KernelConfigs that calls this object.
   Json json(const ConfigSettings& settings) const;
 
  private:
@@ -32,7 +35,7 @@ class ExplainedConfigs final : public lib::KernelConfigs {
   std::vector<Answer> answers_;
 };
 
-// Returns the same for a kernel of --load, for which ligerdsl::tuned queries. Adds the chosen
+// Returns the configuration of a kernel of --load as ligerdsl::tuned finds it. Adds the chosen
 // schedule values to `settings`.
 Json author_config(lib::Context& context, const AnyKernel& kernel,
                    std::vector<std::string>* settings);

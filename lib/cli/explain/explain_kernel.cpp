@@ -26,7 +26,7 @@ Json occupancy_json(const program::GpuArch& arch, const KernelResources& resourc
     by[name] = ctas;
     if (ctas == limits.smallest()) least.push_back(name);
   }
-  // The driver's number may be smaller, for example if clusters do not fill the GPU.
+  // The number that the driver reports may be smaller, for example if clusters do not fill the GPU.
   const bool driver = resources.ctas_per_sm < limits.smallest();
   const int threads = resources.ctas_per_sm * resources.threads;
   return {{"ctas_per_sm", resources.ctas_per_sm},

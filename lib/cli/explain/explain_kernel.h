@@ -1,4 +1,5 @@
-// Resources of a kernel's machine code, its CTAs per SM and their limit, for `ligerdsl explain`.
+// Resources of a kernel's machine code, its CTAs per SM, and the resource that limits them, for
+// `ligerdsl explain`.
 #pragma once
 
 #include <vector>

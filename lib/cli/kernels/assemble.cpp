@@ -48,13 +48,13 @@ std::string read_file(const std::string& path) {
 }  // namespace
 
 std::string assemble(const std::string& ptx, const std::string& arch, const std::string& stage) {
-  const DeferredSignals signals;  // made before the folder, so that a signal ends the command after
-                                  // the folder's removal
+  const DeferredSignals signals;  // made before the folder, so that the folder is removed before a
+                                  // signal ends the command
   const runtime::TemporaryFolder folder;
   const std::string input = folder.write("kernel.ptx", ptx),
                     output = folder.path() + "/kernel.cubin";
-  // Compiles relocatable code (-c), as the driver's linker does. A cubin without -c has other
-  // registers and another instruction order.
+  // Compiles relocatable code (-c), as the driver's linker does. Without -c, a cubin uses other
+  // registers and has another instruction order.
   std::vector<std::string> command = {"ptxas", "-v", "-arch=" + arch, input, "-o", output};
   if (stage != "cubin") command.insert(command.begin() + 2, "-c");
   const std::string log = run_tool(command, signals);

@@ -9,8 +9,8 @@
 
 namespace ligerdsl::cli {
 
-// Returns the result of a stage. Throws Failure with the tool's output and the command that repeats
-// it.
+// Returns the result of `stage`. Throws Failure with the output of ptxas or cuobjdump, and the
+// command to run it again.
 // - cubin: the file's bytes.
 // - resources: ptxas's report of registers and memory.
 // - sass: the machine instructions, by cuobjdump.
@@ -19,7 +19,7 @@ std::string assemble(const std::string& ptx, const std::string& arch, const std:
 // Parses ptxas's report (`--emit resources`) on the artifact.
 runtime::KernelResources reported_resources(const program::Artifact& artifact,
                                             const std::string& report);
-// Assembles the artifact and parses the report. Returns nothing if ptxas is not in PATH.
+// Runs ptxas on the artifact's PTX and parses its report. Returns nothing if ptxas is not in PATH.
 std::optional<runtime::KernelResources> assembled_resources(const program::Artifact& artifact);
 
 }  // namespace ligerdsl::cli

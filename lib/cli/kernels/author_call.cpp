@@ -178,7 +178,7 @@ void AuthorCall::require_arguments(const Settings& settings,
 
 void AuthorCall::set_arguments(Settings* settings, const std::map<std::string, Array>& inputs) {
   if (dynamic_persistent())
-    arguments_[0].shape = {1};  // next_program [1], then the number of programs
+    arguments_[0].shape = {1};  // next_program; the second argument is the number of programs
   require_arguments(*settings, inputs);
   std::map<std::string, std::string> like;
   for (size_t i = hidden_arguments_; i < arguments_.size(); ++i) {

@@ -1,11 +1,11 @@
-// A call of a loaded kernel, before it needs a device: program, arguments from settings and files,
-// launch.
+// A call of a kernel of --load that needs no device yet: program, arguments from settings and
+// files, and launch.
 //
 // Settings, name=value:
 // - a meta-parameter,
 // - a launch setting, num_warps and others (launch_settings.h),
-// - a view's shape ("y=4096x512") or a view of equal shape ("y=x"), then after a colon an interval
-//   for its values ("labels=4096:0..31999"),
+// - a view's shape ("y=4096x512") or a view of equal shape ("y=x"), optionally with a colon and an
+//   interval for its values ("labels=4096:0..31999"),
 // - a pointer's number of elements ("p=4096"),
 // - a scalar's value.
 #pragma once
@@ -26,7 +26,8 @@ namespace ligerdsl::cli {
 
 using Settings = std::map<std::string, std::string>;
 
-// Splits settings into meta-parameters and the rest.
+// Returns the settings that are meta-parameters of the kernel, and stores the other settings in
+// `rest`.
 MetaValues take_meta(const AnyKernel& kernel, const std::vector<std::string>& settings,
                      Settings* rest);
 
@@ -42,7 +43,7 @@ struct AuthorArgument {
 
   bool is_memory() const { return type.kind != program::TypeKind::scalar; }
   bool is_view() const { return type.kind == program::TypeKind::view; }
-  // Returns true if --in or an interval gives the initial values. Otherwise memory that the kernel
+  // Returns true if --in or an interval gives the initial values. If false, memory that the kernel
   // writes is initially 0.
   bool has_contents() const { return input || interval; }
   // Returns the argument's bytes before the launch.
@@ -64,7 +65,7 @@ class AuthorCall {
   bool dynamic_persistent() const { return hidden_arguments_ > 0; }
   const runtime::Grid& grid() const { return grid_; }
   const Launch& launch() const { return launch_; }
-  // Returns the bytes of all arguments in memory, each counted once.
+  // Returns the sum of the sizes of all views and pointers, in bytes.
   double bytes_moved() const;
 
  private:

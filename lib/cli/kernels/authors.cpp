@@ -47,7 +47,7 @@ void require_whole(const std::string& path, const std::string& file) {
             file));
 }
 
-// Reads a file's table of kernels; an error names the file.
+// Returns the kernels in a file's table. An error names the file.
 std::vector<std::unique_ptr<AnyKernel>> kernels_in(ligerdsl_author_entry_fn entry,
                                                    const std::string& file) {
   try {
@@ -61,8 +61,8 @@ std::vector<std::unique_ptr<AnyKernel>> kernels_in(ligerdsl_author_entry_fn entr
 
 AuthorKernels::AuthorKernels(const std::vector<std::string>& files) {
   for (const std::string& file : files) {
-    // For a name without a slash, dlopen searches its library path; here the working folder is
-    // meant.
+    // For a name without a slash, dlopen would search the library path, but the user means the
+    // working folder.
     const std::string path = file.find('/') == std::string::npos ? "./" + file : file;
     require_whole(path, file);
     void* handle =

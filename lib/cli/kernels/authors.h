@@ -1,4 +1,4 @@
-// Kernels of --load FILE.so, and a call of one of them on a device.
+// Kernels of --load FILE.so, and calls of these kernels on a device.
 #pragma once
 
 #include <ligerdsl/dsl/kernel.h>
@@ -17,29 +17,29 @@ namespace ligerdsl::cli {
 class AuthorKernels {
  public:
   // Throws Failure for a file that cannot be loaded or exports no kernels. Also throws if a
-  // kernel's name is that of an operation or another loaded kernel, because a name's meaning must
-  // not depend on the order of files.
+  // kernel's name is that of an operation or another loaded kernel, so that the order of files does
+  // not change which kernel a name selects.
   explicit AuthorKernels(const std::vector<std::string>& files);
 
   const std::vector<std::unique_ptr<AnyKernel>>& all() const { return kernels_; }
   const AnyKernel* find(const std::string& name) const;  // returns null if unknown
-  // Returns the kernel, or null if the name is an operation of the library. Throws Failure (kUsage)
-  // for another name.
+  // Returns the kernel with this name, or null for an operation of the library. Throws Failure
+  // (kUsage) for an unknown name.
   const AnyKernel* find_or_op(const std::string& name) const;
 
  private:
   void add(std::unique_ptr<AnyKernel> kernel, const std::string& file);
 
   std::vector<std::unique_ptr<AnyKernel>> kernels_;
-  std::vector<std::string> files_;  // indexed by kernel
+  std::vector<std::string> files_;  // file of each kernel
 };
 
-// Loads the kernels that a plan of this operation, or ligerdsl_kernel_create for this kernel, would
-// load.
+// Loads the kernels that a plan of the operation would load. For a kernel of --load, loads the one
+// that ligerdsl_kernel_create would load.
 void load_kernels(const AuthorKernels& authors, const std::string& kernel,
                   const std::vector<std::string>& settings, const lib::ContextRef& context);
 
-// Device memory for a call, and its launch. The call must outlive it.
+// Device memory and launcher of a call. The AuthorCall must outlive the object.
 class AuthorInstance {
  public:
   // Fills `guard` bytes, a multiple of 256, before and after each argument for broken_guard().
@@ -50,7 +50,8 @@ class AuthorInstance {
 
   void launch(runtime::Stream stream) const;
   std::string read(size_t argument) const;
-  // Restores all arguments to their initial values, but fills `poisoned` ones with a NaN's bytes.
+  // Writes the initial values to all arguments, except that `poisoned` arguments are filled with
+  // NaN.
   void write_initial(const std::vector<bool>& poisoned);
   // Returns the first argument with a changed guard byte, or "".
   std::string broken_guard() const;
@@ -64,7 +65,7 @@ class AuthorInstance {
   lib::ContextRef context_;
   std::vector<lib::BoundTensor> bound_;  // indexed by argument; empty for scalars
   std::vector<void*> memory_;
-  std::unique_ptr<lib::AssumptionWord> assumptions_;  // as in ligerdsl_kernel_create
+  std::unique_ptr<lib::AssumptionWord> assumptions_;  // null if assumptions are not checked
   size_t guard_;
   std::unique_ptr<lib::Launcher> launcher_;
 };

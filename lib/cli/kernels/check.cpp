@@ -20,11 +20,11 @@ namespace {
 
 struct Gate {
   double rtol, atol;
-  double floor = 0;  // f16: half the spacing of subnormal numbers; fp8: their spacing
+  double floor = 0;  // f16: half the spacing of subnormal numbers; fp8: the whole spacing
 };
 
 Gate gate_of(DType type) {
-  if (type == DType::f8e5m2) return {0.26, 1e-4, 0x1.001p-16};  // one rounding step up or down
+  if (type == DType::f8e5m2) return {0.26, 1e-4, 0x1.001p-16};  // rtol: one rounding step
   if (type == DType::f8e4m3) return {0.13, 1e-4, 0x1.001p-9};
   if (type == DType::bf16) return {1.6e-2, 1e-4};
   if (type == DType::f16) return {2e-3, 1e-5, 0x1.001p-25};
@@ -193,7 +193,8 @@ Difference compare_reals(const std::vector<double>& got,
   return difference;
 }
 
-// Compares norms, so either all elements or none exceed the gate.
+// Compares the norm of the error with the norm of the expected values. Either all elements or none
+// exceed the gate.
 Difference compare_norms(const std::vector<double>& got, const std::vector<double>& expected,
                          DType rounding, double least_norm) {
   Difference difference{.elements = static_cast<int64_t>(got.size()),
@@ -237,7 +238,8 @@ Difference compare(const std::string& got, const Expectation& expected, DType ty
   const std::vector<double> values = to_doubles(bytes, type);
   if (expected.over_rows)
     return compare_norms(to_doubles(got, type), values, expected.rounding, expected.norm);
-  // Results of rounded values keep the rounding error in any dtype.
+  // The error of an earlier rounding remains in the result, whatever its dtype, so the rounded
+  // dtype's gate applies.
   return compare_reals(to_doubles(got, type), {values},
                        expected.rounding == DType::f32 ? type : expected.rounding);
 }

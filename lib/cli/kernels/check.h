@@ -1,4 +1,4 @@
-// float64 reference of `run --check`: interpretation of kernels, and comparison of results.
+// float64 reference for `run --check`: interprets kernels and compares results.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace ligerdsl::cli {
 // An argument's contents after the launch.
 struct Interpreted {
   std::string bytes;                         // empty for scalars
-  interpreter::AccessLog::Extent unwritten;  // uninitialised and neither read nor written
+  interpreter::AccessLog::Extent unwritten;  // elements neither initialised, read nor written
   bool read = false;                         // true if the kernel reads the initial values
 };
 
@@ -33,12 +33,12 @@ std::vector<Interpreted> interpret(const AuthorCall& call, Rounding rounding,
 bool jumps(const program::Program& program);
 // Returns true if the program reads the bits of floats. The bits of a NaN depend on the target.
 bool takes_bits(const program::Program& program);
-// Returns the elements that differ between two evaluations with different NaN bits.
+// Returns, per element, true if two evaluations with different NaN bits differ.
 std::vector<bool> free_elements(const std::string& first, const std::string& second, DType type);
 
-// Results that a device may return for a call:
-// - the exact evaluation,
-// - if `jumps`, also the evaluation with a device's roundings,
+// Results that are correct for a call on a device:
+// - the evaluation in float64,
+// - if jumps() is true, also the evaluation that rounds every operation like a device,
 // - for elements that depend on the bits of a NaN, any value.
 class Evaluations {
  public:
@@ -58,19 +58,20 @@ struct Difference {
   int64_t first = -1;         // index of the first element beyond the gate
   std::string got, expected;  // values of that element
   bool overflow = false;      // true if `got` is an infinity or NaN but `expected` is finite
-  bool by_rounding = false;   // true if the kernel's own roundings give no finite value either
+  bool by_rounding = false;   // true if it also overflows with the kernel's own roundings
   std::string gate;           // gate as text
 };
 
 // Compares element by element: |got - expected| <= atol * max|expected| + rtol * |expected|, with
-// the dtype's gate. NaN matches NaN, infinities match their equals, integers must be equal. With
-// several expectations the nearest one counts, but an infinity or NaN is correct only if the first
-// one has it. Elements in `free` may have any value; it may be empty.
+// the dtype's gate. NaN matches NaN, infinities match their equals, integers must be equal. If
+// there are several expected values, the nearest counts, but an infinity or NaN is correct only if
+// the first expected value is one. Elements whose entry in `free` is true may have any value;
+// `free` may be empty.
 Difference compare(const std::string& got, const std::vector<std::string>& expected, DType type,
                    const std::vector<bool>& free = {});
 
-// Compares with values, which are rounded to the dtype first. Sums over rows are compared as
-// vectors, by |got - expected| / |expected| over all elements.
+// Compares with the values of a reference, which are first rounded to the dtype. Sums over rows are
+// compared as vectors, by norm(got - expected) / norm(expected).
 Difference compare(const std::string& got, const Expectation& expected, DType type);
 
 }  // namespace ligerdsl::cli

@@ -27,7 +27,7 @@ std::vector<std::string> small_settings(const lib::OpInfo& info) {
 }
 
 struct Checked {
-  double worst = 0;  // over all outputs: largest difference / largest value
+  double worst = 0;  // largest difference / largest value, over all outputs
   std::vector<std::string> faults;
 };
 

@@ -1,4 +1,5 @@
-// `ligerdsl compile` prints any stage of a kernel, for a device that need not be present.
+// `ligerdsl compile` prints a kernel at a chosen stage of compilation, for a device that need not
+// be present.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -45,7 +46,7 @@ Recorded from_reproducer(const CompileRequest& request) {
   return {kept.program, program::parseOptions(kept.options)};
 }
 
-// Loads a kernel of --load with its launch rule's launch, which settings may override.
+// Loads a kernel of --load. Its launch rule gives the launch options, which settings may override.
 void load_author(const AnyKernel& kernel, const std::vector<std::string>& settings,
                  lib::Context& context) {
   std::map<std::string, std::string> rest;
@@ -91,7 +92,8 @@ std::string emit(runtime::CompilerLibrary* compiler, const Recorded& recorded,
   return text;
 }
 
-// Writes the text to --output, or else to standard output unless the JSON goes there.
+// Writes the text to --output. Without --output, prints it to standard output, unless the JSON is
+// printed there.
 int write_result(const Globals& globals, const CompileRequest& request, const std::string& text,
                  const Json& result) {
   if (!request.output.empty()) {

@@ -1,5 +1,5 @@
-// Recorded kernels after compilation, and on a GPU after assembly by ptxas or the driver. Used by
-// `compile` and `explain`.
+// Recorded kernels that are compiled, and for a GPU assembled by ptxas or the driver. `compile` and
+// `explain` use them.
 #pragma once
 
 #include <optional>
@@ -18,13 +18,13 @@ struct CompiledKernel {
   program::CompileOptions options;
   program::Artifact artifact;
   std::optional<runtime::KernelResources>
-      resources;                         // none without ptxas for a GPU that is not present
-  std::vector<program::Remark> remarks;  // remarks of the compiler and of the resources
+      resources;                         // none if the GPU is not present and ptxas is missing
+  std::vector<program::Remark> remarks;  // the compiler's remarks, and remarks on the resources
 };
 
 // Compiles a kernel. Throws the compiler's errors.
 CompiledKernel compiled(runtime::CompilerLibrary& compiler, const RecordedKernel& recorded);
-// Returns the same data for a kernel that a device loaded.
+// Like compiled(), for a kernel that a device has loaded.
 CompiledKernel loaded(const RecordedKernel& recorded);
 
 // Returns one line per remark.

@@ -1,4 +1,4 @@
-// Generated values for arguments without a file: limits and bytes.
+// Generated values of arguments that have no file: intervals and random bytes.
 #pragma once
 
 #include <cstdint>

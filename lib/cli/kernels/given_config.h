@@ -10,7 +10,7 @@
 
 namespace ligerdsl::cli {
 
-// Configures the context's kernels with these values during its lifetime.
+// While an object lives, the context's plans use these values instead of the heuristic's.
 class GivenConfig final : public lib::KernelConfigs {
  public:
   GivenConfig(lib::Context& context, MetaValues values)
@@ -29,7 +29,7 @@ class GivenConfig final : public lib::KernelConfigs {
   MetaValues values_;
 };
 
-// Stores a plan's questions and returns the heuristic's answers.
+// Stores each kernel for which a plan asks, and changes no value of the heuristic's configuration.
 class KeptQuestions final : public lib::KernelConfigs {
  public:
   using Question = std::shared_ptr<const lib::ConfigQuestion>;
@@ -37,18 +37,18 @@ class KeptQuestions final : public lib::KernelConfigs {
     questions_.push_back(asked);
     return {};
   }
-  // Returns the questions in order.
+  // Returns the stored kernels, in the order of the plan's questions.
   const std::vector<Question>& all() const { return questions_; }
 
  private:
   std::vector<Question> questions_;
 };
 
-// Returns the settings of a kernel of --load with this configuration; its meta-parameters are
-// settings.
+// Returns the settings of a kernel of --load, with the configuration's values as settings of its
+// meta-parameters.
 std::vector<std::string> with_config(std::vector<std::string> settings, const MetaValues& config);
 
-// Calls load_kernels() with this configuration.
+// Like load_kernels() in authors.h, with this configuration.
 void load_kernels(const AuthorKernels& authors, const std::string& kernel,
                   const std::vector<std::string>& settings, const MetaValues& config,
                   const lib::ContextRef& context);

@@ -15,8 +15,9 @@ namespace ligerdsl::cli {
 // name, or an unreadable file.
 std::map<std::string, Array> read_inputs(const std::vector<std::string>& specs);
 
-// Makes an operation's plan, then its memory, so that an invalid call fails before gigabytes are
-// filled. Sizes are the arrays'; other tensors are generated. Throws Failure (kUsage).
+// Makes the plan of an operation, then allocates its tensors, so that an invalid call fails before
+// gigabytes are filled. Sizes come from the arrays; tensors without an array are generated. Throws
+// Failure (kUsage).
 std::unique_ptr<lib::Plan> plan_with_inputs(OpInstance& instance, const lib::ContextRef& context,
                                             const std::map<std::string, Array>& inputs);
 

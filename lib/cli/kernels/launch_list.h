@@ -15,7 +15,7 @@ namespace ligerdsl::cli {
 
 struct LaunchList {
   struct Launch {
-    int kernel;  // index in the context's recorded kernels, or -1 for a library's matmul
+    int kernel;  // index in the context's recorded kernels, or -1 for a matrix library's matmul
     runtime::Product product;
     runtime::Grid grid;
     std::vector<uint64_t> slots;  // argument slots of a kernel
@@ -25,7 +25,7 @@ struct LaunchList {
   std::vector<Launch> launches;
 };
 
-// Records launches while the list is open, otherwise launches the wrapped kernel.
+// Wraps a kernel. Records launches while the list is open, and otherwise executes them.
 class ListedKernel final : public runtime::LoadedKernel {
  public:
   // `slot_count`: number of the kernel's argument slots.
@@ -50,7 +50,7 @@ class ListedKernel final : public runtime::LoadedKernel {
 
 class ListedMatmul final : public runtime::Matmul {
  public:
-  // `other` is null for a GPU that is not present.
+  // `other` is null if the GPU is not present.
   ListedMatmul(std::shared_ptr<runtime::Matmul> other, LaunchList* list)
       : other_(std::move(other)), list_(list) {}
   size_t workspace_bytes() const override {
@@ -78,7 +78,7 @@ class ListedMatmul final : public runtime::Matmul {
   LaunchList* list_;
 };
 
-// A context of type Base with a list of launches.
+// Context of type Base that lists the launches of its kernels and matmuls.
 template <class Base>
 class Listing final : public Base {
  public:

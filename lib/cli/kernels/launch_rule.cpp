@@ -21,7 +21,7 @@ namespace {
 
 using Settings = std::map<std::string, std::string>;
 
-// Values that replace unknown sizes and numbers.
+// Values that are tried for sizes and numbers without a setting.
 constexpr int64_t kOpen[] = {1, 4096, 1 << 20};
 
 // Parses "4096x512", with or without an interval after a colon.
@@ -38,8 +38,8 @@ std::vector<int64_t> parse_shape(const std::string& name, const std::string& tex
   return shape;
 }
 
-// Returns a view's shape from its setting, given directly or by another view's name; empty without
-// a setting.
+// Returns a view's shape from its setting, which is a shape or the name of another view. Returns an
+// empty shape if the view has no setting.
 std::vector<int64_t> given_shape(const Settings& settings, const std::string& name, int depth = 0) {
   const auto found = settings.find(name);
   if (found == settings.end() || found->second.empty() || depth > 1) return {};

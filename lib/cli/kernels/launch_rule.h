@@ -1,4 +1,4 @@
-// Launch of a loaded kernel that is compiled but not run, from its own launch rule.
+// Launch options of a kernel of --load that is compiled but not run, from its launch rule.
 #pragma once
 
 #include <ligerdsl/dsl/kernel.h>

@@ -21,7 +21,7 @@ namespace {
 using compiler::LinearLayout;
 
 constexpr LayoutWindow kCorner = {.rows = 16,
-                                  .columns = 8};  // part of a table printed without --whole
+                                  .columns = 8};  // part that is printed without --whole
 
 LinearLayout layout_of(const Json& item) {
   return {item["shape"], item["register"], item["lane"], item["warp"], item["cta"]};
@@ -46,7 +46,7 @@ std::string bases_text(const Json& item) {
   return text;
 }
 
-// Adds properties derived from the basis vectors.
+// Adds properties of a layout that follow from its basis vectors.
 void add_properties(Json* item) {
   const LinearLayout layout = layout_of(*item);
   const compiler::BitMasks bits = layout.redundant();
@@ -100,7 +100,8 @@ std::vector<RecordedKernel> record(const Globals& globals, const LayoutRequest& 
   return choose_variant(context->recorded, request.variant, true);
 }
 
-// Adds the shapes of the kernel's tiles to `all`; returns the kernel with the requested layouts.
+// Adds the shapes of all the kernel's tiles to `all`. Returns the kernel's name and the requested
+// layouts.
 Json listed(runtime::CompilerLibrary& compiler, const RecordedKernel& recorded,
             const LayoutRequest& request, std::set<std::string>* all) {
   const std::string name = program::parseProgram(recorded.program).name;

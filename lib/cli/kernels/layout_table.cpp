@@ -12,12 +12,13 @@ namespace {
 using compiler::LinearLayout;
 using compiler::Place;
 
-// Returns "4" or "4-7".
+// Returns a range of numbers as text: "4" or "4-7".
 std::string range_text(int64_t first, int64_t count) {
   return count == 1 ? fmt::format("{}", first) : fmt::format("{}-{}", first, first + count - 1);
 }
 
-// Rows and columns of a table that a window shows, and a text about omitted ones.
+// Numbers of rows and columns of a table that fit in a window, and a text about the omitted rows
+// and columns.
 struct Cut {
   int64_t rows, columns;
   std::string left_out;
@@ -38,7 +39,8 @@ std::string thread_text(const LinearLayout& layout, const Place& place) {
                      place.warp, place.lane);
 }
 
-// Returns the coordinates of row `row` in all dimensions but the last, in row-major order.
+// Returns the coordinates of a row in all dimensions but the last. Rows are numbered in row-major
+// order.
 LinearLayout::Coordinates outer_coordinates(const std::vector<int64_t>& shape, int64_t row) {
   LinearLayout::Coordinates outer(shape.empty() ? 0 : shape.size() - 1);
   for (size_t dim = outer.size(); dim-- > 0; row /= shape[dim]) outer[dim] = row % shape[dim];

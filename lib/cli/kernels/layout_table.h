@@ -15,7 +15,7 @@ struct LayoutTable {
   std::string left_out;  // "16 of 64 rows, 8 of 16 columns", or empty if the table is complete
 };
 
-// Numbers of shown rows and columns.
+// Maximum numbers of rows and columns to show.
 struct LayoutWindow {
   int64_t rows, columns;
 };

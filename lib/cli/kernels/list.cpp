@@ -75,7 +75,7 @@ Json json_of(const AnyKernel& kernel, const Target& target) {
                  {"launch_settings", launch_setting_names()}};
   try {
     result["arguments"] = arguments_of(program::parseProgram(kernel.program_bytes({}, target)));
-  } catch (const std::exception& error) {  // the kernel rejects its defaults
+  } catch (const std::exception& error) {  // the kernel rejects its default meta-parameters
     result["arguments"] = nullptr;
     result["problem"] = error.what();
   }

@@ -12,8 +12,8 @@
 
 namespace ligerdsl::cli {
 
-// Returns the context with the recorded kernels and launches. `text`: an operation and its settings
-// in the command's syntax, like "matmul_nt dtype=bf16 M=4096 N=4096 K=4096".
+// Returns a context that has recorded the kernels and launches of the call. `text`: an operation
+// and its settings in the command's syntax, like "matmul_nt dtype=bf16 M=4096 N=4096 K=4096".
 inline std::shared_ptr<Listing<RecordingContext>> listed_call(const std::string& text,
                                                               const std::string& arch) {
   std::istringstream words(text);

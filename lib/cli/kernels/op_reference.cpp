@@ -19,8 +19,8 @@ class InstanceCall final : public reference::ReferenceCall {
       : op_(instance), bytes_(before) {}
 
   bool has(const std::string& tensor) const override { return bytes_.count(tensor) > 0; }
-  // Converts a tensor only when a reference first reads it, because converting large unread tensors
-  // would need gigabytes.
+  // Converts a tensor when a reference first reads it. Converting all tensors would need gigabytes,
+  // and a reference does not read all.
   const Values& operator[](const std::string& tensor) const override {
     static const Values none;
     const auto found = bytes_.find(tensor);

@@ -1,5 +1,6 @@
-// Contexts that record their plans' kernels: LoadingContext for a present device, and
-// RecordingContext for an absent one, whose plans can never run.
+// Contexts that record the kernels of their plans: LoadingContext for a device in this machine, and
+// RecordingContext for a device that need not be present. Plans of a RecordingContext can never
+// run.
 #pragma once
 
 #include <memory>
@@ -13,22 +14,23 @@
 namespace ligerdsl::cli {
 
 struct RecordedKernel {
-  std::string program;  // the program's bytes
+  std::string program;  // serialised program
   program::CompileOptions options;
   std::shared_ptr<runtime::LoadedKernel> loaded = nullptr;  // null if the device is not present
 };
 
-// Returns the name of each kernel's variant. On a GPU every kernel has all variants
-// (kernels::variants_of); on a CPU names are empty.
+// Returns the name of each recorded kernel's variant. For a GPU, every kernel is recorded in all
+// its variants (kernels::variants_of). For a CPU, names are empty.
 std::vector<std::string> variant_names(const std::vector<RecordedKernel>& all, bool gpu);
 
-// Returns the kernels of one variant.
+// Returns the recorded kernels of one variant.
 std::vector<RecordedKernel> choose_variant(const std::vector<RecordedKernel>& all,
                                            const std::string& variant, bool gpu);
 
 class RecordingContext : public lib::Context {
  public:
-  // `device` is a CPU. If the target is a CPU, tables of tuned kernels are searched for `device`.
+  // `device` is a CPU. If the compile target is also a CPU, tables of tuned kernels are searched
+  // for an entry of `device`.
   explicit RecordingContext(const program::CompileOptions& base,
                             const runtime::DeviceConfig& device = {.kind = runtime::DeviceKind::cpu,
                                                                    .num_threads = 1})
@@ -40,7 +42,8 @@ class RecordingContext : public lib::Context {
                : kernels::gpu(base_.arch, /*sms=*/0, base_.ptx_version);
   }
   program::CompileOptions base_options() override { return base_; }
-  // Only the compiler knows a CPU's name in tables, so without a compiler no entry matches.
+  // Only the compiler knows the name of a CPU in tables, so no entry matches if the compiler is
+  // missing.
   lib::TunedDevice tuned_device() override {
     try {
       return Context::tuned_device();

@@ -31,7 +31,7 @@ std::vector<RunOutput> run_author(const lib::ContextRef& context, const AnyKerne
   instance.launch(nullptr);
   context->device().synchronize(nullptr);
   std::vector<RunOutput> outputs;
-  std::vector<Interpreted> rounded;  // computed only if an output needs it
+  std::vector<Interpreted> rounded;  // with the kernel's roundings; computed if an output needs it
   for (size_t i = 0; i < call.arguments().size(); ++i) {
     const AuthorArgument& argument = call.arguments()[i];
     if (!argument.written) continue;
@@ -64,7 +64,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 
 int run(const Globals& globals, const RunRequest& request) {
   const AuthorKernels authors(globals.load);
-  const AnyKernel* author = authors.find_or_op(request.kernel);  // reports an unknown name first
+  const AnyKernel* author = authors.find_or_op(request.kernel);  // checks the name first
   const std::map<std::string, Array> inputs = read_inputs(request.inputs);
   const lib::ContextRef context = open_context(globals);
   const std::vector<RunOutput> outputs =

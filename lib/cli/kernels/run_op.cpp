@@ -13,7 +13,7 @@ std::vector<RunOutput> run_op(const lib::ContextRef& context, const std::string&
                               const std::map<std::string, Array>& inputs, bool check) {
   OpInstance instance(find_op(operation), settings);
   const auto plan = plan_with_inputs(instance, context, inputs);
-  instance.prepare(*plan);  // before the reference, which needs consistent sizes
+  instance.prepare(*plan);  // checks sizes before the reference relies on them
   Expected expected;
   if (check)
     expected =

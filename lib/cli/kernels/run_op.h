@@ -27,7 +27,7 @@ std::vector<RunOutput> run_op(const lib::ContextRef& context, const std::string&
                               const std::vector<std::string>& settings,
                               const std::map<std::string, Array>& inputs, bool check);
 
-// Returns a checked output's fault, or "" if it is correct.
+// Returns the error text of a checked output, or "" if the output is correct.
 std::string fault_of(const RunOutput& output);
 
 }  // namespace ligerdsl::cli

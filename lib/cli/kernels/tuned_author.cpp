@@ -13,7 +13,7 @@ namespace ligerdsl::cli {
 
 namespace {
 
-// Parses a configuration as ligerdsl::tuned does. Throws ligerdsl::Error.
+// Parses a configuration like ligerdsl::tuned. Throws ligerdsl::Error.
 MetaValues values_of(const std::string& config, const std::vector<MetaField>& fields) {
   MetaValues values = tuned_values(config);
   for (const auto& [name, value] : values) {

@@ -10,17 +10,18 @@
 namespace ligerdsl::cli {
 
 struct TunedAuthor {
-  std::string options;  // the call's options, as in table keys
-  // Table values for fields that settings do not set. An entry that ligerdsl::tuned would reject is
-  // in `source.passed`.
+  std::string options;  // text that identifies the call in table keys
+  // Table values of the fields that have no setting. If ligerdsl::tuned would reject the entry,
+  // `source.passed` has the reason.
   lib::ConfigSource source;
 };
 
 TunedAuthor tuned_author(lib::Context& context, const AnyKernel& kernel,
                          const std::vector<std::string>& settings);
 
-// Returns the settings with values from a table. Settings that already choose every field remain
-// unchanged. Throws Failure (kUsage) for an entry that ligerdsl::tuned would reject.
+// Returns the settings and the values from a table for fields without a setting. If every field has
+// a setting, returns the settings unchanged. Throws Failure (kUsage) for an entry that
+// ligerdsl::tuned would reject.
 std::vector<std::string> tuned_settings(lib::Context& context, const AnyKernel& kernel,
                                         const std::vector<std::string>& settings);
 

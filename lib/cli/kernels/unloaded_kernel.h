@@ -1,5 +1,5 @@
-// Kernel for a device that is not present. It cannot run; plans that only record or store their
-// kernels get it.
+// Kernel for a device that is not present. It cannot run. Plans that only record or store kernels
+// get this object.
 #pragma once
 
 #include "runtime/kernel/kernel.h"

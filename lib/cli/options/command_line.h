@@ -12,7 +12,7 @@
 
 namespace ligerdsl::cli {
 
-// Completions that a shell offers for an option's value.
+// Values that a shell offers as completions of an option.
 struct Offer {
   enum class Kind { words, files, kernels, settings, commands };
   Kind kind = Kind::words;
@@ -26,9 +26,9 @@ class CommandLine {
 
   CLI::App app;
   Globals globals;
-  std::function<int()> chosen;  // set by parsing: runs the chosen subcommand
+  std::function<int()> chosen;  // runs the chosen subcommand; parsing sets it
 
-  // Completions by option, for completion.h.
+  // Completions of each option's value, for completion.h.
   std::map<const CLI::Option*, Offer> offers;
   CLI::Option* offer(CLI::Option* option, Offer what) {
     return offers[option] = std::move(what), option;
@@ -36,7 +36,7 @@ class CommandLine {
   // Restricts the option to these words and offers them.
   CLI::Option* choice(CLI::Option* option, const std::vector<std::string>& words);
 
-  // Makes parsing `command` choose the function `run(globals)`, which returns the exit code.
+  // If the parser finds `command`, sets `chosen` to call run(globals), which returns the exit code.
   template <class Run>
   void on(CLI::App* command, Run run) {
     command->callback(

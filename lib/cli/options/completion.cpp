@@ -14,10 +14,10 @@ namespace ligerdsl::cli {
 
 namespace {
 
-// State of the command line before the word that is typed.
+// State of the command line before the word that the user is typing.
 struct Typed {
   const CLI::App* command = nullptr;
-  const CLI::Option* awaits = nullptr;  // option whose value is the next word
+  const CLI::Option* awaits = nullptr;  // option whose value the typed word is, or null
   bool options_ended = false;           // true after `--`
   std::vector<std::string> positionals, loaded;
 };
@@ -26,8 +26,8 @@ bool takes_value(const CLI::Option& option) {
   return option.get_items_expected_max() > 0;
 }
 
-// Returns the option of the command or of its parents, because global options may follow a
-// subcommand.
+// Returns the option with this name, of the command or of a parent command, because global options
+// may follow a subcommand.
 const CLI::Option* option_named(const CLI::App* command, const std::string& name) {
   for (; command; command = command->get_parent()) {
     if (const CLI::Option* found = command->get_option_no_throw(name)) return found;
@@ -104,7 +104,8 @@ class Completer {
     }
   }
 
-  // Adds the words of the next positional argument; the last one also accepts all later words.
+  // Adds the words of the next positional argument. The last positional argument also accepts all
+  // later words.
   void add_positional() {
     const std::vector<const CLI::Option*> options =
         typed_.command->get_options([](const CLI::Option* each) { return each->get_positional(); });
@@ -181,8 +182,8 @@ class Completer {
     for (const program::Argument& argument : program.arguments) add_setting(argument.name, {});
   }
 
-  // Makes a plan with default settings on a CPU, because the fields of a schedule are only known
-  // from a plan.
+  // Makes a plan with default settings on a CPU, because only a plan lists the fields of a
+  // schedule.
   void add_configs(const lib::OpInfo& info) {
     program::CompileOptions options;
     options.target = program::Target::cpu;

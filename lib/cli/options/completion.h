@@ -1,5 +1,5 @@
-// Shell completion. The shell's script asks `ligerdsl complete WORD...` for candidates, so these
-// include kernels of --load and always match the command line.
+// Shell completion. The shell's script runs `ligerdsl complete WORD...` to get candidates. The
+// candidates therefore include kernels of --load and match the options of the installed command.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ struct Candidate {
 };
 inline constexpr const char* kFiles = ":files";
 
-// `words` begin with the command's name; the last one is being typed. A candidate that ends in = is
-// not complete.
+// `words` begin with the command's name; the last one is being typed. After a candidate that ends
+// in =, the shell adds no space.
 std::vector<Candidate> complete(const CommandLine& line, std::vector<std::string> words);
 
 std::string bash_completion();

@@ -2,8 +2,8 @@
 
 namespace ligerdsl::cli {
 
-// Bash also splits words at = and : (COMP_WORDBREAKS). The script joins parts that no space
-// separates, and returns each candidate's part after the last split.
+// Bash also splits words at = and : (COMP_WORDBREAKS). The script joins the parts of a word again,
+// and of each candidate it returns only the part after the last = or :.
 std::string bash_completion() {
   return R"(# bash completion of ligerdsl; it asks the command itself
 _ligerdsl() {

@@ -9,8 +9,8 @@
 
 namespace ligerdsl::cli {
 
-// Adds a subcommand's arguments for a kernel and its settings. `also` ends the kernel's
-// description.
+// Adds a subcommand's arguments for a kernel and its settings. `also` is appended to the help text
+// of KERNEL.
 void add_kernel(CommandLine& line, CLI::App* command, std::string* kernel,
                 std::vector<std::string>* settings, bool required, const std::string& also = "");
 

@@ -15,8 +15,8 @@ namespace ligerdsl::cli {
 
 namespace {
 
-// Escapes text for a manual page, so that it contains no requests or escapes and its hyphens can be
-// copied.
+// Escapes text for a manual page, so that roff reads no requests or escapes in it. Hyphens become
+// "-" that users can copy.
 std::string roff(const std::string& text) {
   std::string safe;
   for (const char c : text) {
@@ -92,7 +92,7 @@ std::string heading(const std::string& name, const std::string& about) {
          section("NAME") + fmt::format("{} \\- {}\n", roff(name), roff(about));
 }
 
-// Describes a command's subcommands, which are on the command's page.
+// Describes the subcommands of a command on the command's page.
 std::string nested(const CLI::App& app, const std::string& path) {
   std::string text;
   for (const CLI::App* command : commands_in(app)) {

@@ -1,4 +1,4 @@
-// `ligerdsl report` writes a page about the trials in stores. Needs no device.
+// `ligerdsl report` writes an HTML page about the trials in stores. It needs no device.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

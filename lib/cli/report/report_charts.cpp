@@ -31,7 +31,7 @@ std::string shortened(const std::string& text) {
   return fmt::format("{:.{}}…", shown, kMost - 1);
 }
 
-// Range of the time axis, as ratios to the heuristic's time.
+// Range of the axis of times, which are ratios to the heuristic's time.
 struct Range {
   double low = 1, high = 1;
   void take(double value) {
@@ -49,7 +49,8 @@ void append_row(std::string* data, std::initializer_list<double> numbers) {
   *data += '\n';
 }
 
-// Returns a named block of data for gnuplot's `plot`. An empty one gets a point that is not drawn.
+// Returns a named block of data for gnuplot's `plot`. A block without rows gets a NaN point, which
+// is not drawn.
 std::string block(const std::string& name, const std::string& rows) {
   return fmt::format("${} << EOD\n{}EOD\n", name, rows.empty() ? "NaN NaN NaN NaN NaN\n" : rows);
 }
@@ -62,7 +63,7 @@ void erase_between(std::string* text, std::string_view begin, std::string_view e
   }
 }
 
-// Removes empty groups, which are most of gnuplot's output.
+// Removes empty <g> elements, which are most of gnuplot's output.
 std::string without_empty_groups(const std::string& svg) {
   constexpr std::string_view open = "<g fill=", empty = ">\n</g>\n";
   std::string out;
@@ -77,8 +78,8 @@ std::string without_empty_groups(const std::string& svg) {
   return out;
 }
 
-// Returns only the drawing in gnuplot's document, for an HTML page. Stores the symbols, equal in
-// all charts.
+// Returns the content of gnuplot's <svg> element, for an HTML page. Stores its <defs> in `symbols`,
+// because all charts share them.
 std::string for_page(const std::string& document, const DrawnChart& chart, std::string* symbols) {
   const size_t header = document.find("<svg"), begin = document.find('>', header) + 1,
                end = document.rfind("</svg>");
@@ -94,7 +95,7 @@ std::string for_page(const std::string& document, const DrawnChart& chart, std::
   const std::string canvas = " id=\"gnuplot_canvas\"";
   if (const size_t found = drawing.find(canvas); found != std::string::npos)
     drawing.erase(found, canvas.size());
-  // Without a key, gnuplot names a series by its number.
+  // gnuplot names series by number if the chart has no key, so the titles are replaced.
   size_t at = 0;
   for (const std::string& name : chart.series) {
     constexpr std::string_view open = "<title>", close = "</title>";

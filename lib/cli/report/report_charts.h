@@ -1,4 +1,5 @@
-// Charts of a tuning report, as SVG inside an HTML page. Texts and axes have the page's colours.
+// Charts of a tuning report, as SVG inside an HTML page. Texts and axes have the colours of the
+// page's style.
 #pragma once
 
 #include <string>
@@ -12,7 +13,7 @@ inline constexpr const char* kBestColour = "#2f7ed8";     // winners, best so fa
 inline constexpr const char* kTrialColour = "#8a8f98";    // measured trials, the heuristic, copies
 inline constexpr const char* kFailureColour = "#d9534f";  // failed trials
 
-// Performance of a task's configurations on one problem.
+// Times of a task's heuristic and winner on one problem, and of a copy of its bytes.
 struct RooflinePoint {
   const tune::TaskSummary* task;
   std::string problem;
@@ -28,17 +29,19 @@ struct DrawnChart {
 // Each function adds a chart. One gnuplot process draws all of them.
 class ReportCharts {
  public:
-  // Adds the best time so far over tried configurations. Returns the chart's number.
+  // The x axis is the number of tried configurations, the y axis the best time so far. Each add
+  // function returns the chart's number.
   size_t add_progress(const tune::TaskSummary& task);
-  // Adds the best time so far over the search time.
+  // The x axis is the seconds of the search, the y axis the best time so far.
   size_t add_progress_in_time(const tune::TaskSummary& task);
-  // Adds the times for each field's values, one row per value.
+  // Times for each value of each field, with one row per value.
   size_t add_effects(const tune::TaskSummary& task);
-  // Adds GB/s over call bytes. `ceiling` is the GB/s of a large copy, or 0 if unknown.
+  // The x axis is the bytes of a call, the y axis GB/s. `ceiling` is the GB/s of a large copy, or 0
+  // if unknown.
   size_t add_roofline(const std::vector<RooflinePoint>& points, double ceiling);
 
-  // Returns the charts by number. Stores the SVG definitions that they share in `symbols`. Throws
-  // errors of drawn_by_gnuplot.
+  // Returns the charts as SVG, by number. Stores the SVG definitions that the charts share in
+  // `symbols`. Throws the errors of drawn_by_gnuplot.
   std::vector<std::string> drawn(std::string* symbols, int stop) const;
 
  private:

@@ -18,7 +18,7 @@ namespace {
 using tune::TaskSummary;
 using tune::Trial;
 
-// Returns element i of a list in a trial, or 0 if the list is shorter or absent.
+// Returns element i of the list `name` of a trial, or 0 if there is no such number.
 double number_at(const Json& object, const char* name, size_t i) {
   if (!object.is_object() || !object.contains(name)) return 0;
   const Json& list = object[name];

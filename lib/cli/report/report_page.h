@@ -8,8 +8,8 @@
 
 namespace ligerdsl::cli {
 
-// Returns the page, with the trials' texts escaped. `stop`: see drawn_by_gnuplot, whose errors it
-// throws.
+// Returns the page; texts of trials are escaped. `stop` is passed to drawn_by_gnuplot. Throws the
+// errors of drawn_by_gnuplot.
 std::string report_page(const std::vector<tune::TaskSummary>& tasks, int stop = -1);
 
 }  // namespace ligerdsl::cli

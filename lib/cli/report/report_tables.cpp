@@ -57,8 +57,8 @@ MetaValues values_of(const std::string& config) {
   }
 }
 
-// Returns changes to the heuristic, "num_warps 4 → 8", or the whole configuration without a
-// heuristic.
+// Returns the fields that differ from the heuristic's, like "num_warps 4 → 8". Without a heuristic,
+// returns the whole configuration.
 std::string change_text(const TaskSummary& task, const std::string& config) {
   if (task.heuristic.config.empty()) return code(config);
   const MetaValues before = values_of(task.heuristic.config), after = values_of(config);

@@ -17,7 +17,7 @@ int list(const Globals& globals);
 struct CompileRequest {
   std::string kernel;
   std::vector<std::string> settings;
-  std::string stage;   // empty means ptx or asm
+  std::string stage;   // one of compile_stages(); empty: ptx for a GPU, asm for a CPU
   std::string target;  // empty means that of --device
   std::string variant = "aligned";
   std::string output;  // a file, or empty for stdout
@@ -36,7 +36,7 @@ int explain(const Globals& globals, const ExplainRequest& request);
 struct LayoutRequest {
   std::string kernel;
   std::vector<std::string> settings;
-  std::string target;  // empty means that of --device, else sm_90a
+  std::string target;  // empty: the target of --device if it is a GPU, else sm_90a
   std::string tile;    // shape of the printed tiles; empty means all
   int line = 0;        // source line of the printed tiles; 0 means all
   std::string by = "element";
@@ -47,12 +47,12 @@ int layout(const Globals& globals, const LayoutRequest& request);
 
 // Request of `ligerdsl cache`, which handles the disk cache.
 struct CacheRequest {
-  std::string to;  // trim: size to keep; empty means the limit
+  std::string to;  // trim: size to keep; empty means the cache's limit
   bool dry_run = false;
   std::string file;                  // warm: descriptions; "-" for stdin
-  std::vector<std::string> targets;  // warm: for lines without one; empty means --device
-  std::string ptx = "9.0";           // warm: default for a GPU that is not present
-  int multiprocessors = 132;         // warm: default number of SMs, likewise
+  std::vector<std::string> targets;  // warm: for lines without a target; empty means --device
+  std::string ptx = "9.0";           // warm: default PTX version for a GPU that is not present
+  int multiprocessors = 132;         // warm: default number of SMs of a GPU that is not present
 };
 int cache_ls(const Globals& globals);
 int cache_verify(const Globals& globals);
@@ -71,7 +71,7 @@ int run(const Globals& globals, const RunRequest& request);
 
 struct CheckRequest {
   std::vector<std::string> operations;
-  bool all = false;  // checks every operation; `operations` is empty
+  bool all = false;  // check every operation; `operations` is empty
 };
 int check_operations(const Globals& globals, const CheckRequest& request);
 
@@ -79,7 +79,7 @@ struct BenchRequest {
   std::string kernel;  // empty means sets
   std::vector<std::string> settings;
   std::vector<std::string> inputs;  // name=FILE.npy, with a kernel
-  std::vector<std::string> sets;    // sets and models; empty means the standard set
+  std::vector<std::string> sets;    // names of sets and models; empty means the standard set
   std::vector<int64_t> rows;        // row counts for all cases; empty means the sets' own
   bool list = false;                // list the cases without measuring
   std::vector<std::string> axes;    // with a kernel: H=1024:16384*2
@@ -100,14 +100,14 @@ struct TuneRequest {
   bool all = false;           // tune every set
   std::vector<int64_t> rows;  // row counts for all cases; empty means the sets' own
   std::vector<std::string>
-      check_with;  // settings of the call whose outputs are checked; empty means automatic
+      check_with;  // settings of the call whose outputs are checked; empty: chosen by the tuner
   std::string strategy = "guided";
   uint64_t seed = 0;
   double budget_seconds = 600;
-  double timeout_seconds = 20;  // limit per trial; longer if the heuristic is slow
-  int64_t max_evals = 200;      // limit per kernel
+  double timeout_seconds = 20;  // limit of a trial's time; longer if the heuristic is slow
+  int64_t max_evals = 200;      // largest number of trials per kernel
   int jobs = 0;                 // number of parallel compilers; 0 means one per core
-  Bits bits = Bits::row;        // largest change of results that a configuration may cause
+  Bits bits = Bits::row;        // largest effect on results that a configuration may have
   std::string store;            // file of trials; empty means the one in the user's data folder
   bool resume = false;
   std::string export_to;  // table, or empty

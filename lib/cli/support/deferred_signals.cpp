@@ -22,7 +22,7 @@ const struct sigaction at_once {};  // SIG_DFL
 void note(int signal) {
   const int error = errno;
   if (came)
-    sigaction(signal, &at_once, nullptr), raise(signal);  // takes effect when this handler returns
+    sigaction(signal, &at_once, nullptr), raise(signal);  // delivered when this handler returns
   came = 1;
   const auto number = static_cast<unsigned char>(signal);
   [[maybe_unused]] const ssize_t put = write(ends[1], &number, 1);

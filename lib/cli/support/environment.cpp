@@ -84,7 +84,7 @@ runtime::DeviceConfig unused_cpu(const Globals& globals) {
   if (runtime::options().table.empty() && lib::shipped_tables().empty()) return config;
   try {
     config.compiler = open_compiler();
-  } catch (const runtime::Error&) {  // a caller that needs the compiler reports the error
+  } catch (const runtime::Error&) {  // callers that need the compiler report the error
   }
   return config;
 }
@@ -110,7 +110,7 @@ program::CompileOptions options_for_target(const std::string& target) {
   }
   options.target = program::Target::nvptx;
   options.arch = target;
-  options.ptx_version = 90;  // an upper limit: the compiler emits the lowest version that suffices
+  options.ptx_version = 90;  // upper limit; the compiler emits the lowest version that suffices
   options.launch_overlap = runtime::options().launch_overlap;
   return options;
 }

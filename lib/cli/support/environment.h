@@ -1,4 +1,4 @@
-// Devices and the compiler that the command's options name.
+// Opens the devices and the compiler that the command's options name.
 #pragma once
 
 #include <memory>
@@ -17,17 +17,17 @@ std::shared_ptr<runtime::CompilerLibrary> open_compiler();
 // Returns the device that --device names. Throws Failure (kUsage).
 runtime::DeviceConfig device_config(const std::string& device);
 
-// Opens the compiler; returns --device and --threads.
+// Opens the compiler. Returns the device configuration that --device and --threads give.
 runtime::DeviceConfig device_config(const Globals& globals);
 
-// Returns the options that the environment sets.
+// Returns the context options that environment variables set.
 lib::ContextOptions context_options();
 
 // Opens the context of --device. Throws Failure (kNoDevice or kUsage).
 lib::ContextRef open_context(const Globals& globals);
 
-// Returns a CPU for plans that are not run. Opens the compiler only if tables of tuned kernels
-// exist, because these may name CPUs.
+// Returns the configuration of a CPU, for plans that never run. Opens the compiler only if tables
+// of tuned kernels exist, because only the compiler knows the name of a CPU in tables.
 runtime::DeviceConfig unused_cpu(const Globals& globals);
 
 // Returns the target of --device. Opens the device only if it is a GPU.

@@ -128,7 +128,7 @@ Finding try_out(const std::string& subject, bool needed, const std::function<std
     return {subject, State::works, look(), needed, ""};
   } catch (const std::exception& error) {
     return {subject, State::absent, error.what(), needed,
-            ""};  // the libraries' messages include the remedy
+            ""};  // errors of libraries include the remedy
   }
 }
 

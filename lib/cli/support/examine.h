@@ -15,22 +15,22 @@ struct Finding {
 
   std::string subject;
   State state;
-  std::string text;    // what was found, or the error
+  std::string text;    // version or path that was found, or the error
   bool needed = true;  // true if the library does not work without it
-  std::string remedy;  // empty if the subject works or `text` says what to do
+  std::string remedy;  // text for the user; empty if the subject works, or if `text` has the remedy
 };
 
-// Runs the check `look`, which throws if its subject does not work; returns the finding.
+// Runs `look`, which returns the finding's text, or throws if the subject does not work.
 Finding try_out(const std::string& subject, bool needed, const std::function<std::string()>& look);
 
-// Checks the cache like the library: opens or creates it, then writes, reads and removes a file of
-// an entry's size.
+// Tests the disk cache: opens or creates it like the library, then writes, reads and removes a file
+// of an entry's size.
 Finding examine_cache();
 
 // Checks the program that LIGERDSL_COMPILE=process starts.
 Finding examine_compile_worker(const runtime::CompilerLibrary& compiler);
 
-// Check the matmul libraries.
+// Check the matmul libraries that plans load at run time.
 Finding examine_cblas();
 Finding examine_cublaslt();
 

@@ -37,7 +37,7 @@ std::string drawn_by_gnuplot(const std::string& commands, int stop) {
   const std::string picture = folder.path() + "/picture";
   const std::string script =
       folder.write("commands", fmt::format("set output {}\n{}", gnuplot_text(picture), commands));
-  // -d ignores the user's startup files.
+  // With -d, gnuplot ignores the user's startup files.
   const runtime::ProcessResult result =
       runtime::run_process({"gnuplot", "-d", script}, {.stop = stop});
   if (result.stopped) throw Failure(kInterrupted, "interrupted");

@@ -1,4 +1,4 @@
-// Pictures by gnuplot, which may not be installed.
+// Draws charts with gnuplot, which may not be installed.
 #pragma once
 
 #include <string>
@@ -14,9 +14,9 @@ void require_gnuplot(const std::string& use);
 // "noenhanced".
 std::string gnuplot_text(std::string_view text);
 
-// Returns gnuplot's drawing for these commands, which set a terminal but no output. Several
-// pictures are concatenated. `stop` is a descriptor that ends gnuplot when it becomes readable.
-// Throws Failure.
+// Returns gnuplot's drawing for these commands, which set a terminal but no output. If the commands
+// draw several pictures, their texts are concatenated. gnuplot is stopped when the descriptor
+// `stop` becomes readable. Throws Failure.
 std::string drawn_by_gnuplot(const std::string& commands, int stop = -1);
 
 }  // namespace ligerdsl::cli

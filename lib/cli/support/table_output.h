@@ -7,8 +7,8 @@
 
 namespace ligerdsl::cli {
 
-// Replaces a file atomically (tune::write_table), or prints to standard output
-// (is_standard_output).
+// Writes the table to standard output if is_standard_output(path), else replaces the file
+// atomically (tune::write_table).
 void write_tuned_table(const std::string& path, const tune::TableEntries& entries);
 
 }  // namespace ligerdsl::cli

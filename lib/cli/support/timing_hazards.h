@@ -14,7 +14,8 @@ std::vector<std::string> timing_hazards();
 // environment in which they were measured.
 void refuse_timing_hazards(const char* command);
 
-// Prints a warning on stderr if a hazard is set, for commands that only print times.
+// Prints a warning on stderr if a hazard is set. Call it in commands that print times and do not
+// store them in tables.
 void warn_of_timing_hazards(const char* command);
 
 }  // namespace ligerdsl::cli

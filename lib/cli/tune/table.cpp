@@ -61,9 +61,9 @@ class Importer {
     return key.substr(0, key.find(" @ ")) + here.substr(here.find(" @ "));
   }
 
-  // Measures the entry on this device. Returns why it is not imported, or "" if it is correct and a
-  // gain (tune::no_gain). An imported entry gets this device's times. Sets `refuted` if the
-  // measurement refutes it (tune::is_refuted).
+  // Measures the entry on this device. Returns the reason why it is not imported, or "" if its
+  // results are correct and it is a gain (tune::no_gain). An imported entry gets this device's
+  // times. Sets `refuted` if the measurement refutes it (tune::is_refuted).
   std::string prove(const std::string& key, Json* entry, bool* refuted);
 
  private:
@@ -72,8 +72,9 @@ class Importer {
     return {about.at("arch"), about.at("units"), about.at("model")};
   }
 
-  // Returns why the entry's problems do not belong to its key, or "". Otherwise an edited table, or
-  // a changed meaning of settings, could import a configuration never tried for its key.
+  // Returns the reason why the entry's problems do not belong to its key, or "". The check prevents
+  // that an edited table, or a changed meaning of settings, imports a configuration that was never
+  // tried for its key.
   std::string mismatch(const std::string& key, const std::string& operation,
                        const Problems& problems) const {
     if (problems.empty()) return "it names no problem to measure (\"problems\")";
@@ -167,8 +168,9 @@ int table_merge(const Globals& globals, const TableRequest& request) {
 
 namespace {
 
-// Result of an import. It replaces or removes an entry with the same configuration, which was tried
-// again. An entry with another configuration remains if it gains more.
+// Entries to write and to remove after an import. An entry of the output table with the same
+// configuration is replaced or removed, because this import measured it again. An entry with
+// another configuration remains if it gains more.
 struct Imported {
   tune::TableEntries taken, refuted;
 
@@ -197,7 +199,7 @@ int table_import(const Globals& globals, const TableRequest& request) {
   const bool printed = is_standard_output(request.output);
   if (!printed)
     tune::entries_to_update(
-        request.output);  // reports an unusable file before anything is measured
+        request.output);  // reports an unusable file before the first measurement
   const DeferredSignals signals;
   Imported imported;
   Json refused = Json::array();

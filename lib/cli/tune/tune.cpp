@@ -1,7 +1,8 @@
 // `ligerdsl tune` tries configurations of kernels, stores every trial, and exports the winners.
 //
-// This process has no device context. A worker (tune_worker.cpp) runs kernels, which may hang or
-// crash. Compilers run in parallel and fill the disk cache, from which the worker loads.
+// This process has no device context. A worker process (tune_worker.cpp) runs the kernels, because
+// they may hang or crash. Compilers run in parallel and write to the disk cache, from which the
+// worker loads.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -32,7 +33,8 @@ namespace {
 using tune::Fate;
 using tune::Trial;
 
-// Shows the progress on stderr: on one rewritten line of a terminal, else as occasional lines.
+// Shows the progress on stderr: on a terminal on one line that it overwrites, else as occasional
+// lines.
 class Progress {
  public:
   explicit Progress(const Globals& globals)
@@ -86,8 +88,8 @@ std::string fates_text(const TuneWinner& won) {
   return text;
 }
 
-// Returns the number of assemblers. Assembling is much faster than compiling, and each assembler
-// holds GPU memory.
+// Returns the number of assembler processes. A few suffice, because assembling is much faster than
+// compiling, and each process holds GPU memory.
 int assemblers_for(const Globals& globals, int compilers) {
   constexpr int kCompilersOfOne = 4, kMost = 4;
   return globals.device == "cpu" ? 0 : std::clamp(compilers / kCompilersOfOne, 1, kMost);
@@ -124,7 +126,7 @@ struct TuneRun {
     const int compilers = request.jobs > 0
                               ? request.jobs
                               : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    // Started after the device, because the driver creates contexts one at a time.
+    // Starts after the device's worker, because the driver creates contexts one at a time.
     tune::WorkerPool assemblers(worker_arguments(globals), assemblers_for(globals, compilers),
                                 request.timeout_seconds, time.search().descriptor());
     std::vector<TuneTask> tasks;
@@ -132,7 +134,7 @@ struct TuneRun {
       tasks =
           tune_tasks(globals, request, authors, device.description(), time.search().descriptor());
     } catch (const std::exception&) {
-      time.require_going_on();  // a stopped compile is not the kernel's fault
+      time.require_going_on();  // after a signal, throws Stopped instead of the compile's error
       throw;
     }
     const TuneSearch how{

@@ -61,7 +61,7 @@ Json TuneDevice::attempt(const Attempt& attempt) {
   const auto answer = ask({{"try", what}}, attempt.seconds, attempt.stop);
   if (answer.outcome == WorkerProcess::Outcome::answered) {
     if (!answer.json.contains("error")) return answer.json;
-    worker_.reset();  // later calls of the worker would fail too, for example after an illegal
+    worker_.reset();  // later calls in this worker would also fail, for example after an illegal
                       // address on a GPU
     return {{"fate", name(Fate::crash)}, {"reason", answer.json["error"]}};
   }
@@ -81,7 +81,8 @@ WorkerProcess::Answer TuneDevice::ask(const Json& question, double seconds, cons
   return answer;
 }
 
-// Asks a second worker if the first one ended, because another process may have ended it.
+// If the worker ends, asks a new worker once more, because another process may have ended the first
+// worker.
 Json TuneDevice::must_answer(const Json& question, const std::string& what, const TimedStop& stop) {
   const double seconds = time_.opening_seconds();
   auto answer = ask(question, seconds, stop);

@@ -16,7 +16,7 @@ namespace ligerdsl::cli {
 // Returns the command that starts a worker.
 std::vector<std::string> worker_arguments(const Globals& globals);
 
-// Every function throws Stopped after a signal, and BudgetOver at the end of its time.
+// Every function throws Stopped after a signal, and BudgetOver when its time is over.
 class TuneDevice {
  public:
   // Throws Failure with the worker's reason and exit code, for example kNoDevice.
@@ -25,13 +25,13 @@ class TuneDevice {
   // Returns "arch", "units", "model", "driver" and "ptx" of the device.
   const Json& description() const { return description_; }
 
-  // Makes data and expected answers for these problems. Returns the seconds of one sample of the
-  // heuristic on all of them. Throws Failure for invalid settings, and if the worker hangs or ends
-  // twice.
+  // Lets the worker make data and expected results for these problems. Returns the seconds of one
+  // sample of the heuristic on all of them. Throws Failure for invalid settings, and if the worker
+  // hangs or ends twice.
   double open(const TuneProblems& problems);
-  // Returns times of copies: "copy_us" for each open problem's "bytes", and "copy_gb_per_s" of a
-  // large copy of "copy_bytes". Returns null if they cannot be measured, for example for lack of
-  // memory.
+  // Measures copies. Returns "copy_us", the time to copy "bytes", for each open problem, and
+  // "copy_gb_per_s" of a large copy of "copy_bytes". Returns null if copies cannot be measured, for
+  // example for lack of memory.
   Json ceilings();
 
   struct Attempt {
@@ -53,7 +53,7 @@ class TuneDevice {
   const TuneTime& time_;
   std::vector<std::string> arguments_;
   std::unique_ptr<tune::WorkerProcess> worker_;
-  std::string opened_;  // text of the open problems
+  std::string opened_;  // JSON text of the open problems
   Json description_, open_, large_copy_;
 };
 

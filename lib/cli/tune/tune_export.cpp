@@ -41,7 +41,8 @@ void TableExport::apply(const Result& result, tune::TableEntries* entries, Outco
   const auto there = entries->find(result.key);
   const bool same = there != entries->end() && there->second.at("config") == result.was;
   if (result.entry) {
-    // Another tuner wrote this entry during the search; neither tuner knew the other's result.
+    // Another tuner may have written an entry for this key during the search. The faster entry
+    // remains.
     const double ratio = there == entries->end() || same ? 0 : there->second.value("ratio", 0.0);
     if (ratio > 0 && ratio < result.entry->at("ratio")) {
       outcome->not_written.emplace_back(result.key,
@@ -61,7 +62,7 @@ void TableExport::apply(const Result& result, tune::TableEntries* entries, Outco
   }
 }
 
-// Returns false if the results are not written yet.
+// Writes all pending results into the table. Returns false if the write failed.
 bool TableExport::write() {
   Outcome outcome = outcome_;
   size_t count = 0;

@@ -1,5 +1,5 @@
-// Updates a table for `tune --export`: writes winners' entries, removes refuted ones, and reports
-// why others are not written.
+// Updates a table for `tune --export`: writes the entries of winners, removes refuted entries, and
+// reports why other results are not written.
 #pragma once
 
 #include <optional>
@@ -21,22 +21,22 @@ class TableExport {
   explicit TableExport(std::string path);
 
   bool is_printed() const { return printed_; }
-  // Makes a wait for the table's lock end when this descriptor becomes readable.
+  // Stops waiting for the table's lock when this descriptor becomes readable.
   void stop_waiting_at(int descriptor) { stop_ = descriptor; }
-  // Returns the table's configuration for a task, or "".
+  // Returns the configuration that the table has for a task, or "".
   std::string entry_of(const TuneTask& task, const Json& device) const;
-  // Writes the result of a search into the table at once. A failed write is reported once and tried
-  // again with the next result.
+  // Writes the result of a search into the table at once. If a write fails, reports the first
+  // failure and tries again with the next result.
   void add(const TuneTask& task, const TuneWinner& won);
   // Prints the table, or a report of the written entries. Returns false if a write failed.
   bool finish(const Globals& globals);
-  Json json() const;  // null without --export
+  Json json() const;  // null if there is no --export
 
  private:
   // Result of a search that is not in the table yet.
   struct Result {
     std::string key;
-    std::string was;            // configuration in the table when the search began
+    std::string was;            // configuration that the table had when the search began
     std::optional<Json> entry;  // none if the heuristic won
     std::string refuted, reason;
   };

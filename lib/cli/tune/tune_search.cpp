@@ -31,7 +31,7 @@ using tune::Trial;
 constexpr int kSamples = 5, kSemifinalSamples = 15, kFinalSamples = 45;
 constexpr size_t kSemifinalists = 8, kFinalists = 3;
 constexpr double kFewSamplesNoise =
-    1.03;  // a problem slower by more than this factor stays slower with many samples
+    1.03;  // larger ratios to the heuristic's time are no noise, even with few samples
 
 class Search {
  public:
@@ -54,7 +54,7 @@ class Search {
     try {
       search();
     } catch (const BudgetOver&) {
-      // The budget has time reserved for the finals.
+      // Part of the budget is reserved for the finals.
     }
     TuneWinner won = finals();
     won.seconds = seconds_since(began_);
@@ -67,8 +67,9 @@ class Search {
     std::future<Json> done;  // seconds
   };
 
-  // Returns the expected seconds of `count` successful trials: measuring, plus the mean overhead of
-  // successful trials so far. Failed trials do not count: timeouts are long, and finals have none.
+  // Returns the expected seconds of `count` successful trials: the measurements, plus the mean
+  // overhead of the successful trials so far. Failed trials do not count, because timeouts are long
+  // and finalists have none.
   double trial_seconds(size_t count, double samples) const {
     const double beside = succeeded_ == 0 ? 0 : overhead_ / static_cast<double>(succeeded_);
     return static_cast<double>(count) * (2 * sample_seconds_ * samples + beside);
@@ -80,17 +81,17 @@ class Search {
            trial_seconds(1 + std::min(semifinalists, kFinalists), kFinalSamples);
   }
 
-  // Returns true if the finals need the remaining budget. They may use at most half of the whole
-  // budget.
+  // Returns true if the finals need the rest of the budget. The finals get at most half of the
+  // whole budget.
   bool over() const {
     const double budget = std::max(budget_ / 2, budget_ - finals_seconds());
     how_.time.search_until(tune::Deadline::after(budget - seconds_since(began_)));
     return how_.time.search().passed();
   }
 
-  // Returns true if the configuration builds new programs; some fields have no effect together or
-  // on this device. A configuration that cannot be built counts as new, and its compile reports
-  // why.
+  // Returns true if the configuration builds other programs than all earlier ones. It may not,
+  // because some fields have no effect on this device or with other fields. A configuration that
+  // cannot be built counts as new; its compile reports the reason.
   bool is_new(const Config& config) {
     try {
       return built_.insert(runtime::sha256(task_.built(task_.space.values(config)))).second;
@@ -99,8 +100,8 @@ class Search {
     }
   }
 
-  // Compiles ahead of measuring, with all compilers busy, and measures in the order of finished
-  // compiles.
+  // Keeps all compilers busy, and measures configurations in the order in which their compiles
+  // finish.
   void search() {
     std::list<Compiling> compiling;
     while (!over()) {
@@ -122,7 +123,7 @@ class Search {
     }
   }
 
-  // Returns the table's configuration if it is in this search's space.
+  // Returns the table's configuration of the task, if it is in the search space.
   static std::optional<Config> entry_of(const TuneTask& task) {
     if (task.entry.empty()) return std::nullopt;
     try {
@@ -132,8 +133,8 @@ class Search {
     }
   }
 
-  // Proposes the table's configuration first, so that a short search starts from a longer one's
-  // result.
+  // Proposes the table's configuration first, so that a short search starts from the result of an
+  // earlier, longer search.
   std::vector<Config> next() {
     if (!next_) return strategy_->next(1);
     return {*std::exchange(next_, std::nullopt)};
@@ -215,8 +216,8 @@ class Search {
         std::max(0.0, budget_ - seconds_since(began_))));
   }
 
-  // Measures the best configurations again with more samples, and the heuristic against itself to
-  // find the noise. Throws BudgetOver if the remaining budget is too short.
+  // Measures the best configurations again with more samples. Measures the heuristic against itself
+  // to find the noise. Throws BudgetOver if the remaining budget is too short.
   void measure_again() {
     heuristic_ = final_trial(task_.space.heuristic(), kFinalSamples);
     std::vector<std::pair<double, Config>> best(ranking_.begin(), ranking_.end());
@@ -271,8 +272,8 @@ class Search {
     return fmt::format("{}: {}", name(trial.fate), trial.reason);
   }
 
-  // Refutes the table's entry if the heuristic won and the entry is slower; a gain may hide in
-  // noise.
+  // Marks the table's entry as refuted if the heuristic won and the entry is slower than the
+  // heuristic. If the entry is only within the noise, it remains.
   void judge_entry() {
     if (!entry_ || !won_.refuted.empty()) return;
     const bool ranked = std::any_of(ranking_.begin(), ranking_.end(),
@@ -325,7 +326,8 @@ class Search {
     return keep(std::move(trial));
   }
 
-  // Twice the samples, because the heuristic is measured alternately with the candidate.
+  // Returns the seconds to measure a candidate. The factor 2 counts the heuristic, which is
+  // measured alternately with it.
   double measuring_seconds(int samples) const { return sample_seconds_ * 2 * samples; }
 
   Trial attempt(const Config& config, int samples, const TimedStop& stop,
@@ -335,7 +337,8 @@ class Search {
       how_.trials.push_back(known->second);
       return known->second;
     }
-    // Finalists were fast before. If one is slow now, the machine is busy.
+    // Finalists are never given up: they were fast before, so a slow finalist means that the
+    // machine is busy.
     const bool give_up = samples == kSamples;
     const auto began = Clock::now();
     const Json answer =
@@ -365,7 +368,7 @@ class Search {
   const TuneSearch& how_;
   const TuneTask& task_;
   double budget_;
-  double sample_seconds_ = 0;  // one sample of the heuristic on all problems with cold caches
+  double sample_seconds_ = 0;  // one sample of the heuristic on all problems, with cold caches
   Json ceiling_;
   Clock::time_point began_;
   std::unique_ptr<tune::Strategy> strategy_;
@@ -373,10 +376,10 @@ class Search {
   std::multimap<double, Config> ranking_;
   std::set<runtime::Digest> built_;
   std::map<Config, Trial> last_;
-  std::optional<Trial> heuristic_;           // measured against itself in the finals
+  std::optional<Trial> heuristic_;           // trial of the heuristic against itself, in the finals
   std::multimap<double, Config> finalists_;  // key: cost
-  double overhead_ = 0;                      // seconds of successful trials, without measuring
-  int64_t succeeded_ = 0;                    // successful trials of this run
+  double overhead_ = 0;                      // seconds of the successful trials, except measuring
+  int64_t succeeded_ = 0;                    // number of successful trials of this run
   TuneWinner won_;
 };
 

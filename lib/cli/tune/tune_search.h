@@ -26,9 +26,9 @@ struct TuneWinner {
   int64_t tried = 0;
   std::map<tune::Fate, int64_t> fates;
   double seconds = 0;     // seconds of data, answers, trials and finals
-  bool cut = false;       // the budget ended before the finals did
-  bool heuristic = true;  // no configuration is a gain over the heuristic
-  std::string no_gain;    // why the best other one is no gain; empty if none was correct
+  bool cut = false;       // true if the budget ended before the finals did
+  bool heuristic = true;  // true if no configuration is a gain over the heuristic
+  std::string no_gain;    // why the best other configuration is no gain; empty if none was correct
   std::string refuted;    // why the table's entry is removed (wrong or slower now), or empty
 };
 
@@ -36,7 +36,7 @@ struct TuneSearch {
   const TuneRequest& request;
   TuneTime& time;
   TuneDevice& device;
-  tune::WorkerPool& assemblers;  // with count 0 the worker assembles at load
+  tune::WorkerPool& assemblers;  // if it has no process, the worker itself assembles
   int compilers;                 // number of parallel compilers
   tune::Store& store;
   std::vector<tune::Trial>& trials;  // trials of this run in order, including known ones

@@ -21,12 +21,12 @@ using tune::Fate;
 
 constexpr size_t kGuard = 4096;               // bytes before and after a tensor
 constexpr uint8_t kNanByte = 0xff;            // this byte repeated is a NaN in every float type
-constexpr double kMostChecked = 4 << 20;      // limit for the bytes that a checked problem moves
-constexpr size_t kMostRestored = 64 << 20;    // bytes of each input that are compared after a run
-constexpr double kMostInterpreted = 1 << 22;  // limit for a loaded kernel's argument bytes
+constexpr double kMostChecked = 4 << 20;      // most bytes that a checked problem may move
+constexpr size_t kMostRestored = 64 << 20;    // most bytes of an input to compare after a run
+constexpr double kMostInterpreted = 1 << 22;  // most bytes of the arguments of a kernel of --load
 
-// Caches bytes of correct outputs. Most configurations round equally, and equal bytes need no
-// second comparison.
+// Cache of correct outputs, as bytes. Most configurations round equally, and an output with cached
+// bytes need not be compared with the reference again.
 class RightAnswers {
  public:
   bool contain(const std::string& bytes) const {
@@ -85,8 +85,8 @@ std::vector<std::string> with_setting(std::vector<std::string> settings, const s
   return settings;
 }
 
-// Returns the problem with `count` rows. Also scales sizes that are multiples of the rows, like the
-// rows of all shards.
+// Returns the settings of the problem with `count` rows. Also scales sizes that are multiples of
+// the number of rows, like the rows of all shards.
 std::vector<std::string> with_rows(const OpInstance& whole, std::vector<std::string> settings,
                                    const char* rows, int64_t count) {
   const lib::OpInfo& info = whole.info();
@@ -103,9 +103,10 @@ std::vector<std::string> with_rows(const OpInstance& whole, std::vector<std::str
   return with_setting(std::move(settings), rows, count);
 }
 
-// Returns two problems to check, one with few rows and one with more, each as a list of alternative
-// settings. If an operation rejects a row count, the next alternative has another divisor of the
-// problem's rows. The letter that counts rows differs by operation.
+// Returns two problems to check, one with few rows and one with more rows. Each problem is a list
+// of alternative settings. If the operation rejects the first number of rows, the next alternative
+// has another divisor of the problem's rows. The setting that is the number of rows differs between
+// operations.
 std::vector<std::vector<std::vector<std::string>>> checked_settings(const lib::OpInfo& info,
                                                                     const TuneProblems& problems) {
   if (!problems.check_with.empty()) return {{problems.check_with}};
@@ -192,7 +193,7 @@ struct CheckedProblem {
   }
 };
 
-// Returns the first settings that the operation accepts, and the bytes they need.
+// Returns the first alternative that the operation accepts, and the bytes that it needs.
 std::pair<std::vector<std::string>, double> checked_problem(
     const lib::OpInfo& info, const std::vector<std::vector<std::string>>& settings,
     const lib::ContextRef& context) {
@@ -254,8 +255,8 @@ class OpCandidate final : public TunedCandidate {
     GuardedWorkspace workspace(context_, call.workspace_bytes);
     workspace.poison();
     call.workspace = workspace.data();
-    // A second run must not depend on the first run's outputs and workspace. A problem that updates
-    // its inputs runs once, because a second run has another result.
+    // The second run tests that results do not depend on old contents of outputs and workspace. A
+    // problem that updates its inputs runs once, because a second run would have another result.
     const bool updates = std::any_of(
         instance.slots().begin(), instance.slots().end(), [](const OpInstance::Slot& slot) {
           return slot.info && slot.info->direction != lib::Direction::in &&
@@ -376,7 +377,7 @@ class AuthorCandidate final : public TunedCandidate {
   Fault check() override {
     checked_->write_initial(poisoned_);
     const auto& arguments = checked_->call().arguments();
-    bool updates = false;  // it updates memory that it reads, so a second run has another result
+    bool updates = false;  // the kernel updates memory that it reads: run it only once
     for (size_t i = 0; i < arguments.size(); ++i) updates |= arguments[i].written && !poisoned_[i];
     for (int runs = updates ? 1 : 2; runs > 0; --runs) {
       checked_->launch(nullptr);
@@ -428,7 +429,8 @@ double bytes_of(const AuthorCall& call) {
   return bytes;
 }
 
-// The reference is the kernel with its default configuration, interpreted in float64.
+// Subject for a kernel of --load. Its reference is the kernel with its default configuration,
+// interpreted in float64.
 class AuthorSubject final : public TuneSubject {
  public:
   AuthorSubject(const lib::ContextRef& context, const AnyKernel& kernel,

@@ -1,4 +1,5 @@
-// Subject of a tuner's worker: a kernel with data, float64 answer and guards around its memory.
+// Subject of a tuner's worker: a kernel with its data, the expected results in float64, and guard
+// bytes around its memory.
 #pragma once
 
 #include <memory>
@@ -13,12 +14,12 @@
 
 namespace ligerdsl::cli {
 
-// A loaded configuration, for all problems.
+// A configuration that is loaded for all problems.
 class TunedCandidate {
  public:
   virtual ~TunedCandidate() = default;
-  // Runs the check problem with outputs and workspace filled with NaNs. Returns Fate::ok if outputs
-  // are correct and nothing else was written.
+  // check() runs the checked problem with outputs and workspace filled with NaNs. It returns
+  // Fate::ok if outputs are correct and no other memory was written.
   struct Fault {
     tune::Fate fate = tune::Fate::ok;
     std::string text;
@@ -35,7 +36,7 @@ class TuneSubject {
   virtual ~TuneSubject() = default;
   // Returns the settings of the problems whose outputs are compared.
   virtual std::vector<std::string> checked() const = 0;
-  // Returns each problem's bytes per call, or 0 if arithmetic bounds it.
+  // Returns the bytes per call of each problem, or 0 if arithmetic bounds its time.
   virtual std::vector<double> bytes_moved() const = 0;
   // Loads a configuration. Throws compile and load errors.
   virtual std::unique_ptr<TunedCandidate> load(const MetaValues& config) = 0;
@@ -46,7 +47,7 @@ struct TuneProblems {
   std::vector<std::vector<std::string>>
       settings;  // settings by problem; all problems share one configuration
   std::vector<std::string>
-      check_with;  // settings of the problem whose outputs are checked; empty means automatic
+      check_with;  // settings of the problem whose outputs are checked; empty: chosen automatically
 };
 
 // Makes the subject of a kernel of --load, or of an operation. Throws Failure (kUsage) for settings

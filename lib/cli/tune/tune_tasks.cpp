@@ -22,7 +22,7 @@ namespace {
 
 using Settings = std::vector<std::string>;
 
-// Expands "H=4096,8192 N=64" to two lists of settings. Each value keeps its interval:
+// Expands "H=4096,8192 N=64" to two lists of settings. A value may have an interval:
 // "y=64:0..3,128:0..3" has two values.
 std::vector<Settings> sweep(const Settings& settings) {
   std::vector<Settings> all = {{}};
@@ -67,7 +67,8 @@ std::vector<BenchCase> cases_of(const Globals& globals, const TuneRequest& reque
 }
 
 // Makes contexts that compile for the worker's device, which this process does not open. A compile
-// in its own process is limited to `seconds`, and the descriptor `stop` ends it.
+// in its own process may take `seconds`, and ends early when the descriptor `stop` becomes
+// readable.
 class Compilers {
  public:
   Compilers(const Globals& globals, const Json& device, double seconds, int stop)
@@ -108,7 +109,8 @@ std::string digest_of_files(const std::vector<std::string>& files) {
   return files.empty() ? "" : runtime::hex(hash.finish());
 }
 
-// Predicts a relative time. More threads per SM hide more memory latency, up to kEnoughThreads.
+// Returns a predicted relative time. More threads per SM hide more memory latency, up to
+// kEnoughThreads.
 double predicted(const Target& target, const MetaValues& config) {
   if (!target.is_gpu()) return 1;
   const auto number = [&](const char* name, double missing) {

@@ -12,8 +12,8 @@
 namespace ligerdsl::cli {
 
 struct TuneTask {
-  std::string operation;  // executed operation, or kernel of --load
-  std::string kernel;     // kernel whose configuration is searched, as in table keys
+  std::string operation;  // operation, or kernel of --load, that is executed
+  std::string kernel;     // kernel whose configuration is searched, with its name in table keys
   int version = 1;
   std::string options;  // the kernel's options, as in table keys
   std::vector<std::vector<std::string>> problems;
@@ -21,7 +21,7 @@ struct TuneTask {
   std::string loaded;      // digest of the files of --load
   std::string entry = {};  // configuration in the table of --export, to be tried first, or empty
   tune::Space space;
-  // Returns a text for the built kernel; equal texts mean equal code and launches.
+  // Returns a text that describes the built kernel; equal texts mean equal code and launches.
   std::function<std::string(const MetaValues&)> built;
   // Compiles into the disk cache, on any thread. Throws compile errors.
   std::function<void(const MetaValues&)> compile;

@@ -9,12 +9,12 @@
 
 namespace ligerdsl::cli {
 
-// Thrown if a signal arrived during a question to a worker.
+// Thrown if a signal arrived while the tuner waited for a worker.
 struct Stopped : std::exception {
   const char* what() const noexcept override { return "interrupted"; }
 };
 
-// Thrown if a step's time ended before the step did. The step itself may be correct.
+// Thrown if the time for a step ended before the step did. The configuration may be correct.
 struct BudgetOver : std::exception {
   const char* what() const noexcept override { return "the budget is over"; }
 };
@@ -41,14 +41,14 @@ class TuneTime {
   TuneTime(const DeferredSignals& signals, double timeout_seconds, double budget_seconds);
 
   double timeout_seconds() const { return timeout_seconds_; }
-  // Returns the seconds allowed for opening the device, or for data, float64 answers and the
-  // heuristic's own run.
+  // Returns the seconds allowed to open the device, or to make the data and float64 results and run
+  // the heuristic.
   double opening_seconds() const;
   // Returns the seconds allowed for a trial. `measuring_seconds`: time to measure a configuration
   // as fast as the heuristic.
   double trial_seconds(double measuring_seconds) const;
 
-  const TimedStop& whole() const { return whole_; }    // ends with the budget
+  const TimedStop& whole() const { return whole_; }    // ends at the end of the budget
   const TimedStop& search() const { return search_; }  // ends when the task's finals must begin
   void search_until(tune::Deadline until) { search_.set(earlier(until, end_)); }
 

@@ -41,11 +41,12 @@ namespace {
 
 using tune::Fate;
 
-// Gives up a candidate slower than the heuristic by this factor in each of the first samples.
+// A candidate is given up if it takes kHopeless times as long as the heuristic in each of the first
+// samples.
 constexpr double kHopeless = 1.5;
 constexpr int kFirstSamples = 3;
 
-// Measures the seconds of each part of a trial.
+// Stopwatch for the parts of a trial.
 class Laps {
  public:
   void lap(const char* part) {
@@ -166,8 +167,8 @@ class Worker {
     return answer;
   }
 
-  // Returns the candidate's least time / the heuristic's, as a geometric mean over problems. Least
-  // times are used because a busy machine only makes samples longer.
+  // Returns the geometric mean over problems of the candidate's least time / the heuristic's least
+  // time. Least times are used because a busy machine only makes samples longer.
   double measure(TunedCandidate& candidate, int samples, Json* answer) {
     Json us = Json::array(), heuristic_us = Json::array();
     double logs = 0, least_logs = 0;
@@ -234,7 +235,7 @@ int tune_worker(const Globals& globals) {
     if (!worker) worker = std::make_unique<Worker>(globals);
   };
   try {
-    start();  // before the first question, because the start takes long on a GPU
+    start();  // starts early, because the start takes long on a GPU
   } catch (const std::exception&) {
     // The answer to the first question reports the error.
   }

@@ -22,13 +22,13 @@ def chunk_fields(no_limit="see above", no_rows="as chunking says"):
 
 
 PRODUCTS = option("products", "int32_t", "LIGERDSL_PRODUCTS_AUTO", "LIGERDSL_PRODUCTS_*", 0, 2)
-# AUTO computes heads with odd V by our kernels, which need minutes in an emulator. Only the
-# emulator uses few rows, so its V is even.
+# For an odd V, AUTO chooses the library's own kernels, which take minutes in an emulator. Only
+# tests in the emulator have fewer than 64 rows, so they use an even V.
 CASE_SIZES = {"N": "rows", "H": 520, "V": "rows < 64 ? 1000 : 1003"}
 
-# Each matmul of logits or of a gradient has N H V multiply-adds.
+# Each of the matmuls (logits, d_x, d_weight) has N H V multiply-adds.
 FLOPS = "2 * N * V * H * (1 + with_d_x + (d_weight_dtype != 0))"
-WEIGHT_DEVIATION = "1 / sqrt(H)"  # random logits have a standard deviation of about 1
+WEIGHT_DEVIATION = "1 / sqrt(H)"  # so that random logits have a standard deviation of about 1
 
 GRADIENTS = [
     Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "with_d_x"),

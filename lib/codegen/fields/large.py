@@ -1,4 +1,4 @@
 """Rules for configurations on more than 2^31 elements."""
 
-# matmuls of other sizes round differently
+# tolerances for matmuls whose sizes, and thus roundings, differ
 MATMUL_TOLERANCES = {"tolerance": (1e-2, 1e-3), "sum_tolerance": 1e-3}

@@ -18,7 +18,7 @@
 #if __cplusplus < 202002L
 #error "ligerdsl/dsl.h needs C++20: g++ 12 or clang 14, or a later one, with -std=c++20"
 #else
-#include <cmath>  // INFINITY, the usual pad value of loads for a maximum
+#include <cmath>  // INFINITY: loads for a maximum usually pad with -INFINITY
 
 #include "ligerdsl/dsl/builder.h"
 #include "ligerdsl/dsl/dot.h"

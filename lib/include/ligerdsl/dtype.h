@@ -6,7 +6,7 @@
 
 namespace ligerdsl {
 
-// The numbers are part of serialised programs: never changed, never reused.
+// Serialised programs contain these numbers, so they are never changed or reused.
 enum class DType : uint8_t {
   i1 = 0,
   i8 = 1,

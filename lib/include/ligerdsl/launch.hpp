@@ -40,8 +40,8 @@ struct NamedArg {
 namespace detail {
 
 // Returns one argument per declared argument, in the declared order. A float scalar also accepts an
-// integer. Throws Error for a value that the argument cannot hold, or with every name that is
-// missing, given twice or unknown.
+// integer. Throws Error for a value that the argument cannot hold. If names are missing, given
+// twice or unknown, the Error lists them all.
 std::vector<ligerdsl_kernel_arg_t> in_order(const std::string& kernel, const std::vector<DeclaredArgument>& declared,
                                             const std::vector<NamedArg>& given);
 LaunchArguments launch_arguments(const std::vector<DeclaredArgument>& declared,
@@ -98,8 +98,9 @@ Meta tuned(const Context& context, const Kernel<Meta>& kernel, const Meta& meta,
 // same time. A compiled kernel is cached by its recorded program and the fields of its Launch
 // except the grid.
 //
-// A trivially copyable Meta with `visit` is recorded once per value of all its fields, listed or
-// not. It must not point to data that changes. Any other Meta is recorded at every launch.
+// A trivially copyable Meta with `visit` is recorded once per distinct value. All fields count,
+// also those that `visit` does not list. It must not point to data that changes. Any other Meta is
+// recorded at every launch.
 template <class Meta>
 class KernelLauncher {
  public:
@@ -114,7 +115,7 @@ class KernelLauncher {
     ready.compiled->kernel.launch(ready.grid, ready.args, stream);
   }
 
-  // Compiles the kernel that the same call of operator() would launch. Runs nothing.
+  // Compiles the kernel that operator() would launch with these arguments. Runs nothing.
   void prepare(const Meta& meta, const std::vector<NamedArg>& args, ligerdsl_stream_t stream = nullptr) {
     prepare_launch(meta, args, stream);
   }
@@ -150,7 +151,7 @@ class KernelLauncher {
   const Recorded& find_recorded(const Meta& meta) {
     if constexpr (detail::ListsFields<Meta> && std::is_trivially_copyable_v<Meta>) {
       std::string key = detail::bytes_of(meta);
-      for (const MetaField& field : meta_fields(meta)) key += field.value + "\n";  // may read data outside the Meta
+      for (const MetaField& field : meta_fields(meta)) key += field.value + "\n";  // may read data beyond the Meta
       const auto found = known_.find(key);
       if (found != known_.end()) return *found->second;
       constexpr size_t kMostKnown = 4096;  // padding can give one value many keys
@@ -206,11 +207,11 @@ class KernelLauncher {
   std::map<std::pair<const Recorded*, std::vector<int>>, std::shared_ptr<Compiled>> compiled_;
 };
 
-// Runs the same launch on host memory with the reference interpreter, one program after the other.
-// Tests compare a compiled kernel's results with its results. A wrong index throws Error with the
-// author's file and line. For kernels with pointers use interpreter::run, which takes the number of
-// bytes at each pointer. The program is recorded for `target`; Target(context.target()) gives the
-// program that runs on that context.
+// Launches the kernel on host memory with the reference interpreter, one program after the other.
+// Tests compare a compiled kernel's results with the interpreter's. A wrong index throws Error with
+// the author's file and line. For kernels with pointers use interpreter::run, which takes the
+// number of bytes at each pointer. The kernel is recorded for `target`; pass
+// Target(context.target()) to get the program that `context` runs.
 template <class Meta>
 void interpret(const Kernel<Meta>& kernel, const Meta& meta, const std::vector<NamedArg>& named,
                const interpreter::Options& options = {}, const Target& target = target_named("cpu")) {
@@ -299,7 +300,7 @@ inline LaunchArguments launch_arguments(const std::vector<DeclaredArgument>& dec
   return LaunchArguments(std::move(list), target);
 }
 
-// Checks a tensor as the C ABI checks a device launch's tensors.
+// Checks a tensor's device, dtype and memory, like the C ABI at a launch.
 inline void require_host_tensor(const std::string& kernel, const DeclaredArgument& declared,
                                 const ligerdsl_tensor_t& tensor) {
   const std::string what = "error: kernel '" + kernel + "', argument '" + declared.name + "': expected ";

@@ -93,8 +93,8 @@ class Context : public Handle<ligerdsl_context_t, ligerdsl_context_destroy> {
     check(ligerdsl_context_calls(get(), operation, &calls));
     return calls;
   }
-  // Returns the operation and the row (group, sequence) of an out-of-range label, index or bounds
-  // that a kernel has detected so far. Does not wait.
+  // Returns the fault that a kernel has reported so far, if any: the operation, and the row, group
+  // or sequence with an out-of-range label, index or bounds. Does not wait.
   std::optional<ligerdsl_fault_t> poll_labels() const {
     ligerdsl_fault_t fault{};
     const ligerdsl_status_t status = ligerdsl_context_poll(get(), &fault, sizeof fault);
@@ -165,7 +165,7 @@ class Tensor {
     return *this;
   }
 
-  // For the fields of args structs. The Tensor must outlive the call.
+  // Converts to a field of an args struct. The Tensor must outlive the call.
   operator const ligerdsl_tensor_t*() const& { return &tensor_; }
   operator const ligerdsl_tensor_t*() const&& = delete;
   const ligerdsl_tensor_t& raw() const { return tensor_; }

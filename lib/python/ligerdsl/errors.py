@@ -36,7 +36,7 @@ class CopyWarning(UserWarning):
     """A tensor was copied to make it contiguous; ligerdsl.torch.config.copies counts the copies."""
 
 
-# key: status / 1000
+# class of errors by status // 1000
 CLASSES = {2: InvalidArgument, 3: NotSupported, 4: CompileError, 5: ExecutionError}
 OWN_CLASSES = {2007: LabelError, 2010: BoundsError}  # key: status
 

@@ -13,7 +13,7 @@ from . import _bind, library  # noqa: F401  imported because it loads libligerds
 from .errors import InvalidArgument
 
 AUTHOR_VERSION = 2
-MOST_KNOWN = 1024  # cached launches per kernel
+MOST_KNOWN = 1024  # largest number of cached launches per kernel
 
 
 class _Bytes(c.Structure):
@@ -52,8 +52,8 @@ class _Table(c.Structure):
     _fields_ = [("version", c.c_uint32), ("struct_size", c.c_uint32)] + _FUNCTIONS
 
 
-MOST_KERNELS = 65536  # per shared object; a larger count is an error
-# functions in every table of this version, even the oldest
+MOST_KERNELS = 65536  # largest number of kernels in a shared object
+# functions that every table of this version has, even the oldest one
 _REQUIRED = ("count", "describe", "record", "launch", "free_bytes")
 
 

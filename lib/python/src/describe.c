@@ -77,7 +77,7 @@ static const dlpack_api_t* exchange_of(PyObject* type) {
   const dlpack_api_t* api = NULL;
   if (capsule && PyCapsule_IsValid(capsule, "dlpack_exchange_api"))
     api = PyCapsule_GetPointer(capsule,
-                               "dlpack_exchange_api");  // has static lifetime by the protocol
+                               "dlpack_exchange_api");  // by the protocol it has static lifetime
   if (!capsule) PyErr_Clear();
   Py_XDECREF(capsule);
   while (api && api->version.major != 1) api = api->previous;
@@ -286,7 +286,7 @@ static PyObject* capsule_of(PyObject* array) {
   PyObject* version = none ? Py_BuildValue("{s:(ii)}", "max_version", 1, 1) : NULL;
   PyObject* capsule = version ? PyObject_Call(method, none, version) : NULL;
   if (!capsule && version &&
-      PyErr_ExceptionMatches(PyExc_TypeError)) {  // array from before DLPack versions
+      PyErr_ExceptionMatches(PyExc_TypeError)) {  // the array's __dlpack__ does not know versions
     PyErr_Clear();
     capsule = PyObject_CallNoArgs(method);
   }
@@ -321,7 +321,7 @@ static int read_protocol(PyObject* array, const char* where, const char* name, D
     Py_DECREF(capsule);
     return fail(PyExc_TypeError, where, name, "__dlpack__ gave no capsule of a tensor");
   }
-  out->owner = capsule;  // frees the description when it is released
+  out->owner = capsule;  // the release of `owner` frees the description
   const int32_t type = out->tensor.device.type;
   if (type == DLPACK_CPU || type == DLPACK_CUDA_HOST) return 1;
   bind_release(out);

@@ -1,5 +1,5 @@
-// A tile is a value and memory is not: kernels whose output overwrites their input must give the
-// same bits as out of place.
+// Tests kernels whose output overwrites their input: results must have the same bits as out of
+// place. A tile keeps its value even if a store overwrites its memory.
 #include "cpu_kernel.h"
 
 namespace ligerdsl::testing {
@@ -50,7 +50,7 @@ TEST(CpuAliasing, CrossEntropyReadsItsTargetLogitBeforeOverwritingIt) {
     View loss = k.view("loss", f32, {dyn}), labels = k.view("labels", i64, {dyn});
     Scalar row = k.program_id(0), label = labels.load({row});
     Tile x = logits.partition({squeeze, 512}).load({row, 0}, {.pad = -INFINITY});
-    // The gather loads a tile. The read must not move after the store.
+    // This gather must not move after the store below, which may overwrite the logits.
     PtrTile at = logits.ptr() + (row.to(i64) * logits.stride(0) + (k.arange(1).to(i64) + label));
     Tile target = load(at);
     Scalar top = reduce_max(x), total = sum(exp(x - top));
@@ -131,8 +131,7 @@ TEST(CpuAliasing, RmsNormBackwardOverwritesItsGradient) {
   EXPECT_EQ(first, dw);
 }
 
-// Every element of the output depends on all of the input, and the input is read again after the
-// store.
+// The first store may overwrite x with its transpose. The second store still needs the old x.
 TEST(CpuAliasing, TransposeReadsItsInputAgainAfterTheStore) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn}),

@@ -75,8 +75,8 @@ TEST(CpuBasic, EmitReturnsStagesAsText) {
   EXPECT_NE(stage("asm").find("ligerdsl_add:"), std::string::npos);
 }
 
-// Masked accesses to rows outside a view use the address of its first elements. An access to an
-// unmapped page takes a CPU hundreds of cycles, even if no lane is active.
+// A masked access to a row outside a view uses the address of the view's first elements. A masked
+// access to an unmapped page would take hundreds of cycles, even without active lanes.
 TEST(CpuBasic, MaskedRowsAccessTheFirstElements) {
   KernelBuilder k("copy");
   View y = k.view("y", f32, {dyn, 40}), x = k.view("x", f32, {dyn, 40});
@@ -85,7 +85,7 @@ TEST(CpuBasic, MaskedRowsAccessTheFirstElements) {
   program::CompileOptions options;
   options.emit = "llvm";
   const std::string llvm = compileProgram(k.finish(), options).code;
-  // The loop over rows ends at the last row of y. x may have fewer rows.
+  // The loop over rows ends at the last row of y. x may have fewer, so its loads select an address.
   const std::regex masked(R"(call [^\n]*@llvm\.masked\.load[^\n]*ptr align 4 (%[0-9]+),)");
   int count = 0;
   for (std::sregex_iterator it(llvm.begin(), llvm.end(), masked), end; it != end; ++it, ++count)
@@ -130,7 +130,7 @@ TEST(CpuBasic, RejectsDamagedObjectsAndMissingEntries) {
   EXPECT_EQ(x, 4);
 }
 
-// Equal programs give equal bytes: the cache and comparisons of dumps depend on it.
+// The compile cache and comparisons of dumps require that equal programs give equal bytes.
 TEST(CpuBasic, CompilingTwiceGivesTheSameObject) {
   CpuKernel first(rowSoftmax), second(rowSoftmax);
   EXPECT_EQ(first.artifact.code, second.artifact.code);

@@ -28,8 +28,8 @@ TEST(CpuControlFlow, AccumulatesTilesOverRows) {
         .check(build, {1}, {1e-4, 1e-5}, kBoth);
 }
 
-// Unrolled iterations and the remainder: every number of iterations, constant and unknown steps,
-// and bounds whose distance overflows.
+// Tests unrolled loops and their remainders: many numbers of iterations, constant and unknown
+// steps, and bounds whose difference overflows.
 TEST(CpuControlFlow, UnrolledLoopsRunEveryIteration) {
   const double low = INT32_MIN, high = INT32_MAX, large = 1 << 30;
   const std::vector<std::array<double, 3>> ranges = {

@@ -10,7 +10,7 @@ namespace ligerdsl::testing {
 
 program::Artifact compileProgram(const program::Program& program,
                                  const program::CompileOptions& options) {
-  // Compiles from bytes, like the library, so that the parser's checks run too.
+  // Serialises and parses the program first, like the library, so that the parser's checks run too.
   return compiler::compile(program::parseProgram(program::serialize(program)), options);
 }
 
@@ -86,7 +86,7 @@ float fromBf16(uint16_t half) {
   return value;
 }
 
-// Rounds to a multiple of the spacing at the value's magnitude: slow and obviously correct.
+// Rounds to a multiple of f16's spacing at the value's magnitude. Slow, but easy to verify.
 uint16_t toF16(float value) {
   uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   double size = std::fabs(double(value));
@@ -94,7 +94,7 @@ uint16_t toF16(float value) {
   if (size >= 65520) return sign | 0x7c00;
   int exponent = size < std::ldexp(1.0, -14) ? -14 : std::ilogb(size);
   double units =
-      std::nearbyint(std::ldexp(size, 10 - exponent));  // in the last place; ties to even
+      std::nearbyint(std::ldexp(size, 10 - exponent));  // units in the last place; ties to even
   return static_cast<uint16_t>(sign + int(units) + ((exponent + 14) << 10));
 }
 

@@ -18,11 +18,11 @@
 
 namespace ligerdsl::testing {
 
-/// Compiles; throws std::runtime_error with the compiler's diagnostics.
+/// Compiles a program. Throws std::runtime_error with the compiler's diagnostics on failure.
 program::Artifact compileProgram(const program::Program& program,
                                  const program::CompileOptions& options);
 
-/// An artifact's entry, linked into this process for the lifetime of the object.
+/// An artifact's entry function, linked into this process for the lifetime of the object.
 class LoadedKernel {
  public:
   explicit LoadedKernel(const program::Artifact& artifact);
@@ -34,7 +34,7 @@ class LoadedKernel {
   void* module = nullptr;
 };
 
-/// Launch slots, appended argument by argument.
+/// Slots of a launch. Each call appends one argument.
 class Slots {
  public:
   /// A row-major view; the row stride may exceed the width.
@@ -60,7 +60,7 @@ class Slots {
   std::vector<uint64_t> words;
 };
 
-/// A compiled kernel that `build` recorded.
+/// Compiles and runs the kernel that `build` records.
 class CpuKernel {
  public:
   explicit CpuKernel(const std::function<void(KernelBuilder&)>& build,
@@ -73,7 +73,7 @@ class CpuKernel {
   std::vector<char> arena;
 };
 
-/// Returns facts for arguments: argument i has the alias class classes[i].
+/// Returns compile options in which argument i has the alias class classes[i].
 program::CompileOptions aliasing(std::vector<uint32_t> classes);
 
 /// Returns names of CPUs whose code this host can run: "" (this host), then levels of x86-64 with

@@ -71,7 +71,7 @@ TEST(CpuElementwise, MinAndMaxPropagateNan) {
   }
 }
 
-// Max or min with a known number takes one instruction. It must treat NaN and the signs of zeros
+// Max or min with a constant compiles to one instruction. It must treat NaN and the signs of zeros
 // like the general code.
 TEST(CpuElementwise, LimitsPropagateNan) {
   CpuKernel kernel([](KernelBuilder& k) {
@@ -149,8 +149,8 @@ TEST(CpuElementwise, IntegerArithmeticMatchesTheInterpreter) {
   }
 }
 
-// Padding may contain divisors that no element has, such as 0. The quotient there is undefined, but
-// the process must not trap.
+// Padding may contain a divisor of 0, which no element of the view has. The quotient is
+// unspecified, but the process must not trap.
 TEST(CpuElementwise, DivisionByZeroInPaddingDoesNotTrap) {
   std::vector<double> a = randomIntegers(kCount, 5, -9, 9), b = randomIntegers(kCount, 6, 1, 9);
   auto build = [&](KernelBuilder& k) {

@@ -1,5 +1,5 @@
-// Tests interleaved tiles and words that stay in wide lanes: the bits of the interpreter, and the
-// expected number of ops.
+// Tests interleaved tiles, and 32-bit words that stay in 64-bit lanes. Results must have the
+// interpreter's bits, and the code must have the expected number of ops.
 #include <regex>
 
 #include "oracle.h"
@@ -56,7 +56,7 @@ TEST(CpuInterleave, InterleavesLoadedTiles) {
   all.check(build, {2}, {1e-5, 1e-5});
 }
 
-// Applies functions to registers with more lanes than one vector.
+// Applies math functions to interleaved tiles that are wider than one vector register.
 TEST(CpuInterleave, AppliesFunctionsToInterleavedTiles) {
   for (int64_t block : {32, 64, 256}) {
     const auto build = [&](KernelBuilder& k) {
@@ -101,11 +101,11 @@ TEST(CpuInterleave, PhiloxIsCalledOnceForFourElements) {
   EXPECT_EQ(count(loops, "arith.muli [^\\n]*: vector<16xi64>"), 19 * bodies) << loops;
   EXPECT_EQ(count(loops, "vector<64xi64>"), 0) << loops;
   EXPECT_EQ(count(loops, "arith.xori [^\\n]*: vector<16xi32>"), 2 * bodies)
-      << loops;  // the last key
+      << loops;  // the keys of the last round
 }
 
-// Words truncated from wide integers, combined and widened again: masks that include upper bits,
-// signs, and other widths.
+// Truncates i64 to 32-bit words, combines the words and widens them again. Covers masks with upper
+// bits, signs, and other widths.
 TEST(CpuInterleave, WordsInWideLanesMatchTheInterpreter) {
   const auto build = [](KernelBuilder& k) {
     View y = k.view("y", i64, {6, dyn}), a = k.view("a", i64, {dyn}), b = k.view("b", i64, {dyn});

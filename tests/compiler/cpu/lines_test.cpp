@@ -1,5 +1,5 @@
-// Tests rows at any offset within a cache line, alone and in pairs: every element is written once,
-// and nothing else is written.
+// Tests rows that begin at any offset in a cache line, processed one at a time or in pairs. Every
+// element is written once, and nothing else is written.
 #include <algorithm>
 #include <vector>
 
@@ -12,7 +12,7 @@ constexpr int64_t kRows = 7;
 constexpr float kCanary = -77;
 
 // Computes y = x + bias with `cols` columns and rows of `stride` elements. y starts `offset`
-// elements after a cache line; x and bias start elsewhere.
+// elements after the start of a cache line. x and bias start at other offsets.
 void addBias(CpuKernel& kernel, int64_t cols, int64_t stride, int64_t offset, bool in_place) {
   const auto lines = [](std::vector<float>& memory, int64_t elements) {
     const auto address = reinterpret_cast<uintptr_t>(memory.data());
@@ -147,7 +147,7 @@ TEST(CpuLines, OnlyNonTemporalStoresAreFenced) {
   ASSERT_NE(fence, std::string::npos) << llvm;
   EXPECT_EQ(llvm.substr(branch, fence - branch).find("ret void"), std::string::npos);
   EXPECT_LT(fence - branch, 400u) << llvm.substr(
-      branch, fence - branch);  // the block that the branch goes to
+      branch, fence - branch);  // the block after the branch contains the fence
 }
 
 }  // namespace

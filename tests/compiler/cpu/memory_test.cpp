@@ -25,8 +25,8 @@ TEST(CpuMemory, PartitionsHandleTheEdges) {
                  {{}, distinct(2)});  // grid {3, 3}: some programs are completely outside
 }
 
-// In a row's last register, the column mask is constant after some lane, but the row mask is not.
-// LLVM must not read lanes after the row's end.
+// In the last register of a row, the column mask is known to be false after the row's end. The row
+// mask is unknown. LLVM must not read lanes after the row's end.
 TEST(CpuMemory, RowsOfKnownWidthEndInARegister) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn}), x = k.view("x", f32, {dyn, dyn});
@@ -332,7 +332,7 @@ TEST(CpuMemory, LargeResultsUseNonTemporalStores) {
 }
 
 // A store is also non-temporal if its loop computes a reduction, or a buffer that another loop
-// reads. The reduction's results must not depend on that.
+// reads. The kind of store must not change the reduction.
 TEST(CpuMemory, NonTemporalStoresDoNotChangeReductions) {
   constexpr int64_t rows = 8, cols = 256, many = int64_t{1} << 20;
   for (int axis : {0, 1}) {

@@ -21,7 +21,8 @@ class Case {
   Case& out(DType dtype, std::vector<int64_t> dims, std::vector<int64_t> strides = {});
   Case& pointer(DType dtype, const std::vector<double>& elements);
   Case& scalar(DType dtype, double value);
-  /// Compiles once for every option set and compares all memory afterwards.
+  /// Compiles and runs the kernel with every option set. Compares all memory with the
+  /// interpreter's.
   void check(const std::function<void(KernelBuilder&)>& build, std::vector<int32_t> grid = {1},
              Tolerance tolerance = {}, std::vector<program::CompileOptions> options = {{}});
 
@@ -42,7 +43,7 @@ void writeElement(void* data, DType dtype, size_t index, double value);
 std::vector<double> randomNumbers(size_t count, unsigned seed = 1, double low = -2,
                                   double high = 2);
 std::vector<double> randomIntegers(size_t count, unsigned seed, int64_t low, int64_t high);
-/// Returns facts that give every argument its own alias class.
+/// Returns compile options that give every argument its own alias class.
 program::CompileOptions distinct(size_t arguments);
 
 }  // namespace ligerdsl::testing

@@ -70,7 +70,8 @@ class Shuffler {
         break;
     }
   }
-  // Records a few steps inside a region. Values added there are removed afterwards.
+  // Records steps inside a region. Steps after the region cannot use its tiles, so values_ drops
+  // them.
   template <class Body>
   void inside(Body body) {
     size_t count = values_.size();

@@ -29,7 +29,7 @@ struct Memory {
     for (int32_t& value : c) value = static_cast<int32_t>(random() % 200) - 100;
     for (uint8_t& code : e) code = test::random_f8e4m3(random());
   }
-  // Returns numbers, so that -0 equals 0: min and max may return either.
+  // Returns g as numbers, not codes, so that -0 equals 0. min and max may return either zero.
   std::vector<double> numbers_of_g() const {
     std::vector<double> numbers;
     for (const uint8_t code : g) numbers.push_back(test::from_fp8(test::kE5m2, code));

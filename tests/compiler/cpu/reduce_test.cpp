@@ -240,7 +240,8 @@ TEST(CpuReduce, ReducesAcrossRowsSeveralTimes) {
   }
 }
 
-// The widths need one, two and four registers, and several rounds of them.
+// The narrow widths fill one, two or four registers. The wide ones take several rounds of
+// registers.
 TEST(CpuReduce, ReducesAcrossRowsOfEveryWidth) {
   for (int64_t width : {8, 16, 32, 48, 64, 192})
     for (int64_t missing : {0, 3}) {

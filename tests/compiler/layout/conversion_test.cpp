@@ -72,8 +72,9 @@ TEST(Conversion, TravelMatchesBruteForce) {
     EXPECT_GT(seen[how], 0) << "no sample travels by " << name(how);
 }
 
-// A register keeps its value if its bit equals the lane's bit. The other registers get values from
-// the lane that differs in that bit.
+// BitSwap exchanges a bit of the register index with a bit of the lane index. If both bits are
+// equal, the register keeps its value. Otherwise its value comes from the lane that differs in that
+// bit.
 TEST(Conversion, BitSwapMatchesBruteForce) {
   const LinearLayout from = LinearLayout::blocked({3, 768}, 8, 32, 2);
   for (const BitSwap bits : {BitSwap{2, 0}, BitSwap{0, 4}, BitSwap{1, 2}}) {

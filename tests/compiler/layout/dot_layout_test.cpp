@@ -35,7 +35,8 @@ const std::vector<DotShape> kShapes = {
     {64, 96, 32, 4, 1, WarpPart::group, 4},
 };
 
-// Fragment coordinates of a lane's registers, where lane = 4 * group + thread.
+// Row and column of an element in a fragment. The PTX ISA writes lane = 4 * groupID +
+// threadID_in_group.
 struct Place {
   int64_t row, column;
 };
@@ -64,8 +65,8 @@ void for_fragments(const LinearLayout& layout, int64_t rows, int64_t columns, co
     }
 }
 
-// Finds the register that holds in_lane_0 in lane 0; expects `expected` in that register of `lane`.
-// The lowering looks up the first thread's registers and uses them for all threads.
+// Finds the register in which lane 0 holds `in_lane_0`. Expects that this register of `lane` holds
+// `expected`. The lowering looks up lane 0's registers and uses them for all lanes.
 void expect_held(const LinearLayout& layout, int64_t lane, int64_t warp, Place origin,
                  Place in_lane_0, Place expected) {
   const LinearLayout::Coordinates first = layout.coordinates({.warp = warp});

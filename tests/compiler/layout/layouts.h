@@ -1,4 +1,4 @@
-// Layouts for the checks of properties, and brute-force helpers.
+// Sample layouts for tests of properties, and helpers that enumerate their elements.
 #pragma once
 
 #include <functional>

@@ -134,7 +134,7 @@ TEST(LinearLayout, ContiguousIsTheWidestVector) {
         EXPECT_FALSE(isVector(layout, dim, 2 * width)) << layout.str();
       }
     }
-  // The lane moves by one element, which breaks the alignment of a vector.
+  // Registers have stride 2 and lanes have stride 1, so no lane holds two contiguous elements.
   EXPECT_EQ(LinearLayout({4}, {{2}}, {{1}}, {{0}}).contiguous(), 1);
 }
 
@@ -192,8 +192,8 @@ TEST(ClusterLayout, EveryElementIsHeldAndOwnedOnce) {
     }
 }
 
-// A CTA's part is the tile without the elements of other CTAs, in the same registers. With an odd
-// factor, this holds for each copy.
+// A CTA's part is the tile without the elements of other CTAs, in the same registers. In a layout
+// with copies, each copy has this property.
 TEST(ClusterLayout, PartOfCtaIsAValidTile) {
   for (const auto& shape : sampleShapes())
     for (const auto& layout : cutLayoutsOf(shape)) {

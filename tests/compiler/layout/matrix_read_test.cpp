@@ -60,12 +60,12 @@ TEST(MatrixRead, ReadsTheFragmentsOfDots) {
   }
 }
 
-// Elements of other sizes can be read only along k.
+// Elements of 1 or 4 bytes can be read only along k, because ldmatrix transposes pairs of bytes.
 TEST(MatrixRead, ReadsOtherElementSizesAlongK) {
   for (const int64_t bytes : {1, 4})
     for (DotShape shape : kShapes) {
       shape.bytes = bytes;
-      if (bytes == 1) shape.k *= 2;  // 32 bytes at least
+      if (bytes == 1) shape.k *= 2;  // k has at least 32 bytes
       const DotLayouts layouts = *mmaLayouts(shape);
       expect_read(layouts.a, false, bytes);
       expect_read(layouts.b.permute({1, 0}), false, bytes);
@@ -115,8 +115,8 @@ TEST(Swizzle, MatchesThePtxIsa) {
   }
 }
 
-// Eight rows of one matrix use eight different groups of four banks. So do the 16-byte units of 128
-// bytes that the lanes of a copy write.
+// Eight rows of one matrix use eight different groups of four banks. The lanes of a copy write 128
+// contiguous bytes, whose eight 16-byte units also use different groups.
 TEST(Swizzle, RowsAndColumnsHaveNoBankConflicts) {
   const auto banks = [](int64_t offset) { return offset / Swizzle::kUnit % 8; };
   for (const auto& [rows, bytes] : kRows) {

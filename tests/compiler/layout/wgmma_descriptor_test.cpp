@@ -15,9 +15,9 @@ struct Part {
 };
 
 // Returns the byte at which an instruction reads element (at, k) of its operand, if the descriptor
-// names the byte `begin`. Eight rows of a panel follow each other. The next eight start `stride`
-// bytes later, and the next panel `leading` bytes later. Bits of the address permute the 16-byte
-// units.
+// names the byte `begin`. Eight rows of a panel are contiguous. The next eight rows start `stride`
+// bytes later, and the next panel starts `leading` bytes later. Bits of the address permute the
+// 16-byte units.
 int64_t addressed(uint64_t descriptor, int64_t begin, int64_t bytes, bool transposed, int64_t at,
                   int64_t k) {
   const auto field = [&](int shift) {
@@ -50,7 +50,7 @@ TEST(WgmmaDescriptor, AddressesTheElements) {
                   step = kMmaBytes / part.number;
     ASSERT_GT(bytes, 0);
     for (const bool transposed : {false, true}) {
-      if (transposed && part.number != 2) continue;  // no instruction reads it
+      if (transposed && part.number != 2) continue;  // wgmma transposes only 16-bit elements
       SCOPED_TRACE(std::to_string(part.rows) + "x" + std::to_string(part.columns) +
                    (transposed ? " transposed" : ""));
       const WgmmaFactor factor{Swizzle(part.rows, bytes), transposed, part.number};

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kWidth = 32768;
 
-// One row per program, with a reduction of one value and a reduction of two.
+// Normalises one row per program, with one reduction over the row.
 void normalise(KernelBuilder& k) {
   View x = k.view("x", bf16, {dyn, dyn}), y = k.view("y", bf16, {dyn, dyn}),
        w = k.view("w", bf16, {dyn});

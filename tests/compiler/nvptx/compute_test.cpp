@@ -269,8 +269,8 @@ TEST(NvptxCompute, CastsOfEveryTypeAssemble) {
           "sm_90a");
 }
 
-// Converts pairs if the GPU has the instruction and the driver's PTX version knows it. Whole
-// vectors load the registers.
+// fp8 casts convert two elements at a time if the GPU has the instruction and the driver's PTX
+// version supports it. Loads use whole vectors.
 TEST(NvptxCompute, Fp8CastsConvertPairs) {
   const auto casts = [](DType from, DType to) {
     return [=](KernelBuilder& k) {

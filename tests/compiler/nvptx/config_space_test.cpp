@@ -16,7 +16,8 @@ program::CompileOptions optionsOf(const kernels::Step& step, std::string_view ar
   return optionsOfStep(step, std::string(arch), kNewestPtx);
 }
 
-// Weights and biases of bf16 rows of width 4096 are f32. Others have the type of the rows.
+// Returns options for a width. At width 4096, weights and biases are f32. At other widths they have
+// the rows' type.
 MetaValues optionsOf(const kernels::CatalogEntry& entry, const std::string& type, int64_t width) {
   const std::string weights = width == 4096 ? "f32" : type;
   MetaValues options;
@@ -31,7 +32,7 @@ MetaValues optionsOf(const kernels::CatalogEntry& entry, const std::string& type
   return options;
 }
 
-// Configurations of each operation and width for GPUs other than sm_90a.
+// Number of sampled configurations per operation and width, on GPUs other than sm_90a.
 #ifdef LIGERDSL_NIGHTLY
 constexpr int kOfOthers = 3;
 #else

@@ -1,6 +1,6 @@
-// Tests every operation of the library on every architecture of the table. At any width, its plan
-// asks for nothing that a GPU of the architecture lacks. The architectures with the least shared
-// memory also compile it.
+// Tests every operation of the library on every architecture of the table. At any width, a plan
+// must not use features or shared memory that the architecture lacks. The architectures with the
+// least shared memory also compile the plans.
 #include "kernels/catalog.h"
 #include "program/gpu_arch.h"
 #include "step_options.h"

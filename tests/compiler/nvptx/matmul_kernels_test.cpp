@@ -24,8 +24,8 @@ void PrintTo(const Family& family, std::ostream* out) {
   *out << family.kernel;
 }
 
-// Spilled bytes per thread. The spills of d_k and d_v with 128 columns are stored and loaded once,
-// before the loop.
+// Spilled bytes per thread. With 120 and 128 columns, the kernel of d_k and d_v stores and loads
+// its spills once, before the loop.
 const std::map<std::string, int64_t> kSpilled{{"attention_d_k_d_v_bf16 dim=120 right=true", 16},
                                               {"attention_d_k_d_v_bf16 dim=128 right=true", 16}};
 
@@ -175,8 +175,8 @@ INSTANTIATE_TEST_SUITE_P(
     Families, MatmulKernels,
     ::testing::Values(Family{"matmul",
                              {{"factors", {"nn", "nt", "tn", "tt"}},
-                              {"cols", {"4096", "4024"}},  // rows of b in whole cache lines, and
-                                                           // not; then clusters of two CTAs share b
+                              {"cols", {"4096", "4024"}},  // whole cache lines per row of b, or
+                                                           // partial: clusters of 2 CTAs share b
                               {"width", {"4096", "4088"}},
                               {"type", {"bf16"}}},
                              {"matmul_bf16"}},

@@ -8,9 +8,9 @@
 namespace ligerdsl::testing {
 namespace {
 
-// Two wgmma start, and the first result is processed while the second wgmma is in flight, also in
-// the output of ptxas. TMA copies load whole tiles of one head. Only the first warp waits for
-// copies, and ptxas serialises no wgmma.
+// An iteration starts two wgmma, and processes the first result while the second is in flight.
+// ptxas keeps this order and serialises no wgmma. TMA copies load whole tiles of one head. Only the
+// first warp waits for copies.
 TEST(NvptxPipeline, AttentionLoopOverlapsWgmmaWithMath) {
   const auto attend = [](KernelBuilder& k) {
     View o = k.view("o", f32, {dyn, dyn}), q = k.view("q", bf16, {dyn, dyn});
@@ -102,8 +102,8 @@ TEST(NvptxPipeline, Int8AndTf32MatmulsUseTensorCores) {
   EXPECT_EQ(count(productOf(f32, f32, 32, true), "sm_90a", "mma"), 0);
 }
 
-// If the loop also writes global memory, all warps synchronise in each iteration. In the next one,
-// another thread may access the elements that this thread stores.
+// If the loop also writes global memory, all warps synchronise in each iteration, because another
+// thread may access the written elements in the next iteration.
 TEST(NvptxPipeline, IterationsThatStoreSynchroniseAllWarps) {
   for (const bool stores : {false, true}) {
     const auto loop = [stores](KernelBuilder& k) {
@@ -162,8 +162,7 @@ TEST(NvptxPipeline, TmaCopiesLoadTheOperands) {
   EXPECT_TRUE(PtxKernel(product, Known::nothing).artifact.maps.empty());
 }
 
-// TMA copies of slices along one dimension, of views with two and three dimensions. The maps have
-// two more dimensions.
+// Loads slices of a 2-D and a 3-D view by TMA copies. A slice adds two dimensions to its map.
 TEST(NvptxPipeline, TmaCopiesLoadSlices) {
   const auto product = [](KernelBuilder& k) {
     View c = k.view("c", f32, {dyn, dyn}), a = k.view("a", bf16, {dyn, dyn}),
@@ -231,8 +230,8 @@ TEST(NvptxPipeline, ConsecutiveRingsShareMemory) {
   expectAssembles(segments(2, 64), "sm_80", Known::whole, 8);
 }
 
-// A buffer that is too large by itself follows a ring that fits. The error names the least memory
-// that both need.
+// The ring fits in shared memory, but the buffer after it does not fit even alone. The error names
+// the least shared memory that both need.
 TEST(NvptxPipeline, ErrorNamesTheLeastSharedMemory) {
   const auto kernel = [](KernelBuilder& k) {
     const View c = k.view("c", f32, {dyn, dyn}), a = k.view("a", bf16, {dyn, dyn}),

@@ -1,4 +1,4 @@
-// Tests the width of accesses, masks, and owners.
+// Tests the width and masks of memory accesses, and which thread owns a replicated element.
 #include "ptx_kernel.h"
 
 namespace ligerdsl::testing {
@@ -157,7 +157,7 @@ TEST(NvptxMemory, AtomicsUseNativeInstructions) {
   PtxKernel maximum(
       [](KernelBuilder& k) { atomic_max(k.view("x", i64, {dyn}).ptr(), k.constant(3, i64)); });
   EXPECT_TRUE(maximum.has("max.s64")) << maximum.ptx;
-  // PTX has no floating-point maximum, so the compiler emits a compare-and-swap loop.
+  // PTX has no atomic maximum of floats, so the compiler emits a compare-and-swap loop.
   PtxKernel loop(
       [](KernelBuilder& k) { atomic_max(k.view("x", f32, {dyn}).ptr(), k.constant(3, f32)); });
   EXPECT_TRUE(loop.has("cas")) << loop.ptx;

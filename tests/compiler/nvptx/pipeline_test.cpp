@@ -63,8 +63,8 @@ TEST(NvptxPipeline, PipelinedLoopsLoadOneIterationAhead) {
   expectAssemblesEverywhere(rows(2));
 }
 
-// ptxas moves a value that it considers uniform to a uniform register immediately, which waits for
-// the load. Therefore the next row's default scale, 0, is computed from the thread index.
+// ptxas moves a value that it considers uniform to a uniform register at once, and so waits for its
+// load. Therefore the next row's default scale, 0, is computed from the thread index.
 TEST(NvptxPipeline, PrefetchedScalarsAreNotUniformForPtxas) {
   auto rows = [](int stages) {
     return [=](KernelBuilder& k) {
@@ -404,7 +404,7 @@ TEST(NvptxPipeline, FirstWaveOfProgramsPrefetchesRows) {
   }
 }
 
-// CTAs that nearly fill an SM prefetch only if they start once, in a persistent kernel.
+// CTAs that nearly fill an SM prefetch only in persistent kernels, where each CTA starts once.
 TEST(NvptxPipeline, LargeCtasPrefetchOnlyInPersistentKernels) {
   const auto copy = [](bool persistent) {
     return [=](KernelBuilder& k) {
@@ -421,8 +421,7 @@ TEST(NvptxPipeline, LargeCtasPrefetchOnlyInPersistentKernels) {
   }
 }
 
-// Neither LLVM nor ptxas may assume that the memory is constant, because the earlier grid may write
-// it.
+// Neither LLVM nor ptxas may treat x as constant memory, because the earlier grid may write x.
 TEST(NvptxPipeline, OverlappedKernelsReadCoherently) {
   auto copy = [](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});

@@ -38,7 +38,7 @@ std::string all(const program::Artifact& artifact) {
   return text;
 }
 
-// Empty facts: any two arguments may overlap.
+// Returns options with empty facts, so any two arguments may overlap.
 program::CompileOptions withoutFacts(size_t arguments) {
   program::CompileOptions options;
   options.facts.resize(arguments);
@@ -67,7 +67,7 @@ TEST(Remarks, NameTheAuthorsLineAndTheObstacle) {
   EXPECT_NE(remarks[0].text.find("remarks_test.cpp:" + std::to_string(kStoreLine) + " may write"),
             std::string::npos)
       << remarks[0].text;
-  // With the promise, there is no remark.
+  // With the default facts, arguments do not overlap, and there is no remark.
   EXPECT_TRUE(
       found(PtxKernel(doubledRows(pipelined(2))).artifact, "tile-prefetch-loads", "").empty());
 }
@@ -76,7 +76,7 @@ TEST(Remarks, AppearOnce) {
   const PtxKernel copies(doubledRows({.num_stages = 2, .unroll = 4}), Known::aligned,
                          withoutFacts(2));
   EXPECT_EQ(copies.count("ld.global"), 5 * 8)
-      << copies.ptx;  // four body copies and the remainder, by element
+      << copies.ptx;  // four copies of the body and the remainder: 8 loads each
   EXPECT_EQ(found(copies.artifact, RemarkId::load_not_ahead, "not loaded ahead").size(), 1u)
       << all(copies.artifact);
 }
@@ -125,7 +125,8 @@ TEST(Remarks, ResidentRowsLeaveRoomForExchanges) {
   }
 }
 
-// Many small stages need mbarriers, and some gathers are too small to share their memory.
+// A row with many small stages leaves room for their mbarriers, and for the small buffers of
+// gathers.
 TEST(Remarks, ResidentRowsLeaveRoomForManySmallBuffers) {
   for (const bool gathers : {false, true}) {
     const PtxKernel kernel([&](KernelBuilder& k) {
@@ -157,8 +158,8 @@ TEST(Remarks, ResidentRowsLeaveRoomForManySmallBuffers) {
   }
 }
 
-// A row weights the columns of w: each CTA of a cluster computes some columns but needs the whole
-// row.
+// Multiplies a row by the matrix w. Each CTA of a cluster computes some columns of the result, but
+// needs the whole row.
 TEST(Remarks, NameRowsThatEachCtaNeedsWhole) {
   const auto weighted = [](KernelBuilder& k) {
     constexpr int64_t kBlock = 512, kBlocks = 8, kColumns = 64;

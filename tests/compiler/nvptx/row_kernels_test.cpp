@@ -20,9 +20,9 @@ namespace {
 const std::vector<int64_t> kWidths{2048,  3584,  4096,  5120,  6144,  7168,  8192,
                                    11008, 13824, 16384, 18944, 29568, 65536, 131072};
 
-// Spilled bytes per thread. Most are the next row's mean and rstd, one or two words in a loop of
-// 450 to 580 instructions. Others are a few of 48 elements, where a third CTA per SM is worth more.
-// Remove an entry whose kernel stops spilling.
+// Spilled bytes per thread. Most spills are the next row's mean and rstd, one or two words in a
+// loop of 450 to 580 instructions. Others are a few of a thread's 48 elements, so that a third CTA
+// fits on the SM. Remove an entry whose kernel stops spilling.
 const std::map<std::string, int64_t> kSpilled{{"bf16 13824 layer_norm_forward_bf16", 8},
                                               {"f16 13824 layer_norm_forward_f16", 8},
                                               {"bf16 13824 rms_norm_forward_bf16", 8},
@@ -83,8 +83,8 @@ kernels::Operation operationOf(const std::string& name, const MetaValues& settin
 struct Family {
   const char* name;
   std::vector<const char*> typed;  // options that take the type
-  // Largest number of narrow accesses in the PTX. They are for each row of a tile, before and in a
-  // loop, or for the few elements that determine a shift.
+  // Largest number of narrow accesses in the PTX. They are for statistics of each row of a tile,
+  // before and in a loop, or for the few elements of x that determine a row's shift.
   int statistics;
 };
 

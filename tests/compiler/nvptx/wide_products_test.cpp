@@ -12,7 +12,7 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// A function with tile arguments, which bound groups of ops.
+// Fixture with a function of two tile arguments. A group of connected ops ends at such arguments.
 class WideProductsTest : public ::testing::Test {
  protected:
   WideProductsTest() : b(&context), loc(b.getUnknownLoc()) {
@@ -39,7 +39,7 @@ TEST_F(WideProductsTest, GroupNeedsAMultiplicationAndAShift) {
       arith::TruncIOp::create(b, loc, RankedTensorType::get({256}, b.getI32Type()), product);
   Value apart = arith::MulIOp::create(b, loc, x, x);
   Value words =
-      arith::MulIOp::create(b, loc, low, low);  // 32 bits wide, connected to the group by 32 bits
+      arith::MulIOp::create(b, loc, low, low);  // 32-bit, connected to the group by a 32-bit value
   WideProducts wide;
   for (Value value : {product, high, low}) EXPECT_TRUE(wide.contains(value.getDefiningOp()));
   for (Value value : {apart, words}) EXPECT_FALSE(wide.contains(value.getDefiningOp()));

@@ -1,5 +1,5 @@
-// Programs that must not compile, one per CASE, with the message that the author reads
-// (tests/dsl/CMakeLists.txt).
+// Programs that must not compile, one per value of CASE. tests/dsl/CMakeLists.txt lists the error
+// that the author must read.
 #include "ligerdsl/dsl.h"
 
 using namespace ligerdsl;
@@ -31,6 +31,6 @@ void kernel(KernelBuilder& k) {
 #elif CASE == 9
   if (n > 0) n = n + 1;
 #elif CASE == 10
-  assume_divisible(n, 16);  // the result carries the promise and is not used
+  assume_divisible(n, 16);  // the return value, which carries the promise, is unused
 #endif
 }

@@ -1,4 +1,5 @@
-// Case 1 omits a family of operations from a switch and must not compile. Case 0 is the control.
+// With CASE=1, the switch lacks the cases of LIGERDSL_MATH, so this file must not compile. With
+// CASE=0 it must.
 #include "program/op_info.h"
 
 int number_of(ligerdsl::program::MathOp op) {

@@ -1,4 +1,4 @@
-// Attention over sequences of different lengths, compared with float64 attention of each.
+// Compares attention over sequences of different lengths with float64 attention of each sequence.
 #include <cmath>
 #include <limits>
 
@@ -214,7 +214,8 @@ TEST(AttentionSequences, TypesAndHeads) {
   }
 }
 
-// Lengths around the default blocks, with all keys, causal, and with two-sided windows.
+// Lengths are around the sizes of the default blocks. Covers all keys, causal masks, and two-sided
+// windows.
 TEST(AttentionSequences, Lengths) {
   struct Window {
     int64_t left, right;
@@ -239,7 +240,7 @@ TEST(AttentionSequences, OneSequenceAndMany) {
   Trial{.lengths = many, .type = f16, .dim = 16, .right = 1}.check(seed += 9);
 }
 
-// Queries without keys, keys without queries, and only such sequences.
+// Covers sequences without keys or without queries, and calls that have no other sequences.
 TEST(AttentionSequences, Empty) {
   uint64_t seed = 501;
   Trial{.lengths = {{0, 0}, {0, 70}, {70, 0}, {0, 0}, {3, 3}, {0, 0}}, .right = 0}.check(seed += 9);
@@ -247,7 +248,7 @@ TEST(AttentionSequences, Empty) {
   Trial{.lengths = {{0, 5}, {0, 66}}}.check(seed += 9);
 }
 
-// The number of tokens bounds the grids, for any maximum length.
+// The number of tokens bounds the grids, even if the maximum length of a call is 2^31 - 1.
 TEST(AttentionSequences, WorkIsBoundedByTokens) {
   constexpr int64_t kLongest = (int64_t{1} << 31) - 1;
   const Trial exact{.lengths = {{33, 20}, {0, 13}, {7, 90}}, .right = 0};
@@ -361,7 +362,7 @@ TEST(AttentionSequences, TmaCopies) {
   unaligned.check(seed += 9);
 }
 
-// No bit of a sequence depends on the adjacent sequences, which may hold any values.
+// The bits of a sequence's results do not depend on adjacent sequences, which may hold any values.
 void sequences_are_isolated(const MetaValues& forward, const MetaValues& backward) {
   const Trial trial{.lengths = {{30, 20}, {50, 70}, {9, 33}},
                     .right = 0,
@@ -396,8 +397,8 @@ TEST(AttentionSequences, SequencesAreIsolated) {
   if (machine().is_gpu()) sequences_are_isolated(kCopiedForward, kCopiedBackward);
 }
 
-// With invalid bounds, only results are written and only arguments are read. The interpreter, the
-// emulator and sanitizers check this. The first wrong sequence is reported.
+// Invalid bounds cause no read outside the arguments and no write outside the results. The
+// interpreter, the emulator and sanitizers check this. The first wrong sequence is reported.
 TEST(AttentionSequences, InvalidBounds) {
   struct Wrong {
     std::vector<int64_t> queries, keys;

@@ -53,7 +53,7 @@ struct Trial {
            std::to_string(left) + " right " + std::to_string(right) +
            (heads_first ? " heads first" : "") + " gap " + std::to_string(gap);
   }
-  // Returns random gradients of lse. Those of queries without a finite lse are NaN.
+  // Returns random gradients of lse, with NaN for queries without a finite lse.
   Tensor random_d_lse(const Values& lse, uint64_t seed) const {
     Values values = Random(seed).normals(static_cast<int64_t>(lse.size()));
     for (size_t i = 0; i < values.size(); ++i)
@@ -146,7 +146,7 @@ TEST(Attention, TypesAndHeads) {
   }
 }
 
-// Tiles wider than heads, heads whose columns are not whole vectors, and the widest heads.
+// Cases: tiles wider than heads, heads whose columns are not whole vectors, and the widest heads.
 TEST(Attention, HeadDimensions) {
   uint64_t seed = 201;
   for (int64_t dim : {1, 40, 80, 96, 100, 128, 136, 192, 208, 256})
@@ -154,7 +154,8 @@ TEST(Attention, HeadDimensions) {
   Trial{.type = f32, .queries = 20, .keys = 40, .dim = 100}.check(seed += 5);
 }
 
-// If heads are whole vectors, every step uses its aligned variant for any number of tokens.
+// If the head dimension is a multiple of a vector, every step uses its aligned variant, for any
+// number of tokens.
 TEST(Attention, HeadsOfWholeVectorsAtOddLengths) {
   uint64_t seed = 221;
   backend().took_generic();
@@ -172,7 +173,8 @@ TEST(Attention, HeadsOfWholeVectorsAtOddLengths) {
   EXPECT_EQ(backend().took_generic(), std::vector<std::string>());
 }
 
-// With the default schedules, some blocks are fully visible and some are at each edge.
+// With the default schedules, some blocks of keys are fully visible and some contain an edge of the
+// window.
 TEST(Attention, ManyBlocks) {
   uint64_t seed = 251;
   for (int64_t dim : {64, 128, 256})
@@ -194,7 +196,8 @@ TEST(Attention, HeadsGroupedByL2) {
       .check(261);
 }
 
-// Schedules that reload operands from shared memory or hold them in registers, and more stages.
+// Schedules that reload operands from shared memory or hold them in registers, with two or three
+// stages.
 TEST(Attention, Schedules) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no pipelined loads";
   uint64_t seed = 271;
@@ -281,7 +284,8 @@ TEST(Attention, HiddenValues) {
   }
 }
 
-// Blocks before, on and after both edges of the band, queries that see no key, and distant edges.
+// Cases: blocks before, on and after both edges of the band, queries that see no key, and distant
+// edges.
 TEST(Attention, Windows) {
   uint64_t seed = 401;
   struct Window {

@@ -124,8 +124,8 @@ TEST(ArgumentFacts, FactorsVariantAlignsMatmulOperands) {
   EXPECT_EQ(kernels::variants_of(norm(64).steps.at(0).program), two);
 }
 
-// Rows of 4097 columns are aligned only if they are padded. The contiguous variant requires rows
-// without gaps, which share the alignment offset of x, and a weight at a multiple of 16 bytes.
+// Rows of 4097 columns are aligned only with padding. The contiguous variant requires x and y
+// without gaps, and addresses of x, y and the weight at multiples of 16 bytes.
 TEST(ArgumentFacts, ContiguousVariantOfRaggedRows) {
   const kernels::Operation ragged = norm(4097);
   EXPECT_EQ(kernels::variants_of(ragged.steps.at(0).program),
@@ -240,8 +240,8 @@ class AttentionCall {
   int64_t rows_, tokens_;
 };
 
-// Only the rows of lse and delta, with one element per token, may be unaligned: heads are whole
-// vectors.
+// Heads are whole vectors, so only the rows of lse and delta may be unaligned. They have one
+// element per token.
 TEST(ArgumentFacts, AttentionIsAlignedForEveryNumberOfTokens) {
   std::vector<int64_t> numbers{4093, 4094, 4095, 4096, 4097, 4098, 4099};
   for (int64_t tokens = 1; tokens <= 64; ++tokens) numbers.push_back(tokens);

@@ -100,7 +100,7 @@ TEST(Configs, HeuristicIsValidAndBuildsTheDefaultOperation) {
       });
 }
 
-// Samples the combinations of choices.
+// Samples 40 configurations per case, because all combinations are too many.
 TEST(Configs, EveryConfigIsBuiltOrRefusedWithAReason) {
   std::mt19937 random(1);
   int valid = 0, refused = 0;

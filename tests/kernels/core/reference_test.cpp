@@ -377,8 +377,8 @@ TEST(Reference, CrossEntropy) {
   }
 }
 
-// Without smoothing, or with smoothing over the vocabulary, each shard's loss is that of the whole
-// vocabulary.
+// Without smoothing, or with smoothing over the vocabulary, each shard's loss equals the loss of
+// the whole vocabulary.
 TEST(Reference, VocabParallelCrossEntropy) {
   const int64_t n = 4, v = 6, own = 4;
   const Values x = Random(1).normals(n * v, 2.0), g = Random(2).normals(n);
@@ -488,7 +488,7 @@ TEST(Reference, AdamwFirstStep) {
     EXPECT_NEAR(next.at("param")[i], 1.0 - (g[i] > 0 ? 0.01 : -0.01), 1e-12);
 }
 
-// Every 16-bit pattern is unchanged after conversion to double and back.
+// Every 16-bit pattern except NaN is unchanged after conversion to f32 and back.
 TEST(Half, RoundTrips) {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
     const auto half = static_cast<uint16_t>(bits);
@@ -502,7 +502,7 @@ TEST(Half, RoundsToNearestEven) {
   Random random(1);
   for (int i = 0; i < 20000; ++i) {
     const auto half = static_cast<uint16_t>(
-        random.below(0x7bff));  // it and its successor are finite and positive
+        random.below(0x7bff));  // finite and not negative, and its successor is finite
     const float low = from_f16(half), high = from_f16(half + 1), middle = (low + high) / 2;
     ASSERT_EQ(to_f16(middle), half % 2 == 0 ? half : half + 1);
     ASSERT_EQ(to_f16(std::nextafter(middle, 0.0f)), half);

@@ -1,4 +1,4 @@
-// Gradients by blocks of columns, compared with the gradients of whole rows.
+// Compares gradients that are computed in blocks of columns with gradients of whole rows.
 #include "kernels/cross_entropy/cross_entropy_columns.h"
 
 #include <cmath>
@@ -96,7 +96,7 @@ void check(Columns problem, int64_t classes, int64_t width) {
     Tensor block = Tensor::rows(problem.type, kRows, here, 3);
     Values part, expected;
     for (int64_t i = 0; i < kRows; ++i) {
-      double factor = 1;  // factor of the gradient of the loss
+      double factor = 1;  // token scaling: the label's probability
       if (problem.token_scaling && i != 3 && i != kBad)
         factor = std::exp(label_logit.get(i) - whole.lse[i]);
       for (int64_t j = first; j < first + here; ++j) {

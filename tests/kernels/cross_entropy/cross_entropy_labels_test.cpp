@@ -87,7 +87,7 @@ TEST(CrossEntropy, InfiniteLogits) {
       if (j % 3 == 0) run.logits.set(j, -INFINITY);
       if (j != 1) run.logits.set(v + j, -INFINITY);
     }
-    run.logits.set(2 * v + 2, -INFINITY);  // logit of the label: infinite loss
+    run.logits.set(2 * v + 2, -INFINITY);  // the label's logit: the loss is infinite
     run.check();
     EXPECT_NEAR(run.loss.get(1), 0.0, kGateLoss);
     EXPECT_EQ(run.loss.get(2), INFINITY);
@@ -95,7 +95,7 @@ TEST(CrossEntropy, InfiniteLogits) {
   }
 }
 
-// Labels at the borders of blocks; the last block is full, one column short, or one column.
+// Labels are at the borders of blocks. The last block lacks one column, is full, or has one column.
 TEST(CrossEntropy, LabelsAtTheBordersOfBlocks) {
   for (int64_t v : affordable({16383, 16384, 16385, 24576}, 7)) {
     Trial run(f32, 7, v, {.smoothing = 0.1, .softcap = 20, .reduction = Reduce::none});
@@ -133,7 +133,7 @@ TEST(CrossEntropy, TiesGoToTheLowestIndex) {
   }
 }
 
-// d_y = p_y - 1 is at most as exact as p_y's last digits, which are 2^-24 near p_y = 1.
+// The label's gradient p_y - 1 is only as exact as p_y, whose f32 spacing near 1 is 2^-24.
 TEST(CrossEntropy, ConfidentRowsKeepTheTargetsDigits) {
   for (int64_t v : affordable({64, 20000}, 3)) {
     Trial run(f32, 3, v, {.reduction = Reduce::none});

@@ -22,8 +22,8 @@ TEST(CrossEntropy, Options) {
   }
 }
 
-// Caps and numbers of classes around the quick softcap's limits, with logits that it changes little
-// and much. Checks each row's loss, because a mean hides errors of opposite signs.
+// Tests both sides of the quick softcap's limits on caps and classes, with logits of about 0.01 to
+// 1 times the cap. Checks each row's loss, because a mean hides errors of opposite signs.
 TEST(CrossEntropy, SmallAndLargeCaps) {
   for (DType type : {f16, bf16, f32}) {
     for (double cap : {0.5, 30.0, 64.0, 65.0}) {
@@ -69,7 +69,7 @@ TEST(CrossEntropy, UnalignedRows) {
   }
 }
 
-// Class weights and biases of unaligned rows shift with the row.
+// Class weights and biases must match the columns of unaligned rows.
 TEST(CrossEntropy, WeightsOfUnalignedRows) {
   for (int64_t v : affordable({37, 20003}, 3)) {
     Trial run(bf16, 3, v, {.smoothing = exact(0.1), .weight = class_weights(v)}, 1.0, 2);
@@ -126,7 +126,8 @@ TEST(CrossEntropy, UpstreamGradient) {
   }
 }
 
-// Rows of one tile, in blocks, and shared by a cluster; some classes have zero probability.
+// A row is one tile, is read in blocks, or is shared by a cluster. Some classes have zero
+// probability.
 TEST(CrossEntropy, TemperatureAndEntropy) {
   const int64_t n = 3;
   for (int64_t v : affordable({1, 37, 20003, 51208}, n)) {
@@ -156,8 +157,8 @@ TEST(CrossEntropy, TemperatureAndEntropy) {
       }
     }
   }
-  // Nearly all of a row's probability is in one class, the label's or another's; one row is
-  // ignored.
+  // One class has nearly all of a row's probability: the label in row 0, another class in row 1.
+  // Row 2 is ignored.
   Trial sharp(f32, 4, 300, {.reduction = Reduce::none, .d_entropy = {1, 1, 1, 1}});
   sharp.labels = {5, 6, sharp.c.ignore_index, 8};
   sharp.logits.set(5, 40.0);
@@ -166,8 +167,8 @@ TEST(CrossEntropy, TemperatureAndEntropy) {
   EXPECT_EQ(sharp.entropy.get(2), 0.0);
 }
 
-// Rows of a part of a batch: the bias is added first, and row numbers count from the batch's first
-// row.
+// The rows are a part of a batch: an error names the row's number in the batch. The bias is added
+// first.
 TEST(CrossEntropy, BiasAndPartOfABatch) {
   for (int64_t v : affordable({37, 20000}, 9)) {
     for (DType type : kFloats) {

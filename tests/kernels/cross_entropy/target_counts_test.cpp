@@ -55,7 +55,7 @@ TEST(TargetCounts, LabelsAndWeights) {
   }
 }
 
-// The least number of rows at which several programs store partial counts, and one row less.
+// Several programs store partial counts from kRowsOfOneProgram rows on. Also tests one row less.
 TEST(TargetCounts, ManyRowsTakePartialCounts) {
   const int64_t classes = 7;
   Values weight = Random(2).normals(classes);

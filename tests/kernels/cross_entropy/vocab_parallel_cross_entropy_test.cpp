@@ -23,7 +23,7 @@ struct Trial {
   bool with_d_loss = false, in_place = false;
   std::vector<int64_t> labels;
   Values logits;  // [n, total]
-  // One per shard.
+  // One tensor per shard.
   std::vector<Tensor> shards, partials, losses, gradients, errors;
 
   Trial(DType type, int64_t n, std::vector<int64_t> sizes, VocabParallelCase with = {},
@@ -157,7 +157,7 @@ struct Trial {
            std::to_string(static_cast<int>(c.reduction)) + " smoothing " +
            std::to_string(c.smoothing);
   }
-  // Compares with one shard's formulas, applied to float64 statistics.
+  // Compares each shard's results with the reference, computed from float64 statistics.
   void expect_right(bool with_gradient = true) {
     Values exact_partials;
     for (size_t s = 0; s < sizes.size(); ++s) {
@@ -336,7 +336,7 @@ TEST(VocabParallelCrossEntropy, NaNSpreadsToAllShards) {
   }
 }
 
-// d_y = p_y - 1 is at most as exact as p_y's last digits, whichever shard has the other classes.
+// The label's gradient p_y - 1 is only as exact as p_y, whichever shard has the other classes.
 TEST(VocabParallelCrossEntropy, ConfidentRowsKeepTheTargetsDigits) {
   for (int64_t v : affordable({64, 20000}, 3)) {
     Trial run(f32, 3, {v, 40});
@@ -390,7 +390,8 @@ TEST(VocabParallelCrossEntropy, UnalignedRows) {
   }
 }
 
-// Each shard reports a label that no shard owns, in both operations; its row is NaN in all shards.
+// In both operations, every shard reports a label that no shard owns. The label's row is NaN in all
+// shards.
 TEST(VocabParallelCrossEntropy, LabelsOutOfRange) {
   for (int64_t v : affordable({30, 20000}, 8)) {
     for (int64_t bad : {v + 10, int64_t{-1}, int64_t{1} << 40, INT64_MIN, INT64_MAX}) {

@@ -154,7 +154,7 @@ TEST(Divergence, ReductionsAndLabels) {
   }
 }
 
-// Includes programs with several rows, whose labels are one tile.
+// Includes programs with several rows, which load their labels as one tile.
 TEST(Divergence, LabelsOfAnyStride) {
   for (Divergence kind : {Divergence::jsd, Divergence::tvd}) {
     for (int64_t cols : {8, 2310}) {
@@ -165,7 +165,7 @@ TEST(Divergence, LabelsOfAnyStride) {
   }
 }
 
-// Each program has several tiles, the last one fewer.
+// Each program has several tiles; the last program has fewer.
 TEST(Divergence, SeveralTilesPerProgram) {
   for (Divergence kind : kKinds) {
     for (Reduction reduction : {Reduction::none, Reduction::batchmean}) {
@@ -222,7 +222,7 @@ TEST(Divergence, ZeroProbabilities) {
       const double none = kind == Divergence::kl ? 0 : -kInfinite;
       for (size_t i = 0; i < x.size(); ++i) {
         const bool both = i % 7 == 3;
-        // If only the other probability is 0, a one-sided divergence is infinite.
+        // A one-sided divergence is infinite if only the probability in its denominator is 0.
         if (both || (i % 7 == 1 && kind != Divergence::reverse_kl)) y[i] = none;
         if (both || (i % 7 == 2 && (kind == Divergence::reverse_kl || kind == Divergence::jsd)))
           x[i] = -kInfinite;

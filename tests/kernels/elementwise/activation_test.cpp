@@ -92,7 +92,7 @@ TEST_P(Activations, InPlaceIsBitEqual) {
 TEST_P(Activations, LargeInputsStayFinite) {
   for (DType type : {f32, bf16}) {
     Trial run(GetParam(), type, 1, 8, 0);
-    // Squares of 2^100 are beyond f32.
+    // The square of 2^100 exceeds the range of f32.
     const double huge = GetParam() == Activation::relu_squared ? 0x1p60 : 0x1p100;
     run.x.fill(Values{1e4, -1e4, 88.8, -88.8, 0.0, -200.0, huge, -huge});
     run.forward(run.y);
@@ -143,7 +143,7 @@ TEST(Activation, ReluIsFlatUpToZero) {
   }
 }
 
-// gelu(-5) is about -2e-7, and there 1 + tanh and 1 + erf are 0 in f32 or have lost their digits.
+// gelu(-5) is about -2e-7. In f32, 1 + tanh and 1 + erf would be 0 there or have lost their digits.
 TEST(Activation, TailsKeepTheirDigits) {
   for (Activation kind : {Activation::gelu_tanh, Activation::gelu_erf}) {
     Trial run(kind, f32, 1, 6, 0);

@@ -184,8 +184,8 @@ TEST(Dropout, DroppedElementsAreZeroEvenIfNan) {
   }
 }
 
-// The fraction of dropped elements is p, and that of dropped adjacent pairs p^2, within five
-// standard deviations.
+// The fraction of dropped elements is p, and the fraction of adjacent pairs that are both dropped
+// is p^2, within five standard deviations.
 TEST(Dropout, DropsTheRequestedFraction) {
   const int64_t n = 4, cols = std::min<int64_t>(16384, backend().budget() / 8);
   for (float p : {0.1f, 0.5f, 0.9f}) {

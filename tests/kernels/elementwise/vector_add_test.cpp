@@ -38,7 +38,7 @@ TEST(VectorAdd, UnalignedAndEmpty) {
   EXPECT_TRUE(none.untouched_outside());
 }
 
-// Larger than a block, in place, and each array begins at its own place inside a vector.
+// Arrays are larger than a block and begin at different elements of a vector. Also runs in place.
 TEST(VectorAdd, AddressesInsideVectors) {
   for (DType type : kFloats) {
     for (int64_t shift : {0, 1, 2, 3, 5}) {

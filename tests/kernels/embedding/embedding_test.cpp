@@ -7,7 +7,7 @@
 namespace ligerdsl::test {
 namespace {
 
-// Returns the gradient of a table of `rows` rows.
+// Returns the reference's gradient of a table with `rows` rows.
 Values expected_d_table(const Tensor& d_out, const std::vector<int64_t>& indices, int64_t rows,
                         int64_t cols) {
   return expected_of(
@@ -249,7 +249,7 @@ void expect_sums_in_order(Trial& run) {
     run.in_order = in_order;
     run.backward();
     run.check_backward(f32);
-    if (backend().name() == "interpreter") continue;  // adds in float64
+    if (backend().name() == "interpreter") continue;  // the interpreter adds in float64
     const Values expected = sums_in_order(run);
     for (int64_t i = 0; i < run.d_table.size(); ++i)
       ASSERT_EQ(run.d_table.get(i), expected[i]) << "element " << i;
@@ -272,7 +272,8 @@ TEST(Embedding, BackwardAddsInOrder) {
   }
 }
 
-// Several parts, in which hundreds of indices use some rows and none use others.
+// The indices have several parts. They use some rows of the table hundreds of times, and others
+// never.
 TEST(Embedding, BackwardOfFrequentRows) {
   for (DType index_type : {i32, i64}) {
     Trial run(bf16, 4701, 1031, 16, index_type, index_type == i32 ? 3 : 0);
@@ -298,7 +299,7 @@ TEST(Embedding, BackwardOfExactChunks) {
   }
 }
 
-// Each program computes several rows of the table, the last one fewer.
+// Each program computes several rows of the table; the last program has fewer.
 TEST(Embedding, BackwardOfSeveralRowsPerProgram) {
   for (const bool accumulate : {false, true}) {
     Trial one(bf16, 300, 91, 40);

@@ -194,8 +194,8 @@ TEST(LogitDivergence, FarAndEqualRows) {
       EXPECT_NEAR(equal.loss.get(0), 0, 1e-6);
       for (double d : equal.logits.values()) ASSERT_NEAR(d, 0, 1e-7);
       for (DType type : {bf16, f32}) {
-        // f32 has a smaller spread, to keep digits: a row whose largest probability is 1 - p
-        // multiplies its gradient's error by 1 / p.
+        // f32 uses a smaller spread: if the largest probability of a row is 1 - p, the relative
+        // error of the row's gradient grows by 1 / p.
         Trial peaked(kind, type, 3, cols, 0, type == f32 ? 3 : 8);
         peaked.check();
       }
@@ -203,7 +203,7 @@ TEST(LogitDivergence, FarAndEqualRows) {
   }
 }
 
-// Classes that both rows exclude, and one that only the student excludes.
+// Some classes have logits of -inf in both rows, and one class only in the student's row.
 TEST(LogitDivergence, ImpossibleClasses) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   for (Divergence kind : kKinds) {

@@ -20,8 +20,8 @@ using kernels::Step;
 constexpr int64_t kBlock = 512, kAtATime = int64_t{1} << 20;
 constexpr double kLeastNormal = 0x1p-126, kMost = 3.4028234663852886e38;
 
-// Error bound of a function for inputs between low and high. A result below the smallest normal
-// number may be 0, unless `exact` is set, which means correctly rounded.
+// Error bound of a function for inputs between low and high. `exact` requires correctly rounded
+// results. Otherwise a result below the smallest normal number may be 0.
 struct Bound {
   bool exact = false;
   double ulp = INFINITY, relative = INFINITY, absolute = INFINITY;  // all of them must hold
@@ -127,7 +127,7 @@ struct Worst {
 };
 
 struct Errors {
-  Worst ulp, relative, absolute, beyond;  // beyond: multiple of the bound
+  Worst ulp, relative, absolute, beyond;  // beyond: error divided by its bound
   void see(const Errors& other) {
     ulp.see(other.ulp);
     relative.see(other.relative);

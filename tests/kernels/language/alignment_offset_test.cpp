@@ -9,11 +9,12 @@ namespace {
 struct Case {
   DType type, offset_type;  // dtype of the copied rows, and of the rows that give the offset
   int64_t columns, block;
-  bool own;              // the offset is from the rows that are read, not from others
+  bool own;              // x gives the offset; otherwise `other` does
   int64_t rows_of_tile;  // 0: the dimension is squeezed
 };
 
-// Computes y = x and, per row, the sum of its tiles minus their number of elements. Each pad is 1.
+// Computes y = x, and the sum of (element - 1) over all loaded elements. The pad is 1, so it adds
+// 0.
 kernels::Step copy(const Case& c) {
   KernelBuilder k("copy_with_lead");
   View y = k.view("y", c.type, {dyn, c.columns}), x = k.view("x", c.type, {dyn, c.columns}),
@@ -78,7 +79,7 @@ TEST(AlignmentOffset, RowsAtEveryByteOfAVector) {
   }
 }
 
-// Offsets of rows with wider or narrower elements. They may be larger than a vector of the copied
+// The offset is from rows with wider or narrower elements. It may exceed a vector of the copied
 // rows.
 TEST(AlignmentOffset, RowsWithTheOffsetOfOtherRows) {
   for (DType alignment_offset : {bf16, f32, i64}) {

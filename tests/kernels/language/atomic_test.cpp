@@ -91,8 +91,8 @@ TEST(Atomics, CompareAndSwapLoopComputesMaximum) {
   EXPECT_EQ(most.get(0), 4.0 * 1000000007);
 }
 
-// Each program lowers `least` to its numbers, puts its own number in `place`, and stores the old
-// value.
+// Each program applies atomic_min to `least`, exchanges `place` with its own number, and stores the
+// old values of `place`.
 void lower_and_exchange(KernelBuilder& k, const Meta& m, DType type) {
   View least = k.view("least", type, {m.width}), place = k.view("place", type, {m.width});
   View got = k.view("got", type, {dyn, m.width});

@@ -243,7 +243,7 @@ TEST(AuthorKernels, QuantizeInt8) {
     Tensor x = random_rows(type, kRows, cols, 10), q(i8, {kRows, cols}), scale(f32, {kRows});
     for (int64_t j = 0; j < cols; ++j) {
       x.set(cols + j, 0.0);
-      x.set(2 * cols + j, j == 1 ? -127.0 : j % 9 + 0.5);  // steps of 1: ties
+      x.set(2 * cols + j, j == 1 ? -127.0 : j % 9 + 0.5);  // the scale is 1: ties
     }
     run(quantize_int8_kernel, {.type = type, .cols = cols, .block = 256},
         {{"q", q}, {"scale", scale}, {"x", x}});

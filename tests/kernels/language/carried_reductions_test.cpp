@@ -96,7 +96,7 @@ TEST_P(CarriedReductions, ValuesThatTheLoopReads) {
   });
 }
 
-// One value for each of four rows, along either axis, and a sum over both axes.
+// Carries one value per row and one per column of tiles with four rows, and a sum over both axes.
 TEST_P(CarriedReductions, RowsAndColumnsOfTiles) {
   expect([&](KernelBuilder& k, const View& x, const View& y) {
     const Partition blocks = x.partition({4, kBlock});

@@ -6,7 +6,7 @@
 namespace ligerdsl::test {
 namespace {
 
-// A loop with two accumulators, as in a gated pair. One of them adds two matmuls.
+// A loop with two accumulators, as in a gated matmul. One of them gets two matmuls per iteration.
 TEST(Dot, SeveralMatmulsPerIteration) {
   constexpr int64_t kSide = 64, kDepth = 192;
   for (const DType type : {f16, bf16}) {
@@ -117,8 +117,7 @@ TEST(Dot, MemoryOfALoopsCopiesIsReused) {
   EXPECT_TRUE(close_normwise(totals.values(), expected_rows, 1e-6));
 }
 
-// One tile as both operands, in two matmuls and in another op: x^T x + x^T y, and the sum of x's
-// columns.
+// Each tile of x has three uses: in x^T x as both operands, in x^T y, and in the column sums of x.
 TEST(Dot, TilesThatSeveralOperationsUse) {
   constexpr int64_t kRows = 128, kColumns = 32;
   for (const DType type : kFloats) {
@@ -159,7 +158,7 @@ TEST(Dot, TilesThatSeveralOperationsUse) {
   }
 }
 
-// The first dimension of a tile is contiguous in memory; no slot has such rows.
+// Tiles are contiguous in memory along their first dimension, so they are not copied to slots.
 TEST(Dot, TilesContiguousAlongFirstDimension) {
   constexpr int64_t kRows = 64, kDepth = 128;
   for (const DType type : kFloats) {

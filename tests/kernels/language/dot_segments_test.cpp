@@ -93,7 +93,7 @@ void check(const Segments& s, uint64_t seed) {
   EXPECT_TRUE(close_normwise(found.c, expected, 1e-6));
 }
 
-// More and fewer iterations than stages; whole tiles and partial ones.
+// Covers more and fewer iterations than stages, and whole and partial tiles.
 TEST(DotSegments, AccumulatorContinuesInSecondLoop) {
   uint64_t seed = 1;
   for (const Segments& s :

@@ -61,9 +61,9 @@ TEST(Dot, PipelinedLoopsMultiplyFromSlots) {
       for (const bool transposed : {false, true}) check_product(type, p, transposed, seed += 2);
 }
 
-// Warp groups with 64 rows each: one or two groups, several blocks of 64 rows, odd shapes. Both
-// operands have panels of 128, 64 and 32 bytes in either order, or A is in registers. With two
-// stages, the loop waits for each wgmma; more stages are tested, too.
+// Cases: one or two warp groups of 64 rows, several blocks of 64 rows, odd shapes. Both operands
+// have panels of 128, 64 and 32 bytes in either order, or A is in registers. With two stages, the
+// loop waits for each wgmma; more stages are tested, too.
 TEST(Dot, WarpgroupsMultiplyFromSlots) {
   uint64_t seed = 171;
   for (const DType type : {f16, bf16})

@@ -61,9 +61,9 @@ TEST(Dot, OperandsOfFp8) {
       }
 }
 
-// i8 by mma.sync, by threads, and, if k is contiguous in both operands, by wgmma. wgmma reads slots
-// that `cp.async` or TMA copies fill. Other cases read registers, or slots in which k is not
-// contiguous.
+// i8 is multiplied by mma.sync, by threads, or by wgmma if k is contiguous in both operands. wgmma
+// reads slots that `cp.async` or TMA copies fill. Other cases read registers, or slots in which k
+// is not contiguous.
 TEST(Dot, OperandsOfI8) {
   uint64_t seed = 771;
   for (const Product& p : std::vector<Product>{
@@ -139,8 +139,8 @@ TEST(Dot, AccumulatorOfI8Wraps) {
     ASSERT_EQ(c.get_integer(i), i % 2 ? INT32_MIN : INT32_MAX) << i;
 }
 
-// tf32 by mma.sync and by threads. wgmma is used if TMA copies load both operands and k is
-// contiguous in them.
+// tf32 is multiplied by mma.sync or by threads. wgmma is used if TMA copies load both operands and
+// k is contiguous in them.
 TEST(Dot, OperandsOfTf32) {
   uint64_t seed = 971;
   for (const Product& p : std::vector<Product>{

@@ -18,7 +18,7 @@ const Fp8& format_of(DType type) {
   return type == f8e4m3 ? kE4m3 : kE5m2;
 }
 
-// For a NaN, any NaN code is accepted.
+// Expects the nearest code to `number`. For a NaN, any NaN code is accepted.
 void expect_code(DType type, uint8_t code, double number) {
   if (std::isnan(number)) {
     EXPECT_TRUE(std::isnan(from_fp8(format_of(type), code))) << "code " << int{code} << " of NaN";
@@ -63,7 +63,7 @@ Tensor cast(const Tensor& x, DType to, int64_t block) {
   return map_blocks(x, to, block, [&](KernelBuilder&, const Tile& tile) { return tile.to(to); });
 }
 
-// The number of codes is not a multiple of the block size.
+// Returns all 256 codes three times and five more, so that the last block is partial.
 Tensor every_code(DType type) {
   Tensor codes(type, {3 * 256 + 5});
   for (int64_t i = 0; i < codes.size(); ++i) codes.data()[i] = static_cast<uint8_t>(i);
@@ -188,7 +188,7 @@ TEST_P(Fp8Types, PadsConstantsAndScalars) {
   }
 }
 
-// Running maximum of all preceding elements; `greatest` is the combiner.
+// Returns the running maximum of each block: the last element by a reduction, the others by a scan.
 template <class Combiner>
 Tensor prefix_greatest(const Tensor& x, DType between, int64_t block, const Combiner& greatest) {
   return map_blocks(x, x.type(), block, [&](KernelBuilder& k, const Tile& tile) {
@@ -294,7 +294,8 @@ TEST(Fp8Rows, QuantiseAndDequantise) {
       double most = 0;
       for (int64_t i = row * width; i < (row + 1) * width; ++i) {
         const double wanted = x.get(i) / scale, got = codes.get(i);
-        // Half the distance between two adjacent numbers: 4 bits of significand, at least 2^-9.
+        // Half the spacing of f8e4m3 at `wanted`: 4 bits of significand, and a spacing of at least
+        // 2^-9.
         const double half =
             std::max(std::ldexp(1.0, std::ilogb(std::max(std::fabs(wanted), 1e-9)) - 4), 0x1p-10);
         ASSERT_NEAR(got, wanted, half * (1 + 1e-5)) << x.get(i);

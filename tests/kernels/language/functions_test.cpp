@@ -72,7 +72,7 @@ TEST(Functions, SigmoidOfMixedVectors) {
       +[](const Tile& x) { return sigmoid(x); }, +[](double x) { return 1 / (1 + std::exp(-x)); });
 }
 
-// Each number to the power of each, compared with C's powf.
+// Compares the powers of all pairs of numbers with C's powf.
 TEST(Functions, PowersOfSpecialValues) {
   constexpr float kInf = std::numeric_limits<float>::infinity(),
                   kNan = std::numeric_limits<float>::quiet_NaN();

@@ -56,7 +56,7 @@ Words evaluate(DType type, const Words& a, const Words& b, DType result, const F
   return out;
 }
 
-// Compares f with `expected`, applied to the numbers as U.
+// Compares f with `expected` for all pairs of numbers, converted to the C++ type U.
 template <class U, class Expected>
 void check(const char* what, DType type, const Words& numbers, const Words& others, DType result,
            const Function& f, Expected expected) {

@@ -1,4 +1,4 @@
-// Every step of lesson 7 against float64.
+// Compares every step of lesson 7 with float64.
 #include "examples/lessons/07_matmul.cpp"
 #include "kernels/elementwise/activation_reference.h"
 #include "kernels/matmul/matmul_reference.h"
@@ -7,7 +7,8 @@
 namespace ligerdsl::test {
 namespace {
 
-// More tiles than the SMs of the smallest GPU, ragged at both edges. Rows are whole vectors.
+// c has more tiles than the smallest GPU has SMs, and partial tiles at both edges. Rows are whole
+// vectors.
 constexpr int64_t kM = 136, kN = 200, kK = 104;
 
 struct Product {

@@ -1,5 +1,5 @@
-// Philox against the vectors that its authors published (Random123, kat_vectors), and numbers made
-// from its bits.
+// Compares Philox with the test vectors of its authors (Random123, kat_vectors). Also tests numbers
+// made from its bits.
 #include <algorithm>
 #include <cmath>
 
@@ -15,7 +15,7 @@ int32_t word(int64_t bits) {
   return static_cast<int32_t>(static_cast<uint32_t>(bits));
 }
 
-// Returns y[0 .. n) of one program that stores a tile of n.
+// Returns the n elements of the tile that `body` computes in one program.
 Values tile_of(int64_t n, DType type, const std::function<Tile(KernelBuilder&)>& body) {
   KernelBuilder k("random");
   {
@@ -71,8 +71,8 @@ TEST(Random, SeedAndPositionFillKeyAndCounter) {
   EXPECT_EQ(found, expected);
 }
 
-// Mean 1/2 and variance 1/12 within five standard deviations of the sample's, and no two adjacent
-// numbers are equal.
+// The sample has a mean of 1/2 and a variance of 1/12, within five standard deviations. No two
+// adjacent numbers are equal.
 TEST(Random, UniformNumbersFillTheUnitInterval) {
   constexpr int64_t kCount = 8192;
   const Values x = tile_of(
@@ -89,8 +89,8 @@ TEST(Random, UniformNumbersFillTheUnitInterval) {
   EXPECT_EQ(std::adjacent_find(x.begin(), x.end()), x.end());
 }
 
-// Compares with the formula in float64 on the same words. f32 is least accurate for angles near a
-// multiple of pi.
+// Compares with the float64 formula, applied to the same random words. f32 is least accurate for
+// angles near a multiple of pi.
 TEST(Random, NormalNumbersFollowBoxMuller) {
   constexpr int64_t kCount = 8192;
   std::array<Values, 2> words;
@@ -114,7 +114,7 @@ TEST(Random, NormalNumbersFollowBoxMuller) {
   EXPECT_NEAR(square, 1, 5 * std::sqrt(2.0 / kCount));
 }
 
-// All random bits are equal: the logarithm of the smallest possible number is finite.
+// The random bits are all 0 or all 1. The logarithm of the smallest possible number is finite.
 TEST(Random, NormalNumbersAreFinite) {
   for (int64_t bits : {0, -1}) {
     const Values x = tile_of(4, f32, [&](KernelBuilder& k) {

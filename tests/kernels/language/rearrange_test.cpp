@@ -171,7 +171,7 @@ TEST(Rearrange, FlipJoinSplitInterleave) {
   }
 }
 
-// Tiles with several uses are reshaped and reshaped back.
+// Tiles with several uses are reshaped, and then reshaped back to the first shape.
 TEST(Rearrange, ReshapedThereAndBack) {
   const Shape shape = {8, 8};
   Values input = numbers(shape, 31);
@@ -203,7 +203,7 @@ TEST(Rearrange, ReshapedThereAndBack) {
   }
 }
 
-// Calls check for each line along the axis, with its elements in order.
+// Calls check for each line along the axis, with the flat indices of its elements in order.
 template <class Check>
 void for_lines(const Shape& shape, int axis, const Check& check) {
   for (int64_t line = 0; line < shape[1 - axis]; ++line) {

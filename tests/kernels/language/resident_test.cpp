@@ -11,8 +11,8 @@
 namespace ligerdsl::test {
 namespace {
 
-// One program per row, and some past the last row. Numbers are small and whole, so additions are
-// exact in any order.
+// Each row has one program, and two more programs are past the last row. Numbers are small and
+// whole, so additions are exact in any order.
 struct Rows {
   int64_t rows, columns, block;
   DType type = f32;
@@ -121,7 +121,8 @@ class RandomPasses {
     Scalar taken = views_.z.dim(0).to(i32) > 0;
     if (pick(2)) taken = row_ % 3 != pick(3);
     if (pick(2)) taken = taken && views_.x.load({row_, 0}).to(f32) != 1.0f;
-    // Phrased differently from the promise, so that the compiler cannot assume it here.
+    // Equals the promise but is written differently, so that the compiler cannot use the promise
+    // here.
     promised_ = pick(2) == 0;
     if (promised_) taken = taken && row_.to(i64) + 1 <= views_.x.dim(0);
     if (pick(3) == 0 || promised_)
@@ -210,8 +211,8 @@ class RandomPasses {
   bool in_place_ = false, promised_ = false;
 };
 
-// Returns rows of small blocks, which all fit, also for two or more rows, or of large blocks, of
-// which only some fit.
+// Returns rows of small blocks or of large blocks. Two or more rows of small blocks fit in shared
+// memory, but only some of the large blocks fit.
 Rows random_blocks(Random& random, unsigned seed, int64_t rows) {
   Rows of{.rows = rows};
   of.type = std::vector<DType>{f32, i32, bf16, i64, f16}[seed % 5];
@@ -343,7 +344,7 @@ TEST(Resident, RowsNextToLargeExchanges) {
   expect_interpreters_bits(k, of, 1);
 }
 
-// Passes inside a loop.
+// The two passes are in a loop over rows.
 TEST(Resident, RowsOfAProgramThatLoops) {
   const Rows of{.rows = 5, .columns = 6 * 128, .block = 128};
   KernelBuilder k("resident");

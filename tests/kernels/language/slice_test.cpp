@@ -44,8 +44,8 @@ Tensor numbers_of(const std::vector<Range>& all) {
   return numbers;
 }
 
-// Program p copies its slice to matrix p of y, plus one row of tiles after its end. Elements
-// outside the slice are the pad.
+// Program p copies its slice to matrix p of y, plus one row of tiles after the end of the slice.
+// Elements outside the slice are the pad.
 kernels::Step copy_slice(DType type, int axis, int64_t rows, int64_t columns) {
   KernelBuilder k("copy_slice");
   View y = k.view("y", type, {dyn, dyn, columns}), x = k.view("x", type, {dyn, columns}),
@@ -100,7 +100,7 @@ TEST(Slice, HoldsOnlyElementsOfTheView) {
       }
 }
 
-// Program p writes p + 1 to its slice of rows, and p + 101 to a slice of that slice's columns.
+// Program p writes p + 1 to its slice of rows, and then p + 101 to some columns of this slice.
 kernels::Step fill_slices(DType type) {
   KernelBuilder k("fill_slices");
   View y = k.view("y", type, {dyn, dyn}), numbers = k.view("numbers", i64, {dyn, 2});
@@ -183,8 +183,8 @@ TEST(Slice, HasEveryNthRow) {
 }
 
 // Matmuls with a slice of x's rows as operand, loaded by TMA copies where the target has them. If
-// `turned`, the transposed slice is multiplied by the slice, with its rows along k. Otherwise
-// tiles, from one before the slice to one after it, are multiplied by w.
+// `turned`, the result is slice^T slice, with the slice's rows along k. Otherwise each tile of the
+// slice is multiplied by w, from one tile before the slice to one after it.
 struct Products {
   static constexpr int64_t kRows = 200, kTile = 64, kTiles = kRows / kTile + 3, kMatrices = 3;
   bool turned;
@@ -278,7 +278,8 @@ TEST(Slice, MatmulsOfTiles) {
     }
 }
 
-// A program moves a window: it reads through one slice what other threads wrote through another.
+// A program moves a window of 64 elements. Threads read through one slice what other threads wrote
+// through another.
 kernels::Step moving_window() {
   KernelBuilder k("moving_window");
   View x = k.view("x", f32, {dyn});

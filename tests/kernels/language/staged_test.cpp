@@ -1,6 +1,7 @@
-// Pipelined loops in clusters with few threads, which lack registers and stage loads in shared
-// memory. Some tiles change with the loop and some are loop-invariant. Loops run repeatedly or not
-// at all. Numbers are small and whole, so every backend gives the interpreter's bits.
+// Pipelined loops in clusters with few threads. Such clusters lack registers, so loads are staged
+// in shared memory. Some tiles change with the loop and some are loop-invariant. Loops run
+// repeatedly or not at all. Numbers are small and whole, so every backend gives the interpreter's
+// bits.
 #include <functional>
 
 #include "dsl/interpreter/interpreter.h"
@@ -49,8 +50,8 @@ void expect_interpreters_bits(DType type, int64_t columns, int num_ctas, int num
 
 class Staged : public ::testing::TestWithParam<std::tuple<DType, int>> {};
 
-// Inner loops of zero, one and more iterations. An inner loop's invariant tile is another row in
-// the next inner loop, and 0 past the last row.
+// Inner loops have zero, one and more iterations. Each inner loop has another row as its invariant
+// tile, which is 0 past the last row.
 TEST_P(Staged, StationaryTilesOfRepeatedLoops) {
   const auto [type, stages] = GetParam();
   for (int64_t columns : {kWidth, kWidth - 24})

@@ -1,5 +1,5 @@
-// Atomic additions of tiles to memory: every dtype, views with any strides and sizes, one addition
-// after another.
+// Atomic additions of tiles to memory: every dtype, views with any strides and sizes, and repeated
+// additions.
 #include <cmath>
 
 #include "kernels/core/record.h"
@@ -14,11 +14,10 @@ constexpr DType kNumbers[] = {f32, f16, bf16, i8, i16, i32, i64};
 struct Meta {
   DType type = f32;
   int64_t rows = 4, block = 32;  // size of a tile
-  bool along = false;            // a row of tiles that begin at vector boundaries
+  bool along = false;            // tiles are parts of a row and begin at vector boundaries
 };
 
-// y += x, twice, in tiles that exceed both views; total += the sum of the added elements of one
-// row.
+// Adds x to y twice, in tiles that exceed both views.
 void add(KernelBuilder& k, const Meta& m) {
   View y = k.view("y", m.type, {dyn, dyn}), x = k.view("x", m.type, {dyn, dyn});
   const Scalar first = k.program_id(0),
@@ -68,7 +67,7 @@ TEST(SumsInMemory, EveryTypeAndShape) {
       }
 }
 
-// Adds the number of a program and a number from the host, to one element each.
+// Program p adds p and 2 to element p. Its last addition is outside the view and has no effect.
 void count(KernelBuilder& k, const Meta& m) {
   View counts = k.view("counts", m.type, {dyn});
   const Scalar p = k.program_id(0);

@@ -1,4 +1,5 @@
-// The number of threads must not change a bit, because partial results depend only on the shape.
+// The number of threads must not change a bit of any result: partial results depend only on the
+// shape.
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/embedding/embedding.h"
 #include "kernels/norm/layer_norm.h"

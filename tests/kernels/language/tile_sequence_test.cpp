@@ -82,8 +82,8 @@ TEST(TileSequence, IterationsFromCounterAndItsRemainder) {
                 seed += 3);
 }
 
-// The first tiles, the last ones, or several in a row have no iterations. Some ends are below the
-// begin, down to the smallest i64.
+// The first tiles, the last tiles, or several consecutive tiles have no iterations. Some ends are
+// below the begin, down to the smallest i64.
 TEST(TileSequence, IterationsFromMemory) {
   uint64_t seed = 101;
   const std::vector<std::vector<int64_t>> all{{0, 0, 3, 0, 0, 0, 7, 1, 0},

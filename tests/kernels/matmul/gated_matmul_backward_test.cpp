@@ -17,9 +17,9 @@ using kernels::GatedMatmulBackwardOptions;
 
 struct Trial {
   int64_t m, f, k;
-  GatedMatmulBackwardOptions options;  // all but the sizes
+  GatedMatmulBackwardOptions options;  // sizes are set from f and k
   MetaValues config = {};
-  int sms = 0;  // SMs of a small GPU, or 0 for the machine's
+  int sms = 0;  // SMs of a smaller GPU, or 0 for all SMs of the machine
 
   struct Tensors {
     Tensor x, weight, d_out, d_gate_up, out;
@@ -30,7 +30,7 @@ struct Trial {
             random_rows(options.type, m, f, seed + 2, gap),
             Tensor::rows(options.type, m, 2 * f, gap), Tensor::rows(options.type, m, f, gap)};
   }
-  // Return one half of a tensor's rows, or of its columns.
+  // Returns half of a tensor's rows, or in columns_of half of its columns. half = 0 is the first.
   Tensor rows_of(const Tensor& t, int half) const {
     return t.view({f, k}, t.strides(), half * f * t.strides()[0]);
   }
@@ -172,8 +172,8 @@ TEST(GatedMatmulBackward, Schedules) {
   }
 }
 
-// TMA copies and 16-byte copies, one tile per program and persistent programs; partial tiles, and
-// rows that TMA descriptors cannot describe.
+// Cases: TMA copies and 16-byte copies, one tile per program and persistent programs, partial
+// tiles, and rows that TMA descriptors cannot describe.
 TEST(GatedMatmulBackward, PersistentPrograms) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no persistent programs";
   uint64_t seed = 501;
@@ -201,7 +201,7 @@ TEST(GatedMatmulBackward, PersistentPrograms) {
       }
 }
 
-// In the flat part of ReLU the gate's gradient is 0, even for an infinite gate.
+// In the flat part of ReLU the gate's gradient is 0, even if d_out is infinite.
 TEST(GatedMatmulBackward, InfiniteGateOfFlatActivation) {
   for (const Activation activation : {Activation::relu, Activation::relu_squared}) {
     Trial trial{.m = 2, .f = 1, .k = 1, .options = {.type = f32, .activation = activation}};

@@ -21,9 +21,9 @@ constexpr Activation kAll[] = {Activation::gelu_tanh, Activation::gelu_erf, Acti
 
 struct Trial {
   int64_t m, f, k;
-  GatedMatmulOptions options;  // all but the sizes
+  GatedMatmulOptions options;  // sizes are set from f and k
   MetaValues config = {};
-  int sms = 0;  // SMs of a small GPU, or 0 for the machine's
+  int sms = 0;  // SMs of a smaller GPU, or 0 for all SMs of the machine
 
   struct Tensors {
     Tensor x, weight, gate_up, out;
@@ -34,7 +34,7 @@ struct Trial {
             random_rows(options.type, 2 * f, k, seed + 1, gap, 0.3),
             Tensor::rows(options.type, m, 2 * f, gap), Tensor::rows(options.type, m, f, gap)};
   }
-  // Return one half of a tensor's rows, or of its columns.
+  // Returns half of a tensor's rows, or in columns_of half of its columns. half = 0 is the first.
   Tensor rows_of(const Tensor& t, int half) const {
     return t.view({f, k}, t.strides(), half * f * t.strides()[0]);
   }
@@ -162,8 +162,8 @@ TEST(GatedMatmul, Schedules) {
   }
 }
 
-// TMA copies and 16-byte copies, one tile per program and persistent programs; partial tiles, and
-// rows that TMA descriptors cannot describe.
+// Cases: TMA copies and 16-byte copies, one tile per program and persistent programs, partial
+// tiles, and rows that TMA descriptors cannot describe.
 TEST(GatedMatmul, PersistentPrograms) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no persistent programs";
   uint64_t seed = 501;

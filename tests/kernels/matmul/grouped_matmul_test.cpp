@@ -19,12 +19,12 @@ using kernels::GroupedMatmulOptions;
 constexpr GroupedFactors kFactors[] = {GroupedFactors::nt, GroupedFactors::nn, GroupedFactors::tn};
 
 struct Trial {
-  GroupedMatmulOptions options;    // all but the sizes
-  int64_t k, n;                    // sizes of nt and nn; width and columns of tn
+  GroupedMatmulOptions options;    // sizes are set from the other fields
+  int64_t k, n;                    // nt, nn: K and N; tn: the result of a group is [k, n]
   std::vector<int64_t> sizes;      // sizes of the groups
   int64_t before = 0, behind = 0;  // rows that belong to no group
   MetaValues config = {};
-  int sms = 0;  // SMs of a small GPU, or 0 for the machine's
+  int sms = 0;  // SMs of a smaller GPU, or 0 for all SMs of the machine
   int64_t offset_stride = 1;
 
   int64_t rows() const { return before + std::accumulate(sizes.begin(), sizes.end(), behind); }
@@ -138,7 +138,7 @@ TEST(GroupedMatmul, EmptyGroups) {
       }
 }
 
-// Rows before the first group and after the last one, which hold NaN.
+// Rows before the first group and after the last group hold NaN. Their results are 0.
 TEST(GroupedMatmul, RowsOfNoGroupAreZero) {
   uint64_t seed = 501;
   for (const GroupedFactors factors : kFactors)
@@ -196,8 +196,8 @@ TEST(GroupedMatmul, GroupsAreIsolated) {
   if (machine().is_gpu()) groups_are_isolated(kTensorCopies);
 }
 
-// Group sizes that are not multiples of a tile or a k-step, empty groups, more stages than k-steps,
-// persistent programs, and rows that TMA descriptors cannot describe.
+// Cases: group sizes that are not multiples of a tile or a k-step, empty groups, more stages than
+// k-steps, persistent programs, and rows that TMA descriptors cannot describe.
 TEST(GroupedMatmul, TmaCopies) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no TMA copies";
   uint64_t seed = 1301;
@@ -226,8 +226,8 @@ TEST(GroupedMatmul, TmaCopies) {
   added.check(seed);
 }
 
-// Tiles for warp groups and for single warps, more stages than k-steps, persistent programs on few
-// SMs.
+// Cases: tiles for warp groups and for single warps, more stages than k-steps, persistent programs
+// on few SMs.
 TEST(GroupedMatmul, Schedules) {
   uint64_t seed = 701;
   const std::vector<MetaValues> configs =
@@ -382,7 +382,8 @@ TEST(GroupedMatmul, InvalidOffsets) {
     }
 }
 
-// Each of three groups has all rows, and so does the section after the last group.
+// Offsets of 0, 96, 0, 96, ... give all rows to three groups and to the section after the last
+// group.
 TEST(GroupedMatmul, TileListOverflow) {
   if (!machine().is_gpu()) GTEST_SKIP() << "programs are persistent on a GPU only";
   Trial trial{

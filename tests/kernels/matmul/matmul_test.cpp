@@ -20,10 +20,10 @@ using kernels::MatmulOptions;
 
 struct Trial {
   int64_t m, n, k;
-  MatmulOptions options;  // all but the sizes
+  MatmulOptions options;  // sizes are set from m, n and k
   double alpha = 1, beta = 0;
   MetaValues config = {};
-  int sms = 0;  // SMs of a small GPU, or 0 for the machine's
+  int sms = 0;  // SMs of a smaller GPU, or 0 for all SMs of the machine
 
   void check(uint64_t seed, int64_t gap = 0) {
     options.cols = n;
@@ -164,8 +164,8 @@ TEST(Matmul, Batches) {
         }
 }
 
-// Both fp8 formats in all operand orders, with and without scales and `turns_apart`. Only nt uses
-// wgmma.
+// Both fp8 formats in the orders nt, nn and tn, with and without `turns_apart`. Only nt uses wgmma
+// and scales.
 TEST(Matmul, Fp8) {
   uint64_t seed = 401;
   for (const Factors factors : {Factors::nt, Factors::nn, Factors::tn})
@@ -319,7 +319,7 @@ TEST(Matmul, StoresUnalignedRowsInSegments) {
         .check(871 + static_cast<uint64_t>(n));
 }
 
-// Tiles for warp groups and for single warps, and more stages than k-steps.
+// Cases: tiles for warp groups and for single warps, and more stages than k-steps.
 TEST(Matmul, Schedules) {
   uint64_t seed = 901;
   const std::vector<MetaValues> configs =
@@ -384,7 +384,7 @@ TEST(Matmul, PersistentPrograms) {
               .config = config,
               .sms = 1}
             .check(seed += 5);
-        const int64_t none = options.transposed_a() ? 0 : 8;  // k is an option if a is [m, k]
+        const int64_t none = options.transposed_a() ? 0 : 8;  // if a is [m, k], k is compiled in
         Trial{
             .m = 70, .n = 24, .k = none, .options = options, .beta = 2, .config = config, .sms = 1}
             .check(seed += 5);
@@ -394,8 +394,8 @@ TEST(Matmul, PersistentPrograms) {
 const MetaValues kTensorCopies{{"tile_m", "64"},  {"tile_n", "128"}, {"num_warps", "4"},
                                {"num_ctas", "1"}, {"stages", "3"},   {"tensor_copies", "true"}};
 
-// Returns a configuration in which each CTA computes a part of a tile's rows and loads a part of B
-// for all.
+// Returns a configuration in which each CTA computes a part of a tile's rows, and loads a part of B
+// for all CTAs of the cluster.
 MetaValues cluster_config(int ctas, bool persistent) {
   MetaValues config = kTensorCopies;
   config["num_ctas"] = std::to_string(ctas);
@@ -512,7 +512,7 @@ TEST(Matmul, UnalignedRows) {
     }
 }
 
-// Partial tiles in rows of 128 and 64 bytes, more stages than k-steps, persistent programs.
+// Cases: partial tiles in rows of 128 and 64 bytes, more stages than k-steps, persistent programs.
 TEST(Matmul, TmaCopies) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no TMA copies";
   uint64_t seed = 1301;
@@ -557,7 +557,7 @@ TEST(Matmul, TallTiles) {
   }
 }
 
-// Whole and partial tiles, in one or several column segments; rows that are whole vectors, and
+// Cases: whole and partial tiles, one or several column segments, rows that are whole vectors, and
 // ragged rows.
 TEST(Matmul, TmaStores) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no TMA copies";
@@ -586,7 +586,7 @@ TEST(Matmul, TmaStores) {
             std::string::npos);
 }
 
-// Views that TMA descriptors can describe, views at unaligned addresses, and views without
+// Cases: views that TMA descriptors can describe, views at unaligned addresses, and views without
 // elements.
 TEST(Matmul, TmaDescriptorsOfViews) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no TMA copies";
@@ -597,7 +597,7 @@ TEST(Matmul, TmaDescriptorsOfViews) {
                                                                                           8);
     Trial{.m = 72, .n = 75, .k = 43, .options = options, .config = kTensorCopies}.check(seed += 5,
                                                                                         3);
-    const int64_t none = options.transposed_a() ? 0 : 8;  // k is an option if a is [m, k]
+    const int64_t none = options.transposed_a() ? 0 : 8;  // if a is [m, k], k is compiled in
     Trial{.m = 72, .n = 24, .k = none, .options = options, .beta = 2, .config = kTensorCopies}
         .check(seed += 5);
     if (!shares_tiles()) continue;

@@ -7,8 +7,8 @@ namespace {
 
 constexpr int64_t kRows = 64, kIgnored = -100;
 
-// Expects consecutive places: first the whole tiles without a counted row, then the others. A last
-// tile with fewer rows keeps its place.
+// Expects whole tiles without a counted row first, then all other tiles. A partial last tile stays
+// last.
 void run_and_check(const std::vector<int64_t>& labels, DType label_type, int64_t stride) {
   const auto n = static_cast<int64_t>(labels.size()), tiles = (n + kRows - 1) / kRows,
              whole = n / kRows;
@@ -46,10 +46,10 @@ void run_and_check(const std::vector<int64_t>& labels, DType label_type, int64_t
               counted.untouched_outside());
 }
 
-// More labels than a program reads at once, and few.
+// Covers few labels, and more labels than a program reads at once.
 TEST(RowTiles, PlacesOfSegments) {
   for (const int64_t n : {1, 63, 64, 65, 640, 700, 4096, 4160, 9001}) {
-    for (const int64_t period : {1, 2, 5, 1000}) {  // one tile of `period` has a counted row
+    for (const int64_t period : {1, 2, 5, 1000}) {  // one of `period` tiles has a counted row
       Random random(5);
       std::vector<int64_t> labels(n, kIgnored);
       for (int64_t tile = 0; tile * kRows < n; ++tile)

@@ -1,4 +1,4 @@
-// Tiles of matmuls, chosen by predicted time.
+// Tests the choice of a matmul's tile by predicted time.
 #include "kernels/matmul/tile_choice.h"
 
 #include <gtest/gtest.h>
@@ -76,7 +76,7 @@ TEST(TileChoice, PredictsMeasuredTimes) {
                               {4096, 4096, 4104, kClusterOfTwo, 206.8, true, true},
                               {4096, 4096, 4104, kTall, 292.7, true, true},
                               {1000, 3000, 3000, kTall, 49.7, true, true},
-                              // The model is not fitted to these.
+                              // These times were not used to fit the model.
                               {1025, 4096, 4096, k160, 61.2},
                               {1025, 4096, 4096, k192, 67.6},
                               {1280, 4096, 4096, k160, 60.4},
@@ -172,8 +172,8 @@ TEST(TileChoice, LosesAtMostFivePercent) {
     }
 }
 
-// A bucket's schedule has the tile chosen for its rows, even if no row count is few. A cluster
-// needs another schedule for unaligned rows.
+// A bucket's schedule has the tile chosen for its rows, even if there is no bucket for few rows. A
+// cluster needs another schedule for unaligned rows.
 TEST(TileChoice, IsThatOfTheSchedule) {
   for (const int sms : {1, 14, 78, 114, 132})
     for (const auto factors : {kernels::Factors::nt, kernels::Factors::nn})

@@ -137,7 +137,7 @@ struct Trial {
     backward(d_x);
     if (o.without_d_x) {
       EXPECT_TRUE(d_x.same_bits(nothing)) << "d_x";
-    } else if (o.row() <= 2) {  // terms cancel except for eps, so the error is relative to them
+    } else if (o.row() <= 2) {  // d_x's terms nearly cancel: the error is relative to the terms
       for (int64_t i = 0; i < d_x.size(); ++i) {
         const double scale = rstd.get(i / o.row()) * (std::fabs(d_y.get(i) * 3) + 1);
         EXPECT_NEAR(d_x.get(i), g.at("d_x")[i], gate_e(o.type).rtol * scale)
@@ -218,8 +218,8 @@ MetaValues in_parts(int parts, int vectors = 1) {
   return {{"parts", std::to_string(parts)}, {"part_vectors", std::to_string(vectors)}};
 }
 
-// Two launches. Cases: several channels per part, several parts per channel, blocks that divide
-// neither.
+// Two launches compute a group in parts. Cases: several channels per part, several parts per
+// channel, blocks that divide neither.
 TEST(GroupNorm, GroupsInParts) {
   int64_t number = 0;
   for (const auto& [s, parts] : {std::pair{Shape4{2, 4, 2, 64}, 2},

@@ -118,7 +118,7 @@ struct Trial {
                                       o.with_d_sum ? d_sum.values() : Values{}, c.n, o.cols, kEps);
     if (o.without_d_x) {
       EXPECT_TRUE(d_x.same_bits(Tensor::rows(o.type, c.n, o.cols, c.gap))) << "d_x";
-    } else if (o.cols <= 2) {  // terms cancel except for eps, so the error is relative to them
+    } else if (o.cols <= 2) {  // d_x's terms nearly cancel: the error is relative to the terms
       for (int64_t i = 0; i < d_x.size(); ++i) {
         const double rstd_of_row = rstd.get(i / o.cols),
                      terms = std::fabs(d_y.get(i) * weight.get(i % o.cols)) + 1;

@@ -81,7 +81,8 @@ struct Trial {
       (*d_scale)[at] += product * (o.has_weight ? offset() + weight.get(column) : 1.0);
     }
   }
-  // The rounding error of casting is relative to the terms, and the shift may cancel most of them.
+  // Llama's casting rounds the terms of y, and the shift may cancel them. Errors are relative to
+  // the terms.
   void check_y(const Values& right) const {
     if (o.casting != Casting::llama) {
       EXPECT_TRUE(close(y.values(), right, gate_e(o.type))) << "y";

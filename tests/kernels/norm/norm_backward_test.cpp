@@ -1,4 +1,4 @@
-// Tests of the launch rule that the backward passes of norms share. Nothing runs.
+// Tests the launch rule that the backward passes of norms share. No kernel runs.
 #include "kernels/norm/norm_backward.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace ligerdsl::test {
 namespace {
 
-// A thread holds at most two vectors in CTAs of at most 512 threads: it has 128 registers, and
+// In a CTA of up to 512 threads, a thread has 128 registers. It holds at most two vectors, whose
 // elements are converted to f32.
 TEST(NormBackward, RowsSideBySideFitRegisters) {
   const kernels::Machine gpu = kernels::gpu("sm_90a", 132, 90);

@@ -383,8 +383,8 @@ TEST(RmsNorm, AccumulatesAndRepeats) {
   }
 }
 
-// An H200 was measured to run the expected number of clusters at a time. Machines without clusters
-// use two kernels.
+// The expected numbers are the clusters that an H200 runs at a time. Machines without clusters use
+// two kernels.
 TEST(RmsNorm, WideBackwardFillsTheMachine) {
   const kernels::Machine h200 = kernels::gpu("sm_90a", 132, 90);
   // With 132 CTAs, each would have 31 or 32 of the 4096 rows. 128 CTAs take the same time and write

@@ -305,8 +305,8 @@ TEST(GlobalNorm, CoversTheWholeRangeOfFloats) {
   }
 }
 
-// Combines each kind of partial sum with each other kind. There are more small elements than large
-// ones.
+// The three kinds of partial sums are for small, usual and large elements. Combines each kind with
+// each other kind, and has more small elements than large ones.
 TEST(GlobalNorm, MixesMagnitudes) {
   Tensor one_large = random_vector(f32, 5000, 1, 1e-30);
   one_large.set(17, 1e30);

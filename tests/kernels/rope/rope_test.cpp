@@ -30,7 +30,7 @@ struct Case {
   bool heads_first = false;  // memory order [batch, heads, seq, d]
   RopeLayout layout = RopeLayout::half;
   int64_t rotary = 0;
-  int64_t time = 0, height = 0;  // multimodal; the third section is the rest
+  int64_t time = 0, height = 0;  // multimodal sections; the third has the other angles
   bool complex_angles = false;
 
   kernels::RopeOptions options() const {
@@ -202,7 +202,7 @@ TEST(Rope, WideHeadsInSeveralBlocks) {
   run_and_check({.batch = 1, .seq = 2, .q_heads = 213, .k_heads = 155, .d = 128, .type = bf16});
 }
 
-// Checks several heads, strides and dtypes in another layout.
+// Checks several numbers of heads, strides and dtypes in the layout of `c`.
 void run_layout(Case c) {
   const auto with = [&](auto change) {
     Case changed = c;

@@ -71,7 +71,7 @@ TEST(Sparsemax, AnyNumberOfRows) {
   for_any_number_of_rows([](DType type, int64_t n, int64_t h) { Trial(type, n, h).check(); });
 }
 
-// Supports with at most one element per lane, and with several.
+// The support (the nonzero results) has at most one element per lane, or several.
 TEST(Sparsemax, ManyRows) {
   for (int64_t h : {100, 700, 3000}) {
     for (double scale : {0.02, 0.2, 1.0, 3.0})

@@ -16,7 +16,7 @@ ligerdsl::Tensor tensor(Floats& data, std::vector<int64_t> shape) {
   return {data.data(), {LIGERDSL_CPU, 0}, LIGERDSL_F32, std::move(shape)};
 }
 
-// out [n, b] = x [n, a] * w^T, with w [b, a].
+// Computes out [n, b] = x [n, a] * w^T for w [b, a], where n is kRows.
 void linear(const Floats& x, const Floats& w, Floats& out, int64_t a, int64_t b) {
   for (int64_t i = 0; i < kRows; ++i) {
     for (int64_t j = 0; j < b; ++j) {
@@ -139,7 +139,7 @@ int main() {
   std::printf("loss %.3f -> %.3f, accuracy %.3f, gradient norm %.4f\n", first, loss[0], accuracy[0],
               norm[0]);
 
-  // A mistake throws an exception with the library's message.
+  // A tensor of the wrong shape must throw an exception with the library's message.
   auto wrong = ligerdsl::swiglu_forward_args();
   wrong.gate_up = t_act;
   wrong.out = t_act;

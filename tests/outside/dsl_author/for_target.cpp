@@ -1,5 +1,5 @@
-// A kernel whose schedule depends on the device. Launch and interpreter record it for the same
-// device.
+// Runs a kernel whose schedule depends on the device. The launcher and the interpreter must record
+// it for the same device.
 #include <cmath>
 #include <cstdio>
 #include <ligerdsl/launch.hpp>

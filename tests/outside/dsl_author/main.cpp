@@ -1,4 +1,5 @@
-// An author's kernel, launched by name on the CPU and compared with the installed interpreter.
+// Launches an author's kernel by name on the CPU. The result must equal that of the installed
+// interpreter.
 #include <cstdio>
 #include <ligerdsl/launch.hpp>
 #include <string>
@@ -25,13 +26,13 @@ int main() {
       return 1;
     }
   }
-  if (y[n] != -1.0f || reference[n] != -1.0f) return 1;  // written past the end
+  if (y[n] != -1.0f || reference[n] != -1.0f) return 1;  // an element after the end was written
 
-  // Misuse of the builder names the author's file and line.
+  // An error of the builder must name the author's file and line.
   std::string text;
   try {
     KernelBuilder k("wrong");
-    k.view("b", bf16, {dyn}, {.read_only = true});  // an omitted option gives no warning
+    k.view("b", bf16, {dyn}, {.read_only = true});  // omitting options must give no warning
     View a = k.view("a", bf16, {dyn});
     a.partition({128}).store({0}, k.zeros({128}, f32));
   } catch (const Error& error) {

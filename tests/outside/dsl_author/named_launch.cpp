@@ -1,5 +1,5 @@
-// Launches by name: compiled kernels are found again, mistakes give errors, and dynamic persistent
-// kernels get their counter.
+// Tests launches by argument name: kernels are recorded and compiled once, mistakes give errors,
+// and dynamic persistent kernels get their counter.
 #include <cstdio>
 #include <ligerdsl/launch.hpp>
 #include <string>
@@ -45,7 +45,7 @@ const Kernel<ShiftMeta> shift_kernel{
           return Launch{.grid = {ceil_div(a.dim("y", 0), m.block)}, .num_warps = 1};
         }};
 
-struct PlainMeta {  // without visit: identified by its program
+struct PlainMeta {  // no `visit`: the recorded program identifies the kernel
   int64_t block = 128;
 };
 const Kernel<PlainMeta> plain_kernel{
@@ -57,7 +57,7 @@ const Kernel<PlainMeta> plain_kernel{
           return Launch{.grid = {ceil_div(a.dim("y", 0), m.block)}};
         }};
 
-// `visit` omits a field that `build` reads.
+// `visit` omits the field `more`, which `build` reads.
 struct UnlistedMeta {
   int64_t block = 128;
   int32_t more = 0;
@@ -66,7 +66,7 @@ struct UnlistedMeta {
     v("block", block);
   }
 };
-// `visit` omits a value whose text is outside the object.
+// `visit` also omits `sign`, whose characters may be outside the object.
 struct UnlistedTextMeta : UnlistedMeta {
   std::string sign = "+";
 };
@@ -148,14 +148,14 @@ bool launches_work() {
   };
 
   KernelLauncher launcher(context, shift_kernel);
-  for (int by : {1, 2, 3}) {  // an integer is accepted for a float scalar
+  for (int by : {1, 2, 3}) {  // an int is accepted for an f32 scalar
     launcher({}, {{"by", by}, {"x", tx}, {"scale", 2}, {"y", ty}});
     if (!is(by, 2)) return false;
   }
   if (recorded != 1) return fail("recorded " + std::to_string(recorded) + " times for one Meta");
   launcher({.block = 64}, {{"y", ty}, {"x", tx}, {"by", 5}, {"scale", 1.0f}});
   if (!is(5, 1) || recorded != 2) return fail("another Meta");
-  for (int by : {7, 8}) {  // twice: the counter is reset
+  for (int by : {7, 8}) {  // the second launch fails unless the counter is reset
     launcher({.dynamic_persistent = true}, {{"y", ty}, {"x", tx}, {"by", by}, {"scale", 1.0f}});
     if (!is(by, 1)) return false;
   }
@@ -231,7 +231,7 @@ bool launches_work() {
          });
 }
 
-// Runs fp8 tensors with float scalars, compiled and interpreted.
+// Runs fp8 tensors with f32 scalars, compiled and by the interpreter.
 bool fp8_works() {
   const Context context = Context::cpu();
   std::vector<uint8_t> x{0x38, 0xb8, 0x7e, 0x01, 0x80, 0x7f},

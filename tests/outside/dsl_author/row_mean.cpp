@@ -9,7 +9,7 @@ namespace {
 constexpr int kCtasPerSm = 8;
 
 struct Schedule {
-  int64_t block;  // columns per load
+  int64_t block;  // columns per iteration
   int num_warps = 1, num_ctas = 1;
 };
 
@@ -22,7 +22,7 @@ Schedule schedule_of(const Target& target, DType type) {
           .num_ctas = num_ctas};
 }
 
-// mean[row] = mean of a row of x. block[0] = columns per load, for the tests.
+// mean[row] = mean of x[row]. Also stores the block size in block[0], so that tests can compare it.
 void row_mean(KernelBuilder& k, const RowMeanMeta& m) {
   const int64_t block = schedule_of(k.target(), m.type).block;
   View mean = k.view("mean", f32, {dyn});

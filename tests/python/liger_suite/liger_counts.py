@@ -39,7 +39,7 @@ def _calls():
 
 def pytest_configure(config):
     _count_launches()
-    ligerdsl.torch.config.check_labels = "sync"  # waits, as Liger does for the largest label
+    ligerdsl.torch.config.check_labels = "sync"  # as Liger: wait for the labels
 
 
 @pytest.hookimpl(hookwrapper=True)

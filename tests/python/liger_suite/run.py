@@ -21,8 +21,8 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Test files and pytest's -k for them. `operations`: operations of the library; `more`: those beyond
-# the first list; `models`: short trainings.
+# Liger's test files per group, and a filter for pytest's -k. `operations` and `more` test
+# operations of the library, `models` runs short trainings.
 GROUPS = {
     "operations": ([f"transformers/test_{name}.py" for name in (
                        "cross_entropy", "fused_linear_cross_entropy", "rope", "qwen2vl_mrope",
@@ -36,7 +36,7 @@ GROUPS = {
                 for dtype in ("fp32", "bf16")],
                "llama3 or qwen2 or qwen3 or phi3 or mistral or gemma1 or gemma2 or gemma3_text"),
 }
-# Excluded models: families that ligerdsl.hf does not patch.
+# A filter for model families that ligerdsl.hf does not patch; their tests are excluded.
 WITHOUT = "vl or moe or qwen3_5 or next or ministral"
 
 

@@ -1,6 +1,6 @@
-// Pure instructions by opcode. Integers wrap. f32 follows IEEE with one rounding per instruction
-// and keeps denormals except in .ftz. .approx instructions give the exact result rounded to f32.
-// Integer division by zero is an error.
+// Instructions that only compute, by opcode. Integers wrap, and integer division by zero is an
+// error. f32 follows IEEE with one rounding per instruction, and keeps denormals except with .ftz.
+// Instructions with .approx give the exact result rounded to f32.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -39,7 +39,8 @@ float flushed(float x) {
   return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x;
 }
 
-// PTX orders -0 below +0. Without .NaN, a number is preferred to a NaN.
+// Returns the maximum or minimum. As in PTX, -0 is less than +0, and without .NaN a number is
+// preferred to a NaN.
 template <bool kMax, bool kNan>
 float extreme(float a, float b) {
   if (std::isnan(a) || std::isnan(b)) {
@@ -58,8 +59,8 @@ uint64_t f16_bits(uint64_t a) {
   return std::isnan(as<float>(a)) ? 0x7fff : to_f16(as<float>(a));
 }
 
-// Returns the value as f32 rounded to odd. A second rounding to fewer bits then gives the correctly
-// rounded result.
+// Returns the value rounded to f32 by round-to-odd. If this is rounded again to fewer bits, the
+// result is the same as after a single rounding.
 uint64_t rounded_to_odd(long double exact) {
   const float near = static_cast<float>(exact);
   uint64_t result = bits(near);
@@ -80,7 +81,7 @@ void divisible(T a, T b) {
   }
 }
 
-// Functions of one, two or three operands of type T, from an expression of typed values.
+// UNARY, BINARY, ... make a table entry from an expression of the operands a, b, c of type T.
 #define UNARY(expression)                            \
   {                                                  \
     [](uint64_t x, uint64_t, uint64_t) -> uint64_t { \
@@ -121,7 +122,7 @@ void add_integer(Table& t, const std::string& type) {
   t["add." + type] = BINARY(static_cast<U>(a) + static_cast<U>(b));
   t["sub." + type] = BINARY(static_cast<U>(a) - static_cast<U>(b));
   t["mul.lo." + type] = BINARY(static_cast<U>(a) * static_cast<U>(b));
-  // Multiplies in a type twice as wide.
+  // The full result needs a type twice as wide.
   using Wide = std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>;
   t["mul.hi." + type] = BINARY((static_cast<Wide>(a) * static_cast<Wide>(b)) >> kBits);
   t["mad.lo." + type] = {
@@ -149,7 +150,7 @@ void add_integer(Table& t, const std::string& type) {
   t["setp.ge." + type] = COMPARE(a >= b);
   t["setp.eq." + type] = COMPARE(a == b);
   t["setp.ne." + type] = COMPARE(a != b);
-  t["inc." + type] = BINARY(a >= b ? T{0} : static_cast<T>(a + 1));  // atomics use it
+  t["inc." + type] = BINARY(a >= b ? T{0} : static_cast<T>(a + 1));  // for atomics only
   t["cvt.rn.bf16." + type] = {
       [](uint64_t a, uint64_t, uint64_t) { return bf16_bits(odd_bits<T>(a)); }, 1};
   t["cvt.rn.f16." + type] = {
@@ -163,7 +164,7 @@ void add_bits(Table& t, const std::string& type) {
   t["and." + type] = BINARY(a & b);
   t["or." + type] = BINARY(a | b);
   t["xor." + type] = BINARY(a ^ b);
-  t["exch." + type] = BINARY((static_cast<void>(a), b));                     // atomics use it
+  t["exch." + type] = BINARY((static_cast<void>(a), b));                     // for atomics only
   t["cas." + type] = {[](uint64_t old, uint64_t expected, uint64_t value) {  // of atomics
                         return bits<T>(as<T>(old) == as<T>(expected) ? as<T>(value) : as<T>(old));
                       },
@@ -187,7 +188,7 @@ template <class T, class From>
 constexpr Pure kConvert = {
     [](uint64_t a, uint64_t, uint64_t) { return bits<T>(static_cast<T>(as<From>(a))); }, 1};
 
-// Sign- or zero-extends a byte to the wider register.
+// Extends a byte to the register's width by its sign or by zeros, depending on T.
 template <class T>
 constexpr Pure kByte = {
     [](uint64_t a, uint64_t, uint64_t) { return static_cast<uint64_t>(int64_t{as<T>(a)}); }, 1};
@@ -204,8 +205,8 @@ void add_conversions_to(Table& t, const std::string& type) {
   t["cvt." + type + ".u64"] = kConvert<T, uint64_t>;
 }
 
-// Selects bytes of (b, a) by the selector's four digits. If a digit's highest bit is set, the
-// result byte is copies of the byte's sign.
+// Returns four bytes of the eight in (b, a). Digit i of the selector chooses byte i. If the highest
+// bit of the digit is set, byte i consists of copies of the chosen byte's sign.
 uint64_t permuted(uint64_t a, uint64_t b, uint64_t selector) {
   const uint64_t source = (b << 32) | as<uint32_t>(a);
   uint64_t result = 0;
@@ -216,7 +217,8 @@ uint64_t permuted(uint64_t a, uint64_t b, uint64_t selector) {
   return result;
 }
 
-// Returns `length` bits starting at `at`, sign-extended. Bits beyond the operand equal its sign.
+// Returns the sign-extended field of `length` bits from bit `at` on. Bits beyond the operand equal
+// its sign bit.
 template <class T>
 uint64_t signed_field(uint64_t a, uint64_t at, uint64_t length) {
   constexpr uint64_t kHighest = sizeof(T) * 8 - 1;
@@ -340,7 +342,7 @@ void add_float(Table& t) {
   t["cvt.rni.f32.f32"] = UNARY(std::nearbyint(a));
   t["neg.f32"] = UNARY(-a);
   t["cvta.param.u64"] = {[](uint64_t a, uint64_t, uint64_t) { return a; },
-                         1};  // addresses are the host's
+                         1};  // parameters are host memory
   t["abs.f32"] = UNARY(std::fabs(a));
   t["copysign.f32"] = BINARY(std::copysign(b, a));  // sign of a, magnitude of b
   t["max.f32"] = BINARY((extreme<true, false>(a, b)));
@@ -353,7 +355,8 @@ void add_float(Table& t) {
                      3};
 }
 
-// Values out of range become the nearest limit. NaN becomes 0, or the least number for 64 bits.
+// Returns the value rounded towards zero. Values out of range become the nearest limit. NaN becomes
+// the least number of 64-bit integers, and 0 for other types.
 template <class Integer, float (*kValue)(uint64_t)>
 uint64_t truncated(uint64_t a, uint64_t, uint64_t) {
   using Limits = std::numeric_limits<Integer>;
@@ -364,8 +367,8 @@ uint64_t truncated(uint64_t a, uint64_t, uint64_t) {
                                                           : static_cast<Integer>(value));
 }
 
-// Returns a b + c, rounded once. The multiplication is exact in double. The sum is rounded to odd,
-// so it may be rounded again.
+// Returns a b + c rounded once to 16 bits. The multiplication is exact in double. The addition is
+// rounded to odd, so the second rounding, to 16 bits, is right.
 template <float (*kValue)(uint64_t), uint64_t (*kBits)(uint64_t)>
 uint64_t fused_half(uint64_t x, uint64_t y, uint64_t z) {
   const double product = static_cast<double>(kValue(x)) * kValue(y), addend = kValue(z),
@@ -377,8 +380,8 @@ uint64_t fused_half(uint64_t x, uint64_t y, uint64_t z) {
       lost != 0 && even ? std::nextafter(sum, lost > 0 ? INFINITY : -INFINITY) : sum));
 }
 
-// Addition and multiplication go through f32. It has 24 bits (>= 2 p + 2), so the second rounding
-// changes nothing.
+// Adds or multiplies in f32 and then rounds to 16 bits. A 16-bit type has p <= 11 bits and f32 has
+// 24 >= 2 p + 2, so the double rounding changes no result.
 #define HALVES(expression)                             \
   {                                                    \
     [](uint64_t x, uint64_t y, uint64_t) -> uint64_t { \
@@ -415,8 +418,8 @@ void add_half(Table& t, const std::string& type) {
 }
 #undef HALVES
 
-// Converts two numbers. The first operand, or the upper half of the only one, becomes the upper
-// byte or half.
+// Converts two numbers. Operand a, or the upper half of a single operand, becomes the upper byte or
+// half of the result.
 template <const Fp8& kFormat>
 uint64_t fp8_pair(double upper, double lower) {
   return to_fp8(kFormat, upper) << 8 | to_fp8(kFormat, lower);
@@ -475,7 +478,7 @@ void add_conversions(Table& t) {
       [](uint64_t a, uint64_t, uint64_t) { return bits(from_f16(as<uint16_t>(a))); }, 1};
   t["cvt.rn.bf16.f32"] = {[](uint64_t a, uint64_t, uint64_t) { return bf16_bits(a); }, 1};
   t["cvt.rn.f16.f32"] = {[](uint64_t a, uint64_t, uint64_t) { return f16_bits(a); }, 1};
-  // The first operand becomes the upper half.
+  // Operand a becomes the upper half.
   t["cvt.rn.bf16x2.f32"] = {
       [](uint64_t a, uint64_t b, uint64_t) { return bf16_bits(a) << 16 | bf16_bits(b); }, 2};
   t["cvt.rn.f16x2.f32"] = {

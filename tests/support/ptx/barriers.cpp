@@ -6,7 +6,7 @@
 namespace ligerdsl::test::ptx {
 
 namespace {
-constexpr int64_t kMaxBytes = (1 << 20) - 1;  // PTX ISA limit per phase, of bytes and of arrivals
+constexpr int64_t kMaxBytes = (1 << 20) - 1;  // PTX limit of bytes and of arrivals per phase
 }
 
 void Mbarrier::init(uint64_t count, Epoch by) {

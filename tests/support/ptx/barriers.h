@@ -1,5 +1,5 @@
-// Barriers: mbarriers, the barriers of a CTA, and the barrier of a cluster. Each joins the Order of
-// the agents that arrive and passes it to those that waited.
+// Mbarriers, the barriers of a CTA, and the barrier of a cluster. A barrier joins the Order of all
+// agents that arrive, and passes the result to the agents that waited.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@ namespace ligerdsl::test::ptx {
 
 class Warp;
 
-// An mbarrier object. A phase ends when no arrival and no byte is missing. Phases count from the
-// first init, so that a wait from before an inval does not match a phase after a second init.
-// Releases of other CTAs are stored separately, because a wait of .cta scope does not observe them.
+// An mbarrier. Its phase ends when no arrival and no byte is missing. Phases are counted from the
+// first init, so after an inval and a second init, an earlier wait does not match. The Order from
+// other CTAs is stored separately, because a wait with .cta scope does not observe it.
 class Mbarrier {
  public:
   explicit Mbarrier(uint32_t agent) : agent_(agent) {}
   void init(uint64_t count, Epoch by);
   void invalidate(const Order& order, const Agents& agents);
-  // Throws unless it is initialised and the agent has observed the init.
+  // Throws if the mbarrier is not initialised, or if the agent has not observed the init.
   void use(const Order& order, const Agents& agents, Epoch now);
   void fence(const Order& order) { fenced_ = fenced_ || order.seen.covers(init_); }
   bool fenced() const { return fenced_; }
 
-  // Each returns true if it ended the phase.
+  // These functions return true if they ended the phase.
   bool arrive(uint64_t count, const Order& order, bool far);
   bool expect(uint64_t bytes) { return add(static_cast<int64_t>(bytes)); }
   bool complete(int64_t bytes, Epoch expected, const Order& passed);
@@ -36,7 +36,7 @@ class Mbarrier {
     return ((phase_ - first_phase_) & 1) != (parity & 1);
   }
   void acquire(Order& order, bool wide) const;
-  // Returns the epoch at which a copy issued now has landed: the end of this phase.
+  // Returns the epoch at which a copy issued now has completed: the end of this phase.
   Epoch copy_epoch() { return last_copy_ = make_epoch(agent_, phase_ + 1); }
   Epoch last_copy() const { return last_copy_; }
 
@@ -70,7 +70,7 @@ struct ClusterBarrier {
   std::vector<Warp*> waiting;
 
   bool arrive(const Order& from);  // returns true if it ended the phase
-  bool leave(bool arrived);        // a warp ends; returns true if that ended the phase
+  bool leave(bool arrived);        // for a warp that ends; returns true if that ended the phase
  private:
   bool settle();
 };

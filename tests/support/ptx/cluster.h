@@ -1,4 +1,4 @@
-// The resident CTAs with their memory, barriers and warps, and the state that they share.
+// The resident CTAs with their memory, barriers and warps, and the state that all of them share.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace ligerdsl::test::ptx {
 
-// State of the launch. `runnable` holds the warps that may run.
+// The state of a launch. `runnable` holds the warps that can run.
 struct Machine {
   const Program& program;
   const Launch& launch;
@@ -24,8 +24,8 @@ struct Machine {
   Copies copies;
 
   bool chance(unsigned one_in) { return random() % one_in == 0; }
-  void wake(std::vector<Warp*>& waiting);  // wakes the warps of a complete barrier
-  void signal(Mbarrier& barrier);          // wakes the warps that wait for the ended phase
+  void wake(std::vector<Warp*>& waiting);  // wakes the warps that waited at a barrier
+  void signal(Mbarrier& barrier);          // wakes the warps whose phase has ended
 };
 
 struct Cluster;
@@ -43,15 +43,15 @@ struct Cta {
   std::array<CtaBarrier, 16> barriers;
   std::vector<std::unique_ptr<Warp>> warps;
   std::map<std::pair<int, size_t>, std::array<uint64_t, 3>>
-      products;      // wgmmas of a group of four warps, by number: descriptors and line
+      products;      // key: warp group, index of its wgmma; value: descriptors, line
   size_t ended = 0;  // warps
-  Order last;        // order known to its warps when they ended
+  Order last;        // what its warps had observed when they ended
   Clock touched;     // accesses by other CTAs
 };
 
 struct Cluster {
   Cluster(Machine& machine, size_t ctas, size_t warps) : machine(machine), agents(ctas, warps) {}
-  void end() const;  // checks that no CTA was touched after its end
+  void end() const;  // checks that no CTA was accessed after its end
 
   Machine& machine;
   Agents agents;

@@ -8,7 +8,8 @@
 namespace ligerdsl::test::ptx {
 namespace {
 
-// Every thread writes its own word and reads the word of the CTA with rank + 1.
+// Every thread writes a word to its CTA's shared memory. It then reads the word of its counterpart
+// in CTA rank + 1.
 const std::string kNeighbour = R"(
 	mov.u32 	%r2, %cluster_ctarank;
 	mov.u32 	%r3, %cluster_nctarank;
@@ -67,8 +68,8 @@ TEST(PtxClusters, SpecialRegistersHaveClusterIds) {
     EXPECT_EQ(result.out[64 * cta], cta / 2 * 1000 + 300 + cta % 2 * 10 + 2);
 }
 
-// The first two threads of each CTA send words to both CTAs, which wait for them on their own
-// mbarriers. Repeats alternate between two slots and mbarriers.
+// Threads 0 and 1 of each CTA send one word to each of the two CTAs. Each CTA waits for its words
+// on its own mbarrier. Successive rounds alternate between two slots and mbarriers.
 const std::string kExchange = R"(
 	mov.u32 	%r2, %cluster_ctarank;
 	@%p9 mbarrier.init.shared.b64 	[%rd5+512], 1;
@@ -119,7 +120,7 @@ TEST(PtxClusters, RemoteStoresCompleteOnRemoteMbarriers) {
   }
 }
 
-// A warp waits for its own copies. Messages in other clusters may land later.
+// A warp must wait for its own copies only. Remote stores in other clusters may complete later.
 TEST(PtxClusters, WarpWaitsOnlyForItsOwnCopies) {
   const std::string copy = R"(
 	cp.async.ca.shared.global 	[%rd2+640], [%rd9], 4;
@@ -133,7 +134,7 @@ TEST(PtxClusters, WarpWaitsOnlyForItsOwnCopies) {
   }
 }
 
-// Thread 0 of CTA 1 writes to CTA 0 and arrives at its mbarrier.
+// Thread 0 of CTA 1 writes to the memory of CTA 0, and then arrives at an mbarrier of CTA 0.
 const std::string kSignal = R"(
 	mov.u32 	%r2, %cluster_ctarank;
 	@%p9 mbarrier.init.shared.b64 	[%rd5+512], 1;

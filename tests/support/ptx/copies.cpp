@@ -33,7 +33,7 @@ void add_f32(const Piece& piece) {
 Mbarrier* Copies::land(size_t at) {
   const Copy copy = std::move(pending_[at]);
   if (at + 1 < pending_.size())
-    pending_[at] = std::move(pending_.back());  // copies complete in any order
+    pending_[at] = std::move(pending_.back());  // the order of `pending_` has no meaning
   pending_.pop_back();
   for (const Piece& piece : copy.pieces) {
     if (copy.adds) {

@@ -8,8 +8,8 @@
 namespace ligerdsl::test::ptx {
 namespace {
 
-// Thread 0 loads the CTA's inputs with one bulk copy. All threads read them and add the word that
-// the other warp wrote before.
+// Thread 0 loads the CTA's inputs by one bulk copy. Each thread reads its input and adds a word
+// that the other warp has written.
 const std::string kFetch = R"(
 	@%p9 mbarrier.init.shared.b64 	[%rd5+512], 1;
 	$fence
@@ -43,8 +43,8 @@ TEST(PtxCopies, BulkCopyCompletesOnAnMbarrier) {
   }
 }
 
-// A ring of one slot. Thread 0 loads the inputs of four CTAs one after another, and the other warp
-// adds them.
+// A ring with one slot. Thread 0 loads the inputs of four CTAs, one after another, and the other
+// warp adds them.
 const std::string kRing = R"(
 	@%p9 mbarrier.init.shared.b64 	[%rd5+512], 1;
 	@%p9 mbarrier.init.shared.b64 	[%rd5+520], 32;
@@ -95,7 +95,7 @@ TEST(PtxCopies, RingIsRefilledAfterItsRelease) {
     const Result result = run_kernel(ring("mbarrier.arrive.shared.b64 	%rd6, [%rd5+520];"),
                                      {.ctas = 4, .seed = seed});
     EXPECT_EQ(result.error.find("outside the arguments' buffers") != std::string::npos,
-              true);  // inputs of CTAs 1 to 3
+              true);  // the inputs of CTAs 1 to 3
     const Result first = run_kernel(
         with(ring("mbarrier.arrive.shared.b64 	%rd6, [%rd5+520];"), "[%rd9]", "[%rd8]"),
         {.ctas = 4, .seed = seed});
@@ -104,8 +104,8 @@ TEST(PtxCopies, RingIsRefilledAfterItsRelease) {
   }
 }
 
-// Waits for a word by state instead of parity. After inval, the bytes of the mbarrier hold data
-// again.
+// Waits by the state that the arrive returned, and not by parity. After inval, the bytes of the
+// mbarrier hold data again.
 TEST(PtxCopies, WaitsByStateAndInvalidates) {
   const Result result = run_kernel(R"(
 	@%p9 mbarrier.init.shared::cta.b64 	[%rd5+512], 64;
@@ -128,8 +128,8 @@ $L__BB0_1:
   for (uint32_t i = 0; i < 64; ++i) EXPECT_EQ(result.out[i], i ^ 32);
 }
 
-// Each thread copies four bytes from global memory and twelve zeros. Other threads read them after
-// a barrier.
+// Each thread copies four bytes from global memory, followed by twelve zeros. After a barrier,
+// other threads read them.
 const std::string kGather = R"(
 	mul.wide.u32 	%rd6, %r1, 16;
 	add.s64 	%rd6, %rd5, %rd6;
@@ -183,7 +183,7 @@ TEST(PtxCopies, BulkStoreWritesGlobalMemory) {
   }
 }
 
-// Thread 0 loads a box of 256 bytes. Its swizzle permutes the 16-byte units in every second row of
+// Thread 0 loads a box of 256 bytes. The swizzle exchanges 16-byte units in every second line of
 // 128 bytes.
 const std::string kTensor = R"(
 	@%p9 mbarrier.init.shared.b64 	[%rd5+512], 1;
@@ -222,7 +222,7 @@ TEST(PtxCopies, TmaCopyLoadsABoxWithZeroPadding) {
       const Result result =
           run_kernel(box({.column = std::to_string(column), .row = std::to_string(row)}));
       ASSERT_EQ(result.error, "");
-      for (int i = 0; i < 64; ++i) {  // 64 words, eight per row
+      for (int i = 0; i < 64; ++i) {  // 64 words in rows of eight
         const int from = i / 8 + row, at = i % 8 + column / 2;
         const bool inside = from >= 0 && from < 8 && at >= 0 && at < 8;
         EXPECT_EQ(result.out[static_cast<size_t>(i)],
@@ -232,7 +232,7 @@ TEST(PtxCopies, TmaCopyLoadsABoxWithZeroPadding) {
     }
 }
 
-// Thread 0 stores a swizzled box over the inputs. Its word i is i.
+// Thread 0 stores a swizzled box to the inputs. Word i of the box is i.
 const std::string kTensorStore = R"(
 	mov.b64 	%rd11, k_param_2;
 	cvta.param.u64 	%rd12, %rd11;
@@ -280,7 +280,7 @@ TEST(PtxCopies, TmaStoreDropsElementsOutside) {
     }
 }
 
-// Replaces a part of a text, which must occur.
+// Replaces `part`, which must occur in the text.
 std::string but(const std::string& text, const std::string& part, const std::string& by) {
   EXPECT_NE(text.find(part), std::string::npos) << part;
   return with(text, part, by);

@@ -1,5 +1,4 @@
-// Decodes opcodes that compute, move and branch. decode_sync.cpp decodes synchronisation and
-// copies.
+// Decodes opcodes that compute, move or branch. decode_sync.cpp decodes synchronisation and copies.
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -38,7 +37,7 @@ bool is_scope(const std::string& part) {
   return part == "cta" || part == "cluster" || part == "gpu" || part == "sys";
 }
 
-// Returns the index of a parameter, from its name.
+// Returns the index of the parameter with this name, such as 2 for k_param_2.
 size_t parameter_of(const std::string& name, const std::string& entry) {
   const std::string prefix = entry + "_param_";
   if (!name.starts_with(prefix)) fail("unknown parameter");
@@ -74,7 +73,7 @@ void decode_parameter(const Instruction& i, Operand& address, const std::string&
   address.parts[0].constant.fill(8 * number);
 }
 
-// Memory orders and scopes are ignored, because global memory has no checks for races between CTAs.
+// Ignores memory orders and scopes, because there are no race checks in global memory.
 void decode_memory(Instruction& i, const std::vector<std::string>& parts,
                    const std::string& entry) {
   size_t first = 1, count = 1;
@@ -93,7 +92,7 @@ void decode_memory(Instruction& i, const std::vector<std::string>& parts,
     if (parts[p] == "v2" || parts[p] == "v4") {
       count = static_cast<size_t>(parts[p][1] - '0');
     } else if (parts[p] != "nc" && !parts[p].starts_with("L1::") && !parts[p].starts_with("L2::")) {
-      fail("unknown qualifier ." + parts[p]);  // accepted ones are hints that do not change values
+      fail("unknown qualifier ." + parts[p]);  // permitted ones are hints without effect
     }
   }
   if (data.kind != Operand::Kind::vector) {
@@ -108,7 +107,7 @@ void decode_memory(Instruction& i, const std::vector<std::string>& parts,
   if (i.space == Space::param) decode_parameter(i, address, entry);
 }
 
-// A reduction stores the value in memory plus the operand.
+// red.add stores the sum of the memory's value and the operand.
 void decode_reduction(Instruction& i, std::vector<std::string> parts, const std::string& entry) {
   const auto add = std::find(parts.begin(), parts.end(), "add");
   if (add == parts.end() || parts.back() != "f32") fail("unknown opcode " + i.opcode);
@@ -127,7 +126,7 @@ void decode_atomic(Instruction& i, std::vector<std::string> parts) {
   i.bytes = bytes_of(parts[3]);
 }
 
-// An operand of a byte permutation is not read if the constant selector selects none of its bytes.
+// prmt with a constant selector: marks the operand as unused if no byte of it is selected.
 void forget_unselected(Instruction& i) {
   const Operand& selector = i.operands[3];
   if (selector.kind != Operand::Kind::constant) return;

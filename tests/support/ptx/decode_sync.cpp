@@ -1,5 +1,6 @@
-// Table of the opcodes of synchronisation and asynchronous copies: a pattern, the kind, and the
-// number of operands. Words of the opcode determine the flags of an instruction.
+// Table of the opcodes of synchronisation and asynchronous copies. A row has a pattern, the kind,
+// and the number of operands. Parts of an opcode, such as .relaxed, set the flags of the
+// instruction.
 #include <map>
 #include <regex>
 #include <stdexcept>
@@ -12,7 +13,7 @@ namespace {
 struct Rule {
   std::regex pattern;
   Kind kind;
-  size_t least, most;  // number of operands
+  size_t least, most;  // least and largest number of operands
 };
 
 const std::vector<Rule>& rules() {

@@ -1,4 +1,4 @@
-// Tests results of the emulator with divergent lanes, and the faults that it must find.
+// Tests the emulator: results with divergent lanes, and the faults that it must report.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,8 @@ $L__BB0_2:
   }
 }
 
-// Reads the other warp's words through shared memory.
+// Each thread stores a word to shared memory, and reads the word of the same lane of the other
+// warp.
 const std::string kExchange = R"(
 	st.shared.b32 	[%rd2], %r1;
 	$barrier
@@ -51,8 +52,8 @@ TEST(PtxEmulator, WarpsExchangeThroughSharedMemory) {
   for (uint32_t i = 0; i < 64; ++i) EXPECT_EQ(result.out[i], i ^ 32);
 }
 
-// Four matrices of 8 rows of 8 numbers. Row r of all 32 rows is at 16 r. Lane l gets numbers 2 l
-// and 2 l + 1 of each matrix.
+// Loads four matrices of 8 x 8 numbers. Their 32 rows are contiguous, with 16 bytes each. In each
+// matrix, lane l gets the numbers 2 l and 2 l + 1.
 std::string matrices(const std::string& transposed) {
   return with(R"(
 	shl.b32 	%r2, %r1, 16;
@@ -71,7 +72,8 @@ std::string matrices(const std::string& transposed) {
 }
 
 TEST(PtxEmulator, LdmatrixLoadsMatrices) {
-  // Row r contains r, r, r, r + 1, r, r, r, r + 1. The kernel adds the first two matrices.
+  // Row r contains r, r, r, r + 1, r, r, r, r + 1. The kernel adds the first two matrices in each
+  // lane.
   const Result plain = run_kernel(matrices("")), transposed = run_kernel(matrices(".trans"));
   ASSERT_EQ(plain.error, "");
   ASSERT_EQ(transposed.error, "");
@@ -98,7 +100,8 @@ TEST(PtxEmulator, ShufflesAndPacksHalves) {
   EXPECT_EQ(result.out[2], 0x3f803f80u);
 }
 
-// In each segment of 8 lanes, all lanes read lane 1, and no lane reads down past the fifth.
+// In each segment of 8 lanes, all lanes read lane 1. The shfl.down reads lane + 2, but not past
+// lane 4 of the segment.
 TEST(PtxEmulator, ShufflesWithinSegments) {
   const Result result = run_kernel(R"(
 	shfl.sync.idx.b32 	%r2, %r1, 1, 6175, -1;
@@ -121,8 +124,8 @@ TEST(PtxEmulator, PermutesBytesAndAddsPairs) {
 	sub.s16x2 	%r4, %r4, %r2;
 	st.global.b32 	[%rd1], %r4;)");
   ASSERT_EQ(result.error, "");
-  // The digits b, b, 0, 4 select 0xff, 0xff, 0x02, 0x78 from 0x81010102 and 0x12345678, highest
-  // first.
+  // The digits b, b, 0, 4 select the bytes 0xff, 0xff, 0x02, 0x78 from 0x81010102 and 0x12345678,
+  // from the highest byte to the lowest.
   EXPECT_EQ(result.out[0], 0x7efe0176u);
   EXPECT_EQ(result.out[9], 0x7efe017fu);
 }
@@ -134,8 +137,8 @@ TEST(PtxEmulator, ConvertsPairsOfFp8) {
 	mov.b32 	%r2, {%rs1, %rs2};
 	st.global.b32 	[%rd1], %r2;)");
   ASSERT_EQ(result.error, "");
-  // 462 exceeds 448, -2^-10 is between 0 and the smallest number, -inf becomes the largest number,
-  // and NaN stays NaN.
+  // 462 becomes 448, the largest number. -2^-10, between 0 and the smallest number, becomes -0.
+  // -inf becomes the least number, and NaN stays NaN.
   EXPECT_EQ(result.out[0], 0xfb7f7e80u);
   const Result halves = run_kernel(R"(
 	mov.b32 	%r2, 0x3f807c01;
@@ -152,8 +155,8 @@ TEST(PtxEmulator, ConvertsPairsOfFp8) {
   EXPECT_EQ(halves.out[0], 0x3f808000u ^ 0x7c000100u ^ 0x00003f80u);
 }
 
-// LLVM may pack an unwritten register as an unused half. The emulator fills it with a pattern, so
-// any use gives a wrong result.
+// LLVM may pack an unwritten register if nothing uses that half. The emulator fills such a half
+// with a pattern, so that a use gives a wrong result.
 TEST(PtxEmulator, UnwrittenHalvesHaveAPattern) {
   const Result result = run_kernel(R"(
 	mov.b32 	{%rs1, _}, %r1;
@@ -194,7 +197,7 @@ TEST(PtxEmulator, DropsUnusedHalvesAndClamps) {
   EXPECT_EQ(result.out[60], 0x123bu);
 }
 
-// The operands are the thread's number minus 20, and 5 minus the number.
+// The operands are r1 - 20 and 5 - r1, where r1 is the thread's number.
 TEST(PtxEmulator, MaxReluIsNotNegative) {
   const Result result = run_kernel(R"(
 	sub.s32 	%r2, %r1, 20;
@@ -207,7 +210,7 @@ TEST(PtxEmulator, MaxReluIsNotNegative) {
   EXPECT_EQ(result.out[25], 5u);
 }
 
-// Extracts 12 bits of 0xfedc'ba98'7654'3210 from each position. Bits above the highest are the
+// Extracts 12 bits of 0xfedc'ba98'7654'3210 from each bit position on. Bits above bit 63 equal the
 // sign.
 TEST(PtxEmulator, ExtractsSignedFieldsOf64Bits) {
   const Result result = run_kernel(R"(
@@ -276,7 +279,7 @@ TEST(PtxEmulator, MultipliesPairs) {
   EXPECT_EQ(result.out[0], 0xc00040f0u);  // upper half 2 * -1, lower half 1.5 * 5
 }
 
-// An operand may be unwritten if the selector selects none of its bytes.
+// An operand of prmt may be unwritten if the selector selects none of its bytes.
 TEST(PtxEmulator, PermutesHalves) {
   const Result result = run_kernel(R"(
 	prmt.b32 	%r2, %r1, %r3, 0x1032U;
@@ -295,8 +298,8 @@ TEST(PtxEmulator, ExtractsForward) {
   EXPECT_EQ(result.out[0], 0x77665544u);
 }
 
-// 2^24 + 2^16 + 1 is just above the midpoint of two numbers with 8 bits. Rounding to f32 first
-// would give the midpoint.
+// 2^24 + 2^16 + 1 is just above the midpoint of two bf16 numbers. Rounding to f32 first would give
+// the midpoint itself.
 TEST(PtxEmulator, IntegersAreRoundedOnce) {
   const Result result = run_kernel(R"(
 	mov.b32 	%r2, 16842753;
@@ -307,8 +310,8 @@ TEST(PtxEmulator, IntegersAreRoundedOnce) {
   EXPECT_EQ(result.out[0], 0x4b81u);
 }
 
-// 3 * 87/64 is the midpoint of the 8-bit numbers 260/64 and 262/64. A sum in double would lose the
-// small addend.
+// 3 * 87/64 is the midpoint of the bf16 numbers 260/64 and 262/64. In double, the sum would lose
+// the small addend.
 TEST(PtxEmulator, FusedHalvesAreRoundedOnce) {
   const Result result = run_kernel(R"(
 	mov.b32 	%r2, 0x40404040;
@@ -337,8 +340,7 @@ TEST(PtxEmulator, ComparesPairs) {
   EXPECT_EQ(result.out[0], 1u);  // 1.5 < 5, 2 > -1
 }
 
-// Warp 0 writes and warp 1 reads. Half of the CTA waits at its own barrier; the other half only
-// arrives.
+// Warp 0 writes and warp 1 reads. At the named barrier, warp 1 waits and warp 0 only arrives.
 TEST(PtxEmulator, BarrierOfSomeWarps) {
   const Result result = run_kernel(R"(
 	setp.lt.u32 	%p1, %r1, 32;
@@ -371,8 +373,8 @@ TEST(PtxEmulator, RunsInlineAssembly) {
   for (uint32_t i = 0; i < 64; ++i) EXPECT_EQ(result.out[i], i % 32 == 0 ? 105 : 5);
 }
 
-// Every CTA takes numbers until none is left and stores its own number in out[n] for each n.
-// Several CTAs run at a time.
+// Each CTA takes numbers n from a counter until they are used up, and stores its own number to
+// out[n]. Several CTAs run at a time.
 const std::string kTickets = R"(
 $L__BB0_1:
 	bar.sync 	0;
@@ -400,8 +402,8 @@ TEST(PtxEmulator, CtasTakeAtomicTickets) {
   EXPECT_NE(run_kernel(kTickets, {.ctas = 5, .seed = 2}).out, result.out);
 }
 
-// Memory that the earlier launch does not write may be read early. All memory may be read after a
-// barrier with the thread that waited.
+// Before griddepcontrol.wait, a launch may read memory that the earlier launch does not write.
+// After a barrier with the thread that waited, it may read all memory.
 TEST(PtxEmulator, DependentLaunchReadsEarlyInputs) {
   const Result result = run_kernel(R"(
 	ld.global.b32 	%r2, [%rd9];

@@ -1,5 +1,5 @@
-// Tests wgmma: which registers and memory a warp passes to the tensor cores, and when it may use
-// them again.
+// Tests wgmma: which registers and memory belong to the tensor cores, and when a warp may use them
+// again.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -10,7 +10,8 @@
 namespace ligerdsl::test::ptx {
 namespace {
 
-// Multiplies ones in registers by eight 32-byte rows of ones, and adds zeros.
+// Parts of a kernel that multiplies A, ones in registers, by B, eight 32-byte rows of ones in
+// shared memory. The accumulator starts as zeros.
 struct Product {
   std::string proxy = "fence.proxy.async.shared::cta;", descriptor = "13835058124001705984",
               fence = "wgmma.fence.sync.aligned;", commit = "wgmma.commit_group.sync.aligned;",
@@ -63,7 +64,7 @@ TEST(PtxGroup, AccumulatorWithScaleZeroNeedNotBeWritten) {
   for (const uint32_t sum : result.out) EXPECT_EQ(std::bit_cast<float>(sum), 16.0f);
 }
 
-// Returns a kernel in which a warp multiplies with one word in all registers of each operand.
+// Returns a kernel in which a warp multiplies operands whose registers all contain the same word.
 std::string product_of_words(const std::string& types, const std::string& left,
                              const std::string& right, const std::string& sum) {
   return with(with(with(with(R"(

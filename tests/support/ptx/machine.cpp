@@ -1,5 +1,5 @@
-// The scheduler of a launch with several resident clusters. It draws a runnable warp and runs it
-// until it waits. Copies land in between.
+// Schedules a launch with several resident clusters. Draws a warp that can run, and runs it until
+// it waits. Asynchronous copies complete in between.
 #include "tests/support/ptx/machine.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ void Machine::wake(std::vector<Warp*>& waiting) {
   waiting.clear();
 }
 
-// A list may contain warps that are no longer waiting: only parked lanes wait for mbarriers.
+// Removes warps that have stopped waiting by themselves: try_wait may return false early.
 void Machine::signal(Mbarrier& barrier) {
   std::erase_if(barrier.waiting, [](const Warp* warp) { return !warp->parked(); });
   wake(barrier.waiting);

@@ -15,7 +15,8 @@ uint64_t word_at(const uint8_t* from) {
   return word;
 }
 
-// Copies of a constant size, because the processor forwards a store only to a load of its size.
+// Copies words of a constant size, which is fast: the processor forwards a store to a later load of
+// equal size.
 uint64_t value_at(const uint8_t* from, int bytes) {
   switch (bytes) {
     case 1:
@@ -82,7 +83,7 @@ Epoch SharedMemory::unordered_reader(Epoch read, const Order& order) const {
   return 0;
 }
 
-// Returns a warp's read that no proxy fence has made visible to bulk copies, or 0.
+// Returns a read by a warp that no proxy fence has ordered before bulk copies, or 0.
 Epoch SharedMemory::unfenced_reader(Epoch read, const Order& order) const {
   const auto unfenced = [&](Epoch reader) {
     return reader != 0 && agents_.is_warp(agent_of(reader)) && !order.fenced.covers(reader);
@@ -94,8 +95,8 @@ Epoch SharedMemory::unfenced_reader(Epoch read, const Order& order) const {
   return 0;
 }
 
-// Returns the readers that must precede a later writer: this one, and earlier ones that do not
-// precede it.
+// Returns the readers that a later write must follow: this one, and those earlier ones that are not
+// ordered before it.
 Epoch SharedMemory::with_reader(Epoch read, const Order& order, Epoch now) {
   if (read == now) return now;
   if (last_.from == read && last_.reader == now) return last_.to;
@@ -130,7 +131,7 @@ uint64_t SharedMemory::load(uint64_t address, int bytes, const Order& order, Epo
   Cell* const cells = &cells_[at];
   bool equal = true;
   for (int i = 1; i < bytes; ++i) equal = equal && cells[i] == cells[0];
-  const int step = equal ? bytes : 1;  // the bytes of a number usually have one history
+  const int step = equal ? bytes : 1;  // often all bytes of a number have equal cells
   for (int i = 0; i < bytes; i += step) {
     Cell cell = cells[i];
     if (cell.write != loaded_.write || now != loaded_.now) {
@@ -150,7 +151,7 @@ uint64_t SharedMemory::load(uint64_t address, int bytes, const Order& order, Epo
 void SharedMemory::store(uint64_t address, int bytes, uint64_t value, const Order& order,
                          Epoch now) {
   const size_t at = check(address, bytes);
-  Cell known;  // state of a byte that may be overwritten
+  Cell known;  // state of the last byte that was checked
   for (int i = 0; i < bytes; ++i) {
     Cell& cell = cells_[at + i];
     const uint8_t byte = static_cast<uint8_t>(value >> (8 * i));

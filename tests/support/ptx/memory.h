@@ -1,4 +1,4 @@
-// Memory that a kernel may access, with its checks. A failed check throws std::runtime_error.
+// Global and shared memory with their checks. A failed check throws std::runtime_error.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace ligerdsl::test::ptx {
 
-// Buffers of the host, used in place.
+// Host buffers that the kernel may access. They are used in place.
 class GlobalMemory {
  public:
-  // `early`: a kernel may read it before griddepcontrol.wait.
+  // Adds a buffer. `early`: the kernel may read it before griddepcontrol.wait.
   void add(const void* begin, int64_t bytes, bool early = false);
   uint64_t load(uint64_t address, int bytes, bool early = false) const;
   void store(uint64_t address, int bytes, uint64_t value) const;
-  // Checks that the bytes belong to one buffer; returns their host address. `early`: the access is
-  // before griddepcontrol.wait.
+  // Checks that the bytes belong to one buffer, and returns their host address. `early`: this
+  // access comes before griddepcontrol.wait.
   uint8_t* check(uint64_t address, int64_t bytes, bool early = false) const;
 
  private:
@@ -25,33 +25,34 @@ class GlobalMemory {
     bool early;
   };
   std::vector<Range> ranges_;
-  mutable size_t last_ = 0;  // range of the last access, usually that of the next one too
+  mutable size_t last_ = 0;  // index of the last access's range, tried first
 };
 
-// Shared memory of one CTA. Bytes must be written before they are read. A barrier must order a
-// write before other agents' accesses, and a read before other agents' writes. Several warps may
-// write equal bytes.
+// Shared memory of one CTA. Bytes must be written before they are read. A barrier must order each
+// write before accesses by other agents, and each read before writes by other agents. Several warps
+// may write the same value to a byte.
 class SharedMemory {
  public:
   SharedMemory(int64_t bytes, const Agents& agents)
       : agents_(agents), cells_(bytes), values_(bytes, 0xff) {}
   uint64_t load(uint64_t address, int bytes, const Order& order, Epoch now);
   void store(uint64_t address, int bytes, uint64_t value, const Order& order, Epoch now);
-  // Registers a copy that writes the bytes until the epoch `done`. Bulk copies need a proxy fence
-  // after plain writes and reads.
+  // Registers a copy that writes the bytes until the epoch `done`. If `bulk`, a proxy fence must
+  // have ordered plain writes and reads of the bytes before it.
   void claim(uint64_t address, int64_t bytes, const Order& order, Epoch done, bool bulk);
-  // Registers a bulk copy or wgmma that reads the bytes until the epoch `done`.
+  // Registers a bulk copy or wgmma that reads the bytes until the epoch `done`. Plain writes of the
+  // bytes need a proxy fence before it.
   void borrow(uint64_t address, int64_t bytes, const Order& order, Epoch done);
   uint8_t* bytes(uint64_t address) { return &values_[address - kBase]; }
   void become_barrier(uint64_t address, bool barrier);
 
   static constexpr uint64_t kBase =
-      1 << 10;  // base of a CTA's window, as on sm_90; no host buffer is there
+      1 << 10;  // offset of shared memory in a CTA's window, as on sm_90; never a host address
 
  private:
   struct Cell {
     bool operator==(const Cell&) const = default;
-    Epoch write = 0, read = 0;  // 0 for never; `read` of kManyReaders at time i means sets_[i]
+    Epoch write = 0, read = 0;  // 0: never; agent kManyReaders: index in sets_
   };
   size_t check(uint64_t address, int64_t bytes) const;
   Epoch unordered_reader(Epoch read, const Order& order) const;  // or 0
@@ -66,10 +67,10 @@ class SharedMemory {
   std::vector<std::vector<Epoch>> sets_;
   struct {
     Epoch from = 0, reader = 0, to = 0;
-  } last_;  // last step of with_reader: consecutive bytes and lanes repeat it
+  } last_;  // last step of with_reader, because consecutive bytes and lanes repeat it
   struct {
     Epoch write = 0, now = 0;
-  } loaded_;  // a write that the reader's present follows; what a reader has seen only grows
+  } loaded_;  // last write that a load has found ordered; it stays ordered for this agent
 };
 
 }  // namespace ligerdsl::test::ptx

@@ -1,4 +1,4 @@
-// Operands of mma.sync and wgmma: element type of an opcode, and positions of the elements in a
+// Operands of mma.sync and wgmma: their element type, and the positions of their elements in a
 // warp's registers.
 #pragma once
 
@@ -17,11 +17,10 @@ struct MmaOperand {
   int bytes;  // per element
   double (*number)(uint32_t bits);
 
-  int depth() const { return 32 / bytes; }  // of an instruction
+  int depth() const { return 32 / bytes; }  // elements along k of one instruction
   int each() const { return 4 / bytes; }    // elements per register
-  // PTX ISA, "Matrix Fragments for mma.m16n8k..." and for wgmma: positions of element `i` of
-  // register `reg` of a lane, along k and along rows of A or columns of B. A lane is 4 * group +
-  // thread.
+  // PTX ISA, "Matrix Fragments for mma.m16n8k..." and wgmma: position along k of element `i` of a
+  // lane's register, and its row of A or column of B. The register is in half 0 or 1 of k.
   int k(int lane, int i, int half) const { return lane % 4 * each() + i + depth() / 2 * half; }
   static int row(int lane) { return lane / 4; }
   double at(uint64_t word, int i) const {
@@ -51,7 +50,7 @@ inline MmaOperand mma_operand_named(const std::string& type) {
   throw std::runtime_error("unknown operand type " + type);
 }
 
-// Type of the accumulator: f32, or i32 that wraps.
+// Type of the accumulator: f32, or i32 with wrapping additions.
 struct Accumulator {
   bool whole;
   double number(uint64_t bits) const {
@@ -64,7 +63,7 @@ struct Accumulator {
   }
 };
 
-// Returns word `number` of an opcode, counted from 0.
+// Returns the part of an opcode with this number, counted from 0: part 1 of mma.sync is "sync".
 inline std::string word_of(const std::string& opcode, int number) {
   size_t begin = 0;
   for (; number > 0; --number) begin = opcode.find('.', begin) + 1;

@@ -1,6 +1,6 @@
 // Happens-before order of memory accesses, as vector clocks. An agent is a warp, or asynchronous
-// work that outlives its instruction: the copies that complete on one mbarrier, or the copy groups
-// of one warp. Times of an agent start at 1.
+// work that goes on after its instruction: the copies that complete on one mbarrier, or one warp's
+// copy groups. The time of each agent starts at 1.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +11,11 @@
 
 namespace ligerdsl::test::ptx {
 
-// One agent at one time; 0 means none.
+// A time of one agent. 0 means never.
 using Epoch = uint32_t;
 inline constexpr int kTimeBits = 20;
 inline constexpr uint32_t kManyReaders = 0xfff,
-                          kBarrierBytes = 0xffe;  // values that are not agents; see memory.h
+                          kBarrierBytes = 0xffe;  // reserved numbers of agents, see memory.h
 inline constexpr uint32_t kMaxAgents = 0xffe;
 
 inline uint32_t agent_of(Epoch epoch) {
@@ -43,7 +43,7 @@ class Clock {
     for (size_t i = 0; i < other.times_.size(); ++i)
       times_[i] = std::max(times_[i], other.times_[i]);
   }
-  // Returns the first epoch of `other` that this clock does not include, or 0.
+  // Returns the first epoch of `other` that this clock does not cover, or 0 if it covers all.
   Epoch missing(const Clock& other) const {
     for (uint32_t i = 0; i < other.times_.size(); ++i) {
       if (other.times_[i] > at(i)) return make_epoch(i, other.times_[i]);
@@ -55,8 +55,8 @@ class Clock {
   std::vector<uint32_t> times_;
 };
 
-// Events before an agent's present, and the subset that a proxy fence has made visible to bulk
-// copies.
+// `seen`: all events ordered before the agent's next one. `fenced`: those that a proxy fence has
+// also ordered before bulk copies.
 struct Order {
   Clock seen, fenced;
   void join(const Order& other) {
@@ -65,8 +65,8 @@ struct Order {
   }
 };
 
-// Agents of one cluster: its warps by rank and number, then the others in the order of their
-// creation.
+// The agents of one cluster: first its warps, ordered by CTA rank and number, then other agents in
+// the order of their creation.
 class Agents {
  public:
   Agents(size_t ctas, size_t warps) : ctas_(ctas), warps_(warps) {}
@@ -77,8 +77,8 @@ class Agents {
   bool writes_generic(uint32_t agent) const {
     return is_warp(agent) || others_.at(agent - ctas_ * warps_).proxy == Proxy::generic;
   }
-  // Returns the asynchronous copies and wgmmas in `seen` that have ended. They happen before any
-  // later arrival, whatever it releases.
+  // Returns those asynchronous copies and wgmmas in `seen` that have ended. Every later arrival
+  // passes them on, whatever its order and scope.
   Clock ended_in(const Clock& seen) const {
     Clock ended;
     for (size_t i = 0; i < others_.size(); ++i) {
@@ -87,7 +87,8 @@ class Agents {
     }
     return ended;
   }
-  // Proxy that an agent writes by. A proxy fence makes generic writes visible to the async proxy.
+  // The proxy through which an agent writes. A proxy fence orders generic writes before later
+  // accesses by the async proxy.
   enum class Proxy { generic, async };
   uint32_t add(std::string name, Proxy proxy = Proxy::async) {
     others_.push_back({std::move(name), proxy});

@@ -17,7 +17,7 @@ std::string trim(const std::string& text) {
                                     : text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
 }
 
-// Splits at top level only: separators inside braces and brackets do not count.
+// Splits the text at separators that are not inside braces or brackets.
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> out(1);
   int depth = 0;
@@ -33,11 +33,11 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return out;
 }
 
-// std::regex would take longer than the rest of the parser, so statements are scanned by hand.
+// Scans statements by hand, because std::regex would take longer than the rest of the parser.
 constexpr char kWord[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
 const std::string kRegister = std::string(kWord) + "%", kOpcode = std::string(kWord) + ".:";
 
-// Returns the characters from `at` on that belong to `set`, and moves `at` past them.
+// Returns the characters from `at` up to the first one that is not in `set`, and moves `at` there.
 std::string take(const std::string& text, size_t& at, const std::string& set) {
   const size_t begin = at;
   at = std::min(text.find_first_not_of(set, at), text.size());
@@ -57,7 +57,7 @@ bool is_special(const std::string& name) {
   return names.contains(name);
 }
 
-// Returns true for a percent sign, lower-case letters and digits: %rd12.
+// Returns true for a register such as %rd12: a percent sign, lower-case letters, then digits.
 bool is_plain_register(const std::string& name) {
   size_t at = 1;
   return name.starts_with('%') && !take(name, at, "abcdefghijklmnopqrstuvwxyz").empty() &&
@@ -97,7 +97,7 @@ class Parser {
   }
 
  private:
-  // A block of inline assembly in braces, with its own registers and labels.
+  // A block of inline assembly in braces. It may declare its own registers and labels.
   struct Scope {
     int number;
     std::set<std::string> names;
@@ -107,8 +107,8 @@ class Parser {
     throw std::runtime_error("PTX line " + std::to_string(line_) + ": " + what + ": " + text);
   }
 
-  // The body starts at a line with a brace. Statements end in a semicolon, labels in a colon, and
-  // blocks are in braces.
+  // The body starts at a line with an opening brace. Statements end in a semicolon and labels in a
+  // colon. Braces enclose blocks.
   void parse_body(const std::string& text) {
     const std::string body = without_comments(text);
     size_t at = body.find("\n{");
@@ -151,7 +151,7 @@ class Parser {
     const std::string statement = trim(body.substr(at, end - at));
     if (statement.starts_with(".reg")) {
       declare(statement);
-    } else if (statement[0] != '.' && !statement.empty()) {  // .loc and .pragma have no effect here
+    } else if (statement[0] != '.' && !statement.empty()) {  // skips .loc and .pragma
       parse_statement(statement);
     }
     line_ += static_cast<int>(std::count(body.begin() + static_cast<int64_t>(at),
@@ -160,7 +160,7 @@ class Parser {
   }
 
   void declare(const std::string& statement) {
-    if (scopes_.size() == 1) return;  // names of the kernel follow a pattern
+    if (scopes_.size() == 1) return;  // the kernel's own registers need no list
     static const std::regex pattern("\\.reg\\s+\\.\\w+\\s+(.*)");
     std::smatch match;
     if (!std::regex_match(statement, match, pattern)) fail("not a declaration", statement);
@@ -201,7 +201,7 @@ class Parser {
     program_.instructions.push_back(std::move(i));
   }
 
-  // Returns the name that a block gave to a register, or an empty text.
+  // Returns the unique name of a register that an enclosing block declares, or an empty text.
   std::string local_name(const std::string& name) const {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
       if (scope->names.count(name)) return scoped(name, scope->number);
@@ -255,8 +255,8 @@ class Parser {
     return o;
   }
 
-  // Fills registers that occur only as parts of packed vectors with a pattern, because LLVM leaves
-  // such a half undefined.
+  // LLVM leaves a half of a packed vector undefined if nothing uses it. Registers that occur only
+  // in such packs therefore get a pattern and need not be written.
   void give_up_halves() {
     std::set<int> others;
     const auto see = [&](const auto& self, const Operand& o) -> void {
@@ -284,7 +284,7 @@ class Parser {
       Instruction& i = program_.instructions[at];
       if (i.kind != Kind::branch) continue;
       auto label = labels_.end();
-      for (int scope : branch_scopes_[at]) {  // the innermost scope with this label
+      for (int scope : branch_scopes_[at]) {  // the innermost scope with this label wins
         const auto found = labels_.find(scoped(i.operands.at(0).name, scope));
         if (found != labels_.end()) label = found;
       }

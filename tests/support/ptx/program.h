@@ -1,4 +1,4 @@
-// The PTX of one kernel as instructions that the machine can run.
+// The PTX of one kernel, decoded into instructions that the emulator can run.
 #pragma once
 
 #include <array>
@@ -11,11 +11,12 @@
 namespace ligerdsl::test::ptx {
 
 inline constexpr int kLanes = 32;
-using Lanes = std::array<uint64_t, kLanes>;  // one register of a warp; values are zero-extended
+using Lanes = std::array<uint64_t, kLanes>;  // values of one register in all lanes, zero-extended
 
-// Computes a pure instruction in one lane.
+// Computes an instruction without side effects in one lane.
 using Function = uint64_t (*)(uint64_t, uint64_t, uint64_t);
-// Computes it in all lanes of a warp. `lane` is the lane to report if it throws.
+// Computes the instruction in all lanes of a warp. If it throws, it sets `lane` to the lane at
+// fault.
 using AllLanes = void (*)(Lanes&, const Lanes&, const Lanes&, const Lanes&, int& lane);
 struct Pure {
   Function function = nullptr;
@@ -41,15 +42,15 @@ struct Pure {
     }
   }
 };
-const Pure* find_pure(const std::string& opcode);  // null for an unknown opcode
+const Pure* find_pure(const std::string& opcode);  // returns null for an unknown opcode
 
-// PTX ISA, red: additions of f32 in global memory flush subnormal numbers.
+// Returns held + given. PTX ISA, red: additions of f32 in global memory flush subnormal numbers.
 uint64_t add_in_memory(uint64_t held, uint64_t given, uint64_t unused);
 
 enum class Kind {
   pure,
   move,
-  parameter_address,  // of a tensor map
+  parameter_address,  // address of a tensor map
   pack,
   unpack,
   insert_bits,
@@ -63,11 +64,11 @@ enum class Kind {
   sleep,
   active_mask,
   map_rank,
-  // Executed by all lanes of a warp together.
+  // Instructions that all lanes of a warp execute together.
   shuffle,
   multiply,
   load_matrix,
-  group_fence,  // of the four warps that share a wgmma
+  group_fence,  // for the four warps of a warp group
   group_multiply,
   group_commit,
   group_wait,
@@ -76,7 +77,7 @@ enum class Kind {
   barrier,
   cluster_arrive,
   cluster_wait,
-  // Memory order and mbarriers.
+  // Memory order and mbarriers
   fence,
   dependency_wait,
   mbarrier_init,
@@ -84,7 +85,7 @@ enum class Kind {
   mbarrier_arrive,
   mbarrier_expect,
   mbarrier_wait,
-  // Asynchronous changes of memory.
+  // Asynchronous changes of memory
   copy,
   bulk_load,
   tensor_load,
@@ -105,38 +106,38 @@ struct Operand {
     address,
     name,
     sink
-  };  // shared: start of the CTA's own memory
+  };  // shared: start of the CTA's own shared memory
   Kind kind = Kind::constant;
   int reg = -1;
   Lanes constant{};            // value in every lane
-  std::vector<Operand> parts;  // elements of a vector or of a|b; base and coordinates of an address
-  int64_t offset = 0;          // offset of an address
-  std::string name;            // name of a label or parameter
+  std::vector<Operand> parts;  // of a vector or a|b; of an address: base, then coordinates
+  int64_t offset = 0;          // bytes added to an address
+  std::string name;            // label or parameter
 };
 
 struct Instruction {
   int line = 0;
   std::string text, opcode;
-  int predicate = -1;  // register, or -1
+  int predicate = -1;  // register of the predicate, or -1
   bool negated = false;
   Kind kind = Kind::pure;
   Function function =
-      nullptr;  // pure, atomic; for a store, computes the new value from the old and the given one
+      nullptr;  // pure, atomic; for a store, gives the new value from the old and the given one
   AllLanes all = nullptr;  // pure
-  bool pairs = false;      // pure: applies to each half of the operands
+  bool pairs = false;      // computes each 16-bit half of the operands separately
   Space space = Space::global;
-  int bytes = 0;              // bytes per element: memory, move, atomic
-  bool extends_sign = false;  // sign extension of a load into a wider register
-  size_t target = 0;          // target of a branch
-  size_t matrices = 0;        // number of matrices of ldmatrix
+  int bytes = 0;              // bytes per element of a memory access, move or atomic
+  bool extends_sign = false;  // a load extends the sign to the wider register
+  size_t target = 0;          // index of the instruction to which a branch goes
+  size_t matrices = 0;        // number of matrices that ldmatrix loads
   bool transposed = false;    // ldmatrix transposes
-  int columns = 0;            // columns of wgmma
-  // Flags of synchronisation, by kind:
-  // - wide: scope wider than a CTA; relaxed: without release or acquire
-  // - parity: phase by parity; test: test instead of try
-  // - expect: arrive with expect_tx; arrive: arrive without waiting
-  // - bulk: bulk copies; adds: copies that add
-  // - proxy, inits: proxy or mbarrier_init fence
+  int columns = 0;            // size n of wgmma
+  // Flags of synchronisation and copies:
+  // - wide: the scope is wider than a CTA; relaxed: no release or acquire
+  // - parity: the phase is given by its parity; test: test_wait, not try_wait
+  // - expect: arrive with expect_tx; arrive: arrives and does not wait
+  // - bulk: for bulk copies; adds: adds to the target
+  // - proxy, inits: fence.proxy or fence.mbarrier_init
   bool wide = false, relaxed = false, acquire = false, parity = false, test = false, expect = false,
        arrive = false, bulk = false, proxy = false, inits = false, adds = false;
   std::vector<Operand> operands;
@@ -145,19 +146,19 @@ struct Instruction {
 struct Program {
   std::string entry;
   int threads = 0;                   // .reqntid
-  std::array<int64_t, 3> cluster{};  // .reqnctapercluster; 0: none
+  std::array<int64_t, 3> cluster{};  // .reqnctapercluster; zeros if absent
   bool dependent = false;            // contains griddepcontrol.wait
   std::vector<Instruction> instructions;
-  std::map<std::string, int> registers;  // includes special ones (%tid.x)
+  std::map<std::string, int> registers;  // number of each register, also of special ones (%tid.x)
 };
 
-// Sets the kind of an instruction from its opcode and operands. Throws std::runtime_error on an
-// unknown one.
+// Sets the kind and fields of an instruction from its opcode and operands. Throws
+// std::runtime_error on an unknown opcode.
 void decode(Instruction& instruction, const std::string& entry);
-// Decodes synchronisation and copies. Returns false for other instructions.
+// Decodes an instruction for synchronisation or copies. Returns false for others.
 bool decode_sync(Instruction& instruction);
 
-// Throws std::runtime_error on unknown text.
+// Throws std::runtime_error on text that it does not know.
 Program parse(const std::string& text);
 
 }  // namespace ligerdsl::test::ptx

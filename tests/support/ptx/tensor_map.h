@@ -1,5 +1,5 @@
-// Replaces CUtensorMap here: the tensor and the box of a copy. The fake driver writes it and the
-// emulator reads it.
+// Stands for CUtensorMap: describes the tensor and the box of a TMA copy. The fake driver writes
+// it, and the emulator reads it.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace ligerdsl::test::ptx {
 
-// Dimensions are ordered from the innermost.
+// Sizes, strides and box start with the innermost dimension.
 struct alignas(64) TensorMap {
   uint64_t address, sizes[5];
-  int64_t strides[4];  // bytes, for all dimensions but the innermost
+  int64_t strides[4];  // in bytes, without the innermost dimension
   int32_t box[5];
   int32_t rank, element_bytes, swizzle, rounds_to_tf32;
   int32_t unused[3];
 };
 static_assert(sizeof(TensorMap) == sizeof(runtime::cuda::TensorMap));
 
-// Returns an error for maps that a driver rejects.
+// Writes the map to `to`. Returns an error where a real driver does.
 inline runtime::cuda::Result encode(runtime::cuda::TensorMap* to, int type, unsigned rank,
                                     void* address, const uint64_t* sizes, const uint64_t* strides,
                                     const unsigned* box, const unsigned* steps, int interleave,

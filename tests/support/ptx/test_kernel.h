@@ -1,4 +1,4 @@
-// Small kernels as PTX text, for tests of the emulator.
+// Small PTX kernels for tests of the emulator.
 #pragma once
 
 #include <string>
@@ -10,13 +10,12 @@ namespace ligerdsl::test::ptx {
 
 inline constexpr size_t kThreads = 64;
 
-// Registers of every thread:
-// - %r1: its number in the CTA; %p9: true in thread 0
-// - %rd1, %rd9: addresses of its output and its input, which is its number in the grid + 1000
-// - %rd8, %rd3: addresses of the first input and output
-// - %rd2, %rd5: shared addresses of its word and of all words
-// The tensor map k_param_2 describes the inputs of the first CTA as eight rows of 16 numbers of 16
-// bits.
+// Returns a kernel with this body. When the body starts, the registers of a thread are:
+// - %r1: number of the thread in the CTA; %p9: true in thread 0
+// - %rd1, %rd9: addresses of its output and input; the input is its number in the grid + 1000
+// - %rd8, %rd3: addresses of the first input and of the first output
+// - %rd2, %rd5: shared-memory addresses of its word and of the first word
+// The tensor map k_param_2 describes the inputs of CTA 0 as eight rows of sixteen 16-bit numbers.
 inline std::string kernel(const std::string& body) {
   return R"(.version 8.0
 .visible .entry k(
@@ -81,7 +80,7 @@ inline Result run_kernel(const std::string& body, const Conditions& conditions =
   return result;
 }
 
-// Replaces every `name` in a text.
+// Replaces each occurrence of `name` in the text.
 inline std::string with(std::string text, const std::string& name, const std::string& value) {
   for (size_t at = text.find(name); at != std::string::npos;
        at = text.find(name, at + value.size())) {
@@ -90,7 +89,7 @@ inline std::string with(std::string text, const std::string& name, const std::st
   return text;
 }
 
-// A kernel that must fail, and a part of the error.
+// A kernel that must fail, with a part of the expected error.
 struct Fault {
   const char* name;
   std::string body, message;

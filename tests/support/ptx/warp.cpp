@@ -8,9 +8,10 @@ namespace ligerdsl::test::ptx {
 namespace {
 
 constexpr size_t kEnded = std::numeric_limits<size_t>::max();
-constexpr int64_t kStepLimit = 50'000'000;  // instructions of one warp between waits
+constexpr int64_t kStepLimit = 50'000'000;  // most instructions of a warp before it waits
 
-// Returns true if lanes wait at this instruction until no other lane of the warp can run.
+// Returns true if a lane waits at this instruction until the other lanes of the warp reach it, end
+// or wait.
 bool converges(Kind kind) {
   return kind >= Kind::shuffle && kind <= Kind::cluster_wait;
 }
@@ -29,7 +30,7 @@ Warp::Warp(Machine& machine, Cta& cta, int number)
   shared_.fill(SharedMemory::kBase | cta.rank << kWindowBits);
   set_special_registers();
   tick();
-  tick();  // the first call only records that the warp runs
+  tick();  // epoch 1 only records that the warp runs
 }
 
 void Warp::set_special_registers() {
@@ -101,8 +102,9 @@ void Warp::fail(const Instruction& i, const char* what) const {
   throw std::runtime_error(where(i) + ": " + what);
 }
 
-// Returns the lanes with the lowest program counter. Lanes at an instruction of the whole warp wait
-// for the others. Returns no lanes if all lanes that have not ended wait for an mbarrier.
+// Returns the lanes with the lowest program counter. A lane at a warp-wide instruction lets lanes
+// at other instructions run first. Returns no lanes if all lanes wait for an mbarrier or have
+// ended.
 Warp::Group Warp::next() const {
   if (uniform_) return {pc_, pc_ == kEnded ? kAllLanes : kAllLanes & ~parked_};
   const auto& instructions = machine_.program.instructions;
@@ -250,7 +252,7 @@ Warp::Stop Warp::dispatch(const Instruction& i, const Group& group, uint32_t act
 Warp::Stop Warp::dispatch_sync(const Instruction& i, const Group& group, uint32_t active) {
   switch (i.kind) {
     case Kind::warp_barrier:
-      break;  // the lanes of a warp share one order
+      break;  // order is recorded per warp, not per lane
     case Kind::barrier:
       return barrier(i, group);
     case Kind::cluster_arrive:
@@ -356,7 +358,7 @@ void Warp::pure(const Instruction& i, uint32_t lanes) {
     }
     return each_lane(lanes, [&](int lane) { out[lane] = values[lane]; });
   }
-  for (size_t p = 0; p < i.operands[0].parts.size(); ++p) {  // one predicate per half
+  for (size_t p = 0; p < i.operands[0].parts.size(); ++p) {  // a predicate per half
     if (i.operands[0].parts[p].kind == Operand::Kind::sink) continue;
     Lanes& out = write(i.operands[0].parts[p], lanes);
     each_lane(lanes, [&](int lane) { out[lane] = values[lane] >> (16 * p) & 1; });
@@ -404,7 +406,7 @@ void Warp::unpack(const Instruction& i, uint32_t lanes) {
   }
 }
 
-// Replaces a field of the second operand by the lowest bits of the first.
+// bfi: replaces a bit field of operand 2 with the lowest bits of operand 1.
 void Warp::insert_bits(const Instruction& i, uint32_t lanes) {
   const Lanes from = read(i.operands[1], lanes), into = read(i.operands[2], lanes);
   const Lanes first = read(i.operands[3], lanes), length = read(i.operands[4], lanes);

@@ -1,6 +1,7 @@
-// A warp of 32 lanes with their own program counters; the lowest runs first. Its code is in
-// warp.cpp (control, arithmetic), warp_memory.cpp, warp_sync.cpp (barriers, order) and
-// warp_copies.cpp (asynchronous copies).
+// A warp of 32 lanes, each with its own program counter. The lanes with the lowest one run first.
+// The code is in warp.cpp (control, arithmetic), warp_memory.cpp, warp_matrix.cpp and
+// warp_group.cpp (mma.sync, wgmma), warp_sync.cpp (barriers, order) and warp_copies.cpp
+// (asynchronous copies).
 #pragma once
 
 #include "tests/support/ptx/cluster.h"
@@ -23,14 +24,14 @@ class Warp {
   enum class Stop { none, yield, wait, end };
 
   Warp(Machine& machine, Cta& cta, int number);
-  // Runs until the warp yields, waits, or has ended.
+  // Runs instructions until the warp yields, waits or ends.
   Stop run();
   Cta& cta() { return cta_; }
-  // Returns true if the warp was waiting and can run again, after an event that it may wait for.
+  // Returns true if the warp was waiting. Called after an event that may end the wait.
   bool resume();
   bool waits() const { return stopped_; }
   bool parked() const { return parked_ != 0; }
-  std::string waits_at() const;  // CTA and instruction, for the error of a deadlock
+  std::string waits_at() const;  // CTA and instruction, for the message of a deadlock
 
  private:
   struct Group {
@@ -63,8 +64,8 @@ class Warp {
   void unpack(const Instruction& i, uint32_t lanes);
   void insert_bits(const Instruction& i, uint32_t lanes);
 
-  // Memory. A Place is the CTA whose shared memory contains an address, and the address there. The
-  // bits above a CTA's window contain the CTA's rank, also in its own addresses, like on hardware.
+  // Memory. A Place is a CTA and an address in its shared memory. As on hardware, the bits of an
+  // address above the CTA's window contain the CTA's rank, even in the CTA's own addresses.
   static constexpr int kWindowBits = 24;
   static constexpr uint64_t in_window(uint64_t address) {
     return address & ((uint64_t{1} << kWindowBits) - 1);
@@ -87,7 +88,7 @@ class Warp {
   void group_wait(const Instruction& i);
   void expect_alike(const Instruction& i, uint64_t left, uint64_t right);
   void elect(const Instruction& i);
-  bool early();  // before griddepcontrol.wait
+  bool early();  // true before griddepcontrol.wait
 
   // Synchronisation.
   void tick();
@@ -103,11 +104,11 @@ class Warp {
   Stop mbarrier_wait(const Instruction& i, const Group& group, uint32_t lanes);
   void map_rank(const Instruction& i, uint32_t lanes);
 
-  // Copies: groups of cp.async and of bulk stores.
+  // Copy groups, of cp.async or of bulk stores.
   struct Groups {
     uint32_t agent = 0;
     uint64_t committed = 0, waited = 0;
-    bool open = false;  // copies since the last commit
+    bool open = false;  // true if there are copies since the last commit
   };
   Epoch open_group(Groups& groups, const char* what, Agents::Proxy proxy = Agents::Proxy::async);
   void commit(Groups& groups);
@@ -125,28 +126,28 @@ class Warp {
 
   Machine& machine_;
   Cta& cta_;
-  Lanes shared_{};  // start of its shared memory, per lane
+  Lanes shared_{};  // start of the CTA's shared memory, in every lane
   int number_;
   uint32_t agent_;
-  int lane_ = 0;  // lane to report in an error
+  int lane_ = 0;  // lane that an error names
   bool uniform_ = true;
-  size_t pc_ = 0;                     // program counter of all lanes if uniform
-  std::array<size_t, kLanes> pcs_{};  // program counters if not uniform
-  uint32_t parked_ = 0;               // lanes that wait for an mbarrier
-  size_t barrier_pc_ = 0;             // program counter of a barrier at which all lanes wait
-  bool stopped_ = false;              // the last run() ended in a wait
-  int64_t steps_ = 0;                 // instructions since its last wait
+  size_t pc_ = 0;                     // program counter of all lanes if uniform_
+  std::array<size_t, kLanes> pcs_{};  // program counters of the lanes if not uniform_
+  uint32_t parked_ = 0;               // mask of the lanes that wait for an mbarrier
+  size_t barrier_pc_ = 0;             // program counter of the barrier where all lanes wait
+  bool stopped_ = false;              // true if the last run() ended in a wait
+  int64_t steps_ = 0;                 // number of instructions since the last wait
   std::unique_ptr<Lanes[]> registers_;
-  std::vector<uint32_t> defined_;  // per register, the lanes that wrote it
-  std::vector<uint64_t> pending_;  // per register, the wgmma group that owns it
+  std::vector<uint32_t> defined_;  // by register: mask of the lanes that have written it
+  std::vector<uint64_t> pending_;  // by register: last wgmma group that owns it
   Order order_;
-  Order released_, relaxed_;  // passed on by relaxed arrivals, seen by relaxed waits
+  Order released_, relaxed_;  // what relaxed arrivals release; what relaxed waits have observed
   Epoch now_ = 0;
   bool early_;
   bool cluster_arrived_ = false;
   uint64_t cluster_phase_ = 0;
   Groups copies_, stores_, products_;
-  bool group_fenced_ = false;  // since the last commit of wgmmas
+  bool group_fenced_ = false;  // wgmma.fence executed since the last commit
   size_t group_products_ = 0;
 };
 

@@ -13,7 +13,7 @@ Epoch Warp::open_group(Groups& groups, const char* what, Agents::Proxy proxy) {
 }
 
 void Warp::commit(Groups& groups) {
-  if (groups.open) ++groups.committed;  // an empty group is complete
+  if (groups.open) ++groups.committed;  // an empty group counts as complete
   groups.open = false;
 }
 
@@ -28,7 +28,7 @@ void Warp::wait_group(const Instruction& i) {
   order_.seen.raise(done);
 }
 
-// Bytes beyond the source size are zeros.
+// Copies the source's bytes and fills the rest of the target with zeros.
 void Warp::copy(const Instruction& i, uint32_t lanes) {
   const Lanes to = read(i.operands[0].parts.at(0), lanes),
               from = read(i.operands[1].parts.at(0), lanes);
@@ -87,7 +87,7 @@ namespace {
 
 constexpr int64_t kUnit = 16;
 
-// A box of `lines` lines of `width` bytes.
+// The box of a TMA copy has `lines` lines of `width` contiguous bytes.
 struct BoxSize {
   int64_t width, lines = 1;
 
@@ -96,8 +96,8 @@ struct BoxSize {
   }
 };
 
-// Calls `unit` for every 16-byte unit, with its offset in the box before the swizzle, its address
-// in the tensor, and its number of bytes inside the tensor.
+// Calls `unit` for every 16-byte unit of the box. Arguments: the unit's offset in the box before
+// the swizzle, its address in the tensor, and how many of its bytes are inside the tensor.
 template <class Unit>
 void each_unit(const TensorMap& map, const std::vector<int64_t>& places, Unit unit) {
   if (map.rank != static_cast<int>(places.size()))
@@ -129,8 +129,8 @@ uint64_t exchanged(const TensorMap& map, uint64_t plain) {
 
 }  // namespace
 
-// Lands and counts all bytes of the box, in every CTA of a multicast. Bytes outside of the tensor
-// are zeros.
+// The copy writes the box in every CTA of a multicast, with zeros for bytes outside of the tensor.
+// All bytes of the box count at the mbarrier.
 void Warp::tensor_load(const Instruction& i, uint32_t lanes) {
   const auto& o = i.operands;
   const Lanes to = read(o[0].parts.at(0), lanes), maps = read(o[1].parts[0], lanes),
@@ -176,7 +176,7 @@ std::vector<int64_t> Warp::coordinates_of(const std::vector<Lanes>& coordinates,
   return places;
 }
 
-// Drops elements outside of the tensor.
+// Elements of the box outside of the tensor are not stored.
 void Warp::tensor_store(const Instruction& i, uint32_t lanes) {
   const auto& o = i.operands;
   const Lanes maps = read(o[0].parts[0], lanes), from = read(o[1].parts.at(0), lanes);
@@ -249,7 +249,8 @@ void Warp::remote_store(const Instruction& i, uint32_t lanes) {
   tick();
 }
 
-// Checks that no copy is in flight when a warp ends, and the CTA's state when its last warp ends.
+// At the end of a warp, no copy may be in flight. At the end of its last warp, checks the state of
+// the CTA.
 void Warp::finish() {
   const std::string who = cta_.name(machine_.program) + ": warp " + std::to_string(number_);
   for (const Groups& groups : {copies_, stores_, products_}) {

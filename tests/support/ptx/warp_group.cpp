@@ -1,6 +1,6 @@
-// wgmma. Each of the four warps of a group computes its rows of the accumulator. From the
-// instruction until the warp has waited, the tensor cores own the accumulator, operands in
-// registers, and operand bytes in shared memory.
+// wgmma. Each of the four warps of a group computes its own rows of the accumulator. Until the warp
+// has waited, the tensor cores own the accumulator, operands in registers, and the bytes of
+// operands in shared memory.
 #include <stdexcept>
 
 #include "tests/support/ptx/mma_operand.h"
@@ -10,10 +10,11 @@ namespace ligerdsl::test::ptx {
 namespace {
 
 constexpr int kRows = 16, kMostDepth = 32,
-              kGroupWarps = 4;  // rows per warp, largest depth of an instruction, warps
+              kGroupWarps = 4;  // rows per warp, most elements along k, warps
 constexpr uint64_t kUnit = 16;  // bytes
 
-// PTX ISA, "Matrix Descriptor". Rows are those of m or n, unless transposed.
+// PTX ISA, "Matrix Descriptor". A row of shared memory has one index along m or n, or along k if
+// transposed.
 class Descriptor {
  public:
   Descriptor(uint64_t bits, uint64_t number_bytes, bool transposed)
@@ -38,11 +39,10 @@ class Descriptor {
     }
     if (bits >> 49 & 7) throw std::runtime_error("a descriptor with a base offset");
   }
-  // Returns the address in the CTA's shared memory of element (at, k), where `at` is the row (or
-  // column) of m or n.
+  // Returns the shared-memory address of the element with index `at` along m or n and index `k`.
   uint64_t address(uint64_t at, uint64_t k) const {
-    // `stride` is the byte distance between a panel's groups of eight rows, `leading` between
-    // panels.
+    // A panel is as wide as the swizzle. `stride` is the distance in bytes between groups of eight
+    // rows of a panel, `leading` that between panels.
     const uint64_t row = transposed_ ? k : at, column = transposed_ ? at : k,
                    width = panel_ / number_;
     if (!transposed_ && column >= width)
@@ -77,7 +77,7 @@ void Warp::group_multiply(const Instruction& i) {
   const bool in_registers = i.operands[1].kind == Operand::Kind::vector;
   const int depth = first.depth();
   const auto number_bytes = static_cast<uint64_t>(first.bytes);
-  const bool wide = first.bytes == 2;  // may be transposed
+  const bool wide = first.bytes == 2;  // 16-bit operands may be transposed
   const auto the_same = [&](const Operand& o) {
     const Lanes& values = read(o, kAllLanes);
     for (uint64_t value : values)
@@ -102,7 +102,7 @@ void Warp::group_multiply(const Instruction& i) {
   const uint64_t left = in_registers ? 0 : the_same(i.operands[1]), right = the_same(i.operands[2]);
   expect_alike(i, left, right);
   const uint64_t base =
-      SharedMemory::kBase / kUnit;  // start of the CTA's window, from which descriptors count
+      SharedMemory::kBase / kUnit;  // descriptors count from the start of the CTA's window
   double a[kRows][kMostDepth];
   if (in_registers) {
     const auto& fragment = i.operands[1].parts;

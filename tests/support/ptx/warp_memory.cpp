@@ -17,8 +17,8 @@ void Warp::map_rank(const Instruction& i, uint32_t lanes) {
   });
 }
 
-// Another CTA's memory may be accessed from the cluster barrier that shows that this CTA runs until
-// the CTA ends.
+// Returns the CTA and address in shared memory. Another CTA's memory may be accessed only after a
+// cluster barrier has shown that it runs, and before it ends.
 Warp::Place Warp::resolve(uint64_t address, Space space, bool touch) {
   const uint64_t window = address >> kWindowBits, at = in_window(address);
   if (window != cta_.rank && space != Space::cluster)
@@ -38,7 +38,7 @@ Warp::Place Warp::resolve(uint64_t address, Space space, bool touch) {
   return {target, at};
 }
 
-// `alignment` is a power of two.
+// Returns a lane's address, which must be a multiple of `alignment`, a power of two.
 uint64_t Warp::address(const Operand& o, const Lanes& base, int lane, int64_t alignment) {
   const uint64_t at = base[lane] + static_cast<uint64_t>(o.offset);
   if (at & static_cast<uint64_t>(alignment - 1)) {
@@ -75,8 +75,8 @@ void Warp::transfer(const Instruction& i, uint32_t lanes) {
   }
 }
 
-// A prefetch reads nothing, so it may come before griddepcontrol.wait. Hardware accepts any
-// address; the library's kernels prefetch only their arguments.
+// A prefetch reads no value, so it may come before griddepcontrol.wait. The hardware accepts any
+// address. Here the address must belong to an argument, as in the library's kernels.
 void Warp::prefetch(const Instruction& i, uint32_t lanes) {
   const Operand& where = i.operands[0];
   const Lanes base = read(where.parts[0], lanes);
@@ -108,7 +108,7 @@ void Warp::atomic(const Instruction& i, uint32_t lanes) {
   const Lanes base = read(i.operands[1].parts.at(0), lanes);
   const Lanes value = read(i.operands[2], lanes);
   const Lanes swap = i.operands.size() > 3 ? read(i.operands[3], lanes)
-                                           : Lanes{};  // new value of a compare and swap
+                                           : Lanes{};  // new value for compare and swap
   Lanes& old = write(i.operands[0], lanes);
   each_lane(lanes, [&](int lane) {
     lane_ = lane;
@@ -124,9 +124,9 @@ bool Warp::early() {
   return early_;
 }
 
-// PTX ISA, shfl.sync: bits 8 to 12 of the last operand select the bits of a lane's number that
-// identify its segment, and bits 0 to 4 bound the source lane. A lane whose source is out of bounds
-// keeps its own value.
+// PTX ISA, shfl.sync: in the last operand, bits 8 to 12 select the bits of a lane's number that
+// identify its segment, and bits 0 to 4 limit the source lane. If the source is out of bounds, a
+// lane keeps its own value.
 void Warp::shuffle(const Instruction& i, uint32_t lanes) {
   const Lanes from = read(i.operands[1], lanes), by = read(i.operands[2], lanes);
   const Lanes& clamp = read(i.operands[3], lanes);

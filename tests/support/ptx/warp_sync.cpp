@@ -4,7 +4,7 @@
 
 namespace ligerdsl::test::ptx {
 
-// Advances the warp's time. Its later events are not yet visible to any other agent.
+// Advances the warp's time. Other agents have not observed events of the new time yet.
 void Warp::tick() {
   now_ = make_epoch(agent_, uint64_t{order_.seen.at(agent_)} + 1);
   order_.seen.raise(now_);
@@ -34,7 +34,7 @@ Warp::Stop Warp::barrier(const Instruction& i, const Group& group) {
   if (!i.arrive) barrier.waiting.push_back(this);
   if (++barrier.arrived < barrier.count) return i.arrive ? Stop::none : Stop::wait;
   for (Warp* warp : barrier.waiting) warp->order_.join(barrier.order);
-  machine_.wake(barrier.waiting);  // not this warp, which has not stopped yet
+  machine_.wake(barrier.waiting);  // this warp has not stopped yet and is not woken
   barrier.arrived = 0;
   barrier.order = {};
   return Stop::yield;
@@ -48,7 +48,7 @@ void Warp::cluster_arrive(const Instruction& i) {
   cluster_phase_ = barrier.phase;
   Order passed = i.relaxed ? released_ : order_;
   passed.seen.raise(
-      make_epoch(agent_, 1));  // shows that the warp runs, even if nothing else is released
+      make_epoch(agent_, 1));  // shows that the warp runs, even if it releases nothing else
   const bool ended = barrier.arrive(passed);
   tick();
   if (ended) machine_.wake(barrier.waiting);
@@ -114,9 +114,9 @@ void Warp::mbarrier_inval(const Instruction& i, uint32_t lanes) {
   });
 }
 
-// Arrivals at another CTA's mbarrier release earlier writes only with .cluster scope.
+// An arrival at another CTA's mbarrier releases earlier writes only with .cluster scope.
 void Warp::mbarrier_arrive(const Instruction& i, uint32_t lanes) {
-  const bool state = i.operands[0].kind != Operand::Kind::address;  // or a sink
+  const bool state = i.operands[0].kind != Operand::Kind::address;  // also true for a sink
   const Operand& where = i.operands[state ? 1 : 0];
   const Lanes base = read(where.parts.at(0), lanes);
   const Lanes* number =
@@ -152,8 +152,8 @@ void Warp::mbarrier_expect(const Instruction& i, uint32_t lanes) {
   });
 }
 
-// If the phase has not ended, try_wait parks the lanes. Sometimes it returns false, like hardware
-// does after a while.
+// If the phase has not ended, try_wait lets the lanes wait. Sometimes it returns false at once, as
+// hardware does after some time.
 Warp::Stop Warp::mbarrier_wait(const Instruction& i, const Group& group, uint32_t lanes) {
   const Lanes base = read(i.operands[1].parts.at(0), lanes), phases = read(i.operands[2], lanes);
   Lanes& out = write(i.operands[0], lanes);
@@ -173,7 +173,7 @@ Warp::Stop Warp::mbarrier_wait(const Instruction& i, const Group& group, uint32_
   set_pc(lanes, group.pc);
   parked_ |= lanes;
   unfinished->waiting.push_back(this);
-  return Stop::none;  // other lanes may continue; next() returns no lanes if none can
+  return Stop::none;  // other lanes may run; if none can, next() returns no lanes
 }
 
 }  // namespace ligerdsl::test::ptx

@@ -20,8 +20,8 @@ struct DeclaredArgument {
   bool hidden = false;
 };
 
-// Returns the arguments in launch order. `program` is a result of finish_bytes(); other bytes throw
-// ligerdsl::Error.
+// Returns the arguments in launch order. `program` is a result of finish_bytes(). Throws
+// ligerdsl::Error for other bytes.
 std::vector<DeclaredArgument> arguments_of(const std::string& program);
 
 }  // namespace ligerdsl

@@ -1,10 +1,11 @@
-// C functions of a shared object with an author's kernels. `ligerdsl --load FILE.so` calls them. No
-// C++ object crosses this boundary.
+// C interface of a shared object that contains an author's kernels. `ligerdsl --load FILE.so` calls
+// it. No C++ object crosses this interface.
 //
 // Text formats:
 //   * Meta settings are "name=value" pairs separated by commas; "" means all defaults.
 //   * Field lists have one line per field, with columns separated by tabs: name, type, default,
-//     accepted values (separated by commas, may be empty), and ligerdsl::Bits (may be missing).
+//     accepted values (separated by commas, may be empty), and the name of a ligerdsl::Bits (may be
+//     missing).
 //
 // The side that fills in a struct sets struct_size to its size. Later versions append fields, and 0
 // in such a field means the old behaviour. A reader treats fields that the struct lacks as 0.
@@ -35,9 +36,9 @@ typedef struct ligerdsl_author_argument {
   int64_t integer;
 } ligerdsl_author_argument;
 
-/* All fields of ligerdsl::Launch. */
+/* The fields of ligerdsl::Launch. */
 typedef struct ligerdsl_author_launch {
-  size_t struct_size; /* size of the caller's struct; nothing is written after it */
+  size_t struct_size; /* bytes of the caller's struct; `launch` writes no byte after it */
   int64_t grid[3];
   int32_t num_warps, num_ctas, num_stages, min_ctas_per_sm, max_registers, no_alias;
 } ligerdsl_author_launch;
@@ -50,7 +51,7 @@ typedef struct ligerdsl_author_bytes {
 /* Functions that return int32_t return 0, or 1 with a message in *error. */
 typedef struct ligerdsl_author_table {
   uint32_t version;     /* readers reject other versions */
-  uint32_t struct_size; /* functions beyond it do not exist */
+  uint32_t struct_size; /* bytes of this table; functions after its end do not exist */
   size_t (*count)(void);
   int32_t (*describe)(size_t index, ligerdsl_author_bytes* name, ligerdsl_author_bytes* description,
                       ligerdsl_author_bytes* fields, ligerdsl_author_bytes* error);
@@ -60,9 +61,9 @@ typedef struct ligerdsl_author_table {
                     size_t n_arguments, ligerdsl_author_launch* launch,
                     ligerdsl_author_bytes* error);
   void (*free_bytes)(ligerdsl_author_bytes bytes);
-  /* `record` and `launch` for a device. `target` points to `target_bytes` bytes. In a table without
-   * these functions no kernel uses the target. A kernel that uses the target fails if the caller
-   * uses `record` or `launch` instead. */
+  /* Like `record` and `launch`, for a given device: `target` points to `target_bytes` bytes. A
+   * table without these functions has no kernel that depends on the device. A kernel that depends
+   * on the device fails in `record` and `launch`. */
   int32_t (*record_for)(size_t index, const char* settings, const ligerdsl_target_t* target,
                         size_t target_bytes, ligerdsl_author_bytes* program,
                         ligerdsl_author_bytes* error);
@@ -85,13 +86,13 @@ class AnyKernel;
 #include <vector>
 
 namespace ligerdsl {
-// Returns the table of this binary's registry.
+// Returns the table with the kernels in this binary's registry.
 const ligerdsl_author_table* author_table();
 // Returns the kernels of another binary's table. Throws ligerdsl::Error if its version differs.
 std::vector<std::unique_ptr<AnyKernel>> kernels_of(const ligerdsl_author_table* table);
 }  // namespace ligerdsl
 
-// Exports the registry from a shared object.
+// Exports this shared object's registry.
 #define LIGERDSL_EXPORT_KERNELS()                                                \
   extern "C" __attribute__((visibility("default"))) const ligerdsl_author_table* \
   ligerdsl_author_entry(void) {                                                  \

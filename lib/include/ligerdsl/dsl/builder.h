@@ -28,7 +28,7 @@ struct ViewOptions {
 
 class KernelBuilder {
  public:
-  // The name becomes part of the symbol that debuggers and profilers show. It matches
+  // The name becomes part of the symbol that debuggers and profilers show. It must match
   // [a-zA-Z_][a-zA-Z0-9_]*.
   explicit KernelBuilder(const std::string& name, const std::optional<Target>& target = {},
                          Loc loc = Here::current());
@@ -54,9 +54,9 @@ class KernelBuilder {
   //   next_program  i32 [1]; 0 at the launch, unspecified after it. No concurrent launch may use
   //                 it, and it shares no memory with another argument.
   //   programs      i32; number of programs, 0 or more.
-  // In `body`, program_id(0) and num_programs(0) refer to the programs. Order and results are those
-  // of a plain grid. Launch the kernel with the number of programs as its grid; a GPU then starts
-  // only the CTAs that it can run at a time.
+  // In `body`, program_id(0) and num_programs(0) count programs, not CTAs. Programs start in the
+  // order of their ids, and the results are those of a plain grid. Launch the kernel with the
+  // number of programs as its grid; a GPU then starts only the CTAs that it can run at a time.
   template <std::invocable Body>
   void dynamic_persistent(Body body, Loc loc = Here::current()) {
     record_dynamic_persistent([&] { body(); }, loc);
@@ -69,8 +69,8 @@ class KernelBuilder {
   Tile arange(int64_t n, Loc loc = Here::current());  // i32 [n]: 0, 1, ..., n-1
 
   // Records for (i = lo; i < hi; i += step), with step > 0. The counter is i64 if lo, hi or step is
-  // i64, else i32. hi + step - 1 must be a number of that type, or the loop may never end; the
-  // interpreter reports this.
+  // i64, else i32. hi + step - 1 must fit in that type; otherwise the counter may overflow and the
+  // loop may never end. The interpreter reports this.
   //
   // The body receives i and the carried values. It returns carry(...) with the values of the next
   // iteration, of the same kinds, dtypes and shapes. The result is the final values:
@@ -99,8 +99,9 @@ class KernelBuilder {
                         Loc loc = Here::current()) {
     return for_range(lo, hi, step, LoopOptions{}, std::move(init), std::move(body), loc);
   }
-  // Records a loop without carried values, for its stores. (`Options` is a template parameter so
-  // that a body with `auto...` parameters is not tried without its carried values.)
+  // Records a loop without carried values; its body only stores to memory. (`Options` is a template
+  // parameter so that overload resolution does not instantiate a body with `auto...` parameters for
+  // the index alone.)
   template <std::same_as<LoopOptions> Options = LoopOptions, std::invocable<Scalar> Body>
   void for_range(ScalarArg lo, ScalarArg hi, ScalarArg step, const Options& options, Body body,
                  Loc loc = Here::current()) {
@@ -117,8 +118,8 @@ class KernelBuilder {
     for_range(lo, hi, step, LoopOptions{}, std::move(body), loc);
   }
 
-  // Records a branch on the device. The form with values returns the branches' result: one handle,
-  // or carry(...).
+  // Records a branch that the device takes if `condition` is true. If both branches return a value,
+  // if_ returns that of the executed branch: one handle, or carry(...).
   template <std::invocable Then>
   void if_(const Scalar& condition, Then then, Loc loc = Here::current()) {
     static_assert(std::is_void_v<std::invoke_result_t<Then&>>,

@@ -12,7 +12,7 @@ namespace ligerdsl {
 
 // Execution options of a loop. They never change a result. 0 lets the compiler decide.
 struct LoopOptions {
-  int num_stages = 0;  // depth of the software pipeline of the loop's loads
+  int num_stages = 0;  // stages of the pipeline that starts the loop's loads early
   int unroll =
       0;  // copies of the body per iteration, at most 256; a second loop runs the remainder
   bool tensor_copies =
@@ -66,7 +66,7 @@ C unpack(const std::vector<Handle>& values, size_t first = 0) {
   (std::make_index_sequence<std::tuple_size_v<C>>());
 }
 
-// Runs a branch and returns the handles of its result: none, one, or those of a carry.
+// Runs a branch and returns the handles of its result: none, one, or one per value of a carry.
 template <class Branch>
 std::vector<Handle> run_branch(Branch& branch) {
   using Result = std::invoke_result_t<Branch&>;

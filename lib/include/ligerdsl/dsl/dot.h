@@ -29,8 +29,9 @@ struct DotOptions {
 //   * f16, bf16, f32, or fp8 (both formats may mix): the accumulator is f32.
 //   * i8: the accumulator is i32, exact, and wraps.
 //
-// Each a * b of 16-bit and 8-bit operands is exact. It is accumulated in f32, or in about 14 bits
-// for fp8 by wgmma. The order of accumulation is fixed for a target and a launch.
+// Multiplications of 16-bit and 8-bit operands are exact. Their results are accumulated in f32,
+// except that wgmma keeps about 14 bits for fp8. The order of accumulation depends only on the
+// target and the Launch.
 //
 // InputPrecision::tf32 rounds each f32 operand to the nearest number of 11 significand bits, with a
 // relative error of at most 2^-11. Ties round away from zero. TMA copies break ties as the hardware

@@ -1,11 +1,11 @@
 // Reference interpreter: runs a recorded program on host memory in double precision, without a
-// compiler. Tests compare a kernel's results with it. launch.hpp has the form that takes a
-// Kernel<Meta> and named tensors.
+// compiler. Tests compare a kernel's results with it. interpret() in launch.hpp takes a
+// Kernel<Meta> and named tensors instead.
 //
 // Float values are doubles between load and store. Loads convert exactly. Constants, scalar
 // arguments, casts and stores round to the dtype (to nearest even); nothing else rounds. Integers
-// wrap at their width. With wide memory, stores do not round either, so the launches of one
-// operation chain in double precision.
+// wrap at their width. With wide memory (Arguments::Memory), stores do not round either, so a
+// sequence of launches keeps double precision between them.
 #ifndef LIGERDSL_DSL_INTERPRETER_H_
 #define LIGERDSL_DSL_INTERPRETER_H_
 
@@ -65,13 +65,14 @@ struct Options {
   // Rounds every float result to its dtype instead of only at casts. f32 + - * / sqrt are then IEEE
   // f32 operations.
   bool round_every_op = false;
-  // Casts between float dtypes round. If false, the formula is evaluated without rounding.
+  // Rounds at casts between float dtypes. If false, a cast keeps the double, as an exact formula
+  // would.
   bool round_casts = true;
   // Receives the lines of device_print. If empty, they go to standard output.
   std::function<void(const std::string&)> print;
   // Fails if the launch's result depends on the order of its programs: one program writes an
-  // element that another one reads, updates, or writes with another value. Atomics of several
-  // programs on one element are allowed.
+  // element that another program reads, updates, or overwrites with a different value. Several
+  // programs may update one element by atomics.
   bool find_races = false;
   // The launch promises that no written argument shares memory with another (Launch::no_alias).
   bool no_alias = false;

@@ -33,8 +33,8 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) {
 }
 
 // Number of programs, resources of each program, and promises about the arguments. An author's
-// launch rule gets the call's sizes and returns numbers of programs. A library kernel's grid
-// depends on the number of rows.
+// launch rule gets the call's sizes and returns a grid of numbers. A library kernel's grid is an
+// expression in the call's number of rows (size.h).
 struct Launch {
   std::vector<Size> grid = {1};  // programs along x (and y, z); nothing runs if one is 0
   int num_warps = 4;             // nvptx: warps of 32 threads per CTA
@@ -52,8 +52,8 @@ struct Launch {
   // Returns the programs along x, y and z for `rows` rows; 1 along an axis that the grid omits.
   // Allocates no memory.
   std::array<int64_t, 3> grid_at(int64_t rows) const;
-  // Returns the same for a grid that does not depend on rows. Throws Error if it does, or if it
-  // does not have 1 to 3 axes.
+  // Returns the programs of a grid that does not depend on rows. Throws Error if the grid depends
+  // on rows, or does not have 1 to 3 axes.
   std::array<int64_t, 3> programs() const;
 
   bool operator==(const Launch&) const = default;
@@ -72,7 +72,7 @@ class LaunchArguments {
     std::vector<int64_t> strides = {};              // views
     double number = 0.0;                            // scalars of float types
     std::optional<int64_t> integer = std::nullopt;  // scalars of integer types
-    bool pointer = false;  // dims, if given, is the number of elements at it
+    bool pointer = false;  // dims, if given, has the number of elements at it
   };
 
   LaunchArguments() = default;
@@ -105,8 +105,8 @@ struct Kernel {
 };
 
 // Records a kernel for meta-parameters and a device. Returns the library's program::Program, whose
-// definition only code of the library includes. (The builder's type depends on Meta so that the
-// compiler looks up the incomplete type only at the call.)
+// definition only code of the library includes. (The builder's type depends on Meta, so
+// program::Program may be incomplete until a caller uses the template.)
 template <class Meta>
 auto record(const Kernel<Meta>& kernel, const Meta& meta,
             const std::optional<Target>& target = {}) {
@@ -116,7 +116,7 @@ auto record(const Kernel<Meta>& kernel, const Meta& meta,
   return builder.finish();
 }
 
-// Returns the program in serialised form, for ligerdsl_kernel_create.
+// Records a kernel and returns its serialised program, the input of ligerdsl_kernel_create.
 template <class Meta>
 std::string program_bytes(const Kernel<Meta>& kernel, const Meta& meta,
                           const std::optional<Target>& target = {}) {
@@ -125,7 +125,7 @@ std::string program_bytes(const Kernel<Meta>& kernel, const Meta& meta,
   return builder.finish_bytes();
 }
 
-// A kernel without its Meta type, as the registry holds it.
+// Kernel whose Meta type is erased: fields are text. The registry stores kernels in this form.
 class AnyKernel {
  public:
   virtual ~AnyKernel() = default;
@@ -154,7 +154,7 @@ class Registry {
 
 namespace detail {
 
-// Throws unless the kernel has all that registration needs.
+// Throws unless the kernel has a name, a build function and a launch rule.
 void require_complete(const std::string& name, bool has_build, bool has_launch);
 // Throws if two settings of a kernel have the same name. Settings are meta-parameters, arguments
 // and fields of Launch.

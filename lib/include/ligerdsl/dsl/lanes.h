@@ -19,11 +19,11 @@
 namespace ligerdsl {
 
 // Each CTA of a cluster has an equal segment of the block. Element ((f * lanes) + lane) * run + r
-// of the segment is element (f, r) of its lane. On a GPU a lane is a thread. A run is one vector of
-// the thread, or one element if blocks are not aligned. On a CPU a lane is a lane of a vector
+// of the segment is element (f, r) of lane `lane`. On a GPU a lane is a thread. A run is one vector
+// of the thread, or one element if blocks are not aligned. On a CPU a lane is a lane of a vector
 // register, and a run is one element.
 struct BlockLanes {
-  int64_t fold = 1;   // runs of a lane per block
+  int64_t fold = 1;   // runs per lane in a block
   int64_t lanes = 1;  // lanes per CTA
   int64_t run = 1;    // contiguous elements per run
   int64_t ctas = 1;   // CTAs per cluster
@@ -38,10 +38,10 @@ struct BlockLanes {
 
   // Reshapes a tile of size() elements, in any shape, to shape().
   Tile deal(const Tile& block, Loc loc = Here::current()) const;
-  // Return each lane's sum or maximum, with shape carried(), of a tile with shape shape().
+  // Return the sum or maximum of each lane: `t` has shape(), the result has carried().
   Tile sum(const Tile& t, Loc loc = Here::current()) const;
   Tile reduce_max(const Tile& t, Loc loc = Here::current()) const;
-  // Returns each lane's maximum with its lowest position in the block (i32).
+  // Returns each lane's maximum, and the lowest position in the block (i32) with this value.
   Carry<Tile, Tile> max_with_index(const Tile& t, Loc loc = Here::current()) const;
   // Expands a tile with shape carried() so that it broadcasts to shape().
   Tile expand(const Tile& t, Loc loc = Here::current()) const;
@@ -56,7 +56,7 @@ struct BlockLanes {
 // Returns the lanes for blocks of `type`, in programs with num_ctas CTAs of num_warps warps each.
 // Set `aligned` if blocks begin at 16-byte boundaries: rows are aligned and blocks divide them, or
 // loads use View::alignment_offset. Use blocks that are a multiple of num_ctas * num_warps * 32
-// vectors. Other blocks have more lanes than threads.
+// vectors. For other blocks the result has more lanes than the program has threads.
 BlockLanes block_lanes(const Target& target, DType type, int64_t block, int num_warps,
                        int num_ctas = 1, bool aligned = true);
 

@@ -1,4 +1,4 @@
-// Functions written with the ops of the DSL. An author could write each of them.
+// Library functions composed of the DSL's ops. A kernel's author could write each of them.
 #ifndef LIGERDSL_DSL_LIBRARY_H_
 #define LIGERDSL_DSL_LIBRARY_H_
 
@@ -12,17 +12,17 @@ namespace ligerdsl {
 // Returns ceil(a / b) for non-negative integers.
 Scalar cdiv(const Scalar& a, ScalarArg b, Loc loc = Here::current());
 
-// Matrix tile that a program of a one-dimensional grid computes (i32). The order lets concurrent
-// programs share rows and columns, which then stay in L2: programs go through `group` rows of tiles
-// column by column. The matrix has tile_rows by tile_columns tiles, fewer than 2^31.
+// Row and column (i32) of the matrix tile that a program of a one-dimensional grid computes.
+// Programs cover `group` rows of tiles, column by column, so that concurrent programs read the same
+// operands from L2. The matrix has tile_rows by tile_columns tiles, fewer than 2^31.
 struct TilePlace {
   Scalar row, column;
 };
 TilePlace grouped_tiles(const Scalar& program, const Scalar& tile_rows, const Scalar& tile_columns,
                         int64_t group, Loc loc = Here::current());
 
-// Unsigned comparisons: return true if a < b (<=, >, >=), with the bits read as unsigned numbers;
-// i8, i16, i32, i64.
+// Unsigned comparisons of i8, i16, i32 or i64, whose bits are read as unsigned numbers: a < b
+// (ult), a <= b (ule), a > b (ugt), a >= b (uge).
 Tile ult(const Tile& a, TileArg b, Loc loc = Here::current());
 Tile ule(const Tile& a, TileArg b, Loc loc = Here::current());
 Tile ugt(const Tile& a, TileArg b, Loc loc = Here::current());
@@ -32,12 +32,12 @@ Scalar ule(const Scalar& a, ScalarArg b, Loc loc = Here::current());
 Scalar ugt(const Scalar& a, ScalarArg b, Loc loc = Here::current());
 Scalar uge(const Scalar& a, ScalarArg b, Loc loc = Here::current());
 
-// Returns the upper half of the product of unsigned numbers. It costs one multiplication for i32,
-// four for i64.
+// Returns the upper half of a * b, with a and b read as unsigned numbers. It costs one
+// multiplication for i32, four for i64.
 Tile umulhi(const Tile& a, TileArg b, Loc loc = Here::current());
 Scalar umulhi(const Scalar& a, ScalarArg b, Loc loc = Here::current());
 
-// Return true if any (all) elements of an i1 tile are true.
+// Return true if any element (any) or every element (all) of an i1 tile is true.
 Scalar any(const Tile& x, Loc loc = Here::current());
 Tile any(const Tile& x, int axis, Loc loc = Here::current());
 Scalar all(const Tile& x, Loc loc = Here::current());
@@ -58,8 +58,8 @@ Tile gelu_tanh(const Tile& x,
                Loc loc = Here::current());  // x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))
 Tile gelu_erf(const Tile& x, Loc loc = Here::current());  // x/2 * (1 + erf(x / sqrt(2)))
 
-// Returns the softmax over all elements, or along an axis; f32. Pad with -infinity: such elements
-// become 0.
+// Returns the softmax over all elements, or along an axis; f32. Pad x with -infinity; padded
+// elements become 0.
 Tile softmax(const Tile& x, Loc loc = Here::current());
 Tile softmax(const Tile& x, int axis, Loc loc = Here::current());
 // Returns log(sum(exp(x))) without overflow; f32.

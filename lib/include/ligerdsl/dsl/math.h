@@ -14,8 +14,8 @@ namespace ligerdsl {
   Scalar fn(const Scalar& x, Loc loc = Here::current());
 
 LIGERDSL_DECLARE_UNARY(abs)
-// Rows of ops.def: floor, ceil and round (any float; round breaks ties to even), exp, fast_exp and
-// so on.
+// Declares the functions of ops.def: floor, ceil and round (any float; round breaks ties to even),
+// exp, fast_exp and so on.
 #define LIGERDSL_MATH(name, ...) LIGERDSL_DECLARE_UNARY(name)
 #define LIGERDSL_FAST_MATH(name, ...) \
   LIGERDSL_DECLARE_UNARY(name) LIGERDSL_DECLARE_UNARY(fast_##name)
@@ -59,7 +59,7 @@ Tile where(const Scalar& condition, const Tile& a, TileArg b, Loc loc = Here::cu
 Tile where(const Scalar& condition, ScalarArg a, const Tile& b, Loc loc = Here::current());
 Scalar where(const Scalar& condition, ScalarArg a, ScalarArg b, Loc loc = Here::current());
 
-// Free functions for methods of Tile and Scalar.
+// Free functions that call the methods of Tile and Scalar.
 inline Tile broadcast_to(const Tile& x, const Shape& shape, Loc loc = Here::current()) {
   return x.broadcast_to(shape, loc);
 }

@@ -2,7 +2,7 @@
 // View::partition for dense access, which vectorises better.
 //
 // A mask is an i1 tile or scalar that broadcasts to the pointers' shape. Elements whose mask is
-// false are neither read nor written. They load as `other`, or as 0 without it.
+// false are neither read nor written. Their load returns `other`, or 0 if `other` is not given.
 #ifndef LIGERDSL_DSL_MEMORY_H_
 #define LIGERDSL_DSL_MEMORY_H_
 
@@ -40,8 +40,8 @@ LIGERDSL_DECLARE_ATOMIC(atomic_max)
 LIGERDSL_DECLARE_ATOMIC(atomic_min)
 LIGERDSL_DECLARE_ATOMIC(atomic_xchg)
 #undef LIGERDSL_DECLARE_ATOMIC
-// Replaces memory by `desired` where it equals `expected`; i32 and i64. The swap happened where the
-// result equals `expected`.
+// Stores `desired` where memory equals `expected`, and returns the old values; i32 and i64. The
+// store happened where the result equals `expected`.
 Tile atomic_cas(const PtrTile& p, TileArg expected, TileArg desired, Loc loc = Here::current());
 Tile atomic_cas(const PtrTile& p, TileArg expected, TileArg desired, TileArg mask,
                 Loc loc = Here::current());
@@ -52,8 +52,8 @@ Scalar atomic_cas(const Ptr& p, ScalarArg expected, ScalarArg desired, ScalarArg
 // Promises to the compiler; a broken promise is undefined behaviour on the device.
 // LIGERDSL_VALIDATE=1 and the interpreter check them.
 void assume(const Scalar& condition, Loc loc = Here::current());
-// Returns x with the promise that it is a multiple of `divisor`. The promise does not apply to the
-// argument x.
+// Returns x with the promise that it is a multiple of `divisor`. Only the result carries the
+// promise, not the argument x.
 [[nodiscard]] Scalar assume_divisible(const Scalar& x, int64_t divisor, Loc loc = Here::current());
 
 // Prints text and the values (at least one), once per program. For debugging.

@@ -30,14 +30,14 @@
 
 namespace ligerdsl {
 
-// Effect of another field value on a kernel's results.
+// Effect on a kernel's results if a field gets another value.
 enum class Bits {
-  fixed,  // the field is not part of the schedule: other values give other results
-  same,   // none
-  row,    // last bits of a row: another order of summation
-  batch,  // also last bits of sums over rows
+  fixed,  // different results: the field is not part of the schedule
+  same,   // equal results, bit by bit
+  row,    // different last bits within a row: another order of summation
+  batch,  // like `row`; last bits of sums over rows differ, too
 };
-const char* name(Bits bits);  // "same"
+const char* name(Bits bits);  // such as "same"
 
 // Accepted values of an integer field.
 struct Choices {
@@ -189,8 +189,8 @@ Meta meta_from(const std::string& kernel, const MetaValues& values, Meta meta = 
   return meta;
 }
 
-// Returns a call's options as tables of tuned kernels name them: the settings ("x=8192x4096 y=x",
-// in any order) and the fields with Bits::fixed.
+// Returns the text that identifies a call in a table of tuned kernels. It has the settings
+// ("x=8192x4096 y=x", in any order) and the fields with Bits::fixed.
 std::string tuned_options(const std::vector<MetaField>& fields, const std::string& settings);
 // Returns the fields of a configuration such as "block=4096 num_warps=8". Throws ligerdsl::Error
 // for other text.

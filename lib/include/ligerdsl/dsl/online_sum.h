@@ -5,8 +5,8 @@
 //   (m, s): m is the largest c x, and s the sum of 2^(fma(x, c, -m))
 //
 // The fma rounds once, so subtracting the rounded maximum costs no accuracy even if c x is in the
-// thousands. Every term uses the same m, so its rounding cancels in each quotient of terms. The
-// second pass of a softmax is:
+// thousands. Every term uses the same m, so the rounding error of m cancels in each quotient of
+// terms. The second pass of a softmax is:
 //   fast_exp2(fma(x, c, -finite_maximum(sum.m))) / sum.s
 #ifndef LIGERDSL_DSL_ONLINE_SUM_H_
 #define LIGERDSL_DSL_ONLINE_SUM_H_
@@ -19,15 +19,16 @@
 
 namespace ligerdsl {
 
-// Returns the value to subtract from exponents whose maximum is m. It is m, or 0 for an empty part,
-// whose terms are then 2^-inf = 0 instead of NaN.
+// Returns the value to subtract from exponents whose maximum is m: m, or 0 if m is -infinity. The
+// terms of an empty part are then 2^-inf = 0 instead of NaN.
 Scalar finite_maximum(const Scalar& m, Loc loc = Here::current());
 Tile finite_maximum(const Tile& m, Loc loc = Here::current());
 
 struct OnlineOptions {
   // Factor c of every block: log2(e) for the sum of e^x, scale * std::numbers::log2e for the sum of
-  // e^(scale x). A positive number multiplies each lane's maximum. A Scalar (f32), which may be
-  // negative or 0, multiplies each element; use `counts` to exclude elements padded with -infinity.
+  // e^(scale x). A positive number is multiplied once, with each lane's maximum. A Scalar (f32) may
+  // be negative or 0, so it is multiplied with each element. Exclude padded elements (-infinity) by
+  // `counts` then.
   ScalarArg scale_log2 = std::numbers::log2e;
   Tile counts = {};  // i1, elements in the order of x: true if an element counts; empty: all count
 };
@@ -54,7 +55,7 @@ OnlineSums accumulate(const OnlineSums& state, const BlockLanes& lanes, const Ti
                       const OnlineOptions& options = {}, Loc loc = Here::current());
 // Adds a block whose terms the caller computes.
 //
-//   largest      tile of lanes.carried(): the largest c x of each lane, -infinity if none counts
+//   largest      tile of lanes.carried(): the largest c x of each lane, -infinity without elements
 //   terms(base)  tile of lanes.shape(): 2^(c x - base), 0 for an element that does not count.
 //                `base` broadcasts to lanes.shape().
 OnlineSums accumulate_terms(const OnlineSums& state, const BlockLanes& lanes, const Tile& largest,

@@ -1,6 +1,6 @@
 // Argument wrappers. They accept a number or a scalar in place of a tile, and record the author's
-// source location. An operator cannot take a location as a default argument, so the converting
-// constructor does.
+// source location. An operator cannot have default arguments, so the converting constructor takes
+// the location.
 #ifndef LIGERDSL_DSL_OPERANDS_H_
 #define LIGERDSL_DSL_OPERANDS_H_
 
@@ -28,7 +28,7 @@ struct Number {
   }
 };
 
-// Any operand: a handle, or a number when `handle` is null.
+// Any operand: a number if `is_number` is set, else a handle.
 struct Operand {
   Handle handle;
   bool is_number = false;

@@ -43,8 +43,8 @@ LIGERDSL_DECLARE_OPERATOR(&&)
 LIGERDSL_DECLARE_OPERATOR(||)
 #undef LIGERDSL_DECLARE_OPERATOR
 
-// Sets a to a op b, which must keep the dtype and shape of a. Copies of the old handle keep the old
-// value.
+// Sets a to a op b, which must keep the dtype and shape of a. Earlier copies of the handle keep the
+// old value.
 #define LIGERDSL_DECLARE_ASSIGNMENT(op)  \
   Tile& operator op(Tile& a, TileArg b); \
   Scalar& operator op(Scalar& a, ScalarArg b);

@@ -1,15 +1,15 @@
-// Moves of a tile's elements along an axis, and functions made of such moves: sorting, the largest
-// elements, pairs. A negative axis counts from the end. Tiles hold values of any type, not
-// pointers.
+// Functions that move a tile's elements along an axis: gather, shuffle, flip, join, split, sort,
+// topk. A negative axis counts from the end. Tiles hold values of any type, not pointers.
 //
 //   Tile  reversed = flip(x);
 //   Tile  last     = gather(x, k.arange(4) + (n - 4));  // the last four of n elements
 //   Sorted best    = topk(x, 8);                        // values and their indices
 //
-// On a GPU, shuffle_xor uses registers, and warp shuffles within a warp. Between warps it uses
-// shared memory, as do gather and flips of sizes that are not powers of two. A sort of n elements
-// takes log2(n) (log2(n) + 1) / 2 moves. topk takes log2(k) (log2(k) + 1) / 2 moves of the axis,
-// and log2(k) + 1 moves each time that it halves the remaining elements.
+// On a GPU, shuffle_xor exchanges values in registers, by warp shuffles within a warp, and through
+// shared memory between warps. Shared memory also serves gather, and flip of a size that is no
+// power of two. A sort of n elements takes log2(n) (log2(n) + 1) / 2 shuffles. topk takes log2(k)
+// (log2(k) + 1) / 2 shuffles of the axis, and log2(k) + 1 shuffles each time that it halves the
+// remaining elements.
 #ifndef LIGERDSL_DSL_REARRANGE_H_
 #define LIGERDSL_DSL_REARRANGE_H_
 
@@ -20,8 +20,8 @@
 namespace ligerdsl {
 
 // Returns a tile whose element i is x's element index[i] along the axis. The index is i32 or i64.
-// Its shape is the shape of the result and may differ from x's only in the axis. An index outside
-// the axis gives the last element.
+// The result has the index's shape, which may differ from x's shape only along the axis. An index
+// outside the axis selects the last element.
 Tile gather(const Tile& x, const Tile& index, int axis = -1, Loc loc = Here::current());
 
 // Returns a tile whose element i is x's element i ^ mask along the axis. The mask is less than the
@@ -31,13 +31,13 @@ Tile shuffle_xor(const Tile& x, int64_t mask, int axis = -1, Loc loc = Here::cur
 // Returns the elements in reverse order along the axis.
 Tile flip(const Tile& x, int axis = -1, Loc loc = Here::current());
 
-// join returns a tile with a last dimension of 2 that holds a and b. split returns the two halves.
+// join stacks a and b along a new last dimension of size 2. split returns a and b again.
 Tile join(const Tile& a, const Tile& b, Loc loc = Here::current());
 std::pair<Tile, Tile> split(const Tile& x, Loc loc = Here::current());
 // Returns a0, b0, a1, b1, ... along the last dimension, which doubles.
 Tile interleave(const Tile& a, const Tile& b, Loc loc = Here::current());
 
-// Returns the axis sorted, the smallest element first. The size of the axis is a power of two. -0
+// Sorts the elements along the axis, the smallest first. The size of the axis is a power of two. -0
 // is less than 0, and a NaN is larger than every number. A NaN may become another NaN.
 Tile sort(const Tile& x, int axis = -1, bool descending = false, Loc loc = Here::current());
 
@@ -45,14 +45,14 @@ Tile sort(const Tile& x, int axis = -1, bool descending = false, Loc loc = Here:
 struct Sorted {
   Tile values, indices;
 };
-// Returns the sorted axis with indices, for any type but i64. Equal elements keep their order, also
-// with `descending`.
+// Sorts along the axis and also returns the indices, for any type but i64. Equal elements keep
+// their order, also with `descending`.
 Sorted stable_sort(const Tile& x, int axis = -1, bool descending = false,
                    Loc loc = Here::current());
 
 // Returns the k largest elements of the axis, the largest first, in the order of stable_sort. The
-// axis gets size k. k and the axis's size are powers of two. If a row ends inside the block, pad it
-// with the least number.
+// result has size k along the axis. k and the axis's size are powers of two. If a row ends inside
+// the block, pad it with the least number.
 Sorted topk(const Tile& x, int64_t k, int axis = -1, Loc loc = Here::current());
 
 }  // namespace ligerdsl

@@ -54,7 +54,7 @@ Scalar argmax(const Tile& x, Loc loc = Here::current());
 Tile argmax(const Tile& x, int axis, Loc loc = Here::current());
 Scalar argmin(const Tile& x, Loc loc = Here::current());
 Tile argmin(const Tile& x, int axis, Loc loc = Here::current());
-// Return (value, index) in one pass.
+// Return the largest (smallest) element and its index in one pass.
 Carry<Scalar, Scalar> max_with_index(const Tile& x, Loc loc = Here::current());
 Carry<Tile, Tile> max_with_index(const Tile& x, int axis, Loc loc = Here::current());
 Carry<Scalar, Scalar> min_with_index(const Tile& x, Loc loc = Here::current());

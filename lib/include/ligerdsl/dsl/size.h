@@ -1,12 +1,12 @@
-// A number of programs or elements, as an expression in a call's rows that the launch evaluates. A
-// plain number is also a Size.
+// Number of programs or elements, as an expression in the call's number of rows. The launch
+// evaluates it. A plain number is also a Size.
 //
 //   const Size rows = Size::rows();
 //   (ceil_div(rows, 4) * 8).at(4096)    // 8192
 //
 // Grids of the library's own kernels depend on rows. An author's launch rule knows the sizes of the
-// call and returns numbers. Numbers are 0 or more. `+` and `*` saturate at INT64_MAX instead
-// of wrapping, and every limit rejects that number.
+// call and returns numbers. Numbers are 0 or more. `+` and `*` saturate at INT64_MAX instead of
+// wrapping, and every limit check rejects INT64_MAX.
 #ifndef LIGERDSL_DSL_SIZE_H_
 #define LIGERDSL_DSL_SIZE_H_
 

@@ -1,4 +1,4 @@
-// Sizes of blocks and CTAs for launch rules and meta-parameters. All are numbers on the host.
+// Host functions that choose tile widths and warps, for launch rules and meta-parameters.
 #ifndef LIGERDSL_DSL_TILE_SHAPE_H_
 #define LIGERDSL_DSL_TILE_SHAPE_H_
 
@@ -35,8 +35,8 @@ inline int64_t vector_width(DType type) {
 }
 
 // Returns the number of warps for a tile of `elements` = c * 2^n, c odd, with about `vectors`
-// 16-byte vectors per thread. Threads divide 2^n elements, and each holds c such parts. A part has
-// at least one vector.
+// 16-byte vectors per thread. The threads divide 2^n elements evenly, and each thread has c of
+// these parts. A part has at least one vector.
 inline int warps_for(int64_t elements, DType type, int64_t vectors, int most = 32) {
   const int64_t whole = std::max<int64_t>(1, (elements & -elements) / vector_width(type));
   const int64_t threads =

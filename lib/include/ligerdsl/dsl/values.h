@@ -118,20 +118,20 @@ class View : public Value {
   using Value::Value;
   Scalar dim(int axis, Loc loc = Here::current()) const;     // i64; also of static dimensions
   Scalar stride(int axis, Loc loc = Here::current()) const;  // i64, in elements
-  // Returns the alignment offset of a row that need not begin at a 16-byte boundary, such as one of
-  // 50257 columns. `index` is the row: one index per axis except the last. If the row's blocks
-  // begin this number of elements earlier, each of them is aligned.
+  // Returns the alignment offset of a row that need not begin at a 16-byte boundary, such as a row
+  // of 50257 columns. `index` selects the row: one index per axis except the last. If the row's
+  // blocks begin this number of elements earlier, each of them is aligned.
   //
   // Pass the result as `alignment_offset` to loads and stores. Element j of tile b is then this
   // column:
   //   b * block + j - offset
   // Columns below 0 are outside the view, as are those after its end. The offset is at most
-  // max_alignment_offset(). It is 0 if the compiler knows that rows are aligned, or does not use
-  // it, so results must not depend on it.
+  // max_alignment_offset(). It is 0 if rows are known to be aligned or the compiler does not use
+  // the offset, so results must not depend on it.
   //
-  // Rows of other tensors may use the same offset. Their accesses are also vectors if both rows are
-  // equally far from a 16-byte boundary. Tiles of several rows may use it too if all rows of the
-  // view have the same offset (View::every).
+  // Rows of other tensors may use the same offset. They are also accessed in vectors if their own
+  // alignment offset is equal. Tiles of several rows may use it too if all rows of the view have
+  // the same offset (View::every).
   Scalar alignment_offset(const Indices& index, Loc loc = Here::current()) const;
   Scalar max_alignment_offset(Loc loc = Here::current()) const;
   // Returns a view of the elements [begin, end) of one dimension; its index 0 is `begin`. Use it
@@ -141,9 +141,9 @@ class View : public Value {
   View slice(int axis, const ScalarArg& begin, const ScalarArg& end,
              Loc loc = Here::current()) const;
   // Returns a view of the elements begin, begin + step, begin + 2 step ... of one dimension. `step`
-  // is 1 or more. All rows of the view have one alignment offset if the step times the pitch is a
-  // multiple of 16 bytes. This holds for every 8th row of 16-bit elements. Tiles of several rows
-  // then move whole vectors, for any row width.
+  // is 1 or more. All rows of the view have one alignment offset if the step times the row stride
+  // is a multiple of 16 bytes. This holds for every 8th row of 16-bit elements. Tiles of several
+  // rows then move whole vectors, for any row width.
   View every(int axis, int64_t step, const ScalarArg& begin, Loc loc = Here::current()) const;
   // Divides the view into tiles: `tile_shape` has a tile size or `squeeze` per dimension. Indices
   // count tiles.
@@ -174,10 +174,10 @@ class Partition {
   // A scalar or a number fills the tile.
   void store(const Indices& index, const TileArg& value, const StoreOptions& options = {},
              Loc loc = Here::current()) const;
-  // Adds the value to memory, rounded to its dtype, as a load, an addition and a store would. It is
-  // not atomic: no other program may access the memory meanwhile. On sm_90 and later, memory itself
-  // adds f32 tiles, without registers for the old value and without a wait for it. Subnormal
-  // operands and results are then 0.
+  // Adds the value to memory like a load, an addition and a store, and rounds to the memory's
+  // dtype. The addition is not atomic: no other program may access the memory meanwhile. On sm_90
+  // and later, the memory system adds f32 tiles, so the program neither loads the old value nor
+  // waits for it. Subnormal operands and results are then 0.
   void add(const Indices& index, const TileArg& value, const StoreOptions& options = {},
            Loc loc = Here::current()) const;
   // Returns an i1 tile: true for elements of the loaded tile that are inside the view. Pass the
@@ -211,12 +211,12 @@ class Partition {
 // Loads in other loops are plain loads.
 //
 // Do not write a block between its first and last load: a cached block would have the old elements.
-// The interpreter reports a load that finds new ones.
+// The interpreter reports a load of changed elements.
 class Resident {
  public:
   Resident() = default;
   Scalar blocks(Loc loc = Here::current())
-      const;  // i32: tiles that cover the last axis with any alignment offset
+      const;  // i32: number of tiles that cover the last axis with any alignment offset
   Tile load(const ScalarArg& block, Loc loc = Here::current()) const;
 
  private:

@@ -1,12 +1,12 @@
 """Changes Hugging Face models in place to use the library's kernels:
 
-    # norms, rotary embedding, gated MLPs, lm_head with its loss
+    # replaces norms, rotary embedding, gated MLPs, and lm_head with its loss
     report = ligerdsl.hf.patch(model)
     ligerdsl.hf.unpatch(model)
 
 To change the classes before a model exists:
 
-    # and apply_to_mistral, _qwen2, _qwen3, _phi3, _gemma, _gemma2, _gemma3
+    # or apply_to_mistral, _qwen2, _qwen3, _phi3, _gemma, _gemma2, _gemma3
     ligerdsl.hf.apply_to_llama()
     ligerdsl.hf.unapply("llama")
 """

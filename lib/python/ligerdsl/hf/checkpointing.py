@@ -22,10 +22,10 @@ from .roles import FORWARDS, ROLES, give, is_bare, patched_class, wrapper_of
 PARTS = {"self_attn": ("q_proj", "k_proj", "v_proj", "o_proj"),
          "mlp": ("gate_proj", "up_proj", "down_proj")}
 NORMS = ("input_layernorm", "post_attention_layernorm")
-# arguments that transformers removes when it recomputes a layer
+# arguments that transformers removes before it recomputes a layer
 CACHE = ("use_cache", "past_key_values", "cache")
-PIECE_BYTES = 512 << 20  # memory for pieces of gate * up and its gradient
-LONG = 4096  # positions from which attention is a large part of a layer's time
+PIECE_BYTES = 512 << 20  # bytes of memory for pieces of gate * up and of its gradient
+LONG = 4096  # number of positions from which attention takes a large part of a layer's time
 
 
 @dataclasses.dataclass
@@ -40,7 +40,7 @@ class Plan:
     piece_bytes: int
     head_bytes: int
     join: object
-    kept: int = 0  # layers that keep attention's output in the current step
+    kept: int = 0  # number of layers that keep attention's output in the current step
 
 
 def parts_of(layer):

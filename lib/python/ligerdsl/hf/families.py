@@ -8,12 +8,12 @@ import torch
 
 @dataclass(frozen=True)
 class Family:
-    casting: str = "llama"  # rounding points of the norm; see rms_norm
+    casting: str = "llama"  # where the norm rounds; see rms_norm
     offset: float = 0.0     # number that is added to the norm's weight
 
 
 GEMMA = Family("gemma", 1.0)
-# Key: the name of the folder in transformers.models.
+# Keys are the names of folders in transformers.models.
 FAMILIES = {"llama": Family(), "mistral": Family(), "qwen2": Family(), "qwen3": Family(),
             "phi3": Family(), "gemma": GEMMA, "gemma2": GEMMA, "gemma3": GEMMA}
 
@@ -26,7 +26,7 @@ class Head:
     takes_labels: bool = False  # the base model also receives the labels
 
 
-# Vision-language models whose forward calls base model, lm_head and loss_function, by folder.
+# Vision-language models, by folder. Their forward calls the base model, lm_head and loss_function.
 VISION_LANGUAGE = {"gemma3": Head(takes_labels=True), "internvl": Head(), "llava": Head(),
                    "paligemma": Head(capped=True)}
 

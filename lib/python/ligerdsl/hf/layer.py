@@ -189,7 +189,7 @@ def gated_backward(shape, both, wanted, d_y, n2, wg, wu, wd):
     """Returns d_n2, and the gradients of wg, wu and wd. wanted: one flag for each of these
     three."""
     if both is None:
-        # hold gate and up until their gradients overwrite them
+        # d_gate and d_up hold gate and up until the gradients overwrite them
         d_gate, d_up = linear(n2, wg), linear(n2, wu)
     else:
         d_gate_up = n2.new_empty(len(n2), len(both))

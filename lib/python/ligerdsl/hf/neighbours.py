@@ -41,7 +41,7 @@ class Neighbours:
 
     def __init__(self, wanted):
         self.wanted, self.tried = wanted, False
-        self.memory = None  # weak reference to the shared storage
+        self.memory = None  # weak reference to the storage that all weights share
         self.places, self.weights = [], []
 
     def __reduce__(self):

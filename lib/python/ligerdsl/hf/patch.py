@@ -44,10 +44,10 @@ class Report:
 def norm_forward(family):
     def forward(self, hidden_states):
         x = hidden_states
-        swapped = x.dim() == 4 and not x.is_contiguous()  # a view with heads before positions
+        swapped = x.dim() == 4 and not x.is_contiguous()  # a view in which heads precede positions
         if swapped:
             x = x.transpose(1, 2)
-        elif x.stride(-1) != 1:  # for example, pooled images
+        elif x.stride(-1) != 1:  # for example, features of pooled images
             x = x.contiguous()
         eps = self.variance_epsilon if hasattr(self, "variance_epsilon") else self.eps
         y = F.rms_norm(x, self.weight, eps, offset=family.offset, casting=family.casting)
@@ -160,7 +160,7 @@ def linear_layers(head):
     """Returns the plain linear layers of a head, or None if the head contains anything else."""
     if original_class(head) is nn.Linear:
         return [head]
-    # peft keeps a trained copy next to the original
+    # peft keeps a trained copy of the module next to the original
     if type(head).__name__ == "ModulesToSaveWrapper":
         inside = [head.original_module, *head.modules_to_save.values()]
         return inside if all(original_class(each) is nn.Linear for each in inside) else None
@@ -222,7 +222,7 @@ def _model_role(kind):
 
     @functools.wraps(kind.forward)
     def forward(self, *args, **kwargs):
-        # a wrapper may still reference this function after unpatch
+        # a wrapper may still call this function after unpatch
         if getattr(self, MARK, None) is not None and all([name in known for name in kwargs]):
             given = {**dict(zip(names, args)), **kwargs}
             if _makes_loss(self, given):
@@ -253,7 +253,7 @@ ROLES.update({"norm": lambda kind: {"forward": norm_forward(FAMILIES[family_of_c
 # ---- Patching ------------------------------------------------------------------------------------
 
 _ROOT = "_ligerdsl_root"  # attribute of the module that was passed to patch
-_warned = set()           # names of classes that have warned
+_warned = set()           # names of classes for which a warning was printed
 
 
 def _describe_class(module):

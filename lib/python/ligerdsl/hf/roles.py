@@ -15,9 +15,9 @@ import functools
 from types import MethodType
 
 ROLES = {}
-MARK = "_ligerdsl_role"         # attribute of a patched instance: its role
-PREFIX = "_ligerdsl_"           # begins every attribute that patching adds to an instance
-_OLD_FORWARD = "_old_forward"   # accelerate's attribute for the forward below its hook
+MARK = "_ligerdsl_role"         # attribute of a patched instance that stores its role
+PREFIX = "_ligerdsl_"           # prefix of every attribute that patching adds to an instance
+_OLD_FORWARD = "_old_forward"   # attribute in which accelerate stores the forward below its hook
 FORWARDS = set()                # functions that patching installs as a forward
 
 
@@ -48,7 +48,7 @@ def new_instance(kind, role):
 def _reduce(self, protocol):
     made = type(self)
     reduced = super(_made(made), self).__reduce_ex__(max(protocol, 2))
-    # another library derived this class from ours and handles its copies
+    # a class that another library derived from ours; the other library handles copies
     if "_ligerdsl_made" not in vars(made):
         return reduced
     return (new_instance, made._ligerdsl_made, *reduced[2:])

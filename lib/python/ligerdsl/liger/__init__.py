@@ -7,7 +7,7 @@ are the library's and which remain Liger's own."""
 
 import importlib
 
-# Liger's modules that get kernels from elsewhere than liger_kernel.ops: {module: Function}.
+# Liger's modules that do not get their kernels from liger_kernel.ops: {module: Function}.
 _ADAPTERS = {
     "liger_kernel.megatron.rms_norm": "LigerRMSNormFunction",
     "liger_kernel.megatron.swiglu": "LigerFusedGateUpSiLUMulFunction",

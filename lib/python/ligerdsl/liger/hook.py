@@ -8,7 +8,7 @@ import sys
 import warnings
 
 NAME = "ligerdsl"
-handed_on = set()  # dispatched operations that this library lacks; Liger's own kernels run
+handed_on = set()  # dispatched operations that this library lacks; they run Liger's own kernels
 
 
 def _register_functions(registry):
@@ -50,7 +50,7 @@ def dispatched_operations():
     is empty before Liger 0.8.5."""
     from . import dispatched
     try:
-        importlib.import_module("liger_kernel.functional")  # declares the operations
+        importlib.import_module("liger_kernel.functional")  # the import declares the operations
         registry = importlib.import_module("liger_kernel.backends.registry")
         resolve = importlib.import_module("liger_kernel.backends.dispatch").resolve_impl
     except ImportError:

@@ -18,4 +18,4 @@ __all__ = [*_functions, "AdamW", "CrossEntropyLoss", "Embedding", "FusedLinearCr
            "GeGLUMLP", "GroupNorm", "LayerNorm", "RMSNorm", "SwiGLUMLP", "calls", "check", "config",
            "doctor", "functional", "ops", "poll"]
 
-_learn_sharding()  # at import, because compiled functions do not check for DTensors
+_learn_sharding()  # done at import, because compiled functions do not check for DTensors

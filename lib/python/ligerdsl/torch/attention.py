@@ -58,7 +58,7 @@ def _numbers(name, causal, window, softcap, scale):
         if keys is not None and keys < 0:
             raise ValueError(f"{name}: window: expected 0 or more keys to the {side}, or None for "
                              f"all, got {keys}")
-    if scale == 0:  # in the descriptor, 0 means 1 / sqrt(column)
+    if scale == 0:  # in the descriptor, 0 means 1 / sqrt(head_dim)
         raise ValueError(f"{name}: scale: expected a number above 0, or None for 1 / sqrt(column), "
                          f"got {scale}")
     return {"causal": causal,

@@ -283,7 +283,7 @@ def first_order(backward):
             return results
         sources = [tensor for tensor in (*gradients, *unpacked.saved_tensors)
                    if tensor is not None and tensor.requires_grad]
-        if not sources:  # the gradient is constant
+        if not sources:  # no second derivative: the gradient is constant
             return results
         marked = iter(SecondOrder.apply(type(ctx).__name__.removesuffix("FunctionBackward"),
                                         len(made), *made, *sources))

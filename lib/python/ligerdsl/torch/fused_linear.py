@@ -92,13 +92,13 @@ class FusedLinearCrossEntropyFunction(Function):
         report_labels()
         nothing = (None,) * 5
         *given, extras, later = ctx.numbers
-        # under torch.compile it is zeros instead of None
+        # under torch.compile, an absent d_entropy is zeros instead of None
         if not (later and extras["with_entropy"]):
             d_entropy = None
         if d_loss is None and d_entropy is None:
             return (None, None, None, *nothing)
         needs_x, needs_weight, needs_bias, *_ = ctx.needs_input_grad
-        if not later:  # must precede saved_tensors, which the first backward overwrote
+        if not later:  # before reading saved_tensors, which the first backward overwrote
             _spend(ctx, "fused_linear_cross_entropy")
         weight, bias, factor, *rest = ctx.saved_tensors
         if later:
@@ -126,7 +126,7 @@ class FusedLinearCrossEntropyFunction(Function):
                 accumulated(bias, d_bias) if needs_bias else None, *nothing)
 
 
-# For a scalar loss without num_items, grad_scale and extras.
+# Direct form for a scalar loss without num_items, grad_scale and extras.
 _direct_head = direct(
     FusedLinearCrossEntropyFunction, "x weight bias labels class_weight inverse grad_scale",
     " ".join(_NUMBERS) + " extras later", "d_loss d_z d_accuracy d_predictions d_entropy",

@@ -80,7 +80,7 @@ def _directly(function, name, numbers):
                    gradients="d_gate d_up d_gate_up") for where in ("%s", "over(%s)")]
 
 
-# index: in_place as a number, see norms.py
+# indexed by in_place as a number, see norms.py
 _SWIGLUS = _directly(SwiGLUFunction, "swiglu", "gate_multiplier down_multiplier")
 _GEGLUS = _directly(GeGLUFunction, "geglu", "")
 

@@ -17,8 +17,8 @@ _EPILOGUES = (
 # activations whose derivative is a function of their result
 _IN_EPILOGUE = (None, int(Activation.RELU))
 
-# Matmuls for d_a and d_b of c = a b, by its layout: each is (operand, operand, layout), and d is
-# the gradient of c. A layout has a letter per operand: n if it is stored as is, t if transposed.
+# Matmuls for d_a and d_b, by the layout of c = a b. Each is (operand, operand, layout); d is the
+# gradient of c. A layout has a letter per operand: n if it is stored as is, t if transposed.
 _GRADIENTS = {
     "nn": (("d", "b", "nt"), ("a", "d", "tn")), "nt": (("d", "b", "nn"), ("d", "a", "tn")),
     "tn": (("b", "d", "nt"), ("a", "d", "nn")), "tt": (("b", "d", "tt"), ("d", "a", "tt"))}

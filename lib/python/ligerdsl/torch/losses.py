@@ -77,7 +77,7 @@ class CrossEntropyFunction(Function):
     def backward(ctx, d_loss, _z, _accuracy, _predictions, d_entropy):
         report_labels()
         logits, labels, class_weight = ctx.saved_tensors
-        # under torch.compile it is an empty tensor instead of None
+        # under torch.compile, an absent d_entropy is an empty tensor instead of None
         if not ctx.numbers[-1].get("with_entropy"):
             d_entropy = None
         if d_loss is None and d_entropy is None:

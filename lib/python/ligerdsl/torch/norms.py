@@ -80,7 +80,7 @@ def _rms_norm_direct(d_x):
                   gradients="d_x d_weight")
 
 
-# index: in_place as a number, because torch.compile of 2.11 accepts no bool
+# indexed by in_place as a number, because torch.compile of torch 2.11 accepts no bool as an index
 _RMS_NORMS = _rms_norm_direct("x"), _rms_norm_direct("over(d_y)")
 
 
@@ -111,7 +111,7 @@ class FusedAddRMSNormFunction(Function):
     @staticmethod
     @first_order
     def backward(ctx, d_y, d_sum):
-        if d_y is None:  # only the residual sum was used
+        if d_y is None:  # only the residual sum has a gradient
             return d_sum, d_sum, None, None
         sum, weight, rstd = ctx.saved_tensors
         _, offset, casting = ctx.numbers
@@ -166,7 +166,7 @@ def _kept(mean, rstd):
     if type(mean) is not Tensor or is_compiling():
         return mean, rstd
     rows = mean.numel()
-    # both begin at a multiple of 16 bytes
+    # mean and rstd both begin at a multiple of 16 bytes
     both = mean.new_empty((2, (rows + 3) // 4 * 4)).narrow(1, 0, rows).view(2, *mean.shape)
     both[0], both[1] = mean, rstd
     return both,

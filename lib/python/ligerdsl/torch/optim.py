@@ -59,7 +59,7 @@ class AdamW(Optimizer):
 
     def _on_device(self):
         self._skipped = {}  # device -> number of skipped steps
-        # (number of the group, device) -> learning rate, and its copy on the device
+        # (index of the parameter group, device) -> (learning rate, its copy on the device)
         self._rates = {}
 
     def __setstate__(self, state):

@@ -77,5 +77,5 @@ _bind.set_torch(torch.Tensor, torch.nn.Parameter, torch._C._len_torch_dispatch_s
 _bind.set_workspace(_workspace)
 _raw = [getattr(torch._C, f"_cuda_{name}", None) for name in (
     "cudaCachingAllocator_raw_alloc", "cudaCachingAllocator_raw_delete", "getDevice")]
-if all(_raw):  # only in torch with CUDA: allocates without creating a tensor
+if all(_raw):  # only torch with CUDA has these functions, which allocate without creating a tensor
     _bind.set_raw_workspace(*_raw)

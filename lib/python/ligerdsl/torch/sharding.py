@@ -22,7 +22,7 @@ from .losses import REDUCTIONS
 from .ops import SHARDING
 
 _PARAMETERS = ("weight", "bias", "alpha", "class_weight", "sinks")
-_EACH = ("none", "sum")  # reductions whose values for parts of the rows can be summed
+_EACH = ("none", "sum")  # reductions for which results of parts of the rows add up
 _REDUCED = ("loss", "z_loss", "accuracy", "d_loss")
 
 
@@ -181,8 +181,8 @@ def _register(name, rule):
         call = _Call(operator._schema, args, kwargs)
         return [call.whole(), *rule(call)]
 
-    # Flags and dtypes decide which results exist. torch's cache of strategies compares only
-    # integers.
+    # Flags and dtypes decide which results exist. By default, torch's cache of strategies compares
+    # only integers, so keyword arguments are added to its key.
     names = [argument.name for argument in operator._schema.arguments
              if argument.kwarg_only and "float" not in str(argument.type)]
     _known[operator] = dataclasses.replace(_known[operator], static_kwargkey=names or None)
@@ -193,6 +193,6 @@ def _register(name, rule):
 _propagator = getattr(getattr(DTensor, "_op_dispatcher", None), "sharding_propagator", None)
 _known, _strategies = (getattr(_propagator, "op_to_schema_info", None),
                        getattr(_propagator, "op_strategy_funcs", {}))
-if _known is not None:  # without it torch could mix up calls, so no operator gets a sharding
+if _known is not None:  # without it torch could confuse calls, so no operator gets a sharding
     for _name, _text in SHARDING.items():
         _register(_name, _rule_of(_text))

@@ -11,7 +11,7 @@ namespace {
 using BackwardDesc = ligerdsl_fused_linear_cross_entropy_backward_desc_t;
 using BackwardArgs = ligerdsl_fused_linear_cross_entropy_backward_args_t;
 
-// A forward call that computes only lse, then the backward call.
+// Runs a forward call that computes only lse, and then the backward call.
 struct Head : LinearHead {
   Gradients wanted;
 
@@ -111,7 +111,7 @@ struct Head : LinearHead {
     ligerdsl_plan_destroy(plan);
     return bytes;
   }
-  // Limits the workspace to chunks of few rows.
+  // Limits the workspace to the bytes for chunks of one row, plus `more`.
   void limit_workspace(int64_t more) {
     desc.chunk_rows = 1;
     desc.max_workspace_bytes = static_cast<int64_t>(workspace_bytes(n)) + more;
@@ -384,7 +384,7 @@ TEST_P(FusedLinearCrossEntropyBackward, ConfidentRows) {
   }
 }
 
-// lse is one f32 number, which limits the accuracy of the label's 1 - p.
+// lse is stored in f32, which limits the accuracy of 1 - p for the label.
 TEST_P(FusedLinearCrossEntropyBackward, NearlyCertainRows) {
   Head head(8, 16, 50, f32, {.reduction = Reduce::sum});
   head.upstream({1});
@@ -392,7 +392,7 @@ TEST_P(FusedLinearCrossEntropyBackward, NearlyCertainRows) {
   head.bias.set(7, 10.0);
   head.run();
   const Values d = head.expected();
-  double least = 1;  // 1 - p
+  double least = 1;  // smallest 1 - p of a label
   for (int64_t i = 0; i < head.n; ++i) least = std::min(least, -d[i * head.v + 7]);
   ASSERT_LT(least, 5e-3);
   const double lse = 12, gate = lse * std::ldexp(1.0, -23) / least;

@@ -1,4 +1,4 @@
-// Rows of fused_linear_cross_entropy that are ignored or have large or non-finite values, and their
+// Tests rows of fused_linear_cross_entropy: ignored rows, rows with large or non-finite values, and
 // labels.
 #include <algorithm>
 #include <cmath>
@@ -26,8 +26,8 @@ TEST_P(FusedLinearCrossEntropy, RowsWithoutGradient) {
   }
 }
 
-// A row's gradient factor stays in f32's range with an upstream gradient of 1e-20 and other classes
-// e^55 times as likely as the label.
+// A row's gradient factor stays in f32's range, although the upstream gradient is 1e-20 and other
+// classes are e^55 times as likely as the label.
 TEST_P(FusedLinearCrossEntropy, SmallUpstreamGradientsOfUnlikelyLabels) {
   const int64_t n = 13, h = 12, v = 40, row = 3;
   for (const DType type : {f32, bf16}) {
@@ -45,7 +45,7 @@ TEST_P(FusedLinearCrossEntropy, SmallUpstreamGradientsOfUnlikelyLabels) {
   }
 }
 
-// Other logits exceed the label's a little, far, or so far that their exponentials overflow.
+// Other logits exceed the label's by a little, by far, or so far that their exponentials overflow.
 TEST_P(FusedLinearCrossEntropy, LargeLogits) {
   LIGERDSL_SKIP_LONG_EMULATION();
   for (DType type : {f32, bf16}) {
@@ -67,9 +67,9 @@ TEST_P(FusedLinearCrossEntropy, LargeLogits) {
   }
 }
 
-// If no logit is rounded, rows with one dominant logit are exact whatever its size. This holds in
-// one pass, and if a second matmul computes a vocabulary-blocked d_weight. Covers all options that
-// store no logits.
+// If logits are not rounded, rows with one dominant logit are accurate, however large it is. This
+// holds in one pass, and with a second matmul for a vocabulary-blocked d_weight. Covers all options
+// that store no logits.
 TEST_P(FusedLinearCrossEntropy, ConfidentRows) {
   const int64_t n = 90, v = 405;
   const std::vector<CrossEntropyCase> cases = {
@@ -105,7 +105,8 @@ TEST_P(FusedLinearCrossEntropy, ConfidentRows) {
   }
 }
 
-// The prediction is the lowest of equal largest logits, in one tile of the matmul or in several.
+// If several classes have the largest logit, the prediction is the lowest of them. The
+// classes are in one tile of the matmul or in several.
 TEST_P(FusedLinearCrossEntropy, PredictionsOfTies) {
   Head head(6, 16, 1200, f32);
   head.labels = {3, 77, 500, 500, 900, 1199};
@@ -241,7 +242,7 @@ TEST_P(FusedLinearCrossEntropy, NonFiniteLogits) {
   }
 }
 
-// A bias of -inf excludes classes, also the label's.
+// A bias of -inf gives a class zero probability, also if the class is a label.
 TEST_P(FusedLinearCrossEntropy, ClassesWithoutProbability) {
   Head head(9, 24, 300, f32, {.reduction = Reduce::none});
   Values bias = head.bias.values();
@@ -258,8 +259,8 @@ TEST_P(FusedLinearCrossEntropy, ClassesWithoutProbability) {
   }
 }
 
-// An offset common to all logits does not change gradients. This also holds if the label has zero
-// probability, so that no base is known before the matmul.
+// An offset common to all logits does not change gradients. This also holds if the label's logit is
+// -inf and cannot be the base of the exponentials.
 TEST_P(FusedLinearCrossEntropy, LabelsWithoutProbabilityAmongSmallLogits) {
   Head near(9, 24, 300, f32, {.reduction = Reduce::none}),
       far(9, 24, 300, f32, {.reduction = Reduce::none});

@@ -1,5 +1,5 @@
-// fused_linear_cross_entropy through the C ABI. It consists of kernels and matmuls, so the backend
-// decides only in which context it runs.
+// Tests fused_linear_cross_entropy through the C ABI. The operation runs kernels and matmuls, so
+// the backend only selects the context.
 #include "tests/kernels/fused_linear/library/fused_linear_cross_entropy.h"
 
 #include <cmath>
@@ -281,7 +281,7 @@ TEST_P(FusedLinearCrossEntropy, EntropyAndTemperature) {
 
 TEST_P(FusedLinearCrossEntropy, OneCall) {
   Head head(12, 10, 50);
-  Desc given = head.desc;  // without the fields that the tensors imply
+  Desc given = head.desc;  // lacks the fields that the tensors imply
   given.n_classes = given.n_cols = 0;
   given.dtype = given.label_dtype = given.bias_dtype = given.d_weight_dtype = given.d_bias_dtype =
       0;

@@ -31,7 +31,8 @@ TEST_P(FusedLinearCrossEntropy, WorkspaceStaysBelowItsLimit) {
       << ligerdsl_last_error();
 }
 
-// Without stored logits, a loss needs two values per row and matmul tile, and a few more.
+// Without stored logits, a loss needs workspace for two values per row and tile of the matmul, and
+// a few values more.
 TEST_P(FusedLinearCrossEntropy, LossesAloneKeepNoLogits) {
   const int64_t n = 300, v = 2000;
   for (const CrossEntropyCase& c : std::vector<CrossEntropyCase>{
@@ -77,8 +78,9 @@ TEST_P(FusedLinearCrossEntropy, UnalignedRows) {
   }
 }
 
-// Limits leave no room for a converted weight, so it is converted in blocks, both in chunks of rows
-// and vocabulary-blocked. The weight has 16 bits on a CPU and is f32 on a GPU.
+// If a limit leaves no room for a converted weight, the weight is converted in blocks. Covers
+// chunks of rows and vocabulary-blocked calls. A CPU converts a 16-bit weight to f32, and a GPU
+// converts an f32 weight to 16 bits.
 TEST_P(FusedLinearCrossEntropy, CopiesOfTheWeightInBlocks) {
   const int64_t n = 90, h = 64, v = 1405;
   const auto copy = static_cast<size_t>(v * h) * (on_gpu() ? 2 : 4);

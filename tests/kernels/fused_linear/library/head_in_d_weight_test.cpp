@@ -11,8 +11,8 @@ class HeadInDWeight : public WithProducts {};
 INSTANTIATE_TEST_SUITE_P(Products, HeadInDWeight, testing::Values(Products::kernels),
                          products_name);
 
-// Returns the bytes that a chunk needs besides its exponentials: for a block of `classes`, and for
-// its vocabulary-blocked rows.
+// Returns a memory limit with space per row for `classes` f32 logits of a block, `cols` f32 values
+// and 64 bytes.
 int64_t room(int64_t rows, int64_t cols, int64_t classes) {
   return rows * classes * 4 + rows * cols * 4 + rows * 64;
 }
@@ -24,7 +24,7 @@ Head limited(int64_t n, int64_t h, int64_t v, DType type, CrossEntropyCase c, in
   return head;
 }
 
-// One chunk with all rows, and several chunks, all of them recomputed except the last.
+// One chunk has all rows, or there are several chunks. All chunks but the last are then recomputed.
 TEST_P(HeadInDWeight, Options) {
   LIGERDSL_SKIP_LONG_EMULATION();
   const int64_t v = 1100;
@@ -87,8 +87,9 @@ TEST_P(HeadInDWeight, UpstreamGradient) {
   }
 }
 
-// Memory for few rows' exponentials. Except for the last few blocks, the other rows' d is in
-// d_weight's memory, between the exponentials and the finished blocks.
+// The limit has room for the exponentials of few rows. The other rows' gradients of logits are in
+// d_weight's memory, between the exponentials and the finished blocks. The last few blocks have no
+// room for these gradients.
 TEST_P(HeadInDWeight, RecomputedRowsInDWeight) {
   const DType type = on_gpu() ? bf16 : f32;  // matmuls on a CPU are f32
   for (const double smoothing : {0.0, exact(0.1)}) {
@@ -106,7 +107,8 @@ TEST_P(HeadInDWeight, RecomputedRowsInDWeight) {
   }
 }
 
-// More rows than d_weight can hold. The other rows' gradients are added in large chunks.
+// d_weight cannot hold the exponentials of all rows. The gradients of the other rows are added in
+// large chunks.
 TEST_P(HeadInDWeight, LeadingRows) {
   LIGERDSL_SKIP_LONG_EMULATION();
   for (const DType type : {bf16, f32}) {
@@ -127,7 +129,7 @@ TEST_P(HeadInDWeight, PaddedDWeight) {
   head.check();
 }
 
-// Logits far from the label's: exponentials are recomputed, also in blocks.
+// Logits are far from the label's logit, so exponentials are recomputed, also in blocks.
 TEST_P(HeadInDWeight, LargeLogits) {
   Head head(40, 64, 1100, f32, {}, kWithoutBias);
   Values x = head.x.values();
@@ -143,7 +145,7 @@ TEST_P(HeadInDWeight, LargeLogits) {
   EXPECT_TRUE(close_normwise(head.d_weight.values(), d_weight, 1e-3));
 }
 
-// NaN in an ignored row does not reach the blocks.
+// Infinities in ignored rows do not change the results.
 TEST_P(HeadInDWeight, IgnoredRowsMayHoldAnything) {
   Head head(40, 64, 1100, f32, {}, kWithoutBias);
   Head same(40, 64, 1100, f32, {}, kWithoutBias);
@@ -162,13 +164,13 @@ TEST_P(HeadInDWeight, SegmentsOfIgnoredRows) {
       {{0, 128}}, {{100, 270}}, {{250, 453}}, {{0, 384}}, {{0, 453}}};
   for (const auto& segments : all_segments) {
     for (const DType type : {f32, bf16}) {
-      for (const int64_t h : {32, 512}) {  // rows whose exponentials d_weight can hold
+      for (const int64_t h : {32, 512}) {  // d_weight holds exponentials of few or all rows
         if (on_gpu() && (type == f32 || h == 512)) continue;
         Head clean = limited(453, h, 700, type, {.smoothing = exact(0.1)}, room(453, h, 200)),
              other = limited(453, h, 700, type, {.smoothing = exact(0.1)}, room(453, h, 200));
         for (Head* head : {&clean, &other}) head->ignore(segments);
         clean.check();
-        // Recomputed rows must be finite.
+        // Ignored rows that are recomputed must hold finite values.
         other.fill_ignored_rows(h == 512 ? std::numeric_limits<double>::quiet_NaN() : 3.0);
         other.run();
         EXPECT_TRUE(other.d_weight.same_bits(clean.d_weight));

@@ -1,5 +1,5 @@
 // Calls of operations with matmuls through the C ABI. Such a call runs kernels and another
-// library's matmuls, so a test needs a context; the backend only selects it.
+// library's matmuls, so a test needs a context. The backend only selects its device.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -92,7 +92,7 @@ inline ligerdsl_context_t context() {
   return made;
 }
 
-// Passes host tensors as arguments of one call, through copies on a GPU.
+// Passes host tensors to one call. On a GPU, copies them to device memory and back.
 class Transfer {
  public:
   ~Transfer() {
@@ -148,7 +148,7 @@ class Transfer {
   std::shared_ptr<Storage> scratch_;
 };
 
-// Returns x w^T in float64, for rows of h elements and v rows of h elements.
+// Returns x w^T in float64, where x is [n, h] and w is [v, h].
 inline Values product_logits(const Tensor& x, const Tensor& w, int64_t n, int64_t h, int64_t v) {
   const Values xs = x.values(), ws = w.values();
   Values z(n * v);

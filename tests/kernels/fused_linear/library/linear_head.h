@@ -1,4 +1,4 @@
-// Problems of fused_linear_cross_entropy and its backward: data, a call, and float64 results.
+// Test problems of fused_linear_cross_entropy and its backward: data, a call, and float64 results.
 #pragma once
 
 #include <ligerdsl/ligerdsl.h>
@@ -191,14 +191,15 @@ struct LinearHead {
 
   double gate() const { return type == f32 ? 1e-5 : type == f16 ? 1e-3 : 6e-3; }
   // Logits rounded to 16 bits have an error of 0.01 at 5. A temperature below one and the logarithm
-  // of the entropy increase it.
+  // of the entropy increase this error.
   double loss_gate() const {
     if (desc.loss_dtype != 0) return gate();
     if (!rounds_logits()) return kGateLoss;
     return desc.temperature != 0 || desc.with_entropy ? 1e-2 : 2e-3;
   }
 
-  // Compares all gradients with those that follow from d, the gradient of the logits.
+  // Compares all gradients with float64 gradients that are computed from d, the gradient of the
+  // logits.
   void check_gradients(const Values& d) const {
     auto [to_x, to_weight] = product_gradients(d, x, weight, n, h, v);
     Values to_bias = d_bias_before;

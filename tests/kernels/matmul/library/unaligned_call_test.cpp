@@ -7,7 +7,7 @@
 namespace ligerdsl::test {
 namespace {
 
-// The least size for which copies of one operand save time.
+// The smallest size at which a copy of one operand saves time.
 constexpr int64_t kRows = 640, kCols = 512, kWidth = 512;
 
 struct Layout {
