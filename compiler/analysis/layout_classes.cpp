@@ -73,7 +73,7 @@ LogicalResult LayoutClasses::visit(Operation* op) {
     unite(gather.getIndex(),
           gather.getResult());  // the source goes through shared memory, so it can have any layout
   } else if (auto dot = dyn_cast<tile::DotOp>(op)) {
-    unite(dot.getSums(), dot.getResult());  // the operands have layouts of their own
+    unite(dot.getAcc(), dot.getResult());  // the operands have layouts of their own
     dots.push_back(dot);
   } else if (isa<tgpu::ConvertLayoutOp>(op)) {
     // The two layouts are independent.

@@ -146,7 +146,7 @@ bool hasWgmmaLayouts(tile::DotOp dot) {
   const LinearLayout sums = layoutOf(dot.getResult());
   const DotShape shape{sums.shape()[0], sums.shape()[1], a.getDimSize(1),     sums.warps(),
                        sums.ctas(),     WarpPart::group, dot.getFactorBytes()};
-  return !dot.isIeeeF32() && fitsWgmma(shape) && mmaLayouts(shape)->sums == sums &&
+  return !dot.isIeeeF32() && fitsWgmma(shape) && mmaLayouts(shape)->acc == sums &&
          mmaLayouts(shape)->a == layoutOf(a);
 }
 

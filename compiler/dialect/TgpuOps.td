@@ -278,10 +278,10 @@ def Tgpu_RingReleaseOp : Tgpu_Op<"ring_release", [MemoryEffects<[MemRead, MemWri
 
 //===-- Matmuls of four warps ----------------------------------------------------------===//
 
-def Tgpu_WgmmaOp : Tgpu_Op<"wgmma", [AllTypesMatch<["sums", "result"]>, MemoryEffects<[MemRead]>]> {
+def Tgpu_WgmmaOp : Tgpu_Op<"wgmma", [AllTypesMatch<["acc", "result"]>, MemoryEffects<[MemRead]>]> {
   let summary = "Starts a matmul that adds to an accumulator; tensor cores read one operand, or both, from a slot";
   let description = [{
-    The accumulator `sums` has the layout of layout/dot_layout.h for WarpPart::group.
+    The accumulator `acc` has the layout of layout/dot_layout.h for WarpPart::group.
 
     Operand A is one of:
     - `a`: a tile in registers, in the layout of operand A of that matmul,
@@ -296,24 +296,24 @@ def Tgpu_WgmmaOp : Tgpu_Op<"wgmma", [AllTypesMatch<["sums", "result"]>, MemoryEf
     Only the tensor cores may access the result and the operands until tgpu.wgmma_wait. A later
     wgmma may add to the result.
     Example:
-    `%f = tgpu.wgmma %s ring %r[%slot] {part_a = 0 : i32, part_b = 1 : i32} : tensor<128x256xf32, #sums>, !tgpu.ring<...>`.
+    `%f = tgpu.wgmma %s ring %r[%slot] {part_a = 0 : i32, part_b = 1 : i32} : tensor<128x256xf32, #acc>, !tgpu.ring<...>`.
   }];
-  let arguments = (ins AnyRankedTensor:$sums, Optional<AnyRankedTensor>:$a, Tgpu_RingType:$ring, I32:$slot, OptionalAttr<I32Attr>:$part_a,
+  let arguments = (ins AnyRankedTensor:$acc, Optional<AnyRankedTensor>:$a, Tgpu_RingType:$ring, I32:$slot, OptionalAttr<I32Attr>:$part_a,
                    UnitAttr:$permuted_a, I32Attr:$part_b, UnitAttr:$permuted_b, OptionalAttr<Tile_Fp8Format>:$format_a,
                    OptionalAttr<Tile_Fp8Format>:$format_b);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{
-    $sums (`rows` $a^)? `ring` $ring `[` $slot `]` attr-dict `:` type($sums) (`rows` type($a)^)? `,` type($ring)
+    $acc (`rows` $a^)? `ring` $ring `[` $slot `]` attr-dict `:` type($acc) (`rows` type($a)^)? `,` type($ring)
   }];
   let hasVerifier = 1;
 }
 
-def Tgpu_WgmmaWaitOp : Tgpu_Op<"wgmma_wait", [AllTypesMatch<["sums", "result"]>, MemoryEffects<[MemRead, MemWrite]>]> {
+def Tgpu_WgmmaWaitOp : Tgpu_Op<"wgmma_wait", [AllTypesMatch<["acc", "result"]>, MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Waits until at most `pending` wgmma are in flight; with 0 the accumulator is complete";
-  let description = "Example: `%s = tgpu.wgmma_wait %f pending 0 : tensor<128x256xf32, #sums>`.";
-  let arguments = (ins AnyRankedTensor:$sums, I32Attr:$pending);
+  let description = "Example: `%s = tgpu.wgmma_wait %f pending 0 : tensor<128x256xf32, #acc>`.";
+  let arguments = (ins AnyRankedTensor:$acc, I32Attr:$pending);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "$sums `pending` $pending attr-dict `:` type($sums)";
+  let assemblyFormat = "$acc `pending` $pending attr-dict `:` type($acc)";
 }
 
 //===-- Grids, clusters ---------------------------------------------------------------------------------------------===//

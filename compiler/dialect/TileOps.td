@@ -156,7 +156,7 @@ def Tile_GatherOp : Tile_Op<"gather", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Tile_DotOp : Tile_Op<"dot", [Pure, TypesMatchWith<"accumulator and result have the same type", "result", "sums", "$_self">]> {
+def Tile_DotOp : Tile_Op<"dot", [Pure, TypesMatchWith<"accumulator and result have the same type", "result", "acc", "$_self">]> {
   let summary = "A matmul that adds to an accumulator";
   let description = [{
     A is [m, k], B is [k, n], and accumulator and result are [m, n]:
@@ -169,13 +169,13 @@ def Tile_DotOp : Tile_Op<"dot", [Pure, TypesMatchWith<"accumulator and result ha
     Example:
     `%d = tile.dot %a, %b, %s : tensor<64x32xbf16>, tensor<32x64xbf16> -> tensor<64x64xf32>`.
   }];
-  let arguments = (ins Tile_Tensor:$a, Tile_Tensor:$b, Tile_Tensor:$sums, OptionalAttr<Tile_Fp8Format>:$format_a,
+  let arguments = (ins Tile_Tensor:$a, Tile_Tensor:$b, Tile_Tensor:$acc, OptionalAttr<Tile_Fp8Format>:$format_a,
                    OptionalAttr<Tile_Fp8Format>:$format_b, UnitAttr:$tf32);
   let results = (outs Tile_Tensor:$result);
-  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$a, "::mlir::Value":$b, "::mlir::Value":$sums), [{
-    build($_builder, $_state, result, a, b, sums, ::mlir::TypeAttr(), ::mlir::TypeAttr(), ::mlir::UnitAttr());
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$a, "::mlir::Value":$b, "::mlir::Value":$acc), [{
+    build($_builder, $_state, result, a, b, acc, ::mlir::TypeAttr(), ::mlir::TypeAttr(), ::mlir::UnitAttr());
   }]>];
-  let assemblyFormat = "$a `,` $b `,` $sums attr-dict `:` type($a) `,` type($b) `->` type($result)";
+  let assemblyFormat = "$a `,` $b `,` $acc attr-dict `:` type($a) `,` type($b) `->` type($result)";
   let extraClassDeclaration = [{
     bool isFp8() { return getFormatA().has_value(); }
     /// Returns the element type of the operands in memory.

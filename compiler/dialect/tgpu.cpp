@@ -190,11 +190,12 @@ LogicalResult RingFillOp::verify() {
     return emitOpError("expected ")
            << parts << " views, one per part, and a tile shape of " << dims << " numbers";
   const RingType ring = getRing().getType();
-  if (ring.hasBarriers() != static_cast<bool>(getCount()) ||
-      (ring.getFill() == RingFill::bulk && parts != 1))
-    return emitOpError(
-        "expected one part and a count for bulk copies, a count for TMA copies, and no count for "
-        "cp.async");
+  if (ring.hasBarriers() && !getCount())
+    return emitOpError("expected a count for the mbarrier of a bulk or TMA copy, got none");
+  if (!ring.hasBarriers() && getCount())
+    return emitOpError("expected no count: a ring that cp.async fills has no mbarrier");
+  if (ring.getFill() == RingFill::bulk && parts != 1)
+    return emitOpError("expected a ring of one part for bulk copies, got ") << parts << " parts";
   const bool swizzled =
       llvm::all_of(ring.getParts(), [](Type part) { return cast<MemDescType>(part).getSwizzle(); });
   if (ring.getFill() == RingFill::tensor && !swizzled)
@@ -217,8 +218,8 @@ LogicalResult WgmmaOp::verify() {
   if (static_cast<bool>(getA()) == getPartA().has_value())
     return emitOpError("expected operand A either in registers or in a part of the slot");
   const RingType ring = getRing().getType();
-  auto sums = cast<RankedTensorType>(getSums().getType());
-  if (hasLayout(sums)) sums = partOfCta(sums).value_or(sums);
+  auto acc = cast<RankedTensorType>(getAcc().getType());
+  if (hasLayout(acc)) acc = partOfCta(acc).value_or(acc);
   const auto read = [&](uint32_t part,
                         bool permuted) -> std::optional<std::pair<int64_t, int64_t>> {
     if (part >= ring.getParts().size()) return std::nullopt;
@@ -235,8 +236,7 @@ LogicalResult WgmmaOp::verify() {
     const ArrayRef<int64_t> shape = cast<RankedTensorType>(getA().getType()).getShape();
     if (shape.size() == 2) a = {shape[0], shape[1]};
   }
-  if (!a || !b || sums.getShape() != ArrayRef<int64_t>{a->first, b->second} ||
-      a->second != b->first)
+  if (!a || !b || acc.getShape() != ArrayRef<int64_t>{a->first, b->second} || a->second != b->first)
     return emitOpError(
         "expected swizzled parts, or a tile and a part, of [m, k] by [k, n], and an accumulator of "
         "[m, n]");
@@ -247,9 +247,9 @@ LogicalResult WgmmaOp::verify() {
   if (getFormatA().has_value() != getFormatB().has_value() || (fp8 && !element.isInteger(8)))
     return emitOpError("expected a format for each operand of fp8, and none for other types");
   const bool whole = element.isInteger(8) && !fp8;
-  if (whole ? !sums.getElementType().isInteger(32) : !sums.getElementType().isF32())
+  if (whole ? !acc.getElementType().isInteger(32) : !acc.getElementType().isF32())
     return emitOpError("expected an accumulator of ")
-           << (whole ? "i32 for i8 without formats" : "f32") << ", got " << sums;
+           << (whole ? "i32 for i8 without formats" : "f32") << ", got " << acc;
   return success();
 }
 

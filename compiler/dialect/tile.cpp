@@ -246,7 +246,8 @@ LogicalResult ExpandDimsOp::verify() {
        result = cast<RankedTensorType>(getType());
   SmallVector<int64_t> expected(source.getShape());
   if (getAxis() > size_t(source.getRank()))
-    return emitOpError("axis ") << getAxis() << " is outside the tile";
+    return emitOpError("expected an axis of at most ")
+           << source.getRank() << ", the rank of the source, got " << getAxis();
   expected.insert(expected.begin() + getAxis(), 1);
   if (result.getShape() != ArrayRef(expected))
     return emitOpError("result shape does not match the axis");
@@ -285,7 +286,8 @@ LogicalResult PermuteOp::verify() {
 LogicalResult ShuffleXorOp::verify() {
   auto type = cast<RankedTensorType>(getType());
   if (getAxis() >= size_t(type.getRank()))
-    return emitOpError("axis ") << getAxis() << " is outside the tile";
+    return emitOpError("expected an axis below ")
+           << type.getRank() << ", the rank of the tile, got " << getAxis();
   const int64_t size = type.getDimSize(getAxis());
   if (getMask() == 0 || getMask() >= (size & -size))
     return emitOpError("mask ") << getMask() << " is not in [1, " << (size & -size) << ")";
@@ -297,13 +299,16 @@ LogicalResult GatherOp::verify() {
        index = cast<RankedTensorType>(getIndex().getType()),
        result = cast<RankedTensorType>(getType());
   if (getAxis() >= size_t(source.getRank()))
-    return emitOpError("axis ") << getAxis() << " is outside the tile";
+    return emitOpError("expected an axis below ")
+           << source.getRank() << ", the rank of the source, got " << getAxis();
   if (!index.getElementType().isInteger(32) && !index.getElementType().isInteger(64))
-    return emitOpError("takes i32 or i64 indices, got ") << index;
+    return emitOpError("expected i32 or i64 indices, got ") << index;
   SmallVector<int64_t> expected(source.getShape());
   if (index.getRank() == source.getRank()) expected[getAxis()] = index.getDimSize(getAxis());
   if (index.getShape() != ArrayRef(expected))
-    return emitOpError("index shape does not match the source outside the axis");
+    return emitOpError("expected indices of shape [")
+           << ArrayRef(expected) << "] (the source's, except along axis " << getAxis() << "), got "
+           << index;
   if (result.getShape() != index.getShape() || result.getElementType() != source.getElementType())
     return emitOpError(
                "expected a result with the shape of the index and the element type of the source, "
@@ -415,7 +420,8 @@ LogicalResult ReduceOp::verify() {
   if (failed(verifyCombiner(*this, getSources(), getCombiner()))) return failure();
   auto source = cast<RankedTensorType>(getSources()[0].getType());
   if (getAxis() >= size_t(source.getRank()))
-    return emitOpError("axis ") << getAxis() << " is outside the tile";
+    return emitOpError("expected an axis below ")
+           << source.getRank() << ", the rank of the source, got " << getAxis();
   SmallVector<int64_t> shape(source.getShape());
   shape.erase(shape.begin() + getAxis());
   for (Type type : getResultTypes()) {

@@ -113,7 +113,7 @@ Bases lanesOfRows(int64_t each) {
 
 }  // namespace
 
-LinearLayout sumsLayout(const DotShape& shape) {
+LinearLayout accumulatorLayout(const DotShape& shape) {
   if (!fitsFragments(shape))
     return LinearLayout::blocked({shape.m, shape.n}, 1, kWarpThreads, shape.warps,
                                  {shape.ctas, {}});
@@ -124,12 +124,12 @@ LinearLayout sumsLayout(const DotShape& shape) {
   return layout({shape.m, shape.n}, reg, lanesOfRows(2), warpBases(split, 0, 1), shape, true);
 }
 
-DotShape shapeOf(const LinearLayout& sums, int64_t k, int64_t bytes) {
-  DotShape shape{sums.shape()[0], sums.shape()[1], k, sums.warps(), sums.ctas()};
+DotShape shapeOf(const LinearLayout& acc, int64_t k, int64_t bytes) {
+  DotShape shape{acc.shape()[0], acc.shape()[1], k, acc.warps(), acc.ctas()};
   shape.bytes = bytes;
   for (WarpPart part : {WarpPart::group, WarpPart::square, WarpPart::rows}) {
     shape.part = part;
-    if ((part != WarpPart::group || fitsWgmma(shape)) && sumsLayout(shape) == sums) break;
+    if ((part != WarpPart::group || fitsWgmma(shape)) && accumulatorLayout(shape) == acc) break;
   }
   return shape;
 }
@@ -154,7 +154,7 @@ std::optional<DotLayouts> mmaLayouts(const DotShape& shape) {
   return DotLayouts{
       layout({shape.m, shape.k}, a, lanesOfRows(each), warpBases(split, 0, -1), shape, true),
       layout({shape.k, shape.n}, b, lanesOfB, warpBases(split, -1, 1), shape, false),
-      sumsLayout(shape)};
+      accumulatorLayout(shape)};
 }
 
 bool fitsWgmmaColumns(const DotShape& shape) {
@@ -173,9 +173,9 @@ bool fitsWgmma(const DotShape& shape) {
 }
 
 DotLayouts threadLayouts(const DotShape& shape) {
-  const LinearLayout sums = sumsLayout(shape);
-  return {sums.slice(1).expandDims(1).broadcastTo({shape.m, shape.k}),
-          sums.slice(0).expandDims(0).broadcastTo({shape.k, shape.n}), sums};
+  const LinearLayout acc = accumulatorLayout(shape);
+  return {acc.slice(1).expandDims(1).broadcastTo({shape.m, shape.k}),
+          acc.slice(0).expandDims(0).broadcastTo({shape.k, shape.n}), acc};
 }
 
 }  // namespace ligerdsl::compiler

@@ -41,16 +41,16 @@ struct DotShape {
 };
 
 struct DotLayouts {
-  LinearLayout a, b, sums;
+  LinearLayout a, b, acc;
 };
 
 /// Returns the accumulator's layout for any instruction, with whole fragments if the shape allows
 /// them. With WarpPart::rows, an accumulator that becomes another matmul's operand already has the
 /// layout of that operand's fragments.
-LinearLayout sumsLayout(const DotShape& shape);
+LinearLayout accumulatorLayout(const DotShape& shape);
 
 /// Returns the DotShape of a matmul with this k whose accumulator has this layout.
-DotShape shapeOf(const LinearLayout& sums, int64_t k, int64_t bytes = 2);
+DotShape shapeOf(const LinearLayout& acc, int64_t k, int64_t bytes = 2);
 
 /// Returns the layouts of mma.sync. Warps with the same rows hold the same fragments of A; warps
 /// with the same columns hold the same fragments of B. Returns nothing if a tile does not consist

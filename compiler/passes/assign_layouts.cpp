@@ -238,7 +238,7 @@ class Assigner {
                                                                    : WarpPart::square);
       all.classes[all.classOf(dot.getA())].layout = layouts.a;
       all.classes[all.classOf(dot.getB())].layout = layouts.b;
-      all.classes[all.classOf(dot.getResult())].layout = layouts.sums;
+      all.classes[all.classOf(dot.getResult())].layout = layouts.acc;
     }
     for (tile::DotOp dot : all.dots) propagateFrom(all.classOf(dot.getResult()));
   }

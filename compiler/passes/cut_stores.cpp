@@ -38,13 +38,13 @@ constexpr int64_t kColumns = 16;       // divides a segment's columns: two fragm
 
 // Returns the layout of a segment with this number of columns, or nothing if its threads would hold
 // other rows than in the accumulator.
-std::optional<LinearLayout> stretchOf(const LinearLayout& sums, int64_t columns) {
-  DotShape shape = shapeOf(sums, mmaK(2));
-  if (sumsLayout(shape) != sums || shape.part == WarpPart::square) return std::nullopt;
+std::optional<LinearLayout> stretchOf(const LinearLayout& acc, int64_t columns) {
+  DotShape shape = shapeOf(acc, mmaK(2));
+  if (accumulatorLayout(shape) != acc || shape.part == WarpPart::square) return std::nullopt;
   shape.n = columns;
-  const LinearLayout part = sumsLayout(shape);
-  const bool same = part.bases(Axis::lane) == sums.bases(Axis::lane) &&
-                    part.bases(Axis::warp) == sums.bases(Axis::warp);
+  const LinearLayout part = accumulatorLayout(shape);
+  const bool same = part.bases(Axis::lane) == acc.bases(Axis::lane) &&
+                    part.bases(Axis::warp) == acc.bases(Axis::warp);
   return same && shapeOf(part, mmaK(2)).part == shape.part ? std::optional(part) : std::nullopt;
 }
 
@@ -71,11 +71,11 @@ bool madeByTensorCopies(tile::StoreTileOp store, bool hasThem) {
   std::string why =
       hasThem ? reasonNoTensorStore(store, source) : "the target has none (sm_90 and later have)";
   if (why.empty()) {
-    const LinearLayout sums = layoutOf(source);
+    const LinearLayout acc = layoutOf(source);
     const auto whole = cast<RankedTensorType>(source.getType());
     const int64_t parts = partsOf(whole);
     if (const auto stretch =
-            parts == 1 ? std::optional(sums) : stretchOf(sums, whole.getDimSize(1) / parts)) {
+            parts == 1 ? std::optional(acc) : stretchOf(acc, whole.getDimSize(1) / parts)) {
       if (store.getCache() == tile::CacheHint::streaming)
         missed(store, RemarkId::store_hint_ignored)
             << "cache = streaming: not done: TMA copies have no such hint; use evict = first";

@@ -56,7 +56,7 @@ class TileSetEvictionPolicyPass
       if (!isWritten || !origin.program || isHinted(load)) return;
       if (origin.memory)
         missed(load, RemarkId::no_eviction_policy)
-            << "no eviction policy for L2: its index comes from memory";
+            << "the load gets no L2 eviction policy: its index comes from memory";
       else
         load.setEvict(tile::EvictHint::large);
     });

@@ -75,7 +75,7 @@ void split(tile::DotOp dot) {
   if (depth <= shape.k || depth % shape.k != 0) return;
   const DotLayouts layouts = mma ? *mmaLayouts(shape) : threadLayouts(shape);
   OpBuilder builder(dot);
-  Value acc = dot.getSums();
+  Value acc = dot.getAcc();
   for (int64_t k = 0; k < depth; k += shape.k) {
     Value rows = a.segment(builder, 1, k, layouts.a), columns = b.segment(builder, 0, k, layouts.b);
     acc = tile::DotOp::create(builder, dot.getLoc(), dot.getType(), rows, columns, acc,

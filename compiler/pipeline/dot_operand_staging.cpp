@@ -52,7 +52,7 @@ std::string reasonOffsetNotStaged(tile::LoadTileOp load, Copies copies) {
   if (!llvm::all_of(load.getTileShape().drop_back(), [](int64_t size) { return size <= 1; }))
     return "it has an alignment offset, and its tiles have several rows";
   if (!alignmentOffsetAligns(offset, load.getView(), load.getIndices(), load.getTileShape()))
-    return "the alignment offset is another row's";
+    return "the alignment offset belongs to another row";
   if (tile::maxAlignmentOffset(offset) >= load.getTileShape().back())
     return "its tiles are narrower than the alignment offset may be";
   if (alignment % tile::kVectorBytes != 0)

@@ -30,7 +30,7 @@ Value startWgmma(OpBuilder& builder, tile::DotOp dot) {
   if (a.read && a.read.getRing() != b.read.getRing()) a.read = {};
   const auto flag = [&](bool set) { return set ? builder.getUnitAttr() : UnitAttr(); };
   return tgpu::WgmmaOp::create(
-      builder, dot.getLoc(), dot.getType(), dot.getSums(), a.read ? Value() : dot.getA(),
+      builder, dot.getLoc(), dot.getType(), dot.getAcc(), a.read ? Value() : dot.getA(),
       b.read.getRing(), b.read.getSlot(), a.read ? a.read.getPartAttr() : IntegerAttr(),
       flag(a.read && a.permute), b.read.getPartAttr(), flag(static_cast<bool>(b.permute)),
       dot.getFormatAAttr(), dot.getFormatBAttr());
@@ -57,14 +57,14 @@ WgmmaDots::WgmmaDots(scf::ForOp loop, const LoopTiles& tiles, bool roundsF32) {
 bool WgmmaDots::onlyAddsUp(tile::DotOp dot) const {
   auto loop = cast<scf::ForOp>(dot->getParentOp());
   const auto among = [&](tile::DotOp other) { return other && llvm::is_contained(dots, other); };
-  Value acc = dot.getSums(), result = dot.getResult();
+  Value acc = dot.getAcc(), result = dot.getResult();
   if (!result.hasOneUse() || !acc.hasOneUse()) return false;
   while (auto before = acc.getDefiningOp<tile::DotOp>()) {
     if (!among(before)) return false;
-    acc = before.getSums();
+    acc = before.getAcc();
   }
   while (auto after = dyn_cast<tile::DotOp>(*result.user_begin())) {
-    if (!among(after) || after.getSums() != result) return false;
+    if (!among(after) || after.getAcc() != result) return false;
     result = after.getResult();
     if (!result.hasOneUse()) return false;
   }

@@ -66,7 +66,7 @@ std::string reasonNotAligned(tile::LoadTileOp load) {
   if (load.getAlignmentOffset()) {
     if (alignmentOffsetAligns(load.getAlignmentOffset(), load.getView(), load.getIndices(), shape))
       return "";
-    return "the alignment offset is another row's";
+    return "the alignment offset belongs to another row";
   }
   if (tile::rowsMayBeginInsideVectors(view))
     return "rows may be unaligned: the address (aligned to " + std::to_string(view.getAlignment()) +

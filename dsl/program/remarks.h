@@ -26,4 +26,10 @@ std::optional<RemarkId> find_remark(std::string_view id);
 /// Returns a remark without a place.
 Remark make_remark(RemarkId remark, std::string text);
 
+/// Returns the column `change` of the remark's row, or of the reason in its text. Returns "" for a
+/// diagnostic of MLIR.
+std::string remedy_of(const Remark& remark);
+/// Returns to_string(remark). A text without "; <what to change>" gets "; remedy: " and the remedy.
+std::string text_with_remedy(const Remark& remark);
+
 }  // namespace ligerdsl::program

@@ -17,23 +17,24 @@ std::string checkType(const Type& type) {
   const bool tile = type.kind == TypeKind::tile || type.kind == TypeKind::ptr_tile;
   if (type.kind == TypeKind::view) {
     if (type.shape.empty() || type.shape.size() > size_t{kMaxViewRank})
-      return "a view has 1 to 8 dimensions";
-    if (type.strides.size() != type.shape.size()) return "a view has one stride per dimension";
+      return "a view must have 1 to 8 dimensions";
+    if (type.strides.size() != type.shape.size())
+      return "a view must have one stride per dimension";
     for (int64_t extent : type.shape) {
-      if (extent != kDynamic && extent < 1) return "a view dimension is dynamic or positive";
+      if (extent != kDynamic && extent < 1) return "a view dimension must be dynamic or positive";
     }
     for (int64_t stride : type.strides) {
-      if (stride != kDynamic && stride < 0) return "a view stride is dynamic or not negative";
+      if (stride != kDynamic && stride < 0) return "a view stride must be dynamic or not negative";
     }
     return "";
   }
-  if (!type.strides.empty()) return "only views have strides";
-  if (!tile) return type.shape.empty() ? "" : "only tiles and views have a shape";
-  if (type.shape.empty()) return "a tile has at least one dimension";
+  if (!type.strides.empty()) return "only views may have strides";
+  if (!tile) return type.shape.empty() ? "" : "only tiles and views may have a shape";
+  if (type.shape.empty()) return "a tile must have at least one dimension";
   for (int64_t extent : type.shape) {
-    if (!isTileExtent(extent)) return "a tile dimension is c * 2^n with odd c <= 31";
+    if (!isTileExtent(extent)) return "a tile dimension must be c * 2^n with odd c <= 31";
   }
-  return tileElements(type.shape) < 0 ? "a tile has at most 2^20 elements" : "";
+  return tileElements(type.shape) < 0 ? "a tile must have at most 2^20 elements" : "";
 }
 
 class Verifier {
@@ -49,7 +50,7 @@ class Verifier {
       if (!problem.empty()) fail(problem);
     }
     arguments();
-    if (!program_.body.arguments.empty()) fail("the body has no arguments of its own");
+    if (!program_.body.arguments.empty()) fail("the body must have no arguments of its own");
     region(program_.body, nullptr);
   }
 
@@ -78,7 +79,7 @@ class Verifier {
       define(argument.value, nullptr);
       const Type& type = program_.values[argument.value];
       if (type.kind == TypeKind::tile || type.kind == TypeKind::ptr_tile)
-        fail("an argument is a view, scalar or pointer");
+        fail("an argument must be a view, scalar or pointer");
     }
   }
 
@@ -88,7 +89,7 @@ class Verifier {
       fail("value " + std::to_string(id) + " is defined twice", op);
     state_[id] = State::visible;
     if (op && program_.values[id].kind == TypeKind::view && op->code != OpCode::slice)
-      fail("a view is an argument of the kernel, or a slice of one", op);
+      fail("a view must be an argument of the kernel, or a slice of one", op);
   }
 
   void use(ValueId id, const Op& op) const {
@@ -108,7 +109,7 @@ class Verifier {
       const bool last = i + 1 == region.ops.size();
       info(op.code);  // throws for an unknown op
       if ((op.code == OpCode::yield) != (owner && last))
-        fail("a region ends in one yield, the body has none", &op);
+        fail("a region must end in one yield, and the body must have none", &op);
       check(op);
     }
     for (ValueId id : region.arguments) state_[id] = State::ended;
@@ -136,12 +137,12 @@ class Verifier {
     const std::string problem = checkOp(program_, op);
     if (!problem.empty()) fail(problem, &op);
     if (in_combiner_ && !(fitsCombiner(op.code) && givesScalars(op)))
-      fail("a combiner is arithmetic on scalars", &op);
+      fail("a combiner must be arithmetic on scalars", &op);
     const bool combines = info(op.code).family == Family::reduction;
     for (const Region& inner : op.regions) {
       // Only the else branch of an if without results may be empty.
       if (inner.ops.empty() && inner.arguments.empty() && op.code == OpCode::if_else) continue;
-      if (inner.ops.empty()) fail("a region ends in a yield", &op);
+      if (inner.ops.empty()) fail("a region must end in a yield", &op);
       in_combiner_ = combines;
       region(inner, &op);
       in_combiner_ = false;

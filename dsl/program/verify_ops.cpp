@@ -83,15 +83,15 @@ class Checker {
     return program_.values[op_.regions[region].arguments[i]];
   }
   static std::string takes(size_t operands) {
-    return "takes " + std::to_string(operands) + " operands";
+    return "must take " + std::to_string(operands) + " operands";
   }
   void results(size_t expected) const {
     if (op_.results.size() != expected)
-      throw Problem{"has " + std::to_string(expected) + " results"};
+      throw Problem{"must have " + std::to_string(expected) + " results"};
   }
   void regions(size_t expected) const {
     if (op_.regions.size() != expected)
-      throw Problem{"has " + std::to_string(expected) + " regions"};
+      throw Problem{"must have " + std::to_string(expected) + " regions"};
   }
   // Returns a required attribute. Fails if it is out of range.
   int64_t range(AttrKey key, int64_t least, int64_t most) const {
@@ -112,16 +112,16 @@ class Checker {
       const AttrInfo* known = find(attr.key);
       if (!known) throw Problem{"has an unknown attribute"};
       const uint64_t bit = uint64_t{1} << static_cast<int>(attr.key);
-      require((seen & bit) == 0, "has an attribute twice");
+      require((seen & bit) == 0, "an attribute must occur once");
       seen |= bit;
       if ((info_.takes & bit) == 0)
-        throw Problem{std::string("does not take the attribute ") + attrName(attr.key)};
+        throw Problem{std::string("must not have the attribute ") + attrName(attr.key)};
       attribute(attr, *known);
     }
     if (const uint64_t missing = info_.needs & ~seen)
-      throw Problem{std::string("needs the attribute ") +
+      throw Problem{std::string("must have the attribute ") +
                     attrName(static_cast<AttrKey>(std::countr_zero(missing)))};
-    require(flag(AttrKey::has_mask) || !flag(AttrKey::has_other), "other needs a mask");
+    require(flag(AttrKey::has_mask) || !flag(AttrKey::has_other), "other requires a mask");
   }
   static void attribute(const Attr& attr, const AttrInfo& known) {
     // Indices of AttrValue's types.
@@ -196,7 +196,7 @@ class Checker {
   }
   void valueDtype() const {
     if (accepts(info_.dtypes, value().dtype)) return;
-    throw Problem{std::string("works on ") + wanted(info_.dtypes)};
+    throw Problem{std::string("must take ") + wanted(info_.dtypes)};
   }
   Type pointee() const {
     Type type = operand(0);
@@ -253,9 +253,9 @@ class Checker {
   static const char* problem(Term term) {
     switch (term) {
       case Term::value:
-        return "operands and result have one type";
+        return "operands and result must have one type";
       case Term::test:
-        return "a test is i1 of the values' shape";
+        return "a test must be i1 of the values' shape";
       case Term::scalar:
         return "must take a scalar or pointer";
       case Term::tile:
@@ -263,23 +263,24 @@ class Checker {
       case Term::view:
         return "must take a view";
       case Term::index_of_each:
-        return "must take one index per dimension of the view; an index is an i32 or i64 scalar";
+        return "must take one index per dimension of the view; an index must be an i32 or i64 "
+               "scalar";
       case Term::row_of_each:
-        return "an index is an i32 or i64 scalar";
+        return "an index must be an i32 or i64 scalar";
       case Term::alignment_offset:
-        return "the alignment offset is an i32 scalar";
+        return "the alignment offset must be an i32 scalar";
       case Term::block:
         return "the value must have the tile's type";
       case Term::ptr:
         return "must take a pointer";
       case Term::pointee:
-        return "the value has the pointed-to type";
+        return "the value must have the pointed-to type";
       case Term::mask:
-        return "the mask is i1 of the pointers' shape";
+        return "the mask must be i1 of the pointers' shape";
       case Term::other:
-        return "other has the loaded type";
+        return "other must have the loaded type";
       case Term::offset:
-        return "the offset is i32 or i64 of the pointer's shape";
+        return "the offset must be i32 or i64 of the pointer's shape";
       case Term::i1:
         return "the condition must be an i1 scalar";
       case Term::i32:
@@ -314,12 +315,12 @@ class Checker {
         return axis(operand(0).shape.size());
       case CreationOp::constant: {
         const AttrKey kind = is_float(result().dtype) ? AttrKey::value_float : AttrKey::value_int;
-        return require(op_.find(kind) != nullptr, "needs a value of its dtype's kind");
+        return require(op_.find(kind) != nullptr, "must have a value of its dtype's kind");
       }
       case CreationOp::arange:
         return require(result().kind == TypeKind::tile && result().dtype == DType::i32 &&
                            result().shape.size() == 1,
-                       "gives an i32 tile of rank 1");
+                       "must give an i32 tile of rank 1");
       case CreationOp::alignment_offset:
       case CreationOp::max_alignment_offset:
         return;
@@ -337,26 +338,26 @@ class Checker {
     require(a.kind == TypeKind::tile && b.kind == TypeKind::tile &&
                 accepts(Dtypes::dot_operands, a.dtype) &&
                 (a.dtype == b.dtype || (is_fp8(a.dtype) && is_fp8(b.dtype))),
-            "multiplies tiles of one dtype, f16, bf16, f32 or i8, or two of fp8");
+            "must multiply tiles of one dtype (f16, bf16, f32 or i8) or two tiles of fp8");
     require(a.shape.size() == 2 && b.shape.size() == 2 && a.shape[1] == b.shape[0],
-            "multiplies [m, k] by [k, n]");
+            "must multiply [m, k] by [k, n]");
     const bool whole = a.dtype == DType::i8;
     require(acc.kind == TypeKind::tile && acc.dtype == (whole ? DType::i32 : DType::f32) &&
                 acc.shape == Shape{a.shape[0], b.shape[1]},
-            whole ? "accumulates i8 in i32 [m, n]" : "accumulates in f32 [m, n]");
-    require(result() == acc, whole ? "gives i32 [m, n]" : "gives f32 [m, n]");
+            whole ? "must accumulate i8 in i32 [m, n]" : "must accumulate in f32 [m, n]");
+    require(result() == acc, whole ? "must give i32 [m, n]" : "must give f32 [m, n]");
     require(!op_.find(AttrKey::input_precision) || a.dtype == DType::f32,
-            "takes an input precision for f32 only");
+            "may take an input precision for f32 only");
   }
   void shapeRules(ShapeOp op) const {
     if (op == ShapeOp::splat) {
       const bool pointer = operand(0).kind == TypeKind::ptr;
       return require(result().kind == (pointer ? TypeKind::ptr_tile : TypeKind::tile) &&
                          operand(0).dtype == result().dtype,
-                     "fills a tile with a scalar or pointer of its dtype");
+                     "must fill a tile with a scalar or pointer of its dtype");
     }
     require(operand(0).kind == result().kind && operand(0).dtype == result().dtype,
-            "takes a tile and gives a tile of the same dtype");
+            "must take a tile and give a tile of the same dtype");
     switch (op) {
       case ShapeOp::splat:
         return;
@@ -366,7 +367,7 @@ class Checker {
         return broadcastRules();
       case ShapeOp::reshape:
         return require(tileElements(operand(0).shape) == tileElements(result().shape),
-                       "keeps the number of elements");
+                       "must keep the number of elements");
       case ShapeOp::permute:
         return permuteRules();
       case ShapeOp::shuffle_xor:
@@ -377,12 +378,12 @@ class Checker {
   }
   // Returns the size of operand 0 along `axis`. Fails for a tile of pointers.
   int64_t movedAxis() const {
-    require(operand(0).kind == TypeKind::tile, "moves values, not pointers");
+    require(operand(0).kind == TypeKind::tile, "must take values, not pointers");
     return operand(0)
         .shape[range(AttrKey::axis, 0, static_cast<int64_t>(operand(0).shape.size()) - 1)];
   }
   void shuffleXorRules() const {
-    require(result().shape == operand(0).shape, "keeps the shape");
+    require(result().shape == operand(0).shape, "must keep the shape");
     const int64_t size = movedAxis();
     range(AttrKey::xor_mask, 1, (size & -size) - 1);
   }
@@ -390,38 +391,39 @@ class Checker {
     movedAxis();
     require(operand(1).kind == TypeKind::tile &&
                 (operand(1).dtype == DType::i32 || operand(1).dtype == DType::i64),
-            "takes a tile of i32 or i64 indices");
-    require(result().shape == operand(1).shape, "gives an element for each index");
+            "must take a tile of i32 or i64 indices");
+    require(result().shape == operand(1).shape, "must give one element for each index");
     Shape other = operand(1).shape;
-    require(other.size() == operand(0).shape.size(), "keeps the rank");
+    require(other.size() == operand(0).shape.size(), "must keep the rank");
     const int64_t axis = op_.integer(AttrKey::axis);
     other[axis] = operand(0).shape[axis];
-    require(other == operand(0).shape, "keeps all dimensions but the axis");
+    require(other == operand(0).shape, "must keep all dimensions except the axis");
   }
   void expandDimsRules() const {
     Shape expected = operand(0).shape;
     const int64_t axis = range(AttrKey::axis, 0, static_cast<int64_t>(expected.size()));
     expected.insert(expected.begin() + axis, 1);
-    require(result().shape == expected, "inserts a dimension of 1 at the axis");
+    require(result().shape == expected, "must insert a dimension of 1 at the axis");
   }
   void broadcastRules() const {
-    require(operand(0).shape.size() == result().shape.size(), "keeps the rank");
+    require(operand(0).shape.size() == result().shape.size(), "must keep the rank");
     for (size_t i = 0; i < result().shape.size(); ++i) {
       require(operand(0).shape[i] == result().shape[i] || operand(0).shape[i] == 1,
-              "only dimensions of 1 grow");
+              "only dimensions of 1 may grow");
     }
   }
   void permuteRules() const {
     const auto& order = list(AttrKey::permutation);
     const Shape& from = operand(0).shape;
-    require(order.size() == from.size() && result().shape.size() == from.size(), "keeps the rank");
+    require(order.size() == from.size() && result().shape.size() == from.size(),
+            "must keep the rank");
     std::vector<bool> seen(order.size());
     for (size_t i = 0; i < order.size(); ++i) {
       require(order[i] >= 0 && order[i] < static_cast<int64_t>(order.size()) && !seen[order[i]],
-              "needs a permutation");
+              "must have a permutation");
       seen[order[i]] = true;
       require(result().shape[i] == from[order[i]],
-              "result dimension i is operand dimension permutation[i]");
+              "result dimension i must be operand dimension permutation[i]");
     }
   }
 
@@ -431,18 +433,18 @@ class Checker {
         return require(
             isValue(operand(0)) && operand(0).kind == result().kind &&
                 operand(0).shape == result().shape && canCast(operand(0).dtype, result().dtype),
-            "changes only the dtype; fp8 comes from f16, bf16 or f32 and becomes one of these");
+            "must change only the dtype; fp8 converts from and to f16, bf16 and f32 only");
       case ElementwiseOp::bitcast:
         return require(isValue(operand(0)) && operand(0).kind == result().kind &&
                            operand(0).shape == result().shape &&
                            canBitcast(operand(0).dtype, result().dtype),
-                       "changes only the dtype, to one of the same width; i1 has no bits");
+                       "must change only the dtype, to one of the same width; i1 is not allowed");
       case ElementwiseOp::compare:
-        require(!is_fp8(operand(0).dtype), "does not work on fp8");
+        require(!is_fp8(operand(0).dtype), "must not take fp8");
         return require(
             range(AttrKey::predicate, 0, INT64_MAX) <= static_cast<int64_t>(Predicate::ne) ||
                 operand(0).dtype != DType::i1,
-            "i1 has no order");
+            "must not take i1, which has no order");
       case ElementwiseOp::select:
       case ElementwiseOp::fma:
       case ElementwiseOp::pow:
@@ -452,13 +454,13 @@ class Checker {
 
   void reductionRules() const {
     const size_t n = op_.operands.size();
-    require(n >= 1, "takes at least one tile");
+    require(n >= 1, "must take at least one tile");
     const int64_t kind = op_.integer(AttrKey::reduction);
     const bool custom = kind == static_cast<int64_t>(ReductionKind::custom);
     results(n);
     regions(custom ? 1 : 0);
-    require(custom || n == 1, "several tiles need a combiner");
-    require(operand(0).kind == TypeKind::tile, "takes tiles");
+    require(custom || n == 1, "several tiles require a combiner");
+    require(operand(0).kind == TypeKind::tile, "must take tiles");
     const int64_t axis = range(AttrKey::axis, 0, static_cast<int64_t>(operand(0).shape.size()) - 1);
     Type expected = operand(0);
     switch (static_cast<ReductionOp>(op_.code)) {
@@ -468,18 +470,18 @@ class Checker {
         break;
       case ReductionOp::scan:
         require(custom || kind == static_cast<int64_t>(ReductionKind::sum),
-                "a scan is a sum or custom");
+                "a scan must be a sum or custom");
         break;
     }
     for (size_t i = 0; i < n; ++i) {
       require(operand(i).kind == TypeKind::tile && operand(i).shape == operand(0).shape,
-              "the tiles have one shape");
-      require(custom || accepts(Dtypes::numbers, operand(i).dtype), "does not work on i1 and fp8");
+              "the tiles must have one shape");
+      require(custom || accepts(Dtypes::numbers, operand(i).dtype), "must not take i1 or fp8");
       expected.dtype = operand(i).dtype;
       require(result(i) == expected, "a result has the wrong type");
     }
     if (!custom) return;
-    require(op_.regions[0].arguments.size() == 2 * n, "the combiner takes two values per tile");
+    require(op_.regions[0].arguments.size() == 2 * n, "the combiner must take two values per tile");
     for (size_t i = 0; i < 2 * n; ++i) {
       require(regionArgument(0, i) == scalar(operand(i % n).dtype),
               "the combiner must take scalars of the tiles' dtypes");
@@ -490,12 +492,12 @@ class Checker {
   Type block() const {
     const auto& tile_shape = list(AttrKey::tile_shape);
     require(tile_shape.size() == operand(0).shape.size(),
-            "tile_shape has one entry per dimension of the view");
+            "tile_shape must have one entry per dimension of the view");
     require(!flag(AttrKey::has_alignment_offset) || tile_shape.back() != 0,
-            "only tiles along the last dimension have an alignment offset");
+            "only tiles along the last dimension may have an alignment offset");
     Type type{TypeKind::tile, operand(0).dtype, partitionShape(tile_shape), {}};
     for (int64_t extent : type.shape)
-      require(isTileExtent(extent), "a tile dimension is c * 2^n with odd c <= 31");
+      require(isTileExtent(extent), "a tile dimension must be c * 2^n with odd c <= 31");
     if (type.shape.empty()) type.kind = TypeKind::scalar;
     return type;
   }
@@ -503,22 +505,23 @@ class Checker {
     switch (op) {
       case MemoryOp::view_ptr:
         return require(result().kind == TypeKind::ptr && operand(0).dtype == result().dtype,
-                       "gives the base pointer of a view");
+                       "must give the base pointer of a view");
       case MemoryOp::slice: {
         Type sliced = operand(0);
         range(AttrKey::axis, 0, static_cast<int64_t>(sliced.shape.size()) - 1);
         const auto axis = static_cast<size_t>(op_.integer(AttrKey::axis));
         sliced.shape[axis] = kDynamic;
         const int64_t step = op_.integer(AttrKey::step, 1);
-        require(step >= 1, "has a step of 1 or more");
+        require(step >= 1, "must have a step of 1 or more");
         int64_t& stride = sliced.strides[axis];
         require(stride == kDynamic || !__builtin_mul_overflow(stride, step, &stride),
-                "has a step whose product with the stride fits in 64 bits");
-        return require(result() == sliced,
-                       "gives the view's type with a dynamic dimension, its stride times the step");
+                "must have a step whose product with the stride fits in 64 bits");
+        return require(
+            result() == sliced,
+            "must give the view's type with a dynamic dimension, its stride times the step");
       }
       case MemoryOp::add_tile:
-        return require(accepts(Dtypes::numbers, operand(0).dtype), "does not work on i1 and fp8");
+        return require(accepts(Dtypes::numbers, operand(0).dtype), "must not take i1 or fp8");
       case MemoryOp::load_tile:
       case MemoryOp::store_tile:
       case MemoryOp::addptr:
@@ -545,25 +548,25 @@ class Checker {
   // Checks that region arguments [first, ...) and results match operands [from, ...).
   void carried(size_t region, size_t first, size_t from) const {
     const size_t n = op_.operands.size() - from;
-    require(op_.results.size() == n, "has one result per carried value");
+    require(op_.results.size() == n, "must have one result per carried value");
     require(op_.regions[region].arguments.size() == first + n,
-            "the region has one argument per carried value");
+            "the region must have one argument per carried value");
     for (size_t i = 0; i < n; ++i) {
       const Type& type = operand(from + i);
-      require(type.kind != TypeKind::view, "views are not carried");
+      require(type.kind != TypeKind::view, "a carried value must not be a view");
       require(type == result(i) && type == regionArgument(region, first + i),
-              "a carried value keeps its type");
+              "a carried value must keep its type");
     }
   }
   void forRules() const {
     require(op_.operands.size() >= 3 && op_.regions.size() == 1,
-            "takes lo, hi, step and has one region");
+            "must take lo, hi, step and have one region");
     for (size_t i = 0; i < 3; ++i) {
       require(isIndex(operand(i)) && operand(i) == operand(0),
-              "lo, hi and step are scalars of one index type");
+              "lo, hi and step must be scalars of one index type");
     }
     require(!op_.regions[0].arguments.empty() && regionArgument(0, 0) == operand(0),
-            "the index has the bounds' type");
+            "the index must have the bounds' type");
     carried(0, 1, 3);
   }
   void ifRules() const {
@@ -573,10 +576,11 @@ class Checker {
     for (const Region& region : op_.regions)
       require(region.arguments.empty(), "branches must have no arguments");
     require(!op_.regions[0].ops.empty(), "the first branch must end in a yield");
-    require(op_.results.empty() || !op_.regions[1].ops.empty(), "results need both branches");
+    require(op_.results.empty() || !op_.regions[1].ops.empty(),
+            "an if_ with results must have both branches");
   }
   void whileRules() const {
-    require(op_.regions.size() == 2, "has two regions");
+    require(op_.regions.size() == 2, "must have two regions");
     carried(0, 0, 0);
     carried(1, 0, 0);
     if (op_.find(AttrKey::independent))
@@ -595,9 +599,9 @@ class Checker {
         range(AttrKey::divisor, 1, INT64_MAX);
         return;
       case HintOp::device_print:
-        require(!op_.operands.empty(), "prints a text and at least one value");
+        require(!op_.operands.empty(), "must print a text and at least one value");
         for (size_t i = 0; i < op_.operands.size(); ++i)
-          require(isValue(operand(i)), "prints scalars and tiles");
+          require(isValue(operand(i)), "must print scalars and tiles only");
     }
   }
 

@@ -28,7 +28,7 @@ void log_remarks(const runtime::LoadedKernel& kernel, int min_ctas_per_sm) {
        runtime::resource_remarks(artifact, kernel.resources(), min_ctas_per_sm))
     remarks.push_back(std::move(remark));
   for (const program::Remark& remark : remarks) {
-    const std::string line = artifact.entry + ": " + to_string(remark);
+    const std::string line = artifact.entry + ": " + text_with_remedy(remark);
     runtime::log_once(runtime::LogLevel::debug, line, line);
   }
 }
@@ -37,7 +37,7 @@ void log_remarks(const runtime::LoadedKernel& kernel, int min_ctas_per_sm) {
 void log_remark(program::RemarkId id, const std::string& kernel, const std::string& key,
                 std::string text) {
   runtime::log_once(runtime::LogLevel::debug, key,
-                    kernel + ": " + to_string(program::make_remark(id, std::move(text))));
+                    kernel + ": " + text_with_remedy(program::make_remark(id, std::move(text))));
 }
 
 // Adds the fact that one-dimensional arguments are contiguous if the program loads or stores them
@@ -148,7 +148,8 @@ void Launcher::Pack::report(size_t missed, size_t index, const BoundTensor& tens
   log_remark(
       program::RemarkId::argument_not_aligned, kernel,
       std::string(taken.called) + ":" + kernel + ":" + name,
-      "argument " + name + " takes the " + taken.called + " variant: " +
+      "the call uses the slower " + std::string(taken.called) + " variant: argument " + name +
+          ": " +
           kernels::why_not_aligned(wanted.facts[arg_], tensor.data, tensor.dims, tensor.strides));
 }
 
@@ -165,9 +166,9 @@ bool Launcher::Pack::has_maps(const runtime::LoadedKernel& kernel) const {
     if (!why) continue;
     if (runtime::log_enabled(runtime::LogLevel::debug)) {
       const std::string entry = kernel.artifact().entry, name = launcher_.argument_at(map.slot);
-      log_remark(
-          program::RemarkId::argument_not_mapped, entry, "map:" + entry + ":" + name,
-          "argument " + name + " takes the generic variant: TMA copies cannot read it: " + why);
+      log_remark(program::RemarkId::argument_not_mapped, entry, "map:" + entry + ":" + name,
+                 "the call uses the slower generic variant: argument " + name +
+                     ": TMA copies cannot read it: " + why);
     }
     return false;
   }

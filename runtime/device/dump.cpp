@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "program/print.h"
+#include "program/remarks.h"
 #include "program/serialize.h"
 #include "runtime/compile/compiler_library.h"
 #include "runtime/device/device.h"
@@ -44,11 +45,12 @@ std::string resources_text(const LoadedKernel& kernel) {
 
 std::string remarks_text(const LoadedKernel& kernel, int32_t min_ctas_per_sm) {
   std::string text;
-  for (const program::Remark& remark : kernel.artifact().remarks) text += to_string(remark) + "\n";
+  for (const program::Remark& remark : kernel.artifact().remarks)
+    text += text_with_remedy(remark) + "\n";
   if (kernel.artifact().target == program::Target::nvptx) {
     for (const program::Remark& remark :
          resource_remarks(kernel.artifact(), kernel.resources(), min_ctas_per_sm))
-      text += to_string(remark) + "\n";
+      text += text_with_remedy(remark) + "\n";
   }
   return text;
 }

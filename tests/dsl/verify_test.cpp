@@ -87,28 +87,28 @@ const Defect kDefects[] = {
     {"two arguments are named 'x'", [](Program& p) { p.arguments[1].name = "x"; }},
     {"is not in the value table", [](Program& p) { p.arguments[0].value = 1u << 30; }},
     {"is defined twice", [](Program& p) { p.arguments[1].value = p.arguments[0].value; }},
-    {"a view stride is dynamic or not negative",
+    {"a view stride must be dynamic or not negative",
      [](Program& p) { p.values[p.arguments[0].value].strides[0] = -4; }},
-    {"a view has one stride per dimension",
+    {"a view must have one stride per dimension",
      [](Program& p) { p.values[p.arguments[0].value].strides.pop_back(); }},
-    {"the body has no arguments", [](Program& p) { p.body.arguments.push_back(0); }},
-    {"the body has none",
+    {"the body must have no arguments", [](Program& p) { p.body.arguments.push_back(0); }},
+    {"the body must have none",
      [](Program& p) { p.body.ops.push_back({OpCode::yield, {}, {}, {}, {}, {}}); }},
     {"names no file", on(OpCode::program_id, [](Op& op, Program&) { op.loc.file = 9; })},
     {"out of range",
      on(OpCode::program_id, [](Op& op, Program&) { set(op, AttrKey::axis, int64_t{3}); })},
     {"wrong kind", on(OpCode::program_id, [](Op& op, Program&) { set(op, AttrKey::axis, 1.0); })},
-    {"needs the attribute axis",
+    {"must have the attribute axis",
      on(OpCode::program_id, [](Op& op, Program&) { op.attrs.clear(); })},
-    {"an attribute twice",
+    {"an attribute must occur once",
      on(OpCode::program_id, [](Op& op, Program&) { op.attrs.push_back(op.attrs[0]); })},
-    {"does not take the attribute axis",
+    {"must not have the attribute axis",
      on(OpCode::add, [](Op& op, Program&) { set(op, AttrKey::axis, int64_t{0}); })},
-    {"does not take the attribute fast",
+    {"must not have the attribute fast",
      on(OpCode::erf, [](Op& op, Program&) { set(op, AttrKey::fast, int64_t{1}); })},
     {"no operation of number 4711",
      on(OpCode::erf, [](Op& op, Program&) { op.code = static_cast<OpCode>(4711); })},
-    {"the mask is i1",
+    {"the mask must be i1",
      on(OpCode::atomic_rmw, [](Op& op, Program&) {
        set(op, AttrKey::has_mask, int64_t{1});
        op.operands.resize(2);
@@ -117,11 +117,11 @@ const Defect kDefects[] = {
     {"no such atomic", [](Program& p) { p = atomic_on(DType::i8, add); }},
     {"no such atomic", [](Program& p) { p = atomic_on(DType::i16, add); }},
     {"no such atomic", [](Program& p) { p = atomic_on(DType::f8e4m3, add); }},
-    {"works on a number type", [](Program& p) { p = on_fp8([](const Tile& x) { x + x; }); }},
-    {"does not work on fp8", [](Program& p) { p = on_fp8([](const Tile& x) { x == x; }); }},
-    {"does not work on i1 and fp8",
+    {"must take a number type", [](Program& p) { p = on_fp8([](const Tile& x) { x + x; }); }},
+    {"must not take fp8", [](Program& p) { p = on_fp8([](const Tile& x) { x == x; }); }},
+    {"must not take i1 or fp8",
      [](Program& p) { p = on_fp8([](const Tile& x) { reduce_max(x); }); }},
-    {"fp8 comes from f16, bf16 or f32",
+    {"fp8 converts from and to f16, bf16 and f32 only",
      [](Program& p) { p = on_fp8([](const Tile& x) { x.to(i32); }); }},
     {"no such atomic",
      [](Program& p) {
@@ -134,39 +134,39 @@ const Defect kDefects[] = {
      on(OpCode::bitcast, [](Op& op, Program& p) {
        op.operands[0] = find(p.body, OpCode::load_tile)->results[0];
      })},
-    {"takes 3 operands", on(OpCode::atomic_cas, [](Op& op, Program&) { op.operands.pop_back(); })},
-    {"takes 2 operands", on(OpCode::add, [](Op& op, Program&) { op.operands.pop_back(); })},
-    {"has 1 results", on(OpCode::add, [](Op& op, Program&) { op.results.clear(); })},
+    {"must take 3 operands", on(OpCode::atomic_cas, [](Op& op, Program&) { op.operands.pop_back(); })},
+    {"must take 2 operands", on(OpCode::add, [](Op& op, Program&) { op.operands.pop_back(); })},
+    {"must have 1 results", on(OpCode::add, [](Op& op, Program&) { op.results.clear(); })},
     {"used before its definition",
      on(OpCode::add, [](Op& op, Program&) { op.operands[0] = op.results[0]; })},
-    {"operands and result have one type",
+    {"operands and result must have one type",
      on(OpCode::add, [](Op& op, Program& p) { p.values[op.results[0]].dtype = DType::i64; })},
-    {"needs a permutation",
+    {"must have a permutation",
      on(OpCode::permute, [](Op& op, Program&) {
        set(op, AttrKey::permutation, std::vector<int64_t>{1, 1});
      })},
     {"xor_mask is out of range",
      on(OpCode::shuffle_xor, [](Op& op, Program&) { set(op, AttrKey::xor_mask, int64_t{64}); })},
-    {"keeps the shape",
+    {"must keep the shape",
      on(OpCode::shuffle_xor, [](Op& op, Program& p) { p.values[op.results[0]].shape = {4, 128}; })},
     {"axis is out of range",
      on(OpCode::gather, [](Op& op, Program&) { set(op, AttrKey::axis, int64_t{2}); })},
     {"i32 or i64 indices",
      on(OpCode::gather, [](Op& op, Program&) { op.operands[1] = op.operands[0]; })},
-    {"an element for each index",
+    {"one element for each index",
      on(OpCode::gather, [](Op& op, Program& p) { p.values[op.results[0]].shape = {8, 32}; })},
-    {"multiplies [m, k] by [k, n]",
+    {"must multiply [m, k] by [k, n]",
      on(OpCode::dot, [](Op& op, Program&) {
        std::swap(op.operands[1], op.operands[0]);
        op.operands[0] = op.operands[1];
      })},
-    {"accumulates in f32 [m, n]",
+    {"must accumulate in f32 [m, n]",
      on(OpCode::dot, [](Op& op, Program&) { op.operands[2] = op.operands[0]; })},
-    {"gives f32 [m, n]",
+    {"must give f32 [m, n]",
      on(OpCode::dot, [](Op& op, Program& p) { p.values[op.results[0]].dtype = DType::f16; })},
-    {"works on f32",
+    {"must take f32",
      on(OpCode::shl, [](Op& op, Program&) { op.code = OpCode::erf; op.operands.pop_back(); })},
-    {"tile_shape has one entry",
+    {"tile_shape must have one entry",
      on(OpCode::load_tile, [](Op& op, Program&) {
        set(op, AttrKey::tile_shape, std::vector<int64_t>{8});
      })},
@@ -177,15 +177,15 @@ const Defect kDefects[] = {
     {"must take a view; its operands are (i32, i32, i32), its results (",
      on(OpCode::load_tile, [](Op& op, Program&) { op.operands[0] = op.operands[1]; })},
     {"one index", on(OpCode::load_tile, [](Op& op, Program&) { op.operands.pop_back(); })},
-    {"an index is an i32 or i64",
+    {"an index must be an i32 or i64",
      on(OpCode::alignment_offset, [](Op& op, Program&) { op.operands[1] = op.operands[0]; })},
-    {"takes 2 operands",
+    {"must take 2 operands",
      on(OpCode::alignment_offset, [](Op& op, Program&) { op.operands.push_back(op.operands[1]); })},
-    {"takes 1 operands",
+    {"must take 1 operands",
      on(OpCode::max_alignment_offset, [](Op& op, Program&) {
        op.operands.push_back(op.operands[0]);
      })},
-    {"the alignment offset is an i32 scalar",
+    {"the alignment offset must be an i32 scalar",
      on(OpCode::load_tile, [](Op& op, Program&) {
        set(op, AttrKey::has_alignment_offset, int64_t{1});
      })},
@@ -194,14 +194,14 @@ const Defect kDefects[] = {
        op.operands.push_back(op.operands[0]);
        op.results.push_back(op.results[0]);
      })},
-    {"the combiner takes two values",
+    {"the combiner must take two values",
      on(OpCode::scan, [](Op& op, Program&) {
        op.regions.clear();
        op.regions.emplace_back();
        set(op, AttrKey::reduction, int64_t{3});
      })},
     {"arithmetic on scalars", [](Program& p) { p = print_in_combiner(); }},
-    {"a region ends in a yield",
+    {"a region must end in a yield",
      on(OpCode::for_range, [](Op& op, Program&) { op.regions[0].ops.clear(); })},
     {"yields the wrong number",
      on(OpCode::for_range, [](Op& op, Program&) { op.regions[0].ops.back().operands.clear(); })},
@@ -210,12 +210,12 @@ const Defect kDefects[] = {
        find(p.body, OpCode::while_loop)->operands[0] =
            find(p.body, OpCode::for_range)->regions[0].arguments[1];
      }},
-    {"results need both branches",
+    {"with results must have both branches",
      on(OpCode::if_else, [](Op& op, Program&) { op.regions[1] = {}; })},
-    {"has two regions", on(OpCode::while_loop, [](Op& op, Program&) { op.regions.pop_back(); })},
+    {"must have two regions", on(OpCode::while_loop, [](Op& op, Program&) { op.regions.pop_back(); })},
     {"the first argument is no counter",
      on(OpCode::while_loop, [](Op& op, Program&) { set(op, AttrKey::independent, int64_t{1}); })},
-    {"other needs a mask",
+    {"other requires a mask",
      on(OpCode::load, [](Op& op, Program&) { set(op, AttrKey::has_other, int64_t{1}); })},
     {"out of range",
      on(OpCode::atomic_rmw, [](Op& op, Program&) { set(op, AttrKey::atomic, int64_t{4}); })},
@@ -264,13 +264,13 @@ TEST(Verify, DotAccumulatorMatchesItsOperands) {
   };
   EXPECT_EQ(refused(product(i8, i32, i32, false)), "");
   EXPECT_EQ(refused(product(f32, f32, f32, true)), "");
-  EXPECT_NE(refused(product(i8, i32, f32, false)).find("accumulates i8 in i32 [m, n]"),
+  EXPECT_NE(refused(product(i8, i32, f32, false)).find("must accumulate i8 in i32 [m, n]"),
             std::string::npos);
-  EXPECT_NE(refused(product(f32, f32, i32, false)).find("accumulates in f32 [m, n]"),
+  EXPECT_NE(refused(product(f32, f32, i32, false)).find("must accumulate in f32 [m, n]"),
             std::string::npos);
-  EXPECT_NE(refused(product(bf16, f32, f32, true)).find("takes an input precision for f32 only"),
+  EXPECT_NE(refused(product(bf16, f32, f32, true)).find("may take an input precision for f32 only"),
             std::string::npos);
-  EXPECT_NE(refused(product(i8, i32, i32, true)).find("takes an input precision for f32 only"),
+  EXPECT_NE(refused(product(i8, i32, i32, true)).find("may take an input precision for f32 only"),
             std::string::npos);
 }
 

@@ -106,7 +106,9 @@ std::string Backend::emit(llvm::Module& module, bool assembly) {
   llvm::legacy::PassManager passes;
   auto kind = assembly ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile;
   if (machine->addPassesToEmitFile(passes, stream, nullptr, kind, /*DisableVerify=*/true))
-    throw std::runtime_error("LLVM cannot emit code for this host");
+    throw std::runtime_error("LLVM cannot emit code for the host CPU " +
+                             machine->getTargetCPU().str() + " (" +
+                             machine->getTargetTriple().str() + ")");
   passes.run(module);
   return std::string(bytes.begin(), bytes.end());
 }

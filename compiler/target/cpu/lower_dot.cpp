@@ -53,7 +53,7 @@ void TileLowering::lowerDot(tile::DotOp op) {
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t j = 0; j < across; ++j) {
         places.push_back({moved(here[0], i), moved(here[1], j * lanes)});
-        accs.push_back(registers.splat(loc, evaluate(op.getSums(), places.back()).value, lanes));
+        accs.push_back(registers.splat(loc, evaluate(op.getAcc(), places.back()).value, lanes));
       }
     auto loop = scf::ForOp::create(b, loc, i64(0), i64(depth), i64(1), accs);
     b.setInsertionPointToEnd(loop.getBody());

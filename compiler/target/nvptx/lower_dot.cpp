@@ -105,7 +105,7 @@ LogicalResult lowerDot(ThreadLowering& t, tile::DotOp op) {
   const TileElements a = operandOf(t, op.getA(), op.getFormatAAttr(), op.getTf32()),
                      b = operandOf(t, op.getB(), op.getFormatBAttr(), op.getTf32());
   const LinearLayout layout = layoutOf(op.getResult());
-  SmallVector<Value> acc = t.elements(op.getSums());
+  SmallVector<Value> acc = t.elements(op.getAcc());
   const int64_t depth = a.layout.shape()[1];
   const std::optional<DotLayouts> fragments =
       mmaLayouts(shapeOf(layout, depth, op.getFactorBytes()));

@@ -132,15 +132,15 @@ std::string operandsFrom(int64_t first, int64_t count) {
 }
 
 LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
-  if (!t.arch().wgmma) return op.emitOpError("needs sm_90a, got ") << t.options.arch;
-  const LinearLayout layout = layoutOf(op.getSums());
+  if (!t.arch().wgmma) return op.emitOpError("expected target sm_90a, got ") << t.options.arch;
+  const LinearLayout layout = layoutOf(op.getAcc());
   const tgpu::MemDescType part = op.getRing().getType().part(op.getPartB());
   const Type element = part.getElementType();
   const bool wide = element.getIntOrFloatBitWidth() == 16,
              integer = element.isInteger(8) && !op.getFormatB();
   if (!wide && op.getA() && !operandInSlot(op.getA()))
-    return op.emitOpError(
-        "expected operand a in shared memory: registers hold 16-bit elements only");
+    return op.emitOpError("expected operand a in shared memory, got it in registers: wgmma reads ")
+           << element << " operands from shared memory only";
   const int64_t n = layout.shape()[1], depth = part.getShape()[op.getPermutedB() ? 1 : 0];
   const int64_t groups = layout.warps() / kGroupWarps,
                 powerOfTwo = (layout.shape()[0] & -layout.shape()[0]) / layout.ctas();
@@ -152,11 +152,11 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
     blocks.push_back(at[0]);
     addRegisters(layout, at[0], registers);
   }
-  const SmallVector<Value> elements = t.elements(op.getSums());
+  const SmallVector<Value> elements = t.elements(op.getAcc());
   // A zero accumulator is not passed in registers, because ptxas would wait for wgmmas in flight
   // before it zeroes these registers.
   const bool fresh =
-      matchPattern(op.getSums(), m_PosZeroFloat()) || matchPattern(op.getSums(), m_Zero());
+      matchPattern(op.getAcc(), m_PosZeroFloat()) || matchPattern(op.getAcc(), m_Zero());
   AccumulatorAssembly assembly(
       t, llvm::map_to_vector(registers, [&](int64_t reg) { return elements[reg]; }), fresh);
 
@@ -244,10 +244,10 @@ void keepBeforeWait(ThreadLowering& t, tgpu::WgmmaOp product, tgpu::WgmmaWaitOp 
 }
 
 LogicalResult lowerWait(ThreadLowering& t, tgpu::WgmmaWaitOp op) {
-  auto product = op.getSums().getDefiningOp<tgpu::WgmmaOp>();
+  auto product = op.getAcc().getDefiningOp<tgpu::WgmmaOp>();
   const bool later = product && product->getNextNode() != op;
   if (later) keepBeforeWait(t, product, op);
-  AccumulatorAssembly assembly(t, t.elements(op.getSums()));
+  AccumulatorAssembly assembly(t, t.elements(op.getAcc()));
   if (later) keepRows(t, product, assembly);
   assembly.line("wgmma.wait_group.sync.aligned " + std::to_string(op.getPending()));
   t.defineElements(op, assembly.emit());

@@ -378,7 +378,8 @@ static LogicalResult lowerByElement(ThreadLowering& t, Operation* op) {
   for (Value operand : op->getOperands()) {
     from.push_back(t.elements(operand));
     if (count != 1 && from.back().size() != 1 && from.back().size() != count)
-      return op->emitOpError("expected all operands in one layout");
+      return op->emitOpError("expected operands of one layout, got ")
+             << count << " and " << from.back().size() << " elements per thread";
     count = std::max(count, from.back().size());
   }
   Type result = t.elementType(getElementTypeOrSelf(op->getResult(0).getType()));
@@ -407,7 +408,8 @@ static LogicalResult lowerElementwise(ThreadLowering& t, Operation* op) {
     for (Value operand : op->getOperands()) {
       const Pieces& from = t.pieces(operand);
       if (from.size() != 1 && int64_t(from.size()) != count)
-        return op->emitOpError("expected all operands in one layout");
+        return op->emitOpError("expected operands of one layout, got ")
+               << count << " and " << from.size() << " pieces per thread";
       operands.push_back(from.size() == 1 ? from[0] : from[i]);
     }
     Operation* piece =

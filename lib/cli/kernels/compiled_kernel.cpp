@@ -5,6 +5,7 @@
 #include "kernels/core/argument_facts.h"
 #include "lib/cli/kernels/assemble.h"
 #include "lib/text/output.h"
+#include "program/remarks.h"
 #include "program/serialize.h"
 #include "runtime/kernel/resource_remarks.h"
 
@@ -72,7 +73,7 @@ CompiledKernel loaded(const RecordedKernel& recorded) {
 
 std::string text_of(const std::vector<program::Remark>& remarks) {
   std::string text;
-  for (const program::Remark& remark : remarks) text += to_string(remark) + "\n";
+  for (const program::Remark& remark : remarks) text += text_with_remedy(remark) + "\n";
   return text;
 }
 
@@ -84,7 +85,8 @@ Json json_of(const std::vector<program::Remark>& remarks) {
                     {"column", remark.column},
                     {"pass", remark.pass},
                     {"id", remark.id},
-                    {"text", remark.text}});
+                    {"text", remark.text},
+                    {"remedy", remedy_of(remark)}});
   return list;
 }
 

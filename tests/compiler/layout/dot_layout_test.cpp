@@ -97,9 +97,9 @@ TEST(DotLayout, FragmentsMatchThePtxIsa) {
             expect_held(layouts->b, lane, warp, {row, column}, of_b(0, reg, i, bytes),
                         of_b(lane, reg, i, bytes));
       });
-      for_fragments(layouts->sums, kMmaM, kMmaN, [&](int64_t row, int64_t column, int64_t warp) {
+      for_fragments(layouts->acc, kMmaM, kMmaN, [&](int64_t row, int64_t column, int64_t warp) {
         for (int reg = 0; reg < 4; ++reg)
-          expect_held(layouts->sums, lane, warp, {row, column}, of_acc(0, reg), of_acc(lane, reg));
+          expect_held(layouts->acc, lane, warp, {row, column}, of_acc(0, reg), of_acc(lane, reg));
       });
     }
   }
@@ -118,7 +118,7 @@ void expect_operands_fit(const DotShape& shape, const DotLayouts& layouts) {
       };
       const bool together = mmaLayouts(shape).has_value();
       const auto a = held(layouts.a, together), b = held(layouts.b, together);
-      for (const auto& at : held(layouts.sums, together)) {
+      for (const auto& at : held(layouts.acc, together)) {
         for (int64_t k = 0; k < shape.k; ++k) {
           ASSERT_TRUE(a.contains({at[0], k})) << "row " << at[0];
           ASSERT_TRUE(b.contains({k, at[1]})) << "column " << at[1];
@@ -148,19 +148,19 @@ TEST(DotLayout, WarpGroupsHaveTheRowsOfWgmma) {
     DotShape by_groups = shape;
     by_groups.part = WarpPart::group;
     ASSERT_TRUE(fitsWgmma(by_groups));
-    const LinearLayout sums = sumsLayout(by_groups);
-    EXPECT_EQ(shapeOf(sums, shape.k).part, WarpPart::group);
+    const LinearLayout acc = accumulatorLayout(by_groups);
+    EXPECT_EQ(shapeOf(acc, shape.k).part, WarpPart::group);
     std::set<int64_t> rows;
     for (int64_t warp = 0; warp < shape.warps; ++warp)
-      for (int64_t reg = 0; reg < sums.registers(); ++reg) {
-        const LinearLayout::Coordinates first = sums.coordinates({.reg = reg, .warp = warp});
+      for (int64_t reg = 0; reg < acc.registers(); ++reg) {
+        const LinearLayout::Coordinates first = acc.coordinates({.reg = reg, .warp = warp});
         if (first[0] % 16 == 0 && first[1] == 0) rows.insert(first[0]);
         if (first[0] % 16 == 0) {
           EXPECT_EQ(first[0] / 16 % 4, warp % 4);
         }
         for (const int64_t lane : {3, 13, 31}) {
           const LinearLayout::Coordinates at =
-              sums.coordinates({.reg = reg, .lane = lane, .warp = warp});
+              acc.coordinates({.reg = reg, .lane = lane, .warp = warp});
           EXPECT_EQ(at[0], first[0] + lane / 4);
           EXPECT_EQ(at[1], first[1] + lane % 4 * 2);
         }
@@ -186,8 +186,8 @@ TEST(DotLayout, WarpGroupsHaveTheRowsOfWgmma) {
 
 TEST(DotLayout, EqualShapesHaveEqualAccumulators) {
   for (const DotShape& shape : kShapes) {
-    EXPECT_EQ(mmaLayouts(shape)->sums, sumsLayout(shape));
-    EXPECT_EQ(threadLayouts(shape).sums, sumsLayout(shape));
+    EXPECT_EQ(mmaLayouts(shape)->acc, accumulatorLayout(shape));
+    EXPECT_EQ(threadLayouts(shape).acc, accumulatorLayout(shape));
   }
 }
 

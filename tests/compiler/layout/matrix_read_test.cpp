@@ -76,7 +76,7 @@ TEST(MatrixRead, ReadsOtherElementSizesAlongK) {
 }
 
 TEST(MatrixRead, RejectsOtherLayouts) {
-  EXPECT_FALSE(matrixRead(sumsLayout({4, 4, 16, 1})));
+  EXPECT_FALSE(matrixRead(accumulatorLayout({4, 4, 16, 1})));
   EXPECT_FALSE(matrixRead(LinearLayout::blocked({64, 64}, 8, 32, 4)));
   EXPECT_FALSE(matrixRead(LinearLayout::blocked({64}, 2, 32, 1)));
   EXPECT_FALSE(matrixRead(threadLayouts({64, 64, 32, 4}).a));

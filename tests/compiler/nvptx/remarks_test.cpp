@@ -12,13 +12,14 @@ namespace {
 using program::RemarkId;
 
 // Returns the remarks of `pass` that contain `text`. Checks that each remark's id belongs to its
-// pass.
+// pass, and that the table has a remedy.
 std::vector<program::Remark> found(const program::Artifact& artifact, const std::string& pass,
                                    const std::string& text) {
   std::vector<program::Remark> matching;
   for (const program::Remark& remark : artifact.remarks) {
     const std::optional<RemarkId> id = program::find_remark(remark.id);
     EXPECT_TRUE(id && pass_of(*id) == remark.pass) << to_string(remark);
+    EXPECT_NE(remedy_of(remark), "") << to_string(remark);
     if (remark.pass == pass && remark.text.find(text) != std::string::npos)
       matching.push_back(remark);
   }

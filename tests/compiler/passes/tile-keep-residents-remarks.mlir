@@ -502,7 +502,7 @@ func.func @offset_of_another_row(%x: !x {tile.alias_class = 1 : i64}, %y: !y {ti
   %offset = tile.alignment_offset %x[%other] : !x
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: the alignment offset is another row's [resident-row-not-cached]}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: the alignment offset belongs to another row [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] alignment_offset %offset shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
     %s = arith.addf %acc, %t : tensor<512xf32>
     scf.yield %s : tensor<512xf32>
