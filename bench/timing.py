@@ -23,7 +23,7 @@ MOST_FLUSHES = 64
 # Upper bound of the extra host time in us of the first call after a pause; 100 to 130 for cuBLAS.
 WAKING_US = 500
 MOST_IN_ROUND = 32  # most repetitions of a run in one round of `repeats`
-ROUNDS = 12  # runs of a chain between two events, so many that the events' own cost is negligible
+ROUNDS = 12  # runs of a chain between two events, enough to hide the events' own cost
 
 
 def quantiles(samples):

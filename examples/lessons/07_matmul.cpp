@@ -58,7 +58,7 @@ TilePlace in_rows(KernelBuilder& k, const Meta& m, const Matrices& x) {
   return {k.program_id(0) / columns, k.program_id(0) % columns};
 }
 
-// Step 1: the formula. All products of a k-step are in one 3-D tile, so the block sizes must be
+// Step 1: the formula. A k-step multiplies in one 3-D tile [m, k, n], so the block sizes must be
 // small: block_m=32 block_n=32 block_k=16.
 void plain(KernelBuilder& k, const Meta& m) {
   const Matrices x(k, m);

@@ -120,8 +120,8 @@ void two_passes(KernelBuilder& k, const Meta& m) {
   b.store(weighted, sum);
 }
 
-// Step 2: one pass. When a row's maximum grows, its earlier sums are rescaled. Step 3: with stages
-// > 1, keys and values of the next blocks are copied to shared memory in advance.
+// Step 2: one pass. When a row's maximum grows, its exponentials and its output are rescaled.
+// Step 3: with stages > 1, the next blocks of keys and values are copied to shared memory early.
 void online(KernelBuilder& k, const Meta& m, int stages) {
   const Block b(k, m);
   const Tile queries = b.queries();

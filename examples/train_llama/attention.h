@@ -10,7 +10,7 @@
 
 namespace train {
 
-// fused: the library's operation. products: matmuls with scores in memory.
+// fused: the library's operation. `products`: matmuls with scores in memory.
 enum class AttentionKind { fused, products };
 const char* name_of(AttentionKind kind);
 // Returns `fused` if the library's operation supports the configuration, else `products`.

@@ -7,7 +7,7 @@
 
 namespace train {
 
-// One matrix, or the first matrix of a batch. `data` is row-major; rows are `ld` elements apart.
+// One matrix, or the first matrix of a batch. `data` is row-major; row i begins at element i * ld.
 struct Matrix {
   void* data;
   Type type;

@@ -78,8 +78,9 @@ class Model {
   int64_t batch_ = 0, rows_ = 0;  // sequences and tokens of the current step
 
   Tensor weights_, copy_, gradients_;
-  // branch_: output of a half layer, which the next norm adds to the stream; in the backward pass,
-  // the gradient of attention's output. logits_: one row if the lm_head is fused with its loss.
+  // branch_: output of a half layer, which the next norm adds to the stream. In the backward pass
+  // it is the gradient of attention's output. logits_: one row if the lm_head is fused with its
+  // loss.
   Tensor tokens_, labels_, branch_, logits_, loss_;
   std::vector<Layer> layers_;
   Norm final_norm_;

@@ -72,7 +72,7 @@ int64_t physical_bytes() {
 
 Tensor Ops::allocate(Type type, std::initializer_list<int64_t> shape) {
   const char* advice = "; lower --batch, --context, --width, --ffn or --layers";
-  double bytes = size_of(type);  // double, because the product may exceed 64 bits
+  double bytes = size_of(type);  // double, because rows * columns may exceed 64 bits
   for (int64_t dim : shape) bytes *= static_cast<double>(dim);
   const double all = bytes + static_cast<double>(impl_->bytes),
                limit = on_gpu() ? 0x1p62 : physical_bytes();

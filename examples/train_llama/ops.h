@@ -108,9 +108,9 @@ class Ops {
   };
   void cross_entropy(const CrossEntropy& c);
 
-  // norm and clip_factor have one element and stay on the device. nonfinite: one i32, or empty.
-  // steps, skipped: one i64 each, or empty; a finite norm adds 1 to steps, any other norm adds 1 to
-  // skipped.
+  // norm and clip_factor have one element and stay on the device. nonfinite is one i32, or empty.
+  // steps and skipped are one i64 each, or empty. A finite norm adds 1 to steps. Any other norm
+  // adds 1 to skipped.
   void global_norm(const Tensor& norm, const Tensor& clip_factor, const Tensor& gradients,
                    double max_norm, const Tensor& nonfinite = {}, const Tensor& steps = {},
                    const Tensor& skipped = {});

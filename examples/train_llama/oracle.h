@@ -30,8 +30,8 @@ struct NormGradients {
 };
 NormGradients rms_norm_backward(View dy, View x, View w, View rstd);
 
-// Rotates x[batch, positions, heads, head_dim], whose positions are `row` elements apart. Pair i
-// has the columns i and i + head_dim / 2, and rotates by direction * t * base^(-2i / head_dim) at
+// Rotates x[batch, positions, heads, head_dim]; position p begins at element p * row. Pair i has
+// the columns i and i + head_dim / 2, and rotates by direction * t * base^(-2i / head_dim) at
 // position t. The backward pass has direction -1.
 void rope(std::span<double> x, int64_t batch, int64_t positions, int64_t heads, int64_t head_dim,
           int64_t row, double base, double direction);

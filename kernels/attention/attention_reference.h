@@ -32,7 +32,7 @@ struct AttentionResult {
 };
 struct AttentionGradients {
   Values dq, dk, dv, d_sinks;
-  Values sink_terms;  // [heads], sums of the absolute values of the terms of d_sinks
+  Values sink_terms;  // [heads], sum of |term| over the terms of d_sinks
 };
 
 namespace attention_detail {

@@ -36,10 +36,10 @@ struct VocabParallelCase {
   }
 };
 
-// Returns for each row:
+// Returns five values for each row:
 //   0: maximum
 //   1: sum of e^(x - maximum) except the label's
-//   2: the label's logit, or 0 if another shard has it
+//   2: the label's logit, or 0
 //   3: sum of x - maximum (only with smoothing)
 //   4: number of classes (only with smoothing)
 inline Values vocab_parallel_partials_reference(const Values& logits,

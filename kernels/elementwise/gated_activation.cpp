@@ -9,7 +9,7 @@
 //                                       dgate = round_T(round_T(dout up) f'(u))
 //
 // GeGLU rounds where PyTorch's separate operations round. With 16-bit types, its gradients also
-// compute f by 1 + tanh, as PyTorch does. So sums of gradients in which terms cancel agree with
+// compute f by 1 + tanh, as PyTorch does. So a sum of gradients whose terms cancel agrees with
 // PyTorch's.
 //
 // Bytes, s = sizeof(T): forward 3 n F s, backward 5 n F s. A program has one tile and no loop.

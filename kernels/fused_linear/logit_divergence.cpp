@@ -149,7 +149,7 @@ class CountedRow {
   }
 
  private:
-  // Sets the factors of a row's loss (share_) and gradient (factor_).
+  // Sets share_ and factor_, which scale a row's loss and gradient.
   void set_share() {
     share_ = k_.constant(1.0f, f32);
     if (m_.reduction != Reduction::sum)

@@ -18,8 +18,8 @@ MatmulOptions each_of(const Options& o) {
           .most_rows = o.most_rows};
 }
 
-// Returns the options of one matmul with 2 F columns. A tile of it needs as many registers and as
-// much shared memory as the tiles of both matmuls.
+// Returns the options of one matmul with 2 F columns. Its tile needs the registers and shared
+// memory of the tiles of both matmuls.
 template <class Options>
 MatmulOptions both_of(const Options& o) {
   MatmulOptions both = each_of(o);

@@ -40,7 +40,7 @@ class MatmulTiles {
     Indices itself() const { return of(row, column); }
   };
 
-  // m.factors gives the layout of a and b; c is [rows, cols].
+  // `m` says which of a and b are transposed; c is [rows, cols].
   MatmulTiles(KernelBuilder& k, const MatmulMeta& m, const View& a, const View& b,
               const Scalar& rows, const Scalar& cols)
       : k_(k), m_(m), rows_(cdiv(rows, m.tile_m)), columns_(cdiv(cols, m.tile_n)) {

@@ -12,7 +12,7 @@ std::string valid_step(const Machine&, const AdamwOptions&, const ElementwiseCon
   return refused_flat(f32, config);
 }
 
-// A vector of a moment has four f32. Two of these have eight elements, as many as one vector of a
+// A vector of a moment has four f32. Two of these have eight elements, like one vector of a
 // 16-bit parameter, gradient or copy.
 ElementwiseConfig heuristic_step(const Machine& machine, const AdamwOptions& o) {
   const bool narrow = size_of(o.type) == 2 || size_of(o.gradient_type) == 2 ||

@@ -8,7 +8,7 @@
 // Squares of f32 values can overflow or underflow. So a program also finds its largest |g|. If it
 // is outside [kLeast, kMost], the program reads its elements again, from the cache, and adds the
 // squares of g * kUp or of g * kDown. The second stage adds the partial sums of each scale
-// separately, and combines these sums at the scale of the largest one.
+// separately, and combines the three totals at the scale of the largest one.
 #include "kernels/optimizer/global_norm.h"
 
 #include "kernels/core/record.h"

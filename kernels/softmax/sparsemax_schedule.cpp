@@ -133,7 +133,7 @@ std::string valid(const Machine& machine, const SparsemaxOptions& o, const RowCo
     return std::string(machine.name) + " has clusters of at most " +
            std::to_string(machine.max_cluster) + " CTAs; use a smaller num_ctas";
   if (config.rows != 1) return "num_ctas above 1 requires rows=1; use rows=1, or num_ctas=1";
-  RowConfig one = config;  // one CTA with as many threads as the cluster
+  RowConfig one = config;  // one CTA with the threads of the cluster
   one.num_warps *= config.num_ctas;
   one.num_ctas = 1;
   return refused(machine, o.type, tile_of(o, config), one);

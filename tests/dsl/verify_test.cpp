@@ -134,7 +134,8 @@ const Defect kDefects[] = {
      on(OpCode::bitcast, [](Op& op, Program& p) {
        op.operands[0] = find(p.body, OpCode::load_tile)->results[0];
      })},
-    {"must take 3 operands", on(OpCode::atomic_cas, [](Op& op, Program&) { op.operands.pop_back(); })},
+    {"must take 3 operands",
+     on(OpCode::atomic_cas, [](Op& op, Program&) { op.operands.pop_back(); })},
     {"must take 2 operands", on(OpCode::add, [](Op& op, Program&) { op.operands.pop_back(); })},
     {"must have 1 results", on(OpCode::add, [](Op& op, Program&) { op.results.clear(); })},
     {"used before its definition",
@@ -212,7 +213,8 @@ const Defect kDefects[] = {
      }},
     {"with results must have both branches",
      on(OpCode::if_else, [](Op& op, Program&) { op.regions[1] = {}; })},
-    {"must have two regions", on(OpCode::while_loop, [](Op& op, Program&) { op.regions.pop_back(); })},
+    {"must have two regions",
+     on(OpCode::while_loop, [](Op& op, Program&) { op.regions.pop_back(); })},
     {"the first argument is no counter",
      on(OpCode::while_loop, [](Op& op, Program&) { set(op, AttrKey::independent, int64_t{1}); })},
     {"other requires a mask",
