@@ -29,7 +29,7 @@ Remark make_remark(RemarkId remark, std::string text);
 /// Returns the column `change` of the remark's row, or of the reason in its text. Returns "" for a
 /// diagnostic of MLIR.
 std::string remedy_of(const Remark& remark);
-/// Returns to_string(remark). A text without "; <what to change>" gets "; remedy: " and the remedy.
+/// Returns to_string(remark). If the text has no "; ", it names no remedy: "; remedy: ..." follows.
 std::string text_with_remedy(const Remark& remark);
 
 }  // namespace ligerdsl::program

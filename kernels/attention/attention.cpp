@@ -98,8 +98,8 @@ class HeadScalars {
   Partition numbers_;
 };
 
-// Converts scores q k^T to powers of 2. It multiplies by reciprocals, because an exact division is
-// a function call, and wgmma is serialised in kernels with calls.
+// Applies scale and softcap to scores q k^T, and computes weights as powers of 2. It multiplies by
+// reciprocals: an exact division is a function call, and calls serialise wgmma.
 class Scores {
  public:
   Scores(KernelBuilder& k, const AttentionMeta& m, const Scalar& scale)
@@ -110,7 +110,7 @@ class Scores {
     to_log2_ = k.constant(kLog2E, f32);
   }
 
-  // Returns z with a softcap, else q k^T. The other functions take these values as `capped`.
+  // Returns z with a softcap, q k^T without; the other functions take the result as `capped`.
   Tile capped(const Tile& raw_scores) const {
     return cap_.empty() ? raw_scores : cap_ * tanh(raw_scores * (scale_ * inverse_cap_));
   }
@@ -160,7 +160,7 @@ Scalar group_of(const AttentionMeta& m, const Scalar& head) {
   return head / static_cast<int32_t>(m.group());
 }
 
-// Numbers of batches, queries and keys from which programs get their places. With sequences,
+// Numbers of batches, queries and keys that determine each program's Place. With sequences,
 // slice_to_sequence restricts views to the program's sequence.
 class Tokens {
  public:
@@ -187,7 +187,7 @@ class Tokens {
       if (!view->empty()) *view = sequences_->queries_of(batch, *view, 1);
     band->measure(**of_queries.begin(), **of_keys.begin());
   }
-  // Runs body(). With sequences, runs it only if `place` is one of the sequence's `count` tokens.
+  // Runs body(). With sequences, runs it only if token `place` is below the length `count`.
   template <class Body>
   void if_block_exists(const Scalar& place, const Scalar& count, Body body) const {
     if (sequences_) return k_.if_(place < count, body);

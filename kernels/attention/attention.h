@@ -12,10 +12,10 @@ struct AttentionOptions {
   int64_t dim = 128;       // D: columns of a head, at most kMostAttentionDim
   int64_t heads = 32;      // A, heads of q and o
   int64_t kv_heads = 8;    // K, heads of k and v; a divisor of A
-  int64_t queries = 4096;  // S, only for the grid
-  int64_t keys = 4096;     // T, only for the grid
-  bool left = false;       // hides keys more than window_left before the query's diagonal
-  bool right = true;       // hides keys more than window_right after the diagonal; 0 is causal
+  int64_t queries = 4096;  // S, used only for the grid
+  int64_t keys = 4096;     // T, used only for the grid
+  bool left = false;       // query i does not see keys j < i + T - S - window_left
+  bool right = true;       // query i does not see keys j > i + T - S + window_right; 0: causal
   bool softcap = false;
   bool with_lse = false;    // forward: also store lse
   bool with_sinks = false;  // forward: heads have a sink; backward: also compute d_sinks
@@ -128,7 +128,7 @@ struct AttentionConfig {
 struct AttentionBackwardConfig {
   int k_queries = 64, k_keys = 64, k_stages = 2, k_warps = 4;
   bool k_reload = false;
-  bool apart = false;  // separate kernels for d_k and d_v: fewer accumulators, but scores twice
+  bool apart = false;  // separate kernels for d_k and d_v: fewer accumulators; both compute scores
   int q_queries = 64, q_keys = 64, q_stages = 2, q_warps = 4;
   bool q_reload = false;
   bool k_tensor_copies = false, q_tensor_copies = false;  // loads in loops are TMA copies

@@ -85,10 +85,10 @@ class AttentionBand {
     return seen;
   }
 
-  // Blocks of a loop that need a mask: none, all (`may`, no `here`), or those where `here` is true.
+  // Blocks that need a mask: none without `may`, all with `may` only, else those where `here`.
   struct Masked {
     bool may = false;
-    std::optional<Scalar> here;  // empty unless it differs between the blocks of the loop
+    std::optional<Scalar> here;  // true if the block needs a mask; empty if all or none do
   };
   // Returns `values`, with `unseen` in place of hidden scores if the block needs a mask.
   template <class Seen>
@@ -144,9 +144,9 @@ class AttentionBand {
  private:
   Scalar none() const { return k_.constant(0, i64); }
 
-  // Returns the blocks of `tile` columns, of `count` columns. low_* and high_* are the first and
-  // last visible columns. Suffix _first: for the first row of the other operand's block; _last: for
-  // its last row. Columns are keys for a block of queries, and queries for a block of keys.
+  // Returns Blocks of `tile` columns each, among `count` columns. Columns are keys if a program
+  // owns queries, otherwise queries. The first and last visible columns are low_* and high_*.
+  // Suffix _first: for the first row of the program's own block; _last: for its last row.
   Blocks blocks(int64_t tile, const Scalar& count, const Scalar& low_first, const Scalar& low_last,
                 const Scalar& high_first, const Scalar& high_last, bool ragged) const {
     const auto clamped = [&](const Scalar& place) { return min(max(place, 0), count); };
@@ -159,7 +159,7 @@ class AttentionBand {
     return {begin.to(i32), whole.to(i32), edge.to(i32), end.to(i32)};
   }
 
-  // Clamps a 64-bit distance between blocks to the distances that occur within a block, as i32.
+  // Clamps a distance to i32. Beyond 2 (tile_q + tile_k), a block's comparisons do not change.
   Scalar near(const Scalar& distance) const {
     const int64_t most = 2 * (m_.tile_q + m_.tile_k);
     return min(max(distance, -most), most).to(i32);

@@ -32,7 +32,7 @@ AttentionSequences attention_sequences(const ReferenceCall& call) {
           .keys = call.integers("cu_seqlens_k")};
 }
 
-// Errors of o are measured in the norm of all elements, because the kernel rounds p before p v.
+// The error of o is a norm over all elements, because the kernel rounds p before the matmul p v.
 template <class Which>
 Expected forward(const ReferenceCall& call, const Which& which) {
   const auto r = attention_reference(which, call["q"], call["k"], call["v"], call["sinks"]);

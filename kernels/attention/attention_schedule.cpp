@@ -21,8 +21,8 @@ struct Blocks {
   bool ahead = false;   // the loop carries the previous block's weights
 };
 
-// Returns true if loads can be TMA copies and matmuls wgmma. It requires rows of whole 16-byte
-// vectors. Two warp groups then own 128 rows.
+// Returns true if loads can be TMA copies and matmuls can use wgmma. Elements have 16 bits then,
+// and rows are whole 16-byte vectors. Two warp groups own 128 rows.
 bool has_copies(const Machine& machine, const AttentionOptions& o) {
   const program::GpuArch* arch = program::find_gpu_arch(machine.name);
   return arch && arch->wgmma && size_of(o.type) == 2 && o.dim % 8 == 0;
@@ -57,7 +57,7 @@ int64_t width_of(const Machine& machine, const AttentionOptions& o, const Column
 
 int64_t shared_bytes(const AttentionOptions& o, const Blocks& b) {
   constexpr int64_t kAlignment = 2048;  // slots are aligned to the period of the swizzle
-  constexpr int64_t kExchanges = 4096;  // bytes that exchanges in TMA loops may take
+  constexpr int64_t kExchanges = 4096;  // bytes reserved for exchanges in TMA loops
   constexpr int64_t kPadding = 16;
   const int64_t row = b.width * size_of(o.type);
   // f32 matmuls without tensor cores exchange one operand tile between threads.
@@ -96,7 +96,7 @@ std::string refused(const Machine& machine, const AttentionOptions& o, const Blo
   return "";
 }
 
-// Halves tile sizes until the tiles fit, the streamed ones first.
+// Halves tiles until they fit: the streamed tile while streamed >= own / 2, otherwise the own tile.
 Blocks fitting(const Machine& machine, const AttentionOptions& o, Blocks b) {
   while (!refused(machine, o, b, "").empty()) {
     if (b.streamed > 16 && b.streamed >= b.own / 2)
@@ -122,8 +122,8 @@ Blocks with_plain_loads(const Machine& machine, const AttentionOptions& o, Block
   return fitting(machine, o, b);
 }
 
-// Tile shapes for 16-bit elements that ptxas compiles without spills in 255 registers (sm_90a):
-// forward, d_k with or without d_v, d_q.
+// Tile shapes for 16-bit elements that ptxas compiles without spills in 255 registers (sm_90a).
+// Programs of `keys` compute d_k, d_v or both; programs of `queries` compute d_q.
 struct Tiles {
   int64_t most_width;
   Blocks forward, keys, queries;
@@ -146,14 +146,14 @@ constexpr Tiles kTiles[] = {{64,
 constexpr int64_t kMostForward = 176, kMostKeys = 192, kMostQueries = 176;
 
 int64_t registers_of(const Blocks& b) {
-  // In quarters, because a thread may have a fraction of a row.
+  // Counts quarters of a row, because a thread may have a fraction of a row.
   const int64_t rows_of_thread = b.own * 4 / (program::kWarpThreads * b.warps);
   const int64_t weights = b.ahead ? b.streamed / 2 : 0;
   return rows_of_thread * (b.accs * b.width + b.scores * b.streamed + weights) / 4;
 }
 
-// Chooses the largest streamed tile that fits in registers and shared memory, because each
-// iteration has a fixed cost of waits.
+// Chooses the largest streamed tile that fits in registers and shared memory, because the waits of
+// an iteration take the same time for any tile.
 Blocks with_tensor_copies(const Machine& machine, const AttentionOptions& o, Blocks b,
                           int64_t most_registers) {
   b.own = 128, b.warps = 8, b.reload = b.copies = true;
@@ -280,9 +280,9 @@ Operation forward(const Machine& machine, const AttentionOptions& o,
   Launch launch = library_launch(programs(o, o.heads, o.queries, meta.tile_q), config.num_warps);
   Operation op{.steps = {record_step("attention_forward", o.type, &attention_forward, meta,
                                      std::move(launch))}};
-  // No grid depends on the total number of queries, so no grid check limits it. If it exceeds the
-  // limit of a tensor, this workspace is larger than any memory and the call fails. Otherwise the
-  // workspace is empty.
+  // The grid depends on the longest sequence, so the grid check accepts any total number of
+  // queries. If the total exceeds the limit of a tensor, this workspace is larger than any memory,
+  // and the call fails. Otherwise the workspace is empty.
   constexpr int64_t kMostElements = int64_t{1} << 56, kTooMuch = int64_t{1} << 61;
   if (o.sequences)
     op.workspace = {

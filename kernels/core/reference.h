@@ -57,7 +57,7 @@ class ReferenceCall {
   // Return a number of the descriptor or arguments, or `missing` if there is none with this name.
   virtual double number(const std::string& name, double missing) const = 0;
   virtual int64_t integer(const std::string& name, int64_t missing) const = 0;
-  // Returns the size that this letter stands for in the tensors' shapes, for example "N".
+  // Returns the size with this letter in the tensors' shapes, for example that of "N".
   virtual int64_t size(const std::string& letter) const = 0;
   // Returns `value` rounded to `type`. Tests that pass float64 tensors return it unrounded.
   virtual double round_to(DType type, double value) const = 0;

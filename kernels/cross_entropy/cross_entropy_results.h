@@ -116,7 +116,7 @@ class CrossEntropyResultsOf {
   CrossEntropyPlace<T> place_;
   CrossEntropySums<T> sums_;
   T label_power_, total_, log_total_, lse_;
-  // Scales of loss and z-loss in the reduced result; the label's class weight; a / V and 1 - a.
+  // Scales of loss and z-loss in the reduced result, the label's class weight, a / V, and 1 - a.
   T zeta_scale_, loss_scale_, label_weight_;
   Scalar per_class_, rest_;
   // Only with entropies: u of the label, and the mean of u weighted by p.

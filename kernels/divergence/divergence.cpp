@@ -3,9 +3,9 @@
 //
 //   sum: sum of all terms; batchmean: sum / n, n counted rows; mean: sum / (n V); none: no sum
 //
-// Bytes, s = sizeof(T): n V (s + sizeof(target type)), and n V s more with a gradient. At memory
-// speed, there is time for about 40 instructions per 16-bit element. So these use approximate
-// functions, whose errors are below the rounding.
+// Bytes, s = sizeof(T): n V (s + sizeof(target type)), and n V s more with a gradient. A kernel at
+// memory speed has time for about 40 instructions per 16-bit element. So 16-bit kernels use
+// approximate functions, whose errors are below the rounding of the result.
 #include "kernels/divergence/divergence.h"
 
 #include <optional>

@@ -14,8 +14,8 @@
 //
 //   w = (1-b) + b E;  x - log M = -log w;  y - log M = (y - x) - log w
 //
-// So the gradient has no cancellation between logarithms of tiny probabilities. It needs two
-// exponentials and a logarithm. x and y are clamped to at least kLogTiny, so that neither the
+// So the gradient has no cancellation between logarithms of tiny probabilities. An element needs
+// two exponentials and a logarithm. x and y are clamped to at least kLogTiny, so that neither the
 // exponential nor E overflows or underflows.
 //
 // w = 1 + t with t = b (E - 1). If x is nearly y, rounding 1 + t in f32 would lose t. So f32 inputs
@@ -57,7 +57,7 @@ DivergenceTerms::DivergenceTerms(KernelBuilder& k, const DivergenceOptions& o, b
   if (kind_ == Divergence::kl && quick_) least_ = max(least_, std::numeric_limits<float>::min());
 }
 
-// Returns the term weight * t, or 0 if the weight is 0 even if t is infinite.
+// Returns the term weight * t. The term is 0 if the weight is 0, even if t is infinite.
 DivergenceTerm DivergenceTerms::weighed(const Tile& weight, const Tile& t, const Tile& gradient,
                                         const Tile& q) const {
   DivergenceTerm term{where(weight == 0.0f, 0.0f, weight * t), gradient, q, {}, {}};

@@ -1,5 +1,5 @@
 // Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting", JMLR
-// 2014, scaled in training:
+// 2014, with kept elements scaled by 1 / (1 - p) in training:
 //
 //   y_i  = w_i >= floor(p 2^32) ? x_i / (1 - p) : 0
 //   dx_i = w_i >= floor(p 2^32) ? dy_i / (1 - p) : 0
@@ -21,7 +21,7 @@ namespace {
 
 using Words = std::array<Tile, 4>;  // random words for groups of four elements
 
-// Returns a tile [R, B] whose columns 4 k + j are words[j], each [R, B / 4].
+// Returns a tile [R, B] whose column 4 k + j is column k of words[j], a tile [R, B / 4].
 Tile by_column(const Words& words) {
   Tile even = interleave(words[0], words[2]);
   Tile odd = interleave(words[1], words[3]);

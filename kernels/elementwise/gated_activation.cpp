@@ -30,7 +30,7 @@ struct Multipliers {
   }
 };
 
-// f and f' of GELU's tanh form. They use 1 + tanh, which loses digits for u < -3.
+// f and f' of GELU's tanh form, computed from 1 + tanh. That sum loses digits for u < -3.
 class GeluByTanh {
  public:
   explicit GeluByTanh(const Tile& u) : u_(u), near_(clamp(u, -kMost, kMost)) {
@@ -44,7 +44,7 @@ class GeluByTanh {
 
  private:
   static constexpr double kOuter = 0.7978845608028654, kInner = 0.044715;  // sqrt(2 / pi)
-  static constexpr float kMost = 16;  // beyond it tanh is 1 or -1, and u^2 could overflow
+  static constexpr float kMost = 16;  // for |u| > 16, tanh is 1 or -1, and u^2 could overflow
   Tile u_, near_, tanh_;
 };
 

@@ -33,11 +33,11 @@ void embedding_forward(KernelBuilder& k, const EmbeddingMeta& m) {
     Scalar number, valid;  // valid: the index is a row of the whole table
     Tile values;
   };
-  // Loads are independent: those of all indices are in flight together, then those of all table
-  // rows.
+  // The loads of all indices are independent of each other, so they are in flight together. The
+  // loads of the table rows follow, also in flight together.
   std::vector<Row> rows;
   for (int64_t r = 0; r < m.rows; ++r) {
-    // Comparisons are 64-bit.
+    // Comparisons use i64, so that no index wraps to a valid row.
     const Scalar row = first + r, index = indices.load({row}).to(i64);
     const Scalar local = m.shard ? index - first_row : index;
     const Scalar inside = local >= 0 && local < table.dim(0);

@@ -4,12 +4,12 @@
 // 1. A stable counting sort makes a list of the positions i, ordered by v = index_i. The indices
 //    are divided into parts, each with its own counts. The place of position i in the list is
 //
-//   starts[part, v]: positions before v's segment of the list + positions of v in earlier parts
-//   + number of earlier positions of v in the same part, found by comparison.
+//   starts[part, v] + number of earlier positions of v in the same part, found by comparison;
+//   starts[part, v] = positions before v's segment of the list + positions of v in earlier parts.
 //
 // 2. One program per table row adds the gradients in its segment of the list.
 //
-// If an index is frequent, its segment is long, and its program would end long after all others. So
+// An index that occurs often has a long segment, whose program would end long after all others. So
 // separate programs add the full chunks of a segment, `chunk` positions each. The row's program
 // adds their results in order, then the remaining positions.
 //
@@ -95,9 +95,9 @@ struct Columns {
   }
 };
 
-// Returns `total` plus the rows find(first), ..., find(end - 1) of `rows`, added in order. It finds
-// `together` row numbers before it loads these rows, so that all loads are in flight at once. Row
-// -1 is zeros.
+// Returns `total` plus the rows find(first), ..., find(end - 1) of `rows`, added in order. Each
+// iteration finds `together` row numbers and then loads those rows, so that their loads are in
+// flight at once. A row number of -1 adds zeros.
 template <class Find>
 Tile add_rows(KernelBuilder& k, const Tile& total, const Scalar& first, const Scalar& end,
               int64_t together, const LoopOptions& options, const Find& find, const Partition& rows,
@@ -131,7 +131,7 @@ void count_indices(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   atomic_add(cut.start(sorted.starts, tile * m.scan, index), 1, cut.names_row(index));
 }
 
-// Converts counts to places in the list. A block of table rows gets the next free range of it.
+// Converts counts to places in the list. Each block of rows takes the next free range of the list.
 void place_rows(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   const Sorted sorted(k, m, false);
   View listed = k.view("listed", i32, {1});

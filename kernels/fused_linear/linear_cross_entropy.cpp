@@ -180,7 +180,7 @@ void exponentials(KernelBuilder& k, const Meta& m) {
     if (p.persistent) return tiles.each_place(make);
     return k.if_(k.program_id(0) < tiles.count(), [&] { tiles.each_place(make); });
   }
-  // Usually no flag is set. So each program first reads all flags, and there are few programs.
+  // Usually no flag is set. So each program first reads all flags and ends if none is set.
   const Partition flags = again.partition({kFlags});
   const auto [any] = k.for_range(
       0, cdiv(again.dim(0), kFlags), 1, carry(k.zeros({kFlags}, i32)),
@@ -352,8 +352,8 @@ void rows(KernelBuilder& k, const Meta& m) {
     const Scalar f = fill_row(k, results, args, nullptr, row, ignored);
     if (!m.with_gradient) return;
     store_gradient(f, f);
-    // The factor is 0, but 0 times NaN or infinity is not 0, so such elements are cleared. The
-    // label's element is cleared anyway, because `others` excludes it.
+    // The row's factor is 0, but 0 times NaN or infinity is NaN. So a row is cleared if its sum
+    // `others` is not finite. The label's element, which `others` excludes, is always cleared.
     k.if_(ignored && of_tile.tile.counts, [&] {
       k.if_(label >= 0 && label < m.classes,
             [&] { stored->store(place, label, k.constant(0, m.type)); });

@@ -31,7 +31,7 @@ FactorGradients factor_gradients(const ReferenceCall& call, const Values& d, con
 
 void add_gradients(const ReferenceCall& call, const Values& d, Expected* expected) {
   FactorGradients g = factor_gradients(call, d, call["x"], call["weight"]);
-  const DType type = call.type("x");  // on a GPU, logits and their gradient have it, too
+  const DType type = call.type("x");  // on a GPU also the dtype of the logits and d_logits
   (*expected)["d_x"] = {std::move(g.d_x), true, type};
   if (call.has("d_weight"))
     (*expected)["d_weight"] = call.over_rows("d_weight", std::move(g.d_weight), type);

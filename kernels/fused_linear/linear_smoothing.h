@@ -1,11 +1,11 @@
 // Terms that label smoothing a adds to the gradients of an lm_head whose logits are not stored.
-// With s = -a / V times the row's scale, every d_c gets s [w_c]. It follows that
+// With s = -a / V times the row's scale, smoothing adds s [w_c] to every d_c. So
 //
-//   d_x gets s times the sum of the weight's rows [times w_c]
-//   d_weight gets w_c times the sum of x's rows times s
-//   d_bias gets w_c times the sum of s
+//   d_x[i]      += s_i (sum over classes c of [w_c] weight[c])
+//   d_weight[c] += [w_c] (sum over rows i of s_i x[i])
+//   d_bias[c]   += [w_c] (sum over rows i of s_i)
 //
-// So no intermediate result has the size of the logits.
+// The sums of rows are vectors [H], so no intermediate result has the size of the logits.
 #pragma once
 
 #include "kernels/core/launch.h"

@@ -202,7 +202,7 @@ class CountedRow {
   DivergenceTerms terms_;
   Scalar scale_, share_, factor_;
   // slopes_ = sum D / sum Q. The rounding of lse_ scales every Q by the same factor; dividing by
-  // sum Q removes that factor. In a peaked row it would matter, as D - Q sum D nearly cancels.
+  // sum Q removes that factor. It would matter in a peaked row, where D and Q sum D nearly cancel.
   Scalar lse_, target_lse_, slopes_;
   Tile x_;
 };

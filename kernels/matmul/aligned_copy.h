@@ -28,7 +28,7 @@ struct CopyGain {
 };
 
 struct CopiedBytes {
-  double per_row, fixed;  // bytes copied per row of `a` in memory, and independently of rows
+  double per_row, fixed;  // bytes copied: per row of `a` in memory, and for any number of rows
   int copies;             // number of copied operands
 };
 

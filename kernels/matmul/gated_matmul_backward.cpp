@@ -1,7 +1,7 @@
 // Recomputes gate = round(x gate_weight^T) and up = round(x up_weight^T). Then it computes d_gate
 // and d_up as gated_backward does, and out as gated_matmul does.
 //
-// So the backward pass of a gated MLP can recompute gate and up, which are never in memory.
+// So a gated MLP need not store gate and up for its backward pass.
 //
 // Flop 4 M F K. The load of a tile of d_out overlaps with the matmuls.
 #include "kernels/matmul/gated_matmul_backward.h"

@@ -29,7 +29,7 @@ inline GatedProduct gated_matmul_reference(ActivationKind kind, const Values& x,
   return made;
 }
 
-// Returns the gradients of gate, in columns [0, f), and of up, given d_out [rows, f].
+// Returns [rows, 2 f]: d_gate in columns [0, f), d_up in [f, 2 f). d_out is [rows, f].
 inline Values gated_matmul_gradient_reference(ActivationKind kind, const Values& d_out,
                                               const Values& gate_up, int64_t rows, int64_t f) {
   Values made;

@@ -14,8 +14,8 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Calls make(number) for each number of this program. A persistent program has the numbers i, i +
-// programs, ... below `count`; any other has its index i, which may be `count` or more.
+// Calls make(number) for each number that program i computes: i, i + programs, ... below `count` if
+// the kernel is persistent, otherwise only i, which may be `count` or more.
 template <class Make>
 void each_number(KernelBuilder& k, bool persistent, const Scalar& count, Make make) {
   if (!persistent) return make(k.program_id(0).to(i64));
@@ -34,8 +34,8 @@ class Offsets {
   // Returns offset `number`, or 0 if there is no such offset.
   Scalar at(const Scalar& number) const { return offsets_.load({number}).to(i64); }
 
-  // Returns the sum of of(offset, next offset, group) over all groups, in dtype `type`. The rows
-  // after the last group are one more group, whose next offset is 0.
+  // Returns the sum of `of(offset, next offset, group)` over all groups, in dtype `type`. The rows
+  // after the last group count as one more group, with next offset 0.
   template <class Of>
   Scalar sum_over_groups(KernelBuilder& k, DType type, Of of) const {
     const int64_t there = experts_ + 1;
@@ -71,7 +71,7 @@ class Offsets {
 // Rows of a tile of c.
 struct Place {
   Scalar expert;      // group; rows outside of all groups have -1 or `experts`
-  Scalar begin, end;  // first row of the tile; end of its section, possibly less
+  Scalar begin, end;  // first row of the tile; end of its section, <= begin: no tile
 };
 
 // The matrix as consecutive sections: the rows before the first group, the groups, and the rows
@@ -86,9 +86,9 @@ class Sections {
     return where(section < count(), clamp(offsets_.at(section - 1), 0, rows_), rows_);
   }
 
-  // Returns tile `number`. The numbers of section s start at begin(s) / tile_m + s, so each section
-  // has enough numbers, and at most one too many. All threads together count the sections that
-  // start at or before `number`; a binary search would wait for memory at each step.
+  // Returns tile `number`. The tile numbers of section s start at begin(s) / tile_m + s. A section
+  // may have one number more than tiles. All threads together count the sections that start at or
+  // before `number`; a binary search would wait for memory at each step.
   Place at(const Scalar& number) const {
     const Scalar section =
         offsets_

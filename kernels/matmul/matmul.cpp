@@ -38,7 +38,7 @@ class Finish {
   }
 
   const View& c() const { return *c_; }
-  // row_place: index of the tile's rows in row_scale.
+  // row_place: index of the tile in row_scale, in tiles of `rows` rows.
   void store(Tile acc, int64_t rows, int64_t cols, const MatmulTiles::Place& at,
              const Scalar& row_place) const {
     const Scalar &row = at.row, &column = at.column;

@@ -44,13 +44,13 @@ struct MatmulOptions {
   bool unaligned = false;
   bool any_size = false;   // sizes are dynamic; cols and width only choose the schedule
   bool in_blocks = false;  // a is in column blocks (column_blocks.h); nothing is transposed
-  // Row tiles of a and row_scale are at the places of row_tiles.h. Tiles without a counted row are
-  // not multiplied.
+  // a and row_scale are in the tile order of row_tiles.h, c is in the original order. Tiles without
+  // a counted row are not multiplied.
   bool row_tiles = false;
   bool some_depth = false;  // the range of K to multiply is read from the device
-  // Fallback for a matmul with some_depth, which is skipped if ignored rows of b have NaN or
-  // infinity. Then this matmul multiplies all of K, with zeros in those rows; otherwise it does
-  // nothing.
+  // Fallback after a matmul with some_depth. If ignored rows of b have NaN or infinity, that matmul
+  // has no k-steps, and this one multiplies all of K with zeros in place of these rows. Otherwise
+  // this one does nothing.
   bool ignores_rows = false;
   DType label_type = i64;
 
@@ -96,13 +96,13 @@ struct MatmulMeta : MatmulOptions {
   bool adds_in_memory = false;              // add to c by reductions in memory, without loading c
   bool tensor_stores = false;               // StoreOptions::tensor_copies
   int64_t rows = 1, block = 1024;           // tile of matmul_finish
-  bool copied_a = false, copied_b = false;  // the operand is aligned_a or aligned_b
+  bool copied_a = false, copied_b = false;  // the operand was copied to aligned_a, aligned_b
   int64_t most_split = 0;                   // largest number of tiles in a split wave
   int64_t least_k_steps = 0;                // with most_split: least K, in k-steps, to split
   int64_t programs = 0;                     // with most_split: persistent programs of the launch
 };
 
-// Arguments; with `batch`, all except vectors have it as first dimension:
+// Arguments. With `batch`, matrices have a first dimension for the batch; vectors do not:
 // - a [M, K], or [K, M] if transposed; with in_blocks [blocks, M, 2^block_shift] and block_shift
 //   i32
 // - b [K, N], or [N, K] if transposed
@@ -173,15 +173,15 @@ struct MatmulConfig {
 // Returns true if tensor cores accumulate fp8 with fewer bits than f32 has.
 bool keeps_few_bits_of_fp8(const Machine& machine);
 
-// Returns true if our matmuls of this dtype are about as fast as cuBLASLt's.
+// Returns true if matmuls of this dtype are about as fast as those of cuBLASLt.
 bool has_fast_products(const Machine& machine, DType type);
 
 // Returns the values of most_rows that have their own schedules, in ascending order. With few rows,
 // the tiles for many rows would be mostly empty or leave SMs idle.
 std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& options);
 
-// Returns the numbers of rows, above few_rows, for which another tile than the general schedule's
-// is faster (tile_choice.h). Schedules with most_rows = most() use that tile.
+// Returns the row counts above few_rows for which tile_choice.h predicts a faster tile than that of
+// the general schedule. The schedule with most_rows = most() uses this tile.
 std::vector<ChosenRows> middle_rows(const Machine& machine, const MatmulOptions& options);
 
 // Returns true if calls with unaligned rows of a or b have their own schedule (`unaligned`). That
@@ -199,7 +199,7 @@ MatmulConfig one_cta_product(const Machine& machine, const MatmulOptions& option
 
 // Returns the compile-time parameters for options and a config.
 MatmulMeta matmul_meta(const MatmulOptions& o, const MatmulConfig& config);
-// Returns a matmul whose sizes come from its views. The Rows of its launch are tiles of c.
+// Returns a matmul that reads its sizes from its views. Rows of its launch: number of tiles of c.
 Step matmul_of_any_size(const Machine& machine, MatmulOptions options, const MatmulConfig& config);
 // Returns the number of tiles of c [m, n].
 int64_t matmul_tiles(const MatmulConfig& config, int64_t m, int64_t n);

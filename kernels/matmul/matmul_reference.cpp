@@ -20,7 +20,7 @@ MatmulCase product_of(const ReferenceCall& call, bool transposed_a, bool transpo
   return which;
 }
 
-// Errors are measured in the norm of all elements: an element may be small although its terms are
+// The error is a norm over all elements: an element may be small although its terms are
 // large.
 template <bool transposed_a, bool transposed_b>
 Expected matmul(const ReferenceCall& call) {

@@ -49,7 +49,7 @@ int64_t tiles_of(int64_t rows, int64_t cols, const MatmulConfig& config) {
   return ceil_div(rows, config.tile_m) * ceil_div(cols, config.tile_n);
 }
 
-// Returns tiles whose operands stay in the L2 of a CPU core.
+// Returns the configuration of a CPU: operand tiles that stay in a core's L2.
 MatmulConfig config_for_cpu(const MatmulOptions& o) {
   const int64_t rows = height_of(o), depth = depth_of(o);
   return {.tile_m = fitting(rows ? rows : 128, 16, 128),
@@ -86,14 +86,14 @@ int64_t max_few_rows(const Machine& machine, const MatmulOptions& o) {
   return machine.sms / 2 / ceil_div(o.cols, many.tile_n) * many.tile_m;
 }
 
-// Returns true if tiles of 64 rows are an option; they were timed for such matmuls.
+// Returns true if tiles of 64 rows were timed for such matmuls: wgmma, 16-bit operands, no batch.
 bool has_small_tiles(const Machine& machine, const MatmulOptions& o) {
   return !o.batch && size_of(o.type) == 2 && has_wgmma(machine);
 }
 
-// Returns the largest number of rows for which tiles have 64 rows: with tiles of 64 x 128, each SM
-// then has at most one. On an H200, NT of 256 x 4096 x 4096 takes 24.7 us, and 27.4 us with tiles
-// of 128 x 128. The result is less than max_few_rows, which the fused lm_heads use.
+// Returns the largest number of rows for which tiles have 64 rows. Each SM then has at most one
+// tile of 64 x 128. NT of 256 x 4096 x 4096 takes 24.7 us, and 27.4 us with 128 x 128 (H200). The
+// result is 64 if it would reach max_few_rows, which the fused lm_heads use.
 int64_t max_rows_of_small_tiles(const Machine& machine, const MatmulOptions& o) {
   if (!has_small_tiles(machine, o)) return kSmallRows;
   const int64_t rows = machine.sms / ceil_div(o.cols, 128) * kSmallRows;
@@ -186,8 +186,8 @@ bool copies_operands(const Machine& machine, const MatmulOptions& o) {
   return gain.gained_per_row > 0 && (!o.most_rows || gain.pays(static_cast<double>(o.most_rows)));
 }
 
-// Returns true if the operand's rows are aligned for TMA copies, but begin inside L2 cache lines. A
-// tile then reads two lines instead of one, which limits the matmul's speed.
+// Returns true if the operand's rows are aligned for TMA copies, but not to L2 cache lines. 128
+// bytes of a row then span two lines, which limits the matmul's speed.
 bool crosses_lines(const MatmulOptions& o, Operand operand) {
   return are_vectors(o) && bytes_of(o, row_lengths(o)[operand == Operand::b]) % kLine != 0;
 }
@@ -218,8 +218,8 @@ bool may_use_cluster(const Machine& machine, const MatmulOptions& o, const Matmu
          few_rows_have_a_schedule(machine, o);
 }
 
-// Doubles tile_k and keeps the bytes in flight. The time is 0.97 of that before for 128 x 4096 x
-// 4096, 0.96 for 1024 x 1024 x 4096 NT (H200).
+// Doubles tile_k. With four stages, the bytes in flight change little. Relative time: 0.97 for 128
+// x 4096 x 4096, 0.96 for 1024 x 1024 x 4096 NT (H200).
 MatmulConfig with_wide_k_steps(const Machine& machine, const MatmulOptions& o,
                                const MatmulConfig& config) {
   constexpr int64_t kMinKSteps = 8;  // least k-steps per program that were timed
@@ -249,9 +249,9 @@ int least_saved(const MatmulOptions& o, const MatmulConfig& config) {
   return splits_waves(o, config) && size_of(o.type) == 2 ? kLeast : 0;
 }
 
-// Returns the argument of chosen_tile, or none for matmuls that were not timed. 16-bit matmuls that
-// do not load c were timed. If rows of b have N elements, tiles of b have whole L2 cache lines. NN
-// of 1025 x 4096 x 4096 takes 67 us with tiles of 256 columns, and 80 us with tiles of 160 (H200).
+// Returns the argument of chosen_tile, or none for matmuls that were not timed, such as those that
+// load c. If b is not transposed, tiles have whole L2 cache lines of b. NN of 1025 x 4096 x 4096
+// takes 67 us with tiles of 256 columns, and 80 us with tiles of 160 (H200).
 std::optional<WideMatmul> wide_matmul(const Machine& machine, const MatmulOptions& o,
                                       const MatmulConfig& config) {
   const bool timed =

@@ -33,7 +33,7 @@ class MatmulTiles {
     Scalar row, column;            // position of the tile in c
     std::optional<Scalar> matrix;  // index in the batch, empty without a batch
 
-    // Return the indices of tile (i, j) in the same matrix, and of this tile.
+    // `of` returns the indices of tile (i, j) in the same matrix, `itself` those of this tile.
     Indices of(const Scalar& i, const Scalar& j) const {
       return matrix ? Indices{*matrix, i, j} : Indices{i, j};
     }

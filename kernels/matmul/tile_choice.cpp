@@ -18,10 +18,10 @@ constexpr MatmulTile kOthers[] = {{256, 128}, {128, 224}, {128, 192}, {128, 160}
 // predicted, for unknown reasons: 65536 x 320 x 4096 NT with tiles of 128 x 256 (557 us, predicted
 // 355), and 1025 x 4096 x 4096 NN with tiles of 128 x 160 (80 us, predicted 60).
 constexpr double kStepUs = 0.022, kColumnUs = 0.00253;  // 128 rows: us = kStepUs + cols * kColumnUs
-constexpr double kClusterFactor = 1.15;                 // factor on the k-steps of a cluster
+constexpr double kClusterFactor = 1.15;                 // factor on multiply-adds of a cluster
 constexpr double kLineUs = 0.00145;                     // per L2 cache line that a k-step loads
 constexpr double kTileUs = 1;                           // per tile: first loads and store
-constexpr double kIdleGain = 0.2;  // part of the time that one tile saves if all other SMs idle
+constexpr double kIdleGain = 0.2;  // fraction of a tile's time saved if other SMs are idle
 // Cost of a split wave: the second launch, and storing and adding each part.
 constexpr double kSplitUs = 6, kPartUs = 0.08;
 
@@ -42,7 +42,7 @@ double us_per_tile(const WideMatmul& m, const MatmulTile& tile) {
   return static_cast<double>(ceil_div(m.depth, kTileK)) * us_per_step(m, tile) + kTileUs;
 }
 
-// Returns the time of a last wave of `left` tiles, for `at_once` programs.
+// Returns the time in us of a last wave of `left` tiles on `at_once` programs.
 double last_wave_us(const WideMatmul& m, int64_t left, int64_t at_once, const MatmulTile& tile) {
   const double whole = us_per_tile(m, tile);
   const int64_t k_steps = ceil_div(m.depth, kTileK), programs_per_tile = at_once / left;
@@ -55,13 +55,13 @@ double last_wave_us(const WideMatmul& m, int64_t left, int64_t at_once, const Ma
          static_cast<double>(parts * tile.ctas) * kPartUs;
 }
 
-// Returns the total time of all SMs per row of c, without a last wave and without memory limits.
+// Returns SM-microseconds per row of c. The last wave and the rate of memory are ignored.
 double sm_us_per_row(const WideMatmul& m, const MatmulTile& tile) {
   return static_cast<double>(ceil_div(m.cols, tile.cols) * tile.ctas) * us_per_tile(m, tile) /
          tile.rows;
 }
 
-// Returns the fastest tile, or `usual` unless another tile saves more than `gain`.
+// Returns the fastest tile if it saves more than `gain` compared with `usual`, otherwise `usual`.
 template <class Time>
 MatmulTile fastest_tile(const WideMatmul& m, const MatmulTile& usual, double gain, Time time) {
   MatmulTile best = usual;

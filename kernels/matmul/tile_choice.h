@@ -53,7 +53,7 @@ MatmulTile chosen_tile(const WideMatmul& matmul, int64_t rows);
 // 5 % at K = 32768. The tiles may differ, because splitting a wave saves more with a large K.
 MatmulTile tile_for_any_depth(WideMatmul matmul, int64_t rows);
 
-// Set of the numbers of rows for which chosen_tile is tile().
+// Set of the row counts for which chosen_tile returns tile().
 class ChosenRows {
  public:
   static constexpr int64_t kBlock = 128;  // all row counts in a block have the same tile
@@ -63,12 +63,12 @@ class ChosenRows {
   const MatmulTile& tile() const { return tile_; }
   // Adds the row counts block * kBlock + 1 to (block + 1) * kBlock. Blocks must ascend.
   void add(int64_t block);
-  // Returns true if the tile is chosen for this number of rows.
+  // Returns true if the set has this row count.
   bool contains(int64_t rows) const {
     const uint64_t block = static_cast<uint64_t>(rows - 1) / kBlock;
     return block < blocks_.size() && blocks_[block];
   }
-  // Returns the largest number of rows in the set.
+  // Returns the largest row count in the set.
   int64_t most() const { return static_cast<int64_t>(blocks_.size()) * kBlock; }
 
  private:

@@ -48,7 +48,7 @@ void adamw(KernelBuilder& k, const AdamwMeta& meta) {
   Scalar beta1 = k.scalar("beta1", f32), beta2 = k.scalar("beta2", f32);
   Scalar eps = k.scalar("eps", f32), weight_decay = k.scalar("weight_decay", f32);
 
-  std::optional<Scalar> stores;  // true if this step is taken; empty if it always is
+  std::optional<Scalar> stores;  // true if the step stores results; empty: it always does
   if (meta.with_skip) stores = skip.load({0}) == 0;
   if (meta.device_step) {
     lr = lr_view.load({0});
@@ -61,7 +61,7 @@ void adamw(KernelBuilder& k, const AdamwMeta& meta) {
   }
   Scalar i = k.program_id(0);
   const Shape shape{meta.block};
-  // The moments have most of the bytes, so blocks are aligned with vectors of m.
+  // Blocks begin at vector boundaries of m, because the moments have most of the bytes.
   const Scalar offset = m_view.alignment_offset({});
   const auto load = [&](const View& view) {
     return view.partition(shape).load({i}, {.alignment_offset = offset});

@@ -43,8 +43,8 @@ struct AdamwMeta : AdamwOptions {
 //   bias2 = 1 / sqrt(1 - beta2^t) in double,
 //   beta1, beta2, eps, weight_decay f32.
 //
-// If skip is not 0 (or is NaN), nothing is written. If a device step is less than 1, nothing is
-// written except the error flag (error_flag.h), unless the step is skipped.
+// If skip is not 0 (or is NaN), nothing is written. If the step is not skipped and its device step
+// is less than 1, only the error flag (error_flag.h) is written.
 void adamw(KernelBuilder& k, const AdamwMeta& m);
 
 // Rows: elements.

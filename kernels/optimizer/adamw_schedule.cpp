@@ -12,15 +12,15 @@ std::string valid_step(const Machine&, const AdamwOptions&, const ElementwiseCon
   return refused_flat(f32, config);
 }
 
-// A vector of a moment has four f32. Two of these have eight elements, like one vector of a
-// 16-bit parameter, gradient or copy.
+// A 16-byte vector has four f32 moments, but eight 16-bit elements. With vectors = 2, a thread has
+// a whole vector of a 16-bit parameter, gradient or copy.
 ElementwiseConfig heuristic_step(const Machine& machine, const AdamwOptions& o) {
   const bool narrow = size_of(o.type) == 2 || size_of(o.gradient_type) == 2 ||
                       (o.with_copy && size_of(o.copy_type) == 2);
   return {.rows = 1, .num_warps = 8, .vectors = !machine.is_gpu() ? 4 : narrow ? 2 : 1};
 }
 
-// The first block may begin up to three elements before m (View::alignment_offset).
+// The first block may begin up to three elements before m, so the grid covers three more elements.
 Operation step(const Machine& machine, const AdamwOptions& o, const ElementwiseConfig& config) {
   AdamwMeta meta{o};
   meta.block = config.columns(f32, kFlat);
@@ -32,7 +32,7 @@ Operation step(const Machine& machine, const AdamwOptions& o, const ElementwiseC
   return {.steps = {record_step(adamw_kernel.name, o.type, &adamw, meta, std::move(launch))}};
 }
 
-// Returns the bytes of the gradient, the copy, and twice the parameter and both moments.
+// Returns the bytes read and written. The parameter and both moments count twice.
 Cost cost_of_step(const AdamwOptions& o, int64_t elements) {
   const int each = size_of(o.gradient_type) + 2 * (size_of(o.type) + 2 * size_of(f32)) +
                    (o.with_copy ? size_of(o.copy_type) : 0);

@@ -5,7 +5,7 @@
 //
 // The backward is the same rotation with sign = -1. Bytes: 2 tokens (q_heads + k_heads) D
 // sizeof(T), and cos and sin once per token. A program rotates one token, whose heads share cos and
-// sin. All loads of a block of heads are before its stores.
+// sin. It loads a block of heads before it stores the block, because q_out may be q_in.
 #include "kernels/rope/rope.h"
 
 namespace ligerdsl::kernels {

@@ -72,7 +72,7 @@ int ctas_per_sm(const Machine& machine, const RopeOptions& o, const RopeMeta& me
 }
 
 RopeConfig heuristic(const Machine& machine, const RopeOptions& o) {
-  // Each half of a tile has at most 8192 elements: 16 per thread with 16 warps, the most used here.
+  // A tile has at most 8192 elements in each half: 16 per thread with the most warps (16).
   const int64_t heads = std::max<int64_t>(
       1, floor_power_of_two(8192 / std::max(tile_width(o.angles()), tile_width(o.tail()))));
   RopeConfig config{.heads = static_cast<int>(std::min(heads, most_heads(o)))};

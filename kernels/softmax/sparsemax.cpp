@@ -14,9 +14,9 @@
 //
 // tau starts at max x - 1 or more. The root for a subset of the elements is at most the root for
 // all. So the method first runs on the largest element of each part, which is cheap. A part is a
-// run of contiguous elements if a thread has several runs, and otherwise the elements of a lane. If
-// few parts have several elements of the support, the start is near the root, and one step over the
-// whole row often replaces six or more.
+// run of contiguous elements if a thread has kRunsOfThread runs or more, and otherwise a lane's
+// elements. If few parts contain two or more elements of the support, the start is near the root.
+// Then one step over the whole row often replaces six or more.
 //
 // x and tau are relative to the row's maximum. The last step's f(tau) / count is the part of tau
 // that f32 cannot represent. It is subtracted separately, so that the sum of y is accurate for any
@@ -60,7 +60,7 @@ Tile ones_where(KernelBuilder& k, const Tile& positive) {
 }
 
 // Start of Newton's method. `count` is the number of parts whose largest element is above tau, or 0
-// if tau is not their root.
+// if tau is not yet the root for the parts' largest elements.
 template <class Number>
 struct Start {
   Number tau, count;
@@ -71,10 +71,10 @@ Number quotient(const SparsemaxMeta& m, const Number& sum, const Number& count) 
   return m.exact_division ? sum / count : fast_div(sum, count);
 }
 
-// Runs Newton's method on elements relative to the largest one. above(tau) returns the sum of max(x
-// - tau, 0) and the number of nonzero terms. The loop ends when all rows of the tile are done. A
-// row is done when a step does not reduce the number of elements above tau, which rounding may even
-// increase. A row is also done if its first step finds start.count elements or fewer.
+// Runs Newton's method on elements relative to the largest one. above(tau) returns the sum of
+// max(x - tau, 0) and the number of nonzero terms. The loop ends when all rows of the tile are
+// done. A row is done when a step does not reduce the number of elements above tau; rounding may
+// even increase it. A row is also done if its first step finds start.count elements or fewer.
 template <class Number, class Above>
 Threshold<Number> newton(KernelBuilder& k, const SparsemaxMeta& m, const Start<Number>& start,
                          const Above& above) {

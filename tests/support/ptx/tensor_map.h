@@ -1,5 +1,5 @@
-// Stands for CUtensorMap: describes the tensor and the box of a TMA copy. The fake driver writes
-// it, and the emulator reads it.
+// The test driver's CUtensorMap: the tensor and the box of a TMA copy. The fake driver writes it,
+// and the emulator reads it.
 #pragma once
 
 #include <cstdint>
