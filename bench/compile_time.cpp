@@ -57,7 +57,7 @@ Sample load(runtime::Device& device, Record record) {
   const kernels::Step& step = operation.steps[0];
   const program::CompileOptions options =
       kernels::compile_options(device.base_options(), step.program, step.launch,
-                               kernels::Variant::aligned, kernels::all_apart(step.program));
+                               kernels::Variant::aligned, kernels::all_disjoint(step.program));
   runtime::LoadReport report;
   device.load(bytes, options, &report);
   sample.total = milliseconds_since(begin);
@@ -111,7 +111,7 @@ int main(int argc, char** argv) try {
     throw Error("error: \"" + kernel + "\" is neither rms_norm_forward nor matmul");
   const auto record = [&] {
     if (kernel == "matmul")
-      return kernels::matmul(machine, {.factors = kernels::Factors::nt,
+      return kernels::matmul(machine, {.transposes = kernels::Transposes::nt,
                                        .cols = 4096,
                                        .width = 4096,
                                        .type = type,

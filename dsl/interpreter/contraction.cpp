@@ -46,8 +46,8 @@ void Machine::contraction(const Op& op, program::ContractionOp code) {
       }
       std::vector<double> left = data(op.operands[0]).real, right = data(op.operands[1]).real;
       if (program::roundsToTf32(op)) {
-        for (auto* factor : {&left, &right})
-          for (double& number : *factor) number = to_tf32(number);
+        for (auto* operand : {&left, &right})
+          for (double& number : *operand) number = to_tf32(number);
       }
       multiply(left, right, acc.real, m, n, k,
                [&](int64_t at, double total) { out.real[at] = round_to(DType::f32, total); });

@@ -125,13 +125,13 @@ class Ops {
              const Tensor& v, const Tensor& clip_factor, const Tensor& skip, const AdamW& settings);
 
   // c = alpha a b + beta c; the tensor of a transposed operand is a^T or b^T.
-  struct Factor {
+  struct Operand {
     Tensor tensor;
     bool transposed;
   };
-  void matmul(const Tensor& c, const Factor& a, const Factor& b, float alpha = 1, float beta = 0);
+  void matmul(const Tensor& c, const Operand& a, const Operand& b, float alpha = 1, float beta = 0);
   // The same for every matrix of a batch; tensors are [batch, rows, columns].
-  void batched_matmul(const Tensor& c, const Factor& a, const Factor& b, float alpha = 1,
+  void batched_matmul(const Tensor& c, const Operand& a, const Operand& b, float alpha = 1,
                       float beta = 0);
   struct FusedLinearCrossEntropy {
     Tensor x, weight, bias, labels, loss, d_x, d_weight, d_bias;

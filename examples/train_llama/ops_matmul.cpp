@@ -4,29 +4,29 @@
 namespace train {
 
 // Chooses the operation by the order of both operands: nn, nt, tn, tt.
-#define TRAIN_PRODUCT(family, FAMILY)                                                            \
-  void Ops::family(const Tensor& c, const Factor& a, const Factor& b, float alpha, float beta) { \
-    Arguments tensor(impl_->device);                                                             \
-    const auto run = [&](auto desc, auto args) {                                                 \
-      desc.alpha = alpha;                                                                        \
-      desc.beta = beta;                                                                          \
-      args.a = tensor(a.tensor);                                                                 \
-      args.b = tensor(b.tensor);                                                                 \
-      args.c = tensor(c);                                                                        \
-      impl_->run(desc, args);                                                                    \
-    };                                                                                           \
-    if (a.transposed && b.transposed)                                                            \
-      run(ligerdsl_##family##_tt_desc_t LIGERDSL_##FAMILY##_TT_DESC_INIT,                        \
-          ligerdsl_##family##_tt_args_t LIGERDSL_##FAMILY##_TT_ARGS_INIT);                       \
-    else if (a.transposed)                                                                       \
-      run(ligerdsl_##family##_tn_desc_t LIGERDSL_##FAMILY##_TN_DESC_INIT,                        \
-          ligerdsl_##family##_tn_args_t LIGERDSL_##FAMILY##_TN_ARGS_INIT);                       \
-    else if (b.transposed)                                                                       \
-      run(ligerdsl_##family##_nt_desc_t LIGERDSL_##FAMILY##_NT_DESC_INIT,                        \
-          ligerdsl_##family##_nt_args_t LIGERDSL_##FAMILY##_NT_ARGS_INIT);                       \
-    else                                                                                         \
-      run(ligerdsl_##family##_nn_desc_t LIGERDSL_##FAMILY##_NN_DESC_INIT,                        \
-          ligerdsl_##family##_nn_args_t LIGERDSL_##FAMILY##_NN_ARGS_INIT);                       \
+#define TRAIN_PRODUCT(family, FAMILY)                                                              \
+  void Ops::family(const Tensor& c, const Operand& a, const Operand& b, float alpha, float beta) { \
+    Arguments tensor(impl_->device);                                                               \
+    const auto run = [&](auto desc, auto args) {                                                   \
+      desc.alpha = alpha;                                                                          \
+      desc.beta = beta;                                                                            \
+      args.a = tensor(a.tensor);                                                                   \
+      args.b = tensor(b.tensor);                                                                   \
+      args.c = tensor(c);                                                                          \
+      impl_->run(desc, args);                                                                      \
+    };                                                                                             \
+    if (a.transposed && b.transposed)                                                              \
+      run(ligerdsl_##family##_tt_desc_t LIGERDSL_##FAMILY##_TT_DESC_INIT,                          \
+          ligerdsl_##family##_tt_args_t LIGERDSL_##FAMILY##_TT_ARGS_INIT);                         \
+    else if (a.transposed)                                                                         \
+      run(ligerdsl_##family##_tn_desc_t LIGERDSL_##FAMILY##_TN_DESC_INIT,                          \
+          ligerdsl_##family##_tn_args_t LIGERDSL_##FAMILY##_TN_ARGS_INIT);                         \
+    else if (b.transposed)                                                                         \
+      run(ligerdsl_##family##_nt_desc_t LIGERDSL_##FAMILY##_NT_DESC_INIT,                          \
+          ligerdsl_##family##_nt_args_t LIGERDSL_##FAMILY##_NT_ARGS_INIT);                         \
+    else                                                                                           \
+      run(ligerdsl_##family##_nn_desc_t LIGERDSL_##FAMILY##_NN_DESC_INIT,                          \
+          ligerdsl_##family##_nn_args_t LIGERDSL_##FAMILY##_NN_ARGS_INIT);                         \
   }
 TRAIN_PRODUCT(matmul, MATMUL)
 TRAIN_PRODUCT(batched_matmul, BATCHED_MATMUL)

@@ -45,7 +45,7 @@ class LargestTiles {
 
   void collect(const program::Region& region) {
     for (const Op& op : region.ops) {
-      if (op.find(program::AttrKey::tile_shape)) meet(op, neighbours_of(op));
+      if (op.find(program::AttrKey::tile_shape)) meet(op, contiguous_elements_of(op));
       if (op.code == OpCode::view_ptr) meet(op, 2);
       count_bytes(op);
       for (const program::Region& inner : op.regions) collect(inner);
@@ -56,7 +56,7 @@ class LargestTiles {
     int64_t& most = elements_[static_cast<size_t>(argument_of_[op.operands[0]])];
     most = std::max(most, elements);
   }
-  int64_t neighbours_of(const Op& op) const {
+  int64_t contiguous_elements_of(const Op& op) const {
     const auto& shape = std::get<program::Shape>(*op.find(program::AttrKey::tile_shape));
     const std::vector<int64_t>& strides = program_.values[op.operands[0]].strides;
     if (!shape.empty() && shape.back() <= 1 && strides.back() == 1) return 1;  // a column
@@ -117,15 +117,15 @@ class LargestTiles {
 
 // Arguments whose tiles become an operand of a matmul, directly or after arithmetic. A tile that is
 // broadcast first, like the statistics of rows, does not count: it is a small part of the operand.
-class Factors {
+class MatmulOperands {
  public:
-  explicit Factors(const program::Program& program)
-      : program_(program), defined_by_(program.values.size()), is_factor_(program.values.size()) {
+  explicit MatmulOperands(const program::Program& program)
+      : program_(program), defined_by_(program.values.size()), is_operand_(program.values.size()) {
     collect(program.body);
     for (const Op* dot : dots_)
-      for (size_t factor : {0, 1}) trace(dot->operands[factor]);
+      for (size_t number : {0, 1}) trace(dot->operands[number]);
     for (const program::Argument& argument : program.arguments)
-      of_argument_.push_back(is_factor_[argument.value]);
+      of_argument_.push_back(is_operand_[argument.value]);
   }
   bool of(size_t argument) const { return of_argument_[argument]; }
 
@@ -139,8 +139,8 @@ class Factors {
   }
   // Marks the values from which `value` is computed, but does not look into loops and branches.
   void trace(program::ValueId value) {
-    if (is_factor_[value]) return;
-    is_factor_[value] = true;
+    if (is_operand_[value]) return;
+    is_operand_[value] = true;
     const Op* const op = defined_by_[value];
     if (!op || !op->regions.empty() || op->code == OpCode::dot) return;
     if (op->code == OpCode::broadcast || op->code == OpCode::expand_dims) return;
@@ -154,7 +154,7 @@ class Factors {
 
   const program::Program& program_;
   std::vector<const Op*> dots_, defined_by_;
-  std::vector<bool> is_factor_, of_argument_;
+  std::vector<bool> is_operand_, of_argument_;
 };
 
 // Arguments whose rows the program loads or stores with an alignment offset.
@@ -242,12 +242,12 @@ bool is_multiple(uint64_t value, int64_t divisor) {
 }
 
 // Returns true if some arguments that gain from alignment are matmul operands and others are not.
-bool has_variant_of_factors(const program::Program& program) {
+bool has_operands_variant(const program::Program& program) {
   const Asked asked(program);
-  const Factors factors(program);
+  const MatmulOperands operands(program);
   bool some = false, others = false;
   for (size_t i = 0; i < program.arguments.size(); ++i)
-    if (asked.of(i)) (factors.of(i) ? some : others) = true;
+    if (asked.of(i)) (operands.of(i) ? some : others) = true;
   return some && others;
 }
 
@@ -255,11 +255,11 @@ bool has_variant_of_factors(const program::Program& program) {
 
 std::vector<program::ArgFacts> argument_facts(const program::Program& program, Variant variant) {
   const Asked asked(program);
-  const Factors factors(program);
+  const MatmulOperands operands(program);
   const RowsWithOffset with_offset(program);
   const bool contiguous_rows = variant == Variant::contiguous,
              all_counted = contiguous_rows || variant == Variant::aligned;
-  const auto counted = [&](size_t argument) { return all_counted || factors.of(argument); };
+  const auto counted = [&](size_t argument) { return all_counted || operands.of(argument); };
   std::vector<program::ArgFacts> all(program.arguments.size());
   for (size_t i = 0; i < all.size(); ++i) {
     const program::Type& type = program.values[program.arguments[i].value];
@@ -293,7 +293,7 @@ std::vector<Variant> variants_of(const program::Program& program) {
   std::vector<Variant> variants;
   if (RowsWithOffset(program).any_with_other_offset()) variants.push_back(Variant::contiguous);
   variants.push_back(Variant::aligned);
-  if (has_variant_of_factors(program)) variants.push_back(Variant::factors);
+  if (has_operands_variant(program)) variants.push_back(Variant::operands);
   variants.push_back(Variant::any);
   return variants;
 }
@@ -304,8 +304,8 @@ const char* name_of(Variant variant) {
       return "contiguous";
     case Variant::aligned:
       return "aligned";
-    case Variant::factors:
-      return "factors";
+    case Variant::operands:
+      return "operands";
     case Variant::any:
       break;
   }

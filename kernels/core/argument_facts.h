@@ -7,7 +7,7 @@
 //                 aligns them all. Only programs that load from one argument with the offset of
 //                 another argument's row have this variant.
 //   `aligned`     all arguments that gain from 16-byte accesses must be aligned
-//   `factors`     only the operands of matmuls must be aligned; stored rows may have any length,
+//   `operands`    only the operands of matmuls must be aligned; stored rows may have any length,
 //                 for example the logits of 50,257 classes
 //   `generic`     accepts any arguments
 //
@@ -43,7 +43,7 @@
 
 namespace ligerdsl::kernels {
 
-enum class Variant { any, factors, aligned, contiguous };
+enum class Variant { any, operands, aligned, contiguous };
 
 // Returns the facts of each argument of the program. Exact sizes, alias classes and read_only stay
 // open: only a caller knows them.
@@ -51,7 +51,7 @@ std::vector<program::ArgFacts> argument_facts(const program::Program& program, V
 
 // Returns the variants of a GPU kernel, from the fastest to `generic`.
 std::vector<Variant> variants_of(const program::Program& program);
-// Returns the name of a variant: `contiguous`, `aligned`, `factors` or `generic`.
+// Returns the name of a variant: `contiguous`, `aligned`, `operands` or `generic`.
 const char* name_of(Variant variant);
 
 // Returns true if a tensor's address, and its sizes and strides in elements, satisfy the facts. The

@@ -13,16 +13,16 @@ bool read_only(size_t arg, const std::vector<ArgPromise>& promises,
                const std::vector<bool>& written) {
   if (written[arg]) return false;
   for (size_t i = 0; i < promises.size(); ++i) {
-    const bool apart = promises[i].alias_class != 0 && promises[arg].alias_class != 0 &&
-                       promises[i].alias_class != promises[arg].alias_class;
-    if (written[i] && !apart) return false;
+    const bool disjoint = promises[i].alias_class != 0 && promises[arg].alias_class != 0 &&
+                          promises[i].alias_class != promises[arg].alias_class;
+    if (written[i] && !disjoint) return false;
   }
   return true;
 }
 
 }  // namespace
 
-std::vector<ArgPromise> all_apart(const program::Program& program) {
+std::vector<ArgPromise> all_disjoint(const program::Program& program) {
   std::vector<ArgPromise> promises(program.arguments.size());
   for (size_t i = 0; i < promises.size(); ++i)
     promises[i].alias_class = static_cast<uint32_t>(i + 1);

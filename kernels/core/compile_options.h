@@ -22,7 +22,7 @@ struct ArgPromise {
 };
 
 // Returns the promise that no two arguments share memory.
-std::vector<ArgPromise> all_apart(const program::Program& program);
+std::vector<ArgPromise> all_disjoint(const program::Program& program);
 
 // Returns the compile options. `base` has the device and all options that a launch does not set.
 // `promises` is empty or has one element per argument of the program.

@@ -386,7 +386,7 @@ bool has_exponentials(const CrossEntropyOptions& o) {
 }
 
 LinearMatmul linear_matmul(const Machine& machine, const LinearCrossEntropyOptions& o) {
-  const MatmulOptions lm_head{.factors = Factors::nt,
+  const MatmulOptions lm_head{.transposes = Transposes::nt,
                               .cols = o.classes,
                               .width = o.cols,
                               .type = o.type,

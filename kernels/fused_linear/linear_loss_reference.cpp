@@ -16,10 +16,10 @@ Values logits_of(const Values& x, const Values& w, int64_t n, int64_t v, int64_t
   return logits;
 }
 
-FactorGradients factor_gradients(const ReferenceCall& call, const Values& d, const Values& x,
-                                 const Values& weight) {
+OperandGradients operand_gradients(const ReferenceCall& call, const Values& d, const Values& x,
+                                   const Values& weight) {
   const int64_t n = call.size("N"), v = call.size("V"), h = call.size("H");
-  FactorGradients out{Values(n * h, 0.0), Values(v * h, 0.0)};
+  OperandGradients out{Values(n * h, 0.0), Values(v * h, 0.0)};
   for (int64_t i = 0; i < n; ++i)
     for (int64_t j = 0; j < v; ++j)
       for (int64_t k = 0; k < h; ++k) {
@@ -30,7 +30,7 @@ FactorGradients factor_gradients(const ReferenceCall& call, const Values& d, con
 }
 
 void add_gradients(const ReferenceCall& call, const Values& d, Expected* expected) {
-  FactorGradients g = factor_gradients(call, d, call["x"], call["weight"]);
+  OperandGradients g = operand_gradients(call, d, call["x"], call["weight"]);
   const DType type = call.type("x");  // on a GPU also the dtype of the logits and d_logits
   (*expected)["d_x"] = {std::move(g.d_x), true, type};
   if (call.has("d_weight"))

@@ -31,8 +31,8 @@ LIGERDSL_REFERENCE(fused_linear_jsd) {
       divergence_case(call, DivergenceKind::jsd), temperature == 0 ? 1 : temperature);
   Expected expected = {{"loss", {Values{r.loss}, false, call.type("x")}}};
   add_gradients(call, r.d_logits, &expected);
-  const FactorGradients terms =
-      factor_gradients(call, r.d_logits_terms, absolute(call["x"]), absolute(call["weight"]));
+  const OperandGradients terms =
+      operand_gradients(call, r.d_logits_terms, absolute(call["x"]), absolute(call["weight"]));
   expected["d_x"].norm = norm_of(terms.d_x);
   if (call.has("d_weight")) expected["d_weight"].norm = norm_of(terms.d_weight);
   return expected;

@@ -10,7 +10,7 @@ namespace {
 // Returns the options of one of the two matmuls.
 template <class Options>
 MatmulOptions each_of(const Options& o) {
-  return {.factors = Factors::nt,
+  return {.transposes = Transposes::nt,
           .cols = o.cols,
           .width = o.width,
           .type = o.type,

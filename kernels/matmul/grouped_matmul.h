@@ -13,10 +13,10 @@ namespace ligerdsl::kernels {
 
 // nn: c = a b[e], nt: c = a b[e]^T, for the rows of group e. tn: c[e] = a^T b, where a and b are
 // restricted to the rows of group e.
-enum class GroupedFactors { nt, nn, tn };
+enum class GroupedTransposes { nt, nn, tn };
 
 struct GroupedMatmulOptions {
-  GroupedFactors factors = GroupedFactors::nt;
+  GroupedTransposes transposes = GroupedTransposes::nt;
   int64_t experts = 8;
   int64_t cols = 4096;   // N: columns of c
   int64_t width = 4096;  // columns of a: K, or M for tn
@@ -27,7 +27,7 @@ struct GroupedMatmulOptions {
 
   template <class V>
   void visit(V&& v) {
-    v("factors", factors, {"nt", "nn", "tn"});
+    v("transposes", transposes, {"nt", "nn", "tn"});
     v("experts", experts);
     v("cols", cols);
     v("width", width);

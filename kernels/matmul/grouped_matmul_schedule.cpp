@@ -7,21 +7,21 @@
 namespace ligerdsl::kernels {
 namespace {
 
-Factors factors_of(const GroupedMatmulOptions& o) {
-  switch (o.factors) {
-    case GroupedFactors::nt:
-      return Factors::nt;
-    case GroupedFactors::nn:
-      return Factors::nn;
-    case GroupedFactors::tn:
+Transposes transposes_of(const GroupedMatmulOptions& o) {
+  switch (o.transposes) {
+    case GroupedTransposes::nt:
+      return Transposes::nt;
+    case GroupedTransposes::nn:
+      return Transposes::nn;
+    case GroupedTransposes::tn:
       break;
   }
-  return Factors::tn;
+  return Transposes::tn;
 }
 
 // Returns the options of one group's matmul.
 MatmulOptions matmul_options(const GroupedMatmulOptions& o) {
-  return {.factors = factors_of(o),
+  return {.transposes = transposes_of(o),
           .cols = o.cols,
           .width = o.width,
           .type = o.type,
@@ -47,16 +47,16 @@ MatmulConfig config_of(const GroupedMatmulConfig& config) {
 // gradients of weights: 828 us, and 918 us if persistent (2048 x 768).
 GroupedMatmulConfig heuristic(const Machine& machine, const GroupedMatmulOptions& o) {
   MatmulOptions product = matmul_options(o);
-  if (machine.is_gpu()) product.factors = Factors::nt;  // the rows of a group are not known
+  if (machine.is_gpu()) product.transposes = Transposes::nt;  // the rows of a group are not known
   const MatmulConfig one = one_cta_product(machine, product);
   GroupedMatmulConfig config{.tile_m = one.tile_m,
                              .tile_n = one.tile_n,
                              .tile_k = one.tile_k,
                              .stages = one.stages,
                              .num_warps = one.num_warps};
-  if (!machine.is_gpu() && o.factors != GroupedFactors::tn) config.tile_m = 64;
+  if (!machine.is_gpu() && o.transposes != GroupedTransposes::tn) config.tile_m = 64;
   config.tensor_copies = one.tensor_copies && config.stages >= 3;
-  const bool of_weights = o.factors == GroupedFactors::tn;
+  const bool of_weights = o.transposes == GroupedTransposes::tn;
   config.persistent = machine.is_gpu() && config.stages > 1 &&
                       (of_weights ? !(config.tensor_copies && o.adds) : config.tensor_copies);
   // TMA stores take 0.94 to 0.99 of the time of 16-byte stores (H100).
@@ -89,7 +89,7 @@ Operation build(const Machine& machine, const GroupedMatmulOptions& o,
     launch.min_ctas_per_sm = config.min_ctas_per_sm;
     return record_step(name, o.type, kernel, meta, launch);
   };
-  if (o.factors == GroupedFactors::tn)
+  if (o.transposes == GroupedTransposes::tn)
     return {.steps = {step("grouped_matmul_tn", &grouped_matmul_tn,
                            columns * ceil_div(o.width, config.tile_m) * o.experts)}};
   // Upper bound of the row tiles: each section may end with a partial tile.
@@ -107,8 +107,8 @@ Operation build(const Machine& machine, const GroupedMatmulOptions& o,
 Cost cost(const GroupedMatmulOptions& o, int64_t rows) {
   const auto t = static_cast<double>(rows), k = static_cast<double>(o.width),
              n = static_cast<double>(o.cols), weights = static_cast<double>(o.experts) * k * n;
-  const double c = o.factors == GroupedFactors::tn ? weights : t * n;
-  const double b = o.factors == GroupedFactors::tn ? t * n : weights;
+  const double c = o.transposes == GroupedTransposes::tn ? weights : t * n;
+  const double b = o.transposes == GroupedTransposes::tn ? t * n : weights;
   return {(t * k + b) * size_of(o.type) + c * size_of(o.c_type) * (o.adds ? 2 : 1)};
 }
 

@@ -13,13 +13,13 @@
 namespace ligerdsl::kernels {
 
 // Layout of a and b in memory: n as in the formula ([m, k], [k, n]), t transposed.
-enum class Factors { nn, nt, tn, tt };
+enum class Transposes { nn, nt, tn, tt };
 
 // Activation f, in the order of LIGERDSL_EPILOGUE_*.
 enum class Epilogue { none, gelu_tanh, gelu_erf, silu, relu, relu_squared };
 
 struct MatmulOptions {
-  Factors factors = Factors::nn;
+  Transposes transposes = Transposes::nn;
   int64_t cols = 4096;   // N: columns of c
   int64_t width = 4096;  // columns of a in memory: K, or M if a is transposed
   DType type = bf16;     // dtype of a and b
@@ -27,7 +27,7 @@ struct MatmulOptions {
   bool scaled_rows = false, scaled_cols = false;  // a_scale per row, b_scale per column
   // Each k-step accumulates from 0 and is added to an f32 accumulator outside of the tensor cores,
   // whose fp8 accumulators have only about 14 bits.
-  bool turns_apart = false;
+  bool two_level_accumulation = false;
   DType c_type = bf16;
   bool has_bias = false;
   DType bias_type = f32;
@@ -55,13 +55,13 @@ struct MatmulOptions {
   DType label_type = i64;
 
   int64_t known(int64_t size) const { return any_size ? dyn : size; }
-  bool transposed_a() const { return factors == Factors::tn || factors == Factors::tt; }
-  bool transposed_b() const { return factors == Factors::nt || factors == Factors::tt; }
+  bool transposed_a() const { return transposes == Transposes::tn || transposes == Transposes::tt; }
+  bool transposed_b() const { return transposes == Transposes::nt || transposes == Transposes::tt; }
   DType b_type() const { return !mixed || !is_fp8(type) ? type : type == f8e4m3 ? f8e5m2 : f8e4m3; }
 
   template <class V>
   void visit(V&& v) {
-    v("factors", factors, {"nn", "nt", "tn", "tt"});
+    v("transposes", transposes, {"nn", "nt", "tn", "tt"});
     v("cols", cols);
     v("width", width);
     v("type", type);
@@ -73,7 +73,7 @@ struct MatmulOptions {
     v("scaled", scaled);
     v("scaled_rows", scaled_rows);
     v("scaled_cols", scaled_cols);
-    v("turns_apart", turns_apart);
+    v("two_level_accumulation", two_level_accumulation);
     v("row_scale", row_scale);
     v("adds", adds);
     v("unit_beta", unit_beta);

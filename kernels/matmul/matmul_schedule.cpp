@@ -63,8 +63,9 @@ MatmulConfig config_for_cpu(const MatmulOptions& o) {
 MatmulConfig config_for_many_rows(const Machine& machine, const MatmulOptions& o) {
   if (size_of(o.type) == 4)
     return {.tile_m = 64, .tile_n = 64, .tile_k = 16, .stages = 2, .num_warps = 4};
-  // With turns_apart a thread has a second accumulator.
-  const int most_cols = o.turns_apart ? 128 : 256, line = 128 / static_cast<int>(size_of(o.type));
+  // With two_level_accumulation a thread has a second accumulator.
+  const int most_cols = o.two_level_accumulation ? 128 : 256,
+            line = 128 / static_cast<int>(size_of(o.type));
   MatmulConfig config{
       .tile_m = 128, .tile_n = fitting(o.cols, 16, most_cols), .tile_k = line, .stages = 4};
   if (!fits_shared(machine, o, config)) config.stages = 3;
@@ -127,7 +128,7 @@ MatmulConfig config_for_few_rows(const Machine& machine, const MatmulOptions& o,
 // Returns true if matmuls use wgmma. TMA copies are then 1.02 to 1.03 times as fast (H200).
 bool multiplies_from_shared(const Machine& machine, const MatmulOptions& o) {
   return has_wgmma(machine) &&
-         (size_of(o.type) == 2 || (is_fp8(o.type) && o.factors == Factors::nt));
+         (size_of(o.type) == 2 || (is_fp8(o.type) && o.transposes == Transposes::nt));
 }
 
 // Returns true if reductions in memory are faster than loading c. They are if one instruction adds
@@ -255,7 +256,7 @@ int least_saved(const MatmulOptions& o, const MatmulConfig& config) {
 std::optional<WideMatmul> wide_matmul(const Machine& machine, const MatmulOptions& o,
                                       const MatmulConfig& config) {
   const bool timed =
-      size_of(o.type) == 2 && !o.adds && has_wgmma(machine) && o.factors != Factors::tt;
+      size_of(o.type) == 2 && !o.adds && has_wgmma(machine) && o.transposes != Transposes::tt;
   if (!timed || config.tile_n != MatmulTile{}.cols || !splits_waves(o, config)) return {};
   return WideMatmul{
       .cols = o.cols,
@@ -309,7 +310,7 @@ std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulCo
            : config.tensor_stores  ? "a CPU has no TMA copies; use tensor_stores=false"
            : config.adds_in_memory ? "a CPU has no reductions in memory; use adds_in_memory=false"
                                    : "";
-  const int64_t accumulators_per_element = o.turns_apart ? 2 : 1;
+  const int64_t accumulators_per_element = o.two_level_accumulation ? 2 : 1;
   const int64_t accumulators = accumulators_per_element * config.tile_m * config.tile_n /
                                (program::kWarpThreads * config.num_warps * config.num_ctas);
   if (accumulators > kMaxAccumulators)

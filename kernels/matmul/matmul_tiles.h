@@ -21,7 +21,7 @@ Tile accumulate_k_steps(KernelBuilder& k, const MatmulMeta& m, const Scalar& fir
       k.for_range(first, end, 1, k_loop_options(m), carry(k.zeros({m.tile_m, m.tile_n}, f32)),
                   [&](const Scalar& k_step, const Tile& acc) {
                     const Tile of_left = left(k_step), of_right = right(k_step);
-                    if (!m.turns_apart) return carry(dot(of_left, of_right, acc));
+                    if (!m.two_level_accumulation) return carry(dot(of_left, of_right, acc));
                     return carry(acc + dot(of_left, of_right, k.zeros({m.tile_m, m.tile_n}, f32)));
                   });
   return acc;

@@ -302,8 +302,8 @@ void group_norm_normalise(KernelBuilder& k, const GroupNormMeta& m) {
   };
   const Tile shift = moments.shift.partition({1}).load({row * m.parts});
   const Tile away = (parts(moments.shift) - shift.expand_dims(1)) + parts(moments.low);
-  const Tile low = sum(away, 1) * (1.0 / m.parts), apart = away - low.expand_dims(1);
-  const Tile between = sum(apart * apart, 1) * (1.0 / m.parts);
+  const Tile low = sum(away, 1) * (1.0 / m.parts), deviation = away - low.expand_dims(1);
+  const Tile between = sum(deviation * deviation, 1) * (1.0 / m.parts);
   const Tile within = sum(parts(moments.squares), 1) * (1.0 / m.row());
   const CentredGroups::Centre centre{sum(parts(moments.total), 1) * (1.0 / m.row()), shift, low,
                                      rsqrt(within + between + eps)};

@@ -54,7 +54,7 @@ constexpr FloorRule kFloors[] = {
 };
 // Rules with a residual, by vectors of f32, because the sum is f32. They give the most CTAs without
 // spills.
-constexpr FloorRule kFloorsBesideResidual[] = {
+constexpr FloorRule kFloorsWithResidual[] = {
     {.least_warps = 32, .min_ctas_per_sm = 1},
     {.least_warps = 16, .least_held = 5, .min_ctas_per_sm = 1},
     {.least_warps = 16, .min_ctas_per_sm = 2},  // 64 registers
@@ -100,7 +100,7 @@ RowConfig row_heuristic(const Machine& machine, const LayerNormOptions& o) {
     return config;
   }
   config.min_ctas_per_sm = o.residual
-                               ? floor_of(kFloorsBesideResidual, config.num_warps, held * widened)
+                               ? floor_of(kFloorsWithResidual, config.num_warps, held * widened)
                                : floor_of(kFloors, config.num_warps, held);
   return config;
 }

@@ -22,25 +22,26 @@ using runtime::Product;
 
 enum View : int { kA, kB, kC, kRowScale, kOuterRows, kOuterCols, kPlaces, kDepth, kLabels, kViews };
 
-void set_factors(const KernelMatmul::Factors& factors, std::array<BoundTensor, kViews>* views) {
-  if (factors.row_scale) (*views)[kRowScale] = *factors.row_scale;
-  if (factors.outer_rows)
-    (*views)[kOuterRows] = *factors.outer_rows, (*views)[kOuterCols] = *factors.outer_cols;
-  if (factors.places) (*views)[kPlaces] = *factors.places;
-  if (factors.depth) (*views)[kDepth] = *factors.depth;
-  if (factors.labels) (*views)[kLabels] = *factors.labels;
+void set_optional(const KernelMatmul::OptionalViews& optional,
+                  std::array<BoundTensor, kViews>* views) {
+  if (optional.row_scale) (*views)[kRowScale] = *optional.row_scale;
+  if (optional.outer_rows)
+    (*views)[kOuterRows] = *optional.outer_rows, (*views)[kOuterCols] = *optional.outer_cols;
+  if (optional.places) (*views)[kPlaces] = *optional.places;
+  if (optional.depth) (*views)[kDepth] = *optional.depth;
+  if (optional.labels) (*views)[kLabels] = *optional.labels;
 }
 
-kernels::Factors factors_of(Product product) {
+kernels::Transposes transposes_of(Product product) {
   switch (product) {
     case Product::nn:
-      return kernels::Factors::nn;
+      return kernels::Transposes::nn;
     case Product::nt:
-      return kernels::Factors::nt;
+      return kernels::Transposes::nt;
     case Product::tn:
-      return kernels::Factors::tn;
+      return kernels::Transposes::tn;
   }
-  return kernels::Factors::nn;
+  return kernels::Transposes::nn;
 }
 
 BoundTensor bound(const Matrix& m) {
@@ -59,7 +60,7 @@ std::array<BoundTensor, kViews> views_of(const Matrix& a, const Matrix& b, const
 }
 
 kernels::MatmulOptions options_of(const ProductKind& kind, int64_t most_rows) {
-  return {.factors = factors_of(kind.product),
+  return {.transposes = transposes_of(kind.product),
           .cols = kind.cols,
           .width = kind.width,
           .type = kind.type,
@@ -194,16 +195,16 @@ void KernelMatmul::add_launchers(std::vector<const Launcher*>* all) const {
 }
 
 const KernelMatmul::Kernel& KernelMatmul::kernel_for(Product product, DType type, const Matrix& c,
-                                                     bool adds, const Factors& factors,
+                                                     bool adds, const OptionalViews& optional,
                                                      bool in_blocks) const {
   const auto fits = [&](const Kernel& kernel) {
     const ProductKind& kind = kernel.kind;
     return kind.product == product && kind.type == type && kind.result == c.type &&
            kind.adds == adds && kind.in_blocks == in_blocks &&
-           kind.ignores_rows == (factors.labels != nullptr) &&
-           kind.row_scale == (factors.row_scale != nullptr) &&
-           kind.outer == (factors.outer_rows != nullptr) &&
-           (kind.tile_rows > 0) == (factors.places != nullptr || factors.depth != nullptr);
+           kind.ignores_rows == (optional.labels != nullptr) &&
+           kind.row_scale == (optional.row_scale != nullptr) &&
+           kind.outer == (optional.outer_rows != nullptr) &&
+           (kind.tile_rows > 0) == (optional.places != nullptr || optional.depth != nullptr);
   };
   const Kernel* best = nullptr;
   for (const Kernel& kernel : kernels_)
@@ -238,22 +239,22 @@ void KernelMatmul::run(Product product, const Sizes& sizes, const Matrix& a, con
 }
 
 void KernelMatmul::multiply_with(Product product, const Matrix& a, const Matrix& b,
-                                 const Factors& factors, bool add, const Matrix& c,
+                                 const OptionalViews& optional, bool add, const Matrix& c,
                                  runtime::Stream stream) const {
-  const Kernel& kernel = kernel_for(product, a.type, c, add, factors);
+  const Kernel& kernel = kernel_for(product, a.type, c, add, optional);
   std::array<BoundTensor, kViews> views = views_of(a, b, c);
-  set_factors(factors, &views);
+  set_optional(optional, &views);
   kernel.step->run(views.data(), nullptr, kernels::matmul_tiles(kernel.config, c.rows, c.cols),
                    stream);
 }
 
 void KernelMatmul::add_blocks(const BoundTensor& a, int64_t block_shift, const Matrix& b,
-                              const Factors& factors, const Matrix& c,
+                              const OptionalViews& optional, const Matrix& c,
                               runtime::Stream stream) const {
-  const Kernel& kernel = kernel_for(Product::nn, b.type, c, true, factors, true);
+  const Kernel& kernel = kernel_for(Product::nn, b.type, c, true, optional, true);
   std::array<BoundTensor, kViews> views = {};
   views[kA] = a, views[kB] = bound(b), views[kC] = bound(c);
-  set_factors(factors, &views);
+  set_optional(optional, &views);
   kernel.step->run(views.data(), &block_shift, kernels::matmul_tiles(kernel.config, c.rows, c.cols),
                    stream);
 }

@@ -61,17 +61,18 @@ class KernelMatmul final : public runtime::Matmul {
   // - row_scale and outer_rows: [rows of c] f32.
   // - outer_cols: [columns of c] f32.
   // - places, depth: arguments of kernels/matmul/matmul.h with row_tiles and some_depth.
-  struct Factors {
+  struct OptionalViews {
     const BoundTensor *row_scale = nullptr, *outer_rows = nullptr, *outer_cols = nullptr;
     const BoundTensor *places = nullptr, *depth = nullptr;
     const BoundTensor* labels = nullptr;  // argument of kernels with ignores_rows; requires `depth`
   };
   void multiply_with(runtime::Product product, const runtime::Matrix& a, const runtime::Matrix& b,
-                     const Factors& factors, bool add, const runtime::Matrix& c,
+                     const OptionalViews& optional, bool add, const runtime::Matrix& c,
                      runtime::Stream stream) const;
   // Computes c += row_scale * (a b), with a stored in blocks [blocks, rows, 2^block_shift].
   void add_blocks(const BoundTensor& a, int64_t block_shift, const runtime::Matrix& b,
-                  const Factors& factors, const runtime::Matrix& c, runtime::Stream stream) const;
+                  const OptionalViews& optional, const runtime::Matrix& c,
+                  runtime::Stream stream) const;
   void add_launchers(std::vector<const Launcher*>* all) const;
 
  protected:
@@ -88,7 +89,7 @@ class KernelMatmul final : public runtime::Matmul {
   void add_kernel(Context& context, const ProductKind& kind, const kernels::MatmulOptions& options);
   int64_t time_of(const Kernel& kernel, const runtime::Matrix& c) const;
   const Kernel& kernel_for(runtime::Product product, DType type, const runtime::Matrix& c,
-                           bool adds, const Factors& factors, bool in_blocks = false) const;
+                           bool adds, const OptionalViews& optional, bool in_blocks = false) const;
 
   int64_t tiles_at_once_;
   std::vector<Kernel> kernels_;

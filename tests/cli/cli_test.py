@@ -53,7 +53,7 @@ PLAIN = [
     ("list --frob=3", 2, ["unknown option '--frob'\n", "ligerdsl list --help"]),
     ("bench --budget 3", 2, ["unknown option '--budget'"]),
     ("compile vector_add --variant factors --target sm_90a", 2,
-     ["--variant factors: only kernels that multiply tiles have one"]),
+     ["--variant operands: only kernels that multiply tiles have one"]),
     ("run vector_add --emit ptx", 2, ["unknown option '--emit' of run; it is one of compile"]),
     ("--emit ptx", 2, ["'--emit' needs its command before it: compile"]),
     ("list extra", 2, ["list: unexpected argument 'extra'"]),
@@ -143,7 +143,7 @@ PLAIN = [
      for target in ("cpu", "sm_90a")]
 
 COMPILED = [
-    ("compile matmul_nt dtype=bf16 K=768 N=50257 --variant factors --target sm_90a --emit ptx", 0,
+    ("compile matmul_nt dtype=bf16 K=768 N=50257 --variant operands --target sm_90a --emit ptx", 0,
      ["wgmma.mma_async", "st.global.b16"]),
     # Layout conversions must leave enough shared memory for the default ring, so that the kernel
     # still loads by TMA copies.

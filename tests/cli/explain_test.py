@@ -258,7 +258,7 @@ def test_call(ligerdsl):
                         "--target", "sm_90a")
     expect([(row["kernel"], row["variant"]) for row in odd["call"]["launches"]]
            == [("aligned_copy_a_bf16", "generic"), ("aligned_copy_b_bf16", "generic"),
-               ("matmul_bf16", "factors")],
+               ("matmul_bf16", "operands")],
            f"{odd['call']}")
     expect(odd["call"]["facts"]["schedule"] == "that of operands with unaligned rows",
            f"{odd['call']}")
@@ -266,7 +266,7 @@ def test_call(ligerdsl):
            "explain shows each kernel that runs and why it is slower")
     code, out, errors = ligerdsl.run("explain", "matmul_nt", "dtype=bf16", "M=4001", "N=4099",
                                      "K=4093", "--target", "sm_90a")
-    expect(code == 0 and "1 launch of matmul_bf16, factors variant" in out, out + errors)
+    expect(code == 0 and "1 launch of matmul_bf16, operands variant" in out, out + errors)
     code, out, errors = ligerdsl.run("explain", "fused_linear_cross_entropy", "dtype=f32", *size,
                                      "N=64", "d_weight_dtype=f32", "--target", "cpu")
     expect(code == 0 and "workspace of this call:" in out and "chunks: one, of 64 rows" in out,

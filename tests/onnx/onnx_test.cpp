@@ -196,17 +196,17 @@ struct Product {
 // Returns the Gemm alpha op(a) op(b) + beta c, in f32. op transposes its operand if the node says
 // so.
 Values product_of(const Product& p, const Values& a, const Values& b, const Values& c) {
-  using kernels::Factors;
-  const kernels::MatmulOptions options{.factors = p.transposed_a
-                                                      ? p.transposed_b ? Factors::tt : Factors::tn
-                                                  : p.transposed_b ? Factors::nt
-                                                                   : Factors::nn,
-                                       .cols = p.n,
-                                       .width = p.transposed_a ? p.m : p.k,
-                                       .type = f32,
-                                       .c_type = f32,
-                                       .scaled = p.alpha != 1,
-                                       .adds = p.beta != 0};
+  using kernels::Transposes;
+  const kernels::MatmulOptions options{
+      .transposes = p.transposed_a   ? p.transposed_b ? Transposes::tt : Transposes::tn
+                    : p.transposed_b ? Transposes::nt
+                                     : Transposes::nn,
+      .cols = p.n,
+      .width = p.transposed_a ? p.m : p.k,
+      .type = f32,
+      .c_type = f32,
+      .scaled = p.alpha != 1,
+      .adds = p.beta != 0};
   Tensor left = Tensor::rows(f32, p.transposed_a ? p.k : p.m, options.width).fill(a);
   Tensor right = Tensor::rows(f32, p.transposed_b ? p.n : p.k, p.transposed_b ? p.k : p.n).fill(b);
   Tensor out = Tensor::rows(f32, p.m, p.n);

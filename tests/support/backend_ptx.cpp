@@ -37,7 +37,7 @@ struct Compiled {
 struct Packed {
   std::vector<uint64_t> slots;
   kernels::Variant variant = kernels::Variant::aligned;
-  bool apart = true;  // true if no two arguments share memory
+  bool disjoint = true;  // true if no two arguments share memory
   ptx::GlobalMemory memory;
 };
 
@@ -91,7 +91,7 @@ Packed pack(const program::Program& program, const Arguments& arguments) {
     if (storages.insert(&storage).second) {
       packed.memory.add(storage.begin() + kCanary, storage.size() - 2 * kCanary);
     } else {
-      packed.apart = false;
+      packed.disjoint = false;
     }
     pack_view(packed, entry.tensor, type);
   }
@@ -142,12 +142,12 @@ class PtxBackend : public Backend {
               const Arguments& arguments) override {
     Packed packed = pack(step.program, arguments);
     if (packed.variant != kernels::Variant::any &&
-        !has_maps(compiled(step, packed.variant, packed.apart), packed))
+        !has_maps(compiled(step, packed.variant, packed.disjoint), packed))
       packed.variant = kernels::Variant::any;
     if (packed.variant != kernels::Variant::aligned &&
         packed.variant != kernels::Variant::contiguous)
       took_generic_.push_back(step.program.name);
-    const Compiled& kernel = compiled(step, packed.variant, packed.apart);
+    const Compiled& kernel = compiled(step, packed.variant, packed.disjoint);
     ptx::Launch parameters;
     parameters.maps = encoded(kernel.maps, packed);
     parameters.slots = std::move(packed.slots);
@@ -162,13 +162,13 @@ class PtxBackend : public Backend {
   }
 
  private:
-  const Compiled& compiled(const kernels::Step& step, kernels::Variant variant, bool apart) {
+  const Compiled& compiled(const kernels::Step& step, kernels::Variant variant, bool disjoint) {
     program::CompileOptions options;
     options.target = program::Target::nvptx;
     options.arch = arch_;
     options = kernels::compile_options(
         std::move(options), step.program, step.launch, variant,
-        apart ? kernels::all_apart(step.program) : std::vector<kernels::ArgPromise>());
+        disjoint ? kernels::all_disjoint(step.program) : std::vector<kernels::ArgPromise>());
     options.num_ctas = step.launch.num_ctas > 1 ? step.launch.num_ctas : cluster_;
     const std::string program = program::serialize(step.program),
                       facts = program::serialize(options);

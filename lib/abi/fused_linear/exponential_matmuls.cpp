@@ -35,17 +35,18 @@ void ExponentialMatmuls::select_block(int64_t block, int64_t columns, Views* vie
 }
 
 void ExponentialMatmuls::multiply(const Call& call, Product product, const BoundTensor& a,
-                                  const BoundTensor& b, const KernelMatmul::Factors& factors,
+                                  const BoundTensor& b, const KernelMatmul::OptionalViews& optional,
                                   bool add, const BoundTensor& c) const {
-  products_.multiply_with(product, matrix(a), matrix(b), factors, add, matrix(c), call.stream);
+  products_.multiply_with(product, matrix(a), matrix(b), optional, add, matrix(c), call.stream);
 }
 
-KernelMatmul::Factors ExponentialMatmuls::factors_of_d_x(const Views& v, bool smooths) const {
-  KernelMatmul::Factors factors{.row_scale = &v.exponentials.factor,
-                                .places = &v.exponentials.places};
+KernelMatmul::OptionalViews ExponentialMatmuls::optional_views_of_d_x(const Views& v,
+                                                                      bool smooths) const {
+  KernelMatmul::OptionalViews optional{.row_scale = &v.exponentials.factor,
+                                       .places = &v.exponentials.places};
   if (smooths)
-    factors.outer_rows = &v.smoothing.of_rows, factors.outer_cols = &v.smoothing.weight_sums;
-  return factors;
+    optional.outer_rows = &v.smoothing.of_rows, optional.outer_cols = &v.smoothing.weight_sums;
+  return optional;
 }
 
 // The first block's part of d_x is rounded before the other blocks add to it. The error is small,
@@ -53,23 +54,23 @@ KernelMatmul::Factors ExponentialMatmuls::factors_of_d_x(const Views& v, bool sm
 void ExponentialMatmuls::multiply_d_x(const Call& call, const LinearLayout& layout, bool add,
                                       const Views& v) const {
   const BoundTensor &weight = v.block.weight, &d_x = v.gradients.d_x;
-  const KernelMatmul::Factors factors = factors_of_d_x(v, smooths_ && !add);
-  if (!in_blocks_) return multiply(call, Product::nn, v.chunk.logits, weight, factors, add, d_x);
+  const KernelMatmul::OptionalViews optional = optional_views_of_d_x(v, smooths_ && !add);
+  if (!in_blocks_) return multiply(call, Product::nn, v.chunk.logits, weight, optional, add, d_x);
   const BoundTensor& first = v.exponentials.first_block;
   const int64_t columns = first.dims[1];
-  multiply(call, Product::nn, first, rows_of(weight, 0, columns), factors, false, d_x);
+  multiply(call, Product::nn, first, rows_of(weight, 0, columns), optional, false, d_x);
   if (!layout.in_d_weight) return;
   products_.add_blocks(v.exponentials.other_blocks, layout.block_shift,
                        matrix(rows_of(weight, columns, classes_ - columns)),
-                       factors_of_d_x(v, false), matrix(d_x), call.stream);
+                       optional_views_of_d_x(v, false), matrix(d_x), call.stream);
 }
 
 void ExponentialMatmuls::multiply_d_weight(const Call& call, const Views& v, bool add) const {
   const BoundTensor depth = rows_of(v.exponentials.counted, 0, 2);
-  KernelMatmul::Factors factors{.depth = &depth};
+  KernelMatmul::OptionalViews optional{.depth = &depth};
   if (smooths_)
-    factors.outer_rows = &v.smoothing.class_factor, factors.outer_cols = &v.smoothing.x_sums;
-  multiply(call, Product::tn, v.chunk.logits, v.exponentials.scaled_x, factors, add,
+    optional.outer_rows = &v.smoothing.class_factor, optional.outer_cols = &v.smoothing.x_sums;
+  multiply(call, Product::tn, v.chunk.logits, v.exponentials.scaled_x, optional, add,
            v.gradients.d_weight);
 }
 

@@ -39,9 +39,9 @@ class ExponentialMatmuls {
 
  private:
   void multiply(const Call& call, runtime::Product product, const BoundTensor& a,
-                const BoundTensor& b, const KernelMatmul::Factors& factors, bool add,
+                const BoundTensor& b, const KernelMatmul::OptionalViews& optional, bool add,
                 const BoundTensor& c) const;
-  KernelMatmul::Factors factors_of_d_x(const Views& v, bool smooths) const;
+  KernelMatmul::OptionalViews optional_views_of_d_x(const Views& v, bool smooths) const;
 
   const KernelMatmul& products_;
   int64_t classes_;

@@ -37,10 +37,10 @@ void FusedLinearCrossEntropy::run_block_in_place(const Call& call, const LinearL
   select_block(call, layout, first_column, columns, &v);
   exponential_matmuls_->multiply_d_weight(call, v, false);
   const LinearChunks::Again again = LinearChunks::again_at(layout, block);
-  std::byte* const behind =
+  std::byte* const in_d_weight =
       v.exponentials.other_blocks.data + block * kept * layout.columns * size_of(product_type_);
   add_rows(call, layout, first_column,
-           again.in_d_weight ? behind : call.workspace + layout.again_logits, again.rows,
+           again.in_d_weight ? in_d_weight : call.workspace + layout.again_logits, again.rows,
            rows - kept, true, &v);
 }
 

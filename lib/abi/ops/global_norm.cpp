@@ -89,7 +89,7 @@ class GlobalNorm final : public OpPlan {
     for_each(call, [&](const BoundTensor& tensor) {
       const int64_t programs = programs_of(tensor);
       if (programs == 0) return;
-      require_apart(tensor, call);
+      require_disjoint(tensor, call);
       pack(
           *squares_launcher_,
           [&](const std::string& name) {
@@ -172,7 +172,7 @@ class GlobalNorm final : public OpPlan {
 
   // Fails if the tensor overlaps the workspace: partial sums are written before the last tensor is
   // read.
-  static void require_apart(const BoundTensor& tensor, const Call& call) {
+  static void require_disjoint(const BoundTensor& tensor, const Call& call) {
     const std::byte* end = tensor.data + tensor.dims[0] * size_of(tensor.dtype);
     if (tensor.data < call.workspace + call.workspace_bytes && call.workspace < end) {
       fail(Status::invalid_alias,

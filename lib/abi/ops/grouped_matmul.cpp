@@ -7,7 +7,7 @@ namespace ligerdsl::lib {
 
 namespace {
 
-using kernels::GroupedFactors;
+using kernels::GroupedTransposes;
 
 struct Sizes {
   int rows, offsets;  // symbols
@@ -26,10 +26,10 @@ OperationPlan::Number rows_of(Sizes sizes, int64_t groups) {
 
 template <class Desc>
 std::unique_ptr<OpPlan> plan_of_groups(const ContextRef& context, const OpInfo& info, const Desc& d,
-                                       GroupedFactors factors, int64_t width, bool adds,
+                                       GroupedTransposes transposes, int64_t width, bool adds,
                                        Sizes sizes) {
   check_f32_or("c_dtype", d.c_dtype, d.dtype);
-  const kernels::GroupedMatmulOptions options{.factors = factors,
+  const kernels::GroupedMatmulOptions options{.transposes = transposes,
                                               .experts = d.n_groups,
                                               .cols = d.n_cols,
                                               .width = width,
@@ -45,21 +45,21 @@ std::unique_ptr<OpPlan> plan_of_groups(const ContextRef& context, const OpInfo& 
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context,
                                   const ligerdsl_grouped_matmul_nt_desc_t& d) {
-  return plan_of_groups(context, grouped_matmul_nt::info(), d, GroupedFactors::nt, d.n_inner, false,
-                        {grouped_matmul_nt::dim_M, grouped_matmul_nt::dim_O});
+  return plan_of_groups(context, grouped_matmul_nt::info(), d, GroupedTransposes::nt, d.n_inner,
+                        false, {grouped_matmul_nt::dim_M, grouped_matmul_nt::dim_O});
 }
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context,
                                   const ligerdsl_grouped_matmul_nn_desc_t& d) {
-  return plan_of_groups(context, grouped_matmul_nn::info(), d, GroupedFactors::nn, d.n_inner, false,
-                        {grouped_matmul_nn::dim_M, grouped_matmul_nn::dim_O});
+  return plan_of_groups(context, grouped_matmul_nn::info(), d, GroupedTransposes::nn, d.n_inner,
+                        false, {grouped_matmul_nn::dim_M, grouped_matmul_nn::dim_O});
 }
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context,
                                   const ligerdsl_grouped_matmul_tn_desc_t& d) {
   const int32_t c_dtype = d.c_dtype ? d.c_dtype : d.dtype;
   check_gradient("c_dtype", c_dtype, d.dtype, d.accumulate);
-  return plan_of_groups(context, grouped_matmul_tn::info(), d, GroupedFactors::tn, d.n_rows,
+  return plan_of_groups(context, grouped_matmul_tn::info(), d, GroupedTransposes::tn, d.n_rows,
                         d.accumulate != 0, {grouped_matmul_tn::dim_K, grouped_matmul_tn::dim_O});
 }
 

@@ -8,7 +8,7 @@
 namespace ligerdsl::lib {
 
 /// Returns true if a row of a or b, the first two tensors, is not aligned.
-inline bool has_unaligned_factors(const Call& call) {
+inline bool has_unaligned_operands(const Call& call) {
   return is_unaligned(call.tensors[0]) || is_unaligned(call.tensors[1]);
 }
 
@@ -67,7 +67,7 @@ class ProductBuckets {
       unaligned.unaligned = true;
       buckets_.push_back({up_to, configured(context_, kernel_, unaligned),
                           [contains](const Call& call) {
-                            return contains(call.rows) && has_unaligned_factors(call);
+                            return contains(call.rows) && has_unaligned_operands(call);
                           },
                           "operands with unaligned rows"});
     }

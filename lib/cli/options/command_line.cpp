@@ -56,7 +56,9 @@ CommandLine::CommandLine()
   app.footer(codes);
 }
 
-CLI::Option* CommandLine::choice(CLI::Option* option, const std::vector<std::string>& words) {
+CLI::Option* CommandLine::choice(CLI::Option* option, const std::vector<std::string>& words,
+                                 const std::map<std::string, std::string>& renamed) {
+  if (!renamed.empty()) option->transform(new_names(renamed));
   return offer(option->check(one_of(words)), {.words = words});
 }
 

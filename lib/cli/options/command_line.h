@@ -33,8 +33,10 @@ class CommandLine {
   CLI::Option* offer(CLI::Option* option, Offer what) {
     return offers[option] = std::move(what), option;
   }
-  // Restricts the option to these words and offers them.
-  CLI::Option* choice(CLI::Option* option, const std::vector<std::string>& words);
+  // Restricts the option to these words and offers them. Also accepts old names of words, which
+  // `renamed` maps to the new ones; an old name stays for one release.
+  CLI::Option* choice(CLI::Option* option, const std::vector<std::string>& words,
+                      const std::map<std::string, std::string>& renamed = {});
 
   // If the parser finds `command`, sets `chosen` to call run(globals), which returns the exit code.
   template <class Run>

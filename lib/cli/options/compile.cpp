@@ -22,11 +22,7 @@ void add_compile(CommandLine& line) {
   add_target(
       line, command, &request->target,
       "cpu, sm_80, sm_90a, sm_100 ...; default: that of --device, sm_90a for stages of a GPU");
-  line.choice(command->add_option("--variant", request->variant,
-                                  "GPU: `contiguous` (rows follow each other without a gap), "
-                                  "`aligned` (all arguments are aligned), `factors` (operands of "
-                                  "matmuls are) or `generic`"),
-              {"contiguous", "aligned", "factors", "generic"});
+  add_variant(line, command, &request->variant, "GPU: ");
   line.offer(command->add_option("-o,--output", request->output, "Write to a file"),
              {.kind = Offer::Kind::files});
   line.on(command, [request](const Globals& globals) { return compile(globals, *request); });

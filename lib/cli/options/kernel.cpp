@@ -53,4 +53,14 @@ CLI::Option* add_target(CommandLine& line, CLI::App* command, std::string* targe
                     {.words = target_names()});
 }
 
+CLI::Option* add_variant(CommandLine& line, CLI::App* command, std::string* variant,
+                         const std::string& before) {
+  return line.choice(
+      command->add_option("--variant", *variant,
+                          before + "`contiguous` (rows follow each other without a gap), `aligned` "
+                                   "(all arguments are aligned), `operands` (operands of matmuls "
+                                   "are) or `generic`"),
+      {"contiguous", "aligned", "operands", "generic"}, {{"factors", "operands"}});
+}
+
 }  // namespace ligerdsl::cli

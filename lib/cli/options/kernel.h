@@ -25,4 +25,9 @@ void add_sets(CommandLine& line, CLI::App* command, std::vector<std::string>* se
 CLI::Option* add_target(CommandLine& line, CLI::App* command, std::string* target,
                         const std::string& description);
 
+// Adds --variant, a variant of a GPU kernel (kernels/core/argument_facts.h). `before` precedes the
+// help text.
+CLI::Option* add_variant(CommandLine& line, CLI::App* command, std::string* variant,
+                         const std::string& before = "");
+
 }  // namespace ligerdsl::cli

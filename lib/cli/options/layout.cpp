@@ -27,11 +27,7 @@ void add_layout(CommandLine& line) {
               {"element", "thread"});
   command->add_flag("--whole", request->whole,
                     "Print whole tables, not only their upper left corners");
-  line.choice(command->add_option("--variant", request->variant,
-                                  "`contiguous` (rows follow each other without a gap), `aligned` "
-                                  "(all arguments are aligned), `factors` (operands of matmuls "
-                                  "are) or `generic`"),
-              {"contiguous", "aligned", "factors", "generic"});
+  add_variant(line, command, &request->variant);
   line.on(command, [request](const Globals& globals) { return layout(globals, *request); });
 }
 

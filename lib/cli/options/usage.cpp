@@ -127,6 +127,14 @@ CLI::Validator one_of(const std::vector<std::string>& words) {
   return {check, fmt::format("{{{}}}", fmt::join(words, ","))};
 }
 
+CLI::Validator new_names(const std::map<std::string, std::string>& renamed) {
+  return {[renamed](std::string& text) -> std::string {
+            if (const auto found = renamed.find(text); found != renamed.end()) text = found->second;
+            return "";
+          },
+          ""};
+}
+
 CLI::Validator integer_from(int64_t low, int64_t high) {
   return {[=](std::string& text) {
             return refusal([&] { text = std::to_string(parse_integer("", text, low, high)); });

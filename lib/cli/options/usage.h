@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ CLI::Validator device_name();
 
 // Accepts one of these words.
 CLI::Validator one_of(const std::vector<std::string>& words);
+
+// Replaces an old name, a key of `renamed`, by its new name; use it with transform().
+CLI::Validator new_names(const std::map<std::string, std::string>& renamed);
 
 // Accept a number in the range, ends included. Help and errors show the range. integer_from also
 // rewrites a number like 1e6 as 1000000, because CLI11 does not parse 1e6 as an integer; use it

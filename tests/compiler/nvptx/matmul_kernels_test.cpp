@@ -80,17 +80,17 @@ TEST(ShallowMatmul, UsesWgmmaAndStoresVectors) {
   constexpr int kPtx = 86;
   const kernels::Machine machine = kernels::gpu("sm_90a", 132, kPtx);
   const std::regex narrow_store(R"(st\.global(?!\S*\.v4)\S*)");
-  for (const char* factors : {"nt", "nn"})
+  for (const char* transposes : {"nt", "nn"})
     for (const char* width : {"16", "32", "48", "64", "96", "128"})
       for (const char* most_rows : {"0", "64"}) {
-        const MetaValues settings{{"factors", factors},
+        const MetaValues settings{{"transposes", transposes},
                                   {"cols", "4096"},
                                   {"width", width},
                                   {"type", "bf16"},
                                   {"most_rows", most_rows}};
         for (const kernels::Step& step :
              kernels::find_operation("matmul")->make(machine, settings).steps) {
-          SCOPED_TRACE(std::string(factors) + " K " + width + " most_rows " + most_rows);
+          SCOPED_TRACE(std::string(transposes) + " K " + width + " most_rows " + most_rows);
           const program::Artifact artifact =
               compileProgram(step.program, optionsOfStep(step, "sm_90a", kPtx));
           EXPECT_NE(artifact.code.find("wgmma.mma_async"), std::string::npos);
@@ -129,19 +129,19 @@ TEST(ShallowMatmul, UsesWgmmaInAnAuthorsLoop) {
 // GPUs before Hopper have no wgmma.
 TEST(AmpereMatmul, UsesMmaSyncWithoutSpills) {
   const kernels::Machine machine = kernels::gpu("sm_80", 108, /*ptx_version=*/80);
-  for (const char* factors : {"nn", "nt", "tn", "tt"})
+  for (const char* transposes : {"nn", "nt", "tn", "tt"})
     for (const char* type : {"f16", "bf16"}) {
       const MetaValues settings{
-          {"factors", factors}, {"cols", "4096"}, {"width", "4096"}, {"type", type}};
+          {"transposes", transposes}, {"cols", "4096"}, {"width", "4096"}, {"type", type}};
       const kernels::Operation made = kernels::find_operation("matmul")->make(machine, settings);
       const kernels::Step& step = made.steps.front();
       const program::Artifact artifact =
           compileProgram(step.program, optionsOfStep(step, "sm_80", 80));
       EXPECT_NE(artifact.code.find("mma.sync.aligned.m16n8k16"), std::string::npos)
-          << factors << type;
+          << transposes << type;
       const Assembled assembled = assemble(artifact.code, "sm_80");
-      EXPECT_TRUE(assembled.ok) << factors << type << "\n" << assembled.log;
-      EXPECT_EQ(assembled.spilledBytes, 0) << factors << type << "\n" << assembled.log;
+      EXPECT_TRUE(assembled.ok) << transposes << type << "\n" << assembled.log;
+      EXPECT_EQ(assembled.spilledBytes, 0) << transposes << type << "\n" << assembled.log;
     }
 }
 
@@ -174,14 +174,14 @@ TEST(ClusterMatmul, SharesOperandB) {
 INSTANTIATE_TEST_SUITE_P(
     Families, MatmulKernels,
     ::testing::Values(Family{"matmul",
-                             {{"factors", {"nn", "nt", "tn", "tt"}},
+                             {{"transposes", {"nn", "nt", "tn", "tt"}},
                               {"cols", {"4096", "4024"}},  // whole cache lines per row of b, or
                                                            // partial: clusters of 2 CTAs share b
                               {"width", {"4096", "4088"}},
                               {"type", {"bf16"}}},
                              {"matmul_bf16"}},
                       Family{"grouped_matmul",
-                             {{"factors", {"nt", "nn", "tn"}},
+                             {{"transposes", {"nt", "nn", "tn"}},
                               {"experts", {"128"}},
                               {"cols", {"1536"}},
                               {"width", {"2048"}},

@@ -15,7 +15,7 @@ inline program::CompileOptions optionsOfStep(const kernels::Step& step, const st
   base.arch = arch;
   base.ptx_version = ptx;
   return kernels::compile_options(base, step.program, step.launch, kernels::Variant::aligned,
-                                  kernels::all_apart(step.program));
+                                  kernels::all_disjoint(step.program));
 }
 
 }  // namespace ligerdsl::testing

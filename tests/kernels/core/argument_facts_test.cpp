@@ -102,24 +102,24 @@ TEST(ArgumentFacts, AlignedIndicesAreContiguous) {
   EXPECT_EQ(kernels::why_not_aligned(aligned, memory, &size, &stride), "its stride is 2, not 1");
 }
 
-// In the `factors` variant, operands are aligned; the result and the bias need not be.
-TEST(ArgumentFacts, FactorsVariantAlignsMatmulOperands) {
-  const kernels::Operation product = kernels::matmul(kGpu, {.factors = kernels::Factors::nt,
+// In the `operands` variant, operands are aligned; the result and the bias need not be.
+TEST(ArgumentFacts, OperandsVariantAlignsMatmulOperands) {
+  const kernels::Operation product = kernels::matmul(kGpu, {.transposes = kernels::Transposes::nt,
                                                             .cols = 50257,
                                                             .width = 768,
                                                             .type = bf16,
                                                             .has_bias = true});
-  const std::vector<Variant> three = {Variant::aligned, Variant::factors, Variant::any},
+  const std::vector<Variant> three = {Variant::aligned, Variant::operands, Variant::any},
                              two = {three[0], three[2]};
   EXPECT_EQ(kernels::variants_of(product.steps.at(0).program), three);
-  const Facts aligned(product), factors(product, Variant::factors);
+  const Facts aligned(product), operands(product, Variant::operands);
   for (const char* name : {"a", "b"}) {
-    EXPECT_EQ(factors.of(name), aligned.of(name)) << name;
-    EXPECT_EQ(factors.of(name).pointer_align, 16) << name;
+    EXPECT_EQ(operands.of(name), aligned.of(name)) << name;
+    EXPECT_EQ(operands.of(name).pointer_align, 16) << name;
   }
   for (const char* name : {"c", "bias"}) {
     EXPECT_EQ(aligned.of(name).pointer_align, 16) << name;
-    EXPECT_EQ(factors.of(name), Facts(product, Variant::any).of(name)) << name;
+    EXPECT_EQ(operands.of(name), Facts(product, Variant::any).of(name)) << name;
   }
   EXPECT_EQ(kernels::variants_of(norm(64).steps.at(0).program), two);
 }
@@ -142,43 +142,43 @@ TEST(ArgumentFacts, ContiguousVariantOfRaggedRows) {
 }
 
 // A view whose slices are operands counts as an operand.
-TEST(ArgumentFacts, FactorsVariantAlignsSlicedOperands) {
-  for (const auto factors : {kernels::GroupedFactors::nt, kernels::GroupedFactors::tn}) {
-    const kernels::Operation product = kernels::grouped_matmul(kGpu, {.factors = factors});
-    const Facts aligned(product), of_factors(product, Variant::factors);
+TEST(ArgumentFacts, OperandsVariantAlignsSlicedOperands) {
+  for (const auto transposes : {kernels::GroupedTransposes::nt, kernels::GroupedTransposes::tn}) {
+    const kernels::Operation product = kernels::grouped_matmul(kGpu, {.transposes = transposes});
+    const Facts aligned(product), of_operands(product, Variant::operands);
     for (const char* name : {"a", "b"}) {
       EXPECT_EQ(aligned.of(name).pointer_align, 16) << name;
-      EXPECT_EQ(of_factors.of(name), aligned.of(name)) << name;
+      EXPECT_EQ(of_operands.of(name), aligned.of(name)) << name;
     }
     EXPECT_EQ(aligned.of("c").pointer_align, 16);
-    EXPECT_EQ(of_factors.of("c"), Facts(product, Variant::any).of("c"));
+    EXPECT_EQ(of_operands.of("c"), Facts(product, Variant::any).of("c"));
     EXPECT_EQ(Facts(product.steps.front()).of("offsets").strides[0].exact, 1);
   }
 }
 
 // With two matmuls, the stored results need not be aligned.
-TEST(ArgumentFacts, FactorsVariantAlignsGatedMatmulOperands) {
+TEST(ArgumentFacts, OperandsVariantAlignsGatedMatmulOperands) {
   const kernels::Operation product = kernels::gated_matmul(kGpu, {.stores_products = true});
-  const Facts aligned(product), of_factors(product, Variant::factors);
+  const Facts aligned(product), of_operands(product, Variant::operands);
   for (const char* name : {"x", "gate_weight", "up_weight"}) {
     EXPECT_EQ(aligned.of(name).pointer_align, 16) << name;
-    EXPECT_EQ(of_factors.of(name), aligned.of(name)) << name;
+    EXPECT_EQ(of_operands.of(name), aligned.of(name)) << name;
   }
   for (const char* name : {"out", "gate", "up"}) {
     EXPECT_EQ(aligned.of(name).pointer_align, 16) << name;
-    EXPECT_EQ(of_factors.of(name), Facts(product, Variant::any).of(name)) << name;
+    EXPECT_EQ(of_operands.of(name), Facts(product, Variant::any).of(name)) << name;
   }
 }
 
 // In the backward too, arguments that are not operands need not be aligned.
-TEST(ArgumentFacts, FactorsVariantAlignsGatedMatmulBackwardOperands) {
+TEST(ArgumentFacts, OperandsVariantAlignsGatedMatmulBackwardOperands) {
   const kernels::Operation product = kernels::gated_matmul_backward(kGpu, {.stores_out = true});
-  const Facts aligned(product), of_factors(product, Variant::factors);
+  const Facts aligned(product), of_operands(product, Variant::operands);
   for (const char* name : {"x", "gate_weight", "up_weight"})
-    EXPECT_EQ(of_factors.of(name), aligned.of(name)) << name;
+    EXPECT_EQ(of_operands.of(name), aligned.of(name)) << name;
   for (const char* name : {"d_out", "d_gate", "d_up", "out"}) {
     EXPECT_EQ(aligned.of(name).pointer_align, 16) << name;
-    EXPECT_EQ(of_factors.of(name), Facts(product, Variant::any).of(name)) << name;
+    EXPECT_EQ(of_operands.of(name), Facts(product, Variant::any).of(name)) << name;
   }
 }
 
@@ -266,14 +266,14 @@ TEST(ArgumentFacts, AttentionIsAlignedForEveryNumberOfTokens) {
 // lse and delta are broadcast to the shape of the scores, so they need not be aligned.
 TEST(ArgumentFacts, RowStatisticsAreNotOperands) {
   const kernels::Operation backward = kernels::attention_backward(kGpu, {});
-  const Facts aligned(backward), factors(backward, Variant::factors);
+  const Facts aligned(backward), operands(backward, Variant::operands);
   for (const char* name : {"q", "k", "v", "d_o"}) {
     EXPECT_EQ(aligned.of(name).pointer_align, 16) << name;
-    EXPECT_EQ(factors.of(name), aligned.of(name)) << name;
+    EXPECT_EQ(operands.of(name), aligned.of(name)) << name;
   }
   for (const char* name : {"lse", "delta"}) {
     EXPECT_EQ(aligned.of(name), Facts(backward, Variant::any).of(name)) << name;
-    EXPECT_EQ(factors.of(name), aligned.of(name)) << name;
+    EXPECT_EQ(operands.of(name), aligned.of(name)) << name;
   }
 }
 

@@ -57,10 +57,10 @@ TEST(LaunchCompileOptions, ArgumentThatMayOverlapAWriteIsNotReadOnly) {
     return read_only(
         kernels::compile_options({}, program, launch, Variant::any, std::move(promises)));
   };
-  const std::vector<bool> none(3, false), apart = {false, true, true};
+  const std::vector<bool> none(3, false), disjoint = {false, true, true};
   EXPECT_EQ(facts({}, {}), none);
-  EXPECT_EQ(facts({}, kernels::all_apart(program)), apart);
-  EXPECT_EQ(facts({.no_alias = true}, {}), apart);
+  EXPECT_EQ(facts({}, kernels::all_disjoint(program)), disjoint);
+  EXPECT_EQ(facts({.no_alias = true}, {}), disjoint);
   EXPECT_EQ(facts({}, {{.alias_class = 1}, {.alias_class = 1}, {.alias_class = 2}}),
             (std::vector<bool>{false, false, true}));
 }

@@ -404,11 +404,11 @@ TEST(Reference, VocabParallelCrossEntropy) {
           VocabParallelCase other = c;
           other.first_class = own;
           other.classes = v - own;
-          const Values beside =
+          const Values of_others =
               vocab_parallel_partials_reference(columns(x, own, v - own), labels, other);
           const auto result = [&](const Values& z) {
             Values all = vocab_parallel_partials_reference(z, labels, c);
-            all.insert(all.end(), beside.begin(), beside.end());
+            all.insert(all.end(), of_others.begin(), of_others.end());
             return vocab_parallel_reference(all, z, labels, c);
           };
           const Values mine = columns(x, 0, own);

@@ -54,11 +54,11 @@ inline Matrix multiply(DType type, const Product& p, bool transposed, const Tens
     auto [sums] =
         k.for_range(0, ceil_div(p.k, p.bk), 1, loop, carry(k.zeros({p.bm, p.bn}, sum)),
                     [&](Scalar i, Tile sums) {
-                      const Tile factor =
+                      const Tile operand =
                           transposed ? tb.load({column, i}).permute({1, 0}) : tb.load({i, column});
                       Tile rows = p.columns ? ta.load({i, row}).permute({1, 0}) : ta.load({row, i});
                       if (p.doubled) rows = type == i8 ? rows + rows : rows * 2.0f;
-                      return carry(dot(rows, factor, sums, options));
+                      return carry(dot(rows, operand, sums, options));
                     });
     out.partition({p.bm, p.bn}).store({row, column}, sums.to(p.result));
   };
@@ -82,14 +82,14 @@ inline Matrix multiply(DType type, const Product& p, bool transposed, const Tens
 }
 
 // i8 numbers are uniform in [-limit, limit).
-inline void fill_factor(Tensor& factor, uint64_t seed, int64_t limit) {
+inline void fill_operand(Tensor& operand, uint64_t seed, int64_t limit) {
   Random random(seed);
-  if (factor.type() != i8) {
-    factor.fill(random.normals(factor.size()));
+  if (operand.type() != i8) {
+    operand.fill(random.normals(operand.size()));
     return;
   }
-  for (int64_t i = 0; i < factor.size(); ++i)
-    factor.set_integer(i, random.below(2 * limit) - limit);
+  for (int64_t i = 0; i < operand.size(); ++i)
+    operand.set_integer(i, random.below(2 * limit) - limit);
 }
 
 inline void check_product(DType type, const Product& p, bool transposed, uint64_t seed) {
@@ -104,8 +104,8 @@ inline void check_product(DType type, const Product& p, bool transposed, uint64_
   Tensor a = p.columns ? Tensor(type, {p.k, p.m}) : Tensor(type, {p.m, p.k});
   const DType second = is_fp8(p.second) ? p.second : type;
   Tensor b = transposed ? Tensor(second, {p.n, p.k}) : Tensor(second, {p.k, p.n});
-  fill_factor(a, seed, p.doubled ? 64 : 128);
-  fill_factor(b, seed + 1, 128);
+  fill_operand(a, seed, p.doubled ? 64 : 128);
+  fill_operand(b, seed + 1, 128);
   const Matrix found = multiply(type, p, transposed, a, b);
   Values left = a.values(), right = b.values();
   if (p.tf32)

@@ -55,14 +55,14 @@ Result multiply(const Segments& s, const Tensor (&a)[2], const Tensor (&b)[2]) {
                      .launch = kernels::library_launch(s.one_after ? 1 : kTiles, 4)};
   step.launch.no_alias = true;
   Tensor sums(f32, {kRows, kColumns}), partial(s.type, {kRows, kColumns});
-  Tensor factors[] = {a[0], a[1], b[0], b[1]};
+  Tensor operands[] = {a[0], a[1], b[0], b[1]};
   Arguments arguments;
   arguments.tensor("c", sums);
   arguments.tensor("first", partial);
-  arguments.tensor("a1", factors[0]);
-  arguments.tensor("a2", factors[1]);
-  arguments.tensor("b1", factors[2]);
-  arguments.tensor("b2", factors[3]);
+  arguments.tensor("a1", operands[0]);
+  arguments.tensor("a2", operands[1]);
+  arguments.tensor("b1", operands[2]);
+  arguments.tensor("b2", operands[3]);
   backend().run({.steps = {step}}, 1, arguments);
   return {sums.values(), partial.values()};
 }

@@ -51,13 +51,13 @@ void check(const Sequence& s, uint64_t seed) {
   step.launch.no_alias = true;
 
   Tensor sums(f32, {kRows, kTile});
-  const Tensor factors = random_rows(bf16, kRows, kWidth, seed);
+  const Tensor operands = random_rows(bf16, kRows, kWidth, seed);
   const Tensor numbers =
       Tensor(i64, {kTiles}).fill(s.ends.empty() ? std::vector<int64_t>(kTiles, 0) : s.ends);
   backend().run({.steps = {step}}, 1,
-                Arguments().tensor("c", sums).tensor("x", factors).tensor("ends", numbers));
+                Arguments().tensor("c", sums).tensor("x", operands).tensor("ends", numbers));
 
-  const Values values = factors.values();
+  const Values values = operands.values();
   Values expected(kRows * kTile, 0.0);
   for (int64_t row = 0; row < kRows; ++row)
     for (int64_t column = 0; column < kTile; ++column)

@@ -112,7 +112,7 @@ TEST(GatedMatmulBackward, MatchesStoredGateAndUp) {
       const Trial::Tensors t = trial.tensors(seed += 5, 8);
       trial.run(t);
       const Tensor gate_up = Tensor::rows(type, trial.m, 2 * trial.f),
-                   apart = Tensor::rows(type, trial.m, 2 * trial.f);
+                   separate = Tensor::rows(type, trial.m, 2 * trial.f);
       Trial::Tensors forward = t;
       forward.out = Tensor::rows(type, trial.m, trial.f);
       backend().run(kernels::gated_matmul(machine(), {.cols = trial.f,
@@ -133,11 +133,11 @@ TEST(GatedMatmulBackward, MatchesStoredGateAndUp) {
               .tensor("d_out", t.d_out)
               .tensor("gate", trial.columns_of(gate_up, 0))
               .tensor("up", trial.columns_of(gate_up, 1))
-              .tensor("d_gate", trial.columns_of(apart, 0))
-              .tensor("d_up", trial.columns_of(apart, 1))
+              .tensor("d_gate", trial.columns_of(separate, 0))
+              .tensor("d_up", trial.columns_of(separate, 1))
               .number("gate_multiplier", 1)
               .number("down_multiplier", 1));
-      EXPECT_TRUE(t.d_gate_up.same_bits(apart));
+      EXPECT_TRUE(t.d_gate_up.same_bits(separate));
     }
 }
 
@@ -202,7 +202,7 @@ TEST(GatedMatmulBackward, PersistentPrograms) {
 }
 
 // In the flat part of ReLU the gate's gradient is 0, even if d_out is infinite.
-TEST(GatedMatmulBackward, InfiniteGateOfFlatActivation) {
+TEST(GatedMatmulBackward, InfiniteUpstreamGradientInFlatPartOfReluGivesZero) {
   for (const Activation activation : {Activation::relu, Activation::relu_squared}) {
     Trial trial{.m = 2, .f = 1, .k = 1, .options = {.type = f32, .activation = activation}};
     Trial::Tensors t = trial.tensors(9, 0);

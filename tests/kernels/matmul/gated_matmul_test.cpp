@@ -114,19 +114,19 @@ TEST(GatedMatmul, MatchesUnfusedPair) {
                   .options = {.type = type, .activation = activation, .stores_products = true}};
       const Trial::Tensors t = trial.tensors(seed += 5, 8);
       trial.run(t);
-      const Tensor apart = Tensor::rows(type, trial.m, trial.f),
+      const Tensor separate = Tensor::rows(type, trial.m, trial.f),
                    alone = Tensor::rows(type, trial.m, trial.f);
       const bool silu = activation == Activation::silu;
       backend().run(
           (silu ? kernels::swiglu_forward : kernels::geglu_forward)(machine(), {trial.f, type}),
           trial.m,
           Arguments()
-              .tensor("out", apart)
+              .tensor("out", separate)
               .tensor("gate", trial.columns_of(t.gate_up, 0))
               .tensor("up", trial.columns_of(t.gate_up, 1))
               .number("gate_multiplier", 1)
               .number("down_multiplier", 1));
-      EXPECT_TRUE(t.out.same_bits(apart));
+      EXPECT_TRUE(t.out.same_bits(separate));
       trial.options.stores_products = false;
       trial.run({t.x, t.weight, t.gate_up, alone});
       EXPECT_TRUE(t.out.same_bits(alone));

@@ -13,22 +13,23 @@
 namespace ligerdsl::test {
 namespace {
 
-using kernels::GroupedFactors;
 using kernels::GroupedMatmulOptions;
+using kernels::GroupedTransposes;
 
-constexpr GroupedFactors kFactors[] = {GroupedFactors::nt, GroupedFactors::nn, GroupedFactors::tn};
+constexpr GroupedTransposes kTransposes[] = {GroupedTransposes::nt, GroupedTransposes::nn,
+                                             GroupedTransposes::tn};
 
 struct Trial {
-  GroupedMatmulOptions options;    // sizes are set from the other fields
-  int64_t k, n;                    // nt, nn: K and N; tn: the result of a group is [k, n]
-  std::vector<int64_t> sizes;      // sizes of the groups
-  int64_t before = 0, behind = 0;  // rows that belong to no group
+  GroupedMatmulOptions options;   // sizes are set from the other fields
+  int64_t k, n;                   // nt, nn: K and N; tn: the result of a group is [k, n]
+  std::vector<int64_t> sizes;     // sizes of the groups
+  int64_t before = 0, after = 0;  // rows that belong to no group
   MetaValues config = {};
   int sms = 0;  // SMs of a smaller GPU, or 0 for all SMs of the machine
   int64_t offset_stride = 1;
 
-  int64_t rows() const { return before + std::accumulate(sizes.begin(), sizes.end(), behind); }
-  bool of_weights() const { return options.factors == GroupedFactors::tn; }
+  int64_t rows() const { return before + std::accumulate(sizes.begin(), sizes.end(), after); }
+  bool of_weights() const { return options.transposes == GroupedTransposes::tn; }
   std::vector<int64_t> offsets() const {
     std::vector<int64_t> all{before};
     for (const int64_t size : sizes) all.push_back(all.back() + size);
@@ -50,8 +51,8 @@ struct Trial {
       all.b = random_rows(options.type, rows(), n, seed + 1, gap),
       all.c = matrices(options.c_type, k, n);
     else
-      all.b = options.factors == GroupedFactors::nt ? matrices(options.type, n, k)
-                                                    : matrices(options.type, k, n),
+      all.b = options.transposes == GroupedTransposes::nt ? matrices(options.type, n, k)
+                                                          : matrices(options.type, k, n),
       all.c = random_rows(options.c_type, rows(), n, seed + 2, gap);
     all.offsets = Tensor(options.index_type, {experts + 1}, {offset_stride}).fill(offsets());
     all.error = Tensor(i64, {1}).fill(std::vector<int64_t>{0});
@@ -80,7 +81,7 @@ struct Trial {
     int64_t row = before, expert = 0;
     for (const int64_t size : sizes) {
       reference::MatmulCase which{
-          .m = size, .n = n, .k = k, .transposed_b = options.factors == GroupedFactors::nt};
+          .m = size, .n = n, .k = k, .transposed_b = options.transposes == GroupedTransposes::nt};
       Values factor, one;
       if (of_weights()) {
         which = {.m = k, .n = n, .k = size, .transposed_a = true, .beta = options.adds ? 1.0 : 0.0};
@@ -112,12 +113,12 @@ struct Trial {
 
 TEST(GroupedMatmul, EveryOrderAndType) {
   uint64_t seed = 11;
-  for (const GroupedFactors factors : kFactors)
+  for (const GroupedTransposes transposes : kTransposes)
     for (const DType type : kFloats)
       for (const DType index_type : {i64, i32}) {
         const GroupedMatmulOptions own{
-            .factors = factors, .type = type, .c_type = type, .index_type = index_type},
-            wide{.factors = factors, .type = type, .c_type = f32, .index_type = index_type};
+            .transposes = transposes, .type = type, .c_type = type, .index_type = index_type},
+            wide{.transposes = transposes, .type = type, .c_type = f32, .index_type = index_type};
         Trial{.options = own, .k = 40, .n = 72, .sizes = {33, 1, 17}}.check(seed += 9);
         Trial{.options = wide, .k = 24, .n = 40, .sizes = {5, 130, 64, 7}}.check(seed += 9, 8);
         Trial{.options = own, .k = 13, .n = 9, .sizes = {3, 8}, .offset_stride = 3}.check(seed += 9,
@@ -127,13 +128,13 @@ TEST(GroupedMatmul, EveryOrderAndType) {
 
 TEST(GroupedMatmul, EmptyGroups) {
   uint64_t seed = 301;
-  for (const GroupedFactors factors : kFactors)
+  for (const GroupedTransposes transposes : kTransposes)
     for (const std::vector<int64_t>& sizes : std::vector<std::vector<int64_t>>{
              {0, 40, 0, 0, 9, 0}, {0, 0, 0}, {70}, {0}, {1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1}})
       for (const bool adds : {false, true}) {
-        if (adds && factors != GroupedFactors::tn) continue;
+        if (adds && transposes != GroupedTransposes::tn) continue;
         const GroupedMatmulOptions options{
-            .factors = factors, .type = bf16, .c_type = adds ? f32 : bf16, .adds = adds};
+            .transposes = transposes, .type = bf16, .c_type = adds ? f32 : bf16, .adds = adds};
         Trial{.options = options, .k = 24, .n = 40, .sizes = sizes}.check(seed += 9);
       }
 }
@@ -141,14 +142,14 @@ TEST(GroupedMatmul, EmptyGroups) {
 // Rows before the first group and after the last group hold NaN. Their results are 0.
 TEST(GroupedMatmul, RowsOfNoGroupAreZero) {
   uint64_t seed = 501;
-  for (const GroupedFactors factors : kFactors)
+  for (const GroupedTransposes transposes : kTransposes)
     for (const int64_t before : {0, 3, 150}) {
-      Trial trial{.options = {.factors = factors, .type = bf16, .c_type = f32},
+      Trial trial{.options = {.transposes = transposes, .type = bf16, .c_type = f32},
                   .k = 40,
                   .n = 24,
                   .sizes = {20, 0, 66},
                   .before = before,
-                  .behind = 153 - before};
+                  .after = 153 - before};
       Trial::Tensors t = trial.tensors(seed += 9, 0);
       const Values wanted = trial.expected(t);
       for (int64_t row = 0; row < trial.rows(); ++row)
@@ -167,8 +168,8 @@ const MetaValues kTensorCopies{{"tile_m", "64"},        {"tile_n", "64"},
 
 // No tile has rows of two groups, so adjacent groups may hold any values.
 void groups_are_isolated(const MetaValues& config) {
-  for (const GroupedFactors factors : kFactors) {
-    Trial trial{.options = {.factors = factors, .type = bf16, .c_type = f32},
+  for (const GroupedTransposes transposes : kTransposes) {
+    Trial trial{.options = {.transposes = transposes, .type = bf16, .c_type = f32},
                 .k = 24,
                 .n = 40,
                 .sizes = {21, 30, 19},
@@ -206,23 +207,24 @@ TEST(GroupedMatmul, TmaCopies) {
   wide["persistent"] = "true";
   MetaValues stored = wide;
   stored["tensor_stores"] = "true";
-  for (const GroupedFactors factors : kFactors)
+  for (const GroupedTransposes transposes : kTransposes)
     for (const MetaValues& config : {kTensorCopies, wide, stored})
       for (const int64_t gap : {0, 8, 3})
-        Trial{.options = {.factors = factors, .type = bf16, .c_type = gap ? bf16 : f32},
+        Trial{.options = {.transposes = transposes, .type = bf16, .c_type = gap ? bf16 : f32},
               .k = 136,
               .n = 72,
               .sizes = {72, 0, 5, 131, 64},
               .before = 3,
-              .behind = 2,
+              .after = 2,
               .config = config,
               .sms = 2}
             .check(seed += 9, gap);
-  Trial added{.options = {.factors = GroupedFactors::tn, .type = f16, .c_type = f32, .adds = true},
-              .k = 72,
-              .n = 136,
-              .sizes = {65, 0, 3},
-              .config = kTensorCopies};
+  Trial added{
+      .options = {.transposes = GroupedTransposes::tn, .type = f16, .c_type = f32, .adds = true},
+      .k = 72,
+      .n = 136,
+      .sizes = {65, 0, 3},
+      .config = kTensorCopies};
   added.check(seed);
 }
 
@@ -255,9 +257,9 @@ TEST(GroupedMatmul, Schedules) {
                                      {"persistent", "true"}}}
           : std::vector<MetaValues>{{{"tile_m", "16"}, {"tile_n", "32"}, {"tile_k", "16"}},
                                     {{"tile_m", "64"}, {"tile_n", "128"}, {"tile_k", "64"}}};
-  for (const GroupedFactors factors : kFactors)
+  for (const GroupedTransposes transposes : kTransposes)
     for (const MetaValues& config : configs)
-      Trial{.options = {.factors = factors, .type = bf16, .c_type = bf16},
+      Trial{.options = {.transposes = transposes, .type = bf16, .c_type = bf16},
             .k = 136,
             .n = 72,
             .sizes = {72, 0, 5, 131},
@@ -268,10 +270,10 @@ TEST(GroupedMatmul, Schedules) {
 
 // Returns the tiles that programs [0, programs) write. The result has 20 by 12 tiles of 16 x 16 in
 // three groups. Unwritten tiles keep their NaN.
-std::set<std::pair<int64_t, int64_t>> tiles_of_first_programs(GroupedFactors factors,
+std::set<std::pair<int64_t, int64_t>> tiles_of_first_programs(GroupedTransposes transposes,
                                                               int64_t programs) {
   constexpr int64_t kTile = 16, kColumns = 12;
-  Trial trial{.options = {.factors = factors, .type = bf16, .c_type = f32},
+  Trial trial{.options = {.transposes = transposes, .type = bf16, .c_type = f32},
               .k = 32,
               .n = kColumns * kTile,
               .sizes = {11 * kTile, 0, 9 * kTile}};
@@ -305,8 +307,8 @@ std::set<std::pair<int64_t, int64_t>> tiles_of_first_programs(GroupedFactors fac
 // The first 48 programs compute 16 rows of 3 tiles. In row-major order they would compute 4 rows of
 // 12 tiles, and read four times as much of b.
 TEST(GroupedMatmul, FirstProgramsShareRowsAndColumns) {
-  for (const GroupedFactors factors : {GroupedFactors::nt, GroupedFactors::nn}) {
-    const auto written = tiles_of_first_programs(factors, 48);
+  for (const GroupedTransposes transposes : {GroupedTransposes::nt, GroupedTransposes::nn}) {
+    const auto written = tiles_of_first_programs(transposes, 48);
     std::set<int64_t> rows, columns;
     for (const auto& [row, column] : written) rows.insert(row), columns.insert(column);
     EXPECT_EQ(columns, (std::set<int64_t>{0, 1, 2}));
@@ -324,9 +326,9 @@ TEST(GroupedMatmul, ManyGroups) {
   if (machine().is_gpu())
     configs.push_back(
         {{"tile_m", "32"}, {"tile_n", "32"}, {"num_warps", "4"}, {"persistent", "true"}});
-  for (const GroupedFactors factors : kFactors)
+  for (const GroupedTransposes transposes : kTransposes)
     for (const MetaValues& config : configs)
-      Trial{.options = {.factors = factors, .type = f16, .c_type = f32, .index_type = i32},
+      Trial{.options = {.transposes = transposes, .type = f16, .c_type = f32, .index_type = i32},
             .k = 16,
             .n = 24,
             .sizes = sizes,
@@ -337,10 +339,11 @@ TEST(GroupedMatmul, ManyGroups) {
 TEST(GroupedMatmul, AccumulatesIntoC) {
   uint64_t seed = 1101;
   for (const DType type : kFloats)
-    Trial{.options = {.factors = GroupedFactors::tn, .type = type, .c_type = f32, .adds = true},
-          .k = 40,
-          .n = 24,
-          .sizes = {19, 0, 70, 2}}
+    Trial{
+        .options = {.transposes = GroupedTransposes::tn, .type = type, .c_type = f32, .adds = true},
+        .k = 40,
+        .n = 24,
+        .sizes = {19, 0, 70, 2}}
         .check(seed += 9, type == f32 ? 0 : 8);
 }
 
@@ -365,10 +368,10 @@ TEST(GroupedMatmul, InvalidOffsets) {
   const std::vector<MetaValues> configs =
       machine().is_gpu() ? std::vector<MetaValues>{{}, kTensorCopies, tile_after_tile}
                          : std::vector<MetaValues>{{}};
-  for (const GroupedFactors factors : kFactors)
+  for (const GroupedTransposes transposes : kTransposes)
     for (size_t number = 0; number < all.size() * configs.size(); ++number) {
       const Wrong& wrong = all[number % all.size()];
-      Trial trial{.options = {.factors = factors, .type = bf16, .c_type = f32},
+      Trial trial{.options = {.transposes = transposes, .type = bf16, .c_type = f32},
                   .k = 24,
                   .n = 40,
                   .sizes = {10, 10, 20},

@@ -14,9 +14,9 @@ namespace ligerdsl::test {
 namespace {
 
 using kernels::Epilogue;
-using kernels::Factors;
 using kernels::MatmulConfig;
 using kernels::MatmulOptions;
+using kernels::Transposes;
 
 struct Trial {
   int64_t m, n, k;
@@ -75,19 +75,27 @@ struct Trial {
   }
 };
 
-constexpr Factors kFactors[] = {Factors::nn, Factors::nt, Factors::tn, Factors::tt};
+constexpr Transposes kTransposes[] = {Transposes::nn, Transposes::nt, Transposes::tn,
+                                      Transposes::tt};
 
 TEST(Matmul, EveryOrderAndType) {
   uint64_t seed = 11;
-  for (const Factors factors : kFactors)
+  for (const Transposes transposes : kTransposes)
     for (const DType type : kFloats) {
-      Trial{
-          .m = 33, .n = 40, .k = 72, .options = {.factors = factors, .type = type, .c_type = type}}
+      Trial{.m = 33,
+            .n = 40,
+            .k = 72,
+            .options = {.transposes = transposes, .type = type, .c_type = type}}
           .check(seed += 5);
-      Trial{
-          .m = 130, .n = 24, .k = 40, .options = {.factors = factors, .type = type, .c_type = f32}}
+      Trial{.m = 130,
+            .n = 24,
+            .k = 40,
+            .options = {.transposes = transposes, .type = type, .c_type = f32}}
           .check(seed += 5, 8);
-      Trial{.m = 7, .n = 13, .k = 9, .options = {.factors = factors, .type = type, .c_type = type}}
+      Trial{.m = 7,
+            .n = 13,
+            .k = 9,
+            .options = {.transposes = transposes, .type = type, .c_type = type}}
           .check(seed += 5, 3);
     }
 }
@@ -100,7 +108,7 @@ TEST(Matmul, Epilogues) {
       Trial{.m = 20,
             .n = 40,
             .k = 24,
-            .options = {.factors = Factors::nt,
+            .options = {.transposes = Transposes::nt,
                         .type = bf16,
                         .c_type = f32,
                         .has_bias = bias,
@@ -113,14 +121,17 @@ TEST(Matmul, Epilogues) {
 // Batches of consecutive or row-interleaved matrices, with whole and partial tiles.
 TEST(Matmul, Batches) {
   uint64_t seed = 351;
-  for (const Factors factors : kFactors)
+  for (const Transposes transposes : kTransposes)
     for (const DType type : kFloats)
       for (const bool side_by_side : {false, true})
         for (const auto& [m, n, k] :
              {std::array<int64_t, 3>{70, 40, 72}, {16, 24, 136}, {7, 13, 9}}) {
           constexpr int64_t kBatch = 3;
-          MatmulOptions options{
-              .factors = factors, .type = type, .c_type = f32, .has_bias = true, .adds = true};
+          MatmulOptions options{.transposes = transposes,
+                                .type = type,
+                                .c_type = f32,
+                                .has_bias = true,
+                                .adds = true};
           options.batch = kBatch, options.cols = n, options.width = options.transposed_a() ? m : k;
           SCOPED_TRACE(kernels::meta_text(options) + (side_by_side ? " side by side" : ""));
           const bool ta = options.transposed_a(), tb = options.transposed_b();
@@ -164,20 +175,20 @@ TEST(Matmul, Batches) {
         }
 }
 
-// Both fp8 formats in the orders nt, nn and tn, with and without `turns_apart`. Only nt uses wgmma
-// and scales.
+// Both fp8 formats in the orders nt, nn and tn, with and without `two_level_accumulation`. Only nt
+// uses wgmma and scales.
 TEST(Matmul, Fp8) {
   uint64_t seed = 401;
-  for (const Factors factors : {Factors::nt, Factors::nn, Factors::tn})
+  for (const Transposes transposes : {Transposes::nt, Transposes::nn, Transposes::tn})
     for (const DType type : {f8e4m3, f8e5m2})
       for (const bool other : {false, true}) {
-        const bool scaled = factors == Factors::nt;
-        const MatmulOptions options{.factors = factors,
+        const bool scaled = transposes == Transposes::nt;
+        const MatmulOptions options{.transposes = transposes,
                                     .type = type,
                                     .mixed = other,
                                     .scaled_rows = scaled,
                                     .scaled_cols = scaled && other,
-                                    .turns_apart = other && machine().is_gpu(),
+                                    .two_level_accumulation = other && machine().is_gpu(),
                                     .c_type = other ? f32 : bf16,
                                     .has_bias = other};
         Trial{.m = 130, .n = 144, .k = 272, .options = options}.check(seed += 7);
@@ -187,10 +198,12 @@ TEST(Matmul, Fp8) {
 
 TEST(Matmul, AccumulatesIntoC) {
   uint64_t seed = 501;
-  for (const Factors factors : kFactors)
+  for (const Transposes transposes : kTransposes)
     for (const DType c_type : {f32, f16}) {
-      MatmulOptions options{
-          .factors = factors, .type = f16, .c_type = c_type, .has_bias = factors == Factors::nt};
+      MatmulOptions options{.transposes = transposes,
+                            .type = f16,
+                            .c_type = c_type,
+                            .has_bias = transposes == Transposes::nt};
       Trial{.m = 40, .n = 48, .k = 40, .options = options, .beta = 1}.check(seed += 5);
       Trial{.m = 19, .n = 21, .k = 40, .options = options, .alpha = -2, .beta = 0.5}.check(
           seed += 5, 5);
@@ -203,12 +216,14 @@ TEST(Matmul, AccumulatesIntoC) {
 TEST(Matmul, AddsInMemory) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no reductions in memory";
   uint64_t seed = 551;
-  for (const Factors factors : kFactors)
+  for (const Transposes transposes : kTransposes)
     for (const auto& [persistent, stores] :
          {std::pair("false", "false"), std::pair("true", "false"), std::pair("false", "true"),
           std::pair("true", "true")}) {
-      const MatmulOptions options{
-          .factors = factors, .type = bf16, .c_type = f32, .has_bias = factors == Factors::nt};
+      const MatmulOptions options{.transposes = transposes,
+                                  .type = bf16,
+                                  .c_type = f32,
+                                  .has_bias = transposes == Transposes::nt};
       const MetaValues config{{"adds_in_memory", "true"},
                               {"persistent", persistent},
                               {"tensor_stores", stores},
@@ -229,10 +244,10 @@ TEST(Matmul, AddsInMemory) {
 TEST(Matmul, SplitKSteps) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no splits";
   uint64_t seed = 701;
-  for (const Factors factors : kFactors)
+  for (const Transposes transposes : kTransposes)
     for (const char* splits : {"2", "8"}) {
       const MatmulOptions options{
-          .factors = factors, .type = bf16, .c_type = bf16, .has_bias = true};
+          .transposes = transposes, .type = bf16, .c_type = bf16, .has_bias = true};
       Trial{.m = 50,
             .n = 40,
             .k = 104,
@@ -253,7 +268,7 @@ TEST(Matmul, SplitWaves) {
     int m, n, k, sms;
     const char *tile_n = "64", *tile_m = "64", *num_ctas = "1";
   };
-  for (const Factors factors : kFactors)
+  for (const Transposes transposes : kTransposes)
     for (const auto& [m, n, k, sms, tile_n, tile_m, num_ctas] :
          std::initializer_list<Shape>{{200, 100, 320, 3},
                                       {200, 100, 40, 3},
@@ -267,7 +282,7 @@ TEST(Matmul, SplitWaves) {
                                       {200, 72, 320, 6, "64", "128", "2"}}) {
       if (std::stoi(num_ctas) > machine().max_cluster) continue;
       const MatmulOptions options{
-          .factors = factors, .type = bf16, .c_type = bf16, .has_bias = true};
+          .transposes = transposes, .type = bf16, .c_type = bf16, .has_bias = true};
       Trial{.m = m,
             .n = n,
             .k = k,
@@ -291,7 +306,7 @@ TEST(Matmul, SplitWaves) {
 
 TEST(Matmul, SplitWavesWithoutRowsLaunchNothing) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no persistent programs";
-  const MatmulOptions options{.factors = Factors::nt, .type = bf16, .c_type = bf16};
+  const MatmulOptions options{.transposes = Transposes::nt, .type = bf16, .c_type = bf16};
   const MetaValues config{
       {"splits", "1"}, {"num_ctas", "1"}, {"persistent", "true"}, {"least_saved", "4"}};
   const kernels::Operation op = kernels::matmul_kernel.build(
@@ -308,7 +323,7 @@ TEST(Matmul, StoresUnalignedRowsInSegments) {
     Trial{.m = 150,
           .n = n,
           .k = 72,
-          .options = {.factors = Factors::nt, .type = bf16, .c_type = bf16},
+          .options = {.transposes = Transposes::nt, .type = bf16, .c_type = bf16},
           .config = {{"tile_m", "128"},
                      {"tile_n", "256"},
                      {"tile_k", "64"},
@@ -348,12 +363,12 @@ TEST(Matmul, Schedules) {
           : std::vector<MetaValues>{{{"tile_m", "16"}, {"tile_n", "32"}, {"tile_k", "16"}},
                                     {{"tile_m", "64"}, {"tile_n", "128"}, {"tile_k", "64"}},
                                     {{"tile_m", "32"}, {"tile_n", "96"}, {"tile_k", "32"}}};
-  for (const Factors factors : kFactors)
+  for (const Transposes transposes : kTransposes)
     for (const MetaValues& config : configs)
       Trial{.m = 72,
             .n = 88,
             .k = 136,
-            .options = {.factors = factors, .type = bf16, .c_type = bf16},
+            .options = {.transposes = transposes, .type = bf16, .c_type = bf16},
             .config = config}
           .check(seed += 5);
 }
@@ -368,10 +383,10 @@ TEST(Matmul, PersistentPrograms) {
   const MetaValues narrow{{"tile_m", "32"},      {"tile_n", "32"},  {"tile_k", "16"},
                           {"num_warps", "2"},    {"num_ctas", "1"}, {"stages", "4"},
                           {"persistent", "true"}};
-  for (const Factors factors : kFactors)
+  for (const Transposes transposes : kTransposes)
     for (const MetaValues& config : {wide, narrow})
       for (const DType c_type : {bf16, f32}) {
-        MatmulOptions options{.factors = factors, .type = bf16, .c_type = c_type};
+        MatmulOptions options{.transposes = transposes, .type = bf16, .c_type = c_type};
         Trial{.m = 136, .n = 264, .k = 72, .options = options, .config = config, .sms = 2}.check(
             seed += 5);
         options.has_bias = true, options.epilogue = Epilogue::silu;
@@ -412,11 +427,12 @@ bool shares_tiles() {
 TEST(Matmul, Clusters) {
   if (!shares_tiles()) GTEST_SKIP() << "no clusters, or no wgmma";
   uint64_t seed = 1801;
-  for (const Factors factors : kFactors)
+  for (const Transposes transposes : kTransposes)
     for (const int ctas : {2, 4})
       for (const bool persistent : {false, true}) {
         const MetaValues config = cluster_config(ctas, persistent);
-        MatmulOptions options{.factors = factors, .type = persistent ? f16 : bf16, .c_type = f32};
+        MatmulOptions options{
+            .transposes = transposes, .type = persistent ? f16 : bf16, .c_type = f32};
         Trial{.m = 72 * ctas, .n = 200, .k = 264, .options = options, .config = config, .sms = 4}
             .check(seed += 5, 8);
         options.has_bias = true, options.c_type = options.type, options.epilogue = Epilogue::silu;
@@ -434,7 +450,8 @@ TEST(Matmul, Clusters) {
         if (!persistent) continue;
         MetaValues stores = config;
         stores["tensor_stores"] = "true", stores["splits"] = "1";
-        MatmulOptions adds{.factors = factors, .type = bf16, .c_type = f32, .unit_beta = true};
+        MatmulOptions adds{
+            .transposes = transposes, .type = bf16, .c_type = f32, .unit_beta = true};
         for (const MetaValues& each : {config, stores})
           Trial{.m = 136, .n = 200, .k = 264, .options = adds, .beta = 1, .config = each, .sms = 4}
               .check(seed += 5);
@@ -453,7 +470,7 @@ TEST(Matmul, Clusters) {
 
 // An old driver on a Hopper GPU may lack PTX support for clusters.
 TEST(Matmul, RefusesClustersWithoutSupport) {
-  const MatmulOptions odd{.factors = Factors::nt, .cols = 4024, .width = 4088};
+  const MatmulOptions odd{.transposes = Transposes::nt, .cols = 4024, .width = 4088};
   const kernels::Machine with = kernels::gpu("sm_90a", 132, 86),
                          without = kernels::gpu("sm_90a", 132, 80);
   MatmulConfig config = kernels::matmul_kernel.heuristic(with, odd);
@@ -473,7 +490,7 @@ TEST(Matmul, SchedulesOfFewRows) {
     for (const int64_t cols :
          {8, 128, 136, 512, 1280, 1600, 4096, 4160, 4992, 5120, 7232, 10880, 128256}) {
       const kernels::Machine gpu = kernels::gpu("sm_90a", sms, 86);
-      MatmulOptions options{.factors = Factors::nn, .cols = cols, .width = 4096};
+      MatmulOptions options{.transposes = Transposes::nn, .cols = cols, .width = 4096};
       const std::vector<int64_t> few = kernels::few_rows(gpu, options);
       EXPECT_TRUE(std::ranges::is_sorted(few, std::ranges::less_equal()))
           << sms << " SMs, " << cols;
@@ -488,7 +505,7 @@ TEST(Matmul, SchedulesOfFewRows) {
       }
     }
   const kernels::Machine gpu = kernels::gpu("sm_90a", 132, 86);
-  MatmulOptions options{.factors = Factors::nt, .cols = 4096, .width = 4096};
+  MatmulOptions options{.transposes = Transposes::nt, .cols = 4096, .width = 4096};
   EXPECT_EQ(kernels::few_rows(gpu, options), (std::vector<int64_t>{64, 128, 256, 512}));
   options.cols = 3000;
   EXPECT_EQ(kernels::few_rows(gpu, options), (std::vector<int64_t>{64, 128, 320, 640}));
@@ -503,9 +520,10 @@ TEST(Matmul, SchedulesOfFewRows) {
 // Tests the schedule for unaligned rows.
 TEST(Matmul, UnalignedRows) {
   uint64_t seed = 1901;
-  for (const Factors factors : kFactors)
+  for (const Transposes transposes : kTransposes)
     for (const DType type : {bf16, f16}) {
-      MatmulOptions options{.factors = factors, .type = type, .c_type = f32, .unaligned = true};
+      MatmulOptions options{
+          .transposes = transposes, .type = type, .c_type = f32, .unaligned = true};
       Trial{.m = 137, .n = 201, .k = 77, .options = options}.check(seed += 5, 3);
       options.has_bias = true, options.c_type = type, options.epilogue = Epilogue::relu;
       Trial{.m = 130, .n = 35, .k = 65, .options = options, .alpha = 2, .beta = 3}.check(seed += 5);
@@ -518,12 +536,12 @@ TEST(Matmul, TmaCopies) {
   uint64_t seed = 1301;
   const MetaValues narrow{{"tile_m", "128"}, {"tile_n", "64"}, {"tile_k", "32"},
                           {"num_ctas", "1"}, {"stages", "5"},  {"tensor_copies", "true"}};
-  for (const Factors factors : kFactors)
+  for (const Transposes transposes : kTransposes)
     for (MetaValues config : {kTensorCopies, narrow})
       for (const char* persistent : {"false", "true"}) {
         config["persistent"] = persistent;
         MatmulOptions options{
-            .factors = factors, .type = persistent[0] == 't' ? f16 : bf16, .c_type = f32};
+            .transposes = transposes, .type = persistent[0] == 't' ? f16 : bf16, .c_type = f32};
         Trial{.m = 136, .n = 200, .k = 264, .options = options, .config = config, .sms = 2}.check(
             seed += 5, 8);
         options.has_bias = true, options.c_type = options.type, options.epilogue = Epilogue::silu;
@@ -547,8 +565,8 @@ TEST(Matmul, TallTiles) {
                         {"persistent", "true"},   {"group", "8"},    {"least_saved", "0"},
                         {"tensor_copies", "true"}};
   uint64_t seed = 2301;
-  for (const Factors factors : kFactors) {
-    MatmulOptions options{.factors = factors, .type = bf16, .c_type = bf16};
+  for (const Transposes transposes : kTransposes) {
+    MatmulOptions options{.transposes = transposes, .type = bf16, .c_type = bf16};
     Trial{.m = 300, .n = 204, .k = 136, .options = options, .config = tall, .sms = 2}.check(
         seed += 5, 8);
     options.has_bias = true, options.c_type = f32, options.epilogue = Epilogue::gelu_tanh;
@@ -570,12 +588,13 @@ TEST(Matmul, TmaStores) {
   once["persistent"] = "false";
   for (const MetaValues& config : {narrow, wide, without, once})
     for (const DType c_type : {bf16, f32}) {
-      MatmulOptions options{.factors = Factors::nt, .type = bf16, .c_type = c_type};
+      MatmulOptions options{.transposes = Transposes::nt, .type = bf16, .c_type = c_type};
       Trial{.m = 256, .n = 512, .k = 72, .options = options, .config = config, .sms = 2}.check(
           seed += 5);
       Trial{.m = 200, .n = 328, .k = 136, .options = options, .config = config, .sms = 2}.check(
           seed += 5, 8);
-      options.has_bias = true, options.epilogue = Epilogue::silu, options.factors = Factors::tn;
+      options.has_bias = true, options.epilogue = Epilogue::silu,
+      options.transposes = Transposes::tn;
       Trial{.m = 72, .n = 75, .k = 40, .options = options, .alpha = 2, .config = config, .sms = 1}
           .check(seed += 5);
     }
@@ -591,8 +610,8 @@ TEST(Matmul, TmaStores) {
 TEST(Matmul, TmaDescriptorsOfViews) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no TMA copies";
   uint64_t seed = 1701;
-  for (const Factors factors : {Factors::nt, Factors::tn}) {
-    const MatmulOptions options{.factors = factors, .type = bf16, .c_type = f32};
+  for (const Transposes transposes : {Transposes::nt, Transposes::tn}) {
+    const MatmulOptions options{.transposes = transposes, .type = bf16, .c_type = f32};
     Trial{.m = 72, .n = 136, .k = 136, .options = options, .config = kTensorCopies}.check(seed += 5,
                                                                                           8);
     Trial{.m = 72, .n = 75, .k = 43, .options = options, .config = kTensorCopies}.check(seed += 5,
@@ -614,7 +633,7 @@ TEST(Matmul, EmptyK) {
   Trial trial{.m = 9,
               .n = 17,
               .k = 0,
-              .options = {.factors = Factors::tn,
+              .options = {.transposes = Transposes::tn,
                           .type = bf16,
                           .c_type = f32,
                           .has_bias = true,

@@ -28,7 +28,7 @@ WideMatmul wide(int64_t cols, int64_t depth) {
 }
 
 MatmulOptions options_of(int64_t cols, int64_t depth) {
-  return {.factors = kernels::Factors::nt, .cols = cols, .width = depth};
+  return {.transposes = kernels::Transposes::nt, .cols = cols, .width = depth};
 }
 
 // Returns the configuration of a call, as plan_of_product chooses it.
@@ -118,7 +118,7 @@ TEST(TileChoice, FillsWaves) {
     EXPECT_EQ(tile_of(config_of(size, options_of(4096, 4096))), MatmulTile{}) << size;
   EXPECT_EQ(tile_of(config_of(8192, options_of(8192, 8192))), MatmulTile{});
   MatmulOptions nn = options_of(4096, 4096);
-  nn.factors = kernels::Factors::nn;
+  nn.transposes = kernels::Transposes::nn;
   EXPECT_EQ(config_of(1025, nn).tile_n, 256) << "160 columns are no whole lines of b";
   nn.width = 11008;
   EXPECT_EQ(config_of(641, nn).tile_n, 192);
@@ -126,9 +126,10 @@ TEST(TileChoice, FillsWaves) {
 
 TEST(TileChoice, TallTilesFillFourWaves) {
   for (const int64_t cols : {4104, 4160, 4224})
-    for (const auto factors : {kernels::Factors::nt, kernels::Factors::nn, kernels::Factors::tn}) {
+    for (const auto transposes :
+         {kernels::Transposes::nt, kernels::Transposes::nn, kernels::Transposes::tn}) {
       MatmulOptions options = options_of(cols, 4096);
-      options.factors = factors;
+      options.transposes = transposes;
       const MatmulConfig config = config_of(4096, options);
       EXPECT_EQ(tile_of(config), kTall) << cols;
       EXPECT_EQ(config.tile_m * config.group, 2048);
@@ -176,12 +177,12 @@ TEST(TileChoice, LosesAtMostFivePercent) {
 // cluster needs another schedule for unaligned rows.
 TEST(TileChoice, IsThatOfTheSchedule) {
   for (const int sms : {1, 14, 78, 114, 132})
-    for (const auto factors : {kernels::Factors::nt, kernels::Factors::nn})
+    for (const auto transposes : {kernels::Transposes::nt, kernels::Transposes::nn})
       for (const int64_t cols : {136, 1000, 4104, 4160, 16904, 20008, 32008})
         for (const int64_t depth : {1000, 2056, 4096}) {
           const kernels::Machine gpu = kernels::gpu("sm_90a", sms, 86);
           MatmulOptions options = options_of(cols, depth);
-          options.factors = factors;
+          options.transposes = transposes;
           for (const ChosenRows& chosen : kernels::middle_rows(gpu, options)) {
             options.most_rows = chosen.most();
             const MatmulConfig config = kernels::matmul_kernel.heuristic(gpu, options);
@@ -197,7 +198,7 @@ TEST(TileChoice, IsThatOfTheSchedule) {
 
 TEST(TileChoice, UnknownDepthKeepsTilesThatAreSplit) {
   MatmulOptions options = options_of(896, 4864);
-  options.factors = kernels::Factors::tn;  // [4864, K] [K, 896]
+  options.transposes = kernels::Transposes::tn;  // [4864, K] [K, 896]
   EXPECT_EQ(tile_of(config_of(4096, options)), MatmulTile{});
   WideMatmul matmul = wide(896, 16384);
   EXPECT_GT(kernels::predicted_us(matmul, 4864, {128, 192}),
@@ -221,7 +222,7 @@ TEST(TileChoice, RequiresTimedMatmuls) {
   };
   EXPECT_TRUE(none(kernels::gpu("sm_80", 108, 80), plain));
   MatmulOptions other = plain;
-  other.factors = kernels::Factors::tn;
+  other.transposes = kernels::Transposes::tn;
   EXPECT_TRUE(none(kGpu, other)) << "M is known, and K does not matter";
   other = plain, other.type = f32, other.c_type = f32;
   EXPECT_TRUE(none(kGpu, other));
