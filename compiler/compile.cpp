@@ -9,7 +9,7 @@
 #include "compiler/import/edited_tile.h"
 #include "compiler/import/import.h"
 #include "compiler/passes/passes.h"
-#include "compiler/pipeline/kept_loops.h"
+#include "compiler/pipeline/loop_fold_guard.h"
 #include "compiler/refusal.h"
 #include "compiler/remarks.h"
 #include "compiler/target/cpu/cpu_target.h"
@@ -132,9 +132,9 @@ LogicalResult unrollLoops(ModuleOp module) {
 
 LogicalResult simplify(ModuleOp module, const program::CompileOptions& options) {
   if (failed(unrollLoops(module))) return failure();
-  std::optional<KeptLoops> kept;
+  std::optional<LoopFoldGuard> guard;
   if (options.target == program::Target::nvptx)
-    kept.emplace(module);  // CPU kernels have no pipelined loops
+    guard.emplace(module);  // CPU kernels have no pipelined loops
   PassManager passes(module.getContext());
   timePasses(passes);
   passes.addPass(createCanonicalizerPass());

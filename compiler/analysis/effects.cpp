@@ -85,7 +85,7 @@ FailureOr<OperandEffects> effectsOf(Operation* op) {
   return effects;
 }
 
-bool meetsThreads(Operation* op) {
+bool synchronisesThreads(Operation* op) {
   if (auto ring = dyn_cast<tgpu::RingOp>(op)) return ring.getType().hasBarriers();
   if (auto await = dyn_cast<tgpu::RingAwaitOp>(op))
     return await.getRing().getType().getFill() == tgpu::RingFill::async;

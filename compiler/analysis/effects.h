@@ -29,7 +29,7 @@ bool writesMemory(mlir::Operation* op);
 
 /// Returns true if the op synchronises the threads of the CTA. All threads then see the memory
 /// accesses before the op as complete.
-bool meetsThreads(mlir::Operation* op);
+bool synchronisesThreads(mlir::Operation* op);
 
 /// Attribute of a tgpu.barrier. Before the barrier, every thread executes a proxy fence, which
 /// orders its accesses before later TMA copies.

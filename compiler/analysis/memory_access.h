@@ -68,7 +68,7 @@ bool needsBarrier(const MemoryAccess& earlier, const MemoryAccess& later);
 bool needsProxyFence(const MemoryAccess& earlier, const MemoryAccess& later);
 
 /// Returns true if the threads of two accesses that need a barrier may be in different CTAs.
-inline bool meetsAcrossCtas(const MemoryAccess& earlier, const MemoryAccess& later) {
+inline bool conflictsAcrossCtas(const MemoryAccess& earlier, const MemoryAccess& later) {
   return !earlier.shared || earlier.remote || later.remote;
 }
 

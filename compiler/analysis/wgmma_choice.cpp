@@ -15,8 +15,8 @@ namespace {
 DotShape shapeOf(tile::DotOp dot, const Threads& threads, WarpPart part) {
   auto a = cast<RankedTensorType>(dot.getA().getType()),
        b = cast<RankedTensorType>(dot.getB().getType());
-  return {a.getDimSize(0),     b.getDimSize(1), a.getDimSize(1), threads.warps, threads.ctas, part,
-          dot.getFactorBytes()};
+  return {a.getDimSize(0),      b.getDimSize(1), a.getDimSize(1), threads.warps, threads.ctas, part,
+          dot.getOperandBytes()};
 }
 
 Value unconverted(Value value) {
@@ -48,7 +48,7 @@ bool isLoadedAhead(tile::DotOp dot, Value source, std::optional<bool> permuted =
 std::string reasonNoRowWgmma(tile::DotOp dot) {
   const char* type = dot.isFp8() ? "fp8" : dot.isInt8() ? "i8" : "tf32";
   const int64_t depth = cast<RankedTensorType>(dot.getA().getType()).getDimSize(1);
-  const int64_t step = kMmaBytes * 8 / dot.getFactorType().getIntOrFloatBitWidth();
+  const int64_t step = kMmaBytes * 8 / dot.getOperandType().getIntOrFloatBitWidth();
   if (depth % step != 0)
     return llvm::formatv("k = {0}; {1} needs a multiple of {2}", depth, type, step).str();
   if (!isLoadedAhead(dot, dot.getA(), false) || !isLoadedAhead(dot, dot.getB(), true))
@@ -144,8 +144,8 @@ std::string reasonNoWgmma(tile::DotOp dot, const Threads& threads) {
 bool hasWgmmaLayouts(tile::DotOp dot) {
   const RankedTensorType a = cast<RankedTensorType>(dot.getA().getType());
   const LinearLayout sums = layoutOf(dot.getResult());
-  const DotShape shape{sums.shape()[0], sums.shape()[1], a.getDimSize(1),     sums.warps(),
-                       sums.ctas(),     WarpPart::group, dot.getFactorBytes()};
+  const DotShape shape{sums.shape()[0], sums.shape()[1], a.getDimSize(1),      sums.warps(),
+                       sums.ctas(),     WarpPart::group, dot.getOperandBytes()};
   return !dot.isIeeeF32() && fitsWgmma(shape) && mmaLayouts(shape)->acc == sums &&
          mmaLayouts(shape)->a == layoutOf(a);
 }

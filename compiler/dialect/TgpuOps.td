@@ -16,12 +16,12 @@ def Tgpu_ConvertLayoutOp : Tgpu_Op<"convert_layout", [Pure]> {
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
 }
 
-def Tgpu_StretchOp : Tgpu_Op<"stretch", [Pure]> {
+def Tgpu_SegmentOp : Tgpu_Op<"segment", [Pure]> {
   let summary = "The segment of a tile that begins at an element, as a separate tile";
   let description = [{
     Every thread already holds its elements of the result.
     Example:
-    `%u = tgpu.stretch %t begin [0, 16] : tensor<64x64xbf16, #a> -> tensor<64x16xbf16, #b>`.
+    `%u = tgpu.segment %t begin [0, 16] : tensor<64x64xbf16, #a> -> tensor<64x16xbf16, #b>`.
   }];
   let arguments = (ins AnyRankedTensor:$source, DenseI64ArrayAttr:$begin);
   let results = (outs AnyRankedTensor:$result);

@@ -179,14 +179,14 @@ def Tile_DotOp : Tile_Op<"dot", [Pure, TypesMatchWith<"accumulator and result ha
   let extraClassDeclaration = [{
     bool isFp8() { return getFormatA().has_value(); }
     /// Returns the element type of the operands in memory.
-    ::mlir::Type getFactorType() { return ::llvm::cast<::mlir::RankedTensorType>(getA().getType()).getElementType(); }
-    bool isInt8() { return !isFp8() && getFactorType().isInteger(8); }
+    ::mlir::Type getOperandType() { return ::llvm::cast<::mlir::RankedTensorType>(getA().getType()).getElementType(); }
+    bool isInt8() { return !isFp8() && getOperandType().isInteger(8); }
     /// Returns true for f32 operands with all their bits, which tensor cores do not multiply.
-    bool isIeeeF32() { return getFactorType().isF32() && !getTf32(); }
+    bool isIeeeF32() { return getOperandType().isF32() && !getTf32(); }
     /// Returns the bytes of an operand's element in mma.sync, which multiplies fp8 as f16.
-    int64_t getFactorBytes() { return isFp8() ? 2 : getFactorType().getIntOrFloatBitWidth() / 8; }
+    int64_t getOperandBytes() { return isFp8() ? 2 : getOperandType().getIntOrFloatBitWidth() / 8; }
     /// Returns true if wgmma requires k along the rows: all types except 16-bit ones.
-    bool takesRowsOnly() { return getFactorType().getIntOrFloatBitWidth() != 16; }
+    bool takesRowsOnly() { return getOperandType().getIntOrFloatBitWidth() != 16; }
   }];
   let hasVerifier = 1;
 }

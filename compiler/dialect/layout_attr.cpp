@@ -63,8 +63,8 @@ static LinearLayout::Coordinates sourceElement(Operation* op, ArrayRef<int64_t> 
     LinearLayout::Coordinates source(at.size());
     for (auto [dim, from] : llvm::enumerate(permute.getPermutation())) source[from] = at[dim];
     return source;
-  } else if (auto stretch = dyn_cast<tgpu::StretchOp>(op)) {
-    for (auto [dim, begin] : llvm::enumerate(stretch.getBegin())) at[dim] += begin;
+  } else if (auto segment = dyn_cast<tgpu::SegmentOp>(op)) {
+    for (auto [dim, begin] : llvm::enumerate(segment.getBegin())) at[dim] += begin;
   } else if (isa<tile::ReshapeOp>(op)) {
     int64_t index = 0;
     for (auto [dim, size] : llvm::enumerate(resultShape)) index = index * size + at[dim];

@@ -28,7 +28,7 @@ mlir::RankedTensorType withLayout(mlir::RankedTensorType type, const LinearLayou
 std::optional<mlir::RankedTensorType> partOfCta(mlir::RankedTensorType type);
 
 /// Returns the source register of every result register. The op is tile.expand_dims, broadcast,
-/// permute or reshape, `tgpu.stretch`, or a convert_layout within a thread. Returns nothing if a
+/// permute or reshape, `tgpu.segment`, or a convert_layout within a thread. Returns nothing if a
 /// thread does not hold an element that the result's layout needs.
 std::optional<llvm::SmallVector<int32_t>> shapeOpSources(mlir::Operation* op);
 

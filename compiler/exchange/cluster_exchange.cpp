@@ -12,7 +12,7 @@ namespace {
 
 // Limit of the bytes per exchange. Every element is stored to every CTA, and there are two buffers.
 constexpr int64_t kMostBytes = 4096;
-constexpr int64_t kTurns = 2;
+constexpr int64_t kBuffers = 2;
 
 Value alloc(OpBuilder& builder, Location loc, int64_t stages, ArrayRef<int64_t> shape,
             Type element) {
@@ -42,9 +42,9 @@ ClusterExchange::ClusterExchange(OpBuilder& builder, Location loc, ValueRange va
   SmallVector<Value> stages;
   for (Value value : values) {
     auto tile = cast<RankedTensorType>(value.getType());
-    stages.push_back(alloc(begin, loc, kTurns * senders, tile.getShape(), tile.getElementType()));
+    stages.push_back(alloc(begin, loc, kBuffers * senders, tile.getShape(), tile.getElementType()));
   }
-  Value barriers = alloc(begin, loc, kTurns, {}, begin.getI64Type());
+  Value barriers = alloc(begin, loc, kBuffers, {}, begin.getI64Type());
   tgpu::InitMbarriersOp::create(begin, loc, barriers);
   send = tgpu::ClusterSendOp::create(builder, loc, builder.getI32Type(), builder.getI32Type(),
                                      values, stages, barriers, fromFirst);
@@ -58,7 +58,7 @@ SmallVector<Value> ClusterExchange::receive(OpBuilder& builder, TypeRange types)
   for (auto [buffer, type] : llvm::zip_equal(send.getStages(), types)) {
     auto all = cast<tgpu::MemDescType>(buffer.getType());
     Value index = send.getStage();
-    if (const int64_t senders = all.getShape()[0] / kTurns; senders > 1) {
+    if (const int64_t senders = all.getShape()[0] / kBuffers; senders > 1) {
       Value count = arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(senders));
       index = arith::MulIOp::create(builder, loc, index, count);
     }

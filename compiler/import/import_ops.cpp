@@ -127,7 +127,7 @@ Value Importer::contraction(const program::Op& op, Location loc, Type type) {
     const bool coded = is_fp8(dtypeOf(number)) && options.target == program::Target::nvptx;
     return coded ? TypeAttr::get(formatOf(dtypeOf(number))) : TypeAttr();
   };
-  auto factor = [&](int number) -> Value {
+  auto operand = [&](int number) -> Value {
     Value value = values[op.operands[number]];
     auto tile = mlir::cast<RankedTensorType>(value.getType());
     const bool whole = dtypeOf(number) == DType::i8;
@@ -142,7 +142,7 @@ Value Importer::contraction(const program::Op& op, Location loc, Type type) {
   switch (static_cast<program::ContractionOp>(op.code)) {
     case program::ContractionOp::dot: {
       const bool tf32 = program::roundsToTf32(op) && options.target == program::Target::nvptx;
-      return tile::DotOp::create(builder, loc, type, factor(0), factor(1), values[op.operands[2]],
+      return tile::DotOp::create(builder, loc, type, operand(0), operand(1), values[op.operands[2]],
                                  format(0), format(1), tf32 ? builder.getUnitAttr() : UnitAttr());
     }
   }

@@ -11,7 +11,7 @@ uint64_t units(int64_t bytes) {
 
 }  // namespace
 
-uint64_t WgmmaFactor::descriptor() const {
+uint64_t WgmmaOperand::descriptor() const {
   // For a transposed operand, the first stride is the distance between panels along its rows.
   // Otherwise the hardware ignores it.
   const int64_t panels = transposed ? swizzle.rows * swizzle.bytes : Swizzle::kUnit;
@@ -19,7 +19,7 @@ uint64_t WgmmaFactor::descriptor() const {
   return units(panels) << 16 | units(kGroupRows * swizzle.bytes) << 32 | mode << 62;
 }
 
-int64_t WgmmaFactor::offset(int64_t row, int64_t k) const {
+int64_t WgmmaOperand::offset(int64_t row, int64_t k) const {
   return transposed ? swizzle.plain(k, row * bytes) : swizzle.plain(row, k * bytes);
 }
 

@@ -8,7 +8,7 @@ namespace ligerdsl::compiler {
 
 /// Operand in a slot with swizzled rows. It is contiguous along k or, if `transposed`, along m or
 /// n.
-struct WgmmaFactor {
+struct WgmmaOperand {
   Swizzle swizzle;
   bool transposed;
   int64_t bytes = 2;  // bytes per element

@@ -200,12 +200,12 @@ class Expander {
     return mul(mul(value, factor(half)), factor(subInt(n, half)));
   }
   // x = quarters pi/2 + rest, |rest| <= pi/4. Only the last two bits of `quarters` are used.
-  struct Turn {
+  struct ReducedAngle {
     Value quarters, rest;
   };
-  Turn smallTurn(Value x);  // 0 <= x < kLargeAngle
-  Turn largeTurn(Value x);  // kLargeAngle <= x
-  Value sinOf(Turn turn);
+  ReducedAngle reduceSmall(Value x);  // 0 <= x < kLargeAngle
+  ReducedAngle reduceLarge(Value x);  // kLargeAngle <= x
+  Value sinOf(ReducedAngle angle);
   // Returns sin(magnitude + quarters pi/2), and NaN for infinity.
   Value sinOfMagnitude(Value magnitude, int quarters);
   // x = n ln2 + r, |r| <= ln2 / 2, for finite x. rounded = n + kRounder, lessOne = e^r - 1.
@@ -480,7 +480,7 @@ constexpr float kHalfPi[] = {1.57079637e+00f, -4.37113883e-08f, -1.71512451e-15f
 constexpr float kLargeAngle = 32768.0f;
 
 // The first fma of the loop is exact if n is at most 2^15.
-Expander::Turn Expander::smallTurn(Value x) {
+Expander::ReducedAngle Expander::reduceSmall(Value x) {
   Value rounded = fma(x, f(6.36619772e-01f), f(kRounder));
   Value n = sub(rounded, f(kRounder));
   Value rest = x;
@@ -492,7 +492,7 @@ Expander::Turn Expander::smallTurn(Value x) {
 // number of quarters: the bits worth 2 and 1, and 62 bits of fraction. Higher bits are multiples of
 // 4 quarters. The 64 bits depend on 96 bits of 2/pi, from the bit worth 2^(33 - e) down. Four words
 // hold these 96 bits, beginning with the word that contains bit e - 1.
-Expander::Turn Expander::largeTurn(Value x) {
+Expander::ReducedAngle Expander::reduceLarge(Value x) {
   constexpr uint32_t kTwoOverPi[] = {0,          0xa2f9836e, 0x4e441529, 0xfc2757d1,
                                      0xf534ddc0, 0xdb629599, 0x3c439041};
   auto word = [&](uint32_t value) { return i(static_cast<int32_t>(value)); };
@@ -530,8 +530,8 @@ Expander::Turn Expander::largeTurn(Value x) {
   return {quarters, fma(lead, f(kHalfPi[0]), fma(lead, f(kHalfPi[1]), mul(small, f(kHalfPi[0]))))};
 }
 
-Value Expander::sinOf(Turn turn) {
-  auto [quarters, r] = turn;
+Value Expander::sinOf(ReducedAngle angle) {
+  auto [quarters, r] = angle;
   Value square = mul(r, r);
   Value s = polynomial(square,
                        {-1.666666716e-01f, 8.333331905e-03f, -1.984008268e-04f, 2.724931392e-06f});
@@ -543,18 +543,18 @@ Value Expander::sinOf(Turn turn) {
 }
 
 Value Expander::sinOfMagnitude(Value magnitude, int quarters) {
-  const auto more = [&](Turn turn) -> Turn {
-    return {quarters == 0 ? turn.quarters : addInt(turn.quarters, i(quarters)), turn.rest};
+  const auto more = [&](ReducedAngle angle) -> ReducedAngle {
+    return {quarters == 0 ? angle.quarters : addInt(angle.quarters, i(quarters)), angle.rest};
   };
   const auto any = [&] {
     Value isLarge = arith::CmpFOp::create(b, Predicate::OGE, magnitude, f(kLargeAngle));
-    const Turn near = smallTurn(magnitude), far = largeTurn(magnitude);
+    const ReducedAngle near = reduceSmall(magnitude), far = reduceLarge(magnitude);
     const Value sine = sinOf(
         more({select(isLarge, far.quarters, near.quarters), select(isLarge, far.rest, near.rest)}));
     return select(compare(Predicate::OLT, magnitude, kInfinity), sine, f(kNan));
   };
   return whereAll(
-      magnitude, kLargeAngle, [&] { return sinOf(more(smallTurn(magnitude))); }, any);
+      magnitude, kLargeAngle, [&] { return sinOf(more(reduceSmall(magnitude))); }, any);
 }
 
 Value Expander::cos(Value x) {

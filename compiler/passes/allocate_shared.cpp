@@ -164,8 +164,8 @@ class TgpuAllocateSharedPass : public impl::TgpuAllocateSharedPassBase<TgpuAlloc
       int64_t offset = 0;
       for (Buffer* other : rivals) {
         if (offset + buffer->bytes <= other->offset) break;
-        const int64_t behind = llvm::alignTo(other->offset + other->bytes, buffer->alignment);
-        offset = std::max(offset, behind);
+        const int64_t after = llvm::alignTo(other->offset + other->bytes, buffer->alignment);
+        offset = std::max(offset, after);
       }
       buffer->offset = offset;
       end = std::max(end, offset + buffer->bytes);

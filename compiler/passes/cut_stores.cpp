@@ -38,7 +38,7 @@ constexpr int64_t kColumns = 16;       // divides a segment's columns: two fragm
 
 // Returns the layout of a segment with this number of columns, or nothing if its threads would hold
 // other rows than in the accumulator.
-std::optional<LinearLayout> stretchOf(const LinearLayout& acc, int64_t columns) {
+std::optional<LinearLayout> segmentOf(const LinearLayout& acc, int64_t columns) {
   DotShape shape = shapeOf(acc, mmaK(2));
   if (accumulatorLayout(shape) != acc || shape.part == WarpPart::square) return std::nullopt;
   shape.n = columns;
@@ -74,12 +74,12 @@ bool madeByTensorCopies(tile::StoreTileOp store, bool hasThem) {
     const LinearLayout acc = layoutOf(source);
     const auto whole = cast<RankedTensorType>(source.getType());
     const int64_t parts = partsOf(whole);
-    if (const auto stretch =
-            parts == 1 ? std::optional(acc) : stretchOf(acc, whole.getDimSize(1) / parts)) {
+    if (const auto segment =
+            parts == 1 ? std::optional(acc) : segmentOf(acc, whole.getDimSize(1) / parts)) {
       if (store.getCache() == tile::CacheHint::streaming)
         missed(store, RemarkId::store_hint_ignored)
             << "cache = streaming: not done: TMA copies have no such hint; use evict = first";
-      storeByTensorCopies(store, source, {parts, *stretch});
+      storeByTensorCopies(store, source, {parts, *segment});
       if (conversion) conversion.erase();
       return true;
     }
@@ -104,13 +104,13 @@ bool cut(tile::StoreTileOp store, tgpu::ConvertLayoutOp conversion) {
                                                                 to.contiguous(1) * bytes));
   const int64_t columns = whole.getDimSize(1) / parts,
                 vector = std::min(kVectorBytes / bytes, to.contiguous(1));
-  const std::optional<LinearLayout> stretch = stretchOf(from, columns);
+  const std::optional<LinearLayout> segment = segmentOf(from, columns);
   const int64_t threads = to.lanes() * to.warps() * to.ctas();
-  if (!stretch || whole.getDimSize(0) * columns % (threads * vector) != 0) return false;
+  if (!segment || whole.getDimSize(0) * columns % (threads * vector) != 0) return false;
   const RankedTensorType type =
       RankedTensorType::get({whole.getDimSize(0), columns}, whole.getElementType());
   const LinearLayout stored =
-      LinearLayout::blocked(stretch->shape(), vector, to.lanes(), to.warps(), {to.ctas(), {0}});
+      LinearLayout::blocked(segment->shape(), vector, to.lanes(), to.warps(), {to.ctas(), {0}});
   OpBuilder builder(store);
   const Location loc = store.getLoc();
   SmallVector<int64_t> shape(store.getTileShape());
@@ -124,7 +124,7 @@ bool cut(tile::StoreTileOp store, tgpu::ConvertLayoutOp conversion) {
     indices.back() = arith::MulIOp::create(builder, loc, indices.back(), times);
     indices.back() = arith::AddIOp::create(builder, loc, indices.back(), plus);
     Value tile =
-        tgpu::StretchOp::create(builder, loc, withLayout(type, *stretch), conversion.getSource(),
+        tgpu::SegmentOp::create(builder, loc, withLayout(type, *segment), conversion.getSource(),
                                 ArrayRef<int64_t>{0, part * columns});
     tile = tgpu::ConvertLayoutOp::create(builder, loc, withLayout(type, stored), tile);
     auto one = cast<tile::StoreTileOp>(builder.clone(*store));

@@ -99,9 +99,9 @@ LinearLayout gatherLayout(const LinearLayout& target, int axis, int64_t size) {
   // reads them as vectors.
   const bool share =
       size > program::kWarpThreads || (size > kMaxInThread && freeLanes.size() >= values.size());
-  const size_t dealt = share ? std::min(values.size(), freeLanes.size()) : 0;
-  const size_t kept = values.size() - dealt;
-  for (size_t i = 0; i < dealt; ++i) lane[freeLanes[i]] = values[kept + i];
+  const size_t distributed = share ? std::min(values.size(), freeLanes.size()) : 0;
+  const size_t kept = values.size() - distributed;
+  for (size_t i = 0; i < distributed; ++i) lane[freeLanes[i]] = values[kept + i];
   reg.insert(axis == rank - 1 ? reg.begin() : reg.end(), values.begin(), values.begin() + kept);
   return LinearLayout(insertSize(target.shape(), axis, size), std::move(reg), std::move(lane),
                       insertAxis(target.bases(Axis::warp), axis),

@@ -40,7 +40,7 @@ class BarrierSite {
 
  private:
   // Returns the op of this block that contains the user, if it is after the barrier.
-  Operation* behind(Operation* user) const {
+  Operation* userAfter(Operation* user) const {
     Operation* here = block->findAncestorOpInBlock(*user);
     return here && barrier->isBeforeInBlock(here) ? here : nullptr;
   }
@@ -91,7 +91,7 @@ class BarrierSite {
   bool frees(const llvm::SetVector<Operation*>& slice) const {
     auto onlyHere = [&](Value value) {
       return llvm::all_of(value.getUsers(), [&](Operation* user) {
-        Operation* here = behind(user);
+        Operation* here = userAfter(user);
         return !here || slice.contains(here);
       });
     };
@@ -139,7 +139,7 @@ class TgpuHoistBeforeBarriersPass
 
   void runOnOperation() override {
     getOperation().walk([](Operation* op) {
-      if (meetsThreads(op) || isa<tgpu::ClusterBarrierOp>(op)) BarrierSite(op).run();
+      if (synchronisesThreads(op) || isa<tgpu::ClusterBarrierOp>(op)) BarrierSite(op).run();
     });
   }
 };

@@ -144,7 +144,7 @@ class Inserter {
 
   void walk(Block& block, Pending& pending) {
     for (Operation& op : llvm::make_early_inc_range(block)) {
-      if (meetsThreads(&op))
+      if (synchronisesThreads(&op))
         pass({Barrier::cta, fencesProxies(&op)}, pending);
       else if (isa<tgpu::ClusterBarrierOp>(op))
         pass(Barrier::cluster, pending);
@@ -190,7 +190,7 @@ class Inserter {
       const MemoryAccess& earlier = since.access;
       if (!since.shown && needsProxyFence(earlier, access)) wanted.add(Wanted::proxyFence());
       if (since.ordered || !needsBarrier(earlier, access)) continue;
-      bool across = cluster && meetsAcrossCtas(earlier, access);
+      bool across = cluster && conflictsAcrossCtas(earlier, access);
       Wanted one = across ? Barrier::cluster : since.met ? Barrier::none : Barrier::cta;
       if (one.barrier != Barrier::none) one.cause.add(earlier, access);
       wanted.add(one);

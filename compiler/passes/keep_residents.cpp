@@ -142,10 +142,10 @@ class RowKeeper {
     const std::optional<RankedTensorType> part = partOfCta(tile);
     if (!part || part->getShape() != slot) return false;
     const LinearLayout layout = layoutOf(tile);
-    int64_t stretch = slot.back();
+    int64_t begin = slot.back();
     for (const auto& basis : layout.bases(Axis::cta)) {
-      if (basis.back() != stretch) return false;
-      stretch *= 2;
+      if (basis.back() != begin) return false;
+      begin *= 2;
     }
     return true;
   }

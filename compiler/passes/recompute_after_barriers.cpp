@@ -115,7 +115,7 @@ class BarrierSite {
   friend int64_t makeRoom(Site& site, int64_t room);
 
   // Returns the op of this block that contains the user, if it is after the barrier.
-  Operation* userBehind(Operation* user) {
+  Operation* userAfter(Operation* user) {
     Operation* here = block->findAncestorOpInBlock(*user);
     return here && barrier->isBeforeInBlock(here) ? here : nullptr;
   }
@@ -124,7 +124,7 @@ class BarrierSite {
     SetVector<Value> alive;
     auto add = [&](Value value) {
       if (llvm::any_of(value.getUsers(),
-                       [&](Operation* user) { return userBehind(user) != nullptr; }))
+                       [&](Operation* user) { return userAfter(user) != nullptr; }))
         alive.insert(value);
     };
     for (BlockArgument argument : block->getArguments()) add(argument);
@@ -181,7 +181,7 @@ class BarrierSite {
     Value value = candidate.value;
     Operation* first = nullptr;
     for (Operation* user : value.getUsers())
-      if (Operation* here = userBehind(user); here && (!first || here->isBeforeInBlock(first)))
+      if (Operation* here = userAfter(user); here && (!first || here->isBeforeInBlock(first)))
         first = here;
     OpBuilder builder(first);
     IRMapping mapping;
@@ -189,7 +189,7 @@ class BarrierSite {
     for (Operation* op : candidate.ops) builder.clone(*op, mapping);
     Value again = mapping.lookup(value);
     value.replaceUsesWithIf(again, [&](OpOperand& use) {
-      Operation* here = userBehind(use.getOwner());
+      Operation* here = userAfter(use.getOwner());
       return here && !again.getDefiningOp()->isAncestor(use.getOwner()) &&
              !here->isBeforeInBlock(first);
     });
@@ -222,9 +222,9 @@ class LoopSite {
   friend int64_t makeRoom(Site& site, int64_t room);
 
   // Return the op that contains the user: in `inside`, a block of the loop (userIn), or after the
-  // loop in the loop's own block (userBehind). Null if there is none.
+  // loop in the loop's own block (userAfter). Null if there is none.
   Operation* userIn(Block& inside, Operation* user) { return inside.findAncestorOpInBlock(*user); }
-  Operation* userBehind(Operation* user) {
+  Operation* userAfter(Operation* user) {
     Operation* here = block->findAncestorOpInBlock(*user);
     return here && loop->isBeforeInBlock(here) ? here : nullptr;
   }
@@ -235,7 +235,7 @@ class LoopSite {
       if (&op == loop) break;
       for (Value result : op.getResults())
         if (llvm::any_of(result.getUsers(), [&](Operation* user) {
-              return loop->isProperAncestor(user) || userBehind(user);
+              return loop->isProperAncestor(user) || userAfter(user);
             }))
           all.insert(result);
     }
@@ -279,7 +279,7 @@ class LoopSite {
       for (Block& inside : region)
         recompute(candidate, inside.begin(), [&](Operation* user) { return userIn(inside, user); });
     recompute(candidate, std::next(Block::iterator(loop)),
-              [&](Operation* user) { return userBehind(user); });
+              [&](Operation* user) { return userAfter(user); });
     for (Value leaf : candidate.leaves) kept.insert(leaf);
   }
 
@@ -326,7 +326,8 @@ class TgpuRecomputeAfterBarriersPass
     const int64_t room = registerBytes * arch->tuning.waiting_quarters / 4;
     SetVector<Operation*> barriers, loops;
     getOperation().walk([&](Operation* op) {
-      if (!meetsThreads(op) && !isa<tgpu::ClusterBarrierOp, tgpu::ClusterReceiveOp>(op)) return;
+      if (!synchronisesThreads(op) && !isa<tgpu::ClusterBarrierOp, tgpu::ClusterReceiveOp>(op))
+        return;
       barriers.insert(op);
       for (auto loop = op->getParentOfType<LoopLikeOpInterface>(); loop;
            loop = loop->getParentOfType<LoopLikeOpInterface>())

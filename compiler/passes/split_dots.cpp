@@ -42,7 +42,7 @@ struct DotOperand {
     SmallVector<int64_t> begin(2, 0);
     if (!read) {
       begin[along] = k;
-      return tgpu::StretchOp::create(builder, tile.getLoc(), result, tile, begin);
+      return tgpu::SegmentOp::create(builder, tile.getLoc(), result, tile, begin);
     }
     begin[permute ? permute.getPermutation()[along] : along] = k;
     RankedTensorType type = result;
@@ -67,7 +67,7 @@ void split(tile::DotOp dot) {
   DotOperand a(dot.getA()), b(dot.getB());
   if (!a.read && !b.read) return;
   const LinearLayout left = layoutOf(dot.getA());
-  DotShape shape = shapeOf(layoutOf(dot.getResult()), left.shape()[1], dot.getFactorBytes());
+  DotShape shape = shapeOf(layoutOf(dot.getResult()), left.shape()[1], dot.getOperandBytes());
   const std::optional<DotLayouts> fragments = mmaLayouts(shape);
   const bool mma = !dot.isIeeeF32() && fragments && left == fragments->a;
   const int64_t depth = shape.k;

@@ -39,7 +39,7 @@ LoadReach::Reach LoadReach::of(tile::LoadTileOp load) {
     if (!at.addSlice(index, slice, follows)) return Reach::none;
   MemoryAccess access = memoryAccess(load);
   for (const MemoryAccess& write : writes) {
-    if (follows ? staysBehind(write, access, load) : !mayOverlap(write, access)) continue;
+    if (follows ? mayMoveAheadOf(write, access, load) : !mayOverlap(write, access)) continue;
     at.reasonNotAhead = "the store at " + placeOf(write.op) +
                         " may write what it reads; promise that the arguments do not overlap "
                         "(no_alias), or store after the load, at its indices";
@@ -49,8 +49,8 @@ LoadReach::Reach LoadReach::of(tile::LoadTileOp load) {
 }
 
 // Returns true if the load may move ahead of the write (rule S).
-bool LoadReach::staysBehind(const MemoryAccess& write, const MemoryAccess& read,
-                            tile::LoadTileOp load) {
+bool LoadReach::mayMoveAheadOf(const MemoryAccess& write, const MemoryAccess& read,
+                               tile::LoadTileOp load) {
   scf::ForOp loop = at.loop;
   if (!mayOverlap(write, read)) return true;
   auto store = dyn_cast<tile::StoreTileOp>(write.op);

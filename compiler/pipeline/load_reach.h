@@ -22,7 +22,7 @@ class LoadReach {
   Reach of(tile::LoadTileOp load);
 
  private:
-  bool staysBehind(const MemoryAccess& write, const MemoryAccess& read, tile::LoadTileOp load);
+  bool mayMoveAheadOf(const MemoryAccess& write, const MemoryAccess& read, tile::LoadTileOp load);
   bool isInjective(mlir::Value value);
 
   PipelinedLoop& at;

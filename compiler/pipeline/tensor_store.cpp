@@ -100,18 +100,17 @@ std::string reasonNoTensorStore(tile::StoreTileOp store, Value source) {
   return "";
 }
 
-void storeByTensorCopies(tile::StoreTileOp store, Value source, const Stretches& stretches) {
+void storeByTensorCopies(tile::StoreTileOp store, Value source, const Segments& segments) {
   auto whole = cast<RankedTensorType>(source.getType());
   const Location loc = store.getLoc();
-  const int64_t columns = whole.getDimSize(1) / stretches.parts,
-                rows = *rowsOfCta(stretches.layout),
+  const int64_t columns = whole.getDimSize(1) / segments.parts, rows = *rowsOfCta(segments.layout),
                 swizzle = Swizzle::widest(rows, columns * elementBytes(whole));
   const RankedTensorType type =
       withLayout(RankedTensorType::get({whole.getDimSize(0), columns}, whole.getElementType()),
-                 stretches.layout);
+                 segments.layout);
   Operation* around = outermost(store);
   OpBuilder before(around), here(store),
-      behind(around->getBlock(), std::next(around->getIterator()));
+      after(around->getBlock(), std::next(around->getIterator()));
   const auto bufferType = tgpu::MemDescType::get(store.getContext(), {rows, columns},
                                                  type.getElementType(), 0, swizzle);
   tgpu::LocalAllocOp buffer = bufferBefore(store, bufferType);
@@ -119,17 +118,17 @@ void storeByTensorCopies(tile::StoreTileOp store, Value source, const Stretches&
   if (isFirst) buffer = tgpu::LocalAllocOp::create(before, loc, bufferType, IntegerAttr());
   SmallVector<int64_t> shape(store.getTileShape());
   shape.back() = columns;
-  for (int64_t part = 0; part < stretches.parts; ++part) {
+  for (int64_t part = 0; part < segments.parts; ++part) {
     SmallVector<Value> indices(store.getIndices());
     const auto number = [&](int64_t value) -> Value {
       return arith::ConstantOp::create(here, loc,
                                        here.getIntegerAttr(indices.back().getType(), value));
     };
     Value tile = source;
-    if (stretches.parts > 1) {
-      indices.back() = arith::MulIOp::create(here, loc, indices.back(), number(stretches.parts));
+    if (segments.parts > 1) {
+      indices.back() = arith::MulIOp::create(here, loc, indices.back(), number(segments.parts));
       indices.back() = arith::AddIOp::create(here, loc, indices.back(), number(part));
-      tile = tgpu::StretchOp::create(here, loc, type, source, ArrayRef<int64_t>{0, part * columns});
+      tile = tgpu::SegmentOp::create(here, loc, type, source, ArrayRef<int64_t>{0, part * columns});
     }
     // The first segment waits for the previous iteration's writes, because its tile may overlap in
     // memory with the current one.
@@ -138,7 +137,7 @@ void storeByTensorCopies(tile::StoreTileOp store, Value source, const Stretches&
     tgpu::TensorStoreOp::create(here, loc, buffer, store.getView(), indices, shape,
                                 store.getEvict(), store.getAdds());
   }
-  if (isFirst) tgpu::TensorWaitOp::create(behind, loc, buffer, /*written=*/false);
+  if (isFirst) tgpu::TensorWaitOp::create(after, loc, buffer, /*written=*/false);
   store.erase();
 }
 

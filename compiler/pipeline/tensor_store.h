@@ -12,7 +12,7 @@
 namespace ligerdsl::compiler {
 
 /// Split of a tile's columns into equal segments.
-struct Stretches {
+struct Segments {
   int64_t parts;
   LinearLayout layout;  // layout of one segment
 };
@@ -22,6 +22,6 @@ struct Stretches {
 std::string reasonNoTensorStore(tile::StoreTileOp store, mlir::Value source);
 
 /// Replaces the store by TMA copies of `source`, its value before or after conversion.
-void storeByTensorCopies(tile::StoreTileOp store, mlir::Value source, const Stretches& stretches);
+void storeByTensorCopies(tile::StoreTileOp store, mlir::Value source, const Segments& segments);
 
 }  // namespace ligerdsl::compiler

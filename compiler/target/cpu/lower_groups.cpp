@@ -264,17 +264,18 @@ int TileLowering::pairedDim(const Group& group, ArrayRef<int> outer) {
 //   load's address with stores in flight, so loads of one row would wait for stores of the other.
 // - The view is smaller than 2 MiB. Larger views come from memory, which is faster row by row.
 Value TileLowering::lowerPairs(const Group& group, int dim) {
-  constexpr int64_t kPage = 4096, kApart = 256, kNear = int64_t{2} << 20;
+  constexpr int64_t kPage = 4096, kLeastDistance = 256, kNear = int64_t{2} << 20;
   auto store = cast<tile::StoreTileOp>(group.sinks.front().op);
   const TileAccess& access = accesses[store];
   const int64_t bytes = storageBytes(access.element);
   Value rows = i64(nest->shape[dim]);
   for (const Bound& bound : bounds)
     if (bound.dim == dim) rows = b.createOrFold<arith::MinSIOp>(loc, rows, bound.extent);
-  Value apart =
+  Value distance =
       b.createOrFold<arith::AndIOp>(loc, mul(access.strides[dim], i64(bytes)), i64(kPage - 1));
-  Value paired = b.createOrFold<arith::CmpIOp>(
-      loc, arith::CmpIPredicate::ult, sub(apart, i64(kApart)), i64(kPage - 2 * kApart + 1));
+  Value paired = b.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::ult,
+                                               sub(distance, i64(kLeastDistance)),
+                                               i64(kPage - 2 * kLeastDistance + 1));
   paired = both(paired, less(views[store.getView()].span, i64(kNear / bytes)));
   Value even = b.createOrFold<arith::AndIOp>(loc, rows, i64(-2));
   Value end = b.createOrFold<arith::SelectOp>(loc, paired, even, i64(0));

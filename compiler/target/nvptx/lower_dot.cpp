@@ -19,9 +19,9 @@ struct Mma {
 };
 
 Mma mmaOf(ThreadLowering& t, tile::DotOp op) {
-  const int64_t depth = mmaK(op.getFactorBytes());
+  const int64_t depth = mmaK(op.getOperandBytes());
   if (op.isInt8()) return {depth, ".s32.s8.s8.s32", t.b.getI32Type()};
-  const std::string type = op.getTf32() ? "tf32" : op.getFactorType().isBF16() ? "bf16" : "f16";
+  const std::string type = op.getTf32() ? "tf32" : op.getOperandType().isBF16() ? "bf16" : "f16";
   return {depth, ".f32." + type + "." + type + ".f32", t.b.getF32Type()};
 }
 
@@ -108,7 +108,7 @@ LogicalResult lowerDot(ThreadLowering& t, tile::DotOp op) {
   SmallVector<Value> acc = t.elements(op.getAcc());
   const int64_t depth = a.layout.shape()[1];
   const std::optional<DotLayouts> fragments =
-      mmaLayouts(shapeOf(layout, depth, op.getFactorBytes()));
+      mmaLayouts(shapeOf(layout, depth, op.getOperandBytes()));
   if (!op.isIeeeF32() && fragments && a.layout == fragments->a && b.layout == fragments->b)
     multiplyFragments(t, a, b, layout, depth, mmaOf(t, op), acc);
   else

@@ -135,12 +135,12 @@ class LineScan {
     for (size_t i = 1; i < line.size(); ++i) *line[i] = ordered(*line[i - 1], *line[i]);
     Tuple inclusive = *line.back();
     for (int bit = 0; bit < laneBits; ++bit) {
-      Tuple before = neighbour(inclusive, int64_t(1) << bit);
+      Tuple before = earlierLane(inclusive, int64_t(1) << bit);
       Tuple joined = ordered(before, inclusive);
       inclusive = select(t, isAtLeast(int64_t(1) << bit), joined, inclusive);
     }
     if (laneBits) {
-      Tuple exclusive = neighbour(inclusive, 1);
+      Tuple exclusive = earlierLane(inclusive, 1);
       Value hasBefore = isAtLeast(1);
       for (Tuple* element : line)
         *element = select(t, hasBefore, ordered(exclusive, *element), *element);
@@ -172,7 +172,7 @@ class LineScan {
 
   // Returns the value `distance` lanes earlier in scan order, or an arbitrary value if there is no
   // such lane.
-  Tuple neighbour(const Tuple& value, int64_t distance) {
+  Tuple earlierLane(const Tuple& value, int64_t distance) {
     return shuffle(t, value, distance << firstBit,
                    reverse ? NVVM::ShflKind::down : NVVM::ShflKind::up);
   }

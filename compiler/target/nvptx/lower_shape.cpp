@@ -107,7 +107,7 @@ void addShapeLowerings(LoweringTable& table) {
   table.add<tile::BroadcastOp, lowerRename<tile::BroadcastOp>>();
   table.add<tile::ReshapeOp, lowerRename<tile::ReshapeOp>>();
   table.add<tile::PermuteOp, lowerRename<tile::PermuteOp>>();
-  table.add<tgpu::StretchOp, lowerRename<tgpu::StretchOp>>();
+  table.add<tgpu::SegmentOp, lowerRename<tgpu::SegmentOp>>();
   table.add<tgpu::ConvertLayoutOp, lowerConversion>();
   table.add<tile::DimOp, lowerViewSize>();
   table.add<tile::StrideOp, lowerViewStride>();

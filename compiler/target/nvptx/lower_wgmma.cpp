@@ -69,7 +69,7 @@ class SlotOperand {
 
   SlotOperand(ThreadLowering& t, TypedValue<tgpu::RingType> ring, Value slot, uint32_t part,
               bool transposed)
-      : t(t), factor(factorOf(ring.getType().part(part), transposed)) {
+      : t(t), operand(operandOf(ring.getType().part(part), transposed)) {
     const int64_t bytes = bufferBytes(ring.getType().part(part));
     address = sharedAddress(t, bufferPart(t, t.pieces(ring)[part], t.scalar(slot), bytes));
   }
@@ -79,7 +79,7 @@ class SlotOperand {
     constexpr int64_t kGroupBits = 7;  // bits of a thread's number inside a warp group
     Value group = arith::ShRUIOp::create(t.b, t.loc, t.threadInCta(), t.constant(kGroupBits));
     group = fromFirstOf(t, group, program::kWarpThreads - 1);
-    Value bytes = arith::MulIOp::create(t.b, t.loc, group, t.constant(factor.offset(rows, 0)));
+    Value bytes = arith::MulIOp::create(t.b, t.loc, group, t.constant(operand.offset(rows, 0)));
     address = arith::AddIOp::create(t.b, t.loc, address, bytes);
   }
   Value descriptor(int64_t row, int64_t k) {
@@ -91,20 +91,20 @@ class SlotOperand {
         place = arith::AndIOp::create(t.b, t.loc, place, t.constant(kMostAddress));
       place = arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), place);
       first = arith::OrIOp::create(t.b, t.loc, place,
-                                   t.constant(static_cast<int64_t>(factor.descriptor()), 64));
+                                   t.constant(static_cast<int64_t>(operand.descriptor()), 64));
     }
     return arith::AddIOp::create(t.b, t.loc, first,
-                                 t.constant(factor.offset(row, k) / Swizzle::kUnit, 64));
+                                 t.constant(operand.offset(row, k) / Swizzle::kUnit, 64));
   }
-  const char* transposed() const { return factor.transposed ? "1" : "0"; }
+  const char* transposed() const { return operand.transposed ? "1" : "0"; }
 
  private:
-  static WgmmaFactor factorOf(tgpu::MemDescType part, bool transposed) {
+  static WgmmaOperand operandOf(tgpu::MemDescType part, bool transposed) {
     return {Swizzle(part.getShape()[0], part.getSwizzle()), transposed,
             sharedElementBytes(part.getElementType())};
   }
   ThreadLowering& t;
-  WgmmaFactor factor;
+  WgmmaOperand operand;
   Value address, first;
 };
 
@@ -183,17 +183,17 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
   assembly.line("wgmma.fence.sync.aligned");
   for (auto [number, row] : llvm::enumerate(blocks))
     for (int64_t k = 0; k < depth; k += step) {
-      std::string factors, transposed;
+      std::string operandA, transposed;
       if (a) {
-        factors = assembly.operand(a->descriptor(row, k), "l");
+        operandA = assembly.operand(a->descriptor(row, k), "l");
         transposed = std::string(", ") + a->transposed();
       } else {
         for (Value pair : fragmentOf(t, *held, row, k))
-          factors += (factors.empty() ? "{" : ", ") + assembly.operand(pair, "r");
-        factors += "}";
+          operandA += (operandA.empty() ? "{" : ", ") + assembly.operand(pair, "r");
+        operandA += "}";
       }
       const int64_t count = n / 2;  // accumulator registers per thread: 64 n elements, 128 threads
-      assembly.line(opcode + operandsFrom(number * count, count) + ", " + factors + ", " +
+      assembly.line(opcode + operandsFrom(number * count, count) + ", " + operandA + ", " +
                     assembly.operand(b.descriptor(0, k), "l") + ", " + (k == 0 ? begins : adds) +
                     (integer ? "" : ", 1, 1") + (wide ? transposed + ", " + b.transposed() : ""));
     }

@@ -91,11 +91,11 @@ TEST(CpuLines, HandlesTilesOfOneRowAndStaticWidths) {
                                     x.partition({4, 512}).load({k.program_id(0), 0}) + b);
       },
       aliasing({1, 2, 3}));
-  std::vector<float> apart(7 * 600 + 64, kCanary), from = randomFloats(7 * 512),
-                                                   add = randomFloats(512, 9);
+  std::vector<float> separate(7 * 600 + 64, kCanary), from = randomFloats(7 * 512),
+                                                      add = randomFloats(512, 9);
   for (int64_t offset = 0; offset < 16; ++offset) {
-    float* to = apart.data() + offset;
-    std::fill(apart.begin(), apart.end(), kCanary);
+    float* to = separate.data() + offset;
+    std::fill(separate.begin(), separate.end(), kCanary);
     whole.run(
         Slots().view(to, {7, 512}, {600, 1}).view(from.data(), {7, 512}).view(add.data(), {512}),
         {2});

@@ -145,15 +145,15 @@ class Shuffler {
 
 // Memory of p, q and s (`shared`), and of r.
 struct Memory {
-  std::vector<float> shared, apart;
-  explicit Memory(unsigned seed) : shared(kRows * kColumns + kShift), apart(kRows * kColumns) {
+  std::vector<float> shared, separate;
+  explicit Memory(unsigned seed) : shared(kRows * kColumns + kShift), separate(kRows * kColumns) {
     std::mt19937 random(seed);
     for (float& value : shared) value = static_cast<float>(random() % 64) - 32;
-    for (float& value : apart) value = static_cast<float>(random() % 64) - 32;
+    for (float& value : separate) value = static_cast<float>(random() % 64) - 32;
   }
   template <class AddView>
   void bind(bool withShifted, AddView view) {
-    view(shared.data()), view(shared.data()), view(apart.data());
+    view(shared.data()), view(shared.data()), view(separate.data());
     if (withShifted) view(shared.data() + kShift);
   }
 };
@@ -172,7 +172,7 @@ void checkSeed(unsigned seed, bool withShifted, const program::CompileOptions& o
   Slots slots;
   actual.bind(withShifted, [&](float* data) { slots.view(data, {kRows, kColumns}); });
   CpuKernel(build, options).run(slots);
-  ASSERT_TRUE(expected.shared == actual.shared && expected.apart == actual.apart)
+  ASSERT_TRUE(expected.shared == actual.shared && expected.separate == actual.separate)
       << "seed " << seed << (withShifted ? " with s, " : ", ") << options.facts.size() << " facts\n"
       << program::print(program);
 }

@@ -53,7 +53,7 @@ TEST(WgmmaDescriptor, AddressesTheElements) {
       if (transposed && part.number != 2) continue;  // wgmma transposes only 16-bit elements
       SCOPED_TRACE(std::to_string(part.rows) + "x" + std::to_string(part.columns) +
                    (transposed ? " transposed" : ""));
-      const WgmmaFactor factor{Swizzle(part.rows, bytes), transposed, part.number};
+      const WgmmaOperand operand{Swizzle(part.rows, bytes), transposed, part.number};
       const int64_t m = transposed ? part.columns : part.rows,
                     depth = transposed ? part.rows : part.columns;
       const int64_t block = m % kWgmmaM == 0 ? kWgmmaM : m;  // all of n, or 64 rows of m
@@ -63,12 +63,12 @@ TEST(WgmmaDescriptor, AddressesTheElements) {
             for (int64_t along = 0; along < step; ++along) {
               const int64_t row = transposed ? k + along : first + at,
                             column = transposed ? first + at : k + along;
-              ASSERT_EQ(addressed(factor.descriptor(), factor.offset(first, k), part.number,
+              ASSERT_EQ(addressed(operand.descriptor(), operand.offset(first, k), part.number,
                                   transposed, at, along),
-                        factor.swizzle.offset(row, column * part.number))
+                        operand.swizzle.offset(row, column * part.number))
                   << first << "+" << at << ", " << k << "+" << along;
             }
-      EXPECT_EQ(factor.offset(0, step) % Swizzle::kUnit, 0);
+      EXPECT_EQ(operand.offset(0, step) % Swizzle::kUnit, 0);
     }
   }
 }

@@ -99,8 +99,8 @@ TEST(NvptxCompute, PhiloxUsesWideMultiplications) {
       View y = k.view("y", type, {dyn});
       Scalar seed = k.scalar("seed", i64), offset = k.scalar("offset", i64), i = k.program_id(0);
       const auto w = philox(seed, offset + i.to(i64) * 256 + k.arange(256).to(i64));
-      const Tile neighbours = interleave(interleave(w[0], w[2]), interleave(w[1], w[3]));
-      y.partition({1024}).store({i}, uniform(neighbours).to(type));
+      const Tile interleaved = interleave(interleave(w[0], w[2]), interleave(w[1], w[3]));
+      y.partition({1024}).store({i}, uniform(interleaved).to(type));
     };
   };
   for (DType type : {f32, bf16}) {

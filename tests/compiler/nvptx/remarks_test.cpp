@@ -161,7 +161,7 @@ TEST(Remarks, ResidentRowsLeaveRoomForManySmallBuffers) {
 
 // Multiplies a row by the matrix w. Each CTA of a cluster computes some columns of the result, but
 // needs the whole row.
-TEST(Remarks, NameRowsThatEachCtaNeedsWhole) {
+TEST(Remarks, NameRowsThatEachCtaReadsCompletely) {
   const auto weighted = [](KernelBuilder& k) {
     constexpr int64_t kBlock = 512, kBlocks = 8, kColumns = 64;
     View y = k.view("y", f32, {dyn, 2, kColumns}), x = k.view("x", f32, {dyn, kBlock * kBlocks}),

@@ -37,12 +37,12 @@ TEST_F(WideProductsTest, GroupNeedsAMultiplicationAndAShift) {
   Value high = arith::ShRUIOp::create(b, loc, product, y);
   Value low =
       arith::TruncIOp::create(b, loc, RankedTensorType::get({256}, b.getI32Type()), product);
-  Value apart = arith::MulIOp::create(b, loc, x, x);
+  Value separate = arith::MulIOp::create(b, loc, x, x);
   Value words =
       arith::MulIOp::create(b, loc, low, low);  // 32-bit, connected to the group by a 32-bit value
   WideProducts wide;
   for (Value value : {product, high, low}) EXPECT_TRUE(wide.contains(value.getDefiningOp()));
-  for (Value value : {apart, words}) EXPECT_FALSE(wide.contains(value.getDefiningOp()));
+  for (Value value : {separate, words}) EXPECT_FALSE(wide.contains(value.getDefiningOp()));
 }
 
 // The first query for an op walks its group once; later queries for the group do not.

@@ -1,6 +1,6 @@
 // Consecutive rings have separate memory if there is room, and share it otherwise.
-// RUN: ligerdsl-opt %s -tgpu-allocate-shared -tgpu-insert-barriers | FileCheck %s --check-prefixes=BOTH,APART
-// RUN: ligerdsl-opt %s -tgpu-allocate-shared=shared-bytes=40000 -tgpu-insert-barriers | FileCheck %s --check-prefixes=BOTH,CLOSE
+// RUN: ligerdsl-opt %s -tgpu-allocate-shared -tgpu-insert-barriers | FileCheck %s --check-prefixes=BOTH,SEPARATE
+// RUN: ligerdsl-opt %s -tgpu-allocate-shared=shared-bytes=40000 -tgpu-insert-barriers | FileCheck %s --check-prefixes=BOTH,SHARED
 
 #row = #tgpu.layout<register = [[1024], [2048]], lane = [[1], [2], [4], [8], [16]], warp = [[32], [64], [128], [256], [512]], cta = [], rank = 1>
 #strided = #tgpu.layout<register = [[1], [2]], lane = [[4], [8], [16], [32], [64]], warp = [[128], [256], [512], [1024], [2048]], cta = [], rank = 1>
@@ -10,17 +10,17 @@
 
 // The readers of the first ring synchronise after its loop, so the second ring reuses its memory
 // without another barrier. The mbarriers stay separate.
-// BOTH-LABEL: func @behind_each_other
-// APART-SAME: tgpu.shared_bytes = 65600
-// CLOSE-SAME: tgpu.shared_bytes = 32832
-// APART: tgpu.ring {offsets = array<i64: 0, 65536>}
-// CLOSE: tgpu.ring {offsets = array<i64: 0, 32768>}
+// BOTH-LABEL: func @successive_rings
+// SEPARATE-SAME: tgpu.shared_bytes = 65600
+// SHARED-SAME: tgpu.shared_bytes = 32832
+// SEPARATE: tgpu.ring {offsets = array<i64: 0, 65536>}
+// SHARED: tgpu.ring {offsets = array<i64: 0, 32768>}
 // BOTH-NOT: tgpu.barrier
-// APART: tgpu.ring {offsets = array<i64: 32768, 65568>}
-// CLOSE: tgpu.ring {offsets = array<i64: 0, 32800>}
+// SEPARATE: tgpu.ring {offsets = array<i64: 32768, 65568>}
+// SHARED: tgpu.ring {offsets = array<i64: 0, 32800>}
 // BOTH-NOT: tgpu.barrier
 // BOTH: return
-func.func @behind_each_other(%x: !x, %n: i32) {
+func.func @successive_rings(%x: !x, %n: i32) {
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %r = tgpu.ring : !ring
@@ -47,25 +47,25 @@ func.func @behind_each_other(%x: !x, %n: i32) {
 
 // Rings defined outside the loop and a buffer of its body share memory. Copies follow reads of this
 // iteration or the previous one, and a barrier alone does not order copies after these reads.
-// BOTH-LABEL: func @in_turns
-// APART-SAME: tgpu.shared_bytes = 81984
-// CLOSE-SAME: tgpu.shared_bytes = 32832
-// CLOSE: tgpu.ring {offsets = array<i64: 0, 32768>}
-// CLOSE: tgpu.ring {offsets = array<i64: 0, 32800>}
+// BOTH-LABEL: func @alternating_rings
+// SEPARATE-SAME: tgpu.shared_bytes = 81984
+// SHARED-SAME: tgpu.shared_bytes = 32832
+// SHARED: tgpu.ring {offsets = array<i64: 0, 32768>}
+// SHARED: tgpu.ring {offsets = array<i64: 0, 32800>}
 // BOTH: scf.for
-// APART-NOT: tgpu.proxy_fence
-// CLOSE-NEXT: tgpu.barrier {tgpu.proxy_fence}
-// CLOSE-NEXT: tgpu.ring_fill
-// CLOSE: tgpu.ring_release
-// CLOSE-NEXT: tgpu.local_alloc {offset = 0
-// CLOSE-NEXT: tgpu.local_store
-// CLOSE-NEXT: tgpu.barrier{{$}}
-// CLOSE-NEXT: tgpu.local_load
-// CLOSE-NEXT: tgpu.barrier {tgpu.proxy_fence}
-// CLOSE-NEXT: tgpu.ring_fill
-// CLOSE: tgpu.ring_release
+// SEPARATE-NOT: tgpu.proxy_fence
+// SHARED-NEXT: tgpu.barrier {tgpu.proxy_fence}
+// SHARED-NEXT: tgpu.ring_fill
+// SHARED: tgpu.ring_release
+// SHARED-NEXT: tgpu.local_alloc {offset = 0
+// SHARED-NEXT: tgpu.local_store
+// SHARED-NEXT: tgpu.barrier{{$}}
+// SHARED-NEXT: tgpu.local_load
+// SHARED-NEXT: tgpu.barrier {tgpu.proxy_fence}
+// SHARED-NEXT: tgpu.ring_fill
+// SHARED: tgpu.ring_release
 // BOTH: return
-func.func @in_turns(%x: !x, %a: tensor<4096xf32, #row>, %n: i32) {
+func.func @alternating_rings(%x: !x, %a: tensor<4096xf32, #row>, %n: i32) {
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %r = tgpu.ring : !ring

@@ -4,12 +4,12 @@
 #big = #tgpu.layout<register = [[256], [512], [1024], [2048]], lane = [[1], [2], [4], [8], [16]], warp = [[32], [64], [128]], cta = [], rank = 1>
 
 // Small buffers have separate memory, so that no barrier is needed between them.
-// CHECK-LABEL: func @apart
+// CHECK-LABEL: func @separate
 // CHECK-SAME: tgpu.shared_bytes = 1296 : i64
 // CHECK: tgpu.local_alloc {offset = 0 : i64} : <256xf32>
 // CHECK: tgpu.local_alloc {offset = 1024 : i64} : <256xi1>
 // CHECK: tgpu.local_alloc {offset = 1280 : i64} : <3xf32>
-func.func @apart(%a: tensor<256xf32, #row>) -> tensor<256xf32, #row> {
+func.func @separate(%a: tensor<256xf32, #row>) -> tensor<256xf32, #row> {
   %m = tgpu.local_alloc : !tgpu.memdesc<256xf32>
   tgpu.local_store %a, %m : tensor<256xf32, #row>, !tgpu.memdesc<256xf32>
   %b = tgpu.local_load %m : !tgpu.memdesc<256xf32> -> tensor<256xf32, #row>
@@ -52,13 +52,13 @@ func.func @loop(%a: tensor<4096xf32, #big>, %n: index) {
 }
 
 // A buffer reuses the memory of a TMA ring after the ring's last use. Nothing reuses its mbarriers.
-// CHECK-LABEL: func @behind
+// CHECK-LABEL: func @after_ring
 // CHECK-SAME: tgpu.shared_bytes = 32784 : i64
 // CHECK: tgpu.local_alloc {offset = 0 : i64}
 // CHECK: tgpu.ring {offsets = array<i64: 16384, 32768>}
 // CHECK: tgpu.local_alloc {offset = 0 : i64} : <4096xf32>
 // CHECK: tgpu.local_alloc {offset = 16384 : i64} : <4096xf32>
-func.func @behind(%a: tensor<4096xf32, #big>, %x: !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>) {
+func.func @after_ring(%a: tensor<4096xf32, #big>, %x: !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>) {
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %m = tgpu.local_alloc : !tgpu.memdesc<4096xf32>

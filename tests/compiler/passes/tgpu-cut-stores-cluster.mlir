@@ -8,7 +8,7 @@
 // CHECK: %[[BUFFER:.+]] = tgpu.local_alloc : <128x128xbf16, swizzle = 128>
 // CHECK: scf.for
 // CHECK: %[[ROUNDED:.+]] = arith.truncf
-// CHECK: %[[A:.+]] = tgpu.stretch %[[ROUNDED]] begin [0, 0] : tensor<256x256xbf16, #{{.+}}> -> tensor<256x128xbf16, #{{.+}}>
+// CHECK: %[[A:.+]] = tgpu.segment %[[ROUNDED]] begin [0, 0] : tensor<256x256xbf16, #{{.+}}> -> tensor<256x128xbf16, #{{.+}}>
 // CHECK-NEXT: tgpu.tensor_wait %[[BUFFER]] {written}
 // CHECK-NEXT: tgpu.local_store %[[A]], %[[BUFFER]]
 // CHECK-NEXT: tgpu.tensor_store %[[BUFFER]], %arg1[%c0_i64, %{{.+}}] shape [256, 128] :

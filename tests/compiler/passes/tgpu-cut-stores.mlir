@@ -7,11 +7,11 @@
 // CHECK: scf.for %[[TILE:.+]] = %{{.+}} to
 // CHECK: %[[ROUNDED:.+]] = arith.truncf
 // CHECK: %[[FIRST:.+]] = arith.muli %[[TILE]], %c2_i64
-// CHECK: %[[A:.+]] = tgpu.stretch %[[ROUNDED]] begin [0, 0] : tensor<128x256xbf16, #{{.+}}> -> tensor<128x128xbf16, #{{.+}}>
+// CHECK: %[[A:.+]] = tgpu.segment %[[ROUNDED]] begin [0, 0] : tensor<128x256xbf16, #{{.+}}> -> tensor<128x128xbf16, #{{.+}}>
 // CHECK: %[[AS:.+]] = tgpu.convert_layout %[[A]]
 // CHECK-NEXT: tile.store_tile %[[AS]], %{{.+}}[%c0_i64, %[[FIRST]]] shape [128, 128]
 // CHECK: %[[SECOND:.+]] = arith.addi %[[FIRST]], %c1_i64
-// CHECK: %[[B:.+]] = tgpu.stretch %[[ROUNDED]] begin [0, 128]
+// CHECK: %[[B:.+]] = tgpu.segment %[[ROUNDED]] begin [0, 128]
 // CHECK: %[[BS:.+]] = tgpu.convert_layout %[[B]]
 // CHECK-NEXT: tile.store_tile %[[BS]], %{{.+}}[%c0_i64, %[[SECOND]]] shape [128, 128]
 // CHECK-NOT: tile.store_tile
@@ -57,11 +57,11 @@ func.func @narrow(%x: !c, %c: !narrow, %n: i64) {
 }
 
 // After all loops, shared memory is free, so the store is not split.
-// CHECK-LABEL: func.func @behind
-// CHECK-NOT: tgpu.stretch
+// CHECK-LABEL: func.func @after_loops
+// CHECK-NOT: tgpu.segment
 // CHECK: tgpu.convert_layout %{{.+}} -> tensor<128x256xbf16
-// CHECK-NOT: tgpu.stretch
-func.func @behind(%x: !c, %c: !c, %n: i64) {
+// CHECK-NOT: tgpu.segment
+func.func @after_loops(%x: !c, %c: !c, %n: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
   %zero = arith.constant dense<0.0> : tensor<128x256xf32>
@@ -122,11 +122,11 @@ func.func @added_whole(%x: !c, %c: !f, %n: i64) {
 // CHECK: %[[BUFFER:.+]] = tgpu.local_alloc : <128x128xbf16, swizzle = 128>
 // CHECK: scf.for
 // CHECK: %[[ROUNDED:.+]] = arith.truncf
-// CHECK: %[[A:.+]] = tgpu.stretch %[[ROUNDED]] begin [0, 0]
+// CHECK: %[[A:.+]] = tgpu.segment %[[ROUNDED]] begin [0, 0]
 // CHECK-NEXT: tgpu.tensor_wait %[[BUFFER]] {written}
 // CHECK-NEXT: tgpu.local_store %[[A]], %[[BUFFER]]
 // CHECK-NEXT: tgpu.tensor_store %[[BUFFER]], %arg1[%c0_i64, %{{.+}}] shape [128, 128] :
-// CHECK: %[[B:.+]] = tgpu.stretch %[[ROUNDED]] begin [0, 128]
+// CHECK: %[[B:.+]] = tgpu.segment %[[ROUNDED]] begin [0, 128]
 // CHECK-NEXT: tgpu.tensor_wait %[[BUFFER]] :
 // CHECK-NEXT: tgpu.local_store %[[B]], %[[BUFFER]]
 // CHECK-NEXT: tgpu.tensor_store %[[BUFFER]]

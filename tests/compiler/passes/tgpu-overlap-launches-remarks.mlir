@@ -10,9 +10,9 @@ func.func @picked(%x: !rows, %y: !rows, %order: !indices) {
   %zero = arith.constant 0 : i64
   %p = tile.program_id 0 : i32
   %row = arith.extsi %p : i32 to i64
-  %told = tile.load_tile %order[%row] shape [0] : !indices -> i64
+  %indirect = tile.load_tile %order[%row] shape [0] : !indices -> i64
   // expected-remark @below {{[tgpu-overlap-launches] not prefetched while the previous kernel ends: its index comes from memory; compute it from the program id [not-prefetched-before-launch]}}
-  %t = tile.load_tile %x[%told, %zero] shape [0, 4096] : !rows -> !wide
+  %t = tile.load_tile %x[%indirect, %zero] shape [0, 4096] : !rows -> !wide
   tile.store_tile %t, %y[%row, %zero] shape [0, 4096] : !wide, !rows
   return
 }

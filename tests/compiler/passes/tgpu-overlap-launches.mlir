@@ -120,8 +120,8 @@ func.func @rows_are_asked_for(%x: !rows, %w: !weight, %order: !tile.view<?xi64, 
   %first = tile.load_tile %x[%next, %c0_i64] shape [0, 4096] : !rows -> !wide
   %after = arith.addi %next, %c1_i64 : i64
   %second = tile.load_tile %x[%after, %c0_i64] shape [0, 4096] : !rows -> !wide
-  %told = tile.load_tile %order[%row] shape [0] : !tile.view<?xi64, strides = [1]> -> i64
-  %third = tile.load_tile %x[%told, %c0_i64] shape [0, 4096] : !rows -> !wide
+  %indirect = tile.load_tile %order[%row] shape [0] : !tile.view<?xi64, strides = [1]> -> i64
+  %third = tile.load_tile %x[%indirect, %c0_i64] shape [0, 4096] : !rows -> !wide
   %a = arith.addf %first, %weight : !wide
   %b = arith.addf %second, %third : !wide
   %c = arith.addf %a, %b : !wide
@@ -130,9 +130,9 @@ func.func @rows_are_asked_for(%x: !rows, %w: !weight, %order: !tile.view<?xi64, 
 }
 
 // Loads after a loop are not prefetched.
-// CHECK-LABEL: func @nothing_behind_a_loop
+// CHECK-LABEL: func @nothing_after_a_loop
 // CHECK-NOT: tile.prefetch_tile
-func.func @nothing_behind_a_loop(%x: !rows, %lo: i64, %hi: i64, %step: i64) {
+func.func @nothing_after_a_loop(%x: !rows, %lo: i64, %hi: i64, %step: i64) {
   %c0_i64 = arith.constant 0 : i64
   scf.for %i = %lo to %hi step %step : i64 {
     %t = tile.load_tile %x[%i, %c0_i64] shape [0, 4096] : !rows -> !wide

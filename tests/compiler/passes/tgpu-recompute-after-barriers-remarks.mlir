@@ -11,7 +11,7 @@ func.func @too_many(%v: !vec, %lo: i64, %hi: i64, %step: i64) {
     tile.print "before" %x : !tile
     // expected-remark @below {{[tgpu-recompute-after-barriers] spills are likely: 256 bytes of tiles per thread wait in registers across this exchange, and there is room for 192; use more warps, smaller tiles or a smaller min_ctas_per_sm [spills-likely]}}
     tgpu.barrier
-    tile.print "behind" %x : !tile
+    tile.print "after" %x : !tile
   }
   return
 }

@@ -78,14 +78,14 @@ func.func @fp8(%v: !bytes, %w: !tile, %lo: i64, %hi: i64, %step: i64) {
 // CHECK-LABEL: func @made_before_a_loop
 // CHECK: %[[X:.+]] = tile.load_tile
 // CHECK: scf.for
-// CHECK: %[[TURN:.+]] = tgpu.opaque %[[X]] {copied}
-// CHECK: %[[IN:.+]] = arith.extf %[[TURN]]
-// CHECK: tile.print "turn" %[[IN]]
+// CHECK: %[[COPY:.+]] = tgpu.opaque %[[X]] {copied}
+// CHECK: %[[IN:.+]] = arith.extf %[[COPY]]
+// CHECK: tile.print "iteration" %[[IN]]
 // CHECK: tgpu.barrier
 // CHECK: }
-// CHECK-NEXT: %[[BEHIND:.+]] = tgpu.opaque %[[X]] {copied}
-// CHECK-NEXT: %[[OUT:.+]] = arith.extf %[[BEHIND]]
-// CHECK-NEXT: tile.print "behind" %[[OUT]]
+// CHECK-NEXT: %[[AFTER:.+]] = tgpu.opaque %[[X]] {copied}
+// CHECK-NEXT: %[[OUT:.+]] = arith.extf %[[AFTER]]
+// CHECK-NEXT: tile.print "after" %[[OUT]]
 // ROOM-LABEL: func @made_before_a_loop
 // ROOM-NOT: tgpu.opaque
 func.func @made_before_a_loop(%v: !vec, %w: !vec, %lo: i64, %hi: i64, %step: i64) {
@@ -94,10 +94,10 @@ func.func @made_before_a_loop(%v: !vec, %w: !vec, %lo: i64, %hi: i64, %step: i64
   %y16 = tile.load_tile %w[%lo] shape [32768] : !vec -> !narrow
   %y = arith.extf %y16 : !narrow to !tile
   scf.for %i = %lo to %hi step %step : i64 {
-    tile.print "turn" %x : !tile
+    tile.print "iteration" %x : !tile
     tile.print "other" %y : !tile
     tgpu.barrier
   }
-  tile.print "behind" %x : !tile
+  tile.print "after" %x : !tile
   return
 }

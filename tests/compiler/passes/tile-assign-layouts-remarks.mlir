@@ -47,7 +47,7 @@ func.func @address(%x: !row, %i: i64) {
 
 !columns = !tile.view<?x?xf32, strides = [?, ?], align = 16, stride_div = [4, 4]>
 
-func.func @no_neighbours(%x: !columns, %i: i64) {
+func.func @no_contiguous_dimension(%x: !columns, %i: i64) {
   %zero = arith.constant 0 : i64
   // expected-remark @below {{accesses of 4 bytes, not 16: no dimension of the tile is known to have stride 1; declare the view's strides, or take tiles along the contiguous dimension [narrow-access]}}
   %a = tile.load_tile %x[%i, %zero] shape [0, 4096] : !columns -> tensor<4096xf32>

@@ -64,7 +64,7 @@ func.func @open_width(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_cl
 !x = !tile.view<?x4096xf32, strides = [1, ?], align = 16, stride_div = [1, 4]>
 !y = !tile.view<?x4096xf32, strides = [?, 1]>
 
-func.func @not_neighbours(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_class = 2 : i64}) {
+func.func @not_contiguous(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_class = 2 : i64}) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %last = arith.constant 7 : i32
@@ -305,7 +305,7 @@ func.func @no_loop(%x: !x) {
 !x = !tile.view<?x4096xf32, strides = [?, 1], align = 16, dim_div = [1, 4096], stride_div = [4, 1]>
 !y = !tile.view<?x4096xf32, strides = [?, 1]>
 
-func.func @loops_apart(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_class = 2 : i64}, %test: i1) {
+func.func @loops_in_different_blocks(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_class = 2 : i64}, %test: i1) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %last = arith.constant 7 : i32

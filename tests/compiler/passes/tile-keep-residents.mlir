@@ -79,8 +79,8 @@ func.func @blocks_left_out(%x: !x, %y: !x, %home: i32) {
   %wide = arith.extsi %home : i32 to i64
   %first = tile.load_tile %x[%row, %wide] shape [0, 512] {resident = 2 : i64} : !x -> tensor<512xf32>
   %sum = scf.for %i = %c0 to %c7 step %c1 iter_args(%acc = %first) -> (tensor<512xf32>) : i32 {
-    %behind = arith.cmpi sge, %i, %home : i32
-    %one = arith.extui %behind : i1 to i32
+    %after = arith.cmpi sge, %i, %home : i32
+    %one = arith.extui %after : i1 to i32
     %other = arith.addi %i, %one : i32
     %b = arith.extsi %other : i32 to i64
     %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 2 : i64} : !x -> tensor<512xf32>
@@ -89,8 +89,8 @@ func.func @blocks_left_out(%x: !x, %y: !x, %home: i32) {
   }
   scf.for %j = %c0 to %c7 step %c1 : i32 {
     %back = arith.subi %c6, %j : i32
-    %behind = arith.cmpi sge, %back, %home : i32
-    %one = arith.extui %behind : i1 to i32
+    %after = arith.cmpi sge, %back, %home : i32
+    %one = arith.extui %after : i1 to i32
     %other = arith.addi %back, %one : i32
     %b = arith.extsi %other : i32 to i64
     %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 2 : i64} : !x -> tensor<512xf32>

@@ -197,7 +197,7 @@ func.func @triangle(%x: !x {tile.read_only}, %c: !c, %n: i64) {
 
 // Segments of rows with bounds from memory, some without iterations: copies continue with the next
 // segment that has any, with its own slice.
-// CHECK-LABEL: func.func @stretches
+// CHECK-LABEL: func.func @segments
 // CHECK: %[[RING:.+]] = tgpu.ring : <4 async of
 // CHECK: scf.while
 // CHECK: tile.slice
@@ -212,7 +212,7 @@ func.func @triangle(%x: !x {tile.read_only}, %c: !c, %n: i64) {
 // CHECK: scf.if
 // CHECK: scf.while
 // CHECK: tile.store_tile
-func.func @stretches(%x: !x {tile.read_only}, %ends: !tile.view<?xi64, strides = [1]> {tile.read_only}, %c: !c, %n: i64) {
+func.func @segments(%x: !x {tile.read_only}, %ends: !tile.view<?xi64, strides = [1]> {tile.read_only}, %c: !c, %n: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
   %c64 = arith.constant 64 : i64
@@ -222,9 +222,9 @@ func.func @stretches(%x: !x {tile.read_only}, %ends: !tile.view<?xi64, strides =
     %begin = tile.load_tile %ends[%tile] shape [0] : !tile.view<?xi64, strides = [1]> -> i64
     %end = tile.load_tile %ends[%next] shape [0] : !tile.view<?xi64, strides = [1]> -> i64
     %rows = arith.subi %end, %begin : i64
-    %turns = arith.ceildivsi %rows, %c64 : i64
+    %iterations = arith.ceildivsi %rows, %c64 : i64
     %of = tile.slice %x, 0 from %begin to %end : !x -> !x
-    %sums = scf.for %i = %c0 to %turns step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+    %sums = scf.for %i = %c0 to %iterations step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
       %a = tile.load_tile %of[%i, %c0] shape [64, 64] : !x -> tensor<64x64xbf16>
       %t = tile.permute %a [1, 0] : tensor<64x64xbf16> -> tensor<64x64xbf16>
       %s = tile.dot %t, %a, %acc : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>

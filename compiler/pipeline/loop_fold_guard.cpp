@@ -1,4 +1,4 @@
-#include "compiler/pipeline/kept_loops.h"
+#include "compiler/pipeline/loop_fold_guard.h"
 
 #include "compiler/dialect/tile.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -11,7 +11,7 @@ namespace {
 
 // Marks an assume_divisible by 1, which has no folder and states nothing. The attribute
 // distinguishes it from the author's assumptions.
-constexpr llvm::StringLiteral kBoundAttr = "tile.kept_bound";
+constexpr llvm::StringLiteral kBoundAttr = "tile.guarded_bound";
 
 bool pipelinesMatmuls(scf::ForOp loop) {
   auto stages = loop->getAttrOfType<IntegerAttr>(tile::kNumStagesAttr);
@@ -20,7 +20,7 @@ bool pipelinesMatmuls(scf::ForOp loop) {
 
 }  // namespace
 
-KeptLoops::KeptLoops(ModuleOp module) : module(module) {
+LoopFoldGuard::LoopFoldGuard(ModuleOp module) : module(module) {
   module.walk([](scf::ForOp loop) {
     if (!pipelinesMatmuls(loop)) return;
     OpBuilder builder(loop);
@@ -32,7 +32,7 @@ KeptLoops::KeptLoops(ModuleOp module) : module(module) {
   });
 }
 
-KeptLoops::~KeptLoops() {
+LoopFoldGuard::~LoopFoldGuard() {
   module.walk([](tile::AssumeDivisibleOp bound) {
     if (!bound->hasAttr(kBoundAttr)) return;
     bound.getResult().replaceAllUsesWith(bound.getSource());

@@ -1,4 +1,4 @@
-// Keeps pipelined loops with matmuls while the canonicalizer runs.
+// Prevents the canonicalizer from folding pipelined loops with matmuls.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
@@ -12,11 +12,11 @@ namespace ligerdsl::compiler {
 ///
 /// The constructor replaces the loop's upper bound by an op without a folder. The destructor
 /// restores it.
-class KeptLoops {
+class LoopFoldGuard {
  public:
-  explicit KeptLoops(mlir::ModuleOp module);
-  ~KeptLoops();
-  KeptLoops(const KeptLoops&) = delete;
+  explicit LoopFoldGuard(mlir::ModuleOp module);
+  ~LoopFoldGuard();
+  LoopFoldGuard(const LoopFoldGuard&) = delete;
 
  private:
   mlir::ModuleOp module;
