@@ -202,7 +202,7 @@ class LoadedKernel : public AnyKernel {
       fields_.push_back(
           {columns[0], columns[1], columns[2], split(columns[3], ','), parse_bits(columns[4])});
     }
-    detail::require_names_apart(name_, fields_, {});
+    detail::require_distinct_names(name_, fields_, {});
   }
 
   std::string name() const override { return name_; }
@@ -223,7 +223,7 @@ class LoadedKernel : public AnyKernel {
     for (const DeclaredArgument& argument : arguments_of(bytes)) {
       if (!argument.hidden) arguments.push_back(argument.name);
     }
-    detail::require_names_apart(name_, fields_, arguments);
+    detail::require_distinct_names(name_, fields_, arguments);
     return bytes;
   }
 

@@ -46,10 +46,10 @@ Tile Partition::inside(const Indices& index, const Scalar& alignment_offset, Loc
     const Tile counted(
         recorder.emit_one(detail::OpCode::arange, {}, detail::tile_type(i32, {block}), {}, loc));
     const Tile position = At<Tile>(counted.to(i64, loc), loc) + ScalarArg(first, loc);
-    Shape beside(rank, 1);
-    beside[dim++] = block;
+    Shape broadcast(rank, 1);
+    broadcast[dim++] = block;
     result =
-        At<Tile>(result, loc) & At<Tile>(between(position, size, loc).reshape(beside, loc), loc);
+        At<Tile>(result, loc) & At<Tile>(between(position, size, loc).reshape(broadcast, loc), loc);
   }
   return result;
 }

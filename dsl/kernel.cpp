@@ -15,8 +15,8 @@ void require_complete(const std::string& name, bool has_build, bool has_launch) 
   if (!has_launch) throw Error("error: kernel '" + name + "' has no launch rule");
 }
 
-void require_names_apart(const std::string& kernel, const std::vector<MetaField>& fields,
-                         const std::vector<std::string>& arguments) {
+void require_distinct_names(const std::string& kernel, const std::vector<MetaField>& fields,
+                            const std::vector<std::string>& arguments) {
   std::map<std::string, std::string> taken;  // name -> its owner
   for (const std::string& name : launch_setting_names())
     taken[name] = "a launch setting of every kernel";

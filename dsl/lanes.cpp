@@ -19,8 +19,8 @@ Tile times(const Tile& x, int64_t factor, Loc loc) {
   return at(x, loc) * ScalarArg(factor, loc);
 }
 
-Tile arange(const Tile& beside, int64_t n, Loc loc) {
-  detail::Recorder& recorder = detail::recorder_of(beside.handle(), "max_with_index", loc);
+Tile arange(const Tile& like, int64_t n, Loc loc) {
+  detail::Recorder& recorder = detail::recorder_of(like.handle(), "max_with_index", loc);
   return Tile(recorder.emit_one(detail::OpCode::arange, {}, detail::tile_type(i32, {n}), {}, loc));
 }
 
@@ -37,8 +37,8 @@ Shape BlockLanes::carried() const {
   return ctas == 1 ? Shape{lanes} : Shape{ctas, lanes};
 }
 
-Tile BlockLanes::deal(const Tile& block, Loc loc) const {
-  return detail::deal(*this, block, "deal", loc);
+Tile BlockLanes::distribute(const Tile& block, Loc loc) const {
+  return detail::distribute(*this, block, "distribute", loc);
 }
 
 Tile BlockLanes::sum(const Tile& t, Loc loc) const {
@@ -75,8 +75,8 @@ Carry<Tile, Tile> BlockLanes::max_with_index(const Tile& t, Loc loc) const {
   const auto [value, f] = ligerdsl::max_with_index(in_run, fold_axis(), loc);
   const Tile taken = at(place, loc) == at(f.expand_dims(fold_axis(), loc), loc);
   const Tile in_first = where(taken, TileArg(r, loc), TileArg(0, loc), loc);
-  const Tile behind = ligerdsl::sum(in_first, fold_axis(), loc);
-  return carry(value, Tile(at(times(first_of(f), run, loc), loc) + at(behind, loc)));
+  const Tile offset = ligerdsl::sum(in_first, fold_axis(), loc);
+  return carry(value, Tile(at(times(first_of(f), run, loc), loc) + at(offset, loc)));
 }
 
 // On a CPU a block has at most 64 lanes, so that a reduction needs few vector registers at a time.
@@ -88,20 +88,20 @@ BlockLanes block_lanes(const Target& target, DType type, int64_t block, int num_
     return {.fold = block / lanes, .lanes = lanes};
   }
   const int64_t vector = vector_width(type);
-  BlockLanes dealt{.ctas = block % num_ctas == 0 ? num_ctas : 1};
-  if (aligned && block % (vector * dealt.ctas) == 0) dealt.run = vector;
-  const int64_t runs = block / (dealt.run * dealt.ctas);
+  BlockLanes distributed{.ctas = block % num_ctas == 0 ? num_ctas : 1};
+  if (aligned && block % (vector * distributed.ctas) == 0) distributed.run = vector;
+  const int64_t runs = block / (distributed.run * distributed.ctas);
   const int64_t threads = int64_t{Target::warp_threads} * num_warps;
-  dealt.fold = runs % threads == 0 ? runs / threads : 1;
-  dealt.lanes = runs / dealt.fold;
-  return dealt;
+  distributed.fold = runs % threads == 0 ? runs / threads : 1;
+  distributed.lanes = runs / distributed.fold;
+  return distributed;
 }
 
 }  // namespace ligerdsl
 
 namespace ligerdsl::detail {
 
-Tile deal(const BlockLanes& lanes, const Tile& block, const std::string& op, Loc loc) {
+Tile distribute(const BlockLanes& lanes, const Tile& block, const std::string& op, Loc loc) {
   require_operand(block.handle(), program::Dtypes::any, op, loc);
   const Shape shape = lanes.shape();
   if (block.size() != lanes.size()) {

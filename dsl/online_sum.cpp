@@ -127,10 +127,11 @@ OnlineSums accumulate(const OnlineSums& state, const BlockLanes& lanes, const Ti
   require_state(state, lanes, "accumulate", loc);
   detail::require_operand(x.handle(), Dtypes::f32, "accumulate", loc);
   require_options(options, x, loc);
-  const Tile dealt = detail::deal(lanes, x, "accumulate", loc);
-  const Tile counts =
-      options.counts.empty() ? Tile() : detail::deal(lanes, options.counts, "accumulate", loc);
-  const Block block{dealt, options, counts, loc};
+  const Tile distributed = detail::distribute(lanes, x, "accumulate", loc);
+  const Tile counts = options.counts.empty()
+                          ? Tile()
+                          : detail::distribute(lanes, options.counts, "accumulate", loc);
+  const Block block{distributed, options, counts, loc};
   const Tile largest = block.largest([&](const Tile& t) { return lanes.reduce_max(t, loc); });
   return accumulate_terms(
       state, lanes, largest,

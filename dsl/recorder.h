@@ -132,7 +132,7 @@ Tile widened_to_add(const Tile& x, Loc loc);
 Tile positions(Recorder& recorder, const Shape& shape, int axis, const std::string& op, Loc loc);
 
 // Reshapes a block to the shape of `lanes`. Records nothing if it has that shape (lanes.cpp).
-Tile deal(const BlockLanes& lanes, const Tile& block, const std::string& op, Loc loc);
+Tile distribute(const BlockLanes& lanes, const Tile& block, const std::string& op, Loc loc);
 
 // Operands (operand.cpp).
 // Fails unless `rule` accepts the operand's dtype.

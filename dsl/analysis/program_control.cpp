@@ -49,9 +49,9 @@ void ProgramRun::if_else(const PreparedOp& prepared) {
   if (test.is_integer()) return take(test.base ? 0 : 1);
   (*row_)[kBranches] += 1;
   std::vector<Value> results;
-  const Row yes = apart([&] { take(0); });
+  const Row yes = separate_row([&] { take(0); });
   for (ValueId result : op.results) results.push_back(values_[result]);
-  const Row no = apart([&] { take(1); });
+  const Row no = separate_row([&] { take(1); });
   const bool first =
       yes[kBytes] != no[kBytes] ? yes[kBytes] > no[kBytes] : yes[kLanes] <= no[kLanes];
   add(1, first ? yes : no);
@@ -75,7 +75,7 @@ void ProgramRun::for_range(const PreparedOp& prepared) {
     return;
   }
   (*row_)[kLoops] += 1;
-  add(assumptions_.iterations, apart([&] { run_iteration(loop, -1); }));
+  add(assumptions_.iterations, separate_row([&] { run_iteration(loop, -1); }));
   for (ValueId result : op.results) values_[result] = {};
 }
 
@@ -113,7 +113,7 @@ void ProgramRun::sample(Loop& loop, int64_t trips) {
   }
   run_iteration(loop, 0);
   loop.carried = carried_values(loop);
-  const Row second = apart([&] { run_iteration(loop, 1); });
+  const Row second = separate_row([&] { run_iteration(loop, 1); });
   // Assumes that a carried integer changes by equal steps. Other values that changed are unknown.
   const std::vector<Value> after = carried_values(loop);
   for (size_t i = 0; i < after.size(); ++i) {
@@ -125,14 +125,14 @@ void ProgramRun::sample(Loop& loop, int64_t trips) {
     loop.carried[i] = Value{};
     loop.carried[i].argument = argument;
   }
-  const Row middle = apart([&] { run_iteration(loop, trips / 2); });
+  const Row middle = separate_row([&] { run_iteration(loop, trips / 2); });
   if (equal(second, middle)) {
     add(static_cast<double>(trips - 2), second);
   } else {
     for (int64_t i = 0; i < kSomeIterations; ++i) {
       const int64_t at = 1 + (2 * i + 1) * (trips - 2) / (2 * kSomeIterations);
       add(static_cast<double>(trips - 2) / kSomeIterations,
-          apart([&] { run_iteration(loop, at); }));
+          separate_row([&] { run_iteration(loop, at); }));
     }
   }
   run_iteration(loop, trips - 1);
@@ -157,7 +157,7 @@ void ProgramRun::while_loop(const PreparedOp& prepared) {
     const Value more = values_[tested[0]];
     if (more.is_integer() && !more.base) return copy(tested, 1, op.results, 0);
     copy(tested, 1, body, 0);
-    const auto one = apart([&] { copy(run_block(prepared.regions[1]), 0, test, 0); });
+    const auto one = separate_row([&] { copy(run_block(prepared.regions[1]), 0, test, 0); });
     if (more.is_integer()) {
       add(1, one);
       (*row_)[kIterations] += prepared.loads;

@@ -130,7 +130,7 @@ class ProgramRun {
   }
   // Runs `body` with an empty row and returns the row.
   template <class Body>
-  Row apart(Body body) {
+  Row separate_row(Body body) {
     Row row(width_, 0.0);
     Row* const outer = std::exchange(row_, &row);
     body();

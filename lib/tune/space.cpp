@@ -57,7 +57,7 @@ size_t Space::choice_of(const Config& config, size_t field) const {
                              choices.begin());
 }
 
-std::vector<Config> Space::neighbours(const Config& config) const {
+std::vector<Config> Space::adjacent(const Config& config) const {
   std::vector<Config> found;
   for (size_t i = 0; i < fields_.size(); ++i) {
     for (const std::string& choice : choices_[i]) {
@@ -93,7 +93,7 @@ std::vector<Config> Space::neighbours(const Config& config) const {
 Config Space::random(std::mt19937_64& generator) const {
   Config config = heuristic_;
   for (uint64_t steps = 1 + generator() % 4; steps > 0; --steps) {
-    const std::vector<Config> near = neighbours(config);
+    const std::vector<Config> near = adjacent(config);
     if (near.empty()) break;
     config = near[generator() % near.size()];
   }

@@ -34,7 +34,7 @@ class Space {
   // Returns valid configurations that differ from `config` in one field. If a change of one field
   // is invalid alone, a second field also changes, to the nearest choice that makes the
   // configuration valid.
-  std::vector<Config> neighbours(const Config& config) const;
+  std::vector<Config> adjacent(const Config& config) const;
   // Returns a valid configuration after 1 to 4 random changes of this kind to the heuristic's.
   Config random(std::mt19937_64& generator) const;
   // Returns the number of combinations of choices, valid or not, at most INT64_MAX.

@@ -75,7 +75,7 @@ class Guided final : public Strategy {
         predicted_(std::move(predicted)),
         random_(space, seed),
         proposed_({space.heuristic()}) {
-    add_neighbours(space.heuristic());
+    add_adjacent(space.heuristic());
   }
 
   std::vector<Config> next(size_t room) override {
@@ -101,13 +101,13 @@ class Guided final : public Strategy {
   void learn(const Config& config, double ratio) override {
     constexpr double kNear = 1.03;
     best_ = std::min(best_, ratio);
-    if (ratio <= best_ * kNear) add_neighbours(config);
+    if (ratio <= best_ * kNear) add_adjacent(config);
   }
 
  private:
-  void add_neighbours(const Config& config) {
+  void add_adjacent(const Config& config) {
     if (!looked_around_.insert(config).second) return;
-    for (const Config& near : space_.neighbours(config)) {
+    for (const Config& near : space_.adjacent(config)) {
       if (!proposed_.count(near)) near_.emplace(predicted_(near), near);
     }
   }

@@ -88,8 +88,8 @@ Measurement summarize(std::vector<double> samples) {
 
 }  // namespace
 
-std::vector<Measurement> measure_in_turns(Device& device, const std::vector<Work>& works,
-                                          const MeasureOptions& options) {
+std::vector<Measurement> measure_alternately(Device& device, const std::vector<Work>& works,
+                                             const MeasureOptions& options) {
   const OwnStream stream(device);
   const Scratch flush(device, options.cold ? flush_bytes(device) : 0);
   Timer timer(device);
@@ -124,7 +124,7 @@ std::vector<Measurement> measure_in_turns(Device& device, const std::vector<Work
 }
 
 Measurement measure(Device& device, const Work& work, const MeasureOptions& options) {
-  return std::move(measure_in_turns(device, {work}, options).front());
+  return std::move(measure_alternately(device, {work}, options).front());
 }
 
 Work copy_work(Device& device, int64_t bytes) {

@@ -30,8 +30,8 @@ Measurement measure(Device& device, const Work& work, const MeasureOptions& opti
 
 // Measures several functions alternately, so that other load on a shared machine affects all of
 // them equally. The budget applies to the time of the first function.
-std::vector<Measurement> measure_in_turns(Device& device, const std::vector<Work>& works,
-                                          const MeasureOptions& options = {});
+std::vector<Measurement> measure_alternately(Device& device, const std::vector<Work>& works,
+                                             const MeasureOptions& options = {});
 
 // Returns a function that copies `bytes` bytes between two buffers that it owns. On a CPU all
 // threads copy. copy_gbps counts the bytes read and the bytes written.

@@ -100,8 +100,8 @@ int64_t now_ns() {
 }
 
 Range::Range(RangeKind kind, std::string_view name, std::optional<int64_t> payload)
-    : kind_(kind), told_(ranges_enabled.load(std::memory_order_acquire)), payload_(payload) {
-  if (!told_) return;
+    : kind_(kind), enabled_(ranges_enabled.load(std::memory_order_acquire)), payload_(payload) {
+  if (!enabled_) return;
   const std::string_view what = kRangeKinds[static_cast<size_t>(kind)];
   name = name.substr(0, std::min(name.size(), kMessage - what.size() - 2));
   char* at = std::copy(what.begin(), what.end(), message_);
@@ -114,7 +114,7 @@ Range::Range(RangeKind kind, std::string_view name, std::optional<int64_t> paylo
 }
 
 Range::~Range() {
-  if (!told_) return;
+  if (!enabled_) return;
   const int64_t end_ns = now_ns();
   if (pushed_) tool->pop();
   if (trace == nullptr) return;

@@ -42,7 +42,7 @@ class Range {
   static constexpr size_t kMessage = 256;  // bytes; longer names are truncated
 
   RangeKind kind_;
-  bool told_, pushed_ = false;
+  bool enabled_, pushed_ = false;
   std::optional<int64_t> payload_;
   int64_t begin_ns_ = 0;
   char message_[kMessage];

@@ -406,7 +406,7 @@ TEST(Interpreter, WriteToResidentRowBetweenLoadsIsAnError) {
   Arguments arguments;
   for (int view = 0; view < 2; ++view) arguments.view(x.data(), f32, {12}, {1});
   interpreter::run(rewritten_row(0), arguments, {});
-  EXPECT_EQ(x[0], 1 + 15.0f) << "in place, each block behind its last load";
+  EXPECT_EQ(x[0], 1 + 15.0f) << "in place, each block after its last load";
   const std::string error = error_of([&] { interpreter::run(rewritten_row(1), arguments, {}); });
   EXPECT_NE(error.find("interpreter_test.cpp:"), std::string::npos) << error;
   EXPECT_NE(error.find("load_tile: this block of a resident row was written after its first load"),
@@ -436,7 +436,7 @@ TEST(Interpreter, FindsRacesIfRequested) {
   EXPECT_EQ(race_of(1, 2), "no error");
   EXPECT_EQ(race_of(0, 2, true, true), "no error") << "the same value, whoever comes last";
   EXPECT_EQ(race_of(0, 2, false), "no error");
-  const std::string twice = race_of(0, 2), read = race_of(2, 1), behind = race_of(2, 0);
+  const std::string twice = race_of(0, 2), read = race_of(2, 1), unwritten = race_of(2, 0);
   EXPECT_NE(twice.find("interpreter_test.cpp:"), std::string::npos) << twice;
   EXPECT_NE(
       twice.find(
@@ -445,7 +445,7 @@ TEST(Interpreter, FindsRacesIfRequested) {
       << twice;
   EXPECT_NE(read.find("program 0 reads this element and program 1 writes it"), std::string::npos)
       << read;
-  EXPECT_EQ(behind, "no error") << "what is read is written by nobody";
+  EXPECT_EQ(unwritten, "no error") << "what is read is written by nobody";
 }
 
 TEST(Interpreter, PlainAccessRacesWithAtomic) {
@@ -470,7 +470,7 @@ TEST(Interpreter, PlainAccessRacesWithAtomic) {
 }
 
 TEST(Interpreter, StoreOfAnyValueRacesWithAtomic) {
-  KernelBuilder k("beside");
+  KernelBuilder k("store_and_atomic");
   Ptr p = k.ptr("p", i32);
   k.if_(k.program_id(0) == 0, [&] { atomic_add(p, 5); });
   k.if_(k.program_id(0) == 1, [&] { store(p, k.constant(5, i32)); });

@@ -330,22 +330,22 @@ TEST(Author, RejectsImpossibleKernelCount) {
 
 // Each name of a setting must belong to exactly one field or argument.
 TEST(Names, SettingsMustBeDistinct) {
-  const auto apart = [](std::vector<MetaField> fields, std::vector<std::string> arguments) {
-    return message_of([&] { detail::require_names_apart("k", fields, arguments); });
+  const auto message = [](std::vector<MetaField> fields, std::vector<std::string> arguments) {
+    return message_of([&] { detail::require_distinct_names("k", fields, arguments); });
   };
   const MetaField n{"n", "int", "1", {}}, warps{"num_warps", "int", "4", {}};
-  EXPECT_EQ(apart({n}, {"x", "y"}), "no error");
-  EXPECT_EQ(apart({n, n}, {}),
+  EXPECT_EQ(message({n}, {"x", "y"}), "no error");
+  EXPECT_EQ(message({n, n}, {}),
             "error: kernel 'k': a meta-parameter is named 'n', and so is a meta-parameter; name it "
             "otherwise");
   EXPECT_EQ(
-      apart({n}, {"x", "n"}),
+      message({n}, {"x", "n"}),
       "error: kernel 'k': an argument is named 'n', and so is a meta-parameter; name it otherwise");
-  EXPECT_EQ(apart({warps}, {}),
+  EXPECT_EQ(message({warps}, {}),
             "error: kernel 'k': a meta-parameter is named 'num_warps', and so is a launch setting "
             "of every kernel; name "
             "it otherwise");
-  EXPECT_NE(apart({}, {"no_alias"}).find("an argument is named 'no_alias'"), std::string::npos);
+  EXPECT_NE(message({}, {"no_alias"}).find("an argument is named 'no_alias'"), std::string::npos);
 }
 
 struct TwiceMeta {

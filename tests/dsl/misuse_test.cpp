@@ -130,7 +130,7 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { accumulate(OnlineSums{k.zeros({32}, f32), Tile()}, {.lanes = 32}, tile(k, {32})); }, "accumulate: the operand is an empty handle; assign it a value before use"},
     {__LINE__, [](KernelBuilder& k) { accumulate_terms(OnlineSums{k.zeros({32}, f32), k.zeros({32}, f32)}, {.lanes = 16}, tile(k, {16}), [](const Tile& base) { return base; }); }, "accumulate_terms: m and s of shapes [32] and [32]; expected what lanes carry, [16]"},
     {__LINE__, [](KernelBuilder& k) { accumulate(OnlineSum{k.constant(0, f32), k.constant(0, f32)}, tile(k, {32}, f16)); }, "accumulate: got f16 tile [32], expected f32; convert with .to(f32)"},
-    {__LINE__, [](KernelBuilder& k) { BlockLanes{.lanes = 16}.deal(tile(k, {8})); }, "deal: a tile of 8 elements for lanes of blocks of 16, [1, 16]; expected a whole block"},
+    {__LINE__, [](KernelBuilder& k) { BlockLanes{.lanes = 16}.distribute(tile(k, {8})); }, "distribute: a tile of 8 elements for lanes of blocks of 16, [1, 16]; expected a whole block"},
     {__LINE__, [](KernelBuilder&) { BlockLanes{.lanes = 16}.max_with_index(Tile()); }, "max_with_index: the operand is an empty handle; assign it a value before use"},
     {__LINE__, [](KernelBuilder& k) { interleave(Tile(), tile(k, {8})); }, "interleave: the operand is an empty handle; assign it a value before use"},
     {__LINE__, [](KernelBuilder&) { flip(Tile()); }, "flip: the operand is an empty handle; assign it a value before use"},

@@ -43,17 +43,20 @@ TEST(BlockLanes, LanesGetVectorsAndCtasGetSegments) {
 }
 
 // Lane l of CTA c holds the elements c * 8 + (f * 2 + l) * 2 + r, where f and r are 0 or 1.
-TEST(BlockLanes, DealsElementsToLanes) {
+TEST(BlockLanes, DistributesElementsToLanes) {
   const BlockLanes lanes{.fold = 2, .lanes = 2, .run = 2, .ctas = 2};
   EXPECT_EQ(lanes.shape(), (Shape{2, 2, 2, 2}));
   EXPECT_EQ(lanes.carried(), (Shape{2, 2}));
   Floats in(16);
   for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i);
   const auto of = [&](auto f) {
-    return evaluate(in, [&](KernelBuilder& k, Tile x) { return f(k, lanes.deal(x)); });
+    return evaluate(in, [&](KernelBuilder& k, Tile x) { return f(k, lanes.distribute(x)); });
   };
   EXPECT_EQ(of([&](KernelBuilder&, Tile t) { return lanes.sum(t); }),
             (Floats{0 + 1 + 4 + 5, 2 + 3 + 6 + 7, 42, 50}));
+  EXPECT_EQ(evaluate(in, [&](KernelBuilder&, Tile x) { return lanes.sum(lanes.deal(x)); }),
+            (Floats{10, 18, 42, 50}))
+      << "deal() is the old name of distribute()";
   EXPECT_EQ(of([&](KernelBuilder&, Tile t) { return lanes.reduce_max(t); }),
             (Floats{5, 7, 13, 15}));
   const auto less_own =
@@ -71,15 +74,15 @@ TEST(BlockLanes, MaxWithIndexReturnsTheLowestPosition) {
         BlockLanes{.fold = 4, .lanes = 2, .ctas = 2}, BlockLanes{.lanes = 16}}) {
     SCOPED_TRACE(lanes.fold);
     const auto positions = evaluate(in, [&](KernelBuilder&, Tile x) {
-      return std::get<1>(lanes.max_with_index(lanes.deal(x)));
+      return std::get<1>(lanes.max_with_index(lanes.distribute(x)));
     });
     const auto values = evaluate(in, [&](KernelBuilder&, Tile x) {
-      return std::get<0>(lanes.max_with_index(lanes.deal(x)));
+      return std::get<0>(lanes.max_with_index(lanes.distribute(x)));
     });
     std::vector<int> best(lanes.lanes * lanes.ctas, -1);
-    const int64_t stretch = lanes.fold * lanes.lanes * lanes.run;
+    const int64_t segment = lanes.fold * lanes.lanes * lanes.run;
     for (int i = 0; i < 16; ++i) {
-      int& place = best[i / stretch * lanes.lanes + i % stretch / lanes.run % lanes.lanes];
+      int& place = best[i / segment * lanes.lanes + i % segment / lanes.run % lanes.lanes];
       if (place < 0 || in[i] > in[place]) place = i;
     }
     for (size_t lane = 0; lane < best.size(); ++lane) {
@@ -122,9 +125,9 @@ TEST(OnlineSum, AppliesScalesAndMasks) {
     })[0];
   };
   const Floats counted{4, -2, 0.5f, 3, 1, 2};
-  const BlockLanes whole, dealt{.fold = 2, .lanes = 2, .ctas = 2},
+  const BlockLanes whole, distributed{.fold = 2, .lanes = 2, .ctas = 2},
       runs{.fold = 2, .lanes = 2, .run = 2};
-  for (const BlockLanes& lanes : {whole, dealt, runs})
+  for (const BlockLanes& lanes : {whole, distributed, runs})
     for (const bool on_device : {false, true})
       for (const double scale : {1.0, 0.125, -2.0})
         EXPECT_NEAR(masked(scale, on_device, lanes), lse(counted, scale), 1e-5)
@@ -154,7 +157,7 @@ TEST(OnlineSums, AcceptsTermsOfTheCaller) {
   const BlockLanes lanes{.fold = 2, .lanes = 2, .run = 2};
   const Floats in{0, 1, 2, 3, 4, 5, 6, 7};
   const auto total = evaluate(in, [&](KernelBuilder& k, Tile x) {
-    const Tile t = lanes.deal(x), twice = lanes.deal(k.arange(8) % 2 == 1);
+    const Tile t = lanes.distribute(x), twice = lanes.distribute(k.arange(8) % 2 == 1);
     const auto terms = [&](const Tile& base) {
       const Tile e = exp2(t - base);
       return where(twice, e + e, e);

@@ -28,21 +28,21 @@ struct NoMeta {
   void visit(V&&) {}
 };
 
-// The targets with which kTold was last recorded and launched.
+// The targets with which kForTarget was last recorded and launched.
 ligerdsl_target_t recorded_for, launched_for;
 
-const Kernel<NoMeta> kTold{.name = "told",
-                           .description = "keeps its target",
-                           .build =
-                               [](KernelBuilder& k, const NoMeta&) {
-                                 recorded_for = k.target();
-                                 k.view("y", f32, {dyn}).store({0}, 1.0f);
-                               },
-                           .launch =
-                               [](const NoMeta&, const LaunchArguments& a) {
-                                 launched_for = a.target();
-                                 return Launch{.num_warps = 1};
-                               }};
+const Kernel<NoMeta> kForTarget{.name = "for_target",
+                                .description = "keeps its target",
+                                .build =
+                                    [](KernelBuilder& k, const NoMeta&) {
+                                      recorded_for = k.target();
+                                      k.view("y", f32, {dyn}).store({0}, 1.0f);
+                                    },
+                                .launch =
+                                    [](const NoMeta&, const LaunchArguments& a) {
+                                      launched_for = a.target();
+                                      return Launch{.num_warps = 1};
+                                    }};
 const Kernel<NoMeta> kIndifferent{
     .name = "indifferent",
     .description = "asks for no target",
@@ -51,7 +51,7 @@ const Kernel<NoMeta> kIndifferent{
 
 // Registers the kernels at the first call, so that tests of the registry alone do not see them.
 std::unique_ptr<AnyKernel> loaded(const std::string& name, const ligerdsl_author_table* table) {
-  static const detail::Registration told(kTold), indifferent(kIndifferent);
+  static const detail::Registration for_target(kForTarget), indifferent(kIndifferent);
   for (auto& kernel : kernels_of(table)) {
     if (kernel->name() == name) return std::move(kernel);
   }
@@ -126,28 +126,28 @@ TEST(Target, CpuHasNoGpuResources) {
 TEST(Target, ReachesTheKernelAndItsLaunchRule) {
   const Target target = distinct();
   recorded_for = launched_for = {};
-  program_bytes(kTold, NoMeta{}, target);
-  kTold.launch({}, LaunchArguments({}, target));
+  program_bytes(kForTarget, NoMeta{}, target);
+  kForTarget.launch({}, LaunchArguments({}, target));
   EXPECT_TRUE(equal(recorded_for, target));
   EXPECT_TRUE(equal(launched_for, target));
   recorded_for = {};
-  record(kTold, NoMeta{}, target);
+  record(kForTarget, NoMeta{}, target);
   EXPECT_TRUE(equal(recorded_for, target));
 }
 
 TEST(Target, MissingTargetIsAnError) {
-  const std::string message = message_of([] { program_bytes(kTold, NoMeta{}); });
+  const std::string message = message_of([] { program_bytes(kForTarget, NoMeta{}); });
   EXPECT_NE(message.find("target_test.cpp:"), std::string::npos) << message;
   EXPECT_NE(message.find("error: target: the kernel is recorded for no device; give KernelBuilder"),
             std::string::npos);
   EXPECT_NE(message_of([] {
-              kTold.launch({}, LaunchArguments());
+              kForTarget.launch({}, LaunchArguments());
             }).find("error: launch rule: the launch is for no"),
             std::string::npos);
 }
 
 TEST(Target, TablePassesEveryField) {
-  const auto kernel = loaded("told", author_table());
+  const auto kernel = loaded("for_target", author_table());
   ASSERT_TRUE(kernel);
   const Target target = distinct();
   recorded_for = launched_for = {};
@@ -159,7 +159,7 @@ TEST(Target, TablePassesEveryField) {
 
 // The caller's struct may have more fields than the table knows, or fewer.
 TEST(Target, TableAcceptsOtherStructSizes) {
-  static_cast<void>(loaded("told", author_table()));
+  static_cast<void>(loaded("for_target", author_table()));
   const ligerdsl_author_table& table = *author_table();
   const size_t index = table.count() - 2;
   struct Later {
@@ -178,7 +178,7 @@ TEST(Target, TableAcceptsOtherStructSizes) {
 }
 
 // An older table has no functions that take a target. It must still serve `indifferent`, which
-// needs none; only `told` fails.
+// needs none; only `for_target` fails.
 TEST(Target, OlderTableServesKernelsThatDoNotAskForIt) {
   ligerdsl_author_table older = *author_table();
   older.struct_size = offsetof(ligerdsl_author_table, record_for);
@@ -189,16 +189,16 @@ TEST(Target, OlderTableServesKernelsThatDoNotAskForIt) {
     throw std::logic_error("called beyond struct_size");
   };
   const Target target = target_named("sm_90a");
-  const auto indifferent = loaded("indifferent", &older), told = loaded("told", &older);
+  const auto indifferent = loaded("indifferent", &older), for_target = loaded("for_target", &older);
   EXPECT_EQ(indifferent->program_bytes({}, target), program_bytes(kIndifferent, NoMeta{}));
   EXPECT_EQ(indifferent->launch({}, LaunchArguments({}, target)).num_warps, 1);
   EXPECT_NE(message_of([&] {
-              told->program_bytes({}, target);
-            }).find("kernel 'told': target: the kernel is recorded for"),
+              for_target->program_bytes({}, target);
+            }).find("kernel 'for_target': target: the kernel is recorded for"),
             std::string::npos);
   EXPECT_NE(message_of([&] {
-              told->launch({}, LaunchArguments({}, target));
-            }).find("kernel 'told': launch rule: the"),
+              for_target->launch({}, LaunchArguments({}, target));
+            }).find("kernel 'for_target': launch rule: the"),
             std::string::npos);
 }
 

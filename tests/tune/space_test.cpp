@@ -46,9 +46,9 @@ TEST(Space, FieldsThatChangeMoreBitsAreFixed) {
   EXPECT_EQ(small(Bits::batch).combinations(), 5 * 5 * 2 * 3 * 2);
 }
 
-TEST(Space, NeighboursAreValidAndReachAnotherKind) {
+TEST(Space, AdjacentConfigurationsAreValidAndReachAnotherKind) {
   const Space space = small();
-  const std::vector<Config> near = space.neighbours(space.heuristic());
+  const std::vector<Config> near = space.adjacent(space.heuristic());
   bool deep = false;
   for (const Config& config : near) {
     EXPECT_TRUE(space.valid(config));

@@ -246,7 +246,7 @@ TEST_F(WrittenTable, ConcurrentWritersLoseNoEntry) {
   }
   EXPECT_EQ(TunedTable::read(path_).size(), size_t{kWriters * kEach});
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1)
-      << "nothing is left beside it";
+      << "nothing is left next to it";
 }
 
 TEST_F(WrittenTable, UpdateStartsFromTheExistingEntries) {

@@ -101,9 +101,9 @@ std::optional<Comparison> EarlierBench::compare(const Outcome& outcome, double t
   const auto then = times_.find({outcome.kernel, outcome.title});
   if (then == times_.end()) return std::nullopt;
   const double ratio = outcome.time.median_ms / then->second.median_ms;
-  const bool apart =
+  const bool disjoint =
       outcome.time.q20_ms > then->second.q80_ms || outcome.time.q80_ms < then->second.q20_ms;
-  const bool significant = apart || ratio > kNeverNoise || ratio < 1 / kNeverNoise;
+  const bool significant = disjoint || ratio > kNeverNoise || ratio < 1 / kNeverNoise;
   return Comparison{ratio, significant && ratio > 1 + tolerance, significant};
 }
 

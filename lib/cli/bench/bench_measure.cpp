@@ -75,7 +75,7 @@ void measure_with_copy(runtime::Device& device, const runtime::Work& repeated, c
     return;
   }
   const auto times =
-      runtime::measure_in_turns(device, {work, runtime::copy_work(device, bytes)}, options);
+      runtime::measure_alternately(device, {work, runtime::copy_work(device, bytes)}, options);
   outcome->time = times[0];
   outcome->same_copy_gbps = runtime::copy_gbps(bytes, times[1]);
 }

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 // Returns the path of the compiler library. LIGERDSL_CLI_LIBDIR is the library folder, relative to
 // the command's folder.
-fs::path beside_library() {
+fs::path path_of_compiler() {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
   if (error) return {};
@@ -33,7 +33,8 @@ fs::path beside_library() {
 
 std::shared_ptr<runtime::CompilerLibrary> open_compiler() {
   const std::string& named = runtime::options().compiler;
-  auto compiler = runtime::CompilerLibrary::open(named.empty() ? beside_library().string() : named);
+  auto compiler =
+      runtime::CompilerLibrary::open(named.empty() ? path_of_compiler().string() : named);
   runtime::CompileIsolation isolation = compiler->isolation();
   isolation.mode = runtime::options().compile.value_or(runtime::CompileMode::process);
   compiler->isolate(isolation);

@@ -71,8 +71,8 @@ class Search {
   // overhead of the successful trials so far. Failed trials do not count, because timeouts are long
   // and finalists have none.
   double trial_seconds(size_t count, double samples) const {
-    const double beside = succeeded_ == 0 ? 0 : overhead_ / static_cast<double>(succeeded_);
-    return static_cast<double>(count) * (2 * sample_seconds_ * samples + beside);
+    const double overhead = succeeded_ == 0 ? 0 : overhead_ / static_cast<double>(succeeded_);
+    return static_cast<double>(count) * (2 * sample_seconds_ * samples + overhead);
   }
 
   double finals_seconds() const {

@@ -173,9 +173,9 @@ class Worker {
     Json us = Json::array(), heuristic_us = Json::array();
     double logs = 0, least_logs = 0;
     for (size_t i = 0; i < candidate.problems(); ++i) {
-      const auto times =
-          runtime::measure_in_turns(context_->device(), {heuristic_->work(i), candidate.work(i)},
-                                    {.warmup = 1, .min_samples = samples, .max_samples = samples});
+      const auto times = runtime::measure_alternately(
+          context_->device(), {heuristic_->work(i), candidate.work(i)},
+          {.warmup = 1, .min_samples = samples, .max_samples = samples});
       logs += std::log(times[1].median_ms / times[0].median_ms);
       least_logs += std::log(times[1].min_ms / times[0].median_ms);
       us.push_back(times[1].median_ms * 1e3);

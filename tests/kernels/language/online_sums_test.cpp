@@ -39,7 +39,7 @@ void row_sums(KernelBuilder& k, const Case& c) {
                     if (c.scaled) options.scale_log2 = scale;
                     if (c.counted > 0) options.counts = i * c.block + k.arange(c.block) < c.counted;
                     const OnlineSums next = accumulate({m, s}, c.lanes, part, options);
-                    const auto [value, place] = c.lanes.max_with_index(c.lanes.deal(part));
+                    const auto [value, place] = c.lanes.max_with_index(c.lanes.distribute(part));
                     const Tile better = value > best;
                     return carry(next.m, next.s, where(better, value, best),
                                  where(better, i * c.block + place, at));

@@ -158,8 +158,8 @@ namespace detail {
 void require_complete(const std::string& name, bool has_build, bool has_launch);
 // Throws if two settings of a kernel have the same name. Settings are meta-parameters, arguments
 // and fields of Launch.
-void require_names_apart(const std::string& kernel, const std::vector<MetaField>& fields,
-                         const std::vector<std::string>& arguments);
+void require_distinct_names(const std::string& kernel, const std::vector<MetaField>& fields,
+                            const std::vector<std::string>& arguments);
 // Throws if a launch rule returns a value that no device supports.
 void require_possible(const std::string& kernel, const Launch& launch);
 
@@ -187,7 +187,7 @@ struct Registration {
   explicit Registration(const Kernel<Meta>& kernel) {
     try {
       require_complete(kernel.name, kernel.build != nullptr, kernel.launch != nullptr);
-      require_names_apart(kernel.name, meta_fields(Meta{}), {});
+      require_distinct_names(kernel.name, meta_fields(Meta{}), {});
       Registry::global().add(std::make_unique<KernelAdapter<Meta>>(kernel));
     } catch (const std::exception& problem) {
       Registry::global().problems().push_back(problem.what());

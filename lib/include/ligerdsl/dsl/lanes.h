@@ -4,7 +4,7 @@
 //   const BlockLanes lanes = block_lanes(k.target(), bf16, block, num_warps);
 //   Tile lowest = k.full(lanes.carried(), -INFINITY, f32);
 //   auto [most] = k.for_range(0, n, 1, carry(lowest), [&](Scalar i, Tile most) {
-//     return carry(max(most, lanes.reduce_max(lanes.deal(x.load({row, i}).to(f32)))));
+//     return carry(max(most, lanes.reduce_max(lanes.distribute(x.load({row, i}).to(f32)))));
 //   });
 //   Scalar all = reduce_max(most);
 #ifndef LIGERDSL_DSL_LANES_H_
@@ -37,7 +37,9 @@ struct BlockLanes {
   Shape carried() const;
 
   // Reshapes a tile of size() elements, in any shape, to shape().
-  Tile deal(const Tile& block, Loc loc = Here::current()) const;
+  Tile distribute(const Tile& block, Loc loc = Here::current()) const;
+  // Old name of distribute(), for one release.
+  Tile deal(const Tile& block, Loc loc = Here::current()) const { return distribute(block, loc); }
   // Return the sum or maximum of each lane: `t` has shape(), the result has carried().
   Tile sum(const Tile& t, Loc loc = Here::current()) const;
   Tile reduce_max(const Tile& t, Loc loc = Here::current()) const;
