@@ -120,13 +120,13 @@ def verdict(runs):
     if not {("hf", 0), ("hf", 1)} <= found.keys():
         return {}
     base = found["hf", 0]
-    apart = lambda run: {"held_out": round(abs(run["held_out"] - base["held_out"]), 5),
-                         "last_20_steps": round(
-                             abs(sum(run["losses"][-20:]) - sum(base["losses"][-20:])) / min(
-                                 20, len(base["losses"])),
-                             5)}
-    return {"two seeds of hf": apart(found["hf", 1])} | {
-        name: apart(found[name, 0]) for name in ("liger", "ligerdsl") if (name, 0) in found}
+    difference = lambda run: {"held_out": round(abs(run["held_out"] - base["held_out"]), 5),
+                              "last_20_steps": round(
+                                  abs(sum(run["losses"][-20:]) - sum(base["losses"][-20:])) / min(
+                                      20, len(base["losses"])),
+                                  5)}
+    return {"two seeds of hf": difference(found["hf", 1])} | {
+        name: difference(found[name, 0]) for name in ("liger", "ligerdsl") if (name, 0) in found}
 
 
 def process(options, contender, seed):

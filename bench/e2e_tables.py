@@ -39,7 +39,7 @@ def compact(kind, result):
     attention = sorted({row.get("attention", "products") for row in result.get("rows", ())
                         if "tensor_bytes" in row})
     facts |= {"attention": " ".join(attention)} if attention else {}
-    rows, apart = [], result.get("apart", {})
+    rows, differences = [], result.get("apart", {})
     for row in [*result.get("rows", ()), *result.get("runs", ())]:
         made = {name: row[name] for name in COLUMNS if name in row} | {"kind": kind}
         losses = row.get("losses")
@@ -53,14 +53,15 @@ def compact(kind, result):
             made["last_loss"] = losses[-1]
             if alone and alone is not losses:
                 made["loss_apart"] = max(abs(a - b) / abs(a) for a, b in zip(alone, losses))
-                made |= ({"gradients_apart": apart[row["contender"]]["first_gradients"]}
-                         if row["contender"] in apart else {})
+                made |= ({"gradients_apart": differences[row["contender"]]["first_gradients"]}
+                         if row["contender"] in differences else {})
         if losses and "held_out" in row:
             made["last_20"] = sum(losses[-20:]) / len(losses[-20:])
         made |= {"state": state} if (state := state_of(row)) else {}
         rows.append(made)
     rows += [{"kind": kind, "sweep": "apart", "contender": name, "last_20": each["last_20_steps"],
-              "held_out": each["held_out"]} for name, each in apart.items() if "held_out" in each]
+              "held_out": each["held_out"]}
+             for name, each in differences.items() if "held_out" in each]
     return {"facts": facts, "rows": rows}
 
 
@@ -264,8 +265,8 @@ def convergence(results):
     runs = [[f"{NAMES[row['contender']]}, seed {row['seed']}", *losses(row)]
             for row in result["rows"] if "seed" in row and "held_out" in row]
     names = {"two seeds of hf": "transformers with two seeds"} | NAMES
-    apart = [[names[row["contender"]], *losses(row)] for row in result["rows"]
-             if row.get("sweep") == "apart"]
+    differences = [[names[row["contender"]], *losses(row)] for row in result["rows"]
+                   if row.get("sweep") == "apart"]
     return ["### Convergence",
             f"{where(result)}. A small Llama on text, {facts['steps']} steps, "
             + ("bf16 by autocast." if facts.get("precision", "autocast") == "autocast"
@@ -273,7 +274,7 @@ def convergence(results):
             f"![losses]({PLOTS}/convergence.svg)",
             table(["run", "loss of the last 20 steps", "held out"], runs),
             "Difference from transformers with seed 0:",
-            table(["", "last 20 steps", "held out"], apart)]
+            table(["", "last 20 steps", "held out"], differences)]
 
 
 def fsdp(results):

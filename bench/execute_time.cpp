@@ -221,7 +221,7 @@ Json measure(ligerdsl_context_t context, const PrimaryContext& driver, ligerdsl_
     added.push_back(execute_ns - launch_ns);
   }
   if (cli::OpInstance(info, settings).flops() > 0)
-    row["beside"] = "matmuls of a library, in execute_ns alone";
+    row["additional"] = "matmuls of a library, in execute_ns alone";
   row["launches"] = launches.size();
   row["parameters"] = launches;
   row["execute_ns"] = summary(ours);

@@ -39,7 +39,7 @@ from e2e_llama import PRESETS, layers_as_one_node, make_model, versions
 SHAPES = {name: preset.config for name, preset in PRESETS.items()} | {"small": SIZES["small"]}
 SAMPLE = 4096
 # Largest relative difference of gradients, in the 2-norm. Losses may differ by a tenth of it.
-APART = {"bfloat16": 2e-2, "float32": 1e-4}
+TOLERANCES = {"bfloat16": 2e-2, "float32": 1e-4}
 
 
 def make_sharded(options, contender, device, mesh):
@@ -132,7 +132,7 @@ def run(options, contender, world, folder):
                  "failed": str(error).strip().splitlines()[-1][:300]}, None)
 
 
-def apart(one, other):
+def relative_differences(one, other):
     """Returns relative norms of gradient differences: (of all parameters, name of the largest one,
     its norm)."""
     if one.keys() != other.keys():
@@ -155,7 +155,8 @@ def compared(rows, gradients, world):
         if None in pair or world == 1:
             continue
         one, other = ([*row["losses"]] for row in pair)
-        all_of_them, worst, furthest = apart(*(gradients[contender, count] for count in (1, world)))
+        all_of_them, worst, furthest = relative_differences(
+            *(gradients[contender, count] for count in (1, world)))
         found[contender] = {"first_loss": abs(one[0] - other[0]) / abs(one[0]),
                             "losses": max(abs(a - b) / abs(a) for a, b in zip(one, other)),
                             "first_gradients": all_of_them,
@@ -166,7 +167,7 @@ def compared(rows, gradients, world):
 
 def too_far(found, dtype):
     """Returns a line for each difference that exceeds rounding."""
-    limits = {"first_loss": APART[dtype] / 10, "first_gradients": APART[dtype]}
+    limits = {"first_loss": TOLERANCES[dtype] / 10, "first_gradients": TOLERANCES[dtype]}
     return [f"{contender}: {key}: expected at most {limit:.0e} from one GPU's, got {each[key]:.2e}"
             for contender, each in found.items() for key, limit in limits.items()
             if not each[key] <= limit]
@@ -177,7 +178,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", choices=SHAPES, default="llama-3.2-1b")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--dtype", choices=APART, default="bfloat16",
+    parser.add_argument("--dtype", choices=TOLERANCES, default="bfloat16",
                         help="dtype of matmuls; accumulation and the optimiser are f32")
     parser.add_argument("--gpus", type=int, default=2)
     parser.add_argument("--contenders", type=lambda text: text.split(","),
@@ -211,7 +212,7 @@ def main():
                           "rows": rows}
                 options.out.write_text(json.dumps(result, indent=1) + "\n")
     for contender, each in distances.items():
-        print(f"{contender}: 1 and {options.gpus} are apart: {each}")
+        print(f"{contender}: 1 and {options.gpus} differ by {each}")
     wrong = too_far(distances, options.dtype)
     print("\n".join(wrong), file=sys.stderr)
     return 1 if wrong or any("failed" in row for row in rows) else 0

@@ -7,10 +7,10 @@
 It compares the Python package, the ctypes binding of this folder, torch's norms and, on a GPU,
 Liger-Kernel's if installed. It prints the smallest time of several runs, in microseconds per call.
 
-    python_host.py --package build/release/python --beside before/build/release/python \\
+    python_host.py --package build/release/python --compare before/build/release/python \\
         --calls 20 --repeats 400
 
---beside also times another build of the package, in its own process that alternates with the first
+--compare also times another build of the package, in its own process that alternates with the first
 row by row. It then prints the lowest tenth of the repeats, and its ratio to torch's layer_norm
 (forward and grad()) in the same process. Short repeats of 20 calls find quiet moments also on a
 busy machine.
@@ -29,7 +29,7 @@ import time
 parser = argparse.ArgumentParser(description=__doc__,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--package", default="build/release/python")
-parser.add_argument("--beside", help="the package of another build")
+parser.add_argument("--compare", help="the package of another build")
 parser.add_argument("--library", default="build/release/lib/libligerdsl.so")
 parser.add_argument("--device", default="cpu")
 parser.add_argument("--dtype", default="float32")
@@ -166,7 +166,7 @@ def least(call):
 
 
 def serve():
-    """Runs a process of --beside: reads row names, prints microseconds."""
+    """Runs a process of --compare: reads row names, prints microseconds."""
     rows = rows_of()
     for call in rows.values():
         warm(call)
@@ -193,10 +193,10 @@ def ask(process, row):
     return float(process.stdout.readline())
 
 
-def beside():
+def compared():
     """Returns both packages' lowest tenths by row: microseconds, and ratios to torch's
     layer_norm."""
-    workers = {"package": worker(options.package), "beside": worker(options.beside)}
+    workers = {"package": worker(options.package), "compared": worker(options.compare)}
     names = workers["package"][2]
     taken = {which: {name: [] for name in names} for which in workers}
     for _ in range(options.repeats):
@@ -227,12 +227,12 @@ result = {"what": "microseconds that a call costs the host",
           "shape": [4, options.width]}
 if options.note:
     result["note"] = options.note
-if options.beside:
-    result |= beside()
-    one, other = result["package"], result["beside"]
-    print(f"package: {one['library']}\nbeside: {other['library']}\ntorch {one['torch']}, "
+if options.compare:
+    result |= compared()
+    one, other = result["package"], result["compared"]
+    print(f"package: {one['library']}\ncompared: {other['library']}\ntorch {one['torch']}, "
           f"{one['device']}, {options.dtype}, 4 x {options.width}")
-    print("microseconds of the package and of --beside; both over torch's layer_norm; forward and "
+    print("microseconds of the package and of --compare; both over torch's layer_norm; forward and "
           "grad()")
     for name, us in one["microseconds"].items():
         ratios = one["over_torch_layer_norm"][name], other["over_torch_layer_norm"][name]

@@ -46,7 +46,7 @@ SECTIONS = (
      "the statistics of eight shards. Liger-Kernel runs as the only rank."),
     ("Sparsemax", ("sparse", "sparse_widths"), ""),
     ("Attention, matmuls, losses alone, sizes next to the tuned ones",
-     ("neighbours", "products", "few_rows", "odd_products", "flce_losses", "drawn"),
+     ("adjacent", "products", "few_rows", "odd_products", "flce_losses", "drawn"),
      "Shapes are batches, tokens, query heads, key heads and columns for attention; m, n and k for "
      "matmuls; groups, rows, n and k for grouped matmuls. Some sizes were drawn at random."),
     ("Embeddings, f32", ("embeddings", "single_precision"), ""))
@@ -146,7 +146,7 @@ def answers(cases, device):
     found = [best for rows in cases.values() if (best := best_peer(rows, whole(rows)))]
     if not found:
         return []
-    behind = dict.fromkeys(ours["kernel"].replace("_", " ") for ours, _, ratio in found
+    slower = dict.fromkeys(ours["kernel"].replace("_", " ") for ours, _, ratio in found
                            if ratio < LEVEL)
     fast = sum(ratio >= LEVEL for _, _, ratio in found)
     small = sum(ours.get("peak_mb", 0) <= peer.get("peak_mb", 0) * 1.01 + 1
@@ -156,7 +156,7 @@ def answers(cases, device):
              f"At least as fast as the best peer in {fast} of {len(found)} cases, forward and "
              f"backward, on {device}."
              + (f" Geometric mean of the 12 large cases: {mean:.2f} times as fast." if mean else "")
-             + (f" Slower in cases of: {', '.join(behind)}." if behind else "")],
+             + (f" Slower in cases of: {', '.join(slower)}." if slower else "")],
             ["In how much memory?",
              f"At most the peak of that peer (1 % or 1 MB more) in {small} of {len(found)} cases."]]
     head = cases.get((FLCE, KNOB_SHAPE, "bf16"), {})

@@ -292,7 +292,7 @@ def few_rows():
         Wanted("matmul_nn", (256, 4096, 4096)), Wanted("matmul_nt", (1024, 1024, 4096))]
 
 
-def neighbours():
+def adjacent():
     """Sizes close to those of other sets: ragged sequences, head widths, vocabularies, unaligned
     rows, short k."""
     return ([Wanted("attention", shape) for shape in ATTENTION]
@@ -387,7 +387,7 @@ SETS = {"head": head, "issue2": issue2, "issue3-table": table, "widths": widths,
         "shards": shards, "sparse": sparse, "sparse_widths": sparse_widths, "flce": flce,
         "flce_losses": flce_losses, "flce_per_token": flce_per_token, "fused_jsd": fused_jsd,
         "flce_errors": flce_errors, "chain": chain, "products": products, "few_rows": few_rows,
-        "neighbours": neighbours, "drawn": drawn, "odd_products": odd_products, "figure": figure,
+        "adjacent": adjacent, "drawn": drawn, "odd_products": odd_products, "figure": figure,
         "models": models, "smoke": smoke}
 
 

@@ -217,7 +217,7 @@ def of_copies(cases, text, goal):
     return "; ".join(parts)
 
 
-def beside_peer(cases, text, goal):
+def times_of_peer(cases, text, goal):
     """Returns our time and the best peer's for "KERNEL PASS SHAPE [DTYPE]"; bold above the goal."""
     kernel, name, *more = text.split()
     (rows,) = chosen(cases, " ".join([kernel, *more])).values()
@@ -248,7 +248,7 @@ def of_peer(cases, text, goal):
     return text.split()[1] + " " + (f"**{value:.3f}**" if goal and value < goal else f"{value:.3f}")
 
 
-READ = {"ratio": of_peer, "copy": of_copies, "us": beside_peer, "products": of_floors}
+READ = {"ratio": of_peer, "copy": of_copies, "us": times_of_peer, "products": of_floors}
 
 
 def goal_tables(cases, goals):

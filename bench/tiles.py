@@ -173,7 +173,7 @@ class Rows:
     def time(self):
         """Times a case's correct contenders and ends the case."""
         for (row, _, flops), (us, p20, p80, sustained) in zip(
-                self.case, self.timer.in_turns([run for _, run, _ in self.case])):
+                self.case, self.timer.alternately([run for _, run, _ in self.case])):
             self.rows.append({**row, "us": us, "us_p20": p20, "us_p80": p80,
                               "us_sustained": sustained, "tflops": flops / us / 1e6})
         self.case = []

@@ -119,7 +119,7 @@ class GpuTimer:
         count = max(6, min(80, int(seconds * 1e6 / once)))
         return quantiles(self._times(run, None, 1, count)[count // 3:])[0]
 
-    def in_turns(self, runs, rounds=9, gap_s=0.15, block_s=0.12):
+    def alternately(self, runs, rounds=9, gap_s=0.15, block_s=0.12):
         """Returns [(us, us_p20, us_p80, us_sustained)] of runs that are compared.
 
         Each run has one burst and one block of repetitions per round. Another run begins each
@@ -278,7 +278,7 @@ class CpuTimer:
     def sustained(self, run):
         return self.measure(run)["us"]
 
-    def in_turns(self, runs):
+    def alternately(self, runs):
         return [(*self.bursts(run), self.sustained(run)) for run in runs]
 
     def repeats(self, runs, repeats=3):

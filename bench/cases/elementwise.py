@@ -259,8 +259,8 @@ def rotation(context, kernel, shape, dtype, tables, reference, fields, bound, li
 
 
 def angles(device, T, D):
-    turns = torch.arange(T, device=device).double()
-    return turns[:, None] / 10000 ** (torch.arange(0, D, 2, device=device).double() / D)
+    positions = torch.arange(T, device=device).double()
+    return positions[:, None] / 10000 ** (torch.arange(0, D, 2, device=device).double() / D)
 
 
 @case
@@ -303,9 +303,9 @@ def rope_interleaved(context, B, T, nq, nk, D, dtype):
     def reference(q, k, f):
         f = f[None, :, None]
         wide = lambda x: x if x.dtype == torch.float64 else x.float()
-        turn = lambda x: torch.view_as_real(
+        rotate = lambda x: torch.view_as_real(
             torch.view_as_complex(wide(x).unflatten(-1, (-1, 2))) * f).flatten(-2).to(x.dtype)
-        return turn(q), turn(k)
+        return rotate(q), rotate(k)
 
     def liger(q, k, gq, gk, names):
         from liger_kernel.ops.llama4_rope import LigerLlama4RopeFunction

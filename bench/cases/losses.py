@@ -147,7 +147,7 @@ def cross_entropy(context, M, V, dtype, softcap=0.0, smoothing=0.0, scale=2.0):
             "full": Pass(full, lambda: {"loss": loss, "dx": x}, full.workspace_bytes + nbytes(loss),
                          full.workspace_bytes)}, put_back(x))
 
-    def apart():  # stores the gradient in its own memory
+    def separate():  # stores the gradient in its own memory
         loss, dx = make.empty(1), torch.empty_like(x.detach())
         full = context.plan(
             "cross_entropy", n_classes=V, dtype=CODES[dtype], label_dtype="i64", softcap=softcap,
@@ -193,7 +193,7 @@ def cross_entropy(context, M, V, dtype, softcap=0.0, smoothing=0.0, scale=2.0):
     return Case(
         kernel, (M, V), dtype, {"fwd": one, "full": 2 * one},
         {"ligerdsl": ligerdsl,
-         "ligerdsl_apart": apart,
+         "ligerdsl_apart": separate,
          **peers,
          **by_compiler(reference, lambda f: loss_passes(lambda x: f(x, labels), x), repeated=False),
          "torch": lambda: loss_passes(lambda x: reference(x, labels), x)}, exact)

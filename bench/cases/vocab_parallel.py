@@ -30,8 +30,8 @@ def vocab_parallel_cross_entropy(context, M, V, dtype):
         mine = (labels >= 0) & (labels < V)
         at, top = torch.where(mine, labels, 0)[:, None], x.amax(-1)
         label = x.gather(-1, at)[:, 0]
-        apart = mine[:, None] & (torch.arange(V, device=x.device) == at)
-        rest = torch.where(apart, 0.0, torch.exp(x - top[:, None])).sum(-1)
+        is_label = mine[:, None] & (torch.arange(V, device=x.device) == at)
+        rest = torch.where(is_label, 0.0, torch.exp(x - top[:, None])).sum(-1)
         return (
             torch.stack((top, rest, torch.where(mine, label, 0.0)), -1) * (labels != -100)[:, None])
 

@@ -588,15 +588,15 @@ def test_reloaded_modules_work():
 def test_invalid_plans_are_refused():
     forward = norms.RMSNormFunction.forward
     steps = b"\0\0\0\0" b"\0\1\0\0" b"\4\0\0\0" b"\5\0\0\0" b"\1\0\0\0" b"\1\0\0\0" b"\1\0\0\0"
-    behind = (b"\0\0\0\0\0\1\0\0\0\2\0\0\0\3\0\0\4\2\1\0\4\3\2\0\1\0\0\0\1\0\0\0\2\0\0\0")
-    good = [forward, 2, 1, 0, "rms_norm_forward", steps, "rms_norm_backward", behind, b"\0\1\3",
+    backward = (b"\0\0\0\0\0\1\0\0\0\2\0\0\0\3\0\0\4\2\1\0\4\3\2\0\1\0\0\0\1\0\0\0\2\0\0\0")
+    good = [forward, 2, 1, 0, "rms_norm_forward", steps, "rms_norm_backward", backward, b"\0\1\3",
             b"\2", b"\4\5"]
     assert callable(_bind.direct_forward(*good))
     for place, value in [(1, 0), (1, 9), (2, 0), (2, 2), (4, "none_such"), (4, ""),
                          (4, "rms_norm_forward rms_norm_forward"), (6, ""), (6, "rms_norm_backwar"),
                          (6, "rms_norm_backward scale"), (6, "scale scale scale scale scale"),
                          (5, steps[:-4]), (5, steps[:-1]), (5, b"\0\7" + steps[2:]),
-                         (5, b"\x0a" + steps[1:]), (7, behind[:16] + b"\4\x30\1" + behind[19:]),
+                         (5, b"\x0a" + steps[1:]), (7, backward[:16] + b"\4\x30\1" + backward[19:]),
                          (8, b"\0\1\x30"), (8, b"\0" * 40), (9, b"\x20"), (9, b"\2\2"),
                          (10, b"\4\6"), (10, b"\4")]:
         bad = list(good)
@@ -605,10 +605,10 @@ def test_invalid_plans_are_refused():
             _bind.direct_forward(*bad)
     scale = b"\0\0\0\0" b"\0\1\0\0" b"\x08\0\0\0" b"\2\0\0\0"
     assert callable(_bind.direct_forward(*good[:6], "rms_norm_backward scale scale",
-                                         behind + 2 * scale, *good[8:]))
+                                         backward + 2 * scale, *good[8:]))
     with pytest.raises(ValueError, match="direct: "):  # step 2 reads the result of step 3
         _bind.direct_forward(*good[:6], "rms_norm_backward scale scale",
-                             behind + b"\0\7" + scale[2:] + scale, *good[8:])
+                             backward + b"\0\7" + scale[2:] + scale, *good[8:])
     with pytest.raises(TypeError, match="direct_backward"):
         _bind.direct_backward(len, norms.RMSNormFunction._backward_cls)
     with pytest.raises(RuntimeError, match="no Function that the library knows"):

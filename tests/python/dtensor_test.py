@@ -108,7 +108,7 @@ def stays_in_shards():
     assert lt.rope(q, None, table, table)[0].placements == (tensor.Shard(2),)
 
 
-def flags_are_told_apart():
+def flags_are_distinguished():
     """Flags decide which results exist, so torch must not reuse a rule cached for other flags."""
     x, w = (tensor.distribute_tensor(torch.randn(4, 8), mesh, [tensor.Shard(0)]),
             tensor.distribute_tensor(torch.randn(8), mesh, [tensor.Replicate()]))
@@ -162,7 +162,7 @@ def work(rank, port):
     torch.manual_seed(0)
     all_functions()
     stays_in_shards()
-    flags_are_told_apart()
+    flags_are_distinguished()
     functions_of_liger()
     end()
 

@@ -155,14 +155,14 @@ def test_two_processes_have_the_losses_and_gradients_of_one(tmp_path):
     assert 0 < found["apart"]["ligerdsl"]["first_gradients"] < 2e-2
 
 
-def test_gradients_that_are_apart():
+def test_relative_differences_of_gradients():
     fsdp = module("fsdp_llama")
     one = {"a": torch.tensor([3.0, 4.0]), "b": torch.tensor([0.0, 12.0])}
-    assert fsdp.apart(one, one) == (0.0, "a", 0.0)
-    assert fsdp.apart(one, one | {"b": torch.tensor([0.0, 25.0])}) == (1.0, "b",
-                                                                       pytest.approx(13 / 12))
+    assert fsdp.relative_differences(one, one) == (0.0, "a", 0.0)
+    assert fsdp.relative_differences(one, one | {"b": torch.tensor([0.0, 25.0])}) == (
+        1.0, "b", pytest.approx(13 / 12))
     with pytest.raises(ValueError, match="other parameters"):
-        fsdp.apart(one, {"a": one["a"]})
+        fsdp.relative_differences(one, {"a": one["a"]})
     each = {"first_loss": 0.0, "first_gradients": 0.1}
     assert fsdp.too_far({"ligerdsl": each}, "bfloat16") == [
         "ligerdsl: first_gradients: expected at most 2e-02 from one GPU's, got 1.00e-01"]

@@ -313,7 +313,7 @@ def test_classes_copies_and_unpatching():
     pickle.dumps(model.model.layers[0])
 
 
-def are_neighbours(*weights):
+def are_contiguous(*weights):
     return all(after.data_ptr() == weight.data_ptr() + weight.numel() * weight.element_size()
                for weight, after in zip(weights, weights[1:]))
 
@@ -341,7 +341,7 @@ def test_joined_weights_become_contiguous():
     of_attention = [
         [part.q_proj.weight, part.k_proj.weight, part.v_proj.weight] for part in attentions]
     for weights in (*of_attention, *([mlp.gate_proj.weight, mlp.up_proj.weight] for mlp in mlps)):
-        assert are_neighbours(*weights)
+        assert are_contiguous(*weights)
         assert all(w.storage_offset() == 0 and w.untyped_storage().nbytes() == w.numel() * 4
                    for w in weights)
     for name, parameter in model.named_parameters():
@@ -353,7 +353,7 @@ def test_joined_weights_become_contiguous():
                 != mlps[0].gate_proj.weight.data_ptr())
     mlps[0].up_proj.weight.data = mlps[0].up_proj.weight.data.clone()
     of_attention[1][2].data = of_attention[1][2].data.clone()
-    assert products_of_both(model, data) == 2, "one layer's were taken apart"
+    assert products_of_both(model, data) == 2, "one layer's were separated"
     joined = [layer._ligerdsl_joined.qkv.of(*weights) is not None
               for layer, weights in zip(model.model.layers, of_attention)]
     assert joined == [True, False, True]
@@ -368,9 +368,9 @@ def test_joined_weights_become_contiguous():
     ligerdsl.hf.unpatch(model)
     torch.testing.assert_close(loss, gradients(model, data)[0], rtol=1e-4, atol=1e-5)
     gate, up = mlps[2].gate_proj.weight, mlps[2].up_proj.weight
-    assert not are_neighbours(gate, up) and torch.equal(up,
+    assert not are_contiguous(gate, up) and torch.equal(up,
                                                         before["model.layers.2.mlp.up_proj.weight"])
-    assert not are_neighbours(*of_attention[2][:2]) and not are_neighbours(*of_attention[2][1:])
+    assert not are_contiguous(*of_attention[2][:2]) and not are_contiguous(*of_attention[2][1:])
 
 
 @pytest.mark.parametrize("join", [False, True])
@@ -402,7 +402,7 @@ def test_separated_weights_are_detected():
     loss, _ = gradients(model, data)
     ligerdsl.hf.unpatch(model)
     torch.testing.assert_close(loss, gradients(model, data)[0], rtol=1e-4, atol=1e-5)
-    assert not any(are_neighbours(part.q_proj.weight, part.k_proj.weight)
+    assert not any(are_contiguous(part.q_proj.weight, part.k_proj.weight)
                    for part in (first, second, third))
 
 
@@ -413,14 +413,14 @@ def test_unpatching_separates_weights_of_a_replaced_layer():
     gate, up = mlp.gate_proj.weight, mlp.up_proj.weight
     mlp.up_proj = torch.nn.Sequential(mlp.up_proj)  # adapters wrap modules like this
     ligerdsl.hf.unpatch(model)
-    assert not are_neighbours(gate, up)
+    assert not are_contiguous(gate, up)
 
 
 def test_model_moves_to_its_device_after_patching(monkeypatch):
     model = model_of()
     ligerdsl.hf.patch(model)
     assert products_of_both(model, batch()) == 0
-    monkeypatch.setattr("ligerdsl.hf.neighbours.is_faster", lambda gate: True)
+    monkeypatch.setattr("ligerdsl.hf.contiguous_weights.is_faster", lambda gate: True)
     assert products_of_both(model, batch()) == 3
 
 

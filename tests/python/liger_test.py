@@ -160,11 +160,11 @@ def test_rope_of_an_odd_head():
 
 def test_rope_of_complex_numbers():
     from liger_kernel.ops import LigerLlama4RopeFunction
-    turns = torch.polar(torch.ones(5, 4), torch.rand(5, 4) * 6)
-    turned = lambda t: torch.view_as_real(
-        torch.view_as_complex(t.unflatten(-1, (4, 2))) * turns[:, None]).flatten(-2)
-    compare(lambda q, k: LigerLlama4RopeFunction.apply(q, k, turns[None]),
-            lambda q, k: (turned(q), turned(k)), leaf(2, 5, 4, 8), leaf(2, 5, 2, 8), calls="rope")
+    rotations = torch.polar(torch.ones(5, 4), torch.rand(5, 4) * 6)
+    rotated = lambda t: torch.view_as_real(
+        torch.view_as_complex(t.unflatten(-1, (4, 2))) * rotations[:, None]).flatten(-2)
+    compare(lambda q, k: LigerLlama4RopeFunction.apply(q, k, rotations[None]),
+            lambda q, k: (rotated(q), rotated(k)), leaf(2, 5, 4, 8), leaf(2, 5, 2, 8), calls="rope")
 
 
 def test_softmax():

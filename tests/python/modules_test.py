@@ -175,10 +175,10 @@ def test_grad_scaler_skips_and_unscales_on_the_device():
     ours, theirs = (torch.nn.Parameter(torch.linspace(-1, 1, 40)) for _ in range(2))
     optimisers = lt.AdamW([ours], lr=0.1), torch.optim.AdamW([theirs], lr=0.1)
     scalers = [torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=2) for _ in range(2)]
-    for turn, poison in enumerate([1.0, float("inf"), 1.0, float("nan"), 1.0, 1.0]):
+    for step, poison in enumerate([1.0, float("inf"), 1.0, float("nan"), 1.0, 1.0]):
         for parameter, optimiser, scaler in zip((ours, theirs), optimisers, scalers):
             optimiser.zero_grad()
-            scaler.scale((parameter * (turn + 1)).sum() * poison).backward()
+            scaler.scale((parameter * (step + 1)).sum() * poison).backward()
             scaler.step(optimiser)
             scaler.update()
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)

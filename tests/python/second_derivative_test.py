@@ -45,13 +45,13 @@ MORE = {
                               lambda x, w, l: torch.nn.functional.cross_entropy(
                                   (x @ w.T).flatten(0, 1), l.flatten(), reduction="sum") / 5,
                               lambda: [tensor(2, 3, 16), tensor(10, 16)], lambda: [LABELS]),
-    "a head behind a layer": (lambda x, w, l: lt.fused_linear_cross_entropy(torch.tanh(x), w, l),
+    "a head after a layer": (lambda x, w, l: lt.fused_linear_cross_entropy(torch.tanh(x), w, l),
                               lambda x, w, l: torch.nn.functional.cross_entropy(
                                   (torch.tanh(x) @ w.T).flatten(0, 1), l.flatten()),
                               lambda: [tensor(2, 3, 16), tensor(10, 16)], lambda: [LABELS]),
     "linear of a transposed weight": (lambda x, w: lt.linear(x, w.T), lambda x, w: x @ w,
                                       lambda: [tensor(4, 8), tensor(8, 6)], list),
-    "matmul of transposed factors": (lambda a, b: lt.matmul(a.T, b.T), lambda a, b: a.T @ b.T,
+    "matmul of transposed operands": (lambda a, b: lt.matmul(a.T, b.T), lambda a, b: a.T @ b.T,
                                      lambda: [tensor(8, 4), tensor(6, 8)], list),
 }
 ALL = CASES | MORE
@@ -289,8 +289,8 @@ def test_every_function_of_the_package_is_among_the_cases():
         tested |= names_of_nodes(outputs_of(ALL[name][0](*[t.requires_grad_() for t in inputs],
                                                          *others)))
     # SecondOrder raises by design, and layers_test.py differentiates LayerFunction twice.
-    apart = {"SecondOrder", "LayerFunction"}
-    assert sorted(set(functions_of_the_package()) - tested - apart) == []
+    excluded = {"SecondOrder", "LayerFunction"}
+    assert sorted(set(functions_of_the_package()) - tested - excluded) == []
 
 
 def test_constant_gradient_has_zero_derivative():

@@ -197,9 +197,9 @@ static void release(Values* values) {
 static int report_overwritten(const Step* step, PyObject* const* args) {
   for (int i = 0; i < step->n; ++i) {
     if (step->arguments[i].origin != NEW_OVER || args[i] == Py_None) continue;
-    PyObject* told = PyObject_CallFunctionObjArgs(increment_version, args[i], NULL);
-    if (!told) return 0;
-    Py_DECREF(told);
+    PyObject* result = PyObject_CallFunctionObjArgs(increment_version, args[i], NULL);
+    if (!result) return 0;
+    Py_DECREF(result);
   }
   return 1;
 }

@@ -13,10 +13,10 @@ from torch import nn
 
 from ..torch.config import config
 from ..torch.dispatch import call, is_compiling, is_direct
+from .contiguous_weights import Joined
 from .families import FAMILIES, Family, activation_of
 from .layer import LayerFunction, Shape
 from .memory import kept_layers, piece_rows
-from .neighbours import Joined
 from .roles import FORWARDS, ROLES, give, is_bare, patched_class, wrapper_of
 
 PARTS = {"self_attn": ("q_proj", "k_proj", "v_proj", "o_proj"),

@@ -7,13 +7,14 @@ the backward is written out:
     n1 = norm(x); q, k, v = rope(n1 Wq), rope(n1 Wk), n1 Wv; a = attention(q, k, v)
     h = x + a Wo; n2 = norm(h); y = h + (silu(n2 Wg) * (n2 Wu)) Wd
 
-* If the weights of q, k and v are contiguous (`neighbours.py`), one matmul computes q, k and v, and
-  one computes the gradient of n1. If all three weight gradients are wanted, one matmul computes
-  them into one storage.
+* If the weights of q, k and v are contiguous (`contiguous_weights.py`), one matmul computes q, k
+  and v, and one computes the gradient of n1. If all three weight gradients are wanted, one matmul
+  computes them into one storage.
 * silu(gate) * up is recomputed for one piece of the rows at a time, and the gradients of gate and
   up overwrite them. So only two of four matrices of the MLP's width exist as a whole.
-* If the weights of gate and up are contiguous (`neighbours.py`), one kernel computes silu(gate) *
-  up from the norm's output, and one the gradients in backward. Then gate and up are never stored.
+* If the weights of gate and up are contiguous (`contiguous_weights.py`), one kernel computes
+  silu(gate) * up from the norm's output, and one the gradients in backward. Then gate and up are
+  never stored.
 * The residual exists before the matmul that adds to it, which accumulates in place (addmm_).
 * Gradients of the same tensor are added by the matmul or norm that computes the last of them.
 * Attention is torch's scaled_dot_product_attention. If its output is kept, its forward runs once.
@@ -28,7 +29,7 @@ from torch.nn.functional import linear, scaled_dot_product_attention
 from .. import ops as arrays
 from ..torch import ops
 from ..torch.dispatch import first_order
-from .neighbours import is_faster
+from .contiguous_weights import is_faster
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ def _casting(mode):
     return {-1: "none", 0: "llama", 1: "gemma"}.get(mode, mode)
 
 
-class _OfWhole(torch.autograd.Function):
+class _GatheredGradient(torch.autograd.Function):
     """Returns y unchanged; gathers its gradient if that arrives as shards."""
 
     @staticmethod
@@ -34,10 +34,10 @@ class _OfWhole(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, d_y):
-        return _whole(d_y)
+        return _gathered(d_y)
 
 
-def _whole(tensor):
+def _gathered(tensor):
     """Gathers a DTensor. Liger's norms likewise gather a tensor-parallel layer's sharded input and
     return a plain tensor on each rank."""
     return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
@@ -55,7 +55,7 @@ def _gathering(norm, X, *args, **kwargs):
     if not hasattr(X, "full_tensor"):
         return norm(_contiguous(X), *args, **kwargs)
     y = norm(_contiguous(X.full_tensor()), *args, **kwargs)
-    return _OfWhole.apply(y) if y.requires_grad else y
+    return _GatheredGradient.apply(y) if y.requires_grad else y
 
 
 def _contiguous(tensor):

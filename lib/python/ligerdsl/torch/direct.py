@@ -74,15 +74,15 @@ def direct(function, inputs, numbers, upstream, *, forward, saved, returned="y",
     forward_bytes = _encoded(words, slots, numbers, inputs)
     of_saved, of_returned = _indices(saved, slots), _indices(returned, slots)
     slots = upstream + saved.split()
-    behind, backward_bytes = [], b""
+    backward_names, backward_bytes = [], b""
     for name, *words in map(str.split, [backward] if isinstance(backward, str) else backward):
-        behind.append(name)
+        backward_names.append(name)
         backward_bytes += _encoded(words, slots, numbers, inputs)
     flags = (
         (len(upstream) > 1) * _bind.DIRECT_KEEPS_NONE
         | columns_together * _bind.DIRECT_COLUMNS_TOGETHER | labels * _bind.DIRECT_REPORTS_LABELS)
     run = _bind.direct_forward(function.forward, len(inputs), len(upstream), flags, operation,
-                               forward_bytes, " ".join(behind), backward_bytes, of_saved,
+                               forward_bytes, " ".join(backward_names), backward_bytes, of_saved,
                                of_returned, _indices(gradients, slots))
     twin = type(function)(function.__name__, (function,),
                           {"forward": run, "__module__": function.__module__})

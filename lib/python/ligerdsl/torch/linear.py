@@ -38,15 +38,15 @@ def _product(a, b, layout, batched, bias=None, epilogue=0, dtype=None):
     return c
 
 
-def _gradient_of(factor, a, b, layout, batched):
+def _gradient_of(operand, a, b, layout, batched):
     """Returns the gradient of an operand in its dtype, or None after adding it to its main_grad."""
-    main_grad = main_grad_of(factor)
+    main_grad = main_grad_of(operand)
     if main_grad is not None and main_grad.dtype == torch.float32 and is_direct(a, b, main_grad):
         getattr(arrays, _operation(layout, batched))(a, b, None, main_grad, beta=1.0)
-        added(factor, main_grad)
+        added(operand, main_grad)
         return None
-    dtype = factor.dtype if factor.dtype in (a.dtype, torch.float32) else a.dtype
-    return accumulated(factor, _product(a, b, layout, batched, dtype=dtype).to(factor.dtype))
+    dtype = operand.dtype if operand.dtype in (a.dtype, torch.float32) else a.dtype
+    return accumulated(operand, _product(a, b, layout, batched, dtype=dtype).to(operand.dtype))
 
 
 class ProductFunction(Function):
@@ -77,11 +77,13 @@ class ProductFunction(Function):
         d = gradient(d_y, _operation(layout, batched))
         if kind is not None:
             d = operations(d, sums).activation_backward(d, sums, kind=kind)
-        factors = {"a": a, "b": taken, "d": d}
+        operands = {"a": a, "b": taken, "d": d}
         made = []
-        for factor, needed, (one, other, of) in zip((a, b), (needs_a, needs_b), _GRADIENTS[layout]):
+        for operand, needed, (one, other, of) in zip((a, b), (needs_a, needs_b),
+                                                     _GRADIENTS[layout]):
             made.append(
-                _gradient_of(factor, factors[one], factors[other], of, batched) if needed else None)
+                _gradient_of(operand, operands[one], operands[other], of, batched) if needed
+                else None)
         d_bias = None
         if needs_bias:
             sums_of_columns = operations(d).bias_add_backward(d,

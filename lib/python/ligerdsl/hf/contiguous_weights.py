@@ -33,7 +33,7 @@ def _place(weight):
     return weight.data_ptr(), weight.shape, weight.stride(), weight.dtype, weight.device
 
 
-class Neighbours:
+class ContiguousWeights:
     """Weights that share one contiguous buffer.
 
     wanted: True, False or "auto". A copy of this object joins its own weights. The object has no
@@ -45,7 +45,7 @@ class Neighbours:
         self.places, self.weights = [], []
 
     def __reduce__(self):
-        return Neighbours, (self.wanted,)
+        return ContiguousWeights, (self.wanted,)
 
     def join(self, *weights):
         """Moves the weights into one buffer if wanted and possible, but only once.
@@ -88,7 +88,7 @@ class Joined:
     """The contiguous weights of one decoder layer."""
 
     def __init__(self, wanted):
-        self.qkv, self.gate_up = Neighbours(wanted), Neighbours(wanted)
+        self.qkv, self.gate_up = ContiguousWeights(wanted), ContiguousWeights(wanted)
 
     def join(self, weights):
         """Joins weights. `weights`: the layer's weights of q, k, v, o, gate, up and down."""
