@@ -106,7 +106,7 @@ part() {
     small) run small "$jobs" 590 "$every_op" --device=cuda --gtest_filter='*Replay*:Streams*:*Cases*' ;;
     # One process, because its tests need up to 60 GiB of device memory.
     large)
-      run large 1 590 "$every_op" --device=cuda --gtest_filter='*Large*:*Apart*'
+      run large 1 590 "$every_op" --device=cuda --gtest_filter='*Large*:*DistantRows*'
       run large-kernels 1 300 "$kernels" --backend=cuda --gtest_filter='Large.*'
       ;;
     accuracy)

@@ -139,18 +139,18 @@ int main(int argc, char** argv) {
   if (argc == 2 && !strcmp(argv[1], "time")) return time_layers(256, 768, 16);
   if ((argc == 4 || argc == 5) && !strcmp(argv[1], "time")) {
     const long long rows = strtoll(argv[2], NULL, 10), width = strtoll(argv[3], NULL, 10);
-    const long long behind =
+    const long long offset =
         argc == 5 ? strtoll(argv[4], NULL, 10) : 16; /* as malloc places large arrays */
-    if (rows > 0 && rows <= 1 << 20 && width > 0 && width <= 1 << 20 && behind >= 0 &&
-        behind < 64 && behind % 4 == 0)
-      return time_layers(rows, width, behind);
+    if (rows > 0 && rows <= 1 << 20 && width > 0 && width <= 1 << 20 && offset >= 0 &&
+        offset < 64 && offset % 4 == 0)
+      return time_layers(rows, width, offset);
     fprintf(
         stderr,
-        "gpt2: expected ROWS and WIDTH of 1 to 1048576, and BEHIND, a multiple of 4 below 64\n");
+        "gpt2: expected ROWS and WIDTH of 1 to 1048576, and OFFSET, a multiple of 4 below 64\n");
     return 2;
   }
   fprintf(stderr,
           "usage: gpt2 train TEXT [STEPS [MOST]]\n       gpt2 check\n       gpt2 time [ROWS WIDTH "
-          "[BEHIND]]\n");
+          "[OFFSET]]\n");
   return 2;
 }

@@ -20,7 +20,7 @@ void plain_clip(float* norm, float* factor, const float* gradients, int64_t n, f
 void plain_adamw_step(float* parameters, float* m, float* v, const float* gradients, float factor,
                       int64_t n, adamw_t adamw);
 
-/* The layers of `apart.h`. */
+/* The layers of `unfused.h`. */
 void plain_residual_sum(float* out, const float* x, const float* residual, int64_t count);
 void plain_softmax(float* y, const float* x, int64_t n, int64_t h);
 void plain_softmax_gradient(float* d_x, const float* d_y, const float* y, int64_t n, int64_t h);

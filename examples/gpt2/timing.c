@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "apart.h"
 #include "plain.h"
 #include "random.h"
+#include "unfused.h"
 
 enum { LENGTH = 64, VOCABULARY = 512, ROUNDS = 201, LINE = 64 };
 
@@ -187,56 +187,56 @@ static void compare(const pair_t* pair, data_t* data) {
 }
 
 /* Returns an array of `count` 4-byte elements. */
-static void* array(data_t* d, int64_t count, int64_t behind) {
+static void* array(data_t* d, int64_t count, int64_t offset) {
   char* memory = d->memory[d->allocated++] = malloc((size_t)(4 * count + 2 * LINE));
   if (!memory) {
     fprintf(stderr, "gpt2: no memory\n");
     exit(1);
   }
-  return memory + (LINE - (uintptr_t)memory % LINE) + behind;
+  return memory + (LINE - (uintptr_t)memory % LINE) + offset;
 }
 
-static float* numbers(data_t* d, int64_t count, int64_t behind, uint64_t* seed, double mean) {
-  float* values = array(d, count, behind);
+static float* numbers(data_t* d, int64_t count, int64_t offset, uint64_t* seed, double mean) {
+  float* values = array(d, count, offset);
   for (int64_t i = 0; i < count; ++i) values[i] = (float)(mean + 0.1 * random_normal(seed));
   return values;
 }
 
-static int32_t* ids(data_t* d, int64_t most, int64_t behind, uint64_t* seed) {
-  int32_t* values = array(d, d->n, behind);
+static int32_t* ids(data_t* d, int64_t most, int64_t offset, uint64_t* seed) {
+  int32_t* values = array(d, d->n, offset);
   for (int64_t i = 0; i < d->n; ++i) values[i] = (int32_t)(random_bits(seed) % (uint64_t)most);
   return values;
 }
 
-static data_t make(ligerdsl_context_t context, int64_t n, int64_t h, int64_t behind) {
+static data_t make(ligerdsl_context_t context, int64_t n, int64_t h, int64_t offset) {
   uint64_t seed = 5;
   data_t d = {.context = context, .n = n, .h = h, .length = n < LENGTH ? n : LENGTH};
   float** tables[] = {&d.weight, &d.d_weight};
   float** rows[] = {&d.x, &d.residual, &d.gradient, &d.d_sum, &d.m, &d.v, &d.norm.sum, &d.norm.out};
   float** vectors[] = {&d.scale, &d.shift, &d.d_scale, &d.d_shift};
   float** positions[] = {&d.positions, &d.d_positions};
-  for (size_t i = 0; i < 2; ++i) *tables[i] = numbers(&d, VOCABULARY * h, behind, &seed, 0);
-  for (size_t i = 0; i < 8; ++i) *rows[i] = numbers(&d, n * h, behind, &seed, 0);
-  for (size_t i = 0; i < 4; ++i) *vectors[i] = numbers(&d, h, behind, &seed, 0);
-  for (size_t i = 0; i < 2; ++i) *positions[i] = numbers(&d, d.length * h, behind, &seed, 0);
+  for (size_t i = 0; i < 2; ++i) *tables[i] = numbers(&d, VOCABULARY * h, offset, &seed, 0);
+  for (size_t i = 0; i < 8; ++i) *rows[i] = numbers(&d, n * h, offset, &seed, 0);
+  for (size_t i = 0; i < 4; ++i) *vectors[i] = numbers(&d, h, offset, &seed, 0);
+  for (size_t i = 0; i < 2; ++i) *positions[i] = numbers(&d, d.length * h, offset, &seed, 0);
   for (int64_t i = 0; i < n * h; ++i) d.v[i] = fabsf(d.v[i]);
-  d.norm.mean = numbers(&d, n, behind, &seed, 0);
-  d.norm.rstd = numbers(&d, n, behind, &seed, 1);
-  d.tokens = ids(&d, VOCABULARY, behind, &seed);
-  d.labels = ids(&d, h, behind, &seed);
+  d.norm.mean = numbers(&d, n, offset, &seed, 0);
+  d.norm.rstd = numbers(&d, n, offset, &seed, 1);
+  d.tokens = ids(&d, VOCABULARY, offset, &seed);
+  d.labels = ids(&d, h, offset, &seed);
   return d;
 }
 
-int time_layers(int64_t rows, int64_t width, int64_t behind) {
+int time_layers(int64_t rows, int64_t width, int64_t offset) {
   ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
   ligerdsl_context_t context;
   config.num_threads = 1;
   check(ligerdsl_context_create(&config, &context));
-  data_t data = make(context, rows, width, behind);
+  data_t data = make(context, rows, width, offset);
   printf(
       "%lld rows of %lld, %lld bytes past a multiple of 64, one thread, medians of %d "
       "rounds\n%-28s %12s %12s %6s\n",
-      (long long)rows, (long long)width, (long long)behind, ROUNDS, "", "libligerdsl",
+      (long long)rows, (long long)width, (long long)offset, ROUNDS, "", "libligerdsl",
       "plain loops", "ratio");
   for (size_t i = 0; i < sizeof kPairs / sizeof *kPairs; ++i) compare(&kPairs[i], &data);
   while (data.allocated) free(data.memory[--data.allocated]);

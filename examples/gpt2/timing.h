@@ -3,8 +3,8 @@
 
 #include <stdint.h>
 
-/* Prints the time of each layer and of a plain loop, with all arrays `behind` bytes after a
+/* Prints the time of each layer and of a plain loop, with all arrays `offset` bytes after a
  * multiple of 64. */
-int time_layers(int64_t rows, int64_t width, int64_t behind);
+int time_layers(int64_t rows, int64_t width, int64_t offset);
 
 #endif

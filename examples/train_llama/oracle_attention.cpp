@@ -11,7 +11,7 @@ namespace {
 // offset in k, the row of lse, the weights, and the lse.
 template <class Body>
 void each_token(View q, View k, const Heads& h, Body body) {
-  const int64_t d = h.head_dim, keys_apart = h.kv_heads * d;
+  const int64_t d = h.head_dim, key_stride = h.kv_heads * d;
   for (int64_t b = 0; b < h.batch; ++b)
     for (int64_t head = 0; head < h.heads; ++head)
       for (int64_t i = 0; i < h.tokens; ++i) {
@@ -21,7 +21,7 @@ void each_token(View q, View k, const Heads& h, Body body) {
         double highest = -INFINITY, total = 0;
         for (int64_t j = 0; j <= i; ++j) {
           double s = 0;
-          for (int64_t c = 0; c < d; ++c) s += q[query + c] * k[first + j * keys_apart + c];
+          for (int64_t c = 0; c < d; ++c) s += q[query + c] * k[first + j * key_stride + c];
           scores.push_back(h.scale * s);
           highest = std::max(highest, scores.back());
         }

@@ -91,7 +91,7 @@ class Capture : public testing::Test {
     EXPECT_EQ(allocations() - taken, 0);
     EXPECT_EQ(driver().calls_of("cuLaunchKernelEx") - launches, expected);
     EXPECT_EQ(driver().call_count() - calls, expected + context_calls() - contexts)
-        << "calls beside launches";
+        << "calls other than launches";
     driver().set_capturing(false);
     FakeCudaControl::Launch last{};
     ASSERT_TRUE(driver().last_launch(&last));

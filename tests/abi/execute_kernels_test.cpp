@@ -168,7 +168,7 @@ TEST_F(Execute, Fp8) {
 }
 
 TEST_F(Execute, KernelParametersAreReported) {
-  KernelBuilder k("told");
+  KernelBuilder k("reported");
   View out = k.view("out", bf16, {dyn, dyn});
   View x = k.view("x", f8e4m3, {dyn});
   Ptr table = k.ptr("table", i32), sums = k.ptr("sums", f32);
@@ -176,16 +176,16 @@ TEST_F(Execute, KernelParametersAreReported) {
   Scalar first = k.scalar("first", i64), scale = k.scalar("scale", f32);
   store(sums + load(table + first), scale);
   const CompiledKernel kernel(context_, k.finish_bytes());
-  struct Told {
+  struct Parameter {
     const char* name;
     int32_t kind, dtype, rank, written;
   };
-  const Told expected[] = {{"out", LIGERDSL_ARG_TENSOR, LIGERDSL_BF16, 2, 1},
-                           {"x", LIGERDSL_ARG_TENSOR, LIGERDSL_F8E4M3, 1, 0},
-                           {"table", LIGERDSL_ARG_POINTER, LIGERDSL_I32, 0, 0},
-                           {"sums", LIGERDSL_ARG_POINTER, LIGERDSL_F32, 0, 1},
-                           {"first", LIGERDSL_ARG_INTEGER, LIGERDSL_I64, 0, 0},
-                           {"scale", LIGERDSL_ARG_NUMBER, LIGERDSL_F32, 0, 0}};
+  const Parameter expected[] = {{"out", LIGERDSL_ARG_TENSOR, LIGERDSL_BF16, 2, 1},
+                                {"x", LIGERDSL_ARG_TENSOR, LIGERDSL_F8E4M3, 1, 0},
+                                {"table", LIGERDSL_ARG_POINTER, LIGERDSL_I32, 0, 0},
+                                {"sums", LIGERDSL_ARG_POINTER, LIGERDSL_F32, 0, 1},
+                                {"first", LIGERDSL_ARG_INTEGER, LIGERDSL_I64, 0, 0},
+                                {"scale", LIGERDSL_ARG_NUMBER, LIGERDSL_F32, 0, 0}};
   const auto parameters = kernel.parameters();
   ASSERT_EQ(parameters.size(), std::size(expected));
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -211,7 +211,7 @@ TEST_F(Execute, KernelParametersAreReported) {
   ligerdsl_kernel_parameter_t few[5];
   count = 5;
   expect_failure(ligerdsl_kernel_parameters(kernel.get(), few, sizeof few[0], &count),
-                 LIGERDSL_INVALID_ARGUMENT, {"`count`", "told", "6 parameters", "room for 5"});
+                 LIGERDSL_INVALID_ARGUMENT, {"`count`", "reported", "6 parameters", "room for 5"});
   EXPECT_EQ(count, 6u);
   expect_failure(ligerdsl_kernel_parameters(kernel.get(), few, 8, &count),
                  LIGERDSL_INVALID_ARGUMENT,
@@ -254,7 +254,7 @@ TEST_F(Execute, ReadOnlyViewsAreNotWritten) {
     store(at, k.full({8}, 1.0, f32) * first);
     return carry(at + 8);
   });
-  const CompiledKernel apart(context_, k.finish_bytes());  // p does not point into the view
+  const CompiledKernel disjoint(context_, k.finish_bytes());  // p does not point into the view
 
   View watched = k.view("watched", f32, {dyn}, {.read_only = true});
   k.for_range(0, 2, 1, carry(watched.ptr() + k.arange(8)), [&](Scalar, PtrTile at) {

@@ -31,8 +31,8 @@ TEST_F(Execute, LabelsOfAnyStride) {
   of.counts = counts;
   target_counts(context_, target_counts_desc(), of);
   EXPECT_EQ(counts.floats()[3], 3);
-  Owned apart(LIGERDSL_F32, {4}, {2}), uneven(LIGERDSL_I64, {2, 2}, {5, 2});
-  args.loss = apart;
+  Owned strided(LIGERDSL_F32, {4}, {2}), uneven(LIGERDSL_I64, {2, 2}, {5, 2});
+  args.loss = strided;
   expect_failure(ligerdsl_cross_entropy(context_.get(), &desc, &args, nullptr),
                  LIGERDSL_INVALID_SHAPE, {"`loss`", "needs a stride of 1"});
   Owned no_logits(LIGERDSL_F32, {0, 5}, {0, 0}), no_labels(LIGERDSL_I64, {0}, {7}),

@@ -110,7 +110,7 @@ TEST_F(Execute, RopeRotatesAdjacentPairsByComplexNumbers) {
 TEST_F(Execute, SwigluSlicesAreTheFusedLayout) {
   constexpr int64_t kRows = 6, kF = 9;
   Owned both(LIGERDSL_F32, {kRows, 2 * kF}), fused(LIGERDSL_F32, {kRows, kF}),
-      apart(LIGERDSL_F32, {kRows, kF});
+      separate(LIGERDSL_F32, {kRows, kF});
   for (int64_t i = 0; i < kRows * 2 * kF; ++i)
     both.floats()[i] = 0.25f * static_cast<float>(i % 23) - 2.0f;
   const Tensor gate(both.floats(), context_.device(), LIGERDSL_F32, {kRows, kF}, {2 * kF, 1});
@@ -122,11 +122,11 @@ TEST_F(Execute, SwigluSlicesAreTheFusedLayout) {
   args = swiglu_forward_args();
   args.gate = gate;
   args.up = up;
-  args.out = apart;
+  args.out = separate;
   swiglu_forward(context_, swiglu_forward_desc(), args);
   const double g = both.floats()[0], expected = g / (1 + std::exp(-g)) * both.floats()[kF];
   EXPECT_NEAR(fused.floats()[0], expected, 1e-6);
-  for (int64_t i = 0; i < kRows * kF; ++i) ASSERT_EQ(fused.floats()[i], apart.floats()[i]) << i;
+  for (int64_t i = 0; i < kRows * kF; ++i) ASSERT_EQ(fused.floats()[i], separate.floats()[i]) << i;
 }
 
 TEST_F(Execute, GegluInPlaceOfTheFusedLayout) {

@@ -45,9 +45,9 @@ TEST_F(Execute, InPlaceMustBeDescribed) {
   Owned a(LIGERDSL_F32, {64}), b(LIGERDSL_F32, {64});
   VectorAddDesc desc = vector_add_desc();
   desc.dtype = LIGERDSL_F32;
-  const VectorAddPlan apart(context_, desc);
+  const VectorAddPlan separate(context_, desc);
   VectorAddArgs args = add_args(a, b, a);
-  expect_failure(ligerdsl_vector_add_execute(apart.get(), &args, nullptr, 0, nullptr),
+  expect_failure(ligerdsl_vector_add_execute(separate.get(), &args, nullptr, 0, nullptr),
                  LIGERDSL_INVALID_ALIAS, {"`out`", "in_place"});
   std::fill_n(a.floats(), 64, 1.0f);
   std::fill_n(b.floats(), 64, 2.0f);

@@ -270,7 +270,7 @@ TEST(LinearChunks, RowsInDWeightComeFirst) {
       EXPECT_LT(l.*at, std::min(l.logits, front.logits));
     }
   }
-  EXPECT_EQ(chunks.layout(8192, true).rows_in_front, 0) << "all of them stand there";
+  EXPECT_EQ(chunks.layout(8192, true).rows_in_front, 0) << "all of them are there";
   EXPECT_EQ(chunks.layout(32768, false).rows_in_front, 0) << "it is not free";
   options.d_weight_type = bf16;
   EXPECT_EQ(LinearChunks(options).layout(32768, true).rows_in_front, 0)
@@ -320,7 +320,7 @@ TEST(LinearChunks, NothingOverlaps) {
 // An f32 weight is copied as bf16. If the limit leaves room for large chunks too, it is copied
 // once. Otherwise it is copied in blocks of at most min(64 MiB, an eighth of the limit without the
 // matmul workspace).
-TEST(LinearChunks, WeightIsCopiedWholeOrInBlocks) {
+TEST(LinearChunks, WeightIsCopiedAtOnceOrInBlocks) {
   LinearChunkOptions options = head();
   options.weight_type = f32;
   const int64_t copy = options.classes * options.cols * 2;

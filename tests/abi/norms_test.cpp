@@ -60,12 +60,12 @@ TEST_F(Norms, FusedAddLayerNormInPlace) {
   }
 
   back.d_x = d_y;  // d_x must be separate memory or d_sum
-  FusedAddLayerNormBackwardDesc apart = fused_add_layer_norm_backward_desc();
-  apart.n_cols = 4;
-  apart.dtype = apart.weight_dtype = LIGERDSL_F32;
-  apart.d_weight_dtype = apart.d_bias_dtype = LIGERDSL_F32;
-  apart.with_d_sum = 1;
-  const FusedAddLayerNormBackwardPlan plan(context_, apart);
+  FusedAddLayerNormBackwardDesc desc = fused_add_layer_norm_backward_desc();
+  desc.n_cols = 4;
+  desc.dtype = desc.weight_dtype = LIGERDSL_F32;
+  desc.d_weight_dtype = desc.d_bias_dtype = LIGERDSL_F32;
+  desc.with_d_sum = 1;
+  const FusedAddLayerNormBackwardPlan plan(context_, desc);
   expect_failure(ligerdsl_fused_add_layer_norm_backward_execute(plan.get(), &back, workspace_,
                                                                 sizeof workspace_, nullptr),
                  LIGERDSL_INVALID_ALIAS, {"`d_x`", "`d_y`", "in_place"});
@@ -478,8 +478,8 @@ TEST_F(Norms, GroupNorm) {
                  LIGERDSL_INVALID_SHAPE, {"`n_groups`", "a divisor of n_channels = 2", "got 3"});
   desc = group_norm_forward_desc();
   desc.n_groups = 2;
-  Owned apart(LIGERDSL_F32, {2, 2, 2}, {8, 4, 1});
-  args.x = apart;
+  Owned strided(LIGERDSL_F32, {2, 2, 2}, {8, 4, 1});
+  args.x = strided;
   expect_failure(ligerdsl_group_norm_forward(context_.get(), &desc, &args, nullptr),
                  LIGERDSL_INVALID_SHAPE,
                  {"`x`", "expected channels one after the other, a stride of 2", "got 4"});

@@ -115,7 +115,7 @@ TEST(PlanCache, PlanOfRememberedCallStays) {
     ASSERT_EQ(run(i), LIGERDSL_SUCCESS) << ligerdsl_last_error();
     planned.push_back(context.loads());
     ASSERT_EQ(run(0), LIGERDSL_SUCCESS) << ligerdsl_last_error();
-    ASSERT_EQ(context.loads(), planned.back()) << "planned again, behind " << i << " others";
+    ASSERT_EQ(context.loads(), planned.back()) << "planned again, after " << i << " others";
   }
 }
 

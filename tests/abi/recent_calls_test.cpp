@@ -127,8 +127,8 @@ class RecentCalls : public testing::TestWithParam<std::string> {
       }
       for (size_t j = 0; j < info().tensors.size(); ++j) {
         if (i == j || !call.tensor(j)) continue;
-        for (const int64_t apart : {0, 4}) {
-          tensor->data = static_cast<std::byte*>(call.tensor(j)->data) + apart;
+        for (const int64_t offset : {0, 4}) {
+          tensor->data = static_cast<std::byte*>(call.tensor(j)->data) + offset;
           if (!multiplies())
             same(std::string(info().tensors[i].name) + " over " + info().tensors[j].name);
           restore();

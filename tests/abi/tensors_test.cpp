@@ -1,6 +1,6 @@
 // Tests which aliases and strides are permitted for every tensor of every operation of the table.
-// Kernels do not run. tests/every_op/apart_test.cpp compares results of strided and contiguous
-// rows.
+// Kernels do not run. tests/every_op/distant_rows_test.cpp compares results of strided and
+// contiguous rows.
 
 #include "lib/instance/op_defaults.h"
 #include "table_call.h"

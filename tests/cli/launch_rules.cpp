@@ -11,13 +11,13 @@ using namespace ligerdsl;
 struct CopyMeta {
   int64_t block = 1024;
   bool read_only = false;  // makes the input view read-only
-  bool apart = false;
+  bool disjoint = false;
 
   template <class V>
   void visit(V&& v) {
     v("block", block);
     v("read_only", read_only);
-    v("apart", apart);
+    v("disjoint", disjoint);
   }
 };
 
@@ -40,7 +40,7 @@ const Kernel<CopyMeta> twice_kernel{.name = "twice",
                                                     .num_warps = 8,
                                                     .min_ctas_per_sm = 3,
                                                     .max_registers = 72,
-                                                    .no_alias = m.apart};
+                                                    .no_alias = m.disjoint};
                                     }};
 
 // The launch rule chooses the number of warps from the number of elements.

@@ -80,7 +80,7 @@ expect(".maxnreg" not in ptx_of("twice max_registers=0"), "0 is no cap")
 # cannot prefetch. Each promise alone removes both restrictions.
 expect("bar.sync" in ptx_of("twice"), "stores are not kept in order")
 expect(ptx_of("twice").count("ld.global") == 1, "a loop that may write what it reads is read ahead")
-for promise in ("apart=true", "no_alias=1", "read_only=true"):
+for promise in ("disjoint=true", "no_alias=1", "read_only=true"):
     ptx = ptx_of(f"twice {promise}")
     expect("bar.sync" not in ptx and ptx.count("ld.global") > 1, f"{promise} has no effect")
 

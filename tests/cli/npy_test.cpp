@@ -122,7 +122,7 @@ TEST(Npy, RefusesInvalidFilesWithAMessage) {
        "expected a string"},
       {"no commas", file_of("{'descr': '<f4' 'fortran_order': False, 'shape': (6,)}", kFloats),
        "expected ','"},
-      {"text behind", file_of(header_of("(6,)") + "import os", kFloats),
+      {"text after", file_of(header_of("(6,)") + "import os", kFloats),
        "text after the dictionary"},
       {"another value for the order", file_of(header_of("(6,)", "'<f4'", "false"), kFloats),
        "expected True or False"},

@@ -167,7 +167,7 @@ def test_large_store(ligerdsl, browser, folder):
     structure.feed(html)
     expect(structure.stack == [] and not structure.loads and "script" not in structure.tags,
            f"{structure.stack} {structure.loads}")
-    expect(len(structure.ids) == len(set(structure.ids)), "an id stands twice")
+    expect(len(structure.ids) == len(set(structure.ids)), "an id occurs twice")
 
     load_ms = look(browser, page)
     print(f"report of 2,000 candidates: {size} bytes, loaded in {load_ms:.0f} ms")

@@ -161,12 +161,12 @@ def test_unwritable_table(known, folder):
 
 # On a busy machine, the second measurement of a winner may be slower than the heuristic. The
 # command then rightly writes no entry, and the test tries again.
-TRIES_BESIDE_OTHERS = 4
+MOST_TRIES = 4
 
 
 def test_two_searches_share_a_table(ligerdsl, kernels, folder):
     table = folder / "both.json"
-    for attempt in range(TRIES_BESIDE_OTHERS):
+    for attempt in range(MOST_TRIES):
         commands = [[ligerdsl.path, "--threads", "1", "--load", kernels, "tune", "lazy", f"y={n}",
                      f"x={n}", "--store", str(folder / f"both_{n}_{attempt}.jsonl"), "--export",
                      str(table), "-q", "--json",
@@ -179,7 +179,7 @@ def test_two_searches_share_a_table(ligerdsl, kernels, folder):
         sorted(key.split(" y=")[0] for key in entries(table)) == ["lazy/1 x=2000", "lazy/1 x=3000"],
         f"{list(entries(table))}")
     expect(sorted(path.name for path in folder.glob("both.json*")) == ["both.json"],
-           "nothing is left beside the table")
+           "nothing is left next to the table")
 
 
 def test_import(ligerdsl, kernels, folder):
@@ -193,7 +193,7 @@ def test_import(ligerdsl, kernels, folder):
                bad: {"config": "rounds=1000", "ratio": 0.1, "problems": ["y=3000 x=3000 rounds=1"]},
                wrong: {"config": "rounds=7", "ratio": 0.1, "problems": ["y=4000 x=4000"]}}
     write(table, foreign)
-    for _ in range(TRIES_BESIDE_OTHERS):
+    for _ in range(MOST_TRIES):
         result = ligerdsl.json("--threads", "1", "--load", kernels, "table", "import", table, "-o",
                                mine)
         if result["taken"] == 1:

@@ -44,7 +44,7 @@ def test_faults(ligerdsl, kernels, folder):
     expect(all(t["ceiling"]["bytes"] == [40000]
                and t["ceiling"]["copy_us"][0] > 0 < t["ceiling"]["copy_gb_per_s"]
                for t in trials(store)),
-           f"measured beside: {trials(store)[0]['ceiling']}")
+           f"ceiling of each trial: {trials(store)[0]['ceiling']}")
 
 
 def test_rounded_floats_are_accepted(ligerdsl, kernels, folder):

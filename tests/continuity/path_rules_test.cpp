@@ -218,7 +218,7 @@ TEST(FlowGraph, BodiesOfOuterLoopsAreCold) {
   EXPECT_EQ(broken(kernel(loop(kNarrowX + inner + kNarrowX)), launch()), "");
 }
 
-TEST(FlowGraph, LoopsContainBlocksBehindTheEndOfTheKernel) {
+TEST(FlowGraph, LoopsContainBlocksAfterTheEndOfTheKernel) {
   const std::string body = "$head:\n@%p1 bra $far;\n$back:\n" + kLoadX +
                            "@%p0 bra $head;\nret;\n$far:\n" + kNarrowX + "bra.uni $back;\n";
   const ptx::Program program = ptx::parse(kernel(body));

@@ -90,10 +90,10 @@ void LargeRun::choose_rows(const Limits& limits) {
     bytes += elements_of(slot.shape) * size_of(slot.dtype);
   }
   const int64_t limit = case_.many_rows ? limits.elements : (limits.elements + widest - 1) / widest;
-  const int64_t behind = std::max(limit / 50, case_.period);
-  const bool twice = !case_.many_rows && (2 * limit + behind) * bytes <= limits.most_bytes;
+  const int64_t after = std::max(limit / 50, case_.period);
+  const bool twice = !case_.many_rows && (2 * limit + after) * bytes <= limits.most_bytes;
   regions_ = std::make_unique<Regions>(case_.period, std::vector<int64_t>{limit, 2 * limit},
-                                       (twice ? 2 * limit : limit) + behind);
+                                       (twice ? 2 * limit : limit) + after);
 }
 
 void LargeRun::allocate() {

@@ -1,7 +1,7 @@
 // Tests every operation on more than 2^31 elements, and on more than 2^32 if that takes at most 60
 // GiB. Narrow operations are also tested on more than 2^31 rows. On a CPU and on the emulated GPU,
-// the same code runs with few elements, which tests the comparison itself. apart_test.cpp tests
-// distant rows.
+// the same code runs with few elements, which tests the comparison itself. distant_rows_test.cpp
+// tests distant rows.
 #include <gtest/gtest.h>
 
 #include <chrono>

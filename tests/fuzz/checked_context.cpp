@@ -119,7 +119,7 @@ class CheckedKernel final : public runtime::LoadedKernel {
     }
     for (const Argument& a : views)
       for (const Argument& b : views)
-        if (&a != &b && a.written) check_apart(a, b);
+        if (&a != &b && a.written) check_disjoint(a, b);
   }
 
  private:
@@ -157,10 +157,10 @@ class CheckedKernel final : public runtime::LoadedKernel {
 
   // Reports an output that shares an element with read-only memory, or with an argument of another
   // alias class. Arguments of one class may share elements that have the same indices.
-  void check_apart(const Argument& written, const Argument& other) {
-    const bool apart = written.facts.alias_class != 0 && other.facts.alias_class != 0 &&
-                       written.facts.alias_class != other.facts.alias_class;
-    if (!apart && !other.facts.read_only) return;
+  void check_disjoint(const Argument& written, const Argument& other) {
+    const bool disjoint = written.facts.alias_class != 0 && other.facts.alias_class != 0 &&
+                          written.facts.alias_class != other.facts.alias_class;
+    if (!disjoint && !other.facts.read_only) return;
     if (share_an_element(written, other))
       report(written.name + " and " + other.name + " share an element against a promise");
   }

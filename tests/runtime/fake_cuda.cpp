@@ -167,7 +167,7 @@ API cuGetErrorName(Result result, const char** name) {
   return success;
 }
 API cuGetErrorString(Result, const char** text) {
-  *text = "as told by the test";
+  *text = "error text of the fake driver";
   return success;
 }
 API cuDeviceGetCount(int* count) {

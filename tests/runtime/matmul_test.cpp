@@ -76,7 +76,7 @@ void check_products(Matmul& matmul, int64_t m = 5, int64_t n = 7, int64_t k = 11
             sum += (ta ? a.at(l, i) : a.at(i, l)) * (tb ? b.at(j, l) : b.at(l, j));
           EXPECT_NEAR(c.at(i, j), sum, 1e-6 * static_cast<double>(k)) << i << ", " << j;
         }
-        EXPECT_EQ(c.at(i, n), before.at(i, n)) << "written behind a row";
+        EXPECT_EQ(c.at(i, n), before.at(i, n)) << "written after a row";
       }
     }
   }
@@ -124,7 +124,7 @@ TEST(CudaMatmul, PassesAlignmentsToTheLibrary) {
     return Matrix{&memory[which][offset], f32, 2, 2, 4};
   };
   matmul->multiply(Product::nn, at(0, 4), at(1, 1), 0, at(2, 2), nullptr, nullptr);
-  EXPECT_EQ(alignments[0], 4u) << "the second factor comes first";
+  EXPECT_EQ(alignments[0], 4u) << "operand B comes first";
   EXPECT_EQ(alignments[1], 16u);
   EXPECT_EQ(alignments[2], 8u);
   EXPECT_EQ(alignments[3], 8u);

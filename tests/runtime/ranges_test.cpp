@@ -182,10 +182,10 @@ TEST_F(Ranges, ReachAToolThatStartsLate) {
   auto all = variables();
   all.emplace_back("NVTX_TOOL_LATER=1");
   EXPECT_TRUE(passes_with("RangesChild.DISABLED_ToolThatListensLater", all));
-  const std::string told = read_file(record);
-  EXPECT_TRUE(told.starts_with("domain ligerdsl\n")) << told;
-  EXPECT_EQ(count(told, "\npush ligerdsl "), 1) << told;
-  EXPECT_EQ(count(told, "\npop ligerdsl "), 1) << told;
+  const std::string recorded = read_file(record);
+  EXPECT_TRUE(recorded.starts_with("domain ligerdsl\n")) << recorded;
+  EXPECT_EQ(count(recorded, "\npush ligerdsl "), 1) << recorded;
+  EXPECT_EQ(count(recorded, "\npop ligerdsl "), 1) << recorded;
 }
 
 TEST_F(Ranges, ForkedChildrenWriteToTheSameFile) {

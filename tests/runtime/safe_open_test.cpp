@@ -131,7 +131,7 @@ TEST(SafeOpen, ReplacesALinkAndNotItsTarget) {
   EXPECT_FALSE(fs::is_symlink(folder.path() + "/file"));
   EXPECT_EQ(test::read_file(folder.path() + "/file"), "new");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1)
-      << "nothing is left beside it";
+      << "nothing is left next to it";
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ TEST(StageFilesChild, DISABLED_LoadOnCpu) {
 }
 
 // An earlier process with the same process id has left a half-written temporary file.
-TEST(StageFilesChild, DISABLED_LoadBesideAnUnfinishedFile) {
+TEST(StageFilesChild, DISABLED_LoadNextToAnUnfinishedFile) {
   auto device = Device::create({});
   const std::string folder = text_of("LIGERDSL_DUMP_DIR") + "/" +
                              variant_folder("ligerdsl_fake", "program", device->base_options());
@@ -353,7 +353,7 @@ TEST_F(StageFiles, EditedStageIsAnErrorUnderNoJit) {
 }
 
 TEST_F(StageFiles, UnfinishedFileDoesNotBlockADump) {
-  EXPECT_TRUE(passes_with("StageFilesChild.DISABLED_LoadBesideAnUnfinishedFile",
+  EXPECT_TRUE(passes_with("StageFilesChild.DISABLED_LoadNextToAnUnfinishedFile",
                           with({"LIGERDSL_DUMP=tile", "LIGERDSL_DUMP_DIR=" + dumps()})));
 }
 

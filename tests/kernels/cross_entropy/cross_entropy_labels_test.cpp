@@ -13,13 +13,13 @@ TEST(CrossEntropy, LabelsOfAnyStride) {
     for (Reduce reduction : {Reduce::none, Reduce::mean}) {
       for (int64_t v : affordable({41, 33000}, 7)) {
         const CrossEntropyCase c{.weight = class_weights(v), .reduction = reduction};
-        Trial near(bf16, 7, v, c), apart(bf16, 7, v, c);
-        for (Trial* run : {&near, &apart}) run->o.label_type = label_type;
-        apart.label_stride = 3;
+        Trial near(bf16, 7, v, c), strided(bf16, 7, v, c);
+        for (Trial* run : {&near, &strided}) run->o.label_type = label_type;
+        strided.label_stride = 3;
         near.run();
-        apart.check();
-        EXPECT_TRUE(apart.d_logits.same_bits(near.d_logits));
-        EXPECT_TRUE(apart.loss.same_bits(near.loss));
+        strided.check();
+        EXPECT_TRUE(strided.d_logits.same_bits(near.d_logits));
+        EXPECT_TRUE(strided.loss.same_bits(near.loss));
       }
     }
   }

@@ -57,8 +57,8 @@ TEST(CrossEntropy, UnalignedRows) {
         const Values values = run.logits.values();
         run.labels = {0, v - 1, v / 2};
         run.logits = Tensor::rows(type, n, v, gap, shift).fill(values);
-        for (int64_t apart : {int64_t{0}, vector / 2}) {
-          run.d_logits = Tensor::rows(type, n, v, gap, shift + apart);
+        for (int64_t offset : {int64_t{0}, vector / 2}) {
+          run.d_logits = Tensor::rows(type, n, v, gap, shift + offset);
           run.check();
         }
         run.run(run.logits);
@@ -247,11 +247,11 @@ TEST(CrossEntropy, InPlaceIsBitEqual) {
                                  .weight = class_weights(v)};
       for (const CrossEntropyCase& c :
            {CrossEntropyCase{}, CrossEntropyCase{.smoothing = exact(0.1)}, all}) {
-        Trial apart(type, 6, v, c), over(type, 6, v, c);
-        apart.run();
+        Trial separate(type, 6, v, c), over(type, 6, v, c);
+        separate.run();
         over.run(over.logits);
-        EXPECT_TRUE(over.logits.same_bits(apart.d_logits)) << apart.describe();
-        EXPECT_TRUE(over.loss.same_bits(apart.loss));
+        EXPECT_TRUE(over.logits.same_bits(separate.d_logits)) << separate.describe();
+        EXPECT_TRUE(over.loss.same_bits(separate.loss));
       }
     }
   }

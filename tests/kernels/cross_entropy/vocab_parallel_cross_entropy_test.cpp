@@ -292,11 +292,11 @@ TEST(VocabParallelCrossEntropy, LargeLogits) {
     Trial(f32, 7, {500, 300}, {.smoothing = exact(0.1)}, spread).check();
   }
   // An offset common to all logits, or to those of a shard, must not reduce accuracy.
-  for (double apart : {0.0, 30.0}) {
+  for (double offset : {0.0, 30.0}) {
     for (double smoothing : {0.0, exact(0.1)}) {
       Trial shifted(f32, 4, {300, 200}, {.smoothing = smoothing});
       for (size_t i = 0; i < shifted.logits.size(); ++i)
-        shifted.logits[i] = exact(shifted.logits[i] + 1e4 + (i % 500 < 300 ? apart : 0));
+        shifted.logits[i] = exact(shifted.logits[i] + 1e4 + (i % 500 < 300 ? offset : 0));
       shifted.check();
     }
   }
@@ -361,15 +361,15 @@ TEST(VocabParallelCrossEntropy, InPlaceIsBitEqual) {
   for (int64_t v : affordable({300, 20000}, 6)) {
     for (DType type : kFloats) {
       for (double smoothing : {0.0, exact(0.1)}) {
-        Trial apart(type, 6, {v, 40}, {.smoothing = smoothing}, 1.0, 8),
+        Trial separate(type, 6, {v, 40}, {.smoothing = smoothing}, 1.0, 8),
             over(type, 6, {v, 40}, {.smoothing = smoothing}, 1.0, 8);
         over.in_place = true;
-        apart.run();
+        separate.run();
         over.run();
         for (size_t s = 0; s < 2; ++s) {
-          EXPECT_TRUE(over.shards[s].same_bits(apart.gradients[s])) << apart.describe();
-          EXPECT_TRUE(over.losses[s].same_bits(apart.losses[s]));
-          EXPECT_EQ(apart.shards[s].values(), apart.columns_of(apart.logits, s))
+          EXPECT_TRUE(over.shards[s].same_bits(separate.gradients[s])) << separate.describe();
+          EXPECT_TRUE(over.losses[s].same_bits(separate.losses[s]));
+          EXPECT_EQ(separate.shards[s].values(), separate.columns_of(separate.logits, s))
               << "logits were written";
         }
       }

@@ -202,10 +202,10 @@ TEST(Divergence, Weights) {
 
 // For nearly equal rows the logarithms nearly cancel; their small difference is the whole gradient.
 TEST(Divergence, JsdOfNearlyEqualRows) {
-  for (float apart : {1e-1f, 1e-3f, 1e-5f}) {
+  for (float difference : {1e-1f, 1e-3f, 1e-5f}) {
     Trial run(Divergence::jsd, f32, f32, 4, 300);
     Values near = run.input.values();
-    const Values noise = Random(9).normals(near.size(), apart);
+    const Values noise = Random(9).normals(near.size(), difference);
     for (size_t i = 0; i < near.size(); ++i) near[i] += noise[i];
     run.target.fill(near);
     run.check();

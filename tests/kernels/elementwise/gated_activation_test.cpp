@@ -76,28 +76,29 @@ TEST_P(Gated, WidthsAndTypes) {
 
 TEST_P(Gated, InPlaceIsBitEqual) {
   for (DType type : kFloats) {
-    Trial apart(GetParam(), type, 5, 333, 8), over(GetParam(), type, 5, 333, 8);
-    apart.backward(apart.d_gate, apart.d_up);
+    Trial separate(GetParam(), type, 5, 333, 8), over(GetParam(), type, 5, 333, 8);
+    separate.backward(separate.d_gate, separate.d_up);
     over.backward(over.gate, over.up);
-    EXPECT_TRUE(over.gate.same_bits(apart.d_gate) && over.up.same_bits(apart.d_up)) << name(type);
+    EXPECT_TRUE(over.gate.same_bits(separate.d_gate) && over.up.same_bits(separate.d_up))
+        << name(type);
   }
 }
 
 TEST_P(Gated, FusedLayout) {
   const int64_t n = 6, f = 90,
                 stride = 2 * f + 7;  // gate and up are the halves of the rows of one tensor
-  Trial apart(GetParam(), bf16, n, f, 0), fused(GetParam(), bf16, n, f, 0);
+  Trial separate(GetParam(), bf16, n, f, 0), fused(GetParam(), bf16, n, f, 0);
   Tensor both(bf16, {n, 2 * f}, {stride, 1});
   fused.gate = both.view({n, f}, {stride, 1});
   fused.up = both.view({n, f}, {stride, 1}, f);
-  fused.gate.fill(apart.gate.values());
-  fused.up.fill(apart.up.values());
-  apart.forward();
+  fused.gate.fill(separate.gate.values());
+  fused.up.fill(separate.up.values());
+  separate.forward();
   fused.forward();
-  EXPECT_TRUE(fused.out.same_bits(apart.out));
-  apart.backward(apart.d_gate, apart.d_up);
+  EXPECT_TRUE(fused.out.same_bits(separate.out));
+  separate.backward(separate.d_gate, separate.d_up);
   fused.backward(fused.gate, fused.up);  // in place
-  EXPECT_TRUE(fused.gate.same_bits(apart.d_gate) && fused.up.same_bits(apart.d_up));
+  EXPECT_TRUE(fused.gate.same_bits(separate.d_gate) && fused.up.same_bits(separate.d_up));
   EXPECT_TRUE(both.untouched_outside());
 }
 

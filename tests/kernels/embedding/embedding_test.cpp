@@ -101,16 +101,16 @@ TEST(Embedding, ForwardCopiesExactly) {
 TEST(Embedding, IndicesOfAnyStride) {
   for (DType index_type : {i64, i32}) {
     for (bool in_order : {false, true}) {
-      Trial near(bf16, 300, 91, 40, index_type), apart(bf16, 300, 91, 40, index_type);
-      apart.index_stride = 5;
-      for (Trial* run : {&near, &apart}) {
+      Trial near(bf16, 300, 91, 40, index_type), strided(bf16, 300, 91, 40, index_type);
+      strided.index_stride = 5;
+      for (Trial* run : {&near, &strided}) {
         run->in_order = in_order;
         run->forward();
         run->backward();
       }
-      apart.check_backward(f32);
-      EXPECT_TRUE(apart.out.same_bits(near.out));
-      EXPECT_TRUE(apart.d_table.same_bits(near.d_table));
+      strided.check_backward(f32);
+      EXPECT_TRUE(strided.out.same_bits(near.out));
+      EXPECT_TRUE(strided.d_table.same_bits(near.d_table));
     }
   }
 }

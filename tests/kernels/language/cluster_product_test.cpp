@@ -54,7 +54,7 @@ class Builder {
 
  private:
   static constexpr int64_t kAcross = ceil_div(kColumns, kBlockN),
-                           kTurns = ceil_div(kDepth, kBlockK);
+                           kIterations = ceil_div(kDepth, kBlockK);
 
   Tile sums(const Scalar& row, const Scalar& column, int64_t from, int64_t to, const Tile& before) {
     auto [all] = k_.for_range(from, to, 1, {.num_stages = 3, .tensor_copies = true}, carry(before),
@@ -71,12 +71,13 @@ class Builder {
     const Tile zeros = k_.zeros({p_.block_m, kBlockN}, f32);
     Tile all;
     if (p_.around == Around::two_loops)
-      all = sums(row, column, 2, kTurns, sums(row, column, 0, 2, zeros));
+      all = sums(row, column, 2, kIterations, sums(row, column, 0, 2, zeros));
     else if (p_.around == Around::branch)
       all = k_.if_(
-          row < 100, [&] { return sums(row, column, 0, kTurns, zeros); }, [&] { return zeros; });
+          row < 100, [&] { return sums(row, column, 0, kIterations, zeros); },
+          [&] { return zeros; });
     else
-      all = sums(row, column, 0, kTurns, zeros);
+      all = sums(row, column, 0, kIterations, zeros);
     // The maximum over the rows of all CTAs.
     highest_.partition({squeeze, kBlockN}).store({row, column}, reduce_max(all, 0));
     c_.partition({p_.block_m, kBlockN}).store({row, column}, all);

@@ -84,20 +84,20 @@ TEST(Dot, LoopInvariantAccumulator) {
 // After the loop, row sums synchronise the threads. Then an exchange reuses the memory of the
 // loop's copies. Before they synchronise, each thread must wait for its own copies.
 TEST(Dot, MemoryOfALoopsCopiesIsReused) {
-  constexpr int64_t kSide = 64, kStep = 128, kTurns = 5;
+  constexpr int64_t kSide = 64, kStep = 128, kIterations = 5;
   KernelBuilder k("reuse");
-  const Partition tx = k.view("x", f16, {kStep * kTurns, kSide}).partition({kStep, kSide}),
-                  ty = k.view("y", f16, {kStep * kTurns, kSide}).partition({kStep, kSide});
+  const Partition tx = k.view("x", f16, {kStep * kIterations, kSide}).partition({kStep, kSide}),
+                  ty = k.view("y", f16, {kStep * kIterations, kSide}).partition({kStep, kSide});
   auto [sums, rows] = k.for_range(
-      0, kTurns, 1, pipelined(3), carry(k.zeros({kSide, kSide}, f32), k.zeros({kSide}, f32)),
+      0, kIterations, 1, pipelined(3), carry(k.zeros({kSide, kSide}, f32), k.zeros({kSide}, f32)),
       [&](Scalar i, Tile sums, Tile rows) {
         const Tile x = tx.load({i, 0}).permute({1, 0});
         return carry(dot(x * 2.0f, ty.load({i, 0}) * 2.0f, sums), rows + sum(x.to(f32), 1));
       });
   k.view("rows", f32, {kSide}).partition({kSide}).store({0}, rows);
   k.view("c", f16, {kSide, kSide}).partition({kSide, kSide}).store({0, 0}, sums.to(f16));
-  const Tensor x = random_rows(f16, kStep * kTurns, kSide, 41),
-               y = random_rows(f16, kStep * kTurns, kSide, 42);
+  const Tensor x = random_rows(f16, kStep * kIterations, kSide, 41),
+               y = random_rows(f16, kStep * kIterations, kSide, 42);
   Tensor c(f16, {kSide, kSide}), totals(f32, {kSide});
   Arguments arguments;
   arguments.tensor("x", x);
@@ -107,7 +107,7 @@ TEST(Dot, MemoryOfALoopsCopiesIsReused) {
   backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1,
                 arguments);
   Values expected(kSide * kSide, 0.0), expected_rows(kSide, 0.0);
-  for (int64_t at = 0; at < kStep * kTurns; ++at)
+  for (int64_t at = 0; at < kStep * kIterations; ++at)
     for (int64_t i = 0; i < kSide; ++i) {
       expected_rows[i] += x.get(at * kSide + i);
       for (int64_t j = 0; j < kSide; ++j)

@@ -293,7 +293,7 @@ TEST(Integers, RoundOnceToBf16) {
     Words numbers;
     for (int64_t unit = int64_t{1} << bits; numbers.size() < 16; unit = -unit) {
       const int64_t tie = unit + unit / 128 * static_cast<int64_t>(random() % 128) + unit / 256;
-      for (const int64_t beside : {-1, 0, 1, 3}) numbers.push_back(tie + beside);
+      for (const int64_t difference : {-1, 0, 1, 3}) numbers.push_back(tie + difference);
     }
     check_all(i32, numbers);
     Words far;

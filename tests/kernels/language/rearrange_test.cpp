@@ -63,11 +63,11 @@ const std::vector<Shape> kShapes = {{1, 64}, {4, 96}, {16, 16}, {2, 2048}, {64, 
 // types.
 template <class Check>
 void for_tiles(const std::vector<DType>& types, const Check& check) {
-  size_t turn = 0;
+  size_t number = 0;
   for (const Shape& shape : kShapes) {
     for (const int axis : {0, 1}) {
       for (const Launched& launched : kLaunches) {
-        const DType type = types[turn++ % types.size()];
+        const DType type = types[number++ % types.size()];
         SCOPED_TRACE(std::to_string(shape[0]) + " x " + std::to_string(shape[1]) + " " +
                      name(type) + ", axis " + std::to_string(axis) + ", " +
                      std::to_string(launched.num_ctas) + " CTAs of " +

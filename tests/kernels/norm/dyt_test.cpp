@@ -159,16 +159,17 @@ TEST(Dyt, NoRows) {
 
 TEST(Dyt, InPlaceAndRepeatedRunsAreBitEqual) {
   for (DType type : kFloats) {
-    Trial apart(options_of(333, type), 45, 8), over(options_of(333, type), 45, 8);
-    apart.backward(apart.d_x);
+    Trial separate(options_of(333, type), 45, 8), over(options_of(333, type), 45, 8);
+    separate.backward(separate.d_x);
     over.backward(over.d_y);
-    EXPECT_TRUE(over.d_y.same_bits(apart.d_x)) << name(type);
-    EXPECT_TRUE(over.d_alpha.same_bits(apart.d_alpha) && over.d_weight.same_bits(apart.d_weight) &&
-                over.d_bias.same_bits(apart.d_bias))
+    EXPECT_TRUE(over.d_y.same_bits(separate.d_x)) << name(type);
+    EXPECT_TRUE(over.d_alpha.same_bits(separate.d_alpha) &&
+                over.d_weight.same_bits(separate.d_weight) &&
+                over.d_bias.same_bits(separate.d_bias))
         << name(type);
-    apart.forward(apart.y);
+    separate.forward(separate.y);
     over.forward(over.x);
-    EXPECT_TRUE(over.x.same_bits(apart.y)) << name(type);
+    EXPECT_TRUE(over.x.same_bits(separate.y)) << name(type);
   }
 }
 

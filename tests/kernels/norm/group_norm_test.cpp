@@ -388,13 +388,14 @@ TEST(GroupNorm, InPlaceAndRepeatedRunsAreBitEqual) {
         if (channels)
           c.config = {{"by", "channels"}, {"rows", "1"},     {"num_warps", "1"},
                       {"vectors", "1"},   {"num_ctas", "1"}, {"late_sums", "false"}};
-        Trial apart(c), over(c);
-        apart.check_forward();
+        Trial separate(c), over(c);
+        separate.check_forward();
         over.check_forward();
-        apart.backward(apart.d_x);
+        separate.backward(separate.d_x);
         over.backward(over.d_y);
-        EXPECT_TRUE(over.d_y.same_bits(apart.d_x)) << describe(c);
-        EXPECT_TRUE(over.d_weight.same_bits(apart.d_weight) && over.d_bias.same_bits(apart.d_bias))
+        EXPECT_TRUE(over.d_y.same_bits(separate.d_x)) << describe(c);
+        EXPECT_TRUE(over.d_weight.same_bits(separate.d_weight) &&
+                    over.d_bias.same_bits(separate.d_bias))
             << describe(c);
       }
     }

@@ -391,13 +391,14 @@ TEST(LayerNorm, InPlaceIsBitEqual) {
     for (DType type : kFloats) {
       Case c{.options = options_of(h, type), .n = 4};
       SCOPED_TRACE(describe(c));
-      Trial apart(c), over(c);
-      apart.forward();
+      Trial separate(c), over(c);
+      separate.forward();
       over.forward();
-      apart.backward();
+      separate.backward();
       over.backward(over.d_y);
-      EXPECT_TRUE(over.d_y.same_bits(apart.d_x));
-      EXPECT_TRUE(over.d_weight.same_bits(apart.d_weight) && over.d_bias.same_bits(apart.d_bias));
+      EXPECT_TRUE(over.d_y.same_bits(separate.d_x));
+      EXPECT_TRUE(over.d_weight.same_bits(separate.d_weight) &&
+                  over.d_bias.same_bits(separate.d_bias));
     }
   }
 }
@@ -409,26 +410,28 @@ TEST(LayerNorm, ResidualInPlaceIsBitEqual) {
       Case c{.options = options_of(h, type), .n = 4};
       c.options.residual = c.options.with_d_sum = true;
       SCOPED_TRACE(describe(c));
-      Trial apart(c), over_x(c), over_residual(c), over_d_y(c), over_d_sum(c);
-      apart.forward();
-      apart.check_forward();
+      Trial separate(c), over_x(c), over_residual(c), over_d_y(c), over_d_sum(c);
+      separate.forward();
+      separate.check_forward();
       over_x.forward(over_x.x);
-      EXPECT_TRUE(over_x.x.same_bits(apart.sum) && over_x.y.same_bits(apart.y)) << "sum over x";
+      EXPECT_TRUE(over_x.x.same_bits(separate.sum) && over_x.y.same_bits(separate.y))
+          << "sum over x";
       over_residual.forward(over_residual.residual);
-      EXPECT_TRUE(over_residual.residual.same_bits(apart.sum) && over_residual.y.same_bits(apart.y))
+      EXPECT_TRUE(over_residual.residual.same_bits(separate.sum) &&
+                  over_residual.y.same_bits(separate.y))
           << "sum over residual";
       for (const Trial* trial : {&over_x, &over_residual})
-        EXPECT_TRUE(trial->mean.same_bits(apart.mean) && trial->rstd.same_bits(apart.rstd));
+        EXPECT_TRUE(trial->mean.same_bits(separate.mean) && trial->rstd.same_bits(separate.rstd));
 
-      apart.backward();
+      separate.backward();
       for (Trial* trial : {&over_d_y, &over_d_sum}) trial->forward();
       over_d_y.backward(over_d_y.d_y);
       over_d_sum.backward(over_d_sum.d_sum);
-      EXPECT_TRUE(over_d_y.d_y.same_bits(apart.d_x)) << "d_x over d_y";
-      EXPECT_TRUE(over_d_sum.d_sum.same_bits(apart.d_x)) << "d_x over d_sum";
+      EXPECT_TRUE(over_d_y.d_y.same_bits(separate.d_x)) << "d_x over d_y";
+      EXPECT_TRUE(over_d_sum.d_sum.same_bits(separate.d_x)) << "d_x over d_sum";
       for (const Trial* trial : {&over_d_y, &over_d_sum})
-        EXPECT_TRUE(trial->d_weight.same_bits(apart.d_weight) &&
-                    trial->d_bias.same_bits(apart.d_bias));
+        EXPECT_TRUE(trial->d_weight.same_bits(separate.d_weight) &&
+                    trial->d_bias.same_bits(separate.d_bias));
     }
   }
 }

@@ -287,14 +287,15 @@ TEST(ModulatedRmsNorm, NoRows) {
 TEST(ModulatedRmsNorm, InPlaceAndRepeatedRunsAreBitEqual) {
   for (int64_t h : affordable({100, 20000}, 4)) {
     for (DType type : kFloats) {
-      Trial apart(options_of(h, 2, type), 4, 8), over(options_of(h, 2, type), 4, 8);
-      apart.forward();
+      Trial separate(options_of(h, 2, type), 4, 8), over(options_of(h, 2, type), 4, 8);
+      separate.forward();
       over.forward();
-      apart.backward(apart.d_x);
+      separate.backward(separate.d_x);
       over.backward(over.d_y);
-      EXPECT_TRUE(over.d_y.same_bits(apart.d_x)) << name(type);
-      EXPECT_TRUE(over.d_weight.same_bits(apart.d_weight) &&
-                  over.d_scale.same_bits(apart.d_scale) && over.d_shift.same_bits(apart.d_shift))
+      EXPECT_TRUE(over.d_y.same_bits(separate.d_x)) << name(type);
+      EXPECT_TRUE(over.d_weight.same_bits(separate.d_weight) &&
+                  over.d_scale.same_bits(separate.d_scale) &&
+                  over.d_shift.same_bits(separate.d_shift))
           << name(type);
     }
   }

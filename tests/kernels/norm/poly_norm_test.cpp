@@ -174,13 +174,14 @@ TEST(PolyNorm, NoRows) {
 TEST(PolyNorm, InPlaceAndRepeatedRunsAreBitEqual) {
   for (int64_t h : affordable({100, 20000}, 3)) {
     for (DType type : kFloats) {
-      Trial apart(options_of(h, type), 3, 8), over(options_of(h, type), 3, 8);
-      apart.forward();
-      apart.backward(apart.d_x);
+      Trial separate(options_of(h, type), 3, 8), over(options_of(h, type), 3, 8);
+      separate.forward();
+      separate.backward(separate.d_x);
       over.forward();
       over.backward(over.d_y);
-      EXPECT_TRUE(over.d_y.same_bits(apart.d_x)) << name(type);
-      EXPECT_TRUE(over.d_weight.same_bits(apart.d_weight) && over.d_bias.same_bits(apart.d_bias))
+      EXPECT_TRUE(over.d_y.same_bits(separate.d_x)) << name(type);
+      EXPECT_TRUE(over.d_weight.same_bits(separate.d_weight) &&
+                  over.d_bias.same_bits(separate.d_bias))
           << name(type);
     }
   }

@@ -207,17 +207,19 @@ TEST(RmsNorm, ContiguousRaggedRowsInPlace) {
       Case c{.options = options_of(h, type), .n = 9};
       c.options.residual = c.options.with_d_sum = true;
       SCOPED_TRACE(describe(c));
-      Trial apart(c), over_x(c), over_d_y(c);
+      Trial separate(c), over_x(c), over_d_y(c);
       backend().took_generic();
-      apart.forward();
-      apart.backward();
+      separate.forward();
+      separate.backward();
       for (const std::string& name : backend().took_generic())
         EXPECT_EQ(name.find("norm"), std::string::npos) << name;
       over_x.forward(over_x.x);
-      EXPECT_TRUE(over_x.x.same_bits(apart.sum) && over_x.y.same_bits(apart.y)) << "sum over x";
+      EXPECT_TRUE(over_x.x.same_bits(separate.sum) && over_x.y.same_bits(separate.y))
+          << "sum over x";
       over_d_y.forward();
       over_d_y.backward(over_d_y.d_y, over_d_y.d_sum, over_d_y.d_y);
-      EXPECT_TRUE(over_d_y.d_y.same_bits(apart.d_x) && over_d_y.d_weight.same_bits(apart.d_weight))
+      EXPECT_TRUE(over_d_y.d_y.same_bits(separate.d_x) &&
+                  over_d_y.d_weight.same_bits(separate.d_weight))
           << "d_x over d_y";
     }
   }
@@ -341,23 +343,26 @@ TEST(RmsNorm, InPlaceIsBitEqual) {
       Case c{.options = options_of(h, type), .n = 4};
       c.options.residual = c.options.with_d_sum = true;
       SCOPED_TRACE(describe(c));
-      Trial apart(c), over_x(c), over_d_y(c), over_d_sum(c);
-      apart.forward();
+      Trial separate(c), over_x(c), over_d_y(c), over_d_sum(c);
+      separate.forward();
       over_x.forward(over_x.x);
-      EXPECT_TRUE(over_x.x.same_bits(apart.sum) && over_x.y.same_bits(apart.y)) << "sum over x";
+      EXPECT_TRUE(over_x.x.same_bits(separate.sum) && over_x.y.same_bits(separate.y))
+          << "sum over x";
       Trial over_residual(c);
       over_residual.forward(over_residual.residual);
-      EXPECT_TRUE(over_residual.residual.same_bits(apart.sum) && over_residual.y.same_bits(apart.y))
+      EXPECT_TRUE(over_residual.residual.same_bits(separate.sum) &&
+                  over_residual.y.same_bits(separate.y))
           << "sum over residual";
 
-      apart.backward();
+      separate.backward();
       for (Trial* trial : {&over_d_y, &over_d_sum}) trial->forward();
       over_d_y.backward(over_d_y.d_y, over_d_y.d_sum, over_d_y.d_y);
-      EXPECT_TRUE(over_d_y.d_y.same_bits(apart.d_x) && over_d_y.d_weight.same_bits(apart.d_weight))
+      EXPECT_TRUE(over_d_y.d_y.same_bits(separate.d_x) &&
+                  over_d_y.d_weight.same_bits(separate.d_weight))
           << "d_x over d_y";
       over_d_sum.backward(over_d_sum.d_y, over_d_sum.d_sum, over_d_sum.d_sum);
-      EXPECT_TRUE(over_d_sum.d_sum.same_bits(apart.d_x) &&
-                  over_d_sum.d_weight.same_bits(apart.d_weight))
+      EXPECT_TRUE(over_d_sum.d_sum.same_bits(separate.d_x) &&
+                  over_d_sum.d_weight.same_bits(separate.d_weight))
           << "over d_sum";
     }
   }

@@ -109,14 +109,14 @@ TEST(Softmax, CausalIgnoresMaskedValues) {
 
 TEST(Softmax, InPlaceIsBitEqual) {
   for (int64_t h : affordable({100, 20000}, 3)) {
-    Trial apart(bf16, 3, h), over(bf16, 3, h);
-    apart.forward(apart.y);
+    Trial separate(bf16, 3, h), over(bf16, 3, h);
+    separate.forward(separate.y);
     over.forward(over.x);
-    EXPECT_TRUE(over.x.same_bits(apart.y));
-    apart.backward(apart.d_x);
-    over.y = apart.y.clone();
+    EXPECT_TRUE(over.x.same_bits(separate.y));
+    separate.backward(separate.d_x);
+    over.y = separate.y.clone();
     over.backward(over.d_y);
-    EXPECT_TRUE(over.d_y.same_bits(apart.d_x));
+    EXPECT_TRUE(over.d_y.same_bits(separate.d_x));
   }
 }
 

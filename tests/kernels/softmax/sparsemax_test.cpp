@@ -151,17 +151,17 @@ TEST(Sparsemax, GradientsOutsideOfTheSupport) {
 TEST(Sparsemax, InPlaceIsBitEqual) {
   for (int64_t h : affordable({33, 512, 5000, 40000}, 3)) {
     for (DType type : kFloats) {
-      Trial apart(type, 3, h, 8), over(type, 3, h, 8), other(type, 3, h, 8);
-      apart.forward(apart.y);
+      Trial separate(type, 3, h, 8), over(type, 3, h, 8), other(type, 3, h, 8);
+      separate.forward(separate.y);
       over.forward(over.x);
-      EXPECT_TRUE(over.x.same_bits(apart.y)) << h;
-      apart.backward(apart.d_x);
+      EXPECT_TRUE(over.x.same_bits(separate.y)) << h;
+      separate.backward(separate.d_x);
       over.y = over.x;
       over.backward(over.d_y);
-      EXPECT_TRUE(over.d_y.same_bits(apart.d_x)) << h;
+      EXPECT_TRUE(over.d_y.same_bits(separate.d_x)) << h;
       other.forward(other.y);
       other.backward(other.y);
-      EXPECT_TRUE(other.y.same_bits(apart.d_x)) << h;
+      EXPECT_TRUE(other.y.same_bits(separate.d_x)) << h;
     }
   }
 }

@@ -10,7 +10,7 @@ namespace {
 
 // Every thread writes a word to its CTA's shared memory. It then reads the word of its counterpart
 // in CTA rank + 1.
-const std::string kNeighbour = R"(
+const std::string kNextCta = R"(
 	mov.u32 	%r2, %cluster_ctarank;
 	mov.u32 	%r3, %cluster_nctarank;
 	add.s32 	%r4, %r2, 1;
@@ -27,18 +27,18 @@ const std::string kNeighbour = R"(
 const std::string kArrive = "barrier.cluster.arrive.aligned;",
                   kWait = "barrier.cluster.wait.aligned;";
 
-struct Neighbour {
+struct NextCta {
   std::string start = "", arrive = kArrive, wait = kWait, end = kArrive + "\n	" + kWait;
 };
 
-std::string neighbour(const Neighbour& n = {}) {
-  return with(with(with(with(kNeighbour, "$start", n.start), "$arrive", n.arrive), "$wait", n.wait),
+std::string next_cta(const NextCta& n = {}) {
+  return with(with(with(with(kNextCta, "$start", n.start), "$arrive", n.arrive), "$wait", n.wait),
               "$end", n.end);
 }
 
 TEST(PtxClusters, ReadsSharedMemoryOfAnotherCta) {
   for (uint64_t seed = 1; seed < 9; ++seed) {
-    const Result result = run_kernel(neighbour(), {.ctas = 24, .cluster = 4, .seed = seed});
+    const Result result = run_kernel(next_cta(), {.ctas = 24, .cluster = 4, .seed = seed});
     ASSERT_EQ(result.error, "");
     for (uint32_t i = 0; i < result.out.size(); ++i) {
       EXPECT_EQ(result.out[i], i / 256 * 256 + (i + 64) % 256);
@@ -47,7 +47,7 @@ TEST(PtxClusters, ReadsSharedMemoryOfAnotherCta) {
 }
 
 TEST(PtxClusters, ParsesTheClusterSize) {
-  const std::string text = with(kernel(neighbour()), ".reqntid 64",
+  const std::string text = with(kernel(next_cta()), ".reqntid 64",
                                 ".reqntid 64\n.explicitcluster\n.reqnctapercluster 2, 1, 1");
   EXPECT_EQ(parse(text).cluster, (std::array<int64_t, 3>{2, 1, 1}));
 }
@@ -183,25 +183,25 @@ const Conditions kPair{.ctas = 4, .cluster = 2};
 INSTANTIATE_TEST_SUITE_P(
     All, PtxClusterFaults,
     ::testing::Values(
-        Fault{"NotWholeClusters", neighbour(), "not whole clusters", {.ctas = 3, .cluster = 2}},
-        Fault{"NotKnownToRun", neighbour({.arrive = "", .wait = ""}),
+        Fault{"NotWholeClusters", next_cta(), "not whole clusters", {.ctas = 3, .cluster = 2}},
+        Fault{"NotKnownToRun", next_cta({.arrive = "", .wait = ""}),
               "before a cluster barrier showed that it runs", kPair},
         Fault{"NoBarrier",
-              neighbour({.start = kArrive + "\n	" + kWait, .arrive = "", .wait = ""}),
+              next_cta({.start = kArrive + "\n	" + kWait, .arrive = "", .wait = ""}),
               "shared memory that", kPair},
         Fault{"OnlyACtaBarrier",
-              neighbour({.start = kArrive + "\n	" + kWait, .arrive = "bar.sync 	0;", .wait = ""}),
+              next_cta({.start = kArrive + "\n	" + kWait, .arrive = "bar.sync 	0;", .wait = ""}),
               "shared memory that", kPair},
-        Fault{"Relaxed", neighbour({.arrive = "barrier.cluster.arrive.relaxed.aligned;"}),
+        Fault{"Relaxed", next_cta({.arrive = "barrier.cluster.arrive.relaxed.aligned;"}),
               "of CTA rank", kPair},
-        Fault{"ArriveTwice", neighbour({.wait = kArrive}), "arrived at twice", kPair},
-        Fault{"WaitAlone", neighbour({.arrive = ""}), "without an arrival", kPair},
-        Fault{"EndsEarly", neighbour({.end = ""}), "ended", kPair},
+        Fault{"ArriveTwice", next_cta({.wait = kArrive}), "arrived at twice", kPair},
+        Fault{"WaitAlone", next_cta({.arrive = ""}), "without an arrival", kPair},
+        Fault{"EndsEarly", next_cta({.end = ""}), "ended", kPair},
         Fault{"UnknownRank", "	mapa.shared::cluster.u64 	%rd6, %rd2, 2;",
               "CTA rank 2 in a cluster of 2", kPair},
-        Fault{"OutOfBounds", neighbour({.end = "ld.shared::cluster.b32 	%r5, [%rd6+1024];"}),
+        Fault{"OutOfBounds", next_cta({.end = "ld.shared::cluster.b32 	%r5, [%rd6+1024];"}),
               "bytes of shared memory", kPair},
-        Fault{"OthersAddressAsOwn", with(neighbour(), "ld.shared::cluster.b32", "ld.shared.b32"),
+        Fault{"OthersAddressAsOwn", with(next_cta(), "ld.shared::cluster.b32", "ld.shared.b32"),
               "another CTA's address as its own", kPair},
         Fault{"SlotsOverwritten", with(kExchange, "$meet", ""), "shared memory that", kPair},
         Fault{"ArrivalOfTheCta",

@@ -472,7 +472,7 @@ INSTANTIATE_TEST_SUITE_P(
               "	prefetch.global.L2 [%rd9];\n	prefetch.global.L2 [%rd8+-1];\n	"
               "griddepcontrol.wait;",
               "outside the arguments' buffers"},
-        Fault{"WarpsApart",
+        Fault{"WarpsAtDifferentBarriers",
               "	setp.lt.u32 	%p1, %r1, 32;\n	@%p1 bra 	$L__BB0_1;\n	bar.sync 	"
               "0;\n$L__BB0_1:",
               "at different barriers"}),

@@ -121,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"WaitTooShort", product({.wait = "wgmma.wait_group.sync.aligned 	1;"}),
               "has not given back"},
         Fault{"WaitBeforeCommit", product({.commit = ""}), "wgmma.wait_group before the commit"},
-        Fault{"FactorOverwritten", product({.between = "mov.b32 	%r20, 0;"}),
+        Fault{"OperandOverwritten", product({.between = "mov.b32 	%r20, 0;"}),
               "has not given back"},
         Fault{"SlotOverwritten", product({.between = kBetween}),
               "write to shared memory that a wgmma of warp"},

@@ -282,15 +282,15 @@ TEST_P(FusedLinearCrossEntropy, LabelsWithoutProbabilityAmongSmallLogits) {
 }
 
 TEST_P(FusedLinearCrossEntropy, LabelsOfAnyStride) {
-  Head near(23, 12, 40, bf16), apart(23, 12, 40, bf16);
-  apart.label_stride = 3;
-  for (Head* head : {&near, &apart}) {
+  Head near(23, 12, 40, bf16), strided(23, 12, 40, bf16);
+  strided.label_stride = 3;
+  for (Head* head : {&near, &strided}) {
     head->desc.chunk_rows = 5;
     head->run();
   }
-  EXPECT_TRUE(apart.loss.same_bits(near.loss));
-  EXPECT_TRUE(apart.d_x.same_bits(near.d_x));
-  EXPECT_TRUE(apart.d_weight.same_bits(near.d_weight));
+  EXPECT_TRUE(strided.loss.same_bits(near.loss));
+  EXPECT_TRUE(strided.d_x.same_bits(near.d_x));
+  EXPECT_TRUE(strided.d_weight.same_bits(near.d_weight));
 }
 
 TEST_P(FusedLinearCrossEntropy, LabelsOutOfRangeAreReportedByRowOfTheBatch) {

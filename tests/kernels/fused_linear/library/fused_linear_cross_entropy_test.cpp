@@ -230,14 +230,14 @@ TEST_P(FusedLinearCrossEntropy, GradientsInTheParametersType) {
 
 TEST_P(FusedLinearCrossEntropy, InPlace) {
   for (DType type : {f32, bf16}) {
-    Head apart(11, 14, 30, type), over(11, 14, 30, type);
-    for (Head* head : {&apart, &over}) head->desc.chunk_rows = 4;
-    apart.run();
+    Head separate(11, 14, 30, type), over(11, 14, 30, type);
+    for (Head* head : {&separate, &over}) head->desc.chunk_rows = 4;
+    separate.run();
     over.desc.in_place = 1;
     over.d_x = over.x;
     over.run();
-    EXPECT_TRUE(over.x.same_bits(apart.d_x));
-    EXPECT_TRUE(over.d_weight.same_bits(apart.d_weight));
+    EXPECT_TRUE(over.x.same_bits(separate.d_x));
+    EXPECT_TRUE(over.d_weight.same_bits(separate.d_weight));
   }
 }
 

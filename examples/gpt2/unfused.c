@@ -1,4 +1,4 @@
-#include "apart.h"
+#include "unfused.h"
 
 #include "layers.h"
 #include "tensors.h"

@@ -54,7 +54,8 @@ class Far {
     for (size_t i = shape_.size(); i-- > 1; step *= shape_[i])
       strides_.insert(strides_.begin(), step);
     strides_.insert(strides_.begin(), has_rows ? stride_ : step);
-    for (int64_t row = 0; row < rows_; ++row) copy(context, far(row), beside(row), bytes(row_));
+    for (int64_t row = 0; row < rows_; ++row)
+      copy(context, far_row(row), near_row(row), bytes(row_));
   }
   ligerdsl_tensor_t tensor() {
     ligerdsl_tensor_t made =
@@ -66,20 +67,20 @@ class Far {
   bool same() const {
     for (int64_t row = 0; row < rows_; ++row) {
       std::string a(bytes(row_), '\0'), b = a;
-      copy(context_, a.data(), far(row), a.size());
-      copy(context_, b.data(), beside(row), b.size());
+      copy(context_, a.data(), far_row(row), a.size());
+      copy(context_, b.data(), near_row(row), b.size());
       if (a != b) return false;
     }
     return true;
   }
-  bool apart() const { return rows_ > 1; }
+  bool has_distant_rows() const { return rows_ > 1; }
 
  private:
   size_t bytes(int64_t elements) const {
     return static_cast<size_t>(elements * size_of(near_.dtype));
   }
-  std::byte* far(int64_t row) const { return memory_.data() + bytes(row * stride_); }
-  std::byte* beside(int64_t row) const {
+  std::byte* far_row(int64_t row) const { return memory_.data() + bytes(row * stride_); }
+  std::byte* near_row(int64_t row) const {
     return static_cast<std::byte*>(near_.data) + bytes(row * row_);
   }
 
@@ -90,9 +91,9 @@ class Far {
   Memory memory_;
 };
 
-class Apart : public testing::TestWithParam<Case> {};
+class DistantRows : public testing::TestWithParam<Case> {};
 
-TEST_P(Apart, DistantRowsGiveEqualResults) {
+TEST_P(DistantRows, GiveEqualResults) {
   const ContextHandle context;
   const PlanHandle plan(context, GetParam());
   if (!plan.not_supported().empty()) GTEST_SKIP() << plan.not_supported();
@@ -104,7 +105,7 @@ TEST_P(Apart, DistantRowsGiveEqualResults) {
   for (Slot& slot : near.instance().slots()) {
     far.push_back(std::make_unique<Far>(context, slot, has_rows(near.instance(), slot)));
     tensors.push_back(far.back()->tensor());
-    any = any || far.back()->apart();
+    any = any || far.back()->has_distant_rows();
   }
   ASSERT_TRUE(any) << "no tensor has rows";
   near.execute(nullptr);
@@ -126,7 +127,7 @@ bool is_without_rows(const std::string& op) {
 
 // Returns all cases of operations with rows. In-place cases are omitted, because two of their
 // tensors would share the far memory.
-std::vector<Case> apart_cases() {
+std::vector<Case> distant_rows_cases() {
   std::vector<Case> list;
   for (const Case& which : cases(3)) {
     const bool in_place = std::find(which.settings.begin(), which.settings.end(), "in_place=1") !=
@@ -135,11 +136,11 @@ std::vector<Case> apart_cases() {
   }
   return list;
 }
-INSTANTIATE_TEST_SUITE_P(EveryOp, Apart, testing::ValuesIn(apart_cases()),
+INSTANTIATE_TEST_SUITE_P(EveryOp, DistantRows, testing::ValuesIn(distant_rows_cases()),
                          [](const auto& info) { return name_of(info.param); });
 
-TEST(ApartCases, CoverEveryOperationWithRows) {
-  for (const std::string& op : operations_without(apart_cases()))
+TEST(DistantRowsCases, CoverEveryOperationWithRows) {
+  for (const std::string& op : operations_without(distant_rows_cases()))
     EXPECT_TRUE(is_without_rows(op)) << op;
 }
 
@@ -165,14 +166,14 @@ class LargeTable : public testing::Test {
   std::byte* row_of(const Memory& table, int64_t row) const {
     return table.data() + static_cast<size_t>(row * kCols) * sizeof(float);
   }
-  // Runs the operation on the indices, the table and `beside`, which has one row per index. The
+  // Runs the operation on the indices, the table and `values`, which has one row per index. The
   // table is the second tensor, or with `table_last` the third. Returns the rows.
-  std::vector<float> run(const char* op, const Memory& table, std::vector<float> beside,
+  std::vector<float> run(const char* op, const Memory& table, std::vector<float> values,
                          bool table_last) {
     const Memory indices(context_, indices_.size() * sizeof(int64_t)),
-        rows(context_, beside.size() * sizeof(float));
+        rows(context_, values.size() * sizeof(float));
     copy(context_, indices.data(), indices_.data(), indices.bytes());
-    copy(context_, rows.data(), beside.data(), rows.bytes());
+    copy(context_, rows.data(), values.data(), rows.bytes());
     int64_t n = static_cast<int64_t>(indices_.size()), row_shape[] = {n, kCols},
             table_shape[] = {rows_, kCols};
     const auto tensor = [](const Memory& memory, int32_t type, int rank, int64_t* shape) {
@@ -185,8 +186,8 @@ class LargeTable : public testing::Test {
     const PlanHandle plan(context_, which(op));
     cli::OpInstance instance(cli::find_op(op), which(op).settings);
     must(execute_on(context_, plan, instance, tensors), op);
-    copy(context_, beside.data(), rows.data(), rows.bytes());
-    return beside;
+    copy(context_, values.data(), rows.data(), rows.bytes());
+    return values;
   }
 
   ContextHandle context_;

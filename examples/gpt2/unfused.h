@@ -1,8 +1,8 @@
 /* Layers that this trainer uses only fused with others, as separate functions for trainers that do
  * not: residual sum without a norm, softmax of attention scores, loss of stored logits. Rows are
  * float32: n rows of h columns. */
-#ifndef GPT2_APART_H_
-#define GPT2_APART_H_
+#ifndef GPT2_UNFUSED_H_
+#define GPT2_UNFUSED_H_
 
 #include <ligerdsl/ligerdsl.h>
 #include <stdint.h>

@@ -9,8 +9,8 @@
 namespace ligerdsl::test {
 namespace {
 
-void load_neighbour() {
-  void* library = dlopen(NEIGHBOUR_LLVM, RTLD_NOW | RTLD_GLOBAL);
+void load_other_llvm() {
+  void* library = dlopen(OTHER_LLVM, RTLD_NOW | RTLD_GLOBAL);
   ASSERT_NE(library, nullptr) << dlerror();
   using Create = void* (*)();
   const auto create = reinterpret_cast<Create>(dlsym(library, "LLVMContextCreate"));
@@ -32,16 +32,16 @@ void add(int64_t n) {
   for (int64_t i = 0; i < n; ++i) ASSERT_EQ(out.floats()[i], static_cast<float>(i) + 0.5f) << i;
 }
 
-TEST(NeighbourLlvm, LoadedBefore) {
+TEST(OtherLlvm, LoadedBefore) {
   setenv("LIGERDSL_CACHE", "off", 1);
-  load_neighbour();
+  load_other_llvm();
   add(1000);
 }
 
-TEST(NeighbourLlvm, LoadedAfter) {
+TEST(OtherLlvm, LoadedAfter) {
   setenv("LIGERDSL_CACHE", "off", 1);
   add(1000);
-  load_neighbour();
+  load_other_llvm();
   add(500);
 }
 
