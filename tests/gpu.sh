@@ -68,6 +68,7 @@ if ldd "$root/lib/libligerdsl-compiler.so" "$root/bin/ligerdsl" 2>/dev/null | gr
 fi
 export LIGERDSL_COMPILER=$root/lib/libligerdsl-compiler.so
 export LIGERDSL_CACHE_DIR=${LIGERDSL_CACHE_DIR:-$results/cache}
+export LIGERDSL_TEST_COMBINATIONS=${LIGERDSL_TEST_COMBINATIONS:-all}
 export LIGERDSL_TEST_FAKE_COMPILER=$root/tests/runtime/libfake_compiler.so
 failed=()
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/support/backend.h"
+#include "tests/support/combinations.h"
 #include "tests/support/gates.h"
 #include "tests/support/random.h"
 

@@ -35,7 +35,8 @@ def ctest(targets, command):
 
 
 def kernels(backend, targets="kernel_tests ligerdsl_compiler"):
-    return gtest(targets, f"tests/kernels/kernel_tests --backend={backend}")
+    return gtest(targets, "LIGERDSL_TEST_COMBINATIONS=all "
+                 f"tests/kernels/kernel_tests --backend={backend}")
 
 
 # Cheapest first.

@@ -55,9 +55,13 @@ function(ligerdsl_kernel_shard name backend suffix shards index)
   if(backend STREQUAL ptx-cluster4)  # matmuls take half of the time, and clusters of 2 test the same code
     set(filter "--gtest_filter=-*Attention*:*Dot*:*Matmul*")
   endif()
+  set(combinations LIGERDSL_TEST_COMBINATIONS=pairs)
+  if(LIGERDSL_NIGHTLY_TESTS)
+    set(combinations LIGERDSL_TEST_COMBINATIONS=all)
+  endif()
   add_test(NAME ${test} COMMAND ${name} --backend=${backend} ${filter})
   set_tests_properties(${test} PROPERTIES LABELS kernels TIMEOUT 900 SKIP_RETURN_CODE 77 COST 100
-                       ENVIRONMENT "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index}")
+                       ENVIRONMENT "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index};${combinations}")
 endfunction()
 
 # ligerdsl_suites(filter sources...) sets the variable `filter` to the --gtest_filter option that

@@ -315,17 +315,16 @@ TEST(AttentionSequences, Schedules) {
 // Cases: queries without keys, keys without queries, no queries at all, no sink, large sinks.
 TEST(AttentionSequences, SinksAndGradientsOfLse) {
   uint64_t seed = 821;
-  for (const DType type : kFloats)
-    for (const std::vector<double>& sinks :
-         {std::vector<double>{1, -20}, std::vector<double>{-INFINITY, 100}, std::vector<double>{}})
-      for (const int64_t right : {-1, 0})
-        Trial{.lengths = {{70, 100}, {0, 3}, {40, 20}, {5, 0}},
-              .type = type,
-              .dim = 24,
-              .right = right,
-              .sinks = sinks,
-              .with_d_lse = true}
-            .check(seed += 9);
+  const std::vector<std::vector<double>> all_sinks{{1, -20}, {-INFINITY, 100}, {}};
+  const std::vector<int64_t> rights{-1, 0};
+  for (const auto& [type, sinks, right] : combinations(kFloats, all_sinks, rights))
+    Trial{.lengths = {{70, 100}, {0, 3}, {40, 20}, {5, 0}},
+          .type = type,
+          .dim = 24,
+          .right = right,
+          .sinks = sinks,
+          .with_d_lse = true}
+        .check(seed += 9);
   Trial{.lengths = {{5, 0}, {66, 0}}, .sinks = {1, 2}, .with_d_lse = true}.check(seed += 9);
   Trial{.lengths = {{0, 5}, {0, 66}}, .sinks = {1, 2}, .with_d_lse = true}.check(seed += 9);
 }

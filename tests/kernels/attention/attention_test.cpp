@@ -341,21 +341,20 @@ TEST(Attention, ScoresAheadAndTmaCopies) {
                           {"k_tensor_copies", "true"}}});
   }
   uint64_t seed = 451;
-  for (const Schedule& schedule : schedules)
-    for (const auto& [queries, keys] :
-         {std::pair<int64_t, int64_t>{150, 150}, {40, 150}, {150, 40}})
-      for (const auto& [left, right] : {Window{-1, 0}, {-1, -1}, {17, 0}, {70, 3}, {30, -1}})
-        Trial{.type = bf16,
-              .queries = queries,
-              .keys = keys,
-              .heads = 2,
-              .kv_heads = 1,
-              .dim = 64,
-              .left = left,
-              .right = right,
-              .forward = schedule.forward,
-              .backward = schedule.backward}
-            .check(seed += 5);
+  const std::vector<std::pair<int64_t, int64_t>> lengths{{150, 150}, {40, 150}, {150, 40}};
+  const std::vector<Window> windows{{-1, 0}, {-1, -1}, {17, 0}, {70, 3}, {30, -1}};
+  for (const auto& [schedule, length, window] : combinations(schedules, lengths, windows))
+    Trial{.type = bf16,
+          .queries = length.first,
+          .keys = length.second,
+          .heads = 2,
+          .kv_heads = 1,
+          .dim = 64,
+          .left = window.left,
+          .right = window.right,
+          .forward = schedule.forward,
+          .backward = schedule.backward}
+        .check(seed += 5);
   const MetaValues ahead = schedules[0].forward;
   for (int64_t dim : {40, 128, 256})
     Trial{.type = bf16, .queries = 40, .keys = 200, .dim = dim, .right = 0, .forward = ahead}.check(
@@ -402,24 +401,27 @@ TEST(Attention, LargeScores) {
 TEST(AttentionSinks, MatchFormula) {
   uint64_t seed = 801;
   const std::vector<double> sinks{0.5, -30, 100, -INFINITY};
-  for (const DType type : kFloats) {
-    Trial trial{.type = type,
-                .batch = 2,
-                .queries = 70,
-                .keys = 50,
-                .heads = 4,
-                .kv_heads = 2,
-                .dim = 32,
-                .right = 0,
-                .sinks = sinks};
-    trial.check(seed += 5);
-    trial.with_d_lse = true;
-    trial.check(seed += 5);
-    trial.left = 17, trial.right = 2, trial.cap = 3, trial.size = 4;
-    trial.check(seed += 5);
-    trial.left = trial.right = -1;
-    trial.check(seed += 5);
-  }
+  struct Scores {
+    int64_t left, right;
+    double cap, size;
+  };
+  const std::vector<Scores> all_scores{{-1, 0, 0, 1}, {17, 2, 3, 4}, {-1, -1, 3, 4}};
+  const std::vector<bool> gradients_of_lse{false, true};
+  for (const auto& [type, scores, with_d_lse] : combinations(kFloats, all_scores, gradients_of_lse))
+    Trial{.type = type,
+          .batch = 2,
+          .queries = 70,
+          .keys = 50,
+          .heads = 4,
+          .kv_heads = 2,
+          .dim = 32,
+          .left = scores.left,
+          .right = scores.right,
+          .cap = scores.cap,
+          .size = scores.size,
+          .sinks = sinks,
+          .with_d_lse = with_d_lse}
+        .check(seed += 5);
   Trial{.type = bf16, .batch = 3, .dim = 8, .sinks = {1.5}, .with_d_lse = true}.check(seed += 5);
   Trial{.type = f32, .batch = 520, .dim = 8, .sinks = {-1}}.check(seed += 5);
 }
@@ -432,21 +434,20 @@ TEST(AttentionSinks, Schedules) {
     schedules.push_back(
         {{{"ahead", "true"}, {"reload", "true"}, {"tensor_copies", "true"}},
          {{"k_tensor_copies", "true"}, {"q_tensor_copies", "true"}, {"q_reload", "true"}}});
-  for (const auto& [forward, backward] : schedules)
-    for (const int64_t dim : {64, 128})
-      for (const int64_t right : {-1, 0})
-        Trial{.type = bf16,
-              .queries = 150,
-              .keys = 90,
-              .heads = 2,
-              .kv_heads = 1,
-              .dim = dim,
-              .right = right,
-              .forward = forward,
-              .backward = backward,
-              .sinks = {2, -1},
-              .with_d_lse = true}
-            .check(seed += 5);
+  const std::vector<int64_t> dims{64, 128}, rights{-1, 0};
+  for (const auto& [schedule, dim, right] : combinations(schedules, dims, rights))
+    Trial{.type = bf16,
+          .queries = 150,
+          .keys = 90,
+          .heads = 2,
+          .kv_heads = 1,
+          .dim = dim,
+          .right = right,
+          .forward = schedule.first,
+          .backward = schedule.second,
+          .sinks = {2, -1},
+          .with_d_lse = true}
+        .check(seed += 5);
 }
 
 // A query that sees no key has o = 0 and its sink's lse, even if the first key's values are
@@ -520,20 +521,20 @@ TEST(AttentionSinks, MinusInfinityIsNoSink) {
 // of lse are NaN.
 TEST(AttentionLseGradient, MatchesFormula) {
   uint64_t seed = 1001;
-  for (const DType type : kFloats)
-    for (const int64_t keys : {30, 90})
-      for (const double cap : {0, 3})
-        Trial{.type = type,
-              .batch = 2,
-              .queries = 50,
-              .keys = keys,
-              .heads = 4,
-              .kv_heads = 2,
-              .dim = 40,
-              .right = 0,
-              .cap = cap,
-              .with_d_lse = true}
-            .check(seed += 5);
+  const std::vector<int64_t> lengths{30, 90};
+  const std::vector<double> caps{0, 3};
+  for (const auto& [type, keys, cap] : combinations(kFloats, lengths, caps))
+    Trial{.type = type,
+          .batch = 2,
+          .queries = 50,
+          .keys = keys,
+          .heads = 4,
+          .kv_heads = 2,
+          .dim = 40,
+          .right = 0,
+          .cap = cap,
+          .with_d_lse = true}
+        .check(seed += 5);
 }
 
 TEST(Attention, SeparateKeyAndValueGradients) {

@@ -9,9 +9,9 @@ using Trial = CrossEntropyTrial;
 
 TEST(CrossEntropy, WidthsAndTypes) {
   int64_t number = 0;
-  for (int64_t v : affordable({1, 3, 41, 256, 1023, 4097, 32000, 128256}, 3)) {
-    for (DType type : kFloats) Trial(type, 3, v, {}, 1.0, gap_of(number++)).check();
-  }
+  for (const auto& [v, type] :
+       values_and_types(affordable({1, 3, 41, 256, 1023, 4097, 32000, 128256}, 3), kFloats))
+    Trial(type, 3, v, {}, 1.0, gap_of(number++)).check();
 }
 
 // Rows that fit in a GPU's shared memory entirely or in part, in place and out of place.
@@ -197,18 +197,16 @@ void check_tiles_of_rows(Trial run) {
 
 // Odd widths and pitches, with the first row at each element of a 16-byte vector.
 TEST(CrossEntropy, TilesOfUnalignedRows) {
-  for (DType type : kFloats) {
-    const int64_t vector = 16 / size_of(type);
-    for (int64_t v : affordable({1, 3, 41, 127, 257, 1000, 1003}, 40)) {
-      for (int64_t shift : {int64_t{0}, int64_t{1}, vector - 1}) {
-        const int64_t gap = shift == 1 ? 3 : 0, n = v < 10 ? 300 : 37;
-        Trial run(type, n, v, {.reduction = shift == 0 ? Reduce::none : Reduce::mean}, 1.0, gap);
-        const Values values = run.logits.values();
-        run.logits = Tensor::rows(type, n, v, gap, shift).fill(values);
-        run.d_logits = Tensor::rows(type, n, v, gap, shift == 1 ? shift + vector / 2 : shift);
-        check_tiles_of_rows(run);
-      }
-    }
+  const std::vector<int64_t> places{0, 1, -1};  // -1: a vector's last element
+  for (const auto& [type, v, place] :
+       combinations(kFloats, affordable({1, 3, 41, 127, 257, 1000, 1003}, 40), places)) {
+    const int64_t vector = 16 / size_of(type), shift = place < 0 ? vector - 1 : place;
+    const int64_t gap = shift == 1 ? 3 : 0, n = v < 10 ? 300 : 37;
+    Trial run(type, n, v, {.reduction = shift == 0 ? Reduce::none : Reduce::mean}, 1.0, gap);
+    const Values values = run.logits.values();
+    run.logits = Tensor::rows(type, n, v, gap, shift).fill(values);
+    run.d_logits = Tensor::rows(type, n, v, gap, shift == 1 ? shift + vector / 2 : shift);
+    check_tiles_of_rows(run);
   }
 }
 

@@ -183,11 +183,8 @@ TEST(Divergence, SeveralTilesPerProgram) {
 }
 
 TEST(Divergence, MixedTypes) {
-  for (Divergence kind : kKinds) {
-    for (DType type : kFloats) {
-      for (DType target : kFloats) Trial(kind, type, target, 4, 520, 8).check();
-    }
-  }
+  for (const auto& [kind, type, target] : combinations(kKinds, kFloats, kFloats))
+    Trial(kind, type, target, 4, 520, 8).check();
 }
 
 TEST(Divergence, Weights) {

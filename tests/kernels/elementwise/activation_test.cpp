@@ -58,9 +58,9 @@ class Activations : public ::testing::TestWithParam<Activation> {};
 
 TEST_P(Activations, WidthsAndTypes) {
   int64_t number = 0;
-  for (int64_t cols : affordable({1, 8, 41, 431, 512, 4096, 4097, 11008, 32768}, 4)) {
-    for (DType type : kFloats) Trial(GetParam(), type, 4, cols, gap_of(number++)).check();
-  }
+  for (const auto& [cols, type] :
+       values_and_types(affordable({1, 8, 41, 431, 512, 4096, 4097, 11008, 32768}, 4), kFloats))
+    Trial(GetParam(), type, 4, cols, gap_of(number++)).check();
   Trial(GetParam(), bf16, 300, 24, 0).check();
 }
 

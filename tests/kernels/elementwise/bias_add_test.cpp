@@ -52,11 +52,10 @@ struct Trial {
 
 TEST(BiasAdd, WidthsAndTypes) {
   int64_t number = 0;
-  for (int64_t cols : affordable({1, 8, 41, 431, 512, 768, 4096, 4097, 11008, 32768}, 4)) {
-    for (DType type : kFloats) {
-      Trial(type, f32, 4, cols, gap_of(number++)).check();
-      if (type != f32) Trial(type, type, 4, cols, gap_of(number)).check();
-    }
+  for (const auto& [cols, type] : values_and_types(
+           affordable({1, 8, 41, 431, 512, 768, 4096, 4097, 11008, 32768}, 4), kFloats)) {
+    Trial(type, f32, 4, cols, gap_of(number++)).check();
+    if (type != f32) Trial(type, type, 4, cols, gap_of(number)).check();
   }
 }
 

@@ -68,9 +68,9 @@ class Gated : public ::testing::TestWithParam<Activation> {};
 
 TEST_P(Gated, WidthsAndTypes) {
   int64_t number = 0;
-  for (int64_t f : affordable({1, 8, 41, 431, 512, 4096, 4097, 11008, 32768}, 4)) {
-    for (DType type : kFloats) Trial(GetParam(), type, 4, f, gap_of(number++)).check();
-  }
+  for (const auto& [f, type] :
+       values_and_types(affordable({1, 8, 41, 431, 512, 4096, 4097, 11008, 32768}, 4), kFloats))
+    Trial(GetParam(), type, 4, f, gap_of(number++)).check();
   Trial(GetParam(), bf16, 300, 24, 0).check();
 }
 

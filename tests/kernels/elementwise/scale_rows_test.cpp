@@ -38,11 +38,10 @@ struct Trial {
 
 TEST(ScaleRows, WidthsAndTypes) {
   int64_t number = 0;
-  for (int64_t cols : affordable({1, 8, 41, 512, 1000, 4096, 4097, 14336, 32768}, 4)) {
-    for (DType type : kFloats) {
-      Trial(type, false, 4, cols, gap_of(number++)).check();
-      Trial(type, true, 4, cols, gap_of(number)).check();
-    }
+  for (const auto& [cols, type] :
+       values_and_types(affordable({1, 8, 41, 512, 1000, 4096, 4097, 14336, 32768}, 4), kFloats)) {
+    Trial(type, false, 4, cols, gap_of(number++)).check();
+    Trial(type, true, 4, cols, gap_of(number)).check();
   }
 }
 

@@ -365,40 +365,38 @@ TEST(Embedding, BackwardTypesAndAccumulate) {
 // Row i adds to position i mod P, for any index. The last sequence may be incomplete, and some
 // positions have no row.
 TEST(Embedding, PositionGradients) {
-  const std::tuple<int64_t, int64_t, int64_t> shapes[] = {
+  const std::vector<std::tuple<int64_t, int64_t, int64_t>> shapes{
       {37, 40, 1}, {37, 1, 5}, {37, 7, 5}, {300, 40, 64}, {24, 1100, 8}, {5, 20, 9}, {0, 8, 4}};
-  for (const auto& [n, cols, positions] : shapes) {
-    for (DType type : kFloats) {
-      for (DType sums : {f32, type}) {
-        for (const bool in_order : {false, true}) {
-          SCOPED_TRACE(std::string(name(type)) + " " + name(sums) + " n=" + std::to_string(n) +
-                       " cols=" + std::to_string(cols) + " positions=" + std::to_string(positions) +
-                       (in_order ? " in order" : ""));
-          Trial run(type, n, 91, cols);
-          if (n > 3) run.indices[3] = 91;
-          run.want_positions(positions, sums);
-          run.in_order = in_order;
-          run.backward();
-          run.check_backward(f32);
-          const auto expected = expected_of(
-              "embedding_backward", {{"N", n}, {"V", 91}, {"H", cols}, {"P", positions}},
-              {{"d_out", run.d_out.values()},
-               {"indices", Values(run.indices.begin(), run.indices.end())}},
-              {"d_position_weight"});
-          EXPECT_TRUE(close_normwise(run.d_positions.values(), expected.at("d_position_weight"),
-                                     gate_r(sums, n)));
-          EXPECT_TRUE(run.d_positions.untouched_outside());
-          const Tensor once = run.d_positions.clone();
-          run.backward();
-          EXPECT_TRUE(run.d_positions.same_bits(once));
-          if (sums != f32) continue;
-          run.o.accumulate_positions = true;
-          run.backward();
-          for (int64_t i = 0; i < once.size(); ++i)
-            ASSERT_NEAR(run.d_positions.get(i), 2 * once.get(i), 1e-5);
-        }
-      }
-    }
+  const std::vector<bool> flags{false, true};
+  for (const auto& [shape, type, wide_sums, in_order] :
+       combinations(shapes, kFloats, flags, flags)) {
+    const auto& [n, cols, positions] = shape;
+    const DType sums = wide_sums ? f32 : type;
+    SCOPED_TRACE(std::string(name(type)) + " " + name(sums) + " n=" + std::to_string(n) +
+                 " cols=" + std::to_string(cols) + " positions=" + std::to_string(positions) +
+                 (in_order ? " in order" : ""));
+    Trial run(type, n, 91, cols);
+    if (n > 3) run.indices[3] = 91;
+    run.want_positions(positions, sums);
+    run.in_order = in_order;
+    run.backward();
+    run.check_backward(f32);
+    const auto expected =
+        expected_of("embedding_backward", {{"N", n}, {"V", 91}, {"H", cols}, {"P", positions}},
+                    {{"d_out", run.d_out.values()},
+                     {"indices", Values(run.indices.begin(), run.indices.end())}},
+                    {"d_position_weight"});
+    EXPECT_TRUE(close_normwise(run.d_positions.values(), expected.at("d_position_weight"),
+                               gate_r(sums, n)));
+    EXPECT_TRUE(run.d_positions.untouched_outside());
+    const Tensor once = run.d_positions.clone();
+    run.backward();
+    EXPECT_TRUE(run.d_positions.same_bits(once));
+    if (sums != f32) continue;
+    run.o.accumulate_positions = true;
+    run.backward();
+    for (int64_t i = 0; i < once.size(); ++i)
+      ASSERT_NEAR(run.d_positions.get(i), 2 * once.get(i), 1e-5);
   }
 }
 

@@ -110,56 +110,49 @@ TEST(Dot, WarpgroupsMultiplyFromSlots) {
 // directly. Covers mma.sync, and wgmma with and without overlap of the next iteration.
 TEST(Dot, PersistentPrograms) {
   uint64_t seed = 371;
-  for (const DType type : {f16, bf16})
-    for (const Product& p : std::vector<Product>{
-             {.m = 200,
-   .n = 200,
-   .k = 192,
-   .bm = 64,
-   .bn = 64,
-   .bk = 64,
-   .stages = 4,
-   .programs = 3},
-             {.m = 256,
-             .n = 520,
-             .k = 64,
-             .bm = 128,
-             .bn = 256,
-             .bk = 64,
-             .num_warps = 8,
-             .stages = 4,
-             .programs = 2},
-             {.m = 256,
-             .n = 264,
-             .k = 128,
-             .bm = 128,
-             .bn = 128,
-             .bk = 32,
-             .num_warps = 8,
-             .stages = 3,
-             .dynamic = true,
-             .programs = 2},
-             {.m = 130, .n = 64, .k = 96, .bm = 64, .bn = 64, .bk = 32, .stages = 2, .programs = 1},
-             {.m = 96, .n = 96, .k = 160, .bm = 32, .bn = 32, .bk = 32, .stages = 3, .programs = 4},
-             {.m = 48,
-             .n = 64,
-             .k = 16,
-             .bm = 16,
-             .bn = 64,
-             .bk = 16,
-             .num_warps = 1,
-             .stages = 4,
-             .programs = 1}})
-      for (const DType result : {f32, type})
-        for (const bool transposed : {false, true}) {
-          Product by = p;
-          by.result = result;
-          check_product(type, by, transposed, seed += 2);
-          by.columns = true;
-          check_product(type, by, transposed, seed += 2);
-          by.columns = false, by.doubled = true;
-          check_product(type, by, transposed, seed += 2);
-        }
+  const std::vector<Product> products{
+      {.m = 200, .n = 200, .k = 192, .bm = 64, .bn = 64, .bk = 64, .stages = 4, .programs = 3},
+      {.m = 256,
+       .n = 520,
+       .k = 64,
+       .bm = 128,
+       .bn = 256,
+       .bk = 64,
+       .num_warps = 8,
+       .stages = 4,
+       .programs = 2},
+      {.m = 256,
+       .n = 264,
+       .k = 128,
+       .bm = 128,
+       .bn = 128,
+       .bk = 32,
+       .num_warps = 8,
+       .stages = 3,
+       .dynamic = true,
+       .programs = 2},
+      {.m = 130, .n = 64, .k = 96, .bm = 64, .bn = 64, .bk = 32, .stages = 2, .programs = 1},
+      {.m = 96, .n = 96, .k = 160, .bm = 32, .bn = 32, .bk = 32, .stages = 3, .programs = 4},
+      {.m = 48,
+       .n = 64,
+       .k = 16,
+       .bm = 16,
+       .bn = 64,
+       .bk = 16,
+       .num_warps = 1,
+       .stages = 4,
+       .programs = 1}};
+  enum class Form { rows, columns, doubled };
+  const std::vector<Form> forms{Form::rows, Form::columns, Form::doubled};
+  const std::vector<DType> types{f16, bf16};
+  const std::vector<bool> flags{false, true};
+  for (const auto& [type, product, form, wide_result, transposed] :
+       combinations(types, products, forms, flags, flags)) {
+    Product by = product;
+    by.result = wide_result ? f32 : type;
+    by.columns = form == Form::columns, by.doubled = form == Form::doubled;
+    check_product(type, by, transposed, seed += 2);
+  }
 }
 
 }  // namespace

@@ -11,54 +11,34 @@ namespace {
 // registers.
 TEST(Dot, OperandsOfFp8) {
   uint64_t seed = 571;
-  for (const auto& [first, second] :
-       {std::pair{f8e4m3, f8e4m3}, {f8e4m3, f8e5m2}, {f8e5m2, f8e4m3}})
-    for (const Product& p : std::vector<Product>{
-             {.m = 50, .n = 70, .k = 90, .bm = 32, .bn = 32, .bk = 32},
-             {.m = 7, .n = 9, .k = 3, .bm = 4, .bn = 4, .bk = 4, .num_warps = 1},
-             {.m = 40, .n = 35, .k = 70, .bm = 32, .bn = 32, .bk = 32, .stages = 3},
-             {.m = 50,
-             .n = 80,
-             .k = 272,
-             .bm = 32,
-             .bn = 64,
-             .bk = 64,
-             .num_warps = 8,
-             .stages = 3},
-             {.m = 64, .n = 64, .k = 384, .bm = 64, .bn = 64, .bk = 128, .stages = 3},
-             {.m = 100,
-             .n = 144,
-             .k = 272,
-             .bm = 128,
-             .bn = 128,
-             .bk = 64,
-             .num_warps = 8,
-             .stages = 4},
-             {.m = 192,
-             .n = 96,
-             .k = 96,
-             .bm = 192,
-             .bn = 96,
-             .bk = 32,
-             .stages = 2,
-             .dynamic = true},
-             {.m = 64, .n = 64, .k = 96, .bm = 64, .bn = 64, .bk = 16, .stages = 3},
-             {.m = 256,
-             .n = 272,
-             .k = 128,
-             .bm = 128,
-             .bn = 128,
-             .bk = 64,
-             .num_warps = 8,
-             .stages = 3,
-             .programs = 2}})
-      for (const bool transposed : {true, false}) {
-        Product by = p;
-        by.second = second;
-        check_product(first, by, transposed, seed += 2);
-        by.columns = true;
-        check_product(first, by, transposed, seed += 2);
-      }
+  const std::vector<std::pair<DType, DType>> types{
+      {f8e4m3, f8e4m3}, {f8e4m3, f8e5m2}, {f8e5m2, f8e4m3}};
+  const std::vector<Product> products{
+      {.m = 50, .n = 70, .k = 90, .bm = 32, .bn = 32, .bk = 32},
+      {.m = 7, .n = 9, .k = 3, .bm = 4, .bn = 4, .bk = 4, .num_warps = 1},
+      {.m = 40, .n = 35, .k = 70, .bm = 32, .bn = 32, .bk = 32, .stages = 3},
+      {.m = 50, .n = 80, .k = 272, .bm = 32, .bn = 64, .bk = 64, .num_warps = 8, .stages = 3},
+      {.m = 64, .n = 64, .k = 384, .bm = 64, .bn = 64, .bk = 128, .stages = 3},
+      {.m = 100, .n = 144, .k = 272, .bm = 128, .bn = 128, .bk = 64, .num_warps = 8, .stages = 4},
+      {.m = 192, .n = 96, .k = 96, .bm = 192, .bn = 96, .bk = 32, .stages = 2, .dynamic = true},
+      {.m = 64, .n = 64, .k = 96, .bm = 64, .bn = 64, .bk = 16, .stages = 3},
+      {.m = 256,
+       .n = 272,
+       .k = 128,
+       .bm = 128,
+       .bn = 128,
+       .bk = 64,
+       .num_warps = 8,
+       .stages = 3,
+       .programs = 2}};
+  const std::vector<bool> flags{true, false};
+  for (const auto& [operands, product, transposed, columns] :
+       combinations(types, products, flags, flags)) {
+    Product by = product;
+    by.second = operands.second;
+    by.columns = columns;
+    check_product(operands.first, by, transposed, seed += 2);
+  }
 }
 
 // i8 is multiplied by mma.sync, by threads, or by wgmma if k is contiguous in both operands. wgmma
@@ -66,51 +46,44 @@ TEST(Dot, OperandsOfFp8) {
 // is not contiguous.
 TEST(Dot, OperandsOfI8) {
   uint64_t seed = 771;
-  for (const Product& p : std::vector<Product>{
-           {.m = 50, .n = 70, .k = 90, .bm = 32, .bn = 32, .bk = 32},
-           {.m = 7, .n = 9, .k = 3, .bm = 4, .bn = 4, .bk = 4, .num_warps = 1},
-           {.m = 64, .n = 64, .k = 96, .bm = 32, .bn = 32, .bk = 16, .stages = 2},
-           {.m = 40, .n = 35, .k = 70, .bm = 32, .bn = 32, .bk = 32, .stages = 3},
-           {.m = 50, .n = 80, .k = 272, .bm = 32, .bn = 64, .bk = 64, .num_warps = 8, .stages = 3},
-           {.m = 48, .n = 24, .k = 224, .bm = 48, .bn = 24, .bk = 96, .num_warps = 2, .stages = 2},
-           {.m = 64, .n = 64, .k = 384, .bm = 64, .bn = 64, .bk = 128, .stages = 3},
-           {.m = 100,
-           .n = 144,
-           .k = 272,
-           .bm = 128,
-           .bn = 128,
-           .bk = 64,
-           .num_warps = 8,
-           .stages = 4,
-           .tensor = true},
-           {.m = 192,
-           .n = 96,
-           .k = 96,
-           .bm = 192,
-           .bn = 96,
-           .bk = 32,
-           .stages = 2,
-           .dynamic = true},
-           {.m = 64, .n = 48, .k = 64, .bm = 64, .bn = 24, .bk = 32, .stages = 3},
-           {.m = 64, .n = 80, .k = 64, .bm = 64, .bn = 40, .bk = 32, .stages = 3},
-           {.m = 256,
-           .n = 272,
-           .k = 128,
-           .bm = 128,
-           .bn = 128,
-           .bk = 64,
-           .num_warps = 8,
-           .stages = 3,
-           .programs = 2}})
-    for (const bool transposed : {true, false}) {
-      Product by = p;
-      by.result = i32;
-      check_product(i8, by, transposed, seed += 2);
-      by.columns = true;
-      check_product(i8, by, transposed, seed += 2);
-      by.columns = false, by.doubled = true, by.result = f32;
-      check_product(i8, by, transposed, seed += 2);
-    }
+  const std::vector<Product> products{
+      {.m = 50, .n = 70, .k = 90, .bm = 32, .bn = 32, .bk = 32},
+      {.m = 7, .n = 9, .k = 3, .bm = 4, .bn = 4, .bk = 4, .num_warps = 1},
+      {.m = 64, .n = 64, .k = 96, .bm = 32, .bn = 32, .bk = 16, .stages = 2},
+      {.m = 40, .n = 35, .k = 70, .bm = 32, .bn = 32, .bk = 32, .stages = 3},
+      {.m = 50, .n = 80, .k = 272, .bm = 32, .bn = 64, .bk = 64, .num_warps = 8, .stages = 3},
+      {.m = 48, .n = 24, .k = 224, .bm = 48, .bn = 24, .bk = 96, .num_warps = 2, .stages = 2},
+      {.m = 64, .n = 64, .k = 384, .bm = 64, .bn = 64, .bk = 128, .stages = 3},
+      {.m = 100,
+       .n = 144,
+       .k = 272,
+       .bm = 128,
+       .bn = 128,
+       .bk = 64,
+       .num_warps = 8,
+       .stages = 4,
+       .tensor = true},
+      {.m = 192, .n = 96, .k = 96, .bm = 192, .bn = 96, .bk = 32, .stages = 2, .dynamic = true},
+      {.m = 64, .n = 48, .k = 64, .bm = 64, .bn = 24, .bk = 32, .stages = 3},
+      {.m = 64, .n = 80, .k = 64, .bm = 64, .bn = 40, .bk = 32, .stages = 3},
+      {.m = 256,
+       .n = 272,
+       .k = 128,
+       .bm = 128,
+       .bn = 128,
+       .bk = 64,
+       .num_warps = 8,
+       .stages = 3,
+       .programs = 2}};
+  enum class Form { rows, columns, doubled };
+  const std::vector<Form> forms{Form::rows, Form::columns, Form::doubled};
+  const std::vector<bool> flags{true, false};
+  for (const auto& [product, form, transposed] : combinations(products, forms, flags)) {
+    Product by = product;
+    by.columns = form == Form::columns, by.doubled = form == Form::doubled;
+    by.result = by.doubled ? f32 : i32;
+    check_product(i8, by, transposed, seed += 2);
+  }
 }
 
 // The largest accumulator value is exact, and the next one wraps.
@@ -143,45 +116,45 @@ TEST(Dot, AccumulatorOfI8Wraps) {
 // k is contiguous in them.
 TEST(Dot, OperandsOfTf32) {
   uint64_t seed = 971;
-  for (const Product& p : std::vector<Product>{
-           {.m = 50, .n = 70, .k = 90, .bm = 32, .bn = 32, .bk = 32},
-           {.m = 7, .n = 9, .k = 3, .bm = 4, .bn = 4, .bk = 4, .num_warps = 1},
-           {.m = 64, .n = 64, .k = 96, .bm = 32, .bn = 32, .bk = 8, .stages = 2},
-           {.m = 40, .n = 35, .k = 70, .bm = 32, .bn = 32, .bk = 32, .stages = 3},
-           {.m = 50, .n = 80, .k = 272, .bm = 32, .bn = 64, .bk = 64, .num_warps = 8, .stages = 3},
-           {.m = 48, .n = 24, .k = 120, .bm = 48, .bn = 24, .bk = 24, .num_warps = 2, .stages = 2},
-           {.m = 64, .n = 64, .k = 192, .bm = 64, .bn = 64, .bk = 32, .stages = 3},
-           {.m = 64, .n = 64, .k = 192, .bm = 64, .bn = 64, .bk = 32, .stages = 3, .tensor = true},
-           {.m = 100,
-           .n = 144,
-           .k = 136,
-           .bm = 128,
-           .bn = 128,
-           .bk = 32,
-           .num_warps = 8,
-           .stages = 4,
-           .tensor = true},
-           {.m = 192, .n = 96, .k = 48, .bm = 192, .bn = 96, .bk = 16, .stages = 2, .tensor = true},
-           {.m = 64, .n = 80, .k = 64, .bm = 64, .bn = 40, .bk = 8, .stages = 3, .tensor = true},
-           {.m = 256,
-           .n = 272,
-           .k = 128,
-           .bm = 128,
-           .bn = 128,
-           .bk = 32,
-           .num_warps = 8,
-           .stages = 3,
-           .programs = 2,
-           .tensor = true}})
-    for (const bool transposed : {true, false}) {
-      Product by = p;
-      by.tf32 = true;
-      check_product(f32, by, transposed, seed += 2);
-      by.columns = true;
-      check_product(f32, by, transposed, seed += 2);
-      by.columns = false, by.doubled = true;
-      check_product(f32, by, transposed, seed += 2);
-    }
+  const std::vector<Product> products{
+      {.m = 50, .n = 70, .k = 90, .bm = 32, .bn = 32, .bk = 32},
+      {.m = 7, .n = 9, .k = 3, .bm = 4, .bn = 4, .bk = 4, .num_warps = 1},
+      {.m = 64, .n = 64, .k = 96, .bm = 32, .bn = 32, .bk = 8, .stages = 2},
+      {.m = 40, .n = 35, .k = 70, .bm = 32, .bn = 32, .bk = 32, .stages = 3},
+      {.m = 50, .n = 80, .k = 272, .bm = 32, .bn = 64, .bk = 64, .num_warps = 8, .stages = 3},
+      {.m = 48, .n = 24, .k = 120, .bm = 48, .bn = 24, .bk = 24, .num_warps = 2, .stages = 2},
+      {.m = 64, .n = 64, .k = 192, .bm = 64, .bn = 64, .bk = 32, .stages = 3},
+      {.m = 64, .n = 64, .k = 192, .bm = 64, .bn = 64, .bk = 32, .stages = 3, .tensor = true},
+      {.m = 100,
+       .n = 144,
+       .k = 136,
+       .bm = 128,
+       .bn = 128,
+       .bk = 32,
+       .num_warps = 8,
+       .stages = 4,
+       .tensor = true},
+      {.m = 192, .n = 96, .k = 48, .bm = 192, .bn = 96, .bk = 16, .stages = 2, .tensor = true},
+      {.m = 64, .n = 80, .k = 64, .bm = 64, .bn = 40, .bk = 8, .stages = 3, .tensor = true},
+      {.m = 256,
+       .n = 272,
+       .k = 128,
+       .bm = 128,
+       .bn = 128,
+       .bk = 32,
+       .num_warps = 8,
+       .stages = 3,
+       .programs = 2,
+       .tensor = true}};
+  enum class Form { rows, columns, doubled };
+  const std::vector<Form> forms{Form::rows, Form::columns, Form::doubled};
+  const std::vector<bool> flags{true, false};
+  for (const auto& [product, form, transposed] : combinations(products, forms, flags)) {
+    Product by = product;
+    by.tf32 = true;
+    by.columns = form == Form::columns, by.doubled = form == Form::doubled;
+    check_product(f32, by, transposed, seed += 2);
+  }
 }
 
 // Rounds to the nearest number, ties away from zero. Infinities and NaN are preserved.

@@ -16,8 +16,8 @@ namespace {
 using kernels::GroupedMatmulOptions;
 using kernels::GroupedTransposes;
 
-constexpr GroupedTransposes kTransposes[] = {GroupedTransposes::nt, GroupedTransposes::nn,
-                                             GroupedTransposes::tn};
+const std::vector<GroupedTransposes> kTransposes{GroupedTransposes::nt, GroupedTransposes::nn,
+                                                 GroupedTransposes::tn};
 
 struct Trial {
   GroupedMatmulOptions options;   // sizes are set from the other fields
@@ -207,18 +207,18 @@ TEST(GroupedMatmul, TmaCopies) {
   wide["persistent"] = "true";
   MetaValues stored = wide;
   stored["tensor_stores"] = "true";
-  for (const GroupedTransposes transposes : kTransposes)
-    for (const MetaValues& config : {kTensorCopies, wide, stored})
-      for (const int64_t gap : {0, 8, 3})
-        Trial{.options = {.transposes = transposes, .type = bf16, .c_type = gap ? bf16 : f32},
-              .k = 136,
-              .n = 72,
-              .sizes = {72, 0, 5, 131, 64},
-              .before = 3,
-              .after = 2,
-              .config = config,
-              .sms = 2}
-            .check(seed += 9, gap);
+  const std::vector<MetaValues> configs{kTensorCopies, wide, stored};
+  const std::vector<int64_t> gaps{0, 8, 3};
+  for (const auto& [transposes, config, gap] : combinations(kTransposes, configs, gaps))
+    Trial{.options = {.transposes = transposes, .type = bf16, .c_type = gap ? bf16 : f32},
+          .k = 136,
+          .n = 72,
+          .sizes = {72, 0, 5, 131, 64},
+          .before = 3,
+          .after = 2,
+          .config = config,
+          .sms = 2}
+        .check(seed += 9, gap);
   Trial added{
       .options = {.transposes = GroupedTransposes::tn, .type = f16, .c_type = f32, .adds = true},
       .k = 72,

@@ -75,8 +75,8 @@ struct Trial {
   }
 };
 
-constexpr Transposes kTransposes[] = {Transposes::nn, Transposes::nt, Transposes::tn,
-                                      Transposes::tt};
+const std::vector<Transposes> kTransposes{Transposes::nn, Transposes::nt, Transposes::tn,
+                                          Transposes::tt};
 
 TEST(Matmul, EveryOrderAndType) {
   uint64_t seed = 11;
@@ -121,79 +121,71 @@ TEST(Matmul, Epilogues) {
 // Batches of consecutive or row-interleaved matrices, with whole and partial tiles.
 TEST(Matmul, Batches) {
   uint64_t seed = 351;
-  for (const Transposes transposes : kTransposes)
-    for (const DType type : kFloats)
-      for (const bool side_by_side : {false, true})
-        for (const auto& [m, n, k] :
-             {std::array<int64_t, 3>{70, 40, 72}, {16, 24, 136}, {7, 13, 9}}) {
-          constexpr int64_t kBatch = 3;
-          MatmulOptions options{.transposes = transposes,
-                                .type = type,
-                                .c_type = f32,
-                                .has_bias = true,
-                                .adds = true};
-          options.batch = kBatch, options.cols = n, options.width = options.transposed_a() ? m : k;
-          SCOPED_TRACE(kernels::meta_text(options) + (side_by_side ? " side by side" : ""));
-          const bool ta = options.transposed_a(), tb = options.transposed_b();
-          // Matrices [batch, rows, cols]; if `side_by_side`, in memory [rows, batch, cols].
-          const auto matrices = [&](DType of, int64_t rows, int64_t cols, uint64_t salt) {
-            Tensor made = side_by_side ? Tensor(of, {kBatch, rows, cols}, {cols, kBatch * cols, 1})
-                                       : Tensor(of, {kBatch, rows, cols});
-            return made.fill(Random(seed + salt).normals(kBatch * rows * cols));
-          };
-          const Tensor a = matrices(type, ta ? k : m, ta ? m : k, 1),
-                       b = matrices(type, tb ? n : k, tb ? k : n, 2), c = matrices(f32, m, n, 3),
-                       bias = random_vector(f32, n, seed + 4);
-          const Values all_a = a.values(), all_b = b.values(), all_c = c.values();
-          const auto one = [](const Values& all, int64_t i, int64_t size) {
-            return Values(all.begin() + i * size, all.begin() + (i + 1) * size);
-          };
-          Values wanted;
-          for (int64_t i = 0; i < kBatch; ++i)
-            for (const double value :
-                 reference::matmul_reference({.m = m,
-                 .n = n,
-                 .k = k,
-                 .transposed_a = ta,
-                 .transposed_b = tb,
-                 .alpha = 1,
-                 .beta = 0.5},
-                                             one(all_a, i, m * k), one(all_b, i, k * n),
-                                             bias.values(), one(all_c, i, m * n)))
-              wanted.push_back(value);
-          Arguments arguments;
-          arguments.tensor("a", a)
-              .tensor("b", b)
-              .tensor("bias", bias)
-              .tensor("c", c)
-              .number("beta", 0.5);
-          backend().run(kernels::matmul(machine(), options), ta ? k : m, arguments);
-          EXPECT_TRUE(
-              close_normwise(c.values(), wanted, gate_r(f32, k) * backend().summation_slack()));
-          EXPECT_TRUE(c.untouched_outside());
-          seed += 7;
-        }
+  const std::vector<std::array<int64_t, 3>> shapes{{70, 40, 72}, {16, 24, 136}, {7, 13, 9}};
+  const std::vector<bool> flags{false, true};
+  for (const auto& [transposes, type, side_by_side, shape] :
+       combinations(kTransposes, kFloats, flags, shapes)) {
+    const auto& [m, n, k] = shape;
+    constexpr int64_t kBatch = 3;
+    MatmulOptions options{
+        .transposes = transposes, .type = type, .c_type = f32, .has_bias = true, .adds = true};
+    options.batch = kBatch, options.cols = n, options.width = options.transposed_a() ? m : k;
+    SCOPED_TRACE(kernels::meta_text(options) + (side_by_side ? " side by side" : ""));
+    const bool ta = options.transposed_a(), tb = options.transposed_b();
+    // Matrices [batch, rows, cols]; if `side_by_side`, in memory [rows, batch, cols].
+    const auto matrices = [&](DType of, int64_t rows, int64_t cols, uint64_t salt) {
+      Tensor made = side_by_side ? Tensor(of, {kBatch, rows, cols}, {cols, kBatch * cols, 1})
+                                 : Tensor(of, {kBatch, rows, cols});
+      return made.fill(Random(seed + salt).normals(kBatch * rows * cols));
+    };
+    const Tensor a = matrices(type, ta ? k : m, ta ? m : k, 1),
+                 b = matrices(type, tb ? n : k, tb ? k : n, 2), c = matrices(f32, m, n, 3),
+                 bias = random_vector(f32, n, seed + 4);
+    const Values all_a = a.values(), all_b = b.values(), all_c = c.values();
+    const auto one = [](const Values& all, int64_t i, int64_t size) {
+      return Values(all.begin() + i * size, all.begin() + (i + 1) * size);
+    };
+    Values wanted;
+    for (int64_t i = 0; i < kBatch; ++i)
+      for (const double value : reference::matmul_reference(
+               {.m = m,
+              .n = n,
+              .k = k,
+              .transposed_a = ta,
+              .transposed_b = tb,
+              .alpha = 1,
+              .beta = 0.5},
+               one(all_a, i, m * k), one(all_b, i, k * n), bias.values(), one(all_c, i, m * n)))
+        wanted.push_back(value);
+    Arguments arguments;
+    arguments.tensor("a", a).tensor("b", b).tensor("bias", bias).tensor("c", c).number("beta", 0.5);
+    backend().run(kernels::matmul(machine(), options), ta ? k : m, arguments);
+    EXPECT_TRUE(close_normwise(c.values(), wanted, gate_r(f32, k) * backend().summation_slack()));
+    EXPECT_TRUE(c.untouched_outside());
+    seed += 7;
+  }
 }
 
 // Both fp8 formats in the orders nt, nn and tn, with and without `two_level_accumulation`. Only nt
 // uses wgmma and scales.
 TEST(Matmul, Fp8) {
   uint64_t seed = 401;
-  for (const Transposes transposes : {Transposes::nt, Transposes::nn, Transposes::tn})
-    for (const DType type : {f8e4m3, f8e5m2})
-      for (const bool other : {false, true}) {
-        const bool scaled = transposes == Transposes::nt;
-        const MatmulOptions options{.transposes = transposes,
-                                    .type = type,
-                                    .mixed = other,
-                                    .scaled_rows = scaled,
-                                    .scaled_cols = scaled && other,
-                                    .two_level_accumulation = other && machine().is_gpu(),
-                                    .c_type = other ? f32 : bf16,
-                                    .has_bias = other};
-        Trial{.m = 130, .n = 144, .k = 272, .options = options}.check(seed += 7);
-        Trial{.m = 7, .n = 13, .k = 9, .options = options}.check(seed += 7, 3);
-      }
+  const std::vector<Transposes> all_transposes{Transposes::nt, Transposes::nn, Transposes::tn};
+  const std::vector<DType> types{f8e4m3, f8e5m2};
+  const std::vector<bool> flags{false, true};
+  for (const auto& [transposes, type, other] : combinations(all_transposes, types, flags)) {
+    const bool scaled = transposes == Transposes::nt;
+    const MatmulOptions options{.transposes = transposes,
+                                .type = type,
+                                .mixed = other,
+                                .scaled_rows = scaled,
+                                .scaled_cols = scaled && other,
+                                .two_level_accumulation = other && machine().is_gpu(),
+                                .c_type = other ? f32 : bf16,
+                                .has_bias = other};
+    Trial{.m = 130, .n = 144, .k = 272, .options = options}.check(seed += 7);
+    Trial{.m = 7, .n = 13, .k = 9, .options = options}.check(seed += 7, 3);
+  }
 }
 
 TEST(Matmul, AccumulatesIntoC) {
@@ -383,27 +375,26 @@ TEST(Matmul, PersistentPrograms) {
   const MetaValues narrow{{"tile_m", "32"},      {"tile_n", "32"},  {"tile_k", "16"},
                           {"num_warps", "2"},    {"num_ctas", "1"}, {"stages", "4"},
                           {"persistent", "true"}};
-  for (const Transposes transposes : kTransposes)
-    for (const MetaValues& config : {wide, narrow})
-      for (const DType c_type : {bf16, f32}) {
-        MatmulOptions options{.transposes = transposes, .type = bf16, .c_type = c_type};
-        Trial{.m = 136, .n = 264, .k = 72, .options = options, .config = config, .sms = 2}.check(
-            seed += 5);
-        options.has_bias = true, options.epilogue = Epilogue::silu;
-        Trial{.m = 100,
-              .n = 72,
-              .k = 40,
-              .options = options,
-              .alpha = 2,
-              .beta = 3,
-              .config = config,
-              .sms = 1}
-            .check(seed += 5);
-        const int64_t none = options.transposed_a() ? 0 : 8;  // if a is [m, k], k is compiled in
-        Trial{
-            .m = 70, .n = 24, .k = none, .options = options, .beta = 2, .config = config, .sms = 1}
-            .check(seed += 5);
-      }
+  const std::vector<MetaValues> configs{wide, narrow};
+  const std::vector<DType> c_types{bf16, f32};
+  for (const auto& [transposes, config, c_type] : combinations(kTransposes, configs, c_types)) {
+    MatmulOptions options{.transposes = transposes, .type = bf16, .c_type = c_type};
+    Trial{.m = 136, .n = 264, .k = 72, .options = options, .config = config, .sms = 2}.check(seed +=
+                                                                                             5);
+    options.has_bias = true, options.epilogue = Epilogue::silu;
+    Trial{.m = 100,
+          .n = 72,
+          .k = 40,
+          .options = options,
+          .alpha = 2,
+          .beta = 3,
+          .config = config,
+          .sms = 1}
+        .check(seed += 5);
+    const int64_t none = options.transposed_a() ? 0 : 8;  // if a is [m, k], k is compiled in
+    Trial{.m = 70, .n = 24, .k = none, .options = options, .beta = 2, .config = config, .sms = 1}
+        .check(seed += 5);
+  }
 }
 
 const MetaValues kTensorCopies{{"tile_m", "64"},  {"tile_n", "128"}, {"num_warps", "4"},
@@ -427,45 +418,43 @@ bool shares_tiles() {
 TEST(Matmul, Clusters) {
   if (!shares_tiles()) GTEST_SKIP() << "no clusters, or no wgmma";
   uint64_t seed = 1801;
-  for (const Transposes transposes : kTransposes)
-    for (const int ctas : {2, 4})
-      for (const bool persistent : {false, true}) {
-        const MetaValues config = cluster_config(ctas, persistent);
-        MatmulOptions options{
-            .transposes = transposes, .type = persistent ? f16 : bf16, .c_type = f32};
-        Trial{.m = 72 * ctas, .n = 200, .k = 264, .options = options, .config = config, .sms = 4}
-            .check(seed += 5, 8);
-        options.has_bias = true, options.c_type = options.type, options.epilogue = Epilogue::silu;
-        Trial{.m = 136, .n = 264, .k = 328, .options = options, .config = config, .sms = 4}.check(
-            seed += 5);
-        Trial{.m = 72,
-              .n = 72,
-              .k = 40,
-              .options = options,
-              .alpha = 2,
-              .beta = 3,
-              .config = config,
-              .sms = 1}
-            .check(seed += 5);
-        if (!persistent) continue;
-        MetaValues stores = config;
-        stores["tensor_stores"] = "true", stores["splits"] = "1";
-        MatmulOptions adds{
-            .transposes = transposes, .type = bf16, .c_type = f32, .unit_beta = true};
-        for (const MetaValues& each : {config, stores})
-          Trial{.m = 136, .n = 200, .k = 264, .options = adds, .beta = 1, .config = each, .sms = 4}
-              .check(seed += 5);
-        // Rows of c that are whole vectors, and ragged rows.
-        for (const int n : {200, 75})
-          Trial{.m = 72 * ctas,
-                .n = n,
-                .k = 72,
-                .options = options,
-                .alpha = 2,
-                .config = stores,
-                .sms = 4}
-              .check(seed += 5, n == 200 ? 8 : 0);
-      }
+  const std::vector<int> sizes{2, 4};
+  const std::vector<bool> flags{false, true};
+  for (const auto& [transposes, ctas, persistent] : combinations(kTransposes, sizes, flags)) {
+    const MetaValues config = cluster_config(ctas, persistent);
+    MatmulOptions options{.transposes = transposes, .type = persistent ? f16 : bf16, .c_type = f32};
+    Trial{.m = 72 * ctas, .n = 200, .k = 264, .options = options, .config = config, .sms = 4}.check(
+        seed += 5, 8);
+    options.has_bias = true, options.c_type = options.type, options.epilogue = Epilogue::silu;
+    Trial{.m = 136, .n = 264, .k = 328, .options = options, .config = config, .sms = 4}.check(
+        seed += 5);
+    Trial{.m = 72,
+          .n = 72,
+          .k = 40,
+          .options = options,
+          .alpha = 2,
+          .beta = 3,
+          .config = config,
+          .sms = 1}
+        .check(seed += 5);
+    if (!persistent) continue;
+    MetaValues stores = config;
+    stores["tensor_stores"] = "true", stores["splits"] = "1";
+    MatmulOptions adds{.transposes = transposes, .type = bf16, .c_type = f32, .unit_beta = true};
+    for (const MetaValues& each : {config, stores})
+      Trial{.m = 136, .n = 200, .k = 264, .options = adds, .beta = 1, .config = each, .sms = 4}
+          .check(seed += 5);
+    // Rows of c that are whole vectors, and ragged rows.
+    for (const int n : {200, 75})
+      Trial{.m = 72 * ctas,
+            .n = n,
+            .k = 72,
+            .options = options,
+            .alpha = 2,
+            .config = stores,
+            .sms = 4}
+          .check(seed += 5, n == 200 ? 8 : 0);
+  }
 }
 
 // An old driver on a Hopper GPU may lack PTX support for clusters.

@@ -95,9 +95,9 @@ DytOptions options_of(int64_t cols, DType type) {
 
 TEST(Dyt, WidthsAndTypes) {
   int64_t number = 0;
-  for (int64_t h : affordable({1, 7, 64, 123, 1024, 4097, 33000, 131072}, 3)) {
-    for (DType type : kFloats) Trial(options_of(h, type), 3, gap_of(number++)).check();
-  }
+  for (const auto& [h, type] :
+       values_and_types(affordable({1, 7, 64, 123, 1024, 4097, 33000, 131072}, 3), kFloats))
+    Trial(options_of(h, type), 3, gap_of(number++)).check();
 }
 
 TEST(Dyt, AnyNumberOfRows) {

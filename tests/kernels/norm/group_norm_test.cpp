@@ -185,26 +185,26 @@ std::vector<Shape4> affordable(const std::vector<Shape4>& shapes) {
 // Cases: one or many positions, one or all channels per group, odd and prime numbers of each.
 TEST(GroupNorm, ShapesAndTypes) {
   int64_t number = 0;
-  for (const Shape4& s : affordable({{1, 1, 1, 3},
-                                     {1, 32, 32, 4},
-                                     {5, 8, 2, 1},
-                                     {3, 64, 8, 1},
-                                     {7, 48, 12, 1},
-                                     {3, 63, 21, 5},
-                                     {2, 20, 2, 49},
-                                     {2, 10, 2, 100},
-                                     {3, 40, 4, 64},
-                                     {2, 6, 3, 33},
-                                     {1, 7, 7, 131},
-                                     {2, 16, 1, 24},
-                                     {1, 4, 2, 4096},
-                                     {2, 5, 1, 1000},
-                                     {1, 3, 1, 5003},
-                                     {1, 20, 2, 4096},
-                                     {1, 2, 1, 20480},
-                                     {1, 4, 1, 33000}}))
-    for (DType type : kFloats)
-      run_and_check({.options = options_of(s, type), .n = s.n, .gap = gap_of(number++)});
+  const std::vector<Shape4> shapes = affordable({{1, 1, 1, 3},
+                                                 {1, 32, 32, 4},
+                                                 {5, 8, 2, 1},
+                                                 {3, 64, 8, 1},
+                                                 {7, 48, 12, 1},
+                                                 {3, 63, 21, 5},
+                                                 {2, 20, 2, 49},
+                                                 {2, 10, 2, 100},
+                                                 {3, 40, 4, 64},
+                                                 {2, 6, 3, 33},
+                                                 {1, 7, 7, 131},
+                                                 {2, 16, 1, 24},
+                                                 {1, 4, 2, 4096},
+                                                 {2, 5, 1, 1000},
+                                                 {1, 3, 1, 5003},
+                                                 {1, 20, 2, 4096},
+                                                 {1, 2, 1, 20480},
+                                                 {1, 4, 1, 33000}});
+  for (const auto& [s, type] : values_and_types(shapes, kFloats))
+    run_and_check({.options = options_of(s, type), .n = s.n, .gap = gap_of(number++)});
 }
 
 TEST(GroupNorm, GroupsSharedByCtas) {
@@ -301,27 +301,26 @@ TEST(GroupNorm, ByChannels) {
 }
 
 TEST(GroupNorm, Options) {
-  for (DType type : kFloats) {
-    for (const Shape4& s : {Shape4{5, 24, 4, 1}, {3, 12, 4, 50}, {2, 6, 2, 16}}) {
-      for (DType weight_type : {f32, type}) {
-        for (auto gradients :
-             {LayerNormGradients::both, LayerNormGradients::weight, LayerNormGradients::bias}) {
-          Case c{.options = options_of(s, type), .n = s.n, .gap = 3};
-          c.options.weight_type = weight_type;
-          c.options.gradients = gradients;
-          c.options.without_bias = gradients == LayerNormGradients::weight;
-          c.options.with_mean = gradients != LayerNormGradients::bias;
-          c.options.with_rstd = gradients != LayerNormGradients::weight;
-          c.options.accumulate = gradients == LayerNormGradients::both;
-          c.options.d_weight_type = c.options.accumulate ? f32 : weight_type;
-          run_and_check(c);
-          c.options.want_d_weight = false;
-          run_and_check(c);
-          c.options.want_d_weight = c.options.without_d_x = true;
-          run_and_check(c);
-        }
-      }
-    }
+  const std::vector<Shape4> shapes{{5, 24, 4, 1}, {3, 12, 4, 50}, {2, 6, 2, 16}};
+  const std::vector<bool> flags{false, true};
+  const std::vector<LayerNormGradients> all_gradients{
+      LayerNormGradients::both, LayerNormGradients::weight, LayerNormGradients::bias};
+  for (const auto& [type, s, wide_weight, gradients] :
+       combinations(kFloats, shapes, flags, all_gradients)) {
+    const DType weight_type = wide_weight ? f32 : type;
+    Case c{.options = options_of(s, type), .n = s.n, .gap = 3};
+    c.options.weight_type = weight_type;
+    c.options.gradients = gradients;
+    c.options.without_bias = gradients == LayerNormGradients::weight;
+    c.options.with_mean = gradients != LayerNormGradients::bias;
+    c.options.with_rstd = gradients != LayerNormGradients::weight;
+    c.options.accumulate = gradients == LayerNormGradients::both;
+    c.options.d_weight_type = c.options.accumulate ? f32 : weight_type;
+    run_and_check(c);
+    c.options.want_d_weight = false;
+    run_and_check(c);
+    c.options.want_d_weight = c.options.without_d_x = true;
+    run_and_check(c);
   }
 }
 

@@ -161,11 +161,11 @@ LayerNormOptions options_of(int64_t cols, DType type) {
 
 TEST(LayerNorm, WidthsAndTypes) {
   int64_t number = 0;
-  for (int64_t h :
-       affordable({1, 2, 7, 64, 512, 1023, 1500, 4096, 4097, 5120, 8200, 16385, 33000, 65536}, 3)) {
-    for (DType type : kFloats)
-      run_and_check({.options = options_of(h, type), .n = 3, .gap = gap_of(number++)});
-  }
+  for (const auto& [h, type] : values_and_types(
+           affordable({1, 2, 7, 64, 512, 1023, 1500, 4096, 4097, 5120, 8200, 16385, 33000, 65536},
+                      3),
+           kFloats))
+    run_and_check({.options = options_of(h, type), .n = 3, .gap = gap_of(number++)});
 }
 
 TEST(LayerNorm, RowsSharedByCtas) {
@@ -274,15 +274,14 @@ TEST(LayerNorm, WithoutBiasAndWithOneGradient) {
 
 TEST(LayerNorm, Residual) {
   int64_t number = 0;
-  for (int64_t h : affordable({7, 512, 4097, 20488, 33000, 65536}, 5)) {
-    for (DType type : kFloats) {
-      Case c{.options = options_of(h, type), .n = 5, .gap = gap_of(number++)};
-      c.options.residual = true;
-      run_and_check(c);
-      c.options.with_d_sum = c.options.without_bias = true;
-      c.options.gradients = LayerNormGradients::weight;
-      run_and_check(c);
-    }
+  for (const auto& [h, type] :
+       values_and_types(affordable({7, 512, 4097, 20488, 33000, 65536}, 5), kFloats)) {
+    Case c{.options = options_of(h, type), .n = 5, .gap = gap_of(number++)};
+    c.options.residual = true;
+    run_and_check(c);
+    c.options.with_d_sum = c.options.without_bias = true;
+    c.options.gradients = LayerNormGradients::weight;
+    run_and_check(c);
   }
 }
 
@@ -290,17 +289,15 @@ TEST(LayerNorm, Residual) {
 // rows, no rows.
 TEST(LayerNorm, WithoutDx) {
   int64_t number = 0;
-  for (int64_t h : affordable({1, 7, 64, 123, 512, 4097, 33000, 65536}, 5)) {
-    for (DType type : kFloats) {
-      for (auto gradients :
-           {LayerNormGradients::both, LayerNormGradients::weight, LayerNormGradients::bias}) {
-        Case c{.options = options_of(h, type), .n = 5, .gap = gap_of(number++)};
-        c.options.without_d_x = true;
-        c.options.gradients = gradients;
-        c.options.residual = number % 2 == 0;
-        run_and_check(c);
-      }
-    }
+  const std::vector<LayerNormGradients> all_gradients{
+      LayerNormGradients::both, LayerNormGradients::weight, LayerNormGradients::bias};
+  for (const auto& [h, type, gradients] : combinations(
+           affordable({1, 7, 64, 123, 512, 4097, 33000, 65536}, 5), kFloats, all_gradients)) {
+    Case c{.options = options_of(h, type), .n = 5, .gap = gap_of(number++)};
+    c.options.without_d_x = true;
+    c.options.gradients = gradients;
+    c.options.residual = number % 2 == 0;
+    run_and_check(c);
   }
   for (int64_t h : {64, 200}) {
     for (DType type : kFloats) {
@@ -405,34 +402,32 @@ TEST(LayerNorm, InPlaceIsBitEqual) {
 
 // sum overwrites x or residual while other threads still read the row.
 TEST(LayerNorm, ResidualInPlaceIsBitEqual) {
-  for (int64_t h : affordable({41, 1024, 20488, 33000, 65536}, 4)) {
-    for (DType type : kFloats) {
-      Case c{.options = options_of(h, type), .n = 4};
-      c.options.residual = c.options.with_d_sum = true;
-      SCOPED_TRACE(describe(c));
-      Trial separate(c), over_x(c), over_residual(c), over_d_y(c), over_d_sum(c);
-      separate.forward();
-      separate.check_forward();
-      over_x.forward(over_x.x);
-      EXPECT_TRUE(over_x.x.same_bits(separate.sum) && over_x.y.same_bits(separate.y))
-          << "sum over x";
-      over_residual.forward(over_residual.residual);
-      EXPECT_TRUE(over_residual.residual.same_bits(separate.sum) &&
-                  over_residual.y.same_bits(separate.y))
-          << "sum over residual";
-      for (const Trial* trial : {&over_x, &over_residual})
-        EXPECT_TRUE(trial->mean.same_bits(separate.mean) && trial->rstd.same_bits(separate.rstd));
+  for (const auto& [h, type] :
+       values_and_types(affordable({41, 1024, 20488, 33000, 65536}, 4), kFloats)) {
+    Case c{.options = options_of(h, type), .n = 4};
+    c.options.residual = c.options.with_d_sum = true;
+    SCOPED_TRACE(describe(c));
+    Trial separate(c), over_x(c), over_residual(c), over_d_y(c), over_d_sum(c);
+    separate.forward();
+    separate.check_forward();
+    over_x.forward(over_x.x);
+    EXPECT_TRUE(over_x.x.same_bits(separate.sum) && over_x.y.same_bits(separate.y)) << "sum over x";
+    over_residual.forward(over_residual.residual);
+    EXPECT_TRUE(over_residual.residual.same_bits(separate.sum) &&
+                over_residual.y.same_bits(separate.y))
+        << "sum over residual";
+    for (const Trial* trial : {&over_x, &over_residual})
+      EXPECT_TRUE(trial->mean.same_bits(separate.mean) && trial->rstd.same_bits(separate.rstd));
 
-      separate.backward();
-      for (Trial* trial : {&over_d_y, &over_d_sum}) trial->forward();
-      over_d_y.backward(over_d_y.d_y);
-      over_d_sum.backward(over_d_sum.d_sum);
-      EXPECT_TRUE(over_d_y.d_y.same_bits(separate.d_x)) << "d_x over d_y";
-      EXPECT_TRUE(over_d_sum.d_sum.same_bits(separate.d_x)) << "d_x over d_sum";
-      for (const Trial* trial : {&over_d_y, &over_d_sum})
-        EXPECT_TRUE(trial->d_weight.same_bits(separate.d_weight) &&
-                    trial->d_bias.same_bits(separate.d_bias));
-    }
+    separate.backward();
+    for (Trial* trial : {&over_d_y, &over_d_sum}) trial->forward();
+    over_d_y.backward(over_d_y.d_y);
+    over_d_sum.backward(over_d_sum.d_sum);
+    EXPECT_TRUE(over_d_y.d_y.same_bits(separate.d_x)) << "d_x over d_y";
+    EXPECT_TRUE(over_d_sum.d_sum.same_bits(separate.d_x)) << "d_x over d_sum";
+    for (const Trial* trial : {&over_d_y, &over_d_sum})
+      EXPECT_TRUE(trial->d_weight.same_bits(separate.d_weight) &&
+                  trial->d_bias.same_bits(separate.d_bias));
   }
 }
 

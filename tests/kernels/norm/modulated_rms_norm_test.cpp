@@ -152,9 +152,9 @@ ModulatedRmsNormOptions options_of(int64_t cols, int64_t modulations, DType type
 
 TEST(ModulatedRmsNorm, WidthsAndTypes) {
   int64_t number = 0;
-  for (int64_t h : affordable({1, 7, 64, 123, 1024, 1152, 4097, 8192, 20000, 33000}, 4)) {
-    for (DType type : kFloats) Trial(options_of(h, 2, type), 4, gap_of(number++)).check();
-  }
+  for (const auto& [h, type] : values_and_types(
+           affordable({1, 7, 64, 123, 1024, 1152, 4097, 8192, 20000, 33000}, 4), kFloats))
+    Trial(options_of(h, 2, type), 4, gap_of(number++)).check();
 }
 
 TEST(ModulatedRmsNorm, RowsSharedByCtas) {

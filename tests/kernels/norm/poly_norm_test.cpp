@@ -104,9 +104,9 @@ PolyNormOptions options_of(int64_t cols, DType type) {
 
 TEST(PolyNorm, WidthsAndTypes) {
   int64_t number = 0;
-  for (int64_t h : affordable({1, 2, 7, 64, 123, 1024, 4097, 16384, 20000, 65536}, 3)) {
-    for (DType type : kFloats) Trial(options_of(h, type), 3, gap_of(number++)).check();
-  }
+  for (const auto& [h, type] : values_and_types(
+           affordable({1, 2, 7, 64, 123, 1024, 4097, 16384, 20000, 65536}, 3), kFloats))
+    Trial(options_of(h, type), 3, gap_of(number++)).check();
 }
 
 TEST(PolyNorm, RowsSharedByCtas) {

@@ -152,13 +152,10 @@ RmsNormOptions options_of(int64_t cols, DType type) {
 
 TEST(RmsNorm, WidthsAndTypes) {
   int64_t number = 0;
-  for (int64_t h :
-       affordable({1, 7, 31, 512, 1023, 3584, 4096, 4097, 16385, 33000, 65536, 131072}, 3)) {
-    for (DType type : kFloats) {
-      run_and_check({.options = options_of(h, type), .n = 3, .gap = gap_of(number)});
-      ++number;
-    }
-  }
+  for (const auto& [h, type] : values_and_types(
+           affordable({1, 7, 31, 512, 1023, 3584, 4096, 4097, 16385, 33000, 65536, 131072}, 3),
+           kFloats))
+    run_and_check({.options = options_of(h, type), .n = 3, .gap = gap_of(number++)});
 }
 
 TEST(RmsNorm, RowsSharedByCtas) {

@@ -61,9 +61,9 @@ struct Trial {
 
 TEST(Softmax, WidthsAndTypes) {
   int64_t number = 0;
-  for (int64_t h : affordable({1, 7, 16, 1023, 4096, 4097, 20000, 128256}, 3)) {
-    for (DType type : kFloats) Trial(type, 3, h, 1.0, 0, gap_of(number++)).check();
-  }
+  for (const auto& [h, type] :
+       values_and_types(affordable({1, 7, 16, 1023, 4096, 4097, 20000, 128256}, 3), kFloats))
+    Trial(type, 3, h, 1.0, 0, gap_of(number++)).check();
 }
 
 // Shared memory of a GPU caches whole rows, or a part of each row.

@@ -54,10 +54,10 @@ struct Trial {
 
 TEST(Sparsemax, WidthsAndTypes) {
   int64_t number = 0;
-  for (int64_t h : affordable(
-           {1, 2, 3, 7, 31, 64, 123, 512, 1023, 1024, 4097, 5120, 16384, 20000, 32768, 65536}, 3)) {
-    for (DType type : kFloats) Trial(type, 3, h, gap_of(number++)).check();
-  }
+  const std::vector<int64_t> widths{1,    2,    3,    7,    31,    64,    123,   512,
+                                    1023, 1024, 4097, 5120, 16384, 20000, 32768, 65536};
+  for (const auto& [h, type] : values_and_types(affordable(widths, 3), kFloats))
+    Trial(type, 3, h, gap_of(number++)).check();
 }
 
 // Rows exceed a CTA's registers.

@@ -38,16 +38,15 @@ TEST_P(HeadInDWeight, Options) {
                                                 .smoothing = exact(0.2),
                                                 .lse_square = exact(1e-3),
                                                 .weight = class_weights(v)}};
-  for (Reduce reduction : {Reduce::none, Reduce::mean, Reduce::sum}) {
-    for (CrossEntropyCase c : cases) {
-      c.reduction = reduction;
-      for (int64_t n : {40, 150}) {
-        limited(n, 64, v, f32, c, room(n, 64, 400)).check();
-        Head rounded = limited(n, 64, v, bf16, c, room(n, 64, 400));
-        rounded.set_d_weight_type(bf16);
-        rounded.check();
-      }
-    }
+  const std::vector<Reduce> reductions{Reduce::none, Reduce::mean, Reduce::sum};
+  const std::vector<int64_t> rows{40, 150};
+  for (const auto& [reduction, options, n] : combinations(reductions, cases, rows)) {
+    CrossEntropyCase c = options;
+    c.reduction = reduction;
+    limited(n, 64, v, f32, c, room(n, 64, 400)).check();
+    Head rounded = limited(n, 64, v, bf16, c, room(n, 64, 400));
+    rounded.set_d_weight_type(bf16);
+    rounded.check();
   }
 }
 
@@ -162,21 +161,19 @@ TEST_P(HeadInDWeight, IgnoredRowsMayHoldAnything) {
 TEST_P(HeadInDWeight, SegmentsOfIgnoredRows) {
   const std::vector<std::vector<std::pair<int64_t, int64_t>>> all_segments = {
       {{0, 128}}, {{100, 270}}, {{250, 453}}, {{0, 384}}, {{0, 453}}};
-  for (const auto& segments : all_segments) {
-    for (const DType type : {f32, bf16}) {
-      for (const int64_t h : {32, 512}) {  // d_weight holds exponentials of few or all rows
-        if (on_gpu() && (type == f32 || h == 512)) continue;
-        Head clean = limited(453, h, 700, type, {.smoothing = exact(0.1)}, room(453, h, 200)),
-             other = limited(453, h, 700, type, {.smoothing = exact(0.1)}, room(453, h, 200));
-        for (Head* head : {&clean, &other}) head->ignore(segments);
-        clean.check();
-        // Ignored rows that are recomputed must hold finite values.
-        other.fill_ignored_rows(h == 512 ? std::numeric_limits<double>::quiet_NaN() : 3.0);
-        other.run();
-        EXPECT_TRUE(other.d_weight.same_bits(clean.d_weight));
-        EXPECT_EQ(other.d_x.values(), clean.d_x.values());
-      }
-    }
+  const std::vector<DType> types{f32, bf16};
+  const std::vector<int64_t> widths{32, 512};  // d_weight holds exponentials of few or all rows
+  for (const auto& [segments, type, h] : combinations(all_segments, types, widths)) {
+    if (on_gpu() && (type == f32 || h == 512)) continue;
+    Head clean = limited(453, h, 700, type, {.smoothing = exact(0.1)}, room(453, h, 200)),
+         other = limited(453, h, 700, type, {.smoothing = exact(0.1)}, room(453, h, 200));
+    for (Head* head : {&clean, &other}) head->ignore(segments);
+    clean.check();
+    // Ignored rows that are recomputed must hold finite values.
+    other.fill_ignored_rows(h == 512 ? std::numeric_limits<double>::quiet_NaN() : 3.0);
+    other.run();
+    EXPECT_TRUE(other.d_weight.same_bits(clean.d_weight));
+    EXPECT_EQ(other.d_x.values(), clean.d_x.values());
   }
   if (on_gpu()) return;
   Head leading = limited(1700, 8, 600, f32, {}, 1700 * 600 * 4 * 3 / 4);
