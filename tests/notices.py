@@ -23,9 +23,8 @@ asked = {
 for name, file in sorted(asked.items()):
     if name not in HELD and name not in OF_THE_SYSTEM:
         failures.append(f"{file.relative_to(root)} requests the unknown package {name}: if a "
-                        "binary "
-                        "contains its code, add it to NOTICE and to HELD of tests/notices.py, "
-                        "otherwise to OF_THE_SYSTEM")
+                        "binary contains its code, add it to NOTICE and to HELD of "
+                        "tests/notices.py, otherwise to OF_THE_SYSTEM")
 for name, words in HELD.items():
     if name not in asked:
         failures.append(f"no build file requests the package {name}: remove it from NOTICE and "
