@@ -1,4 +1,4 @@
-# A menu; CMake does the work (see CMakePresets.json).
+# Short names for commands. CMake builds and tests, with the presets of CMakePresets.json.
 PRESET ?= release
 BUILD  := build/$(PRESET)
 NIGHTLY ?= OFF
@@ -10,14 +10,14 @@ JOBS   ?= $(shell nproc)
 help:
 	@echo "make demo    install packages, build, train a small Llama on the CPU and check every operation"
 	@echo "make lint    check names, includes, text and generated pages; builds nothing"
-	@echo "make quick   build without the compiler; lint, unit tests, kernel tests of the families that you changed"
+	@echo "make quick   build without the compiler; run lint, unit tests, and kernel tests of the families that you changed"
 	@echo "make test    install packages, build, run all tests"
-	@echo "make asan    tests without the compiler under the address and undefined-behaviour sanitizers"
-	@echo "make tsan    tests of the runtime under the thread sanitizer; with NIGHTLY=ON also of the C ABI"
-	@echo "make check   asan, tsan and test: what .ci/run runs"
-	@echo "make nightly make check with the tests that repeat others"
+	@echo "make asan    run tests without the compiler under the address and undefined-behaviour sanitizers"
+	@echo "make tsan    run tests of the runtime, with NIGHTLY=ON also of the C ABI, under the thread sanitizer"
+	@echo "make check   lint, asan, tsan and test; .ci/run runs this target"
+	@echo "make nightly check, and the tests that repeat others in another form"
 	@echo "make bench   time the kernels on the CPU (ligerdsl bench)"
-	@echo "make format  clang-format over the sources"
+	@echo "make format  format C++ sources with clang-format"
 	@echo "make clean   remove the build trees"
 
 .PHONY: build
@@ -37,7 +37,7 @@ lint:
 	cmake --preset quick -DLIGERDSL_KERNEL_TEST_FAMILIES=none
 	ctest --preset lint -j $(JOBS)
 
-# BASE: the revision to which the changes are compared.
+# Revision with which `make quick` compares the sources.
 BASE ?= origin/main
 quick:
 	.ci/install-packages test

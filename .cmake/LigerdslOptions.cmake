@@ -25,8 +25,8 @@ function(ligerdsl_precompiles target)
 endfunction()
 
 # Compiles up to eight sources of a folder as one, so that the compiler reads their headers once.
-# Sources of one folder must not define the same names.
-# A source with SKIP_UNITY_BUILD_INCLUSION is compiled alone.
+# Sources of one folder must not define the same names. A source with SKIP_UNITY_BUILD_INCLUSION is
+# compiled alone.
 function(ligerdsl_compile_in_groups target)
   if(NOT LIGERDSL_COMPILE_IN_GROUPS)
     return()
@@ -94,7 +94,7 @@ if(LIGERDSL_SANITIZE)
   endif()
 endif()
 
-# The build id is part of every cache key, and must be equal in libligerdsl and
+# The build id is part of every cache key, and must be the same in libligerdsl and
 # libligerdsl-compiler. It is a hash of the binaries' sources and compile flags. After a change of
 # the compiler or a kernel, no old cache entry can therefore be used.
 include(build_sources)

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Keeps the measurements that the pages show as small tables in bench/baselines.
 
-    # A run of compare.py, `ligerdsl bench --json` on a CPU, or compile_time
+    # A result of compare.py, of `ligerdsl bench --json` on a CPU, or of compile_time:
     python3 bench/baselines.py add RUN.json ...
-    # Contenders that the table lacks, of a second run of the same commit
+    
+# Only the contenders that the table lacks, from a second run of the same commit:
     python3 bench/baselines.py add --peers-only RUN.json
 
 `add` refuses a run without a commit or with changed sources. A run replaces a case's rows only if
-it had time for all main contenders. Needs no torch.
+it measured all main contenders within its time limit. Needs no torch.
 
   h200.csv     one file per GPU: a row for each pass of a case by a contender
   runs.csv     facts of runs
@@ -67,8 +68,8 @@ def family(provider):
 
 
 def time_of(row):
-    """Returns a contender's time, or its kernels' time alone if less, because its host waits for
-    the GPU between kernels."""
+    """Returns a contender's time, or the time of its kernels alone if that is shorter, as it is for
+    a contender whose host waits for the GPU between kernels."""
     return min(row["us"], row.get("us_kernels") or row["us"])
 
 
@@ -134,7 +135,7 @@ def flat(result, row, ours):
 
 
 class Tables:
-    """The tables of one folder. Cells are text."""
+    """The tables of one folder. Cells are strings."""
 
     def __init__(self, folder=FOLDER):
         self.folder = pathlib.Path(folder)
@@ -163,10 +164,11 @@ class Tables:
         """Adds a run to the tables. Returns a line for each case that was added or left out."""
         result = {**result, **build_fields(result.get("build", ""))}
         if result["dirty"]:
-            raise Refused(f"its sources were changed after commit {result['commit']}: commit them, "
-                          "build and measure again")
+            raise Refused(f"the library was built from sources that differ from commit "
+                          f"{result['commit']}: commit them, build and measure again")
         if not result["commit"]:
-            raise Refused("its build names no commit: build in a git checkout and measure again")
+            raise Refused("the result has no commit of the library: build in a git checkout and "
+                          "measure again")
         if "cold" in result and "disk" in result:
             return self.add_compile(result)
         if "threads" in result:
@@ -199,7 +201,9 @@ class Tables:
             text = f"{key[0]} {short(key[1])} {key[2]}"
             if peers_only:
                 if not old or old[0]["commit"] != result["commit"][:12]:
-                    said.append(f"{text}: left out, the table has it from another commit")
+                    said.append(f"{text}: left out: {name} has this case from "
+                                f"{'commit ' + old[0]['commit'] if old else 'no run'}, expected "
+                                f"commit {result['commit'][:12]}; add a run of all contenders")
                     continue
                 there = {row["provider"] for row in old}
                 new = [row for row in flat_rows if row["provider"] not in there and row["in_ours"]
@@ -209,11 +213,12 @@ class Tables:
                 said.append(f"{text}: {len(new)} rows added to those of run {old[0]['run']}")
                 continue
             if late(result, key):
-                said.append(f"{text}: left out, time ended before "
-                            f"{', '.join(filter(None, late(result, key))) or 'a contender'}")
+                said.append(f"{text}: left out: the run's time limit passed before these "
+                            "contenders were measured: "
+                            f"{', '.join(filter(None, late(result, key))) or 'unknown'}")
                 continue
             if not any(provider == OURS for _, provider in rows) and key[0] not in ERROR_CASES:
-                said.append(f"{text}: left out, it lacks ours")
+                said.append(f"{text}: left out: it has no row of {OURS}")
                 continue
             at = next((i for i, row in enumerate(table) if same(row)), len(table))
             table = [row for row in table if not same(row)]

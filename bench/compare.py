@@ -5,7 +5,7 @@ torch's tensors and stream.
     python3 bench/compare.py --library build/release/lib/libligerdsl.so --out out --run 1 \\
         --jobs head=60 issue3-table+issue2=260 flce=240 --budget-s 560
 
-A job is a set of cases, or several joined by '+', and its time limit in seconds. Each job writes
+A job is one set of cases, or several joined by '+', with a time limit in seconds. Each job writes
 compare-DATE-RUN-SETS.json into the folder --out. Without --jobs, --set names the sets and --out the
 only file. Cases run in order of importance until the time is spent. The file is written after every
 contender, and --resume measures the cases that a file lacks.
@@ -17,12 +17,12 @@ Fields of a row:
 
 - kernel, pass, shape, dtype, provider
 - us, us_p20, us_p80: kernel time with a cold L2; bursts for fused linear cross-entropy
-- us_sustained: fused linear cross-entropy in a row
+- us_sustained: time of repetitions back to back (fused linear cross-entropy)
 - us_graph or graph_error: a link of a chain in a CUDA graph; us is then one of many links on a
   stream
 - us_kernels: kernels alone, for a contender whose host waits for the GPU within a pass
-- wall_us: with waiting for the host; host_us: time of the host
-- gbps; frac_copy: relative to a copy of 2 GiB; frac_same_copy: relative to a copy of equal size
+- wall_us: time that includes waits for the host; host_us: time of the host
+- gbps; frac_copy: relative to a copy of 2 GiB; frac_same_copy: relative to a copy of the same size
 - peak_mb: outputs and temporaries, of all links of a chain; workspace_mb
 - errors: error of every output against float64; max_error: the largest of them
 """
@@ -58,29 +58,34 @@ def parse():
     parser.add_argument("--library", required=True, help="path of libligerdsl.so")
     parser.add_argument("--out", required=True, help="JSON file to write; with --jobs a folder")
     parser.add_argument("--jobs", nargs="+", metavar="SET[+SET]=SECONDS",
-                        help="one file each; 0 seconds: no limit")
+                        help="jobs with their time limits, each with a result file; 0 seconds: no "
+                             "limit")
     parser.add_argument(
         "--set", default="issue3-table",
-        help="sets or models, comma separated: " + ", ".join([*sets.SETS, *sets.MODELS]))
+        help="sets or models, separated by commas: " + ", ".join([*sets.SETS, *sets.MODELS]))
     parser.add_argument("--only", default="",
-                        help="kernels of the sets, comma separated; default all")
+                        help="kernels of the sets, separated by commas; default: all")
     parser.add_argument("--providers", default=",".join(PROVIDERS),
-                        help="default %(default)s; includes their variants and the floor, but "
-                             "compile_max and quack_tuned, which search for long, only by name")
+                        help="contenders, separated by commas; their variants and the floor also "
+                             "run, but "
+                             "compile_max and quack_tuned only if named, because they search for "
+                             "minutes; default: %(default)s")
     parser.add_argument(
         "--run", type=int,
         help="number of this run among those of the day; default: seconds since midnight, UTC")
     parser.add_argument("--device", default="cuda:0", help="cuda:N or cpu")
     parser.add_argument("--smoke", action="store_true",
-                        help="the set smoke: tiny shapes, which a CPU can check")
+                        help="run the set smoke: tiny shapes, which a CPU can check")
     parser.add_argument(
         "--budget-s", type=float, default=0,
-        help="time limit of the process; starts no contender that would end later; 0 = no limit")
+        help="time limit of the process in seconds; contenders that would end later do not start; "
+             "0: no limit")
     parser.add_argument("--contender-s", type=int, default=120,
-                        help="give up on a contender after this long")
+                        help="seconds after which a contender counts as failed; default: "
+                             "%(default)s")
     parser.add_argument("--resume", default="",
-                        help="a result of the same machine and build, whose missing cases are "
-                             "measured; not with --jobs")
+                        help="file of an earlier run on the same machine and build; only the cases "
+                             "that it lacks are measured; not with --jobs")
     options = parser.parse_args()
     options.set = "smoke" if options.smoke else options.set
     return options
@@ -124,9 +129,9 @@ def peers():
     return found
 
 
-WHEELS = ("nvidia-cutlass-dsl with its -libs-core, -libs-base and -libs-cu13, apache-tvm-ffi, "
-          "torch-c-dlpack-ext, einops, in a folder called site-packages, and its "
-          "nvidia_cutlass_dsl/dsl_packages on PYTHONPATH")
+WHEELS = ("nvidia-cutlass-dsl, nvidia-cutlass-dsl-libs-core, -libs-base and -libs-cu13, "
+          "apache-tvm-ffi, torch-c-dlpack-ext and einops in a folder named site-packages; add that "
+          "folder and its nvidia_cutlass_dsl/dsl_packages to PYTHONPATH")
 NEEDS = {
     "liger": ("liger_kernel", "the wheel liger-kernel"),
     "flash4": ("flash_attn.cute.interface", "the wheels flash-attn-4, quack-kernels, " + WHEELS),
@@ -143,8 +148,8 @@ def installed(providers):
             importlib.import_module(module)
             present.append(provider)
         except Exception as error:  # a peer may raise any exception, not only ImportError
-            missing.append(f"{provider}: cannot be imported ({one_line(str(error))[:200]}); it "
-                           f"needs {wheels}")
+            missing.append(f"{provider}: cannot be imported ({one_line(str(error))[:200]}); "
+                           f"install {wheels or module}")
     return present, missing
 
 
@@ -176,8 +181,8 @@ def summary(file):
     wrong = problems(file.data)
     for text in wrong:
         print(f"INCOMPLETE {text}")
-    print(f"{len(file.rows)} rows, {len(file.data['failures'])} failures, "
-          f"{len(file.data['not_measured'])} not measured: {file.path}")
+    print(f"{file.path}: {len(file.rows)} rows, {len(file.data['failures'])} failures, "
+          f"{len(file.data['not_measured'])} not measured")
     return FAILED if file.data["failures"] or wrong else CUT if file.data["not_measured"] else OK
 
 
@@ -206,7 +211,7 @@ def measure_all(jobs, options, library, device, fields):
     except SystemExit:  # the GPU's context is lost
         lost = True
         runs[-1][0].file.data["not_measured"].append("everything after the last failure: the GPU's "
-                                                     "context was lost; go on with --resume")
+                                                     "context was lost; continue with --resume")
         runs[-1][0].file.write()
     codes = [summary(run.file) for run, _ in runs]
     return [LOST] if lost else codes
@@ -216,8 +221,8 @@ def main():
     options = parse()
     device = torch.device(options.device)
     if device.type == "cuda" and not torch.cuda.is_available():
-        sys.exit("compare.py: torch sees no CUDA device; --device cpu --smoke checks everything "
-                 "but the speed")
+        sys.exit("compare.py: torch finds no CUDA device; use a machine with a GPU, or check the "
+                 "script without measurements by --device cpu --smoke")
     library = Library(options.library)
     fields = about(library, device, options.run)
     jobs = jobs_of(options, fields)

@@ -1,11 +1,11 @@
-// Time from the builder to a loaded kernel, in bf16 (f32 on the CPU): RMSNorm forward with H =
-// 4096, or matmul NT of many rows with N = K = 4096.
+// Measures the time from the builder to a loaded kernel, in bf16 (f32 on the CPU): RMSNorm forward
+// with H = 4096, or matmul NT of many rows with N = K = 4096.
 //
 //   compile_time [cpu | cuda:N] [repetitions] [rms_norm_forward | matmul]
 //
 // JSON on stdout; times in milliseconds.
 //
-// - cold: no entry in our cache and the driver's cache off; the process has compiled another
+// - cold: our cache has no entry and the driver's cache is off; the process has compiled another
 //   kernel.
 // - first: like cold, but for vector_add, the first kernel of the process; loads the compiler
 //   library.
@@ -108,7 +108,7 @@ int main(int argc, char** argv) try {
   const DType type = machine.is_gpu() ? bf16 : f32;
   const std::string kernel = argc > 3 ? argv[3] : "rms_norm_forward";
   if (kernel != "rms_norm_forward" && kernel != "matmul")
-    throw Error("error: \"" + kernel + "\" is neither rms_norm_forward nor matmul");
+    throw Error("error: expected the kernel rms_norm_forward or matmul, got \"" + kernel + "\"");
   const auto record = [&] {
     if (kernel == "matmul")
       return kernels::matmul(machine, {.transposes = kernels::Transposes::nt,

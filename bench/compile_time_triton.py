@@ -58,7 +58,8 @@ def cold(make, *args):
     run(*args, TILE, STAGES, WARPS)
     took = 1e3 * (time.perf_counter() - begin)
     if not any(pathlib.Path(folder).rglob("*.cubin")):
-        sys.exit("compile_time_triton.py: nothing was compiled: a cache was not empty")
+        sys.exit("compile_time_triton.py: no .cubin file in the new TRITON_CACHE_DIR: Triton took "
+                 "the kernel from another cache, so the time is not that of a compile")
     torch.cuda.synchronize()
     shutil.rmtree(folder)
     return took
@@ -79,7 +80,9 @@ def main():
         cold(make, a, b, c)  # untimed: initialisation that a process does once
         exact = a.double() @ (b.double() if name == "pointers" else b.double().T)
         if not (c.double() - exact).abs().max() <= 2e-2 * exact.abs().max():
-            sys.exit(f"compile_time_triton.py: the product of {name} is wrong")
+            sys.exit(f"compile_time_triton.py: {name}: the result of the matmul is wrong: error "
+                     "over "
+                     "2e-2 of the largest element")
         times = sorted(cold(make, a, b, c) for _ in range(options.repetitions))
         found[name] = {"median_ms": times[len(times) // 2], "p95_ms": times[int(0.95 * len(times))],
                        "samples": len(times)}

@@ -52,25 +52,30 @@ def parse():
     parser.add_argument("--library", required=True, help="path of libligerdsl.so")
     parser.add_argument("--out", required=True, help="JSON file to write")
     parser.add_argument("--quick", action="store_true",
-                        help=f"{shapes.QUICK} pairs of the first base of each kernel, "
-                             f"{QUICK_SECONDS} s")
-    parser.add_argument("--op", default="", help="kernels, comma separated; default all: "
+                        help=f"measure only {shapes.QUICK} pairs, from the first base shape of "
+                             "each "
+                             f"kernel, in {QUICK_SECONDS} s")
+    parser.add_argument("--op", default="", help="kernels, separated by commas; default: all of "
                                                  + ", ".join(shapes.OPERATIONS))
     parser.add_argument("--around", metavar="SHAPE",
-                        help="scans each size of this shape in fine steps; needs one --op")
+                        help="vary each size of this shape in fine steps; --op must name one "
+                             "kernel")
     parser.add_argument("--providers", default="",
-                        help="peers, comma separated; default: those of the kernel")
+                        help="peers, separated by commas; default: those of the kernel")
     parser.add_argument("--known", type=pathlib.Path, default=KNOWN,
-                        help="list of known cliffs; default %(default)s")
-    parser.add_argument("--run", type=int, help="number of this run among those of the day")
+                        help="list of known cliffs; default: %(default)s")
+    parser.add_argument("--run", type=int, help="number of this run among those of the day; "
+                                                "default: seconds since "
+                                         "midnight, UTC")
     parser.add_argument("--device", default="cuda:0", help="cuda:N or cpu")
     parser.add_argument("--smoke", action="store_true",
-                        help="tiny shapes, which a CPU can check; no rule is applied")
+                        help="run tiny shapes, which a CPU can check, and apply no rule")
     parser.add_argument("--budget-s", type=float, default=None,
-                        help=f"time limit; default {SECONDS}, with --quick {QUICK_SECONDS}; 0 = no "
-                             "limit")
+                        help=f"time limit in seconds; default: {SECONDS}, with --quick "
+                             f"{QUICK_SECONDS}; "
+                             "0: no limit")
     parser.add_argument("--contender-s", type=int, default=60,
-                        help="give up on a call and its contenders after this long")
+                        help="seconds after which a call counts as failed; default: %(default)s")
     options = parser.parse_args()
     if options.budget_s is None:
         options.budget_s = QUICK_SECONDS if options.quick else SECONDS
@@ -78,12 +83,14 @@ def parse():
 
 
 def wanted_pairs(options):
-    """Returns the pairs of the command line. Raises KeyError or ValueError for wrong names."""
+    """Returns the pairs that the command line selects. Raises KeyError or ValueError for unknown
+    kernels or an invalid --around."""
     kernels = list(filter(None, options.op.split(",")))
     bases = shapes.bases_of(kernels, shapes.SMOKE if options.smoke else shapes.BASES)
     if options.around:
         if len(kernels) != 1:
-            raise ValueError(f"--around: expected one kernel in --op, got {len(kernels)}")
+            raise ValueError(f"--around: expected exactly one kernel in --op, got "
+                             f"{','.join(kernels) or 'none'}")
         sizes = [int(n) for n in options.around.split("x")]
         bases = (shapes.around(kernels[0], sizes),)
     return shapes.quick(bases) if options.quick else shapes.pairs(bases)
@@ -238,9 +245,9 @@ def summary(file, known, apply_rules):
     file.write()
     for each in failures:
         print(f"FAILED {each['kernel']} {each['dtype']} {each['error'][:300]}")
-    print(f"{len(data['pairs'])} rows of pairs, {len(data['peers'])} of peers, "
-          f"{len(failures)} failures of ours, {len(data['failures']) - len(failures)} of peers, "
-          f"{len(data['not_measured'])} not measured: {file.path}")
+    print(f"{file.path}: {len(data['pairs'])} rows of pairs, {len(data['peers'])} rows of peers, "
+          f"{len(failures)} failures of libligerdsl, {len(data['failures']) - len(failures)} "
+          f"failures of peers, {len(data['not_measured'])} not measured")
     return FAILED if failures else code or (CUT if data["not_measured"] else OK)
 
 
@@ -248,8 +255,9 @@ def main():
     options = parse()
     device = torch.device(options.device)
     if device.type == "cuda" and not torch.cuda.is_available():
-        sys.exit("continuity.py: torch sees no CUDA device; --device cpu --smoke checks everything "
-                 "but the speed")
+        sys.exit("continuity.py: torch finds no CUDA device; use a machine with a GPU, or check "
+                 "the "
+                 "script without measurements by --device cpu --smoke")
     try:
         pairs, known = wanted_pairs(options), read_known(options.known.read_text())
     except (KeyError, ValueError) as error:
@@ -278,7 +286,7 @@ def main():
             scan.scan(pairs)
         except SystemExit:  # the GPU's context is lost
             file.data["not_measured"].append("everything after the last failure: the GPU's context "
-                                             "was lost")
+                                             "was lost; measure again")
             summary(file, known, not options.smoke)
             return LOST
     return summary(file, known, not options.smoke)

@@ -78,7 +78,7 @@ def best_peer(row):
 
 @dataclass(frozen=True)
 class Cliff:
-    """Two calls that break a rule, and by how much. adjacent: a call, or PEER."""
+    """Two calls that break a rule, and the ratio by which they do. adjacent: a call, or PEER."""
     kernel: str
     pass_name: str
     dtype: str
@@ -145,7 +145,7 @@ class Known:
 
 
 def read_known(text):
-    """Returns the lines of a list of known cliffs. Raises ValueError for a wrong one.
+    """Returns the lines of a list of known cliffs. Raises ValueError for an invalid line.
 
     A line has the fields of a cliff, its date and its reason, separated by spaces; # begins a
     comment.
@@ -156,22 +156,24 @@ def read_known(text):
         if not fields or fields[0].startswith("#"):
             continue
         if len(fields) < 8:
-            raise ValueError(f"line {number}: expected kernel, pass, dtype, two calls, ratio, date "
-                             f"and reason, got {len(fields)} fields")
+            raise ValueError(f"line {number}: expected 8 fields (kernel, pass, dtype, base, "
+                             "adjacent, "
+                             f"ratio, date, reason), got {len(fields)}: {line}")
         *key, ratio, date, reason = fields
         datetime.date.fromisoformat(date)
         cliff = Cliff(*key, float(ratio))
         if cliff.key in found:
-            raise ValueError(f"line {number}: line {found[cliff.key].line} has the cliff "
-                             f"{' '.join(map(str, cliff.key))} already; remove one of them")
+            raise ValueError(f"line {number}: the cliff {' '.join(map(str, cliff.key))} is already "
+                             "in "
+                             f"line {found[cliff.key].line}; remove one of them")
         found[cliff.key] = Known(cliff, date, reason, number)
     return found
 
 
 @dataclass
 class Verdict:
-    """broken: new cliffs, and known cliffs that grew. known: cliffs of the list. gone: lines
-    without a cliff. unsteady: rows without a verdict, because their repeats differ too much."""
+    """broken: new cliffs, and known cliffs that grew. known: other cliffs of the list. gone: lines
+    whose cliff is gone. unsteady: rows without a verdict, because their repeats differ too much."""
     broken: list
     known: list
     gone: list
@@ -198,7 +200,7 @@ def judge(pairs, peers, known):
             verdict.broken.append(f"{each.cliff.line}: {each.cliff.text}")
         elif each.broken and each.cliff.ratio > line.cliff.ratio * GROWN:
             verdict.broken.append(f"{each.cliff.line}: {each.cliff.text}; line {line.line} of the "
-                                  f"list has {line.cliff.ratio:.4g}")
+                                  f"list has the ratio {line.cliff.ratio:.4g}")
         elif each.broken:
             verdict.known.append(f"{each.cliff.line}: {each.cliff.text}; since {line.date}: "
                                  f"{line.reason}")

@@ -246,5 +246,6 @@ def bases_of(kernels, bases=BASES):
     the existing names."""
     unknown = set(kernels) - set(OPERATIONS)
     if unknown:
-        raise KeyError(f"no kernel {', '.join(sorted(unknown))}; there are {', '.join(OPERATIONS)}")
+        raise KeyError(f"--op: unknown kernels: {', '.join(sorted(unknown))}; expected names from "
+                       f"{', '.join(OPERATIONS)}")
     return tuple(base for base in bases if not kernels or base.kernel in kernels)

@@ -154,12 +154,12 @@ def main():
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--precision", choices=("autocast", "bf16"), default="autocast")
-    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("--jobs", type=int, default=1, help="number of runs at the same time")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--text", type=pathlib.Path, default=ROOT,
-                        help="the folder whose documents and sources are read")
+                        help="folder whose documents and sources are the training text")
     parser.add_argument("--contenders", type=lambda text: text.split(","),
                         default=["hf", "liger", "ligerdsl"])
     parser.add_argument("--out", type=pathlib.Path)

@@ -348,11 +348,13 @@ def arguments():
                         default=["batch", "length", "ablation", "timeline"],
                         help="sweeps: " + ", ".join(SWEEPS))
     parser.add_argument("--contenders", type=lambda text: text.split(","),
-                        help="contenders to run, of " + ", ".join(CONTENDERS))
+                        help="contenders, separated by commas, from " + ", ".join(CONTENDERS))
     parser.add_argument("--step", choices=("forward_backward", "adamw"), default="forward_backward",
                         help="adamw: torch's fused AdamW for all contenders")
-    parser.add_argument("--cap-gb", type=float, help="limit of torch's allocator, 10^9 bytes")
-    parser.add_argument("--steps", type=int, default=10, help="timed steps; the median counts")
+    parser.add_argument("--cap-gb", type=float, help="limit of torch's allocator in GB (10^9 "
+                                                     "bytes)")
+    parser.add_argument("--steps", type=int, default=10, help="number of timed steps per point; "
+                                                              "the result has their median")
     parser.add_argument("--warmup", type=int, default=3)
     numbers = lambda text: [int(each) for each in text.split(",")]  # noqa: E731
     parser.add_argument("--batches", type=numbers,
@@ -362,7 +364,7 @@ def arguments():
     parser.add_argument("--point-s", type=float, default=30,
                         help="seconds after which a point gets no more timed steps")
     parser.add_argument("--budget-s", type=float, default=3600,
-                        help="time limit; points beyond it are listed as skipped")
+                        help="time limit per contender in seconds; later points are skipped")
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--contender", help=argparse.SUPPRESS)
     return parser.parse_args()

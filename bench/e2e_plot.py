@@ -23,8 +23,8 @@ SWEEPS = {"batch": ("batch", "batch size", "T = {length}"),
 
 
 def sweep_plots(result):
-    """Returns {name: SVG} of every sweep with two or more points. A run out of memory has no
-    point."""
+    """Returns {name: SVG} of every sweep with two or more points. A run that was out of memory
+    gives no point."""
     files = {}
     for sweep, (axis, words, at) in SWEEPS.items():
         rows = [row for row in result["rows"] if row.get("sweep") == sweep]
@@ -98,7 +98,8 @@ def main():
     files = (convergence_plot(result) if "runs" in result
              else sweep_plots(result) | ablation_plots(result) | timeline_plot(result))
     if not files:
-        sys.exit(f"{options.result} has no sweep of two points or more, no timeline and no run")
+        sys.exit(f"e2e_plot.py: {options.result}: expected a sweep with at least two points, a "
+                 "timeline or runs, got none")
     options.out.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         svg = options.out / f"{name}.svg"

@@ -327,8 +327,8 @@ SECTIONS = {"e2e": e2e, "e2e-again": again, "e2e-adamw": adamw, "e2e-backend": b
 def kind_of(path):
     name = re.fullmatch(r"(.+?)-\d{4}-\d\d-\d\d.*", path.stem)
     if not name or name.group(1) not in {*SECTIONS, "fsdp-compiled"}:
-        raise SystemExit(f"e2e_tables.py: {path}: expected KIND-DATE.json with KIND one of "
-                         f"{', '.join(SECTIONS)}")
+        raise SystemExit(f"e2e_tables.py: {path}: expected a name KIND-YYYY-MM-DD.json with "
+                         f"KIND one of {', '.join([*SECTIONS, 'fsdp-compiled'])}")
     return name.group(1)
 
 

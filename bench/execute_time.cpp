@@ -1,6 +1,6 @@
-// Host time of one warm execute, for every operation of the table. The driver's share is measured
-// with empty kernels: equally many launches with equally many parameters. The difference of both
-// times is the library's share.
+// Measures the host time of one warm execute, for every operation of the table. The driver's share
+// is the time of empty kernels with the same numbers of launches and parameters. The difference
+// between both times is the library's share.
 //
 //   execute_time [batches]      JSON on stdout; times in nanoseconds per call
 //
@@ -256,7 +256,8 @@ Json run(int batches) {
       out["rows"].push_back(measure(context, driver, stream, *info, batches));
       const Json& row = out["rows"].back();
       if (row.contains("not_supported")) {
-        std::fprintf(stderr, "%-30s not supported here\n", info->name);
+        std::fprintf(stderr, "%-30s not measured: %s\n", info->name,
+                     row["not_supported"].get<std::string>().c_str());
         continue;
       }
       std::fprintf(

@@ -41,8 +41,8 @@ BOUNDS = {"tensor": (1200, 2048), "operand_bytes": (90, 128), "l2_bytes": (45, 6
           "latency_clocks": (300, 1500), "program_clocks": (50, 3000), "access_clocks": (1, 8),
           "exposed": (0.2, 1.5), "scalar": (0.2, 1.5), "reduction": (2, 20),
           "tensor_heat": (0.01, 0.6), "looped": (0.85, 1)}
-# Start values of a fit. They are published rates or round numbers, not earlier fits. So a fit to
-# one half of the rows knows nothing of the other half.
+# Start values of a fit. They are published rates or round numbers, not earlier fits, so a fit to
+# one half of the rows does not depend on the other half.
 START = {"memory_gbps": 4800, "looped": 1, "launch_us": 3, "follow_us": 1, "ramp_us": 2,
          "program_clocks": 500, "latency_clocks": 500, "tensor": 2048, "tensor_heat": 0.1,
          "operand_bytes": 128, "exposed": 1, "l2_bytes": 64, "access_clocks": 4, "scatter": 8,
@@ -193,7 +193,8 @@ def show(model, rates=None, of=lambda row: True, worst=0):
         own = [(error, row) for error, row in errors.get(family, []) if of(row)]
         for error, row in sorted(own, key=lambda pair: -abs(pair[0]))[:worst]:
             print(f"    {error:+.3f} {row.name}: {row.us:g} us")
-    print(f"left out, iterations depend on data: {sum(row.assumed for row in model.rows)} rows")
+    print(f"left out: {sum(row.assumed for row in model.rows)} rows whose iterations depend on "
+          "data")
 
 
 def main():

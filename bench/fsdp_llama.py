@@ -136,8 +136,8 @@ def relative_differences(one, other):
     """Returns relative norms of gradient differences: (of all parameters, name of the largest one,
     its norm)."""
     if one.keys() != other.keys():
-        raise ValueError(f"gradients of other parameters: expected {sorted(one)}, got "
-                         f"{sorted(other)}")
+        raise ValueError("the runs have gradients of different parameters: one GPU has "
+                         f"{sorted(one)}, all GPUs have {sorted(other)}")
     squares = {name: (float((one[name] - other[name]).square().sum()),
                       float(one[name].square().sum())) for name in one}
     part = lambda difference, whole: (  # noqa: E731
@@ -168,7 +168,8 @@ def compared(rows, gradients, world):
 def too_far(found, dtype):
     """Returns a line for each difference that exceeds rounding."""
     limits = {"first_loss": TOLERANCES[dtype] / 10, "first_gradients": TOLERANCES[dtype]}
-    return [f"{contender}: {key}: expected at most {limit:.0e} from one GPU's, got {each[key]:.2e}"
+    return [f"{contender}: {key}: relative difference from one GPU: expected at most {limit:.0e}, "
+            f"got {each[key]:.2e}"
             for contender, each in found.items() for key, limit in limits.items()
             if not each[key] <= limit]
 
@@ -183,11 +184,14 @@ def main():
     parser.add_argument("--gpus", type=int, default=2)
     parser.add_argument("--contenders", type=lambda text: text.split(","),
                         default=["hf", "ligerdsl"])
-    parser.add_argument("--batch", type=int, default=16, help="batch of all GPUs together")
+    parser.add_argument("--batch", type=int, default=16, help="number of sequences per step on all "
+                                                              "GPUs together")
     parser.add_argument("--length", type=int, default=1024)
-    parser.add_argument("--steps", type=int, default=5, help="timed steps; the median counts")
+    parser.add_argument("--steps", type=int, default=5, help="number of timed steps; the result "
+                                                             "has their median")
     parser.add_argument("--warmup", type=int, default=3)
-    parser.add_argument("--compile", action="store_true", help="torch.compile of every layer")
+    parser.add_argument("--compile", action="store_true", help="compile every layer with "
+                                                               "torch.compile")
     parser.add_argument("--backend", default="inductor", help="back end of torch.compile")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     options = parser.parse_args()
@@ -212,7 +216,7 @@ def main():
                           "rows": rows}
                 options.out.write_text(json.dumps(result, indent=1) + "\n")
     for contender, each in distances.items():
-        print(f"{contender}: 1 and {options.gpus} differ by {each}")
+        print(f"{contender}: differences between 1 and {options.gpus} GPUs: {each}")
     wrong = too_far(distances, options.dtype)
     print("\n".join(wrong), file=sys.stderr)
     return 1 if wrong or any("failed" in row for row in rows) else 0

@@ -167,7 +167,8 @@ class Plan:
             value = fields.pop(f.name, default_of(f))
             setattr(desc, f.name, CODES[value] if isinstance(value, str) else value)
         if fields:
-            raise Error(f"{op.name} has no field {', '.join(fields)}")
+            raise Error(f"{op.name}: unknown fields: {', '.join(fields)}; expected names from "
+                        f"{', '.join(f.name for f in op.fields)}")
         lib = context.library
         lib.check(getattr(lib.c, f"ligerdsl_{op.name}_plan")(context.handle, c.byref(desc),
                                                              c.byref(self.handle)))
@@ -201,7 +202,9 @@ class Plan:
             else:
                 setattr(args, a.name, default_of(a) if value is None else value)
         if values:
-            raise Error(f"{self.op.name} has no argument {', '.join(values)}")
+            raise Error(f"{self.op.name}: unknown arguments: {', '.join(values)}; expected names "
+                        "from "
+                        f"{', '.join(a.name for a in self.op.args)}")
         size = self.workspace_bytes(rows)
         address, memory = allocate(size, self.context.device)
         stream = current_stream(self.context.device)

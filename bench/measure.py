@@ -98,7 +98,8 @@ def checked(case, wanted, provider):
     bad = {f"{name} {output}": error for name, of in errors.items() for output, error in of.items()
            if not error <= gate}
     if bad and case.gated and provider.startswith("ligerdsl"):
-        raise Wrong(f"{wanted}: relative error {bad}, expected at most {gate}")
+        raise Wrong(f"{wanted} {provider}: relative error: expected at most {gate}, got "
+                    + ", ".join(f"{error:.3g} ({name})" for name, error in bad.items()))
     return contender, errors
 
 

@@ -84,7 +84,8 @@ void set_rates(const std::string& line, kernels::MachineRates* rates) {
       value = std::stod(word.substr(equals + 1));
       known = true;
     });
-    if (!known) throw std::runtime_error("no rate of this name: " + word);
+    if (!known)
+      throw std::runtime_error("expected RATE=VALUE with a known rate, got \"" + word + "\"");
   }
 }
 

@@ -43,7 +43,7 @@ class Heuristic(c.Structure):
 
 def check(status, what):
     if status != 0:
-        raise RuntimeError(f"cuBLASLt: {what} failed with status {status}")
+        raise RuntimeError(f"cuBLASLt: {what} failed with status {status} (cublasStatus_t)")
 
 
 class CublasLt:
@@ -66,28 +66,29 @@ class CublasLt:
         rows, cols = tensor.shape
         check(self.c.cublasLtMatrixLayoutCreate(c.byref(out), code, c.c_uint64(cols),
                                                 c.c_uint64(rows), c.c_int64(cols)),
-              "a layout")
+              "creating a layout")
         return out
 
     def description(self, transpositions):
         out = c.c_void_p()
-        check(self.c.cublasLtMatmulDescCreate(c.byref(out), COMPUTE_F32, F32), "a description")
+        check(self.c.cublasLtMatmulDescCreate(c.byref(out), COMPUTE_F32, F32),
+              "creating a matmul descriptor")
         for attribute, value in zip((TRANSPOSE_A, TRANSPOSE_B), transpositions):
             check(self.c.cublasLtMatmulDescSetAttribute(out, attribute, c.byref(c.c_int(value)),
                                                         c.c_size_t(4)),
-                  "a description")
+                  "setting a transposition")
         return out
 
     def proposals(self, description, a, b, result):
         preference, found, count = c.c_void_p(), (Heuristic * PROPOSALS)(), c.c_int()
-        check(self.c.cublasLtMatmulPreferenceCreate(c.byref(preference)), "a preference")
+        check(self.c.cublasLtMatmulPreferenceCreate(c.byref(preference)), "creating a preference")
         limit = c.c_size_t(WORKSPACE)
         check(self.c.cublasLtMatmulPreferenceSetAttribute(preference, PREFER_WORKSPACE,
                                                           c.byref(limit), c.c_size_t(8)),
-              "a preference")
+              "setting the workspace limit")
         check(self.c.cublasLtMatmulAlgoGetHeuristic(self.handle, description, a, b, result, result,
                                                     preference, PROPOSALS, found, c.byref(count)),
-              "choosing")
+              "asking for proposals")
         return [h for h in found[:count.value] if h.state == 0]
 
     def tile(self, proposal):
@@ -95,7 +96,7 @@ class CublasLt:
         check(self.c.cublasLtMatmulAlgoConfigGetAttribute(c.byref(proposal.algorithm), CONFIG_TILE,
                                                           c.byref(value), c.c_size_t(4),
                                                           c.byref(written)),
-              "asking for a tile")
+              "reading a proposal's tile")
         return value.value
 
     def multiply(self, description, proposal, a, b, beta, result, layouts):
@@ -107,7 +108,7 @@ class CublasLt:
                                     address(result), lc, c.byref(proposal.algorithm),
                                     address(self.workspace), c.c_size_t(WORKSPACE),
                                     c.c_void_p(torch.cuda.current_stream().cuda_stream)),
-              "a product")
+              "a matmul")
 
 
 def measure(library, product, a, b, result):
@@ -149,7 +150,7 @@ def main():
     parser.add_argument("--out", required=True, type=pathlib.Path)
     parser.add_argument("--dtype", choices=CODES, default="bf16")
     parser.add_argument("--budget-s", type=float, default=60,
-                        help="starts no shape after this many seconds")
+                        help="seconds after which no further shape starts; default: %(default)s")
     options = parser.parse_args()
     begin, library = time.monotonic(), CublasLt()
     driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],

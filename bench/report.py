@@ -298,7 +298,9 @@ def main():
         stale = [path for path, wanted in files.items()
                  if not path.exists() or path.read_text() != wanted] + sorted(left_over)
         for path in stale:
-            print(f"{path} is not what {options.baselines} gives: run python3 bench/report.py")
+            print(f"{path}: " + (f"differs from what {options.baselines} and {options.goals} give"
+                                 if path in files else "no table gives this file")
+                  + "; run python3 bench/report.py")
         return 1 if stale else 0
     for path in left_over:
         path.unlink()

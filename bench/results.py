@@ -29,8 +29,8 @@ def build_fields(text):
 
 
 def problems(result):
-    """Returns the faults of a result, one text each."""
-    found = [f"no field '{name}'" for name in RUN if name not in result]
+    """Returns a text for each fault of a result."""
+    found = [f"the field '{name}' is missing" for name in RUN if name not in result]
     for i, row in enumerate(result.get("rows", [])):
         for name in ROW:
             value = row.get(name)
@@ -51,7 +51,9 @@ def problems(result):
                 found.append(f"row {i} ({row.get('kernel')} {row.get('pass')} "
                              f"{row.get('provider')}): {name} is {value!r}")
         if not found and not row["us_p20"] <= row["us"] <= row["us_p80"]:
-            found.append(f"row {i}: quantiles out of order")
+            found.append(f"row {i}: expected us_p20 <= us <= us_p80, got {row['us_p20']}, "
+                         f"{row['us']}, "
+                         f"{row['us_p80']}")
     return found
 
 
@@ -95,9 +97,10 @@ class ResultFile:
         old = json.loads(pathlib.Path(path).read_text())
         for name in SAME:
             if old.get(name) != self.data[name]:
-                raise ValueError(f"{path}: its {name} is {old.get(name)!r}, this run's is "
-                                 f"{self.data[name]!r}: times of different machines or builds do "
-                                 "not belong into one file")
+                raise ValueError(f"{path}: {name}: expected {self.data[name]!r} as in this run, "
+                                 "got "
+                                 f"{old.get(name)!r}; a file may only hold times of one machine "
+                                 "and build, so start a new one without --resume")
         self.data["rows"] = [r for r in old["rows"] if r["kernel"] != "copy"]
         self.data["failures"] = old.get("failures", [])
         self.data["command"] = old["command"] + "; " + self.data["command"]

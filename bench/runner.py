@@ -18,7 +18,7 @@ class Late(Exception):
 
 
 def on_alarm(signum, frame):
-    raise Late("took longer than --contender-s, or than what the budget left")
+    raise Late("ran longer than --contender-s, or than the time left by --budget-s or --jobs")
 
 
 class Budget:
@@ -166,8 +166,9 @@ class Run:
         self.file.write()
 
     def cut(self, what):
-        self.file.data["not_measured"].append(f"{what}: the budget of {self.budget.seconds:g} s is "
-                                              "spent")
+        self.file.data["not_measured"].append(f"{what}: the time limit of {self.budget.seconds:g} "
+                                              "s "
+                                              "leaves no time")
 
     def after(self):
         """Stops the process if a contender broke the GPU's context."""

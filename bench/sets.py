@@ -30,7 +30,7 @@ class Wanted:
 
     @property
     def call(self):
-        """Returns a text: the shape, and how inputs differ from aligned contiguous ones."""
+        """Returns the shape as a string, and how inputs differ from aligned contiguous ones."""
         return ("x".join(map(str, self.shape)) + f":address+{self.address}" * bool(self.address)
                 + f":pitch+{self.pitch}" * bool(self.pitch))
 
@@ -403,9 +403,11 @@ def select(names, only=()):
         elif name in SETS:
             found = SETS[name]()
         else:
-            raise KeyError(f"no set or model '{name}'; there are {', '.join([*SETS, *MODELS])}")
+            raise KeyError(f"unknown set or model '{name}'; expected one of "
+                           f"{', '.join([*SETS, *MODELS])}")
         cases.update(dict.fromkeys(found))
     unknown = set(only) - {case.kernel for case in cases}
     if unknown:
-        raise KeyError(f"no kernel {', '.join(sorted(unknown))} in {', '.join(names)}")
+        raise KeyError(f"--only: the sets {', '.join(names)} have no kernel "
+                       f"{', '.join(sorted(unknown))}")
     return [case for case in cases if not only or case.kernel in only]

@@ -201,7 +201,8 @@ def chosen(cases, text):
     found = {key: rows for key, rows in cases.items() if key[0] == kernel and key[2] == dtype and (
         shape is None or "x".join(map(str, key[1])) == shape)}
     if not found:
-        raise KeyError(f"bench/goals.csv: no row of the baselines is of '{text}'")
+        raise KeyError(f"bench/goals.csv: expected KERNEL [SHAPE] [DTYPE] of a case in "
+                       f"bench/baselines, got '{text}', which no row matches")
     return found
 
 

@@ -58,7 +58,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kernels", required=True,
-                        help="the shared object of examples/author_kernels")
+                        help="path of the shared object of examples/author_kernels")
     parser.add_argument("--out", required=True, help="JSON file to write")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float16"))
@@ -66,7 +66,7 @@ def parse():
                         choices=("", "matmul", "scaled_matmul_nt", "flash_attention",
                                  "attention_backward", "grouped_matmul"), help="default: all")
     parser.add_argument("--budget-s", type=float, default=0,
-                        help="start no contender later; 0 = no limit")
+                        help="seconds after which no further contender starts; 0: no limit")
     def lists(text):
         return [tuple(map(int, part.split("x"))) for part in text.split(",")]
 
@@ -75,23 +75,28 @@ def parse():
     parser.add_argument("--tiles", type=lists, default=TILES,
                         help="matmul tiles, MxNxK,...; default: all")
     parser.add_argument("--stages", type=lists, default=[(3,), (4,)],
-                        help="stages of matmuls, comma separated")
+                        help="numbers of stages of matmuls, separated by commas")
     parser.add_argument("--warps", type=lists, default=[(4,), (8,)],
-                        help="warps of matmuls, comma separated")
+                        help="numbers of warps of matmuls, separated by commas")
     parser.add_argument(
         "--blocks", type=lists, default=BLOCKS,
         help="blocks of flash_attention, QUERIESxKEYSxSTAGESxWARPS,...; default: all")
     parser.add_argument(
         "--orders", default="NN",
-        help="operand orders of matmuls, comma separated: NN, or T if a or b is stored transposed")
+        help="operand orders of matmuls, separated by commas: NN, TN, NT or TT; T: stored "
+             "transposed")
     parser.add_argument("--persistent", default="false",
-                        help="for matmuls, comma separated: whether the kernel is persistent")
+                        help="true, false or both, separated by a comma: whether matmuls are "
+                             "persistent")
     parser.add_argument(
         "--tensor-copies", default="false",
-        help="for matmuls, comma separated: whether TMA copies load the operands (sm_90a)")
+        help="true, false or both, separated by a comma: whether TMA copies load operands of "
+             "matmuls (sm_90a)")
     parser.add_argument("--peers", default="triton,triton_mma_sync",
-                        help="peers of matmuls in addition to torch, comma separated; may be empty")
-    parser.add_argument("--smoke", action="store_true", help="tiny shapes, which a CPU can check")
+                        help="peers of matmuls in addition to torch, separated by commas; may be "
+                             "empty")
+    parser.add_argument("--smoke", action="store_true", help="run tiny shapes, which a CPU can "
+                                                             "check")
     return parser.parse_args()
 
 
@@ -157,13 +162,14 @@ class Rows:
         """After a run, `result` returns the tensor to compare with `exact`."""
         row = {**case, "dtype": self.options.dtype, "provider": provider, "settings": settings}
         if self.options.budget_s and time.monotonic() - self.begin > self.options.budget_s:
-            self.failures.append({**row, "reason": "skipped: the budget was spent"})
+            self.failures.append({**row, "reason": "skipped: --budget-s has passed"})
             return
         try:
             run()
             error = ((result().double() - exact).abs().max() / exact.abs().max()).item()
             if not error <= MOST_ERROR:
-                raise ArithmeticError(f"wrong: error {error:.2e}")
+                raise ArithmeticError(f"wrong result: relative error: expected at most "
+                                      f"{MOST_ERROR:.0e}, got {error:.2e}")
         # A failing contender is listed; the others continue.
         except Exception as error:  # noqa: BLE001
             self.failures.append({**row, "reason": one_line(str(error))})

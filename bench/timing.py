@@ -22,7 +22,7 @@ FLUSH_US = 55  # about the shortest time to overwrite FLUSH_BYTES
 MOST_FLUSHES = 64
 # Upper bound of the extra host time in us of the first call after a pause; 100 to 130 for cuBLAS.
 WAKING_US = 500
-MOST_IN_ROUND = 32  # most repetitions of a run in one round of `repeats`
+MOST_IN_ROUND = 32  # largest number of repetitions of a run in one round of `repeats`
 ROUNDS = 12  # runs of a chain between two events, enough to hide the events' own cost
 
 

@@ -37,7 +37,8 @@ def measure(options, batch, tokens, update):
             done = subprocess.run(list(map(str, command)), capture_output=True, text=True,
                                   timeout=options.point_s)
         except subprocess.TimeoutExpired:
-            return {"batch": batch, "tokens": tokens, "failed": f"no end after {options.point_s} s"}
+            return {"batch": batch, "tokens": tokens,
+                    "failed": f"took longer than {options.point_s:g} s"}
         if done.returncode:
             return {"batch": batch,
                     "tokens": tokens,
@@ -53,9 +54,11 @@ def main():
     parser.add_argument("--preset", default="llama-3.2-1b")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--points", default="4x1024,32x1024,4x16384",
-                        help="batch x tokens, separated by commas")
-    parser.add_argument("--attention", choices=("fused", "products"), help="default: the program's")
-    parser.add_argument("--steps", type=int, default=10, help="steps; the first two are not timed")
+                        help="points BATCHxTOKENS, separated by commas")
+    parser.add_argument("--attention", choices=("fused", "products"), help="default: that of "
+                                                                           "train_llama")
+    parser.add_argument("--steps", type=int, default=10, help="number of steps; the first two are "
+                                                              "not timed")
     parser.add_argument("--point-s", type=float, default=300)
     parser.add_argument("--out", type=pathlib.Path, required=True)
     options = parser.parse_args()

@@ -131,9 +131,10 @@ def measured(options, operation, n, h):
         ours = searches["ligerdsl"]
         for mode in MODES:
             if "error" in ours:
-                searches[mode] = {"error": "there is no search of ligerdsl to be as large as"}
+                searches[mode] = {"error": "not run: the search by ligerdsl failed, so the number "
+                                           "of launches is unknown"}
             elif options.device == "cpu":
-                searches[mode] = {"error": "Triton needs a GPU"}
+                searches[mode] = {"error": "not run: Triton needs a GPU; use --device cuda:0"}
             else:
                 searches[mode] = attempt(lambda: triton_search(
                     mode, operation, n, h, ours["configurations"], ours["timed_launches"], folder))
@@ -163,20 +164,23 @@ def versions(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--command", required=True, help="the ligerdsl command")
-    parser.add_argument("--library", help="libligerdsl.so, to time the winners; default: not timed")
+    parser.add_argument("--command", required=True, help="path of the `ligerdsl` command")
+    parser.add_argument("--library", help="path of libligerdsl.so, to time the winners; default: "
+                                          "they are not timed")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--operations", nargs="*", default=["rms_norm_forward", "softmax_forward"])
     parser.add_argument("--shapes", nargs="*",
                         default=["2048x4096", "16384x4096", "4096x8192", "2048x16384"],
-                        help="rows x columns")
+                        help="shapes ROWSxCOLUMNS")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--configurations", type=int, default=CONFIGURATIONS,
-                        help="limit per search; default: %(default)s")
+                        help="largest number of configurations per search; default: %(default)s")
     options = parser.parse_args()
     if not 1 <= options.configurations <= CONFIGURATIONS:
-        parser.error(f"--configurations: Triton's side has 1 to {CONFIGURATIONS}")
+        parser.error(f"--configurations: expected 1 to {CONFIGURATIONS}, which Triton searches, "
+                     "got "
+                     f"{options.configurations}")
     rows = []
     result = {"device": options.device,
               "date": datetime.date.today().isoformat(),

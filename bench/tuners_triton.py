@@ -1,4 +1,4 @@
-"""Triton's side of tuners.py, on one GPU; each call is a process.
+"""Searches and times Triton's kernels for tuners.py, on one GPU. Each call is a process.
 
     tuners_triton.py search MODE OPERATION ROWS COLUMNS --configurations 48 --samples 30
     tuners_triton.py time OPERATION ROWS COLUMNS --library libligerdsl.so \\

@@ -1,11 +1,11 @@
-"""environment_table.py: runtime/environment/options.def agrees with the sources.
+"""environment_table.py: checks that runtime/environment/options.def agrees with the sources.
 
-1. A name is in the table once, and the values of an option are those that its parser accepts.
-2. Each LIGERDSL_ variable that a source reads has an entry. In shipped sources, this holds for each
-   variable.
+1. Each name is in the table once, and the values of an option are those that its parser accepts.
+2. Each LIGERDSL_ variable that a source reads has an entry. In shipped sources, every variable has
+   one.
 3. Each variable that the library does not read is read by another source.
 4. In the library, only options.cpp reads the environment.
-5. In other shipped sources, a call of getenv names its variable.
+5. In other shipped sources, calls to getenv name their variable.
 """
 
 import pathlib
@@ -57,7 +57,7 @@ def sources(folders):
 
 
 def accepted(parser):
-    """Returns the words that a parser of options.cpp names."""
+    """Returns the values that a parser of options.cpp compares with."""
     body = re.search(rf"^bool {parser}\(.*?^}}", (ROOT / PARSERS).read_text(encoding="utf-8"),
                      re.M | re.S)
     return set(re.findall(r'"([^"]+)"', body.group())) if body else set()
@@ -74,19 +74,23 @@ def expected_parser(option):
 
 def table_is_well_formed(entries):
     names = [entry.name for entry in entries]
-    expect(len(set(names)) == len(names), f"a name is twice in the table: {names}")
+    expect(len(set(names)) == len(names), "expected each name once in the table, got more than "
+           f"once: {sorted(name for name in set(names) if names.count(name) > 1)}")
     for entry in entries:
         if not isinstance(entry, environment.Option):
             continue
-        expect(entry.name.startswith("LIGERDSL_"), f"{entry.name}: expected LIGERDSL_...")
+        expect(entry.name.startswith("LIGERDSL_"), f"{entry.name}: expected a name that "
+               "starts with LIGERDSL_")
         parser = expected_parser(entry)
         if parser:
             expect(re.fullmatch(parser, entry.parser),
-                   f"{entry.name}: {entry.values} needs {parser}, got {entry.parser}")
+                   f"{entry.name}: values {entry.values}: expected a parser that matches {parser}, "
+                   f"got {entry.parser}")
         elif "|" in entry.values and entry.parser != "parse_cpu":  # for a CPU, LLVM has the list
             words = accepted(entry.parser)
             expect(words == set(entry.values.split("|")),
-                   f"{entry.name}: {entry.parser} accepts {sorted(words)}, not {entry.values}")
+                   f"{entry.name}: expected that {entry.parser} accepts {entry.values}, got "
+                   f"{'|'.join(sorted(words))}")
 
 
 def sources_agree(entries):
@@ -101,7 +105,7 @@ def sources_agree(entries):
     for entry in entries:
         expect(
             not isinstance(entry, environment.Variable) or entry.member or entry.name in read,
-            f"{entry.name}: no source reads it")
+            f"{entry.name}: no source reads this variable; remove its entry")
 
 
 def library_reads_in_one_place():
@@ -110,8 +114,10 @@ def library_reads_in_one_place():
             continue
         calls = re.findall(r"\bgetenv\(\s*(\S?)", text)
         expect(not calls or not path.startswith(tuple(f"{folder}/" for folder in LIBRARY)),
-               f"{path}: add the variable to {environment.TABLE.name} and read options()")
-        expect(set(calls) <= {'"'}, f"{path}: name the variable in the call of getenv")
+               f"{path}: calls getenv; add the variable to {environment.TABLE.name} and read "
+               "options() instead")
+        expect(set(calls) <= {'"'}, f"{path}: calls getenv without a literal; write the variable's "
+                                    "name in the call")
 
 
 entries = environment.read()

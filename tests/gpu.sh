@@ -36,7 +36,7 @@ pack_python() {
   for each in pytest _pytest py.py pluggy iniconfig packaging pygments exceptiongroup tomli typing_extensions.py; do
     [[ -e $from/$each ]] && tar -C "$from" --exclude=__pycache__ -ch "$each" | tar -C "$folder/pytest" -x
   done
-  [[ -d $folder/pytest/pytest ]] || echo "no pytest in '$from': the part python needs one over there" >&2
+  [[ -d $folder/pytest/pytest ]] || echo "no pytest in '$from': set PYTEST_FROM, or install pytest on the GPU machine for the part python" >&2
 }
 
 pack() {
@@ -44,7 +44,7 @@ pack() {
   folder=$(mktemp -d) || exit 1
   for file in "${files[@]}"; do
     mkdir -p "$folder/$(dirname "$file")"
-    cp -L "$build/$file" "$folder/$file" || { echo "build it first: $file" >&2; exit 1; }
+    cp -L "$build/$file" "$folder/$file" || { echo "cannot copy '$build/$file'; build it first (tests/README.md has the command)" >&2; exit 1; }
     strip --strip-unneeded "$folder/$file"
   done
   mkdir "$folder/fallback"  # libraries besides glibc that the compiler library needs
@@ -87,7 +87,7 @@ run() {
     [[ $code == 77 ]] && { cat "$results/$name.$shard.log"; bad=1; continue; }
     [[ $code == 0 ]] && continue
     bad=1
-    echo "--- $name, shard $shard: exit code $code (124: it took more than $seconds s); $results/$name.$shard.log ends:"
+    echo "--- $name, shard $shard: exit code $code (124: it took longer than $seconds s); $results/$name.$shard.log ends:"
     grep -aE "Failure|FAILED|terminate|rror" "$results/$name.$shard.log" | head -20
     tail -n 12 "$results/$name.$shard.log"
   done
@@ -125,7 +125,7 @@ part() {
       grep -a 'launches:' "$results/time.0.log"
       ;;
     python)
-      "$python" -c 'import torch' || { echo "python: $python has no torch; PYTHON names another" >&2; failed+=(python); return; }
+      "$python" -c 'import torch' || { echo "python: '$python' cannot import torch; set PYTHON to a Python with torch" >&2; failed+=(python); return; }
       "$python" -c 'import pytest' 2>/dev/null || export PYTHONPATH=$root/pytest${PYTHONPATH:+:$PYTHONPATH}
       LIGERDSL_PYTHON_PATH=$root/python PYTHONDONTWRITEBYTECODE=1 run python 1 590 "$python" -m pytest -q -rs -p no:cacheprovider "$python_tests/gpu_test.py"
       tail -n 1 "$results/python.0.log"
@@ -138,7 +138,7 @@ part() {
           --kernel-name-exclude kernel_substring=nvjet "$every_op" --device=cuda --rows=5 --gtest_filter='*Replay*'
       done
       ;;
-    *) echo "no part '$1': small large accuracy kernels abi time python sanitize" >&2; exit 2 ;;
+    *) echo "unknown part '$1': expected small, large, accuracy, kernels, abi, time, python or sanitize" >&2; exit 2 ;;
   esac
 }
 

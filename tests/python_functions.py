@@ -1,6 +1,7 @@
 """python_functions.py: checks that functional.py publishes the functions of ligerdsl.torch.
 
-functional.py, or another file, imports each public function of the files that functional.py names.
+Each public function of the files from which functional.py imports must be imported by functional.py
+or by another file.
 """
 
 import ast
@@ -16,7 +17,8 @@ failures = []
 for node in FILES[FOLDER / "torch/functional.py"].body:
     if isinstance(node, ast.ImportFrom):
         failures += [
-            f"{node.module}.py: functional.py does not import {each.name}; nor does another file"
+            f"{node.module}.py: no file imports {each.name}; import it in functional.py, or begin "
+            "its name with an underscore"
             for each in FILES[FOLDER / f"torch/{node.module}.py"].body if isinstance(
                 each, ast.FunctionDef) and each.name[0] != "_" and each.name not in imported
         ]

@@ -1,5 +1,5 @@
-"""remark_table.py: the table of remarks (dsl/program/remarks.def) agrees with the sources, the
-tests and the pages.
+"""remark_table.py: checks that the table of remarks (dsl/program/remarks.def) agrees with the
+sources, the tests and the pages.
 
 1. Each id is in kebab case and unique; each source file that emits remarks names only ids of the
    table, and each id is emitted.
@@ -8,7 +8,7 @@ tests and the pages.
 3. Each expectation of a test and each line of tests/golden/remarks.txt ends with an id, and fits
    the pass and text of this id.
 4. Each id is expected by a test or a golden line, except those of UNTESTED.
-5. Each link to an id of docs/reference/remarks.md leads to one.
+5. Each link to docs/reference/remarks.md#ID names an id of that page.
 """
 
 import collections
@@ -73,13 +73,14 @@ def files(folder, *suffixes):
 
 def table_is_well_formed():
     expect(len(by_id) == len(remarks),
-           f"an id is twice in the table: {[each.id for each in remarks]}")
+           "expected each id once in the table, got twice or more: "
+           f"{sorted(id for id, n in collections.Counter(r.id for r in remarks).items() if n > 1)}")
     for remark in remarks:
         expect(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", remark.id),
-               f"{remark.id}: an id is in kebab case")
+               f"{remark.id}: expected an id in kebab case, such as load-not-staged")
         for group in remark_table.groups_of(remark.text):
             expect(any(reason.group == group for reason in reasons),
-                   f"{remark.id}: no reason is of the group {group}")
+                   f"{remark.id}: the table has no reason of the group {group}")
 
 
 def sources_emit_the_table():
@@ -91,26 +92,30 @@ def sources_emit_the_table():
         code = re.sub(r"//[^\n]*", "", text)
         emitted.update(re.findall(r"RemarkId::(\w+)", code))
         expect(name == "compiler/remarks.cpp" or "emitRemark" not in code,
-               f"{name}: call missed() (compiler/remarks.h)")
+               f"{name}: calls emitRemark; call missed() (compiler/remarks.h) instead")
         made = re.search(r"\.pass = \"|\"[^\"\n]*remark: \[", code)
         expect(name == "dsl/program/artifact.h" or not made,
-               f"{name}: call make_remark() (program/remarks.h)")
+               f"{name}: writes a remark without an id; call make_remark() (program/remarks.h)")
     names = {remark.name for remark in remarks}
-    expect(emitted <= names, f"not in the table: {sorted(emitted - names)}")
-    expect(names <= emitted, f"emitted nowhere: {sorted(names - emitted)}")
+    expect(emitted <= names, "sources emit remarks that the table lacks: "
+                             f"{sorted(emitted - names)}")
+    expect(names <= emitted, "no source emits these remarks of the table: "
+                             f"{sorted(names - emitted)}")
 
 
 def read_expectation(where, text):
     ending = ENDING.search(text)
     if not ending or ending.group(1) not in by_id:
-        failures.append(f"{where}: the remark does not end with an id of the table: {text}")
+        failures.append(f"{where}: expected a remark that ends with [ID], an id of the table, got: "
+                        f"{text}")
         return
     remark, said = by_id[ending.group(1)], text[:ending.start()]
     expected[remark.id] += 1
+    differs = f"expected a text of the form '[{remark.source}] {remark.text}', got '{said}'"
     if said.startswith(f"[{remark.source}] ") and "{{" not in said:
-        expect(WHOLE[remark.id].fullmatch(said), f"{where}: {remark.id} has another text: {said}")
+        expect(WHOLE[remark.id].fullmatch(said), f"{where}: {remark.id}: {differs}")
     else:
-        expect(fits(remark, said), f"{where}: {remark.id} has another text: {said}")
+        expect(fits(remark, said), f"{where}: {remark.id}: {differs}")
 
 
 def tests_expect_ids():

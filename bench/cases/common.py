@@ -62,11 +62,12 @@ class Case:
     gated: bool = True  # False: the error is the result, and no gate applies
 
     def errors(self, outputs):
-        """Returns {output: error} of the case's outputs. Raises KeyError if there are none."""
+        """Returns {output: error} of the outputs with exact values. Raises KeyError if none has."""
         known = {name: self.exact[name](tensor) for name, tensor in outputs.items()
                  if name in self.exact}
         if not known:
-            raise KeyError(f"{self.kernel}: nothing to check among {', '.join(outputs)}")
+            raise KeyError(f"{self.kernel}: the outputs {', '.join(outputs)} have no exact values; "
+                           f"expected at least one of {', '.join(self.exact)}")
         return known
 
 
@@ -262,7 +263,7 @@ class worst(Check):
 
     def error(self, a, r):
         if a.shape != r.shape:
-            raise ValueError(f"an output has shape {tuple(a.shape)}, expected {tuple(r.shape)}")
+            raise ValueError(f"an output has the shape {tuple(a.shape)}, expected {tuple(r.shape)}")
         return (a - r).abs().max() / r.abs().max().clamp_min(1e-30)
 
 

@@ -1,4 +1,4 @@
-"""Bias, scaling, activations, dropout, SwiGLU, GeGLU, RoPE in two layouts, vector add."""
+"""Bias, scaling, activations, dropout, SwiGLU, GeGLU, RoPE in two layouts, vector addition."""
 
 import torch
 import torch.nn.functional as F

@@ -119,7 +119,9 @@ def linear_case(context, kernel, x, w, labels, exact, extras):
 
     def cute():
         if M * V >= 1 << 31:
-            raise ValueError("not tried: 2^31 logits or more, which it keeps in one tensor")
+            raise ValueError("not tried: this contender stores all logits in one tensor, which "
+                             "must "
+                             "have fewer than 2^31 elements")
         from liger_kernel.ops.cutedsl.ops import fused_linear_cross_entropy_sm90
         fused = fused_linear_cross_entropy_sm90.LigerFusedLinearCrossEntropySM90Function
         return through(lambda: fused.apply(x, w, labels))

@@ -148,7 +148,8 @@ std::string Comparison::differences(const Regions& regions, int64_t row_elements
   }
   if (found.wrong == 0) return "";
   return std::to_string(found.wrong) + " of " + std::to_string(regions.rows() * row_elements) +
-         " elements are wrong, the first in the block of element " + std::to_string(found.first);
+         " elements are wrong, the first of them in the block that begins at element " +
+         std::to_string(found.first);
 }
 
 }  // namespace ligerdsl::test

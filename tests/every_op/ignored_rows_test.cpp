@@ -166,7 +166,7 @@ class IgnoredRows : public testing::TestWithParam<Case> {
           -std::numeric_limits<float>::infinity()}) {
       run.set(0, nullptr);
       Rows rows(run.instance(), ignore_index);
-      if (!rows.fill(value)) GTEST_SKIP() << "no tensor but the labels has rows";
+      if (!rows.fill(value)) GTEST_SKIP() << "only the labels have rows";
       run.execute(nullptr);
       const std::string found = run.results(nullptr);
       if (expected.empty()) expected = found;
@@ -182,7 +182,7 @@ TEST_P(IgnoredRows, MayHoldAnything) {
 
 TEST_P(IgnoredRows, MayHoldAnythingIfIgnoreIndexIsAClass) {
   if (!has_field(GetParam().op, "ignore_index")) GTEST_SKIP() << "groups have no labels";
-  if (session().emulated) GTEST_SKIP() << "takes long in an emulator";
+  if (session().emulated) GTEST_SKIP() << "the emulator takes too long";
   check(GetParam(), kIgnoredClass);
 }
 

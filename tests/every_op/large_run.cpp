@@ -235,8 +235,8 @@ std::string LargeRun::check_sums(const Place& place) const {
   }
   const double error = std::sqrt(difference) / std::max(std::sqrt(norm), 1e-30);
   if (error <= case_.sum_tolerance) return "";
-  return "normwise error " + std::to_string(error) + ", the gate is " +
-         std::to_string(case_.sum_tolerance);
+  return "normwise error: expected at most " + std::to_string(case_.sum_tolerance) + ", got " +
+         std::to_string(error);
 }
 
 std::vector<std::string> LargeRun::differences() const {

@@ -22,7 +22,7 @@ using Combine = std::function<double(size_t index, const std::vector<double>& of
 struct LargeCase {
   Case which;               // settings, without the large size
   const char* rows = "N";   // letter of the size that is large
-  int64_t period = 61;      // prime, so that no stride of a power of two hits equal rows
+  int64_t period = 61;      // prime, so that strides of powers of two hit different rows
   double weight_scale = 1;  // scale of `weight`, which keeps the logits of many columns in range
   bool many_rows = false;   // more rows than the limit, not only more elements
   Tolerance tolerance = {1e-2, 0};  // for results with one row per input row
@@ -50,7 +50,7 @@ class LargeRun {
   // library is missing or the grid is too large for a GPU. Then why_not() returns the reason.
   bool run();
   const std::string& why_not() const { return why_not_; }
-  // Returns a text for each result that differs between the large and the small tensors.
+  // Returns a message for each result that differs between the large and the small tensors.
   std::vector<std::string> differences() const;
 
   const Regions& regions() const { return *regions_; }

@@ -40,8 +40,8 @@ void ignore_some(std::string* labels, DType type, int content) {
   }
 }
 
-// Scales the offsets between the first and the last. Groups then differ between contents, but still
-// end at the row count.
+// Scales the offsets between the first and the last offset. Groups then differ between contents,
+// but still end at the row count.
 void move_offsets(std::string* offsets, DType type, int content) {
   const size_t size = static_cast<size_t>(size_of(type)), n = offsets->size() / size;
   for (size_t i = 1; i + 1 < n; ++i) {

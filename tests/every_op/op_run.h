@@ -1,5 +1,5 @@
-// One case of an operation, planned on a device, with its own tensors and workspace. A test may run
-// it any number of times, with one of several contents of its tensors.
+// A case of an operation with a plan on a device and its own tensors and workspace. A test may run
+// the case any number of times, each time with one of several contents of the tensors.
 #pragma once
 
 #include <memory>

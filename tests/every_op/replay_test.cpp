@@ -1,5 +1,5 @@
 // Captures an execute as a graph and replays it with other contents of its tensors. The bits must
-// equal those of eager calls, so no result may depend on the contents during the capture.
+// be those of eager calls, so no result may depend on the contents during the capture.
 #include <gtest/gtest.h>
 
 #include <functional>

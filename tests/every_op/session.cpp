@@ -82,7 +82,9 @@ Memory::~Memory() {
 void* driver_symbol(const char* name) {
   static void* const library = dlopen(library_of_driver(), RTLD_NOW);
   void* symbol = library ? dlsym(library, name) : nullptr;
-  if (!symbol) throw std::runtime_error(std::string("the CUDA driver has no ") + name);
+  if (!symbol)
+    throw std::runtime_error(std::string(library_of_driver()) + ": " +
+                             (library ? "has no function " : "cannot be opened to find ") + name);
   return symbol;
 }
 

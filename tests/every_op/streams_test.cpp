@@ -1,5 +1,5 @@
-// Several threads run equal and different plans at the same time, each with its own tensors and
-// workspace. The bits must equal those of serial calls. On a GPU this is tested with separate
+// Several threads run the same and different plans at the same time, each with its own tensors and
+// workspace. The bits must be those of serial calls. On a GPU this is tested with separate
 // streams, with the legacy default stream (shared by all threads), with per-thread default streams,
 // and with two contexts.
 #include <gtest/gtest.h>

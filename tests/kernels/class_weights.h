@@ -7,7 +7,7 @@
 
 namespace ligerdsl::test {
 
-// Rounds to float, so that reference and kernel see the same value.
+// Rounds to float, so that reference and kernel get the same value.
 inline double exact(double value) {
   return static_cast<float>(value);
 }

@@ -47,8 +47,7 @@ inline Tensor random_vector(DType type, int64_t n, uint64_t seed, double scale =
   return Tensor(type, {n}).fill(Random(seed).normals(n, scale, mean));
 }
 
-// Runs `work` and expects that it launches no kernel of the generic variant, if the backend has
-// aligned ones.
+// Runs `work`. If the backend has aligned variants, expects that `work` launches no generic one.
 template <class Work>
 void expect_aligned(const Work& work) {
   backend().took_generic();

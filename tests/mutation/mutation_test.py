@@ -76,7 +76,7 @@ class Records(unittest.TestCase):
         self.assertEqual(len(self.faults(new)), 1)
         self.assertIn("three: not recorded", self.faults(new)[0])
         self.assertIn("one: changed", self.faults(parse(TEXT.replace("x - 1", "x - 2")))[0])
-        self.assertIn("two: recorded, but no mutant", self.faults(self.mutants[:1])[0])
+        self.assertIn("two: recorded, but not in mutants.txt", self.faults(self.mutants[:1])[0])
 
     def test_write_keeps_exactly_the_mutants_and_marks_those_not_run(self):
         changed = parse(TEXT.replace("x - 1", "x - 2"))[:1]

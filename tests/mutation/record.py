@@ -48,7 +48,7 @@ class Record:
         run."""
         names = {mutant.name for mutant in mutants}
         for name in self.entries.keys() - names:
-            yield f"{name}: recorded, but no mutant; run.py --record drops it"
+            yield f"{name}: recorded, but not in mutants.txt; run.py --record removes the entry"
         for mutant in mutants:
             entry = self.entries.get(mutant.name)
             if not entry or entry["digest"] != mutant.digest():
@@ -58,7 +58,7 @@ class Record:
                 yield (f"{mutant.name}: recorded as {entry['verdict']!r}; expected one of "
                        f"{', '.join(VERDICTS)}")
             elif entry["verdict"] == "survived":
-                yield f"{mutant.name}: survived; write the test that notices it"
+                yield f"{mutant.name}: survived; write a test that detects it, then run it again"
             elif complete and entry["verdict"] == NOT_RUN:
                 yield f"{mutant.name}: not run; run.py --record {mutant.name}"
 

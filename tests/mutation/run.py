@@ -3,9 +3,9 @@
 
     tests/mutation/run.py [--record] [--missing] [--work DIR] [--jobs N] [NAME ...]
 
-Works in a copy of the checked-in sources (a git worktree in DIR) with its own build, which it keeps
-for the next run. Without names it runs every mutant of mutants.txt. Mutants of the compiler, which
-take one to three minutes each, run last.
+Works in a copy of the committed sources (a git worktree in DIR) with a build of its own, and keeps
+both for the next run. Without names it runs every mutant of mutants.txt. Mutants of the compiler,
+which take one to three minutes each, run last.
 
 The recorded test that detected a mutant last time runs first. After each batch of mutants, the
 tests that detected them run on the unchanged sources. Only detections by tests that pass there are
@@ -25,7 +25,7 @@ from steps import STEPS, noticing_test, run
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-BATCH = 4  # after this number of mutants, their tests must pass on the original sources
+BATCH = 4  # mutants per batch, after which the tests that detected them run on unchanged sources
 DOES_NOT_COMPILE = "does not compile"
 
 
@@ -44,7 +44,7 @@ class Workshop:
                        check=True)
         self.build = self.tree / "build" / "release"
         if not run("cmake --preset release -DLIGERDSL_BUILD_TESTS=ON", self.tree, self.log)[0]:
-            sys.exit(f"the copy does not configure: {self.log}")
+            sys.exit(f"cmake fails in the copy {self.tree}; see {self.log}")
 
     def notices(self, name, tests=()):
         """Returns None if the step (or only these of its tests) passes, otherwise the failed test
@@ -82,12 +82,12 @@ class Workshop:
         for step in STEPS:
             tests = sorted({test for of_step, test in noticed if of_step == step})
             if tests and (how := self.notices(step, tests)):
-                sys.exit(f"without a mutant, step {step} is red ({how}): {self.log}")
+                sys.exit(f"step {step} fails on the unchanged sources ({how}); see {self.log}")
 
 
 def check(mutants, complete):
-    faults = [f"{m.name}: its text does not occur exactly once in {m.file}" for m in mutants
-              if not m.fits(ROOT)]
+    faults = [f"{m.name}: expected its text exactly once in {m.file}; update mutants.txt"
+              for m in mutants if not m.fits(ROOT)]
     results = record.Record(record.path(ROOT))
     faults += results.faults(mutants, complete)
     print("\n".join(faults)
@@ -127,12 +127,13 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build" / "mutation")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--skip", action="append", default=[], metavar="STEP", help="skip a step")
+    parser.add_argument("--skip", action="append", default=[], metavar="STEP",
+                        help="omit this step; may be repeated; not with --record")
     parser.add_argument("--record", action="store_true",
                         help="write the verdicts to the release's results")
     parser.add_argument("--missing", action="store_true",
                         help="run only mutants without a current result")
-    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--list", action="store_true", help="print the mutants and run none")
     parser.add_argument(
         "--check", action="store_true",
         help="only check that mutants fit their sources and that the results fit the mutants")
@@ -144,7 +145,7 @@ def main():
     if options.check:
         return check(mutants, options.complete)
     if unknown := set(options.names) - {mutant.name for mutant in mutants}:
-        sys.exit(f"no mutants {sorted(unknown)}; --list shows them")
+        sys.exit(f"unknown mutants: {', '.join(sorted(unknown))}; run.py --list prints the names")
     results = record.Record(record.path(ROOT))
     chosen = [m for m in mutants if (not options.names or m.name in options.names)
                                     and not (options.missing and results.is_run(m))]
@@ -152,8 +153,8 @@ def main():
         print("\n".join(f"{mutant.name:18} {mutant.why} ({mutant.file})" for mutant in chosen))
         return 0
     if options.skip and options.record:
-        sys.exit("--record needs all steps of a mutant, or the record would name false survivors; "
-                 "omit --record or --skip")
+        sys.exit("--record and --skip: a mutant that only a skipped step detects would be recorded "
+                 "as survived; omit one of the two options")
     for mutant in chosen:
         mutant.steps = [step for step in mutant.steps if step not in options.skip]
     chosen.sort(key=lambda mutant: mutant.file.startswith("compiler/"))

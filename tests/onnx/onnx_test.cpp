@@ -1,5 +1,5 @@
-// Runs our kernels on node cases of ONNX. The class axis is moved to the end, and all other axes
-// become rows.
+// Runs our kernels on ONNX's node cases, tests of single operators. The class axis is moved to the
+// end, and all other axes become rows.
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -193,8 +193,8 @@ struct Product {
   double alpha = 1, beta = 0;
 };
 
-// Returns the Gemm alpha op(a) op(b) + beta c, in f32. op transposes its operand if the node says
-// so.
+// Returns the Gemm alpha op(a) op(b) + beta c, in f32. `op` transposes its operand if the node's
+// attribute requires it.
 Values product_of(const Product& p, const Values& a, const Values& b, const Values& c) {
   using kernels::Transposes;
   const kernels::MatmulOptions options{
@@ -255,7 +255,7 @@ TEST(Onnx, GemmMatches) {
   }
 }
 
-// Multiplies the pairs of matrices along all leading dimensions, one pair at a time.
+// Multiplies pairs of matrices one by one, over all leading dimensions.
 TEST(Onnx, MatMulMatches) {
   const auto folders = cases_of("test_matmul_", "MatMul");
   if (folders.empty()) GTEST_SKIP() << "libonnx-testdata is not installed";

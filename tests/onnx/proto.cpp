@@ -109,7 +109,7 @@ TensorProto parse_tensor(const std::string& bytes) {
       append_raw<int64_t>(raw, out.integers);
       break;
     default:
-      throw std::runtime_error("ONNX tensor of data type " + std::to_string(type));
+      throw std::runtime_error("ONNX tensor of the unsupported data type " + std::to_string(type));
   }
   return out;
 }

@@ -1,8 +1,9 @@
-"""packages.py CPACK CONFIG WORK: checks the contents of the Debian packages and runs the packed
-command.
+"""packages.py CPACK CONFIG WORK: checks the contents of the Debian packages and runs the command of
+the packages.
 
-The script packs, unpacks into a separate folder, and runs the command there. It must find the
-compiler library and the compile worker of the packages, and compute right results.
+The script makes the packages, unpacks them into a separate folder, and runs the `ligerdsl` command
+there. The command must find the compiler library and the compile worker of the packages, and
+compute right results.
 """
 
 import os
@@ -66,13 +67,15 @@ for name, path in packages.items():
     # On Debian, CMake may install libraries in the architecture's folder. HOLDS omits that folder.
     plain = {file.replace("/usr/lib/x86_64-linux-gnu/", "/usr/lib/") for file in held}
     for wanted in HOLDS.get(name, []):
-        expect(wanted in plain, f"{name} lacks {wanted}; it holds {held}")
+        expect(wanted in plain, f"{name} lacks {wanted}; it contains {held}")
     expect(not any(word in file for word in FORBIDDEN for file in held),
-           f"{name} holds what is not to be shipped: {held}")
+           f"{name} contains files that must not be shipped: "
+           f"{[file for file in held if any(word in file for word in FORBIDDEN)]}")
     needs = output("dpkg-deb", "-f", str(path), "Depends")[1]
-    expect("libllvm" not in needs and "cuda" not in needs, f"{name} depends on {needs}")
+    expect("libllvm" not in needs and "cuda" not in needs, f"{name} must not depend on LLVM or "
+                                                           f"CUDA, got: {needs}")
     expect(name == "libligerdsl0" or "libligerdsl0 (= " in needs,
-           f"{name} does not depend on its library: {needs}")
+           f"{name}: expected a dependency on libligerdsl0 (= VERSION), got: {needs}")
     expect(output("dpkg-deb", "-x", str(path), str(root))[0] == 0, f"{name} does not unpack")
 
 for path in (path for path in root.rglob("*") if path.is_file() and not path.is_symlink()):
@@ -84,16 +87,18 @@ for path in (path for path in root.rglob("*") if path.is_file() and not path.is_
                           ("GNU_RELRO", "keeps relocations writable"),
                           ("__stack_chk_fail", "has no stack protector")):
         expect(word in said,
-               f"{path.relative_to(root)} {meaning}: it was not linked as "
-               ".cmake/LigerdslOptions.cmake says")
+               f"{path.relative_to(root)} {meaning}: expected {word}, from the flags of "
+               ".cmake/LigerdslOptions.cmake")
 
 command = str(root / "usr/bin/ligerdsl")
 code, text = output(command, "doctor", LIGERDSL_CACHE="off")
 expect(code == 0 and str(root) in text,
-       f"the installed command, or its compiler: exit {code}\n{text}")
+       f"`ligerdsl doctor` of the package: expected exit code 0 and a path below {root}, got exit "
+       f"code {code}\n{text}")
 code, text = output(command, "run", "rms_norm_forward", "N=5", "H=100", "--check",
                     LIGERDSL_CACHE="off", LIGERDSL_COMPILE="process")
-expect(code == 0 and "right" in text, f"a kernel through the installed worker: exit {code}\n{text}")
+expect(code == 0 and "right" in text, "`ligerdsl run` with the package's compile worker: expected "
+       f"exit code 0 and a right result, got exit code {code}\n{text}")
 shutil.rmtree(work, ignore_errors=True)
-print("\n".join(failures) or f"{len(packages)} packages hold what they promise")
+print("\n".join(failures) or f"{len(packages)} packages contain their files and work")
 sys.exit(bool(failures))

@@ -2,8 +2,8 @@
 the output.
 
 - Two copies of the sources in two folders, built without a compiler cache, have the same build id.
-  Some of their objects have the same bytes. One of them is a kernel, whose program records its
-  source path.
+  The objects in OBJECTS have the same bytes. One of them contains a kernel, whose program records
+  its source path.
 - A build with the compiler cache, if present, gives the same object.
 - The LIBRARYs of this build contain neither its path nor that of the sources.
 """
@@ -72,21 +72,22 @@ for name in ("one", "another/longer/folder"):
     built.append(compiled(folder, CCACHE_DISABLE="1"))
 for name, content in built[0].items():
     if content != built[1][name]:
-        failures.append(f"{name} differs between two folders")
+        failures.append(f"{name} differs between builds in two folders")
     for path in (str(work), "../.."):
         if path.encode() in content:
-            failures.append(f"{name} holds the path {path}")
+            failures.append(f"{name} contains the path {path}")
 kernel = OBJECTS[0]
 if b"kernels/softmax/softmax.cpp" not in built[0][kernel]:
-    failures.append(f"{kernel} does not hold the path of its source below the checkout, so this "
-                    "test tests nothing")
+    failures.append(f"{kernel}: expected the source path kernels/softmax/softmax.cpp in it, "
+                    "without "
+                    "which this test detects nothing")
 if compiled(work / "one")[kernel] != built[0][kernel]:
-    failures.append(f"{kernel} differs when a compiler cache is used")
+    failures.append(f"{kernel} differs between builds with and without the compiler cache")
 for library in libraries:
     content = pathlib.Path(library).read_bytes()
-    failures += [f"{library} holds the path {path}" for path in (str(source), build)
+    failures += [f"{library} contains the path {path}" for path in (str(source), build)
                  if path.encode() in content]
 shutil.rmtree(work, ignore_errors=True)
 print("\n".join(failures) or f"{len(built[0])} files of two builds and {len(libraries)} libraries "
-                             "hold no path of their build")
+                             "contain no path of their build")
 sys.exit(bool(failures))

@@ -1,4 +1,4 @@
-// Attention and its gradients against float64.
+// Compares attention and its gradients with float64.
 #include "kernels/attention/attention.h"
 
 #include <cmath>
@@ -146,7 +146,7 @@ TEST(Attention, TypesAndHeads) {
   }
 }
 
-// Cases: tiles wider than heads, heads whose columns are not whole vectors, and the widest heads.
+// Cases: tiles wider than heads, heads whose columns are no multiple of a vector, the widest heads.
 TEST(Attention, HeadDimensions) {
   uint64_t seed = 201;
   for (int64_t dim : {1, 40, 80, 96, 100, 128, 136, 192, 208, 256})
@@ -517,8 +517,8 @@ TEST(AttentionSinks, MinusInfinityIsNoSink) {
   }
 }
 
-// The gradient of lse without sinks. Queries without keys have an lse of -inf, and their gradients
-// of lse are NaN.
+// Tests the gradient that flows through lse, without sinks. Queries without keys have an lse of
+// -inf, and their gradients of lse are NaN.
 TEST(AttentionLseGradient, MatchesFormula) {
   uint64_t seed = 1001;
   const std::vector<int64_t> lengths{30, 90};

@@ -182,7 +182,7 @@ TEST(ArgumentFacts, OperandsVariantAlignsGatedMatmulBackwardOperands) {
   }
 }
 
-// Call of attention with contiguous tensors. `unaligned` lists the arguments that prevent aligned
+// A call of attention with contiguous tensors. `unaligned` lists the arguments that prevent aligned
 // variants.
 class AttentionCall {
  public:

@@ -1,4 +1,4 @@
-// Tests of the float64 references: each gradient against central differences of its forward, in
+// Tests the float64 references: compares each gradient with central differences of its forward, in
 // float64.
 #include <functional>
 
@@ -278,7 +278,7 @@ TEST(Reference, Attention) {
   }
 }
 
-// A loss that reads o and lse. Every query has a finite lse, because each head has a sink.
+// The loss reads o and lse. Every query has a finite lse, because each head has a sink.
 TEST(Reference, AttentionWithSinksAndGradientOfLse) {
   AttentionCase c{
       .batch = 2, .queries = 5, .keys = 4, .heads = 4, .kv_heads = 2, .dim = 3, .scale = 0.7};
@@ -377,7 +377,7 @@ TEST(Reference, CrossEntropy) {
   }
 }
 
-// Without smoothing, or with smoothing over the vocabulary, each shard's loss equals the loss of
+// Without smoothing, or with smoothing over the vocabulary, each shard's loss is the loss of
 // the whole vocabulary.
 TEST(Reference, VocabParallelCrossEntropy) {
   const int64_t n = 4, v = 6, own = 4;

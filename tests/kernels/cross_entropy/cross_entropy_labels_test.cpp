@@ -1,4 +1,4 @@
-// Labels, ignored rows, infinite and NaN logits, ties.
+// Tests labels, ignored rows, infinite and NaN logits, and ties.
 #include "tests/kernels/cross_entropy/cross_entropy_trial.h"
 
 namespace ligerdsl::test {

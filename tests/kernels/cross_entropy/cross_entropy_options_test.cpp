@@ -38,9 +38,9 @@ TEST(CrossEntropy, SmallAndLargeCaps) {
   }
 }
 
-// Unaligned rows. The first row begins at each element of a 16-byte vector; the width or a gap
-// decides where the next rows begin. Widths are less than a vector, one block, and several blocks.
-// The gradient is in place, or in a tensor with the same or another alignment.
+// The first row begins at each element of a 16-byte vector; the width or a gap decides where the
+// next rows begin. Widths are less than a vector, one block, and several blocks. The gradient is in
+// place, or in a tensor with the same or another alignment.
 TEST(CrossEntropy, UnalignedRows) {
   const int64_t n = 3;
   for (DType type : kFloats) {
@@ -164,8 +164,8 @@ TEST(CrossEntropy, TemperatureAndEntropy) {
   EXPECT_EQ(sharp.entropy.get(2), 0.0);
 }
 
-// The rows are a part of a batch: an error names the row's number in the batch. The bias is added
-// first.
+// The rows are a part of a batch, so an error names the row's number in the batch. The bias is
+// added to the logits first.
 TEST(CrossEntropy, BiasAndPartOfABatch) {
   for (int64_t v : affordable({37, 20000}, 9)) {
     for (DType type : kFloats) {
@@ -220,7 +220,7 @@ TEST(CrossEntropy, GradientAlone) {
   EXPECT_TRUE(close(run.d_logits.values(),
                     cross_entropy_reference(run.logits.values(), run.labels, run.c).d_logits,
                     gate_e(bf16)));
-  EXPECT_TRUE(std::isnan(run.loss.get(0))) << "wrote a loss that is not wanted";
+  EXPECT_TRUE(std::isnan(run.loss.get(0))) << "the kernel wrote a loss that was not requested";
 }
 
 TEST(CrossEntropy, LossAloneLeavesLogits) {

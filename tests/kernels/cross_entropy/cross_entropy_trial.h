@@ -19,7 +19,7 @@ struct CrossEntropyTrial {
   Tensor logits, label_tensor, bias, weight, d_loss, d_entropy, loss, z_loss, accuracy, predictions,
       lse, entropy, d_logits, error;
 
-  // Asks for all results. Every fifth row is ignored.
+  // Requests all results. Every fifth row is ignored.
   CrossEntropyTrial(DType type, int64_t n, int64_t classes, CrossEntropyCase with = {},
                     double spread = 1.0, int64_t gap = 0)
       : c(with) {

@@ -55,7 +55,7 @@ TEST(TargetCounts, LabelsAndWeights) {
   }
 }
 
-// Several programs store partial counts from kRowsOfOneProgram rows on. Also tests one row less.
+// From kRowsOfOneProgram rows on, several programs store partial counts. Also tests one row fewer.
 TEST(TargetCounts, ManyRowsTakePartialCounts) {
   const int64_t classes = 7;
   Values weight = Random(2).normals(classes);

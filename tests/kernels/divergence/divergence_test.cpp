@@ -197,7 +197,8 @@ TEST(Divergence, Weights) {
   }
 }
 
-// For nearly equal rows the logarithms nearly cancel; their small difference is the whole gradient.
+// If both rows are nearly the same, the logarithms nearly cancel. Their small difference is the
+// whole gradient.
 TEST(Divergence, JsdOfNearlyEqualRows) {
   for (float difference : {1e-1f, 1e-3f, 1e-5f}) {
     Trial run(Divergence::jsd, f32, f32, 4, 300);
@@ -209,7 +210,7 @@ TEST(Divergence, JsdOfNearlyEqualRows) {
   }
 }
 
-// Probabilities of 0 in one row or in both, and equal values.
+// Cases: probabilities of 0 in one row or in both, and the same probability in both.
 TEST(Divergence, ZeroProbabilities) {
   for (Divergence kind :
        {Divergence::kl, Divergence::forward_kl, Divergence::reverse_kl, Divergence::jsd}) {
@@ -244,7 +245,7 @@ TEST(Divergence, ZeroProbabilities) {
   EXPECT_EQ(infinite.loss.get(0), kInfinite);
 }
 
-// Inputs that are not probabilities follow the formula as well.
+// Results follow the formula even if inputs are not probabilities.
 TEST(Divergence, ValuesThatAreNotProbabilities) {
   for (Divergence kind : kKinds) {
     for (DType type : kFloats) {

@@ -161,8 +161,8 @@ TEST(Activation, TailsKeepTheirDigits) {
   }
 }
 
-// Steps of 2^-10 from -14 to 14. The error is at most that of the polynomial plus a few roundings.
-// Below -13 the result is about 0.
+// Inputs are in steps of 2^-10 from -14 to 14. The error is at most that of the polynomial plus a
+// few roundings. Below -13 the result is about 0.
 TEST(Activation, GeluErfEverywhere) {
   const int64_t count = std::min<int64_t>(28 << 10, backend().budget());
   Trial run(Activation::gelu_erf, f32, 1, count, 0);

@@ -101,7 +101,7 @@ TEST(BiasAdd, InPlaceIsBitEqual) {
   }
 }
 
-// The order of additions depends only on shapes, so repeated runs have equal bits.
+// The order of additions depends only on shapes, so repeated runs give the same bits.
 TEST(BiasAdd, RepeatedRunsAreBitEqual) {
   Trial first(f32, f32, 300, 100), second(f32, f32, 300, 100);
   first.backward(first.d_bias);

@@ -90,8 +90,8 @@ TEST(Dropout, ProbabilitiesAndAddends) {
   }
 }
 
-// Seeds and offsets within and beyond 32 bits, of both signs, and offsets whose counters carry into
-// the high word.
+// Cases: seeds and offsets of both signs, within and beyond 32 bits, and offsets whose counters
+// carry into the high word.
 TEST(Dropout, SeedsAndOffsets) {
   for (int64_t seed : {int64_t{0}, int64_t{-1}, int64_t{1} << 40, INT64_MIN}) {
     for (int64_t offset : {int64_t{0}, int64_t{0xfffffff0}, (int64_t{7} << 32) - 20, int64_t{-9}}) {

@@ -127,8 +127,8 @@ TEST(Embedding, ForwardOutOfRange) {
   }
 }
 
-// Rows of other shards are zeros and get no gradient. Each shard reports an index that no shard
-// has.
+// Indices of other shards give zeros and no gradient. Each shard reports an index that no shard
+// owns.
 TEST(Embedding, ShardsOfATable) {
   const int64_t n = 300, total = 91, cols = 40;
   for (DType index_type : {i64, i32}) {

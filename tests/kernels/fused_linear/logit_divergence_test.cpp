@@ -184,7 +184,7 @@ TEST(LogitDivergence, Weights) {
   }
 }
 
-// Large logits lose no accuracy beyond their own rounding; equal rows have zero divergence.
+// Large logits lose no accuracy beyond their own rounding; identical rows have zero divergence.
 TEST(LogitDivergence, FarAndEqualRows) {
   for (Divergence kind : kKinds) {
     for (int64_t cols : {300, 9000}) {

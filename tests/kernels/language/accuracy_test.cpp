@@ -1,6 +1,6 @@
-// Accuracy of the DSL's elementary functions on the program's backend, against float64. Inputs are
-// f32 at a stride that the backend can afford, and all of bf16 and f16. Prints the worst errors as
-// rows of a table. The bounds are those of lib/include/ligerdsl/dsl/math.h and
+// Compares the DSL's elementary functions on the program's backend with float64. Inputs are all
+// bf16 and f16 numbers, and f32 numbers at a stride that the backend can afford. Prints the worst
+// errors as rows of a table. The bounds are those of lib/include/ligerdsl/dsl/math.h and
 // docs/reference/dsl-elementwise.md.
 #include <bit>
 #include <cmath>
@@ -21,7 +21,7 @@ constexpr int64_t kBlock = 512, kAtATime = int64_t{1} << 20;
 constexpr double kLeastNormal = 0x1p-126, kMost = 3.4028234663852886e38;
 
 // Error bound of a function for inputs between low and high. `exact` requires correctly rounded
-// results. Otherwise a result below the smallest normal number may be 0.
+// results. Without `exact`, a result below the smallest normal number may be 0.
 struct Bound {
   bool exact = false;
   double ulp = INFINITY, relative = INFINITY, absolute = INFINITY;  // all of them must hold
@@ -209,7 +209,7 @@ void report(const Function& function, const char* inputs, const Errors& e) {
               function.name, inputs, e.ulp.error, e.ulp.at, e.relative.error, e.relative.at,
               e.absolute.error, e.absolute.at);
   EXPECT_LE(e.beyond.error, 1) << function.name << " of " << e.beyond.at << ", " << inputs
-                               << ": times its bound";
+                               << ": largest error, as a multiple of its bound";
 }
 
 TEST_P(Accuracy, EveryFloat) {
@@ -243,7 +243,7 @@ TEST(AccuracyCases, EveryUnaryFunctionHasACase) {
     const bool has_fast = (operation.takes >> static_cast<int>(program::AttrKey::fast)) & 1;
     EXPECT_EQ(has_fast, have.contains("fast_" + name)) << name;
   }
-  EXPECT_TRUE(have.contains("pow")) << "of two operands";
+  EXPECT_TRUE(have.contains("pow")) << "pow has two operands and needs a case, too";
 }
 
 // judge() reports an error beyond the bound, also for special values.

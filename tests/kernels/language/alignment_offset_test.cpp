@@ -1,5 +1,6 @@
-// Copies of rows with an alignment offset (View::alignment_offset). Wherever rows begin and end,
-// every element is copied and nothing else is touched. Elements outside of the row read as the pad.
+// Tests copies of rows with an alignment offset (View::alignment_offset). Wherever rows begin and
+// end, each element of a row is copied and no other memory changes. Elements outside the row read
+// as the pad.
 #include "ligerdsl/dsl.h"
 #include "tests/kernels/shapes.h"
 
@@ -79,8 +80,8 @@ TEST(AlignmentOffset, RowsAtEveryByteOfAVector) {
   }
 }
 
-// The offset is from rows with wider or narrower elements. It may exceed a vector of the copied
-// rows.
+// The alignment offset is that of rows with wider or narrower elements. It may exceed a vector of
+// the copied rows.
 TEST(AlignmentOffset, RowsWithTheOffsetOfOtherRows) {
   for (DType alignment_offset : {bf16, f32, i64}) {
     for (DType type : {f32, bf16}) {

@@ -1,6 +1,6 @@
-// An atomic happens once per element, however many threads, warps or CTAs hold the element, and
-// every holder gets the old value. Kernels use atomics for tickets and error flags; these tests
-// cover all shapes.
+// Tests that an atomic runs once per element, however many threads, warps or CTAs hold the element,
+// and that each of them gets the old value. Kernels use atomics for tickets and error flags; these
+// tests cover all shapes.
 #include <cmath>
 #include <set>
 
@@ -44,8 +44,8 @@ TEST(Atomics, TicketsAreTakenOnce) {
   }
 }
 
-// Each program writes its number plus one to the free (0) places of the row. It owns those whose
-// old value was 0.
+// Each program writes its number plus one to the free places of the row, which hold 0. It owns the
+// places that had the old value 0.
 void claim(KernelBuilder& k, const Meta& m) {
   View places = k.view("places", i32, {m.width}), got = k.view("got", i32, {dyn, m.width});
   Scalar number = k.program_id(0);
@@ -125,7 +125,7 @@ TEST(Atomics, MinimumAndExchange) {
         ASSERT_EQ(least.get(i), static_cast<double>(expected))
             << name(type) << " " << width << ": " << i;
         ASSERT_EQ(chain.size(), size_t{kPrograms} + 1)
-            << "each number was put once and taken or left once";
+            << "expected each number once, among the old values or in `place`";
       }
     }
   }
@@ -158,7 +158,8 @@ TEST(Atomics, ElementsAreCountedOnce) {
     for (int64_t i = 0; i < n; ++i) {
       auto& of_number = seen[static_cast<size_t>(at[i])];
       ASSERT_LT(old.get(i), static_cast<double>(of_number.size())) << width;
-      EXPECT_FALSE(of_number[static_cast<size_t>(old.get(i))]) << width << ": an old value twice";
+      EXPECT_FALSE(of_number[static_cast<size_t>(old.get(i))])
+          << width << ": two additions returned the same old value";
       of_number[static_cast<size_t>(old.get(i))] = true;
     }
   }
@@ -198,8 +199,8 @@ TEST(Atomics, OldValuesReachTheCtasOfTheirRow) {
   }
 }
 
-// Masked additions and maxima of all types that have them. A maximum of floats is a loop of compare
-// and swap.
+// Runs masked additions and maxima on all types that have them. A maximum of floats is a loop of
+// compare-and-swap.
 template <DType type>
 void sums_of(KernelBuilder& k, const Meta& m) {
   const View sums = k.view("sums", type, {dyn}), most = k.view("most", type, {dyn});

@@ -1,5 +1,5 @@
-// The kernels of examples/author_kernels against their formulas in float64. Widths are a multiple
-// of the vector size, ragged, or several tiles.
+// Compares the kernels of examples/author_kernels with their formulas in float64. Widths are a
+// multiple of the vector size, ragged, or several tiles.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -143,7 +143,7 @@ TEST(AuthorKernels, GroupNorm) {
   }
 }
 
-// Reference by sorting (proposition 1 of the paper). The kernel does not sort.
+// Computes the reference by sorting (proposition 1 of the paper). The kernel does not sort.
 Values sparsemax_of(const Values& x) {
   Values z = x;
   std::sort(z.begin(), z.end(), std::greater<>());

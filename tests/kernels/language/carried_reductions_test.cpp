@@ -1,4 +1,4 @@
-// Loops that carry a sum, maximum or minimum of rows. On a GPU each thread keeps its own
+// Tests loops that carry a sum, maximum or minimum of rows. On a GPU each thread keeps its own
 // partial result until the loop ends. Numbers are small and whole, so every backend gives the
 // interpreter's bits.
 #include <functional>

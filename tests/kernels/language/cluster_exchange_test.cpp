@@ -1,6 +1,6 @@
-// Repeated exchanges between the CTAs of a cluster in one program: of tiles that are split over all
-// CTAs, of tiles that some CTAs share, and of results of atomics. Numbers are small and whole, so
-// every backend gives the interpreter's bits.
+// Tests repeated exchanges between the CTAs of a cluster in one program. The CTAs exchange tiles
+// that are split over all CTAs, tiles that some CTAs share, and results of atomics. Numbers are
+// small and whole, so every backend gives the interpreter's bits.
 #include <functional>
 
 #include "dsl/interpreter/interpreter.h"
@@ -23,7 +23,7 @@ Tensor whole_numbers(DType type) {
   return tensor;
 }
 
-// `build` gets x and y, both [kRows, kColumns]. y initially equals x.
+// `build` gets x and y, both [kRows, kColumns]. y is initially a copy of x.
 using Build = std::function<void(KernelBuilder&, const View& x, const View& y)>;
 
 void expect_interpreters_bits(DType type, int num_ctas, int num_warps, const Build& build) {
@@ -72,7 +72,7 @@ TEST_F(ClusterExchange, TilesSharedBySomeCtas) {
   }
 }
 
-// Exchanges in branches and loops that never run, or not in every iteration.
+// Some exchanges are in branches and loops that never run, or do not run in every iteration.
 TEST_F(ClusterExchange, NestedLoopsAndBranches) {
   expect_on_clusters(f32, [](KernelBuilder& k, const View& x, const View& y) {
     k.for_range(0, 12, 1, [&](Scalar i) {

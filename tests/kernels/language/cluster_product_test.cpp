@@ -1,6 +1,6 @@
-// Matmuls whose tiles the CTAs of a cluster share, or compute redundantly. They are in loops and
-// branches, with exchanges between CTAs after and between them. Some tiles and operands cannot be
-// shared. Numbers are small and whole, so results are exact.
+// Tests matmuls whose tiles the CTAs of a cluster share, or compute redundantly. The matmuls are in
+// loops and branches, with exchanges between CTAs after and between them. Some tiles and operands
+// cannot be shared. Numbers are small and whole, so results are exact.
 #include <algorithm>
 #include <functional>
 

@@ -30,7 +30,7 @@ struct Matrix {
   double at(int64_t i, int64_t j) const { return values[i * columns + j]; }
 };
 
-// c [m, n] = a [m, k] by b, which is stored as [k, n] or, if transposed, as [n, k].
+// Computes c [m, n] = a [m, k] b. b is stored as [k, n] or, if `transposed`, as [n, k].
 inline Matrix multiply(DType type, const Product& p, bool transposed, const Tensor& a,
                        const Tensor& b) {
   KernelBuilder k("product");

@@ -1,6 +1,6 @@
-// Two successive pipelined loops of matmuls whose rings share memory: c = a1 b1^T + a2 b2^T. The
-// second loop continues with the accumulator of the first. With these tiles a GPU's shared memory
-// holds only one ring.
+// Tests two successive pipelined loops of matmuls whose rings share memory: c = a1 b1^T + a2 b2^T.
+// The second loop continues with the accumulator of the first. With these tiles a GPU's shared
+// memory holds only one ring.
 #include "ligerdsl/dsl.h"
 #include "tests/kernels/shapes.h"
 
@@ -13,7 +13,7 @@ struct Segments {
   DType type;
   int64_t k1, k2;          // depth of each segment
   bool tensor = true;      // TMA copies
-  bool one_after = false;  // one program computes all tiles
+  bool one_after = false;  // one program computes all tiles, one after the other
   bool between = false;    // store the first accumulator, through shared memory, between the loops
 };
 

@@ -14,8 +14,8 @@ TEST(Dot, MultipliesTilesOfEveryShape) {
       for (const bool transposed : {false, true}) check_product(type, p, transposed, seed += 2);
 }
 
-// Cases: rows with and without 16-byte copies, panels of 128, 64 and 32 bytes or none, odd shapes,
-// more stages than iterations.
+// Cases: rows with and without 16-byte copies; panels of 128, 64 and 32 bytes, and no panels; odd
+// shapes; more stages than iterations.
 TEST(Dot, PipelinedLoopsMultiplyFromSlots) {
   uint64_t seed = 71;
   for (const DType type : kFloats)

@@ -84,8 +84,8 @@ TEST_P(Fp8Types, EveryCodeIsItsNumber) {
   }
 }
 
-// Every bf16, with the f32 before and after it: ties, subnormal numbers, overflows, infinities and
-// NaN.
+// Inputs are every bf16 number and the f32 numbers before and after it. They include ties,
+// subnormal numbers, overflows, infinities and NaN.
 TEST_P(Fp8Types, F32RoundsToNearestNumber) {
   Tensor x(f32, {3 * 65536});
   auto* words = reinterpret_cast<uint32_t*>(x.data());
@@ -120,7 +120,7 @@ TEST_P(Fp8Types, ThreadsWithFewElementsConvertThem) {
   }
 }
 
-// Codes that are only copied do not change, not even infinities.
+// Copies do not change codes, not even those of infinities.
 TEST_P(Fp8Types, CodesMove) {
   const Tensor codes = every_code(GetParam());
   const auto moved = [](KernelBuilder& k, const Tile& x) {

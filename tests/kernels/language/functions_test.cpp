@@ -1,6 +1,6 @@
-// Functions that a target expands with a branch or with an instruction of limited range. The
-// inputs are special values, and vectors whose elements are on both sides of the limit.
-// tests/compiler/cpu/math_test.cpp tests the accuracy over all floats.
+// Tests functions that a target expands with a branch or with an instruction of limited range. The
+// inputs are special values, and vectors with elements on both sides of the limit.
+// tests/compiler/cpu/math_test.cpp tests the accuracy on every 4093rd float.
 #include <cmath>
 #include <limits>
 
@@ -33,8 +33,8 @@ Values evaluate(Function function, const Values& x) {
   return y.values();
 }
 
-// One special number among small ones, at each place of a vector; then numbers on both sides of
-// tanh's limit.
+// Returns vectors with one special number among small ones, at each place of a vector. Then come
+// numbers on both sides of tanh's limit.
 Values mixtures() {
   constexpr double kInf = std::numeric_limits<double>::infinity(),
                    kNan = std::numeric_limits<double>::quiet_NaN();

@@ -1,5 +1,5 @@
-// Bit operations on integers, compared with C++ at numbers for which signed and unsigned results
-// differ.
+// Compares bit operations on integers with C++, on numbers with different signed and unsigned
+// results.
 #include <bit>
 #include <functional>
 #include <limits>
@@ -227,14 +227,13 @@ void check_narrow(DType type) {
       [&](const Tile& a, const Tile& b) { return (a.to(i32) * b.to(i32)).to(type); },
       [](T a, T b) { return T(a * b); });
   expect(
-      "by way of f32", numbers, type,
-      [&](const Tile& a, const Tile&) { return a.to(f32).to(type); }, [](T a, T) { return a; });
+      "through f32", numbers, type, [&](const Tile& a, const Tile&) { return a.to(f32).to(type); },
+      [](T a, T) { return a; });
   expect(
-      "by way of f16", numbers, type,
-      [&](const Tile& a, const Tile&) { return a.to(f16).to(type); },
+      "through f16", numbers, type, [&](const Tile& a, const Tile&) { return a.to(f16).to(type); },
       [most](T a, T) { return std::min<int64_t>(rounded_to_bits(a, 11), most); });
   expect(
-      "by way of bf16", numbers, type,
+      "through bf16", numbers, type,
       [&](const Tile& a, const Tile&) { return a.to(bf16).to(type); },
       [most](T a, T) { return std::min<int64_t>(rounded_to_bits(a, 8), most); });
   expect(

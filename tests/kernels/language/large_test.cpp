@@ -1,6 +1,6 @@
-// Offsets beyond 2^31 elements: rows are far from each other in address space, and only a few pages
-// are touched. On a GPU a tensor occupies 13 GB. tests/every_op tests the same for every operation,
-// and tensors with more elements.
+// Tests offsets beyond 2^31 elements: rows are far from each other in address space, and only a few
+// pages are touched. On a GPU a tensor occupies 13 GB. tests/every_op tests the same for every
+// operation, and tensors with more elements.
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/elementwise/gated_activation.h"
 #include "kernels/norm/rms_norm.h"

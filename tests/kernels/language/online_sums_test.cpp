@@ -1,5 +1,5 @@
-// Row reductions that a loop computes block by block, with separate state per lane, against double
-// precision.
+// Compares row reductions that a loop computes block by block, with separate state per lane, with
+// double precision.
 #include <cmath>
 
 #include "ligerdsl/dsl.h"

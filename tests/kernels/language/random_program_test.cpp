@@ -1,5 +1,5 @@
-// Random programs (tests/dsl/random_program.h) through the whole library: every backend gives the
-// interpreter's bits.
+// Runs random programs (tests/dsl/random_program.h) through the whole library: every backend gives
+// the interpreter's bits.
 #include "tests/dsl/random_program.h"
 
 #include "dsl/interpreter/interpreter.h"
@@ -37,8 +37,8 @@ struct Memory {
   }
 };
 
-// Returns true if the bits are equal. The sign of a zero may differ, because min and max may pick
-// either.
+// Returns true if the bits are the same. The sign of a zero may differ, because min and max may
+// return either zero.
 ::testing::AssertionResult same(const Tensor& got, const Tensor& expected) {
   for (int64_t i = 0; i < got.size(); ++i) {
     const bool both_poisoned = got.get(i) != got.get(i) && expected.get(i) != expected.get(i);

@@ -127,7 +127,7 @@ TEST(Rearrange, GatherTakesElementsByIndex) {
   });
 }
 
-// A gather whose result and source differ in size, in a loop that carries the source.
+// The result and the source of a gather differ in size; a loop carries the source.
 TEST(Rearrange, GatherFromCarriedTile) {
   const Shape shape = {2, 64};
   Values input = numbers(shape, 13);

@@ -1,6 +1,7 @@
-// Resident rows in random programs. The second pass may visit blocks in any order, both passes may
-// skip blocks, and other work is before, between and after them. No result depends on where blocks
-// are cached, so every backend gives the interpreter's bits.
+// Tests resident rows in random programs. The second pass may visit blocks in any order, both
+// passes may skip blocks, and other work is before, between and after them. No result depends on
+// the place where blocks are cached, so results on every backend are bit-identical to the
+// interpreter's.
 #include <functional>
 
 #include "dsl/interpreter/interpreter.h"
@@ -100,8 +101,8 @@ void expect_interpreters_bits(KernelBuilder& k, const Rows& of, unsigned seed,
   }
 }
 
-// Reduces a row to its sum in one pass, and stores the row minus the sum in the other, with random
-// variations.
+// Builds two passes with random variations. The first reduces a row to its sum, and the second
+// stores the row minus the sum.
 class RandomPasses {
  public:
   RandomPasses(KernelBuilder& k, const Rows& of, unsigned seed)

@@ -1,5 +1,5 @@
-// Slices of views, with bounds that a program reads from memory: contents, padding, and untouched
-// elements.
+// Tests slices of views, with bounds that a program reads from memory. Checks contents, padding,
+// and elements that must not change.
 #include <algorithm>
 #include <cmath>
 
@@ -44,8 +44,8 @@ Tensor numbers_of(const std::vector<Range>& all) {
   return numbers;
 }
 
-// Program p copies its slice to matrix p of y, plus one row of tiles after the end of the slice.
-// Elements outside the slice are the pad.
+// Program p copies its slice, and one row of tiles after the end of the slice, to matrix p of y.
+// Elements outside the slice read as the pad.
 kernels::Step copy_slice(DType type, int axis, int64_t rows, int64_t columns) {
   KernelBuilder k("copy_slice");
   View y = k.view("y", type, {dyn, dyn, columns}), x = k.view("x", type, {dyn, columns}),

@@ -1,5 +1,5 @@
-// Pipelined loops in clusters with few threads. Such clusters lack registers, so loads are staged
-// in shared memory. Some tiles change with the loop and some are loop-invariant. Loops run
+// Tests pipelined loops in clusters with few threads. Such clusters lack registers, so loads are
+// staged in shared memory. Some tiles change with the loop and some are loop-invariant. Loops run
 // repeatedly or not at all. Numbers are small and whole, so every backend gives the interpreter's
 // bits.
 #include <functional>

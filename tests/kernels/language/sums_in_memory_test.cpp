@@ -1,4 +1,4 @@
-// Atomic additions of tiles to memory: every dtype, views with any strides and sizes, and repeated
+// Tests additions of tiles to memory: every dtype, views with any strides and sizes, and repeated
 // additions.
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// The number of threads must not change a bit of any result: partial results depend only on the
+// Tests that the number of threads changes no bit of any result: partial results depend only on the
 // shape.
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/embedding/embedding.h"

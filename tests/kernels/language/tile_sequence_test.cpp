@@ -1,5 +1,5 @@
-// Persistent kernels whose matmuls have a different number of iterations for each tile, some of
-// them zero. A tile's result depends only on its own iterations, whatever was copied ahead.
+// Tests persistent kernels whose matmuls have a different number of iterations for each tile, some
+// of them zero. A tile's result depends only on its own iterations, not on the copies made ahead.
 #include "ligerdsl/dsl.h"
 #include "tests/kernels/shapes.h"
 
@@ -83,7 +83,7 @@ TEST(TileSequence, IterationsFromCounterAndItsRemainder) {
 }
 
 // The first tiles, the last tiles, or several consecutive tiles have no iterations. Some ends are
-// below the begin, down to the smallest i64.
+// before the start, down to the smallest i64.
 TEST(TileSequence, IterationsFromMemory) {
   uint64_t seed = 101;
   const std::vector<std::vector<int64_t>> all{{0, 0, 3, 0, 0, 0, 7, 1, 0},

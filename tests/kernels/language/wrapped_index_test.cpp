@@ -1,5 +1,5 @@
-// Tile indices whose product with the tile size overflows i64: nothing outside the view is read or
-// written.
+// Tests tile indices for which index times tile size overflows i64: nothing outside the view is
+// read or written.
 #include "ligerdsl/dsl.h"
 #include "tests/kernels/shapes.h"
 

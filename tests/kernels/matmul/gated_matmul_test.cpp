@@ -202,7 +202,7 @@ TEST(GatedMatmul, PropagatesNaN) {
 }
 
 TEST(GatedMatmul, RefusesInvalidConfigs) {
-  if (!machine().is_gpu()) GTEST_SKIP() << "of a GPU's registers";
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no limit of registers";
   const GatedMatmulOptions options{.type = bf16};
   kernels::GatedMatmulConfig config = kernels::gated_matmul_kernel.heuristic(machine(), options);
   config.tile_m = 256, config.tile_n = 128, config.num_warps = 8;

@@ -1,4 +1,4 @@
-// Matmuls of groups of rows, compared with float64.
+// Compares matmuls of groups of rows with float64.
 #include "kernels/matmul/grouped_matmul.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Matmuls with their epilogues, compared with float64.
+// Compares matmuls and their epilogues with float64.
 #include "kernels/matmul/matmul.h"
 
 #include <algorithm>
@@ -472,8 +472,8 @@ TEST(Matmul, RefusesClustersWithoutSupport) {
   EXPECT_EQ(kernels::matmul_kernel.valid(without, odd, config), "");
 }
 
-// For few rows, tiles are so small that most SMs get one. The last schedule's tiles are as tall as
-// those for many rows; fused lm_heads rely on this.
+// For few rows, tiles are so small that most SMs get one. The last of these schedules has tiles as
+// tall as the schedule for many rows; fused lm_heads rely on this.
 TEST(Matmul, SchedulesOfFewRows) {
   for (const int sms : {14, 26, 66, 78, 114, 132, 133, 142})
     for (const int64_t cols :

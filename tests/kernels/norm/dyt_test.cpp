@@ -46,7 +46,8 @@ struct Trial {
                       .tensor("d_weight", d_weight)
                       .tensor("d_bias", d_bias));
   }
-  // Checks that `is` equals `sums` if they are wanted, and `before` otherwise.
+  // Compares `is` with `sums` (added to `before` if the call accumulates) if they are wanted.
+  // Otherwise checks that `is` still has the bits of `before`.
   void check_sums(const char* name, const Tensor& is, const Tensor& before, bool wanted,
                   Values sums) const {
     if (!wanted) {

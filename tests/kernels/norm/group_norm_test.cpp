@@ -244,7 +244,7 @@ TEST(GroupNorm, GroupsInParts) {
   }
 }
 
-// Many small batches: several per tile, and more batches than programs.
+// There are many small batches: several per tile, and more batches than programs.
 TEST(GroupNorm, ManyBatches) {
   for (const Shape4& s : {Shape4{5003, 8, 2, 1},
                           {1201, 32, 4, 1},

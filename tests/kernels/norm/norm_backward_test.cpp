@@ -1,4 +1,4 @@
-// Tests the launch rule that the backward passes of norms share. No kernel runs.
+// Tests the schedule that the backward passes of norms share. No kernel runs.
 #include "kernels/norm/norm_backward.h"
 
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 namespace ligerdsl::test {
 namespace {
 
-// In a CTA of up to 512 threads, a thread has 128 registers. It holds at most two vectors, whose
-// elements are converted to f32.
+// In a CTA of at most 512 threads, each thread can have 128 registers. A thread holds at most two
+// vectors, because their elements are converted to f32.
 TEST(NormBackward, RowsSideBySideFitRegisters) {
   const kernels::Machine gpu = kernels::gpu("sm_90a", 132, 90);
   for (const DType type : {f32, f16, bf16})

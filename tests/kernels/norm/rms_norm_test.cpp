@@ -196,7 +196,7 @@ TEST(RmsNorm, RowsOfDifferentPitches) {
   }
 }
 
-// Contiguous rows do not use the generic variant. Repeated runs have equal bits, also in place.
+// Contiguous rows do not use the generic variant. Repeated runs give the same bits, also in place.
 TEST(RmsNorm, ContiguousRaggedRowsInPlace) {
   for (int64_t h : affordable({2047, 4097, 4100, 8979}, 9)) {
     for (DType type : {f32, bf16}) {

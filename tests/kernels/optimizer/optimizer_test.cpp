@@ -113,8 +113,8 @@ TEST(Adamw, StepIsTakenWhereTheSkipFlagIsZero) {
       {.o = {.with_copy = true, .device_step = true, .with_skip = true, .skip_type = f32}, .t = 7});
 }
 
-// Each tensor begins at its own place inside a vector. The sizes end inside the first block, at the
-// end of a block and just after it.
+// Each tensor begins at another element of a 16-byte vector. The sizes end inside the first block,
+// at the end of a block and just after it.
 TEST(Adamw, AddressesInsideVectors) {
   const Shifts all[] = {{1, 1, 1, 1, 1}, {2, 1, 1, 2, 2}, {4, 2, 2, 4, 4},
                         {7, 3, 2, 5, 6}, {0, 3, 0, 1, 3}, {3, 0, 1, 0, 0}};
@@ -306,7 +306,7 @@ TEST(GlobalNorm, CoversTheWholeRangeOfFloats) {
 }
 
 // The three kinds of partial sums are for small, usual and large elements. Combines each kind with
-// each other kind, and has more small elements than large ones.
+// each other kind. There are more small elements than large ones.
 TEST(GlobalNorm, MixesMagnitudes) {
   Tensor one_large = random_vector(f32, 5000, 1, 1e-30);
   one_large.set(17, 1e30);

@@ -242,7 +242,7 @@ TEST(Rope, Multimodal) {
   run_and_check({.seq = 2, .d = 16, .layout = RopeLayout::multimodal, .height = 3});
 }
 
-// With equal planes, the sections do not change the result.
+// If all three planes are the same, the sections do not change the result.
 TEST(Rope, MultimodalWithEqualPlanes) {
   const Case c{.batch = 2, .seq = 3, .q_heads = 4, .k_heads = 2, .d = 32, .type = bf16};
   Case with_sections = c;

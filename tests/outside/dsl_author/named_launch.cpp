@@ -124,11 +124,11 @@ bool refuses(const std::vector<std::string>& words, Call call) {
   } catch (const std::exception& error) {
     for (const std::string& word : words) {
       if (std::string(error.what()).find(word) == std::string::npos)
-        return fail("'" + word + "' is missing in: " + error.what());
+        return fail("expected '" + word + "' in the error, got: " + error.what());
     }
     return true;
   }
-  return fail("nothing was thrown; expected " + words.front());
+  return fail("expected an error with '" + words.front() + "', got none");
 }
 
 bool launches_work() {
@@ -152,7 +152,8 @@ bool launches_work() {
     launcher({}, {{"by", by}, {"x", tx}, {"scale", 2}, {"y", ty}});
     if (!is(by, 2)) return false;
   }
-  if (recorded != 1) return fail("recorded " + std::to_string(recorded) + " times for one Meta");
+  if (recorded != 1)
+    return fail("expected 1 recording for one Meta, got " + std::to_string(recorded));
   launcher({.block = 64}, {{"y", ty}, {"x", tx}, {"by", 5}, {"scale", 1.0f}});
   if (!is(5, 1) || recorded != 2) return fail("another Meta");
   for (int by : {7, 8}) {  // the second launch fails unless the counter is reset
@@ -174,14 +175,15 @@ bool launches_work() {
     unlisted({.more = more}, {{"y", ty}, {"x", tx}});
     if (!is(more, 1)) return fail("a field that visit does not list chose another program");
   }
-  if (recorded != 2) return fail("recorded " + std::to_string(recorded) + " times for two values");
+  if (recorded != 2)
+    return fail("expected 2 recordings for two values, got " + std::to_string(recorded));
   KernelLauncher by_text(context, unlisted_kernel<UnlistedTextMeta>);
   for (const char* sign : {"+", "-"}) {
     UnlistedTextMeta meta;
     meta.more = 7, meta.sign = sign;
     by_text(meta, {{"y", ty}, {"x", tx}});
     if (!is(*sign == '-' ? -7 : 7, 1))
-      return fail("a text that visit does not list chose another program");
+      return fail("a string that visit does not list chose another program");
   }
 
   const Tensor square(x.data(), context.device(), LIGERDSL_I32, {10, 10});

@@ -1,5 +1,5 @@
-// fused_linear_cross_entropy under memory limits: size of the workspace, chunks of rows, blocks of
-// the vocabulary.
+// Tests fused_linear_cross_entropy under memory limits: size of the workspace, chunks of rows,
+// blocks of the vocabulary.
 #include "tests/kernels/fused_linear/library/fused_linear_cross_entropy.h"
 
 namespace ligerdsl::test {
@@ -55,8 +55,8 @@ TEST_P(FusedLinearCrossEntropy, LossesAloneKeepNoLogits) {
   }
 }
 
-// Unaligned rows of x and of the weight. On a GPU the library's matmuls read copies of the whole
-// weight or, under a limit, of its blocks. Copies have zeros in ignored rows.
+// Rows of x and of the weight are unaligned. On a GPU the library's matmuls read copies of the
+// whole weight or, under a limit, of its blocks. Copies have zeros in ignored rows.
 TEST_P(FusedLinearCrossEntropy, UnalignedRows) {
   const int64_t n = 70, h = 51, v = 400, copy_stride = 64;
   for (const DType d_weight : {f32, bf16}) {

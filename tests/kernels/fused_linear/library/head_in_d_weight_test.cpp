@@ -1,4 +1,5 @@
-// Memory limits under which d_weight's memory holds exponentials (lib/abi/fused_linear/chunks.h).
+// Tests memory limits under which d_weight's memory holds exponentials
+// (lib/abi/fused_linear/chunks.h).
 #include "tests/kernels/fused_linear/library/linear_head.h"
 
 namespace ligerdsl::test {
@@ -11,8 +12,8 @@ class HeadInDWeight : public WithProducts {};
 INSTANTIATE_TEST_SUITE_P(Products, HeadInDWeight, testing::Values(Products::kernels),
                          products_name);
 
-// Returns a memory limit with space per row for `classes` f32 logits of a block, `cols` f32 values
-// and 64 bytes.
+// Returns a memory limit with space for `classes` f32 logits of a block, `cols` f32 values and 64
+// bytes for each row.
 int64_t room(int64_t rows, int64_t cols, int64_t classes) {
   return rows * classes * 4 + rows * cols * 4 + rows * 64;
 }
@@ -24,7 +25,8 @@ Head limited(int64_t n, int64_t h, int64_t v, DType type, CrossEntropyCase c, in
   return head;
 }
 
-// One chunk has all rows, or there are several chunks. All chunks but the last are then recomputed.
+// One chunk has all rows, or there are several chunks. With several, all but the last are
+// recomputed.
 TEST_P(HeadInDWeight, Options) {
   LIGERDSL_SKIP_LONG_EMULATION();
   const int64_t v = 1100;
@@ -157,7 +159,7 @@ TEST_P(HeadInDWeight, IgnoredRowsMayHoldAnything) {
   EXPECT_EQ(head.d_weight.values(), same.d_weight.values());
 }
 
-// Tiles of ignored rows, with one chunk, with recomputed rows, and with chunks that are added.
+// Some tiles have only ignored rows. Cases: one chunk, recomputed rows, chunks that are added.
 TEST_P(HeadInDWeight, SegmentsOfIgnoredRows) {
   const std::vector<std::vector<std::pair<int64_t, int64_t>>> all_segments = {
       {{0, 128}}, {{100, 270}}, {{250, 453}}, {{0, 384}}, {{0, 453}}};

@@ -1,5 +1,5 @@
-// Calls of operations with matmuls through the C ABI. Such a call runs kernels and another
-// library's matmuls, so a test needs a context. The backend only selects its device.
+// Helpers for calls to operations with matmuls through the C ABI. Such a call runs kernels and
+// matmuls of another library, so a test needs a context. The backend only selects its device.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ inline bool has_products() {
   return on_gpu() || backend().name() == "cpu";
 }
 
-// Provider of an lm_head's matmuls: the vendor's library or the library's own kernels.
+// Provider of an lm_head's matmuls: cuBLASLt or a CBLAS library, or libligerdsl's own kernels.
 enum class Products { library, kernels };
 inline Products& maker_of_products() {
   static Products chosen = Products::library;
@@ -42,8 +42,8 @@ inline bool on_emulator() {
   const char* const driver = std::getenv("LIGERDSL_LIBCUDA");
   return on_gpu() && driver && std::string(driver).find("emulated_cuda") != std::string::npos;
 }
-// Skips a test on the emulator if the library's kernels would multiply for minutes. Smaller
-// problems of the suite launch the same kernels.
+// Skips a test on the emulator in which libligerdsl's own matmul kernels would run for minutes.
+// Smaller problems of the suite launch the same kernels.
 #define LIGERDSL_SKIP_LONG_EMULATION()                           \
   if (on_emulator() && maker_of_products() == Products::kernels) \
   GTEST_SKIP() << "the emulator takes too long"

@@ -114,8 +114,8 @@ struct LinearHead {
       for (int64_t j = 0; labels[i] == c.ignore_index && j < h; ++j) x.set(i * h + j, value);
   }
 
-  // Gives losses, class weights and the upstream gradient the dtype of x, with values it can
-  // represent.
+  // Gives losses, class weights and the upstream gradient the dtype of x, with values that this
+  // dtype can represent.
   void keep_small_tensors_in_type() {
     desc.loss_dtype = desc.class_weight_dtype = desc.d_loss_dtype = code_of(type);
     loss = Tensor(type, loss.shape());

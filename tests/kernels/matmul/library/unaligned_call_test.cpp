@@ -1,4 +1,4 @@
-// Calls of matmuls whose operands are at unaligned addresses, or have unaligned row pitches.
+// Calls matmuls with operands at unaligned addresses or with unaligned row pitches.
 #include <gtest/gtest.h>
 
 #include "tests/kernels/fused_linear/library/linear_call.h"
@@ -37,7 +37,8 @@ Tensor multiply(const Layout& of_a, const Layout& of_b) {
   return c;
 }
 
-// The kernel of unaligned operands adds in another order, so equal bits show that copies were used.
+// The kernel for unaligned operands adds in another order, so identical bits show that the library
+// copied the operands.
 TEST(UnalignedCall, HasTheBitsOfAlignedOperands) {
   if (!on_gpu()) GTEST_SKIP() << "only GPU kernels depend on alignment";
   const Tensor aligned = multiply({}, {});
