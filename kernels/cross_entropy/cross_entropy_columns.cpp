@@ -4,6 +4,7 @@
 //
 //   t = (1-a) w_y / S,  s = a / (V S)
 //   r = 2 lse_square_scale lse / n + s W
+//
 //   with the upstream gradient h of the entropy E:  d_c -= h p_c (z_c - lse + E)
 //   d_c *= (1 - (z_c / softcap)^2) / temperature
 //
