@@ -184,8 +184,8 @@ d *= 1 - (softcapped z / softcap)^2; d /= temperature. d is 0 at ignored rows.
   d_x = d weight;  d_weight = d^T x;  d_bias = sum of the rows of d
 Tensors and options are the forward's, and its rules hold for chunks, workspace, accumulation, an
 f32 weight, matmuls and labels. At least one gradient must be wanted; the others are not computed.
-If only d_weight is wanted, chunks too small to add to it are replaced by blocks of the vocabulary, and
-nothing is computed twice. `products` must be that of the forward, because the library's kernels
+If only d_weight is wanted, chunks too small to add to it are replaced by blocks of the vocabulary,
+and nothing is computed twice. `products` must be that of the forward, because the library's kernels
 write the lse of logits that are not rounded.
 The device reads d_loss: one element, or one per row for NONE. lse is one f32 number, so p has a
 relative error of up to |lse| 2^-23. In rows whose label has nearly all the probability, 1 - p[y]

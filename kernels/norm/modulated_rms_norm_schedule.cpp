@@ -15,8 +15,8 @@ constexpr int64_t kLongBytes = 16384;  // bytes of a row
 // most columns for which one warp is enough.
 constexpr int64_t kLooseColumns = 3072, kWarpColumns = 1024;
 
-// Starts from RMSNorm's schedule with a residual, because scale and shift take as many registers as
-// a residual.
+// Starts from RMSNorm's schedule with a residual, because scale and shift take the same number of
+// registers as a residual.
 RmsNormForwardConfig heuristic_forward(const Machine& machine, const ModulatedRmsNormOptions& o) {
   RmsNormOptions rows = o;
   rows.residual = true;
@@ -107,7 +107,7 @@ ModulatedRmsNormBackwardConfig heuristic_backward(const Machine& machine,
   const int64_t part = machine.threads_with(kRegisters) * vector_width(o.type);
   if (width > part * kMostVectors * machine.max_cluster) return by_columns(machine, o);
   ModulatedRmsNormBackwardConfig config{.stages = 3};
-  // For these widths, kMostVectors vectors per thread are faster than half as many with twice the
+  // For these widths, kMostVectors vectors per thread are faster than half of them with twice the
   // threads (H200).
   if (width > kNarrow && width <= kShort && size_of(o.type) == 2) {
     // With padded tiles, threads have whole vectors. Half the number of programs is enough, which
