@@ -324,6 +324,8 @@ std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulCo
     return "persistent=true requires splits=1, got splits=" + std::to_string(config.splits) +
            "; use splits=1 or persistent=false";
   const std::string with_ctas = " with num_ctas=" + std::to_string(config.num_ctas);
+  if (config.num_ctas > 1 && machine.max_cluster == 1)
+    return std::string(machine.name) + " with this driver has no clusters of CTAs; use num_ctas=1";
   if (config.num_ctas > machine.max_cluster)
     return "num_ctas: expected at most " + std::to_string(machine.max_cluster) + " on " +
            std::string(machine.name) + ", got " + std::to_string(config.num_ctas) +
