@@ -17,7 +17,7 @@
 // Flop per visible query-key pair: 4 D forward, 14 D backward. Separate programs for d_k and d_v
 // need 16 D backward, because both recompute the scores.
 //
-// No kernel uses floating-point atomics, so results are bitwise equal for any order of programs.
+// No kernel uses floating-point atomics, so results are bit-identical for any order of programs.
 #include "kernels/attention/attention.h"
 
 #include <numbers>

@@ -73,7 +73,7 @@ struct AttentionMeta : AttentionOptions {
 // With `sequences`, tensors have no batch dimension: [S, A, D], [T, K, D] and [A, S] hold the
 // tokens of all sequences, one sequence after the other. Additional arguments:
 // - cu_seqlens_q, cu_seqlens_k [sequences + 1] index_type, any stride: sequence n has the queries
-//   [cu_seqlens_q[n], cu_seqlens_q[n + 1]), and keys by cu_seqlens_k.
+//   [cu_seqlens_q[n], cu_seqlens_q[n + 1]); cu_seqlens_k bounds its keys in the same way.
 // - i64 max_queries, max_keys: upper bounds of a sequence's length, from which grids are computed.
 // - error [1] i64: reports the first sequence that breaks these rules, or that leaves tokens
 //   without a sequence (kErrorBase). Then accesses stay within the arguments, and results are

@@ -19,7 +19,7 @@ BAND_FIELDS = [
            2**31 - 1),
     option("scale", "float", "0.0f", "multiplies q k^T; 0 = 1 / sqrt(head_dim)", 1e-9, 1e9,
            or_zero=True),
-    option("softcap", "float", "0.0f", "0 = off", 1e-3, 1e30, or_zero=True)]
+    option("softcap", "float", "0.0f", "bound of the scores; 0 = off", 1e-3, 1e30, or_zero=True)]
 
 FIELDS = [*HEADS, dim("n_queries", "S", "q", "tokens of q"),
           dim("n_keys", "T", "k", "tokens of k and v"), *BAND_FIELDS]
@@ -36,8 +36,8 @@ SEQUENCE_FIELDS = [
         "max_seqlen_q",
         "int64_t",
         -1,
-        "upper bound of the queries of a sequence, may exceed the number of tokens; 0 counts as 1, "
-        "-1 is an error",
+        "upper bound of the queries of a sequence; it may exceed the number of tokens; 0 counts as "
+        "1, -1 is an error",
         -1,
         2**31 - 1,
         command="max(S, 1)"),
@@ -79,7 +79,7 @@ must form a sequence of their own."""
 SEQUENCE_MEMORY = """The last dimension of tensors with heads has stride 1; the other strides are
 free. One plan serves any number of tokens. Plans with different max_seqlen_q, max_seqlen_k and
 n_bounds share compiled code. Outputs overlap no other tensor. TMA copies are used where the dense
-operations use them: a single sequence takes 1 to 6 % more time than the dense call."""
+operations use them: a single sequence takes slightly more time than the dense call."""
 
 BOUNDS = [
     indices("cu_seqlens_q",

@@ -85,7 +85,8 @@ class AttentionBand {
     return seen;
   }
 
-  // Blocks that need a mask: none without `may`, all with `may` only, else those where `here`.
+  // Blocks that need a mask: none if `may` is false, all if `here` is empty, otherwise those for
+  // which `here` is true.
   struct Masked {
     bool may = false;
     std::optional<Scalar> here;  // true if the block needs a mask; empty if all or none do

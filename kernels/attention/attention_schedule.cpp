@@ -81,14 +81,17 @@ std::string refused(const Machine& machine, const AttentionOptions& o, const Blo
   const int64_t threads = int64_t{program::kWarpThreads} * b.warps;
   const int64_t accs = int64_t{b.own} * (b.accs * b.width + b.scores * b.streamed) / threads;
   if (accs > kMaxRegisters)
-    return "accumulators and scores take " + std::to_string(accs) +
-           " registers per thread, at most " + std::to_string(kMaxRegisters) + " fit; use more " +
+    return "registers per thread for accumulators and scores: expected at most " +
+           std::to_string(kMaxRegisters) + ", got " + std::to_string(accs) + "; use more " +
            name("warps") + " or smaller tiles";
   if (int64_t{b.own} * b.streamed < 2 * threads)
-    return "each thread needs at least two scores; use fewer " + name("warps") + " or larger tiles";
+    return "scores per tile: expected at least " + std::to_string(2 * threads) +
+           " (two per thread), got " + std::to_string(int64_t{b.own} * b.streamed) +
+           "; use fewer " + name("warps") + " or larger tiles";
   if (b.reload && b.stages < 2)
-    return "reload stages its operands in shared memory, which needs two stages or more; use " +
-           name("stages") + "=2 or " + name("reload") + "=false";
+    return name("reload") + "=true requires " + name("stages") + " of 2 or more, got " +
+           std::to_string(b.stages) + "; use " + name("stages") + "=2 or " + name("reload") +
+           "=false";
   if (shared_bytes(o, b) > machine.shared_per_cta)
     return std::to_string(shared_bytes(o, b)) + " bytes of tiles do not fit in the " +
            std::to_string(machine.shared_per_cta) + " bytes of shared memory of a CTA; use fewer " +
@@ -117,7 +120,8 @@ Blocks with_plain_loads(const Machine& machine, const AttentionOptions& o, Block
     b.own = b.streamed = 64, b.stages = 1, b.warps = 4, b.reload = b.copies = false;
     return b;
   }
-  // f32 matmuls do not use tensor cores; each thread has whole rows and columns of its scores.
+  // f32 matmuls do not use tensor cores. A thread holds whole rows of operand A and whole columns
+  // of B for its scores, so tiles are small.
   if (size_of(o.type) == 4) b.own = b.streamed = 32, b.warps = 2, b.reload = true, b.copies = false;
   return fitting(machine, o, b);
 }
@@ -206,7 +210,7 @@ std::string unsupported(const AttentionOptions& o) {
     return "dim: expected 1 to " + std::to_string(kMostAttentionDim) + " columns per head, got " +
            std::to_string(o.dim);
   if (o.kv_heads < 1 || o.heads % o.kv_heads != 0)
-    return "kv_heads: expected a divisor of " + std::to_string(o.heads) + " heads, got " +
+    return "kv_heads: expected a divisor of heads=" + std::to_string(o.heads) + ", got " +
            std::to_string(o.kv_heads);
   return "";
 }
@@ -269,7 +273,7 @@ std::string forward_valid(const Machine& machine, const AttentionOptions& o,
   if (reason.empty() && config.tensor_copies)
     reason = reason_no_tensor_copies(machine, config.stages, "");
   if (reason.empty() && config.tensor_copies && !config.ahead)
-    reason = "TMA copies need the single loop of ahead=true; use ahead=true or tensor_copies=false";
+    reason = "tensor_copies=true requires ahead=true; use ahead=true or tensor_copies=false";
   return reason.empty() ? refused(machine, o, forward_blocks(machine, o, config), "") : reason;
 }
 

@@ -329,8 +329,8 @@ std::string why_not_aligned(const program::ArgFacts& facts, const void* data, co
   if (!is_multiple(reinterpret_cast<uintptr_t>(data), facts.pointer_align))
     return "its address is no multiple of " + std::to_string(facts.pointer_align) + " bytes";
   const auto differs = [](const char* what, size_t axis, int64_t is, int64_t divisor) {
-    return std::string("its ") + what + " " + std::to_string(axis) + " is " + std::to_string(is) +
-           ", no multiple of " + std::to_string(divisor);
+    return std::string("the ") + what + " of dimension " + std::to_string(axis) + " is " +
+           std::to_string(is) + ", not a multiple of " + std::to_string(divisor);
   };
   for (size_t i = 0; i < facts.dims.size(); ++i)
     if (facts.dims[i].exact < 0 &&
@@ -338,8 +338,8 @@ std::string why_not_aligned(const program::ArgFacts& facts, const void* data, co
       return differs("size", i, dims[i], facts.dims[i].divisor);
   for (size_t i = 0; i < facts.strides.size(); ++i) {
     if (!has_stride(facts.strides[i], strides[i], dims[i]))
-      return "its stride is " + std::to_string(strides[i]) + ", not " +
-             std::to_string(facts.strides[i].exact);
+      return "the stride of dimension " + std::to_string(i) + " is " + std::to_string(strides[i]) +
+             ", expected " + std::to_string(facts.strides[i].exact);
     if (!is_multiple(static_cast<uint64_t>(strides[i]), facts.strides[i].divisor))
       return differs("stride", i, strides[i], facts.strides[i].divisor);
   }

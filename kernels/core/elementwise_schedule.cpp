@@ -22,7 +22,9 @@ std::string refused(DType type, int64_t cols, const ElementwiseConfig& config) {
   const int64_t width = config.columns(type, cols),
                 threads = program::kWarpThreads * config.num_warps;
   if (config.vectors > 0 && width < vector_width(type))
-    return "a block has less than one vector; use fewer rows, more vectors or warps, or vectors=0";
+    return "columns per block: expected at least " + std::to_string(vector_width(type)) +
+           " (one vector), got " + std::to_string(width) +
+           "; use fewer rows, more vectors or warps, or vectors=0";
   if (config.vectors > 0 && width >= tile_width(cols))
     return "a block of " + std::to_string(width) +
            " columns holds whole rows; use fewer vectors or warps, or vectors=0";
@@ -44,8 +46,9 @@ int work_vectors(const Machine& machine, DType type) {
 }
 
 std::string refused_flat(DType type, const ElementwiseConfig& config) {
-  if (config.rows != 1 || config.vectors == 0)
-    return "a flat array has no rows; use rows=1 and vectors of 1 or more";
+  if (config.rows != 1)
+    return "rows: expected 1 for a flat array, got " + std::to_string(config.rows) + "; use rows=1";
+  if (config.vectors == 0) return "vectors: expected 1 or more for a flat array, got 0";
   return refused(type, kFlat, config);
 }
 

@@ -14,7 +14,8 @@ namespace ligerdsl::kernels {
 // code of a kernel is the same for both.
 enum class Schedule { grid, dynamic_persistent };
 
-// Clusters that share rows are persistent: each takes its next program from a counter.
+// Returns dynamic_persistent for clusters that share rows: each takes its next program from a
+// counter.
 inline Schedule schedule_of(const RowConfig& config) {
   return config.keep == Keep::cluster ? Schedule::dynamic_persistent : Schedule::grid;
 }
@@ -22,7 +23,7 @@ inline Schedule schedule_of(const RowConfig& config) {
 // Records a step. The name of the kernel ends with the dtype, so that profiles show it. The
 // compiler fuses a multiplication and an addition only where the kernel calls fma. Otherwise the
 // in-place and out-of-place variants of a kernel could give results with different bits, but their
-// results must be equal.
+// results must be bit-identical.
 template <class Meta>
 Step record_step(const std::string& name, DType type, void (*build)(KernelBuilder&, const Meta&),
                  const Meta& meta, Launch launch, Schedule schedule = Schedule::grid) {

@@ -11,20 +11,23 @@ std::string refused_cluster(const Machine& machine, DType type, int64_t cols,
                             const RowConfig& config) {
   if (!machine.is_gpu()) return "a CPU has no clusters; use keep=shared";
   if (machine.max_cluster == 1)
-    return std::string(machine.name) + " has no clusters of CTAs with this driver; use keep=shared";
-  if (config.num_ctas == 1) return "keep=cluster requires num_ctas of 2 or more; set num_ctas";
+    return std::string(machine.name) + " with this driver has no clusters of CTAs; use keep=shared";
+  if (config.num_ctas == 1)
+    return "keep=cluster requires num_ctas of 2 or more, got 1; set num_ctas";
   if (config.num_ctas > machine.max_cluster)
-    return std::string(machine.name) + " has clusters of at most " +
-           std::to_string(machine.max_cluster) + " CTAs; use a smaller num_ctas";
+    return "num_ctas: expected at most " + std::to_string(machine.max_cluster) + " on " +
+           std::string(machine.name) + ", got " + std::to_string(config.num_ctas) +
+           "; use a smaller num_ctas";
   if (cols % vector_width(type) != 0)
-    return "rows of " + std::to_string(cols) +
-           " elements are not all aligned to 16 bytes; use keep=shared";
+    return "keep=cluster requires rows of a multiple of 16 bytes, got rows of " +
+           std::to_string(cols * size_of(type)) + " bytes; use keep=shared";
   return "";
 }
 
 std::string refused_tile(DType type, int64_t cols, const RowConfig& config) {
   if (config.vectors != 0)
-    return "keep=registers requires vectors=0; use vectors=0, or another keep";
+    return "keep=registers requires vectors=0, got vectors=" + std::to_string(config.vectors) +
+           "; use vectors=0, or another keep";
   const int64_t threads = program::kWarpThreads * config.num_warps;
   const int64_t vectors = config.rows * tile_width(cols) / vector_width(type);
   if (config.num_warps > 1 && vectors < threads)
@@ -38,9 +41,10 @@ std::string refused_tile(DType type, int64_t cols, const RowConfig& config) {
 
 std::string refused_block(DType type, int64_t cols, const RowConfig& config) {
   if (config.rows != 1)
-    return "several rows per tile require keep=registers; use rows=1, or keep=registers";
+    return "rows=" + std::to_string(config.rows) +
+           " requires keep=registers; use rows=1, or keep=registers";
   if (config.vectors == 0)
-    return "a block needs 1 vector per thread or more; set vectors, or use keep=registers";
+    return "rows in blocks require vectors of 1 or more, got 0; set vectors, or use keep=registers";
   if (const int64_t block = config.columns(type, cols); block >= cols)
     return "a block of " + std::to_string(block) +
            " columns holds the whole row; use fewer vectors, warps or CTAs, or " + "keep=registers";
@@ -72,8 +76,8 @@ bool kept_by_cluster(const Machine& machine, int num_ctas, int64_t bytes, int ct
 }
 
 // A cluster has eight small CTAs, several per SM, so that loads continue while one CTA waits for
-// its cluster. Rows below kSharedByEight bytes use four CTAs. On Hopper, 8192 rows of 57344 bf16
-// columns take 441 us with four CTAs and 447 us with eight.
+// its cluster. Rows below kSharedByEight bytes use four CTAs, which are slightly faster there. Rows
+// that do not fit in eight CTAs use up to 16.
 std::optional<RowConfig> rows_in_cluster(const Machine& machine, DType type, int64_t cols,
                                          RowConfig of, int64_t streams) {
   const int64_t bytes = cols * size_of(type) * streams;
@@ -98,14 +102,16 @@ std::string refused(const Machine& machine, DType type, int64_t cols, const RowC
     if (const std::string reason = refused_cluster(machine, type, cols, config); !reason.empty())
       return reason;
   } else if (config.num_ctas != 1) {
-    return "num_ctas above 1 requires keep=cluster; use num_ctas=1, or keep=cluster";
+    return "num_ctas=" + std::to_string(config.num_ctas) +
+           " requires keep=cluster; use num_ctas=1, or keep=cluster";
   }
   return config.whole() ? refused_tile(type, cols, config) : refused_block(type, cols, config);
 }
 
 std::string refused_lanes(const RowConfig& config) {
   if (config.whole() || (config.vectors & (config.vectors - 1)) == 0) return "";
-  return "vectors: this kernel requires a power of two; use vectors=1, 2, 4, 8 or 16";
+  return "vectors: expected a power of two for this kernel, got " + std::to_string(config.vectors) +
+         "; use vectors=1, 2, 4, 8 or 16";
 }
 
 std::string config_text(const std::vector<MetaField>& fields) {

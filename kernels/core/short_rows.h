@@ -40,8 +40,8 @@ struct ShortRowWork {
 };
 
 // Returns the tile with the least predicted time for rows of `cols` elements, or none if a row does
-// not fit in a warp. Of tiles with equal times, it has the fewest elements per lane, which leaves
-// room for more warps.
+// not fit in a warp. Among tiles with the same time, it is the one with the fewest elements per
+// lane, which leaves room for more warps.
 std::optional<ShortRowTile> short_row_tile(DType type, int64_t cols, const ShortRowWork& work);
 
 // Returns a tile's number of rows for programs of num_warps warps. A thread has a part of one row,

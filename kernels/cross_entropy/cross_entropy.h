@@ -127,8 +127,8 @@ Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& optio
 
 struct CrossEntropyConfig : RowConfig {
   // Programs per SM for short rows: about ten times the number that run at one time. An SM that
-  // waits for the last programs is then idle for at most a tenth of the time. An H200 starts all
-  // these programs in 45 us.
+  // waits for the last programs is then idle for at most a tenth of the time. More programs would
+  // take longer to start: an H200 starts these in 45 us.
   static constexpr int kProgramsOfShortRows = 256;
 
   bool prefetched = false;  // looped rows: the first pass loads a block ahead

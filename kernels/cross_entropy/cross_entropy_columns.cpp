@@ -1,14 +1,16 @@
 // Gradient of one element of a row, with the names of cross_entropy.cpp and p_c = e^(z_c - lse):
 //
-//   d_c = p_c (t + r) - e [w_c] - [c = y] t
+//   d_c = p_c (t + r) - s w_c - [c = y] t
 //
-//   t = (1-a) [w_y] / S,  e = a / V / S
-//   r = 2 lse_square_scale lse / n + e W (e V without class weights)
+//   t = (1-a) w_y / S,  s = a / (V S)
+//   r = 2 lse_square_scale lse / n + s W
+//
 //   with the upstream gradient h of the entropy E:  d_c -= h p_c (z_c - lse + E)
 //   d_c *= (1 - (z_c / softcap)^2) / temperature
 //
-// All terms without h are multiplied by d_loss and, with token scaling, by p_y. 1/S and 1/n are 1
-// unless the reduction is mean.
+// [c = y] is 1 for the label's class, else 0. Without class weights w_c = 1 and W = V. All terms
+// without h are multiplied by d_loss and, with token scaling, by p_y. 1/S and 1/n are 1 unless the
+// reduction is mean.
 //
 // lse is one f32 number here, so p_c has a relative error of about |lse| 2^-23. This is enough for
 // gradients that become rounded operands of matmuls.
@@ -59,7 +61,7 @@ struct ColumnArguments {
 // Finite lower bound for log p, so that p log p is 0 if p is 0. No f32 > 0 has a lower logarithm.
 constexpr double kLeastLogarithm = -104;
 
-// Coefficients of p_c, [w_c] and the label's indicator.
+// Coefficients in d_c: `power` of p_c (t + r), `smooth` of w_c (s), `target` of [c = y] (t).
 struct Coefficients {
   Scalar power, smooth, target;
 };

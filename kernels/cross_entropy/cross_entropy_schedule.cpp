@@ -11,10 +11,9 @@ namespace {
 // Schedule of the CTAs of a cluster that share a row.
 constexpr RowConfig kSharers{.keep = Keep::shared, .num_warps = 4, .vectors = 4};
 
-// Returns the number of CTAs per SM for rows shared by clusters. It is six, or five if rows then
-// fit in clusters of 8 CTAs instead of 16 (Hopper, bf16, 4096 x 163840: 662 us instead of 703 us).
-// Softcap, smoothing and entropies need more registers, so it is four or three (8192 x 128256 with
-// smoothing: 1194 us with four, 1407 us with five).
+// Returns the number of CTAs per SM for rows shared by clusters: the larger of six and five with
+// which rows fit in clusters of 8 CTAs. If rows need clusters of 16, it is six if they then fit,
+// otherwise five. Softcap, smoothing and entropies need more registers, so it is four or three.
 int sharing_ctas(const Machine& machine, const CrossEntropyOptions& o) {
   const int64_t bytes = o.classes * size_of(o.type);
   // Each CTA keeps whole blocks of the row.
@@ -56,7 +55,8 @@ int64_t columns_by_element(const Machine& machine, const CrossEntropyOptions& o)
   return columns * 5 <= tile_width(columns_with_offset(o)) * 4 ? columns : 0;
 }
 
-// Returns the columns of a whole-row tile, including any alignment offset.
+// Returns the number of columns that the tile or the blocks of a row must cover, including any
+// alignment offset.
 int64_t covered(const CrossEntropyOptions& o) {
   return o.classes % vector_width(o.type) == 0 ? o.classes : columns_with_offset(o);
 }
@@ -91,18 +91,23 @@ std::optional<CrossEntropyConfig> short_rows(const Machine& machine, const Cross
 
 std::string refused_short_rows(const CrossEntropyOptions& o, const CrossEntropyConfig& config) {
   const std::optional<ShortRowTile> tile = tile_of_short_rows(o);
-  if (!config.whole()) return "several rows per tile require keep=registers; use rows=1";
+  const std::string rows = "rows=" + std::to_string(config.rows);
+  if (!config.whole()) return rows + " requires keep=registers; use rows=1, or keep=registers";
   if (config.programs_per_sm > 0)
-    return "programs_per_sm needs tiles of one row; use rows=1, or programs_per_sm=0";
+    return "programs_per_sm=" + std::to_string(config.programs_per_sm) + " requires rows=1, got " +
+           rows + "; use rows=1, or programs_per_sm=0";
   if (!tile)
     return "rows of " + std::to_string(o.classes) + " elements do not fit in a warp; use rows=1";
   if (config.vectors != 0 || config.num_ctas != 1 || config.prefetched)
-    return "several rows per tile require vectors=0, num_ctas=1 and prefetched=false";
+    return rows + " requires vectors=0, num_ctas=1 and prefetched=false, got vectors=" +
+           std::to_string(config.vectors) + ", num_ctas=" + std::to_string(config.num_ctas) +
+           " and prefetched=" + (config.prefetched ? "true" : "false");
   const int64_t threads = int64_t{program::kWarpThreads} * config.num_warps,
                 elements = config.rows * tile->columns / threads;
   if (config.rows * tile->lanes < threads)
-    return "several rows per tile require a row for each " + std::to_string(tile->lanes) +
-           " threads; use fewer warps or more rows";
+    return "rows: expected 1, or at least " + std::to_string(threads / tile->lanes) +
+           " (one for every " + std::to_string(tile->lanes) + " threads), got " +
+           std::to_string(config.rows) + "; use fewer warps or more rows";
   if (elements > kMostElementsPerLane)
     return "elements per thread: expected at most " + std::to_string(kMostElementsPerLane) +
            ", got " + std::to_string(elements) + "; use more warps or fewer rows";
@@ -125,8 +130,8 @@ constexpr int64_t kBlockOnCpu = 8192;   // columns of a block, and of the widest
 //   instructions  (elements of all blocks * kPerElement / 32 + warps * kPerWarp) / 4
 //   waiting       (kStart + 2 blocks * kBlock) / CTAs per SM
 //
-// The three times partly overlap. With 16 warps the formula agrees with measurements: 1.34 times
-// the memory time for 21,799 bf16 columns, and 1.5 times for 14,177.
+// The three times partly overlap. With 16 warps and bf16 rows of 14,000 to 22,000 columns, the
+// formula agrees with times measured on an H200.
 constexpr double kBytesPerClock = 18.1;  // 4.2 TB/s, 132 SMs, 1.755 GHz
 constexpr double kPerElement = 17;       // instructions of both passes
 constexpr double kPerWarp = 400;         // instructions of a warp outside of the loops
@@ -198,8 +203,7 @@ RowConfig in_blocks(const Machine& machine, const CrossEntropyOptions& o) {
 std::optional<RowConfig> shared_rows(const Machine& machine, const CrossEntropyOptions& o) {
   if (!machine.is_gpu() || !o.with_gradient || o.part) return {};
   // A CTA whose row fills an SM waits for the copy. If rows are not whole cache lines, copies take
-  // longer, and a cluster is faster. H200, bf16, 4096 rows: 65000 columns take 1.68 times as long
-  // per byte as 65536.
+  // longer per byte (measured on an H200), and a cluster is faster.
   constexpr int64_t kLine = 128;
   const int64_t bytes = o.classes * size_of(o.type);
   const bool waits =
@@ -246,15 +250,17 @@ std::string valid(const Machine& machine, const CrossEntropyOptions& o,
                   const CrossEntropyConfig& config) {
   if (config.rows != 1) return refused_short_rows(o, config);
   if (config.prefetched && config.whole())
-    return "prefetched needs rows in blocks; use prefetched=false";
+    return "prefetched=true requires rows in blocks; use prefetched=false, or keep=shared";
   if (config.programs_per_sm > 0 && !config.whole())
-    return "programs_per_sm needs tiles of whole rows; use programs_per_sm=0, or keep=registers";
+    return "programs_per_sm=" + std::to_string(config.programs_per_sm) +
+           " requires tiles of whole rows; use programs_per_sm=0, or keep=registers";
   if (config.programs_per_sm > 0 && !machine.is_gpu())
     return "a CPU has no SMs; use programs_per_sm=0";
   if (config.keep == Keep::cluster && !o.with_gradient)
-    return "keep=cluster needs a gradient, for which rows are read twice; use keep=shared";
+    return "keep=cluster requires with_gradient=true, because without a gradient rows are read "
+           "once; use keep=shared";
   if (config.keep == Keep::cluster && o.part)
-    return "clusters do not share rows of a part of a batch; use keep=shared";
+    return "keep=cluster requires part=false (rows of a whole batch); use keep=shared";
   if (const std::string reason = refused_lanes(config); !reason.empty()) return reason;
   const int64_t columns = config.keep == Keep::cluster ? whole_vectors(o) : covered(o);
   return refused(machine, o.type, columns, config);

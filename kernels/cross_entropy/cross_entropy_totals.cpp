@@ -1,9 +1,9 @@
 // Launches before and after the rows of cross-entropy: counts of labels, and sums over all rows.
 // The order of additions is fixed.
 //
-// If there are fewer than kRowsOfOneProgram rows, one program reduces them. Latency limits its
-// speed to some 40 GB/s on an H200, so it keeps three tiles in flight while it adds a fourth. More
-// rows need two launches. In the first, each of P programs reduces every P-th tile to a partial
+// If there are fewer than kRowsOfOneProgram rows, one program reduces them. The latency of loads
+// limits its speed, so it keeps three tiles in flight while it adds a fourth. More rows need two
+// launches. In the first, each of P programs reduces every P-th tile to a partial
 // result. In the second, one program adds the partial results.
 #include "kernels/cross_entropy/cross_entropy_totals.h"
 

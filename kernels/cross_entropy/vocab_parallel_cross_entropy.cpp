@@ -21,7 +21,7 @@
 // so o_s and 1 / t are multiplied by a correction (from_base_2).
 //
 // Bytes moved, s = sizeof(T): n V_s s for the statistics, 2 n V_s s for the gradient. The second
-// operation needs no reduction and keeps no rows. Without a gradient, it does not read the logits.
+// operation needs no reduction over a row. Without a gradient, it does not read the logits.
 #include "kernels/cross_entropy/vocab_parallel_cross_entropy.h"
 
 #include <numbers>

@@ -9,7 +9,7 @@ DIVERGENCE_DOC = """
 NONE: one loss per element, V per row. SUM: their sum. MEAN: SUM / (n V). BATCHMEAN: SUM / n.
 n = number of rows that count. If n = 0, the loss is 0.
 d_input is the gradient of the loss with respect to input, times d_loss if that is passed; target is
-a constant. It is made in the same pass. If one upstream gradient becomes known later, the operation
+a constant. The same pass computes it. If one upstream gradient becomes known later, the operation
 scale applies it. Arithmetic is f32. input and target may have different dtypes. d_input may be
 exactly input when in_place is set. loss and d_loss of NONE are contiguous."""
 DIVERGENCE_LABELS_DOC = """

@@ -47,10 +47,9 @@ Tile less_one(const Tile& power, const Tile& d) {
 DivergenceTerms::DivergenceTerms(KernelBuilder& k, const DivergenceOptions& o, bool relative)
     : kind_(o.kind), relative_(relative) {
   quick_ = size_of(o.type) == 2 && size_of(o.target_type) == 2;
-  // With at_once, a reduction accumulates a term's weight times value by one fma. For 16-bit
-  // gradients this is slower, because ptxas then stores the gradients before it computes the
-  // logarithms: for 4096 x 128256 KL took 912 us with it and 715 us without, JSD 800 us and 776 us
-  // (H200).
+  // With at_once, one fma adds weight * value of a term to the sum. In 16-bit kernels with a
+  // gradient this is slower on an H200, because ptxas then stores the gradients before it computes
+  // the logarithms.
   at_once_ = !quick_ || !o.with_gradient;
   if (kind_ == Divergence::jsd) beta_ = k.scalar("beta", f32);
   if (kind_ == Divergence::kl) least_ = k.scalar("eps", f32);
@@ -83,7 +82,8 @@ DivergenceTerm DivergenceTerms::operator()(const Tile& x, const Tile& y) const {
       break;
   }
   const Tile difference = x - y;
-  const Tile below = where(difference < 0.0f, -0.5f, difference * 0.0f);  // 0, or NaN for a NaN
+  // -0.5 if x < y; 0 if they are equal; NaN for a NaN.
+  const Tile below = where(difference < 0.0f, -0.5f, difference * 0.0f);
   return {abs(difference) * 0.5f, where(difference > 0.0f, 0.5f, below)};
 }
 
@@ -121,7 +121,8 @@ DivergenceTerm DivergenceTerms::jensen_shannon(const Tile& x, const Tile& y) con
   return {q * of_q, where(x < kLogTiny, 0.0f, q * own), q, q, of_q};
 }
 
-// The same as jensen_shannon with base-2 logarithms. `weight` includes their factor ln 2.
+// Returns the same term as jensen_shannon, computed with base-2 logarithms. `weight` includes their
+// factor ln 2.
 DivergenceTerm DivergenceTerms::quick_jensen_shannon(const Tile& x, const Tile& y) const {
   constexpr float kLog2Ln2 = -0.528766373f;
   const Tile bounded = max(x, kLogTiny),

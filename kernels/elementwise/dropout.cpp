@@ -10,8 +10,9 @@
 //
 // Bytes, s = sizeof(T): 2 n F s, or 3 n F s with a residual or if d_x accumulates. A program has
 // one tile and no loop. A Philox call needs about 40 instructions, 19 of them 64-bit
-// multiplications; with 16-bit types they take nearly the time of a copy. So the kernel uses all
-// four words of a call, one per element, and compares words instead of converting them to floats.
+// multiplications. With 16-bit types, they take nearly as long as a copy of the elements. So the
+// kernel uses all four words of a call, one per element, and compares words instead of converting
+// them to floats.
 #include "kernels/elementwise/dropout.h"
 
 #include "kernels/core/program_tile.h"

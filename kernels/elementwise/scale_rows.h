@@ -29,8 +29,8 @@ struct ScaleRowsMeta : ScaleRowsOptions {
   int64_t block = 1024;
 };
 
-// out = in times a factor read on the device. Arguments: out, in [n, V] type; factor [1], or [n] if
-// per_row. out may be exactly in.
+// Computes out = in times a factor read on the device. Arguments: out, in [n, V] type; factor [1],
+// or [n] if per_row. out may be exactly in.
 void scale_rows(KernelBuilder& k, const ScaleRowsMeta& m);
 
 // Rows: rows of in.

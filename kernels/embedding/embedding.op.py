@@ -20,8 +20,7 @@ outside [0, n_rows), its row of out is NaN, and ligerdsl_context_check reports i
 Shard (total_rows > 0): weight has rows first_row to first_row + n_rows - 1 of a table of total_rows
 rows. For an index of another shard the row of out is 0, without an error, so that the sum of out
 over the shards is the embedding. An index outside [0, total_rows) gives NaN and is reported on
-every
-shard. A shard takes no position_weight: add positions once, to the sum.""", [
+every shard. A shard takes no position_weight: add positions once, to the sum.""", [
            dim("n_cols", "H", "weight", "row width"),
            dim("n_rows", "V", "weight", "rows of weight"),
            dtype("dtype", "weight"),
@@ -59,13 +58,12 @@ shard. A shard takes no position_weight: add positions once, to the sum.""", [
         "d_weight[v] = sum of d_out[i] over all i with indices[i] = v, and the gradient of "
         "position_weight",
         """Accumulates in f32 in an order that depends on the indices alone, so every run gives the
-        same bits.
+same bits.
 Rows that no index names become 0, or keep their values with accumulate. Indices outside [0, n_rows)
 add nothing to d_weight. d_position_weight[p] = sum of d_out[i] over all i with i mod P = p: the
 gradient of the forward's position_weight. If it and d_weight are f32, a CPU reads d_out once for
 both. Shard (total_rows > 0): d_weight has rows first_row to first_row + n_rows - 1 of a table.
-Indices of
-other shards add nothing.""",
+Indices of other shards add nothing.""",
         [
             dim("n_cols", "H", "d_weight", "row width"),
             dim("n_rows", "V", "d_weight", "rows of d_weight"),

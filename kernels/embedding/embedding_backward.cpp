@@ -85,7 +85,7 @@ struct Cut {
   }
 };
 
-// A program's block of columns, and its table row or chunk.
+// Block of columns of a program, and its table row or chunk (`owner`).
 struct Columns {
   Scalar owner, column;
   Columns(KernelBuilder& k, const View& rows, const EmbeddingBackwardMeta& m) {

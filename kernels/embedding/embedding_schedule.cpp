@@ -11,18 +11,19 @@ constexpr int kMostRows = 8;  // per program
 std::string valid_forward(const Machine&, const EmbeddingOptions& o,
                           const ElementwiseConfig& config) {
   if (config.rows > kMostRows)
-    return "rows: expected at most " + std::to_string(kMostRows) +
-           "; use rows=" + std::to_string(kMostRows);
+    return "rows: expected at most " + std::to_string(kMostRows) + ", got " +
+           std::to_string(config.rows) + "; use fewer rows";
   const int64_t vectors = config.columns(o.type, o.cols) / vector_width(o.type);
   if (config.num_warps > 1 && vectors < program::kWarpThreads * config.num_warps)
-    return "each thread needs a vector, and a row has " + std::to_string(vectors) +
-           "; use fewer warps";
+    return "vectors per row or block: expected at least " +
+           std::to_string(program::kWarpThreads * config.num_warps) + " (one per thread), got " +
+           std::to_string(vectors) + "; use fewer warps";
   return refused(o.type, o.cols, config);
 }
 
-// A thread loads four vectors per index. An H200 starts a CTA every 1.3 to 1.4 ns, in which its
-// memory moves 6 KB. So programs compute several rows if rows are short (16384 x 768, bf16: 23.2 us
-// with one row per program, 17.9 us with two).
+// Returns a schedule in which a thread loads four vectors per index of a wide row. An H200 starts a
+// CTA every 1.3 to 1.4 ns, in which its memory reads 3 KB and writes 3 KB. So programs compute
+// several rows if rows are short.
 ElementwiseConfig heuristic_forward(const Machine& machine, const EmbeddingOptions& o) {
   constexpr int64_t kVectors = 4, kLeastBytes = 3072;
   const int64_t most = machine.is_gpu() ? 1024 * vector_width(o.type) : 4096,
@@ -55,16 +56,16 @@ int64_t widest_block(const EmbeddingOptions& o) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(o.cols)));
 }
 
-// A thread has two vectors of a row, because most rows of a large table have no index, and their
-// programs only write. A minimum of 640 or 1024 resident threads per SM lets ptxas use enough
-// registers to keep 16 or 8 vectors in flight; by default it loads them one at a time.
+// Returns a schedule in which a thread has two vectors of a row, because most rows of a large table
+// have no index, and their programs only write. A minimum of 640 or 1024 resident threads per SM
+// lets ptxas use enough registers to keep 16 or 8 vectors in flight; by default it loads one at a
+// time.
 //
-// In a large table with short rows, a program computes four rows. H200, all launches, 16384
-// indices, 50257 rows of 768: 84.8 us with one row, 53.3 us with four (bf16); 91.4 us and 78.7 us
-// (f32).
+// In a large table with short rows, a program computes four rows, which is much faster than one row
+// on an H200.
 EmbeddingBackwardConfig heuristic_backward(const Machine& machine, const EmbeddingOptions& o) {
-  // in_order has one program per block of columns, so wide rows are divided into two blocks or more
-  // (32768 rows of 2048 f32, V = 32000, two cores: 27 to 29 ms, with one block 41 to 42 ms).
+  // in_order has one program per block of columns. So wide rows are divided into two or more
+  // blocks, which run on different cores.
   const bool in_order = !machine.is_gpu() && o.d_table_type == f32;
   const int64_t on_cpu = in_order && o.cols >= 2048 ? 1024 : 4096;
   const int64_t most = machine.is_gpu() ? 256 * vector_width(o.type) : on_cpu;
@@ -86,7 +87,7 @@ EmbeddingBackwardConfig heuristic_backward(const Machine& machine, const Embeddi
 std::string valid_backward(const Machine&, const EmbeddingOptions& o,
                            const EmbeddingBackwardConfig& config) {
   if (config.in_order && o.d_table_type != f32)
-    return "in_order needs d_table_type=f32; use in_order=false";
+    return "in_order=true requires d_table_type=f32; use in_order=false";
   constexpr int64_t kMostHeld = 4;  // vectors per thread of each row in flight
   if (config.block > widest_block(o))
     return "a block of " + std::to_string(config.block) +
@@ -95,15 +96,15 @@ std::string valid_backward(const Machine&, const EmbeddingOptions& o,
   const int64_t threads = program::kWarpThreads * config.num_warps,
                 vectors = config.block / vector_width(o.type);
   if (config.num_warps > 1 && vectors < threads)
-    return "each thread needs a vector, and a block has " + std::to_string(vectors) +
-           "; use fewer warps";
+    return "vectors per block: expected at least " + std::to_string(threads) +
+           " (one per thread), got " + std::to_string(vectors) + "; use fewer warps";
   if (vectors > kMostHeld * threads)
-    return "a thread would hold " + std::to_string(vectors / threads) +
-           " vectors of each row, at most " + std::to_string(kMostHeld) +
-           " are possible; use more warps or a smaller block";
+    return "vectors per thread of each row: expected at most " + std::to_string(kMostHeld) +
+           ", got " + std::to_string(ceil_div(vectors, threads)) +
+           "; use more warps or a smaller block";
   if (config.part < config.scan)
-    return "part: expected at least scan; use part=" + std::to_string(config.scan) +
-           " or more, or a smaller scan";
+    return "part: expected at least scan=" + std::to_string(config.scan) + ", got " +
+           std::to_string(config.part) + "; use a larger part or a smaller scan";
   return "";
 }
 

@@ -52,7 +52,7 @@ use_token_scaling: loss, z_loss and their part of d are multiplied by the probab
 label, taken as a constant.
 The device reads d_loss: one element, or one per row for NONE. If the upstream gradient becomes
 known later, cross_entropy_backward scales d_x and d_weight by one element. For one element per row,
-fused_linear_cross_entropy_backward makes the gradients from lse.
+fused_linear_cross_entropy_backward computes the gradients from lse.
 
 Size of chunks: chunk_rows if it is not 0, else by chunking:
   - WORKSPACE: the most rows for which the whole workspace fits in max_workspace_bytes. If not even
@@ -65,14 +65,14 @@ The default workspace is thus below 1 GiB plus:
   - 32 MiB on a GPU for the matmul library
   - 20 bytes per row
   - on a CPU with a 16-bit dtype, f32 copies of weight and of a chunk of x and d_x
-  - copies of weight and of a chunk of x, if the own kernels multiply and H is not a multiple of 8
+  - copies of weight and of a chunk of x, if the library's kernels run and H is not a multiple of 8
 
 If chunks are so small that adding each of them to d_weight would take longer, logits are computed a
 second time, in blocks of the vocabulary, and each block of d_weight is written once. This is not
 possible if d_x overwrites x.
 
 Under max_workspace_bytes the library's own kernels that store no logits keep exponentials in
-d_weight's memory until d_weight is made there. This requires that
+d_weight's memory until d_weight is computed there. This requires that
   - d_weight is contiguous and not accumulated to;
   - d_bias is not wanted;
   - weight_dtype is dtype, and weight is not copied (see below);
@@ -85,23 +85,23 @@ the rows.
 An f32 weight with 16-bit x: a GPU rounds it to dtype in the workspace, once per call, which takes
 2 V H bytes. If max_workspace_bytes leaves no room for that next to large chunks, each matmul of a
 chunk rounds it again, in blocks, and parts of d_x are added in f32. A CPU uses the f32 weight
-itself. With 16 bits on a GPU with wgmma and H not a multiple of 8, the own kernels copy weight and x
-in the same way. Rows of the copies begin at multiples of 128 bytes.
+itself. With 16 bits on a GPU with wgmma and H not a multiple of 8, the library's kernels copy
+weight and x in the same way. Rows of the copies begin at multiples of 128 bytes.
 
 Matmuls are in dtype on a GPU and in f32 on a CPU. `products` selects their implementation:
   - AUTO: cuBLASLt or CBLAS if it is found, else the library's own kernels. If an environment
     variable names a library, that one must be found. On a GPU with wgmma (sm_90a) AUTO always uses
-    the own kernels in these cases:
+    the library's kernels in these cases:
       16 bits, V or H is not a multiple of 8: cuBLASLt is several times slower there
       bf16, lse is neither written nor read, no gradient is wanted
       bf16, lse is neither written nor read, exponentials may use d_weight's memory
   - LIBRARY: cuBLASLt or CBLAS. If it is not found, plan returns NOT_SUPPORTED.
-  - KERNELS: the own kernels. They need no other library and no workspace for matmuls. plan compiles
-    them.
-The own kernels store no logits if dtype is bf16 or f32 (on a CPU, any dtype). They store
+  - KERNELS: the library's kernels. They need no other library and no workspace for matmuls. plan
+    compiles them.
+The library's kernels store no logits if dtype is bf16 or f32 (on a CPU, any dtype). They store
 exponentials relative to the label's logit. Without gradients they store only 8 to 20 bytes per row
 and tile of classes. They skip tiles whose rows are all ignored (128 rows, or 64 in f32 on a GPU),
-except where logits are computed a second time or from an lse. Calls that make gradients with
+except where logits are computed a second time or from an lse. Calls that compute gradients with
 d_entropy, or with both label_smoothing and softcap, store logits. Stored logits are rounded to
 dtype on a GPU.
 
@@ -172,7 +172,7 @@ ligerdsl_context_check reports it.""", [
        ]),
     Op("fused_linear_cross_entropy_backward",
        "gradients of fused_linear_cross_entropy from its lse, once d_loss is known",
-       """Makes d of fused_linear_cross_entropy from lse, which that operation wrote, and from
+       """Computes d of fused_linear_cross_entropy from lse, which that operation wrote, and from
 logits that are computed again. It needs no other pass over them for statistics.
 With z, V, a, w, n and W as cross_entropy defines them, p = e^(z - lse), y = label:
   without weights: d = d_loss (p - (1 - a) [c = y] - a/V + 2 lse_square_scale lse p)
@@ -183,10 +183,10 @@ also multiplied by p[y]. Then d -= d_entropy p (z - lse + entropy);
 d *= 1 - (softcapped z / softcap)^2; d /= temperature. d is 0 at ignored rows.
   d_x = d weight;  d_weight = d^T x;  d_bias = sum of the rows of d
 Tensors and options are the forward's, and its rules hold for chunks, workspace, accumulation, an
-f32 weight, matmuls and labels. At least one gradient must be wanted; the others are not made. If
-only d_weight is wanted, chunks too small to add to it are replaced by blocks of the vocabulary, and
-nothing is computed twice. `products` must be that of the forward, because the own kernels write the
-lse of logits that are not rounded.
+f32 weight, matmuls and labels. At least one gradient must be wanted; the others are not computed.
+If only d_weight is wanted, chunks too small to add to it are replaced by blocks of the vocabulary,
+and nothing is computed twice. `products` must be that of the forward, because the library's kernels
+write the lse of logits that are not rounded.
 The device reads d_loss: one element, or one per row for NONE. lse is one f32 number, so p has a
 relative error of up to |lse| 2^-23. In rows whose label has nearly all the probability, 1 - p[y]
 keeps fewer digits than in the forward. d_x may be exactly x when in_place is set.""", [

@@ -82,7 +82,7 @@ Rows rows_of(KernelBuilder& k, const Meta& m, const Arguments& args, const Matmu
   return rows;
 }
 
-// Reports the first row of the tile whose label is not a class.
+// Reports the first row of the tile whose label is neither a class nor ignore_index.
 void report(KernelBuilder& k, const Rows& rows, const MatmulTiles::Place& tile, const View& error,
             const Scalar& first_row) {
   const int64_t count = rows.label.shape()[0];

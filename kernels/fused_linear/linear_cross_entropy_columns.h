@@ -24,7 +24,7 @@ struct LinearCrossEntropyColumns {
 
   MatmulConfig config;  // schedule of the tiles
 };
-// With `reports`, the step reports labels that are not a class in the error flag.
+// With `reports`, the step sets the error flag if a label is neither a class nor ignore_index.
 LinearCrossEntropyColumns linear_cross_entropy_columns(const Machine& machine,
                                                        const LinearCrossEntropyOptions& options,
                                                        bool reports);

@@ -201,8 +201,9 @@ class CountedRow {
   Scalar row_;
   DivergenceTerms terms_;
   Scalar scale_, share_, factor_;
-  // slopes_ = sum D / sum Q. The rounding of lse_ scales every Q by the same factor; dividing by
-  // sum Q removes that factor. It would matter in a peaked row, where D and Q sum D nearly cancel.
+  // slopes_ = sum D / sum Q, with Q = e^x. The rounding of lse_ scales every Q by the same factor;
+  // dividing by sum Q removes that factor. It would matter in a peaked row, where D and Q sum D
+  // nearly cancel.
   Scalar lse_, target_lse_, slopes_;
   Tile x_;
 };

@@ -21,10 +21,13 @@ std::string valid(const Machine& machine, const LogitDivergenceOptions& o,
                   const RowConfig& config) {
   if (o.kind != Divergence::forward_kl && o.kind != Divergence::reverse_kl &&
       o.kind != Divergence::jsd)
-    return "kind: expected forward_kl, reverse_kl or jsd";
+    return std::string("kind: expected forward_kl, reverse_kl or jsd, got ") +
+           (o.kind == Divergence::kl ? "kl" : "tvd");
   if (o.reduction == Reduction::none) return "reduction: expected sum, mean or batchmean, got none";
-  if (config.rows != 1) return "a tile has one row; use rows=1";
-  if (config.keep == Keep::cluster) return "CTAs do not share rows; use keep=shared";
+  if (config.rows != 1)
+    return "rows: expected 1, got " + std::to_string(config.rows) + "; use rows=1";
+  if (config.keep == Keep::cluster)
+    return "logit_divergence does not support keep=cluster; use keep=shared";
   if (const std::string reason = refused_lanes(config); !reason.empty()) return reason;
   return refused(machine, o.logits_type(), o.classes, config);
 }

@@ -20,8 +20,8 @@ GATED_MATMUL = Op(
 activation selects f, one of the functions of activation_forward. W_gate is the first F rows of
 weight, W_up the others. Roundings are those of matmul_nt followed by swiglu_forward or
 geglu_forward with fused. out has the same bits whether gate_up is passed or not.
-With gate_up the gradients are made by swiglu_backward (SILU) or geglu_backward (GELU_TANH) with
-fused and by two matmuls: d_x = d_gate_up weight, d_weight = d_gate_up^T x.
+With gate_up the gradients are computed by swiglu_backward (SILU) or geglu_backward (GELU_TANH)
+with fused, and by two matmuls: d_x = d_gate_up weight, d_weight = d_gate_up^T x.
 """ + ACCURACY
     + """K and F are at least 1. There is no workspace. out and gate_up overlap no other tensor.
 On a GPU the fast kernels for 16-bit dtypes require that x and weight, and their rows, begin at
@@ -62,10 +62,10 @@ GATED_MATMUL_BACKWARD = Op(
     """gate and up are those of gated_matmul_nt. They are computed again and not stored. activation
 selects f, one of the functions of activation_forward:
   d_up = d_out * f(gate);  d_gate = d_out * up * f'(gate)
-d_gate_up has the bits that swiglu_backward (SILU) or geglu_backward (GELU_TANH) with fused makes
+d_gate_up has the bits that swiglu_backward (SILU) or geglu_backward (GELU_TANH) with fused computes
 from gate_up of gated_matmul_nt with the same schedule. out has the bits of gated_matmul_nt. A layer
 that is computed again thus reads and writes 4 F elements less per row, 5 F without out. Two matmuls
-make d_x = d_gate_up weight and d_weight = d_gate_up^T x.
+compute d_x = d_gate_up weight and d_weight = d_gate_up^T x.
 """ + ACCURACY
     + """K and F are at least 1. There is no workspace. d_gate_up and out overlap no other tensor.
 On a GPU the fast kernels for 16-bit dtypes require that x and weight, and their rows, begin at

@@ -66,7 +66,8 @@ def product(layout):
     transposed = layout[0] == "t"
     inner = dim("n_rows", "M", "a", "rows of c, width of a") if transposed else dim(
         "n_inner", "K", "a", "width of a")
-    empty = "Without rows a b is 0, and c is written." if transposed else "K and N are at least 1."
+    empty = ("Without rows the matmul is 0, and c is written."
+             if transposed else "K and N are at least 1.")
     return Op(
         f"matmul_{layout}", f"matmul {formula}: {USES[layout].split(':')[0]}",
         f"""c = round(f(alpha {formula} + bias) + beta c), with the function f that epilogue
@@ -78,7 +79,7 @@ Accumulators are f32. 16-bit operands are multiplied on tensor cores if the devi
 terms are added in one chain or a few, so the error grows with K. The order of additions depends on
 shapes, number of rows, alignment, device and schedule. {empty}
 c overlaps no other tensor. Partial sums take at most 64 N M bytes of the workspace with few rows,
-otherwise at most a tile of f32 per SM (16.5 MiB on an H200). Copies of operands come on top.
+otherwise at most a tile of f32 per SM (16.5 MiB on an H200). Copies of operands need more memory.
 On a GPU the fast kernels for 16-bit dtypes require that a and b, and their rows, begin at multiples
 of 16 bytes. If row lengths prevent that and the matmul is large enough, unaligned operands are first
 copied to the workspace, where rows begin at multiples of 128 bytes. On sm_90a the one-call form also

@@ -58,8 +58,8 @@ MatmulConfig config_for_cpu(const MatmulOptions& o) {
           .stages = 1};
 }
 
-// Returns the configuration for many rows. bf16 4096^3 on an H200: 194 to 203 us with 128x256x64 in
-// four stages, 260 us in three; 349 us by mma.sync.
+// Returns the configuration for many rows. For 16-bit operands on an H200, 128x256x64 in four
+// stages is much faster than in three.
 MatmulConfig config_for_many_rows(const Machine& machine, const MatmulOptions& o) {
   if (size_of(o.type) == 4)
     return {.tile_m = 64, .tile_n = 64, .tile_k = 16, .stages = 2, .num_warps = 4};
@@ -93,8 +93,8 @@ bool has_small_tiles(const Machine& machine, const MatmulOptions& o) {
 }
 
 // Returns the largest number of rows for which tiles have 64 rows. Each SM then has at most one
-// tile of 64 x 128. NT of 256 x 4096 x 4096 takes 24.7 us, and 27.4 us with 128 x 128 (H200). The
-// result is 64 if it would reach max_few_rows, which the fused lm_heads use.
+// tile of 64 x 128, which is faster than tiles of 128 x 128 (H200). The result is 64 if it would
+// reach max_few_rows, which the fused lm_heads use.
 int64_t max_rows_of_small_tiles(const Machine& machine, const MatmulOptions& o) {
   if (!has_small_tiles(machine, o)) return kSmallRows;
   const int64_t rows = machine.sms / ceil_div(o.cols, 128) * kSmallRows;
@@ -102,8 +102,7 @@ int64_t max_rows_of_small_tiles(const Machine& machine, const MatmulOptions& o) 
 }
 
 // Returns the configuration for few rows: smaller tiles, and splits if SMs are still idle. Splits
-// leave a program few k-steps, so it needs more stages: 512 x 4096 x 4096 with 128x128x64 took 33.2
-// us with six stages, 43.0 us with four (H100).
+// leave a program few k-steps, so six stages are faster than four (H100).
 MatmulConfig config_for_few_rows(const Machine& machine, const MatmulOptions& o, int64_t rows) {
   MatmulConfig config = config_for_many_rows(machine, o);
   if (size_of(o.type) != 4) {
@@ -125,15 +124,14 @@ MatmulConfig config_for_few_rows(const Machine& machine, const MatmulOptions& o,
   return config;
 }
 
-// Returns true if matmuls use wgmma. TMA copies are then 1.02 to 1.03 times as fast (H200).
+// Returns true if matmuls use wgmma. TMA copies are then slightly faster (H200).
 bool multiplies_from_shared(const Machine& machine, const MatmulOptions& o) {
   return has_wgmma(machine) &&
          (size_of(o.type) == 2 || (is_fp8(o.type) && o.transposes == Transposes::nt));
 }
 
 // Returns true if reductions in memory are faster than loading c. They are if one instruction adds
-// several elements. 128,256 x 4,096 in f32 with bf16 operands and K = 1,024 takes 2.24 ms, and 3.60
-// ms with loads (H200).
+// several elements (H200).
 bool memory_adds(const Machine& machine, const MatmulOptions& o) {
   const program::GpuArch* arch = program::find_gpu_arch(machine.name);
   return arch && arch->adds_ptx > 0 && o.adds && o.unit_beta && o.c_type == DType::f32;
@@ -194,8 +192,7 @@ bool crosses_lines(const MatmulOptions& o, Operand operand) {
 }
 
 // Returns the configuration for unaligned rows, which are loaded by element. Several small CTAs per
-// SM hide the latency of these loads. 4001 x 4099 x 4093 NT took 1647 us, and 1847 us with
-// 128x128x64 by eight warps (H200, bf16).
+// SM hide the latency of these loads, which makes them faster than one large CTA (H200, bf16).
 MatmulConfig config_for_unaligned_rows(const MatmulOptions& o) {
   return {
       .tile_m = 128, .tile_n = fitting(o.cols, 16, 64), .tile_k = 32, .stages = 1, .num_warps = 4};
@@ -210,17 +207,16 @@ bool few_rows_have_a_schedule(const Machine& machine, const MatmulOptions& o) {
   return !few.empty() && few.back() >= kRows;
 }
 
-// Returns true if clusters of two CTAs, which read b once for both, may save time. 4000 x 4024 x
-// 4088 NT takes 212 us with a cluster, and 280 us without (H200, bf16). If rows of b are whole
-// cache lines, a cluster takes 1.1 to 1.3 times as long.
+// Returns true if clusters of two CTAs, which read b once for both, may save time. They do if rows
+// of b cross cache lines. If rows of b are whole cache lines, clusters are slower (H200, bf16).
 bool may_use_cluster(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
   const bool measured = size_of(o.type) == 2 && !o.adds && !o.batch && config.tile_n == 256;
   return machine.max_cluster > 1 && config.persistent && measured && crosses_lines(o, Operand::b) &&
          few_rows_have_a_schedule(machine, o);
 }
 
-// Doubles tile_k. With four stages, the bytes in flight change little. Relative time: 0.97 for 128
-// x 4096 x 4096, 0.96 for 1024 x 1024 x 4096 NT (H200).
+// Returns `config` with twice tile_k, which saves a few percent of the time (H200), or unchanged if
+// such matmuls were not timed. With four stages, the bytes in flight change little.
 MatmulConfig with_wide_k_steps(const Machine& machine, const MatmulOptions& o,
                                const MatmulConfig& config) {
   constexpr int64_t kMinKSteps = 8;  // least k-steps per program that were timed
@@ -251,8 +247,8 @@ int least_saved(const MatmulOptions& o, const MatmulConfig& config) {
 }
 
 // Returns the argument of chosen_tile, or none for matmuls that were not timed, such as those that
-// load c. If b is not transposed, tiles have whole L2 cache lines of b. NN of 1025 x 4096 x 4096
-// takes 67 us with tiles of 256 columns, and 80 us with tiles of 160 (H200).
+// load c. If b is not transposed, tiles have whole L2 cache lines of b, because other tiles are
+// slower than predicted (H200).
 std::optional<WideMatmul> wide_matmul(const Machine& machine, const MatmulOptions& o,
                                       const MatmulConfig& config) {
   const bool timed =
@@ -269,8 +265,8 @@ std::optional<WideMatmul> wide_matmul(const Machine& machine, const MatmulOption
       .clusters = may_use_cluster(machine, o, config)};
 }
 
-// Sets the tile. A cluster uses TMA stores, which do not wait for its other CTAs: the matmul takes
-// 0.96 to 0.98 of the time.
+// Sets the tile. A cluster uses TMA stores, which do not wait for its other CTAs and therefore save
+// a few percent of the time.
 void set_tile(const MatmulOptions& o, const MatmulTile& tile, bool usual, MatmulConfig& config) {
   // Groups of 4,096 rows take 1.08 times as long (4096 x 4104 x 4096 NT, tiles of 256 x 128, H200).
   constexpr int kGroupRows = 2048;
@@ -297,14 +293,18 @@ MatmulConfig heuristic(const Machine& machine, const MatmulOptions& o) {
 }
 
 std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
-  if (o.batch && config.splits > 1) return "splits are not possible with a batch; use splits=1";
+  if (o.batch && config.splits > 1)
+    return "splits: expected 1 with a batch, got " + std::to_string(config.splits) +
+           "; use splits=1";
   if (config.adds_in_memory && (!o.adds || !o.unit_beta || o.c_type != DType::f32))
-    return "adds_in_memory needs c of f32 and beta = 1; use adds_in_memory=false";
+    return "adds_in_memory=true requires adds=true, unit_beta=true and c_type=f32; use "
+           "adds_in_memory=false";
   if (config.tensor_stores && o.adds && !config.adds_in_memory)
-    return "TMA stores cannot add to a loaded c; use adds_in_memory=true or tensor_stores=false";
+    return "tensor_stores=true cannot add to c unless adds_in_memory=true; use adds_in_memory=true "
+           "or tensor_stores=false";
   if (!machine.is_gpu())
     return config.stages > 1       ? "a CPU has no pipelined loads; use stages=1"
-           : config.splits > 1     ? "splits are not possible on a CPU; use splits=1"
+           : config.splits > 1     ? "a CPU cannot split matmuls along K; use splits=1"
            : config.persistent     ? "a CPU has no persistent programs; use persistent=false"
            : config.tensor_copies  ? "a CPU has no TMA copies; use tensor_copies=false"
            : config.tensor_stores  ? "a CPU has no TMA copies; use tensor_stores=false"
@@ -314,30 +314,45 @@ std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulCo
   const int64_t accumulators = accumulators_per_element * config.tile_m * config.tile_n /
                                (program::kWarpThreads * config.num_warps * config.num_ctas);
   if (accumulators > kMaxAccumulators)
-    return "accumulators take " + std::to_string(accumulators) + " registers per thread, at most " +
-           std::to_string(kMaxAccumulators) + " fit; use more warps or a smaller tile";
+    return "accumulator registers per thread: expected at most " +
+           std::to_string(kMaxAccumulators) + ", got " + std::to_string(accumulators) +
+           "; use more warps or a smaller tile";
   if (accumulators < 1)
-    return "each thread needs an element of c; use fewer warps or a larger tile";
+    return "a tile of " + std::to_string(config.tile_m * config.tile_n) +
+           " elements has no accumulator for some of the threads; use fewer warps or a larger tile";
   if (config.persistent && config.splits > 1)
-    return "splits and persistent exclude each other; use splits=1 or persistent=false";
+    return "persistent=true requires splits=1, got splits=" + std::to_string(config.splits) +
+           "; use splits=1 or persistent=false";
+  const std::string with_ctas = " with num_ctas=" + std::to_string(config.num_ctas);
+  if (config.num_ctas > 1 && machine.max_cluster == 1)
+    return std::string(machine.name) + " with this driver has no clusters of CTAs; use num_ctas=1";
   if (config.num_ctas > machine.max_cluster)
-    return machine.max_cluster == 1
-               ? "the target has no clusters; use num_ctas=1"
-               : "num_ctas: expected at most " + std::to_string(machine.max_cluster);
-  if (config.num_ctas > 1 && !(config.tensor_copies && multiplies_from_shared(machine, o)))
-    return "a cluster needs TMA copies and wgmma, with 16-bit operands or fp8 in the order nt; use "
-           "num_ctas=1";
+    return "num_ctas: expected at most " + std::to_string(machine.max_cluster) + " on " +
+           std::string(machine.name) + ", got " + std::to_string(config.num_ctas) +
+           "; use a smaller num_ctas";
+  if (config.num_ctas > 1 && !config.tensor_copies)
+    return "tensor_copies: expected true" + with_ctas + "; use tensor_copies=true or num_ctas=1";
+  if (config.num_ctas > 1 && !multiplies_from_shared(machine, o))
+    return "num_ctas: expected 1 without wgmma, got " + std::to_string(config.num_ctas) +
+           "; use num_ctas=1 (wgmma needs sm_90a, and 16-bit operands or fp8 with transposes=nt)";
   // Rows of c per warp in a wgmma, warps per wgmma, and least rows per TMA copy.
   constexpr int kWarpRows = 16, kGroupWarps = 4, kSlotRows = 8;
   const int slot_rows = o.transposed_b() ? config.tile_n : config.tile_k;
-  if (config.num_ctas > 1 &&
-      (config.num_warps % kGroupWarps || slot_rows % (kSlotRows * config.num_ctas) ||
-       config.tile_m < kWarpRows * config.num_warps * config.num_ctas))
-    return "each CTA of a cluster needs a multiple of 4 warps, 16 rows of c per warp and 8 rows of "
-           "B's tile; use a "
-           "taller tile, other num_warps or num_ctas=1";
+  if (config.num_ctas > 1 && config.num_warps % kGroupWarps)
+    return "num_warps: expected a multiple of 4" + with_ctas + ", got " +
+           std::to_string(config.num_warps) + "; use num_warps=4 or 8, or num_ctas=1";
+  if (config.num_ctas > 1 && slot_rows % (kSlotRows * config.num_ctas))
+    return std::string(o.transposed_b() ? "tile_n" : "tile_k") + ": expected a multiple of " +
+           std::to_string(kSlotRows * config.num_ctas) + with_ctas + ", got " +
+           std::to_string(slot_rows) + "; use a larger one, or num_ctas=1";
+  if (config.num_ctas > 1 && config.tile_m < kWarpRows * config.num_warps * config.num_ctas)
+    return "tile_m: expected at least " +
+           std::to_string(kWarpRows * config.num_warps * config.num_ctas) + " (16 rows per warp)" +
+           with_ctas + ", got " + std::to_string(config.tile_m) +
+           "; use a larger tile_m, fewer warps or num_ctas=1";
   if (config.tensor_copies && config.stages < 3)
-    return "TMA copies need three stages or more; use more stages or tensor_copies=false";
+    return "tensor_copies=true requires stages of 3 or more, got " + std::to_string(config.stages) +
+           "; use stages=3 or tensor_copies=false";
   if (!fits_shared(machine, o, config))
     return std::to_string(config.stages) + " stages of " + std::to_string(slot_bytes(o, config)) +
            " bytes do not fit in the " + std::to_string(machine.shared_per_cta) +
@@ -476,7 +491,8 @@ MatmulMeta matmul_meta(const MatmulOptions& o, const MatmulConfig& config) {
 Step matmul_of_any_size(const Machine& machine, MatmulOptions o, const MatmulConfig& config) {
   o.any_size = true;
   std::string reason = valid(machine, o, config);
-  if (reason.empty() && config.splits > 1) reason = "splits are not possible; use splits=1";
+  if (reason.empty() && config.splits > 1)
+    reason = "splits: expected 1, got " + std::to_string(config.splits) + "; use splits=1";
   if (reason.empty() && config.least_saved > 0)
     reason = "least_saved: expected 0, got " + std::to_string(config.least_saved) +
              "; use least_saved=0";

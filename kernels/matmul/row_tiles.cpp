@@ -1,6 +1,6 @@
 // A tile with a counted row is a counted tile. Its place is (counted tiles before it) + (all
 // uncounted tiles). An uncounted tile's place is (uncounted tiles before it). A partial last tile
-// keeps its place. Each program reads all labels, so use it for at most some 10,000 rows.
+// keeps its place. Each program reads all labels, which is fast only up to about 10,000 rows.
 #include "kernels/matmul/row_tiles.h"
 
 #include <algorithm>

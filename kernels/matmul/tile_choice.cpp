@@ -14,9 +14,9 @@ constexpr MatmulTile k128x256{}, kClusterOfTwo{256, 256, 2};
 // Narrower tiles of 128 rows would be limited by reads from L2.
 constexpr MatmulTile kOthers[] = {{256, 128}, {128, 224}, {128, 192}, {128, 160}};
 
-// Times in us of bf16 matmuls with K from 1,984 to 11,008 (H200). Two calls take longer than
-// predicted, for unknown reasons: 65536 x 320 x 4096 NT with tiles of 128 x 256 (557 us, predicted
-// 355), and 1025 x 4096 x 4096 NN with tiles of 128 x 160 (80 us, predicted 60).
+// Times in us of bf16 matmuls with K from 1,984 to 11,008 (H200). Two calls take at least a third
+// longer than predicted, for unknown reasons: 65536 x 320 x 4096 NT with tiles of 128 x 256, and
+// 1025 x 4096 x 4096 NN with tiles of 128 x 160.
 constexpr double kStepUs = 0.022, kColumnUs = 0.00253;  // 128 rows: us = kStepUs + cols * kColumnUs
 constexpr double kClusterFactor = 1.15;                 // factor on multiply-adds of a cluster
 constexpr double kLineUs = 0.00145;                     // per L2 cache line that a k-step loads

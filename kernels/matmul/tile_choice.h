@@ -1,9 +1,9 @@
 // Chooses the tile of a matmul with many rows by predicted time.
 //
 // If rows of b are whole L2 cache lines, tiles of 128 x 256 are fastest, provided that they fill
-// whole waves. Example: c [640, 4096] has 80 such tiles for 132 SMs, but 130 tiles of 128 x 160,
-// which take 0.71 of the time. In c [4096, 4104], 544 such tiles take five waves, but 528 tiles of
-// 256 x 128 take four (H200).
+// whole waves. Example: c [640, 4096] has 80 such tiles for the 132 SMs of an H200, but 130 tiles
+// of 128 x 160, which are faster. In c [4096, 4104], 544 such tiles take five waves, but 528 tiles
+// of 256 x 128 take four.
 //
 // The model has the rates of an H200. A call takes as long as its waves or its bytes in memory,
 // whichever is longer. A full wave takes as long as one tile. The last wave takes as long as one

@@ -8,9 +8,9 @@ namespace {
 
 using namespace elementwise_rule;
 
-// tanh takes as long as the erf form of GELU. Narrow tiles of several rows load weight and bias
-// once for all their rows. On an H200, 16384x4096 in bf16 takes 67 us with tiles of 16 rows, and 70
-// us with one row.
+// Returns a schedule for arithmetic that takes as long as the erf form of GELU. Narrow tiles of
+// several rows load weight and bias once for all their rows, so on an H200 tiles of 16 rows are
+// faster than tiles of one row.
 ElementwiseConfig heuristic_forward(const Machine& machine, const DytOptions& o) {
   if (machine.is_gpu() && size_of(o.type) == 2 && o.cols >= 256)
     return {.rows = 16, .num_warps = 2, .vectors = 4};

@@ -47,7 +47,7 @@ std::string refused_side(const GroupNormOptions& o, int64_t rows) {
   const int64_t power = o.groups & -o.groups, odd = o.groups / power;
   if (rows <= power || odd <= kMostOdd) return "";
   return "rows: expected at most " + std::to_string(power) + " for batches of " +
-         std::to_string(o.groups) + " groups, got " + std::to_string(rows) + "; use fewer";
+         std::to_string(o.groups) + " groups, got " + std::to_string(rows) + "; use fewer rows";
 }
 
 constexpr int64_t kMostHeld = 16;  // most vectors per thread
@@ -80,9 +80,11 @@ std::string refused_parts(const GroupNormOptions& o, const GroupNormForwardConfi
   if (config.parts == 1)
     return config.part_vectors == 0
                ? ""
-               : "parts=1 requires part_vectors=0; use part_vectors=0, or more parts";
+               : "parts=1 requires part_vectors=0, got " + std::to_string(config.part_vectors) +
+                     "; use part_vectors=0, or more parts";
   if (config.part_vectors == 0)
-    return "parts above 1 require part_vectors of 1 or more; set it, or use parts=1";
+    return "parts=" + std::to_string(config.parts) +
+           " requires part_vectors of 1 or more, got 0; set part_vectors, or use parts=1";
   if (o.row() % config.parts != 0)
     return "a group of " + std::to_string(o.row()) + " elements cannot be split into " +
            std::to_string(config.parts) + " equal parts; use fewer parts";
@@ -94,10 +96,9 @@ std::string refused_parts(const GroupNormOptions& o, const GroupNormForwardConfi
   return refused_held(part, o.type, warps_of_part(o, part), 1, kMostHeld);
 }
 
-// Splits groups that clusters cannot hold into parts of 16 KB or more. On an H200 in bf16,
-// 1x128x262144 with 32 groups (2 MB each) takes 55.7 us in parts, and 61 us with clusters that hold
-// a third of a group. Clusters hold groups of 512 KB and are then faster: four batches take 44.3 us
-// with clusters and 55.6 us in parts.
+// Splits groups that clusters cannot hold into parts of 16 KB or more. On an H200, parts are faster
+// than clusters that hold only a third of a group (2 MB). Clusters that hold whole groups (512 KB)
+// are faster than parts.
 void split(const GroupNormOptions& o, GroupNormForwardConfig* config) {
   constexpr int64_t kPart = 16 * 1024;
   GroupNormForwardConfig in_parts = *config;
@@ -131,14 +132,14 @@ int64_t channel_width(const GroupNormOptions& o) {
 
 GroupNormForwardConfig heuristic_forward(const Machine& machine, const GroupNormOptions& o) {
   GroupNormForwardConfig config{layer_norm_forward_kernel.heuristic(machine, rows_like(o))};
-  // On two cores, 8x320x4096 in f32 with 32 groups reaches a quarter of a copy's speed with blocks
-  // of 8192 (two channels), and at least 0.8 with blocks of 4096 (one channel).
+  // Blocks within one channel are several times as fast as blocks of two channels, because one
+  // weight and one bias apply to the whole block.
   if (const int64_t block = block_of_channel(o); !machine.is_gpu() && block > 0) {
     static_cast<RowConfig&>(config) = rows_in_blocks(o.type, block, 2);
     return config;
   }
-  // On one core in f32, 64x128x196 with 32 groups takes 3.1 ms with lookups per vector, and 1.1 ms
-  // channel by channel. 64x128x32 takes 523 us with eight groups per tile, and 151 us with one.
+  // Storing channel by channel is several times as fast as looking up weight and bias per vector,
+  // but needs tiles of one group.
   if (!machine.is_gpu() && config.rows > 1 && channel_width(o) > 0) {
     config.rows = 1;
     config.num_warps = warps_for(tile_width(o.row()), o.type, 4);
@@ -294,17 +295,15 @@ GroupNormBackwardConfig by_channels(const Machine& machine, const GroupNormOptio
 
 GroupNormBackwardConfig heuristic_backward(const Machine& machine, const GroupNormOptions& o) {
   const int64_t group = tile_of(o).size(), step = threads_of(machine) * vector_width(o.type);
-  // by=groups reads x and d_y once, by=channels twice. On a CPU, by=groups takes 0.5 to 0.8 of the
-  // time of by=channels for groups of up to 2^19 elements.
+  // by=groups reads x and d_y once, by=channels twice. On a CPU, by=groups is faster for groups of
+  // up to 2^19 elements.
   const int64_t on_cpu = o.groups >= 8 ? kMostOnCpu : kFewOnCpu;
   const int64_t most = machine.is_gpu() ? step * kMostVectors * machine.max_cluster : on_cpu;
-  // On an H200 in bf16, 2x512x16384 with 32 groups takes 43.7 us with clusters, and 53.7 us by
-  // channels.
+  // On an H200, clusters that hold a group are faster than by=channels.
   if (o.without_d_x || group > most) return by_channels(machine, o);
   GroupNormBackwardConfig config{.stages = machine.is_gpu() ? 2 : 1};
-  // `many`: a group has one vector, so a thread has whole groups. On an H100 in bf16, 65536x256
-  // with 32 groups takes 50.4 us with eight vectors per thread, and 54.6 us with two. Larger groups
-  // need more registers.
+  // `many`: a group has one vector, so a thread has whole groups. Eight vectors per thread are then
+  // faster than two on an H100. Larger groups need more registers.
   const bool many = machine.is_gpu() && o.positions == 1 && size_of(o.type) == 2 &&
                     o.channels_of_group() == vector_width(o.type) && odd_of(o.groups) == 1;
   // late_sums keeps a sum per element, so tiles have half the size to avoid spills.
@@ -321,9 +320,8 @@ GroupNormBackwardConfig heuristic_backward(const Machine& machine, const GroupNo
   if (machine.is_gpu()) {  // all programs that fit with kRegisters registers per thread
     config.programs_per_sm = std::clamp((many ? 8 : 16) / config.num_warps, 1, 8);
     config.min_ctas_per_sm = config.num_warps < 16 ? std::min(config.programs_per_sm, 4) : 0;
-    // Three programs per SM are fast for few and for many batches. On an H200 in bf16 with 40960
-    // elements per group and clusters of four, 32 batches take 74.5 us, and 82.7 us with all
-    // programs that fit. With eight programs per SM, 8 batches take 31.2 us instead of 27.9 us.
+    // With clusters, three programs per SM are fast for few and for many batches on an H200. All
+    // programs that fit are slower, and so are eight programs per SM.
     if (config.num_ctas > 1 && config.num_warps < 16) config.programs_per_sm = 3;
   }
   config.late_sums = o.positions == 1 || (o.positions < kLatePositions && config.num_ctas == 1);
@@ -333,29 +331,37 @@ GroupNormBackwardConfig heuristic_backward(const Machine& machine, const GroupNo
 std::string valid_backward(const Machine& machine, const GroupNormOptions& o,
                            const GroupNormBackwardConfig& config) {
   if (config.by == GroupNormBackwardBy::channels) {
-    if (config.vectors == 0) return "by=channels requires vectors of 1 or more; set vectors";
-    if (config.num_ctas != 1 || config.late_sums)
-      return "by=channels requires num_ctas=1 and late_sums=false; set both";
+    if (config.vectors == 0) return "by=channels requires vectors of 1 or more, got 0; set vectors";
+    if (config.num_ctas != 1)
+      return "num_ctas: expected 1 with by=channels, got " + std::to_string(config.num_ctas) +
+             "; use num_ctas=1";
+    if (config.late_sums) return "by=channels requires late_sums=false; use late_sums=false";
     if (!o.without_d_x && config.rows != 1)
-      return "by=channels requires rows=1 if d_x is wanted; use rows=1";
+      return "rows: expected 1 with by=channels and without_d_x=false, got " +
+             std::to_string(config.rows) + "; use rows=1";
     if (o.without_d_x && config.tiles_per_program != 0)
-      return "without_d_x requires tiles_per_program=0; use tiles_per_program=0";
+      return "tiles_per_program: expected 0 with without_d_x=true, got " +
+             std::to_string(config.tiles_per_program) + "; use tiles_per_program=0";
     const int64_t tile =
         program::kWarpThreads * config.num_warps * vector_width(o.type) * config.vectors;
     return refused_column_tile(machine, o.type, o.channels * o.positions, config.rows,
                                tile / config.rows, sums_of(o));
   }
-  if (o.without_d_x) return "without_d_x requires by=channels; use by=channels";
+  if (o.without_d_x) return "without_d_x=true requires by=channels; use by=channels";
   if (config.vectors != 0 || config.tiles_per_program != 0)
-    return "by=groups requires vectors=0 and tiles_per_program=0; set both";
+    return "by=groups requires vectors=0 and tiles_per_program=0, got vectors=" +
+           std::to_string(config.vectors) +
+           " and tiles_per_program=" + std::to_string(config.tiles_per_program) +
+           "; set both to 0, or use by=channels";
   if (const std::string reason = refused_side(o, config.rows); !reason.empty()) return reason;
   if (config.num_ctas > machine.max_cluster)
     return "num_ctas: expected at most " + std::to_string(machine.max_cluster) +
-           " on this machine, got " + std::to_string(config.num_ctas) + "; use fewer";
+           " on this machine, got " + std::to_string(config.num_ctas) + "; use a smaller num_ctas";
   if (config.num_ctas > 1 && config.rows != 1)
-    return "num_ctas above 1 requires rows=1; use rows=1, or num_ctas=1";
+    return "rows: expected 1 with num_ctas=" + std::to_string(config.num_ctas) + ", got " +
+           std::to_string(config.rows) + "; use rows=1, or num_ctas=1";
   if (o.positions == 1 && !config.late_sums)
-    return "channels of one position require late_sums; use late_sums=true";
+    return "positions=1 requires late_sums=true; use late_sums=true";
   const Side side = side_of(o, config.rows);
   const int64_t elements = side.rows() * tile_of(o).size();
   if (elements > int64_t{1} << 20)

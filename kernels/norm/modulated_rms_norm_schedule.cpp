@@ -15,29 +15,27 @@ constexpr int64_t kLongBytes = 16384;  // bytes of a row
 // most columns for which one warp is enough.
 constexpr int64_t kLooseColumns = 3072, kWarpColumns = 1024;
 
-// Scale and shift take the same number of registers as a residual.
+// Starts from RMSNorm's schedule with a residual, because scale and shift take the same number of
+// registers as a residual.
 RmsNormForwardConfig heuristic_forward(const Machine& machine, const ModulatedRmsNormOptions& o) {
   RmsNormOptions rows = o;
   rows.residual = true;
   RmsNormForwardConfig config = rms_norm_forward_kernel.heuristic(machine, rows);
   config.early_weight = false;
-  // On an H200, 16384x4096 in bf16 takes 72.6 us with 80 registers per thread, and 76.6 us with the
-  // 90 that the assembler chooses.
+  // On an H200, 80 registers per thread are faster than the 90 that the assembler chooses.
   if (machine.is_gpu() && config.whole() && config.num_warps >= 4)
     config.min_ctas_per_sm =
         machine.threads_with(kForwardRegisters) / (program::kWarpThreads * config.num_warps);
-  // With 80 registers, only one CTA with a row of 16 KB fits on an SM. On an H200, 16384x4096 in
-  // f32 then takes 174 us, and 130.5 us with the most CTAs per SM. 4096x8192 in bf16 takes 52 us,
-  // and 39.3 us with eight vectors per thread.
+  // With 80 registers, only one CTA with a row of 16 KB fits on an SM. In f32, the most CTAs per SM
+  // are faster. In bf16, eight vectors per thread are faster (H200).
   if (machine.is_gpu() && config.whole() && tile_width(o.cols) * size_of(o.type) == kLongBytes) {
-    config.early_weight =
-        size_of(o.type) == 4;  // 4096x8192 in bf16 on an H100: 50.8 us without, 51.5 us with it
+    config.early_weight = size_of(o.type) == 4;  // in bf16 slightly slower (H100)
     if (size_of(o.type) == 2) config.num_warps = warps_for(tile_width(o.cols), o.type, 8);
     config.min_ctas_per_sm = machine.threads_with(size_of(o.type) == 2 ? 128 : 32) /
                              (program::kWarpThreads * config.num_warps);
   }
-  // On an H100, 16384 rows in bf16: 3072 columns take 73.0 us with 64 registers per thread, and
-  // 82.4 us with 80. 1152 columns take 35.0 us with two warps, and 37.0 us with one.
+  // On an H100, rows of up to kLooseColumns are faster with 64 registers per thread than with 80.
+  // Rows of more than kWarpColumns are faster with two warps than with one.
   if (machine.is_gpu() && config.whole() && size_of(o.type) == 2 && config.rows == 1) {
     const bool narrow = size_of(o.scale_type) == 2 &&
                         (!o.has_weight || size_of(o.weight_type) == 2);  // f32: spills
@@ -55,7 +53,9 @@ RmsNormForwardConfig heuristic_forward(const Machine& machine, const ModulatedRm
 
 std::string valid_forward(const Machine& machine, const ModulatedRmsNormOptions& o,
                           const RmsNormForwardConfig& config) {
-  if (config.rows != 1) return "the rows of a tile may have different modulations; use rows=1";
+  if (config.rows != 1)
+    return "rows: expected 1, because rows may have different modulations, got " +
+           std::to_string(config.rows) + "; use rows=1";
   return rms_norm_forward_kernel.valid(machine, o, config);
 }
 
@@ -87,7 +87,7 @@ constexpr int64_t kNarrow = 512, kShort = 4096;  // columns
 constexpr int64_t kMostOnCpu = 16384;  // most columns whose partial sums stay in a core's caches
 constexpr int64_t kColumnsOnCpu = 1024;
 
-// Returns the schedule whose blocks are shorter than a row.
+// Returns the schedule with by=columns: each program has a block of columns.
 ModulatedRmsNormBackwardConfig by_columns(const Machine& machine,
                                           const ModulatedRmsNormOptions& o) {
   ModulatedRmsNormBackwardConfig config{
@@ -107,12 +107,11 @@ ModulatedRmsNormBackwardConfig heuristic_backward(const Machine& machine,
   const int64_t part = machine.threads_with(kRegisters) * vector_width(o.type);
   if (width > part * kMostVectors * machine.max_cluster) return by_columns(machine, o);
   ModulatedRmsNormBackwardConfig config{.stages = 3};
-  // On an H200 in bf16, 16384x4096 takes 112.8 us, and 143 us with twice the threads. 16384x2048
-  // takes 67.6 us, and 85.5 us with twice the threads.
+  // For these widths, kMostVectors vectors per thread are faster than half of them with twice the
+  // threads (H200).
   if (width > kNarrow && width <= kShort && size_of(o.type) == 2) {
     // With padded tiles, threads have whole vectors. Half the number of programs is enough, which
-    // halves the partial sums. On an H100, 16384x3072 takes 121.3 us, and 133.9 us without padding.
-    // 16384x1152 takes 55.6 us, and 59.3 us without padding.
+    // halves the partial sums. On an H100 this is faster than tiles without padding.
     if (width > kShort / 4 && !std::has_single_bit(static_cast<uint64_t>(width)) &&
         o.cols % vector_width(o.type) == 0) {
       const bool long_rows = width > kShort / 2;
@@ -121,8 +120,7 @@ ModulatedRmsNormBackwardConfig heuristic_backward(const Machine& machine,
       config.stages = long_rows ? 2 : 3;
       config.programs_per_sm = config.min_ctas_per_sm = long_rows ? 2 : 4;
       // A program with several modulations has a third sum, for which 64 registers per thread are
-      // too few: 112 bytes spill. On an H100, 512 modulations of 3072 columns take 155.3 us, and
-      // 165.9 us with 64 registers.
+      // too few: 112 bytes would spill (sm_90a).
       if (long_rows && o.modulations >= machine.sms * config.programs_per_sm) {
         config.num_warps = 4;
         config.stages = 3;
@@ -134,8 +132,8 @@ ModulatedRmsNormBackwardConfig heuristic_backward(const Machine& machine,
     config.programs_per_sm = std::clamp(8 / config.num_warps, 1, 4);
     return config;
   }
-  // On an H100, 4096x8192 in bf16 takes 82.8 us with clusters of two CTAs and two rows per
-  // iteration, and 86.4 us with one row per CTA.
+  // On an H100, clusters of two CTAs with two rows per iteration are faster than CTAs with a whole
+  // row each.
   if (width == 2 * kShort && size_of(o.type) == 2 && machine.max_cluster >= 2) {
     config.num_ctas = config.rows_per_iteration = config.stages = 2;
     config.num_warps = 16;
@@ -160,8 +158,10 @@ std::string valid_backward(const Machine& machine, const ModulatedRmsNormOptions
                            const ModulatedRmsNormBackwardConfig& config) {
   if (config.by == BackwardBy::columns) {
     if (config.vectors == 0)
-      return "by=columns requires vectors of 1 or more; set vectors, or use by=rows";
-    if (config.num_ctas != 1) return "by=columns requires num_ctas=1; use num_ctas=1, or by=rows";
+      return "by=columns requires vectors of 1 or more, got 0; set vectors, or use by=rows";
+    if (config.num_ctas != 1)
+      return "by=columns requires num_ctas=1, got " + std::to_string(config.num_ctas) +
+             "; use num_ctas=1, or by=rows";
     if (config.padded) return "by=columns requires padded=false; use padded=false, or by=rows";
     const int64_t block = block_of(o, config);
     if (block >= o.cols)
@@ -169,10 +169,12 @@ std::string valid_backward(const Machine& machine, const ModulatedRmsNormOptions
              " columns holds the whole row; use fewer vectors or warps, or by=rows";
     return "";
   }
-  if (config.vectors != 0) return "by=rows requires vectors=0; use vectors=0, or by=columns";
+  if (config.vectors != 0)
+    return "by=rows requires vectors=0, got " + std::to_string(config.vectors) +
+           "; use vectors=0, or by=columns";
   if (config.num_ctas > machine.max_cluster)
     return "num_ctas: expected at most " + std::to_string(machine.max_cluster) +
-           " on this machine, got " + std::to_string(config.num_ctas) + "; use fewer";
+           " on this machine, got " + std::to_string(config.num_ctas) + "; use a smaller num_ctas";
   if (config.padded && block_of(o, config) == tile_width(o.cols))
     return "a tile of " + std::to_string(tile_width(o.cols)) +
            " columns needs no padding; use padded=false";

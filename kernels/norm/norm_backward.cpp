@@ -90,7 +90,7 @@ struct ShortRowRule {
 constexpr ShortRowRule kShortRows[] = {{.of = kFull, .bytes = 16}, {.bytes = 32}};
 
 // Rows shared by a cluster: the fewest CTAs with at most four vectors per thread, one CTA per SM,
-// and one row block in flight. On Hopper, two row blocks in flight are 2 to 10 % slower.
+// and one row block in flight. On Hopper, two row blocks in flight are slower.
 constexpr int64_t kSharedVectors = 4;
 constexpr int kSharedStages = 2;
 
@@ -247,8 +247,11 @@ NormBackwardConfig whole_rows(const Machine& machine, const NormBackwardShape& s
 
 std::string refused_columns(const NormBackwardShape& shape, const NormBackwardConfig& config) {
   if (config.rows != 1 || config.num_ctas != 1 || config.stages != 1 || config.reload_weight)
-    return "by=columns requires rows=1, num_ctas=1, stages=1 and reload_weight=false; use these, "
-           "or by=rows";
+    return "by=columns requires rows=1, num_ctas=1, stages=1 and reload_weight=false, got rows=" +
+           std::to_string(config.rows) + ", num_ctas=" + std::to_string(config.num_ctas) +
+           ", stages=" + std::to_string(config.stages) +
+           " and reload_weight=" + (config.reload_weight ? "true" : "false") +
+           "; use these values, or by=rows";
   if (const int64_t block = config.columns(shape.type); block >= shape.cols)
     return "a block of " + std::to_string(block) +
            " columns holds the whole row; use fewer vectors or warps, or by=rows";
@@ -259,9 +262,13 @@ std::string refused_columns(const NormBackwardShape& shape, const NormBackwardCo
 // whole rows.
 std::string refused_sums(const Machine& machine, const NormBackwardShape& shape,
                          const NormBackwardConfig& config) {
-  if (config.by != BackwardBy::columns) return "without_d_x requires by=columns; use by=columns";
-  if (config.num_ctas != 1 || config.reload_weight)
-    return "without_d_x requires num_ctas=1 and reload_weight=false; set both";
+  if (config.by != BackwardBy::columns)
+    return "without_d_x=true requires by=columns; use by=columns";
+  if (config.num_ctas != 1)
+    return "num_ctas: expected 1 with without_d_x=true, got " + std::to_string(config.num_ctas) +
+           "; use num_ctas=1";
+  if (config.reload_weight)
+    return "without_d_x=true requires reload_weight=false; use reload_weight=false";
   return refused_column_tile(machine, shape.type, shape.cols, config.rows,
                              config.columns(shape.type), shape.sums);
 }
@@ -270,9 +277,12 @@ std::string refused_cluster(const Machine& machine, const NormBackwardShape& sha
                             const NormBackwardConfig& config) {
   if (config.num_ctas > machine.max_cluster)
     return "num_ctas: expected at most " + std::to_string(machine.max_cluster) +
-           " on this machine, got " + std::to_string(config.num_ctas) + "; use fewer";
-  if (config.rows != 1) return "num_ctas above 1 requires rows=1; use rows=1, or num_ctas=1";
-  if (shape.sums == 0) return "num_ctas above 1 requires a parameter gradient; use num_ctas=1";
+           " on this machine, got " + std::to_string(config.num_ctas) + "; use a smaller num_ctas";
+  const std::string ctas = "num_ctas=" + std::to_string(config.num_ctas);
+  if (config.rows != 1)
+    return ctas + " requires rows=1, got " + std::to_string(config.rows) +
+           "; use rows=1, or num_ctas=1";
+  if (shape.sums == 0) return ctas + " requires a parameter gradient; use num_ctas=1";
   return "";
 }
 
@@ -328,7 +338,7 @@ std::string norm_backward_refused(const Machine& machine, const NormBackwardShap
       return reason;
   }
   if (columns >= 2 * tile_width(shape.cols))
-    return "columns per tile: expected less than " + std::to_string(2 * tile_width(shape.cols)) +
+    return "columns per tile: expected fewer than " + std::to_string(2 * tile_width(shape.cols)) +
            got + "use fewer vectors or warps, or more rows";
   return "";
 }

@@ -9,9 +9,8 @@ namespace ligerdsl::kernels {
 namespace {
 
 // The forward uses each row twice, like RMSNorm without a weight. Its three reductions take longer
-// than RMSNorm's one, so rows of 16-bit elements have more CTAs with fewer threads. On an H200,
-// 16384x8192 in bf16 takes 128 us with 256 threads of four vectors and four CTAs per SM, and 171 us
-// with 512 threads of two vectors.
+// than RMSNorm's one, so rows of 16-bit elements have more CTAs with fewer threads. On an H200, 256
+// threads of four vectors are faster than 512 threads of two vectors.
 constexpr int64_t kWidestOf256 = 28 * 1024;  // bytes
 RowConfig heuristic_forward(const Machine& machine, const PolyNormOptions& o) {
   if (!machine.is_gpu() || size_of(o.type) != 2 || o.cols * size_of(o.type) > kWidestOf256)
@@ -34,13 +33,11 @@ int floor_of(const RowConfig& config, int64_t held) {
   return config.num_warps == 8 ? 3 : 32 / config.num_warps;
 }
 
-// Returns a schedule of the backward for 16-bit elements where the default, two vectors per thread
-// and row, is slower. In narrower rows these schedules would spill. On an H200 in bf16, compared
-// with the default:
-//   16384x4096    102 us instead of 114 us, with four vectors and five CTAs per SM
-//   16384x8192    197 us instead of 205 us, in blocks of one vector, both rows in shared memory
-//   16384x14336   339 us instead of 405 us, also in blocks of one vector
-//   4096x16384    106 us instead of 127 us, in blocks of two vectors
+// Returns a schedule of the backward for 16-bit elements where it is faster on an H200 than the
+// default, two vectors per thread and row. In narrower rows it would spill. By columns per row:
+//   4096          four vectors per thread, five CTAs per SM
+//   up to 14336   blocks of one vector per thread, both rows in shared memory
+//   more          blocks of two vectors per thread
 std::optional<RowConfig> backward_of_short_elements(const Machine& machine,
                                                     const PolyNormOptions& o) {
   constexpr int64_t kHeld = 4096, kByFourWarps = 8192, kByVector = 14336, kCtas = 3;

@@ -14,7 +14,7 @@ Arithmetic is f32, with one rounding into param and one into param_copy. Updates
 place.
 If skip is passed and is not 0, the step is skipped: param, m, v and param_copy keep their bits,
 for any grad and clip_factor. The device reads the flag, so the host does not wait for it.
-device_step must be at least 1. If it is smaller, everything keeps its bits as well, and
+device_step must be at least 1. If it is smaller, all tensors keep their bits as well, and
 ligerdsl_context_check reports it.""",
        [dtype("dtype", "param", "of param"), dtype("grad_dtype", "grad"),
         dtype("copy_dtype", "param_copy", "of param_copy; 0 = no copy", optional=True),
@@ -28,7 +28,7 @@ ligerdsl_context_check reports it.""",
               unless="with_device_step"),
         Value("beta1", "float", "0.9f", "decay of m", 0, 1, below_high=True),
         Value("beta2", "float", "0.999f", "decay of v", 0, 1, below_high=True),
-        Value("eps", "float", "1e-8f", "added to the root", 0),
+        Value("eps", "float", "1e-8f", "added to the square root", 0),
         Value("weight_decay", "float", "0.0f", "decoupled decay", 0),
         Value("step", "int64_t", "1", "number of this step, unless device_step is passed", 1,
               unless="with_device_step"),

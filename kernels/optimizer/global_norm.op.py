@@ -8,10 +8,10 @@ OPS = [
     Op("global_norm", "norm of a list of tensors and the factor that clips it",
        """norm = sqrt(sum over all tensors of g^2), clip_factor = min(1, max_norm / (norm + 1e-6)).
 Arithmetic is f32 in a fixed order. Squares that would overflow or underflow are scaled, so that
-every norm that f32 represents is right. A NaN or Inf anywhere gives a norm that is not finite. An
-empty list gives 0 and 1. steps and skipped are counters on the device: a finite norm adds 1 to
-steps, another one adds 1 to skipped. adamw_step takes steps as device_step and nonfinite as skip.
-Its bias correction then does not count a skipped step.""",
+every norm that f32 can represent is accurate. A NaN or Inf anywhere gives a norm that is not
+finite. An empty list gives 0 and 1. steps and skipped are counters on the device: a finite norm adds 1 to
+steps, any other norm adds 1 to skipped. adamw_step takes steps as device_step and nonfinite as
+skip. Its bias correction then does not count a skipped step.""",
        [dtype("dtype", "", "of every tensor; the one-call form takes it from the first"),
         present("clip_factor", usual=True), present("nonfinite"), present("steps"),
         present("skipped")],

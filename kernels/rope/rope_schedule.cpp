@@ -92,7 +92,7 @@ RopeConfig heuristic(const Machine& machine, const RopeOptions& o) {
 std::string valid(const Machine& machine, const RopeOptions& o, const RopeConfig& config) {
   if (config.heads > most_heads(o))
     return "heads: expected at most " + std::to_string(most_heads(o)) + ", got " +
-           std::to_string(config.heads) + "; use fewer";
+           std::to_string(config.heads) + "; use fewer heads";
   const int64_t threads = threads_of(config), vectors = vectors_of(o, meta_of(o, config));
   if (!machine.is_gpu()) return "";
   if (config.num_warps > 1 && vectors < threads)

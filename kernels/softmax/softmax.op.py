@@ -8,16 +8,14 @@ OPS = [
     Op("softmax_forward",
        "softmax(scale * x) over rows",
        """y = exp(scale * x - m) / sum exp(scale * x - m), m = max(scale * x) over a row. causal:
-       the last two
-dimensions of x are queries and keys. Column j of query i counts only if j <= i + n_cols -
-n_queries;
-other columns of y are exactly 0. A row of -inf gives NaN. y may be exactly x when in_place is
-set.""",
+the last two dimensions of x are queries and keys. Column j of query i counts only if
+j <= i + n_cols - n_queries; other columns of y are exactly 0. A row of -inf gives NaN. y may be
+exactly x when in_place is set.""",
        [
            dim("n_cols", "H", "x", "row width"),
            dtype("dtype", "x"),
            option("scale", "float", "1.0f", "multiplies x"),
-           flag("causal", "1: mask the future"),
+           flag("causal", "1: query i includes only columns j <= i + n_cols - n_queries"),
            queries("x"),
            in_place("1: y may be exactly x")
        ], [

@@ -16,8 +16,7 @@ RowConfig heuristic(const Machine& machine, const SoftmaxOptions& o) {
 }
 
 std::string valid(const Machine& machine, const SoftmaxOptions& o, const RowConfig& config) {
-  if (config.keep == Keep::cluster)
-    return "softmax does not share rows among CTAs; use keep=shared";
+  if (config.keep == Keep::cluster) return "softmax does not support keep=cluster; use keep=shared";
   if (const std::string reason = refused_lanes(config); !reason.empty()) return reason;
   return refused(machine, o.type, o.cols, config);
 }

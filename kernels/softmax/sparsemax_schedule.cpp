@@ -41,14 +41,11 @@ struct Held {
   int wide_ctas_per_sm;   // 0: no minimum
 };
 
-// Times in bf16:
-//   65536x128, H100     16.7 us with eight rows in one warp; 19.0 us with sixteen in four warps
-//   32768x512, H200     24.3 us with two rows in one warp; 31.8 us with two warps of one row,
-//                       which have half the bytes in flight
-//   8192x32768, H200    339 us with 128 KB of rows per SM, although 64 registers spill 92 bytes; at
-//                       least 382 us with clusters
-//   2048x131072, H200   488 us with 128 KB of rows per SM, although 176 bytes spill; 550 us with
-//                       96 KB; 679 us with clusters of 16 CTAs
+// Fastest schedules in bf16:
+//   65536x128, H100     eight rows in one warp, not sixteen in four warps
+//   32768x512, H200     two rows in one warp; two warps of one row have half the bytes in flight
+//   8192x32768, H200    128 KB of rows per SM, although 64 registers spill 92 bytes; not clusters
+//   2048x131072, H200   128 KB of rows per SM, although 176 bytes spill; not 96 KB or clusters
 // Rows of f32 have the same number of bytes with half the elements.
 Held held_forward(const SparsemaxOptions& o) {
   constexpr int64_t kVectors = 16, kShort = 256, kTiny = 64;
@@ -66,8 +63,8 @@ Held held_forward(const SparsemaxOptions& o) {
           .wide_ctas_per_sm = narrow ? 4 : 3};
 }
 
-// Times in bf16: 65536x128 takes 17.4 us, and 23.0 us with CTAs of one warp. 8192x32768 and
-// 2048x131072 take 394 and 405 us, and 412 and 583 us with CTAs of 16 warps.
+// In bf16, CTAs of one warp are slower for 65536x128, and CTAs of 16 warps are slower for
+// 8192x32768 and 2048x131072.
 Held held_backward(const SparsemaxOptions&) {
   return {.side_by_side = 4,
           .of_rows = 16,
@@ -130,9 +127,12 @@ std::string valid(const Machine& machine, const SparsemaxOptions& o, const RowCo
   if (const std::string reason = refused_lanes(config); !reason.empty()) return reason;
   if (!config.whole() || config.num_ctas == 1) return refused(machine, o.type, o.cols, config);
   if (machine.max_cluster < config.num_ctas)
-    return std::string(machine.name) + " has clusters of at most " +
-           std::to_string(machine.max_cluster) + " CTAs; use a smaller num_ctas";
-  if (config.rows != 1) return "num_ctas above 1 requires rows=1; use rows=1, or num_ctas=1";
+    return "num_ctas: expected at most " + std::to_string(machine.max_cluster) + " on " +
+           std::string(machine.name) + ", got " + std::to_string(config.num_ctas) +
+           "; use a smaller num_ctas";
+  if (config.rows != 1)
+    return "rows: expected 1 with num_ctas=" + std::to_string(config.num_ctas) + ", got " +
+           std::to_string(config.rows) + "; use rows=1, or num_ctas=1";
   RowConfig one = config;  // one CTA with the threads of the cluster
   one.num_warps *= config.num_ctas;
   one.num_ctas = 1;
@@ -160,8 +160,8 @@ Operation operation(const Machine& machine, const SparsemaxOptions& o, const Row
   if (config.rows == 1)
     meta.lanes = block_lanes(machine, o.type, meta.block, config.num_warps, config.num_ctas,
                              o.cols % vector_width(o.type) == 0);
-  // With this many elements per thread, approximate divisions spill. 8192x32768 in bf16 took 753 us
-  // on an H100 with approximate divisions, and 339 us on an H200 with exact ones.
+  // With this many elements per thread, approximate divisions cause spills and are much slower than
+  // exact ones.
   const int64_t threads = int64_t{program::kWarpThreads} * config.num_warps;
   meta.exact_division = machine.is_gpu() && config.rows == 1 && config.num_ctas == 1 &&
                         !meta.looped && meta.block >= kExactFrom * threads;

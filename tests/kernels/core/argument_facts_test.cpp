@@ -99,7 +99,8 @@ TEST(ArgumentFacts, AlignedIndicesAreContiguous) {
   EXPECT_FALSE(fits(9, 0));
   EXPECT_TRUE(fits(1, 0)) << "the stride of a single element is not used";
   const int64_t size = 9, stride = 2;
-  EXPECT_EQ(kernels::why_not_aligned(aligned, memory, &size, &stride), "its stride is 2, not 1");
+  EXPECT_EQ(kernels::why_not_aligned(aligned, memory, &size, &stride),
+            "the stride of dimension 0 is 2, expected 1");
 }
 
 // In the `operands` variant, operands are aligned; the result and the bias need not be.

@@ -155,9 +155,10 @@ TEST(Configs, WideRowHeuristicAndReasons) {
       reason({{"num_warps", "1"}}),
       "vectors per thread: expected at most 16, got 32; use more warps, fewer rows or keep=shared");
   EXPECT_EQ(reason({{"num_ctas", "4"}}),
-            "num_ctas above 1 requires keep=cluster; use num_ctas=1, or keep=cluster");
-  EXPECT_EQ(reason({{"keep", "shared"}, {"early_weight", "false"}}),
-            "a block needs 1 vector per thread or more; set vectors, or use keep=registers");
+            "num_ctas=4 requires keep=cluster; use num_ctas=1, or keep=cluster");
+  EXPECT_EQ(
+      reason({{"keep", "shared"}, {"early_weight", "false"}}),
+      "rows in blocks require vectors of 1 or more, got 0; set vectors, or use keep=registers");
   EXPECT_EQ(reason({{"keep", "cluster"},
                     {"early_weight", "false"},
                     {"vectors", "1"},
@@ -180,9 +181,9 @@ TEST(Configs, ClusterSizeIsLimitedByTheMachine) {
   EXPECT_EQ(reason(kernels::gpu("sm_90a", 0, 90), "16"), "");
   EXPECT_EQ(reason(kernels::gpu("sm_120a", 0, 90), "8"), "");
   EXPECT_EQ(reason(kernels::gpu("sm_120a", 0, 90), "16"),
-            "sm_120a has clusters of at most 8 CTAs; use a smaller num_ctas");
+            "num_ctas: expected at most 8 on sm_120a, got 16; use a smaller num_ctas");
   EXPECT_EQ(reason(kernels::gpu("sm_80", 0, 90), "2"),
-            "sm_80 has no clusters of CTAs with this driver; use keep=shared");
+            "sm_80 with this driver has no clusters of CTAs; use keep=shared");
   EXPECT_EQ(reason({}, "2"), "a CPU has no clusters; use keep=shared");
 }
 
