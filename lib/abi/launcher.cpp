@@ -64,7 +64,8 @@ uint64_t bits_of(DType type, double value) {
   if (type == DType::f32) return std::bit_cast<uint32_t>(static_cast<float>(value));
   if (is_integer(type))
     fail(Status::not_supported,
-         std::string("scalar arguments of type ") + name(type) + " cannot be passed as numbers");
+         std::string("a scalar argument of type ") + name(type) +
+             " cannot be passed as a floating-point number; pass an integer");
   uint64_t slot = 0;
   interpreter::write_float(type, &slot, value);
   return slot;

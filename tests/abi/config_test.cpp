@@ -108,7 +108,7 @@ TEST(ContextTarget, Misuse) {
   expect_failure(ligerdsl_context_target(context.get(), nullptr, sizeof target),
                  LIGERDSL_INVALID_NULL_POINTER, {"ligerdsl_context_target", "`target`"});
   expect_failure(ligerdsl_context_target(context.get(), &target, 4), LIGERDSL_INVALID_ARGUMENT,
-                 {"`target_bytes`: expected sizeof(ligerdsl_target_t), got 4"});
+                 {"`target_bytes`: expected sizeof(ligerdsl_target_t) = ", "got 4"});
   expect_failure(ligerdsl_context_target(nullptr, &target, sizeof target),
                  LIGERDSL_INVALID_NULL_POINTER, {"context"});
 }

@@ -98,7 +98,7 @@ TEST_F(Execute, ReducedLossHasOneElement) {
   args.labels = labels;
   args.loss = loss;
   expect_failure(ligerdsl_cross_entropy(context_.get(), &desc, &args, nullptr),
-                 LIGERDSL_INVALID_SHAPE, {"`loss`", "expected 1 elements", "got 4"});
+                 LIGERDSL_INVALID_SHAPE, {"`loss`", "expected 1 element,", "got 4"});
 }
 
 // A loss has 1 element, or with REDUCTION_NONE one per input element. Any other size is refused.
@@ -110,7 +110,7 @@ TEST_F(Execute, DivergencesRefuseALossOfAnotherShape) {
   args.target = y;
   args.loss = few;
   expect_failure(ligerdsl_jsd(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE,
-                 {"`loss`", "expected 1 elements", "got 4"});
+                 {"`loss`", "expected 1 element,", "got 4"});
   desc.reduction = LIGERDSL_REDUCTION_NONE;
   expect_failure(ligerdsl_jsd(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE,
                  {"`loss`", "expected 32 elements", "got 4"});

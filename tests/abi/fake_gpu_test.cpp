@@ -220,7 +220,7 @@ TEST_F(FakeGpu, TwoDevicesLaunchSeparately) {
   args.out = out;
   const VectorAddDesc desc = vector_add_desc();
   expect_failure(ligerdsl_vector_add(first.get(), &desc, &args, nullptr), LIGERDSL_INVALID_DEVICE,
-                 {"`b`", "the context's device, cuda:0", "got a tensor of cuda:1"});
+                 {"`b`", "cuda:0, the context's device", "got one on cuda:1"});
   ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
   config.device = {LIGERDSL_CUDA, 2};
   ligerdsl_context_t none = nullptr;

@@ -93,9 +93,10 @@ TEST(TunedTable, RejectsCrLfAndByteOrderMark) {
   std::string text = text_of({{"a/1 x=1 @ c/1/m", "n=1"}});
   for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 2)
     text.replace(at, 1, "\r\n");
-  EXPECT_NE(refusal(text).find("line 1: it ends in CR LF"), std::string::npos) << refusal(text);
+  EXPECT_NE(refusal(text).find("line 1: the line ends in CR LF"), std::string::npos)
+      << refusal(text);
   text = "\xef\xbb\xbf" + text_of({});
-  EXPECT_NE(refusal(text).find("line 1: it begins with a byte order mark"), std::string::npos)
+  EXPECT_NE(refusal(text).find("line 1: the file begins with a byte order mark"), std::string::npos)
       << refusal(text);
 }
 

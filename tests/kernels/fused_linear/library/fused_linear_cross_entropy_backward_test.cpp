@@ -480,7 +480,7 @@ TEST_P(FusedLinearCrossEntropyBackward, Misuse) {
   const Tensor d_loss = head.d_loss;
   head.d_loss = Tensor(f32, {4}).fill(Values(4, 1.0));
   EXPECT_EQ(head.execute_backward(), LIGERDSL_INVALID_SHAPE) << "one per row for a mean";
-  EXPECT_NE(std::string(ligerdsl_last_error()).find("`d_loss`: expected 1 elements, got 4"),
+  EXPECT_NE(std::string(ligerdsl_last_error()).find("`d_loss`: expected 1 element, got 4"),
             std::string::npos)
       << ligerdsl_last_error();
   head.d_loss = d_loss;
