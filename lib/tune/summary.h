@@ -82,8 +82,8 @@ struct TaskSummary {
   int64_t count(Fate fate) const;
 };
 
-// Returns tasks in the order of their first trials. A task has the trials of all runs with equal
-// operation, options, problems, device and build.
+// Returns tasks in the order of their first trials. A task has the trials of all runs with the same
+// operation, kernel, options, problems, device, build and loaded files.
 std::vector<TaskSummary> summarize(const std::vector<Trial>& trials);
 
 }  // namespace ligerdsl::tune
