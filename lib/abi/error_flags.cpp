@@ -28,8 +28,8 @@ runtime::Error error_of(const Fault& fault) {
     case Reported::step:
       return {Status::invalid_bounds,
               begin +
-                  "`device_step`: expected 1 or more, got less; the step was skipped, count steps "
-                  "from 1"};
+                  "device_step out of bounds: expected 1 or more, got less; the step was skipped; "
+                  "count steps from 1"};
     case Reported::index:
       return {Status::invalid_label,
               begin + "index out of bounds at position " + number +

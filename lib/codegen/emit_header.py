@@ -9,8 +9,8 @@ from table import DTYPES, Tensor, TensorList, Value, range_text
 WIDTH = 100
 FIXED_SPACE = "\0"  # a space at which lines are not wrapped
 CONSTANTS = [
-    ("Rounding of RMSNorm: LLAMA rounds x * rstd before it multiplies by the weight, and the result; "
-     "GEMMA and NONE round only the result",
+    ("Rounding of RMSNorm: LLAMA rounds x * rstd before it multiplies by the weight, and the "
+     "result; GEMMA and NONE round only the result",
      [("LIGERDSL_CASTING_LLAMA", 0), ("LIGERDSL_CASTING_GEMMA", 1), ("LIGERDSL_CASTING_NONE", 2)]),
     ("Activation function of activation_*, gated_matmul_nt and gated_matmul_nt_backward",
      [("LIGERDSL_ACTIVATION_GELU_TANH", 0), ("LIGERDSL_ACTIVATION_GELU_ERF", 1),

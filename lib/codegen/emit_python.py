@@ -360,13 +360,15 @@ def documentation(s, outputs_given):
         out += wrapped(f"{f.name}: {'omit' if f.role == 'absent' else 'compute'} `{f.source}`",
                        "      ")
     for f in s.dtypes:
-        rest = {"none": "None: not computed", "f32": "None: f32"}.get(f.zero, "None: that of the input")
+        rest = {"none": "None: not computed", "f32": "None: f32"}.get(
+            f.zero, "None: that of the input")
         out += wrapped(
             f"{f.name}: dtype of `{f.source}`, "
             f"{python_text(re.sub(r'[,;] 0 = .*', '', f.doc)) + '; ' if f.doc else ''}{rest}",
             "      ")
     if s.accumulates and outputs_given:
-        out += wrapped(f"accumulate: {s.fields['accumulate'].doc}; pass the array to add to", "      ")
+        out += wrapped(f"accumulate: {s.fields['accumulate'].doc}; pass the array to add to",
+                       "      ")
     if s.outputs:
         out += ["",
                 "    Returns" + ("; results that are not computed are None. A result is written to "

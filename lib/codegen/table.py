@@ -101,8 +101,8 @@ def in_place(doc):
 
 
 def queries(source):
-    """Returns the field for the rows of one causal matrix: the second-to-last dimension of `source`.
-    It is read only if the field `causal` is set."""
+    """Returns the field for the rows of one causal matrix: the second-to-last dimension of
+    `source`. It is read only if the field `causal` is set."""
     return Field("n_queries", "int64_t", 0,
                  f"causal: rows of one matrix; 0: the one-call form reads it from {source}",
                  "queries", source, low=0, high=2**31 - 1)

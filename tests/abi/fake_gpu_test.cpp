@@ -390,7 +390,7 @@ TEST_F(FakeGpu, KernelsAreRecordedForTheirContext) {
   EXPECT_STREQ(hopper.target().name, "sm_90a");
   EXPECT_STREQ(blackwell.target().name, "sm_120");
   EXPECT_EQ(blackwell.target().sms, 132) << "the driver's, not the table's 188";
-  EXPECT_EQ(blackwell.target().l2_bytes, 1 << 20) << "likewise";
+  EXPECT_EQ(blackwell.target().l2_bytes, 1 << 20) << "the driver's, not the table's";
   EXPECT_EQ(blackwell.target().shared_per_cta, 99 * 1024);
   KernelLauncher on_hopper(hopper, width_kernel), on_blackwell(blackwell, width_kernel);
   const auto launched = [](auto& launcher, const Context& context) {

@@ -136,7 +136,7 @@ const NormRow kNormRows[] = {
        replace(c.x, c.args.x, LIGERDSL_F32, {4, 8}, {-8, 1});
      },
      LIGERDSL_INVALID_SHAPE,
-     {"`x`", "negative strides"}},
+     {"`x`", "expected strides of 0 or more"}},
     {"UnevenLeading",
      [](NormCall& c) {
        replace(c.x, c.args.x, LIGERDSL_F32, {2, 2, 8}, {40, 8, 1});

@@ -73,7 +73,7 @@ TEST_F(StoreTest, LockWaitEndsAtItsLimitAndNamesTheHolder) {
   });
   store.append(trial("b"));
   unlocks.join();
-  ASSERT_EQ(other.read().size(), 1u) << "the trial that was refused is not there";
+  ASSERT_EQ(other.read().size(), 1u) << "the refused trial must not be stored";
 }
 
 TEST_F(StoreTest, StopRequestEndsLockWait) {
@@ -208,7 +208,7 @@ TEST_F(StoreTest, RejectsMissingFilesAndFolders) {
     EXPECT_NE(std::string(error.what()).find("directory"), std::string::npos) << error.what();
   }
   if (access("/dev/zero", R_OK) == 0) {
-    EXPECT_THROW(read_trials("/dev/zero"), runtime::Error) << "it has no end";
+    EXPECT_THROW(read_trials("/dev/zero"), runtime::Error) << "the file has no end";
   }
 }
 

@@ -162,7 +162,7 @@ inline void check_without_d_x(int32_t without_d_x, bool parameters, int32_t with
          "parameter's gradient");
   if (without_d_x && with_d_sum)
     fail(Status::invalid_argument,
-         "`with_d_sum`: expected 0 without d_x, to which d_sum is added, got 1; pass both or "
+         "`with_d_sum`: expected 0 without d_x, got 1; d_sum is added to d_x, so pass both or "
          "neither");
 }
 

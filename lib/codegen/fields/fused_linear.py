@@ -17,7 +17,8 @@ time."""
 def chunk_fields(no_limit="see above", no_rows="chosen by chunking"):
     """Returns the fields that limit a chunk. no_limit, no_rows: texts for the meaning of 0."""
     return [
-        option("max_workspace_bytes", "int64_t", "0", f"limit of the workspace in bytes; 0 = {no_limit}", 0),
+        option("max_workspace_bytes", "int64_t", "0",
+               f"limit of the workspace in bytes; 0 = {no_limit}", 0),
         option("chunk_rows", "int64_t", "0", f"rows per chunk; 0 = {no_rows}", 0)]
 
 

@@ -464,8 +464,7 @@ TEST_P(FusedLinearCrossEntropyBackward, Misuse) {
   BackwardDesc desc = head.backward_desc();
   desc.with_d_x = desc.d_weight_dtype = desc.d_bias_dtype = 0;
   std::string error = plan_error(desc, LIGERDSL_INVALID_ARGUMENT);
-  EXPECT_NE(error.find("expected at least one of d_x, d_weight and d_bias"), std::string::npos)
-      << error;
+  EXPECT_NE(error.find("expected at least one that is not 0"), std::string::npos) << error;
   desc = head.backward_desc();
   desc.bias_dtype = 0;
   error = plan_error(desc, LIGERDSL_INVALID_ARGUMENT);
