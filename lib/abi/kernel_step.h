@@ -21,7 +21,7 @@ namespace ligerdsl::lib {
 struct StepNames {
   std::vector<std::pair<std::string, int>> views;         // index in the call's table of views
   std::vector<std::pair<std::string, int>> numbers;       // index in the call's table of integers
-  std::vector<std::pair<std::string, double>> constants;  // f32
+  std::vector<std::pair<std::string, double>> constants;  // float arguments
   std::vector<std::pair<std::string, int64_t>> integers;
 };
 

@@ -40,8 +40,8 @@ void log_remark(program::RemarkId id, const std::string& kernel, const std::stri
                     kernel + ": " + text_with_remedy(program::make_remark(id, std::move(text))));
 }
 
-// Adds the fact that one-dimensional arguments are contiguous if the program loads or stores them
-// as tiles. No other fact speeds up a CPU kernel. Returns false if the program has no such
+// Adds the fact that lists of integers are contiguous if the program loads or stores them as
+// tiles. No other fact speeds up a CPU kernel. Returns false if the program has no such
 // argument.
 bool assume_contiguous_lists(const program::Program& program,
                              std::vector<program::ArgFacts>* facts) {

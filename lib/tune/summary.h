@@ -17,8 +17,8 @@ double worst_ratio(const Trial& trial);
 constexpr double kNoSlower = 1.01;
 
 // Returns the reason why a trial is no gain over the heuristic, or "". A trial is a gain if
-// - it is faster over all problems by more than the noise. The noise is the cube of
-//   `heuristic_ratio`, the ratio of two times of the heuristic in one run, and
+// - it is faster over all problems by more than 0.5 % and by more than the noise. The noise is the
+//   cube of `heuristic_ratio`, the ratio of two times of the heuristic in one run, and
 // - it is not slower on any problem.
 std::string no_gain(const Trial& trial, double heuristic_ratio);
 

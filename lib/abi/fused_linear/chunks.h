@@ -29,7 +29,7 @@
 namespace ligerdsl::lib {
 
 inline constexpr size_t kMostTileNumbers = 5;
-// Default bytes of a chunk's logits: room for 4,096 rows of 128,256 classes.
+// Default bytes of a chunk's logits: room for 4,096 rows of 128,256 16-bit logits.
 inline constexpr int64_t kDefaultLogits = int64_t{1} << 30;
 
 enum class ChunkRule { by_workspace, published };
