@@ -200,10 +200,10 @@ TEST_F(Texts, ModulationShapeIsNamed) {
   args.scale = &scale;
   EXPECT_EQ(ligerdsl_modulated_rms_norm_forward(context_, &desc, &args, nullptr),
             LIGERDSL_INVALID_SHAPE);
-  EXPECT_STREQ(ligerdsl_last_error(),
-               "modulated_rms_norm_forward: `scale`: expected [K, H] = [?, 8], got [8], which says "
-               "nothing of "
-               "`n_modulations`; one row for all rows of x is [1, n_cols]");
+  EXPECT_STREQ(
+      ligerdsl_last_error(),
+      "modulated_rms_norm_forward: `scale`: expected [K, H] = [?, 8], got [8], which does not "
+      "determine `n_modulations`; one row for all rows of x is [1, n_cols]");
 }
 
 // The one-call form reads the dtype from the list of tensors, which may be NULL or empty.
@@ -238,9 +238,8 @@ TEST_F(Texts, TensorListsAreChecked) {
   tensors[1].strides = strides;
   EXPECT_EQ(call(tensors, 2), LIGERDSL_INVALID_SHAPE);
   EXPECT_STREQ(ligerdsl_last_error(),
-               "global_norm: `tensors[1]`: expected a contiguous tensor, got a stride of 4 in "
-               "dimension 0 where 2 is "
-               "contiguous; copy it");
+               "global_norm: `tensors[1]`: expected a contiguous tensor, with a stride of 2 in "
+               "dimension 0, got 4; pass a contiguous copy");
 }
 
 }  // namespace
