@@ -1,6 +1,9 @@
 // C functions for contexts, memory and streams.
 #include <algorithm>
+#include <charconv>
 #include <cstring>
+#include <iterator>
+#include <string>
 
 #include "lib/abi/build_info.h"
 #include "lib/abi/context.h"
@@ -18,6 +21,11 @@ namespace {
 
 runtime::Stream native(ligerdsl_stream_t stream) {
   return reinterpret_cast<runtime::Stream>(stream);
+}
+
+std::string hex(uint32_t mask) {
+  char text[8];
+  return "0x" + std::string(text, std::to_chars(std::begin(text), std::end(text), mask, 16).ptr);
 }
 
 struct Config {
@@ -42,17 +50,21 @@ Config read_config(const ligerdsl_context_config_t* given) {
   constexpr uint32_t kFlags =
       LIGERDSL_CTX_DETERMINISTIC | LIGERDSL_CTX_NO_JIT | LIGERDSL_CTX_VALIDATE;
   if (config.flags & ~kFlags)
-    fail(Status::invalid_argument,
-         "`flags`: expected a sum of LIGERDSL_CTX_*, got " + std::to_string(config.flags));
+    fail(Status::invalid_argument, "`flags`: expected a sum of LIGERDSL_CTX_* (at most " +
+                                       hex(kFlags) + "), got " + hex(config.flags));
   if ((config.host_alloc == nullptr) != (config.host_free == nullptr))
-    fail(Status::invalid_argument, "`host_alloc` and `host_free`: expected both or neither");
-  if ((config.workspace_alloc == nullptr) != (config.workspace_free == nullptr))
     fail(Status::invalid_argument,
-         "`workspace_alloc` and `workspace_free`: expected both or neither");
+         std::string("`host_alloc` and `host_free`: expected both or neither, got only ") +
+             (config.host_alloc ? "host_alloc" : "host_free"));
+  if ((config.workspace_alloc == nullptr) != (config.workspace_free == nullptr))
+    fail(
+        Status::invalid_argument,
+        std::string("`workspace_alloc` and `workspace_free`: expected both or neither, got only ") +
+            (config.workspace_alloc ? "workspace_alloc" : "workspace_free"));
   if (config.device.type == LIGERDSL_CPU) config.device.id = 0;
   if (config.cache_limit_bytes < 0) {
     fail(Status::invalid_argument,
-         "`cache_limit_bytes`: expected a number of bytes, or 0 for the default, got " +
+         "`cache_limit_bytes`: expected a positive number of bytes, or 0 for the default, got " +
              std::to_string(config.cache_limit_bytes));
   }
   Config result;
@@ -113,7 +125,8 @@ ligerdsl_status_t ligerdsl_context_poll(ligerdsl_context_t context, ligerdsl_fau
     require_pointer(fault, "fault");
     if (fault_bytes < sizeof *fault)
       fail(Status::invalid_argument,
-           "`fault_bytes`: expected sizeof(ligerdsl_fault_t), got " + std::to_string(fault_bytes));
+           "`fault_bytes`: expected sizeof(ligerdsl_fault_t) = " + std::to_string(sizeof *fault) +
+               ", got " + std::to_string(fault_bytes));
     std::memset(fault, 0, fault_bytes);
     const auto found = ContextUse(context)->poll();
     if (!found) return;
@@ -128,7 +141,8 @@ ligerdsl_status_t ligerdsl_context_target(ligerdsl_context_t context, ligerdsl_t
   return guarded("ligerdsl_context_target", [&] {
     require_pointer(target, "target");
     if (target_bytes < sizeof target->name)
-      fail(Status::invalid_argument, "`target_bytes`: expected sizeof(ligerdsl_target_t), got " +
+      fail(Status::invalid_argument, "`target_bytes`: expected sizeof(ligerdsl_target_t) = " +
+                                         std::to_string(sizeof *target) + ", got " +
                                          std::to_string(target_bytes));
     const ligerdsl_target_t known = ContextUse(context)->machine();
     std::memset(target, 0, target_bytes);

@@ -108,9 +108,24 @@ std::unique_ptr<AuthorKernel> create(const ContextRef& context, const void* byte
   return kernel;
 }
 
+std::string kind_name(int32_t kind) {
+  switch (kind) {
+    case LIGERDSL_ARG_TENSOR:
+      return "LIGERDSL_ARG_TENSOR";
+    case LIGERDSL_ARG_POINTER:
+      return "LIGERDSL_ARG_POINTER";
+    case LIGERDSL_ARG_INTEGER:
+      return "LIGERDSL_ARG_INTEGER";
+    case LIGERDSL_ARG_NUMBER:
+      return "LIGERDSL_ARG_NUMBER";
+    default:
+      return "kind " + std::to_string(kind);
+  }
+}
+
 [[noreturn]] void wrong_kind(const std::string& name, const char* expected, int32_t kind) {
   fail(Status::invalid_argument,
-       "`" + name + "`: expected " + expected + ", got kind " + std::to_string(kind));
+       "`" + name + "`: expected an argument of kind " + expected + ", got " + kind_name(kind));
 }
 
 BoundTensor bind_view(const AuthorKernel& kernel, const std::string& name,
@@ -144,9 +159,9 @@ BoundTensor bind_view(const AuthorKernel& kernel, const std::string& name,
 void require_in_range(const std::string& name, DType type, int64_t value) {
   const int64_t least = least_of(type), most = most_of(type);
   if (value >= least && value <= most) return;
-  fail(Status::invalid_argument, "`" + name + "`: expected an " + ligerdsl::name(type) + ", " +
-                                     std::to_string(least) + " to " + std::to_string(most) +
-                                     ", got " + std::to_string(value));
+  fail(Status::invalid_argument, "`" + name + "`: expected " + std::to_string(least) + " to " +
+                                     std::to_string(most) + ", the range of " +
+                                     ligerdsl::name(type) + ", got " + std::to_string(value));
 }
 
 uint64_t scalar_bits(const std::string& name, const program::Type& type,
@@ -175,8 +190,9 @@ void launch(const AuthorKernel& kernel, const ligerdsl_kernel_arg_t* args, size_
   }
   for (int axis = 0; axis < 3; ++axis) {
     if (grid[axis] < 0)
-      fail(Status::invalid_shape,
-           "`grid`: expected 0 or more programs, got " + std::to_string(grid[axis]));
+      fail(Status::invalid_shape, "`grid[" + std::to_string(axis) +
+                                      "]`: expected 0 or more programs, got " +
+                                      std::to_string(grid[axis]));
   }
   BoundTensor views[kMaxViews];
   program::Strided memory[kMaxViews];
@@ -235,11 +251,13 @@ void write_parameters(const AuthorKernel& kernel, void* parameters, size_t param
   if (!parameters) return;
   if (parameter_bytes < sizeof(ligerdsl_kernel_parameter_t))
     fail(Status::invalid_argument,
-         "`parameter_bytes`: expected sizeof(ligerdsl_kernel_parameter_t), got " +
+         "`parameter_bytes`: expected sizeof(ligerdsl_kernel_parameter_t) = " +
+             std::to_string(sizeof(ligerdsl_kernel_parameter_t)) + ", got " +
              std::to_string(parameter_bytes));
   if (room < there)
-    fail(Status::invalid_argument, "`count`: kernel " + kernel.launcher->program().name + " has " +
-                                       std::to_string(there) + " parameters, there is room for " +
+    fail(Status::invalid_argument, "`count`: expected at least " + std::to_string(there) +
+                                       ", the number of parameters of kernel " +
+                                       kernel.launcher->program().name + ", got " +
                                        std::to_string(room));
   for (size_t i = 0; i < there; ++i) {
     const ligerdsl_kernel_parameter_t parameter = parameter_of(kernel, i);

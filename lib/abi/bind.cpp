@@ -1,6 +1,8 @@
 #include "lib/abi/bind.h"
 
 #include <algorithm>
+#include <charconv>
+#include <iterator>
 #include <string>
 
 #include "lib/abi/failure.h"
@@ -73,12 +75,12 @@ Given read_given(const char* name, const ligerdsl_tensor_t& t) {
     const int64_t size = t.shape[i];
     if (size < 0)
       fail_argument(Status::invalid_shape, name,
-                    "expected sizes of 0 or more, got a negative one: " + shape_text(t));
+                    "expected sizes of 0 or more, got shape " + shape_text(t));
     const int64_t stride = strides ? strides[i] : elements.value();
     if (stride < 0)
       fail_argument(
           Status::invalid_shape, name,
-          "negative strides are not supported, got " + strides_text(t) + "; copy the tensor");
+          "expected strides of 0 or more, got " + strides_text(t) + "; pass a contiguous copy");
     given.dims[i] = size;
     given.strides[i] = size == 1 ? 0 : stride;
     if (size == 0) continue;
@@ -87,11 +89,11 @@ Given read_given(const char* name, const ligerdsl_tensor_t& t) {
     if (elements > kMaxElements)
       fail_argument(
           Status::invalid_shape, name,
-          std::string("expected at most ") + kMaxText + " elements, got " + shape_text(t));
+          std::string("expected at most ") + kMaxText + " elements, got shape " + shape_text(t));
     if (reach > kMaxElements)
       fail_argument(Status::invalid_shape, name,
-                    std::string("expected to reach at most ") + kMaxText +
-                        " elements, got strides " + strides_text(t));
+                    std::string("expected strides that span at most ") + kMaxText +
+                        " elements, got " + strides_text(t) + " with shape " + shape_text(t));
   }
   return given;
 }
@@ -114,7 +116,7 @@ bool join_leading(const Given& given, int count, int64_t* size, int64_t* stride)
   return even || *size == 0;
 }
 
-// Returns the device's name as the command writes it: "cpu", "cuda:0".
+// Returns the device's name as the `ligerdsl` command writes it: "cpu", "cuda:0".
 std::string device_text(ligerdsl_device_t device) {
   if (device.type == LIGERDSL_CPU) return "cpu";
   if (device.type == LIGERDSL_CUDA) return "cuda:" + std::to_string(device.id);
@@ -126,8 +128,8 @@ void check_base(const char* name, const ligerdsl_tensor_t& t, DType dtype,
                 ligerdsl_device_t device) {
   if (t.device.type != device.type || (device.type != LIGERDSL_CPU && t.device.id != device.id)) {
     fail_argument(Status::invalid_device, name,
-                  "expected memory of the context's device, " + device_text(device) +
-                      ", got a tensor of " + device_text(t.device));
+                  "expected a tensor on " + device_text(device) +
+                      ", the context's device, got one on " + device_text(t.device));
   }
   DType got;
   if (!dtype_from_code(code_of(t.dtype), &got) || got != dtype) {
@@ -151,13 +153,15 @@ void check_data(const char* name, const ligerdsl_tensor_t& t, BoundTensor* out,
     fail(Status::invalid_null_pointer, std::string("`") + name + "`: data is NULL");
   if (reinterpret_cast<uintptr_t>(out->data) % static_cast<uintptr_t>(size_of(out->dtype)) != 0) {
     fail_argument(Status::invalid_misaligned, name,
-                  std::string("the address is not a multiple of the element's ") +
-                      std::to_string(size_of(out->dtype)) + " bytes");
+                  "expected an address that is a multiple of " +
+                      std::to_string(size_of(out->dtype)) + " bytes, the size of " +
+                      ligerdsl::name(out->dtype) + ", got " + address_text(out->data));
   }
   if (!any_strides && out->rank > 0 && out->dims[out->rank - 1] > 1 &&
       out->strides[out->rank - 1] != 1) {
     fail_argument(Status::invalid_shape, name,
-                  "the last dimension needs a stride of 1, got strides " + strides_text(t));
+                  "the last dimension needs a stride of 1, got strides " + strides_text(t) +
+                      "; make the tensor contiguous");
   }
 }
 
@@ -208,7 +212,8 @@ void bind_one(const BindRules& rules, int index, Call* call) {
   if (!out->present) {
     if (t)
       fail_argument(Status::invalid_argument, info.name,
-                    "the plan was made without it; pass NULL or describe it");
+                    "expected NULL, because the plan's description does not include this tensor; "
+                    "pass NULL, or make a plan with it");
     return;
   }
   require_pointer(t, info.name);
@@ -261,7 +266,8 @@ void check_aliases(const BindRules& rules, const Call& call) {
     if (tensors[a].direction == Direction::in || ranges[a].begin == ranges[a].end) continue;
     if (!injective(memory_of(call.tensors[a]))) {
       fail_argument(Status::invalid_alias, tensors[a].name,
-                    "an output reaches one element through two indices; check its strides");
+                    "an output reaches one element through two indices; pass a tensor without "
+                    "overlapping elements");
     }
     for (int b = 0; b < n; ++b) {
       if (a == b || ranges[a].end <= ranges[b].begin || ranges[b].end <= ranges[a].begin) continue;
@@ -322,7 +328,7 @@ void check_described_sizes(const BindRules& rules) {
     if (elements <= kMaxElements) continue;
     fail_argument(Status::invalid_shape, tensor.name,
                   std::string("expected at most ") + kMaxText +
-                      " elements, but the description makes it " +
+                      " elements, but the description gives it shape " +
                       expected_shape(*rules.info, tensor, rules.sizes));
   }
 }
@@ -342,6 +348,13 @@ kernels::Count elements_per_row(const BindRules& rules, int tensor) {
     elements = elements * std::max<Count>(size, 0);
   }
   return leading || open == 1 ? elements : Count(0);
+}
+
+std::string address_text(const void* address) {
+  char text[2 * sizeof address];
+  const auto end =
+      std::to_chars(std::begin(text), std::end(text), reinterpret_cast<uintptr_t>(address), 16).ptr;
+  return "0x" + std::string(text, end);
 }
 
 void fail_shape(const OpInfo& info, const TensorInfo& tensor, const int64_t* sizes,
@@ -380,7 +393,7 @@ void bind_free_tensor(const char* name, const ligerdsl_tensor_t& t, DType dtype,
   const Given given = read_given(name, t);
   if (given.rank > kMaxRank)
     fail_argument(Status::invalid_shape, name,
-                  "expected at most 5 dimensions, got " + shape_text(t));
+                  "expected at most 5 dimensions, got shape " + shape_text(t));
   out->present = true;
   out->dtype = dtype;
   out->rank = given.rank;

@@ -79,6 +79,9 @@ void check_values(const BindRules& rules, const void* args);
 // throws.
 void bind_tensors(const BindRules& rules, Call* call);
 
+// Returns an address in hexadecimal, for errors.
+std::string address_text(const void* address);
+
 // Throws INVALID_SHAPE with the expected shape of `tensor`, the shape of `t`, and `why`. The
 // expected shape uses the known `sizes` (-1: unknown).
 [[noreturn]] void fail_shape(const OpInfo& info, const TensorInfo& tensor, const int64_t* sizes,

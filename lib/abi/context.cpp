@@ -128,9 +128,11 @@ Context::Lease::OfStream& Context::scratch_of(runtime::Stream stream) {
 void Context::grow(Lease::OfStream& scratch, size_t bytes, runtime::Stream stream) {
   if (device_->capturing(stream)) {
     fail(Status::capture_unsafe,
-         "the one-call form needs more scratch memory than this stream has, while it is being "
-         "captured; "
-         "make the same call once before, or use plan and execute with a workspace of your own");
+         "the stream is being captured, and the one-call form needs " + std::to_string(bytes) +
+             " bytes of scratch memory, but this stream has " +
+             std::to_string(scratch.block.bytes) +
+             "; make the same call once before the capture, or use plan and execute with a "
+             "workspace of your own");
   }
   if (scratch.block.data) {
     const std::lock_guard lock(scratch_mutex_);
@@ -147,7 +149,7 @@ Context::Lease::Block Context::from_caller(size_t bytes, runtime::Stream stream)
                             reinterpret_cast<ligerdsl_stream_t>(stream));
   if (!data)
     fail(device_->is_cpu() ? Status::out_of_host_memory : Status::out_of_device_memory,
-         "`workspace_alloc` has no " + std::to_string(bytes) + " bytes");
+         "`workspace_alloc` returned NULL for " + std::to_string(bytes) + " bytes");
   return {data, bytes};
 }
 

@@ -86,7 +86,8 @@ class Context {
 
   // Returns the word in which an operation's kernels report an out-of-range label, index or bounds.
   BoundTensor error_word(const OpInfo& info) const { return faults_.word(info.index); }
-  // Returns and clears the fault of one operation that has reported any so far. Does not wait.
+  // Returns the fault of one operation that has reported a fault so far, and clears it. Does not
+  // wait.
   std::optional<Fault> poll();
   // Waits for the stream, then polls. Throws INVALID_LABEL or INVALID_BOUNDS.
   void check(runtime::Stream stream);
@@ -152,7 +153,7 @@ class Context {
   };
 
   ContextOptions options_;
-  std::unique_ptr<std::atomic<int64_t>[]> calls_;  // by OpInfo::index
+  std::unique_ptr<std::atomic<int64_t>[]> calls_;  // indexed by OpInfo::index
   LogSubscription log_;
   std::unique_ptr<TunedConfigs> tuned_;  // null: no table
   KernelConfigs* kernel_configs_ = nullptr;

@@ -42,8 +42,8 @@ PlanRef plan_of_call(const OpInfo& info, const ContextRef& context, const Struct
   if (PlanRef plan = context->plans().find(text)) return plan;
   if (context->device().capturing(stream)) {
     fail(Status::capture_unsafe,
-         "this configuration is not planned yet, and the stream is being captured; make the same "
-         "call once before the capture, or use plan and execute");
+         "the stream is being captured, and this call has no plan yet; make the same call once "
+         "before the capture, or use plan and execute");
   }
   // The context owns the plan, so the plan must not own the context.
   const ContextRef unowned(ContextRef(), context.get());
@@ -61,11 +61,11 @@ OperandCopies::Operands copied_operands(const Plan& plan, const Call& call) {
 class RepeatedCall {
  public:
   // Converts to false, and has no effect, if
-  // - no recent call is equal,
+  // - no recent call has the same key,
   // - an operand must be copied, which only the one-call form does,
   // - the call needs the full checks, or
-  // - the plan's last lookup in `plans` was long ago. A new lookup then prevents that the cache
-  //   drops the plan as least recently used. `plans` is null if the caller holds the plan.
+  // - the plan's last lookup in `plans` was long ago. A new lookup then keeps the cache from
+  //   dropping the plan as least recently used. `plans` is null if the caller holds the plan.
   RepeatedCall(RecentCalls* calls, const CallKey& key, const PlanCache* plans, const OpInfo& info,
                const void* args) {
     RecentCalls::Entry* entry = calls && key ? calls->find(key) : nullptr;
@@ -130,8 +130,8 @@ ligerdsl_status_t execute_entry(const OpInfo& info, ligerdsl_plan_t handle, cons
     const HandleUse use(HandleKind::plan, handle, "plan");
     const Plan& plan = **static_cast<PlanRef*>(use.object());
     if (&plan.info() != &info) {
-      fail(Status::invalid_argument,
-           std::string("`plan`: made for ") + plan.info().name + ", expected one for " + info.name);
+      fail(Status::invalid_argument, std::string("`plan`: expected a plan of ") + info.name +
+                                         ", got one of " + plan.info().name);
     }
     RecentCalls* const calls = RecentCalls::of_this_thread(/*make=*/false);
     const CallKey key(info, handle, nullptr, args);

@@ -12,34 +12,36 @@ runtime::Error error_of(const Fault& fault) {
   using runtime::Status;
   const std::string begin = std::string(fault.operation->name) + ": ",
                     number = std::to_string(fault.row);
-  const std::string row = number + " (the lowest such row); expected ";
+  const std::string lowest = number + " (the lowest such row); expected ";
   switch (fault.operation->reported) {
     case Reported::group:
       return {Status::invalid_bounds,
               begin + "offsets out of bounds at group " + number +
-                  " (the first such group); expected 0 <= offsets[e] <= offsets[e + 1] <= rows "
-                  "of a"};
+                  " (the first such group); expected 0 <= offsets[e] <= offsets[e + 1] <= number "
+                  "of rows of `a`"};
     case Reported::sequence:
       return {Status::invalid_bounds,
               begin + "cu_seqlens out of bounds at sequence " + number +
-                  " (the first such sequence); expected bounds of queries and of keys from 0 "
-                  "to all tokens, each 0 to max_seqlen after the one before"};
+                  " (the first such sequence); expected cu_seqlens_q and cu_seqlens_k to begin "
+                  "with 0, to grow by 0 to max_seqlen tokens per sequence, and to end with the "
+                  "number of tokens"};
     case Reported::step:
       return {Status::invalid_bounds,
               begin +
-                  "device_step out of bounds: expected 1 or more for the first step that is "
-                  "taken; the step was left out"};
+                  "device_step out of bounds: expected 1 or more, got less; the step was skipped; "
+                  "count steps from 1"};
     case Reported::index:
       return {Status::invalid_label,
-              begin + "index out of bounds at position " + row +
-                  "0 <= index < n_rows, or of a shard 0 <= index < total_rows"};
+              begin + "index out of bounds at position " + number +
+                  " (the lowest such position); expected 0 <= index < n_rows, or with a shard "
+                  "0 <= index < total_rows"};
     case Reported::shard_label:
       return {Status::invalid_label,
-              begin + "label out of bounds in row " + row +
-                  "0 <= label < total_classes, the classes of all shards (if that is 0: "
-                  "first_class + n_classes), or ignore_index"};
+              begin + "label out of bounds in row " + lowest +
+                  "0 <= label < total_classes (if that is 0: first_class + n_classes), or "
+                  "ignore_index"};
     default:
-      return {Status::invalid_label, begin + "label out of bounds in row " + row +
+      return {Status::invalid_label, begin + "label out of bounds in row " + lowest +
                                          "0 <= label < n_classes, or ignore_index"};
   }
 }

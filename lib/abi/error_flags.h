@@ -41,7 +41,7 @@ class ErrorFlags {
   };
 
   runtime::Device& device_;
-  std::span<Word> words_;  // by OpInfo::index
+  std::span<Word> words_;  // indexed by OpInfo::index
 };
 
 }  // namespace ligerdsl::lib

@@ -16,7 +16,7 @@ struct Message {
   std::string text;
   ~Message() {
     closed = true;
-    fallback = "an error while its thread was ending";
+    fallback = "a call failed while its thread was exiting; its message is not available";
   }
 };
 thread_local Message message;
@@ -54,7 +54,7 @@ ligerdsl_status_t translate_exception(const char* operation) noexcept {
     remember(operation, error.what());
     return LIGERDSL_INTERNAL_ERROR;
   } catch (...) {
-    remember(operation, "unknown exception");
+    remember(operation, "an exception of unknown type");
     return LIGERDSL_INTERNAL_ERROR;
   }
 }

@@ -25,7 +25,7 @@ constexpr uint32_t kChunkBits = 10, kIndexBits = 20;
 constexpr uint32_t kChunk = 1u << kChunkBits, kMaxChunks = 1u << (kIndexBits - kChunkBits);
 static_assert(sizeof(void*) == 8, "handles are 64-bit numbers");
 
-// Never destroyed, because destructors of other objects may use handles at exit.
+// The table is never destroyed, because destructors of other objects may use handles at exit.
 struct Table {
   runtime::ForkMutex mutex;
   std::array<std::atomic<Slot*>, kMaxChunks> chunks{};
@@ -44,7 +44,10 @@ struct Table {
       return index;
     }
     if (used == (1u << kIndexBits))
-      fail(Status::out_of_host_memory, "more than a million handles are alive");
+      fail(
+          Status::out_of_host_memory,
+          "1048576 handles are alive, the largest number; destroy contexts, plans and kernels that "
+          "are no longer used");
     if ((used & (kChunk - 1)) == 0)
       chunks[used >> kChunkBits].store(new Slot[kChunk], std::memory_order_release);
     free.reserve(used + 1);  // reserves a place now, so that remove_handle cannot fail

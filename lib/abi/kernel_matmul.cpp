@@ -82,7 +82,7 @@ bool are_vectors(DType type, std::span<const int64_t> widths) {
                              [&](int64_t width) { return width % vector_width(type) == 0; });
 }
 
-// Returns true if the user set the matrix library's path, and so expects it to be used.
+// Returns true if the user set the path of the matrix library, which must then be used.
 bool library_is_named(const Context& context) {
   const runtime::Options& options = runtime::options();
   return !(context.machine().is_gpu() ? options.libcublaslt : options.libcblas).empty();
@@ -173,7 +173,12 @@ void KernelMatmul::add_kernel(Context& context, const ProductKind& kind,
   }
   if ((options.row_tiles && config.tile_m != kind.tile_rows) ||
       (options.some_depth && kind.tile_rows % config.tile_k))
-    fail(Status::internal_error, "tiles of a matmul differ from the tiles that are skipped");
+    fail(Status::internal_error,
+         "a matmul whose tiles can be skipped: expected " +
+             (options.row_tiles ? "tiles of " + std::to_string(kind.tile_rows) + " rows, got " +
+                                      std::to_string(config.tile_m)
+                                : "a k-step that divides " + std::to_string(kind.tile_rows) +
+                                      " rows, got " + std::to_string(config.tile_k)));
   kernels_.push_back({kind, config,
                       std::make_unique<KernelStep>(
                           context, kernels::matmul_of_any_size(context.machine(), options, config),
@@ -210,8 +215,9 @@ const KernelMatmul::Kernel& KernelMatmul::kernel_for(Product product, DType type
   for (const Kernel& kernel : kernels_)
     if (fits(kernel) && (!best || time_of(kernel, c) < time_of(*best, c))) best = &kernel;
   if (!best)
-    fail(Status::internal_error,
-         std::string("no kernel was made for a matmul of ") + name(type) + " into " + name(c.type));
+    fail(Status::internal_error, std::string("the plan has no kernel for a matmul of ") +
+                                     name(type) + " operands into " + name(c.type) +
+                                     " with these options");
   return *best;
 }
 
@@ -227,7 +233,8 @@ int64_t KernelMatmul::time_of(const Kernel& kernel, const Matrix& c) const {
 void KernelMatmul::run(Product product, const Sizes& sizes, const Matrix& a, const Matrix& b,
                        float beta, const Matrix& c, void*, runtime::Stream stream) {
   if (beta != 0 && beta != 1)
-    fail(Status::internal_error, "beta of a matmul by the library's kernels: expected 0 or 1");
+    fail(Status::internal_error,
+         "a matmul by the library's kernels: expected beta 0 or 1, got " + std::to_string(beta));
   const Kernel& kernel = kernel_for(product, a.type, c, beta != 0, {});
   std::array<BoundTensor, kViews> views = views_of(a, b, c);
   // The faster variant of the kernel requires rows of c to be whole vectors, so c gets padding
@@ -280,7 +287,9 @@ Products products_of(Context& context, int32_t choice, const std::vector<Product
         throw;
       runtime::log_once(
           runtime::LogLevel::warning, "products",
-          std::string("fused heads multiply by the library's own kernels: ") + error.what());
+          std::string("fused linear losses use the library's own matmuls instead of a matrix "
+                      "library: ") +
+              error.what());
     }
   const auto made = std::make_shared<KernelMatmul>(context, kinds);
   return {made, made};

@@ -22,8 +22,8 @@ struct ProductKind {
   bool outer = false;      // adds the outer product of two vectors to c
   bool in_blocks = false;  // columns of a are stored in blocks (kernels/core/column_blocks.h)
   bool pads = false;       // may write padding after a row of c, up to a whole vector
-  // Rows per tile that the kernel may skip (kernels/matmul/row_tiles.h), in d^T x rows of k; 0:
-  // skips none.
+  // Rows per tile that the kernel may skip (kernels/matmul/row_tiles.h); 0: it skips none. In d^T x
+  // these rows are the dimension k.
   int64_t tile_rows = 0;
   // Skips ignored rows of b (kernels/matmul/matmul.h); the next two fields describe their labels.
   bool ignores_rows = false;
@@ -35,7 +35,7 @@ struct ProductKind {
 // Matmuls of an lm_head: logits = x w^T, d_x = d w and d_weight = d^T x.
 struct HeadProducts {
   int64_t classes, cols;
-  DType type, product_type;  // dtype of x, and of the operands
+  DType type, product_type;  // dtype of x; dtype of the matmuls' operands
   DType logits_type;
   bool adds_up_d_x;  // d_x may be accumulated in f32 over several matmuls
   bool with_d_x, with_d_weight;
@@ -56,8 +56,8 @@ class KernelMatmul final : public runtime::Matmul {
   KernelMatmul(Context& context, const std::vector<ProductKind>& kinds);
 
   size_t workspace_bytes() const override { return 0; }
-  // multiply_with() computes c = row_scale * (a b) + outer_rows outer_cols, or adds it to c. Null
-  // terms are omitted.
+  // multiply_with() computes row_scale * (a b) + outer_rows outer_cols, and stores it to c or adds
+  // it to c. Null terms are omitted.
   // - row_scale and outer_rows: [rows of c] f32.
   // - outer_cols: [columns of c] f32.
   // - places, depth: arguments of kernels/matmul/matmul.h with row_tiles and some_depth.
@@ -104,10 +104,10 @@ struct Products {
 Products products_of(Context& context, int32_t choice, const std::vector<ProductKind>& kinds);
 
 // Returns true if the library's own kernels multiply an lm_head of these sizes faster than
-// cuBLASLt. NVIDIA's library is fast only if m, n and k are multiples of 8, so it is slow for V =
-// 50,257. The library's kernels accept any V, because their TMA copies fill elements outside of a
-// tensor with zeros. For TMA, rows of x and of the weight must begin at multiples of 16 bytes. If
-// the row lengths `widths` are no multiples of 8 elements, the rows are copied.
+// cuBLASLt, which is fast only if m, n and k are multiples of 8: not for V = 50,257. The own
+// kernels accept any V, because their TMA copies fill elements outside of a tensor with zeros. But
+// rows of x and of the weight must begin at multiples of 16 bytes. So the row lengths `widths` must
+// be multiples of 8 elements; for other lengths see need_aligned_copies().
 bool own_products_are_faster(const kernels::Machine& machine, DType type, int64_t classes,
                              std::span<const int64_t> widths);
 

@@ -28,7 +28,7 @@ KernelStep::KernelStep(Context& context, const kernels::Step& step, const StepNa
       arguments_.push_back({Source::constant, 0, bits_of(type.dtype, integer->second), type.dtype});
     } else {
       fail(Status::internal_error, "argument " + argument.name + " of kernel " + step.program.name +
-                                       " is bound to nothing");
+                                       " has no view, number or constant of this name");
     }
   }
   launcher_ = std::make_unique<Launcher>(context, step.program, step.launch, promises);

@@ -17,11 +17,11 @@
 
 namespace ligerdsl::lib {
 
-// Source of each argument of a program, by the argument's name.
+// Sources of a program's arguments, by name.
 struct StepNames {
   std::vector<std::pair<std::string, int>> views;         // index in the call's table of views
   std::vector<std::pair<std::string, int>> numbers;       // index in the call's table of integers
-  std::vector<std::pair<std::string, double>> constants;  // f32
+  std::vector<std::pair<std::string, double>> constants;  // float arguments
   std::vector<std::pair<std::string, int64_t>> integers;
 };
 
@@ -37,7 +37,7 @@ const BoundTensor* view_table(const Struct& views) {
 
 class KernelStep {
  public:
-  // The caller promises: a view that the kernel writes overlaps no view with another index.
+  // The caller promises that a view that the kernel writes overlaps no view with another index.
   KernelStep(Context& context, const kernels::Step& step, const StepNames& names);
 
   // Launches the kernel for `rows` rows; an empty grid launches nothing. Does not allocate.

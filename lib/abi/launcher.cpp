@@ -40,8 +40,8 @@ void log_remark(program::RemarkId id, const std::string& kernel, const std::stri
                     kernel + ": " + text_with_remedy(program::make_remark(id, std::move(text))));
 }
 
-// Adds the fact that one-dimensional arguments are contiguous if the program loads or stores them
-// as tiles. No other fact speeds up a CPU kernel. Returns false if the program has no such
+// Adds the fact that lists of integers are contiguous if the program loads or stores them as
+// tiles. No other fact speeds up a CPU kernel. Returns false if the program has no such
 // argument.
 bool assume_contiguous_lists(const program::Program& program,
                              std::vector<program::ArgFacts>* facts) {
@@ -64,7 +64,8 @@ uint64_t bits_of(DType type, double value) {
   if (type == DType::f32) return std::bit_cast<uint32_t>(static_cast<float>(value));
   if (is_integer(type))
     fail(Status::not_supported,
-         std::string("scalar arguments of type ") + name(type) + " cannot be passed as numbers");
+         std::string("a scalar argument of type ") + name(type) +
+             " cannot be passed as a floating-point number; pass an integer");
   uint64_t slot = 0;
   interpreter::write_float(type, &slot, value);
   return slot;

@@ -62,7 +62,9 @@ OperationPlan::OperationPlan(const ContextRef& context, const OpInfo& info, cons
       buckets.back().takes ||
       std::adjacent_find(buckets.begin(), buckets.end(), disordered) != buckets.end())
     fail(Status::internal_error,
-         std::string("a plan of ") + info.name + " has buckets of rows that are out of order");
+         std::string("a plan of ") + info.name + ": expected 1 to " + std::to_string(kMostBuckets) +
+             " buckets in the order of their rows, the last for any call, got " +
+             std::to_string(buckets.size()));
   const BindRules rules = make_bind_rules(info, desc, context->api_device());
   std::vector<Loaded> loaded;
   for (Bucket& bucket : buckets) {
@@ -103,8 +105,8 @@ OperationPlan::Variant OperationPlan::load(const OpInfo& info, const BindRules& 
 
 void OperationPlan::add_buffers(const std::vector<kernels::Scratch>& workspace, Variant* variant) {
   if (workspace.size() > kMostScratch)
-    fail(Status::internal_error,
-         "a plan has more scratch buffers than " + std::to_string(kMostScratch));
+    fail(Status::internal_error, "a plan: expected at most " + std::to_string(kMostScratch) +
+                                     " scratch buffers, got " + std::to_string(workspace.size()));
   Size offset = 0;
   for (const kernels::Scratch& scratch : workspace) {
     Buffer buffer{.dtype = scratch.dtype, .offset = variant->sizes.add(offset)};
@@ -173,8 +175,8 @@ OperationPlan::Binding OperationPlan::bind(const OpInfo& info,
       return {Source::number_of_call, index_in(bindings_.numbers_of_call, at), 0, dtype};
     }
   }
-  fail(Status::internal_error,
-       "argument " + name + " of kernel " + program.name + " is bound to nothing");
+  fail(Status::internal_error, "argument " + name + " of kernel " + program.name +
+                                   " has no tensor, scratch buffer, view or number of this name");
 }
 
 ArgPromise OperationPlan::promise(const OpInfo& info, const BindRules& rules,
@@ -284,7 +286,7 @@ std::vector<Fact> OperationPlan::facts(const Call& call) const {
   const std::string of_rows = variant.up_to == kAnyRows
                                   ? "any number of rows"
                                   : "up to " + std::to_string(variant.up_to) + " rows";
-  return {{"schedule", "that of " + (variant.called.empty() ? of_rows : variant.called)}};
+  return {{"schedule", "for " + (variant.called.empty() ? of_rows : variant.called)}};
 }
 
 std::vector<const Launcher*> OperationPlan::launchers() const {

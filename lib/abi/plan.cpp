@@ -27,11 +27,10 @@ void check_workspace(const OpInfo& info, const Call& call, size_t bytes) {
     const BoundTensor& tensor = call.tensors[i];
     if (!tensor.present || tensor.data >= call.workspace + bytes) continue;
     if (tensor.data + span_bytes(memory_of(tensor)) <= call.workspace) continue;
-    fail(
-        Status::invalid_alias,
-        std::string(
-            "`workspace`: expected memory apart from all tensors, got some that it shares with `") +
-            info.tensors[i].name + "`");
+    fail(Status::invalid_alias,
+         std::string(
+             "`workspace`: expected memory that no tensor uses, got memory that overlaps `") +
+             info.tensors[i].name + "`");
   }
 }
 
@@ -66,7 +65,7 @@ std::string Plan::refusal(int64_t rows) const {
     const Count elements = elements_per_row(rules_, static_cast<int>(i)) * rows;
     if (elements > kMaxElements)
       return std::string("`") + info_->tensors[i].name + "` would have " + text_of(elements) +
-             " elements, at most 2^56 are possible";
+             " elements, at most 2^56 are possible; split the call";
   }
   return op_->refusal(rows);
 }
@@ -109,7 +108,8 @@ void Plan::launch(const Call& call, size_t needed) const {
   if (needed > 0) require_pointer(call.workspace, "workspace");
   if (reinterpret_cast<uintptr_t>(call.workspace) % kWorkspaceAlign != 0 && needed > 0) {
     fail(Status::invalid_misaligned,
-         "`workspace`: expected an address that is a multiple of 256 bytes");
+         "`workspace`: expected an address that is a multiple of 256 bytes, got " +
+             address_text(call.workspace));
   }
   if (needed > 0) check_workspace(*info_, call, needed);
   if (!observed_) [[likely]]
@@ -144,7 +144,7 @@ std::string refuse_grid(const kernels::Grid& grid, const Launcher& launcher) {
 
 std::string refuse_workspace(Count bytes) {
   if (bytes <= kMaxWorkspace) return "";
-  return "its workspace would have " + text_of(bytes) + " bytes, at most " +
+  return "the workspace would have " + text_of(bytes) + " bytes, at most " +
          std::to_string(kMaxWorkspace) + " are possible; split the call";
 }
 

@@ -30,8 +30,8 @@ class OpPlan {
  public:
   virtual ~OpPlan() = default;
   // Returns the number of rows. Grids and workspace sizes are computed from it. It depends only on
-  // shapes and strides of the call's tensors, so calls with equal shapes and strides have equal
-  // numbers.
+  // shapes and strides of the call's tensors, so calls with the same shapes and strides have the
+  // same number.
   virtual int64_t rows(const Call& call) const = 0;
   // Returns the reason why no call with `rows` rows can run (too many programs or bytes), or "". If
   // it returns "", calls with fewer rows can run too.
@@ -59,7 +59,7 @@ class OpPlan {
 inline constexpr size_t kWorkspaceAlign = 256;
 inline constexpr int64_t kMaxWorkspace = kMaxElements * 8;  // bytes of the largest tensor
 
-// Return the reason why a launch of this grid, or a workspace of these bytes, is impossible, or "".
+// Return the reason why this grid cannot be launched, or why the workspace is too large, or "".
 std::string refuse_grid(const kernels::Grid& grid, const Launcher& launcher);
 std::string refuse_workspace(kernels::Count bytes);
 
@@ -124,7 +124,7 @@ class OperationPlan final : public OpPlan {
     std::vector<std::pair<std::string, Number>> integers_of_call;  // integer scalars of a call
     std::vector<std::pair<std::string, std::function<float(const Call&)>>> numbers_of_call;
     // A view that an operation derives from its tensors. `memory` is an alias class: views with
-    // equal `memory` may be the same tensor, other views never overlap.
+    // the same `memory` may be the same tensor, other views never overlap.
     struct Derived {
       std::string name;
       std::string memory;

@@ -1,11 +1,11 @@
 // Per-thread cache of resolved calls.
 //
-// A training step repeats the same calls, usually with equal shapes but other memory. If
-// description, dtypes, shapes and strides equal those of a recent call, its plan, bound tensors,
-// number of rows and workspace size are reused. Only conditions on addresses are checked: no NULL,
-// no misaligned address, and no new overlap between outputs and other tensors. A call that fails
-// one of these goes through the full checks, which report the error. Numeric arguments are not
-// cached; every call checks and reads them.
+// A training step repeats the same calls, usually with the same shapes but other memory. If a call
+// has the description, dtypes, shapes and strides of a recent call, it reuses that call's plan,
+// bound tensors, number of rows and workspace size. Only conditions on addresses are checked: no
+// NULL, no misaligned address, and no new overlap between outputs and other tensors. A call that
+// fails one of these goes through the full checks, which report the error. Numeric arguments are
+// not cached; every call checks and reads them.
 #pragma once
 
 #include <cstddef>

@@ -25,7 +25,7 @@ class SizeTable {
   // Returns the index of the size's value. Throws Error if the table is full.
   Index add(const Size& size);
   std::array<Index, 3> add(
-      const Launch& launch);  // returns the indices of the grid's sizes; 1 along omitted axes
+      const Launch& launch);  // returns the indices of the grid's sizes; an omitted axis has size 1
   // Computes every value for `rows` rows. Does not allocate.
   void compute(int64_t rows, Values* values) const;
 

@@ -70,14 +70,16 @@ int64_t dim_from_tensors(const OpInfo& info, const FieldInfo& field, const void*
     require_shape(from.name, *tensor);
     if (position >= tensor->ndim)
       fail_shape(info, from, known_sizes(info, desc).data(), *tensor,
-                 std::string(", which says nothing of `") + field.name + "`");
-    const int64_t size = tensor->shape[tensor->ndim - 1 - position] / factor;
+                 std::string(", which does not determine `") + field.name + "`");
+    const int dimension = tensor->ndim - 1 - position;
+    const int64_t size = tensor->shape[dimension] / factor;
     if (size == 0 && !field.optional)
-      fail(Status::invalid_shape,
-           std::string("`") + from.name + "`: expected at least 1 along dimension " +
-               std::to_string(tensor->ndim - 1 - position) + ", `" + field.name +
-               "`, got 0: a tensor without elements; one that is sharded over devices must be "
-               "gathered before the call");
+      fail(Status::invalid_shape, std::string("`") + from.name + "`: expected at least " +
+                                      std::to_string(factor) + " along dimension " +
+                                      std::to_string(dimension) + " (`" + field.name + "`), got " +
+                                      std::to_string(tensor->shape[dimension]) +
+                                      "; gather a tensor that is sharded over devices before the "
+                                      "call");
     return size;
   };
   if (const auto size = size_of(info.tensors[field.source])) return *size;
@@ -90,8 +92,9 @@ int64_t dim_from_tensors(const OpInfo& info, const FieldInfo& field, const void*
   }
   if (field.optional) return 0;
   fail(Status::invalid_shape,
-       std::string("`") + field.name + "`: expected it to be set, because no tensor that has it (" +
-           having + ") is passed; set it in the description, or pass one of them");
+       std::string("`") + field.name +
+           "`: expected at least 1, got 0, and no tensor with this size (" + having +
+           ") is passed; set it in the description, or pass one of these tensors");
 }
 
 bool any_alias(const OpInfo& info, const void* args) {
@@ -112,7 +115,7 @@ const ligerdsl_tensor_t* source_tensor(const OpInfo& info, const FieldInfo& fiel
   return list.empty() ? nullptr : list.data();
 }
 
-// Returns the range as words.
+// Returns the range in words.
 std::string expected(const char* name, FieldType type, const Range& range) {
   const bool low = std::isfinite(range.low), high = std::isfinite(range.high);
   const auto text = [type](double bound) {
@@ -143,7 +146,7 @@ void check_integer(const FieldInfo& field, int64_t value) {
   if (contains(field.range, static_cast<double>(value))) return;
   const bool size = field.role == FieldRole::dim || field.role == FieldRole::queries;
   const char* const more =
-      " (zero means \"as in the tensors\" in the one-call form only, and no width may be 0)";
+      " (0 means \"as in the tensors\", but only in the one-call form; a width must not be 0)";
   fail_range(size ? Status::invalid_shape : Status::invalid_argument, field.name, field.type,
              field.range, std::to_string(value), size && value == 0 ? more : "");
 }
@@ -160,7 +163,7 @@ void check_dtype(const FieldInfo& field, int64_t code) {
   fail(Status::invalid_dtype,
        std::string("`") + field.name + "`: expected one of " + allowed + ", got " +
            dtype_name(code) +
-           (code == 0 ? " (zero means \"as in the tensors\" in the one-call form only)" : ""));
+           (code == 0 ? " (0 means \"as in the tensors\", but only in the one-call form)" : ""));
 }
 
 void check_float(const char* name, const Range& range, float value) {
@@ -199,26 +202,32 @@ void read_struct(const char* what, const void* given, size_t size, size_t first_
   require_pointer(given, what);
   Header header;
   std::memcpy(&header, given, sizeof header);
-  const auto mismatch = [&](const std::string& text) {
-    fail(Status::abi_mismatch,
-         std::string("`") + what + "`: " + text + "; initialise it with its _INIT macro");
+  constexpr const char* kInitialise = "; initialise the struct with its _INIT macro";
+  constexpr const char* kRebuild = "; rebuild the caller with the headers of this library";
+  const auto mismatch = [&](const std::string& text, const char* remedy) {
+    fail(Status::abi_mismatch, std::string("`") + what + "`: " + text + remedy);
   };
-  if (header.magic != LIGERDSL_MAGIC) mismatch("the magic number is missing");
+  if (header.magic != LIGERDSL_MAGIC) mismatch("the magic number is missing", kInitialise);
   if (header.version / 10000 != LIGERDSL_VERSION_MAJOR) {
-    mismatch("made for major version " + std::to_string(header.version / 10000) +
-             ", this library has " + std::to_string(LIGERDSL_VERSION_MAJOR));
+    mismatch("the struct is of major version " + std::to_string(header.version / 10000) +
+                 ", expected " + std::to_string(LIGERDSL_VERSION_MAJOR),
+             kRebuild);
   }
   if (header.struct_size < first_size) {
     mismatch("struct_size is " + std::to_string(header.struct_size) + ", expected at least " +
-             std::to_string(first_size));
+                 std::to_string(first_size),
+             kInitialise);
   }
   if (header.struct_size > 64 * 1024)
-    mismatch("struct_size is " + std::to_string(header.struct_size) + ", expected at most 65536");
+    mismatch("struct_size is " + std::to_string(header.struct_size) + ", expected at most 65536",
+             kInitialise);
   const auto* bytes = static_cast<const char*>(given);
   if (header.struct_size > size &&
       std::any_of(bytes + size, bytes + header.struct_size, [](char byte) { return byte != 0; })) {
-    mismatch("fields that this release (" + std::to_string(LIGERDSL_VERSION) +
-             ") does not know are set");
+    mismatch("expected 0 in all bytes after the " + std::to_string(size) +
+                 " bytes that this release (" + std::to_string(LIGERDSL_VERSION) +
+                 ") knows, got other values",
+             kRebuild);
   }
   std::memcpy(out, defaults, size);
   std::memcpy(out, given, std::min(size, header.struct_size));

@@ -21,7 +21,7 @@ bool is_of_this_release(const void* given, size_t size);
 inline constexpr size_t kHeaderBytes = 16;
 
 // Fills zero shape, dtype, presence and in_place fields from the tensors in the arguments. Throws
-// INVALID_NULL_POINTER if a required tensor is missing.
+// INVALID_NULL_POINTER if a required tensor is missing, or INVALID_SHAPE.
 void fill_from_args(const OpInfo& info, const void* args, void* desc);
 
 // Checks every field against its row of the table. Throws INVALID_ARGUMENT, INVALID_DTYPE or

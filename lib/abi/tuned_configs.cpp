@@ -9,8 +9,8 @@ namespace ligerdsl::lib {
 
 namespace {
 
-// Replaces control characters: a table may come from anywhere and must not control the terminal
-// that shows a log.
+// Replaces control characters, because a table from an unknown source must not control the terminal
+// that shows the log.
 std::string printable(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '_');
@@ -59,7 +59,7 @@ ConfigSource TunedConfigs::look_up(const ConfigQuestion& question) {
     MetaValues values;
     if (const std::string reason = refusal(question, found->config, &values); !reason.empty()) {
       source.passed.push_back("table \"" + table->name() + "\" says " + std::string(found->config) +
-                              ", which is not taken: " + reason);
+                              ", which is not used: " + reason);
       continue;
     }
     source.values = std::move(values);

@@ -29,8 +29,8 @@ std::string taken_text(std::string_view call, const TunedTable& table, std::stri
 
 class TunedConfigs final : public KernelConfigs {
  public:
-  // Looks the tables up in their order. `device` is called only if a table has an entry for a
-  // device of its kind, because naming a CPU loads the compiler.
+  // Searches the tables in their order. Calls `device` only if a table has an entry for the kernel
+  // on a device of this kind, because naming a CPU loads the compiler.
   TunedConfigs(std::vector<std::shared_ptr<const TunedTable>> tables, runtime::Tuning tuning,
                std::function<bool()> is_gpu, std::function<TunedDevice()> device)
       : tables_(std::move(tables)),

@@ -19,7 +19,8 @@ constexpr size_t kMostBytes = size_t{1} << 30;
        "table \"" + name + "\", line " + std::to_string(line) + ": " + what);
 }
 
-// Removes the text up to and including `end` from `text`; returns the part before `end`.
+// Removes the text up to and including `end` from `text`, or all of it if there is no `end`.
+// Returns the part before `end`.
 std::string_view take_until(std::string_view* text, char end) {
   const size_t at = std::min(text->find(end), text->size());
   const std::string_view taken = text->substr(0, at);
@@ -74,11 +75,13 @@ std::string tuned_key(std::string_view kernel, int version, std::string_view opt
 MetaValues config_values(std::string_view text) {
   MetaValues values;
   while (!text.empty()) {
-    std::string_view field = take_until(&text, ' ');
+    const std::string_view given = take_until(&text, ' ');
+    std::string_view field = given;
     const std::string name(take_until(&field, '='));
     if (name.empty() || field.empty() || !values.emplace(name, field).second)
       fail(Status::invalid_argument,
-           "a configuration: expected \"name=value name=value\", each name once");
+           "a configuration: expected \"name=value name=value\", each name once, got \"" +
+               std::string(given) + "\"" + (values.contains(name) ? " after the same name" : ""));
   }
   return values;
 }
@@ -88,11 +91,9 @@ TunedTable::TunedTable(std::string text, std::string name)
   std::string_view rest = text_, head = take_until(&rest, '\n');
   if (head.starts_with("\xef\xbb\xbf"))
     refuse(name_, 1,
-           "it begins with a byte order mark, as some editors store text; expected UTF-8 without");
+           "the file begins with a byte order mark; save it as UTF-8 without a byte order mark");
   if (head.ends_with('\r'))
-    refuse(name_, 1,
-           "it ends in CR LF, as files do that were stored as text on Windows; expected lines that "
-           "end in LF");
+    refuse(name_, 1, "the line ends in CR LF; convert the file to lines that end in LF alone");
   if (!head.starts_with(kHead) || !head.ends_with(kEntries))
     refuse(name_, 1, "expected a table of tuned kernels, as `ligerdsl tune --export` writes it");
   head.remove_prefix(kHead.size());
@@ -102,11 +103,13 @@ TunedTable::TunedTable(std::string text, std::string name)
     refuse(name_, 1,
            "expected format " + std::string(kVersion) + ", got " +
                std::string(head.substr(0, kShown)) +
-               "; this library is older than the table: tune again, or update the library");
+               "; if the table is newer than this library, update the library, or tune again");
   std::string_view previous;
   for (size_t number = 2;; ++number) {
     if (rest.empty())
-      refuse(name_, number, "the file ends before its last line, which is " + std::string(kLast));
+      refuse(name_, number,
+             "the file ends before its last line, expected " + std::string(kLast) +
+                 "; is the file truncated?");
     const auto begin = static_cast<size_t>(rest.data() - text_.data());
     const std::string_view line = take_until(&rest, '\n');
     if (line == kLast) break;
@@ -122,7 +125,7 @@ TunedTable::TunedTable(std::string text, std::string name)
     lines_.push_back(static_cast<uint32_t>(begin));
   }
   if (rest.find_first_not_of(" \t\r\n") != std::string_view::npos)
-    refuse(name_, size() + 3, "expected the end");
+    refuse(name_, size() + 3, "expected the end of the file, got more text");
 }
 
 TunedTable TunedTable::read(const std::string& path) {

@@ -119,8 +119,8 @@ void run_validated(Context& context, std::span<const Watched> tensors, runtime::
     if (const auto at = scanner.find(*watched.tensor, Wanted::nan))
       fail(Status::execution_failed, std::string("`") + watched.name + "` holds a NaN at " +
                                          place(*watched.tensor, *at) +
-                                         ", and nothing that the call read holds a NaN or an "
-                                         "infinity (found by LIGERDSL_VALIDATE)");
+                                         ", but all tensors that the call read are finite (found "
+                                         "by LIGERDSL_VALIDATE)");
   }
 }
 

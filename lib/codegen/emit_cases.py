@@ -39,7 +39,7 @@ def emit(ops):
 
 
 def on_devices(text, mark=""):
-    """Returns a C++ expression for a text with {value on a GPU|value without}."""
+    """Returns a C++ expression for a text with {value on a GPU|value on a CPU}."""
     if "{" not in text:
         return mark + text + mark
     gpu, cpu = (mark + re.sub(r"\{(.*?)\|(.*?)\}", group, text) + mark for group in (r"\1", r"\2"))

@@ -9,8 +9,8 @@ from table import DTYPES, Tensor, TensorList, Value, range_text
 WIDTH = 100
 FIXED_SPACE = "\0"  # a space at which lines are not wrapped
 CONSTANTS = [
-    ("Rounding of RMSNorm: LLAMA rounds x * rstd before the weight and the result; GEMMA and NONE "
-     "round only the result",
+    ("Rounding of RMSNorm: LLAMA rounds x * rstd before it multiplies by the weight, and the "
+     "result; GEMMA and NONE round only the result",
      [("LIGERDSL_CASTING_LLAMA", 0), ("LIGERDSL_CASTING_GEMMA", 1), ("LIGERDSL_CASTING_NONE", 2)]),
     ("Activation function of activation_*, gated_matmul_nt and gated_matmul_nt_backward",
      [("LIGERDSL_ACTIVATION_GELU_TANH", 0), ("LIGERDSL_ACTIVATION_GELU_ERF", 1),
@@ -21,28 +21,28 @@ CONSTANTS = [
      [("LIGERDSL_EPILOGUE_NONE", 0), ("LIGERDSL_EPILOGUE_GELU_TANH", 1),
       ("LIGERDSL_EPILOGUE_GELU_ERF", 2), ("LIGERDSL_EPILOGUE_SILU", 3),
       ("LIGERDSL_EPILOGUE_RELU", 4), ("LIGERDSL_EPILOGUE_RELU_SQUARED", 5)]),
-    ("Implementation of the matmuls of fused linear operations. AUTO: as the operation describes, "
-     "mostly cuBLASLt or CBLAS if it is found. LIBRARY: cuBLASLt or CBLAS. KERNELS: the library's "
-     "own kernels",
+    ("Implementation of the matmuls of fused linear operations. AUTO: chosen as the operation's "
+     "comment says, mostly cuBLASLt or CBLAS if one is found. LIBRARY: cuBLASLt or CBLAS. KERNELS: "
+     "the library's own kernels",
      [("LIGERDSL_PRODUCTS_AUTO", 0), ("LIGERDSL_PRODUCTS_LIBRARY", 1),
       ("LIGERDSL_PRODUCTS_KERNELS", 2)]),
     ("Pairs of columns of a head that rope rotates",
      [("LIGERDSL_ROPE_HALF", 0), ("LIGERDSL_ROPE_INTERLEAVED", 1),
       ("LIGERDSL_ROPE_MULTIMODAL", 2)]),
     ("Reduction of a loss over its rows. BATCHMEAN, the sum divided by the number of rows that "
-     "count, is for divergences alone; their MEAN divides by the number of elements",
+     "count, is only for divergences; their MEAN divides by the number of elements",
      [("LIGERDSL_REDUCTION_NONE", 0), ("LIGERDSL_REDUCTION_SUM", 1), ("LIGERDSL_REDUCTION_MEAN", 2),
       ("LIGERDSL_REDUCTION_BATCHMEAN", 3)]),
-    ("Rule for the chunks of fused_linear_cross_entropy: by the memory that they may take, or the "
-     "rule published with the method",
+    ("Rule for the rows per chunk of fused_linear_cross_entropy: WORKSPACE, the most that the "
+     "workspace limit allows; PUBLISHED, the rule published with the method",
      [("LIGERDSL_CHUNKING_WORKSPACE", 0), ("LIGERDSL_CHUNKING_PUBLISHED", 1)]),
 ]
 
 CONVENTIONS = """\
 Letters are sizes. A star as in N* stands for any number of leading dimensions with one common
 stride. A number before a letter multiplies it. The last dimension has stride 1, but labels and
-indices may have any stride. Strides of rows are free. Rows may be 0. Then nothing is launched,
-unless the operation describes results without rows. The one-call form derives a field that
+indices may have any stride. Rows may have any stride. The number of rows may be 0. Then nothing is
+launched, unless the operation describes results without rows. The one-call form derives a field that
 is 0 from the tensors if they determine it: shapes, dtypes, in_place, and which tensors are NULL.
 The plan form needs these fields. A number outside the range at the end of a comment is
 INVALID_ARGUMENT. So are NaN and infinity, unless the comment allows infinity."""
@@ -174,8 +174,8 @@ def for_each(ops):
     """Returns an X-macro over the table."""
     rows = [f'  X({op.name}, "{" ".join(t.name for t in op.tensors if t.direction != "in")}")'
             for op in ops]
-    return ["/* Every operation and the tensors that it writes, for bindings and for tests of all. "
-            "*/",
+    return ["/* Every operation and the tensors that it writes, for bindings and for tests of all "
+            "operations. */",
             "#define LIGERDSL_FOR_EACH_OPERATION(X) \\"] + [row + " \\" for row in rows[:-1]] + [
         rows[-1], ""]
 

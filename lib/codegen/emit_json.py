@@ -23,8 +23,9 @@ role of a field of desc:
 
 kind of a field of args:
   tensor             direction, shape, dtype (a name or a field of desc), any_stride
-                     (also along the last dimension), given: the field of desc that decides whether
-                     it is passed, and whether when that is zero or nonzero; null means always
+                     (also along the last dimension), given: null if the tensor is always passed,
+                     else the field of desc that decides, and the value with which the tensor is
+                     passed: zero or nonzero
   list, length       a list of tensors and its length
   value              a number
 """

@@ -14,7 +14,7 @@ def rows_symbol(op):
         first = tensor.shape.split()[0]
         if first.endswith("*") and tensor.name not in op.plan.reduced.split():
             return f"op::dim_{first[:-1]}"
-    raise ValueError(f"{op.name}: no tensor has rows")
+    raise ValueError(f"{op.name}: expected a tensor with rows, like 'N* H', that is not reduced")
 
 
 # ---- Checks derived from the row -----------------------------------------------------------------

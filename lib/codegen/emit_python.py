@@ -280,7 +280,7 @@ class Arrays:
 
 class Torch:
     """Expressions for torch's tensors. torch.empty_like takes less than half the time of
-    torch.empty; separate sizes take half that of a torch.Size."""
+    torch.empty, and separate sizes take half the time of a torch.Size."""
 
     twins = True  # allocate a result like an earlier result of the same shape and dtype
 
@@ -357,21 +357,23 @@ def documentation(s, outputs_given):
         out += wrapped(f"{n.name}: {python_text(n.doc)}" + (f" ({bounds})" if bounds else ""),
                        "      ")
     for f in s.flags:
-        out += wrapped(f"{f.name}: {'leave out' if f.role == 'absent' else 'make'} `{f.source}`",
+        out += wrapped(f"{f.name}: {'omit' if f.role == 'absent' else 'compute'} `{f.source}`",
                        "      ")
     for f in s.dtypes:
-        rest = {"none": "None: not made", "f32": "None: f32"}.get(f.zero, "None: that of the input")
+        rest = {"none": "None: not computed", "f32": "None: f32"}.get(
+            f.zero, "None: that of the input")
         out += wrapped(
             f"{f.name}: dtype of `{f.source}`, "
             f"{python_text(re.sub(r'[,;] 0 = .*', '', f.doc)) + '; ' if f.doc else ''}{rest}",
             "      ")
     if s.accumulates and outputs_given:
-        out += wrapped(f"accumulate: {s.fields['accumulate'].doc}; it must be given", "      ")
+        out += wrapped(f"accumulate: {s.fields['accumulate'].doc}; pass the array to add to",
+                       "      ")
     if s.outputs:
         out += ["",
-                "    Returns" + ("; results that are not made are None. A result is written to the "
-                                 "array of its name if that is given:" if outputs_given
-                                 else "; results that are not made are None:")]
+                "    Returns" + ("; results that are not computed are None. A result is written to "
+                                 "the array that is passed with its name:" if outputs_given
+                                 else "; results that are not computed are None:")]
         for t in s.outputs:
             out += wrapped(f"{t.name}: [{', '.join(t.shape.split())}], {python_text(t.doc)}",
                            "      ")

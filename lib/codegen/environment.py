@@ -85,7 +85,8 @@ def read(text=None):
         values = [*fields(strings.rstrip(", \n")), last]
         entry = Option if kind == "OPTION" else Variable
         if len(values) != len(dataclasses.fields(entry)) or bool(last) != (kind != "VARIABLE"):
-            raise SystemExit(f"{TABLE.name}: {values[0]} is no LIGERDSL_{kind}: {values}")
+            raise SystemExit(f"{TABLE.name}: {values[0]} does not have the arguments of "
+                             f"LIGERDSL_{kind}: {values}")
         entries.append(entry(*values))
     begun = len(START.findall(text))
     if begun != len(entries):
@@ -107,7 +108,8 @@ def page():
         if section not in left:
             sys.exit(f"{TEMPLATE.name}: {line}: expected a section of the table, shown once")
         if len({entry.columns for entry in shown}) != 1:
-            sys.exit(f"{TABLE.name}: {section} has options of the library and other variables")
+            sys.exit(f"{TABLE.name}: section {section} mixes options of the library with other "
+                     "variables")
         left.remove(section)
         lines += [row(*shown[0].columns), "|" + "---|" * len(shown[0].columns)]
         lines += [row(*entry.cells()) for entry in shown]

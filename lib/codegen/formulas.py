@@ -49,7 +49,7 @@ def number(node):
         return f"({condition(node.test)} ? {number(node.body)} : {number(node.orelse)})"
     if isinstance(node, ast.Call) and node.func.id in FUNCTIONS and not node.keywords:
         return f"std::{node.func.id}({', '.join(map(number, node.args))})"
-    raise ValueError(f"a formula cannot have {ast.unparse(node)}")
+    raise ValueError(f"a formula cannot contain {ast.unparse(node)}")
 
 
 def cpp(text):

@@ -10,8 +10,7 @@ TABLE = ROOT / "dsl/program/remarks.def"
 ENTRY = re.compile(r'^LIGERDSL_(REMARK|REASON)\((\w+),\s*((?:"(?:\\.|[^"\\])*"[\s,]*)+)\)$', re.M)
 STRING = re.compile(r'"((?:\\.|[^"\\])*)"(\s*,)?')
 PLACEHOLDER = re.compile(r"\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}")
-# Pattern of each kind of argument. In a PLACE, a colon appears only after a drive letter or before
-# the line number.
+# Pattern of each kind of argument. A PLACE is FILE:LINE, without spaces, semicolons and commas.
 KINDS = {"N": r"-?\d+", "M": r"-?\d+", "B": r"\d+", "PLACE": r"(?:[^\s;,]+|an unknown place)",
          "NAME": r"\w+"}
 
@@ -46,7 +45,7 @@ def fields(arguments):
             found.append("")
         last = match.end()
     if arguments[last:].strip():
-        raise SystemExit(f"{TABLE.name}: not a string: {arguments[last:]}")
+        raise SystemExit(f"{TABLE.name}: expected string literals, got {arguments[last:]}")
     return found
 
 

@@ -101,8 +101,8 @@ def in_place(doc):
 
 
 def queries(source):
-    """Returns the field for the rows of one causal matrix: the second last dimension of `source`.
-    It is read only if the field `causal` is set."""
+    """Returns the field for the rows of one causal matrix: the second-to-last dimension of
+    `source`. It is read only if the field `causal` is set."""
     return Field("n_queries", "int64_t", 0,
                  f"causal: rows of one matrix; 0: the one-call form reads it from {source}",
                  "queries", source, low=0, high=2**31 - 1)
@@ -329,10 +329,10 @@ class Op:
                              ([t.name for t in self.tensors],
                               [t for _, t in pairs(plan.tensors)] + plan.reduced.split())):
             assert set(given) <= set(known), (
-                f"{self.name}: the plan names {set(given) - set(known)}")
+                f"{self.name}: the plan names {set(given) - set(known)}, which the row lacks")
         left = [f.name for f in self.fields if f.role != "in_place" and f.name not in used]
         assert plan.hook or not left, (
-            f"{self.name}: the plan leaves out {left}; without a hook it must use every field")
+            f"{self.name}: the plan does not use {left}; without a hook it must use every field")
         dtypes = [self.field_named(name).gradient_of for option, name in pairs(plan.options)
                   if option.endswith("type") and name in names]
         unchecked = [f.name for f in self.fields if f.gradient_of and f.gradient_of not in dtypes]
@@ -437,14 +437,17 @@ class Op:
             known = not t.bounds or t.bounds in self.symbols
             assert known, f"{self.name}.{t.name}: no shape uses {t.bounds}"
             reported = not t.bounds or self.reports in ("group", "sequence")
-            assert reported, f"{self.name}.{t.name}: bounds, but faults are of a {self.reports}"
+            assert reported, (
+                f"{self.name}.{t.name}: expected reports = group or sequence with bounds, got "
+                f"{self.reports}")
         for text in filter(None, texts):
             formulas.cpp(text)
             unknown = formulas.names(text) - self.numbers
-            assert not unknown, f"{self.name}: the formula {text} names {unknown}"
+            assert not unknown, f"{self.name}: the formula {text} uses unknown names {unknown}"
         for letter, text in derived.items():
             again = formulas.names(text) & {name for name in derived if name in self.symbols}
-            assert not again, f"{self.name}: the size {letter} is a formula of {again}"
+            assert not again, (
+                f"{self.name}: the size {letter} is a formula of {again}, which are formulas too")
 
     def check_cases(self):
         """Rejects a configuration with a setting that the row lacks."""
@@ -455,20 +458,21 @@ class Op:
                   if word.split("=")[0] not in MODEL_WORDS]
         given = [*self.case_sizes, *(word.split("=")[0] for word in words)]
         assert set(given) <= set(
-            self.settings), f"{self.name}: cases name {set(given) - set(self.settings)}"
+            self.settings), f"{self.name}: unknown settings {set(given) - set(self.settings)}"
         assert {*self.sizes, *self.small, *self.unreduced.split()} <= {
             *self.symbols, "N"
-        }, f"{self.name}: sizes of letters that no shape has"
+        }, f"{self.name}: sizes, small or unreduced name letters that no shape has"
         assert all(
             case[0] in LARGE_KINDS
-            for case in large), f"{self.name}: a large case begins with none of {LARGE_KINDS}"
+            for case in large), f"{self.name}: a large case must begin with one of {LARGE_KINDS}"
         assert not (self.large
-                    and self.not_large), f"{self.name}: it has large cases, and a reason why not"
+                    and self.not_large), f"{self.name}: expected large or not_large, got both"
         assert len(set(self.cases)) == len(self.cases), f"{self.name}: a case appears twice"
 
     def check(self):
         """Rejects a row that contradicts itself."""
-        assert self.reports in REPORTS, f"{self.name}: reports {self.reports}, none of {REPORTS}"
+        assert self.reports in REPORTS, (
+            f"{self.name}: expected reports to be one of {REPORTS}, got {self.reports}")
         names = [f.name for f in self.fields]
         tensors = [t.name for t in self.tensors]
         for list_ in (names, [a.name for a in self.args]):
@@ -478,11 +482,12 @@ class Op:
                 f"{self.name}.{f.name}: no tensor {f.source}")
             decides = any(t.given.lstrip("!") == f.name for t in self.tensors)
             assert f.role != "dtype" or decides == (f.zero == "none"), (
-                f"{self.name}.{f.name}: 0 is not {f.zero or 'a value'}")
+                f"{self.name}.{f.name}: expected zero = none exactly for a field that decides "
+                f"whether a tensor is passed, got {f.zero!r}")
             assert f.zero in ("", "none", "f32") or f.zero in names, (
-                f"{self.name}.{f.name}: 0 is the dtype of no field")
+                f"{self.name}.{f.name}: expected zero = none, f32 or a field, got {f.zero!r}")
             assert not f.usual or f.role == "present" or f.role == "dtype" and f.optional, (
-                f"{self.name}.{f.name}: only optional tensors are usual")
+                f"{self.name}.{f.name}: only fields of optional tensors can be usual")
             assert not f.follows or f.follows in names, (
                 f"{self.name}.{f.name}: no field {f.follows}")
             assert f.role != "dim" or f.symbol in self.symbols, (

@@ -54,8 +54,8 @@ MetaValues ConfigSettings::changed(const std::shared_ptr<const lib::ConfigQuesti
 
 void ConfigSettings::require_taken(const std::string& operation) const {
   if (given_.empty() || !kernels_.empty()) return;
-  throw Failure(kUsage, fmt::format("{}{}: {} has no schedule to choose", kPrefix,
-                                    given_.begin()->first, operation));
+  throw Failure(kUsage, fmt::format("{}{}: {} has no schedule to choose; omit this setting",
+                                    kPrefix, given_.begin()->first, operation));
 }
 
 }  // namespace ligerdsl::cli

@@ -148,10 +148,10 @@ std::string read_data(std::istream& in, size_t bytes) {
     const auto got = static_cast<size_t>(in.gcount());
     if (got < piece)
       throw NpyError(
-          fmt::format("the shape needs {} bytes of data, there are {}", bytes, before + got));
+          fmt::format("expected {} bytes of data for the shape, got {}", bytes, before + got));
   }
   if (in.peek() != std::istream::traits_type::eof())
-    throw NpyError(fmt::format("the shape needs {} bytes of data, there are more", bytes));
+    throw NpyError(fmt::format("expected {} bytes of data for the shape, got more", bytes));
   return data;
 }
 
@@ -271,12 +271,12 @@ std::string convert(const Array& array, DType to) {
     return array.bytes;  // without conversion to double, which would round large i64
   if (is_fp8(item.type)) {
     if (is_fp8(to)) return array.bytes;
-    throw Failure(kUsage, fmt::format("{}: |u1 holds codes of fp8, but {} is needed", array.source,
-                                      name(to)));
+    throw Failure(kUsage, fmt::format("{}: expected {}, got |u1, which holds codes of fp8",
+                                      array.source, name(to)));
   }
   if (item.type == DType::bf16)
-    throw Failure(kUsage,
-                  fmt::format("{}: <u2 holds bf16, but {} is needed", array.source, name(to)));
+    throw Failure(
+        kUsage, fmt::format("{}: expected {}, got <u2, which holds bf16", array.source, name(to)));
   if (is_integer(to) && !is_integer(item.type))
     throw Failure(kUsage, fmt::format("{}: expected integers for {}, got {}", array.source,
                                       name(to), array.descr));
@@ -286,8 +286,9 @@ std::string convert(const Array& array, DType to) {
   for (size_t i = 0; i < n; ++i) {
     const double value = number_at(array, item, i);
     if (!fits(to, value))
-      throw Failure(kUsage, fmt::format("{}: element {} is {}, more than {} holds", array.source, i,
-                                        value, name(to)));
+      throw Failure(kUsage,
+                    fmt::format("{}: element {} is {}, outside the range of {} ({} to {})",
+                                array.source, i, value, name(to), least_of(to), most_of(to)));
     append(&bytes, to, value);
   }
   return bytes;

@@ -12,7 +12,7 @@
 namespace ligerdsl::cli {
 
 struct Array {
-  std::string descr;  // "<f4", "<f8", "<f2", "<u2", "<i2", "<i4", "<i8", "|i1", "|b1"
+  std::string descr;  // "<f4", "<f8", "<f2", "<u2", "<i2", "<i4", "<i8", "|i1", "|b1", "|u1"
   std::vector<int64_t> shape;
   std::string bytes;   // elements in C order
   std::string source;  // file name, for errors

@@ -37,7 +37,7 @@ class Parser {
     space();
     if (at_ != text_.size()) fail("text after the dictionary");
     for (const char* key : {"descr", "fortran_order", "shape"}) {
-      if (!seen.count(key)) fail(fmt::format("no key '{}'", key));
+      if (!seen.count(key)) fail(fmt::format("the key '{}' is missing", key));
     }
     return header;
   }
@@ -71,12 +71,12 @@ class Parser {
     if (at_ == text_.size() || (text_[at_] != '\'' && text_[at_] != '"'))
       fail("expected a string in quotes");
     const size_t begin = at_ + 1, end = text_.find(text_[at_], begin);
-    if (end == std::string_view::npos) fail("a string without its end");
+    if (end == std::string_view::npos) fail("expected a closing quote of the string");
     at_ = end + 1;
     return std::string(text_.substr(begin, end - begin));
   }
   std::string descr() {
-    if (next_is('[')) fail("the type is a structure; expected one like '<f4'");
+    if (next_is('[')) fail("expected a type like '<f4', got a structure");
     return string();
   }
   bool boolean() {
@@ -89,9 +89,9 @@ class Parser {
     int64_t value = 0;
     const char* end = text_.data() + text_.size();
     const auto [after, error] = std::from_chars(text_.data() + at_, end, value);
-    if (error == std::errc::result_out_of_range) fail("a size beyond 64 bits");
-    if (error != std::errc()) fail("expected a size");
-    if (value < 0) fail(fmt::format("a negative size, {}", value));
+    if (error == std::errc::result_out_of_range) fail("expected a size that fits in 64 bits");
+    if (error != std::errc()) fail("expected an integer size");
+    if (value < 0) fail(fmt::format("expected a size of 0 or more, got {}", value));
     at_ = static_cast<size_t>(after - text_.data());
     return value;
   }
@@ -101,7 +101,8 @@ class Parser {
     expect('(');
     while (!next_is(')')) {
       sizes.push_back(size());
-      if (sizes.size() > kMaxRank) fail(fmt::format("more than {} dimensions", kMaxRank));
+      if (sizes.size() > kMaxRank)
+        fail(fmt::format("expected at most {} dimensions, got more", kMaxRank));
       if (sizes.size() == 1 || !next_is(')')) expect(',');
     }
     expect(')');

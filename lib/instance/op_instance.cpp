@@ -144,7 +144,7 @@ void OpInstance::apply(const Setting& setting) {
 void OpInstance::choose_size(int symbol, int64_t size, const std::string& from) {
   Chosen& chosen = chosen_[symbol];
   if (chosen.size >= 0 && chosen.size != size) {
-    throw Failure(kUsage, fmt::format("{} is {} by {}, but {} by {}; leave one of them out",
+    throw Failure(kUsage, fmt::format("{} is {} by {}, but {} by {}; remove one of the two",
                                       info_.symbols[symbol], chosen.size, chosen.from, size, from));
   }
   chosen = {size, from};
@@ -286,7 +286,7 @@ void OpInstance::take_shape(const std::string& name, const Array& array) {
     const lib::DimSpec& dim = info.dims[i];
     if (dim.symbol < 0 ? sizes[i] != dim.factor : sizes[i] % dim.factor != 0)
       throw Failure(kUsage,
-                    fmt::format("{}: expected {}{} in place of {}", from,
+                    fmt::format("{}: expected a size of {}{}, got {}", from,
                                 dim.symbol < 0 ? "" : "a multiple of ", dim.factor, sizes[i]));
     if (dim.symbol >= 0) choose_size(dim.symbol, sizes[i] / dim.factor, from);
   }

@@ -59,7 +59,7 @@ void put(std::byte* base, size_t offset, FieldType type, const Setting& setting)
   const double value = parse_real(setting.name, setting.value);
   const auto rounded = static_cast<float>(value);
   if (std::isinf(rounded) && std::isfinite(value))
-    throw Failure(kUsage, fmt::format("{}: expected a number that f32 holds, got '{}'",
+    throw Failure(kUsage, fmt::format("{}: expected a number in the range of f32, got '{}'",
                                       setting.name, setting.value));
   store(base, offset, rounded);
 }

@@ -16,7 +16,8 @@ struct Setting {
   std::string text() const { return name + "=" + value; }
 };
 
-// Parses settings. Throws Failure (kUsage) for text without '=' and for duplicate names.
+// Parses settings. Throws Failure (kUsage) for a setting without '=' or a name, and for duplicate
+// names.
 std::vector<Setting> parse_settings(const std::vector<std::string>& texts);
 
 // Parses a size, an integer from 0 to kMaxSize. Throws Failure (kUsage).

@@ -9,8 +9,8 @@ namespace ligerdsl::cli {
 
 namespace {
 
-constexpr size_t kLongest =
-    64;  // longest compared name in characters, because the work is the product of two lengths
+constexpr size_t kLongest = 64;  // longest compared name in characters, because the time grows with
+                                 // the product of both lengths
 
 bool alike(char a, char b) {
   return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));

@@ -78,6 +78,6 @@ void write_json(const Globals& globals, const Json& result);
 std::string counted(int64_t n, std::string_view one,
                     std::string_view many);  // "1 entry", "0 entries"
 std::string format_bytes(double bytes);      // "1.50 GiB"
-std::string format_time(double ms);          // "12.3 us", "4.56 ms"
+std::string format_time(double ms);          // "12.30 us", "4.560 ms"
 
 }  // namespace ligerdsl::cli

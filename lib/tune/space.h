@@ -32,7 +32,7 @@ class Space {
   const Config& heuristic() const { return heuristic_; }
   bool valid(const Config& config) const;
   // Returns valid configurations that differ from `config` in one field. If a change of one field
-  // is invalid alone, a second field also changes, to the nearest choice that makes the
+  // is invalid alone, each other field in turn also changes, to its nearest choice that makes the
   // configuration valid.
   std::vector<Config> adjacent(const Config& config) const;
   // Returns a valid configuration after 1 to 4 random changes of this kind to the heuristic's.

@@ -67,7 +67,7 @@ void Store::append(const Trial& trial, int stop, std::chrono::milliseconds patie
   if (ftruncate(file_.get(), before) != 0)
     refuse(path_, "a trial was written in part: " + runtime::error_text(error));
   refuse(path_, "a trial could not be written: " + runtime::error_text(error) +
-                    "; those before it are there");
+                    "; earlier trials are stored");
 }
 
 namespace {
@@ -98,9 +98,11 @@ std::vector<Trial> read_trials(const std::string& path) {
     if (got == 0) break;
     const size_t ended = text.rfind('\n');
     if (text.size() - (ended == std::string::npos ? 0 : ended) > kLongestLine)
-      refuse(path, "a line of more than 16 MiB is no trial as `ligerdsl tune` writes them");
+      refuse(path,
+             "expected one trial per line, as `ligerdsl tune` writes them, got a line longer than "
+             "16 MiB; is this a store of trials?");
     if (text.size() > kMostBytes)
-      refuse(path, "expected at most 1 GiB; split it, or keep the last lines");
+      refuse(path, "the file is larger than 1 GiB; split it, or keep only its last lines");
   }
   std::vector<Trial> trials;
   size_t number = 0;
@@ -115,7 +117,7 @@ std::vector<Trial> read_trials(const std::string& path) {
     } catch (const std::exception& error) {
       if (!was_torn(line, error))
         refuse(path, "line " + std::to_string(number) +
-                         " is no trial as `ligerdsl tune` writes them: " + error.what());
+                         ": expected a trial, as `ligerdsl tune` writes them: " + error.what());
     }
   }
   return trials;

@@ -133,7 +133,7 @@ std::unique_ptr<Strategy> make_strategy(const std::string& name, const Space& sp
   if (name == "guided") return std::make_unique<Guided>(space, seed, std::move(predicted));
   if (name == "random") return std::make_unique<RandomStrategy>(space, seed);
   if (name == "exhaustive") return std::make_unique<Exhaustive>(space);
-  throw Error("error: no strategy '" + name + "'");
+  throw Error("error: expected strategy guided, random or exhaustive, got '" + name + "'");
 }
 
 }  // namespace ligerdsl::tune

@@ -27,7 +27,7 @@ class Strategy {
 // - random: random changes of the heuristic's configuration.
 // - guided: changes of the best configurations so far, in the order of their `predicted` time (any
 //   unit). Every eighth proposal is random.
-// Equal seeds and results give equal proposals. Throws Error for another name.
+// The same seed and results give the same proposals. Throws Error for another name.
 std::unique_ptr<Strategy> make_strategy(const std::string& name, const Space& space, uint64_t seed,
                                         std::function<double(const Config&)> predicted);
 const std::vector<std::string>& strategy_names();

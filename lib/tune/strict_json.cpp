@@ -36,7 +36,8 @@ std::string syntax_text(std::string_view text, const Json::parse_error& error) {
       what.starts_with(kUnexpected) && at != std::string::npos)
     what = "expected " + what.substr(at + kExpected.size()) + ", got " +
            what.substr(kUnexpected.size(), at - kUnexpected.size());
-  return "expected JSON, got a fault " + place_text(text, error.byte) + ": " + clipped(what, 120);
+  return "expected JSON, got a syntax error " + place_text(text, error.byte) + ": " +
+         clipped(what, 120);
 }
 
 }  // namespace
@@ -50,11 +51,11 @@ Members::Members(const Json& json) : json_(json) {
 }
 
 std::string Members::text(const char* name) const {
-  return get(name, "a text", [](const Json& is) { return is.is_string(); });
+  return get(name, "a string", [](const Json& is) { return is.is_string(); });
 }
 
 double Members::number(const char* name) const {
-  return get(name, "a number that is not negative",
+  return get(name, "a number of 0 or more",
              [](const Json& is) { return is == 0 || is_positive(is); });
 }
 
@@ -64,7 +65,7 @@ double Members::positive(const char* name) const {
 
 int Members::count(const char* name) const {
   constexpr int kMost = 1 << 30;
-  return get(name, "a whole number that is not negative",
+  return get(name, "an integer from 0 to 1073741824",
              [](const Json& is) { return is.is_number_integer() && is >= 0 && is <= kMost; });
 }
 
@@ -87,7 +88,7 @@ Json parse_strict(std::string_view text) {
   } catch (const Json::parse_error& error) {
     throw JsonError(syntax_text(text, error), error.byte >= text.size());
   } catch (const Json::out_of_range&) {
-    throw JsonError("expected numbers that a double holds, got a larger one");
+    throw JsonError("expected numbers in the range of a double, got a larger one");
   }
 }
 

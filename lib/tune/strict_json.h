@@ -22,6 +22,7 @@ struct JsonError : std::runtime_error {
 
 // Throws JsonError for
 // - text that is not JSON,
+// - a number outside the range of a double,
 // - an object with a duplicate name, because readers differ in the value they use, and
 // - values nested so deeply that recursion would overflow the stack.
 Json parse_strict(std::string_view text);

@@ -40,8 +40,8 @@ std::string without_numbers(const std::string& text) {
   return out;
 }
 
-// Returns a configuration's fields. Returns none if the text is no configuration, because stores
-// may come from anywhere.
+// Returns a configuration's fields, or none if the text is not a configuration, because a store may
+// come from an unknown source.
 MetaValues fields_of(const std::string& config) {
   try {
     return lib::config_values(config);
@@ -190,7 +190,8 @@ std::string no_gain(const Trial& trial, double heuristic_ratio) {
   };
   if (!(trial.ratio < std::min(1 - kLeast, noise)))
     return "its time is " + text(trial.ratio) +
-           " of the heuristic's, no gain beyond the noise: the heuristic against itself took " +
+           " of the heuristic's, no gain beyond the noise: the heuristic compared with itself "
+           "took " +
            text(heuristic_ratio);
   for (size_t i = 0; i < std::min(trial.us.size(), trial.heuristic_us.size()); ++i) {
     const double ratio = trial.us[i] / trial.heuristic_us[i];

@@ -17,8 +17,8 @@ double worst_ratio(const Trial& trial);
 constexpr double kNoSlower = 1.01;
 
 // Returns the reason why a trial is no gain over the heuristic, or "". A trial is a gain if
-// - it is faster over all problems by more than the noise. The noise is the cube of
-//   `heuristic_ratio`, the ratio of two times of the heuristic in one run, and
+// - it is faster over all problems by more than 0.5 % and by more than the noise. The noise is the
+//   cube of `heuristic_ratio`, the ratio of two times of the heuristic in one run, and
 // - it is not slower on any problem.
 std::string no_gain(const Trial& trial, double heuristic_ratio);
 
@@ -82,8 +82,8 @@ struct TaskSummary {
   int64_t count(Fate fate) const;
 };
 
-// Returns tasks in the order of their first trials. A task has the trials of all runs with equal
-// operation, options, problems, device and build.
+// Returns tasks in the order of their first trials. A task has the trials of all runs with the same
+// operation, kernel, options, problems, device, build and loaded files.
 std::vector<TaskSummary> summarize(const std::vector<Trial>& trials);
 
 }  // namespace ligerdsl::tune

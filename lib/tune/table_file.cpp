@@ -54,11 +54,11 @@ std::string fault_of(const Json& entry, std::string_view config) {
   };
   const std::tuple<const char*, const char*, std::function<bool(const Json&)>> members[] = {
       {"ratio", "a number above 0", is_positive},
-      {"problems", "a list of texts", are_strings},
+      {"problems", "a list of strings", are_strings},
       {"us", "a list of numbers above 0", are_positive},
       {"heuristic_us", "a list of numbers above 0", are_positive},
-      {"operation", "a text", is(&Json::is_string)},
-      {"imported_from", "a text", is(&Json::is_string)}};
+      {"operation", "a string", is(&Json::is_string)},
+      {"imported_from", "a string", is(&Json::is_string)}};
   for (const auto& [name, what, holds] : members) {
     const auto found = entry.find(name);
     if (found != entry.end() && !holds(*found)) return expected(name, what, &*found);
@@ -66,7 +66,7 @@ std::string fault_of(const Json& entry, std::string_view config) {
   const auto at = entry.find("config");
   // The library decodes no escapes in keys and configurations.
   if (at == entry.end() || *at != std::string(config))
-    return expected("config", "a text without escapes", at == entry.end() ? nullptr : &*at);
+    return expected("config", "a string without escapes", at == entry.end() ? nullptr : &*at);
   return "";
 }
 
@@ -176,7 +176,7 @@ class LockedTable {
       if (lock_ && (lock_->was_stopped() || std::chrono::steady_clock::now() > until))
         runtime::fail(runtime::Status::invalid_argument,
                       "table \"" + path + "\": " + runtime::lock_holder(file_->get()) +
-                          " holds its lock (flock)" +
+                          " holds the file's lock (flock)" +
                           (lock_->was_stopped() ? "" : " for more than 30 s; end that process"));
     }
   }
@@ -211,7 +211,7 @@ class LockedTable {
   std::unique_ptr<runtime::FileLock> lock_;
 };
 
-// Returns true for an existing path that is not a file: a pipe, a device.
+// Returns true for an existing path that is not a regular file, such as a pipe or a device.
 bool is_special(const std::string& target) {
   std::error_code none;
   const auto status = std::filesystem::status(target, none);

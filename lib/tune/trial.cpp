@@ -76,10 +76,12 @@ Trial Trial::from_json(const Json& json) {
   trial.config = members.text("config");
   trial.heuristic =
       members.get("heuristic", "true or false", [](const Json& is) { return is.is_boolean(); });
-  trial.device =
-      members.get("device", "an object whose \"arch\" and \"model\" are texts", is_device);
+  trial.device = members.get("device",
+                             "an object with strings \"arch\" and \"model\", and integers "
+                             "\"units\" and \"driver\"; or null",
+                             is_device);
   trial.build = members.text("build");
-  members.get("problems", "a list of texts", are_strings).get_to(trial.problems);
+  members.get("problems", "a list of strings", are_strings).get_to(trial.problems);
   trial.fate = fate_named(members.text("fate"));
   trial.reason = members.text("reason");
   members.get("us", "a list of numbers above 0", are_positive).get_to(trial.us);
@@ -90,11 +92,12 @@ Trial Trial::from_json(const Json& json) {
     throw JsonError("expected \"ratio\" above 0 in a trial whose \"fate\" is \"ok\", got 0");
   if (trial.fate == Fate::ok && trial.us.size() != trial.heuristic_us.size())
     throw JsonError(
-        "expected \"us\" and \"heuristic_us\" of one length in a trial whose \"fate\" is "
+        "expected \"us\" and \"heuristic_us\" of the same length in a trial whose \"fate\" is "
         "\"ok\", got lengths " +
         std::to_string(trial.us.size()) + " and " + std::to_string(trial.heuristic_us.size()));
   const auto is_object = [](const Json& is) { return is.is_object() || is.is_null(); };
-  if (members.has("seconds")) trial.seconds = members.get("seconds", "an object", is_object);
+  if (members.has("seconds"))
+    trial.seconds = members.get("seconds", "an object or null", is_object);
   trial.resources = members.get("resources", "a list of objects, or null", [](const Json& is) {
     return is.is_null() || (is.is_array() && std::all_of(is.begin(), is.end(), [](const Json& one) {
                               return one.is_object();
@@ -103,7 +106,8 @@ Trial Trial::from_json(const Json& json) {
   trial.date = members.text("date");
   if (members.has("elapsed")) trial.elapsed = members.number("elapsed");
   if (members.has("ceiling"))
-    trial.ceiling = members.get("ceiling", "an object of numbers, or null", is_ceiling);
+    trial.ceiling =
+        members.get("ceiling", "an object whose \"copy_gb_per_s\" is above 0, or null", is_ceiling);
   if (members.has("loaded")) trial.loaded = members.text("loaded");
   return trial;
 }

@@ -41,7 +41,7 @@ struct Trial {
   Json seconds;                      // seconds per part: compile, assemble, load, check, measure
   Json resources;                    // registers, shared memory, spills, CTAs per SM
   std::string date;
-  double elapsed = 0;  // seconds from the search's begin to this trial's end, or 0 if not recorded
+  double elapsed = 0;  // seconds from the search's start to this trial's end, or 0 if not recorded
   Json ceiling;  // copy_gb_per_s of a large copy; bytes and copy_us of a copy of the problem's size
   std::string loaded;  // digest of the files of --load
 

@@ -44,8 +44,9 @@ std::string end_text(int status) {
 WorkerProcess::WorkerProcess(const std::vector<std::string>& arguments) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    runtime::fail(runtime::Status::execution_failed,
-                  "no pipe to a worker: " + runtime::error_text(errno));
+    runtime::fail(
+        runtime::Status::execution_failed,
+        "cannot create a socket pair for a worker process: " + runtime::error_text(errno));
   // Both descriptors are above 2. If one were already 0 or 1, dup2 in the child would not copy it
   // and would keep FD_CLOEXEC.
   const int ours = fcntl(ends[0], F_DUPFD_CLOEXEC, 3), theirs = fcntl(ends[1], F_DUPFD_CLOEXEC, 3);
@@ -96,7 +97,7 @@ WorkerProcess::Answer WorkerProcess::gone(Outcome outcome, std::string end) {
     if (reaped == 0) poll(nullptr, 0, 1);
   }
   if (end.empty() && reaped > 0) end = end_text(status);
-  if (end.empty()) end = "killed by SIGKILL, but the kernel has not released it yet";
+  if (end.empty()) end = "killed by SIGKILL, but not released by the operating system yet";
   pid_ = -1;
   return {outcome, {}, std::move(end)};
 }
@@ -135,7 +136,7 @@ WorkerProcess::Answer WorkerProcess::gave_up(Wait wait) {
 }
 
 WorkerProcess::Answer WorkerProcess::ask(const Json& question, Deadline until, int stop) {
-  if (pid_ < 0) return {Outcome::ended, {}, "it has ended"};
+  if (pid_ < 0) return {Outcome::ended, {}, "the process has already ended"};
   const std::string line = question.dump() + "\n";
   for (std::string_view rest = line; !rest.empty();) {
     // MSG_NOSIGNAL: a write to an ended process is an error, not a signal. Only sockets accept this
@@ -150,7 +151,8 @@ WorkerProcess::Answer WorkerProcess::ask(const Json& question, Deadline until, i
     if (const size_t end = read_.find('\n'); end != std::string::npos) {
       Json answer = Json::parse(read_.substr(0, end), nullptr, /*allow_exceptions=*/false);
       read_.erase(0, end + 1);
-      if (answer.is_discarded()) return gone(Outcome::ended, "it printed a line that is no answer");
+      if (answer.is_discarded())
+        return gone(Outcome::ended, "the process printed a line that is not JSON");
       return {Outcome::answered, std::move(answer), ""};
     }
     if (const Wait wait = wait_for(POLLIN, until, stop); wait != Wait::ready) return gave_up(wait);

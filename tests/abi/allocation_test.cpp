@@ -119,7 +119,7 @@ TEST_F(Allocation, Norm) {
     plan(args, workspace.data(), workspace.bytes());
     of_first = allocations() - before;
   }).join();
-  EXPECT_EQ(of_first, 0) << "by the first execute of a thread";
+  EXPECT_EQ(of_first, 0) << "allocations by the first execute of a thread";
 }
 
 TEST_F(Allocation, CrossEntropyAndNormOfAList) {
@@ -183,7 +183,8 @@ TEST_F(Allocation, FusedLinearCrossEntropy) {
     const int64_t begun = products, held = of_products.taken - of_products.freed;
     EXPECT_EQ(count([&] { plan(args, workspace.data(), workspace.bytes()); }), 0);
     EXPECT_GE(products - begun, 30) << "the library multiplied without being counted";
-    EXPECT_EQ(of_products.taken - of_products.freed, held) << "products keep what they take";
+    EXPECT_EQ(of_products.taken - of_products.freed, held)
+        << "matmuls do not free all memory that they allocate";
 
     Owned lse(LIGERDSL_F32, {rows}), d_loss(LIGERDSL_F32, {1});
     FusedLinearCrossEntropyBackwardDesc later = fused_linear_cross_entropy_backward_desc();

@@ -30,7 +30,7 @@ def dump():
     text = subprocess.run(
         ["abidw", *options, *[word for path in folders for word in ("--hd", path)], library],
         check=True, capture_output=True, text=True).stdout
-    return re.sub(r" path='[^']*/", " path='", text)  # drops the folder of each source file
+    return re.sub(r" path='[^']*/", " path='", text)  # removes the folder of each source file
 
 
 def constants():

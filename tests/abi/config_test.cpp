@@ -46,7 +46,7 @@ struct Host {
     config.host_free = [](void* user, void* memory) {
       auto& host = *static_cast<Host*>(user);
       const std::lock_guard lock(host.mutex);
-      EXPECT_EQ(host.live.erase(memory), 1u) << "freed what was not allocated";
+      EXPECT_EQ(host.live.erase(memory), 1u) << "memory was freed that was not allocated";
       std::free(memory);
     };
   }
@@ -94,12 +94,12 @@ TEST(ContextTarget, AcceptsStructSizesOfOtherVersions) {
   std::memset(&later, 0x55, sizeof later);
   ASSERT_EQ(ligerdsl_context_target(context.get(), &later.known, sizeof later), LIGERDSL_SUCCESS);
   EXPECT_EQ(std::memcmp(&later.known, &expected, sizeof expected), 0);
-  EXPECT_EQ(later.more, 0) << "not known";
+  EXPECT_EQ(later.more, 0) << "an unknown field must be 0";
   std::memset(&later, 0x55, sizeof later);
   const size_t earlier = offsetof(ligerdsl_target_t, l2_bytes);
   ASSERT_EQ(ligerdsl_context_target(context.get(), &later.known, earlier), LIGERDSL_SUCCESS);
   EXPECT_EQ(std::memcmp(&later.known, &expected, earlier), 0);
-  EXPECT_EQ(later.known.l2_bytes, 0x5555555555555555) << "written beyond what was given";
+  EXPECT_EQ(later.known.l2_bytes, 0x5555555555555555) << "written beyond target_bytes";
 }
 
 TEST(ContextTarget, Misuse) {
@@ -108,7 +108,7 @@ TEST(ContextTarget, Misuse) {
   expect_failure(ligerdsl_context_target(context.get(), nullptr, sizeof target),
                  LIGERDSL_INVALID_NULL_POINTER, {"ligerdsl_context_target", "`target`"});
   expect_failure(ligerdsl_context_target(context.get(), &target, 4), LIGERDSL_INVALID_ARGUMENT,
-                 {"`target_bytes`: expected sizeof(ligerdsl_target_t), got 4"});
+                 {"`target_bytes`: expected sizeof(ligerdsl_target_t) = ", "got 4"});
   expect_failure(ligerdsl_context_target(nullptr, &target, sizeof target),
                  LIGERDSL_INVALID_NULL_POINTER, {"context"});
 }
@@ -181,7 +181,7 @@ TEST(Config, UnknownFlags) {
   ligerdsl_context_config_t config = fresh_config(8);
   ligerdsl_context_t context = nullptr;
   expect_failure(ligerdsl_context_create(&config, &context), LIGERDSL_INVALID_ARGUMENT,
-                 {"`flags`", "got 8"});
+                 {"`flags`", "got 0x8"});
 }
 
 // A struct of an older header ends after `flags`. The library must not call the later `host_alloc`.

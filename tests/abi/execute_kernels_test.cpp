@@ -66,13 +66,13 @@ TEST_F(Execute, IntegersMustHaveTheirValue) {
   EXPECT_EQ(launch({0, -128, -32768, INT32_MIN, INT64_MIN}), LIGERDSL_SUCCESS)
       << ligerdsl_last_error();
   expect_failure(launch({2, 0, 0, 0, 0}), LIGERDSL_INVALID_ARGUMENT,
-                 {"`flag`", "i1, 0 to 1, got 2"});
+                 {"`flag`", "0 to 1, the range of i1, got 2"});
   expect_failure(launch({0, 128, 0, 0, 0}), LIGERDSL_INVALID_ARGUMENT,
-                 {"`small`", "i8, -128 to 127, got 128"});
+                 {"`small`", "-128 to 127, the range of i8, got 128"});
   expect_failure(launch({0, 0, 32768, 0, 0}), LIGERDSL_INVALID_ARGUMENT,
                  {"`medium`", "i16, -32768 to 32767"});
   expect_failure(launch({0, 0, 0, int64_t{1} << 40, 0}), LIGERDSL_INVALID_ARGUMENT,
-                 {"`n`", "i32, -2147483648 to 2147483647, got 1099511627776"});
+                 {"`n`", "-2147483648 to 2147483647, the range of i32, got 1099511627776"});
 }
 
 // Doubles x, then overwrites it through pointers that a loop carries. The load must not move after

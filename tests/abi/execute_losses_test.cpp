@@ -41,7 +41,7 @@ TEST_F(Execute, LabelsOfAnyStride) {
   args.labels = no_labels;
   args.loss = no_loss;
   EXPECT_EQ(ligerdsl_cross_entropy(context_.get(), &desc, &args, nullptr), LIGERDSL_SUCCESS)
-      << "strides of no elements";
+      << "strides of an empty tensor must be ignored";
   args.logits = logits;
   args.loss = loss;
   args.labels = uneven;
@@ -49,8 +49,8 @@ TEST_F(Execute, LabelsOfAnyStride) {
                  LIGERDSL_INVALID_SHAPE, {"`labels`", "not evenly strided"});
 }
 
-// A bf16 loss is the f32 loss rounded to bf16. Class weights in bf16 and f32 give equal losses if
-// bf16 represents them exactly.
+// A bf16 loss is the f32 loss rounded to bf16. Class weights in bf16 and f32 give the same losses
+// if bf16 represents them exactly.
 TEST_F(Execute, LossAndClassWeightsAcceptLogitsType) {
   Owned logits(LIGERDSL_BF16, {4, 5}), labels(LIGERDSL_I64, {4});
   for (int i = 0; i < 20; ++i) logits.halves()[i] = to_bf16(0.25f * static_cast<float>(i % 7));
@@ -98,7 +98,7 @@ TEST_F(Execute, ReducedLossHasOneElement) {
   args.labels = labels;
   args.loss = loss;
   expect_failure(ligerdsl_cross_entropy(context_.get(), &desc, &args, nullptr),
-                 LIGERDSL_INVALID_SHAPE, {"`loss`", "expected 1 elements", "got 4"});
+                 LIGERDSL_INVALID_SHAPE, {"`loss`", "expected 1 element,", "got 4"});
 }
 
 // A loss has 1 element, or with REDUCTION_NONE one per input element. Any other size is refused.
@@ -110,7 +110,7 @@ TEST_F(Execute, DivergencesRefuseALossOfAnotherShape) {
   args.target = y;
   args.loss = few;
   expect_failure(ligerdsl_jsd(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE,
-                 {"`loss`", "expected 1 elements", "got 4"});
+                 {"`loss`", "expected 1 element,", "got 4"});
   desc.reduction = LIGERDSL_REDUCTION_NONE;
   expect_failure(ligerdsl_jsd(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE,
                  {"`loss`", "expected 32 elements", "got 4"});

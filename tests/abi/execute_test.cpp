@@ -79,7 +79,8 @@ TEST_F(Execute, DeadAndForeignPlans) {
   check(ligerdsl_vector_add_plan(context_.get(), &desc, &plan));
   const SoftmaxForwardArgs other = softmax_forward_args();
   expect_failure(ligerdsl_softmax_forward_execute(plan, &other, nullptr, 0, nullptr),
-                 LIGERDSL_INVALID_ARGUMENT, {"made for vector_add", "softmax_forward"});
+                 LIGERDSL_INVALID_ARGUMENT,
+                 {"expected a plan of softmax_forward", "got one of vector_add"});
   ligerdsl_plan_destroy(plan);
   const VectorAddArgs args = vector_add_args();
   EXPECT_EQ(ligerdsl_vector_add_execute(plan, &args, nullptr, 0, nullptr), LIGERDSL_DEAD_HANDLE);

@@ -84,8 +84,7 @@ TEST_F(Execute, LabelsOfLaterShardsAreAccepted) {
   of_all.partials = both;
   of_all.loss = loss;
   expect_failure(ligerdsl_vocab_parallel_cross_entropy(context_.get(), &desc, &of_all, nullptr),
-                 LIGERDSL_INVALID_ARGUMENT,
-                 {"`total_classes`", "several shards", "got 0 with 2 shards"});
+                 LIGERDSL_INVALID_ARGUMENT, {"`total_classes`", "2 shards, got 0"});
 }
 
 TEST_F(Execute, VocabularyShardsAreChecked) {
@@ -120,7 +119,7 @@ TEST_F(Execute, VocabularyShardsAreChecked) {
   args.logits = x;
   args.labels = labels;
   args.partials = three;
-  refused(LIGERDSL_INVALID_ARGUMENT, {"`without_loss`", "expected 0 where d_logits is not wanted"});
+  refused(LIGERDSL_INVALID_ARGUMENT, {"`without_loss`", "expected 0 without d_logits"});
   args.loss = one;
   refused(LIGERDSL_INVALID_SHAPE, {"`loss`", "expected 4 elements", "got 1"});
   args.loss = loss;
@@ -128,7 +127,7 @@ TEST_F(Execute, VocabularyShardsAreChecked) {
   refused(LIGERDSL_INVALID_ARGUMENT, {"`with_d_loss`", "expected 0 without d_logits"});
   args.d_loss = nullptr;
   args.partials = odd;
-  refused(LIGERDSL_INVALID_SHAPE, {"`partials`", "a multiple of the 4 of labels", "got 6"});
+  refused(LIGERDSL_INVALID_SHAPE, {"`partials`", "the same number of rows as labels, 4,", "got 6"});
   args.partials = five;
   refused(LIGERDSL_INVALID_SHAPE,
           {"`partials`", "rows of 3 numbers without `label_smoothing`", "got 5"});
@@ -139,11 +138,11 @@ TEST_F(Execute, VocabularyShardsAreChecked) {
   args.partials = five;
   desc.shard_smoothing = 1;
   desc.shard = 1;
-  refused(LIGERDSL_INVALID_ARGUMENT, {"`shard`", "one of the 1 shards", "got 1"});
+  refused(LIGERDSL_INVALID_ARGUMENT, {"`shard`", "expected 0 to 0", "got 1"});
   desc.shard = 0;
   desc.total_classes = 16;
   refused(LIGERDSL_INVALID_ARGUMENT,
-          {"`partials`", "shard_smoothing needs those of each shard", "one of 4 rows"});
+          {"`partials`", "which `shard_smoothing` needs", "got 4 rows, those of one shard"});
   desc.total_classes = 0;
   const Tensor shared(labels.storage.data(), {LIGERDSL_CPU, 0}, LIGERDSL_F32, {4});
   args.loss = shared;
@@ -152,7 +151,7 @@ TEST_F(Execute, VocabularyShardsAreChecked) {
   desc.smooth_others = 1;
   desc.n_classes = 0;
   args.logits = column;
-  refused(LIGERDSL_INVALID_ARGUMENT, {"`smooth_others`", "one class"});
+  refused(LIGERDSL_INVALID_ARGUMENT, {"`smooth_others`", "a single class"});
   desc.reduction = LIGERDSL_REDUCTION_BATCHMEAN;
   refused(LIGERDSL_INVALID_ARGUMENT, {"`reduction`", "got 3"});
 }

@@ -220,7 +220,7 @@ TEST_F(FakeGpu, TwoDevicesLaunchSeparately) {
   args.out = out;
   const VectorAddDesc desc = vector_add_desc();
   expect_failure(ligerdsl_vector_add(first.get(), &desc, &args, nullptr), LIGERDSL_INVALID_DEVICE,
-                 {"`b`", "the context's device, cuda:0", "got a tensor of cuda:1"});
+                 {"`b`", "cuda:0, the context's device", "got one on cuda:1"});
   ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
   config.device = {LIGERDSL_CUDA, 2};
   ligerdsl_context_t none = nullptr;
@@ -390,7 +390,7 @@ TEST_F(FakeGpu, KernelsAreRecordedForTheirContext) {
   EXPECT_STREQ(hopper.target().name, "sm_90a");
   EXPECT_STREQ(blackwell.target().name, "sm_120");
   EXPECT_EQ(blackwell.target().sms, 132) << "the driver's, not the table's 188";
-  EXPECT_EQ(blackwell.target().l2_bytes, 1 << 20) << "likewise";
+  EXPECT_EQ(blackwell.target().l2_bytes, 1 << 20) << "the driver's, not the table's";
   EXPECT_EQ(blackwell.target().shared_per_cta, 99 * 1024);
   KernelLauncher on_hopper(hopper, width_kernel), on_blackwell(blackwell, width_kernel);
   const auto launched = [](auto& launcher, const Context& context) {

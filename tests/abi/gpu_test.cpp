@@ -256,7 +256,7 @@ TEST_F(Gpu, HostTensorsAreRefused) {
   args.a = args.b = args.out = host;
   const VectorAddDesc desc = vector_add_desc();
   expect_failure(ligerdsl_vector_add(context_->get(), &desc, &args, stream_),
-                 LIGERDSL_INVALID_DEVICE, {"expected memory of the context's device, cuda:0"});
+                 LIGERDSL_INVALID_DEVICE, {"expected a tensor on cuda:0, the context's device"});
 }
 
 }  // namespace

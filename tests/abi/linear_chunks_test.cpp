@@ -178,10 +178,10 @@ TEST(LinearChunks, SmallChunksBecomeVocabularyBlocked) {
   }
   LinearChunkOptions options = head();
   options.chunk_rows = 128;
-  EXPECT_FALSE(LinearChunks(options).layout(4096).by_vocabulary) << "as asked for";
+  EXPECT_FALSE(LinearChunks(options).layout(4096).by_vocabulary) << "the options choose the chunks";
   options.chunk_rows = 0;
   options.rule = ChunkRule::published;
-  EXPECT_FALSE(LinearChunks(options).layout(4096).by_vocabulary) << "as asked for";
+  EXPECT_FALSE(LinearChunks(options).layout(4096).by_vocabulary) << "the options choose the chunks";
 }
 
 // Exponentials are stored in d_weight's memory. No block of d_weight overwrites values still in
@@ -199,12 +199,12 @@ TEST(LinearChunks, ExponentialsInDWeightAreNotOverwritten) {
       for (int64_t rows : {1000, 4096, 8192, 10000, 32768}) {
         SCOPED_TRACE(std::string(name(type)) + ", " + std::to_string(limit) + " bytes, rows " +
                      std::to_string(rows));
-        EXPECT_FALSE(LinearChunks(options).layout(rows).in_d_weight) << "it is not free";
+        EXPECT_FALSE(LinearChunks(options).layout(rows).in_d_weight) << "d_weight is not free";
         const LinearLayout l = LinearChunks(options).layout(rows, true);
         EXPECT_LE(l.bytes, static_cast<size_t>(limit));
         if (rows == 4096) {
           EXPECT_TRUE(l.in_d_weight);
-          EXPECT_EQ(l.chunk, rows) << "nothing is multiplied again";
+          EXPECT_EQ(l.chunk, rows) << "no row is recomputed";
         }
         if (!l.in_d_weight) continue;
         EXPECT_TRUE(l.by_vocabulary);
@@ -230,7 +230,7 @@ TEST(LinearChunks, ExponentialsInDWeightAreNotOverwritten) {
         int64_t done = 0;
         for (int64_t first = 0; first < rows; first += LinearChunks::chunk_at(l, rows, first))
           done = LinearChunks::chunk_at(l, rows, first);
-        EXPECT_EQ(done, l.chunk) << "the last chunk, which is kept, is a whole one";
+        EXPECT_EQ(done, l.chunk) << "the last chunk must be full";
       }
     }
     options.max_workspace_bytes = 30'000'000;
@@ -253,15 +253,15 @@ TEST(LinearChunks, RowsInDWeightComeFirst) {
     SCOPED_TRACE(rows);
     const LinearLayout l = chunks.layout(rows, true);
     EXPECT_FALSE(l.by_vocabulary);
-    EXPECT_EQ(l.rows_in_front, 8192) << "as d_weight holds";
+    EXPECT_EQ(l.rows_in_front, 8192) << "the number of rows that d_weight holds";
     EXPECT_GE(l.chunk, 768);
     EXPECT_LE(l.bytes, 300'000'000u);
     const LinearLayout front = chunks.in_front(l, rows);
     EXPECT_TRUE(front.in_d_weight);
     EXPECT_EQ(front.rows, 8192);
-    EXPECT_EQ(front.chunk, 8192) << "none are multiplied again";
+    EXPECT_EQ(front.chunk, 8192) << "no row is recomputed";
     EXPECT_LE(front.bytes, l.bytes);
-    // Both layouts have these arrays at equal offsets in the workspace.
+    // Both layouts have these arrays at the same offsets in the workspace.
     for (size_t LinearLayout::*const at :
          {&LinearLayout::counts, &LinearLayout::row_loss, &LinearLayout::row_z_loss,
           &LinearLayout::row_accuracy, &LinearLayout::lse, &LinearLayout::label_logit,
@@ -270,8 +270,8 @@ TEST(LinearChunks, RowsInDWeightComeFirst) {
       EXPECT_LT(l.*at, std::min(l.logits, front.logits));
     }
   }
-  EXPECT_EQ(chunks.layout(8192, true).rows_in_front, 0) << "all of them are there";
-  EXPECT_EQ(chunks.layout(32768, false).rows_in_front, 0) << "it is not free";
+  EXPECT_EQ(chunks.layout(8192, true).rows_in_front, 0) << "all rows fit in d_weight";
+  EXPECT_EQ(chunks.layout(32768, false).rows_in_front, 0) << "d_weight is not free";
   options.d_weight_type = bf16;
   EXPECT_EQ(LinearChunks(options).layout(32768, true).rows_in_front, 0)
       << "each chunk's sum would be rounded";
@@ -343,7 +343,7 @@ TEST(LinearChunks, WeightIsCopiedAtOnceOrInBlocks) {
       EXPECT_EQ(l.weight_rows % 128, 0);
       const int64_t most = std::min(64 * kMiB, (limit - (32 << 20)) / 8);
       EXPECT_LE(l.weight_rows * 4096 * 2, most);
-      EXPECT_GT((l.weight_rows + 128) * 4096 * 2, most - kMiB) << "room is left unused";
+      EXPECT_GT((l.weight_rows + 128) * 4096 * 2, most - kMiB) << "the weight leaves room unused";
       EXPECT_TRUE(l.add_up_d_x);
       EXPECT_GE(l.weight, l.d_x + static_cast<size_t>(l.chunk) * 4096 * 4);
     }

@@ -136,7 +136,7 @@ const NormRow kNormRows[] = {
        replace(c.x, c.args.x, LIGERDSL_F32, {4, 8}, {-8, 1});
      },
      LIGERDSL_INVALID_SHAPE,
-     {"`x`", "negative strides"}},
+     {"`x`", "expected strides of 0 or more"}},
     {"UnevenLeading",
      [](NormCall& c) {
        replace(c.x, c.args.x, LIGERDSL_F32, {2, 2, 8}, {40, 8, 1});
@@ -196,7 +196,7 @@ const NormRow kNormRows[] = {
        c.args.x = c.x;
      },
      LIGERDSL_INVALID_DEVICE,
-     {"`x`", "expected memory of the context's device, cpu", "got a tensor of cuda:0"}},
+     {"`x`", "expected a tensor on cpu, the context's device", "got one on cuda:0"}},
     {"DescContradictsTensor",
      [](NormCall& c) { c.desc.n_cols = 16; },
      LIGERDSL_INVALID_SHAPE,
@@ -307,7 +307,8 @@ TEST_F(Misuse, DivergenceArgumentsAreChecked) {
   };
   args.input = x;
   args.target = y;
-  refused(LIGERDSL_INVALID_ARGUMENT, {"`without_loss`", "expected 0 where d_input is not wanted"});
+  refused(LIGERDSL_INVALID_ARGUMENT,
+          {"`without_loss`", "expected 0 without d_input, got 1; pass loss"});
   args.loss = one;
   args.d_loss = factor;
   refused(LIGERDSL_INVALID_ARGUMENT, {"`with_d_loss`", "expected 0 without d_input"});

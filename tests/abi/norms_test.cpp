@@ -226,7 +226,7 @@ TEST_F(Norms, OmittedDxMustBeDescribed) {
   const RmsNormBackwardDesc none = rms_norm_backward_desc();
   expect_failure(ligerdsl_rms_norm_backward(context_.get(), &none, &args, nullptr),
                  LIGERDSL_INVALID_ARGUMENT,
-                 {"`without_d_x`", "got 1", "pass d_x, or what of the parameters is wanted"});
+                 {"`without_d_x`", "got 1", "pass d_x or a parameter's gradient"});
 
   RmsNormBackwardDesc desc = rms_norm_backward_desc();
   desc.n_cols = 4;
@@ -243,7 +243,8 @@ TEST_F(Norms, OmittedDxMustBeDescribed) {
   args.d_x = d_x;
   expect_failure(ligerdsl_rms_norm_backward_execute(without.get(), &args, workspace_,
                                                     sizeof workspace_, nullptr),
-                 LIGERDSL_INVALID_ARGUMENT, {"`d_x`", "the plan was made without it"});
+                 LIGERDSL_INVALID_ARGUMENT,
+                 {"`d_x`", "the plan's description does not include this tensor"});
 
   FusedAddRmsNormBackwardDesc sum = fused_add_rms_norm_backward_desc();
   sum.n_cols = 4;
@@ -482,7 +483,7 @@ TEST_F(Norms, GroupNorm) {
   args.x = strided;
   expect_failure(ligerdsl_group_norm_forward(context_.get(), &desc, &args, nullptr),
                  LIGERDSL_INVALID_SHAPE,
-                 {"`x`", "expected channels one after the other, a stride of 2", "got 4"});
+                 {"`x`", "expected contiguous channels, with a stride of 2", "got 4"});
 }
 
 }  // namespace

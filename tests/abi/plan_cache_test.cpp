@@ -54,7 +54,7 @@ TEST(PlanCache, PlanInUseOutlivesEviction) {
   EXPECT_EQ(cache.find("first"), nullptr);
   EXPECT_EQ(*named(in_use), "first");
   in_use.reset();
-  EXPECT_TRUE(first.expired()) << "something else keeps it";
+  EXPECT_TRUE(first.expired()) << "something else keeps the plan";
 }
 
 TEST(PlanCache, ThreadsFindTheirOwnPlans) {

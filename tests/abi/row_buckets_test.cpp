@@ -134,7 +134,7 @@ TEST_F(RowBuckets, TensorPlacementSelectsBucket) {
   lib::Call call{};
   call.rows = 11;
   call.tensors[0].data = memory + 4;
-  EXPECT_EQ(made->facts(call).at(0).value, "that of another kind");
+  EXPECT_EQ(made->facts(call).at(0).value, "for another kind");
   EXPECT_EQ(made->schedule(call), 1u);
   call.rows = 10;
   EXPECT_EQ(made->schedule(call), 0u);

@@ -51,7 +51,7 @@ TEST_F(Texts, DevicesHaveNames) {
         LIGERDSL_INVALID_DEVICE);
   };
   const std::string expected =
-      "softmax_forward: `x`: expected memory of the context's device, cpu, got a tensor of ";
+      "softmax_forward: `x`: expected a tensor on cpu, the context's device, got one on ";
   EXPECT_EQ(on(LIGERDSL_CUDA, 3), expected + "cuda:3");
   EXPECT_EQ(on(7, 0),
             expected + "an unknown device type 7 (LIGERDSL_CPU is 1, LIGERDSL_CUDA is 2)");
@@ -91,9 +91,8 @@ TEST_F(Texts, EmptyWeightsAreNamed) {
   EXPECT_EQ(lib::call_entry(call.info(), context_, &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE);
   EXPECT_STREQ(
       ligerdsl_last_error(),
-      "fused_linear_cross_entropy: `weight`: expected at least 1 along dimension 0, `n_classes`, "
-      "got 0: a "
-      "tensor without elements; one that is sharded over devices must be gathered before the call");
+      "fused_linear_cross_entropy: `weight`: expected at least 1 along dimension 0 (`n_classes`), "
+      "got 0; gather a tensor that is sharded over devices before the call");
 }
 
 TEST_F(Texts, EmbeddingGradientPositionsAreNamed) {
@@ -156,10 +155,11 @@ TEST_F(Texts, GroupNormNamesItsGroups) {
     return ligerdsl_group_norm_forward(context_, &desc, &args, nullptr);
   };
   EXPECT_EQ(call(), LIGERDSL_INVALID_SHAPE);
-  EXPECT_STREQ(ligerdsl_last_error(),
-               "group_norm_forward: `n_groups`: expected it to be set, because no tensor that has "
-               "it (mean, rstd) is "
-               "passed; set it in the description, or pass one of them");
+  EXPECT_STREQ(
+      ligerdsl_last_error(),
+      "group_norm_forward: `n_groups`: expected at least 1, got 0, and no tensor with this "
+      "size (mean, rstd) is passed; set it in the description, or pass one of these "
+      "tensors");
   args.rstd = &statistics;
   EXPECT_EQ(call(), LIGERDSL_SUCCESS) << ligerdsl_last_error();
 }
@@ -200,10 +200,10 @@ TEST_F(Texts, ModulationShapeIsNamed) {
   args.scale = &scale;
   EXPECT_EQ(ligerdsl_modulated_rms_norm_forward(context_, &desc, &args, nullptr),
             LIGERDSL_INVALID_SHAPE);
-  EXPECT_STREQ(ligerdsl_last_error(),
-               "modulated_rms_norm_forward: `scale`: expected [K, H] = [?, 8], got [8], which says "
-               "nothing of "
-               "`n_modulations`; one row for all rows of x is [1, n_cols]");
+  EXPECT_STREQ(
+      ligerdsl_last_error(),
+      "modulated_rms_norm_forward: `scale`: expected [K, H] = [?, 8], got [8], which does not "
+      "determine `n_modulations`; one row for all rows of x is [1, n_cols]");
 }
 
 // The one-call form reads the dtype from the list of tensors, which may be NULL or empty.
@@ -238,9 +238,8 @@ TEST_F(Texts, TensorListsAreChecked) {
   tensors[1].strides = strides;
   EXPECT_EQ(call(tensors, 2), LIGERDSL_INVALID_SHAPE);
   EXPECT_STREQ(ligerdsl_last_error(),
-               "global_norm: `tensors[1]`: expected a contiguous tensor, got a stride of 4 in "
-               "dimension 0 where 2 is "
-               "contiguous; copy it");
+               "global_norm: `tensors[1]`: expected a contiguous tensor, with a stride of 2 in "
+               "dimension 0, got 4; pass a contiguous copy");
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ struct Source {
     };
     config.workspace_free = [](void* user, void* memory, ligerdsl_stream_t on) {
       auto& source = *static_cast<Source*>(user);
-      EXPECT_EQ(source.live.erase(memory), 1u) << "freed what was not allocated";
+      EXPECT_EQ(source.live.erase(memory), 1u) << "memory was freed that was not allocated";
       EXPECT_EQ(source.stream, on);
       std::free(static_cast<char*>(memory) - source.shift);
     };

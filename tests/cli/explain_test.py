@@ -235,14 +235,14 @@ def test_call(ligerdsl):
                         "--target", "sm_90a")["call"]["facts"]
     many = ligerdsl.json("explain", "matmul_nt", "dtype=bf16", "M=4096", "N=4096", "K=4096",
                          "--target", "sm_90a")["call"]["facts"]
-    expect(few["schedule"] == "that of up to 64 rows"
-           and many["schedule"] == "that of any number of rows",
+    expect(few["schedule"] == "for up to 64 rows"
+           and many["schedule"] == "for any number of rows",
            f"{few} {many}")
     # M = 1025 is one row more than eight tiles of 128 rows. The schedule takes tiles of less than
     # 256 columns, in a single launch.
     middle = ligerdsl.json("explain", "matmul_nt", "dtype=bf16", "M=1025", "N=4096", "K=4096",
                            "--target", "sm_90a")["call"]
-    expect(middle["facts"]["schedule"] == "that of tiles of 128 x 160"
+    expect(middle["facts"]["schedule"] == "for tiles of 128 x 160"
            and [row["kernel"] for row in middle["launches"]] == ["matmul_bf16"],
            f"{middle}")
     # Two launches compute exponentials: one for the first block of a chunk, one for its other
@@ -260,7 +260,7 @@ def test_call(ligerdsl):
            == [("aligned_copy_a_bf16", "generic"), ("aligned_copy_b_bf16", "generic"),
                ("matmul_bf16", "operands")],
            f"{odd['call']}")
-    expect(odd["call"]["facts"]["schedule"] == "that of operands with unaligned rows",
+    expect(odd["call"]["facts"]["schedule"] == "for operands with unaligned rows",
            f"{odd['call']}")
     expect(len(odd["kernels"]) == 3 and all(kernel["remarks"] for kernel in odd["kernels"]),
            "explain shows each kernel that runs and why it is slower")

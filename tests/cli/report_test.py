@@ -329,9 +329,9 @@ def test_refusals(ligerdsl, folder):
             (["report", store, "-o", store], {}, 2, "name another file"),
             (["report", store, "-o", folder / "." / "one.jsonl"], {}, 2, "name another file"),
             (["report", "-o", page], {"XDG_DATA_HOME": str(bare)}, 4, "`ligerdsl tune` makes it"),
-            (["report", pathlib.Path(__file__), "-o", page], {}, 2, "line 1 is no trial"),
+            (["report", pathlib.Path(__file__), "-o", page], {}, 2, "line 1: expected a trial"),
             (["report", store, folder / "empty.jsonl", pathlib.Path(ligerdsl.path), "-o", page], {},
-             2, "line 1 is no trial"),
+             2, "line 1: expected a trial"),
             (["report", "/dev/zero", "-o", page], {}, 2, "a line of more than 16 MiB"),
             (["report", store], {}, 2, "--output")]:
         code, out, errors = ligerdsl.run(*arguments, **environment)

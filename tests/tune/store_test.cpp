@@ -73,7 +73,7 @@ TEST_F(StoreTest, LockWaitEndsAtItsLimitAndNamesTheHolder) {
   });
   store.append(trial("b"));
   unlocks.join();
-  ASSERT_EQ(other.read().size(), 1u) << "the trial that was refused is not there";
+  ASSERT_EQ(other.read().size(), 1u) << "the refused trial must not be stored";
 }
 
 TEST_F(StoreTest, StopRequestEndsLockWait) {
@@ -145,9 +145,10 @@ TEST_F(StoreTest, RejectsTextThatIsNotATrialOnAnyLine) {
                                  "\x7f"
                                  "ELF",
                                  "null\n"}) {
-    EXPECT_NE(refusal(path_, text).find("line 1 is no trial"), std::string::npos)
+    EXPECT_NE(refusal(path_, text).find("line 1: expected a trial"), std::string::npos)
         << text << refusal(path_, text);
-    EXPECT_NE(refusal(path_, whole + "\n" + text).find("line 2 is no trial"), std::string::npos)
+    EXPECT_NE(refusal(path_, whole + "\n" + text).find("line 2: expected a trial"),
+              std::string::npos)
         << text;
   }
   EXPECT_EQ(refusal(path_, ""), "");
@@ -177,11 +178,10 @@ TEST_F(StoreTest, RejectsMembersWithInvalidValues) {
            {"device", "7"},      {"device", "{\"units\": \"many\"}"},
            {"fate", "\"fine\""}, {"ceiling", "{\"copy_gb_per_s\": []}"},
            {"elapsed", "-2"},    {"options", "[]"}})
-    EXPECT_NE(changed(name, value).find("line 1 is no trial"), std::string::npos)
+    EXPECT_NE(changed(name, value).find("line 1: expected a trial"), std::string::npos)
         << name << " " << value;
-  EXPECT_NE(
-      changed("ratio", "-1").find("expected \"ratio\" to be a number that is not negative, got -1"),
-      std::string::npos)
+  EXPECT_NE(changed("ratio", "-1").find("expected \"ratio\" to be a number of 0 or more, got -1"),
+            std::string::npos)
       << changed("ratio", "-1");
   EXPECT_NE(changed("date", "\"\", \"date\": \"\"").find("got \"date\" twice"), std::string::npos);
 }
@@ -208,7 +208,7 @@ TEST_F(StoreTest, RejectsMissingFilesAndFolders) {
     EXPECT_NE(std::string(error.what()).find("directory"), std::string::npos) << error.what();
   }
   if (access("/dev/zero", R_OK) == 0) {
-    EXPECT_THROW(read_trials("/dev/zero"), runtime::Error) << "it has no end";
+    EXPECT_THROW(read_trials("/dev/zero"), runtime::Error) << "the file has no end";
   }
 }
 

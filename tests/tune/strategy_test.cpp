@@ -52,7 +52,8 @@ TEST(Strategy, ExhaustiveProposesEachConfigurationOnce) {
   for (std::vector<Config> next; !(next = strategy->next(7)).empty();) {
     for (const Config& config : next) EXPECT_TRUE(said.insert(config).second);
   }
-  EXPECT_EQ(std::ssize(said), (64 - 3) * 64 - 1) << "all that are valid but the heuristic";
+  EXPECT_EQ(std::ssize(said), (64 - 3) * 64 - 1)
+      << "all valid configurations except the heuristic's";
 }
 
 TEST(Strategy, NeverProposesAConfigurationTwice) {

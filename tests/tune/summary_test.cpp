@@ -137,7 +137,7 @@ TEST(SummaryTest, BestSoFarContinuesAcrossRuns) {
   const auto& tried = tasks[0].candidates;
   EXPECT_EQ(tried[0].best_so_far, 1);
   EXPECT_EQ(tried[1].best_so_far, 0.9);
-  EXPECT_EQ(tried[2].best_so_far, 0.9) << "what is wrong is not fast";
+  EXPECT_EQ(tried[2].best_so_far, 0.9) << "a wrong configuration must not count as the best";
   EXPECT_EQ(tried[3].best_so_far, 0.8);
   EXPECT_EQ(tried[1].seconds, 4);
   EXPECT_EQ(tried[2].seconds, 4.5) << "a second run begins its clock anew";

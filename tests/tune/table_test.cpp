@@ -55,8 +55,8 @@ TEST(TunedTable, PrefersSameModelThenSameNumberOfUnits) {
   ASSERT_TRUE(other);
   EXPECT_EQ(other->config, "num_warps=2");
   EXPECT_EQ(other->model, "NVIDIA H200");
-  EXPECT_FALSE(table.find("norm", 1, options, kSmaller)) << "other numbers of multiprocessors";
-  EXPECT_FALSE(table.find("norm", 2, options, kH200)) << "another meaning of its fields";
+  EXPECT_FALSE(table.find("norm", 1, options, kSmaller)) << "another number of SMs";
+  EXPECT_FALSE(table.find("norm", 2, options, kH200)) << "another version of the fields";
   EXPECT_FALSE(table.find("norm", 1, "cols=4097 type=bf16", kH200));
   EXPECT_FALSE(table.find("norm", 1, options, {"sm_100", 132, "NVIDIA H200"}));
   EXPECT_FALSE(TunedTable(text_of({}), "empty").find("norm", 1, options, kH200));
@@ -93,9 +93,10 @@ TEST(TunedTable, RejectsCrLfAndByteOrderMark) {
   std::string text = text_of({{"a/1 x=1 @ c/1/m", "n=1"}});
   for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 2)
     text.replace(at, 1, "\r\n");
-  EXPECT_NE(refusal(text).find("line 1: it ends in CR LF"), std::string::npos) << refusal(text);
+  EXPECT_NE(refusal(text).find("line 1: the line ends in CR LF"), std::string::npos)
+      << refusal(text);
   text = "\xef\xbb\xbf" + text_of({});
-  EXPECT_NE(refusal(text).find("line 1: it begins with a byte order mark"), std::string::npos)
+  EXPECT_NE(refusal(text).find("line 1: the file begins with a byte order mark"), std::string::npos)
       << refusal(text);
 }
 
@@ -156,7 +157,7 @@ TEST(TunedTable, RejectsPipesFoldersAndMissingFiles) {
   const auto folder = std::filesystem::path(::testing::TempDir());
   const std::string pipe = folder / ("pipe" + std::to_string(getpid()));
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_THROW(TunedTable::read(pipe), runtime::Error) << "and nobody writes into it";
+  EXPECT_THROW(TunedTable::read(pipe), runtime::Error) << "a pipe without a writer";
   std::filesystem::remove(pipe);
   for (const std::string& path :
        {(folder / "none.json").string(), folder.string(), std::string("/dev/null")})
@@ -201,7 +202,7 @@ TEST_F(WrittenTable, FullDiskKeepsTheOldTable) {
   EXPECT_EXIT(limited(), ::testing::ExitedWithCode(7), "");
   EXPECT_EQ(config_there(), "n=1");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1)
-      << "what was written is gone";
+      << "the temporary file must be removed";
 }
 
 TEST_F(WrittenTable, KilledWriterLeavesACompleteTable) {
@@ -246,12 +247,12 @@ TEST_F(WrittenTable, ConcurrentWritersLoseNoEntry) {
   }
   EXPECT_EQ(TunedTable::read(path_).size(), size_t{kWriters * kEach});
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1)
-      << "nothing is left next to it";
+      << "no temporary file may remain";
 }
 
 TEST_F(WrittenTable, UpdateStartsFromTheExistingEntries) {
   update_table(path_, [](TableEntries* all) { return !all->empty(); });
-  EXPECT_EQ(TunedTable::read(path_).size(), 0u) << "a table without entries is one";
+  EXPECT_EQ(TunedTable::read(path_).size(), 0u) << "an empty table must be valid";
   std::ofstream(path_).flush();  // an empty file, as from `touch`
   EXPECT_TRUE(entries_to_update(path_).empty());
   update_table(path_, [](TableEntries* all) {
@@ -259,7 +260,7 @@ TEST_F(WrittenTable, UpdateStartsFromTheExistingEntries) {
   });
   EXPECT_EQ(config_there(), "n=1");
   update_table(path_, [](TableEntries* all) { return all->clear(), false; });
-  EXPECT_EQ(config_there(), "n=1") << "nothing was to be written";
+  EXPECT_EQ(config_there(), "n=1") << "the table must not change";
   std::filesystem::create_symlink(path_, folder_ / "link");
   update_table(folder_ / "link",
                [](TableEntries* all) { return all->begin()->second["config"] = "n=2", true; });
@@ -275,11 +276,11 @@ TEST_F(WrittenTable, UpdateStartsFromTheExistingEntries) {
     EXPECT_THROW(call(), runtime::Error);
   std::string text;
   std::getline(std::ifstream(path_), text);
-  EXPECT_EQ(text, "mine") << "what is no table stays";
+  EXPECT_EQ(text, "mine") << "a file that is no table must not change";
   EXPECT_THROW(entries_to_update(folder_ / "none" / "t.json"), runtime::Error);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "fresh"));
   EXPECT_TRUE(entries_to_update(folder_ / "fresh").empty());
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "fresh")) << "asking makes no file";
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "fresh")) << "reading entries must create no file";
 }
 
 TEST_F(WrittenTable, RejectsSymbolicLinksOfOtherUsers) {
@@ -376,9 +377,9 @@ TEST(TunedConfigs, FirstTableWithAValidEntryDecides) {
     EXPECT_TRUE(malformed.values.empty()) << text;
     EXPECT_EQ(malformed.passed.size(), 1u) << text;
   }
-  EXPECT_TRUE(configs({"order=2"}, Tuning::same).values.empty()) << "it changes a row's bits";
+  EXPECT_TRUE(configs({"order=2"}, Tuning::same).values.empty()) << "order changes a row's bits";
   EXPECT_EQ(configs({"order=1 fast=2"}, Tuning::same).values.at("fast"), "2")
-      << "order as it is without a table";
+      << "order has the heuristic's value";
   EXPECT_TRUE(configs({}, Tuning::any).values.empty());
 }
 
@@ -388,7 +389,7 @@ TEST(TunedConfigs, FindsAuthorKernelByFixedFieldsAndSettings) {
   const std::string options = tuned_options(fields, " y=x  x=8x4 ");
   EXPECT_EQ(options, "x=8x4 y=x type=f32");
   EXPECT_EQ(tuned_options(fields, "type=f32 x=8x4 block=16 y=x"), options)
-      << "as tune may be given them";
+      << "as a user may pass them to tune";
   const auto table = std::make_shared<const TunedTable>(
       text_of({{lib::tuned_key("mine", 1, options, kH200), "block=16 num_warps=2"}}), "table");
   const auto configs = [&](runtime::Tuning tuning, bool gpu) {
@@ -422,12 +423,13 @@ TEST(TunedConfigs, EqualNumbersHaveEqualText) {
     return tuned_options({{"scale", type, value, {}, Bits::fixed}}, "");
   };
   EXPECT_EQ(options("number", "0.1"), "scale=0.1");
-  EXPECT_EQ(options("number", "0.10000000149011612"), "scale=0.1") << "as a float field says it";
+  EXPECT_EQ(options("number", "0.10000000149011612"), "scale=0.1")
+      << "as the text of a float field";
   EXPECT_EQ(options("number", "1.50"), options("number", "1.5"));
   EXPECT_EQ(options("number", "1e300"), "scale=1e+300");
   EXPECT_EQ(options("number", "1e-300"), "scale=1e-300");
   EXPECT_EQ(options("int", "007"), "scale=7");
-  EXPECT_EQ(options("int", "x"), "scale=x") << "who takes the field refuses it";
+  EXPECT_EQ(options("int", "x"), "scale=x") << "the kernel refuses the value later";
 }
 
 }  // namespace

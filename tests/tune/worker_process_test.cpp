@@ -42,7 +42,7 @@ TEST(WorkerProcess, IsKilledAtTheDeadline) {
 TEST(WorkerProcess, InvalidAnswerEndsIt) {
   const auto answer = ask("read line; echo hello; sleep 1000");
   EXPECT_EQ(answer.outcome, Outcome::ended);
-  EXPECT_NE(answer.end.find("no answer"), std::string::npos) << answer.end;
+  EXPECT_NE(answer.end.find("not JSON"), std::string::npos) << answer.end;
 }
 
 TEST(WorkerProcess, StoppedProcessCountsAsEnded) {

@@ -28,7 +28,7 @@ constexpr int64_t kMostRows = 32768;
 constexpr int64_t kWeightBlock = int64_t{64} << 20;  // bytes per block of the weight
 constexpr int64_t kWeightShare = 8;                  // a block gets at most 1/8 of the free bytes
 constexpr int64_t kMostBlock = 8192;                 // classes per block of exponentials
-constexpr int64_t kChunkSizes = 16;                  // most chunk sizes to compare
+constexpr int64_t kChunkSizes = 16;                  // largest number of chunk sizes to compare
 // Times are in columns of k: 1 is the time in which a wave of tiles adds one column of A times one
 // row of B.
 //

@@ -29,7 +29,7 @@
 namespace ligerdsl::lib {
 
 inline constexpr size_t kMostTileNumbers = 5;
-// Default bytes of a chunk's logits: room for 4,096 rows of 128,256 classes.
+// Default bytes of a chunk's logits: room for 4,096 rows of 128,256 16-bit logits.
 inline constexpr int64_t kDefaultLogits = int64_t{1} << 30;
 
 enum class ChunkRule { by_workspace, published };
@@ -196,8 +196,9 @@ class LinearChunks {
   }
   int64_t size_of_logit() const { return size_of(o_.f32_logits ? DType::f32 : o_.product_type); }
   int64_t bytes_of_row() const;  // bytes of all parts with a size per row of a chunk
-  // Return true if x is copied only to write zeros in ignored rows: of a chunk if d_x has no memory
-  // for the copy, or of the rows of a vocabulary block.
+  // Return true if the workspace holds a copy of x only because ignored rows must be zeros. The
+  // first is for a chunk whose copy d_x's memory cannot hold, the second for rows of a vocabulary
+  // block.
   bool copies_x_of_chunk() const { return copies_x_of_block() && !o_.with_d_x; }
   bool copies_x_of_block() const { return o_.ignores_rows && o_.with_d_weight && !copies_x(); }
   int64_t bytes_of_numbers() const;  // tile statistics, per row of a chunk

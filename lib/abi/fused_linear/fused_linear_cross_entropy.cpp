@@ -66,7 +66,7 @@ size_t FusedLinearCrossEntropy::workspace_bytes(int64_t rows) const {
   const LinearLayout layout = chunks_.layout(rows);
   check_limit(layout, rows, d_.max_workspace_bytes,
               d_.chunk_rows == 0 && d_.chunking == LIGERDSL_CHUNKING_WORKSPACE,
-              "; an f32 d_weight, or a d_x that does not overwrite x, needs less");
+              "; use an f32 d_weight, or a d_x that does not overwrite x, to need less");
   return std::max(layout.bytes, chunks_.layout(rows, true).bytes);  // for a d_weight of any strides
 }
 
@@ -231,8 +231,8 @@ std::unique_ptr<OpPlan> gradients_from_lse(const ContextRef& context, const Desc
   check_types(d);
   if (!with_gradient(d))
     fail(Status::invalid_argument,
-         "`with_d_x`, `d_weight_dtype`, `d_bias_dtype`: expected at least one of d_x, d_weight and "
-         "d_bias to be wanted, got none");
+         "`with_d_x`, `d_weight_dtype`, `d_bias_dtype`: expected at least one that is not 0, got 0 "
+         "for each; pass d_x, d_weight or d_bias");
   return std::make_unique<FusedLinearCrossEntropy>(context, d, info, true);
 }
 

@@ -175,7 +175,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
 
   // ---- Chunks of rows (fused_linear_cross_entropy_run.cpp)
 
-  // Returns the views that are equal for all chunks of a call.
+  // Returns the views that are the same for all chunks of a call.
   Views whole_batch(const Call& call, const LinearLayout& layout, int64_t rows) const;
   // Sets the views of rows [first, first + count), for chunks and for blocks of the vocabulary.
   void select_rows(const Call& call, const LinearLayout& layout, int64_t first, int64_t count,
@@ -215,8 +215,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
 
   // ---- Blocks of the vocabulary (fused_linear_cross_entropy_blocks.cpp)
 
-  // Checks on the device if one of x's first `rows` rows is ignored and not finite. If so, chooses
-  // the matmul that skips ignored rows.
+  // Checks on the device whether one of x's first `rows` rows is ignored and not finite. If so,
+  // selects the matmul that skips ignored rows.
   void check_ignored_rows(const Call& call, const LinearLayout& layout, int64_t rows,
                           Views v) const;
   void run_blocks_in_place(const Call& call, const LinearLayout& layout, const Views& views) const;

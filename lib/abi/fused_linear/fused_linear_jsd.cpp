@@ -49,7 +49,7 @@ struct Views {
   struct Chunk {
     BoundTensor x_given, x, target_x_given, target_x, labels;
     BoundTensor logits, target_logits;
-    BoundTensor d_logits;  // the memory of `logits` if both have one dtype
+    BoundTensor d_logits;  // same memory as `logits` if the dtypes are the same
     BoundTensor row_loss, d_x, d_x_wanted;
   } chunk;
 };
@@ -60,8 +60,7 @@ void check(const Desc& d) {
   check_upstream("with_d_loss", d.with_d_loss, gradients, "d_x or d_weight");
   if (d.without_loss && !gradients)
     fail(Status::invalid_argument,
-         "`without_loss`: expected 0 where no gradient is wanted, got 1; pass loss, d_x or "
-         "d_weight");
+         "`without_loss`: expected 0 without a gradient, got 1; pass loss, d_x or d_weight");
 }
 
 kernels::LogitDivergenceOptions kernel_options(const Desc& d, DType product_type) {
@@ -142,7 +141,7 @@ class FusedLinearJsd final : public OpPlan {
   size_t workspace_bytes(int64_t rows) const override {
     const LinearLayout layout = chunks_.layout(rows);
     check_limit(layout, rows, d_.max_workspace_bytes, d_.chunk_rows == 0,
-                "; an f32 d_weight needs no accumulator in the workspace");
+                "; use an f32 d_weight, which needs no accumulator in the workspace");
     return layout.bytes;
   }
 

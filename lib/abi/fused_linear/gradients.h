@@ -12,7 +12,7 @@ namespace ligerdsl::lib::head {
 
 class HeadGradients {
  public:
-  // reports: the kernel reports labels that are no class.
+  // reports: the kernel reports labels that are out of range.
   HeadGradients(Context& context, const Desc& d, const kernels::LinearCrossEntropyOptions& options,
                 bool reports);
 

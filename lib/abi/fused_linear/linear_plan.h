@@ -32,7 +32,7 @@ inline BoundTensor make_vector(std::byte* data, DType type, int64_t size) {
   return {.data = data, .dims = {size}, .strides = {1}, .rank = 1, .dtype = type, .present = true};
 }
 
-// Returns a vector as one row.
+// Returns the vector as a matrix of one row.
 inline BoundTensor as_row(const BoundTensor& vector) {
   return make_view(vector.data, vector.dtype, 1, vector.dims[0], vector.dims[0]);
 }
@@ -97,7 +97,8 @@ inline void check_limit(const LinearLayout& layout, int64_t rows, int64_t limit,
                         const char* hint) {
   if (limit == 0 || layout.bytes <= static_cast<size_t>(limit)) return;
   fail(Status::invalid_argument, "`max_workspace_bytes`: expected at least " +
-                                     std::to_string(layout.bytes) + " for " + std::to_string(rows) +
+                                     std::to_string(layout.bytes) + " bytes for " +
+                                     std::to_string(rows) +
                                      (chosen ? " rows, even with chunks of one row, got "
                                              : " rows with the requested chunks, got ") +
                                      std::to_string(limit) + (layout.add_up_d_weight ? hint : ""));

@@ -14,7 +14,9 @@ void check_types(const Desc& d) {
   check_f32_or("bias_dtype", d.bias_dtype, d.dtype);
   check_gradient("d_weight_dtype", d.d_weight_dtype, d.dtype, d.accumulate);
   if (d.d_bias_dtype != 0 && d.bias_dtype == 0)
-    fail(Status::invalid_argument, "`d_bias_dtype`: expected 0 without a bias (`bias_dtype` is 0)");
+    fail(Status::invalid_argument,
+         "`d_bias_dtype`: expected 0 without a bias (`bias_dtype` is 0), got " +
+             dtype_name(d.d_bias_dtype));
   check_gradient("d_bias_dtype", d.d_bias_dtype, d.bias_dtype, d.accumulate);
 }
 

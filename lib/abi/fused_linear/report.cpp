@@ -21,10 +21,9 @@ std::string rows_in_chunks(const HeadReport& report, const LinearLayout& layout,
                 chunks = kernels::ceil_div(rows - front, layout.chunk);
   if (front > 0)
     return "one of " + with_unit(front, "row") + ", then " + std::to_string(chunks) + " of " +
-           with_unit(layout.chunk, "row") + " at most";
-  return chunks == 1
-             ? "one, of " + with_unit(rows, "row")
-             : std::to_string(chunks) + ", of " + with_unit(layout.chunk, "row") + " at most";
+           "at most " + with_unit(layout.chunk, "row");
+  return chunks == 1 ? "one, of " + with_unit(rows, "row")
+                     : std::to_string(chunks) + ", of at most " + with_unit(layout.chunk, "row");
 }
 
 // Returns the flop of all matmuls in units of N H V.
@@ -82,7 +81,7 @@ std::string of_d_weight(const HeadReport& report, const LinearLayout& layout, in
            (report.from_lse && !report.with_d_x && !report.with_d_bias ? " once" : " again");
   } else if (layout.rows_in_front > 0) {
     text =
-        "blocks of classes of the first chunk, in place of its exponentials; then the other chunks "
+        "the first chunk in blocks of classes, in place of its exponentials; then the other chunks "
         "are added";
   } else {
     text = layout.chunk < rows ? "the sum of the chunks' matmuls" : "one matmul";
@@ -94,10 +93,10 @@ std::string of_d_weight(const HeadReport& report, const LinearLayout& layout, in
 
 std::vector<Fact> facts_of(const HeadReport& report, const LinearLayout& layout, int64_t rows) {
   if (rows == 0) return {};
-  const std::string who = report.own_products ? "by the library's own kernels, "
-                          : report.or_own
-                              ? "by a matrix library, or by own kernels if none is found, "
-                              : "by a matrix library, ";
+  const std::string who =
+      report.own_products ? "by the library's own kernels, "
+      : report.or_own ? "by a matrix library, or by the library's own kernels if none is found, "
+                      : "by a matrix library, ";
   std::vector<Fact> facts{{"products", who + flop(report, layout, rows)},
                           {"chunks", rows_in_chunks(report, layout, rows)},
                           {"logits", of_logits(report, layout, rows)}};

@@ -12,7 +12,7 @@ enum class LogitsAs { logits, exponentials, gradient };
 // Properties of a call that LinearLayout does not contain.
 struct HeadReport {
   bool own_products;  // true if the library's own kernels multiply
-  bool or_own;        // true if a matrix library multiplies, or own kernels without one
+  bool or_own;        // true if own kernels multiply when no matrix library is found
   LogitsAs kept;
   bool with_d_x, with_d_weight, with_d_bias;
   bool from_lse;

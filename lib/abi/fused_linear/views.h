@@ -17,8 +17,8 @@ using Desc = ligerdsl_fused_linear_cross_entropy_desc_t;
 struct Views {
   // Tensors of all rows.
   struct Batch {
-    // `weight` has the matmuls' dtype. If the weight is converted in blocks, `weight` is the
-    // caller's.
+    // `weight` is the caller's, or a copy in the matmuls' dtype. If the weight is converted in
+    // blocks, it is the caller's, and block.weight holds a block's copy.
     BoundTensor labels, weight, bias, class_weight;
     BoundTensor lse, label_logit, entropy, row_loss, row_z_loss, row_accuracy;
     BoundTensor loss, z_loss, accuracy, counts, error;
@@ -27,7 +27,7 @@ struct Views {
   // Rows [first, first + count) of the batch.
   struct Chunk {
     BoundTensor logits;   // logits of all classes or of a block; later their gradient
-    BoundTensor x_given;  // the caller's
+    BoundTensor x_given;  // rows of the caller's x
     BoundTensor x;        // rows of x in the matmuls' dtype
     BoundTensor labels, d_loss, d_entropy;
   } chunk;
@@ -55,7 +55,7 @@ struct Views {
     BoundTensor base;                       // base of each row's exponents
     BoundTensor again;                      // 1 for rows that overflow and are recomputed
     BoundTensor places, tile_at, counted;   // order of row tiles (kernels/matmul/row_tiles.h)
-    BoundTensor all_depth;                  // like a part of `counted`, but with every row counted
+    BoundTensor all_depth;                  // last 2 values of `counted`: the range of all rows
     BoundTensor factor;                     // per row: gradient = factor * exponentials
     BoundTensor scaled_x;                   // rows of x times `factor`
   } exponentials;

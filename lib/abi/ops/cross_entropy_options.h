@@ -14,8 +14,7 @@ void check_without_loss(const Desc& d, bool others) {
       d.with_entropy)
     return;
   fail(Status::invalid_argument,
-       "`without_loss`: expected 0 where nothing else is wanted, got 1; pass loss, or what else is "
-       "to be computed");
+       "`without_loss`: expected 0 without another output, got 1; pass loss or another output");
 }
 
 // Fails if an upstream gradient is passed and no gradient is wanted.
@@ -23,7 +22,8 @@ inline void check_upstream(const char* field, int32_t given, bool with_gradient,
                            const char* gradients) {
   if (!given || with_gradient) return;
   fail(Status::invalid_argument, std::string("`") + field + "`: expected 0 without " + gradients +
-                                     ", got 1; it is read for gradients alone");
+                                     ", got 1; pass " + gradients + ", or set `" + field +
+                                     "` to 0");
 }
 
 // Returns the options except the logits' type and the gradient.

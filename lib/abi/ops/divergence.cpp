@@ -14,8 +14,8 @@ struct Names {
   int rows, losses, gradients, loss, d_loss;
 };
 
-// Returns a [rows, cols] view of an unreduced loss, which the caller passes with one dimension,
-// whatever the leading dimensions of input.
+// Returns a [rows, cols] view of an unreduced loss, which the caller passes with one dimension for
+// any shape of input.
 OperationPlan::Bindings::Derived by_rows(const char* name, int tensor, int rows, int64_t cols) {
   return {.name = name,
           .memory = name,
@@ -35,20 +35,19 @@ OperationPlan::Bindings::Derived by_rows(const char* name, int tensor, int rows,
 void check_contiguous(const Call& call, int tensor, const char* name) {
   const BoundTensor& t = call.tensors[tensor];
   if (!t.present || t.dims[0] <= 1 || t.strides[0] == 1) return;
-  fail(Status::invalid_shape,
-       std::string("`") + name +
-           "`: expected contiguous elements without a reduction, got a stride of " +
-           std::to_string(t.strides[0]) + "; make the tensor contiguous");
+  fail(Status::invalid_shape, std::string("`") + name +
+                                  "`: expected a stride of 1 without a reduction, got " +
+                                  std::to_string(t.strides[0]) + "; make the tensor contiguous");
 }
 
 void check_wanted(const kernels::DivergenceOptions& options) {
   if (!options.with_loss && !options.with_gradient)
     fail(Status::invalid_argument,
-         "`without_loss`: expected 0 where d_input is not wanted, got 1; pass loss, d_input or "
-         "both");
+         "`without_loss`: expected 0 without d_input, got 1; pass loss, d_input or both");
   if (options.with_d_loss && !options.with_gradient)
     fail(Status::invalid_argument,
-         "`with_d_loss`: expected 0 without d_input, got 1; it multiplies d_input alone");
+         "`with_d_loss`: expected 0 without d_input, got 1; pass d_input, or set `with_d_loss` to "
+         "0");
 }
 
 void adjust_losses(const kernels::DivergenceOptions& options, const Names& names,

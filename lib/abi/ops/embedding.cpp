@@ -14,22 +14,23 @@ bool is_shard(const Desc& d) {
     if (d.first_row != 0)
       fail(Status::invalid_argument, "`first_row`: expected 0 without `total_rows`, got " +
                                          std::to_string(d.first_row) +
-                                         "; pass the rows of the whole table");
+                                         "; for a shard, set `total_rows` to the number of rows of "
+                                         "the whole table");
     return false;
   }
   const int64_t end = d.first_row + d.n_rows;  // no overflow: both are at most 2^52
   if (end > d.total_rows)
     fail(Status::invalid_argument,
          "`total_rows`: expected at least first_row + n_rows = " + std::to_string(d.first_row) +
-             " + " + std::to_string(d.n_rows) + ", or 0 where weight is the whole table, got " +
+             " + " + std::to_string(d.n_rows) + ", or 0 if weight is the whole table, got " +
              std::to_string(d.total_rows));
   return true;
 }
 
-void check_whole(bool shard, bool positions, const char* tensor) {
-  if (shard && positions)
-    fail(Status::invalid_argument, std::string("`total_rows`: expected 0 with ") + tensor +
-                                       "; add positions once, to the sum over the shards");
+void check_whole(int64_t total_rows, bool positions, const char* tensor, const char* remedy) {
+  if (total_rows != 0 && positions)
+    fail(Status::invalid_argument, std::string("`total_rows`: expected 0 when ") + tensor +
+                                       " is used, got " + std::to_string(total_rows) + remedy);
 }
 
 }  // namespace
@@ -38,7 +39,8 @@ void adjust(const ligerdsl_embedding_forward_desc_t& d, kernels::EmbeddingOption
             OperationPlan::Bindings& bindings) {
   const bool positions = d.with_position_weight != 0;
   options.shard = is_shard(d);
-  check_whole(options.shard, positions, "position_weight");
+  check_whole(d.total_rows, positions, "position_weight",
+              "; a shard cannot add positions: add them once, to the sum over the shards");
   options.positions = positions ? d.n_positions : 0;
   if (options.shard) bindings.integers = {{"first_row", d.first_row}, {"total_rows", d.total_rows}};
 }
@@ -52,7 +54,9 @@ void adjust(const ligerdsl_embedding_backward_desc_t& d, kernels::EmbeddingOptio
              dtype_name(d.d_position_weight_dtype));
   check_gradient("d_position_weight_dtype", d.d_position_weight_dtype, d.dtype, 0);
   options.shard = is_shard(d);
-  check_whole(options.shard, positions, "d_position_weight");
+  check_whole(d.total_rows, positions, "d_position_weight",
+              "; a shard has no positions: compute their gradient in a separate call without a "
+              "shard");
   options.positions = positions ? d.n_positions : 0;
   if (options.shard) bindings.integers = {{"first_row", d.first_row}};
 }

@@ -65,8 +65,8 @@ class GlobalNorm final : public OpPlan {
     for_each(call, [&](const BoundTensor& tensor) {
       if (const std::string why = refuse_grid({programs_of(tensor), 1, 1}, *squares_launcher_);
           !why.empty())
-        fail(Status::invalid_shape,
-             "`tensors`: one of them has " + std::to_string(tensor.dims[0]) + " elements: " + why);
+        fail(Status::invalid_shape, "`tensors`: a tensor of " + std::to_string(tensor.dims[0]) +
+                                        " elements is too large: " + why);
       rows += kernels::Count(tensor.dims[0]) + kElementsPerProgram;
     });
     return rows.value();
@@ -176,7 +176,7 @@ class GlobalNorm final : public OpPlan {
     const std::byte* end = tensor.data + tensor.dims[0] * size_of(tensor.dtype);
     if (tensor.data < call.workspace + call.workspace_bytes && call.workspace < end) {
       fail(Status::invalid_alias,
-           "`tensors`: expected tensors apart from the workspace, got one that overlaps it");
+           "`tensors`: expected tensors that do not overlap the workspace, got one that does");
     }
   }
 
@@ -185,9 +185,9 @@ class GlobalNorm final : public OpPlan {
     for (int d = tensor.rank - 1; d >= 0; --d) {
       if (tensor.dims[d] != 1 && tensor.strides[d] != expected) {
         fail(Status::invalid_shape,
-             std::string("`") + name + "`: expected a contiguous tensor, got a stride of " +
-                 std::to_string(tensor.strides[d]) + " in dimension " + std::to_string(d) +
-                 " where " + std::to_string(expected) + " is contiguous; copy it");
+             std::string("`") + name + "`: expected a contiguous tensor, with a stride of " +
+                 std::to_string(expected) + " in dimension " + std::to_string(d) + ", got " +
+                 std::to_string(tensor.strides[d]) + "; pass a contiguous copy");
       }
       expected *= tensor.dims[d];
     }

@@ -22,7 +22,7 @@ void check_groups(const Desc& d) {
   if (d.n_positions > kMostOfGroup / (d.n_channels / d.n_groups))
     fail(Status::invalid_shape, "`n_positions`: expected groups of at most 2^30 elements, got " +
                                     std::to_string(d.n_channels / d.n_groups) + " channels of " +
-                                    std::to_string(d.n_positions) + "; use more groups");
+                                    std::to_string(d.n_positions) + " positions; use more groups");
 }
 
 // Returns a view [batch, dims...] of a tensor [batch, C, S], with any batch stride. Fails if
@@ -33,7 +33,7 @@ Derived channels(const char* name, int tensor, const std::string& memory,
     BoundTensor view = call.tensors[tensor];
     if (view.dims[1] > 1 && view.strides[1] != stride)
       fail(Status::invalid_shape,
-           std::string("`") + name + "`: expected channels one after the other, a stride of " +
+           std::string("`") + name + "`: expected contiguous channels, with a stride of " +
                std::to_string(stride) + ", got " + std::to_string(view.strides[1]) +
                "; make the channels contiguous");
     view.rank = 1 + static_cast<int>(dims.size());
@@ -56,8 +56,9 @@ Derived statistics(const char* name, int tensor, int64_t groups) {
     BoundTensor view = call.tensors[tensor];
     if (view.dims[0] > 1 && view.strides[0] != groups)
       fail(Status::invalid_shape,
-           std::string("`") + name + "`: expected a contiguous tensor, a stride of " +
-               std::to_string(groups) + " between batches, got " + std::to_string(view.strides[0]));
+           std::string("`") + name + "`: expected a contiguous tensor, with a stride of " +
+               std::to_string(groups) + " between batches, got " + std::to_string(view.strides[0]) +
+               "; make the tensor contiguous");
     view.rank = 1;
     view.dims[0] *= groups;
     view.strides[0] = 1;

@@ -6,7 +6,7 @@
 namespace ligerdsl::lib {
 
 /// Returns the view of half `which` (0 or 1) of a two-dimensional tensor along dimension `dim`.
-/// `exact` has the half's sizes. Halves with equal `memory` may belong to the same tensor.
+/// `exact` has the half's sizes. Halves with the same `memory` may belong to the same tensor.
 inline OperationPlan::Bindings::Derived half_of(const char* name, const std::string& memory,
                                                 int tensor, int which, int dim,
                                                 std::vector<int64_t> exact) {

@@ -58,8 +58,14 @@ Derived tail(const char* name, const std::string& memory, int tensor, int64_t he
           .exact = {-1, -1, heads, columns}};
 }
 
-// Returns the view of cos or sin as [[3,] batch, position, columns]. One table for all batches has
-// batch stride 0.
+std::string shape_text(const BoundTensor& tensor) {
+  std::string text = "[";
+  for (int i = 0; i < tensor.rank; ++i) text += (i ? ", " : "") + std::to_string(tensor.dims[i]);
+  return text + "]";
+}
+
+// Returns the view of cos or sin as [batch, position, columns], or [3, batch, position, columns]
+// for the multimodal layout. One table for all batches has batch stride 0.
 Derived table(const char* name, int tensor, const RopeOptions& options) {
   const bool planes = options.layout == RopeLayout::multimodal;
   const int64_t columns = options.angles() * (options.complex_angles ? 2 : 1);
@@ -76,7 +82,7 @@ Derived table(const char* name, int tensor, const RopeOptions& options) {
            std::string("`") + name + "`: expected " +
                (planes ? "[3, 1, S, D] or [3, B, S, D]" : "[S, D], [1, S, D] or [B, S, D]") +
                " with S >= " + std::to_string(positions) + ", B = " + std::to_string(batch) +
-               ", D >= " + std::to_string(columns));
+               ", D >= " + std::to_string(columns) + ", got " + shape_text(view));
     }
     const int64_t plane_stride = planes ? view.strides[0] : 0, position_stride = view.strides[row];
     const int64_t batch_stride = lead >= 0 && view.dims[lead] == batch ? view.strides[lead] : 0;

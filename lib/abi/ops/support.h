@@ -66,7 +66,7 @@ void set(Enum& option, int32_t field) {
   option = static_cast<Enum>(field);
 }
 
-// Fails if a dtype is not 0, not f32, and not `other`, the dtype of another tensor.
+// Fails unless a dtype is 0, f32 or `other`, the dtype of another tensor.
 inline void check_f32_or(const char* name, int32_t got, int32_t other) {
   if (got == 0 || got == LIGERDSL_F32 || got == other) return;
   const bool two = other != 0 && other != LIGERDSL_F32;
@@ -99,9 +99,9 @@ inline DType gradients_dtype(std::initializer_list<std::pair<const char*, int32_
     if (dtype == 0) continue;
     if (!first) first = &gradient;
     if (dtype != first->second)
-      fail(Status::invalid_dtype, std::string("`") + name + "`: expected that of `" + first->first +
-                                      "`, " + dtype_name(first->second) + ", or 0, got " +
-                                      dtype_name(dtype));
+      fail(Status::invalid_dtype, std::string("`") + name + "`: expected " +
+                                      dtype_name(first->second) + ", the value of `" +
+                                      first->first + "`, or 0, got " + dtype_name(dtype));
   }
   return first ? dtype_of(first->second) : DType::f32;
 }
@@ -118,16 +118,16 @@ void set_wanted_gradients(const Desc& d, Options* options) {
 // Fails if a field is neither 0 nor the dtype of the tensor `name`.
 inline void check_same_dtype(const char* field, int32_t got, int32_t expected, const char* name) {
   if (got == 0 || got == expected) return;
-  fail(Status::invalid_dtype, std::string("`") + field + "`: expected that of " + name + ", " +
-                                  dtype_name(expected) + ", or 0, got " + dtype_name(got));
+  fail(Status::invalid_dtype, std::string("`") + field + "`: expected " + dtype_name(expected) +
+                                  ", the dtype of " + name + ", or 0, got " + dtype_name(got));
 }
 
 // Fails if a parameter's gradient is wanted and the parameter is not given.
 inline void check_has_parameter(const char* field, int32_t gradient, int32_t parameter,
                                 const char* name) {
   if (gradient && !parameter)
-    fail(Status::invalid_argument,
-         std::string("`") + field + "`: expected 0, because there is no " + name);
+    fail(Status::invalid_argument, std::string("`") + field + "`: expected 0 without " + name +
+                                       ", got " + dtype_name(gradient));
 }
 
 // Fails if a tensor is given and its size is 0.
@@ -149,8 +149,8 @@ inline void check_accumulate_alone(int32_t accumulate, int32_t in_place, const c
                                    const char* inputs) {
   if (accumulate && in_place)
     fail(Status::invalid_argument,
-         std::string("`in_place`: expected 0 with `accumulate`, got 1; what ") + output +
-             " is added to cannot be " + inputs + " as well");
+         std::string("`in_place`: expected 0 with `accumulate`, got 1; ") + output +
+             " cannot accumulate in the memory of " + inputs);
 }
 
 // Fails if a backward pass would compute neither d_x nor a parameter's gradient, or has d_sum
@@ -158,12 +158,12 @@ inline void check_accumulate_alone(int32_t accumulate, int32_t in_place, const c
 inline void check_without_d_x(int32_t without_d_x, bool parameters, int32_t with_d_sum = 0) {
   if (without_d_x && !parameters)
     fail(Status::invalid_argument,
-         "`without_d_x`: expected 0 where no gradient of a parameter is wanted, got 1; pass d_x, "
-         "or what of the parameters is wanted");
+         "`without_d_x`: expected 0 without a gradient of a parameter, got 1; pass d_x or a "
+         "parameter's gradient");
   if (without_d_x && with_d_sum)
     fail(Status::invalid_argument,
-         "`with_d_sum`: expected 0 without d_x, got 1; d_sum is added to d_x alone, so pass both "
-         "or neither");
+         "`with_d_sum`: expected 0 without d_x, got 1; d_sum is added to d_x, so pass both or "
+         "neither");
 }
 
 // ---- Numbers of a call ------------------------------------------------------
@@ -179,7 +179,8 @@ inline void check_reduced(const Call& call, int symbol, const char* name, bool p
   const int64_t got = call.sizes[symbol], expected = per_row ? rows : 1;
   if (got < 0 || got == expected) return;
   fail(Status::invalid_shape, std::string("`") + name + "`: expected " + std::to_string(expected) +
-                                  " elements, got " + std::to_string(got));
+                                  (expected == 1 ? " element, got " : " elements, got ") +
+                                  std::to_string(got));
 }
 
 // Returns a function that counts a call's rows and checks that its `reduced` tensors match them.
@@ -199,8 +200,8 @@ inline OperationPlan::Number rows_of_queries(int symbol, bool causal, int64_t qu
     const int64_t rows = call.sizes[symbol];
     if (causal && rows % queries != 0)
       fail(Status::invalid_shape,
-           "causal: expected a multiple of n_queries = " + std::to_string(queries) + " rows, got " +
-               std::to_string(rows));
+           "`causal`: expected a multiple of n_queries = " + std::to_string(queries) +
+               " rows, got " + std::to_string(rows));
     return rows;
   };
 }

@@ -21,7 +21,7 @@ int64_t total_classes(const Desc& d) {
     fail(Status::invalid_argument,
          "`total_classes`: expected at least first_class + n_classes = " +
              std::to_string(d.first_class) + " + " + std::to_string(d.n_classes) +
-             ", or 0 where the shard is the last one, got " + std::to_string(d.total_classes));
+             ", or 0 if the shard is the last one, got " + std::to_string(d.total_classes));
   return d.total_classes;
 }
 
@@ -53,8 +53,8 @@ double smoothing_share(const ligerdsl_vocab_parallel_cross_entropy_desc_t& d, in
   if (!d.smooth_others || d.label_smoothing == 0) return d.label_smoothing;
   if (classes < 2)
     fail(Status::invalid_argument,
-         "`smooth_others`: expected 0 where there is one class to smooth over, got 1; there are no "
-         "others");
+         "`smooth_others`: expected 0 with a single class, got 1; label smoothing over other "
+         "classes needs at least 2 classes");
   return double{d.label_smoothing} * static_cast<double>(classes) /
          static_cast<double>(classes - 1);
 }
@@ -87,8 +87,7 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context,
   const bool with_gradient = d.with_d_logits != 0, with_loss = d.without_loss == 0;
   if (!with_loss && !with_gradient)
     fail(Status::invalid_argument,
-         "`without_loss`: expected 0 where d_logits is not wanted, got 1; pass loss, d_logits or "
-         "both");
+         "`without_loss`: expected 0 without d_logits, got 1; pass loss, d_logits or both");
   check_upstream("with_d_loss", d.with_d_loss, with_gradient, "d_logits");
   const kernels::VocabParallelCrossEntropyOptions options{.classes = d.n_classes,
                                                           .type = dtype_of(d.dtype),
@@ -118,23 +117,22 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context,
     check_reduced(call, op::dim_G, "d_loss", per_row, rows);
     check_columns(call, op::dim_C, smoothing, "label_smoothing");
     if (rows == 0 ? partials != 0 : partials == 0 || partials % rows != 0)
-      fail(Status::invalid_shape, "`partials`: expected rows of every shard, a multiple of the " +
-                                      std::to_string(rows) + " of labels, got " +
-                                      std::to_string(partials));
+      fail(Status::invalid_shape, "`partials`: expected the same number of rows as labels, " +
+                                      std::to_string(rows) + ", for each shard, got " +
+                                      std::to_string(partials) + " rows in all");
     if (!whole_given && rows > 0 && partials > rows)
       fail(Status::invalid_argument,
-           "`total_classes`: expected the classes of the whole vocabulary where partials are of "
-           "several shards, got 0 with " +
-               std::to_string(partials / rows) + " shards");
+           "`total_classes`: expected the number of classes of the whole vocabulary, because "
+           "partials has the rows of " +
+               std::to_string(partials / rows) + " shards, got 0");
     if (alone && rows > 0 && partials == rows)
       fail(Status::invalid_argument,
-           "`partials`: shard_smoothing needs those of each shard: expected all shards of the "
-           "vocabulary, got one of " +
-               std::to_string(rows) + " rows");
+           "`partials`: expected the rows of all shards, which `shard_smoothing` needs, got " +
+               std::to_string(rows) + " rows, those of one shard");
     if (own > 0 && rows > 0 && own >= partials / rows)
       fail(Status::invalid_argument,
-           "`shard`: expected one of the " + std::to_string(partials / rows) +
-               " shards whose partials are passed, counted from 0, got " + std::to_string(own));
+           "`shard`: expected 0 to " + std::to_string(partials / rows - 1) +
+               ", the shards whose partials are passed, got " + std::to_string(own));
     return rows;
   };
   return plan_of(context, op::info(), d,

@@ -4,21 +4,22 @@ from table import Tensor, dim, option
 
 SIZES = [dim("n_classes", "V", "weight", "classes"), dim("n_cols", "H", "x", "width of x")]
 EACH_GRADIENT = (
-    "Each gradient is made only if it is wanted. d_x may be exactly x when in_place is set.")
+    "Each gradient is computed only if it is requested. d_x may be exactly x when in_place is set.")
 
 
 def chunks(logits):
     """Returns a sentence about the memory of `logits`."""
-    return f"""The rows are processed in chunks: a matmul makes {logits} of a chunk, which
-become d in place, and matmuls with d make the gradients. So only one chunk of {logits} exists at a
+    return f"""The rows are processed in chunks: a matmul computes {logits} of a chunk, which
+become d in place, and matmuls with d compute the gradients. So only one chunk of {logits} exists at a
 time."""
 
 
-def chunk_fields(no_limit="see above", no_rows="as chunking says"):
+def chunk_fields(no_limit="see above", no_rows="chosen by chunking"):
     """Returns the fields that limit a chunk. no_limit, no_rows: texts for the meaning of 0."""
     return [
-        option("max_workspace_bytes", "int64_t", "0", f"limit of the workspace; 0 = {no_limit}", 0),
-        option("chunk_rows", "int64_t", "0", f"rows of a chunk; 0 = {no_rows}", 0)]
+        option("max_workspace_bytes", "int64_t", "0",
+               f"limit of the workspace in bytes; 0 = {no_limit}", 0),
+        option("chunk_rows", "int64_t", "0", f"rows per chunk; 0 = {no_rows}", 0)]
 
 
 PRODUCTS = option("products", "int32_t", "LIGERDSL_PRODUCTS_AUTO", "LIGERDSL_PRODUCTS_*", 0, 2)

@@ -11,7 +11,7 @@ NORM_D_WEIGHT = dtype("d_weight_dtype", "d_weight",
                       "f32 or weight_dtype; 0 = d_weight is not wanted", optional=True,
                       gradient_of="weight_dtype")
 NORM_D_BIAS = dtype("d_bias_dtype", "d_bias",
-                    "f32 or weight_dtype, equal to d_weight_dtype; 0 = d_bias is not wanted",
+                    "f32 or weight_dtype, the same as d_weight_dtype; 0 = d_bias is not wanted",
                     optional=True, gradient_of="weight_dtype")
 NORM_ACCUMULATE = flag("accumulate", "1: d_weight += and d_bias += instead of =; both must be f32")
 CASTING = option("casting", "int32_t", "LIGERDSL_CASTING_LLAMA",
@@ -33,4 +33,4 @@ Squares and their sum are f32:
   - if the sum of squares of a row is above 3.4e38 (4,096 values of 2.9e17), rstd and y are 0;
   - if the mean of squares plus eps is below 1e-38, rstd is above 1e19 or infinite, and y has lost
     digits.
-rstd thus shows both."""
+So rstd reveals both cases."""

@@ -464,8 +464,7 @@ TEST_P(FusedLinearCrossEntropyBackward, Misuse) {
   BackwardDesc desc = head.backward_desc();
   desc.with_d_x = desc.d_weight_dtype = desc.d_bias_dtype = 0;
   std::string error = plan_error(desc, LIGERDSL_INVALID_ARGUMENT);
-  EXPECT_NE(error.find("expected at least one of d_x, d_weight and d_bias"), std::string::npos)
-      << error;
+  EXPECT_NE(error.find("expected at least one that is not 0"), std::string::npos) << error;
   desc = head.backward_desc();
   desc.bias_dtype = 0;
   error = plan_error(desc, LIGERDSL_INVALID_ARGUMENT);
@@ -480,7 +479,7 @@ TEST_P(FusedLinearCrossEntropyBackward, Misuse) {
   const Tensor d_loss = head.d_loss;
   head.d_loss = Tensor(f32, {4}).fill(Values(4, 1.0));
   EXPECT_EQ(head.execute_backward(), LIGERDSL_INVALID_SHAPE) << "one per row for a mean";
-  EXPECT_NE(std::string(ligerdsl_last_error()).find("`d_loss`: expected 1 elements, got 4"),
+  EXPECT_NE(std::string(ligerdsl_last_error()).find("`d_loss`: expected 1 element, got 4"),
             std::string::npos)
       << ligerdsl_last_error();
   head.d_loss = d_loss;
