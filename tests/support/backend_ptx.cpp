@@ -100,7 +100,7 @@ Packed pack(const program::Program& program, const Arguments& arguments) {
 
 bool has_maps(const Compiled& kernel, const Packed& packed) {
   for (const program::TensorMap& map : kernel.maps)
-    if (runtime::reason_not_mapped(map, packed.slots.data())) return false;
+    if (!runtime::reason_not_mapped(map, packed.slots.data()).empty()) return false;
   return true;
 }
 
