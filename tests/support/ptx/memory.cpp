@@ -16,7 +16,7 @@ uint64_t word_at(const uint8_t* from) {
 }
 
 // Copies words of a constant size, which is fast: the processor forwards a store to a later load of
-// equal size.
+// the same size.
 uint64_t value_at(const uint8_t* from, int bytes) {
   switch (bytes) {
     case 1:
